@@ -1,0 +1,356 @@
+#include "actors/cluster_scheduler/cluster_scheduler_actor.h"
+
+#include <caf/all.hpp>
+
+#include <iostream>
+
+#include "actors/common/wire_devices.h"
+#include "actors/companion/companion_actor.h"
+#include "actors/intra_job/intra_job_actor.h"
+#include "actors/node_agent/node_agent_actor.h"
+#include "scheduler/policy/greedy.h"
+
+namespace es::actors {
+namespace {
+
+constexpr auto kAnswerTimeout = std::chrono::seconds(10);
+
+CompanionOptions companion_options(const AdmittedJob& job) {
+  return {.model_key = job.model_key,
+          .batch_size = job.spec.batch_size,
+          .max_p = job.spec.max_p,
+          .max_devices = job.spec.resources.max_devices,
+          .mix_types = job.spec.level == DeterminismLevel::kD2};
+}
+
+cluster::JobAdmitted admitted_event(const JobId& id, const JobSpec& spec) {
+  return {.job = id,
+          .min_devices = spec.resources.min_devices,
+          .max_devices = spec.resources.max_devices,
+          .device_types = spec.resources.device_types,
+          .level = spec.level,
+          .max_p = spec.max_p};
+}
+
+}  // namespace
+
+ClusterSchedulerState::ClusterSchedulerState()
+    : core_(std::make_unique<const scheduler::GreedyPolicy>()) {}
+
+void ClusterSchedulerState::init(caf::stateful_actor<ClusterSchedulerState>* self,
+                                 ClusterSchedulerOptions options, caf::actor gateway,
+                                 std::shared_ptr<HeadStore> store) {
+  self_ = self;
+  options_ = std::move(options);
+  gateway_ = std::move(gateway);
+  store_ = std::move(store);
+  restore_jobs();
+}
+
+// --- routing
+
+void ClusterSchedulerState::on_inbound(const Inbound& inbound) {
+  switch (inbound.frame->head.type) {
+    case MessageType::kNodeHello: return on_node_hello(inbound);
+    case MessageType::kSubmitJob: return submit(inbound);
+    case MessageType::kListJobs: return list_jobs(inbound);
+    case MessageType::kListNodes: return list_nodes(inbound);
+    case MessageType::kShutdown: return shut_down(inbound);
+    default: return forward_to_job(inbound);
+  }
+}
+
+void ClusterSchedulerState::forward_to_job(const Inbound& inbound) {
+  const Head& head = inbound.frame->head;
+  const auto at = jobs_.find(head.job);
+  if (at == jobs_.end()) {
+    if (head.request != 0)
+      refuse(inbound, not_found("job \"" + head.job + "\": there is no such job (see esctl ps)"));
+    return;
+  }
+  Inbound forwarded = inbound;
+  if (head.type == MessageType::kCheckpointJob) fill_in_checkpoint_directory(forwarded);
+  self_->send(at->second.actor, std::move(forwarded));
+}
+
+void ClusterSchedulerState::fill_in_checkpoint_directory(Inbound& inbound) {
+  const auto request = Msg<wire::CheckpointJob>::from_frame(inbound.frame);
+  const auto directory = request->decode(
+      [](wire::CheckpointJob::Reader r) { return std::string(r.getDirectory().cStr()); });
+  if (!directory || !directory->empty()) return;
+  const Head& head = inbound.frame->head;
+  std::error_code ignored;
+  std::filesystem::create_directories(options_.checkpoint_dir, ignored);
+  const std::filesystem::path chosen =
+      options_.checkpoint_dir / (head.job + "-" + std::to_string(options_.unix_ms()));
+  inbound.frame = Msg<wire::CheckpointJob>::build(head, [&](wire::CheckpointJob::Builder b) {
+                    b.setDirectory(chosen.string());
+                  }).frame();
+}
+
+template <class Schema, class Fill>
+void ClusterSchedulerState::answer(const Inbound& inbound, Fill&& fill) {
+  const Head& head = inbound.frame->head;
+  const auto message = Msg<Schema>::build({.job = head.job, .request = head.request}, fill);
+  self_->send(gateway_, Outbound{inbound.from, message.frame()});
+}
+
+void ClusterSchedulerState::refuse(const Inbound& inbound, const Error& error) {
+  answer<wire::Refusal>(inbound, [&](wire::Refusal::Builder b) {
+    b.setKind(static_cast<std::uint8_t>(error.kind));
+    b.setMessage(error.message);
+  });
+}
+
+// --- nodes
+
+void ClusterSchedulerState::on_node_hello(const Inbound& inbound) {
+  const auto hello = Msg<wire::NodeHello>::from_frame(inbound.frame);
+  struct Node {
+    std::string name;
+    DeviceSet devices;
+  };
+  const auto node = hello->decode([](wire::NodeHello::Reader r) {
+    Node n{r.getName().cStr(), {}};
+    for (const auto device : r.getDevices()) n.devices.add({device.getType().cStr()}, 1);
+    return n;
+  });
+  std::string reason = node ? "" : node.error().message;
+  if (node && inbound.from != node_peer(node->name)) reason = "a node must speak in its own name";
+  answer<wire::NodeWelcome>(inbound, [&](wire::NodeWelcome::Builder b) {
+    b.setAccepted(reason.empty());
+    b.setReason(reason);
+  });
+  if (!reason.empty()) return;
+  // The jobs first: they must know which processes are gone before they are given devices.
+  for (const JobId& id : submit_order_) self_->send(jobs_.at(id).actor, inbound);
+  perform(core_.on(cluster::NodeJoined{node->name, node->devices}));
+  send_inventory();
+}
+
+void ClusterSchedulerState::on_peer_down(const PeerDown& down) {
+  const std::string prefix = node_peer("");
+  for (const JobId& id : submit_order_) self_->send(jobs_.at(id).actor, down);
+  if (!down.peer.starts_with(prefix)) return;
+  perform(core_.on(cluster::NodeLost{down.peer.substr(prefix.size())}));
+  send_inventory();
+}
+
+DeviceSet ClusterSchedulerState::inventory() const {
+  DeviceSet devices;
+  for (const DevicePool::NodeView& node : core_.nodes())
+    if (node.alive)
+      for (const DevicePool::DeviceView& device : node.devices) devices.add(device.id.type, 1);
+  return devices;
+}
+
+void ClusterSchedulerState::send_inventory() {
+  const DeviceSet devices = inventory();
+  const auto message = Msg<wire::Inventory>::build({}, [&](wire::Inventory::Builder b) {
+    put(b.initDevices(devices.counts.size()), devices);
+  });
+  for (const JobId& id : submit_order_)
+    if (!jobs_.at(id).over) self_->send(jobs_.at(id).actor, message);
+}
+
+void ClusterSchedulerState::list_nodes(const Inbound& inbound) {
+  const auto nodes = core_.nodes();
+  answer<wire::NodeList>(inbound, [&](wire::NodeList::Builder b) {
+    auto list = b.initNodes(nodes.size());
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      list[i].setName(nodes[i].name);
+      list[i].setAlive(nodes[i].alive);
+      auto devices = list[i].initDevices(nodes[i].devices.size());
+      for (std::size_t d = 0; d < nodes[i].devices.size(); ++d) {
+        devices[d].setType(nodes[i].devices[d].id.type.name);
+        devices[d].setIndex(nodes[i].devices[d].id.index);
+        devices[d].setJob(nodes[i].devices[d].owner);
+      }
+    }
+  });
+}
+
+// --- jobs
+
+void ClusterSchedulerState::submit(const Inbound& inbound) {
+  const auto message = Msg<wire::SubmitJob>::from_frame(inbound.frame);
+  struct Request {
+    std::string spec_toml, checkpoint;
+  };
+  const auto request = message->decode([](wire::SubmitJob::Reader r) {
+    return Request{r.getSpecToml().cStr(), r.getFromCheckpoint().cStr()};
+  });
+  if (!request) return refuse(inbound, request.error());
+  if (stopping_) return refuse(inbound, refused("the head is shutting down"));
+  auto admitted = options_.admit(request->spec_toml, request->checkpoint);
+  if (!admitted) return refuse(inbound, admitted.error());
+  const auto sequence = store_->next_sequence();
+  if (!sequence) return refuse(inbound, sequence.error());
+  store::JobRecord record;
+  record.id = admitted->spec.name + "-" + std::to_string(*sequence);
+  record.spec_toml = admitted->spec_toml;
+  record.start_checkpoint = request->checkpoint;
+  record.sequence = *sequence;
+  record.submitted_unix_ms = options_.unix_ms();
+  if (const Status saved = store_->save(record); !saved.ok())
+    return refuse(inbound, saved.error());
+  const JobId id = record.id;
+  start_job(*std::move(admitted), std::move(record), false);
+  answer<wire::JobAccepted>(inbound, [&](wire::JobAccepted::Builder b) { b.setJob(id); });
+}
+
+void ClusterSchedulerState::start_job(AdmittedJob admitted, store::JobRecord record,
+                                      bool restored) {
+  const JobId id = record.id;
+  const auto companion =
+      self_->spawn<caf::linked>(companion_actor, companion_options(admitted), store_);
+  perform(core_.on(admitted_event(id, admitted.spec)));
+  IntraJobOptions options;
+  options.job = id;
+  options.spec = std::move(admitted.spec);
+  options.spec_toml = std::move(admitted.spec_toml);
+  options.config = std::move(admitted.config);
+  options.record = std::move(record);
+  options.restored = restored;
+  if (!options_.log_dir.empty()) options.log_file = options_.log_dir / (id + ".log");
+  jobs_[id].actor = self_->spawn<caf::linked>(
+      intra_job_actor, std::move(options),
+      IntraJobPeers{caf::actor_cast<caf::actor>(self_), companion, gateway_, store_});
+  submit_order_.push_back(id);
+  send_inventory();
+}
+
+void ClusterSchedulerState::restore_jobs() {
+  auto records = store_->load_all();
+  ES_CHECK_MSG(records.ok(), records.ok() ? "" : "journal: " + records.error().message);
+  for (store::JobRecord& record : *records) {
+    if (store::is_final(record.phase)) continue;
+    auto admitted = options_.admit(record.spec_toml, record.start_checkpoint);
+    if (admitted) {
+      start_job(*std::move(admitted), std::move(record), true);
+      continue;
+    }
+    record.phase = store::JobPhase::kFailed;
+    record.error = "after a restart of the head: " + admitted.error().message;
+    if (const Status saved = store_->save(record); !saved.ok())
+      std::cerr << "journal: " << saved.error().message << std::endl;
+  }
+}
+
+void ClusterSchedulerState::list_jobs(const Inbound& inbound) {
+  auto infos = std::make_shared<std::vector<Msg<wire::JobDetails>>>();
+  auto missing = std::make_shared<std::size_t>(submit_order_.size());
+  const auto finish = [this, inbound, infos] {
+    answer<wire::JobList>(inbound, [&](wire::JobList::Builder b) {
+      auto list = b.initJobs(infos->size());
+      for (std::size_t i = 0; i < infos->size(); ++i)
+        list.setWithCaveats(i, (*infos)[i].view()->getInfo());
+    });
+  };
+  if (submit_order_.empty()) return finish();
+  const auto describe = Msg<wire::DescribeJob>::build({}, [](wire::DescribeJob::Builder) {});
+  infos->resize(submit_order_.size());
+  for (std::size_t i = 0; i < submit_order_.size(); ++i)
+    self_->request(jobs_.at(submit_order_[i]).actor, kAnswerTimeout, describe)
+        .then(
+            [=](const Msg<wire::JobDetails>& details) {
+              (*infos)[i] = details;
+              if (--*missing == 0) finish();
+            },
+            [=, this](const caf::error&) {
+              if (*missing == 0) return;
+              *missing = 0;
+              refuse(inbound, failure("a job does not answer"));
+            });
+}
+
+void ClusterSchedulerState::on_demand(const JobId& job, wire::Demand::Reader r) {
+  cluster::JobDemand demand{
+      .job = job, .exact = {}, .proposals = {}, .sequence = r.getSequence()};
+  if (r.isExact()) {
+    demand.exact = device_set_from(r.getExact());
+  } else {
+    for (const auto p : r.getProposals())
+      demand.proposals.push_back({{p.getDeviceType().cStr()}, p.getCount(), p.getSpeedup()});
+  }
+  perform(core_.on(demand));
+}
+
+void ClusterSchedulerState::on_released(const JobId& job, wire::DeviceReleased::Reader r) {
+  const auto at = jobs_.find(job);
+  if (at == jobs_.end()) return;
+  perform(core_.on(cluster::DeviceReleased{job, device_from(r.getDevice())}));
+}
+
+void ClusterSchedulerState::on_ended(const JobId& job) {
+  const auto at = jobs_.find(job);
+  if (at == jobs_.end() || at->second.over) return;
+  at->second.over = true;
+  perform(core_.on(cluster::JobEnded{job}));
+  stop_if_idle();
+}
+
+void ClusterSchedulerState::perform(const std::vector<cluster::Effect>& effects) {
+  for (const cluster::Effect& effect : effects)
+    std::visit([this](const auto& e) { perform_effect(e); }, effect);
+}
+
+void ClusterSchedulerState::perform_effect(const cluster::Allocation& effect) {
+  const Job& job = jobs_.at(effect.job);
+  self_->send(job.actor, Msg<wire::Allocation>::build({}, [&](wire::Allocation::Builder b) {
+                b.setSequence(effect.sequence);
+                b.setReleasesSeen(effect.releases_seen);
+                auto devices = b.initDevices(effect.devices.size());
+                for (std::size_t i = 0; i < effect.devices.size(); ++i)
+                  put(devices[i], effect.devices[i]);
+              }));
+}
+
+void ClusterSchedulerState::perform_effect(const cluster::DemandRefused& effect) {
+  self_->send(jobs_.at(effect.job).actor,
+              Msg<wire::DemandRefused>::build(
+                  {}, [&](wire::DemandRefused::Builder b) { b.setReason(effect.reason); }));
+}
+
+// --- the end
+
+void ClusterSchedulerState::shut_down(const Inbound& inbound) {
+  shutdown_requests_.push_back(inbound);
+  stop();
+}
+
+void ClusterSchedulerState::stop() {
+  stopping_ = true;
+  const auto cancel = Msg<wire::CancelJob>::build({}, [](wire::CancelJob::Builder) {});
+  for (const JobId& id : submit_order_)
+    if (!jobs_.at(id).over) self_->send(jobs_.at(id).actor, cancel);
+  stop_if_idle();
+}
+
+void ClusterSchedulerState::stop_if_idle() {
+  if (!stopping_) return;
+  for (const auto& [id, job] : jobs_)
+    if (!job.over) return;
+  for (const Inbound& request : shutdown_requests_) answer<wire::Done>(request, [](auto) {});
+  shutdown_requests_.clear();
+  options_.on_stopped();
+}
+
+caf::behavior cluster_scheduler_actor(caf::stateful_actor<ClusterSchedulerState>* self,
+                                      ClusterSchedulerOptions options, caf::actor gateway,
+                                      std::shared_ptr<HeadStore> store) {
+  self->state.init(self, std::move(options), std::move(gateway), std::move(store));
+  return {
+      [=](const Inbound& inbound) { self->state.on_inbound(inbound); },
+      [](const PeerUp&) {},  // peers introduce themselves by their first message
+      [=](const PeerDown& down) { self->state.on_peer_down(down); },
+      [=](const Msg<wire::Demand>& m) { self->state.on_demand(m.head().job, *m.view()); },
+      [=](const Msg<wire::DeviceReleased>& m) {
+        self->state.on_released(m.head().job, *m.view());
+      },
+      [=](const Msg<wire::JobEnded>& m) { self->state.on_ended(m.head().job); },
+      [=](const StopHead&) { self->state.stop(); },
+  };
+}
+
+}  // namespace es::actors

@@ -1,0 +1,109 @@
+#pragma once
+// ClusterScheduler: one per cluster, in the head; owns the devices and the list of jobs. A thin shell
+// around ClusterCore, and the sink of the head's gateway: it hands every frame to whom it concerns.
+//
+// Accepts   Inbound: NodeHello of node agents; requests of clients (client.capnp); everything about a
+//           job goes on to that job's intra-job scheduler. PeerUp, PeerDown of the gateway.
+//           Demand, DeviceReleased, JobEnded of intra-job schedulers. StopHead of the daemon.
+// Sends     NodeWelcome, answers to clients through the gateway. Allocation, DemandRefused, Inventory
+//           to intra-job schedulers.
+// State     ClusterCore; jobs by id. Saved: each job's record, before JobAccepted is sent. Rebuilt
+//           after a restart: jobs from the journal, devices from NodeHello.
+// Fails     A request that cannot be served is refused with its reason; nothing changes then.
+//           When this actor dies the daemon ends; a restarted one reloads the journal.
+// Order     Per peer as the gateway promises; a job's events are handled in order of arrival.
+// Limits    None of its own; ClusterCore's cost per event grows with the number of jobs.
+// Threads   Cooperative. Admission reads the dataset once and blocks meanwhile; links stay alive,
+//           since the transport has a thread of its own.
+#include <caf/actor.hpp>
+#include <caf/stateful_actor.hpp>
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "actors/cluster_scheduler/admission.h"
+#include "actors/cluster_scheduler/cluster_core.h"
+#include "actors/common/caf_messages.h"
+#include "actors/gateway/gateway_messages.h"
+#include "actors/head/head_store.h"
+#include "proto/messages.h"
+
+namespace es::actors {
+
+struct ClusterSchedulerOptions {
+  std::filesystem::path log_dir;         // empty: jobs keep their log in memory only
+  std::filesystem::path checkpoint_dir;  // where checkpoints go when a client names no directory
+  std::function<std::uint64_t()> unix_ms;  // the date, for people
+  // All jobs are over after StopHead or a client's Shutdown: the daemon may end.
+  std::function<void()> on_stopped;
+  // Fills in what a job needs from its text; tests put their own.
+  std::function<Result<AdmittedJob>(const std::string& spec_toml, const std::string& checkpoint)>
+      admit = es::actors::admit;
+};
+
+// daemon -> cluster scheduler: cancel all jobs, then call on_stopped.
+struct StopHead {};
+
+class ClusterSchedulerState {
+ public:
+  ClusterSchedulerState();
+  void init(caf::stateful_actor<ClusterSchedulerState>* self, ClusterSchedulerOptions options,
+            caf::actor gateway, std::shared_ptr<HeadStore> store);
+  void on_inbound(const Inbound& inbound);
+  void on_peer_down(const PeerDown& down);
+  void on_demand(const JobId& job, wire::Demand::Reader r);
+  void on_released(const JobId& job, wire::DeviceReleased::Reader r);
+  void on_ended(const JobId& job);
+  void stop();
+
+ private:
+  struct Job {
+    caf::actor actor;
+    bool over = false;
+  };
+  using ClientRequest = std::pair<PeerId, std::uint64_t>;
+
+  void on_node_hello(const Inbound& inbound);
+  void submit(const Inbound& inbound);
+  void list_jobs(const Inbound& inbound);
+  void list_nodes(const Inbound& inbound);
+  void shut_down(const Inbound& inbound);
+  void forward_to_job(const Inbound& inbound);
+  void fill_in_checkpoint_directory(Inbound& inbound);
+
+  void start_job(AdmittedJob admitted, store::JobRecord record, bool restored);
+  void restore_jobs();
+  void stop_if_idle();
+  void perform(const std::vector<cluster::Effect>& effects);
+  void perform_effect(const cluster::Allocation& effect);
+  void perform_effect(const cluster::DemandRefused& effect);
+  void send_inventory();
+  DeviceSet inventory() const;
+  template <class Schema, class Fill>
+  void answer(const Inbound& inbound, Fill&& fill);
+  void refuse(const Inbound& inbound, const Error& error);
+
+  caf::stateful_actor<ClusterSchedulerState>* self_ = nullptr;
+  ClusterSchedulerOptions options_;
+  caf::actor gateway_;
+  std::shared_ptr<HeadStore> store_;
+  ClusterCore core_;
+  std::map<JobId, Job> jobs_;
+  std::vector<JobId> submit_order_;
+  std::vector<Inbound> shutdown_requests_;
+  bool stopping_ = false;
+};
+
+caf::behavior cluster_scheduler_actor(caf::stateful_actor<ClusterSchedulerState>* self,
+                                      ClusterSchedulerOptions options, caf::actor gateway,
+                                      std::shared_ptr<HeadStore> store);
+
+}  // namespace es::actors
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::StopHead)

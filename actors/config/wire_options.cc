@@ -1,0 +1,38 @@
+#include "actors/config/wire_options.h"
+
+namespace es::actors {
+
+void add_wire_options(CLI::App& app, WireOptions& options) {
+  app.add_option("--keys", options.keys_dir,
+                 "Directory with this machine's keys (esctl keygen); needed for tcp");
+  app.add_flag("--insecure-loopback", options.insecure_loopback,
+               "Allow tcp without keys on the loopback address");
+  app.add_option("--address", options.address,
+                 "Address of this node at which its workers listen when the head is reached by tcp");
+}
+
+Status apply(const WireOptions& wire, TransportOptions& options) {
+  options.insecure_loopback = wire.insecure_loopback;
+  if (wire.keys_dir.empty()) return {};
+  auto keys = read_cluster_keys(wire.keys_dir);
+  if (!keys) return keys.error();
+  options.keys = *std::move(keys);
+  return {};
+}
+
+std::vector<std::string> to_arguments(const WireOptions& wire) {
+  std::vector<std::string> arguments;
+  if (!wire.keys_dir.empty()) arguments.insert(arguments.end(), {"--keys", wire.keys_dir});
+  if (wire.insecure_loopback) arguments.push_back("--insecure-loopback");
+  if (!wire.address.empty()) arguments.insert(arguments.end(), {"--address", wire.address});
+  return arguments;
+}
+
+std::string worker_endpoint(const WireOptions& wire, const std::string& head_endpoint,
+                            const std::string& run_dir, std::uint64_t incarnation) {
+  if (head_endpoint.starts_with("ipc://"))
+    return "ipc://" + run_dir + "/worker-" + std::to_string(incarnation) + ".sock";
+  return "tcp://" + (wire.address.empty() ? "127.0.0.1" : wire.address) + ":*";
+}
+
+}  // namespace es::actors

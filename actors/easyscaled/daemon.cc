@@ -1,0 +1,138 @@
+#include "actors/easyscaled/daemon.h"
+
+#include <caf/all.hpp>
+
+#include <chrono>
+#include <filesystem>
+#include <iostream>
+
+#include "actors/cluster_scheduler/cluster_scheduler_actor.h"
+#include "actors/easyscaled/stop_signal.h"
+#include "actors/gateway/gateway_actor.h"
+#include "actors/node_agent/node_agent_actor.h"
+#include "actors/switchboard/switchboard_actor.h"
+#include "store/kv/rocksdb_key_value_store.h"
+
+namespace es::actors {
+namespace {
+
+std::uint64_t unix_ms() {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
+                                        std::chrono::system_clock::now().time_since_epoch())
+                                        .count());
+}
+
+void log_line(const std::string& line) { std::cerr << line << std::endl; }
+
+Status make_directory(const std::filesystem::path& directory) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error) return failure(directory.string() + ": cannot be made: " + error.message());
+  std::filesystem::permissions(directory, std::filesystem::perms::owner_all, error);
+  return {};
+}
+
+NodeAgentOptions node_options(const DaemonOptions& options, const std::string& head_endpoint,
+                              std::function<void(const std::string&)> on_refused) {
+  NodeAgentOptions node;
+  node.name = options.node_name;
+  for (const DeviceCount& c : options.devices.counts)
+    for (std::uint32_t i = 0; i < c.count; ++i)
+      node.devices.push_back({options.node_name, c.type, i});
+  node.head_endpoint = head_endpoint;
+  node.run_dir = std::filesystem::absolute(options.run_dir);
+  node.worker_command = {std::filesystem::read_symlink("/proc/self/exe").string(), "worker"};
+  for (const std::string& argument : to_arguments(options.wire))
+    node.worker_command.push_back(argument);
+  node.on_refused = std::move(on_refused);
+  return node;
+}
+
+// The parts of a running daemon that the end needs.
+struct Running {
+  caf::actor head;  // empty for a node
+  std::string endpoint;
+};
+
+Result<Running> start_head(caf::actor_system& system, const DaemonOptions& options,
+                           StopSignal& stop) {
+  const std::filesystem::path state = std::filesystem::absolute(options.state_dir);
+  ES_RETURN_IF_ERROR(make_directory(state));
+  ES_RETURN_IF_ERROR(make_directory(state / "logs"));
+  auto values = store::open_state_directory(state / "db");
+  if (!values) return values.error();
+  TransportOptions wire;
+  wire.self = "head";
+  wire.endpoint = options.listen;
+  ES_RETURN_IF_ERROR(apply(options.wire, wire));
+  const auto switchboard = system.spawn(switchboard_actor);
+  const auto gateway = start_gateway(system, std::move(wire), switchboard, log_line);
+  if (!gateway) return gateway.error();
+  caf::anon_send(switchboard, AttachGateway{gateway->actor});
+  ClusterSchedulerOptions cluster;
+  cluster.log_dir = state / "logs";
+  cluster.checkpoint_dir = state / "checkpoints";
+  cluster.unix_ms = unix_ms;
+  cluster.on_stopped = [&stop] { stop.finish(); };
+  const auto head = system.spawn(cluster_scheduler_actor, std::move(cluster), switchboard,
+                                 std::make_shared<HeadStore>(*std::move(values)));
+  caf::anon_send(switchboard, RegisterPeer{"head", head});
+  const auto agent = system.spawn([&, endpoint = gateway->endpoint](
+                                      caf::stateful_actor<NodeAgentState>* self) {
+    // Registered before its first message, so that the switchboard knows who speaks.
+    self->send(switchboard, RegisterPeer{node_peer(options.node_name), self});
+    return node_agent_actor(self, node_options(options, endpoint, log_line), switchboard);
+  });
+  return Running{head, gateway->endpoint};
+}
+
+// A node's gateway needs its sink first, and the agent needs the gateway: the switchboard again.
+Result<Running> start_node(caf::actor_system& system, const DaemonOptions& options,
+                           StopSignal& stop) {
+  TransportOptions wire;
+  wire.self = node_peer(options.node_name);
+  ES_RETURN_IF_ERROR(apply(options.wire, wire));
+  const auto on_refused = [&stop](const std::string& reason) {
+    log_line("the head refuses this node: " + reason);
+    stop.finish();
+  };
+  struct Relay {
+    caf::actor gateway;
+  };
+  const auto agent = system.spawn([=](caf::stateful_actor<NodeAgentState>* self) -> caf::behavior {
+    return {[=](const AttachGateway& attach) {
+      self->become(node_agent_actor(self, node_options(options, options.join, on_refused),
+                                    attach.gateway));
+    }};
+  });
+  const auto gateway = start_gateway(system, std::move(wire), agent, log_line);
+  if (!gateway) return gateway.error();
+  caf::anon_send(agent, AttachGateway{gateway->actor});
+  return Running{{}, options.join};
+}
+
+}  // namespace
+
+Status run_daemon(const DaemonOptions& options) {
+  auto stop = StopSignal::create(options.parent_pid);
+  if (!stop) return stop.error();
+  ES_RETURN_IF_ERROR(make_directory(options.run_dir));
+  caf::actor_system_config config;
+  config.set("scheduler.policy", caf::atom("sharing"));
+  config.set("scheduler.max-threads", 2);
+  caf::actor_system system(config);
+  // Actors end when main does, not the other way round.
+  system.await_actors_before_shutdown(false);
+  const auto running =
+      options.head ? start_head(system, options, *stop) : start_node(system, options, *stop);
+  if (!running) return running.error();
+  std::cout << "ready " << running->endpoint << std::endl;
+  while (stop->wait() != StopSignal::Cause::kFinished) {
+    if (!running->head) break;
+    // Orderly: jobs are cancelled, their processes end, then on_stopped finishes the wait.
+    caf::anon_send(running->head, StopHead{});
+  }
+  return {};
+}
+
+}  // namespace es::actors

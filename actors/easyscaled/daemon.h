@@ -1,0 +1,28 @@
+#pragma once
+// The daemon: head and node in one process, or a node that joins a head.
+#include <string>
+#include <vector>
+
+#include "actors/config/wire_options.h"
+#include "proto/base/device.h"
+#include "proto/base/result.h"
+
+namespace es::actors {
+
+struct DaemonOptions {
+  bool head = false;
+  std::string join;       // endpoint of the head, for a node
+  std::string listen;     // where the head serves
+  std::string state_dir;  // the head's RocksDB, logs and checkpoints
+  std::string run_dir;    // sockets, specs and logs of this node's workers
+  std::string node_name;
+  DeviceSet devices;      // the devices that this node offers
+  WireOptions wire;
+  int parent_pid = 0;     // end when this process does; 0 = none
+};
+
+// Serves until SIGTERM or SIGINT, until a client's Shutdown, or until the parent ends; cancels the
+// jobs, waits for their processes and returns. Prints "ready ENDPOINT" on stdout when it serves.
+Status run_daemon(const DaemonOptions& options);
+
+}  // namespace es::actors

@@ -1,0 +1,85 @@
+// easyscaled: the daemon on every node. `easyscaled worker` is one of its worker processes.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+
+#include <cstring>
+#include <iostream>
+
+#include "actors/config/default_devices.h"
+#include "actors/config/default_paths.h"
+#include "actors/easyscaled/daemon.h"
+#include "actors/worker/worker_main.h"
+
+namespace {
+
+using namespace es;
+using namespace es::actors;
+
+Status check_devices(const DeviceSet& devices) {
+  for (const DeviceCount& c : devices.counts) {
+    const auto cpu_class = parse_cpu_class(c.type.name);
+    if (!cpu_class) return cpu_class.error();
+    if (!cpu_supports(*cpu_class))
+      return refused("--devices: this processor cannot execute " + c.type.name);
+  }
+  return {};
+}
+
+std::string host_name() {
+  char name[256] = "node";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+Result<DaemonOptions> parse(int argc, char** argv) {
+  DaemonOptions options;
+  options.listen = default_head_endpoint();
+  options.state_dir = default_state_dir();
+  options.node_name = host_name();
+  std::string devices;
+  CLI::App app(
+      "easyscaled: EasyScale's daemon.\n\n"
+      "  easyscaled --head                        head and node in one process\n"
+      "  easyscaled --join tcp://HEAD:7070 ...    a node that joins a head\n");
+  app.add_flag("--head", options.head, "Be the head (and a node)");
+  app.add_option("--join", options.join, "Endpoint of the head to join");
+  app.add_option("--listen", options.listen, "Head: endpoint to serve at")->capture_default_str();
+  app.add_option("--state", options.state_dir, "Head: directory for journal, logs, checkpoints")
+      ->capture_default_str();
+  app.add_option("--run-dir", options.run_dir,
+                 "Directory for sockets and logs of workers (default: STATE/run)");
+  app.add_option("--node", options.node_name, "Name of this node")->capture_default_str();
+  app.add_option("--devices", devices,
+                 "Devices to offer, e.g. cpu-avx2:2+cpu-scalar:1 (default: " +
+                     default_devices().text() + ")");
+  app.add_option("--parent-pid", options.parent_pid, "End when this process ends");
+  add_wire_options(app, options.wire);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    std::exit(app.exit(e) == 0 ? 0 : exit_code(ErrorKind::kUsage));
+  }
+  if (options.head != options.join.empty())
+    return usage_error("easyscaled: give --head, or --join ENDPOINT, and not both");
+  if (options.run_dir.empty()) options.run_dir = options.state_dir + "/run";
+  options.devices = default_devices();
+  if (!devices.empty()) {
+    auto parsed = parse_device_set(devices);
+    if (!parsed) return parsed.error();
+    options.devices = *std::move(parsed);
+  }
+  ES_RETURN_IF_ERROR(check_devices(options.devices));
+  return options;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc > 1 && std::strcmp(argv[1], "worker") == 0) return worker_main(argc - 1, argv + 1);
+  const auto options = parse(argc, argv);
+  const Status status = options ? run_daemon(*options) : Status(options.error());
+  if (status.ok()) return 0;
+  std::cerr << status.error().message << std::endl;
+  return exit_code(status.error().kind);
+}

@@ -1,0 +1,31 @@
+#pragma once
+// StopSignal: one place to wait for the end of a daemon, whatever the cause.
+#include <sys/types.h>
+
+#include "proto/base/result.h"
+
+namespace es::actors {
+
+// Construct before any thread is started: blocks SIGTERM and SIGINT in this and all later threads.
+class StopSignal {
+ public:
+  // parent: also stop when this process ends; 0 = none.
+  static Result<StopSignal> create(pid_t parent);
+  ~StopSignal();
+  StopSignal(StopSignal&& other) noexcept;
+  StopSignal(const StopSignal&) = delete;
+  StopSignal& operator=(const StopSignal&) = delete;
+
+  enum class Cause { kSignal, kParentEnded, kFinished };
+  // Blocks until there is a cause.
+  Cause wait();
+  // From any thread: the work is over (kFinished).
+  void finish();
+
+ private:
+  StopSignal(int signals, int parent, int finished)
+      : signals_(signals), parent_(parent), finished_(finished) {}
+  int signals_, parent_, finished_;
+};
+
+}  // namespace es::actors

@@ -1,0 +1,54 @@
+#include <filesystem>
+
+#include "actors/esctl/commands.h"
+#include "actors/esctl/options.h"
+#include "actors/esctl/render_json.h"
+#include "actors/esctl/render_text.h"
+#include "actors/esctl/requests.h"
+
+namespace es::actors::esctl {
+namespace {
+
+struct Options {
+  HeadOptions head;
+  JobId job;
+  std::string directory;
+  bool json = false;
+};
+
+Status checkpoint(const Options& options, Console& console) {
+  std::error_code code;
+  const std::string directory =
+      options.directory.empty() ? "" : std::filesystem::absolute(options.directory, code).string();
+  const auto client = connect(options.head);
+  if (!client) return client.error();
+  const auto taken = checkpoint_job(**client, options.job, directory);
+  if (!taken) return taken.error();
+  console.out << (options.json ? checkpoint_json(options.job, *taken) + "\n"
+                               : checkpoint_text(*taken));
+  return {};
+}
+
+}  // namespace
+
+void add_checkpoint_command(CLI::App& app, Shell& shell) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "checkpoint",
+      "Write a checkpoint at the job's next step boundary and wait until it is there");
+  command->add_option("job", options->job, "Job id")->required()->type_name("JOB");
+  command
+      ->add_option("--to", options->directory,
+                   "The new directory, on the node; without it the head chooses one")
+      ->type_name("DIR");
+  add_head_options(*command, options->head);
+  add_json_option(*command, options->json);
+  command->footer(
+      "Example:\n  esctl checkpoint resnet18-1 --to /data/resnet18-step20\n"
+      "  esctl submit resnet18.toml --from /data/resnet18-step20");
+  command->callback([options, &shell] {
+    shell.exit_code = finish(checkpoint(*options, shell.console), options->json, shell.console);
+  });
+}
+
+}  // namespace es::actors::esctl

@@ -1,0 +1,81 @@
+#pragma once
+// Client: one connection to a head. Sends a request and waits for its answer, or follows a job.
+//
+// Used by one thread. Every wait ends: with the answer, when the head is gone, after a time limit,
+// or when the caller's Interrupt says so. A Refusal becomes an Error with its kind and message.
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "actors/esctl/inbox.h"
+#include "actors/esctl/views.h"
+#include "actors/gateway/keys.h"
+#include "actors/gateway/zmq_transport.h"
+#include "proto/messages.h"
+
+namespace es::actors::esctl {
+
+// What may end a wait early: when `fd` is readable, `raised` is asked whether to give up.
+struct Interrupt {
+  int fd = -1;  // -1: nothing interrupts
+  std::function<bool()> raised;
+};
+
+struct HeadAddress {
+  std::string endpoint;
+  std::optional<ClusterKeys> keys;  // needed for tcp
+  bool insecure_loopback = false;   // but not for tcp on the loopback address
+};
+
+struct FollowOptions {
+  bool log_from_start = false;
+  bool until_now = false;
+  bool info = false;
+};
+
+// For answers that need no more than the head's attention.
+inline constexpr std::chrono::seconds kAnswerTimeout{60};
+// For answers that come after a job has written or stopped.
+inline constexpr std::chrono::minutes kJobTimeout{10};
+
+class Client {
+ public:
+  // Errors: not found (nobody answers there), usage (endpoint), refused (TCP without keys).
+  static Result<std::unique_ptr<Client>> connect(HeadAddress address, Interrupt interrupt);
+
+  // Sends a Request about `job` (empty: about none) and waits for its Answer.
+  template <class Answer, class Request, class Fill>
+  Result<Msg<Answer>> ask(const JobId& job, Fill&& fill,
+                          std::chrono::milliseconds timeout = kAnswerTimeout) {
+    const Head head{.job = job, .request = ++last_request_};
+    auto frame = exchange(Msg<Request>::build(head, fill).frame(), timeout);
+    if (!frame) return frame.error();
+    return Msg<Answer>::from_frame(*std::move(frame));
+  }
+
+  // Hands every event of the job's stream to `on_event` until the stream ends. No time limit.
+  Status follow(const JobId& job, const FollowOptions& options,
+                const std::function<void(const JobEventView&)>& on_event);
+
+ private:
+  using FrameResult = Result<std::shared_ptr<const Frame>>;
+  using Deadline = std::optional<std::chrono::steady_clock::time_point>;
+
+  Client(std::string endpoint, Interrupt interrupt);
+  Status wait_until_up();
+  FrameResult exchange(std::shared_ptr<const Frame> request, std::chrono::milliseconds timeout);
+  FrameResult answer_to(std::uint64_t request, Deadline deadline);
+  Result<InboxItem> next_item(Deadline deadline);
+  Status wait_for_item(Deadline deadline);
+
+  const std::string endpoint_;
+  const Interrupt interrupt_;
+  std::uint64_t last_request_ = 0;
+  Inbox inbox_;
+  std::unique_ptr<Transport> transport_;  // posts to inbox_, so it goes first
+};
+
+}  // namespace es::actors::esctl

@@ -1,0 +1,27 @@
+#pragma once
+// The commands of esctl, one file each. add_X_command declares the command's options; when it was
+// chosen, its callback runs it and sets the exit code.
+#include <CLI/CLI.hpp>
+
+#include "actors/esctl/console.h"
+
+namespace es::actors::esctl {
+
+struct Shell {
+  Console& console;
+  int exit_code = 0;
+};
+
+void add_run_command(CLI::App& app, Shell& shell);
+void add_submit_command(CLI::App& app, Shell& shell);
+void add_ps_command(CLI::App& app, Shell& shell);
+void add_describe_command(CLI::App& app, Shell& shell);
+void add_scale_command(CLI::App& app, Shell& shell);
+void add_checkpoint_command(CLI::App& app, Shell& shell);
+void add_cancel_command(CLI::App& app, Shell& shell);
+void add_logs_command(CLI::App& app, Shell& shell);
+void add_nodes_command(CLI::App& app, Shell& shell);
+void add_inspect_command(CLI::App& app, Shell& shell);
+void add_keygen_command(CLI::App& app, Shell& shell);
+
+}  // namespace es::actors::esctl

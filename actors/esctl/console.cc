@@ -1,0 +1,41 @@
+#include "actors/esctl/console.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <iostream>
+
+#include "actors/esctl/render_json.h"
+
+namespace es::actors::esctl {
+namespace {
+
+int stderr_columns() {
+  constexpr int kColumnsUnknown = 80;
+  if (::isatty(STDERR_FILENO) == 0) return 0;
+  winsize size{};
+  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kColumnsUnknown;
+  return size.ws_col;
+}
+
+}  // namespace
+
+Console process_console() {
+  return {std::cout, std::cerr, stderr_columns};
+}
+
+int report(const Error& error, bool json, Console& console) {
+  console.err << "esctl: " << error.message << std::endl;
+  if (json) console.out << error_json(error) << std::endl;
+  return exit_code(error.kind);
+}
+
+int finish(const Status& status, bool json, Console& console) {
+  return status ? 0 : report(status.error(), json, console);
+}
+
+int finish(const Result<int>& result, bool json, Console& console) {
+  return result ? *result : report(result.error(), json, console);
+}
+
+}  // namespace es::actors::esctl

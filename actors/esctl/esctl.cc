@@ -1,0 +1,36 @@
+#include "actors/esctl/esctl.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+
+#include "actors/esctl/commands.h"
+
+namespace es::actors::esctl {
+
+int run_esctl(std::vector<std::string> arguments, Console& console) {
+  CLI::App app(
+      "Trains models on a changing set of devices, with bits that do not depend on them.\n"
+      "`esctl run JOB.toml` needs no set-up; the other commands talk to a running easyscaled.",
+      "esctl");
+  app.require_subcommand(1);
+  app.footer(
+      "Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 refused, 130 and 143 stopped.\n"
+      "Help on a command: esctl COMMAND --help");
+  Shell shell{console};
+  for (const auto add :
+       {add_run_command, add_submit_command, add_ps_command, add_describe_command,
+        add_scale_command, add_checkpoint_command, add_cancel_command, add_logs_command,
+        add_nodes_command, add_inspect_command, add_keygen_command})
+    add(app, shell);
+  try {
+    std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
+    app.parse(std::move(arguments));
+  } catch (const CLI::ParseError& error) {
+    const bool asked_for_help = app.exit(error, console.out, console.err) == 0;
+    return asked_for_help ? 0 : exit_code(ErrorKind::kUsage);
+  }
+  return shell.exit_code;
+}
+
+}  // namespace es::actors::esctl

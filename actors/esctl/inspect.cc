@@ -1,0 +1,81 @@
+#include <filesystem>
+
+#include "actors/config/job_file.h"
+#include "actors/esctl/commands.h"
+#include "actors/esctl/inspect_view.h"
+#include "actors/esctl/options.h"
+#include "actors/esctl/requests.h"
+#include "store/dataset/image_dataset.h"
+
+namespace es::actors::esctl {
+namespace {
+
+struct Options {
+  HeadOptions head;
+  std::string job;
+  bool json = false;
+};
+
+// A file's name ends in .toml; everything else is the id of a job that the head knows.
+Result<JobSpec> find_spec(const Options& options) {
+  if (options.job.ends_with(".toml"))
+    return make_spec(options.job, {}, StartPoint{.checkpoint = {}, .version = 0});
+  const auto client = connect(options.head);
+  if (!client) return client.error();
+  const auto details = describe_job(**client, options.job);
+  if (!details) return details.error();
+  return parse_job(details->spec_toml, "job " + options.job);
+}
+
+Result<gpu::DataShape> data_shape(const JobSpec& spec) {
+  if (spec.data.kind == "synthetic")
+    return gpu::DataShape{spec.data.height, spec.data.width, spec.data.channels};
+  const auto dataset = store::open_dataset(spec.data, spec.model.classes);
+  if (!dataset) return dataset.error();
+  return gpu::DataShape{dataset->shape.height, dataset->shape.width, dataset->shape.channels};
+}
+
+Result<Inspection> inspect(const JobSpec& spec) {
+  const Result<gpu::DataShape> shape = data_shape(spec);
+  if (!shape) return shape.error();
+  const Result<std::uint64_t> steps = total_steps(spec);
+  if (!steps) return steps.error();
+  Inspection inspection{.spec = spec, .shape = *shape, .engines = {}};
+  for (const CpuClass cpu_class : supported_cpu_classes()) {
+    const auto engine =
+        gpu::Engine::create(spec, *shape, {.cpu_class = cpu_class, .total_steps = *steps});
+    if (!engine) return engine.error();
+    inspection.engines.push_back((*engine)->describe());
+  }
+  return inspection;
+}
+
+Status inspect_command(const Options& options, Console& console) {
+  const Result<JobSpec> spec = find_spec(options);
+  if (!spec) return spec.error();
+  const Result<Inspection> inspection = inspect(*spec);
+  if (!inspection) return inspection.error();
+  console.out << (options.json ? inspection_json(*inspection) + "\n"
+                               : inspection_text(*inspection));
+  return {};
+}
+
+}  // namespace
+
+void add_inspect_command(CLI::App& app, Shell& shell) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "inspect", "Show what a job executes: operators, shapes, kernels, memory; trains nothing");
+  command->add_option("job", options->job, "Job specification, or the id of a submitted job")
+      ->required()
+      ->type_name("JOB.toml|JOB");
+  add_head_options(*command, options->head);
+  add_json_option(*command, options->json);
+  command->footer("Example:\n  esctl inspect configs/jobs/small_cnn.toml");
+  command->callback([options, &shell] {
+    shell.exit_code =
+        finish(inspect_command(*options, shell.console), options->json, shell.console);
+  });
+}
+
+}  // namespace es::actors::esctl

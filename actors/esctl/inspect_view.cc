@@ -1,0 +1,103 @@
+#include "actors/esctl/inspect_view.h"
+
+#include <nlohmann/json.hpp>
+
+#include "actors/esctl/render_text.h"
+
+namespace es::actors::esctl {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Row = std::vector<std::string>;
+
+std::string size_text(std::int64_t bytes) {
+  return fixed(double(bytes) / (1 << 20), 2);
+}
+
+std::string shape_text(const gpu::DataShape& shape) {
+  return std::to_string(shape.height) + "x" + std::to_string(shape.width) + "x" +
+         std::to_string(shape.channels);
+}
+
+std::string operators_text(const gpu::EngineDescription& engine) {
+  std::vector<Row> rows{{"OPERATOR", "KIND", "OUTPUT", "PARAMETERS", "KERNELS"}};
+  for (const gpu::OpDescription& op : engine.ops)
+    rows.push_back({op.name, op.kind, op.output, std::to_string(op.parameters), op.kernel});
+  return table(rows);
+}
+
+std::string memory_text(const std::vector<gpu::EngineDescription>& engines) {
+  std::vector<Row> rows{{"MEMORY", "PARAMETERS", "PACKED", "ARENA", "(AT LEAST)", "WORKSPACE",
+                         "EACH GRADIENT", "EACH EST"}};
+  for (const gpu::EngineDescription& e : engines)
+    rows.push_back({e.kernel_class, size_text(e.memory.params), size_text(e.memory.packed),
+                    size_text(e.memory.arena), size_text(e.memory.arena_live_peak),
+                    size_text(e.memory.workspace), size_text(e.memory.gradient_slot),
+                    size_text(e.memory.context)});
+  return table(rows);
+}
+
+Json memory_json(const gpu::MemoryUse& m) {
+  return {{"params_bytes", m.params},       {"packed_bytes", m.packed},
+          {"arena_bytes", m.arena},         {"arena_live_peak_bytes", m.arena_live_peak},
+          {"workspace_bytes", m.workspace}, {"gradient_slot_bytes", m.gradient_slot},
+          {"context_bytes", m.context}};
+}
+
+Json engine_json(const gpu::EngineDescription& engine) {
+  Json ops = Json::array();
+  for (const gpu::OpDescription& op : engine.ops)
+    ops.push_back({{"name", op.name},
+                   {"kind", op.kind},
+                   {"output", op.output},
+                   {"parameters", op.parameters},
+                   {"kernel", op.kernel}});
+  return {{"kernel_class", engine.kernel_class},
+          {"parameters", engine.parameters},
+          {"buckets", engine.buckets},
+          {"memory", memory_json(engine.memory)},
+          {"operators", ops}};
+}
+
+}  // namespace
+
+std::string inspection_text(const Inspection& inspection) {
+  const JobSpec& spec = inspection.spec;
+  const gpu::EngineDescription& first = inspection.engines.front();
+  std::string text = table(
+      {{"job", spec.name},
+       {"model", first.model},
+       {"level", std::string(level_name(spec.level)) + ", " + std::to_string(spec.max_p) + " ESTs"},
+       {"sample", shape_text(inspection.shape)},
+       {"batch", std::to_string(spec.batch_size) + " for each EST, " +
+                     std::to_string(std::uint64_t{spec.batch_size} * spec.max_p) +
+                     " for each global step"},
+       {"parameters", std::to_string(first.parameters)},
+       {"buckets", std::to_string(first.buckets)}});
+  std::string shown;
+  for (const gpu::EngineDescription& engine : inspection.engines) {
+    std::string operators = operators_text(engine);
+    if (operators == shown) continue;
+    shown = std::move(operators);
+    text += "\nfrom " + engine.kernel_class + " on:\n" + shown;
+  }
+  return text + "\n" + memory_text(inspection.engines);
+}
+
+std::string inspection_json(const Inspection& inspection) {
+  Json classes = Json::array();
+  for (const gpu::EngineDescription& engine : inspection.engines)
+    classes.push_back(engine_json(engine));
+  const JobSpec& spec = inspection.spec;
+  const Json json{
+      {"name", spec.name},
+      {"model", inspection.engines.front().model},
+      {"level", level_name(spec.level)},
+      {"max_p", spec.max_p},
+      {"batch_size", spec.batch_size},
+      {"sample", {inspection.shape.height, inspection.shape.width, inspection.shape.channels}},
+      {"classes", classes}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace es::actors::esctl

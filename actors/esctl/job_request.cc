@@ -1,0 +1,139 @@
+#include "actors/esctl/job_request.h"
+
+#include <numeric>
+#include <system_error>
+
+#include "actors/config/job_file.h"
+#include "store/checkpoint/checkpoint.h"
+#include "store/dataset/epoch_sampler.h"
+#include "store/dataset/image_dataset.h"
+
+namespace es::actors::esctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::uint64_t stage_steps(const JobSpec& spec) {
+  return std::accumulate(spec.stages.begin(), spec.stages.end(), std::uint64_t{0},
+                         [](std::uint64_t sum, const Stage& stage) { return sum + stage.steps; });
+}
+
+Status apply_level_and_stages(JobSpec& spec, const SpecChanges& changes) {
+  if (changes.level) {
+    const Result<DeterminismLevel> level = parse_level(*changes.level);
+    if (!level) return level.error();
+    spec.level = *level;
+  }
+  if (changes.stages) {
+    Result<std::vector<Stage>> stages = parse_stages(*changes.stages);
+    if (!stages) return stages.error();
+    spec.stages = *std::move(stages);
+  }
+  return {};
+}
+
+// Without the checkpoint's version the number of steps cannot be told from stages: the head knows.
+Status apply_steps(JobSpec& spec, const SpecChanges& changes, const StartPoint& start) {
+  if (changes.steps) spec.steps = *changes.steps;
+  const bool from_stages = !spec.stages.empty() && !changes.devices &&
+                           (changes.stages || changes.steps || (spec.steps + spec.epochs) == 0);
+  if (!from_stages || !start.version) return {};
+  const std::uint64_t total = *start.version + stage_steps(spec);
+  if (changes.steps && *changes.steps != total)
+    return usage_error("--steps = " + std::to_string(*changes.steps) + ": with the stages " +
+                       stages_text(spec.stages) + " allowed is their sum" +
+                       (*start.version == 0 ? "" : " after the checkpoint's step") + ", " +
+                       std::to_string(total));
+  spec.steps = total;
+  return {};
+}
+
+Status apply_devices(JobSpec& spec, const SpecChanges& changes, const StartPoint& start) {
+  if (!changes.devices) return {};
+  Result<DeviceSet> devices = parse_device_set(*changes.devices);
+  if (!devices) return devices.error();
+  const Result<std::uint64_t> total = total_steps(spec);
+  if (!total) return total.error();
+  spec.steps = *total;
+  // With no step left to do, check_steps_left says what is wrong.
+  const std::uint64_t done = start.version.value_or(0);
+  spec.stages = {{*std::move(devices), *total > done ? *total - done : 1}};
+  return {};
+}
+
+Status check_steps_left(const JobSpec& spec, const StartPoint& start) {
+  if (spec.steps == 0 || start.version.value_or(0) < spec.steps) return {};
+  return usage_error("--from " + start.checkpoint + ": the checkpoint is of step " +
+                     std::to_string(*start.version) + " and the job ends at step " +
+                     std::to_string(spec.steps) + "; allowed are more steps (--steps)");
+}
+
+Status check_device_type(const DeviceType& type, const std::string& field,
+                         const DeviceSet& offered) {
+  const Result<CpuClass> known = parse_cpu_class(type.name);
+  if (!known) return usage_error(field + ": " + known.error().message);
+  if (offered.count_of(type) > 0) return {};
+  return refused(field + ": device type " + type.name +
+                 (cpu_supports(*known) ? " is not offered" : ": this processor cannot execute it") +
+                 "; allowed here: " + offered.text());
+}
+
+}  // namespace
+
+Result<StartPoint> open_start_point(const std::string& from, bool may_be_remote) {
+  if (from.empty()) return StartPoint{.checkpoint = {}, .version = 0};
+  std::error_code code;
+  const fs::path directory = fs::absolute(from, code);
+  const auto reader = store::CheckpointReader::open(directory);
+  if (!reader) {
+    if (may_be_remote && !fs::exists(directory, code))
+      return StartPoint{.checkpoint = directory.string(), .version = std::nullopt};
+    return reader.error();
+  }
+  ES_RETURN_IF_ERROR(reader->verify());
+  return StartPoint{.checkpoint = directory.string(), .version = reader->head().version};
+}
+
+Result<JobSpec> make_spec(const fs::path& file, const SpecChanges& changes,
+                          const StartPoint& start) {
+  Result<JobSpec> spec = read_job_file(file);
+  if (!spec) return spec;
+  std::error_code code;
+  if (!spec->data.path.empty())
+    spec->data.path =
+        (fs::absolute(file, code).parent_path() / spec->data.path).lexically_normal().string();
+  ES_RETURN_IF_ERROR(apply_level_and_stages(*spec, changes));
+  ES_RETURN_IF_ERROR(apply_steps(*spec, changes, start));
+  ES_RETURN_IF_ERROR(apply_devices(*spec, changes, start));
+  ES_RETURN_IF_ERROR(check_steps_left(*spec, start));
+  ES_RETURN_IF_ERROR(validate(*spec, file.string() + " with the options given"));
+  return spec;
+}
+
+Result<std::uint64_t> total_steps(const JobSpec& spec) {
+  if (spec.steps != 0) return spec.steps;
+  if (spec.epochs == 0) return stage_steps(spec);
+  const auto dataset = store::open_dataset(spec.data, spec.model.classes);
+  if (!dataset) return dataset.error();
+  const auto sampler = store::EpochSampler::create({.samples = dataset->train.count(),
+                                                    .max_p = spec.max_p,
+                                                    .batch_size = spec.batch_size,
+                                                    .seed = spec.seed});
+  if (!sampler) return sampler.error();
+  return spec.epochs * sampler->steps_per_epoch();
+}
+
+Status check_devices(const JobSpec& spec, const DeviceSet& offered) {
+  for (const DeviceType& type : spec.resources.device_types)
+    ES_RETURN_IF_ERROR(check_device_type(type, "resources.device_types", offered));
+  for (const Stage& stage : spec.stages) {
+    for (const DeviceCount& count : stage.devices.counts)
+      ES_RETURN_IF_ERROR(check_device_type(count.type, "stages", offered));
+    if (!offered.contains(stage.devices))
+      return refused("stages: " + stage.devices.text() +
+                     " are more devices than this machine offers: " + offered.text());
+  }
+  return {};
+}
+
+}  // namespace es::actors::esctl

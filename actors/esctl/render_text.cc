@@ -1,0 +1,136 @@
+#include "actors/esctl/render_text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+
+namespace es::actors::esctl {
+namespace {
+
+using Row = std::vector<std::string>;
+
+std::string or_dash(const std::string& text) {
+  return text.empty() ? "-" : text;
+}
+
+std::string step_text(const JobView& job) {
+  return std::to_string(job.step) + "/" + std::to_string(job.last_step);
+}
+
+std::string evaluation_text(const EvaluationView& e) {
+  return fixed(100 * e.accuracy(), 2) + " % (" + std::to_string(e.correct) + " of " +
+         std::to_string(e.total) + "), mean loss " + fixed(e.mean_loss, 4) + ", after step " +
+         std::to_string(e.version);
+}
+
+std::string stages_text(const std::vector<StageView>& stages) {
+  std::vector<Row> rows{{"STAGE", "DEVICES", "STEPS", "SECONDS", "PAUSE BEFORE"}};
+  for (const StageView& s : stages)
+    rows.push_back({std::to_string(rows.size()), s.placement, std::to_string(s.steps),
+                    fixed(s.seconds, 2), fixed(s.rescale_seconds, 3)});
+  return table(rows);
+}
+
+std::string workers_text(const std::vector<WorkerView>& workers) {
+  std::vector<Row> rows{{"WORKER", "NODE", "DEVICE", "RANKS", "PID"}};
+  for (const WorkerView& w : workers)
+    rows.push_back({std::to_string(w.incarnation), w.node,
+                    w.device_type + "#" + std::to_string(w.device_index),
+                    std::to_string(w.rank_begin) + ".." + std::to_string(w.rank_end),
+                    std::to_string(w.pid)});
+  return table(rows);
+}
+
+}  // namespace
+
+std::string table(const std::vector<Row>& rows) {
+  std::vector<std::size_t> widths;
+  for (const Row& row : rows)
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      if (c == widths.size()) widths.push_back(0);
+      widths[c] = std::max(widths[c], row[c].size());
+    }
+  std::string text;
+  for (const Row& row : rows) {
+    std::string line;
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      line += row[c];
+      if (c + 1 < row.size()) line.append(widths[c] - row[c].size() + 2, ' ');
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string jobs_text(const std::vector<JobView>& jobs) {
+  std::vector<Row> rows{{"JOB", "STATE", "STEP", "LOSS", "SAMPLES/S", "DEVICES", "ERROR"}};
+  for (const JobView& job : jobs)
+    rows.push_back({job.id, job.state, step_text(job), fixed(job.loss_last, 4),
+                    fixed(job.samples_per_second, 1), or_dash(job.placement), job.error});
+  return table(rows);
+}
+
+std::string nodes_text(const std::vector<NodeView>& nodes) {
+  struct Count {
+    int all = 0, used = 0;
+  };
+  std::vector<Row> rows{{"NODE", "STATE", "DEVICES", "COUNT", "IN USE"}};
+  for (const NodeView& node : nodes) {
+    const std::string state = node.alive ? "alive" : "lost";
+    std::map<std::string, Count> by_type;
+    for (const DeviceView& d : node.devices) {
+      Count& count = by_type[d.type];
+      ++count.all;
+      if (!d.job.empty()) ++count.used;
+    }
+    if (by_type.empty()) rows.push_back({node.name, state, "-", "0", "0"});
+    for (const auto& [type, count] : by_type)
+      rows.push_back(
+          {node.name, state, type, std::to_string(count.all), std::to_string(count.used)});
+  }
+  return table(rows);
+}
+
+std::string summary_text(const JobView& job) {
+  std::vector<Row> rows{
+      {"job", job.id},
+      {"state", job.state},
+      {"level", job.level + ", " + std::to_string(job.max_p) + " ESTs"},
+      {"steps", step_text(job)},
+      {"loss", fixed(job.loss_first, 6) + " -> " + fixed(job.loss_last, 6)},
+  };
+  if (!job.evaluations.empty())
+    rows.push_back({"test accuracy", evaluation_text(job.evaluations.back())});
+  rows.push_back({"throughput", fixed(job.samples_per_second, 1) + " samples/s"});
+  rows.push_back({"peak memory", fixed(job.peak_rss_mib, 1) + " MiB in a worker"});
+  if (!job.placement.empty()) rows.push_back({"devices", job.placement});
+  if (!job.checkpoint.empty()) rows.push_back({"checkpoint", job.checkpoint});
+  if (!job.error.empty()) rows.push_back({"error", job.error});
+  rows.push_back({"params digest", or_dash(job.params_digest)});
+  rows.push_back({"state digest", or_dash(job.state_digest)});
+  return table(rows) + (job.stages.empty() ? "" : "\n" + stages_text(job.stages));
+}
+
+std::string details_text(const JobView& job, const std::string& spec_toml) {
+  return summary_text(job) + (job.workers.empty() ? "" : "\n" + workers_text(job.workers)) + "\n" +
+         spec_toml + (spec_toml.ends_with('\n') ? "" : "\n");
+}
+
+std::string checkpoint_text(const CheckpointView& checkpoint) {
+  return table({{"checkpoint", checkpoint.path},
+                {"step", std::to_string(checkpoint.version)},
+                {"params digest", checkpoint.params_digest},
+                {"state digest", checkpoint.state_digest}});
+}
+
+std::string fixed(double value, int decimals) {
+  if (!std::isfinite(value)) return "-";
+  const int size = std::snprintf(nullptr, 0, "%.*f", decimals, value);
+  std::string text(static_cast<std::size_t>(size), '\0');
+  std::snprintf(text.data(), text.size() + 1, "%.*f", decimals, value);
+  return text;
+}
+
+}  // namespace es::actors::esctl

@@ -1,0 +1,28 @@
+#pragma once
+// The text that commands print for people: tables and the summary of a run. Pure functions; every
+// line ends with a newline.
+#include <string>
+#include <vector>
+
+#include "actors/esctl/views.h"
+
+namespace es::actors::esctl {
+
+// Columns as wide as their longest cell, two spaces between, no trailing spaces. The first row is
+// the heading.
+std::string table(const std::vector<std::vector<std::string>>& rows);
+
+// `ps`: one line for each job.
+std::string jobs_text(const std::vector<JobView>& jobs);
+// `nodes`: one line for each device type of a node.
+std::string nodes_text(const std::vector<NodeView>& nodes);
+// The end of `run`, and most of `describe`.
+std::string summary_text(const JobView& job);
+// `describe`: the summary, the workers, and the specification.
+std::string details_text(const JobView& job, const std::string& spec_toml);
+std::string checkpoint_text(const CheckpointView& checkpoint);
+
+// With `decimals` digits after the point; "-" when not finite.
+std::string fixed(double value, int decimals);
+
+}  // namespace es::actors::esctl

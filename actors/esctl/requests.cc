@@ -1,0 +1,59 @@
+#include "actors/esctl/requests.h"
+
+#include "actors/config/job_file.h"
+#include "actors/esctl/render_json.h"
+#include "actors/esctl/render_text.h"
+
+namespace es::actors::esctl {
+
+Result<JobId> submit_job(Client& client, const JobSpec& spec, const StartPoint& start) {
+  const auto accepted =
+      client.ask<wire::JobAccepted, wire::SubmitJob>({}, [&](wire::SubmitJob::Builder b) {
+        b.setSpecToml(to_toml(spec));
+        b.setFromCheckpoint(start.checkpoint);
+      });
+  if (!accepted) return accepted.error();
+  return accepted->decode([](wire::JobAccepted::Reader r) { return JobId(r.getJob().cStr()); });
+}
+
+Result<JobDetailsView> describe_job(Client& client, const JobId& job) {
+  const auto details =
+      client.ask<wire::JobDetails, wire::DescribeJob>(job, [](wire::DescribeJob::Builder) {});
+  if (!details) return details.error();
+  return details->decode([](wire::JobDetails::Reader r) {
+    return JobDetailsView{read_job(r.getInfo()), r.getSpecToml().cStr()};
+  });
+}
+
+Result<CheckpointView> checkpoint_job(Client& client, const JobId& job,
+                                      const std::string& directory) {
+  const auto taken = client.ask<wire::CheckpointTaken, wire::CheckpointJob>(
+      job, [&](wire::CheckpointJob::Builder b) { b.setDirectory(directory); }, kJobTimeout);
+  if (!taken) return taken.error();
+  return taken->decode(read_checkpoint);
+}
+
+Status cancel_job(Client& client, const JobId& job) {
+  const auto done = client.ask<wire::Done, wire::CancelJob>(
+      job, [](wire::CancelJob::Builder) {}, kJobTimeout);
+  return done ? Status() : done.error();
+}
+
+Result<JobView> follow_job(Client& client, const JobId& job, Progress& progress) {
+  ES_RETURN_IF_ERROR(client.follow(job, {.info = true}, [&](const JobEventView& event) {
+    if (const auto* info = std::get_if<JobView>(&event)) progress.show(*info);
+  }));
+  Result<JobDetailsView> details = describe_job(client, job);
+  if (!details) return details.error();
+  progress.show(details->job);
+  return std::move(details->job);
+}
+
+int print_end(const JobView& job, bool json, Console& console) {
+  console.out << (json ? job_json(job) + "\n" : summary_text(job)) << std::flush;
+  if (job.state == "finished") return 0;
+  const std::string reason = job.error.empty() ? "" : ": " + job.error;
+  return report(failure("job " + job.id + " " + job.state + reason), false, console);
+}
+
+}  // namespace es::actors::esctl

@@ -1,0 +1,31 @@
+#pragma once
+// The requests about one job that several commands make, as functions. Errors: of Client, and the
+// head's refusals.
+#include <string>
+#include <utility>
+
+#include "actors/esctl/client.h"
+#include "actors/esctl/job_request.h"
+#include "actors/esctl/progress.h"
+
+namespace es::actors::esctl {
+
+struct JobDetailsView {
+  JobView job;
+  std::string spec_toml;
+};
+
+Result<JobId> submit_job(Client& client, const JobSpec& spec, const StartPoint& start);
+Result<JobDetailsView> describe_job(Client& client, const JobId& job);
+Result<CheckpointView> checkpoint_job(Client& client, const JobId& job,
+                                      const std::string& directory);
+Status cancel_job(Client& client, const JobId& job);
+
+// Shows the job's progress until it has ended, and returns what it then is.
+Result<JobView> follow_job(Client& client, const JobId& job, Progress& progress);
+
+// Prints the end of a job: the summary to out and, when it did not finish, the reason to err.
+// Returns the exit code that says whether it did.
+int print_end(const JobView& job, bool json, Console& console);
+
+}  // namespace es::actors::esctl

@@ -1,0 +1,62 @@
+#include "actors/esctl/commands.h"
+#include "actors/esctl/options.h"
+#include "actors/esctl/render_json.h"
+
+namespace es::actors::esctl {
+namespace {
+
+constexpr const char* kAuto = "auto";
+
+struct Options {
+  HeadOptions head;
+  JobId job;
+  std::string devices;
+  bool json = false;
+};
+
+// The devices as the head takes them: canonical text, empty for `auto`.
+Result<std::string> demand_text(const std::string& devices) {
+  if (devices == kAuto) return std::string();
+  const Result<DeviceSet> set = parse_device_set(devices);
+  if (!set) return set.error();
+  return set->text();
+}
+
+Status scale(const Options& options, Console& console) {
+  const Result<std::string> demand = demand_text(options.devices);
+  if (!demand) return demand.error();
+  const auto client = connect(options.head);
+  if (!client) return client.error();
+  const auto done = (*client)->ask<wire::Done, wire::ScaleJob>(
+      options.job, [&](wire::ScaleJob::Builder b) { b.setDevices(*demand); });
+  if (!done) return done.error();
+  const std::string devices = demand->empty() ? kAuto : *demand;
+  if (options.json)
+    console.out << fields_json({{"job", options.job}, {"devices", devices}}) << "\n";
+  else
+    console.out << "job " << options.job << " goes to " << devices
+                << " at its next step boundary\n";
+  return {};
+}
+
+}  // namespace
+
+void add_scale_command(CLI::App& app, Shell& shell) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "scale", "Move a running job to exactly these devices; its bits do not change");
+  command->add_option("job", options->job, "Job id")->required()->type_name("JOB");
+  command
+      ->add_option("devices", options->devices,
+                   "TYPE:COUNT[+TYPE:COUNT...], or auto: the scheduler decides again")
+      ->required()
+      ->type_name("DEVICES");
+  add_head_options(*command, options->head);
+  add_json_option(*command, options->json);
+  command->footer("Example:\n  esctl scale resnet18-1 cpu-avx2:2\n  esctl scale resnet18-1 auto");
+  command->callback([options, &shell] {
+    shell.exit_code = finish(scale(*options, shell.console), options->json, shell.console);
+  });
+}
+
+}  // namespace es::actors::esctl

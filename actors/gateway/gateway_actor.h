@@ -1,0 +1,51 @@
+#pragma once
+// Gateway: one per process; puts the frames of the process's actors on ZeroMQ and turns lost
+// processes into messages.
+// Accepts   Outbound, ConnectPeer, DisconnectPeer -> none (gateway_messages.h); AuthorizeKeys ->
+//           none; GetTransportStats -> TransportStats. All are legal at any time.
+// Sends     Inbound, PeerUp, PeerDown to the sink, in the order in which they happened.
+// State     a Transport (zmq_transport.h): sockets, links, peers. Nothing is saved.
+// Fails     monitors the sink; when it is down, the gateway ends and says goodbye to all peers.
+//           If this actor dies: the peers see a goodbye, the process has lost its wire and ends.
+// Order     per peer and direction, as Transport says; none between peers.
+// Limits    no limit on what waits to be sent: TransportStats.queued_bytes tells. Frames in and out
+//           have at most kBodyBytesMax bytes; the others are refused and counted.
+// Threads   cooperative; never blocks in a handler. Ending waits for
+// TransportOptions.shutdown_flush
+//           at most. The transport has a thread of its own.
+#include <caf/actor.hpp>
+#include <caf/actor_system.hpp>
+#include <caf/allowed_unsafe_message_type.hpp>
+
+#include <functional>
+#include <set>
+#include <string>
+
+#include "actors/gateway/gateway_messages.h"
+#include "actors/gateway/zmq_transport.h"
+
+namespace es::actors {
+
+// operator -> gateway: from now on these keys, and no others, may connect (Transport::authorize).
+struct AuthorizeKeys {
+  std::set<std::string> public_keys;
+};
+
+// anybody -> gateway: answered by TransportStats.
+struct GetTransportStats {};
+
+struct Gateway {
+  caf::actor actor;
+  std::string endpoint;  // where the process listens; empty when it does not
+};
+
+// Starts the transport and its actor. `log` is called from the transport's thread.
+// Error: as Transport::start.
+Result<Gateway> start_gateway(caf::actor_system& system, TransportOptions options, caf::actor sink,
+                              std::function<void(const std::string& line)> log);
+
+}  // namespace es::actors
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::AuthorizeKeys)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::GetTransportStats)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::TransportStats)

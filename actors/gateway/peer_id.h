@@ -1,0 +1,21 @@
+#pragma once
+// PeerId: the routing id of a process, "head", "node/NAME", "worker/INCARNATION" or
+// "client/RANDOM".
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace es::actors {
+
+using PeerId = std::string;
+
+inline constexpr std::size_t kPeerIdBytesMax = 128;
+
+// 1 to kPeerIdBytesMax printable ASCII characters without spaces.
+inline bool is_valid_peer_id(std::string_view id) {
+  return !id.empty() && id.size() <= kPeerIdBytesMax &&
+         std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c <= '~'; });
+}
+
+}  // namespace es::actors

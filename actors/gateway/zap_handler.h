@@ -1,0 +1,43 @@
+#pragma once
+// ZapHandler: decides which CURVE keys may connect (ZeroMQ RFC 27). libzmq asks it, over an inproc
+// socket of the same context, during every CURVE handshake; without it libzmq accepts any key.
+// Used by one thread at a time.
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <zmq.hpp>
+
+#include "proto/base/result.h"
+
+namespace es::actors {
+
+class ZapHandler {
+ public:
+  // REQUIRES: no socket of this context listens with CURVE yet. Error: no socket is left, or the
+  // context has a handler.
+  static Result<std::unique_ptr<ZapHandler>> bind(zmq::context_t& context,
+                                                  std::set<std::string> authorized);
+
+  struct Decision {
+    std::string public_key;  // Z85; empty when the request carried none
+    bool accepted = false;
+  };
+  // Answers one waiting request, if there is one.
+  std::optional<Decision> answer();
+
+  // True for an authorized key that is not a published one (keys.h).
+  bool accepts(const std::string& public_key) const;
+  void authorize(std::set<std::string> public_keys) { authorized_ = std::move(public_keys); }
+
+  void* handle() { return socket_.handle(); }
+
+ private:
+  ZapHandler(zmq::context_t& context, std::set<std::string> authorized);
+
+  zmq::socket_t socket_;
+  std::set<std::string> authorized_;
+};
+
+}  // namespace es::actors

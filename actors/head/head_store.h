@@ -1,0 +1,41 @@
+#pragma once
+// HeadStore: what the head keeps on disk, shared by its actors: jobs, ledgers, plans and the numbers
+// that are given out once. One RocksDB directory in a daemon, memory in simulations.
+#include <memory>
+#include <mutex>
+
+#include "store/journal/job_journal.h"
+#include "store/kv/key_value_store.h"
+#include "store/ledger/ledger.h"
+#include "store/plans/plan_store.h"
+
+namespace es::actors {
+
+// Thread-safe: each job writes only its own records, and the counters are behind a lock.
+class HeadStore {
+ public:
+  explicit HeadStore(std::unique_ptr<store::KeyValueStore> values)
+      : values_(std::move(values)), journal_(*values_), ledger_(*values_), plans_(*values_) {}
+
+  Status save(const store::JobRecord& record) { return journal_.save(record); }
+  Result<std::vector<store::JobRecord>> load_all() const { return journal_.load_all(); }
+  Result<Incarnation> next_incarnation() {
+    const std::lock_guard lock(mutex_);
+    return journal_.next_incarnation();
+  }
+  Result<std::uint64_t> next_sequence() {
+    const std::lock_guard lock(mutex_);
+    return journal_.next_sequence();
+  }
+  store::Ledger& ledger() { return ledger_; }
+  store::PlanStore& plans() { return plans_; }
+
+ private:
+  std::unique_ptr<store::KeyValueStore> values_;
+  std::mutex mutex_;
+  store::JobJournal journal_;
+  store::Ledger ledger_;
+  store::PlanStore plans_;
+};
+
+}  // namespace es::actors

@@ -1,0 +1,97 @@
+#pragma once
+// The job's devices and worker processes, and who of them should be a member.
+//
+// Pure bookkeeping and choices: the head core turns the answers into effects.
+// Invariants: at most one process per held device; a device is given back only when no process is
+// on it (WorkerExited has come), so its memory is free.
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "actors/intra_job/intra_job_events.h"
+
+namespace es::actors::intra_job {
+
+struct Worker {
+  enum class Phase {
+    kStarting,  // process started, no Hello yet
+    kWarm,      // said Hello, waits outside
+    kKnown,     // takes part in rounds: is sent Prepare, may hold state
+    kLeaving,   // released or to be killed; only its exit is awaited
+  };
+  Incarnation incarnation;
+  DeviceId device;
+  Phase phase = Phase::kStarting;
+  std::string address;
+  std::string host_id;
+  bool placed = false;               // member of the last installed placement
+  std::optional<Version> version{};  // newest that it said to hold
+  Instant leaving_since{};
+  bool killed = false;
+};
+
+// The devices that the job wants: an exact set, or none = all that it is given.
+using Wanted = std::optional<DeviceSet>;
+
+class Fleet {
+ public:
+  explicit Fleet(std::uint32_t max_p) : max_p_(max_p) {}
+
+  // False: stale, nothing changed.
+  bool allocate(const Allocation& allocation);
+  // A device that a restarted head finds in its journal.
+  void hold(const DeviceId& device);
+  bool holds(const DeviceId& device) const { return held_.contains(device); }
+  bool holds_nothing() const { return held_.empty() && workers_.empty(); }
+  bool allocated(const DeviceId& device) const { return allocated_.contains(device); }
+  DeviceSet allocated_set() const;
+  // Held devices without a process.
+  std::vector<DeviceId> idle_devices() const;
+  // REQUIRES: held and idle.
+  void release(const DeviceId& device);
+
+  // REQUIRES: the device is held and idle.
+  Worker& add(Incarnation incarnation, const DeviceId& device);
+  void erase(Incarnation incarnation) { workers_.erase(incarnation); }
+  Worker* find(Incarnation incarnation);
+  const std::map<Incarnation, Worker>& workers() const { return workers_; }
+  std::map<Incarnation, Worker>& workers() { return workers_; }
+  std::vector<Incarnation> in_phase(Worker::Phase phase) const;
+  std::vector<Incarnation> placed() const;
+
+  struct Choice {
+    std::set<Incarnation> workers;
+    bool complete = false;  // exactly what is wanted; for "all": nobody is about to come
+  };
+  // Of the known workers (and the warm ones when `with_warm`) on devices that are still allocated,
+  // those that should be members. Members stay where types allow it, so that few processes change.
+  Choice choose(const Wanted& wanted, bool with_warm) const;
+  // When the wanted set cannot be had now: all known workers on allocated devices, or just all.
+  std::set<Incarnation> all_available() const;
+
+  // Nothing before the first allocation. Idle devices on which `wanted` needs a process, and those
+  // that it does not need at all.
+  struct Staffing {
+    std::vector<DeviceId> start;
+    std::vector<DeviceId> give_back;
+    std::vector<Incarnation> dismiss;  // starting or warm, and not wanted
+  };
+  Staffing staffing(const Wanted& wanted) const;
+
+ private:
+  bool available(const Worker& worker) const {
+    return worker.phase != Worker::Phase::kLeaving && allocated(worker.device);
+  }
+
+  std::uint32_t max_p_;
+  std::uint64_t sequence_ = 0;
+  std::uint64_t releases_ = 0;
+  std::map<DeviceId, std::uint64_t> released_;  // by device: number of its last release
+  std::set<DeviceId> held_;
+  std::set<DeviceId> allocated_;
+  std::map<Incarnation, Worker> workers_;
+};
+
+}  // namespace es::actors::intra_job

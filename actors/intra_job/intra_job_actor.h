@@ -1,0 +1,153 @@
+#pragma once
+// IntraJobScheduler: one per job, in the head; owns the job's placement and generation, from
+// admission to its last process. A thin shell around IntraJobCore.
+//
+// Accepts   Inbound: messages of the job's workers (round.capnp), WorkerExited of node agents, and
+//           client requests about this job (client.capnp). Allocation, DemandRefused, Inventory
+//           from the cluster scheduler; PlanAnswer from the companion. Legal at any time; stale
+//           ones are dropped by generation, incarnation or sequence.
+// Sends     Through the gateway: round messages to workers, StartWorker and KillWorker to node
+//           agents, answers and job events to clients. Demand, DeviceReleased, JobEnded to the
+//           cluster scheduler; PlanQuery, CapabilityReport to the companion.
+// State     the core's, and views for people. Journaled before anything of a generation is sent:
+//           generation, known workers, state. Ledger lines and evaluations: run ledger.
+// Fails     Monitored by the cluster scheduler. Workers keep stepping without it.
+//           A journal that cannot be written ends the daemon: nothing may be sent that it would
+//           forget.
+// Order     Effects of one event are performed in order, SaveRecord synchronously.
+// Limits    Log lines in memory: kLogLinesMax; the file has all of them.
+// Threads   Cooperative. Journal writes block it for a fraction of a millisecond.
+#include <caf/actor.hpp>
+#include <caf/stateful_actor.hpp>
+
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/common/caf_messages.h"
+#include "actors/gateway/gateway_messages.h"
+#include "actors/head/head_store.h"
+#include "actors/intra_job/intra_job_core.h"
+#include "actors/intra_job/job_view.h"
+#include "scheduler/model.h"
+
+namespace es::actors {
+
+inline constexpr std::size_t kLogLinesMax = 10'000;
+
+struct IntraJobOptions {
+  JobId job;
+  JobSpec spec;           // with its total number of steps
+  std::string spec_toml;  // canonical text of `spec`
+  intra_job::Config config;
+  store::JobRecord record;  // as admitted, or as the journal has it
+  bool restored = false;    // the head was restarted: go on from the record
+  std::filesystem::path log_file;  // empty: lines are kept in memory only
+};
+
+struct IntraJobPeers {
+  caf::actor cluster, companion, gateway;
+  std::shared_ptr<HeadStore> store;
+};
+
+class IntraJobState {
+ public:
+  void init(caf::stateful_actor<IntraJobState>* self, IntraJobOptions options, IntraJobPeers peers);
+  void on_inbound(const Inbound& inbound);
+  void on_allocation(wire::Allocation::Reader r);
+  void on_refused(wire::DemandRefused::Reader r);
+  void on_inventory(wire::Inventory::Reader r);
+  void on_plans(wire::PlanAnswer::Reader r);
+  void on_peer_down(const PeerDown& down);
+  Msg<wire::JobDetails> details() const;
+  void cancel_unasked();
+  void tick();
+
+ private:
+  struct Follower {
+    PeerId client;
+    std::uint64_t request = 0;
+    bool info = false;
+  };
+
+  // Workers and nodes.
+  void on_worker_message(const Inbound& inbound);
+  void on_worker_stats(wire::WorkerStats::Reader r, Incarnation incarnation);
+  void on_worker_exited(wire::WorkerExited::Reader r);
+  void on_node_hello(wire::NodeHello::Reader r);
+  intra_job::IntraJobCore make_core();
+  std::vector<RankRange> assign_ranks(std::uint32_t max_p, const std::vector<DeviceId>& devices);
+  void measured(const DeviceType& type, double steps_per_second);
+  void query_plans();
+
+  // Effects.
+  void perform(intra_job::Effects effects);
+  void perform_effect(const intra_job::SaveRecord& effect);
+  void perform_effect(const intra_job::StartWorker& effect);
+  void perform_effect(const intra_job::KillWorker& effect);
+  void perform_effect(const intra_job::SendWorker& effect);
+  void perform_effect(const intra_job::Demand& effect);
+  void perform_effect(const intra_job::DemandLifted& effect);
+  void perform_effect(const intra_job::DeviceReleased& effect);
+  void perform_effect(const intra_job::LedgerLineAdded& effect);
+  void perform_effect(const intra_job::EvaluationAdded& effect);
+  void perform_effect(const intra_job::StateChanged& effect);
+  void perform_effect(const intra_job::CommandDone& effect);
+  void perform_effect(const intra_job::CheckpointDone& effect);
+  void perform_effect(const intra_job::LogLine& effect);
+  void perform_effect(const intra_job::JobEnded& effect);
+
+  // Clients (intra_job_clients.cc).
+  void on_client(const Inbound& inbound);
+  void describe(const Inbound& inbound);
+  void follow(const Inbound& inbound);
+  void scale(const Inbound& inbound);
+  void checkpoint(const Inbound& inbound);
+  void cancel(const Inbound& inbound);
+  std::uint64_t remember(const Inbound& inbound);
+  void fill_details(wire::JobDetails::Builder b) const;
+  void answer_log(const Follower& follower, const std::string& line);
+  void answer_info(const Follower& follower);
+  void end_follower(const Follower& follower);
+  void tell_followers_progress();
+  template <class Schema, class Fill>
+  void answer(const PeerId& client, std::uint64_t request, Fill&& fill);
+  void refuse(const PeerId& client, std::uint64_t request, const Error& error);
+
+  JobView view() const;
+  void log(const std::string& line);
+  void send_to(const PeerId& peer, std::shared_ptr<const Frame> frame);
+  Instant now() const;
+
+  caf::stateful_actor<IntraJobState>* self_ = nullptr;
+  IntraJobOptions options_;
+  IntraJobPeers peers_;
+  std::optional<intra_job::IntraJobCore> core_;
+
+  // For the scheduler: what devices there are and how fast they were measured to be.
+  DeviceSet inventory_;
+  scheduler::Capabilities capabilities_;
+  bool demand_is_exact_ = false;
+  std::uint64_t allocation_sequence_ = 0;  // of the newest Allocation, 0 before the first
+  std::uint32_t plan_queries_ = 0;         // that the companion has not answered yet
+
+  // For people.
+  std::map<Incarnation, std::uint64_t> pids_;
+  double peak_rss_mib_ = 0;
+  std::deque<std::string> log_lines_;
+  std::ofstream log_file_;
+  std::vector<Follower> followers_;
+  std::map<std::uint64_t, std::pair<PeerId, std::uint64_t>> commands_;  // number -> client, request
+  std::uint64_t next_command_ = 1;
+  bool progress_due_ = false;
+};
+
+caf::behavior intra_job_actor(caf::stateful_actor<IntraJobState>* self, IntraJobOptions options,
+                              IntraJobPeers peers);
+
+}  // namespace es::actors

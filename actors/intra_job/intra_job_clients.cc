@@ -1,0 +1,219 @@
+// The client half of the intra-job scheduler: requests of esctl about this job.
+#include <caf/all.hpp>
+
+#include <bit>
+
+#include "actors/intra_job/intra_job_actor.h"
+
+namespace es::actors {
+namespace {
+
+double seconds(Instant duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+float mean_loss_of(const std::optional<protocol::LedgerLine>& line) {
+  return line ? static_cast<float>(intra_job::mean_loss(*line)) : std::nanf("");
+}
+
+}  // namespace
+
+template <class Schema, class Fill>
+void IntraJobState::answer(const PeerId& client, std::uint64_t request, Fill&& fill) {
+  send_to(client, Msg<Schema>::build({.job = options_.job, .request = request}, fill).frame());
+}
+
+void IntraJobState::refuse(const PeerId& client, std::uint64_t request, const Error& error) {
+  answer<wire::Refusal>(client, request, [&](wire::Refusal::Builder b) {
+    b.setKind(static_cast<std::uint8_t>(error.kind));
+    b.setMessage(error.message);
+  });
+}
+
+void IntraJobState::on_client(const Inbound& inbound) {
+  switch (inbound.frame->head.type) {
+    case MessageType::kDescribeJob:
+      return describe(inbound);
+    case MessageType::kFollowJob:
+      return follow(inbound);
+    case MessageType::kScaleJob:
+      return scale(inbound);
+    case MessageType::kCheckpointJob:
+      return checkpoint(inbound);
+    case MessageType::kCancelJob:
+      return cancel(inbound);
+    default:
+      refuse(inbound.from, inbound.frame->head.request,
+             usage_error("not a request about a job: message type " +
+                         std::to_string(static_cast<int>(inbound.frame->head.type))));
+  }
+}
+
+JobView IntraJobState::view() const {
+  const JobSpec& spec = options_.spec;
+  JobView v;
+  v.id = options_.job;
+  v.name = spec.name;
+  v.state = intra_job::state_name(core_->state());
+  v.level = level_name(spec.level);
+  v.max_p = spec.max_p;
+  v.step = core_->ledger().through();
+  v.last_step = options_.config.last_version;
+  v.placement = intra_job::is_over(core_->state()) ? "" : core_->placement();
+  v.loss_first = mean_loss_of(core_->ledger().first());
+  v.loss_last = mean_loss_of(core_->ledger().last());
+  v.peak_rss_mib = peak_rss_mib_;
+  v.error = core_->error();
+  v.submitted_unix_ms = options_.record.submitted_unix_ms;
+  if (core_->record().checkpoint) v.checkpoint = core_->record().checkpoint->path;
+  if (const auto& last = core_->ledger().last()) {
+    v.params_digest = last->params.hex();
+    if (last->state) v.state_digest = last->state->hex();
+  }
+  double training = 0;
+  std::uint64_t steps = 0;
+  for (const intra_job::StageReport& s : core_->stage_reports(now())) {
+    v.stages.push_back({s.placement, s.steps, seconds(s.training), seconds(s.rescale)});
+    training += seconds(s.training);
+    steps += s.steps;
+  }
+  if (training > 0)
+    v.samples_per_second = static_cast<double>(steps) * spec.max_p * spec.batch_size / training;
+  for (const intra_job::Evaluation& e : core_->evaluations())
+    v.evaluations.push_back(
+        {e.version, e.correct, e.total, e.total == 0 ? 0 : e.loss_sum / double(e.total)});
+  for (const protocol::Member& member : core_->members()) {
+    const auto at = core_->fleet().workers().find(member.incarnation);
+    if (at == core_->fleet().workers().end()) continue;
+    const auto pid = pids_.find(member.incarnation);
+    v.workers.push_back({member.incarnation, at->second.device, member.ranks,
+                         pid == pids_.end() ? 0 : pid->second});
+  }
+  return v;
+}
+
+void IntraJobState::fill_details(wire::JobDetails::Builder b) const {
+  put(b.initInfo(), view());
+  b.setSpecToml(options_.spec_toml);
+}
+
+Msg<wire::JobDetails> IntraJobState::details() const {
+  return Msg<wire::JobDetails>::build({.job = options_.job}, [this](auto b) { fill_details(b); });
+}
+
+void IntraJobState::describe(const Inbound& inbound) {
+  answer<wire::JobDetails>(inbound.from, inbound.frame->head.request,
+                           [this](wire::JobDetails::Builder b) { fill_details(b); });
+}
+
+// --- followers
+
+void IntraJobState::follow(const Inbound& inbound) {
+  const auto request = Msg<wire::FollowJob>::from_frame(inbound.frame);
+  if (!request) return;
+  const auto read = request->decode([&](wire::FollowJob::Reader r) {
+    const Follower follower{inbound.from, inbound.frame->head.request, r.getInfo()};
+    if (r.getLogFromStart())
+      for (const std::string& line : log_lines_) answer_log(follower, line);
+    answer_info(follower);
+    if (r.getUntilNow() || core_->phase() == intra_job::Phase::kEnding ||
+        intra_job::is_over(core_->state())) {
+      // Ending: what remains is the exit of processes; JobEnded tells the followers that stay.
+      if (r.getUntilNow() || core_->fleet().holds_nothing()) return end_follower(follower), 0;
+    }
+    followers_.push_back(follower);
+    return 0;
+  });
+  if (!read) refuse(inbound.from, inbound.frame->head.request, read.error());
+}
+
+void IntraJobState::answer_log(const Follower& follower, const std::string& line) {
+  answer<wire::JobEvent>(follower.client, follower.request,
+                         [&](wire::JobEvent::Builder b) { b.setLogLine(line); });
+}
+
+void IntraJobState::answer_info(const Follower& follower) {
+  if (!follower.info) return;
+  answer<wire::JobEvent>(follower.client, follower.request,
+                         [&](wire::JobEvent::Builder b) { put(b.initInfo(), view()); });
+}
+
+void IntraJobState::end_follower(const Follower& follower) {
+  answer<wire::JobEvent>(follower.client, follower.request,
+                         [](wire::JobEvent::Builder b) { b.setEnded(); });
+}
+
+void IntraJobState::tell_followers_progress() {
+  for (const Follower& follower : followers_) answer_info(follower);
+}
+
+// --- commands
+
+std::uint64_t IntraJobState::remember(const Inbound& inbound) {
+  const std::uint64_t number = next_command_++;
+  commands_[number] = {inbound.from, inbound.frame->head.request};
+  return number;
+}
+
+void IntraJobState::scale(const Inbound& inbound) {
+  const auto request = Msg<wire::ScaleJob>::from_frame(inbound.frame);
+  if (!request) return;
+  const auto text =
+      request->decode([](wire::ScaleJob::Reader r) { return std::string(r.getDevices().cStr()); });
+  const std::uint64_t number = inbound.frame->head.request;
+  if (!text) return refuse(inbound.from, number, text.error());
+  intra_job::ScaleCommand command;
+  if (!text->empty()) {
+    auto devices = parse_device_set(*text);
+    if (!devices) return refuse(inbound.from, number, devices.error());
+    command.devices = *std::move(devices);
+  }
+  command.request = remember(inbound);
+  perform(core_->on(intra_job::Event(std::move(command)), now()));
+}
+
+void IntraJobState::checkpoint(const Inbound& inbound) {
+  const auto request = Msg<wire::CheckpointJob>::from_frame(inbound.frame);
+  if (!request) return;
+  const auto directory = request->decode(
+      [](wire::CheckpointJob::Reader r) { return std::string(r.getDirectory().cStr()); });
+  if (!directory) return refuse(inbound.from, inbound.frame->head.request, directory.error());
+  perform(core_->on(intra_job::Event(intra_job::CheckpointCommand{remember(inbound), *directory}),
+                    now()));
+}
+
+// The head is shutting down.
+void IntraJobState::cancel_unasked() {
+  perform(core_->on(intra_job::Event(intra_job::CancelCommand{0}), now()));
+}
+
+void IntraJobState::cancel(const Inbound& inbound) {
+  perform(core_->on(intra_job::Event(intra_job::CancelCommand{remember(inbound)}), now()));
+}
+
+void IntraJobState::perform_effect(const intra_job::CommandDone& effect) {
+  const auto at = commands_.find(effect.request);
+  if (at == commands_.end()) return;
+  const auto [client, request] = at->second;
+  commands_.erase(at);
+  if (effect.status.ok())
+    answer<wire::Done>(client, request, [](wire::Done::Builder) {});
+  else
+    refuse(client, request, effect.status.error());
+}
+
+void IntraJobState::perform_effect(const intra_job::CheckpointDone& effect) {
+  const auto at = commands_.find(effect.request);
+  if (at == commands_.end()) return;
+  const auto [client, request] = at->second;
+  commands_.erase(at);
+  if (!effect.result) return refuse(client, request, effect.result.error());
+  answer<wire::CheckpointTaken>(client, request, [&](wire::CheckpointTaken::Builder b) {
+    b.setPath(effect.result->checkpoint.path);
+    b.setVersion(effect.result->checkpoint.version);
+    b.setParamsDigest(effect.result->digests.params.hex());
+    b.setStateDigest(effect.result->digests.state.hex());
+  });
+}
+
+}  // namespace es::actors

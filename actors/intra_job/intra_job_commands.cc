@@ -1,0 +1,119 @@
+// IntraJobCore: what a client asks for, and the end of the job.
+#include <utility>
+
+#include "actors/intra_job/intra_job_core.h"
+
+namespace es::actors::intra_job {
+
+using namespace protocol;
+
+void IntraJobCore::handle(const ScaleCommand& event) {
+  const auto refuse = [&](std::string why) {
+    effects_.push_back(CommandDone{event.request, refused(std::move(why))});
+  };
+  if (phase_ == Phase::kEnding) return refuse("the job has ended");
+  if (staged()) return refuse("the job goes through fixed stages; it cannot be scaled");
+  if (event.devices && (event.devices->empty() || event.devices->total() > config_.spec.max_p)) {
+    return refuse("devices = " + event.devices->text() +
+                  ": allowed are 1 to max_p = " + std::to_string(config_.spec.max_p) + " devices");
+  }
+  if (scale_request_) answer_scale(refused("a later scale request has replaced this one"));
+  pin_before_scale_ = std::exchange(record_.pinned, event.devices);
+  save();
+  scale_request_ = event.request;
+  const bool granted = !event.devices || fleet_.allocated_set().contains(*event.devices);
+  if (granted) answer_scale({});
+}
+
+void IntraJobCore::answer_scale(Status status) {
+  effects_.push_back(CommandDone{*scale_request_, std::move(status)});
+  scale_request_.reset();
+}
+
+void IntraJobCore::handle(const CheckpointCommand& event) {
+  if (phase_ == Phase::kEnding) {
+    effects_.push_back(CheckpointDone{event.request, refused("the job has ended")});
+    return;
+  }
+  checkpoints_.push_back(event);
+  if (phase_ == Phase::kNormal || phase_ == Phase::kDraining) ask_for_checkpoints();
+}
+
+// Any member can: each holds a whole version. A round makes it forget; after Go it is asked again.
+void IntraJobCore::ask_for_checkpoints() {
+  const Worker& writer = *fleet_.find(members_.front().incarnation);
+  for (const CheckpointCommand& command : checkpoints_) {
+    send(writer, WriteCheckpoint{stamp(), command.request, command.directory});
+  }
+}
+
+void IntraJobCore::drop_written_checkpoints(const std::string& why) {
+  for (const CheckpointWritten& written : std::exchange(written_, {})) {
+    effects_.push_back(CheckpointDone{written.request, refused(why)});
+  }
+}
+
+void IntraJobCore::handle(const CancelCommand& event) {
+  if (phase_ == Phase::kEnding) {
+    effects_.push_back(CommandDone{event.request, refused("the job has ended")});
+    return;
+  }
+  cancel_requests_.push_back(event.request);
+  end(JobState::kCancelled, "");
+}
+
+void IntraJobCore::finish_if_done() {
+  if (phase_ != Phase::kNormal && phase_ != Phase::kDraining) return;
+  if (ledger_.through() != config_.last_version || !checkpoints_.empty()) return;
+  if (evaluated_through() != config_.last_version) return;
+  for (const Incarnation incarnation : fleet_.placed()) {
+    if (fleet_.find(incarnation)->version != config_.last_version) return;
+  }
+  end(JobState::kFinished, "");
+}
+
+void IntraJobCore::end(JobState state, std::string error) {
+  if (phase_ == Phase::kEnding) return;
+  phase_ = Phase::kEnding;
+  clock_.pause(now_);
+  record_.error = std::move(error);
+  if (!record_.error.empty()) log(record_.error);
+  for (const CheckpointCommand& command : std::exchange(checkpoints_, {})) {
+    effects_.push_back(CheckpointDone{command.request, refused("the job has ended")});
+  }
+  drop_written_checkpoints("the job has ended");
+  if (scale_request_) answer_scale(refused("the job has ended"));
+  show_state(state);
+  save();
+  for (auto& [incarnation, worker] : fleet_.workers()) {
+    if (worker.phase == Worker::Phase::kStarting) {
+      kill(worker);
+    } else if (worker.phase != Worker::Phase::kLeaving) {
+      release(worker);
+    }
+  }
+}
+
+void IntraJobCore::end_if_empty() {
+  if (phase_ != Phase::kEnding || ended_ || !fleet_.holds_nothing()) return;
+  ended_ = true;
+  for (const std::uint64_t request : std::exchange(cancel_requests_, {})) {
+    effects_.push_back(CommandDone{request, Status()});
+  }
+  effects_.push_back(JobEnded{record_.state, record_.error});
+}
+
+void IntraJobCore::show_state(JobState state) {
+  if (record_.state == state) return;
+  record_.state = state;
+  effects_.push_back(StateChanged{state});
+}
+
+// The workers of an ended job are nobody's any more: what is left of them is killed after a
+// restart.
+void IntraJobCore::save() {
+  record_.known = phase_ == Phase::kEnding ? std::vector<KnownWorker>() : known_workers();
+  effects_.push_back(SaveRecord{record_});
+}
+
+}  // namespace es::actors::intra_job

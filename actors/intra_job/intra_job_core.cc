@@ -1,0 +1,320 @@
+#include "actors/intra_job/intra_job_core.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace es::actors::intra_job {
+
+using namespace protocol;  // the vocabulary of this file
+
+const char* state_name(JobState state) {
+  switch (state) {
+    case JobState::kQueued:
+      return "queued";
+    case JobState::kStarting:
+      return "starting";
+    case JobState::kRunning:
+      return "running";
+    case JobState::kRescaling:
+      return "rescaling";
+    case JobState::kFinished:
+      return "finished";
+    case JobState::kFailed:
+      return "failed";
+    case JobState::kCancelled:
+      return "cancelled";
+  }
+  return "?";
+}
+
+IntraJobCore::IntraJobCore(Config config, Services services)
+    : IntraJobCore(std::move(config), std::move(services), JobRecord{}, LedgerHistory{}) {}
+
+IntraJobCore::IntraJobCore(Config config, Services services, JobRecord record,
+                           LedgerHistory history)
+    : config_(std::move(config)),
+      services_(std::move(services)),
+      schedule_(config_.spec.stages, config_.start_version),
+      record_(std::move(record)),
+      fleet_(config_.spec.max_p),
+      ledger_(config_.start_version),
+      evaluations_(std::move(history.evaluations)) {
+  ES_CHECK(config_.last_version > 0 && config_.bucket_count > 0);
+  for (const LedgerLine& line : history.lines) {
+    ES_CHECK(ledger_.add(line, Incarnation{}) == LedgerBook::Answer::kAdded);
+  }
+  for (const KnownWorker& known : record_.known) {
+    fleet_.hold(known.device);
+    Worker& worker = fleet_.add(known.incarnation, known.device);
+    worker.phase = Worker::Phase::kKnown;
+    worker.address = known.address;
+    worker.host_id = known.host_id;
+    worker.placed = true;
+  }
+  if (staged()) stage_ = schedule_.stage_at(ledger_.through());
+}
+
+Effects IntraJobCore::start(Instant now) {
+  now_ = now;
+  if (is_over(record_.state)) {
+    phase_ = Phase::kEnding;
+  } else {
+    begin_round();
+  }
+  settle();
+  return take_effects();
+}
+
+Effects IntraJobCore::on(const Event& event, Instant now) {
+  now_ = now;
+  std::visit([this](const auto& e) { handle(e); }, event);
+  settle();
+  return take_effects();
+}
+
+Effects IntraJobCore::on(const WorkerMessage& message, Instant now) {
+  now_ = now;
+  if (const auto* hello = std::get_if<Hello>(&message)) {
+    handle(*hello);
+    settle();
+    return take_effects();
+  }
+  const Stamp& from = stamp_of(message);
+  Worker* worker = fleet_.find(from.sender);
+  if (worker == nullptr) {
+    kill_unknown(from.sender);
+  } else if (worker->phase != Worker::Phase::kLeaving) {
+    const bool fact = std::holds_alternative<Failed>(message) ||
+                      std::holds_alternative<Evaluated>(message) ||
+                      std::holds_alternative<CheckpointWritten>(message);
+    const bool current =
+        worker->phase == Worker::Phase::kKnown && from.generation == record_.generation;
+    if (fact || current) std::visit([&](const auto& m) { handle(*worker, m); }, message);
+  }
+  settle();
+  return take_effects();
+}
+
+Effects IntraJobCore::tick(Instant now) {
+  now_ = now;
+  if (phase_ == Phase::kDraining && now - drain_since_ > config_.drain_timeout) {
+    log("the members did not drain in time: changing the placement without");
+    begin_round();
+  }
+  for (auto& [incarnation, worker] : fleet_.workers()) {
+    const bool late = worker.phase == Worker::Phase::kLeaving && !worker.killed &&
+                      now - worker.leaving_since > config_.exit_timeout;
+    if (late) kill(worker);
+  }
+  settle();
+  return take_effects();
+}
+
+// What follows from the new state, whatever the event was.
+void IntraJobCore::settle() {
+  update_demand();
+  reconcile();
+  finish_if_done();
+  consider_change();
+  end_if_empty();
+}
+
+Effects IntraJobCore::take_effects() {
+  check_invariants();
+  return std::exchange(effects_, {});
+}
+
+void IntraJobCore::check_invariants() const {
+  const bool stepping = phase_ == Phase::kNormal || phase_ == Phase::kDraining;
+  ES_CHECK((phase_ == Phase::kEnding) == is_over(record_.state));
+  ES_CHECK(!stepping || fleet_.placed().size() == members_.size());
+  ES_CHECK(phase_ != Phase::kIdle || fleet_.in_phase(Worker::Phase::kKnown).empty());
+  ES_CHECK(phase_ != Phase::kInstalling || ready_.size() < members_.size());
+  VirtualRank next = 0;
+  for (const Member& member : members_) {
+    ES_CHECK(member.ranks.begin == next && !member.ranks.empty());
+    next = member.ranks.end;
+  }
+  ES_CHECK(members_.empty() || next == config_.spec.max_p);
+}
+
+void IntraJobCore::send(const Worker& worker, HeadMessage message) {
+  effects_.push_back(SendWorker{worker.incarnation, worker.address, std::move(message)});
+}
+
+void IntraJobCore::kill_unknown(Incarnation incarnation) {
+  if (!exited_.contains(incarnation)) effects_.push_back(KillWorker{incarnation});
+}
+
+// --- messages of workers -----------------------------------------------------------------------
+
+void IntraJobCore::handle(const Hello& message) {
+  const Incarnation sender = message.stamp.sender;
+  Worker* worker = fleet_.find(sender);
+  if (worker == nullptr) {
+    // Also a joiner that an earlier head started: it has no state, and its device may be in use.
+    kill_unknown(sender);
+    return;
+  }
+  if (worker->phase == Worker::Phase::kStarting) worker->phase = Worker::Phase::kWarm;
+  failed_starts_.erase(worker->device);
+  worker->address = message.address;
+  worker->host_id = message.host_id;
+}
+
+void IntraJobCore::handle(Worker& worker, const Report& message) {
+  if (phase_ != Phase::kPreparing) return;
+  worker.version = message.version;
+  reports_[worker.incarnation] = message.version;
+  if (reports_.size() == fleet_.in_phase(Worker::Phase::kKnown).size()) install();
+}
+
+void IntraJobCore::handle(Worker& worker, const Ready& message) {
+  if (phase_ != Phase::kInstalling || !worker.placed || message.version != target_) return;
+  worker.version = message.version;
+  ready_.insert(worker.incarnation);
+  if (ready_.size() == members_.size()) go();
+}
+
+void IntraJobCore::handle(Worker& worker, const Drained& message) {
+  if (phase_ != Phase::kNormal && phase_ != Phase::kDraining) return;
+  worker.version = message.version;
+  drained_.insert(worker.incarnation);
+  clock_.pause(now_);
+  if (!waits_for_stage_) show_state(JobState::kRescaling);
+  if (phase_ == Phase::kDraining && all_stopped()) begin_round();
+}
+
+void IntraJobCore::handle(Worker& worker, const Committed& message) {
+  worker.version = std::max(worker.version.value_or(0), message.line.version);
+  switch (ledger_.add(message.line, worker.incarnation)) {
+    case LedgerBook::Answer::kAdded:
+      effects_.push_back(LedgerLineAdded{message.line});
+      clock_.step();
+      losses_without_progress_ = 0;
+      suspected_.clear();
+      named_.clear();
+      acknowledge();
+      take_written_checkpoints();
+      break;
+    case LedgerBook::Answer::kRepeated:
+      break;
+    case LedgerBook::Answer::kGap:
+      log("worker " + std::to_string(worker.incarnation.value) + " told of version " +
+          std::to_string(message.line.version) + ", the ledger has " +
+          std::to_string(ledger_.through()));
+      break;
+    case LedgerBook::Answer::kConflict:
+      fail(ledger_.conflict());
+      break;
+  }
+}
+
+void IntraJobCore::acknowledge() {
+  if (ledger_.through() < acknowledged_ + config_.acknowledge_every) return;
+  acknowledged_ = ledger_.through();
+  for (const Incarnation incarnation : fleet_.placed()) {
+    send(*fleet_.find(incarnation), Acknowledge{stamp(), acknowledged_});
+  }
+}
+
+void IntraJobCore::handle(Worker& worker, const Evaluated& message) {
+  const auto before =
+      std::find_if(evaluations_.begin(), evaluations_.end(),
+                   [&](const Evaluation& e) { return e.version == message.version; });
+  if (before == evaluations_.end()) {
+    evaluations_.push_back({message.version, message.correct, message.total, message.loss_sum});
+    effects_.push_back(EvaluationAdded{evaluations_.back()});
+    return;
+  }
+  const bool equal = before->correct == message.correct && before->total == message.total &&
+                     std::bit_cast<std::uint64_t>(before->loss_sum) ==
+                         std::bit_cast<std::uint64_t>(message.loss_sum);
+  if (!equal) {
+    fail("non-deterministic: evaluation of version " + std::to_string(message.version) + ": " +
+         std::to_string(before->correct) + " correct before, " + std::to_string(message.correct) +
+         " on worker " + std::to_string(worker.incarnation.value) + ", or another sum of losses");
+  }
+}
+
+Version IntraJobCore::evaluated_through() const {
+  Version through = 0;
+  for (const Evaluation& evaluation : evaluations_) {
+    through = std::max(through, evaluation.version);
+  }
+  return through;
+}
+
+void IntraJobCore::handle(Worker& worker, const Suspect& message) {
+  Worker* awaited = fleet_.find(message.awaited);
+  const bool relevant = awaited != nullptr && awaited->phase == Worker::Phase::kKnown &&
+                        awaited != &worker && phase_ != Phase::kPreparing &&
+                        phase_ != Phase::kEnding;
+  if (!relevant) return;
+  ++named_[awaited->incarnation];
+  const Pair pair = std::minmax(worker.incarnation, awaited->incarnation);
+  const std::string text = std::to_string(worker.incarnation.value) + " waits in vain for worker " +
+                           std::to_string(awaited->incarnation.value);
+  if (suspected_.insert(pair).second) {
+    log("worker " + text + ": new round with new connections");
+    begin_round();
+  } else {
+    evict(whom_to_evict(worker, *awaited), "is taken out: worker " + text + " again");
+  }
+}
+
+// The one that more members named, else the one whose loss costs no version, else the higher ranks.
+Worker& IntraJobCore::whom_to_evict(Worker& a, Worker& b) {
+  const int named_a = named_[a.incarnation];
+  const int named_b = named_[b.incarnation];
+  if (named_a != named_b) return named_a > named_b ? a : b;
+  if (a.version != b.version) return a.version < b.version ? a : b;
+  const auto first = std::find_if(members_.begin(), members_.end(), [&](const Member& member) {
+    return member.incarnation == a.incarnation || member.incarnation == b.incarnation;
+  });
+  return first != members_.end() && first->incarnation == a.incarnation ? b : a;
+}
+
+void IntraJobCore::handle(Worker&, const CheckpointWritten& message) {
+  const auto pending = std::find_if(
+      checkpoints_.begin(), checkpoints_.end(),
+      [&](const CheckpointCommand& command) { return command.request == message.request; });
+  if (pending == checkpoints_.end()) return;
+  checkpoints_.erase(pending);
+  if (message.error.empty()) {
+    written_.push_back(message);
+    take_written_checkpoints();
+  } else {
+    effects_.push_back(CheckpointDone{message.request, failure(message.error)});
+  }
+}
+
+// A checkpoint is valid when the ledger tells how its version came to be. Lines can be late when
+// the head was away; if all who know them are lost, so is the checkpoint.
+void IntraJobCore::take_written_checkpoints() {
+  for (const CheckpointWritten& written : std::exchange(written_, {})) {
+    if (written.version > ledger_.through()) {
+      written_.push_back(written);
+    } else {
+      take_checkpoint(written);
+    }
+  }
+}
+
+void IntraJobCore::take_checkpoint(const CheckpointWritten& message) {
+  const CheckpointRef written{message.path, message.version};
+  log("worker " + std::to_string(message.stamp.sender.value) + " wrote checkpoint " + written.path +
+      " of version " + std::to_string(written.version));
+  if (!record_.checkpoint || record_.checkpoint->version <= written.version) {
+    record_.checkpoint = written;
+    save();
+  }
+  effects_.push_back(CheckpointDone{message.request, CheckpointTaken{written, message.digests}});
+}
+
+void IntraJobCore::handle(Worker& worker, const Failed& message) {
+  fail(message.error + " (worker " + std::to_string(worker.incarnation.value) + " on " +
+       worker.device.text() + ")");
+}
+
+}  // namespace es::actors::intra_job

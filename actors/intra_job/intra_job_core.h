@@ -1,0 +1,206 @@
+#pragma once
+// IntraJobCore: everything that the head of one job decides about its workers, from admission to
+// the last exit.
+//
+// Pure: no clock, no I/O, no thread. An event and the time go in, effects come out in the order in
+// which the shell must perform them; SaveRecord must be durable before a later effect is performed.
+// Not thread-safe; one owner.
+//
+// Events     messages of workers; intra_job_events.h; tick().
+// Effects    intra_job_events.h.
+// Phases     Idle        no worker takes part in rounds: the job waits for devices and processes
+//            Preparing   a new generation is journaled; waits for the reports of all known workers
+//            Installing  target and placement are sent; waits until all members are ready
+//            Normal      members run steps, or have paused at the end of a stage
+//            Draining    members were asked to pause, so that a planned change wastes no work
+//            Ending      the outcome is journaled; waits until every process has exited
+// A change   of any kind (start, stage, scale, loss, restart of the head) is one round. Planned
+// ones
+//            drain first. Any loss, in any phase, starts a new round: the head never waits for a
+//            worker that it has given up. Whoever holds the newest sealed version is the source;
+//            when nobody holds one it is the newest checkpoint.
+// Stages     The members pause by themselves where the stage ends. By then the next stage's workers
+//            are warm, since the demand of a stage includes the next one's. When one is missing,
+//            the members wait for it.
+// Invariants - A generation is journaled before anything of it is sent, and used once.
+//            - Go only when all members hold the target. Workers without ranks stand by until then.
+//            - A device is given back only after its process was reaped.
+//            - A ledger line, and an evaluation, is let through once; a repetition must be equal
+//            bit
+//              by bit, else the job fails as non-deterministic.
+//            - Messages of another generation, or of a worker that takes no part, change nothing;
+//              unknown senders are killed. Facts that no placement can change are taken from any
+//              known worker whatever its generation: Failed, Evaluated, CheckpointWritten.
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/intra_job/fleet.h"
+#include "actors/intra_job/intra_job_events.h"
+#include "actors/intra_job/ledger_book.h"
+#include "actors/intra_job/stage_clock.h"
+#include "actors/intra_job/stage_schedule.h"
+
+namespace es::actors::intra_job {
+
+enum class Phase { kIdle, kPreparing, kInstalling, kNormal, kDraining, kEnding };
+
+// A job fails when this many worker processes in a row end on one device without a Hello.
+inline constexpr int kStartAttemptsMax = 3;
+// ... and when this many others were lost without one new version.
+inline constexpr int kLossesWithoutProgressMax = 10;
+
+class IntraJobCore {
+ public:
+  IntraJobCore(Config config, Services services);
+  // After a restart of the head. The workers of the record keep stepping meanwhile.
+  IntraJobCore(Config config, Services services, JobRecord record, LedgerHistory history);
+
+  // Once, before any event: the first demand; after a restart a fresh round.
+  Effects start(Instant now);
+  Effects on(const Event& event, Instant now);
+  Effects on(const protocol::WorkerMessage& message, Instant now);
+  // Call about once per second: time limits of drains and exits.
+  Effects tick(Instant now);
+
+  Phase phase() const { return phase_; }
+  JobState state() const { return record_.state; }
+  const std::string& error() const { return record_.error; }
+  Generation generation() const { return record_.generation; }
+  const JobRecord& record() const { return record_; }
+  const Fleet& fleet() const { return fleet_; }
+  const LedgerBook& ledger() const { return ledger_; }
+  const std::vector<Evaluation>& evaluations() const { return evaluations_; }
+  // The members of the last placement, ascending by rank.
+  const std::vector<protocol::Member>& members() const { return members_; }
+  // Devices of the members as text; empty before the first placement.
+  std::string placement() const { return placement_.text(); }
+  std::vector<StageReport> stage_reports(Instant now) const { return clock_.reports(now); }
+  // Stops the process when the core's own state contradicts itself.
+  void check_invariants() const;
+
+ private:
+  using Pair = std::pair<Incarnation, Incarnation>;
+
+  // Messages of workers (intra_job_core.cc). `worker` is in the fleet and not leaving.
+  void handle(const protocol::Hello& message);
+  void handle(Worker& worker, const protocol::Report& message);
+  void handle(Worker& worker, const protocol::Ready& message);
+  void handle(Worker& worker, const protocol::Drained& message);
+  void handle(Worker& worker, const protocol::Committed& message);
+  void handle(Worker& worker, const protocol::Evaluated& message);
+  void handle(Worker& worker, const protocol::Suspect& message);
+  void handle(Worker& worker, const protocol::CheckpointWritten& message);
+  void handle(Worker& worker, const protocol::Failed& message);
+  void handle(Worker&, const protocol::Hello&) {}  // already known
+  Worker& whom_to_evict(Worker& a, Worker& b);
+  void acknowledge();
+  void take_written_checkpoints();
+  void take_checkpoint(const protocol::CheckpointWritten& message);
+  void drop_written_checkpoints(const std::string& why);
+
+  // Other events (intra_job_fleet.cc, intra_job_commands.cc).
+  void handle(const Allocation& event);
+  void handle(const DemandRefused& event);
+  void handle(const WorkerExited& event);
+  void handle(const WorkerLost& event);
+  void handle(const ScaleCommand& event);
+  void handle(const CheckpointCommand& event);
+  void handle(const CancelCommand& event);
+
+  // Rounds (intra_job_round.cc).
+  void begin_round();
+  void install();
+  void go();
+  void admit_warm_workers();
+  void wait_for_workers();
+  void place(const std::set<Incarnation>& chosen);
+  protocol::Install make_install(protocol::Source source) const;
+  // The newest version that a sealed worker holds, and who; else the newest checkpoint.
+  std::pair<protocol::Source, Version> newest_reported() const;
+  std::pair<protocol::Source, Version> restart_point() const;
+  void drain();
+  bool all_stopped() const;
+  void consider_change();
+
+  // Devices and processes (intra_job_fleet.cc).
+  void reconcile();
+  void update_demand();
+  Wanted wanted_at(Version version) const;
+  Wanted wanted_staff() const;
+  bool staged() const { return !schedule_.empty(); }
+  Version next_version() const;
+  void start_worker(const DeviceId& device);
+  void kill(Worker& worker);
+  void kill_unknown(Incarnation incarnation);
+  void release(Worker& worker);
+  void evict(Worker& worker, const std::string& why);
+  void is_gone(const Worker& worker, const std::string& why);
+  void answer_scale(Status status);
+  std::vector<KnownWorker> known_workers() const;
+
+  // Life cycle (intra_job_commands.cc).
+  void finish_if_done();
+  Version evaluated_through() const;
+  void end(JobState state, std::string error);
+  void fail(std::string error) { end(JobState::kFailed, std::move(error)); }
+  void end_if_empty();
+  void show_state(JobState state);
+  void ask_for_checkpoints();
+
+  void save();
+  void settle();
+  Effects take_effects();
+  void send(const Worker& worker, protocol::HeadMessage message);
+  protocol::Stamp stamp() const { return {record_.generation, Incarnation{}}; }
+  void log(std::string text) { effects_.push_back(LogLine{std::move(text)}); }
+
+  // Constant.
+  Config config_;
+  Services services_;
+  StageSchedule schedule_;
+
+  // Journal.
+  JobRecord record_;
+
+  // Volatile.
+  Phase phase_ = Phase::kIdle;
+  Fleet fleet_;
+  LedgerBook ledger_;
+  StageClock clock_;
+  std::vector<Evaluation> evaluations_;
+  std::size_t stage_ = 0;                       // of the placement that runs
+  std::optional<DeviceSet> demanded_;           // the last Demand
+  std::optional<std::uint64_t> scale_request_;  // not answered yet
+  std::optional<DeviceSet> pin_before_scale_;
+  std::set<Incarnation> exited_;  // late messages of these are no surprise
+  std::map<DeviceId, int> failed_starts_;
+  int losses_without_progress_ = 0;
+  std::vector<CheckpointCommand> checkpoints_;        // to be written
+  std::vector<protocol::CheckpointWritten> written_;  // the ledger is not that far yet
+  std::vector<std::uint64_t> cancel_requests_;
+  Version acknowledged_ = 0;
+  bool ended_ = false;
+
+  // Of the round or placement.
+  std::vector<protocol::Member> members_;
+  DeviceSet placement_;  // of the members
+  Version target_ = 0;
+  std::optional<Version> pause_at_;  // where the members stop by themselves
+  bool waits_for_stage_ = false;     // placed only to wait: the stage's workers are not complete
+  std::map<Incarnation, std::optional<Version>> reports_;
+  std::set<Incarnation> ready_;
+  std::set<Incarnation> drained_;
+  Instant drain_since_{};
+  std::set<Pair> suspected_;
+  std::map<Incarnation, int> named_;  // how often a worker was suspected
+
+  // Of the call that runs.
+  Instant now_{};
+  Effects effects_;
+};
+
+}  // namespace es::actors::intra_job

@@ -1,0 +1,235 @@
+#pragma once
+// What goes into the head core of one job and what comes out of it. Messages between head and
+// workers are in protocol/messages.h.
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "actors/protocol/instant.h"
+#include "actors/protocol/messages.h"
+#include "proto/base/device.h"
+#include "proto/base/digest.h"
+#include "proto/base/ids.h"
+#include "proto/base/job_spec.h"
+
+namespace es::actors::intra_job {
+
+enum class JobState { kQueued, kStarting, kRunning, kRescaling, kFinished, kFailed, kCancelled };
+const char* state_name(JobState state);
+inline bool is_over(JobState state) {
+  return state >= JobState::kFinished;
+}
+
+struct Config {
+  JobSpec spec;
+  Version last_version = 0;        // total global steps of the job, > 0
+  std::uint32_t bucket_count = 1;  // of the model's flat parameters
+  // Where the run begins: FromSeed at version 0, or FromCheckpoint at that checkpoint's version.
+  // The spec's stages count their steps from here.
+  protocol::Source start = protocol::FromSeed{};
+  Version start_version = 0;
+  Version acknowledge_every = 64;                    // ledger lines between two Acknowledge
+  Instant drain_timeout = std::chrono::seconds(30);  // then a round without drain
+  Instant exit_timeout = std::chrono::seconds(5);    // from Release to kill
+};
+
+// Decisions that the core leaves to others. Both are pure or give a fresh value.
+struct Services {
+  // Unique in the cluster, never reused, > 0.
+  std::function<Incarnation()> next_incarnation;
+  // Range d is that of device d: contiguous, not empty, together [0, max_p). The order of the
+  // devices is that of their workers' incarnations. REQUIRES: 1 <= devices <= max_p.
+  std::function<std::vector<RankRange>(std::uint32_t max_p, const std::vector<DeviceId>& devices)>
+      assign_ranks;
+};
+
+// --- journal -----------------------------------------------------------------------------------
+
+struct KnownWorker {
+  Incarnation incarnation;
+  DeviceId device;
+  std::string address;
+  std::string host_id;
+  bool operator==(const KnownWorker&) const = default;
+};
+
+struct CheckpointRef {
+  std::string path;
+  Version version = 0;
+  bool operator==(const CheckpointRef&) const = default;
+};
+
+// What must survive the head. Target and placement are not in it: a restarted head runs a fresh
+// round and computes both from sealed reports.
+struct JobRecord {
+  JobState state = JobState::kQueued;
+  std::string error;  // why it failed
+  Generation generation;
+  std::vector<KnownWorker> known;
+  std::optional<CheckpointRef> checkpoint;  // the newest valid one that this run wrote
+  std::optional<DeviceSet> pinned;          // the last accepted `scale`
+  bool operator==(const JobRecord&) const = default;
+};
+
+struct Evaluation {
+  Version version = 0;
+  std::uint64_t correct = 0;
+  std::uint64_t total = 0;
+  double loss_sum = 0;
+};
+
+// What the run ledger on disk says, for a restarted head. `lines` ascend without gap from the
+// version after Config.start_version.
+struct LedgerHistory {
+  std::vector<protocol::LedgerLine> lines;
+  std::vector<Evaluation> evaluations;
+};
+
+// --- events ------------------------------------------------------------------------------------
+
+// Cluster scheduler: all devices that the job may hold from now on. An older sequence is stale.
+// After a restart of the head it does not list a device on which a process runs that the job's
+// journal does not know, before that process is reaped.
+struct Allocation {
+  std::uint64_t sequence = 0;
+  // How many DeviceReleased of this job the sender had processed. A device that the job has
+  // released since then is not the job's any more, though it is listed.
+  std::uint64_t releases_seen = 0;
+  std::vector<DeviceId> devices;
+};
+
+// Cluster scheduler: the last Demand can never be met.
+struct DemandRefused {
+  std::string reason;
+};
+
+// Node agent: the process is reaped, its device is free.
+struct WorkerExited {
+  Incarnation incarnation;
+  std::string description;  // for people: status or signal, and its last words
+};
+
+// The process is silent or cut off. It may still run; it is evicted.
+struct WorkerLost {
+  Incarnation incarnation;
+  std::string reason;
+};
+
+// Go to exactly these devices; none: give the choice back to the cluster scheduler.
+struct ScaleCommand {
+  std::uint64_t request = 0;
+  std::optional<DeviceSet> devices;
+};
+
+struct CheckpointCommand {
+  std::uint64_t request = 0;
+  std::string directory;  // must not exist
+};
+
+struct CancelCommand {
+  std::uint64_t request = 0;
+};
+
+using Event = std::variant<Allocation, DemandRefused, WorkerExited, WorkerLost, ScaleCommand,
+                           CheckpointCommand, CancelCommand>;
+
+// --- effects -----------------------------------------------------------------------------------
+
+// Must be durable before any later effect of the same list is performed.
+struct SaveRecord {
+  JobRecord record;
+};
+
+// Node agent of the device: start a process; it says Hello, or WorkerExited comes.
+struct StartWorker {
+  Incarnation incarnation;
+  DeviceId device;
+};
+
+// SIGKILL, which also ends a stopped process. WorkerExited follows once it is reaped.
+struct KillWorker {
+  Incarnation incarnation;
+};
+
+// To a worker at the address that its Hello gave.
+struct SendWorker {
+  Incarnation to;
+  std::string address;
+  protocol::HeadMessage message;
+};
+
+// Cluster scheduler: exactly these devices, no more, replaces the last one. What is held beyond is
+// given back by DeviceReleased; the scheduler need not revoke it. Empty when the job is over.
+struct Demand {
+  DeviceSet devices;
+};
+
+// Cluster scheduler: the scale pin is lifted; the scheduler decides again.
+struct DemandLifted {};
+
+struct DeviceReleased {
+  DeviceId device;
+};
+
+// A version is in the ledger now: once for each, ascending, without gap. Must be as durable as
+// SaveRecord before a later Acknowledge or Install is sent, since workers then forget the line.
+struct LedgerLineAdded {
+  protocol::LedgerLine line;
+};
+
+struct EvaluationAdded {
+  Evaluation evaluation;
+};
+
+struct StateChanged {
+  JobState state = JobState::kQueued;
+};
+
+// Answer to ScaleCommand and CancelCommand.
+struct CommandDone {
+  std::uint64_t request = 0;
+  Status status;
+};
+
+struct CheckpointTaken {
+  CheckpointRef checkpoint;
+  protocol::VersionDigests digests;
+};
+
+// Answer to CheckpointCommand.
+struct CheckpointDone {
+  std::uint64_t request = 0;
+  Result<CheckpointTaken> result;
+};
+
+// For the job's log: one line for a person.
+struct LogLine {
+  std::string text;
+};
+
+// The job is over, every process reaped and every device released.
+struct JobEnded {
+  JobState state = JobState::kFinished;
+  std::string error;
+};
+
+using Effect = std::variant<SaveRecord, StartWorker, KillWorker, SendWorker, Demand, DemandLifted,
+                            DeviceReleased, LedgerLineAdded, EvaluationAdded, StateChanged,
+                            CommandDone, CheckpointDone, LogLine, JobEnded>;
+using Effects = std::vector<Effect>;
+
+// --- views -------------------------------------------------------------------------------------
+
+// One placement that the job went through.
+struct StageReport {
+  std::string placement;    // device set as text
+  std::uint64_t steps = 0;  // ledger lines added under it
+  Instant training{};       // time of stepping
+  Instant rescale{};        // pauses before it, and within it (a lost worker): first Drained, or
+                            // the loss, to Go. 0 for the start of the job
+};
+
+}  // namespace es::actors::intra_job

@@ -1,0 +1,150 @@
+// IntraJobCore: devices and worker processes.
+#include <algorithm>
+
+#include "actors/intra_job/intra_job_core.h"
+
+namespace es::actors::intra_job {
+
+using namespace protocol;
+
+void IntraJobCore::handle(const Allocation& event) {
+  if (!fleet_.allocate(event)) return;
+  if (phase_ == Phase::kIdle) {
+    show_state(event.devices.empty() ? JobState::kQueued : JobState::kStarting);
+  }
+  if (scale_request_ && fleet_.allocated_set().contains(*record_.pinned)) answer_scale({});
+}
+
+void IntraJobCore::handle(const DemandRefused& event) {
+  if (phase_ == Phase::kEnding) return;
+  if (!scale_request_) {
+    fail("the devices that the job needs cannot be had: " + event.reason);
+    return;
+  }
+  record_.pinned = pin_before_scale_;
+  save();
+  answer_scale(refused(event.reason));
+}
+
+void IntraJobCore::handle(const WorkerExited& event) {
+  Worker* found = fleet_.find(event.incarnation);
+  if (found == nullptr) return;
+  const Worker worker = *found;
+  fleet_.erase(event.incarnation);
+  exited_.insert(event.incarnation);
+  if (worker.phase == Worker::Phase::kLeaving || phase_ == Phase::kEnding) return;
+  is_gone(worker, "exited: " + event.description);
+}
+
+void IntraJobCore::handle(const WorkerLost& event) {
+  Worker* worker = fleet_.find(event.incarnation);
+  if (worker == nullptr || worker->killed) return;
+  evict(*worker, "is lost: " + event.reason);
+}
+
+// The device is not free before the exit is reported.
+void IntraJobCore::evict(Worker& worker, const std::string& why) {
+  const Worker before = worker;
+  kill(worker);
+  if (phase_ != Phase::kEnding && before.phase != Worker::Phase::kLeaving) is_gone(before, why);
+}
+
+// The job goes on without it: with a new round when it took part. REQUIRES: `worker` is a copy.
+void IntraJobCore::is_gone(const Worker& worker, const std::string& why) {
+  const std::string text = "worker " + std::to_string(worker.incarnation.value) + " on " +
+                           worker.device.text() + " " + why;
+  log(text);
+  if (worker.phase == Worker::Phase::kStarting) {
+    if (++failed_starts_[worker.device] < kStartAttemptsMax) return;
+    fail("no worker process comes up, " + std::to_string(kStartAttemptsMax) +
+         " attempts; the last one: " + text);
+  } else if (++losses_without_progress_ >= kLossesWithoutProgressMax) {
+    fail(std::to_string(kLossesWithoutProgressMax) +
+         " workers were lost without one step of progress; the last one: " + text);
+  } else if (worker.phase == Worker::Phase::kKnown) {
+    begin_round();
+  }
+}
+
+void IntraJobCore::kill(Worker& worker) {
+  worker.phase = Worker::Phase::kLeaving;
+  worker.placed = false;
+  worker.killed = true;
+  effects_.push_back(KillWorker{worker.incarnation});
+}
+
+// A worker that takes no part yet has promised no generation.
+void IntraJobCore::release(Worker& worker) {
+  const bool known = worker.phase == Worker::Phase::kKnown;
+  worker.phase = Worker::Phase::kLeaving;
+  worker.placed = false;
+  worker.leaving_since = now_;
+  send(worker, Release{known ? stamp() : Stamp{}});
+}
+
+void IntraJobCore::start_worker(const DeviceId& device) {
+  const Incarnation incarnation = services_.next_incarnation();
+  fleet_.add(incarnation, device);
+  effects_.push_back(StartWorker{incarnation, device});
+}
+
+// Processes and devices follow what is wanted: more are started, what is not needed is given back.
+void IntraJobCore::reconcile() {
+  const Fleet::Staffing staffing = fleet_.staffing(wanted_staff());
+  for (const Incarnation incarnation : staffing.dismiss) {
+    Worker& worker = *fleet_.find(incarnation);
+    if (worker.phase == Worker::Phase::kWarm) {
+      release(worker);
+    } else {
+      kill(worker);
+    }
+  }
+  for (const DeviceId& device : staffing.give_back) {
+    fleet_.release(device);
+    effects_.push_back(DeviceReleased{device});
+  }
+  for (const DeviceId& device : staffing.start) start_worker(device);
+}
+
+void IntraJobCore::update_demand() {
+  const Wanted wanted = wanted_staff();
+  if (wanted == demanded_) return;
+  demanded_ = wanted;
+  if (wanted) {
+    effects_.push_back(Demand{*wanted});
+  } else {
+    effects_.push_back(DemandLifted{});
+  }
+}
+
+Wanted IntraJobCore::wanted_at(Version version) const {
+  if (staged()) return schedule_.devices(schedule_.stage_at(version));
+  return record_.pinned;
+}
+
+// Whom the job wants to have warm, members included. Nobody when it is over.
+Wanted IntraJobCore::wanted_staff() const {
+  if (phase_ == Phase::kEnding) return DeviceSet();
+  if (staged()) return schedule_.demand(stage_);
+  return record_.pinned;
+}
+
+// The version from which the next step goes on, as far as the head has heard.
+Version IntraJobCore::next_version() const {
+  std::optional<Version> newest;
+  for (const auto& [incarnation, worker] : fleet_.workers()) {
+    if (worker.phase == Worker::Phase::kKnown) newest = std::max(newest, worker.version);
+  }
+  return newest.value_or(restart_point().second);
+}
+
+std::vector<KnownWorker> IntraJobCore::known_workers() const {
+  std::vector<KnownWorker> known;
+  for (const auto& [incarnation, worker] : fleet_.workers()) {
+    if (worker.phase != Worker::Phase::kKnown) continue;
+    known.push_back({incarnation, worker.device, worker.address, worker.host_id});
+  }
+  return known;
+}
+
+}  // namespace es::actors::intra_job

@@ -1,0 +1,179 @@
+// IntraJobCore: the round PREPARE - REPORT - INSTALL - READY - GO, and what leads to one.
+#include <algorithm>
+
+#include "actors/intra_job/intra_job_core.h"
+
+namespace es::actors::intra_job {
+
+using namespace protocol;
+
+void IntraJobCore::begin_round() {
+  clock_.pause(now_);
+  reports_.clear();
+  ready_.clear();
+  drained_.clear();
+  members_.clear();
+  waits_for_stage_ = false;
+  admit_warm_workers();
+  const std::vector<Incarnation> known = fleet_.in_phase(Worker::Phase::kKnown);
+  if (known.empty()) {
+    wait_for_workers();
+    return;
+  }
+  phase_ = Phase::kPreparing;
+  ++record_.generation.value;
+  if (record_.state == JobState::kRunning) show_state(JobState::kRescaling);
+  save();
+  for (const Incarnation incarnation : known) send(*fleet_.find(incarnation), Prepare{stamp()});
+}
+
+// Joiners enter with the next round, those that the placement will need.
+void IntraJobCore::admit_warm_workers() {
+  if (phase_ == Phase::kIdle && fleet_.in_phase(Worker::Phase::kWarm).empty()) return;
+  for (const Incarnation incarnation : fleet_.choose(wanted_at(next_version()), true).workers) {
+    fleet_.find(incarnation)->phase = Worker::Phase::kKnown;
+  }
+}
+
+// Nobody is left: the job goes on from its newest checkpoint when its processes are there again.
+void IntraJobCore::wait_for_workers() {
+  phase_ = Phase::kIdle;
+  placement_ = {};
+  drop_written_checkpoints("all workers were lost before the ledger had its version");
+  if (!record_.known.empty()) save();  // their devices may be used again from now on
+  if (staged()) stage_ = schedule_.stage_at(restart_point().second);
+  show_state(fleet_.allocated_set().empty() ? JobState::kQueued : JobState::kStarting);
+}
+
+std::pair<Source, Version> IntraJobCore::restart_point() const {
+  if (record_.checkpoint) {
+    return {FromCheckpoint{record_.checkpoint->path}, record_.checkpoint->version};
+  }
+  return {config_.start, config_.start_version};
+}
+
+std::pair<Source, Version> IntraJobCore::newest_reported() const {
+  std::optional<Version> newest;
+  const Worker* holder = nullptr;
+  for (const auto& [incarnation, version] : reports_) {
+    if (version && (!newest || *version > *newest)) {
+      newest = version;
+      holder = &fleet_.workers().at(incarnation);
+    }
+  }
+  if (!newest) return restart_point();
+  return {FromPeer{holder->incarnation, holder->address, holder->host_id}, *newest};
+}
+
+void IntraJobCore::install() {
+  phase_ = Phase::kInstalling;
+  auto [source, target] = newest_reported();
+  target_ = target;
+  const Fleet::Choice choice = fleet_.choose(wanted_at(target), false);
+  place(choice.complete ? choice.workers : fleet_.all_available());
+  if (staged()) {
+    stage_ = schedule_.stage_at(target);
+    // A stage begins with exactly its devices. Who is there meanwhile holds the state and waits.
+    waits_for_stage_ = !choice.complete && target == schedule_.begin(stage_);
+    pause_at_ = waits_for_stage_ ? target : schedule_.end(stage_);
+  }
+  const Install install = make_install(std::move(source));
+  for (const Incarnation incarnation : fleet_.in_phase(Worker::Phase::kKnown)) {
+    send(*fleet_.find(incarnation), install);
+  }
+}
+
+void IntraJobCore::place(const std::set<Incarnation>& chosen) {
+  std::vector<DeviceId> devices;
+  placement_ = {};
+  for (auto& [incarnation, worker] : fleet_.workers()) {
+    worker.placed = chosen.contains(incarnation);
+    if (!worker.placed) continue;
+    devices.push_back(worker.device);
+    placement_.add(worker.device.type, 1);
+  }
+  const std::vector<RankRange> ranges = services_.assign_ranks(config_.spec.max_p, devices);
+  ES_CHECK(ranges.size() == chosen.size());
+  auto range = ranges.begin();
+  for (const Incarnation incarnation : chosen) {  // ascending, as the devices are
+    const Worker& worker = *fleet_.find(incarnation);
+    members_.push_back({incarnation, *range++, worker.address, worker.host_id});
+  }
+  std::sort(members_.begin(), members_.end(),
+            [](const Member& a, const Member& b) { return a.ranks.begin < b.ranks.begin; });
+}
+
+Install IntraJobCore::make_install(Source source) const {
+  Install install{.stamp = stamp(),
+                  .target = target_,
+                  .members = members_,
+                  .source = std::move(source),
+                  .bucket_count = config_.bucket_count,
+                  .last_version = config_.last_version,
+                  .pause_at = pause_at_,
+                  .evaluated_through = evaluated_through(),
+                  .acknowledged_through = ledger_.through()};
+  return install;
+}
+
+void IntraJobCore::go() {
+  phase_ = Phase::kNormal;
+  std::vector<Incarnation> leavers;
+  for (const Incarnation incarnation : fleet_.in_phase(Worker::Phase::kKnown)) {
+    Worker& worker = *fleet_.find(incarnation);
+    if (!worker.placed) {
+      worker.phase = Worker::Phase::kLeaving;
+      worker.leaving_since = now_;
+      leavers.push_back(incarnation);
+    }
+  }
+  acknowledged_ = ledger_.through();
+  if (!waits_for_stage_) {
+    clock_.go(now_, stage_, placement());
+    show_state(JobState::kRunning);
+  }
+  save();
+  for (const Member& member : members_) send(*fleet_.find(member.incarnation), Go{stamp()});
+  for (const Incarnation incarnation : leavers) send(*fleet_.find(incarnation), Release{stamp()});
+  ask_for_checkpoints();
+}
+
+void IntraJobCore::drain() {
+  phase_ = Phase::kDraining;
+  drain_since_ = now_;
+  show_state(JobState::kRescaling);
+  for (const Incarnation incarnation : fleet_.placed()) {
+    send(*fleet_.find(incarnation), Drain{stamp()});
+  }
+}
+
+bool IntraJobCore::all_stopped() const {
+  return drained_.size() == members_.size();
+}
+
+// Starts a planned change when there is one and its workers are there.
+void IntraJobCore::consider_change() {
+  const Version version = next_version();
+  const Fleet::Choice choice = fleet_.choose(wanted_at(version), true);
+  if (phase_ == Phase::kIdle && choice.complete) {
+    begin_round();
+    return;
+  }
+  if (phase_ != Phase::kNormal || version == config_.last_version) return;
+  const std::vector<Incarnation> placed = fleet_.placed();
+  const bool must_leave =
+      std::any_of(placed.begin(), placed.end(), [this](Incarnation incarnation) {
+        return !fleet_.allocated(fleet_.find(incarnation)->device);
+      });
+  // Somebody has to keep the state: with no other device the leave waits.
+  const bool can_leave = !fleet_.choose(std::nullopt, true).workers.empty();
+  const bool changed =
+      choice.complete && choice.workers != std::set<Incarnation>(placed.begin(), placed.end());
+  if (all_stopped()) {
+    if (choice.complete || (must_leave && can_leave)) begin_round();
+  } else if (!(pause_at_ && version >= *pause_at_) && (changed || (must_leave && can_leave))) {
+    drain();
+  }
+}
+
+}  // namespace es::actors::intra_job

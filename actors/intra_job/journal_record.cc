@@ -1,0 +1,66 @@
+#include "actors/intra_job/journal_record.h"
+
+namespace es::actors {
+namespace {
+
+using intra_job::JobState;
+using store::JobPhase;
+
+JobPhase phase_of(JobState state) {
+  switch (state) {
+    case JobState::kQueued: return JobPhase::kQueued;
+    case JobState::kStarting:
+    case JobState::kRunning:
+    case JobState::kRescaling: return JobPhase::kRunning;
+    case JobState::kFinished: return JobPhase::kCompleted;
+    case JobState::kFailed: return JobPhase::kFailed;
+    case JobState::kCancelled: return JobPhase::kCancelled;
+  }
+  return JobPhase::kFailed;
+}
+
+JobState state_of(JobPhase phase) {
+  switch (phase) {
+    case JobPhase::kQueued: return JobState::kQueued;
+    case JobPhase::kRunning: return JobState::kStarting;
+    case JobPhase::kCompleted: return JobState::kFinished;
+    case JobPhase::kFailed: return JobState::kFailed;
+    case JobPhase::kCancelled: return JobState::kCancelled;
+  }
+  return JobState::kFailed;
+}
+
+}  // namespace
+
+void update(store::JobRecord& stored, const intra_job::JobRecord& record) {
+  stored.phase = phase_of(record.state);
+  stored.error = record.error;
+  stored.generation = record.generation;
+  stored.known.clear();
+  for (const intra_job::KnownWorker& worker : record.known)
+    stored.known.push_back({worker.incarnation, worker.device.node, worker.device.type,
+                            worker.device.index, worker.address, worker.host_id});
+  stored.pinned = record.pinned;
+  stored.checkpoint.reset();
+  if (record.checkpoint)
+    stored.checkpoint = store::CheckpointRef{record.checkpoint->path, record.checkpoint->version};
+}
+
+intra_job::JobRecord core_record(const store::JobRecord& stored) {
+  intra_job::JobRecord record;
+  record.state = state_of(stored.phase);
+  record.error = stored.error;
+  record.generation = stored.generation;
+  for (const store::KnownWorker& worker : stored.known)
+    record.known.push_back({worker.incarnation,
+                            {worker.node, worker.device_type, worker.device_index},
+                            worker.address,
+                            worker.host_id});
+  record.pinned = stored.pinned;
+  if (stored.checkpoint)
+    record.checkpoint = intra_job::CheckpointRef{stored.checkpoint->path,
+                                                 stored.checkpoint->version};
+  return record;
+}
+
+}  // namespace es::actors

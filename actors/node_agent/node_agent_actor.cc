@@ -1,0 +1,159 @@
+#include "actors/node_agent/node_agent_actor.h"
+
+#include <caf/all.hpp>
+
+#include <csignal>
+#include <fstream>
+
+#include "actors/common/wire_devices.h"
+#include "actors/data_plane/segment.h"
+#include "actors/gateway/host_id.h"
+
+namespace es::actors {
+namespace {
+
+const PeerId kHead = "head";
+
+// Runs on a thread of its own, which lives as long as the process does.
+void supervise(caf::event_based_actor* self, const caf::actor& agent, Incarnation incarnation,
+               const std::vector<std::string>& command, const std::filesystem::path& log_file) {
+  const Result<pid_t> pid = start_process(command, log_file);
+  if (!pid) {
+    self->send(agent, ProcessEnded{incarnation, {127, 0, pid.error().message}});
+    return;
+  }
+  self->send(agent, ProcessStarted{incarnation, *pid});
+  self->send(agent, ProcessEnded{incarnation, wait_for_process(*pid, log_file)});
+}
+
+}  // namespace
+
+PeerId node_peer(const std::string& name) { return "node/" + name; }
+
+void NodeAgentState::init(caf::stateful_actor<NodeAgentState>* self, NodeAgentOptions options,
+                          caf::actor gateway) {
+  self_ = self;
+  options_ = std::move(options);
+  gateway_ = std::move(gateway);
+  self_->send(gateway_, ConnectPeer{kHead, options_.head_endpoint});
+}
+
+void NodeAgentState::on_peer_up(const PeerUp& up) {
+  if (up.peer != kHead) return;
+  const auto hello = Msg<wire::NodeHello>::build({}, [&](wire::NodeHello::Builder b) {
+    b.setName(options_.name);
+    b.setHostId(host_id());
+    auto devices = b.initDevices(options_.devices.size());
+    for (std::size_t i = 0; i < options_.devices.size(); ++i) put(devices[i], options_.devices[i]);
+    auto workers = b.initWorkers(processes_.size());
+    unsigned i = 0;
+    for (const auto& [incarnation, process] : processes_) workers.set(i++, incarnation.value);
+  });
+  self_->send(gateway_, Outbound{kHead, hello.frame()});
+}
+
+void NodeAgentState::on_inbound(const Inbound& inbound) {
+  if (inbound.from != kHead) return;
+  const JobId& job = inbound.frame->head.job;
+  if (auto welcome = Msg<wire::NodeWelcome>::from_frame(inbound.frame)) {
+    (void)welcome->decode([&](wire::NodeWelcome::Reader r) {
+      if (!r.getAccepted()) options_.on_refused(r.getReason().cStr());
+      return 0;
+    });
+  } else if (auto start_worker = Msg<wire::StartWorker>::from_frame(inbound.frame)) {
+    (void)start_worker->decode([&](wire::StartWorker::Reader r) {
+      start(job, r);
+      return 0;
+    });
+  } else if (auto kill_worker = Msg<wire::KillWorker>::from_frame(inbound.frame)) {
+    (void)kill_worker->decode([&](wire::KillWorker::Reader r) {
+      kill(job, {r.getIncarnation()});
+      return 0;
+    });
+  }
+}
+
+std::vector<std::string> NodeAgentState::command_line(
+    const JobId& job, Incarnation incarnation, const DeviceId& device,
+    const std::filesystem::path& spec_file) const {
+  std::vector<std::string> command = options_.worker_command;
+  const std::string number = std::to_string(incarnation.value);
+  for (const std::string& argument :
+       {std::string("--job"), job, std::string("--incarnation"), number, std::string("--node"),
+        device.node, std::string("--device"), device.type.name, std::string("--device-index"),
+        std::to_string(device.index), std::string("--head"), options_.head_endpoint,
+        std::string("--spec"), spec_file.string(), std::string("--run-dir"),
+        options_.run_dir.string()})
+    command.push_back(argument);
+  return command;
+}
+
+void NodeAgentState::start(const JobId& job, wire::StartWorker::Reader request) {
+  const Incarnation incarnation{request.getIncarnation()};
+  if (processes_.contains(incarnation)) return;
+  const std::string stem = "worker-" + std::to_string(incarnation.value);
+  const std::filesystem::path spec_file = options_.run_dir / (stem + ".toml");
+  std::ofstream(spec_file) << request.getSpecToml().cStr();
+  processes_[incarnation] = {job, 0, false};
+  self_->spawn<caf::detached>(
+      [=, agent = caf::actor_cast<caf::actor>(self_),
+       command = command_line(job, incarnation, device_from(request.getDevice()), spec_file),
+       log_file = options_.run_dir / (stem + ".log")](caf::event_based_actor* supervisor) {
+        supervise(supervisor, agent, incarnation, command, log_file);
+      });
+}
+
+void NodeAgentState::kill(const JobId& job, Incarnation incarnation) {
+  const auto at = processes_.find(incarnation);
+  if (at == processes_.end())
+    return send_exited(job, incarnation, {0, 0, "there is no such process on this node"});
+  at->second.doomed = true;
+  if (at->second.pid != 0) ::kill(at->second.pid, SIGKILL);
+}
+
+void NodeAgentState::on_started(const ProcessStarted& started) {
+  Process& process = processes_.at(started.incarnation);
+  process.pid = started.pid;
+  if (process.doomed) ::kill(process.pid, SIGKILL);
+}
+
+void NodeAgentState::on_ended(const ProcessEnded& ended) {
+  const auto at = processes_.find(ended.incarnation);
+  if (at == processes_.end()) return;
+  const JobId job = at->second.job;
+  if (at->second.pid != 0) reap_process(at->second.pid);
+  processes_.erase(at);
+  remove_segments_of(job, ended.incarnation);
+  const std::string stem = "worker-" + std::to_string(ended.incarnation.value);
+  std::error_code ignored;
+  for (const char* suffix : {".toml", ".sock"})
+    std::filesystem::remove(options_.run_dir / (stem + suffix), ignored);
+  send_exited(job, ended.incarnation, ended.exit);
+}
+
+void NodeAgentState::send_exited(const JobId& job, Incarnation incarnation,
+                                 const ProcessExit& exit) {
+  Head head;
+  head.job = job;
+  const auto message = Msg<wire::WorkerExited>::build(head, [&](wire::WorkerExited::Builder b) {
+    b.setIncarnation(incarnation.value);
+    b.setExitCode(exit.exit_code);
+    b.setSignal(exit.signal);
+    b.setLastWords(exit.last_words);
+  });
+  self_->send(gateway_, Outbound{kHead, message.frame()});
+}
+
+caf::behavior node_agent_actor(caf::stateful_actor<NodeAgentState>* self, NodeAgentOptions options,
+                               caf::actor gateway) {
+  self->state.init(self, std::move(options), std::move(gateway));
+  return {
+      [=](const Inbound& inbound) { self->state.on_inbound(inbound); },
+      [=](const PeerUp& up) { self->state.on_peer_up(up); },
+      [](const PeerDown&) {},  // the gateway goes on trying; PeerUp follows
+      [=](const ProcessStarted& started) { self->state.on_started(started); },
+      [=](const ProcessEnded& ended) { self->state.on_ended(ended); },
+  };
+}
+
+}  // namespace es::actors

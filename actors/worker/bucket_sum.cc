@@ -1,0 +1,54 @@
+#include "actors/worker/bucket_sum.h"
+
+#include <algorithm>
+
+namespace es::actors::worker {
+
+using protocol::Contrib;
+
+BucketSum::Added BucketSum::add(const Contrib& contrib) {
+  const RankRange range = ranks_of(contrib.node, max_p_);
+  for (const Contrib& other : counted_) {
+    if (other.stamp.sender == contrib.stamp.sender && other.node == contrib.node) {
+      return Added::kDuplicate;
+    }
+    const RankRange taken = ranks_of(other.node, max_p_);
+    if (range.begin < taken.end && taken.begin < range.end) return Added::kOverlap;
+  }
+  const auto after = std::find_if(counted_.begin(), counted_.end(), [&](const Contrib& other) {
+    return ranks_of(other.node, max_p_).begin > range.begin;
+  });
+  counted_.insert(after, contrib);
+  covered_ += range.size();
+  drain_ = drain_ || contrib.drain;
+  return Added::kCounted;
+}
+
+bool BucketSum::covers(RankRange ranks) const {
+  std::uint32_t missing = ranks.size();
+  for (const Contrib& contrib : counted_) {
+    const RankRange range = ranks_of(contrib.node, max_p_);
+    if (ranks.begin <= range.begin && range.end <= ranks.end) missing -= range.size();
+  }
+  return missing == 0;
+}
+
+std::vector<Part> BucketSum::parts() const {
+  ES_CHECK(complete());
+  std::vector<Part> parts;
+  for (const Contrib& contrib : counted_) {
+    parts.push_back({contrib.node, contrib.data, contrib.stamp.sender});
+  }
+  return parts;
+}
+
+std::vector<protocol::RankResult> BucketSum::results() const {
+  ES_CHECK(complete());
+  std::vector<protocol::RankResult> results;
+  for (const Contrib& contrib : counted_) {
+    results.insert(results.end(), contrib.results.begin(), contrib.results.end());
+  }
+  return results;
+}
+
+}  // namespace es::actors::worker

@@ -1,0 +1,336 @@
+#include "actors/worker/device_actor.h"
+
+#include <caf/all.hpp>
+
+#include <bit>
+#include <chrono>
+
+#include "actors/est/est_actor.h"
+#include "actors/worker/version_io.h"
+#include "gpu/est/reduce_tree.h"
+#include "store/dataset/batch.h"
+
+namespace es::actors {
+
+using worker::BucketReduced;
+using worker::DataUnreadable;
+using worker::EngineEvent;
+
+void DeviceState::init(caf::stateful_actor<DeviceState>* self, std::shared_ptr<DeviceParts> parts,
+                       caf::actor control, caf::actor data_workers) {
+  self_ = self;
+  parts_ = std::move(parts);
+  control_ = std::move(control);
+  data_workers_ = std::move(data_workers);
+  reduce_workspace_ =
+      gpu::AlignedBuffer(gpu::reduce_tree_workspace_floats(parts_->options.spec.max_p));
+}
+
+void DeviceState::perform(const worker::Effect& effect) {
+  std::visit([this](const auto& e) { perform_effect(e); }, effect);
+}
+
+template <class Other>
+void DeviceState::perform_effect(const Other&) {
+  ES_CHECK_MSG(false, "an effect of the control half reached the device");
+}
+
+void DeviceState::report(EngineEvent event) { self_->send(control_, DeviceEvent{std::move(event)}); }
+
+bool DeviceState::abandoned(Generation generation) const {
+  return generation.value < parts_->abandoned_below->load();
+}
+
+void DeviceState::perform_effect(const worker::AbandonGenerations& effect) {
+  if (generation_ >= effect.before) return;
+  tree_.reset();
+  gradients_.reset();
+  exported_.reset();
+  peers_.clear();
+  for (const auto& [rank, slice] : waiting_) end_slice(slice, step_, rank);
+  waiting_.clear();
+}
+
+void DeviceState::end_slice(const Slice& slice, Version step, VirtualRank rank) {
+  self_->send(slice.est, Msg<wire::SliceDone>::build({}, [&](wire::SliceDone::Builder b) {
+                b.setStep(step);
+                b.setRank(rank);
+                b.setSlot(slice.slot);
+              }));
+}
+
+void DeviceState::begin_generation(Generation generation) {
+  if (gradients_ && generation_ == generation) return;
+  generation_ = generation;
+  gradients_ = std::make_unique<worker::GradientStore>(
+      parts_->options.job, parts_->options.incarnation, generation,
+      parts_->engine->table().total_floats());
+  tree_.reset();
+}
+
+// --- versions
+
+void DeviceState::perform_effect(const worker::LoadVersion& effect) {
+  gpu::Engine& engine = *parts_->engine;
+  if (std::holds_alternative<protocol::FromSeed>(effect.from)) {
+    engine.init_replica();
+  } else if (const auto* disk = std::get_if<protocol::FromCheckpoint>(&effect.from)) {
+    const Status status =
+        worker::load_checkpoint(engine, parts_->options.spec.max_p, disk->path);
+    if (!status.ok()) return fail(status.error().message);
+  } else {
+    const auto& state = std::get<protocol::State>(effect.from);
+    if (!worker::import_version(engine, state, peers_).ok())
+      return report(DataUnreadable{effect.generation, state.stamp.sender});
+  }
+  if (engine.replica().version != effect.version)
+    return fail("loaded version " + std::to_string(engine.replica().version) + ", wanted " +
+                std::to_string(effect.version));
+  report(worker::VersionLoaded{effect.version});
+}
+
+void DeviceState::perform_effect(const worker::ExportVersion& effect) {
+  if (abandoned(effect.generation)) return;
+  if (!exported_ || generation_ != effect.generation) {
+    begin_generation(effect.generation);
+    auto segment =
+        Segment::create(segment_name(parts_->options.job, parts_->options.incarnation,
+                                     effect.generation, "version"),
+                        worker::export_bytes(*parts_->engine));
+    if (!segment) return fail(segment.error().message);
+    exported_ = *std::move(segment);
+  }
+  report(worker::VersionExported{effect.generation, effect.to,
+                                 worker::export_version(*parts_->engine, *exported_)});
+}
+
+void DeviceState::perform_effect(const worker::WriteVersion& effect) {
+  const gpu::Engine& engine = *parts_->engine;
+  auto snapshot = std::make_shared<const worker::Snapshot>(
+      worker::Snapshot{parts_->options.spec.name, parts_->options.spec_toml,
+                       worker::digests_of(engine), engine.replica()});
+  // The step waits only for the copy: a thread of its own writes it out.
+  self_->spawn<caf::detached>([snapshot, effect, control = control_](caf::event_based_actor* me) {
+    worker::CheckpointFinished done{effect.request, effect.directory, snapshot->replica.version,
+                                    snapshot->digests, {}};
+    const Status status = worker::write_snapshot(*snapshot, effect.directory);
+    if (!status.ok()) done.error = status.error().message;
+    me->send(control, DeviceEvent{done});
+  });
+}
+
+// --- local steps
+
+void DeviceState::set_ranks(RankRange ranks) {
+  if (tree_ && ranks == ranks_) return;
+  for (const auto& [rank, est] : ests_)
+    if (!ranks.contains(rank))
+      self_->send(est, Msg<wire::Dismiss>::build({}, [](wire::Dismiss::Builder) {}));
+  ranks_ = ranks;
+  for (VirtualRank rank = ranks.begin; rank < ranks.end; ++rank)
+    if (!ests_.contains(rank))
+      ests_[rank] = self_->spawn(est_actor, rank, parts_->options.last_version,
+                                 caf::actor_cast<caf::actor>(self_), data_workers_);
+  const gpu::Engine& engine = *parts_->engine;
+  tree_ = std::make_unique<gpu::GradientTree>(
+      ranks, parts_->options.spec.max_p, engine.buckets(), engine.kernels(),
+      [this](std::uint32_t slot) { return gradient_slot(slot); },
+      [this](const gpu::NodeReady& node) { node_ready(node); });
+}
+
+// A full /dev/shm cannot be answered from inside a backward pass: this worker ends, and the job goes
+// on without it.
+float* DeviceState::gradient_slot(std::uint32_t slot) {
+  auto address = gradients_->slot(slot);
+  ES_CHECK_MSG(address.ok(), address.ok() ? "" : address.error().message);
+  return *address;
+}
+
+void DeviceState::perform_effect(const worker::StartLocalSteps& effect) {
+  if (abandoned(effect.generation)) return;
+  exported_.reset();
+  begin_generation(effect.generation);
+  set_ranks(effect.ranks);
+  tree_->release_all();
+  step_ = effect.step;
+  next_rank_ = effect.ranks.begin;
+  next_contexts_.clear();
+  losses_.clear();
+  first_bucket_.clear();
+  slice_seconds_ = 0;
+  for (VirtualRank rank = ranks_.begin; rank < ranks_.end; ++rank)
+    self_->send(ests_[rank], Msg<wire::GrantSlice>::build({}, [&](wire::GrantSlice::Builder b) {
+                  b.setGeneration(generation_.value);
+                  b.setStep(step_);
+                }));
+}
+
+void DeviceState::on_slice(const wire::RunLocalStep::Reader& slice, const caf::actor& est) {
+  const bool current = slice.getGeneration() == generation_.value && slice.getStep() == step_ &&
+                       !abandoned(generation_) && tree_;
+  if (!current || slice.getRank() < next_rank_)
+    return end_slice({est, slice.getSlot()}, slice.getStep(), slice.getRank());
+  waiting_[slice.getRank()] = {est, slice.getSlot()};
+  run_next_slices();
+}
+
+void DeviceState::run_next_slices() {
+  for (auto at = waiting_.find(next_rank_); at != waiting_.end(); at = waiting_.find(next_rank_)) {
+    const Slice slice = at->second;
+    waiting_.erase(at);
+    run_slice(next_rank_, slice.slot);
+    end_slice(slice, step_, next_rank_);
+    ++next_rank_;
+    // An abandonment waits in the queue; let it through before the next slice.
+    if (abandoned(generation_)) return;
+  }
+}
+
+void DeviceState::run_slice(VirtualRank rank, std::uint32_t slot) {
+  gpu::Engine& engine = *parts_->engine;
+  DataSource& data = *parts_->data;
+  const gpu::Batch batch{data.pool.images(slot).data(), data.pool.labels(slot).data()};
+  const store::DataCursor next = data.sampler.cursor(step_ + 1);
+  const auto begin = std::chrono::steady_clock::now();
+  gpu::EstContext& context = next_contexts_[rank];
+  const Result<float> loss =
+      engine.local_step(rank, batch, {next.epoch, next.step}, tree_->begin_rank(rank), context,
+                        [this](std::uint32_t bucket) { tree_->bucket_ready(bucket); });
+  if (!loss) return fail(loss.error().message);
+  losses_[rank] = *loss;
+  slice_seconds_ +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  for (const gpu::NodeReady& node : first_bucket_) node_summed(node);
+  first_bucket_.clear();
+}
+
+void DeviceState::node_ready(const gpu::NodeReady& node) {
+  // Bucket 0 carries the loss of the slice, which is known when the slice ends.
+  if (node.bucket == 0) first_bucket_.push_back(node);
+  else node_summed(node);
+}
+
+void DeviceState::node_summed(const gpu::NodeReady& node) {
+  const gpu::Bucket& bucket = parts_->engine->buckets()[node.bucket];
+  report(worker::NodeSummed{generation_, step_, node.bucket, {node.node.level, node.node.index},
+                            gradients_->slot_bulk(node.slot, bucket.begin, bucket.floats()),
+                            node.bucket == 0 ? results_of(node.node)
+                                             : std::vector<protocol::RankResult>()});
+}
+
+std::vector<protocol::RankResult> DeviceState::results_of(gpu::TreeNode node) const {
+  std::vector<protocol::RankResult> results;
+  const RankRange ranks = gpu::covered_ranks(node, parts_->options.spec.max_p);
+  for (VirtualRank rank = ranks.begin; rank < ranks.end; ++rank)
+    results.push_back({rank, std::bit_cast<std::uint32_t>(losses_.at(rank)),
+                       std::make_shared<const std::vector<std::byte>>(
+                           gpu::encode(next_contexts_.at(rank)))});
+  return results;
+}
+
+// --- reduction and update
+
+Result<const float*> DeviceState::read_floats(const protocol::Bulk& bulk, std::int64_t floats) {
+  if (bulk.bytes != static_cast<std::uint64_t>(floats) * sizeof(float))
+    return failure("bulk data of " + std::to_string(bulk.bytes) + " bytes, expected " +
+                   std::to_string(floats * sizeof(float)));
+  if (bulk.inline_bytes) return reinterpret_cast<const float*>(bulk.inline_bytes->data());
+  auto bytes = peers_.read(bulk.segment, bulk.offset, bulk.bytes);
+  if (!bytes) return bytes.error();
+  return reinterpret_cast<const float*>(bytes->data());
+}
+
+void DeviceState::perform_effect(const worker::ReduceBucket& effect) {
+  if (abandoned(effect.generation)) return;
+  // One part is the whole tree: the only member's own sum, which nobody else reads.
+  if (effect.parts.size() == 1)
+    return report(
+        BucketReduced{effect.generation, effect.step, effect.bucket, effect.parts.front().data});
+  const gpu::Engine& engine = *parts_->engine;
+  const std::int64_t floats = engine.buckets()[effect.bucket].floats();
+  std::vector<gpu::TreePart> parts;
+  for (const worker::Part& part : effect.parts) {
+    const auto data = read_floats(part.data, floats);
+    if (!data) return report(DataUnreadable{effect.generation, part.from});
+    parts.push_back({{part.node.level, part.node.index}, *data});
+  }
+  const Result<float*> sum = gradients_->sum(effect.bucket, floats);
+  if (!sum) return fail(sum.error().message);
+  gpu::reduce_tree(parts_->options.spec.max_p, parts, floats, *sum, reduce_workspace_.data(),
+                   engine.kernels());
+  report(BucketReduced{effect.generation, effect.step, effect.bucket,
+                       gradients_->sum_bulk(effect.bucket)});
+}
+
+void DeviceState::perform_effect(const worker::ApplyUpdate& effect) {
+  gpu::Engine& engine = *parts_->engine;
+  std::vector<const float*> reduced;
+  for (const protocol::Reduced& bucket : effect.buckets) {
+    const auto data = read_floats(bucket.data, engine.buckets()[bucket.bucket].floats());
+    if (!data) return report(DataUnreadable{effect.generation, bucket.stamp.sender});
+    reduced.push_back(*data);
+  }
+  std::vector<gpu::EstContext> contexts;
+  protocol::LedgerLine line;
+  for (const protocol::RankResult& result : effect.results) {
+    auto context = gpu::decode_context(*result.context, engine.table().stat_floats());
+    if (!context) return fail(context.error().message);
+    contexts.push_back(*std::move(context));
+    line.loss_bits.push_back(result.loss_bits);
+  }
+  const Status status = engine.apply_update(reduced, std::move(contexts));
+  if (!status.ok()) return fail(status.error().message);
+  line.version = engine.replica().version;
+  line.params = engine.params_digest();
+  if (effect.last) line.state = engine.state_digest();
+  report(worker::UpdateApplied{std::move(line)});
+  self_->send(control_,
+              DeviceStats{engine.replica().version, slice_seconds_ / ranks_.size(),
+                          tree_ ? tree_->peak_live_buffers() : 0});
+}
+
+// --- evaluation
+
+void DeviceState::perform_effect(const worker::RunEvaluation& effect) {
+  const auto totals = evaluate(effect.generation);
+  if (abandoned(effect.generation)) return;
+  if (!totals) return fail(totals.error().message);
+  report(worker::EvaluationDone{effect.generation, effect.version, totals->correct,
+                                totals->samples, totals->loss_sum});
+}
+
+Result<gpu::EvalTotals> DeviceState::evaluate(Generation generation) {
+  const DataSource& data = *parts_->data;
+  const std::size_t pixels = data.dataset.shape.pixel_bytes();
+  const std::uint64_t batch_size = parts_->options.spec.batch_size;
+  std::vector<float> images(batch_size * pixels);
+  std::vector<std::int32_t> labels(batch_size);
+  gpu::EvalTotals totals;
+  const std::uint64_t count = data.dataset.eval.count();
+  for (std::uint64_t begin = 0; begin < count && !abandoned(generation); begin += batch_size) {
+    const std::uint64_t n = std::min(batch_size, count - begin);
+    store::fill_eval_batch(data.dataset, begin, std::span(images).first(n * pixels),
+                           std::span(labels).first(n));
+    const auto part = parts_->engine->evaluate({images.data(), labels.data()}, n);
+    if (!part) return part.error();
+    totals.samples += part->samples;
+    totals.correct += part->correct;
+    totals.loss_sum += part->loss_sum;
+  }
+  return totals;
+}
+
+caf::behavior device_actor(caf::stateful_actor<DeviceState>* self,
+                           std::shared_ptr<DeviceParts> parts, caf::actor control,
+                           caf::actor data_workers) {
+  self->state.init(self, std::move(parts), std::move(control), std::move(data_workers));
+  return {
+      [=](const DeviceCommand& command) { self->state.perform(command.effect); },
+      [=](const Msg<wire::RunLocalStep>& message) {
+        self->state.on_slice(*message.view(),
+                             caf::actor_cast<caf::actor>(self->current_sender()));
+      },
+  };
+}
+
+}  // namespace es::actors

@@ -1,0 +1,118 @@
+#pragma once
+// DeviceActor: the device half of a worker. Owns the device's engine, the replica and the gradient
+// memory; grants the device to the ESTs of its ranks in turn, one time slice each per global step.
+//
+// Accepts   DeviceCommand from the control half: one effect of the worker core, performed in order.
+//           RunLocalStep from an EST that was granted a slice; the slices run in rank order
+//           whatever the order of arrival. One of an abandoned generation is answered SliceDone.
+// Sends     DeviceEvent, DeviceStats to the control half; GrantSlice, SliceDone, Dismiss to ESTs.
+// State     engine (version, parameters, optimizer, contexts of all ranks), gradient tree and
+//           segments of the current generation. Nothing durable; any other member can replace it.
+// Fails     What the engine reports (a loss that is not finite, a damaged checkpoint) goes to the
+//           control half as an event. A peer's data that cannot be read is DataUnreadable.
+// Order     Commands are performed in order; slices in rank order.
+// Limits    Gradient buffers: gpu::max_live_buffers(range, max_p). Batches: the pool's slots.
+// Threads   Detached: a kernel runs for as long as it runs, and the control half must answer.
+#include <caf/actor.hpp>
+#include <caf/stateful_actor.hpp>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/common/caf_messages.h"
+#include "actors/data_workers/data_workers_actor.h"
+#include "actors/worker/device_messages.h"
+#include "actors/worker/gradient_store.h"
+#include "gpu/engine.h"
+#include "gpu/est/gradient_tree.h"
+
+namespace es::actors {
+
+struct DeviceOptions {
+  JobId job;
+  Incarnation incarnation;
+  JobSpec spec;
+  std::string spec_toml;     // canonical, for checkpoints
+  Version last_version = 0;  // total steps
+};
+
+// The parts that worker_main builds before any actor runs, so that their errors are plain results.
+struct DeviceParts {
+  DeviceOptions options;
+  std::unique_ptr<gpu::Engine> engine;
+  std::shared_ptr<DataSource> data;
+  std::shared_ptr<AbandonedBelow> abandoned_below;
+};
+
+class DeviceState {
+ public:
+  void init(caf::stateful_actor<DeviceState>* self, std::shared_ptr<DeviceParts> parts,
+            caf::actor control, caf::actor data_workers);
+  void perform(const worker::Effect& effect);
+  void on_slice(const wire::RunLocalStep::Reader& slice, const caf::actor& est);
+
+ private:
+  struct Slice {
+    caf::actor est;
+    std::uint32_t slot = 0;
+  };
+
+  void perform_effect(const worker::AbandonGenerations& effect);
+  void perform_effect(const worker::LoadVersion& effect);
+  void perform_effect(const worker::StartLocalSteps& effect);
+  void perform_effect(const worker::ReduceBucket& effect);
+  void perform_effect(const worker::ApplyUpdate& effect);
+  void perform_effect(const worker::ExportVersion& effect);
+  void perform_effect(const worker::RunEvaluation& effect);
+  void perform_effect(const worker::WriteVersion& effect);
+  template <class Other>
+  void perform_effect(const Other&);  // effects of the control half: cannot come here
+
+  bool abandoned(Generation generation) const;
+  void begin_generation(Generation generation);
+  void set_ranks(RankRange ranks);
+  void run_next_slices();
+  void end_slice(const Slice& slice, Version step, VirtualRank rank);
+  void run_slice(VirtualRank rank, std::uint32_t slot);
+  void node_ready(const gpu::NodeReady& node);
+  void node_summed(const gpu::NodeReady& node);
+  std::vector<protocol::RankResult> results_of(gpu::TreeNode node) const;
+  float* gradient_slot(std::uint32_t slot);
+  Result<const float*> read_floats(const protocol::Bulk& bulk, std::int64_t floats);
+  Result<gpu::EvalTotals> evaluate(Generation generation);
+  void report(worker::EngineEvent event);
+  void fail(const std::string& error) { report(worker::EngineFailed{error}); }
+
+  caf::stateful_actor<DeviceState>* self_ = nullptr;
+  std::shared_ptr<DeviceParts> parts_;
+  caf::actor control_, data_workers_;
+  std::map<VirtualRank, caf::actor> ests_;
+
+  // Of the current generation.
+  Generation generation_;
+  RankRange ranks_;
+  std::unique_ptr<worker::GradientStore> gradients_;
+  std::unique_ptr<Segment> exported_;
+  std::unique_ptr<gpu::GradientTree> tree_;
+  SegmentCache peers_;
+
+  // Of the current step.
+  Version step_ = 0;
+  VirtualRank next_rank_ = 0;
+  std::map<VirtualRank, Slice> waiting_;
+  std::map<VirtualRank, gpu::EstContext> next_contexts_;
+  std::map<VirtualRank, float> losses_;
+  std::vector<gpu::NodeReady> first_bucket_;  // wait for the loss of the slice that runs
+  double slice_seconds_ = 0;
+
+  gpu::AlignedBuffer reduce_workspace_;
+};
+
+caf::behavior device_actor(caf::stateful_actor<DeviceState>* self,
+                           std::shared_ptr<DeviceParts> parts, caf::actor control,
+                           caf::actor data_workers);
+
+}  // namespace es::actors

@@ -1,0 +1,40 @@
+#pragma once
+// Between the two halves of a worker: the control half (WorkerActor, which decides and answers the
+// head at any time) and the device half (DeviceActor, which computes on a thread of its own). They
+// hand over the effects and events of the worker core as they are (worker_events.h).
+#include <caf/allowed_unsafe_message_type.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "actors/worker/worker_events.h"
+
+namespace es::actors {
+
+// control -> device: perform this effect of the engine.
+struct DeviceCommand {
+  worker::Effect effect;
+};
+
+// device -> control: an effect has been completed.
+struct DeviceEvent {
+  worker::EngineEvent event;
+};
+
+// device -> control, after each update: for the companion and for people.
+struct DeviceStats {
+  Version version = 0;
+  double local_step_seconds = 0;  // mean of the step's local steps
+  std::uint32_t live_gradient_buffers_max = 0;
+};
+
+// Generations below this are abandoned; set by the control half at once, so that the device half
+// stops between two slices, or two evaluation batches, instead of working off its queue.
+using AbandonedBelow = std::atomic<std::uint64_t>;
+
+}  // namespace es::actors
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::DeviceCommand)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::DeviceEvent)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::DeviceStats)

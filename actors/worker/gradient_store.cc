@@ -1,0 +1,43 @@
+#include "actors/worker/gradient_store.h"
+
+namespace es::actors::worker {
+namespace {
+
+std::uint64_t bytes_of(std::int64_t floats) {
+  return static_cast<std::uint64_t>(floats) * sizeof(float);
+}
+
+}  // namespace
+
+Result<float*> GradientStore::create(std::map<std::uint32_t, std::unique_ptr<Segment>>& segments,
+                                     std::uint32_t index, const char* part, std::int64_t floats) {
+  auto at = segments.find(index);
+  if (at == segments.end()) {
+    auto created =
+        Segment::create(segment_name(job_, incarnation_, generation_, part + std::to_string(index)),
+                        bytes_of(floats));
+    if (!created) return created.error();
+    at = segments.emplace(index, *std::move(created)).first;
+  }
+  return reinterpret_cast<float*>(at->second->data());
+}
+
+Result<float*> GradientStore::slot(std::uint32_t slot) {
+  return create(slots_, slot, "grad.", total_floats_);
+}
+
+Result<float*> GradientStore::sum(std::uint32_t bucket, std::int64_t floats) {
+  return create(sums_, bucket, "sum.", floats);
+}
+
+protocol::Bulk GradientStore::slot_bulk(std::uint32_t slot, std::int64_t begin,
+                                        std::int64_t floats) const {
+  return {slots_.at(slot)->name(), bytes_of(begin), bytes_of(floats), nullptr};
+}
+
+protocol::Bulk GradientStore::sum_bulk(std::uint32_t bucket) const {
+  const Segment& segment = *sums_.at(bucket);
+  return {segment.name(), 0, segment.bytes(), nullptr};
+}
+
+}  // namespace es::actors::worker

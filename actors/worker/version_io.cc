@@ -1,0 +1,139 @@
+#include "actors/worker/version_io.h"
+
+#include <cstring>
+
+#include "gpu/est/est_context.h"
+
+namespace es::actors::worker {
+namespace {
+
+constexpr const char* kParamsSection = "params";
+constexpr const char* kMomentumSection = "optimizer/momentum";
+
+std::string context_section(VirtualRank rank) {
+  return "context/" + std::to_string(rank);
+}
+
+std::span<const std::byte> bytes_of(const gpu::AlignedBuffer& buffer) {
+  return {reinterpret_cast<const std::byte*>(buffer.data()), buffer.bytes()};
+}
+
+std::span<std::byte> writable_bytes_of(gpu::AlignedBuffer& buffer) {
+  return {reinterpret_cast<std::byte*>(buffer.data()), buffer.bytes()};
+}
+
+gpu::Replica empty_replica(const gpu::Engine& engine, Version version) {
+  gpu::Replica replica;
+  replica.version = version;
+  replica.params = gpu::AlignedBuffer(engine.table().total_floats());
+  replica.momentum = gpu::AlignedBuffer(engine.table().total_floats());
+  return replica;
+}
+
+Status copy_bulk(const protocol::Bulk& bulk, SegmentCache& segments, gpu::AlignedBuffer& out) {
+  if (bulk.bytes != out.bytes())
+    return failure("state from a peer: " + std::to_string(bulk.bytes) + " bytes, expected " +
+                   std::to_string(out.bytes()));
+  if (bulk.inline_bytes) {
+    std::memcpy(out.data(), bulk.inline_bytes->data(), out.bytes());
+    return {};
+  }
+  auto bytes = segments.read(bulk.segment, bulk.offset, bulk.bytes);
+  if (!bytes) return bytes.error();
+  std::memcpy(out.data(), bytes->data(), out.bytes());
+  return {};
+}
+
+Status add_context(const gpu::Engine& engine, std::span<const std::byte> bytes,
+                   gpu::Replica& replica) {
+  auto context = gpu::decode_context(bytes, engine.table().stat_floats());
+  if (!context) return context.error();
+  replica.contexts.push_back(*std::move(context));
+  return {};
+}
+
+Status install_verified(gpu::Engine& engine, gpu::Replica replica,
+                        const protocol::VersionDigests& expected, const std::string& where) {
+  const Digest params = gpu::params_digest(engine.table(), replica);
+  if (params != expected.params)
+    return failure(where + ": parameters have digest " + params.hex() + ", expected " +
+                   expected.params.hex());
+  const Digest state = gpu::state_digest(engine.table(), replica);
+  if (state != expected.state)
+    return failure(where + ": optimizer state and contexts have digest " + state.hex() +
+                   ", expected " + expected.state.hex());
+  return engine.install(std::move(replica));
+}
+
+Status read_replica(const gpu::Engine& engine, std::uint32_t max_p,
+                    const store::CheckpointReader& reader, gpu::Replica& replica) {
+  ES_RETURN_IF_ERROR(reader.read_into(kParamsSection, writable_bytes_of(replica.params)));
+  ES_RETURN_IF_ERROR(reader.read_into(kMomentumSection, writable_bytes_of(replica.momentum)));
+  for (VirtualRank rank = 0; rank < max_p; ++rank) {
+    auto bytes = reader.read(context_section(rank));
+    if (!bytes) return bytes.error();
+    ES_RETURN_IF_ERROR(add_context(engine, *bytes, replica));
+  }
+  return {};
+}
+
+}  // namespace
+
+protocol::VersionDigests digests_of(const gpu::Engine& engine) {
+  return {engine.params_digest(), engine.state_digest()};
+}
+
+std::uint64_t export_bytes(const gpu::Engine& engine) {
+  return 2 * static_cast<std::uint64_t>(engine.table().total_floats()) * sizeof(float);
+}
+
+protocol::State export_version(const gpu::Engine& engine, Segment& segment) {
+  const gpu::Replica& replica = engine.replica();
+  const std::uint64_t half = replica.params.bytes();
+  std::memcpy(segment.data(), replica.params.data(), half);
+  std::memcpy(segment.data() + half, replica.momentum.data(), half);
+  protocol::State state;
+  state.version = replica.version;
+  state.digests = digests_of(engine);
+  state.parameters = {segment.name(), 0, half, nullptr};
+  state.optimizer = {segment.name(), half, half, nullptr};
+  for (const gpu::EstContext& context : replica.contexts)
+    state.contexts.push_back(std::make_shared<const std::vector<std::byte>>(gpu::encode(context)));
+  return state;
+}
+
+Status import_version(gpu::Engine& engine, const protocol::State& state, SegmentCache& segments) {
+  gpu::Replica replica = empty_replica(engine, state.version);
+  ES_RETURN_IF_ERROR(copy_bulk(state.parameters, segments, replica.params));
+  ES_RETURN_IF_ERROR(copy_bulk(state.optimizer, segments, replica.momentum));
+  for (const protocol::Bytes& context : state.contexts)
+    ES_RETURN_IF_ERROR(add_context(engine, *context, replica));
+  return install_verified(engine, std::move(replica), state.digests, "state from a peer");
+}
+
+Status write_snapshot(const Snapshot& snapshot, const std::filesystem::path& directory) {
+  std::vector<std::vector<std::byte>> contexts;
+  for (const gpu::EstContext& context : snapshot.replica.contexts)
+    contexts.push_back(gpu::encode(context));
+  std::vector<store::Section> sections = {{kParamsSection, bytes_of(snapshot.replica.params)},
+                                          {kMomentumSection, bytes_of(snapshot.replica.momentum)}};
+  for (VirtualRank rank = 0; rank < contexts.size(); ++rank)
+    sections.push_back({context_section(rank), contexts[rank]});
+  const store::CheckpointHead head{snapshot.job_name, snapshot.replica.version,
+                                   snapshot.digests.params, snapshot.digests.state};
+  return store::write_checkpoint(store::posix_file_system(), directory, head, snapshot.job_toml,
+                                 sections);
+}
+
+Status load_checkpoint(gpu::Engine& engine, std::uint32_t max_p,
+                       const std::filesystem::path& directory) {
+  auto reader = store::CheckpointReader::open(directory);
+  if (!reader) return reader.error();
+  gpu::Replica replica = empty_replica(engine, reader->head().version);
+  ES_RETURN_IF_ERROR(read_replica(engine, max_p, *reader, replica));
+  const protocol::VersionDigests expected{reader->head().params_digest,
+                                          reader->head().state_digest};
+  return install_verified(engine, std::move(replica), expected, directory.string());
+}
+
+}  // namespace es::actors::worker

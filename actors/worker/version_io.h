@@ -1,0 +1,42 @@
+#pragma once
+// A replica on its way out of the engine and back in: to a peer that catches up, to a checkpoint.
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "actors/data_plane/segment.h"
+#include "actors/protocol/messages.h"
+#include "gpu/engine.h"
+#include "store/checkpoint/checkpoint.h"
+
+namespace es::actors::worker {
+
+protocol::VersionDigests digests_of(const gpu::Engine& engine);
+
+// Copies parameters and optimizer state into `segment` and describes the version for a peer.
+// REQUIRES: segment.bytes() == export_bytes(engine).
+protocol::State export_version(const gpu::Engine& engine, Segment& segment);
+std::uint64_t export_bytes(const gpu::Engine& engine);
+
+// Takes over what a peer described. Verifies both digests before anything counts.
+// Error: the bytes cannot be read or do not have the digests; the engine is unchanged or its
+// replica is replaced by the rejected one, so the caller must not use it (it has not reported
+// Ready).
+Status import_version(gpu::Engine& engine, const protocol::State& state, SegmentCache& segments);
+
+// A self-contained copy of the version that the engine holds, to be written while training goes on.
+struct Snapshot {
+  std::string job_name;
+  std::string job_toml;
+  protocol::VersionDigests digests;
+  gpu::Replica replica;
+};
+
+Status write_snapshot(const Snapshot& snapshot, const std::filesystem::path& directory);
+
+// Loads a checkpoint into the engine. Errors: not found, damage (file and block named), a
+// checkpoint of another model. REQUIRES and leaves the engine as import_version does.
+Status load_checkpoint(gpu::Engine& engine, std::uint32_t max_p,
+                       const std::filesystem::path& directory);
+
+}  // namespace es::actors::worker

@@ -1,0 +1,187 @@
+#include "actors/worker/worker_actor.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <caf/all.hpp>
+
+#include <iostream>
+
+#include "actors/common/caf_messages.h"
+#include "actors/protocol/codec.h"
+#include "proto/messages.h"
+
+namespace es::actors {
+namespace {
+
+using TickAtom = caf::atom_constant<caf::atom("tick")>;
+
+constexpr auto kTickInterval = std::chrono::seconds(1);
+const PeerId kHead = "head";
+
+double peak_rss_mib() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024.0;
+}
+
+}  // namespace
+
+PeerId worker_peer(Incarnation incarnation) {
+  return "worker/" + std::to_string(incarnation.value);
+}
+
+void WorkerState::init(caf::stateful_actor<WorkerState>* self, WorkerOptions options) {
+  self_ = self;
+  options_ = std::move(options);
+}
+
+void WorkerState::begin(const BeginWork& begin) {
+  gateway_ = begin.gateway;
+  device_ = begin.device;
+  options_.core.address = begin.address;
+  core_.emplace(options_.core);
+  self_->send(gateway_, ConnectPeer{kHead, options_.head_endpoint});
+  self_->delayed_send(self_, kTickInterval, TickAtom::value);
+}
+
+Instant WorkerState::now() const {
+  return self_->clock().now().time_since_epoch();
+}
+
+void WorkerState::on_peer_up(const PeerUp& up) {
+  if (up.peer != kHead) return;
+  if (!options_.setup_error.empty())
+    return perform(
+        core_->on(worker::EngineEvent(worker::EngineFailed{options_.setup_error}), now()));
+  perform(core_->hello());
+}
+
+void WorkerState::on_inbound(const Inbound& inbound) {
+  if (!core_) return;  // nobody can know this process yet
+  const Head& head = inbound.frame->head;
+  if (head.job != options_.job) return count_refused(inbound.from, "another job");
+  if (protocol::is_head_message(head.type) && inbound.from == kHead) {
+    const auto message = protocol::decode_head(inbound.frame);
+    if (!message) return count_refused(inbound.from, message.error().message);
+    return perform(core_->on(*message, now()));
+  }
+  if (protocol::is_peer_message(head.type) && inbound.from == worker_peer(head.sender)) {
+    const auto message = protocol::decode_peer(inbound.frame);
+    if (!message) return count_refused(inbound.from, message.error().message);
+    return perform(core_->on(*message, now()));
+  }
+  count_refused(inbound.from, "not a message that this peer may send");
+}
+
+void WorkerState::on_device(const DeviceEvent& event) {
+  perform(core_->on(event.event, now()));
+}
+
+void WorkerState::on_stats(const DeviceStats& stats) {
+  Head head;
+  head.job = options_.job;
+  head.generation = core_->generation();
+  head.sender = options_.core.self;
+  const auto message = Msg<wire::WorkerStats>::build(head, [&](wire::WorkerStats::Builder b) {
+    b.setVersion(stats.version);
+    b.setLocalStepSeconds(stats.local_step_seconds);
+    b.setPeakRssMib(peak_rss_mib());
+    b.setPid(static_cast<std::uint64_t>(::getpid()));
+    b.setLiveGradientBuffersMax(stats.live_gradient_buffers_max);
+  });
+  self_->send(gateway_, Outbound{kHead, message.frame()});
+}
+
+void WorkerState::tick() {
+  perform(core_->tick(now()));
+  self_->delayed_send(self_, kTickInterval, TickAtom::value);
+}
+
+void WorkerState::perform(worker::Effects effects) {
+  for (const worker::Effect& effect : effects)
+    std::visit([this](const auto& e) { perform_effect(e); }, effect);
+}
+
+void WorkerState::perform_effect(const worker::SendHead& effect) {
+  self_->send(gateway_, Outbound{kHead, protocol::encode(options_.job, effect.message)});
+}
+
+void WorkerState::perform_effect(const worker::SendPeer& effect) {
+  const PeerId peer = worker_peer(effect.to);
+  if (connected_.insert(peer + " " + effect.address).second)
+    self_->send(gateway_, ConnectPeer{peer, effect.address});
+  if (effect.host_id == options_.core.host_id) {
+    self_->send(gateway_, Outbound{peer, protocol::encode(options_.job, effect.message)});
+    return;
+  }
+  protocol::PeerMessage message = effect.message;
+  if (const Status status = inline_bulk(message); !status.ok())
+    return perform_effect(worker::ReportAnomaly{status.error().message});
+  self_->send(gateway_, Outbound{peer, protocol::encode(options_.job, message)});
+}
+
+// Replaces references to this worker's segments by the bytes themselves.
+Status WorkerState::inline_bulk(protocol::PeerMessage& message) {
+  const auto load = [this](protocol::Bulk& bulk) -> Status {
+    if (bulk.segment.empty()) return {};
+    const auto bytes = own_segments_.read(bulk.segment, bulk.offset, bulk.bytes);
+    if (!bytes) return bytes.error();
+    bulk.inline_bytes =
+        std::make_shared<const std::vector<std::byte>>(bytes->begin(), bytes->end());
+    bulk.segment.clear();
+    return {};
+  };
+  if (auto* contrib = std::get_if<protocol::Contrib>(&message)) return load(contrib->data);
+  if (auto* reduced = std::get_if<protocol::Reduced>(&message)) return load(reduced->data);
+  if (auto* state = std::get_if<protocol::State>(&message)) {
+    ES_RETURN_IF_ERROR(load(state->parameters));
+    return load(state->optimizer);
+  }
+  return {};
+}
+
+void WorkerState::perform_effect(const worker::AbandonGenerations& effect) {
+  options_.abandoned_below->store(effect.before.value);
+  own_segments_.clear();
+  if (device_) self_->send(device_, DeviceCommand{effect});
+}
+
+template <class EngineEffect>
+void WorkerState::perform_effect(const EngineEffect& effect) {
+  ES_CHECK_MSG(device_, "the core gives the device work although its set-up failed");
+  self_->send(device_, DeviceCommand{effect});
+}
+
+void WorkerState::perform_effect(const worker::Exit&) {
+  self_->quit(caf::exit_reason::user_shutdown);
+}
+
+void WorkerState::perform_effect(const worker::Abort& effect) {
+  ES_CHECK_MSG(false, "protocol violated: " + effect.reason);
+}
+
+void WorkerState::perform_effect(const worker::ReportAnomaly& effect) {
+  std::cerr << "worker " << options_.core.self.value << ": " << effect.text << std::endl;
+}
+
+void WorkerState::count_refused(const PeerId& from, const std::string& why) {
+  ++refused_;
+  std::cerr << "worker " << options_.core.self.value << ": refused message " << refused_ << " from "
+            << from << ": " << why << std::endl;
+}
+
+caf::behavior worker_actor(caf::stateful_actor<WorkerState>* self, WorkerOptions options) {
+  self->state.init(self, std::move(options));
+  return {
+      [=](const Inbound& inbound) { self->state.on_inbound(inbound); },
+      [=](const PeerUp& up) { self->state.on_peer_up(up); },
+      [](const PeerDown&) {},  // who is missed is told by tick()
+      [=](const DeviceEvent& event) { self->state.on_device(event); },
+      [=](const DeviceStats& stats) { self->state.on_stats(stats); },
+      [=](const BeginWork& begin) { self->state.begin(begin); },
+      [=](TickAtom) { self->state.tick(); },
+  };
+}
+
+}  // namespace es::actors

@@ -1,0 +1,87 @@
+#pragma once
+// WorkerActor: the control half of a worker. A thin shell around WorkerCore: decodes, asks the
+// core, performs its effects. It must answer the head while a kernel runs, so it never computes.
+//
+// Accepts   Inbound frames of the head (round.capnp) and of other workers of the job (step.capnp);
+//           what is malformed, of another job, or claims another sender than its link is counted
+//           and dropped. PeerUp of the head: Hello. DeviceEvent, DeviceStats from the device half.
+// Sends     Outbound to the gateway (head, peers); DeviceCommand to the device half.
+// State     the core's. Nothing durable.
+// Fails     Ends the process when the core says Exit (released) or Abort (a broken invariant); the
+//           node agent reports that to the head.
+// Order     As the gateway promises: first in, first out per peer.
+// Limits    Early step messages wait in the core, at most one step of them.
+// Threads   Cooperative; never blocks.
+#include <caf/actor.hpp>
+#include <caf/stateful_actor.hpp>
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "actors/data_plane/segment.h"
+#include "actors/gateway/gateway_messages.h"
+#include "actors/worker/device_messages.h"
+#include "actors/worker/worker_core.h"
+
+namespace es::actors {
+
+struct WorkerOptions {
+  JobId job;
+  worker::WorkerConfig core;  // `address` is set by BeginWork
+  std::string head_endpoint;
+  // Not empty: the device could not be set up (a bad dataset, say). The worker then only tells the
+  // head, and waits to be released.
+  std::string setup_error;
+  std::shared_ptr<AbandonedBelow> abandoned_below;
+};
+
+// worker process -> control, once: what could not exist before this actor did. Without a device the
+// set-up has failed.
+struct BeginWork {
+  caf::actor gateway;
+  std::string address;  // where peers reach this process
+  caf::actor device;
+};
+
+class WorkerState {
+ public:
+  void init(caf::stateful_actor<WorkerState>* self, WorkerOptions options);
+  void begin(const BeginWork& begin);
+  void on_inbound(const Inbound& inbound);
+  void on_peer_up(const PeerUp& up);
+  void on_device(const DeviceEvent& event);
+  void on_stats(const DeviceStats& stats);
+  void tick();
+
+ private:
+  void perform(worker::Effects effects);
+  void perform_effect(const worker::SendHead& effect);
+  void perform_effect(const worker::SendPeer& effect);
+  void perform_effect(const worker::AbandonGenerations& effect);
+  void perform_effect(const worker::Exit& effect);
+  void perform_effect(const worker::Abort& effect);
+  void perform_effect(const worker::ReportAnomaly& effect);
+  template <class EngineEffect>
+  void perform_effect(const EngineEffect& effect);
+  Status inline_bulk(protocol::PeerMessage& message);
+  void count_refused(const PeerId& from, const std::string& why);
+  Instant now() const;
+
+  caf::stateful_actor<WorkerState>* self_ = nullptr;
+  WorkerOptions options_;
+  caf::actor gateway_, device_;
+  std::optional<worker::WorkerCore> core_;
+  std::set<std::string> connected_;  // "peer endpoint" pairs that the gateway was told
+  SegmentCache own_segments_;        // to send inline what a peer on another host cannot map
+  std::uint64_t refused_ = 0;
+};
+
+caf::behavior worker_actor(caf::stateful_actor<WorkerState>* self, WorkerOptions options);
+
+PeerId worker_peer(Incarnation incarnation);
+
+}  // namespace es::actors
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::BeginWork)

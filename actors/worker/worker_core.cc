@@ -1,0 +1,108 @@
+#include "actors/worker/worker_core.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace es::actors::worker {
+
+using namespace protocol;  // the vocabulary of this file
+
+Effects WorkerCore::hello() const {
+  Hello hello{.stamp = stamp(),
+              .device = config_.device,
+              .address = config_.address,
+              .host_id = config_.host_id};
+  return {SendHead{std::move(hello)}};
+}
+
+Effects WorkerCore::on(const HeadMessage& message, Instant now) {
+  now_ = now;
+  if (phase_ != Phase::kExited) {
+    std::visit([this](const auto& m) { handle(m); }, message);
+  }
+  return take_effects();
+}
+
+Effects WorkerCore::on(const PeerMessage& message, Instant now) {
+  now_ = now;
+  if (phase_ != Phase::kExited && phase_ != Phase::kFailed) take(message);
+  return take_effects();
+}
+
+Effects WorkerCore::on(const EngineEvent& event, Instant now) {
+  now_ = now;
+  if (phase_ != Phase::kExited && phase_ != Phase::kFailed) {
+    std::visit([this](const auto& e) { handle(e); }, event);
+  }
+  return take_effects();
+}
+
+Effects WorkerCore::tick(Instant now) {
+  now_ = now;
+  const bool late = now - last_progress_ > config_.step_timeout;
+  if (late && !suspected_ && operation_ == Operation::kNone) {
+    for (const Incarnation peer : awaited()) suspect(peer);
+  }
+  return take_effects();
+}
+
+Effects WorkerCore::take_effects() {
+  check_invariants();
+  return std::exchange(effects_, {});
+}
+
+void WorkerCore::check_invariants() const {
+  if (phase_ == Phase::kExited || phase_ == Phase::kFailed) return;
+  const bool stepping = phase_ == Phase::kActive || phase_ == Phase::kPaused;
+  if (stepping || phase_ == Phase::kReady) {
+    ES_CHECK(version_.has_value());
+    ES_CHECK(installed_ && !ranks_.empty());
+    ES_CHECK(*version_ >= install_.target && *version_ <= install_.last_version);
+  }
+  ES_CHECK(operation_ != Operation::kUpdate || phase_ == Phase::kActive);
+  ES_CHECK(operation_ != Operation::kLoad || phase_ == Phase::kLoading);
+  ES_CHECK(!prepare_pending_ || operation_ != Operation::kNone);
+  ES_CHECK(stepping || (staged_.empty() && sums_.empty() && !steps_started_));
+  ES_CHECK(lines_.empty() || lines_.rbegin()->first <= *version_);
+}
+
+// The ledger lines that this worker still answers for.
+void WorkerCore::forget_lines_through(Version version) {
+  lines_.erase(lines_.begin(), lines_.upper_bound(version));
+}
+
+const Member& WorkerCore::owner_of(std::uint32_t bucket) const {
+  return install_.members[bucket % install_.members.size()];
+}
+
+const Member* WorkerCore::member(Incarnation incarnation) const {
+  for (const Member& member : install_.members) {
+    if (member.incarnation == incarnation) return &member;
+  }
+  return nullptr;
+}
+
+void WorkerCore::send_head(WorkerMessage message) {
+  effects_.push_back(SendHead{std::move(message)});
+}
+
+void WorkerCore::send_peer(const Member& to, PeerMessage message) {
+  effects_.push_back(SendPeer{to.incarnation, to.address, to.host_id, std::move(message)});
+}
+
+void WorkerCore::suspect(Incarnation awaited) {
+  suspected_ = true;
+  const Version step = phase_ == Phase::kLoading ? install_.target : *version_;
+  send_head(Suspect{stamp(), step, awaited});
+}
+
+void WorkerCore::anomaly(std::string text) {
+  effects_.push_back(ReportAnomaly{std::move(text)});
+}
+
+void WorkerCore::abort(std::string reason) {
+  phase_ = Phase::kExited;
+  effects_.push_back(Abort{std::move(reason)});
+}
+
+}  // namespace es::actors::worker

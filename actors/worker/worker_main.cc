@@ -1,0 +1,160 @@
+#include "actors/worker/worker_main.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <caf/all.hpp>
+
+#include <csignal>
+#include <filesystem>
+#include <iostream>
+
+#include "actors/cluster_scheduler/admission.h"
+#include "actors/config/job_file.h"
+#include "actors/config/wire_options.h"
+#include "actors/gateway/gateway_actor.h"
+#include "actors/gateway/host_id.h"
+#include "actors/worker/device_actor.h"
+#include "actors/worker/worker_actor.h"
+
+namespace es::actors {
+namespace {
+
+// Mini-batches in memory: one on the device, one loaded, one being loaded.
+constexpr std::uint32_t kBatchSlots = 3;
+
+struct Arguments {
+  JobId job;
+  std::uint64_t incarnation = 0;
+  DeviceId device;
+  std::string head_endpoint;
+  std::string spec_file;
+  std::string run_dir;
+  WireOptions wire;
+};
+
+Arguments parse(int argc, char** argv) {
+  Arguments a;
+  CLI::App app("EasyScale worker process (started by easyscaled)");
+  app.add_option("--job", a.job)->required();
+  app.add_option("--incarnation", a.incarnation)->required();
+  app.add_option("--node", a.device.node)->required();
+  app.add_option("--device", a.device.type.name)->required();
+  app.add_option("--device-index", a.device.index)->required();
+  app.add_option("--head", a.head_endpoint)->required();
+  app.add_option("--spec", a.spec_file)->required();
+  app.add_option("--run-dir", a.run_dir)->required();
+  add_wire_options(app, a.wire);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    std::exit(app.exit(e) == 0 ? 0 : exit_code(ErrorKind::kUsage));
+  }
+  return a;
+}
+
+Result<std::shared_ptr<DataSource>> make_data(const JobSpec& spec) {
+  auto dataset = store::open_dataset(spec.data, spec.model.classes);
+  if (!dataset) return dataset.error();
+  auto sampler = store::EpochSampler::create({.samples = dataset->train.count(),
+                                              .max_p = spec.max_p,
+                                              .batch_size = spec.batch_size,
+                                              .seed = spec.seed});
+  if (!sampler) return sampler.error();
+  const std::size_t image_floats = spec.batch_size * dataset->shape.pixel_bytes();
+  return std::make_shared<DataSource>(
+      DataSource{*std::move(dataset),
+                 *sampler,
+                 {spec.data.crop_padding, spec.data.flip, spec.seed},
+                 BatchPool(kBatchSlots, image_floats, spec.batch_size)});
+}
+
+// Everything that can fail before the first message.
+Result<std::shared_ptr<DeviceParts>> make_parts(const Arguments& a) {
+  auto spec = read_job_file(a.spec_file);
+  if (!spec) return spec.error();
+  const auto cpu_class = parse_cpu_class(a.device.type.name);
+  if (!cpu_class) return cpu_class.error();
+  auto data = make_data(*spec);
+  if (!data) return data.error();
+  const store::ImageShape& shape = (*data)->dataset.shape;
+  gpu::EngineOptions engine_options;
+  engine_options.cpu_class = *cpu_class;
+  engine_options.total_steps = spec->steps;
+  engine_options.bucket_bytes = kBucketBytes;
+  auto engine = gpu::Engine::create(*spec, {shape.height, shape.width, shape.channels},
+                                    engine_options);
+  if (!engine) return engine.error();
+  auto parts = std::make_shared<DeviceParts>();
+  parts->options = {a.job, {a.incarnation}, *spec, to_toml(*spec), spec->steps};
+  parts->engine = *std::move(engine);
+  parts->data = *std::move(data);
+  parts->abandoned_below = std::make_shared<AbandonedBelow>(0);
+  return parts;
+}
+
+WorkerOptions worker_options(const Arguments& a, const Result<std::shared_ptr<DeviceParts>>& parts) {
+  WorkerOptions options;
+  options.job = a.job;
+  options.core.self = {a.incarnation};
+  options.core.device = a.device;
+  options.core.host_id = host_id();
+  options.head_endpoint = a.head_endpoint;
+  if (parts) {
+    options.core.max_p = (*parts)->options.spec.max_p;
+    options.core.eval_every = (*parts)->options.spec.eval_every;
+    options.abandoned_below = (*parts)->abandoned_below;
+  } else {
+    options.setup_error = parts.error().message;
+    options.abandoned_below = std::make_shared<AbandonedBelow>(0);
+  }
+  return options;
+}
+
+Result<TransportOptions> transport_options(const Arguments& a) {
+  TransportOptions options;
+  options.self = worker_peer({a.incarnation});
+  options.endpoint = worker_endpoint(a.wire, a.head_endpoint, a.run_dir, a.incarnation);
+  ES_RETURN_IF_ERROR(apply(a.wire, options));
+  return options;
+}
+
+}  // namespace
+
+int worker_main(int argc, char** argv) {
+  // Ctrl-C goes to the whole process group; the daemon decides what becomes of its workers.
+  std::signal(SIGINT, SIG_IGN);
+  const Arguments arguments = parse(argc, argv);
+  const auto parts = make_parts(arguments);
+  auto wire = transport_options(arguments);
+  if (!wire) {
+    std::cerr << wire.error().message << std::endl;
+    return exit_code(wire.error().kind);
+  }
+  caf::actor_system_config config;
+  config.set("scheduler.policy", caf::atom("sharing"));
+  config.set("scheduler.max-threads", 1);
+  caf::actor_system system(config);
+  const auto worker = system.spawn(worker_actor, worker_options(arguments, parts));
+  const auto gateway = start_gateway(system, *std::move(wire), worker, [](const std::string& line) {
+    std::cerr << line << std::endl;
+  });
+  if (!gateway) {
+    std::cerr << gateway.error().message << std::endl;
+    return exit_code(gateway.error().kind);
+  }
+  caf::actor device;
+  if (parts) {
+    const auto data = system.spawn<caf::detached>(data_workers_actor, (*parts)->data);
+    device = system.spawn<caf::detached>(device_actor, *parts, worker, data);
+  }
+  caf::anon_send(worker, BeginWork{gateway->actor, gateway->endpoint, device});
+  caf::scoped_actor waiter(system);
+  waiter->wait_for(worker, gateway->actor);
+  // The device half may be in the middle of a kernel; nothing of it is needed any more. The node
+  // agent removes what is left of shared memory.
+  std::cerr.flush();
+  ::_exit(0);
+}
+
+}  // namespace es::actors

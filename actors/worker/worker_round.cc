@@ -1,0 +1,189 @@
+// WorkerCore: the round PREPARE - REPORT - INSTALL - READY - GO, and the other messages of the
+// head.
+#include <utility>
+
+#include "actors/worker/worker_core.h"
+
+namespace es::actors::worker {
+
+using namespace protocol;
+
+void WorkerCore::handle(const Prepare& message) {
+  const Generation promised = prepare_pending_.value_or(generation_);
+  if (message.stamp.generation <= promised) return;
+  prepare_pending_ = message.stamp.generation;
+  // An update or load that has begun is not torn: it ends first, and the report tells its version.
+  if (operation_ == Operation::kNone) seal();
+}
+
+void WorkerCore::seal() {
+  generation_ = *std::exchange(prepare_pending_, std::nullopt);
+  if (phase_ == Phase::kFailed) {
+    send_head(Failed{stamp(), failure_});
+    return;
+  }
+  phase_ = Phase::kSealed;
+  installed_ = drain_wanted_ = drain_agreed_ = evaluating_ = stalled_ = suspected_ = false;
+  install_ = {};
+  ranks_ = {};
+  checkpoints_asked_.clear();
+  waiting_.clear();
+  loading_lines_.clear();
+  fetches_.clear();
+  reset_step();
+  effects_.push_back(AbandonGenerations{generation_});
+  send_head(Report{stamp(), version_});
+}
+
+void WorkerCore::handle(const Install& message) {
+  if (message.stamp.generation != generation_ || phase_ != Phase::kSealed || installed_) return;
+  installed_ = true;
+  install_ = message;
+  forget_lines_through(message.acknowledged_through);
+  const Member* self = member(config_.self);
+  if (self == nullptr) return;  // stands by as a source until it is released
+  ranks_ = self->ranks;
+  if (version_ == message.target) {
+    report_ready();
+  } else if (version_ && *version_ > message.target) {
+    abort("holds version " + std::to_string(*version_) + ", newer than the target " +
+          std::to_string(message.target) + " of generation " + std::to_string(generation_.value));
+  } else {
+    load_target();
+  }
+}
+
+void WorkerCore::load_target() {
+  phase_ = Phase::kLoading;
+  last_progress_ = now_;
+  if (const auto* peer = std::get_if<FromPeer>(&install_.source)) {
+    Fetch fetch{stamp(), install_.target, config_.address, config_.host_id};
+    effects_.push_back(SendPeer{peer->incarnation, peer->address, peer->host_id, std::move(fetch)});
+    return;
+  }
+  operation_ = Operation::kLoad;
+  LoadVersion load{.generation = generation_, .version = install_.target, .from = FromSeed{}};
+  if (const auto* checkpoint = std::get_if<FromCheckpoint>(&install_.source)) {
+    load.from = *checkpoint;
+  }
+  effects_.push_back(std::move(load));
+}
+
+void WorkerCore::handle(const State& message) {
+  const auto* source = std::get_if<FromPeer>(&install_.source);
+  const bool wanted = phase_ == Phase::kLoading && operation_ == Operation::kNone && !stalled_ &&
+                      message.version == install_.target && source != nullptr &&
+                      source->incarnation == message.stamp.sender;
+  if (!wanted) return;
+  if (message.contexts.size() != config_.max_p) {
+    anomaly("State with " + std::to_string(message.contexts.size()) + " contexts");
+    return;
+  }
+  operation_ = Operation::kLoad;
+  loading_lines_ = message.unacknowledged;
+  effects_.push_back(
+      LoadVersion{.generation = generation_, .version = message.version, .from = message});
+}
+
+void WorkerCore::handle(const Fetch& message) {
+  const bool sealed = phase_ != Phase::kActive && phase_ != Phase::kPaused;
+  if (!sealed || operation_ != Operation::kNone || version_ != message.version) {
+    anomaly("Fetch of version " + std::to_string(message.version) + " that is not held sealed");
+    return;
+  }
+  fetches_[message.stamp.sender] = message;
+  effects_.push_back(ExportVersion{generation_, message.stamp.sender});
+}
+
+void WorkerCore::handle(const VersionExported& event) {
+  const auto fetch = fetches_.find(event.to);
+  if (event.generation != generation_ || fetch == fetches_.end()) return;
+  State state = event.state;
+  state.stamp = stamp();
+  for (const auto& [version, line] : lines_) state.unacknowledged.push_back(line);
+  effects_.push_back(
+      SendPeer{event.to, fetch->second.address, fetch->second.host_id, std::move(state)});
+  fetches_.erase(fetch);
+}
+
+void WorkerCore::handle(const VersionLoaded& event) {
+  if (operation_ != Operation::kLoad) return;
+  version_ = event.version;
+  for (const LedgerLine& line : loading_lines_) lines_.emplace(line.version, line);
+  forget_lines_through(install_.acknowledged_through);
+  if (!end_operation()) report_ready();
+}
+
+bool WorkerCore::end_operation() {
+  operation_ = Operation::kNone;
+  if (!prepare_pending_) return false;
+  seal();
+  return true;
+}
+
+void WorkerCore::report_ready() {
+  phase_ = Phase::kReady;
+  send_head(Ready{stamp(), *version_});
+}
+
+void WorkerCore::handle(const Go& message) {
+  if (message.stamp.generation != generation_ || phase_ != Phase::kReady) return;
+  phase_ = Phase::kActive;
+  last_progress_ = now_;
+  for (const auto& [version, line] : lines_) send_head(Committed{stamp(), line});
+  if (evaluation_ && evaluation_->version > install_.evaluated_through) {
+    evaluation_->stamp = stamp();
+    send_head(*evaluation_);
+  }
+  reconsider_waiting();
+  advance();
+}
+
+// The generation may be one whose Prepare still waits for an operation to end: nobody needs this
+// worker any more, so it need not end.
+void WorkerCore::handle(const Release& message) {
+  if (message.stamp.generation < generation_) return;
+  phase_ = Phase::kExited;
+  effects_.push_back(Exit{});
+}
+
+void WorkerCore::handle(const Drain& message) {
+  if (message.stamp.generation == generation_ && phase_ == Phase::kActive) drain_wanted_ = true;
+}
+
+void WorkerCore::handle(const Acknowledge& message) {
+  if (message.stamp.generation == generation_) forget_lines_through(message.through);
+}
+
+void WorkerCore::handle(const WriteCheckpoint& message) {
+  if (message.stamp.generation != generation_ || phase_ == Phase::kFailed) return;
+  if (checkpoints_begun_.contains(message.directory)) return;
+  checkpoints_asked_[message.request] = message.directory;
+  if (phase_ == Phase::kPaused || (phase_ == Phase::kActive && at_last())) {
+    write_checkpoints();
+  }
+}
+
+void WorkerCore::write_checkpoints() {
+  for (const auto& [request, directory] : std::exchange(checkpoints_asked_, {})) {
+    checkpoints_begun_.insert(directory);
+    effects_.push_back(WriteVersion{request, directory});
+  }
+}
+
+void WorkerCore::handle(const CheckpointFinished& event) {
+  send_head(CheckpointWritten{.stamp = stamp(),
+                              .request = event.request,
+                              .path = event.path,
+                              .version = event.version,
+                              .digests = event.digests,
+                              .error = event.error});
+}
+
+void WorkerCore::handle(const EngineFailed& event) {
+  phase_ = Phase::kFailed;
+  failure_ = event.error;
+  if (!end_operation()) send_head(Failed{stamp(), failure_});
+}
+
+}  // namespace es::actors::worker

@@ -1,0 +1,151 @@
+#include "gpu/canonical/scalar/dots.h"
+#include "gpu/canonical/scalar/scalar.h"
+#include "gpu/canonical/shapes.h"
+
+namespace es::gpu::scalar {
+namespace {
+
+// Element (n, row, col) of an NHWC tensor, or nullptr in the padding.
+const float* pixel_or_null(const float* x, std::int64_t n, std::int64_t row, std::int64_t col,
+                           std::int64_t h, std::int64_t w, std::int64_t c) {
+  const bool inside = row >= 0 && row < h && col >= 0 && col < w;
+  return inside ? x + ((n * h + row) * w + col) * c : nullptr;
+}
+
+// One output pixel of one group: k = (kh, kw, c), the padding takes part as +0.
+void fwd_pixel(const ConvShape& s, const float* x, const float* packed, std::int64_t n,
+               std::int64_t oh, std::int64_t ow, std::int64_t g, float* acc, float* out) {
+  const std::int64_t cg = group_c(s), ocg = group_oc(s);
+  const float* w = packed + g * taps(s) * cg * ocg;
+  Dots dots(ocg, acc, out);
+  for (std::int64_t kh = 0; kh < s.kh; ++kh) {
+    for (std::int64_t kw = 0; kw < s.kw; ++kw) {
+      const float* pixel = pixel_or_null(x, n, oh * s.stride + kh - s.pad,
+                                         ow * s.stride + kw - s.pad, s.h, s.w, s.c);
+      for (std::int64_t c = 0; c < cg; ++c, w += ocg) {
+        dots.step(pixel != nullptr ? pixel[g * cg + c] : 0.0f, w);
+      }
+    }
+  }
+  dots.finish();
+}
+
+// One input pixel of one group: k = (kh, kw, oc) over the taps that hit a multiple of the stride;
+// output pixels outside the image take part as +0.
+void dgrad_pixel(const ConvShape& s, const float* dy, const float* w, std::int64_t n,
+                 std::int64_t h, std::int64_t col, std::int64_t g, float* acc, float* out) {
+  const std::int64_t cg = group_c(s), ocg = group_oc(s);
+  Dots dots(cg, acc, out);
+  for (std::int64_t kh = 0; kh < s.kh; ++kh) {
+    for (std::int64_t kw = 0; kw < s.kw; ++kw) {
+      const std::int64_t oh = h + s.pad - kh, ow = col + s.pad - kw;
+      if (oh % s.stride != 0 || ow % s.stride != 0) continue;
+      const float* pixel = pixel_or_null(dy, n, oh / s.stride, ow / s.stride, s.oh(), s.ow(), s.oc);
+      for (std::int64_t oc = g * ocg; oc < (g + 1) * ocg; ++oc) {
+        dots.step(pixel != nullptr ? pixel[oc] : 0.0f, w + (oc * taps(s) + kh * s.kw + kw) * cg);
+      }
+    }
+  }
+  dots.finish();
+}
+
+// One tap of one output channel: k = (n, oh, ow), the padding takes part as +0.
+void wgrad_tap(const ConvShape& s, const float* x, const float* dy, std::int64_t oc,
+               std::int64_t kh, std::int64_t kw, const float* zeros, float* acc, float* out) {
+  const std::int64_t cg = group_c(s), first_c = oc / group_oc(s) * cg;
+  Dots dots(cg, acc, out);
+  for (std::int64_t n = 0; n < s.n; ++n) {
+    for (std::int64_t oh = 0; oh < s.oh(); ++oh) {
+      for (std::int64_t ow = 0; ow < s.ow(); ++ow, dy += s.oc) {
+        const float* pixel = pixel_or_null(x, n, oh * s.stride + kh - s.pad,
+                                           ow * s.stride + kw - s.pad, s.h, s.w, s.c);
+        dots.step(dy[oc], pixel != nullptr ? pixel + first_c : zeros);
+      }
+    }
+  }
+  dots.finish();
+}
+
+}  // namespace
+
+std::size_t conv_fwd_packed_floats(const ConvShape& s) {
+  return static_cast<std::size_t>(weight_floats(s));
+}
+
+// [group][kh][kw][c][oc], so that the output channels of one k are contiguous.
+void conv_fwd_pack(const ConvShape& s, const float* w, float* packed) {
+  if (is_depthwise(s)) return depthwise_pack(s, w, packed);
+  const std::int64_t depth = taps(s) * group_c(s), ocg = group_oc(s);
+  for (std::int64_t g = 0; g < s.groups; ++g) {
+    for (std::int64_t k = 0; k < depth; ++k) {
+      for (std::int64_t o = 0; o < ocg; ++o) *packed++ = w[(g * ocg + o) * depth + k];
+    }
+  }
+}
+
+std::size_t conv_fwd_workspace_floats(const ConvShape& s) {
+  return static_cast<std::size_t>(group_oc(s));
+}
+
+void conv_fwd(const ConvShape& s, const float* x, const float* packed, const float* bias, float* y,
+              float* ws) {
+  if (is_depthwise(s)) return depthwise_fwd(s, x, packed, bias, y);
+  for (std::int64_t n = 0; n < s.n; ++n) {
+    for (std::int64_t oh = 0; oh < s.oh(); ++oh) {
+      for (std::int64_t ow = 0; ow < s.ow(); ++ow, y += s.oc) {
+        for (std::int64_t g = 0; g < s.groups; ++g) {
+          fwd_pixel(s, x, packed, n, oh, ow, g, ws, y + g * group_oc(s));
+        }
+        if (bias == nullptr) continue;
+        for (std::int64_t o = 0; o < s.oc; ++o) y[o] = y[o] + bias[o];
+      }
+    }
+  }
+}
+
+std::size_t conv_dgrad_packed_floats(const ConvShape& s) {
+  return static_cast<std::size_t>(weight_floats(s));
+}
+
+// The layout of the weights already has the input channels of one k contiguous.
+void conv_dgrad_pack(const ConvShape& s, const float* w, float* packed) {
+  if (is_depthwise(s)) return depthwise_pack(s, w, packed);
+  for (std::int64_t i = 0; i < weight_floats(s); ++i) packed[i] = w[i];
+}
+
+std::size_t conv_dgrad_workspace_floats(const ConvShape& s) {
+  return static_cast<std::size_t>(group_c(s));
+}
+
+void conv_dgrad(const ConvShape& s, const float* dy, const float* packed, float* dx, float* ws) {
+  if (is_depthwise(s)) return depthwise_dgrad(s, dy, packed, dx);
+  for (std::int64_t n = 0; n < s.n; ++n) {
+    for (std::int64_t h = 0; h < s.h; ++h) {
+      for (std::int64_t w = 0; w < s.w; ++w, dx += s.c) {
+        for (std::int64_t g = 0; g < s.groups; ++g) {
+          dgrad_pixel(s, dy, packed, n, h, w, g, ws, dx + g * group_c(s));
+        }
+      }
+    }
+  }
+}
+
+std::size_t conv_wgrad_workspace_floats(const ConvShape& s) {
+  if (is_depthwise(s)) return depthwise_wgrad_workspace_floats(s);
+  return static_cast<std::size_t>(2 * group_c(s));
+}
+
+void conv_wgrad(const ConvShape& s, const float* x, const float* dy, float* dw, float* ws) {
+  if (is_depthwise(s)) return depthwise_wgrad(s, x, dy, dw, ws);
+  float* zeros = ws + group_c(s);
+  for (std::int64_t c = 0; c < group_c(s); ++c) zeros[c] = 0.0f;
+  for (std::int64_t oc = 0; oc < s.oc; ++oc) {
+    for (std::int64_t kh = 0; kh < s.kh; ++kh) {
+      for (std::int64_t kw = 0; kw < s.kw; ++kw, dw += group_c(s)) {
+        wgrad_tap(s, x, dy, oc, kh, kw, zeros, ws, dw);
+      }
+    }
+  }
+}
+
+}  // namespace es::gpu::scalar

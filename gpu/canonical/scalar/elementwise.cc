@@ -1,0 +1,38 @@
+#include "gpu/canonical/scalar/scalar.h"
+#include "gpu/canonical/scalar_math.h"
+
+namespace es::gpu::scalar {
+
+void relu_fwd(std::int64_t n, const float* x, float* y) {
+  for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] > 0.0f ? x[i] : 0.0f;
+}
+
+void relu_bwd(std::int64_t n, const float* y, const float* dy, float* dx) {
+  for (std::int64_t i = 0; i < n; ++i) dx[i] = y[i] > 0.0f ? dy[i] : 0.0f;
+}
+
+void add(std::int64_t n, const float* a, const float* b, float* y) {
+  for (std::int64_t i = 0; i < n; ++i) y[i] = a[i] + b[i];
+}
+
+void add_relu(std::int64_t n, const float* a, const float* b, float* y) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float sum = a[i] + b[i];
+    y[i] = sum > 0.0f ? sum : 0.0f;
+  }
+}
+
+void scale(std::int64_t n, const float* x, float factor, float* y) {
+  for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] * factor;
+}
+
+void sgd(std::int64_t n, const float* grad_sum, float grad_scale, float lr, float momentum,
+         float weight_decay, float* p, float* v) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float g = fused(weight_decay, p[i], grad_sum[i] * grad_scale);
+    v[i] = fused(momentum, v[i], g);
+    p[i] = fused(-lr, v[i], p[i]);
+  }
+}
+
+}  // namespace es::gpu::scalar

@@ -1,0 +1,24 @@
+#include "gpu/canonical/scalar/dots.h"
+#include "gpu/canonical/scalar/scalar.h"
+
+namespace es::gpu::scalar {
+
+std::size_t gemm_workspace_floats(const GemmShape& s) {
+  return static_cast<std::size_t>(s.n);
+}
+
+void gemm(const GemmShape& s, const float* a, const float* b, const float* bias, float* c,
+          float* ws) {
+  for (std::int64_t i = 0; i < s.m; ++i) {
+    float* row = c + i * s.c_row;
+    Dots dots(s.n, ws, row, s.c_col);
+    for (std::int64_t k = 0; k < s.k; ++k) {
+      dots.step(a[i * s.a_row + k * s.a_col], b + k * s.b_row, s.b_col);
+    }
+    dots.finish();
+    if (bias == nullptr) continue;
+    for (std::int64_t j = 0; j < s.n; ++j) row[j * s.c_col] = row[j * s.c_col] + bias[j];
+  }
+}
+
+}  // namespace es::gpu::scalar

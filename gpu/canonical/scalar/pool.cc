@@ -1,0 +1,88 @@
+#include "gpu/canonical/scalar/scalar.h"
+#include "gpu/canonical/shapes.h"
+
+namespace es::gpu::scalar {
+
+void max_pool_fwd(const PoolShape& s, const float* x, float* y, std::uint8_t* argmax) {
+  for (std::int64_t i = 0; i < s.n * s.oh() * s.ow(); ++i, y += s.c, argmax += s.c) {
+    const PoolWindow window = pool_window(s, i);
+    for (std::int64_t c = 0; c < s.c; ++c) {
+      bool first = true;
+      for (std::int64_t kh = window.kh0; kh < window.kh1; ++kh) {
+        for (std::int64_t kw = window.kw0; kw < window.kw1; ++kw) {
+          const float value = x[window.cell(s, kh, kw) + c];
+          if (!first && !(y[c] < value)) continue;  // the first maximum stays
+          first = false;
+          y[c] = value;
+          argmax[c] = static_cast<std::uint8_t>(kh * s.kw + kw);
+        }
+      }
+    }
+  }
+}
+
+void max_pool_bwd(const PoolShape& s, const float* dy, const std::uint8_t* argmax, float* dx) {
+  for (std::int64_t i = 0; i < s.n * s.h * s.w; ++i, dx += s.c) {
+    const PoolCover cover = pool_cover(s, i);
+    for (std::int64_t c = 0; c < s.c; ++c) dx[c] = 0.0f;
+    for (std::int64_t oh = cover.oh0; oh < cover.oh1; ++oh) {
+      for (std::int64_t ow = cover.ow0; ow < cover.ow1; ++ow) {
+        const std::int64_t window = cover.window(s, oh, ow), tap = cover.tap(s, oh, ow);
+        for (std::int64_t c = 0; c < s.c; ++c) {
+          if (argmax[window * s.c + c] == tap) dx[c] = dx[c] + dy[window * s.c + c];
+        }
+      }
+    }
+  }
+}
+
+void avg_pool_fwd(const PoolShape& s, const float* x, float* y) {
+  for (std::int64_t i = 0; i < s.n * s.oh() * s.ow(); ++i, y += s.c) {
+    const PoolWindow window = pool_window(s, i);
+    for (std::int64_t c = 0; c < s.c; ++c) y[c] = 0.0f;
+    for (std::int64_t kh = window.kh0; kh < window.kh1; ++kh) {
+      for (std::int64_t kw = window.kw0; kw < window.kw1; ++kw) {
+        const float* cell = x + window.cell(s, kh, kw);
+        for (std::int64_t c = 0; c < s.c; ++c) y[c] = y[c] + cell[c];
+      }
+    }
+    for (std::int64_t c = 0; c < s.c; ++c) y[c] = y[c] * recip(window.cells());
+  }
+}
+
+void avg_pool_bwd(const PoolShape& s, const float* dy, float* dx) {
+  for (std::int64_t i = 0; i < s.n * s.h * s.w; ++i, dx += s.c) {
+    const PoolCover cover = pool_cover(s, i);
+    for (std::int64_t c = 0; c < s.c; ++c) dx[c] = 0.0f;
+    for (std::int64_t oh = cover.oh0; oh < cover.oh1; ++oh) {
+      for (std::int64_t ow = cover.ow0; ow < cover.ow1; ++ow) {
+        const std::int64_t window = cover.window(s, oh, ow);
+        const float share = recip(pool_window(s, window).cells());
+        for (std::int64_t c = 0; c < s.c; ++c) dx[c] = dx[c] + dy[window * s.c + c] * share;
+      }
+    }
+  }
+}
+
+std::size_t global_avg_pool_workspace_floats(std::int64_t hw, std::int64_t c) {
+  return colsum_workspace_floats(hw, c);
+}
+
+void global_avg_pool_fwd(std::int64_t n, std::int64_t hw, std::int64_t c, const float* x, float* y,
+                         float* ws) {
+  for (std::int64_t i = 0; i < n; ++i, y += c) {
+    colsum(hw, c, x + i * hw * c, y, ws);
+    for (std::int64_t j = 0; j < c; ++j) y[j] = y[j] * recip(hw);
+  }
+}
+
+void global_avg_pool_bwd(std::int64_t n, std::int64_t hw, std::int64_t c, const float* dy,
+                         float* dx) {
+  for (std::int64_t i = 0; i < n; ++i, dy += c) {
+    for (std::int64_t r = 0; r < hw; ++r, dx += c) {
+      for (std::int64_t j = 0; j < c; ++j) dx[j] = dy[j] * recip(hw);
+    }
+  }
+}
+
+}  // namespace es::gpu::scalar

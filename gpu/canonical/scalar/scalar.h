@@ -1,0 +1,76 @@
+#pragma once
+// The scalar kernels: the canonical order written as plain loops. They are the definition that the
+// vector kernels are tested against, byte for byte. Contracts: gpu/canonical/kernels.h, which has
+// one comment for each function.
+//
+// The innermost loop runs over independent results wherever it can, so that a processor can overlap
+// the chains; the order within each result is what the definition says.
+#include "gpu/canonical/kernels.h"
+
+namespace es::gpu::scalar {
+
+std::size_t gemm_workspace_floats(const GemmShape&);
+void gemm(const GemmShape&, const float* a, const float* b, const float* bias, float* c, float* ws);
+
+std::size_t conv_fwd_packed_floats(const ConvShape&);
+void conv_fwd_pack(const ConvShape&, const float* w, float* packed);
+std::size_t conv_fwd_workspace_floats(const ConvShape&);
+void conv_fwd(const ConvShape&, const float* x, const float* packed, const float* bias, float* y,
+              float* ws);
+std::size_t conv_dgrad_packed_floats(const ConvShape&);
+void conv_dgrad_pack(const ConvShape&, const float* w, float* packed);
+std::size_t conv_dgrad_workspace_floats(const ConvShape&);
+void conv_dgrad(const ConvShape&, const float* dy, const float* packed, float* dx, float* ws);
+std::size_t conv_wgrad_workspace_floats(const ConvShape&);
+void conv_wgrad(const ConvShape&, const float* x, const float* dy, float* dw, float* ws);
+
+// Depthwise convolution has its own order; conv_* come here when is_depthwise(shape).
+void depthwise_pack(const ConvShape&, const float* w, float* packed);
+void depthwise_fwd(const ConvShape&, const float* x, const float* packed, const float* bias,
+                   float* y);
+void depthwise_dgrad(const ConvShape&, const float* dy, const float* packed, float* dx);
+std::size_t depthwise_wgrad_workspace_floats(const ConvShape&);
+void depthwise_wgrad(const ConvShape&, const float* x, const float* dy, float* dw, float* ws);
+
+std::size_t colsum_workspace_floats(std::int64_t rows, std::int64_t cols);
+void colsum(std::int64_t rows, std::int64_t cols, const float* x, float* out, float* ws);
+// Second half of COLSUM: sums `runs` run results of `cols` columns in place, by runs of 64, at
+// least once, until one remains in p[0..cols).
+void colsum_runs(std::int64_t runs, std::int64_t cols, float* p);
+
+std::size_t bn_workspace_floats(std::int64_t rows, std::int64_t c);
+void bn_train_fwd(std::int64_t rows, std::int64_t c, const float* x, const float* gamma,
+                  const float* beta, float eps, float momentum, const float* running_mean,
+                  const float* running_var, bool relu, float* y, float* mean, float* istd,
+                  float* next_mean, float* next_var, float* ws);
+void bn_bwd(std::int64_t rows, std::int64_t c, const float* x, const float* dy, const float* mean,
+            const float* istd, const float* gamma, const float* beta, bool relu, float* dx,
+            float* dgamma, float* dbeta, float* ws);
+void bn_eval(std::int64_t rows, std::int64_t c, const float* x, const float* gamma,
+             const float* beta, float eps, const float* running_mean, const float* running_var,
+             bool relu, float* y, float* ws);
+
+void relu_fwd(std::int64_t n, const float* x, float* y);
+void relu_bwd(std::int64_t n, const float* y, const float* dy, float* dx);
+void add(std::int64_t n, const float* a, const float* b, float* y);
+void add_relu(std::int64_t n, const float* a, const float* b, float* y);
+void scale(std::int64_t n, const float* x, float factor, float* y);
+void sgd(std::int64_t n, const float* grad_sum, float grad_scale, float lr, float momentum,
+         float weight_decay, float* p, float* v);
+
+void max_pool_fwd(const PoolShape&, const float* x, float* y, std::uint8_t* argmax);
+void max_pool_bwd(const PoolShape&, const float* dy, const std::uint8_t* argmax, float* dx);
+void avg_pool_fwd(const PoolShape&, const float* x, float* y);
+void avg_pool_bwd(const PoolShape&, const float* dy, float* dx);
+std::size_t global_avg_pool_workspace_floats(std::int64_t hw, std::int64_t c);
+void global_avg_pool_fwd(std::int64_t n, std::int64_t hw, std::int64_t c, const float* x, float* y,
+                         float* ws);
+void global_avg_pool_bwd(std::int64_t n, std::int64_t hw, std::int64_t c, const float* dy,
+                         float* dx);
+
+void softmax_xent_fwd(std::int64_t rows, std::int64_t classes, const float* logits,
+                      const std::int32_t* labels, float* probs, float* row_loss, float* mean_loss);
+void softmax_xent_bwd(std::int64_t rows, std::int64_t classes, const float* probs,
+                      const std::int32_t* labels, float* dlogits);
+
+}  // namespace es::gpu::scalar

@@ -1,0 +1,51 @@
+#pragma once
+#include "gpu/canonical/vec/lanes.h"
+
+namespace es::gpu {
+namespace {
+
+inline void relu_fwd(std::int64_t n, const float* x, float* y) {
+  for_vectors(n, [=](std::int64_t i, auto at) {
+    const Vec value = at.load(x + i);
+    at.store(y + i, keep_positive(value, value));
+  });
+}
+
+inline void relu_bwd(std::int64_t n, const float* y, const float* dy, float* dx) {
+  for_vectors(n, [=](std::int64_t i, auto at) {
+    at.store(dx + i, keep_positive(at.load(dy + i), at.load(y + i)));
+  });
+}
+
+inline void add_floats(std::int64_t n, const float* a, const float* b, float* y) {
+  for_vectors(
+      n, [=](std::int64_t i, auto at) { at.store(y + i, add(at.load(a + i), at.load(b + i))); });
+}
+
+inline void add_relu(std::int64_t n, const float* a, const float* b, float* y) {
+  for_vectors(n, [=](std::int64_t i, auto at) {
+    const Vec sum = add(at.load(a + i), at.load(b + i));
+    at.store(y + i, keep_positive(sum, sum));
+  });
+}
+
+inline void scale(std::int64_t n, const float* x, float factor, float* y) {
+  const Vec factors = set(factor);
+  for_vectors(n, [=](std::int64_t i, auto at) { at.store(y + i, mul(at.load(x + i), factors)); });
+}
+
+inline void sgd(std::int64_t n, const float* grad_sum, float grad_scale, float lr, float momentum,
+                float weight_decay, float* p, float* v) {
+  const Vec scales = set(grad_scale), decay = set(weight_decay);
+  const Vec keep = set(momentum), step = set(-lr);
+  for_vectors(n, [=](std::int64_t i, auto at) {
+    const Vec parameter = at.load(p + i);
+    const Vec g = fused(decay, parameter, mul(at.load(grad_sum + i), scales));
+    const Vec velocity = fused(keep, at.load(v + i), g);
+    at.store(v + i, velocity);
+    at.store(p + i, fused(step, velocity, parameter));
+  });
+}
+
+}  // namespace
+}  // namespace es::gpu

@@ -1,0 +1,70 @@
+#pragma once
+// One vector register of the kernel class that this file is compiled for, and the operations on it
+// that the kernels use. The rest of vec/ is written once, against these names.
+//
+// Everything in vec/ is in unnamed namespaces on purpose: each class compiles the same headers for
+// another instruction set, and internal linkage keeps the linker from merging their functions into
+// one that the processor cannot execute. For the same reason nothing here uses library templates.
+#if defined(__AVX512F__)
+#include "gpu/canonical/vec/lanes_avx512.h"
+#elif defined(__AVX2__)
+#include "gpu/canonical/vec/lanes_avx2.h"
+#else
+#error "vec/ is compiled for AVX2 or AVX-512 only"
+#endif
+
+#include "gpu/canonical/scalar_math.h"
+
+namespace es::gpu {
+namespace {
+
+constexpr std::int64_t kPanelWidth = 2 * kWidth;  // columns of a full register tile
+
+template <int kValue>
+struct Constant {
+  static constexpr int value = kValue;
+};
+
+// How a body reads and writes a vector: whole, or only its first lanes (the others load as +0).
+struct Whole {
+  Vec load(const float* p) const { return es::gpu::load(p); }
+  void store(float* p, Vec v) const { es::gpu::store(p, v); }
+  std::int64_t count() const { return kWidth; }
+};
+struct Part {
+  explicit Part(std::int64_t count) : count_(count), mask_(first_lanes(count)) {}
+  Vec load(const float* p) const { return es::gpu::load(p, mask_); }
+  void store(float* p, Vec v) const { es::gpu::store(p, v, mask_); }
+  std::int64_t count() const { return count_; }
+
+ private:
+  std::int64_t count_;
+  Mask mask_;
+};
+
+// Calls body(i, access, Constant<V>) so that [0, n) is covered by groups of V vectors from i on:
+// V = kVecs as long as that fits, then 1, and at last a part of one vector.
+template <int kVecs, class Body>
+inline __attribute__((always_inline)) void for_columns(std::int64_t n, Body body) {
+  std::int64_t i = 0;
+  for (; i + kVecs * kWidth <= n; i += kVecs * kWidth) body(i, Whole(), Constant<kVecs>());
+  for (; i + kWidth <= n; i += kWidth) body(i, Whole(), Constant<1>());
+  if (i < n) body(i, Part(n - i), Constant<1>());
+}
+
+// As above, one vector at a time: body(i, access).
+template <class Body>
+inline __attribute__((always_inline)) void for_vectors(std::int64_t n, Body body) {
+  for_columns<1>(n, [&](std::int64_t i, auto access, auto) { body(i, access); });
+}
+
+inline void copy_floats(float* to, const float* from, std::int64_t n) {
+  for_vectors(n, [=](std::int64_t i, auto at) { at.store(to + i, at.load(from + i)); });
+}
+
+inline void zero_floats(float* to, std::int64_t n) {
+  for_vectors(n, [=](std::int64_t i, auto at) { at.store(to + i, zero()); });
+}
+
+}  // namespace
+}  // namespace es::gpu

@@ -1,0 +1,101 @@
+#pragma once
+// Arranging operands of dense products: panels of B, and blocks of A by columns (tile.h).
+#include "gpu/canonical/vec/tile.h"
+
+namespace es::gpu {
+namespace {
+
+// Panels of `depth` rows out of rows whose columns are contiguous: row(k) points at column 0.
+template <class RowPointer>
+void pack_rows(std::int64_t depth, std::int64_t columns, RowPointer row, float* out) {
+  for (std::int64_t column = 0; column < columns; column += kPanelWidth) {
+    const std::int64_t width = smaller(kPanelWidth, columns - column);
+    const std::int64_t stride = panel_stride(width);
+    const Part tail(width - (stride - kWidth));
+    for (std::int64_t k = 0; k < depth; ++k, out += stride) {
+      const float* from = row(k) + column;
+      if (stride > kWidth) store(out, load(from));
+      store(out + stride - kWidth, tail.load(from + stride - kWidth));
+    }
+  }
+}
+
+// Transposes four rows of four floats.
+inline void transpose_4x4(const float* from, std::int64_t from_stride, float* to,
+                          std::int64_t to_stride) {
+  __m128 r0 = _mm_loadu_ps(from), r1 = _mm_loadu_ps(from + from_stride);
+  __m128 r2 = _mm_loadu_ps(from + 2 * from_stride), r3 = _mm_loadu_ps(from + 3 * from_stride);
+  _MM_TRANSPOSE4_PS(r0, r1, r2, r3);
+  _mm_storeu_ps(to, r0);
+  _mm_storeu_ps(to + to_stride, r1);
+  _mm_storeu_ps(to + 2 * to_stride, r2);
+  _mm_storeu_ps(to + 3 * to_stride, r3);
+}
+
+// to[k * to_stride + j] = from[j * column_stride + k * k_stride] for j < columns, and +0 up to
+// to_columns.
+inline void pack_transposed(std::int64_t depth, std::int64_t columns, const float* from,
+                            std::int64_t k_stride, std::int64_t column_stride, float* to,
+                            std::int64_t to_stride, std::int64_t to_columns) {
+  std::int64_t whole_depth = 0, whole_columns = 0;
+  if (k_stride == 1) {
+    whole_depth = depth / 4 * 4;
+    whole_columns = columns / 4 * 4;
+    for (std::int64_t j = 0; j < whole_columns; j += 4) {
+      for (std::int64_t k = 0; k < whole_depth; k += 4) {
+        transpose_4x4(from + j * column_stride + k, column_stride, to + k * to_stride + j,
+                      to_stride);
+      }
+    }
+  }
+  for (std::int64_t k = 0; k < depth; ++k) {
+    for (std::int64_t j = k < whole_depth ? whole_columns : 0; j < to_columns; ++j) {
+      to[k * to_stride + j] = j < columns ? from[j * column_stride + k * k_stride] : 0.0f;
+    }
+  }
+}
+
+// Panels of a matrix with any strides.
+inline void pack_panels(std::int64_t depth, std::int64_t columns, const float* from,
+                        std::int64_t k_stride, std::int64_t column_stride, float* out) {
+  if (column_stride == 1) {
+    return pack_rows(
+        depth, columns, [=](std::int64_t k) { return from + k * k_stride; }, out);
+  }
+  for (std::int64_t column = 0; column < columns; column += kPanelWidth) {
+    const std::int64_t width = smaller(kPanelWidth, columns - column);
+    const std::int64_t stride = panel_stride(width);
+    pack_transposed(depth, width, from + column * column_stride, k_stride, column_stride, out,
+                    stride, stride);
+    out += depth * stride;
+  }
+}
+
+// A block of `rows` rows by columns: its tiles one after the other, each kDotChunk * kTileRows.
+inline void pack_tiles(std::int64_t rows, std::int64_t depth, const float* from,
+                       std::int64_t row_stride, std::int64_t k_stride, float* out) {
+  for (std::int64_t i = 0; i < part_count(rows, kTileRows); ++i, out += kTileRows * kDotChunk) {
+    const Part1D tile = part(rows, kTileRows, i);
+    const float* source = from + tile.begin * row_stride;
+    if (row_stride != 1) {
+      pack_transposed(depth, tile.size(), source, k_stride, row_stride, out, kTileRows,
+                      tile.size());
+      continue;
+    }
+    const Part row(tile.size());  // kTileRows < kWidth
+    for (std::int64_t k = 0; k < depth; ++k) {
+      row.store(out + k * kTileRows, row.load(source + k * k_stride));
+    }
+  }
+}
+
+// A block by rows out of rows whose k are contiguous.
+inline void copy_rows(std::int64_t rows, std::int64_t depth, const float* from,
+                      std::int64_t row_stride, float* out) {
+  for (std::int64_t i = 0; i < rows; ++i) {
+    copy_floats(out + i * kRowBlockStride, from + i * row_stride, depth);
+  }
+}
+
+}  // namespace
+}  // namespace es::gpu

@@ -1,0 +1,86 @@
+#include "gpu/est/est_context.h"
+
+#include <bit>
+#include <string>
+
+#include "proto/base/check.h"
+
+namespace es::gpu {
+namespace {
+
+constexpr std::uint32_t kMagic = 0x58435345;  // "ESCX"
+constexpr std::uint32_t kFormat = 1;
+constexpr std::size_t kHeaderBytes = 4 * 4 + 3 * 8;
+
+template <class Word>
+void put(std::vector<std::byte>& out, Word value) {
+  for (std::size_t i = 0; i < sizeof(Word); ++i)
+    out.push_back(static_cast<std::byte>((value >> (8 * i)) & 0xFF));
+}
+
+// Reads little-endian words off the front. The caller has checked the length.
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  template <class Word>
+  Word take() {
+    ES_CHECK(bytes_.size() >= sizeof(Word));
+    Word value = 0;
+    for (std::size_t i = 0; i < sizeof(Word); ++i) value |= static_cast<Word>(bytes_[i]) << (8 * i);
+    bytes_ = bytes_.subspan(sizeof(Word));
+    return value;
+  }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+Error bad(const std::string& what, std::uint64_t value, const std::string& allowed) {
+  return failure("EST context: " + what + " = " + std::to_string(value) + ": allowed is " +
+                 allowed);
+}
+
+}  // namespace
+
+SamplerCursor advance(SamplerCursor cursor, std::uint64_t steps_per_epoch) {
+  ES_CHECK(steps_per_epoch > 0);
+  if (cursor.step + 1 < steps_per_epoch) return {cursor.epoch, cursor.step + 1};
+  return {cursor.epoch + 1, 0};
+}
+
+std::vector<std::byte> encode(const EstContext& context) {
+  std::vector<std::byte> out;
+  out.reserve(kHeaderBytes + 4 * context.stats.size());
+  put(out, kMagic);
+  put(out, kFormat);
+  put(out, std::uint32_t{context.rank});
+  put(out, static_cast<std::uint32_t>(context.stats.size()));
+  put(out, std::uint64_t{context.version});
+  put(out, context.cursor.epoch);
+  put(out, context.cursor.step);
+  for (const float v : context.stats) put(out, std::bit_cast<std::uint32_t>(v));
+  return out;
+}
+
+Result<EstContext> decode_context(std::span<const std::byte> bytes, std::int64_t stat_floats) {
+  const std::size_t expected = kHeaderBytes + 4 * static_cast<std::size_t>(stat_floats);
+  if (bytes.size() != expected)
+    return bad("length", bytes.size(), std::to_string(expected) + " bytes for this model");
+  Reader in(bytes);
+  if (const auto magic = in.take<std::uint32_t>(); magic != kMagic)
+    return bad("magic", magic, std::to_string(kMagic));
+  if (const auto format = in.take<std::uint32_t>(); format != kFormat)
+    return bad("format", format, std::to_string(kFormat));
+  EstContext context;
+  context.rank = in.take<std::uint32_t>();
+  if (const auto count = in.take<std::uint32_t>(); count != stat_floats)
+    return bad("count", count, std::to_string(stat_floats) + " statistics for this model");
+  context.version = in.take<std::uint64_t>();
+  context.cursor.epoch = in.take<std::uint64_t>();
+  context.cursor.step = in.take<std::uint64_t>();
+  context.stats.resize(static_cast<std::size_t>(stat_floats));
+  for (float& v : context.stats) v = std::bit_cast<float>(in.take<std::uint32_t>());
+  return context;
+}
+
+}  // namespace es::gpu

@@ -1,0 +1,93 @@
+#pragma once
+// GradientTree: adds up the gradients of one worker's ESTs while they run, in the canonical tree.
+//
+// The worker runs the ESTs of its contiguous range in rank order. Each writes its gradient into a
+// fresh buffer (slot); as soon as a bucket of it is ready, that bucket is merged with the finished
+// left neighbours (left += right), so a maximal node's bucket is final the moment the last EST
+// below it has produced that bucket. Buffers of merged nodes are used again within the step;
+// buffers of contributed (maximal) nodes stay untouched until release_all(), because the other
+// workers read them until the step commits.
+//
+// Not thread-safe: used by the worker's compute thread.
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "gpu/canonical/kernels.h"
+#include "gpu/est/rank_tree.h"
+#include "gpu/params/buckets.h"
+#include "proto/base/ids.h"
+
+namespace es::gpu {
+
+// A finished bucket of a maximal node. `data` is the start of the bucket in the slot; it stays as
+// it is until release_all().
+struct NodeReady {
+  TreeNode node;
+  std::uint32_t bucket = 0;
+  std::uint32_t slot = 0;
+  const float* data = nullptr;
+};
+
+class GradientTree {
+ public:
+  // Address of a slot: a whole flat gradient, 64-byte aligned, the same on every call. Slots
+  // [0, max_live_buffers(range, max_p)) are used.
+  using SlotAddress = std::function<float*(std::uint32_t slot)>;
+  using OnNodeReady = std::function<void(const NodeReady&)>;
+
+  // REQUIRES: range is not empty and within [0, max_p).
+  GradientTree(RankRange range, std::uint32_t max_p, std::vector<Bucket> buckets,
+               const KernelTable& kernels, SlotAddress slots, OnNodeReady on_node_ready);
+
+  // Starts the next EST and returns the buffer for its gradient (content arbitrary).
+  // REQUIRES: rank is the next of the range and the previous rank has all its buckets ready.
+  float* begin_rank(VirtualRank rank);
+
+  // Bucket `bucket` of the current rank's gradient is final: merges, and reports what that
+  // completes. With the last bucket the rank ends. REQUIRES: buckets come in order 0, 1, 2, ...
+  void bucket_ready(std::uint32_t bucket);
+
+  // Whether all ranks of the range have ended.
+  bool complete() const { return next_rank_ == range_.end; }
+
+  // The step is committed, or given up: all slots are free and the range starts again.
+  void release_all();
+
+  std::uint32_t live_buffers() const;
+  // The highest live_buffers() since construction.
+  std::uint32_t peak_live_buffers() const { return peak_live_; }
+
+ private:
+  struct Partial {
+    TreeNode node;
+    std::uint32_t slot;
+  };
+  void plan_merges();
+  bool finishes_maximal_node() const;
+  void end_rank();
+  std::uint32_t acquire_slot();
+
+  // Constant after construction.
+  RankRange range_;
+  std::uint32_t max_p_;
+  std::vector<TreeNode> maximal_;
+  std::vector<Bucket> buckets_;
+  const KernelTable& kernels_;
+  SlotAddress slot_address_;
+  OnNodeReady on_node_ready_;
+
+  // The step in progress.
+  VirtualRank next_rank_;
+  std::vector<Partial> pending_;  // finished nodes that wait for their right sibling
+  std::vector<bool> slot_used_;
+  std::uint32_t peak_live_ = 0;
+
+  // The rank in progress.
+  bool in_rank_ = false;
+  std::uint32_t current_bucket_ = 0;  // the next one to become ready
+  std::vector<Partial> path_;         // its leaf, then the left partial sums that take it over
+  TreeNode finished_;                 // the node that is complete once the rank is
+};
+
+}  // namespace es::gpu

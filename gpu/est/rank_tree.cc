@@ -1,0 +1,69 @@
+#include "gpu/est/rank_tree.h"
+
+#include <algorithm>
+
+#include "proto/base/check.h"
+
+namespace es::gpu {
+namespace {
+
+bool inside(RankRange inner, RankRange outer) {
+  return outer.begin <= inner.begin && inner.end <= outer.end;
+}
+
+void collect_maximal(TreeNode node, RankRange range, std::uint32_t max_p,
+                     std::vector<TreeNode>& out) {
+  const RankRange covered = covered_ranks(node, max_p);
+  const bool disjoint = covered.end <= range.begin || range.end <= covered.begin;
+  if (covered.empty() || disjoint) return;
+  if (inside(covered, range)) {
+    out.push_back(node);
+    return;
+  }
+  collect_maximal({node.level - 1, 2 * node.index}, range, max_p, out);
+  collect_maximal({node.level - 1, 2 * node.index + 1}, range, max_p, out);
+}
+
+}  // namespace
+
+std::uint32_t tree_levels(std::uint32_t max_p) {
+  ES_CHECK(max_p > 0);
+  std::uint32_t levels = 0;
+  while ((std::uint64_t{1} << levels) < max_p) ++levels;
+  return levels;
+}
+
+RankRange covered_ranks(TreeNode node, std::uint32_t max_p) {
+  if (node.level > kTreeLevelMax) return {max_p, max_p};
+  const std::uint64_t begin = std::uint64_t{node.index} << node.level;
+  const std::uint64_t end = std::uint64_t{node.index + 1} << node.level;
+  return {static_cast<VirtualRank>(std::min<std::uint64_t>(begin, max_p)),
+          static_cast<VirtualRank>(std::min<std::uint64_t>(end, max_p))};
+}
+
+std::vector<TreeNode> maximal_nodes(RankRange range, std::uint32_t max_p) {
+  ES_CHECK(range.begin <= range.end && range.end <= max_p);
+  std::vector<TreeNode> nodes;
+  if (!range.empty()) collect_maximal({tree_levels(max_p), 0}, range, max_p, nodes);
+  return nodes;
+}
+
+std::uint32_t max_live_buffers(RankRange range, std::uint32_t max_p) {
+  // Each maximal node keeps one buffer from its first rank on. Inside it, while rank r runs, every
+  // finished left sibling on the path from the node to r holds one, and r itself one.
+  std::uint32_t held = 0;
+  std::uint32_t peak = 0;
+  for (const TreeNode node : maximal_nodes(range, max_p)) {
+    const RankRange covered = covered_ranks(node, max_p);
+    for (VirtualRank r = covered.begin; r < covered.end; ++r) {
+      std::uint32_t finished_lefts = 0;
+      for (std::uint32_t level = 0; level < node.level; ++level)
+        finished_lefts += (r >> level) & 1U;
+      peak = std::max(peak, held + finished_lefts + 1);
+    }
+    ++held;
+  }
+  return peak;
+}
+
+}  // namespace es::gpu

@@ -1,0 +1,69 @@
+#include "gpu/optim/schedule.h"
+
+#include <algorithm>
+
+#include "proto/base/check.h"
+
+namespace es::gpu {
+namespace {
+
+constexpr double kPi = 3.14159265358979323846;
+
+// Taylor series on [0, pi/4]: the first term left out is below 2e-17 relative.
+double sin_small(double a) {
+  constexpr double kCoefficients[] = {
+      1.0 / 355687428096000.0, -1.0 / 1307674368000.0, 1.0 / 6227020800.0, -1.0 / 39916800.0,
+      1.0 / 362880.0,          -1.0 / 5040.0,          1.0 / 120.0,        -1.0 / 6.0};
+  const double square = a * a;
+  double sum = 0.0;
+  for (const double c : kCoefficients) sum = sum * square + c;
+  return a + a * (sum * square);
+}
+
+double cos_small(double a) {
+  constexpr double kCoefficients[] = {
+      1.0 / 20922789888000.0, -1.0 / 87178291200.0, 1.0 / 479001600.0, -1.0 / 3628800.0,
+      1.0 / 40320.0,          -1.0 / 720.0,         1.0 / 24.0,        -1.0 / 2.0};
+  const double square = a * a;
+  double sum = 0.0;
+  for (const double c : kCoefficients) sum = sum * square + c;
+  return 1.0 + sum * square;
+}
+
+// base^exponent by repeated squaring: a fixed order of multiplications.
+double power(double base, std::uint64_t exponent) {
+  double result = 1.0;
+  for (; exponent != 0; exponent >>= 1) {
+    if ((exponent & 1) != 0) result = result * base;
+    base = base * base;
+  }
+  return result;
+}
+
+}  // namespace
+
+double cos_pi(double x) {
+  ES_CHECK(x >= 0.0 && x <= 1.0);
+  if (x > 0.5) return -cos_pi(1.0 - x);
+  if (x > 0.25) return sin_small(kPi * (0.5 - x));
+  return cos_small(kPi * x);
+}
+
+float learning_rate(const ScheduleSpec& schedule, double base_rate, std::uint64_t step,
+                    std::uint64_t total_steps) {
+  double rate = base_rate;
+  if (schedule.kind == "step") {
+    ES_CHECK(schedule.step_size > 0);
+    rate = base_rate * power(schedule.gamma, step / schedule.step_size);
+  } else if (schedule.kind == "cosine") {
+    ES_CHECK(total_steps > 0);
+    const double progress =
+        static_cast<double>(std::min(step, total_steps)) / static_cast<double>(total_steps);
+    rate = base_rate * (1.0 + cos_pi(progress)) / 2.0;
+  }
+  if (step < schedule.warmup_steps)
+    rate = rate * static_cast<double>(step + 1) / static_cast<double>(schedule.warmup_steps);
+  return static_cast<float>(rate);
+}
+
+}  // namespace es::gpu

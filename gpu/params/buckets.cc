@@ -1,0 +1,28 @@
+#include "gpu/params/buckets.h"
+
+#include "proto/base/check.h"
+
+namespace es::gpu {
+
+std::vector<Bucket> cut_buckets(const ParamTable& table, std::int64_t target_floats) {
+  ES_CHECK(target_floats > 0);
+  std::vector<Bucket> buckets;
+  Bucket open{table.total_floats(), table.total_floats()};
+  for (auto p = table.params().rbegin(); p != table.params().rend(); ++p) {
+    if (open.floats() > 0 && open.end - p->offset > target_floats) {
+      buckets.push_back(open);
+      open.end = open.begin;
+    }
+    open.begin = p->offset;
+  }
+  if (open.floats() > 0) buckets.push_back(open);
+  return buckets;
+}
+
+std::uint32_t bucket_of(const std::vector<Bucket>& buckets, const ParamInfo& param) {
+  for (std::uint32_t b = 0; b < buckets.size(); ++b)
+    if (buckets[b].begin <= param.offset && param.offset < buckets[b].end) return b;
+  ES_CHECK_MSG(false, "no bucket holds " + param.name);
+}
+
+}  // namespace es::gpu

@@ -1,0 +1,28 @@
+#pragma once
+// Buckets: the units in which gradients are reduced between workers.
+#include <cstdint>
+#include <vector>
+
+#include "gpu/params/param_table.h"
+
+namespace es::gpu {
+
+// Floats [begin, end) of the flat layout; both are parameter boundaries.
+struct Bucket {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::int64_t floats() const { return end - begin; }
+  bool operator==(const Bucket&) const = default;
+};
+
+// Cuts the flat layout from its end: bucket 0 holds the last parameters, whose gradients the
+// backward pass produces first. A bucket is closed before the parameter that would take it above
+// target_floats, so only a single larger parameter makes a larger bucket. Together the buckets
+// cover [0, total_floats) once. Pure; the result of a reduction does not depend on the cut.
+// REQUIRES: target_floats > 0.
+std::vector<Bucket> cut_buckets(const ParamTable& table, std::int64_t target_floats);
+
+// Index of the bucket that holds the parameter.
+std::uint32_t bucket_of(const std::vector<Bucket>& buckets, const ParamInfo& param);
+
+}  // namespace es::gpu

@@ -1,0 +1,44 @@
+#include "gpu/params/initialise.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "gpu/random/philox.h"
+
+namespace es::gpu {
+namespace {
+
+void initialise_param(const ParamInfo& param, std::uint32_t index, PhiloxKey key, float* values) {
+  if (param.init.bound == 0.0F) {
+    std::fill(values, values + param.count, param.init.constant);
+    return;
+  }
+  for (std::int64_t e = 0; e < param.count; e += 4) {
+    const PhiloxCounter words =
+        philox4x32({static_cast<std::uint32_t>(e / 4), index,
+                    static_cast<std::uint32_t>(RandomStream::kParameters), 0},
+                   key);
+    for (std::int64_t i = 0; i < std::min<std::int64_t>(4, param.count - e); ++i) {
+      const float centred = 2.0F * uniform01(words[static_cast<std::size_t>(i)]) - 1.0F;  // exact
+      values[e + i] = std::fma(param.init.bound, centred, param.init.constant);
+    }
+  }
+}
+
+}  // namespace
+
+void initialise_params(const ParamTable& table, std::uint64_t seed, float* flat) {
+  std::fill(flat, flat + table.total_floats(), 0.0F);
+  for (std::uint32_t i = 0; i < table.params().size(); ++i) {
+    const ParamInfo& param = table.params()[i];
+    initialise_param(param, i, philox_key(seed), flat + param.offset);
+  }
+}
+
+std::vector<float> initial_stats(const ParamTable& table) {
+  std::vector<float> stats(static_cast<std::size_t>(table.stat_floats()));
+  for (const StatInfo& s : table.stats()) std::fill_n(stats.begin() + s.offset, s.count, s.initial);
+  return stats;
+}
+
+}  // namespace es::gpu

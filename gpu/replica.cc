@@ -1,0 +1,36 @@
+#include "gpu/replica.h"
+
+#include <cstddef>
+#include <span>
+
+namespace es::gpu {
+namespace {
+
+void add_flat(DigestBuilder& digest, const ParamTable& table, const float* flat) {
+  for (const ParamInfo& p : table.params()) {
+    digest.add_text(p.name);
+    digest.add_u64(static_cast<std::uint64_t>(p.count));
+    digest.add(flat + p.offset, static_cast<std::size_t>(p.count) * sizeof(float));
+  }
+}
+
+}  // namespace
+
+Digest params_digest(const ParamTable& table, const Replica& replica) {
+  DigestBuilder digest;
+  add_flat(digest, table, replica.params.data());
+  return digest.finish();
+}
+
+Digest state_digest(const ParamTable& table, const Replica& replica) {
+  DigestBuilder digest;
+  add_flat(digest, table, replica.momentum.data());
+  for (const EstContext& context : replica.contexts) {
+    const std::vector<std::byte> bytes = encode(context);
+    digest.add_u64(bytes.size());
+    digest.add(bytes);
+  }
+  return digest.finish();
+}
+
+}  // namespace es::gpu

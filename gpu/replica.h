@@ -1,0 +1,29 @@
+#pragma once
+// Replica: the whole training state of one version, a plain value. Any one replica is a complete
+// checkpoint.
+#include <cstdint>
+#include <vector>
+
+#include "gpu/aligned_buffer.h"
+#include "gpu/est/est_context.h"
+#include "gpu/params/param_table.h"
+#include "proto/base/digest.h"
+#include "proto/base/ids.h"
+
+namespace es::gpu {
+
+struct Replica {
+  Version version = 0;
+  AlignedBuffer params;  // flat layout of ParamTable, total_floats() each
+  AlignedBuffer momentum;
+  std::vector<EstContext> contexts;  // of all max_p ranks, in rank order, at this version
+};
+
+// Digest of the parameters in table order: name, count, bytes without padding.
+Digest params_digest(const ParamTable& table, const Replica& replica);
+
+// Digest of the rest of the state: momentum in the same order and form, then the encoded contexts
+// of all ranks in rank order.
+Digest state_digest(const ParamTable& table, const Replica& replica);
+
+}  // namespace es::gpu

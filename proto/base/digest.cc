@@ -1,0 +1,64 @@
+#include "proto/base/digest.h"
+
+#include <xxhash.h>
+
+#include <cstdio>
+#include <new>
+
+#include "proto/base/check.h"
+
+namespace es {
+
+struct DigestBuilder::State {
+  XXH3_state_t* xxh = XXH3_createState();
+  State() {
+    if (xxh == nullptr) throw std::bad_alloc();
+    XXH3_128bits_reset(xxh);
+  }
+  ~State() { XXH3_freeState(xxh); }
+};
+
+std::string Digest::hex() const {
+  char text[33];
+  std::snprintf(text, sizeof text, "%016llx%016llx", static_cast<unsigned long long>(high),
+                static_cast<unsigned long long>(low));
+  return text;
+}
+
+DigestBuilder::DigestBuilder() : state_(std::make_unique<State>()) {}
+DigestBuilder::~DigestBuilder() = default;
+DigestBuilder::DigestBuilder(DigestBuilder&&) noexcept = default;
+DigestBuilder& DigestBuilder::operator=(DigestBuilder&&) noexcept = default;
+
+void DigestBuilder::add(std::span<const std::byte> bytes) { add(bytes.data(), bytes.size()); }
+
+void DigestBuilder::add(const void* data, std::size_t bytes) {
+  ES_CHECK(XXH3_128bits_update(state_->xxh, data, bytes) == XXH_OK);
+}
+
+void DigestBuilder::add_text(std::string_view text) {
+  add_u64(text.size());
+  add(text.data(), text.size());
+}
+
+void DigestBuilder::add_u64(std::uint64_t value) {
+  unsigned char bytes[8];
+  for (int i = 0; i < 8; ++i) bytes[i] = static_cast<unsigned char>(value >> (8 * i));
+  add(bytes, sizeof bytes);
+}
+
+Digest DigestBuilder::finish() const {
+  const XXH128_hash_t hash = XXH3_128bits_digest(state_->xxh);
+  return {hash.high64, hash.low64};
+}
+
+Digest digest_of(std::span<const std::byte> bytes) {
+  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+  return {hash.high64, hash.low64};
+}
+
+Digest digest_of(std::string_view text) {
+  return digest_of(std::as_bytes(std::span(text.data(), text.size())));
+}
+
+}  // namespace es

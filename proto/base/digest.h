@@ -1,0 +1,44 @@
+#pragma once
+// 128-bit digests (XXH3) of parameters, optimizer state, contexts and checkpoint blocks.
+// They find differences and damage; they are not a defence against a forger.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace es {
+
+struct Digest {
+  std::uint64_t high = 0;
+  std::uint64_t low = 0;
+  bool operator==(const Digest&) const = default;
+  // 32 lower-case hexadecimal digits, high half first.
+  std::string hex() const;
+};
+
+// Accumulates bytes in the order in which they are added. Not thread-safe; movable.
+class DigestBuilder {
+ public:
+  DigestBuilder();
+  ~DigestBuilder();
+  DigestBuilder(DigestBuilder&&) noexcept;
+  DigestBuilder& operator=(DigestBuilder&&) noexcept;
+
+  void add(std::span<const std::byte> bytes);
+  void add(const void* data, std::size_t bytes);
+  // Length (64 bits, little endian) and then the characters, so that fields cannot run together.
+  void add_text(std::string_view text);
+  void add_u64(std::uint64_t value);
+  Digest finish() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+Digest digest_of(std::span<const std::byte> bytes);
+Digest digest_of(std::string_view text);
+
+}  // namespace es

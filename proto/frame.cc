@@ -1,0 +1,145 @@
+#include "proto/frame.h"
+
+#include <capnp/serialize.h>
+
+#include <cstring>
+
+#include "envelope.capnp.h"
+
+namespace es {
+namespace {
+
+constexpr int kNestingLimit = 32;
+
+// Local messages are unknown here too: nothing that arrives may pose as one.
+bool is_known(std::uint16_t type) {
+  switch (static_cast<MessageType>(type)) {
+    case MessageType::kContrib:
+    case MessageType::kReduced:
+    case MessageType::kFetch:
+    case MessageType::kState:
+    case MessageType::kHello:
+    case MessageType::kPrepare:
+    case MessageType::kReport:
+    case MessageType::kInstall:
+    case MessageType::kReady:
+    case MessageType::kGo:
+    case MessageType::kRelease:
+    case MessageType::kDrain:
+    case MessageType::kDrained:
+    case MessageType::kCommitted:
+    case MessageType::kSuspect:
+    case MessageType::kWriteCheckpoint:
+    case MessageType::kCheckpointWritten:
+    case MessageType::kEvaluated:
+    case MessageType::kFailed:
+    case MessageType::kAcknowledge:
+    case MessageType::kWorkerStats:
+    case MessageType::kNodeHello:
+    case MessageType::kNodeWelcome:
+    case MessageType::kStartWorker:
+    case MessageType::kKillWorker:
+    case MessageType::kWorkerExited:
+    case MessageType::kSubmitJob:
+    case MessageType::kListJobs:
+    case MessageType::kDescribeJob:
+    case MessageType::kScaleJob:
+    case MessageType::kCheckpointJob:
+    case MessageType::kCancelJob:
+    case MessageType::kFollowJob:
+    case MessageType::kListNodes:
+    case MessageType::kShutdown:
+    case MessageType::kJobAccepted:
+    case MessageType::kJobList:
+    case MessageType::kJobDetails:
+    case MessageType::kDone:
+    case MessageType::kCheckpointTaken:
+    case MessageType::kJobEvent:
+    case MessageType::kNodeList:
+    case MessageType::kRefusal:
+      return true;
+    default: return false;
+  }
+}
+
+kj::Array<capnp::word> copy_words(const void* bytes, std::size_t size) {
+  kj::Array<capnp::word> words = kj::heapArray<capnp::word>(size / sizeof(capnp::word));
+  std::memcpy(words.begin(), bytes, size);
+  return words;
+}
+
+Result<Head> read_head(const kj::Array<capnp::word>& words) {
+  try {
+    capnp::ReaderOptions options;
+    options.traversalLimitInWords = kEnvelopeBytesMax;
+    options.nestingLimit = kNestingLimit;
+    const kj::ArrayPtr<const capnp::word> view = words.asPtr();
+    capnp::FlatArrayMessageReader reader(view, options);
+    const wire::Envelope::Reader e = reader.getRoot<wire::Envelope>();
+    if (e.getProtocol() != kProtocolVersion)
+      return usage_error("envelope: protocol = " + std::to_string(e.getProtocol()) +
+                         ": allowed is " + std::to_string(kProtocolVersion));
+    if (!is_known(e.getType()))
+      return usage_error("envelope: type = " + std::to_string(e.getType()) + " is unknown");
+    Head head;
+    head.type = static_cast<MessageType>(e.getType());
+    head.job = e.getJob().cStr();
+    head.generation = {e.getGeneration()};
+    head.step = e.getStep();
+    head.sender = {e.getSender()};
+    head.request = e.getRequest();
+    return head;
+  } catch (const std::exception& error) {
+    return usage_error("envelope: " + first_line(error.what()));
+  }
+}
+
+Status check_size(const char* what, std::size_t size, std::size_t max) {
+  if (size == 0 || size > max || size % sizeof(capnp::word) != 0)
+    return usage_error(std::string(what) + ": " + std::to_string(size) +
+                       " bytes: allowed is a multiple of 8 from 8 to " + std::to_string(max));
+  return {};
+}
+
+}  // namespace
+
+std::string encode_head(const Head& head) {
+  capnp::word scratch[64] = {};
+  capnp::MallocMessageBuilder builder(kj::arrayPtr(scratch, 64));
+  wire::Envelope::Builder e = builder.initRoot<wire::Envelope>();
+  e.setProtocol(kProtocolVersion);
+  e.setType(static_cast<std::uint16_t>(head.type));
+  e.setJob(head.job);
+  e.setGeneration(head.generation.value);
+  e.setStep(head.step);
+  e.setSender(head.sender.value);
+  e.setRequest(head.request);
+  const kj::Array<capnp::word> words = capnp::messageToFlatArray(builder);
+  const auto bytes = words.asChars();
+  return {bytes.begin(), bytes.size()};
+}
+
+Result<std::shared_ptr<const Frame>> decode_frame(const void* envelope, std::size_t envelope_bytes,
+                                                  const void* body, std::size_t body_bytes) {
+  ES_RETURN_IF_ERROR(check_size("envelope", envelope_bytes, kEnvelopeBytesMax));
+  ES_RETURN_IF_ERROR(check_size("body", body_bytes, kBodyBytesMax));
+  Result<Head> head = read_head(copy_words(envelope, envelope_bytes));
+  if (!head) return head.error();
+  return std::shared_ptr<const Frame>(
+      std::make_shared<const Frame>(Frame{*std::move(head), copy_words(body, body_bytes)}));
+}
+
+capnp::ReaderOptions reader_options(const Frame& frame) {
+  capnp::ReaderOptions options;
+  // Four visits of every word allow for reading a message several times through one view.
+  options.traversalLimitInWords = 4 * frame.body.size() + 1024;
+  options.nestingLimit = kNestingLimit;
+  return options;
+}
+
+std::string first_line(const char* text) {
+  const std::string all(text);
+  return all.substr(0, all.find('\n'));
+}
+
+}  // namespace es

@@ -1,0 +1,96 @@
+#pragma once
+// The type tag of every message, and Head: the envelope's fields as a plain value. Append only; a
+// number is never given to another message. Tags from kFirstLocal on never cross a process.
+#include <cstdint>
+#include <string>
+
+#include "proto/base/ids.h"
+
+namespace es {
+
+// Version of the wire vocabulary (Envelope.protocol).
+inline constexpr std::uint16_t kProtocolVersion = 1;
+
+enum class MessageType : std::uint16_t {
+  kNone = 0,
+  // step.capnp: worker <-> worker
+  kContrib = 1,
+  kReduced = 2,
+  kFetch = 3,
+  kState = 4,
+  // round.capnp: head <-> worker
+  kHello = 10,
+  kPrepare = 11,
+  kReport = 12,
+  kInstall = 13,
+  kReady = 14,
+  kGo = 15,
+  kRelease = 16,
+  kDrain = 17,
+  kDrained = 18,
+  kCommitted = 19,
+  kSuspect = 20,
+  kWriteCheckpoint = 21,
+  kCheckpointWritten = 22,
+  kEvaluated = 23,
+  kFailed = 24,
+  kAcknowledge = 25,
+  kWorkerStats = 26,
+  // node.capnp: head <-> node agent
+  kNodeHello = 40,
+  kNodeWelcome = 41,
+  kStartWorker = 43,
+  kKillWorker = 44,
+  kWorkerExited = 45,
+  // client.capnp: esctl <-> head
+  kSubmitJob = 60,
+  kListJobs = 61,
+  kDescribeJob = 62,
+  kScaleJob = 63,
+  kCheckpointJob = 64,
+  kCancelJob = 65,
+  kFollowJob = 66,
+  kListNodes = 67,
+  kShutdown = 68,
+  kJobAccepted = 80,
+  kJobList = 81,
+  kJobDetails = 82,
+  kDone = 83,
+  kCheckpointTaken = 84,
+  kJobEvent = 85,
+  kNodeList = 86,
+  kRefusal = 87,
+  // cluster.capnp: inside the head, never on a wire
+  kDemand = 100,
+  kAllocation = 101,
+  kDemandRefused = 102,
+  kDeviceReleased = 103,
+  kJobEnded = 104,
+  kPlanQuery = 105,
+  kPlanAnswer = 106,
+  kCapabilityReport = 107,
+  kInventory = 108,
+  // slice.capnp: inside a worker, never on a wire
+  kGrantSlice = 120,
+  kLoadBatch = 121,
+  kBatchLoaded = 122,
+  kBatchDone = 123,
+  kRunLocalStep = 124,
+  kSliceDone = 125,
+  kDismiss = 126,
+};
+
+inline constexpr MessageType kFirstLocal = MessageType::kDemand;
+
+// The envelope of a message. `job` is empty and the numbers are 0 where they have no meaning.
+struct Head {
+  MessageType type = MessageType::kNone;
+  JobId job;
+  Generation generation;
+  Version step = 0;
+  Incarnation sender;
+  std::uint64_t request = 0;
+  bool operator==(const Head&) const = default;
+};
+
+}  // namespace es

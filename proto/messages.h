@@ -1,0 +1,88 @@
+#pragma once
+// Every schema struct that is a message of its own, and its type tag (proto/message_type.h).
+#include "client.capnp.h"
+#include "cluster.capnp.h"
+#include "common.capnp.h"
+#include "node.capnp.h"
+#include "proto/msg.h"
+#include "round.capnp.h"
+#include "slice.capnp.h"
+#include "step.capnp.h"
+
+namespace es {
+
+#define ES_MESSAGE(Name)                                          \
+  template <>                                                     \
+  struct MessageTypeOf<wire::Name> {                              \
+    static constexpr MessageType value = MessageType::k##Name;    \
+  }
+
+// step.capnp
+ES_MESSAGE(Contrib);
+ES_MESSAGE(Reduced);
+ES_MESSAGE(Fetch);
+ES_MESSAGE(State);
+// round.capnp
+ES_MESSAGE(Hello);
+ES_MESSAGE(Prepare);
+ES_MESSAGE(Report);
+ES_MESSAGE(Install);
+ES_MESSAGE(Ready);
+ES_MESSAGE(Go);
+ES_MESSAGE(Release);
+ES_MESSAGE(Drain);
+ES_MESSAGE(Drained);
+ES_MESSAGE(Committed);
+ES_MESSAGE(Acknowledge);
+ES_MESSAGE(Suspect);
+ES_MESSAGE(WriteCheckpoint);
+ES_MESSAGE(CheckpointWritten);
+ES_MESSAGE(Evaluated);
+ES_MESSAGE(Failed);
+ES_MESSAGE(WorkerStats);
+// node.capnp
+ES_MESSAGE(NodeHello);
+ES_MESSAGE(NodeWelcome);
+ES_MESSAGE(StartWorker);
+ES_MESSAGE(KillWorker);
+ES_MESSAGE(WorkerExited);
+// client.capnp
+ES_MESSAGE(SubmitJob);
+ES_MESSAGE(ListJobs);
+ES_MESSAGE(DescribeJob);
+ES_MESSAGE(ScaleJob);
+ES_MESSAGE(CheckpointJob);
+ES_MESSAGE(CancelJob);
+ES_MESSAGE(FollowJob);
+ES_MESSAGE(ListNodes);
+ES_MESSAGE(Shutdown);
+ES_MESSAGE(JobAccepted);
+ES_MESSAGE(JobList);
+ES_MESSAGE(JobDetails);
+ES_MESSAGE(Done);
+ES_MESSAGE(CheckpointTaken);
+ES_MESSAGE(JobEvent);
+ES_MESSAGE(NodeList);
+ES_MESSAGE(Refusal);
+// cluster.capnp
+ES_MESSAGE(Demand);
+ES_MESSAGE(Allocation);
+ES_MESSAGE(DemandRefused);
+ES_MESSAGE(DeviceReleased);
+ES_MESSAGE(JobEnded);
+ES_MESSAGE(PlanQuery);
+ES_MESSAGE(PlanAnswer);
+ES_MESSAGE(CapabilityReport);
+ES_MESSAGE(Inventory);
+// slice.capnp
+ES_MESSAGE(GrantSlice);
+ES_MESSAGE(LoadBatch);
+ES_MESSAGE(BatchLoaded);
+ES_MESSAGE(BatchDone);
+ES_MESSAGE(RunLocalStep);
+ES_MESSAGE(SliceDone);
+ES_MESSAGE(Dismiss);
+
+#undef ES_MESSAGE
+
+}  // namespace es

@@ -1,0 +1,175 @@
+@0xb81d8d5a9d0c4f03;
+# esctl <-> head. A client puts a number into the envelope's `request`; every answer carries it.
+# Each request is answered once, by the message named with it or by Refusal; FollowJob by a stream.
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("es::wire");
+
+struct Refusal {
+  # Head -> client: the request was not carried out, nothing changed.
+  kind @0 :UInt8;
+  # es::ErrorKind; decides esctl's exit code.
+  message @1 :Text;
+}
+
+struct Done {
+  # Head -> client: carried out (ScaleJob, CancelJob, Shutdown).
+}
+
+struct SubmitJob {
+  # Client -> head: admit this job. Answer: JobAccepted, sent after the job is in the journal.
+  specToml @0 :Text;
+  fromCheckpoint @1 :Text;
+  # Directory of a checkpoint to start from, readable on the nodes; empty = start from the seed.
+}
+
+struct JobAccepted {
+  job @0 :Text;
+}
+
+struct ListJobs {
+  # Client -> head. Answer: JobList.
+}
+
+struct DescribeJob {
+  # Client -> head, about the envelope's job. Answer: JobDetails.
+}
+
+struct ScaleJob {
+  # Client -> head, about the envelope's job: go to exactly these devices at the next step boundary.
+  # Answer: Done once the demand is accepted. Empty text: give the choice back to the scheduler.
+  devices @0 :Text;
+}
+
+struct CheckpointJob {
+  # Client -> head, about the envelope's job: write a checkpoint at the next step boundary. Answer:
+  # CheckpointTaken once it is complete on disk.
+  directory @0 :Text;
+  # The new directory, absolute; it must not exist. Empty: the head chooses one in its state.
+}
+
+struct CheckpointTaken {
+  path @0 :Text;
+  version @1 :UInt64;
+  paramsDigest @2 :Text;
+  stateDigest @3 :Text;
+}
+
+struct CancelJob {
+  # Client -> head, about the envelope's job: stop it and release its devices. Answer: Done once the
+  # devices are free. A job that has ended is refused.
+}
+
+struct FollowJob {
+  # Client -> head, about the envelope's job. Answer: a stream of JobEvent that ends with `ended`.
+  logFromStart @0 :Bool;
+  # Send the whole log first.
+  untilNow @1 :Bool;
+  # Send what is there and end: do not wait for more.
+  info @2 :Bool;
+  # Send progress (JobInfo) beside log lines.
+}
+
+struct JobEvent {
+  union {
+    info @0 :JobInfo;
+    logLine @1 :Text;
+    ended @2 :Void;
+  }
+}
+
+struct ListNodes {
+  # Client -> head. Answer: NodeList.
+}
+
+struct Shutdown {
+  # Client -> head: cancel all jobs, release all devices and exit. Answer: Done when jobs are gone.
+}
+
+struct JobList {
+  jobs @0 :List(JobInfo);
+  # In submit order.
+}
+
+struct JobDetails {
+  info @0 :JobInfo;
+  specToml @1 :Text;
+}
+
+struct StageInfo {
+  # One placement that the job went through.
+  placement @0 :Text;
+  steps @1 :UInt64;
+  # Global steps committed under it.
+  seconds @2 :Float64;
+  # Time of training under it.
+  rescaleSeconds @3 :Float64;
+  # Pause before it: from the last commit under the previous placement to its start.
+}
+
+struct EvaluationInfo {
+  version @0 :UInt64;
+  correct @1 :UInt64;
+  total @2 :UInt64;
+  meanLoss @3 :Float64;
+}
+
+struct WorkerInfo {
+  incarnation @0 :UInt64;
+  node @1 :Text;
+  deviceType @2 :Text;
+  deviceIndex @3 :UInt32;
+  rankBegin @4 :UInt32;
+  rankEnd @5 :UInt32;
+  pid @6 :UInt64;
+}
+
+struct JobInfo {
+  id @0 :Text;
+  name @1 :Text;
+  state @2 :Text;
+  # queued | starting | running | rescaling | finished | failed | cancelled
+  level @3 :Text;
+  maxP @4 :UInt32;
+  step @5 :UInt64;
+  # Committed global steps.
+  lastStep @6 :UInt64;
+  placement @7 :Text;
+  # Devices in use now, empty while none.
+  lossFirst @8 :Float32;
+  # Mean over the ESTs, of the first step that this run committed; NaN before.
+  lossLast @9 :Float32;
+  samplesPerSecond @10 :Float64;
+  # Over the training time of all stages.
+  peakRssMib @11 :Float64;
+  # Largest resident set of any worker of the job.
+  paramsDigest @12 :Text;
+  # Of the last committed version.
+  stateDigest @13 :Text;
+  # Of the last version; empty before.
+  stages @14 :List(StageInfo);
+  evaluations @15 :List(EvaluationInfo);
+  workers @16 :List(WorkerInfo);
+  error @17 :Text;
+  # Why it failed; empty otherwise.
+  submittedUnixMs @18 :UInt64;
+  checkpoint @19 :Text;
+  # Path of the newest checkpoint, or empty.
+}
+
+struct NodeList {
+  nodes @0 :List(NodeInfo);
+}
+
+struct NodeInfo {
+  name @0 :Text;
+  alive @1 :Bool;
+  devices @2 :List(DeviceInfo);
+}
+
+struct DeviceInfo {
+  type @0 :Text;
+  index @1 :UInt32;
+  job @2 :Text;
+  # The job that holds it, or empty.
+}

@@ -1,0 +1,90 @@
+@0xc4f3a2be77e14004;
+# Inside the head: cluster scheduler <-> intra-job scheduler <-> companion. These never cross a
+# process; they are Cap'n Proto messages so that a recorded history can be replayed and compared.
+
+using Cxx = import "/capnp/c++.capnp";
+using Node = import "node.capnp";
+$Cxx.namespace("es::wire");
+
+struct DeviceCount {
+  type @0 :Text;
+  count @1 :UInt32;
+}
+
+struct Demand {
+  # Intra-job scheduler -> cluster scheduler: what the job can use now. Replaces its last demand.
+  union {
+    exact @0 :List(DeviceCount);
+    # Exactly these: a stage, or an explicit scale. Served whole or refused (DemandRefused).
+    proposals @1 :List(Proposal);
+    # More devices would help this much; the policy chooses.
+  }
+  sequence @2 :UInt64;
+  # Of the newest Allocation that the job has adopted, 0 before the first: what the proposals are
+  # relative to. Proposals relative to an older one are void.
+}
+
+struct Proposal {
+  deviceType @0 :Text;
+  count @1 :UInt32;
+  # How many more of this type.
+  speedup @2 :Float64;
+  # Estimated throughput with them / throughput now, > 0.
+}
+
+struct Allocation {
+  # Cluster scheduler -> intra-job scheduler: all devices that the job may hold from now on. The job
+  # starts workers on new ones, drains the missing ones and sends DeviceReleased for each of those.
+  # An older sequence number is stale.
+  sequence @0 :UInt64;
+  devices @1 :List(Node.Device);
+  releasesSeen @2 :UInt64;
+  # How many DeviceReleased of this job the sender had processed. A device that the job has released
+  # since then is not the job's any more, though it is listed.
+}
+
+struct Inventory {
+  # Cluster scheduler -> intra-job scheduler: the devices that exist, when the job starts and whenever
+  # that changes.
+  devices @0 :List(DeviceCount);
+}
+
+struct DemandRefused {
+  # Cluster scheduler -> intra-job scheduler: the demand can never be met here.
+  reason @0 :Text;
+}
+
+struct DeviceReleased {
+  # Intra-job scheduler -> cluster scheduler: the worker on this device has been reaped.
+  device @0 :Node.Device;
+}
+
+struct JobEnded {
+  # Intra-job scheduler -> cluster scheduler: the job is over and holds nothing any more.
+}
+
+struct PlanQuery {
+  # Intra-job scheduler -> companion: rank the plans for these devices. Answer: PlanAnswer.
+  held @0 :List(DeviceCount);
+  addable @1 :List(DeviceCount);
+  # Devices that the cluster has beyond these, by type.
+}
+
+struct PlanAnswer {
+  # Companion -> intra-job scheduler.
+  proposals @0 :List(Proposal);
+  capabilities @1 :List(Capability);
+}
+
+struct Capability {
+  deviceType @0 :Text;
+  stepsPerSecond @1 :Float64;
+  # Local steps per second of one device, C_i of the waste model.
+  measured @2 :Bool;
+  # false: an assumption until a device of this type has reported.
+}
+
+struct CapabilityReport {
+  # Intra-job scheduler -> companion: measured local steps per second of devices in use.
+  reports @0 :List(Capability);
+}

@@ -1,0 +1,146 @@
+@0x9b6df0a8c85e4207;
+# A placement and every change of it: head (the job's intra-job scheduler) <-> worker, as rounds
+# PREPARE, REPORT, INSTALL, READY, GO under a new generation. The envelope carries job, generation
+# and sender. A worker drops what is below the generation it has promised; the head ignores what is
+# not of the current generation or comes from an incarnation that it does not know.
+
+using Cxx = import "/capnp/c++.capnp";
+using Common = import "common.capnp";
+using Node = import "node.capnp";
+$Cxx.namespace("es::wire");
+
+struct Hello {
+  # Worker -> head: the process is up and warm (device, graph, memory plan). Generation 0. Sent again
+  # whenever the link to the head comes up.
+  device @0 :Node.Device;
+  address @1 :Text;
+  # Endpoint where peers reach it.
+  hostId @2 :Text;
+}
+
+struct Prepare {
+  # Head -> all known workers: promise the envelope's generation, stop, report. Journaled before.
+}
+
+struct Report {
+  # Worker -> head: sealed. Nothing of an older generation counts here any more.
+  hasVersion @0 :Bool;
+  version @1 :UInt64;
+}
+
+struct Member {
+  incarnation @0 :UInt64;
+  rankBegin @1 :UInt32;
+  rankEnd @2 :UInt32;
+  address @3 :Text;
+  hostId @4 :Text;
+}
+
+struct Install {
+  # Head -> all known workers, leavers included: get to the target version. A worker without ranks
+  # stands by as a source until Release.
+  target @0 :UInt64;
+  members @1 :List(Member);
+  # Ascending gapless ranks; the owner of bucket b is member b mod n.
+  source :union {
+    seed @2 :Void;
+    # Version 0, computed from the job spec.
+    peer :group {
+      # Fetch it from this sealed worker.
+      incarnation @3 :UInt64;
+      address @11 :Text;
+      hostId @12 :Text;
+    }
+    checkpoint @4 :Text;
+    # Read it from this directory.
+  }
+  bucketCount @5 :UInt32;
+  lastVersion @6 :UInt64;
+  # The job ends at this version.
+  pauses @7 :Bool;
+  pauseAt @8 :UInt64;
+  # A planned stop, when `pauses`: report Drained at this version.
+  evaluatedThrough @9 :UInt64;
+  acknowledgedThrough @10 :UInt64;
+  # Evaluations and ledger lines up to these versions are known to the head.
+}
+
+struct Ready {
+  # Worker -> head: I hold the target completely, digests checked.
+  version @0 :UInt64;
+}
+
+struct Go {
+  # Head -> members, after all are ready and the placement is journaled: start.
+}
+
+struct Release {
+  # Head -> leavers: exit.
+}
+
+struct Drain {
+  # Head -> members: stop at the next common boundary.
+}
+
+struct Drained {
+  # Member -> head: paused at this version.
+  version @0 :UInt64;
+}
+
+struct Committed {
+  # Member -> head at each commit, and again after Go for lines that are not acknowledged. The same
+  # version must say the same on every worker, bit by bit; else the job stops as non-deterministic.
+  line @0 :Common.LedgerLine;
+}
+
+struct Acknowledge {
+  # Head -> members: ledger lines up to here are in the journal and need not be kept.
+  through @0 :UInt64;
+}
+
+struct Suspect {
+  # Member -> head: no progress within the step's deadline; what is missing is to come from this one.
+  step @0 :UInt64;
+  awaited @1 :UInt64;
+}
+
+struct WriteCheckpoint {
+  # Head -> one member: write the version you hold at your next commit boundary, or now when you do
+  # not step. Forgotten at Prepare: the head then asks again.
+  request @0 :UInt64;
+  directory @1 :Text;
+}
+
+struct CheckpointWritten {
+  # Member -> head. With an error text nothing was left behind.
+  request @0 :UInt64;
+  path @1 :Text;
+  version @2 :UInt64;
+  params @3 :Common.Digest;
+  state @4 :Common.Digest;
+  error @5 :Text;
+}
+
+struct Evaluated {
+  # Owner of rank 0 -> head: the evaluation set under this version and rank 0's statistics.
+  version @0 :UInt64;
+  correct @1 :UInt64;
+  total @2 :UInt64;
+  lossSum @3 :Float64;
+}
+
+struct Failed {
+  # Worker -> head: the job itself cannot go on, on whatever worker.
+  error @0 :Text;
+}
+
+struct WorkerStats {
+  # Worker -> head after each commit, for the companion and for people; nothing depends on it.
+  version @0 :UInt64;
+  localStepSeconds @1 :Float64;
+  # Mean duration of its local steps of this global step.
+  peakRssMib @2 :Float64;
+  pid @3 :UInt64;
+  liveGradientBuffersMax @4 :UInt32;
+  # Most gradient buffers that were in use at once in this generation.
+}

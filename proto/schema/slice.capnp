@@ -1,0 +1,50 @@
+@0xa0c7f2ee51d84308;
+# Inside a worker process: worker <-> EST <-> data workers, one time slice per EST and global step.
+# Tensors do not travel here: messages name slots of the process's batch pool.
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("es::wire");
+
+struct GrantSlice {
+  # Worker -> EST: the device is yours for the local step of this version.
+  generation @0 :UInt64;
+  step @1 :UInt64;
+}
+
+struct Dismiss {
+  # Worker -> EST: this rank runs elsewhere from now on. It gives its mini-batch back and rests.
+}
+
+struct LoadBatch {
+  # EST -> data workers: load and augment the mini-batch of (step, rank). Queued in the order of
+  # arrival, which is time-slice order. The same request again is answered from the queue.
+  step @0 :UInt64;
+  rank @1 :UInt32;
+}
+
+struct BatchLoaded {
+  # Data workers -> EST: the mini-batch lies in this slot until BatchDone.
+  step @0 :UInt64;
+  rank @1 :UInt32;
+  slot @2 :UInt32;
+}
+
+struct BatchDone {
+  # EST -> data workers: the slot may be used again.
+  slot @0 :UInt32;
+}
+
+struct RunLocalStep {
+  # EST -> device: run forward and backward of my mini-batch, from my context of version `step`.
+  generation @0 :UInt64;
+  step @1 :UInt64;
+  rank @2 :UInt32;
+  slot @3 :UInt32;
+}
+
+struct SliceDone {
+  # Device -> EST: the local step is over (or abandoned); the slot is free again.
+  step @0 :UInt64;
+  rank @1 :UInt32;
+  slot @2 :UInt32;
+}

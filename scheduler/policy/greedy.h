@@ -1,0 +1,26 @@
+#pragma once
+// Greedy: the paper's policy. Needs first, then the extra device that brings most.
+//
+//   1. needs    In submit order, each job that lacks something it must have: the rest of its pinned
+//               demand, or of its minimum. Served from free devices. When these do not suffice, but
+//               free, returning and extra devices (those of elastic jobs beyond their minimum) do:
+//               they are reserved, and the extras are called back. Else the job waits and reserves
+//               nothing, so it blocks nobody.
+//   2. extras   What is then free goes to proposals, one per job, in the order of
+//
+//                 gain per device = (speedup - 1) / count, higher first;
+//                 ties: more devices, then earlier submitted, then type name.
+//
+// A minimum may be of any allowed types (one type without mix_types), by preference the types whose
+// proposals gain most, then by name. Devices are called back from the job with most extra devices,
+// the latest submitted among equals.
+#include "scheduler/policy/policy.h"
+
+namespace es::scheduler {
+
+class GreedyPolicy final : public Policy {
+ public:
+  Decisions decide(const ClusterView& view) const override;
+};
+
+}  // namespace es::scheduler

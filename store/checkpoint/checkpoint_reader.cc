@@ -1,0 +1,167 @@
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+#include <system_error>
+
+#include "proto/base/check.h"
+#include "store/checkpoint/checkpoint.h"
+#include "store/checkpoint/layout.h"
+
+namespace es::store {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct CloseFile {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+using File = std::unique_ptr<std::FILE, CloseFile>;
+
+Result<File> open_file(const fs::path& path) {
+  File file(std::fopen(path.c_str(), "rb"));
+  if (file != nullptr) return file;
+  const int code = errno;
+  const std::string message =
+      path.string() + ": cannot be opened: " + std::generic_category().message(code);
+  return code == ENOENT ? not_found(message) : failure(message);
+}
+
+Result<std::uint64_t> file_bytes(const fs::path& path) {
+  std::error_code code;
+  const std::uint64_t bytes = fs::file_size(path, code);
+  if (!code) return bytes;
+  const std::string message = path.string() + ": cannot be read: " + code.message();
+  return code == std::errc::no_such_file_or_directory ? not_found(message) : failure(message);
+}
+
+Status read_exactly(std::FILE* file, const fs::path& path, std::span<std::byte> out) {
+  if (std::fread(out.data(), 1, out.size(), file) == out.size()) return {};
+  if (std::ferror(file) != 0)
+    return failure(path.string() + ": cannot be read: " + std::generic_category().message(errno));
+  return usage_error(path.string() + ": damaged: the file is shorter than it was");
+}
+
+// Reads a small file whole. Its size is checked before memory is taken.
+Result<std::string> read_text(const fs::path& path, std::uint64_t bytes_max) {
+  const Result<std::uint64_t> bytes = file_bytes(path);
+  if (!bytes) return bytes.error();
+  if (*bytes > bytes_max)
+    return usage_error(path.string() + ": bytes = " + std::to_string(*bytes) +
+                       ": allowed is at most " + std::to_string(bytes_max));
+  const Result<File> file = open_file(path);
+  if (!file) return file.error();
+  std::string text(*bytes, '\0');
+  ES_RETURN_IF_ERROR(
+      read_exactly(file->get(), path, std::as_writable_bytes(std::span(text.data(), *bytes))));
+  return text;
+}
+
+Status check_block(const fs::path& path, const SectionInfo& section, std::uint64_t block,
+                   std::span<const std::byte> bytes) {
+  const Digest found = digest_of(bytes);
+  const Digest& expected = section.blocks[block];
+  if (found == expected) return {};
+  return usage_error(path.string() + ": damaged: section \"" + section.name + "\", block " +
+                     std::to_string(block) + ": digest = " + found.hex() + ": allowed is " +
+                     expected.hex());
+}
+
+// Reads the section from where `file` stands, block by block, through `buffer(at, size)`, which
+// names the memory for `size` bytes at offset `at` of the section.
+template <class Buffer>
+Status read_blocks(std::FILE* file, const fs::path& path, const SectionInfo& section,
+                   Buffer buffer) {
+  for (std::uint64_t b = 0; b < section.blocks.size(); ++b) {
+    const std::uint64_t at = b * kCheckpointBlockBytes;
+    const std::span<std::byte> bytes =
+        buffer(at, std::min(kCheckpointBlockBytes, section.bytes - at));
+    ES_RETURN_IF_ERROR(read_exactly(file, path, bytes));
+    ES_RETURN_IF_ERROR(check_block(path, section, b, bytes));
+  }
+  return {};
+}
+
+}  // namespace
+
+CheckpointReader::CheckpointReader(fs::path directory, CheckpointManifest manifest,
+                                   std::string job_toml)
+    : directory_(std::move(directory)),
+      manifest_(std::move(manifest)),
+      job_toml_(std::move(job_toml)) {}
+
+Result<CheckpointReader> CheckpointReader::open(const fs::path& directory) {
+  std::error_code ignored;
+  if (!fs::is_directory(directory, ignored))
+    return not_found(directory.string() + ": no such checkpoint directory");
+  const fs::path manifest_path = directory / kManifestFile;
+  const Result<std::string> text = read_text(manifest_path, kManifestBytesMax);
+  if (!text) return text.error();
+  Result<CheckpointManifest> manifest = decode_manifest(*text, manifest_path.string());
+  if (!manifest) return manifest.error();
+
+  const fs::path toml_path = directory / kJobTomlFile;
+  Result<std::string> job_toml = read_text(toml_path, kJobTomlBytesMax);
+  if (!job_toml) return job_toml.error();
+  if (job_toml->size() != manifest->job_toml_bytes ||
+      digest_of(std::string_view(*job_toml)) != manifest->job_toml_digest)
+    return usage_error(toml_path.string() +
+                       ": damaged: not the text whose digest the manifest has");
+
+  const fs::path data_path = directory / kDataFile;
+  const Result<std::uint64_t> bytes = file_bytes(data_path);
+  if (!bytes) return bytes.error();
+  if (*bytes != manifest->data_bytes())
+    return usage_error(data_path.string() + ": damaged: bytes = " + std::to_string(*bytes) +
+                       ": allowed is " + std::to_string(manifest->data_bytes()) +
+                       ", as the manifest says");
+  return CheckpointReader(directory, std::move(*manifest), std::move(*job_toml));
+}
+
+const SectionInfo* CheckpointReader::find(std::string_view name) const {
+  const auto found = std::find_if(manifest_.sections.begin(), manifest_.sections.end(),
+                                  [&](const SectionInfo& s) { return s.name == name; });
+  return found == manifest_.sections.end() ? nullptr : &*found;
+}
+
+Result<std::vector<std::byte>> CheckpointReader::read(std::string_view name) const {
+  const SectionInfo* section = find(name);
+  std::vector<std::byte> bytes(section == nullptr ? 0 : section->bytes);
+  ES_RETURN_IF_ERROR(read_into(name, bytes));
+  return bytes;
+}
+
+Status CheckpointReader::read_into(std::string_view name, std::span<std::byte> out) const {
+  std::uint64_t offset = 0;
+  auto section = manifest_.sections.begin();
+  for (; section != manifest_.sections.end() && section->name != name; ++section)
+    offset += section->bytes;
+  const fs::path path = directory_ / kDataFile;
+  if (section == manifest_.sections.end())
+    return not_found(path.string() + ": no section \"" + std::string(name) + '"');
+  if (section->bytes != out.size())
+    return usage_error(path.string() + ": section \"" + section->name +
+                       "\": bytes = " + std::to_string(section->bytes) + ": allowed is " +
+                       std::to_string(out.size()) + ", for this job");
+  const Result<File> file = open_file(path);
+  if (!file) return file.error();
+  if (fseeko(file->get(), static_cast<off_t>(offset), SEEK_SET) != 0)
+    return failure(path.string() + ": cannot be read: " + std::generic_category().message(errno));
+  return read_blocks(file->get(), path, *section,
+                     [&](std::uint64_t at, std::uint64_t size) { return out.subspan(at, size); });
+}
+
+Status CheckpointReader::verify() const {
+  const fs::path path = directory_ / kDataFile;
+  const Result<File> file = open_file(path);
+  if (!file) return file.error();
+  std::vector<std::byte> block(kCheckpointBlockBytes);
+  for (const SectionInfo& section : manifest_.sections)
+    ES_RETURN_IF_ERROR(read_blocks(
+        file->get(), path, section,
+        [&](std::uint64_t, std::uint64_t size) { return std::span(block).first(size); }));
+  return {};
+}
+
+}  // namespace es::store

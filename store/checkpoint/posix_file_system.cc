@@ -1,0 +1,110 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "store/checkpoint/file_system.h"
+
+namespace es::store {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Names tried for a unique directory: other processes may have left some that are taken.
+constexpr int kNameAttemptsMax = 1000;
+
+Error system_failure(const fs::path& path, const char* action, int code) {
+  return failure(path.string() + ": cannot " + action + ": " +
+                 std::generic_category().message(code));
+}
+
+class PosixFile final : public WritableFile {
+ public:
+  PosixFile(int descriptor, fs::path path) : descriptor_(descriptor), path_(std::move(path)) {}
+  PosixFile(const PosixFile&) = delete;
+  PosixFile& operator=(const PosixFile&) = delete;
+  ~PosixFile() override {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+
+  Status append(std::span<const std::byte> bytes) override {
+    while (!bytes.empty()) {
+      const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return system_failure(path_, "be written", errno);
+      bytes = bytes.subspan(static_cast<std::size_t>(written));
+    }
+    return {};
+  }
+
+  Status finish() override {
+    if (::fsync(descriptor_) != 0) return system_failure(path_, "be forced to the disk", errno);
+    const int descriptor = std::exchange(descriptor_, -1);
+    if (::close(descriptor) != 0) return system_failure(path_, "be closed", errno);
+    return {};
+  }
+
+ private:
+  int descriptor_;
+  fs::path path_;
+};
+
+class PosixFileSystem final : public FileSystem {
+ public:
+  Result<fs::path> make_unique_directory(const fs::path& prefix) override {
+    static std::atomic<std::uint64_t> counter{0};
+    for (int attempt = 0; attempt < kNameAttemptsMax; ++attempt) {
+      const fs::path directory =
+          prefix.string() + std::to_string(::getpid()) + "-" + std::to_string(counter++);
+      if (::mkdir(directory.c_str(), 0777) == 0) return directory;
+      if (errno != EEXIST) return system_failure(directory, "be created", errno);
+    }
+    return system_failure(prefix, "find a new name for a directory", EEXIST);
+  }
+
+  Result<std::unique_ptr<WritableFile>> create_file(const fs::path& file) override {
+    const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor < 0) return system_failure(file, "be created", errno);
+    return std::unique_ptr<WritableFile>(std::make_unique<PosixFile>(descriptor, file));
+  }
+
+  Status sync_directory(const fs::path& directory) override {
+    const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0) return system_failure(directory, "be opened", errno);
+    const int code = ::fsync(descriptor) == 0 ? 0 : errno;
+    ::close(descriptor);
+    if (code != 0) return system_failure(directory, "be forced to the disk", code);
+    return {};
+  }
+
+  Status rename_directory(const fs::path& from, const fs::path& to) override {
+    if (std::rename(from.c_str(), to.c_str()) == 0) return {};
+    const int code = errno;
+    if (code == EEXIST || code == ENOTEMPTY || code == ENOTDIR)
+      return refused(to.string() + ": exists already: allowed is a new name");
+    return system_failure(from, ("be renamed to " + to.string()).c_str(), code);
+  }
+
+  Status remove_tree(const fs::path& directory) override {
+    std::error_code code;
+    fs::remove_all(directory, code);
+    if (code) return system_failure(directory, "be removed", code.value());
+    return {};
+  }
+};
+
+}  // namespace
+
+FileSystem& posix_file_system() {
+  static PosixFileSystem files;
+  return files;
+}
+
+}  // namespace es::store

@@ -1,0 +1,207 @@
+#include "store/journal/job_journal.h"
+
+#include <algorithm>
+
+#include "proto/base/check.h"
+#include "store/kv/keys.h"
+#include "store/kv/record_codec.h"
+#include "store/kv/scan_records.h"
+
+namespace es::store {
+namespace {
+
+constexpr std::uint8_t kRecordVersion = 1;
+constexpr const char* kTable = "job";
+
+std::string record_key(const JobId& id) {
+  return KeyBuilder(kTable).text(id).key();
+}
+
+void write_devices(RecordWriter& out, const DeviceSet& devices) {
+  out.u32(static_cast<std::uint32_t>(devices.counts.size()));
+  for (const DeviceCount& item : devices.counts) {
+    out.text(item.type.name);
+    out.u32(item.count);
+  }
+}
+
+DeviceSet read_devices(RecordReader& in, const char* field) {
+  DeviceSet devices;
+  const std::uint32_t count = in.count(9);
+  for (std::uint32_t i = 0; i < count && in.ok(); ++i) {
+    DeviceCount item;
+    item.type.name = in.text();
+    item.count = in.u32();
+    const bool ascending = devices.empty() || devices.counts.back().type < item.type;
+    in.expect(ascending && !item.type.name.empty() && item.count > 0, field);
+    devices.counts.push_back(std::move(item));
+  }
+  return devices;
+}
+
+void write_known(RecordWriter& out, const std::vector<KnownWorker>& known) {
+  out.u32(static_cast<std::uint32_t>(known.size()));
+  for (const KnownWorker& worker : known) {
+    out.u64(worker.incarnation.value);
+    out.text(worker.node);
+    out.text(worker.device_type.name);
+    out.u32(worker.device_index);
+    out.text(worker.address);
+    out.text(worker.host_id);
+  }
+}
+
+std::vector<KnownWorker> read_known(RecordReader& in) {
+  std::vector<KnownWorker> known;
+  const std::uint32_t count = in.count(sizeof(std::uint64_t));
+  for (std::uint32_t i = 0; i < count && in.ok(); ++i) {
+    KnownWorker worker;
+    worker.incarnation.value = in.u64();
+    worker.node = in.text();
+    worker.device_type.name = in.text();
+    worker.device_index = in.u32();
+    worker.address = in.text();
+    worker.host_id = in.text();
+    in.expect(worker.incarnation.value != 0, "known");
+    known.push_back(std::move(worker));
+  }
+  return known;
+}
+
+bool read_presence(RecordReader& in, const char* field) {
+  const std::uint8_t present = in.u8();
+  in.expect(present <= 1, field);
+  return present == 1;
+}
+
+void write_checkpoint_ref(RecordWriter& out, const std::optional<CheckpointRef>& checkpoint) {
+  out.u8(checkpoint ? 1 : 0);
+  if (!checkpoint) return;
+  out.text(checkpoint->path);
+  out.u64(checkpoint->version);
+}
+
+std::optional<CheckpointRef> read_checkpoint_ref(RecordReader& in) {
+  if (!read_presence(in, "checkpoint")) return std::nullopt;
+  CheckpointRef checkpoint;
+  checkpoint.path = in.text();
+  checkpoint.version = in.u64();
+  return checkpoint;
+}
+
+}  // namespace
+
+const char* phase_name(JobPhase phase) {
+  switch (phase) {
+    case JobPhase::kQueued:
+      return "queued";
+    case JobPhase::kRunning:
+      return "running";
+    case JobPhase::kCompleted:
+      return "completed";
+    case JobPhase::kFailed:
+      return "failed";
+    case JobPhase::kCancelled:
+      return "cancelled";
+  }
+  return "?";
+}
+
+std::string encode_job_record(const JobRecord& record) {
+  RecordWriter out(kRecordVersion);
+  out.text(record.spec_toml);
+  out.text(record.start_checkpoint);
+  out.u8(static_cast<std::uint8_t>(record.phase));
+  out.u64(record.generation.value);
+  write_known(out, record.known);
+  out.u8(record.pinned ? 1 : 0);
+  if (record.pinned) write_devices(out, *record.pinned);
+  write_checkpoint_ref(out, record.checkpoint);
+  out.u64(record.sequence);
+  out.u64(record.submitted_unix_ms);
+  out.text(record.error);
+  return out.take();
+}
+
+Result<JobRecord> decode_job_record(std::string_view bytes, const JobId& id) {
+  RecordReader in(bytes, kRecordVersion, "record of job \"" + id + '"');
+  JobRecord record;
+  record.id = id;
+  record.spec_toml = in.text();
+  record.start_checkpoint = in.text();
+  const std::uint8_t phase = in.u8();
+  in.expect(phase <= static_cast<std::uint8_t>(JobPhase::kCancelled), "phase");
+  record.phase = static_cast<JobPhase>(phase);
+  record.generation.value = in.u64();
+  record.known = read_known(in);
+  if (read_presence(in, "pinned")) record.pinned = read_devices(in, "pinned");
+  record.checkpoint = read_checkpoint_ref(in);
+  record.sequence = in.u64();
+  record.submitted_unix_ms = in.u64();
+  record.error = in.text();
+  ES_RETURN_IF_ERROR(in.finish());
+  return record;
+}
+
+Status JobJournal::save(const JobRecord& record) {
+  ES_CHECK(!record.id.empty());
+  WriteBatch batch;
+  batch.put(record_key(record.id), encode_job_record(record));
+  return store_.write(batch, Durability::kSynced);
+}
+
+Result<std::optional<JobRecord>> JobJournal::load(const JobId& id) const {
+  const Result<std::optional<std::string>> bytes = store_.get(record_key(id));
+  if (!bytes) return bytes.error();
+  if (!bytes->has_value()) return std::optional<JobRecord>();
+  Result<JobRecord> record = decode_job_record(**bytes, id);
+  if (!record) return record.error();
+  return std::optional<JobRecord>(std::move(*record));
+}
+
+Result<std::vector<JobRecord>> JobJournal::load_all() const {
+  const std::string begin = KeyBuilder(kTable).key();
+  const auto decode = [&](std::string_view key, std::string_view value) {
+    return decode_job_record(value, JobId(key.substr(begin.size(), key.size() - begin.size() - 1)));
+  };
+  Result<std::vector<JobRecord>> records =
+      scan_records<JobRecord>(store_, begin, prefix_end(begin), decode);
+  if (records.ok()) std::ranges::sort(*records, {}, &JobRecord::sequence);
+  return records;
+}
+
+Status JobJournal::remove(const JobId& id) {
+  WriteBatch batch;
+  batch.erase(record_key(id));
+  return store_.write(batch, Durability::kSynced);
+}
+
+Result<Incarnation> JobJournal::next_incarnation() {
+  const Result<std::uint64_t> number = take_number("incarnation");
+  if (!number) return number.error();
+  return Incarnation{*number};
+}
+
+Result<std::uint64_t> JobJournal::next_sequence() {
+  return take_number("sequence");
+}
+
+Result<std::uint64_t> JobJournal::take_number(const char* counter) {
+  const std::string key = KeyBuilder("counter").text(counter).key();
+  const Result<std::optional<std::string>> bytes = store_.get(key);
+  if (!bytes) return bytes.error();
+  std::uint64_t number = 1;
+  if (bytes->has_value()) {
+    RecordReader in(**bytes, kRecordVersion, "counter \"" + std::string(counter) + '"');
+    number = in.u64() + 1;
+    ES_RETURN_IF_ERROR(in.finish());
+  }
+  RecordWriter out(kRecordVersion);
+  out.u64(number);
+  WriteBatch batch;
+  batch.put(key, out.take());
+  ES_RETURN_IF_ERROR(store_.write(batch, Durability::kSynced));
+  return number;
+}
+
+}  // namespace es::store

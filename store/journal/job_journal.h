@@ -1,0 +1,92 @@
+#pragma once
+// JobJournal: what the head must know again after a restart. Every write is on the disk before the
+// call returns, so the head may act on it ("journal, then send").
+//
+// Owned by one thread of the head. Not thread-safe: the counters are read, then written.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proto/base/device.h"
+#include "proto/base/digest.h"
+#include "proto/base/ids.h"
+#include "proto/base/result.h"
+#include "store/kv/key_value_store.h"
+
+namespace es::store {
+
+enum class JobPhase : std::uint8_t {
+  kQueued = 0,     // accepted, holds no device yet
+  kRunning = 1,    // holds devices, or is about to get them back after a restart of the head
+  kCompleted = 2,  // final: all steps done
+  kFailed = 3,     // final: `error` says why
+  kCancelled = 4,  // final: stopped on request
+};
+const char* phase_name(JobPhase phase);
+constexpr bool is_final(JobPhase phase) {
+  return phase >= JobPhase::kCompleted;
+}
+
+// The newest checkpoint that the head has accepted as valid; its own manifest has the digests.
+struct CheckpointRef {
+  std::string path;
+  Version version = 0;
+  bool operator==(const CheckpointRef&) const = default;
+};
+
+// A worker process that may hold state of the last generation, and where it is reached.
+struct KnownWorker {
+  Incarnation incarnation;
+  std::string node;
+  DeviceType device_type;
+  std::uint32_t device_index = 0;
+  std::string address;
+  std::string host_id;
+  bool operator==(const KnownWorker&) const = default;
+};
+
+struct JobRecord {
+  JobId id;
+  std::string spec_toml;         // canonical text
+  std::string start_checkpoint;  // directory that the run began from; empty = from the seed
+  JobPhase phase = JobPhase::kQueued;
+  Generation generation;  // last one that was started; 0 = none yet
+  std::vector<KnownWorker> known;
+  std::optional<DeviceSet> pinned;  // the last accepted explicit scale
+  std::optional<CheckpointRef> checkpoint;
+  std::uint64_t sequence = 0;  // order of submission, unique (next_sequence)
+  std::uint64_t submitted_unix_ms = 0;
+  std::string error;  // for kFailed
+  bool operator==(const JobRecord&) const = default;
+};
+
+std::string encode_job_record(const JobRecord& record);
+// Error (failure): not a record that encode_job_record wrote.
+Result<JobRecord> decode_job_record(std::string_view bytes, const JobId& id);
+
+class JobJournal {
+ public:
+  // `store` must outlive the journal.
+  explicit JobJournal(KeyValueStore& store) : store_(store) {}
+
+  // Inserts or replaces the record of record.id.
+  Status save(const JobRecord& record);
+  // None when there is no such job.
+  Result<std::optional<JobRecord>> load(const JobId& id) const;
+  // All jobs, in order of submission. Error (failure): a record cannot be read; it names the job.
+  Result<std::vector<JobRecord>> load_all() const;
+  // No error when there is no such job.
+  Status remove(const JobId& id);
+
+  // Numbers that this state directory has never given out before, from 1 on.
+  Result<Incarnation> next_incarnation();
+  Result<std::uint64_t> next_sequence();
+
+ private:
+  Result<std::uint64_t> take_number(const char* counter);
+
+  KeyValueStore& store_;
+};
+
+}  // namespace es::store

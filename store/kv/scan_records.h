@@ -1,0 +1,32 @@
+#pragma once
+// Decoding of all records in a range of keys.
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "store/kv/key_value_store.h"
+
+namespace es::store {
+
+// The records of all keys in [begin, end), in order of key. `decode(key, value)` gives a
+// Result<Record>; its first error ends the scan and is the result.
+template <class Record, class Decode>
+Result<std::vector<Record>> scan_records(const KeyValueStore& store, const std::string& begin,
+                                         const std::string& end, Decode decode) {
+  std::vector<Record> records;
+  Status decoded;
+  const Status scanned = store.scan(begin, end, [&](std::string_view key, std::string_view value) {
+    Result<Record> record = decode(key, value);
+    if (record.ok())
+      records.push_back(std::move(*record));
+    else
+      decoded = record.error();
+    return decoded.ok();
+  });
+  ES_RETURN_IF_ERROR(scanned);
+  ES_RETURN_IF_ERROR(decoded);
+  return records;
+}
+
+}  // namespace es::store

@@ -1,0 +1,131 @@
+#include "store/plans/plan_store.h"
+
+#include <cmath>
+
+#include "store/kv/keys.h"
+#include "store/kv/record_codec.h"
+#include "store/kv/scan_records.h"
+
+namespace es::store {
+namespace {
+
+constexpr std::uint8_t kRecordVersion = 1;
+
+std::string plans_key(const std::string& model_key, std::uint32_t max_p) {
+  return KeyBuilder("plans").text(model_key).number(max_p).key();
+}
+
+KeyBuilder capability_prefix(const std::string& model_key, std::uint32_t batch_size) {
+  KeyBuilder key("capability");
+  key.text(model_key).number(batch_size);
+  return key;
+}
+
+bool is_rate(double value) {
+  return std::isfinite(value) && value >= 0.0;
+}
+
+PlanRecord read_plan(RecordReader& in) {
+  PlanRecord plan;
+  const std::uint32_t parts = in.count(12);
+  for (std::uint32_t i = 0; i < parts && in.ok(); ++i) {
+    PlanPart part;
+    part.type.name = in.text();
+    part.devices = in.u32();
+    part.ests = in.u32();
+    in.expect(!part.type.name.empty() && part.devices > 0 && part.ests > 0, "parts");
+    plan.parts.push_back(std::move(part));
+  }
+  plan.waste = in.f64();
+  plan.throughput_local_steps_per_s = in.f64();
+  in.expect(is_rate(plan.waste), "waste");
+  in.expect(is_rate(plan.throughput_local_steps_per_s), "throughput");
+  return plan;
+}
+
+std::string encode_capability(const CapabilityRecord& record) {
+  RecordWriter out(kRecordVersion);
+  out.f64(record.local_steps_per_s);
+  out.u64(record.measurements);
+  return out.take();
+}
+
+Result<CapabilityRecord> decode_capability(std::string_view bytes, const std::string& type,
+                                           const std::string& model_key) {
+  RecordReader in(bytes, kRecordVersion,
+                  "capability of " + type + " for model \"" + model_key + '"');
+  CapabilityRecord record;
+  record.type.name = type;
+  record.local_steps_per_s = in.f64();
+  record.measurements = in.u64();
+  in.expect(is_rate(record.local_steps_per_s) && record.local_steps_per_s > 0.0,
+            "local_steps_per_s");
+  ES_RETURN_IF_ERROR(in.finish());
+  return record;
+}
+
+}  // namespace
+
+std::string encode_plans(const std::vector<PlanRecord>& plans) {
+  RecordWriter out(kRecordVersion);
+  out.u32(static_cast<std::uint32_t>(plans.size()));
+  for (const PlanRecord& plan : plans) {
+    out.u32(static_cast<std::uint32_t>(plan.parts.size()));
+    for (const PlanPart& part : plan.parts) {
+      out.text(part.type.name);
+      out.u32(part.devices);
+      out.u32(part.ests);
+    }
+    out.f64(plan.waste);
+    out.f64(plan.throughput_local_steps_per_s);
+  }
+  return out.take();
+}
+
+Result<std::vector<PlanRecord>> decode_plans(std::string_view bytes, const std::string& what) {
+  RecordReader in(bytes, kRecordVersion, what);
+  std::vector<PlanRecord> plans;
+  const std::uint32_t count = in.count(20);
+  for (std::uint32_t i = 0; i < count && in.ok(); ++i) plans.push_back(read_plan(in));
+  ES_RETURN_IF_ERROR(in.finish());
+  return plans;
+}
+
+Status PlanStore::save_plans(const std::string& model_key, std::uint32_t max_p,
+                             const std::vector<PlanRecord>& plans) {
+  WriteBatch batch;
+  batch.put(plans_key(model_key, max_p), encode_plans(plans));
+  return store_.write(batch, Durability::kSynced);
+}
+
+Result<std::optional<std::vector<PlanRecord>>> PlanStore::load_plans(const std::string& model_key,
+                                                                     std::uint32_t max_p) const {
+  const Result<std::optional<std::string>> bytes = store_.get(plans_key(model_key, max_p));
+  if (!bytes) return bytes.error();
+  if (!bytes->has_value()) return std::optional<std::vector<PlanRecord>>();
+  Result<std::vector<PlanRecord>> plans =
+      decode_plans(**bytes, "plans of model \"" + model_key + '"');
+  if (!plans) return plans.error();
+  return std::optional<std::vector<PlanRecord>>(std::move(*plans));
+}
+
+Status PlanStore::save_capability(const std::string& model_key, std::uint32_t batch_size,
+                                  const CapabilityRecord& record) {
+  ES_CHECK(is_rate(record.local_steps_per_s) && record.local_steps_per_s > 0.0);
+  WriteBatch batch;
+  batch.put(capability_prefix(model_key, batch_size).text(record.type.name).key(),
+            encode_capability(record));
+  return store_.write(batch, Durability::kSynced);
+}
+
+Result<std::vector<CapabilityRecord>> PlanStore::load_capabilities(const std::string& model_key,
+                                                                   std::uint32_t batch_size) const {
+  const std::string begin = capability_prefix(model_key, batch_size).key();
+  const auto decode = [&](std::string_view key, std::string_view value) {
+    const std::string type(key.substr(begin.size(), key.size() - begin.size() - 1));
+    return decode_capability(value, type, model_key);
+  };
+  return scan_records<CapabilityRecord>(store_, begin, prefix_end(begin), decode);
+}
+
+}  // namespace es::store

@@ -1,0 +1,248 @@
+#include "actors/cluster_scheduler/cluster_core.h"
+
+#include <doctest/doctest.h>
+
+#include <memory>
+
+#include "scheduler/policy/greedy.h"
+
+namespace es::actors {
+namespace {
+
+using namespace cluster;
+using Effects = std::vector<Effect>;
+
+DeviceSet devices(const char* text) {
+  return *parse_device_set(text);
+}
+
+// Ascending ids of one node: "n/a:0" ...
+std::vector<DeviceId> ids(const std::string& node, const char* type, std::uint32_t count) {
+  std::vector<DeviceId> result;
+  for (std::uint32_t i = 0; i < count; ++i) result.push_back({node, {type}, i});
+  return result;
+}
+
+// A core whose invariants are checked after every event.
+struct Cluster {
+  Effects on(const Event& event) {
+    Effects effects = core.on(event);
+    core.check_invariants();
+    return effects;
+  }
+  void admit(const JobId& job, std::uint32_t min_devices = 1,
+             DeterminismLevel level = DeterminismLevel::kD2, std::uint32_t max_p = 8) {
+    CHECK(on(JobAdmitted{.job = job, .min_devices = min_devices, .level = level, .max_p = max_p})
+              .empty());
+  }
+  Effects pin(const JobId& job, const char* text) {
+    return on(JobDemand{.job = job, .exact = devices(text)});
+  }
+  Effects propose(const JobId& job, std::vector<scheduler::Proposal> proposals,
+                  std::uint64_t sequence) {
+    return on(JobDemand{.job = job, .proposals = std::move(proposals), .sequence = sequence});
+  }
+
+  ClusterCore core{std::make_unique<scheduler::GreedyPolicy>()};
+};
+
+}  // namespace
+
+TEST_SUITE("actors/cluster_scheduler/cluster_core") {
+  TEST_CASE("a job is given nothing before it demands, then exactly what it pinned") {
+    Cluster c;
+    c.on(NodeJoined{"n", devices("a:4")});
+    c.admit("j");
+    CHECK(c.pin("j", "a:3") == Effects{Allocation{"j", 1, 0, ids("n", "a", 3)}});
+    CHECK(c.pin("j", "a:3").empty());
+  }
+
+  TEST_CASE("a demand waits for a node that joins later when the devices exist but are taken") {
+    Cluster c;
+    c.on(NodeJoined{"n", devices("a:2")});
+    c.admit("j");
+    c.admit("k");
+    c.pin("j", "a:2");
+    CHECK(c.pin("k", "a:2").empty());
+    CHECK(c.on(NodeJoined{"o", devices("a:2")}) ==
+          Effects{Allocation{"k", 1, 0, ids("o", "a", 2)}});
+  }
+
+  TEST_CASE("a demand for more than exists is refused with numbers, and changes nothing") {
+    Cluster c;
+    c.on(NodeJoined{"n", devices("cpu-avx512:4+cpu-avx2:1")});
+    c.admit("j");
+    const Effects held = c.pin("j", "cpu-avx512:4");
+    REQUIRE(held.size() == 1);
+    CHECK(c.pin("j", "cpu-avx512:5+cpu-avx2:1") ==
+          Effects{DemandRefused{"j", "needs cpu-avx512:5, the cluster has cpu-avx512:4"}});
+    CHECK(c.pin("j", "cpu-avx512:5+gpu:2") ==
+          Effects{DemandRefused{
+              "j", "needs cpu-avx512:5 and gpu:2, the cluster has cpu-avx512:4 and gpu:0"}});
+    CHECK(c.core.held("j").size() == 4);
+  }
+
+  TEST_CASE("a job whose minimum does not exist is refused") {
+    Cluster c;
+    c.on(NodeJoined{"n", devices("a:2+b:1")});
+    c.admit("mixed", 4);
+    c.admit("one type", 3, DeterminismLevel::kD1);
+    CHECK(c.propose("mixed", {}, 0) ==
+          Effects{DemandRefused{"mixed",
+                                "needs min_devices = 4 devices, the cluster has a:2 and b:1"}});
+    CHECK(c.propose("one type", {}, 0) ==
+          Effects{DemandRefused{"one type",
+                                "needs min_devices = 3 devices of one type, the cluster has a:2 "
+                                "and b:1"}});
+    Cluster none;
+    none.on(NodeJoined{"n", {}});
+    none.admit("j");
+    CHECK(none.propose("j", {}, 0) ==
+          Effects{DemandRefused{"j", "needs min_devices = 1 devices, the cluster has none"}});
+  }
+
+  TEST_CASE("an elastic job starts with its minimum and grows by its proposals") {
+    Cluster c;
+    c.on(NodeJoined{"n", devices("a:4")});
+    c.admit("j");
+    CHECK(c.propose("j", {{{"a"}, 3, 3.0}}, 0) == Effects{Allocation{"j", 1, 0, ids("n", "a", 1)}});
+    CHECK(c.propose("j", {{{"a"}, 2, 3.0}}, 1) == Effects{Allocation{"j", 2, 0, ids("n", "a", 3)}});
+  }
+
+  TEST_CASE("proposals relative to an older allocation are void") {
+    Cluster c;
+    c.on(NodeJoined{"n", devices("a:4")});
+    c.admit("j");
+    c.propose("j", {{{"a"}, 3, 3.0}}, 0);
+    CHECK(c.propose("j", {{{"a"}, 2, 3.0}}, 0).empty());
+  }
+
+  TEST_CASE("a proposal is void once the job's devices change, until the job proposes anew") {
+    Cluster c;
+    c.on(NodeJoined{"n", devices("a:2")});
+    c.admit("j");
+    c.propose("j", {}, 0);
+    c.propose("j", {{{"a"}, 2, 3.0}}, 1);  // cannot be granted: one device is free
+    CHECK(c.on(DeviceReleased{"j", {"n", {"a"}, 0}}) ==
+          Effects{Allocation{"j", 2, 1, ids("n", "a", 1)}});
+    CHECK(c.on(NodeJoined{"o", devices("a:4")}).empty());
+  }
+
+  TEST_CASE("a device that a job gives back is not granted to it again on an older proposal") {
+    Cluster c;
+    c.on(NodeJoined{"n", devices("a:2")});
+    c.admit("j");
+    c.propose("j", {}, 0);
+    c.propose("j", {{{"a"}, 1, 2.0}}, 1);
+    c.propose("j", {{{"a"}, 1, 1.5}}, 2);  // nothing is free
+    CHECK(c.on(DeviceReleased{"j", {"n", {"a"}, 1}}) ==
+          Effects{Allocation{"j", 3, 1, ids("n", "a", 1)}});
+  }
+
+  TEST_CASE("a device changes hands only after its release") {
+    Cluster c;
+    c.on(NodeJoined{"n", devices("a:2")});
+    c.admit("j");
+    c.propose("j", {}, 0);
+    c.propose("j", {{{"a"}, 1, 2.0}}, 1);
+    c.admit("k");
+    CHECK(c.propose("k", {}, 0) == Effects{Allocation{"j", 3, 0, ids("n", "a", 1)}});
+    CHECK(c.core.held("k").empty());
+    CHECK(c.on(DeviceReleased{"j", {"n", {"a"}, 1}}) ==
+          Effects{Allocation{"k", 1, 0, {{"n", {"a"}, 1}}}});
+  }
+
+  TEST_CASE("a job pinned to fewer devices chooses itself which ones it gives back") {
+    Cluster c;
+    c.on(NodeJoined{"n", devices("a:3")});
+    c.admit("j");
+    c.pin("j", "a:3");
+    CHECK(c.pin("j", "a:2").empty());
+    CHECK(c.on(DeviceReleased{"j", {"n", {"a"}, 0}}) ==
+          Effects{Allocation{"j", 2, 1, {{"n", {"a"}, 1}, {"n", {"a"}, 2}}}});
+  }
+
+  TEST_CASE("the pin is lifted by a demand without exact devices") {
+    Cluster c;
+    c.on(NodeJoined{"n", devices("a:4")});
+    c.admit("j");
+    c.pin("j", "a:1");
+    CHECK(c.propose("j", {{{"a"}, 3, 4.0}}, 1) == Effects{Allocation{"j", 2, 0, ids("n", "a", 4)}});
+  }
+
+  TEST_CASE("a lost node takes its devices from the allocations") {
+    Cluster c;
+    c.on(NodeJoined{"m", devices("a:1")});
+    c.on(NodeJoined{"n", devices("a:2")});
+    c.admit("j");
+    c.pin("j", "a:3");
+    CHECK(c.on(NodeLost{"n"}) == Effects{Allocation{"j", 2, 0, ids("m", "a", 1)}});
+    CHECK(c.on(NodeJoined{"n", devices("a:2")}).empty());  // processes may still run there
+    CHECK(c.on(DeviceReleased{"j", {"n", {"a"}, 0}}).empty());
+    CHECK(c.on(DeviceReleased{"j", {"n", {"a"}, 1}}) ==
+          Effects{Allocation{"j", 3, 2, {{"m", {"a"}, 0}, {"n", {"a"}, 0}, {"n", {"a"}, 1}}}});
+  }
+
+  TEST_CASE("a running job that asks for extras while its minimum is lost is not refused") {
+    Cluster c;
+    c.on(NodeJoined{"m", devices("a:1")});
+    c.on(NodeJoined{"n", devices("a:1")});
+    c.admit("j", 2);
+    c.propose("j", {}, 0);
+    c.on(NodeLost{"n"});
+    CHECK(c.propose("j", {}, 2).empty());
+  }
+
+  TEST_CASE("devices of a job that ended are free at once") {
+    Cluster c;
+    c.on(NodeJoined{"n", devices("a:2")});
+    c.admit("j");
+    c.admit("k");
+    c.pin("j", "a:2");
+    c.pin("k", "a:2");
+    CHECK(c.on(JobEnded{"j"}) == Effects{Allocation{"k", 1, 0, ids("n", "a", 2)}});
+  }
+
+  TEST_CASE("level D1 keeps an elastic job on one type") {
+    Cluster c;
+    c.on(NodeJoined{"n", devices("a:1+b:4")});
+    c.admit("j", 2, DeterminismLevel::kD1);
+    CHECK(c.propose("j", {{{"a"}, 1, 9.0}}, 0) == Effects{Allocation{"j", 1, 0, ids("n", "b", 2)}});
+  }
+
+  TEST_CASE("only allowed types are given without being asked for by name") {
+    Cluster c;
+    c.on(NodeJoined{"n", devices("a:1+b:1")});
+    c.on(JobAdmitted{.job = "j", .device_types = {{"b"}}, .max_p = 4});
+    CHECK(c.propose("j", {}, 0) == Effects{Allocation{"j", 1, 0, ids("n", "b", 1)}});
+    CHECK(c.pin("j", "a:1+b:1").size() == 1);
+  }
+
+  TEST_CASE("before the first node has joined nothing is refused: the job waits") {
+    Cluster c;
+    c.admit("j");
+    CHECK(c.pin("j", "a:2").empty());
+    CHECK(c.on(NodeJoined{"n", devices("a:1")}).empty());
+    CHECK(c.on(NodeJoined{"o", devices("a:1")}) ==
+          Effects{Allocation{"j", 1, 0, {{"n", {"a"}, 0}, {"o", {"a"}, 0}}}});
+    CHECK(c.core.existing_devices() == devices("a:2"));
+  }
+
+  TEST_CASE("events that do not fit are counted and change nothing") {
+    Cluster c;
+    c.on(NodeJoined{"n", devices("a:1")});
+    c.admit("j");
+    c.pin("j", "a:1");
+    CHECK(c.core.ignored_events() == 0);
+    CHECK(c.on(JobAdmitted{.job = "j"}).empty());
+    CHECK(c.on(NodeLost{"unknown"}).empty());
+    CHECK(c.pin("unknown", "a:1").empty());
+    CHECK(c.on(JobEnded{"unknown"}).empty());
+    CHECK(c.on(DeviceReleased{"unknown", {"n", {"a"}, 0}}).empty());
+    CHECK(c.on(DeviceReleased{"j", {"n", {"a"}, 5}}).empty());
+    CHECK(c.core.ignored_events() == 6);
+    CHECK(c.core.held("j").size() == 1);
+  }
+}
+
+}  // namespace es::actors

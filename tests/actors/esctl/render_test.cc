@@ -1,0 +1,138 @@
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "actors/esctl/render_json.h"
+#include "actors/esctl/render_text.h"
+#include "tests/actors/esctl/fake_head.h"
+
+namespace es::actors::esctl {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+JobView job_view(const std::string& state) {
+  const auto message = Msg<wire::JobDetails>::build(
+      {}, [&](wire::JobDetails::Builder b) { test::fill_job(b.initInfo(), "cnn-1", state); });
+  return message
+      .decode([](wire::JobDetails::Reader reader) { return read_job(reader.getInfo()); })
+      .value();
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_SUITE("actors/esctl/render_json") {
+  TEST_CASE("the summary has the fields that scripts rely on") {
+    const Json json = Json::parse(job_json(job_view("finished")));
+    CHECK(json.at("job") == "cnn-1");
+    CHECK(json.at("state") == "finished");
+    CHECK(json.at("steps") == 60);
+    CHECK(json.at("max_p") == 4);
+    CHECK(json.at("level") == "D2");
+    CHECK(json.at("loss_first") == 2.25);
+    CHECK(json.at("loss_last") == 0.5);
+    CHECK(json.at("params_digest") == "00112233445566778899aabbccddeeff");
+    CHECK(json.at("state_digest") == "ffeeddccbbaa99887766554433221100");
+    CHECK(json.at("samples_per_s") == 512.5);
+    CHECK(json.at("peak_rss_mib") == 123.25);
+    CHECK(json.at("error").is_null());
+  }
+
+  TEST_CASE("each stage tells its devices, steps, time and the pause before it") {
+    const Json stages = Json::parse(job_json(job_view("finished"))).at("stages");
+    REQUIRE(stages.size() == 2);
+    CHECK(stages[1] == Json{{"placement", "cpu-scalar:1"},
+                            {"steps", 40},
+                            {"seconds", 5.0},
+                            {"rescale_seconds", 0.125}});
+  }
+
+  TEST_CASE("the last evaluation is a field of its own, null without one") {
+    JobView job = job_view("finished");
+    job.evaluations.push_back({.version = 60, .correct = 9, .total = 10, .mean_loss = 0.25});
+    CHECK(Json::parse(job_json(job)).at("eval") == Json{{"version", 60},
+                                                        {"correct", 9},
+                                                        {"total", 10},
+                                                        {"accuracy", 0.9},
+                                                        {"mean_loss", 0.25}});
+    CHECK(Json::parse(job_json(job)).at("evaluations").size() == 2);
+    job.evaluations.clear();
+    CHECK(Json::parse(job_json(job)).at("eval").is_null());
+  }
+
+  TEST_CASE("a number that is not finite is null") {
+    JobView job = job_view("running");
+    job.loss_first = kNan;
+    job.loss_last = std::numeric_limits<float>::infinity();
+    const Json json = Json::parse(job_json(job));
+    CHECK(json.at("loss_first").is_null());
+    CHECK(json.at("loss_last").is_null());
+  }
+
+  TEST_CASE("bytes that are not UTF-8 are replaced") {
+    CHECK(Json::parse(log_line_json("a\xff z")).at("line") == "a\xef\xbf\xbd z");
+  }
+
+  TEST_CASE("a log line is one line, whatever is in it") {
+    CHECK_FALSE(contains(log_line_json("a\nb"), "\n"));
+  }
+
+  TEST_CASE("an error has its text and its kind") {
+    CHECK(Json::parse(error_json(refused("no"))) == Json{{"error", "no"}, {"kind", "refused"}});
+  }
+
+  TEST_CASE("a device that no job holds has the job null") {
+    const NodeView node{.name = "n",
+                        .alive = true,
+                        .devices = {{.type = "cpu-avx2", .index = 0, .job = "cnn-1"},
+                                    {.type = "cpu-avx2", .index = 1, .job = ""}}};
+    const Json devices = Json::parse(nodes_json({node})).at("nodes")[0].at("devices");
+    CHECK(devices[0].at("job") == "cnn-1");
+    CHECK(devices[1].at("job").is_null());
+  }
+}
+
+TEST_SUITE("actors/esctl/render_text") {
+  TEST_CASE("columns are as wide as their longest cell, without trailing spaces") {
+    CHECK(table({{"A", "B"}, {"long", ""}, {"x", "y"}}) == "A     B\nlong\nx     y\n");
+  }
+
+  TEST_CASE("a number that is not finite is a dash") {
+    CHECK(fixed(kNan, 2) == "-");
+    CHECK(fixed(1.005e3, 1) == "1005.0");
+  }
+
+  TEST_CASE("the summary names digests, accuracy and every stage") {
+    const std::string text = summary_text(job_view("finished"));
+    CHECK(contains(text, "params digest  00112233445566778899aabbccddeeff\n"));
+    CHECK(contains(text, "85.00 % (850 of 1000), mean loss 0.7500, after step 30"));
+    CHECK(contains(text, "\n2      cpu-scalar:1  40     5.00     0.125\n"));
+    CHECK_FALSE(contains(text, "error"));
+  }
+
+  TEST_CASE("the summary of a failed job says why") {
+    CHECK(contains(summary_text(job_view("failed")), "worker 7: loss is not finite"));
+  }
+
+  TEST_CASE("nodes show how many devices of each type are in use") {
+    const NodeView node{.name = "n",
+                        .alive = true,
+                        .devices = {{.type = "cpu-avx2", .index = 0, .job = "cnn-1"},
+                                    {.type = "cpu-avx2", .index = 1, .job = ""}}};
+    CHECK(contains(nodes_text({node, {.name = "m"}}), "n     alive  cpu-avx2  2      1\n"));
+    CHECK(contains(nodes_text({node, {.name = "m"}}), "m     lost   -         0      0\n"));
+  }
+
+  TEST_CASE("describe ends with the specification") {
+    CHECK(details_text(job_view("running"), "name = \"x\"").ends_with("\n\nname = \"x\"\n"));
+  }
+}
+
+}  // namespace es::actors::esctl

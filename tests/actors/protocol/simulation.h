@@ -1,0 +1,165 @@
+#pragma once
+// One job in one process: an IntraJobCore, its WorkerCores with toy engines, a network with one
+// FIFO queue per direction and pair, node agents and a cluster scheduler as simple as can be. A
+// seed decides in which order things happen; the same seed gives the same history.
+//
+// Throws Violation as soon as an invariant of the protocol is broken.
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "actors/intra_job/intra_job_core.h"
+#include "actors/worker/worker_core.h"
+#include "tests/actors/protocol/toy_engine.h"
+
+namespace es::test {
+
+struct Violation : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Types "a", "b", ... with this many devices each, all on one node.
+struct SimOptions {
+  std::uint64_t seed = 1;
+  std::uint32_t max_p = 4;
+  std::uint32_t bucket_count = 2;
+  Version steps = 6;
+  Version eval_every = 0;
+  std::vector<std::pair<std::string, std::uint32_t>> inventory = {{"a", 3}};
+  std::string stages;  // empty: the cluster gives devices as it likes
+  // How often something happens, at random moments.
+  int crashes = 0;        // a process dies; what it had sent may or may not arrive
+  int freezes = 0;        // a process stops; it is declared lost, and may wake before it is reaped
+  int failed_starts = 0;  // a process dies before or after its Hello
+  int cuts = 0;           // two workers lose each other, both still reach the head
+  int lost_messages = 0;  // one message between workers
+  int head_restarts = 0;  // inbox and unsent messages of the head are gone
+  int reallocations = 0;  // the cluster gives other devices
+  int scales = 0;
+  int checkpoints = 0;
+  bool cancel = false;
+  int bit_flips = 0;  // a replica goes wrong silently
+};
+
+class Simulation {
+ public:
+  explicit Simulation(SimOptions options);
+  // Until the job has ended and everything is at rest.
+  void run();
+
+  const actors::intra_job::IntraJobCore& head() const { return *head_; }
+  actors::intra_job::JobState state() const { return head_->state(); }
+  // As the ledger on disk has them.
+  const std::vector<actors::protocol::LedgerLine>& ledger() const { return ledger_; }
+  const ToyJob& job() const { return job_; }
+  actors::Instant now() const { return now_; }
+  int checkpoint_answers() const { return checkpoint_answers_; }
+  std::size_t processes_started() const { return processes_.size(); }
+  // How often each notable situation was reached, by name.
+  const std::map<std::string, int>& marks() const { return marks_; }
+
+ private:
+  using Message = std::variant<actors::protocol::HeadMessage, actors::protocol::WorkerMessage,
+                               actors::protocol::PeerMessage>;
+  struct Process {
+    actors::DeviceId device;
+    std::unique_ptr<actors::worker::WorkerCore> core;
+    std::unique_ptr<ToyEngine> engine;
+    enum class Life { kStarting, kRunning, kFrozen, kGone } life = Life::kStarting;
+    bool kill_ordered = false;
+    bool orphan = false;  // of an earlier head
+    bool wrong = false;   // its replica had a bit flipped
+  };
+  using Channel = std::pair<std::uint64_t, std::uint64_t>;  // from, to; 0 = head
+  using Action = std::function<void()>;
+
+  // What may happen next (simulation.cc).
+  std::vector<Action> possible();
+  void add_deliveries(std::vector<Action>& actions);
+  void add_processes(std::vector<Action>& actions);
+  void deliver(Channel channel);
+  void start_process(std::uint64_t incarnation);
+  void at_rest();
+
+  // Effects (simulation_effects.cc).
+  void perform_head(actors::intra_job::Effects effects);
+  void perform(const actors::intra_job::Effect& effect);
+  void perform_worker(std::uint64_t self, actors::worker::Effects effects);
+  void send(std::uint64_t from, std::uint64_t to, Message message);
+  void check_head_message(std::uint64_t to, const actors::protocol::HeadMessage& message);
+  void check_go(Generation generation);
+  void check_ledger(const actors::protocol::LedgerLine& line);
+  void end_process(std::uint64_t incarnation);
+  void restart_head();
+  void say_hello(std::uint64_t incarnation);
+  void allocate(std::set<actors::DeviceId> devices);
+  void serve_demand(const std::optional<DeviceSet>& demand);
+  actors::intra_job::Services services();
+  actors::intra_job::Config config() const;
+
+  // Faults (simulation_faults.cc).
+  void maybe_disturb();
+  void crash();
+  void freeze();
+  void cut();
+  void lose_message();
+  void reallocate();
+  void scale();
+  std::vector<std::uint64_t> alive() const;
+
+  std::uint64_t pick(std::uint64_t below);
+  bool chance(unsigned percent) { return pick(100) < percent; }
+  void mark(const std::string& what) { ++marks_[what]; }
+  [[noreturn]] void violated(const std::string& what) const;
+  Process& process(std::uint64_t incarnation) { return processes_.at(incarnation); }
+  bool lives(std::uint64_t incarnation) const;
+
+  SimOptions options_;
+  ToyJob job_;
+  std::mt19937_64 random_;
+  actors::Instant now_{};
+  int quiet_rounds_ = 0;
+  std::uint64_t actions_ = 0;
+
+  std::unique_ptr<actors::intra_job::IntraJobCore> head_;
+  actors::intra_job::JobRecord journal_;
+  std::vector<actors::protocol::LedgerLine> ledger_;
+  std::vector<actors::intra_job::Evaluation> evaluations_;
+  bool restart_in_effects_ = false;
+  bool ended_ = false;
+  std::uint64_t next_incarnation_ = 1;
+  std::uint64_t next_request_ = 1;
+  int checkpoint_answers_ = 0;
+  std::set<std::uint64_t> open_requests_;
+
+  std::map<std::uint64_t, Process> processes_;
+  std::map<Channel, std::deque<Message>> channels_;
+  std::deque<actors::intra_job::Event> from_nodes_, from_cluster_, from_clients_;
+  std::set<Channel> cut_;  // both directions
+  std::map<std::string, ToyVersion> checkpoints_;
+
+  // The cluster scheduler.
+  std::set<actors::DeviceId> inventory_;
+  std::set<actors::DeviceId> granted_;   // may be used by the job
+  std::set<actors::DeviceId> occupied_;  // granted, or revoked and not released yet
+  std::uint64_t sequence_ = 0;
+  std::uint64_t releases_seen_ = 0;
+  std::optional<DeviceSet> demand_;
+
+  // For the invariants.
+  std::map<std::uint64_t, actors::protocol::Install> installs_;  // by generation
+  std::uint64_t go_generation_ = 0;
+  std::set<std::uint64_t> last_members_;  // of the last generation that started
+  std::set<std::uint64_t> given_up_;      // crashed, or declared lost
+  Version newest_commit_ = 0;
+  std::map<std::string, int> faults_left_;
+  std::map<std::string, int> marks_;
+};
+
+}  // namespace es::test

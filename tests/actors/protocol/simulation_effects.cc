@@ -1,0 +1,241 @@
+// Simulation: effects of the cores, and the invariants that are checked on the way.
+#include <algorithm>
+
+#include "tests/actors/protocol/simulation.h"
+
+namespace es::test {
+
+using namespace actors;
+using namespace actors::protocol;
+using intra_job::Effects;
+using intra_job::IntraJobCore;
+
+// A restart may hit the head between any two effects of one step.
+void Simulation::perform_head(Effects effects) {
+  const bool restart = std::exchange(restart_in_effects_, false);
+  const std::size_t count = restart ? pick(effects.size() + 1) : effects.size();
+  for (std::size_t i = 0; i < count; ++i) perform(effects[i]);
+  if (restart) restart_head();
+}
+
+void Simulation::perform(const intra_job::Effect& effect) {
+  if (const auto* save = std::get_if<intra_job::SaveRecord>(&effect)) {
+    if (save->record.generation < journal_.generation) violated("the journal goes backwards");
+    journal_ = save->record;
+  } else if (const auto* start = std::get_if<intra_job::StartWorker>(&effect)) {
+    for (const auto& [other, process] : processes_) {
+      if (process.device == start->device && process.life != Process::Life::kGone) {
+        violated("two processes on device " + start->device.text());
+      }
+    }
+    if (!occupied_.contains(start->device)) violated("device is not the job's");
+    Process& started = processes_[start->incarnation.value];
+    started.device = start->device;
+    worker::WorkerConfig config{.self = start->incarnation,
+                                .device = start->device,
+                                .address = "address",
+                                .host_id = "host",
+                                .max_p = options_.max_p,
+                                .eval_every = options_.eval_every,
+                                .step_timeout = std::chrono::seconds(30)};
+    started.core = std::make_unique<worker::WorkerCore>(config);
+    started.engine = std::make_unique<ToyEngine>(
+        job_, [this](Incarnation of) { return lives(of.value) || chance(50); },
+        [this](const std::string& path) { return checkpoints_.at(path); });
+    started.engine->on_checkpoint = [this](const std::string& path, const ToyVersion& version) {
+      return checkpoints_.emplace(path, version).second;
+    };
+  } else if (const auto* kill = std::get_if<intra_job::KillWorker>(&effect)) {
+    if (lives(kill->incarnation.value)) process(kill->incarnation.value).kill_ordered = true;
+  } else if (const auto* message = std::get_if<intra_job::SendWorker>(&effect)) {
+    check_head_message(message->to.value, message->message);
+    send(0, message->to.value, message->message);
+  } else if (const auto* demand = std::get_if<intra_job::Demand>(&effect)) {
+    serve_demand(demand->devices);
+  } else if (std::holds_alternative<intra_job::DemandLifted>(effect)) {
+    serve_demand(std::nullopt);
+  } else if (const auto* released = std::get_if<intra_job::DeviceReleased>(&effect)) {
+    for (const auto& [incarnation, process] : processes_) {
+      if (process.device == released->device && process.life != Process::Life::kGone) {
+        violated("a device was given back while a process is on it");
+      }
+    }
+    ++releases_seen_;
+    occupied_.erase(released->device);
+    granted_.erase(released->device);
+    if (demand_) serve_demand(demand_);
+  } else if (const auto* added = std::get_if<intra_job::LedgerLineAdded>(&effect)) {
+    check_ledger(added->line);
+  } else if (const auto* evaluated = std::get_if<intra_job::EvaluationAdded>(&effect)) {
+    evaluations_.push_back(evaluated->evaluation);
+  } else if (const auto* done = std::get_if<intra_job::CommandDone>(&effect)) {
+    if (open_requests_.erase(done->request) != 1) violated("a command was answered twice");
+  } else if (const auto* written = std::get_if<intra_job::CheckpointDone>(&effect)) {
+    if (open_requests_.erase(written->request) != 1) violated("a command was answered twice");
+    ++checkpoint_answers_;
+    if (written->result.ok()) {
+      const ToyVersion& at = checkpoints_.at(written->result->checkpoint.path);
+      if (at != reference_version(job_, at.version)) violated("a checkpoint differs");
+      mark("checkpoint written");
+    }
+  } else if (std::holds_alternative<intra_job::JobEnded>(effect)) {
+    ended_ = true;
+  }
+}
+
+void Simulation::check_ledger(const LedgerLine& line) {
+  if (line.version != ledger_.size() + 1) violated("the ledger has a gap or a repetition");
+  if (line != reference_line(job_, line.version)) {
+    violated("version " + std::to_string(line.version) + " differs from the undisturbed run");
+  }
+  ledger_.push_back(line);
+}
+
+void Simulation::check_head_message(std::uint64_t to, const HeadMessage& message) {
+  if (stamp_of(message).generation > journal_.generation) violated("sent before it was journaled");
+  if (const auto* install = std::get_if<Install>(&message)) {
+    const std::uint64_t generation = install->stamp.generation.value;
+    const auto [known, first] = installs_.emplace(generation, *install);
+    if (known->second.members != install->members || known->second.target != install->target) {
+      violated("S2: two placements in generation " + std::to_string(generation));
+    }
+    if (first && !std::holds_alternative<FromPeer>(install->source) && !last_members_.empty()) {
+      mark("state was lost with all members");
+      for (const std::uint64_t member : last_members_) {
+        if (!given_up_.contains(member)) violated("S1: the state of a member was thrown away");
+      }
+      newest_commit_ = install->target;
+    }
+    if (first && install->target + 1 < newest_commit_) violated("S4: more than one step is lost");
+  }
+  if (std::holds_alternative<Go>(message) && lives(to)) check_go(stamp_of(message).generation);
+}
+
+// S4: at Go all members hold the target.
+void Simulation::check_go(Generation generation) {
+  if (go_generation_ == generation.value) return;
+  go_generation_ = generation.value;
+  const Install& install = installs_.at(generation.value);
+  last_members_.clear();
+  for (const Member& member : install.members) {
+    last_members_.insert(member.incarnation.value);
+    const Process& process = processes_.at(member.incarnation.value);
+    if (process.life == Process::Life::kGone) continue;
+    if (process.core->generation() == generation &&
+        process.engine->held() != reference_version(job_, install.target)) {
+      violated("S4: member " + std::to_string(member.incarnation.value) +
+               " does not hold the target");
+    }
+  }
+}
+
+void Simulation::perform_worker(std::uint64_t self, worker::Effects effects) {
+  for (const worker::Effect& effect : effects) {
+    if (process(self).life == Process::Life::kGone) return;
+    if (const auto* to_head = std::get_if<worker::SendHead>(&effect)) {
+      const auto* committed = std::get_if<Committed>(&to_head->message);
+      if (committed != nullptr && !given_up_.contains(self)) {
+        newest_commit_ = std::max(newest_commit_, committed->line.version);
+      }
+      send(self, 0, to_head->message);
+    } else if (const auto* to_peer = std::get_if<worker::SendPeer>(&effect)) {
+      if (to_peer->to.value == self) violated("a worker sends to itself");
+      send(self, to_peer->to.value, to_peer->message);
+    } else if (const auto* abort = std::get_if<worker::Abort>(&effect)) {
+      violated("abort: " + abort->reason);
+    } else if (const auto* anomaly = std::get_if<worker::ReportAnomaly>(&effect)) {
+      violated("anomaly: " + anomaly->text);
+    } else if (std::holds_alternative<worker::Exit>(effect)) {
+      given_up_.insert(self);
+      end_process(self);
+    } else {
+      if (std::holds_alternative<worker::AbandonGenerations>(effect)) {
+        // New connections: a link that was cut may come back.
+        std::erase_if(cut_, [&](Channel c) { return c.first == self && chance(30); });
+      }
+      process(self).engine->add(effect);
+    }
+  }
+}
+
+void Simulation::send(std::uint64_t from, std::uint64_t to, Message message) {
+  const bool is_cut = cut_.contains({from, to}) || cut_.contains({to, from});
+  if (is_cut || (to != 0 && !lives(to))) return;
+  channels_[{from, to}].push_back(std::move(message));
+}
+
+// The process is reaped. What it had sent is on its way; who sends to it now talks to nobody.
+void Simulation::end_process(std::uint64_t incarnation) {
+  Process& ended = process(incarnation);
+  ended.life = Process::Life::kGone;
+  if (ended.orphan) {
+    occupied_.erase(ended.device);
+    if (demand_ && !ended_) serve_demand(demand_);
+  }
+  for (auto& [channel, queue] : channels_) {
+    if (channel.second == incarnation) queue.clear();
+  }
+  from_nodes_.push_back(
+      intra_job::WorkerExited{Incarnation{incarnation}, "ended by the simulation"});
+}
+
+void Simulation::serve_demand(const std::optional<DeviceSet>& demand) {
+  demand_ = demand;
+  if (!demand) return;
+  std::set<DeviceId> devices = granted_;
+  DeviceSet have;
+  for (const DeviceId& device : devices) have.add(device.type, 1);
+  for (const DeviceId& device : inventory_) {
+    if (have.count_of(device.type) >= demand->count_of(device.type)) continue;
+    if (occupied_.contains(device)) continue;
+    have.add(device.type, 1);
+    devices.insert(device);
+  }
+  if (devices != granted_) allocate(devices);
+}
+
+void Simulation::allocate(std::set<DeviceId> devices) {
+  granted_ = devices;
+  occupied_.insert(devices.begin(), devices.end());
+  from_cluster_.push_back(intra_job::Allocation{.sequence = ++sequence_,
+                                                .releases_seen = releases_seen_,
+                                                .devices = {devices.begin(), devices.end()}});
+}
+
+void Simulation::restart_head() {
+  mark("head restarted");
+  for (auto& [channel, queue] : channels_) {
+    const bool unsent = channel.first == 0 && chance(50);
+    if (channel.second == 0 || unsent) queue.clear();
+  }
+  for (auto* queue : {&from_nodes_, &from_cluster_, &from_clients_}) queue->clear();
+  open_requests_.clear();  // their clients are gone
+  head_ = std::make_unique<IntraJobCore>(
+      config(), services(), journal_,
+      intra_job::LedgerHistory{.lines = ledger_, .evaluations = evaluations_});
+  sequence_ = releases_seen_ = 0;
+  // Processes that the journal does not know are killed; their devices are nobody's until then.
+  std::set<std::uint64_t> known;
+  for (const intra_job::KnownWorker& worker : journal_.known) {
+    known.insert(worker.incarnation.value);
+    if (!lives(worker.incarnation.value)) {
+      from_nodes_.push_back(intra_job::WorkerExited{worker.incarnation, "gone meanwhile"});
+    }
+  }
+  for (auto& [incarnation, process] : processes_) {
+    if (process.life == Process::Life::kGone || known.contains(incarnation)) continue;
+    process.kill_ordered = process.orphan = true;
+    given_up_.insert(incarnation);
+    granted_.erase(process.device);
+    if (process.life == Process::Life::kRunning && chance(50)) say_hello(incarnation);
+  }
+  // A device is in use when the job may have it or a process is on it.
+  occupied_ = granted_;
+  for (const auto& [incarnation, process] : processes_) {
+    if (process.life != Process::Life::kGone) occupied_.insert(process.device);
+  }
+  perform_head(head_->start(now_));
+  allocate(granted_);
+}
+
+}  // namespace es::test

@@ -1,0 +1,80 @@
+#pragma once
+// A symbolic training engine for the protocol cores: parameters, gradients and contexts are 64-bit
+// hashes of what they were made from. So a rank that is summed twice or not at all, a gradient of
+// another version, or a context of another step gives another value, and the reference finds it.
+#include <deque>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "actors/worker/worker_events.h"
+
+namespace es::test {
+
+struct ToyVersion {
+  Version version = 0;
+  std::uint64_t params = 0;
+  std::vector<std::uint64_t> contexts;  // by rank
+  bool operator==(const ToyVersion&) const = default;
+};
+
+struct ToyJob {
+  std::uint64_t seed = 1;
+  std::uint32_t max_p = 4;
+  std::uint32_t bucket_count = 2;
+  Version last_version = 4;
+};
+
+// Version `version` of a run that nothing ever disturbed, and its ledger line.
+ToyVersion reference_version(const ToyJob& job, Version version);
+actors::protocol::LedgerLine reference_line(const ToyJob& job, Version version);
+actors::protocol::VersionDigests digests_of(const ToyVersion& version);
+
+// Maximal nodes of the canonical tree over [0, max_p) inside the range, ascending.
+std::vector<actors::protocol::TreeNode> maximal_nodes(RankRange range, std::uint32_t max_p);
+
+// Performs the engine effects of one WorkerCore in order, one small piece per call of run().
+class ToyEngine {
+ public:
+  // `readable(of)`: whether the shared memory of that worker can be read just now.
+  // `checkpoint(path)`: what was written there.
+  ToyEngine(ToyJob job, std::function<bool(Incarnation)> readable,
+            std::function<ToyVersion(const std::string&)> checkpoint)
+      : job_(job), readable_(std::move(readable)), checkpoint_(std::move(checkpoint)) {}
+
+  void add(const actors::worker::Effect& effect);
+  bool busy() const { return !queue_.empty(); }
+  // REQUIRES: busy().
+  actors::worker::EngineEvent run();
+
+  const std::optional<ToyVersion>& held() const { return held_; }
+  // A WriteVersion; false: the path is occupied.
+  std::function<bool(const std::string&, const ToyVersion&)> on_checkpoint;
+
+ private:
+  struct Piece {
+    Generation generation;
+    bool atomic = false;  // survives AbandonGenerations
+    std::function<actors::worker::EngineEvent()> work;
+  };
+  void perform(const actors::worker::LoadVersion& effect);
+  void perform(const actors::worker::StartLocalSteps& effect);
+  void perform(const actors::worker::ReduceBucket& effect);
+  void perform(const actors::worker::ApplyUpdate& effect);
+  void perform(const actors::worker::ExportVersion& effect);
+  void perform(const actors::worker::RunEvaluation& effect);
+  void perform(const actors::worker::WriteVersion& effect);
+  actors::worker::EngineEvent load(const actors::worker::LoadVersion& effect);
+  actors::worker::EngineEvent sum(const actors::worker::StartLocalSteps& effect,
+                                  std::uint32_t bucket, actors::protocol::TreeNode node);
+  actors::worker::EngineEvent reduce(const actors::worker::ReduceBucket& effect);
+  actors::worker::EngineEvent update(const actors::worker::ApplyUpdate& effect);
+
+  ToyJob job_;
+  std::function<bool(Incarnation)> readable_;
+  std::function<ToyVersion(const std::string&)> checkpoint_;
+  std::optional<ToyVersion> held_;
+  std::deque<Piece> queue_;
+};
+
+}  // namespace es::test

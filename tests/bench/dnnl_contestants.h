@@ -1,0 +1,25 @@
+#pragma once
+// oneDNN's implementations of what the kernels benchmark compares with, each as a call that runs on
+// its own buffers.
+#include <cstdint>
+#include <functional>
+
+#include "gpu/canonical/kernels.h"
+
+namespace es::bench {
+
+enum class ConvPass { kForward, kDataGradient, kWeightGradient };
+
+enum class DnnlLayout {
+  kNhwc,  // the layout of our tensors
+  kOwn    // whatever oneDNN prefers; its reorders are not counted
+};
+
+// Empty when oneDNN has no implementation for the shape.
+std::function<void()> dnnl_conv(const gpu::ConvShape&, ConvPass, DnnlLayout);
+// C[m][n] = A[m][k] * B[k][n], all row-major.
+std::function<void()> dnnl_gemm(std::int64_t m, std::int64_t n, std::int64_t k);
+// Training-mode batch norm with ReLU over [rows][c].
+std::function<void()> dnnl_batch_norm(std::int64_t rows, std::int64_t c, bool backward);
+
+}  // namespace es::bench

@@ -1,0 +1,161 @@
+#include "tests/gpu/canonical/kernel_testing.h"
+#include "tests/support/seed.h"
+
+namespace es::gpu::testing {
+namespace {
+
+std::string text(const ConvShape& s) {
+  std::string result = "conv";
+  for (const auto& [name, value] : {std::pair{"n", s.n},
+                                    {"h", s.h},
+                                    {"w", s.w},
+                                    {"c", s.c},
+                                    {"oc", s.oc},
+                                    {"kh", s.kh},
+                                    {"kw", s.kw},
+                                    {"stride", s.stride},
+                                    {"pad", s.pad},
+                                    {"groups", s.groups}}) {
+    result += std::string(" ") + name + "=" + std::to_string(value);
+  }
+  return result;
+}
+
+struct ConvData {
+  ConvData(Random& random, const ConvShape& s)
+      : x(random.normals(s.n * s.h * s.w * s.c)),
+        w(random.normals(s.oc * s.kh * s.kw * (s.c / s.groups))),
+        dy(random.normals(s.n * s.oh() * s.ow() * s.oc)),
+        bias(random.normals(s.oc)),
+        has_bias(random.coin()) {}
+  Floats x, w, dy, bias;
+  bool has_bias;
+};
+
+// Forward, data gradient and weight gradient.
+std::vector<Floats> run(const KernelTable& table, const ConvShape& s, const ConvData& data) {
+  std::vector<Floats> out;
+  {
+    Floats packed = workspace(table.conv_fwd_packed_floats(s));
+    Floats ws = workspace(table.conv_fwd_workspace_floats(s));
+    table.conv_fwd_pack(s, data.w, packed);
+    table.conv_fwd(s, data.x, packed, data.has_bias ? data.bias.data() : nullptr,
+                   out.emplace_back(data.dy.size()), ws);
+  }
+  {
+    Floats packed = workspace(table.conv_dgrad_packed_floats(s));
+    Floats ws = workspace(table.conv_dgrad_workspace_floats(s));
+    table.conv_dgrad_pack(s, data.w, packed);
+    table.conv_dgrad(s, data.dy, packed, out.emplace_back(data.x.size()), ws);
+  }
+  Floats ws = workspace(table.conv_wgrad_workspace_floats(s));
+  table.conv_wgrad(s, data.x, data.dy, out.emplace_back(data.w.size()), ws);
+  return out;
+}
+
+// All three passes in double precision from one definition: y += x * w for each tap in the image.
+void check_against_double(const ConvShape& s, const ConvData& data,
+                          const std::vector<Floats>& out) {
+  std::vector<Dot> y(data.dy.size()), dx(data.x.size()), dw(data.w.size());
+  const std::int64_t cg = s.c / s.groups, ocg = s.oc / s.groups;
+  for (std::int64_t i = 0; i < data.dy.size(); ++i) {
+    const std::int64_t oc = i % s.oc, ow = i / s.oc % s.ow(), oh = i / s.oc / s.ow() % s.oh();
+    const std::int64_t n = i / s.oc / s.ow() / s.oh();
+    for (std::int64_t t = 0; t < s.kh * s.kw; ++t) {
+      const std::int64_t h = oh * s.stride + t / s.kw - s.pad;
+      const std::int64_t w = ow * s.stride + t % s.kw - s.pad;
+      if (h < 0 || h >= s.h || w < 0 || w >= s.w) continue;
+      for (std::int64_t c = 0; c < cg; ++c) {
+        const std::int64_t xi = ((n * s.h + h) * s.w + w) * s.c + oc / ocg * cg + c;
+        const std::int64_t wi = (oc * s.kh * s.kw + t) * cg + c;
+        y[i].step(data.x[xi], data.w[wi]);
+        dx[xi].step(data.dy[i], data.w[wi]);
+        dw[wi].step(data.dy[i], data.x[xi]);
+      }
+    }
+    if (data.has_bias) y[i].step(data.bias[oc], 1.0);
+  }
+  const std::vector<Dot>* expected[] = {&y, &dx, &dw};
+  for (int pass = 0; pass < 3; ++pass) {
+    for (std::size_t i = 0; i < expected[pass]->size(); ++i) {
+      const Dot& dot = (*expected[pass])[i];
+      check_near(out[pass][i], dot.sum, dot.bound(), text(s) + ", pass " + std::to_string(pass));
+    }
+  }
+}
+
+void check_shape(Random& random, const ConvShape& s) {
+  const ConvData data(random, s);
+  const auto out =
+      same_in_all_classes(text(s), [&](const KernelTable& table) { return run(table, s, data); });
+  check_against_double(s, data, out);
+}
+
+ConvShape random_shape(Random& random) {
+  ConvShape s;
+  s.n = random.integer(1, 3);
+  s.kh = random.integer(1, 5);
+  s.kw = random.integer(1, 5);
+  s.stride = random.integer(1, 3);
+  s.pad = random.integer(0, 3);
+  s.h = s.kh + random.integer(0, 9);
+  s.w = s.kw + random.integer(0, 20);
+  return s;
+}
+
+TEST_SUITE("gpu/canonical/conv") {
+  TEST_CASE("every class convolves any shape, stride and padding to the same bits") {
+    Random random(test::seed("conv"));
+    for (int i = 0; i < 40; ++i) {
+      ConvShape s = random_shape(random);
+      s.c = random.integer(1, 20);
+      s.oc = random.integer(1, 40);
+      check_shape(random, s);
+    }
+  }
+
+  TEST_CASE("every class convolves groups of channels to the same bits") {
+    Random random(test::seed("conv groups"));
+    for (int i = 0; i < 20; ++i) {
+      ConvShape s = random_shape(random);
+      s.groups = random.integer(2, 5);
+      s.c = s.groups * random.integer(1, 6);
+      s.oc = s.groups * random.integer(1, 20);
+      check_shape(random, s);
+    }
+  }
+
+  TEST_CASE("every class convolves depthwise to the same bits") {
+    Random random(test::seed("conv depthwise"));
+    for (int i = 0; i < 30; ++i) {
+      ConvShape s = random_shape(random);
+      s.groups = s.c = s.oc = random.integer(2, 75);
+      check_shape(random, s);
+    }
+    // More blocks of a weight gradient than one run of 64 sums.
+    check_shape(
+        random,
+        {.n = 70, .h = 17, .w = 8, .c = 3, .oc = 3, .kh = 3, .kw = 3, .pad = 1, .groups = 3});
+  }
+
+  TEST_CASE("sums longer than a chunk of 512 agree in all three passes") {
+    Random random(test::seed("conv chunks"));
+    check_shape(random, {.n = 3, .h = 19, .w = 18, .c = 65, .oc = 70, .kh = 3, .kw = 3, .pad = 1});
+    check_shape(
+        random,
+        {.n = 2, .h = 30, .w = 29, .c = 130, .oc = 33, .kh = 2, .kw = 3, .stride = 2, .pad = 1});
+    check_shape(random, {.n = 2, .h = 5, .w = 6, .c = 40, .oc = 300, .kh = 3, .kw = 3, .pad = 1});
+    check_shape(random, {.n = 1, .h = 24, .w = 26, .c = 12, .oc = 520, .groups = 2});
+  }
+
+  TEST_CASE("a filter larger than the image and a stride larger than the filter agree") {
+    Random random(test::seed("conv extremes"));
+    check_shape(random, {.n = 2, .h = 1, .w = 2, .c = 5, .oc = 3, .kh = 5, .kw = 5, .pad = 2});
+    check_shape(random, {.n = 2, .h = 9, .w = 8, .c = 5, .oc = 3, .kh = 1, .kw = 2, .stride = 3});
+    check_shape(random,
+                {.n = 1, .h = 3, .w = 3, .c = 2, .oc = 2, .kh = 1, .kw = 1, .stride = 4, .pad = 3});
+  }
+}
+
+}  // namespace
+}  // namespace es::gpu::testing

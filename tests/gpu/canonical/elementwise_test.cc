@@ -1,0 +1,75 @@
+#include <cmath>
+#include <cstring>
+
+#include "tests/gpu/canonical/kernel_testing.h"
+#include "tests/support/seed.h"
+
+namespace es::gpu::testing {
+namespace {
+
+// Every element-wise kernel over the same inputs; sgd gives p and v.
+std::vector<Floats> run(const KernelTable& t, const Floats& a, const Floats& b) {
+  const std::int64_t n = a.size();
+  std::vector<Floats> out;
+  t.relu_fwd(n, a, out.emplace_back(n));
+  t.relu_bwd(n, a, b, out.emplace_back(n));
+  t.add(n, a, b, out.emplace_back(n));
+  t.add_relu(n, a, b, out.emplace_back(n));
+  t.scale(n, a, 0.3f, out.emplace_back(n));
+  Floats p(n, [p = a.data()]() mutable { return *p++; });
+  Floats v(n, [p = b.data()]() mutable { return *p++; });
+  t.sgd(n, b, 0.25f, 0.1f, 0.9f, 5e-4f, p, v);
+  out.push_back(std::move(p));
+  out.push_back(std::move(v));
+  return out;
+}
+
+TEST_SUITE("gpu/canonical/elementwise") {
+  TEST_CASE("element-wise kernels have the same bits in every class for every length") {
+    Random random(test::seed("elementwise"));
+    for (std::int64_t n = 1; n < 80; ++n) {
+      const Floats a = random.normals(n), b = random.normals(n);
+      const auto out = same_in_all_classes("n=" + std::to_string(n),
+                                           [&](const KernelTable& t) { return run(t, a, b); });
+      for (std::int64_t i = 0; i < n; ++i) {
+        const double g = b[i] * 0.25 + 5e-4 * a[i], v = 0.9 * b[i] + g;
+        CHECK(out[0][i] == std::max(0.0f, a[i]));
+        CHECK(out[1][i] == (a[i] > 0 ? b[i] : 0.0f));
+        CHECK(out[2][i] == a[i] + b[i]);
+        CHECK(out[3][i] == std::max(0.0f, a[i] + b[i]));
+        CHECK(out[4][i] == a[i] * 0.3f);
+        check_near(out[5][i], a[i] - 0.1 * v, 1e-6, "p");
+        check_near(out[6][i], v, 1e-6, "v");
+      }
+    }
+  }
+
+  TEST_CASE("relu of a NaN, of minus zero and of the smallest subnormal") {
+    const float nan = std::nanf("");
+    const float x[] = {nan, -0.0f, 0.0f, 0x1p-149f, -0x1p-149f, INFINITY, -INFINITY};
+    const float expected[] = {0.0f, 0.0f, 0.0f, 0x1p-149f, 0.0f, INFINITY, 0.0f};
+    const Floats a(7, [p = x]() mutable { return *p++; });
+    const auto out = same_in_all_classes("special values", [&](const KernelTable& t) {
+      std::vector<Floats> result;
+      t.relu_fwd(7, a, result.emplace_back(7));
+      return result;
+    });
+    CHECK(std::memcmp(out[0].data(), expected, sizeof expected) == 0);
+  }
+
+  TEST_CASE("outputs may be the inputs") {
+    Random random(test::seed("in place"));
+    const Floats a = random.normals(37), b = random.normals(37);
+    const auto apart = run(reference(), a, b);
+    std::vector<const KernelTable*> tables = vector_classes();
+    tables.push_back(&reference());
+    for (const KernelTable* t : tables) {
+      Floats y(37, [p = a.data()]() mutable { return *p++; });
+      t->add_relu(37, y, b, y);
+      CHECK(y.first_difference(apart[3]) == -1);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace es::gpu::testing

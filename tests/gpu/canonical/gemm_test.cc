@@ -1,0 +1,102 @@
+#include "tests/gpu/canonical/kernel_testing.h"
+#include "tests/support/seed.h"
+
+namespace es::gpu::testing {
+namespace {
+
+std::string text(const GemmShape& s) {
+  return "gemm m=" + std::to_string(s.m) + " n=" + std::to_string(s.n) +
+         " k=" + std::to_string(s.k) + " a_col=" + std::to_string(s.a_col) +
+         " b_col=" + std::to_string(s.b_col) + " c_col=" + std::to_string(s.c_col);
+}
+
+// Strides of a matrix: row-major, column-major, or row-major with gaps; returns its floats.
+std::int64_t layout(Random& random, std::int64_t rows, std::int64_t cols, std::int64_t& row,
+                    std::int64_t& col) {
+  const std::int64_t kind = random.integer(0, 3), gap = random.integer(0, 3);
+  row = kind == 0 ? 1 : kind == 1 ? 2 * (cols + gap) : cols + gap;
+  col = kind == 0 ? rows + gap : kind == 1 ? 2 : 1;
+  return (rows - 1) * row + (cols - 1) * col + 1;
+}
+
+std::vector<Floats> run(const KernelTable& table, const GemmShape& s, const Floats& a,
+                        const Floats& b, const float* bias, std::int64_t c_size) {
+  std::vector<Floats> out;
+  out.emplace_back(c_size, [] { return 7.0f; });  // gaps stay as they are
+  Floats ws = workspace(table.gemm_workspace_floats(s));
+  table.gemm(s, a, b, bias, out[0], ws);
+  return out;
+}
+
+void check_against_double(const GemmShape& s, const Floats& a, const Floats& b, const float* bias,
+                          const Floats& c) {
+  for (std::int64_t i = 0; i < s.m; ++i) {
+    for (std::int64_t j = 0; j < s.n; ++j) {
+      Dot dot;
+      for (std::int64_t k = 0; k < s.k; ++k) {
+        dot.step(a[i * s.a_row + k * s.a_col], b[k * s.b_row + j * s.b_col]);
+      }
+      if (bias != nullptr) dot.step(bias[j], 1.0);
+      check_near(c[i * s.c_row + j * s.c_col], dot.sum, dot.bound(), text(s));
+    }
+  }
+}
+
+void check_shape(Random& random, std::int64_t m, std::int64_t n, std::int64_t k) {
+  GemmShape s{.m = m, .n = n, .k = k};
+  const Floats a = random.normals(layout(random, m, k, s.a_row, s.a_col));
+  const Floats b = random.normals(layout(random, k, n, s.b_row, s.b_col));
+  const std::int64_t c_size = layout(random, m, n, s.c_row, s.c_col);
+  const Floats bias = random.normals(n);
+  const float* bias_or_null = random.coin() ? bias.data() : nullptr;
+  const auto out = same_in_all_classes(
+      text(s), [&](const KernelTable& table) { return run(table, s, a, b, bias_or_null, c_size); });
+  check_against_double(s, a, b, bias_or_null, out[0]);
+}
+
+TEST_SUITE("gpu/canonical/gemm") {
+  TEST_CASE("every class multiplies matrices of any shape and stride to the same bits") {
+    Random random(test::seed("gemm"));
+    for (int i = 0; i < 60; ++i) {
+      check_shape(random, random.integer(1, 40), random.integer(1, 80), random.integer(1, 100));
+    }
+  }
+
+  TEST_CASE("sums longer than a chunk of 512 agree, and so do more rows than a block holds") {
+    Random random(test::seed("gemm chunks"));
+    for (const std::int64_t k : {511, 512, 513, 1024, 1500}) {
+      check_shape(random, random.integer(1, 30), random.integer(1, 40), k);
+    }
+    check_shape(random, 250, 37, 520);
+    check_shape(random, 5, 1100, 530);
+  }
+
+  TEST_CASE("a chunk is one chain and chunk results are added in ascending order") {
+    // One product a chunk: 2^24 + 1 is lost in a chunk of its own, but not when it is added to
+    // -2^24 first. So the three chunk results must be added from the left.
+    const std::int64_t k = 3 * 512;
+    Floats a(k, [] { return 0.0f; }), b(k, [] { return 1.0f; });
+    a[0] = 0x1p24f;
+    a[512] = -0x1p24f;
+    a[1024] = 1.0f;
+    const GemmShape s{.m = 1, .n = 1, .k = k, .a_row = k, .b_row = 1, .c_row = 1};
+    CHECK(run(reference(), s, a, b, nullptr, 1)[0][0] == 1.0f);
+    a[1] = 1.0f;  // joins the chain of the first chunk, where it is lost
+    CHECK(run(reference(), s, a, b, nullptr, 1)[0][0] == 1.0f);
+    a[1] = 0.0f;
+    a[513] = 1.0f;  // joins the second chain: -2^24 + 1 is exact
+    CHECK(run(reference(), s, a, b, nullptr, 1)[0][0] == 2.0f);
+  }
+
+  TEST_CASE("subnormal results are kept") {
+    Floats a(1, [] { return 0x1p-100f; }), b(1, [] { return 0x1p-40f; });
+    same_in_all_classes("subnormal", [&](const KernelTable& table) {
+      auto out = run(table, GemmShape{}, a, b, nullptr, 1);
+      CHECK(out[0][0] == 0x1p-140f);
+      return out;
+    });
+  }
+}
+
+}  // namespace
+}  // namespace es::gpu::testing

@@ -1,0 +1,118 @@
+#include "tests/gpu/canonical/kernel_testing.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "proto/base/check.h"
+
+namespace es::gpu::testing {
+
+GuardedBytes::GuardedBytes(std::size_t bytes) : size_(bytes) {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const std::size_t used = (bytes + page - 1) / page * page;
+  map_size_ = used + page;
+  void* map = mmap(nullptr, map_size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ES_CHECK(map != MAP_FAILED);
+  map_ = static_cast<std::uint8_t*>(map);
+  ES_CHECK(mprotect(map_ + used, page, PROT_NONE) == 0);
+  data_ = map_ + used - bytes;
+}
+
+GuardedBytes::~GuardedBytes() {
+  if (map_ != nullptr) munmap(map_, map_size_);
+}
+
+GuardedBytes::GuardedBytes(GuardedBytes&& other) noexcept
+    : map_(other.map_), map_size_(other.map_size_), data_(other.data_), size_(other.size_) {
+  other.map_ = nullptr;
+}
+
+Floats::Floats(std::int64_t n)
+    : Floats(n, [] { return std::numeric_limits<float>::quiet_NaN(); }) {}
+
+Floats::Floats(std::int64_t n, const std::function<float()>& fill)
+    : bytes_(static_cast<std::size_t>(n) * sizeof(float)), size_(n) {
+  for (std::int64_t i = 0; i < n; ++i) data()[i] = fill();
+}
+
+std::int64_t Floats::first_difference(const Floats& other) const {
+  if (size_ != other.size_) return 0;
+  for (std::int64_t i = 0; i < size_; ++i) {
+    if (std::memcmp(data() + i, other.data() + i, sizeof(float)) != 0) return i;
+  }
+  return -1;
+}
+
+Floats workspace(std::size_t floats) {
+  return Floats(static_cast<std::int64_t>((floats + 15) / 16 * 16));
+}
+
+std::int64_t Random::integer(std::int64_t low, std::int64_t high) {
+  return std::uniform_int_distribution<std::int64_t>(low, high)(engine_);
+}
+
+float Random::normal() {
+  return std::normal_distribution<float>()(engine_);
+}
+
+Floats Random::normals(std::int64_t n) {
+  return Floats(n, [this] { return normal(); });
+}
+
+std::vector<std::int32_t> Random::labels(std::int64_t n, std::int64_t classes) {
+  std::vector<std::int32_t> result(static_cast<std::size_t>(n));
+  for (auto& label : result) label = static_cast<std::int32_t>(integer(0, classes - 1));
+  return result;
+}
+
+const KernelTable& reference() {
+  return kernel_table(CpuClass::kScalar);
+}
+
+const std::vector<const KernelTable*>& vector_classes() {
+  static const std::vector<const KernelTable*> tables = [] {
+    std::vector<const KernelTable*> result;
+    for (const CpuClass c : {CpuClass::kAvx2, CpuClass::kAvx512}) {
+      if (cpu_supports(c)) {
+        result.push_back(&kernel_table(c));
+      } else {
+        std::printf("skipped: this machine cannot execute %s\n", device_type(c).name.c_str());
+      }
+    }
+    return result;
+  }();
+  return tables;
+}
+
+std::vector<Floats> same_in_all_classes(
+    const std::string& what, const std::function<std::vector<Floats>(const KernelTable&)>& run) {
+  std::vector<Floats> expected = run(reference());
+  for (const KernelTable* table : vector_classes()) {
+    const std::vector<Floats> actual = run(*table);
+    REQUIRE(actual.size() == expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const std::int64_t at = actual[i].first_difference(expected[i]);
+      CHECK_MESSAGE(at == -1, device_type(table->cpu_class).name, ": ", what, ", output ", i,
+                    " differs from the scalar class at element ", at);
+    }
+  }
+  return expected;
+}
+
+double Dot::bound() const {
+  const double roundings = std::min<double>(depth, 512) + depth / 512.0 + 3;
+  return magnitude * roundings * 0x1p-24;
+}
+
+void check_near(float actual, double expected, double bound, const std::string& what) {
+  // Written so that a NaN fails.
+  const bool near = std::abs(actual - expected) <= bound;
+  CHECK_MESSAGE(near, what, ": ", actual, " should be ", expected, " within ", bound);
+}
+
+}  // namespace es::gpu::testing

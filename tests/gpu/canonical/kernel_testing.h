@@ -1,0 +1,95 @@
+#pragma once
+// What the kernel tests share: buffers that catch a read or write past their end, random numbers,
+// and the comparison of kernel classes byte for byte.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gpu/canonical/kernels.h"
+
+namespace es::gpu::testing {
+
+// n values that end exactly at an inaccessible page: a kernel that touches what follows crashes.
+// The start has whatever alignment that gives, so odd sizes test unaligned pointers.
+class GuardedBytes {
+ public:
+  explicit GuardedBytes(std::size_t bytes);
+  ~GuardedBytes();
+  GuardedBytes(GuardedBytes&& other) noexcept;
+  GuardedBytes& operator=(GuardedBytes&&) = delete;
+  std::uint8_t* data() const { return data_; }
+  std::size_t size() const { return size_; }
+
+ private:
+  std::uint8_t* map_;
+  std::size_t map_size_;
+  std::uint8_t* data_;
+  std::size_t size_;
+};
+
+class Floats {
+ public:
+  // Filled with NaN, so that an element that a kernel forgets to write is seen.
+  explicit Floats(std::int64_t n);
+  Floats(std::int64_t n, const std::function<float()>& fill);
+
+  float* data() const { return reinterpret_cast<float*>(bytes_.data()); }
+  operator float*() const { return data(); }
+  std::int64_t size() const { return size_; }
+  // Index of the first byte-wise difference, or -1.
+  std::int64_t first_difference(const Floats& other) const;
+
+ private:
+  GuardedBytes bytes_;
+  std::int64_t size_;
+};
+
+// A workspace: 64-byte aligned, filled with NaN, of exactly the floats asked for plus alignment.
+Floats workspace(std::size_t floats);
+
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : engine_(seed) {}
+  // Uniform in [low, high].
+  std::int64_t integer(std::int64_t low, std::int64_t high);
+  bool coin() { return integer(0, 1) == 1; }
+  float normal();
+  Floats normals(std::int64_t n);
+  std::vector<std::int32_t> labels(std::int64_t n, std::int64_t classes);
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+// The scalar table, which the others must equal.
+const KernelTable& reference();
+// The vector classes that this machine has. Says once which are skipped.
+const std::vector<const KernelTable*>& vector_classes();
+
+// Checks that `run(table)`, which returns the outputs of one computation, gives the same bytes for
+// every class; returns the outputs of the scalar class.
+std::vector<Floats> same_in_all_classes(
+    const std::string& what, const std::function<std::vector<Floats>(const KernelTable&)>& run);
+
+// A double-precision DOT with a bound on what binary32 in the order of G1 may differ from it.
+struct Dot {
+  double sum = 0, magnitude = 0;
+  std::int64_t depth = 0;
+  void step(double a, double b) {
+    sum += a * b;
+    magnitude += a * b < 0 ? -a * b : a * b;
+    ++depth;
+  }
+  // Every rounding errs by at most 2^-24 of a partial sum: one for each k of a chunk and each
+  // further chunk, and one for a bias.
+  double bound() const;
+};
+
+// Checks |actual - expected| <= bound.
+void check_near(float actual, double expected, double bound, const std::string& what);
+
+}  // namespace es::gpu::testing

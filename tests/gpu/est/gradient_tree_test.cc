@@ -1,0 +1,188 @@
+// GradientTree and reduce_tree together: whatever the split among workers, the sum has the bits of
+// the tree's definition.
+#include "gpu/est/gradient_tree.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <random>
+
+#include "gpu/aligned_buffer.h"
+#include "gpu/est/reduce_tree.h"
+#include "tests/support/seed.h"
+
+TEST_SUITE("gpu/est/gradient_tree") {
+  using namespace es;
+  using namespace es::gpu;
+
+  using Gradients = std::vector<std::vector<float>>;  // by rank
+
+  Gradients random_gradients(std::mt19937_64 & random, std::uint32_t p, std::int64_t floats) {
+    std::uniform_real_distribution<float> value(-1.0F, 1.0F);
+    std::uniform_int_distribution<int> exponent(-20, 20);
+    Gradients gradients(p, std::vector<float>(static_cast<std::size_t>(floats)));
+    for (auto& g : gradients)
+      for (float& v : g) v = std::ldexp(value(random), exponent(random));
+    return gradients;
+  }
+
+  // node(l, h) = node(l, m) + node(m, h) over [0, 2^levels), the definition word for word.
+  float defined_sum(const Gradients& g, std::size_t i, std::uint64_t low, std::uint64_t high) {
+    if (high - low == 1) return g[low][i];
+    const std::uint64_t middle = (low + high) / 2;
+    const float left = defined_sum(g, i, low, middle);
+    return middle >= g.size() ? left : left + defined_sum(g, i, middle, high);
+  }
+
+  std::vector<float> defined_sum(const Gradients& g) {
+    std::vector<float> sum(g[0].size());
+    for (std::size_t i = 0; i < sum.size(); ++i)
+      sum[i] = defined_sum(g, i, 0, std::uint64_t{1} << tree_levels(g.size()));
+    return sum;
+  }
+
+  std::vector<RankRange> random_split(std::mt19937_64 & random, std::uint32_t p) {
+    std::vector<RankRange> ranges;
+    for (VirtualRank begin = 0; begin < p;) {
+      const auto size = std::uniform_int_distribution<std::uint32_t>(1, p - begin)(random);
+      ranges.push_back({begin, begin + size});
+      begin += size;
+    }
+    return ranges;
+  }
+
+  bool same_bits(const float* a, const std::vector<float>& b) {
+    return std::memcmp(a, b.data(), b.size() * sizeof(float)) == 0;
+  }
+
+  // One worker's slots and tree; the parts it reports go to `parts[bucket]`.
+  struct TreeWorker {
+    TreeWorker(RankRange range, std::uint32_t p, const std::vector<Bucket>& buckets,
+               std::int64_t floats, std::vector<std::vector<TreePart>>& parts)
+        : range(range),
+          slots(max_live_buffers(range, p), AlignedBuffer(floats)),
+          tree(
+              range, p, buckets, kernel_table(CpuClass::kScalar),
+              [this](std::uint32_t slot) { return slots.at(slot).data(); },
+              [&parts](const NodeReady& r) {
+                parts[r.bucket].push_back({r.node, r.data});
+              }) {}
+
+    void run(const Gradients& gradients, const std::vector<Bucket>& buckets) {
+      for (VirtualRank rank = range.begin; rank < range.end; ++rank) {
+        float* buffer = tree.begin_rank(rank);
+        for (std::uint32_t b = 0; b < buckets.size(); ++b) {
+          std::copy_n(gradients[rank].data() + buckets[b].begin, buckets[b].floats(),
+                      buffer + buckets[b].begin);
+          tree.bucket_ready(b);
+        }
+      }
+    }
+
+    RankRange range;
+    std::vector<AlignedBuffer> slots;
+    GradientTree tree;
+  };
+
+  TEST_CASE("any split of any number of ranks gives the bits of the definition") {
+    std::mt19937_64 random(test::seed("gradient_tree"));
+    const std::vector<Bucket> buckets{{32, 48}, {16, 32}, {0, 16}};
+    const KernelTable& kernels = kernel_table(CpuClass::kScalar);
+    for (std::uint32_t p = 1; p <= 33; ++p) {
+      for (int trial = 0; trial < 8; ++trial) {
+        CAPTURE(p);
+        const Gradients gradients = random_gradients(random, p, 48);
+        const std::vector<float> expected = defined_sum(gradients);
+        std::vector<std::vector<TreePart>> parts(buckets.size());
+        std::vector<std::unique_ptr<TreeWorker>> workers;
+        for (const RankRange range : random_split(random, p)) {
+          workers.push_back(std::make_unique<TreeWorker>(range, p, buckets, 48, parts));
+          workers.back()->run(gradients, buckets);
+          CHECK(workers.back()->tree.complete());
+          CHECK(workers.back()->tree.peak_live_buffers() == max_live_buffers(range, p));
+        }
+        AlignedBuffer workspace(reduce_tree_workspace_floats(p));
+        for (std::size_t b = 0; b < buckets.size(); ++b) {
+          std::shuffle(parts[b].begin(), parts[b].end(), random);  // arrival order is arbitrary
+          REQUIRE(covers_all_ranks(p, parts[b]));
+          std::vector<float> out(16);
+          reduce_tree(p, parts[b], 16, out.data(), workspace.data(), kernels);
+          CHECK(same_bits(out.data(), {expected.begin() + buckets[b].begin,
+                                       expected.begin() + buckets[b].end}));
+        }
+      }
+    }
+  }
+
+  TEST_CASE("a worker reports exactly the maximal nodes of its range, each with every bucket") {
+    const std::vector<Bucket> buckets{{16, 32}, {0, 16}};
+    for (std::uint32_t p = 1; p <= 17; ++p)
+      for (VirtualRank begin = 0; begin < p; ++begin)
+        for (VirtualRank end = begin + 1; end <= p; ++end) {
+          std::vector<std::vector<TreePart>> parts(2);
+          TreeWorker worker({begin, end}, p, buckets, 32, parts);
+          worker.run(Gradients(p, std::vector<float>(32, 1.0F)), buckets);
+          const std::vector<TreeNode> expected = maximal_nodes({begin, end}, p);
+          for (const auto& reported : parts) {
+            REQUIRE(reported.size() == expected.size());
+            for (std::size_t i = 0; i < expected.size(); ++i) {
+              CHECK(reported[i].node == expected[i]);
+              CHECK(reported[i].data[0] == float(covered_ranks(expected[i], p).size()));
+            }
+          }
+        }
+  }
+
+  TEST_CASE("buffers of contributed nodes stay in use until they are released") {
+    const std::vector<Bucket> buckets{{0, 16}};
+    std::vector<std::vector<TreePart>> parts(1);
+    TreeWorker worker({1, 6}, 8, buckets, 16, parts);  // nodes [1,2) [2,4) [4,6)
+    const Gradients gradients(8, std::vector<float>(16, 1.0F));
+    worker.run(gradients, buckets);
+    CHECK(worker.tree.live_buffers() == 3);
+    worker.tree.release_all();
+    CHECK(worker.tree.live_buffers() == 0);
+    CHECK_FALSE(worker.tree.complete());
+    worker.run(gradients, buckets);
+    CHECK(worker.tree.complete());
+  }
+
+  TEST_CASE("a step that is given up in the middle leaves no trace in the next") {
+    const std::vector<Bucket> buckets{{16, 32}, {0, 16}};
+    std::vector<std::vector<TreePart>> parts(2);
+    TreeWorker worker({0, 4}, 4, buckets, 32, parts);
+    std::fill_n(worker.tree.begin_rank(0), 32, 100.0F);
+    worker.tree.bucket_ready(0);
+    worker.tree.release_all();
+    worker.run(Gradients(4, std::vector<float>(32, 1.0F)), buckets);
+    REQUIRE(parts[0].size() == 1);
+    CHECK(parts[0][0].data[0] == 4.0F);
+    CHECK(parts[1][0].data[0] == 4.0F);
+  }
+
+  TEST_CASE("a part that is missing, doubled or beyond the ranks does not cover") {
+    const std::vector<TreePart> whole{{{1, 0}, nullptr}, {{0, 2}, nullptr}};
+    CHECK(covers_all_ranks(3, whole));
+    CHECK_FALSE(covers_all_ranks(4, whole));
+    CHECK_FALSE(covers_all_ranks(3, std::vector<TreePart>{{{1, 0}, nullptr}}));
+    CHECK_FALSE(covers_all_ranks(
+        3, std::vector<TreePart>{{{1, 0}, nullptr}, {{0, 1}, nullptr}, {{0, 2}, nullptr}}));
+    CHECK_FALSE(covers_all_ranks(
+        3, std::vector<TreePart>{{{1, 0}, nullptr}, {{0, 2}, nullptr}, {{40, 9}, nullptr}}));
+  }
+
+  TEST_CASE("long arrays are summed block by block, also over one of the parts") {
+    std::mt19937_64 random(test::seed("reduce_tree"));
+    const std::int64_t floats = 3 * 4096 + 37;
+    const std::uint32_t p = 7;
+    const Gradients gradients = random_gradients(random, p, floats);
+    const std::vector<float> expected = defined_sum(gradients);
+    Gradients copies = gradients;
+    std::vector<TreePart> parts;
+    for (std::uint32_t r = 0; r < p; ++r) parts.push_back({{0, r}, copies[r].data()});
+    AlignedBuffer workspace(reduce_tree_workspace_floats(p));
+    reduce_tree(p, parts, floats, copies[3].data(), workspace.data(),
+                kernel_table(CpuClass::kScalar));
+    CHECK(same_bits(copies[3].data(), expected));
+  }
+}

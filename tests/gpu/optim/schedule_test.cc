@@ -1,0 +1,55 @@
+#include "gpu/optim/schedule.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+TEST_SUITE("gpu/optim/schedule") {
+  using es::ScheduleSpec;
+  using es::gpu::cos_pi;
+  using es::gpu::learning_rate;
+
+  TEST_CASE("the cosine is exact at the ends and the middle, and close everywhere") {
+    CHECK(cos_pi(0.0) == 1.0);
+    CHECK(cos_pi(0.5) == 0.0);
+    CHECK(cos_pi(1.0) == -1.0);
+    double worst = 0.0;
+    for (int i = 0; i <= 100000; ++i) {
+      const double x = i / 100000.0;
+      const auto exact =
+          std::cos(3.14159265358979323846264338327950288L * static_cast<long double>(x));
+      worst = std::max(worst, std::abs(static_cast<double>(cos_pi(x) - exact)));
+    }
+    CHECK(worst < 3e-16);
+  }
+
+  TEST_CASE("a constant schedule keeps the rate") {
+    CHECK(learning_rate({}, 0.1, 0, 0) == 0.1F);
+    CHECK(learning_rate({}, 0.1, 1'000'000, 0) == 0.1F);
+  }
+
+  TEST_CASE("a step schedule multiplies by gamma after every step_size steps") {
+    const ScheduleSpec schedule{.kind = "step", .step_size = 10, .gamma = 0.5, .warmup_steps = 0};
+    CHECK(learning_rate(schedule, 0.8, 9, 0) == 0.8F);
+    CHECK(learning_rate(schedule, 0.8, 10, 0) == 0.4F);
+    CHECK(learning_rate(schedule, 0.8, 35, 0) == 0.1F);
+  }
+
+  TEST_CASE("a cosine schedule falls from the rate to zero and stays there") {
+    const ScheduleSpec schedule{.kind = "cosine", .step_size = 0, .gamma = 0.1, .warmup_steps = 0};
+    CHECK(learning_rate(schedule, 0.2, 0, 100) == 0.2F);
+    CHECK(learning_rate(schedule, 0.2, 50, 100) == 0.1F);
+    CHECK(learning_rate(schedule, 0.2, 25, 100) == doctest::Approx(0.1 * (1 + std::sqrt(0.5))));
+    CHECK(learning_rate(schedule, 0.2, 100, 100) == 0.0F);
+    CHECK(learning_rate(schedule, 0.2, 1000, 100) == 0.0F);
+  }
+
+  TEST_CASE("warm-up raises the rate linearly to its full value") {
+    const ScheduleSpec schedule{
+        .kind = "constant", .step_size = 0, .gamma = 0.1, .warmup_steps = 4};
+    CHECK(learning_rate(schedule, 0.4, 0, 0) == 0.1F);
+    CHECK(learning_rate(schedule, 0.4, 1, 0) == 0.2F);
+    CHECK(learning_rate(schedule, 0.4, 3, 0) == 0.4F);
+    CHECK(learning_rate(schedule, 0.4, 4, 0) == 0.4F);
+  }
+}

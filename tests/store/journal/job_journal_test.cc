@@ -1,0 +1,147 @@
+#include "store/journal/job_journal.h"
+
+#include <doctest/doctest.h>
+
+#include "store/kv/keys.h"
+#include "store/kv/memory_key_value_store.h"
+#include "store/kv/rocksdb_key_value_store.h"
+#include "tests/store/mutate.h"
+#include "tests/store/temp_directory.h"
+#include "tests/support/seed.h"
+
+using namespace es;
+using namespace es::store;
+using namespace es::test;
+
+namespace {
+
+JobRecord sample(const JobId& id, std::uint64_t sequence) {
+  JobRecord record;
+  record.id = id;
+  record.spec_toml = "name = \"" + id + "\"\nmax_p = 4\n";
+  record.phase = JobPhase::kRunning;
+  record.generation = {7};
+  record.start_checkpoint = "/checkpoints/older/v40-g3-i9";
+  record.known = {{{3}, "node-a", {"cpu-avx2"}, 0, "ipc:///run/es/3", "host-a"},
+                  {{1'000'000'000'000}, "node-b", {"cpu-avx512"}, 7, "tcp://10.0.0.2:7000", ""}};
+  record.pinned.emplace();
+  record.pinned->add({"cpu-avx2"}, 2);
+  record.pinned->add({"cpu-avx512"}, 1);
+  record.checkpoint = {"/checkpoints/v80-g7-i3", 80};
+  record.sequence = sequence;
+  record.submitted_unix_ms = 1'700'000'000'123;
+  record.error = "none \"yet\"\n";
+  return record;
+}
+
+JobRecord decoded(const std::string& bytes, const JobId& id) {
+  Result<JobRecord> record = decode_job_record(bytes, id);
+  REQUIRE(record.ok());
+  return *record;
+}
+
+}  // namespace
+
+TEST_SUITE("store/journal/job_journal") {
+  TEST_CASE("a record is read back as it was, in every phase and with every field empty") {
+    JobRecord record = sample("a", 1);
+    for (int phase = 0; phase <= static_cast<int>(JobPhase::kCancelled); ++phase) {
+      record.phase = static_cast<JobPhase>(phase);
+      CHECK(decoded(encode_job_record(record), "a") == record);
+    }
+    JobRecord empty;
+    empty.id = "b";
+    CHECK(decoded(encode_job_record(empty), "b") == empty);
+  }
+
+  TEST_CASE("jobs come back in order of submission after a restart") {
+    TempDirectory directory;
+    {
+      auto store = open_state_directory(directory / "state");
+      REQUIRE(store.ok());
+      JobJournal journal(**store);
+      for (const char* id : {"zebra", "ant", "net", "net2"})
+        REQUIRE(journal.save(sample(id, *journal.next_sequence())).ok());
+      REQUIRE(journal.remove("net").ok());
+    }
+    auto store = open_state_directory(directory / "state");
+    REQUIRE(store.ok());
+    JobJournal journal(**store);
+    const auto records = journal.load_all();
+    REQUIRE(records.ok());
+    REQUIRE(records->size() == 3);
+    CHECK((*records)[0] == sample("zebra", 1));
+    CHECK((*records)[1] == sample("ant", 2));
+    CHECK((*records)[2] == sample("net2", 4));
+    CHECK(*journal.next_sequence() == 5);
+  }
+
+  TEST_CASE("saving replaces the record of the same job") {
+    MemoryKeyValueStore store;
+    JobJournal journal(store);
+    JobRecord record = sample("a", 1);
+    REQUIRE(journal.save(record).ok());
+    record.phase = JobPhase::kFailed;
+    record.error = "out of memory";
+    REQUIRE(journal.save(record).ok());
+    CHECK(**journal.load("a") == record);
+    CHECK(journal.load_all()->size() == 1);
+    CHECK_FALSE(journal.load("b")->has_value());
+  }
+
+  TEST_CASE("numbers are never given out twice, and incarnations do not use up sequences") {
+    MemoryKeyValueStore store;
+    JobJournal before(store);
+    CHECK(*before.next_incarnation() == Incarnation{1});
+    CHECK(*before.next_incarnation() == Incarnation{2});
+    JobJournal after(store);
+    CHECK(*after.next_incarnation() == Incarnation{3});
+    CHECK(*after.next_sequence() == 1);
+  }
+
+  TEST_CASE("a damaged record is an error that names the job") {
+    MemoryKeyValueStore store;
+    JobJournal journal(store);
+    REQUIRE(journal.save(sample("good", 1)).ok());
+    WriteBatch batch;
+    batch.put(KeyBuilder("job").text("bad").key(), "\x01garbage");
+    REQUIRE(store.write(batch, Durability::kSynced).ok());
+    const auto records = journal.load_all();
+    REQUIRE_FALSE(records.ok());
+    CHECK(records.error().message.find("\"bad\"") != std::string::npos);
+  }
+
+  TEST_CASE("values that are not allowed are refused") {
+    JobRecord record = sample("a", 1);
+    record.phase = static_cast<JobPhase>(static_cast<int>(JobPhase::kCancelled) + 1);
+    CHECK_FALSE(decode_job_record(encode_job_record(record), "a").ok());
+    record = sample("a", 1);
+    std::swap(record.pinned->counts[0], record.pinned->counts[1]);
+    CHECK_FALSE(decode_job_record(encode_job_record(record), "a").ok());
+    record = sample("a", 1);
+    record.pinned->counts[0].count = 0;
+    CHECK_FALSE(decode_job_record(encode_job_record(record), "a").ok());
+    record = sample("a", 1);
+    record.known[1].incarnation = {};
+    CHECK_FALSE(decode_job_record(encode_job_record(record), "a").ok());
+  }
+
+  TEST_CASE("ten thousand mutated records end in an error or in a record") {
+    std::mt19937_64 random(seed("job record mutations"));
+    const std::string bytes = encode_job_record(sample("a", 1));
+    for (int round = 0; round < 10'000; ++round) {
+      const std::string changed = mutate(bytes, random);
+      const auto record = decode_job_record(changed, "a");
+      if (record.ok()) REQUIRE(encode_job_record(*record) == changed);
+    }
+    for (std::size_t size = 0; size < bytes.size(); ++size)
+      CHECK_FALSE(decode_job_record(bytes.substr(0, size), "a").ok());
+  }
+
+  TEST_CASE("phases have the names that people read") {
+    CHECK(std::string(phase_name(JobPhase::kQueued)) == "queued");
+    CHECK(std::string(phase_name(JobPhase::kCancelled)) == "cancelled");
+    CHECK_FALSE(is_final(JobPhase::kRunning));
+    CHECK(is_final(JobPhase::kCompleted));
+  }
+}

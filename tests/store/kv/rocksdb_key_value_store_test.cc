@@ -1,0 +1,192 @@
+#include "store/kv/rocksdb_key_value_store.h"
+
+#include <doctest/doctest.h>
+#include <rocksdb/db.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "tests/store/temp_directory.h"
+
+using namespace es;
+using namespace es::store;
+using namespace es::test;
+
+namespace {
+
+std::unique_ptr<KeyValueStore> open(const std::filesystem::path& directory) {
+  auto store = open_state_directory(directory);
+  REQUIRE_MESSAGE(store.ok(), (store.ok() ? "" : store.error().message));
+  return std::move(*store);
+}
+
+void put(KeyValueStore& store, const std::string& key, const std::string& value) {
+  WriteBatch batch;
+  batch.put(key, value);
+  REQUIRE(store.write(batch, Durability::kSynced).ok());
+}
+
+// Another process that has the state directory open.
+class Holder {
+ public:
+  explicit Holder(const std::filesystem::path& directory) {
+    std::array<int, 2> pipe{};
+    REQUIRE(::pipe(pipe.data()) == 0);
+    process_ = ::fork();
+    if (process_ == 0) {
+      ::dup2(pipe[1], STDOUT_FILENO);
+      ::close(pipe[0]);
+      ::execl(ES_STATE_HOLDER, ES_STATE_HOLDER, directory.c_str(), nullptr);
+      ::_exit(127);
+    }
+    ::close(pipe[1]);
+    std::array<char, 5> said{};
+    CHECK(::read(pipe[0], said.data(), said.size()) == 5);  // "open\n"
+    ::close(pipe[0]);
+  }
+  ~Holder() { kill(); }
+  void kill() {
+    if (process_ <= 0) return;
+    ::kill(process_, SIGKILL);
+    ::waitpid(process_, nullptr, 0);
+    process_ = 0;
+  }
+
+ private:
+  pid_t process_ = 0;
+};
+
+// A state directory with 100 pairs: "log" = in the write-ahead log, "table" = in a table file.
+void fill(const std::filesystem::path& directory) {
+  auto store = open(directory);
+  for (int i = 0; i < 100; ++i) put(*store, "key" + std::to_string(i), std::string(100, 'v'));
+}
+
+// The file of the database with the extension or the beginning of a name that is largest.
+std::filesystem::path largest(const std::filesystem::path& directory, const std::string& part) {
+  std::filesystem::path best;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    const std::string name = entry.path().filename().string();
+    if (name.find(part) == std::string::npos) continue;
+    if (best.empty() || entry.file_size() > std::filesystem::file_size(best)) best = entry.path();
+  }
+  REQUIRE_FALSE(best.empty());
+  return best;
+}
+
+// Opens and reads everything. The error that this meets, or the number of pairs of fill().
+Result<int> read_all(const std::filesystem::path& directory) {
+  auto store = open_state_directory(directory);
+  if (!store) return store.error();
+  int pairs = 0;
+  bool intact = true;
+  ES_RETURN_IF_ERROR((*store)->scan("key", "kez", [&](std::string_view, std::string_view value) {
+    intact = intact && value == std::string(100, 'v');
+    return ++pairs > 0;
+  }));
+  CHECK(intact);
+  return pairs;
+}
+
+}  // namespace
+
+TEST_SUITE("store/kv/rocksdb_key_value_store") {
+  TEST_CASE("what was written is there when the directory is opened again") {
+    TempDirectory directory;
+    put(*open(directory / "state"), "key", "value");
+    CHECK(*open(directory / "state")->get("key") == "value");
+  }
+
+  TEST_CASE("a directory that another process has open is refused, and free after its death") {
+    TempDirectory directory;
+    Holder holder(directory / "state");
+    const auto store = open_state_directory(directory / "state");
+    REQUIRE_FALSE(store.ok());
+    CHECK(store.error().kind == ErrorKind::kRefused);
+    CHECK(store.error().message == "state directory " + (directory / "state").string() +
+                                       " is in use by another easyscaled: allowed is one at a "
+                                       "time");
+    holder.kill();
+    const auto reopened = open(directory / "state");
+    CHECK(*reopened->get("synced") == "1");
+    CHECK(*reopened->get("buffered") == "2");
+  }
+
+  TEST_CASE("a directory that this process has open is refused") {
+    TempDirectory directory;
+    const auto first = open(directory / "state");
+    const auto second = open_state_directory(directory / "state");
+    REQUIRE_FALSE(second.ok());
+    CHECK(second.error().kind == ErrorKind::kRefused);
+  }
+
+  TEST_CASE("a missing parent is not found, and a file in the way is named") {
+    TempDirectory directory;
+    const auto orphan = open_state_directory(directory / "none/state");
+    REQUIRE_FALSE(orphan.ok());
+    CHECK(orphan.error().kind == ErrorKind::kNotFound);
+    write_file(directory / "file", "");
+    const auto file = open_state_directory(directory / "file");
+    REQUIRE_FALSE(file.ok());
+    CHECK(file.error().message.find("is a file") != std::string::npos);
+  }
+
+  TEST_CASE("damage in the middle of the log is an error, never a shorter store") {
+    TempDirectory directory;
+    fill(directory / "state");
+    const auto log = largest(directory / "state", ".log");
+    flip_bit(log, std::filesystem::file_size(log) / 2, 3);
+    const Result<int> read = read_all(directory / "state");
+    REQUIRE_FALSE(read.ok());
+    CHECK(read.error().kind == ErrorKind::kFailure);
+    CHECK(read.error().message.find((directory / "state").string()) != std::string::npos);
+  }
+
+  TEST_CASE("damage in a table file is an error") {
+    TempDirectory directory;
+    fill(directory / "state");
+    REQUIRE(*read_all(directory / "state") == 100);  // opening moved the log into a table
+    const auto table = largest(directory / "state", ".sst");
+    flip_bit(table, 100, 3);
+    CHECK_FALSE(read_all(directory / "state").ok());
+  }
+
+  TEST_CASE("lost and damaged files of the database are errors, never an empty store") {
+    for (const char* name : {"CURRENT", "MANIFEST", ".sst"}) {
+      for (const bool removed : {true, false}) {
+        TempDirectory directory;
+        fill(directory / "state");
+        REQUIRE(*read_all(directory / "state") == 100);
+        const auto file = largest(directory / "state", name);
+        if (removed)
+          std::filesystem::remove(file);
+        else
+          write_file(file, "garbage");
+        CAPTURE(name);
+        CAPTURE(removed);
+        CHECK_FALSE(read_all(directory / "state").ok());
+      }
+    }
+  }
+
+  TEST_CASE("a store of another schema version, or of another program, is refused") {
+    TempDirectory directory;
+    put(*open(directory / "state"), std::string("meta\0schema\0", 12), "999");
+    const auto newer = open_state_directory(directory / "state");
+    REQUIRE_FALSE(newer.ok());
+    CHECK(newer.error().message.find("schema version = \"999\": allowed is 1") !=
+          std::string::npos);
+
+    rocksdb::Options options;
+    options.create_if_missing = true;
+    rocksdb::DB* other = nullptr;
+    REQUIRE(rocksdb::DB::Open(options, directory / "other", &other).ok());
+    REQUIRE(other->Put(rocksdb::WriteOptions(), "key", "value").ok());
+    delete other;
+    const auto foreign = open_state_directory(directory / "other");
+    REQUIRE_FALSE(foreign.ok());
+    CHECK(foreign.error().message.find("some other program") != std::string::npos);
+  }
+}

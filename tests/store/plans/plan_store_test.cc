@@ -1,0 +1,69 @@
+#include "store/plans/plan_store.h"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+
+#include "store/kv/memory_key_value_store.h"
+#include "tests/store/mutate.h"
+#include "tests/support/seed.h"
+
+using namespace es;
+using namespace es::store;
+using namespace es::test;
+
+namespace {
+
+std::vector<PlanRecord> sample() {
+  return {{{{{"cpu-avx2"}, 2, 1}, {{"cpu-avx512"}, 1, 2}}, 0.25, 12.5}, {{}, 0.0, 0.0}};
+}
+
+}  // namespace
+
+TEST_SUITE("store/plans/plan_store") {
+  TEST_CASE("plans are kept by model and number of ESTs, in their order") {
+    MemoryKeyValueStore store;
+    PlanStore plans(store);
+    REQUIRE(plans.save_plans("resnet18/w16/D2", 4, sample()).ok());
+    CHECK(**plans.load_plans("resnet18/w16/D2", 4) == sample());
+    CHECK_FALSE(plans.load_plans("resnet18/w16/D2", 5)->has_value());
+    CHECK_FALSE(plans.load_plans("resnet18/w16/D", 4)->has_value());
+    REQUIRE(plans.save_plans("resnet18/w16/D2", 4, {}).ok());
+    CHECK((*plans.load_plans("resnet18/w16/D2", 4))->empty());
+  }
+
+  TEST_CASE("capabilities are kept by model, batch size and device type") {
+    MemoryKeyValueStore store;
+    PlanStore plans(store);
+    const CapabilityRecord fast{{"cpu-avx512"}, 31.25, 4};
+    const CapabilityRecord slow{{"cpu-avx2"}, 17.0, 1};
+    REQUIRE(plans.save_capability("cnn", 32, {{"cpu-avx512"}, 1.0, 1}).ok());
+    REQUIRE(plans.save_capability("cnn", 32, fast).ok());
+    REQUIRE(plans.save_capability("cnn", 32, slow).ok());
+    REQUIRE(plans.save_capability("cnn", 64, {{"cpu-avx2"}, 9.0, 1}).ok());
+    CHECK(*plans.load_capabilities("cnn", 32) == std::vector<CapabilityRecord>{slow, fast});
+    CHECK(plans.load_capabilities("cnn", 16)->empty());
+  }
+
+  TEST_CASE("numbers that cannot be rates are refused") {
+    for (const double bad : {-1.0, std::numeric_limits<double>::infinity(),
+                             std::numeric_limits<double>::quiet_NaN()}) {
+      auto plans = sample();
+      plans[0].waste = bad;
+      CHECK_FALSE(decode_plans(encode_plans(plans), "plans").ok());
+      plans = sample();
+      plans[1].throughput_local_steps_per_s = bad;
+      CHECK_FALSE(decode_plans(encode_plans(plans), "plans").ok());
+    }
+  }
+
+  TEST_CASE("ten thousand mutated records end in an error or in plans") {
+    std::mt19937_64 random(seed("plan mutations"));
+    const std::string bytes = encode_plans(sample());
+    for (int round = 0; round < 10'000; ++round) {
+      const std::string changed = mutate(bytes, random);
+      const auto plans = decode_plans(changed, "plans");
+      if (plans.ok()) REQUIRE(encode_plans(*plans) == changed);
+    }
+  }
+}
