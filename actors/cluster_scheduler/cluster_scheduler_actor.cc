@@ -136,16 +136,8 @@ void ClusterSchedulerState::on_peer_down(const PeerDown& down) {
   send_inventory();
 }
 
-DeviceSet ClusterSchedulerState::inventory() const {
-  DeviceSet devices;
-  for (const DevicePool::NodeView& node : core_.nodes())
-    if (node.alive)
-      for (const DevicePool::DeviceView& device : node.devices) devices.add(device.id.type, 1);
-  return devices;
-}
-
 void ClusterSchedulerState::send_inventory() {
-  const DeviceSet devices = inventory();
+  const DeviceSet& devices = core_.existing_devices();
   const auto message = Msg<wire::Inventory>::build({}, [&](wire::Inventory::Builder b) {
     put(b.initDevices(devices.counts.size()), devices);
   });

@@ -84,7 +84,6 @@ class ClusterSchedulerState {
   void perform_effect(const cluster::Allocation& effect);
   void perform_effect(const cluster::DemandRefused& effect);
   void send_inventory();
-  DeviceSet inventory() const;
   template <class Schema, class Fill>
   void answer(const Inbound& inbound, Fill&& fill);
   void refuse(const Inbound& inbound, const Error& error);

@@ -22,7 +22,9 @@ std::uint64_t unix_ms() {
                                         .count());
 }
 
-void log_line(const std::string& line) { std::cerr << line << std::endl; }
+void log_line(const std::string& line) {
+  std::cerr << line << std::endl;
+}
 
 Status make_directory(const std::filesystem::path& directory) {
   std::error_code error;
@@ -33,7 +35,7 @@ Status make_directory(const std::filesystem::path& directory) {
 }
 
 NodeAgentOptions node_options(const DaemonOptions& options, const std::string& head_endpoint,
-                              std::function<void(const std::string&)> on_refused) {
+                              StopSignal& stop) {
   NodeAgentOptions node;
   node.name = options.node_name;
   for (const DeviceCount& c : options.devices.counts)
@@ -44,18 +46,21 @@ NodeAgentOptions node_options(const DaemonOptions& options, const std::string& h
   node.worker_command = {std::filesystem::read_symlink("/proc/self/exe").string(), "worker"};
   for (const std::string& argument : to_arguments(options.wire))
     node.worker_command.push_back(argument);
-  node.on_refused = std::move(on_refused);
+  // Said once: a welcome comes again when the link to the head was lost and is back.
+  node.on_welcome = [head_endpoint, said = false]() mutable {
+    if (!said) std::cout << "ready " << head_endpoint << std::endl;
+    said = true;
+  };
+  node.on_refused = [&stop](const std::string& reason) {
+    log_line("the head refuses this node: " + reason);
+    stop.finish();
+  };
   return node;
 }
 
-// The parts of a running daemon that the end needs.
-struct Running {
-  caf::actor head;  // empty for a node
-  std::string endpoint;
-};
-
-Result<Running> start_head(caf::actor_system& system, const DaemonOptions& options,
-                           StopSignal& stop) {
+// Returns the head's actor, which the end needs.
+Result<caf::actor> start_head(caf::actor_system& system, const DaemonOptions& options,
+                              StopSignal& stop) {
   const std::filesystem::path state = std::filesystem::absolute(options.state_dir);
   ES_RETURN_IF_ERROR(make_directory(state));
   ES_RETURN_IF_ERROR(make_directory(state / "logs"));
@@ -77,38 +82,31 @@ Result<Running> start_head(caf::actor_system& system, const DaemonOptions& optio
   const auto head = system.spawn(cluster_scheduler_actor, std::move(cluster), switchboard,
                                  std::make_shared<HeadStore>(*std::move(values)));
   caf::anon_send(switchboard, RegisterPeer{"head", head});
-  const auto agent = system.spawn([&, endpoint = gateway->endpoint](
-                                      caf::stateful_actor<NodeAgentState>* self) {
+  // The function runs later, on another thread: what it needs of this scope is copied.
+  system.spawn([&options, &stop, switchboard,
+                endpoint = gateway->endpoint](caf::stateful_actor<NodeAgentState>* self) {
     // Registered before its first message, so that the switchboard knows who speaks.
     self->send(switchboard, RegisterPeer{node_peer(options.node_name), self});
-    return node_agent_actor(self, node_options(options, endpoint, log_line), switchboard);
+    return node_agent_actor(self, node_options(options, endpoint, stop), switchboard);
   });
-  return Running{head, gateway->endpoint};
+  return head;
 }
 
-// A node's gateway needs its sink first, and the agent needs the gateway: the switchboard again.
-Result<Running> start_node(caf::actor_system& system, const DaemonOptions& options,
-                           StopSignal& stop) {
+// The gateway needs its sink first, and the agent needs the gateway.
+Status start_node(caf::actor_system& system, const DaemonOptions& options, StopSignal& stop) {
   TransportOptions wire;
   wire.self = node_peer(options.node_name);
   ES_RETURN_IF_ERROR(apply(options.wire, wire));
-  const auto on_refused = [&stop](const std::string& reason) {
-    log_line("the head refuses this node: " + reason);
-    stop.finish();
-  };
-  struct Relay {
-    caf::actor gateway;
-  };
-  const auto agent = system.spawn([=](caf::stateful_actor<NodeAgentState>* self) -> caf::behavior {
-    return {[=](const AttachGateway& attach) {
-      self->become(node_agent_actor(self, node_options(options, options.join, on_refused),
-                                    attach.gateway));
+  const auto agent = system.spawn([&options, &stop](
+                                      caf::stateful_actor<NodeAgentState>* self) -> caf::behavior {
+    return {[self, node = node_options(options, options.join, stop)](const AttachGateway& attach) {
+      self->become(node_agent_actor(self, node, attach.gateway));
     }};
   });
   const auto gateway = start_gateway(system, std::move(wire), agent, log_line);
   if (!gateway) return gateway.error();
   caf::anon_send(agent, AttachGateway{gateway->actor});
-  return Running{{}, options.join};
+  return {};
 }
 
 }  // namespace
@@ -123,14 +121,18 @@ Status run_daemon(const DaemonOptions& options) {
   caf::actor_system system(config);
   // Actors end when main does, not the other way round.
   system.await_actors_before_shutdown(false);
-  const auto running =
-      options.head ? start_head(system, options, *stop) : start_node(system, options, *stop);
-  if (!running) return running.error();
-  std::cout << "ready " << running->endpoint << std::endl;
+  caf::actor head;
+  if (options.head) {
+    const auto started = start_head(system, options, *stop);
+    if (!started) return started.error();
+    head = *started;
+  } else {
+    ES_RETURN_IF_ERROR(start_node(system, options, *stop));
+  }
   while (stop->wait() != StopSignal::Cause::kFinished) {
-    if (!running->head) break;
+    if (!head) break;
     // Orderly: jobs are cancelled, their processes end, then on_stopped finishes the wait.
-    caf::anon_send(running->head, StopHead{});
+    caf::anon_send(head, StopHead{});
   }
   return {};
 }

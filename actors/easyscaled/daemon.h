@@ -22,7 +22,8 @@ struct DaemonOptions {
 };
 
 // Serves until SIGTERM or SIGINT, until a client's Shutdown, or until the parent ends; cancels the
-// jobs, waits for their processes and returns. Prints "ready ENDPOINT" on stdout when it serves.
+// jobs, waits for their processes and returns. Prints "ready ENDPOINT" on stdout
+// when the head serves and this node's devices are in its inventory.
 Status run_daemon(const DaemonOptions& options);
 
 }  // namespace es::actors

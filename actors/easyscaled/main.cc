@@ -50,9 +50,9 @@ Result<DaemonOptions> parse(int argc, char** argv) {
   app.add_option("--run-dir", options.run_dir,
                  "Directory for sockets and logs of workers (default: STATE/run)");
   app.add_option("--node", options.node_name, "Name of this node")->capture_default_str();
-  app.add_option("--devices", devices,
-                 "Devices to offer, e.g. cpu-avx2:2+cpu-scalar:1 (default: " +
-                     default_devices().text() + ")");
+  app.add_option(
+      "--devices", devices,
+      "Devices to offer, e.g. cpu-avx2:2+cpu-scalar:1 (default: " + default_devices().text() + ")");
   app.add_option("--parent-pid", options.parent_pid, "End when this process ends");
   add_wire_options(app, options.wire);
   try {

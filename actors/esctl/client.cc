@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <random>
+#include <system_error>
 
 #include "actors/gateway/endpoint.h"
 
@@ -38,8 +40,10 @@ Client::Client(std::string endpoint, Interrupt interrupt)
 Result<std::unique_ptr<Client>> Client::connect(HeadAddress address, Interrupt interrupt) {
   const Result<Endpoint> endpoint = parse_endpoint(address.endpoint);
   if (!endpoint) return endpoint.error();
-  // Spares the wait for an answer that cannot come.
-  if (endpoint->kind == Endpoint::Kind::kIpc && !somebody_listens(*endpoint))
+  // Without a socket file there is no need to wait for an answer. (Trying to connect would tell
+  // more, but the head takes it for a broken handshake.)
+  std::error_code code;
+  if (endpoint->kind == Endpoint::Kind::kIpc && !std::filesystem::exists(endpoint->path, code))
     return nobody_answers(address.endpoint);
 
   std::unique_ptr<Client> client(new Client(address.endpoint, std::move(interrupt)));
@@ -125,6 +129,7 @@ Result<InboxItem> Client::next_item(Deadline deadline) {
 }
 
 Status Client::wait_for_item(Deadline deadline) {
+  if (interrupt_.raised && interrupt_.raised()) return failure("interrupted");
   int wait_ms = -1;
   if (deadline) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline - Clock::now());
@@ -133,7 +138,6 @@ Status Client::wait_for_item(Deadline deadline) {
   }
   std::array<pollfd, 2> fds{{{inbox_.fd(), POLLIN, 0}, {interrupt_.fd, POLLIN, 0}}};
   ::poll(fds.data(), fds.size(), wait_ms);
-  if ((fds[1].revents & POLLIN) != 0 && interrupt_.raised()) return failure("interrupted");
   return {};
 }
 

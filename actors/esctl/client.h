@@ -18,10 +18,11 @@
 
 namespace es::actors::esctl {
 
-// What may end a wait early: when `fd` is readable, `raised` is asked whether to give up.
+// What may end a wait early: `raised` says whether to give up. It is asked before a wait and
+// whenever `fd` becomes readable, and must leave `fd` unreadable.
 struct Interrupt {
-  int fd = -1;  // -1: nothing interrupts
-  std::function<bool()> raised;
+  int fd = -1;
+  std::function<bool()> raised;  // empty: nothing interrupts
 };
 
 struct HeadAddress {

@@ -52,6 +52,18 @@ Result<Endpoint> parse_tcp(const std::string& text) {
   return Endpoint{.kind = Endpoint::Kind::kTcp, .text = text, .path = {}, .host = host};
 }
 
+bool somebody_listens(const std::string& path) {
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  const bool connected =
+      ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  ::close(fd);
+  return connected;
+}
+
 bool is_ipv4_loopback(const std::string& host) {
   return host.starts_with("127.") && std::count(host.begin(), host.end(), '.') == 3 &&
          host.find_first_not_of("0123456789.") == std::string::npos;
@@ -80,19 +92,6 @@ Status check_security(const Endpoint& endpoint, bool has_keys, bool insecure_loo
                  (endpoint.is_loopback() ? ", or allow insecure_loopback" : ""));
 }
 
-bool somebody_listens(const Endpoint& endpoint) {
-  ES_CHECK(endpoint.kind == Endpoint::Kind::kIpc);
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return false;
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, endpoint.path.c_str(), endpoint.path.size() + 1);
-  const bool connected =
-      ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-  ::close(fd);
-  return connected;
-}
-
 Status prepare_ipc(const Endpoint& endpoint) {
   const std::string directory = std::filesystem::path(endpoint.path).parent_path().string();
   if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
@@ -103,7 +102,7 @@ Status prepare_ipc(const Endpoint& endpoint) {
   if (info.st_uid != ::geteuid() || (info.st_mode & 077) != 0)
     return refused("directory " + directory + " of " + endpoint.text +
                    ": other users may enter it; it must be ours, with mode 0700");
-  if (somebody_listens(endpoint))
+  if (somebody_listens(endpoint.path))
     return refused("endpoint " + endpoint.text + ": another process already listens there");
   return {};
 }

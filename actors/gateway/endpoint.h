@@ -30,9 +30,6 @@ Result<Endpoint> parse_endpoint(const std::string& text);
 // to get keys.
 Status check_security(const Endpoint& endpoint, bool has_keys, bool insecure_loopback);
 
-// Whether a process listens at an ipc endpoint now. REQUIRES: kind is kIpc.
-bool somebody_listens(const Endpoint& endpoint);
-
 // Makes ready to listen at an ipc endpoint: creates the directory (0700) when it is missing.
 // Error (refused): the directory is open to other users, or somebody already listens there.
 Status prepare_ipc(const Endpoint& endpoint);

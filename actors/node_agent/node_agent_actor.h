@@ -35,6 +35,8 @@ struct NodeAgentOptions {
   std::string head_endpoint;         // for this agent and its workers
   std::filesystem::path run_dir;     // sockets, specs and logs of workers; exists
   std::vector<std::string> worker_command;  // program and leading arguments
+  // Called when the head has taken this node in: from now on its devices can be asked for.
+  std::function<void()> on_welcome;
   // Called when the head refuses this node; ends the daemon.
   std::function<void(const std::string& reason)> on_refused;
 };

@@ -1,8 +1,7 @@
 #pragma once
 // The canonical kernels of a CPU kernel class: one table of functions per class (scalar, AVX2,
 // AVX-512). Every function computes the same order of IEEE-754 operations in each class, so all
-// classes return the same bits for the same arguments (definition: gpu/README.md, "Canonical
-// order").
+// classes return the same bits for the same arguments. README.md in this folder defines the order.
 //
 // Conventions for every function here:
 //   dtype    fp32 in memory, int32 labels and indices
@@ -21,9 +20,9 @@
 namespace es::gpu {
 
 struct ConvShape {
-  std::int64_t n = 1, h = 1, w = 1, c = 1;  // input
-  std::int64_t oc = 1, kh = 1, kw = 1;      // c and oc are multiples of groups
-  std::int64_t stride = 1, pad = 0, groups = 1;
+  std::int64_t n = 1, h = 1, w = 1, c = 1;       // input
+  std::int64_t oc = 1, kh = 1, kw = 1;           // c and oc are multiples of groups
+  std::int64_t stride = 1, pad = 0, groups = 1;  // groups == c == oc > 1 is a depthwise convolution
   std::int64_t oh() const { return (h + 2 * pad - kh) / stride + 1; }
   std::int64_t ow() const { return (w + 2 * pad - kw) / stride + 1; }
   bool operator==(const ConvShape&) const = default;

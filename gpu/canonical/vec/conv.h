@@ -46,14 +46,30 @@ inline void result_rows(const PixelProduct& p, const Part1D& pixels, float** row
   }
 }
 
-// Scratch: a gathered block and its partial sums.
-inline std::size_t pixel_product_floats(std::int64_t columns) {
-  return static_cast<std::size_t>(kBlockFloats + partial_floats(columns));
+// One chunk of K for some pixels. They are gathered a tile at a time, or several when the chunk is
+// short, so that what was gathered is multiplied while it is in the first-level cache.
+inline void multiply_pixel_chunk(const PixelProduct& p, const Part1D& pixels, std::int64_t k,
+                                 std::int64_t depth, float* const* rows, float* a_block) {
+  const std::int64_t group_rows = kTileRows * smaller(kBlockRows / kTileRows, kDotChunk / depth);
+  for (std::int64_t i = 0; i < part_count(pixels.size(), group_rows); ++i) {
+    const Part1D group = part(pixels.size(), group_rows, i);
+    gather(p.grid, p.window, pixels.begin + group.begin, pixels.begin + group.end, k, k + depth,
+           a_block, kRowBlockStride);
+    multiply_block<ALayout::kRows>({.a = a_block,
+                                    .row_count = group.size(),
+                                    .b = p.packed + k * padded_columns(p.columns),
+                                    .panel_step = depth * kPanelWidth,
+                                    .b_stride = 0,
+                                    .columns = p.columns,
+                                    .depth = depth,
+                                    .rows = rows + group.begin,
+                                    .first = k == 0});
+  }
 }
 
 // A block of pixels goes through all chunks before the next one, so its results stay in the
 // second-level cache, and a chunk of weights is used for the whole block.
-inline void multiply_pixels(const PixelProduct& p, float* ws) {
+inline void multiply_pixels(const PixelProduct& p, float* a_block) {
   const std::int64_t pixel_count = p.images * p.grid.rows * p.grid.cols;
   const std::int64_t depth_all = p.window.depth();
   float* rows[kBlockRows];
@@ -61,18 +77,7 @@ inline void multiply_pixels(const PixelProduct& p, float* ws) {
     const Part1D pixels = part(pixel_count, kBlockRows, i);
     result_rows(p, pixels, rows);
     for (std::int64_t k = 0; k < depth_all; k += kDotChunk) {
-      const std::int64_t depth = smaller(kDotChunk, depth_all - k);
-      gather(p.grid, p.window, pixels.begin, pixels.end, k, k + depth, ws, kRowBlockStride);
-      multiply_block<ALayout::kRows>({.a = ws,
-                                      .row_count = pixels.size(),
-                                      .b = p.packed + k * padded_columns(p.columns),
-                                      .panel_step = depth * kPanelWidth,
-                                      .b_stride = 0,
-                                      .columns = p.columns,
-                                      .depth = depth,
-                                      .rows = rows,
-                                      .first = k == 0,
-                                      .partial = ws + kBlockFloats});
+      multiply_pixel_chunk(p, pixels, k, smaller(kDotChunk, depth_all - k), rows, a_block);
     }
   }
 }
@@ -94,8 +99,8 @@ inline void conv_fwd_pack(const ConvShape& s, const float* w, float* packed) {
   }
 }
 
-inline std::size_t conv_fwd_workspace_floats(const ConvShape& s) {
-  return pixel_product_floats(group_oc(s));
+inline std::size_t conv_fwd_workspace_floats(const ConvShape&) {
+  return static_cast<std::size_t>(kBlockFloats);
 }
 
 inline void conv_fwd(const ConvShape& s, const float* x, const float* packed, const float* bias,
@@ -189,8 +194,8 @@ inline void conv_dgrad_pack(const ConvShape& s, const float* w, float* packed) {
   });
 }
 
-inline std::size_t conv_dgrad_workspace_floats(const ConvShape& s) {
-  return pixel_product_floats(group_c(s));
+inline std::size_t conv_dgrad_workspace_floats(const ConvShape&) {
+  return static_cast<std::size_t>(kBlockFloats);
 }
 
 inline void zero_phase(const ConvShape& s, const StridePhase& phase, float* dx) {
@@ -203,36 +208,41 @@ inline void zero_phase(const ConvShape& s, const StridePhase& phase, float* dx) 
   }
 }
 
+// `packed` holds the weights of this phase and group.
+inline PixelProduct phase_product(const ConvShape& s, const StridePhase& phase, std::int64_t g,
+                                  const float* dy, const float* packed, float* dx) {
+  return {.grid = {.x = dy,
+                   .h = s.oh(),
+                   .w = s.ow(),
+                   .c = s.oc,
+                   .rows = phase.rows,
+                   .cols = phase.cols,
+                   .stride = 1},
+          .window = {.rows = phase.tap_rows,
+                     .cols = phase.tap_cols,
+                     .length = group_oc(s),
+                     .row0 = (phase.row + s.pad - phase.kh0) / s.stride,
+                     .col0 = (phase.col + s.pad - phase.kw0) / s.stride,
+                     .step = -1,  // the next tap hits the output before
+                     .channel = g * group_oc(s)},
+          .images = s.n,
+          .columns = group_c(s),
+          .packed = packed,
+          .out = dx + (phase.row * s.w + phase.col) * s.c + g * group_c(s),
+          .image_step = s.h * s.w * s.c,
+          .row_step = s.stride * s.w * s.c,
+          .col_step = s.stride * s.c};
+}
+
 inline void conv_dgrad(const ConvShape& s, const float* dy, const float* packed, float* dx,
                        float* ws) {
   if (is_depthwise(s)) return depthwise_dgrad(s, dy, packed, dx);
   for_each_phase(s, [&](const StridePhase& phase, std::int64_t offset) {
     const std::int64_t hits = phase.tap_rows * phase.tap_cols;
     if (hits == 0) return zero_phase(s, phase, dx);
+    const std::int64_t group_floats = hits * group_oc(s) * padded_columns(group_c(s));
     for (std::int64_t g = 0; g < s.groups; ++g) {
-      multiply_pixels(
-          {.grid = {.x = dy,
-                    .h = s.oh(),
-                    .w = s.ow(),
-                    .c = s.oc,
-                    .rows = phase.rows,
-                    .cols = phase.cols,
-                    .stride = 1},
-           .window = {.rows = phase.tap_rows,
-                      .cols = phase.tap_cols,
-                      .length = group_oc(s),
-                      .row0 = (phase.row + s.pad - phase.kh0) / s.stride,
-                      .col0 = (phase.col + s.pad - phase.kw0) / s.stride,
-                      .step = -1,
-                      .channel = g * group_oc(s)},
-           .images = s.n,
-           .columns = group_c(s),
-           .packed = packed + offset + g * hits * group_oc(s) * padded_columns(group_c(s)),
-           .out = dx + (phase.row * s.w + phase.col) * s.c + g * group_c(s),
-           .image_step = s.h * s.w * s.c,
-           .row_step = s.stride * s.w * s.c,
-           .col_step = s.stride * s.c},
-          ws);
+      multiply_pixels(phase_product(s, phase, g, dy, packed + offset + g * group_floats, dx), ws);
     }
   });
 }
@@ -242,8 +252,6 @@ inline void conv_dgrad(const ConvShape& s, const float* dy, const float* packed,
 constexpr std::int64_t kGatherColumns = 192;  // columns of a gathered block, a multiple of 32
 constexpr std::int64_t kGatherStride = kGatherColumns + 16;  // avoids shared cache sets
 
-constexpr std::int64_t kGatherFloats = kDotChunk * kGatherStride;
-
 // dy of one chunk, packed in blocks of kBlockRows channels.
 inline std::int64_t wgrad_dy_floats(const ConvShape& s) {
   return part_count(group_oc(s), kBlockRows) * kBlockFloats;
@@ -251,43 +259,58 @@ inline std::int64_t wgrad_dy_floats(const ConvShape& s) {
 
 inline std::size_t conv_wgrad_workspace_floats(const ConvShape& s) {
   if (is_depthwise(s)) return depthwise_wgrad_workspace_floats(s);
-  return static_cast<std::size_t>(wgrad_dy_floats(s) + kGatherFloats +
-                                  partial_floats(kGatherColumns));
+  return static_cast<std::size_t>(wgrad_dy_floats(s) + kDotChunk * kGatherStride);
 }
 
-// Chunk [k, k + depth) of the weight gradient of group g; x is gathered column block by block.
+// One chunk of pixels [k, k + depth) of the weight gradient of group g.
+struct WgradChunk {
+  std::int64_t g, k, depth;
+  const float* dy_blocks;  // packed
+  const float* gathered;   // columns [j, j + columns) of x as the window sees it
+  std::int64_t j, columns;
+};
+
+inline void pack_dy(const ConvShape& s, const WgradChunk& chunk, const float* dy, float* blocks) {
+  const std::int64_t first = chunk.g * group_oc(s);
+  for (std::int64_t i = 0; i < part_count(group_oc(s), kBlockRows); ++i) {
+    const Part1D channels = part(group_oc(s), kBlockRows, i);
+    pack_tiles(channels.size(), chunk.depth, dy + chunk.k * s.oc + first + channels.begin, 1, s.oc,
+               blocks + i * kBlockFloats);
+  }
+}
+
+inline void multiply_gathered(const ConvShape& s, const WgradChunk& chunk, float* dw) {
+  const std::int64_t filter_floats = taps(s) * group_c(s);
+  float* rows[kBlockRows];
+  for (std::int64_t i = 0; i < part_count(group_oc(s), kBlockRows); ++i) {
+    const Part1D channels = part(group_oc(s), kBlockRows, i);
+    for (std::int64_t r = 0; r < channels.size(); ++r) {
+      rows[r] = dw + (chunk.g * group_oc(s) + channels.begin + r) * filter_floats + chunk.j;
+    }
+    multiply_block<ALayout::kColumns>({.a = chunk.dy_blocks + i * kBlockFloats,
+                                       .row_count = channels.size(),
+                                       .b = chunk.gathered,
+                                       .panel_step = kPanelWidth,
+                                       .b_stride = kGatherStride,
+                                       .columns = chunk.columns,
+                                       .depth = chunk.depth,
+                                       .rows = rows,
+                                       .first = chunk.k == 0});
+  }
+}
+
 inline void wgrad_chunk(const ConvShape& s, std::int64_t g, std::int64_t k, std::int64_t depth,
                         const float* x, const float* dy, float* dw, float* ws) {
-  float* dy_blocks = ws;
-  float* gathered = dy_blocks + wgrad_dy_floats(s);
   const Window window = forward_window(s, g);
-  const std::int64_t columns_all = window.depth(), ocg = group_oc(s);
-  const std::int64_t blocks = part_count(ocg, kBlockRows);
-  for (std::int64_t i = 0; i < blocks; ++i) {
-    const Part1D channels = part(ocg, kBlockRows, i);
-    pack_tiles(channels.size(), depth, dy + k * s.oc + g * ocg + channels.begin, 1, s.oc,
-               dy_blocks + i * kBlockFloats);
-  }
-  for (std::int64_t j = 0; j < columns_all; j += kGatherColumns) {
-    const std::int64_t columns = smaller(kGatherColumns, columns_all - j);
-    gather(forward_grid(s, x), window, k, k + depth, j, j + columns, gathered, kGatherStride);
-    for (std::int64_t i = 0; i < blocks; ++i) {
-      const Part1D channels = part(ocg, kBlockRows, i);
-      float* rows[kBlockRows];
-      for (std::int64_t r = 0; r < channels.size(); ++r) {
-        rows[r] = dw + (g * ocg + channels.begin + r) * columns_all + j;
-      }
-      multiply_block<ALayout::kColumns>({.a = dy_blocks + i * kBlockFloats,
-                                         .row_count = channels.size(),
-                                         .b = gathered,
-                                         .panel_step = kPanelWidth,
-                                         .b_stride = kGatherStride,
-                                         .columns = columns,
-                                         .depth = depth,
-                                         .rows = rows,
-                                         .first = k == 0,
-                                         .partial = gathered + kGatherFloats});
-    }
+  float* gathered = ws + wgrad_dy_floats(s);
+  WgradChunk chunk{
+      .g = g, .k = k, .depth = depth, .dy_blocks = ws, .gathered = gathered, .j = 0, .columns = 0};
+  pack_dy(s, chunk, dy, ws);
+  for (chunk.j = 0; chunk.j < window.depth(); chunk.j += kGatherColumns) {
+    chunk.columns = smaller(kGatherColumns, window.depth() - chunk.j);
+    gather(forward_grid(s, x), window, k, k + depth, chunk.j, chunk.j + chunk.columns, gathered,
+           kGatherStride);
+    multiply_gathered(s, chunk, dw);
   }
 }
 

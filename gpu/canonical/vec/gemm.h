@@ -10,8 +10,7 @@ constexpr std::int64_t kGemmColumns = 1024;  // columns of B that are packed at 
 // Parts of the workspace.
 struct GemmScratch {
   float* a_block;
-  float* panels;  // one chunk of K of up to kGemmColumns columns of B
-  float* partial;
+  float* panels;   // one chunk of K of up to kGemmColumns columns of B
   float* staging;  // results of a block whose rows are not contiguous in C
 };
 
@@ -22,14 +21,12 @@ inline std::int64_t gemm_columns(const GemmShape& s) {
 inline std::size_t gemm_workspace_floats(const GemmShape& s) {
   const std::int64_t columns = gemm_columns(s);
   const std::int64_t staging = s.c_col == 1 ? 0 : kBlockRows * columns;
-  return static_cast<std::size_t>(kBlockFloats + kDotChunk * columns + partial_floats(columns) +
-                                  staging);
+  return static_cast<std::size_t>(kBlockFloats + kDotChunk * columns + staging);
 }
 
 inline GemmScratch gemm_scratch(const GemmShape& s, float* ws) {
   float* panels = ws + kBlockFloats;
-  float* partial = panels + kDotChunk * gemm_columns(s);
-  return {ws, panels, partial, partial + partial_floats(gemm_columns(s))};
+  return {ws, panels, panels + kDotChunk * gemm_columns(s)};
 }
 
 // Rows of results for chunk [k0, k0 + depth) and columns [j0, j0 + columns).
@@ -65,8 +62,7 @@ inline void gemm_block(const GemmShape& s, const GemmBlock& block, const float* 
                        .columns = block.columns,
                        .depth = block.depth,
                        .rows = rows,
-                       .first = block.k0 == 0 || !in_place,
-                       .partial = scratch.partial};
+                       .first = block.k0 == 0 || !in_place};
   const float* from = a + block.rows.begin * s.a_row + block.k0 * s.a_col;
   if (s.a_col == 1) {
     copy_rows(block.rows.size(), block.depth, from, s.a_row, scratch.a_block);

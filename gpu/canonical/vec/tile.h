@@ -20,12 +20,9 @@ constexpr std::int64_t kBlockRows = 112 / kTileRows * kTileRows;
 // Floats of a block in either layout.
 constexpr std::int64_t kBlockFloats = kBlockRows * kRowBlockStride;
 
-// A chunk is computed in slices: a panel of B of this depth stays in the first-level cache while
-// all tiles of a block use it. The sums of a slice are stored and loaded again by the next one,
-// which does not change the chain.
-constexpr std::int64_t kSlice = 256;
-// How many k ahead the panel of B is fetched from the second-level cache.
-constexpr std::int64_t kPrefetchDepth = 8;
+// A panel of B does not fit beside the tile of A in the first-level cache: it is fetched from the
+// second level this many k ahead.
+constexpr std::int64_t kPrefetchDepth = 16;
 constexpr int kLineFloats = 16;
 
 enum class ALayout { kRows, kColumns };
@@ -34,52 +31,23 @@ struct TileArgs {
   const float* a;
   const float* b;
   std::int64_t b_stride;
-  std::int64_t depth;   // k in this slice
-  float* const* start;  // rows of the sums of the slices before it, or nullptr: from +0
+  std::int64_t depth;   // k in this chunk
   float* const* rows;   // where row i of the result begins
-  std::int64_t column;  // first column of the panel, in `start` and in `rows`
+  std::int64_t column;  // first column of the panel
   std::int64_t width;   // columns of the panel, <= kVecs * kWidth
-  bool add;             // to what is in `rows`, instead of storing
+  bool first;           // the first chunk is stored, later ones are added
 };
 
-// Calls body(row, vector, position in the row, access) for each vector of a tile; the last vector
-// of a row may be a part.
+// Calls body(row, vector, where it goes, access) for each vector of a tile; the last vector of a
+// row may be a part.
 template <int kRows, int kVecs, class Body>
-inline __attribute__((always_inline)) void for_tile(const TileArgs& t, float* const* rows,
-                                                    Body body) {
+inline __attribute__((always_inline)) void for_tile(const TileArgs& t, Body body) {
   const Part last(t.width - (kVecs - 1) * kWidth);
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
-    float* row = rows[i] + t.column;
+    float* row = t.rows[i] + t.column;
     if constexpr (kVecs == 2) body(i, 0, row, Whole());
     body(i, kVecs - 1, row + (kVecs - 1) * kWidth, last);
-  }
-}
-
-template <int kRows, int kVecs>
-inline __attribute__((always_inline)) void load_sums(const TileArgs& t, Vec (&sum)[kRows][kVecs]) {
-  if (t.start == nullptr) {
-#pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 2
-      for (int j = 0; j < kVecs; ++j) sum[i][j] = zero();
-    }
-    return;
-  }
-  for_tile<kRows, kVecs>(t, t.start,
-                         [&](int i, int j, float* p, auto at) { sum[i][j] = at.load(p); });
-}
-
-template <int kRows, int kVecs>
-inline __attribute__((always_inline)) void store_sums(const TileArgs& t,
-                                                      const Vec (&sum)[kRows][kVecs]) {
-  if (t.add) {
-    for_tile<kRows, kVecs>(t, t.rows, [&](int i, int j, float* p, auto at) {
-      at.store(p, add(at.load(p), sum[i][j]));
-    });
-  } else {
-    for_tile<kRows, kVecs>(t, t.rows,
-                           [&](int i, int j, float* p, auto at) { at.store(p, sum[i][j]); });
   }
 }
 
@@ -88,7 +56,11 @@ void tile(const TileArgs& t) {
   constexpr std::int64_t kRowStride = kLayout == ALayout::kRows ? kRowBlockStride : 1;
   constexpr std::int64_t kDepthStride = kLayout == ALayout::kRows ? 1 : kTileRows;
   Vec sum[kRows][kVecs];
-  load_sums<kRows, kVecs>(t, sum);
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 2
+    for (int j = 0; j < kVecs; ++j) sum[i][j] = zero();
+  }
   const float* a = t.a;
   const float* b = t.b;
   const std::int64_t b_stride = t.b_stride;
@@ -107,7 +79,12 @@ void tile(const TileArgs& t) {
       for (int j = 0; j < kVecs; ++j) sum[i][j] = fused(left, right[j], sum[i][j]);
     }
   }
-  store_sums<kRows, kVecs>(t, sum);
+  if (t.first) {
+    for_tile<kRows, kVecs>(t, [&](int i, int j, float* p, auto at) { at.store(p, sum[i][j]); });
+  } else {
+    for_tile<kRows, kVecs>(
+        t, [&](int i, int j, float* p, auto at) { at.store(p, add(at.load(p), sum[i][j])); });
+  }
 }
 
 using TileFunction = void (*)(const TileArgs&);
@@ -154,49 +131,34 @@ struct BlockArgs {
   std::int64_t depth;  // k in this chunk
   float* const* rows;  // where the row_count rows of the result begin
   bool first;          // the first chunk is stored, later ones are added
-  float* partial;      // scratch of partial_floats(columns)
 };
 
-inline std::int64_t partial_floats(std::int64_t columns) {
-  return kBlockRows * padded_columns(columns);
-}
-
-// One slice of one panel times all rows of the block.
+// One tile of rows times all columns: the tile of A stays in the first-level cache.
 template <ALayout kLayout>
-void multiply_panel(const BlockArgs& block, std::int64_t k, std::int64_t column,
-                    float* const* partial_rows) {
-  const std::int64_t width = smaller(kPanelWidth, block.columns - column);
-  const std::int64_t b_stride = block.b_stride != 0 ? block.b_stride : panel_stride(width);
-  const bool last = k + kSlice >= block.depth;
-  float* const* rows = last ? block.rows : partial_rows;
-  for (std::int64_t i = 0; i < part_count(block.row_count, kTileRows); ++i) {
-    const Part1D tile = part(block.row_count, kTileRows, i);
-    const TileFunction function = width > kWidth ? tile_function<kLayout, 2>(tile.size())
-                                                 : tile_function<kLayout, 1>(tile.size());
-    function({.a = kLayout == ALayout::kRows ? block.a + tile.begin * kRowBlockStride + k
-                                             : block.a + (i * kDotChunk + k) * kTileRows,
-              .b = block.b + column / kPanelWidth * block.panel_step + k * b_stride,
-              .b_stride = b_stride,
-              .depth = smaller(kSlice, block.depth - k),
-              .start = k == 0 ? nullptr : partial_rows + tile.begin,
-              .rows = rows + tile.begin,
+void multiply_tile(const BlockArgs& block, const Part1D& rows, const float* a) {
+  for (std::int64_t column = 0; column < block.columns; column += kPanelWidth) {
+    const std::int64_t width = smaller(kPanelWidth, block.columns - column);
+    const TileFunction function = width > kWidth ? tile_function<kLayout, 2>(rows.size())
+                                                 : tile_function<kLayout, 1>(rows.size());
+    function({.a = a,
+              .b = block.b + column / kPanelWidth * block.panel_step,
+              .b_stride = block.b_stride != 0 ? block.b_stride : panel_stride(width),
+              .depth = block.depth,
+              .rows = block.rows + rows.begin,
               .column = column,
               .width = width,
-              .add = last && !block.first});
+              .first = block.first});
   }
 }
 
 // One chunk of K of a block of rows times all columns.
 template <ALayout kLayout>
 void multiply_block(const BlockArgs& block) {
-  float* partial_rows[kBlockRows];
-  for (std::int64_t i = 0; i < block.row_count; ++i) {
-    partial_rows[i] = block.partial + i * padded_columns(block.columns);
-  }
-  for (std::int64_t k = 0; k < block.depth; k += kSlice) {
-    for (std::int64_t column = 0; column < block.columns; column += kPanelWidth) {
-      multiply_panel<kLayout>(block, k, column, partial_rows);
-    }
+  for (std::int64_t i = 0; i < part_count(block.row_count, kTileRows); ++i) {
+    const Part1D rows = part(block.row_count, kTileRows, i);
+    multiply_tile<kLayout>(block, rows,
+                           kLayout == ALayout::kRows ? block.a + rows.begin * kRowBlockStride
+                                                     : block.a + i * kTileRows * kDotChunk);
   }
 }
 

@@ -27,8 +27,8 @@ TEST_SUITE("actors/config/default_paths") {
   }
 
   TEST_CASE("without a runtime directory it listens in the state directory") {
-    CHECK(default_head_endpoint(environment({{"XDG_RUNTIME_DIR", "/nonexistent/runtime"},
-                                             {"XDG_STATE_HOME", "/state"}})) ==
+    CHECK(default_head_endpoint(environment(
+              {{"XDG_RUNTIME_DIR", "/nonexistent/runtime"}, {"XDG_STATE_HOME", "/state"}})) ==
           "ipc:///state/easyscale/head.sock");
     CHECK(default_head_endpoint(environment({{"HOME", "/h"}})) ==
           "ipc:///h/.local/state/easyscale/head.sock");

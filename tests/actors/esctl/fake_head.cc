@@ -31,15 +31,14 @@ FakeHead::FakeHead(const std::string& endpoint) {
   transport_ = *std::move(transport);
 }
 
+void FakeHead::on(MessageType type, Handler handler) {
+  const std::lock_guard lock(mutex_);
+  handlers_[type] = std::move(handler);
+}
+
 Frames FakeHead::seen() {
   const std::lock_guard lock(mutex_);
   return seen_;
-}
-
-std::vector<MessageType> FakeHead::seen_types() {
-  std::vector<MessageType> types;
-  for (const auto& frame : seen()) types.push_back(frame->head.type);
-  return types;
 }
 
 void FakeHead::answer(const PeerId& from, const std::shared_ptr<const Frame>& request) {

@@ -24,17 +24,16 @@ class FakeHead {
   explicit FakeHead(const std::string& endpoint);
 
   // Before the first client comes.
-  void on(MessageType type, Handler handler) { handlers_[type] = std::move(handler); }
+  void on(MessageType type, Handler handler);
   // The requests that came, in order.
   std::vector<std::shared_ptr<const Frame>> seen();
-  std::vector<MessageType> seen_types();
 
  private:
   void answer(const PeerId& from, const std::shared_ptr<const Frame>& request);
 
+  std::mutex mutex_;  // guards what follows
   std::map<MessageType, Handler> handlers_;
-  std::mutex mutex_;
-  Frames seen_;                           // guarded by mutex_
+  Frames seen_;
   std::unique_ptr<Transport> transport_;  // last: its thread uses the others
 };
 

@@ -30,14 +30,16 @@ class JobFile {
 std::filesystem::path write_checkpoint(const std::filesystem::path& parent) {
   const std::vector<std::byte> bytes(1000);
   const std::vector<store::Section> sections{{.name = "params", .bytes = bytes}};
-  const auto files = store::posix_file_system();
-  const Status written = store::write_checkpoint(
-      *files, parent / "step20", {.job_name = "cnn", .version = 20}, test::job_toml(), sections);
+  const Status written =
+      store::write_checkpoint(store::posix_file_system(), parent / "step20",
+                              {.job_name = "cnn", .version = 20}, test::job_toml(), sections);
   REQUIRE_MESSAGE(written.ok(), written.error().message);
   return parent / "step20";
 }
 
-std::string message(const Status& status) { return status ? "" : status.error().message; }
+std::string message(const Status& status) {
+  return status ? "" : status.error().message;
+}
 
 }  // namespace
 
@@ -76,7 +78,8 @@ TEST_SUITE("actors/esctl/job_request") {
     const auto spec = JobFile().spec({.devices = "cpu-avx2:3"});
     REQUIRE(spec.ok());
     CHECK(stages_text(spec->stages) == "cpu-avx2:3@60");
-    const auto rest = JobFile().spec({.devices = "cpu-avx2:3"}, {.checkpoint = "/c", .version = 20});
+    const auto rest =
+        JobFile().spec({.devices = "cpu-avx2:3"}, {.checkpoint = "/c", .version = 20});
     REQUIRE(rest.ok());
     CHECK(stages_text(rest->stages) == "cpu-avx2:3@40");
     CHECK(rest->steps == 60);

@@ -17,8 +17,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 JobView job_view(const std::string& state) {
   const auto message = Msg<wire::JobDetails>::build(
       {}, [&](wire::JobDetails::Builder b) { test::fill_job(b.initInfo(), "cnn-1", state); });
-  return message
-      .decode([](wire::JobDetails::Reader reader) { return read_job(reader.getInfo()); })
+  return message.decode([](wire::JobDetails::Reader reader) { return read_job(reader.getInfo()); })
       .value();
 }
 

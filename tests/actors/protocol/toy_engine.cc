@@ -1,6 +1,7 @@
 #include "tests/actors/protocol/toy_engine.h"
 
 #include <cstring>
+#include <span>
 #include <stdexcept>
 
 namespace es::test {
@@ -23,9 +24,8 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
 }
 
 Bytes encode(const std::vector<std::uint64_t>& words) {
-  auto bytes = std::make_shared<std::vector<std::byte>>(words.size() * sizeof(std::uint64_t));
-  std::memcpy(bytes->data(), words.data(), bytes->size());
-  return bytes;
+  const auto bytes = std::as_bytes(std::span(words));
+  return std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end());
 }
 
 std::vector<std::uint64_t> decode(const Bytes& bytes) {

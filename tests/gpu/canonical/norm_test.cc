@@ -10,14 +10,19 @@ std::string text(const char* what, std::int64_t rows, std::int64_t c) {
   return std::string(what) + " rows=" + std::to_string(rows) + " c=" + std::to_string(c);
 }
 
-// Sizes around the recursion of G3: one run, two levels, three levels.
-constexpr std::int64_t kRowCounts[] = {1, 2, 63, 64, 65, 130, 4096, 4097, 4200};
+// Sizes around the recursion of G3: one run, two levels, three levels; last runs of odd lengths.
+constexpr std::int64_t kRowCounts[] = {1, 2, 63, 64, 65, 107, 130, 1003, 4096, 4097, 4200};
 
+// Rows drift by a tenth of the offset, so that the means of the runs differ from the mean of all.
 struct BnData {
   BnData(Random& random, std::int64_t rows, std::int64_t c, float offset)
       : rows(rows),
         c(c),
-        x(rows * c, [&] { return random.normal() + offset; }),
+        x(rows * c,
+          [&, i = 0.0f]() mutable {
+            i += 1.0f;
+            return random.normal() + offset + 0.1f * offset * i / static_cast<float>(rows * c);
+          }),
         dy(random.normals(rows * c)),
         gamma(random.normals(c)),
         beta(random.normals(c)),

@@ -1,0 +1,304 @@
+// The commands end to end, against a head that says what the test wants.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "actors/config/job_file.h"
+#include "actors/gateway/keys.h"
+#include "tests/actors/esctl/fake_head.h"
+#include "tests/actors/esctl/session.h"
+#include "tests/store/temp_directory.h"
+
+namespace es::actors::test {
+namespace {
+
+using Json = nlohmann::json;
+using Request = std::shared_ptr<const Frame>;
+
+// A head on a socket of its own, and a session that talks to it.
+struct Desk {
+  es::test::TempDirectory directory;
+  const std::string endpoint = "ipc://" + (directory / "sockets/head").string();
+  FakeHead head{endpoint};
+  Session session;
+
+  int run(std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--head", endpoint});
+    return session.run(std::move(arguments));
+  }
+  Json json() const { return Json::parse(session.out()); }
+  std::string job_file(const std::string& more = "steps = 60\n") {
+    es::test::write_file(directory / "job.toml", job_toml(more));
+    return (directory / "job.toml").string();
+  }
+};
+
+Frames details(const Request& request, const std::string& state) {
+  return {reply<wire::JobDetails>(request, [&](wire::JobDetails::Builder b) {
+    fill_job(b.initInfo(), request->head.job, state);
+    b.setSpecToml(job_toml());
+  })};
+}
+
+Request event(const Request& request, const std::string& state) {
+  return reply<wire::JobEvent>(request, [&](wire::JobEvent::Builder b) {
+    fill_job(b.initInfo(), request->head.job, state);
+  });
+}
+
+Request log_event(const Request& request, const std::string& line) {
+  return reply<wire::JobEvent>(request, [&](wire::JobEvent::Builder b) { b.setLogLine(line); });
+}
+
+Request end_event(const Request& request) {
+  return reply<wire::JobEvent>(request, [](wire::JobEvent::Builder b) { b.setEnded(); });
+}
+
+template <class Schema, class Read>
+auto read(const Request& request, Read&& read) {
+  return Msg<Schema>::from_frame(request).value().decode(std::forward<Read>(read)).value();
+}
+
+}  // namespace
+
+TEST_SUITE("actors/esctl/commands") {
+  TEST_CASE("help succeeds and shows an example, for every command") {
+    Session session;
+    CHECK(session.run({"--help"}) == 0);
+    for (const char* command : {"run", "submit", "ps", "describe", "scale", "checkpoint", "cancel",
+                                "logs", "nodes", "inspect", "keygen"}) {
+      CAPTURE(command);
+      CHECK(session.run({command, "--help"}) == 0);
+      CHECK(session.out().find("Example") != std::string::npos);
+      CHECK(session.out().find("--json") != std::string::npos);
+    }
+  }
+
+  TEST_CASE("a wrong command line is a usage error") {
+    Session session;
+    CHECK(session.run({}) == 2);
+    CHECK(session.run({"frobnicate"}) == 2);
+    CHECK(session.run({"ps", "--frobnicate"}) == 2);
+    CHECK(session.run({"describe"}) == 2);
+    CHECK(session.run({"run", "job.toml", "--steps", "many"}) == 2);
+    CHECK(session.run({"run", "job.toml", "--stages", "a:1@1", "--devices", "a:1"}) == 2);
+    CHECK(session.out().empty());
+  }
+
+  TEST_CASE("a head that is not there is not found") {
+    Session session;
+    CHECK(session.run({"ps", "--head", "ipc:///nonexistent/head.sock", "--json"}) == 3);
+    CHECK(session.err().starts_with("esctl: no easyscaled answers at ipc:///nonexistent/"));
+    CHECK(Json::parse(session.out()).at("kind") == "not_found");
+  }
+
+  TEST_CASE("a malformed endpoint is a usage error, and TCP without keys is refused") {
+    Session session;
+    CHECK(session.run({"ps", "--head", "http://head"}) == 2);
+    CHECK(session.run({"ps", "--head", "tcp://head.example:7070"}) == 4);
+  }
+
+  TEST_CASE("ps lists the jobs") {
+    Desk desk;
+    desk.head.on(MessageType::kListJobs, [](const Request& request) {
+      return Frames{reply<wire::JobList>(request, [](wire::JobList::Builder b) {
+        auto jobs = b.initJobs(2);
+        fill_job(jobs[0], "cnn-1", "finished");
+        fill_job(jobs[1], "cnn-2", "running");
+      })};
+    });
+    CHECK(desk.run({"ps"}) == 0);
+    CHECK(desk.session.out().find("cnn-2  running   30/60  0.5000") != std::string::npos);
+    CHECK(desk.run({"ps", "--json"}) == 0);
+    CHECK(desk.json().at("jobs").size() == 2);
+    CHECK(desk.json().at("jobs")[1].at("placement") == "cpu-scalar:1");
+  }
+
+  TEST_CASE("describe shows workers and specification") {
+    Desk desk;
+    desk.head.on(MessageType::kDescribeJob,
+                 [](const Request& request) { return details(request, "running"); });
+    CHECK(desk.run({"describe", "cnn-1"}) == 0);
+    CHECK(desk.session.out().find("cpu-scalar#0") != std::string::npos);
+    CHECK(desk.run({"describe", "cnn-1", "--json"}) == 0);
+    CHECK(desk.json().at("job") == "cnn-1");
+    CHECK(desk.json().at("workers")[0].at("pid") == 4242);
+    CHECK(desk.json().at("spec_toml") == job_toml());
+  }
+
+  TEST_CASE("the kind of a refusal decides the exit code") {
+    Desk desk;
+    ErrorKind kind = ErrorKind::kNotFound;
+    desk.head.on(MessageType::kDescribeJob, [&](const Request& request) {
+      return Frames{refusal(request, kind, "no job x")};
+    });
+    CHECK(desk.run({"describe", "x"}) == 3);
+    CHECK(desk.session.err() == "esctl: no job x\n");
+    kind = ErrorKind::kRefused;
+    CHECK(desk.run({"describe", "x"}) == 4);
+    kind = static_cast<ErrorKind>(200);
+    CHECK(desk.run({"describe", "x"}) == 1);
+  }
+
+  TEST_CASE("an answer of the wrong type is a failure, not a crash") {
+    Desk desk;
+    desk.head.on(MessageType::kListJobs,
+                 [](const Request& request) { return Frames{done(request)}; });
+    CHECK(desk.run({"ps"}) != 0);
+  }
+
+  TEST_CASE("scale sends canonical devices, and nothing for auto") {
+    Desk desk;
+    desk.head.on(MessageType::kScaleJob,
+                 [](const Request& request) { return Frames{done(request)}; });
+    CHECK(desk.run({"scale", "cnn-1", "cpu-scalar:1+cpu-avx2:1", "--json"}) == 0);
+    CHECK(desk.json() == Json{{"job", "cnn-1"}, {"devices", "cpu-avx2:1+cpu-scalar:1"}});
+    CHECK(desk.run({"scale", "cnn-1", "auto"}) == 0);
+    CHECK(desk.run({"scale", "cnn-1", "lots"}) == 2);
+    const Frames seen = desk.head.seen();
+    REQUIRE(seen.size() == 2);
+    const auto devices = [](wire::ScaleJob::Reader r) { return std::string(r.getDevices()); };
+    CHECK(seen[0]->head.job == "cnn-1");
+    CHECK(read<wire::ScaleJob>(seen[0], devices) == "cpu-avx2:1+cpu-scalar:1");
+    CHECK(read<wire::ScaleJob>(seen[1], devices).empty());
+  }
+
+  TEST_CASE("checkpoint makes the directory absolute and prints where it is") {
+    Desk desk;
+    desk.head.on(MessageType::kCheckpointJob, [](const Request& request) {
+      return Frames{reply<wire::CheckpointTaken>(request, [&](wire::CheckpointTaken::Builder b) {
+        b.setPath(read<wire::CheckpointJob>(
+            request, [](wire::CheckpointJob::Reader r) { return std::string(r.getDirectory()); }));
+        b.setVersion(20);
+        b.setParamsDigest("aa");
+        b.setStateDigest("bb");
+      })};
+    });
+    CHECK(desk.run({"checkpoint", "cnn-1", "--to", "x/y", "--json"}) == 0);
+    CHECK(desk.json().at("path") == (std::filesystem::current_path() / "x/y").string());
+    CHECK(desk.json().at("version") == 20);
+    CHECK(desk.run({"checkpoint", "cnn-1"}) == 0);
+    CHECK(desk.session.out().find("params digest  aa") != std::string::npos);
+  }
+
+  TEST_CASE("cancel waits for the head's word") {
+    Desk desk;
+    desk.head.on(MessageType::kCancelJob,
+                 [](const Request& request) { return Frames{done(request)}; });
+    CHECK(desk.run({"cancel", "cnn-1", "--json"}) == 0);
+    CHECK(desk.json().at("job") == "cnn-1");
+  }
+
+  TEST_CASE("logs prints the lines, and follows only when asked") {
+    Desk desk;
+    desk.head.on(MessageType::kFollowJob, [](const Request& request) {
+      return Frames{log_event(request, "one"), log_event(request, "two"), end_event(request)};
+    });
+    CHECK(desk.run({"logs", "cnn-1"}) == 0);
+    CHECK(desk.session.out() == "one\ntwo\n");
+    CHECK(desk.run({"logs", "-f", "cnn-1", "--json"}) == 0);
+    CHECK(desk.session.out() == "{\"line\":\"one\"}\n{\"line\":\"two\"}\n");
+    const auto until_now = [](wire::FollowJob::Reader r) { return r.getUntilNow(); };
+    CHECK(read<wire::FollowJob>(desk.head.seen()[0], until_now));
+    CHECK_FALSE(read<wire::FollowJob>(desk.head.seen()[1], until_now));
+  }
+
+  TEST_CASE("a refusal ends a stream") {
+    Desk desk;
+    desk.head.on(MessageType::kFollowJob, [](const Request& request) {
+      return Frames{log_event(request, "one"), refusal(request, ErrorKind::kNotFound, "no job")};
+    });
+    CHECK(desk.run({"logs", "-f", "x"}) == 3);
+    CHECK(desk.session.out() == "one\n");
+  }
+
+  TEST_CASE("nodes counts devices") {
+    Desk desk;
+    desk.head.on(MessageType::kListNodes, [](const Request& request) {
+      return Frames{reply<wire::NodeList>(request, [](wire::NodeList::Builder b) {
+        auto node = b.initNodes(1)[0];
+        node.setName("local");
+        node.setAlive(true);
+        node.initDevices(2)[1].setType("cpu-avx2");
+      })};
+    });
+    CHECK(desk.run({"nodes", "--json"}) == 0);
+    CHECK(desk.json().at("nodes")[0].at("devices").size() == 2);
+  }
+
+  TEST_CASE("submit sends the canonical specification and prints the id") {
+    Desk desk;
+    desk.head.on(MessageType::kSubmitJob, [](const Request& request) {
+      return Frames{reply<wire::JobAccepted>(
+          request, [](wire::JobAccepted::Builder b) { b.setJob("cnn-9"); })};
+    });
+    CHECK(desk.run({"submit", desk.job_file(), "--stages", "cpu-scalar:2@5"}) == 0);
+    CHECK(desk.session.out() == "cnn-9\n");
+    const auto toml = [](wire::SubmitJob::Reader r) { return std::string(r.getSpecToml()); };
+    const auto spec = parse_job(read<wire::SubmitJob>(desk.head.seen()[0], toml), "sent");
+    REQUIRE(spec.ok());
+    CHECK(spec->steps == 5);
+    CHECK(stages_text(spec->stages) == "cpu-scalar:2@5");
+    CHECK(desk.run({"submit", desk.job_file(), "--json"}) == 0);
+    CHECK(desk.json() == Json{{"job", "cnn-9"}});
+  }
+
+  TEST_CASE("a bad specification is never sent") {
+    Desk desk;
+    CHECK(desk.run({"submit", desk.job_file("steps = 60\nmax_q = 3\n")}) == 2);
+    CHECK(desk.session.err().find("max_q") != std::string::npos);
+    CHECK(desk.run({"submit", "/nonexistent/job.toml"}) == 3);
+    CHECK(desk.run({"submit", desk.job_file(), "--from", "/nonexistent/checkpoint"}) == 3);
+    CHECK(desk.head.seen().empty());
+  }
+
+  TEST_CASE("submit --follow prints one summary at the end") {
+    Desk desk;
+    desk.head.on(MessageType::kSubmitJob, [](const Request& request) {
+      return Frames{reply<wire::JobAccepted>(
+          request, [](wire::JobAccepted::Builder b) { b.setJob("cnn-9"); })};
+    });
+    desk.head.on(MessageType::kFollowJob, [](const Request& request) {
+      return Frames{event(request, "running"), end_event(request)};
+    });
+    std::string state = "finished";
+    desk.head.on(MessageType::kDescribeJob,
+                 [&](const Request& request) { return details(request, state); });
+    CHECK(desk.run({"submit", desk.job_file(), "--follow", "--json"}) == 0);
+    CHECK(desk.json().at("steps") == 60);
+    CHECK(desk.session.err().find("step 30/60") != std::string::npos);
+    state = "failed";
+    CHECK(desk.run({"submit", desk.job_file(), "--follow", "--json"}) == 1);
+    CHECK(desk.json().at("error") == "worker 7: loss is not finite");
+    CHECK(desk.session.err().find("worker 7: loss is not finite") != std::string::npos);
+  }
+
+  TEST_CASE("inspect shows the operators of a job file and of a submitted job") {
+    Desk desk;
+    desk.head.on(MessageType::kDescribeJob,
+                 [](const Request& request) { return details(request, "running"); });
+    CHECK(desk.run({"inspect", desk.job_file()}) == 0);
+    CHECK(desk.session.out().find("conv1") != std::string::npos);
+    CHECK(desk.run({"inspect", "cnn-1", "--json"}) == 0);
+    const Json json = desk.json();
+    CHECK(json.at("sample") == Json{8, 8, 1});
+    CHECK(json.at("classes").size() == supported_cpu_classes().size());
+    CHECK(json.at("classes")[0].at("kernel_class") == "cpu-scalar");
+    CHECK(json.at("classes")[0].at("operators")[0].at("name") == "conv1");
+    CHECK(json.at("classes")[0].at("memory").at("arena_bytes") > 0);
+  }
+
+  TEST_CASE("keygen makes keys once and prints no secret") {
+    const es::test::TempDirectory directory;
+    const std::string keys = (directory / "keys").string();
+    Session session;
+    CHECK(session.run({"keygen", keys, "--json"}) == 0);
+    const auto made = read_cluster_keys(keys);
+    REQUIRE(made.ok());
+    CHECK(Json::parse(session.out()).at("server_public") == made->server_public);
+    CHECK(session.out().find(made->client.secret_key) == std::string::npos);
+    CHECK(session.run({"keygen", keys}) != 0);
+  }
+}
+
+}  // namespace es::actors::test

@@ -1,0 +1,126 @@
+// The real head while processes, machines, links and the head itself fail at random times. Whatever
+// happens, a job ends with the bits of an undisturbed run, or is cancelled and holds nothing.
+#include <doctest.h>
+
+#include "tests/sim/sim_jobs.h"
+#include "tests/support/seed.h"
+
+namespace es::test {
+namespace {
+
+using actors::JobView;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr std::uint64_t kRuns = 30;
+
+void for_each_seed(const char* name, const std::function<void(std::uint64_t)>& run) {
+  const std::uint64_t base = seed(name);
+  for (std::uint64_t s = base; s < base + kRuns; ++s) {
+    CAPTURE(s);
+    INFO("replay with ES_SEED=" << s);
+    run(s);
+  }
+}
+
+// Every second one goes through stages of different types.
+JobSpec some_job(std::uint64_t s) {
+  if (s % 2 == 0) return job_spec(s, 80);
+  return staged_job(s, "cpu-avx2:2@20,cpu-avx512:2@20,cpu-avx2:1+cpu-avx512:1@20");
+}
+
+SimWorldOptions two_nodes(std::uint64_t s) {
+  return {.seed = s,
+          .nodes = {{"n1", "cpu-avx2:2+cpu-avx512:2"}, {"n2", "cpu-avx2:2+cpu-avx512:2"}}};
+}
+
+TEST_SUITE("sim/faults") {
+  TEST_CASE("a worker that dies at any time costs time and no bit") {
+    for_each_seed("crash", [](std::uint64_t s) {
+      SimWorld world(two_nodes(s));
+      const JobSpec spec = some_job(s);
+      const JobId job = world.client().submit(spec).value();
+      for (int i = 0; i < 2; ++i) {
+        world.run_for(world.random_time(milliseconds(100), seconds(1)));
+        const auto running = world.running();
+        if (!running.empty()) world.crash_worker(running[world.pick(running.size())]);
+      }
+      check_finished(world.client().wait_until_over(job), spec);
+      check_at_rest(world);
+    });
+  }
+
+  TEST_CASE("a job recovers from a lost machine on the machines that are left") {
+    for_each_seed("lost node", [](std::uint64_t s) {
+      SimWorld world(two_nodes(s));
+      const JobSpec spec = some_job(s);
+      const JobId job = world.client().submit(spec).value();
+      world.run_for(world.random_time(milliseconds(100), seconds(1)));
+      world.lose_node(world.pick(2) == 0 ? "n1" : "n2");
+      check_finished(world.client().wait_until_over(job), spec);
+      check_at_rest(world);
+    });
+  }
+
+  TEST_CASE("a machine that was lost and comes back serves again") {
+    for_each_seed("returning node", [](std::uint64_t s) {
+      SimWorld world({.seed = s, .nodes = {{"n1", "cpu-avx2:2"}}});
+      const JobSpec spec = job_spec(s, 60);
+      const JobId job = world.client().submit(spec).value();
+      world.run_for(world.random_time(milliseconds(100), seconds(1)));
+      world.lose_node("n1");
+      world.run_for(world.random_time(milliseconds(1), seconds(10)));
+      world.return_node("n1");
+      check_finished(world.client().wait_until_over(job), spec);
+      check_at_rest(world);
+    });
+  }
+
+  TEST_CASE("processes on a machine that was cut off are ended when it is found again") {
+    for_each_seed("cut node", [](std::uint64_t s) {
+      SimWorld world(two_nodes(s));
+      const JobSpec spec = some_job(s);
+      const JobId job = world.client().submit(spec).value();
+      world.run_for(world.random_time(milliseconds(100), seconds(1)));
+      const std::string node = world.pick(2) == 0 ? "n1" : "n2";
+      world.cut_node(node);
+      world.run_for(world.random_time(milliseconds(10), seconds(10)));
+      world.heal_node(node);
+      check_finished(world.client().wait_until_over(job), spec);
+      world.run_for(seconds(10));
+      check_at_rest(world);
+    });
+  }
+
+  TEST_CASE("a job that is cancelled at any time releases everything") {
+    for_each_seed("cancel", [](std::uint64_t s) {
+      SimWorld world(two_nodes(s));
+      const JobSpec spec = some_job(s);
+      const JobId job = world.client().submit(spec).value();
+      world.run_for(world.random_time(milliseconds(1), seconds(2)));
+      const Status cancelled = world.client().wait(world.client().post_cancel(job));
+      REQUIRE_MESSAGE(cancelled.ok(), cancelled.error().message);
+      CHECK(world.client().wait_until_over(job).state == "cancelled");
+      check_at_rest(world);
+      CHECK(!world.client().wait(world.client().post_cancel(job)).ok());
+    });
+  }
+
+  TEST_CASE("a job goes on after the head was restarted, with the same bits") {
+    for_each_seed("head restart", [](std::uint64_t s) {
+      SimWorld world(two_nodes(s));
+      const JobSpec spec = some_job(s);
+      const JobId job = world.client().submit(spec).value();
+      world.run_for(world.random_time(milliseconds(1), seconds(1)));
+      world.stop_head();
+      world.run_for(world.random_time(milliseconds(1), milliseconds(500)));
+      world.start_head();
+      world.run_for(seconds(1));
+      check_finished(world.client().wait_until_over(job), spec);
+      check_at_rest(world);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace es::test

@@ -1,0 +1,125 @@
+#include "tests/sim/sim_client.h"
+
+#include <caf/all.hpp>
+
+#include "actors/config/job_file.h"
+
+namespace es::test {
+
+using namespace actors;
+
+namespace {
+
+const PeerId kHead = "head";
+
+Error error_of(const SimClient::FramePtr& frame) {
+  const auto refusal = Msg<wire::Refusal>::from_frame(frame);
+  if (!refusal) return failure("an answer of another type: " + refusal.error().message);
+  return {static_cast<ErrorKind>(refusal->view()->getKind()),
+          refusal->view()->getMessage().cStr()};
+}
+
+}  // namespace
+
+caf::behavior sim_client_actor(caf::event_based_actor* self, caf::actor gateway,
+                               std::shared_ptr<SimClient::Inbox> inbox) {
+  self->send(gateway, ConnectPeer{kHead, "sim://head"});
+  return {
+      [=](const SendToHead& m) { self->send(gateway, Outbound{kHead, m.frame}); },
+      [=](const Inbound& m) { inbox->frames[m.frame->head.request].push_back(m.frame); },
+      [](const PeerUp&) {},
+      [](const PeerDown&) {},
+  };
+}
+
+void SimClient::send(FramePtr frame) { caf::anon_send(actor_, SendToHead{std::move(frame)}); }
+
+SimClient::FramePtr SimClient::answer(std::uint64_t request) {
+  await_([&] { return answered(request); });
+  return inbox_->frames.at(request).front();
+}
+
+Status SimClient::wait(std::uint64_t request) {
+  const FramePtr frame = answer(request);
+  if (frame->head.type == MessageType::kDone) return {};
+  return error_of(frame);
+}
+
+std::uint64_t SimClient::post_scale(const JobId& job, const std::string& devices) {
+  return post<wire::ScaleJob>(job, [&](wire::ScaleJob::Builder b) { b.setDevices(devices); });
+}
+
+std::uint64_t SimClient::post_cancel(const JobId& job) {
+  return post<wire::CancelJob>(job, [](wire::CancelJob::Builder) {});
+}
+
+std::uint64_t SimClient::post_checkpoint(const JobId& job, const std::string& directory) {
+  return post<wire::CheckpointJob>(
+      job, [&](wire::CheckpointJob::Builder b) { b.setDirectory(directory); });
+}
+
+Result<JobId> SimClient::submit(const JobSpec& spec) {
+  const FramePtr frame = answer(post<wire::SubmitJob>(
+      "", [&](wire::SubmitJob::Builder b) { b.setSpecToml(to_toml(spec)); }));
+  const auto accepted = Msg<wire::JobAccepted>::from_frame(frame);
+  if (!accepted) return error_of(frame);
+  return JobId(accepted->view()->getJob().cStr());
+}
+
+Result<JobView> SimClient::describe(const JobId& job) {
+  const FramePtr frame =
+      answer(post<wire::DescribeJob>(job, [](wire::DescribeJob::Builder) {}));
+  const auto details = Msg<wire::JobDetails>::from_frame(frame);
+  if (!details) return error_of(frame);
+  return job_view_from(details->view()->getInfo());
+}
+
+JobView SimClient::wait_until_over(const JobId& job) {
+  const std::uint64_t request = post<wire::FollowJob>(
+      job, [](wire::FollowJob::Builder b) { b.setInfo(true); });
+  JobView last;
+  std::size_t seen = 0;
+  await_([&] {
+    const std::vector<FramePtr>& frames = inbox_->frames[request];
+    bool ended = false;
+    for (; seen < frames.size(); ++seen) {
+      const auto event = Msg<wire::JobEvent>::from_frame(frames[seen]);
+      if (!event) throw std::runtime_error(error_of(frames[seen]).message);
+      const auto view = event->view();
+      if (view->isInfo()) last = job_view_from(view->getInfo());
+      ended = ended || view->isEnded();
+    }
+    return ended;
+  });
+  return last;
+}
+
+Result<SimClient::Taken> SimClient::wait_checkpoint(std::uint64_t request) {
+  const FramePtr frame = answer(request);
+  const auto taken = Msg<wire::CheckpointTaken>::from_frame(frame);
+  if (!taken) return error_of(frame);
+  const auto view = taken->view();
+  return Taken{view->getPath().cStr(), view->getVersion(), view->getParamsDigest().cStr(),
+               view->getStateDigest().cStr()};
+}
+
+std::map<std::string, JobId> SimClient::owners() {
+  const auto list = Msg<wire::NodeList>::from_frame(
+      answer(post<wire::ListNodes>("", [](wire::ListNodes::Builder) {})));
+  std::map<std::string, JobId> owners;
+  const auto view = list.value().view();
+  for (const auto node : view->getNodes())
+    for (const auto device : node.getDevices())
+      if (node.getAlive())
+        owners[std::string(node.getName().cStr()) + "/" + device.getType().cStr() + ":" +
+               std::to_string(device.getIndex())] = device.getJob().cStr();
+  return owners;
+}
+
+std::size_t SimClient::free_devices() {
+  std::size_t count = 0;
+  for (const auto& [device, job] : owners()) count += job.empty() ? 1 : 0;
+  return count;
+}
+
+}  // namespace es::test

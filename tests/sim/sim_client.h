@@ -1,0 +1,81 @@
+#pragma once
+// SimClient: what esctl is to a head. Asks, and takes the answers as values.
+#include <caf/actor.hpp>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/common/caf_messages.h"
+#include "actors/gateway/gateway_messages.h"
+#include "actors/intra_job/job_view.h"
+#include "actors/protocol/codec.h"
+#include "proto/messages.h"
+
+namespace es::test {
+
+class SimClient {
+ public:
+  using FramePtr = actors::protocol::FramePtr;
+  // By request. Shared with the client's actor.
+  struct Inbox {
+    std::map<std::uint64_t, std::vector<FramePtr>> frames;
+  };
+  // Runs the world until the condition holds. Throws when that takes too long.
+  using Await = std::function<void(const std::function<bool()>&)>;
+
+  SimClient(caf::actor actor, std::shared_ptr<Inbox> inbox, Await await)
+      : actor_(std::move(actor)), inbox_(std::move(inbox)), await_(std::move(await)) {}
+
+  // Sends a request; its number. The world has to run before anything happens.
+  template <class Schema, class Fill>
+  std::uint64_t post(const JobId& job, Fill&& fill) {
+    const std::uint64_t request = next_request_++;
+    send(Msg<Schema>::build({.job = job, .request = request}, fill).frame());
+    return request;
+  }
+  std::uint64_t post_scale(const JobId& job, const std::string& devices);
+  std::uint64_t post_cancel(const JobId& job);
+  std::uint64_t post_checkpoint(const JobId& job, const std::string& directory);
+
+  bool answered(std::uint64_t request) const { return inbox_->frames.contains(request); }
+  // Waits for the answer. Error: the head refused, with its reason.
+  Status wait(std::uint64_t request);
+
+  Result<JobId> submit(const JobSpec& spec);
+  Result<actors::JobView> describe(const JobId& job);
+  // Waits until the job is over and holds nothing any more; how it stands then.
+  actors::JobView wait_until_over(const JobId& job);
+  struct Taken {
+    std::string path;
+    Version version = 0;
+    std::string params_digest, state_digest;
+  };
+  Result<Taken> wait_checkpoint(std::uint64_t request);
+  // "NODE/TYPE:INDEX" -> the job that holds it, or empty; of live nodes.
+  std::map<std::string, JobId> owners();
+  // Devices of live nodes that no job holds.
+  std::size_t free_devices();
+
+ private:
+  void send(FramePtr frame);
+  FramePtr answer(std::uint64_t request);
+
+  caf::actor actor_;
+  std::shared_ptr<Inbox> inbox_;
+  Await await_;
+  std::uint64_t next_request_ = 1;
+};
+
+// Sends the frames that it is given to the head and collects what comes back.
+struct SendToHead {
+  SimClient::FramePtr frame;
+};
+caf::behavior sim_client_actor(caf::event_based_actor* self, caf::actor gateway,
+                               std::shared_ptr<SimClient::Inbox> inbox);
+
+}  // namespace es::test
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::test::SendToHead)

@@ -1,0 +1,70 @@
+#pragma once
+// SimWorker: a worker process with the real WorkerCore and a toy engine, whose work takes the
+// modelled time of its device type.
+#include <caf/actor.hpp>
+#include <caf/stateful_actor.hpp>
+
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+
+#include "actors/gateway/gateway_messages.h"
+#include "actors/worker/worker_core.h"
+#include "tests/sim/sim_cluster.h"
+
+namespace es::test {
+
+struct SimWorkerOptions {
+  JobId job;
+  JobSpec spec;
+  Incarnation incarnation;
+  actors::DeviceId device;
+  std::uint64_t seed = 0;
+};
+
+class SimWorkerState {
+ public:
+  static constexpr const char* name = "sim_worker";
+  void init(caf::stateful_actor<SimWorkerState>* self, SimWorkerOptions options, caf::actor gateway,
+            std::shared_ptr<SimCluster> cluster);
+  void on_peer_up(const actors::PeerUp& up);
+  void on_inbound(const actors::Inbound& inbound);
+  void tick();
+
+  struct EngineDone {
+    actors::worker::EngineEvent event;
+  };
+  void on_engine(const EngineDone& done);
+
+ private:
+  void perform(const actors::worker::Effects& effects);
+  void perform_effect(const actors::worker::SendHead& effect);
+  void perform_effect(const actors::worker::SendPeer& effect);
+  void perform_effect(const actors::worker::Exit& effect);
+  void perform_effect(const actors::worker::Abort& effect);
+  void perform_effect(const actors::worker::ReportAnomaly& effect);
+  void perform_effect(const auto& engine_effect) { engine_->add(engine_effect); }
+  void work();
+  void send_stats(Version version);
+  actors::Instant duration_of(const actors::worker::EngineEvent& event);
+  void violated(const std::string& what);
+  actors::Instant now() const;
+
+  caf::stateful_actor<SimWorkerState>* self_ = nullptr;
+  SimWorkerOptions options_;
+  caf::actor gateway_;
+  std::shared_ptr<SimCluster> cluster_;
+  std::mt19937_64 random_;
+  std::optional<actors::worker::WorkerCore> core_;
+  std::unique_ptr<ToyEngine> engine_;
+  std::set<std::string> connected_;
+  bool working_ = false;
+};
+
+caf::behavior sim_worker_actor(caf::stateful_actor<SimWorkerState>* self, SimWorkerOptions options,
+                               caf::actor gateway, std::shared_ptr<SimCluster> cluster);
+
+}  // namespace es::test
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::test::SimWorkerState::EngineDone)

@@ -1,0 +1,193 @@
+#include "tests/sim/sim_world.h"
+
+#include <caf/all.hpp>
+
+#include <stdexcept>
+
+#include "actors/cluster_scheduler/cluster_scheduler_actor.h"
+#include "actors/config/job_file.h"
+#include "actors/node_agent/node_agent_actor.h"
+#include "actors/worker/worker_actor.h"
+#include "tests/sim/sim_gateway.h"
+#include "tests/sim/sim_node.h"
+
+namespace es::test {
+
+using namespace actors;
+
+namespace {
+
+// Longer than any job of the tests takes.
+constexpr Instant kPatience = std::chrono::minutes(20);
+
+// What outlives a head: each head opens the same disk.
+class Disk final : public store::KeyValueStore {
+ public:
+  explicit Disk(std::shared_ptr<store::MemoryKeyValueStore> values) : values_(std::move(values)) {}
+  Result<std::optional<std::string>> get(std::string_view key) const override {
+    return values_->get(key);
+  }
+  Status write(const store::WriteBatch& batch, store::Durability durability) override {
+    return values_->write(batch, durability);
+  }
+  Status scan(std::string_view begin, std::string_view end, const Visitor& visit) const override {
+    return values_->scan(begin, end, visit);
+  }
+  Result<std::optional<store::KeyValue>> last(std::string_view begin,
+                                              std::string_view end) const override {
+    return values_->last(begin, end);
+  }
+
+ private:
+  std::shared_ptr<store::MemoryKeyValueStore> values_;
+};
+
+// Without the dataset and the model, which the toy engine does not have.
+Result<AdmittedJob> admit_toy(const std::string& spec_toml, const std::string&) {
+  auto spec = parse_job(spec_toml, "submitted job");
+  if (!spec) return spec.error();
+  if (spec->steps == 0)
+    for (const Stage& stage : spec->stages) spec->steps += stage.steps;
+  AdmittedJob job;
+  job.spec = *std::move(spec);
+  job.spec_toml = to_toml(job.spec);
+  job.config.spec = job.spec;
+  job.config.last_version = job.spec.steps;
+  job.config.bucket_count = kToyBuckets;
+  job.model_key = "toy";
+  return job;
+}
+
+}  // namespace
+
+SimWorld::SimWorld(SimWorldOptions options)
+    : options_(std::move(options)), random_(options_.seed) {
+  cluster_->step_time = {{"cpu-scalar", std::chrono::milliseconds(40)},
+                         {"cpu-avx2", std::chrono::milliseconds(10)},
+                         {"cpu-avx512", std::chrono::milliseconds(6)}};
+  config_.set("scheduler.policy", caf::atom("testing"));
+  system_.emplace(config_);
+  system_->await_actors_before_shutdown(false);
+  scheduler_ = &dynamic_cast<caf::scheduler::test_coordinator&>(system_->scheduler());
+  gateway_ = system_->spawn(sim_gateway_actor, random_());
+  start_head();
+  const auto inbox = std::make_shared<SimClient::Inbox>();
+  client_actor_ = system_->spawn(sim_client_actor, gateway_, inbox);
+  caf::anon_send(gateway_, OpenPeer{"client/1", client_actor_});
+  client_.emplace(client_actor_, inbox, [this](const std::function<bool()>& holds) {
+    if (!run_until(holds, kPatience)) throw std::runtime_error("the simulated world hangs");
+  });
+  for (const auto& [name, devices] : options_.nodes) start_node(name);
+  run_for(std::chrono::milliseconds(10));
+}
+
+SimWorld::~SimWorld() {
+  scheduler_->clock().cancel_all();
+  for (auto& [name, node] : nodes_) caf::anon_send(node, LoseNode{});
+  for (const caf::actor& actor : {head_, client_actor_, gateway_})
+    if (actor) caf::anon_send_exit(actor, caf::exit_reason::kill);
+  nodes_.clear();
+  head_ = client_actor_ = gateway_ = {};
+  client_.reset();
+  while (scheduler_->try_run_once()) {
+  }
+  scheduler_->clock().cancel_all();
+}
+
+Instant SimWorld::now() { return scheduler_->clock().now().time_since_epoch(); }
+
+// One actor handles one message.
+bool SimWorld::step() {
+  if (!scheduler_->has_job()) return false;
+  if (auto* actor = dynamic_cast<caf::scheduled_actor*>(scheduler_->jobs.front()))
+    if (const auto* message = actor->mailbox().peek())
+      history_.add(now(), actor->id(), *message);
+  return scheduler_->try_run_once();
+}
+
+bool SimWorld::run_until(const std::function<bool()>& holds, Instant limit) {
+  const Instant end = now() + limit;
+  while (true) {
+    if (holds()) return true;
+    if (step()) continue;
+    if (now() >= end || !scheduler_->has_pending_timeout()) return false;
+    scheduler_->trigger_timeout();
+  }
+}
+
+void SimWorld::run_for(Instant duration) {
+  bool over = false;
+  const auto timer = system_->spawn([&](caf::event_based_actor* self) {
+    self->delayed_send(self, duration, 0);
+    return caf::behavior{[&, self](int) {
+      over = true;
+      self->quit();
+    }};
+  });
+  run_until([&] { return over; }, duration * 2);
+}
+
+Instant SimWorld::random_time(Instant least, Instant most) {
+  return least + Instant(pick(static_cast<std::uint64_t>((most - least).count() + 1)));
+}
+
+std::vector<Incarnation> SimWorld::running() const {
+  std::vector<Incarnation> running;
+  for (const auto& [incarnation, job] : cluster_->job_of) running.push_back(incarnation);
+  return running;
+}
+
+void SimWorld::start_node(const std::string& name) {
+  nodes_[name] = system_->spawn(
+      sim_node_actor,
+      SimNodeOptions{name, parse_device_set(options_.nodes.at(name)).value(), random_()}, gateway_,
+      cluster_);
+}
+
+void SimWorld::crash_worker(Incarnation incarnation) {
+  for (const auto& [name, node] : nodes_) caf::anon_send(node, CrashWorker{incarnation});
+}
+
+void SimWorld::lose_node(const std::string& name) {
+  caf::anon_send(nodes_.at(name), LoseNode{});
+  nodes_.erase(name);
+}
+
+void SimWorld::return_node(const std::string& name) { start_node(name); }
+
+void SimWorld::cut_node(const std::string& name) {
+  std::vector<std::string> inside = {node_peer(name)};
+  std::vector<std::string> outside = {"head"};
+  for (const auto& [device, incarnation] : cluster_->running)
+    (device.node == name ? inside : outside).push_back(worker_peer(incarnation));
+  for (const std::string& a : inside)
+    for (const std::string& b : outside) {
+      cut_links_[name].emplace_back(a, b);
+      caf::anon_send(gateway_, CutLink{a, b});
+    }
+}
+
+void SimWorld::heal_node(const std::string& name) {
+  for (const auto& [a, b] : cut_links_[name]) caf::anon_send(gateway_, HealLink{a, b});
+  cut_links_.erase(name);
+}
+
+void SimWorld::stop_head() {
+  caf::anon_send_exit(head_, caf::exit_reason::kill);
+  caf::anon_send(gateway_, ClosePeer{"head"});
+  head_ = {};
+  while (step()) {
+  }
+}
+
+void SimWorld::start_head() {
+  ClusterSchedulerOptions options;
+  options.unix_ms = [] { return std::uint64_t{0}; };
+  options.on_stopped = [] {};
+  options.admit = admit_toy;
+  head_ = system_->spawn(cluster_scheduler_actor, std::move(options), gateway_,
+                         std::make_shared<HeadStore>(std::make_unique<Disk>(disk_)));
+  caf::anon_send(gateway_, OpenPeer{"head", head_});
+}
+
+}  // namespace es::test
