@@ -80,6 +80,8 @@ std::vector<cluster::Effect> ClusterCore::on(const cluster::Event& event) {
 
 void ClusterCore::handle(const cluster::NodeJoined& event) {
   pool_.join(event.node, event.devices);
+  for (const auto& [id, device] : event.kept)
+    if (Job* job = find(id); job != nullptr && pool_.adopt(id, device)) job->changed = true;
 }
 
 void ClusterCore::handle(const cluster::NodeLost& event) {

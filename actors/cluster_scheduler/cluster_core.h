@@ -19,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -33,9 +34,11 @@ namespace cluster {
 
 // A node says hello, for the first time or again. Device indices are 0 .. count - 1 of each type.
 // The job that owned a device when the node was lost still owns it, until its DeviceReleased.
+// `kept`: devices on which, after a restart of the head, a process of a job still runs.
 struct NodeJoined {
   std::string node;
   DeviceSet devices;
+  std::vector<std::pair<JobId, DeviceId>> kept = {};
 };
 
 struct NodeLost {

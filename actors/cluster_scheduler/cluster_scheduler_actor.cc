@@ -44,6 +44,9 @@ void ClusterSchedulerState::init(caf::stateful_actor<ClusterSchedulerState>* sel
   options_ = std::move(options);
   gateway_ = std::move(gateway);
   store_ = std::move(store);
+  const auto first = store_->next_incarnation();
+  ES_CHECK_MSG(first.ok(), first.ok() ? "" : "journal: " + first.error().message);
+  first_own_ = *first;
   restore_jobs();
 }
 
@@ -52,6 +55,7 @@ void ClusterSchedulerState::init(caf::stateful_actor<ClusterSchedulerState>* sel
 void ClusterSchedulerState::on_inbound(const Inbound& inbound) {
   switch (inbound.frame->head.type) {
     case MessageType::kNodeHello: return on_node_hello(inbound);
+    case MessageType::kWorkerExited: return on_worker_exited(inbound);
     case MessageType::kSubmitJob: return submit(inbound);
     case MessageType::kListJobs: return list_jobs(inbound);
     case MessageType::kListNodes: return list_nodes(inbound);
@@ -106,13 +110,10 @@ void ClusterSchedulerState::refuse(const Inbound& inbound, const Error& error) {
 
 void ClusterSchedulerState::on_node_hello(const Inbound& inbound) {
   const auto hello = Msg<wire::NodeHello>::from_frame(inbound.frame);
-  struct Node {
-    std::string name;
-    DeviceSet devices;
-  };
-  const auto node = hello->decode([](wire::NodeHello::Reader r) {
-    Node n{r.getName().cStr(), {}};
+  auto node = hello->decode([](wire::NodeHello::Reader r) {
+    Arrival n{r.getName().cStr(), {}, {}, {}};
     for (const auto device : r.getDevices()) n.devices.add({device.getType().cStr()}, 1);
+    for (const std::uint64_t worker : r.getWorkers()) n.workers.push_back({worker});
     return n;
   });
   std::string reason = node ? "" : node.error().message;
@@ -124,7 +125,42 @@ void ClusterSchedulerState::on_node_hello(const Inbound& inbound) {
   if (!reason.empty()) return;
   // The jobs first: they must know which processes are gone before they are given devices.
   for (const JobId& id : submit_order_) self_->send(jobs_.at(id).actor, inbound);
-  perform(core_.on(cluster::NodeJoined{node->name, node->devices}));
+  node->strays = strays_of(node->workers);
+  if (node->strays.empty()) return admit(*node);
+  for (const Incarnation stray : node->strays) {
+    const auto kill = Msg<wire::KillWorker>::build(
+        {}, [&](wire::KillWorker::Builder b) { b.setIncarnation(stray.value); });
+    self_->send(gateway_, Outbound{inbound.from, kill.frame()});
+  }
+  arriving_[inbound.from] = *std::move(node);
+}
+
+std::set<Incarnation> ClusterSchedulerState::strays_of(
+    const std::vector<Incarnation>& workers) const {
+  std::set<Incarnation> strays;
+  for (const Incarnation worker : workers)
+    if (worker < first_own_ && !survivors_.contains(worker)) strays.insert(worker);
+  return strays;
+}
+
+void ClusterSchedulerState::on_worker_exited(const Inbound& inbound) {
+  forward_to_job(inbound);
+  const auto at = arriving_.find(inbound.from);
+  if (at == arriving_.end()) return;
+  const auto exited = Msg<wire::WorkerExited>::from_frame(inbound.frame)
+                          ->decode([](wire::WorkerExited::Reader r) { return r.getIncarnation(); });
+  if (!exited || at->second.strays.erase({*exited}) == 0 || !at->second.strays.empty()) return;
+  const Arrival node = std::move(at->second);
+  arriving_.erase(at);
+  admit(node);
+}
+
+void ClusterSchedulerState::admit(const Arrival& node) {
+  cluster::NodeJoined joined{node.name, node.devices};
+  for (const Incarnation worker : node.workers)
+    if (const auto at = survivors_.find(worker); at != survivors_.end())
+      joined.kept.push_back(at->second);
+  perform(core_.on(joined));
   send_inventory();
 }
 
@@ -132,6 +168,7 @@ void ClusterSchedulerState::on_peer_down(const PeerDown& down) {
   const std::string prefix = node_peer("");
   for (const JobId& id : submit_order_) self_->send(jobs_.at(id).actor, down);
   if (!down.peer.starts_with(prefix)) return;
+  arriving_.erase(down.peer);
   perform(core_.on(cluster::NodeLost{down.peer.substr(prefix.size())}));
   send_inventory();
 }
@@ -176,6 +213,8 @@ void ClusterSchedulerState::submit(const Inbound& inbound) {
   if (stopping_) return refuse(inbound, refused("the head is shutting down"));
   auto admitted = options_.admit(request->spec_toml, request->checkpoint);
   if (!admitted) return refuse(inbound, admitted.error());
+  if (const Status fits = check_fits(admitted->spec); !fits.ok())
+    return refuse(inbound, fits.error());
   const auto sequence = store_->next_sequence();
   if (!sequence) return refuse(inbound, sequence.error());
   store::JobRecord record;
@@ -189,6 +228,20 @@ void ClusterSchedulerState::submit(const Inbound& inbound) {
   const JobId id = record.id;
   start_job(*std::move(admitted), std::move(record), false);
   answer<wire::JobAccepted>(inbound, [&](wire::JobAccepted::Builder b) { b.setJob(id); });
+}
+
+// Before any node has said hello nothing is known, and the job waits.
+Status ClusterSchedulerState::check_fits(const JobSpec& spec) const {
+  const DeviceSet& existing = core_.existing_devices();
+  if (existing.empty()) return {};
+  for (const Stage& stage : spec.stages)
+    if (!existing.contains(stage.devices))
+      return refused("stages: needs " + stage.devices.text() + ", the cluster has " +
+                     existing.text());
+  if (spec.stages.empty() && spec.resources.min_devices > existing.total())
+    return refused("resources.min_devices = " + std::to_string(spec.resources.min_devices) +
+                   ": the cluster has " + existing.text());
+  return {};
 }
 
 void ClusterSchedulerState::start_job(AdmittedJob admitted, store::JobRecord record,
@@ -219,6 +272,8 @@ void ClusterSchedulerState::restore_jobs() {
     if (store::is_final(record.phase)) continue;
     auto admitted = options_.admit(record.spec_toml, record.start_checkpoint);
     if (admitted) {
+      for (const store::KnownWorker& w : record.known)
+        survivors_[w.incarnation] = {record.id, {w.node, w.device_type, w.device_index}};
       start_job(*std::move(admitted), std::move(record), true);
       continue;
     }

@@ -8,7 +8,8 @@
 // Sends     NodeWelcome, answers to clients through the gateway. Allocation, DemandRefused, Inventory
 //           to intra-job schedulers.
 // State     ClusterCore; jobs by id. Saved: each job's record, before JobAccepted is sent. Rebuilt
-//           after a restart: jobs from the journal, devices from NodeHello.
+//           after a restart: jobs from the journal, devices from NodeHello, their owners from both.
+//           A node that runs workers which no job knows joins when these are killed and reaped.
 // Fails     A request that cannot be served is refused with its reason; nothing changes then.
 //           When this actor dies the daemon ends; a restarted one reloads the journal.
 // Order     Per peer as the gateway promises; a job's events are handled in order of arrival.
@@ -69,7 +70,18 @@ class ClusterSchedulerState {
   };
   using ClientRequest = std::pair<PeerId, std::uint64_t>;
 
+  // What a node says of itself.
+  struct Arrival {
+    std::string name;
+    DeviceSet devices;
+    std::vector<Incarnation> workers;  // that run there
+    std::set<Incarnation> strays;      // of these: killed, and not reaped yet
+  };
+
   void on_node_hello(const Inbound& inbound);
+  std::set<Incarnation> strays_of(const std::vector<Incarnation>& workers) const;
+  void on_worker_exited(const Inbound& inbound);
+  void admit(const Arrival& node);
   void submit(const Inbound& inbound);
   void list_jobs(const Inbound& inbound);
   void list_nodes(const Inbound& inbound);
@@ -77,6 +89,7 @@ class ClusterSchedulerState {
   void forward_to_job(const Inbound& inbound);
   void fill_in_checkpoint_directory(Inbound& inbound);
 
+  Status check_fits(const JobSpec& spec) const;
   void start_job(AdmittedJob admitted, store::JobRecord record, bool restored);
   void restore_jobs();
   void stop_if_idle();
@@ -97,6 +110,12 @@ class ClusterSchedulerState {
   std::vector<JobId> submit_order_;
   std::vector<Inbound> shutdown_requests_;
   bool stopping_ = false;
+
+  // After a restart. Workers of the journal's jobs; smaller incarnations than first_own_ that are
+  // not among them are strays: no job knows them, and their devices are not free before they end.
+  std::map<Incarnation, std::pair<JobId, DeviceId>> survivors_;
+  Incarnation first_own_;
+  std::map<PeerId, Arrival> arriving_;  // nodes that wait for the end of strays
 };
 
 caf::behavior cluster_scheduler_actor(caf::stateful_actor<ClusterSchedulerState>* self,

@@ -36,6 +36,13 @@ void DevicePool::join(const std::string& node, const DeviceSet& devices) {
   }
 }
 
+bool DevicePool::adopt(const JobId& job, const DeviceId& id) {
+  const auto at = devices_.find(id);
+  if (at == devices_.end() || at->second.state != State::kFree) return false;
+  set_state(id, at->second, State::kHeld, job);
+  return true;
+}
+
 bool DevicePool::is_live(const std::string& node) const {
   const auto at = live_nodes_.find(node);
   return at != live_nodes_.end() && at->second;

@@ -37,6 +37,9 @@ class DevicePool {
   // A node with so many devices of each type (indices from 0) is there. New devices are free; known
   // ones of a live node keep their state; lost ones that are listed come back.
   void join(const std::string& node, const DeviceSet& devices);
+  // A free device becomes held by the job that was using it all the time, before a restart of the
+  // head. False: it is not free (or not there), nothing changed.
+  bool adopt(const JobId& job, const DeviceId& device);
   bool is_live(const std::string& node) const;
   // Whether any node has ever joined.
   bool has_nodes() const { return !live_nodes_.empty(); }

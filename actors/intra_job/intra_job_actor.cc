@@ -18,6 +18,8 @@ namespace {
 using TickAtom = caf::atom_constant<caf::atom("tick")>;
 
 constexpr auto kTickInterval = std::chrono::seconds(1);
+// How long a restarted head waits for a worker of its journal.
+constexpr auto kReturnTimeout = std::chrono::seconds(30);
 // A measurement is reported when it differs by more than this from what is known.
 constexpr double kCapabilityChangeMin = 0.10;
 
@@ -37,6 +39,10 @@ void IntraJobState::init(caf::stateful_actor<IntraJobState>* self, IntraJobOptio
   peers_ = std::move(peers);
   if (!options_.log_file.empty()) log_file_.open(options_.log_file, std::ios::app);
   core_.emplace(make_core());
+  // Unlike those of an earlier head, which workers may still remember.
+  next_command_ = (core_->generation().value << 32) + 1;
+  for (const auto& [incarnation, worker] : core_->fleet().workers()) awaited_.insert(incarnation);
+  awaited_until_ = now() + kReturnTimeout;
   perform(core_->start(now()));
   query_plans();
   self_->delayed_send(self_, kTickInterval, TickAtom::value);
@@ -103,14 +109,20 @@ void IntraJobState::on_inbound(const Inbound& inbound) {
   on_client(inbound);
 }
 
-// A node that says hello names what runs there: whatever else was on it is gone.
+// A node that says hello names what runs there: whatever else was on it is gone, and what was to be
+// killed while it was away is to be killed now.
 void IntraJobState::on_node_hello(wire::NodeHello::Reader r) {
   std::set<Incarnation> running;
   for (const std::uint64_t worker : r.getWorkers()) running.insert({worker});
   std::vector<Incarnation> gone;
-  for (const auto& [incarnation, worker] : core_->fleet().workers())
-    if (worker.device.node == r.getName().cStr() && !running.contains(incarnation))
+  for (const auto& [incarnation, worker] : core_->fleet().workers()) {
+    if (worker.device.node != r.getName().cStr()) continue;
+    if (!running.contains(incarnation)) {
       gone.push_back(incarnation);
+    } else if (worker.killed) {
+      perform_effect(intra_job::KillWorker{incarnation});
+    }
+  }
   for (const Incarnation incarnation : gone)
     perform(core_->on(intra_job::Event(intra_job::WorkerExited{
                           incarnation, "is not running any more, says its node"}),
@@ -121,10 +133,14 @@ void IntraJobState::on_peer_down(const PeerDown& down) {
   std::vector<Incarnation> lost;
   for (const auto& [incarnation, worker] : core_->fleet().workers())
     if (down.peer == worker_peer(incarnation) || down.peer == node_peer(worker.device.node))
-      lost.push_back(incarnation);
-  for (const Incarnation incarnation : lost)
-    perform(core_->on(
-        intra_job::Event(intra_job::WorkerLost{incarnation, down.peer + " is silent"}), now()));
+      // One that is awaited is not silent: it has not found this head yet.
+      if (!awaited_.contains(incarnation)) lost.push_back(incarnation);
+  lose(lost, down.peer + " is silent");
+}
+
+void IntraJobState::lose(const std::vector<Incarnation>& workers, const std::string& why) {
+  for (const Incarnation incarnation : workers)
+    perform(core_->on(intra_job::Event(intra_job::WorkerLost{incarnation, why}), now()));
 }
 
 void IntraJobState::on_worker_message(const Inbound& inbound) {
@@ -132,6 +148,7 @@ void IntraJobState::on_worker_message(const Inbound& inbound) {
   if (inbound.from != worker_peer(sender))
     return log("refused a message of " + inbound.from + " in the name of worker " +
                std::to_string(sender.value));
+  awaited_.erase(sender);
   if (auto stats = Msg<wire::WorkerStats>::from_frame(inbound.frame)) {
     (void)stats->decode([&](wire::WorkerStats::Reader r) {
       on_worker_stats(r, sender);
@@ -221,6 +238,11 @@ void IntraJobState::on_plans(wire::PlanAnswer::Reader r) {
 
 void IntraJobState::tick() {
   perform(core_->tick(now()));
+  if (now() > awaited_until_) {
+    const std::vector<Incarnation> missing(awaited_.begin(), awaited_.end());
+    awaited_.clear();
+    lose(missing, "did not come back to the restarted head");
+  }
   self_->delayed_send(self_, kTickInterval, TickAtom::value);
 }
 
@@ -291,8 +313,9 @@ void IntraJobState::perform_effect(const intra_job::LedgerLineAdded& effect) {
   store::LedgerLine line{effect.line.version, {}, effect.line.params};
   for (const std::uint32_t bits : effect.line.loss_bits)
     line.losses.push_back(std::bit_cast<float>(bits));
-  if (const Status status = peers_.store->ledger().append(options_.job, line); !status.ok())
-    log("ledger: " + status.error().message);
+  // Members forget a line once it is acknowledged, so it must not be lost.
+  const Status status = peers_.store->ledger().append(options_.job, line);
+  ES_CHECK_MSG(status.ok(), status.ok() ? "" : "ledger: " + status.error().message);
   progress_due_ = true;
 }
 

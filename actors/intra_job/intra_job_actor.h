@@ -12,8 +12,8 @@
 // State     the core's, and views for people. Journaled before anything of a generation is sent:
 //           generation, known workers, state. Ledger lines and evaluations: run ledger.
 // Fails     Monitored by the cluster scheduler. Workers keep stepping without it.
-//           A journal that cannot be written ends the daemon: nothing may be sent that it would
-//           forget.
+//           A journal or ledger that cannot be written ends the daemon: nothing may be sent that a
+//           restarted head would not know.
 // Order     Effects of one event are performed in order, SaveRecord synchronously.
 // Limits    Log lines in memory: kLogLinesMax; the file has all of them.
 // Threads   Cooperative. Journal writes block it for a fraction of a millisecond.
@@ -26,14 +26,15 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "actors/common/caf_messages.h"
+#include "actors/common/job_view.h"
 #include "actors/gateway/gateway_messages.h"
 #include "actors/head/head_store.h"
 #include "actors/intra_job/intra_job_core.h"
-#include "actors/intra_job/job_view.h"
 #include "scheduler/model.h"
 
 namespace es::actors {
@@ -80,6 +81,7 @@ class IntraJobState {
   void on_worker_stats(wire::WorkerStats::Reader r, Incarnation incarnation);
   void on_worker_exited(wire::WorkerExited::Reader r);
   void on_node_hello(wire::NodeHello::Reader r);
+  void lose(const std::vector<Incarnation>& workers, const std::string& why);
   intra_job::IntraJobCore make_core();
   std::vector<RankRange> assign_ranks(std::uint32_t max_p, const std::vector<DeviceId>& devices);
   void measured(const DeviceType& type, double steps_per_second);
@@ -135,6 +137,10 @@ class IntraJobState {
   bool demand_is_exact_ = false;
   std::uint64_t allocation_sequence_ = 0;  // of the newest Allocation, 0 before the first
   std::uint32_t plan_queries_ = 0;         // that the companion has not answered yet
+
+  // After a restart of the head: workers of the journal that have not spoken to this one yet.
+  std::set<Incarnation> awaited_;
+  Instant awaited_until_{};
 
   // For people.
   std::map<Incarnation, std::uint64_t> pids_;

@@ -86,8 +86,14 @@ JobView IntraJobState::view() const {
     const auto at = core_->fleet().workers().find(member.incarnation);
     if (at == core_->fleet().workers().end()) continue;
     const auto pid = pids_.find(member.incarnation);
-    v.workers.push_back({member.incarnation, at->second.device, member.ranks,
-                         pid == pids_.end() ? 0 : pid->second});
+    const DeviceId& device = at->second.device;
+    v.workers.push_back({.incarnation = member.incarnation.value,
+                         .node = device.node,
+                         .device_type = device.type.name,
+                         .device_index = device.index,
+                         .rank_begin = member.ranks.begin,
+                         .rank_end = member.ranks.end,
+                         .pid = pid == pids_.end() ? 0 : pid->second});
   }
   return v;
 }

@@ -17,8 +17,12 @@ void IntraJobCore::handle(const ScaleCommand& event) {
     return refuse("devices = " + event.devices->text() +
                   ": allowed are 1 to max_p = " + std::to_string(config_.spec.max_p) + " devices");
   }
-  if (scale_request_) answer_scale(refused("a later scale request has replaced this one"));
-  pin_before_scale_ = std::exchange(record_.pinned, event.devices);
+  if (scale_request_) {
+    answer_scale(refused("a later scale request has replaced this one"));
+  } else {
+    pin_before_scale_ = record_.pinned;
+  }
+  record_.pinned = event.devices;
   save();
   scale_request_ = event.request;
   const bool granted = !event.devices || fleet_.allocated_set().contains(*event.devices);

@@ -160,6 +160,10 @@ void IntraJobCore::handle(const Hello& message) {
   failed_starts_.erase(worker->device);
   worker->address = message.address;
   worker->host_id = message.host_id;
+  // Its link was down when the round began, which after a restart is the rule.
+  const bool missed =
+      worker->phase == Worker::Phase::kKnown && !reports_.contains(worker->incarnation);
+  if (phase_ == Phase::kPreparing && missed) send(*worker, Prepare{stamp()});
 }
 
 void IntraJobCore::handle(Worker& worker, const Report& message) {

@@ -27,6 +27,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/protocol/instant.h"
@@ -144,7 +145,8 @@ class WorkerCore {
   Operation operation_ = Operation::kNone;
   std::optional<Generation> prepare_pending_;      // arrived while operation_ runs; the newest
   std::map<Version, protocol::LedgerLine> lines_;  // not acknowledged, all <= version_
-  std::set<std::string> checkpoints_begun_;        // directories: none is written twice
+  // (request, directory): the head asks again after each round, none is written twice.
+  std::set<std::pair<std::uint64_t, std::string>> checkpoints_begun_;
   std::optional<protocol::Evaluated> evaluation_;  // the last one that was made here
   std::string failure_;                            // of the job; not empty exactly in Failed
 

@@ -49,7 +49,7 @@ struct Part {
   Incarnation from;
 };
 
-// All ranks are there: sum the parts in the order of the canonical tree and multiply by 1/max_p.
+// All ranks are there: sum the parts in the order of the canonical tree (the update takes the mean).
 // Answer: BucketReduced, or DataUnreadable.
 struct ReduceBucket {
   Generation generation;

@@ -157,7 +157,7 @@ void WorkerCore::handle(const Acknowledge& message) {
 
 void WorkerCore::handle(const WriteCheckpoint& message) {
   if (message.stamp.generation != generation_ || phase_ == Phase::kFailed) return;
-  if (checkpoints_begun_.contains(message.directory)) return;
+  if (checkpoints_begun_.contains({message.request, message.directory})) return;
   checkpoints_asked_[message.request] = message.directory;
   if (phase_ == Phase::kPaused || (phase_ == Phase::kActive && at_last())) {
     write_checkpoints();
@@ -166,7 +166,7 @@ void WorkerCore::handle(const WriteCheckpoint& message) {
 
 void WorkerCore::write_checkpoints() {
   for (const auto& [request, directory] : std::exchange(checkpoints_asked_, {})) {
-    checkpoints_begun_.insert(directory);
+    checkpoints_begun_.emplace(request, directory);
     effects_.push_back(WriteVersion{request, directory});
   }
 }

@@ -1,6 +1,6 @@
 // The real head while processes, machines, links and the head itself fail at random times. Whatever
 // happens, a job ends with the bits of an undisturbed run, or is cancelled and holds nothing.
-#include <doctest.h>
+#include <doctest/doctest.h>
 
 #include "tests/sim/sim_jobs.h"
 #include "tests/support/seed.h"
@@ -24,9 +24,11 @@ void for_each_seed(const char* name, const std::function<void(std::uint64_t)>& r
 }
 
 // Every second one goes through stages of different types.
-JobSpec some_job(std::uint64_t s) {
-  if (s % 2 == 0) return job_spec(s, 80);
-  return staged_job(s, "cpu-avx2:2@20,cpu-avx512:2@20,cpu-avx2:1+cpu-avx512:1@20");
+JobSpec some_job(std::uint64_t s, std::uint64_t length = 1) {
+  if (s % 2 == 0) return job_spec(s, 80 * length);
+  const std::string steps = std::to_string(20 * length);
+  return staged_job(s, "cpu-avx2:2@" + steps + ",cpu-avx512:2@" + steps +
+                           ",cpu-avx2:1+cpu-avx512:1@" + steps);
 }
 
 SimWorldOptions two_nodes(std::uint64_t s) {
@@ -56,8 +58,14 @@ TEST_SUITE("sim/faults") {
       const JobSpec spec = some_job(s);
       const JobId job = world.client().submit(spec).value();
       world.run_for(world.random_time(milliseconds(100), seconds(1)));
-      world.lose_node(world.pick(2) == 0 ? "n1" : "n2");
-      check_finished(world.client().wait_until_over(job), spec);
+      const std::string node = world.pick(2) == 0 ? "n1" : "n2";
+      world.lose_node(node);
+      for (int i = 0; i < 600 && world.client().describe(job)->state != "finished"; ++i)
+        world.run_for(milliseconds(100));
+      check_finished(world.client().describe(job).value(), spec);
+      // What had run on the machine is known to have ended only when it is there again.
+      world.return_node(node);
+      world.client().wait_until_over(job);
       check_at_rest(world);
     });
   }
@@ -95,7 +103,7 @@ TEST_SUITE("sim/faults") {
   TEST_CASE("a job that is cancelled at any time releases everything") {
     for_each_seed("cancel", [](std::uint64_t s) {
       SimWorld world(two_nodes(s));
-      const JobSpec spec = some_job(s);
+      const JobSpec spec = some_job(s, 3);
       const JobId job = world.client().submit(spec).value();
       world.run_for(world.random_time(milliseconds(1), seconds(2)));
       const Status cancelled = world.client().wait(world.client().post_cancel(job));

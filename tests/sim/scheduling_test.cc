@@ -1,6 +1,6 @@
 // The real head and undisturbed simulated processes: who gets which devices, and whether the bits
 // stay the same.
-#include <doctest.h>
+#include <doctest/doctest.h>
 
 #include <set>
 
@@ -42,6 +42,8 @@ bool runs_on(SimWorld& world, const JobId& job, const std::string& placement) {
 // Asks every 50 ms.
 void wait_for_placement(SimWorld& world, const JobId& job, const std::string& placement) {
   for (int i = 0; i < 400 && !runs_on(world, job, placement); ++i) world.run_for(milliseconds(50));
+  const auto stands = world.client().describe(job).value();
+  INFO(stands.state << " on " << stands.placement << " step " << stands.step);
   REQUIRE(runs_on(world, job, placement));
 }
 
@@ -99,7 +101,7 @@ TEST_SUITE("sim/scheduling") {
       CAPTURE(s);
       SimWorld world({.seed = s, .nodes = {{"n1", "cpu-avx2:2"}, {"n2", "cpu-avx2:2"}}});
       SimClient& client = world.client();
-      const JobSpec spec = job_spec(s, 120, 5);
+      const JobSpec spec = job_spec(s, 400);
       const JobId job = client.submit(spec).value();
       std::set<std::string> placements;
       for (const char* devices : {"cpu-avx2:1", "cpu-avx2:3", "cpu-avx2:2"}) {
@@ -116,23 +118,23 @@ TEST_SUITE("sim/scheduling") {
   }
 
   TEST_CASE("what can never be had is refused with its reason, and nothing is held") {
-    SimWorld world({.seed = seed("refused"), .nodes = {{"n1", "cpu-avx2:2"}}});
+    SimWorld world({.seed = seed("refused"), .nodes = {{"n1", "cpu-avx2:2+cpu-avx512:2"}}});
     SimClient& client = world.client();
-    const JobSpec staged = staged_job(1, "cpu-avx2:2@3,cpu-avx2:3@3");
-    const JobView failed = client.wait_until_over(client.submit(staged).value());
-    CHECK(failed.state == "failed");
-    CHECK(failed.error.find("needs cpu-avx2:3, the cluster has cpu-avx2:2") != std::string::npos);
-    CHECK(failed.step <= 3);
+    const auto staged = client.submit(staged_job(1, "cpu-avx2:2@3,cpu-avx2:3@3"));
+    REQUIRE(!staged.ok());
+    CHECK(staged.error().kind == ErrorKind::kRefused);
+    CHECK(staged.error().message.find("needs cpu-avx2:3, the cluster has") != std::string::npos);
 
-    JobSpec too_large = job_spec(2, 10);
-    too_large.resources.min_devices = 3;
-    const JobView hopeless = client.wait_until_over(client.submit(too_large).value());
+    JobSpec of_one_type = job_spec(2, 10);
+    of_one_type.resources.min_devices = 3;
+    const JobView hopeless = client.wait_until_over(client.submit(of_one_type).value());
     CHECK(hopeless.state == "failed");
-    CHECK(hopeless.error.find("min_devices = 3") != std::string::npos);
+    CHECK(hopeless.error.find("min_devices = 3 devices of one type") != std::string::npos);
+    check_at_rest(world);
 
     const JobSpec spec = job_spec(3, 60);
     const JobId job = client.submit(spec).value();
-    wait_for_placement(world, job, "cpu-avx2:2");
+    wait_for_placement(world, job, "cpu-avx512:2");
     const Status scaled = client.wait(client.post_scale(job, "cpu-avx2:3"));
     REQUIRE(!scaled.ok());
     CHECK(scaled.error().kind == ErrorKind::kRefused);
@@ -140,6 +142,22 @@ TEST_SUITE("sim/scheduling") {
     CHECK(!client.wait(client.post_scale(job, "cpu-avx2:5")).ok());
     CHECK(!client.wait(client.post_scale("nobody-7", "cpu-avx2:1")).ok());
     check_finished(client.wait_until_over(job), spec);
+    check_at_rest(world);
+  }
+
+  TEST_CASE("a job whose next stage has become impossible fails with the reason") {
+    SimWorld world({.seed = seed("impossible stage"),
+                    .nodes = {{"n1", "cpu-avx2:2"}, {"n2", "cpu-avx512:2"}}});
+    SimClient& client = world.client();
+    const JobSpec spec = staged_job(1, "cpu-avx2:2@20,cpu-avx2:1@20,cpu-avx512:2@20");
+    const JobId job = client.submit(spec).value();
+    wait_for_placement(world, job, "cpu-avx2:2");
+    world.lose_node("n2");
+    const JobView failed = client.wait_until_over(job);
+    CHECK(failed.state == "failed");
+    CHECK(failed.error.find("needs cpu-avx512:2, the cluster has cpu-avx512:0") !=
+          std::string::npos);
+    CHECK(failed.step >= 19);
     check_at_rest(world);
   }
 

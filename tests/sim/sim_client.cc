@@ -71,7 +71,7 @@ Result<JobView> SimClient::describe(const JobId& job) {
       answer(post<wire::DescribeJob>(job, [](wire::DescribeJob::Builder) {}));
   const auto details = Msg<wire::JobDetails>::from_frame(frame);
   if (!details) return error_of(frame);
-  return job_view_from(details->view()->getInfo());
+  return read_job(details->view()->getInfo());
 }
 
 JobView SimClient::wait_until_over(const JobId& job) {
@@ -85,8 +85,8 @@ JobView SimClient::wait_until_over(const JobId& job) {
     for (; seen < frames.size(); ++seen) {
       const auto event = Msg<wire::JobEvent>::from_frame(frames[seen]);
       if (!event) throw std::runtime_error(error_of(frames[seen]).message);
-      const auto view = event->view();
-      if (view->isInfo()) last = job_view_from(view->getInfo());
+      auto view = event->view();
+      if (view->isInfo()) last = read_job(view->getInfo());
       ended = ended || view->isEnded();
     }
     return ended;
@@ -98,7 +98,7 @@ Result<SimClient::Taken> SimClient::wait_checkpoint(std::uint64_t request) {
   const FramePtr frame = answer(request);
   const auto taken = Msg<wire::CheckpointTaken>::from_frame(frame);
   if (!taken) return error_of(frame);
-  const auto view = taken->view();
+  auto view = taken->view();
   return Taken{view->getPath().cStr(), view->getVersion(), view->getParamsDigest().cStr(),
                view->getStateDigest().cStr()};
 }
@@ -107,7 +107,7 @@ std::map<std::string, JobId> SimClient::owners() {
   const auto list = Msg<wire::NodeList>::from_frame(
       answer(post<wire::ListNodes>("", [](wire::ListNodes::Builder) {})));
   std::map<std::string, JobId> owners;
-  const auto view = list.value().view();
+  auto view = list.value().view();
   for (const auto node : view->getNodes())
     for (const auto device : node.getDevices())
       if (node.getAlive())

@@ -10,8 +10,9 @@
 
 #include "actors/common/caf_messages.h"
 #include "actors/gateway/gateway_messages.h"
-#include "actors/intra_job/job_view.h"
+#include "actors/common/job_view.h"
 #include "actors/protocol/codec.h"
+#include "proto/base/job_spec.h"
 #include "proto/messages.h"
 
 namespace es::test {

@@ -1,6 +1,6 @@
 #pragma once
 // Jobs for the simulated world, and what every one of them has to satisfy in the end.
-#include <doctest.h>
+#include <doctest/doctest.h>
 
 #include <string>
 

@@ -1,6 +1,6 @@
 #include "actors/worker/bucket_sum.h"
 
-#include <doctest.h>
+#include <doctest/doctest.h>
 
 namespace es::actors::worker {
 namespace {

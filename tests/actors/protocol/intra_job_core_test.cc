@@ -1,7 +1,7 @@
 // The head core of one job, event by event.
 #include "actors/intra_job/intra_job_core.h"
 
-#include <doctest.h>
+#include <doctest/doctest.h>
 
 #include <algorithm>
 
@@ -488,6 +488,18 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(all<CommandDone>(effects).at(0).status.error().message == "a: there are 1 devices");
     CHECK_FALSE(bench.core.record().pinned.has_value());
     CHECK(bench.core.state() == JobState::kRunning);
+  }
+
+  TEST_CASE("a refused scale request goes back to the last one that was granted") {
+    Bench bench;
+    bench.run_with(1);
+    bench.event(ScaleCommand{3, parse_device_set("a:2").value()});
+    Effects effects = bench.event(ScaleCommand{4, parse_device_set("a:3").value()});
+    CHECK(all<CommandDone>(effects).at(0).request == 3);
+    CHECK_FALSE(all<CommandDone>(effects).at(0).status.ok());
+    effects = bench.event(DemandRefused{"a: there are 1 devices"});
+    CHECK(all<CommandDone>(effects).at(0).request == 4);
+    CHECK_FALSE(bench.core.record().pinned.has_value());
   }
 
   TEST_CASE("scale is refused for staged jobs, for more devices than ESTs, and after the end") {

@@ -1,6 +1,6 @@
 #include "actors/intra_job/ledger_book.h"
 
-#include <doctest.h>
+#include <doctest/doctest.h>
 
 #include <bit>
 

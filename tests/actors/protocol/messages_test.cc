@@ -1,6 +1,6 @@
 #include "actors/protocol/messages.h"
 
-#include <doctest.h>
+#include <doctest/doctest.h>
 
 #include "tests/actors/protocol/toy_engine.h"
 

@@ -59,7 +59,6 @@ class Simulation {
   const std::vector<actors::protocol::LedgerLine>& ledger() const { return ledger_; }
   const ToyJob& job() const { return job_; }
   actors::Instant now() const { return now_; }
-  int checkpoint_answers() const { return checkpoint_answers_; }
   std::size_t processes_started() const { return processes_.size(); }
   // How often each notable situation was reached, by name.
   const std::map<std::string, int>& marks() const { return marks_; }
@@ -90,6 +89,19 @@ class Simulation {
   // Effects (simulation_effects.cc).
   void perform_head(actors::intra_job::Effects effects);
   void perform(const actors::intra_job::Effect& effect);
+  void perform_one(const actors::intra_job::SaveRecord& effect);
+  void perform_one(const actors::intra_job::StartWorker& effect);
+  void perform_one(const actors::intra_job::KillWorker& effect);
+  void perform_one(const actors::intra_job::SendWorker& effect);
+  void perform_one(const actors::intra_job::Demand& effect);
+  void perform_one(const actors::intra_job::DemandLifted& effect);
+  void perform_one(const actors::intra_job::DeviceReleased& effect);
+  void perform_one(const actors::intra_job::LedgerLineAdded& effect);
+  void perform_one(const actors::intra_job::EvaluationAdded& effect);
+  void perform_one(const actors::intra_job::CommandDone& effect);
+  void perform_one(const actors::intra_job::CheckpointDone& effect);
+  void perform_one(const actors::intra_job::JobEnded& effect);
+  bool process_on(const actors::DeviceId& device) const;
   void perform_worker(std::uint64_t self, actors::worker::Effects effects);
   void send(std::uint64_t from, std::uint64_t to, Message message);
   void check_head_message(std::uint64_t to, const actors::protocol::HeadMessage& message);
@@ -135,7 +147,6 @@ class Simulation {
   bool ended_ = false;
   std::uint64_t next_incarnation_ = 1;
   std::uint64_t next_request_ = 1;
-  int checkpoint_answers_ = 0;
   std::set<std::uint64_t> open_requests_;
 
   std::map<std::uint64_t, Process> processes_;

@@ -19,68 +19,92 @@ void Simulation::perform_head(Effects effects) {
 }
 
 void Simulation::perform(const intra_job::Effect& effect) {
-  if (const auto* save = std::get_if<intra_job::SaveRecord>(&effect)) {
-    if (save->record.generation < journal_.generation) violated("the journal goes backwards");
-    journal_ = save->record;
-  } else if (const auto* start = std::get_if<intra_job::StartWorker>(&effect)) {
-    for (const auto& [other, process] : processes_) {
-      if (process.device == start->device && process.life != Process::Life::kGone) {
-        violated("two processes on device " + start->device.text());
-      }
-    }
-    if (!occupied_.contains(start->device)) violated("device is not the job's");
-    Process& started = processes_[start->incarnation.value];
-    started.device = start->device;
-    worker::WorkerConfig config{.self = start->incarnation,
-                                .device = start->device,
-                                .address = "address",
-                                .host_id = "host",
-                                .max_p = options_.max_p,
-                                .eval_every = options_.eval_every,
-                                .step_timeout = std::chrono::seconds(30)};
-    started.core = std::make_unique<worker::WorkerCore>(config);
-    started.engine = std::make_unique<ToyEngine>(
-        job_, [this](Incarnation of) { return lives(of.value) || chance(50); },
-        [this](const std::string& path) { return checkpoints_.at(path); });
-    started.engine->on_checkpoint = [this](const std::string& path, const ToyVersion& version) {
-      return checkpoints_.emplace(path, version).second;
-    };
-  } else if (const auto* kill = std::get_if<intra_job::KillWorker>(&effect)) {
-    if (lives(kill->incarnation.value)) process(kill->incarnation.value).kill_ordered = true;
-  } else if (const auto* message = std::get_if<intra_job::SendWorker>(&effect)) {
-    check_head_message(message->to.value, message->message);
-    send(0, message->to.value, message->message);
-  } else if (const auto* demand = std::get_if<intra_job::Demand>(&effect)) {
-    serve_demand(demand->devices);
-  } else if (std::holds_alternative<intra_job::DemandLifted>(effect)) {
-    serve_demand(std::nullopt);
-  } else if (const auto* released = std::get_if<intra_job::DeviceReleased>(&effect)) {
-    for (const auto& [incarnation, process] : processes_) {
-      if (process.device == released->device && process.life != Process::Life::kGone) {
-        violated("a device was given back while a process is on it");
-      }
-    }
-    ++releases_seen_;
-    occupied_.erase(released->device);
-    granted_.erase(released->device);
-    if (demand_) serve_demand(demand_);
-  } else if (const auto* added = std::get_if<intra_job::LedgerLineAdded>(&effect)) {
-    check_ledger(added->line);
-  } else if (const auto* evaluated = std::get_if<intra_job::EvaluationAdded>(&effect)) {
-    evaluations_.push_back(evaluated->evaluation);
-  } else if (const auto* done = std::get_if<intra_job::CommandDone>(&effect)) {
-    if (open_requests_.erase(done->request) != 1) violated("a command was answered twice");
-  } else if (const auto* written = std::get_if<intra_job::CheckpointDone>(&effect)) {
-    if (open_requests_.erase(written->request) != 1) violated("a command was answered twice");
-    ++checkpoint_answers_;
-    if (written->result.ok()) {
-      const ToyVersion& at = checkpoints_.at(written->result->checkpoint.path);
-      if (at != reference_version(job_, at.version)) violated("a checkpoint differs");
-      mark("checkpoint written");
-    }
-  } else if (std::holds_alternative<intra_job::JobEnded>(effect)) {
-    ended_ = true;
-  }
+  std::visit(
+      [this](const auto& e) {
+        if constexpr (requires { this->perform_one(e); }) perform_one(e);
+      },
+      effect);
+}
+
+void Simulation::perform_one(const intra_job::SaveRecord& effect) {
+  if (effect.record.generation < journal_.generation) violated("the journal goes backwards");
+  journal_ = effect.record;
+}
+
+void Simulation::perform_one(const intra_job::StartWorker& effect) {
+  if (process_on(effect.device)) violated("two processes on device " + effect.device.text());
+  if (!occupied_.contains(effect.device)) violated("device is not the job's");
+  Process& started = processes_[effect.incarnation.value];
+  started.device = effect.device;
+  worker::WorkerConfig config{.self = effect.incarnation,
+                              .device = effect.device,
+                              .address = "address",
+                              .host_id = "host",
+                              .max_p = options_.max_p,
+                              .eval_every = options_.eval_every,
+                              .step_timeout = std::chrono::seconds(30)};
+  started.core = std::make_unique<worker::WorkerCore>(config);
+  started.engine = std::make_unique<ToyEngine>(
+      job_, [this](Incarnation of) { return lives(of.value) || chance(50); },
+      [this](const std::string& path) { return checkpoints_.at(path); });
+  started.engine->on_checkpoint = [this](const std::string& path, const ToyVersion& version) {
+    return checkpoints_.emplace(path, version).second;
+  };
+}
+
+void Simulation::perform_one(const intra_job::KillWorker& effect) {
+  if (lives(effect.incarnation.value)) process(effect.incarnation.value).kill_ordered = true;
+}
+
+void Simulation::perform_one(const intra_job::SendWorker& effect) {
+  check_head_message(effect.to.value, effect.message);
+  send(0, effect.to.value, effect.message);
+}
+
+void Simulation::perform_one(const intra_job::Demand& effect) {
+  serve_demand(effect.devices);
+}
+
+void Simulation::perform_one(const intra_job::DemandLifted&) {
+  serve_demand(std::nullopt);
+}
+
+void Simulation::perform_one(const intra_job::DeviceReleased& effect) {
+  if (process_on(effect.device)) violated("a device was given back while a process is on it");
+  ++releases_seen_;
+  occupied_.erase(effect.device);
+  granted_.erase(effect.device);
+  if (demand_) serve_demand(demand_);
+}
+
+void Simulation::perform_one(const intra_job::LedgerLineAdded& effect) {
+  check_ledger(effect.line);
+}
+
+void Simulation::perform_one(const intra_job::EvaluationAdded& effect) {
+  evaluations_.push_back(effect.evaluation);
+}
+
+void Simulation::perform_one(const intra_job::CommandDone& effect) {
+  if (open_requests_.erase(effect.request) != 1) violated("a command was answered twice");
+}
+
+void Simulation::perform_one(const intra_job::CheckpointDone& effect) {
+  if (open_requests_.erase(effect.request) != 1) violated("a command was answered twice");
+  if (!effect.result.ok()) return;
+  const ToyVersion& at = checkpoints_.at(effect.result->checkpoint.path);
+  if (at != reference_version(job_, at.version)) violated("a checkpoint differs");
+  mark("checkpoint written");
+}
+
+void Simulation::perform_one(const intra_job::JobEnded&) {
+  ended_ = true;
+}
+
+bool Simulation::process_on(const DeviceId& device) const {
+  return std::any_of(processes_.begin(), processes_.end(), [&](const auto& entry) {
+    return entry.second.device == device && entry.second.life != Process::Life::kGone;
+  });
 }
 
 void Simulation::check_ledger(const LedgerLine& line) {

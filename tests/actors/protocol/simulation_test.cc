@@ -2,7 +2,7 @@
 // the protocol (in simulation.cc and toy_engine.cc), and the bits of an undisturbed run.
 #include "tests/actors/protocol/simulation.h"
 
-#include <doctest.h>
+#include <doctest/doctest.h>
 
 #include <functional>
 

@@ -1,6 +1,6 @@
 #include "actors/intra_job/stage_clock.h"
 
-#include <doctest.h>
+#include <doctest/doctest.h>
 
 namespace es::actors::intra_job {
 namespace {

@@ -2,7 +2,7 @@
 // worker alone can fall into.
 #include "actors/worker/worker_core.h"
 
-#include <doctest.h>
+#include <doctest/doctest.h>
 
 namespace es::actors::worker {
 namespace {

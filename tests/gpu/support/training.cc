@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "gpu/random/philox.h"
+#include "proto/base/philox.h"
 #include "proto/base/check.h"
 
 namespace es::test {
@@ -24,9 +24,9 @@ gpu::Batch BatchSource::make(VirtualRank rank, std::uint64_t step) {
   for (std::uint32_t s = 0; s < spec_.batch_size; ++s) {
     labels_[s] = static_cast<std::int32_t>((7 * step + 3 * rank + s) % spec_.model.classes);
     for (std::uint32_t p = 0; p < pixels; ++p) {
-      const auto words = gpu::philox4x32({p, s, rank, static_cast<std::uint32_t>(step)},
-                                         gpu::philox_key(spec_.seed + 1));
-      const float noise = 2.0F * gpu::uniform01(words[0]) - 1.0F;
+      const auto words = philox4x32_10({p, s, rank, static_cast<std::uint32_t>(step)},
+                                         philox_key(spec_.seed + 1));
+      const float noise = 2.0F * uniform_float(words[0]) - 1.0F;
       const bool marked = p % spec_.model.classes == static_cast<std::uint32_t>(labels_[s]);
       images_[s * pixels + p] = marked ? noise + 2.0F : noise;
     }

@@ -1,0 +1,116 @@
+#include "actors/common/job_view.h"
+
+namespace es::actors {
+namespace {
+
+template <class List, class Item, class Put>
+void put_all(List list, const std::vector<Item>& items, Put put_one) {
+  for (std::size_t i = 0; i < items.size(); ++i) put_one(list[i], items[i]);
+}
+
+void put_stage(wire::StageInfo::Builder b, const StageView& stage) {
+  b.setPlacement(stage.placement);
+  b.setSteps(stage.steps);
+  b.setSeconds(stage.seconds);
+  b.setRescaleSeconds(stage.rescale_seconds);
+}
+
+void put_evaluation(wire::EvaluationInfo::Builder b, const EvaluationView& evaluation) {
+  b.setVersion(evaluation.version);
+  b.setCorrect(evaluation.correct);
+  b.setTotal(evaluation.total);
+  b.setMeanLoss(evaluation.mean_loss);
+}
+
+void put_worker(wire::WorkerInfo::Builder b, const WorkerView& worker) {
+  b.setIncarnation(worker.incarnation);
+  b.setNode(worker.node);
+  b.setDeviceType(worker.device_type);
+  b.setDeviceIndex(worker.device_index);
+  b.setRankBegin(worker.rank_begin);
+  b.setRankEnd(worker.rank_end);
+  b.setPid(worker.pid);
+}
+
+std::vector<StageView> read_stages(capnp::List<wire::StageInfo>::Reader list) {
+  std::vector<StageView> stages;
+  for (const wire::StageInfo::Reader s : list)
+    stages.push_back({.placement = s.getPlacement().cStr(),
+                      .steps = s.getSteps(),
+                      .seconds = s.getSeconds(),
+                      .rescale_seconds = s.getRescaleSeconds()});
+  return stages;
+}
+
+std::vector<EvaluationView> read_evaluations(capnp::List<wire::EvaluationInfo>::Reader list) {
+  std::vector<EvaluationView> evaluations;
+  for (const wire::EvaluationInfo::Reader e : list)
+    evaluations.push_back({.version = e.getVersion(),
+                           .correct = e.getCorrect(),
+                           .total = e.getTotal(),
+                           .mean_loss = e.getMeanLoss()});
+  return evaluations;
+}
+
+std::vector<WorkerView> read_workers(capnp::List<wire::WorkerInfo>::Reader list) {
+  std::vector<WorkerView> workers;
+  for (const wire::WorkerInfo::Reader w : list)
+    workers.push_back({.incarnation = w.getIncarnation(),
+                       .node = w.getNode().cStr(),
+                       .device_type = w.getDeviceType().cStr(),
+                       .device_index = w.getDeviceIndex(),
+                       .rank_begin = w.getRankBegin(),
+                       .rank_end = w.getRankEnd(),
+                       .pid = w.getPid()});
+  return workers;
+}
+
+}  // namespace
+
+void put(wire::JobInfo::Builder b, const JobView& view) {
+  b.setId(view.id);
+  b.setName(view.name);
+  b.setState(view.state);
+  b.setLevel(view.level);
+  b.setMaxP(view.max_p);
+  b.setStep(view.step);
+  b.setLastStep(view.last_step);
+  b.setPlacement(view.placement);
+  b.setLossFirst(view.loss_first);
+  b.setLossLast(view.loss_last);
+  b.setSamplesPerSecond(view.samples_per_second);
+  b.setPeakRssMib(view.peak_rss_mib);
+  b.setParamsDigest(view.params_digest);
+  b.setStateDigest(view.state_digest);
+  put_all(b.initStages(view.stages.size()), view.stages, put_stage);
+  put_all(b.initEvaluations(view.evaluations.size()), view.evaluations, put_evaluation);
+  put_all(b.initWorkers(view.workers.size()), view.workers, put_worker);
+  b.setError(view.error);
+  b.setSubmittedUnixMs(view.submitted_unix_ms);
+  b.setCheckpoint(view.checkpoint);
+}
+
+JobView read_job(wire::JobInfo::Reader j) {
+  return {.id = j.getId().cStr(),
+          .name = j.getName().cStr(),
+          .state = j.getState().cStr(),
+          .level = j.getLevel().cStr(),
+          .max_p = j.getMaxP(),
+          .step = j.getStep(),
+          .last_step = j.getLastStep(),
+          .placement = j.getPlacement().cStr(),
+          .loss_first = j.getLossFirst(),
+          .loss_last = j.getLossLast(),
+          .samples_per_second = j.getSamplesPerSecond(),
+          .peak_rss_mib = j.getPeakRssMib(),
+          .params_digest = j.getParamsDigest().cStr(),
+          .state_digest = j.getStateDigest().cStr(),
+          .stages = read_stages(j.getStages()),
+          .evaluations = read_evaluations(j.getEvaluations()),
+          .workers = read_workers(j.getWorkers()),
+          .error = j.getError().cStr(),
+          .submitted_unix_ms = j.getSubmittedUnixMs(),
+          .checkpoint = j.getCheckpoint().cStr()};
+}
+
+}  // namespace es::actors

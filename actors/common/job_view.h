@@ -1,0 +1,66 @@
+#pragma once
+// What people are shown of a job, as a plain value: the head fills it in, esctl prints it, and
+// JobInfo of client.capnp carries it.
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "proto/messages.h"
+
+namespace es::actors {
+
+// The fields mean what proto/schema/client.capnp says.
+struct StageView {
+  std::string placement;
+  std::uint64_t steps = 0;
+  double seconds = 0;
+  double rescale_seconds = 0;
+};
+
+struct EvaluationView {
+  std::uint64_t version = 0;
+  std::uint64_t correct = 0;
+  std::uint64_t total = 0;
+  double mean_loss = 0;
+  double accuracy() const { return total == 0 ? 0.0 : double(correct) / double(total); }
+};
+
+struct WorkerView {
+  std::uint64_t incarnation = 0;
+  std::string node;
+  std::string device_type;
+  std::uint32_t device_index = 0;
+  std::uint32_t rank_begin = 0;
+  std::uint32_t rank_end = 0;
+  std::uint64_t pid = 0;
+};
+
+struct JobView {
+  std::string id;
+  std::string name;
+  std::string state;  // queued | starting | running | rescaling | finished | failed | cancelled
+  std::string level;
+  std::uint32_t max_p = 0;
+  std::uint64_t step = 0;
+  std::uint64_t last_step = 0;
+  std::string placement;             // empty while no devices are in use
+  float loss_first = std::nanf("");  // NaN before the first step, as loss_last
+  float loss_last = std::nanf("");
+  double samples_per_second = 0;
+  double peak_rss_mib = 0;
+  std::string params_digest;
+  std::string state_digest;
+  std::vector<StageView> stages;
+  std::vector<EvaluationView> evaluations;  // ascending by version
+  std::vector<WorkerView> workers;
+  std::string error;  // why it failed
+  std::uint64_t submitted_unix_ms = 0;
+  std::string checkpoint;  // path of the newest, or empty
+};
+
+void put(wire::JobInfo::Builder b, const JobView& view);
+// Throws kj::Exception on malformed content: call it inside Msg::decode.
+JobView read_job(wire::JobInfo::Reader reader);
+
+}  // namespace es::actors

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""Checks the house rules of the source tree; a test of the suite.
+
+  check_tree.py ROOT
+
+Rules, each named in what it reports:
+  include     who may include whom (README.md, "The house")
+  third-party which folder may use which library
+  registered  every *_test.cc is in its folder's meson.build (or a parent's)
+  readme      every folder of the house has a README.md, and the paths in READMEs exist
+  top-level   nothing beyond the agreed entries
+Exits with 1 when a rule is broken.
+"""
+import re
+import sys
+from pathlib import Path
+
+FOLDERS = ["proto", "store", "gpu", "scheduler", "actors", "tests"]
+MAY_INCLUDE = {
+    "proto": {"proto"},
+    "store": {"proto", "store"},
+    "gpu": {"proto", "gpu"},
+    "scheduler": {"proto", "scheduler"},
+    "actors": {"proto", "store", "gpu", "scheduler", "actors"},
+    "tests": set(FOLDERS),
+}
+# Inside proto, base/ is the part that everybody may have; gpu and scheduler take nothing else.
+ONLY_BASE = {"gpu", "scheduler"}
+TOP_LEVEL = {"actors", "configs", "gpu", "LICENSE", "meson.build", "meson_options.txt", "proto",
+             "README.md", "scheduler", "scripts", "store", "tests"}
+
+# Header pattern -> paths (prefixes) where it is allowed. tests/ may use what it tests.
+THIRD_PARTY = [
+    (r"caf/", ["actors/"]),
+    (r"zmq", ["actors/gateway/"]),
+    (r"rocksdb/", ["store/kv/rocksdb_"]),
+    (r"toml\+\+/", ["actors/config/"]),
+    (r"CLI/", ["actors/config/", "actors/easyscaled/", "actors/esctl/", "actors/worker/worker_main"]),
+    (r"nlohmann/", ["actors/esctl/"]),
+    (r"capnp/|kj/", ["proto/", "actors/"]),
+    (r"zlib\.h", ["store/dataset/"]),
+    (r"xxhash\.h", ["proto/base/"]),
+    (r"dnnl|oneapi/|cblas", []),
+]
+# Cores decide and do nothing else: no actors, no wires, no clock of their own.
+CORE = re.compile(r"actors/(?:worker/(?:worker_core|worker_round|worker_step|bucket_sum)"
+                  r"|intra_job/(?:intra_job_(?:core|round|fleet|commands|events)|fleet|ledger_book"
+                  r"|stage_clock|stage_schedule)|cluster_scheduler/(?:cluster_core|device_pool)"
+                  r"|protocol/messages)\.(?:h|cc)$")
+CORE_FORBIDDEN = re.compile(r"caf/|zmq|capnp/|chrono_clock|actors/gateway/|_actor\.h")
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+
+
+def sources(root):
+    for folder in FOLDERS:
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix in (".h", ".cc", ".cu", ".cuh") and path.is_file():
+                yield path.relative_to(root).as_posix(), path.read_text(errors="replace")
+
+
+def check_includes(root):
+    for name, text in sources(root):
+        folder = name.split("/")[0]
+        for _, header in INCLUDE.findall(text):
+            target = header.split("/")[0]
+            if target in FOLDERS and target not in MAY_INCLUDE[folder]:
+                yield f"include: {name}: {folder} may not include {header}"
+            if folder in ONLY_BASE and target == "proto" and not header.startswith("proto/base/"):
+                yield f"include: {name}: {folder} may include only proto/base, not {header}"
+            if CORE.match(name) and CORE_FORBIDDEN.search(header):
+                yield f"include: {name}: a core may not include {header}"
+
+
+def check_third_party(root):
+    for name, text in sources(root):
+        if name.startswith("tests/"):
+            continue
+        for _, header in INCLUDE.findall(text):
+            for pattern, places in THIRD_PARTY:
+                if re.match(pattern, header) and not any(name.startswith(p) for p in places):
+                    yield f"third-party: {name}: {header} is allowed only in {places or 'tests'}"
+
+
+def check_registered(root):
+    for path in sorted((root / "tests").rglob("*_test.*")):
+        if path.suffix not in (".cc", ".py"):
+            continue
+        folder, found = path.parent, False
+        while not found and folder != root:
+            build = folder / "meson.build"
+            relative = path.relative_to(folder).as_posix()
+            found = build.is_file() and f"'{relative}'" in build.read_text()
+            if not found and build.is_file() and path.suffix == ".py":
+                found = path.stem in build.read_text()
+            folder = folder.parent
+        if not found:
+            yield f"registered: {path.relative_to(root)} is in no meson.build"
+
+
+def check_readmes(root):
+    for folder in FOLDERS + ["configs", "scripts"]:
+        if not (root / folder / "README.md").is_file():
+            yield f"readme: {folder}/README.md is missing"
+    for readme in sorted(root.rglob("README.md")):
+        name = readme.relative_to(root).as_posix()
+        if name.split("/")[0].startswith(("build", ".")):
+            continue
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", readme.read_text()):
+            if "://" not in target and not (readme.parent / target).exists():
+                yield f"readme: {name}: {target} does not exist"
+
+
+def check_top_level(root):
+    for entry in sorted(root.iterdir()):
+        hidden_or_build = entry.name.startswith(".") or entry.name.startswith("build")
+        if not hidden_or_build and entry.name not in TOP_LEVEL:
+            yield f"top-level: {entry.name} is not one of {', '.join(sorted(TOP_LEVEL))}"
+
+
+CHECKS = [check_includes, check_third_party, check_registered, check_readmes, check_top_level]
+
+
+def problems(root):
+    return [problem for check in CHECKS for problem in check(Path(root))]
+
+
+if __name__ == "__main__":
+    found = problems(sys.argv[1])
+    print("\n".join(found) if found else "the tree keeps the house rules")
+    sys.exit(1 if found else 0)

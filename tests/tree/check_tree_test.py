@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""The checker of the house rules finds each kind of fault, and nothing in a clean tree."""
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+SCRIPTS = Path(sys.argv.pop(1))
+sys.path.insert(0, str(SCRIPTS))
+sys.dont_write_bytecode = True
+import check_tree  # noqa: E402
+
+
+class CheckTree(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.TemporaryDirectory()
+        self.root = Path(self.directory.name)
+        for folder in check_tree.FOLDERS + ["configs", "scripts"]:
+            self.write(f"{folder}/README.md", "# " + folder)
+
+    def tearDown(self):
+        self.directory.cleanup()
+
+    def write(self, name, text):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def expect(self, *starts):
+        found = check_tree.problems(self.root)
+        self.assertEqual(len(found), len(starts), found)
+        for problem, start in zip(found, starts):
+            self.assertTrue(problem.startswith(start), problem)
+
+    def test_a_clean_tree_has_no_problems(self):
+        self.write("gpu/a.cc", '#include "proto/base/result.h"\n#include <vector>\n')
+        self.write("actors/x_actor.cc", "#include <caf/all.hpp>\n")
+        self.expect()
+
+    def test_gpu_may_not_include_actors_or_store(self):
+        self.write("gpu/a.cc", '#include "actors/worker/worker_core.h"\n')
+        self.write("gpu/b.cc", '#include "store/ledger/ledger.h"\n')
+        self.expect("include: gpu/a.cc", "include: gpu/b.cc")
+
+    def test_gpu_and_scheduler_do_not_know_each_other(self):
+        self.write("gpu/a.cc", '#include "scheduler/model.h"\n')
+        self.write("scheduler/b.cc", '#include "gpu/engine.h"\n')
+        self.expect("include: gpu/a.cc", "include: scheduler/b.cc")
+
+    def test_gpu_may_not_see_messages(self):
+        self.write("gpu/a.cc", '#include "proto/msg.h"\n')
+        self.expect("include: gpu/a.cc: gpu may include only proto/base")
+
+    def test_a_core_may_not_use_the_actor_library(self):
+        self.write("actors/worker/worker_core.cc", "#include <caf/actor.hpp>\n")
+        self.expect("include: actors/worker/worker_core.cc: a core")
+
+    def test_a_library_outside_its_folder_is_found(self):
+        self.write("scheduler/a.cc", "#include <caf/all.hpp>\n")
+        self.write("store/b.cc", "#include <rocksdb/db.h>\n")
+        self.expect("third-party: store/b.cc", "third-party: scheduler/a.cc")
+
+    def test_a_test_that_no_build_runs_is_found(self):
+        self.write("tests/gpu/a_test.cc", "")
+        self.write("tests/gpu/b_test.cc", "")
+        self.write("tests/gpu/meson.build", "executable('t', 'a_test.cc')")
+        self.expect("registered: tests/gpu/b_test.cc")
+
+    def test_a_path_in_a_readme_must_exist(self):
+        self.write("gpu/README.md", "see [x](nowhere/x.h) and [y](../store/README.md)")
+        self.expect("readme: gpu/README.md: nowhere/x.h")
+
+    def test_a_folder_without_readme_is_found(self):
+        (self.root / "store/README.md").unlink()
+        self.expect("readme: store/README.md is missing")
+
+    def test_an_unknown_top_level_entry_is_found(self):
+        self.write("notes.txt", "")
+        self.expect("top-level: notes.txt")
+
+
+if __name__ == "__main__":
+    unittest.main()
