@@ -125,7 +125,7 @@ void ClusterSchedulerState::on_node_hello(const Inbound& inbound) {
   if (!reason.empty()) return;
   // The jobs first: they must know which processes are gone before they are given devices.
   for (const JobId& id : submit_order_) self_->send(jobs_.at(id).actor, inbound);
-  node->strays = strays_of(node->workers);
+  node->strays = strays_of(inbound.from, node->workers);
   if (node->strays.empty()) return admit(*node);
   for (const Incarnation stray : node->strays) {
     const auto kill = Msg<wire::KillWorker>::build(
@@ -135,11 +135,12 @@ void ClusterSchedulerState::on_node_hello(const Inbound& inbound) {
   arriving_[inbound.from] = *std::move(node);
 }
 
-std::set<Incarnation> ClusterSchedulerState::strays_of(
-    const std::vector<Incarnation>& workers) const {
+std::set<Incarnation> ClusterSchedulerState::strays_of(const PeerId& node,
+                                                       const std::vector<Incarnation>& workers) {
+  const bool was_lost = std::exchange(was_lost_[node], false);
   std::set<Incarnation> strays;
   for (const Incarnation worker : workers)
-    if (worker < first_own_ && !survivors_.contains(worker)) strays.insert(worker);
+    if (was_lost || (worker < first_own_ && !survivors_.contains(worker))) strays.insert(worker);
   return strays;
 }
 
@@ -166,11 +167,17 @@ void ClusterSchedulerState::admit(const Arrival& node) {
 
 void ClusterSchedulerState::on_peer_down(const PeerDown& down) {
   const std::string prefix = node_peer("");
+  const bool is_node = down.peer.starts_with(prefix);
+  if (is_node) {
+    const auto known = was_lost_.find(down.peer);
+    if (known == was_lost_.end()) return;  // it has not found this head yet
+    known->second = true;
+    arriving_.erase(down.peer);
+    // The devices first: a job must not start anything there again.
+    perform(core_.on(cluster::NodeLost{down.peer.substr(prefix.size())}));
+  }
   for (const JobId& id : submit_order_) self_->send(jobs_.at(id).actor, down);
-  if (!down.peer.starts_with(prefix)) return;
-  arriving_.erase(down.peer);
-  perform(core_.on(cluster::NodeLost{down.peer.substr(prefix.size())}));
-  send_inventory();
+  if (is_node) send_inventory();
 }
 
 void ClusterSchedulerState::send_inventory() {

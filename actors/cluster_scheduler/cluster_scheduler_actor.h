@@ -10,6 +10,7 @@
 // State     ClusterCore; jobs by id. Saved: each job's record, before JobAccepted is sent. Rebuilt
 //           after a restart: jobs from the journal, devices from NodeHello, their owners from both.
 //           A node that runs workers which no job knows joins when these are killed and reaped.
+//           So does one that was lost: its jobs have given up all that was running there.
 // Fails     A request that cannot be served is refused with its reason; nothing changes then.
 //           When this actor dies the daemon ends; a restarted one reloads the journal.
 // Order     Per peer as the gateway promises; a job's events are handled in order of arrival.
@@ -79,7 +80,7 @@ class ClusterSchedulerState {
   };
 
   void on_node_hello(const Inbound& inbound);
-  std::set<Incarnation> strays_of(const std::vector<Incarnation>& workers) const;
+  std::set<Incarnation> strays_of(const PeerId& node, const std::vector<Incarnation>& workers);
   void on_worker_exited(const Inbound& inbound);
   void admit(const Arrival& node);
   void submit(const Inbound& inbound);
@@ -111,8 +112,10 @@ class ClusterSchedulerState {
   std::vector<Inbound> shutdown_requests_;
   bool stopping_ = false;
 
-  // After a restart. Workers of the journal's jobs; smaller incarnations than first_own_ that are
-  // not among them are strays: no job knows them, and their devices are not free before they end.
+  // Strays are workers that no job knows; their devices are not free before they end. On a node that
+  // was lost meanwhile all are, since jobs give up what runs on a lost node. On one that is new to
+  // this head they are the incarnations below first_own_ that are not in the journal.
+  std::map<PeerId, bool> was_lost_;  // of every node that has said hello to this head
   std::map<Incarnation, std::pair<JobId, DeviceId>> survivors_;
   Incarnation first_own_;
   std::map<PeerId, Arrival> arriving_;  // nodes that wait for the end of strays

@@ -8,14 +8,16 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <system_error>
+#include <utility>
 
 #include "proto/base/check.h"
 
 namespace es::actors {
 namespace {
 
-std::string error_text(const std::string& name, const char* what) {
-  return "shared memory " + name + ": " + what + ": " + std::strerror(errno);
+std::string error_text(const std::string& segment, const char* what) {
+  return "shared memory " + segment + ": " + what + ": " + std::strerror(errno);
 }
 
 class FileDescriptor {
@@ -27,6 +29,7 @@ class FileDescriptor {
   FileDescriptor(const FileDescriptor&) = delete;
   FileDescriptor& operator=(const FileDescriptor&) = delete;
   int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_;
@@ -37,73 +40,91 @@ std::byte* map(int fd, std::uint64_t bytes, int protection) {
   return memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
 }
 
+struct Address {
+  std::string path;  // of the owner's file descriptor
+  std::string label;
+};
+
+bool is_number(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+Result<Address> parse_address(const std::string& text) {
+  const std::size_t first = text.find(':');
+  const std::size_t second = text.find(':', first == std::string::npos ? first : first + 1);
+  if (second == std::string::npos || !is_number(text.substr(0, first)) ||
+      !is_number(text.substr(first + 1, second - first - 1)))
+    return usage_error("shared memory \"" + text + "\": allowed is PID:FD:LABEL");
+  return Address{
+      "/proc/" + text.substr(0, first) + "/fd/" + text.substr(first + 1, second - first - 1),
+      text.substr(second + 1)};
+}
+
+// Whether the descriptor is anonymous memory of this label, and not what a process that came later
+// has under the same numbers.
+bool has_label(int fd, const std::string& label) {
+  std::error_code error;
+  const auto target = std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd), error);
+  return !error && target == "/memfd:" + label + " (deleted)";
+}
+
 }  // namespace
 
-std::string segment_name(const JobId& job, Incarnation incarnation, Generation generation,
-                         const std::string& part) {
-  return "/es." + job + "." + std::to_string(incarnation.value) + "." +
+std::string segment_label(const JobId& job, Incarnation incarnation, Generation generation,
+                          const std::string& part) {
+  return "es." + job + "." + std::to_string(incarnation.value) + "." +
          std::to_string(generation.value) + "." + part;
 }
 
-int remove_segments_of(const JobId& job, Incarnation incarnation) {
-  const std::string prefix = "es." + job + "." + std::to_string(incarnation.value) + ".";
-  int removed = 0;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", error)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with(prefix) && ::shm_unlink(("/" + name).c_str()) == 0) ++removed;
-  }
-  return removed;
+Result<std::unique_ptr<Segment>> Segment::create(const std::string& label, std::uint64_t bytes) {
+  FileDescriptor fd(::memfd_create(label.c_str(), MFD_CLOEXEC));
+  if (fd.get() < 0) return failure(error_text(label, "cannot be created"));
+  // posix_fallocate, not ftruncate alone: missing memory is an error now, not a SIGBUS later.
+  errno = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes));
+  std::byte* data = errno == 0 ? map(fd.get(), bytes, PROT_READ | PROT_WRITE) : nullptr;
+  if (data == nullptr)
+    return failure(
+        error_text(label, ("cannot take " + std::to_string(bytes >> 20) + " MiB").c_str()));
+  std::string address = std::to_string(::getpid()) + ":" + std::to_string(fd.get()) + ":" + label;
+  return std::unique_ptr<Segment>(new Segment(std::move(address), data, bytes, fd.release()));
 }
 
-Result<std::unique_ptr<Segment>> Segment::create(const std::string& name, std::uint64_t bytes) {
-  const FileDescriptor fd(::shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR, 0600));
-  if (fd.get() < 0) return failure(error_text(name, "cannot be created"));
-  // posix_fallocate, not ftruncate alone: a full /dev/shm is an error now, not a SIGBUS later.
-  const int reserved = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes));
-  std::byte* data = reserved == 0 ? map(fd.get(), bytes, PROT_READ | PROT_WRITE) : nullptr;
-  if (data == nullptr) {
-    if (reserved != 0) errno = reserved;
-    const Error error = failure(error_text(
-        name, ("cannot take " + std::to_string(bytes >> 20) + " MiB (see df /dev/shm)").c_str()));
-    ::shm_unlink(name.c_str());
-    return error;
-  }
-  return std::unique_ptr<Segment>(new Segment(name, data, bytes, true));
-}
-
-Result<std::unique_ptr<Segment>> Segment::open(const std::string& name) {
-  const FileDescriptor fd(::shm_open(name.c_str(), O_RDONLY, 0));
-  if (fd.get() < 0) return not_found(error_text(name, "cannot be opened"));
+Result<std::unique_ptr<Segment>> Segment::open(const std::string& address) {
+  const auto parsed = parse_address(address);
+  if (!parsed) return parsed.error();
+  const FileDescriptor fd(::open(parsed->path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (fd.get() < 0) return not_found(error_text(address, "cannot be opened"));
+  if (!has_label(fd.get(), parsed->label))
+    return not_found("shared memory " + address + ": its owner has dropped it");
   struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) return failure(error_text(name, "cannot be inspected"));
+  if (::fstat(fd.get(), &info) != 0) return failure(error_text(address, "cannot be inspected"));
   const auto bytes = static_cast<std::uint64_t>(info.st_size);
   std::byte* data = map(fd.get(), bytes, PROT_READ);
-  if (data == nullptr) return failure(error_text(name, "cannot be mapped"));
-  return std::unique_ptr<Segment>(new Segment(name, data, bytes, false));
+  if (data == nullptr) return failure(error_text(address, "cannot be mapped"));
+  return std::unique_ptr<Segment>(new Segment(address, data, bytes, -1));
 }
 
 Segment::~Segment() {
   ::munmap(data_, bytes_);
-  if (owner_) ::shm_unlink(name_.c_str());
+  if (owner_fd_ >= 0) ::close(owner_fd_);
 }
 
 std::byte* Segment::data() {
-  ES_CHECK(owner_);
+  ES_CHECK(owner_fd_ >= 0);
   return data_;
 }
 
-Result<std::span<const std::byte>> SegmentCache::read(const std::string& name,
+Result<std::span<const std::byte>> SegmentCache::read(const std::string& address,
                                                       std::uint64_t offset, std::uint64_t bytes) {
-  auto at = segments_.find(name);
+  auto at = segments_.find(address);
   if (at == segments_.end()) {
-    auto opened = Segment::open(name);
+    auto opened = Segment::open(address);
     if (!opened) return opened.error();
-    at = segments_.emplace(name, *std::move(opened)).first;
+    at = segments_.emplace(address, *std::move(opened)).first;
   }
   const Segment& segment = *at->second;
   if (offset > segment.bytes() || bytes > segment.bytes() - offset)
-    return failure("shared memory " + name + ": bytes " + std::to_string(offset) + " to " +
+    return failure("shared memory " + address + ": bytes " + std::to_string(offset) + " to " +
                    std::to_string(offset + bytes) + " are outside of its " +
                    std::to_string(segment.bytes()));
   return std::span<const std::byte>(segment.data() + offset, bytes);

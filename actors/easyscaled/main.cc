@@ -19,7 +19,7 @@ using namespace es::actors;
 Status check_devices(const DeviceSet& devices) {
   for (const DeviceCount& c : devices.counts) {
     const auto cpu_class = parse_cpu_class(c.type.name);
-    if (!cpu_class) return cpu_class.error();
+    if (!cpu_class) return usage_error("--devices: " + cpu_class.error().message);
     if (!cpu_supports(*cpu_class))
       return refused("--devices: this processor cannot execute " + c.type.name);
   }
@@ -55,6 +55,8 @@ Result<DaemonOptions> parse(int argc, char** argv) {
       "Devices to offer, e.g. cpu-avx2:2+cpu-scalar:1 (default: " + default_devices().text() + ")");
   app.add_option("--parent-pid", options.parent_pid, "End when this process ends");
   add_wire_options(app, options.wire);
+  app.set_config("--config", "", "Read options from this TOML file, e.g. configs/easyscaled.toml");
+  app.allow_config_extras(CLI::config_extras_mode::error);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -66,7 +68,7 @@ Result<DaemonOptions> parse(int argc, char** argv) {
   options.devices = default_devices();
   if (!devices.empty()) {
     auto parsed = parse_device_set(devices);
-    if (!parsed) return parsed.error();
+    if (!parsed) return usage_error("--devices: " + parsed.error().message);
     options.devices = *std::move(parsed);
   }
   ES_RETURN_IF_ERROR(check_devices(options.devices));

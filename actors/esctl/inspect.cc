@@ -40,7 +40,8 @@ Result<Inspection> inspect(const JobSpec& spec) {
   if (!shape) return shape.error();
   const Result<std::uint64_t> steps = total_steps(spec);
   if (!steps) return steps.error();
-  Inspection inspection{.spec = spec, .shape = *shape, .engines = {}};
+  Inspection inspection{
+      .spec = spec, .shape = *shape, .engines = {}, .cuda = gpu::cuda_inventory()};
   for (const CpuClass cpu_class : supported_cpu_classes()) {
     const auto engine =
         gpu::Engine::create(spec, *shape, {.cpu_class = cpu_class, .total_steps = *steps});

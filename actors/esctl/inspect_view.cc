@@ -59,6 +59,24 @@ Json engine_json(const gpu::EngineDescription& engine) {
           {"operators", ops}};
 }
 
+std::string cuda_text(const gpu::CudaInventory& cuda) {
+  if (cuda.devices.empty()) return "none (" + cuda.why_none + ")";
+  std::string text;
+  for (const gpu::CudaDevice& device : cuda.devices)
+    text += (text.empty() ? "" : ", ") + device.name + " (sm_" +
+            std::to_string(device.compute_capability) + ")";
+  return text + "; no job runs on them yet";
+}
+
+Json cuda_json(const gpu::CudaInventory& cuda) {
+  Json devices = Json::array();
+  for (const gpu::CudaDevice& device : cuda.devices)
+    devices.push_back({{"name", device.name},
+                       {"compute_capability", device.compute_capability},
+                       {"memory_bytes", device.memory_bytes}});
+  return {{"devices", devices}, {"why_none", cuda.why_none}};
+}
+
 }  // namespace
 
 std::string inspection_text(const Inspection& inspection) {
@@ -73,7 +91,8 @@ std::string inspection_text(const Inspection& inspection) {
                      std::to_string(std::uint64_t{spec.batch_size} * spec.max_p) +
                      " for each global step"},
        {"parameters", std::to_string(first.parameters)},
-       {"buckets", std::to_string(first.buckets)}});
+       {"buckets", std::to_string(first.buckets)},
+       {"CUDA devices", cuda_text(inspection.cuda)}});
   std::string shown;
   for (const gpu::EngineDescription& engine : inspection.engines) {
     std::string operators = operators_text(engine);
@@ -96,7 +115,8 @@ std::string inspection_json(const Inspection& inspection) {
       {"max_p", spec.max_p},
       {"batch_size", spec.batch_size},
       {"sample", {inspection.shape.height, inspection.shape.width, inspection.shape.channels}},
-      {"classes", classes}};
+      {"classes", classes},
+      {"cuda", cuda_json(inspection.cuda)}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "gpu/cuda_inventory.h"
 #include "gpu/engine.h"
 #include "proto/base/job_spec.h"
 
@@ -12,6 +13,7 @@ struct Inspection {
   JobSpec spec;
   gpu::DataShape shape;                         // of one sample
   std::vector<gpu::EngineDescription> engines;  // one for each kernel class, slowest first
+  gpu::CudaInventory cuda;                      // of this machine; no job uses them yet
 };
 
 // The operators, once for all classes that execute the same, then the memory of each class.

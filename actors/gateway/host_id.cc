@@ -1,10 +1,11 @@
 #include "actors/gateway/host_id.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <random>
+#include <system_error>
 
 namespace es::actors {
 namespace {
@@ -17,12 +18,11 @@ std::string unique_text() {
 std::string find_host_id() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  struct stat shm {};
-  if (boot.empty() || ::stat("/dev/shm", &shm) != 0) return unique_text();
-  // A device number belongs to one mounted tmpfs of one kernel; the inode tells apart
-  // subdirectories of it that are bound to /dev/shm of different containers.
-  return boot + "/" + std::to_string(shm.st_dev) + "/" + std::to_string(shm.st_ino) + "/" +
-         std::to_string(::geteuid());
+  // Segments are opened by process id: the same number must mean the same process.
+  std::error_code error;
+  const auto processes = std::filesystem::read_symlink("/proc/self/ns/pid", error);
+  if (boot.empty() || error) return unique_text();
+  return boot + "/" + processes.string() + "/" + std::to_string(::geteuid());
 }
 
 }  // namespace

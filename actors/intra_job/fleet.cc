@@ -114,7 +114,8 @@ std::set<Incarnation> Fleet::all_available() const {
 }
 
 Fleet::Staffing Fleet::staffing(const Wanted& wanted) const {
-  if (sequence_ == 0) return {};  // after a restart: not known yet what may be used
+  // After a restart it is not known yet what may be used; nothing, when the job is over.
+  if (sequence_ == 0 && !(wanted && wanted->empty())) return {};
   std::map<DeviceType, std::uint32_t> staffed;
   std::map<DeviceType, std::uint32_t> held;
   std::uint32_t total = 0;

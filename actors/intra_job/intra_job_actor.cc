@@ -130,12 +130,17 @@ void IntraJobState::on_node_hello(wire::NodeHello::Reader r) {
 }
 
 void IntraJobState::on_peer_down(const PeerDown& down) {
-  std::vector<Incarnation> lost;
-  for (const auto& [incarnation, worker] : core_->fleet().workers())
-    if (down.peer == worker_peer(incarnation) || down.peer == node_peer(worker.device.node))
-      // One that is awaited is not silent: it has not found this head yet.
-      if (!awaited_.contains(incarnation)) lost.push_back(incarnation);
-  lose(lost, down.peer + " is silent");
+  std::vector<Incarnation> silent, homeless;
+  for (const auto& [incarnation, worker] : core_->fleet().workers()) {
+    if (awaited_.contains(incarnation)) continue;  // it has not found this head yet
+    if (down.peer == worker_peer(incarnation)) silent.push_back(incarnation);
+    if (down.peer == node_peer(worker.device.node)) homeless.push_back(incarnation);
+  }
+  lose(silent, down.peer + " is silent");
+  // As good as reaped: the node joins again only when nothing of this runs there any more.
+  for (const Incarnation incarnation : homeless)
+    perform(core_->on(
+        intra_job::Event(intra_job::WorkerExited{incarnation, "its node is lost"}), now()));
 }
 
 void IntraJobState::lose(const std::vector<Incarnation>& workers, const std::string& why) {

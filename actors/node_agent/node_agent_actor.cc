@@ -6,7 +6,6 @@
 #include <fstream>
 
 #include "actors/common/wire_devices.h"
-#include "actors/data_plane/segment.h"
 #include "actors/gateway/host_id.h"
 
 namespace es::actors {
@@ -124,7 +123,6 @@ void NodeAgentState::on_ended(const ProcessEnded& ended) {
   const JobId job = at->second.job;
   if (at->second.pid != 0) reap_process(at->second.pid);
   processes_.erase(at);
-  remove_segments_of(job, ended.incarnation);
   const std::string stem = "worker-" + std::to_string(ended.incarnation.value);
   std::error_code ignored;
   for (const char* suffix : {".toml", ".sock"})

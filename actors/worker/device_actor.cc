@@ -94,7 +94,7 @@ void DeviceState::perform_effect(const worker::ExportVersion& effect) {
   if (!exported_ || generation_ != effect.generation) {
     begin_generation(effect.generation);
     auto segment =
-        Segment::create(segment_name(parts_->options.job, parts_->options.incarnation,
+        Segment::create(segment_label(parts_->options.job, parts_->options.incarnation,
                                      effect.generation, "version"),
                         worker::export_bytes(*parts_->engine));
     if (!segment) return fail(segment.error().message);
@@ -138,7 +138,7 @@ void DeviceState::set_ranks(RankRange ranks) {
       [this](const gpu::NodeReady& node) { node_ready(node); });
 }
 
-// A full /dev/shm cannot be answered from inside a backward pass: this worker ends, and the job goes
+// Missing memory cannot be answered from inside a backward pass: this worker ends, and the job goes
 // on without it.
 float* DeviceState::gradient_slot(std::uint32_t slot) {
   auto address = gradients_->slot(slot);

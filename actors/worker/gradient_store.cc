@@ -13,9 +13,9 @@ Result<float*> GradientStore::create(std::map<std::uint32_t, std::unique_ptr<Seg
                                      std::uint32_t index, const char* part, std::int64_t floats) {
   auto at = segments.find(index);
   if (at == segments.end()) {
-    auto created =
-        Segment::create(segment_name(job_, incarnation_, generation_, part + std::to_string(index)),
-                        bytes_of(floats));
+    auto created = Segment::create(
+        segment_label(job_, incarnation_, generation_, part + std::to_string(index)),
+        bytes_of(floats));
     if (!created) return created.error();
     at = segments.emplace(index, *std::move(created)).first;
   }
@@ -32,12 +32,12 @@ Result<float*> GradientStore::sum(std::uint32_t bucket, std::int64_t floats) {
 
 protocol::Bulk GradientStore::slot_bulk(std::uint32_t slot, std::int64_t begin,
                                         std::int64_t floats) const {
-  return {slots_.at(slot)->name(), bytes_of(begin), bytes_of(floats), nullptr};
+  return {slots_.at(slot)->address(), bytes_of(begin), bytes_of(floats), nullptr};
 }
 
 protocol::Bulk GradientStore::sum_bulk(std::uint32_t bucket) const {
   const Segment& segment = *sums_.at(bucket);
-  return {segment.name(), 0, segment.bytes(), nullptr};
+  return {segment.address(), 0, segment.bytes(), nullptr};
 }
 
 }  // namespace es::actors::worker

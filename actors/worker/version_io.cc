@@ -95,8 +95,8 @@ protocol::State export_version(const gpu::Engine& engine, Segment& segment) {
   protocol::State state;
   state.version = replica.version;
   state.digests = digests_of(engine);
-  state.parameters = {segment.name(), 0, half, nullptr};
-  state.optimizer = {segment.name(), half, half, nullptr};
+  state.parameters = {segment.address(), 0, half, nullptr};
+  state.optimizer = {segment.address(), half, half, nullptr};
   for (const gpu::EstContext& context : replica.contexts)
     state.contexts.push_back(std::make_shared<const std::vector<std::byte>>(gpu::encode(context)));
   return state;

@@ -15,6 +15,9 @@ _BASE = {
     "schedule": {"kind": "cosine", "warmup_steps": 5},
 }
 
+# With these, a step does not depend on how many there will be: a prefix of a run is a run.
+ANY_LENGTH = {"schedule.kind": "step", "schedule.step_size": 50, "schedule.gamma": 0.9}
+
 _MODELS = {"small_cnn": {"name": "small_cnn"}, "resnet18": {"name": "resnet18", "width": 16}}
 
 

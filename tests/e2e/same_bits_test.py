@@ -11,7 +11,7 @@ PLACEMENTS = [
     "cpu-scalar:1@60",
     "cpu-avx512:1@20,cpu-avx2:3@20,cpu-avx2:2@20",
     "cpu-avx2:3@60",
-    "cpu-avx512:2+cpu-avx2:1@60",
+    "cpu-avx2:1+cpu-avx512:2@60",
 ]
 
 

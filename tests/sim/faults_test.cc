@@ -2,6 +2,9 @@
 // happens, a job ends with the bits of an undisturbed run, or is cancelled and holds nothing.
 #include <doctest/doctest.h>
 
+#include <functional>
+#include <map>
+
 #include "tests/sim/sim_jobs.h"
 #include "tests/support/seed.h"
 
@@ -27,8 +30,8 @@ void for_each_seed(const char* name, const std::function<void(std::uint64_t)>& r
 JobSpec some_job(std::uint64_t s, std::uint64_t length = 1) {
   if (s % 2 == 0) return job_spec(s, 80 * length);
   const std::string steps = std::to_string(20 * length);
-  return staged_job(s, "cpu-avx2:2@" + steps + ",cpu-avx512:2@" + steps +
-                           ",cpu-avx2:1+cpu-avx512:1@" + steps);
+  return staged_job(
+      s, "cpu-avx2:2@" + steps + ",cpu-avx512:2@" + steps + ",cpu-avx2:1+cpu-avx512:1@" + steps);
 }
 
 SimWorldOptions two_nodes(std::uint64_t s) {
@@ -58,14 +61,8 @@ TEST_SUITE("sim/faults") {
       const JobSpec spec = some_job(s);
       const JobId job = world.client().submit(spec).value();
       world.run_for(world.random_time(milliseconds(100), seconds(1)));
-      const std::string node = world.pick(2) == 0 ? "n1" : "n2";
-      world.lose_node(node);
-      for (int i = 0; i < 600 && world.client().describe(job)->state != "finished"; ++i)
-        world.run_for(milliseconds(100));
-      check_finished(world.client().describe(job).value(), spec);
-      // What had run on the machine is known to have ended only when it is there again.
-      world.return_node(node);
-      world.client().wait_until_over(job);
+      world.lose_node(world.pick(2) == 0 ? "n1" : "n2");
+      check_finished(world.client().wait_until_over(job), spec);
       check_at_rest(world);
     });
   }
@@ -125,6 +122,49 @@ TEST_SUITE("sim/faults") {
       world.start_head();
       world.run_for(seconds(1));
       check_finished(world.client().wait_until_over(job), spec);
+      check_at_rest(world);
+    });
+  }
+
+  TEST_CASE("three jobs survive two restarts of the head, each on devices of its own") {
+    for_each_seed("restarts with several jobs", [](std::uint64_t s) {
+      SimWorld world(two_nodes(s));
+      std::map<JobId, JobSpec> jobs;
+      for (const JobSpec& spec : {job_spec(s, 200), some_job(s + 1), job_spec(s + 2, 150)})
+        jobs[world.client().submit(spec).value()] = spec;
+      for (int i = 0; i < 2; ++i) {
+        world.run_for(world.random_time(milliseconds(1), milliseconds(700)));
+        world.stop_head();
+        world.run_for(world.random_time(milliseconds(1), milliseconds(200)));
+        world.start_head();
+      }
+      world.run_for(seconds(1));
+      for (const auto& [job, spec] : jobs)
+        check_finished(world.client().wait_until_over(job), spec);
+      check_at_rest(world);
+    });
+  }
+
+  TEST_CASE("a crash, a cut and a lost machine together change no bit") {
+    for_each_seed("everything", [](std::uint64_t s) {
+      SimWorldOptions options = two_nodes(s);
+      options.nodes["n3"] = "cpu-avx2:2+cpu-avx512:2";
+      SimWorld world(options);
+      std::map<JobId, JobSpec> jobs;
+      for (const JobSpec& spec : {some_job(s), some_job(s + 1)})
+        jobs[world.client().submit(spec).value()] = spec;
+      world.run_for(world.random_time(milliseconds(100), seconds(1)));
+      const auto running = world.running();
+      if (!running.empty()) world.crash_worker(running[world.pick(running.size())]);
+      world.cut_node("n1");
+      world.run_for(world.random_time(milliseconds(1), seconds(5)));
+      world.lose_node("n2");
+      world.run_for(world.random_time(milliseconds(1), seconds(5)));
+      world.heal_node("n1");
+      world.return_node("n2");
+      for (const auto& [job, spec] : jobs)
+        check_finished(world.client().wait_until_over(job), spec);
+      world.run_for(seconds(10));
       check_at_rest(world);
     });
   }

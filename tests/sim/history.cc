@@ -28,9 +28,15 @@ void add(DigestBuilder& to, const Inbound& m) {
   add(to, *m.frame);
 }
 
-void add(DigestBuilder& to, const ConnectPeer& m) { to.add_text(m.peer + " " + m.endpoint); }
-void add(DigestBuilder& to, const PeerUp& m) { to.add_text(m.peer); }
-void add(DigestBuilder& to, const PeerDown& m) { to.add_text(m.peer); }
+void add(DigestBuilder& to, const ConnectPeer& m) {
+  to.add_text(m.peer + " " + m.endpoint);
+}
+void add(DigestBuilder& to, const PeerUp& m) {
+  to.add_text(m.peer);
+}
+void add(DigestBuilder& to, const PeerDown& m) {
+  to.add_text(m.peer);
+}
 
 template <class Schema>
 void add(DigestBuilder& to, const Msg<Schema>& m) {

@@ -15,8 +15,7 @@ const PeerId kHead = "head";
 Error error_of(const SimClient::FramePtr& frame) {
   const auto refusal = Msg<wire::Refusal>::from_frame(frame);
   if (!refusal) return failure("an answer of another type: " + refusal.error().message);
-  return {static_cast<ErrorKind>(refusal->view()->getKind()),
-          refusal->view()->getMessage().cStr()};
+  return {static_cast<ErrorKind>(refusal->view()->getKind()), refusal->view()->getMessage().cStr()};
 }
 
 }  // namespace
@@ -25,14 +24,18 @@ caf::behavior sim_client_actor(caf::event_based_actor* self, caf::actor gateway,
                                std::shared_ptr<SimClient::Inbox> inbox) {
   self->send(gateway, ConnectPeer{kHead, "sim://head"});
   return {
-      [=](const SendToHead& m) { self->send(gateway, Outbound{kHead, m.frame}); },
+      [=](const SendToHead& m) {
+        self->send(gateway, Outbound{kHead, m.frame});
+      },
       [=](const Inbound& m) { inbox->frames[m.frame->head.request].push_back(m.frame); },
       [](const PeerUp&) {},
       [](const PeerDown&) {},
   };
 }
 
-void SimClient::send(FramePtr frame) { caf::anon_send(actor_, SendToHead{std::move(frame)}); }
+void SimClient::send(FramePtr frame) {
+  caf::anon_send(actor_, SendToHead{std::move(frame)});
+}
 
 SimClient::FramePtr SimClient::answer(std::uint64_t request) {
   await_([&] { return answered(request); });
@@ -59,24 +62,23 @@ std::uint64_t SimClient::post_checkpoint(const JobId& job, const std::string& di
 }
 
 Result<JobId> SimClient::submit(const JobSpec& spec) {
-  const FramePtr frame = answer(post<wire::SubmitJob>(
-      "", [&](wire::SubmitJob::Builder b) { b.setSpecToml(to_toml(spec)); }));
+  const FramePtr frame = answer(
+      post<wire::SubmitJob>("", [&](wire::SubmitJob::Builder b) { b.setSpecToml(to_toml(spec)); }));
   const auto accepted = Msg<wire::JobAccepted>::from_frame(frame);
   if (!accepted) return error_of(frame);
   return JobId(accepted->view()->getJob().cStr());
 }
 
 Result<JobView> SimClient::describe(const JobId& job) {
-  const FramePtr frame =
-      answer(post<wire::DescribeJob>(job, [](wire::DescribeJob::Builder) {}));
+  const FramePtr frame = answer(post<wire::DescribeJob>(job, [](wire::DescribeJob::Builder) {}));
   const auto details = Msg<wire::JobDetails>::from_frame(frame);
   if (!details) return error_of(frame);
   return read_job(details->view()->getInfo());
 }
 
 JobView SimClient::wait_until_over(const JobId& job) {
-  const std::uint64_t request = post<wire::FollowJob>(
-      job, [](wire::FollowJob::Builder b) { b.setInfo(true); });
+  const std::uint64_t request =
+      post<wire::FollowJob>(job, [](wire::FollowJob::Builder b) { b.setInfo(true); });
   JobView last;
   std::size_t seen = 0;
   await_([&] {

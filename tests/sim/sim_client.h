@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "actors/common/caf_messages.h"
-#include "actors/gateway/gateway_messages.h"
 #include "actors/common/job_view.h"
+#include "actors/gateway/gateway_messages.h"
 #include "actors/protocol/codec.h"
 #include "proto/base/job_spec.h"
 #include "proto/messages.h"

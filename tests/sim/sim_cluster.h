@@ -16,7 +16,7 @@ namespace es::test {
 struct SimCluster {
   // One local step, by device type; what is not listed takes 10 ms.
   std::map<std::string, actors::Instant> step_time;
-  std::map<std::string, ToyVersion> checkpoints;  // by directory
+  std::map<std::string, ToyVersion> checkpoints;    // by directory
   std::map<actors::DeviceId, Incarnation> running;  // processes that exist, by their device
   std::map<Incarnation, JobId> job_of;              // of these
   std::uint64_t processes_started = 0;

@@ -63,7 +63,9 @@ void SimGatewayState::connect(const ConnectPeer& request) {
   try_link(from, request.peer);
 }
 
-void SimGatewayState::reconnect(const Reconnect& pair) { try_link(pair.a, pair.b); }
+void SimGatewayState::reconnect(const Reconnect& pair) {
+  try_link(pair.a, pair.b);
+}
 
 void SimGatewayState::try_link(const PeerId& a, const PeerId& b) {
   Link& l = link(a, b);

@@ -72,10 +72,10 @@ void SimNodeState::start(const JobId& job, wire::StartWorker::Reader request) {
   const DeviceId device = device_from(request.getDevice());
   auto spec = parse_job(request.getSpecToml().cStr(), "StartWorker");
   if (const auto [other, free] = cluster_->running.emplace(device, incarnation); !free) {
-    cluster_->violations.push_back(
-        "worker " + std::to_string(incarnation.value) + " of " + job + " starts on " +
-        device.text() + ", where worker " + std::to_string(other->second.value) + " of " +
-        cluster_->job_of[other->second] + " still runs");
+    cluster_->violations.push_back("worker " + std::to_string(incarnation.value) + " of " + job +
+                                   " starts on " + device.text() + ", where worker " +
+                                   std::to_string(other->second.value) + " of " +
+                                   cluster_->job_of[other->second] + " still runs");
     return;
   }
   cluster_->job_of[incarnation] = job;

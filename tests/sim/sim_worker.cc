@@ -27,13 +27,12 @@ void SimWorkerState::init(caf::stateful_actor<SimWorkerState>* self, SimWorkerOp
   gateway_ = std::move(gateway);
   cluster_ = std::move(cluster);
   random_.seed(options_.seed);
-  core_.emplace(
-      worker::WorkerConfig{.self = options_.incarnation,
-                           .device = options_.device,
-                           .address = "sim://" + worker_peer(options_.incarnation),
-                           .host_id = options_.device.node,
-                           .max_p = options_.spec.max_p,
-                           .eval_every = options_.spec.eval_every});
+  core_.emplace(worker::WorkerConfig{.self = options_.incarnation,
+                                     .device = options_.device,
+                                     .address = "sim://" + worker_peer(options_.incarnation),
+                                     .host_id = options_.device.node,
+                                     .max_p = options_.spec.max_p,
+                                     .eval_every = options_.spec.eval_every});
   engine_ = std::make_unique<ToyEngine>(
       toy_job(options_.spec), [this](Incarnation of) { return cluster_->job_of.contains(of); },
       [this](const std::string& path) { return cluster_->checkpoints.at(path); });
@@ -44,7 +43,9 @@ void SimWorkerState::init(caf::stateful_actor<SimWorkerState>* self, SimWorkerOp
   self_->delayed_send(self_, kTickInterval, TickAtom::value);
 }
 
-Instant SimWorkerState::now() const { return self_->clock().now().time_since_epoch(); }
+Instant SimWorkerState::now() const {
+  return self_->clock().now().time_since_epoch();
+}
 
 void SimWorkerState::violated(const std::string& what) {
   cluster_->violations.push_back("worker " + std::to_string(options_.incarnation.value) + ": " +
@@ -90,7 +91,9 @@ void SimWorkerState::perform_effect(const worker::SendPeer& effect) {
   self_->send(gateway_, Outbound{peer, protocol::encode(options_.job, effect.message)});
 }
 
-void SimWorkerState::perform_effect(const worker::Exit&) { self_->quit(); }
+void SimWorkerState::perform_effect(const worker::Exit&) {
+  self_->quit();
+}
 
 void SimWorkerState::perform_effect(const worker::Abort& effect) {
   violated("abort: " + effect.reason);

@@ -60,8 +60,7 @@ Result<AdmittedJob> admit_toy(const std::string& spec_toml, const std::string&) 
 
 }  // namespace
 
-SimWorld::SimWorld(SimWorldOptions options)
-    : options_(std::move(options)), random_(options_.seed) {
+SimWorld::SimWorld(SimWorldOptions options) : options_(std::move(options)), random_(options_.seed) {
   cluster_->step_time = {{"cpu-scalar", std::chrono::milliseconds(40)},
                          {"cpu-avx2", std::chrono::milliseconds(10)},
                          {"cpu-avx512", std::chrono::milliseconds(6)}};
@@ -94,14 +93,15 @@ SimWorld::~SimWorld() {
   scheduler_->clock().cancel_all();
 }
 
-Instant SimWorld::now() { return scheduler_->clock().now().time_since_epoch(); }
+Instant SimWorld::now() {
+  return scheduler_->clock().now().time_since_epoch();
+}
 
 // One actor handles one message.
 bool SimWorld::step() {
   if (!scheduler_->has_job()) return false;
   if (auto* actor = dynamic_cast<caf::scheduled_actor*>(scheduler_->jobs.front()))
-    if (const auto* message = actor->mailbox().peek())
-      history_.add(now(), actor->id(), *message);
+    if (const auto* message = actor->mailbox().peek()) history_.add(now(), actor->id(), *message);
   return scheduler_->try_run_once();
 }
 
@@ -153,7 +153,9 @@ void SimWorld::lose_node(const std::string& name) {
   nodes_.erase(name);
 }
 
-void SimWorld::return_node(const std::string& name) { start_node(name); }
+void SimWorld::return_node(const std::string& name) {
+  start_node(name);
+}
 
 void SimWorld::cut_node(const std::string& name) {
   std::vector<std::string> inside = {node_peer(name)};

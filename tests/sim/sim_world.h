@@ -1,6 +1,7 @@
 #pragma once
-// SimWorld: the real head (ClusterScheduler, IntraJobSchedulers, Companions) over a store in memory,
-// with a simulated gateway, simulated nodes and one client, all in virtual time on one thread.
+// SimWorld: the real head (ClusterScheduler, IntraJobSchedulers, Companions) over a store in
+// memory, with a simulated gateway, simulated nodes and one client, all in virtual time on one
+// thread.
 //
 // The same options and the same calls give the same history, message by message. Nothing happens
 // between calls: time passes only in run_for(), run_until() and the client's waiting calls.

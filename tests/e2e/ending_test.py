@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""However a run or a daemon is ended, nothing of it stays; a killed worker costs no bits."""
+import os
+import shutil
+import signal
+
+import harness
+from harness import EXIT_FAILURE, digests, wait_until
+from jobs import ANY_LENGTH, job_text
+
+ENDLESS = 1_000_000
+END_S = 30  # a stop in good order; a hang would take as long as esctl's own patience
+
+
+class Ending(harness.EndToEndTest):
+    def setUp(self):
+        super().setUp()
+        self.job = self.write_job(
+            job_text(self.word, changes={"steps": ENDLESS, **ANY_LENGTH}))
+        self.fast = self.fast_class()
+
+    def processes(self):
+        return self.left_behind()["processes"]
+
+    def workers(self):
+        return [pid for pid, line in self.processes().items() if " worker " in line]
+
+
+class StoppedRuns(Ending):
+    def assert_stops(self, run, number):
+        ended = run.stop(number, END_S)
+        self.assertEqual(ended.code, 128 + number, str(ended))
+        self.assert_nothing_left()
+        return ended
+
+    def test_a_signal_while_it_trains(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(number):
+                run = self.start_esctl("run", self.job, "--json", "--devices", f"{self.fast}:2")
+                run.wait_for_line("  running$")
+                wait_until("two workers", lambda: len(self.workers()) == 2)
+                summary = self.assert_stops(run, number).json
+                self.assertEqual(summary["state"], "cancelled")
+
+    def test_a_signal_while_the_daemon_starts(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(number):
+                run = self.start_esctl("run", self.job, "--devices", f"{self.fast}:2")
+                wait_until("its directory", lambda: list(self.temporary.iterdir()))
+                self.assert_stops(run, number)
+
+    def test_a_signal_while_the_devices_change(self):
+        # Every step has other devices than the one before: the run is nearly always in a change.
+        other = self.other_class()
+        placements = [f"{self.fast}:1", f"{other}:3", f"{self.fast}:2", f"{other}:1"]
+        stages = ",".join(f"{placements[i % 4]}@1" for i in range(400))
+        random = harness.seeded_random("signal in a change")
+        for number in (signal.SIGINT, signal.SIGTERM) * 3:
+            with self.subTest(number):
+                run = self.start_esctl("run", self.job, "--json", "--stages", stages)
+                run.wait_for_line(f"stage {random.randrange(2, 7)} ")
+                summary = self.assert_stops(run, number).json
+                self.assertEqual(summary["state"], "cancelled")
+
+    def test_a_second_signal_ends_it_at_once(self):
+        run = self.start_esctl("run", self.job, "--devices", f"{self.fast}:2")
+        run.wait_for_line("  running$")
+        run.process.send_signal(signal.SIGINT)
+        run.wait_for_line("once more: at once")
+        self.assert_stops(run, signal.SIGINT)
+
+    def test_a_killed_run_takes_its_daemon_along(self):
+        run = self.start_esctl("run", self.job, "--devices", f"{self.fast}:2")
+        run.wait_for_line("  running$")
+        wait_until("two workers", lambda: len(self.workers()) == 2)
+        run.stop(signal.SIGKILL)
+        wait_until("no process is left", lambda: not self.processes(), END_S)
+        self.assertEqual(self.left_behind()["memory"], [])
+        for directory in self.temporary.iterdir():
+            shutil.rmtree(directory)  # nobody could
+
+    def test_a_killed_daemon_is_an_error_of_the_run(self):
+        run = self.start_esctl("run", self.job, "--devices", f"{self.fast}:2")
+        run.wait_for_line("  running$")
+        daemon, = [pid for pid, line in self.processes().items() if " --head " in line
+                   and " worker " not in line]
+        os.kill(daemon, signal.SIGKILL)
+        ended = run.wait(END_S)
+        self.assertEqual(ended.code, EXIT_FAILURE, str(ended))
+        self.assertIn("esctl: easyscaled", ended.err)
+        self.assert_nothing_left()
+
+
+class StoppedDaemons(Ending):
+    def test_sigterm_with_a_running_job(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with self.subTest(number):
+                daemon = self.start_daemon(f"head{number}", devices=f"{self.fast}:3")
+                job = daemon.submit(self.job)
+                daemon.wait_for_step(job, 1)
+                ended = daemon.running.stop(number, END_S)
+                self.assertEqual(ended.code, 0, str(ended))
+                self.assert_nothing_left()
+
+    def test_a_job_that_was_cancelled_by_the_end_does_not_come_back(self):
+        daemon = self.start_daemon("first", devices=f"{self.fast}:1")
+        daemon.wait_for_step(daemon.submit(self.job), 1)
+        daemon.stop()
+        again = self.start(harness.easyscaled_program, "--head", "--state",
+                           self.directory / "first/state", "--listen",
+                           f"ipc://{self.directory}/first/head.sock", "--devices",
+                           f"{self.fast}:1")
+        daemon = harness.Daemon(self, again)
+        self.assertEqual([job["state"] for job in daemon.json("ps")["jobs"]
+                          if job["state"] != "cancelled"], [])
+        daemon.stop()
+
+
+class KilledWorkers(Ending):
+    def kill_and_check(self, kill_count):
+        daemon = self.start_daemon(devices=f"{self.fast}:3")
+        job = daemon.submit(self.job, "--stages", f"{self.fast}:3@{ENDLESS}")
+        for _ in range(2):
+            before = daemon.wait_for(
+                job, "three workers", lambda d: d["state"] == "running" and d["steps"] > 0
+                and len(d["workers"]) == 3 and all(w["pid"] for w in d["workers"]))
+            killed = [worker["pid"] for worker in before["workers"][:kill_count]]
+            for pid in killed:
+                os.kill(pid, signal.SIGKILL)
+            after = daemon.wait_for(
+                job, "training goes on with another process",
+                lambda d: d["state"] == "running" and d["steps"] > before["steps"]
+                and not {w["pid"] for w in d["workers"]} & {0, *killed})
+            staying = {worker["pid"] for worker in before["workers"][kill_count:]}
+            self.assertTrue(staying <= {worker["pid"] for worker in after["workers"]})
+        taken = daemon.json("checkpoint", job)
+        daemon.esctl("cancel", job)
+        daemon.stop()
+        fixed = self.run_job(self.job, "--steps", taken["version"], "--devices", f"{self.fast}:1")
+        self.assertEqual(digests(taken), digests(fixed))
+
+    def test_one_of_three(self):
+        self.kill_and_check(1)
+
+    def test_two_of_three(self):
+        self.kill_and_check(2)
+
+
+if __name__ == "__main__":
+    harness.main()

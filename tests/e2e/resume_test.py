@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+"""A job that was stopped goes on from its checkpoint, on other devices, with the same bits."""
+import shutil
+import signal
+
+import harness
+from harness import EXIT_REFUSED, digests
+from jobs import ANY_LENGTH, job_text
+
+STEPS = 1200
+MIDDLE = 200  # a checkpoint is asked for once this step is done
+
+
+class Resume(harness.EndToEndTest):
+    def setUp(self):
+        super().setUp()
+        self.job = self.write_job(job_text(self.word, changes={"steps": STEPS}))
+
+    def reference(self):
+        return digests(self.run_job(self.job, "--devices", self.fast_class() + ":2"))
+
+    def checkpoint_in_the_middle(self, daemon, devices):
+        """Runs the job, takes a checkpoint while it runs, cancels. Returns what esctl says of it."""
+        job = daemon.submit(self.job, "--stages", f"{devices}@{STEPS}")
+        daemon.wait_for_step(job, MIDDLE)
+        taken = daemon.json("checkpoint", job, "--to", self.directory / "checkpoint")
+        daemon.esctl("cancel", job)
+        end = daemon.describe(job)
+        self.assertEqual(end["state"], "cancelled")
+        self.assertTrue(MIDDLE <= taken["version"] <= end["steps"] < STEPS, (taken, end))
+        self.assertEqual(end["workers"], [])
+        return taken
+
+    def go_on(self, daemon, version, first_devices, then_devices):
+        """Submits from the checkpoint, through two placements."""
+        first = (STEPS - version) // 8
+        stages = f"{first_devices}@{first},{then_devices}@{STEPS - version - first}"
+        job = daemon.submit(self.job, "--from", self.directory / "checkpoint", "--stages", stages)
+        end = daemon.wait_for_state(job, "finished")
+        self.assertEqual([f"{s['placement']}@{s['steps']}" for s in end["stages"]],
+                         stages.split(","))
+        return digests(end)
+
+    def test_on_more_devices_and_on_a_mix(self):
+        fast, other = self.fast_class(), self.other_class()
+        daemon = self.start_daemon()
+        taken = self.checkpoint_in_the_middle(daemon, f"{fast}:1")
+        mix = "+".join(sorted(f"{c}:{n}" for c, n in {fast: 2, "cpu-scalar": 1}.items()))
+        self.assertEqual(self.go_on(daemon, taken["version"], mix, f"{other}:3"),
+                         self.reference())
+        daemon.stop()
+
+    def test_on_fewer_devices_of_another_type(self):
+        fast, other = self.fast_class(), self.other_class()
+        daemon = self.start_daemon()
+        taken = self.checkpoint_in_the_middle(daemon, f"{fast}:3")
+        self.assertEqual(self.go_on(daemon, taken["version"], f"{other}:2", f"{fast}:1"),
+                         self.reference())
+        daemon.stop()
+
+    def test_the_digests_of_a_checkpoint_are_those_of_a_run_of_that_many_steps(self):
+        self.job = self.write_job(job_text(self.word, changes={"steps": STEPS, **ANY_LENGTH}))
+        daemon = self.start_daemon()
+        taken = self.checkpoint_in_the_middle(daemon, self.fast_class() + ":2")
+        daemon.stop()
+        short = self.run_job(self.job, "--steps", taken["version"], "--devices",
+                             self.fast_class() + ":1")
+        self.assertEqual(digests(taken), digests(short))
+
+    def test_a_run_stopped_by_a_signal_writes_its_checkpoint(self):
+        directory = self.directory / "checkpoint"
+        run = self.start_esctl("run", self.job, "--devices", self.fast_class() + ":2",
+                               "--checkpoint", directory)
+        run.wait_for_line(r"step [1-9]\d*/")
+        ended = run.stop(signal.SIGINT)
+        self.assertEqual(ended.code, 128 + signal.SIGINT, str(ended))
+        self.assert_nothing_left()
+        resumed = self.run_job(self.job, "--from", directory, "--devices",
+                               self.fast_class() + ":3")
+        self.assertEqual(digests(resumed), self.reference())
+
+
+class DamagedCheckpoints(harness.EndToEndTest):
+    """What is wrong with a checkpoint is said before anything starts."""
+
+    def setUp(self):
+        super().setUp()
+        self.job = self.write_job(job_text(self.word, changes={"steps": 100_000}))
+        self.daemon = self.start_daemon()
+        running = self.daemon.submit(self.job, "--stages", self.fast_class() + ":1@100000")
+        self.daemon.wait_for_step(running, 1)
+        self.good = self.directory / "good"
+        self.daemon.esctl("checkpoint", running, "--to", self.good)
+        self.running = running
+
+    def tearDown(self):
+        self.daemon.esctl("cancel", self.running)
+        self.daemon.stop()
+
+    def assert_refused(self, checkpoint, job, *fragments):
+        """`submit` and `run` both say why, in one line, and start nothing."""
+        jobs_before = len(self.daemon.json("ps")["jobs"])
+        workers_before = self.workers()
+        for ended in (self.attempt("run", job, "--quiet", "--from", checkpoint),
+                      self.attempt("submit", job, "--from", checkpoint,
+                                   "--head", self.daemon.endpoint)):
+            self.assertNotEqual(ended.code, 0, str(ended))
+            self.assertEqual(len(ended.err.splitlines()), 1, str(ended))
+            for fragment in fragments:
+                self.assertIn(fragment, ended.err, str(ended))
+        self.assertEqual(len(self.daemon.json("ps")["jobs"]), jobs_before)
+        self.assertEqual(self.workers(), workers_before)
+
+    def attempt(self, *words):
+        return self.start_esctl(*words).wait()
+
+    def workers(self):
+        return {pid for pid, line in harness.command_lines().items()
+                if str(self.directory) in line and " worker " in line}
+
+    def damaged(self, name, change):
+        """A copy of the good checkpoint in which `change` was done to the bytes of one file."""
+        directory = self.directory / "damaged"
+        shutil.rmtree(directory, ignore_errors=True)
+        shutil.copytree(self.good, directory)
+        path = directory / name
+        path.write_bytes(change(path.read_bytes()))
+        return directory, str(path)
+
+    def test_a_truncated_file_is_named(self):
+        for name in sorted(path.name for path in self.good.iterdir()):
+            for cut in (lambda data: data[:-1], lambda data: data[:len(data) // 2],
+                        lambda data: b""):
+                with self.subTest(name):
+                    directory, path = self.damaged(name, cut)
+                    self.assert_refused(directory, self.job, path)
+
+    def test_a_flipped_bit_is_found_and_its_file_named(self):
+        random = harness.seeded_random("flipped bit")
+        for name in sorted(path.name for path in self.good.iterdir()):
+            for _ in range(3):
+                position, bit = random.randrange((self.good / name).stat().st_size), random.randrange(8)
+
+                def flip(data):
+                    return (data[:position] + bytes([data[position] ^ (1 << bit)])
+                            + data[position + 1:])
+
+                with self.subTest(f"{name}: bit {bit} of byte {position}"):
+                    directory, path = self.damaged(name, flip)
+                    self.assert_refused(directory, self.job, path)
+
+    def test_a_missing_file_is_named(self):
+        for name in sorted(path.name for path in self.good.iterdir()):
+            with self.subTest(name):
+                directory, path = self.damaged(name, lambda data: data)
+                (directory / name).unlink()
+                self.assert_refused(directory, self.job, path)
+
+    def test_a_checkpoint_that_is_not_there(self):
+        self.assert_refused(self.directory / "nowhere", self.job, str(self.directory / "nowhere"))
+
+    def test_a_checkpoint_of_another_job(self):
+        for change, field in (({"model.name": "resnet18", "model.width": 16}, "model"),
+                              ({"seed": 12}, "seed"), ({"max_p": 5}, "max_p"),
+                              ({"optimizer.momentum": 0.8}, "optimizer"),
+                              ({"data.flip": False}, "data")):
+            with self.subTest(field):
+                text = job_text(self.word, changes={"steps": 100_000, **change})
+                other = self.write_job(text, "other.toml")
+                self.assert_refused(self.good, other, str(self.good), field)
+
+    def test_an_existing_directory_is_not_overwritten(self):
+        before = {path.name: path.read_bytes() for path in self.good.iterdir()}
+        ended = self.daemon.esctl("checkpoint", self.running, "--to", self.good, code=EXIT_REFUSED)
+        self.assertIn(str(self.good), ended.err)
+        self.assertEqual({path.name: path.read_bytes() for path in self.good.iterdir()}, before)
+        step = self.daemon.describe(self.running)["steps"]
+        self.daemon.wait_for_step(self.running, step + 1)  # the job does not mind
+
+
+if __name__ == "__main__":
+    harness.main()
