@@ -40,6 +40,12 @@ std::byte* map(int fd, std::uint64_t bytes, int protection) {
   return memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
 }
 
+// The kernel would hand out all memory there is before it says no to an absurd size.
+std::uint64_t physical_memory() {
+  return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
 struct Address {
   std::string path;  // of the owner's file descriptor
   std::string label;
@@ -80,7 +86,9 @@ Result<std::unique_ptr<Segment>> Segment::create(const std::string& label, std::
   FileDescriptor fd(::memfd_create(label.c_str(), MFD_CLOEXEC));
   if (fd.get() < 0) return failure(error_text(label, "cannot be created"));
   // posix_fallocate, not ftruncate alone: missing memory is an error now, not a SIGBUS later.
-  errno = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes));
+  errno = bytes <= physical_memory()
+              ? ::posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes))
+              : ENOMEM;
   std::byte* data = errno == 0 ? map(fd.get(), bytes, PROT_READ | PROT_WRITE) : nullptr;
   if (data == nullptr)
     return failure(

@@ -195,6 +195,8 @@ void IntraJobCore::handle(Worker& worker, const Committed& message) {
     case LedgerBook::Answer::kAdded:
       effects_.push_back(LedgerLineAdded{message.line});
       clock_.step();
+      // What follows is the last evaluation, which is not training.
+      if (ledger_.through() == config_.last_version) clock_.pause(now_);
       losses_without_progress_ = 0;
       suspected_.clear();
       named_.clear();

@@ -52,8 +52,9 @@ void SimGatewayState::close(const ClosePeer& peer) {
     const PeerId other = pair.first == peer.peer ? pair.second : pair.first;
     link.wanted_by.erase(peer.peer);
     ++channels_[{other, peer.peer}].life;
-    if (link.up) post(peer.peer, other, PeerDown{peer.peer}, peer.noticed_after);
-    link.up = false;
+    if (!std::exchange(link.up, false)) continue;
+    post(peer.peer, other, PeerDown{peer.peer}, peer.noticed_after);
+    link.noticed_at = channels_[{peer.peer, other}].last_due;
   }
 }
 
@@ -70,6 +71,11 @@ void SimGatewayState::reconnect(const Reconnect& pair) {
 void SimGatewayState::try_link(const PeerId& a, const PeerId& b) {
   Link& l = link(a, b);
   if (l.up || l.cut || l.wanted_by.empty() || !peers_.contains(a) || !peers_.contains(b)) return;
+  const Instant now = self_->clock().now().time_since_epoch();
+  if (now < l.noticed_at) {
+    self_->delayed_send(self_, l.noticed_at - now + milliseconds(1), Reconnect{a, b});
+    return;
+  }
   l.up = l.was_up = true;
   post(a, b, PeerUp{a});
   post(b, a, PeerUp{b});
@@ -98,6 +104,8 @@ void SimGatewayState::cut(const CutLink& cut) {
   ++channels_[{cut.b, cut.a}].life;
   post(cut.a, cut.b, PeerDown{cut.a}, kSilence);
   post(cut.b, cut.a, PeerDown{cut.b}, kSilence);
+  l.noticed_at =
+      std::max(channels_[{cut.a, cut.b}].last_due, channels_[{cut.b, cut.a}].last_due);
 }
 
 void SimGatewayState::heal(const HealLink& heal) {

@@ -71,6 +71,7 @@ class SimGatewayState {
     bool up = false;
     bool was_up = false;
     bool cut = false;
+    actors::Instant noticed_at{};  // its loss, by both ends: it cannot be up again before
     std::set<actors::PeerId> wanted_by;
     std::vector<actors::Outbound> early;  // until it is up for the first time
     actors::PeerId early_from;
