@@ -112,9 +112,9 @@ class ClusterSchedulerState {
   std::vector<Inbound> shutdown_requests_;
   bool stopping_ = false;
 
-  // Strays are workers that no job knows; their devices are not free before they end. On a node that
-  // was lost meanwhile all are, since jobs give up what runs on a lost node. On one that is new to
-  // this head they are the incarnations below first_own_ that are not in the journal.
+  // Strays are workers that no job knows; their devices are not free before they end. On a node
+  // that was lost meanwhile all are, since jobs give up what runs on a lost node. On one that is
+  // new to this head they are the incarnations below first_own_ that are not in the journal.
   std::map<PeerId, bool> was_lost_;  // of every node that has said hello to this head
   std::map<Incarnation, std::pair<JobId, DeviceId>> survivors_;
   Incarnation first_own_;

@@ -71,8 +71,8 @@ class Fleet {
   // When the wanted set cannot be had now: all known workers on allocated devices, or just all.
   std::set<Incarnation> all_available() const;
 
-  // Nothing before the first allocation, unless nothing is wanted. Idle devices on which `wanted` needs a process, and those
-  // that it does not need at all.
+  // Nothing before the first allocation, unless nothing is wanted. Idle devices on which `wanted`
+  // needs a process, and those that it does not need at all.
   struct Staffing {
     std::vector<DeviceId> start;
     std::vector<DeviceId> give_back;

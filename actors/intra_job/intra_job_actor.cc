@@ -193,7 +193,8 @@ void IntraJobState::on_worker_exited(wire::WorkerExited::Reader r) {
   const Incarnation incarnation{r.getIncarnation()};
   pids_.erase(incarnation);
   const ProcessExit exit{r.getExitCode(), r.getSignal(), r.getLastWords().cStr()};
-  perform(core_->on(intra_job::Event(intra_job::WorkerExited{incarnation, es::actors::describe(exit)}), now()));
+  perform(core_->on(
+      intra_job::Event(intra_job::WorkerExited{incarnation, es::actors::describe(exit)}), now()));
 }
 
 void IntraJobState::on_allocation(wire::Allocation::Reader r) {

@@ -104,8 +104,7 @@ void SimGatewayState::cut(const CutLink& cut) {
   ++channels_[{cut.b, cut.a}].life;
   post(cut.a, cut.b, PeerDown{cut.a}, kSilence);
   post(cut.b, cut.a, PeerDown{cut.b}, kSilence);
-  l.noticed_at =
-      std::max(channels_[{cut.a, cut.b}].last_due, channels_[{cut.b, cut.a}].last_due);
+  l.noticed_at = std::max(channels_[{cut.a, cut.b}].last_due, channels_[{cut.b, cut.a}].last_due);
 }
 
 void SimGatewayState::heal(const HealLink& heal) {

@@ -57,6 +57,17 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     CHECK(c.pin("j", "a:3").empty());
   }
 
+  TEST_CASE("after a restart of the head a device stays with the job whose process runs on it") {
+    Cluster c;
+    c.admit("j");
+    c.admit("k");
+    const DeviceId kept{"n", {"a"}, 1};
+    CHECK(c.on(NodeJoined{"n", devices("a:2"), {{"j", kept}, {"unknown", {"n", {"a"}, 0}}}}) ==
+          Effects{Allocation{"j", 1, 0, {kept}}});
+    CHECK(c.pin("k", "a:2").empty());  // one of them is taken
+    CHECK(c.core.held("j").size() == 1);
+  }
+
   TEST_CASE("a demand waits for a node that joins later when the devices exist but are taken") {
     Cluster c;
     c.on(NodeJoined{"n", devices("a:2")});
