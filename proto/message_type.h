@@ -78,6 +78,7 @@ enum class MessageType : std::uint16_t {
   kRunLocalStep = 124,
   kSliceDone = 125,
   kDismiss = 126,
+  kNextSlice = 127,
 };
 
 inline constexpr MessageType kFirstLocal = MessageType::kDemand;

@@ -82,6 +82,7 @@ ES_MESSAGE(BatchDone);
 ES_MESSAGE(RunLocalStep);
 ES_MESSAGE(SliceDone);
 ES_MESSAGE(Dismiss);
+ES_MESSAGE(NextSlice);
 
 #undef ES_MESSAGE
 

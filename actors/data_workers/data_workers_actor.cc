@@ -2,6 +2,8 @@
 
 #include <caf/all.hpp>
 
+#include <algorithm>
+
 #include "proto/base/check.h"
 
 namespace es::actors {
@@ -21,11 +23,20 @@ void load(Self self, const DataWorkersState::Request& request, std::uint32_t slo
              }));
 }
 
+// The request that gets a free slot now, or the end.
+std::deque<DataWorkersState::Request>::iterator servable(DataWorkersState& s) {
+  if (s.free_slots.empty()) return s.waiting.end();
+  if (s.free_slots.size() > 1) return s.waiting.begin();
+  return std::find_if(s.waiting.begin(), s.waiting.end(), [&](const auto& request) {
+    return request.step == s.next_step && request.rank == s.next_rank;
+  });
+}
+
 void serve(Self self) {
   DataWorkersState& s = self->state;
-  while (!s.waiting.empty() && !s.free_slots.empty()) {
-    const DataWorkersState::Request request = std::move(s.waiting.front());
-    s.waiting.pop_front();
+  for (auto at = servable(s); at != s.waiting.end(); at = servable(s)) {
+    const DataWorkersState::Request request = std::move(*at);
+    s.waiting.erase(at);
     const std::uint32_t slot = s.free_slots.back();
     s.free_slots.pop_back();
     load(self, request, slot);
@@ -43,6 +54,11 @@ caf::behavior data_workers_actor(Self self, std::shared_ptr<DataSource> source) 
         auto view = message.view();
         self->state.waiting.push_back({caf::actor_cast<caf::actor>(self->current_sender()),
                                        view->getStep(), view->getRank()});
+        serve(self);
+      },
+      [=](const Msg<wire::NextSlice>& message) {
+        self->state.next_step = message.view()->getStep();
+        self->state.next_rank = message.view()->getRank();
         serve(self);
       },
       [=](const Msg<wire::BatchDone>& message) {

@@ -59,6 +59,7 @@ caf::behavior est_actor(Self self, VirtualRank rank, Version last_version, caf::
   return {
       [=](const Msg<wire::GrantSlice>& message) {
         auto view = message.view();
+        self->state.resting = false;
         self->state.granted = Head{};
         self->state.granted->generation = {view->getGeneration()};
         self->state.granted->step = view->getStep();
@@ -67,6 +68,7 @@ caf::behavior est_actor(Self self, VirtualRank rank, Version last_version, caf::
       },
       [=](const Msg<wire::Dismiss>&) {
         EstState& s = self->state;
+        s.resting = true;
         if (s.loaded) give_back(self, s.loaded->slot);
         s.loaded.reset();
         s.requested.reset();
@@ -76,7 +78,8 @@ caf::behavior est_actor(Self self, VirtualRank rank, Version last_version, caf::
       [=](const Msg<wire::SliceDone>& message) {
         auto view = message.view();
         give_back(self, view->getSlot());
-        if (view->getStep() + 1 < self->state.last_version && !self->state.granted)
+        const EstState& s = self->state;
+        if (view->getStep() + 1 < s.last_version && !s.granted && !s.resting)
           want(self, view->getStep() + 1);
       },
   };

@@ -39,6 +39,7 @@ struct EstState {
   std::optional<Version> requested;   // asked of the data workers, not answered yet
   std::optional<Loaded> loaded;       // the mini-batch in hand
   std::optional<Head> granted;        // a slice waits for its mini-batch
+  bool resting = false;               // dismissed, and not granted a slice since
 };
 
 caf::behavior est_actor(caf::stateful_actor<EstState>* self, VirtualRank rank,

@@ -123,9 +123,10 @@ void DeviceState::perform_effect(const worker::WriteVersion& effect) {
 
 void DeviceState::set_ranks(RankRange ranks) {
   if (tree_ && ranks == ranks_) return;
+  // All of them: a mini-batch that was fetched ahead for later ranks could hold the slot that the
+  // first rank of the new range needs.
   for (const auto& [rank, est] : ests_)
-    if (!ranks.contains(rank))
-      self_->send(est, Msg<wire::Dismiss>::build({}, [](wire::Dismiss::Builder) {}));
+    self_->send(est, Msg<wire::Dismiss>::build({}, [](wire::Dismiss::Builder) {}));
   ranks_ = ranks;
   for (VirtualRank rank = ranks.begin; rank < ranks.end; ++rank)
     if (!ests_.contains(rank))
@@ -158,11 +159,20 @@ void DeviceState::perform_effect(const worker::StartLocalSteps& effect) {
   losses_.clear();
   first_bucket_.clear();
   slice_seconds_ = 0;
+  announce_next_slice();
   for (VirtualRank rank = ranks_.begin; rank < ranks_.end; ++rank)
     self_->send(ests_[rank], Msg<wire::GrantSlice>::build({}, [&](wire::GrantSlice::Builder b) {
                   b.setGeneration(generation_.value);
                   b.setStep(step_);
                 }));
+}
+
+void DeviceState::announce_next_slice() {
+  const bool step_is_over = next_rank_ == ranks_.end;
+  self_->send(data_workers_, Msg<wire::NextSlice>::build({}, [&](wire::NextSlice::Builder b) {
+                b.setStep(step_is_over ? step_ + 1 : step_);
+                b.setRank(step_is_over ? ranks_.begin : next_rank_);
+              }));
 }
 
 void DeviceState::on_slice(const wire::RunLocalStep::Reader& slice, const caf::actor& est) {
@@ -181,6 +191,7 @@ void DeviceState::run_next_slices() {
     run_slice(next_rank_, slice.slot);
     end_slice(slice, step_, next_rank_);
     ++next_rank_;
+    announce_next_slice();
     // An abandonment waits in the queue; let it through before the next slice.
     if (abandoned(generation_)) return;
   }

@@ -5,7 +5,8 @@
 // Accepts   DeviceCommand from the control half: one effect of the worker core, performed in order.
 //           RunLocalStep from an EST that was granted a slice; the slices run in rank order
 //           whatever the order of arrival. One of an abandoned generation is answered SliceDone.
-// Sends     DeviceEvent, DeviceStats to the control half; GrantSlice, SliceDone, Dismiss to ESTs.
+// Sends     DeviceEvent, DeviceStats to the control half; GrantSlice, SliceDone, Dismiss to ESTs;
+//           NextSlice to the data workers.
 // State     engine (version, parameters, optimizer, contexts of all ranks), gradient tree and
 //           segments of the current generation. Nothing durable; any other member can replace it.
 // Fails     What the engine reports (a loss that is not finite, a damaged checkpoint) goes to the
@@ -75,6 +76,7 @@ class DeviceState {
   void begin_generation(Generation generation);
   void set_ranks(RankRange ranks);
   void run_next_slices();
+  void announce_next_slice();
   void end_slice(const Slice& slice, Version step, VirtualRank rank);
   void run_slice(VirtualRank rank, std::uint32_t slot);
   void node_ready(const gpu::NodeReady& node);

@@ -12,12 +12,21 @@ struct GrantSlice {
 }
 
 struct Dismiss {
-  # Worker -> EST: this rank runs elsewhere from now on. It gives its mini-batch back and rests.
+  # Device -> EST: give your mini-batch back, and rest until a slice is granted again: this rank runs
+  # elsewhere from now on, or the ranks that share the slots have changed.
 }
 
 struct LoadBatch {
   # EST -> data workers: load and augment the mini-batch of (step, rank). Queued in the order of
-  # arrival, which is time-slice order. The same request again is answered from the queue.
+  # arrival; see NextSlice. The same request again is answered from the queue.
+  step @0 :UInt64;
+  rank @1 :UInt32;
+}
+
+struct NextSlice {
+  # Device -> data workers: the slice that the device runs next. The last free slot is kept for its
+  # mini-batch: ESTs ask in any order, and the device runs them in rank order, so slots that are all
+  # held by later slices would never come back.
   step @0 :UInt64;
   rank @1 :UInt32;
 }

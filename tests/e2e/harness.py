@@ -289,10 +289,10 @@ class Daemon:
     def __init__(self, test, running, esctl_options=()):
         self.test, self.running = test, running
         self.endpoint = running.wait_for_line(r"^ready (\S+)", stream="out").group(1)
-        self._wire = ["--head", self.endpoint, *esctl_options]
+        self.wire = list(esctl_options)
 
     def esctl(self, *words, code=0):
-        return self.test.esctl(*words, *self._wire, code=code)
+        return self.test.esctl(*words, "--head", self.endpoint, *self.wire, code=code)
 
     def json(self, *words):
         return self.esctl(*words, "--json").json

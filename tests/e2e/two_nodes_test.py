@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""A head and a node that joins it by TCP: one cluster, the same bits; without the keys, nothing."""
+import signal
+
+import harness
+from harness import EXIT_NOT_FOUND, EXIT_REFUSED, digests
+from jobs import ANY_LENGTH, job_text
+
+LISTEN = "tcp://127.0.0.1:*"
+
+
+class TwoNodes(harness.EndToEndTest):
+    def setUp(self):
+        super().setUp()
+        self.fast = self.fast_class()
+        self.other = self.other_class()
+        self.both = "+".join(sorted([f"{self.fast}:2", f"{self.other}:1"]))
+
+    def start_head(self, *wire):
+        directory = self.directory / "head"
+        directory.mkdir()
+        running = self.start(harness.easyscaled_program, "--head", "--state", directory / "state",
+                             "--listen", LISTEN, "--node", "first", "--devices", f"{self.fast}:2",
+                             *wire)
+        return harness.Daemon(self, running, wire)
+
+    def start_node(self, head, name, *wire):
+        return self.start(harness.easyscaled_program, "--join", head.endpoint, "--node", name,
+                          "--devices", f"{self.other}:1", "--run-dir", self.directory / name, *wire)
+
+    def nodes(self, head):
+        return {node["name"]: node["alive"] for node in head.json("nodes")["nodes"]}
+
+    def train_across(self, head):
+        """A job that needs both nodes gives the bits of one that runs on a single device."""
+        node = self.start_node(head, "second", *head.wire)
+        node.wait_for_line("^ready ", stream="out")
+        self.assertEqual(self.nodes(head), {"first": True, "second": True})
+        job_file = self.write_job(job_text(self.word, changes={"steps": 60}))
+        stages = f"{self.both}@40,{self.other}:1@10,{self.fast}:1@10"
+        job = head.submit(job_file, "--stages", stages)
+        used = head.wait_for(job, "workers", lambda d: d["workers"] or d["state"] == "finished")
+        if used["state"] != "finished":
+            self.assertTrue({w["node"] for w in used["workers"]} <= {"first", "second"})
+        end = head.wait_for_state(job, "finished")
+        self.assertEqual([stage["placement"] for stage in end["stages"]],
+                         [part.split("@")[0] for part in stages.split(",")])
+        self.assertEqual(digests(end), digests(self.run_job(job_file, "--devices",
+                                                            f"{self.fast}:1")))
+        return node
+
+    def stop_node(self, head, node):
+        ended = node.stop(signal.SIGTERM)
+        self.assertEqual(ended.code, 0, str(ended))
+        harness.wait_until("the node is missed", lambda: not self.nodes(head)["second"])
+
+    def test_over_the_loopback_without_keys(self):
+        head = self.start_head("--insecure-loopback")
+        self.stop_node(head, self.train_across(head))
+        head.stop()
+
+    def test_tcp_without_keys_is_refused_unless_asked_for(self):
+        ended = self.start(harness.easyscaled_program, "--head", "--state",
+                           self.directory / "state", "--listen", LISTEN).wait()
+        self.assertEqual(ended.code, EXIT_REFUSED, str(ended))
+        self.assertIn("keys", ended.err)
+
+    def test_a_lost_node_costs_no_bits(self):
+        head = self.start_head("--insecure-loopback")
+        node = self.start_node(head, "second", *head.wire)
+        node.wait_for_line("^ready ", stream="out")
+        job_file = self.write_job(
+            job_text(self.word, changes={"steps": 1_000_000, **ANY_LENGTH}))
+        job = head.submit(job_file)
+        head.esctl("scale", job, self.both)
+        both = head.wait_for(
+            job, "trains on both nodes", lambda d: d["state"] == "running" and d["steps"] > 0
+            and {w["node"] for w in d["workers"]} == {"first", "second"})
+        head.esctl("scale", job, "auto")
+        node.stop(signal.SIGKILL)
+        head.wait_for(job, "trains on the first node alone",
+                      lambda d: d["state"] == "running" and d["steps"] > both["steps"]
+                      and {w["node"] for w in d["workers"]} == {"first"})
+        taken = head.json("checkpoint", job)
+        head.esctl("cancel", job)
+        head.stop()
+        fixed = self.run_job(job_file, "--steps", taken["version"], "--devices", f"{self.fast}:1")
+        self.assertEqual(digests(taken), digests(fixed))
+
+    def test_with_keys_and_not_with_others(self):
+        keys, others = self.directory / "keys", self.directory / "others"
+        for directory in (keys, others):
+            made = self.esctl("keygen", directory, "--json")
+            self.assertNotIn("secret", made.out)
+        head = self.start_head("--keys", keys)
+        stranger = self.start_node(head, "stranger", "--keys", others)
+        stranger.wait_for_line("handshake failed: with head")
+        # One that has the server's public key, but whose own nobody has authorized.
+        (others / "server.key").unlink()
+        (others / "server.pub").write_bytes((keys / "server.pub").read_bytes())
+        unknown = self.start_node(head, "unknown", "--keys", others)
+        unknown.wait_for_line("handshake failed: with head")
+        head.running.wait_for_line("refused a connection, handshake failed")
+        self.assertEqual(self.nodes(head), {"first": True})
+        for wire in (["--keys", others], ["--insecure-loopback"]):
+            ended = self.esctl("ps", "--head", head.endpoint, *wire, code=EXIT_NOT_FOUND)
+            self.assertIn(head.endpoint, ended.err)
+        node = self.train_across(head)  # the strangers still knock
+        self.assertEqual(self.nodes(head), {"first": True, "second": True})
+        for outsider in (stranger, unknown):
+            self.assertNotIn("ready", outsider.out)
+            self.assertEqual(outsider.stop(signal.SIGTERM).code, 0)
+        self.stop_node(head, node)
+        head.stop()
+
+
+if __name__ == "__main__":
+    harness.main()
