@@ -184,6 +184,11 @@ void IntraJobState::checkpoint(const Inbound& inbound) {
   const auto directory = request->decode(
       [](wire::CheckpointJob::Reader r) { return std::string(r.getDirectory().cStr()); });
   if (!directory) return refuse(inbound.from, inbound.frame->head.request, directory.error());
+  // The worker that writes would notice too, but only at the step's end.
+  std::error_code ignored;
+  if (std::filesystem::exists(*directory, ignored))
+    return refuse(inbound.from, inbound.frame->head.request,
+                  refused(*directory + " exists: allowed is a new directory"));
   perform(core_->on(intra_job::Event(intra_job::CheckpointCommand{remember(inbound), *directory}),
                     now()));
 }

@@ -291,7 +291,7 @@ void IntraJobCore::handle(Worker&, const CheckpointWritten& message) {
     written_.push_back(message);
     take_written_checkpoints();
   } else {
-    effects_.push_back(CheckpointDone{message.request, failure(message.error)});
+    effects_.push_back(CheckpointDone{message.request, Error{message.error_kind, message.error}});
   }
 }
 

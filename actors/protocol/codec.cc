@@ -283,8 +283,15 @@ FramePtr to_frame(const JobId& job, const CheckpointWritten& m) {
                put(b.initParams(), m.digests.params);
                put(b.initState(), m.digests.state);
                b.setError(m.error);
+               b.setErrorKind(static_cast<std::uint8_t>(m.error_kind));
              })
       .frame();
+}
+
+// A kind that this program does not know is a failure.
+ErrorKind error_kind_from(std::uint8_t kind) {
+  return kind <= static_cast<std::uint8_t>(ErrorKind::kRefused) ? static_cast<ErrorKind>(kind)
+                                                                 : ErrorKind::kFailure;
 }
 
 WorkerMessage from(const Frame& frame, wire::CheckpointWritten::Reader r) {
@@ -293,7 +300,8 @@ WorkerMessage from(const Frame& frame, wire::CheckpointWritten::Reader r) {
                            r.getPath().cStr(),
                            r.getVersion(),
                            {digest_from(r.getParams()), digest_from(r.getState())},
-                           r.getError().cStr()};
+                           r.getError().cStr(),
+                           error_kind_from(r.getErrorKind())};
 }
 
 FramePtr to_frame(const JobId& job, const Failed& m) {

@@ -201,6 +201,7 @@ struct CheckpointWritten {
   Version version = 0;
   VersionDigests digests;
   std::string error;
+  ErrorKind error_kind = ErrorKind::kFailure;  // of the error
 };
 
 // The job itself cannot go on, on whatever worker: a bad data set, a loss that is not finite.

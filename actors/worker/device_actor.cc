@@ -114,7 +114,10 @@ void DeviceState::perform_effect(const worker::WriteVersion& effect) {
     worker::CheckpointFinished done{effect.request, effect.directory, snapshot->replica.version,
                                     snapshot->digests, {}};
     const Status status = worker::write_snapshot(*snapshot, effect.directory);
-    if (!status.ok()) done.error = status.error().message;
+    if (!status.ok()) {
+      done.error = status.error().message;
+      done.error_kind = status.error().kind;
+    }
     me->send(control, DeviceEvent{done});
   });
 }

@@ -167,6 +167,7 @@ struct CheckpointFinished {
   Version version = 0;
   protocol::VersionDigests digests;
   std::string error;  // not empty: no checkpoint was written
+  ErrorKind error_kind = ErrorKind::kFailure;
 };
 
 // A LoadVersion, ReduceBucket or ApplyUpdate could not read, or could not verify, what `of` had

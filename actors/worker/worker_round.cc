@@ -177,7 +177,8 @@ void WorkerCore::handle(const CheckpointFinished& event) {
                               .path = event.path,
                               .version = event.version,
                               .digests = event.digests,
-                              .error = event.error});
+                              .error = event.error,
+                              .error_kind = event.error_kind});
 }
 
 void WorkerCore::handle(const EngineFailed& event) {

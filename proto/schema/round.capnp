@@ -119,6 +119,7 @@ struct CheckpointWritten {
   params @3 :Common.Digest;
   state @4 :Common.Digest;
   error @5 :Text;
+  errorKind @6 :UInt8;  # ErrorKind, what the one who asked is to make of the error
 }
 
 struct Evaluated {

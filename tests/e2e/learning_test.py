@@ -12,7 +12,8 @@ class Learning(harness.EndToEndTest):
         """configs/jobs/small_cnn.toml with other values of some top-level keys."""
         text, _ = shipped_job(harness.source_root)
         for key, value in {"name": f'"small_cnn-{self.word}"', **changes}.items():
-            text, found = re.subn(rf"^{key} = \S+", f"{key} = {value}", text, flags=re.MULTILINE)
+            text, found = re.subn(rf"^{key} = \S+", f"{key} = {value}", text, count=1,
+                                  flags=re.MULTILINE)
             self.assertEqual(found, 1, key)
         return self.write_job(text)
 

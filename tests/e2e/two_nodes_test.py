@@ -99,7 +99,7 @@ class TwoNodes(harness.EndToEndTest):
         (others / "server.key").unlink()
         (others / "server.pub").write_bytes((keys / "server.pub").read_bytes())
         unknown = self.start_node(head, "unknown", "--keys", others)
-        unknown.wait_for_line("handshake failed: with head")
+        unknown.wait_for_line("our key was refused: by head")
         head.running.wait_for_line("refused a connection, handshake failed")
         self.assertEqual(self.nodes(head), {"first": True})
         for wire in (["--keys", others], ["--insecure-loopback"]):
