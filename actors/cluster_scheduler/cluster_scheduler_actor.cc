@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "actors/common/wire_devices.h"
+#include "actors/common/wire_error.h"
 #include "actors/companion/companion_actor.h"
 #include "actors/intra_job/intra_job_actor.h"
 #include "actors/node_agent/node_agent_actor.h"
@@ -101,7 +102,7 @@ void ClusterSchedulerState::answer(const Inbound& inbound, Fill&& fill) {
 
 void ClusterSchedulerState::refuse(const Inbound& inbound, const Error& error) {
   answer<wire::Refusal>(inbound, [&](wire::Refusal::Builder b) {
-    b.setKind(static_cast<std::uint8_t>(error.kind));
+    b.setKind(to_wire(error.kind));
     b.setMessage(error.message);
   });
 }

@@ -1,16 +1,8 @@
 #include "actors/esctl/views.h"
 
+#include "actors/common/wire_error.h"
+
 namespace es::actors::esctl {
-namespace {
-
-// A kind that this version does not know is a plain failure.
-ErrorKind error_kind(std::uint8_t kind) {
-  return kind <= static_cast<std::uint8_t>(ErrorKind::kRefused) ? static_cast<ErrorKind>(kind)
-                                                                : ErrorKind::kFailure;
-}
-
-}  // namespace
-
 std::vector<JobView> read_jobs(wire::JobList::Reader reader) {
   std::vector<JobView> jobs;
   for (const wire::JobInfo::Reader job : reader.getJobs()) jobs.push_back(read_job(job));
@@ -49,7 +41,7 @@ JobEventView read_event(wire::JobEvent::Reader event) {
 }
 
 RefusalView read_refusal(wire::Refusal::Reader refusal) {
-  return {Error{error_kind(refusal.getKind()), refusal.getMessage().cStr()}};
+  return {Error{error_kind_from(refusal.getKind()), refusal.getMessage().cStr()}};
 }
 
 }  // namespace es::actors::esctl

@@ -3,6 +3,7 @@
 
 #include <bit>
 
+#include "actors/common/wire_error.h"
 #include "actors/intra_job/intra_job_actor.h"
 
 namespace es::actors {
@@ -25,7 +26,7 @@ void IntraJobState::answer(const PeerId& client, std::uint64_t request, Fill&& f
 
 void IntraJobState::refuse(const PeerId& client, std::uint64_t request, const Error& error) {
   answer<wire::Refusal>(client, request, [&](wire::Refusal::Builder b) {
-    b.setKind(static_cast<std::uint8_t>(error.kind));
+    b.setKind(to_wire(error.kind));
     b.setMessage(error.message);
   });
 }

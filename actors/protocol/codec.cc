@@ -3,6 +3,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "actors/common/wire_error.h"
 #include "proto/messages.h"
 
 namespace es::actors::protocol {
@@ -283,15 +284,9 @@ FramePtr to_frame(const JobId& job, const CheckpointWritten& m) {
                put(b.initParams(), m.digests.params);
                put(b.initState(), m.digests.state);
                b.setError(m.error);
-               b.setErrorKind(static_cast<std::uint8_t>(m.error_kind));
+               b.setErrorKind(to_wire(m.error_kind));
              })
       .frame();
-}
-
-// A kind that this program does not know is a failure.
-ErrorKind error_kind_from(std::uint8_t kind) {
-  return kind <= static_cast<std::uint8_t>(ErrorKind::kRefused) ? static_cast<ErrorKind>(kind)
-                                                                 : ErrorKind::kFailure;
 }
 
 WorkerMessage from(const Frame& frame, wire::CheckpointWritten::Reader r) {

@@ -20,6 +20,7 @@
 #include "proto/base/device.h"
 #include "proto/base/digest.h"
 #include "proto/base/ids.h"
+#include "proto/base/result.h"
 
 namespace es::actors {
 
