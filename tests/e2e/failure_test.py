@@ -79,8 +79,9 @@ class Devices(Refusals):
                 self.assert_one_error(self.run_words(job, *options), code, *fragments)
 
     def test_a_daemon_offers_only_what_the_machine_can_execute(self):
-        for devices, fragments in [("cpu-neon:1", ['"cpu-neon"', "cpu-scalar, cpu-avx2, cpu-avx512"]),
-                                   ("cpu-avx2", ['"cpu-avx2"', "TYPE:COUNT"])]:
+        for devices, fragments in [
+                ("cpu-neon:1", ['"cpu-neon"', "cpu-scalar, cpu-avx2, cpu-avx512"]),
+                ("cpu-avx2", ['"cpu-avx2"', "TYPE:COUNT"])]:
             ended = self.start(harness.easyscaled_program, "--head", "--state",
                                self.directory / "state", "--devices", devices).wait()
             self.assertEqual(ended.code, EXIT_USAGE, str(ended))

@@ -28,7 +28,7 @@ def _value(value):
 
 
 def job_text(word, model="small_cnn", changes=None):
-    """A job spec as TOML. `changes`: {"max_p": 5, "data.height": 16}; a value None drops the key."""
+    """A job spec as TOML. `changes`: {"max_p": 5, "data.height": 16}; None drops the key."""
     tables = {name: dict(table) for name, table in _BASE.items()}
     tables[""]["name"] = f"{model}-{word}"
     tables["model"].update(_MODELS[model])

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A worker's memory does not grow with the number of ESTs that it runs, but for the gradient tree."""
+"""A worker's memory does not grow with the number of its ESTs, but for the gradient tree."""
 import math
 
 import harness

@@ -20,7 +20,7 @@ class Resume(harness.EndToEndTest):
         return digests(self.run_job(self.job, "--devices", self.fast_class() + ":2"))
 
     def checkpoint_in_the_middle(self, daemon, devices):
-        """Runs the job, takes a checkpoint while it runs, cancels. Returns what esctl says of it."""
+        """Runs the job, takes a checkpoint while it runs, cancels. Returns what esctl says."""
         job = daemon.submit(self.job, "--stages", f"{devices}@{STEPS}")
         daemon.wait_for_step(job, MIDDLE)
         taken = daemon.json("checkpoint", job, "--to", self.directory / "checkpoint")
@@ -139,7 +139,8 @@ class DamagedCheckpoints(harness.EndToEndTest):
         random = harness.seeded_random("flipped bit")
         for name in sorted(path.name for path in self.good.iterdir()):
             for _ in range(3):
-                position, bit = random.randrange((self.good / name).stat().st_size), random.randrange(8)
+                position = random.randrange((self.good / name).stat().st_size)
+                bit = random.randrange(8)
 
                 def flip(data):
                     return (data[:position] + bytes([data[position] ^ (1 << bit)])

@@ -46,6 +46,32 @@ class SameBits(harness.EndToEndTest):
     def test_resnet18_with_5_ests(self):
         self.run_everywhere("resnet18", 5)
 
+    def test_a_change_of_devices_in_every_step(self):
+        """Eight ESTs, all on one worker or on several, whose ranks and mini-batches change."""
+        fast, other = self.fast_class(), self.other_class()
+        job = self.write_job(job_text(self.word, changes={"max_p": 8, "steps": 40}))
+        around = [f"{fast}:1", f"{other}:3", f"{fast}:5", f"{other}:1", f"{fast}:2"]
+        stages = ",".join(f"{around[i % 5]}@1" for i in range(40))
+        changing, fixed = (self.run_job(job, *options) for options in
+                           (("--stages", stages), ("--devices", f"{fast}:1")))
+        self.assertEqual(len(changing["stages"]), 40)  # none of them had to be repeated
+        self.assertEqual(digests(changing), digests(fixed))
+
+    def test_runs_of_one_name_at_the_same_time_do_not_meet(self):
+        options = ("--json", "--quiet", "--devices", f"{self.fast_class()}:3")
+        jobs, together = [], []
+        for seed in (1, 2):
+            text = job_text(self.word, changes={"seed": seed, "steps": 400})
+            jobs.append(self.write_job(text, f"{seed}.toml"))
+            together.append(self.start_esctl("run", jobs[-1], *options, "--keep",
+                                             self.directory / f"kept{seed}"))
+        for seed, job, run in zip((1, 2), jobs, together):
+            ended = run.wait()
+            self.assertEqual(ended.code, 0, str(ended))
+            self.assertEqual(digests(ended.json), digests(self.run_job(job, *options[2:])))
+            logs = (self.directory / f"kept{seed}/state/logs").iterdir()
+            self.assertNotIn("lost", "".join(log.read_text() for log in logs))
+
     def test_what_decides_the_bits_changes_them(self):
         """The comparison above can fail: seed, number of ESTs and each ingredient count."""
         changes = [{}, {"seed": 12}, {"max_p": 5}, {"steps": 59}, {"optimizer.momentum": 0.8},
