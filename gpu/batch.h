@@ -1,13 +1,14 @@
 #pragma once
-// Batch: samples as a model's graph takes them.
-#include <cstdint>
+// Batch: the samples of one mini-batch as a model's graph takes them.
+#include "proto/base/sample_layout.h"
 
 namespace es::gpu {
 
-// The caller keeps the memory for the duration of the call that it is passed to.
+// One block of SampleLayout::words() * batch_size 32-bit words, field after field
+// (proto/base/sample_layout.h). Integer fields hold the bits of an int32. The caller keeps the memory
+// for the duration of the call that it is passed to; 4-byte alignment is enough.
 struct Batch {
-  const float* images = nullptr;         // [batch][height][width][channels]
-  const std::int32_t* labels = nullptr;  // [batch], in [0, classes)
+  const float* words = nullptr;
 };
 
 }  // namespace es::gpu

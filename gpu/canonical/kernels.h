@@ -36,6 +36,96 @@ struct PoolShape {
   std::int64_t ow() const { return (w + 2 * pad - kw) / stride + 1; }
 };
 
+// Windows of adaptive average pooling: output (i, j) covers rows [floor(i*h/oh), ceil((i+1)*h/oh)) and
+// columns alike; windows may overlap (oh > h).
+struct AdaptivePoolShape {
+  std::int64_t n = 1, h = 1, w = 1, c = 1, oh = 1, ow = 1;
+};
+
+// What follows a batch norm in the same pass. Leaky: x > 0 ? x : x * kLeakySlope.
+enum class Activation : std::uint8_t { kNone, kRelu, kLeakyRelu };
+constexpr float kLeakySlope = 0.1F;
+
+// Which random numbers an operator draws: key = seed, counter = ((e>>7)*32 + (e&31), operator, step,
+// rank) for decision e, word (e>>5)&3.
+struct DropoutKey {
+  std::uint64_t seed = 0;
+  std::uint32_t step = 0;
+  std::uint32_t rank = 0;
+};
+
+// Dropout with probability p. threshold = round((1-p) * 2^32) in [1, 2^32 - 1]; decision e keeps iff
+// its word < threshold; kept values are multiplied by factor = recip of (1-p), rounded to fp32 once.
+struct Dropout {
+  std::uint32_t threshold = 0;  // 0: no dropout at all
+  std::uint32_t op = 0;         // number of the random operator in its model
+  float factor = 1.0F;
+};
+
+// One operation of an element-wise chain; v is the running value of element i.
+enum class ChainKind : std::uint8_t {
+  kScale,          // v * factor
+  kAdd,            // v + operand[i]
+  kMul,            // v * operand[i]
+  kAddRow,         // v + operand[i mod columns]
+  kRelu,           // v > 0 ? v : +0
+  kLeakyRelu,      // v > 0 ? v : v * factor
+  kGelu,           // GELU(v), exact form with ERF
+  kTanh,           // TANH(v)
+  kSigmoid,        // SIGMOID(v)
+  kDropout,        // decision (i / columns): keep ? v * dropout.factor : +0. columns = 1: per element;
+                   // columns = elements of one sample: stochastic depth
+  kReluGrad,       // operand[i] > 0 ? v : +0           operand: y (or x)
+  kLeakyReluGrad,  // operand[i] > 0 ? v : v * factor   operand: y (or x)
+  kGeluGrad,       // v * gelu'(operand[i])             operand: x
+  kTanhGrad,       // v * fma(-y, y, 1)                 operand: y
+  kSigmoidGrad,    // v * (y * (1 - y))                 operand: y
+};
+struct ChainStage {
+  ChainKind kind = ChainKind::kScale;
+  const float* operand = nullptr;
+  float factor = 1.0F;
+  std::int64_t columns = 1;
+  Dropout dropout;
+};
+
+// Scaled dot-product attention over `batch` independent sequences. q, k, v and y have rows of
+// heads * head_dim floats (head h at column h * head_dim); token t of sequence b begins at
+// (b * tokens + t) * stride.
+struct AttentionShape {
+  std::int64_t batch = 1, tokens = 1, heads = 1, head_dim = 1;
+  std::int64_t qkv_stride = 1;  // of q, k, v and their gradients, floats
+  std::int64_t y_stride = 1;    // of y and dy
+  float scale = 1.0F;
+  std::int64_t masks = 0;  // sequence b uses mask b mod masks; 0 = no mask
+  Dropout dropout;         // of the probabilities; decision = index into probs
+};
+// Operands that an attention may have; nullptr = without.
+struct AttentionExtras {
+  const float* bias = nullptr;            // [heads][tokens][tokens], added to the scaled scores
+  const float* mask = nullptr;            // [masks][tokens][tokens], added after the bias
+  const std::int32_t* length = nullptr;   // [batch]: scores of keys >= length are -inf
+};
+
+// YOLO loss of one image size (Redmon & Farhadi 2018, three scales). Scale s has a grid
+// [h[s]][w[s]] and three anchors of anchor_w/h[s][3], in pixels of an image_h x image_w image.
+struct YoloShape {
+  std::int64_t batch = 1, classes = 1, boxes = 1;  // boxes: M per image, class -1 = none
+  std::int64_t image_h = 1, image_w = 1;
+  std::int64_t h[3] = {1, 1, 1}, w[3] = {1, 1, 1};
+  float anchor_w[3][3] = {}, anchor_h[3][3] = {};
+};
+
+struct AdamStep {
+  float lr_over_bc1 = 0.0F;       // lr / (1 - beta1^t), from fp64, rounded once
+  float rsqrt_bc2 = 0.0F;         // 1 / sqrt(1 - beta2^t), from fp64, rounded once
+  float beta1 = 0.9F, beta2 = 0.999F;
+  float one_minus_beta1 = 0.1F, one_minus_beta2 = 0.001F;  // from fp64, rounded once
+  float epsilon = 1e-8F;
+  float weight_decay = 0.0F;      // Adam: g = fma(wd, p, g)
+  float decay = 1.0F;             // AdamW: p = p * decay first, decay = 1 - lr * wd; Adam: 1 (skipped)
+};
+
 // C[m][n] = sum_k A(m,k) * B(k,n); element (i,j) of a matrix X is X[i*row_stride + j*col_stride].
 struct GemmShape {
   std::int64_t m = 1, n = 1, k = 1;
@@ -49,6 +139,11 @@ struct KernelTable {
   std::size_t (*gemm_workspace_floats)(const GemmShape&);
   void (*gemm)(const GemmShape&, const float* a, const float* b, const float* bias, float* c,
                float* ws);
+
+  // `count` independent products; operand X of product i begins at x + i * x_step.
+  void (*gemm_batched)(const GemmShape&, std::int64_t count, std::int64_t a_step,
+                       std::int64_t b_step, std::int64_t c_step, const float* a, const float* b,
+                       float* c, float* ws);  // ws as for gemm
 
   // --- Convolution. Weights are packed once per update and used for every local step.
   std::size_t (*conv_fwd_packed_floats)(const ConvShape&);
@@ -70,23 +165,23 @@ struct KernelTable {
   void (*colsum)(std::int64_t rows, std::int64_t cols, const float* x, float* out, float* ws);
 
   // --- Batch norm over x[rows][c] (rows = n*h*w), training mode, of one EST's mini-batch.
-  // fwd: y = fma(x-mean, gamma*istd, beta), then ReLU when relu; writes mean[c], istd[c] for the
+  // fwd: y = fma(x-mean, gamma*istd, beta), then `act`; writes mean[c], istd[c] for the
   //   backward pass, and next_mean/next_var[c] = running statistics after this mini-batch:
   //   r' = fma(momentum, new, (1-momentum)*r), new variance unbiased: var * (rows * recip(rows-1))
   //   (biased when rows == 1). running_* and next_* must not alias (contexts are never in place).
-  // bwd: with relu the mask is recomputed from x, y is not needed. dx may alias dy.
+  // bwd: with an activation the mask is recomputed from x, y is not needed. dx may alias dy.
   std::size_t (*bn_workspace_floats)(std::int64_t rows, std::int64_t c);
   void (*bn_train_fwd)(std::int64_t rows, std::int64_t c, const float* x, const float* gamma,
                        const float* beta, float eps, float momentum, const float* running_mean,
-                       const float* running_var, bool relu, float* y, float* mean, float* istd,
+                       const float* running_var, Activation act, float* y, float* mean, float* istd,
                        float* next_mean, float* next_var, float* ws);
   void (*bn_bwd)(std::int64_t rows, std::int64_t c, const float* x, const float* dy,
                  const float* mean, const float* istd, const float* gamma, const float* beta,
-                 bool relu, float* dx, float* dgamma, float* dbeta, float* ws);
+                 Activation act, float* dx, float* dgamma, float* dbeta, float* ws);
   // Evaluation mode: istd = 1/sqrt(running_var + eps), y as above.
   void (*bn_eval)(std::int64_t rows, std::int64_t c, const float* x, const float* gamma,
                   const float* beta, float eps, const float* running_mean, const float* running_var,
-                  bool relu, float* y, float* ws);
+                  Activation act, float* y, float* ws);
 
   // --- Element-wise over n floats. Outputs may alias inputs element for element.
   void (*relu_fwd)(std::int64_t n, const float* x, float* y);                    // x > 0 ? x : +0
@@ -112,20 +207,97 @@ struct KernelTable {
   void (*global_avg_pool_bwd)(std::int64_t n, std::int64_t hw, std::int64_t c, const float* dy,
                               float* dx);
 
-  // --- Softmax cross entropy over logits[rows][classes]; labels in [0, classes).
-  // row_loss[r] = LOG(s) - (x_t - max); *mean_loss = SUM64(row_loss) * recip(rows) (G2).
-  // probs[rows][classes] is kept for the backward pass: dx = (p - onehot) * recip(rows).
+  void (*adaptive_avg_pool_fwd)(const AdaptivePoolShape&, const float* x, float* y);
+  // chain of adds of dy * recip(cells of the window), ascending (oh, ow)
+  void (*adaptive_avg_pool_bwd)(const AdaptivePoolShape&, const float* dy, float* dx);
+  // Nearest-neighbour upsampling by 2, backward: dx[h][w] = chain of adds from +0 of the four dy in
+  // (row, column) order; h, w are the input's sides. (The forward pass only moves data.)
+  void (*upsample2_bwd)(std::int64_t n, std::int64_t h, std::int64_t w, std::int64_t c,
+                        const float* dy, float* dx);
+
+  // --- Element-wise chains over elements [begin, end) of dense arrays: y[i] = stages applied to x[i]
+  // in order. y may alias x and any operand, element for element.
+  void (*chain)(std::int64_t begin, std::int64_t end, const float* x, const ChainStage* stages,
+                std::int64_t count, const DropoutKey& key, float* y);
+
+  // --- Layer norm over the last axis of x[rows][c]: y = fma((x-mean)*istd, gamma, beta).
+  void (*layer_norm_fwd)(std::int64_t rows, std::int64_t c, const float* x, const float* gamma,
+                         const float* beta, float eps, float* y, float* mean, float* istd);
+  std::size_t (*layer_norm_bwd_workspace_floats)(std::int64_t rows, std::int64_t c);
+  void (*layer_norm_bwd)(std::int64_t rows, std::int64_t c, const float* x, const float* dy,
+                         const float* mean, const float* istd, const float* gamma, float* dx,
+                         float* dgamma, float* dbeta, float* ws);  // dx may alias dy
+
+  // --- Softmax over the last axis; bwd: dx = y * (dy - SUM64(dy*y)), dx may alias dy.
+  void (*softmax_fwd)(std::int64_t rows, std::int64_t c, const float* x, float* y);
+  void (*softmax_bwd)(std::int64_t rows, std::int64_t c, const float* y, const float* dy,
+                      float* dx);
+
+  // --- Attention: the composition of gemm (q k^T), *scale, +bias, +mask, -inf beyond the length,
+  // softmax, dropout, gemm (p v), with the same bits. probs [batch][heads][tokens][tokens] are kept
+  // before dropout, for the backward pass; dropout is drawn again there.
+  // bwd: dbias[heads][tokens][tokens] = COLSUM over sequences of the gradient of the scores (may be
+  // nullptr). Of products: dv = p'^T dy, dp = dy v^T, dq = ds k, dk = ds^T q, ds scaled by `scale`
+  // before the last two.
+  std::size_t (*attention_workspace_floats)(const AttentionShape&);
+  void (*attention_fwd)(const AttentionShape&, const float* q, const float* k, const float* v,
+                        const AttentionExtras&, const DropoutKey&, float* y, float* probs,
+                        float* ws);
+  void (*attention_bwd)(const AttentionShape&, const float* q, const float* k, const float* v,
+                        const float* probs, const float* dy, const DropoutKey&, float* dq,
+                        float* dk, float* dv, float* dbias, float* ws);
+
+  // --- Embedding: y[i][c] = table[ids[i]][c], ids in [0, rows). bwd writes all of dtable[rows][c]:
+  // per row DOT-like chain of adds in ascending position, in chunks of 512; +0 where no id points.
+  void (*embedding_fwd)(std::int64_t count, std::int64_t c, const float* table,
+                        const std::int32_t* ids, float* y);
+  std::size_t (*embedding_bwd_workspace_floats)(std::int64_t count, std::int64_t rows);
+  void (*embedding_bwd)(std::int64_t count, std::int64_t c, std::int64_t rows,
+                        const std::int32_t* ids, const float* dy, float* dtable, float* ws);
+
+  // --- Softmax cross entropy over logits[rows][classes]; labels in [0, classes),
+  // or negative: the row takes no part (row_loss +0, dx +0). With R rows that take part (at least 1):
+  // row_loss[r] = LOG(s) - (x_t - max); *mean_loss = SUM64(row_loss) * recip(R) (G2).
+  // probs[rows][classes] is kept for the backward pass: dx = (p - onehot) * recip(R).
   void (*softmax_xent_fwd)(std::int64_t rows, std::int64_t classes, const float* logits,
                            const std::int32_t* labels, float* probs, float* row_loss,
                            float* mean_loss);
   void (*softmax_xent_bwd)(std::int64_t rows, std::int64_t classes, const float* probs,
                            const std::int32_t* labels, float* dlogits);
 
+  // --- Losses over n elements; *mean_loss = SUM64(element losses) * recip(n), element_loss [n].
+  // bce (with logits): fma(-x, t, max(x, +0)) + LOG(1 + EXP(-|x|)); bwd (SIGMOID(x) - t) * recip(n).
+  // mse: d = x - t; d*d; bwd d * (2 * recip(n)).
+  void (*bce_fwd)(std::int64_t n, const float* x, const float* target, float* element_loss,
+                  float* mean_loss);
+  void (*bce_bwd)(std::int64_t n, const float* x, const float* target, float* dx);
+  void (*mse_fwd)(std::int64_t n, const float* x, const float* target, float* element_loss,
+                  float* mean_loss);
+  void (*mse_bwd)(std::int64_t n, const float* x, const float* target, float* dx);
+  // YOLO: outputs[s] [batch][h][w][3*(5+classes)] raw, per anchor (x, y, w, h, objectness, classes);
+  // boxes [batch][M][5]. Writes the loss of each image, their mean, and the mean's gradient.
+  std::size_t (*yolo_loss_workspace_floats)(const YoloShape&);
+  void (*yolo_loss)(const YoloShape&, const float* const outputs[3], const float* boxes,
+                    float* const gradients[3], float* image_loss, float* mean_loss, float* ws);
+
+  // --- Whether any of n floats is infinite or NaN.
+  bool (*any_non_finite)(std::int64_t n, const float* x);
+
+  // --- SUM64(x*x), products as fma (G2): a tensor's part of the gradient norm.
+  float (*sum_of_squares)(std::int64_t n, const float* x);
+
+  // --- Adam and AdamW: g = grad_sum*grad_scale, then fma(weight_decay, p, g) when it is not 0;
+  //   m = fma(beta1, m, (1-beta1)*g); v = fma(beta2, v, (1-beta2)*(g*g));
+  //   p = fma(-lr_over_bc1, m / fma(sqrt(v), rsqrt_bc2, epsilon), p), after p = p*decay (AdamW).
+  void (*adam)(std::int64_t n, const float* grad_sum, float grad_scale, const AdamStep&, float* p,
+               float* m, float* v);
+
   // --- SGD with momentum and weight decay over n parameters (CANONICAL: g = fma(wd,p,g);
   //   v = fma(mu,v,g); p = fma(-lr,v,p)), where g = grad_sum * grad_scale first (the mean over
-  //   ESTs: grad_scale = recip(max_p)). Updates p and v in place.
+  //   ESTs: grad_scale = recip(max_p)). Nesterov: p = fma(-lr, fma(mu,v,g), p). Updates p and v in
+  //   place; v == nullptr: without momentum, p = fma(-lr, g, p).
   void (*sgd)(std::int64_t n, const float* grad_sum, float grad_scale, float lr, float momentum,
-              float weight_decay, float* p, float* v);
+              float weight_decay, bool nesterov, float* p, float* v);
 };
 
 // The table of a class. REQUIRES: cpu_supports(cpu_class).

@@ -1,28 +1,41 @@
 #pragma once
 // GraphBuilder: writes a model down operator by operator.
 //
-//   GraphBuilder b("mlp", {batch, 8, 8, 1});
-//   TensorId x = b.flatten(b.input());
+//   GraphBuilder b("mlp", batch, layout);
+//   TensorId x = b.flatten("flatten", b.input("image"));
 //   x = b.relu("relu1", b.linear("fc1", x, {.out = 32}));
 //   ...
-//   Result<Graph> graph = b.finish(x);
+//   b.cross_entropy("loss", logits, b.input("label"));
+//   Result<Graph> graph = b.finish({logits});
 //
-// The first shape error stops everything after it and is what finish() returns, with the operator's
-// name; so a model needs one check. Parameters are laid out in the order of the calls.
+// Tensors have up to four dimensions (n, h, w, c), rows of c contiguous: images [n,h,w,c], tokens
+// [n,t,1,c], matrices [n,1,1,c]. The first error stops everything after it and is what finish()
+// returns, with the operator's name; so a model needs one check. Parameters are laid out in the order
+// of the calls. Operators that follow each other element by element are fused later (fuse.h).
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "gpu/graph/graph.h"
 #include "proto/base/result.h"
+#include "proto/base/sample_layout.h"
 
 namespace es::gpu {
 
-// How convolution and linear weights start; all uniform (libm's normal numbers differ by machine).
-enum class WeightInit {
-  kPytorchDefault,  // kaiming_uniform(a=sqrt(5)): bound 1/sqrt(fan_in)
-  kFanOutRelu,  // variance of torchvision's kaiming_normal(fan_out, relu): bound sqrt(6/fan_out)
+// How weights start. All are uniform (libm's normal numbers differ by machine), with the variance of
+// what the model publishes.
+struct WeightInit {
+  enum class Kind {
+    kPytorchDefault,  // kaiming_uniform(a=sqrt(5)): bound 1/sqrt(fan_in); biases alike
+    kFanOutRelu,      // torchvision's kaiming_normal(fan_out, relu): bound sqrt(6/fan_out); biases 0
+    kXavier,          // xavier_uniform: bound sqrt(6/(fan_in+fan_out)); biases 0
+    kDeviation,       // normal(0, deviation): bound deviation*sqrt(3); biases 0
+  };
+  Kind kind = Kind::kPytorchDefault;
+  double deviation = 0.0;
 };
 
 struct Conv2dOptions {
@@ -32,12 +45,13 @@ struct Conv2dOptions {
   std::int64_t pad = 0;
   std::int64_t groups = 1;
   bool bias = false;
-  WeightInit init = WeightInit::kPytorchDefault;
+  WeightInit init = {};
 };
 
 struct LinearOptions {
   std::int64_t out = 1;
   bool bias = true;
+  WeightInit init = {};
 };
 
 struct PoolOptions {
@@ -46,49 +60,125 @@ struct PoolOptions {
   std::int64_t pad = 0;
 };
 
+struct BatchNormOptions {
+  Activation activation = Activation::kNone;
+};
+
 struct ReluFused {
   bool relu = false;
 };
 
+enum class Axis { kN, kH, kW, kC };
+
+// q, k, v: tensors [n,t,1,heads*d], or q alone packed as [n,t,1,3*heads*d] (q, then k, then v).
+struct AttentionOptions {
+  std::int64_t heads = 1;
+  TensorId bias = kNoTensor;    // [1,heads,t,t]; may depend on parameters
+  TensorId mask = kNoTensor;    // [m,1,t,t] constant; sequence b uses mask b mod m
+  TensorId length = kNoTensor;  // i32 [n,1,1,1]: keys in use
+  double dropout = 0.0;         // of the probabilities
+};
+
 class GraphBuilder {
  public:
-  GraphBuilder(std::string model, TensorShape input);
+  GraphBuilder(std::string model, std::int64_t batch, const SampleLayout& layout);
 
-  TensorId input() const { return graph_.input; }
+  // The field's tensor [batch, height, width, channels]. Error: no such field.
+  TensorId input(std::string_view field);
+  const TensorShape& shape(TensorId t) const { return graph_.shape(t); }
+  // Largest value of an integer field; 0 for others and after an error.
+  std::int32_t high(std::string_view field) const;
+
+  // Constants that belong to the model.
+  TensorId constant(const std::string& name, TensorShape shape, std::vector<float> values);
+  TensorId constant_ids(const std::string& name, TensorShape shape,
+                        std::vector<std::int32_t> values);
 
   // `name` is the module's path in the state dict; parameters are NAME.weight and NAME.bias,
   // statistics NAME.running_mean and NAME.running_var.
   TensorId conv2d(const std::string& name, TensorId x, const Conv2dOptions& options);
+  // Over the last axis of any tensor.
   TensorId linear(const std::string& name, TensorId x, const LinearOptions& options);
-  TensorId batch_norm(const std::string& name, TensorId x, ReluFused fused = {});
+  TensorId batch_norm(const std::string& name, TensorId x, BatchNormOptions options = {});
+  TensorId layer_norm(const std::string& name, TensorId x, double eps);
+  // ids i32 [n,h,w,1] -> [n,h,w,out]; NAME.weight [rows][out]. An id outside [0, rows) is refused
+  // with the input's name before the step, from the layout's range.
+  TensorId embedding(const std::string& name, TensorId ids, std::int64_t rows, std::int64_t out,
+                     WeightInit init);
+  // As embedding, of a parameter whose state-dict name is not NAME.weight (Swin's bias tables).
+  TensorId lookup(const std::string& parameter, TensorId ids, std::int64_t rows, std::int64_t out,
+                  WeightInit init);
+
+  // Element-wise.
   TensorId relu(const std::string& name, TensorId x);
+  TensorId leaky_relu(const std::string& name, TensorId x, float slope);
+  TensorId gelu(const std::string& name, TensorId x);
+  TensorId tanh(const std::string& name, TensorId x);
+  TensorId sigmoid(const std::string& name, TensorId x);
+  TensorId scale(const std::string& name, TensorId x, float factor);
   TensorId add(const std::string& name, TensorId a, TensorId b, ReluFused fused = {});
+  TensorId mul(const std::string& name, TensorId a, TensorId b);
+  // a + row, row [1,h,w,c] repeated over n (position embeddings).
+  TensorId add_rows(const std::string& name, TensorId a, TensorId row);
+  // Nothing in evaluation, and nothing when p = 0. drop_path drops whole samples.
+  TensorId dropout(const std::string& name, TensorId x, double p);
+  TensorId drop_path(const std::string& name, TensorId x, double p);
+
+  TensorId softmax(const std::string& name, TensorId x);
+  TensorId attention(const std::string& name, TensorId q, TensorId k, TensorId v,
+                     const AttentionOptions& options);
+  TensorId attention(const std::string& name, TensorId packed_qkv,
+                     const AttentionOptions& options);
+  // Batched over n and h: a [n,h,m,k] x b [n,h,k,p], or b [n,h,p,k] with transpose_b.
+  TensorId matmul(const std::string& name, TensorId a, TensorId b, bool transpose_b = false);
+
   TensorId max_pool(const std::string& name, TensorId x, const PoolOptions& options);
   TensorId avg_pool(const std::string& name, TensorId x, const PoolOptions& options);
+  TensorId adaptive_avg_pool(const std::string& name, TensorId x, std::int64_t h, std::int64_t w);
   TensorId global_avg_pool(const std::string& name, TensorId x);
-  // [n,h,w,c] -> [n,1,1,h*w*c]. PyTorch flattens [c,h,w]: a linear that follows permutes its
-  // columns on import and export. So between the two only relu and add may stand.
-  TensorId flatten(const std::string& name, TensorId x);
 
-  // Ends the model with softmax cross entropy over the logits.
-  // Error (usage): the first operator whose shapes do not fit.
-  Result<Graph> finish(TensorId logits);
+  // Moving data: no arithmetic forwards.
+  TensorId reshape(const std::string& name, TensorId x, TensorShape shape);
+  // [n,h,w,c] -> [n,1,1,h*w*c]. PyTorch flattens [c,h,w]: a linear that follows permutes its
+  // columns on import and export. So between the two only element-wise operators may stand.
+  TensorId flatten(const std::string& name, TensorId x);
+  TensorId concat(const std::string& name, const std::vector<TensorId>& xs, Axis axis);
+  TensorId slice(const std::string& name, TensorId x, Axis axis, std::int64_t begin,
+                 std::int64_t count);
+  std::vector<TensorId> split(const std::string& name, TensorId x, Axis axis, std::int64_t parts);
+  TensorId pad(const std::string& name, TensorId x, Axis axis, std::int64_t before,
+               std::int64_t after);  // with +0
+  TensorId permute(const std::string& name, TensorId x, const std::vector<Axis>& order);
+  // y[i] = x[(i - shift) mod size], as torch.roll.
+  TensorId roll(const std::string& name, TensorId x, Axis axis, std::int64_t shift);
+  // [n,h,w,c] -> [n*(h/s)*(w/s), s*s, 1, c] and back; h and w are multiples of s.
+  TensorId window_partition(const std::string& name, TensorId x, std::int64_t side);
+  TensorId window_reverse(const std::string& name, TensorId windows, std::int64_t side,
+                          TensorShape image);
+  TensorId upsample2(const std::string& name, TensorId x);
+  TensorId channel_shuffle(const std::string& name, TensorId x, std::int64_t groups);
+  // The same bits as split(channel_shuffle(concat({a, b}), 2), 2) in one pass (ShuffleNetV2).
+  std::pair<TensorId, TensorId> concat_shuffle_split(const std::string& name, TensorId a,
+                                                     TensorId b);
+
+  // --- Losses; a model has exactly one. Mean over what takes part.
+  // logits [n,h,w,classes], labels i32 with n*h*w values; a negative label takes no part.
+  void cross_entropy(const std::string& name, TensorId logits, TensorId labels);
+  void bce_with_logits(const std::string& name, TensorId logits, TensorId targets);
+  void mse(const std::string& name, TensorId x, TensorId targets);
+  // outputs: [n,h,w,3*(5+classes)], coarse to fine; boxes [n,M,1,5] or [n,M,5,1] as the field is laid
+  // out. The layout of YoloShape::anchor_* is per scale, in pixels.
+  void yolo(const std::string& name, const std::vector<TensorId>& outputs, TensorId boxes,
+            const YoloShape& shape, std::int64_t image_h, std::int64_t image_w);
+
+  // Ends the model; `outputs` are what an evaluation returns, in this order.
+  // Error (usage): the first operator whose shapes do not fit, an operator that nothing reads, no loss.
+  Result<Graph> finish(const std::vector<TensorId>& outputs);
 
  private:
-  TensorId add_tensor(TensorShape shape, bool needs_grad, ElementType type = ElementType::kF32);
-  TensorId pool(OpKind kind, const std::string& name, TensorId x, const PoolOptions& options);
-  // One-output operator whose parameters are already in the op.
-  TensorId emit(Op op, TensorShape y);
-  ParamId add_param(const std::string& name, std::vector<std::int64_t> torch_shape,
-                    ParamOrder order, ParamInit init);
-  TensorId fail(OpKind kind, const std::string& name, const std::string& what);
-  void check_all_used(TensorId logits);
-  bool failed() const { return error_.has_value(); }
-
+  // (the developer's)
   Graph graph_;
   std::optional<Error> error_;
-  // For each tensor, (spatial, channels) of the image that it is a flattened form of, or {1, c}.
-  std::vector<std::pair<std::int64_t, std::int64_t>> flattened_from_;
 };
 
 }  // namespace es::gpu

@@ -13,44 +13,71 @@
 
 namespace es {
 
-enum class DeterminismLevel { kD0, kD1, kD2 };
+// D0  same devices, same bits: gradients are summed per worker; vendor kernels
+// D1  any number of devices of one type: canonical tree; vendor kernels where they are faster
+// D2  any mix of device types: canonical tree and canonical kernels
+// auto  D2 when it costs at most auto_cost over D1, measured where the job is admitted; else D1
+enum class DeterminismLevel { kD0, kD1, kD2, kAuto };
 const char* level_name(DeterminismLevel level);
 Result<DeterminismLevel> parse_level(std::string_view text);
 
 struct ModelSpec {
-  std::string name = "small_cnn";    // small_cnn | resnet18 | mlp
-  std::uint32_t width = 0;           // base width; 0 = the model's published width
-  std::uint32_t classes = 10;
+  // small_cnn | resnet18 | mlp | resnet50 | shufflenetv2 | vgg19 | swin_t | yolov3 | neumf | bert |
+  // electra
+  std::string name = "small_cnn";
+  // published | tiny: tiny is the same architecture, small enough for tests.
+  std::string size = "published";
+  std::uint32_t width = 0;           // base width; 0 = the size's own (small_cnn, resnet18, mlp)
+  std::uint32_t classes = 10;        // classification and detection
+  double dropout = -1.0;             // probability in [0, 1); -1 = the published one
   bool operator==(const ModelSpec&) const = default;
 };
 
 struct DataSpec {
-  std::string kind = "synthetic";    // idx | synthetic
-  std::string path;                  // idx: directory with the four IDX files (plain or .gz)
-  std::uint32_t height = 28;         // synthetic: shape of one image
+  // idx | cifar10 | image_folder | ratings | squad | voc | synthetic (of the model's task)
+  std::string kind = "synthetic";
+  std::string path;                  // file or directory; every kind but synthetic
+  // Shape of one image. synthetic: as made; image_folder, voc: as resized.
+  std::uint32_t height = 28;
   std::uint32_t width = 28;
   std::uint32_t channels = 1;
   std::uint64_t samples = 4096;      // synthetic: training samples
   std::uint64_t eval_samples = 1024; // synthetic: evaluation samples
+  std::string normalise = "half";    // half: (x-0.5)/0.5 | imagenet: that set's mean and deviation
   std::uint32_t crop_padding = 0;    // random crop after zero padding by this many pixels; 0 = none
   bool flip = false;                 // random horizontal flip
+  bool random_resized_crop = false;  // image_folder: area 0.08..1, aspect 3/4..4/3
+  std::uint32_t users = 943;         // synthetic ratings
+  std::uint32_t items = 1682;        // synthetic ratings
+  std::uint32_t negatives = 4;       // ratings: sampled items that the user has not rated, per rating
+  std::uint32_t tokens = 64;         // question answering: length of a sequence
+  std::uint32_t vocabulary = 1000;   // synthetic question answering
+  std::string vocabulary_file;       // squad: WordPiece vocabulary, one token per line
+  std::uint32_t boxes = 20;          // detection: most boxes of one image
   bool operator==(const DataSpec&) const = default;
 };
 
 struct OptimizerSpec {
+  std::string kind = "sgd";          // sgd | adam | adamw
   double learning_rate = 0.1;
-  double momentum = 0.9;
+  double momentum = 0.9;             // sgd
+  bool nesterov = false;             // sgd
+  double beta1 = 0.9;                // adam, adamw
+  double beta2 = 0.999;              // adam, adamw
+  double epsilon = 1e-8;             // adam, adamw
   double weight_decay = 0.0;
+  double clip_norm = 0.0;            // largest norm of the whole gradient; 0 = no clipping
   bool operator==(const OptimizerSpec&) const = default;
 };
 
 // Learning rate at global step t (0-based); all are evaluated in fp64 and rounded once to fp32.
 //   constant  lr
 //   step      lr * gamma^floor(t / step_size)
-//   cosine    lr * (1 + cos(pi * t / total_steps)) / 2
+//   cosine    lr * (1 + cos(pi * u)) / 2    u = t / total_steps
+//   linear    lr * (1 - u)                  u = max(0, t - warmup_steps) / (total_steps - warmup_steps)
 // During the first warmup_steps steps the result is multiplied by (t + 1) / warmup_steps.
 struct ScheduleSpec {
-  std::string kind = "constant";     // constant | step | cosine
+  std::string kind = "constant";     // constant | step | cosine | linear
   std::uint64_t step_size = 0;
   double gamma = 0.1;
   std::uint64_t warmup_steps = 0;
@@ -60,6 +87,7 @@ struct ScheduleSpec {
 struct ResourceSpec {
   std::uint32_t min_devices = 1;
   std::uint32_t max_devices = 0;     // 0 = max_p
+  std::uint32_t threads = 1;         // compute threads per CPU device; bits do not depend on it
   std::vector<DeviceType> device_types;  // types that the scheduler may use; empty = all (D2) or one
   bool operator==(const ResourceSpec&) const = default;
 };
@@ -72,6 +100,7 @@ struct JobSpec {
   std::uint64_t epochs = 0;          // used when steps = 0
   std::uint64_t seed = 1;
   DeterminismLevel level = DeterminismLevel::kD1;
+  double auto_cost = 0.1;            // level auto: accepted cost of D2, 0.1 = 10 % of a step
   ModelSpec model;
   DataSpec data;
   OptimizerSpec optimizer;
