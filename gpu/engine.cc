@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
+#include <cmath>
 #include <utility>
 
-#include "gpu/graph/differentiate.h"
+#include "gpu/float_flags.h"
+#include "gpu/graph/fuse.h"
 #include "gpu/models/models.h"
-#include "gpu/optim/schedule.h"
+#include "gpu/optim/update.h"
 #include "gpu/params/initialise.h"
 #include "proto/base/check.h"
 
@@ -16,19 +17,6 @@ namespace {
 
 constexpr std::int64_t kFloatBytes = sizeof(float);
 
-// Whether a gradient holds an infinity or a NaN: the exponent's bits are all ones.
-bool has_non_finite(const float* values, std::int64_t count) {
-  constexpr std::uint32_t kExponent = 0x7F800000;
-  bool found = false;
-  for (std::int64_t i = 0; i < count; ++i)
-    found |= (std::bit_cast<std::uint32_t>(values[i]) & kExponent) == kExponent;
-  return found;
-}
-
-std::int64_t first_maximum(const float* values, std::int64_t count) {
-  return std::max_element(values, values + count) - values;
-}
-
 std::int64_t parameters_of(const ParamTable& table, const Op& op) {
   std::int64_t count = 0;
   for (const ParamId id : {op.weight, op.bias})
@@ -36,30 +24,75 @@ std::int64_t parameters_of(const ParamTable& table, const Op& op) {
   return count;
 }
 
+// Whether a word of a field is allowed.
+bool fits(const SampleField& field, float word) {
+  const auto value = std::bit_cast<std::int32_t>(word);
+  return field.type == FieldType::kI32 ? field.low <= value && value <= field.high
+                                       : std::isfinite(word);
+}
+
+Error field_error(const SampleField& field, std::int64_t index, float word) {
+  const std::string where = "field " + field.name + " of sample " +
+                            std::to_string(index / field.words()) + " in the batch: ";
+  if (field.type == FieldType::kF32)
+    return failure(where + "value " + std::to_string(word) + ": allowed is a finite number");
+  return failure(where + "value " + std::to_string(std::bit_cast<std::int32_t>(word)) +
+                 ": allowed is " + std::to_string(field.low) + " to " + std::to_string(field.high));
+}
+
+// Mean of each sample's rows.
+std::vector<double> sample_losses(std::span<const float> rows, std::uint64_t samples,
+                                  std::int64_t rows_per_sample) {
+  std::vector<double> losses(samples, 0.0);
+  for (std::uint64_t i = 0; i < samples; ++i) {
+    for (const float row : rows.subspan(i * rows_per_sample, rows_per_sample))
+      losses[i] += static_cast<double>(row);
+    losses[i] /= static_cast<double>(rows_per_sample);
+  }
+  return losses;
+}
+
+Result<VendorOps> bind_vendor(const Program& program, const EngineOptions& options) {
+  if (!options.vendor) return VendorOps();
+  const Result<const VendorLibrary*> library = vendor_library(options.cpu_class);
+  if (!library) return library.error();
+  if (*library == nullptr) return VendorOps();
+  return VendorOps(program, **library, options.cpu_class);
+}
+
 }  // namespace
 
-Result<std::unique_ptr<Engine>> Engine::create(const JobSpec& spec, DataShape data,
+Result<std::unique_ptr<Engine>> Engine::create(const JobSpec& spec, const SampleLayout& layout,
                                                const EngineOptions& options) {
   if (!cpu_supports(options.cpu_class))
     return usage_error("device type " + device_type(options.cpu_class).name +
                        ": this processor cannot execute it");
-  if (spec.schedule.kind == "cosine" && options.total_steps == 0)
-    return usage_error("schedule.kind = \"cosine\": needs the total number of steps, got 0");
-  Result<Graph> graph =
-      build_model(spec.model, {spec.batch_size, data.height, data.width, data.channels});
+  const bool by_length = spec.schedule.kind == "cosine" || spec.schedule.kind == "linear";
+  if (by_length && options.total_steps == 0)
+    return usage_error("schedule.kind = \"" + spec.schedule.kind +
+                       "\": needs the total number of steps, got 0");
+  Result<Graph> graph = build_model(spec.model, spec.batch_size, layout);
   if (!graph) return graph.error();
-  return std::unique_ptr<Engine>(new Engine(spec, options, *std::move(graph)));
+  Program program = compile(*std::move(graph));
+  Result<VendorOps> vendor = bind_vendor(program, options);
+  if (!vendor) return vendor.error();
+  return std::unique_ptr<Engine>(
+      new Engine(spec, layout, options, std::move(program), *std::move(vendor)));
 }
 
-Engine::Engine(const JobSpec& spec, const EngineOptions& options, Graph graph)
+Engine::Engine(const JobSpec& spec, const SampleLayout& layout, const EngineOptions& options,
+               Program program, VendorOps vendor)
     : spec_(spec),
+      layout_(layout),
       options_(options),
       kernels_(kernel_table(options.cpu_class)),
-      table_(graph.table),
+      table_(program.graph.table),
       buckets_(cut_buckets(table_, std::max<std::int64_t>(1, options.bucket_bytes / kFloatBytes))),
-      eval_images_(graph.shape(graph.input).count()),
-      eval_labels_(spec.batch_size, 0) {
-  executor_ = std::make_unique<Executor>(differentiate(std::move(graph)), kernels_, buckets_);
+      parallel_(options.threads),
+      optimizer_(spec.optimizer, spec.schedule, options.total_steps, spec.max_p),
+      squares_(optimizer_.clips() ? table_.params().size() : 0) {
+  executor_ = std::make_unique<Executor>(std::move(program), kernels_, buckets_, parallel_,
+                                         std::move(vendor));
 }
 
 const ParamTable& Engine::table() const {
@@ -71,6 +104,9 @@ const std::vector<Bucket>& Engine::buckets() const {
 const KernelTable& Engine::kernels() const {
   return kernels_;
 }
+const Graph& Engine::graph() const {
+  return executor_->graph();
+}
 const Replica& Engine::replica() const {
   return replica_;
 }
@@ -80,63 +116,107 @@ Digest Engine::params_digest() const {
 Digest Engine::state_digest() const {
   return gpu::state_digest(table_, replica_);
 }
-
 float Engine::learning_rate(std::uint64_t step) const {
-  return gpu::learning_rate(spec_.schedule, spec_.optimizer.learning_rate, step,
-                            options_.total_steps);
+  return optimizer_.rate(step);
+}
+std::size_t Engine::moment_count() const {
+  return optimizer_.moment_count();
+}
+GradientOrder Engine::gradient_order() const {
+  return spec_.level == DeterminismLevel::kD0 ? GradientOrder::kPerWorker : GradientOrder::kTree;
+}
+void Engine::set_observer(OpObserver* observer) {
+  executor_->set_observer(observer);
 }
 
 MemoryUse Engine::memory_use() const {
-  return {.params = table_.total_floats() * kFloatBytes,
-          .packed = executor_->packed_floats() * kFloatBytes,
+  std::int64_t constants = 0;
+  for (const Constant& c : graph().constants)
+    constants += static_cast<std::int64_t>(c.words.size());
+  const std::int64_t params = table_.total_floats() * kFloatBytes;
+  return {.params = params,
+          .moments = params * static_cast<std::int64_t>(moment_count()),
+          .constants = constants * kFloatBytes,
           .arena = executor_->plan().arena_floats * kFloatBytes,
           .arena_live_peak = executor_->plan().live_peak_floats * kFloatBytes,
           .workspace = executor_->workspace_floats() * kFloatBytes,
-          .gradient_slot = table_.total_floats() * kFloatBytes,
+          .gradient_slot = params,
           .context = table_.stat_floats() * kFloatBytes};
 }
 
 EngineDescription Engine::describe() const {
-  const Graph& graph = executor_->graph();
-  EngineDescription description{.model = graph.name,
+  EngineDescription description{.model = graph().name,
                                 .kernel_class = device_type(kernels_.cpu_class).name,
                                 .ops = {},
                                 .parameters = table_.parameter_count(),
                                 .buckets = buckets_.size(),
                                 .memory = memory_use()};
   for (std::size_t i = 0; i < executor_->forward_ops(); ++i) {
-    const Op& op = graph.ops[i];
+    const Op& op = graph().ops[i];
     description.ops.push_back({.name = op.name,
                                .kind = op_name(op.kind),
+                               .detail = op_detail(op),
                                .kernel = kernel_names(op),
-                               .output = shape_text(graph.shape(op.out[0])),
+                               .output = shape_text(graph().shape(op.out[0])),
                                .parameters = parameters_of(table_, op)});
   }
   return description;
 }
 
+std::vector<std::string> Engine::vendor_ops() const {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < graph().ops.size(); ++i) {
+    const std::string algorithm = executor_->vendor().algorithm(i);
+    const Op& op = graph().ops[i];
+    if (!algorithm.empty())
+      names.push_back(op.name + " (" + op_name(op.kind) + "): " + algorithm);
+  }
+  return names;
+}
+
 void Engine::init_replica() {
-  Replica fresh{.version = 0,
-                .params = AlignedBuffer(table_.total_floats()),
-                .momentum = AlignedBuffer(table_.total_floats()),
-                .contexts = {}};
+  Replica fresh{
+      .version = 0, .params = AlignedBuffer(table_.total_floats()), .moments = {}, .contexts = {}};
+  for (std::size_t m = 0; m < moment_count(); ++m)
+    fresh.moments.emplace_back(table_.total_floats());
   initialise_params(table_, spec_.seed, fresh.params.data());
   for (VirtualRank rank = 0; rank < spec_.max_p; ++rank)
     fresh.contexts.push_back(
         {.rank = rank, .version = 0, .cursor = {}, .stats = initial_stats(table_)});
   replica_ = std::move(fresh);
-  executor_->invalidate_weights();
+  usable_ = {};
 }
 
 Status Engine::install(Replica replica) {
-  for (const AlignedBuffer* buffer : {&replica.params, &replica.momentum})
-    if (buffer->floats() != table_.total_floats())
-      return failure("replica of version " + std::to_string(replica.version) + " has " +
-                     std::to_string(buffer->floats()) + " floats: allowed is " +
+  const std::string name = "replica of version " + std::to_string(replica.version);
+  if (replica.moments.size() != moment_count())
+    return failure(name + " has " + std::to_string(replica.moments.size()) +
+                   " optimizer moments: allowed is " + std::to_string(moment_count()) +
+                   " for optimizer " + spec_.optimizer.kind);
+  std::vector<const AlignedBuffer*> arrays{&replica.params};
+  for (const AlignedBuffer& moment : replica.moments) arrays.push_back(&moment);
+  for (const AlignedBuffer* array : arrays)
+    if (array->floats() != table_.total_floats())
+      return failure(name + " has " + std::to_string(array->floats()) + " floats: allowed is " +
                      std::to_string(table_.total_floats()) + " for model " + spec_.model.name);
   ES_RETURN_IF_ERROR(check_contexts(replica.contexts, replica.version));
+  ES_RETURN_IF_ERROR(check_finite(replica));
   replica_ = std::move(replica);
-  executor_->invalidate_weights();
+  usable_ = {};
+  return {};
+}
+
+Status Engine::check_finite(const Replica& replica) const {
+  const std::string where = "version " + std::to_string(replica.version) + ": ";
+  std::string bad = first_non_finite(table_, replica.params.data(), kernels_);
+  if (!bad.empty()) return failure(where + "parameter " + bad + " is not finite");
+  for (const AlignedBuffer& moment : replica.moments) {
+    bad = first_non_finite(table_, moment.data(), kernels_);
+    if (!bad.empty()) return failure(where + "the optimizer's moment of " + bad + " is not finite");
+  }
+  for (const EstContext& c : replica.contexts)
+    if (kernels_.any_non_finite(static_cast<std::int64_t>(c.stats.size()), c.stats.data()))
+      return failure(where + "a statistic of EST " + std::to_string(c.rank) + " is not finite");
   return {};
 }
 
@@ -158,100 +238,103 @@ Status Engine::check_contexts(const std::vector<EstContext>& contexts, Version v
   return {};
 }
 
-Status Engine::check_labels(const std::int32_t* labels, std::uint64_t count) const {
-  const auto classes = static_cast<std::int32_t>(spec_.model.classes);
-  for (std::uint64_t i = 0; i < count; ++i)
-    if (labels[i] < 0 || labels[i] >= classes)
-      return failure("label " + std::to_string(labels[i]) + " of sample " + std::to_string(i) +
-                     " in the batch: allowed is 0 to " + std::to_string(classes - 1) +
-                     " (model.classes)");
+Status Engine::check_fields(const Batch& batch) const {
+  const float* words = batch.words;
+  for (const SampleField& field : layout_.fields) {
+    const std::int64_t count = field.words() * spec_.batch_size;
+    const bool suspicious = field.type == FieldType::kI32 || kernels_.any_non_finite(count, words);
+    if (suspicious) {
+      const float* bad =
+          std::find_if(words, words + count, [&](float word) { return !fits(field, word); });
+      if (bad != words + count) return field_error(field, bad - words, *bad);
+    }
+    words += count;
+  }
   return {};
 }
 
-Error Engine::non_finite_error(VirtualRank rank, const LocalStep& step) {
-  const std::string op = executor_->first_non_finite_op(step);
-  return failure(
-      "EST " + std::to_string(rank) + ", step " + std::to_string(replica_.version) +
-      ": the loss or the statistics are not finite; first operator with such an output: " +
-      (op.empty() ? "none" : op));
+Error Engine::fault_error(VirtualRank rank, const Fault& fault) const {
+  const std::string where =
+      "EST " + std::to_string(rank) + ", step " + std::to_string(replica_.version) + ": ";
+  if (fault.op == nullptr) return failure(where + "the loss is not finite");
+  const std::string op = fault.op->name + " (" + op_name(fault.op->kind) + ")";
+  if (fault.param == kNoParam)
+    return failure(where +
+                   "a value that is not finite; the first operator with such an output: " + op);
+  return failure(where + "the gradient of " + table_[fault.param].name +
+                 " is not finite; operator: " + op);
 }
 
 Result<float> Engine::local_step(VirtualRank rank, const Batch& batch, SamplerCursor next_cursor,
                                  float* grad_out, EstContext& next,
                                  const OnBucketReady& on_bucket_ready) {
   ES_CHECK(rank < replica_.contexts.size());
-  ES_RETURN_IF_ERROR(check_labels(batch.labels, spec_.batch_size));
+  ES_RETURN_IF_ERROR(usable_);
+  ES_RETURN_IF_ERROR(check_fields(batch));
   const EstContext& current = replica_.contexts[rank];
   next.rank = rank;
   next.version = replica_.version + 1;
   next.cursor = next_cursor;
   next.stats.resize(current.stats.size());
-  const LocalStep step{.params = replica_.params.data(),
-                       .stats = current.stats.data(),
-                       .next_stats = next.stats.data(),
-                       .grads = grad_out,
-                       .batch = batch};
-  const LocalStepResult result = executor_->run_local_step(step, on_bucket_ready);
-  if (!result.finite) return non_finite_error(rank, step);
+  const LocalStepResult result =
+      executor_->run_local_step({.params = replica_.params.data(),
+                                 .stats = current.stats.data(),
+                                 .next_stats = next.stats.data(),
+                                 .grads = grad_out,
+                                 .batch = batch,
+                                 .key = {.seed = spec_.seed,
+                                         .step = static_cast<std::uint32_t>(replica_.version),
+                                         .rank = rank}},
+                                on_bucket_ready);
+  if (result.fault.op != nullptr || !std::isfinite(result.loss))
+    return fault_error(rank, result.fault);
   return result.loss;
 }
 
-Status Engine::check_gradients(std::span<const float* const> reduced) const {
-  for (const ParamInfo& p : table_.params()) {
-    const std::uint32_t bucket = bucket_of(buckets_, p);
-    const float* gradient = reduced[bucket] + (p.offset - buckets_[bucket].begin);
-    if (has_non_finite(gradient, p.count))
-      return failure("step " + std::to_string(replica_.version) + ": the gradient of " + p.name +
-                     " is not finite");
-  }
-  return {};
+Error Engine::lose_replica(const std::string& why) {
+  const Error error = failure("step " + std::to_string(replica_.version) + ": " + why);
+  usable_ = error;
+  return error;
 }
 
 Status Engine::apply_update(std::span<const float* const> reduced, std::vector<EstContext> next) {
   ES_CHECK(reduced.size() == buckets_.size());
+  ES_RETURN_IF_ERROR(usable_);
   ES_RETURN_IF_ERROR(check_contexts(next, replica_.version + 1));
-  ES_RETURN_IF_ERROR(check_gradients(reduced));
-  const float grad_scale = 1.0F / static_cast<float>(spec_.max_p);
-  const float rate = learning_rate(replica_.version);
-  for (std::size_t b = 0; b < buckets_.size(); ++b) {
-    const std::int64_t begin = buckets_[b].begin;
-    kernels_.sgd(buckets_[b].floats(), reduced[b], grad_scale, rate,
-                 static_cast<float>(spec_.optimizer.momentum),
-                 static_cast<float>(spec_.optimizer.weight_decay), replica_.params.data() + begin,
-                 replica_.momentum.data() + begin);
+  const ReducedGradient gradient{table_, buckets_, reduced};
+  UpdateStep step = optimizer_.step(replica_.version);
+  if (optimizer_.clips()) {
+    const float squares = sum_of_squares(gradient, kernels_, parallel_, squares_);
+    if (!std::isfinite(squares))
+      return failure("step " + std::to_string(replica_.version) +
+                     ": the norm of the gradient is not finite");
+    step.grad_scale = optimizer_.clipped_scale(step.grad_scale, squares);
   }
-  executor_->invalidate_weights();
+  clear_non_finite_flags();
+  if (!update_params(gradient, optimizer_, step, kernels_, parallel_, replica_))
+    return lose_replica("the gradient of " + first_non_finite(gradient, kernels_) +
+                        " is not finite in the sum over all ESTs");
+  if (non_finite_flags() != 0)
+    if (const Status finite = check_finite(replica_); !finite.ok())
+      return lose_replica("after the update of " + finite.error().message);
   replica_.contexts = std::move(next);
   ++replica_.version;
   return {};
 }
 
-Result<EvalTotals> Engine::evaluate(const Batch& samples, std::uint64_t count) {
-  ES_CHECK(!replica_.contexts.empty());
-  ES_RETURN_IF_ERROR(check_labels(samples.labels, count));
-  const std::uint64_t batch_size = spec_.batch_size;
-  const std::int64_t sample_floats = eval_images_.floats() / static_cast<std::int64_t>(batch_size);
-  const std::int64_t classes = spec_.model.classes;
-  EvalTotals totals;
-  for (std::uint64_t begin = 0; begin < count; begin += batch_size) {
-    const std::uint64_t n = std::min(batch_size, count - begin);
-    Batch batch{samples.images + static_cast<std::int64_t>(begin) * sample_floats,
-                samples.labels + begin};
-    if (n < batch_size) {
-      std::memcpy(eval_images_.data(), batch.images, n * sample_floats * sizeof(float));
-      std::copy_n(batch.labels, n, eval_labels_.begin());
-      batch = {eval_images_.data(), eval_labels_.data()};
-    }
-    const Executor::EvalOutput out =
-        executor_->run_eval(replica_.params.data(), replica_.contexts[0].stats.data(), batch);
-    for (std::uint64_t i = 0; i < n; ++i) {
-      const float* logits = out.logits + static_cast<std::int64_t>(i) * classes;
-      totals.correct += first_maximum(logits, classes) == batch.labels[i] ? 1 : 0;
-      totals.loss_sum += static_cast<double>(out.row_loss[i]);
-    }
-    totals.samples += n;
+Result<EvalBatch> Engine::evaluate(const Batch& full_batch, std::uint64_t count) {
+  ES_CHECK(!replica_.contexts.empty() && count >= 1 && count <= spec_.batch_size);
+  ES_RETURN_IF_ERROR(usable_);
+  ES_RETURN_IF_ERROR(check_fields(full_batch));
+  executor_->run_eval(replica_.params.data(), replica_.contexts[0].stats.data(), full_batch);
+  EvalBatch result;
+  for (const TensorId t : graph().outputs) {
+    const std::span<const float> values = executor_->values(t);
+    result.outputs.push_back(values.first(values.size() / spec_.batch_size * count));
   }
-  return totals;
+  result.losses =
+      sample_losses(executor_->values(graph().row_loss), count, graph().rows_per_sample);
+  return result;
 }
 
 }  // namespace es::gpu

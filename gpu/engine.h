@@ -11,9 +11,9 @@
 //   engine.apply_update(reduced, next);     // version + 1
 //   tree.release_all();
 //
-// Threads: an engine belongs to one thread at a time. Engines share nothing.
-// Memory: create(), init_replica() and install() allocate what is large; steps and evaluation reuse
-// it.
+// Threads: an engine belongs to one thread at a time; it may have helpers (options.threads).
+// Engines share nothing. Memory: create(), init_replica() and install() allocate what is large;
+// steps and evaluation reuse it.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -24,44 +24,43 @@
 #include "gpu/batch.h"
 #include "gpu/canonical/kernels.h"
 #include "gpu/est/est_context.h"
+#include "gpu/est/rank_tree.h"
 #include "gpu/graph/executor.h"
+#include "gpu/optim/optimizer.h"
+#include "gpu/parallel.h"
 #include "gpu/params/buckets.h"
 #include "gpu/params/param_table.h"
 #include "gpu/replica.h"
 #include "proto/base/digest.h"
 #include "proto/base/job_spec.h"
 #include "proto/base/result.h"
+#include "proto/base/sample_layout.h"
 
 namespace es::gpu {
 
-// Shape of one sample.
-struct DataShape {
-  std::uint32_t height = 0;
-  std::uint32_t width = 0;
-  std::uint32_t channels = 0;
-};
-
 struct EngineOptions {
   CpuClass cpu_class = CpuClass::kScalar;
-  std::uint64_t total_steps = 0;        // of the whole job; the cosine schedule needs it
+  std::uint64_t total_steps = 0;        // of the whole job; cosine and linear schedules need it
   std::int64_t bucket_bytes = 4 << 20;  // target size of a gradient bucket
+  std::uint32_t threads = 1;  // that compute, the caller's included; bits do not depend on it
+  // Levels D0 and D1: operators that a vendor library does faster (gpu/vendor/preference.h) run there.
+  // A process then serves one kernel class.
+  bool vendor = false;
 };
 
-// Sums over evaluated samples. The fp64 sum depends on the order of additions: add totals of equal
-// pieces in sample order when work is divided.
-struct EvalTotals {
-  std::uint64_t samples = 0;
-  std::uint64_t correct = 0;
-  double loss_sum = 0.0;
-  double accuracy() const { return samples == 0 ? 0.0 : double(correct) / double(samples); }
-  double mean_loss() const { return samples == 0 ? 0.0 : loss_sum / double(samples); }
+// The results of an evaluation; the spans stay valid until the engine is used again.
+struct EvalBatch {
+  std::vector<std::span<const float>> outputs;  // the graph's outputs in order, [count][...] each
+  std::vector<double> losses;                   // [count]: the mean over the sample's own terms
 };
 
 // What the engine allocates, bytes. Only gradient_slot (one per live buffer) and context (one per
 // EST) are multiplied by anything that depends on the number of ESTs.
 struct MemoryUse {
-  std::int64_t params = 0;           // parameters; momentum takes as much again
-  std::int64_t packed = 0;           // packed convolution weights
+  std::int64_t params = 0;
+  std::int64_t moments = 0;          // of the optimizer, all together
+  std::int64_t packed = 0;           // packed weights
+  std::int64_t constants = 0;        // constants of the model
   std::int64_t arena = 0;            // activations and their gradients, by lifetime
   std::int64_t arena_live_peak = 0;  // most bytes live at once: the lower bound of the arena
   std::int64_t workspace = 0;        // kernel scratch, shared by all operators
@@ -72,6 +71,7 @@ struct MemoryUse {
 struct OpDescription {
   std::string name;    // module path, "layer1.0.conv1"
   std::string kind;    // "conv2d"
+  std::string detail;  // what it does beyond its kind: "add, relu"; often empty
   std::string kernel;  // entries of the kernel table, forward and backward, "conv_fwd, ..."
   std::string output;  // "[32,28,28,64]"
   std::int64_t parameters = 0;
@@ -92,9 +92,9 @@ class Engine {
   using OnBucketReady = Executor::OnBucketReady;  // called with buckets 0, 1, 2, ...
 
   // Builds model, backward pass, memory plan and buckets. The replica is empty at first.
-  // Error (usage): a model that does not fit the data's shape, a class that this processor cannot
-  // execute, the cosine schedule without total_steps.
-  static Result<std::unique_ptr<Engine>> create(const JobSpec& spec, DataShape data,
+  // Error (usage): a model that does not fit the layout, a class that this processor cannot
+  // execute, a cosine or linear schedule without total_steps. Error (failure): vendor_library's.
+  static Result<std::unique_ptr<Engine>> create(const JobSpec& spec, const SampleLayout& layout,
                                                 const EngineOptions& options);
 
   // --- Constant after create().
@@ -103,14 +103,27 @@ class Engine {
   const KernelTable& kernels() const;
   MemoryUse memory_use() const;
   EngineDescription describe() const;
+  // Operators of a step, gradients too, that a vendor kernel runs, in order of execution:
+  // "layer1.0.conv1 (conv2d weight gradient): brgconv_bwd_w:avx512_core".
+  std::vector<std::string> vendor_ops() const;
   // The learning rate that global step t (0-based) uses.
   float learning_rate(std::uint64_t step) const;
+  // Arrays of Replica::moments.
+  std::size_t moment_count() const;
+  // How this job's level adds up gradients.
+  GradientOrder gradient_order() const;
+
+  // The model with its backward operators.
+  const Graph& graph() const;
+  // Sees every operator from now on; nullptr: nobody. For profiles.
+  void set_observer(OpObserver* observer);
 
   // --- The replica.
   // Version 0, a pure function of the spec.
   void init_replica();
   // Takes over a replica (from a checkpoint or another worker).
-  // Error (failure): sizes, ranks or versions that do not fit this model; nothing changes then.
+  // Error (failure): sizes, ranks or versions that do not fit this model, a parameter, moment or
+  // statistic that is not finite; nothing changes then.
   Status install(Replica replica);
   const Replica& replica() const;
   Digest params_digest() const;
@@ -118,42 +131,54 @@ class Engine {
 
   // --- Training. REQUIRES of all: init_replica() or install() came before.
   // Forward and backward of one EST on spec.batch_size samples, from its context of the current
-  // version. Writes the gradient of
-  // the mini-batch mean (grad_out: total_floats(), padding included) and the context of the next
-  // version with `next_cursor`; returns the loss. Changes nothing else: same arguments, same bits.
-  // Error (failure): a label out of range; a loss that is not finite (names rank, step and the
-  // first operator with a non-finite output). No bucket is reported then.
+  // version. Writes the gradient of the mini-batch mean (grad_out: total_floats(), padding
+  // included) and the context of the next version with `next_cursor`; returns the loss. Changes
+  // nothing else: same arguments, same bits. Error (failure), before anything runs: a value of an
+  // integer field outside the layout's range, or of a real one that is not finite (names field,
+  // sample and value); later: an operator whose output, or whose gradient of a parameter, is not
+  // finite (names rank, step, operator and parameter). Buckets with such a gradient, and those
+  // after it, are not reported.
   Result<float> local_step(VirtualRank rank, const Batch& batch, SamplerCursor next_cursor,
                            float* grad_out, EstContext& next, const OnBucketReady& on_bucket_ready);
 
   // reduced[b]: the floats of bucket b, summed over all ranks (not yet divided by max_p);
   // next: the contexts of all ranks in rank order. Afterwards the version is one higher.
-  // Error (failure): a gradient that is not finite (names the parameter and step), contexts of
-  // another version; nothing changes then.
+  // Error (failure): contexts of another version: nothing changes then. A sum, or an updated
+  // parameter, that is not finite (names parameter and step): with clipping a bad sum changes
+  // nothing; otherwise values are checked block by block where they are used, so some parameters
+  // are updated already: the replica is lost, and every use of it is this error again until
+  // install(). Since local_step lets no bad gradient pass, that takes finite gradients of several
+  // ESTs with an infinite sum, or a learning rate that throws a parameter out of fp32's range.
   Status apply_update(std::span<const float* const> reduced, std::vector<EstContext> next);
 
-  // Evaluates `count` samples (any number) with the statistics of rank 0. Each sample's result is
-  // independent of the batch that it is evaluated in. Error (failure): a label out of range.
-  Result<EvalTotals> evaluate(const Batch& samples, std::uint64_t count);
+  // Evaluates a batch with the statistics of rank 0. The memory holds spec.batch_size samples of
+  // which the first `count` count; the rest must be valid too (repeat some). Each sample's result
+  // is independent of the others in the batch. Error (failure): as local_step, for any sample.
+  Result<EvalBatch> evaluate(const Batch& full_batch, std::uint64_t count);
 
  private:
-  Engine(const JobSpec& spec, const EngineOptions& options, Graph graph);
-  Status check_labels(const std::int32_t* labels, std::uint64_t count) const;
+  Engine(const JobSpec& spec, const SampleLayout& layout, const EngineOptions& options,
+         Program program, VendorOps vendor);
+  Status check_fields(const Batch& batch) const;
   Status check_contexts(const std::vector<EstContext>& contexts, Version version) const;
-  Status check_gradients(std::span<const float* const> reduced) const;
-  Error non_finite_error(VirtualRank rank, const LocalStep& step);
+  Status check_finite(const Replica& replica) const;
+  Error fault_error(VirtualRank rank, const Fault& fault) const;
+  Error lose_replica(const std::string& why);
 
   // Constant after construction.
   JobSpec spec_;
+  SampleLayout layout_;
   EngineOptions options_;
   const KernelTable& kernels_;
   ParamTable table_;
   std::vector<Bucket> buckets_;
 
+  Parallel parallel_;
+  Optimizer optimizer_;
   std::unique_ptr<Executor> executor_;
   Replica replica_;
-  AlignedBuffer eval_images_;  // an incomplete last batch of an evaluation, filled up with zeros
-  std::vector<std::int32_t> eval_labels_;
+  Status usable_;               // or why the replica is lost
+  std::vector<float> squares_;  // by parameter; for clipping
 };
 
 }  // namespace es::gpu

@@ -24,7 +24,7 @@ Digest params_digest(const ParamTable& table, const Replica& replica) {
 
 Digest state_digest(const ParamTable& table, const Replica& replica) {
   DigestBuilder digest;
-  add_flat(digest, table, replica.momentum.data());
+  for (const AlignedBuffer& moment : replica.moments) add_flat(digest, table, moment.data());
   for (const EstContext& context : replica.contexts) {
     const std::vector<std::byte> bytes = encode(context);
     digest.add_u64(bytes.size());

@@ -12,18 +12,21 @@
 
 namespace es::gpu {
 
+// Everything flat has the layout of ParamTable and total_floats() floats.
 struct Replica {
   Version version = 0;
-  AlignedBuffer params;  // flat layout of ParamTable, total_floats() each
-  AlignedBuffer momentum;
+  AlignedBuffer params;
+  // State of the optimizer, Engine::moment_count() of them: sgd with momentum: its velocity; adam,
+  // adamw: m, then v. Adam's powers of beta follow from the version and are not stored.
+  std::vector<AlignedBuffer> moments;
   std::vector<EstContext> contexts;  // of all max_p ranks, in rank order, at this version
 };
 
 // Digest of the parameters in table order: name, count, bytes without padding.
 Digest params_digest(const ParamTable& table, const Replica& replica);
 
-// Digest of the rest of the state: momentum in the same order and form, then the encoded contexts
-// of all ranks in rank order.
+// Digest of the rest of the state: every moment in the same order and form, then the encoded
+// contexts of all ranks in rank order.
 Digest state_digest(const ParamTable& table, const Replica& replica);
 
 }  // namespace es::gpu

@@ -36,11 +36,14 @@ THIRD_PARTY = [
     (r"rocksdb/", ["store/kv/rocksdb_"]),
     (r"toml\+\+/", ["actors/config/"]),
     (r"CLI/", ["actors/config/", "actors/easyscaled/", "actors/esctl/", "actors/worker/worker_main"]),
-    (r"nlohmann/", ["actors/esctl/"]),
+    (r"nlohmann/", ["actors/esctl/", "store/dataset/questions/"]),
     (r"capnp/|kj/", ["proto/", "actors/"]),
     (r"zlib\.h", ["store/dataset/"]),
+    (r"jpeglib\.h|jerror\.h|png\.h", ["store/dataset/images/"]),
+    (r"pugixml", ["store/dataset/boxes/"]),
     (r"xxhash\.h", ["proto/base/"]),
-    (r"dnnl|oneapi/|cblas", []),
+    (r"dnnl|oneapi/|omp\.h", ["gpu/vendor/onednn/"]),
+    (r"cblas", []),
 ]
 # Cores decide and do nothing else: no actors, no wires, no clock of their own.
 CORE = re.compile(r"actors/(?:worker/(?:worker_core|worker_round|worker_step|bucket_sum)"

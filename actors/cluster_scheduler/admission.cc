@@ -7,36 +7,26 @@
 #include "gpu/params/buckets.h"
 #include "store/checkpoint/checkpoint.h"
 #include "store/dataset/epoch_sampler.h"
-#include "store/dataset/image_dataset.h"
+#include "store/dataset/sample_source.h"
 
 namespace es::actors {
 namespace {
 
 constexpr const char* kWhere = "job";
 
-struct DataFacts {
-  store::ImageShape shape;
-  std::uint64_t steps_per_epoch = 0;
-};
-
-// Synthetic images need not be made to know their shape and number.
-Result<DataFacts> look_at_data(const JobSpec& spec) {
-  DataFacts facts;
-  std::uint64_t samples = spec.data.samples;
-  facts.shape = {spec.data.height, spec.data.width, spec.data.channels};
-  if (spec.data.kind != "synthetic") {
-    const auto dataset = store::open_dataset(spec.data, spec.model.classes);
-    if (!dataset) return dataset.error();
-    facts.shape = dataset->shape;
-    samples = dataset->train.count();
-  }
+Result<std::uint64_t> steps_per_epoch(const JobSpec& spec, std::uint64_t samples) {
   const auto sampler = store::EpochSampler::create({.samples = samples,
                                                     .max_p = spec.max_p,
                                                     .batch_size = spec.batch_size,
                                                     .seed = spec.seed});
   if (!sampler) return sampler.error();
-  facts.steps_per_epoch = sampler->steps_per_epoch();
-  return facts;
+  return sampler->steps_per_epoch();
+}
+
+// esctl has measured what D2 costs and submits a level; a job that comes with auto all the same gets
+// the stronger promise.
+DeterminismLevel resolve_level(const JobSpec& spec) {
+  return spec.level == DeterminismLevel::kAuto ? DeterminismLevel::kD2 : spec.level;
 }
 
 std::uint64_t steps_of(const std::vector<Stage>& stages) {
@@ -75,6 +65,7 @@ Status check_same_job(const JobSpec& spec, const JobSpec& saved, const std::stri
   if (!(spec.model == saved.model)) return differs("model");
   DataSpec data = saved.data;
   data.path = spec.data.path;  // where the files lie does not matter
+  data.vocabulary_file = spec.data.vocabulary_file;
   if (!(spec.data == data)) return differs("data");
   if (!(spec.optimizer == saved.optimizer)) return differs("optimizer");
   if (!(spec.schedule == saved.schedule)) return differs("schedule");
@@ -91,18 +82,38 @@ Result<Version> look_at_checkpoint(const JobSpec& spec, const std::string& direc
   return reader->head().version;
 }
 
-Result<std::uint32_t> bucket_count(const JobSpec& spec, const store::ImageShape& shape) {
-  const auto graph = gpu::build_model(
-      spec.model, {spec.batch_size, shape.height, shape.width, shape.channels});
+Result<std::uint32_t> bucket_count(const JobSpec& spec, const SampleLayout& layout) {
+  const auto graph = gpu::build_model(spec.model, spec.batch_size, layout);
   if (!graph) return graph.error();
   return static_cast<std::uint32_t>(
       gpu::cut_buckets(graph->table, kBucketBytes / std::int64_t{sizeof(float)}).size());
 }
 
-std::string key_of(const JobSpec& spec, const store::ImageShape& shape) {
-  return spec.model.name + "/w" + std::to_string(spec.model.width) + "/" +
-         std::to_string(shape.height) + "x" + std::to_string(shape.width) + "x" +
-         std::to_string(shape.channels) + "/" + level_name(spec.level);
+// "image:28x28x1,label:1x1x1<=9"
+std::string layout_text(const SampleLayout& layout) {
+  std::string text;
+  for (const SampleField& f : layout.fields) {
+    text += (text.empty() ? "" : ",") + f.name + ":" + std::to_string(f.height) + "x" +
+            std::to_string(f.width) + "x" + std::to_string(f.channels);
+    if (f.type == FieldType::kI32) text += "<=" + std::to_string(f.high);
+  }
+  return text;
+}
+
+std::string key_of(const JobSpec& spec, const SampleLayout& layout) {
+  return spec.model.name + "-" + spec.model.size + "/w" + std::to_string(spec.model.width) + "/" +
+         layout_text(layout) + "/" + spec.optimizer.kind + "/t" +
+         std::to_string(spec.resources.threads) + "/" + level_name(spec.level);
+}
+
+// What only the data and the checkpoint tell: steps, level. The rules that depend on them are
+// checked again.
+Status resolve(JobSpec& spec, Version start, const store::DataFacts& data) {
+  const auto per_epoch = steps_per_epoch(spec, data.train_count);
+  if (!per_epoch) return per_epoch.error();
+  ES_RETURN_IF_ERROR(resolve_steps(spec, start, *per_epoch));
+  spec.level = resolve_level(spec);
+  return validate(spec, kWhere);
 }
 
 }  // namespace
@@ -110,7 +121,7 @@ std::string key_of(const JobSpec& spec, const store::ImageShape& shape) {
 Result<AdmittedJob> admit(const std::string& spec_toml, const std::string& from_checkpoint) {
   auto spec = parse_job(spec_toml, kWhere);
   if (!spec) return spec.error();
-  const auto data = look_at_data(*spec);
+  const auto data = store::data_facts(*spec);
   if (!data) return data.error();
   AdmittedJob job{*std::move(spec), {}, {}, {}};
   if (!from_checkpoint.empty()) {
@@ -119,14 +130,14 @@ Result<AdmittedJob> admit(const std::string& spec_toml, const std::string& from_
     job.config.start = protocol::FromCheckpoint{from_checkpoint};
     job.config.start_version = *version;
   }
-  ES_RETURN_IF_ERROR(resolve_steps(job.spec, job.config.start_version, data->steps_per_epoch));
-  const auto buckets = bucket_count(job.spec, data->shape);
+  ES_RETURN_IF_ERROR(resolve(job.spec, job.config.start_version, *data));
+  const auto buckets = bucket_count(job.spec, data->layout);
   if (!buckets) return buckets.error();
   job.spec_toml = to_toml(job.spec);
   job.config.spec = job.spec;
   job.config.last_version = job.spec.steps;
   job.config.bucket_count = *buckets;
-  job.model_key = key_of(job.spec, data->shape);
+  job.model_key = key_of(job.spec, data->layout);
   return job;
 }
 

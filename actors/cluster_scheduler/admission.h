@@ -12,14 +12,14 @@
 namespace es::actors {
 
 struct AdmittedJob {
-  JobSpec spec;           // steps resolved from epochs or stages
+  JobSpec spec;           // steps resolved from epochs or stages, level from auto
   std::string spec_toml;  // its canonical text
   intra_job::Config config;
   std::string model_key;  // what decides the speed of a local step, besides batch and device type
 };
 
 // `from_checkpoint`: directory to start from, or empty. The dataset (and the checkpoint) must be
-// readable on the head. Errors: as parse_job; as open_dataset; a model that does not fit the images;
+// readable on the head. Errors: as parse_job; as data_facts; a model that does not fit the samples;
 // steps that do not agree with stages; a checkpoint that is damaged, of another job or beyond the
 // last step.
 Result<AdmittedJob> admit(const std::string& spec_toml, const std::string& from_checkpoint);

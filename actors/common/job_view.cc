@@ -15,11 +15,15 @@ void put_stage(wire::StageInfo::Builder b, const StageView& stage) {
   b.setRescaleSeconds(stage.rescale_seconds);
 }
 
+void put_metric(wire::Metric::Builder b, const MetricView& metric) {
+  b.setName(metric.name);
+  b.setValue(metric.value);
+}
+
 void put_evaluation(wire::EvaluationInfo::Builder b, const EvaluationView& evaluation) {
   b.setVersion(evaluation.version);
-  b.setCorrect(evaluation.correct);
   b.setTotal(evaluation.total);
-  b.setMeanLoss(evaluation.mean_loss);
+  put_all(b.initMetrics(evaluation.metrics.size()), evaluation.metrics, put_metric);
 }
 
 void put_worker(wire::WorkerInfo::Builder b, const WorkerView& worker) {
@@ -42,13 +46,19 @@ std::vector<StageView> read_stages(capnp::List<wire::StageInfo>::Reader list) {
   return stages;
 }
 
+std::vector<MetricView> read_metrics(capnp::List<wire::Metric>::Reader list) {
+  std::vector<MetricView> metrics;
+  for (const wire::Metric::Reader m : list)
+    metrics.push_back({.name = m.getName().cStr(), .value = m.getValue()});
+  return metrics;
+}
+
 std::vector<EvaluationView> read_evaluations(capnp::List<wire::EvaluationInfo>::Reader list) {
   std::vector<EvaluationView> evaluations;
   for (const wire::EvaluationInfo::Reader e : list)
     evaluations.push_back({.version = e.getVersion(),
-                           .correct = e.getCorrect(),
                            .total = e.getTotal(),
-                           .mean_loss = e.getMeanLoss()});
+                           .metrics = read_metrics(e.getMetrics())});
   return evaluations;
 }
 

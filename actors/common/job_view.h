@@ -18,12 +18,17 @@ struct StageView {
   double rescale_seconds = 0;
 };
 
+struct MetricView {
+  std::string name;
+  double value = 0;
+  bool operator==(const MetricView&) const = default;
+};
+
 struct EvaluationView {
   std::uint64_t version = 0;
-  std::uint64_t correct = 0;
   std::uint64_t total = 0;
-  double mean_loss = 0;
-  double accuracy() const { return total == 0 ? 0.0 : double(correct) / double(total); }
+  std::vector<MetricView> metrics;  // the first is the headline
+  bool operator==(const EvaluationView&) const = default;
 };
 
 struct WorkerView {

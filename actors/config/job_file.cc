@@ -122,31 +122,53 @@ void read_top(Section& s, JobSpec& spec) {
   s.read("seed", spec.seed);
   s.read("eval_every", spec.eval_every);
   s.read_parsed("level", spec.level, parse_level);
+  s.read("auto_cost", spec.auto_cost);
   s.read_parsed("stages", spec.stages, parse_stages);
+}
+
+void read_data(Section& t, DataSpec& data) {
+  t.read("kind", data.kind);
+  t.read("path", data.path);
+  t.read("height", data.height);
+  t.read("width", data.width);
+  t.read("channels", data.channels);
+  t.read("samples", data.samples);
+  t.read("eval_samples", data.eval_samples);
+  t.read("normalise", data.normalise);
+  t.read("crop_padding", data.crop_padding);
+  t.read("flip", data.flip);
+  t.read("random_resized_crop", data.random_resized_crop);
+  t.read("users", data.users);
+  t.read("items", data.items);
+  t.read("negatives", data.negatives);
+  t.read("tokens", data.tokens);
+  t.read("vocabulary", data.vocabulary);
+  t.read("vocabulary_file", data.vocabulary_file);
+  t.read("boxes", data.boxes);
+}
+
+void read_optimizer(Section& t, OptimizerSpec& optimizer) {
+  t.read("kind", optimizer.kind);
+  t.read("learning_rate", optimizer.learning_rate);
+  t.read("momentum", optimizer.momentum);
+  t.read("nesterov", optimizer.nesterov);
+  t.read("beta1", optimizer.beta1);
+  t.read("beta2", optimizer.beta2);
+  t.read("epsilon", optimizer.epsilon);
+  t.read("weight_decay", optimizer.weight_decay);
+  t.read("clip_norm", optimizer.clip_norm);
 }
 
 void read_sections(Section& s, JobSpec& spec) {
   s.section("model", [&](Section& t) {
     t.read("name", spec.model.name);
+    t.read("size", spec.model.size);
     t.read("width", spec.model.width);
     t.read("classes", spec.model.classes);
+    t.read("dropout", spec.model.dropout);
   });
-  s.section("data", [&](Section& t) {
-    t.read("kind", spec.data.kind);
-    t.read("path", spec.data.path);
-    t.read("height", spec.data.height);
-    t.read("width", spec.data.width);
-    t.read("channels", spec.data.channels);
-    t.read("samples", spec.data.samples);
-    t.read("eval_samples", spec.data.eval_samples);
-    t.read("crop_padding", spec.data.crop_padding);
-    t.read("flip", spec.data.flip);
-  });
-  s.section("optimizer", [&](Section& t) {
-    t.read("learning_rate", spec.optimizer.learning_rate);
-    t.read("momentum", spec.optimizer.momentum);
-    t.read("weight_decay", spec.optimizer.weight_decay);
-  });
+  s.section("data", [&](Section& t) { read_data(t, spec.data); });
+  s.section("optimizer", [&](Section& t) { read_optimizer(t, spec.optimizer); });
   s.section("schedule", [&](Section& t) {
     t.read("kind", spec.schedule.kind);
     t.read("step_size", spec.schedule.step_size);
@@ -156,6 +178,7 @@ void read_sections(Section& s, JobSpec& spec) {
   s.section("resources", [&](Section& t) {
     t.read("min_devices", spec.resources.min_devices);
     t.read("max_devices", spec.resources.max_devices);
+    t.read("threads", spec.resources.threads);
     t.read("device_types", spec.resources.device_types);
   });
 }
@@ -178,32 +201,68 @@ std::string quoted(const std::string& text) {
   return out + '"';
 }
 
-std::string flag(bool value) { return value ? "true" : "false"; }
+// One line each.
+template <class Integer>
+requires std::unsigned_integral<Integer> std::string value_text(Integer value) {
+  return std::to_string(value);
+}
+std::string value_text(bool value) {
+  return value ? "true" : "false";
+}
+std::string value_text(double value) {
+  return number(value);
+}
+std::string value_text(const std::string& value) {
+  return quoted(value);
+}
+
+template <class Value>
+std::string line(const char* key, const Value& value) {
+  return std::string(key) + " = " + value_text(value) + "\n";
+}
 
 std::string top_toml(const JobSpec& s) {
-  std::string out = "name = " + quoted(s.name) + "\nmax_p = " + std::to_string(s.max_p) +
-                    "\nbatch_size = " + std::to_string(s.batch_size) +
-                    "\nsteps = " + std::to_string(s.steps) +
-                    "\nepochs = " + std::to_string(s.epochs) + "\nseed = " + std::to_string(s.seed) +
-                    "\nlevel = " + quoted(level_name(s.level)) +
-                    "\neval_every = " + std::to_string(s.eval_every) + "\n";
-  if (!s.stages.empty()) out += "stages = " + quoted(stages_text(s.stages)) + "\n";
-  return out;
+  return line("name", s.name) + line("max_p", s.max_p) + line("batch_size", s.batch_size) +
+         line("steps", s.steps) + line("epochs", s.epochs) + line("seed", s.seed) +
+         line("level", std::string(level_name(s.level))) + line("auto_cost", s.auto_cost) +
+         line("eval_every", s.eval_every) +
+         (s.stages.empty() ? "" : line("stages", stages_text(s.stages)));
+}
+
+std::string model_toml(const ModelSpec& m) {
+  return "\n[model]\n" + line("name", m.name) + line("size", m.size) + line("width", m.width) +
+         line("classes", m.classes) + line("dropout", m.dropout);
 }
 
 std::string data_toml(const DataSpec& d) {
-  return "\n[data]\nkind = " + quoted(d.kind) + "\npath = " + quoted(d.path) +
-         "\nheight = " + std::to_string(d.height) + "\nwidth = " + std::to_string(d.width) +
-         "\nchannels = " + std::to_string(d.channels) + "\nsamples = " + std::to_string(d.samples) +
-         "\neval_samples = " + std::to_string(d.eval_samples) +
-         "\ncrop_padding = " + std::to_string(d.crop_padding) + "\nflip = " + flag(d.flip) + "\n";
+  return "\n[data]\n" + line("kind", d.kind) + line("path", d.path) + line("height", d.height) +
+         line("width", d.width) + line("channels", d.channels) + line("samples", d.samples) +
+         line("eval_samples", d.eval_samples) + line("normalise", d.normalise) +
+         line("crop_padding", d.crop_padding) + line("flip", d.flip) +
+         line("random_resized_crop", d.random_resized_crop) + line("users", d.users) +
+         line("items", d.items) + line("negatives", d.negatives) + line("tokens", d.tokens) +
+         line("vocabulary", d.vocabulary) + line("vocabulary_file", d.vocabulary_file) +
+         line("boxes", d.boxes);
+}
+
+std::string optimizer_toml(const OptimizerSpec& o) {
+  return "\n[optimizer]\n" + line("kind", o.kind) + line("learning_rate", o.learning_rate) +
+         line("momentum", o.momentum) + line("nesterov", o.nesterov) + line("beta1", o.beta1) +
+         line("beta2", o.beta2) + line("epsilon", o.epsilon) +
+         line("weight_decay", o.weight_decay) + line("clip_norm", o.clip_norm);
+}
+
+std::string schedule_toml(const ScheduleSpec& s) {
+  return "\n[schedule]\n" + line("kind", s.kind) + line("step_size", s.step_size) +
+         line("gamma", s.gamma) + line("warmup_steps", s.warmup_steps);
 }
 
 std::string resources_toml(const ResourceSpec& r) {
   std::string types;
   for (const DeviceType& t : r.device_types) types += (types.empty() ? "" : ", ") + quoted(t.name);
-  return "\n[resources]\nmin_devices = " + std::to_string(r.min_devices) +
-         "\nmax_devices = " + std::to_string(r.max_devices) + "\ndevice_types = [" + types + "]\n";
+  return "\n[resources]\n" + line("min_devices", r.min_devices) +
+         line("max_devices", r.max_devices) + line("threads", r.threads) + "device_types = [" +
+         types + "]\n";
 }
 
 }  // namespace
@@ -237,17 +296,8 @@ Result<JobSpec> read_job_file(const std::filesystem::path& path) {
 }
 
 std::string to_toml(const JobSpec& s) {
-  return top_toml(s) + "\n[model]\nname = " + quoted(s.model.name) +
-         "\nwidth = " + std::to_string(s.model.width) +
-         "\nclasses = " + std::to_string(s.model.classes) + "\n" + data_toml(s.data) +
-         "\n[optimizer]\nlearning_rate = " + number(s.optimizer.learning_rate) +
-         "\nmomentum = " + number(s.optimizer.momentum) +
-         "\nweight_decay = " + number(s.optimizer.weight_decay) +
-         "\n\n[schedule]\nkind = " + quoted(s.schedule.kind) +
-         "\nstep_size = " + std::to_string(s.schedule.step_size) +
-         "\ngamma = " + number(s.schedule.gamma) +
-         "\nwarmup_steps = " + std::to_string(s.schedule.warmup_steps) + "\n" +
-         resources_toml(s.resources);
+  return top_toml(s) + model_toml(s.model) + data_toml(s.data) + optimizer_toml(s.optimizer) +
+         schedule_toml(s.schedule) + resources_toml(s.resources);
 }
 
 }  // namespace es::actors

@@ -10,27 +10,19 @@ namespace es::actors {
 
 class BatchPool {
  public:
-  // slots >= 1; image_floats = floats of one mini-batch's images; labels per mini-batch.
-  BatchPool(std::uint32_t slots, std::size_t image_floats, std::size_t labels)
-      : slots_(slots),
-        image_floats_(image_floats),
-        labels_(labels),
-        images_data_(slots * image_floats),
-        labels_data_(slots * labels) {}
+  // slots >= 1; batch_words = 32-bit words of one mini-batch (proto/base/sample_layout.h).
+  BatchPool(std::uint32_t slots, std::size_t batch_words)
+      : slots_(slots), batch_words_(batch_words), words_(slots * batch_words) {}
 
   std::uint32_t slots() const { return slots_; }
-  std::span<float> images(std::uint32_t slot) {
-    return std::span(images_data_).subspan(slot * image_floats_, image_floats_);
-  }
-  std::span<std::int32_t> labels(std::uint32_t slot) {
-    return std::span(labels_data_).subspan(slot * labels_, labels_);
+  std::span<float> words(std::uint32_t slot) {
+    return std::span(words_).subspan(slot * batch_words_, batch_words_);
   }
 
  private:
   std::uint32_t slots_;
-  std::size_t image_floats_, labels_;
-  std::vector<float> images_data_;
-  std::vector<std::int32_t> labels_data_;
+  std::size_t batch_words_;
+  std::vector<float> words_;
 };
 
 }  // namespace es::actors

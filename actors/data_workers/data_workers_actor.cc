@@ -3,6 +3,7 @@
 #include <caf/all.hpp>
 
 #include <algorithm>
+#include <tuple>
 
 #include "proto/base/check.h"
 
@@ -10,45 +11,48 @@ namespace es::actors {
 namespace {
 
 using Self = caf::stateful_actor<DataWorkersState>*;
-
-void load(Self self, const DataWorkersState::Request& request, std::uint32_t slot) {
-  DataSource& source = *self->state.source;
-  store::fill_batch(source.dataset, source.sampler, source.augmentation,
-                    source.sampler.cursor(request.step), request.rank, source.pool.images(slot),
-                    source.pool.labels(slot));
-  self->send(request.est, Msg<wire::BatchLoaded>::build({}, [&](wire::BatchLoaded::Builder b) {
-               b.setStep(request.step);
-               b.setRank(request.rank);
-               b.setSlot(slot);
-             }));
-}
+using Request = std::vector<BatchRequest>::iterator;
 
 // The request that gets a free slot now, or the end.
-std::deque<DataWorkersState::Request>::iterator servable(DataWorkersState& s) {
-  if (s.free_slots.empty()) return s.waiting.end();
-  if (s.free_slots.size() > 1) return s.waiting.begin();
-  return std::find_if(s.waiting.begin(), s.waiting.end(), [&](const auto& request) {
-    return request.step == s.next_step && request.rank == s.next_rank;
+Request servable(DataWorkersState& s) {
+  if (s.free_slots.empty() || s.free_loaders.empty()) return s.waiting.end();
+  if (s.free_slots.size() == 1)
+    return std::find_if(s.waiting.begin(), s.waiting.end(), [&](const BatchRequest& request) {
+      return request.step == s.next_step && request.rank == s.next_rank;
+    });
+  return std::min_element(s.waiting.begin(), s.waiting.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.step, a.rank) < std::tie(b.step, b.rank);
   });
 }
 
 void serve(Self self) {
   DataWorkersState& s = self->state;
-  for (auto at = servable(s); at != s.waiting.end(); at = servable(s)) {
-    const DataWorkersState::Request request = std::move(*at);
-    s.waiting.erase(at);
-    const std::uint32_t slot = s.free_slots.back();
+  for (Request at = servable(s); at != s.waiting.end(); at = servable(s)) {
+    const caf::actor loader = s.free_loaders.back();
+    s.free_loaders.pop_back();
+    self->send(loader, FillSlot{std::move(*at), s.free_slots.back()});
     s.free_slots.pop_back();
-    load(self, request, slot);
+    s.waiting.erase(at);
   }
+}
+
+void answer(Self self, const SlotFilled& filled) {
+  self->send(filled.request.est,
+             Msg<wire::BatchLoaded>::build({}, [&](wire::BatchLoaded::Builder b) {
+               b.setStep(filled.request.step);
+               b.setRank(filled.request.rank);
+               b.setSlot(filled.slot);
+               b.setError(filled.error);
+             }));
 }
 
 }  // namespace
 
-caf::behavior data_workers_actor(Self self, std::shared_ptr<DataSource> source) {
-  self->state.source = std::move(source);
-  for (std::uint32_t slot = self->state.source->pool.slots(); slot > 0; --slot)
-    self->state.free_slots.push_back(slot - 1);
+caf::behavior data_workers_actor(Self self, std::uint32_t slots, std::vector<caf::actor> loaders) {
+  ES_CHECK(slots > 0 && !loaders.empty());
+  self->state.slots = slots;
+  self->state.free_loaders = std::move(loaders);
+  for (std::uint32_t slot = slots; slot > 0; --slot) self->state.free_slots.push_back(slot - 1);
   return {
       [=](const Msg<wire::LoadBatch>& message) {
         auto view = message.view();
@@ -61,9 +65,14 @@ caf::behavior data_workers_actor(Self self, std::shared_ptr<DataSource> source) 
         self->state.next_rank = message.view()->getRank();
         serve(self);
       },
+      [=](const SlotFilled& filled) {
+        self->state.free_loaders.push_back(caf::actor_cast<caf::actor>(self->current_sender()));
+        answer(self, filled);
+        serve(self);
+      },
       [=](const Msg<wire::BatchDone>& message) {
         self->state.free_slots.push_back(message.view()->getSlot());
-        ES_CHECK(self->state.free_slots.size() <= self->state.source->pool.slots());
+        ES_CHECK(self->state.free_slots.size() <= self->state.slots);
         serve(self);
       },
   };

@@ -43,7 +43,12 @@ NodeAgentOptions node_options(const DaemonOptions& options, const std::string& h
       node.devices.push_back({options.node_name, c.type, i});
   node.head_endpoint = head_endpoint;
   node.run_dir = std::filesystem::absolute(options.run_dir);
-  node.worker_command = {std::filesystem::read_symlink("/proc/self/exe").string(), "worker"};
+  node.worker_command = {std::filesystem::read_symlink("/proc/self/exe").string(),
+                         "worker",
+                         "--loaders",
+                         std::to_string(options.loaders),
+                         "--rescue",
+                         std::filesystem::absolute(options.rescue_dir).string()};
   for (const std::string& argument : to_arguments(options.wire))
     node.worker_command.push_back(argument);
   // Said once: a welcome comes again when the link to the head was lost and is back.

@@ -15,8 +15,10 @@ struct DaemonOptions {
   std::string listen;     // where the head serves
   std::string state_dir;  // the head's RocksDB, logs and checkpoints
   std::string run_dir;    // sockets, specs and logs of this node's workers
+  std::string rescue_dir;  // states of jobs that failed because of their data
   std::string node_name;
   DeviceSet devices;      // the devices that this node offers
+  int loaders = 1;        // threads of each worker process that load mini-batches
   WireOptions wire;
   int parent_pid = 0;     // end when this process does; 0 = none
 };

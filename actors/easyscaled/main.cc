@@ -49,10 +49,17 @@ Result<DaemonOptions> parse(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--run-dir", options.run_dir,
                  "Directory for sockets and logs of workers (default: STATE/run)");
+  app.add_option("--rescue", options.rescue_dir,
+                 "Directory where a job that fails because of its data leaves its last state "
+                 "(default: STATE/rescue)");
   app.add_option("--node", options.node_name, "Name of this node")->capture_default_str();
   app.add_option(
       "--devices", devices,
       "Devices to offer, e.g. cpu-avx2:2+cpu-scalar:1 (default: " + default_devices().text() + ")");
+  app.add_option("--loaders", options.loaders,
+                 "Threads of each worker process that load and augment mini-batches")
+      ->check(CLI::Range(1, kLoadersMax))
+      ->capture_default_str();
   app.add_option("--parent-pid", options.parent_pid, "End when this process ends");
   add_wire_options(app, options.wire);
   app.set_config("--config", "", "Read options from this TOML file, e.g. configs/easyscaled.toml");
@@ -65,6 +72,7 @@ Result<DaemonOptions> parse(int argc, char** argv) {
   if (options.head != options.join.empty())
     return usage_error("easyscaled: give --head, or --join ENDPOINT, and not both");
   if (options.run_dir.empty()) options.run_dir = options.state_dir + "/run";
+  if (options.rescue_dir.empty()) options.rescue_dir = options.state_dir + "/rescue";
   options.devices = default_devices();
   if (!devices.empty()) {
     auto parsed = parse_device_set(devices);

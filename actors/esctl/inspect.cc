@@ -1,11 +1,12 @@
 #include <filesystem>
 
+#include "actors/cluster_scheduler/admission.h"
 #include "actors/config/job_file.h"
 #include "actors/esctl/commands.h"
 #include "actors/esctl/inspect_view.h"
 #include "actors/esctl/options.h"
 #include "actors/esctl/requests.h"
-#include "store/dataset/image_dataset.h"
+#include "store/dataset/sample_source.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -27,27 +28,25 @@ Result<JobSpec> find_spec(const Options& options) {
   return parse_job(details->spec_toml, "job " + options.job);
 }
 
-Result<gpu::DataShape> data_shape(const JobSpec& spec) {
-  if (spec.data.kind == "synthetic")
-    return gpu::DataShape{spec.data.height, spec.data.width, spec.data.channels};
-  const auto dataset = store::open_dataset(spec.data, spec.model.classes);
-  if (!dataset) return dataset.error();
-  return gpu::DataShape{dataset->shape.height, dataset->shape.width, dataset->shape.channels};
-}
-
 Result<Inspection> inspect(const JobSpec& spec) {
-  const Result<gpu::DataShape> shape = data_shape(spec);
-  if (!shape) return shape.error();
+  const auto data = store::data_facts(spec);
+  if (!data) return data.error();
   const Result<std::uint64_t> steps = total_steps(spec);
   if (!steps) return steps.error();
   Inspection inspection{
-      .spec = spec, .shape = *shape, .engines = {}, .cuda = gpu::cuda_inventory()};
+      .spec = spec, .layout = data->layout, .engines = {}, .cuda = gpu::cuda_inventory(), .d2 = {}};
   for (const CpuClass cpu_class : supported_cpu_classes()) {
-    const auto engine =
-        gpu::Engine::create(spec, *shape, {.cpu_class = cpu_class, .total_steps = *steps});
+    const auto engine = gpu::Engine::create(spec, data->layout,
+                                            {.cpu_class = cpu_class,
+                                             .total_steps = *steps,
+                                             .bucket_bytes = kBucketBytes,
+                                             .threads = spec.resources.threads});
     if (!engine) return engine.error();
     inspection.engines.push_back((*engine)->describe());
   }
+  auto d2 = measure_d2_cost(spec);
+  if (!d2) return d2.error();
+  inspection.d2 = *std::move(d2);
   return inspection;
 }
 
@@ -66,7 +65,7 @@ Status inspect_command(const Options& options, Console& console) {
 void add_inspect_command(CLI::App& app, Shell& shell) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
-      "inspect", "Show what a job executes: operators, shapes, kernels, memory; trains nothing");
+      "inspect", "Show what a job executes: operators, shapes, kernels, memory, what D2 costs");
   command->add_option("job", options->job, "Job specification, or the id of a submitted job")
       ->required()
       ->type_name("JOB.toml|JOB");

@@ -14,23 +14,39 @@ std::string size_text(std::int64_t bytes) {
   return fixed(double(bytes) / (1 << 20), 2);
 }
 
-std::string shape_text(const gpu::DataShape& shape) {
-  return std::to_string(shape.height) + "x" + std::to_string(shape.width) + "x" +
-         std::to_string(shape.channels);
+std::string layout_text(const SampleLayout& layout) {
+  std::string text;
+  for (const SampleField& f : layout.fields)
+    text += (text.empty() ? "" : ", ") + f.name + " " + std::to_string(f.height) + "x" +
+            std::to_string(f.width) + "x" + std::to_string(f.channels);
+  return text;
+}
+
+Json layout_json(const SampleLayout& layout) {
+  Json fields = Json::array();
+  for (const SampleField& f : layout.fields) {
+    Json field{{"name", f.name},
+               {"type", f.type == FieldType::kI32 ? "i32" : "f32"},
+               {"shape", {f.height, f.width, f.channels}}};
+    if (f.type == FieldType::kI32) field["range"] = {f.low, f.high};
+    fields.push_back(std::move(field));
+  }
+  return fields;
 }
 
 std::string operators_text(const gpu::EngineDescription& engine) {
   std::vector<Row> rows{{"OPERATOR", "KIND", "OUTPUT", "PARAMETERS", "KERNELS"}};
   for (const gpu::OpDescription& op : engine.ops)
-    rows.push_back({op.name, op.kind, op.output, std::to_string(op.parameters), op.kernel});
+    rows.push_back({op.name, op.detail.empty() ? op.kind : op.kind + " (" + op.detail + ")", op.output, std::to_string(op.parameters), op.kernel});
   return table(rows);
 }
 
 std::string memory_text(const std::vector<gpu::EngineDescription>& engines) {
-  std::vector<Row> rows{{"MEMORY", "PARAMETERS", "PACKED", "ARENA", "(AT LEAST)", "WORKSPACE",
-                         "EACH GRADIENT", "EACH EST"}};
+  std::vector<Row> rows{{"MEMORY", "PARAMETERS", "MOMENTS", "CONSTANTS", "ARENA",
+                         "(AT LEAST)", "WORKSPACE", "EACH GRADIENT", "EACH EST"}};
   for (const gpu::EngineDescription& e : engines)
-    rows.push_back({e.kernel_class, size_text(e.memory.params), size_text(e.memory.packed),
+    rows.push_back({e.kernel_class, size_text(e.memory.params), size_text(e.memory.moments),
+                    size_text(e.memory.constants),
                     size_text(e.memory.arena), size_text(e.memory.arena_live_peak),
                     size_text(e.memory.workspace), size_text(e.memory.gradient_slot),
                     size_text(e.memory.context)});
@@ -38,7 +54,8 @@ std::string memory_text(const std::vector<gpu::EngineDescription>& engines) {
 }
 
 Json memory_json(const gpu::MemoryUse& m) {
-  return {{"params_bytes", m.params},       {"packed_bytes", m.packed},
+  return {{"params_bytes", m.params},       {"moments_bytes", m.moments},
+          {"constants_bytes", m.constants},
           {"arena_bytes", m.arena},         {"arena_live_peak_bytes", m.arena_live_peak},
           {"workspace_bytes", m.workspace}, {"gradient_slot_bytes", m.gradient_slot},
           {"context_bytes", m.context}};
@@ -49,6 +66,7 @@ Json engine_json(const gpu::EngineDescription& engine) {
   for (const gpu::OpDescription& op : engine.ops)
     ops.push_back({{"name", op.name},
                    {"kind", op.kind},
+                   {"detail", op.detail},
                    {"output", op.output},
                    {"parameters", op.parameters},
                    {"kernel", op.kernel}});
@@ -77,6 +95,26 @@ Json cuda_json(const gpu::CudaInventory& cuda) {
   return {{"devices", devices}, {"why_none", cuda.why_none}};
 }
 
+// The verdict on level D2.
+std::string d2_text(const D2Cost& d2) {
+  if (d2.verdict.vendor_ops.empty())
+    return "D2 costs nothing: D1 uses no vendor kernel on " + d2.device_type + "\n";
+  std::string text = "D2 costs " + fixed(100 * d2.verdict.cost(), 1) + " % of a local step on " +
+                     d2.device_type + ": " + fixed(1e3 * d2.verdict.d2_seconds, 2) + " ms, D1 " +
+                     fixed(1e3 * d2.verdict.d1_seconds, 2) +
+                     " ms. D1 runs these with kernels whose bits depend on the hardware:\n";
+  for (const std::string& op : d2.verdict.vendor_ops) text += "  " + op + "\n";
+  return text;
+}
+
+Json d2_json(const D2Cost& d2) {
+  return {{"device_type", d2.device_type},
+          {"vendor_operators", d2.verdict.vendor_ops},
+          {"d1_seconds", d2.verdict.d1_seconds},
+          {"d2_seconds", d2.verdict.d2_seconds},
+          {"cost", d2.verdict.cost()}};
+}
+
 }  // namespace
 
 std::string inspection_text(const Inspection& inspection) {
@@ -86,7 +124,7 @@ std::string inspection_text(const Inspection& inspection) {
       {{"job", spec.name},
        {"model", first.model},
        {"level", std::string(level_name(spec.level)) + ", " + std::to_string(spec.max_p) + " ESTs"},
-       {"sample", shape_text(inspection.shape)},
+       {"sample", layout_text(inspection.layout)},
        {"batch", std::to_string(spec.batch_size) + " for each EST, " +
                      std::to_string(std::uint64_t{spec.batch_size} * spec.max_p) +
                      " for each global step"},
@@ -100,7 +138,7 @@ std::string inspection_text(const Inspection& inspection) {
     shown = std::move(operators);
     text += "\nfrom " + engine.kernel_class + " on:\n" + shown;
   }
-  return text + "\n" + memory_text(inspection.engines);
+  return text + "\n" + memory_text(inspection.engines) + "\n" + d2_text(inspection.d2);
 }
 
 std::string inspection_json(const Inspection& inspection) {
@@ -108,15 +146,15 @@ std::string inspection_json(const Inspection& inspection) {
   for (const gpu::EngineDescription& engine : inspection.engines)
     classes.push_back(engine_json(engine));
   const JobSpec& spec = inspection.spec;
-  const Json json{
-      {"name", spec.name},
-      {"model", inspection.engines.front().model},
-      {"level", level_name(spec.level)},
-      {"max_p", spec.max_p},
-      {"batch_size", spec.batch_size},
-      {"sample", {inspection.shape.height, inspection.shape.width, inspection.shape.channels}},
-      {"classes", classes},
-      {"cuda", cuda_json(inspection.cuda)}};
+  const Json json{{"name", spec.name},
+                  {"model", inspection.engines.front().model},
+                  {"level", level_name(spec.level)},
+                  {"max_p", spec.max_p},
+                  {"batch_size", spec.batch_size},
+                  {"sample", layout_json(inspection.layout)},
+                  {"classes", classes},
+                  {"cuda", cuda_json(inspection.cuda)},
+      {"d2", d2_json(inspection.d2)}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 

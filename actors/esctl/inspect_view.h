@@ -3,20 +3,24 @@
 #include <string>
 #include <vector>
 
+#include "actors/esctl/d2_cost.h"
 #include "gpu/cuda_inventory.h"
 #include "gpu/engine.h"
 #include "proto/base/job_spec.h"
+#include "proto/base/sample_layout.h"
 
 namespace es::actors::esctl {
 
 struct Inspection {
   JobSpec spec;
-  gpu::DataShape shape;                         // of one sample
+  SampleLayout layout;
   std::vector<gpu::EngineDescription> engines;  // one for each kernel class, slowest first
   gpu::CudaInventory cuda;                      // of this machine; no job uses them yet
+  D2Cost d2;
 };
 
-// The operators, once for all classes that execute the same, then the memory of each class.
+// The operators, once for all classes that execute the same, the memory of each class, and what D2
+// costs.
 std::string inspection_text(const Inspection& inspection);
 std::string inspection_json(const Inspection& inspection);
 

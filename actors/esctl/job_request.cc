@@ -6,7 +6,7 @@
 #include "actors/config/job_file.h"
 #include "store/checkpoint/checkpoint.h"
 #include "store/dataset/epoch_sampler.h"
-#include "store/dataset/image_dataset.h"
+#include "store/dataset/sample_source.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -99,9 +99,9 @@ Result<JobSpec> make_spec(const fs::path& file, const SpecChanges& changes,
   Result<JobSpec> spec = read_job_file(file);
   if (!spec) return spec;
   std::error_code code;
-  if (!spec->data.path.empty())
-    spec->data.path =
-        (fs::absolute(file, code).parent_path() / spec->data.path).lexically_normal().string();
+  const fs::path base = fs::absolute(file, code).parent_path();
+  for (std::string* path : {&spec->data.path, &spec->data.vocabulary_file})
+    if (!path->empty()) *path = (base / *path).lexically_normal().string();
   ES_RETURN_IF_ERROR(apply_level_and_stages(*spec, changes));
   ES_RETURN_IF_ERROR(apply_steps(*spec, changes, start));
   ES_RETURN_IF_ERROR(apply_devices(*spec, changes, start));
@@ -113,9 +113,9 @@ Result<JobSpec> make_spec(const fs::path& file, const SpecChanges& changes,
 Result<std::uint64_t> total_steps(const JobSpec& spec) {
   if (spec.steps != 0) return spec.steps;
   if (spec.epochs == 0) return stage_steps(spec);
-  const auto dataset = store::open_dataset(spec.data, spec.model.classes);
-  if (!dataset) return dataset.error();
-  const auto sampler = store::EpochSampler::create({.samples = dataset->train.count(),
+  const auto data = store::data_facts(spec);
+  if (!data) return data.error();
+  const auto sampler = store::EpochSampler::create({.samples = data->train_count,
                                                     .max_p = spec.max_p,
                                                     .batch_size = spec.batch_size,
                                                     .seed = spec.seed});

@@ -165,6 +165,8 @@ Status PrivateDaemon::launch(const DaemonOptions& options) {
                                  "local",
                                  "--run-dir",
                                  (directory_ / "run").string(),
+                                 "--rescue",
+                                 options.rescue.string(),
                                  "--devices",
                                  options.devices.text(),
                                  "--parent-pid",

@@ -2,6 +2,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+
+#include "actors/esctl/render_text.h"
+
 namespace es::actors::esctl {
 namespace {
 
@@ -21,12 +25,19 @@ Json stages_of(const JobView& job) {
   return list;
 }
 
+// "mean loss" -> "mean_loss"
+std::string metric_key(const MetricView& metric) {
+  std::string key = metric_name(metric);
+  std::replace(key.begin(), key.end(), ' ', '_');
+  return key;
+}
+
+// One key for each metric; "metric" names the headline's.
 Json evaluation(const EvaluationView& e) {
-  return {{"version", e.version},
-          {"correct", e.correct},
-          {"total", e.total},
-          {"accuracy", e.accuracy()},
-          {"mean_loss", e.mean_loss}};
+  Json json{{"version", e.version}, {"total", e.total}};
+  if (!e.metrics.empty()) json["metric"] = metric_key(e.metrics.front());
+  for (const MetricView& m : e.metrics) json[metric_key(m)] = m.value;
+  return json;
 }
 
 Json evaluations_of(const JobView& job) {

@@ -18,10 +18,28 @@ std::string step_text(const JobView& job) {
   return std::to_string(job.step) + "/" + std::to_string(job.last_step);
 }
 
+// All but the loss are parts of one.
+std::string value_text(const MetricView& metric) {
+  return metric.name == "loss" ? fixed(metric.value, 4) : fixed(100 * metric.value, 2) + " %";
+}
+
+// "85.00 %, top5 99.00 %, mean loss 0.7500 on 1000 samples after step 30"
 std::string evaluation_text(const EvaluationView& e) {
-  return fixed(100 * e.accuracy(), 2) + " % (" + std::to_string(e.correct) + " of " +
-         std::to_string(e.total) + "), mean loss " + fixed(e.mean_loss, 4) + ", after step " +
+  std::string text;
+  for (const MetricView& m : e.metrics)
+    text += text.empty() ? value_text(m) : ", " + metric_name(m) + " " + value_text(m);
+  return text + " on " + std::to_string(e.total) + " samples after step " +
          std::to_string(e.version);
+}
+
+bool is_evaluated(const JobView& job) {
+  return !job.evaluations.empty() && !job.evaluations.back().metrics.empty();
+}
+
+std::string headline(const JobView& job) {
+  if (!is_evaluated(job)) return "-";
+  const MetricView& metric = job.evaluations.back().metrics.front();
+  return metric_name(metric) + " " + value_text(metric);
 }
 
 std::string stages_text(const std::vector<StageView>& stages) {
@@ -65,10 +83,12 @@ std::string table(const std::vector<Row>& rows) {
 }
 
 std::string jobs_text(const std::vector<JobView>& jobs) {
-  std::vector<Row> rows{{"JOB", "STATE", "STEP", "LOSS", "SAMPLES/S", "DEVICES", "ERROR"}};
+  std::vector<Row> rows{
+      {"JOB", "STATE", "STEP", "LOSS", "SAMPLES/S", "DEVICES", "METRIC", "ERROR"}};
   for (const JobView& job : jobs)
     rows.push_back({job.id, job.state, step_text(job), fixed(job.loss_last, 4),
-                    fixed(job.samples_per_second, 1), or_dash(job.placement), job.error});
+                    fixed(job.samples_per_second, 1), or_dash(job.placement), headline(job),
+                    job.error});
   return table(rows);
 }
 
@@ -101,8 +121,10 @@ std::string summary_text(const JobView& job) {
       {"steps", step_text(job)},
       {"loss", fixed(job.loss_first, 6) + " -> " + fixed(job.loss_last, 6)},
   };
-  if (!job.evaluations.empty())
-    rows.push_back({"test accuracy", evaluation_text(job.evaluations.back())});
+  if (is_evaluated(job)) {
+    const EvaluationView& last = job.evaluations.back();
+    rows.push_back({"test " + metric_name(last.metrics.front()), evaluation_text(last)});
+  }
   rows.push_back({"throughput", fixed(job.samples_per_second, 1) + " samples/s"});
   rows.push_back({"peak memory", fixed(job.peak_rss_mib, 1) + " MiB in a worker"});
   if (!job.placement.empty()) rows.push_back({"devices", job.placement});
@@ -123,6 +145,11 @@ std::string checkpoint_text(const CheckpointView& checkpoint) {
                 {"step", std::to_string(checkpoint.version)},
                 {"params digest", checkpoint.params_digest},
                 {"state digest", checkpoint.state_digest}});
+}
+
+std::string metric_name(const MetricView& metric) {
+  if (metric.name == "top1") return "accuracy";
+  return metric.name == "loss" ? "mean loss" : metric.name;
 }
 
 std::string fixed(double value, int decimals) {

@@ -22,6 +22,9 @@ std::string summary_text(const JobView& job);
 std::string details_text(const JobView& job, const std::string& spec_toml);
 std::string checkpoint_text(const CheckpointView& checkpoint);
 
+// What people read for a metric's name: "accuracy" for top1, "mean loss" for loss.
+std::string metric_name(const MetricView& metric);
+
 // With `decimals` digits after the point; "-" when not finite.
 std::string fixed(double value, int decimals);
 

@@ -2,6 +2,7 @@
 
 #include "actors/config/default_devices.h"
 #include "actors/esctl/commands.h"
+#include "actors/esctl/d2_cost.h"
 #include "actors/esctl/options.h"
 #include "actors/esctl/process.h"
 #include "actors/esctl/render_json.h"
@@ -46,8 +47,11 @@ class Run {
 };
 
 Status Run::start(const std::filesystem::path& easyscaled) {
-  auto daemon = PrivateDaemon::start(
-      {.executable = easyscaled, .devices = default_devices(), .keep = options_.keep}, signals_);
+  auto daemon = PrivateDaemon::start({.executable = easyscaled,
+                                      .devices = default_devices(),
+                                      .keep = options_.keep,
+                                      .rescue = std::filesystem::current_path()},
+                                     signals_);
   if (!daemon) return daemon.error();
   daemon_ = *std::move(daemon);
   const Interrupt interrupt{.fd = signals_.fd(), .raised = [this] {
@@ -111,8 +115,9 @@ Result<int> run(Options& options, Console& console) {
   }
   const Result<StartPoint> start = open_start_point(options.job.from, false);
   if (!start) return start.error();
-  const Result<JobSpec> spec = make_spec(options.job.file, options.job.changes, *start);
+  Result<JobSpec> spec = make_spec(options.job.file, options.job.changes, *start);
   if (!spec) return spec.error();
+  ES_RETURN_IF_ERROR(resolve_auto_level(*spec, console));
   ES_RETURN_IF_ERROR(check_devices(*spec, default_devices()));
   const Result<std::filesystem::path> easyscaled = find_easyscaled();
   if (!easyscaled) return easyscaled.error();
@@ -153,7 +158,9 @@ void add_run_command(CLI::App& app, Shell& shell) {
   command->add_flag("--quiet", options->quiet, "Show no progress, only the summary");
   add_json_option(*command, options->json);
   command->footer(
-      "Progress goes to standard error, the summary to standard output.\n"
+      "Progress goes to standard error, the summary to standard output. A job that fails because "
+      "its\n"
+      "data cannot be read leaves its last state in JOB-step-N here, to go on from with --from.\n"
       "Example:\n  esctl run configs/jobs/small_cnn.toml\n"
       "  esctl run configs/jobs/resnet18_synthetic.toml --level D2 \\\n"
       "      --stages cpu-avx512:4@20,cpu-avx2:2@20,cpu-scalar:1+cpu-avx2:1@20");

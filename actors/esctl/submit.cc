@@ -1,4 +1,5 @@
 #include "actors/esctl/commands.h"
+#include "actors/esctl/d2_cost.h"
 #include "actors/esctl/options.h"
 #include "actors/esctl/render_json.h"
 #include "actors/esctl/requests.h"
@@ -36,8 +37,9 @@ Result<int> follow_to_end(Client& client, const JobId& job, const Options& optio
 
 Result<int> submit(const Options& options, Console& console) {
   StartPoint start;
-  const Result<JobSpec> spec = read_spec(options, start);
+  Result<JobSpec> spec = read_spec(options, start);
   if (!spec) return spec.error();
+  ES_RETURN_IF_ERROR(resolve_auto_level(*spec, console));
   const auto client = connect(options.head);
   if (!client) return client.error();
   const Result<JobId> job = submit_job(**client, *spec, start);

@@ -35,6 +35,7 @@ void run_if_ready(Self self) {
                b.setStep(s.granted->step);
                b.setRank(s.rank);
                b.setSlot(s.loaded->slot);
+               b.setError(s.loaded->error);
              }));
   s.granted.reset();
   s.loaded.reset();  // the device holds it until SliceDone
@@ -44,7 +45,7 @@ void on_loaded(Self self, wire::BatchLoaded::Reader loaded) {
   EstState& s = self->state;
   if (s.requested != loaded.getStep()) return give_back(self, loaded.getSlot());
   s.requested.reset();
-  s.loaded = EstState::Loaded{loaded.getStep(), loaded.getSlot()};
+  s.loaded = EstState::Loaded{loaded.getStep(), loaded.getSlot(), loaded.getError().cStr()};
   run_if_ready(self);
 }
 

@@ -13,7 +13,9 @@
 //           Dismiss from the worker: the rank runs elsewhere; gives its mini-batch back and rests.
 // Sends     LoadBatch, BatchDone to the data workers; RunLocalStep to the device.
 // State     rank, wanted step, the slot that it holds. Nothing saved.
-// Fails     Cannot fail. Lives as long as the worker process, resting while its rank is elsewhere.
+// Fails     A mini-batch that could not be loaded goes to the device like any other, with its
+// error.
+//           Lives as long as the worker process, resting while its rank is elsewhere.
 // Order     The device grants in rank order; the answers come in the order of loading.
 // Limits    Holds at most one slot, has at most one request waiting per step.
 // Threads   Cooperative; never blocks.
@@ -21,6 +23,7 @@
 #include <caf/stateful_actor.hpp>
 
 #include <optional>
+#include <string>
 
 #include "actors/common/caf_messages.h"
 #include "proto/messages.h"
@@ -35,6 +38,7 @@ struct EstState {
   struct Loaded {
     Version step = 0;
     std::uint32_t slot = 0;
+    std::string error;  // not empty: the mini-batch could not be loaded
   };
   std::optional<Version> requested;   // asked of the data workers, not answered yet
   std::optional<Loaded> loaded;       // the mini-batch in hand

@@ -11,6 +11,7 @@
 #include "actors/protocol/codec.h"
 #include "actors/worker/worker_actor.h"
 #include "scheduler/placement.h"
+#include "store/metrics/metric.h"
 
 namespace es::actors {
 namespace {
@@ -326,9 +327,17 @@ void IntraJobState::perform_effect(const intra_job::LedgerLineAdded& effect) {
 }
 
 void IntraJobState::perform_effect(const intra_job::EvaluationAdded& effect) {
-  const intra_job::Evaluation& e = effect.evaluation;
-  log("evaluation of version " + std::to_string(e.version) + ": " + std::to_string(e.correct) +
-      " of " + std::to_string(e.total) + " correct");
+  const std::string what = "evaluation of version " + std::to_string(effect.version);
+  const auto totals = store::MetricTotals::decode(*effect.totals);
+  if (!totals) return log(what + " cannot be read: " + totals.error().message);
+  EvaluationView& view = evaluations_[effect.version];
+  view = {effect.version, totals->samples, {}};
+  std::string text;
+  for (const store::NamedMetric& m : store::summarise(task_of(options_.spec.model), *totals)) {
+    text += (text.empty() ? ": " : ", ") + m.name + " " + std::to_string(m.value);
+    view.metrics.push_back({m.name, m.value});
+  }
+  log(what + text);
   progress_due_ = true;
 }
 

@@ -10,7 +10,7 @@
 //           agents, answers and job events to clients. Demand, DeviceReleased, JobEnded to the
 //           cluster scheduler; PlanQuery, CapabilityReport to the companion.
 // State     the core's, and views for people. Journaled before anything of a generation is sent:
-//           generation, known workers, state. Ledger lines and evaluations: run ledger.
+//           generation, known workers, state. Ledger lines: run ledger.
 // Fails     Monitored by the cluster scheduler. Workers keep stepping without it.
 //           A journal or ledger that cannot be written ends the daemon: nothing may be sent that a
 //           restarted head would not know.
@@ -145,6 +145,7 @@ class IntraJobState {
   // For people.
   std::map<Incarnation, std::uint64_t> pids_;
   double peak_rss_mib_ = 0;
+  std::map<Version, EvaluationView> evaluations_;  // heard by this head
   std::deque<std::string> log_lines_;
   std::ofstream log_file_;
   std::vector<Follower> followers_;

@@ -80,9 +80,7 @@ JobView IntraJobState::view() const {
   }
   if (training > 0)
     v.samples_per_second = static_cast<double>(steps) * spec.max_p * spec.batch_size / training;
-  for (const intra_job::Evaluation& e : core_->evaluations())
-    v.evaluations.push_back(
-        {e.version, e.correct, e.total, e.total == 0 ? 0 : e.loss_sum / double(e.total)});
+  for (const auto& [version, evaluation] : evaluations_) v.evaluations.push_back(evaluation);
   for (const protocol::Member& member : core_->members()) {
     const auto at = core_->fleet().workers().find(member.incarnation);
     if (at == core_->fleet().workers().end()) continue;

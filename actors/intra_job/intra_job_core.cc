@@ -37,8 +37,7 @@ IntraJobCore::IntraJobCore(Config config, Services services, JobRecord record,
       schedule_(config_.spec.stages, config_.start_version),
       record_(std::move(record)),
       fleet_(config_.spec.max_p),
-      ledger_(config_.start_version),
-      evaluations_(std::move(history.evaluations)) {
+      ledger_(config_.start_version) {
   ES_CHECK(config_.last_version > 0 && config_.bucket_count > 0);
   for (const LedgerLine& line : history.lines) {
     ES_CHECK(ledger_.add(line, Incarnation{}) == LedgerBook::Answer::kAdded);
@@ -225,30 +224,19 @@ void IntraJobCore::acknowledge() {
 }
 
 void IntraJobCore::handle(Worker& worker, const Evaluated& message) {
-  const auto before =
-      std::find_if(evaluations_.begin(), evaluations_.end(),
-                   [&](const Evaluation& e) { return e.version == message.version; });
-  if (before == evaluations_.end()) {
-    evaluations_.push_back({message.version, message.correct, message.total, message.loss_sum});
-    effects_.push_back(EvaluationAdded{evaluations_.back()});
-    return;
-  }
-  const bool equal = before->correct == message.correct && before->total == message.total &&
-                     std::bit_cast<std::uint64_t>(before->loss_sum) ==
-                         std::bit_cast<std::uint64_t>(message.loss_sum);
-  if (!equal) {
-    fail("non-deterministic: evaluation of version " + std::to_string(message.version) + ": " +
-         std::to_string(before->correct) + " correct before, " + std::to_string(message.correct) +
-         " on worker " + std::to_string(worker.incarnation.value) + ", or another sum of losses");
+  const Digest digest = digest_of(*message.totals);
+  const auto [before, is_new] = evaluations_.emplace(message.version, digest);
+  if (is_new) {
+    effects_.push_back(EvaluationAdded{message.version, message.totals});
+  } else if (before->second != digest) {
+    fail("non-deterministic: evaluation of version " + std::to_string(message.version) +
+         ": results with digest " + before->second.hex() + " before, " + digest.hex() +
+         " on worker " + std::to_string(worker.incarnation.value));
   }
 }
 
 Version IntraJobCore::evaluated_through() const {
-  Version through = 0;
-  for (const Evaluation& evaluation : evaluations_) {
-    through = std::max(through, evaluation.version);
-  }
-  return through;
+  return evaluations_.empty() ? 0 : evaluations_.rbegin()->first;
 }
 
 void IntraJobCore::handle(Worker& worker, const Suspect& message) {

@@ -73,7 +73,6 @@ class IntraJobCore {
   const JobRecord& record() const { return record_; }
   const Fleet& fleet() const { return fleet_; }
   const LedgerBook& ledger() const { return ledger_; }
-  const std::vector<Evaluation>& evaluations() const { return evaluations_; }
   // The members of the last placement, ascending by rank.
   const std::vector<protocol::Member>& members() const { return members_; }
   // Devices of the members as text; empty before the first placement.
@@ -171,7 +170,7 @@ class IntraJobCore {
   Fleet fleet_;
   LedgerBook ledger_;
   StageClock clock_;
-  std::vector<Evaluation> evaluations_;
+  std::map<Version, Digest> evaluations_;       // of their totals
   std::size_t stage_ = 0;                       // of the placement that runs
   std::optional<DeviceSet> demanded_;           // the last Demand
   std::optional<std::uint64_t> scale_request_;  // not answered yet

@@ -74,18 +74,11 @@ struct JobRecord {
   bool operator==(const JobRecord&) const = default;
 };
 
-struct Evaluation {
-  Version version = 0;
-  std::uint64_t correct = 0;
-  std::uint64_t total = 0;
-  double loss_sum = 0;
-};
-
 // What the run ledger on disk says, for a restarted head. `lines` ascend without gap from the
-// version after Config.start_version.
+// version after Config.start_version. Evaluations are not kept: the worker that made the last one
+// tells it again.
 struct LedgerHistory {
   std::vector<protocol::LedgerLine> lines;
-  std::vector<Evaluation> evaluations;
 };
 
 // --- events ------------------------------------------------------------------------------------
@@ -180,8 +173,10 @@ struct LedgerLineAdded {
   protocol::LedgerLine line;
 };
 
+// A version has been evaluated: once for each.
 struct EvaluationAdded {
-  Evaluation evaluation;
+  Version version = 0;
+  protocol::Bytes totals;  // as in protocol::Evaluated
 };
 
 struct StateChanged {

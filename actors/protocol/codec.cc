@@ -9,7 +9,7 @@
 namespace es::actors::protocol {
 namespace {
 
-constexpr std::uint32_t kLevelMax = 31;
+constexpr std::size_t kMomentsMax = 8;
 
 Head head_of(const JobId& job, const Stamp& stamp, Version step = 0) {
   Head head;
@@ -113,8 +113,8 @@ LedgerLine line_from(wire::LedgerLine::Reader r) {
 FramePtr to_frame(const JobId& job, const Contrib& m) {
   return Msg<wire::Contrib>::build(head_of(job, m.stamp, m.step), [&](wire::Contrib::Builder b) {
            b.setBucket(m.bucket);
-           b.setLevel(m.node.level);
-           b.setIndex(m.node.index);
+           b.setRankBegin(m.ranks.begin);
+           b.setRankEnd(m.ranks.end);
            put(b.initData(), m.data);
            put_results(b.initResults(m.results.size()), m.results);
            b.setDrain(m.drain);
@@ -122,10 +122,14 @@ FramePtr to_frame(const JobId& job, const Contrib& m) {
 }
 
 PeerMessage from(const Frame& frame, wire::Contrib::Reader r) {
-  if (r.getLevel() > kLevelMax) reject("level", r.getLevel());
-  return Contrib{stamp_from(frame), frame.head.step,          r.getBucket(),
-                 {r.getLevel(), r.getIndex()}, bulk_from(r.getData()),
-                 results_from(r.getResults()), r.getDrain()};
+  if (r.getRankBegin() >= r.getRankEnd()) reject("rankEnd", r.getRankEnd());
+  return Contrib{stamp_from(frame),
+                 frame.head.step,
+                 r.getBucket(),
+                 {r.getRankBegin(), r.getRankEnd()},
+                 bulk_from(r.getData()),
+                 results_from(r.getResults()),
+                 r.getDrain()};
 }
 
 FramePtr to_frame(const JobId& job, const Reduced& m) {
@@ -158,7 +162,8 @@ FramePtr to_frame(const JobId& job, const State& m) {
            put(b.initParams(), m.digests.params);
            put(b.initState(), m.digests.state);
            put(b.initParameters(), m.parameters);
-           put(b.initOptimizer(), m.optimizer);
+           auto moments = b.initMoments(m.moments.size());
+           for (std::size_t i = 0; i < m.moments.size(); ++i) put(moments[i], m.moments[i]);
            auto contexts = b.initContexts(m.contexts.size());
            for (std::size_t i = 0; i < m.contexts.size(); ++i)
              contexts.set(i, data_of(*m.contexts[i]));
@@ -173,9 +178,11 @@ PeerMessage from(const Frame& frame, wire::State::Reader r) {
           frame.head.step,
           {digest_from(r.getParams()), digest_from(r.getState())},
           bulk_from(r.getParameters()),
-          bulk_from(r.getOptimizer()),
+          {},
           {},
           {}};
+  if (r.getMoments().size() > kMomentsMax) reject("number of moments", r.getMoments().size());
+  for (const auto moment : r.getMoments()) m.moments.push_back(bulk_from(moment));
   for (const auto context : r.getContexts()) m.contexts.push_back(bytes_from(context));
   for (const auto line : r.getUnacknowledged()) m.unacknowledged.push_back(line_from(line));
   return m;
@@ -252,15 +259,12 @@ WorkerMessage from(const Frame& frame, wire::Committed::Reader r) {
 FramePtr to_frame(const JobId& job, const Evaluated& m) {
   return Msg<wire::Evaluated>::build(head_of(job, m.stamp), [&](wire::Evaluated::Builder b) {
            b.setVersion(m.version);
-           b.setCorrect(m.correct);
-           b.setTotal(m.total);
-           b.setLossSum(m.loss_sum);
+           b.setTotals(data_of(*m.totals));
          }).frame();
 }
 
 WorkerMessage from(const Frame& frame, wire::Evaluated::Reader r) {
-  return Evaluated{stamp_from(frame), r.getVersion(), r.getCorrect(), r.getTotal(),
-                   r.getLossSum()};
+  return Evaluated{stamp_from(frame), r.getVersion(), bytes_from(r.getTotals())};
 }
 
 FramePtr to_frame(const JobId& job, const Suspect& m) {

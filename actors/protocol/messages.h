@@ -8,6 +8,7 @@
 // wakes up late. Which transitions the messages cause: worker_core.h and intra_job_core.h.
 //
 // Values only, immutable once sent: bulk data and contexts are shared, not copied.
+#include <bit>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -55,22 +56,12 @@ struct Bulk {
   Bytes inline_bytes;  // null when segment is not empty
 };
 
-// Node of the canonical gradient tree: covers ranks [index << level, (index + 1) << level), cut at
-// max_p.
-struct TreeNode {
-  std::uint32_t level = 0;
-  std::uint32_t index = 0;
-  auto operator<=>(const TreeNode&) const = default;
-};
-
-// REQUIRES: node.level < 32; the node is in the tree over [0, max_p), else the range is empty.
-inline RankRange ranks_of(TreeNode node, std::uint32_t max_p) {
-  const std::uint64_t begin = std::uint64_t{node.index} << node.level;
-  const std::uint64_t end = begin + (std::uint64_t{1} << node.level);
-  const auto cut = [max_p](std::uint64_t rank) {
-    return static_cast<VirtualRank>(rank < max_p ? rank : max_p);
-  };
-  return {cut(begin), cut(end)};
+// Whether a node of the canonical gradient tree over [0, max_p) covers exactly these ranks: they
+// begin at a multiple of a power of two and are as many, or less only where max_p cuts them off.
+inline bool is_tree_range(RankRange ranks, std::uint32_t max_p) {
+  if (ranks.begin >= ranks.end || ranks.end > max_p) return false;
+  const std::uint64_t size = std::bit_ceil(std::uint64_t{ranks.size()});
+  return ranks.begin % size == 0 && (ranks.size() == size || ranks.end == max_p);
 }
 
 // What one EST's local step leaves beside its gradient.
@@ -98,15 +89,16 @@ struct LedgerLine {
 
 // --- worker <-> worker -------------------------------------------------------------------------
 
-// Worker -> owner of the bucket (maybe itself): the sum of one maximal tree node of the sender's
-// ranks. Counted once per (sender, bucket, node); the same again is ignored; overlap is a bug.
+// Worker -> owner of the bucket (maybe itself): the sum over one part of the sender's ranks, a
+// maximal node of the canonical tree, or at level D0 all of them. Counted once per (sender, bucket,
+// ranks); the same again is ignored; overlap is a bug.
 struct Contrib {
   Stamp stamp;
   Version step = 0;  // the version whose step this is
   std::uint32_t bucket = 0;
-  TreeNode node;
+  RankRange ranks;
   Bulk data;
-  std::vector<RankResult> results;  // bucket 0: of the node's ranks, ascending; else empty
+  std::vector<RankResult> results;  // bucket 0: of these ranks, ascending; else empty
   bool drain = false;               // bucket 0: the sender wants to stop at the boundary
 };
 
@@ -135,7 +127,7 @@ struct State {
   Version version = 0;
   VersionDigests digests;
   Bulk parameters;
-  Bulk optimizer;
+  std::vector<Bulk> moments;    // of the optimizer's state, in its order
   std::vector<Bytes> contexts;  // by virtual rank, max_p of them
   // What the head has not acknowledged, ascending, up to `version`: whoever holds a version can
   // also tell the head how it came to be, even when all that made it are gone.
@@ -182,9 +174,7 @@ struct Committed {
 struct Evaluated {
   Stamp stamp;
   Version version = 0;
-  std::uint64_t correct = 0;
-  std::uint64_t total = 0;
-  double loss_sum = 0;
+  Bytes totals;  // what the metrics are computed from, encoded; opaque here
 };
 
 // No progress within the step's deadline: what this worker waits for is to come from `awaited`.

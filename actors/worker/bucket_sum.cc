@@ -7,16 +7,16 @@ namespace es::actors::worker {
 using protocol::Contrib;
 
 BucketSum::Added BucketSum::add(const Contrib& contrib) {
-  const RankRange range = ranks_of(contrib.node, max_p_);
+  const RankRange range = contrib.ranks;
   for (const Contrib& other : counted_) {
-    if (other.stamp.sender == contrib.stamp.sender && other.node == contrib.node) {
+    if (other.stamp.sender == contrib.stamp.sender && other.ranks == contrib.ranks) {
       return Added::kDuplicate;
     }
-    const RankRange taken = ranks_of(other.node, max_p_);
+    const RankRange taken = other.ranks;
     if (range.begin < taken.end && taken.begin < range.end) return Added::kOverlap;
   }
   const auto after = std::find_if(counted_.begin(), counted_.end(), [&](const Contrib& other) {
-    return ranks_of(other.node, max_p_).begin > range.begin;
+    return other.ranks.begin > range.begin;
   });
   counted_.insert(after, contrib);
   covered_ += range.size();
@@ -27,7 +27,7 @@ BucketSum::Added BucketSum::add(const Contrib& contrib) {
 bool BucketSum::covers(RankRange ranks) const {
   std::uint32_t missing = ranks.size();
   for (const Contrib& contrib : counted_) {
-    const RankRange range = ranks_of(contrib.node, max_p_);
+    const RankRange range = contrib.ranks;
     if (ranks.begin <= range.begin && range.end <= ranks.end) missing -= range.size();
   }
   return missing == 0;
@@ -37,7 +37,7 @@ std::vector<Part> BucketSum::parts() const {
   ES_CHECK(complete());
   std::vector<Part> parts;
   for (const Contrib& contrib : counted_) {
-    parts.push_back({contrib.node, contrib.data, contrib.stamp.sender});
+    parts.push_back({contrib.ranks, contrib.data, contrib.stamp.sender});
   }
   return parts;
 }

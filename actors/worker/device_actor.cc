@@ -6,9 +6,8 @@
 #include <chrono>
 
 #include "actors/est/est_actor.h"
-#include "actors/worker/version_io.h"
+#include "actors/worker/reduce_parts.h"
 #include "gpu/est/reduce_tree.h"
-#include "store/dataset/batch.h"
 
 namespace es::actors {
 
@@ -105,10 +104,7 @@ void DeviceState::perform_effect(const worker::ExportVersion& effect) {
 }
 
 void DeviceState::perform_effect(const worker::WriteVersion& effect) {
-  const gpu::Engine& engine = *parts_->engine;
-  auto snapshot = std::make_shared<const worker::Snapshot>(
-      worker::Snapshot{parts_->options.spec.name, parts_->options.spec_toml,
-                       worker::digests_of(engine), engine.replica()});
+  auto snapshot = std::make_shared<const worker::Snapshot>(this->snapshot());
   // The step waits only for the copy: a thread of its own writes it out.
   self_->spawn<caf::detached>([snapshot, effect, control = control_](caf::event_based_actor* me) {
     worker::CheckpointFinished done{effect.request, effect.directory, snapshot->replica.version,
@@ -120,6 +116,30 @@ void DeviceState::perform_effect(const worker::WriteVersion& effect) {
     }
     me->send(control, DeviceEvent{done});
   });
+}
+
+worker::Snapshot DeviceState::snapshot() const {
+  const gpu::Engine& engine = *parts_->engine;
+  return {parts_->options.spec.name, parts_->options.spec_toml, worker::digests_of(engine),
+          engine.replica()};
+}
+
+// Data can be mended, and then the job can go on from here; so its last state is kept. Another
+// worker of this host may have kept it already: it is the same.
+void DeviceState::fail_for_data(const std::string& error) {
+  const Version version = parts_->engine->replica().version;
+  if (version == 0) return fail(error);
+  const std::filesystem::path& parent = parts_->options.rescue_dir;
+  const std::filesystem::path directory =
+      parent / (parts_->options.job + "-step-" + std::to_string(version));
+  std::error_code ignored;  // the writer says what is wrong with the directory
+  std::filesystem::create_directories(parent, ignored);
+  const auto kept = worker::keep_snapshot(snapshot(), directory);
+  if (kept)
+    return fail(error + "; the state after step " + std::to_string(version) + " is kept in " +
+                kept->string() + ", to go on from when the data are mended");
+  fail(error + "; the state after step " + std::to_string(version) +
+       " could not be kept: " + kept.error().message);
 }
 
 // --- local steps
@@ -139,7 +159,7 @@ void DeviceState::set_ranks(RankRange ranks) {
   tree_ = std::make_unique<gpu::GradientTree>(
       ranks, parts_->options.spec.max_p, engine.buckets(), engine.kernels(),
       [this](std::uint32_t slot) { return gradient_slot(slot); },
-      [this](const gpu::NodeReady& node) { node_ready(node); });
+      [this](const gpu::NodeReady& node) { node_ready(node); }, engine.gradient_order());
 }
 
 // Missing memory cannot be answered from inside a backward pass: this worker ends, and the job goes
@@ -182,8 +202,8 @@ void DeviceState::on_slice(const wire::RunLocalStep::Reader& slice, const caf::a
   const bool current = slice.getGeneration() == generation_.value && slice.getStep() == step_ &&
                        !abandoned(generation_) && tree_;
   if (!current || slice.getRank() < next_rank_)
-    return end_slice({est, slice.getSlot()}, slice.getStep(), slice.getRank());
-  waiting_[slice.getRank()] = {est, slice.getSlot()};
+    return end_slice({est, slice.getSlot(), {}}, slice.getStep(), slice.getRank());
+  waiting_[slice.getRank()] = {est, slice.getSlot(), slice.getError().cStr()};
   run_next_slices();
 }
 
@@ -191,8 +211,16 @@ void DeviceState::run_next_slices() {
   for (auto at = waiting_.find(next_rank_); at != waiting_.end(); at = waiting_.find(next_rank_)) {
     const Slice slice = at->second;
     waiting_.erase(at);
-    run_slice(next_rank_, slice.slot);
+    const std::string where =
+        "EST " + std::to_string(next_rank_) + ", step " + std::to_string(step_) + ": ";
+    const Status status =
+        slice.error.empty() ? run_slice(next_rank_, slice.slot) : failure(where + slice.error);
     end_slice(slice, step_, next_rank_);
+    if (!status.ok()) {
+      give_up_step();
+      return slice.error.empty() ? fail(status.error().message)
+                                 : fail_for_data(status.error().message);
+    }
     ++next_rank_;
     announce_next_slice();
     // An abandonment waits in the queue; let it through before the next slice.
@@ -200,22 +228,32 @@ void DeviceState::run_next_slices() {
   }
 }
 
-void DeviceState::run_slice(VirtualRank rank, std::uint32_t slot) {
+// The job cannot go on. The engine keeps its version; slices that wait or still come are given
+// back.
+void DeviceState::give_up_step() {
+  tree_.reset();
+  for (const auto& [rank, slice] : waiting_) end_slice(slice, step_, rank);
+  waiting_.clear();
+  first_bucket_.clear();
+}
+
+Status DeviceState::run_slice(VirtualRank rank, std::uint32_t slot) {
   gpu::Engine& engine = *parts_->engine;
   DataSource& data = *parts_->data;
-  const gpu::Batch batch{data.pool.images(slot).data(), data.pool.labels(slot).data()};
+  const gpu::Batch batch{data.pool.words(slot).data()};
   const store::DataCursor next = data.sampler.cursor(step_ + 1);
   const auto begin = std::chrono::steady_clock::now();
   gpu::EstContext& context = next_contexts_[rank];
   const Result<float> loss =
       engine.local_step(rank, batch, {next.epoch, next.step}, tree_->begin_rank(rank), context,
                         [this](std::uint32_t bucket) { tree_->bucket_ready(bucket); });
-  if (!loss) return fail(loss.error().message);
+  if (!loss) return loss.error();
   losses_[rank] = *loss;
   slice_seconds_ +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   for (const gpu::NodeReady& node : first_bucket_) node_summed(node);
   first_bucket_.clear();
+  return {};
 }
 
 void DeviceState::node_ready(const gpu::NodeReady& node) {
@@ -226,15 +264,14 @@ void DeviceState::node_ready(const gpu::NodeReady& node) {
 
 void DeviceState::node_summed(const gpu::NodeReady& node) {
   const gpu::Bucket& bucket = parts_->engine->buckets()[node.bucket];
-  report(worker::NodeSummed{generation_, step_, node.bucket, {node.node.level, node.node.index},
-                            gradients_->slot_bulk(node.slot, bucket.begin, bucket.floats()),
-                            node.bucket == 0 ? results_of(node.node)
-                                             : std::vector<protocol::RankResult>()});
+  report(worker::PartSummed{
+      generation_, step_, node.bucket, node.ranks,
+      gradients_->slot_bulk(node.slot, bucket.begin, bucket.floats()),
+      node.bucket == 0 ? results_of(node.ranks) : std::vector<protocol::RankResult>()});
 }
 
-std::vector<protocol::RankResult> DeviceState::results_of(gpu::TreeNode node) const {
+std::vector<protocol::RankResult> DeviceState::results_of(RankRange ranks) const {
   std::vector<protocol::RankResult> results;
-  const RankRange ranks = gpu::covered_ranks(node, parts_->options.spec.max_p);
   for (VirtualRank rank = ranks.begin; rank < ranks.end; ++rank)
     results.push_back({rank, std::bit_cast<std::uint32_t>(losses_.at(rank)),
                        std::make_shared<const std::vector<std::byte>>(
@@ -260,18 +297,17 @@ void DeviceState::perform_effect(const worker::ReduceBucket& effect) {
   if (effect.parts.size() == 1)
     return report(
         BucketReduced{effect.generation, effect.step, effect.bucket, effect.parts.front().data});
-  const gpu::Engine& engine = *parts_->engine;
-  const std::int64_t floats = engine.buckets()[effect.bucket].floats();
-  std::vector<gpu::TreePart> parts;
+  const std::int64_t floats = parts_->engine->buckets()[effect.bucket].floats();
+  std::vector<worker::PartData> parts;
   for (const worker::Part& part : effect.parts) {
     const auto data = read_floats(part.data, floats);
     if (!data) return report(DataUnreadable{effect.generation, part.from});
-    parts.push_back({{part.node.level, part.node.index}, *data});
+    parts.push_back({part.ranks, *data});
   }
   const Result<float*> sum = gradients_->sum(effect.bucket, floats);
   if (!sum) return fail(sum.error().message);
-  gpu::reduce_tree(parts_->options.spec.max_p, parts, floats, *sum, reduce_workspace_.data(),
-                   engine.kernels());
+  worker::reduce_parts(*parts_->engine, parts_->options.spec.max_p, parts, floats,
+                       reduce_workspace_.data(), *sum);
   report(BucketReduced{effect.generation, effect.step, effect.bucket,
                        gradients_->sum_bulk(effect.bucket)});
 }
@@ -305,33 +341,25 @@ void DeviceState::perform_effect(const worker::ApplyUpdate& effect) {
 
 // --- evaluation
 
+// All samples in their order, by one worker, so nothing is ever added up in another order.
 void DeviceState::perform_effect(const worker::RunEvaluation& effect) {
-  const auto totals = evaluate(effect.generation);
-  if (abandoned(effect.generation)) return;
-  if (!totals) return fail(totals.error().message);
-  report(worker::EvaluationDone{effect.generation, effect.version, totals->correct,
-                                totals->samples, totals->loss_sum});
-}
-
-Result<gpu::EvalTotals> DeviceState::evaluate(Generation generation) {
-  const DataSource& data = *parts_->data;
-  const std::size_t pixels = data.dataset.shape.pixel_bytes();
+  const std::shared_ptr<const store::SampleSource>& samples = parts_->data->samples;
   const std::uint64_t batch_size = parts_->options.spec.batch_size;
-  std::vector<float> images(batch_size * pixels);
-  std::vector<std::int32_t> labels(batch_size);
-  gpu::EvalTotals totals;
-  const std::uint64_t count = data.dataset.eval.count();
-  for (std::uint64_t begin = 0; begin < count && !abandoned(generation); begin += batch_size) {
-    const std::uint64_t n = std::min(batch_size, count - begin);
-    store::fill_eval_batch(data.dataset, begin, std::span(images).first(n * pixels),
-                           std::span(labels).first(n));
-    const auto part = parts_->engine->evaluate({images.data(), labels.data()}, n);
-    if (!part) return part.error();
-    totals.samples += part->samples;
-    totals.correct += part->correct;
-    totals.loss_sum += part->loss_sum;
+  const auto sink = store::MetricSink::create(parts_->options.spec, samples);
+  std::vector<float> words(batch_size * static_cast<std::size_t>(samples->layout().words()));
+  const std::string where = "evaluation of step " + std::to_string(effect.version) + ": ";
+  for (std::uint64_t begin = 0; begin < samples->eval_count(); begin += batch_size) {
+    if (abandoned(effect.generation)) return;
+    const std::uint64_t count = std::min(batch_size, samples->eval_count() - begin);
+    const Status filled = samples->fill_eval(begin, count, batch_size, words);
+    if (!filled.ok()) return fail_for_data(where + filled.error().message);
+    const auto batch = parts_->engine->evaluate({words.data()}, count);
+    if (!batch) return fail(where + batch.error().message);
+    sink->add(begin, count, batch->outputs, batch->losses);
   }
-  return totals;
+  report(worker::EvaluationDone{
+      effect.generation, effect.version,
+      std::make_shared<const std::vector<std::byte>>(sink->totals().encode())});
 }
 
 caf::behavior device_actor(caf::stateful_actor<DeviceState>* self,

@@ -9,26 +9,34 @@
 //           NextSlice to the data workers.
 // State     engine (version, parameters, optimizer, contexts of all ranks), gradient tree and
 //           segments of the current generation. Nothing durable; any other member can replace it.
-// Fails     What the engine reports (a loss that is not finite, a damaged checkpoint) goes to the
-//           control half as an event. A peer's data that cannot be read is DataUnreadable.
+// Fails     What the engine reports (a loss that is not finite, a damaged checkpoint) and what the
+// data
+//           workers could not load go to the control half as an event; the step is given up and the
+//           version stays, and for bad data, which can be mended, it is written to the rescue
+//           directory first. A peer's data that cannot be read is DataUnreadable.
 // Order     Commands are performed in order; slices in rank order.
-// Limits    Gradient buffers: gpu::max_live_buffers(range, max_p). Batches: the pool's slots.
+// Limits    Gradient buffers: gpu::max_live_buffers. Batches: the pool's slots.
 // Threads   Detached: a kernel runs for as long as it runs, and the control half must answer.
 #include <caf/actor.hpp>
 #include <caf/stateful_actor.hpp>
 
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "actors/common/caf_messages.h"
-#include "actors/data_workers/data_workers_actor.h"
+#include "actors/data_workers/loader_actor.h"
 #include "actors/worker/device_messages.h"
 #include "actors/worker/gradient_store.h"
+#include "actors/worker/version_io.h"
 #include "gpu/engine.h"
 #include "gpu/est/gradient_tree.h"
+#include "proto/messages.h"
+#include "store/metrics/metric.h"
 
 namespace es::actors {
 
@@ -38,6 +46,7 @@ struct DeviceOptions {
   JobSpec spec;
   std::string spec_toml;     // canonical, for checkpoints
   Version last_version = 0;  // total steps
+  std::filesystem::path rescue_dir;  // for the last state of a job whose data cannot be read
 };
 
 // The parts that worker_main builds before any actor runs, so that their errors are plain results.
@@ -59,6 +68,7 @@ class DeviceState {
   struct Slice {
     caf::actor est;
     std::uint32_t slot = 0;
+    std::string error;  // of its mini-batch
   };
 
   void perform_effect(const worker::AbandonGenerations& effect);
@@ -78,13 +88,15 @@ class DeviceState {
   void run_next_slices();
   void announce_next_slice();
   void end_slice(const Slice& slice, Version step, VirtualRank rank);
-  void run_slice(VirtualRank rank, std::uint32_t slot);
+  Status run_slice(VirtualRank rank, std::uint32_t slot);
+  void give_up_step();
+  void fail_for_data(const std::string& error);
+  worker::Snapshot snapshot() const;
   void node_ready(const gpu::NodeReady& node);
   void node_summed(const gpu::NodeReady& node);
-  std::vector<protocol::RankResult> results_of(gpu::TreeNode node) const;
+  std::vector<protocol::RankResult> results_of(RankRange ranks) const;
   float* gradient_slot(std::uint32_t slot);
   Result<const float*> read_floats(const protocol::Bulk& bulk, std::int64_t floats);
-  Result<gpu::EvalTotals> evaluate(Generation generation);
   void report(worker::EngineEvent event);
   void fail(const std::string& error) { report(worker::EngineFailed{error}); }
 

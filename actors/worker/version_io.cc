@@ -8,7 +8,10 @@ namespace es::actors::worker {
 namespace {
 
 constexpr const char* kParamsSection = "params";
-constexpr const char* kMomentumSection = "optimizer/momentum";
+
+std::string moment_section(std::size_t index) {
+  return "moment/" + std::to_string(index);
+}
 
 std::string context_section(VirtualRank rank) {
   return "context/" + std::to_string(rank);
@@ -26,7 +29,8 @@ gpu::Replica empty_replica(const gpu::Engine& engine, Version version) {
   gpu::Replica replica;
   replica.version = version;
   replica.params = gpu::AlignedBuffer(engine.table().total_floats());
-  replica.momentum = gpu::AlignedBuffer(engine.table().total_floats());
+  for (std::size_t i = 0; i < engine.moment_count(); ++i)
+    replica.moments.emplace_back(engine.table().total_floats());
   return replica;
 }
 
@@ -68,7 +72,8 @@ Status install_verified(gpu::Engine& engine, gpu::Replica replica,
 Status read_replica(const gpu::Engine& engine, std::uint32_t max_p,
                     const store::CheckpointReader& reader, gpu::Replica& replica) {
   ES_RETURN_IF_ERROR(reader.read_into(kParamsSection, writable_bytes_of(replica.params)));
-  ES_RETURN_IF_ERROR(reader.read_into(kMomentumSection, writable_bytes_of(replica.momentum)));
+  for (std::size_t i = 0; i < replica.moments.size(); ++i)
+    ES_RETURN_IF_ERROR(reader.read_into(moment_section(i), writable_bytes_of(replica.moments[i])));
   for (VirtualRank rank = 0; rank < max_p; ++rank) {
     auto bytes = reader.read(context_section(rank));
     if (!bytes) return bytes.error();
@@ -84,19 +89,23 @@ protocol::VersionDigests digests_of(const gpu::Engine& engine) {
 }
 
 std::uint64_t export_bytes(const gpu::Engine& engine) {
-  return 2 * static_cast<std::uint64_t>(engine.table().total_floats()) * sizeof(float);
+  return (1 + engine.moment_count()) * static_cast<std::uint64_t>(engine.table().total_floats()) *
+         sizeof(float);
 }
 
 protocol::State export_version(const gpu::Engine& engine, Segment& segment) {
   const gpu::Replica& replica = engine.replica();
-  const std::uint64_t half = replica.params.bytes();
-  std::memcpy(segment.data(), replica.params.data(), half);
-  std::memcpy(segment.data() + half, replica.momentum.data(), half);
+  std::uint64_t offset = 0;
+  const auto put = [&](const gpu::AlignedBuffer& array) {
+    std::memcpy(segment.data() + offset, array.data(), array.bytes());
+    offset += array.bytes();
+    return protocol::Bulk{segment.address(), offset - array.bytes(), array.bytes(), nullptr};
+  };
   protocol::State state;
   state.version = replica.version;
   state.digests = digests_of(engine);
-  state.parameters = {segment.address(), 0, half, nullptr};
-  state.optimizer = {segment.address(), half, half, nullptr};
+  state.parameters = put(replica.params);
+  for (const gpu::AlignedBuffer& moment : replica.moments) state.moments.push_back(put(moment));
   for (const gpu::EstContext& context : replica.contexts)
     state.contexts.push_back(std::make_shared<const std::vector<std::byte>>(gpu::encode(context)));
   return state;
@@ -105,7 +114,11 @@ protocol::State export_version(const gpu::Engine& engine, Segment& segment) {
 Status import_version(gpu::Engine& engine, const protocol::State& state, SegmentCache& segments) {
   gpu::Replica replica = empty_replica(engine, state.version);
   ES_RETURN_IF_ERROR(copy_bulk(state.parameters, segments, replica.params));
-  ES_RETURN_IF_ERROR(copy_bulk(state.optimizer, segments, replica.momentum));
+  if (state.moments.size() != replica.moments.size())
+    return failure("state from a peer: " + std::to_string(state.moments.size()) +
+                   " arrays of the optimizer, expected " + std::to_string(replica.moments.size()));
+  for (std::size_t i = 0; i < replica.moments.size(); ++i)
+    ES_RETURN_IF_ERROR(copy_bulk(state.moments[i], segments, replica.moments[i]));
   for (const protocol::Bytes& context : state.contexts)
     ES_RETURN_IF_ERROR(add_context(engine, *context, replica));
   return install_verified(engine, std::move(replica), state.digests, "state from a peer");
@@ -115,14 +128,35 @@ Status write_snapshot(const Snapshot& snapshot, const std::filesystem::path& dir
   std::vector<std::vector<std::byte>> contexts;
   for (const gpu::EstContext& context : snapshot.replica.contexts)
     contexts.push_back(gpu::encode(context));
-  std::vector<store::Section> sections = {{kParamsSection, bytes_of(snapshot.replica.params)},
-                                          {kMomentumSection, bytes_of(snapshot.replica.momentum)}};
+  const std::vector<gpu::AlignedBuffer>& moments = snapshot.replica.moments;
+  std::vector<store::Section> sections = {{kParamsSection, bytes_of(snapshot.replica.params)}};
+  for (std::size_t i = 0; i < moments.size(); ++i)
+    sections.push_back({moment_section(i), bytes_of(moments[i])});
   for (VirtualRank rank = 0; rank < contexts.size(); ++rank)
     sections.push_back({context_section(rank), contexts[rank]});
   const store::CheckpointHead head{snapshot.job_name, snapshot.replica.version,
                                    snapshot.digests.params, snapshot.digests.state};
   return store::write_checkpoint(store::posix_file_system(), directory, head, snapshot.job_toml,
                                  sections);
+}
+
+Result<std::filesystem::path> keep_snapshot(const Snapshot& snapshot,
+                                            const std::filesystem::path& directory) {
+  constexpr int kNamesMax = 1000;
+  const auto holds_it = [&](const std::filesystem::path& path) {
+    const auto reader = store::CheckpointReader::open(path);
+    return reader && reader->head().params_digest == snapshot.digests.params &&
+           reader->head().state_digest == snapshot.digests.state;
+  };
+  std::filesystem::path path = directory;
+  Status status = write_snapshot(snapshot, path);
+  for (int n = 2; n <= kNamesMax && !status.ok(); ++n) {
+    if (status.error().kind != ErrorKind::kRefused || holds_it(path)) break;
+    path = directory.string() + "-" + std::to_string(n);
+    status = write_snapshot(snapshot, path);
+  }
+  if (!status.ok() && !holds_it(path)) return status.error();
+  return path;
 }
 
 Status load_checkpoint(gpu::Engine& engine, std::uint32_t max_p,

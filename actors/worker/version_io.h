@@ -34,6 +34,12 @@ struct Snapshot {
 
 Status write_snapshot(const Snapshot& snapshot, const std::filesystem::path& directory);
 
+// Writes it to `directory`, or when that name is taken to the first free one of DIRECTORY-2, -3,
+// ... What is found there already with the same digests is not written again. Returns where it
+// lies.
+Result<std::filesystem::path> keep_snapshot(const Snapshot& snapshot,
+                                            const std::filesystem::path& directory);
+
 // Loads a checkpoint into the engine. Errors: not found, damage (file and block named), a
 // checkpoint of another model. REQUIRES and leaves the engine as import_version does.
 Status load_checkpoint(gpu::Engine& engine, std::uint32_t max_p,

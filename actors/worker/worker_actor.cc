@@ -136,7 +136,7 @@ Status WorkerState::inline_bulk(protocol::PeerMessage& message) {
   if (auto* reduced = std::get_if<protocol::Reduced>(&message)) return load(reduced->data);
   if (auto* state = std::get_if<protocol::State>(&message)) {
     ES_RETURN_IF_ERROR(load(state->parameters));
-    return load(state->optimizer);
+    for (protocol::Bulk& moment : state->moments) ES_RETURN_IF_ERROR(load(moment));
   }
   return {};
 }

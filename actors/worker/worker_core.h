@@ -43,7 +43,8 @@ struct WorkerConfig {
   std::string address;  // where peers reach this worker
   std::string host_id;
   std::uint32_t max_p = 1;
-  Version eval_every = 0;  // versions between evaluations; 0 = only at the end
+  bool sum_per_worker = false;  // level D0: a worker's part are all of its ranks
+  Version eval_every = 0;       // versions between evaluations; 0 = only at the end
   // Without progress for this long a worker that has done its part suspects those it waits for.
   Instant step_timeout = std::chrono::seconds(30);
 };
@@ -103,7 +104,7 @@ class WorkerCore {
 
   // Completions of the engine (worker_step.cc, worker_round.cc).
   void handle(const VersionLoaded& event);
-  void handle(const NodeSummed& event);
+  void handle(const PartSummed& event);
   void handle(const BucketReduced& event);
   void handle(const UpdateApplied& event);
   void handle(const VersionExported& event);

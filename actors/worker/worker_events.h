@@ -34,7 +34,8 @@ struct LoadVersion {
 };
 
 // Run the local steps of step `step` for these ranks, from the contexts of version `step` into new
-// ones. Answer: one NodeSummed for each (bucket, maximal tree node of the range), as it is ready.
+// ones. Answer: one PartSummed for each bucket and part of the range (protocol::Contrib), as it is
+// ready.
 // Also tells that nobody reads the contributions or reduced buckets of earlier steps any longer.
 struct StartLocalSteps {
   Generation generation;
@@ -44,13 +45,13 @@ struct StartLocalSteps {
 
 // A contribution to a bucket that this worker owns.
 struct Part {
-  protocol::TreeNode node;
+  RankRange ranks;
   protocol::Bulk data;
   Incarnation from;
 };
 
-// All ranks are there: sum the parts in the order of the canonical tree (the update takes the mean).
-// Answer: BucketReduced, or DataUnreadable.
+// All ranks are there: sum the parts in the order of the canonical tree, or at level D0 in rank
+// order (the update takes the mean). Answer: BucketReduced, or DataUnreadable.
 struct ReduceBucket {
   Generation generation;
   Version step = 0;
@@ -125,12 +126,12 @@ struct VersionLoaded {
   Version version = 0;
 };
 
-// One maximal node of the own ranks is summed for one bucket. `results`: as in protocol::Contrib.
-struct NodeSummed {
+// One part of the own ranks is summed for one bucket. `ranks`, `results`: as in protocol::Contrib.
+struct PartSummed {
   Generation generation;
   Version step = 0;
   std::uint32_t bucket = 0;
-  protocol::TreeNode node;
+  RankRange ranks;
   protocol::Bulk data;
   std::vector<protocol::RankResult> results;
 };
@@ -156,9 +157,7 @@ struct VersionExported {
 struct EvaluationDone {
   Generation generation;
   Version version = 0;
-  std::uint64_t correct = 0;
-  std::uint64_t total = 0;
-  double loss_sum = 0;
+  protocol::Bytes totals;  // as in protocol::Evaluated
 };
 
 struct CheckpointFinished {
@@ -183,7 +182,7 @@ struct EngineFailed {
 };
 
 using EngineEvent =
-    std::variant<VersionLoaded, NodeSummed, BucketReduced, UpdateApplied, VersionExported,
+    std::variant<VersionLoaded, PartSummed, BucketReduced, UpdateApplied, VersionExported,
                  EvaluationDone, CheckpointFinished, DataUnreadable, EngineFailed>;
 
 }  // namespace es::actors::worker

@@ -12,6 +12,7 @@
 #include "actors/cluster_scheduler/admission.h"
 #include "actors/config/job_file.h"
 #include "actors/config/wire_options.h"
+#include "actors/data_workers/data_workers_actor.h"
 #include "actors/gateway/gateway_actor.h"
 #include "actors/gateway/host_id.h"
 #include "actors/worker/device_actor.h"
@@ -20,8 +21,10 @@
 namespace es::actors {
 namespace {
 
-// Mini-batches in memory: one on the device, one loaded, one being loaded.
-constexpr std::uint32_t kBatchSlots = 3;
+// Mini-batches in memory: one on the device, one loaded, one that each loader fills.
+constexpr std::uint32_t batch_slots(std::uint32_t loaders) {
+  return 2 + loaders;
+}
 
 struct Arguments {
   JobId job;
@@ -30,6 +33,8 @@ struct Arguments {
   std::string head_endpoint;
   std::string spec_file;
   std::string run_dir;
+  std::string rescue_dir;
+  std::uint32_t loaders = 1;
   WireOptions wire;
 };
 
@@ -44,6 +49,8 @@ Arguments parse(int argc, char** argv) {
   app.add_option("--head", a.head_endpoint)->required();
   app.add_option("--spec", a.spec_file)->required();
   app.add_option("--run-dir", a.run_dir)->required();
+  app.add_option("--rescue", a.rescue_dir)->required();
+  app.add_option("--loaders", a.loaders)->check(CLI::Range(1, kLoadersMax));
   add_wire_options(app, a.wire);
   try {
     app.parse(argc, argv);
@@ -53,20 +60,17 @@ Arguments parse(int argc, char** argv) {
   return a;
 }
 
-Result<std::shared_ptr<DataSource>> make_data(const JobSpec& spec) {
-  auto dataset = store::open_dataset(spec.data, spec.model.classes);
-  if (!dataset) return dataset.error();
-  auto sampler = store::EpochSampler::create({.samples = dataset->train.count(),
+Result<std::shared_ptr<DataSource>> make_data(const JobSpec& spec, std::uint32_t loaders) {
+  auto samples = store::open_samples(spec);
+  if (!samples) return samples.error();
+  auto sampler = store::EpochSampler::create({.samples = (*samples)->train_count(),
                                               .max_p = spec.max_p,
                                               .batch_size = spec.batch_size,
                                               .seed = spec.seed});
   if (!sampler) return sampler.error();
-  const std::size_t image_floats = spec.batch_size * dataset->shape.pixel_bytes();
+  const auto batch_words = spec.batch_size * static_cast<std::size_t>((*samples)->layout().words());
   return std::make_shared<DataSource>(
-      DataSource{*std::move(dataset),
-                 *sampler,
-                 {spec.data.crop_padding, spec.data.flip, spec.seed},
-                 BatchPool(kBatchSlots, image_floats, spec.batch_size)});
+      DataSource{*std::move(samples), *sampler, BatchPool(batch_slots(loaders), batch_words)});
 }
 
 // Everything that can fail before the first message.
@@ -75,18 +79,19 @@ Result<std::shared_ptr<DeviceParts>> make_parts(const Arguments& a) {
   if (!spec) return spec.error();
   const auto cpu_class = parse_cpu_class(a.device.type.name);
   if (!cpu_class) return cpu_class.error();
-  auto data = make_data(*spec);
+  auto data = make_data(*spec, a.loaders);
   if (!data) return data.error();
-  const store::ImageShape& shape = (*data)->dataset.shape;
   gpu::EngineOptions engine_options;
   engine_options.cpu_class = *cpu_class;
+  engine_options.vendor = gpu::allows_vendor(spec->level);
   engine_options.total_steps = spec->steps;
   engine_options.bucket_bytes = kBucketBytes;
-  auto engine = gpu::Engine::create(*spec, {shape.height, shape.width, shape.channels},
-                                    engine_options);
+  engine_options.threads = spec->resources.threads;
+  auto engine = gpu::Engine::create(*spec, (*data)->samples->layout(), engine_options);
   if (!engine) return engine.error();
   auto parts = std::make_shared<DeviceParts>();
-  parts->options = {a.job, {a.incarnation}, *spec, to_toml(*spec), spec->steps};
+  parts->options = {a.job,          {a.incarnation}, *spec,
+                    to_toml(*spec), spec->steps,     std::filesystem::path(a.rescue_dir)};
   parts->engine = *std::move(engine);
   parts->data = *std::move(data);
   parts->abandoned_below = std::make_shared<AbandonedBelow>(0);
@@ -102,6 +107,8 @@ WorkerOptions worker_options(const Arguments& a, const Result<std::shared_ptr<De
   options.head_endpoint = a.head_endpoint;
   if (parts) {
     options.core.max_p = (*parts)->options.spec.max_p;
+    options.core.sum_per_worker =
+        (*parts)->engine->gradient_order() == gpu::GradientOrder::kPerWorker;
     options.core.eval_every = (*parts)->options.spec.eval_every;
     options.abandoned_below = (*parts)->abandoned_below;
   } else {
@@ -145,7 +152,11 @@ int worker_main(int argc, char** argv) {
   }
   caf::actor device;
   if (parts) {
-    const auto data = system.spawn<caf::detached>(data_workers_actor, (*parts)->data);
+    std::vector<caf::actor> loaders;
+    for (std::uint32_t i = 0; i < arguments.loaders; ++i)
+      loaders.push_back(system.spawn<caf::detached>(loader_actor, (*parts)->data));
+    const auto data =
+        system.spawn(data_workers_actor, (*parts)->data->pool.slots(), std::move(loaders));
     device = system.spawn<caf::detached>(device_actor, *parts, worker, data);
   }
   caf::anon_send(worker, BeginWork{gateway->actor, gateway->endpoint, device});

@@ -78,15 +78,16 @@ void WorkerCore::handle(const Reduced& message) {
 
 bool WorkerCore::well_formed(const Contrib& message) const {
   const Member* sender = member(message.stamp.sender);
-  if (sender == nullptr || message.bucket >= install_.bucket_count || message.node.level > 31 ||
+  if (sender == nullptr || message.bucket >= install_.bucket_count ||
       owner_of(message.bucket).incarnation != config_.self) {
     return false;
   }
-  const RankRange range = ranks_of(message.node, config_.max_p);
-  if (range.empty() || range.begin < sender->ranks.begin || range.end > sender->ranks.end) {
-    return false;
-  }
-  return message.bucket == 0 ? results_cover(message.results, range) : message.results.empty();
+  const RankRange ranks = message.ranks;
+  const bool inside = ranks.begin >= sender->ranks.begin && ranks.end <= sender->ranks.end;
+  const bool is_part = config_.sum_per_worker ? ranks == sender->ranks
+                                              : inside && is_tree_range(ranks, config_.max_p);
+  if (!is_part) return false;
+  return message.bucket == 0 ? results_cover(message.results, ranks) : message.results.empty();
 }
 
 bool WorkerCore::well_formed(const Reduced& message) const {
@@ -120,14 +121,14 @@ void WorkerCore::stage(const Reduced& reduced) {
   if (staged_.emplace(reduced.bucket, reduced).second) last_progress_ = now_;
 }
 
-void WorkerCore::handle(const NodeSummed& event) {
+void WorkerCore::handle(const PartSummed& event) {
   if (event.generation != generation_ || phase_ != Phase::kActive || event.step != version_) return;
   last_progress_ = now_;
-  own_ranks_summed_[event.bucket] += ranks_of(event.node, config_.max_p).size();
+  own_ranks_summed_[event.bucket] += event.ranks.size();
   Contrib contrib{.stamp = stamp(),
                   .step = event.step,
                   .bucket = event.bucket,
-                  .node = event.node,
+                  .ranks = event.ranks,
                   .data = event.data,
                   .results = event.results,
                   .drain = event.bucket == 0 && drain_wanted_};
@@ -220,11 +221,7 @@ void WorkerCore::handle(const EvaluationDone& event) {
   if (event.generation != generation_ || !evaluating_) return;
   evaluating_ = false;
   last_progress_ = now_;
-  evaluation_ = Evaluated{.stamp = stamp(),
-                          .version = event.version,
-                          .correct = event.correct,
-                          .total = event.total,
-                          .loss_sum = event.loss_sum};
+  evaluation_ = Evaluated{.stamp = stamp(), .version = event.version, .totals = event.totals};
   send_head(*evaluation_);
   advance();
 }

@@ -1,7 +1,7 @@
 #pragma once
-// The constants of EXP and LOG. They are part of the canonical order: another polynomial of the
-// same accuracy gives other bits. The polynomials are minimax fits with coefficients rounded to
-// binary32; the arithmetic is in scalar_math.h.
+// The constants of EXP, LOG, ERF, TANH, GELU. They are part of the canonical order: another
+// polynomial of the same accuracy gives other bits. The polynomials are minimax fits with
+// coefficients rounded to binary32; the arithmetic is in scalar_math.h.
 #include <cstdint>
 
 namespace es::gpu {
@@ -30,5 +30,24 @@ constexpr float kLn2 = 0x1.62e430p-1f;
 // log(1+f) = f - f^2/2 + f^3 * (c0 + c1 f + ...)
 constexpr float kLogPoly[] = {0x1.555528p-2f, -0x1.000b1cp-2f, 0x1.99c31cp-3f, -0x1.515a6ap-3f,
                               0x1.1f965ep-3f, -0x1.35b3e6p-3f, 0x1.1b08a4p-3f};
+
+// ERF. Below kErfSmall: erf(x) = x + x * (c0 + c1 x^2 + ...). From there on: erf(|x|) = 1 - e^q
+// with q = c0 + c1 |x| + ...; beyond kErfHighest it is 1.
+constexpr float kErfSmall = 0.925f;
+constexpr float kErfHighest = 4.0f;
+constexpr float kErfSmallPoly[] = {0x1.06eba6p-3f,  -0x1.8126dcp-2f, 0x1.ce1904p-4f,
+                                   -0x1.b676c8p-6f, 0x1.46c22ep-8f,  -0x1.3825b2p-11f};
+constexpr float kErfLargePoly[] = {0x1.6e5820p-13f, -0x1.2127e4p+0f, -0x1.44460ap-1f,
+                                   -0x1.bb83eep-4f, 0x1.9b8e9ap-6f,  -0x1.115af6p-8f,
+                                   0x1.c791aap-12f, -0x1.61eb4cp-16f};
+
+// TANH. Below kTanhSmall: tanh(x) = x + x^3 * (c0 + c1 x^2 + ...).
+constexpr float kTanhSmall = 0.625f;
+constexpr float kTanhPoly[] = {-0x1.555532p-2f, 0x1.110726p-3f, -0x1.b83c56p-5f, 0x1.522686p-6f,
+                               -0x1.75e17ap-8f};
+
+// GELU.
+constexpr float kSqrtHalf = 0.70710678118654752f;
+constexpr float kNormalDensity = 0.3989422804014327f;  // 1 / sqrt(2 pi)
 
 }  // namespace es::gpu

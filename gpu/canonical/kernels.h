@@ -99,6 +99,9 @@ struct AttentionShape {
   float scale = 1.0F;
   std::int64_t masks = 0;  // sequence b uses mask b mod masks; 0 = no mask
   Dropout dropout;         // of the probabilities; decision = index into probs
+  // Only heads [head_begin, head_begin + head_count) are computed, so that threads can share the
+  // work; all pointers still mean head 0. head_count 0: all heads.
+  std::int64_t head_begin = 0, head_count = 0;
 };
 // Operands that an attention may have; nullptr = without.
 struct AttentionExtras {
@@ -145,20 +148,21 @@ struct KernelTable {
                        std::int64_t b_step, std::int64_t c_step, const float* a, const float* b,
                        float* c, float* ws);  // ws as for gemm
 
-  // --- Convolution. Weights are packed once per update and used for every local step.
-  std::size_t (*conv_fwd_packed_floats)(const ConvShape&);
-  void (*conv_fwd_pack)(const ConvShape&, const float* w, float* packed);
+  // --- Convolution. w is the plain weight tensor [oc][kh][kw][c/groups]; slices of it are arranged
+  // in `ws` on the way, so nothing is kept between calls. A part of the images (another n) is a shape
+  // of its own and may need more workspace than the whole.
   std::size_t (*conv_fwd_workspace_floats)(const ConvShape&);
-  void (*conv_fwd)(const ConvShape&, const float* x, const float* packed, const float* bias,
-                   float* y, float* ws);  // bias[oc] or nullptr, added after
+  void (*conv_fwd)(const ConvShape&, const float* x, const float* w, const float* bias, float* y,
+                   float* ws);  // bias[oc] or nullptr, added after
 
-  std::size_t (*conv_dgrad_packed_floats)(const ConvShape&);
-  void (*conv_dgrad_pack)(const ConvShape&, const float* w, float* packed);
   std::size_t (*conv_dgrad_workspace_floats)(const ConvShape&);
-  void (*conv_dgrad)(const ConvShape&, const float* dy, const float* packed, float* dx, float* ws);
+  void (*conv_dgrad)(const ConvShape&, const float* dy, const float* w, float* dx, float* ws);
 
+  // Writes the rows [oc_begin, oc_end) of dw, which points at row 0, so that threads can share the
+  // work. Their results do not depend on the range.
   std::size_t (*conv_wgrad_workspace_floats)(const ConvShape&);
-  void (*conv_wgrad)(const ConvShape&, const float* x, const float* dy, float* dw, float* ws);
+  void (*conv_wgrad)(const ConvShape&, std::int64_t oc_begin, std::int64_t oc_end, const float* x,
+                     const float* dy, float* dw, float* ws);
 
   // --- COLSUM(R, C) (G3): out[c] = sum over rows of x[r][c]. The bias gradient.
   std::size_t (*colsum_workspace_floats)(std::int64_t rows, std::int64_t cols);
@@ -228,7 +232,8 @@ struct KernelTable {
                          const float* mean, const float* istd, const float* gamma, float* dx,
                          float* dgamma, float* dbeta, float* ws);  // dx may alias dy
 
-  // --- Softmax over the last axis; bwd: dx = y * (dy - SUM64(dy*y)), dx may alias dy.
+  // --- Softmax over the last axis, y may alias x; bwd: dx = y * (dy - SUM64(dy*y)), dx may alias
+  // dy. A row of nothing but -inf gives +0.
   void (*softmax_fwd)(std::int64_t rows, std::int64_t c, const float* x, float* y);
   void (*softmax_bwd)(std::int64_t rows, std::int64_t c, const float* y, const float* dy,
                       float* dx);

@@ -39,26 +39,40 @@ inline float recip(std::int64_t n) {
   return 1.0f / static_cast<float>(n);
 }
 
-// EXP: e^x within 1 ulp. EXP(NaN) = NaN, EXP(x < -103.97) = +0, EXP(x > 88.72) = +inf; results
-// below the normal range are rounded once.
-inline float canonical_exp(float x) {
+// e^x as (1 + r * p) * 2^n, for x clamped to where the result is neither +0 nor +inf. NaN stays.
+struct ExpParts {
+  float r, p;
+  std::int32_t n;
+};
+
+inline ExpParts exp_parts(float x) {
   x = kExpHighest < x ? kExpHighest : x;
   x = x < kExpLowest ? kExpLowest : x;  // NaN passes both comparisons
   // n = x / ln 2 to the nearest integer: adding kExpMagic leaves n in the low mantissa bits.
   const float shifted = fused(x, kExpLog2E, kExpMagic);
   const float n = shifted - kExpMagic;
-  const std::uint32_t exponent = std::bit_cast<std::uint32_t>(shifted) - kExpMagicBits;
   float r = fused(n, -kExpLn2High, x);
   r = fused(n, -kExpLn2Low, r);
   float p = kExpPoly[4];
   for (int i = 3; i >= 0; --i) p = fused(p, r, kExpPoly[i]);
-  p = fused(p, r, 1.0f);
-  p = fused(p, r, 1.0f);
-  // p * 2^n as two powers of two: the first product is exact, so only the second one rounds.
-  const std::uint32_t half = static_cast<std::uint32_t>(static_cast<std::int32_t>(exponent) >> 1);
+  return {r, fused(p, r, 1.0f),
+          static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(shifted) - kExpMagicBits)};
+}
+
+// x * 2^n for n in [-150, 128], by two powers of two: the first product is exact, so only the
+// second one rounds.
+inline float times_power_of_two(float x, std::int32_t n) {
+  const auto exponent = static_cast<std::uint32_t>(n), half = static_cast<std::uint32_t>(n >> 1);
   const float first = std::bit_cast<float>((half + 127u) << 23);
   const float second = std::bit_cast<float>((exponent - half + 127u) << 23);
-  return (p * first) * second;
+  return (x * first) * second;
+}
+
+// EXP: e^x within 1 ulp. EXP(NaN) = NaN, EXP(x < -103.97) = +0, EXP(x > 88.72) = +inf; results
+// below the normal range are rounded once.
+inline float canonical_exp(float x) {
+  const ExpParts e = exp_parts(x);
+  return times_power_of_two(fused(e.p, e.r, 1.0f), e.n);
 }
 
 // LOG: the natural logarithm within 1.1 ulp. LOG(+-0) = -inf, LOG(x < 0) = NaN, LOG(+inf) = +inf,
@@ -80,6 +94,86 @@ inline float canonical_log(float x) {
   for (int i = 5; i >= 0; --i) q = fused(q, f, kLogPoly[i]);
   const float r = fused(fused(q, f, -0.5f), square, f);
   return fused(k, kLn2, r);
+}
+
+inline float absolute(float x) {
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0x7fffffffu);
+}
+inline float with_sign(float magnitude, float sign) {
+  return std::bit_cast<float>((std::bit_cast<std::uint32_t>(magnitude) & 0x7fffffffu) |
+                              (std::bit_cast<std::uint32_t>(sign) & 0x80000000u));
+}
+
+// ERF: the error function within 1.4 ulp. ERF(+-inf) = +-1, ERF(-0) = -0, ERF(NaN) = NaN.
+inline float canonical_erf(float x) {
+  const float t = absolute(x);
+  if (t < kErfSmall) {
+    const float square = x * x;
+    float p = kErfSmallPoly[5];
+    for (int i = 4; i >= 0; --i) p = fused(p, square, kErfSmallPoly[i]);
+    return fused(p, x, x);
+  }
+  const float u = kErfHighest < t ? kErfHighest : t;
+  float q = kErfLargePoly[7];
+  for (int i = 6; i >= 0; --i) q = fused(q, u, kErfLargePoly[i]);
+  return with_sign(1.0f - canonical_exp(q), x);
+}
+
+// TANH: the hyperbolic tangent within 1.4 ulp. TANH(+-inf) = +-1, TANH(-0) = +0, TANH(NaN) = NaN.
+inline float canonical_tanh(float x) {
+  const float t = absolute(x);
+  if (t < kTanhSmall) {
+    const float square = x * x;
+    float p = kTanhPoly[4];
+    for (int i = 3; i >= 0; --i) p = fused(p, square, kTanhPoly[i]);
+    return fused(p * square, x, x);
+  }
+  return with_sign(1.0f - 2.0f / (canonical_exp(t + t) + 1.0f), x);
+}
+
+// SIGMOID: 1 / (1 + e^-x) within 1.4 ulp. With e = e^-|x| it is 1 / (1 + e), or e / (1 + e) for
+// negative x. e and 1 + e are carried as two floats each, and the quotient is corrected once.
+// SIGMOID(inf) = 1, SIGMOID(-inf) = +0, SIGMOID(NaN) = NaN.
+inline float canonical_sigmoid(float x) {
+  const ExpParts parts = exp_parts(-absolute(x));
+  const float high = fused(parts.p, parts.r, 1.0f);  // e = (high + low) * 2^n
+  const float low = fused(parts.p, parts.r, 1.0f - high);
+  const float e = times_power_of_two(high, parts.n);
+  const float sum = 1.0f + e;  // 1 + e = sum + rest
+  const float rest = (e - (sum - 1.0f)) + times_power_of_two(low, parts.n);
+  const bool negative = x < 0.0f;
+  const float numerator = negative ? high : 1.0f;
+  const float inverse = 1.0f / sum;
+  const float quotient = numerator * inverse;
+  const float remainder = fused(-quotient, sum, numerator) + (negative ? low : 0.0f);
+  const float y = fused(fused(-quotient, rest, remainder), inverse, quotient);
+  return times_power_of_two(y, negative ? parts.n : 0);
+}
+
+// GELU: x/2 * (1 + erf(x / sqrt 2)). The sum cancels for negative x, so the error is bounded
+// relative to x, not to the result. GELU(inf) = inf, GELU(-inf) = NaN, GELU(-0) = +0.
+inline float canonical_gelu(float x) {
+  const float half = x * 0.5f;
+  return fused(half, canonical_erf(x * kSqrtHalf), half);
+}
+
+// The derivative of GELU: the normal distribution at x plus x times its density. NaN at +-inf.
+inline float canonical_gelu_gradient(float x) {
+  const float density = canonical_exp((x * -0.5f) * x) * kNormalDensity;
+  return fused(x, density, fused(0.5f, canonical_erf(x * kSqrtHalf), 0.5f));
+}
+
+// Binary cross entropy of a logit: max(x, 0) - x t + log(1 + e^-|x|).
+inline float canonical_bce(float x, float target) {
+  const float positive = x > 0.0f ? x : 0.0f;
+  return fused(-x, target, positive) + canonical_log(1.0f + canonical_exp(-absolute(x)));
+}
+
+// Rows with a label that takes part in a cross entropy, at least 1.
+inline std::int64_t labelled_rows(std::int64_t rows, const std::int32_t* labels) {
+  std::int64_t count = 0;
+  for (std::int64_t r = 0; r < rows; ++r) count += labels[r] >= 0 ? 1 : 0;
+  return larger(count, 1);
 }
 
 }  // namespace

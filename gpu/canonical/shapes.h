@@ -56,7 +56,7 @@ inline PoolWindow pool_window(const PoolShape& s, std::int64_t index) {
           left};
 }
 
-// The pooling windows [oh0, oh1) x [ow0, ow1) that cover input cell `index` = (n, h, w).
+// The pooling windows [oh0, oh1) x [ow0, ow1) that cover input cell (n, h, w).
 struct PoolCover {
   std::int64_t oh0, oh1, ow0, ow1;
   std::int64_t n, row, col;  // position of the cell in the padded input
@@ -69,13 +69,12 @@ struct PoolCover {
   }
 };
 
-inline PoolCover pool_cover(const PoolShape& s, std::int64_t index) {
-  const std::int64_t n = index / (s.h * s.w);
-  const std::int64_t row = index / s.w % s.h + s.pad, col = index % s.w + s.pad;
+inline PoolCover pool_cover(const PoolShape& s, std::int64_t n, std::int64_t h, std::int64_t w) {
   // oh covers the row when oh * stride <= row < oh * stride + kh.
   const auto first = [&](std::int64_t at, std::int64_t size) {
     return at < size ? 0 : (at - size) / s.stride + 1;
   };
+  const std::int64_t row = h + s.pad, col = w + s.pad;
   return {first(row, s.kh),
           smaller(s.oh(), row / s.stride + 1),
           first(col, s.kw),
@@ -83,6 +82,18 @@ inline PoolCover pool_cover(const PoolShape& s, std::int64_t index) {
           n,
           row,
           col};
+}
+
+// The inputs [begin, end) of output `index` of `outputs` that share `size` inputs (adaptive pooling).
+struct AdaptiveRange {
+  std::int64_t begin, end;
+};
+inline AdaptiveRange adaptive_range(std::int64_t size, std::int64_t outputs, std::int64_t index) {
+  return {index * size / outputs, ceil_div((index + 1) * size, outputs)};
+}
+// The outputs [begin, end) whose range holds input `at`.
+inline AdaptiveRange adaptive_cover(std::int64_t size, std::int64_t outputs, std::int64_t at) {
+  return {at * outputs / size, ceil_div((at + 1) * outputs, size)};
 }
 
 }  // namespace

@@ -1,13 +1,18 @@
 #pragma once
-// GradientTree: adds up the gradients of one worker's ESTs while they run, in the canonical tree.
+// GradientTree: adds up the gradients of one worker's ESTs while they run, in the canonical tree
+// (or, at level D0, in one chain: GradientOrder).
 //
 // The worker runs the ESTs of its contiguous range in rank order. Each writes its gradient into a
 // fresh buffer (slot); as soon as a bucket of it is ready, that bucket is merged with the finished
 // left neighbours (left += right), so a maximal node's bucket is final the moment the last EST
 // below it has produced that bucket. Buffers of merged nodes are used again within the step;
 // buffers of contributed (maximal) nodes stay untouched until release_all(), because the other
-// workers read them until the step commits.
+// workers read them until the step commits. A worker of a single rank copies and adds nothing: the
+// part is the buffer that its EST wrote.
 //
+// In order kPerWorker the worker has one part, the sum of its whole range.
+//
+// Memory: nothing is allocated after construction.
 // Not thread-safe: used by the worker's compute thread.
 #include <cstdint>
 #include <functional>
@@ -20,10 +25,11 @@
 
 namespace es::gpu {
 
-// A finished bucket of a maximal node. `data` is the start of the bucket in the slot; it stays as
-// it is until release_all().
+// A finished bucket of a part: of a maximal node, or of the whole range. `data` is the start of the
+// bucket in the slot; it stays as it is until release_all().
 struct NodeReady {
-  TreeNode node;
+  RankRange ranks;  // whose sum it is
+  TreeNode node;    // the node that covers them; order kTree only
   std::uint32_t bucket = 0;
   std::uint32_t slot = 0;
   const float* data = nullptr;
@@ -32,13 +38,14 @@ struct NodeReady {
 class GradientTree {
  public:
   // Address of a slot: a whole flat gradient, 64-byte aligned, the same on every call. Slots
-  // [0, max_live_buffers(range, max_p)) are used.
+  // [0, max_live_buffers(range, max_p, order)) are used.
   using SlotAddress = std::function<float*(std::uint32_t slot)>;
   using OnNodeReady = std::function<void(const NodeReady&)>;
 
   // REQUIRES: range is not empty and within [0, max_p).
   GradientTree(RankRange range, std::uint32_t max_p, std::vector<Bucket> buckets,
-               const KernelTable& kernels, SlotAddress slots, OnNodeReady on_node_ready);
+               const KernelTable& kernels, SlotAddress slots, OnNodeReady on_node_ready,
+               GradientOrder order = GradientOrder::kTree);
 
   // Starts the next EST and returns the buffer for its gradient (content arbitrary).
   // REQUIRES: rank is the next of the range and the previous rank has all its buckets ready.
@@ -64,7 +71,10 @@ class GradientTree {
     std::uint32_t slot;
   };
   void plan_merges();
-  bool finishes_maximal_node() const;
+  void plan_chain();
+  void merge(std::int64_t begin, std::int64_t floats);
+  bool finishes_part() const;
+  RankRange part_ranks() const;
   void end_rank();
   std::uint32_t acquire_slot();
 
@@ -76,10 +86,11 @@ class GradientTree {
   const KernelTable& kernels_;
   SlotAddress slot_address_;
   OnNodeReady on_node_ready_;
+  GradientOrder order_;
 
   // The step in progress.
   VirtualRank next_rank_;
-  std::vector<Partial> pending_;  // finished nodes that wait for their right sibling
+  std::vector<Partial> pending_;  // finished nodes that wait for their right sibling; or the chain
   std::vector<bool> slot_used_;
   std::uint32_t peak_live_ = 0;
 

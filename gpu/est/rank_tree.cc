@@ -48,7 +48,8 @@ std::vector<TreeNode> maximal_nodes(RankRange range, std::uint32_t max_p) {
   return nodes;
 }
 
-std::uint32_t max_live_buffers(RankRange range, std::uint32_t max_p) {
+std::uint32_t max_live_buffers(RankRange range, std::uint32_t max_p, GradientOrder order) {
+  if (order == GradientOrder::kPerWorker) return std::min(range.size(), 2U);
   // Each maximal node keeps one buffer from its first rank on. Inside it, while rank r runs, every
   // finished left sibling on the path from the node to r holds one, and r itself one.
   std::uint32_t held = 0;

@@ -12,6 +12,14 @@
 
 namespace es::gpu {
 
+// How the gradients of ESTs are added up.
+//   kTree       in the canonical tree over virtual ranks: the bits do not depend on the placement
+//   kPerWorker  a worker chains its ESTs in rank order, ((g0 + g1) + g2) ..., and the workers'
+//   parts
+//               are chained in rank order: the least memory, but the bits depend on the placement.
+//               Only level D0, which promises no more.
+enum class GradientOrder { kTree, kPerWorker };
+
 struct TreeNode {
   std::uint32_t level = 0;
   std::uint32_t index = 0;
@@ -34,7 +42,8 @@ std::vector<TreeNode> maximal_nodes(RankRange range, std::uint32_t max_p);
 
 // Gradient buffers that are in use at most while the ESTs of the range run in rank order, when the
 // buffers of contributed nodes are held until the commit (GradientTree). log2(n) + 1 for an aligned
-// range of n = 2^k ranks.
-std::uint32_t max_live_buffers(RankRange range, std::uint32_t max_p);
+// range of n = 2^k ranks. In order kPerWorker: the sum and the present rank's, so at most 2.
+std::uint32_t max_live_buffers(RankRange range, std::uint32_t max_p,
+                               GradientOrder order = GradientOrder::kTree);
 
 }  // namespace es::gpu

@@ -89,4 +89,32 @@ void reduce_tree(std::uint32_t max_p, std::span<const TreePart> parts, std::int6
   }
 }
 
+bool covers_all_ranks(std::uint32_t max_p, std::span<const WorkerPart> parts) {
+  std::uint64_t ranks = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const RankRange a = parts[i].ranks;
+    if (a.begin >= a.end || a.end > max_p) return false;
+    ranks += a.size();
+    for (std::size_t j = 0; j < i; ++j)
+      if (a.begin < parts[j].ranks.end && parts[j].ranks.begin < a.end) return false;
+  }
+  return ranks == max_p;
+}
+
+void reduce_workers(std::uint32_t max_p, std::span<WorkerPart> parts, std::int64_t n, float* out,
+                    const KernelTable& kernels) {
+  ES_CHECK(covers_all_ranks(max_p, parts));
+  std::sort(parts.begin(), parts.end(),
+            [](const WorkerPart& a, const WorkerPart& b) { return a.ranks < b.ranks; });
+  for (std::int64_t begin = 0; begin < n; begin += kBlockFloats) {
+    const std::int64_t floats = std::min(kBlockFloats, n - begin);
+    const float* sum = parts[0].data + begin;
+    for (std::size_t i = 1; i < parts.size(); ++i) {
+      kernels.add(floats, sum, parts[i].data + begin, out + begin);
+      sum = out + begin;
+    }
+    if (sum != out + begin) std::memcpy(out + begin, sum, sizeof(float) * floats);
+  }
+}
+
 }  // namespace es::gpu

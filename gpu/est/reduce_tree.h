@@ -1,5 +1,6 @@
 #pragma once
-// Sums the partial results of all workers into the root of the canonical tree.
+// Sums the partial results of all workers: into the root of the canonical tree, or at level D0 in
+// one chain.
 #include <cstdint>
 #include <span>
 
@@ -25,5 +26,20 @@ bool covers_all_ranks(std::uint32_t max_p, std::span<const TreePart> parts);
 // REQUIRES: covers_all_ranks(max_p, parts).
 void reduce_tree(std::uint32_t max_p, std::span<const TreePart> parts, std::int64_t n, float* out,
                  float* workspace, const KernelTable& kernels);
+
+// Order kPerWorker: the sum of one worker's range.
+struct WorkerPart {
+  RankRange ranks;
+  const float* data = nullptr;  // n floats
+};
+
+// Whether the parts, in any order, cover every rank of [0, max_p) exactly once.
+bool covers_all_ranks(std::uint32_t max_p, std::span<const WorkerPart> parts);
+
+// out[0..n) = the parts chained in rank order, ((p0 + p1) + p2) ... `parts` is sorted by rank on
+// the way. `out` may be the part of rank 0, no other. Allocates nothing. REQUIRES:
+// covers_all_ranks(max_p, parts).
+void reduce_workers(std::uint32_t max_p, std::span<WorkerPart> parts, std::int64_t n, float* out,
+                    const KernelTable& kernels);
 
 }  // namespace es::gpu

@@ -10,8 +10,8 @@
 //
 // Tensors have up to four dimensions (n, h, w, c), rows of c contiguous: images [n,h,w,c], tokens
 // [n,t,1,c], matrices [n,1,1,c]. The first error stops everything after it and is what finish()
-// returns, with the operator's name; so a model needs one check. Parameters are laid out in the order
-// of the calls. Operators that follow each other element by element are fused later (fuse.h).
+// returns, with the operator's name; so a model needs one check. Parameters are laid out in the
+// order of the calls. Operators that follow each other element by element are fused later (fuse.h).
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,23 +20,12 @@
 #include <vector>
 
 #include "gpu/graph/graph.h"
+#include "gpu/graph/move_shapes.h"
+#include "gpu/graph/weight_init.h"
 #include "proto/base/result.h"
 #include "proto/base/sample_layout.h"
 
 namespace es::gpu {
-
-// How weights start. All are uniform (libm's normal numbers differ by machine), with the variance of
-// what the model publishes.
-struct WeightInit {
-  enum class Kind {
-    kPytorchDefault,  // kaiming_uniform(a=sqrt(5)): bound 1/sqrt(fan_in); biases alike
-    kFanOutRelu,      // torchvision's kaiming_normal(fan_out, relu): bound sqrt(6/fan_out); biases 0
-    kXavier,          // xavier_uniform: bound sqrt(6/(fan_in+fan_out)); biases 0
-    kDeviation,       // normal(0, deviation): bound deviation*sqrt(3); biases 0
-  };
-  Kind kind = Kind::kPytorchDefault;
-  double deviation = 0.0;
-};
 
 struct Conv2dOptions {
   std::int64_t out = 1;  // output channels
@@ -67,8 +56,6 @@ struct BatchNormOptions {
 struct ReluFused {
   bool relu = false;
 };
-
-enum class Axis { kN, kH, kW, kC };
 
 // q, k, v: tensors [n,t,1,heads*d], or q alone packed as [n,t,1,3*heads*d] (q, then k, then v).
 struct AttentionOptions {
@@ -127,8 +114,7 @@ class GraphBuilder {
   TensorId softmax(const std::string& name, TensorId x);
   TensorId attention(const std::string& name, TensorId q, TensorId k, TensorId v,
                      const AttentionOptions& options);
-  TensorId attention(const std::string& name, TensorId packed_qkv,
-                     const AttentionOptions& options);
+  TensorId attention(const std::string& name, TensorId packed_qkv, const AttentionOptions& options);
   // Batched over n and h: a [n,h,m,k] x b [n,h,k,p], or b [n,h,p,k] with transpose_b.
   TensorId matmul(const std::string& name, TensorId a, TensorId b, bool transpose_b = false);
 
@@ -166,19 +152,67 @@ class GraphBuilder {
   void cross_entropy(const std::string& name, TensorId logits, TensorId labels);
   void bce_with_logits(const std::string& name, TensorId logits, TensorId targets);
   void mse(const std::string& name, TensorId x, TensorId targets);
-  // outputs: [n,h,w,3*(5+classes)], coarse to fine; boxes [n,M,1,5] or [n,M,5,1] as the field is laid
-  // out. The layout of YoloShape::anchor_* is per scale, in pixels.
+  // outputs: [n,h,w,3*(5+classes)], coarse to fine; boxes [n,M,1,5] or [n,M,5,1] as the field is
+  // laid out. The layout of YoloShape::anchor_* is per scale, in pixels.
   void yolo(const std::string& name, const std::vector<TensorId>& outputs, TensorId boxes,
             const YoloShape& shape, std::int64_t image_h, std::int64_t image_w);
 
   // Ends the model; `outputs` are what an evaluation returns, in this order.
-  // Error (usage): the first operator whose shapes do not fit, an operator that nothing reads, no loss.
+  // Error (usage): the first operator whose shapes do not fit, an operator that nothing reads, no
+  // loss.
   Result<Graph> finish(const std::vector<TensorId>& outputs);
 
  private:
-  // (the developer's)
+  // What is known of a tensor beyond its shape.
+  struct Note {
+    // The image that it is a flattened form of: its pixels and channels.
+    std::int64_t pixels = 1, channels = 1;
+    std::int32_t low = 0, high = 0;  // kI32: every value is in [low, high]
+  };
+
+  bool failed() const { return error_.has_value(); }
+  // Notes the first error; returns a valid tensor: later calls return early.
+  TensorId fail(const char* kind, const std::string& name, const std::string& what);
+  // Whether all are fp32 and none is a flattened image; else fails.
+  bool dense_floats(const char* kind, const std::string& name, const std::vector<TensorId>& xs);
+  bool floats(const char* kind, const std::string& name, const std::vector<TensorId>& xs);
+  const Tensor& tensor(TensorId t) const { return graph_.tensors[static_cast<std::size_t>(t)]; }
+  Note& note(TensorId t) { return notes_[static_cast<std::size_t>(t)]; }
+
+  TensorId add_tensor(TensorShape shape, bool needs_grad, ElementType type = ElementType::kF32);
+  TensorId add_constant(const std::string& name, TensorShape shape, ElementType type,
+                        std::vector<float> words);
+  // One-output operator whose parameters are already in the op.
+  TensorId emit(Op op, TensorShape y);
+  // Adds outputs to the operator emitted last.
+  TensorId emit_extra(TensorShape shape, ElementType type = ElementType::kF32);
+  ParamId add_param(const std::string& name, std::vector<std::int64_t> torch_shape,
+                    ParamOrder order, ParamInit init);
+
+  TensorId chain(const std::string& name, const std::vector<TensorId>& xs, ChainStep step);
+  TensorId same_shapes(const char* kind, const std::string& name, TensorId a, TensorId b,
+                       ChainKind step);
+  Dropout next_dropout(double p);
+  TensorId drop(const char* kind, const std::string& name, TensorId x, double p,
+                std::int64_t columns);
+  TensorId normalise(Op op, TensorId x);
+  TensorId attend(const std::string& name, Op op, std::int64_t width, const AttentionOptions& o);
+  bool add_attention_extras(Op& op, const AttentionOptions& o);
+  TensorId pool(OpKind kind, const std::string& name, TensorId x, const PoolOptions& options);
+  std::vector<TensorId> move(OpKind kind, const char* label, const std::string& name,
+                             const std::vector<TensorId>& xs, Move move,
+                             const std::vector<TensorShape>& ys);
+  bool begin_loss(const char* kind, const std::string& name);
+  void end_loss(Op op, const std::vector<TensorShape>& kept, std::int64_t rows);
+  void element_loss(OpKind kind, const std::string& name, TensorId x, TensorId targets);
+  void check_all_used();
+  void check_all_trained();
+  void check_outputs();
+
   Graph graph_;
   std::optional<Error> error_;
+  std::vector<Note> notes_;  // by tensor
+  std::uint32_t random_ops_ = 0;
 };
 
 }  // namespace es::gpu

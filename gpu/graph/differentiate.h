@@ -15,9 +15,11 @@ struct Program {
 };
 
 // Pure. Operators are differentiated in reverse order; each emits parameter gradients (bias, then
-// weight), then the data gradient. A tensor with several readers gets its gradient as the sum of
-// what its readers emit, added in the order of emission (the last reader first):
-// ((g_last + g_next) + ...). An add passes its gradient to both sides without a copy.
+// weight), then the gradients of its inputs, the first input first. A tensor with several readers
+// gets its gradient as the sum of what its readers emit, added in the order of emission (the last
+// reader first): ((g_last + g_next) + ...). An add passes its gradient to both sides without a
+// copy. Operators that the loss does not depend on have no gradient. REQUIRES: chains have one
+// stage (fuse.h comes later).
 Program differentiate(Graph graph);
 
 }  // namespace es::gpu

@@ -8,14 +8,16 @@
 #include <vector>
 
 #include "gpu/canonical/kernels.h"
+#include "gpu/graph/move.h"
 #include "gpu/params/param_table.h"
+#include "proto/base/sample_layout.h"
 
 namespace es::gpu {
 
 using TensorId = std::int32_t;
 constexpr TensorId kNoTensor = -1;
 
-// NHWC; vectors and matrices have h = w = 1: [n][c].
+// NHWC; vectors and matrices have h = w = 1: [n][c]. Tokens are [n][t][1][c].
 struct TensorShape {
   std::int64_t n = 1, h = 1, w = 1, c = 1;
   std::int64_t count() const { return n * h * w * c; }
@@ -25,7 +27,8 @@ struct TensorShape {
 
 std::string shape_text(const TensorShape& shape);  // "[32,28,28,64]"
 
-enum class ElementType { kF32, kU8 };
+// Integers are ids and labels: they are looked up and moved, never computed with.
+enum class ElementType { kF32, kI32, kU8 };
 
 struct Tensor {
   TensorShape shape;
@@ -36,36 +39,80 @@ struct Tensor {
 // Operators. "in" and "out" list the tensors by position; p: weight, bias = parameters.
 enum class OpKind {
   // Forward.
-  kConv2d,         // in x           out y                          p: weight, bias or none
-  kLinear,         // in x           out y                          p: weight, bias or none
-  kBatchNorm,      // in x           out y, mean, istd              p: gamma, beta; `relu` fused
-  kRelu,           // in x           out y
-  kAdd,            // in a, b        out y                          `relu` fused
-  kMaxPool,        // in x           out y, argmax (u8)
-  kAvgPool,        // in x           out y
-  kGlobalAvgPool,  // in x           out y [n,1,1,c]
-  kView,           // in x           out y: the same memory under another shape
-  kSoftmaxXent,    // in logits      out probs, row_loss [n], mean_loss [1]; reads the labels
+  kConv2d,           // in x            out y                        p: weight, bias or none
+  kLinear,           // in x            out y                        p: weight, bias or none
+  kMatmul,           // in a, b         out y: `count` products      also its own gradients
+  kBatchNorm,        // in x            out y, mean, istd            p: gamma, beta; `activation`
+  kLayerNorm,        // in x            out y, mean, istd            p: gamma, beta; `eps`
+  kChain,            // in x, operands  out y: `chain` on x, element by element; also gradients
+  kSoftmax,          // in x            out y
+  kAttention,        // in q, k, v or packed; then bias, mask, length as `attention_in` says
+                     //                 out y, probs
+  kEmbedding,        // in ids (i32)    out y                        p: weight
+  kMaxPool,          // in x            out y, argmax (u8)
+  kAvgPool,          // in x            out y
+  kAdaptiveAvgPool,  // in x            out y
+  kGlobalAvgPool,    // in x            out y [n,1,1,c]
+  kMove,             // in any          out any: `move`; words that it does not write are +0
+  kUpsample2,        // in x            out y: `move` with repeated reads
+  kView,             // in x            out y: the same memory under another shape
+  kCrossEntropy,     // in logits, labels (i32)   out probs, row_loss, mean_loss
+  kBce,              // in x, targets   out element_loss, mean_loss
+  kMse,              // in x, targets   out element_loss, mean_loss
+  kYolo,             // in 3 outputs, boxes   out 3 gradients, image_loss, mean_loss
   // Backward. The gradient of p goes straight to the flat gradient array.
-  kConvDgrad,          // in dy           out dx                    p: weight
-  kConvWgrad,          // in x, dy                                  gradient of weight
-  kLinearDgrad,        // in dy           out dx                    p: weight
-  kLinearWgrad,        // in x, dy                                  gradient of weight
-  kBiasGrad,           // in dy                                     gradient of bias
-  kBatchNormGrad,      // in x, dy, mean, istd   out dx             gradients of gamma and beta
-  kReluGrad,           // in y, dy        out dx                    also of a fused add
-  kMaxPoolGrad,        // in dy, argmax   out dx
-  kAvgPoolGrad,        // in dy           out dx
-  kGlobalAvgPoolGrad,  // in dy           out dx
-  kSoftmaxXentGrad,    // in probs        out dlogits; reads the labels
+  kConvDgrad,            // in dy           out dx                    p: weight
+  kConvWgrad,            // in x, dy                                  gradient of weight
+  kLinearDgrad,          // in dy           out dx                    p: weight
+  kLinearWgrad,          // in x, dy                                  gradient of weight
+  kBiasGrad,             // in dy                                     gradient of bias
+  kBatchNormGrad,        // in x, dy, mean, istd   out dx             gradients of gamma and beta
+  kLayerNormGrad,        // in x, dy, mean, istd   out dx             gradients of gamma and beta
+  kColumnSum,            // in dy           out sum over n of dy: the gradient of a repeated row
+  kSoftmaxGrad,          // in y, dy        out dx
+  kAttentionGrad,        // in as kAttention, then probs, dy
+                         //                 out dq, dk, dv or dpacked; dbias if the bias needs it
+  kEmbeddingGrad,        // in ids, dy                                gradient of weight
+  kMaxPoolGrad,          // in dy, argmax   out dx
+  kAvgPoolGrad,          // in dy           out dx
+  kAdaptiveAvgPoolGrad,  // in dy           out dx
+  kGlobalAvgPoolGrad,    // in dy           out dx
+  kUpsample2Grad,        // in dy           out dx
+  kCrossEntropyGrad,     // in probs, labels    out dlogits
+  kBceGrad,              // in x, targets   out dx
+  kMseGrad,              // in x, targets   out dx
 };
 
 const char* op_name(OpKind kind);  // "conv2d"
+bool is_loss(OpKind kind);
 
 // The running statistics of one batch norm: offsets into an EST's statistics.
 struct BatchNormStats {
   std::int64_t mean = 0;
   std::int64_t variance = 0;
+};
+
+// One stage of a chain: a ChainStage whose operand is a tensor.
+struct ChainStep {
+  ChainKind kind = ChainKind::kScale;
+  std::int32_t operand = 0;  // index into Op::in; 0: the stage has none
+  float factor = 1.0F;
+  std::int64_t columns = 1;
+  Dropout dropout;
+};
+constexpr std::size_t kChainStepsMax = 16;  // of one chain
+
+// `count` independent products of one shape (gemm_batched).
+struct MatmulShape {
+  GemmShape gemm;
+  std::int64_t count = 1, a_step = 0, b_step = 0, y_step = 0;
+};
+
+// Where a kAttention finds its operands in Op::in; -1: it has none.
+struct AttentionInputs {
+  bool packed = false;  // in[0] holds rows of q, k, v; else in[0..2]
+  std::int32_t bias = -1, mask = -1, length = -1;
+  std::int32_t first_extra() const { return packed ? 1 : 3; }
 };
 
 struct Op {
@@ -75,23 +122,49 @@ struct Op {
   std::vector<TensorId> out;
   ParamId weight = kNoParam;  // or gamma
   ParamId bias = kNoParam;    // or beta
-  ConvShape conv;             // convolutions
-  PoolShape pool;             // max and average pooling
-  BatchNormStats stats;       // kBatchNorm
-  bool relu = false;          // kBatchNorm, kBatchNormGrad, kAdd
+  // Attributes; a gradient has those of its operator.
+  ConvShape conv;                             // convolutions
+  PoolShape pool;                             // max and average pooling
+  AdaptivePoolShape adaptive;                 // adaptive average pooling
+  MatmulShape matmul;                         // kMatmul
+  BatchNormStats stats;                       // kBatchNorm
+  Activation activation = Activation::kNone;  // batch norm
+  float eps = 0.0F;                           // layer norm
+  std::vector<ChainStep> chain;               // kChain
+  AttentionShape attention;                   // attention
+  AttentionInputs attention_in;
+  Move move;                                  // kMove, kUpsample2
+  YoloShape yolo;                             // kYolo
 };
+
+// Whether the operator writes the gradient of op.weight, and of op.bias.
+bool writes_weight_grad(OpKind kind);
+bool writes_bias_grad(OpKind kind);
 
 constexpr float kBatchNormEps = 1e-5F;  // PyTorch's defaults
 constexpr float kBatchNormMomentum = 0.1F;
+
+// A tensor whose values belong to the model; it lies outside the arena. int32 values as their bits.
+struct Constant {
+  std::string name;
+  TensorId tensor = kNoTensor;
+  std::vector<float> words;
+};
 
 struct Graph {
   std::string name;
   std::vector<Tensor> tensors;
   std::vector<Op> ops;
   ParamTable table;
-  TensorId input = kNoTensor;      // images [batch,h,w,c]; outside the arena
-  TensorId logits = kNoTensor;     // [batch,1,1,classes]
-  TensorId row_loss = kNoTensor;   // [batch]
+  std::int64_t batch = 1;
+  SampleLayout layout;           // what a sample consists of
+  std::vector<TensorId> inputs;  // by field of the layout, [batch,...]; outside the arena
+  std::vector<Constant> constants;
+  std::vector<TensorId> outputs;  // what an evaluation returns; n is a multiple of batch
+  // Losses of the rows, [batch * rows_per_sample]; a sample's loss is the mean of its rows. Rows
+  // that take no part (negative labels) hold +0.
+  TensorId row_loss = kNoTensor;
+  std::int64_t rows_per_sample = 1;
   TensorId mean_loss = kNoTensor;  // [1]
   const TensorShape& shape(TensorId id) const;
 };

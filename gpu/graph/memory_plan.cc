@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "gpu/graph/op_kernels.h"
 #include "proto/base/check.h"
 
 namespace es::gpu {
@@ -20,34 +21,21 @@ bool live_together(const LiveBlock& a, const LiveBlock& b) {
 
 std::int64_t tensor_floats(const Tensor& t) {
   const std::int64_t count = t.shape.count();
-  return t.type == ElementType::kF32 ? count : (count + 3) / 4;
-}
-
-// Inputs whose memory the operator's first output may take over, best first: the kernels read and
-// write these element for element.
-std::vector<TensorId> in_place_inputs(const Op& op) {
-  switch (op.kind) {
-    case OpKind::kRelu:
-      return {op.in[0]};
-    case OpKind::kAdd:
-      return {op.in[0], op.in[1]};
-    case OpKind::kReluGrad:
-      return {op.in[1], op.in[0]};
-    case OpKind::kBatchNormGrad:
-      return {op.in[1]};
-    default:
-      return {};
-  }
+  return t.type == ElementType::kU8 ? (count + 3) / 4 : count;
 }
 
 // Sets of tensors that share one block: a block is named by one of its tensors.
 class SharedBlocks {
  public:
   explicit SharedBlocks(const Program& program)
-      : graph_(program.graph),
+      : program_(program),
+        graph_(program.graph),
         parent_(graph_.tensors.size()),
-        block_(graph_.tensors.size(), LiveBlock{0, -1, -1}) {
+        block_(graph_.tensors.size(), LiveBlock{0, -1, -1}),
+        outside_(graph_.tensors.size(), false) {
     std::iota(parent_.begin(), parent_.end(), 0);
+    for (const TensorId t : graph_.inputs) outside_[t] = true;
+    for (const Constant& c : graph_.constants) outside_[c.tensor] = true;
     measure_lifetimes();
     for (const Op& op : graph_.ops)
       if (op.kind == OpKind::kView) merge(op.in[0], op.out[0]);
@@ -60,6 +48,7 @@ class SharedBlocks {
     return t;
   }
   const LiveBlock& block(TensorId root) const { return block_[root]; }
+  bool outside(TensorId root) const { return outside_[root]; }
 
  private:
   void measure_lifetimes() {
@@ -70,15 +59,20 @@ class SharedBlocks {
       for (const TensorId t : graph_.ops[i].out) block_[t].first = block_[t].last = now;
       for (const TensorId t : graph_.ops[i].in) block_[t].last = now;
     }
-    const auto end = static_cast<std::int64_t>(graph_.ops.size()) - 1;
-    for (const TensorId t : {graph_.logits, graph_.row_loss, graph_.mean_loss})
-      block_[t].last = end;
+    for (const TensorId t : graph_.outputs) keep(t);
+    keep(graph_.row_loss);
+    keep(graph_.mean_loss);
   }
 
+  void keep(TensorId t) {
+    block_[t].last = std::max(block_[t].last, static_cast<std::int64_t>(program_.first_backward));
+  }
+
+  // The memory of `into` also serves `from`; what lies outside the arena stays the owner.
   void merge(TensorId into, TensorId from) {
     into = find(into);
     from = find(from);
-    ES_CHECK(block_[into].floats == block_[from].floats);
+    ES_CHECK(block_[into].floats == block_[from].floats && !outside_[from]);
     parent_[from] = into;
     block_[into].first = std::min(block_[into].first, block_[from].first);
     block_[into].last = std::max(block_[into].last, block_[from].last);
@@ -87,28 +81,25 @@ class SharedBlocks {
   void share_in_place(const Op& op, std::int64_t now) {
     for (const TensorId in : in_place_inputs(op)) {
       const TensorId root = find(in);
-      const bool dies_here = block_[root].last == now && root != find(graph_.input);
+      const bool dies_here = block_[root].last == now && !outside_[root];
       if (!dies_here || block_[root].floats != block_[find(op.out[0])].floats) continue;
       merge(root, op.out[0]);
       return;
     }
   }
 
+  const Program& program_;
   const Graph& graph_;
   std::vector<TensorId> parent_;
   std::vector<LiveBlock> block_;  // valid at roots
+  std::vector<bool> outside_;     // valid at roots
 };
 
-}  // namespace
-
-std::vector<std::int64_t> place_blocks(std::span<const LiveBlock> blocks) {
-  std::vector<std::size_t> order(blocks.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return blocks[a].floats > blocks[b].floats;
-  });
-  std::vector<std::int64_t> offset(blocks.size(), 0);
+// The length of the arena, or `give_up` as soon as it is reached.
+std::int64_t place_in_order(std::span<const LiveBlock> blocks, std::span<const std::size_t> order,
+                            std::int64_t give_up, std::vector<std::int64_t>& offset) {
   std::vector<std::size_t> placed;  // by offset
+  std::int64_t length = 0;
   for (const std::size_t i : order) {
     const std::int64_t size = round_up(blocks[i].floats);
     std::int64_t at = 0;
@@ -118,44 +109,82 @@ std::vector<std::int64_t> place_blocks(std::span<const LiveBlock> blocks) {
       at = std::max(at, offset[p] + round_up(blocks[p].floats));
     }
     offset[i] = at;
+    length = std::max(length, at + size);
+    if (length >= give_up) return give_up;
     const auto position =
         std::upper_bound(placed.begin(), placed.end(), at,
                          [&](std::int64_t value, std::size_t p) { return value < offset[p]; });
     placed.insert(position, i);
   }
-  return offset;
+  return length;
+}
+
+// Orders of placing, by a key that comes first when it is large.
+using Key = std::int64_t (*)(const LiveBlock&);
+constexpr Key kOrders[] = {
+    [](const LiveBlock& b) { return b.floats; },
+    [](const LiveBlock& b) { return b.last - b.first; },
+    [](const LiveBlock& b) { return b.floats * (b.last - b.first + 1); },
+    [](const LiveBlock& b) { return -b.first; },
+    [](const LiveBlock& b) { return b.last; },
+};
+
+}  // namespace
+
+std::vector<std::int64_t> place_blocks(std::span<const LiveBlock> blocks) {
+  const std::int64_t peak = live_peak(blocks);
+  std::vector<std::int64_t> best, offset(blocks.size(), 0);
+  std::int64_t shortest = INT64_MAX;
+  for (const Key key : kOrders) {
+    std::vector<std::size_t> order(blocks.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      const std::int64_t left = key(blocks[a]), right = key(blocks[b]);
+      return left != right ? left > right : blocks[a].floats > blocks[b].floats;
+    });
+    const std::int64_t length = place_in_order(blocks, order, shortest, offset);
+    if (length < shortest) {
+      shortest = length;
+      best = offset;
+    }
+    if (shortest == peak) break;
+  }
+  return best;
 }
 
 std::int64_t live_peak(std::span<const LiveBlock> blocks) {
-  std::int64_t peak = 0;
-  for (const LiveBlock& at : blocks) {  // live memory only grows where a block begins
-    std::int64_t live = 0;
-    for (const LiveBlock& b : blocks)
-      if (b.first <= at.first && at.first <= b.last) live += round_up(b.floats);
-    peak = std::max(peak, live);
+  std::int64_t end = 0;
+  for (const LiveBlock& b : blocks) end = std::max(end, b.last + 2);
+  std::vector<std::int64_t> change(static_cast<std::size_t>(end), 0);
+  for (const LiveBlock& b : blocks) {
+    change[b.first] += round_up(b.floats);
+    change[b.last + 1] -= round_up(b.floats);
   }
+  std::int64_t peak = 0, live = 0;
+  for (const std::int64_t c : change) peak = std::max(peak, live += c);
   return peak;
 }
 
 MemoryPlan plan_memory(const Program& program) {
   const SharedBlocks shared(program);
   const auto tensors = static_cast<TensorId>(program.graph.tensors.size());
-  const TensorId input = shared.find(program.graph.input);
+  MemoryPlan plan;
+  plan.offset.assign(program.graph.tensors.size(), MemoryPlan::kOutside);
   std::vector<TensorId> roots;
   std::vector<LiveBlock> blocks;
   for (TensorId t = 0; t < tensors; ++t) {
-    if (shared.find(t) != t || t == input) continue;
+    plan.owner.push_back(shared.find(t));
+    const bool used = shared.block(t).first >= 0;
+    if (plan.owner.back() != t || shared.outside(t) || !used) continue;
     roots.push_back(t);
     blocks.push_back(shared.block(t));
   }
   const std::vector<std::int64_t> placed = place_blocks(blocks);
-  MemoryPlan plan;
-  plan.offset.assign(program.graph.tensors.size(), MemoryPlan::kInput);
   for (std::size_t i = 0; i < roots.size(); ++i) {
     plan.offset[roots[i]] = placed[i];
     plan.arena_floats = std::max(plan.arena_floats, placed[i] + round_up(blocks[i].floats));
   }
-  for (TensorId t = 0; t < tensors; ++t) plan.offset[t] = plan.offset[shared.find(t)];
+  for (TensorId t = 0; t < tensors; ++t) plan.offset[t] = plan.offset[plan.owner[t]];
   plan.live_peak_floats = live_peak(blocks);
   return plan;
 }

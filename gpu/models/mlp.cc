@@ -1,14 +1,15 @@
-#include "gpu/graph/builder.h"
-#include "gpu/models/models.h"
+// Flatten - Linear(width) - ReLU - Linear(width) - ReLU - Linear(classes).
+#include "gpu/models/families.h"
 
 namespace es::gpu {
 
-Result<Graph> build_mlp(TensorShape input, std::int64_t width, std::int64_t classes) {
-  GraphBuilder b("mlp", input);
-  TensorId x = b.flatten("net.0", b.input());
+Result<Graph> build_mlp(const ModelInput& in) {
+  const std::int64_t width = in.width(128, 16);
+  GraphBuilder b = in.builder();
+  TensorId x = b.flatten("net.0", b.input("image"));
   x = b.relu("net.2", b.linear("net.1", x, {.out = width}));
   x = b.relu("net.4", b.linear("net.3", x, {.out = width}));
-  return b.finish(b.linear("net.5", x, {.out = classes}));
+  return finish_classifier(b, b.linear("net.5", x, {.out = in.spec.classes}));
 }
 
 }  // namespace es::gpu

@@ -1,15 +1,71 @@
 #include "gpu/models/models.h"
 
-namespace es::gpu {
+#include <algorithm>
+#include <string_view>
 
-Result<Graph> build_model(const ModelSpec& spec, TensorShape input) {
-  const auto width = [&](std::int64_t published) {
-    return spec.width == 0 ? published : std::int64_t{spec.width};
-  };
-  if (spec.name == "mlp") return build_mlp(input, width(128), spec.classes);
-  if (spec.name == "small_cnn") return build_small_cnn(input, width(16), spec.classes);
-  if (spec.name == "resnet18") return build_resnet18(input, width(64), spec.classes);
-  return usage_error("model.name = \"" + spec.name + "\": allowed is small_cnn, resnet18, mlp");
+#include "gpu/models/families.h"
+#include "gpu/models/sample_check.h"
+
+namespace es::gpu {
+namespace {
+
+struct Family {
+  std::string_view name;
+  Result<Graph> (*build)(const ModelInput&);
+  bool has_width;    // takes model.width
+  bool has_dropout;  // takes model.dropout
+  // Sides of an image: at least, and in multiples of.
+  std::int64_t least_side;
+  std::int64_t side_multiple;
+};
+
+constexpr Family kFamilies[] = {
+    {"small_cnn", build_small_cnn, true, false, 4, 1},
+    {"resnet18", build_resnet18, true, false, 1, 1},
+    {"mlp", build_mlp, true, false, 1, 1},
+    {"resnet50", build_resnet50, false, false, 1, 1},
+    {"shufflenetv2", build_shufflenetv2, false, false, 1, 1},
+    {"vgg19", build_vgg19, false, true, 32, 1},
+    {"swin_t", build_swin_t, false, true, 4, 1},
+    {"yolov3", build_yolov3, false, false, 32, 32},
+    {"neumf", build_neumf, false, false, 1, 1},
+    {"bert", build_bert, false, true, 1, 1},
+    {"electra", build_electra, false, true, 1, 1},
+};
+
+Error unknown_model(const ModelSpec& spec) {
+  std::string allowed;
+  for (const Family& f : kFamilies) allowed += (allowed.empty() ? "" : ", ") + std::string(f.name);
+  return usage_error("model.name = \"" + spec.name + "\": allowed is " + allowed);
+}
+
+Status check_options(const ModelSpec& spec, const Family& family) {
+  if (spec.size != "published" && spec.size != "tiny")
+    return usage_error("model.size = \"" + spec.size + "\": allowed is published, tiny");
+  if (spec.width != 0 && !family.has_width)
+    return usage_error("model.width = " + std::to_string(spec.width) + ": " + spec.name +
+                       " has no width of its own; allowed is 0");
+  if (spec.dropout > 0.0 && !family.has_dropout)
+    return usage_error("model.dropout = " + std::to_string(spec.dropout) + ": " + spec.name +
+                       " has no dropout; allowed is -1 or 0");
+  return {};
+}
+
+}  // namespace
+
+Result<Graph> build_model(const ModelSpec& spec, std::int64_t batch, const SampleLayout& layout) {
+  const auto* const family = std::find_if(std::begin(kFamilies), std::end(kFamilies),
+                                          [&](const Family& f) { return f.name == spec.name; });
+  if (family == std::end(kFamilies)) return unknown_model(spec);
+  ES_RETURN_IF_ERROR(check_options(spec, *family));
+  ES_RETURN_IF_ERROR(check_samples(spec, layout));
+  ES_RETURN_IF_ERROR(check_image_sides(spec, layout, family->least_side, family->side_multiple));
+  return family->build({spec, batch, layout});
+}
+
+Result<Graph> finish_classifier(GraphBuilder& b, TensorId logits) {
+  b.cross_entropy("loss", logits, b.input("label"));
+  return b.finish({logits});
 }
 
 }  // namespace es::gpu

@@ -1,29 +1,48 @@
 #pragma once
-// The models, by name. Parameter names are those of the PyTorch state dict given with each.
+// The models, by name, over the fields of the samples of their task (proto/base/sample_layout.h).
+// Parameter names are those of the PyTorch state dict given with each model.
+//
+//   name          size "published"                               names as in
+//   mlp           Linear(128) x 2 and a classifier               nn.Sequential `net`, Flatten first
+//   small_cnn     two conv blocks, 105,914 parameters at 28x28   conv1, bn1, conv2, bn2, fc1, fc2
+//   resnet18      stem for small images, 11,173,962 parameters   torchvision
+//   resnet50      torchvision's, 25,557,032                      torchvision
+//   shufflenetv2  x1.0, 2,278,604                                torchvision
+//   vgg19         without batch norm, 143,667,240                torchvision
+//   swin_t        torchvision's, 28,288,354                      torchvision 0.14
+//   yolov3        Darknet-53 and three heads, 61,949,149         ultralytics/yolov3,
+//   models/yolov3.yaml neumf         GMF 8, MLP 64-32-16-8                          gu, gi, mu, mi,
+//   mlp.N, out bert          base, 108,893,186                              transformers
+//   BertForQuestionAnswering electra       small, 13,483,522                              ...
+//   ElectraForQuestionAnswering
+//
+// Parameter counts are for 1000 classes (yolov3: 80; small ones: 10) and a vocabulary of 30522.
+// Size "tiny" is the same architecture with every special path, fewer layers and channels.
+//
+// Where ours is not the published model to the letter:
+//   * batch norm has PyTorch's eps and momentum in yolov3 too (Ultralytics: 1e-3 and 0.03), and the
+//     activation is the paper's leaky ReLU 0.1;
+//   * word embeddings of the padding token learn as any other's (transformers keeps them at 0);
+//   * normal distributions are uniform ones of the same variance (WeightInit).
 #include <cstdint>
-#include <string>
 
 #include "gpu/graph/graph.h"
 #include "proto/base/job_spec.h"
 #include "proto/base/result.h"
+#include "proto/base/sample_layout.h"
 
 namespace es::gpu {
 
-// Builds spec.name for mini-batches [batch,height,width,channels]; spec.width = 0 takes the model's
-// own width. Error (usage): an unknown name, or images that are too small for the model.
-Result<Graph> build_model(const ModelSpec& spec, TensorShape input);
-
-// Flatten - Linear(width) - ReLU - Linear(width) - ReLU - Linear(classes), width 128.
-// PyTorch: nn.Sequential `net` with Flatten at 0: net.1, net.3, net.5.
-Result<Graph> build_mlp(TensorShape input, std::int64_t width, std::int64_t classes);
-
-// Two blocks conv 3x3 - batch norm - ReLU - max pool 2x2 (width 16, then 32 channels), flatten,
-// Linear(4 * width) - ReLU - Linear(classes): about 106,000 parameters on 28x28x1.
-// PyTorch: conv1, bn1, conv2, bn2, fc1, fc2.
-Result<Graph> build_small_cnn(TensorShape input, std::int64_t width, std::int64_t classes);
-
-// ResNet18 with the stem for small images (conv1 3x3 stride 1, no max pool), width 64.
-// PyTorch: torchvision's resnet18: conv1, bn1, layer1.0.conv1, ..., layer2.0.downsample.0, fc.
-Result<Graph> build_resnet18(TensorShape input, std::int64_t width, std::int64_t classes);
+// The model for mini-batches of `batch` samples of `layout`. Numbers of classes, rows of
+// embeddings, image sides and tokens come from the layout's fields. Outputs for evaluation:
+//   classification      logits [batch,1,1,classes]
+//   recommendation      logit [batch,1,1,1]
+//   question answering  logits [batch,2,1,T]: of the first and of the last token
+//   detection           three heads [batch,h,w,3*(5+classes)], coarse to fine; per anchor
+//                       x, y, w, h, objectness, classes, all raw
+// Error (usage), which names model, field, value and what is allowed: an unknown model or size, an
+// option that the model does not have, a missing field or one of another type, model.classes other
+// than the labels' range, images that are too small or no multiple of the stride, too many tokens.
+Result<Graph> build_model(const ModelSpec& spec, std::int64_t batch, const SampleLayout& layout);
 
 }  // namespace es::gpu

@@ -1,20 +1,22 @@
-#include "gpu/graph/builder.h"
-#include "gpu/models/models.h"
+// Two blocks conv 3x3 - batch norm - ReLU - max pool 2x2 (width, then twice the width channels),
+// flatten, Linear(4 * width) - ReLU - Linear(classes).
+#include "gpu/models/families.h"
 
 namespace es::gpu {
 
-Result<Graph> build_small_cnn(TensorShape input, std::int64_t width, std::int64_t classes) {
-  GraphBuilder b("small_cnn", input);
-  TensorId x = b.input();
-  x = b.conv2d("conv1", x, {.out = width, .kernel = 3, .pad = 1});
-  x = b.batch_norm("bn1", x, {.relu = true});
-  x = b.max_pool("pool1", x, {.kernel = 2, .stride = 2});
-  x = b.conv2d("conv2", x, {.out = 2 * width, .kernel = 3, .pad = 1});
-  x = b.batch_norm("bn2", x, {.relu = true});
-  x = b.max_pool("pool2", x, {.kernel = 2, .stride = 2});
+Result<Graph> build_small_cnn(const ModelInput& in) {
+  const std::int64_t width = in.width(16, 4);
+  GraphBuilder b = in.builder();
+  TensorId x = b.input("image");
+  for (int block = 1; block <= 2; ++block) {
+    const std::string number = std::to_string(block);
+    x = b.conv2d("conv" + number, x, {.out = block * width, .kernel = 3, .pad = 1});
+    x = b.batch_norm("bn" + number, x, {.activation = Activation::kRelu});
+    x = b.max_pool("pool" + number, x, {.kernel = 2, .stride = 2});
+  }
   x = b.flatten("flatten", x);
   x = b.relu("relu", b.linear("fc1", x, {.out = 4 * width}));
-  return b.finish(b.linear("fc2", x, {.out = classes}));
+  return finish_classifier(b, b.linear("fc2", x, {.out = in.spec.classes}));
 }
 
 }  // namespace es::gpu

@@ -40,6 +40,13 @@ double power(double base, std::uint64_t exponent) {
   return result;
 }
 
+// From 0 at the end of the warm-up to 1 at the end of the job.
+double linear_progress(std::uint64_t warmup_steps, std::uint64_t step, std::uint64_t total_steps) {
+  if (step >= total_steps) return 1.0;
+  if (step <= warmup_steps) return 0.0;
+  return static_cast<double>(step - warmup_steps) / static_cast<double>(total_steps - warmup_steps);
+}
+
 }  // namespace
 
 double cos_pi(double x) {
@@ -60,6 +67,8 @@ float learning_rate(const ScheduleSpec& schedule, double base_rate, std::uint64_
     const double progress =
         static_cast<double>(std::min(step, total_steps)) / static_cast<double>(total_steps);
     rate = base_rate * (1.0 + cos_pi(progress)) / 2.0;
+  } else if (schedule.kind == "linear") {
+    rate = base_rate * (1.0 - linear_progress(schedule.warmup_steps, step, total_steps));
   }
   if (step < schedule.warmup_steps)
     rate = rate * static_cast<double>(step + 1) / static_cast<double>(schedule.warmup_steps);

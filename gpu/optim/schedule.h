@@ -11,8 +11,8 @@ namespace es::gpu {
 double cos_pi(double x);
 
 // Learning rate of global step t (0-based): the formula of ScheduleSpec in fp64, rounded once to
-// fp32. total_steps is used by the cosine schedule; from total_steps on it stays at 0.
-// REQUIRES: total_steps > 0 for "cosine", step_size > 0 for "step".
+// fp32. total_steps is used by the cosine and linear schedules; from total_steps on they stay at 0.
+// REQUIRES: total_steps > 0 for "cosine" and "linear", step_size > 0 for "step".
 float learning_rate(const ScheduleSpec& schedule, double base_rate, std::uint64_t step,
                     std::uint64_t total_steps);
 

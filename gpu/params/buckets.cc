@@ -19,7 +19,7 @@ std::vector<Bucket> cut_buckets(const ParamTable& table, std::int64_t target_flo
   return buckets;
 }
 
-std::uint32_t bucket_of(const std::vector<Bucket>& buckets, const ParamInfo& param) {
+std::uint32_t bucket_of(std::span<const Bucket> buckets, const ParamInfo& param) {
   for (std::uint32_t b = 0; b < buckets.size(); ++b)
     if (buckets[b].begin <= param.offset && param.offset < buckets[b].end) return b;
   ES_CHECK_MSG(false, "no bucket holds " + param.name);

@@ -1,6 +1,7 @@
 #pragma once
 // Buckets: the units in which gradients are reduced between workers.
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "gpu/params/param_table.h"
@@ -23,6 +24,6 @@ struct Bucket {
 std::vector<Bucket> cut_buckets(const ParamTable& table, std::int64_t target_floats);
 
 // Index of the bucket that holds the parameter.
-std::uint32_t bucket_of(const std::vector<Bucket>& buckets, const ParamInfo& param);
+std::uint32_t bucket_of(std::span<const Bucket> buckets, const ParamInfo& param);
 
 }  // namespace es::gpu

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <vector>
 
 namespace es {
 namespace {
@@ -11,6 +12,7 @@ constexpr std::uint32_t kMaxP = 1024;
 constexpr std::uint32_t kBatchMax = 65'536;
 constexpr std::uint64_t kStepsMax = 1'000'000'000'000;
 constexpr std::uint32_t kImageSideMax = 4096;
+constexpr std::uint32_t kIdsMax = 100'000'000;  // users, items, tokens of a vocabulary
 
 // Collects the first complaint, so that validate() reads as a list of rules.
 class Rules {
@@ -33,12 +35,11 @@ class Rules {
            std::to_string(low) + " to " + std::to_string(high));
   }
   void one_of(const std::string& field, const std::string& value,
-              std::initializer_list<const char*> allowed) {
+              const std::vector<std::string>& allowed, const std::string& when = "") {
     std::string list;
-    for (const char* a : allowed) list += (list.empty() ? "" : ", ") + std::string(a);
-    const bool found = std::any_of(allowed.begin(), allowed.end(),
-                                   [&](const char* a) { return value == a; });
-    expect(found, field, '"' + value + '"', list);
+    for (const std::string& a : allowed) list += (list.empty() ? "" : ", ") + a;
+    const bool found = std::find(allowed.begin(), allowed.end(), value) != allowed.end();
+    expect(found, field, '"' + value + '"', list + when);
   }
   Status status() const { return error_ ? Status(*error_) : Status(); }
 
@@ -54,29 +55,130 @@ bool is_job_name(const std::string& name) {
          });
 }
 
-void check_data(Rules& rules, const DataSpec& data) {
-  rules.one_of("data.kind", data.kind, {"idx", "synthetic"});
-  rules.range<std::uint32_t>("data.crop_padding", data.crop_padding, 0, 64);
-  if (data.kind == "idx") {
-    rules.expect(!data.path.empty(), "data.path", "\"\"", "a directory with the IDX files");
-    return;
-  }
+// The models of one task, and what each may read.
+struct TaskRules {
+  Task task;
+  const char* name;
+  std::initializer_list<const char*> models;
+  std::initializer_list<const char*> data_kinds;
+};
+
+const TaskRules kTasks[] = {
+    {Task::kClassification,
+     "classification",
+     {"small_cnn", "resnet18", "mlp", "resnet50", "shufflenetv2", "vgg19", "swin_t"},
+     {"idx", "cifar10", "image_folder", "synthetic"}},
+    {Task::kRecommendation, "recommendation", {"neumf"}, {"ratings", "synthetic"}},
+    {Task::kQuestionAnswering, "question answering", {"bert", "electra"}, {"squad", "synthetic"}},
+    {Task::kDetection, "detection", {"yolov3"}, {"voc", "synthetic"}},
+};
+
+const TaskRules& rules_of(Task task) {
+  return *std::find_if(std::begin(kTasks), std::end(kTasks),
+                       [task](const TaskRules& t) { return t.task == task; });
+}
+
+std::string quoted(const std::string& text) {
+  return '"' + text + '"';
+}
+
+void check_model(Rules& rules, const ModelSpec& model) {
+  std::vector<std::string> names;
+  for (const TaskRules& task : kTasks)
+    names.insert(names.end(), task.models.begin(), task.models.end());
+  rules.one_of("model.name", model.name, names);
+  rules.one_of("model.size", model.size, {"published", "tiny"});
+  rules.range<std::uint32_t>("model.width", model.width, 0, 4096);
+  const bool has_width =
+      model.name == "small_cnn" || model.name == "resnet18" || model.name == "mlp";
+  rules.expect(has_width || model.width == 0, "model.width", std::to_string(model.width),
+               "0 for " + model.name + " (its sizes are published and tiny)");
+  rules.range<std::uint32_t>("model.classes", model.classes,
+                             task_of(model) == Task::kDetection ? 1 : 2, 100'000);
+  rules.expect(model.dropout == -1.0 || (model.dropout >= 0.0 && model.dropout < 1.0),
+               "model.dropout", std::to_string(model.dropout),
+               "0 to below 1, or -1 for the published one");
+}
+
+void check_image_shape(Rules& rules, const DataSpec& data) {
   rules.range<std::uint32_t>("data.height", data.height, 1, kImageSideMax);
   rules.range<std::uint32_t>("data.width", data.width, 1, kImageSideMax);
   rules.range<std::uint32_t>("data.channels", data.channels, 1, 64);
-  rules.range<std::uint64_t>("data.samples", data.samples, 1, 1'000'000'000);
-  rules.range<std::uint64_t>("data.eval_samples", data.eval_samples, 0, 1'000'000'000);
 }
 
-void check_optimizer(Rules& rules, const JobSpec& spec) {
-  rules.range_fp("optimizer.learning_rate", spec.optimizer.learning_rate, 0.0, 1e6);
-  rules.range_fp("optimizer.momentum", spec.optimizer.momentum, 0.0, 1.0);
-  rules.range_fp("optimizer.weight_decay", spec.optimizer.weight_decay, 0.0, 1e3);
-  rules.one_of("schedule.kind", spec.schedule.kind, {"constant", "step", "cosine"});
-  rules.range_fp("schedule.gamma", spec.schedule.gamma, 0.0, 1.0);
-  rules.range<std::uint64_t>("schedule.warmup_steps", spec.schedule.warmup_steps, 0, kStepsMax);
-  if (spec.schedule.kind == "step")
-    rules.range<std::uint64_t>("schedule.step_size", spec.schedule.step_size, 1, kStepsMax);
+void check_images(Rules& rules, const DataSpec& data, Task task) {
+  rules.one_of("data.normalise", data.normalise, {"half", "imagenet"});
+  rules.range<std::uint32_t>("data.crop_padding", data.crop_padding, 0, 64);
+  rules.expect(!data.random_resized_crop || data.kind == "image_folder", "data.random_resized_crop",
+               "true", "false for data.kind = " + quoted(data.kind));
+  if (data.kind == "synthetic" || data.kind == "image_folder" || data.kind == "voc")
+    check_image_shape(rules, data);
+  if (task == Task::kDetection) rules.range<std::uint32_t>("data.boxes", data.boxes, 1, 1000);
+}
+
+// What changes an image has no meaning for anything else; said, not ignored.
+void check_no_images(Rules& rules, const DataSpec& data, Task task) {
+  const std::string images = std::string(" for ") + task_name(task) + ", which has no images";
+  rules.expect(data.crop_padding == 0, "data.crop_padding", std::to_string(data.crop_padding),
+               "0" + images);
+  rules.expect(!data.flip, "data.flip", "true", "false" + images);
+  rules.expect(!data.random_resized_crop, "data.random_resized_crop", "true", "false" + images);
+}
+
+void check_data(Rules& rules, const DataSpec& data, Task task) {
+  const TaskRules& known = rules_of(task);
+  rules.one_of("data.kind", data.kind, {known.data_kinds.begin(), known.data_kinds.end()},
+               std::string(" for ") + known.name);
+  rules.expect(data.kind == "synthetic" || !data.path.empty(), "data.path", "\"\"",
+               "the file or directory of the data");
+  if (data.kind == "synthetic") {
+    rules.range<std::uint64_t>("data.samples", data.samples, 1, 1'000'000'000);
+    rules.range<std::uint64_t>("data.eval_samples", data.eval_samples, 0, 1'000'000'000);
+  }
+  if (task == Task::kClassification || task == Task::kDetection)
+    check_images(rules, data, task);
+  else
+    check_no_images(rules, data, task);
+  if (task == Task::kRecommendation) {
+    rules.range<std::uint32_t>("data.users", data.users, 1, kIdsMax);
+    rules.range<std::uint32_t>("data.items", data.items, 2, kIdsMax);
+    rules.range<std::uint32_t>("data.negatives", data.negatives, 1, 1000);
+  }
+  if (task == Task::kQuestionAnswering) {
+    rules.range<std::uint32_t>("data.tokens", data.tokens, 8, 512);
+    rules.range<std::uint32_t>("data.vocabulary", data.vocabulary, 16, kIdsMax);
+    rules.expect(data.kind != "squad" || !data.vocabulary_file.empty(), "data.vocabulary_file",
+                 "\"\"", "the file of the WordPiece vocabulary");
+  }
+}
+
+void check_optimizer(Rules& rules, const OptimizerSpec& o) {
+  rules.one_of("optimizer.kind", o.kind, {"sgd", "adam", "adamw"});
+  rules.range_fp("optimizer.learning_rate", o.learning_rate, 0.0, 1e6);
+  rules.range_fp("optimizer.momentum", o.momentum, 0.0, 1.0);
+  rules.expect(!o.nesterov || (o.kind == "sgd" && o.momentum > 0.0), "optimizer.nesterov", "true",
+               "false, or kind = \"sgd\" with a momentum above 0");
+  rules.expect(o.beta1 >= 0.0 && o.beta1 < 1.0, "optimizer.beta1", std::to_string(o.beta1),
+               "0 to below 1");
+  rules.expect(o.beta2 >= 0.0 && o.beta2 < 1.0, "optimizer.beta2", std::to_string(o.beta2),
+               "0 to below 1");
+  rules.expect(o.epsilon > 0.0 && o.epsilon <= 1.0, "optimizer.epsilon", std::to_string(o.epsilon),
+               "above 0, at most 1");
+  rules.range_fp("optimizer.weight_decay", o.weight_decay, 0.0, 1e3);
+  rules.range_fp("optimizer.clip_norm", o.clip_norm, 0.0, 1e9);
+}
+
+void check_schedule(Rules& rules, const JobSpec& spec) {
+  const ScheduleSpec& s = spec.schedule;
+  rules.one_of("schedule.kind", s.kind, {"constant", "step", "cosine", "linear"});
+  rules.range_fp("schedule.gamma", s.gamma, 0.0, 1.0);
+  rules.range<std::uint64_t>("schedule.warmup_steps", s.warmup_steps, 0, kStepsMax);
+  if (s.kind == "step") rules.range<std::uint64_t>("schedule.step_size", s.step_size, 1, kStepsMax);
+  // The number of steps may be known later, from epochs or stages; then this is checked again.
+  if (s.kind == "linear" && spec.steps != 0)
+    rules.expect(s.warmup_steps < spec.steps, "schedule.warmup_steps",
+                 std::to_string(s.warmup_steps),
+                 "less than steps = " + std::to_string(spec.steps) + " for kind = \"linear\"");
 }
 
 void check_resources(Rules& rules, const JobSpec& spec) {
@@ -87,12 +189,15 @@ void check_resources(Rules& rules, const JobSpec& spec) {
     rules.expect(r.max_devices >= r.min_devices, "resources.max_devices",
                  std::to_string(r.max_devices),
                  "0 or at least min_devices = " + std::to_string(r.min_devices));
+  rules.range<std::uint32_t>("resources.threads", r.threads, 1, 256);
+  // auto: the level that it becomes is checked again.
+  const bool may_mix = spec.level == DeterminismLevel::kD2 || spec.level == DeterminismLevel::kAuto;
   for (const Stage& stage : spec.stages) {
-    rules.expect(stage.devices.total() <= spec.max_p, "stages", '"' + stage.devices.text() + '"',
+    rules.expect(stage.devices.total() <= spec.max_p, "stages", quoted(stage.devices.text()),
                  "at most max_p = " + std::to_string(spec.max_p) +
                      " devices in a stage (a device needs an EST)");
-    rules.expect(spec.level == DeterminismLevel::kD2 || stage.devices.counts.size() == 1, "stages",
-                 '"' + stage.devices.text() + '"',
+    rules.expect(may_mix || stage.devices.counts.size() == 1, "stages",
+                 quoted(stage.devices.text()),
                  std::string("devices of one type at level ") + level_name(spec.level) +
                      "; a mix of types needs level D2");
   }
@@ -105,15 +210,27 @@ const char* level_name(DeterminismLevel level) {
     case DeterminismLevel::kD0: return "D0";
     case DeterminismLevel::kD1: return "D1";
     case DeterminismLevel::kD2: return "D2";
+    case DeterminismLevel::kAuto:
+      return "auto";
   }
   return "?";
 }
 
+const char* task_name(Task task) {
+  return rules_of(task).name;
+}
+
+Task task_of(const ModelSpec& model) {
+  for (const TaskRules& t : kTasks)
+    if (std::find(t.models.begin(), t.models.end(), model.name) != t.models.end()) return t.task;
+  return Task::kClassification;
+}
+
 Result<DeterminismLevel> parse_level(std::string_view text) {
-  for (const auto level :
-       {DeterminismLevel::kD0, DeterminismLevel::kD1, DeterminismLevel::kD2})
+  for (const auto level : {DeterminismLevel::kD0, DeterminismLevel::kD1, DeterminismLevel::kD2,
+                           DeterminismLevel::kAuto})
     if (text == level_name(level)) return level;
-  return usage_error("level = \"" + std::string(text) + "\": allowed is D1, D2");
+  return usage_error("level = \"" + std::string(text) + "\": allowed is D0, D1, D2, auto");
 }
 
 Status validate(const JobSpec& spec, const std::string& where) {
@@ -126,13 +243,11 @@ Status validate(const JobSpec& spec, const std::string& where) {
   rules.range<std::uint64_t>("epochs", spec.epochs, 0, 1'000'000);
   rules.expect(spec.steps != 0 || spec.epochs != 0 || !spec.stages.empty(), "steps", "0",
                "at least 1, or epochs at least 1, or stages");
-  rules.expect(spec.level != DeterminismLevel::kD0, "level", "\"D0\"",
-               "D1 (one device type) or D2 (any mix)");
-  rules.one_of("model.name", spec.model.name, {"small_cnn", "resnet18", "mlp"});
-  rules.range<std::uint32_t>("model.width", spec.model.width, 0, 4096);
-  rules.range<std::uint32_t>("model.classes", spec.model.classes, 2, 100'000);
-  check_data(rules, spec.data);
-  check_optimizer(rules, spec);
+  rules.range_fp("auto_cost", spec.auto_cost, 0.0, 100.0);
+  check_model(rules, spec.model);
+  check_data(rules, spec.data, task_of(spec.model));
+  check_optimizer(rules, spec.optimizer);
+  check_schedule(rules, spec);
   check_resources(rules, spec);
   return rules.status();
 }

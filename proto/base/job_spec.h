@@ -21,6 +21,11 @@ enum class DeterminismLevel { kD0, kD1, kD2, kAuto };
 const char* level_name(DeterminismLevel level);
 Result<DeterminismLevel> parse_level(std::string_view text);
 
+// What a model learns; it decides the fields of a sample (sample_layout.h), the kinds of data and
+// the metrics.
+enum class Task { kClassification, kRecommendation, kQuestionAnswering, kDetection };
+const char* task_name(Task task);  // "classification", "question answering"
+
 struct ModelSpec {
   // small_cnn | resnet18 | mlp | resnet50 | shufflenetv2 | vgg19 | swin_t | yolov3 | neumf | bert |
   // electra
@@ -32,6 +37,9 @@ struct ModelSpec {
   double dropout = -1.0;             // probability in [0, 1); -1 = the published one
   bool operator==(const ModelSpec&) const = default;
 };
+
+// REQUIRES: a valid model name; of others it is classification.
+Task task_of(const ModelSpec& model);
 
 struct DataSpec {
   // idx | cifar10 | image_folder | ratings | squad | voc | synthetic (of the model's task)

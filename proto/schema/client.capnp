@@ -107,11 +107,17 @@ struct StageInfo {
   # Pause before it: from the last commit under the previous placement to its start.
 }
 
+struct Metric {
+  name @0 :Text;
+  value @1 :Float64;
+}
+
 struct EvaluationInfo {
   version @0 :UInt64;
-  correct @1 :UInt64;
-  total @2 :UInt64;
-  meanLoss @3 :Float64;
+  total @1 :UInt64;
+  # Samples.
+  metrics @2 :List(Metric);
+  # Of the model's task; the first is its headline, "loss" the mean loss.
 }
 
 struct WorkerInfo {

@@ -125,9 +125,8 @@ struct CheckpointWritten {
 struct Evaluated {
   # Owner of rank 0 -> head: the evaluation set under this version and rank 0's statistics.
   version @0 :UInt64;
-  correct @1 :UInt64;
-  total @2 :UInt64;
-  lossSum @3 :Float64;
+  totals @1 :Data;
+  # What the metrics are computed from, encoded (store/metrics/metric.h).
 }
 
 struct Failed {

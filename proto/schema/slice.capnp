@@ -17,8 +17,8 @@ struct Dismiss {
 }
 
 struct LoadBatch {
-  # EST -> data workers: load and augment the mini-batch of (step, rank). Queued in the order of
-  # arrival; see NextSlice. The same request again is answered from the queue.
+  # EST -> data workers: load and augment the mini-batch of (step, rank). Served in the order of the
+  # time slices, whatever the order of arrival; see NextSlice.
   step @0 :UInt64;
   rank @1 :UInt32;
 }
@@ -36,6 +36,9 @@ struct BatchLoaded {
   step @0 :UInt64;
   rank @1 :UInt32;
   slot @2 :UInt32;
+  error @3 :Text;
+  # Not empty: it could not be loaded, and why. It fails the job when its slice is to run, not
+  # before: a mini-batch that is loaded ahead may never be needed here.
 }
 
 struct BatchDone {
@@ -49,6 +52,8 @@ struct RunLocalStep {
   step @1 :UInt64;
   rank @2 :UInt32;
   slot @3 :UInt32;
+  error @4 :Text;
+  # Not empty: the mini-batch could not be loaded, and why.
 }
 
 struct SliceDone {

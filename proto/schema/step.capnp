@@ -33,15 +33,15 @@ struct RankResult {
 }
 
 struct Contrib {
-  # Worker -> owner of the bucket, as soon as the sum of a maximal tree node of its ranks is there.
-  # The owner adds each rank once; the same node of the same sender again is ignored.
+  # Worker -> owner of the bucket, as soon as one part of its ranks is summed: the ranks of a maximal
+  # node of the canonical tree; at level D0 all ranks of the sender. The owner adds each rank once;
+  # the same part of the same sender again is ignored.
   bucket @0 :UInt32;
-  level @1 :UInt32;
-  index @2 :UInt32;
-  # Tree node: ranks [index << level, (index + 1) << level), cut at max_p.
+  rankBegin @1 :UInt32;
+  rankEnd @2 :UInt32;
   data @3 :Bulk;
   results @4 :List(RankResult);
-  # Bucket 0 only: of the node's ranks, ascending.
+  # Bucket 0 only: of these ranks, ascending.
   drain @5 :Bool;
   # Bucket 0 only: the sender has been asked to stop at the next boundary.
 }
@@ -70,7 +70,8 @@ struct State {
   params @0 :Common.Digest;
   state @1 :Common.Digest;
   parameters @2 :Bulk;
-  optimizer @3 :Bulk;
+  moments @3 :List(Bulk);
+  # Arrays of the optimizer's state, in its order; as many as the kind of optimizer has.
   contexts @4 :List(Data);
   # By virtual rank.
   unacknowledged @5 :List(Common.LedgerLine);

@@ -10,18 +10,15 @@
 // contiguous ones). So within an epoch no sample is used twice, and where the ESTs run, or when
 // that changed, has no influence: there is no cursor beyond the number of the global step.
 //
-// The permutation is a Feistel network of kRounds rounds over 2 x h bits, with 2^(2h) >= N and
-// h >= 4, whose round function is Philox4x32-10 under a key drawn from (seed, epoch). A position
-// outside [0, N) is sent through again until it falls inside ("cycle walking"). That is a
-// permutation by construction, and any element of it costs the same small, constant time on
-// average: no shuffled array to build, to hold or to hand over.
+// The permutation: keyed_permutation.h, under a key drawn from (seed, epoch).
 //
 // Immutable, thread-safe, allocates nothing.
 #include <cstdint>
+#include <span>
 
 #include "proto/base/ids.h"
-#include "proto/base/philox.h"
 #include "proto/base/result.h"
+#include "store/dataset/keyed_permutation.h"
 
 namespace es::store {
 
@@ -60,18 +57,18 @@ class EpochSampler {
   // REQUIRES: at.step < steps_per_epoch(), rank < max_p(), i < batch_size().
   std::uint64_t sample(DataCursor at, VirtualRank rank, std::uint32_t i) const;
 
+  // All samples of the batch of `rank`. REQUIRES: as sample; samples.size() == batch_size().
+  void batch(DataCursor at, VirtualRank rank, std::span<std::uint64_t> samples) const;
+
   // Element `position` of the permutation of `epoch`. REQUIRES: position < samples().
   std::uint64_t permuted(std::uint64_t epoch, std::uint64_t position) const;
 
  private:
-  static constexpr int kRounds = 8;
-
-  EpochSampler(const SamplerOptions& options, std::uint32_t half_bits);
-  std::uint64_t feistel(std::uint64_t value, PhiloxKey key) const;
+  explicit EpochSampler(const SamplerOptions& options);
+  KeyedPermutation permutation(std::uint64_t epoch) const;
 
   SamplerOptions options_;
   std::uint64_t steps_per_epoch_;
-  std::uint32_t half_bits_;
 };
 
 }  // namespace es::store

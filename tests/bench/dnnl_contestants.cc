@@ -93,8 +93,9 @@ std::function<void()> dnnl_conv(const gpu::ConvShape& s, ConvPass pass, DnnlLayo
   }
 }
 
-std::function<void()> dnnl_gemm(std::int64_t m, std::int64_t n, std::int64_t k) {
-  const memory::desc a({m, k}, kFloat, Tag::ab), b({k, n}, kFloat, Tag::ab);
+std::function<void()> dnnl_gemm(std::int64_t m, std::int64_t n, std::int64_t k, bool b_transposed) {
+  const memory::desc a({m, k}, kFloat, Tag::ab);
+  const memory::desc b({k, n}, kFloat, b_transposed ? Tag::ba : Tag::ab);
   const memory::desc c({m, n}, kFloat, Tag::ab);
   const dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(a, b, c), engine());
   return call(dnnl::matmul(desc), {{DNNL_ARG_SRC, random_memory(a)},
@@ -125,6 +126,34 @@ std::function<void()> dnnl_batch_norm(std::int64_t rows, std::int64_t c, bool ba
   args[DNNL_ARG_DIFF_DST] = random_memory(data);
   args[DNNL_ARG_DIFF_SRC] = random_memory(data);
   args[DNNL_ARG_DIFF_SCALE_SHIFT] = random_memory(desc.diff_weights_desc());
+  return call(Backward(desc), args);
+}
+
+std::function<void()> dnnl_max_pool(const gpu::PoolShape& s, bool backward) {
+  const auto max = dnnl::algorithm::pooling_max;
+  const memory::desc x({s.n, s.c, s.h, s.w}, kFloat, Tag::nhwc);
+  const memory::desc y({s.n, s.c, s.oh(), s.ow()}, kFloat, Tag::nhwc);
+  const auto pad_after = [&](std::int64_t in, std::int64_t out, std::int64_t kernel) {
+    return (out - 1) * s.stride + kernel - in - s.pad;
+  };
+  const memory::dims strides{s.stride, s.stride}, kernel{s.kh, s.kw}, low{s.pad, s.pad};
+  const memory::dims high{pad_after(s.h, s.oh(), s.kh), pad_after(s.w, s.ow(), s.kw)};
+  using Forward = dnnl::pooling_forward;
+  const Forward::primitive_desc forward(
+      Forward::desc(dnnl::prop_kind::forward_training, max, x, y, strides, kernel, low, high),
+      engine());
+  std::unordered_map<int, memory> args{
+      {DNNL_ARG_SRC, random_memory(x)},
+      {DNNL_ARG_DST, random_memory(y)},
+      {DNNL_ARG_WORKSPACE, memory(forward.workspace_desc(), engine())}};
+  const auto run_forward = call(Forward(forward), args);
+  if (!backward) return run_forward;
+  run_forward();  // fills the positions of the maxima
+  using Backward = dnnl::pooling_backward;
+  const Backward::primitive_desc desc(Backward::desc(max, x, y, strides, kernel, low, high),
+                                      engine(), forward);
+  args[DNNL_ARG_DIFF_DST] = random_memory(y);
+  args[DNNL_ARG_DIFF_SRC] = random_memory(x);
   return call(Backward(desc), args);
 }
 

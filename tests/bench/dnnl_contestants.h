@@ -17,9 +17,10 @@ enum class DnnlLayout {
 
 // Empty when oneDNN has no implementation for the shape.
 std::function<void()> dnnl_conv(const gpu::ConvShape&, ConvPass, DnnlLayout);
-// C[m][n] = A[m][k] * B[k][n], all row-major.
-std::function<void()> dnnl_gemm(std::int64_t m, std::int64_t n, std::int64_t k);
+// C[m][n] = A[m][k] * B, all row-major, B [k][n], or [n][k] when `b_transposed`.
+std::function<void()> dnnl_gemm(std::int64_t m, std::int64_t n, std::int64_t k, bool b_transposed);
 // Training-mode batch norm with ReLU over [rows][c].
 std::function<void()> dnnl_batch_norm(std::int64_t rows, std::int64_t c, bool backward);
+std::function<void()> dnnl_max_pool(const gpu::PoolShape&, bool backward);
 
 }  // namespace es::bench

@@ -10,14 +10,6 @@
 namespace es::bench {
 namespace {
 
-// Processor time of this thread, which is the only one: other processes of the machine do not
-// count.
-double thread_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
 double time_us(const std::function<void()>& call, int repeats) {
   const double start = thread_seconds();
   for (int i = 0; i < repeats; ++i) call();
@@ -31,6 +23,13 @@ double percentile(std::vector<double> values, double share) {
 }
 
 }  // namespace
+
+// Other processes of the machine do not count.
+double thread_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
 
 Duel duel(const std::function<void()>& vendor, const std::function<void()>& ours, double seconds) {
   constexpr double kSampleUs = 400;  // long enough for the clock to be exact

@@ -16,6 +16,9 @@ struct Duel {
 // Runs both for about `seconds` together, at least nine samples of each.
 Duel duel(const std::function<void()>& vendor, const std::function<void()>& ours, double seconds);
 
+// Processor time of this thread, seconds.
+double thread_seconds();
+
 // Pins the process to the processor it runs on.
 void pin_to_one_processor();
 

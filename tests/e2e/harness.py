@@ -89,11 +89,11 @@ class Ended:
 class Running:
     """A process whose lines of output can be waited for."""
 
-    def __init__(self, words, environment):
+    def __init__(self, words, environment, directory):
         self.words = words
         self.process = subprocess.Popen([str(word) for word in words], env=environment, text=True,
-                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE)
+                                        cwd=directory, stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self._lines = {"out": [], "err": []}
         self._news = threading.Condition()
         self._readers = [
@@ -222,7 +222,7 @@ class EndToEndTest(unittest.TestCase):
     # --- programs
 
     def start(self, *words):
-        running = Running(words, self.environment)
+        running = Running(words, self.environment, self.directory)
         self._running.append(running)
         return running
 

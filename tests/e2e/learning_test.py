@@ -35,7 +35,7 @@ class Learning(harness.EndToEndTest):
         for stages in [f"{self.fast_class()}:1@60",
                        f"{self.other_class()}:1@30,{self.fast_class()}:3@30"]:
             summary = self.run_job(job, "--stages", stages)
-            evaluations = [(e["version"], e["correct"], e["total"], e["mean_loss"])
+            evaluations = [(e["version"], e["accuracy"], e["total"], e["mean_loss"])
                            for e in summary["evaluations"]]
             self.assertEqual([e[0] for e in evaluations], [20, 40, 60])
             self.assertEqual(len({e[3] for e in evaluations}), 3)  # it does learn in between

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <limits>
 
 #include "tests/gpu/support/training.h"
@@ -10,19 +11,23 @@ TEST_SUITE("gpu/engine") {
   using namespace es;
   using namespace es::gpu;
 
-  constexpr DataShape kImage{8, 8, 1};
+  SampleLayout images(std::int64_t side, std::int64_t channels) {
+    return {{{.name = "image", .height = side, .width = side, .channels = channels},
+             {.name = "label", .type = FieldType::kI32, .high = 9}}};
+  }
 
   JobSpec small_spec() {
     JobSpec spec;
     spec.max_p = 3;
     spec.batch_size = 4;
     spec.steps = 10;
+    spec.level = DeterminismLevel::kD2;
     spec.model = {.name = "small_cnn", .width = 4, .classes = 10};
     return spec;
   }
 
   std::unique_ptr<Engine> make_engine(const JobSpec& spec) {
-    auto engine = *Engine::create(spec, kImage, {});
+    auto engine = *Engine::create(spec, images(8, 1), {});
     engine->init_replica();
     return engine;
   }
@@ -37,7 +42,7 @@ TEST_SUITE("gpu/engine") {
   Step run_ranks(Engine & engine, const JobSpec& spec) {
     Step step{
         std::vector<EstContext>(spec.max_p), AlignedBuffer(engine.table().total_floats()), {}};
-    test::BatchSource batches(spec, kImage);
+    test::BatchSource batches(spec, images(8, 1));
     for (VirtualRank r = 0; r < spec.max_p; ++r)
       REQUIRE(engine
                   .local_step(r, batches.make(r, 0), {0, 1}, step.grad.data(), step.next[r],
@@ -102,65 +107,179 @@ TEST_SUITE("gpu/engine") {
     CHECK(engine->replica().version == 0);
   }
 
-  TEST_CASE("a gradient that is not finite is named and not applied") {
+  float& first_of(AlignedBuffer & flat, const Engine& engine, std::size_t param) {
+    return flat.data()[engine.table().params()[param].offset];
+  }
+
+  TEST_CASE("a sum of gradients that is not finite is named, and the replica is not used again") {
     const JobSpec spec = small_spec();
+    const auto engine = make_engine(spec);
+    Replica before = engine->replica();
+    Step step = run_ranks(*engine, spec);
+    first_of(step.grad, *engine, 3) = std::numeric_limits<float>::infinity();
+    const Status status = engine->apply_update(step.reduced, step.next);
+    REQUIRE_FALSE(status.ok());
+    CHECK(status.error().message ==
+          "step 0: the gradient of conv2.weight is not finite in the sum over all ESTs");
+    test::BatchSource batches(spec, images(8, 1));
+    EstContext next;
+    const auto refused = engine->local_step(0, batches.make(0, 0), {}, step.grad.data(), next,
+                                            [](std::uint32_t) { FAIL("bucket reported"); });
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().message == status.error().message);
+    CHECK_FALSE(engine->evaluate(batches.make(0, 0), 1).ok());
+    CHECK_FALSE(engine->apply_update(step.reduced, step.next).ok());
+    REQUIRE(engine->install(std::move(before)).ok());
+    CHECK(engine->evaluate(batches.make(0, 0), 1).ok());
+  }
+
+  TEST_CASE("with clipping a sum that is not finite changes nothing") {
+    JobSpec spec = small_spec();
+    spec.optimizer.clip_norm = 1.0;
     const auto engine = make_engine(spec);
     const Digest params = engine->params_digest();
     Step step = run_ranks(*engine, spec);
-    const ParamInfo& param = engine->table()[3];
-    step.grad.data()[param.offset + 1] = std::numeric_limits<float>::infinity();
+    float& poisoned = first_of(step.grad, *engine, 3);
+    const float good = std::exchange(poisoned, std::numeric_limits<float>::quiet_NaN());
     const Status status = engine->apply_update(step.reduced, step.next);
     REQUIRE_FALSE(status.ok());
-    CHECK(status.error().message == "step 0: the gradient of conv2.weight is not finite");
+    CHECK(status.error().message == "step 0: the norm of the gradient is not finite");
     CHECK(engine->params_digest() == params);
+    poisoned = good;
+    CHECK(engine->apply_update(step.reduced, step.next).ok());
+    CHECK(engine->params_digest() != params);
   }
 
-  TEST_CASE("a loss that is not finite names rank, step and operator") {
+  TEST_CASE("an update that throws a parameter out of range is an error") {
+    JobSpec spec = small_spec();
+    spec.optimizer.learning_rate = 1e30;
+    const auto engine = make_engine(spec);
+    Step step = run_ranks(*engine, spec);
+    first_of(step.grad, *engine, 3) = 1e20F;
+    const Status status = engine->apply_update(step.reduced, step.next);
+    REQUIRE_FALSE(status.ok());
+    CHECK(status.error().message ==
+          "step 0: after the update of version 0: parameter conv2.weight is not finite");
+  }
+
+  // The error of EST 2's step when the first element of a parameter is `value`.
+  std::string step_error(std::size_t param, float value) {
     const JobSpec spec = small_spec();
     const auto engine = make_engine(spec);
     Replica replica = engine->replica();
-    replica.params.data()[engine->table()[0].offset] = std::numeric_limits<float>::quiet_NaN();
-    REQUIRE(engine->install(replica).ok());
-    test::BatchSource batches(spec, kImage);
+    first_of(replica.params, *engine, param) = value;
+    REQUIRE(engine->install(std::move(replica)).ok());
+    test::BatchSource batches(spec, images(8, 1));
     AlignedBuffer grad(engine->table().total_floats());
     EstContext next;
-    const auto loss = engine->local_step(2, batches.make(2, 0), {}, grad.data(), next,
+    const auto loss =
+        engine->local_step(2, batches.make(2, 0), {}, grad.data(), next, [](std::uint32_t) {});
+    return loss.ok() ? "" : loss.error().message;
+  }
+
+  TEST_CASE("a value that is not finite names rank, step and the first operator that made it") {
+    // conv1.weight, bn1.weight, ... fc2.weight: 0, 1, ... 8
+    CHECK(step_error(0, 3e38F) ==
+          "EST 2, step 0: a value that is not finite; the first operator with such an output: "
+          "conv1 (conv2d)");
+    CHECK(step_error(8, 3e38F).find("fc2 (linear)") != std::string::npos);
+    CHECK(step_error(0, 0.5F).empty());
+  }
+
+  TEST_CASE("a gradient that is not finite names rank, step, parameter and operator") {
+    JobSpec spec = small_spec();
+    spec.model = {.name = "mlp", .width = 4, .classes = 10};
+    const auto engine = make_engine(spec);
+    Replica replica = engine->replica();
+    const auto fill = [&](const char* name, std::int64_t count, float value) {
+      for (const ParamInfo& p : engine->table().params())
+        if (p.name == name) std::fill_n(replica.params.data() + p.offset, count, value);
+    };
+    // Black images: activations of 1e20, then about 1, then one logit of 1e20; the loss is finite,
+    // and the gradient of net.3.weight is 1e20 * 1e20.
+    fill("net.1.bias", 4, 1e20F);
+    fill("net.3.weight", 16, 1e-20F);
+    fill("net.5.weight", 4, 1e20F);
+    REQUIRE(engine->install(std::move(replica)).ok());
+    std::vector<float> words(4 * 65);
+    for (std::size_t s = 0; s < 4; ++s) words[4 * 64 + s] = std::bit_cast<float>(1);
+    AlignedBuffer grad(engine->table().total_floats());
+    EstContext next;
+    const auto loss = engine->local_step(1, {words.data()}, {}, grad.data(), next,
                                          [](std::uint32_t) { FAIL("bucket reported"); });
     REQUIRE_FALSE(loss.ok());
-    CHECK(loss.error().message.find("EST 2, step 0") != std::string::npos);
-    CHECK(loss.error().message.find("conv1 (conv2d)") != std::string::npos);
+    CHECK(
+        loss.error().message ==
+        "EST 1, step 0: the gradient of net.3.weight is not finite; operator: net.3 (linear weight "
+        "gradient)");
   }
 
-  TEST_CASE("labels beyond the classes are refused") {
-    const JobSpec spec = small_spec();
-    const auto engine = make_engine(spec);
-    const std::vector<float> images(4 * 64);
-    const std::vector<std::int32_t> labels{0, 9, 10, 0};
-    AlignedBuffer grad(engine->table().total_floats());
-    EstContext next;
-    const auto loss = engine->local_step(0, {images.data(), labels.data()}, {}, grad.data(), next,
-                                         [](std::uint32_t) {});
-    REQUIRE_FALSE(loss.ok());
-    CHECK(loss.error().message ==
-          "label 10 of sample 2 in the batch: allowed is 0 to 9 (model.classes)");
-    CHECK_FALSE(engine->evaluate({images.data(), labels.data()}, 4).ok());
-    CHECK(engine->evaluate({images.data(), labels.data()}, 2).ok());
+  TEST_CASE("parameters, moments and statistics that are not finite are not installed") {
+    const auto engine = make_engine(small_spec());
+    const Digest state = engine->state_digest();
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    Replica bad_param = engine->replica(), bad_moment = bad_param, bad_stat = bad_param;
+    first_of(bad_param.params, *engine, 0) = nan;
+    first_of(bad_moment.moments[0], *engine, 3) = nan;
+    bad_stat.contexts[1].stats[2] = nan;
+    CHECK(engine->install(bad_param).error().message ==
+          "version 0: parameter conv1.weight is not finite");
+    CHECK(engine->install(bad_moment).error().message ==
+          "version 0: the optimizer's moment of conv2.weight is not finite");
+    CHECK(engine->install(bad_stat).error().message ==
+          "version 0: a statistic of EST 1 is not finite");
+    CHECK(engine->state_digest() == state);
   }
 
-  TEST_CASE("an evaluation counts every sample once, also in an incomplete last batch") {
+  TEST_CASE("values of a batch that are out of range are refused with field, sample and value") {
     const JobSpec spec = small_spec();
     const auto engine = make_engine(spec);
-    JobSpec all_at_once = spec;
-    all_at_once.batch_size = 11;
-    test::BatchSource source(all_at_once, kImage);
-    const Batch samples = source.make(0, 0);
-    const auto pieces = engine->evaluate(samples, 11);
-    const auto whole = make_engine(all_at_once)->evaluate(samples, 11);
-    REQUIRE(pieces.ok());
-    CHECK(pieces->samples == 11);
-    CHECK(pieces->correct == whole->correct);
-    CHECK(pieces->loss_sum == whole->loss_sum);
-    CHECK(engine->evaluate(samples, 0)->samples == 0);
+    std::vector<float> words(4 * 65);
+    const auto label = [&](std::size_t sample, std::int32_t value) {
+      words[4 * 64 + sample] = std::bit_cast<float>(value);
+    };
+    const auto error = [&]() -> std::string {
+      AlignedBuffer grad(engine->table().total_floats());
+      EstContext next;
+      const auto loss =
+          engine->local_step(0, {words.data()}, {}, grad.data(), next, [](std::uint32_t) {});
+      const auto evaluated = engine->evaluate({words.data()}, 2);
+      CHECK(loss.ok() == evaluated.ok());
+      return loss.ok() ? "" : loss.error().message;
+    };
+    label(1, 9);
+    CHECK(error().empty());
+    label(2, 10);
+    CHECK(error() == "field label of sample 2 in the batch: value 10: allowed is 0 to 9");
+    label(2, -1);
+    CHECK(error() == "field label of sample 2 in the batch: value -1: allowed is 0 to 9");
+    label(2, 0);
+    words[3 * 64 + 5] = std::numeric_limits<float>::infinity();
+    CHECK(error() == "field image of sample 3 in the batch: value inf: allowed is a finite number");
+  }
+
+  TEST_CASE("an evaluation gives each sample's outputs and loss, whatever else is in the batch") {
+    const JobSpec spec = small_spec();
+    const auto engine = make_engine(spec);
+    test::BatchSource source(spec, images(8, 1));
+    const float* all = source.make(0, 0).words;
+    // Samples 0, 1, 1, 1.
+    std::vector<float> repeated(all, all + 4 * 65);
+    for (int s = 2; s < 4; ++s) {
+      std::copy_n(&repeated[64], 64, &repeated[static_cast<std::size_t>(s) * 64]);
+      repeated[4 * 64 + static_cast<std::size_t>(s)] = repeated[4 * 64 + 1];
+    }
+    const EvalBatch two = *engine->evaluate({repeated.data()}, 2);
+    REQUIRE(two.outputs.size() == 1);
+    REQUIRE(two.outputs[0].size() == 20);
+    REQUIRE(two.losses.size() == 2);
+    const std::vector<float> logits(two.outputs[0].begin(), two.outputs[0].end());
+    const EvalBatch four = *engine->evaluate(source.make(0, 0), 4);
+    CHECK(four.outputs[0].size() == 40);
+    CHECK(std::equal(logits.begin(), logits.end(), four.outputs[0].begin()));
+    CHECK(four.losses[0] == two.losses[0]);
+    CHECK(four.losses[1] == two.losses[1]);
+    CHECK(four.losses[2] != two.losses[1]);
   }
 
   TEST_CASE("a replica of another model is refused") {
@@ -173,11 +292,30 @@ TEST_SUITE("gpu/engine") {
     CHECK_FALSE(engine->install(make_engine(more)->replica()).ok());
   }
 
-  TEST_CASE("a cosine schedule without the number of steps is refused") {
+  TEST_CASE("moments are as many as the optimizer has") {
     JobSpec spec = small_spec();
-    spec.schedule.kind = "cosine";
-    CHECK_FALSE(Engine::create(spec, kImage, {}).ok());
-    CHECK(Engine::create(spec, kImage, {.total_steps = 10}).ok());
+    CHECK(make_engine(spec)->replica().moments.size() == 1);
+    spec.optimizer.momentum = 0.0;
+    const auto plain = make_engine(spec);
+    CHECK(plain->replica().moments.empty());
+    CHECK_FALSE(plain->install(make_engine(small_spec())->replica()).ok());
+    spec.optimizer.kind = "adam";
+    const auto adam = make_engine(spec);
+    CHECK(adam->replica().moments.size() == 2);
+    const Digest before = adam->state_digest();
+    Replica changed = adam->replica();
+    changed.moments[1].data()[0] = 1.0F;
+    REQUIRE(adam->install(std::move(changed)).ok());
+    CHECK(adam->state_digest() != before);
+  }
+
+  TEST_CASE("a schedule to the end of the job without the number of steps is refused") {
+    for (const char* kind : {"cosine", "linear"}) {
+      JobSpec spec = small_spec();
+      spec.schedule.kind = kind;
+      CHECK_FALSE(Engine::create(spec, images(8, 1), {}).ok());
+      CHECK(Engine::create(spec, images(8, 1), {.total_steps = 10}).ok());
+    }
   }
 
   TEST_CASE("the description lists the model's operators and where memory goes") {
@@ -188,7 +326,7 @@ TEST_SUITE("gpu/engine") {
     CHECK(d.ops.front().name == "conv1");
     CHECK(d.ops.front().output == "[4,8,8,4]");
     CHECK(d.ops.front().parameters == 36);
-    CHECK(d.ops.back().kind == "softmax_cross_entropy");
+    CHECK(d.ops.back().kind == "cross_entropy");
     CHECK(d.memory.arena >= d.memory.arena_live_peak);
     CHECK(d.memory.gradient_slot == d.memory.params);
   }

@@ -2,6 +2,7 @@
 // bit of the parameters or of the state.
 #include <doctest/doctest.h>
 
+#include "tests/gpu/models/samples_by_formula.h"
 #include "tests/gpu/support/training.h"
 
 TEST_SUITE("gpu/training") {
@@ -9,15 +10,26 @@ TEST_SUITE("gpu/training") {
   using test::InProcessJob;
   using test::WorkerPlan;
 
-  constexpr gpu::DataShape kImage{8, 8, 2};
+  // Every model in its tiny size, on small samples of its task.
+  const char* const kModels[] = {"mlp",          "small_cnn", "resnet18", "resnet50",
+                                 "shufflenetv2", "vgg19",     "swin_t",   "yolov3",
+                                 "neumf",        "bert",      "electra"};
 
-  JobSpec job(const char* model, std::uint32_t width, std::uint32_t max_p) {
+  SampleLayout layout_of(const JobSpec& spec) {
+    test::SampleSizes sizes;
+    sizes.side = spec.model.name == "yolov3" || spec.model.name == "vgg19" ? 32 : 12;
+    sizes.tokens = 6;
+    return test::sample_layout(task_of(spec.model), sizes);
+  }
+
+  JobSpec job(const std::string& model, std::uint32_t max_p) {
     JobSpec spec;
     spec.max_p = max_p;
     spec.batch_size = 3;
     spec.steps = 100;
-    spec.model = {.name = model, .width = width, .classes = 10};
-    spec.optimizer = {.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
+    spec.level = DeterminismLevel::kD2;
+    spec.model = {.name = model, .size = "tiny", .classes = 10};
+    spec.optimizer = {.learning_rate = 0.02, .momentum = 0.9, .weight_decay = 1e-3};
     spec.schedule.warmup_steps = 2;
     return spec;
   }
@@ -28,8 +40,9 @@ TEST_SUITE("gpu/training") {
     bool operator==(const Outcome&) const = default;
   };
 
-  Outcome train(const JobSpec& spec, const std::vector<WorkerPlan>& workers, int steps) {
-    InProcessJob job(spec, kImage, workers);
+  Outcome train(const JobSpec& spec, const std::vector<WorkerPlan>& workers, int steps,
+                std::uint32_t threads = 1) {
+    InProcessJob job(spec, layout_of(spec), workers, 64 * 1024, threads);
     Outcome outcome;
     for (int i = 0; i < steps; ++i) outcome.losses.push_back(job.step());
     outcome.params = job.params_digest();
@@ -39,42 +52,66 @@ TEST_SUITE("gpu/training") {
     return outcome;
   }
 
-  void check_all_placements(const char* model, std::uint32_t width) {
+  TEST_CASE("every model trains to the same bits on every placement and kernel class") {
     const std::vector<CpuClass> classes = supported_cpu_classes();
-    const CpuClass fast = classes.back();
-    for (const std::uint32_t max_p : {4U, 5U}) {
-      const JobSpec spec = job(model, width, max_p);
-      const Outcome one = train(spec, {{{0, max_p}, classes.front()}}, 3);
+    const CpuClass slow = classes.front(), fast = classes.back();
+    const CpuClass middle = classes[classes.size() / 2];
+    for (const std::string model : kModels) {
+      CAPTURE(model);
+      const JobSpec spec = job(model, 3);
+      const Outcome one = train(spec, {{{0, 3}, slow}}, 3);
       CHECK(one.losses[0] != one.losses[2]);
-      for (const CpuClass c : classes) CHECK(train(spec, {{{0, max_p}, c}}, 3) == one);
-      CHECK(train(spec, {{{0, 2}, fast}, {{2, max_p}, classes.front()}}, 3) == one);
-      CHECK(train(spec,
-                  {{{0, 1}, classes.front()},
-                   {{1, 2}, classes[classes.size() / 2]},
-                   {{2, max_p}, fast}},
-                  3) == one);
-      CHECK(train(spec, {{{0, 3}, fast}, {{3, max_p}, fast}}, 3) == one);
+      CHECK(train(spec, {{{0, 3}, middle}}, 3) == one);
+      CHECK(train(spec, {{{0, 3}, fast}}, 3) == one);
+      CHECK(train(spec, {{{0, 2}, fast}, {{2, 3}, slow}}, 3) == one);
+      CHECK(train(spec, {{{0, 1}, fast}, {{1, 2}, middle}, {{2, 3}, fast}}, 3) == one);
     }
   }
 
-  TEST_CASE("the small CNN trains to the same bits on every placement and kernel class") {
-    check_all_placements("small_cnn", 4);
+  TEST_CASE("no number of threads changes a bit") {
+    const CpuClass fast = supported_cpu_classes().back();
+    for (const std::string model : kModels) {
+      CAPTURE(model);
+      const JobSpec spec = job(model, 2);
+      const Outcome one = train(spec, {{{0, 2}, fast}}, 2);
+      CHECK(train(spec, {{{0, 2}, fast}}, 2, 2) == one);
+      CHECK(train(spec, {{{0, 2}, fast}}, 2, 3) == one);
+    }
   }
 
-  TEST_CASE("the MLP trains to the same bits on every placement and kernel class") {
-    check_all_placements("mlp", 24);
+  TEST_CASE("adam with clipping trains to the same bits on every placement") {
+    const CpuClass fast = supported_cpu_classes().back();
+    for (const std::string kind : {"adam", "adamw"}) {
+      JobSpec spec = job("small_cnn", 5);
+      spec.optimizer = {
+          .kind = kind, .learning_rate = 0.01, .weight_decay = 0.01, .clip_norm = 0.5};
+      const Outcome one = train(spec, {{{0, 5}, CpuClass::kScalar}}, 4);
+      CHECK(train(spec, {{{0, 5}, fast}}, 4, 2) == one);
+      CHECK(train(spec, {{{0, 2}, fast}, {{2, 5}, CpuClass::kScalar}}, 4) == one);
+      spec.optimizer.clip_norm = 0.0;
+      CHECK(train(spec, {{{0, 5}, fast}}, 4).params != one.params);
+    }
   }
 
-  TEST_CASE("ResNet18 trains to the same bits on every placement and kernel class") {
-    check_all_placements("resnet18", 4);   // channels that leave vectors incomplete
-    check_all_placements("resnet18", 16);  // and whole vectors
+  TEST_CASE("level D0 repeats its bits on one placement, and not on another") {
+    JobSpec spec = job("small_cnn", 5);
+    spec.level = DeterminismLevel::kD0;
+    const CpuClass fast = supported_cpu_classes().back();
+    const auto digest = [&](const std::vector<WorkerPlan>& workers) {
+      InProcessJob d0(spec, layout_of(spec), workers);
+      for (int i = 0; i < 3; ++i) d0.step();
+      return d0.params_digest();
+    };
+    const std::string two = digest({{{0, 3}, fast}, {{3, 5}, fast}});
+    CHECK(digest({{{0, 3}, fast}, {{3, 5}, fast}}) == two);
+    CHECK(digest({{{0, 5}, fast}}) != two);
   }
 
   TEST_CASE("changing the workers between steps does not change a bit") {
-    const JobSpec spec = job("small_cnn", 4, 5);
+    const JobSpec spec = job("small_cnn", 5);
     const CpuClass fast = supported_cpu_classes().back();
     const Outcome fixed = train(spec, {{{0, 5}, CpuClass::kScalar}}, 6);
-    InProcessJob job(spec, kImage, {{{0, 2}, fast}, {{2, 5}, fast}});
+    InProcessJob job(spec, layout_of(spec), {{{0, 2}, fast}, {{2, 5}, fast}});
     job.step();
     job.step();
     job.replace_workers({{{0, 5}, fast}});
@@ -86,9 +123,10 @@ TEST_SUITE("gpu/training") {
   }
 
   TEST_CASE("the cut into buckets does not change a bit") {
-    const JobSpec spec = job("small_cnn", 4, 4);
-    InProcessJob coarse(spec, kImage, {{{0, 4}, CpuClass::kScalar}}, 1 << 20);
-    InProcessJob fine(spec, kImage, {{{0, 3}, CpuClass::kScalar}, {{3, 4}, CpuClass::kScalar}}, 64);
+    const JobSpec spec = job("small_cnn", 4);
+    InProcessJob coarse(spec, layout_of(spec), {{{0, 4}, CpuClass::kScalar}}, 1 << 20);
+    InProcessJob fine(spec, layout_of(spec),
+                      {{{0, 3}, CpuClass::kScalar}, {{3, 4}, CpuClass::kScalar}}, 64);
     CHECK(coarse.engine(0).buckets().size() == 1);
     CHECK(fine.engine(0).buckets().size() > 5);
     for (int i = 0; i < 2; ++i) CHECK(coarse.step() == fine.step());
@@ -96,8 +134,8 @@ TEST_SUITE("gpu/training") {
   }
 
   TEST_CASE("training learns") {
-    const JobSpec spec = job("small_cnn", 4, 4);
-    InProcessJob job(spec, kImage, {{{0, 4}, supported_cpu_classes().back()}});
+    const JobSpec spec = job("small_cnn", 4);
+    InProcessJob job(spec, layout_of(spec), {{{0, 4}, supported_cpu_classes().back()}});
     const auto mean = [](const std::vector<float>& losses) {
       float sum = 0.0F;
       for (const float l : losses) sum += l;

@@ -125,9 +125,8 @@ Instant SimWorkerState::duration_of(const worker::EngineEvent& event) {
   const auto jitter = [this](Instant time) {  // 90 % to 110 %
     return time * (900 + static_cast<Instant::rep>(random_() % 201)) / 1000;
   };
-  if (const auto* summed = std::get_if<worker::NodeSummed>(&event)) {
-    const Instant all = protocol::ranks_of(summed->node, options_.spec.max_p).size() *
-                        cluster_->step_time_of(options_.device.type);
+  if (const auto* summed = std::get_if<worker::PartSummed>(&event)) {
+    const Instant all = summed->ranks.size() * cluster_->step_time_of(options_.device.type);
     return jitter(all / kToyBuckets);
   }
   if (std::holds_alternative<worker::EvaluationDone>(event)) return jitter(milliseconds(30));

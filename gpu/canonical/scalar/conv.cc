@@ -13,10 +13,10 @@ const float* pixel_or_null(const float* x, std::int64_t n, std::int64_t row, std
 }
 
 // One output pixel of one group: k = (kh, kw, c), the padding takes part as +0.
-void fwd_pixel(const ConvShape& s, const float* x, const float* packed, std::int64_t n,
+void fwd_pixel(const ConvShape& s, const float* x, const float* filters, std::int64_t n,
                std::int64_t oh, std::int64_t ow, std::int64_t g, float* acc, float* out) {
   const std::int64_t cg = group_c(s), ocg = group_oc(s);
-  const float* w = packed + g * taps(s) * cg * ocg;
+  const float* w = filters + g * taps(s) * cg * ocg;
   Dots dots(ocg, acc, out);
   for (std::int64_t kh = 0; kh < s.kh; ++kh) {
     for (std::int64_t kw = 0; kw < s.kw; ++kw) {
@@ -66,35 +66,33 @@ void wgrad_tap(const ConvShape& s, const float* x, const float* dy, std::int64_t
   dots.finish();
 }
 
-}  // namespace
-
-std::size_t conv_fwd_packed_floats(const ConvShape& s) {
-  return static_cast<std::size_t>(weight_floats(s));
-}
-
 // [group][kh][kw][c][oc], so that the output channels of one k are contiguous.
-void conv_fwd_pack(const ConvShape& s, const float* w, float* packed) {
-  if (is_depthwise(s)) return depthwise_pack(s, w, packed);
+void transpose_filters(const ConvShape& s, const float* w, float* out) {
   const std::int64_t depth = taps(s) * group_c(s), ocg = group_oc(s);
   for (std::int64_t g = 0; g < s.groups; ++g) {
     for (std::int64_t k = 0; k < depth; ++k) {
-      for (std::int64_t o = 0; o < ocg; ++o) *packed++ = w[(g * ocg + o) * depth + k];
+      for (std::int64_t o = 0; o < ocg; ++o) *out++ = w[(g * ocg + o) * depth + k];
     }
   }
 }
 
+}  // namespace
+
+// The weights as [group][kh][kw][c][oc], and the chunk sums of one pixel.
 std::size_t conv_fwd_workspace_floats(const ConvShape& s) {
-  return static_cast<std::size_t>(group_oc(s));
+  return static_cast<std::size_t>(weight_floats(s) + group_oc(s));
 }
 
-void conv_fwd(const ConvShape& s, const float* x, const float* packed, const float* bias, float* y,
+void conv_fwd(const ConvShape& s, const float* x, const float* w, const float* bias, float* y,
               float* ws) {
-  if (is_depthwise(s)) return depthwise_fwd(s, x, packed, bias, y);
+  if (is_depthwise(s)) return depthwise_fwd(s, x, w, bias, y, ws);
+  float* acc = ws + weight_floats(s);
+  transpose_filters(s, w, ws);
   for (std::int64_t n = 0; n < s.n; ++n) {
     for (std::int64_t oh = 0; oh < s.oh(); ++oh) {
       for (std::int64_t ow = 0; ow < s.ow(); ++ow, y += s.oc) {
         for (std::int64_t g = 0; g < s.groups; ++g) {
-          fwd_pixel(s, x, packed, n, oh, ow, g, ws, y + g * group_oc(s));
+          fwd_pixel(s, x, ws, n, oh, ow, g, acc, y + g * group_oc(s));
         }
         if (bias == nullptr) continue;
         for (std::int64_t o = 0; o < s.oc; ++o) y[o] = y[o] + bias[o];
@@ -103,27 +101,17 @@ void conv_fwd(const ConvShape& s, const float* x, const float* packed, const flo
   }
 }
 
-std::size_t conv_dgrad_packed_floats(const ConvShape& s) {
-  return static_cast<std::size_t>(weight_floats(s));
-}
-
-// The layout of the weights already has the input channels of one k contiguous.
-void conv_dgrad_pack(const ConvShape& s, const float* w, float* packed) {
-  if (is_depthwise(s)) return depthwise_pack(s, w, packed);
-  for (std::int64_t i = 0; i < weight_floats(s); ++i) packed[i] = w[i];
-}
-
 std::size_t conv_dgrad_workspace_floats(const ConvShape& s) {
-  return static_cast<std::size_t>(group_c(s));
+  return static_cast<std::size_t>(is_depthwise(s) ? weight_floats(s) : group_c(s));
 }
 
-void conv_dgrad(const ConvShape& s, const float* dy, const float* packed, float* dx, float* ws) {
-  if (is_depthwise(s)) return depthwise_dgrad(s, dy, packed, dx);
+void conv_dgrad(const ConvShape& s, const float* dy, const float* w, float* dx, float* ws) {
+  if (is_depthwise(s)) return depthwise_dgrad(s, dy, w, dx, ws);
   for (std::int64_t n = 0; n < s.n; ++n) {
     for (std::int64_t h = 0; h < s.h; ++h) {
-      for (std::int64_t w = 0; w < s.w; ++w, dx += s.c) {
+      for (std::int64_t col = 0; col < s.w; ++col, dx += s.c) {
         for (std::int64_t g = 0; g < s.groups; ++g) {
-          dgrad_pixel(s, dy, packed, n, h, w, g, ws, dx + g * group_c(s));
+          dgrad_pixel(s, dy, w, n, h, col, g, ws, dx + g * group_c(s));
         }
       }
     }
@@ -135,15 +123,15 @@ std::size_t conv_wgrad_workspace_floats(const ConvShape& s) {
   return static_cast<std::size_t>(2 * group_c(s));
 }
 
-void conv_wgrad(const ConvShape& s, const float* x, const float* dy, float* dw, float* ws) {
-  if (is_depthwise(s)) return depthwise_wgrad(s, x, dy, dw, ws);
+void conv_wgrad(const ConvShape& s, std::int64_t oc_begin, std::int64_t oc_end, const float* x,
+                const float* dy, float* dw, float* ws) {
+  if (is_depthwise(s)) return depthwise_wgrad(s, oc_begin, oc_end, x, dy, dw, ws);
   float* zeros = ws + group_c(s);
   for (std::int64_t c = 0; c < group_c(s); ++c) zeros[c] = 0.0f;
-  for (std::int64_t oc = 0; oc < s.oc; ++oc) {
-    for (std::int64_t kh = 0; kh < s.kh; ++kh) {
-      for (std::int64_t kw = 0; kw < s.kw; ++kw, dw += group_c(s)) {
-        wgrad_tap(s, x, dy, oc, kh, kw, zeros, ws, dw);
-      }
+  for (std::int64_t oc = oc_begin; oc < oc_end; ++oc) {
+    float* filter = dw + oc * taps(s) * group_c(s);
+    for (std::int64_t t = 0; t < taps(s); ++t, filter += group_c(s)) {
+      wgrad_tap(s, x, dy, oc, t / s.kw, t % s.kw, zeros, ws, filter);
     }
   }
 }

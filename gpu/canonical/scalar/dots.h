@@ -6,7 +6,7 @@ namespace es::gpu {
 namespace {
 
 // `count` DOT(K) results that advance together, one k at a time. A chunk of 512 k is one chain of
-// fused multiply-adds from +0; the chunk results are added in ascending order.
+// fused multiply-adds from +0; the chunk results are added to +0 in ascending order.
 class Dots {
  public:
   // Result j goes to out[j * out_stride]; `acc` holds `count` floats of scratch.
@@ -33,7 +33,7 @@ class Dots {
   void end_chunk() {
     for (std::int64_t j = 0; j < count_; ++j) {
       float& out = out_[j * out_stride_];
-      out = k_ <= kDotChunk ? acc_[j] : out + acc_[j];
+      out = (k_ <= kDotChunk ? 0.0f : out) + acc_[j];
     }
   }
 

@@ -26,13 +26,4 @@ void scale(std::int64_t n, const float* x, float factor, float* y) {
   for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] * factor;
 }
 
-void sgd(std::int64_t n, const float* grad_sum, float grad_scale, float lr, float momentum,
-         float weight_decay, float* p, float* v) {
-  for (std::int64_t i = 0; i < n; ++i) {
-    const float g = fused(weight_decay, p[i], grad_sum[i] * grad_scale);
-    v[i] = fused(momentum, v[i], g);
-    p[i] = fused(-lr, v[i], p[i]);
-  }
-}
-
 }  // namespace es::gpu::scalar

@@ -21,4 +21,11 @@ void gemm(const GemmShape& s, const float* a, const float* b, const float* bias,
   }
 }
 
+void gemm_batched(const GemmShape& s, std::int64_t count, std::int64_t a_step, std::int64_t b_step,
+                  std::int64_t c_step, const float* a, const float* b, float* c, float* ws) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    gemm(s, a + i * a_step, b + i * b_step, nullptr, c + i * c_step, ws);
+  }
+}
+
 }  // namespace es::gpu::scalar

@@ -60,17 +60,19 @@ void merge_runs(std::int64_t rows, std::int64_t c, const RunStatistics& stats, f
   colsum_runs(run_count(rows), c, stats.squares);
 }
 
-float keep_positive(float value, float test) {
-  return test > 0.0f ? value : 0.0f;
+// `value` passed forward or backward through an activation whose input was `test`.
+float activate(Activation act, float value, float test) {
+  if (act == Activation::kNone || test > 0.0f) return value;
+  return act == Activation::kRelu ? 0.0f : value * kLeakySlope;
 }
 
-// y = fma(x - mean, a, beta), then ReLU.
+// y = fma(x - mean, a, beta), then the activation.
 void normalize(std::int64_t rows, std::int64_t c, const float* x, const float* mean, const float* a,
-               const float* beta, bool relu, float* y) {
+               const float* beta, Activation act, float* y) {
   for (std::int64_t r = 0; r < rows; ++r, x += c, y += c) {
     for (std::int64_t j = 0; j < c; ++j) {
       const float value = fused(x[j] - mean[j], a[j], beta[j]);
-      y[j] = relu ? keep_positive(value, value) : value;
+      y[j] = activate(act, value, value);
     }
   }
 }
@@ -108,7 +110,7 @@ std::size_t bn_workspace_floats(std::int64_t rows, std::int64_t c) {
 
 void bn_train_fwd(std::int64_t rows, std::int64_t c, const float* x, const float* gamma,
                   const float* beta, float eps, float momentum, const float* running_mean,
-                  const float* running_var, bool relu, float* y, float* mean, float* istd,
+                  const float* running_var, Activation act, float* y, float* mean, float* istd,
                   float* next_mean, float* next_var, float* ws) {
   const std::int64_t size = run_count(rows) * c;
   const RunStatistics stats{ws, ws + size, ws + 2 * size};
@@ -123,24 +125,24 @@ void bn_train_fwd(std::int64_t rows, std::int64_t c, const float* x, const float
     next_mean[j] = fused(momentum, mean[j], (1.0f - momentum) * running_mean[j]);
     next_var[j] = fused(momentum, variance * unbiased, (1.0f - momentum) * running_var[j]);
   }
-  normalize(rows, c, x, mean, a, beta, relu, y);
+  normalize(rows, c, x, mean, a, beta, act, y);
 }
 
 void bn_eval(std::int64_t rows, std::int64_t c, const float* x, const float* gamma,
              const float* beta, float eps, const float* running_mean, const float* running_var,
-             bool relu, float* y, float* ws) {
+             Activation act, float* y, float* ws) {
   for (std::int64_t j = 0; j < c; ++j) ws[j] = gamma[j] * inverse_deviation(running_var[j], eps);
-  normalize(rows, c, x, running_mean, ws, beta, relu, y);
+  normalize(rows, c, x, running_mean, ws, beta, act, y);
 }
 
 void bn_bwd(std::int64_t rows, std::int64_t c, const float* x, const float* dy, const float* mean,
-            const float* istd, const float* gamma, const float* beta, bool relu, float* dx,
+            const float* istd, const float* gamma, const float* beta, Activation act, float* dx,
             float* dgamma, float* dbeta, float* ws) {
   const std::int64_t size = run_count(rows) * c;
   float *sum = ws, *product = ws + size, *a = ws + 2 * size;
   for (std::int64_t j = 0; j < c; ++j) a[j] = gamma[j] * istd[j];
   const auto gradient = [&](std::int64_t i, std::int64_t j, float d) {
-    return relu ? keep_positive(dy[i], fused(d, a[j], beta[j])) : dy[i];
+    return activate(act, dy[i], fused(d, a[j], beta[j]));
   };
   for (std::int64_t i = 0; i < 2 * size; ++i) ws[i] = 0.0f;
   for (std::int64_t r = 0; r < rows; ++r) {

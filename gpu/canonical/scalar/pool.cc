@@ -23,7 +23,7 @@ void max_pool_fwd(const PoolShape& s, const float* x, float* y, std::uint8_t* ar
 
 void max_pool_bwd(const PoolShape& s, const float* dy, const std::uint8_t* argmax, float* dx) {
   for (std::int64_t i = 0; i < s.n * s.h * s.w; ++i, dx += s.c) {
-    const PoolCover cover = pool_cover(s, i);
+    const PoolCover cover = pool_cover(s, i / s.w / s.h, i / s.w % s.h, i % s.w);
     for (std::int64_t c = 0; c < s.c; ++c) dx[c] = 0.0f;
     for (std::int64_t oh = cover.oh0; oh < cover.oh1; ++oh) {
       for (std::int64_t ow = cover.ow0; ow < cover.ow1; ++ow) {
@@ -52,7 +52,7 @@ void avg_pool_fwd(const PoolShape& s, const float* x, float* y) {
 
 void avg_pool_bwd(const PoolShape& s, const float* dy, float* dx) {
   for (std::int64_t i = 0; i < s.n * s.h * s.w; ++i, dx += s.c) {
-    const PoolCover cover = pool_cover(s, i);
+    const PoolCover cover = pool_cover(s, i / s.w / s.h, i / s.w % s.h, i % s.w);
     for (std::int64_t c = 0; c < s.c; ++c) dx[c] = 0.0f;
     for (std::int64_t oh = cover.oh0; oh < cover.oh1; ++oh) {
       for (std::int64_t ow = cover.ow0; ow < cover.ow1; ++ow) {
@@ -81,6 +81,41 @@ void global_avg_pool_bwd(std::int64_t n, std::int64_t hw, std::int64_t c, const 
   for (std::int64_t i = 0; i < n; ++i, dy += c) {
     for (std::int64_t r = 0; r < hw; ++r, dx += c) {
       for (std::int64_t j = 0; j < c; ++j) dx[j] = dy[j] * recip(hw);
+    }
+  }
+}
+
+void adaptive_avg_pool_fwd(const AdaptivePoolShape& s, const float* x, float* y) {
+  for (std::int64_t i = 0; i < s.n * s.oh * s.ow; ++i, y += s.c) {
+    const float* image = x + i / (s.oh * s.ow) * s.h * s.w * s.c;
+    const AdaptiveRange rows = adaptive_range(s.h, s.oh, i / s.ow % s.oh);
+    const AdaptiveRange cols = adaptive_range(s.w, s.ow, i % s.ow);
+    for (std::int64_t c = 0; c < s.c; ++c) y[c] = 0.0f;
+    for (std::int64_t h = rows.begin; h < rows.end; ++h) {
+      for (std::int64_t w = cols.begin; w < cols.end; ++w) {
+        const float* cell = image + (h * s.w + w) * s.c;
+        for (std::int64_t c = 0; c < s.c; ++c) y[c] = y[c] + cell[c];
+      }
+    }
+    const float share = recip((rows.end - rows.begin) * (cols.end - cols.begin));
+    for (std::int64_t c = 0; c < s.c; ++c) y[c] = y[c] * share;
+  }
+}
+
+void adaptive_avg_pool_bwd(const AdaptivePoolShape& s, const float* dy, float* dx) {
+  for (std::int64_t i = 0; i < s.n * s.h * s.w; ++i, dx += s.c) {
+    const float* image = dy + i / (s.h * s.w) * s.oh * s.ow * s.c;
+    const AdaptiveRange rows = adaptive_cover(s.h, s.oh, i / s.w % s.h);
+    const AdaptiveRange cols = adaptive_cover(s.w, s.ow, i % s.w);
+    for (std::int64_t c = 0; c < s.c; ++c) dx[c] = 0.0f;
+    for (std::int64_t oh = rows.begin; oh < rows.end; ++oh) {
+      const AdaptiveRange h = adaptive_range(s.h, s.oh, oh);
+      for (std::int64_t ow = cols.begin; ow < cols.end; ++ow) {
+        const AdaptiveRange w = adaptive_range(s.w, s.ow, ow);
+        const float share = recip((h.end - h.begin) * (w.end - w.begin));
+        const float* gradient = image + (oh * s.ow + ow) * s.c;
+        for (std::int64_t c = 0; c < s.c; ++c) dx[c] = dx[c] + gradient[c] * share;
+      }
     }
   }
 }

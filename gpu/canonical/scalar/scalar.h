@@ -11,26 +11,36 @@ namespace es::gpu::scalar {
 
 std::size_t gemm_workspace_floats(const GemmShape&);
 void gemm(const GemmShape&, const float* a, const float* b, const float* bias, float* c, float* ws);
+void gemm_batched(const GemmShape&, std::int64_t count, std::int64_t a_step, std::int64_t b_step,
+                  std::int64_t c_step, const float* a, const float* b, float* c, float* ws);
 
-std::size_t conv_fwd_packed_floats(const ConvShape&);
-void conv_fwd_pack(const ConvShape&, const float* w, float* packed);
+void softmax_fwd(std::int64_t rows, std::int64_t c, const float* x, float* y);
+void softmax_bwd(std::int64_t rows, std::int64_t c, const float* y, const float* dy, float* dx);
+
+std::size_t attention_workspace_floats(const AttentionShape&);
+void attention_fwd(const AttentionShape&, const float* q, const float* k, const float* v,
+                   const AttentionExtras&, const DropoutKey&, float* y, float* probs, float* ws);
+void attention_bwd(const AttentionShape&, const float* q, const float* k, const float* v,
+                   const float* probs, const float* dy, const DropoutKey&, float* dq, float* dk,
+                   float* dv, float* dbias, float* ws);
+
 std::size_t conv_fwd_workspace_floats(const ConvShape&);
-void conv_fwd(const ConvShape&, const float* x, const float* packed, const float* bias, float* y,
+void conv_fwd(const ConvShape&, const float* x, const float* w, const float* bias, float* y,
               float* ws);
-std::size_t conv_dgrad_packed_floats(const ConvShape&);
-void conv_dgrad_pack(const ConvShape&, const float* w, float* packed);
 std::size_t conv_dgrad_workspace_floats(const ConvShape&);
-void conv_dgrad(const ConvShape&, const float* dy, const float* packed, float* dx, float* ws);
+void conv_dgrad(const ConvShape&, const float* dy, const float* w, float* dx, float* ws);
 std::size_t conv_wgrad_workspace_floats(const ConvShape&);
-void conv_wgrad(const ConvShape&, const float* x, const float* dy, float* dw, float* ws);
+void conv_wgrad(const ConvShape&, std::int64_t oc_begin, std::int64_t oc_end, const float* x,
+                const float* dy, float* dw, float* ws);
 
-// Depthwise convolution has its own order; conv_* come here when is_depthwise(shape).
-void depthwise_pack(const ConvShape&, const float* w, float* packed);
-void depthwise_fwd(const ConvShape&, const float* x, const float* packed, const float* bias,
-                   float* y);
-void depthwise_dgrad(const ConvShape&, const float* dy, const float* packed, float* dx);
+// Depthwise convolution has its own order; conv_* come here when is_depthwise(shape). `packed` is
+// scratch of the size of the weights.
+void depthwise_fwd(const ConvShape&, const float* x, const float* w, const float* bias, float* y,
+                   float* packed);
+void depthwise_dgrad(const ConvShape&, const float* dy, const float* w, float* dx, float* packed);
 std::size_t depthwise_wgrad_workspace_floats(const ConvShape&);
-void depthwise_wgrad(const ConvShape&, const float* x, const float* dy, float* dw, float* ws);
+void depthwise_wgrad(const ConvShape&, std::int64_t oc_begin, std::int64_t oc_end, const float* x,
+                     const float* dy, float* dw, float* ws);
 
 std::size_t colsum_workspace_floats(std::int64_t rows, std::int64_t cols);
 void colsum(std::int64_t rows, std::int64_t cols, const float* x, float* out, float* ws);
@@ -41,22 +51,46 @@ void colsum_runs(std::int64_t runs, std::int64_t cols, float* p);
 std::size_t bn_workspace_floats(std::int64_t rows, std::int64_t c);
 void bn_train_fwd(std::int64_t rows, std::int64_t c, const float* x, const float* gamma,
                   const float* beta, float eps, float momentum, const float* running_mean,
-                  const float* running_var, bool relu, float* y, float* mean, float* istd,
+                  const float* running_var, Activation act, float* y, float* mean, float* istd,
                   float* next_mean, float* next_var, float* ws);
 void bn_bwd(std::int64_t rows, std::int64_t c, const float* x, const float* dy, const float* mean,
-            const float* istd, const float* gamma, const float* beta, bool relu, float* dx,
+            const float* istd, const float* gamma, const float* beta, Activation act, float* dx,
             float* dgamma, float* dbeta, float* ws);
 void bn_eval(std::int64_t rows, std::int64_t c, const float* x, const float* gamma,
              const float* beta, float eps, const float* running_mean, const float* running_var,
-             bool relu, float* y, float* ws);
+             Activation act, float* y, float* ws);
 
 void relu_fwd(std::int64_t n, const float* x, float* y);
 void relu_bwd(std::int64_t n, const float* y, const float* dy, float* dx);
 void add(std::int64_t n, const float* a, const float* b, float* y);
 void add_relu(std::int64_t n, const float* a, const float* b, float* y);
 void scale(std::int64_t n, const float* x, float factor, float* y);
+
+void upsample2_bwd(std::int64_t n, std::int64_t h, std::int64_t w, std::int64_t c, const float* dy,
+                   float* dx);
+
+void chain(std::int64_t begin, std::int64_t end, const float* x, const ChainStage* stages,
+           std::int64_t count, const DropoutKey& key, float* y);
+
+void layer_norm_fwd(std::int64_t rows, std::int64_t c, const float* x, const float* gamma,
+                    const float* beta, float eps, float* y, float* mean, float* istd);
+std::size_t layer_norm_bwd_workspace_floats(std::int64_t rows, std::int64_t c);
+void layer_norm_bwd(std::int64_t rows, std::int64_t c, const float* x, const float* dy,
+                    const float* mean, const float* istd, const float* gamma, float* dx,
+                    float* dgamma, float* dbeta, float* ws);
+
+void embedding_fwd(std::int64_t count, std::int64_t c, const float* table, const std::int32_t* ids,
+                   float* y);
+std::size_t embedding_bwd_workspace_floats(std::int64_t count, std::int64_t rows);
+void embedding_bwd(std::int64_t count, std::int64_t c, std::int64_t rows, const std::int32_t* ids,
+                   const float* dy, float* dtable, float* ws);
+
+bool any_non_finite(std::int64_t n, const float* x);
+float sum_of_squares(std::int64_t n, const float* x);
+void adam(std::int64_t n, const float* grad_sum, float grad_scale, const AdamStep&, float* p,
+          float* m, float* v);
 void sgd(std::int64_t n, const float* grad_sum, float grad_scale, float lr, float momentum,
-         float weight_decay, float* p, float* v);
+         float weight_decay, bool nesterov, float* p, float* v);
 
 void max_pool_fwd(const PoolShape&, const float* x, float* y, std::uint8_t* argmax);
 void max_pool_bwd(const PoolShape&, const float* dy, const std::uint8_t* argmax, float* dx);
@@ -67,10 +101,23 @@ void global_avg_pool_fwd(std::int64_t n, std::int64_t hw, std::int64_t c, const 
                          float* ws);
 void global_avg_pool_bwd(std::int64_t n, std::int64_t hw, std::int64_t c, const float* dy,
                          float* dx);
+void adaptive_avg_pool_fwd(const AdaptivePoolShape&, const float* x, float* y);
+void adaptive_avg_pool_bwd(const AdaptivePoolShape&, const float* dy, float* dx);
 
 void softmax_xent_fwd(std::int64_t rows, std::int64_t classes, const float* logits,
                       const std::int32_t* labels, float* probs, float* row_loss, float* mean_loss);
 void softmax_xent_bwd(std::int64_t rows, std::int64_t classes, const float* probs,
                       const std::int32_t* labels, float* dlogits);
+
+void bce_fwd(std::int64_t n, const float* x, const float* target, float* element_loss,
+             float* mean_loss);
+void bce_bwd(std::int64_t n, const float* x, const float* target, float* dx);
+void mse_fwd(std::int64_t n, const float* x, const float* target, float* element_loss,
+             float* mean_loss);
+void mse_bwd(std::int64_t n, const float* x, const float* target, float* dx);
+
+std::size_t yolo_loss_workspace_floats(const YoloShape&);
+void yolo_loss(const YoloShape&, const float* const outputs[3], const float* boxes,
+               float* const gradients[3], float* image_loss, float* mean_loss, float* ws);
 
 }  // namespace es::gpu::scalar

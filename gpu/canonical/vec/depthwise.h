@@ -1,57 +1,60 @@
 #pragma once
 // Depthwise convolution: k = (kh, kw), padding taps do not take part. Vectors run over channels.
 #include "gpu/canonical/shapes.h"
-#include "gpu/canonical/vec/lanes.h"
+#include "gpu/canonical/vec/depthwise3x3.h"
+#include "gpu/canonical/vec/stage.h"
 
 namespace es::gpu {
 namespace {
 
-// [kh][kw][c]
-inline void depthwise_pack(const ConvShape& s, const float* w, float* packed) {
-  for (std::int64_t t = 0; t < taps(s); ++t) {
-    for (std::int64_t c = 0; c < s.c; ++c) *packed++ = w[c * taps(s) + t];
-  }
+// --- Forward pass and data gradient. Workspace: the filters by tap, and a row of zeros.
+
+inline std::int64_t depthwise_zeros(const ConvShape& s) {
+  return is_3x3(s) ? larger(s.w, s.ow()) * s.c : 0;
+}
+inline std::size_t depthwise_workspace_floats(const ConvShape& s) {
+  return static_cast<std::size_t>(taps(s) * s.c + depthwise_zeros(s));
 }
 
-// Taps [begin, end) of a filter side of `size` that lie in [0, extent) for an origin.
-struct TapRange {
-  std::int64_t begin, end;
-};
-inline TapRange taps_inside(std::int64_t origin, std::int64_t size, std::int64_t extent) {
+// [kh][kw][c], then the zeros. Returns the zeros.
+inline const float* depthwise_pack(const ConvShape& s, const float* w, float* ws) {
+  for (std::int64_t c = 0; c < s.c; ++c) {
+    for (std::int64_t t = 0; t < taps(s); ++t) ws[t * s.c + c] = *w++;
+  }
+  zero_floats(ws + taps(s) * s.c, depthwise_zeros(s));
+  return ws + taps(s) * s.c;
+}
+
+// Taps of a filter side of `size` that lie in [0, extent) for an origin.
+inline Range taps_inside(std::int64_t origin, std::int64_t size, std::int64_t extent) {
   return {larger(0, -origin), smaller(size, extent - origin)};
 }
 
 inline void depthwise_fwd_pixel(const ConvShape& s, const float* image, const float* packed,
                                 const float* bias, std::int64_t top, std::int64_t left, float* y) {
-  const TapRange rows = taps_inside(top, s.kh, s.h), cols = taps_inside(left, s.kw, s.w);
-  for_columns<2>(s.c, [&](std::int64_t c, auto at, auto vecs) {
-    constexpr int kVecs = decltype(vecs)::value;
-    Vec sum[kVecs];
-    for (int v = 0; v < kVecs; ++v) sum[v] = zero();
+  const Range rows = taps_inside(top, s.kh, s.h), cols = taps_inside(left, s.kw, s.w);
+  for_vectors(s.c, [&](std::int64_t c, auto at) {
+    Vec sum = zero();
     for (std::int64_t kh = rows.begin; kh < rows.end; ++kh) {
       for (std::int64_t kw = cols.begin; kw < cols.end; ++kw) {
         const float* pixel = image + ((top + kh) * s.w + left + kw) * s.c + c;
-        const float* weight = packed + (kh * s.kw + kw) * s.c + c;
-        for (int v = 0; v < kVecs; ++v) {
-          sum[v] = fused(at.load(pixel + v * kWidth), at.load(weight + v * kWidth), sum[v]);
-        }
+        sum = fused(at.load(pixel), at.load(packed + (kh * s.kw + kw) * s.c + c), sum);
       }
     }
-    for (int v = 0; v < kVecs; ++v) {
-      const Vec result = bias != nullptr ? add(sum[v], at.load(bias + c + v * kWidth)) : sum[v];
-      at.store(y + c + v * kWidth, result);
-    }
+    sum = add(zero(), sum);
+    at.store(y + c, bias != nullptr ? add(sum, at.load(bias + c)) : sum);
   });
 }
 
-inline void depthwise_fwd(const ConvShape& s, const float* x, const float* packed,
-                          const float* bias, float* y) {
+inline void depthwise_fwd(const ConvShape& s, const float* x, const float* w, const float* bias,
+                          float* y, float* ws) {
+  const float* zeros = depthwise_pack(s, w, ws);
+  if (is_3x3(s)) return depthwise_fwd_3x3(s, x, ws, zeros, bias, y);
   for (std::int64_t n = 0; n < s.n; ++n) {
     const float* image = x + n * s.h * s.w * s.c;
     for (std::int64_t oh = 0; oh < s.oh(); ++oh) {
       for (std::int64_t ow = 0; ow < s.ow(); ++ow, y += s.c) {
-        depthwise_fwd_pixel(s, image, packed, bias, oh * s.stride - s.pad, ow * s.stride - s.pad,
-                            y);
+        depthwise_fwd_pixel(s, image, ws, bias, oh * s.stride - s.pad, ow * s.stride - s.pad, y);
       }
     }
   }
@@ -74,102 +77,115 @@ inline void depthwise_dgrad_pixel(const ConvShape& s, const float* dy, const flo
   const HittingTaps rows = taps_hitting(row, s.kh, s.stride, s.oh());
   const HittingTaps cols = taps_hitting(col, s.kw, s.stride, s.ow());
   const std::int64_t row_floats = s.ow() * s.c;
-  for_columns<2>(s.c, [&](std::int64_t c, auto at, auto vecs) {
-    constexpr int kVecs = decltype(vecs)::value;
-    Vec sum[kVecs];
-    for (int v = 0; v < kVecs; ++v) sum[v] = zero();
+  for_vectors(s.c, [&](std::int64_t c, auto at) {
+    Vec sum = zero();
     const float* gradient_row = dy + rows.output * row_floats + cols.output * s.c + c;
     for (std::int64_t kh = rows.tap; kh < rows.end; kh += s.stride, gradient_row -= row_floats) {
       const float* gradient = gradient_row;
       for (std::int64_t kw = cols.tap; kw < cols.end; kw += s.stride, gradient -= s.c) {
-        const float* weight = packed + (kh * s.kw + kw) * s.c + c;
-        for (int v = 0; v < kVecs; ++v) {
-          sum[v] = fused(at.load(gradient + v * kWidth), at.load(weight + v * kWidth), sum[v]);
-        }
+        sum = fused(at.load(gradient), at.load(packed + (kh * s.kw + kw) * s.c + c), sum);
       }
     }
-    for (int v = 0; v < kVecs; ++v) at.store(dx + c + v * kWidth, sum[v]);
+    at.store(dx + c, add(zero(), sum));
   });
 }
 
-inline void depthwise_dgrad(const ConvShape& s, const float* dy, const float* packed, float* dx) {
+inline void depthwise_dgrad(const ConvShape& s, const float* dy, const float* w, float* dx,
+                            float* ws) {
+  const float* zeros = depthwise_pack(s, w, ws);
+  if (is_3x3(s)) return depthwise_dgrad_3x3(s, dy, ws, zeros, dx);
   for (std::int64_t n = 0; n < s.n; ++n, dy += s.oh() * s.ow() * s.c) {
     for (std::int64_t h = 0; h < s.h; ++h) {
-      for (std::int64_t w = 0; w < s.w; ++w, dx += s.c) {
-        depthwise_dgrad_pixel(s, dy, packed, h + s.pad, w + s.pad, dx);
+      for (std::int64_t col = 0; col < s.w; ++col, dx += s.c) {
+        depthwise_dgrad_pixel(s, dy, ws, h + s.pad, col + s.pad, dx);
       }
     }
   }
 }
 
+// --- Weight gradient. Workspace: the block results, and a row of zeros.
+
+inline std::int64_t depthwise_partial_floats(const ConvShape& s) {
+  return depthwise_blocks(s) * taps(s) * s.c;
+}
 inline std::size_t depthwise_wgrad_workspace_floats(const ConvShape& s) {
-  return static_cast<std::size_t>(depthwise_blocks(s) * taps(s) * s.c);
+  return static_cast<std::size_t>(depthwise_partial_floats(s) + depthwise_zeros(s));
 }
 
-// Output positions [begin, end) whose tap k lies in [0, extent).
-inline TapRange outputs_inside(std::int64_t k, std::int64_t pad, std::int64_t stride,
-                               std::int64_t extent, std::int64_t outputs) {
+// Output positions whose tap k lies in [0, extent).
+inline Range outputs_inside(std::int64_t k, std::int64_t pad, std::int64_t stride,
+                            std::int64_t extent, std::int64_t outputs) {
   const std::int64_t begin = k < pad ? ceil_div(pad - k, stride) : 0;
   const std::int64_t room = extent - 1 - k + pad;  // the last origin that is inside
   return {begin, room < 0 ? 0 : smaller(outputs, room / stride + 1)};
 }
 
-// One tap over output rows [oh0, oh1) of one image.
-inline void depthwise_wgrad_block(const ConvShape& s, const float* image, const float* dy,
-                                  std::int64_t oh0, std::int64_t oh1, std::int64_t kh,
-                                  std::int64_t kw, float* out) {
-  const TapRange rows = outputs_inside(kh, s.pad, s.stride, s.h, s.oh());
-  const TapRange cols = outputs_inside(kw, s.pad, s.stride, s.w, s.ow());
-  for_columns<4>(s.c, [&](std::int64_t c, auto at, auto vecs) {
-    constexpr int kVecs = decltype(vecs)::value;
-    Vec sum[kVecs];
-    for (int v = 0; v < kVecs; ++v) sum[v] = zero();
-    for (std::int64_t oh = larger(oh0, rows.begin); oh < smaller(oh1, rows.end); ++oh) {
+// One tap over some output rows of one image, channels [begin, end).
+inline void depthwise_wgrad_tap(const ConvShape& s, const Range& channels, const float* image,
+                                const float* dy, const Range& output_rows, std::int64_t kh,
+                                std::int64_t kw, float* out) {
+  const Range rows = outputs_inside(kh, s.pad, s.stride, s.h, s.oh());
+  const Range cols = outputs_inside(kw, s.pad, s.stride, s.w, s.ow());
+  const std::int64_t end = smaller(output_rows.end, rows.end);
+  for_vectors(channels.size(), [&](std::int64_t i, auto at) {
+    const std::int64_t c = channels.begin + i;
+    Vec sum = zero();
+    for (std::int64_t oh = larger(output_rows.begin, rows.begin); oh < end; ++oh) {
       const float* row = image + (oh * s.stride + kh - s.pad) * s.w * s.c + c;
       for (std::int64_t ow = cols.begin; ow < cols.end; ++ow) {
-        const float* gradient = dy + (oh * s.ow() + ow) * s.c + c;
         const float* pixel = row + (ow * s.stride + kw - s.pad) * s.c;
-        for (int v = 0; v < kVecs; ++v) {
-          sum[v] = fused(at.load(gradient + v * kWidth), at.load(pixel + v * kWidth), sum[v]);
-        }
+        sum = fused(at.load(dy + (oh * s.ow() + ow) * s.c + c), at.load(pixel), sum);
       }
     }
-    for (int v = 0; v < kVecs; ++v) at.store(out + c + v * kWidth, sum[v]);
+    at.store(out + c, add(zero(), sum));
   });
 }
 
-// Sums `rows` rows in place into row 0: runs of 64, each a chain that starts from its first
-// element, until one row remains.
-inline void sum_blocks(std::int64_t rows, std::int64_t cols, float* p) {
+// Sums `rows` rows of `cols` floats in place into row 0, columns [begin, end): runs of 64, each a
+// chain that starts from its first element, until one row remains.
+inline void sum_blocks(std::int64_t rows, std::int64_t cols, const Range& columns, float* p) {
   while (rows > 1) {
     const std::int64_t runs = ceil_div(rows, kColumnRun);
     for (std::int64_t run = 0; run < runs; ++run) {
       const std::int64_t first = run * kColumnRun, last = smaller(rows, first + kColumnRun);
-      for_vectors(cols, [&](std::int64_t c, auto at) {
-        Vec sum = at.load(p + first * cols + c);
-        for (std::int64_t r = first + 1; r < last; ++r) sum = add(sum, at.load(p + r * cols + c));
-        at.store(p + run * cols + c, sum);
+      float* to = p + run * cols + columns.begin;
+      const float* from = p + columns.begin;
+      for_vectors(columns.size(), [&](std::int64_t c, auto at) {
+        Vec sum = at.load(from + first * cols + c);
+        for (std::int64_t r = first + 1; r < last; ++r) {
+          sum = add(sum, at.load(from + r * cols + c));
+        }
+        at.store(to + c, sum);
       });
     }
     rows = runs;
   }
 }
 
-inline void depthwise_wgrad(const ConvShape& s, const float* x, const float* dy, float* dw,
-                            float* ws) {
+inline void depthwise_wgrad(const ConvShape& s, std::int64_t oc_begin, std::int64_t oc_end,
+                            const float* x, const float* dy, float* dw, float* ws) {
   const std::int64_t rows = depthwise_block_rows(s), cols = taps(s) * s.c;
+  const Range channels{oc_begin, oc_end};
+  float* zeros = ws + depthwise_partial_floats(s);
+  zero_floats(zeros, depthwise_zeros(s));
   float* block = ws;  // [block][kh][kw][c], blocks ordered (n, first row)
-  for (std::int64_t n = 0; n < s.n; ++n) {
+  for (std::int64_t n = 0; n < s.n; ++n, x += s.h * s.w * s.c, dy += s.oh() * s.ow() * s.c) {
     for (std::int64_t oh = 0; oh < s.oh(); oh += rows, block += cols) {
+      const Range block_rows{oh, smaller(s.oh(), oh + rows)};
+      if (is_3x3(s)) {
+        wgrad_block_3x3(s, channels, x, dy, block_rows, zeros, block);
+        continue;
+      }
       for (std::int64_t t = 0; t < taps(s); ++t) {
-        depthwise_wgrad_block(s, x + n * s.h * s.w * s.c, dy + n * s.oh() * s.ow() * s.c, oh,
-                              smaller(s.oh(), oh + rows), t / s.kw, t % s.kw, block + t * s.c);
+        depthwise_wgrad_tap(s, channels, x, dy, block_rows, t / s.kw, t % s.kw, block + t * s.c);
       }
     }
   }
-  sum_blocks(depthwise_blocks(s), cols, ws);
-  for (std::int64_t c = 0; c < s.c; ++c) {
-    for (std::int64_t t = 0; t < taps(s); ++t) *dw++ = ws[t * s.c + c];
+  for (std::int64_t t = 0; t < taps(s); ++t) {
+    sum_blocks(depthwise_blocks(s), cols, {t * s.c + oc_begin, t * s.c + oc_end}, ws);
+  }
+  for (std::int64_t c = oc_begin; c < oc_end; ++c) {
+    for (std::int64_t t = 0; t < taps(s); ++t) dw[c * taps(s) + t] = ws[t * s.c + c];
   }
 }
 

@@ -34,18 +34,5 @@ inline void scale(std::int64_t n, const float* x, float factor, float* y) {
   for_vectors(n, [=](std::int64_t i, auto at) { at.store(y + i, mul(at.load(x + i), factors)); });
 }
 
-inline void sgd(std::int64_t n, const float* grad_sum, float grad_scale, float lr, float momentum,
-                float weight_decay, float* p, float* v) {
-  const Vec scales = set(grad_scale), decay = set(weight_decay);
-  const Vec keep = set(momentum), step = set(-lr);
-  for_vectors(n, [=](std::int64_t i, auto at) {
-    const Vec parameter = at.load(p + i);
-    const Vec g = fused(decay, parameter, mul(at.load(grad_sum + i), scales));
-    const Vec velocity = fused(keep, at.load(v + i), g);
-    at.store(v + i, velocity);
-    at.store(p + i, fused(step, velocity, parameter));
-  });
-}
-
 }  // namespace
 }  // namespace es::gpu

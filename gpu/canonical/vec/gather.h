@@ -1,6 +1,7 @@
 #pragma once
 // Convolution as a dense product: the operand that has one row for each output pixel and one column
-// for each k is never stored whole; gather() writes the block of it that is needed next.
+// for each k is never stored whole. Pixels and what they see are described here; gather() writes a
+// block of that operand where it cannot be read in place (stage.h).
 #include "gpu/canonical/vec/lanes.h"
 
 namespace es::gpu {
@@ -15,15 +16,23 @@ struct PixelGrid {
   std::int64_t stride;
 };
 
-// What a pixel sees: k = (i, j, e) for i < rows, j < cols, e < length is float `channel + e` after
+// What a pixel sees: k = (i, j, e) for i < rows, j < cols, e < length is float `channel + e` at
 // position (row0 + i * step, col0 + j * step) from its origin; positions outside the image are +0.
-// A length of several columns (step = 1, cols = 1) reads across them.
 struct Window {
   std::int64_t rows, cols, length;
-  std::int64_t row0, col0, step;
+  std::int64_t row0, col0, step;  // step is 1 or -1
   std::int64_t channel;
   std::int64_t depth() const { return rows * cols * length; }
+  // The first row and column of the image that the window reaches.
+  std::int64_t top() const { return step > 0 ? row0 : row0 - (rows - 1); }
+  std::int64_t left() const { return step > 0 ? col0 : col0 - (cols - 1); }
 };
+
+// The same k with the columns of a row as one position: its floats follow each other in memory.
+inline Window join_columns(const PixelGrid& grid, const Window& w) {
+  if (w.step != 1 || w.length != grid.c) return w;
+  return {w.rows, 1, w.cols * w.length, w.row0, w.col0, w.step, w.channel};
+}
 
 // The part of one position of a window that falls in the wanted range of k.
 struct Segment {

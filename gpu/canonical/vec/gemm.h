@@ -1,103 +1,322 @@
 #pragma once
-#include "gpu/canonical/kernels.h"
-#include "gpu/canonical/vec/pack.h"
+// GEMM: one of the operands stays in the second-level cache while the other passes by, slice by
+// slice. A slice is one chunk of K of a tile of rows of A, or of a panel of columns of B.
+#include "gpu/canonical/vec/gemm_narrow.h"
+#include "gpu/canonical/vec/gemm_pack.h"
+#include "gpu/canonical/vec/gemm_plan.h"
 
 namespace es::gpu {
 namespace {
 
-constexpr std::int64_t kGemmColumns = 1024;  // columns of B that are packed at a time
-
-// Parts of the workspace.
-struct GemmScratch {
-  float* a_block;
-  float* panels;   // one chunk of K of up to kGemmColumns columns of B
-  float* staging;  // results of a block whose rows are not contiguous in C
+// One product being computed.
+struct GemmRun {
+  const GemmShape& s;  // !computes_transpose(s)
+  const GemmPlan& plan;
+  const float *a, *b;
+  const float* bias;  // by column, or by row when `bias_by_row`; nullptr: none
+  bool bias_by_row;
+  float* c;
+  float *a_copy, *b_copy, *stage;
 };
 
-inline std::int64_t gemm_columns(const GemmShape& s) {
-  return padded_columns(smaller(s.n, kGemmColumns));
-}
-
-inline std::size_t gemm_workspace_floats(const GemmShape& s) {
-  const std::int64_t columns = gemm_columns(s);
-  const std::int64_t staging = s.c_col == 1 ? 0 : kBlockRows * columns;
-  return static_cast<std::size_t>(kBlockFloats + kDotChunk * columns + staging);
-}
-
-inline GemmScratch gemm_scratch(const GemmShape& s, float* ws) {
-  float* panels = ws + kBlockFloats;
-  return {ws, panels, panels + kDotChunk * gemm_columns(s)};
-}
-
-// Rows of results for chunk [k0, k0 + depth) and columns [j0, j0 + columns).
-struct GemmBlock {
-  Part1D rows;
-  std::int64_t k0, depth, j0, columns;
+// Where a tile reads one of its operands.
+struct Slice {
+  const float* at;
+  std::int64_t stride;
 };
 
-inline void spread_staging(const GemmShape& s, const GemmBlock& block, const float* staging,
-                           float* c) {
-  for (std::int64_t i = 0; i < block.rows.size(); ++i) {
-    float* row = c + (block.rows.begin + i) * s.c_row + block.j0 * s.c_col;
-    for (std::int64_t j = 0; j < block.columns; ++j) {
-      const float sum = staging[i * padded_columns(block.columns) + j];
-      row[j * s.c_col] = block.k0 == 0 ? sum : row[j * s.c_col] + sum;
+// --- Slices of A (`lanes` are rows of a tile) and of B (columns of a panel).
+
+struct LeftSlices {
+  const GemmRun& r;
+
+  bool copied() const { return r.plan.copy_a; }
+  std::int64_t floats() const { return a_slice_floats(r.plan.side, r.plan.depth_step); }
+  float* copies() const { return r.a_copy; }
+  std::int64_t copied_stride(const Span&) const {
+    return r.plan.side == ASide::kRows ? copied_row_stride(r.plan.depth_step) : kTileRows;
+  }
+  Slice in_place(const Span& k, const Span& lanes) const {
+    return {r.a + lanes.begin * r.s.a_row + k.begin * r.s.a_col,
+            r.plan.side == ASide::kRows ? r.s.a_row : r.s.a_col};
+  }
+  // Copies the k of `part`, which is in `chunk`, of the slice that begins at `out`.
+  void pack(const Span& chunk, const Span& part, const Span& lanes, float* out) const {
+    const std::int64_t skipped = part.begin - chunk.begin, stride = copied_stride(lanes);
+    pack_tile(r.s, r.plan.side, part, lanes, stride, r.a,
+              out + (r.plan.side == ASide::kRows ? skipped : skipped * stride));
+  }
+  Fetch fetch(const Span& part, const Span& lanes) const {
+    const bool by_k = r.s.a_col == 1;
+    return fetch_block(r.a + lanes.begin * r.s.a_row + part.begin * r.s.a_col,
+                       by_k ? lanes.size() : part.size(), by_k ? part.size() : lanes.size(),
+                       by_k ? r.s.a_row : r.s.a_col);
+  }
+};
+
+struct RightSlices {
+  const GemmRun& r;
+
+  bool copied() const { return r.plan.copy_b; }
+  std::int64_t floats() const { return b_slice_floats(kPanelWidth, r.plan.depth_step); }
+  float* copies() const { return r.b_copy; }
+  std::int64_t copied_stride(const Span& lanes) const { return copied_panel_stride(lanes.size()); }
+  Slice in_place(const Span& k, const Span& lanes) const {
+    return {r.b + k.begin * r.s.b_row + lanes.begin * r.s.b_col, r.s.b_row};
+  }
+  void pack(const Span& chunk, const Span& part, const Span& lanes, float* out) const {
+    pack_panel(r.s, part, lanes, r.b, out + (part.begin - chunk.begin) * copied_stride(lanes));
+  }
+  Fetch fetch(const Span& part, const Span& lanes) const {
+    const bool by_k = r.s.b_row == 1;
+    return fetch_block(r.b + part.begin * r.s.b_row + lanes.begin * r.s.b_col,
+                       by_k ? lanes.size() : part.size(), by_k ? part.size() : lanes.size(),
+                       by_k ? r.s.b_col : r.s.b_row);
+  }
+};
+
+// The slices of the operand that passes by. While one is used, the next is copied part by part,
+// each part after a tile that has fetched it from memory.
+template <class Slices>
+class Passing {
+ public:
+  explicit Passing(const GemmRun& r) : slices_{r} {}
+
+  // The slice that is used now: the one announced before, or the very first.
+  Slice current(const Span& chunk, const Span& lanes) {
+    if (!slices_.copied()) return slices_.in_place(chunk, lanes);
+    if (!ready_) slices_.pack(chunk, chunk, lanes, buffer());
+    const Slice slice{buffer(), slices_.copied_stride(lanes)};
+    turn_ ^= 1;
+    ready_ = false;
+    return slice;
+  }
+  // The slice after it, to be made in `steps` parts.
+  void announce(const Span& chunk, const Span& lanes, std::int64_t steps) {
+    chunk_ = chunk;
+    lanes_ = lanes;
+    next_ = chunk.begin;
+    step_ = round_up(ceil_div(chunk.size(), steps), kCacheLineFloats);
+    ready_ = true;
+  }
+  Fetch fetch() const { return pending() ? slices_.fetch(part(), lanes_) : Fetch(); }
+  void step() {
+    if (!pending()) return;
+    slices_.pack(chunk_, part(), lanes_, buffer());
+    next_ += step_;
+  }
+
+ private:
+  bool pending() const { return ready_ && slices_.copied() && next_ < chunk_.end; }
+  Span part() const { return {next_, smaller(chunk_.end, next_ + step_)}; }
+  float* buffer() const { return slices_.copies() + turn_ * slices_.floats(); }
+
+  Slices slices_;
+  int turn_ = 0;
+  bool ready_ = false;
+  Span chunk_{0, 0}, lanes_{0, 0};
+  std::int64_t next_ = 0, step_ = 0;
+};
+
+// --- Tiles.
+
+// C (+)= a tile of one chunk, element by element, with the bias.
+inline void spread_stage(const GemmRun& r, const Span& k, const Span& rows, const Span& columns) {
+  const bool last = k.end == r.s.k && r.bias != nullptr;
+  for (std::int64_t i = rows.begin; i < rows.end; ++i) {
+    for (std::int64_t j = columns.begin; j < columns.end; ++j) {
+      float& c = r.c[i * r.s.c_row + j * r.s.c_col];
+      const float sum = r.stage[(i - rows.begin) * kPanelWidth + j - columns.begin];
+      c = (k.begin == 0 ? 0.0f : c) + sum;
+      if (last) c = c + r.bias[r.bias_by_row ? i : j];
     }
   }
 }
 
-inline void gemm_block(const GemmShape& s, const GemmBlock& block, const float* a,
-                       const GemmScratch& scratch, float* c) {
-  const bool in_place = s.c_col == 1;
-  float* rows[kBlockRows];
-  for (std::int64_t i = 0; i < block.rows.size(); ++i) {
-    rows[i] = in_place ? c + (block.rows.begin + i) * s.c_row + block.j0
-                       : scratch.staging + i * padded_columns(block.columns);
+// A tile of results and the chunk that it advances by.
+struct Step {
+  Span k, rows, columns;
+};
+
+inline void multiply(const GemmRun& r, const Step& at, const Slice& a, const Slice& b,
+                     const Fetch& fetch) {
+  const bool last = at.k.end == r.s.k && r.bias != nullptr;
+  GemmTile t{.a = a.at,
+             .a_stride = a.stride,
+             .b = b.at,
+             .b_stride = b.stride,
+             .width = at.columns.size(),
+             .depth = at.k.size(),
+             .c = r.c + at.rows.begin * r.s.c_row + at.columns.begin,
+             .c_stride = r.s.c_row,
+             .start = nullptr,
+             .start_stride = 0,
+             .add = at.k.begin != 0,
+             .bias = last ? r.bias + at.columns.begin : nullptr,
+             .stream = r.plan.stream && at.columns.size() == kPanelWidth};
+  if (r.plan.staged) {
+    t.c = r.stage;
+    t.c_stride = kPanelWidth;
+    t.add = false;
+    t.bias = nullptr;
   }
-  const BlockArgs args{.a = scratch.a_block,
-                       .row_count = block.rows.size(),
-                       .b = scratch.panels,
-                       .panel_step = block.depth * kPanelWidth,
-                       .b_stride = 0,
-                       .columns = block.columns,
-                       .depth = block.depth,
-                       .rows = rows,
-                       .first = block.k0 == 0 || !in_place};
-  const float* from = a + block.rows.begin * s.a_row + block.k0 * s.a_col;
-  if (s.a_col == 1) {
-    copy_rows(block.rows.size(), block.depth, from, s.a_row, scratch.a_block);
-    multiply_block<ALayout::kRows>(args);
-  } else {
-    pack_tiles(block.rows.size(), block.depth, from, s.a_row, s.a_col, scratch.a_block);
-    multiply_block<ALayout::kColumns>(args);
-  }
-  if (!in_place) spread_staging(s, block, scratch.staging, c);
+  run_gemm_tile(r.plan.side, at.rows.size(), t, fetch);
+  if (r.plan.staged) spread_stage(r, at.k, at.rows, at.columns);
 }
 
-inline void add_bias(const GemmShape& s, const float* bias, float* c) {
-  for (std::int64_t i = 0; i < s.m; ++i) {
-    for (std::int64_t j = 0; j < s.n; ++j) {
-      float& value = c[i * s.c_row + j * s.c_col];
-      value = value + bias[j];
+// --- Loops.
+
+inline Span chunk_at(std::int64_t k, const Span& depth) {
+  return {k, smaller(depth.end, k + kDotChunk)};
+}
+inline Span panel_at(std::int64_t column, const Span& columns) {
+  return {column, column + next_panel(columns.end - column)};
+}
+
+// A slice of the operand that stays, copied to `out` when it is met first.
+template <class Slices>
+Slice staying_slice(const Slices& slices, const Span& chunk, const Span& lanes, float* out,
+                    bool first) {
+  if (!slices.copied()) return slices.in_place(chunk, lanes);
+  if (first) slices.pack(chunk, chunk, lanes, out);
+  return {out, slices.copied_stride(lanes)};
+}
+
+// Copies the chunks of a block of A that is read by strips; says whether it is one.
+inline bool copy_strips(const GemmRun& r, const Span& depth, const Span& rows) {
+  if (!r.plan.copy_a || r.plan.side != ASide::kColumns || r.s.a_row != 1) return false;
+  const std::int64_t slice = a_slice_floats(r.plan.side, r.plan.depth_step);
+  float* out = r.a_copy;
+  for (std::int64_t k = depth.begin; k < depth.end; k += kDotChunk) {
+    pack_strips(r.s, chunk_at(k, depth), rows, r.a, slice, out);
+    out += ceil_div(rows.size(), kTileRows) * slice;
+  }
+  return true;
+}
+
+// The block of A stays: panels of B pass by.
+inline void pass_panels(const GemmRun& r, const Span& depth, const Span& rows) {
+  const LeftSlices left{r};
+  Passing<RightSlices> right(r);
+  const Span all{0, r.s.n};
+  const std::int64_t tiles = ceil_div(rows.size(), kTileRows);
+  const bool copied = copy_strips(r, depth, rows);
+  for (Span columns = panel_at(0, all); columns.size() > 0; columns = panel_at(columns.end, all)) {
+    float* slot = left.copies();
+    for (Span chunk = chunk_at(depth.begin, depth); chunk.size() > 0;
+         chunk = chunk_at(chunk.end, depth)) {
+      const Slice b = right.current(chunk, columns);
+      const bool turns = chunk.end == depth.end;  // to the next panel
+      const Span next = turns ? panel_at(columns.end, all) : columns;
+      if (next.size() > 0) {
+        right.announce(chunk_at(turns ? depth.begin : chunk.end, depth), next, tiles);
+      }
+      for (std::int64_t i = 0; i < tiles; ++i, slot += left.floats()) {
+        const Span tile = tile_rows(rows, i);
+        const Slice a = staying_slice(left, chunk, tile, slot, !copied && columns.begin == 0);
+        multiply(r, {chunk, tile, columns}, a, b, right.fetch());
+        right.step();
+      }
     }
   }
+}
+
+// The block of B stays: tiles of A pass by.
+inline void pass_tiles(const GemmRun& r, const Span& depth, const Span& block) {
+  const RightSlices right{r};
+  Passing<LeftSlices> left(r);
+  const Span all{0, r.s.m};
+  const std::int64_t tiles = ceil_div(r.s.m, kTileRows);
+  for (std::int64_t i = 0; i < tiles; ++i) {
+    float* slot = right.copies();
+    for (Span chunk = chunk_at(depth.begin, depth); chunk.size() > 0;
+         chunk = chunk_at(chunk.end, depth)) {
+      const Span tile = tile_rows(all, i);
+      const Slice a = left.current(chunk, tile);
+      const bool turns = chunk.end == depth.end;  // to the next tile
+      if (!turns || i + 1 < tiles) {
+        left.announce(chunk_at(turns ? depth.begin : chunk.end, depth),
+                      turns ? tile_rows(all, i + 1) : tile, ceil_div(block.size(), kPanelWidth));
+      }
+      for (Span columns = panel_at(block.begin, block); columns.size() > 0;
+           columns = panel_at(columns.end, block)) {
+        const Slice b = staying_slice(right, chunk, columns, slot, i == 0);
+        slot += copied_panel_stride(columns.size()) * chunk.size();
+        multiply(r, {chunk, tile, columns}, a, b, left.fetch());
+        left.step();
+      }
+    }
+  }
+}
+
+inline void run_gemm(const GemmRun& r) {
+  const GemmPlan& p = r.plan;
+  for (std::int64_t i = 0; i < r.s.m; i += p.rows_step) {
+    for (std::int64_t j = 0; j < r.s.n; j += p.columns_step) {
+      for (std::int64_t k = 0; k < r.s.k; k += p.depth_step) {
+        const Span depth{k, smaller(r.s.k, k + p.depth_step)};
+        if (p.b_stays) {
+          pass_tiles(r, depth, {j, smaller(r.s.n, j + p.columns_step)});
+        } else {
+          pass_panels(r, depth, {i, smaller(r.s.m, i + p.rows_step)});
+        }
+      }
+    }
+  }
+}
+
+// A shape with all that is decided about it, for any number of products.
+struct PreparedGemm {
+  explicit PreparedGemm(const GemmShape& shape)
+      : swap(computes_transpose(shape)),
+        s(swap ? transposed(shape) : shape),
+        narrow(is_narrow(s)),
+        plan(plan_gemm(s)) {}
+
+  std::int64_t floats() const {
+    const std::int64_t general = plan.floats() + (swap ? kStageFloats : 0);
+    return larger(general, narrow ? narrow_floats(s) : 0);
+  }
+
+  void run(const float* a, const float* b, const float* bias, float* c, float* ws) const {
+    const bool bias_by_row = swap && bias != nullptr;
+    if (swap) {
+      const float* left = a;
+      a = b;
+      b = left;
+    }
+    if (narrow && !bias_by_row) return gemm_narrow(s, a, b, bias, c, ws);
+    GemmPlan p = plan;
+    p.staged = p.staged || bias_by_row;
+    p.stream = p.stream && reinterpret_cast<std::uintptr_t>(c) % sizeof(Vec) == 0;
+    float *b_copy = ws + p.a_floats, *stage = b_copy + p.b_floats;
+    const GemmRun r{s, p, a, b, bias, bias_by_row, c, ws, b_copy, stage};
+    run_gemm(r);
+    if (p.stream) stream_fence();
+  }
+
+  bool swap;    // the transpose of what is asked for is computed
+  GemmShape s;  // of what is computed
+  bool narrow;
+  GemmPlan plan;
+};
+
+inline std::size_t gemm_workspace_floats(const GemmShape& shape) {
+  return static_cast<std::size_t>(PreparedGemm(shape).floats());
 }
 
 inline void gemm(const GemmShape& s, const float* a, const float* b, const float* bias, float* c,
                  float* ws) {
-  const GemmScratch scratch = gemm_scratch(s, ws);
-  for (std::int64_t j0 = 0; j0 < s.n; j0 += kGemmColumns) {
-    for (std::int64_t k0 = 0; k0 < s.k; k0 += kDotChunk) {
-      const std::int64_t columns = smaller(kGemmColumns, s.n - j0);
-      const std::int64_t depth = smaller(kDotChunk, s.k - k0);
-      pack_panels(depth, columns, b + k0 * s.b_row + j0 * s.b_col, s.b_row, s.b_col,
-                  scratch.panels);
-      for (std::int64_t i = 0; i < part_count(s.m, kBlockRows); ++i) {
-        gemm_block(s, {part(s.m, kBlockRows, i), k0, depth, j0, columns}, a, scratch, c);
-      }
-    }
+  PreparedGemm(s).run(a, b, bias, c, ws);
+}
+
+inline void gemm_batched(const GemmShape& s, std::int64_t count, std::int64_t a_step,
+                         std::int64_t b_step, std::int64_t c_step, const float* a, const float* b,
+                         float* c, float* ws) {
+  const PreparedGemm prepared(s);
+  for (std::int64_t i = 0; i < count; ++i) {
+    prepared.run(a + i * a_step, b + i * b_step, nullptr, c + i * c_step, ws);
   }
-  if (bias != nullptr) add_bias(s, bias, c);
 }
 
 }  // namespace

@@ -29,12 +29,16 @@ struct Constant {
 struct Whole {
   Vec load(const float* p) const { return es::gpu::load(p); }
   void store(float* p, Vec v) const { es::gpu::store(p, v); }
+  Vec keep(Vec v) const { return v; }  // the lanes that this body stands for, +0 beyond
+  Vec keep_or(Vec v, Vec) const { return v; }  // the same with another vector's lanes beyond
   std::int64_t count() const { return kWidth; }
 };
 struct Part {
   explicit Part(std::int64_t count) : count_(count), mask_(first_lanes(count)) {}
   Vec load(const float* p) const { return es::gpu::load(p, mask_); }
   void store(float* p, Vec v) const { es::gpu::store(p, v, mask_); }
+  Vec keep(Vec v) const { return keep_first(v, mask_); }
+  Vec keep_or(Vec v, Vec beyond) const { return first_or(v, beyond, mask_); }
   std::int64_t count() const { return count_; }
 
  private:

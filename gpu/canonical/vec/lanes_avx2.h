@@ -67,20 +67,31 @@ inline Vec keep_positive(Vec v, Vec test) {
 inline Vec larger_of(Vec best, Vec v) {
   return _mm256_max_ps(v, best);
 }
-// lowest when x < lowest, highest when highest < x, else x (also NaN).
-inline Vec clamp(Vec x, Vec lowest, Vec highest) {
-  return _mm256_max_ps(lowest, _mm256_min_ps(highest, x));
+// v < best ? v : best. A NaN in v is never taken.
+inline Vec smaller_of(Vec best, Vec v) {
+  return _mm256_min_ps(v, best);
 }
 
 // 2^n as a float, for n in [-126, 127].
 inline Vec power_of_two(__m256i n) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
 }
-// p * 2^n rounded once, for an integer n in [-150, 128]: of the two products the first is exact.
-inline Vec times_power_of_two(Vec p, Vec n) {
+// p * 2^n for an integer n in [-125, 128]: of the two products the first is exact.
+inline Vec times_large_power_of_two(Vec p, Vec n) {
   const __m256i exponent = _mm256_cvtps_epi32(n);
   const __m256i half = _mm256_srai_epi32(exponent, 1);
   return mul(mul(p, power_of_two(half)), power_of_two(_mm256_sub_epi32(exponent, half)));
+}
+// p * 2^n rounded once, for p in [0.5, 2) and an integer n in [-150, 128], or NaN. A processor takes
+// hundreds of cycles for a multiplication with a subnormal result; so where the result may be one, it
+// is rounded as the integer that counts the smallest subnormals in it, which are also its bits.
+inline Vec times_power_of_two(Vec p, Vec n) {
+  const Vec tiny = _mm256_cmp_ps(n, set(-125.0f), _CMP_LT_OQ);
+  if (__builtin_expect(_mm256_movemask_ps(tiny) == 0, 1)) return times_large_power_of_two(p, n);
+  const Vec power = _mm256_and_ps(tiny, add(n, set(149.0f)));
+  const Vec count = mul(p, power_of_two(_mm256_cvtps_epi32(power)));
+  const Vec large = times_large_power_of_two(p, _mm256_andnot_ps(tiny, n));
+  return _mm256_blendv_ps(large, _mm256_castsi256_ps(_mm256_cvtps_epi32(count)), tiny);
 }
 
 // Lanes of small integers beside a Vec.
@@ -102,6 +113,152 @@ inline void store_ints(std::int32_t* p, IntVec v) {
 }
 inline IntVec load_ints(const std::int32_t* p) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+}
+// kWidth bytes as integers, and back.
+inline IntVec load_bytes(const std::uint8_t* p) {
+  return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+}
+inline void store_bytes(std::uint8_t* p, IntVec v) {
+  const __m128i words =
+      _mm_packus_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packus_epi16(words, words));
+}
+
+// --- Comparisons, signs, single lanes.
+using Test = __m256;
+inline Test less(Vec a, Vec b) {
+  return _mm256_cmp_ps(a, b, _CMP_LT_OQ);
+}
+inline Test equal(Vec a, Vec b) {
+  return _mm256_cmp_ps(a, b, _CMP_EQ_OQ);
+}
+// test ? a : b
+inline Vec select(Test test, Vec a, Vec b) {
+  return _mm256_blendv_ps(b, a, test);
+}
+// test ? v : +0
+inline Vec keep_if(Test test, Vec v) {
+  return _mm256_and_ps(test, v);
+}
+// The first lanes of v, +0 beyond.
+inline Vec keep_first(Vec v, Mask m) {
+  return _mm256_and_ps(v, _mm256_castsi256_ps(m));
+}
+// The first lanes of v, those of `beyond` after them.
+inline Vec first_or(Vec v, Vec beyond, Mask m) {
+  return _mm256_blendv_ps(beyond, v, _mm256_castsi256_ps(m));
+}
+inline bool any_nan(Vec v) {
+  return _mm256_movemask_ps(_mm256_cmp_ps(v, v, _CMP_UNORD_Q)) != 0;
+}
+inline Vec absolute(Vec v) {
+  return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), v);
+}
+inline Vec with_sign(Vec magnitude, Vec sign) {
+  const Vec sign_bit = _mm256_set1_ps(-0.0f);
+  return _mm256_or_ps(_mm256_andnot_ps(sign_bit, magnitude), _mm256_and_ps(sign_bit, sign));
+}
+// Lane j += lane j + h for h = 4, 2, 1 (the end of SUM64).
+inline float fold_lanes(Vec v) {
+  __m128 q = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  q = _mm_add_ps(q, _mm_movehl_ps(q, q));
+  return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
+}
+// The largest lane; no lane is NaN.
+inline float largest_lane(Vec v) {
+  __m128 q = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  q = _mm_max_ps(q, _mm_movehl_ps(q, q));
+  return _mm_cvtss_f32(_mm_max_ss(q, _mm_movehdup_ps(q)));
+}
+// A store past the caches, to a multiple of 32 bytes; stream_fence() after the last one.
+inline void stream(float* p, Vec v) {
+  _mm256_stream_ps(p, v);
+}
+inline void stream_fence() {
+  _mm_sfence();
+}
+
+// --- The bits of floats, as 32-bit integers.
+inline IntVec bits_of(Vec v) {
+  return _mm256_castps_si256(v);
+}
+inline Vec from_bits(IntVec v) {
+  return _mm256_castsi256_ps(v);
+}
+inline IntVec add(IntVec a, IntVec b) {
+  return _mm256_add_epi32(a, b);
+}
+inline IntVec sub(IntVec a, IntVec b) {
+  return _mm256_sub_epi32(a, b);
+}
+inline IntVec both(IntVec a, IntVec b) {
+  return _mm256_and_si256(a, b);
+}
+// As signed numbers: the exponent above 23 bits of mantissa.
+inline IntVec shift_right_23(IntVec v) {
+  return _mm256_srai_epi32(v, 23);
+}
+inline Vec to_floats(IntVec v) {
+  return _mm256_cvtepi32_ps(v);
+}
+
+// --- 64-bit lanes of which the low halves matter (vec/dropout.h).
+inline IntVec set_wide(std::uint32_t x) {
+  return _mm256_set1_epi64x(x);
+}
+// 0, 2, 4, ...
+inline IntVec wide_even_numbers() {
+  return _mm256_setr_epi64x(0, 2, 4, 6);
+}
+inline IntVec wide_add(IntVec a, IntVec b) {
+  return _mm256_add_epi64(a, b);
+}
+// Products of the low halves.
+inline IntVec wide_product(IntVec a, IntVec b) {
+  return _mm256_mul_epu32(a, b);
+}
+inline IntVec wide_high(IntVec v) {
+  return _mm256_srli_epi64(v, 32);
+}
+inline IntVec exclusive_or(IntVec a, IntVec b, IntVec c) {
+  return _mm256_xor_si256(_mm256_xor_si256(a, b), c);
+}
+// The low halves of `even` in even 32-bit lanes, those of `odd` in odd lanes.
+inline IntVec interleave_low(IntVec even, IntVec odd) {
+  return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
+}
+// Bit j: lane j of a < lane j of b, unsigned.
+inline std::uint32_t less_unsigned(IntVec a, IntVec b) {
+  const IntVec flip = _mm256_set1_epi32(INT32_MIN);  // the comparison is signed
+  const IntVec less = _mm256_cmpgt_epi32(_mm256_xor_si256(b, flip), _mm256_xor_si256(a, flip));
+  return static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(less)));
+}
+// Lane j is true when bit j is set.
+inline Test test_of_bits(std::uint32_t bits) {
+  const IntVec lanes = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+  const IntVec set = _mm256_and_si256(_mm256_set1_epi32(static_cast<int>(bits)), lanes);
+  return _mm256_castsi256_ps(_mm256_cmpeq_epi32(set, lanes));
+}
+
+// out[j] lane i = from[i * stride + j] for j < 4, i < kWidth. Rows are gathered by halves of a
+// register, so that only the transposition inside each half needs shuffles.
+inline __attribute__((always_inline)) void transpose_four(const float* from, std::int64_t stride,
+                                                          Vec out[4]) {
+  Vec r[4];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const float* row = from + i * stride;
+    r[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(row)),
+                                _mm_loadu_ps(row + 4 * stride), 1);
+  }
+  const __m256d t0 = _mm256_castps_pd(_mm256_unpacklo_ps(r[0], r[1]));
+  const __m256d t1 = _mm256_castps_pd(_mm256_unpackhi_ps(r[0], r[1]));
+  const __m256d t2 = _mm256_castps_pd(_mm256_unpacklo_ps(r[2], r[3]));
+  const __m256d t3 = _mm256_castps_pd(_mm256_unpackhi_ps(r[2], r[3]));
+  out[0] = _mm256_castpd_ps(_mm256_unpacklo_pd(t0, t2));
+  out[1] = _mm256_castpd_ps(_mm256_unpackhi_pd(t0, t2));
+  out[2] = _mm256_castpd_ps(_mm256_unpacklo_pd(t1, t3));
+  out[3] = _mm256_castpd_ps(_mm256_unpackhi_pd(t1, t3));
 }
 
 }  // namespace

@@ -67,13 +67,19 @@ inline Vec keep_positive(Vec v, Vec test) {
 inline Vec larger_of(Vec best, Vec v) {
   return _mm512_max_ps(v, best);
 }
-// lowest when x < lowest, highest when highest < x, else x (also NaN).
-inline Vec clamp(Vec x, Vec lowest, Vec highest) {
-  return _mm512_max_ps(lowest, _mm512_min_ps(highest, x));
+// v < best ? v : best. A NaN in v is never taken.
+inline Vec smaller_of(Vec best, Vec v) {
+  return _mm512_min_ps(v, best);
 }
-// p * 2^n rounded once, for an integer n in [-150, 128].
+// p * 2^n rounded once, for p in [0.5, 2) and an integer n in [-150, 128], or NaN. A processor takes
+// hundreds of cycles for a multiplication with a subnormal result; so where the result may be one, it
+// is rounded as the integer that counts the smallest subnormals in it, which are also its bits.
 inline Vec times_power_of_two(Vec p, Vec n) {
-  return _mm512_scalef_ps(p, n);
+  const __mmask16 tiny = _mm512_cmp_ps_mask(n, _mm512_set1_ps(-125.0f), _CMP_LT_OQ);
+  if (__builtin_expect(tiny == 0, 1)) return _mm512_scalef_ps(p, n);
+  const Vec count = _mm512_scalef_ps(p, _mm512_maskz_add_ps(tiny, n, _mm512_set1_ps(149.0f)));
+  const Vec large = _mm512_scalef_ps(p, _mm512_mask_mov_ps(n, tiny, _mm512_setzero_ps()));
+  return _mm512_mask_mov_ps(large, tiny, _mm512_castsi512_ps(_mm512_cvtps_epi32(count)));
 }
 
 // Lanes of small integers beside a Vec.
@@ -94,6 +100,152 @@ inline void store_ints(std::int32_t* p, IntVec v) {
 }
 inline IntVec load_ints(const std::int32_t* p) {
   return _mm512_loadu_si512(p);
+}
+// kWidth bytes as integers, and back.
+inline IntVec load_bytes(const std::uint8_t* p) {
+  return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+inline void store_bytes(std::uint8_t* p, IntVec v) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(v));
+}
+
+// --- Comparisons, signs, single lanes.
+using Test = __mmask16;
+inline Test less(Vec a, Vec b) {
+  return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ);
+}
+inline Test equal(Vec a, Vec b) {
+  return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ);
+}
+// test ? a : b
+inline Vec select(Test test, Vec a, Vec b) {
+  return _mm512_mask_mov_ps(b, test, a);
+}
+// test ? v : +0
+inline Vec keep_if(Test test, Vec v) {
+  return _mm512_maskz_mov_ps(test, v);
+}
+// The first lanes of v, +0 beyond.
+inline Vec keep_first(Vec v, Mask m) {
+  return _mm512_maskz_mov_ps(m, v);
+}
+// The first lanes of v, those of `beyond` after them.
+inline Vec first_or(Vec v, Vec beyond, Mask m) {
+  return _mm512_mask_mov_ps(beyond, m, v);
+}
+inline bool any_nan(Vec v) {
+  return _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q) != 0;
+}
+inline Vec absolute(Vec v) {
+  return _mm512_castsi512_ps(
+      _mm512_and_si512(_mm512_castps_si512(v), _mm512_set1_epi32(INT32_MAX)));
+}
+inline Vec with_sign(Vec magnitude, Vec sign) {
+  return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(_mm512_castps_si512(magnitude),
+                                                       _mm512_castps_si512(sign),
+                                                       _mm512_set1_epi32(INT32_MAX), 0xe4));
+}
+// Lane j += lane j + h for h = 8, 4, 2, 1 (the end of SUM64).
+inline float fold_lanes(Vec v) {
+  const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+  __m128 q = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+  q = _mm_add_ps(q, _mm_movehl_ps(q, q));
+  return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
+}
+// The largest lane; no lane is NaN.
+inline float largest_lane(Vec v) {
+  const __m256 h = _mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+  __m128 q = _mm_max_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+  q = _mm_max_ps(q, _mm_movehl_ps(q, q));
+  return _mm_cvtss_f32(_mm_max_ss(q, _mm_movehdup_ps(q)));
+}
+// A store past the caches, to a multiple of 64 bytes; stream_fence() after the last one.
+inline void stream(float* p, Vec v) {
+  _mm512_stream_ps(p, v);
+}
+inline void stream_fence() {
+  _mm_sfence();
+}
+
+// --- The bits of floats, as 32-bit integers.
+inline IntVec bits_of(Vec v) {
+  return _mm512_castps_si512(v);
+}
+inline Vec from_bits(IntVec v) {
+  return _mm512_castsi512_ps(v);
+}
+inline IntVec add(IntVec a, IntVec b) {
+  return _mm512_add_epi32(a, b);
+}
+inline IntVec sub(IntVec a, IntVec b) {
+  return _mm512_sub_epi32(a, b);
+}
+inline IntVec both(IntVec a, IntVec b) {
+  return _mm512_and_si512(a, b);
+}
+// As signed numbers: the exponent above 23 bits of mantissa.
+inline IntVec shift_right_23(IntVec v) {
+  return _mm512_srai_epi32(v, 23);
+}
+inline Vec to_floats(IntVec v) {
+  return _mm512_cvtepi32_ps(v);
+}
+
+// --- 64-bit lanes of which the low halves matter (vec/dropout.h).
+inline IntVec set_wide(std::uint32_t x) {
+  return _mm512_set1_epi64(x);
+}
+// 0, 2, 4, ...
+inline IntVec wide_even_numbers() {
+  return _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
+}
+inline IntVec wide_add(IntVec a, IntVec b) {
+  return _mm512_add_epi64(a, b);
+}
+// Products of the low halves.
+inline IntVec wide_product(IntVec a, IntVec b) {
+  return _mm512_mul_epu32(a, b);
+}
+inline IntVec wide_high(IntVec v) {
+  return _mm512_srli_epi64(v, 32);
+}
+inline IntVec exclusive_or(IntVec a, IntVec b, IntVec c) {
+  return _mm512_ternarylogic_epi64(a, b, c, 0x96);
+}
+// The low halves of `even` in even 32-bit lanes, those of `odd` in odd lanes.
+inline IntVec interleave_low(IntVec even, IntVec odd) {
+  return _mm512_mask_mov_epi32(even, 0xaaaa, _mm512_slli_epi64(odd, 32));
+}
+// Bit j: lane j of a < lane j of b, unsigned.
+inline std::uint32_t less_unsigned(IntVec a, IntVec b) {
+  return _mm512_cmplt_epu32_mask(a, b);
+}
+// Lane j is true when bit j is set.
+inline Test test_of_bits(std::uint32_t bits) {
+  return static_cast<Test>(bits);
+}
+
+// out[j] lane i = from[i * stride + j] for j < 4, i < kWidth. Rows are gathered by quarters of a
+// register, so that only the transposition inside each quarter needs shuffles.
+inline __attribute__((always_inline)) void transpose_four(const float* from, std::int64_t stride,
+                                                          Vec out[4]) {
+  Vec r[4];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const float* row = from + i * stride;
+    r[i] = _mm512_castps128_ps512(_mm_loadu_ps(row));
+    r[i] = _mm512_insertf32x4(r[i], _mm_loadu_ps(row + 4 * stride), 1);
+    r[i] = _mm512_insertf32x4(r[i], _mm_loadu_ps(row + 8 * stride), 2);
+    r[i] = _mm512_insertf32x4(r[i], _mm_loadu_ps(row + 12 * stride), 3);
+  }
+  const __m512d t0 = _mm512_castps_pd(_mm512_unpacklo_ps(r[0], r[1]));
+  const __m512d t1 = _mm512_castps_pd(_mm512_unpackhi_ps(r[0], r[1]));
+  const __m512d t2 = _mm512_castps_pd(_mm512_unpacklo_ps(r[2], r[3]));
+  const __m512d t3 = _mm512_castps_pd(_mm512_unpackhi_ps(r[2], r[3]));
+  out[0] = _mm512_castpd_ps(_mm512_unpacklo_pd(t0, t2));
+  out[1] = _mm512_castpd_ps(_mm512_unpackhi_pd(t0, t2));
+  out[2] = _mm512_castpd_ps(_mm512_unpacklo_pd(t1, t3));
+  out[3] = _mm512_castpd_ps(_mm512_unpackhi_pd(t1, t3));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #pragma once
 // COLSUM (G3) and batch norm. One accumulator for each column, held in registers over a run of 64
 // rows: no lanes across rows.
+#include "gpu/canonical/kernels.h"
 #include "gpu/canonical/vec/lanes.h"
 
 namespace es::gpu {
@@ -102,21 +103,53 @@ inline void merge_runs(std::int64_t rows, std::int64_t c, const RunStatistics& s
   colsum_runs(run_count(rows), c, stats.squares);
 }
 
-template <bool kRelu>
-void normalize_rows(std::int64_t rows, std::int64_t c, const float* x, const float* mean,
-                    const float* a, const float* beta, float* y) {
-  for (std::int64_t r = 0; r < rows; ++r, x += c, y += c) {
-    for_vectors(c, [=](std::int64_t j, auto at) {
-      const Vec value =
-          fused(sub(at.load(x + j), at.load(mean + j)), at.load(a + j), at.load(beta + j));
-      at.store(y + j, kRelu ? keep_positive(value, value) : value);
-    });
+// `value` passed forward or backward through an activation whose input was `test`.
+template <Activation kAct>
+inline Vec activate(Vec value, Vec test) {
+  if constexpr (kAct == Activation::kRelu) return keep_positive(value, test);
+  if constexpr (kAct == Activation::kLeakyRelu) {
+    return select(less(zero(), test), value, mul(value, set(kLeakySlope)));
+  }
+  return value;
+}
+
+// Calls body(activation as a template argument).
+template <Activation kAct>
+struct ActivationConstant {
+  static constexpr Activation value = kAct;
+};
+template <class Body>
+inline __attribute__((always_inline)) void with_activation(Activation act, Body body) {
+  if (act == Activation::kNone) return body(ActivationConstant<Activation::kNone>());
+  if (act == Activation::kRelu) return body(ActivationConstant<Activation::kRelu>());
+  body(ActivationConstant<Activation::kLeakyRelu>());
+}
+
+// Calls body(row) for all rows, the last ones first: they are what the pass before has left in the
+// caches.
+template <class Body>
+inline __attribute__((always_inline)) void for_rows_backwards(std::int64_t rows, Body body) {
+  for (std::int64_t run = run_count(rows) - 1; run >= 0; --run) {
+    for (std::int64_t r = 0; r < run_rows(rows, run); ++r) body(run * kColumnRun + r);
   }
 }
 
+template <Activation kAct>
+void normalize_rows(std::int64_t rows, std::int64_t c, const float* x, const float* mean,
+                    const float* a, const float* beta, float* y) {
+  for_rows_backwards(rows, [&](std::int64_t r) {
+    for_vectors(c, [&](std::int64_t j, auto at) {
+      const Vec value =
+          fused(sub(at.load(x + r * c + j), at.load(mean + j)), at.load(a + j), at.load(beta + j));
+      at.store(y + r * c + j, activate<kAct>(value, value));
+    });
+  });
+}
+
 inline void normalize(std::int64_t rows, std::int64_t c, const float* x, const float* mean,
-                      const float* a, const float* beta, bool relu, float* y) {
-  (relu ? normalize_rows<true> : normalize_rows<false>)(rows, c, x, mean, a, beta, y);
+                      const float* a, const float* beta, Activation act, float* y) {
+  with_activation(
+      act, [&](auto kind) { normalize_rows<decltype(kind)::value>(rows, c, x, mean, a, beta, y); });
 }
 
 inline Vec inverse_deviation(Vec variance, float eps) {
@@ -129,8 +162,8 @@ inline std::size_t bn_workspace_floats(std::int64_t rows, std::int64_t c) {
 
 inline void bn_train_fwd(std::int64_t rows, std::int64_t c, const float* x, const float* gamma,
                          const float* beta, float eps, float momentum, const float* running_mean,
-                         const float* running_var, bool relu, float* y, float* mean, float* istd,
-                         float* next_mean, float* next_var, float* ws) {
+                         const float* running_var, Activation act, float* y, float* mean,
+                         float* istd, float* next_mean, float* next_var, float* ws) {
   const std::int64_t size = run_count(rows) * c;
   const RunStatistics stats{ws, ws + size, ws + 2 * size};
   float* a = ws + 3 * size;
@@ -150,16 +183,16 @@ inline void bn_train_fwd(std::int64_t rows, std::int64_t c, const float* x, cons
     at.store(next_var + j,
              fused(blend, mul(variance, unbiased), mul(keep, at.load(running_var + j))));
   });
-  normalize(rows, c, x, mean, a, beta, relu, y);
+  normalize(rows, c, x, mean, a, beta, act, y);
 }
 
 inline void bn_eval(std::int64_t rows, std::int64_t c, const float* x, const float* gamma,
                     const float* beta, float eps, const float* running_mean,
-                    const float* running_var, bool relu, float* y, float* ws) {
+                    const float* running_var, Activation act, float* y, float* ws) {
   for_vectors(c, [&](std::int64_t j, auto at) {
     at.store(ws + j, mul(at.load(gamma + j), inverse_deviation(at.load(running_var + j), eps)));
   });
-  normalize(rows, c, x, running_mean, ws, beta, relu, y);
+  normalize(rows, c, x, running_mean, ws, beta, act, y);
 }
 
 // What the backward pass reads. The ReLU mask is recomputed from x, so y is not needed.
@@ -169,7 +202,7 @@ struct BnBackward {
 };
 
 // sums[c] = sum of g, products[c] = sum of g * d over one run that starts at row `first`.
-template <bool kRelu>
+template <Activation kAct>
 void bn_backward_run(const BnBackward& bn, std::int64_t first, std::int64_t rows, float* sums,
                      float* products) {
   for_columns<kRunVecs>(bn.c, [&](std::int64_t j, auto at, auto vecs) {
@@ -186,7 +219,7 @@ void bn_backward_run(const BnBackward& bn, std::int64_t first, std::int64_t rows
         const std::int64_t i = r * bn.c + j + v * kWidth;
         const Vec d = sub(at.load(bn.x + i), mean[v]);
         const Vec dy = at.load(bn.dy + i);
-        const Vec g = kRelu ? keep_positive(dy, fused(d, a[v], beta[v])) : dy;
+        const Vec g = activate<kAct>(dy, fused(d, a[v], beta[v]));
         sum[v] = add(sum[v], g);
         product[v] = fused(g, d, product[v]);
       }
@@ -199,34 +232,35 @@ void bn_backward_run(const BnBackward& bn, std::int64_t first, std::int64_t rows
 }
 
 // dx = a * fma(-d, spread, g - shift)
-template <bool kRelu>
+template <Activation kAct>
 void bn_backward_input(const BnBackward& bn, const float* shift, const float* spread, float* dx) {
-  for (std::int64_t r = 0; r < bn.rows; ++r) {
+  for_rows_backwards(bn.rows, [&](std::int64_t r) {
     const std::int64_t row = r * bn.c;
     for_vectors(bn.c, [&](std::int64_t j, auto at) {
       const Vec d = sub(at.load(bn.x + row + j), at.load(bn.mean + j));
       const Vec dy = at.load(bn.dy + row + j), a = at.load(bn.a + j);
-      const Vec g = kRelu ? keep_positive(dy, fused(d, a, at.load(bn.beta + j))) : dy;
+      const Vec g = activate<kAct>(dy, fused(d, a, at.load(bn.beta + j)));
       const Vec centred = sub(g, at.load(shift + j));
       at.store(dx + row + j, mul(a, fused(negate(d), at.load(spread + j), centred)));
     });
-  }
+  });
 }
 
 inline void bn_bwd(std::int64_t rows, std::int64_t c, const float* x, const float* dy,
                    const float* mean, const float* istd, const float* gamma, const float* beta,
-                   bool relu, float* dx, float* dgamma, float* dbeta, float* ws) {
+                   Activation act, float* dx, float* dgamma, float* dbeta, float* ws) {
   const std::int64_t size = run_count(rows) * c;
   float *sum = ws, *product = ws + size, *a = ws + 2 * size;
   for_vectors(c, [&](std::int64_t j, auto at) {
     at.store(a + j, mul(at.load(gamma + j), at.load(istd + j)));
   });
   const BnBackward bn{rows, c, x, dy, mean, a, beta};
-  for (std::int64_t run = 0; run < run_count(rows); ++run) {
-    (relu ? bn_backward_run<true> : bn_backward_run<false>)(bn, run * kColumnRun,
-                                                            run_rows(rows, run), sum + run * c,
-                                                            product + run * c);
-  }
+  with_activation(act, [&](auto kind) {
+    for (std::int64_t run = 0; run < run_count(rows); ++run) {
+      bn_backward_run<decltype(kind)::value>(bn, run * kColumnRun, run_rows(rows, run),
+                                             sum + run * c, product + run * c);
+    }
+  });
   colsum_runs(run_count(rows), c, sum);
   colsum_runs(run_count(rows), c, product);
   const Vec recip_rows = set(recip(rows));
@@ -238,7 +272,8 @@ inline void bn_bwd(std::int64_t rows, std::int64_t c, const float* x, const floa
     at.store(sum + j, mul(db, recip_rows));
     at.store(product + j, mul(mul(dg, inverse), recip_rows));
   });
-  (relu ? bn_backward_input<true> : bn_backward_input<false>)(bn, sum, product, dx);
+  with_activation(
+      act, [&](auto kind) { bn_backward_input<decltype(kind)::value>(bn, sum, product, dx); });
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-// Arranging operands of dense products: panels of B, and blocks of A by columns (tile.h).
+// Arranging the weights of convolutions: panels of B (tile.h).
 #include "gpu/canonical/vec/tile.h"
 
 namespace es::gpu {
@@ -32,6 +32,20 @@ inline void transpose_4x4(const float* from, std::int64_t from_stride, float* to
   _mm_storeu_ps(to + 3 * to_stride, r3);
 }
 
+// to[k * to_stride + j] = from[j * column_stride + k] for whole blocks of kWidth columns and four
+// k.
+inline void transpose_blocks(std::int64_t depth, std::int64_t columns, const float* from,
+                             std::int64_t column_stride, float* to, std::int64_t to_stride) {
+  for (std::int64_t j = 0; j < columns; j += kWidth) {
+    for (std::int64_t k = 0; k < depth; k += 4) {
+      Vec lanes[4];
+      transpose_four(from + j * column_stride + k, column_stride, lanes);
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) store(to + (k + i) * to_stride + j, lanes[i]);
+    }
+  }
+}
+
 // to[k * to_stride + j] = from[j * column_stride + k * k_stride] for j < columns, and +0 up to
 // to_columns.
 inline void pack_transposed(std::int64_t depth, std::int64_t columns, const float* from,
@@ -40,11 +54,12 @@ inline void pack_transposed(std::int64_t depth, std::int64_t columns, const floa
   std::int64_t whole_depth = 0, whole_columns = 0;
   if (k_stride == 1) {
     whole_depth = depth / 4 * 4;
-    whole_columns = columns / 4 * 4;
-    for (std::int64_t j = 0; j < whole_columns; j += 4) {
+    whole_columns = columns / kWidth * kWidth;
+    transpose_blocks(whole_depth, whole_columns, from, column_stride, to, to_stride);
+    for (; whole_columns + 4 <= columns; whole_columns += 4) {
       for (std::int64_t k = 0; k < whole_depth; k += 4) {
-        transpose_4x4(from + j * column_stride + k, column_stride, to + k * to_stride + j,
-                      to_stride);
+        transpose_4x4(from + whole_columns * column_stride + k, column_stride,
+                      to + k * to_stride + whole_columns, to_stride);
       }
     }
   }
@@ -68,32 +83,6 @@ inline void pack_panels(std::int64_t depth, std::int64_t columns, const float* f
     pack_transposed(depth, width, from + column * column_stride, k_stride, column_stride, out,
                     stride, stride);
     out += depth * stride;
-  }
-}
-
-// A block of `rows` rows by columns: its tiles one after the other, each kDotChunk * kTileRows.
-inline void pack_tiles(std::int64_t rows, std::int64_t depth, const float* from,
-                       std::int64_t row_stride, std::int64_t k_stride, float* out) {
-  for (std::int64_t i = 0; i < part_count(rows, kTileRows); ++i, out += kTileRows * kDotChunk) {
-    const Part1D tile = part(rows, kTileRows, i);
-    const float* source = from + tile.begin * row_stride;
-    if (row_stride != 1) {
-      pack_transposed(depth, tile.size(), source, k_stride, row_stride, out, kTileRows,
-                      tile.size());
-      continue;
-    }
-    const Part row(tile.size());  // kTileRows < kWidth
-    for (std::int64_t k = 0; k < depth; ++k) {
-      row.store(out + k * kTileRows, row.load(source + k * k_stride));
-    }
-  }
-}
-
-// A block by rows out of rows whose k are contiguous.
-inline void copy_rows(std::int64_t rows, std::int64_t depth, const float* from,
-                      std::int64_t row_stride, float* out) {
-  for (std::int64_t i = 0; i < rows; ++i) {
-    copy_floats(out + i * kRowBlockStride, from + i * row_stride, depth);
   }
 }
 

@@ -9,11 +9,13 @@ namespace {
 
 // `count` lanes as bytes, and back.
 inline void store_bytes(std::uint8_t* p, IntVec v, std::int64_t count) {
+  if (count == kWidth) return store_bytes(p, v);
   std::int32_t lanes[kWidth];
   store_ints(lanes, v);
   for (std::int64_t i = 0; i < count; ++i) p[i] = static_cast<std::uint8_t>(lanes[i]);
 }
 inline IntVec load_bytes(const std::uint8_t* p, std::int64_t count) {
+  if (count == kWidth) return load_bytes(p);
   std::int32_t lanes[kWidth] = {};
   for (std::int64_t i = 0; i < count; ++i) lanes[i] = p[i];
   return load_ints(lanes);
@@ -40,24 +42,41 @@ inline void max_pool_fwd(const PoolShape& s, const float* x, float* y, std::uint
   }
 }
 
+// Calls body(cover) for every input cell.
+template <class Body>
+inline __attribute__((always_inline)) void for_each_cell(const PoolShape& s, Body body) {
+  for (std::int64_t n = 0; n < s.n; ++n) {
+    for (std::int64_t h = 0; h < s.h; ++h) {
+      for (std::int64_t w = 0; w < s.w; ++w) body(pool_cover(s, n, h, w));
+    }
+  }
+}
+
+// Adds dy of one window to the cells that won it. A window that another cell won adds +0, which
+// changes no sum that began with +0.
+inline void add_won(std::int64_t channels, const float* dy, const std::uint8_t* argmax,
+                    std::int64_t tap, bool first, float* dx) {
+  const IntVec wanted = set_int(static_cast<std::int32_t>(tap));
+  for_vectors(channels, [&](std::int64_t c, auto at) {
+    const IntVec winner = load_bytes(argmax + c, at.count());
+    const Vec sum = first ? zero() : at.load(dx + c);
+    at.store(dx + c, add(sum, keep_if_equal(at.load(dy + c), winner, wanted)));
+  });
+}
+
 inline void max_pool_bwd(const PoolShape& s, const float* dy, const std::uint8_t* argmax,
                          float* dx) {
-  for (std::int64_t i = 0; i < s.n * s.h * s.w; ++i, dx += s.c) {
-    const PoolCover cover = pool_cover(s, i);
-    for_vectors(s.c, [&](std::int64_t c, auto at) {
-      Vec sum = zero();
-      for (std::int64_t oh = cover.oh0; oh < cover.oh1; ++oh) {
-        for (std::int64_t ow = cover.ow0; ow < cover.ow1; ++ow) {
-          const std::int64_t from = cover.window(s, oh, ow) * s.c + c;
-          const IntVec tap = set_int(static_cast<std::int32_t>(cover.tap(s, oh, ow)));
-          const IntVec winner = load_bytes(argmax + from, at.count());
-          // A window that another cell won adds +0, which changes no sum that began with +0.
-          sum = add(sum, keep_if_equal(at.load(dy + from), winner, tap));
-        }
+  for_each_cell(s, [&](const PoolCover& cover) {
+    bool first = true;
+    for (std::int64_t oh = cover.oh0; oh < cover.oh1; ++oh) {
+      for (std::int64_t ow = cover.ow0; ow < cover.ow1; ++ow, first = false) {
+        const std::int64_t from = cover.window(s, oh, ow) * s.c;
+        add_won(s.c, dy + from, argmax + from, cover.tap(s, oh, ow), first, dx);
       }
-      at.store(dx + c, sum);
-    });
-  }
+    }
+    if (first) zero_floats(dx, s.c);
+    dx += s.c;
+  });
 }
 
 inline void avg_pool_fwd(const PoolShape& s, const float* x, float* y) {
@@ -77,8 +96,7 @@ inline void avg_pool_fwd(const PoolShape& s, const float* x, float* y) {
 }
 
 inline void avg_pool_bwd(const PoolShape& s, const float* dy, float* dx) {
-  for (std::int64_t i = 0; i < s.n * s.h * s.w; ++i, dx += s.c) {
-    const PoolCover cover = pool_cover(s, i);
+  for_each_cell(s, [&](const PoolCover& cover) {
     zero_floats(dx, s.c);
     for (std::int64_t oh = cover.oh0; oh < cover.oh1; ++oh) {
       for (std::int64_t ow = cover.ow0; ow < cover.ow1; ++ow) {
@@ -90,7 +108,8 @@ inline void avg_pool_bwd(const PoolShape& s, const float* dy, float* dx) {
         });
       }
     }
-  }
+    dx += s.c;
+  });
 }
 
 inline std::size_t global_avg_pool_workspace_floats(std::int64_t hw, std::int64_t c) {
@@ -113,6 +132,44 @@ inline void global_avg_pool_bwd(std::int64_t n, std::int64_t hw, std::int64_t c,
     const float* from = dy + i / hw * c;
     for_vectors(c,
                 [&](std::int64_t j, auto at) { at.store(dx + j, mul(at.load(from + j), share)); });
+  }
+}
+
+inline void adaptive_avg_pool_fwd(const AdaptivePoolShape& s, const float* x, float* y) {
+  for (std::int64_t i = 0; i < s.n * s.oh * s.ow; ++i, y += s.c) {
+    const float* image = x + i / (s.oh * s.ow) * s.h * s.w * s.c;
+    const AdaptiveRange rows = adaptive_range(s.h, s.oh, i / s.ow % s.oh);
+    const AdaptiveRange cols = adaptive_range(s.w, s.ow, i % s.ow);
+    const Vec share = set(recip((rows.end - rows.begin) * (cols.end - cols.begin)));
+    for_vectors(s.c, [&](std::int64_t c, auto at) {
+      Vec sum = zero();
+      for (std::int64_t h = rows.begin; h < rows.end; ++h) {
+        for (std::int64_t w = cols.begin; w < cols.end; ++w) {
+          sum = add(sum, at.load(image + (h * s.w + w) * s.c + c));
+        }
+      }
+      at.store(y + c, mul(sum, share));
+    });
+  }
+}
+
+inline void adaptive_avg_pool_bwd(const AdaptivePoolShape& s, const float* dy, float* dx) {
+  for (std::int64_t i = 0; i < s.n * s.h * s.w; ++i, dx += s.c) {
+    const float* image = dy + i / (s.h * s.w) * s.oh * s.ow * s.c;
+    const AdaptiveRange rows = adaptive_cover(s.h, s.oh, i / s.w % s.h);
+    const AdaptiveRange cols = adaptive_cover(s.w, s.ow, i % s.w);
+    zero_floats(dx, s.c);
+    for (std::int64_t oh = rows.begin; oh < rows.end; ++oh) {
+      const AdaptiveRange h = adaptive_range(s.h, s.oh, oh);
+      for (std::int64_t ow = cols.begin; ow < cols.end; ++ow) {
+        const AdaptiveRange w = adaptive_range(s.w, s.ow, ow);
+        const Vec share = set(recip((h.end - h.begin) * (w.end - w.begin)));
+        const float* gradient = image + (oh * s.ow + ow) * s.c;
+        for_vectors(s.c, [&](std::int64_t c, auto at) {
+          at.store(dx + c, add(at.load(dx + c), mul(at.load(gradient + c), share)));
+        });
+      }
+    }
   }
 }
 

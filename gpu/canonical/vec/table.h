@@ -1,12 +1,20 @@
 #pragma once
 // The kernel table of the class that this file is compiled for.
 #include "gpu/canonical/kernels.h"
-#include "gpu/canonical/vec/conv.h"
+#include "gpu/canonical/vec/attention.h"
+#include "gpu/canonical/vec/chain.h"
+#include "gpu/canonical/vec/conv_wgrad.h"
 #include "gpu/canonical/vec/elementwise.h"
+#include "gpu/canonical/vec/embedding.h"
 #include "gpu/canonical/vec/gemm.h"
+#include "gpu/canonical/vec/layer_norm.h"
 #include "gpu/canonical/vec/loss.h"
 #include "gpu/canonical/vec/norm.h"
+#include "gpu/canonical/vec/optimizer.h"
 #include "gpu/canonical/vec/pool.h"
+#include "gpu/canonical/vec/resample.h"
+#include "gpu/canonical/vec/softmax.h"
+#include "gpu/canonical/vec/yolo.h"
 
 namespace es::gpu {
 namespace {
@@ -16,12 +24,9 @@ constexpr KernelTable vector_kernels(CpuClass cpu_class) {
       .cpu_class = cpu_class,
       .gemm_workspace_floats = gemm_workspace_floats,
       .gemm = gemm,
-      .conv_fwd_packed_floats = conv_fwd_packed_floats,
-      .conv_fwd_pack = conv_fwd_pack,
+      .gemm_batched = gemm_batched,
       .conv_fwd_workspace_floats = conv_fwd_workspace_floats,
       .conv_fwd = conv_fwd,
-      .conv_dgrad_packed_floats = conv_dgrad_packed_floats,
-      .conv_dgrad_pack = conv_dgrad_pack,
       .conv_dgrad_workspace_floats = conv_dgrad_workspace_floats,
       .conv_dgrad = conv_dgrad,
       .conv_wgrad_workspace_floats = conv_wgrad_workspace_floats,
@@ -44,8 +49,32 @@ constexpr KernelTable vector_kernels(CpuClass cpu_class) {
       .global_avg_pool_workspace_floats = global_avg_pool_workspace_floats,
       .global_avg_pool_fwd = global_avg_pool_fwd,
       .global_avg_pool_bwd = global_avg_pool_bwd,
+      .adaptive_avg_pool_fwd = adaptive_avg_pool_fwd,
+      .adaptive_avg_pool_bwd = adaptive_avg_pool_bwd,
+      .upsample2_bwd = upsample2_bwd,
+      .chain = chain,
+      .layer_norm_fwd = layer_norm_fwd,
+      .layer_norm_bwd_workspace_floats = layer_norm_bwd_workspace_floats,
+      .layer_norm_bwd = layer_norm_bwd,
+      .softmax_fwd = softmax_fwd,
+      .softmax_bwd = softmax_bwd,
+      .attention_workspace_floats = attention_workspace_floats,
+      .attention_fwd = attention_fwd,
+      .attention_bwd = attention_bwd,
+      .embedding_fwd = embedding_fwd,
+      .embedding_bwd_workspace_floats = embedding_bwd_workspace_floats,
+      .embedding_bwd = embedding_bwd,
       .softmax_xent_fwd = softmax_xent_fwd,
       .softmax_xent_bwd = softmax_xent_bwd,
+      .bce_fwd = bce_fwd,
+      .bce_bwd = bce_bwd,
+      .mse_fwd = mse_fwd,
+      .mse_bwd = mse_bwd,
+      .yolo_loss_workspace_floats = yolo_loss_workspace_floats,
+      .yolo_loss = yolo_loss,
+      .any_non_finite = any_non_finite,
+      .sum_of_squares = sum_of_squares,
+      .adam = adam,
       .sgd = sgd,
   };
 }

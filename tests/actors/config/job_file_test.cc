@@ -4,11 +4,85 @@
 
 #include <cmath>
 #include <random>
+#include <sstream>
 
 #include "tests/support/seed.h"
 
 using namespace es;
 using namespace es::actors;
+
+namespace {
+
+double fraction(std::mt19937_64& random) {
+  return std::ldexp(static_cast<double>(random() % (1 << 20)), -20);
+}
+
+void randomise_data(DataSpec& data, Task task, std::mt19937_64& random) {
+  const bool images = task == Task::kClassification || task == Task::kDetection;
+  data.path = "a \\ \"b\"";
+  data.height = data.width = 1 + random() % 64;
+  data.normalise = random() % 2 == 0 ? "half" : "imagenet";
+  data.crop_padding = images ? random() % 5 : 0;
+  data.flip = images && random() % 2 == 0;
+  data.random_resized_crop = task == Task::kClassification && random() % 2 == 0;
+  if (data.random_resized_crop) data.kind = "image_folder";
+  data.users = 1 + random() % 100;
+  data.items = 2 + random() % 100;
+  data.negatives = 1 + random() % 9;
+  data.tokens = 8 + random() % 100;
+  data.vocabulary = 16 + random() % 100;
+  data.vocabulary_file = "vocab.txt";
+  data.boxes = 1 + random() % 50;
+}
+
+JobSpec random_spec(std::mt19937_64& random) {
+  const char* models[] = {"mlp", "swin_t", "neumf", "bert", "electra", "yolov3"};
+  const char* optimizers[] = {"sgd", "adam", "adamw"};
+  JobSpec spec;
+  spec.name = "j" + std::to_string(random() % 1000);
+  spec.max_p = 1 + random() % 64;
+  spec.steps = 1 + random() % 1000;
+  spec.seed = random() >> 1;
+  spec.level = static_cast<DeterminismLevel>(random() % 4);
+  spec.auto_cost = fraction(random);
+  spec.model.name = models[random() % std::size(models)];
+  spec.model.size = random() % 2 == 0 ? "tiny" : "published";
+  spec.model.dropout = random() % 2 == 0 ? -1.0 : fraction(random);
+  randomise_data(spec.data, task_of(spec.model), random);
+  spec.optimizer.kind = optimizers[random() % 3];
+  spec.optimizer.nesterov = spec.optimizer.kind == "sgd";
+  spec.optimizer.learning_rate = fraction(random);
+  spec.optimizer.beta1 = fraction(random);
+  spec.optimizer.beta2 = fraction(random);
+  spec.optimizer.epsilon = 1e-9 + fraction(random) * 1e-3;
+  spec.optimizer.weight_decay = static_cast<double>(random()) * 1e-22;
+  spec.optimizer.clip_norm = fraction(random);
+  spec.schedule.gamma = 1.0;
+  spec.resources.threads = 1 + random() % 8;
+  spec.resources.device_types = {{"cpu-avx2"}, {"cpu-scalar"}};
+  spec.stages = *parse_stages("cpu-avx2:1@" + std::to_string(1 + random() % 9));
+  return spec;
+}
+
+// The keys that an error about an unknown one lists.
+std::vector<std::string> allowed_keys(const std::string& message) {
+  const std::string before = "allowed here: ";
+  std::istringstream list(message.substr(message.find(before) + before.size()));
+  std::vector<std::string> keys;
+  for (std::string key; list >> key;) {
+    if (key.back() == ',') key.pop_back();
+    keys.push_back(key);
+  }
+  return keys;
+}
+
+// Sections are tables, not keys with a value.
+bool is_in(const std::string& text, const std::string& key) {
+  return ("\n" + text).find("\n" + key + " = ") != std::string::npos ||
+         text.find("\n[" + key + "]\n") != std::string::npos;
+}
+
+}  // namespace
 
 TEST_SUITE("actors/config/job_file") {
   TEST_CASE("a job file is read into its fields") {
@@ -58,9 +132,10 @@ device_types = ["cpu-avx2"]
         {"steps = 1\nmax_p = \"four\"", "job.toml: max_p = 'four': allowed is a whole number"},
         {"steps = 1\nmax_p = -1", "job.toml: max_p = -1: allowed is a whole number from 0"},
         {"steps = 1\nmax_p = 99999999999", "allowed is a whole number from 0 to 4294967295"},
-        {"steps = 1\nmaxp = 4", "job.toml: unknown key maxp (line 2); allowed here: batch_size"},
+        {"steps = 1\nmaxp = 4",
+         "job.toml: unknown key maxp (line 2); allowed here: auto_cost, batch_size"},
         {"steps = 1\n[model]\nwidht = 3", "unknown key model.widht (line 3)"},
-        {"steps = 1\nlevel = \"D3\"", "level = \"D3\": allowed is D1, D2"},
+        {"steps = 1\nlevel = \"D3\"", "level = \"D3\": allowed is D0, D1, D2, auto"},
         {"steps = 1\nstages = \"cpu:0@1\"", "job.toml: placement \"cpu:0\""},
         {"steps = 1\nmodel = 3", "job.toml: model = 3: allowed is a table [model]"},
         {"steps = 1\n[data]\nflip = 1", "data.flip = 1: allowed is true or false"},
@@ -85,23 +160,27 @@ device_types = ["cpu-avx2"]
 
   TEST_CASE("the canonical text of a spec reads back as the same spec") {
     std::mt19937_64 random(es::test::seed("job_file"));
-    for (int i = 0; i < 200; ++i) {
-      JobSpec spec;
-      spec.name = "j" + std::to_string(random() % 1000);
-      spec.max_p = 1 + random() % 64;
-      spec.steps = 1 + random() % 1000;
-      spec.seed = random() >> 1;
-      spec.level = DeterminismLevel::kD2;
-      spec.data.path = "a \\ \"b\"";
-      spec.optimizer.learning_rate = std::ldexp(static_cast<double>(random() % (1 << 20)), -20);
-      spec.optimizer.weight_decay = static_cast<double>(random()) * 1e-22;
-      spec.schedule.gamma = 1.0;
-      spec.resources.device_types = {{"cpu-avx2"}, {"cpu-scalar"}};
-      spec.stages = *parse_stages("cpu-avx2:1@" + std::to_string(1 + random() % 9));
+    for (int i = 0; i < 500; ++i) {
+      const JobSpec spec = random_spec(random);
       const auto again = parse_job(to_toml(spec), "canonical");
       REQUIRE_MESSAGE(again.ok(), (again.ok() ? "" : again.error().message));
       CHECK(*again == spec);
       CHECK(to_toml(*again) == to_toml(spec));
+    }
+  }
+
+  // A field that the canonical text forgot would be lost between the head and its workers.
+  TEST_CASE("the canonical text holds every key that a job file may have") {
+    const std::string text = to_toml(JobSpec{.steps = 1, .stages = *parse_stages("cpu-avx2:1@1")});
+    for (const char* section : {"", "model", "data", "optimizer", "schedule", "resources"}) {
+      CAPTURE(section);
+      const std::string header = *section == 0 ? "" : "[" + std::string(section) + "]\n";
+      const auto refused = parse_job("steps = 1\n" + header + "nonsense = 1\n", "job.toml");
+      REQUIRE(!refused.ok());
+      for (const std::string& key : allowed_keys(refused.error().message)) {
+        CAPTURE(key);
+        if (key != "nonsense") CHECK(is_in(text, key));
+      }
     }
   }
 

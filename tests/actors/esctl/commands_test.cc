@@ -281,7 +281,7 @@ TEST_SUITE("actors/esctl/commands") {
     CHECK(desk.session.out().find("conv1") != std::string::npos);
     CHECK(desk.run({"inspect", "cnn-1", "--json"}) == 0);
     const Json json = desk.json();
-    CHECK(json.at("sample") == Json{8, 8, 1});
+    CHECK(json.at("sample")[0] == Json{{"name", "image"}, {"type", "f32"}, {"shape", {8, 8, 1}}});
     CHECK(json.at("classes").size() == supported_cpu_classes().size());
     CHECK(json.at("classes")[0].at("kernel_class") == "cpu-scalar");
     CHECK(json.at("classes")[0].at("operators")[0].at("name") == "conv1");

@@ -30,7 +30,7 @@ using Request = std::shared_ptr<const Frame>;
 
 struct Options {
   bool head = false;
-  std::string state, listen, node, devices, run_dir;
+  std::string state, listen, node, devices, run_dir, rescue;
   int parent_pid = 0;
 };
 
@@ -43,6 +43,7 @@ Options parse(int argc, char** argv) {
   app.add_option("--node", options.node)->required();
   app.add_option("--devices", options.devices)->required();
   app.add_option("--run-dir", options.run_dir)->required();
+  app.add_option("--rescue", options.rescue)->required();
   app.add_option("--parent-pid", options.parent_pid)->required();
   try {
     app.parse(argc, argv);

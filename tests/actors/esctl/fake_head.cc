@@ -83,9 +83,13 @@ void fill_job(wire::JobInfo::Builder job, const std::string& id, const std::stri
   fill_stages(job, step);
   auto evaluation = job.initEvaluations(1)[0];
   evaluation.setVersion(30);
-  evaluation.setCorrect(850);
   evaluation.setTotal(1000);
-  evaluation.setMeanLoss(0.75);
+  const std::pair<const char*, double> metrics[] = {{"top1", 0.85}, {"top5", 0.99}, {"loss", 0.75}};
+  auto list = evaluation.initMetrics(std::size(metrics));
+  for (unsigned i = 0; i < std::size(metrics); ++i) {
+    list[i].setName(metrics[i].first);
+    list[i].setValue(metrics[i].second);
+  }
   auto worker = job.initWorkers(1)[0];
   worker.setIncarnation(7);
   worker.setNode("local");

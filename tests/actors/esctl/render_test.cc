@@ -55,11 +55,13 @@ TEST_SUITE("actors/esctl/render_json") {
 
   TEST_CASE("the last evaluation is a field of its own, null without one") {
     JobView job = job_view("finished");
-    job.evaluations.push_back({.version = 60, .correct = 9, .total = 10, .mean_loss = 0.25});
+    job.evaluations.push_back(
+        {.version = 60, .total = 10, .metrics = {{"top1", 0.9}, {"top5", 1.0}, {"loss", 0.25}}});
     CHECK(Json::parse(job_json(job)).at("eval") == Json{{"version", 60},
-                                                        {"correct", 9},
                                                         {"total", 10},
+                                                        {"metric", "accuracy"},
                                                         {"accuracy", 0.9},
+                                                        {"top5", 1.0},
                                                         {"mean_loss", 0.25}});
     CHECK(Json::parse(job_json(job)).at("evaluations").size() == 2);
     job.evaluations.clear();
@@ -111,9 +113,21 @@ TEST_SUITE("actors/esctl/render_text") {
   TEST_CASE("the summary names digests, accuracy and every stage") {
     const std::string text = summary_text(job_view("finished"));
     CHECK(contains(text, "params digest  00112233445566778899aabbccddeeff\n"));
-    CHECK(contains(text, "85.00 % (850 of 1000), mean loss 0.7500, after step 30"));
+    CHECK(contains(
+        text,
+        "test accuracy  85.00 %, top5 99.00 %, mean loss 0.7500 on 1000 samples after step 30\n"));
     CHECK(contains(text, "\n2      cpu-scalar:1  40     5.00     0.125\n"));
     CHECK_FALSE(contains(text, "error"));
+  }
+
+  TEST_CASE("a job's headline metric stands in the list of jobs") {
+    JobView job = job_view("running");
+    CHECK(contains(jobs_text({job}), "  accuracy 85.00 %\n"));
+    job.evaluations.push_back(
+        {.version = 60, .total = 9, .metrics = {{"hit_rate@10", 0.5}, {"loss", 0.25}}});
+    CHECK(contains(jobs_text({job}), "  hit_rate@10 50.00 %\n"));
+    job.evaluations.clear();
+    CHECK(contains(jobs_text({job}), "  -\n"));
   }
 
   TEST_CASE("the summary of a failed job says why") {

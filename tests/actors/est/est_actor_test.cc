@@ -7,7 +7,7 @@
 #include <caf/scheduler/test_coordinator.hpp>
 #include <deque>
 #include <random>
-#include "store/dataset/synthetic_images.h"
+#include <string>
 
 #include "actors/data_workers/data_workers_actor.h"
 #include "tests/support/seed.h"
@@ -18,26 +18,53 @@ using namespace es::actors;
 namespace {
 
 constexpr Version kLast = 4;
+constexpr std::uint64_t kSamples = 64;
+constexpr std::uint64_t kBadSample = 11;
+
+// Sample i is the number i; one of them cannot be loaded.
+class Numbers final : public store::SampleSource {
+ public:
+  const SampleLayout& layout() const override { return layout_; }
+  std::uint64_t train_count() const override { return kSamples; }
+  std::uint64_t eval_count() const override { return 0; }
+  std::uint64_t eval_group() const override { return 1; }
+  Status fill_train(std::uint64_t, std::span<const std::uint64_t> samples,
+                    std::span<float> words) const override {
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      if (samples[i] == kBadSample) return usage_error("record 11 of numbers: damaged");
+      words[i] = static_cast<float>(samples[i]);
+    }
+    return {};
+  }
+  Status fill_eval(std::uint64_t, std::uint64_t, std::uint64_t, std::span<float>) const override {
+    return {};
+  }
+
+ private:
+  SampleLayout layout_{{SampleField{.name = "number"}}};
+};
 
 // An EST with a device that notes what it is asked and data workers that answer when told to.
 class Bench {
  public:
-  explicit Bench(std::uint32_t slots = 2) : system_(configure(config_)) {
+  explicit Bench(std::uint32_t slots = 2, std::uint32_t loaders = 1) : system_(configure(config_)) {
     sched_ = dynamic_cast<caf::scheduler::test_coordinator*>(&system_.scheduler());
     REQUIRE(sched_ != nullptr);
     auto sampler =
-        store::EpochSampler::create({.samples = 64, .max_p = 4, .batch_size = 2, .seed = 1});
-    auto dataset = store::make_synthetic_images(
-        {.shape = {4, 4, 1}, .classes = 2, .train_count = 64, .eval_count = 2});
+        store::EpochSampler::create({.samples = kSamples, .max_p = 4, .batch_size = 2, .seed = 1});
     REQUIRE(sampler.ok());
-    REQUIRE(dataset.ok());
     source_ = std::make_shared<DataSource>(
-        DataSource{*std::move(dataset), *sampler, {0, false, 1}, BatchPool(slots, 2 * 16, 2)});
-    data_ = system_.spawn(data_workers_actor, source_);
+        DataSource{std::make_shared<Numbers>(), *sampler, BatchPool(slots, 2)});
+    std::vector<caf::actor> pool;
+    for (std::uint32_t i = 0; i < loaders; ++i)
+      pool.push_back(system_.spawn(loader_actor, std::shared_ptr<DataSource>(source_)));
+    loaders_ = pool;
+    data_ = system_.spawn(data_workers_actor, slots, std::move(pool));
     device_ = system_.spawn([this](caf::event_based_actor*) -> caf::behavior {
       return {[this](const Msg<wire::RunLocalStep>& m) {
         auto view = m.view();
-        asked_.push_back({view->getStep(), view->getRank(), view->getSlot()});
+        asked_.push_back(
+            {view->getStep(), view->getRank(), view->getSlot(), view->getError().cStr()});
       }};
     });
     for (VirtualRank rank = 0; rank < 4; ++rank)
@@ -47,6 +74,7 @@ class Bench {
     for (const caf::actor& a : ests_) caf::anon_send_exit(a, caf::exit_reason::kill);
     caf::anon_send_exit(device_, caf::exit_reason::kill);
     caf::anon_send_exit(data_, caf::exit_reason::kill);
+    for (const caf::actor& a : loaders_) caf::anon_send_exit(a, caf::exit_reason::kill);
     ests_.clear();
     run();
   }
@@ -55,6 +83,7 @@ class Bench {
     Version step;
     VirtualRank rank;
     std::uint32_t slot;
+    std::string error;
   };
 
   void grant(VirtualRank rank, Version step) {
@@ -110,7 +139,7 @@ class Bench {
   caf::scheduler::test_coordinator* sched_;
   std::shared_ptr<DataSource> source_;
   caf::actor data_, device_;
-  std::vector<caf::actor> ests_;
+  std::vector<caf::actor> ests_, loaders_;
   std::deque<Asked> asked_;
 };
 
@@ -123,20 +152,18 @@ TEST_SUITE("actors/est") {
     bench.grant(2, 3);
     const Bench::Asked slice = bench.finish(2);
     CHECK(slice.step == 3);
-    std::vector<float> images(2 * 16);
-    std::vector<std::int32_t> labels(2);
+    CHECK(slice.error.empty());
     DataSource& source = bench.source();
-    store::fill_batch(source.dataset, source.sampler, source.augmentation, source.sampler.cursor(3),
-                      2, images, labels);
-    const auto loaded = source.pool.images(slice.slot);
-    CHECK(std::equal(images.begin(), images.end(), loaded.begin(), loaded.end()));
+    const auto loaded = source.pool.words(slice.slot);
+    for (std::uint32_t i = 0; i < 2; ++i)
+      CHECK(loaded[i] == static_cast<float>(source.sampler.sample(source.sampler.cursor(3), 2, i)));
   }
 
   // The ESTs' requests may arrive in any order, and the device runs them in rank order.
   TEST_CASE("four ESTs never block each other, however few slots and in whatever order they ask") {
     std::mt19937_64 random(es::test::seed("est_actor"));
-    for (std::uint32_t slots = 1; slots <= 4; ++slots) {
-      Bench bench(slots);
+    for (std::uint32_t slots = 1; slots <= 8; ++slots) {
+      Bench bench(1 + slots % 4, 1 + slots / 4);
       for (Version step = 0; step < kLast; ++step) {
         std::vector<VirtualRank> order = {0, 1, 2, 3};
         std::shuffle(order.begin(), order.end(), random);
@@ -176,6 +203,30 @@ TEST_SUITE("actors/est") {
     CHECK(bench.waiting() == 0);
     bench.dismiss(0);
     CHECK(bench.finish(1).step == 1);
+  }
+
+  TEST_CASE("a sample that cannot be loaded reaches the device with its slice, and not before") {
+    Bench bench(4);
+    DataSource& source = bench.source();
+    const auto is_bad = [&](Version step, VirtualRank rank) {
+      const store::DataCursor at = source.sampler.cursor(step);
+      return source.sampler.sample(at, rank, 0) == kBadSample ||
+             source.sampler.sample(at, rank, 1) == kBadSample;
+    };
+    Version bad_step = 0;
+    VirtualRank bad_rank = 0;
+    while (!is_bad(bad_step, bad_rank)) {
+      bad_step += bad_rank == 3 ? 1 : 0;
+      bad_rank = (bad_rank + 1) % 4;
+    }
+    REQUIRE(bad_step > 0);
+    REQUIRE(bad_step < kLast);
+    bench.expect(bad_rank, bad_step - 1);
+    bench.grant(bad_rank, bad_step - 1);
+    CHECK(bench.finish(bad_rank).error.empty());  // and fetches the bad one ahead
+    CHECK(bench.waiting() == 0);
+    bench.grant(bad_rank, bad_step);
+    CHECK(bench.finish(bad_rank).error == "record 11 of numbers: damaged");
   }
 
   TEST_CASE("nothing is prefetched beyond the last step") {

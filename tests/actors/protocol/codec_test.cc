@@ -77,14 +77,14 @@ std::vector<FramePtr> one_of_each() {
   const std::vector<Member> members = {{{1}, {0, 2}, "ipc:///a", "h"}, {{2}, {2, 5}, "ipc:///b", "h"}};
   std::vector<FramePtr> frames;
   for (const PeerMessage& m : std::vector<PeerMessage>{
-           Contrib{stamp(), 5, 1, {2, 1}, shared, results, true},
+           Contrib{stamp(), 5, 1, {2, 4}, shared, results, true},
            Reduced{stamp(), 5, 0, inlined, results, false}, Fetch{stamp(), 5, "ipc:///x", "h"},
-           State{stamp(), 5, {{1, 2}, {3, 4}}, shared, inlined, {bytes({1})}, {line()}}})
+           State{stamp(), 5, {{1, 2}, {3, 4}}, shared, {shared, inlined}, {bytes({1})}, {line()}}})
     frames.push_back(encode(kJob, m));
   for (const WorkerMessage& m : std::vector<WorkerMessage>{
            Hello{stamp(), {"n", {"cpu-avx2"}, 3}, "ipc:///w", "host"}, Report{stamp(), {}},
            Ready{stamp(), 4}, Drained{stamp(), 4}, Committed{stamp(), line()},
-           Evaluated{stamp(), 4, 10, 20, 1.5}, Suspect{stamp(), 4, {8}},
+           Evaluated{stamp(), 4, bytes({1, 2, 3})}, Suspect{stamp(), 4, {8}},
            CheckpointWritten{stamp(), 1, "/p", 4, {}, "full"}, Failed{stamp(), "why"}})
     frames.push_back(encode(kJob, m));
   for (const HeadMessage& m : std::vector<HeadMessage>{
@@ -103,12 +103,12 @@ TEST_SUITE("actors/protocol/codec") {
     const std::vector<RankResult> results = {{2, 5, bytes({9})}, {3, 6, bytes({})}};
     for (const Bulk& bulk : {Bulk{"/es.job.1.2.grad.0", 64, 128, nullptr},
                              Bulk{"", 0, 3, bytes({1, 2, 3})}}) {
-      const Contrib sent{stamp(), 5, 1, {2, 1}, bulk, results, true};
+      const Contrib sent{stamp(), 5, 1, {2, 4}, bulk, results, true};
       const auto got = back<Contrib>(PeerMessage(sent));
       CHECK(got.stamp == sent.stamp);
       CHECK(got.step == 5);
       CHECK(got.bucket == 1);
-      CHECK(got.node == sent.node);
+      CHECK(got.ranks == sent.ranks);
       CHECK(got.drain);
       check_same(got.data, bulk);
       check_same(got.results, results);
@@ -116,11 +116,17 @@ TEST_SUITE("actors/protocol/codec") {
   }
 
   TEST_CASE("a whole version arrives with its digests, contexts and ledger lines") {
-    const State sent{stamp(), 5, {{1, 2}, {3, 4}}, {"/a", 0, 8, nullptr}, {"/a", 8, 8, nullptr},
-                     {bytes({1}), bytes({2, 3})}, {line()}};
+    const State sent{stamp(),
+                     5,
+                     {{1, 2}, {3, 4}},
+                     {"/a", 0, 8, nullptr},
+                     {{"/a", 8, 8, nullptr}, {"/a", 16, 8, nullptr}},
+                     {bytes({1}), bytes({2, 3})},
+                     {line()}};
     const auto got = back<State>(PeerMessage(sent));
     CHECK(got.digests == sent.digests);
-    check_same(got.optimizer, sent.optimizer);
+    REQUIRE(got.moments.size() == 2);
+    for (std::size_t i = 0; i < 2; ++i) check_same(got.moments[i], sent.moments[i]);
     REQUIRE(got.contexts.size() == 2);
     CHECK(*got.contexts[1] == *sent.contexts[1]);
     CHECK(got.unacknowledged == sent.unacknowledged);
@@ -152,6 +158,13 @@ TEST_SUITE("actors/protocol/codec") {
     CHECK(back<Committed>(WorkerMessage(Committed{stamp(), line()})).line == line());
   }
 
+  TEST_CASE("an evaluation arrives with the bytes of its totals") {
+    const Evaluated sent{stamp(), 4, bytes({3, 1, 2})};
+    const auto got = back<Evaluated>(WorkerMessage(sent));
+    CHECK(got.version == 4);
+    CHECK(*got.totals == *sent.totals);
+  }
+
   TEST_CASE("every message goes one way only") {
     for (const FramePtr& frame : one_of_each()) {
       const MessageType type = frame->head.type;
@@ -168,8 +181,9 @@ TEST_SUITE("actors/protocol/codec") {
                          1, 1, {}, 0, 0};
       CHECK_FALSE(decode_head(encode(kJob, HeadMessage(sent))).ok());
     }
-    const Contrib twice{stamp(), 0, 0, {0, 0}, {"/a", 0, 4, nullptr},
-                        {{1, 0, bytes({})}, {1, 0, bytes({})}}, false};
+    const Contrib twice{
+        stamp(), 0, 0, {1, 2}, {"/a", 0, 4, nullptr}, {{1, 0, bytes({})}, {1, 0, bytes({})}},
+        false};
     CHECK_FALSE(decode_peer(encode(kJob, PeerMessage(twice))).ok());
   }
 

@@ -45,6 +45,10 @@ M message(const Effects& effects) {
   return {};
 }
 
+Bytes totals(int value) {
+  return std::make_shared<const std::vector<std::byte>>(4, static_cast<std::byte>(value));
+}
+
 using Ids = std::vector<std::uint64_t>;
 
 class Bench {
@@ -450,7 +454,7 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     bench.run_with(2);
     for (Version v = 1; v <= kLast; ++v) bench.committed(1, v);
     CHECK(bench.core.state() == JobState::kRunning);
-    bench.say(Evaluated{bench.stamp(1), kLast, 5, 10, 1.0});
+    bench.say(Evaluated{bench.stamp(1), kLast, totals(5)});
     CHECK(bench.core.state() == JobState::kRunning);  // worker 2 is behind
     const Effects effects = bench.committed(2, kLast);
     CHECK(bench.core.state() == JobState::kFinished);
@@ -460,9 +464,9 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
   TEST_CASE("an evaluation that differs from the one before fails the job") {
     Bench bench;
     bench.run_with(1);
-    CHECK(all<EvaluationAdded>(bench.say(Evaluated{bench.stamp(1), 4, 5, 10, 1.0})).size() == 1);
-    CHECK(bench.say(Evaluated{bench.stamp(1), 4, 5, 10, 1.0}).empty());
-    bench.say(Evaluated{bench.stamp(1), 4, 6, 10, 1.0});
+    CHECK(all<EvaluationAdded>(bench.say(Evaluated{bench.stamp(1), 4, totals(5)})).size() == 1);
+    CHECK(bench.say(Evaluated{bench.stamp(1), 4, totals(5)}).empty());
+    bench.say(Evaluated{bench.stamp(1), 4, totals(6)});
     CHECK(bench.core.state() == JobState::kFailed);
   }
 
@@ -563,7 +567,7 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     record.generation = Generation{6};
     record.known = {{Incarnation{1}, device(0), "address", "host"},
                     {Incarnation{2}, device(1), "address", "host"}};
-    Bench bench(record, {.lines = {{1, {0, 0, 0, 0}, {7, 1}, std::nullopt}}, .evaluations = {}});
+    Bench bench(record, {.lines = {{1, {0, 0, 0, 0}, {7, 1}, std::nullopt}}});
     REQUIRE(!all<SaveRecord>(bench.started).empty());
     CHECK(all<SaveRecord>(bench.started)[0].record.generation == Generation{7});
     CHECK(receivers<Prepare>(bench.started) == Ids{1, 2});

@@ -82,7 +82,7 @@ void Simulation::perform_one(const intra_job::LedgerLineAdded& effect) {
 }
 
 void Simulation::perform_one(const intra_job::EvaluationAdded& effect) {
-  evaluations_.push_back(effect.evaluation);
+  evaluated_.insert(effect.version);
 }
 
 void Simulation::perform_one(const intra_job::CommandDone& effect) {
@@ -234,9 +234,8 @@ void Simulation::restart_head() {
   }
   for (auto* queue : {&from_nodes_, &from_cluster_, &from_clients_}) queue->clear();
   open_requests_.clear();  // their clients are gone
-  head_ = std::make_unique<IntraJobCore>(
-      config(), services(), journal_,
-      intra_job::LedgerHistory{.lines = ledger_, .evaluations = evaluations_});
+  head_ = std::make_unique<IntraJobCore>(config(), services(), journal_,
+                                         intra_job::LedgerHistory{.lines = ledger_});
   sequence_ = releases_seen_ = 0;
   // Processes that the journal does not know are killed; their devices are nobody's until then.
   std::set<std::uint64_t> known;

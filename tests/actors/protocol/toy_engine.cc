@@ -105,22 +105,15 @@ VersionDigests digests_of(const ToyVersion& version) {
   return digests;
 }
 
-std::vector<TreeNode> maximal_nodes(RankRange range, std::uint32_t max_p) {
-  std::vector<TreeNode> nodes;
+std::vector<RankRange> maximal_ranges(RankRange range, std::uint32_t max_p) {
+  std::vector<RankRange> parts;
   while (!range.empty()) {
-    TreeNode node{0, range.begin};
-    const auto fits = [&](TreeNode parent) {
-      const RankRange ranks = ranks_of(parent, max_p);
-      return ranks.begin == range.begin && ranks.end <= range.end;
-    };
-    for (TreeNode parent{1, node.index / 2}; parent.level < 32 && fits(parent);
-         parent = {parent.level + 1, parent.index / 2}) {
-      if (ranks_of(parent, max_p).size() > ranks_of(node, max_p).size()) node = parent;
-    }
-    nodes.push_back(node);
-    range.begin = ranks_of(node, max_p).end;
+    RankRange part = range;
+    while (!is_tree_range(part, max_p)) --part.end;
+    parts.push_back(part);
+    range.begin = part.end;
   }
-  return nodes;
+  return parts;
 }
 
 void ToyEngine::add(const Effect& effect) {
@@ -170,19 +163,19 @@ EngineEvent ToyEngine::load(const LoadVersion& effect) {
 
 void ToyEngine::perform(const StartLocalSteps& effect) {
   require(held_ && held_->version == effect.step);
-  for (const TreeNode node : maximal_nodes(effect.ranks, job_.max_p)) {
+  for (const RankRange ranks : maximal_ranges(effect.ranks, job_.max_p)) {
     for (std::uint32_t bucket = 0; bucket < job_.bucket_count; ++bucket) {
-      queue_.push_back({effect.generation, false, [=, this] { return sum(effect, bucket, node); }});
+      queue_.push_back(
+          {effect.generation, false, [=, this] { return sum(effect, bucket, ranks); }});
     }
   }
 }
 
-EngineEvent ToyEngine::sum(const StartLocalSteps& effect, std::uint32_t bucket, TreeNode node) {
+EngineEvent ToyEngine::sum(const StartLocalSteps& effect, std::uint32_t bucket, RankRange ranks) {
   require(held_->version == effect.step);
-  NodeSummed summed{effect.generation, effect.step, bucket, node, {}, {}};
+  PartSummed summed{effect.generation, effect.step, bucket, ranks, {}, {}};
   // The first word says which version the gradients were made from.
   std::vector<std::uint64_t> words = {held_->params};
-  const RankRange ranks = ranks_of(node, job_.max_p);
   for (VirtualRank rank = ranks.begin; rank < ranks.end; ++rank) {
     words.push_back(gradient(*held_, rank, bucket));
     if (bucket != 0) continue;
@@ -203,7 +196,7 @@ EngineEvent ToyEngine::reduce(const ReduceBucket& effect) {
     if (!readable_(part.from)) return DataUnreadable{effect.generation, part.from};
     const std::vector<std::uint64_t> words = decode(part.data.inline_bytes);
     require(words.at(0) == held_->params);
-    require(ranks_of(part.node, job_.max_p).begin == gradients.size());
+    require(part.ranks.begin == gradients.size());
     gradients.insert(gradients.end(), words.begin() + 1, words.end());
   }
   require(gradients.size() == job_.max_p);
@@ -245,7 +238,7 @@ void ToyEngine::perform(const ExportVersion& effect) {
                                   .version = held_->version,
                                   .digests = digests_of(*held_),
                                   .parameters = bulk_of({held_->params}),
-                                  .optimizer = bulk_of({}),
+                                  .moments = {},
                                   .contexts = {},
                                   .unacknowledged = {}};
                       for (const std::uint64_t c : held_->contexts) {
@@ -258,8 +251,8 @@ void ToyEngine::perform(const ExportVersion& effect) {
 void ToyEngine::perform(const RunEvaluation& effect) {
   queue_.push_back({effect.generation, false, [this, effect]() -> EngineEvent {
                       require(held_->version == effect.version);
-                      return EvaluationDone{effect.generation, effect.version, held_->params % 100,
-                                            100, static_cast<double>(held_->contexts[0] % 1000)};
+                      return EvaluationDone{effect.generation, effect.version,
+                                            encode({held_->params, held_->contexts[0]})};
                     }});
 }
 

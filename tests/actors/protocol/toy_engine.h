@@ -30,8 +30,8 @@ ToyVersion reference_version(const ToyJob& job, Version version);
 actors::protocol::LedgerLine reference_line(const ToyJob& job, Version version);
 actors::protocol::VersionDigests digests_of(const ToyVersion& version);
 
-// Maximal nodes of the canonical tree over [0, max_p) inside the range, ascending.
-std::vector<actors::protocol::TreeNode> maximal_nodes(RankRange range, std::uint32_t max_p);
+// What the maximal nodes of the canonical tree over [0, max_p) inside the range cover, ascending.
+std::vector<RankRange> maximal_ranges(RankRange range, std::uint32_t max_p);
 
 // Performs the engine effects of one WorkerCore in order, one small piece per call of run().
 class ToyEngine {
@@ -66,7 +66,7 @@ class ToyEngine {
   void perform(const actors::worker::WriteVersion& effect);
   actors::worker::EngineEvent load(const actors::worker::LoadVersion& effect);
   actors::worker::EngineEvent sum(const actors::worker::StartLocalSteps& effect,
-                                  std::uint32_t bucket, actors::protocol::TreeNode node);
+                                  std::uint32_t bucket, RankRange ranks);
   actors::worker::EngineEvent reduce(const actors::worker::ReduceBucket& effect);
   actors::worker::EngineEvent update(const actors::worker::ApplyUpdate& effect);
 

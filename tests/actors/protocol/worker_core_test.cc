@@ -53,7 +53,15 @@ const M* to_peer(const Effects& effects) {
 class Bench {
  public:
   Bench() : core(config()) {}
+  // Seven ranks.
+  explicit Bench(bool sum_per_worker) : core(wide_config(sum_per_worker)) {}
 
+  static WorkerConfig wide_config(bool sum_per_worker) {
+    WorkerConfig wide = config();
+    wide.max_p = 7;
+    wide.sum_per_worker = sum_per_worker;
+    return wide;
+  }
   static WorkerConfig config() {
     WorkerConfig config;
     config.self = kSelf;
@@ -97,15 +105,15 @@ class Bench {
 
   static Bytes context() { return std::make_shared<const std::vector<std::byte>>(1); }
   static Contrib contrib(std::uint64_t generation, Version step) {
-    return {from_peer(generation), step, 0, {0, 1}, {}, {{1, 0, context()}}, false};
+    return {from_peer(generation), step, 0, {1, 2}, {}, {{1, 0, context()}}, false};
   }
   static Reduced reduced(std::uint64_t generation, Version step) {
     return {from_peer(generation), step, 1, {}, {}, false};
   }
   // The own part of step `step`: both buckets of rank 0.
   Effects sum_own(Version step) {
-    engine(NodeSummed{Generation{1}, step, 1, {0, 0}, {}, {}});
-    return engine(NodeSummed{Generation{1}, step, 0, {0, 0}, {}, {{0, 0, context()}}});
+    engine(PartSummed{Generation{1}, step, 1, {0, 1}, {}, {}});
+    return engine(PartSummed{Generation{1}, step, 0, {0, 1}, {}, {{0, 0, context()}}});
   }
   // Everything of step `step` up to the running update.
   Effects step_until_update(Version step, bool peer_drains = false) {
@@ -249,10 +257,10 @@ TEST_SUITE("actors/worker/worker_core") {
     Bench bench;
     bench.ready_at(0);
     bench.go();
-    Effects effects = bench.engine(NodeSummed{Generation{1}, 0, 1, {0, 0}, {}, {}});
+    Effects effects = bench.engine(PartSummed{Generation{1}, 0, 1, {0, 1}, {}, {}});
     REQUIRE(to_peer<Contrib>(effects) != nullptr);
     CHECK(to_peer<Contrib>(effects)->bucket == 1);
-    effects = bench.engine(NodeSummed{Generation{1}, 0, 0, {0, 0}, {}, {{0, 0, Bench::context()}}});
+    effects = bench.engine(PartSummed{Generation{1}, 0, 0, {0, 1}, {}, {{0, 0, Bench::context()}}});
     CHECK(effects.empty());  // counted here, rank 1 is missing
     effects = bench.peer(Bench::contrib(1, 0));
     REQUIRE(find<ReduceBucket>(effects) != nullptr);
@@ -309,7 +317,7 @@ TEST_SUITE("actors/worker/worker_core") {
     bench.ready_at(0);
     bench.go();
     Contrib bad = Bench::contrib(1, 0);
-    bad.node = {0, 0};  // not the sender's rank
+    bad.ranks = {0, 1};  // not the sender's rank
     CHECK(find<ReportAnomaly>(bench.peer(bad)) != nullptr);
     bad = Bench::contrib(1, 0);
     bad.bucket = 1;  // not owned here
@@ -325,6 +333,33 @@ TEST_SUITE("actors/worker/worker_core") {
     CHECK(find<ReportAnomaly>(bench.peer(wrong)) != nullptr);
     wrong.bucket = 7;
     CHECK(find<ReportAnomaly>(bench.peer(wrong)) != nullptr);
+  }
+
+  // Seven ranks: the peer has [2, 7), whose maximal tree ranges are [2, 4) and [4, 7).
+  TEST_CASE("a part is a tree range, or at level D0 the whole of the sender's ranks") {
+    for (const bool per_worker : {false, true}) {
+      Bench bench(per_worker);
+      Install install = Bench::install(1, 0, FromCheckpoint{"path"});
+      install.members[0].ranks = {0, 2};
+      install.members[1].ranks = {2, 7};
+      bench.head(Prepare{from_head(1)});
+      bench.head(install);
+      bench.engine(VersionLoaded{0});
+      bench.go();
+      for (const RankRange ranks : {RankRange{2, 7}, {2, 4}, {4, 7}, {2, 5}, {3, 5}, {4, 6}}) {
+        Contrib part = Bench::contrib(1, 0);
+        part.ranks = ranks;
+        part.results.clear();
+        for (VirtualRank r = ranks.begin; r < ranks.end; ++r)
+          part.results.push_back({r, 0, Bench::context()});
+        const bool whole = ranks == RankRange{2, 7};
+        const bool maximal = ranks == RankRange{2, 4} || ranks == RankRange{4, 7};
+        const bool refused = find<ReportAnomaly>(bench.peer(part)) != nullptr;
+        if (per_worker ? whole : maximal) CHECK_FALSE(refused);
+        if (per_worker ? !whole : (whole || ranks == RankRange{2, 5} || ranks == RankRange{3, 5}))
+          CHECK(refused);
+      }
+    }
   }
 
   TEST_CASE("repetitions change nothing") {
@@ -367,8 +402,8 @@ TEST_SUITE("actors/worker/worker_core") {
     bench.head(Prepare{from_head(2)});
     CHECK(bench.engine(BucketReduced{Generation{1}, 0, 0, {}}).empty());
     CHECK(bench.peer(Bench::reduced(1, 0)).empty());
-    CHECK(bench.engine(NodeSummed{Generation{1}, 0, 0, {0, 0}, {}, {}}).empty());
-    CHECK(bench.engine(EvaluationDone{Generation{1}, 0, 1, 1, 1.0}).empty());
+    CHECK(bench.engine(PartSummed{Generation{1}, 0, 0, {0, 1}, {}, {}}).empty());
+    CHECK(bench.engine(EvaluationDone{Generation{1}, 0, Bench::context()}).empty());
     CHECK(bench.core.version() == 0);
   }
 
@@ -439,8 +474,8 @@ TEST_SUITE("actors/worker/worker_core") {
     REQUIRE(find<RunEvaluation>(effects) != nullptr);
     CHECK(find<RunEvaluation>(effects)->version == 4);
     CHECK(find<StartLocalSteps>(effects) == nullptr);
-    effects = bench.engine(EvaluationDone{Generation{1}, 4, 8, 10, 1.0});
-    CHECK(to_head<Evaluated>(effects)->correct == 8);
+    effects = bench.engine(EvaluationDone{Generation{1}, 4, Bench::context()});
+    CHECK(*to_head<Evaluated>(effects)->totals == *Bench::context());
     CHECK(find<StartLocalSteps>(effects) != nullptr);
   }
 
@@ -448,7 +483,7 @@ TEST_SUITE("actors/worker/worker_core") {
     Bench bench;
     bench.ready_at(4);
     bench.go();
-    bench.engine(EvaluationDone{Generation{1}, 4, 8, 10, 1.0});
+    bench.engine(EvaluationDone{Generation{1}, 4, Bench::context()});
     bench.head(Prepare{from_head(2)});
     bench.head(Bench::install(2, 4, Bench::source()));
     const Effects effects = bench.head(Go{from_head(2)});
@@ -465,7 +500,7 @@ TEST_SUITE("actors/worker/worker_core") {
     CHECK(find<ApplyUpdate>(update)->last);
     Effects effects = bench.commit(kLast - 1);
     CHECK(find<RunEvaluation>(effects) != nullptr);
-    effects = bench.engine(EvaluationDone{Generation{1}, kLast, 8, 10, 1.0});
+    effects = bench.engine(EvaluationDone{Generation{1}, kLast, Bench::context()});
     CHECK(effects.size() == 1);  // Evaluated; no drain at the end
   }
 

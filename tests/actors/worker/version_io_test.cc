@@ -26,8 +26,17 @@ JobSpec spec() {
   return s;
 }
 
+std::vector<JobSpec> optimizers() {
+  std::vector<JobSpec> jobs(3, spec());
+  jobs[0].optimizer.momentum = 0.0;
+  jobs[2].optimizer.kind = "adamw";
+  return jobs;
+}
+
 std::unique_ptr<gpu::Engine> engine(const JobSpec& s) {
-  auto made = gpu::Engine::create(s, {8, 8, 1}, {.cpu_class = CpuClass::kScalar});
+  const SampleLayout layout{{{.name = "image", .height = 8, .width = 8},
+                             {.name = "label", .type = FieldType::kI32, .high = 9}}};
+  auto made = gpu::Engine::create(s, layout, {.cpu_class = CpuClass::kScalar});
   REQUIRE(made.ok());
   (*made)->init_replica();
   return *std::move(made);
@@ -70,16 +79,29 @@ Snapshot snapshot_of(const gpu::Engine& e) {
 }  // namespace
 
 TEST_SUITE("actors/worker/version_io") {
-  TEST_CASE("a version comes back from a checkpoint with every byte") {
+  // Without, with one, and with two arrays of the optimizer's.
+  TEST_CASE("a version of any optimizer comes back from a checkpoint with every byte") {
+    for (const JobSpec& job : optimizers()) {
+      const TempDirectory directory;
+      auto source = engine(job);
+      advance(*source);
+      REQUIRE(write_snapshot(snapshot_of(*source), directory / "c").ok());
+      auto target = engine(job);
+      CHECK(digests_of(*target) != digests_of(*source));
+      REQUIRE(load_checkpoint(*target, 2, directory / "c").ok());
+      CHECK(target->replica().version == 2);
+      CHECK(digests_of(*target) == digests_of(*source));
+    }
+  }
+
+  TEST_CASE("a checkpoint of another optimizer is refused and changes nothing") {
     const TempDirectory directory;
     auto source = engine(spec());
-    advance(*source);
     REQUIRE(write_snapshot(snapshot_of(*source), directory / "c").ok());
-    auto target = engine(spec());
-    CHECK(digests_of(*target) != digests_of(*source));
-    REQUIRE(load_checkpoint(*target, 2, directory / "c").ok());
-    CHECK(target->replica().version == 2);
-    CHECK(digests_of(*target) == digests_of(*source));
+    auto target = engine(optimizers().back());
+    const auto before = digests_of(*target);
+    CHECK_FALSE(load_checkpoint(*target, 2, directory / "c").ok());
+    CHECK(digests_of(*target) == before);
   }
 
   TEST_CASE("a checkpoint of another model is refused and changes nothing") {
@@ -94,22 +116,51 @@ TEST_SUITE("actors/worker/version_io") {
     CHECK(digests_of(*target) == before);
   }
 
-  TEST_CASE("a peer catches up through shared memory, and a wrong digest is noticed") {
+  TEST_CASE("a version is kept under the first free name, and once") {
+    const TempDirectory directory;
     auto source = engine(spec());
+    const Snapshot old = snapshot_of(*source);
     advance(*source);
-    auto segment = Segment::create("es.io-test.1.1.version", export_bytes(*source));
+    const Snapshot now = snapshot_of(*source);
+    CHECK(keep_snapshot(old, directory / "k").value() == directory / "k");
+    CHECK(keep_snapshot(now, directory / "k").value() == directory / "k-2");
+    CHECK(keep_snapshot(now, directory / "k").value() == directory / "k-2");
+    CHECK_FALSE(std::filesystem::exists(directory / "k-3"));
+    CHECK(keep_snapshot(now, directory / "none" / "k").error().kind == ErrorKind::kNotFound);
+  }
+
+  TEST_CASE("a peer catches up through shared memory, and a wrong digest is noticed") {
+    const std::string label = "es.io-test-" + std::to_string(::getpid()) + ".1.1.version";
+    for (const JobSpec& job : optimizers()) {
+      auto source = engine(job);
+      advance(*source);
+      auto segment = Segment::create(label, export_bytes(*source));
+      REQUIRE(segment.ok());
+      protocol::State state = export_version(*source, **segment);
+      auto target = engine(job);
+      SegmentCache cache;
+      REQUIRE(import_version(*target, state, cache).ok());
+      CHECK(digests_of(*target) == digests_of(*source));
+
+      // In the last array: the parameters, or the last of the optimizer's.
+      auto other = engine(job);
+      const auto before = digests_of(*other);
+      const std::uint64_t array = (*segment)->bytes() / (1 + state.moments.size());
+      (*segment)->data()[(*segment)->bytes() - array] ^= std::byte{1};
+      CHECK_FALSE(import_version(*other, state, cache).ok());
+      CHECK(digests_of(*other) == before);
+    }
+  }
+
+  TEST_CASE("a version with another number of optimizer arrays is refused") {
+    auto source = engine(spec());
+    auto segment = Segment::create("es.io-test-" + std::to_string(::getpid()) + ".1.1.version",
+                                   export_bytes(*source));
     REQUIRE(segment.ok());
     protocol::State state = export_version(*source, **segment);
-    auto target = engine(spec());
+    state.moments.clear();
     SegmentCache cache;
-    REQUIRE(import_version(*target, state, cache).ok());
-    CHECK(digests_of(*target) == digests_of(*source));
-
-    auto other = engine(spec());
-    const auto before = digests_of(*other);
-    (*segment)->data()[12] ^= std::byte{1};
-    CHECK_FALSE(import_version(*other, state, cache).ok());
-    CHECK(digests_of(*other) == before);
+    CHECK_FALSE(import_version(*source, state, cache).ok());
   }
 
   TEST_CASE("gradient memory is one address per slot, and peers find it by name") {

@@ -27,29 +27,30 @@ struct ConvData {
         w(random.normals(s.oc * s.kh * s.kw * (s.c / s.groups))),
         dy(random.normals(s.n * s.oh() * s.ow() * s.oc)),
         bias(random.normals(s.oc)),
-        has_bias(random.coin()) {}
+        has_bias(random.coin()),
+        cut(random.integer(0, s.oc)) {}
   Floats x, w, dy, bias;
   bool has_bias;
+  std::int64_t cut;  // output channel at which the weight gradient is split
 };
 
-// Forward, data gradient and weight gradient.
+// Forward, data gradient and weight gradient, the last in two ranges of output channels.
 std::vector<Floats> run(const KernelTable& table, const ConvShape& s, const ConvData& data) {
   std::vector<Floats> out;
   {
-    Floats packed = workspace(table.conv_fwd_packed_floats(s));
     Floats ws = workspace(table.conv_fwd_workspace_floats(s));
-    table.conv_fwd_pack(s, data.w, packed);
-    table.conv_fwd(s, data.x, packed, data.has_bias ? data.bias.data() : nullptr,
+    table.conv_fwd(s, data.x, data.w, data.has_bias ? data.bias.data() : nullptr,
                    out.emplace_back(data.dy.size()), ws);
   }
   {
-    Floats packed = workspace(table.conv_dgrad_packed_floats(s));
     Floats ws = workspace(table.conv_dgrad_workspace_floats(s));
-    table.conv_dgrad_pack(s, data.w, packed);
-    table.conv_dgrad(s, data.dy, packed, out.emplace_back(data.x.size()), ws);
+    table.conv_dgrad(s, data.dy, data.w, out.emplace_back(data.x.size()), ws);
   }
-  Floats ws = workspace(table.conv_wgrad_workspace_floats(s));
-  table.conv_wgrad(s, data.x, data.dy, out.emplace_back(data.w.size()), ws);
+  Floats& dw = out.emplace_back(data.w.size());
+  for (const auto& [begin, end] : {std::pair{data.cut, s.oc}, {std::int64_t{0}, data.cut}}) {
+    Floats ws = workspace(table.conv_wgrad_workspace_floats(s));
+    table.conv_wgrad(s, begin, end, data.x, data.dy, dw, ws);
+  }
   return out;
 }
 
@@ -146,6 +147,15 @@ TEST_SUITE("gpu/canonical/conv") {
         {.n = 2, .h = 30, .w = 29, .c = 130, .oc = 33, .kh = 2, .kw = 3, .stride = 2, .pad = 1});
     check_shape(random, {.n = 2, .h = 5, .w = 6, .c = 40, .oc = 300, .kh = 3, .kw = 3, .pad = 1});
     check_shape(random, {.n = 1, .h = 24, .w = 26, .c = 12, .oc = 520, .groups = 2});
+  }
+
+  TEST_CASE("images that are processed in several regions and weights in several slices agree") {
+    Random random(test::seed("conv regions"));
+    // More columns of weights than a slice holds; several regions of several images.
+    check_shape(random, {.n = 23, .h = 10, .w = 9, .c = 70, .oc = 35, .kh = 3, .kw = 3, .pad = 1});
+    check_shape(random, {.n = 1, .h = 6, .w = 5, .c = 300, .oc = 601, .kh = 2, .kw = 2, .pad = 1});
+    // A region of rows of one image.
+    check_shape(random, {.n = 2, .h = 70, .w = 60, .c = 40, .oc = 7, .kh = 3, .kw = 3, .pad = 1});
   }
 
   TEST_CASE("a filter larger than the image and a stride larger than the filter agree") {

@@ -54,6 +54,32 @@ void check_shape(Random& random, std::int64_t m, std::int64_t n, std::int64_t k)
   check_against_double(s, a, b, bias_or_null, out[0]);
 }
 
+// Layouts of a linear layer: y = x W^T, dx = dy W, dW = dy^T x.
+GemmShape linear_forward(std::int64_t rows, std::int64_t in, std::int64_t out) {
+  return {.m = rows, .n = out, .k = in, .a_row = in, .b_row = 1, .b_col = in, .c_row = out};
+}
+GemmShape linear_dgrad(std::int64_t rows, std::int64_t in, std::int64_t out) {
+  return {.m = rows, .n = in, .k = out, .a_row = out, .b_row = in, .c_row = in};
+}
+GemmShape linear_wgrad(std::int64_t rows, std::int64_t in, std::int64_t out) {
+  return {.m = out, .n = in, .k = rows, .a_row = 1, .a_col = out, .b_row = in, .c_row = in};
+}
+
+// Only the classes with each other: for shapes that are large.
+void check_classes(Random& random, const GemmShape& s, bool with_bias) {
+  const Floats a = random.normals(s.m * s.k), b = random.normals(s.k * s.n);
+  const Floats bias = random.normals(s.n);
+  same_in_all_classes(text(s), [&](const KernelTable& table) {
+    return run(table, s, a, b, with_bias ? bias.data() : nullptr, s.m * s.n);
+  });
+}
+
+void check_linear(Random& random, std::int64_t rows, std::int64_t in, std::int64_t out) {
+  check_classes(random, linear_forward(rows, in, out), true);
+  check_classes(random, linear_dgrad(rows, in, out), false);
+  check_classes(random, linear_wgrad(rows, in, out), false);
+}
+
 TEST_SUITE("gpu/canonical/gemm") {
   TEST_CASE("every class multiplies matrices of any shape and stride to the same bits") {
     Random random(test::seed("gemm"));
@@ -71,6 +97,38 @@ TEST_SUITE("gpu/canonical/gemm") {
     check_shape(random, 5, 1100, 530);
   }
 
+  TEST_CASE("linear layers agree, also when a batch is small or an operand exceeds the caches") {
+    Random random(test::seed("gemm linear"));
+    check_linear(random, 8, 1700, 300);  // few rows: weights are streamed
+    check_linear(random, 1, 517, 131);
+    check_linear(random, 14, 90, 4200);
+    check_linear(random, 15, 1100, 257);
+    check_linear(random, 40, 1024, 70);    // rows a multiple of a page apart
+    check_linear(random, 300, 1100, 250);  // operands that are cut along K, along M and along N
+    check_linear(random, 1000, 300, 120);
+    check_linear(random, 70, 650, 900);
+    for (int i = 0; i < 6; ++i) {
+      check_linear(random, random.integer(1, 14), random.integer(100, 900),
+                   random.integer(100, 900));
+    }
+  }
+
+  TEST_CASE("a result of few k that is larger than the caches") {
+    Random random(test::seed("gemm large result"));
+    check_classes(random, linear_wgrad(3, 2048, 2050), false);
+    check_classes(random, linear_wgrad(2, 2050, 2064), false);
+  }
+
+  TEST_CASE("a bias goes with the columns of C, whichever way C is stored") {
+    Random random(test::seed("gemm bias"));
+    for (const std::int64_t m : {7, 20, 70}) {
+      GemmShape s = linear_forward(m, 600, 50);
+      s.c_row = 1;
+      s.c_col = m;
+      check_classes(random, s, true);
+    }
+  }
+
   TEST_CASE("a chunk is one chain and chunk results are added in ascending order") {
     // One product a chunk: 2^24 + 1 is lost in a chunk of its own, but not when it is added to
     // -2^24 first. So the three chunk results must be added from the left.
@@ -86,6 +144,33 @@ TEST_SUITE("gpu/canonical/gemm") {
     a[1] = 0.0f;
     a[513] = 1.0f;  // joins the second chain: -2^24 + 1 is exact
     CHECK(run(reference(), s, a, b, nullptr, 1)[0][0] == 2.0f);
+  }
+
+  TEST_CASE("a batch of products equals its products one by one") {
+    Random random(test::seed("gemm batched"));
+    for (int i = 0; i < 40; ++i) {
+      GemmShape s{
+          .m = random.integer(1, 70), .n = random.integer(1, 70), .k = random.integer(1, 70)};
+      const std::int64_t count = random.integer(0, 5), gap = random.integer(0, 9);
+      const std::int64_t a_step = layout(random, s.m, s.k, s.a_row, s.a_col) + gap;
+      const std::int64_t b_step = layout(random, s.k, s.n, s.b_row, s.b_col) + gap;
+      const std::int64_t c_step = layout(random, s.m, s.n, s.c_row, s.c_col) + gap;
+      const Floats a = random.normals(count * a_step), b = random.normals(count * b_step);
+      const auto sevens = [&] { return Floats(count * c_step, [] { return 7.0f; }); };
+      const auto out = same_in_all_classes("batched " + text(s), [&](const KernelTable& table) {
+        std::vector<Floats> results;
+        results.push_back(sevens());
+        Floats ws = workspace(table.gemm_workspace_floats(s));
+        table.gemm_batched(s, count, a_step, b_step, c_step, a, b, results[0], ws);
+        return results;
+      });
+      const Floats single = sevens();
+      for (std::int64_t p = 0; p < count; ++p) {
+        Floats ws = workspace(reference().gemm_workspace_floats(s));
+        reference().gemm(s, a + p * a_step, b + p * b_step, nullptr, single + p * c_step, ws);
+      }
+      CHECK(out[0].first_difference(single) == -1);
+    }
   }
 
   TEST_CASE("subnormal results are kept") {

@@ -99,6 +99,92 @@ TEST_SUITE("gpu/canonical/loss") {
     }
   }
 
+  TEST_CASE("rows with a negative label take no part in cross entropy") {
+    Random random(test::seed("ignored rows"));
+    const std::int64_t rows = 37, classes = 10;
+    const Floats logits = random.normals(rows * classes);
+    auto labels = random.labels(rows, classes);
+    std::int64_t count = 0;
+    for (auto& label : labels) {
+      if (random.coin()) label = -1;
+      count += label >= 0 ? 1 : 0;
+    }
+    const auto out = same_in_all_classes(
+        "ignored", [&](const KernelTable& t) { return run(t, rows, classes, logits, labels); });
+    double mean = 0;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const double loss = labels[r] < 0 ? 0 : row_loss(logits + r * classes, classes, labels[r]);
+      mean += loss / static_cast<double>(count);
+      check_near(out[kRowLoss][r], loss, 1e-5, "row loss");
+      for (std::int64_t i = 0; i < classes; ++i) {
+        const double p = out[kProbs][r * classes + i] - (i == labels[r] ? 1.0 : 0.0);
+        check_near(out[kGradient][r * classes + i],
+                   labels[r] < 0 ? 0 : p / static_cast<double>(count), 1e-7, "gradient");
+      }
+    }
+    check_near(out[kMeanLoss][0], mean, 1e-5, "mean loss");
+    const auto none = run(reference(), rows, classes, logits, std::vector<std::int32_t>(rows, -1));
+    CHECK(none[kMeanLoss][0] == 0.0f);
+    CHECK(none[kGradient][0] == 0.0f);
+  }
+
+  TEST_CASE("binary cross entropy and squared error equal their formulas, and so do gradients") {
+    Random random(test::seed("bce mse"));
+    for (const std::int64_t n : {1, 15, 16, 17, 1000, 16385}) {
+      const Floats x(n, [&] { return random.normal() * 6; });
+      const Floats target(n, [&] { return random.coin() ? 1.0f : std::abs(random.normal()); });
+      const auto out = same_in_all_classes("n=" + std::to_string(n), [&](const KernelTable& t) {
+        std::vector<Floats> result;
+        for (const std::int64_t size : {n, std::int64_t{1}, n, n, std::int64_t{1}, n}) {
+          result.emplace_back(size);
+        }
+        t.bce_fwd(n, x, target, result[0], result[1]);
+        t.bce_bwd(n, x, target, result[2]);
+        t.mse_fwd(n, x, target, result[3], result[4]);
+        t.mse_bwd(n, x, target, result[5]);
+        return result;
+      });
+      double bce = 0, mse = 0;
+      for (std::int64_t i = 0; i < n; ++i) {
+        const double v = x[i], t = target[i];
+        const double loss = std::max(v, 0.0) - v * t + std::log1p(std::exp(-std::abs(v)));
+        bce += loss / static_cast<double>(n);
+        mse += (v - t) * (v - t) / static_cast<double>(n);
+        check_near(out[0][i], loss, 1e-6 * (1 + std::abs(v * t)), "bce");
+        check_near(out[2][i], (1 / (1 + std::exp(-v)) - t) / static_cast<double>(n),
+                   3e-7 * (1 + t) / static_cast<double>(n), "bce gradient");
+        check_near(out[3][i], (v - t) * (v - t), 1e-6 * (v * v + t * t), "mse");
+        check_near(out[5][i], 2 * (v - t) / static_cast<double>(n),
+                   1e-6 * (1 + std::abs(v) + t) / static_cast<double>(n), "mse gradient");
+      }
+      check_near(out[1][0], bce, 1e-5 * (1 + std::abs(bce)), "mean bce");
+      check_near(out[4][0], mse, 1e-5 * (1 + mse), "mean mse");
+    }
+  }
+
+  TEST_CASE("binary cross entropy of extreme logits") {
+    const float logits[] = {INFINITY, -INFINITY, 200.0f, -200.0f, 0.0f, -0.0f};
+    const Floats x(6, [p = logits]() mutable { return *p++; });
+    const Floats target(6, [] { return 0.5f; });
+    const auto out = same_in_all_classes("extreme", [&](const KernelTable& t) {
+      std::vector<Floats> result;
+      for (const std::int64_t size : {6, 1, 6}) result.emplace_back(size);
+      t.bce_fwd(6, x, target, result[0], result[1]);
+      t.bce_bwd(6, x, target, result[2]);
+      for (Floats& f : result) {
+        for (std::int64_t i = 0; i < f.size(); ++i) f[i] = std::isnan(f[i]) ? NAN : f[i];
+      }
+      return result;
+    });
+    CHECK(std::isnan(out[0][0]));  // inf - inf
+    CHECK(out[0][1] == INFINITY);
+    CHECK(out[0][2] == 100.0f);
+    CHECK(out[0][3] == 100.0f);
+    CHECK(out[0][4] == out[0][5]);
+    CHECK(out[2][0] == 0.5f / 6.0f);
+    CHECK(out[2][1] == -0.5f / 6.0f);
+  }
+
   TEST_CASE("a NaN or infinite logit gives a NaN loss in every class") {
     for (const float bad : {std::nanf(""), INFINITY}) {
       for (std::int64_t at = 0; at < 20; at += 3) {

@@ -28,10 +28,10 @@ struct BnData {
         beta(random.normals(c)),
         running_mean(random.normals(c)),
         running_var(c, [&] { return 0.5f + std::abs(random.normal()); }),
-        relu(random.coin()) {}
+        act(static_cast<Activation>(random.integer(0, 2))) {}
   std::int64_t rows, c;
   Floats x, dy, gamma, beta, running_mean, running_var;
-  bool relu;
+  Activation act;
 };
 
 constexpr float kEps = 1e-5f, kMomentum = 0.1f;
@@ -45,15 +45,21 @@ std::vector<Floats> run(const KernelTable& table, const BnData& d) {
   for (const std::int64_t size : sizes) out.emplace_back(size);
   Floats ws = workspace(table.bn_workspace_floats(d.rows, d.c));
   table.bn_train_fwd(d.rows, d.c, d.x, d.gamma, d.beta, kEps, kMomentum, d.running_mean,
-                     d.running_var, d.relu, out[kY], out[kMean], out[kIstd], out[kNextMean],
+                     d.running_var, d.act, out[kY], out[kMean], out[kIstd], out[kNextMean],
                      out[kNextVar], ws);
   // dx in place of dy, as the contract allows.
   for (std::int64_t i = 0; i < d.dy.size(); ++i) out[kDx][i] = d.dy[i];
-  table.bn_bwd(d.rows, d.c, d.x, out[kDx], out[kMean], out[kIstd], d.gamma, d.beta, d.relu,
-               out[kDx], out[kDgamma], out[kDbeta], ws);
-  table.bn_eval(d.rows, d.c, d.x, d.gamma, d.beta, kEps, d.running_mean, d.running_var, d.relu,
+  table.bn_bwd(d.rows, d.c, d.x, out[kDx], out[kMean], out[kIstd], d.gamma, d.beta, d.act, out[kDx],
+               out[kDgamma], out[kDbeta], ws);
+  table.bn_eval(d.rows, d.c, d.x, d.gamma, d.beta, kEps, d.running_mean, d.running_var, d.act,
                 out[kEvalY], ws);
   return out;
+}
+
+// The factor of the gradient, and of the value, behind an activation of value y.
+double slope(Activation act, double y) {
+  if (act == Activation::kNone || y > 0) return 1;
+  return act == Activation::kRelu ? 0 : static_cast<double>(kLeakySlope);
 }
 
 struct Moments {
@@ -71,7 +77,7 @@ Moments moments(const BnData& d, std::int64_t c) {
 }
 
 // Batch norm of column c in double precision, from which the gradients are taken by differences.
-// The ReLU mask is the kernel's, because the loss is not differentiable where it changes.
+// The activation's mask is the kernel's, because the loss is not differentiable where it changes.
 double column_loss(const BnData& d, const std::vector<Floats>& out, std::int64_t c,
                    const std::vector<double>& x, double gamma, double beta) {
   double mean = 0, var = 0, loss = 0;
@@ -79,8 +85,8 @@ double column_loss(const BnData& d, const std::vector<Floats>& out, std::int64_t
   for (const double v : x) var += (v - mean) * (v - mean) / d.rows;
   for (std::int64_t r = 0; r < d.rows; ++r) {
     const std::int64_t i = r * d.c + c;
-    if (d.relu && !(out[kY][i] > 0)) continue;
-    loss += d.dy[i] * ((x[r] - mean) / std::sqrt(var + kEps) * gamma + beta);
+    loss +=
+        slope(d.act, out[kY][i]) * d.dy[i] * ((x[r] - mean) / std::sqrt(var + kEps) * gamma + beta);
   }
   return loss;
 }
@@ -119,8 +125,8 @@ void check_forward(const BnData& d, const std::vector<Floats>& out, std::int64_t
     const double train = (d.x[i] - m.mean) / std::sqrt(m.var + kEps) * d.gamma[c] + d.beta[c];
     const double eval =
         (d.x[i] - d.running_mean[c]) / std::sqrt(d.running_var[c] + kEps) * d.gamma[c] + d.beta[c];
-    check_near(out[kY][i], d.relu ? std::max(0.0, train) : train, 1e-5 * scale, "y");
-    check_near(out[kEvalY][i], d.relu ? std::max(0.0, eval) : eval, 1e-5 * scale, "eval y");
+    check_near(out[kY][i], train * slope(d.act, train), 1e-5 * scale, "y");
+    check_near(out[kEvalY][i], eval * slope(d.act, eval), 1e-5 * scale, "eval y");
   }
 }
 
@@ -185,7 +191,7 @@ TEST_SUITE("gpu/canonical/norm") {
   TEST_CASE("one row has variance zero and keeps it as it is in the running variance") {
     Random random(test::seed("one row"));
     BnData d(random, 1, 3, 0.0f);
-    d.relu = false;
+    d.act = Activation::kNone;
     const auto out = run(reference(), d);
     for (std::int64_t j = 0; j < 3; ++j) {
       CHECK(out[kMean][j] == d.x[j]);

@@ -94,6 +94,30 @@ void check_all(const Floats& actual, const std::vector<double>& wanted, double b
   for (std::size_t i = 0; i < wanted.size(); ++i) check_near(actual[i], wanted[i], bound, what);
 }
 
+// Both passes window by window, with bounds found by comparing fractions.
+void check_adaptive(const AdaptivePoolShape& s, const Floats& x, const Floats& dy,
+                    const std::vector<Floats>& out) {
+  std::vector<double> y(dy.size()), dx(x.size());
+  const auto covers = [](std::int64_t size, std::int64_t outputs, std::int64_t o, std::int64_t i) {
+    return (i + 1) * outputs > o * size && i * outputs < (o + 1) * size;
+  };
+  for (std::int64_t i = 0; i < dy.size(); ++i) {
+    const std::int64_t c = i % s.c, ow = i / s.c % s.ow, oh = i / s.c / s.ow % s.oh;
+    const std::int64_t n = i / s.c / s.ow / s.oh;
+    std::vector<std::int64_t> cells;
+    for (std::int64_t cell = 0; cell < s.h * s.w; ++cell) {
+      if (!covers(s.h, s.oh, oh, cell / s.w) || !covers(s.w, s.ow, ow, cell % s.w)) continue;
+      cells.push_back((n * s.h * s.w + cell) * s.c + c);
+    }
+    for (const std::int64_t cell : cells) {
+      y[i] += x[cell] / static_cast<double>(cells.size());
+      dx[cell] += dy[i] / static_cast<double>(cells.size());
+    }
+  }
+  check_all(out[0], y, 1e-5, "adaptive average");
+  check_all(out[1], dx, 1e-5, "adaptive average gradient");
+}
+
 TEST_SUITE("gpu/canonical/pool") {
   TEST_CASE("pooling of any shape has the same bits in every class and the right values") {
     Random random(test::seed("pool"));
@@ -130,6 +154,23 @@ TEST_SUITE("gpu/canonical/pool") {
         CHECK(out[1][0] == c.argmax);
         return out;
       });
+    }
+  }
+
+  TEST_CASE("adaptive average pooling has the same bits in every class and the right values") {
+    Random random(test::seed("adaptive pool"));
+    for (int i = 0; i < 40; ++i) {
+      const AdaptivePoolShape s{random.integer(1, 3),  random.integer(1, 9), random.integer(1, 12),
+                                random.integer(1, 40), random.integer(1, 9), random.integer(1, 9)};
+      const Floats x = random.normals(s.n * s.h * s.w * s.c);
+      const Floats dy = random.normals(s.n * s.oh * s.ow * s.c);
+      const auto out = same_in_all_classes("adaptive pool", [&](const KernelTable& t) {
+        std::vector<Floats> result;
+        t.adaptive_avg_pool_fwd(s, x, result.emplace_back(dy.size()));
+        t.adaptive_avg_pool_bwd(s, dy, result.emplace_back(x.size()));
+        return result;
+      });
+      check_adaptive(s, x, dy, out);
     }
   }
 

@@ -185,4 +185,85 @@ TEST_SUITE("gpu/est/gradient_tree") {
                 kernel_table(CpuClass::kScalar));
     CHECK(same_bits(copies[3].data(), expected));
   }
+
+  // ((g0 + g1) + g2) ... over [begin, end).
+  std::vector<float> chained(const Gradients& g, VirtualRank begin, VirtualRank end) {
+    std::vector<float> sum = g[begin];
+    for (VirtualRank r = begin + 1; r < end; ++r)
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] = sum[i] + g[r][i];
+    return sum;
+  }
+
+  TEST_CASE("in order per worker, ranks and then workers are chained") {
+    std::mt19937_64 random(test::seed("gradient_chain"));
+    const std::vector<Bucket> buckets{{16, 48}, {0, 16}};
+    const KernelTable& kernels = kernel_table(CpuClass::kScalar);
+    for (std::uint32_t p = 1; p <= 9; ++p) {
+      CAPTURE(p);
+      const Gradients gradients = random_gradients(random, p, 48);
+      const std::vector<RankRange> split = random_split(random, p);
+      std::vector<std::vector<WorkerPart>> parts(buckets.size());
+      std::vector<std::unique_ptr<std::vector<AlignedBuffer>>> memory;
+      Gradients by_worker;
+      for (const RankRange range : split) {
+        const std::uint32_t slots = max_live_buffers(range, p, GradientOrder::kPerWorker);
+        CHECK(slots == std::min(2U, range.size()));
+        memory.push_back(std::make_unique<std::vector<AlignedBuffer>>(slots, AlignedBuffer(48)));
+        GradientTree tree(
+            range, p, buckets, kernels,
+            [&](std::uint32_t slot) { return memory.back()->at(slot).data(); },
+            [&](const NodeReady& r) {
+              parts[r.bucket].push_back({r.ranks, r.data});
+            },
+            GradientOrder::kPerWorker);
+        for (int step = 0; step < 2; ++step) {  // the second leaves no trace of the first
+          tree.release_all();
+          for (auto& bucket_parts : parts)
+            std::erase_if(bucket_parts, [&](const WorkerPart& x) { return x.ranks == range; });
+          for (VirtualRank rank = range.begin; rank < range.end; ++rank) {
+            float* buffer = tree.begin_rank(rank);
+            for (std::uint32_t b = 0; b < buckets.size(); ++b) {
+              std::copy_n(gradients[rank].data() + buckets[b].begin, buckets[b].floats(),
+                          buffer + buckets[b].begin);
+              tree.bucket_ready(b);
+            }
+          }
+          CHECK(tree.complete());
+        }
+        by_worker.push_back(chained(gradients, range.begin, range.end));
+      }
+      const std::vector<float> expected =
+          chained(by_worker, 0, static_cast<VirtualRank>(by_worker.size()));
+      for (std::size_t b = 0; b < buckets.size(); ++b) {
+        REQUIRE(parts[b].size() == split.size());
+        std::shuffle(parts[b].begin(), parts[b].end(), random);
+        std::vector<float> out(static_cast<std::size_t>(buckets[b].floats()));
+        reduce_workers(p, parts[b], buckets[b].floats(), out.data(), kernels);
+        CHECK(same_bits(out.data(),
+                        {expected.begin() + buckets[b].begin, expected.begin() + buckets[b].end}));
+      }
+    }
+  }
+
+  TEST_CASE("worker parts that overlap or leave a gap do not cover") {
+    const auto covers = [](std::vector<WorkerPart> parts) { return covers_all_ranks(4, parts); };
+    CHECK(covers({{{1, 4}, nullptr}, {{0, 1}, nullptr}}));
+    CHECK_FALSE(covers({{{2, 4}, nullptr}, {{0, 1}, nullptr}}));
+    CHECK_FALSE(covers({{{0, 3}, nullptr}, {{2, 3}, nullptr}}));
+    CHECK_FALSE(covers({{{0, 5}, nullptr}}));
+  }
+
+  TEST_CASE("the part of a single rank is the buffer that the rank wrote") {
+    for (const GradientOrder order : {GradientOrder::kTree, GradientOrder::kPerWorker}) {
+      AlignedBuffer only(16);
+      const float* reported = nullptr;
+      GradientTree tree(
+          {2, 3}, 4, {{0, 16}}, kernel_table(CpuClass::kScalar),
+          [&](std::uint32_t) { return only.data(); },
+          [&](const NodeReady& r) { reported = r.data; }, order);
+      CHECK(tree.begin_rank(2) == only.data());
+      tree.bucket_ready(0);
+      CHECK(reported == only.data());
+    }
+  }
 }

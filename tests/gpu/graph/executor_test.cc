@@ -1,132 +1,36 @@
-// Differentiation and execution together, against an fp64 reference.
+// Running programs: buckets, purity, faults. That the numbers are right is gradient_test.cc.
 #include "gpu/graph/executor.h"
 
 #include <doctest/doctest.h>
 
-#include <cmath>
+#include <algorithm>
 #include <limits>
-#include <random>
 
 #include "gpu/graph/builder.h"
-#include "gpu/models/models.h"
-#include "gpu/params/initialise.h"
+#include "gpu/graph/fuse.h"
 #include "gpu/params/pytorch_layout.h"
-#include "tests/gpu/support/reference_fp64.h"
+#include "tests/gpu/graph/operator_cases.h"
+#include "tests/gpu/support/step_rig.h"
 #include "tests/support/seed.h"
 
 TEST_SUITE("gpu/graph/executor") {
   using namespace es::gpu;
-  using es::CpuClass;
+  using es::FieldType;
+  using es::test::StepRig;
 
-  // Every operator once, tensors with two and three readers, a bias on a grouped convolution.
-  Graph every_operator() {
-    GraphBuilder b("every", {3, 7, 9, 4});
-    TensorId x = b.conv2d("conv1", b.input(), {.out = 6, .pad = 1, .groups = 2, .bias = true});
-    const TensorId stem = b.batch_norm("bn1", x, {.relu = true});
-    TensorId left = b.conv2d("conv2", stem, {.out = 6, .pad = 1});
-    left = b.relu("relu", b.add("add1", left, stem));
-    const TensorId right = b.batch_norm("bn2", stem);
-    x = b.add("add2", left, right, {.relu = true});
-    x = b.avg_pool("avg", x, {.kernel = 3, .stride = 2, .pad = 1});
-    const TensorId pooled = b.max_pool("max", x, {.kernel = 2, .stride = 1});
-    const TensorId flat = b.linear("fc1", b.flatten("flatten", pooled), {.out = 5});
-    const TensorId global = b.linear("fc2", b.global_avg_pool("gap", x), {.out = 5, .bias = false});
-    return *b.finish(b.add("logits", flat, global));
-  }
-
-  struct Setup {
-    Graph graph;
-    std::vector<Bucket> buckets;
-    Executor executor;
-    AlignedBuffer params, grads;
-    std::vector<float> stats, next_stats, images;
-    std::vector<std::int32_t> labels;
-
-    Setup(Graph g, std::int64_t bucket_floats, std::mt19937_64& random)
-        : graph(std::move(g)),
-          buckets(cut_buckets(graph.table, bucket_floats)),
-          executor(differentiate(graph), kernel_table(CpuClass::kScalar), buckets),
-          params(graph.table.total_floats()),
-          grads(graph.table.total_floats()),
-          stats(initial_stats(graph.table)),
-          next_stats(stats.size()) {
-      initialise_params(graph.table, random(), params.data());
-      std::uniform_real_distribution<float> pixel(-1.0F, 1.0F);
-      images.resize(static_cast<std::size_t>(graph.shape(graph.input).count()));
-      for (float& v : images) v = pixel(random);
-      const TensorShape& logits = graph.shape(graph.logits);
-      for (std::int64_t i = 0; i < logits.n; ++i)
-        labels.push_back(static_cast<std::int32_t>(random() % static_cast<unsigned>(logits.c)));
-    }
-
-    LocalStep step() {
-      return {params.data(),
-              stats.data(),
-              next_stats.data(),
-              grads.data(),
-              {images.data(), labels.data()}};
-    }
-    float loss() {
-      executor.invalidate_weights();
-      return executor.run_local_step(step(), [](std::uint32_t) {}).loss;
-    }
-  };
-
-  // The derivative of the fp64 reference loss along `direction`, which is a vector over one
-  // parameter. The step is so short that hardly any ReLU or maximum changes sides within it.
-  double reference_slope(const Setup& s, const ParamInfo& p, const std::vector<double>& direction) {
-    constexpr double kStep = 1e-6;
-    const auto loss_at = [&](double scale) {
-      std::vector<double> params(s.params.data(), s.params.data() + s.params.floats());
-      for (std::int64_t i = 0; i < p.count; ++i) params[p.offset + i] += scale * direction[i];
-      return es::test::reference_loss(s.graph, params, s.images, s.labels);
-    };
-    return (loss_at(kStep) - loss_at(-kStep)) / (2 * kStep);
-  }
-
-  std::vector<double> random_unit_vector(std::mt19937_64 & random, std::int64_t count) {
-    std::vector<double> v(static_cast<std::size_t>(count));
-    double square = 0.0;
-    for (double& x : v) {
-      x = std::normal_distribution<double>()(random);
-      square += x * x;
-    }
-    for (double& x : v) x /= std::sqrt(square);
-    return v;
-  }
-
-  TEST_CASE("loss and the gradient of every parameter agree with an fp64 reference") {
-    std::mt19937_64 random(es::test::seed("executor"));
-    for (int trial = 0; trial < 3; ++trial) {
-      Setup s(every_operator(), 1000, random);
-      const double loss = s.loss();
-      const std::vector<double> params(s.params.data(), s.params.data() + s.params.floats());
-      const double expected_loss = es::test::reference_loss(s.graph, params, s.images, s.labels);
-      CHECK(std::abs(loss - expected_loss) / expected_loss < 2e-6);
-      for (const ParamInfo& p : s.graph.table.params()) {
-        const std::vector<double> direction = random_unit_vector(random, p.count);
-        double slope = 0.0, length = 0.0;
-        for (std::int64_t i = 0; i < p.count; ++i) {
-          const double g = s.grads.data()[p.offset + i];
-          slope += g * direction[i];
-          length += g * g;
-        }
-        INFO(p.name);
-        CHECK(std::abs(slope - reference_slope(s, p, direction)) <
-              1e-5 * (std::sqrt(length) + 0.1));
-      }
-    }
+  StepRig residual_network(const char* test, std::int64_t bucket_floats = 1000) {
+    const Graph graph = es::test::network_cases()[0].graph;
+    return StepRig(compile(graph), es::test::seed(test), {.bucket_floats = bucket_floats});
   }
 
   TEST_CASE("all buckets are reported once, in order, when their gradients are final") {
-    std::mt19937_64 random(es::test::seed("buckets"));
-    Setup s(every_operator(), 64, random);
+    StepRig s = residual_network("buckets", 64);
     REQUIRE(s.buckets.size() > 3);
-    s.loss();
+    s.run();
     const AlignedBuffer expected = s.grads;
     std::fill_n(s.grads.data(), s.grads.floats(), std::numeric_limits<float>::quiet_NaN());
     std::uint32_t next = 0;
-    s.executor.run_local_step(s.step(), [&](std::uint32_t bucket) {
+    s.executor->run_local_step(s.step(), [&](std::uint32_t bucket) {
       CHECK(bucket == next++);
       const Bucket& b = s.buckets[bucket];
       CHECK(
@@ -135,81 +39,100 @@ TEST_SUITE("gpu/graph/executor") {
     CHECK(next == s.buckets.size());
   }
 
-  TEST_CASE("the padding of gradients is zero whatever the buffer held") {
-    std::mt19937_64 random(es::test::seed("padding"));
-    Setup s(every_operator(), 1000, random);
-    std::fill_n(s.grads.data(), s.grads.floats(), 5.0F);
-    s.loss();
-    const ParamTable& table = s.graph.table;
-    for (ParamId id = 0; id < static_cast<ParamId>(table.params().size()); ++id)
-      for (std::int64_t i = table[id].offset + table[id].count; i < table.padded_end(id); ++i)
-        CHECK(s.grads.data()[i] == 0.0F);
+  TEST_CASE("all gradients are written, and their padding is zero, whatever the buffer held") {
+    for (const es::test::OperatorCase& c : es::test::operator_cases()) {
+      INFO(c.name);
+      StepRig s(compile(c.graph), es::test::seed("padding"));
+      std::fill_n(s.grads.data(), s.grads.floats(), 5.0F);
+      s.run();
+      const AlignedBuffer first = s.grads;
+      std::fill_n(s.grads.data(), s.grads.floats(), 7.0F);
+      s.run();
+      CHECK(std::equal(first.data(), first.data() + first.floats(), s.grads.data()));
+      const ParamTable& table = s.graph().table;
+      for (ParamId id = 0; id < static_cast<ParamId>(table.params().size()); ++id)
+        for (std::int64_t i = table[id].offset + table[id].count; i < table.padded_end(id); ++i)
+          CHECK(s.grads.data()[i] == 0.0F);
+    }
   }
 
   TEST_CASE("a local step is a pure function of its arguments") {
-    std::mt19937_64 random(es::test::seed("pure"));
-    Setup s(every_operator(), 1000, random);
-    const std::vector<float> stats = s.stats;
-    const float first = s.loss();
-    const AlignedBuffer grads = s.grads;
-    const std::vector<float> next = s.next_stats;
-    s.executor.run_eval(s.params.data(), s.stats.data(), s.step().batch);  // leaves other values
-    CHECK(s.loss() == first);
-    CHECK(std::equal(grads.data(), grads.data() + grads.floats(), s.grads.data()));
-    CHECK(s.next_stats == next);
-    CHECK(s.stats == stats);
-    CHECK(next != stats);
+    for (const es::test::OperatorCase& c : es::test::network_cases()) {
+      INFO(c.name);
+      StepRig s(compile(c.graph), es::test::seed("pure"));
+      const std::vector<float> stats = s.stats;
+      const std::vector<std::uint32_t> first = s.step_bits();
+      s.evaluate();  // leaves other values
+      CHECK(s.step_bits() == first);
+      CHECK(s.stats == stats);
+      CHECK((stats.empty() || s.next_stats != stats));
+    }
   }
 
-  TEST_CASE("packed weights are used until they are invalidated") {
-    std::mt19937_64 random(es::test::seed("packed"));
-    Setup s(*build_small_cnn({2, 8, 8, 1}, 4, 10), 1000, random);
-    const float before = s.loss();
-    for (std::int64_t i = 0; i < s.graph.table[0].count; ++i) s.params.data()[i] *= 2.0F;
-    s.executor.invalidate_weights();
-    const float after = s.executor.run_local_step(s.step(), [](std::uint32_t) {}).loss;
-    CHECK(after != before);
-    CHECK(s.loss() == after);
+  TEST_CASE("dropout follows seed, step and rank, and is not there in evaluation") {
+    StepRig s(compile(es::test::network_cases()[1].graph), es::test::seed("dropout"));
+    const std::vector<std::uint32_t> evaluation = s.evaluation_bits();
+    const DropoutKey key = s.key;
+    const float loss = s.run();
+    for (const DropoutKey& other : {DropoutKey{key.seed + 1, key.step, key.rank},
+                                    DropoutKey{key.seed, key.step + 1, key.rank},
+                                    DropoutKey{key.seed, key.step, key.rank + 1}}) {
+      s.key = other;
+      CHECK(s.run() != loss);
+      CHECK(s.evaluation_bits() == evaluation);
+    }
+    s.key = key;
+    CHECK(s.run() == loss);
+  }
+
+  TEST_CASE("changed parameters are used at once") {
+    StepRig s = residual_network("changed");
+    const float before = s.run();
+    for (std::int64_t i = 0; i < s.graph().table[0].count; ++i) s.params.data()[i] *= 2.0F;
+    CHECK(s.run() != before);
   }
 
   TEST_CASE("a sample's evaluation does not depend on the rest of its batch") {
-    std::mt19937_64 random(es::test::seed("eval"));
-    Setup s(*build_small_cnn({3, 8, 8, 1}, 4, 10), 1000, random);
-    const auto out = s.executor.run_eval(s.params.data(), s.stats.data(), s.step().batch);
-    const std::vector<float> first(out.logits, out.logits + 10);
-    const float first_loss = out.row_loss[0];
-    std::fill(s.images.begin() + 64, s.images.end(), 0.25F);
-    const auto again = s.executor.run_eval(s.params.data(), s.stats.data(), s.step().batch);
-    CHECK(std::equal(first.begin(), first.end(), again.logits));
-    CHECK(again.row_loss[0] == first_loss);
+    StepRig s = residual_network("eval");
+    const std::vector<float> before = s.evaluate();  // logits [3][5], losses [3]
+    const std::int64_t image = s.graph().layout.fields[0].words();
+    std::fill_n(s.words.begin() + image, 2 * image, 0.25F);
+    const std::vector<float> after = s.evaluate();
+    CHECK(std::equal(before.begin(), before.begin() + 5, after.begin()));
+    CHECK(before[15] == after[15]);
+    CHECK(before[16] != after[16]);
   }
 
   TEST_CASE("a linear after flatten computes what PyTorch computes with the same weights") {
-    std::mt19937_64 random(es::test::seed("flatten"));
-    GraphBuilder b("net", {1, 2, 3, 4});
-    Setup s(*b.finish(b.linear("fc", b.flatten("flatten", b.input()), {.out = 5})), 1000, random);
+    GraphBuilder b("net", 1, {{{"image", FieldType::kF32, 2, 3, 4}}});
+    const TensorId y = b.linear("fc", b.flatten("flatten", b.input("image")), {.out = 5});
+    b.mse("loss", y, b.constant("zero", {1, 1, 1, 5}, std::vector<float>(5)));
+    StepRig s(compile(*b.finish({y})), es::test::seed("flatten"));
     std::vector<float> weight(5 * 24);  // PyTorch's [out][c*h*w]
-    to_pytorch(s.graph.table[0], s.params.data(), weight.data());
-    const float* bias = s.params.data() + s.graph.table[1].offset;
-    const auto out = s.executor.run_eval(s.params.data(), s.stats.data(), s.step().batch);
+    to_pytorch(s.graph().table[0], s.params.data(), weight.data());
+    const float* bias = s.params.data() + s.graph().table[1].offset;
+    const std::vector<float> out = s.evaluate();
     for (int o = 0; o < 5; ++o) {
       double expected = bias[o];
       for (int c = 0; c < 4; ++c)
         for (int pixel = 0; pixel < 6; ++pixel)
-          expected += double(weight[o * 24 + c * 6 + pixel]) * s.images[pixel * 4 + c];
-      CHECK(out.logits[o] == doctest::Approx(expected).epsilon(1e-6));
+          expected += double(weight[o * 24 + c * 6 + pixel]) * s.words[pixel * 4 + c];
+      CHECK(out[o] == doctest::Approx(expected).epsilon(1e-6));
     }
   }
 
-  TEST_CASE("a NaN is found even where a ReLU hides it, reported by operator, with no bucket") {
-    std::mt19937_64 random(es::test::seed("nan"));
-    Setup s(*build_resnet18({2, 8, 8, 3}, 4, 10), 100000, random);
-    std::size_t index = 0;
-    while (s.graph.table.params()[index].name != "layer2.0.conv1.weight") ++index;
-    s.params.data()[s.graph.table.params()[index].offset] = std::numeric_limits<float>::quiet_NaN();
+  TEST_CASE("an overflow is found even where a ReLU hides it, by operator, with no bucket") {
+    StepRig s = residual_network("overflow");
+    const std::vector<ParamInfo>& params = s.graph().table.params();
+    const auto conv2 = std::find_if(params.begin(), params.end(),
+                                    [](const ParamInfo& p) { return p.name == "conv2.weight"; });
+    // The stem's values are not negative, so this channel is -inf or 0, and 0 after the ReLU.
+    std::fill_n(s.params.data() + conv2->offset, conv2->count / 6,
+                std::numeric_limits<float>::lowest());
     const LocalStepResult result =
-        s.executor.run_local_step(s.step(), [](std::uint32_t) { FAIL("bucket reported"); });
-    CHECK_FALSE(result.finite);
-    CHECK(s.executor.first_non_finite_op(s.step()) == "layer2.0.conv1 (conv2d)");
+        s.executor->run_local_step(s.step(), [](std::uint32_t) { FAIL("bucket reported"); });
+    REQUIRE(result.fault.op != nullptr);
+    CHECK(result.fault.op->name == "conv2");
+    CHECK(result.fault.op->kind == OpKind::kConv2d);
   }
 }

@@ -1,41 +1,163 @@
+// The models' state dicts, and what is refused.
 #include "gpu/models/models.h"
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
+#include <cmath>
+
+#include "tests/gpu/models/reference_file.h"
+#include "tests/gpu/models/samples_by_formula.h"
 
 TEST_SUITE("gpu/models") {
   using namespace es;
   using namespace es::gpu;
+  using test::SampleSizes;
 
-  bool has(const Graph& g, const std::string& name) {
-    return std::any_of(g.table.params().begin(), g.table.params().end(),
-                       [&](const ParamInfo& p) { return p.name == name; });
+  const char* const kModels[] = {"mlp",          "small_cnn", "resnet18", "resnet50",
+                                 "shufflenetv2", "vgg19",     "swin_t",   "yolov3",
+                                 "neumf",        "bert",      "electra"};
+
+  // Sizes that the published models are counted with.
+  SampleSizes published_sizes(const std::string& model) {
+    const Task task = task_of({.name = model});
+    return {.side = task == Task::kDetection ? 96 : 32,
+            .classes = task == Task::kDetection ? 80 : 1000,
+            .vocabulary = 30522,
+            .users = 943,
+            .items = 1682};
   }
 
-  TEST_CASE("resnet18 has torchvision's names and the known number of parameters") {
-    const Result<Graph> g = build_model({.name = "resnet18", .classes = 10}, {2, 32, 32, 3});
-    REQUIRE(g.ok());
-    CHECK(g->table.parameter_count() == 11'173'962);  // CIFAR stem
-    CHECK(g->table.stat_floats() == 9'600);
-    for (const char* name :
-         {"conv1.weight", "bn1.bias", "layer1.0.conv1.weight", "layer2.0.downsample.0.weight",
-          "layer2.0.downsample.1.bias", "layer4.1.bn2.weight", "fc.weight", "fc.bias"})
-      CHECK_MESSAGE(has(*g, name), name);
-    CHECK_FALSE(has(*g, "layer1.0.downsample.0.weight"));
+  Result<Graph> build(const ModelSpec& spec, const SampleSizes& sizes, std::int64_t batch = 2) {
+    return build_model(spec, batch, test::sample_layout(task_of(spec), sizes));
   }
 
-  TEST_CASE("the small models have the sizes that their header states") {
-    CHECK(build_model({.name = "small_cnn"}, {2, 28, 28, 1})->table.parameter_count() == 105'914);
-    CHECK(build_model({.name = "mlp"}, {2, 28, 28, 1})->table.parameter_count() == 118'282);
+  Result<Graph> build_published(const std::string& model) {
+    const SampleSizes sizes = published_sizes(model);
+    return build({.name = model, .classes = static_cast<std::uint32_t>(sizes.classes)}, sizes);
   }
 
-  TEST_CASE("an unknown model and images that are too small are refused") {
-    const auto unknown = build_model({.name = "vgg"}, {2, 28, 28, 1});
-    REQUIRE_FALSE(unknown.ok());
-    CHECK(unknown.error().message == "model.name = \"vgg\": allowed is small_cnn, resnet18, mlp");
-    const auto small = build_model({.name = "small_cnn"}, {2, 3, 3, 1});
-    REQUIRE_FALSE(small.ok());
-    CHECK(small.error().message.find("max_pool \"pool2\"") != std::string::npos);
+  TEST_CASE("every published model has PyTorch's names and shapes") {
+    for (const std::string model : kModels) {
+      CAPTURE(model);
+      const Result<Graph> g = build_published(model);
+      REQUIRE_MESSAGE(g.ok(), g.error().message);
+      const test::ModelReference expected = test::read_reference(model);
+      test::Shapes params, stats;
+      for (const ParamInfo& p : g->table.params()) params[p.name] = p.torch_shape;
+      for (const StatInfo& s : g->table.stats()) stats[s.name] = {s.count};
+      CHECK(params == expected.params);
+      CHECK(stats == expected.stats);
+    }
+  }
+
+  TEST_CASE("published models have the published numbers of parameters") {
+    const auto count = [](const char* model) {
+      return build_published(model)->table.parameter_count();
+    };
+    CHECK(count("resnet50") == 25'557'032);
+    CHECK(count("shufflenetv2") == 2'278'604);
+    CHECK(count("vgg19") == 143'667'240);
+    CHECK(count("swin_t") == 28'288'354);
+    CHECK(count("yolov3") == 61'949'149);
+    CHECK(count("bert") == 108'893'186);
+    CHECK(count("electra") == 13'483'522);
+    CHECK(count("neumf") == 107'761);
+    const auto small = [](const char* model, std::int64_t side) {
+      return build({.name = model}, {.side = side})->table.parameter_count();
+    };
+    CHECK(small("resnet18", 32) == 11'173'962);
+    CHECK(small("mlp", 28) == 318'986);
+  }
+
+  TEST_CASE("weights start with the variance that the model publishes") {
+    const auto bound = [](const char* model, const std::string& parameter) {
+      const Result<Graph> g = build_published(model);
+      for (const ParamInfo& p : g->table.params())
+        if (p.name == parameter) return double(p.init.bound);
+      FAIL("no parameter ", parameter);
+      return 0.0;
+    };
+    const auto near = [](double value) { return doctest::Approx(value).epsilon(1e-6); };
+    CHECK(bound("resnet50", "layer1.0.conv2.weight") == near(std::sqrt(6.0 / (64 * 9))));
+    CHECK(bound("resnet50", "fc.bias") == near(1 / std::sqrt(2048.0)));
+    CHECK(bound("shufflenetv2", "stage2.0.branch1.0.weight") == near(1 / std::sqrt(9.0)));
+    CHECK(bound("vgg19", "features.2.weight") == near(std::sqrt(6.0 / (64 * 9))));
+    CHECK(bound("vgg19", "features.2.bias") == 0.0);
+    CHECK(bound("vgg19", "classifier.3.weight") == near(0.01 * std::sqrt(3.0)));
+    CHECK(bound("swin_t", "features.1.0.attn.qkv.weight") == near(0.02 * std::sqrt(3.0)));
+    CHECK(bound("swin_t", "features.0.0.bias") == near(1 / std::sqrt(48.0)));
+    CHECK(bound("neumf", "gu.weight") == near(0.01 * std::sqrt(3.0)));
+    CHECK(bound("bert", "bert.embeddings.word_embeddings.weight") == near(0.02 * std::sqrt(3.0)));
+    CHECK(bound("electra", "qa_outputs.bias") == 0.0);
+  }
+
+  TEST_CASE("tiny models are small and train on small samples") {
+    for (const std::string model : kModels) {
+      CAPTURE(model);
+      const SampleSizes sizes{.side = 32, .tokens = 16};
+      const Result<Graph> g = build({.name = model, .size = "tiny"}, sizes);
+      REQUIRE_MESSAGE(g.ok(), g.error().message);
+      CHECK(g->table.parameter_count() < 1'000'000);
+    }
+  }
+
+  TEST_CASE("evaluation gets a classifier's logits, two rows per question, three heads") {
+    const auto shape = [](const char* model, std::size_t output) {
+      const Result<Graph> g = build({.name = model, .size = "tiny"}, {.side = 64, .tokens = 16});
+      return g->shape(g->outputs[output]);
+    };
+    CHECK(shape("resnet50", 0) == TensorShape{2, 1, 1, 10});
+    CHECK(shape("neumf", 0) == TensorShape{2, 1, 1, 1});
+    CHECK(shape("bert", 0) == TensorShape{2, 2, 1, 16});
+    CHECK(shape("yolov3", 0) == TensorShape{2, 2, 2, 45});
+    CHECK(shape("yolov3", 2) == TensorShape{2, 8, 8, 45});
+  }
+
+  std::string error_of(const Result<Graph>& graph) {
+    REQUIRE_FALSE(graph.ok());
+    CHECK(graph.error().kind == ErrorKind::kUsage);
+    return graph.error().message;
+  }
+
+  TEST_CASE("an unknown model, size or option is refused with what is allowed") {
+    CHECK(error_of(build({.name = "vgg"}, {})) ==
+          "model.name = \"vgg\": allowed is small_cnn, resnet18, mlp, resnet50, shufflenetv2, "
+          "vgg19, swin_t, yolov3, neumf, bert, electra");
+    CHECK(error_of(build({.name = "bert", .size = "large"}, {})) ==
+          "model.size = \"large\": allowed is published, tiny");
+    CHECK(error_of(build({.name = "resnet50", .width = 32}, {})) ==
+          "model.width = 32: resnet50 has no width of its own; allowed is 0");
+    CHECK(
+        error_of(build({.name = "resnet50", .dropout = 0.5}, {})).find("resnet50 has no dropout") !=
+        std::string::npos);
+  }
+
+  TEST_CASE("samples that do not fit the model are refused by field") {
+    CHECK(error_of(build({.name = "vgg19"}, {.side = 28})) ==
+          "model vgg19: field \"image\" of the samples is 28 x 28 pixels: allowed is at least 32 a "
+          "side");
+    CHECK(error_of(build({.name = "yolov3"}, {.side = 100})) ==
+          "model yolov3: field \"image\" of the samples is 100 x 100 pixels: allowed is at least "
+          "32 a side, in multiples of 32");
+    CHECK(error_of(build({.name = "resnet50", .classes = 10}, {.classes = 100})) ==
+          "model resnet50: field \"label\" of the samples has values up to 99, but model.classes = "
+          "10: allowed is 100");
+    CHECK(error_of(build({.name = "bert"}, {.tokens = 513})) ==
+          "model bert: field \"ids\" has 513 tokens: allowed is at most 512 (data.tokens)");
+  }
+
+  TEST_CASE("samples of another task are refused by the missing field") {
+    CHECK(error_of(build_model({.name = "bert"}, 2, test::sample_layout(Task::kClassification))) ==
+          "model bert: field \"ids\" of the samples is missing: they have image, label");
+    SampleLayout layout = test::sample_layout(Task::kClassification);
+    layout.fields[1].type = FieldType::kF32;
+    CHECK(error_of(build_model({.name = "mlp"}, 2, layout)) ==
+          "model mlp: field \"label\" of the samples has another type: allowed is int32");
+    layout = test::sample_layout(Task::kQuestionAnswering);
+    layout.fields[3].high = 20;
+    CHECK(
+        error_of(build_model({.name = "electra"}, 2, layout)) ==
+        "model electra: field \"span\" of the samples has values up to 20: allowed is at most 19, "
+        "the last token");
   }
 }

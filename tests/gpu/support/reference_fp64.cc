@@ -1,71 +1,109 @@
 #include "tests/gpu/support/reference_fp64.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
 #include "proto/base/check.h"
+#include "proto/base/philox.h"
 
 namespace es::test {
 namespace {
 
+using gpu::ChainKind;
+using gpu::ChainStep;
 using gpu::Op;
 using gpu::OpKind;
+using gpu::TensorId;
 using gpu::TensorShape;
-using Values = std::vector<double>;
+using Values = std::vector<double>;  // integers as their values
+
+double sigmoid(double x) {
+  return 1.0 / (1.0 + std::exp(-x));
+}
+
+// In place over `count` values, -inf allowed.
+void softmax(double* x, std::int64_t count) {
+  const double top = *std::max_element(x, x + count);
+  double sum = 0.0;
+  for (std::int64_t i = 0; i < count; ++i) sum += x[i] = std::exp(x[i] - top);
+  for (std::int64_t i = 0; i < count; ++i) x[i] /= sum;
+}
 
 class Reference {
  public:
-  Reference(const gpu::Graph& graph, const Values& params) : graph_(graph), params_(params) {}
+  Reference(const gpu::Graph& graph, const Values& params, const gpu::DropoutKey& key)
+      : graph_(graph), params_(params), key_(key), values_(graph.tensors.size()) {}
 
-  double loss(const std::vector<float>& images, const std::vector<std::int32_t>& labels) {
-    values_.assign(graph_.tensors.size(), {});
-    values_[graph_.input].assign(images.begin(), images.end());
+  double loss(const gpu::Batch& batch) {
+    for (std::size_t f = 0; f < graph_.inputs.size(); ++f)
+      load(graph_.inputs[f], batch.words + graph_.batch * graph_.layout.offset(f));
+    for (const gpu::Constant& c : graph_.constants) load(c.tensor, c.words.data());
     for (const Op& op : graph_.ops) {
-      if (op.kind == OpKind::kSoftmaxXent) return cross_entropy(op, labels);
-      values_[op.out[0]].assign(static_cast<std::size_t>(graph_.shape(op.out[0]).count()), 0.0);
+      if (gpu::is_loss(op.kind)) return loss_of(op);
+      for (const TensorId t : op.out)
+        value(t).assign(static_cast<std::size_t>(shape(t).count()), 0.0);
       run(op);
     }
     ES_CHECK_MSG(false, "a graph ends in a loss");
   }
 
  private:
+  void load(TensorId t, const float* words) {
+    for (std::int64_t i = 0; i < shape(t).count(); ++i) {
+      const bool ids = graph_.tensors[t].type == gpu::ElementType::kI32;
+      value(t).push_back(ids ? std::bit_cast<std::int32_t>(words[i]) : words[i]);
+    }
+  }
+
   void run(const Op& op) {
-    const Values& x = values_[op.in[0]];
-    Values& y = values_[op.out[0]];
+    const Values& x = value(op.in[0]);
+    Values& y = value(op.out[0]);
     switch (op.kind) {
       case OpKind::kConv2d:
         return convolve(op, x, y);
       case OpKind::kLinear:
         return linear(op, x, y);
+      case OpKind::kMatmul:
+        return matmul(op, x, value(op.in[1]), y);
       case OpKind::kBatchNorm:
         return batch_norm(op, x, y);
-      case OpKind::kRelu:
+      case OpKind::kLayerNorm:
+        return layer_norm(op, x, y);
+      case OpKind::kChain:
         y = x;
-        return rectify(y);
-      case OpKind::kAdd:
-        for (std::size_t i = 0; i < y.size(); ++i) y[i] = x[i] + values_[op.in[1]][i];
-        if (op.relu) rectify(y);
+        for (const ChainStep& step : op.chain) stage(op, step, y);
         return;
+      case OpKind::kSoftmax:
+        y = x;
+        for (std::int64_t r = 0; r < shape(op.in[0]).rows(); ++r)
+          softmax(y.data() + r * shape(op.in[0]).c, shape(op.in[0]).c);
+        return;
+      case OpKind::kAttention:
+        return attention(op, y);
+      case OpKind::kEmbedding:
+        for (std::size_t i = 0; i < y.size(); ++i) {
+          const std::int64_t c = shape(op.out[0]).c, at = static_cast<std::int64_t>(i);
+          y[i] = param(op.weight, static_cast<std::int64_t>(x[at / c]) * c + at % c);
+        }
+        return;
+      case OpKind::kMove:
+      case OpKind::kUpsample2:
+        return move(op);
       case OpKind::kView:
         y = x;
         return;
-      case OpKind::kGlobalAvgPool:
-        return global_average(op, x, y);
-      case OpKind::kMaxPool:
-      case OpKind::kAvgPool:
-        return pool(op, x, y);
       default:
-        ES_CHECK_MSG(false, op.name);
+        return pool(op, x, y);
     }
   }
 
+  Values& value(TensorId t) { return values_[static_cast<std::size_t>(t)]; }
+  const Values& value(TensorId t) const { return values_[static_cast<std::size_t>(t)]; }
+  const TensorShape& shape(TensorId t) const { return graph_.shape(t); }
   double param(gpu::ParamId id, std::int64_t i) const {
     return params_[static_cast<std::size_t>(graph_.table[id].offset + i)];
-  }
-
-  static void rectify(Values& y) {
-    for (double& v : y) v = std::max(v, 0.0);
   }
 
   static std::int64_t at(const TensorShape& s, std::int64_t n, std::int64_t h, std::int64_t w,
@@ -93,8 +131,8 @@ class Reference {
   }
 
   void convolve(const Op& op, const Values& x, Values& y) const {
-    const TensorShape& in = graph_.shape(op.in[0]);
-    const TensorShape& out = graph_.shape(op.out[0]);
+    const TensorShape& in = shape(op.in[0]);
+    const TensorShape& out = shape(op.out[0]);
     const std::int64_t group_in = in.c / op.conv.groups;
     const std::int64_t group_out = out.c / op.conv.groups;
     const std::int64_t taps = op.conv.kh * op.conv.kw;
@@ -110,78 +148,228 @@ class Reference {
   }
 
   void linear(const Op& op, const Values& x, Values& y) const {
-    const TensorShape& in = graph_.shape(op.in[0]);
-    const TensorShape& out = graph_.shape(op.out[0]);
-    for (std::int64_t n = 0; n < out.n; ++n)
-      for (std::int64_t o = 0; o < out.c; ++o) {
+    const std::int64_t in = shape(op.in[0]).c, out = shape(op.out[0]).c;
+    for (std::int64_t r = 0; r < shape(op.out[0]).rows(); ++r)
+      for (std::int64_t o = 0; o < out; ++o) {
         double sum = op.bias == gpu::kNoParam ? 0.0 : param(op.bias, o);
-        for (std::int64_t i = 0; i < in.c; ++i)
-          sum += x[n * in.c + i] * param(op.weight, o * in.c + i);
-        y[n * out.c + o] = sum;
+        for (std::int64_t i = 0; i < in; ++i) sum += x[r * in + i] * param(op.weight, o * in + i);
+        y[r * out + o] = sum;
       }
   }
 
-  void batch_norm(const Op& op, const Values& x, Values& y) const {
-    const TensorShape& s = graph_.shape(op.in[0]);
-    const auto rows = static_cast<double>(s.rows());
-    for (std::int64_t c = 0; c < s.c; ++c) {
-      double mean = 0.0, variance = 0.0;
-      for (std::int64_t r = 0; r < s.rows(); ++r) mean += x[r * s.c + c] / rows;
-      for (std::int64_t r = 0; r < s.rows(); ++r)
-        variance += (x[r * s.c + c] - mean) * (x[r * s.c + c] - mean) / rows;
-      const double istd = 1.0 / std::sqrt(variance + static_cast<double>(gpu::kBatchNormEps));
-      for (std::int64_t r = 0; r < s.rows(); ++r)
-        y[r * s.c + c] = (x[r * s.c + c] - mean) * istd * param(op.weight, c) + param(op.bias, c);
-    }
-    if (op.relu) rectify(y);
+  void matmul(const Op& op, const Values& a, const Values& b, Values& y) const {
+    const gpu::GemmShape& g = op.matmul.gemm;
+    for (std::int64_t p = 0; p < op.matmul.count; ++p)
+      for (std::int64_t i = 0; i < g.m; ++i)
+        for (std::int64_t j = 0; j < g.n; ++j)
+          for (std::int64_t k = 0; k < g.k; ++k)
+            y[p * op.matmul.y_step + i * g.c_row + j * g.c_col] +=
+                a[p * op.matmul.a_step + i * g.a_row + k * g.a_col] *
+                b[p * op.matmul.b_step + k * g.b_row + j * g.b_col];
   }
 
-  void global_average(const Op& op, const Values& x, Values& y) const {
-    const TensorShape& in = graph_.shape(op.in[0]);
-    for_pixels(in, [&](std::int64_t n, std::int64_t h, std::int64_t w, std::int64_t c) {
-      y[n * in.c + c] += x[at(in, n, h, w, c)] / static_cast<double>(in.h * in.w);
-    });
+  // (x - mean) / sqrt(variance + eps) of `count` values that lie `step` apart, in place.
+  static void normalise(double* x, std::int64_t count, std::int64_t step, double eps) {
+    double mean = 0.0, variance = 0.0;
+    const auto n = static_cast<double>(count);
+    for (std::int64_t i = 0; i < count; ++i) mean += x[i * step] / n;
+    for (std::int64_t i = 0; i < count; ++i)
+      variance += (x[i * step] - mean) * (x[i * step] - mean) / n;
+    for (std::int64_t i = 0; i < count; ++i)
+      x[i * step] = (x[i * step] - mean) / std::sqrt(variance + eps);
+  }
+
+  void scale_and_shift(const Op& op, Values& y) const {
+    const std::int64_t c = shape(op.in[0]).c;
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      const std::int64_t channel = static_cast<std::int64_t>(i) % c;
+      y[i] = y[i] * param(op.weight, channel) + param(op.bias, channel);
+    }
+  }
+
+  void batch_norm(const Op& op, const Values& x, Values& y) const {
+    const TensorShape& s = shape(op.in[0]);
+    y = x;
+    for (std::int64_t c = 0; c < s.c; ++c)
+      normalise(y.data() + c, s.rows(), s.c, static_cast<double>(gpu::kBatchNormEps));
+    scale_and_shift(op, y);
+    const double slope = op.activation == gpu::Activation::kRelu ? 0.0
+                         : op.activation == gpu::Activation::kLeakyRelu
+                             ? static_cast<double>(gpu::kLeakySlope)
+                             : 1.0;
+    for (double& v : y) v = v > 0.0 ? v : v * slope;
+  }
+
+  void layer_norm(const Op& op, const Values& x, Values& y) const {
+    const TensorShape& s = shape(op.in[0]);
+    y = x;
+    for (std::int64_t r = 0; r < s.rows(); ++r)
+      normalise(y.data() + r * s.c, s.c, 1, static_cast<double>(op.eps));
+    scale_and_shift(op, y);
+  }
+
+  double dropped(const gpu::Dropout& d, std::int64_t decision, double v) const {
+    const auto e = static_cast<std::uint64_t>(decision);
+    const auto block = static_cast<std::uint32_t>((e >> 7) * 32 + (e & 31));
+    const auto words = philox4x32_10({block, d.op, key_.step, key_.rank}, philox_key(key_.seed));
+    return words[(e >> 5) & 3] < d.threshold ? v * static_cast<double>(d.factor) : 0.0;
+  }
+
+  void stage(const Op& op, const ChainStep& step, Values& y) const {
+    const Values& operand = value(op.in[static_cast<std::size_t>(step.operand)]);
+    const auto factor = static_cast<double>(step.factor);
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      double& v = y[i];
+      const std::int64_t e = static_cast<std::int64_t>(i);
+      switch (step.kind) {
+        case ChainKind::kScale:
+          v *= factor;
+          break;
+        case ChainKind::kAdd:
+          v += operand[i];
+          break;
+        case ChainKind::kMul:
+          v *= operand[i];
+          break;
+        case ChainKind::kAddRow:
+          v += operand[e % step.columns];
+          break;
+        case ChainKind::kRelu:
+          v = std::max(v, 0.0);
+          break;
+        case ChainKind::kLeakyRelu:
+          v = v > 0.0 ? v : v * factor;
+          break;
+        case ChainKind::kGelu:
+          v *= 0.5 * (1.0 + std::erf(v / std::sqrt(2.0)));
+          break;
+        case ChainKind::kTanh:
+          v = std::tanh(v);
+          break;
+        case ChainKind::kSigmoid:
+          v = sigmoid(v);
+          break;
+        case ChainKind::kDropout:
+          v = dropped(step.dropout, e / step.columns, v);
+          break;
+        default:
+          ES_CHECK_MSG(false, op.name);
+      }
+    }
+  }
+
+  void attention(const Op& op, Values& y) const {
+    const gpu::AttentionShape& s = op.attention;
+    const bool packed = op.attention_in.packed;
+    const std::int64_t width = s.heads * s.head_dim;
+    const auto row = [&](int which, std::int64_t b, std::int64_t t, std::int64_t head) {
+      const Values& x = value(op.in[packed ? 0 : static_cast<std::size_t>(which)]);
+      return x.data() + (b * s.tokens + t) * (packed ? 3 : 1) * width +
+             (packed ? which * width : 0) + head * s.head_dim;
+    };
+    Values p(static_cast<std::size_t>(s.tokens));
+    for (std::int64_t b = 0; b < s.batch; ++b)
+      for (std::int64_t head = 0; head < s.heads; ++head)
+        for (std::int64_t i = 0; i < s.tokens; ++i) {
+          for (std::int64_t j = 0; j < s.tokens; ++j) p[j] = score(op, b, head, i, j, row);
+          softmax(p.data(), s.tokens);
+          const std::int64_t first = ((b * s.heads + head) * s.tokens + i) * s.tokens;
+          for (std::int64_t j = 0; j < s.tokens; ++j) {
+            const double kept =
+                s.dropout.threshold == 0 ? p[j] : dropped(s.dropout, first + j, p[j]);
+            for (std::int64_t c = 0; c < s.head_dim; ++c)
+              y[(b * s.tokens + i) * width + head * s.head_dim + c] += kept * row(2, b, j, head)[c];
+          }
+        }
+  }
+
+  template <class Row>
+  double score(const Op& op, std::int64_t b, std::int64_t head, std::int64_t i, std::int64_t j,
+               const Row& row) const {
+    const gpu::AttentionShape& s = op.attention;
+    const gpu::AttentionInputs& in = op.attention_in;
+    if (in.length >= 0 && static_cast<double>(j) >= value(op.in[in.length])[b])
+      return -std::numeric_limits<double>::infinity();
+    double sum = 0.0;
+    for (std::int64_t c = 0; c < s.head_dim; ++c)
+      sum += row(0, b, i, head)[c] * row(1, b, j, head)[c];
+    sum /= std::sqrt(static_cast<double>(s.head_dim));
+    if (in.bias >= 0) sum += value(op.in[in.bias])[(head * s.tokens + i) * s.tokens + j];
+    if (in.mask >= 0) sum += value(op.in[in.mask])[(b % s.masks * s.tokens + i) * s.tokens + j];
+    return sum;
+  }
+
+  // One word at a time, from the definition of a BlockCopy.
+  void move(const Op& op) {
+    for (const gpu::BlockCopy& copy : op.move)
+      for (std::int64_t i = 0; i < copy.count(); ++i) {
+        std::int64_t rest = i, from = copy.source_offset, to = copy.target_offset;
+        for (std::size_t d = gpu::kMoveRank; d-- > 0; rest /= copy.size[d]) {
+          from += rest % copy.size[d] * copy.source_stride[d];
+          to += rest % copy.size[d] * copy.target_stride[d];
+        }
+        value(op.out[copy.target])[to] = value(op.in[copy.source])[from];
+      }
   }
 
   void pool(const Op& op, const Values& x, Values& y) const {
-    const TensorShape& in = graph_.shape(op.in[0]);
-    const TensorShape& out = graph_.shape(op.out[0]);
+    const TensorShape& in = shape(op.in[0]);
+    const TensorShape& out = shape(op.out[0]);
     for_pixels(out, [&](std::int64_t n, std::int64_t oh, std::int64_t ow, std::int64_t c) {
       double sum = 0.0, best = -std::numeric_limits<double>::infinity();
       int cells = 0;
-      for_window(op.pool, oh, ow, [&](std::int64_t h, std::int64_t w, std::int64_t) {
+      const auto visit = [&](std::int64_t h, std::int64_t w, std::int64_t) {
         const double v = x[at(in, n, h, w, c)];
         sum += v;
         best = std::max(best, v);
         ++cells;
-      });
+      };
+      if (op.kind == OpKind::kMaxPool || op.kind == OpKind::kAvgPool) {
+        for_window(op.pool, oh, ow, visit);
+      } else {  // adaptive; the global pool is its 1x1 case
+        for (std::int64_t h = oh * in.h / out.h; h < ((oh + 1) * in.h + out.h - 1) / out.h; ++h)
+          for (std::int64_t w = ow * in.w / out.w; w < ((ow + 1) * in.w + out.w - 1) / out.w; ++w)
+            visit(h, w, 0);
+      }
       y[at(out, n, oh, ow, c)] = op.kind == OpKind::kMaxPool ? best : sum / cells;
     });
   }
 
-  double cross_entropy(const Op& op, const std::vector<std::int32_t>& labels) const {
-    const TensorShape& s = graph_.shape(op.in[0]);
+  double loss_of(const Op& op) const {
+    const Values& x = value(op.in[0]);
+    const Values& target = value(op.in[1]);
+    const TensorShape& s = shape(op.in[0]);
     double total = 0.0;
-    for (std::int64_t n = 0; n < s.n; ++n) {
-      const double* logits = values_[op.in[0]].data() + n * s.c;
-      const double top = *std::max_element(logits, logits + s.c);
-      double sum = 0.0;
-      for (std::int64_t c = 0; c < s.c; ++c) sum += std::exp(logits[c] - top);
-      total += std::log(sum) - (logits[labels[n]] - top);
+    if (op.kind == OpKind::kCrossEntropy) {
+      int rows = 0;
+      for (std::int64_t r = 0; r < s.rows(); ++r) {
+        if (target[r] < 0.0) continue;
+        Values p(x.begin() + r * s.c, x.begin() + (r + 1) * s.c);
+        softmax(p.data(), s.c);
+        total -= std::log(p[static_cast<std::size_t>(target[r])]);
+        ++rows;
+      }
+      return total / rows;
     }
-    return total / static_cast<double>(s.n);
+    ES_CHECK(op.kind == OpKind::kBce || op.kind == OpKind::kMse);
+    for (std::size_t i = 0; i < x.size(); ++i)
+      total += op.kind == OpKind::kMse ? (x[i] - target[i]) * (x[i] - target[i])
+                                       : -target[i] * std::log(sigmoid(x[i])) -
+                                             (1.0 - target[i]) * std::log(1.0 - sigmoid(x[i]));
+    return total / static_cast<double>(x.size());
   }
 
   const gpu::Graph& graph_;
   const Values& params_;
+  gpu::DropoutKey key_;
   std::vector<Values> values_;  // by tensor
 };
 
 }  // namespace
 
 double reference_loss(const gpu::Graph& graph, const std::vector<double>& params,
-                      const std::vector<float>& images, const std::vector<std::int32_t>& labels) {
-  return Reference(graph, params).loss(images, labels);
+                      const gpu::Batch& batch, const gpu::DropoutKey& key) {
+  return Reference(graph, params, key).loss(batch);
 }
 
 }  // namespace es::test

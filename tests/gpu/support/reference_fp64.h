@@ -1,16 +1,16 @@
 #pragma once
 // The model's forward pass in fp64, written straight from the operators' textbook definitions and
 // sharing no code with the kernels: the oracle for losses and, by finite differences, for
-// gradients.
-#include <cstdint>
+// gradients. Knows every operator but the YOLO loss.
 #include <vector>
 
+#include "gpu/batch.h"
 #include "gpu/graph/graph.h"
 
 namespace es::test {
 
-// Mean loss in training mode (batch statistics). `params` has the flat layout.
+// Mean loss in training mode (batch statistics, dropout). `params` has the flat layout.
 double reference_loss(const gpu::Graph& graph, const std::vector<double>& params,
-                      const std::vector<float>& images, const std::vector<std::int32_t>& labels);
+                      const gpu::Batch& batch, const gpu::DropoutKey& key);
 
 }  // namespace es::test

@@ -1,8 +1,7 @@
 #include "tests/gpu/support/training.h"
 
-#include <algorithm>
+#include <bit>
 
-#include "proto/base/philox.h"
 #include "proto/base/check.h"
 
 namespace es::test {
@@ -18,25 +17,47 @@ std::string one_text(const Digests& digests) {
 }  // namespace
 
 gpu::Batch BatchSource::make(VirtualRank rank, std::uint64_t step) {
-  const std::size_t pixels = std::size_t{data_.height} * data_.width * data_.channels;
-  images_.resize(spec_.batch_size * pixels);
-  labels_.resize(spec_.batch_size);
-  for (std::uint32_t s = 0; s < spec_.batch_size; ++s) {
-    labels_[s] = static_cast<std::int32_t>((7 * step + 3 * rank + s) % spec_.model.classes);
-    for (std::uint32_t p = 0; p < pixels; ++p) {
-      const auto words = philox4x32_10({p, s, rank, static_cast<std::uint32_t>(step)},
-                                         philox_key(spec_.seed + 1));
-      const float noise = 2.0F * uniform_float(words[0]) - 1.0F;
-      const bool marked = p % spec_.model.classes == static_cast<std::uint32_t>(labels_[s]);
-      images_[s * pixels + p] = marked ? noise + 2.0F : noise;
-    }
+  words_.resize(static_cast<std::size_t>(layout_.words() * spec_.batch_size));
+  auto word_at = words_.begin();
+  for (std::uint32_t f = 0; f < layout_.fields.size(); ++f) {
+    const SampleField& field = layout_.fields[f];
+    for (std::uint32_t s = 0; s < spec_.batch_size; ++s)
+      for (std::uint32_t i = 0; i < field.words(); ++i)
+        *word_at++ = word(field, i,
+                          philox4x32_10({i, s, rank * 16 + f, static_cast<std::uint32_t>(step)},
+                                        philox_key(spec_.seed + 1)));
   }
-  return {images_.data(), labels_.data()};
+  const std::size_t label = layout_.find("label");
+  const bool classified = layout_.find("image") == 0 && label == 1;
+  for (std::uint32_t s = 0; classified && s < spec_.batch_size; ++s) {
+    const std::int64_t pixels = layout_.fields[0].words();
+    const auto shown = std::bit_cast<std::int32_t>(words_[spec_.batch_size * pixels + s]);
+    for (std::int64_t p = shown; p < pixels; p += spec_.model.classes)
+      words_[s * pixels + p] += 2.0F;
+  }
+  return {words_.data()};
 }
 
-InProcessJob::InProcessJob(const JobSpec& spec, gpu::DataShape data,
-                           std::vector<WorkerPlan> workers, std::int64_t bucket_bytes)
-    : spec_(spec), data_(data), bucket_bytes_(bucket_bytes), batches_(spec, data) {
+float BatchSource::word(const SampleField& field, std::uint32_t index, PhiloxCounter random) const {
+  if (field.type == FieldType::kI32) {
+    const auto values = static_cast<std::uint32_t>(field.high - field.low) + 1;
+    return std::bit_cast<float>(field.low + static_cast<std::int32_t>(random[0] % values));
+  }
+  if (field.name == "label") return static_cast<float>(random[0] % 2);
+  const float uniform = uniform_float(random[0]);
+  if (field.name != "boxes") return 2.0F * uniform - 1.0F;
+  if (index % 5 != 0) return 0.1F + 0.8F * uniform;
+  return index < 10 ? static_cast<float>(random[0] % spec_.model.classes) : -1.0F;
+}
+
+InProcessJob::InProcessJob(const JobSpec& spec, const SampleLayout& layout,
+                           std::vector<WorkerPlan> workers, std::int64_t bucket_bytes,
+                           std::uint32_t threads)
+    : spec_(spec),
+      layout_(layout),
+      bucket_bytes_(bucket_bytes),
+      threads_(threads),
+      batches_(spec, layout) {
   start_workers(workers);
   for (Worker& w : workers_) w.engine->init_replica();
 }
@@ -46,10 +67,13 @@ void InProcessJob::start_workers(const std::vector<WorkerPlan>& plans) {
   for (const WorkerPlan& plan : plans) {
     Worker w;
     w.range = plan.range;
-    w.engine = *gpu::Engine::create(
-        spec_, data_,
-        {.cpu_class = plan.cpu_class, .total_steps = 100, .bucket_bytes = bucket_bytes_});
-    for (std::uint32_t i = 0; i < gpu::max_live_buffers(plan.range, spec_.max_p); ++i)
+    w.engine = *gpu::Engine::create(spec_, layout_,
+                                    {.cpu_class = plan.cpu_class,
+                                     .total_steps = 100,
+                                     .bucket_bytes = bucket_bytes_,
+                                     .threads = threads_});
+    const gpu::GradientOrder order = w.engine->gradient_order();
+    for (std::uint32_t i = 0; i < gpu::max_live_buffers(plan.range, spec_.max_p, order); ++i)
       w.slots.emplace_back(w.engine->table().total_floats());
     workers_.push_back(std::move(w));
   }
@@ -58,21 +82,30 @@ void InProcessJob::start_workers(const std::vector<WorkerPlan>& plans) {
         workers_[i].range, spec_.max_p, workers_[i].engine->buckets(),
         workers_[i].engine->kernels(),
         [this, i](std::uint32_t slot) { return workers_[i].slots.at(slot).data(); },
-        [this](const gpu::NodeReady& ready) {
-          parts_[ready.bucket].push_back({ready.node, ready.data});
-        });
+        [this](const gpu::NodeReady& ready) { parts_[ready.bucket].push_back(ready); },
+        workers_[i].engine->gradient_order());
   }
+}
+
+void InProcessJob::reduce_bucket(const std::vector<gpu::NodeReady>& ready, gpu::AlignedBuffer& out,
+                                 const gpu::Engine& owner) {
+  if (owner.gradient_order() == gpu::GradientOrder::kPerWorker) {
+    std::vector<gpu::WorkerPart> parts;
+    for (const gpu::NodeReady& r : ready) parts.push_back({r.ranks, r.data});
+    return gpu::reduce_workers(spec_.max_p, parts, out.floats(), out.data(), owner.kernels());
+  }
+  std::vector<gpu::TreePart> parts;
+  for (const gpu::NodeReady& r : ready) parts.push_back({r.node, r.data});
+  gpu::AlignedBuffer workspace(gpu::reduce_tree_workspace_floats(spec_.max_p));
+  gpu::reduce_tree(spec_.max_p, parts, out.floats(), out.data(), workspace.data(), owner.kernels());
 }
 
 std::vector<gpu::AlignedBuffer> InProcessJob::reduce() {
   const std::vector<gpu::Bucket>& buckets = workers_[0].engine->buckets();
-  gpu::AlignedBuffer workspace(gpu::reduce_tree_workspace_floats(spec_.max_p));
   std::vector<gpu::AlignedBuffer> reduced;
   for (std::size_t b = 0; b < buckets.size(); ++b) {
     reduced.emplace_back(buckets[b].floats());
-    const gpu::KernelTable& owner = workers_[b % workers_.size()].engine->kernels();
-    gpu::reduce_tree(spec_.max_p, parts_[b], buckets[b].floats(), reduced[b].data(),
-                     workspace.data(), owner);
+    reduce_bucket(parts_[b], reduced.back(), *workers_[b % workers_.size()].engine);
   }
   return reduced;
 }
@@ -89,6 +122,7 @@ std::vector<float> InProcessJob::step() {
           rank, batches_.make(rank, current.version), gpu::advance(current.cursor, 3),
           w.tree->begin_rank(rank), next[rank],
           [&](std::uint32_t bucket) { w.tree->bucket_ready(bucket); });
+      ES_CHECK_MSG(loss.ok(), loss.error().message);
       losses[rank] = *loss;
       ES_CHECK_MSG(w.engine->replica().contexts[rank] == before, "context changed in place");
     }

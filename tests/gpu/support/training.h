@@ -10,6 +10,7 @@
 #include "gpu/engine.h"
 #include "gpu/est/gradient_tree.h"
 #include "gpu/est/reduce_tree.h"
+#include "proto/base/philox.h"
 
 namespace es::test {
 
@@ -18,25 +19,27 @@ struct WorkerPlan {
   CpuClass cpu_class = CpuClass::kScalar;
 };
 
-// Mini-batches as a pure function of (seed, rank, step): uniform pixels in [-1, 1), labels that
-// depend on them.
+// Mini-batches as a pure function of (seed, rank, step): reals uniform in [-1, 1), integers in
+// their range, two boxes an image. Where there are an image and a label, the image depends on the
+// label.
 class BatchSource {
  public:
-  BatchSource(const JobSpec& spec, gpu::DataShape data) : spec_(spec), data_(data) {}
+  BatchSource(const JobSpec& spec, SampleLayout layout) : spec_(spec), layout_(std::move(layout)) {}
   // Valid until the next call.
   gpu::Batch make(VirtualRank rank, std::uint64_t step);
 
  private:
+  float word(const SampleField& field, std::uint32_t index, PhiloxCounter random) const;
+
   JobSpec spec_;
-  gpu::DataShape data_;
-  std::vector<float> images_;
-  std::vector<std::int32_t> labels_;
+  SampleLayout layout_;
+  std::vector<float> words_;
 };
 
 class InProcessJob {
  public:
-  InProcessJob(const JobSpec& spec, gpu::DataShape data, std::vector<WorkerPlan> workers,
-               std::int64_t bucket_bytes = 64 * 1024);
+  InProcessJob(const JobSpec& spec, const SampleLayout& layout, std::vector<WorkerPlan> workers,
+               std::int64_t bucket_bytes = 64 * 1024, std::uint32_t threads = 1);
 
   // One global step; returns the losses by rank.
   std::vector<float> step();
@@ -62,13 +65,16 @@ class InProcessJob {
   };
   void start_workers(const std::vector<WorkerPlan>& plans);
   std::vector<gpu::AlignedBuffer> reduce();
+  void reduce_bucket(const std::vector<gpu::NodeReady>& ready, gpu::AlignedBuffer& out,
+                     const gpu::Engine& owner);
 
   JobSpec spec_;
-  gpu::DataShape data_;
+  SampleLayout layout_;
   std::int64_t bucket_bytes_;
+  std::uint32_t threads_;
   BatchSource batches_;
   std::vector<Worker> workers_;
-  std::vector<std::vector<gpu::TreePart>> parts_;  // by bucket, from all workers
+  std::vector<std::vector<gpu::NodeReady>> parts_;  // by bucket, from all workers
 };
 
 }  // namespace es::test

@@ -33,13 +33,57 @@ TEST_SUITE("proto/base/job_spec") {
         {"steps", [](JobSpec& s) { s.steps = 0; }},
         {"model.name", [](JobSpec& s) { s.model.name = "resnet19"; }},
         {"model.classes", [](JobSpec& s) { s.model.classes = 1; }},
+        {"model.size", [](JobSpec& s) { s.model.size = "huge"; }},
+        {"model.width",
+         [](JobSpec& s) {
+           s.model.name = "vgg19";
+           s.model.width = 8;
+         }},
+        {"model.dropout", [](JobSpec& s) { s.model.dropout = 1.0; }},
+        {"model.dropout", [](JobSpec& s) { s.model.dropout = -0.5; }},
+        {"model.dropout", [](JobSpec& s) { s.model.dropout = 0.0 / 0.0; }},
+        {"auto_cost", [](JobSpec& s) { s.auto_cost = -0.1; }},
         {"data.kind", [](JobSpec& s) { s.data.kind = "csv"; }},
+        {"data.kind", [](JobSpec& s) { s.model.name = "neumf", s.data.kind = "idx"; }},
+        {"data.kind", [](JobSpec& s) { s.model.name = "bert", s.data.kind = "voc"; }},
+        {"data.kind", [](JobSpec& s) { s.model.name = "yolov3", s.data.kind = "image_folder"; }},
+        {"data.kind", [](JobSpec& s) { s.data.kind = "squad"; }},
+        {"data.path", [](JobSpec& s) { s.model.name = "neumf", s.data.kind = "ratings"; }},
+        {"data.vocabulary_file",
+         [](JobSpec& s) {
+           s.model.name = "electra";
+           s.data.kind = "squad";
+           s.data.path = "squad";
+         }},
+        {"data.flip", [](JobSpec& s) { s.model.name = "bert", s.data.flip = true; }},
+        {"data.crop_padding", [](JobSpec& s) { s.model.name = "neumf", s.data.crop_padding = 1; }},
+        {"data.random_resized_crop", [](JobSpec& s) { s.data.random_resized_crop = true; }},
+        {"data.normalise", [](JobSpec& s) { s.data.normalise = "none"; }},
+        {"data.tokens", [](JobSpec& s) { s.model.name = "bert", s.data.tokens = 513; }},
+        {"data.negatives", [](JobSpec& s) { s.model.name = "neumf", s.data.negatives = 0; }},
+        {"data.boxes", [](JobSpec& s) { s.model.name = "yolov3", s.data.boxes = 0; }},
         {"data.path", [](JobSpec& s) { s.data.kind = "idx"; }},
         {"data.samples", [](JobSpec& s) { s.data.samples = 0; }},
         {"optimizer.learning_rate", [](JobSpec& s) { s.optimizer.learning_rate = -1; }},
         {"optimizer.momentum", [](JobSpec& s) { s.optimizer.momentum = 0.0 / 0.0; }},
-        {"schedule.kind", [](JobSpec& s) { s.schedule.kind = "linear"; }},
+        {"schedule.kind", [](JobSpec& s) { s.schedule.kind = "exponential"; }},
+        {"schedule.warmup_steps",
+         [](JobSpec& s) {
+           s.schedule.kind = "linear";
+           s.schedule.warmup_steps = s.steps;
+         }},
         {"schedule.step_size", [](JobSpec& s) { s.schedule.kind = "step"; }},
+        {"optimizer.kind", [](JobSpec& s) { s.optimizer.kind = "lamb"; }},
+        {"optimizer.nesterov",
+         [](JobSpec& s) { s.optimizer.nesterov = true, s.optimizer.momentum = 0.0; }},
+        {"optimizer.nesterov",
+         [](JobSpec& s) { s.optimizer.nesterov = true, s.optimizer.kind = "adam"; }},
+        {"optimizer.beta1", [](JobSpec& s) { s.optimizer.beta1 = 1.0; }},
+        {"optimizer.beta2", [](JobSpec& s) { s.optimizer.beta2 = -0.1; }},
+        {"optimizer.epsilon", [](JobSpec& s) { s.optimizer.epsilon = 0.0; }},
+        {"optimizer.clip_norm", [](JobSpec& s) { s.optimizer.clip_norm = -1.0; }},
+        {"resources.threads", [](JobSpec& s) { s.resources.threads = 0; }},
+        {"resources.threads", [](JobSpec& s) { s.resources.threads = 257; }},
         {"resources.min_devices", [](JobSpec& s) { s.resources.min_devices = 5; }},
         {"stages", [](JobSpec& s) { s.stages = *parse_stages("cpu-avx2:5@1"); }},
         {"stages", [](JobSpec& s) { s.stages = *parse_stages("cpu-avx2:1+cpu-scalar:1@1"); }},
@@ -56,10 +100,40 @@ TEST_SUITE("proto/base/job_spec") {
     }
   }
 
-  TEST_CASE("a mix of device types needs level D2") {
+  TEST_CASE("a mix of device types needs level D2, which auto may become") {
     JobSpec spec = good();
     spec.stages = *parse_stages("cpu-avx2:1+cpu-scalar:1@1");
-    spec.level = DeterminismLevel::kD2;
-    CHECK(validate(spec, "job.toml").ok());
+    for (const auto level : {DeterminismLevel::kD2, DeterminismLevel::kAuto}) {
+      spec.level = level;
+      CHECK(validate(spec, "job.toml").ok());
+    }
+    spec.level = DeterminismLevel::kD0;
+    CHECK(!validate(spec, "job.toml").ok());
+  }
+
+  TEST_CASE("every level is read by its name") {
+    for (const char* name : {"D0", "D1", "D2", "auto"}) {
+      const auto level = parse_level(name);
+      REQUIRE(level.ok());
+      CHECK(std::string(level_name(*level)) == name);
+    }
+    CHECK(!parse_level("d2").ok());
+  }
+
+  TEST_CASE("each model has a task, and every task's models train on synthetic data") {
+    const std::pair<const char*, Task> tasks[] = {
+        {"small_cnn", Task::kClassification}, {"mlp", Task::kClassification},
+        {"resnet18", Task::kClassification},  {"resnet50", Task::kClassification},
+        {"vgg19", Task::kClassification},     {"shufflenetv2", Task::kClassification},
+        {"swin_t", Task::kClassification},    {"yolov3", Task::kDetection},
+        {"neumf", Task::kRecommendation},     {"bert", Task::kQuestionAnswering},
+        {"electra", Task::kQuestionAnswering}};
+    for (const auto& [name, task] : tasks) {
+      CAPTURE(name);
+      JobSpec spec = good();
+      spec.model.name = name;
+      CHECK(task_of(spec.model) == task);
+      CHECK(validate(spec, "job.toml").ok());
+    }
   }
 }

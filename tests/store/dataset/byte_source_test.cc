@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "tests/store/dataset/idx_files.h"
+#include "tests/store/dataset/images/idx_files.h"
 
 using namespace es;
 using namespace es::store;

@@ -1,0 +1,22 @@
+#pragma once
+// Adds up the contributions to one bucket in the order that the job's level asks for.
+#include <cstdint>
+#include <span>
+
+#include "gpu/engine.h"
+#include "proto/base/ids.h"
+
+namespace es::actors::worker {
+
+// One contribution: `floats` floats, the sum over these ranks.
+struct PartData {
+  RankRange ranks;
+  const float* data = nullptr;
+};
+
+// out[0..floats) = the sum over all ranks. `workspace`: gpu::reduce_tree_workspace_floats(max_p).
+// REQUIRES: the parts cover [0, max_p) once; each is what protocol::Contrib allows.
+void reduce_parts(const gpu::Engine& engine, std::uint32_t max_p, std::span<const PartData> parts,
+                  std::int64_t floats, float* workspace, float* out);
+
+}  // namespace es::actors::worker

@@ -1,0 +1,54 @@
+#include "gpu/canonical/scalar/scalar.h"
+#include "gpu/canonical/scalar/sum64.h"
+#include "gpu/canonical/scalar_math.h"
+
+namespace es::gpu::scalar {
+
+void layer_norm_fwd(std::int64_t rows, std::int64_t c, const float* x, const float* gamma,
+                    const float* beta, float eps, float* y, float* mean, float* istd) {
+  for (std::int64_t r = 0; r < rows; ++r, x += c, y += c) {
+    const float m = sum64(c, x) * recip(c);
+    const float squares =
+        sum64_steps(c, [=](std::int64_t i, float sum) { return fused(x[i] - m, x[i] - m, sum); });
+    const float inverse = 1.0f / square_root(squares * recip(c) + eps);
+    for (std::int64_t i = 0; i < c; ++i) y[i] = fused((x[i] - m) * inverse, gamma[i], beta[i]);
+    mean[r] = m;
+    istd[r] = inverse;
+  }
+}
+
+std::size_t layer_norm_bwd_workspace_floats(std::int64_t rows, std::int64_t c) {
+  return static_cast<std::size_t>(2 * ceil_div(rows, kColumnRun) * c);
+}
+
+void layer_norm_bwd(std::int64_t rows, std::int64_t c, const float* x, const float* dy,
+                    const float* mean, const float* istd, const float* gamma, float* dx,
+                    float* dgamma, float* dbeta, float* ws) {
+  const std::int64_t runs = ceil_div(rows, kColumnRun);
+  float *products = ws, *sums = ws + runs * c;
+  for (std::int64_t i = 0; i < 2 * runs * c; ++i) ws[i] = 0.0f;
+  for (std::int64_t r = 0; r < rows; ++r, x += c, dy += c, dx += c) {
+    const auto h = [&](std::int64_t i) { return (x[i] - mean[r]) * istd[r]; };
+    const auto t = [&](std::int64_t i) { return dy[i] * gamma[i]; };
+    const float c1 =
+        sum64_steps(c, [&](std::int64_t i, float sum) { return sum + t(i); }) * recip(c);
+    const float c2 =
+        sum64_steps(c, [&](std::int64_t i, float sum) { return fused(t(i), h(i), sum); }) *
+        recip(c);
+    float* run_products = products + r / kColumnRun * c;
+    float* run_sums = sums + r / kColumnRun * c;
+    for (std::int64_t i = 0; i < c; ++i) {
+      run_products[i] = fused(dy[i], h(i), run_products[i]);
+      run_sums[i] = run_sums[i] + dy[i];
+      dx[i] = istd[r] * fused(h(i), -c2, t(i) - c1);
+    }
+  }
+  colsum_runs(runs, c, products);
+  colsum_runs(runs, c, sums);
+  for (std::int64_t i = 0; i < c; ++i) {
+    dgamma[i] = products[i];
+    dbeta[i] = sums[i];
+  }
+}
+
+}  // namespace es::gpu::scalar

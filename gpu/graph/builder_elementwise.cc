@@ -1,0 +1,116 @@
+// GraphBuilder: operators that work element by element. Each is a chain of one stage; fuse.h joins
+// those that follow each other.
+#include <algorithm>
+#include <cmath>
+
+#include "gpu/graph/builder.h"
+
+namespace es::gpu {
+
+// xs[0] runs through the stage; further tensors are the stage's operand.
+TensorId GraphBuilder::chain(const std::string& name, const std::vector<TensorId>& xs,
+                             ChainStep step) {
+  const TensorId x = xs[0];
+  step.operand = static_cast<std::int32_t>(xs.size()) - 1;
+  const TensorId y =
+      emit({.kind = OpKind::kChain, .name = name, .in = xs, .chain = {step}}, graph_.shape(x));
+  if (!failed()) note(y) = note(x);
+  return y;
+}
+
+TensorId GraphBuilder::relu(const std::string& name, TensorId x) {
+  if (failed() || !floats("relu", name, {x})) return 0;
+  return chain(name, {x}, {.kind = ChainKind::kRelu});
+}
+
+TensorId GraphBuilder::leaky_relu(const std::string& name, TensorId x, float slope) {
+  if (failed() || !floats("leaky_relu", name, {x})) return 0;
+  // The gradient reads the sign of x from y.
+  if (!(slope > 0.0F))
+    return fail("leaky_relu", name, "slope " + std::to_string(slope) + " must be above 0");
+  return chain(name, {x}, {.kind = ChainKind::kLeakyRelu, .factor = slope});
+}
+
+TensorId GraphBuilder::gelu(const std::string& name, TensorId x) {
+  if (failed() || !floats("gelu", name, {x})) return 0;
+  return chain(name, {x}, {.kind = ChainKind::kGelu});
+}
+
+TensorId GraphBuilder::tanh(const std::string& name, TensorId x) {
+  if (failed() || !floats("tanh", name, {x})) return 0;
+  return chain(name, {x}, {.kind = ChainKind::kTanh});
+}
+
+TensorId GraphBuilder::sigmoid(const std::string& name, TensorId x) {
+  if (failed() || !floats("sigmoid", name, {x})) return 0;
+  return chain(name, {x}, {.kind = ChainKind::kSigmoid});
+}
+
+TensorId GraphBuilder::scale(const std::string& name, TensorId x, float factor) {
+  if (failed() || !floats("scale", name, {x})) return 0;
+  return chain(name, {x}, {.kind = ChainKind::kScale, .factor = factor});
+}
+
+TensorId GraphBuilder::same_shapes(const char* kind, const std::string& name, TensorId a,
+                                   TensorId b, ChainKind step) {
+  if (failed() || !floats(kind, name, {a, b})) return 0;
+  if (graph_.shape(a) != graph_.shape(b))
+    return fail(kind, name,
+                "shapes " + shape_text(graph_.shape(a)) + " and " + shape_text(graph_.shape(b)) +
+                    " must be equal");
+  if (note(a).pixels != note(b).pixels)
+    return fail(kind, name, "its inputs are flattened from different image shapes");
+  return chain(name, {a, b}, {.kind = step});
+}
+
+TensorId GraphBuilder::add(const std::string& name, TensorId a, TensorId b, ReluFused fused) {
+  const TensorId sum = same_shapes("add", name, a, b, ChainKind::kAdd);
+  return fused.relu ? relu(name, sum) : sum;
+}
+
+TensorId GraphBuilder::mul(const std::string& name, TensorId a, TensorId b) {
+  return same_shapes("mul", name, a, b, ChainKind::kMul);
+}
+
+TensorId GraphBuilder::add_rows(const std::string& name, TensorId a, TensorId row) {
+  if (failed() || !dense_floats("add_rows", name, {a, row})) return 0;
+  const TensorShape expected = with_extent(graph_.shape(a), Axis::kN, 1);
+  if (graph_.shape(row) != expected)
+    return fail("add_rows", name,
+                "row " + shape_text(graph_.shape(row)) + " must be " + shape_text(expected));
+  return chain(name, {a, row}, {.kind = ChainKind::kAddRow, .columns = expected.count()});
+}
+
+// Numbers random operators in the order of the calls.
+Dropout GraphBuilder::next_dropout(double p) {
+  constexpr double kTwo32 = 4294967296.0;
+  const double threshold = std::nearbyint((1.0 - p) * kTwo32);
+  return {.threshold = static_cast<std::uint32_t>(std::clamp(threshold, 1.0, kTwo32 - 1.0)),
+          .op = random_ops_++,
+          .factor = static_cast<float>(1.0 / (1.0 - p))};
+}
+
+TensorId GraphBuilder::drop(const char* kind, const std::string& name, TensorId x, double p,
+                            std::int64_t columns) {
+  if (!floats(kind, name, {x})) return 0;
+  if (!(p >= 0.0 && p < 1.0))
+    return fail(kind, name, "p = " + std::to_string(p) + " must be at least 0 and below 1");
+  if (p == 0.0) return x;
+  return chain(name, {x},
+               {.kind = ChainKind::kDropout, .columns = columns, .dropout = next_dropout(p)});
+}
+
+TensorId GraphBuilder::dropout(const std::string& name, TensorId x, double p) {
+  return failed() ? 0 : drop("dropout", name, x, p, 1);
+}
+
+TensorId GraphBuilder::drop_path(const std::string& name, TensorId x, double p) {
+  if (failed()) return 0;
+  if (graph_.shape(x).n % graph_.batch != 0)
+    return fail("drop_path", name,
+                "the first dimension of " + shape_text(graph_.shape(x)) +
+                    " must be a multiple of the batch size " + std::to_string(graph_.batch));
+  return drop("drop_path", name, x, p, graph_.shape(x).count() / graph_.batch);
+}
+
+}  // namespace es::gpu

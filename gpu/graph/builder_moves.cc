@@ -1,0 +1,203 @@
+// GraphBuilder: operators that move data.
+#include <algorithm>
+#include <array>
+
+#include "gpu/graph/builder.h"
+
+namespace es::gpu {
+namespace {
+
+std::string axis_name(Axis axis) {
+  return std::string(1, "nhwc"[static_cast<std::size_t>(axis)]);
+}
+
+}  // namespace
+
+// Works on integers too; their range is that of the inputs, and 0 where nothing is written.
+std::vector<TensorId> GraphBuilder::move(OpKind kind, const char* label, const std::string& name,
+                                         const std::vector<TensorId>& xs, Move move,
+                                         const std::vector<TensorShape>& ys) {
+  if (std::max(xs.size(), ys.size()) > kMoveTensorsMax)
+    fail(label, name, "more than " + std::to_string(kMoveTensorsMax) + " inputs or outputs");
+  bool needs_grad = false;
+  Note range = note(xs[0]);
+  for (const TensorId x : xs) {
+    if (tensor(x).type != tensor(xs[0]).type)
+      fail(label, name, "its inputs must all hold numbers or all integers");
+    if (note(x).pixels > 1) fail(label, name, "input is a flattened image; move before flattening");
+    needs_grad = needs_grad || tensor(x).needs_grad;
+    range.low = std::min(range.low, note(x).low);
+    range.high = std::max(range.high, note(x).high);
+  }
+  if (failed()) return std::vector<TensorId>(ys.size(), 0);
+  Op op{.kind = kind, .name = name, .in = xs, .move = std::move(move)};
+  for (std::size_t i = 0; i < ys.size(); ++i) {
+    const TensorId y = add_tensor(ys[i], needs_grad, tensor(xs[0]).type);
+    const bool filled = written_words(op.move, static_cast<std::int32_t>(i)) < ys[i].count();
+    note(y).low = filled ? std::min(range.low, 0) : range.low;
+    note(y).high = filled ? std::max(range.high, 0) : range.high;
+    op.out.push_back(y);
+  }
+  graph_.ops.push_back(std::move(op));
+  return graph_.ops.back().out;
+}
+
+TensorId GraphBuilder::reshape(const std::string& name, TensorId x, TensorShape shape) {
+  if (failed()) return 0;
+  const TensorShape in = graph_.shape(x);
+  if (note(x).pixels > 1) return fail("reshape", name, "input is a flattened image");
+  const bool positive = shape.n > 0 && shape.h > 0 && shape.w > 0 && shape.c > 0;
+  if (!positive || shape.count() != in.count())
+    return fail(
+        "reshape", name,
+        shape_text(in) + " does not have the same number of elements as " + shape_text(shape));
+  if (shape == in) return x;
+  const TensorId y = add_tensor(shape, tensor(x).needs_grad, tensor(x).type);
+  note(y).low = note(x).low;
+  note(y).high = note(x).high;
+  graph_.ops.push_back({.kind = OpKind::kView, .name = name, .in = {x}, .out = {y}});
+  return y;
+}
+
+TensorId GraphBuilder::flatten(const std::string& name, TensorId x) {
+  if (failed()) return 0;
+  if (!dense_floats("flatten", name, {x})) return 0;
+  const TensorShape in = graph_.shape(x);
+  const TensorId y = reshape(name, x, {in.n, 1, 1, in.h * in.w * in.c});
+  if (y != x) {
+    note(y).pixels = in.h * in.w;
+    note(y).channels = in.c;
+  }
+  return y;
+}
+
+TensorId GraphBuilder::concat(const std::string& name, const std::vector<TensorId>& xs, Axis axis) {
+  if (failed()) return 0;
+  if (xs.empty()) return fail("concat", name, "needs at least one input");
+  std::vector<TensorShape> shapes;
+  std::int64_t total = 0;
+  for (const TensorId x : xs) {
+    shapes.push_back(graph_.shape(x));
+    total += extent(shapes.back(), axis);
+    if (with_extent(shapes.back(), axis, 1) != with_extent(shapes[0], axis, 1))
+      return fail("concat", name,
+                  "shapes " + shape_text(shapes[0]) + " and " + shape_text(shapes.back()) +
+                      " may differ along " + axis_name(axis) + " only");
+  }
+  return move(OpKind::kMove, "concat", name, xs, concat_move(shapes, axis),
+              {with_extent(shapes[0], axis, total)})[0];
+}
+
+TensorId GraphBuilder::slice(const std::string& name, TensorId x, Axis axis, std::int64_t begin,
+                             std::int64_t count) {
+  if (failed()) return 0;
+  const TensorShape in = graph_.shape(x);
+  if (begin < 0 || count < 1 || begin > extent(in, axis) - count)
+    return fail("slice", name,
+                "[" + std::to_string(begin) + ", " + std::to_string(begin + count) + ") along " +
+                    axis_name(axis) + " is not inside " + shape_text(in));
+  return move(OpKind::kMove, "slice", name, {x}, slice_move(in, axis, begin, count),
+              {with_extent(in, axis, count)})[0];
+}
+
+std::vector<TensorId> GraphBuilder::split(const std::string& name, TensorId x, Axis axis,
+                                          std::int64_t parts) {
+  const std::vector<TensorId> none(static_cast<std::size_t>(std::max<std::int64_t>(parts, 1)), 0);
+  if (failed()) return none;
+  const TensorShape in = graph_.shape(x);
+  if (parts < 1 || extent(in, axis) % parts != 0) {
+    fail("split", name,
+         shape_text(in) + " along " + axis_name(axis) +
+             " must be a multiple of parts = " + std::to_string(parts));
+    return none;
+  }
+  const TensorShape part = with_extent(in, axis, extent(in, axis) / parts);
+  return move(OpKind::kMove, "split", name, {x}, split_move(in, axis, parts),
+              std::vector<TensorShape>(static_cast<std::size_t>(parts), part));
+}
+
+TensorId GraphBuilder::pad(const std::string& name, TensorId x, Axis axis, std::int64_t before,
+                           std::int64_t after) {
+  if (failed()) return 0;
+  const TensorShape in = graph_.shape(x);
+  if (before < 0 || after < 0) return fail("pad", name, "before and after must be at least 0");
+  return move(OpKind::kMove, "pad", name, {x}, pad_move(in, axis, before, after),
+              {with_extent(in, axis, before + extent(in, axis) + after)})[0];
+}
+
+TensorId GraphBuilder::permute(const std::string& name, TensorId x,
+                               const std::vector<Axis>& order) {
+  if (failed()) return 0;
+  std::array<bool, 4> seen = {};
+  for (const Axis axis : order) seen[static_cast<std::size_t>(axis)] = true;
+  if (order.size() != 4 || std::count(seen.begin(), seen.end(), true) != 4)
+    return fail("permute", name, "order must name each of n, h, w, c once");
+  const TensorShape in = graph_.shape(x);
+  return move(OpKind::kMove, "permute", name, {x}, permute_move(in, order),
+              {permuted_shape(in, order)})[0];
+}
+
+TensorId GraphBuilder::roll(const std::string& name, TensorId x, Axis axis, std::int64_t shift) {
+  if (failed()) return 0;
+  const TensorShape in = graph_.shape(x);
+  const std::int64_t size = extent(in, axis);
+  return move(OpKind::kMove, "roll", name, {x}, roll_move(in, axis, (shift % size + size) % size),
+              {in})[0];
+}
+
+TensorId GraphBuilder::window_partition(const std::string& name, TensorId x, std::int64_t side) {
+  if (failed()) return 0;
+  const TensorShape in = graph_.shape(x);
+  if (side < 1 || in.h % side != 0 || in.w % side != 0)
+    return fail(
+        "window_partition", name,
+        "h and w of " + shape_text(in) + " must be multiples of the side " + std::to_string(side));
+  return move(OpKind::kMove, "window_partition", name, {x}, window_partition_move(in, side),
+              {window_shape(in, side)})[0];
+}
+
+TensorId GraphBuilder::window_reverse(const std::string& name, TensorId windows, std::int64_t side,
+                                      TensorShape image) {
+  if (failed()) return 0;
+  const TensorShape in = graph_.shape(windows);
+  if (side < 1 || image.h % side != 0 || image.w % side != 0 || window_shape(image, side) != in)
+    return fail("window_reverse", name,
+                shape_text(in) + " are not the windows of side " + std::to_string(side) +
+                    " of an image " + shape_text(image));
+  return move(OpKind::kMove, "window_reverse", name, {windows},
+              transposed(window_partition_move(image, side)), {image})[0];
+}
+
+TensorId GraphBuilder::upsample2(const std::string& name, TensorId x) {
+  if (failed() || !dense_floats("upsample2", name, {x})) return 0;
+  const TensorShape in = graph_.shape(x);
+  return move(OpKind::kUpsample2, "upsample2", name, {x}, upsample2_move(in),
+              {{in.n, 2 * in.h, 2 * in.w, in.c}})[0];
+}
+
+TensorId GraphBuilder::channel_shuffle(const std::string& name, TensorId x, std::int64_t groups) {
+  if (failed()) return 0;
+  const TensorShape in = graph_.shape(x);
+  if (groups < 1 || in.c % groups != 0)
+    return fail("channel_shuffle", name,
+                std::to_string(in.c) +
+                    " channels must be a multiple of groups = " + std::to_string(groups));
+  return move(OpKind::kMove, "channel_shuffle", name, {x}, channel_shuffle_move(in, groups),
+              {in})[0];
+}
+
+std::pair<TensorId, TensorId> GraphBuilder::concat_shuffle_split(const std::string& name,
+                                                                 TensorId a, TensorId b) {
+  if (failed()) return {0, 0};
+  const TensorShape in = graph_.shape(a);
+  if (graph_.shape(b) != in) {
+    fail("concat_shuffle_split", name,
+         "shapes " + shape_text(in) + " and " + shape_text(graph_.shape(b)) + " must be equal");
+    return {0, 0};
+  }
+  const std::vector<TensorId> y = move(OpKind::kMove, "concat_shuffle_split", name, {a, b},
+                                       concat_shuffle_split_move(in), {in, in});
+  return {y[0], y[1]};
+}
+
+}  // namespace es::gpu

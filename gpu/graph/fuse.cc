@@ -1,0 +1,126 @@
+#include "gpu/graph/fuse.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "gpu/graph/uses.h"
+
+namespace es::gpu {
+namespace {
+
+Activation activation_of(const Op& op) {
+  if (op.kind != OpKind::kChain) return Activation::kNone;
+  const ChainStep& step = op.chain[0];
+  if (step.kind == ChainKind::kRelu) return Activation::kRelu;
+  if (step.kind == ChainKind::kLeakyRelu && step.factor == kLeakySlope)
+    return Activation::kLeakyRelu;
+  return Activation::kNone;
+}
+
+class ChainFusion {
+ public:
+  explicit ChainFusion(Program program)
+      : program_(std::move(program)),
+        uses_(program_.graph),
+        merged_(program_.graph.ops.size(), false) {}
+
+  Program run() {
+    std::vector<Op>& ops = program_.graph.ops;
+    for (std::size_t i = 0; i < ops.size(); ++i)
+      if (ops[i].kind == OpKind::kChain)
+        while (absorb_one(i)) continue;
+    drop_marked(program_, merged_);
+    return std::move(program_);
+  }
+
+ private:
+  // Takes the chain that computes the running value of operator `index` into it.
+  bool absorb_one(std::size_t index) {
+    Op& into = program_.graph.ops[index];
+    if (!is_candidate(into.in[0], index)) {
+      // v + operand and v * operand may be read either way round.
+      ChainStep& first = into.chain[0];
+      const bool swaps = (first.kind == ChainKind::kAdd || first.kind == ChainKind::kMul) &&
+                         reads_once(into, first.operand);
+      const auto operand = static_cast<std::size_t>(first.operand);
+      if (!swaps || !is_candidate(into.in[operand], index)) return false;
+      std::swap(into.in[0], into.in[operand]);
+    }
+    const auto writer =
+        static_cast<std::size_t>(uses_.writer[static_cast<std::size_t>(into.in[0])]);
+    merge(program_.graph.ops[writer], into);
+    merged_[writer] = true;
+    return true;
+  }
+
+  // Whether no stage but the first reads this operand.
+  static bool reads_once(const Op& op, std::int32_t operand) {
+    return std::none_of(op.chain.begin() + 1, op.chain.end(),
+                        [&](const ChainStep& s) { return s.operand == operand; });
+  }
+
+  // Whether tensor t is computed by a chain that operator `reader` may take over.
+  bool is_candidate(TensorId t, std::size_t reader) {
+    const std::int64_t writer = Uses::at(uses_.writer, t);
+    if (writer < 0 || Uses::at(uses_.reads, t) != 1) return false;
+    const Op& op = program_.graph.ops[static_cast<std::size_t>(writer)];
+    if (op.kind != OpKind::kChain) return false;
+    const bool same_side = (static_cast<std::size_t>(writer) < program_.first_backward) ==
+                           (reader < program_.first_backward);
+    const Op& into = program_.graph.ops[reader];
+    return same_side && op.chain.size() + into.chain.size() <= kChainStepsMax &&
+           keeps_no_more_alive(program_.graph, uses_, merged_, static_cast<std::size_t>(writer),
+                               reader);
+  }
+
+  // Stages of `first`, then those of `into`, which keeps its place and result.
+  void merge(const Op& first, Op& into) {
+    std::vector<TensorId> in = first.in;
+    std::vector<ChainStep> chain = first.chain;
+    const auto shift = static_cast<std::int32_t>(in.size()) - 1;
+    in.insert(in.end(), into.in.begin() + 1, into.in.end());
+    for (ChainStep step : into.chain) {
+      if (step.operand != 0) step.operand += shift;
+      chain.push_back(step);
+    }
+    const auto reader = &into - program_.graph.ops.data();
+    for (const TensorId t : first.in)
+      Uses::at(uses_.last_read, t) = std::max<std::int64_t>(Uses::at(uses_.last_read, t), reader);
+    into.in = std::move(in);
+    into.chain = std::move(chain);
+  }
+
+  Program program_;
+  Uses uses_;
+  std::vector<bool> merged_;  // by operator: it is part of a later one
+};
+
+}  // namespace
+
+Graph fuse_activations(Graph graph) {
+  const Uses uses(graph);
+  std::vector<bool> merged(graph.ops.size(), false);
+  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+    const Activation activation = activation_of(graph.ops[i]);
+    if (activation == Activation::kNone) continue;
+    const auto x = static_cast<std::size_t>(graph.ops[i].in[0]);
+    if (uses.writer[x] < 0 || uses.reads[x] != 1) continue;
+    Op& norm = graph.ops[static_cast<std::size_t>(uses.writer[x])];
+    if (norm.kind != OpKind::kBatchNorm || norm.activation != Activation::kNone) continue;
+    norm.activation = activation;
+    norm.out[0] = graph.ops[i].out[0];
+    merged[i] = true;
+  }
+  drop_marked(graph.ops, merged);
+  return graph;
+}
+
+Program fuse_chains(Program program) {
+  return ChainFusion(std::move(program)).run();
+}
+
+Program compile(Graph graph) {
+  return fuse_moves(fuse_chains(differentiate(fuse_activations(std::move(graph)))));
+}
+
+}  // namespace es::gpu

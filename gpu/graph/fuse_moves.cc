@@ -1,0 +1,109 @@
+// Moves that follow each other as one move, through views between them.
+#include <utility>
+
+#include "gpu/graph/fuse.h"
+#include "gpu/graph/move_compose.h"
+#include "gpu/graph/uses.h"
+
+namespace es::gpu {
+namespace {
+
+class MoveFusion {
+ public:
+  explicit MoveFusion(Program program)
+      : program_(std::move(program)),
+        uses_(program_.graph),
+        merged_(program_.graph.ops.size(), false) {}
+
+  Program run() {
+    std::vector<Op>& ops = program_.graph.ops;
+    for (std::size_t i = 0; i < ops.size(); ++i)
+      if (ops[i].kind == OpKind::kMove)
+        while (absorb_one(i)) continue;
+    drop_marked(program_, merged_);
+    return std::move(program_);
+  }
+
+ private:
+  // Takes the move that alone feeds one of the inputs of operator `index` into it.
+  bool absorb_one(std::size_t index) {
+    Op& into = program_.graph.ops[index];
+    for (std::size_t i = 0; i < into.in.size(); ++i) {
+      views_.clear();
+      const std::int64_t writer = move_behind(into.in[i], index);
+      if (writer < 0) continue;
+      const Op& first = program_.graph.ops[static_cast<std::size_t>(writer)];
+      if (!merge(first, into, i)) continue;
+      for (const TensorId t : first.in)
+        if (Uses::at(uses_.last_read, t) < static_cast<std::int64_t>(index))
+          Uses::at(uses_.last_read, t) = static_cast<std::int64_t>(index);
+      merged_[static_cast<std::size_t>(writer)] = true;
+      for (const std::size_t view : views_) merged_[view] = true;
+      return true;
+    }
+    return false;
+  }
+
+  // The move whose only result is `t` or what `t` is a view of, when only operator `reader` reads
+  // it; or -1. Notes the views.
+  std::int64_t move_behind(TensorId t, std::size_t reader) {
+    while (true) {
+      const std::int64_t writer = Uses::at(uses_.writer, t);
+      if (writer < 0 || Uses::at(uses_.reads, t) != 1) return -1;
+      const auto index = static_cast<std::size_t>(writer);
+      if ((index < program_.first_backward) != (reader < program_.first_backward)) return -1;
+      const Op& op = program_.graph.ops[index];
+      if (op.kind == OpKind::kView) {
+        views_.push_back(index);
+        t = op.in[0];
+        continue;
+      }
+      const bool moves = op.kind == OpKind::kMove || op.kind == OpKind::kUpsample2;
+      if (!moves || op.out.size() != 1) return -1;
+      std::vector<bool> passed = merged_;
+      for (const std::size_t view : views_) passed[view] = true;
+      return keeps_no_more_alive(program_.graph, uses_, passed, index, reader) ? writer : -1;
+    }
+  }
+
+  bool merge(const Op& first, Op& into, std::size_t between) {
+    if (first.in.size() + into.in.size() - 1 > kMoveTensorsMax) return false;
+    const std::vector<std::int64_t> first_inputs = words(first.in);
+    const std::vector<std::int64_t> inputs = words(into.in), outputs = words(into.out);
+    ComposeSizes sizes{.images = program_.graph.batch,
+                       .between = inputs[between],
+                       .first_inputs = first_inputs,
+                       .second_inputs = inputs,
+                       .second_outputs = outputs};
+    const auto index = static_cast<std::int32_t>(between);
+    std::optional<Move> move = composed(first.move, into.move, index, sizes);
+    sizes.images = 1;
+    if (!move) move = composed(first.move, into.move, index, sizes);
+    if (!move) return false;
+    std::vector<TensorId> in = first.in;
+    for (std::size_t i = 0; i < into.in.size(); ++i)
+      if (i != between) in.push_back(into.in[i]);
+    into.in = std::move(in);
+    into.move = std::move(*move);
+    return true;
+  }
+
+  std::vector<std::int64_t> words(const std::vector<TensorId>& tensors) const {
+    std::vector<std::int64_t> counts;
+    for (const TensorId t : tensors) counts.push_back(program_.graph.shape(t).count());
+    return counts;
+  }
+
+  Program program_;
+  Uses uses_;
+  std::vector<bool> merged_;        // by operator: it is part of a later one
+  std::vector<std::size_t> views_;  // passed on the way to a move
+};
+
+}  // namespace
+
+Program fuse_moves(Program program) {
+  return MoveFusion(std::move(program)).run();
+}
+
+}  // namespace es::gpu

@@ -1,0 +1,82 @@
+#include "gpu/graph/merge_moves.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace es::gpu {
+namespace {
+
+// Which words of a tensor a group of moves reads.
+class ReadWords {
+ public:
+  explicit ReadWords(std::int64_t count) : read_(static_cast<std::size_t>(count), false) {}
+
+  // Adds all words of the move, or nothing and returns false when one of them was read before.
+  bool add(const Move& move) {
+    const std::vector<bool> before = read_;
+    for (const BlockCopy& copy : move) {
+      if (add_dimension(copy, 0, copy.source_offset)) continue;
+      read_ = before;
+      return false;
+    }
+    return true;
+  }
+
+ private:
+  bool add_dimension(const BlockCopy& copy, std::size_t d, std::int64_t at) {
+    if (d == kMoveRank) {
+      const auto word = static_cast<std::size_t>(at);
+      if (read_[word]) return false;
+      read_[word] = true;
+      return true;
+    }
+    for (std::int64_t i = 0; i < copy.size[d]; ++i)
+      if (!add_dimension(copy, d + 1, at + i * copy.source_stride[d])) return false;
+    return true;
+  }
+
+  std::vector<bool> read_;
+};
+
+// Appends the outputs of `op` to `into`.
+void join(Op& into, const Op& op) {
+  const auto outputs = static_cast<std::int32_t>(into.out.size());
+  for (BlockCopy copy : op.move) {
+    copy.target += outputs;
+    into.move.push_back(copy);
+  }
+  into.out.insert(into.out.end(), op.out.begin(), op.out.end());
+}
+
+}  // namespace
+
+Graph merge_slices(Graph graph) {
+  std::map<TensorId, std::vector<std::size_t>> moves_of;  // by tensor: operators that move only it
+  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+    const Op& op = graph.ops[i];
+    if (op.kind == OpKind::kMove && op.in.size() == 1 &&
+        graph.tensors[static_cast<std::size_t>(op.in[0])].needs_grad)
+      moves_of[op.in[0]].push_back(i);
+  }
+  std::vector<bool> joined(graph.ops.size(), false);
+  for (const auto& [tensor, moves] : moves_of) {
+    if (moves.size() < 2) continue;
+    Op& first = graph.ops[moves[0]];
+    ReadWords words(graph.shape(tensor).count());
+    words.add(first.move);
+    for (std::size_t m = 1; m < moves.size(); ++m) {
+      const Op& op = graph.ops[moves[m]];
+      if (first.out.size() + op.out.size() > kMoveTensorsMax || !words.add(op.move)) continue;
+      join(first, op);
+      joined[moves[m]] = true;
+    }
+  }
+  std::vector<Op> kept;
+  for (std::size_t i = 0; i < graph.ops.size(); ++i)
+    if (!joined[i]) kept.push_back(std::move(graph.ops[i]));
+  graph.ops = std::move(kept);
+  return graph;
+}
+
+}  // namespace es::gpu

@@ -1,0 +1,193 @@
+#include "gpu/graph/move_compose.h"
+
+#include <algorithm>
+#include <tuple>
+#include <vector>
+
+namespace es::gpu {
+namespace {
+
+constexpr std::size_t kCopiesMax = 64;
+constexpr std::int64_t kRunsMax = 1 << 20;  // more are not worth the time to look at them
+
+// Consecutive words of both arrays.
+struct Run {
+  std::int32_t source = 0, target = 0;
+  std::int64_t from = 0, to = 0, words = 0;
+};
+
+// The copy within the first image; nothing when it is not the same in every image.
+std::optional<BlockCopy> first_image(BlockCopy copy, std::int64_t images, std::int64_t source_words,
+                                     std::int64_t target_words) {
+  if (images == 1) return copy;
+  std::size_t d = 0;
+  while (d < kMoveRank && copy.size[d] == 1) ++d;
+  if (d == kMoveRank || copy.size[d] % images != 0) return std::nullopt;
+  copy.size[d] /= images;
+  if (copy.size[d] * copy.source_stride[d] != source_words / images ||
+      copy.size[d] * copy.target_stride[d] != target_words / images)
+    return std::nullopt;
+  return copy;
+}
+
+// The same copy for every image.
+BlockCopy all_images(BlockCopy copy, std::int64_t images, std::int64_t source_words,
+                     std::int64_t target_words) {
+  copy.size[0] = images;
+  copy.source_stride[0] = source_words / images;
+  copy.target_stride[0] = target_words / images;
+  return simplified(copy);
+}
+
+void append_runs(const BlockCopy& copy, std::vector<Run>& runs) {
+  constexpr std::size_t kLast = kMoveRank - 1;
+  const bool dense = copy.source_stride[kLast] == 1 && copy.target_stride[kLast] == 1;
+  const std::int64_t words = dense ? copy.size[kLast] : 1;
+  for (std::int64_t i = 0; i < copy.count() / words; ++i) {
+    Run run{copy.source, copy.target, copy.source_offset, copy.target_offset, words};
+    std::int64_t rest = i;
+    for (std::size_t d = dense ? kLast : kMoveRank; d-- > 0; rest /= copy.size[d]) {
+      run.from += rest % copy.size[d] * copy.source_stride[d];
+      run.to += rest % copy.size[d] * copy.target_stride[d];
+    }
+    runs.push_back(run);
+  }
+}
+
+// Where the words that `second` reads come from, piece by piece. `first` is ordered by target.
+void append_composed(const std::vector<Run>& first, const Run& second, std::vector<Run>& out) {
+  const std::int64_t end = second.from + second.words;
+  auto run = std::upper_bound(first.begin(), first.end(), second.from,
+                              [](std::int64_t at, const Run& r) { return at < r.to + r.words; });
+  for (; run != first.end() && run->to < end; ++run) {
+    const std::int64_t begin = std::max(second.from, run->to);
+    const std::int64_t words = std::min(end, run->to + run->words) - begin;
+    out.push_back({run->source, second.target, run->from + begin - run->to,
+                   second.to + begin - second.from, words});
+  }
+}
+
+// One more dimension around copies of one form: a maximal sequence at equal distances.
+// Returns whether there was any.
+bool group(std::vector<BlockCopy>& copies, std::size_t dimension) {
+  std::stable_sort(copies.begin(), copies.end(), [](const BlockCopy& a, const BlockCopy& b) {
+    return std::tie(a.source, a.target, a.size, a.source_stride, a.target_stride, a.target_offset) <
+           std::tie(b.source, b.target, b.size, b.source_stride, b.target_stride, b.target_offset);
+  });
+  const auto alike = [](const BlockCopy& a, const BlockCopy& b) {
+    return a.source == b.source && a.target == b.target && a.size == b.size &&
+           a.source_stride == b.source_stride && a.target_stride == b.target_stride;
+  };
+  std::vector<BlockCopy> groups;
+  for (std::size_t i = 0; i < copies.size();) {
+    BlockCopy copy = copies[i];
+    std::size_t end = i + 1;
+    if (end < copies.size() && alike(copy, copies[end])) {
+      const std::int64_t from = copies[end].source_offset - copy.source_offset;
+      const std::int64_t to = copies[end].target_offset - copy.target_offset;
+      while (end < copies.size() && alike(copy, copies[end]) &&
+             copies[end].source_offset - copies[end - 1].source_offset == from &&
+             copies[end].target_offset - copies[end - 1].target_offset == to)
+        ++end;
+      copy.size[dimension] = static_cast<std::int64_t>(end - i);
+      copy.source_stride[dimension] = from;
+      copy.target_stride[dimension] = to;
+    }
+    groups.push_back(copy);
+    i = end;
+  }
+  const bool any = groups.size() < copies.size();
+  copies = std::move(groups);
+  return any;
+}
+
+// The runs as few copies; dimension 0 stays free.
+std::vector<BlockCopy> grouped(const std::vector<Run>& runs) {
+  std::vector<BlockCopy> copies;
+  for (const Run& r : runs) {
+    BlockCopy copy;
+    copy.source = r.source;
+    copy.target = r.target;
+    copy.source_offset = r.from;
+    copy.target_offset = r.to;
+    copy.size[kMoveRank - 1] = r.words;
+    copy.source_stride[kMoveRank - 1] = copy.target_stride[kMoveRank - 1] = 1;
+    copies.push_back(copy);
+  }
+  for (std::size_t d = kMoveRank - 1; d-- > 1;)
+    if (!group(copies, d)) break;
+  return copies;
+}
+
+// Neighbours in both arrays become one run.
+std::vector<Run> joined(std::vector<Run> runs) {
+  std::sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) {
+    return std::tie(a.target, a.to) < std::tie(b.target, b.to);
+  });
+  std::vector<Run> out;
+  for (const Run& r : runs) {
+    if (!out.empty() && out.back().source == r.source && out.back().target == r.target &&
+        out.back().from + out.back().words == r.from && out.back().to + out.back().words == r.to) {
+      out.back().words += r.words;
+    } else {
+      out.push_back(r);
+    }
+  }
+  return out;
+}
+
+// All runs of a move in its first image, or nothing.
+std::optional<std::vector<Run>> runs_of(const Move& move, std::int64_t images,
+                                        std::span<const std::int64_t> inputs,
+                                        std::span<const std::int64_t> outputs) {
+  std::vector<Run> runs;
+  for (const BlockCopy& copy : move) {
+    const std::optional<BlockCopy> one =
+        first_image(copy, images, inputs[static_cast<std::size_t>(copy.source)],
+                    outputs[static_cast<std::size_t>(copy.target)]);
+    if (!one || one->count() > kRunsMax) return std::nullopt;
+    append_runs(*one, runs);
+    if (static_cast<std::int64_t>(runs.size()) > kRunsMax) return std::nullopt;
+  }
+  return runs;
+}
+
+}  // namespace
+
+std::optional<Move> composed(const Move& first, const Move& second, std::int32_t between,
+                             const ComposeSizes& sizes) {
+  const auto first_inputs = static_cast<std::int32_t>(sizes.first_inputs.size());
+  Move through, result;
+  for (BlockCopy copy : second) {
+    if (copy.source == between) {
+      through.push_back(copy);
+    } else {
+      copy.source += first_inputs - (copy.source > between ? 1 : 0);
+      result.push_back(copy);
+    }
+  }
+  const std::int64_t between_words[] = {sizes.between};
+  auto before = runs_of(first, sizes.images, sizes.first_inputs, between_words);
+  const auto after = runs_of(through, sizes.images, sizes.second_inputs, sizes.second_outputs);
+  if (!before || !after) return std::nullopt;
+  // What the first image reads must be what the first image wrote.
+  const std::int64_t image = sizes.between / sizes.images;
+  for (const Run& r : *before)
+    if (r.to + r.words > image) return std::nullopt;
+  for (const Run& r : *after)
+    if (r.from + r.words > image) return std::nullopt;
+  std::sort(before->begin(), before->end(), [](const Run& a, const Run& b) { return a.to < b.to; });
+  std::vector<Run> runs;
+  for (const Run& r : *after) append_composed(*before, r, runs);
+  for (const BlockCopy& copy : grouped(joined(std::move(runs))))
+    result.push_back(all_images(copy, sizes.images,
+                                sizes.first_inputs[static_cast<std::size_t>(copy.source)],
+                                sizes.second_outputs[static_cast<std::size_t>(copy.target)]));
+  if (result.size() > kCopiesMax) return std::nullopt;
+  std::stable_sort(result.begin(), result.end(), [](const BlockCopy& a, const BlockCopy& b) {
+    return std::tie(a.target, a.target_offset) < std::tie(b.target, b.target_offset);
+  });
+  return result;
+}
+
+}  // namespace es::gpu

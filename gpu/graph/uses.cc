@@ -1,0 +1,50 @@
+#include "gpu/graph/uses.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace es::gpu {
+
+Uses::Uses(const Graph& graph)
+    : reads(graph.tensors.size(), 0),
+      writer(graph.tensors.size(), -1),
+      last_read(graph.tensors.size(), -1) {
+  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+    for (const TensorId t : graph.ops[i].out) at(writer, t) = static_cast<std::int64_t>(i);
+    for (const TensorId t : graph.ops[i].in) {
+      ++at(reads, t);
+      at(last_read, t) = static_cast<std::int64_t>(i);
+    }
+  }
+  for (const TensorId t : graph.outputs) ++at(reads, t);
+}
+
+bool keeps_no_more_alive(const Graph& graph, const Uses& uses, const std::vector<bool>& merged,
+                         std::size_t writer, std::size_t reader) {
+  bool adjacent = true;
+  for (std::size_t i = writer + 1; i < reader; ++i) adjacent = adjacent && merged[i];
+  if (adjacent) return true;
+  std::vector<TensorId> in = graph.ops[writer].in;
+  std::sort(in.begin(), in.end());
+  in.erase(std::unique(in.begin(), in.end()), in.end());
+  std::int64_t words = 0;
+  for (const TensorId t : in)
+    if (Uses::at(uses.last_read, t) < static_cast<std::int64_t>(reader))
+      words += graph.shape(t).count();
+  return words <= graph.shape(graph.ops[writer].out[0]).count();
+}
+
+void drop_marked(std::vector<Op>& ops, const std::vector<bool>& marked) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < ops.size(); ++i)
+    if (!marked[i]) std::swap(ops[kept++], ops[i]);
+  ops.resize(kept);
+}
+
+void drop_marked(Program& program, const std::vector<bool>& marked) {
+  const auto backward = marked.begin() + static_cast<std::ptrdiff_t>(program.first_backward);
+  program.first_backward -= static_cast<std::size_t>(std::count(marked.begin(), backward, true));
+  drop_marked(program.graph.ops, marked);
+}
+
+}  // namespace es::gpu

@@ -1,0 +1,54 @@
+#include "gpu/graph/vendor_ops.h"
+
+#include <algorithm>
+
+#include "gpu/graph/dense_op.h"
+#include "gpu/vendor/preference.h"
+
+namespace es::gpu {
+namespace {
+
+ConvPass conv_pass(OpKind kind) {
+  if (kind == OpKind::kConv2d) return ConvPass::kForward;
+  return kind == OpKind::kConvDgrad ? ConvPass::kDataGradient : ConvPass::kWeightGradient;
+}
+
+bool has_bias(const Op& op) {
+  return op.bias != kNoParam && (op.kind == OpKind::kConv2d || op.kind == OpKind::kLinear);
+}
+
+std::unique_ptr<VendorKernel> bind(const Graph& graph, const Op& op, const VendorLibrary& library,
+                                   CpuClass cpu_class) {
+  if (is_conv(op.kind))
+    return vendor_preferred(cpu_class, op.conv, conv_pass(op.kind))
+               ? library.conv(op.conv, conv_pass(op.kind), has_bias(op))
+               : nullptr;
+  if (!is_gemm(op.kind) || gemm_count(op) != 1) return nullptr;
+  const GemmShape shape = gemm_shape(graph, op);
+  return vendor_preferred(cpu_class, shape) ? library.gemm(shape, has_bias(op)) : nullptr;
+}
+
+}  // namespace
+
+VendorOps::VendorOps(const Program& program, const VendorLibrary& library, CpuClass cpu_class) {
+  for (const Op& op : program.graph.ops)
+    kernels_.push_back(bind(program.graph, op, library, cpu_class));
+}
+
+bool VendorOps::run(std::size_t index, const Graph& graph, const RunBuffers& buffers) const {
+  if (index >= kernels_.size() || kernels_[index] == nullptr) return false;
+  const DenseCall call = dense_call(graph, graph.ops[index], buffers);
+  kernels_[index]->run(call.a, call.b, call.bias, call.out);
+  return true;
+}
+
+std::string VendorOps::algorithm(std::size_t index) const {
+  return index < kernels_.size() && kernels_[index] ? kernels_[index]->algorithm() : "";
+}
+
+std::size_t VendorOps::count() const {
+  return static_cast<std::size_t>(
+      std::count_if(kernels_.begin(), kernels_.end(), [](const auto& k) { return k != nullptr; }));
+}
+
+}  // namespace es::gpu

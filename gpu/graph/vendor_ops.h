@@ -1,0 +1,34 @@
+#pragma once
+// The operators of a program that a vendor library runs instead of the canonical kernels (levels D0
+// and D1), each bound to one algorithm when the program is made.
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gpu/graph/differentiate.h"
+#include "gpu/graph/op_kernels.h"
+#include "gpu/vendor/vendor.h"
+
+namespace es::gpu {
+
+class VendorOps {
+ public:
+  // No operator at all: level D2.
+  VendorOps() = default;
+  // Those that gpu/vendor/preference.h prefers for the class and `library` has.
+  VendorOps(const Program& program, const VendorLibrary& library, CpuClass cpu_class);
+
+  // Runs operator `index` and returns true, or false when it has no vendor kernel.
+  // Not thread-safe: kernels own scratch.
+  bool run(std::size_t index, const Graph& graph, const RunBuffers& buffers) const;
+
+  // "brgconv:avx512_core", or nothing when operator `index` has no vendor kernel.
+  std::string algorithm(std::size_t index) const;
+  std::size_t count() const;
+
+ private:
+  std::vector<std::unique_ptr<VendorKernel>> kernels_;  // by operator; nullptr = canonical
+};
+
+}  // namespace es::gpu

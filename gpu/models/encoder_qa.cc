@@ -1,0 +1,98 @@
+// BERT (Devlin et al. 2019) and ELECTRA's discriminator (Clark et al. 2020) with the head for
+// extractive question answering, as they are fine-tuned on SQuAD: post-norm encoders whose tokens
+// each get a logit of being the first and of being the last of the answer.
+#include "gpu/models/families.h"
+
+namespace es::gpu {
+namespace {
+
+struct Config {
+  std::string prefix;  // of the encoder's names
+  std::int64_t layers, hidden, heads, feed_forward;
+  std::int64_t embedding;  // projected to `hidden` when it differs
+  std::int64_t positions;  // most tokens of a sequence
+  double dropout;
+};
+
+constexpr double kEps = 1e-12;  // layer norm
+constexpr WeightInit kInit{WeightInit::Kind::kDeviation, 0.02};
+
+TensorId linear(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t out) {
+  return b.linear(name, x, {.out = out, .init = kInit});
+}
+
+TensorId embeddings(GraphBuilder& b, const Config& c) {
+  const std::string name = c.prefix + ".embeddings.";
+  const TensorId ids = b.input("ids");
+  const std::int64_t tokens = b.shape(ids).h;
+  std::vector<std::int32_t> places(static_cast<std::size_t>(tokens));
+  for (std::size_t i = 0; i < places.size(); ++i) places[i] = static_cast<std::int32_t>(i);
+  const TensorId place = b.constant_ids(name + "position_ids", {1, tokens, 1, 1}, places);
+
+  const TensorId words = b.embedding(name + "word_embeddings", ids, std::int64_t{b.high("ids")} + 1,
+                                     c.embedding, kInit);
+  const TensorId positions =
+      b.embedding(name + "position_embeddings", place, c.positions, c.embedding, kInit);
+  const TensorId types =
+      b.embedding(name + "token_type_embeddings", b.input("types"), 2, c.embedding, kInit);
+  TensorId x = b.add(name + "add_types", words, types);
+  x = b.add_rows(name + "add_positions", x, positions);
+  x = b.layer_norm(name + "LayerNorm", x, kEps);
+  x = b.dropout(name + "dropout", x, c.dropout);
+  return c.embedding == c.hidden ? x : linear(b, c.prefix + ".embeddings_project", x, c.hidden);
+}
+
+// LayerNorm(x + dropout(dense(y)))
+TensorId output(GraphBuilder& b, const std::string& name, TensorId x, TensorId y, const Config& c) {
+  y = b.dropout(name + ".dropout", linear(b, name + ".dense", y, c.hidden), c.dropout);
+  return b.layer_norm(name + ".LayerNorm", b.add(name + ".add", y, x), kEps);
+}
+
+TensorId layer(GraphBuilder& b, const std::string& name, TensorId x, TensorId length,
+               const Config& c) {
+  const std::string self = name + ".attention.self";
+  const TensorId q = linear(b, self + ".query", x, c.hidden);
+  const TensorId k = linear(b, self + ".key", x, c.hidden);
+  const TensorId v = linear(b, self + ".value", x, c.hidden);
+  const TensorId context =
+      b.attention(self, q, k, v, {.heads = c.heads, .length = length, .dropout = c.dropout});
+  x = output(b, name + ".attention.output", x, context, c);
+  TensorId y = linear(b, name + ".intermediate.dense", x, c.feed_forward);
+  y = b.gelu(name + ".intermediate.gelu", y);
+  return output(b, name + ".output", x, y, c);
+}
+
+Result<Graph> build(const ModelInput& in, const Config& c) {
+  GraphBuilder b = in.builder();
+  const std::int64_t tokens = b.shape(b.input("ids")).h;
+  if (tokens > c.positions)
+    return usage_error("model " + in.spec.name + ": field \"ids\" has " + std::to_string(tokens) +
+                       " tokens: allowed is at most " + std::to_string(c.positions) +
+                       " (data.tokens)");
+  TensorId x = embeddings(b, c);
+  const TensorId length = b.input("length");
+  for (std::int64_t i = 0; i < c.layers; ++i)
+    x = layer(b, c.prefix + ".encoder.layer." + std::to_string(i), x, length, c);
+  x = linear(b, "qa_outputs", x, 2);
+  // One softmax over the tokens for the first and one for the last token of each answer.
+  const TensorId logits =
+      b.permute("qa_outputs.permute", x, {Axis::kN, Axis::kC, Axis::kW, Axis::kH});
+  b.cross_entropy("loss", logits, b.input("span"));
+  return b.finish({logits});
+}
+
+}  // namespace
+
+Result<Graph> build_bert(const ModelInput& in) {
+  const double p = in.dropout(0.1);
+  if (in.tiny()) return build(in, {"bert", 2, 128, 4, 512, 128, 64, p});
+  return build(in, {"bert", 12, 768, 12, 3072, 768, 512, p});
+}
+
+Result<Graph> build_electra(const ModelInput& in) {
+  const double p = in.dropout(0.1);
+  if (in.tiny()) return build(in, {"electra", 2, 64, 2, 128, 32, 64, p});
+  return build(in, {"electra", 12, 256, 4, 1024, 128, 512, p});
+}
+
+}  // namespace es::gpu

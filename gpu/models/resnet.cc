@@ -1,0 +1,86 @@
+// ResNet18 and ResNet50 (He et al. 2016), as torchvision builds them: the stride of a bottleneck is
+// on its 3x3 convolution. ResNet18 has the stem for small images (conv1 3x3 stride 1, no max pool).
+#include <array>
+
+#include "gpu/models/families.h"
+
+namespace es::gpu {
+namespace {
+
+Conv2dOptions conv(std::int64_t out, std::int64_t kernel, std::int64_t stride) {
+  return {.out = out,
+          .kernel = kernel,
+          .stride = stride,
+          .pad = kernel / 2,
+          .init = {WeightInit::Kind::kFanOutRelu}};
+}
+
+TensorId conv_bn_relu(GraphBuilder& b, const std::string& block, int number, TensorId x,
+                      const Conv2dOptions& options) {
+  x = b.conv2d(block + "conv" + std::to_string(number), x, options);
+  return b.batch_norm(block + "bn" + std::to_string(number), x, {.activation = Activation::kRelu});
+}
+
+// relu(main + shortcut), the shortcut x or downsample(x). The downsample comes after the main path,
+// so that parameters have torchvision's order.
+TensorId join(GraphBuilder& b, const std::string& block, TensorId x, TensorId main,
+              std::int64_t stride) {
+  TensorId shortcut = x;
+  const std::int64_t out = b.shape(main).c;
+  if (stride != 1 || b.shape(x).c != out) {
+    shortcut = b.conv2d(block + "downsample.0", x, conv(out, 1, stride));
+    shortcut = b.batch_norm(block + "downsample.1", shortcut);
+  }
+  return b.add(block + "add", main, shortcut, {.relu = true});
+}
+
+using Block = TensorId (*)(GraphBuilder&, const std::string&, TensorId, std::int64_t, std::int64_t);
+
+TensorId basic_block(GraphBuilder& b, const std::string& block, TensorId x, std::int64_t width,
+                     std::int64_t stride) {
+  TensorId main = conv_bn_relu(b, block, 1, x, conv(width, 3, stride));
+  main = b.conv2d(block + "conv2", main, conv(width, 3, 1));
+  return join(b, block, x, b.batch_norm(block + "bn2", main), stride);
+}
+
+TensorId bottleneck(GraphBuilder& b, const std::string& block, TensorId x, std::int64_t width,
+                    std::int64_t stride) {
+  TensorId main = conv_bn_relu(b, block, 1, x, conv(width, 1, 1));
+  main = conv_bn_relu(b, block, 2, main, conv(width, 3, stride));
+  main = b.conv2d(block + "conv3", main, conv(4 * width, 1, 1));
+  return join(b, block, x, b.batch_norm(block + "bn3", main), stride);
+}
+
+// layer1 .. layer4, the average and the classifier.
+Result<Graph> finish(GraphBuilder& b, TensorId x, Block block, std::int64_t width,
+                     const std::array<int, 4>& blocks, std::int64_t classes) {
+  for (int layer = 0; layer < 4; ++layer) {
+    for (int i = 0; i < blocks[layer]; ++i) {
+      const std::string name = "layer" + std::to_string(layer + 1) + "." + std::to_string(i) + ".";
+      x = block(b, name, x, width << layer, layer > 0 && i == 0 ? 2 : 1);
+    }
+  }
+  x = b.global_avg_pool("avgpool", x);
+  return finish_classifier(b, b.linear("fc", x, {.out = classes}));
+}
+
+}  // namespace
+
+Result<Graph> build_resnet18(const ModelInput& in) {
+  const std::int64_t width = in.width(64, 8);
+  GraphBuilder b = in.builder();
+  const TensorId x = conv_bn_relu(b, "", 1, b.input("image"), conv(width, 3, 1));
+  const std::array<int, 4> blocks = in.tiny() ? std::array{1, 2, 1, 1} : std::array{2, 2, 2, 2};
+  return finish(b, x, basic_block, width, blocks, in.spec.classes);
+}
+
+Result<Graph> build_resnet50(const ModelInput& in) {
+  const std::int64_t width = in.tiny() ? 8 : 64;
+  GraphBuilder b = in.builder();
+  TensorId x = conv_bn_relu(b, "", 1, b.input("image"), conv(width, 7, 2));
+  x = b.max_pool("maxpool", x, {.kernel = 3, .stride = 2, .pad = 1});
+  const std::array<int, 4> blocks = in.tiny() ? std::array{1, 2, 1, 1} : std::array{3, 4, 6, 3};
+  return finish(b, x, bottleneck, width, blocks, in.spec.classes);
+}
+
+}  // namespace es::gpu

@@ -1,0 +1,80 @@
+// ShuffleNetV2 (Ma et al. 2018) x1.0, as torchvision builds it.
+#include <array>
+
+#include "gpu/models/families.h"
+
+namespace es::gpu {
+namespace {
+
+struct Config {
+  std::array<int, 3> repeats;            // blocks of stages 2, 3 and 4
+  std::array<std::int64_t, 5> channels;  // conv1, the stages, conv5
+};
+constexpr Config kPublished{{4, 8, 4}, {24, 116, 232, 464, 1024}};
+constexpr Config kTiny{{2, 3, 2}, {8, 12, 24, 48, 64}};
+
+enum class Relu { kNo, kYes };
+
+// Convolution NAME.index and batch norm NAME.(index + 1).
+TensorId conv_bn(GraphBuilder& b, const std::string& name, int index, TensorId x,
+                 const Conv2dOptions& options, Relu relu) {
+  x = b.conv2d(name + "." + std::to_string(index), x, options);
+  return b.batch_norm(name + "." + std::to_string(index + 1), x,
+                      {.activation = relu == Relu::kYes ? Activation::kRelu : Activation::kNone});
+}
+
+Conv2dOptions pointwise(std::int64_t out) {
+  return {.out = out, .kernel = 1};
+}
+
+Conv2dOptions depthwise(std::int64_t channels, std::int64_t stride) {
+  return {.out = channels, .kernel = 3, .stride = stride, .pad = 1, .groups = channels};
+}
+
+TensorId main_branch(GraphBuilder& b, const std::string& block, TensorId x, std::int64_t width,
+                     std::int64_t stride) {
+  const std::string name = block + ".branch2";
+  x = conv_bn(b, name, 0, x, pointwise(width), Relu::kYes);
+  x = conv_bn(b, name, 3, x, depthwise(width, stride), Relu::kNo);
+  return conv_bn(b, name, 5, x, pointwise(width), Relu::kYes);
+}
+
+TensorId down_branch(GraphBuilder& b, const std::string& block, TensorId x, std::int64_t width) {
+  const std::string name = block + ".branch1";
+  x = conv_bn(b, name, 0, x, depthwise(b.shape(x).c, 2), Relu::kNo);
+  return conv_bn(b, name, 2, x, pointwise(width), Relu::kYes);
+}
+
+// A stage's blocks hand on two halves of the channels: torchvision's concatenation, shuffle and
+// split between two blocks are one pass here.
+TensorId stage(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t channels,
+               int repeats) {
+  const std::int64_t width = channels / 2;
+  TensorId kept = down_branch(b, name + ".0", x, width);
+  TensorId made = main_branch(b, name + ".0", x, width, 2);
+  for (int i = 1; i < repeats; ++i) {
+    const std::string block = name + "." + std::to_string(i);
+    const auto [left, right] = b.concat_shuffle_split(block + ".shuffle", kept, made);
+    kept = left;
+    made = main_branch(b, block, right, width, 1);
+  }
+  return b.channel_shuffle(name + ".shuffle", b.concat(name + ".concat", {kept, made}, Axis::kC),
+                           2);
+}
+
+}  // namespace
+
+Result<Graph> build_shufflenetv2(const ModelInput& in) {
+  const Config& config = in.tiny() ? kTiny : kPublished;
+  GraphBuilder b = in.builder();
+  TensorId x = conv_bn(b, "conv1", 0, b.input("image"),
+                       {.out = config.channels[0], .kernel = 3, .stride = 2, .pad = 1}, Relu::kYes);
+  x = b.max_pool("maxpool", x, {.kernel = 3, .stride = 2, .pad = 1});
+  for (int i = 0; i < 3; ++i)
+    x = stage(b, "stage" + std::to_string(i + 2), x, config.channels[i + 1], config.repeats[i]);
+  x = conv_bn(b, "conv5", 0, x, pointwise(config.channels[4]), Relu::kYes);
+  x = b.global_avg_pool("mean", x);
+  return finish_classifier(b, b.linear("fc", x, {.out = in.spec.classes}));
+}
+
+}  // namespace es::gpu

@@ -1,0 +1,83 @@
+#include "gpu/optim/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "gpu/optim/schedule.h"
+#include "proto/base/check.h"
+
+namespace es::gpu {
+namespace {
+
+// PyTorch's, against a division by zero.
+constexpr float kClipEpsilon = 1e-6F;
+
+float rounded(double value) {
+  return static_cast<float>(value);
+}
+
+}  // namespace
+
+Optimizer::Optimizer(const OptimizerSpec& spec, const ScheduleSpec& schedule,
+                     std::uint64_t total_steps, std::uint32_t max_p)
+    : spec_(spec),
+      schedule_(schedule),
+      total_steps_(total_steps),
+      max_p_(max_p),
+      kind_(spec.kind == "sgd"    ? Kind::kSgd
+            : spec.kind == "adam" ? Kind::kAdam
+                                  : Kind::kAdamW) {
+  ES_CHECK_MSG(kind_ != Kind::kAdamW || spec.kind == "adamw", spec.kind);
+}
+
+std::size_t Optimizer::moment_count() const {
+  if (kind_ != Kind::kSgd) return 2;
+  return spec_.momentum == 0.0 ? 0 : 1;
+}
+
+float Optimizer::rate(std::uint64_t step) const {
+  return learning_rate(schedule_, spec_.learning_rate, step, total_steps_);
+}
+
+void Optimizer::advance_powers(std::uint64_t count) {
+  if (count < power_) power_ = 0;
+  if (power_ == 0) beta1_power_ = beta2_power_ = 1.0;
+  for (; power_ < count; ++power_) {
+    beta1_power_ *= spec_.beta1;
+    beta2_power_ *= spec_.beta2;
+  }
+}
+
+UpdateStep Optimizer::step(Version version) {
+  UpdateStep step{
+      .rate = rate(version), .grad_scale = 1.0F / static_cast<float>(max_p_), .adam = {}};
+  if (kind_ == Kind::kSgd) return step;
+  advance_powers(version + 1);
+  const double rate = step.rate;
+  step.adam = {.lr_over_bc1 = rounded(rate / (1.0 - beta1_power_)),
+               .rsqrt_bc2 = rounded(1.0 / std::sqrt(1.0 - beta2_power_)),
+               .beta1 = rounded(spec_.beta1),
+               .beta2 = rounded(spec_.beta2),
+               .one_minus_beta1 = rounded(1.0 - spec_.beta1),
+               .one_minus_beta2 = rounded(1.0 - spec_.beta2),
+               .epsilon = rounded(spec_.epsilon),
+               .weight_decay = kind_ == Kind::kAdam ? rounded(spec_.weight_decay) : 0.0F,
+               .decay = kind_ == Kind::kAdamW ? rounded(1.0 - rate * spec_.weight_decay) : 1.0F};
+  return step;
+}
+
+float Optimizer::clipped_scale(float grad_scale, float sum_of_squares) const {
+  const float norm = std::sqrt(sum_of_squares) * grad_scale;
+  return grad_scale * std::min(1.0F, rounded(spec_.clip_norm) / (norm + kClipEpsilon));
+}
+
+void Optimizer::apply(const UpdateStep& step, const KernelTable& kernels, std::int64_t n,
+                      const float* grad_sum, float* params, float* const* moments) const {
+  if (kind_ != Kind::kSgd)
+    return kernels.adam(n, grad_sum, step.grad_scale, step.adam, params, moments[0], moments[1]);
+  kernels.sgd(n, grad_sum, step.grad_scale, step.rate, rounded(spec_.momentum),
+              rounded(spec_.weight_decay), spec_.nesterov, params,
+              moment_count() == 0 ? nullptr : moments[0]);
+}
+
+}  // namespace es::gpu

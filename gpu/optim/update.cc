@@ -1,0 +1,77 @@
+#include "gpu/optim/update.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+
+#include "proto/base/check.h"
+
+namespace es::gpu {
+namespace {
+
+// 16 KiB of each array: parameters, gradient and two moments fit into the first-level cache
+// together with what the processor fetches ahead.
+constexpr std::int64_t kBlockFloats = 2048;
+constexpr std::size_t kMomentsMax = 2;
+
+}  // namespace
+
+const float* ReducedGradient::of(const ParamInfo& param) const {
+  const std::uint32_t bucket = bucket_of(buckets, param);
+  return sums[bucket] + (param.offset - buckets[bucket].begin);
+}
+
+float sum_of_squares(const ReducedGradient& gradient, const KernelTable& kernels,
+                     Parallel& parallel, std::span<float> by_param) {
+  const std::vector<ParamInfo>& params = gradient.table.params();
+  ES_CHECK(by_param.size() == params.size());
+  parallel.for_range(
+      static_cast<std::int64_t>(params.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i)
+          by_param[i] = kernels.sum_of_squares(params[i].count, gradient.of(params[i]));
+      });
+  float sum = 0.0F;
+  for (const float s : by_param) sum += s;
+  return sum;
+}
+
+bool update_params(const ReducedGradient& gradient, const Optimizer& optimizer,
+                   const UpdateStep& step, const KernelTable& kernels, Parallel& parallel,
+                   Replica& replica) {
+  ES_CHECK(replica.moments.size() == optimizer.moment_count());
+  std::atomic<bool> finite{true};
+  for (std::size_t b = 0; b < gradient.buckets.size() && finite; ++b) {
+    const Bucket bucket = gradient.buckets[b];
+    const float* const sums = gradient.sums[b];
+    const auto update_block = [&](std::int64_t begin, std::int64_t floats) {
+      if (kernels.any_non_finite(floats, sums + begin)) return false;
+      const std::int64_t at = bucket.begin + begin;
+      std::array<float*, kMomentsMax> moments{};
+      for (std::size_t m = 0; m < replica.moments.size(); ++m)
+        moments[m] = replica.moments[m].data() + at;
+      optimizer.apply(step, kernels, floats, sums + begin, replica.params.data() + at,
+                      moments.data());
+      return true;
+    };
+    parallel.for_range(bucket.floats(), kBlockFloats, [&](std::int64_t begin, std::int64_t end) {
+      for (; begin < end && finite; begin += kBlockFloats)
+        if (!update_block(begin, std::min(kBlockFloats, end - begin))) finite = false;
+    });
+  }
+  return finite;
+}
+
+std::string first_non_finite(const ReducedGradient& gradient, const KernelTable& kernels) {
+  for (const ParamInfo& p : gradient.table.params())
+    if (kernels.any_non_finite(p.count, gradient.of(p))) return p.name;
+  return {};
+}
+
+std::string first_non_finite(const ParamTable& table, const float* flat,
+                             const KernelTable& kernels) {
+  for (const ParamInfo& p : table.params())
+    if (kernels.any_non_finite(p.count, flat + p.offset)) return p.name;
+  return {};
+}
+
+}  // namespace es::gpu

@@ -1,0 +1,167 @@
+#include "store/dataset/boxes/voc_reader.h"
+
+#include <algorithm>
+#include <charconv>
+#include <pugixml.hpp>
+
+#include "store/dataset/field_error.h"
+#include "store/dataset/file_bytes.h"
+#include "store/dataset/line_reader.h"
+
+namespace es::store {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kSideMax = 65'500;
+
+const std::vector<std::string> kVocClasses = {
+    "aeroplane", "bicycle",     "bird",  "boat",        "bottle", "bus",      "car",
+    "cat",       "chair",       "cow",   "diningtable", "dog",    "horse",    "motorbike",
+    "person",    "pottedplant", "sheep", "sofa",        "train",  "tvmonitor"};
+
+// Calls `take(reader, line)` for each line of the file.
+template <class Take>
+Status for_each_line(const fs::path& file, Take take) {
+  Result<LineReader> reader = LineReader::open(file);
+  if (!reader) return reader.error();
+  std::string_view line;
+  while (true) {
+    const Result<bool> more = reader->next(line);
+    if (!more) return more.error();
+    if (!*more) return {};
+    ES_RETURN_IF_ERROR(take(*reader, line));
+  }
+}
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\r\n";
+  const std::size_t begin = text.find_first_not_of(kBlank);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
+}
+
+Result<double> number(const std::string& where, const pugi::xml_node& parent, const char* field,
+                      double low, double high) {
+  const std::string_view text = trimmed(parent.child_value(field));
+  double value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool number = code == std::errc{} && end == text.data() + text.size();
+  if (number && value >= low && value <= high) return value;
+  return bad_field(where, field, shown(text),
+                   "a number from " + std::to_string(static_cast<std::int64_t>(low)) + " to " +
+                       std::to_string(static_cast<std::int64_t>(high)));
+}
+
+// Place and length of [low, high] of `size` pixels, counted from 1, in parts of the size.
+struct Extent {
+  float centre, length;
+};
+Extent extent(double low, double high, double size) {
+  const double begin = std::max(low - 1, 0.0);
+  return {static_cast<float>((begin + high) / (2 * size)),
+          static_cast<float>((high - begin) / size)};
+}
+
+// One side of a box: fields `low` and `high`.
+Result<Extent> side(const std::string& where, const pugi::xml_node& bounds, const char* low,
+                    const char* high, double size) {
+  const Result<double> first = number(where, bounds, low, 0, size);
+  if (!first) return first.error();
+  const Result<double> last = number(where, bounds, high, 0, size);
+  if (!last) return last.error();
+  if (!(*first < *last))
+    return bad_field(where, high, std::to_string(*last),
+                     std::string("more than ") + low + " = " + std::to_string(*first));
+  return extent(*first, *last, size);
+}
+
+Result<TrueBox> parse_object(const std::string& where, const pugi::xml_node& object,
+                             const VocImage& image, const std::vector<std::string>& classes) {
+  const std::string_view name = trimmed(object.child_value("name"));
+  const auto at = std::ranges::find(classes, name);
+  if (at == classes.end())
+    return bad_field(where, "name", shown(name),
+                     "one of the " + std::to_string(classes.size()) + " classes");
+  const pugi::xml_node bounds = object.child("bndbox");
+  const Result<Extent> x = side(where, bounds, "xmin", "xmax", image.width);
+  if (!x) return x.error();
+  const Result<Extent> y = side(where, bounds, "ymin", "ymax", image.height);
+  if (!y) return y.error();
+  return TrueBox{.label = static_cast<std::int32_t>(at - classes.begin()),
+                 .x = x->centre,
+                 .y = y->centre,
+                 .w = x->length,
+                 .h = y->length,
+                 .difficult = trimmed(object.child_value("difficult")) == "1"};
+}
+
+Status append_image(const fs::path& directory, std::string_view name,
+                    const std::vector<std::string>& classes, std::vector<VocImage>& images) {
+  const fs::path file = directory / "Annotations" / (std::string(name) + ".xml");
+  const Result<std::string> xml = file_bytes(file, kAnnotationBytesMax);
+  if (!xml) return xml.error();
+  Result<VocImage> image = parse_voc_annotation(*xml, file.string(), classes);
+  if (!image) return image.error();
+  image->name = name;
+  images.push_back(*std::move(image));
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> read_voc_classes(const fs::path& directory) {
+  const fs::path file = directory / "classes.txt";
+  std::error_code ignored;
+  if (!fs::exists(file, ignored)) return kVocClasses;
+  std::vector<std::string> classes;
+  ES_RETURN_IF_ERROR(for_each_line(file, [&](const LineReader& reader, std::string_view line) {
+    const std::string name(trimmed(line));
+    if (name.empty() || std::ranges::find(classes, name) != classes.end())
+      return Status(
+          bad_field(reader.where(), "class", shown(name), "a name that no earlier line has"));
+    classes.push_back(name);
+    return Status();
+  }));
+  return classes;
+}
+
+Result<VocImage> parse_voc_annotation(const std::string& xml, const std::string& file,
+                                      const std::vector<std::string>& classes) {
+  pugi::xml_document document;
+  const pugi::xml_parse_result parsed = document.load_buffer(xml.data(), xml.size());
+  if (!parsed)
+    return usage_error(file + ": no XML (" + parsed.description() + " at byte " +
+                       std::to_string(parsed.offset) + "): allowed is a VOC annotation");
+  const pugi::xml_node root = document.child("annotation");
+  const Result<double> width = number(file, root.child("size"), "width", 1, kSideMax);
+  if (!width) return width.error();
+  const Result<double> height = number(file, root.child("size"), "height", 1, kSideMax);
+  if (!height) return height.error();
+  VocImage image{.height = static_cast<std::uint32_t>(*height),
+                 .width = static_cast<std::uint32_t>(*width)};
+  std::size_t count = 0;
+  for (const pugi::xml_node& object : root.children("object")) {
+    const std::string where = file + ": object " + std::to_string(count++);
+    const Result<TrueBox> box = parse_object(where, object, image, classes);
+    if (!box) return box.error();
+    image.boxes.push_back(*box);
+  }
+  return image;
+}
+
+Result<std::vector<VocImage>> read_voc_set(const fs::path& directory, const std::string& set,
+                                           const std::vector<std::string>& classes) {
+  const fs::path list = directory / "ImageSets" / "Main" / (set + ".txt");
+  std::vector<VocImage> images;
+  ES_RETURN_IF_ERROR(for_each_line(list, [&](const LineReader& reader, std::string_view line) {
+    const std::string_view name = trimmed(line);
+    if (name.empty() || name.find_first_of("/ \t") != std::string_view::npos)
+      return Status(bad_field(reader.where(), "image", shown(name), "the name of one image"));
+    return append_image(directory, name, classes, images);
+  }));
+  if (images.empty()) return bad_field(list.string(), "images", "0", "at least one");
+  return images;
+}
+
+}  // namespace es::store

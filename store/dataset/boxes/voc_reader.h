@@ -1,0 +1,45 @@
+#pragma once
+// Reads the annotations of a Pascal VOC set:
+//
+//   DIR/ImageSets/Main/train.txt, val.txt   names of images, one per line
+//   DIR/Annotations/NAME.xml                size and objects of an image
+//   DIR/JPEGImages/NAME.jpg                 the image
+//   DIR/classes.txt                         names of the classes, one per line; without the file
+//   they
+//                                           are VOC's twenty, in alphabetical order
+//
+// bndbox counts pixels from 1, both ends belong to the box; fractions are allowed.
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "proto/base/result.h"
+#include "store/dataset/sample_source.h"
+
+namespace es::store {
+
+inline constexpr std::uint64_t kAnnotationBytesMax = std::uint64_t{4} << 20;
+
+struct VocImage {
+  std::string name;
+  std::uint32_t height = 0, width = 0;  // as the annotation says
+  std::vector<TrueBox> boxes;
+};
+
+// The class names of the set. Error (usage): classes.txt with an empty line or a name twice.
+Result<std::vector<std::string>> read_voc_classes(const std::filesystem::path& directory);
+
+// One annotation: the text of FILE.
+// Error (usage) with file, object and field: no XML, a missing or wrong value, a class that is not
+// among the names, a box that is not in the image.
+Result<VocImage> parse_voc_annotation(const std::string& xml, const std::string& file,
+                                      const std::vector<std::string>& classes);
+
+// The images of DIR/ImageSets/Main/SET.txt in its order; at least one. Errors: not found (a list or
+// an annotation); usage (as above).
+Result<std::vector<VocImage>> read_voc_set(const std::filesystem::path& directory,
+                                           const std::string& set,
+                                           const std::vector<std::string>& classes);
+
+}  // namespace es::store

@@ -1,0 +1,154 @@
+#include "store/dataset/images/image_folder.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "store/dataset/field_error.h"
+#include "store/dataset/images/crop.h"
+#include "store/dataset/images/file_image.h"
+#include "store/dataset/images/pixel_writer.h"
+#include "store/dataset/stream_key.h"
+
+namespace es::store {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ImageFile {
+  std::string name;  // of the file, without its directory
+  std::int32_t label = 0;
+};
+
+// One half: DIR/train or DIR/val.
+struct Folder {
+  fs::path directory;
+  std::vector<ImageFile> files;
+};
+
+bool is_image(const fs::path& file) {
+  std::string ending = file.extension().string();
+  for (char& c : ending) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
+}
+
+// Names in `directory` in the order of their bytes: of folders, or of image files.
+Result<std::vector<std::string>> names_in(const fs::path& directory, bool folders) {
+  std::error_code code;
+  std::vector<std::string> names;
+  for (fs::directory_iterator at(directory, code), end; !code && at != end; at.increment(code)) {
+    std::error_code ignored;
+    const bool wanted =
+        folders ? at->is_directory(ignored) : is_image(at->path()) && at->is_regular_file(ignored);
+    if (wanted) names.push_back(at->path().filename().string());
+  }
+  if (code) return not_found(directory.string() + ": cannot be listed: " + code.message());
+  std::ranges::sort(names);
+  return names;
+}
+
+Status append_class(Folder& folder, const std::string& name, std::int32_t label) {
+  Result<std::vector<std::string>> files = names_in(folder.directory / name, false);
+  if (!files) return files.error();
+  if (folder.files.size() + files->size() > kImageFilesMax)
+    return bad_field(folder.directory.string(), "images", "more",
+                     "at most " + std::to_string(kImageFilesMax));
+  for (std::string& file : *files) folder.files.push_back({std::move(file), label});
+  return {};
+}
+
+// `classes`: the names of the training half.
+Result<Folder> list_folder(const fs::path& directory, const std::vector<std::string>& classes) {
+  const Result<std::vector<std::string>> names = names_in(directory, true);
+  if (!names) return names.error();
+  Folder folder{directory, {}};
+  for (const std::string& name : *names) {
+    const auto at = std::ranges::lower_bound(classes, name);
+    if (at == classes.end() || *at != name)
+      return bad_field(directory.string(), "class", shown(name), "a class that train/ has too");
+    ES_RETURN_IF_ERROR(append_class(folder, name, static_cast<std::int32_t>(at - classes.begin())));
+  }
+  return folder;
+}
+
+class ImageFolderSource final : public RecordSource {
+ public:
+  ImageFolderSource(DataFacts facts, const JobSpec& spec, std::vector<std::string> classes,
+                    Folder train, Folder eval, PixelWriter writer)
+      : RecordSource(std::move(facts)),
+        seed_(spec.seed),
+        random_crop_(spec.data.random_resized_crop),
+        classes_(std::move(classes)),
+        train_(std::move(train)),
+        eval_(std::move(eval)),
+        writer_(std::move(writer)) {}
+
+  std::int32_t true_label(std::uint64_t index) const override { return eval_.files[index].label; }
+
+ private:
+  PixelBox box(Half half, std::uint64_t epoch, std::uint64_t index, const RawImage& image) const {
+    if (half == Half::kTrain && random_crop_)
+      return draw_crop(image.height, image.width,
+                       stream_key(seed_, DataStream::kResizedCrop, epoch), index);
+    return central_crop(image.height, image.width, writer_.shape(), random_crop_);
+  }
+
+  Status write(Half half, std::uint64_t epoch, std::uint64_t index, const SampleBlock& block,
+               std::uint64_t position, Scratch& scratch) const override {
+    const Folder& folder = half == Half::kTrain ? train_ : eval_;
+    const ImageFile& file = folder.files[index];
+    ES_RETURN_IF_ERROR(
+        read_image(folder.directory / classes_[static_cast<std::size_t>(file.label)] / file.name,
+                   scratch.decoded));
+    scale_image(scratch.decoded, box(half, epoch, index, scratch.decoded), writer_.shape(),
+                scratch.pixels);
+    const View view = half == Half::kTrain ? writer_.draw_view(epoch, index) : View{};
+    writer_.write(scratch.pixels, view, block.field(image_field::kImage, position));
+    block.set_i32(image_field::kLabel, position, 0, file.label);
+    return {};
+  }
+
+  std::uint64_t seed_;
+  bool random_crop_;
+  std::vector<std::string> classes_;
+  Folder train_, eval_;
+  PixelWriter writer_;
+};
+
+Result<Folder> open_half(const fs::path& directory, const std::vector<std::string>& classes) {
+  Result<Folder> folder = list_folder(directory, classes);
+  if (folder.ok() && folder->files.empty())
+    return bad_field(directory.string(), "images", "0",
+                     "at least one .jpg, .jpeg or .png file in a folder of a class");
+  return folder;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const SampleSource>> image_folder_source(const JobSpec& spec) {
+  const DataSpec& data = spec.data;
+  const ImageShape shape{data.height, data.width, data.channels};
+  if (shape.channels != 1 && shape.channels != 3)
+    return usage_error("data.channels = " + std::to_string(shape.channels) +
+                       ": allowed is 1 or 3 for data.kind = \"image_folder\"");
+  Result<PixelWriter> writer = PixelWriter::create(shape, data, spec.seed);
+  if (!writer) return writer.error();
+  const fs::path root = data.path;
+  Result<std::vector<std::string>> classes = names_in(root / "train", true);
+  if (!classes) return classes.error();
+  if (classes->size() != spec.model.classes)
+    return bad_field((root / "train").string(), "folders of classes",
+                     std::to_string(classes->size()),
+                     "model.classes = " + std::to_string(spec.model.classes));
+  Result<Folder> train = open_half(root / "train", *classes);
+  if (!train) return train.error();
+  Result<Folder> eval = open_half(root / "val", *classes);
+  if (!eval) return eval.error();
+  DataFacts facts{.layout = image_layout(shape, spec.model.classes),
+                  .train_count = train->files.size(),
+                  .eval_count = eval->files.size()};
+  return std::shared_ptr<const SampleSource>(
+      std::make_shared<ImageFolderSource>(std::move(facts), spec, *std::move(classes),
+                                          *std::move(train), *std::move(eval), *std::move(writer)));
+}
+
+}  // namespace es::store

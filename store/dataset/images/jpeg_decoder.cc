@@ -1,0 +1,135 @@
+// libjpeg reports errors by a function that must not return: it jumps back to where decoding began.
+// The functions between hold no objects with destructors, so nothing is skipped by the jump.
+#include <csetjmp>
+#include <cstddef>
+#include <cstdio>
+
+// jpeglib.h needs the two above.
+#include <jerror.h>
+#include <jpeglib.h>
+
+#include "store/dataset/field_error.h"
+#include "store/dataset/images/raw_image.h"
+
+namespace es::store {
+namespace {
+
+// A progressive file may ask for any number of passes over the image; published ones have about
+// ten.
+constexpr int kScansMax = 200;
+constexpr long kCoefficientBytesMax = 1L << 30;
+
+struct Decoder {
+  jpeg_decompress_struct jpeg;  // first: libjpeg hands out pointers to it
+  jpeg_error_mgr errors;
+  jpeg_progress_mgr progress;
+  std::jmp_buf start;
+  char message[JMSG_LENGTH_MAX];
+};
+
+Decoder& decoder_of(j_common_ptr jpeg) {
+  return *reinterpret_cast<Decoder*>(jpeg);
+}
+
+[[noreturn]] void stop(j_common_ptr jpeg) {
+  Decoder& decoder = decoder_of(jpeg);
+  (*decoder.errors.format_message)(jpeg, decoder.message);
+  std::longjmp(decoder.start, 1);
+}
+
+// libjpeg goes on after damaged data with a warning. Here it is an error, but for what leaves the
+// pixels right: bytes between two parts of the file, and marks of the writing program.
+void on_message(j_common_ptr jpeg, int level) {
+  if (level >= 0) return;
+  const int code = decoder_of(jpeg).errors.msg_code;
+  if (code != JWRN_EXTRANEOUS_DATA && code != JWRN_ADOBE_XFORM && code != JWRN_JFIF_MAJOR)
+    stop(jpeg);
+}
+
+void on_progress(j_common_ptr jpeg) {
+  Decoder& decoder = decoder_of(jpeg);
+  if (decoder.jpeg.input_scan_number <= kScansMax) return;
+  std::snprintf(decoder.message, sizeof decoder.message, "more than %d scans", kScansMax);
+  std::longjmp(decoder.start, 1);
+}
+
+void prepare(Decoder& decoder) {
+  decoder.message[0] = '\0';
+  decoder.jpeg.err = jpeg_std_error(&decoder.errors);
+  decoder.errors.error_exit = stop;
+  decoder.errors.emit_message = on_message;
+  decoder.progress.progress_monitor = on_progress;
+}
+
+// Reads the header and chooses the output. False: the decoder's message says why.
+bool read_header(Decoder& decoder, std::string_view bytes) {
+  if (setjmp(decoder.start) != 0) return false;
+  jpeg_decompress_struct& jpeg = decoder.jpeg;
+  jpeg_create_decompress(&jpeg);
+  jpeg.mem->max_memory_to_use = kCoefficientBytesMax;
+  jpeg.progress = &decoder.progress;
+  jpeg_mem_src(&jpeg, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+  jpeg_read_header(&jpeg, TRUE);
+  const bool four = jpeg.jpeg_color_space == JCS_CMYK || jpeg.jpeg_color_space == JCS_YCCK;
+  jpeg.out_color_space = four ? JCS_CMYK : JCS_RGB;
+  jpeg.dct_method = JDCT_ISLOW;
+  jpeg.do_fancy_upsampling = FALSE;
+  jpeg.do_block_smoothing = FALSE;
+  return true;
+}
+
+// Decodes into [height][width][channels of the output].
+bool read_pixels(Decoder& decoder, std::uint8_t* pixels, std::size_t row_bytes) {
+  if (setjmp(decoder.start) != 0) return false;
+  jpeg_decompress_struct& jpeg = decoder.jpeg;
+  jpeg_start_decompress(&jpeg);
+  while (jpeg.output_scanline < jpeg.output_height) {
+    JSAMPROW row = pixels + jpeg.output_scanline * row_bytes;
+    jpeg_read_scanlines(&jpeg, &row, 1);
+  }
+  jpeg_finish_decompress(&jpeg);
+  return true;
+}
+
+// Cyan, magenta, yellow and black to red, green and blue, rounded to nearest. Adobe's programs
+// write the complements.
+void cmyk_to_rgb(bool complements, std::vector<std::uint8_t>& pixels) {
+  const std::size_t count = pixels.size() / 4;
+  for (std::size_t p = 0; p < count; ++p) {
+    const std::uint32_t flip = complements ? 0 : 255;
+    const std::uint32_t black = pixels[4 * p + 3] ^ flip;
+    for (std::size_t c = 0; c < 3; ++c)
+      pixels[3 * p + c] =
+          static_cast<std::uint8_t>(((pixels[4 * p + c] ^ flip) * black + 127) / 255);
+  }
+  pixels.resize(3 * count);
+}
+
+struct Destroy {
+  jpeg_decompress_struct& jpeg;
+  ~Destroy() { jpeg_destroy_decompress(&jpeg); }
+};
+
+}  // namespace
+
+Status decode_jpeg(std::string_view bytes, const std::string& file, RawImage& image) {
+  const auto bad = [&](const Decoder& decoder) {
+    return usage_error(file + ": damaged JPEG image (" + std::string(decoder.message) +
+                       "): allowed is a complete one");
+  };
+  Decoder decoder{};
+  prepare(decoder);
+  const Destroy destroy{decoder.jpeg};
+  if (!read_header(decoder, bytes)) return bad(decoder);
+  ES_RETURN_IF_ERROR(check_image_size(file, decoder.jpeg.image_height, decoder.jpeg.image_width));
+  image.height = decoder.jpeg.image_height;
+  image.width = decoder.jpeg.image_width;
+  const bool four = decoder.jpeg.out_color_space == JCS_CMYK;
+  const std::size_t row_bytes = std::size_t{image.width} * (four ? 4 : 3);
+  image.pixels.resize(image.height * row_bytes);
+  if (!read_pixels(decoder, image.pixels.data(), row_bytes)) return bad(decoder);
+  if (four) cmyk_to_rgb(decoder.jpeg.saw_Adobe_marker != FALSE, image.pixels);
+  return {};
+}
+
+}  // namespace es::store

@@ -1,0 +1,65 @@
+#pragma once
+// PixelWriter: from the bytes of an image to the numbers that a model sees.
+//
+//   normalise = half      value = (pixel / 255 - 0.5) / 0.5: [0, 255] goes to [-1, 1]
+//   normalise = imagenet  value = (pixel / 255 - mean[c]) / deviation[c], the figures under which
+//                         torchvision publishes its models: mean 0.485, 0.456, 0.406, deviation
+//                         0.229, 0.224, 0.225 of red, green and blue
+// in fp32, in this order.
+//
+// Training images may be shifted and mirrored. The crop is that of the image padded by
+// crop_padding pixels of value 0 on every side; the offset of each side is uniform over
+// 2 * crop_padding + 1 values. The flip mirrors left and right with probability 1/2. Both are drawn
+// by Philox from (seed, epoch, index of the sample), so they belong to the sample and not to
+// whoever loads it.
+//
+// Immutable, thread-safe.
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "proto/base/job_spec.h"
+#include "store/dataset/layouts.h"
+
+namespace es::store {
+
+// How a training image is shifted and mirrored. Row y of the result is row y + offset_y of the
+// source, or padding where there is none; columns alike, counted from the right when mirrored.
+struct View {
+  std::int64_t offset_y = 0;
+  std::int64_t offset_x = 0;
+  bool mirrored = false;
+};
+
+class PixelWriter {
+ public:
+  // Error (usage): normalise = imagenet with other than 3 channels.
+  static Result<PixelWriter> create(const ImageShape& shape, const DataSpec& spec,
+                                    std::uint64_t seed);
+
+  const ImageShape& shape() const { return shape_; }
+  View draw_view(std::uint64_t epoch, std::uint64_t sample) const;
+
+  // REQUIRES: both spans have shape().pixel_bytes() elements.
+  void write(std::span<const std::uint8_t> pixels, const View& view, std::span<float> out) const;
+
+ private:
+  // [channel][pixel]; all channels alike unless imagenet.
+  using Table = std::array<std::array<float, 256>, 3>;
+
+  const std::array<float, 256>& values(std::uint32_t channel) const {
+    return table_[by_channel_ ? channel : 0];
+  }
+  void write_row(std::span<const std::uint8_t> source, const View& view,
+                 std::span<float> out) const;
+  void write_padding(std::span<float> row) const;
+
+  ImageShape shape_;
+  bool by_channel_ = false;
+  Table table_{};
+  std::uint32_t crop_padding_ = 0;
+  bool flip_ = false;
+  std::uint64_t seed_ = 0;
+};
+
+}  // namespace es::store

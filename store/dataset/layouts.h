@@ -1,0 +1,61 @@
+#pragma once
+// The fields of a sample of each task, in the order of proto/base/sample_layout.h. Sources write
+// fields by these numbers.
+#include <cstdint>
+
+#include "proto/base/sample_layout.h"
+
+namespace es::store {
+
+struct ImageShape {
+  std::uint32_t height = 0;
+  std::uint32_t width = 0;
+  std::uint32_t channels = 0;
+
+  std::size_t pixel_bytes() const { return std::size_t{height} * width * channels; }
+  bool operator==(const ImageShape&) const = default;
+};
+
+namespace image_field {
+inline constexpr std::size_t kImage = 0, kLabel = 1;
+}
+namespace rating_field {
+inline constexpr std::size_t kUser = 0, kItem = 1, kLabel = 2;
+}
+namespace question_field {
+inline constexpr std::size_t kIds = 0, kTypes = 1, kLength = 2, kSpan = 3;
+}
+namespace box_field {
+inline constexpr std::size_t kImage = 0, kBoxes = 1;
+}
+
+inline SampleField image_values(const ImageShape& shape) {
+  return {
+      .name = "image", .height = shape.height, .width = shape.width, .channels = shape.channels};
+}
+
+inline SampleLayout image_layout(const ImageShape& shape, std::uint32_t classes) {
+  return {{image_values(shape),
+           {.name = "label", .type = FieldType::kI32, .high = std::int32_t(classes) - 1}}};
+}
+
+inline SampleLayout rating_layout(std::uint32_t users, std::uint32_t items) {
+  return {{{.name = "user", .type = FieldType::kI32, .high = std::int32_t(users) - 1},
+           {.name = "item", .type = FieldType::kI32, .high = std::int32_t(items) - 1},
+           {.name = "label"}}};
+}
+
+inline SampleLayout question_layout(std::uint32_t tokens, std::uint32_t vocabulary) {
+  constexpr FieldType kI32 = FieldType::kI32;
+  const std::int32_t last = std::int32_t(tokens) - 1;
+  return {{{.name = "ids", .type = kI32, .height = tokens, .high = std::int32_t(vocabulary) - 1},
+           {.name = "types", .type = kI32, .height = tokens, .high = 1},
+           {.name = "length", .type = kI32, .low = 1, .high = std::int32_t(tokens)},
+           {.name = "span", .type = kI32, .channels = 2, .high = last}}};
+}
+
+inline SampleLayout box_layout(const ImageShape& shape, std::uint32_t boxes) {
+  return {{image_values(shape), {.name = "boxes", .height = boxes, .channels = 5}}};
+}
+
+}  // namespace es::store

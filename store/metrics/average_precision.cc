@@ -1,0 +1,43 @@
+#include "store/metrics/average_precision.h"
+
+#include <algorithm>
+
+#include "proto/base/check.h"
+
+namespace es::store {
+
+double average_precision(std::vector<ScoredBox> boxes, std::uint64_t count) {
+  ES_CHECK(count > 0);
+  std::ranges::stable_sort(
+      boxes, [](const ScoredBox& a, const ScoredBox& b) { return a.score > b.score; });
+  std::vector<double> precision;  // where a box is found, so where recall grows by 1 / count
+  std::uint64_t hits = 0;
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    if (!boxes[i].hit) continue;
+    ++hits;
+    precision.push_back(static_cast<double>(hits) / static_cast<double>(i + 1));
+  }
+  double area = 0, best = 0;
+  for (std::size_t i = precision.size(); i > 0; --i) {
+    best = std::max(best, precision[i - 1]);
+    area += best;
+  }
+  return area / static_cast<double>(count);
+}
+
+double mean_average_precision(std::span<const ScoredBox> boxes,
+                              std::span<const std::uint64_t> counts) {
+  std::vector<std::vector<ScoredBox>> by_class(counts.size());
+  for (const ScoredBox& box : boxes)
+    if (static_cast<std::size_t>(box.label) < counts.size()) by_class[box.label].push_back(box);
+  double sum = 0;
+  std::uint64_t classes = 0;
+  for (std::size_t c = 0; c < counts.size(); ++c) {
+    if (counts[c] == 0) continue;
+    sum += average_precision(std::move(by_class[c]), counts[c]);
+    ++classes;
+  }
+  return classes == 0 ? 0.0 : sum / static_cast<double>(classes);
+}
+
+}  // namespace es::store

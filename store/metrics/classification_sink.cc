@@ -1,0 +1,45 @@
+#include <algorithm>
+
+#include "proto/base/check.h"
+#include "store/metrics/sinks.h"
+
+namespace es::store {
+namespace {
+
+// Number of classes that are better than the true one. A NaN is better than any: it never makes a
+// model look good.
+std::size_t rank_of(std::span<const float> logits, std::size_t label) {
+  std::size_t rank = 0;
+  for (std::size_t j = 0; j < logits.size(); ++j) {
+    if (j == label) continue;
+    const bool worse = j < label ? logits[j] < logits[label] : logits[j] <= logits[label];
+    rank += !worse;
+  }
+  return rank;
+}
+
+class ClassificationSink final : public MetricSink {
+ public:
+  explicit ClassificationSink(SourcePointer source) : source_(std::move(source)) {
+    totals_.sums.assign(2, 0.0);
+  }
+
+ private:
+  void add_sample(std::uint64_t index, std::span<const std::span<const float>> output) override {
+    const auto label = static_cast<std::size_t>(source_->true_label(index));
+    ES_CHECK(output.size() == 1 && label < output[0].size());
+    const std::size_t rank = rank_of(output[0], label);
+    totals_.sums[0] += rank < 1;
+    totals_.sums[1] += rank < 5;
+  }
+
+  SourcePointer source_;
+};
+
+}  // namespace
+
+std::unique_ptr<MetricSink> classification_sink(SourcePointer source) {
+  return std::make_unique<ClassificationSink>(std::move(source));
+}
+
+}  // namespace es::store

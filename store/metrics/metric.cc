@@ -1,0 +1,89 @@
+#include "store/metrics/metric.h"
+
+#include <algorithm>
+
+#include "proto/base/check.h"
+#include "store/metrics/average_precision.h"
+#include "store/metrics/sinks.h"
+
+namespace es::store {
+namespace {
+
+double ratio(double sum, double count) {
+  return count == 0 ? 0.0 : sum / count;
+}
+
+double sum_at(const MetricTotals& totals, std::size_t i) {
+  return i < totals.sums.size() ? totals.sums[i] : 0.0;
+}
+
+std::vector<NamedMetric> answers_of(const MetricTotals& totals) {
+  double exact = 0, f1 = 0;
+  for (const ScoredAnswer& answer : totals.answers) {
+    exact += answer.exact;
+    f1 += answer.f1;
+  }
+  const auto questions = static_cast<double>(totals.answers.size());
+  return {{"exact_match", ratio(exact, questions)}, {"f1", ratio(f1, questions)}};
+}
+
+std::vector<NamedMetric> figures(Task task, const MetricTotals& totals) {
+  const auto samples = static_cast<double>(totals.samples);
+  switch (task) {
+    case Task::kClassification:
+      return {{"top1", ratio(sum_at(totals, 0), samples)},
+              {"top5", ratio(sum_at(totals, 1), samples)}};
+    case Task::kRecommendation:
+      return {{"hit_rate@10", ratio(sum_at(totals, 1), sum_at(totals, 0))},
+              {"ndcg@10", ratio(sum_at(totals, 2), sum_at(totals, 0))}};
+    case Task::kQuestionAnswering:
+      return answers_of(totals);
+    case Task::kDetection:
+      return {{"map50", mean_average_precision(totals.boxes, totals.box_counts)}};
+  }
+  return {};
+}
+
+}  // namespace
+
+std::unique_ptr<MetricSink> MetricSink::create(const JobSpec& spec,
+                                               std::shared_ptr<const SampleSource> source) {
+  switch (task_of(spec.model)) {
+    case Task::kClassification:
+      return classification_sink(std::move(source));
+    case Task::kRecommendation:
+      return ranking_sink(std::move(source));
+    case Task::kQuestionAnswering:
+      return answer_sink(std::move(source));
+    case Task::kDetection:
+      return detection_sink(std::move(source), spec.model.classes);
+  }
+  return nullptr;
+}
+
+void MetricSink::add(std::uint64_t begin, std::uint64_t count,
+                     std::span<const std::span<const float>> outputs,
+                     std::span<const double> losses) {
+  ES_CHECK(totals_.samples == 0 || begin == next_);
+  ES_CHECK(losses.size() == count);
+  next_ = begin + count;
+  std::vector<std::span<const float>> slices(outputs.size());
+  for (std::uint64_t i = 0; i < count; ++i) {
+    for (std::size_t o = 0; o < outputs.size(); ++o) {
+      ES_CHECK(outputs[o].size() % count == 0);
+      const std::size_t size = outputs[o].size() / count;
+      slices[o] = outputs[o].subspan(i * size, size);
+    }
+    add_sample(begin + i, slices);
+    totals_.loss_sum += losses[i];
+    ++totals_.samples;
+  }
+}
+
+std::vector<NamedMetric> summarise(Task task, const MetricTotals& totals) {
+  std::vector<NamedMetric> result = figures(task, totals);
+  result.push_back({"loss", ratio(totals.loss_sum, static_cast<double>(totals.samples))});
+  return result;
+}
+
+}  // namespace es::store

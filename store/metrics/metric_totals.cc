@@ -1,0 +1,150 @@
+// Byte form of MetricTotals, all little endian: version u32 = 1; samples u64; loss_sum f64; then
+// four lists, each a count u64 and its items: sums (f64), answers (question u64, score f32, exact
+// f64, f1 f64), boxes (label i32, score f32, hit u8), box_counts (u64).
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "proto/base/check.h"
+#include "store/metrics/metric.h"
+
+namespace es::store {
+namespace {
+
+constexpr std::uint32_t kVersion = 1;
+
+class Writer {
+ public:
+  template <class T>
+  void put(T value) {
+    const auto bytes = std::bit_cast<std::array<std::byte, sizeof(T)>>(value);
+    static_assert(std::endian::native == std::endian::little);
+    out.insert(out.end(), bytes.begin(), bytes.end());
+  }
+  std::vector<std::byte> out;
+};
+
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
+
+  template <class T>
+  T get() {
+    std::array<std::byte, sizeof(T)> bytes{};
+    if (rest_.size() < sizeof(T)) {
+      short_ = true;
+      rest_ = {};
+    } else {
+      std::copy_n(rest_.begin(), sizeof(T), bytes.begin());
+      rest_ = rest_.subspan(sizeof(T));
+    }
+    return std::bit_cast<T>(bytes);
+  }
+  // Number of items of a list, each of at least `item_bytes`: no more than can be there.
+  std::uint64_t count(std::size_t item_bytes) {
+    const auto n = get<std::uint64_t>();
+    if (n > rest_.size() / item_bytes) short_ = true;
+    return short_ ? 0 : n;
+  }
+  bool complete() const { return !short_ && rest_.empty(); }
+
+ private:
+  std::span<const std::byte> rest_;
+  bool short_ = false;
+};
+
+template <class T>
+void add_up(std::vector<T>& sums, const std::vector<T>& more) {
+  if (sums.size() < more.size()) sums.resize(more.size());
+  for (std::size_t i = 0; i < more.size(); ++i) sums[i] += more[i];
+}
+
+void read_answers(Reader& reader, std::vector<ScoredAnswer>& answers) {
+  for (std::uint64_t n = reader.count(28); n > 0; --n) {
+    ScoredAnswer answer;
+    answer.question = reader.get<std::uint64_t>();
+    answer.score = reader.get<float>();
+    answer.exact = reader.get<double>();
+    answer.f1 = reader.get<double>();
+    answers.push_back(answer);
+  }
+}
+
+// False when a mark is neither 0 nor 1.
+bool read_boxes(Reader& reader, std::vector<ScoredBox>& boxes) {
+  bool valid = true;
+  for (std::uint64_t n = reader.count(9); n > 0; --n) {
+    ScoredBox box;
+    box.label = reader.get<std::int32_t>();
+    box.score = reader.get<float>();
+    const auto hit = reader.get<std::uint8_t>();
+    valid = valid && hit <= 1 && box.label >= 0;
+    box.hit = hit == 1;
+    boxes.push_back(box);
+  }
+  return valid;
+}
+
+}  // namespace
+
+void MetricTotals::append(const MetricTotals& next) {
+  samples += next.samples;
+  loss_sum += next.loss_sum;
+  add_up(sums, next.sums);
+  add_up(box_counts, next.box_counts);
+  boxes.insert(boxes.end(), next.boxes.begin(), next.boxes.end());
+  for (const ScoredAnswer& answer : next.answers) {
+    if (answers.empty() || answers.back().question != answer.question)
+      answers.push_back(answer);
+    else if (answers.back().score < answer.score)
+      answers.back() = answer;
+  }
+}
+
+std::vector<std::byte> MetricTotals::encode() const {
+  Writer writer;
+  writer.put(kVersion);
+  writer.put(samples);
+  writer.put(loss_sum);
+  writer.put(std::uint64_t{sums.size()});
+  for (const double sum : sums) writer.put(sum);
+  writer.put(std::uint64_t{answers.size()});
+  for (const ScoredAnswer& answer : answers) {
+    writer.put(answer.question);
+    writer.put(answer.score);
+    writer.put(answer.exact);
+    writer.put(answer.f1);
+  }
+  writer.put(std::uint64_t{boxes.size()});
+  for (const ScoredBox& box : boxes) {
+    writer.put(box.label);
+    writer.put(box.score);
+    writer.put(static_cast<std::uint8_t>(box.hit));
+  }
+  writer.put(std::uint64_t{box_counts.size()});
+  for (const std::uint64_t count : box_counts) writer.put(count);
+  return std::move(writer.out);
+}
+
+Result<MetricTotals> MetricTotals::decode(std::span<const std::byte> bytes) {
+  Reader reader(bytes);
+  const auto version = reader.get<std::uint32_t>();
+  if (version != kVersion)
+    return usage_error("metric totals: version = " + std::to_string(version) + ": allowed is " +
+                       std::to_string(kVersion));
+  MetricTotals totals;
+  totals.samples = reader.get<std::uint64_t>();
+  totals.loss_sum = reader.get<double>();
+  for (auto n = reader.count(8); n > 0; --n) totals.sums.push_back(reader.get<double>());
+  read_answers(reader, totals.answers);
+  const bool valid = read_boxes(reader, totals.boxes);
+  for (auto n = reader.count(8); n > 0; --n)
+    totals.box_counts.push_back(reader.get<std::uint64_t>());
+  if (!valid) return usage_error("metric totals: a box has a label or mark that no encoding has");
+  if (!reader.complete())
+    return usage_error("metric totals: length = " + std::to_string(bytes.size()) +
+                       " bytes: allowed is what its lists say");
+  return totals;
+}
+
+}  // namespace es::store

@@ -1,0 +1,120 @@
+#include "tests/bench/op_profile.h"
+
+#include <algorithm>
+#include <iomanip>
+#include <vector>
+
+namespace es::bench {
+namespace {
+
+using gpu::Op;
+using gpu::OpKind;
+
+double conv_flops(const gpu::ConvShape& s) {
+  return 2.0 * double(s.n * s.oh() * s.ow() * s.oc) * double(s.kh * s.kw * (s.c / s.groups));
+}
+
+double attention_flops(const gpu::AttentionShape& s) {
+  return 4.0 * double(s.batch * s.heads) * double(s.tokens * s.tokens) * double(s.head_dim);
+}
+
+// Multiplications and additions of the dense products in an operator.
+double flops_of(const gpu::Graph& graph, const Op& op) {
+  switch (op.kind) {
+    case OpKind::kConv2d:
+    case OpKind::kConvDgrad:
+    case OpKind::kConvWgrad:
+      return conv_flops(op.conv);
+    case OpKind::kLinear:
+      return 2.0 * double(graph.shape(op.out[0]).rows()) * double(graph.table[op.weight].count);
+    case OpKind::kLinearDgrad:
+    case OpKind::kLinearWgrad:
+      return 2.0 * double(graph.shape(op.in[0]).rows()) * double(graph.table[op.weight].count);
+    case OpKind::kMatmul:
+      return 2.0 * double(op.matmul.count) *
+             double(op.matmul.gemm.m * op.matmul.gemm.n * op.matmul.gemm.k);
+    case OpKind::kAttention:
+      return attention_flops(op.attention);
+    case OpKind::kAttentionGrad:
+      return 2.0 * attention_flops(op.attention);
+    default:
+      return 0.0;
+  }
+}
+
+double bytes_of(const gpu::Graph& graph, const Op& op) {
+  std::int64_t floats = 0;
+  for (const auto* list : {&op.in, &op.out})
+    for (const gpu::TensorId t : *list) floats += graph.shape(t).count();
+  if (op.weight != gpu::kNoParam) floats += graph.table[op.weight].count;
+  return 4.0 * double(floats);
+}
+
+}  // namespace
+
+double seconds_of(clockid_t clock) {
+  timespec t;
+  clock_gettime(clock, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+void OpProfile::begin_op(const Op&) {
+  begin_ = seconds_of(clock_);
+}
+
+void OpProfile::end_op(const Op& op) {
+  const double time = seconds_of(clock_) - begin_;
+  Sum& sum = ops_[&op];
+  sum.seconds += time;
+  ++sum.runs;
+}
+
+void OpProfile::Sum::add(const Sum& other) {
+  seconds += other.seconds;
+  flops += other.flops;
+  bytes += other.bytes;
+  runs += other.runs;
+}
+
+void OpProfile::print_table(std::ostream& out, const std::vector<Sum>& sums, std::size_t most,
+                            int steps, double step_ms) {
+  out << std::fixed << "      ms      %  runs  GFLOP/s    GB/s  operator\n";
+  for (std::size_t i = 0; i < std::min(most, sums.size()); ++i) {
+    const Sum& s = sums[i];
+    const double ms = s.seconds * 1e3 / steps;
+    out << std::setprecision(3) << std::setw(8) << ms << std::setprecision(1) << std::setw(7)
+        << 100.0 * ms / step_ms << std::setw(6) << s.runs / steps << std::setw(9)
+        << s.flops / s.seconds * 1e-9 << std::setw(8) << s.bytes / s.seconds * 1e-9 << "  "
+        << s.name << "\n";
+  }
+}
+
+void OpProfile::print(std::ostream& out, int steps, double step_ms) const {
+  std::map<std::string, Sum> by_kind;
+  std::vector<Sum> by_op;
+  double seconds = 0.0;
+  for (const auto& [op, sum] : ops_) {
+    Sum s = sum;
+    s.flops = flops_of(graph_, *op) * sum.runs;
+    s.bytes = bytes_of(graph_, *op) * sum.runs;
+    by_kind[op_name(op->kind)].add(s);
+    s.name = op->name + " " + op_name(op->kind);
+    for (const gpu::TensorId t : op->in) s.name += " " + shape_text(graph_.shape(t));
+    for (const gpu::TensorId t : op->out) s.name += " > " + shape_text(graph_.shape(t));
+    by_op.push_back(s);
+    seconds += sum.seconds;
+  }
+  std::vector<Sum> kinds;
+  for (auto& [name, sum] : by_kind) {
+    sum.name = name;
+    kinds.push_back(sum);
+  }
+  const auto slower = [](const Sum& a, const Sum& b) { return a.seconds > b.seconds; };
+  std::sort(kinds.begin(), kinds.end(), slower);
+  std::sort(by_op.begin(), by_op.end(), slower);
+  out << "operators " << seconds * 1e3 / steps << " ms of " << step_ms << " ms per step\n";
+  print_table(out, kinds, kinds.size(), steps, step_ms);
+  print_table(out, by_op, 25, steps, step_ms);
+}
+
+}  // namespace es::bench

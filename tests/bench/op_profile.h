@@ -1,0 +1,42 @@
+#pragma once
+// Where the time of local steps goes: by kind of operator and by operator, with GFLOP/s.
+#include <ctime>
+#include <map>
+#include <ostream>
+#include <string>
+
+#include "gpu/graph/executor.h"
+
+namespace es::bench {
+
+double seconds_of(clockid_t clock);
+
+class OpProfile : public gpu::OpObserver {
+ public:
+  // `clock`: CLOCK_THREAD_CPUTIME_ID leaves out other processes, but also an operator's helpers.
+  OpProfile(const gpu::Graph& graph, clockid_t clock) : graph_(graph), clock_(clock) {}
+
+  void begin_op(const gpu::Op& op) override;
+  void end_op(const gpu::Op& op) override;
+  // Times are per step, over all the `steps` that were seen; `step_ms` is the whole step's.
+  void print(std::ostream& out, int steps, double step_ms) const;
+
+ private:
+  struct Sum {
+    double seconds = 0.0;
+    double flops = 0.0;  // multiplications and additions of dense products
+    double bytes = 0.0;  // of the tensors and parameters that it reads or writes
+    int runs = 0;
+    std::string name;
+    void add(const Sum& other);
+  };
+  static void print_table(std::ostream& out, const std::vector<Sum>& sums, std::size_t most,
+                          int steps, double step_ms);
+
+  const gpu::Graph& graph_;
+  std::map<const gpu::Op*, Sum> ops_;
+  clockid_t clock_;
+  double begin_ = 0.0;
+};
+
+}  // namespace es::bench

@@ -1,0 +1,10 @@
+#pragma once
+#include "proto/base/device.h"
+
+namespace es::bench {
+
+// fp32 operations per nanosecond of fused multiply-adds between registers, measured on this
+// processor with the vectors of a class; one fused multiply-add is two operations.
+double peak_gflops(CpuClass cpu_class);
+
+}  // namespace es::bench

@@ -1,0 +1,35 @@
+"""Entry of scripts/bench."""
+
+import argparse
+import sys
+
+import ests
+import kernels
+import levels
+import models
+import runner
+import train
+
+PARTS = {"train": train, "kernels": kernels, "ests": ests,
+         "levels": levels,
+         "models": models}
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/bench")
+    parts = parser.add_subparsers(dest="part", required=True)
+    for name, module in PARTS.items():
+        part = parts.add_parser(name, help=module.__doc__.split(": ", 1)[1])
+        part.add_argument("--json", help="file for the results")
+        part.add_argument("--svg", help="file for the chart")
+        part.add_argument("--core", type=int, default=1, help="core to pin to (default 1)")
+        module.add_arguments(part)
+    args = parser.parse_args()
+    try:
+        PARTS[args.part].main(args)
+    except runner.BenchError as error:
+        sys.exit(f"scripts/bench: {error}")
+
+
+if __name__ == "__main__":
+    main()

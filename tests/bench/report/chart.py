@@ -1,0 +1,78 @@
+"""Charts as SVG text: grouped bars and lines. No library, so that a report needs nothing installed."""
+
+from html import escape
+
+COLOURS = ("#3566a8", "#d9822b", "#3d9163", "#9a4f96", "#777777")
+LEFT, TOP, BOTTOM = 170, 56, 36
+
+
+def _text(x, y, text, anchor="start", size=12, weight="normal"):
+    return (f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" '
+            f'font-weight="{weight}">{escape(text)}</text>')
+
+
+def _page(width, height, title, body):
+    return "\n".join([
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'font-family="sans-serif">',
+        '<rect width="100%" height="100%" fill="white"/>',
+        _text(12, 22, title, size=15, weight="bold"), *body, "</svg>", ""])
+
+
+def _legend(names, y):
+    body, x = [], 12
+    for i, name in enumerate(names):
+        body.append(f'<rect x="{x}" y="{y - 9}" width="10" height="10" fill="{COLOURS[i]}"/>')
+        body.append(_text(x + 15, y, name))
+        x += 30 + 7 * len(name)
+    return body
+
+
+def bars(title, labels, series, mark=None, form="{:.2f}"):
+    """Horizontal bars: series = {name: [value or None per label]}; mark = a value to draw a line at."""
+    row = 16 * len(series) + 10
+    width, height = 760, TOP + row * len(labels) + BOTTOM
+    values = [v for vs in series.values() for v in vs if v is not None]
+    top = max(values + [mark or 0]) or 1
+    scale = (width - LEFT - 70) / top
+    body = _legend(series, 42)
+    for i, label in enumerate(labels):
+        y = TOP + i * row
+        body.append(_text(LEFT - 8, y + row / 2, label, "end"))
+        for j, vs in enumerate(series.values()):
+            if vs[i] is None:
+                continue
+            body.append(f'<rect x="{LEFT}" y="{y + 16 * j}" width="{vs[i] * scale:.1f}" '
+                        f'height="13" fill="{COLOURS[j]}"/>')
+            body.append(_text(LEFT + vs[i] * scale + 4, y + 16 * j + 11, form.format(vs[i]),
+                              size=11))
+    if mark is not None:
+        x = LEFT + mark * scale
+        body.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP - 4}" y2="{height - BOTTOM}" '
+                    'stroke="black" stroke-dasharray="4 3"/>')
+        body.append(_text(x, height - BOTTOM + 16, form.format(mark), "middle"))
+    return _page(width, height, title, body)
+
+
+def lines(title, x_label, y_label, xs, series):
+    """Lines over a few equally spaced x positions: series = {name: [value per x]}."""
+    width, height, left = 760, 380, 70
+    top = max(v for vs in series.values() for v in vs) * 1.1 or 1
+    step = (width - left - 40) / max(1, len(xs) - 1)
+    at = lambda i, v: (left + i * step, height - 60 - v / top * (height - 130))
+    body = _legend(series, 42)
+    for k in range(6):
+        value = top * k / 5
+        y = at(0, value)[1]
+        body.append(f'<line x1="{left}" x2="{width - 40}" y1="{y:.1f}" y2="{y:.1f}" '
+                    'stroke="#dddddd"/>')
+        body.append(_text(left - 6, y + 4, f"{value:.2f}", "end", 11))
+    for i, x in enumerate(xs):
+        body.append(_text(at(i, 0)[0], height - 42, str(x), "middle", 11))
+    for j, vs in enumerate(series.values()):
+        points = " ".join("%.1f,%.1f" % at(i, v) for i, v in enumerate(vs))
+        body.append(f'<polyline points="{points}" fill="none" stroke="{COLOURS[j % 5]}" '
+                    'stroke-width="2"/>')
+    body.append(_text((left + width) / 2, height - 18, x_label, "middle"))
+    body.append(_text(12, 60, y_label, size=11))
+    return _page(width, height, title, body)

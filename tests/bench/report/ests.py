@@ -1,0 +1,102 @@
+"""scripts/bench ests: 1 to 16 ESTs on one device, context switches, shared data workers."""
+
+import json
+import os
+import subprocess
+
+import chart
+import runner
+import train
+
+COUNTS = (1, 2, 4, 8, 16)
+WORKLOADS = ("resnet18_cifar32_b32", "shufflenetv2_64_b32", "electra_small_s64_b4")
+
+
+def measure_workload(args, program, workload):
+    """Throughput and memory by number of ESTs: args.rounds rounds, each with every number."""
+    _, warm, steps = train.WORKLOADS[workload]
+    runs = {count: [] for count in COUNTS}
+    for _ in range(args.rounds):
+        for count in COUNTS:
+            runner.progress(f"{workload}: {count} ESTs")
+            runs[count].append(runner.run_json(
+                [program, "--workload", workload, "--level", "D2", "--class",
+                 runner.kernel_class(), "--ests", str(count), "--warm", "1",
+                 "--steps", str(max(2, steps * 4 // count))], args.core))
+    return [result_of(workload, count, runs) for count in COUNTS]
+
+
+def result_of(workload, count, runs):
+    rates = [r["samples_per_s"] for r in runs[count]]
+    one = runner.median([r["samples_per_s"] for r in runs[1]])
+    memory = max(r["peak_rss_mib"] for r in runs[count])
+    slots = (runs[count][0]["live_gradient_buffers"] - 1) * runs[count][0]["gradient_slot_mib"]
+    memory_one = max(r["peak_rss_mib"] for r in runs[1])
+    return {"workload": workload, "ests": count, "samples_per_s": round(runner.median(rates), 2),
+            "spread": round(runner.spread(rates), 4),
+            "throughput_ratio": round(runner.median(rates) / one, 4),
+            "peak_rss_mib": round(memory, 1), "gradient_buffers_mib": round(slots, 1),
+            "memory_ratio_without_buffers": round((memory - slots) / memory_one, 4)}
+
+
+def switch_share(esctl, job):
+    """Part of a step that one device with all ESTs spends between two local steps."""
+    done = subprocess.run([esctl, "run", job, "--level", "D2", "--devices",
+                           f"cpu-{runner.kernel_class()}:1", "--steps", "6", "--json", "--quiet"],
+                          capture_output=True, text=True)
+    if done.returncode != 0:
+        raise runner.BenchError(f"{job}: {done.stderr.strip()[-500:]}")
+    return json.loads(done.stdout)["context_switch_share"]
+
+
+def first_batches(args, program):
+    """Shared against separate data workers, on every core."""
+    return [json.loads(runner.run_plain([program, job, "--ests", "8"], "0-1"))
+            for job in args.loader_jobs]
+
+
+def job_files(prefix):
+    directory = os.path.join(runner.ROOT, "configs", "jobs")
+    return [os.path.join(directory, f) for f in sorted(os.listdir(directory))
+            if f.startswith(prefix)]
+
+
+def tables(scaling, switches, loaders):
+    rows = ["| workload | ESTs | samples/s | against one | spread | MiB | gradient buffers MiB "
+            "| the rest against one |", "|---|---|---|---|---|---|---|---|"]
+    for r in scaling:
+        rows.append(f"| {r['workload']} | {r['ests']} | {r['samples_per_s']:.5g} "
+                    f"| {r['throughput_ratio']:.3f} | {100 * r['spread']:.1f} % "
+                    f"| {r['peak_rss_mib']:.0f} | {r['gradient_buffers_mib']:.0f} "
+                    f"| {r['memory_ratio_without_buffers']:.3f} |")
+    rows += ["", "| job | context switches, share of a step |", "|---|---|"]
+    rows += [f"| {s['job']} | {100 * s['share']:.3f} % |" for s in switches]
+    rows += ["", "| job | first mini-batches, shared ms | separate ms | saving |", "|---|---|---|---|"]
+    rows += [f"| {l['job']} | {l['shared_ms']:.1f} | {l['own_ms']:.1f} | {100 * l['saving']:.0f} % |"
+             for l in loaders]
+    return "\n".join(rows)
+
+
+def main(args):
+    program, loader = runner.build("train_bench", "loader_bench")
+    (esctl, _) = runner.build_programs()
+    scaling = [r for w in args.workloads or WORKLOADS
+               for r in measure_workload(args, program, w)]
+    switches = [{"job": os.path.basename(job), "share": switch_share(esctl, job)}
+                for job in job_files("published_")]
+    args.loader_jobs = args.loader_jobs or [
+        os.path.join(runner.ROOT, "configs", "jobs", "small_cnn.toml")]
+    loaders = first_batches(args, loader)
+    print(tables(scaling, switches, loaders))
+    series = {w: [r["throughput_ratio"] for r in scaling if r["workload"] == w]
+              for w in dict.fromkeys(r["workload"] for r in scaling)}
+    runner.write_results(
+        args, {"scaling": scaling, "context_switch": switches, "first_mini_batches": loaders},
+        chart.lines("Throughput of one device against one EST", "ESTs on the device",
+                    "throughput / one EST", COUNTS, series))
+
+
+def add_arguments(parser):
+    parser.add_argument("workloads", nargs="*", help=f"default: {', '.join(WORKLOADS)}")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--loader-jobs", nargs="*", help="job files for the data workers")

@@ -1,0 +1,201 @@
+// train_bench: times one training workload of this engine in one process and prints a JSON line.
+//
+//   train_bench --workload resnet18_cifar32_b32 [--level D1|D2] [--class avx512|avx2|scalar]
+//               [--warm N] [--steps N] [--threads N] [--ests N] [--profile]
+//
+// A step is what a worker does that has all ESTs: local steps in turn, gradients merged in the
+// tree, one update. Samples are made before. With --profile a table of operators follows on stderr.
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <map>
+#include <optional>
+
+#include "gpu/engine.h"
+#include "gpu/est/gradient_tree.h"
+#include "tests/bench/op_profile.h"
+#include "tests/bench/train_workloads.h"
+
+namespace es::bench {
+namespace {
+
+struct Options {
+  std::string workload, level = "D2", cpu_class = "avx512";
+  int warm = 2, steps = 7;
+  std::uint32_t threads = 1, ests = 1;
+  bool profile = false;
+};
+
+[[noreturn]] void stop(const std::string& message) {
+  std::cerr << "train_bench: " << message << "\n";
+  std::exit(2);
+}
+
+Options parse(int argc, char** argv) {
+  std::map<std::string, std::string> given;
+  Options o;
+  for (int i = 1; i < argc; ++i) {
+    if (std::string(argv[i]) == "--profile") {
+      o.profile = true;
+    } else if (i + 1 < argc) {
+      given[argv[i]] = argv[i + 1];
+      ++i;
+    } else {
+      stop(std::string(argv[i]) + " needs a value");
+    }
+  }
+  const auto take = [&](const char* name, const std::string& otherwise) {
+    const auto found = given.extract(name);
+    return found.empty() ? otherwise : found.mapped();
+  };
+  o.workload = take("--workload", "");
+  o.level = take("--level", o.level);
+  o.cpu_class = take("--class", o.cpu_class);
+  o.warm = std::stoi(take("--warm", std::to_string(o.warm)));
+  o.steps = std::stoi(take("--steps", std::to_string(o.steps)));
+  o.threads = static_cast<std::uint32_t>(std::stoul(take("--threads", "1")));
+  o.ests = static_cast<std::uint32_t>(std::stoul(take("--ests", "1")));
+  if (!given.empty()) stop("unknown option " + given.begin()->first);
+  if (o.steps < 1 || o.warm < 0 || o.ests < 1) stop("--steps and --ests begin at 1, --warm at 0");
+  return o;
+}
+
+Workload find_workload(const std::string& name) {
+  std::string names;
+  for (const Workload& w : workloads()) {
+    if (w.name == name) return w;
+    names += " " + w.name;
+  }
+  stop("--workload " + name + ": allowed are" + names);
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t n = values.size();
+  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+// A worker that has all ESTs.
+class Worker {
+ public:
+  Worker(const Workload& workload, const Options& options)
+      : spec_(workload.spec),
+        batch_(workload.layout.words() * spec_.batch_size),
+        contexts_(options.ests) {
+    spec_.max_p = options.ests;
+    const Result<DeterminismLevel> level = parse_level(options.level);
+    const Result<CpuClass> cpu_class = parse_cpu_class("cpu-" + options.cpu_class);
+    if (!level) stop(level.error().message);
+    if (!cpu_class) stop(cpu_class.error().message);
+    spec_.level = *level;
+    auto engine = gpu::Engine::create(spec_, workload.layout,
+                                      {.cpu_class = *cpu_class,
+                                       .threads = options.threads,
+                                       .vendor = gpu::allows_vendor(*level)});
+    if (!engine) stop(engine.error().message);
+    engine_ = *std::move(engine);
+    engine_->init_replica();
+    fill_randomly(workload, 7, {batch_.data(), static_cast<std::size_t>(batch_.floats())});
+    const std::uint32_t slots =
+        gpu::max_live_buffers({0, spec_.max_p}, spec_.max_p, engine_->gradient_order());
+    for (std::uint32_t i = 0; i < slots; ++i) slots_.emplace_back(engine_->table().total_floats());
+    sums_.resize(engine_->buckets().size());
+    tree_.emplace(
+        RankRange{0, spec_.max_p}, spec_.max_p, engine_->buckets(), engine_->kernels(),
+        [this](std::uint32_t slot) { return slots_[slot].data(); },
+        [this](const gpu::NodeReady& part) { sums_[part.bucket] = part.data; },
+        engine_->gradient_order());
+  }
+
+  float step() {
+    tree_->release_all();
+    float loss = 0.0F;
+    for (VirtualRank rank = 0; rank < spec_.max_p; ++rank) {
+      const auto result = engine_->local_step(
+          rank, {batch_.data()}, {0, engine_->replica().version + 1}, tree_->begin_rank(rank),
+          contexts_[rank], [this](std::uint32_t bucket) { tree_->bucket_ready(bucket); });
+      if (!result) stop(result.error().message);
+      loss = *result;
+    }
+    const double begin = seconds_of(CLOCK_MONOTONIC);
+    const Status updated = engine_->apply_update(sums_, contexts_);
+    if (!updated.ok()) stop(updated.error().message);
+    update_ms_ = 1e3 * (seconds_of(CLOCK_MONOTONIC) - begin);
+    return loss;
+  }
+
+  gpu::Engine& engine() { return *engine_; }
+  const JobSpec& spec() const { return spec_; }
+  double update_ms() const { return update_ms_; }
+
+ private:
+  JobSpec spec_;
+  gpu::AlignedBuffer batch_;
+  std::vector<gpu::EstContext> contexts_;
+  std::unique_ptr<gpu::Engine> engine_;
+  std::vector<gpu::AlignedBuffer> slots_;
+  std::vector<const float*> sums_;
+  std::optional<gpu::GradientTree> tree_;
+  double update_ms_ = 0.0;
+};
+
+struct Times {
+  std::vector<double> wall_ms, cpu_ms, update_ms;
+  float loss = 0.0F;
+};
+
+Times measure(Worker& worker, int steps) {
+  Times times;
+  for (int i = 0; i < steps; ++i) {
+    const double wall = seconds_of(CLOCK_MONOTONIC), cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+    times.loss = worker.step();
+    times.wall_ms.push_back(1e3 * (seconds_of(CLOCK_MONOTONIC) - wall));
+    times.cpu_ms.push_back(1e3 * (seconds_of(CLOCK_PROCESS_CPUTIME_ID) - cpu));
+    times.update_ms.push_back(worker.update_ms());
+  }
+  return times;
+}
+
+void print_json(const Options& o, Worker& worker, const Times& times) {
+  constexpr double kMib = 1.0 / (1 << 20);
+  const gpu::MemoryUse m = worker.engine().memory_use();
+  const double ms = median(times.wall_ms);
+  const auto [least, most] = std::minmax_element(times.wall_ms.begin(), times.wall_ms.end());
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  std::printf(
+      "{\"workload\": \"%s\", \"level\": \"%s\", \"class\": \"%s\", \"threads\": %u, \"ests\": %u, "
+      "\"batch\": %u, \"ms\": %.4f, \"min_ms\": %.4f, \"spread\": %.3f, \"cpu_ms\": %.4f, "
+      "\"min_cpu_ms\": %.4f, \"update_ms\": %.4f, \"samples_per_s\": %.2f, \"peak_rss_mib\": %.1f, "
+      "\"params_mib\": %.2f, \"moments_mib\": %.2f, \"gradient_mib\": %.2f, \"arena_mib\": %.2f, "
+      "\"live_peak_mib\": %.2f, \"workspace_mib\": %.2f, \"ops\": %zu, \"loss\": %.6f}\n",
+      o.workload.c_str(), o.level.c_str(), o.cpu_class.c_str(), o.threads, o.ests,
+      worker.spec().batch_size, ms, *least, (*most - *least) / ms, median(times.cpu_ms),
+      *std::min_element(times.cpu_ms.begin(), times.cpu_ms.end()), median(times.update_ms),
+      1e3 * worker.spec().batch_size * o.ests / ms, double(usage.ru_maxrss) / 1024.0,
+      double(m.params) * kMib, double(m.moments) * kMib, double(m.gradient_slot) * kMib,
+      double(m.arena) * kMib, double(m.arena_live_peak) * kMib, double(m.workspace) * kMib,
+      worker.engine().graph().ops.size(), double(times.loss));
+}
+
+}  // namespace
+}  // namespace es::bench
+
+int main(int argc, char** argv) {
+  using namespace es::bench;
+  const Options options = parse(argc, argv);
+  Worker worker(find_workload(options.workload), options);
+  OpProfile profile(worker.engine().graph(),
+                    options.threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC);
+  measure(worker, options.warm);
+  if (options.profile) worker.engine().set_observer(&profile);
+  const Times times = measure(worker, options.steps);
+  print_json(options, worker, times);
+  if (options.profile)
+    profile.print(std::cerr, options.steps,
+                  median(options.threads == 1 ? times.cpu_ms : times.wall_ms));
+  return 0;
+}

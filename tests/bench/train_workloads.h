@@ -1,0 +1,27 @@
+#pragma once
+// The nine training workloads that are compared with PyTorch: shapes, batch sizes and optimizer of
+// one step (SGD, learning rate 0.01 or less, momentum 0.9), with random samples.
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "proto/base/job_spec.h"
+#include "proto/base/sample_layout.h"
+
+namespace es::bench {
+
+struct Workload {
+  std::string name;  // "resnet18_cifar32_b32"
+  JobSpec spec;      // model, batch size and optimizer
+  SampleLayout layout;
+};
+
+// All workloads, in the order of the paper's table; small ones of the same form are not among them.
+std::vector<Workload> workloads();
+
+// One mini-batch of random samples, the same for the same seed: reals in [-1.7, 1.7) (variance 1),
+// integers in the field's range; sequences have full length, two boxes in every image.
+void fill_randomly(const Workload& workload, std::uint64_t seed, std::span<float> words);
+
+}  // namespace es::bench

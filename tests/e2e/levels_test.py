@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+"""What each level of determinism promises, and that the weaker ones do not promise more."""
+import harness
+from harness import digests
+from jobs import job_text
+
+STEPS = 12
+
+
+class Levels(harness.EndToEndTest):
+    def run_at(self, level, stages, model="resnet18"):
+        changes = {"level": level, "steps": STEPS}
+        job = self.write_job(job_text(self.word, model, changes))
+        return self.run_job(job, "--stages", stages)
+
+    def found(self, level, *placements):
+        return [digests(self.run_at(level, stages)) for stages in placements]
+
+    def test_d0_repeats_itself_on_the_same_devices_only(self):
+        fast = self.fast_class()
+        one, two, again, resized = self.found("D0", f"{fast}:1@12", f"{fast}:2@12", f"{fast}:2@12",
+                                              f"{fast}:2@6,{fast}:1@6")
+        self.assertEqual(two, again)
+        self.assertEqual(len({one, two, resized}), 3)
+
+    def test_d1_is_the_same_on_any_number_of_devices_of_a_type(self):
+        fast = self.fast_class()
+        found = self.found("D1", f"{fast}:1@12", f"{fast}:3@12", f"{fast}:4@6,{fast}:2@6")
+        self.assertEqual(len(set(found)), 1, found)
+
+    def test_auto_becomes_a_level_that_keeps_its_promise(self):
+        fast = self.fast_class()
+        first, second = (self.run_at("auto", stages) for stages in (f"{fast}:1@12", f"{fast}:3@12"))
+        self.assertIn(first["level"], ("D1", "D2"))
+        self.assertEqual(first["level"], second["level"])
+        self.assertEqual(digests(first), digests(second))
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Every model of configs/jobs/tiny_*.toml has the same bits on whatever devices, and learns."""
+import re
+
+import harness
+from harness import digests
+
+MODELS = ["resnet18", "resnet50", "shufflenetv2", "vgg19", "swin_t", "yolov3", "neumf", "bert",
+          "electra"]
+
+# Of the first step's loss. The data have a structure that is learnt within the steps of the file.
+LOSS_LEFT_MAX = 0.75
+
+HEADLINES = {"yolov3": "map50", "neumf": "hit_rate@10", "bert": "exact_match",
+             "electra": "exact_match"}
+
+
+def key(text, name):
+    return re.search(rf"^{name} = (\S+)", text, re.MULTILINE).group(1)
+
+
+class Models(harness.EndToEndTest):
+    def job_file(self, model):
+        """The shipped job under a name of this test, and its number of steps."""
+        text = (harness.source_root / f"configs/jobs/tiny_{model}.toml").read_text()
+        self.assertEqual((key(text, "level"), key(text, "max_p")), ('"D2"', "4"))
+        name = f'name = "{model}-{self.word}"'
+        text, found = re.subn(r'^name = "tiny_\S+"', name, text, count=1, flags=re.MULTILINE)
+        self.assertEqual(found, 1)
+        return self.write_job(text, f"{model}.toml"), int(key(text, "steps"))
+
+    def placements(self, steps):
+        a, b = self.fast_class(), self.other_class()
+        first, second = steps // 3, steps // 3
+        mixed = "+".join(sorted([f"{a}:1", f"{b}:1"]))
+        three = "+".join(sorted([f"{a}:2", f"{b}:1"]))
+        return [f"{b}:1@{steps}", f"{mixed}@{steps}", f"{a}:4@{steps}",
+                f"{a}:4@{first},{mixed}@{second},{three}@{steps - first - second}"]
+
+    def check(self, model):
+        job, steps = self.job_file(model)
+        found = {}
+        for stages in self.placements(steps):
+            summary = self.run_job(job, "--stages", stages)
+            self.assertEqual((summary["state"], summary["steps"]), ("finished", steps))
+            found[stages] = digests(summary), summary["evaluations"]
+        first = next(iter(found.values()))
+        self.assertEqual({stages: first for stages in found}, found)
+        print(model, "loss", summary["loss_first"], "->", summary["loss_last"], summary["eval"],
+              flush=True)
+        self.assertLess(summary["loss_last"], LOSS_LEFT_MAX * summary["loss_first"])
+        self.assertEqual(summary["eval"]["metric"], HEADLINES.get(model, "accuracy"))
+
+    def test_the_list_is_complete(self):
+        shipped = {path.stem.removeprefix("tiny_")
+                   for path in (harness.source_root / "configs/jobs").glob("tiny_*.toml")}
+        self.assertEqual(shipped, set(MODELS))
+
+
+for _model in MODELS:
+    setattr(Models, f"test_{_model}", lambda self, model=_model: self.check(model))
+
+
+if __name__ == "__main__":
+    harness.main()

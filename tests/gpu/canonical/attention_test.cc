@@ -1,0 +1,305 @@
+#include <cmath>
+
+#include "gpu/canonical/attention_math.h"
+#include "proto/base/philox.h"
+#include "tests/gpu/canonical/kernel_testing.h"
+#include "tests/support/seed.h"
+
+namespace es::gpu::testing {
+namespace {
+
+// One attention with operands. q, k and v are columns of one array, as a fused projection writes
+// them.
+struct Case {
+  AttentionShape s;
+  AttentionExtras extras;
+  DropoutKey key;
+  Floats qkv, dy, bias, mask;
+  std::vector<std::int32_t> length;
+
+  const float* q() const { return qkv; }
+  const float* k() const { return qkv + s.heads * s.head_dim; }
+  const float* v() const { return qkv + 2 * s.heads * s.head_dim; }
+};
+
+struct Options {
+  std::int64_t batch, tokens, heads, head_dim;
+  bool bias = false, mask = false, length = false, dropout = false;
+};
+
+Case make_case(Random& random, const Options& o) {
+  const std::int64_t width = o.heads * o.head_dim, size = o.tokens * o.tokens;
+  const std::int64_t masks = o.mask ? random.integer(1, o.batch) : 0;
+  const std::int64_t qkv_stride = 3 * width + random.integer(0, 2);
+  const std::int64_t y_stride = width + random.integer(0, 2);
+  Case c{.s = {.batch = o.batch,
+               .tokens = o.tokens,
+               .heads = o.heads,
+               .head_dim = o.head_dim,
+               .qkv_stride = qkv_stride,
+               .y_stride = y_stride,
+               .scale = 1.0f / std::sqrt(static_cast<float>(o.head_dim)),
+               .masks = masks},
+         .extras = {},
+         .key = {.seed = static_cast<std::uint64_t>(random.integer(0, 1 << 30)) << 20,
+                 .step = static_cast<std::uint32_t>(random.integer(0, 1000)),
+                 .rank = static_cast<std::uint32_t>(random.integer(0, 64))},
+         .qkv = random.normals(o.batch * o.tokens * qkv_stride),
+         .dy = random.normals(o.batch * o.tokens * y_stride),
+         .bias = random.normals(o.heads * size),
+         .mask = Floats(masks * size, [&] { return random.coin() ? 0.0f : -100.0f; }),
+         .length = {}};
+  for (std::int64_t b = 0; b < o.batch; ++b) {
+    c.length.push_back(static_cast<std::int32_t>(random.integer(0, o.tokens)));
+  }
+  if (o.dropout) c.s.dropout = {.threshold = 3221225472u, .op = 3, .factor = 1.0f / 0.75f};
+  if (o.bias) c.extras.bias = c.bias;
+  if (o.mask) c.extras.mask = c.mask;
+  if (o.length) c.extras.length = c.length.data();
+  return c;
+}
+
+std::string text(const Case& c) {
+  return "attention batch=" + std::to_string(c.s.batch) + " tokens=" + std::to_string(c.s.tokens) +
+         " heads=" + std::to_string(c.s.heads) + " head_dim=" + std::to_string(c.s.head_dim) +
+         " masks=" + std::to_string(c.s.masks) +
+         " dropout=" + std::to_string(c.s.dropout.threshold != 0);
+}
+
+enum Output { kY, kProbs, kDqkv, kDbias };
+
+// Gaps between rows stay at 7.
+std::vector<Floats> empty_outputs(const Case& c) {
+  const auto seven = [] { return 7.0f; };
+  const std::int64_t size = c.s.tokens * c.s.tokens;
+  std::vector<Floats> out;
+  out.emplace_back(c.dy.size(), seven);
+  out.emplace_back(c.s.batch * c.s.heads * size, seven);
+  out.emplace_back(c.qkv.size(), seven);
+  out.emplace_back(c.s.heads * size, seven);
+  return out;
+}
+
+void run_range(const KernelTable& t, const Case& c, const AttentionShape& s,
+               std::vector<Floats>& out) {
+  const std::int64_t width = s.heads * s.head_dim;
+  Floats ws = workspace(t.attention_workspace_floats(s));
+  float* dq = out[kDqkv];
+  t.attention_fwd(s, c.q(), c.k(), c.v(), c.extras, c.key, out[kY], out[kProbs], ws);
+  Floats ws_bwd = workspace(t.attention_workspace_floats(s));
+  t.attention_bwd(s, c.q(), c.k(), c.v(), out[kProbs], c.dy, c.key, dq, dq + width, dq + 2 * width,
+                  c.extras.bias != nullptr ? out[kDbias].data() : nullptr, ws_bwd);
+}
+
+std::vector<Floats> run(const KernelTable& t, const Case& c) {
+  std::vector<Floats> out = empty_outputs(c);
+  run_range(t, c, c.s, out);
+  return out;
+}
+
+// --- The same by the public kernels, one step at a time.
+
+float dropped(const Case& c, std::int64_t e, float x) {
+  if (c.s.dropout.threshold == 0) return x;
+  const auto counter = static_cast<std::uint32_t>((e >> 7) * 32 + (e & 31));
+  const auto words =
+      philox4x32_10({counter, c.s.dropout.op, c.key.step, c.key.rank}, philox_key(c.key.seed));
+  return words[(e >> 5) & 3] < c.s.dropout.threshold ? x * c.s.dropout.factor : 0.0f;
+}
+
+void gemm(const KernelTable& t, const GemmShape& s, const float* a, const float* b, float* c) {
+  Floats ws = workspace(t.gemm_workspace_floats(s));
+  t.gemm(s, a, b, nullptr, c, ws);
+}
+
+void compose_head_forward(const KernelTable& t, const Case& c, std::int64_t b, std::int64_t h,
+                          std::vector<Floats>& out) {
+  const AttentionShape& s = c.s;
+  const std::int64_t n = s.tokens, qkv = qkv_offset(s, b, h), p = probs_offset(s, b, h);
+  float* probs = out[kProbs] + p;
+  gemm(t, scores_product(s, s.tokens), c.q() + qkv, c.k() + qkv, probs);
+  for (std::int64_t i = 0; i < n * n; ++i) {
+    probs[i] *= s.scale;
+    if (c.extras.bias != nullptr) probs[i] += c.bias[h * n * n + i];
+    if (c.extras.mask != nullptr) probs[i] += c.mask[b % s.masks * n * n + i];
+    if (c.extras.length != nullptr && i % n >= c.length[b]) probs[i] = -INFINITY;
+  }
+  t.softmax_fwd(n, n, probs, probs);
+  Floats kept(n * n);
+  for (std::int64_t i = 0; i < n * n; ++i) kept[i] = dropped(c, p + i, probs[i]);
+  gemm(t, y_product(s, s.tokens), kept, c.v() + qkv, out[kY] + y_offset(s, b, h));
+}
+
+// Leaves the gradient of the scores in ds[batch][heads][tokens][tokens].
+void compose_head_backward(const KernelTable& t, const Case& c, std::int64_t b, std::int64_t h,
+                           const Floats& all_ds, std::vector<Floats>& out) {
+  const AttentionShape& s = c.s;
+  const std::int64_t n = s.tokens, qkv = qkv_offset(s, b, h), p = probs_offset(s, b, h);
+  const float *probs = out[kProbs] + p, *dy = c.dy + y_offset(s, b, h);
+  float *ds = all_ds + p, *dq = out[kDqkv] + qkv, *dk = dq + s.heads * s.head_dim;
+  float* dv = dk + s.heads * s.head_dim;
+  Floats kept(n * n), scaled(n * n);
+  for (std::int64_t i = 0; i < n * n; ++i) kept[i] = dropped(c, p + i, probs[i]);
+  gemm(t, dv_product(s, s.tokens), kept, dy, dv);
+  gemm(t, dprobs_product(s, s.tokens), dy, c.v() + qkv, ds);
+  for (std::int64_t i = 0; i < n * n; ++i) ds[i] = dropped(c, p + i, ds[i]);
+  t.softmax_bwd(n, n, probs, ds, ds);
+  for (std::int64_t i = 0; i < n * n; ++i) scaled[i] = ds[i] * s.scale;
+  gemm(t, dq_product(s, s.tokens), scaled, c.k() + qkv, dq);
+  gemm(t, dk_product(s, s.tokens), scaled, c.q() + qkv, dk);
+}
+
+std::vector<Floats> compose(const KernelTable& t, const Case& c) {
+  std::vector<Floats> out = empty_outputs(c);
+  const Floats ds(out[kProbs].size());
+  for (std::int64_t b = 0; b < c.s.batch; ++b) {
+    for (std::int64_t h = 0; h < c.s.heads; ++h) {
+      compose_head_forward(t, c, b, h, out);
+      compose_head_backward(t, c, b, h, ds, out);
+    }
+  }
+  if (c.extras.bias != nullptr) {
+    const std::int64_t cols = out[kDbias].size();
+    Floats ws = workspace(t.colsum_workspace_floats(c.s.batch, cols));
+    t.colsum(c.s.batch, cols, ds, out[kDbias], ws);
+  }
+  return out;
+}
+
+void check_equal(const std::vector<Floats>& actual, const std::vector<Floats>& expected,
+                 const std::string& what) {
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const std::int64_t at = actual[i].first_difference(expected[i]);
+    CHECK_MESSAGE(at == -1, what, ", output ", i, " differs at element ", at);
+  }
+}
+
+void check_case(const Case& c) {
+  const auto out = same_in_all_classes(text(c), [&](const KernelTable& t) { return run(t, c); });
+  check_equal(out, compose(reference(), c), text(c) + " against its composition");
+}
+
+Options random_options(Random& random) {
+  return {.batch = random.integer(1, 4),
+          .tokens = random.integer(1, 70),
+          .heads = random.integer(1, 3),
+          .head_dim = random.integer(1, 70),
+          .bias = random.coin(),
+          .mask = random.coin(),
+          .length = random.coin(),
+          .dropout = random.coin()};
+}
+
+// sum(y * dy) in double precision: what the gradients are derivatives of.
+double objective(const Case& c) {
+  const AttentionShape& s = c.s;
+  const std::int64_t n = s.tokens, d = s.head_dim;
+  double total = 0;
+  for (std::int64_t row = 0; row < s.batch * s.heads * n; ++row) {
+    const std::int64_t b = row / n / s.heads, h = row / n % s.heads, i = row % n;
+    const float *q = c.q() + qkv_offset(s, b, h) + i * s.qkv_stride,
+                *k = c.k() + qkv_offset(s, b, h);
+    const float *v = c.v() + qkv_offset(s, b, h), *dy = c.dy + y_offset(s, b, h) + i * s.y_stride;
+    std::vector<double> e(static_cast<std::size_t>(n));
+    double sum = 0;
+    for (std::int64_t j = 0; j < n; ++j) {
+      double score = 0;
+      for (std::int64_t x = 0; x < d; ++x) score += double{q[x]} * k[j * s.qkv_stride + x];
+      score *= s.scale;
+      if (c.extras.bias != nullptr) score += c.bias[(h * n + i) * n + j];
+      if (c.extras.mask != nullptr) score += c.mask[(b % s.masks * n + i) * n + j];
+      const bool beyond = c.extras.length != nullptr && j >= c.length[b];
+      e[j] = beyond ? 0.0 : std::exp(score);
+      sum += e[j];
+    }
+    for (std::int64_t j = 0; j < n && sum > 0; ++j) {
+      const double p = dropped(c, probs_offset(s, b, h) + i * n + j, 1.0f) * e[j] / sum;
+      for (std::int64_t x = 0; x < d; ++x) total += p * v[j * s.qkv_stride + x] * dy[x];
+    }
+  }
+  return total;
+}
+
+void check_derivative(const Case& c, float& at, float gradient, const std::string& what) {
+  const float value = at, step = 0x1p-7f;
+  at = value + step;
+  const double high = objective(c);
+  at = value - step;
+  const double low = objective(c);
+  at = value;
+  check_near(gradient, (high - low) / (2.0 * step), 2e-3, what);
+}
+
+TEST_SUITE("gpu/canonical/attention") {
+  TEST_CASE("attention has the bits of its composition, in every class") {
+    Random random(test::seed("attention"));
+    for (int i = 0; i < 40; ++i) check_case(make_case(random, random_options(random)));
+  }
+
+  TEST_CASE("the shapes of BERT, ELECTRA and Swin") {
+    Random random(test::seed("attention shapes"));
+    check_case(make_case(random, {1, 64, 2, 64, false, false, true, true}));
+    check_case(make_case(random, {2, 128, 1, 64, false, false, true, true}));
+    check_case(make_case(random, {3, 49, 3, 32, true, true, false, false}));
+    check_case(make_case(random, {1, 600, 1, 9, false, false, true, true}));
+  }
+
+  TEST_CASE("the gradient of the bias is a COLSUM over the sequences, with all its levels") {
+    Random random(test::seed("attention bias"));
+    for (const std::int64_t batch : {63, 64, 65, 128, 4096, 4097}) {
+      check_case(make_case(random, {batch, 2, 1, 2, true, false, false, false}));
+    }
+  }
+
+  TEST_CASE("heads that are computed one range at a time give the same bits") {
+    Random random(test::seed("attention heads"));
+    const Case c = make_case(random, {2, 19, 5, 8, true, true, true, true});
+    const auto expected = run(reference(), c);
+    std::vector<const KernelTable*> tables = vector_classes();
+    tables.push_back(&reference());
+    for (const KernelTable* table : tables) {
+      std::vector<Floats> out = empty_outputs(c);
+      for (const auto& [begin, count] : {std::pair{3, 2}, std::pair{0, 1}, std::pair{1, 2}}) {
+        AttentionShape s = c.s;
+        s.head_begin = begin;
+        s.head_count = count;
+        run_range(*table, c, s, out);
+      }
+      check_equal(out, expected, "ranges of heads");
+    }
+  }
+
+  TEST_CASE("the gradients are derivatives of the double-precision definition") {
+    Random random(test::seed("attention gradient"));
+    for (const bool extras : {false, true}) {
+      const Case c = make_case(random, {2, 5, 2, 3, extras, extras, extras, extras});
+      const auto out = run(reference(), c);
+      for (std::int64_t row = 0; row < c.s.batch * c.s.tokens; ++row) {
+        for (std::int64_t i = 0; i < 3 * c.s.heads * c.s.head_dim; ++i) {
+          const std::int64_t at = row * c.s.qkv_stride + i;
+          check_derivative(c, c.qkv[at], out[kDqkv][at], text(c) + " dqkv");
+        }
+      }
+      for (std::int64_t i = 0; extras && i < c.bias.size(); ++i) {
+        check_derivative(c, c.bias[i], out[kDbias][i], text(c) + " dbias");
+      }
+    }
+  }
+
+  TEST_CASE("a sequence of length 0 attends to nothing: all zeros, and so are its gradients") {
+    Random random(test::seed("attention empty"));
+    Case c = make_case(random, {2, 20, 2, 6, false, false, true, true});
+    c.length = {0, 20};
+    c.extras.length = c.length.data();
+    const auto out =
+        same_in_all_classes("length 0", [&](const KernelTable& t) { return run(t, c); });
+    for (std::int64_t i = 0; i < c.s.heads * 20 * 20; ++i) CHECK(out[kProbs][i] == 0.0f);
+    for (std::int64_t token = 0; token < 20; ++token) {
+      for (std::int64_t x = 0; x < 12; ++x) CHECK(out[kY][token * c.s.y_stride + x] == 0.0f);
+      for (std::int64_t x = 0; x < 36; ++x) CHECK(out[kDqkv][token * c.s.qkv_stride + x] == 0.0f);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace es::gpu::testing

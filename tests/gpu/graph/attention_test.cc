@@ -1,0 +1,123 @@
+// The fused attention and the same arithmetic composed of other operators.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "gpu/graph/builder.h"
+#include "gpu/graph/fuse.h"
+#include "tests/gpu/support/step_rig.h"
+#include "tests/support/seed.h"
+
+TEST_SUITE("gpu/graph/builder") {
+  using namespace es::gpu;
+  using es::CpuClass;
+  using es::FieldType;
+  using es::test::StepRig;
+
+  struct Config {
+    std::int64_t batch, tokens, heads, width;  // width of a head
+    bool bias, mask, length, packed;
+    double dropout;
+  };
+
+  std::vector<float> random_mask(const Config& c) {
+    std::mt19937_64 random(7);
+    std::vector<float> mask(static_cast<std::size_t>(2 * c.tokens * c.tokens));
+    for (float& v : mask) v = random() % 3 == 0 ? -100.0F : 0.0F;
+    return mask;
+  }
+
+  std::vector<std::int32_t> lengths(const Config& c) {
+    std::vector<std::int32_t> length;
+    for (std::int64_t b = 0; b < c.batch; ++b)
+      length.push_back(static_cast<std::int32_t>(1 + (b * 3 + 2) % c.tokens));
+    return length;
+  }
+
+  // [1,heads,t,t], of parameters.
+  TensorId bias_of(GraphBuilder & b, const Config& c) {
+    std::vector<std::int32_t> ids;
+    for (std::int64_t i = 0; i < c.tokens * c.tokens; ++i)
+      ids.push_back(static_cast<std::int32_t>(i * 7 % 5));
+    const TensorId index = b.constant_ids("index", {1, c.tokens, c.tokens, 1}, ids);
+    const TensorId rows = b.lookup("table", index, 5, c.heads, {});
+    return b.permute("bias", rows, {Axis::kN, Axis::kC, Axis::kH, Axis::kW});
+  }
+
+  TensorId fused(GraphBuilder & b, const Config& c, const std::vector<TensorId>& qkv) {
+    AttentionOptions o{.heads = c.heads, .dropout = c.dropout};
+    if (c.bias) o.bias = bias_of(b, c);
+    if (c.mask) o.mask = b.constant("mask", {2, 1, c.tokens, c.tokens}, random_mask(c));
+    if (c.length) o.length = b.constant_ids("length", {c.batch, 1, 1, 1}, lengths(c));
+    return c.packed ? b.attention("attention", qkv[0], o)
+                    : b.attention("attention", qkv[0], qkv[1], qkv[2], o);
+  }
+
+  // What the operator adds to the scores, written out as one number for each score.
+  TensorId written_out(GraphBuilder & b, const Config& c, bool mask) {
+    std::vector<float> values;
+    const std::vector<float> masks = random_mask(c);
+    for (std::int64_t n = 0; n < c.batch; ++n)
+      for (std::int64_t rest = 0; rest < c.heads * c.tokens * c.tokens; ++rest) {
+        const std::int64_t cell = rest % (c.tokens * c.tokens);
+        const bool beyond = cell % c.tokens >= lengths(c)[n];
+        const float cut = beyond ? -std::numeric_limits<float>::infinity() : 0.0F;
+        values.push_back(mask ? masks[n % 2 * c.tokens * c.tokens + cell] : cut);
+      }
+    return b.constant(mask ? "mask" : "length", {c.batch, c.heads, c.tokens, c.tokens}, values);
+  }
+
+  TensorId composed(GraphBuilder & b, const Config& c, std::vector<TensorId> qkv) {
+    const std::vector<Axis> heads_first = {Axis::kN, Axis::kW, Axis::kH, Axis::kC};
+    if (c.packed) qkv = b.split("split", qkv[0], Axis::kC, 3);
+    for (TensorId& t : qkv) {
+      t = b.reshape("heads", t, {c.batch, c.tokens, c.heads, c.width});
+      t = b.permute("heads first", t, heads_first);
+    }
+    TensorId p = b.matmul("scores", qkv[0], qkv[1], true);
+    p = b.scale("scale", p, static_cast<float>(1.0 / std::sqrt(static_cast<double>(c.width))));
+    if (c.bias) p = b.add_rows("add bias", p, bias_of(b, c));
+    if (c.mask) p = b.add("add mask", p, written_out(b, c, true));
+    if (c.length) p = b.add("cut", p, written_out(b, c, false));
+    p = b.dropout("dropout", b.softmax("softmax", p), c.dropout);
+    const TensorId y = b.permute("tokens first", b.matmul("values", p, qkv[2]), heads_first);
+    return b.reshape("join", y, {c.batch, c.tokens, 1, c.heads * c.width});
+  }
+
+  template <class Attention>
+  Graph model(const Config& c, Attention attention) {
+    const std::int64_t width = c.heads * c.width;
+    GraphBuilder b("net", c.batch, {{{"tokens", FieldType::kF32, c.tokens, 1, 6}}});
+    std::vector<TensorId> qkv;
+    for (int i = 0; i < (c.packed ? 1 : 3); ++i)
+      qkv.push_back(b.linear("qkv" + std::to_string(i), b.input("tokens"),
+                             {.out = c.packed ? 3 * width : width}));
+    const TensorId y = attention(b, c, qkv);
+    b.mse("loss", y,
+          b.constant("target", b.shape(y), std::vector<float>(b.shape(y).count(), 0.3F)));
+    es::Result<Graph> graph = b.finish({y});
+    REQUIRE_MESSAGE(graph.ok(), (graph.ok() ? "" : graph.error().message));
+    return std::move(*graph);
+  }
+
+  TEST_CASE("fused attention has the bits of the composed one, gradients included") {
+    const std::uint64_t seed = es::test::seed("attention");
+    const Config configs[] = {{3, 5, 2, 7, false, false, false, false, 0.0},
+                              {2, 9, 1, 16, true, false, false, true, 0.0},
+                              {4, 7, 3, 5, false, true, false, true, 0.3},
+                              {3, 33, 2, 8, false, false, true, false, 0.1},
+                              {70, 6, 2, 4, true, true, true, true, 0.5}};
+    for (const Config& c : configs) {
+      const Graph one = model(c, fused), many = model(c, composed);
+      for (const CpuClass cpu_class : es::supported_cpu_classes()) {
+        INFO(c.batch, " sequences of ", c.tokens, ", class ", int(cpu_class));
+        StepRig a(compile(one), seed, {.cpu_class = cpu_class});
+        StepRig b(compile(many), seed, {.cpu_class = cpu_class});
+        CHECK(a.step_bits() == b.step_bits());
+        CHECK(a.evaluation_bits() == b.evaluation_bits());
+      }
+    }
+  }
+}

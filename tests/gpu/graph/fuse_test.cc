@@ -1,0 +1,117 @@
+// What may change how a model runs but never a bit of the result: fusion, threads, kernel classes.
+#include "gpu/graph/fuse.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "gpu/graph/builder.h"
+#include "tests/gpu/graph/operator_cases.h"
+#include "tests/gpu/support/step_rig.h"
+#include "tests/support/seed.h"
+
+TEST_SUITE("gpu/graph/fuse") {
+  using namespace es::gpu;
+  using es::CpuClass;
+  using es::test::OperatorCase;
+  using es::test::StepRig;
+
+  std::vector<OperatorCase> all_cases() {
+    std::vector<OperatorCase> cases = es::test::operator_cases();
+    for (OperatorCase& c : es::test::network_cases()) cases.push_back(std::move(c));
+    return cases;
+  }
+
+  TEST_CASE("fused and unfused programs give the same bits in training and evaluation") {
+    const std::uint64_t seed = es::test::seed("fuse");
+    for (const OperatorCase& c : all_cases()) {
+      for (const CpuClass cpu_class : es::supported_cpu_classes()) {
+        INFO(c.name, " ", int(cpu_class));
+        StepRig plain(differentiate(c.graph), seed, {.cpu_class = cpu_class});
+        StepRig fused(compile(c.graph), seed, {.cpu_class = cpu_class});
+        CHECK(fused.step_bits() == plain.step_bits());
+        CHECK(fused.evaluation_bits() == plain.evaluation_bits());
+      }
+    }
+  }
+
+  TEST_CASE("all kernel classes and numbers of threads give the same bits") {
+    const std::uint64_t seed = es::test::seed("classes");
+    for (const OperatorCase& c : all_cases()) {
+      StepRig first(compile(c.graph), seed);
+      const std::vector<std::uint32_t> step = first.step_bits();
+      const std::vector<std::uint32_t> evaluation = first.evaluation_bits();
+      for (const CpuClass cpu_class : es::supported_cpu_classes()) {
+        for (const std::uint32_t threads : {1U, 3U}) {
+          INFO(c.name, " ", int(cpu_class), " ", threads, " threads");
+          StepRig other(compile(c.graph), seed, {.cpu_class = cpu_class, .threads = threads});
+          CHECK(other.step_bits() == step);
+          CHECK(other.evaluation_bits() == evaluation);
+        }
+      }
+    }
+  }
+
+  std::vector<std::string> details(const Program& program, OpKind kind) {
+    std::vector<std::string> found;
+    for (const Op& op : program.graph.ops)
+      if (op.kind == kind) found.push_back(op_detail(op));
+    return found;
+  }
+
+  es::SampleLayout tokens_and_label() {
+    return {
+        {{"tokens", es::FieldType::kF32, 4, 1, 8}, {"label", es::FieldType::kI32, 4, 1, 1, 0, 7}}};
+  }
+
+  TEST_CASE("dropout, residual add and ReLU become one pass, and so do their gradients") {
+    GraphBuilder b("net", 2, tokens_and_label());
+    const TensorId x = b.linear("a", b.input("tokens"), {.out = 8});
+    const TensorId y = b.dropout("drop", b.linear("b", x, {.out = 8}), 0.5);
+    const TensorId z = b.linear("c", b.add("add", x, y, {.relu = true}), {.out = 8});
+    b.cross_entropy("loss", z, b.input("label"));
+    const Program program = compile(*b.finish({z}));
+    // Backwards the ReLU's gradient goes to x too, so the dropout's own pass stays.
+    CHECK(details(program, OpKind::kChain) ==
+          std::vector<std::string>{"dropout, add, relu", "relu gradient", "dropout", "add"});
+  }
+
+  TEST_CASE("a chain whose value is read elsewhere keeps its own pass") {
+    GraphBuilder b("net", 2, tokens_and_label());
+    const TensorId x = b.tanh("tanh", b.linear("a", b.input("tokens"), {.out = 8}));
+    const TensorId y = b.scale("scale", x, 2.0F);  // tanh's gradient reads x
+    b.cross_entropy("loss", y, b.input("label"));
+    const Program program = compile(*b.finish({y}));
+    CHECK(details(program, OpKind::kChain) ==
+          std::vector<std::string>{"tanh", "scale", "scale, tanh gradient"});
+  }
+
+  TEST_CASE("a batch norm takes over the activation that alone reads it") {
+    GraphBuilder b("net", 2, {{{"image", es::FieldType::kF32, 3, 3, 4}}});
+    TensorId x = b.relu("relu", b.batch_norm("bn1", b.input("image")));
+    x = b.leaky_relu("leaky", b.batch_norm("bn2", x), kLeakySlope);
+    x = b.leaky_relu("other slope", b.batch_norm("bn3", x), 0.5F);
+    const TensorId both = b.batch_norm("bn4", x);
+    x = b.add("sum", both, b.relu("second reader", both));
+    b.mse("loss", x, b.input("image"));
+    const Program program = compile(*b.finish({x}));
+    CHECK(details(program, OpKind::kBatchNorm) ==
+          std::vector<std::string>{"relu", "leaky_relu", "", ""});
+  }
+
+  TEST_CASE("moves in a row are one move, also through views and with an upsampling") {
+    const std::vector<OperatorCase> cases = es::test::network_cases();
+    const auto found = std::find_if(cases.begin(), cases.end(),
+                                    [](const OperatorCase& c) { return c.name == "rearranging"; });
+    REQUIRE(found != cases.end());
+    const Program program = compile(found->graph);
+    std::string forward, backward;
+    for (std::size_t i = 0; i < program.graph.ops.size(); ++i) {
+      const Op& op = program.graph.ops[i];
+      if (op.kind == OpKind::kMove || op.kind == OpKind::kUpsample2)
+        (i < program.first_backward ? forward : backward) += op.name + "; ";
+    }
+    CHECK(forward == "windows; shuffle; pairs; pyramid; ");
+    CHECK(backward == "pyramid; pairs; concat; image; pad h; ");
+  }
+}

@@ -1,0 +1,338 @@
+#include "tests/gpu/graph/operator_cases.h"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <random>
+
+#include "gpu/graph/builder.h"
+
+namespace es::test {
+namespace {
+
+using namespace es::gpu;
+
+constexpr std::int64_t kBatch = 3;
+using Build = std::function<TensorId(GraphBuilder&)>;
+
+SampleLayout layout() {
+  return {{{"image", FieldType::kF32, 6, 8, 4},
+           {"tokens", FieldType::kF32, 5, 1, 12},
+           {"ids", FieldType::kI32, 7, 1, 1, 0, 9},
+           {"length", FieldType::kI32, 1, 1, 1, 1, 5},
+           {"label", FieldType::kI32, 1, 1, 1, 0, 4},
+           {"span", FieldType::kI32, 1, 1, 2, -1, 4},
+           {"rating", FieldType::kF32, 1, 1, 1}}};
+}
+
+std::vector<float> random_values(std::int64_t count, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<float> number(-1.0F, 1.0F);
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (float& v : values) v = number(random);
+  return values;
+}
+
+// The distance of the result from random numbers: every element counts, each differently.
+OperatorCase measured(const std::string& name, const Build& build) {
+  GraphBuilder b(name, kBatch, layout());
+  const TensorId y = build(b);
+  const TensorShape s = b.shape(y);
+  b.mse("loss", y, b.constant("target", s, random_values(s.count(), 5)));
+  // What an evaluation returns has samples in front.
+  const TensorId out = s.n % kBatch == 0 ? y : b.global_avg_pool("out", b.input("image"));
+  Result<Graph> graph = b.finish({out});
+  REQUIRE_MESSAGE(graph.ok(), (graph.ok() ? "" : graph.error().message));
+  return {name, std::move(*graph)};
+}
+
+// Inputs that depend on parameters.
+TensorId image(GraphBuilder& b, std::int64_t channels = 4, const std::string& name = "stem") {
+  return b.linear(name, b.input("image"), {.out = channels});
+}
+TensorId tokens(GraphBuilder& b, std::int64_t channels, const std::string& name = "stem") {
+  return b.linear(name, b.input("tokens"), {.out = channels});
+}
+
+void add_layers(std::vector<OperatorCase>& cases) {
+  const auto conv = [&](const std::string& name, const Conv2dOptions& options) {
+    cases.push_back(measured("conv2d " + name,
+                             [&](GraphBuilder& b) { return b.conv2d("op", image(b), options); }));
+  };
+  conv("with bias", {.out = 6, .pad = 1, .bias = true});
+  conv("stride 2", {.out = 5, .stride = 2, .pad = 1});
+  conv("1x1", {.out = 7, .kernel = 1});
+  conv("groups", {.out = 6, .kernel = 5, .pad = 2, .groups = 2});
+  conv("depthwise", {.out = 4, .stride = 2, .pad = 1, .groups = 4});
+  cases.push_back(measured("linear over the last axis", [](GraphBuilder& b) {
+    return b.linear("op", tokens(b, 9), {.out = 5, .bias = false});
+  }));
+  cases.push_back(measured("linear after flatten and relu", [](GraphBuilder& b) {
+    return b.linear("op", b.relu("relu", b.flatten("flatten", image(b))), {.out = 5});
+  }));
+  for (const Activation act : {Activation::kNone, Activation::kRelu, Activation::kLeakyRelu})
+    cases.push_back(measured("batch norm " + std::to_string(int(act)), [&](GraphBuilder& b) {
+      return b.batch_norm("op", image(b, 5), {act});
+    }));
+  cases.push_back(measured("batch norm of an input",
+                           [](GraphBuilder& b) { return b.batch_norm("op", b.input("image")); }));
+  cases.push_back(measured(
+      "layer norm", [](GraphBuilder& b) { return b.layer_norm("op", tokens(b, 20), 1e-5); }));
+  cases.push_back(measured("embedding", [](GraphBuilder& b) {
+    return b.embedding("op", b.input("ids"), 10, 6, {WeightInit::Kind::kXavier});
+  }));
+  cases.push_back(measured("lookup of constants", [](GraphBuilder& b) {
+    const TensorId ids = b.constant_ids("ids", {1, 2, 3, 1}, {0, 3, 3, 1, 0, 3});
+    return b.lookup("table", ids, 5, 4, {WeightInit::Kind::kDeviation, 0.5});
+  }));
+}
+
+void add_element_wise(std::vector<OperatorCase>& cases) {
+  const auto unary = [&](const std::string& name,
+                         TensorId (GraphBuilder::*call)(const std::string&, TensorId)) {
+    cases.push_back(measured(name, [&](GraphBuilder& b) { return (b.*call)("op", image(b)); }));
+  };
+  unary("relu", &GraphBuilder::relu);
+  unary("gelu", &GraphBuilder::gelu);
+  unary("tanh", &GraphBuilder::tanh);
+  unary("sigmoid", &GraphBuilder::sigmoid);
+  unary("softmax", &GraphBuilder::softmax);
+  const auto add = [&](const std::string& name, const Build& build) {
+    cases.push_back(measured(name, build));
+  };
+  add("leaky relu", [](GraphBuilder& b) { return b.leaky_relu("op", image(b), 0.25F); });
+  add("scale", [](GraphBuilder& b) { return b.scale("op", image(b), -1.5F); });
+  add("add", [](GraphBuilder& b) {
+    return b.add("op", image(b, 4, "a"), image(b, 4, "b"), {.relu = true});
+  });
+  add("add to itself", [](GraphBuilder& b) {
+    const TensorId x = image(b);
+    return b.add("op", x, x);
+  });
+  add("mul", [](GraphBuilder& b) { return b.mul("op", image(b, 4, "a"), image(b, 4, "b")); });
+  add("mul by an input", [](GraphBuilder& b) { return b.mul("op", b.input("image"), image(b)); });
+  add("square", [](GraphBuilder& b) {
+    const TensorId x = image(b);
+    return b.mul("op", x, x);
+  });
+  add("add_rows", [](GraphBuilder& b) {
+    const TensorId ids = b.constant_ids("ids", {1, 5, 1, 1}, {0, 1, 2, 3, 4});
+    return b.add_rows("op", tokens(b, 6), b.embedding("rows", ids, 5, 6, {}));
+  });
+  add("dropout",
+      [](GraphBuilder& b) { return b.dropout("second", b.dropout("first", image(b), 0.3), 0.5); });
+  add("drop_path", [](GraphBuilder& b) { return b.drop_path("op", image(b), 0.5); });
+}
+
+void add_products(std::vector<OperatorCase>& cases) {
+  cases.push_back(measured("matmul", [](GraphBuilder& b) {
+    const TensorId y = b.reshape("b", image(b, 3, "b0"), {3, 6, 8, 3});
+    return b.matmul("op", image(b, 8, "a"), y);
+  }));
+  cases.push_back(measured("matmul transposed", [](GraphBuilder& b) {
+    return b.matmul("op", image(b, 5, "a"), image(b, 5, "b"), true);
+  }));
+  cases.push_back(measured("attention packed, with everything", [](GraphBuilder& b) {
+    const TensorId ids = b.constant_ids("ids", {1, 5, 5, 1}, std::vector<std::int32_t>(25, 2));
+    const TensorId table = b.lookup("table", ids, 3, 2, {WeightInit::Kind::kXavier});
+    const TensorId bias = b.permute("bias", table, {Axis::kN, Axis::kC, Axis::kH, Axis::kW});
+    const TensorId mask = b.constant("mask", {3, 1, 5, 5}, random_values(75, 6));
+    return b.attention(
+        "op", tokens(b, 3 * 14),
+        {.heads = 2, .bias = bias, .mask = mask, .length = b.input("length"), .dropout = 0.25});
+  }));
+  cases.push_back(measured("attention of three", [](GraphBuilder& b) {
+    return b.attention("op", tokens(b, 9, "q"), tokens(b, 9, "k"), tokens(b, 9, "v"), {.heads = 3});
+  }));
+}
+
+void add_pools(std::vector<OperatorCase>& cases) {
+  cases.push_back(measured("max_pool", [](GraphBuilder& b) {
+    return b.max_pool("op", image(b), {.kernel = 3, .stride = 2, .pad = 1});
+  }));
+  cases.push_back(measured("avg_pool", [](GraphBuilder& b) {
+    return b.avg_pool("op", image(b), {.kernel = 3, .stride = 1, .pad = 1});
+  }));
+  cases.push_back(measured("adaptive_avg_pool", [](GraphBuilder& b) {
+    return b.adaptive_avg_pool("op", image(b), 7, 3);
+  }));
+  cases.push_back(measured("global_avg_pool",
+                           [](GraphBuilder& b) { return b.global_avg_pool("op", image(b)); }));
+}
+
+void add_moves(std::vector<OperatorCase>& cases) {
+  const auto add = [&](const std::string& name, const Build& build) {
+    cases.push_back(measured(name, build));
+  };
+  for (const Axis axis : {Axis::kN, Axis::kH, Axis::kW, Axis::kC})
+    add("concat " + std::to_string(int(axis)), [&](GraphBuilder& b) {
+      const TensorId x = image(b);
+      return b.concat("op", {x, b.input("image"), image(b, 4, "other"), x}, axis);
+    });
+  add("slices that are apart", [](GraphBuilder& b) {
+    const TensorId x = image(b);
+    const TensorId left = b.slice("left", x, Axis::kW, 1, 2);
+    const TensorId right = b.slice("right", x, Axis::kW, 5, 2);
+    return b.mul("product", left, right);
+  });
+  add("slices that overlap", [](GraphBuilder& b) {
+    const TensorId x = image(b);
+    return b.mul("product", b.slice("a", x, Axis::kH, 0, 4), b.slice("b", x, Axis::kH, 2, 4));
+  });
+  add("split", [](GraphBuilder& b) {
+    const std::vector<TensorId> parts = b.split("op", image(b, 6), Axis::kC, 3);
+    return b.mul("product", parts[0], parts[2]);  // nothing reads the second part
+  });
+  add("pad", [](GraphBuilder& b) { return b.pad("op", image(b), Axis::kH, 2, 1); });
+  add("permute", [](GraphBuilder& b) {
+    return b.permute("op", image(b), {Axis::kC, Axis::kW, Axis::kN, Axis::kH});
+  });
+  add("reshape", [](GraphBuilder& b) { return b.reshape("op", image(b), {6, 3, 16, 2}); });
+  add("roll", [](GraphBuilder& b) {
+    return b.roll("down", b.roll("left", image(b), Axis::kW, -3), Axis::kH, 1);
+  });
+  add("windows", [](GraphBuilder& b) {
+    const TensorId x = image(b);
+    const TensorId windows = b.linear("inside", b.window_partition("cut", x, 2), {.out = 4});
+    return b.add("sum", x, b.window_reverse("join", windows, 2, b.shape(x)));
+  });
+  add("upsample2", [](GraphBuilder& b) { return b.upsample2("op", image(b)); });
+  add("channel_shuffle", [](GraphBuilder& b) { return b.channel_shuffle("op", image(b, 6), 3); });
+  for (const std::int64_t channels : {4, 5})
+    add("concat_shuffle_split " + std::to_string(channels), [&](GraphBuilder& b) {
+      const auto [left, right] =
+          b.concat_shuffle_split("op", image(b, channels, "a"), image(b, channels, "b"));
+      return b.mul("product", left, right);
+    });
+}
+
+OperatorCase finished(GraphBuilder& b, const std::string& name, TensorId output) {
+  Result<Graph> graph = b.finish({output});
+  REQUIRE_MESSAGE(graph.ok(), (graph.ok() ? "" : graph.error().message));
+  return {name, std::move(*graph)};
+}
+
+void add_losses(std::vector<OperatorCase>& cases) {
+  {
+    GraphBuilder b("cross_entropy", kBatch, layout());
+    const TensorId logits = b.linear("fc", b.global_avg_pool("pool", image(b)), {.out = 5});
+    b.cross_entropy("loss", logits, b.input("label"));
+    cases.push_back(finished(b, "cross_entropy", logits));
+  }
+  {
+    GraphBuilder b("cross_entropy over rows", kBatch, layout());
+    const TensorId logits =
+        b.permute("by end", tokens(b, 2), {Axis::kN, Axis::kC, Axis::kW, Axis::kH});
+    b.cross_entropy("loss", logits, b.input("span"));
+    cases.push_back(finished(b, "cross_entropy over rows", logits));
+  }
+  {
+    GraphBuilder b("bce_with_logits", kBatch, layout());
+    const TensorId x = b.linear("fc", b.global_avg_pool("pool", image(b)), {.out = 1});
+    b.bce_with_logits("loss", x, b.sigmoid("probability", b.input("rating")));
+    cases.push_back(finished(b, "bce_with_logits", b.sigmoid("p", x)));
+  }
+}
+
+// Tensors with two and three readers, a fused and an unfused batch norm.
+OperatorCase residual_network() {
+  GraphBuilder b("residual", kBatch, layout());
+  TensorId x = b.conv2d("conv1", b.input("image"), {.out = 6, .pad = 1, .groups = 2, .bias = true});
+  const TensorId stem = b.relu("relu1", b.batch_norm("bn1", x));
+  TensorId left = b.conv2d("conv2", stem, {.out = 6, .pad = 1});
+  left = b.relu("relu2", b.add("add1", left, stem));
+  const TensorId right = b.leaky_relu("leaky", b.batch_norm("bn2", stem), kLeakySlope);
+  x = b.add("add2", left, right, {.relu = true});
+  x = b.avg_pool("avg", x, {.kernel = 3, .stride = 2, .pad = 1});
+  const TensorId pooled = b.max_pool("max", x, {.kernel = 2, .stride = 1});
+  const TensorId flat = b.linear("fc1", b.flatten("flatten", pooled), {.out = 5});
+  const TensorId global = b.linear("fc2", b.global_avg_pool("gap", x), {.out = 5, .bias = false});
+  const TensorId logits = b.add("logits", flat, global);
+  b.cross_entropy("loss", logits, b.input("label"));
+  return finished(b, "residual network", logits);
+}
+
+OperatorCase encoder() {
+  GraphBuilder b("encoder", kBatch, layout());
+  TensorId x = b.dropout("drop", b.layer_norm("norm", tokens(b, 8), 1e-12), 0.1);
+  for (int layer = 0; layer < 2; ++layer) {
+    const std::string name = std::to_string(layer) + ".";
+    TensorId y =
+        b.attention(name + "attention", b.linear(name + "q", x, {.out = 8}),
+                    b.linear(name + "k", x, {.out = 8}), b.linear(name + "v", x, {.out = 8}),
+                    {.heads = 2, .length = b.input("length"), .dropout = 0.1});
+    y = b.dropout(name + "drop1", b.linear(name + "out", y, {.out = 8}), 0.1);
+    x = b.layer_norm(name + "norm1", b.add(name + "add1", x, y), 1e-12);
+    y = b.gelu(name + "gelu", b.linear(name + "up", x, {.out = 16}));
+    y = b.drop_path(name + "path", b.linear(name + "down", y, {.out = 8}), 0.3);
+    x = b.layer_norm(name + "norm2", b.add(name + "add2", x, y), 1e-12);
+  }
+  const std::vector<TensorId> ends = b.split("ends", b.linear("qa", x, {.out = 2}), Axis::kC, 2);
+  const TensorId logits = b.reshape("logits", b.concat("both", ends, Axis::kN), {6, 1, 1, 5});
+  const TensorId first = b.slice("first", b.input("span"), Axis::kC, 0, 1);
+  const TensorId last = b.slice("last", b.input("span"), Axis::kC, 1, 1);
+  b.cross_entropy("loss", logits, b.concat("labels", {first, last}, Axis::kN));
+  return finished(b, "encoder", logits);
+}
+
+// Moves that follow each other, as in shifted windows, shuffles and feature pyramids.
+OperatorCase rearranging() {
+  GraphBuilder b("rearranging", kBatch, layout());
+  TensorId x = b.conv2d("conv", b.input("image"), {.out = 6, .kernel = 1});
+  TensorId y = b.pad("pad w", b.pad("pad h", x, Axis::kH, 0, 3), Axis::kW, 1, 0);
+  y = b.roll("roll w", b.roll("roll h", y, Axis::kH, -1), Axis::kW, -1);
+  const TensorShape padded = b.shape(y);
+  y = b.linear("inside", b.window_partition("windows", y, 3), {.out = 6});
+  y = b.window_reverse("image", y, 3, padded);
+  y = b.roll("back w", b.roll("back h", y, Axis::kH, 1), Axis::kW, 1);
+  y = b.slice("crop h", b.slice("crop w", y, Axis::kW, 1, 8), Axis::kH, 0, 6);
+  x = b.channel_shuffle("shuffle", b.concat("concat", {x, y}, Axis::kC), 2);
+  y = b.permute("pairs", b.reshape("split rows", x, {9, 2, 8, 12}),
+                {Axis::kN, Axis::kW, Axis::kH, Axis::kC});
+  y = b.linear("merge", b.reshape("merged", y, {3, 3, 4, 48}), {.out = 5});
+  x = b.concat("pyramid", {b.upsample2("up", y), x}, Axis::kC);
+  const TensorId logits = b.linear("fc", b.flatten("flatten", x), {.out = 5});
+  b.cross_entropy("loss", logits, b.input("label"));
+  return finished(b, "rearranging", logits);
+}
+
+// Tensors large enough that threads share an operator.
+OperatorCase wide() {
+  GraphBuilder b("wide", kBatch, layout());
+  TensorId x = b.gelu("gelu", b.batch_norm("bn", image(b, 256)));
+  x = b.layer_norm("ln", b.dropout("dropout", x, 0.2), 1e-5);
+  x = b.roll("roll", b.softmax("softmax", x), Axis::kW, 3);
+  x = b.max_pool("max", b.upsample2("up", x), {.kernel = 3, .stride = 1, .pad = 1});
+  x = b.adaptive_avg_pool("adaptive", b.avg_pool("avg", x, {}), 5, 7);
+  x = b.conv2d("conv", x, {.out = 64, .kernel = 1, .bias = true});
+  TensorId y = b.embedding("words", b.input("ids"), 10, 3 * 64, {});
+  y = b.attention("attention", y, {.heads = 4});
+  const TensorId sum = b.add("sum", b.global_avg_pool("pool x", x), b.global_avg_pool("pool y", y));
+  const TensorId logits = b.linear("fc", sum, {.out = 5});
+  b.cross_entropy("loss", logits, b.input("label"));
+  return finished(b, "wide", logits);
+}
+
+}  // namespace
+
+std::vector<OperatorCase> operator_cases() {
+  std::vector<OperatorCase> cases;
+  add_layers(cases);
+  add_element_wise(cases);
+  add_products(cases);
+  add_pools(cases);
+  add_moves(cases);
+  add_losses(cases);
+  return cases;
+}
+
+std::vector<OperatorCase> network_cases() {
+  std::vector<OperatorCase> cases;
+  cases.push_back(residual_network());
+  cases.push_back(encoder());
+  cases.push_back(wide());
+  cases.push_back(rearranging());
+  return cases;
+}
+
+}  // namespace es::test

@@ -1,0 +1,219 @@
+#include "gpu/optim/optimizer.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "gpu/optim/update.h"
+#include "tests/support/reference_data.h"
+#include "tests/support/seed.h"
+
+TEST_SUITE("gpu/optim/optimizer") {
+  using namespace es;
+  using namespace es::gpu;
+
+  // PyTorch's vectors: a start, six gradients, and what each optimizer makes of them.
+  class Vectors {
+   public:
+    explicit Vectors(const std::filesystem::path& directory) {
+      std::ifstream(directory / "optimizers.json") >> json_;
+      std::ifstream bin(directory / "optimizers.bin", std::ios::binary);
+      bytes_.assign(std::istreambuf_iterator<char>(bin), {});
+    }
+    std::vector<float> tensor(const std::string& name) const {
+      for (const auto& t : json_["tensors"]) {
+        if (t["name"] != name) continue;
+        std::vector<float> values(t["nbytes"].get<std::size_t>() / sizeof(float));
+        std::memcpy(values.data(), bytes_.data() + t["offset"].get<std::size_t>(), t["nbytes"]);
+        return values;
+      }
+      FAIL("no tensor " << name);
+      return {};
+    }
+    const nlohmann::json& configs() const { return json_["configs"]; }
+    std::vector<double> schedule(const std::string& name) const { return json_["schedules"][name]; }
+
+   private:
+    nlohmann::json json_;
+    std::vector<char> bytes_;
+  };
+
+  OptimizerSpec spec_of(const nlohmann::json& config) {
+    const std::string name = config["name"];
+    OptimizerSpec spec;
+    spec.kind = name.starts_with("sgd") ? "sgd" : name.starts_with("adamw") ? "adamw" : "adam";
+    spec.learning_rate = config["lr"];
+    spec.momentum = config.value("momentum", 0.0);
+    spec.nesterov = config.value("nesterov", false);
+    spec.weight_decay = config.value("weight_decay", 0.0);
+    return spec;
+  }
+
+  // Six steps with one EST.
+  std::vector<float> train(const Vectors& vectors, Optimizer optimizer, CpuClass cpu_class) {
+    std::vector<float> params = vectors.tensor("w0");
+    std::vector<std::vector<float>> moments(optimizer.moment_count(),
+                                            std::vector<float>(params.size(), 0.0F));
+    float* arrays[2] = {};
+    for (std::size_t m = 0; m < moments.size(); ++m) arrays[m] = moments[m].data();
+    for (Version v = 0; v < 6; ++v) {
+      const std::vector<float> grad = vectors.tensor("g" + std::to_string(v));
+      optimizer.apply(optimizer.step(v), kernel_table(cpu_class),
+                      static_cast<std::int64_t>(params.size()), grad.data(), params.data(), arrays);
+    }
+    return params;
+  }
+
+  TEST_CASE("sgd, adam and adamw do what PyTorch's do, within the rounding of fp32") {
+    const std::filesystem::path directory = test::reference_data("vectors");
+    if (directory.empty()) return;
+    const Vectors vectors(directory);
+    CHECK(vectors.configs().size() == 6);
+    for (const auto& config : vectors.configs()) {
+      const std::string name = config["name"];
+      CAPTURE(name);
+      const std::vector<float> expected = vectors.tensor("final." + name);
+      const Optimizer optimizer(spec_of(config), {}, 0, 1);
+      const std::vector<float> ours = train(vectors, optimizer, CpuClass::kScalar);
+      REQUIRE(ours.size() == expected.size());
+      double worst = 0.0;
+      for (std::size_t i = 0; i < ours.size(); ++i)
+        worst = std::max(worst, std::abs(double(ours[i]) - double(expected[i])) /
+                                    std::max(1.0, std::abs(double(expected[i]))));
+      CHECK(worst < 2e-7);  // weights and updates are about 1
+      for (const CpuClass c : supported_cpu_classes()) CHECK(train(vectors, optimizer, c) == ours);
+    }
+  }
+
+  TEST_CASE("the linear schedule is PyTorch's, whose warm-up begins one step lower") {
+    const std::filesystem::path directory = test::reference_data("vectors");
+    if (directory.empty()) return;
+    const std::vector<double> expected =
+        Vectors(directory).schedule("LambdaLR(linear warmup 5 then linear decay to 20)");
+    OptimizerSpec spec;
+    spec.learning_rate = 0.1;
+    ScheduleSpec schedule;
+    schedule.kind = "linear";
+    schedule.warmup_steps = 5;
+    const Optimizer optimizer(spec, schedule, 20, 1);
+    for (std::uint64_t t = 0; t < 20; ++t)
+      CHECK(optimizer.rate(t) == doctest::Approx(expected[t < 5 ? t + 1 : t]).epsilon(1e-6));
+  }
+
+  TEST_CASE("adam's powers of beta depend on the version only") {
+    OptimizerSpec spec;
+    spec.kind = "adam";
+    Optimizer forward(spec, {}, 0, 1), jumping(spec, {}, 0, 1);
+    for (Version v = 0; v < 40; ++v) forward.step(v);
+    const UpdateStep late = jumping.step(40);
+    CHECK(late.adam.lr_over_bc1 == forward.step(40).adam.lr_over_bc1);
+    CHECK(late.adam.rsqrt_bc2 == forward.step(40).adam.rsqrt_bc2);
+    CHECK(jumping.step(3).adam.rsqrt_bc2 == Optimizer(spec, {}, 0, 1).step(3).adam.rsqrt_bc2);
+    CHECK(jumping.step(3).adam.lr_over_bc1 > late.adam.lr_over_bc1);
+  }
+
+  TEST_CASE("the number of moments follows the optimizer") {
+    OptimizerSpec spec;
+    CHECK(Optimizer(spec, {}, 0, 1).moment_count() == 1);
+    spec.momentum = 0.0;
+    CHECK(Optimizer(spec, {}, 0, 1).moment_count() == 0);
+    spec.kind = "adamw";
+    CHECK(Optimizer(spec, {}, 0, 1).moment_count() == 2);
+  }
+
+  // A model of three parameters in two buckets, and a gradient for it.
+  struct Example {
+    Example() {
+      for (const std::int64_t count : {5000, 7, 3000})
+        table.add({.name = "p" + std::to_string(count), .order = {.outer = count}});
+      buckets = cut_buckets(table, 4000);
+      std::mt19937_64 random(test::seed("optimizer"));
+      std::normal_distribution<float> value;
+      replica.params = AlignedBuffer(table.total_floats());
+      replica.moments.emplace_back(table.total_floats());
+      grad = AlignedBuffer(table.total_floats());
+      for (const ParamInfo& p : table.params())
+        for (std::int64_t i = p.offset; i < p.offset + p.count; ++i) {
+          replica.params.data()[i] = value(random);
+          grad.data()[i] = value(random);
+        }
+      for (const Bucket& b : buckets) sums.push_back(grad.data() + b.begin);
+    }
+    ReducedGradient reduced() const { return {table, buckets, sums}; }
+
+    ParamTable table;
+    std::vector<Bucket> buckets;
+    Replica replica;
+    AlignedBuffer grad;
+    std::vector<const float*> sums;
+  };
+
+  const KernelTable& fastest() {
+    return kernel_table(supported_cpu_classes().back());
+  }
+
+  TEST_CASE("clipping scales the whole gradient to the norm, and leaves a smaller one alone") {
+    const Example e;
+    Parallel parallel(1);
+    double exact = 0.0;
+    for (std::int64_t i = 0; i < e.grad.floats(); ++i)
+      exact += double(e.grad.data()[i]) * double(e.grad.data()[i]);
+    std::vector<float> by_param(3);
+    const float squares = sum_of_squares(e.reduced(), fastest(), parallel, by_param);
+    CHECK(squares == doctest::Approx(exact).epsilon(1e-6));
+    CHECK(by_param[0] + by_param[1] + by_param[2] == squares);
+    OptimizerSpec spec;
+    spec.clip_norm = 2.0;
+    const Optimizer optimizer(spec, {}, 0, 4);
+    const double norm = std::sqrt(exact) / 4.0;  // of the mean over four ESTs
+    REQUIRE(norm > 2.0);
+    CHECK(optimizer.clipped_scale(0.25F, squares) ==
+          doctest::Approx(0.25 * 2.0 / (norm + 1e-6)).epsilon(1e-6));
+    CHECK(optimizer.clipped_scale(0.25F, 0.5F) == 0.25F);
+    CHECK(optimizer.clipped_scale(0.25F, 0.0F) == 0.25F);
+  }
+
+  TEST_CASE("an update has the same bits with any number of threads") {
+    OptimizerSpec spec;
+    spec.weight_decay = 0.01;
+    Optimizer optimizer(spec, {}, 0, 4);
+    const Example untouched;
+    std::vector<float> expected;
+    for (const std::uint32_t threads : {1U, 2U, 3U}) {
+      Example e;
+      Parallel parallel(threads);
+      CHECK(
+          update_params(e.reduced(), optimizer, optimizer.step(0), fastest(), parallel, e.replica));
+      const float* p = e.replica.params.data();
+      if (expected.empty()) expected.assign(p, p + e.grad.floats());
+      CHECK(std::equal(expected.begin(), expected.end(), p));
+      CHECK(p[0] != untouched.replica.params.data()[0]);
+      CHECK(p[5000] == 0.0F);  // padding
+      std::vector<float> by_param(3), alone(3);
+      Parallel one(1);
+      CHECK(sum_of_squares(e.reduced(), fastest(), parallel, by_param) ==
+            sum_of_squares(e.reduced(), fastest(), one, alone));
+    }
+  }
+
+  TEST_CASE("a gradient that is not finite is found in every place") {
+    OptimizerSpec spec;
+    Optimizer optimizer(spec, {}, 0, 1);
+    Parallel parallel(1);
+    for (const std::int64_t at : {0, 4999, 5008, 5014, 5024, 8023}) {
+      CAPTURE(at);
+      Example e;
+      e.grad.data()[at] = at % 2 == 0 ? std::numeric_limits<float>::quiet_NaN()
+                                      : -std::numeric_limits<float>::infinity();
+      CHECK_FALSE(
+          update_params(e.reduced(), optimizer, optimizer.step(0), fastest(), parallel, e.replica));
+      CHECK(first_non_finite(e.reduced(), fastest()) == (at < 5000   ? "p5000"
+                                                         : at < 5015 ? "p7"
+                                                                     : "p3000"));
+    }
+  }
+}

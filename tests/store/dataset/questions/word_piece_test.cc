@@ -1,0 +1,133 @@
+#include "store/dataset/questions/word_piece.h"
+
+#include <doctest/doctest.h>
+
+#include <random>
+
+#include "store/dataset/questions/unicode.h"
+#include "tests/store/mutate.h"
+#include "tests/store/temp_directory.h"
+#include "tests/support/seed.h"
+
+using namespace es;
+using namespace es::store;
+using namespace es::test;
+
+namespace {
+
+const std::vector<std::string> kTokens = {
+    "[PAD]", "[UNK]", "[CLS]", "[SEP]", "want", "##want", "##ed", "wa", "un",  "runn", "##ing",
+    ",",     "cafe",  "naive", "東",    "京",   "the",    "##s",  "a",  "##b", "ß",    "й"};
+
+std::string vocabulary() {
+  std::string text;
+  for (const std::string& token : kTokens) text += token + "\n";
+  return text;
+}
+
+WordPiece pieces() {
+  TempDirectory directory;
+  write_file(directory / "vocab.txt", vocabulary());
+  Result<WordPiece> read = WordPiece::read(directory / "vocab.txt");
+  REQUIRE(read.ok());
+  return *std::move(read);
+}
+
+// The pieces as text, divided by blanks.
+std::string tokenized(const std::string& text) {
+  std::string out;
+  for (const Piece& piece : pieces().pieces(text))
+    out += (out.empty() ? "" : " ") + kTokens[piece.id];
+  return out;
+}
+
+std::string error_of(const std::string& text) {
+  TempDirectory directory;
+  write_file(directory / "vocab.txt", text);
+  const auto read = WordPiece::read(directory / "vocab.txt");
+  return read.ok() ? "" : read.error().message;
+}
+
+}  // namespace
+
+TEST_SUITE("store/dataset/questions/word_piece") {
+  // The example of BERT's own tokenization_test.
+  TEST_CASE("words are divided greedily, from the longest piece on") {
+    CHECK(tokenized("unwanted running") == "un ##want ##ed runn ##ing");
+    CHECK(tokenized("unwantedX running") == "[UNK] runn ##ing");
+    CHECK(tokenized("") == "");
+    CHECK(tokenized("want wanted") == "want want ##ed");
+    CHECK(tokenized(std::string(100, 'a')) == "[UNK]");
+    CHECK(tokenized("a" + std::string(99, 'b')).size() > 300);
+    CHECK(tokenized("a" + std::string(100, 'b')) == "[UNK]");
+  }
+
+  TEST_CASE("case and accents are dropped, composed or not") {
+    CHECK(tokenized("CAFÉ cafe\xcc\x81 Naïve") == "cafe cafe naive");
+    CHECK(tokenized("ẞ ß Й й и\xcc\x86") == "ß ß [UNK] [UNK] [UNK]");  // й loses its mark: и
+  }
+
+  TEST_CASE("punctuation and Chinese characters are words of their own, controls are dropped") {
+    CHECK(tokenized("want,wanted") == "want , want ##ed");
+    CHECK(tokenized("東京want") == "東 京 want");
+    CHECK(tokenized("wa\xe2\x80\x8bnt\x01\x02 the\xc2\xa0the\xe3\x80\x80the\nthe\tthe") ==
+          "want the the the the the");
+    CHECK(tokenized("the\xe2\x80\x94the") == "the [UNK] the");
+  }
+
+  TEST_CASE("a piece names the bytes of the text that it came from") {
+    const std::string text = " CAFÉs, unwanted 東";
+    std::vector<std::string> parts;
+    for (const Piece& piece : pieces().pieces(text))
+      parts.push_back(text.substr(piece.begin, piece.end - piece.begin));
+    CHECK(parts == std::vector<std::string>{"CAFÉ", "s", ",", "un", "want", "ed", "東"});
+  }
+
+  TEST_CASE("a vocabulary that cannot be used is refused with its line") {
+    CHECK(error_of(vocabulary()).empty());
+    CHECK(error_of("[PAD]\n[UNK]\n\n[CLS]\n[SEP]\n").find("vocab.txt: line 3: token = \"\"") !=
+          std::string::npos);
+    CHECK(error_of(vocabulary() + "un\n").find("line 23: token = \"un\"") != std::string::npos);
+    CHECK(error_of(vocabulary() + "\xff\xfe\n").find("line 23") != std::string::npos);
+    CHECK(error_of("[PAD]\n[UNK]\n[SEP]\n").find("without [CLS]") != std::string::npos);
+    CHECK(error_of(vocabulary() + std::string(5000, 'x')).find("line 23: length") !=
+          std::string::npos);
+    const auto missing = WordPiece::read("/nowhere/vocab.txt");
+    REQUIRE_FALSE(missing.ok());
+    CHECK(missing.error().kind == ErrorKind::kNotFound);
+  }
+
+  TEST_CASE("any bytes become pieces that follow each other") {
+    std::mt19937_64 random(seed("texts"));
+    const WordPiece vocabulary = pieces();
+    const std::string text = "The CAFÉ's unwanted, naïve 東京 runners\xe2\x80\x94want";
+    for (int round = 0; round < 5000; ++round) {
+      const std::string damaged = mutate(text, random);
+      std::uint32_t at = 0;
+      for (const Piece& piece : vocabulary.pieces(damaged)) {
+        REQUIRE((piece.id >= 0 && piece.id < std::int32_t(vocabulary.size())));
+        REQUIRE((piece.begin >= at && piece.end > piece.begin && piece.end <= damaged.size()));
+        at = piece.end;
+      }
+    }
+  }
+
+  TEST_CASE("UTF-8 is read strictly and written back") {
+    for (const char32_t c : {0x24, 0x7f, 0x80, 0x7ff, 0x800, 0xffff, 0x10000, 0x10ffff}) {
+      std::string text;
+      append_character(c, text);
+      std::size_t at = 0;
+      CHECK(next_character(text, at) == c);
+      CHECK(at == text.size());
+    }
+    for (const std::string bad : {"\x80", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80",
+                                  "\xe2\x82", "\xe0\x80\xaf", "\xff"}) {
+      std::size_t at = 0;
+      CHECK(next_character(bad, at) == kReplacement);
+      CHECK(at == 1);
+    }
+    CHECK(byte_offset("aé東b", 3) == 6);
+    CHECK(byte_offset("aé東b", 4) == 7);
+    CHECK(byte_offset("aé東b", 5) == std::string::npos);
+  }
+}

@@ -1,0 +1,172 @@
+#include "store/dataset/sample_source.h"
+
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <thread>
+
+#include "proto/base/digest.h"
+#include "tests/store/dataset/images/idx_files.h"
+
+using namespace es;
+using namespace es::store;
+using namespace es::test;
+
+namespace {
+
+// A job on synthetic data of the model's task, small.
+JobSpec synthetic_job(const std::string& model) {
+  JobSpec spec;
+  spec.seed = 5;
+  spec.model.name = model;
+  spec.data.samples = 300;
+  spec.data.eval_samples = 230;
+  spec.data.height = spec.data.width = 16;
+  spec.data.channels = 3;
+  spec.data.tokens = 24;
+  spec.data.vocabulary = 100;
+  spec.data.boxes = 4;
+  spec.data.users = 60;
+  spec.data.items = 200;
+  spec.data.flip = model == "yolov3" || model == "small_cnn";
+  return spec;
+}
+
+const std::vector<std::string> kModels = {"small_cnn", "neumf", "bert", "yolov3"};
+
+std::vector<float> train_block(const SampleSource& source, std::uint64_t epoch,
+                               const std::vector<std::uint64_t>& samples) {
+  std::vector<float> words(samples.size() * source.layout().words());
+  REQUIRE(source.fill_train(epoch, samples, words).ok());
+  return words;
+}
+
+std::string digest(const std::vector<float>& words) {
+  return digest_of(std::as_bytes(std::span(words))).hex();
+}
+
+bool same(const std::vector<float>& a, const std::vector<float>& b) {
+  return digest(a) == digest(b);
+}
+
+// Every integer of the block is in its field's range.
+void check_ranges(const SampleLayout& layout, std::uint64_t batch,
+                  const std::vector<float>& words) {
+  for (std::size_t f = 0; f < layout.fields.size(); ++f) {
+    const SampleField& field = layout.fields[f];
+    if (field.type != FieldType::kI32) continue;
+    for (std::int64_t i = 0; i < field.words() * std::int64_t(batch); ++i) {
+      const auto value = std::bit_cast<std::int32_t>(words[layout.offset(f) * batch + i]);
+      REQUIRE(value >= field.low);
+      REQUIRE(value <= field.high);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_SUITE("store/dataset/sample_source") {
+  TEST_CASE("a job spec opens the data that it names, and their facts are the source's") {
+    TempDirectory directory;
+    write_idx_set(directory.path(), small_idx_set());
+    JobSpec spec;
+    spec.model.classes = 3;
+    spec.data.kind = "idx";
+    spec.data.path = directory.path().string();
+    const auto source = open_samples(spec);
+    REQUIRE(source.ok());
+    CHECK((*source)->train_count() == 6);
+    const auto facts = data_facts(spec);
+    REQUIRE(facts.ok());
+    CHECK(facts->layout == (*source)->layout());
+    CHECK(facts->train_count == 6);
+    CHECK(facts->eval_count == 4);
+    CHECK(facts->eval_group == 1);
+  }
+
+  TEST_CASE("an unknown kind is refused with the kinds that are allowed") {
+    JobSpec spec;
+    spec.data.kind = "tape";
+    const auto source = open_samples(spec);
+    REQUIRE_FALSE(source.ok());
+    CHECK(source.error().message ==
+          "data.kind = \"tape\": allowed is idx, cifar10, image_folder, ratings, squad, voc, "
+          "synthetic");
+  }
+
+  TEST_CASE("a sample does not depend on the batch that it is in, nor on the thread") {
+    for (const std::string& model : kModels) {
+      CAPTURE(model);
+      const auto source = *open_samples(synthetic_job(model));
+      std::vector<std::vector<float>> alone(5), together(5);
+      std::vector<std::thread> threads;
+      for (std::uint64_t i = 0; i < 5; ++i) alone[i] = train_block(*source, 3, {40 * i});
+      for (std::uint64_t i = 0; i < 5; ++i)
+        threads.emplace_back([&, i] { together[i] = train_block(*source, 3, {40 * i}); });
+      for (std::thread& thread : threads) thread.join();
+      const auto all = train_block(*source, 3, {0, 40, 80, 120, 160});
+      for (std::size_t i = 0; i < 5; ++i) {
+        CHECK(same(alone[i], together[i]));
+        std::size_t at = 0;
+        for (const SampleField& field : source->layout().fields)
+          for (std::int64_t w = 0; w < field.words(); ++w, ++at) {
+            const std::size_t first = at - w;
+            const float value = all[first * 5 + i * field.words() + w];
+            REQUIRE(std::bit_cast<std::uint32_t>(value) ==
+                    std::bit_cast<std::uint32_t>(alone[i][at]));
+          }
+      }
+    }
+  }
+
+  TEST_CASE("integers stay within the ranges of the layout, in training and evaluation") {
+    for (const std::string& model : kModels) {
+      CAPTURE(model);
+      const auto source = *open_samples(synthetic_job(model));
+      std::vector<std::uint64_t> samples(source->train_count());
+      for (std::uint64_t i = 0; i < samples.size(); ++i) samples[i] = i;
+      check_ranges(source->layout(), samples.size(), train_block(*source, 1, samples));
+      const std::uint64_t count = source->eval_count();
+      std::vector<float> words(count * source->layout().words());
+      REQUIRE(source->fill_eval(0, count, count, words).ok());
+      check_ranges(source->layout(), count, words);
+    }
+  }
+
+  TEST_CASE("only what is drawn anew each epoch changes with the epoch") {
+    for (const std::string& model : kModels) {
+      CAPTURE(model);
+      JobSpec spec = synthetic_job(model);
+      spec.data.flip = false;
+      const auto plain = *open_samples(spec);
+      CHECK(same(train_block(*plain, 0, {1, 2, 3, 4}), train_block(*plain, 7, {1, 2, 3, 4})));
+      if (model != "small_cnn" && model != "yolov3") continue;
+      spec.data.flip = true;
+      const auto mirrored = *open_samples(spec);
+      CHECK_FALSE(
+          same(train_block(*mirrored, 0, {1, 2, 3, 4}), train_block(*mirrored, 7, {1, 2, 3, 4})));
+    }
+  }
+
+  TEST_CASE("the bits of synthetic samples never change") {
+    const std::vector<std::string> expected = {
+        "fe78ecd525fd15c691e85c1a47e18815", "a6ae4498c68efbf585577ffbca2cf0d7",
+        "1e6ecece69c7905bb7e756bae17b8cbf", "10465f7496d7bb6e1345a0124d69911d"};
+    for (std::size_t m = 0; m < kModels.size(); ++m) {
+      const auto source = *open_samples(synthetic_job(kModels[m]));
+      CAPTURE(kModels[m]);
+      CHECK(digest(train_block(*source, 2, {0, 1, 7, 99, 298})) == expected[m]);
+    }
+  }
+
+  TEST_CASE("a batch is that of the sampler's samples") {
+    const auto source = *open_samples(synthetic_job("neumf"));
+    const auto sampler =
+        *EpochSampler::create({.samples = 300, .max_p = 3, .batch_size = 7, .seed = 5});
+    std::vector<float> words(7 * 3);
+    REQUIRE(fill_batch(*source, sampler, {4, 2}, 1, words).ok());
+    std::vector<std::uint64_t> samples;
+    for (std::uint32_t i = 0; i < 7; ++i) samples.push_back(sampler.sample({4, 2}, 1, i));
+    CHECK(same(words, train_block(*source, 4, samples)));
+  }
+}
