@@ -52,6 +52,12 @@ double bytes_of(const gpu::Graph& graph, const Op& op) {
 
 }  // namespace
 
+double step_flops(const gpu::Graph& graph) {
+  double sum = 0.0;
+  for (const Op& op : graph.ops) sum += flops_of(graph, op);
+  return sum;
+}
+
 double seconds_of(clockid_t clock) {
   timespec t;
   clock_gettime(clock, &t);

@@ -11,6 +11,9 @@ namespace es::bench {
 
 double seconds_of(clockid_t clock);
 
+// Multiplications and additions of the dense products of one local step.
+double step_flops(const gpu::Graph& graph);
+
 class OpProfile : public gpu::OpObserver {
  public:
   // `clock`: CLOCK_THREAD_CPUTIME_ID leaves out other processes, but also an operator's helpers.

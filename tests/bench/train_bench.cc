@@ -17,6 +17,7 @@
 #include "gpu/engine.h"
 #include "gpu/est/gradient_tree.h"
 #include "tests/bench/op_profile.h"
+#include "tests/bench/peak.h"
 #include "tests/bench/train_workloads.h"
 
 namespace es::bench {
@@ -130,6 +131,7 @@ class Worker {
   gpu::Engine& engine() { return *engine_; }
   const JobSpec& spec() const { return spec_; }
   double update_ms() const { return update_ms_; }
+  std::uint32_t live_gradient_buffers() const { return tree_->peak_live_buffers(); }
 
  private:
   JobSpec spec_;
@@ -171,14 +173,17 @@ void print_json(const Options& o, Worker& worker, const Times& times) {
       "\"batch\": %u, \"ms\": %.4f, \"min_ms\": %.4f, \"spread\": %.3f, \"cpu_ms\": %.4f, "
       "\"min_cpu_ms\": %.4f, \"update_ms\": %.4f, \"samples_per_s\": %.2f, \"peak_rss_mib\": %.1f, "
       "\"params_mib\": %.2f, \"moments_mib\": %.2f, \"gradient_mib\": %.2f, \"arena_mib\": %.2f, "
-      "\"live_peak_mib\": %.2f, \"workspace_mib\": %.2f, \"ops\": %zu, \"loss\": %.6f}\n",
+      "\"live_peak_mib\": %.2f, \"workspace_mib\": %.2f, \"ops\": %zu, \"loss\": %.6f, "
+      "\"gflop\": %.4f, \"peak_gflops\": %.1f, \"live_gradient_buffers\": %u}\n",
       o.workload.c_str(), o.level.c_str(), o.cpu_class.c_str(), o.threads, o.ests,
       worker.spec().batch_size, ms, *least, (*most - *least) / ms, median(times.cpu_ms),
       *std::min_element(times.cpu_ms.begin(), times.cpu_ms.end()), median(times.update_ms),
       1e3 * worker.spec().batch_size * o.ests / ms, double(usage.ru_maxrss) / 1024.0,
       double(m.params) * kMib, double(m.moments) * kMib, double(m.gradient_slot) * kMib,
       double(m.arena) * kMib, double(m.arena_live_peak) * kMib, double(m.workspace) * kMib,
-      worker.engine().graph().ops.size(), double(times.loss));
+      worker.engine().graph().ops.size(), double(times.loss),
+      1e-9 * step_flops(worker.engine().graph()), peak_gflops(worker.engine().kernels().cpu_class),
+      worker.live_gradient_buffers());
 }
 
 }  // namespace

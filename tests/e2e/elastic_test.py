@@ -29,8 +29,10 @@ class Elastic(harness.EndToEndTest):
 
     def test_scaling_out_and_in_keeps_processes_and_bits(self):
         fast, other = self.fast_class(), self.other_class()
+        # So that what the scheduler decides does not hang on measured speeds: it takes all five.
         job_file = self.write_job(
-            job_text(self.word, changes={"max_p": 5, "steps": ENDLESS, **ANY_LENGTH}))
+            job_text(self.word, changes={"max_p": 5, "steps": ENDLESS, "resources.min_devices": 5,
+                                         **ANY_LENGTH}))
         daemon = self.start_daemon(devices="+".join(sorted([f"{fast}:3", f"{other}:2"])))
         job = daemon.submit(job_file)
         placements = [f"{fast}:1", f"{fast}:3", "+".join(sorted([f"{fast}:2", f"{other}:2"])),

@@ -30,7 +30,7 @@ def result_of(workload, count, runs):
     rates = [r["samples_per_s"] for r in runs[count]]
     one = runner.median([r["samples_per_s"] for r in runs[1]])
     memory = max(r["peak_rss_mib"] for r in runs[count])
-    slots = (runs[count][0]["live_gradient_buffers"] - 1) * runs[count][0]["gradient_slot_mib"]
+    slots = (runs[count][0]["live_gradient_buffers"] - 1) * runs[count][0]["gradient_mib"]
     memory_one = max(r["peak_rss_mib"] for r in runs[1])
     return {"workload": workload, "ests": count, "samples_per_s": round(runner.median(rates), 2),
             "spread": round(runner.spread(rates), 4),

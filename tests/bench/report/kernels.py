@@ -9,10 +9,15 @@ import runner
 
 
 def table(rows):
-    lines = ["| kernel | shape | GFLOP/s or GB/s | peer / ours | spread |", "|---|---|---|---|---|"]
+    lines = ["| case | pass | peer | peer us | ours us | GFLOP/s | of peak | peer / ours | p10..p90 |",
+             "|---|---|---|---|---|---|---|---|---|"]
     for r in rows:
-        lines.append(f"| {r['kernel']} | {r['shape']} | {r['rate']:.1f} | {r['ratio']:.2f} "
-                     f"| {100 * r['spread']:.0f} % |")
+        dense = r["gflops"] > 0
+        lines.append(
+            f"| {r['case']} | {r['pass']} | {r['vendor']} | {r['vendor_us']:.1f} "
+            f"| {r['ours_us']:.1f} | {r['gflops'] if dense else '-'} "
+            f"| {r['of_peak'] if dense else '-'} | {r['ratio']:.2f} "
+            f"| {r['ratio_p10']:.2f}..{r['ratio_p90']:.2f} |")
     return "\n".join(lines)
 
 
@@ -20,14 +25,17 @@ def main(args):
     (program,) = runner.build("kernels_bench")
     with tempfile.TemporaryDirectory() as directory:
         file = os.path.join(directory, "kernels.json")
-        command = [program, "--json", file] + ([args.filter] if args.filter else [])
-        runner.run_plain(command, args.core)
-        rows = json.load(open(file))
-    print(table(rows))
+        runner.run_plain([program, "--json", file] + ([args.filter] if args.filter else []),
+                         args.core)
+        with open(file) as results:
+            measured = json.load(results)
+    rows = measured["rows"]
+    print(f"{measured['machine']}, {measured['class']}, fp32 peak "
+          f"{measured['peak_gflops']:.0f} GFLOP/s\n\n{table(rows)}")
     svg = chart.bars("peer time / ours (above 1: ours is faster)",
-                     [f"{r['kernel']} {r['shape']}" for r in rows],
+                     [f"{r['case']} {r['pass']}" for r in rows],
                      {"ratio": [r["ratio"] for r in rows]}, mark=1.0)
-    runner.write_results(args, rows, svg)
+    runner.write_results(args, measured, svg)
 
 
 def add_arguments(parser):
