@@ -21,6 +21,10 @@ dnnl::engine& cpu_engine() {
   return engine;
 }
 
+// The library divides sums among as many threads as the calling thread may use, both when it makes a
+// kernel and when it runs one; bits must not depend on their number.
+void use_one_thread() { omp_set_num_threads(1); }
+
 // One operand of a kernel: the caller's memory, and a copy in the library's layout when it prefers
 // another one.
 class Operand {
@@ -71,7 +75,7 @@ class OneDnnKernel final : public VendorKernel {
   std::string algorithm() const override { return algorithm_; }
 
   void run(const float* a, const float* b, const float* bias, float* out) override {
-    omp_set_num_threads(1);  // of the calling thread: bits must not depend on a number of threads
+    use_one_thread();
     a_.bind(a);
     b_.bind(b);
     out_.bind(out);
@@ -189,6 +193,7 @@ std::unique_ptr<VendorKernel> make_gemm(const GemmShape& s, bool bias) {
 // The library throws; here an unsupported shape is an ordinary answer.
 template <class Make>
 std::unique_ptr<VendorKernel> or_nothing(Make make) {
+  use_one_thread();
   try {
     return make();
   } catch (const dnnl::error&) {
