@@ -1,8 +1,7 @@
-"""scripts/bench ests: 1 to 16 ESTs on one device, context switches, shared data workers."""
+"""scripts/bench ests: 1 to 16 ESTs on one device; data workers shared by them."""
 
 import json
 import os
-import subprocess
 
 import chart
 import runner
@@ -39,29 +38,13 @@ def result_of(workload, count, runs):
             "memory_ratio_without_buffers": round((memory - slots) / memory_one, 4)}
 
 
-def switch_share(esctl, job):
-    """Part of a step that one device with all ESTs spends between two local steps."""
-    done = subprocess.run([esctl, "run", job, "--level", "D2", "--devices",
-                           f"cpu-{runner.kernel_class()}:1", "--steps", "6", "--json", "--quiet"],
-                          capture_output=True, text=True)
-    if done.returncode != 0:
-        raise runner.BenchError(f"{job}: {done.stderr.strip()[-500:]}")
-    return json.loads(done.stdout)["context_switch_share"]
-
-
 def first_batches(args, program):
     """Shared against separate data workers, on every core."""
     return [json.loads(runner.run_plain([program, job, "--ests", "8"], "0-1"))
             for job in args.loader_jobs]
 
 
-def job_files(prefix):
-    directory = os.path.join(runner.ROOT, "configs", "jobs")
-    return [os.path.join(directory, f) for f in sorted(os.listdir(directory))
-            if f.startswith(prefix)]
-
-
-def tables(scaling, switches, loaders):
+def tables(scaling, loaders):
     rows = ["| workload | ESTs | samples/s | against one | spread | MiB | gradient buffers MiB "
             "| the rest against one |", "|---|---|---|---|---|---|---|---|"]
     for r in scaling:
@@ -69,8 +52,6 @@ def tables(scaling, switches, loaders):
                     f"| {r['throughput_ratio']:.3f} | {100 * r['spread']:.1f} % "
                     f"| {r['peak_rss_mib']:.0f} | {r['gradient_buffers_mib']:.0f} "
                     f"| {r['memory_ratio_without_buffers']:.3f} |")
-    rows += ["", "| job | context switches, share of a step |", "|---|---|"]
-    rows += [f"| {s['job']} | {100 * s['share']:.3f} % |" for s in switches]
     rows += ["", "| job | first mini-batches, shared ms | separate ms | saving |", "|---|---|---|---|"]
     rows += [f"| {l['job']} | {l['shared_ms']:.1f} | {l['own_ms']:.1f} | {100 * l['saving']:.0f} % |"
              for l in loaders]
@@ -79,19 +60,16 @@ def tables(scaling, switches, loaders):
 
 def main(args):
     program, loader = runner.build("train_bench", "loader_bench")
-    (esctl, _) = runner.build_programs()
     scaling = [r for w in args.workloads or WORKLOADS
                for r in measure_workload(args, program, w)]
-    switches = [{"job": os.path.basename(job), "share": switch_share(esctl, job)}
-                for job in job_files("published_")]
     args.loader_jobs = args.loader_jobs or [
         os.path.join(runner.ROOT, "configs", "jobs", "small_cnn.toml")]
     loaders = first_batches(args, loader)
-    print(tables(scaling, switches, loaders))
+    print(tables(scaling, loaders))
     series = {w: [r["throughput_ratio"] for r in scaling if r["workload"] == w]
               for w in dict.fromkeys(r["workload"] for r in scaling)}
     runner.write_results(
-        args, {"scaling": scaling, "context_switch": switches, "first_mini_batches": loaders},
+        args, {"scaling": scaling, "first_mini_batches": loaders},
         chart.lines("Throughput of one device against one EST", "ESTs on the device",
                     "throughput / one EST", COUNTS, series))
 
