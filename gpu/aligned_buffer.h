@@ -5,10 +5,15 @@
 // Large buffers ask for huge pages: streaming the weights of a 25088 x 4096 layer from memory is
 // 5 to 10 % faster with them, and there are 512 times fewer page faults. A system that has none to
 // give, or does not know the request, gives ordinary pages.
+//
+// Memory that is not there is the exception NoMemory, since a constructor has no other way to say
+// it; what creates large buffers for a job (Engine, the worker's device half) makes an Error of it.
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -19,14 +24,31 @@ namespace es::gpu {
 constexpr std::size_t kBufferAlignment = 64;
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 
+// "not enough memory for PURPOSE: N bytes are wanted, this machine has M".
+class NoMemory : public std::bad_alloc {
+ public:
+  NoMemory(const char* purpose, std::size_t bytes, std::size_t physical_bytes) {
+    std::snprintf(text_, sizeof text_,
+                  "not enough memory for %s: %zu bytes are wanted, this machine has %zu", purpose,
+                  bytes, physical_bytes);
+  }
+  const char* what() const noexcept override { return text_; }
+
+ private:
+  char text_[200];
+};
+
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;
-  explicit AlignedBuffer(std::int64_t floats)
-      : data_(allocate(floats), Free{alignment_of(floats)}), floats_(floats) {
+  // `purpose`: what the memory is for, in the words of NoMemory.
+  explicit AlignedBuffer(std::int64_t floats, const char* purpose = "a buffer")
+      : data_(allocate(floats, purpose), Free{alignment_of(floats)}), floats_(floats) {
     if (floats != 0) std::memset(data_.get(), 0, bytes_of(floats));
   }
-  AlignedBuffer(const AlignedBuffer& other) : AlignedBuffer(other.floats_) {
+  AlignedBuffer(const AlignedBuffer& other)
+      : data_(allocate(other.floats_, "a copy"), Free{alignment_of(other.floats_)}),
+        floats_(other.floats_) {
     if (floats_ != 0) std::memcpy(data_.get(), other.data_.get(), bytes());
   }
   AlignedBuffer(AlignedBuffer&& other) noexcept
@@ -52,11 +74,20 @@ class AlignedBuffer {
   static std::align_val_t alignment_of(std::int64_t floats) {
     return std::align_val_t{bytes_of(floats) < kHugePageBytes ? kBufferAlignment : kHugePageBytes};
   }
-  static float* allocate(std::int64_t floats) {
+  static std::size_t physical_bytes() {
+    return static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) *
+           static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  }
+  // A kernel that overcommits would grant any size, and kill the process when it is written.
+  static float* allocate(std::int64_t floats, const char* purpose) {
     if (floats == 0) return nullptr;
-    void* p = ::operator new(bytes_of(floats), alignment_of(floats));
+    const std::size_t bytes = bytes_of(floats);
+    void* p = bytes < kHugePageBytes || bytes <= physical_bytes()
+                  ? ::operator new(bytes, alignment_of(floats), std::nothrow)
+                  : nullptr;
+    if (p == nullptr) throw NoMemory(purpose, bytes, physical_bytes());
 #if defined(MADV_HUGEPAGE)
-    const std::size_t whole = bytes_of(floats) / kHugePageBytes * kHugePageBytes;
+    const std::size_t whole = bytes / kHugePageBytes * kHugePageBytes;
     if (whole != 0) madvise(p, whole, MADV_HUGEPAGE);  // advice: a refusal changes nothing
 #endif
     return static_cast<float*>(p);

@@ -19,7 +19,7 @@ class StepTimer {
                                   const EngineOptions& options) {
     auto engine = Engine::create(spec, layout, options);
     if (!engine) return engine.error();
-    (*engine)->init_replica();
+    ES_RETURN_IF_ERROR((*engine)->init_replica());
     return StepTimer(*std::move(engine));
   }
 

@@ -31,15 +31,6 @@ bool fits(const SampleField& field, float word) {
                                        : std::isfinite(word);
 }
 
-Error field_error(const SampleField& field, std::int64_t index, float word) {
-  const std::string where = "field " + field.name + " of sample " +
-                            std::to_string(index / field.words()) + " in the batch: ";
-  if (field.type == FieldType::kF32)
-    return failure(where + "value " + std::to_string(word) + ": allowed is a finite number");
-  return failure(where + "value " + std::to_string(std::bit_cast<std::int32_t>(word)) +
-                 ": allowed is " + std::to_string(field.low) + " to " + std::to_string(field.high));
-}
-
 // Mean of each sample's rows.
 std::vector<double> sample_losses(std::span<const float> rows, std::uint64_t samples,
                                   std::int64_t rows_per_sample) {
@@ -60,6 +51,21 @@ Result<VendorOps> bind_vendor(const Program& program, const EngineOptions& optio
   return VendorOps(program, **library, options.cpu_class);
 }
 
+// What make() returns, or an error when it runs out of memory. bad_alloc itself comes from what is
+// small beside the buffers, or from a vendor library.
+template <class Make>
+auto if_memory_suffices(const JobSpec& spec, Make make) -> decltype(make()) {
+  const std::string model =
+      "model " + spec.model.name + ", batch_size " + std::to_string(spec.batch_size) + ": ";
+  try {
+    return make();
+  } catch (const NoMemory& missing) {
+    return failure(model + missing.what());
+  } catch (const std::bad_alloc&) {
+    return failure(model + "not enough memory for its graph and tables");
+  }
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::create(const JobSpec& spec, const SampleLayout& layout,
@@ -71,13 +77,15 @@ Result<std::unique_ptr<Engine>> Engine::create(const JobSpec& spec, const Sample
   if (by_length && options.total_steps == 0)
     return usage_error("schedule.kind = \"" + spec.schedule.kind +
                        "\": needs the total number of steps, got 0");
-  Result<Graph> graph = build_model(spec.model, spec.batch_size, layout);
-  if (!graph) return graph.error();
-  Program program = compile(*std::move(graph));
-  Result<VendorOps> vendor = bind_vendor(program, options);
-  if (!vendor) return vendor.error();
-  return std::unique_ptr<Engine>(
-      new Engine(spec, layout, options, std::move(program), *std::move(vendor)));
+  return if_memory_suffices(spec, [&]() -> Result<std::unique_ptr<Engine>> {
+    Result<Graph> graph = build_model(spec.model, spec.batch_size, layout);
+    if (!graph) return graph.error();
+    Program program = compile(*std::move(graph));
+    Result<VendorOps> vendor = bind_vendor(program, options);
+    if (!vendor) return vendor.error();
+    return std::unique_ptr<Engine>(
+        new Engine(spec, layout, options, std::move(program), *std::move(vendor)));
+  });
 }
 
 Engine::Engine(const JobSpec& spec, const SampleLayout& layout, const EngineOptions& options,
@@ -129,6 +137,10 @@ void Engine::set_observer(OpObserver* observer) {
   executor_->set_observer(observer);
 }
 
+std::span<const float> Engine::values(TensorId t) const {
+  return executor_->values(t);
+}
+
 MemoryUse Engine::memory_use() const {
   std::int64_t constants = 0;
   for (const Constant& c : graph().constants)
@@ -174,17 +186,21 @@ std::vector<std::string> Engine::vendor_ops() const {
   return names;
 }
 
-void Engine::init_replica() {
-  Replica fresh{
-      .version = 0, .params = AlignedBuffer(table_.total_floats()), .moments = {}, .contexts = {}};
-  for (std::size_t m = 0; m < moment_count(); ++m)
-    fresh.moments.emplace_back(table_.total_floats());
-  initialise_params(table_, spec_.seed, fresh.params.data());
-  for (VirtualRank rank = 0; rank < spec_.max_p; ++rank)
-    fresh.contexts.push_back(
-        {.rank = rank, .version = 0, .cursor = {}, .stats = initial_stats(table_)});
-  replica_ = std::move(fresh);
-  usable_ = {};
+std::string Engine::vendor_library() const {
+  return executor_->vendor().library();
+}
+
+Status Engine::init_replica() {
+  return if_memory_suffices(spec_, [&]() -> Status {
+    Replica fresh = empty_replica(table_, moment_count());
+    initialise_params(table_, spec_.seed, fresh.params.data());
+    for (VirtualRank rank = 0; rank < spec_.max_p; ++rank)
+      fresh.contexts.push_back(
+          {.rank = rank, .version = 0, .cursor = {}, .stats = initial_stats(table_)});
+    replica_ = std::move(fresh);
+    usable_ = {};
+    return {};
+  });
 }
 
 Status Engine::install(Replica replica) {
@@ -238,7 +254,17 @@ Status Engine::check_contexts(const std::vector<EstContext>& contexts, Version v
   return {};
 }
 
-Status Engine::check_fields(const Batch& batch) const {
+Error Engine::WrongValue::error() const {
+  const std::string where =
+      "field " + field->name + " of sample " + std::to_string(sample()) + " in the batch: ";
+  if (field->type == FieldType::kF32)
+    return usage_error(where + "value " + std::to_string(word) + ": allowed is a finite number");
+  return usage_error(where + "value " + std::to_string(std::bit_cast<std::int32_t>(word)) +
+                     ": allowed is " + std::to_string(field->low) + " to " +
+                     std::to_string(field->high));
+}
+
+std::optional<Engine::WrongValue> Engine::find_wrong(const Batch& batch) const {
   const float* words = batch.words;
   for (const SampleField& field : layout_.fields) {
     const std::int64_t count = field.words() * spec_.batch_size;
@@ -246,11 +272,21 @@ Status Engine::check_fields(const Batch& batch) const {
     if (suspicious) {
       const float* bad =
           std::find_if(words, words + count, [&](float word) { return !fits(field, word); });
-      if (bad != words + count) return field_error(field, bad - words, *bad);
+      if (bad != words + count) return WrongValue{&field, bad - words, *bad};
     }
     words += count;
   }
-  return {};
+  return std::nullopt;
+}
+
+std::optional<std::uint64_t> Engine::wrong_sample(const Batch& batch) const {
+  const auto wrong = find_wrong(batch);
+  return wrong ? std::optional(wrong->sample()) : std::nullopt;
+}
+
+Status Engine::check_fields(const Batch& batch) const {
+  const auto wrong = find_wrong(batch);
+  return wrong ? Status(wrong->error()) : Status();
 }
 
 Error Engine::fault_error(VirtualRank rank, const Fault& fault) const {

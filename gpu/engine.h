@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -93,7 +94,8 @@ class Engine {
 
   // Builds model, backward pass, memory plan and buckets. The replica is empty at first.
   // Error (usage): a model that does not fit the layout, a class that this processor cannot
-  // execute, a cosine or linear schedule without total_steps. Error (failure): vendor_library's.
+  // execute, a cosine or linear schedule without total_steps. Error (failure): vendor_library's;
+  // missing memory, with the model, what it is for and how much is wanted.
   static Result<std::unique_ptr<Engine>> create(const JobSpec& spec, const SampleLayout& layout,
                                                 const EngineOptions& options);
 
@@ -106,6 +108,8 @@ class Engine {
   // Operators of a step, gradients too, that a vendor kernel runs, in order of execution:
   // "layer1.0.conv1 (conv2d weight gradient): brgconv_bwd_w:avx512_core".
   std::vector<std::string> vendor_ops() const;
+  // Whose kernels those are, "oneDNN 2.6.3"; empty when there is none.
+  std::string vendor_library() const;
   // The learning rate that global step t (0-based) uses.
   float learning_rate(std::uint64_t step) const;
   // Arrays of Replica::moments.
@@ -117,10 +121,13 @@ class Engine {
   const Graph& graph() const;
   // Sees every operator from now on; nullptr: nobody. For profiles.
   void set_observer(OpObserver* observer);
+  // What an operator wrote; for an observer, while its end_op() runs.
+  std::span<const float> values(TensorId t) const;
 
   // --- The replica.
-  // Version 0, a pure function of the spec.
-  void init_replica();
+  // Version 0, a pure function of the spec. Error (failure): missing memory, as create();
+  // nothing changes then.
+  Status init_replica();
   // Takes over a replica (from a checkpoint or another worker).
   // Error (failure): sizes, ranks or versions that do not fit this model, a parameter, moment or
   // statistic that is not finite; nothing changes then.
@@ -133,11 +140,11 @@ class Engine {
   // Forward and backward of one EST on spec.batch_size samples, from its context of the current
   // version. Writes the gradient of the mini-batch mean (grad_out: total_floats(), padding
   // included) and the context of the next version with `next_cursor`; returns the loss. Changes
-  // nothing else: same arguments, same bits. Error (failure), before anything runs: a value of an
-  // integer field outside the layout's range, or of a real one that is not finite (names field,
-  // sample and value); later: an operator whose output, or whose gradient of a parameter, is not
-  // finite (names rank, step, operator and parameter). Buckets with such a gradient, and those
-  // after it, are not reported.
+  // nothing else: same arguments, same bits. Error (usage), before anything runs: the batch has a
+  // value of an integer field outside the layout's range, or of a real one that is not finite
+  // (names field, sample and value); only wrong data give an error of this kind. Error (failure):
+  // an operator whose output, or whose gradient of a parameter, is not finite (names rank, step,
+  // operator and parameter). Buckets with such a gradient, and those after it, are not reported.
   Result<float> local_step(VirtualRank rank, const Batch& batch, SamplerCursor next_cursor,
                            float* grad_out, EstContext& next, const OnBucketReady& on_bucket_ready);
 
@@ -153,12 +160,24 @@ class Engine {
 
   // Evaluates a batch with the statistics of rank 0. The memory holds spec.batch_size samples of
   // which the first `count` count; the rest must be valid too (repeat some). Each sample's result
-  // is independent of the others in the batch. Error (failure): as local_step, for any sample.
+  // is independent of the others in the batch. Error (usage): as local_step, for any sample.
   Result<EvalBatch> evaluate(const Batch& full_batch, std::uint64_t count);
+
+  // The first sample of the batch that both refuse, if there is one.
+  std::optional<std::uint64_t> wrong_sample(const Batch& batch) const;
 
  private:
   Engine(const JobSpec& spec, const SampleLayout& layout, const EngineOptions& options,
          Program program, VendorOps vendor);
+  struct WrongValue {
+    const SampleField* field = nullptr;
+    std::int64_t index = 0;  // of the word, among the field's in the batch
+    float word = 0.0F;
+
+    std::uint64_t sample() const { return static_cast<std::uint64_t>(index / field->words()); }
+    Error error() const;
+  };
+  std::optional<WrongValue> find_wrong(const Batch& batch) const;
   Status check_fields(const Batch& batch) const;
   Status check_contexts(const std::vector<EstContext>& contexts, Version version) const;
   Status check_finite(const Replica& replica) const;

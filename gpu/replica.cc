@@ -16,6 +16,14 @@ void add_flat(DigestBuilder& digest, const ParamTable& table, const float* flat)
 
 }  // namespace
 
+Replica empty_replica(const ParamTable& table, std::size_t moment_count) {
+  Replica replica;
+  replica.params = AlignedBuffer(table.total_floats(), "the parameters");
+  for (std::size_t m = 0; m < moment_count; ++m)
+    replica.moments.emplace_back(table.total_floats(), "a moment of the optimizer");
+  return replica;
+}
+
 Digest params_digest(const ParamTable& table, const Replica& replica) {
   DigestBuilder digest;
   add_flat(digest, table, replica.params.data());

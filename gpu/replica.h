@@ -22,6 +22,9 @@ struct Replica {
   std::vector<EstContext> contexts;  // of all max_p ranks, in rank order, at this version
 };
 
+// Version 0 with zeros for `table` and without contexts. Throws NoMemory (aligned_buffer.h).
+Replica empty_replica(const ParamTable& table, std::size_t moment_count);
+
 // Digest of the parameters in table order: name, count, bytes without padding.
 Digest params_digest(const ParamTable& table, const Replica& replica);
 

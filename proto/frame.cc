@@ -18,6 +18,8 @@ bool is_known(std::uint16_t type) {
     case MessageType::kReduced:
     case MessageType::kFetch:
     case MessageType::kState:
+    case MessageType::kFetchPart:
+    case MessageType::kBulkPart:
     case MessageType::kHello:
     case MessageType::kPrepare:
     case MessageType::kReport:
@@ -31,24 +33,33 @@ bool is_known(std::uint16_t type) {
     case MessageType::kSuspect:
     case MessageType::kWriteCheckpoint:
     case MessageType::kCheckpointWritten:
+    case MessageType::kCheckpointUnreadable:
     case MessageType::kEvaluated:
     case MessageType::kFailed:
     case MessageType::kAcknowledge:
     case MessageType::kWorkerStats:
+    case MessageType::kAudit:
+    case MessageType::kAudited:
+    case MessageType::kAuditPassed:
     case MessageType::kNodeHello:
     case MessageType::kNodeWelcome:
     case MessageType::kStartWorker:
     case MessageType::kKillWorker:
     case MessageType::kWorkerExited:
+    case MessageType::kDrainNode:
     case MessageType::kSubmitJob:
     case MessageType::kListJobs:
     case MessageType::kDescribeJob:
     case MessageType::kScaleJob:
     case MessageType::kCheckpointJob:
+    case MessageType::kPauseJob:
+    case MessageType::kResumeJob:
     case MessageType::kCancelJob:
     case MessageType::kFollowJob:
     case MessageType::kListNodes:
     case MessageType::kShutdown:
+    case MessageType::kReadLedger:
+    case MessageType::kClearDevice:
     case MessageType::kJobAccepted:
     case MessageType::kJobList:
     case MessageType::kJobDetails:
@@ -57,6 +68,7 @@ bool is_known(std::uint16_t type) {
     case MessageType::kJobEvent:
     case MessageType::kNodeList:
     case MessageType::kRefusal:
+    case MessageType::kLedgerPart:
       return true;
     default: return false;
   }

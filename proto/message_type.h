@@ -18,6 +18,8 @@ enum class MessageType : std::uint16_t {
   kReduced = 2,
   kFetch = 3,
   kState = 4,
+  kFetchPart = 5,
+  kBulkPart = 6,
   // round.capnp: head <-> worker
   kHello = 10,
   kPrepare = 11,
@@ -36,12 +38,17 @@ enum class MessageType : std::uint16_t {
   kFailed = 24,
   kAcknowledge = 25,
   kWorkerStats = 26,
+  kAudit = 27,
+  kAudited = 28,
+  kAuditPassed = 29,
+  kCheckpointUnreadable = 30,
   // node.capnp: head <-> node agent
   kNodeHello = 40,
   kNodeWelcome = 41,
   kStartWorker = 43,
   kKillWorker = 44,
   kWorkerExited = 45,
+  kDrainNode = 46,
   // client.capnp: esctl <-> head
   kSubmitJob = 60,
   kListJobs = 61,
@@ -52,6 +59,10 @@ enum class MessageType : std::uint16_t {
   kFollowJob = 66,
   kListNodes = 67,
   kShutdown = 68,
+  kReadLedger = 69,
+  kClearDevice = 70,
+  kPauseJob = 71,
+  kResumeJob = 72,
   kJobAccepted = 80,
   kJobList = 81,
   kJobDetails = 82,
@@ -60,6 +71,7 @@ enum class MessageType : std::uint16_t {
   kJobEvent = 85,
   kNodeList = 86,
   kRefusal = 87,
+  kLedgerPart = 88,
   // cluster.capnp: inside the head, never on a wire
   kDemand = 100,
   kAllocation = 101,
@@ -70,6 +82,7 @@ enum class MessageType : std::uint16_t {
   kPlanAnswer = 106,
   kCapabilityReport = 107,
   kInventory = 108,
+  kDeviceSuspected = 109,
   // slice.capnp: inside a worker, never on a wire
   kGrantSlice = 120,
   kLoadBatch = 121,

@@ -22,6 +22,8 @@ ES_MESSAGE(Contrib);
 ES_MESSAGE(Reduced);
 ES_MESSAGE(Fetch);
 ES_MESSAGE(State);
+ES_MESSAGE(FetchPart);
+ES_MESSAGE(BulkPart);
 // round.capnp
 ES_MESSAGE(Hello);
 ES_MESSAGE(Prepare);
@@ -37,15 +39,20 @@ ES_MESSAGE(Acknowledge);
 ES_MESSAGE(Suspect);
 ES_MESSAGE(WriteCheckpoint);
 ES_MESSAGE(CheckpointWritten);
+ES_MESSAGE(CheckpointUnreadable);
 ES_MESSAGE(Evaluated);
 ES_MESSAGE(Failed);
 ES_MESSAGE(WorkerStats);
+ES_MESSAGE(Audit);
+ES_MESSAGE(Audited);
+ES_MESSAGE(AuditPassed);
 // node.capnp
 ES_MESSAGE(NodeHello);
 ES_MESSAGE(NodeWelcome);
 ES_MESSAGE(StartWorker);
 ES_MESSAGE(KillWorker);
 ES_MESSAGE(WorkerExited);
+ES_MESSAGE(DrainNode);
 // client.capnp
 ES_MESSAGE(SubmitJob);
 ES_MESSAGE(ListJobs);
@@ -54,8 +61,12 @@ ES_MESSAGE(ScaleJob);
 ES_MESSAGE(CheckpointJob);
 ES_MESSAGE(CancelJob);
 ES_MESSAGE(FollowJob);
+ES_MESSAGE(PauseJob);
+ES_MESSAGE(ResumeJob);
 ES_MESSAGE(ListNodes);
 ES_MESSAGE(Shutdown);
+ES_MESSAGE(ReadLedger);
+ES_MESSAGE(ClearDevice);
 ES_MESSAGE(JobAccepted);
 ES_MESSAGE(JobList);
 ES_MESSAGE(JobDetails);
@@ -64,6 +75,7 @@ ES_MESSAGE(CheckpointTaken);
 ES_MESSAGE(JobEvent);
 ES_MESSAGE(NodeList);
 ES_MESSAGE(Refusal);
+ES_MESSAGE(LedgerPart);
 // cluster.capnp
 ES_MESSAGE(Demand);
 ES_MESSAGE(Allocation);
@@ -74,6 +86,7 @@ ES_MESSAGE(PlanQuery);
 ES_MESSAGE(PlanAnswer);
 ES_MESSAGE(CapabilityReport);
 ES_MESSAGE(Inventory);
+ES_MESSAGE(DeviceSuspected);
 // slice.capnp
 ES_MESSAGE(GrantSlice);
 ES_MESSAGE(LoadBatch);

@@ -36,7 +36,7 @@ THIRD_PARTY = [
     (r"rocksdb/", ["store/kv/rocksdb_"]),
     (r"toml\+\+/", ["actors/config/"]),
     (r"CLI/", ["actors/config/", "actors/easyscaled/", "actors/esctl/", "actors/worker/worker_main"]),
-    (r"nlohmann/", ["actors/esctl/", "store/dataset/questions/"]),
+    (r"nlohmann/", ["actors/esctl/", "store/dataset/questions/", "store/safetensors/"]),
     (r"capnp/|kj/", ["proto/", "actors/"]),
     (r"zlib\.h", ["store/dataset/"]),
     (r"jpeglib\.h|jerror\.h|png\.h", ["store/dataset/images/"]),
@@ -47,8 +47,8 @@ THIRD_PARTY = [
 ]
 # Cores decide and do nothing else: no actors, no wires, no clock of their own.
 CORE = re.compile(r"actors/(?:worker/(?:worker_core|worker_round|worker_step|bucket_sum)"
-                  r"|intra_job/(?:intra_job_(?:core|round|fleet|commands|events)|fleet|ledger_book"
-                  r"|stage_clock|stage_schedule)|cluster_scheduler/(?:cluster_core|device_pool)"
+                  r"|intra_job/(?:intra_job_(?:core|round|fleet|commands|events|checkpoints)|fleet|periodic_checkpoints|ledger_book"
+                  r"|stage_clock|stage_schedule|straggler_watch)|cluster_scheduler/(?:cluster_core|device_pool)"
                   r"|protocol/messages)\.(?:h|cc)$")
 CORE_FORBIDDEN = re.compile(r"caf/|zmq|capnp/|chrono_clock|actors/gateway/|_actor\.h")
 

@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include "actors/common/initial_weights.h"
+#include "actors/common/kernel_record.h"
 #include "actors/config/job_file.h"
 #include "gpu/models/models.h"
 #include "gpu/params/buckets.h"
@@ -62,7 +64,9 @@ Status check_same_job(const JobSpec& spec, const JobSpec& saved, const std::stri
   if (spec.max_p != saved.max_p) return differs("max_p");
   if (spec.batch_size != saved.batch_size) return differs("batch_size");
   if (spec.seed != saved.seed) return differs("seed");
-  if (!(spec.model == saved.model)) return differs("model");
+  ModelSpec model = saved.model;
+  model.weights = spec.model.weights;  // its digest is what counts
+  if (!(spec.model == model)) return differs("model");
   DataSpec data = saved.data;
   data.path = spec.data.path;  // where the files lie does not matter
   data.vocabulary_file = spec.data.vocabulary_file;
@@ -72,6 +76,14 @@ Status check_same_job(const JobSpec& spec, const JobSpec& saved, const std::stri
   return {};
 }
 
+// Device types of the first placement; empty: the scheduler may take any.
+std::vector<DeviceType> first_types(const JobSpec& spec) {
+  if (spec.stages.empty()) return spec.resources.device_types;
+  std::vector<DeviceType> types;
+  for (const DeviceCount& count : spec.stages.front().devices.counts) types.push_back(count.type);
+  return types;
+}
+
 Result<Version> look_at_checkpoint(const JobSpec& spec, const std::string& directory) {
   const auto reader = store::CheckpointReader::open(directory);
   if (!reader) return reader.error();
@@ -79,7 +91,24 @@ Result<Version> look_at_checkpoint(const JobSpec& spec, const std::string& direc
   const auto saved = parse_job(reader->job_toml(), directory);
   if (!saved) return saved.error();
   ES_RETURN_IF_ERROR(check_same_job(spec, *saved, directory));
+  const auto kernels = read_kernel_record(*reader, directory);
+  if (!kernels) return kernels.error();
+  ES_RETURN_IF_ERROR(
+      check_device_types(*kernels, resolve_level(spec), first_types(spec), directory));
   return reader->head().version;
+}
+
+// The digest of the initial weights belongs to the job from now on; workers hold the file to it.
+// One that the file of the job gives already is checked by them alone: the job may be further than
+// version 0, and its file gone.
+Status resolve_weights(JobSpec& spec, const SampleLayout& layout) {
+  if (spec.model.weights.empty() || !spec.model.weights_digest.empty()) return {};
+  const auto graph = gpu::build_model(spec.model, spec.batch_size, layout);
+  if (!graph) return graph.error();
+  const auto digest = check_weights(spec.model.weights, graph->table);
+  if (!digest) return digest.error();
+  spec.model.weights_digest = digest->hex();
+  return {};
 }
 
 Result<std::uint32_t> bucket_count(const JobSpec& spec, const SampleLayout& layout) {
@@ -124,6 +153,7 @@ Result<AdmittedJob> admit(const std::string& spec_toml, const std::string& from_
   const auto data = store::data_facts(*spec);
   if (!data) return data.error();
   AdmittedJob job{*std::move(spec), {}, {}, {}};
+  ES_RETURN_IF_ERROR(resolve_weights(job.spec, data->layout));
   if (!from_checkpoint.empty()) {
     const auto version = look_at_checkpoint(job.spec, from_checkpoint);
     if (!version) return version.error();

@@ -89,6 +89,14 @@ void ClusterCore::handle(const cluster::NodeLost& event) {
   for (const JobId& job : pool_.lose(event.node)) find(job)->changed = true;
 }
 
+void ClusterCore::handle(const cluster::NodeDraining& event) {
+  if (!pool_.is_live(event.node)) ++ignored_events_;
+  for (const JobId& id : pool_.lose(event.node)) {
+    Job& job = *find(id);
+    job.changed = job.urgent = true;
+  }
+}
+
 void ClusterCore::handle(const cluster::JobAdmitted& event) {
   const auto [at, is_new] = submit_numbers_.try_emplace(event.job, next_submit_number_);
   if (!is_new || event.job.empty()) {
@@ -115,7 +123,8 @@ void ClusterCore::handle(const cluster::JobDemand& event) {
 
 // Why the demand can never be met here; empty when it can.
 std::string ClusterCore::refuse(const Job& job, const cluster::JobDemand& demand) const {
-  if (!pool_.has_nodes()) return {};
+  const bool judged_before = job.admitted.restored && !job.demand;
+  if (!pool_.has_nodes() || judged_before) return {};
   if (demand.exact) return refuse_exact(*demand.exact, pool_.existing_devices());
   // Judged once: a job whose devices were lost since then waits for them to come back.
   const bool was_elastic = job.demand && !job.demand->exact;
@@ -140,6 +149,14 @@ void ClusterCore::handle(const cluster::DeviceReleased& event) {
       ++ignored_events_;
       break;
   }
+}
+
+void ClusterCore::handle(const cluster::DeviceSuspected& event) {
+  pool_.suspect(event.device, event.reason);
+}
+
+void ClusterCore::handle(const cluster::DeviceCleared& event) {
+  if (!pool_.clear(event.device)) ++ignored_events_;
 }
 
 void ClusterCore::handle(const cluster::JobEnded& event) {
@@ -205,7 +222,8 @@ void ClusterCore::send_changed_allocations() {
     effects_.push_back(cluster::Allocation{.job = job.admitted.job,
                                            .sequence = ++job.sequence,
                                            .releases_seen = job.releases_seen,
-                                           .devices = {held.begin(), held.end()}});
+                                           .devices = {held.begin(), held.end()},
+                                           .urgent = std::exchange(job.urgent, false)});
   }
 }
 

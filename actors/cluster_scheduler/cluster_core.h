@@ -45,6 +45,12 @@ struct NodeLost {
   std::string node;
 };
 
+// The daemon of this node is about to end: as if it were lost, but its processes live and are to be
+// handed over. NodeJoined ends it.
+struct NodeDraining {
+  std::string node;
+};
+
 // A job exists from now on, and its place in the submit order is taken. It is given nothing before
 // its first JobDemand.
 struct JobAdmitted {
@@ -55,6 +61,8 @@ struct JobAdmitted {
   std::vector<DeviceType> device_types;
   DeterminismLevel level = DeterminismLevel::kD1;
   std::uint32_t max_p = 1;  // ESTs; the policy never gives a job more devices than these
+  // By an earlier head, which has judged what it can demand: its nodes may still be on their way.
+  bool restored = false;
 };
 
 // What the job can use now; replaces its last demand. The job sends it when it starts, after it has
@@ -80,12 +88,24 @@ struct DeviceReleased {
   DeviceId device;
 };
 
+// An audit has found that this device computes wrongly. Its job gives it back by DeviceReleased.
+struct DeviceSuspected {
+  DeviceId device;
+  std::string reason;
+};
+
+// An operator has cleared it.
+struct DeviceCleared {
+  DeviceId device;
+};
+
 // The job is over, no process of it is left anywhere.
 struct JobEnded {
   JobId job;
 };
 
-using Event = std::variant<NodeJoined, NodeLost, JobAdmitted, JobDemand, DeviceReleased, JobEnded>;
+using Event = std::variant<NodeJoined, NodeLost, NodeDraining, JobAdmitted, JobDemand, DeviceReleased,
+                           DeviceSuspected, DeviceCleared, JobEnded>;
 
 // --- effects -----------------------------------------------------------------------------------
 
@@ -99,6 +119,8 @@ struct Allocation {
   // since then is no longer its own, though it is listed; one released before is granted anew.
   std::uint64_t releases_seen = 0;
   std::vector<DeviceId> devices;  // ascending
+  // A device that is missing is about to end: with nothing left, the job writes a checkpoint.
+  bool urgent = false;
   bool operator==(const Allocation&) const = default;
 };
 
@@ -141,13 +163,17 @@ class ClusterCore {
     std::uint64_t sequence = 0;                // of the last Allocation
     std::uint64_t releases_seen = 0;
     bool changed = false;  // held devices changed since then
+    bool urgent = false;   // some of them are on a node that drains
   };
 
   void handle(const cluster::NodeJoined& event);
   void handle(const cluster::NodeLost& event);
+  void handle(const cluster::NodeDraining& event);
   void handle(const cluster::JobAdmitted& event);
   void handle(const cluster::JobDemand& event);
   void handle(const cluster::DeviceReleased& event);
+  void handle(const cluster::DeviceSuspected& event);
+  void handle(const cluster::DeviceCleared& event);
   void handle(const cluster::JobEnded& event);
 
   Job* find(const JobId& job);

@@ -8,12 +8,18 @@
 #include "actors/common/wire_error.h"
 #include "actors/companion/companion_actor.h"
 #include "actors/intra_job/intra_job_actor.h"
+#include "actors/intra_job/past_job_actor.h"
 #include "actors/node_agent/node_agent_actor.h"
+#include "proto/base/kill_point.h"
 #include "scheduler/policy/greedy.h"
 
 namespace es::actors {
 namespace {
 
+using ReturnTimeoutAtom = caf::atom_constant<caf::atom("returned")>;
+
+// How long a restarted head waits for the nodes on which its jobs run.
+constexpr auto kReturnTimeout = std::chrono::seconds(5);
 constexpr auto kAnswerTimeout = std::chrono::seconds(10);
 
 CompanionOptions companion_options(const AdmittedJob& job) {
@@ -24,13 +30,14 @@ CompanionOptions companion_options(const AdmittedJob& job) {
           .mix_types = job.spec.level == DeterminismLevel::kD2};
 }
 
-cluster::JobAdmitted admitted_event(const JobId& id, const JobSpec& spec) {
+cluster::JobAdmitted admitted_event(const JobId& id, const JobSpec& spec, bool restored) {
   return {.job = id,
           .min_devices = spec.resources.min_devices,
           .max_devices = spec.resources.max_devices,
           .device_types = spec.resources.device_types,
           .level = spec.level,
-          .max_p = spec.max_p};
+          .max_p = spec.max_p,
+          .restored = restored};
 }
 
 }  // namespace
@@ -48,6 +55,10 @@ void ClusterSchedulerState::init(caf::stateful_actor<ClusterSchedulerState>* sel
   const auto first = store_->next_incarnation();
   ES_CHECK_MSG(first.ok(), first.ok() ? "" : "journal: " + first.error().message);
   first_own_ = *first;
+  std::error_code ignored;  // who writes there says what is wrong
+  if (!options_.checkpoint_dir.empty())
+    std::filesystem::create_directories(options_.checkpoint_dir, ignored);
+  restore_suspects();
   restore_jobs();
 }
 
@@ -56,10 +67,13 @@ void ClusterSchedulerState::init(caf::stateful_actor<ClusterSchedulerState>* sel
 void ClusterSchedulerState::on_inbound(const Inbound& inbound) {
   switch (inbound.frame->head.type) {
     case MessageType::kNodeHello: return on_node_hello(inbound);
+    case MessageType::kDrainNode: return on_drain_node(inbound);
     case MessageType::kWorkerExited: return on_worker_exited(inbound);
     case MessageType::kSubmitJob: return submit(inbound);
     case MessageType::kListJobs: return list_jobs(inbound);
     case MessageType::kListNodes: return list_nodes(inbound);
+    case MessageType::kReadLedger: return read_ledger(inbound);
+    case MessageType::kClearDevice: return clear_device(inbound);
     case MessageType::kShutdown: return shut_down(inbound);
     default: return forward_to_job(inbound);
   }
@@ -91,13 +105,6 @@ void ClusterSchedulerState::fill_in_checkpoint_directory(Inbound& inbound) {
   inbound.frame = Msg<wire::CheckpointJob>::build(head, [&](wire::CheckpointJob::Builder b) {
                     b.setDirectory(chosen.string());
                   }).frame();
-}
-
-template <class Schema, class Fill>
-void ClusterSchedulerState::answer(const Inbound& inbound, Fill&& fill) {
-  const Head& head = inbound.frame->head;
-  const auto message = Msg<Schema>::build({.job = head.job, .request = head.request}, fill);
-  self_->send(gateway_, Outbound{inbound.from, message.frame()});
 }
 
 void ClusterSchedulerState::refuse(const Inbound& inbound, const Error& error) {
@@ -145,6 +152,16 @@ std::set<Incarnation> ClusterSchedulerState::strays_of(const PeerId& node,
   return strays;
 }
 
+// What runs there is handed over, or saved; then the daemon ends.
+void ClusterSchedulerState::on_drain_node(const Inbound& inbound) {
+  const std::string prefix = node_peer("");
+  if (!inbound.from.starts_with(prefix)) return;
+  draining_.insert(inbound.from);
+  arriving_.erase(inbound.from);
+  perform(core_.on(cluster::NodeDraining{inbound.from.substr(prefix.size())}));
+  send_inventory();
+}
+
 void ClusterSchedulerState::on_worker_exited(const Inbound& inbound) {
   forward_to_job(inbound);
   const auto at = arriving_.find(inbound.from);
@@ -158,6 +175,22 @@ void ClusterSchedulerState::on_worker_exited(const Inbound& inbound) {
 }
 
 void ClusterSchedulerState::admit(const Arrival& node) {
+  awaited_.erase(node_peer(node.name));
+  held_back_.push_back(node);
+  if (awaited_.empty()) stop_waiting();
+}
+
+void ClusterSchedulerState::on_return_timeout() {
+  awaited_.clear();
+  stop_waiting();
+}
+
+void ClusterSchedulerState::stop_waiting() {
+  for (const Arrival& node : std::exchange(held_back_, {})) take_in(node);
+}
+
+void ClusterSchedulerState::take_in(const Arrival& node) {
+  draining_.erase(node_peer(node.name));
   cluster::NodeJoined joined{node.name, node.devices};
   for (const Incarnation worker : node.workers)
     if (const auto at = survivors_.find(worker); at != survivors_.end())
@@ -174,6 +207,8 @@ void ClusterSchedulerState::on_peer_down(const PeerDown& down) {
     if (known == was_lost_.end()) return;  // it has not found this head yet
     known->second = true;
     arriving_.erase(down.peer);
+    draining_.erase(down.peer);
+    std::erase_if(held_back_, [&](const Arrival& n) { return node_peer(n.name) == down.peer; });
     // The devices first: a job must not start anything there again.
     perform(core_.on(cluster::NodeLost{down.peer.substr(prefix.size())}));
   }
@@ -196,12 +231,15 @@ void ClusterSchedulerState::list_nodes(const Inbound& inbound) {
     auto list = b.initNodes(nodes.size());
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       list[i].setName(nodes[i].name);
-      list[i].setAlive(nodes[i].alive);
+      const bool draining = draining_.contains(node_peer(nodes[i].name));
+      list[i].setAlive(nodes[i].alive || draining);
+      list[i].setDraining(draining);
       auto devices = list[i].initDevices(nodes[i].devices.size());
       for (std::size_t d = 0; d < nodes[i].devices.size(); ++d) {
         devices[d].setType(nodes[i].devices[d].id.type.name);
         devices[d].setIndex(nodes[i].devices[d].id.index);
         devices[d].setJob(nodes[i].devices[d].owner);
+        devices[d].setSuspect(nodes[i].devices[d].suspect);
       }
     }
   });
@@ -212,12 +250,17 @@ void ClusterSchedulerState::list_nodes(const Inbound& inbound) {
 void ClusterSchedulerState::submit(const Inbound& inbound) {
   const auto message = Msg<wire::SubmitJob>::from_frame(inbound.frame);
   struct Request {
-    std::string spec_toml, checkpoint;
+    std::string spec_toml, checkpoint, id;
   };
   const auto request = message->decode([](wire::SubmitJob::Reader r) {
-    return Request{r.getSpecToml().cStr(), r.getFromCheckpoint().cStr()};
+    return Request{r.getSpecToml().cStr(), r.getFromCheckpoint().cStr(), r.getRequestId().cStr()};
   });
   if (!request) return refuse(inbound, request.error());
+  const auto accept = [&](const JobId& job) {
+    answer<wire::JobAccepted>(inbound, [&](wire::JobAccepted::Builder b) { b.setJob(job); });
+  };
+  if (const auto made = requests_.find(request->id); made != requests_.end())
+    return accept(made->second);
   if (stopping_) return refuse(inbound, refused("the head is shutting down"));
   auto admitted = options_.admit(request->spec_toml, request->checkpoint);
   if (!admitted) return refuse(inbound, admitted.error());
@@ -230,12 +273,15 @@ void ClusterSchedulerState::submit(const Inbound& inbound) {
   record.spec_toml = admitted->spec_toml;
   record.start_checkpoint = request->checkpoint;
   record.sequence = *sequence;
+  record.request_id = request->id;
   record.submitted_unix_ms = options_.unix_ms();
+  kill_point("submit.before");
   if (const Status saved = store_->save(record); !saved.ok())
     return refuse(inbound, saved.error());
+  kill_point("submit.journaled");
   const JobId id = record.id;
   start_job(*std::move(admitted), std::move(record), false);
-  answer<wire::JobAccepted>(inbound, [&](wire::JobAccepted::Builder b) { b.setJob(id); });
+  accept(id);
 }
 
 // Before any node has said hello nothing is known, and the job waits.
@@ -255,9 +301,10 @@ Status ClusterSchedulerState::check_fits(const JobSpec& spec) const {
 void ClusterSchedulerState::start_job(AdmittedJob admitted, store::JobRecord record,
                                       bool restored) {
   const JobId id = record.id;
+  if (!record.request_id.empty()) requests_[record.request_id] = id;
   const auto companion =
       self_->spawn<caf::linked>(companion_actor, companion_options(admitted), store_);
-  perform(core_.on(admitted_event(id, admitted.spec)));
+  perform(core_.on(admitted_event(id, admitted.spec, restored)));
   IntraJobOptions options;
   options.job = id;
   options.spec = std::move(admitted.spec);
@@ -265,6 +312,7 @@ void ClusterSchedulerState::start_job(AdmittedJob admitted, store::JobRecord rec
   options.config = std::move(admitted.config);
   options.record = std::move(record);
   options.restored = restored;
+  options.config.suspend_prefix = (options_.checkpoint_dir / (id + "-suspended-")).string();
   if (!options_.log_dir.empty()) options.log_file = options_.log_dir / (id + ".log");
   jobs_[id].actor = self_->spawn<caf::linked>(
       intra_job_actor, std::move(options),
@@ -277,11 +325,16 @@ void ClusterSchedulerState::restore_jobs() {
   auto records = store_->load_all();
   ES_CHECK_MSG(records.ok(), records.ok() ? "" : "journal: " + records.error().message);
   for (store::JobRecord& record : *records) {
-    if (store::is_final(record.phase)) continue;
+    if (store::is_final(record.phase)) {
+      restore_past(std::move(record));
+      continue;
+    }
     auto admitted = options_.admit(record.spec_toml, record.start_checkpoint);
     if (admitted) {
-      for (const store::KnownWorker& w : record.known)
+      for (const store::KnownWorker& w : record.known) {
         survivors_[w.incarnation] = {record.id, {w.node, w.device_type, w.device_index}};
+        awaited_.insert(node_peer(w.node));
+      }
       start_job(*std::move(admitted), std::move(record), true);
       continue;
     }
@@ -289,7 +342,19 @@ void ClusterSchedulerState::restore_jobs() {
     record.error = "after a restart of the head: " + admitted.error().message;
     if (const Status saved = store_->save(record); !saved.ok())
       std::cerr << "journal: " << saved.error().message << std::endl;
+    restore_past(std::move(record));
   }
+  if (!awaited_.empty()) self_->delayed_send(self_, kReturnTimeout, ReturnTimeoutAtom::value);
+}
+
+// Over, but people may ask for it.
+void ClusterSchedulerState::restore_past(store::JobRecord record) {
+  const JobId id = record.id;
+  if (!record.request_id.empty()) requests_[record.request_id] = id;
+  std::filesystem::path log_file;
+  if (!options_.log_dir.empty()) log_file = options_.log_dir / (id + ".log");
+  jobs_[id] = {self_->spawn(past_job_actor, std::move(record), log_file, gateway_, store_), true};
+  submit_order_.push_back(id);
 }
 
 void ClusterSchedulerState::list_jobs(const Inbound& inbound) {
@@ -358,6 +423,7 @@ void ClusterSchedulerState::perform_effect(const cluster::Allocation& effect) {
                 auto devices = b.initDevices(effect.devices.size());
                 for (std::size_t i = 0; i < effect.devices.size(); ++i)
                   put(devices[i], effect.devices[i]);
+                b.setUrgent(effect.urgent);
               }));
 }
 
@@ -403,8 +469,10 @@ caf::behavior cluster_scheduler_actor(caf::stateful_actor<ClusterSchedulerState>
       [=](const Msg<wire::DeviceReleased>& m) {
         self->state.on_released(m.head().job, *m.view());
       },
+      [=](const Msg<wire::DeviceSuspected>& m) { self->state.on_suspected(*m.view()); },
       [=](const Msg<wire::JobEnded>& m) { self->state.on_ended(m.head().job); },
       [=](const StopHead&) { self->state.stop(); },
+      [=](ReturnTimeoutAtom) { self->state.on_return_timeout(); },
   };
 }
 

@@ -4,10 +4,11 @@
 //
 // Accepts   Inbound: NodeHello of node agents; requests of clients (client.capnp); everything about a
 //           job goes on to that job's intra-job scheduler. PeerUp, PeerDown of the gateway.
-//           Demand, DeviceReleased, JobEnded of intra-job schedulers. StopHead of the daemon.
+//           Demand, DeviceReleased, DeviceSuspected, JobEnded of intra-job schedulers. StopHead of the daemon.
 // Sends     NodeWelcome, answers to clients through the gateway. Allocation, DemandRefused, Inventory
 //           to intra-job schedulers.
-// State     ClusterCore; jobs by id. Saved: each job's record, before JobAccepted is sent. Rebuilt
+// State     ClusterCore; jobs by id. Saved: each job's record, before JobAccepted is sent; suspect
+//           devices. Rebuilt
 //           after a restart: jobs from the journal, devices from NodeHello, their owners from both.
 //           A node that runs workers which no job knows joins when these are killed and reaped.
 //           So does one that was lost: its jobs have given up all that was running there.
@@ -18,6 +19,7 @@
 // Threads   Cooperative. Admission reads the dataset once and blocks meanwhile; links stay alive,
 //           since the transport has a thread of its own.
 #include <caf/actor.hpp>
+#include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 
 #include <filesystem>
@@ -61,7 +63,9 @@ class ClusterSchedulerState {
   void on_peer_down(const PeerDown& down);
   void on_demand(const JobId& job, wire::Demand::Reader r);
   void on_released(const JobId& job, wire::DeviceReleased::Reader r);
+  void on_suspected(wire::DeviceSuspected::Reader r);
   void on_ended(const JobId& job);
+  void on_return_timeout();
   void stop();
 
  private:
@@ -81,25 +85,39 @@ class ClusterSchedulerState {
 
   void on_node_hello(const Inbound& inbound);
   std::set<Incarnation> strays_of(const PeerId& node, const std::vector<Incarnation>& workers);
+  void on_drain_node(const Inbound& inbound);
   void on_worker_exited(const Inbound& inbound);
   void admit(const Arrival& node);
+  void stop_waiting();
+  void take_in(const Arrival& node);
   void submit(const Inbound& inbound);
   void list_jobs(const Inbound& inbound);
   void list_nodes(const Inbound& inbound);
   void shut_down(const Inbound& inbound);
   void forward_to_job(const Inbound& inbound);
+
+  // Suspect devices and ledgers (cluster_scheduler_audit.cc).
+  void restore_suspects();
+  void clear_device(const Inbound& inbound);
+  void read_ledger(const Inbound& inbound);
+
   void fill_in_checkpoint_directory(Inbound& inbound);
 
   Status check_fits(const JobSpec& spec) const;
   void start_job(AdmittedJob admitted, store::JobRecord record, bool restored);
   void restore_jobs();
+  void restore_past(store::JobRecord record);
   void stop_if_idle();
   void perform(const std::vector<cluster::Effect>& effects);
   void perform_effect(const cluster::Allocation& effect);
   void perform_effect(const cluster::DemandRefused& effect);
   void send_inventory();
   template <class Schema, class Fill>
-  void answer(const Inbound& inbound, Fill&& fill);
+  void answer(const Inbound& inbound, Fill&& fill) {
+    const Head& head = inbound.frame->head;
+    const auto message = Msg<Schema>::build({.job = head.job, .request = head.request}, fill);
+    self_->send(gateway_, Outbound{inbound.from, message.frame()});
+  }
   void refuse(const Inbound& inbound, const Error& error);
 
   caf::stateful_actor<ClusterSchedulerState>* self_ = nullptr;
@@ -109,6 +127,7 @@ class ClusterSchedulerState {
   ClusterCore core_;
   std::map<JobId, Job> jobs_;
   std::vector<JobId> submit_order_;
+  std::map<std::string, JobId> requests_;  // SubmitJob.requestId that have made a job
   std::vector<Inbound> shutdown_requests_;
   bool stopping_ = false;
 
@@ -119,6 +138,11 @@ class ClusterSchedulerState {
   std::map<Incarnation, std::pair<JobId, DeviceId>> survivors_;
   Incarnation first_own_;
   std::map<PeerId, Arrival> arriving_;  // nodes that wait for the end of strays
+  std::set<PeerId> draining_;           // their daemons are about to end
+  // After a restart: nodes on which jobs run, until they have said hello or it takes too long. The
+  // others wait with them, else the jobs would shrink to what has come first.
+  std::set<PeerId> awaited_;
+  std::vector<Arrival> held_back_;
 };
 
 caf::behavior cluster_scheduler_actor(caf::stateful_actor<ClusterSchedulerState>* self,

@@ -31,7 +31,7 @@ void DevicePool::join(const std::string& node, const DeviceSet& devices) {
       const auto [at, is_new] = devices_.try_emplace(id);
       Device& device = at->second;
       if (device.state != State::kLost) continue;
-      set_state(id, device, device.owner.empty() ? State::kFree : State::kReturning, device.owner);
+      set_state(id, device, device.owner.empty() ? unowned(id) : State::kReturning, device.owner);
     }
   }
 }
@@ -104,7 +104,7 @@ DevicePool::Released DevicePool::release(const JobId& job, const DeviceId& id) {
   if (at == devices_.end() || at->second.owner != job) return Released::kNotItsOwn;
   Device& device = at->second;
   const bool held = device.state == State::kHeld;
-  set_state(id, device, device.state == State::kLost ? State::kLost : State::kFree, {});
+  set_state(id, device, device.state == State::kLost ? State::kLost : unowned(id), {});
   return held ? Released::kUnasked : Released::kReturned;
 }
 
@@ -113,6 +113,21 @@ void DevicePool::release_all(const JobId& job) {
   if (owned == owned_.end()) return;
   const std::set<DeviceId> devices = owned->second;
   for (const DeviceId& id : devices) release(job, id);
+}
+
+void DevicePool::suspect(const DeviceId& id, const std::string& reason) {
+  suspects_[id] = reason;
+  const auto at = devices_.find(id);
+  if (at != devices_.end() && at->second.state == State::kFree)
+    set_state(id, at->second, State::kSuspect, {});
+}
+
+bool DevicePool::clear(const DeviceId& id) {
+  if (suspects_.erase(id) == 0) return false;
+  const auto at = devices_.find(id);
+  if (at != devices_.end() && at->second.state == State::kSuspect)
+    set_state(id, at->second, State::kFree, {});
+  return true;
 }
 
 const std::set<DeviceId>& DevicePool::held(const JobId& job) const {
@@ -130,8 +145,11 @@ std::vector<DevicePool::NodeView> DevicePool::nodes() const {
   auto at = devices_.begin();
   for (const auto& [name, alive] : live_nodes_) {
     NodeView view{name, alive, {}};
-    for (; at != devices_.end() && at->first.node == name; ++at)
-      view.devices.push_back({at->first, at->second.owner});
+    for (; at != devices_.end() && at->first.node == name; ++at) {
+      const auto suspect = suspects_.find(at->first);
+      view.devices.push_back({at->first, at->second.owner,
+                              suspect == suspects_.end() ? "" : suspect->second});
+    }
     views.push_back(std::move(view));
   }
   return views;
@@ -157,7 +175,8 @@ void DevicePool::account(const DeviceId& id, const Device& device, bool add) {
   if (device.state == State::kFree) list(free_, id.type);
   if (device.state == State::kFree) count(free_devices_);
   if (device.state == State::kReturning) count(returning_devices_);
-  if (device.state != State::kLost) count(existing_devices_);
+  const bool exists = device.state != State::kLost && device.state != State::kSuspect;
+  if (exists) count(existing_devices_);
 }
 
 void DevicePool::check_invariants() const {
@@ -174,7 +193,11 @@ void DevicePool::check_invariants() const {
     if (device.state == State::kFree) free[id.type].insert(id);
     if (device.state == State::kFree) free_count.add(id.type, 1);
     if (device.state == State::kReturning) returning_count.add(id.type, 1);
-    if (device.state != State::kLost) existing_count.add(id.type, 1);
+    const bool suspect = device.state == State::kSuspect;
+    ES_CHECK_MSG(!suspect || device.owner.empty(), id.text());
+    if (suspect || device.state == State::kFree)
+      ES_CHECK_MSG(suspect == suspects_.contains(id), id.text());
+    if (device.state != State::kLost && !suspect) existing_count.add(id.type, 1);
   }
   ES_CHECK(owned == owned_ && held == held_ && free == free_);
   ES_CHECK(free_count == free_devices_ && returning_count == returning_devices_);

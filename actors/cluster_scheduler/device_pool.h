@@ -9,6 +9,9 @@
 // until that owner has released it: the node may have been unreachable only, with the process still
 // running there.
 //
+// A suspect device computes wrongly, an audit says. Its job releases it like any other, but then it
+// is not free before an operator clears it; it does not count as existing meanwhile.
+//
 // Not thread-safe.
 #include <cstdint>
 #include <map>
@@ -26,7 +29,8 @@ class DevicePool {
  public:
   struct DeviceView {
     DeviceId id;
-    JobId owner;  // empty: none
+    JobId owner;          // empty: none
+    std::string suspect;  // why, or empty
   };
   struct NodeView {
     std::string name;
@@ -63,10 +67,15 @@ class DevicePool {
   // The job is over: it owns nothing any more.
   void release_all(const JobId& job);
 
+  // Also of a device that is not known (yet).
+  void suspect(const DeviceId& device, const std::string& reason);
+  // False: it is not suspect.
+  bool clear(const DeviceId& device);
+
   const std::set<DeviceId>& held(const JobId& job) const;
   const DeviceSet& free_devices() const { return free_devices_; }
   const DeviceSet& returning_devices() const { return returning_devices_; }
-  // All that are not lost.
+  // All that are not lost, nor suspect and released.
   const DeviceSet& existing_devices() const { return existing_devices_; }
   DeviceSet held_devices(const JobId& job) const;
   std::vector<NodeView> nodes() const;  // by name
@@ -77,18 +86,23 @@ class DevicePool {
   void check_invariants() const;
 
  private:
-  enum class State { kFree, kHeld, kReturning, kLost };
+  enum class State { kFree, kHeld, kReturning, kSuspect, kLost };
   struct Device {
     State state = State::kLost;
     JobId owner;  // not empty when held or returning; maybe when lost
   };
 
+  // Of a device that is there and has no owner any more.
+  State unowned(const DeviceId& id) const {
+    return suspects_.contains(id) ? State::kSuspect : State::kFree;
+  }
   void set_state(const DeviceId& id, Device& device, State state, const JobId& owner);
   // Enters a device into what is kept beside devices_, or takes it out.
   void account(const DeviceId& id, const Device& device, bool add);
 
   std::map<std::string, bool> live_nodes_;  // every node ever seen, and whether it is there
   std::map<DeviceId, Device> devices_;      // of all these nodes
+  std::map<DeviceId, std::string> suspects_;  // and why
   // What is asked for after every event, kept in step with devices_ by set_state(). No empty sets.
   std::map<JobId, std::set<DeviceId>> owned_;  // in whatever state
   std::map<JobId, std::set<DeviceId>> held_;

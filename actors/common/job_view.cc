@@ -34,6 +34,11 @@ void put_worker(wire::WorkerInfo::Builder b, const WorkerView& worker) {
   b.setRankBegin(worker.rank_begin);
   b.setRankEnd(worker.rank_end);
   b.setPid(worker.pid);
+  b.setLocalStepSeconds(worker.local_step_seconds);
+  b.setSamplesPerSecond(worker.samples_per_second);
+  b.setSlowness(worker.slowness);
+  auto ests = b.initEstSeconds(static_cast<unsigned>(worker.est_seconds.size()));
+  for (unsigned i = 0; i < worker.est_seconds.size(); ++i) ests.set(i, worker.est_seconds[i]);
 }
 
 std::vector<StageView> read_stages(capnp::List<wire::StageInfo>::Reader list) {
@@ -62,6 +67,12 @@ std::vector<EvaluationView> read_evaluations(capnp::List<wire::EvaluationInfo>::
   return evaluations;
 }
 
+std::vector<double> read_seconds(capnp::List<double>::Reader list) {
+  std::vector<double> seconds;
+  for (const double s : list) seconds.push_back(s);
+  return seconds;
+}
+
 std::vector<WorkerView> read_workers(capnp::List<wire::WorkerInfo>::Reader list) {
   std::vector<WorkerView> workers;
   for (const wire::WorkerInfo::Reader w : list)
@@ -71,7 +82,11 @@ std::vector<WorkerView> read_workers(capnp::List<wire::WorkerInfo>::Reader list)
                        .device_index = w.getDeviceIndex(),
                        .rank_begin = w.getRankBegin(),
                        .rank_end = w.getRankEnd(),
-                       .pid = w.getPid()});
+                       .pid = w.getPid(),
+                       .local_step_seconds = w.getLocalStepSeconds(),
+                       .samples_per_second = w.getSamplesPerSecond(),
+                       .slowness = w.getSlowness(),
+                       .est_seconds = read_seconds(w.getEstSeconds())});
   return workers;
 }
 
@@ -90,6 +105,8 @@ void put(wire::JobInfo::Builder b, const JobView& view) {
   b.setLossLast(view.loss_last);
   b.setSamplesPerSecond(view.samples_per_second);
   b.setPeakRssMib(view.peak_rss_mib);
+  b.setContextSwitchShare(view.context_switch_share);
+  b.setDataWaitShare(view.data_wait_share);
   b.setParamsDigest(view.params_digest);
   b.setStateDigest(view.state_digest);
   put_all(b.initStages(view.stages.size()), view.stages, put_stage);
@@ -98,6 +115,8 @@ void put(wire::JobInfo::Builder b, const JobView& view) {
   b.setError(view.error);
   b.setSubmittedUnixMs(view.submitted_unix_ms);
   b.setCheckpoint(view.checkpoint);
+  b.setWaitingFor(view.waiting_for);
+  b.setWarning(view.warning);
 }
 
 JobView read_job(wire::JobInfo::Reader j) {
@@ -113,6 +132,8 @@ JobView read_job(wire::JobInfo::Reader j) {
           .loss_last = j.getLossLast(),
           .samples_per_second = j.getSamplesPerSecond(),
           .peak_rss_mib = j.getPeakRssMib(),
+          .context_switch_share = j.getContextSwitchShare(),
+          .data_wait_share = j.getDataWaitShare(),
           .params_digest = j.getParamsDigest().cStr(),
           .state_digest = j.getStateDigest().cStr(),
           .stages = read_stages(j.getStages()),
@@ -120,7 +141,9 @@ JobView read_job(wire::JobInfo::Reader j) {
           .workers = read_workers(j.getWorkers()),
           .error = j.getError().cStr(),
           .submitted_unix_ms = j.getSubmittedUnixMs(),
-          .checkpoint = j.getCheckpoint().cStr()};
+          .checkpoint = j.getCheckpoint().cStr(),
+          .waiting_for = j.getWaitingFor().cStr(),
+          .warning = j.getWarning().cStr()};
 }
 
 }  // namespace es::actors

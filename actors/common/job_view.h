@@ -39,12 +39,16 @@ struct WorkerView {
   std::uint32_t rank_begin = 0;
   std::uint32_t rank_end = 0;
   std::uint64_t pid = 0;
+  double local_step_seconds = 0;
+  double samples_per_second = 0;
+  double slowness = 1;
+  std::vector<double> est_seconds;
 };
 
 struct JobView {
   std::string id;
   std::string name;
-  std::string state;  // queued | starting | running | rescaling | finished | failed | cancelled
+  std::string state;  // queued | starting | running | rescaling | paused | finished | failed | cancelled
   std::string level;
   std::uint32_t max_p = 0;
   std::uint64_t step = 0;
@@ -54,6 +58,9 @@ struct JobView {
   float loss_last = std::nanf("");
   double samples_per_second = 0;
   double peak_rss_mib = 0;
+  // Of the workers' time for local steps, 0 to 1: going from one EST to the next; no data at hand.
+  double context_switch_share = 0;
+  double data_wait_share = 0;
   std::string params_digest;
   std::string state_digest;
   std::vector<StageView> stages;
@@ -62,6 +69,8 @@ struct JobView {
   std::string error;  // why it failed
   std::uint64_t submitted_unix_ms = 0;
   std::string checkpoint;  // path of the newest, or empty
+  std::string waiting_for;  // devices or processes; empty: nothing
+  std::string warning;     // what is wrong though the job goes on
 };
 
 void put(wire::JobInfo::Builder b, const JobView& view);

@@ -166,6 +166,8 @@ void read_sections(Section& s, JobSpec& spec) {
     t.read("width", spec.model.width);
     t.read("classes", spec.model.classes);
     t.read("dropout", spec.model.dropout);
+    t.read("weights", spec.model.weights);
+    t.read("weights_digest", spec.model.weights_digest);
   });
   s.section("data", [&](Section& t) { read_data(t, spec.data); });
   s.section("optimizer", [&](Section& t) { read_optimizer(t, spec.optimizer); });
@@ -180,6 +182,12 @@ void read_sections(Section& s, JobSpec& spec) {
     t.read("max_devices", spec.resources.max_devices);
     t.read("threads", spec.resources.threads);
     t.read("device_types", spec.resources.device_types);
+  });
+  s.section("audit", [&](Section& t) { t.read("every_steps", spec.audit.every_steps); });
+  s.section("checkpoint", [&](Section& t) {
+    t.read("every_steps", spec.checkpoint.every_steps);
+    t.read("directory", spec.checkpoint.directory);
+    t.read("keep", spec.checkpoint.keep);
   });
 }
 
@@ -231,7 +239,8 @@ std::string top_toml(const JobSpec& s) {
 
 std::string model_toml(const ModelSpec& m) {
   return "\n[model]\n" + line("name", m.name) + line("size", m.size) + line("width", m.width) +
-         line("classes", m.classes) + line("dropout", m.dropout);
+         line("classes", m.classes) + line("dropout", m.dropout) + line("weights", m.weights) +
+         line("weights_digest", m.weights_digest);
 }
 
 std::string data_toml(const DataSpec& d) {
@@ -265,6 +274,22 @@ std::string resources_toml(const ResourceSpec& r) {
          types + "]\n";
 }
 
+std::string checkpoint_toml(const CheckpointSpec& c) {
+  return "\n[checkpoint]\n" + line("every_steps", c.every_steps) + line("directory", c.directory) +
+         line("keep", c.keep);
+}
+
+std::string audit_toml(const AuditSpec& a) {
+  return "\n[audit]\n" + line("every_steps", a.every_steps);
+}
+
+// The library's messages quote the text as it is: a message is one line, whatever is in it.
+std::string on_one_line(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  return text;
+}
+
 }  // namespace
 
 Result<JobSpec> parse_job(std::string_view toml_text, const std::string& where) {
@@ -275,7 +300,7 @@ Result<JobSpec> parse_job(std::string_view toml_text, const std::string& where) 
     std::ostringstream at;
     at << where << ": line " << error.source().begin.line << ", column "
        << error.source().begin.column << ": " << error.description();
-    return usage_error(at.str());
+    return usage_error(on_one_line(at.str()));
   }
   JobSpec spec;
   Section top(table, where, "");
@@ -297,7 +322,8 @@ Result<JobSpec> read_job_file(const std::filesystem::path& path) {
 
 std::string to_toml(const JobSpec& s) {
   return top_toml(s) + model_toml(s.model) + data_toml(s.data) + optimizer_toml(s.optimizer) +
-         schedule_toml(s.schedule) + resources_toml(s.resources);
+         schedule_toml(s.schedule) + resources_toml(s.resources) + checkpoint_toml(s.checkpoint) +
+         audit_toml(s.audit);
 }
 
 }  // namespace es::actors

@@ -9,10 +9,21 @@ void add_wire_options(CLI::App& app, WireOptions& options) {
                "Allow tcp without keys on the loopback address");
   app.add_option("--address", options.address,
                  "Address of this node at which its workers listen when the head is reached by tcp");
+  app.add_option("--heartbeat", options.heartbeat_ms,
+                 "Milliseconds after which an idle link says that it lives")
+      ->check(CLI::Range(10, 600'000))
+      ->capture_default_str();
+  app.add_option("--dead-after", options.dead_after_ms,
+                 "Milliseconds of silence after which a process is taken for lost; at least twice "
+                 "--heartbeat")
+      ->check(CLI::Range(20, 3'600'000))
+      ->capture_default_str();
 }
 
 Status apply(const WireOptions& wire, TransportOptions& options) {
   options.insecure_loopback = wire.insecure_loopback;
+  options.heartbeat_interval = std::chrono::milliseconds(wire.heartbeat_ms);
+  options.dead_after = std::chrono::milliseconds(wire.dead_after_ms);
   if (wire.keys_dir.empty()) return {};
   auto keys = read_cluster_keys(wire.keys_dir);
   if (!keys) return keys.error();
@@ -25,6 +36,8 @@ std::vector<std::string> to_arguments(const WireOptions& wire) {
   if (!wire.keys_dir.empty()) arguments.insert(arguments.end(), {"--keys", wire.keys_dir});
   if (wire.insecure_loopback) arguments.push_back("--insecure-loopback");
   if (!wire.address.empty()) arguments.insert(arguments.end(), {"--address", wire.address});
+  arguments.insert(arguments.end(), {"--heartbeat", std::to_string(wire.heartbeat_ms),
+                                     "--dead-after", std::to_string(wire.dead_after_ms)});
   return arguments;
 }
 

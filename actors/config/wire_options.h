@@ -15,6 +15,9 @@ struct WireOptions {
   bool insecure_loopback = false;  // tcp without keys on the loopback address
   std::string address;             // this node's address, where its workers listen when the head is
                                    // reached by tcp; empty = 127.0.0.1
+  // A process that says nothing for so long is taken for lost; what is idle says so much oftener.
+  std::uint32_t heartbeat_ms = 400;
+  std::uint32_t dead_after_ms = 2000;
 };
 
 void add_wire_options(CLI::App& app, WireOptions& options);

@@ -4,25 +4,29 @@
 // no lock is needed: the messages that hand it over order the accesses.
 #include <cstdint>
 #include <span>
-#include <vector>
+
+#include "gpu/aligned_buffer.h"
 
 namespace es::actors {
 
 class BatchPool {
  public:
   // slots >= 1; batch_words = 32-bit words of one mini-batch (proto/base/sample_layout.h).
+  // Throws gpu::NoMemory.
   BatchPool(std::uint32_t slots, std::size_t batch_words)
-      : slots_(slots), batch_words_(batch_words), words_(slots * batch_words) {}
+      : slots_(slots),
+        batch_words_(batch_words),
+        words_(static_cast<std::int64_t>(slots * batch_words), "mini-batches") {}
 
   std::uint32_t slots() const { return slots_; }
   std::span<float> words(std::uint32_t slot) {
-    return std::span(words_).subspan(slot * batch_words_, batch_words_);
+    return {words_.data() + slot * batch_words_, batch_words_};
   }
 
  private:
   std::uint32_t slots_;
   std::size_t batch_words_;
-  std::vector<float> words_;
+  gpu::AlignedBuffer words_;
 };
 
 }  // namespace es::actors

@@ -1,5 +1,7 @@
 #include "actors/easyscaled/daemon.h"
 
+#include <unistd.h>
+
 #include <caf/all.hpp>
 
 #include <chrono>
@@ -56,6 +58,7 @@ NodeAgentOptions node_options(const DaemonOptions& options, const std::string& h
     if (!said) std::cout << "ready " << head_endpoint << std::endl;
     said = true;
   };
+  node.on_drained = [&stop] { stop.finish(); };
   node.on_refused = [&stop](const std::string& reason) {
     log_line("the head refuses this node: " + reason);
     stop.finish();
@@ -97,8 +100,8 @@ Result<caf::actor> start_head(caf::actor_system& system, const DaemonOptions& op
   return head;
 }
 
-// The gateway needs its sink first, and the agent needs the gateway.
-Status start_node(caf::actor_system& system, const DaemonOptions& options, StopSignal& stop) {
+// The gateway needs its sink first, and the agent needs the gateway. Returns the agent.
+Result<caf::actor> start_node(caf::actor_system& system, const DaemonOptions& options, StopSignal& stop) {
   TransportOptions wire;
   wire.self = node_peer(options.node_name);
   ES_RETURN_IF_ERROR(apply(options.wire, wire));
@@ -111,7 +114,37 @@ Status start_node(caf::actor_system& system, const DaemonOptions& options, StopS
   const auto gateway = start_gateway(system, std::move(wire), agent, log_line);
   if (!gateway) return gateway.error();
   caf::anon_send(agent, AttachGateway{gateway->actor});
-  return {};
+  return caf::actor_cast<caf::actor>(agent);
+}
+
+// Jobs are cancelled, their processes end, then on_stopped finishes the wait.
+void serve_head(StopSignal& stop, const caf::actor& head) {
+  while (stop.wait() != StopSignal::Cause::kFinished) caf::anon_send(head, StopHead{});
+}
+
+// The threads that wait for workers end only with them, and the kernel ends the workers when this
+// process ends: so it does not wait for its threads.
+[[noreturn]] void end_now(int code) {
+  std::cout.flush();
+  ::_exit(code);
+}
+
+Status serve_node(StopSignal& stop, const caf::actor& agent, std::chrono::milliseconds grace) {
+  using Cause = StopSignal::Cause;
+  const Cause cause = stop.wait();
+  if (cause == Cause::kFinished) return {};
+  if (cause == Cause::kParentEnded) end_now(0);
+  caf::anon_send(agent, Drain{});
+  switch (stop.wait(std::chrono::steady_clock::now() + grace)) {
+    case Cause::kFinished:
+      return {};
+    case Cause::kTimeout:
+      log_line("ended before all workers were handed over: --grace is over");
+      break;
+    default:
+      log_line("ended before all workers were handed over: a second signal");
+  }
+  end_now(exit_code(ErrorKind::kFailure));
 }
 
 }  // namespace
@@ -126,19 +159,11 @@ Status run_daemon(const DaemonOptions& options) {
   caf::actor_system system(config);
   // Actors end when main does, not the other way round.
   system.await_actors_before_shutdown(false);
-  caf::actor head;
-  if (options.head) {
-    const auto started = start_head(system, options, *stop);
-    if (!started) return started.error();
-    head = *started;
-  } else {
-    ES_RETURN_IF_ERROR(start_node(system, options, *stop));
-  }
-  while (stop->wait() != StopSignal::Cause::kFinished) {
-    if (!head) break;
-    // Orderly: jobs are cancelled, their processes end, then on_stopped finishes the wait.
-    caf::anon_send(head, StopHead{});
-  }
+  const auto served = options.head ? start_head(system, options, *stop)
+                                   : start_node(system, options, *stop);
+  if (!served) return served.error();
+  if (!options.head) return serve_node(*stop, *served, options.grace);
+  serve_head(*stop, *served);
   return {};
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 // The daemon: head and node in one process, or a node that joins a head.
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -19,12 +20,15 @@ struct DaemonOptions {
   std::string node_name;
   DeviceSet devices;      // the devices that this node offers
   int loaders = 1;        // threads of each worker process that load mini-batches
+  std::chrono::milliseconds grace{30'000};  // to hand over what runs on a node that is to end
   WireOptions wire;
   int parent_pid = 0;     // end when this process does; 0 = none
 };
 
-// Serves until SIGTERM or SIGINT, until a client's Shutdown, or until the parent ends; cancels the
-// jobs, waits for their processes and returns. Prints "ready ENDPOINT" on stdout
+// Serves until SIGTERM or SIGINT, until a client's Shutdown, or until the parent ends. A head then
+// cancels the jobs, waits for their processes and returns. A node hands its workers over to other
+// nodes, or has their jobs saved, and returns when the last one has ended; after the grace, or at a
+// second signal, at once, with an error. Prints "ready ENDPOINT" on stdout
 // when the head serves and this node's devices are in its inventory.
 Status run_daemon(const DaemonOptions& options);
 

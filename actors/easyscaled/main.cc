@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cmath>
 #include <cstring>
 #include <iostream>
 
@@ -60,6 +61,11 @@ Result<DaemonOptions> parse(int argc, char** argv) {
                  "Threads of each worker process that load and augment mini-batches")
       ->check(CLI::Range(1, kLoadersMax))
       ->capture_default_str();
+  double grace_s = std::chrono::duration<double>(options.grace).count();
+  app.add_option("--grace", grace_s,
+                 "Seconds that a node has after SIGTERM to hand its workers over")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
   app.add_option("--parent-pid", options.parent_pid, "End when this process ends");
   add_wire_options(app, options.wire);
   app.set_config("--config", "", "Read options from this TOML file, e.g. configs/easyscaled.toml");
@@ -73,6 +79,7 @@ Result<DaemonOptions> parse(int argc, char** argv) {
     return usage_error("easyscaled: give --head, or --join ENDPOINT, and not both");
   if (options.run_dir.empty()) options.run_dir = options.state_dir + "/run";
   if (options.rescue_dir.empty()) options.rescue_dir = options.state_dir + "/rescue";
+  options.grace = std::chrono::milliseconds(std::llround(grace_s * 1000));
   options.devices = default_devices();
   if (!devices.empty()) {
     auto parsed = parse_device_set(devices);

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -37,9 +38,19 @@ StopSignal::~StopSignal() {
     if (fd >= 0) ::close(fd);
 }
 
-StopSignal::Cause StopSignal::wait() {
+StopSignal::Cause StopSignal::wait(
+    std::optional<std::chrono::steady_clock::time_point> deadline) {
+  const auto left_ms = [&] {
+    if (!deadline) return -1;
+    const auto left = *deadline - std::chrono::steady_clock::now();
+    const auto ms = std::chrono::ceil<std::chrono::milliseconds>(left).count();
+    return static_cast<int>(std::clamp<std::int64_t>(ms, 0, 60'000));
+  };
   pollfd fds[3] = {{signals_, POLLIN, 0}, {finished_, POLLIN, 0}, {parent_, POLLIN, 0}};
-  while (::poll(fds, 3, -1) < 0 && errno == EINTR) {
+  for (int ready = 0; ready <= 0;) {
+    const int wait_ms = left_ms();
+    if (wait_ms == 0) return Cause::kTimeout;
+    ready = ::poll(fds, 3, wait_ms);
   }
   if (fds[1].revents != 0) return Cause::kFinished;
   if (fds[2].revents != 0) {

@@ -2,6 +2,9 @@
 // StopSignal: one place to wait for the end of a daemon, whatever the cause.
 #include <sys/types.h>
 
+#include <chrono>
+#include <optional>
+
 #include "proto/base/result.h"
 
 namespace es::actors {
@@ -16,9 +19,9 @@ class StopSignal {
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
-  enum class Cause { kSignal, kParentEnded, kFinished };
-  // Blocks until there is a cause.
-  Cause wait();
+  enum class Cause { kSignal, kParentEnded, kFinished, kTimeout };
+  // Blocks until there is a cause, or until `deadline`.
+  Cause wait(std::optional<std::chrono::steady_clock::time_point> deadline = std::nullopt);
   // From any thread: the work is over (kFinished).
   void finish();
 

@@ -17,6 +17,8 @@ struct Options {
 };
 
 Status checkpoint(const Options& options, Console& console) {
+  if (options.job.empty())
+    return usage_error("checkpoint: allowed is the id of a job, or ls, verify, prune");
   std::error_code code;
   const std::string directory =
       options.directory.empty() ? "" : std::filesystem::absolute(options.directory, code).string();
@@ -35,8 +37,10 @@ void add_checkpoint_command(CLI::App& app, Shell& shell) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
       "checkpoint",
-      "Write a checkpoint at the job's next step boundary and wait until it is there");
-  command->add_option("job", options->job, "Job id")->required()->type_name("JOB");
+      "Write a checkpoint at the job's next step boundary and wait until it is there; or look "
+      "after those that are (ls, verify, prune)");
+  add_checkpoint_file_commands(*command, shell);
+  command->add_option("job", options->job, "Job id")->type_name("JOB");
   command
       ->add_option("--to", options->directory,
                    "The new directory, on the node; without it the head chooses one")
@@ -45,8 +49,10 @@ void add_checkpoint_command(CLI::App& app, Shell& shell) {
   add_json_option(*command, options->json);
   command->footer(
       "Example:\n  esctl checkpoint resnet18-1 --to /data/resnet18-step20\n"
-      "  esctl submit resnet18.toml --from /data/resnet18-step20");
-  command->callback([options, &shell] {
+      "  esctl submit resnet18.toml --from /data/resnet18-step20\n"
+      "  esctl checkpoint ls checkpoints/");
+  command->callback([options, command, &shell] {
+    if (!command->get_subcommands().empty()) return;
     shell.exit_code = finish(checkpoint(*options, shell.console), options->json, shell.console);
   });
 }

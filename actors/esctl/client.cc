@@ -103,6 +103,7 @@ Status Client::follow(const JobId& job, const FollowOptions& options,
 Client::FrameResult Client::exchange(std::shared_ptr<const Frame> request,
                                      std::chrono::milliseconds timeout) {
   const std::uint64_t number = request->head.request;
+  unanswered_ = true;
   transport_->send(kHeadPeer, std::move(request));
   return answer_to(number, Clock::now() + timeout);
 }
@@ -115,6 +116,7 @@ Client::FrameResult Client::answer_to(std::uint64_t request, Deadline deadline) 
     if (item->kind == InboxItem::Kind::kHeadDown)
       return failure("easyscaled at " + endpoint_ + " is gone; it did not answer");
     if (item->frame == nullptr || item->frame->head.request != request) continue;
+    unanswered_ = false;
     if (item->frame->head.type != MessageType::kRefusal) return item->frame;
     const auto refusal = Msg<wire::Refusal>::from_frame(item->frame)->decode(read_refusal);
     return refusal ? refusal->error : refusal.error();

@@ -57,6 +57,9 @@ class Client {
     return Msg<Answer>::from_frame(*std::move(frame));
   }
 
+  // The last request was not answered: the head ended, or is very slow. It may have been served.
+  bool unanswered() const { return unanswered_; }
+
   // Hands every event of the job's stream to `on_event` until the stream ends. No time limit.
   Status follow(const JobId& job, const FollowOptions& options,
                 const std::function<void(const JobEventView&)>& on_event);
@@ -75,6 +78,7 @@ class Client {
   const std::string endpoint_;
   const Interrupt interrupt_;
   std::uint64_t last_request_ = 0;
+  bool unanswered_ = false;
   Inbox inbox_;
   std::unique_ptr<Transport> transport_;  // posts to inbox_, so it goes first
 };

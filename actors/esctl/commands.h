@@ -17,11 +17,19 @@ void add_submit_command(CLI::App& app, Shell& shell);
 void add_ps_command(CLI::App& app, Shell& shell);
 void add_describe_command(CLI::App& app, Shell& shell);
 void add_scale_command(CLI::App& app, Shell& shell);
+void add_pause_command(CLI::App& app, Shell& shell);
+void add_resume_command(CLI::App& app, Shell& shell);
 void add_checkpoint_command(CLI::App& app, Shell& shell);
+void add_checkpoint_file_commands(CLI::App& checkpoint, Shell& shell);  // ls, verify, prune
+void add_export_command(CLI::App& app, Shell& shell);
 void add_cancel_command(CLI::App& app, Shell& shell);
 void add_logs_command(CLI::App& app, Shell& shell);
 void add_nodes_command(CLI::App& app, Shell& shell);
 void add_inspect_command(CLI::App& app, Shell& shell);
+void add_ledger_command(CLI::App& app, Shell& shell);
+void add_diff_command(CLI::App& app, Shell& shell);
+void add_verify_command(CLI::App& app, Shell& shell);
+void add_trace_step_command(CLI::App& app, Shell& shell);
 void add_keygen_command(CLI::App& app, Shell& shell);
 
 }  // namespace es::actors::esctl

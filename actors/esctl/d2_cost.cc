@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "actors/cluster_scheduler/admission.h"
-#include "actors/esctl/job_request.h"
 #include "actors/esctl/render_text.h"
 #include "store/dataset/sample_source.h"
 
@@ -48,8 +47,14 @@ Result<D2Cost> measure_d2_cost(const JobSpec& spec) {
   return D2Cost{device_type(widest).name, *verdict};
 }
 
-Status resolve_auto_level(JobSpec& spec, Console& console) {
+Status resolve_auto_level(JobSpec& spec, const StartPoint& start, Console& console) {
   if (spec.level != DeterminismLevel::kAuto) return {};
+  if (start.level) {
+    spec.level = *start.level;
+    console.err << "level auto is " << level_name(spec.level) << ", as in " << start.checkpoint
+                << std::endl;
+    return {};
+  }
   const auto cost = measure_d2_cost(spec);
   if (!cost) return cost.error();
   spec.level = gpu::resolve_level(spec, cost->verdict);

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "actors/esctl/console.h"
+#include "actors/esctl/job_request.h"
 #include "gpu/determinism.h"
 #include "proto/base/job_spec.h"
 #include "proto/base/result.h"
@@ -19,8 +20,9 @@ struct D2Cost {
 // Error: as store::open_samples, gpu::measure_d2.
 Result<D2Cost> measure_d2_cost(const JobSpec& spec);
 
-// Level auto becomes D1 or D2; a line to console.err says which, and why. Other levels stay, nothing
-// is measured then.
-Status resolve_auto_level(JobSpec& spec, Console& console);
+// Level auto becomes D1 or D2, or the level of the checkpoint where the job begins: measured anew,
+// it could become another one with other bits. A line to console.err says which, and why. Other levels
+// stay, nothing is measured then.
+Status resolve_auto_level(JobSpec& spec, const StartPoint& start, Console& console);
 
 }  // namespace es::actors::esctl

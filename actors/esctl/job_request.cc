@@ -3,6 +3,7 @@
 #include <numeric>
 #include <system_error>
 
+#include "actors/common/kernel_record.h"
 #include "actors/config/job_file.h"
 #include "store/checkpoint/checkpoint.h"
 #include "store/dataset/epoch_sampler.h"
@@ -91,7 +92,11 @@ Result<StartPoint> open_start_point(const std::string& from, bool may_be_remote)
     return reader.error();
   }
   ES_RETURN_IF_ERROR(reader->verify());
-  return StartPoint{.checkpoint = directory.string(), .version = reader->head().version};
+  const auto kernels = read_kernel_record(*reader, directory.string());
+  if (!kernels) return kernels.error();
+  StartPoint start{.checkpoint = directory.string(), .version = reader->head().version};
+  if (*kernels) start.level = (*kernels)->level;
+  return start;
 }
 
 Result<JobSpec> make_spec(const fs::path& file, const SpecChanges& changes,
@@ -100,7 +105,8 @@ Result<JobSpec> make_spec(const fs::path& file, const SpecChanges& changes,
   if (!spec) return spec;
   std::error_code code;
   const fs::path base = fs::absolute(file, code).parent_path();
-  for (std::string* path : {&spec->data.path, &spec->data.vocabulary_file})
+  for (std::string* path : {&spec->data.path, &spec->data.vocabulary_file, &spec->model.weights,
+                            &spec->checkpoint.directory})
     if (!path->empty()) *path = (base / *path).lexically_normal().string();
   ES_RETURN_IF_ERROR(apply_level_and_stages(*spec, changes));
   ES_RETURN_IF_ERROR(apply_steps(*spec, changes, start));

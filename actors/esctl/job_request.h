@@ -25,6 +25,7 @@ struct SpecChanges {
 struct StartPoint {
   std::string checkpoint;          // absolute path, or empty: begin from the seed
   std::optional<Version> version;  // of the checkpoint; absent when it cannot be read here
+  std::optional<DeterminismLevel> level = {};  // at which it was computed; absent: not known here
 };
 
 // Opens a checkpoint and verifies all of its blocks; `from` empty = begin from the seed.
@@ -32,7 +33,7 @@ struct StartPoint {
 // that does not exist on this machine is left to the nodes to find.
 Result<StartPoint> open_start_point(const std::string& from, bool may_be_remote);
 
-// Reads the job file and applies the changes. data.path becomes absolute: a relative one begins at
+// Reads the job file and applies the changes. Its paths become absolute: a relative one begins at
 // the job file's directory. The job's steps are the sum of its stages (after those of `start`),
 // when stages or steps are on the command line. Errors: of read_job_file; usage, naming the option.
 Result<JobSpec> make_spec(const std::filesystem::path& file, const SpecChanges& changes,

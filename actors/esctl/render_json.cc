@@ -54,7 +54,11 @@ Json workers_of(const JobView& job) {
                     {"device", w.device_type + "#" + std::to_string(w.device_index)},
                     {"rank_begin", w.rank_begin},
                     {"rank_end", w.rank_end},
-                    {"pid", w.pid}});
+                    {"pid", w.pid},
+                    {"local_step_seconds", w.local_step_seconds},
+                    {"samples_per_second", w.samples_per_second},
+                    {"slowness", w.slowness},
+                    {"est_seconds", w.est_seconds}});
   return list;
 }
 
@@ -76,6 +80,8 @@ Json job_object(const JobView& job) {
   json["loss_last"] = job.loss_last;
   json["samples_per_s"] = job.samples_per_second;
   json["peak_rss_mib"] = job.peak_rss_mib;
+  json["context_switch_share"] = job.context_switch_share;
+  json["data_wait_share"] = job.data_wait_share;
   json["params_digest"] = text_or_null(job.params_digest);
   json["state_digest"] = text_or_null(job.state_digest);
   json["stages"] = stages_of(job);
@@ -83,8 +89,10 @@ Json job_object(const JobView& job) {
   json["evaluations"] = evaluations_of(job);
   json["workers"] = workers_of(job);
   json["checkpoint"] = text_or_null(job.checkpoint);
+  json["warning"] = text_or_null(job.warning);
   json["submitted_unix_ms"] = job.submitted_unix_ms;
   json["error"] = text_or_null(job.error);
+  json["waiting_for"] = text_or_null(job.waiting_for);
   return json;
 }
 
@@ -125,8 +133,11 @@ std::string nodes_json(const std::vector<NodeView>& nodes) {
   for (const NodeView& node : nodes) {
     Json devices = Json::array();
     for (const DeviceView& d : node.devices)
-      devices.push_back({{"type", d.type}, {"index", d.index}, {"job", text_or_null(d.job)}});
-    list.push_back({{"name", node.name}, {"alive", node.alive}, {"devices", devices}});
+      devices.push_back({{"type", d.type},
+                         {"index", d.index},
+                         {"job", text_or_null(d.job)},
+                         {"suspect", text_or_null(d.suspect)}});
+    list.push_back({{"name", node.name}, {"alive", node.alive}, {"draining", node.draining}, {"devices", devices}});
   }
   return dump({{"nodes", list}});
 }

@@ -51,13 +51,26 @@ std::string stages_text(const std::vector<StageView>& stages) {
 }
 
 std::string workers_text(const std::vector<WorkerView>& workers) {
-  std::vector<Row> rows{{"WORKER", "NODE", "DEVICE", "RANKS", "PID"}};
+  std::vector<Row> rows{{"WORKER", "NODE", "DEVICE", "RANKS", "PID", "LOCAL STEP", "SAMPLES/S", ""}};
   for (const WorkerView& w : workers)
     rows.push_back({std::to_string(w.incarnation), w.node,
                     w.device_type + "#" + std::to_string(w.device_index),
                     std::to_string(w.rank_begin) + ".." + std::to_string(w.rank_end),
-                    std::to_string(w.pid)});
+                    std::to_string(w.pid),
+                    w.local_step_seconds > 0 ? fixed(w.local_step_seconds * 1e3, 1) + " ms" : "-",
+                    w.samples_per_second > 0 ? fixed(w.samples_per_second, 1) : "-",
+                    w.slowness > 1 ? "slow: x" + fixed(w.slowness, 1) : ""});
   return table(rows);
+}
+
+std::string suspects_text(const std::vector<NodeView>& nodes) {
+  std::string text;
+  for (const NodeView& node : nodes)
+    for (const DeviceView& d : node.devices)
+      if (!d.suspect.empty())
+        text += "suspect, given to nobody: " + node.name + "/" + d.type + ":" +
+                std::to_string(d.index) + ": " + d.suspect + "\n";
+  return text;
 }
 
 }  // namespace
@@ -98,7 +111,7 @@ std::string nodes_text(const std::vector<NodeView>& nodes) {
   };
   std::vector<Row> rows{{"NODE", "STATE", "DEVICES", "COUNT", "IN USE"}};
   for (const NodeView& node : nodes) {
-    const std::string state = node.alive ? "alive" : "lost";
+    const std::string state = node.draining ? "draining" : node.alive ? "alive" : "lost";
     std::map<std::string, Count> by_type;
     for (const DeviceView& d : node.devices) {
       Count& count = by_type[d.type];
@@ -110,7 +123,7 @@ std::string nodes_text(const std::vector<NodeView>& nodes) {
       rows.push_back(
           {node.name, state, type, std::to_string(count.all), std::to_string(count.used)});
   }
-  return table(rows);
+  return table(rows) + suspects_text(nodes);
 }
 
 std::string summary_text(const JobView& job) {
@@ -127,9 +140,13 @@ std::string summary_text(const JobView& job) {
   }
   rows.push_back({"throughput", fixed(job.samples_per_second, 1) + " samples/s"});
   rows.push_back({"peak memory", fixed(job.peak_rss_mib, 1) + " MiB in a worker"});
+  rows.push_back({"between ESTs", fixed(100 * job.context_switch_share, 2) + " % switching, " +
+                                      fixed(100 * job.data_wait_share, 2) + " % waiting for data"});
   if (!job.placement.empty()) rows.push_back({"devices", job.placement});
   if (!job.checkpoint.empty()) rows.push_back({"checkpoint", job.checkpoint});
+  if (!job.warning.empty()) rows.push_back({"warning", job.warning});
   if (!job.error.empty()) rows.push_back({"error", job.error});
+  if (!job.waiting_for.empty()) rows.push_back({"waits for", job.waiting_for});
   rows.push_back({"params digest", or_dash(job.params_digest)});
   rows.push_back({"state digest", or_dash(job.state_digest)});
   return table(rows) + (job.stages.empty() ? "" : "\n" + stages_text(job.stages));

@@ -6,11 +6,13 @@
 
 namespace es::actors::esctl {
 
-Result<JobId> submit_job(Client& client, const JobSpec& spec, const StartPoint& start) {
+Result<JobId> submit_job(Client& client, const JobSpec& spec, const StartPoint& start,
+                         const std::string& request_id) {
   const auto accepted =
       client.ask<wire::JobAccepted, wire::SubmitJob>({}, [&](wire::SubmitJob::Builder b) {
         b.setSpecToml(to_toml(spec));
         b.setFromCheckpoint(start.checkpoint);
+        b.setRequestId(request_id);
       });
   if (!accepted) return accepted.error();
   return accepted->decode([](wire::JobAccepted::Reader r) { return JobId(r.getJob().cStr()); });
@@ -31,6 +33,18 @@ Result<CheckpointView> checkpoint_job(Client& client, const JobId& job,
       job, [&](wire::CheckpointJob::Builder b) { b.setDirectory(directory); }, kJobTimeout);
   if (!taken) return taken.error();
   return taken->decode(read_checkpoint);
+}
+
+Status pause_job(Client& client, const JobId& job) {
+  const auto done =
+      client.ask<wire::Done, wire::PauseJob>(job, [](wire::PauseJob::Builder) {}, kJobTimeout);
+  return done ? Status() : done.error();
+}
+
+Status resume_job(Client& client, const JobId& job) {
+  const auto done =
+      client.ask<wire::Done, wire::ResumeJob>(job, [](wire::ResumeJob::Builder) {});
+  return done ? Status() : done.error();
 }
 
 Status cancel_job(Client& client, const JobId& job) {

@@ -15,10 +15,15 @@ struct JobDetailsView {
   std::string spec_toml;
 };
 
-Result<JobId> submit_job(Client& client, const JobSpec& spec, const StartPoint& start);
+// `request_id`: unique for each job that is wanted; asked again with it, after an answer was lost,
+// the head names the job that it has made already. Empty: every call makes a job.
+Result<JobId> submit_job(Client& client, const JobSpec& spec, const StartPoint& start,
+                         const std::string& request_id = {});
 Result<JobDetailsView> describe_job(Client& client, const JobId& job);
 Result<CheckpointView> checkpoint_job(Client& client, const JobId& job,
                                       const std::string& directory);
+Status pause_job(Client& client, const JobId& job);
+Status resume_job(Client& client, const JobId& job);
 Status cancel_job(Client& client, const JobId& job);
 
 // Shows the job's progress until it has ended, and returns what it then is.

@@ -1,3 +1,7 @@
+#include <chrono>
+#include <random>
+#include <thread>
+
 #include "actors/esctl/commands.h"
 #include "actors/esctl/d2_cost.h"
 #include "actors/esctl/options.h"
@@ -7,6 +11,9 @@
 
 namespace es::actors::esctl {
 namespace {
+
+// Between two attempts to reach a head that was there.
+constexpr std::chrono::milliseconds kRetryInterval{200};
 
 struct Options {
   HeadOptions head;
@@ -35,20 +42,56 @@ Result<int> follow_to_end(Client& client, const JobId& job, const Options& optio
   return print_end(*end, options.json, console);
 }
 
+// Unique among all that were ever submitted.
+std::string new_request_id() {
+  std::random_device random;
+  std::string id;
+  for (int i = 0; i < 4; ++i) id += (i == 0 ? "" : "-") + std::to_string(random());
+  return id;
+}
+
+struct Accepted {
+  std::unique_ptr<Client> client;
+  JobId job;
+};
+
+// A head that is restarted while it decides has made the job or not: it is asked again, under the
+// same id, until it says which.
+Result<Accepted> submit_for_certain(const Options& options, const JobSpec& spec,
+                                    const StartPoint& start, Console& console) {
+  const std::string id = new_request_id();
+  const auto give_up = std::chrono::steady_clock::now() + kJobTimeout;
+  for (bool sent = false;;) {
+    auto client = connect(options.head);
+    if (!client && !sent) return client.error();
+    if (client) {
+      const Result<JobId> job = submit_job(**client, spec, start, id);
+      if (job) return Accepted{*std::move(client), *job};
+      const bool in_time = std::chrono::steady_clock::now() < give_up;
+      if (!(*client)->unanswered() || !in_time) return job.error();
+      if (!sent) console.err << job.error().message << "; asking again" << std::endl;
+      sent = true;
+    } else if (std::chrono::steady_clock::now() >= give_up) {
+      return client.error();
+    } else {
+      std::this_thread::sleep_for(kRetryInterval);
+    }
+  }
+}
+
 Result<int> submit(const Options& options, Console& console) {
   StartPoint start;
   Result<JobSpec> spec = read_spec(options, start);
   if (!spec) return spec.error();
-  ES_RETURN_IF_ERROR(resolve_auto_level(*spec, console));
-  const auto client = connect(options.head);
-  if (!client) return client.error();
-  const Result<JobId> job = submit_job(**client, *spec, start);
-  if (!job) return job.error();
+  ES_RETURN_IF_ERROR(resolve_auto_level(*spec, start, console));
+  const auto accepted = submit_for_certain(options, *spec, start, console);
+  if (!accepted) return accepted.error();
+  const JobId& job = accepted->job;
   if (options.follow) {
-    console.err << "job " << *job << std::endl;
-    return follow_to_end(**client, *job, options, console);
+    console.err << "job " << job << std::endl;
+    return follow_to_end(*accepted->client, job, options, console);
   }
-  console.out << (options.json ? fields_json({{"job", *job}}) : *job) << "\n";
+  console.out << (options.json ? fields_json({{"job", job}}) : job) << "\n";
   return 0;
 }
 

@@ -12,10 +12,11 @@ std::vector<JobView> read_jobs(wire::JobList::Reader reader) {
 std::vector<NodeView> read_nodes(wire::NodeList::Reader reader) {
   std::vector<NodeView> nodes;
   for (const wire::NodeInfo::Reader n : reader.getNodes()) {
-    NodeView node{.name = n.getName().cStr(), .alive = n.getAlive()};
+    NodeView node{.name = n.getName().cStr(), .alive = n.getAlive(), .draining = n.getDraining()};
     for (const wire::DeviceInfo::Reader d : n.getDevices())
       node.devices.push_back(
-          {.type = d.getType().cStr(), .index = d.getIndex(), .job = d.getJob().cStr()});
+          {.type = d.getType().cStr(), .index = d.getIndex(), .job = d.getJob().cStr(),
+           .suspect = d.getSuspect().cStr()});
     nodes.push_back(std::move(node));
   }
   return nodes;

@@ -15,12 +15,14 @@ namespace es::actors::esctl {
 struct DeviceView {
   std::string type;
   std::uint32_t index = 0;
-  std::string job;  // that holds it, or empty
+  std::string job;      // that holds it, or empty
+  std::string suspect;  // why nobody is given it, or empty
 };
 
 struct NodeView {
   std::string name;
   bool alive = false;
+  bool draining = false;  // its daemon is about to end
   std::vector<DeviceView> devices;
 };
 

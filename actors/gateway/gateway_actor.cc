@@ -7,6 +7,8 @@
 #include <memory>
 #include <utility>
 
+#include "actors/gateway/message_kill_point.h"
+
 namespace es::actors {
 namespace {
 
@@ -20,6 +22,7 @@ using Log = std::function<void(const std::string&)>;
 TransportEvents events_to(const caf::actor& sink, const Log& log) {
   return {.on_frame =
               [sink](const PeerId& from, std::shared_ptr<const Frame> frame) {
+                message_kill_point("got", frame->head.type);
                 caf::anon_send(sink, Inbound{.from = from, .frame = std::move(frame)});
               },
           .on_peer_up = [sink](const PeerId& peer) { caf::anon_send(sink, PeerUp{peer}); },
@@ -35,7 +38,11 @@ caf::behavior gateway_behavior(caf::stateful_actor<GatewayState>* self,
   self->set_down_handler([self](const caf::down_msg& down) { self->quit(down.reason); });
   return {
       [self](Outbound& message) {
+        const MessageType type = message.frame->head.type;
+        message_kill_point("send", type);
+        if (kill_point_passed()) return;
         self->state.transport->send(message.to, std::move(message.frame));
+        message_kill_point_after("sent", type);
       },
       [self, sink, log](const ConnectPeer& message) {
         const Status status = self->state.transport->connect(message.peer, message.endpoint);

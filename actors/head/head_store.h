@@ -3,8 +3,11 @@
 // that are given out once. One RocksDB directory in a daemon, memory in simulations.
 #include <memory>
 #include <mutex>
+#include <optional>
 
+#include "store/journal/job_history.h"
 #include "store/journal/job_journal.h"
+#include "store/journal/suspect_devices.h"
 #include "store/kv/key_value_store.h"
 #include "store/ledger/ledger.h"
 #include "store/plans/plan_store.h"
@@ -15,7 +18,8 @@ namespace es::actors {
 class HeadStore {
  public:
   explicit HeadStore(std::unique_ptr<store::KeyValueStore> values)
-      : values_(std::move(values)), journal_(*values_), ledger_(*values_), plans_(*values_) {}
+      : values_(std::move(values)), journal_(*values_), history_(*values_), suspects_(*values_), ledger_(*values_),
+        plans_(*values_) {}
 
   Status save(const store::JobRecord& record) { return journal_.save(record); }
   Result<std::vector<store::JobRecord>> load_all() const { return journal_.load_all(); }
@@ -27,6 +31,10 @@ class HeadStore {
     const std::lock_guard lock(mutex_);
     return journal_.next_sequence();
   }
+  Result<std::optional<store::JobRecord>> load(const JobId& id) const { return journal_.load(id); }
+  // Of the cluster scheduler.
+  store::SuspectDevices& suspects() { return suspects_; }
+  store::JobHistory& history() { return history_; }
   store::Ledger& ledger() { return ledger_; }
   store::PlanStore& plans() { return plans_; }
 
@@ -34,6 +42,8 @@ class HeadStore {
   std::unique_ptr<store::KeyValueStore> values_;
   std::mutex mutex_;
   store::JobJournal journal_;
+  store::JobHistory history_;
+  store::SuspectDevices suspects_;
   store::Ledger ledger_;
   store::PlanStore plans_;
 };

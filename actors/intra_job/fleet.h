@@ -28,6 +28,7 @@ struct Worker {
   std::string host_id;
   bool placed = false;               // member of the last installed placement
   std::optional<Version> version{};  // newest that it said to hold
+  Instant started{};
   Instant leaving_since{};
   bool killed = false;
 };
@@ -45,8 +46,12 @@ class Fleet {
   void hold(const DeviceId& device);
   bool holds(const DeviceId& device) const { return held_.contains(device); }
   bool holds_nothing() const { return held_.empty() && workers_.empty(); }
-  bool allocated(const DeviceId& device) const { return allocated_.contains(device); }
+  bool allocated(const DeviceId& device) const {
+    return allocated_.contains(device) && !distrusted_.contains(device);
+  }
   DeviceSet allocated_set() const;
+  // Nothing runs on this device any more, and it is given back as soon as its process has ended.
+  void distrust(const DeviceId& device) { distrusted_.insert(device); }
   // Held devices without a process.
   std::vector<DeviceId> idle_devices() const;
   // REQUIRES: held and idle.
@@ -91,6 +96,7 @@ class Fleet {
   std::map<DeviceId, std::uint64_t> released_;  // by device: number of its last release
   std::set<DeviceId> held_;
   std::set<DeviceId> allocated_;
+  std::set<DeviceId> distrusted_;  // until they are released
   std::map<Incarnation, Worker> workers_;
 };
 

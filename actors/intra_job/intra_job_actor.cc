@@ -10,7 +10,7 @@
 #include "actors/node_agent/node_agent_actor.h"
 #include "actors/protocol/codec.h"
 #include "actors/worker/worker_actor.h"
-#include "scheduler/placement.h"
+#include "proto/base/kill_point.h"
 #include "store/metrics/metric.h"
 
 namespace es::actors {
@@ -21,8 +21,6 @@ using TickAtom = caf::atom_constant<caf::atom("tick")>;
 constexpr auto kTickInterval = std::chrono::seconds(1);
 // How long a restarted head waits for a worker of its journal.
 constexpr auto kReturnTimeout = std::chrono::seconds(30);
-// A measurement is reported when it differs by more than this from what is known.
-constexpr double kCapabilityChangeMin = 0.10;
 
 template <class Reader>
 auto with_capabilities(Reader list) {
@@ -39,7 +37,11 @@ void IntraJobState::init(caf::stateful_actor<IntraJobState>* self, IntraJobOptio
   options_ = std::move(options);
   peers_ = std::move(peers);
   if (!options_.log_file.empty()) log_file_.open(options_.log_file, std::ios::app);
+  const std::string& directory = options_.spec.checkpoint.directory;
+  if (!directory.empty())
+    options_.config.checkpoint_directory = (std::filesystem::path(directory) / options_.job).string();
   core_.emplace(make_core());
+  lost_steps_.emplace(options_.restored && !core_->fleet().workers().empty());
   // Unlike those of an earlier head, which workers may still remember.
   next_command_ = (core_->generation().value << 32) + 1;
   for (const auto& [incarnation, worker] : core_->fleet().workers()) awaited_.insert(incarnation);
@@ -64,27 +66,35 @@ intra_job::IntraJobCore IntraJobState::make_core() {
   const auto lines = peers_.store->ledger().read(options_.job, options_.config.start_version + 1,
                                                  options_.config.last_version + 1);
   ES_CHECK_MSG(lines.ok(), lines.ok() ? "" : lines.error().message);
+  history.evaluations = read_evaluations();
   for (const store::LedgerLine& line : *lines) {
     protocol::LedgerLine known{line.version, {}, line.params_digest.value_or(Digest{}), {}};
     for (const float loss : line.losses)
       known.loss_bits.push_back(std::bit_cast<std::uint32_t>(loss));
     history.lines.push_back(std::move(known));
   }
+  if (!history.lines.empty() && history.lines.back().version == options_.config.last_version) {
+    const auto state = peers_.store->history().final_state(options_.job);
+    if (state) history.lines.back().state = *state;
+  }
   return {options_.config, std::move(services), core_record(options_.record), std::move(history)};
+}
+
+// Those that an earlier head was told; also for people.
+std::vector<std::pair<Version, Digest>> IntraJobState::read_evaluations() {
+  const auto stored = peers_.store->history().evaluations(options_.job);
+  ES_CHECK_MSG(stored.ok(), stored.ok() ? "" : stored.error().message);
+  std::vector<std::pair<Version, Digest>> evaluations;
+  for (const auto& [version, totals] : *stored) {
+    const auto bytes = std::as_bytes(std::span(totals));
+    evaluations.emplace_back(version, digest_of(bytes));
+    show_evaluation(version, {bytes.begin(), bytes.end()});
+  }
+  return evaluations;
 }
 
 Instant IntraJobState::now() const {
   return self_->clock().now().time_since_epoch();
-}
-
-std::vector<RankRange> IntraJobState::assign_ranks(std::uint32_t max_p,
-                                                   const std::vector<DeviceId>& devices) {
-  std::vector<double> capabilities;
-  for (const DeviceId& device : devices) {
-    const auto at = capabilities_.find(device.type);
-    capabilities.push_back(at == capabilities_.end() ? 1.0 : at->second);
-  }
-  return scheduler::assign_ranks(capabilities, max_p);
 }
 
 // --- what comes in
@@ -164,42 +174,31 @@ void IntraJobState::on_worker_message(const Inbound& inbound) {
   }
   const auto message = protocol::decode_worker(inbound.frame);
   if (!message) return log(inbound.from + ": " + message.error().message);
+  if (std::holds_alternative<protocol::Drained>(*message)) lost_steps_->drained();
   perform(core_->on(*message, now()));
 }
 
-void IntraJobState::on_worker_stats(wire::WorkerStats::Reader r, Incarnation incarnation) {
-  pids_[incarnation] = r.getPid();
-  peak_rss_mib_ = std::max(peak_rss_mib_, r.getPeakRssMib());
-  const auto& workers = core_->fleet().workers();
-  const auto at = workers.find(incarnation);
-  if (at != workers.end() && r.getLocalStepSeconds() > 0)
-    measured(at->second.device.type, 1.0 / r.getLocalStepSeconds());
-}
-
-void IntraJobState::measured(const DeviceType& type, double steps_per_second) {
-  double& known = capabilities_[type];
-  if (std::abs(steps_per_second - known) <= kCapabilityChangeMin * known) return;
-  // Half-way: one slow step must not turn the placement over.
-  known = known == 0 ? steps_per_second : (known + steps_per_second) / 2;
-  self_->send(peers_.companion,
-              Msg<wire::CapabilityReport>::build({}, [&](wire::CapabilityReport::Builder b) {
-                auto report = b.initReports(1)[0];
-                report.setDeviceType(type.name);
-                report.setStepsPerSecond(known);
-                report.setMeasured(true);
-              }));
+// Once in each round.
+void IntraJobState::tell_loss(const protocol::Install& install) {
+  if (std::exchange(told_generation_, install.stamp.generation) == install.stamp.generation) return;
+  const std::uint64_t lost =
+      lost_steps_->install(install.target, core_->ledger().through(), install.last_version);
+  if (lost > 0)
+    log("goes on from version " + std::to_string(install.target) +
+        ", steps to compute again: " + std::to_string(lost));
 }
 
 void IntraJobState::on_worker_exited(wire::WorkerExited::Reader r) {
   const Incarnation incarnation{r.getIncarnation()};
   pids_.erase(incarnation);
+  est_seconds_.erase(incarnation);
   const ProcessExit exit{r.getExitCode(), r.getSignal(), r.getLastWords().cStr()};
   perform(core_->on(
       intra_job::Event(intra_job::WorkerExited{incarnation, es::actors::describe(exit)}), now()));
 }
 
 void IntraJobState::on_allocation(wire::Allocation::Reader r) {
-  intra_job::Allocation allocation{r.getSequence(), r.getReleasesSeen(), {}};
+  intra_job::Allocation allocation{r.getSequence(), r.getReleasesSeen(), {}, r.getUrgent()};
   for (const auto device : r.getDevices()) allocation.devices.push_back(device_from(device));
   allocation_sequence_ = allocation.sequence;
   perform(core_->on(intra_job::Event(std::move(allocation)), now()));
@@ -264,8 +263,20 @@ void IntraJobState::perform(intra_job::Effects effects) {
 
 void IntraJobState::perform_effect(const intra_job::SaveRecord& effect) {
   update(options_.record, effect.record);
+  if (intra_job::is_over(effect.record.state)) save_end();
+  kill_point("journal.before");
   const Status status = peers_.store->save(options_.record);
   ES_CHECK_MSG(status.ok(), status.ok() ? "" : "journal: " + status.error().message);
+  kill_point("journal.after");
+}
+
+// For those who ask after a restart of the head.
+void IntraJobState::save_end() {
+  const Msg<wire::JobDetails> shown = details();
+  const auto bytes = shown.frame()->body.asChars();
+  const Status status =
+      peers_.store->history().save_end(options_.job, {bytes.begin(), bytes.size()});
+  if (!status.ok()) log("the end of the job is not kept: " + status.error().message);
 }
 
 void IntraJobState::send_to(const PeerId& peer, std::shared_ptr<const Frame> frame) {
@@ -293,6 +304,8 @@ void IntraJobState::perform_effect(const intra_job::KillWorker& effect) {
 }
 
 void IntraJobState::perform_effect(const intra_job::SendWorker& effect) {
+  if (const auto* install = std::get_if<protocol::Install>(&effect.message)) tell_loss(*install);
+  if (std::holds_alternative<protocol::Go>(effect.message)) lost_steps_->go();
   send_to(worker_peer(effect.to), protocol::encode(options_.job, effect.message));
 }
 
@@ -316,32 +329,66 @@ void IntraJobState::perform_effect(const intra_job::DeviceReleased& effect) {
                                   }));
 }
 
+void IntraJobState::perform_effect(const intra_job::DeviceSuspected& effect) {
+  self_->send(peers_.cluster, Msg<wire::DeviceSuspected>::build(
+                                  {.job = options_.job}, [&](wire::DeviceSuspected::Builder b) {
+                                    put(b.initDevice(), effect.device);
+                                    b.setReason(effect.reason);
+                                  }));
+}
+
+void IntraJobState::perform_effect(const intra_job::LedgerRewound& effect) {
+  const Status status = peers_.store->ledger().rewind(options_.job, effect.through);
+  ES_CHECK_MSG(status.ok(), status.ok() ? "" : "ledger: " + status.error().message);
+  evaluations_.erase(evaluations_.upper_bound(effect.through), evaluations_.end());
+  const Status rewound = peers_.store->history().rewind(options_.job, effect.through);
+  ES_CHECK_MSG(rewound.ok(), rewound.ok() ? "" : "evaluations: " + rewound.error().message);
+}
+
 void IntraJobState::perform_effect(const intra_job::LedgerLineAdded& effect) {
   store::LedgerLine line{effect.line.version, {}, effect.line.params};
+  if (effect.line.state) {
+    const Status saved =
+        peers_.store->history().save_final_state(options_.job, *effect.line.state);
+    ES_CHECK_MSG(saved.ok(), saved.ok() ? "" : "final state: " + saved.error().message);
+  }
   for (const std::uint32_t bits : effect.line.loss_bits)
     line.losses.push_back(std::bit_cast<float>(bits));
+  kill_point("ledger.before");
   // Members forget a line once it is acknowledged, so it must not be lost.
   const Status status = peers_.store->ledger().append(options_.job, line);
   ES_CHECK_MSG(status.ok(), status.ok() ? "" : "ledger: " + status.error().message);
+  kill_point("ledger.after");
   progress_due_ = true;
 }
 
 void IntraJobState::perform_effect(const intra_job::EvaluationAdded& effect) {
-  const std::string what = "evaluation of version " + std::to_string(effect.version);
-  const auto totals = store::MetricTotals::decode(*effect.totals);
-  if (!totals) return log(what + " cannot be read: " + totals.error().message);
-  EvaluationView& view = evaluations_[effect.version];
-  view = {effect.version, totals->samples, {}};
+  const auto* bytes = reinterpret_cast<const char*>(effect.totals->data());
+  // Its worker forgets it once the head has said that it knows it.
+  const Status status = peers_.store->history().save_evaluation(
+      options_.job, effect.version, {bytes, effect.totals->size()});
+  ES_CHECK_MSG(status.ok(), status.ok() ? "" : "evaluation: " + status.error().message);
+  log(show_evaluation(effect.version, *effect.totals));
+  progress_due_ = true;
+}
+
+// Keeps it for people; returns a line for the log.
+std::string IntraJobState::show_evaluation(Version version, const std::vector<std::byte>& bytes) {
+  const std::string what = "evaluation of version " + std::to_string(version);
+  const auto totals = store::MetricTotals::decode(bytes);
+  if (!totals) return what + " cannot be read: " + totals.error().message;
+  EvaluationView& view = evaluations_[version];
+  view = {version, totals->samples, {}};
   std::string text;
   for (const store::NamedMetric& m : store::summarise(task_of(options_.spec.model), *totals)) {
     text += (text.empty() ? ": " : ", ") + m.name + " " + std::to_string(m.value);
     view.metrics.push_back({m.name, m.value});
   }
-  log(what + text);
-  progress_due_ = true;
+  return what + text;
 }
 
 void IntraJobState::perform_effect(const intra_job::StateChanged& effect) {
+  measure_pause(effect.state);
   log(std::string("job is ") + intra_job::state_name(effect.state));
   progress_due_ = true;
 }
@@ -353,6 +400,8 @@ void IntraJobState::perform_effect(const intra_job::LogLine& effect) {
 void IntraJobState::perform_effect(const intra_job::JobEnded& effect) {
   log(std::string("job ended: ") + intra_job::state_name(effect.state) +
       (effect.error.empty() ? "" : ": " + effect.error));
+  log_file_.close();  // this actor stays, to answer questions
+  save_end();
   for (const Follower& follower : followers_) {
     answer_info(follower);
     end_follower(follower);

@@ -35,6 +35,8 @@
 #include "actors/gateway/gateway_messages.h"
 #include "actors/head/head_store.h"
 #include "actors/intra_job/intra_job_core.h"
+#include "actors/intra_job/straggler_watch.h"
+#include "actors/intra_job/lost_steps.h"
 #include "scheduler/model.h"
 
 namespace es::actors {
@@ -78,14 +80,25 @@ class IntraJobState {
 
   // Workers and nodes.
   void on_worker_message(const Inbound& inbound);
-  void on_worker_stats(wire::WorkerStats::Reader r, Incarnation incarnation);
+  void tell_loss(const protocol::Install& install);
   void on_worker_exited(wire::WorkerExited::Reader r);
   void on_node_hello(wire::NodeHello::Reader r);
   void lose(const std::vector<Incarnation>& workers, const std::string& why);
   intra_job::IntraJobCore make_core();
-  std::vector<RankRange> assign_ranks(std::uint32_t max_p, const std::vector<DeviceId>& devices);
-  void measured(const DeviceType& type, double steps_per_second);
+  std::vector<std::pair<Version, Digest>> read_evaluations();
+  std::string show_evaluation(Version version, const std::vector<std::byte>& totals);
+  void save_end();
   void query_plans();
+
+  // Speeds (intra_job_speed.cc).
+  void on_worker_stats(wire::WorkerStats::Reader r, Incarnation incarnation);
+  void measured(const DeviceType& type, double steps_per_second);
+  double capability_of(const DeviceId& device) const;
+  std::vector<RankRange> assign_ranks(std::uint32_t max_p,
+                                      const std::vector<DeviceId>& devices) const;
+  std::vector<DeviceId> member_devices() const;
+  void consider_rebalance();
+  void measure_pause(intra_job::JobState state);
 
   // Effects.
   void perform(intra_job::Effects effects);
@@ -96,6 +109,8 @@ class IntraJobState {
   void perform_effect(const intra_job::Demand& effect);
   void perform_effect(const intra_job::DemandLifted& effect);
   void perform_effect(const intra_job::DeviceReleased& effect);
+  void perform_effect(const intra_job::DeviceSuspected& effect);
+  void perform_effect(const intra_job::LedgerRewound& effect);
   void perform_effect(const intra_job::LedgerLineAdded& effect);
   void perform_effect(const intra_job::EvaluationAdded& effect);
   void perform_effect(const intra_job::StateChanged& effect);
@@ -110,6 +125,8 @@ class IntraJobState {
   void follow(const Inbound& inbound);
   void scale(const Inbound& inbound);
   void checkpoint(const Inbound& inbound);
+  void pause(const Inbound& inbound);
+  void resume(const Inbound& inbound);
   void cancel(const Inbound& inbound);
   std::uint64_t remember(const Inbound& inbound);
   void fill_details(wire::JobDetails::Builder b) const;
@@ -122,6 +139,7 @@ class IntraJobState {
   void refuse(const PeerId& client, std::uint64_t request, const Error& error);
 
   JobView view() const;
+  WorkerView worker_view(const protocol::Member& member, const DeviceId& device) const;
   void log(const std::string& line);
   void send_to(const PeerId& peer, std::shared_ptr<const Frame> frame);
   Instant now() const;
@@ -134,6 +152,9 @@ class IntraJobState {
   // For the scheduler: what devices there are and how fast they were measured to be.
   DeviceSet inventory_;
   scheduler::Capabilities capabilities_;
+  intra_job::StragglerWatch stragglers_;
+  std::optional<Instant> rescaling_since_, last_pause_;
+  Instant next_rebalance_{};  // not before
   bool demand_is_exact_ = false;
   std::uint64_t allocation_sequence_ = 0;  // of the newest Allocation, 0 before the first
   std::uint32_t plan_queries_ = 0;         // that the companion has not answered yet
@@ -144,8 +165,12 @@ class IntraJobState {
 
   // For people.
   std::map<Incarnation, std::uint64_t> pids_;
+  std::map<Incarnation, std::vector<double>> est_seconds_;  // newest local step of each rank
   double peak_rss_mib_ = 0;
-  std::map<Version, EvaluationView> evaluations_;  // heard by this head
+  double compute_seconds_ = 0, switch_seconds_ = 0, wait_seconds_ = 0;  // of all workers
+  std::optional<intra_job::LostSteps> lost_steps_;
+  Generation told_generation_;  // of which tell_loss has told
+  std::map<Version, EvaluationView> evaluations_;
   std::deque<std::string> log_lines_;
   std::ofstream log_file_;
   std::vector<Follower> followers_;

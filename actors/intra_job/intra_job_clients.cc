@@ -41,6 +41,10 @@ void IntraJobState::on_client(const Inbound& inbound) {
       return scale(inbound);
     case MessageType::kCheckpointJob:
       return checkpoint(inbound);
+    case MessageType::kPauseJob:
+      return pause(inbound);
+    case MessageType::kResumeJob:
+      return resume(inbound);
     case MessageType::kCancelJob:
       return cancel(inbound);
     default:
@@ -64,9 +68,15 @@ JobView IntraJobState::view() const {
   v.loss_first = mean_loss_of(core_->ledger().first());
   v.loss_last = mean_loss_of(core_->ledger().last());
   v.peak_rss_mib = peak_rss_mib_;
+  if (const double all = compute_seconds_ + switch_seconds_ + wait_seconds_; all > 0) {
+    v.context_switch_share = switch_seconds_ / all;
+    v.data_wait_share = wait_seconds_ / all;
+  }
   v.error = core_->error();
+  v.waiting_for = core_->waiting_for();
   v.submitted_unix_ms = options_.record.submitted_unix_ms;
   if (core_->record().checkpoint) v.checkpoint = core_->record().checkpoint->path;
+  v.warning = core_->warning();
   if (const auto& last = core_->ledger().last()) {
     v.params_digest = last->params.hex();
     if (last->state) v.state_digest = last->state->hex();
@@ -84,16 +94,26 @@ JobView IntraJobState::view() const {
   for (const protocol::Member& member : core_->members()) {
     const auto at = core_->fleet().workers().find(member.incarnation);
     if (at == core_->fleet().workers().end()) continue;
-    const auto pid = pids_.find(member.incarnation);
-    const DeviceId& device = at->second.device;
-    v.workers.push_back({.incarnation = member.incarnation.value,
-                         .node = device.node,
-                         .device_type = device.type.name,
-                         .device_index = device.index,
-                         .rank_begin = member.ranks.begin,
-                         .rank_end = member.ranks.end,
-                         .pid = pid == pids_.end() ? 0 : pid->second});
+    v.workers.push_back(worker_view(member, at->second.device));
   }
+  return v;
+}
+
+WorkerView IntraJobState::worker_view(const protocol::Member& member,
+                                      const DeviceId& device) const {
+  WorkerView v{.incarnation = member.incarnation.value,
+               .node = device.node,
+               .device_type = device.type.name,
+               .device_index = device.index,
+               .rank_begin = member.ranks.begin,
+               .rank_end = member.ranks.end};
+  if (const auto pid = pids_.find(member.incarnation); pid != pids_.end()) v.pid = pid->second;
+  v.local_step_seconds = stragglers_.seconds(device).value_or(0);
+  if (v.local_step_seconds > 0)
+    v.samples_per_second = options_.spec.batch_size / v.local_step_seconds;
+  v.slowness = stragglers_.factor(device);
+  const auto ests = est_seconds_.find(member.incarnation);
+  if (ests != est_seconds_.end()) v.est_seconds = ests->second;
   return v;
 }
 
@@ -190,6 +210,14 @@ void IntraJobState::checkpoint(const Inbound& inbound) {
                   refused(*directory + " exists: allowed is a new directory"));
   perform(core_->on(intra_job::Event(intra_job::CheckpointCommand{remember(inbound), *directory}),
                     now()));
+}
+
+void IntraJobState::pause(const Inbound& inbound) {
+  perform(core_->on(intra_job::Event(intra_job::PauseCommand{remember(inbound)}), now()));
+}
+
+void IntraJobState::resume(const Inbound& inbound) {
+  perform(core_->on(intra_job::Event(intra_job::ResumeCommand{remember(inbound)}), now()));
 }
 
 // The head is shutting down.

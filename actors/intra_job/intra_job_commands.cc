@@ -25,36 +25,13 @@ void IntraJobCore::handle(const ScaleCommand& event) {
   record_.pinned = event.devices;
   save();
   scale_request_ = event.request;
-  const bool granted = !event.devices || fleet_.allocated_set().contains(*event.devices);
+  const bool granted = !event.devices || paused() || fleet_.allocated_set().contains(*event.devices);
   if (granted) answer_scale({});
 }
 
 void IntraJobCore::answer_scale(Status status) {
   effects_.push_back(CommandDone{*scale_request_, std::move(status)});
   scale_request_.reset();
-}
-
-void IntraJobCore::handle(const CheckpointCommand& event) {
-  if (phase_ == Phase::kEnding) {
-    effects_.push_back(CheckpointDone{event.request, refused("the job has ended")});
-    return;
-  }
-  checkpoints_.push_back(event);
-  if (phase_ == Phase::kNormal || phase_ == Phase::kDraining) ask_for_checkpoints();
-}
-
-// Any member can: each holds a whole version. A round makes it forget; after Go it is asked again.
-void IntraJobCore::ask_for_checkpoints() {
-  const Worker& writer = *fleet_.find(members_.front().incarnation);
-  for (const CheckpointCommand& command : checkpoints_) {
-    send(writer, WriteCheckpoint{stamp(), command.request, command.directory});
-  }
-}
-
-void IntraJobCore::drop_written_checkpoints(const std::string& why) {
-  for (const CheckpointWritten& written : std::exchange(written_, {})) {
-    effects_.push_back(CheckpointDone{written.request, refused(why)});
-  }
 }
 
 void IntraJobCore::handle(const CancelCommand& event) {
@@ -69,6 +46,7 @@ void IntraJobCore::handle(const CancelCommand& event) {
 void IntraJobCore::finish_if_done() {
   if (phase_ != Phase::kNormal && phase_ != Phase::kDraining) return;
   if (ledger_.through() != config_.last_version || !checkpoints_.empty()) return;
+  if (periodic_.pending()) return;
   if (evaluated_through() != config_.last_version) return;
   for (const Incarnation incarnation : fleet_.placed()) {
     if (fleet_.find(incarnation)->version != config_.last_version) return;
@@ -80,13 +58,15 @@ void IntraJobCore::end(JobState state, std::string error) {
   if (phase_ == Phase::kEnding) return;
   phase_ = Phase::kEnding;
   clock_.pause(now_);
+  suspending_.reset();
   record_.error = std::move(error);
   if (!record_.error.empty()) log(record_.error);
   for (const CheckpointCommand& command : std::exchange(checkpoints_, {})) {
-    effects_.push_back(CheckpointDone{command.request, refused("the job has ended")});
+    checkpoint_done(command.request, refused("the job has ended"));
   }
   drop_written_checkpoints("the job has ended");
   if (scale_request_) answer_scale(refused("the job has ended"));
+  answer_pauses(refused("the job has ended"));
   show_state(state);
   save();
   for (auto& [incarnation, worker] : fleet_.workers()) {

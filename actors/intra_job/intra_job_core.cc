@@ -17,6 +17,8 @@ const char* state_name(JobState state) {
       return "running";
     case JobState::kRescaling:
       return "rescaling";
+    case JobState::kPaused:
+      return "paused";
     case JobState::kFinished:
       return "finished";
     case JobState::kFailed:
@@ -37,11 +39,14 @@ IntraJobCore::IntraJobCore(Config config, Services services, JobRecord record,
       schedule_(config_.spec.stages, config_.start_version),
       record_(std::move(record)),
       fleet_(config_.spec.max_p),
-      ledger_(config_.start_version) {
+      ledger_(config_.start_version),
+      audits_(config_.spec.audit.every_steps),
+      periodic_(config_.spec.checkpoint, config_.last_version, record_) {
   ES_CHECK(config_.last_version > 0 && config_.bucket_count > 0);
   for (const LedgerLine& line : history.lines) {
     ES_CHECK(ledger_.add(line, Incarnation{}) == LedgerBook::Answer::kAdded);
   }
+  evaluations_.insert(history.evaluations.begin(), history.evaluations.end());
   for (const KnownWorker& known : record_.known) {
     fleet_.hold(known.device);
     Worker& worker = fleet_.add(known.incarnation, known.device);
@@ -49,6 +54,7 @@ IntraJobCore::IntraJobCore(Config config, Services services, JobRecord record,
     worker.address = known.address;
     worker.host_id = known.host_id;
     worker.placed = true;
+    trusted_through_[known.device] = config_.start_version;  // what it passed is not journaled
   }
   if (staged()) stage_ = schedule_.stage_at(ledger_.through());
 }
@@ -57,7 +63,7 @@ Effects IntraJobCore::start(Instant now) {
   now_ = now;
   if (is_over(record_.state)) {
     phase_ = Phase::kEnding;
-  } else {
+  } else if (!paused()) {
     begin_round();
   }
   settle();
@@ -105,17 +111,20 @@ Effects IntraJobCore::tick(Instant now) {
                       now - worker.leaving_since > config_.exit_timeout;
     if (late) kill(worker);
   }
+  evict_silent_workers();
   settle();
   return take_effects();
 }
 
 // What follows from the new state, whatever the event was.
 void IntraJobCore::settle() {
+  consider_suspension();
   update_demand();
   reconcile();
   finish_if_done();
   consider_change();
   end_if_empty();
+  if (paused() && fleet_.holds_nothing()) answer_pauses({});
 }
 
 Effects IntraJobCore::take_effects() {
@@ -159,10 +168,14 @@ void IntraJobCore::handle(const Hello& message) {
   failed_starts_.erase(worker->device);
   worker->address = message.address;
   worker->host_id = message.host_id;
-  // Its link was down when the round began, which after a restart is the rule.
-  const bool missed =
-      worker->phase == Worker::Phase::kKnown && !reports_.contains(worker->incarnation);
-  if (phase_ == Phase::kPreparing && missed) send(*worker, Prepare{stamp()});
+  if (worker->phase != Worker::Phase::kKnown || phase_ == Phase::kEnding) return;
+  // Its link was down, and what either side has sent meanwhile may be lost. A round finds out.
+  if (phase_ != Phase::kPreparing) {
+    log("worker " + std::to_string(sender.value) + " is back after its link broke");
+    begin_round();
+  } else if (!reports_.contains(sender)) {
+    send(*worker, Prepare{stamp()});  // after a restart of the head this is the rule
+  }
 }
 
 void IntraJobCore::handle(Worker& worker, const Report& message) {
@@ -185,7 +198,12 @@ void IntraJobCore::handle(Worker& worker, const Drained& message) {
   drained_.insert(worker.incarnation);
   clock_.pause(now_);
   if (!waits_for_stage_) show_state(JobState::kRescaling);
-  if (phase_ == Phase::kDraining && all_stopped()) begin_round();
+  if (phase_ != Phase::kDraining || !all_stopped()) return;
+  if (suspending_) {
+    phase_ = Phase::kNormal;  // a checkpoint comes next, no other placement
+  } else {
+    begin_round();
+  }
 }
 
 void IntraJobCore::handle(Worker& worker, const Committed& message) {
@@ -267,43 +285,6 @@ Worker& IntraJobCore::whom_to_evict(Worker& a, Worker& b) {
     return member.incarnation == a.incarnation || member.incarnation == b.incarnation;
   });
   return first != members_.end() && first->incarnation == a.incarnation ? b : a;
-}
-
-void IntraJobCore::handle(Worker&, const CheckpointWritten& message) {
-  const auto pending = std::find_if(
-      checkpoints_.begin(), checkpoints_.end(),
-      [&](const CheckpointCommand& command) { return command.request == message.request; });
-  if (pending == checkpoints_.end()) return;
-  checkpoints_.erase(pending);
-  if (message.error.empty()) {
-    written_.push_back(message);
-    take_written_checkpoints();
-  } else {
-    effects_.push_back(CheckpointDone{message.request, Error{message.error_kind, message.error}});
-  }
-}
-
-// A checkpoint is valid when the ledger tells how its version came to be. Lines can be late when
-// the head was away; if all who know them are lost, so is the checkpoint.
-void IntraJobCore::take_written_checkpoints() {
-  for (const CheckpointWritten& written : std::exchange(written_, {})) {
-    if (written.version > ledger_.through()) {
-      written_.push_back(written);
-    } else {
-      take_checkpoint(written);
-    }
-  }
-}
-
-void IntraJobCore::take_checkpoint(const CheckpointWritten& message) {
-  const CheckpointRef written{message.path, message.version};
-  log("worker " + std::to_string(message.stamp.sender.value) + " wrote checkpoint " + written.path +
-      " of version " + std::to_string(written.version));
-  if (!record_.checkpoint || record_.checkpoint->version <= written.version) {
-    record_.checkpoint = written;
-    save();
-  }
-  effects_.push_back(CheckpointDone{message.request, CheckpointTaken{written, message.digests}});
 }
 
 void IntraJobCore::handle(Worker& worker, const Failed& message) {

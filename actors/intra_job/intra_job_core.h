@@ -38,9 +38,11 @@
 #include <utility>
 #include <vector>
 
+#include "actors/intra_job/audit_book.h"
 #include "actors/intra_job/fleet.h"
 #include "actors/intra_job/intra_job_events.h"
 #include "actors/intra_job/ledger_book.h"
+#include "actors/intra_job/periodic_checkpoints.h"
 #include "actors/intra_job/stage_clock.h"
 #include "actors/intra_job/stage_schedule.h"
 
@@ -52,6 +54,8 @@ enum class Phase { kIdle, kPreparing, kInstalling, kNormal, kDraining, kEnding }
 inline constexpr int kStartAttemptsMax = 3;
 // ... and when this many others were lost without one new version.
 inline constexpr int kLossesWithoutProgressMax = 10;
+// Devices that a job had, and that are refused now, are asked for again after this.
+inline constexpr Instant kDemandAgainAfter = std::chrono::seconds(1);
 
 class IntraJobCore {
  public:
@@ -77,14 +81,18 @@ class IntraJobCore {
   const std::vector<protocol::Member>& members() const { return members_; }
   // Devices of the members as text; empty before the first placement.
   std::string placement() const { return placement_.text(); }
+  // For a person: what a job that does not train, or on less than it wants, waits for; else empty.
+  std::string waiting_for() const;
   std::vector<StageReport> stage_reports(Instant now) const { return clock_.reports(now); }
+  // What is wrong with checkpoints though the job goes on; empty: nothing.
+  std::string warning() const;
   // Stops the process when the core's own state contradicts itself.
   void check_invariants() const;
 
  private:
   using Pair = std::pair<Incarnation, Incarnation>;
 
-  // Messages of workers (intra_job_core.cc). `worker` is in the fleet and not leaving.
+  // Messages of workers (intra_job_core.cc, intra_job_checkpoints.cc). `worker` is in the fleet and not leaving.
   void handle(const protocol::Hello& message);
   void handle(Worker& worker, const protocol::Report& message);
   void handle(Worker& worker, const protocol::Ready& message);
@@ -93,13 +101,23 @@ class IntraJobCore {
   void handle(Worker& worker, const protocol::Evaluated& message);
   void handle(Worker& worker, const protocol::Suspect& message);
   void handle(Worker& worker, const protocol::CheckpointWritten& message);
+  void handle(Worker& worker, const protocol::CheckpointUnreadable& message);
+  void handle(Worker& worker, const protocol::Audited& message);
   void handle(Worker& worker, const protocol::Failed& message);
   void handle(Worker&, const protocol::Hello&) {}  // already known
   Worker& whom_to_evict(Worker& a, Worker& b);
   void acknowledge();
+  void evict_silent_workers();
   void take_written_checkpoints();
   void take_checkpoint(const protocol::CheckpointWritten& message);
+  void periodic_failed(const std::string& why);
   void drop_written_checkpoints(const std::string& why);
+
+  // Audits (intra_job_audit.cc).
+  void begin_audits();
+  void pass_audit(const protocol::Audited& message);
+  void condemn(const Verdict& verdict, Version step);
+  void go_back_to(Version good);
 
   // Other events (intra_job_fleet.cc, intra_job_commands.cc).
   void handle(const Allocation& event);
@@ -108,7 +126,10 @@ class IntraJobCore {
   void handle(const WorkerLost& event);
   void handle(const ScaleCommand& event);
   void handle(const CheckpointCommand& event);
+  void handle(const PauseCommand& event);
+  void handle(const ResumeCommand& event);
   void handle(const CancelCommand& event);
+  void handle(const RebalanceCommand& event);
 
   // Rounds (intra_job_round.cc).
   void begin_round();
@@ -123,6 +144,7 @@ class IntraJobCore {
   std::pair<protocol::Source, Version> restart_point() const;
   void drain();
   bool all_stopped() const;
+  bool must_leave() const;
   void consider_change();
 
   // Devices and processes (intra_job_fleet.cc).
@@ -141,6 +163,18 @@ class IntraJobCore {
   void answer_scale(Status status);
   std::vector<KnownWorker> known_workers() const;
 
+  // To no devices and back (intra_job_pause.cc).
+  bool paused() const { return record_.state == JobState::kPaused; }
+  void refuse_resume(const std::string& why);
+  bool must_suspend() const;
+  void consider_suspension();
+  void ask_for_suspension();
+  void suspension_written(const Status& status);
+  void suspend();
+  void forget_suspension_request();
+  void answer_pauses(const Status& status);
+  void checkpoint_done(std::uint64_t request, Result<CheckpointTaken> result);
+
   // Life cycle (intra_job_commands.cc).
   void finish_if_done();
   Version evaluated_through() const;
@@ -149,6 +183,7 @@ class IntraJobCore {
   void end_if_empty();
   void show_state(JobState state);
   void ask_for_checkpoints();
+  void ask_for_periodic();
 
   void save();
   void settle();
@@ -171,8 +206,13 @@ class IntraJobCore {
   LedgerBook ledger_;
   StageClock clock_;
   std::map<Version, Digest> evaluations_;       // of their totals
+  AuditBook audits_;
+  // By device of a member: it cannot have spoiled versions up to this one. It joined then, or has
+  // passed an audit of the step before.
+  std::map<DeviceId, Version> trusted_through_;
   std::size_t stage_ = 0;                       // of the placement that runs
   std::optional<DeviceSet> demanded_;           // the last Demand
+  std::optional<Instant> demand_again_at_;      // it was refused
   std::optional<std::uint64_t> scale_request_;  // not answered yet
   std::optional<DeviceSet> pin_before_scale_;
   std::set<Incarnation> exited_;  // late messages of these are no surprise
@@ -180,7 +220,15 @@ class IntraJobCore {
   int losses_without_progress_ = 0;
   std::vector<CheckpointCommand> checkpoints_;        // to be written
   std::vector<protocol::CheckpointWritten> written_;  // the ledger is not that far yet
-  std::vector<std::uint64_t> cancel_requests_;
+  PeriodicCheckpoints periodic_;
+  std::string write_warning_, damage_warning_;
+  std::vector<std::uint64_t> cancel_requests_, pause_requests_;
+  // What the job becomes once its checkpoint is written: paused, or queued until it is given devices.
+  std::optional<JobState> suspending_;
+  bool urgent_ = false;           // what members must leave is about to end
+  bool suspension_failed_ = false;  // since then
+  bool resumed_ = false;          // and not given devices yet
+  std::string resume_refusal_;    // why it is paused still
   Version acknowledged_ = 0;
   bool ended_ = false;
 
@@ -193,6 +241,7 @@ class IntraJobCore {
   std::map<Incarnation, std::optional<Version>> reports_;
   std::set<Incarnation> ready_;
   std::set<Incarnation> drained_;
+  Instant round_since_{};
   Instant drain_since_{};
   std::set<Pair> suspected_;
   std::map<Incarnation, int> named_;  // how often a worker was suspected

@@ -17,7 +17,16 @@
 
 namespace es::actors::intra_job {
 
-enum class JobState { kQueued, kStarting, kRunning, kRescaling, kFinished, kFailed, kCancelled };
+enum class JobState {
+  kQueued,
+  kStarting,
+  kRunning,
+  kRescaling,
+  kPaused,
+  kFinished,
+  kFailed,
+  kCancelled
+};
 const char* state_name(JobState state);
 inline bool is_over(JobState state) {
   return state >= JobState::kFinished;
@@ -31,9 +40,14 @@ struct Config {
   // The spec's stages count their steps from here.
   protocol::Source start = protocol::FromSeed{};
   Version start_version = 0;
+  std::string checkpoint_directory;                  // parent of the job's own checkpoints
   Version acknowledge_every = 64;                    // ledger lines between two Acknowledge
   Instant drain_timeout = std::chrono::seconds(30);  // then a round without drain
   Instant exit_timeout = std::chrono::seconds(5);    // from Release to kill
+  Instant report_timeout = std::chrono::seconds(30);  // from Prepare to Report, then evicted
+  Instant start_timeout = std::chrono::minutes(10);   // from the start of a process to its Hello
+  // Where the checkpoint of a job that gives up all its devices goes; the generation is appended.
+  std::string suspend_prefix;
 };
 
 // Decisions that the core leaves to others. Both are pure or give a fresh value.
@@ -59,6 +73,7 @@ struct KnownWorker {
 struct CheckpointRef {
   std::string path;
   Version version = 0;
+  bool periodic = false;  // of the job's own series, which removes what is too old
   bool operator==(const CheckpointRef&) const = default;
 };
 
@@ -70,15 +85,16 @@ struct JobRecord {
   Generation generation;
   std::vector<KnownWorker> known;
   std::optional<CheckpointRef> checkpoint;  // the newest valid one that this run wrote
+  std::vector<CheckpointRef> older;         // to go back to when that is damaged, newest first
   std::optional<DeviceSet> pinned;          // the last accepted `scale`
   bool operator==(const JobRecord&) const = default;
 };
 
 // What the run ledger on disk says, for a restarted head. `lines` ascend without gap from the
-// version after Config.start_version. Evaluations are not kept: the worker that made the last one
-// tells it again.
+// version after Config.start_version.
 struct LedgerHistory {
   std::vector<protocol::LedgerLine> lines;
+  std::vector<std::pair<Version, Digest>> evaluations{};  // of their totals
 };
 
 // --- events ------------------------------------------------------------------------------------
@@ -92,6 +108,8 @@ struct Allocation {
   // released since then is not the job's any more, though it is listed.
   std::uint64_t releases_seen = 0;
   std::vector<DeviceId> devices;
+  // What is missing is about to end: with nothing left, the job writes a checkpoint and waits.
+  bool urgent = false;
 };
 
 // Cluster scheduler: the last Demand can never be met.
@@ -122,12 +140,25 @@ struct CheckpointCommand {
   std::string directory;  // must not exist
 };
 
+// Write a checkpoint, end all workers, give all devices back, and wait for ResumeCommand.
+struct PauseCommand {
+  std::uint64_t request = 0;
+};
+
+struct ResumeCommand {
+  std::uint64_t request = 0;
+};
+
 struct CancelCommand {
   std::uint64_t request = 0;
 };
 
+// The devices' speeds ask for other ranks on the same devices (scheduler/rebalance.h).
+struct RebalanceCommand {};
+
 using Event = std::variant<Allocation, DemandRefused, WorkerExited, WorkerLost, ScaleCommand,
-                           CheckpointCommand, CancelCommand>;
+                           CheckpointCommand, PauseCommand, ResumeCommand, CancelCommand,
+                           RebalanceCommand>;
 
 // --- effects -----------------------------------------------------------------------------------
 
@@ -167,6 +198,19 @@ struct DeviceReleased {
   DeviceId device;
 };
 
+// Cluster scheduler: an audit has found that this device computes wrongly; nobody is to be given it.
+// It is released like any other when its process has ended.
+struct DeviceSuspected {
+  DeviceId device;
+  std::string reason;
+};
+
+// The lines and evaluations after this version are void: an audit has found that they may be
+// spoiled. Must be durable before a later effect is performed.
+struct LedgerRewound {
+  Version through = 0;
+};
+
 // A version is in the ledger now: once for each, ascending, without gap. Must be as durable as
 // SaveRecord before a later Acknowledge or Install is sent, since workers then forget the line.
 struct LedgerLineAdded {
@@ -183,7 +227,7 @@ struct StateChanged {
   JobState state = JobState::kQueued;
 };
 
-// Answer to ScaleCommand and CancelCommand.
+// Answer to ScaleCommand, PauseCommand, ResumeCommand and CancelCommand.
 struct CommandDone {
   std::uint64_t request = 0;
   Status status;
@@ -212,7 +256,8 @@ struct JobEnded {
 };
 
 using Effect = std::variant<SaveRecord, StartWorker, KillWorker, SendWorker, Demand, DemandLifted,
-                            DeviceReleased, LedgerLineAdded, EvaluationAdded, StateChanged,
+                            DeviceReleased, DeviceSuspected, LedgerRewound, LedgerLineAdded,
+                            EvaluationAdded, StateChanged,
                             CommandDone, CheckpointDone, LogLine, JobEnded>;
 using Effects = std::vector<Effect>;
 

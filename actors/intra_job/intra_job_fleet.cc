@@ -9,16 +9,28 @@ using namespace protocol;
 
 void IntraJobCore::handle(const Allocation& event) {
   if (!fleet_.allocate(event)) return;
-  if (phase_ == Phase::kIdle) {
+  const auto& workers = fleet_.workers();
+  urgent_ = event.urgent || (urgent_ && std::ranges::any_of(workers, [this](const auto& entry) {
+                               return entry.second.phase == Worker::Phase::kKnown &&
+                                      !fleet_.allocated(entry.second.device);
+                             }));
+  suspension_failed_ = false;
+  if (!event.devices.empty()) resumed_ = false;
+  if (phase_ == Phase::kIdle && !paused()) {
     show_state(event.devices.empty() ? JobState::kQueued : JobState::kStarting);
   }
   if (scale_request_ && fleet_.allocated_set().contains(*record_.pinned)) answer_scale({});
 }
 
 void IntraJobCore::handle(const DemandRefused& event) {
-  if (phase_ == Phase::kEnding) return;
+  if (phase_ == Phase::kEnding || paused()) return;
   if (!scale_request_) {
-    fail("the devices that the job needs cannot be had: " + event.reason);
+    if (resumed_) return refuse_resume(event.reason);
+    const std::string text = "the devices that the job needs cannot be had: " + event.reason;
+    if (record_.generation.value == 0) return fail(text);
+    // It had them: a node is away, or has not found a restarted head yet.
+    if (!demand_again_at_) log(text + ": waiting for them");
+    demand_again_at_ = now_ + kDemandAgainAfter;
     return;
   }
   record_.pinned = pin_before_scale_;
@@ -66,6 +78,25 @@ void IntraJobCore::is_gone(const Worker& worker, const std::string& why) {
   }
 }
 
+// Nothing says that these are lost, and yet they do not answer: one hangs, or was stopped before it
+// said Hello.
+void IntraJobCore::evict_silent_workers() {
+  std::vector<Incarnation> silent;
+  for (const auto& [incarnation, worker] : fleet_.workers()) {
+    const bool starts = worker.phase == Worker::Phase::kStarting;
+    const bool reports = phase_ == Phase::kPreparing && worker.phase == Worker::Phase::kKnown &&
+                         !reports_.contains(incarnation);
+    if ((starts && now_ - worker.started > config_.start_timeout) ||
+        (reports && now_ - round_since_ > config_.report_timeout)) {
+      silent.push_back(incarnation);
+    }
+  }
+  for (const Incarnation incarnation : silent) {
+    Worker& worker = *fleet_.find(incarnation);
+    if (worker.phase != Worker::Phase::kLeaving) evict(worker, "does not answer");
+  }
+}
+
 void IntraJobCore::kill(Worker& worker) {
   worker.phase = Worker::Phase::kLeaving;
   worker.placed = false;
@@ -84,7 +115,7 @@ void IntraJobCore::release(Worker& worker) {
 
 void IntraJobCore::start_worker(const DeviceId& device) {
   const Incarnation incarnation = services_.next_incarnation();
-  fleet_.add(incarnation, device);
+  fleet_.add(incarnation, device).started = now_;
   effects_.push_back(StartWorker{incarnation, device});
 }
 
@@ -100,6 +131,8 @@ void IntraJobCore::reconcile() {
     }
   }
   for (const DeviceId& device : staffing.give_back) {
+    // While a demand is refused the one before stands: by that the device would come at once again.
+    if (demand_again_at_ && fleet_.allocated(device)) continue;
     fleet_.release(device);
     effects_.push_back(DeviceReleased{device});
   }
@@ -108,7 +141,9 @@ void IntraJobCore::reconcile() {
 
 void IntraJobCore::update_demand() {
   const Wanted wanted = wanted_staff();
-  if (wanted == demanded_) return;
+  const bool again = demand_again_at_ && now_ >= *demand_again_at_;
+  if (wanted == demanded_ && !again) return;
+  demand_again_at_.reset();
   demanded_ = wanted;
   if (wanted) {
     effects_.push_back(Demand{*wanted});
@@ -124,7 +159,7 @@ Wanted IntraJobCore::wanted_at(Version version) const {
 
 // Whom the job wants to have warm, members included. Nobody when it is over.
 Wanted IntraJobCore::wanted_staff() const {
-  if (phase_ == Phase::kEnding) return DeviceSet();
+  if (phase_ == Phase::kEnding || paused()) return DeviceSet();
   if (staged()) return schedule_.demand(stage_);
   return record_.pinned;
 }

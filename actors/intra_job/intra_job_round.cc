@@ -14,6 +14,8 @@ void IntraJobCore::begin_round() {
   drained_.clear();
   members_.clear();
   waits_for_stage_ = false;
+  round_since_ = now_;
+  forget_suspension_request();
   admit_warm_workers();
   const std::vector<Incarnation> known = fleet_.in_phase(Worker::Phase::kKnown);
   if (known.empty()) {
@@ -69,6 +71,8 @@ void IntraJobCore::install() {
   phase_ = Phase::kInstalling;
   auto [source, target] = newest_reported();
   target_ = target;
+  if (target < ledger_.through() && !std::holds_alternative<FromPeer>(source))
+    log("no worker holds the job's state: going on from version " + std::to_string(target));
   const Fleet::Choice choice = fleet_.choose(wanted_at(target), false);
   place(choice.complete ? choice.workers : fleet_.all_available());
   if (staged()) {
@@ -133,9 +137,11 @@ void IntraJobCore::go() {
     show_state(JobState::kRunning);
   }
   save();
+  begin_audits();
   for (const Member& member : members_) send(*fleet_.find(member.incarnation), Go{stamp()});
   for (const Incarnation incarnation : leavers) send(*fleet_.find(incarnation), Release{stamp()});
   ask_for_checkpoints();
+  ask_for_periodic();
 }
 
 void IntraJobCore::drain() {
@@ -151,8 +157,25 @@ bool IntraJobCore::all_stopped() const {
   return drained_.size() == members_.size();
 }
 
+// The same devices, ranks from what they are measured to do.
+void IntraJobCore::handle(const RebalanceCommand&) {
+  const Version version = next_version();
+  const bool stops_soon = version == config_.last_version || (pause_at_ && version >= *pause_at_);
+  const bool steps = phase_ == Phase::kNormal && !all_stopped() && !paused() && !suspending_;
+  if (steps && !stops_soon) drain();
+}
+
+// Whether a member is on a device that the job must give back.
+bool IntraJobCore::must_leave() const {
+  const std::vector<Incarnation> placed = fleet_.placed();
+  return std::any_of(placed.begin(), placed.end(), [this](Incarnation incarnation) {
+    return !fleet_.allocated(fleet_.workers().at(incarnation).device);
+  });
+}
+
 // Starts a planned change when there is one and its workers are there.
 void IntraJobCore::consider_change() {
+  if (paused() || suspending_) return;
   const Version version = next_version();
   const Fleet::Choice choice = fleet_.choose(wanted_at(version), true);
   if (phase_ == Phase::kIdle && choice.complete) {
@@ -161,17 +184,15 @@ void IntraJobCore::consider_change() {
   }
   if (phase_ != Phase::kNormal || version == config_.last_version) return;
   const std::vector<Incarnation> placed = fleet_.placed();
-  const bool must_leave =
-      std::any_of(placed.begin(), placed.end(), [this](Incarnation incarnation) {
-        return !fleet_.allocated(fleet_.find(incarnation)->device);
-      });
-  // Somebody has to keep the state: with no other device the leave waits.
-  const bool can_leave = !fleet_.choose(std::nullopt, true).workers.empty();
+  const bool leaving = must_leave();
+  // Somebody has to keep the state: with nobody who would be a member instead, the leave waits.
+  const bool can_leave =
+      !choice.workers.empty() || !fleet_.choose(std::nullopt, false).workers.empty();
   const bool changed =
       choice.complete && choice.workers != std::set<Incarnation>(placed.begin(), placed.end());
   if (all_stopped()) {
-    if (choice.complete || (must_leave && can_leave)) begin_round();
-  } else if (!(pause_at_ && version >= *pause_at_) && (changed || (must_leave && can_leave))) {
+    if (choice.complete || (leaving && can_leave)) begin_round();
+  } else if (!(pause_at_ && version >= *pause_at_) && (changed || (leaving && can_leave))) {
     drain();
   }
 }

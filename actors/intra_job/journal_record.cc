@@ -12,6 +12,7 @@ JobPhase phase_of(JobState state) {
     case JobState::kStarting:
     case JobState::kRunning:
     case JobState::kRescaling: return JobPhase::kRunning;
+    case JobState::kPaused: return JobPhase::kPaused;
     case JobState::kFinished: return JobPhase::kCompleted;
     case JobState::kFailed: return JobPhase::kFailed;
     case JobState::kCancelled: return JobPhase::kCancelled;
@@ -23,11 +24,16 @@ JobState state_of(JobPhase phase) {
   switch (phase) {
     case JobPhase::kQueued: return JobState::kQueued;
     case JobPhase::kRunning: return JobState::kStarting;
+    case JobPhase::kPaused: return JobState::kPaused;
     case JobPhase::kCompleted: return JobState::kFinished;
     case JobPhase::kFailed: return JobState::kFailed;
     case JobPhase::kCancelled: return JobState::kCancelled;
   }
   return JobState::kFailed;
+}
+
+store::CheckpointRef stored_ref(const intra_job::CheckpointRef& ref) {
+  return {ref.path, ref.version, ref.periodic};
 }
 
 }  // namespace
@@ -41,9 +47,10 @@ void update(store::JobRecord& stored, const intra_job::JobRecord& record) {
     stored.known.push_back({worker.incarnation, worker.device.node, worker.device.type,
                             worker.device.index, worker.address, worker.host_id});
   stored.pinned = record.pinned;
-  stored.checkpoint.reset();
-  if (record.checkpoint)
-    stored.checkpoint = store::CheckpointRef{record.checkpoint->path, record.checkpoint->version};
+  stored.checkpoints.clear();
+  if (record.checkpoint) stored.checkpoints.push_back(stored_ref(*record.checkpoint));
+  for (const intra_job::CheckpointRef& ref : record.older)
+    stored.checkpoints.push_back(stored_ref(ref));
 }
 
 intra_job::JobRecord core_record(const store::JobRecord& stored) {
@@ -57,9 +64,12 @@ intra_job::JobRecord core_record(const store::JobRecord& stored) {
                             worker.address,
                             worker.host_id});
   record.pinned = stored.pinned;
-  if (stored.checkpoint)
-    record.checkpoint = intra_job::CheckpointRef{stored.checkpoint->path,
-                                                 stored.checkpoint->version};
+  for (const store::CheckpointRef& ref : stored.checkpoints)
+    record.older.push_back({ref.path, ref.version, ref.periodic});
+  if (!record.older.empty()) {
+    record.checkpoint = record.older.front();
+    record.older.erase(record.older.begin());
+  }
   return record;
 }
 

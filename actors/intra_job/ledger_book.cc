@@ -2,6 +2,8 @@
 
 #include <bit>
 
+#include "proto/base/check.h"
+
 namespace es::actors::intra_job {
 
 using protocol::LedgerLine;
@@ -16,9 +18,10 @@ LedgerBook::Answer LedgerBook::add(const LedgerLine& line, Incarnation from) {
     return Answer::kAdded;
   }
   const Entry& entry = entries_[line.version - start_ - 1];
-  const bool state_differs =
-      line.state && line.version == last_->version && last_->state != line.state;
+  const bool is_last = line.version == last_->version;
+  const bool state_differs = line.state && is_last && last_->state && last_->state != line.state;
   if (entry.params == line.params && entry.losses == losses && !state_differs) {
+    if (is_last && line.state) last_ = line;  // after a restart of the head the first one had no state
     return Answer::kRepeated;
   }
   const bool params_differ = entry.params != line.params;
@@ -32,6 +35,15 @@ LedgerBook::Answer LedgerBook::add(const LedgerLine& line, Incarnation from) {
               ", " + shown(line.params, state_differs ? *line.state : losses) + " on worker " +
               std::to_string(from.value);
   return Answer::kConflict;
+}
+
+void LedgerBook::rewind(Version version) {
+  ES_CHECK(version >= start_ && version <= through());
+  if (version == through()) return;
+  entries_.resize(version - start_);
+  if (entries_.empty()) first_.reset();
+  last_.reset();
+  if (!entries_.empty()) last_ = LedgerLine{version, {}, entries_.back().params, {}};
 }
 
 double mean_loss(const LedgerLine& line) {

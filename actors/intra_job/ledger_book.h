@@ -21,6 +21,8 @@ class LedgerBook {
     kConflict,  // another value than before: conflict() says which
   };
   Answer add(const protocol::LedgerLine& line, Incarnation from);
+  // Forgets all lines after this version. REQUIRES: start <= version <= through().
+  void rewind(Version version);
   // After kConflict: one line for a person.
   const std::string& conflict() const { return conflict_; }
 

@@ -7,6 +7,7 @@
 
 #include "actors/common/wire_devices.h"
 #include "actors/gateway/host_id.h"
+#include "proto/base/kill_point.h"
 
 namespace es::actors {
 namespace {
@@ -16,7 +17,9 @@ const PeerId kHead = "head";
 // Runs on a thread of its own, which lives as long as the process does.
 void supervise(caf::event_based_actor* self, const caf::actor& agent, Incarnation incarnation,
                const std::vector<std::string>& command, const std::filesystem::path& log_file) {
+  kill_point("spawn.before");
   const Result<pid_t> pid = start_process(command, log_file);
+  kill_point("spawn.after");
   if (!pid) {
     self->send(agent, ProcessEnded{incarnation, {127, 0, pid.error().message}});
     return;
@@ -49,6 +52,22 @@ void NodeAgentState::on_peer_up(const PeerUp& up) {
     for (const auto& [incarnation, process] : processes_) workers.set(i++, incarnation.value);
   });
   self_->send(gateway_, Outbound{kHead, hello.frame()});
+  if (draining_) send_drain();
+}
+
+void NodeAgentState::drain() {
+  draining_ = true;
+  send_drain();
+  end_when_drained();
+}
+
+void NodeAgentState::send_drain() {
+  const auto message = Msg<wire::DrainNode>::build({}, [](wire::DrainNode::Builder) {});
+  self_->send(gateway_, Outbound{kHead, message.frame()});
+}
+
+void NodeAgentState::end_when_drained() {
+  if (draining_ && processes_.empty()) options_.on_drained();
 }
 
 void NodeAgentState::on_inbound(const Inbound& inbound) {
@@ -91,6 +110,7 @@ std::vector<std::string> NodeAgentState::command_line(
 void NodeAgentState::start(const JobId& job, wire::StartWorker::Reader request) {
   const Incarnation incarnation{request.getIncarnation()};
   if (processes_.contains(incarnation)) return;
+  if (draining_) return send_exited(job, incarnation, {0, 0, "the node is about to end"});
   const std::string stem = "worker-" + std::to_string(incarnation.value);
   const std::filesystem::path spec_file = options_.run_dir / (stem + ".toml");
   std::ofstream(spec_file) << request.getSpecToml().cStr();
@@ -121,13 +141,16 @@ void NodeAgentState::on_ended(const ProcessEnded& ended) {
   const auto at = processes_.find(ended.incarnation);
   if (at == processes_.end()) return;
   const JobId job = at->second.job;
+  kill_point("reap.before");
   if (at->second.pid != 0) reap_process(at->second.pid);
+  kill_point("reap.after");
   processes_.erase(at);
   const std::string stem = "worker-" + std::to_string(ended.incarnation.value);
   std::error_code ignored;
   for (const char* suffix : {".toml", ".sock"})
     std::filesystem::remove(options_.run_dir / (stem + suffix), ignored);
   send_exited(job, ended.incarnation, ended.exit);
+  end_when_drained();
 }
 
 void NodeAgentState::send_exited(const JobId& job, Incarnation incarnation,
@@ -150,6 +173,7 @@ caf::behavior node_agent_actor(caf::stateful_actor<NodeAgentState>* self, NodeAg
       [=](const Inbound& inbound) { self->state.on_inbound(inbound); },
       [=](const PeerUp& up) { self->state.on_peer_up(up); },
       [](const PeerDown&) {},  // the gateway goes on trying; PeerUp follows
+      [=](const Drain&) { self->state.drain(); },
       [=](const ProcessStarted& started) { self->state.on_started(started); },
       [=](const ProcessEnded& ended) { self->state.on_ended(ended); },
   };

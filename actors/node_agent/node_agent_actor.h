@@ -6,7 +6,9 @@
 //           WorkerExited. Known incarnations again: ignored.
 //           KillWorker -> SIGKILL, then WorkerExited; WorkerExited at once when it is not there.
 //           PeerUp of the head -> NodeHello, so a restarted head learns what runs here.
-// Sends     NodeHello, WorkerExited to the head through the gateway.
+//           Drain of the daemon -> DrainNode; nothing is started any more, and when no process is
+//           left the daemon may end.
+// Sends     NodeHello, DrainNode, WorkerExited to the head through the gateway.
 // State     processes by incarnation. Nothing saved: the processes themselves are the state.
 // Fails     When this process ends, its workers are ended by the kernel (worker_process.h).
 //           Each process has a detached supervisor that waits for it; its end is a message.
@@ -39,7 +41,12 @@ struct NodeAgentOptions {
   std::function<void()> on_welcome;
   // Called when the head refuses this node; ends the daemon.
   std::function<void(const std::string& reason)> on_refused;
+  // Called after Drain, when no process is left.
+  std::function<void()> on_drained;
 };
+
+// daemon -> node agent: hand over what runs here, then call on_drained.
+struct Drain {};
 
 // supervisor -> node agent.
 struct ProcessStarted {
@@ -57,6 +64,7 @@ class NodeAgentState {
             caf::actor gateway);
   void on_inbound(const Inbound& inbound);
   void on_peer_up(const PeerUp& up);
+  void drain();
   void on_started(const ProcessStarted& started);
   void on_ended(const ProcessEnded& ended);
 
@@ -68,6 +76,8 @@ class NodeAgentState {
   };
   void start(const JobId& job, wire::StartWorker::Reader request);
   void kill(const JobId& job, Incarnation incarnation);
+  void send_drain();
+  void end_when_drained();
   void send_exited(const JobId& job, Incarnation incarnation, const ProcessExit& exit);
   std::vector<std::string> command_line(const JobId& job, Incarnation incarnation,
                                         const DeviceId& device,
@@ -77,6 +87,7 @@ class NodeAgentState {
   NodeAgentOptions options_;
   caf::actor gateway_;
   std::map<Incarnation, Process> processes_;
+  bool draining_ = false;
 };
 
 caf::behavior node_agent_actor(caf::stateful_actor<NodeAgentState>* self, NodeAgentOptions options,
@@ -86,5 +97,6 @@ PeerId node_peer(const std::string& name);
 
 }  // namespace es::actors
 
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::Drain)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::ProcessStarted)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::ProcessEnded)

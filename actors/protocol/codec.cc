@@ -50,6 +50,13 @@ void put(wire::Bulk::Builder b, const Bulk& bulk) {
     b.setInlined(data_of(*bulk.inline_bytes));
     return;
   }
+  if (bulk.remote) {
+    auto remote = b.initRemote();
+    remote.setName(bulk.segment);
+    remote.setOffset(bulk.offset);
+    remote.setBytes(bulk.bytes);
+    return;
+  }
   auto segment = b.initSegment();
   segment.setName(bulk.segment);
   segment.setOffset(bulk.offset);
@@ -63,10 +70,13 @@ Bulk bulk_from(wire::Bulk::Reader r) {
     bulk.bytes = bulk.inline_bytes->size();
     return bulk;
   }
-  const auto segment = r.getSegment();
-  bulk.segment = segment.getName().cStr();
-  bulk.offset = segment.getOffset();
-  bulk.bytes = segment.getBytes();
+  const auto refer = [&bulk](auto segment) {
+    bulk.segment = segment.getName().cStr();
+    bulk.offset = segment.getOffset();
+    bulk.bytes = segment.getBytes();
+  };
+  bulk.remote = r.isRemote();
+  bulk.remote ? refer(r.getRemote()) : refer(r.getSegment());
   if (bulk.segment.empty()) reject("bulk segment length", 0);
   if (bulk.offset + bulk.bytes < bulk.offset) reject("bulk offset", bulk.offset);
   return bulk;
@@ -303,6 +313,33 @@ WorkerMessage from(const Frame& frame, wire::CheckpointWritten::Reader r) {
                            error_kind_from(r.getErrorKind())};
 }
 
+FramePtr to_frame(const JobId& job, const CheckpointUnreadable& m) {
+  return Msg<wire::CheckpointUnreadable>::build(head_of(job, m.stamp),
+                                                [&](wire::CheckpointUnreadable::Builder b) {
+                                                  b.setPath(m.path);
+                                                  b.setError(m.error);
+                                                })
+      .frame();
+}
+
+WorkerMessage from(const Frame& frame, wire::CheckpointUnreadable::Reader r) {
+  return CheckpointUnreadable{stamp_from(frame), r.getPath().cStr(), r.getError().cStr()};
+}
+
+FramePtr to_frame(const JobId& job, const Audited& m) {
+  return Msg<wire::Audited>::build(head_of(job, m.stamp),
+                                   [&](wire::Audited::Builder b) {
+                                     b.setStep(m.step);
+                                     b.setRank(m.rank);
+                                     put(b.initDigest(), m.digest);
+                                   })
+      .frame();
+}
+
+WorkerMessage from(const Frame& frame, wire::Audited::Reader r) {
+  return Audited{stamp_from(frame), r.getStep(), r.getRank(), digest_from(r.getDigest())};
+}
+
 FramePtr to_frame(const JobId& job, const Failed& m) {
   return Msg<wire::Failed>::build(head_of(job, m.stamp),
                                   [&](wire::Failed::Builder b) { b.setError(m.error); })
@@ -411,17 +448,54 @@ HeadMessage from(const Frame& frame, wire::Acknowledge::Reader r) {
   return Acknowledge{stamp_from(frame), r.getThrough()};
 }
 
+void put_texts(capnp::List<capnp::Text>::Builder list, const std::vector<std::string>& texts) {
+  for (std::size_t i = 0; i < texts.size(); ++i) list.set(static_cast<unsigned>(i), texts[i]);
+}
+
+std::vector<std::string> texts_from(capnp::List<capnp::Text>::Reader list) {
+  std::vector<std::string> texts;
+  for (const auto text : list) texts.emplace_back(text.cStr());
+  return texts;
+}
+
 FramePtr to_frame(const JobId& job, const WriteCheckpoint& m) {
   return Msg<wire::WriteCheckpoint>::build(head_of(job, m.stamp),
                                            [&](wire::WriteCheckpoint::Builder b) {
                                              b.setRequest(m.request);
                                              b.setDirectory(m.directory);
+                                             b.setPeriodic(m.periodic);
+                                             b.setAt(m.at);
+                                             put_texts(b.initRemove(m.remove.size()), m.remove);
                                            })
       .frame();
 }
 
 HeadMessage from(const Frame& frame, wire::WriteCheckpoint::Reader r) {
-  return WriteCheckpoint{stamp_from(frame), r.getRequest(), r.getDirectory().cStr()};
+  return WriteCheckpoint{stamp_from(frame), r.getRequest(), r.getDirectory().cStr(),
+                         r.getPeriodic(),   r.getAt(),      texts_from(r.getRemove())};
+}
+
+FramePtr to_frame(const JobId& job, const Audit& m) {
+  return Msg<wire::Audit>::build(head_of(job, m.stamp),
+                                 [&](wire::Audit::Builder b) {
+                                   b.setStep(m.step);
+                                   b.setRank(m.rank);
+                                 })
+      .frame();
+}
+
+HeadMessage from(const Frame& frame, wire::Audit::Reader r) {
+  return Audit{stamp_from(frame), r.getStep(), r.getRank()};
+}
+
+FramePtr to_frame(const JobId& job, const AuditPassed& m) {
+  return Msg<wire::AuditPassed>::build(head_of(job, m.stamp),
+                                       [&](wire::AuditPassed::Builder b) { b.setStep(m.step); })
+      .frame();
+}
+
+HeadMessage from(const Frame& frame, wire::AuditPassed::Reader r) {
+  return AuditPassed{stamp_from(frame), r.getStep()};
 }
 
 // Decodes `frame` as the first schema of the list whose type matches.
@@ -465,13 +539,16 @@ bool is_head_message(MessageType type) {
     case MessageType::kRelease:
     case MessageType::kDrain:
     case MessageType::kAcknowledge:
-    case MessageType::kWriteCheckpoint: return true;
+    case MessageType::kWriteCheckpoint:
+    case MessageType::kAudit:
+    case MessageType::kAuditPassed: return true;
     default: return false;
   }
 }
 
 bool is_worker_message(MessageType type) {
-  return in(type, MessageType::kHello, MessageType::kFailed) && !is_head_message(type);
+  return type == MessageType::kAudited || type == MessageType::kCheckpointUnreadable ||
+         (in(type, MessageType::kHello, MessageType::kFailed) && !is_head_message(type));
 }
 
 Result<PeerMessage> decode_peer(const FramePtr& frame) {
@@ -481,12 +558,13 @@ Result<PeerMessage> decode_peer(const FramePtr& frame) {
 Result<WorkerMessage> decode_worker(const FramePtr& frame) {
   return decode_as<WorkerMessage, wire::Hello, wire::Report, wire::Ready, wire::Drained,
                    wire::Committed, wire::Suspect, wire::CheckpointWritten, wire::Evaluated,
-                   wire::Failed>(frame);
+                   wire::CheckpointUnreadable, wire::Audited, wire::Failed>(frame);
 }
 
 Result<HeadMessage> decode_head(const FramePtr& frame) {
   return decode_as<HeadMessage, wire::Prepare, wire::Install, wire::Go, wire::Release, wire::Drain,
-                   wire::Acknowledge, wire::WriteCheckpoint>(frame);
+                   wire::Acknowledge, wire::WriteCheckpoint, wire::Audit,
+                   wire::AuditPassed>(frame);
 }
 
 }  // namespace es::actors::protocol

@@ -47,13 +47,16 @@ struct Stamp {
 using Bytes = std::shared_ptr<const std::vector<std::byte>>;
 
 // Bulk data by reference: `bytes` bytes at `offset` of the shared-memory segment named `segment`,
-// or, when the peer shares no memory with us (segment empty), the bytes themselves.
+// or, when the peer shares no memory with us (segment empty), the bytes themselves. `remote`: too
+// much for one message; a shell asks the sender for the bytes of its segment in pieces, and hands
+// the message to its core when it has them (bulk_pull.h).
 // A segment belongs to one (job, generation, incarnation); who may still read it: worker_core.h.
 struct Bulk {
   std::string segment;
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
   Bytes inline_bytes;  // null when segment is not empty
+  bool remote = false;  // the segment cannot be mapped here
 };
 
 // Whether a node of the canonical gradient tree over [0, max_p) covers exactly these ranks: they
@@ -195,6 +198,22 @@ struct CheckpointWritten {
   ErrorKind error_kind = ErrorKind::kFailure;  // of the error
 };
 
+// The checkpoint that Install named as the source is damaged, or cannot be read here.
+struct CheckpointUnreadable {
+  Stamp stamp;
+  std::string path;
+  std::string error;  // one line for a person: file and block
+};
+
+// What the local step of one rank gave here: said unasked by the rank's owner and its auditor in an
+// audited step (audit.h), and after Audit.
+struct Audited {
+  Stamp stamp;
+  Version step = 0;
+  VirtualRank rank = 0;
+  Digest digest;  // of the whole gradient, bucket by bucket, and of the EST's next context
+};
+
 // The job itself cannot go on, on whatever worker: a bad data set, a loss that is not finite.
 struct Failed {
   Stamp stamp;
@@ -272,14 +291,30 @@ struct Acknowledge {
 struct WriteCheckpoint {
   Stamp stamp;
   std::uint64_t request = 0;
-  std::string directory;
+  std::string directory;  // of a periodic one: its parent, which is made; its name is step-VERSION
+  bool periodic = false;
+  Version at = 0;                   // not before this version
+  std::vector<std::string> remove{};  // of the same series, once the new one is verified on the disk
+};
+
+// Opinions about an audited step differ: compute the local step of this rank once more.
+struct Audit {
+  Stamp stamp;
+  Version step = 0;
+  VirtualRank rank = 0;
+};
+
+// The opinions about this audited step agree: its update may begin.
+struct AuditPassed {
+  Stamp stamp;
+  Version step = 0;
 };
 
 using PeerMessage = std::variant<Contrib, Reduced, Fetch, State>;
 using WorkerMessage = std::variant<Hello, Report, Ready, Drained, Committed, Evaluated, Suspect,
-                                   CheckpointWritten, Failed>;
-using HeadMessage =
-    std::variant<Prepare, Install, Go, Release, Drain, Acknowledge, WriteCheckpoint>;
+                                   CheckpointWritten, CheckpointUnreadable, Audited, Failed>;
+using HeadMessage = std::variant<Prepare, Install, Go, Release, Drain, Acknowledge, WriteCheckpoint,
+                                 Audit, AuditPassed>;
 
 inline const Stamp& stamp_of(const auto& message) {
   return std::visit([](const auto& m) -> const Stamp& { return m.stamp; }, message);

@@ -10,10 +10,9 @@
 // State     engine (version, parameters, optimizer, contexts of all ranks), gradient tree and
 //           segments of the current generation. Nothing durable; any other member can replace it.
 // Fails     What the engine reports (a loss that is not finite, a damaged checkpoint) and what the
-// data
-//           workers could not load go to the control half as an event; the step is given up and the
-//           version stays, and for bad data, which can be mended, it is written to the rescue
-//           directory first. A peer's data that cannot be read is DataUnreadable.
+//           data workers could not load go to the control half as an event; the step is given up and
+//           the version stays. For bad data (not loaded, or refused by the engine) and for missing
+//           gradient memory, which can be mended, it is written to the rescue directory first. A peer's data that cannot be read is DataUnreadable.
 // Order     Commands are performed in order; slices in rank order.
 // Limits    Gradient buffers: gpu::max_live_buffers. Batches: the pool's slots.
 // Threads   Detached: a kernel runs for as long as it runs, and the control half must answer.
@@ -30,8 +29,10 @@
 
 #include "actors/common/caf_messages.h"
 #include "actors/data_workers/loader_actor.h"
+#include "actors/worker/audit_run.h"
 #include "actors/worker/device_messages.h"
 #include "actors/worker/gradient_store.h"
+#include "actors/worker/step_clock.h"
 #include "actors/worker/version_io.h"
 #include "gpu/engine.h"
 #include "gpu/est/gradient_tree.h"
@@ -47,6 +48,7 @@ struct DeviceOptions {
   std::string spec_toml;     // canonical, for checkpoints
   Version last_version = 0;  // total steps
   std::filesystem::path rescue_dir;  // for the last state of a job whose data cannot be read
+  std::optional<worker::GradientFault> fault{};  // this device computes wrongly: for tests
 };
 
 // The parts that worker_main builds before any actor runs, so that their errors are plain results.
@@ -74,6 +76,7 @@ class DeviceState {
   void perform_effect(const worker::AbandonGenerations& effect);
   void perform_effect(const worker::LoadVersion& effect);
   void perform_effect(const worker::StartLocalSteps& effect);
+  void perform_effect(const worker::RunAudit& effect);
   void perform_effect(const worker::ReduceBucket& effect);
   void perform_effect(const worker::ApplyUpdate& effect);
   void perform_effect(const worker::ExportVersion& effect);
@@ -86,11 +89,19 @@ class DeviceState {
   void begin_generation(Generation generation);
   void set_ranks(RankRange ranks);
   void run_next_slices();
+  void work_off_slices();
+  void end_done_slices();
   void announce_next_slice();
   void end_slice(const Slice& slice, Version step, VirtualRank rank);
   Status run_slice(VirtualRank rank, std::uint32_t slot);
+  Result<float> local_step(VirtualRank rank, const gpu::Batch& batch, float* gradient,
+                           gpu::EstContext& next, worker::LocalStepDigest* digest,
+                           const gpu::Engine::OnBucketReady& on_bucket_ready);
   void give_up_step();
   void fail_for_data(const std::string& error);
+  void fail_keeping_state(const std::string& error, const char* when);
+  Error wrong_batch(VirtualRank rank, const gpu::Batch& batch, const Error& error) const;
+  Status take_gradient_slots();
   worker::Snapshot snapshot() const;
   void node_ready(const gpu::NodeReady& node);
   void node_summed(const gpu::NodeReady& node);
@@ -115,12 +126,16 @@ class DeviceState {
 
   // Of the current step.
   Version step_ = 0;
+  std::optional<VirtualRank> audited_;  // its result is digested
   VirtualRank next_rank_ = 0;
   std::map<VirtualRank, Slice> waiting_;
   std::map<VirtualRank, gpu::EstContext> next_contexts_;
   std::map<VirtualRank, float> losses_;
   std::vector<gpu::NodeReady> first_bucket_;  // wait for the loss of the slice that runs
-  double slice_seconds_ = 0;
+  std::vector<double> slice_seconds_;  // of the step, by rank
+  std::vector<std::pair<VirtualRank, Slice>> done_;  // not given back yet
+  StepClock clock_;
+  double told_at_ = 0;  // seconds of computing when slices were last given back
 
   gpu::AlignedBuffer reduce_workspace_;
 };

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "actors/worker/worker_events.h"
 
@@ -25,7 +26,9 @@ struct DeviceEvent {
 // device -> control, after each update: for the companion and for people.
 struct DeviceStats {
   Version version = 0;
-  double local_step_seconds = 0;  // mean of the step's local steps
+  std::vector<double> est_seconds;    // of the step's local steps, by rank
+  double context_switch_seconds = 0;  // between them, the next mini-batch at hand
+  double data_wait_seconds = 0;       // no mini-batch at hand
   std::uint32_t live_gradient_buffers_max = 0;
 };
 

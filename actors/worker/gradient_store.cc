@@ -26,6 +26,12 @@ Result<float*> GradientStore::slot(std::uint32_t slot) {
   return create(slots_, slot, "grad.", total_floats_);
 }
 
+Status GradientStore::take_slots(std::uint32_t count) {
+  for (std::uint32_t i = 0; i < count; ++i)
+    if (const Result<float*> taken = slot(i); !taken) return taken.error();
+  return {};
+}
+
 Result<float*> GradientStore::sum(std::uint32_t bucket, std::int64_t floats) {
   return create(sums_, bucket, "sum.", floats);
 }

@@ -1,7 +1,7 @@
 #pragma once
 // GradientStore: the shared memory that one worker's gradients live in, under one generation.
 //
-// Two kinds of memory, both created when first used and dropped as a whole with the generation:
+// Two kinds of memory, both created when asked for and dropped as a whole with the generation:
 //   slots   whole flat gradients, written by the local steps and merged in place (GradientTree).
 //           Peers that own a bucket read contributions here until the step commits.
 //   sums    one per bucket that this worker owns: the reduced bucket. Members read it for their
@@ -30,6 +30,8 @@ class GradientStore {
   // A whole flat gradient, 64-byte aligned; the same address on every call.
   // Error (failure): shared memory is full.
   Result<float*> slot(std::uint32_t slot);
+  // Slots [0, count). Error: as slot.
+  Status take_slots(std::uint32_t count);
   // The reduced bucket of this many floats.
   Result<float*> sum(std::uint32_t bucket, std::int64_t floats);
 

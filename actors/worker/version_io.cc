@@ -2,20 +2,11 @@
 
 #include <cstring>
 
+#include "actors/common/checkpoint_sections.h"
 #include "gpu/est/est_context.h"
 
 namespace es::actors::worker {
 namespace {
-
-constexpr const char* kParamsSection = "params";
-
-std::string moment_section(std::size_t index) {
-  return "moment/" + std::to_string(index);
-}
-
-std::string context_section(VirtualRank rank) {
-  return "context/" + std::to_string(rank);
-}
 
 std::span<const std::byte> bytes_of(const gpu::AlignedBuffer& buffer) {
   return {reinterpret_cast<const std::byte*>(buffer.data()), buffer.bytes()};
@@ -26,11 +17,8 @@ std::span<std::byte> writable_bytes_of(gpu::AlignedBuffer& buffer) {
 }
 
 gpu::Replica empty_replica(const gpu::Engine& engine, Version version) {
-  gpu::Replica replica;
+  gpu::Replica replica = gpu::empty_replica(engine.table(), engine.moment_count());
   replica.version = version;
-  replica.params = gpu::AlignedBuffer(engine.table().total_floats());
-  for (std::size_t i = 0; i < engine.moment_count(); ++i)
-    replica.moments.emplace_back(engine.table().total_floats());
   return replica;
 }
 
@@ -124,6 +112,11 @@ Status import_version(gpu::Engine& engine, const protocol::State& state, Segment
   return install_verified(engine, std::move(replica), state.digests, "state from a peer");
 }
 
+void complete(Snapshot& snapshot, const gpu::ParamTable& table) {
+  snapshot.digests = {gpu::params_digest(table, snapshot.replica),
+                      gpu::state_digest(table, snapshot.replica)};
+}
+
 Status write_snapshot(const Snapshot& snapshot, const std::filesystem::path& directory) {
   std::vector<std::vector<std::byte>> contexts;
   for (const gpu::EstContext& context : snapshot.replica.contexts)
@@ -134,6 +127,8 @@ Status write_snapshot(const Snapshot& snapshot, const std::filesystem::path& dir
     sections.push_back({moment_section(i), bytes_of(moments[i])});
   for (VirtualRank rank = 0; rank < contexts.size(); ++rank)
     sections.push_back({context_section(rank), contexts[rank]});
+  const std::string kernels = encode(snapshot.kernels);
+  sections.push_back({kKernelsSection, std::as_bytes(std::span(kernels))});
   const store::CheckpointHead head{snapshot.job_name, snapshot.replica.version,
                                    snapshot.digests.params, snapshot.digests.state};
   return store::write_checkpoint(store::posix_file_system(), directory, head, snapshot.job_toml,
@@ -146,7 +141,7 @@ Result<std::filesystem::path> keep_snapshot(const Snapshot& snapshot,
   const auto holds_it = [&](const std::filesystem::path& path) {
     const auto reader = store::CheckpointReader::open(path);
     return reader && reader->head().params_digest == snapshot.digests.params &&
-           reader->head().state_digest == snapshot.digests.state;
+           reader->head().state_digest == snapshot.digests.state && reader->verify().ok();
   };
   std::filesystem::path path = directory;
   Status status = write_snapshot(snapshot, path);
@@ -159,12 +154,16 @@ Result<std::filesystem::path> keep_snapshot(const Snapshot& snapshot,
   return path;
 }
 
-Status load_checkpoint(gpu::Engine& engine, std::uint32_t max_p,
+Status load_checkpoint(gpu::Engine& engine, const JobSpec& spec,
                        const std::filesystem::path& directory) {
   auto reader = store::CheckpointReader::open(directory);
   if (!reader) return reader.error();
+  const auto kernels = read_kernel_record(*reader, directory.string());
+  if (!kernels) return kernels.error();
+  ES_RETURN_IF_ERROR(check_kernels(*kernels, kernel_record(engine, spec.level), spec.stages,
+                                   directory.string()));
   gpu::Replica replica = empty_replica(engine, reader->head().version);
-  ES_RETURN_IF_ERROR(read_replica(engine, max_p, *reader, replica));
+  ES_RETURN_IF_ERROR(read_replica(engine, spec.max_p, *reader, replica));
   const protocol::VersionDigests expected{reader->head().params_digest,
                                           reader->head().state_digest};
   return install_verified(engine, std::move(replica), expected, directory.string());

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/common/kernel_record.h"
 #include "actors/data_plane/segment.h"
 #include "actors/protocol/messages.h"
 #include "gpu/engine.h"
@@ -28,9 +29,13 @@ Status import_version(gpu::Engine& engine, const protocol::State& state, Segment
 struct Snapshot {
   std::string job_name;
   std::string job_toml;
-  protocol::VersionDigests digests;
+  protocol::VersionDigests digests;  // of complete()
+  KernelRecord kernels;
   gpu::Replica replica;
 };
+
+// Computes the digests, which are a pass over all of it that a step need not wait for.
+void complete(Snapshot& snapshot, const gpu::ParamTable& table);
 
 Status write_snapshot(const Snapshot& snapshot, const std::filesystem::path& directory);
 
@@ -40,9 +45,10 @@ Status write_snapshot(const Snapshot& snapshot, const std::filesystem::path& dir
 Result<std::filesystem::path> keep_snapshot(const Snapshot& snapshot,
                                             const std::filesystem::path& directory);
 
-// Loads a checkpoint into the engine. Errors: not found, damage (file and block named), a
-// checkpoint of another model. REQUIRES and leaves the engine as import_version does.
-Status load_checkpoint(gpu::Engine& engine, std::uint32_t max_p,
+// Loads a checkpoint into the engine, which trains the job `spec`. Errors: not found, damage (file
+// and block named), a checkpoint of another model; refused (check_kernels: other kernels at D0 or
+// D1; the engine is unchanged). REQUIRES and leaves the engine as import_version does.
+Status load_checkpoint(gpu::Engine& engine, const JobSpec& spec,
                        const std::filesystem::path& directory);
 
 }  // namespace es::actors::worker

@@ -6,9 +6,11 @@
 #include <caf/all.hpp>
 
 #include <iostream>
+#include <numeric>
 
 #include "actors/common/caf_messages.h"
 #include "actors/protocol/codec.h"
+#include "proto/base/kill_point.h"
 #include "proto/messages.h"
 
 namespace es::actors {
@@ -66,11 +68,7 @@ void WorkerState::on_inbound(const Inbound& inbound) {
     if (!message) return count_refused(inbound.from, message.error().message);
     return perform(core_->on(*message, now()));
   }
-  if (protocol::is_peer_message(head.type) && inbound.from == worker_peer(head.sender)) {
-    const auto message = protocol::decode_peer(inbound.frame);
-    if (!message) return count_refused(inbound.from, message.error().message);
-    return perform(core_->on(*message, now()));
-  }
+  if (inbound.from == worker_peer(head.sender)) return on_peer_message(inbound);
   count_refused(inbound.from, "not a message that this peer may send");
 }
 
@@ -78,17 +76,27 @@ void WorkerState::on_device(const DeviceEvent& event) {
   perform(core_->on(event.event, now()));
 }
 
-void WorkerState::on_stats(const DeviceStats& stats) {
+::es::Head WorkerState::stamped() const {
   Head head;
   head.job = options_.job;
   head.generation = core_->generation();
   head.sender = options_.core.self;
-  const auto message = Msg<wire::WorkerStats>::build(head, [&](wire::WorkerStats::Builder b) {
+  return head;
+}
+
+void WorkerState::on_stats(const DeviceStats& stats) {
+  const auto message = Msg<wire::WorkerStats>::build(stamped(), [&](wire::WorkerStats::Builder b) {
     b.setVersion(stats.version);
-    b.setLocalStepSeconds(stats.local_step_seconds);
+    const std::vector<double>& seconds = stats.est_seconds;
+    const double all = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+    b.setLocalStepSeconds(all / static_cast<double>(seconds.size()));
+    auto list = b.initEstSeconds(static_cast<unsigned>(seconds.size()));
+    for (unsigned i = 0; i < seconds.size(); ++i) list.set(i, seconds[i]);
     b.setPeakRssMib(peak_rss_mib());
     b.setPid(static_cast<std::uint64_t>(::getpid()));
     b.setLiveGradientBuffersMax(stats.live_gradient_buffers_max);
+    b.setContextSwitchSeconds(stats.context_switch_seconds);
+    b.setDataWaitSeconds(stats.data_wait_seconds);
   });
   self_->send(gateway_, Outbound{kHead, message.frame()});
 }
@@ -116,34 +124,15 @@ void WorkerState::perform_effect(const worker::SendPeer& effect) {
     return;
   }
   protocol::PeerMessage message = effect.message;
-  if (const Status status = inline_bulk(message); !status.ok())
+  if (const Status status = make_bulk_reachable(message); !status.ok())
     return perform_effect(worker::ReportAnomaly{status.error().message});
   self_->send(gateway_, Outbound{peer, protocol::encode(options_.job, message)});
-}
-
-// Replaces references to this worker's segments by the bytes themselves.
-Status WorkerState::inline_bulk(protocol::PeerMessage& message) {
-  const auto load = [this](protocol::Bulk& bulk) -> Status {
-    if (bulk.segment.empty()) return {};
-    const auto bytes = own_segments_.read(bulk.segment, bulk.offset, bulk.bytes);
-    if (!bytes) return bytes.error();
-    bulk.inline_bytes =
-        std::make_shared<const std::vector<std::byte>>(bytes->begin(), bytes->end());
-    bulk.segment.clear();
-    return {};
-  };
-  if (auto* contrib = std::get_if<protocol::Contrib>(&message)) return load(contrib->data);
-  if (auto* reduced = std::get_if<protocol::Reduced>(&message)) return load(reduced->data);
-  if (auto* state = std::get_if<protocol::State>(&message)) {
-    ES_RETURN_IF_ERROR(load(state->parameters));
-    for (protocol::Bulk& moment : state->moments) ES_RETURN_IF_ERROR(load(moment));
-  }
-  return {};
 }
 
 void WorkerState::perform_effect(const worker::AbandonGenerations& effect) {
   options_.abandoned_below->store(effect.before.value);
   own_segments_.clear();
+  pull_.abandon(effect.before);
   if (device_) self_->send(device_, DeviceCommand{effect});
 }
 
@@ -154,6 +143,7 @@ void WorkerState::perform_effect(const EngineEffect& effect) {
 }
 
 void WorkerState::perform_effect(const worker::Exit&) {
+  kill_point("exit");
   self_->quit(caf::exit_reason::user_shutdown);
 }
 
@@ -176,7 +166,7 @@ caf::behavior worker_actor(caf::stateful_actor<WorkerState>* self, WorkerOptions
   return {
       [=](const Inbound& inbound) { self->state.on_inbound(inbound); },
       [=](const PeerUp& up) { self->state.on_peer_up(up); },
-      [](const PeerDown&) {},  // who is missed is told by tick()
+      [=](const PeerDown& down) { self->state.on_peer_down(down); },
       [=](const DeviceEvent& event) { self->state.on_device(event); },
       [=](const DeviceStats& stats) { self->state.on_stats(stats); },
       [=](const BeginWork& begin) { self->state.begin(begin); },

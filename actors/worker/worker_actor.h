@@ -4,8 +4,11 @@
 //
 // Accepts   Inbound frames of the head (round.capnp) and of other workers of the job (step.capnp);
 //           what is malformed, of another job, or claims another sender than its link is counted
-//           and dropped. PeerUp of the head: Hello. DeviceEvent, DeviceStats from the device half.
-// Sends     Outbound to the gateway (head, peers); DeviceCommand to the device half.
+//           and dropped. PeerUp of the head: Hello. PeerDown of a worker: its messages may be lost.
+//           FetchPart of a worker on another host: a piece of a segment of the current generation.
+//           DeviceEvent, DeviceStats from the device half.
+// Sends     Outbound to the gateway (head, peers); DeviceCommand to the device half. To a worker on
+//           another host bulk data goes inside its message, or when it is large in pieces on request.
 // State     the core's. Nothing durable.
 // Fails     Ends the process when the core says Exit (released) or Abort (a broken invariant); the
 //           node agent reports that to the head.
@@ -22,6 +25,7 @@
 
 #include "actors/data_plane/segment.h"
 #include "actors/gateway/gateway_messages.h"
+#include "actors/worker/bulk_pull.h"
 #include "actors/worker/device_messages.h"
 #include "actors/worker/worker_core.h"
 
@@ -51,6 +55,7 @@ class WorkerState {
   void begin(const BeginWork& begin);
   void on_inbound(const Inbound& inbound);
   void on_peer_up(const PeerUp& up);
+  void on_peer_down(const PeerDown& down);
   void on_device(const DeviceEvent& event);
   void on_stats(const DeviceStats& stats);
   void tick();
@@ -65,7 +70,14 @@ class WorkerState {
   void perform_effect(const worker::ReportAnomaly& effect);
   template <class EngineEffect>
   void perform_effect(const EngineEffect& effect);
-  Status inline_bulk(protocol::PeerMessage& message);
+  Status make_bulk_reachable(protocol::PeerMessage& message);
+  void on_peer_message(const Inbound& inbound);
+  void on_fetch_part(const Inbound& inbound);
+  void on_bulk_part(const Inbound& inbound);
+  void perform(worker::BulkPull::Outcome outcome);
+  void send_part(const PeerId& to, const std::string& segment, std::uint64_t offset,
+                 std::uint32_t bytes);
+  ::es::Head stamped() const;
   void count_refused(const PeerId& from, const std::string& why);
   Instant now() const;
 
@@ -74,7 +86,8 @@ class WorkerState {
   caf::actor gateway_, device_;
   std::optional<worker::WorkerCore> core_;
   std::set<std::string> connected_;  // "peer endpoint" pairs that the gateway was told
-  SegmentCache own_segments_;        // to send inline what a peer on another host cannot map
+  SegmentCache own_segments_;        // to send what a peer on another host cannot map
+  worker::BulkPull pull_;            // what peers on other hosts have announced
   std::uint64_t refused_ = 0;
 };
 

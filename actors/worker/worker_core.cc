@@ -37,13 +37,36 @@ Effects WorkerCore::on(const EngineEvent& event, Instant now) {
   return take_effects();
 }
 
+Effects WorkerCore::on(const LinkEvent& event, Instant now) {
+  now_ = now;
+  std::visit([this](const auto& e) { handle(e); }, event);
+  return take_effects();
+}
+
+void WorkerCore::handle(const BytesArrived& event) {
+  if (awaited().contains(event.from)) last_progress_ = now_;
+}
+
+void WorkerCore::handle(const LinkLost& event) {
+  broken_links_[event.peer] = {now_, version_};
+}
+
 Effects WorkerCore::tick(Instant now) {
   now_ = now;
-  const bool late = now - last_progress_ > config_.step_timeout;
-  if (late && !suspected_ && operation_ == Operation::kNone) {
-    for (const Incarnation peer : awaited()) suspect(peer);
+  if (suspected_ || operation_ != Operation::kNone) return {};
+  for (const Incarnation peer : awaited()) {
+    if (waits_in_vain_for(peer)) suspect(peer);
   }
   return take_effects();
+}
+
+bool WorkerCore::waits_in_vain_for(Incarnation peer) const {
+  const Instant idle = now_ - last_progress_;
+  if (const auto link = broken_links_.find(peer); link != broken_links_.end()) {
+    if (std::min(idle, now_ - link->second.at) > config_.link_timeout) return true;
+  }
+  if (phase_ == Phase::kLoading) return idle > config_.fetch_timeout;
+  return idle > std::max(config_.step_timeout, kPatienceSteps * std::max(mean_step_, own_part_));
 }
 
 Effects WorkerCore::take_effects() {

@@ -4,7 +4,7 @@
 // Pure: no clock, no I/O, no thread. An event and the time go in, effects come out in the order in
 // which the shell must perform them. Not thread-safe; one owner.
 //
-// Events     messages of the head and of peers; completions of the engine; tick().
+// Events     messages of the head and of peers; completions of the engine; links; tick().
 // Effects    worker_events.h.
 // Phases     Sealed     promised a generation and reported; nothing older can change this worker
 //            Loading    gets the target version: waits for a State or for the engine
@@ -21,6 +21,7 @@
 //            - A step message of the promised generation is never dropped because it is early: it
 //              waits until this worker is active and at that step.
 //            - A rank is summed once per bucket and step (BucketSum).
+//            - An audited step is not committed before the head says that its audit has passed.
 //            - Ledger lines up to version() that the head has not acknowledged are kept.
 // Memory     up to one step of early messages, and the unacknowledged ledger lines.
 #include <map>
@@ -45,9 +46,17 @@ struct WorkerConfig {
   std::uint32_t max_p = 1;
   bool sum_per_worker = false;  // level D0: a worker's part are all of its ranks
   Version eval_every = 0;       // versions between evaluations; 0 = only at the end
-  // Without progress for this long a worker that has done its part suspects those it waits for.
+  Version audit_every = 0;      // steps between audits (protocol/audit.h); 0 = none
+  // Without progress for this long a worker that has done its part suspects those it waits for; a
+  // job of long steps waits for kPatienceSteps of them. Who loads a version waits for bytes.
   Instant step_timeout = std::chrono::seconds(30);
+  Instant fetch_timeout = std::chrono::seconds(10);
+  // ... and for this long when the link to whom it waits for broke: what was sent may be lost.
+  Instant link_timeout = std::chrono::milliseconds(2500);
 };
+
+// Mean steps, or times that the own part of the running step took, that a slow peer is waited for.
+inline constexpr int kPatienceSteps = 10;
 
 enum class Phase { kSealed, kLoading, kReady, kActive, kPaused, kFailed, kExited };
 
@@ -61,6 +70,7 @@ class WorkerCore {
   Effects on(const protocol::HeadMessage& message, Instant now);
   Effects on(const protocol::PeerMessage& message, Instant now);
   Effects on(const EngineEvent& event, Instant now);
+  Effects on(const LinkEvent& event, Instant now);
   // Call about once per second; suspects peers that make no progress.
   Effects tick(Instant now);
 
@@ -83,6 +93,8 @@ class WorkerCore {
   void handle(const protocol::Drain& message);
   void handle(const protocol::Acknowledge& message);
   void handle(const protocol::WriteCheckpoint& message);
+  void handle(const protocol::Audit& message);
+  void handle(const protocol::AuditPassed& message);
   void seal();
   void load_target();
   void report_ready();
@@ -107,19 +119,28 @@ class WorkerCore {
   void handle(const PartSummed& event);
   void handle(const BucketReduced& event);
   void handle(const UpdateApplied& event);
+  void handle(const AuditDone& event);
   void handle(const VersionExported& event);
   void handle(const EvaluationDone& event);
   void handle(const CheckpointFinished& event);
   void handle(const DataUnreadable& event);
+  void handle(const CheckpointDamaged& event);
   void handle(const EngineFailed& event);
   // Ends operation_; true when a Prepare had waited for that, and has been obeyed now.
   bool end_operation();
+  void handle(const BytesArrived& event);
+  void handle(const LinkLost& event);
+  bool waits_in_vain_for(Incarnation peer) const;
   void suspect(Incarnation awaited);
 
   // Starts whatever the state allows: pause, evaluation, local steps, update.
   void advance();
   bool all_staged() const { return staged_.size() == install_.bucket_count; }
   void start_update();
+  void start_local_steps();
+  void start_asked_audit();
+  bool audit_holds() const;
+  std::set<Incarnation> awaited_for_audit() const;
   bool pause_is_due() const;
   bool evaluation_is_due() const;
   bool own_part_is_done() const;
@@ -144,6 +165,7 @@ class WorkerCore {
   Generation generation_;
   std::optional<Version> version_;
   Operation operation_ = Operation::kNone;
+  Instant mean_step_{};                            // of recent steps; 0 before the first
   std::optional<Generation> prepare_pending_;      // arrived while operation_ runs; the newest
   std::map<Version, protocol::LedgerLine> lines_;  // not acknowledged, all <= version_
   // (request, directory): the head asks again after each round, none is written twice.
@@ -159,15 +181,24 @@ class WorkerCore {
   bool drain_agreed_ = false;  // the flag came back with bucket 0: all stop at this version
   bool evaluating_ = false;
   bool stalled_ = false;  // a peer's data is gone: only a new round helps
-  std::map<std::uint64_t, std::string> checkpoints_asked_;  // directory by request
+  std::map<std::uint64_t, protocol::WriteCheckpoint> checkpoints_asked_;  // by request
   std::vector<protocol::PeerMessage> waiting_;              // early ones, in order of arrival
   std::vector<protocol::LedgerLine> loading_lines_;  // came with the State that is being loaded
   std::map<Incarnation, protocol::Fetch> fetches_;   // being served
+  struct Break {
+    Instant at{};
+    std::optional<Version> version;  // held then
+  };
+  std::map<Incarnation, Break> broken_links_;  // the newest of each peer
   Instant last_progress_{};
   bool suspected_ = false;  // in this step
+  std::optional<Version> audit_passed_;           // the newest
+  std::optional<protocol::Audit> audit_asked_;    // not begun yet: the version is not reached
 
   // Of the step `version_`; reset at commit.
   bool steps_started_ = false;
+  Instant step_begin_{};
+  Instant own_part_{};  // how long the own local steps took; 0 until they are done
   std::map<std::uint32_t, BucketSum> sums_;                  // owned buckets, by number
   std::map<std::uint32_t, std::uint32_t> own_ranks_summed_;  // by bucket
   std::map<std::uint32_t, protocol::Reduced> staged_;        // by bucket

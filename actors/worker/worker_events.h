@@ -7,6 +7,7 @@
 // change the version held here (LoadVersion, ApplyUpdate) are never cut short and always answered;
 // neither is a WriteVersion.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -26,7 +27,8 @@ struct AbandonGenerations {
 };
 
 // Come to hold `version`, whole and verified, in an image of its own that replaces the current one
-// only when it is complete. Answer: VersionLoaded, or DataUnreadable with nothing changed.
+// only when it is complete. Answer: VersionLoaded; or DataUnreadable, CheckpointDamaged, with nothing
+// changed.
 struct LoadVersion {
   Generation generation;
   Version version = 0;
@@ -41,6 +43,15 @@ struct StartLocalSteps {
   Generation generation;
   Version step = 0;
   RankRange ranks;
+  std::optional<VirtualRank> audited{};  // of `ranks`: AuditDone follows for what this one gives
+};
+
+// Compute the local step of this rank, whoever owns it, and keep nothing of it. `step` is the
+// version held here. Answer: AuditDone.
+struct RunAudit {
+  Generation generation;
+  Version step = 0;
+  VirtualRank rank = 0;
 };
 
 // A contribution to a bucket that this worker owns.
@@ -81,10 +92,12 @@ struct RunEvaluation {
   Version version = 0;
 };
 
-// Write the version held here to this new directory. Answer: CheckpointFinished.
+// Write the version held here, as protocol::WriteCheckpoint says. Answer: CheckpointFinished.
 struct WriteVersion {
   std::uint64_t request = 0;
   std::string directory;
+  bool periodic = false;
+  std::vector<std::string> remove{};
 };
 
 // --- effects: the rest -------------------------------------------------------------------------
@@ -115,7 +128,7 @@ struct ReportAnomaly {
   std::string text;
 };
 
-using Effect = std::variant<AbandonGenerations, LoadVersion, StartLocalSteps, ReduceBucket,
+using Effect = std::variant<AbandonGenerations, LoadVersion, StartLocalSteps, RunAudit, ReduceBucket,
                             ApplyUpdate, ExportVersion, RunEvaluation, WriteVersion, SendHead,
                             SendPeer, Exit, Abort, ReportAnomaly>;
 using Effects = std::vector<Effect>;
@@ -141,6 +154,14 @@ struct BucketReduced {
   Version step = 0;
   std::uint32_t bucket = 0;
   protocol::Bulk data;
+};
+
+// `digest`: as in protocol::Audited.
+struct AuditDone {
+  Generation generation;
+  Version step = 0;
+  VirtualRank rank = 0;
+  Digest digest;
 };
 
 struct UpdateApplied {
@@ -176,13 +197,34 @@ struct DataUnreadable {
   Incarnation of;
 };
 
+// The checkpoint of a LoadVersion is damaged, or cannot be read here. Nothing was changed.
+struct CheckpointDamaged {
+  Generation generation;
+  std::string path;
+  std::string error;
+};
+
 // The job cannot go on, on whatever worker: protocol::Failed.
 struct EngineFailed {
   std::string error;
 };
 
 using EngineEvent =
-    std::variant<VersionLoaded, PartSummed, BucketReduced, UpdateApplied, VersionExported,
-                 EvaluationDone, CheckpointFinished, DataUnreadable, EngineFailed>;
+    std::variant<VersionLoaded, PartSummed, BucketReduced, AuditDone, UpdateApplied, VersionExported,
+                 EvaluationDone, CheckpointFinished, DataUnreadable, CheckpointDamaged, EngineFailed>;
+
+// --- events: links to other workers -------------------------------------------------------------
+
+// Bytes of a message of this peer have come; the message itself follows when it is complete.
+struct BytesArrived {
+  Incarnation from;
+};
+
+// The link to this peer broke: what was sent over it may be lost, also when it is up again.
+struct LinkLost {
+  Incarnation peer;
+};
+
+using LinkEvent = std::variant<BytesArrived, LinkLost>;
 
 }  // namespace es::actors::worker

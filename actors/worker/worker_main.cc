@@ -21,9 +21,12 @@
 namespace es::actors {
 namespace {
 
-// Mini-batches in memory: one on the device, one loaded, one that each loader fills.
-constexpr std::uint32_t batch_slots(std::uint32_t loaders) {
-  return 2 + loaders;
+// Mini-batches in memory: one on the device, one loaded, one that each loader fills. Where they are
+// small more of them, so that short local steps need not wait for a message each.
+std::uint32_t batch_slots(std::uint32_t loaders, std::uint32_t max_p, std::size_t batch_bytes) {
+  constexpr std::size_t kSmallBatchesBytes = std::size_t{4} << 20;
+  const std::size_t small = std::min<std::size_t>(max_p, kSmallBatchesBytes / batch_bytes);
+  return std::max(2 + loaders, 1 + static_cast<std::uint32_t>(small));
 }
 
 struct Arguments {
@@ -69,8 +72,9 @@ Result<std::shared_ptr<DataSource>> make_data(const JobSpec& spec, std::uint32_t
                                               .seed = spec.seed});
   if (!sampler) return sampler.error();
   const auto batch_words = spec.batch_size * static_cast<std::size_t>((*samples)->layout().words());
+  const std::uint32_t slots = batch_slots(loaders, spec.max_p, batch_words * sizeof(float));
   return std::make_shared<DataSource>(
-      DataSource{*std::move(samples), *sampler, BatchPool(batch_slots(loaders), batch_words)});
+      DataSource{*std::move(samples), *sampler, BatchPool(slots, batch_words)});
 }
 
 // Everything that can fail before the first message.
@@ -92,10 +96,25 @@ Result<std::shared_ptr<DeviceParts>> make_parts(const Arguments& a) {
   auto parts = std::make_shared<DeviceParts>();
   parts->options = {a.job,          {a.incarnation}, *spec,
                     to_toml(*spec), spec->steps,     std::filesystem::path(a.rescue_dir)};
+  // For tests: tests/README.md.
+  const char* fault = std::getenv("ES_FAULT");
+  auto parsed = worker::parse_fault(fault == nullptr ? "" : fault, a.device.text());
+  if (!parsed) return parsed.error();
+  parts->options.fault = *parsed;
   parts->engine = *std::move(engine);
   parts->data = *std::move(data);
   parts->abandoned_below = std::make_shared<AbandonedBelow>(0);
   return parts;
+}
+
+Result<std::shared_ptr<DeviceParts>> make_parts_if_memory_suffices(const Arguments& a) {
+  try {
+    return make_parts(a);
+  } catch (const gpu::NoMemory& missing) {
+    return failure(missing.what());
+  } catch (const std::bad_alloc&) {
+    return failure("not enough memory for the job's data");
+  }
 }
 
 WorkerOptions worker_options(const Arguments& a, const Result<std::shared_ptr<DeviceParts>>& parts) {
@@ -104,12 +123,14 @@ WorkerOptions worker_options(const Arguments& a, const Result<std::shared_ptr<De
   options.core.self = {a.incarnation};
   options.core.device = a.device;
   options.core.host_id = host_id();
+  options.core.link_timeout = std::chrono::milliseconds(a.wire.dead_after_ms);
   options.head_endpoint = a.head_endpoint;
   if (parts) {
     options.core.max_p = (*parts)->options.spec.max_p;
     options.core.sum_per_worker =
         (*parts)->engine->gradient_order() == gpu::GradientOrder::kPerWorker;
     options.core.eval_every = (*parts)->options.spec.eval_every;
+    options.core.audit_every = (*parts)->options.spec.audit.every_steps;
     options.abandoned_below = (*parts)->abandoned_below;
   } else {
     options.setup_error = parts.error().message;
@@ -132,7 +153,7 @@ int worker_main(int argc, char** argv) {
   // Ctrl-C goes to the whole process group; the daemon decides what becomes of its workers.
   std::signal(SIGINT, SIG_IGN);
   const Arguments arguments = parse(argc, argv);
-  const auto parts = make_parts(arguments);
+  const auto parts = make_parts_if_memory_suffices(arguments);
   auto wire = transport_options(arguments);
   if (!wire) {
     std::cerr << wire.error().message << std::endl;

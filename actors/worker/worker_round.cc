@@ -26,10 +26,13 @@ void WorkerCore::seal() {
   installed_ = drain_wanted_ = drain_agreed_ = evaluating_ = stalled_ = suspected_ = false;
   install_ = {};
   ranks_ = {};
+  audit_passed_.reset();
+  audit_asked_.reset();
   checkpoints_asked_.clear();
   waiting_.clear();
   loading_lines_.clear();
   fetches_.clear();
+  broken_links_.clear();
   reset_step();
   effects_.push_back(AbandonGenerations{generation_});
   send_head(Report{stamp(), version_});
@@ -158,16 +161,20 @@ void WorkerCore::handle(const Acknowledge& message) {
 void WorkerCore::handle(const WriteCheckpoint& message) {
   if (message.stamp.generation != generation_ || phase_ == Phase::kFailed) return;
   if (checkpoints_begun_.contains({message.request, message.directory})) return;
-  checkpoints_asked_[message.request] = message.directory;
+  checkpoints_asked_[message.request] = message;
   if (phase_ == Phase::kPaused || (phase_ == Phase::kActive && at_last())) {
     write_checkpoints();
   }
 }
 
 void WorkerCore::write_checkpoints() {
-  for (const auto& [request, directory] : std::exchange(checkpoints_asked_, {})) {
-    checkpoints_begun_.emplace(request, directory);
-    effects_.push_back(WriteVersion{request, directory});
+  for (const auto& [request, asked] : std::exchange(checkpoints_asked_, {})) {
+    if (asked.at > *version_) {
+      checkpoints_asked_.emplace(request, asked);
+      continue;
+    }
+    checkpoints_begun_.emplace(request, asked.directory);
+    effects_.push_back(WriteVersion{request, asked.directory, asked.periodic, asked.remove});
   }
 }
 
@@ -179,6 +186,13 @@ void WorkerCore::handle(const CheckpointFinished& event) {
                               .digests = event.digests,
                               .error = event.error,
                               .error_kind = event.error_kind});
+}
+
+// The head chooses another source, in a new round.
+void WorkerCore::handle(const CheckpointDamaged& event) {
+  if (event.generation != generation_ || end_operation()) return;
+  stalled_ = true;
+  send_head(CheckpointUnreadable{stamp(), event.path, event.error});
 }
 
 void WorkerCore::handle(const EngineFailed& event) {

@@ -125,6 +125,7 @@ void WorkerCore::handle(const PartSummed& event) {
   if (event.generation != generation_ || phase_ != Phase::kActive || event.step != version_) return;
   last_progress_ = now_;
   own_ranks_summed_[event.bucket] += event.ranks.size();
+  if (own_part_is_done()) own_part_ = now_ - step_begin_;
   Contrib contrib{.stamp = stamp(),
                   .step = event.step,
                   .bucket = event.bucket,
@@ -165,9 +166,8 @@ void WorkerCore::advance() {
     evaluating_ = true;
     effects_.push_back(RunEvaluation{generation_, *version_});
   } else if (!at_last() && !steps_started_) {
-    steps_started_ = true;
-    effects_.push_back(StartLocalSteps{generation_, *version_, ranks_});
-  } else if (all_staged()) {
+    start_local_steps();
+  } else if (all_staged() && !audit_holds()) {
     start_update();
   }
 }
@@ -199,6 +199,10 @@ void WorkerCore::handle(const UpdateApplied& event) {
   if (operation_ != Operation::kUpdate) return;
   ES_CHECK(event.line.version == *version_ + 1);
   drain_agreed_ = staged_.at(0).drain;
+  const Instant step = now_ - step_begin_;
+  mean_step_ = mean_step_ == Instant{} ? step : (7 * mean_step_ + step) / 8;
+  // A peer sends at most one step ahead: nothing that a break has cost can still be missing.
+  std::erase_if(broken_links_, [this](const auto& entry) { return entry.second.version != version_; });
   version_ = event.line.version;
   lines_.emplace(event.line.version, event.line);
   reset_step();
@@ -212,6 +216,7 @@ void WorkerCore::handle(const UpdateApplied& event) {
 
 void WorkerCore::reset_step() {
   steps_started_ = suspected_ = false;
+  own_part_ = {};
   sums_.clear();
   own_ranks_summed_.clear();
   staged_.clear();
@@ -248,6 +253,7 @@ std::set<Incarnation> WorkerCore::awaited() const {
     if (const auto* peer = std::get_if<FromPeer>(&install_.source)) peers.insert(peer->incarnation);
   }
   if (phase_ != Phase::kActive || at_last() || !own_part_is_done()) return peers;
+  if (all_staged()) return awaited_for_audit();
   for (std::uint32_t bucket = 0; bucket < install_.bucket_count; ++bucket) {
     if (staged_.contains(bucket)) continue;
     if (const Member& owner = owner_of(bucket); owner.incarnation != config_.self) {

@@ -1,5 +1,6 @@
 #include "gpu/est/est_context.h"
 
+#include <algorithm>
 #include <bit>
 #include <string>
 
@@ -7,6 +8,9 @@
 
 namespace es::gpu {
 namespace {
+
+// The statistics are copied as they lie in memory.
+static_assert(std::endian::native == std::endian::little);
 
 constexpr std::uint32_t kMagic = 0x58435345;  // "ESCX"
 constexpr std::uint32_t kFormat = 1;
@@ -29,6 +33,11 @@ class Reader {
     for (std::size_t i = 0; i < sizeof(Word); ++i) value |= static_cast<Word>(bytes_[i]) << (8 * i);
     bytes_ = bytes_.subspan(sizeof(Word));
     return value;
+  }
+  void copy(std::span<std::byte> out) {
+    ES_CHECK(bytes_.size() >= out.size());
+    std::copy_n(bytes_.begin(), out.size(), out.begin());
+    bytes_ = bytes_.subspan(out.size());
   }
 
  private:
@@ -58,7 +67,8 @@ std::vector<std::byte> encode(const EstContext& context) {
   put(out, std::uint64_t{context.version});
   put(out, context.cursor.epoch);
   put(out, context.cursor.step);
-  for (const float v : context.stats) put(out, std::bit_cast<std::uint32_t>(v));
+  const auto stats = std::as_bytes(std::span(context.stats));
+  out.insert(out.end(), stats.begin(), stats.end());
   return out;
 }
 
@@ -79,7 +89,7 @@ Result<EstContext> decode_context(std::span<const std::byte> bytes, std::int64_t
   context.cursor.epoch = in.take<std::uint64_t>();
   context.cursor.step = in.take<std::uint64_t>();
   context.stats.resize(static_cast<std::size_t>(stat_floats));
-  for (float& v : context.stats) v = std::bit_cast<float>(in.take<std::uint32_t>());
+  in.copy(std::as_writable_bytes(std::span(context.stats)));
   return context;
 }
 

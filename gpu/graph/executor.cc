@@ -25,8 +25,8 @@ Executor::Executor(Program program, const KernelTable& kernels, const std::vecto
       parallel_(parallel),
       vendor_(std::move(vendor)),
       plan_(plan_memory(program_)),
-      arena_(plan_.arena_floats),
-      workspace_(max_workspace(program_, kernels, parallel.threads())),
+      arena_(plan_.arena_floats, "activations and their gradients"),
+      workspace_(max_workspace(program_, kernels, parallel.threads()), "the kernels' workspace"),
       tensors_(program_.graph.tensors.size(), nullptr) {
   // No operator writes to memory outside the arena, so the casts here and in bind_inputs are safe.
   for (const Constant& c : graph().constants)

@@ -30,7 +30,8 @@ std::unique_ptr<VendorKernel> bind(const Graph& graph, const Op& op, const Vendo
 
 }  // namespace
 
-VendorOps::VendorOps(const Program& program, const VendorLibrary& library, CpuClass cpu_class) {
+VendorOps::VendorOps(const Program& program, const VendorLibrary& library, CpuClass cpu_class)
+    : library_(library.name()) {
   for (const Op& op : program.graph.ops)
     kernels_.push_back(bind(program.graph, op, library, cpu_class));
 }

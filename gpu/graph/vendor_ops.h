@@ -26,8 +26,11 @@ class VendorOps {
   // "brgconv:avx512_core", or nothing when operator `index` has no vendor kernel.
   std::string algorithm(std::size_t index) const;
   std::size_t count() const;
+  // Name and version of the library, or nothing when no operator has a vendor kernel.
+  std::string library() const { return count() == 0 ? "" : library_; }
 
  private:
+  std::string library_;
   std::vector<std::unique_ptr<VendorKernel>> kernels_;  // by operator; nullptr = canonical
 };
 

@@ -40,7 +40,7 @@ class VendorKernel {
 class VendorLibrary {
  public:
   virtual ~VendorLibrary() = default;
-  virtual std::string name() const = 0;  // "oneDNN 2.6.3 (avx512)"
+  virtual std::string name() const = 0;  // with its version, "oneDNN 2.6.3"
   // nullptr when the library has nothing for the shape.
   virtual std::unique_ptr<VendorKernel> conv(const ConvShape&, ConvPass, bool bias) const = 0;
   // REQUIRES: one stride of each operand is 1.

@@ -2,6 +2,7 @@
 
 #include <xxhash.h>
 
+#include <charconv>
 #include <cstdio>
 #include <new>
 
@@ -23,6 +24,19 @@ std::string Digest::hex() const {
   std::snprintf(text, sizeof text, "%016llx%016llx", static_cast<unsigned long long>(high),
                 static_cast<unsigned long long>(low));
   return text;
+}
+
+std::optional<Digest> Digest::parse(std::string_view text) {
+  constexpr std::size_t kHalfDigits = 16;
+  if (text.size() != 2 * kHalfDigits) return std::nullopt;
+  const auto half = [&](std::size_t at, std::uint64_t& value) {
+    const char* begin = text.data() + at;
+    return std::from_chars(begin, begin + kHalfDigits, value, 16).ptr == begin + kHalfDigits;
+  };
+  Digest digest;
+  if (!half(0, digest.high) || !half(kHalfDigits, digest.low)) return std::nullopt;
+  if (digest.hex() != text) return std::nullopt;  // upper case
+  return digest;
 }
 
 DigestBuilder::DigestBuilder() : state_(std::make_unique<State>()) {}

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +17,8 @@ struct Digest {
   bool operator==(const Digest&) const = default;
   // 32 lower-case hexadecimal digits, high half first.
   std::string hex() const;
+  // The digest whose hex() is `text`; none for any other text.
+  static std::optional<Digest> parse(std::string_view text);
 };
 
 // Accumulates bytes in the order in which they are added. Not thread-safe; movable.

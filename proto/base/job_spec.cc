@@ -98,6 +98,11 @@ void check_model(Rules& rules, const ModelSpec& model) {
   rules.expect(model.dropout == -1.0 || (model.dropout >= 0.0 && model.dropout < 1.0),
                "model.dropout", std::to_string(model.dropout),
                "0 to below 1, or -1 for the published one");
+  rules.expect(model.weights_digest.empty() || Digest::parse(model.weights_digest).has_value(),
+               "model.weights_digest", '"' + model.weights_digest + '"',
+               "32 lower-case hexadecimal digits");
+  rules.expect(model.weights_digest.empty() || !model.weights.empty(), "model.weights", "\"\"",
+               "the file that has model.weights_digest");
 }
 
 void check_image_shape(Rules& rules, const DataSpec& data) {
@@ -181,6 +186,13 @@ void check_schedule(Rules& rules, const JobSpec& spec) {
                  "less than steps = " + std::to_string(spec.steps) + " for kind = \"linear\"");
 }
 
+void check_checkpoint(Rules& rules, const CheckpointSpec& checkpoint) {
+  rules.range<std::uint64_t>("checkpoint.every_steps", checkpoint.every_steps, 0, kStepsMax);
+  rules.range<std::uint32_t>("checkpoint.keep", checkpoint.keep, 2, 1000);
+  rules.expect(checkpoint.every_steps == 0 || !checkpoint.directory.empty(), "checkpoint.directory",
+               "\"\"", "the directory for them, which every node can reach");
+}
+
 void check_resources(Rules& rules, const JobSpec& spec) {
   const ResourceSpec& r = spec.resources;
   rules.range<std::uint32_t>("resources.min_devices", r.min_devices, 1, spec.max_p);
@@ -249,6 +261,7 @@ Status validate(const JobSpec& spec, const std::string& where) {
   check_optimizer(rules, spec.optimizer);
   check_schedule(rules, spec);
   check_resources(rules, spec);
+  check_checkpoint(rules, spec.checkpoint);
   return rules.status();
 }
 

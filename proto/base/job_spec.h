@@ -35,6 +35,11 @@ struct ModelSpec {
   std::uint32_t width = 0;           // base width; 0 = the size's own (small_cnn, resnet18, mlp)
   std::uint32_t classes = 10;        // classification and detection
   double dropout = -1.0;             // probability in [0, 1); -1 = the published one
+  // A safetensors file with the parameters and statistics of version 0, instead of the seed's;
+  // empty = none. Its digest (32 hexadecimal digits) is what decides the bits; empty = not known
+  // yet: the head fills it in when the job is admitted.
+  std::string weights;
+  std::string weights_digest;
   bool operator==(const ModelSpec&) const = default;
 };
 
@@ -100,6 +105,19 @@ struct ResourceSpec {
   bool operator==(const ResourceSpec&) const = default;
 };
 
+// Checkpoints that a job writes by itself while it trains, to DIRECTORY/JOB/step-N.
+struct CheckpointSpec {
+  std::uint64_t every_steps = 0;     // global steps between two, and one at the end; 0 = none
+  std::string directory;             // of all jobs that name it; every node must reach it
+  std::uint32_t keep = 3;            // newest ones that stay, 2..1000
+  bool operator==(const CheckpointSpec&) const = default;
+};
+
+struct AuditSpec {
+  std::uint64_t every_steps = 0;     // a second device computes one EST of each such step; 0 = none
+  bool operator==(const AuditSpec&) const = default;
+};
+
 struct JobSpec {
   std::string name = "job";
   std::uint32_t max_p = 4;           // number of ESTs, 1..1024
@@ -115,6 +133,8 @@ struct JobSpec {
   ScheduleSpec schedule;
   std::uint64_t eval_every = 0;      // global steps between evaluations; 0 = only at the end
   ResourceSpec resources;
+  CheckpointSpec checkpoint;
+  AuditSpec audit;
   std::vector<Stage> stages;         // fixed placements to go through; empty = the scheduler decides
   bool operator==(const JobSpec&) const = default;
 };

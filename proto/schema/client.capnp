@@ -3,6 +3,8 @@
 # Each request is answered once, by the message named with it or by Refusal; FollowJob by a stream.
 
 using Cxx = import "/capnp/c++.capnp";
+using Common = import "common.capnp";
+using Node = import "node.capnp";
 $Cxx.namespace("es::wire");
 
 struct Refusal {
@@ -21,6 +23,9 @@ struct SubmitJob {
   specToml @0 :Text;
   fromCheckpoint @1 :Text;
   # Directory of a checkpoint to start from, readable on the nodes; empty = start from the seed.
+  requestId @2 :Text;
+  # Unique for each job that a client wants. The same again, after an answer was lost, is answered by
+  # the id of the job that it had made. Empty: always a new job.
 }
 
 struct JobAccepted {
@@ -60,6 +65,16 @@ struct CancelJob {
   # devices are free. A job that has ended is refused.
 }
 
+struct PauseJob {
+  # Client -> head, about the envelope's job: write a checkpoint at the next step boundary, end its
+  # workers and release its devices. Answer: Done once the devices are free.
+}
+
+struct ResumeJob {
+  # Client -> head, about the envelope's job: go on from where it was paused. Answer: Done; the job
+  # is queued.
+}
+
 struct FollowJob {
   # Client -> head, about the envelope's job. Answer: a stream of JobEvent that ends with `ended`.
   logFromStart @0 :Bool;
@@ -84,6 +99,28 @@ struct ListNodes {
 
 struct Shutdown {
   # Client -> head: cancel all jobs, release all devices and exit. Answer: Done when jobs are gone.
+}
+
+struct ReadLedger {
+  # Client -> head, about the envelope's job, running or over: the ledger lines with versions in
+  # [begin, end). Answer: LedgerPart.
+  begin @0 :UInt64;
+  end @1 :UInt64;
+}
+
+struct LedgerPart {
+  # Head -> client: lines, ascending, as many as fit into one message.
+  specToml @0 :Text;
+  startCheckpoint @1 :Text;
+  # Where the run began, or empty: from the seed.
+  lines @2 :List(Common.LedgerLine);
+  next @3 :UInt64;
+  # Ask for the rest from this version on; 0: there is none.
+}
+
+struct ClearDevice {
+  # Client -> head: this device is no longer suspect. Answer: Done.
+  device @0 :Node.Device;
 }
 
 struct JobList {
@@ -128,13 +165,21 @@ struct WorkerInfo {
   rankBegin @4 :UInt32;
   rankEnd @5 :UInt32;
   pid @6 :UInt64;
+  localStepSeconds @7 :Float64;
+  # Mean duration of its newest local steps; 0 before the first report.
+  samplesPerSecond @8 :Float64;
+  # What the device computes in that time, without waiting for others; 0 before.
+  slowness @9 :Float64;
+  # 1, or how many times slower the device is than others of its type or than usual.
+  estSeconds @10 :List(Float64);
+  # Duration of the newest local step of each of its ranks, ascending; empty before.
 }
 
 struct JobInfo {
   id @0 :Text;
   name @1 :Text;
   state @2 :Text;
-  # queued | starting | running | rescaling | finished | failed | cancelled
+  # queued | starting | running | rescaling | paused | finished | failed | cancelled
   level @3 :Text;
   maxP @4 :UInt32;
   step @5 :UInt64;
@@ -161,6 +206,14 @@ struct JobInfo {
   submittedUnixMs @18 :UInt64;
   checkpoint @19 :Text;
   # Path of the newest checkpoint, or empty.
+  waitingFor @20 :Text;
+  # What a job that does not train, or trains on less than it wants, waits for; else empty.
+  warning @21 :Text;
+  # What is wrong though the job goes on: a checkpoint that was not written, or was damaged; else empty.
+  contextSwitchShare @22 :Float64;
+  # Of the workers' time for local steps, 0 to 1: between two of them, the next mini-batch at hand.
+  dataWaitShare @23 :Float64;
+  # Of the same time: no mini-batch at hand.
 }
 
 struct NodeList {
@@ -171,6 +224,8 @@ struct NodeInfo {
   name @0 :Text;
   alive @1 :Bool;
   devices @2 :List(DeviceInfo);
+  draining @3 :Bool;
+  # Its daemon is about to end: its jobs go elsewhere.
 }
 
 struct DeviceInfo {
@@ -178,4 +233,6 @@ struct DeviceInfo {
   index @1 :UInt32;
   job @2 :Text;
   # The job that holds it, or empty.
+  suspect @3 :Text;
+  # Why nobody is given it until an operator clears it, or empty.
 }

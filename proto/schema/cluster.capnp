@@ -41,6 +41,8 @@ struct Allocation {
   releasesSeen @2 :UInt64;
   # How many DeviceReleased of this job the sender had processed. A device that the job has released
   # since then is not the job's any more, though it is listed.
+  urgent @3 :Bool;
+  # What is missing is about to end: a job that is left with nothing writes a checkpoint and waits.
 }
 
 struct Inventory {
@@ -57,6 +59,13 @@ struct DemandRefused {
 struct DeviceReleased {
   # Intra-job scheduler -> cluster scheduler: the worker on this device has been reaped.
   device @0 :Node.Device;
+}
+
+struct DeviceSuspected {
+  # Intra-job scheduler -> cluster scheduler: an audit has found that this device computes wrongly.
+  # It is given to nobody until an operator clears it; its job releases it as any other.
+  device @0 :Node.Device;
+  reason @1 :Text;
 }
 
 struct JobEnded {

@@ -33,6 +33,11 @@ struct NodeWelcome {
   # Why not accepted; the node agent then stops with this text.
 }
 
+struct DrainNode {
+  # Node agent -> head: this daemon is about to end. Give it no more work and take the jobs that run
+  # here elsewhere; the daemon ends when its last worker has. Said again with each NodeHello.
+}
+
 struct StartWorker {
   # Head -> node agent: start one worker process for the job of the envelope. Answered by the worker
   # itself (Hello, round.capnp), or by WorkerExited when it could not be started. The same

@@ -109,6 +109,13 @@ struct WriteCheckpoint {
   # not step. Forgotten at Prepare: the head then asks again.
   request @0 :UInt64;
   directory @1 :Text;
+  # The new directory; of a periodic checkpoint its parent.
+  periodic @2 :Bool;
+  # Part of the job's own series: the name is step-VERSION.
+  at @3 :UInt64;
+  # Not before this version.
+  remove @4 :List(Text);
+  # Earlier checkpoints of the series, to remove once the new one is on the disk and verified.
 }
 
 struct CheckpointWritten {
@@ -120,6 +127,12 @@ struct CheckpointWritten {
   state @4 :Common.Digest;
   error @5 :Text;
   errorKind @6 :UInt8;  # ErrorKind, what the one who asked is to make of the error
+}
+
+struct CheckpointUnreadable {
+  # Worker -> head: the source of the Install is damaged or cannot be read here.
+  path @0 :Text;
+  error @1 :Text;
 }
 
 struct Evaluated {
@@ -143,4 +156,31 @@ struct WorkerStats {
   pid @3 :UInt64;
   liveGradientBuffersMax @4 :UInt32;
   # Most gradient buffers that were in use at once in this generation.
+  estSeconds @5 :List(Float64);
+  # Duration of each of these local steps, by rank.
+  contextSwitchSeconds @6 :Float64;
+  # Between them, with the next mini-batch at hand.
+  dataWaitSeconds @7 :Float64;
+  # Before and between them, without.
+}
+
+struct Audit {
+  # Head -> members: the opinions about an audited step differ. Compute the local step of this rank
+  # once more, from the version that you hold, and answer Audited.
+  step @0 :UInt64;
+  rank @1 :UInt32;
+}
+
+struct Audited {
+  # Member -> head: what the local step of this rank gave on my device. Sent unasked by the rank's
+  # owner and by its auditor in every audited step (actors/protocol/audit.h), and after Audit.
+  step @0 :UInt64;
+  rank @1 :UInt32;
+  digest @2 :Common.Digest;
+  # Of the gradient, bucket by bucket, and of the EST's next context.
+}
+
+struct AuditPassed {
+  # Head -> members: the opinions agree, the update of this step may begin.
+  step @0 :UInt64;
 }

@@ -20,7 +20,29 @@ struct Bulk {
     }
     inlined @3 :Data;
     # The bytes themselves, for a receiver that shares no memory with the sender.
+    remote :group {
+      # Too much for one message to a receiver that shares no memory with the sender: the receiver
+      # asks for it in pieces (FetchPart).
+      name @4 :Text;
+      offset @5 :UInt64;
+      bytes @6 :UInt64;
+    }
   }
+}
+
+struct FetchPart {
+  # Receiver of a remote Bulk -> its sender: send me these bytes of that segment. Not answered when
+  # the segment is gone; whoever asks suspects the sender when no bytes come for a while.
+  segment @0 :Text;
+  offset @1 :UInt64;
+  bytes @2 :UInt32;
+}
+
+struct BulkPart {
+  # Answer to FetchPart.
+  segment @0 :Text;
+  offset @1 :UInt64;
+  data @2 :Data;
 }
 
 struct RankResult {

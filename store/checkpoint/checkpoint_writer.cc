@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "proto/base/kill_point.h"
 #include "store/checkpoint/checkpoint.h"
 #include "store/checkpoint/layout.h"
 
@@ -33,6 +34,7 @@ Status fill_directory(FileSystem& files, const fs::path& directory, std::string_
   std::vector<std::span<const std::byte>> data;
   for (const Section& section : sections) data.push_back(section.bytes);
   ES_RETURN_IF_ERROR(write_file(files, directory / kDataFile, data));
+  kill_point("checkpoint.middle");
   ES_RETURN_IF_ERROR(write_file(files, directory / kJobTomlFile, {as_bytes(job_toml)}));
   ES_RETURN_IF_ERROR(write_file(files, directory / kManifestFile, {as_bytes(manifest)}));
   return files.sync_directory(directory);
@@ -69,8 +71,11 @@ Status write_checkpoint(FileSystem& files, const fs::path& directory, const Chec
   const fs::path prefix = target.parent_path() / ("." + target.filename().string() + ".partial-");
   const Result<fs::path> partial = files.make_unique_directory(prefix);
   if (!partial) return partial.error();
+  kill_point("checkpoint.begin");
   Status status = fill_directory(files, *partial, encode_manifest(manifest), job_toml, sections);
+  kill_point("checkpoint.rename");
   if (status.ok()) status = files.rename_directory(*partial, target);
+  kill_point("checkpoint.renamed");
   if (!status.ok()) return give_up(files, *partial, status.error());
   status = files.sync_directory(target.parent_path());
   if (!status.ok()) return give_up(files, target, status.error());

@@ -11,7 +11,6 @@ namespace es::store {
 namespace {
 
 constexpr std::string_view kFirstWord = "easyscale-checkpoint ";
-constexpr std::size_t kDigestDigits = 32;
 constexpr std::size_t kNameMax = 128;
 
 bool is_name(std::string_view name, std::string_view punctuation) {
@@ -23,19 +22,11 @@ bool is_name(std::string_view name, std::string_view punctuation) {
 }
 
 template <class Number>
-std::optional<Number> parse_number(std::string_view text, int base) {
+std::optional<Number> parse_number(std::string_view text) {
   Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
-}
-
-std::optional<Digest> parse_digest(std::string_view text) {
-  if (text.size() != kDigestDigits) return std::nullopt;
-  const auto high = parse_number<std::uint64_t>(text.substr(0, kDigestDigits / 2), 16);
-  const auto low = parse_number<std::uint64_t>(text.substr(kDigestDigits / 2), 16);
-  if (!high || !low) return std::nullopt;
-  return Digest{*high, *low};
 }
 
 std::string last_line(std::string_view body) {
@@ -67,12 +58,12 @@ class LineReader {
     return {both.substr(0, space), both.substr(space + 1)};
   }
   std::uint64_t to_number(std::string_view keyword, std::string_view argument) {
-    const auto value = parse_number<std::uint64_t>(argument, 10);
+    const auto value = parse_number<std::uint64_t>(argument);
     if (!value) fail(keyword, argument);
     return value.value_or(0);
   }
   Digest to_digest(std::string_view keyword, std::string_view argument) {
-    const auto value = parse_digest(argument);
+    const auto value = Digest::parse(argument);
     if (!value) fail(keyword, argument);
     return value.value_or(Digest{});
   }

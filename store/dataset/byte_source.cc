@@ -1,5 +1,7 @@
 #include "store/dataset/byte_source.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -119,6 +121,24 @@ Result<ByteSource> ByteSource::open(const std::filesystem::path& file) {
 
 Result<std::size_t> ByteSource::read(std::span<std::uint8_t> out) {
   return state_->compressed ? state_->read_compressed(out) : state_->read_plain(out);
+}
+
+std::optional<std::uint64_t> ByteSource::plain_bytes() const {
+  struct stat info {};
+  const bool known = !state_->compressed && ::fstat(::fileno(state_->file.get()), &info) == 0 &&
+                     S_ISREG(info.st_mode);
+  return known ? std::optional(static_cast<std::uint64_t>(info.st_size)) : std::nullopt;
+}
+
+std::optional<std::uint32_t> ByteSource::promised_bytes() const {
+  const int file = ::fileno(state_->file.get());
+  struct stat info {};
+  std::array<std::uint8_t, 4> end{};
+  const bool known = state_->compressed && ::fstat(file, &info) == 0 && S_ISREG(info.st_mode) &&
+                     ::pread(file, end.data(), end.size(), info.st_size - 4) == 4;
+  if (!known) return std::nullopt;
+  return end[0] | std::uint32_t{end[1]} << 8 | std::uint32_t{end[2]} << 16 |
+         std::uint32_t{end[3]} << 24;
 }
 
 }  // namespace es::store

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "proto/base/result.h"
@@ -25,6 +26,13 @@ class ByteSource {
   // the end of the data. At that end the checksum of a gzip file has been verified.
   // Error (usage): compressed data that is damaged, cut short, or followed by other bytes.
   Result<std::size_t> read(std::span<std::uint8_t> out);
+
+  // Size of the file; nothing when it is compressed or no regular file: only reading it all tells.
+  std::optional<std::uint64_t> plain_bytes() const;
+
+  // Size of the data modulo 2^32 as the end of a gzip file says, without reading what is before;
+  // nothing when it is not compressed or no regular file. Only read() finds out whether it is true.
+  std::optional<std::uint32_t> promised_bytes() const;
 
  private:
   struct State;

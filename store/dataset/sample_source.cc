@@ -41,17 +41,55 @@ Opened open_cifar(const JobSpec& spec) {
   return open_memory(read_cifar_dataset(spec.data.path, spec.model.classes), spec);
 }
 
+Result<DataFacts> memory_facts(const Result<ImageCounts>& counts, const JobSpec& spec) {
+  if (!counts) return counts.error();
+  const auto writer = PixelWriter::create(counts->shape, spec.data, spec.seed);
+  if (!writer) return writer.error();
+  return DataFacts{.layout = image_layout(counts->shape, spec.model.classes),
+                   .train_count = counts->train,
+                   .eval_count = counts->eval};
+}
+Result<DataFacts> idx_facts(const JobSpec& spec) {
+  return memory_facts(count_idx_dataset(spec.data.path, spec.model.classes), spec);
+}
+Result<DataFacts> cifar_facts(const JobSpec& spec) {
+  return memory_facts(count_cifar_dataset(spec.data.path), spec);
+}
+
+// Of kinds whose opening computes and decodes no sample.
+template <Opened (*open)(const JobSpec&)>
+Result<DataFacts> opened_facts(const JobSpec& spec) {
+  const Opened source = open(spec);
+  if (!source) return source.error();
+  const SampleSource& s = **source;
+  return DataFacts{s.layout(), s.train_count(), s.eval_count(), s.eval_group()};
+}
+
 struct Kind {
   const char* name;
   Opened (*open)(const JobSpec&);
+  Result<DataFacts> (*facts)(const JobSpec&);
 };
-constexpr Kind kKinds[] = {{"idx", open_idx},
-                           {"cifar10", open_cifar},
-                           {"image_folder", image_folder_source},
-                           {"ratings", ratings_source},
-                           {"squad", squad_source},
-                           {"voc", voc_source},
-                           {"synthetic", open_synthetic}};
+constexpr Kind kKinds[] = {{"idx", open_idx, idx_facts},
+                           {"cifar10", open_cifar, cifar_facts},
+                           {"image_folder", image_folder_source, opened_facts<image_folder_source>},
+                           {"ratings", ratings_source, opened_facts<ratings_source>},
+                           {"squad", squad_source, opened_facts<squad_source>},
+                           {"voc", voc_source, voc_facts},
+                           {"synthetic", open_synthetic, opened_facts<open_synthetic>}};
+
+Result<const Kind*> kind_of(const JobSpec& spec) {
+  std::string allowed;
+  for (const Kind& kind : kKinds) {
+    if (spec.data.kind == kind.name) return &kind;
+    allowed += (allowed.empty() ? "" : ", ") + std::string(kind.name);
+  }
+  return usage_error("data.kind = \"" + spec.data.kind + "\": allowed is " + allowed);
+}
+
+std::string place_of(const DataSpec& data) {
+  return data.path.empty() ? data.kind + " data" : data.path;
+}
 
 }  // namespace
 
@@ -69,19 +107,22 @@ std::string SampleSource::answer_text(std::uint64_t, std::uint32_t, std::uint32_
 }
 
 Opened open_samples(const JobSpec& spec) {
-  std::string allowed;
-  for (const Kind& kind : kKinds) {
-    if (spec.data.kind == kind.name) return kind.open(spec);
-    allowed += (allowed.empty() ? "" : ", ") + std::string(kind.name);
-  }
-  return usage_error("data.kind = \"" + spec.data.kind + "\": allowed is " + allowed);
+  const Result<const Kind*> kind = kind_of(spec);
+  if (!kind) return kind.error();
+  return (*kind)->open(spec);
 }
 
 Result<DataFacts> data_facts(const JobSpec& spec) {
-  const Opened source = open_samples(spec);
-  if (!source) return source.error();
-  const SampleSource& s = **source;
-  return DataFacts{s.layout(), s.train_count(), s.eval_count(), s.eval_group()};
+  const Result<const Kind*> kind = kind_of(spec);
+  if (!kind) return kind.error();
+  return (*kind)->facts(spec);
+}
+
+std::string training_sample_name(const DataSpec& data, std::uint64_t index) {
+  return "training sample " + std::to_string(index) + " of " + place_of(data);
+}
+std::string evaluation_sample_name(const DataSpec& data, std::uint64_t index) {
+  return "evaluation sample " + std::to_string(index) + " of " + place_of(data);
 }
 
 Status fill_batch(const SampleSource& source, const EpochSampler& sampler, DataCursor at,

@@ -82,8 +82,15 @@ class SampleSource {
 // they are used.
 Result<std::shared_ptr<const SampleSource>> open_samples(const JobSpec& spec);
 
-// The facts of those data. Same errors.
+// The facts of those data, without holding them: synthetic data from the spec; idx from labels and
+// headers, cifar10 from the sizes of files, image_folder and voc from the lists of images. ratings
+// and squad are read once: only their whole text tells how many samples it makes.
+// Errors: the same but for what is not read; open_samples may still fail for that.
 Result<DataFacts> data_facts(const JobSpec& spec);
+
+// How errors name a sample: "training sample 17 of DIR", "evaluation sample 3 of synthetic data".
+std::string training_sample_name(const DataSpec& data, std::uint64_t index);
+std::string evaluation_sample_name(const DataSpec& data, std::uint64_t index);
 
 // Writes the mini-batch of `rank` at `at`.
 // REQUIRES: sampler.samples() == source.train_count(); the position is valid for the sampler;

@@ -10,7 +10,8 @@
 namespace es::store {
 namespace {
 
-constexpr std::uint8_t kRecordVersion = 1;
+constexpr std::uint8_t kRecordVersion = 2;   // of a job
+constexpr std::uint8_t kCounterVersion = 1;
 constexpr const char* kTable = "job";
 
 std::string record_key(const JobId& id) {
@@ -74,19 +75,26 @@ bool read_presence(RecordReader& in, const char* field) {
   return present == 1;
 }
 
-void write_checkpoint_ref(RecordWriter& out, const std::optional<CheckpointRef>& checkpoint) {
-  out.u8(checkpoint ? 1 : 0);
-  if (!checkpoint) return;
-  out.text(checkpoint->path);
-  out.u64(checkpoint->version);
+void write_checkpoints(RecordWriter& out, const std::vector<CheckpointRef>& checkpoints) {
+  out.u32(static_cast<std::uint32_t>(checkpoints.size()));
+  for (const CheckpointRef& ref : checkpoints) {
+    out.text(ref.path);
+    out.u64(ref.version);
+    out.u8(ref.periodic ? 1 : 0);
+  }
 }
 
-std::optional<CheckpointRef> read_checkpoint_ref(RecordReader& in) {
-  if (!read_presence(in, "checkpoint")) return std::nullopt;
-  CheckpointRef checkpoint;
-  checkpoint.path = in.text();
-  checkpoint.version = in.u64();
-  return checkpoint;
+std::vector<CheckpointRef> read_checkpoints(RecordReader& in) {
+  std::vector<CheckpointRef> checkpoints;
+  const std::uint32_t count = in.count(sizeof(std::uint64_t));
+  for (std::uint32_t i = 0; i < count && in.ok(); ++i) {
+    CheckpointRef ref;
+    ref.path = in.text();
+    ref.version = in.u64();
+    ref.periodic = read_presence(in, "checkpoints");
+    checkpoints.push_back(std::move(ref));
+  }
+  return checkpoints;
 }
 
 }  // namespace
@@ -103,6 +111,8 @@ const char* phase_name(JobPhase phase) {
       return "failed";
     case JobPhase::kCancelled:
       return "cancelled";
+    case JobPhase::kPaused:
+      return "paused";
   }
   return "?";
 }
@@ -116,10 +126,11 @@ std::string encode_job_record(const JobRecord& record) {
   write_known(out, record.known);
   out.u8(record.pinned ? 1 : 0);
   if (record.pinned) write_devices(out, *record.pinned);
-  write_checkpoint_ref(out, record.checkpoint);
+  write_checkpoints(out, record.checkpoints);
   out.u64(record.sequence);
   out.u64(record.submitted_unix_ms);
   out.text(record.error);
+  out.text(record.request_id);
   return out.take();
 }
 
@@ -130,15 +141,16 @@ Result<JobRecord> decode_job_record(std::string_view bytes, const JobId& id) {
   record.spec_toml = in.text();
   record.start_checkpoint = in.text();
   const std::uint8_t phase = in.u8();
-  in.expect(phase <= static_cast<std::uint8_t>(JobPhase::kCancelled), "phase");
+  in.expect(phase <= static_cast<std::uint8_t>(JobPhase::kPaused), "phase");
   record.phase = static_cast<JobPhase>(phase);
   record.generation.value = in.u64();
   record.known = read_known(in);
   if (read_presence(in, "pinned")) record.pinned = read_devices(in, "pinned");
-  record.checkpoint = read_checkpoint_ref(in);
+  record.checkpoints = read_checkpoints(in);
   record.sequence = in.u64();
   record.submitted_unix_ms = in.u64();
   record.error = in.text();
+  record.request_id = in.text();
   ES_RETURN_IF_ERROR(in.finish());
   return record;
 }
@@ -192,11 +204,11 @@ Result<std::uint64_t> JobJournal::take_number(const char* counter) {
   if (!bytes) return bytes.error();
   std::uint64_t number = 1;
   if (bytes->has_value()) {
-    RecordReader in(**bytes, kRecordVersion, "counter \"" + std::string(counter) + '"');
+    RecordReader in(**bytes, kCounterVersion, "counter \"" + std::string(counter) + '"');
     number = in.u64() + 1;
     ES_RETURN_IF_ERROR(in.finish());
   }
-  RecordWriter out(kRecordVersion);
+  RecordWriter out(kCounterVersion);
   out.u64(number);
   WriteBatch batch;
   batch.put(key, out.take());

@@ -22,16 +22,18 @@ enum class JobPhase : std::uint8_t {
   kCompleted = 2,  // final: all steps done
   kFailed = 3,     // final: `error` says why
   kCancelled = 4,  // final: stopped on request
+  kPaused = 5,     // on request: holds no device, goes on from its newest checkpoint when resumed
 };
 const char* phase_name(JobPhase phase);
 constexpr bool is_final(JobPhase phase) {
-  return phase >= JobPhase::kCompleted;
+  return phase >= JobPhase::kCompleted && phase <= JobPhase::kCancelled;
 }
 
-// The newest checkpoint that the head has accepted as valid; its own manifest has the digests.
+// A checkpoint that the head has accepted as valid; its own manifest has the digests.
 struct CheckpointRef {
   std::string path;
   Version version = 0;
+  bool periodic = false;  // of the job's own series
   bool operator==(const CheckpointRef&) const = default;
 };
 
@@ -54,10 +56,11 @@ struct JobRecord {
   Generation generation;  // last one that was started; 0 = none yet
   std::vector<KnownWorker> known;
   std::optional<DeviceSet> pinned;  // the last accepted explicit scale
-  std::optional<CheckpointRef> checkpoint;
+  std::vector<CheckpointRef> checkpoints;  // newest first
   std::uint64_t sequence = 0;  // order of submission, unique (next_sequence)
   std::uint64_t submitted_unix_ms = 0;
   std::string error;  // for kFailed
+  std::string request_id;  // of the client that submitted it, to know it again; may be empty
   bool operator==(const JobRecord&) const = default;
 };
 

@@ -1,5 +1,7 @@
 #pragma once
 // Decoding of all records in a range of keys.
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -9,11 +11,13 @@
 
 namespace es::store {
 
-// The records of all keys in [begin, end), in order of key. `decode(key, value)` gives a
+// The records of all keys in [begin, end), or of the first `most` of them, in order of key.
+// `decode(key, value)` gives a
 // Result<Record>; its first error ends the scan and is the result.
 template <class Record, class Decode>
 Result<std::vector<Record>> scan_records(const KeyValueStore& store, const std::string& begin,
-                                         const std::string& end, Decode decode) {
+                                         const std::string& end, Decode decode,
+                                         std::size_t most = SIZE_MAX) {
   std::vector<Record> records;
   Status decoded;
   const Status scanned = store.scan(begin, end, [&](std::string_view key, std::string_view value) {
@@ -22,7 +26,7 @@ Result<std::vector<Record>> scan_records(const KeyValueStore& store, const std::
       records.push_back(std::move(*record));
     else
       decoded = record.error();
-    return decoded.ok();
+    return decoded.ok() && records.size() < most;
   });
   ES_RETURN_IF_ERROR(scanned);
   ES_RETURN_IF_ERROR(decoded);

@@ -97,14 +97,15 @@ Status Ledger::append(const JobId& job, const LedgerLine& line) {
                  difference(*old_line, line));
 }
 
-Result<std::vector<LedgerLine>> Ledger::read(const JobId& job, Version begin, Version end) const {
+Result<std::vector<LedgerLine>> Ledger::read(const JobId& job, Version begin, Version end,
+                                               std::size_t most) const {
   const std::size_t number_at = job_prefix(job).key().size();
   const auto decode = [&](std::string_view key, std::string_view value) {
     const Version version = decode_key_number(key.substr(number_at));
     return decode_ledger_line(value, version, line_name(job, version));
   };
   return scan_records<LedgerLine>(store_, job_prefix(job).number(begin).key(),
-                                  job_prefix(job).number(end).key(), decode);
+                                  job_prefix(job).number(end).key(), decode, most);
 }
 
 Result<std::optional<LedgerLine>> Ledger::last(const JobId& job) const {
@@ -118,15 +119,22 @@ Result<std::optional<LedgerLine>> Ledger::last(const JobId& job) const {
   return std::optional<LedgerLine>(std::move(*line));
 }
 
+Status Ledger::erase(const std::string& begin, const std::string& end) {
+  WriteBatch batch;
+  ES_RETURN_IF_ERROR(store_.scan(begin, end, [&](std::string_view key, std::string_view) {
+    batch.erase(std::string(key));
+    return true;
+  }));
+  return store_.write(batch, Durability::kSynced);
+}
+
+Status Ledger::rewind(const JobId& job, Version through) {
+  return erase(job_prefix(job).number(through + 1).key(), prefix_end(job_prefix(job).key()));
+}
+
 Status Ledger::remove(const JobId& job) {
   const std::string begin = job_prefix(job).key();
-  WriteBatch batch;
-  ES_RETURN_IF_ERROR(
-      store_.scan(begin, prefix_end(begin), [&](std::string_view key, std::string_view) {
-        batch.erase(std::string(key));
-        return true;
-      }));
-  return store_.write(batch, Durability::kSynced);
+  return erase(begin, prefix_end(begin));
 }
 
 }  // namespace es::store

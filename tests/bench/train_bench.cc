@@ -98,7 +98,7 @@ class Worker {
                                        .vendor = gpu::allows_vendor(*level)});
     if (!engine) stop(engine.error().message);
     engine_ = *std::move(engine);
-    engine_->init_replica();
+    if (const Status made = engine_->init_replica(); !made.ok()) stop(made.error().message);
     fill_randomly(workload, 7, {batch_.data(), static_cast<std::size_t>(batch_.floats())});
     const std::uint32_t slots =
         gpu::max_live_buffers({0, spec_.max_p}, spec_.max_p, engine_->gradient_order());

@@ -80,6 +80,54 @@ class Resume(harness.EndToEndTest):
         self.assertEqual(digests(resumed), self.reference())
 
 
+class OtherKernels(harness.EndToEndTest):
+    """At level D1 a checkpoint goes on with the kernels that computed it, or is refused."""
+
+    def setUp(self):
+        super().setUp()
+        self.job = self.write_job(job_text(self.word, changes={"steps": 100_000, "level": "D1"}))
+        fast, other = self.fast_class(), self.other_class()
+        if fast == other or not self.inspected_vendor_operators():
+            self.skipTest("two kernel classes, one with vendor kernels, are needed")
+        self.fast, self.other = fast, other
+        self.daemon = self.start_daemon()
+        self.checkpoint = self.directory / "checkpoint"
+
+    def inspected_vendor_operators(self):
+        return self.esctl("inspect", self.job, "--json").json["d2"]["vendor_operators"]
+
+    def take_checkpoint(self, devices):
+        job = self.daemon.submit(self.job, "--stages", f"{devices}:1@100000")
+        self.daemon.wait_for_step(job, 1)
+        version = self.daemon.json("checkpoint", job, "--to", self.checkpoint)["version"]
+        self.daemon.esctl("cancel", job)
+        return version
+
+    def go_on(self, devices, steps=2, level="D1"):
+        return self.daemon.submit(self.job, "--from", self.checkpoint, "--level", level,
+                                  "--stages", f"{devices}@{steps}")
+
+    def test_on_another_device_type_it_is_refused_at_once(self):
+        self.take_checkpoint(self.fast)
+        ended = self.start_esctl("submit", self.job, "--from", self.checkpoint, "--head",
+                                 self.daemon.endpoint, "--stages", f"{self.other}:1@2").wait()
+        self.assertEqual(ended.code, EXIT_REFUSED, str(ended))
+        self.assertEqual(len(ended.err.splitlines()), 1, str(ended))
+        for part in (str(self.checkpoint), self.fast, self.other, "oneDNN", "D1", "D2"):
+            self.assertIn(part, ended.err)
+        for devices, level in ((f"{self.fast}:2", "D1"), (f"{self.other}:1", "D2")):
+            self.daemon.wait_for_state(self.go_on(devices, level=level), "finished")
+        self.daemon.stop()
+
+    def test_on_vendor_kernels_after_none_the_job_fails_with_both_named(self):
+        self.take_checkpoint("cpu-scalar")
+        job = self.go_on(f"{self.fast}:1")
+        error = self.daemon.wait_for_state(job, "failed")["error"]
+        for part in (str(self.checkpoint), "canonical", "oneDNN", self.fast, "D1", "D2"):
+            self.assertIn(part, error)
+        self.daemon.stop()
+
+
 class DamagedCheckpoints(harness.EndToEndTest):
     """What is wrong with a checkpoint is said before anything starts."""
 

@@ -28,7 +28,7 @@ TEST_SUITE("gpu/engine") {
 
   std::unique_ptr<Engine> make_engine(const JobSpec& spec) {
     auto engine = *Engine::create(spec, images(8, 1), {});
-    engine->init_replica();
+    REQUIRE(engine->init_replica().ok());
     return engine;
   }
 
@@ -174,6 +174,7 @@ TEST_SUITE("gpu/engine") {
     EstContext next;
     const auto loss =
         engine->local_step(2, batches.make(2, 0), {}, grad.data(), next, [](std::uint32_t) {});
+    if (!loss.ok()) CHECK(loss.error().kind == ErrorKind::kFailure);  // the data are good
     return loss.ok() ? "" : loss.error().message;
   }
 
@@ -245,11 +246,16 @@ TEST_SUITE("gpu/engine") {
           engine->local_step(0, {words.data()}, {}, grad.data(), next, [](std::uint32_t) {});
       const auto evaluated = engine->evaluate({words.data()}, 2);
       CHECK(loss.ok() == evaluated.ok());
-      return loss.ok() ? "" : loss.error().message;
+      CHECK(loss.ok() == !engine->wrong_sample({words.data()}).has_value());
+      if (loss.ok()) return "";
+      CHECK(loss.error().kind == ErrorKind::kUsage);  // nothing but wrong data is
+      CHECK(evaluated.error().kind == ErrorKind::kUsage);
+      return loss.error().message;
     };
     label(1, 9);
     CHECK(error().empty());
     label(2, 10);
+    CHECK(engine->wrong_sample({words.data()}) == 2u);
     CHECK(error() == "field label of sample 2 in the batch: value 10: allowed is 0 to 9");
     label(2, -1);
     CHECK(error() == "field label of sample 2 in the batch: value -1: allowed is 0 to 9");

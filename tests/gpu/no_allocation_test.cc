@@ -59,7 +59,7 @@ TEST_SUITE("gpu/engine") {
       words = test::reference_batch(task, sizes, 2);
       engine = *Engine::create(spec, test::sample_layout(task, sizes),
                                {.cpu_class = supported_cpu_classes().back(), .threads = threads});
-      engine->init_replica();
+      REQUIRE(engine->init_replica().ok());
       for (int i = 0; i < 3; ++i) slots.emplace_back(engine->table().total_floats());
       sums.resize(engine->buckets().size());
       tree = std::make_unique<GradientTree>(

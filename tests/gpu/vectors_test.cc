@@ -227,7 +227,7 @@ TEST_SUITE("gpu/vectors") {
     auto created = Engine::create(spec, s.layout, {.cpu_class = cpu_class});
     REQUIRE_MESSAGE(created.ok(), created.error().message);
     std::unique_ptr<Engine> engine = std::move(*created);
-    engine->init_replica();
+    REQUIRE(engine->init_replica().ok());
     Replica replica = engine->replica();
     std::vector<NamedTensor> state = vectors.initial_state();
     for (NamedTensor& t : state) t.name = s.rename(t.name);

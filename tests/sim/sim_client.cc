@@ -76,6 +76,25 @@ Result<JobView> SimClient::describe(const JobId& job) {
   return read_job(details->view()->getInfo());
 }
 
+std::vector<std::string> SimClient::log(const JobId& job) {
+  const std::uint64_t request = post<wire::FollowJob>(job, [](wire::FollowJob::Builder b) {
+    b.setLogFromStart(true);
+    b.setUntilNow(true);
+  });
+  std::vector<std::string> lines;
+  std::size_t seen = 0;
+  await_([&] {
+    const std::vector<FramePtr>& frames = inbox_->frames[request];
+    for (; seen < frames.size(); ++seen) {
+      const auto event = Msg<wire::JobEvent>::from_frame(frames[seen]);
+      if (!event || event->view()->isEnded()) return true;
+      if (event->view()->isLogLine()) lines.push_back(event->view()->getLogLine().cStr());
+    }
+    return false;
+  });
+  return lines;
+}
+
 JobView SimClient::wait_until_over(const JobId& job) {
   const std::uint64_t request =
       post<wire::FollowJob>(job, [](wire::FollowJob::Builder b) { b.setInfo(true); });

@@ -47,6 +47,8 @@ class SimClient {
 
   Result<JobId> submit(const JobSpec& spec);
   Result<actors::JobView> describe(const JobId& job);
+  // The lines of its log that this head has.
+  std::vector<std::string> log(const JobId& job);
   // Waits until the job is over and holds nothing any more; how it stands then.
   actors::JobView wait_until_over(const JobId& job);
   struct Taken {

@@ -28,7 +28,7 @@ void SimNodeState::init(caf::stateful_actor<SimNodeState>* self, SimNodeOptions 
   cluster_ = std::move(cluster);
   random_.seed(options_.seed);
   self_->set_down_handler([this](const caf::down_msg& down) { on_down(down); });
-  self_->send(gateway_, OpenPeer{node_peer(options_.name), self_});
+  self_->send(gateway_, OpenPeer{node_peer(options_.name), self_, options_.name});
   self_->send(gateway_, ConnectPeer{kHead, "sim://head"});
 }
 
@@ -93,7 +93,7 @@ void SimNodeState::start_process(Incarnation incarnation) {
                                     options_.seed ^ (incarnation.value * 0x9E3779B97F4A7C15u)},
                    gateway_, cluster_);
   self_->monitor(process.actor);
-  self_->send(gateway_, OpenPeer{worker_peer(incarnation), process.actor});
+  self_->send(gateway_, OpenPeer{worker_peer(incarnation), process.actor, options_.name});
 }
 
 void SimNodeState::kill(const JobId& job, Incarnation incarnation) {
@@ -107,6 +107,20 @@ void SimNodeState::crash(Incarnation incarnation) {
   const auto at = processes_.find(incarnation);
   if (at == processes_.end() || std::exchange(at->second.doomed, true)) return;
   if (at->second.actor) self_->send_exit(at->second.actor, caf::exit_reason::kill);
+}
+
+void SimNodeState::freeze(Incarnation incarnation) {
+  const auto at = processes_.find(incarnation);
+  if (at == processes_.end() || !at->second.actor || at->second.doomed) return;
+  self_->send(gateway_, FreezePeer{worker_peer(incarnation)});
+  self_->send(at->second.actor, SimWorkerState::Freeze{true});
+}
+
+void SimNodeState::wake(Incarnation incarnation) {
+  const auto at = processes_.find(incarnation);
+  if (at == processes_.end() || !at->second.actor) return;
+  self_->send(gateway_, WakePeer{worker_peer(incarnation)});
+  self_->send(at->second.actor, SimWorkerState::Freeze{false});
 }
 
 void SimNodeState::on_down(const caf::down_msg& down) {
@@ -163,6 +177,8 @@ caf::behavior sim_node_actor(caf::stateful_actor<SimNodeState>* self, SimNodeOpt
       [=](const SimNodeState::StartProcess& m) { self->state.start_process(m.incarnation); },
       [=](const SimNodeState::Reaped& m) { self->state.on_reaped(m.incarnation); },
       [=](const CrashWorker& m) { self->state.crash(m.incarnation); },
+      [=](const FreezeWorker& m) { self->state.freeze(m.incarnation); },
+      [=](const WakeWorker& m) { self->state.wake(m.incarnation); },
       [=](const LoseNode&) { self->state.lose(); },
   };
 }

@@ -28,6 +28,14 @@ struct CrashWorker {
   Incarnation incarnation;
 };
 
+// The process stands still until it is woken; it can be killed meanwhile.
+struct FreezeWorker {
+  Incarnation incarnation;
+};
+struct WakeWorker {
+  Incarnation incarnation;
+};
+
 // The machine dies with all that runs there.
 struct LoseNode {};
 
@@ -40,6 +48,8 @@ class SimNodeState {
   void say_hello();
   void crash(Incarnation incarnation);
   void lose();
+  void freeze(Incarnation incarnation);
+  void wake(Incarnation incarnation);
 
   struct StartProcess {
     Incarnation incarnation;
@@ -80,6 +90,8 @@ caf::behavior sim_node_actor(caf::stateful_actor<SimNodeState>* self, SimNodeOpt
 }  // namespace es::test
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::test::CrashWorker)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::test::FreezeWorker)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::test::WakeWorker)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::test::LoseNode)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::test::SimNodeState::StartProcess)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::test::SimNodeState::Reaped)

@@ -37,10 +37,25 @@ void SimWorkerState::init(caf::stateful_actor<SimWorkerState>* self, SimWorkerOp
       toy_job(options_.spec), [this](Incarnation of) { return cluster_->job_of.contains(of); },
       [this](const std::string& path) { return cluster_->checkpoints.at(path); });
   engine_->on_checkpoint = [this](const std::string& path, const ToyVersion& version) {
-    return cluster_->checkpoints.emplace(path, version).second;
+    return !cluster_->disk_fails && cluster_->checkpoints.emplace(path, version).second;
   };
+  record_samples();
   self_->send(gateway_, ConnectPeer{kHead, "sim://head"});
   self_->delayed_send(self_, kTickInterval, TickAtom::value);
+}
+
+// Reads as the real data workers do: by the number of the step and the rank alone.
+void SimWorkerState::record_samples() {
+  engine_->read_samples = [sampler = sampler_of(options_.spec)](Version step, VirtualRank rank) {
+    std::vector<std::uint64_t> samples(sampler.batch_size());
+    sampler.batch(sampler.cursor(step), rank, samples);
+    return samples;
+  };
+  engine_->on_samples_used = [this](Version made, const std::vector<std::uint64_t>& samples) {
+    const auto [used, is_new] = cluster_->samples_used[options_.job].emplace(made, samples);
+    if (!is_new && used->second != samples)
+      violated("version " + std::to_string(made) + " was made from other samples than before");
+  };
 }
 
 Instant SimWorkerState::now() const {
@@ -70,9 +85,27 @@ void SimWorkerState::on_inbound(const Inbound& inbound) {
   }
 }
 
+void SimWorkerState::when_awake(std::function<void()> event) {
+  if (frozen_) return missed_.push_back(std::move(event));
+  try {
+    event();
+  } catch (const std::exception& thrown) {  // a broken promise that the toy engine has noticed
+    violated(thrown.what());
+    self_->quit(caf::exit_reason::unhandled_exception);
+  }
+}
+
+void SimWorkerState::on_freeze(const Freeze& freeze) {
+  frozen_ = freeze.on;
+  if (frozen_) return;
+  for (auto& event : std::exchange(missed_, {})) when_awake(std::move(event));
+}
+
 void SimWorkerState::tick() {
   self_->delayed_send(self_, kTickInterval, TickAtom::value);
-  perform(core_->tick(now()));
+  const worker::Effects effects = core_->tick(now());
+  cluster_->waits_in_vain += effects.empty() ? 0 : 1;
+  perform(effects);
 }
 
 void SimWorkerState::perform(const worker::Effects& effects) {
@@ -126,7 +159,7 @@ Instant SimWorkerState::duration_of(const worker::EngineEvent& event) {
     return time * (900 + static_cast<Instant::rep>(random_() % 201)) / 1000;
   };
   if (const auto* summed = std::get_if<worker::PartSummed>(&event)) {
-    const Instant all = summed->ranks.size() * cluster_->step_time_of(options_.device.type);
+    const Instant all = summed->ranks.size() * cluster_->step_time_of(options_.device);
     return jitter(all / kToyBuckets);
   }
   if (std::holds_alternative<worker::EvaluationDone>(event)) return jitter(milliseconds(30));
@@ -139,11 +172,14 @@ void SimWorkerState::send_stats(Version version) {
   head.job = options_.job;
   head.generation = core_->generation();
   head.sender = options_.incarnation;
-  const Instant step = cluster_->step_time_of(options_.device.type);
+  const Instant step = cluster_->step_time_of(options_.device);
   const auto message = Msg<wire::WorkerStats>::build(head, [&](wire::WorkerStats::Builder b) {
     b.setVersion(version);
     b.setLocalStepSeconds(std::chrono::duration<double>(step).count());
     b.setPid(options_.incarnation.value);
+    auto ests = b.initEstSeconds(core_->ranks().size());
+    for (unsigned i = 0; i < ests.size(); ++i)
+      ests.set(i, std::chrono::duration<double>(step).count());
   });
   self_->send(gateway_, Outbound{kHead, message.frame()});
 }
@@ -152,11 +188,14 @@ caf::behavior sim_worker_actor(caf::stateful_actor<SimWorkerState>* self, SimWor
                                caf::actor gateway, std::shared_ptr<SimCluster> cluster) {
   self->state.init(self, std::move(options), std::move(gateway), std::move(cluster));
   return {
-      [=](const Inbound& m) { self->state.on_inbound(m); },
-      [=](const PeerUp& m) { self->state.on_peer_up(m); },
+      [=](const Inbound& m) { self->state.when_awake([=] { self->state.on_inbound(m); }); },
+      [=](const PeerUp& m) { self->state.when_awake([=] { self->state.on_peer_up(m); }); },
       [](const PeerDown&) {},
-      [=](const SimWorkerState::EngineDone& m) { self->state.on_engine(m); },
-      [=](TickAtom) { self->state.tick(); },
+      [=](const SimWorkerState::EngineDone& m) {
+        self->state.when_awake([=] { self->state.on_engine(m); });
+      },
+      [=](TickAtom) { self->state.when_awake([=] { self->state.tick(); }); },
+      [=](const SimWorkerState::Freeze& m) { self->state.on_freeze(m); },
   };
 }
 

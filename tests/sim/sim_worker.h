@@ -4,10 +4,12 @@
 #include <caf/actor.hpp>
 #include <caf/stateful_actor.hpp>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <random>
 #include <set>
+#include <vector>
 
 #include "actors/gateway/gateway_messages.h"
 #include "actors/worker/worker_core.h"
@@ -36,6 +38,12 @@ class SimWorkerState {
     actors::worker::EngineEvent event;
   };
   void on_engine(const EngineDone& done);
+  struct Freeze {
+    bool on = false;
+  };
+  void on_freeze(const Freeze& freeze);
+  // Runs it now, or, when the process stands still, once it is woken.
+  void when_awake(std::function<void()> event);
 
  private:
   void perform(const actors::worker::Effects& effects);
@@ -45,6 +53,7 @@ class SimWorkerState {
   void perform_effect(const actors::worker::Abort& effect);
   void perform_effect(const actors::worker::ReportAnomaly& effect);
   void perform_effect(const auto& engine_effect) { engine_->add(engine_effect); }
+  void record_samples();
   void work();
   void send_stats(Version version);
   actors::Instant duration_of(const actors::worker::EngineEvent& event);
@@ -60,6 +69,8 @@ class SimWorkerState {
   std::unique_ptr<ToyEngine> engine_;
   std::set<std::string> connected_;
   bool working_ = false;
+  bool frozen_ = false;
+  std::vector<std::function<void()>> missed_;  // while frozen, in order
 };
 
 caf::behavior sim_worker_actor(caf::stateful_actor<SimWorkerState>* self, SimWorkerOptions options,
@@ -68,3 +79,4 @@ caf::behavior sim_worker_actor(caf::stateful_actor<SimWorkerState>* self, SimWor
 }  // namespace es::test
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::test::SimWorkerState::EngineDone)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::test::SimWorkerState::Freeze)

@@ -20,14 +20,34 @@ namespace {
 // Longer than any job of the tests takes.
 constexpr Instant kPatience = std::chrono::minutes(20);
 
+std::shared_ptr<store::MemoryKeyValueStore> copy_of(const store::KeyValueStore& values) {
+  store::WriteBatch batch;
+  const Status scanned = values.scan("", "\xff", [&](std::string_view key, std::string_view value) {
+    batch.put(std::string(key), std::string(value));
+    return true;
+  });
+  auto copy = std::make_shared<store::MemoryKeyValueStore>();
+  ES_CHECK(scanned.ok() && copy->write(batch, store::Durability::kBuffered).ok());
+  return copy;
+}
+
+// Messages that are handled without any time passing; a busy moment has a few hundred.
+constexpr std::uint64_t kMessagesAtOnceMax = 100'000;
+
 // What outlives a head: each head opens the same disk.
 class Disk final : public store::KeyValueStore {
  public:
-  explicit Disk(std::shared_ptr<store::MemoryKeyValueStore> values) : values_(std::move(values)) {}
+  Disk(std::shared_ptr<store::MemoryKeyValueStore> values, std::shared_ptr<DiskTrap> trap)
+      : values_(std::move(values)), trap_(std::move(trap)) {}
   Result<std::optional<std::string>> get(std::string_view key) const override {
     return values_->get(key);
   }
   Status write(const store::WriteBatch& batch, store::Durability durability) override {
+    if (trap_->writes_left > 0 && --trap_->writes_left == 0) {
+      // It runs on to the end of this message, and writes to a ghost of its disk.
+      values_ = copy_of(*values_);
+      trap_->on_death();
+    }
     return values_->write(batch, durability);
   }
   Status scan(std::string_view begin, std::string_view end, const Visitor& visit) const override {
@@ -40,6 +60,7 @@ class Disk final : public store::KeyValueStore {
 
  private:
   std::shared_ptr<store::MemoryKeyValueStore> values_;
+  std::shared_ptr<DiskTrap> trap_;
 };
 
 // Without the dataset and the model, which the toy engine does not have.
@@ -68,11 +89,13 @@ SimWorld::SimWorld(SimWorldOptions options) : options_(std::move(options)), rand
   system_.emplace(config_);
   system_->await_actors_before_shutdown(false);
   scheduler_ = &dynamic_cast<caf::scheduler::test_coordinator&>(system_->scheduler());
-  gateway_ = system_->spawn(sim_gateway_actor, random_());
+  gateway_ = system_->spawn(sim_gateway_actor, random_(),
+                            [this](const PeerId& peer, bool freeze) { on_caught(peer, freeze); });
+  disk_trap_->on_death = [this] { disturb(SilenceHead{}); };
   start_head();
   const auto inbox = std::make_shared<SimClient::Inbox>();
   client_actor_ = system_->spawn(sim_client_actor, gateway_, inbox);
-  caf::anon_send(gateway_, OpenPeer{"client/1", client_actor_});
+  caf::anon_send(gateway_, OpenPeer{"client/1", client_actor_, "client"});
   client_.emplace(client_actor_, inbox, [this](const std::function<bool()>& holds) {
     if (!run_until(holds, kPatience)) throw std::runtime_error("the simulated world hangs");
   });
@@ -100,6 +123,10 @@ Instant SimWorld::now() {
 // One actor handles one message.
 bool SimWorld::step() {
   if (!scheduler_->has_job()) return false;
+  messages_now_ = now() == last_step_ ? messages_now_ + 1 : 0;
+  last_step_ = now();
+  if (messages_now_ > kMessagesAtOnceMax)
+    throw std::runtime_error("actors send each other messages without end while no time passes");
   if (auto* actor = dynamic_cast<caf::scheduled_actor*>(scheduler_->jobs.front()))
     if (const auto* message = actor->mailbox().peek()) history_.add(now(), actor->id(), *message);
   return scheduler_->try_run_once();
@@ -116,15 +143,24 @@ bool SimWorld::run_until(const std::function<bool()>& holds, Instant limit) {
 }
 
 void SimWorld::run_for(Instant duration) {
-  bool over = false;
-  const auto timer = system_->spawn([&](caf::event_based_actor* self) {
+  run_for(duration, [] { return false; });
+}
+
+void SimWorld::run_for_or_caught(Instant duration) {
+  run_for(duration, [this] { return caught_.has_value(); });
+}
+
+// A timer makes the time pass even where nothing else happens.
+void SimWorld::run_for(Instant duration, const std::function<bool()>& or_until) {
+  const auto over = std::make_shared<bool>(false);
+  const auto timer = system_->spawn([=](caf::event_based_actor* self) {
     self->delayed_send(self, duration, 0);
-    return caf::behavior{[&, self](int) {
-      over = true;
+    return caf::behavior{[=](int) {
+      *over = true;
       self->quit();
     }};
   });
-  run_until([&] { return over; }, duration * 2);
+  run_until([&] { return *over || or_until(); }, duration * 2);
 }
 
 Instant SimWorld::random_time(Instant least, Instant most) {
@@ -157,21 +193,33 @@ void SimWorld::return_node(const std::string& name) {
   start_node(name);
 }
 
-void SimWorld::cut_node(const std::string& name) {
-  std::vector<std::string> inside = {node_peer(name)};
-  std::vector<std::string> outside = {"head"};
-  for (const auto& [device, incarnation] : cluster_->running)
-    (device.node == name ? inside : outside).push_back(worker_peer(incarnation));
-  for (const std::string& a : inside)
-    for (const std::string& b : outside) {
-      cut_links_[name].emplace_back(a, b);
-      caf::anon_send(gateway_, CutLink{a, b});
-    }
+void SimWorld::cut_node(const std::string& name, bool out, bool in) {
+  disturb(BlockSite{name, out, in});
 }
 
 void SimWorld::heal_node(const std::string& name) {
-  for (const auto& [a, b] : cut_links_[name]) caf::anon_send(gateway_, HealLink{a, b});
-  cut_links_.erase(name);
+  disturb(BlockSite{name, false, false});
+}
+
+void SimWorld::freeze_worker(Incarnation incarnation) {
+  for (const auto& [name, node] : nodes_) caf::anon_send(node, FreezeWorker{incarnation});
+}
+
+void SimWorld::wake_worker(Incarnation incarnation) {
+  for (const auto& [name, node] : nodes_) caf::anon_send(node, WakeWorker{incarnation});
+}
+
+// The gateway's trap: the process itself is dealt with here.
+void SimWorld::on_caught(const PeerId& peer, bool freeze) {
+  caught_ = {peer, freeze};
+  for (const Incarnation incarnation : running()) {
+    if (peer != worker_peer(incarnation)) continue;
+    freeze ? freeze_worker(incarnation) : crash_worker(incarnation);
+  }
+}
+
+HeadStore SimWorld::disk() const {
+  return HeadStore(std::make_unique<Disk>(disk_, disk_trap_));
 }
 
 void SimWorld::stop_head() {
@@ -183,13 +231,14 @@ void SimWorld::stop_head() {
 }
 
 void SimWorld::start_head() {
+  disk_trap_->writes_left = 0;
   ClusterSchedulerOptions options;
   options.unix_ms = [] { return std::uint64_t{0}; };
   options.on_stopped = [] {};
   options.admit = admit_toy;
   head_ = system_->spawn(cluster_scheduler_actor, std::move(options), gateway_,
-                         std::make_shared<HeadStore>(std::make_unique<Disk>(disk_)));
-  caf::anon_send(gateway_, OpenPeer{"head", head_});
+                         std::make_shared<HeadStore>(std::make_unique<Disk>(disk_, disk_trap_)));
+  caf::anon_send(gateway_, OpenPeer{"head", head_, "head"});
 }
 
 }  // namespace es::test

@@ -15,8 +15,10 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "actors/head/head_store.h"
 #include "store/kv/memory_key_value_store.h"
 #include "tests/sim/history.h"
 #include "tests/sim/sim_client.h"
@@ -29,6 +31,12 @@ struct SimWorldOptions {
   std::map<std::string, std::string> nodes = {{"n1", "cpu-avx2:2"}};  // name -> device set
 };
 
+// The head dies at the nth write to its disk from now on, before it is done. 0: it does not.
+struct DiskTrap {
+  std::uint32_t writes_left = 0;
+  std::function<void()> on_death;
+};
+
 class SimWorld {
  public:
   explicit SimWorld(SimWorldOptions options);
@@ -37,11 +45,13 @@ class SimWorld {
   SimWorld& operator=(const SimWorld&) = delete;
 
   SimClient& client() { return *client_; }
-  const SimCluster& cluster() const { return *cluster_; }
+  SimCluster& cluster() { return *cluster_; }
   const History& history() const { return history_; }
   actors::Instant now();
 
   void run_for(actors::Instant duration);
+  // Ends early when somebody walks into a trap.
+  void run_for_or_caught(actors::Instant duration);
   // False: it did not hold within `limit`.
   bool run_until(const std::function<bool()>& holds, actors::Instant limit);
 
@@ -56,28 +66,50 @@ class SimWorld {
   // The machine boots again.
   void return_node(const std::string& name);
   // The node and its workers lose the rest of the world, or find it again, and go on meanwhile.
-  void cut_node(const std::string& name);
+  // One way: they still hear it (out), or it still hears them (in).
+  void cut_node(const std::string& name, bool out = true, bool in = true);
   void heal_node(const std::string& name);
+  void freeze_worker(Incarnation incarnation);
+  void wake_worker(Incarnation incarnation);
+  // To the simulated gateway: BlockLink, ResetLink, SlowLink, LoseFrames, SetTrap.
+  template <class Fault>
+  void disturb(Fault fault) {
+    caf::anon_send(gateway_, std::move(fault));
+  }
+  // Whoever walked into a trap since the last call; a worker is dead or frozen by then, a head not
+  // yet stopped.
+  std::optional<std::pair<actors::PeerId, bool>> take_caught() {
+    return std::exchange(caught_, std::nullopt);
+  }
+  void trap_disk(std::uint32_t nth_write) { disk_trap_->writes_left = nth_write; }
+  bool head_runs() const { return static_cast<bool>(head_); }
+  // What a head would find on the disk now.
+  actors::HeadStore disk() const;
   void stop_head();
   void start_head();
 
  private:
   bool step();
+  void run_for(actors::Instant duration, const std::function<bool()>& or_until);
   void start_node(const std::string& name);
+  void on_caught(const actors::PeerId& peer, bool freeze);
 
   SimWorldOptions options_;
   std::mt19937_64 random_;
   std::shared_ptr<SimCluster> cluster_ = std::make_shared<SimCluster>();
   std::shared_ptr<store::MemoryKeyValueStore> disk_ =
       std::make_shared<store::MemoryKeyValueStore>();
+  std::shared_ptr<DiskTrap> disk_trap_ = std::make_shared<DiskTrap>();
   History history_;
+  actors::Instant last_step_{};
+  std::uint64_t messages_now_ = 0;  // handled since time passed
 
   caf::actor_system_config config_;
   std::optional<caf::actor_system> system_;
   caf::scheduler::test_coordinator* scheduler_ = nullptr;
   caf::actor gateway_, head_, client_actor_;
   std::map<std::string, caf::actor> nodes_;
-  std::map<std::string, std::vector<std::pair<std::string, std::string>>> cut_links_;
+  std::optional<std::pair<actors::PeerId, bool>> caught_;  // and whether it was frozen
   std::optional<SimClient> client_;
 };
 

@@ -210,7 +210,7 @@ class OneDnnLibrary final : public VendorLibrary {
   std::string name() const override {
     const dnnl_version_t* v = dnnl::version();
     return "oneDNN " + std::to_string(v->major) + "." + std::to_string(v->minor) + "." +
-           std::to_string(v->patch) + " (" + device_type(class_).name + ")";
+           std::to_string(v->patch);
   }
 
   std::unique_ptr<VendorKernel> conv(const ConvShape& s, ConvPass pass, bool bias) const override {

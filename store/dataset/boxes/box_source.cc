@@ -135,17 +135,35 @@ Status check_boxes(const std::string& path, const std::vector<VocImage>& images,
   return {};
 }
 
+Result<std::vector<std::string>> classes_of(const JobSpec& spec) {
+  Result<std::vector<std::string>> classes = read_voc_classes(spec.data.path);
+  if (classes.ok() && classes->size() != spec.model.classes)
+    return bad_field(spec.data.path, "classes", std::to_string(classes->size()),
+                     "model.classes = " + std::to_string(spec.model.classes));
+  return classes;
+}
+
 }  // namespace
+
+Result<DataFacts> voc_facts(const JobSpec& spec) {
+  const Result<PixelWriter> writer = make_writer(spec);
+  if (!writer) return writer.error();
+  if (const auto classes = classes_of(spec); !classes) return classes.error();
+  const auto train = read_voc_names(spec.data.path, "train");
+  if (!train) return train.error();
+  const auto eval = read_voc_names(spec.data.path, "val");
+  if (!eval) return eval.error();
+  return DataFacts{.layout = box_layout(writer->shape(), spec.data.boxes),
+                   .train_count = train->size(),
+                   .eval_count = eval->size()};
+}
 
 Result<std::shared_ptr<const SampleSource>> voc_source(const JobSpec& spec) {
   Result<PixelWriter> writer = make_writer(spec);
   if (!writer) return writer.error();
   const std::filesystem::path root = spec.data.path;
-  const Result<std::vector<std::string>> classes = read_voc_classes(root);
+  const Result<std::vector<std::string>> classes = classes_of(spec);
   if (!classes) return classes.error();
-  if (classes->size() != spec.model.classes)
-    return bad_field(spec.data.path, "classes", std::to_string(classes->size()),
-                     "model.classes = " + std::to_string(spec.model.classes));
   Result<std::vector<VocImage>> train = read_voc_set(root, "train", *classes);
   if (!train) return train.error();
   Result<std::vector<VocImage>> eval = read_voc_set(root, "val", *classes);

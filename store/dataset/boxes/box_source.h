@@ -15,6 +15,10 @@ namespace es::store {
 // objects than data.boxes, and for data.channels other than 3 or crop_padding other than 0.
 Result<std::shared_ptr<const SampleSource>> voc_source(const JobSpec& spec);
 
+// Facts of voc_source from the lists alone. Errors: the same but for annotations, which are not
+// read.
+Result<DataFacts> voc_facts(const JobSpec& spec);
+
 // One to three objects (data.boxes at most) on noise, each in a quarter of the image of its own,
 // with sides of half to the whole of the quarter's. A class has 4 x 4 cells of random colour, which
 // fill its boxes, mixed with noise; image and boxes are drawn by Philox from (half, number),

@@ -96,9 +96,9 @@ Result<TrueBox> parse_object(const std::string& where, const pugi::xml_node& obj
                  .difficult = trimmed(object.child_value("difficult")) == "1"};
 }
 
-Status append_image(const fs::path& directory, std::string_view name,
+Status append_image(const fs::path& directory, const std::string& name,
                     const std::vector<std::string>& classes, std::vector<VocImage>& images) {
-  const fs::path file = directory / "Annotations" / (std::string(name) + ".xml");
+  const fs::path file = directory / "Annotations" / (name + ".xml");
   const Result<std::string> xml = file_bytes(file, kAnnotationBytesMax);
   if (!xml) return xml.error();
   Result<VocImage> image = parse_voc_annotation(*xml, file.string(), classes);
@@ -150,17 +150,27 @@ Result<VocImage> parse_voc_annotation(const std::string& xml, const std::string&
   return image;
 }
 
-Result<std::vector<VocImage>> read_voc_set(const fs::path& directory, const std::string& set,
-                                           const std::vector<std::string>& classes) {
+Result<std::vector<std::string>> read_voc_names(const fs::path& directory, const std::string& set) {
   const fs::path list = directory / "ImageSets" / "Main" / (set + ".txt");
-  std::vector<VocImage> images;
+  std::vector<std::string> names;
   ES_RETURN_IF_ERROR(for_each_line(list, [&](const LineReader& reader, std::string_view line) {
     const std::string_view name = trimmed(line);
     if (name.empty() || name.find_first_of("/ \t") != std::string_view::npos)
       return Status(bad_field(reader.where(), "image", shown(name), "the name of one image"));
-    return append_image(directory, name, classes, images);
+    names.emplace_back(name);
+    return Status();
   }));
-  if (images.empty()) return bad_field(list.string(), "images", "0", "at least one");
+  if (names.empty()) return bad_field(list.string(), "images", "0", "at least one");
+  return names;
+}
+
+Result<std::vector<VocImage>> read_voc_set(const fs::path& directory, const std::string& set,
+                                           const std::vector<std::string>& classes) {
+  const Result<std::vector<std::string>> names = read_voc_names(directory, set);
+  if (!names) return names.error();
+  std::vector<VocImage> images;
+  for (const std::string& name : *names)
+    ES_RETURN_IF_ERROR(append_image(directory, name, classes, images));
   return images;
 }
 

@@ -30,14 +30,17 @@ struct VocImage {
 // The class names of the set. Error (usage): classes.txt with an empty line or a name twice.
 Result<std::vector<std::string>> read_voc_classes(const std::filesystem::path& directory);
 
+// The names in DIR/ImageSets/Main/SET.txt in its order; at least one. Errors: not found; usage.
+Result<std::vector<std::string>> read_voc_names(const std::filesystem::path& directory,
+                                                const std::string& set);
+
 // One annotation: the text of FILE.
 // Error (usage) with file, object and field: no XML, a missing or wrong value, a class that is not
 // among the names, a box that is not in the image.
 Result<VocImage> parse_voc_annotation(const std::string& xml, const std::string& file,
                                       const std::vector<std::string>& classes);
 
-// The images of DIR/ImageSets/Main/SET.txt in its order; at least one. Errors: not found (a list or
-// an annotation); usage (as above).
+// The images of read_voc_names. Errors: its own; not found (an annotation); usage (as above).
 Result<std::vector<VocImage>> read_voc_set(const std::filesystem::path& directory,
                                            const std::string& set,
                                            const std::vector<std::string>& classes);

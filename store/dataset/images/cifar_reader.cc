@@ -2,8 +2,10 @@
 
 #include <string>
 
+#include "store/dataset/byte_source.h"
 #include "store/dataset/field_error.h"
 #include "store/dataset/file_bytes.h"
+#include "store/dataset/record_source.h"
 
 namespace es::store {
 namespace {
@@ -13,6 +15,8 @@ namespace fs = std::filesystem;
 constexpr std::size_t kSide = 32, kChannels = 3;
 constexpr std::size_t kPlane = kSide * kSide;
 constexpr std::size_t kRecordBytes = 1 + kChannels * kPlane;
+constexpr std::uint64_t kFileBytesMax = kCifarRecordsMax * kRecordBytes;
+constexpr ImageShape kShape{kSide, kSide, kChannels};
 
 // Planes of red, green and blue to pixels.
 void append_pixels(std::string_view planes, std::vector<std::uint8_t>& pixels) {
@@ -21,15 +25,21 @@ void append_pixels(std::string_view planes, std::vector<std::uint8_t>& pixels) {
       pixels.push_back(static_cast<std::uint8_t>(planes[c * kPlane + p]));
 }
 
+Result<std::uint64_t> records_in(const fs::path& file, std::uint64_t bytes) {
+  if (bytes != 0 && bytes % kRecordBytes == 0 && bytes <= kFileBytesMax)
+    return bytes / kRecordBytes;
+  return bad_field(
+      file.string(), "size in bytes", std::to_string(bytes),
+      "a multiple of 3073, the bytes of a record, from 3073 to " + std::to_string(kFileBytesMax));
+}
+
 Status append_file(const fs::path& file, std::uint32_t classes, ImageSet& set) {
-  const Result<std::string> bytes = file_bytes(file, kCifarRecordsMax * kRecordBytes);
+  const Result<std::string> bytes = file_bytes(file, kFileBytesMax);
   if (!bytes) return bytes.error();
-  if (bytes->empty() || bytes->size() % kRecordBytes != 0)
-    return bad_field(file.string(), "size in bytes", std::to_string(bytes->size()),
-                     "a multiple of 3073, the bytes of a record, and not 0");
-  const std::size_t records = bytes->size() / kRecordBytes;
-  set.pixels.reserve(set.pixels.size() + records * (kRecordBytes - 1));
-  for (std::size_t r = 0; r < records; ++r) {
+  const Result<std::uint64_t> records = records_in(file, bytes->size());
+  if (!records) return records.error();
+  set.pixels.reserve(set.pixels.size() + *records * (kRecordBytes - 1));
+  for (std::size_t r = 0; r < *records; ++r) {
     const std::string_view record = std::string_view(*bytes).substr(r * kRecordBytes, kRecordBytes);
     const auto label = static_cast<std::uint8_t>(record[0]);
     if (label >= classes)
@@ -42,19 +52,47 @@ Status append_file(const fs::path& file, std::uint32_t classes, ImageSet& set) {
   return {};
 }
 
-}  // namespace
+Result<std::uint64_t> count_file(const fs::path& file) {
+  const Result<ByteSource> source = ByteSource::open(file);
+  if (!source) return source.error();
+  if (const auto size = source->plain_bytes()) return records_in(file, *size);
+  const Result<std::string> bytes = file_bytes(file, kFileBytesMax);
+  if (!bytes) return bytes.error();
+  return records_in(file, bytes->size());
+}
 
-Result<ImageDataset> read_cifar_dataset(const fs::path& directory, std::uint32_t classes) {
+// Calls `take(half, file)` for each file of the set.
+template <class Take>
+Status for_each_file(const fs::path& directory, Take take) {
   std::error_code ignored;
   if (!fs::is_directory(directory, ignored))
     return not_found("data.path = \"" + directory.string() +
                      "\": allowed is a directory with CIFAR-10's .bin files (it does not exist)");
-  ImageDataset dataset{{kSide, kSide, kChannels}, classes, {}, {}};
   for (int i = 1; i <= 5; ++i)
-    ES_RETURN_IF_ERROR(append_file(directory / ("data_batch_" + std::to_string(i) + ".bin"),
-                                   classes, dataset.train));
-  ES_RETURN_IF_ERROR(append_file(directory / "test_batch.bin", classes, dataset.eval));
+    ES_RETURN_IF_ERROR(
+        take(Half::kTrain, directory / ("data_batch_" + std::to_string(i) + ".bin")));
+  return take(Half::kEval, directory / "test_batch.bin");
+}
+
+}  // namespace
+
+Result<ImageDataset> read_cifar_dataset(const fs::path& directory, std::uint32_t classes) {
+  ImageDataset dataset{kShape, classes, {}, {}};
+  ES_RETURN_IF_ERROR(for_each_file(directory, [&](Half half, const fs::path& file) {
+    return append_file(file, classes, half == Half::kTrain ? dataset.train : dataset.eval);
+  }));
   return dataset;
+}
+
+Result<ImageCounts> count_cifar_dataset(const fs::path& directory) {
+  ImageCounts counts{.shape = kShape, .train = 0, .eval = 0};
+  ES_RETURN_IF_ERROR(for_each_file(directory, [&](Half half, const fs::path& file) {
+    const Result<std::uint64_t> records = count_file(file);
+    if (!records) return Status(records.error());
+    (half == Half::kTrain ? counts.train : counts.eval) += *records;
+    return Status();
+  }));
+  return counts;
 }
 
 }  // namespace es::store

@@ -16,4 +16,7 @@ inline constexpr std::uint64_t kCifarRecordsMax = 1'000'000;
 Result<ImageDataset> read_cifar_dataset(const std::filesystem::path& directory,
                                         std::uint32_t classes);
 
+// Its counts, from the sizes of the files. Errors: the same but for labels, which are not read.
+Result<ImageCounts> count_cifar_dataset(const std::filesystem::path& directory);
+
 }  // namespace es::store

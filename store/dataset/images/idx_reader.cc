@@ -16,6 +16,9 @@ namespace fs = std::filesystem;
 constexpr std::size_t kPieceBytes = std::size_t{16} << 20;
 constexpr const char* kSizeNames[] = {"count", "height", "width"};
 
+template <std::size_t D>
+constexpr std::uint64_t header_bytes = 4 + 4 * D;
+
 std::string hex(std::uint32_t value) {
   char text[11];
   std::snprintf(text, sizeof text, "0x%08x", value);
@@ -26,6 +29,7 @@ std::string hex(std::uint32_t value) {
 template <std::size_t D>
 struct IdxArray {
   std::string file;
+  std::uint64_t bytes = 0;  // of the payload, as the sizes promise
   std::array<std::uint32_t, D> sizes{};
   std::vector<std::uint8_t> payload;
 };
@@ -48,9 +52,14 @@ Result<std::uint32_t> read_u32(ByteSource& source, const std::string& file,
          std::uint32_t{bytes[2]} << 8 | bytes[3];
 }
 
-// Reads and checks magic number and sizes; returns the number of payload bytes that they promise.
+Error wrong_payload(const std::string& file, const std::string& found, std::uint64_t bytes) {
+  return bad_field(file, "bytes after the header", found,
+                   std::to_string(bytes) + ", as the sizes in its header say");
+}
+
+// Reads and checks magic number and sizes, which tell the payload's bytes.
 template <std::size_t D>
-Result<std::uint64_t> read_header(ByteSource& source, IdxArray<D>& array) {
+Status read_header(ByteSource& source, IdxArray<D>& array) {
   constexpr std::uint32_t kMagic = 0x0800 + D;
   const Result<std::uint32_t> magic = read_u32(source, array.file, "magic number");
   if (!magic) return magic.error();
@@ -71,40 +80,51 @@ Result<std::uint64_t> read_header(ByteSource& source, IdxArray<D>& array) {
   if (bytes > kIdxPayloadBytesMax)
     return bad_field(array.file, "size of all images in bytes", std::to_string(bytes),
                      "at most " + std::to_string(kIdxPayloadBytesMax));
-  return bytes;
+  array.bytes = bytes;
+  const std::optional<std::uint64_t> size = source.plain_bytes();
+  if (size && *size - header_bytes<D> != bytes)
+    return wrong_payload(array.file, std::to_string(*size - header_bytes<D>), bytes);
+  return {};
 }
 
-// Reads exactly `bytes` and then the end. Memory grows piece by piece, as the file really delivers.
-Status read_payload(ByteSource& source, const std::string& file, std::uint64_t bytes,
-                    std::vector<std::uint8_t>& payload) {
-  const std::string allowed = std::to_string(bytes) + ", as the sizes in its header say";
-  while (payload.size() < bytes) {
+// Reads exactly the payload and then the end. Memory grows piece by piece, as the file really
+// delivers.
+template <std::size_t D>
+Status read_payload(ByteSource& source, IdxArray<D>& array) {
+  std::vector<std::uint8_t>& payload = array.payload;
+  while (payload.size() < array.bytes) {
     const std::size_t before = payload.size();
-    const std::size_t piece = std::min<std::uint64_t>(kPieceBytes, bytes - before);
+    const std::size_t piece = std::min<std::uint64_t>(kPieceBytes, array.bytes - before);
     payload.resize(before + piece);
     const Result<std::size_t> got = source.read(std::span(payload).subspan(before));
     if (!got) return got.error();
-    if (*got < piece)
-      return bad_field(file, "bytes after the header", std::to_string(before + *got), allowed);
+    if (*got < piece) return wrong_payload(array.file, std::to_string(before + *got), array.bytes);
   }
   std::array<std::uint8_t, 1> extra{};
   const Result<std::size_t> got = source.read(extra);
   if (!got) return got.error();
-  if (*got != 0) return bad_field(file, "bytes after the header", "more", allowed);
+  if (*got != 0) return wrong_payload(array.file, "more", array.bytes);
   return {};
 }
 
+enum class Payload { kRead, kSkip };
+
 template <std::size_t D>
-Result<IdxArray<D>> read_idx(const fs::path& directory, const std::string& name) {
+Result<IdxArray<D>> read_idx(const fs::path& directory, const std::string& name, Payload payload) {
   const Result<fs::path> file = locate(directory, name);
   if (!file) return file.error();
   Result<ByteSource> source = ByteSource::open(*file);
   if (!source) return source.error();
   IdxArray<D> array;
   array.file = file->string();
-  const Result<std::uint64_t> bytes = read_header(*source, array);
-  if (!bytes) return bytes.error();
-  ES_RETURN_IF_ERROR(read_payload(*source, array.file, *bytes, array.payload));
+  ES_RETURN_IF_ERROR(read_header(*source, array));
+  // A compressed file whose end contradicts its header is read all the same: that tells what is
+  // wrong.
+  const std::optional<std::uint32_t> promised = source->promised_bytes();
+  const bool doubtful =
+      promised && *promised != static_cast<std::uint32_t>(header_bytes<D> + array.bytes);
+  if (payload == Payload::kRead || doubtful)
+    ES_RETURN_IF_ERROR(read_payload(*source, array));
   return array;
 }
 
@@ -124,10 +144,11 @@ struct IdxHalf {
 };
 
 Result<IdxHalf> read_half(const fs::path& directory, const std::string& prefix,
-                          std::uint32_t classes) {
-  Result<IdxArray<1>> labels = read_idx<1>(directory, prefix + "-labels-idx1-ubyte");
+                          std::uint32_t classes, Payload pixels) {
+  Result<IdxArray<1>> labels =
+      read_idx<1>(directory, prefix + "-labels-idx1-ubyte", Payload::kRead);
   if (!labels) return labels.error();
-  Result<IdxArray<3>> images = read_idx<3>(directory, prefix + "-images-idx3-ubyte");
+  Result<IdxArray<3>> images = read_idx<3>(directory, prefix + "-images-idx3-ubyte", pixels);
   if (!images) return images.error();
   if (labels->sizes[0] != images->sizes[0])
     return bad_field(labels->file, "count", std::to_string(labels->sizes[0]),
@@ -142,22 +163,33 @@ std::string text(const ImageShape& shape) {
   return std::to_string(shape.height) + "x" + std::to_string(shape.width);
 }
 
-}  // namespace
-
-Result<ImageDataset> read_idx_dataset(const fs::path& directory, std::uint32_t classes) {
+Result<ImageDataset> read_dataset(const fs::path& directory, std::uint32_t classes,
+                                  Payload pixels) {
   ES_CHECK(classes > 0);
   std::error_code ignored;
   if (!fs::is_directory(directory, ignored))
     return not_found("data.path = \"" + directory.string() +
                      "\": allowed is a directory with IDX files (it does not exist)");
-  Result<IdxHalf> train = read_half(directory, "train", classes);
+  Result<IdxHalf> train = read_half(directory, "train", classes, pixels);
   if (!train) return train.error();
-  Result<IdxHalf> eval = read_half(directory, "t10k", classes);
+  Result<IdxHalf> eval = read_half(directory, "t10k", classes, pixels);
   if (!eval) return eval.error();
   if (eval->shape != train->shape)
     return bad_field(eval->images_file, "height x width", text(eval->shape),
                      text(train->shape) + ", as in " + train->images_file);
   return ImageDataset{train->shape, classes, std::move(train->set), std::move(eval->set)};
+}
+
+}  // namespace
+
+Result<ImageDataset> read_idx_dataset(const fs::path& directory, std::uint32_t classes) {
+  return read_dataset(directory, classes, Payload::kRead);
+}
+
+Result<ImageCounts> count_idx_dataset(const fs::path& directory, std::uint32_t classes) {
+  const Result<ImageDataset> dataset = read_dataset(directory, classes, Payload::kSkip);
+  if (!dataset) return dataset.error();
+  return ImageCounts{dataset->shape, dataset->train.count(), dataset->eval.count()};
 }
 
 }  // namespace es::store

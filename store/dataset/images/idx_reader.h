@@ -28,4 +28,9 @@ inline constexpr std::uint64_t kIdxPayloadBytesMax = std::uint64_t{4} << 30;
 Result<ImageDataset> read_idx_dataset(const std::filesystem::path& directory,
                                       std::uint32_t classes);
 
+// Its counts, from the labels (which are checked) and the headers of the images. Errors: the same,
+// but for pixels that are missing from a compressed file or follow its end.
+Result<ImageCounts> count_idx_dataset(const std::filesystem::path& directory,
+                                      std::uint32_t classes);
+
 }  // namespace es::store

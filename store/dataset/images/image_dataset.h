@@ -19,6 +19,13 @@ struct ImageSet {
   std::uint64_t count() const { return labels.size(); }
 };
 
+// What a job has to know of a dataset before it reads the pixels.
+struct ImageCounts {
+  ImageShape shape;
+  std::uint64_t train = 0;
+  std::uint64_t eval = 0;
+};
+
 struct ImageDataset {
   ImageShape shape;
   std::uint32_t classes = 0;

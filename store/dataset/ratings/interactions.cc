@@ -57,7 +57,12 @@ void Interactions::add_user(std::span<const Rating> by_time) {
   begins_.push_back(trained_.size());
 }
 
+// With somebody to evaluate there are enough items for everybody: a negative can always be drawn.
 Status Interactions::check_negatives() const {
+  if (held_out_.empty())
+    return usage_error(
+        "users who have rated two items or more = 0: allowed is at least 1, whom "
+        "evaluation needs");
   for (const Pair& pair : held_out_)
     if (untrained_count(pair.user) < kEvalNegatives + 1)
       return usage_error(

@@ -17,7 +17,8 @@ inline constexpr std::uint32_t kEvalNegatives = 99;
 
 class Interactions {
  public:
-  // Error (usage): a user for whom fewer than kEvalNegatives items are left that it has not rated.
+  // Error (usage): no user with two items; a user for whom fewer than kEvalNegatives items are left
+  // that it has not rated.
   static Result<Interactions> create(Ratings ratings);
 
   struct Pair {

@@ -135,6 +135,7 @@ class History {
     jobs_.at(e.job).allocated.erase(e.device);
   }
   void before(const JobEnded& e) { jobs_.erase(e.job); }
+  void before(const auto&) {}  // events that these histories do not draw
 
   void judge(const DemandRefused& e) { jobs_.at(e.job).demand = before_demand_; }
   void judge(const Allocation& e) {

@@ -114,6 +114,37 @@ TEST_SUITE("actors/cluster_scheduler/device_pool") {
     pool.check_invariants();
   }
 
+  TEST_CASE("a suspect device is nobody's once it is released, until it is cleared") {
+    DevicePool pool;
+    pool.join("n", devices("a:2"));
+    pool.grant("j", kA, 1);
+    pool.suspect({"n", kA, 0}, "wrong");
+    CHECK(pool.held("j").size() == 1);
+    pool.suspect({"n", kA, 1}, "wrong too");
+    CHECK(pool.free_devices().empty());
+    CHECK(pool.release("j", {"n", kA, 0}) == DevicePool::Released::kUnasked);
+    CHECK(pool.existing_devices().empty());
+    CHECK(pool.nodes()[0].devices[0].suspect == "wrong");
+    pool.check_invariants();
+    CHECK(pool.clear({"n", kA, 0}));
+    CHECK_FALSE(pool.clear({"n", kA, 0}));
+    CHECK(pool.free_devices() == devices("a:1"));
+    pool.check_invariants();
+  }
+
+  TEST_CASE("a suspect device stays suspect when its node comes, and comes back") {
+    DevicePool pool;
+    pool.suspect({"n", kA, 0}, "wrong");
+    pool.join("n", devices("a:1"));
+    CHECK(pool.free_devices().empty());
+    pool.lose("n");
+    pool.join("n", devices("a:1"));
+    CHECK(pool.existing_devices().empty());
+    CHECK(pool.clear({"n", kA, 0}));
+    CHECK(pool.free_devices() == devices("a:1"));
+    pool.check_invariants();
+  }
+
   TEST_CASE("a node that says hello again keeps its owners and may add devices") {
     DevicePool pool;
     pool.join("n", devices("a:1"));

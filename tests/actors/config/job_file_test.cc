@@ -60,6 +60,12 @@ JobSpec random_spec(std::mt19937_64& random) {
   spec.schedule.gamma = 1.0;
   spec.resources.threads = 1 + random() % 8;
   spec.resources.device_types = {{"cpu-avx2"}, {"cpu-scalar"}};
+  spec.audit.every_steps = 50;
+  spec.model.weights = random() % 2 == 0 ? "" : "w.safetensors";
+  if (!spec.model.weights.empty()) spec.model.weights_digest = Digest{random(), random()}.hex();
+  spec.checkpoint = {.every_steps = random() % 9,
+                     .directory = "c",
+                     .keep = 2 + static_cast<std::uint32_t>(random() % 9)};
   spec.stages = *parse_stages("cpu-avx2:1@" + std::to_string(1 + random() % 9));
   return spec;
 }
@@ -133,13 +139,17 @@ device_types = ["cpu-avx2"]
         {"steps = 1\nmax_p = -1", "job.toml: max_p = -1: allowed is a whole number from 0"},
         {"steps = 1\nmax_p = 99999999999", "allowed is a whole number from 0 to 4294967295"},
         {"steps = 1\nmaxp = 4",
-         "job.toml: unknown key maxp (line 2); allowed here: auto_cost, batch_size"},
+         "job.toml: unknown key maxp (line 2); allowed here: audit, auto_cost, batch_size"},
         {"steps = 1\n[model]\nwidht = 3", "unknown key model.widht (line 3)"},
         {"steps = 1\nlevel = \"D3\"", "level = \"D3\": allowed is D0, D1, D2, auto"},
         {"steps = 1\nstages = \"cpu:0@1\"", "job.toml: placement \"cpu:0\""},
         {"steps = 1\nmodel = 3", "job.toml: model = 3: allowed is a table [model]"},
         {"steps = 1\n[data]\nflip = 1", "data.flip = 1: allowed is true or false"},
         {"steps = = 1", "job.toml: line 1, column"},
+        {"steps = 1\n[checkpoint]\nevery_steps = 5", "checkpoint.directory = \"\": allowed is"},
+        {"steps = 1\n[checkpoint]\nkeep = 1", "checkpoint.keep = 1: allowed is 2 to 1000"},
+        {"steps = 1\n[model]\nweights = \"w\"\nweights_digest = \"ABC\"",
+         "model.weights_digest = \"ABC\": allowed is 32"},
         {"max_p = 2", "job.toml: steps = 0: allowed is at least 1"},
     };
     for (const Case& c : cases) {
@@ -172,7 +182,8 @@ device_types = ["cpu-avx2"]
   // A field that the canonical text forgot would be lost between the head and its workers.
   TEST_CASE("the canonical text holds every key that a job file may have") {
     const std::string text = to_toml(JobSpec{.steps = 1, .stages = *parse_stages("cpu-avx2:1@1")});
-    for (const char* section : {"", "model", "data", "optimizer", "schedule", "resources"}) {
+    for (const char* section :
+         {"", "model", "data", "optimizer", "schedule", "resources", "checkpoint"}) {
       CAPTURE(section);
       const std::string header = *section == 0 ? "" : "[" + std::string(section) + "]\n";
       const auto refused = parse_job("steps = 1\n" + header + "nonsense = 1\n", "job.toml");
@@ -182,6 +193,13 @@ device_types = ["cpu-avx2"]
         if (key != "nonsense") CHECK(is_in(text, key));
       }
     }
+  }
+
+  TEST_CASE("an error is one line, whatever the text has where it is wrong") {
+    const auto refused = parse_job("[data]\nflip = fa\nsamples = 3\n", "job.toml");
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().message.find("job.toml: line ") == 0);
+    CHECK(refused.error().message.find('\n') == std::string::npos);
   }
 
   TEST_CASE("mutated job files never crash the reader") {

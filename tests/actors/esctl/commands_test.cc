@@ -66,7 +66,7 @@ TEST_SUITE("actors/esctl/commands") {
     Session session;
     CHECK(session.run({"--help"}) == 0);
     for (const char* command : {"run", "submit", "ps", "describe", "scale", "checkpoint", "cancel",
-                                "logs", "nodes", "inspect", "keygen"}) {
+                                "logs", "nodes", "inspect", "ledger", "diff", "verify", "keygen"}) {
       CAPTURE(command);
       CHECK(session.run({command, "--help"}) == 0);
       CHECK(session.out().find("Example") != std::string::npos);

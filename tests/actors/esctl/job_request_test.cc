@@ -26,10 +26,13 @@ class JobFile {
   es::test::TempDirectory directory_;
 };
 
-// A checkpoint of step 20 with one section.
-std::filesystem::path write_checkpoint(const std::filesystem::path& parent) {
+// A checkpoint of step 20. `kernels`: its section of that name; empty: without.
+std::filesystem::path write_checkpoint(const std::filesystem::path& parent,
+                                       const std::string& kernels = "") {
   const std::vector<std::byte> bytes(1000);
-  const std::vector<store::Section> sections{{.name = "params", .bytes = bytes}};
+  std::vector<store::Section> sections{{.name = "params", .bytes = bytes}};
+  if (!kernels.empty())
+    sections.push_back({.name = "kernels", .bytes = std::as_bytes(std::span(kernels))});
   const Status written =
       store::write_checkpoint(store::posix_file_system(), parent / "step20",
                               {.job_name = "cnn", .version = 20}, test::job_toml(), sections);
@@ -126,6 +129,20 @@ TEST_SUITE("actors/esctl/job_request") {
     REQUIRE(start.ok());
     CHECK(start->version == 20);
     CHECK(start->checkpoint == (directory / "step20").string());
+  }
+
+  TEST_CASE("a checkpoint tells the level at which it was computed, if it was") {
+    const es::test::TempDirectory directory, other, unreadable;
+    const std::string kernels = "level D1\ndevice_type cpu-avx2\n";
+    const auto with = open_start_point(write_checkpoint(directory.path(), kernels), false);
+    REQUIRE(with.ok());
+    CHECK(with->level == DeterminismLevel::kD1);
+    const auto without = open_start_point(write_checkpoint(other.path()), false);
+    REQUIRE(without.ok());
+    CHECK_FALSE(without->level.has_value());
+    const auto odd = open_start_point(write_checkpoint(unreadable.path(), "level D9\n"), false);
+    REQUIRE_FALSE(odd.ok());
+    CHECK(odd.error().kind == ErrorKind::kUsage);
   }
 
   TEST_CASE("a damaged checkpoint is refused before anything starts") {

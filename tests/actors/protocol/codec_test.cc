@@ -85,13 +85,16 @@ std::vector<FramePtr> one_of_each() {
            Hello{stamp(), {"n", {"cpu-avx2"}, 3}, "ipc:///w", "host"}, Report{stamp(), {}},
            Ready{stamp(), 4}, Drained{stamp(), 4}, Committed{stamp(), line()},
            Evaluated{stamp(), 4, bytes({1, 2, 3})}, Suspect{stamp(), 4, {8}},
-           CheckpointWritten{stamp(), 1, "/p", 4, {}, "full"}, Failed{stamp(), "why"}})
+           CheckpointWritten{stamp(), 1, "/p", 4, {}, "full"},
+           CheckpointUnreadable{stamp(), "/p", "block 3"}, Failed{stamp(), "why"},
+           Audited{stamp(), 9, 3, Digest{1, 2}}})
     frames.push_back(encode(kJob, m));
   for (const HeadMessage& m : std::vector<HeadMessage>{
            Prepare{stamp()},
            Install{stamp(), 4, members, FromPeer{{1}, "ipc:///a", "h"}, 3, 60, Version{20}, 10, 4},
            Go{stamp()}, Release{stamp()}, Drain{stamp()}, Acknowledge{stamp(), 4},
-           WriteCheckpoint{stamp(), 1, "/dir"}})
+           WriteCheckpoint{stamp(), 1, "/dir", true, 40, {"/dir/step-1", "/dir/step-2"}},
+           Audit{stamp(), 9, 3}, AuditPassed{stamp(), 9}})
     frames.push_back(encode(kJob, m));
   return frames;
 }
@@ -99,6 +102,19 @@ std::vector<FramePtr> one_of_each() {
 }  // namespace
 
 TEST_SUITE("actors/protocol/codec") {
+  TEST_CASE("what a checkpoint is asked for, and why one is of no use, comes through whole") {
+    const WriteCheckpoint asked = back<WriteCheckpoint>(
+        HeadMessage(WriteCheckpoint{stamp(), 1, "/dir", true, 40, {"/dir/a", "/dir/b"}}));
+    CHECK(asked.directory == "/dir");
+    CHECK(asked.periodic);
+    CHECK(asked.at == 40);
+    CHECK(asked.remove == std::vector<std::string>{"/dir/a", "/dir/b"});
+    const auto unreadable =
+        back<CheckpointUnreadable>(WorkerMessage(CheckpointUnreadable{stamp(), "/p", "block 3"}));
+    CHECK(unreadable.path == "/p");
+    CHECK(unreadable.error == "block 3");
+  }
+
   TEST_CASE("a contribution arrives as it was sent, by reference or inline") {
     const std::vector<RankResult> results = {{2, 5, bytes({9})}, {3, 6, bytes({})}};
     for (const Bulk& bulk : {Bulk{"/es.job.1.2.grad.0", 64, 128, nullptr},

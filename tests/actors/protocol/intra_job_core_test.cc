@@ -1,137 +1,8 @@
 // The head core of one job, event by event.
-#include "actors/intra_job/intra_job_core.h"
-
-#include <doctest/doctest.h>
-
-#include <algorithm>
+#include "tests/actors/protocol/head_bench.h"
 
 namespace es::actors::intra_job {
 namespace {
-
-using namespace protocol;
-
-constexpr Version kLast = 10;
-
-DeviceId device(std::uint32_t index, const char* type = "a") {
-  return {"node", {type}, index};
-}
-
-template <class T>
-std::vector<T> all(const Effects& effects) {
-  std::vector<T> found;
-  for (const Effect& effect : effects) {
-    if (const T* one = std::get_if<T>(&effect)) found.push_back(*one);
-  }
-  return found;
-}
-
-// Receivers of messages of this type, ascending.
-template <class M>
-std::vector<std::uint64_t> receivers(const Effects& effects) {
-  std::vector<std::uint64_t> found;
-  for (const SendWorker& send : all<SendWorker>(effects)) {
-    if (std::holds_alternative<M>(send.message)) found.push_back(send.to.value);
-  }
-  std::sort(found.begin(), found.end());
-  return found;
-}
-
-template <class M>
-M message(const Effects& effects) {
-  for (const SendWorker& send : all<SendWorker>(effects)) {
-    if (const M* one = std::get_if<M>(&send.message)) return *one;
-  }
-  FAIL("no such message was sent");
-  return {};
-}
-
-Bytes totals(int value) {
-  return std::make_shared<const std::vector<std::byte>>(4, static_cast<std::byte>(value));
-}
-
-using Ids = std::vector<std::uint64_t>;
-
-class Bench {
- public:
-  explicit Bench(const std::string& stages = "", std::uint32_t max_p = 4)
-      : core(config(stages, max_p), services()) {
-    started = core.start(now);
-  }
-  Bench(JobRecord record, LedgerHistory history)
-      : core(config("", 4), services(), std::move(record), std::move(history)) {
-    next = 100;
-    started = core.start(now);
-  }
-
-  static Config config(const std::string& stages, std::uint32_t max_p) {
-    Config config;
-    config.spec.max_p = max_p;
-    if (!stages.empty()) config.spec.stages = parse_stages(stages).value();
-    config.last_version = kLast;
-    config.bucket_count = 2;
-    return config;
-  }
-  Services services() {
-    return {.next_incarnation = [this] { return Incarnation{next++}; },
-            .assign_ranks =
-                [](std::uint32_t max_p, const std::vector<DeviceId>& devices) {
-                  std::vector<RankRange> ranges;
-                  const auto n = static_cast<std::uint32_t>(devices.size());
-                  for (std::uint32_t d = 0; d < n; ++d) {
-                    ranges.push_back({d * max_p / n, (d + 1) * max_p / n});
-                  }
-                  return ranges;
-                }};
-  }
-
-  Effects event(Event e) { return core.on(e, now); }
-  Effects allocate(std::vector<DeviceId> devices) {
-    return event(Allocation{++sequence, releases, std::move(devices)});
-  }
-  Stamp stamp(std::uint64_t from) const { return {core.generation(), Incarnation{from}}; }
-  Effects say(WorkerMessage message) { return core.on(message, now); }
-  Effects hello(std::uint64_t from) {
-    return say(Hello{{Generation{0}, Incarnation{from}}, {}, "address", "host"});
-  }
-  Effects report(std::uint64_t from, std::optional<Version> version) {
-    return say(Report{stamp(from), version});
-  }
-  Effects ready(std::uint64_t from, Version version) { return say(Ready{stamp(from), version}); }
-  Effects drained(std::uint64_t from, Version version) {
-    return say(Drained{stamp(from), version});
-  }
-  Effects committed(std::uint64_t from, Version version, std::uint64_t digest = 7) {
-    return say(Committed{stamp(from), {version, {0, 0, 0, 0}, {digest, version}, std::nullopt}});
-  }
-  Effects exited(std::uint64_t who) { return event(WorkerExited{Incarnation{who}, "signal 9"}); }
-  // From Prepare to Go, all reporting `version`.
-  Effects round(const Ids& known, std::optional<Version> version, const Ids& members) {
-    for (const std::uint64_t id : known) report(id, version);
-    Effects last;
-    for (const std::uint64_t id : members) last = ready(id, version.value_or(0));
-    return last;
-  }
-  // Workers 1..n on devices 0..n-1 in generation 1, running from version 0.
-  void run_with(std::uint32_t n) {
-    std::vector<DeviceId> devices;
-    Ids ids;
-    for (std::uint32_t i = 0; i < n; ++i) {
-      devices.push_back(device(i));
-      ids.push_back(i + 1);
-    }
-    allocate(devices);
-    for (const std::uint64_t id : ids) hello(id);
-    round(ids, std::nullopt, ids);
-    REQUIRE(core.state() == JobState::kRunning);
-  }
-
-  Instant now{};
-  std::uint64_t next = 1;
-  std::uint64_t sequence = 0;
-  std::uint64_t releases = 0;
-  Effects started;
-  IntraJobCore core;
-};
 
 TEST_SUITE("actors/intra_job/intra_job_core") {
   TEST_CASE("an allocation starts workers, and the first round begins when all are warm") {
@@ -211,6 +82,21 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     effects = bench.exited(1);
     REQUIRE(all<DeviceReleased>(effects).size() == 1);
     CHECK(all<DeviceReleased>(effects)[0].device == device(0));
+  }
+
+  TEST_CASE("a rebalance drains, and the same members get ranks anew; in no other phase") {
+    Bench bench;
+    bench.run_with(2);
+    CHECK(receivers<Drain>(bench.event(RebalanceCommand{})) == Ids{1, 2});
+    CHECK(receivers<Drain>(bench.event(RebalanceCommand{})).empty());
+    bench.committed(1, 1);
+    bench.committed(2, 1);
+    bench.drained(1, 1);
+    CHECK(receivers<Prepare>(bench.drained(2, 1)) == Ids{1, 2});
+    bench.report(1, 1);
+    const Effects effects = bench.report(2, 1);
+    CHECK(message<Install>(effects).members.size() == 2);
+    CHECK(bench.event(RebalanceCommand{}).empty());
   }
 
   TEST_CASE("hole: Go is journaled with the members before it is sent") {
@@ -524,6 +410,27 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     bench.event(DemandRefused{"a: there are 3 devices"});
     CHECK(bench.core.state() == JobState::kFailed);
     CHECK(bench.core.error().find("a: there are 3 devices") != std::string::npos);
+  }
+
+  TEST_CASE("a job that has trained asks again for devices that cannot be had now") {
+    Bench bench("a:2@2,a:1@8");
+    bench.run_with(2);
+    CHECK(bench.event(DemandRefused{"a: there is 1 device"}).size() == 1);  // a line of the log
+    CHECK(bench.core.state() == JobState::kRunning);
+    CHECK(all<Demand>(bench.core.tick(bench.now)).empty());
+    bench.now += kDemandAgainAfter;
+    CHECK(all<Demand>(bench.core.tick(bench.now)).size() == 1);
+    CHECK(all<Demand>(bench.core.tick(bench.now)).empty());
+  }
+
+  TEST_CASE("while a demand is refused nothing is given back that the one before brings again") {
+    Bench bench("a:2@2,a:1@8");
+    bench.run_with(2);
+    bench.event(DemandRefused{"a: there is 1 device"});
+    const auto released = all<DeviceReleased>(bench.allocate({device(0), device(1), device(2)}));
+    CHECK(released.empty());
+    bench.now += kDemandAgainAfter;
+    CHECK(all<DeviceReleased>(bench.core.tick(bench.now)).size() == 1);
   }
 
   TEST_CASE("a drain that does not end is followed by a round without it") {

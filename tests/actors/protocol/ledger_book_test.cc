@@ -37,6 +37,20 @@ TEST_SUITE("actors/intra_job/ledger_book") {
           "digest 000000000000000b000000000000000b on worker 9");
   }
 
+  TEST_CASE("after it is rewound other lines may follow, and what is left still counts") {
+    LedgerBook book(10);
+    for (Version v = 11; v <= 13; ++v) book.add(line(v, v), Incarnation{1});
+    book.rewind(11);
+    CHECK(book.through() == 11);
+    CHECK(book.last()->version == 11);
+    CHECK(book.add(line(12, 99), Incarnation{2}) == Answer::kAdded);
+    CHECK(book.add(line(11, 99), Incarnation{2}) == Answer::kConflict);
+    book.rewind(10);
+    CHECK_FALSE(book.last().has_value());
+    CHECK_FALSE(book.first().has_value());
+    CHECK(book.add(line(11, 99), Incarnation{2}) == Answer::kAdded);
+  }
+
   TEST_CASE("a repetition with other losses or another state is a conflict too") {
     LedgerBook book(0);
     LedgerLine with_state = line(1, 1);

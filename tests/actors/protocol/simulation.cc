@@ -25,6 +25,9 @@ Simulation::Simulation(SimOptions options) : options_(std::move(options)), rando
                   {"reallocation", options_.reallocations},
                   {"scale", options_.scales},
                   {"checkpoint", options_.checkpoints},
+                  {"damage", options_.damages},
+                  {"pause", options_.pauses},
+                  {"drain", options_.drains},
                   {"cancel", options_.cancel ? 1 : 0}};
 
   head_ = std::make_unique<IntraJobCore>(config(), services());
@@ -37,6 +40,10 @@ intra_job::Config Simulation::config() const {
   config.last_version = options_.steps;
   config.bucket_count = options_.bucket_count;
   config.acknowledge_every = 2;
+  config.spec.checkpoint.every_steps = options_.periodic;
+  config.spec.checkpoint.keep = 2;
+  config.checkpoint_directory = "series";
+  config.suspend_prefix = "suspended-";
   return config;
 }
 
@@ -101,10 +108,16 @@ void Simulation::at_rest() {
              intra_job::state_name(head_->state()) + ", ledger through " +
              std::to_string(ledger_.size()));
   }
+  if (head_->state() == intra_job::JobState::kPaused) {
+    open_requests_.insert(next_request_);
+    from_clients_.push_back(intra_job::ResumeCommand{next_request_++});
+    return;
+  }
   if (options_.stages.empty() && !demand_ && granted_.empty()) {
     reallocate();
     return;
   }
+  if (demand_ && granted_.empty()) serve_demand(demand_);
   mark("a time limit was needed");
   now_ += std::chrono::seconds(31);
   for (auto& [incarnation, process] : processes_) {

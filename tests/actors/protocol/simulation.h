@@ -43,6 +43,10 @@ struct SimOptions {
   int reallocations = 0;  // the cluster gives other devices
   int scales = 0;
   int checkpoints = 0;
+  Version periodic = 0;  // versions between checkpoints of the job's own series
+  int damages = 0;       // one of the checkpoints on the disk cannot be loaded any more
+  int pauses = 0;         // and resumed when everything is at rest
+  int drains = 0;         // the job's devices are about to end
   bool cancel = false;
   int bit_flips = 0;  // a replica goes wrong silently
 };
@@ -111,7 +115,7 @@ class Simulation {
   void end_process(std::uint64_t incarnation);
   void restart_head();
   void say_hello(std::uint64_t incarnation);
-  void allocate(std::set<actors::DeviceId> devices);
+  void allocate(std::set<actors::DeviceId> devices, bool urgent = false);
   void serve_demand(const std::optional<DeviceSet>& demand);
   actors::intra_job::Services services();
   actors::intra_job::Config config() const;
@@ -124,6 +128,7 @@ class Simulation {
   void lose_message();
   void reallocate();
   void scale();
+  void drain();
   std::vector<std::uint64_t> alive() const;
 
   std::uint64_t pick(std::uint64_t below);
@@ -154,7 +159,8 @@ class Simulation {
   std::map<Channel, std::deque<Message>> channels_;
   std::deque<actors::intra_job::Event> from_nodes_, from_cluster_, from_clients_;
   std::set<Channel> cut_;  // both directions
-  std::map<std::string, ToyVersion> checkpoints_;
+  std::map<std::string, ToyVersion> checkpoints_;  // on the disk
+  std::set<std::string> damaged_;
 
   // The cluster scheduler.
   std::set<actors::DeviceId> inventory_;

@@ -29,6 +29,9 @@ void Simulation::perform(const intra_job::Effect& effect) {
 void Simulation::perform_one(const intra_job::SaveRecord& effect) {
   if (effect.record.generation < journal_.generation) violated("the journal goes backwards");
   journal_ = effect.record;
+  // Released on purpose: a checkpoint holds what they know.
+  if (journal_.known.empty()) given_up_.insert(last_members_.begin(), last_members_.end());
+  if (journal_.state == intra_job::JobState::kPaused) mark("paused");
 }
 
 void Simulation::perform_one(const intra_job::StartWorker& effect) {
@@ -46,9 +49,16 @@ void Simulation::perform_one(const intra_job::StartWorker& effect) {
   started.core = std::make_unique<worker::WorkerCore>(config);
   started.engine = std::make_unique<ToyEngine>(
       job_, [this](Incarnation of) { return lives(of.value) || chance(50); },
-      [this](const std::string& path) { return checkpoints_.at(path); });
+      [this](const std::string& path) -> std::optional<ToyVersion> {
+        if (!damaged_.contains(path)) return checkpoints_.at(path);
+        mark("damage found");
+        return std::nullopt;
+      });
   started.engine->on_checkpoint = [this](const std::string& path, const ToyVersion& version) {
-    return checkpoints_.emplace(path, version).second;
+    const bool is_new = checkpoints_.emplace(path, version).second;
+    if (!path.starts_with("series/")) return is_new;
+    damaged_.erase(path);  // found, and written again
+    return checkpoints_.at(path) == version;
   };
 }
 
@@ -218,12 +228,13 @@ void Simulation::serve_demand(const std::optional<DeviceSet>& demand) {
   if (devices != granted_) allocate(devices);
 }
 
-void Simulation::allocate(std::set<DeviceId> devices) {
+void Simulation::allocate(std::set<DeviceId> devices, bool urgent) {
   granted_ = devices;
   occupied_.insert(devices.begin(), devices.end());
   from_cluster_.push_back(intra_job::Allocation{.sequence = ++sequence_,
                                                 .releases_seen = releases_seen_,
-                                                .devices = {devices.begin(), devices.end()}});
+                                                .devices = {devices.begin(), devices.end()},
+                                                .urgent = urgent});
 }
 
 void Simulation::restart_head() {
@@ -237,6 +248,7 @@ void Simulation::restart_head() {
   head_ = std::make_unique<IntraJobCore>(config(), services(), journal_,
                                          intra_job::LedgerHistory{.lines = ledger_});
   sequence_ = releases_seen_ = 0;
+  demand_.reset();  // the cluster scheduler is in the same process
   // Processes that the journal does not know are killed; their devices are nobody's until then.
   std::set<std::uint64_t> known;
   for (const intra_job::KnownWorker& worker : journal_.known) {

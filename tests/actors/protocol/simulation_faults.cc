@@ -33,12 +33,19 @@ void Simulation::maybe_disturb() {
   if (kind == "head restart") restart_in_effects_ = true;
   if (kind == "reallocation") reallocate();
   if (kind == "scale") scale();
+  if (kind == "drain") drain();
+  if (kind == "pause") {
+    open_requests_.insert(next_request_);
+    from_clients_.push_back(intra_job::PauseCommand{next_request_++});
+  }
   if (kind == "checkpoint") {
     open_requests_.insert(next_request_);
     from_clients_.push_back(
         intra_job::CheckpointCommand{next_request_, "checkpoint-" + std::to_string(next_request_)});
     ++next_request_;
   }
+  if (kind == "damage" && !checkpoints_.empty())
+    damaged_.insert(std::next(checkpoints_.begin(), pick(checkpoints_.size()))->first);
   if (kind == "cancel") {
     open_requests_.insert(next_request_);
     from_clients_.push_back(intra_job::CancelCommand{next_request_++});
@@ -94,6 +101,11 @@ void Simulation::reallocate() {
   }
   if (devices.empty()) devices = granted_;
   allocate(devices);
+}
+
+void Simulation::drain() {
+  if (granted_.empty()) return;
+  allocate({}, true);
 }
 
 void Simulation::scale() {

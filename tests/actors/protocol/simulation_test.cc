@@ -184,6 +184,33 @@ TEST_SUITE("actors/protocol/simulation") {
     CHECK(marks.contains("checkpoint written"));
   }
 
+  TEST_CASE("a job's own checkpoints, lost workers and damaged disks in any order change no bit") {
+    const Marks marks = run_many("series", JobState::kFinished, [](std::uint64_t seed) {
+      SimOptions options = seed % 2 == 0 ? staged(seed) : elastic(seed);
+      options.periodic = 1 + seed % 3;
+      options.damages = 3;
+      options.crashes = 5;
+      options.head_restarts = static_cast<int>(seed % 2);
+      options.checkpoints = 1;
+      return options;
+    });
+    CHECK(marks.contains("damage found"));
+  }
+
+  TEST_CASE("to no devices and back, by request or because they end, changes no bit") {
+    const Marks marks = run_many("pause", JobState::kFinished, [](std::uint64_t seed) {
+      SimOptions options = seed % 2 == 0 ? staged(seed) : elastic(seed);
+      options.pauses = 2;
+      options.drains = 2;
+      options.crashes = static_cast<int>(seed % 3);
+      options.head_restarts = static_cast<int>(seed % 2);
+      options.scales = seed % 2 == 0 ? 0 : 1;
+      return options;
+    });
+    CHECK(marks.contains("paused"));
+    CHECK(marks.contains("drain in phase 3"));
+  }
+
   TEST_CASE("a cancelled job leaves no process and no device behind, whatever it was doing") {
     const Marks marks = run_many("cancel", JobState::kCancelled, [](std::uint64_t seed) {
       SimOptions options = seed % 2 == 0 ? staged(seed) : elastic(seed);

@@ -144,7 +144,9 @@ EngineEvent ToyEngine::load(const LoadVersion& effect) {
   if (std::holds_alternative<FromSeed>(effect.from)) {
     held_ = reference_version(job_, 0);
   } else if (const auto* disk = std::get_if<FromCheckpoint>(&effect.from)) {
-    held_ = checkpoint_(disk->path);
+    const auto found = checkpoint_(disk->path);
+    if (!found) return CheckpointDamaged{effect.generation, disk->path, "damaged"};
+    held_ = found;
   } else {
     const State& state = std::get<State>(effect.from);
     if (!readable_(state.stamp.sender)) {
@@ -179,7 +181,12 @@ EngineEvent ToyEngine::sum(const StartLocalSteps& effect, std::uint32_t bucket, 
   for (VirtualRank rank = ranks.begin; rank < ranks.end; ++rank) {
     words.push_back(gradient(*held_, rank, bucket));
     if (bucket != 0) continue;
-    summed.results.push_back({rank, loss_bits(*held_, rank), encode({next_context(*held_, rank)})});
+    std::vector<std::uint64_t> result = {next_context(*held_, rank)};
+    if (read_samples) {
+      const std::vector<std::uint64_t> samples = read_samples(effect.step, rank);
+      result.insert(result.end(), samples.begin(), samples.end());
+    }
+    summed.results.push_back({rank, loss_bits(*held_, rank), encode(result)});
   }
   summed.data = bulk_of(words);
   return summed;
@@ -223,10 +230,14 @@ EngineEvent ToyEngine::update(const ApplyUpdate& effect) {
   ToyVersion next{
       .version = effect.step + 1, .params = updated(held_->params, buckets), .contexts = {}};
   std::vector<std::uint32_t> losses;
+  std::vector<std::uint64_t> samples;
   for (const RankResult& result : effect.results) {
-    next.contexts.push_back(decode(result.context).at(0));
+    const std::vector<std::uint64_t> words = decode(result.context);
+    next.contexts.push_back(words.at(0));
+    samples.insert(samples.end(), words.begin() + 1, words.end());
     losses.push_back(result.loss_bits);
   }
+  if (on_samples_used) on_samples_used(next.version, samples);
   held_ = next;
   require(effect.last == (next.version == job_.last_version));
   return UpdateApplied{line_of(job_, next, losses)};
@@ -258,9 +269,12 @@ void ToyEngine::perform(const RunEvaluation& effect) {
 
 void ToyEngine::perform(const WriteVersion& effect) {
   queue_.push_back({Generation{}, true, [this, effect]() -> EngineEvent {
-                      CheckpointFinished done{effect.request, effect.directory, held_->version,
+                      const std::string path =
+                          effect.directory +
+                          (effect.periodic ? "/step-" + std::to_string(held_->version) : "");
+                      CheckpointFinished done{effect.request, path, held_->version,
                                               digests_of(*held_), ""};
-                      if (!on_checkpoint(effect.directory, *held_)) done.error = "occupied";
+                      if (!on_checkpoint(path, *held_)) done.error = "occupied";
                       return done;
                     }});
 }

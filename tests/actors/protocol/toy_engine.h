@@ -37,9 +37,9 @@ std::vector<RankRange> maximal_ranges(RankRange range, std::uint32_t max_p);
 class ToyEngine {
  public:
   // `readable(of)`: whether the shared memory of that worker can be read just now.
-  // `checkpoint(path)`: what was written there.
+  // `checkpoint(path)`: what was written there; none when it is damaged.
   ToyEngine(ToyJob job, std::function<bool(Incarnation)> readable,
-            std::function<ToyVersion(const std::string&)> checkpoint)
+            std::function<std::optional<ToyVersion>(const std::string&)> checkpoint)
       : job_(job), readable_(std::move(readable)), checkpoint_(std::move(checkpoint)) {}
 
   void add(const actors::worker::Effect& effect);
@@ -50,6 +50,10 @@ class ToyEngine {
   const std::optional<ToyVersion>& held() const { return held_; }
   // A WriteVersion; false: the path is occupied.
   std::function<bool(const std::string&, const ToyVersion&)> on_checkpoint;
+  // What the local step of a rank reads; may be absent. It travels with the rank's result.
+  std::function<std::vector<std::uint64_t>(Version step, VirtualRank rank)> read_samples;
+  // What the steps that made a version had read, all ranks in order; with read_samples only.
+  std::function<void(Version made, const std::vector<std::uint64_t>&)> on_samples_used;
 
  private:
   struct Piece {
@@ -72,7 +76,7 @@ class ToyEngine {
 
   ToyJob job_;
   std::function<bool(Incarnation)> readable_;
-  std::function<ToyVersion(const std::string&)> checkpoint_;
+  std::function<std::optional<ToyVersion>(const std::string&)> checkpoint_;
   std::optional<ToyVersion> held_;
   std::deque<Piece> queue_;
 };

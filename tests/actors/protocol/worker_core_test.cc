@@ -1,134 +1,9 @@
 // One worker core, message by message: each line of the transition table, and the holes that one
 // worker alone can fall into.
-#include "actors/worker/worker_core.h"
-
-#include <doctest/doctest.h>
+#include "tests/actors/protocol/worker_bench.h"
 
 namespace es::actors::worker {
 namespace {
-
-using namespace protocol;
-
-constexpr Incarnation kSelf{1};
-constexpr Incarnation kPeer{2};
-constexpr Incarnation kSource{3};
-constexpr Version kLast = 10;
-
-Stamp from_head(std::uint64_t generation) {
-  return {Generation{generation}, Incarnation{}};
-}
-Stamp from_peer(std::uint64_t generation) {
-  return {Generation{generation}, kPeer};
-}
-
-template <class T>
-const T* find(const Effects& effects) {
-  for (const Effect& effect : effects) {
-    if (const T* found = std::get_if<T>(&effect)) return found;
-  }
-  return nullptr;
-}
-
-template <class M>
-const M* to_head(const Effects& effects) {
-  for (const Effect& effect : effects) {
-    const auto* send = std::get_if<SendHead>(&effect);
-    if (send == nullptr) continue;
-    if (const M* found = std::get_if<M>(&send->message)) return found;
-  }
-  return nullptr;
-}
-
-template <class M>
-const M* to_peer(const Effects& effects) {
-  for (const Effect& effect : effects) {
-    const auto* send = std::get_if<SendPeer>(&effect);
-    if (send == nullptr) continue;
-    if (const M* found = std::get_if<M>(&send->message)) return found;
-  }
-  return nullptr;
-}
-
-// max_p = 2, two buckets: this worker has rank 0 and owns bucket 0, the peer rank 1 and bucket 1.
-class Bench {
- public:
-  Bench() : core(config()) {}
-  // Seven ranks.
-  explicit Bench(bool sum_per_worker) : core(wide_config(sum_per_worker)) {}
-
-  static WorkerConfig wide_config(bool sum_per_worker) {
-    WorkerConfig wide = config();
-    wide.max_p = 7;
-    wide.sum_per_worker = sum_per_worker;
-    return wide;
-  }
-  static WorkerConfig config() {
-    WorkerConfig config;
-    config.self = kSelf;
-    config.max_p = 2;
-    config.eval_every = 4;
-    return config;
-  }
-  static Install install(std::uint64_t generation, Version target, Source source) {
-    Install install;
-    install.stamp = from_head(generation);
-    install.target = target;
-    install.members = {{kSelf, {0, 1}, "self", "h"}, {kPeer, {1, 2}, "peer", "h"}};
-    install.source = std::move(source);
-    install.bucket_count = 2;
-    install.last_version = kLast;
-    return install;
-  }
-  static FromPeer source() { return {kSource, "source", "h"}; }
-
-  template <class Message>
-  Effects head(Message message) {
-    return core.on(HeadMessage(std::move(message)), now);
-  }
-  template <class Message>
-  Effects peer(Message message) {
-    return core.on(PeerMessage(std::move(message)), now);
-  }
-  template <class Event>
-  Effects engine(Event event) {
-    return core.on(EngineEvent(std::move(event)), now);
-  }
-
-  // To Ready at `version` in generation 1, loaded from the seed or a checkpoint.
-  void ready_at(Version version) {
-    head(Prepare{from_head(1)});
-    head(install(1, version, FromCheckpoint{"path"}));
-    engine(VersionLoaded{version});
-    REQUIRE(core.phase() == Phase::kReady);
-  }
-  Effects go() { return head(Go{from_head(1)}); }
-
-  static Bytes context() { return std::make_shared<const std::vector<std::byte>>(1); }
-  static Contrib contrib(std::uint64_t generation, Version step) {
-    return {from_peer(generation), step, 0, {1, 2}, {}, {{1, 0, context()}}, false};
-  }
-  static Reduced reduced(std::uint64_t generation, Version step) {
-    return {from_peer(generation), step, 1, {}, {}, false};
-  }
-  // The own part of step `step`: both buckets of rank 0.
-  Effects sum_own(Version step) {
-    engine(PartSummed{Generation{1}, step, 1, {0, 1}, {}, {}});
-    return engine(PartSummed{Generation{1}, step, 0, {0, 1}, {}, {{0, 0, context()}}});
-  }
-  // Everything of step `step` up to the running update.
-  Effects step_until_update(Version step, bool peer_drains = false) {
-    sum_own(step);
-    Contrib other = contrib(1, step);
-    other.drain = peer_drains;
-    peer(other);
-    peer(reduced(1, step));
-    return engine(BucketReduced{Generation{1}, step, 0, {}});
-  }
-  Effects commit(Version step) { return engine(UpdateApplied{{step + 1, {0, 0}, {}, {}}}); }
-
-  Instant now{};
-  WorkerCore core;
-};
 
 TEST_SUITE("actors/worker/worker_core") {
   TEST_CASE("a new worker says Hello with generation 0") {
@@ -541,12 +416,47 @@ TEST_SUITE("actors/worker/worker_core") {
     CHECK(find<WriteVersion>(effects) != nullptr);
   }
 
+  TEST_CASE("a periodic checkpoint waits for its version") {
+    Bench bench;
+    bench.ready_at(0);
+    bench.go();
+    bench.head(WriteCheckpoint{.stamp = from_head(1),
+                               .request = 9,
+                               .directory = "series",
+                               .periodic = true,
+                               .at = 2,
+                               .remove = {"series/step-1"}});
+    bench.step_until_update(0);
+    CHECK(find<WriteVersion>(bench.commit(0)) == nullptr);
+    bench.step_until_update(1);
+    const Effects effects = bench.commit(1);
+    REQUIRE(find<WriteVersion>(effects) != nullptr);
+    CHECK(find<WriteVersion>(effects)->periodic);
+    CHECK(find<WriteVersion>(effects)->remove == std::vector<std::string>{"series/step-1"});
+    bench.step_until_update(2);
+    CHECK(find<WriteVersion>(bench.commit(2)) == nullptr);
+  }
+
+  TEST_CASE("a damaged source is told to the head, and the worker waits for the next round") {
+    Bench bench;
+    bench.head(Prepare{from_head(1)});
+    bench.head(Bench::install(1, 5, FromCheckpoint{"path"}));
+    const Effects effects =
+        bench.engine(CheckpointDamaged{Generation{1}, "path", "path/data: damaged"});
+    REQUIRE(to_head<CheckpointUnreadable>(effects) != nullptr);
+    CHECK(to_head<CheckpointUnreadable>(effects)->path == "path");
+    CHECK(to_head<CheckpointUnreadable>(effects)->error == "path/data: damaged");
+    CHECK_FALSE(bench.core.version().has_value());
+    REQUIRE(to_head<Report>(bench.head(Prepare{from_head(2)})) != nullptr);
+    bench.head(Bench::install(2, 3, FromCheckpoint{"older"}));
+    CHECK(to_head<Ready>(bench.engine(VersionLoaded{3})) != nullptr);
+  }
+
   TEST_CASE("who waits in vain suspects those whose part is missing, once") {
     Bench bench;
     bench.ready_at(0);
     bench.go();
-    bench.now = std::chrono::seconds(100);
-    CHECK(bench.core.tick(bench.now).empty());  // its own part is not done
+    CHECK(bench.core.tick(std::chrono::seconds(100)).empty());  // its own part is not done
     bench.sum_own(0);
     bench.now += std::chrono::seconds(29);
     CHECK(bench.core.tick(bench.now).empty());

@@ -38,7 +38,7 @@ std::unique_ptr<gpu::Engine> engine(const JobSpec& s) {
                              {.name = "label", .type = FieldType::kI32, .high = 9}}};
   auto made = gpu::Engine::create(s, layout, {.cpu_class = CpuClass::kScalar});
   REQUIRE(made.ok());
-  (*made)->init_replica();
+  REQUIRE((*made)->init_replica().ok());
   return *std::move(made);
 }
 
@@ -73,7 +73,15 @@ class TempDirectory {
 };
 
 Snapshot snapshot_of(const gpu::Engine& e) {
-  return {spec().name, to_toml(spec()), digests_of(e), e.replica()};
+  return {spec().name, to_toml(spec()), digests_of(e), kernel_record(e, spec().level), e.replica()};
+}
+
+// Not those of any engine here.
+KernelRecord other_kernels() {
+  return {.level = DeterminismLevel::kD1,
+          .device_type = {"cpu-avx2"},
+          .library = "oneDNN 1.2.3",
+          .operators = {"conv1 (conv2d): jit:avx2"}};
 }
 
 }  // namespace
@@ -88,7 +96,7 @@ TEST_SUITE("actors/worker/version_io") {
       REQUIRE(write_snapshot(snapshot_of(*source), directory / "c").ok());
       auto target = engine(job);
       CHECK(digests_of(*target) != digests_of(*source));
-      REQUIRE(load_checkpoint(*target, 2, directory / "c").ok());
+      REQUIRE(load_checkpoint(*target, spec(), directory / "c").ok());
       CHECK(target->replica().version == 2);
       CHECK(digests_of(*target) == digests_of(*source));
     }
@@ -100,7 +108,7 @@ TEST_SUITE("actors/worker/version_io") {
     REQUIRE(write_snapshot(snapshot_of(*source), directory / "c").ok());
     auto target = engine(optimizers().back());
     const auto before = digests_of(*target);
-    CHECK_FALSE(load_checkpoint(*target, 2, directory / "c").ok());
+    CHECK_FALSE(load_checkpoint(*target, spec(), directory / "c").ok());
     CHECK(digests_of(*target) == before);
   }
 
@@ -112,8 +120,70 @@ TEST_SUITE("actors/worker/version_io") {
     wider.model.width = 8;
     auto target = engine(wider);
     const auto before = digests_of(*target);
-    CHECK_FALSE(load_checkpoint(*target, 2, directory / "c").ok());
+    CHECK_FALSE(load_checkpoint(*target, spec(), directory / "c").ok());
     CHECK(digests_of(*target) == before);
+  }
+
+  TEST_CASE("a checkpoint says what computed it") {
+    const TempDirectory directory;
+    auto source = engine(spec());
+    Snapshot snapshot = snapshot_of(*source);
+    snapshot.kernels = other_kernels();
+    REQUIRE(write_snapshot(snapshot, directory / "c").ok());
+    const auto reader = store::CheckpointReader::open(directory / "c");
+    REQUIRE(reader.ok());
+    CHECK(read_kernel_record(*reader, "c").value() == other_kernels());
+  }
+
+  TEST_CASE("a checkpoint of other kernels is refused at D1, changes nothing, and is taken at D2") {
+    const TempDirectory directory;
+    auto source = engine(spec());
+    advance(*source);
+    Snapshot snapshot = snapshot_of(*source);
+    snapshot.kernels = other_kernels();
+    REQUIRE(write_snapshot(snapshot, directory / "c").ok());
+
+    JobSpec job = spec();
+    job.level = DeterminismLevel::kD1;
+    auto target = engine(job);
+    const auto before = digests_of(*target);
+    const Status refused = load_checkpoint(*target, job, directory / "c");
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().kind == ErrorKind::kRefused);
+    CHECK(refused.error().message ==
+          (directory / "c").string() +
+              ": computed with oneDNN 1.2.3 on cpu-avx2; this worker computes with canonical "
+              "kernels on cpu-scalar; at level D1 allowed are the same kernels, since others give "
+              "other bits; level D2 goes on anywhere");
+    CHECK(digests_of(*target) == before);
+
+    job.level = DeterminismLevel::kD2;
+    target = engine(job);
+    REQUIRE(load_checkpoint(*target, job, directory / "c").ok());
+    CHECK(digests_of(*target) == digests_of(*source));
+  }
+
+  TEST_CASE("a checkpoint that does not say what computed it goes on at D2 only") {
+    const TempDirectory directory;
+    auto source = engine(spec());
+    REQUIRE(write_snapshot(snapshot_of(*source), directory / "c").ok());
+    const auto reader = store::CheckpointReader::open(directory / "c");
+    std::vector<std::vector<std::byte>> bytes;
+    std::vector<store::Section> sections;
+    for (const store::SectionInfo& section : reader->manifest().sections)
+      if (section.name != kKernelsSection) {
+        bytes.push_back(reader->read(section.name).value());
+        sections.push_back({section.name, bytes.back()});
+      }
+    REQUIRE(store::write_checkpoint(store::posix_file_system(), directory / "w", reader->head(),
+                                    reader->job_toml(), sections)
+                .ok());
+    for (const auto level : {DeterminismLevel::kD0, DeterminismLevel::kD1, DeterminismLevel::kD2}) {
+      JobSpec job = spec();
+      job.level = level;
+      CHECK(load_checkpoint(*engine(job), job, directory / "w").ok() ==
+            (level == DeterminismLevel::kD2));
+    }
   }
 
   TEST_CASE("a version is kept under the first free name, and once") {

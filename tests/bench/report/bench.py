@@ -1,8 +1,12 @@
 """Entry of scripts/bench."""
 
 import argparse
+import os
+import signal
 import sys
 
+import checkpoint
+import elastic
 import ests
 import kernels
 import levels
@@ -12,7 +16,9 @@ import train
 
 PARTS = {"train": train, "kernels": kernels, "ests": ests,
          "levels": levels,
-         "models": models}
+         "models": models,
+         "elastic": elastic,
+         "checkpoint": checkpoint}
 
 
 def main():
@@ -22,9 +28,13 @@ def main():
         part = parts.add_parser(name, help=module.__doc__.split(": ", 1)[1])
         part.add_argument("--json", help="file for the results")
         part.add_argument("--svg", help="file for the chart")
+        part.add_argument("--build", default=runner.BUILD, help="build directory (default build)")
         part.add_argument("--core", type=int, default=1, help="core to pin to (default 1)")
         module.add_arguments(part)
     args = parser.parse_args()
+    runner.BUILD = os.path.abspath(args.build)
+    # What a part has started, it ends on its way out.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         PARTS[args.part].main(args)
     except runner.BenchError as error:

@@ -1,7 +1,9 @@
-"""scripts/bench ests: 1 to 16 ESTs on one device; data workers shared by them."""
+"""scripts/bench ests: 1 to 16 ESTs on one device; switching between them; shared data workers."""
 
+import glob
 import json
 import os
+import subprocess
 
 import chart
 import runner
@@ -38,6 +40,37 @@ def result_of(workload, count, runs):
             "memory_ratio_without_buffers": round((memory - slots) / memory_one, 4)}
 
 
+# A step of NeuMF takes a millisecond: more of them, so that the first does not decide.
+SWITCH_STEPS = {"published_neumf": 2000}
+
+
+def context_switches():
+    """Every published model with four ESTs on one device, as a user runs it: who took the time."""
+    (esctl, _) = runner.build_programs()
+    results = []
+    for job in sorted(glob.glob(os.path.join(runner.ROOT, "configs", "jobs", "published_*.toml"))):
+        name = os.path.basename(job)[:-len(".toml")]
+        runner.progress(f"{name}: context switches")
+        steps = SWITCH_STEPS.get(name, 8)
+        done = subprocess.run(
+            [esctl, "run", job, "--json", "--quiet", "--stages",
+             f"cpu-{runner.kernel_class()}:1@{steps}"], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise runner.BenchError(f"{job}: {done.stderr.strip()[-500:]}")
+        run = json.loads(done.stdout)
+        results.append({"job": name, "steps": steps,
+                        "context_switch_share": run["context_switch_share"],
+                        "data_wait_share": run["data_wait_share"]})
+    return results
+
+
+def switch_table(switches):
+    rows = ["| job | switching between ESTs | waiting for data |", "|---|---|---|"]
+    rows += [f"| {s['job']} | {100 * s['context_switch_share']:.3f} % "
+             f"| {100 * s['data_wait_share']:.3f} % |" for s in switches]
+    return "\n".join(rows)
+
+
 def first_batches(args, program):
     """Shared against separate data workers, on every core."""
     return [json.loads(runner.run_plain([program, job, "--ests", "8"], "0-1"))
@@ -65,11 +98,12 @@ def main(args):
     args.loader_jobs = args.loader_jobs or [
         os.path.join(runner.ROOT, "configs", "jobs", "small_cnn.toml")]
     loaders = first_batches(args, loader)
-    print(tables(scaling, loaders))
+    switches = context_switches()
+    print(tables(scaling, loaders) + "\n\n" + switch_table(switches))
     series = {w: [r["throughput_ratio"] for r in scaling if r["workload"] == w]
               for w in dict.fromkeys(r["workload"] for r in scaling)}
     runner.write_results(
-        args, {"scaling": scaling, "first_mini_batches": loaders},
+        args, {"scaling": scaling, "first_mini_batches": loaders, "context_switches": switches},
         chart.lines("Throughput of one device against one EST", "ESTs on the device",
                     "throughput / one EST", COUNTS, series))
 

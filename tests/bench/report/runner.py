@@ -46,6 +46,14 @@ def kernel_class():
     return "avx2" if "avx2" in flags else "scalar"
 
 
+def require_torch(python):
+    """The peers need torchvision for this interpreter."""
+    done = subprocess.run([python, "-c", "import torchvision"], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise BenchError(f"{python} has no torchvision: install python3-torch and "
+                         "python3-torchvision, or give --ours-only")
+
+
 def processor():
     found = re.search(r"model name\s*:\s*(.*)", open("/proc/cpuinfo").read())
     return found.group(1) if found else "unknown processor"

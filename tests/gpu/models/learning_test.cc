@@ -21,7 +21,7 @@ TEST_SUITE("gpu/models") {
     auto created = Engine::create(spec, test::sample_layout(task, sizes), {.cpu_class = cpu_class});
     REQUIRE_MESSAGE(created.ok(), created.error().message);
     Engine& engine = **created;
-    engine.init_replica();
+    REQUIRE(engine.init_replica().ok());
     const std::vector<float> words = test::reference_batch(task, sizes, spec.batch_size);
     AlignedBuffer grad(engine.table().total_floats());
     std::vector<const float*> reduced;

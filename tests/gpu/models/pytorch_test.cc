@@ -45,7 +45,7 @@ TEST_SUITE("gpu/models") {
     auto created = Engine::create(spec, layout, {.cpu_class = cpu_class});
     REQUIRE_MESSAGE(created.ok(), created.error().message);
     std::unique_ptr<Engine> engine = std::move(*created);
-    engine->init_replica();
+    REQUIRE(engine->init_replica().ok());
     Replica replica = engine->replica();
     float* stats = replica.contexts[0].stats.data();
     std::vector<NamedTensor> state = export_state(engine->table(), replica.params.data(), stats);

@@ -59,7 +59,7 @@ InProcessJob::InProcessJob(const JobSpec& spec, const SampleLayout& layout,
       threads_(threads),
       batches_(spec, layout) {
   start_workers(workers);
-  for (Worker& w : workers_) w.engine->init_replica();
+  for (Worker& w : workers_) ES_CHECK(w.engine->init_replica().ok());
 }
 
 void InProcessJob::start_workers(const std::vector<WorkerPlan>& plans) {

@@ -6,7 +6,8 @@
 #include <thread>
 
 #include "proto/base/digest.h"
-#include "tests/store/dataset/images/idx_files.h"
+#include "tests/store/dataset/every_kind.h"
+#include "tests/store/temp_directory.h"
 
 using namespace es;
 using namespace es::store;
@@ -63,35 +64,85 @@ void check_ranges(const SampleLayout& layout, std::uint64_t batch,
   }
 }
 
+void check_facts(const JobSpec& spec) {
+  const auto source = open_samples(spec);
+  const auto facts = data_facts(spec);
+  REQUIRE(source.ok());
+  REQUIRE(facts.ok());
+  CHECK(facts->layout == (*source)->layout());
+  CHECK(facts->train_count == (*source)->train_count());
+  CHECK(facts->eval_count == (*source)->eval_count());
+  CHECK(facts->eval_group == (*source)->eval_group());
+}
+
 }  // namespace
 
 TEST_SUITE("store/dataset/sample_source") {
   TEST_CASE("a job spec opens the data that it names, and their facts are the source's") {
     TempDirectory directory;
-    write_idx_set(directory.path(), small_idx_set());
-    JobSpec spec;
-    spec.model.classes = 3;
-    spec.data.kind = "idx";
-    spec.data.path = directory.path().string();
-    const auto source = open_samples(spec);
-    REQUIRE(source.ok());
-    CHECK((*source)->train_count() == 6);
-    const auto facts = data_facts(spec);
-    REQUIRE(facts.ok());
-    CHECK(facts->layout == (*source)->layout());
-    CHECK(facts->train_count == 6);
-    CHECK(facts->eval_count == 4);
-    CHECK(facts->eval_group == 1);
+    std::vector<JobSpec> jobs = write_every_kind(directory.path());
+    for (const std::string& model : kModels) jobs.push_back(synthetic_job(model));
+    for (const JobSpec& spec : jobs) {
+      CAPTURE(spec.data.kind);
+      CAPTURE(spec.model.name);
+      check_facts(spec);
+    }
+  }
+
+  TEST_CASE("facts do not read the samples where a header, a size or a list tells them") {
+    TempDirectory directory;
+    const std::vector<JobSpec> jobs = write_every_kind(directory.path());
+    const auto spoil = [&](const std::string& name, std::size_t begin, std::size_t length) {
+      std::string bytes = read_file(directory / name);
+      write_file(directory / name, bytes.replace(begin, length, std::string(length, '\xff')));
+    };
+    const std::string pixels = read_file(directory / "idx/train-images-idx3-ubyte.gz");
+    write_file(directory / "idx/train-images-idx3-ubyte.gz", pixels.substr(0, pixels.size() - 9));
+    spoil("cifar10/data_batch_3.bin", 3073, 1);  // a label
+    spoil("voc/Annotations/one.xml", 0, 20);
+    for (const JobSpec& spec : jobs) {
+      CAPTURE(spec.data.kind);
+      const bool spoilt =
+          spec.data.kind == "idx" || spec.data.kind == "cifar10" || spec.data.kind == "voc";
+      CHECK(open_samples(spec).ok() == !spoilt);
+      CHECK(data_facts(spec).ok());
+    }
+  }
+
+  TEST_CASE("what a header, a size or a list shows to be wrong is refused with the facts") {
+    TempDirectory directory;
+    const std::vector<JobSpec> jobs = write_every_kind(directory.path());
+    const auto refused = [&](std::size_t job, const std::string& file, const std::string& bytes) {
+      const std::string before = read_file(directory / file);
+      write_file(directory / file, bytes);
+      const auto facts = data_facts(jobs[job]);
+      REQUIRE_FALSE(facts.ok());
+      CHECK(facts.error().message == open_samples(jobs[job]).error().message);
+      CHECK(facts.error().message.find((directory / file).string()) == 0);
+      write_file(directory / file, before);
+      CHECK(data_facts(jobs[job]).ok());
+    };
+    const auto cut = [&](const std::string& file) {
+      const std::string bytes = read_file(directory / file);
+      return bytes.substr(0, bytes.size() - 1);
+    };
+    for (const char* file : {"idx/t10k-images-idx3-ubyte", "idx/t10k-labels-idx1-ubyte"})
+      refused(0, file, cut(file));
+    refused(0, "idx/t10k-labels-idx1-ubyte", cut("idx/t10k-labels-idx1-ubyte") + "\x03");
+    refused(1, "cifar10/test_batch.bin", cut("cifar10/test_batch.bin"));
+    refused(3, "ratings/ratings.csv", cut("ratings/ratings.csv") + "x");
+    refused(4, "squad/train-v1.1.json", cut("squad/train-v1.1.json"));
+    refused(5, "voc/ImageSets/Main/val.txt", "");
   }
 
   TEST_CASE("an unknown kind is refused with the kinds that are allowed") {
     JobSpec spec;
     spec.data.kind = "tape";
-    const auto source = open_samples(spec);
-    REQUIRE_FALSE(source.ok());
-    CHECK(source.error().message ==
-          "data.kind = \"tape\": allowed is idx, cifar10, image_folder, ratings, squad, voc, "
-          "synthetic");
+    const std::string expected =
+        "data.kind = \"tape\": allowed is idx, cifar10, image_folder, ratings, squad, voc, "
+        "synthetic";
+    CHECK(open_samples(spec).error().message == expected);
+    CHECK(data_facts(spec).error().message == expected);
   }
 
   TEST_CASE("a sample does not depend on the batch that it is in, nor on the thread") {

@@ -27,7 +27,7 @@ JobRecord sample(const JobId& id, std::uint64_t sequence) {
   record.pinned.emplace();
   record.pinned->add({"cpu-avx2"}, 2);
   record.pinned->add({"cpu-avx512"}, 1);
-  record.checkpoint = {"/checkpoints/v80-g7-i3", 80};
+  record.checkpoints = {{"/checkpoints/v80-g7-i3", 80, true}, {"/mine", 70, false}};
   record.sequence = sequence;
   record.submitted_unix_ms = 1'700'000'000'123;
   record.error = "none \"yet\"\n";
@@ -113,7 +113,7 @@ TEST_SUITE("store/journal/job_journal") {
 
   TEST_CASE("values that are not allowed are refused") {
     JobRecord record = sample("a", 1);
-    record.phase = static_cast<JobPhase>(static_cast<int>(JobPhase::kCancelled) + 1);
+    record.phase = static_cast<JobPhase>(static_cast<int>(JobPhase::kPaused) + 1);
     CHECK_FALSE(decode_job_record(encode_job_record(record), "a").ok());
     record = sample("a", 1);
     std::swap(record.pinned->counts[0], record.pinned->counts[1]);

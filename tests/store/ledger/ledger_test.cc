@@ -79,6 +79,28 @@ TEST_SUITE("store/ledger/ledger") {
     CHECK(conflict(line(5), other_digest).find("= none: allowed is") != std::string::npos);
   }
 
+  TEST_CASE("a rewound ledger takes other lines from there on") {
+    MemoryKeyValueStore store;
+    Ledger ledger(store);
+    for (const Version version : {1, 2, 3}) REQUIRE(ledger.append("a", line(version)).ok());
+    REQUIRE(ledger.append("ab", line(3)).ok());
+    REQUIRE(ledger.rewind("a", 1).ok());
+    CHECK((*ledger.last("a"))->version == 1);
+    CHECK((*ledger.last("ab"))->version == 3);
+    CHECK(ledger.append("a", line(2, {9.0f})).ok());
+    CHECK_FALSE(ledger.append("a", line(1, {9.0f})).ok());
+  }
+
+  TEST_CASE("a range is read in parts") {
+    MemoryKeyValueStore store;
+    Ledger ledger(store);
+    for (const Version version : {5, 6, 7}) REQUIRE(ledger.append("a", line(version)).ok());
+    const auto part = ledger.read("a", 0, ~0ull, 2);
+    REQUIRE(part.ok());
+    REQUIRE(part->size() == 2);
+    CHECK(part->back().version == 6);
+  }
+
   TEST_CASE("removing a job forgets its lines and no others") {
     MemoryKeyValueStore store;
     Ledger ledger(store);

@@ -177,6 +177,18 @@ TEST_SUITE("store/dataset/ratings") {
     CHECK(mentions(refused.error().message, "= 98: allowed is at least 99"));
   }
 
+  TEST_CASE(
+      "ratings of one item, or with nobody to evaluate, are refused before a negative is drawn") {
+    TempDirectory directory;
+    for (const char* text :
+         {"1\t1\t5\t10\n", "1\t1\t5\t10\n2\t1\t5\t10\n", "1\t1\t5\t10\n2\t2\t5\t10\n"}) {
+      write_file(directory / "u.data", text);
+      const auto refused = Interactions::create(*read_ratings(directory.path()));
+      REQUIRE_FALSE(refused.ok());
+      CHECK(mentions(refused.error().message, "users who have rated two items or more = 0"));
+    }
+  }
+
   TEST_CASE("items that were not rated are numbered without gap, against brute force") {
     std::mt19937_64 random(seed("unrated items"));
     std::set<std::pair<int, int>> rated;

@@ -1,0 +1,51 @@
+#pragma once
+// Model weights in safetensors files, with the names and layouts of PyTorch's state dicts: what a
+// job may begin from (ModelSpec::weights), and what `esctl export` writes.
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "gpu/engine.h"
+#include "gpu/params/param_table.h"
+#include "gpu/params/pytorch_layout.h"
+#include "proto/base/digest.h"
+#include "proto/base/job_spec.h"
+#include "proto/base/result.h"
+#include "store/safetensors/safetensors.h"
+
+namespace es::actors {
+
+// Checks that the file has exactly the model's tensors, F32 and of its shapes (a batch norm's
+// num_batches_tracked may be there too), and returns the digest of all its bytes. Errors: not
+// found; usage, naming the file, the tensor and what is allowed.
+Result<Digest> check_weights(const std::filesystem::path& file, const gpu::ParamTable& table);
+
+// Replaces parameters and statistics of version 0 by those of model.weights, for all ESTs; nothing
+// when that is empty. Errors: as check_weights; usage when the file's digest is not
+// model.weights_digest: it was changed after the job was admitted.
+Status load_initial_weights(gpu::Engine& engine, const ModelSpec& model);
+
+// The whole state dict of a model: parameters, statistics, and num_batches_tracked = `version` for
+// every batch norm. `flat`, `stats`: as in gpu::export_state.
+class StateDict {
+ public:
+  StateDict(const gpu::ParamTable& table, const float* flat, const float* stats,
+            std::uint64_t version);
+  StateDict(const StateDict&) = delete;
+  StateDict& operator=(const StateDict&) = delete;
+  // Valid while this lives.
+  const std::vector<store::TensorData>& tensors() const { return tensors_; }
+
+ private:
+  std::vector<gpu::NamedTensor> values_;
+  std::int64_t version_;
+  std::vector<store::TensorData> tensors_;
+};
+
+// The parameters' part of it for one array of the optimizer, named PREFIX.NAME.
+std::vector<gpu::NamedTensor> optimizer_tensors(const gpu::ParamTable& table, const float* flat,
+                                                const std::string& prefix);
+
+store::TensorData tensor_data(const gpu::NamedTensor& tensor);
+
+}  // namespace es::actors

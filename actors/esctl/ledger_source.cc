@@ -1,0 +1,111 @@
+#include "actors/esctl/ledger_source.h"
+
+#include <bit>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+#include "actors/config/job_file.h"
+#include "actors/esctl/requests.h"
+
+namespace es::actors::esctl {
+namespace {
+
+struct Part {
+  std::string spec_toml, from;
+  std::vector<store::LedgerLine> lines;
+  Version next = 0;
+};
+
+store::LedgerLine line_from(wire::LedgerLine::Reader r) {
+  store::LedgerLine line{
+      r.getVersion(), {}, Digest{r.getParams().getHigh(), r.getParams().getLow()}};
+  for (const std::uint32_t bits : r.getLossBits())
+    line.losses.push_back(std::bit_cast<float>(bits));
+  return line;
+}
+
+Part part_from(wire::LedgerPart::Reader r) {
+  Part part{r.getSpecToml().cStr(), r.getStartCheckpoint().cStr(), {}, r.getNext()};
+  for (const auto line : r.getLines()) part.lines.push_back(line_from(line));
+  return part;
+}
+
+// "cpu-avx2:4@20,cpu-scalar:1@10"; stages without a step do not count.
+std::string placements_of(const JobView& job) {
+  std::string text;
+  for (const StageView& stage : job.stages)
+    if (stage.steps > 0)
+      text += (text.empty() ? "" : ",") + stage.placement + "@" + std::to_string(stage.steps);
+  return text;
+}
+
+Result<store::LedgerFile> read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (!in) return not_found(path + ": cannot be read");
+  return store::decode_ledger_file(text.str(), path);
+}
+
+}  // namespace
+
+Digest bits_digest(const JobSpec& spec) {
+  const JobSpec defaults;
+  JobSpec bits = spec;
+  bits.name = defaults.name;
+  bits.auto_cost = defaults.auto_cost;
+  bits.eval_every = defaults.eval_every;
+  bits.resources = defaults.resources;
+  bits.checkpoint = defaults.checkpoint;
+  bits.audit = defaults.audit;
+  bits.stages.clear();
+  return digest_of(to_toml(bits));
+}
+
+Result<store::LedgerFile> read_ledger(Client& client, const JobId& job) {
+  store::LedgerFile ledger;
+  ledger.job = job;
+  for (Version begin = 0;;) {
+    const auto answer =
+        client.ask<wire::LedgerPart, wire::ReadLedger>(job, [&](wire::ReadLedger::Builder b) {
+          b.setBegin(begin);
+          b.setEnd(std::numeric_limits<Version>::max());
+        });
+    if (!answer) return answer.error();
+    auto part = answer->decode(part_from);
+    if (!part) return part.error();
+    ledger.spec_toml = std::move(part->spec_toml);
+    ledger.from = std::move(part->from);
+    for (store::LedgerLine& line : part->lines) ledger.lines.push_back(std::move(line));
+    if (part->next <= begin) break;
+    begin = part->next;
+  }
+  const auto spec = parse_job(ledger.spec_toml, "job " + job);
+  if (!spec) return spec.error();
+  ledger.spec = bits_digest(*spec);
+  const auto details = describe_job(client, job);
+  if (!details) return details.error();
+  ledger.placements = placements_of(details->job);
+  ledger.checkpoint = details->job.checkpoint;
+  return ledger;
+}
+
+Result<store::LedgerFile> open_ledger(const std::string& name, const HeadOptions& head) {
+  std::error_code code;
+  if (std::filesystem::is_regular_file(name, code)) return read_file(name);
+  const auto client = connect(head);
+  if (!client) return client.error();
+  return read_ledger(**client, name);
+}
+
+Status write_ledger_file(const store::LedgerFile& ledger, const std::string& path) {
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out << store::encode_ledger_file(ledger);
+  out.close();
+  if (!out) return failure(path + ": the ledger cannot be written there");
+  return {};
+}
+
+}  // namespace es::actors::esctl

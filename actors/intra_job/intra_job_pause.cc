@@ -1,0 +1,168 @@
+// IntraJobCore: to no devices at all and back, through a checkpoint. On request (the job is paused
+// until it is resumed), or because its last devices are about to end (it is queued until it is
+// given others).
+//
+// Members drain, so that nothing is computed that the checkpoint does not hold; one of them writes
+// it; when the head has journaled it, all processes end and the devices go back. Until then the job
+// can go on at any moment: a checkpoint that cannot be written costs nothing.
+#include <algorithm>
+#include <utility>
+
+#include "actors/intra_job/intra_job_core.h"
+
+namespace es::actors::intra_job {
+
+using namespace protocol;
+
+namespace {
+
+// Never a number of a client; those of the job's own series begin above.
+constexpr std::uint64_t kSuspensionRequest = (std::uint64_t{1} << 63) - 1;
+
+}  // namespace
+
+void IntraJobCore::handle(const PauseCommand& event) {
+  const auto refuse = [&](const char* why) {
+    effects_.push_back(CommandDone{event.request, refused(why)});
+  };
+  if (phase_ == Phase::kEnding) return refuse("the job has ended");
+  if (paused()) return refuse("the job is paused already");
+  pause_requests_.push_back(event.request);
+  suspending_ = JobState::kPaused;
+}
+
+void IntraJobCore::handle(const ResumeCommand& event) {
+  if (!paused()) {
+    const char* why = phase_ == Phase::kEnding ? "the job has ended" : "the job is not paused";
+    effects_.push_back(CommandDone{event.request, refused(why)});
+    return;
+  }
+  answer_pauses({});
+  resumed_ = true;
+  resume_refusal_.clear();
+  show_state(JobState::kQueued);
+  save();
+  effects_.push_back(CommandDone{event.request, Status()});
+}
+
+// What it wants is not there any more; somebody else may change that.
+void IntraJobCore::refuse_resume(const std::string& why) {
+  resumed_ = false;
+  resume_refusal_ = why;
+  log("the job stays paused: " + why);
+  show_state(JobState::kPaused);
+  save();
+}
+
+// The job has nothing left that it can use but what it must give away.
+bool IntraJobCore::must_suspend() const {
+  if (!urgent_ || suspension_failed_ || fleet_.placed().empty()) return false;
+  const Wanted wanted = wanted_at(next_version());
+  const DeviceSet left = fleet_.allocated_set();
+  return std::ranges::none_of(left.counts, [&](const DeviceCount& count) {
+    return !wanted || wanted->count_of(count.type) > 0;
+  });
+}
+
+void IntraJobCore::consider_suspension() {
+  if (phase_ == Phase::kEnding || paused()) return;
+  if (!suspending_ && must_suspend()) suspending_ = JobState::kQueued;
+  if (suspending_ == JobState::kQueued && !must_suspend()) {  // it was given devices meanwhile
+    suspending_.reset();
+    forget_suspension_request();
+    // The answer to a forgotten request is lost; the next one needs another directory.
+    if (phase_ == Phase::kNormal && all_stopped()) begin_round();
+  }
+  if (!suspending_) return;
+  if (phase_ == Phase::kIdle) return suspend();  // nobody holds more than the restart point
+  // At the last version nobody stops: the job ends by itself.
+  if (phase_ != Phase::kNormal || next_version() == config_.last_version) return;
+  if (all_stopped()) {
+    ask_for_suspension();
+  } else {
+    drain();
+  }
+}
+
+// A directory is never used twice: one request in each generation, and a failed one begins a new one.
+void IntraJobCore::ask_for_suspension() {
+  const bool asked = std::ranges::any_of(checkpoints_, [](const CheckpointCommand& command) {
+    return command.request == kSuspensionRequest;
+  });
+  const bool written = std::ranges::any_of(written_, [](const CheckpointWritten& message) {
+    return message.request == kSuspensionRequest;
+  });
+  if (asked || written) return;
+  checkpoints_.push_back({kSuspensionRequest,
+                          config_.suspend_prefix + std::to_string(record_.generation.value)});
+  ask_for_checkpoints();
+}
+
+// Of this generation: the next one writes to a directory of its own.
+void IntraJobCore::forget_suspension_request() {
+  std::erase_if(checkpoints_, [](const CheckpointCommand& command) {
+    return command.request == kSuspensionRequest;
+  });
+  std::erase_if(written_, [](const CheckpointWritten& message) {
+    return message.request == kSuspensionRequest;
+  });
+}
+
+void IntraJobCore::checkpoint_done(std::uint64_t request, Result<CheckpointTaken> result) {
+  if (request != kSuspensionRequest) {
+    effects_.push_back(CheckpointDone{request, std::move(result)});
+  } else if (suspending_) {
+    suspension_written(result ? Status() : Status(result.error()));
+  }
+}
+
+void IntraJobCore::suspension_written(const Status& status) {
+  if (status.ok()) return suspend();
+  log("the job keeps its devices: " + status.error().message);
+  suspension_failed_ = suspending_ == JobState::kQueued;
+  suspending_.reset();
+  answer_pauses(status);
+  begin_round();
+}
+
+// The record is saved first: from then on nobody expects anything of the processes.
+void IntraJobCore::suspend() {
+  phase_ = Phase::kIdle;
+  members_.clear();
+  placement_ = {};
+  waits_for_stage_ = false;
+  if (staged()) stage_ = schedule_.stage_at(restart_point().second);
+  show_state(*std::exchange(suspending_, std::nullopt));
+  if (paused() && scale_request_) answer_scale({});  // it is for the time after
+  record_.known.clear();
+  effects_.push_back(SaveRecord{record_});
+  for (auto& [incarnation, worker] : fleet_.workers()) {
+    if (worker.phase == Worker::Phase::kStarting) {
+      kill(worker);
+    } else if (worker.phase != Worker::Phase::kLeaving) {
+      release(worker);
+    }
+  }
+}
+
+void IntraJobCore::answer_pauses(const Status& status) {
+  for (const std::uint64_t request : std::exchange(pause_requests_, {})) {
+    effects_.push_back(CommandDone{request, status});
+  }
+}
+
+std::string IntraJobCore::waiting_for() const {
+  if (phase_ == Phase::kEnding) return {};
+  if (paused()) return resume_refusal_;
+  const Wanted wanted = wanted_at(next_version());
+  const DeviceSet have = fleet_.allocated_set();
+  if (wanted && !have.contains(*wanted)) {
+    return "devices " + wanted->text() + ", has " + (have.empty() ? "none" : have.text());
+  }
+  if (phase_ != Phase::kIdle) return {};
+  if (!have.empty()) return "its worker processes to start";
+  return "at least " + std::to_string(std::max(config_.spec.resources.min_devices, 1U)) +
+         " free devices";
+}
+
+}  // namespace es::actors::intra_job

@@ -1,0 +1,137 @@
+// The speeds of the job's devices: what workers measure, who is slow, and whether ESTs should move.
+#include <caf/all.hpp>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "actors/intra_job/intra_job_actor.h"
+#include "scheduler/placement.h"
+#include "scheduler/rebalance.h"
+
+namespace es::actors {
+namespace {
+
+// A measurement is reported when it differs by more than this from what is known.
+constexpr double kCapabilityChangeMin = 0.10;
+// What a change costs before one was measured.
+constexpr Instant kPauseAssumed = std::chrono::milliseconds(500);
+// Between two changes at least so many times the pause, and so long: they cost at most a twentieth.
+constexpr int kPausesApart = 20;
+constexpr Instant kRebalanceApart = std::chrono::seconds(5);
+
+double in_seconds(Instant duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+std::string decimal(double value, int digits) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return text;
+}
+
+}  // namespace
+
+void IntraJobState::on_worker_stats(wire::WorkerStats::Reader r, Incarnation incarnation) {
+  pids_[incarnation] = r.getPid();
+  peak_rss_mib_ = std::max(peak_rss_mib_, r.getPeakRssMib());
+  for (const double seconds : r.getEstSeconds()) compute_seconds_ += seconds;
+  switch_seconds_ += r.getContextSwitchSeconds();
+  wait_seconds_ += r.getDataWaitSeconds();
+  const auto ests = r.getEstSeconds();
+  std::vector<double>& est_seconds = est_seconds_[incarnation];
+  est_seconds.clear();
+  for (const double seconds : ests) est_seconds.push_back(seconds);
+  const auto at = core_->fleet().workers().find(incarnation);
+  if (at == core_->fleet().workers().end() || ests.size() == 0 || !(r.getLocalStepSeconds() > 0))
+    return;
+  const DeviceId device = at->second.device;
+  const auto report = stragglers_.add({.device = device,
+                                       .worker = incarnation,
+                                       .local_steps = static_cast<std::uint32_t>(ests.size()),
+                                       .seconds = r.getLocalStepSeconds()},
+                                      member_devices());
+  if (!report) return;
+  if (report->slowness < intra_job::StragglerWatch::kUsual)
+    measured(device.type, 1.0 / report->seconds);
+  if (report->change == intra_job::StragglerWatch::Change::kNamed)
+    log("device " + device.text() + " is slow: " + decimal(report->seconds * 1e3, 1) +
+        " ms for a local step, " + decimal(stragglers_.factor(device), 1) +
+        " times what others of its type take or what is usual for it");
+  if (report->change == intra_job::StragglerWatch::Change::kCleared)
+    log("device " + device.text() + " is as fast as usual again");
+  consider_rebalance();
+}
+
+void IntraJobState::measured(const DeviceType& type, double steps_per_second) {
+  double& known = capabilities_[type];
+  if (std::abs(steps_per_second - known) <= kCapabilityChangeMin * known) return;
+  // Half-way: one slow step must not turn the placement over.
+  known = known == 0 ? steps_per_second : (known + steps_per_second) / 2;
+  self_->send(peers_.companion,
+              Msg<wire::CapabilityReport>::build({}, [&](wire::CapabilityReport::Builder b) {
+                auto report = b.initReports(1)[0];
+                report.setDeviceType(type.name);
+                report.setStepsPerSecond(known);
+                report.setMeasured(true);
+              }));
+}
+
+// At D0 bits depend on who has which ranks, so there speeds of single devices do not count.
+double IntraJobState::capability_of(const DeviceId& device) const {
+  const auto at = capabilities_.find(device.type);
+  const double of_type = at == capabilities_.end() ? 1.0 : at->second;
+  if (options_.spec.level == DeterminismLevel::kD0) return of_type;
+  return of_type / stragglers_.factor(device);
+}
+
+std::vector<RankRange> IntraJobState::assign_ranks(std::uint32_t max_p,
+                                                   const std::vector<DeviceId>& devices) const {
+  std::vector<double> capabilities;
+  for (const DeviceId& device : devices) capabilities.push_back(capability_of(device));
+  return scheduler::assign_ranks(capabilities, max_p);
+}
+
+// In the order of their workers' incarnations, as for assign_ranks.
+std::vector<DeviceId> IntraJobState::member_devices() const {
+  std::vector<DeviceId> devices;
+  for (const Incarnation incarnation : core_->fleet().placed())
+    devices.push_back(core_->fleet().workers().at(incarnation).device);
+  return devices;
+}
+
+void IntraJobState::consider_rebalance() {
+  if (core_->phase() != intra_job::Phase::kNormal) return;
+  if (options_.spec.level == DeterminismLevel::kD0 || now() < next_rebalance_) return;
+  const std::vector<DeviceId> devices = member_devices();
+  std::vector<double> capabilities;
+  std::vector<RankRange> current;
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    // Assumed and measured capabilities cannot be compared.
+    if (!stragglers_.seconds(devices[i])) return;
+    capabilities.push_back(capability_of(devices[i]));
+    const Incarnation incarnation = core_->fleet().placed()[i];
+    for (const protocol::Member& member : core_->members())
+      if (member.incarnation == incarnation) current.push_back(member.ranks);
+  }
+  const Instant pause = last_pause_.value_or(kPauseAssumed);
+  const auto change = scheduler::rebalance(
+      {.capabilities = capabilities,
+       .current = current,
+       .max_p = options_.spec.max_p,
+       .pause_seconds = in_seconds(pause),
+       .steps_left = options_.config.last_version - core_->ledger().through()});
+  if (!change) return;
+  log("moves ESTs: a step of " + decimal(change->seconds_now, 3) + " s would take " +
+      decimal(change->seconds_then, 3) + " s");
+  next_rebalance_ = now() + std::max<Instant>(kPausesApart * pause, kRebalanceApart);
+  perform(core_->on(intra_job::Event(intra_job::RebalanceCommand{}), now()));
+}
+
+// From the wish to change until the members step again: what a change costs, or a little more.
+void IntraJobState::measure_pause(intra_job::JobState state) {
+  if (state == intra_job::JobState::kRescaling) rescaling_since_ = now();
+  if (state != intra_job::JobState::kRunning || !rescaling_since_) return;
+  last_pause_ = now() - *std::exchange(rescaling_since_, std::nullopt);
+}
+
+}  // namespace es::actors

@@ -1,0 +1,85 @@
+#include "actors/intra_job/periodic_checkpoints.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace es::actors::intra_job {
+namespace {
+
+// Numbers of clients' requests stay below.
+constexpr std::uint64_t kFirstNumber = std::uint64_t{1} << 63;
+// Plans of one generation; a restarted head begins a new generation.
+constexpr int kPlanBits = 24;
+// Checkpoints of clients that may serve as a source when newer ones are damaged.
+constexpr std::size_t kClientsKept = 8;
+
+// Paths of the series beyond its `keep` newest.
+std::vector<std::string> beyond(std::uint32_t keep, const JobRecord& record) {
+  std::vector<std::string> paths;
+  std::uint32_t kept = record.checkpoint && record.checkpoint->periodic ? 1 : 0;
+  for (const CheckpointRef& ref : record.older) {
+    if (ref.periodic && ++kept > keep) paths.push_back(ref.path);
+  }
+  return paths;
+}
+
+Version newest_periodic(const JobRecord& record) {
+  if (record.checkpoint && record.checkpoint->periodic) return record.checkpoint->version;
+  for (const CheckpointRef& ref : record.older) {
+    if (ref.periodic) return ref.version;
+  }
+  return 0;
+}
+
+}  // namespace
+
+PeriodicCheckpoints::PeriodicCheckpoints(const CheckpointSpec& spec, Version last_version,
+                                         const JobRecord& record)
+    : spec_(spec), last_version_(last_version), tried_(newest_periodic(record)) {}
+
+void PeriodicCheckpoints::plan(Version through, const JobRecord& record) {
+  if (pending_ || spec_.every_steps == 0 || tried_ >= last_version_) return;
+  const Version after = std::max(through, tried_);
+  const Version next = (after / spec_.every_steps + 1) * spec_.every_steps;
+  pending_ =
+      PeriodicRequest{.number = kFirstNumber + (record.generation.value << kPlanBits) + planned_++,
+                      .at = std::min(next, last_version_),
+                      .remove = beyond(spec_.keep - 1, record)};
+}
+
+void PeriodicCheckpoints::settle(Version version) {
+  tried_ = std::max(tried_, version);
+  pending_.reset();
+}
+
+void add_checkpoint(JobRecord& record, CheckpointRef written,
+                    const std::vector<std::string>& removed) {
+  drop_checkpoint(record, written.path);
+  for (const std::string& path : removed) drop_checkpoint(record, path);
+  std::vector<CheckpointRef>& older = record.older;
+  if (record.checkpoint) older.insert(older.begin(), *record.checkpoint);
+  // A restart from an older one may have come between: then the newest is not the last.
+  const auto place = std::find_if(older.begin(), older.end(), [&](const CheckpointRef& ref) {
+    return ref.version <= written.version;
+  });
+  older.insert(place, std::move(written));
+  record.checkpoint = older.front();
+  older.erase(older.begin());
+  std::size_t clients = 0;
+  std::erase_if(
+      older, [&](const CheckpointRef& ref) { return !ref.periodic && ++clients > kClientsKept; });
+}
+
+bool drop_checkpoint(JobRecord& record, std::string_view path) {
+  if (record.checkpoint && record.checkpoint->path == path) {
+    record.checkpoint.reset();
+    if (record.older.empty()) return true;
+    record.checkpoint = record.older.front();
+    record.older.erase(record.older.begin());
+    return true;
+  }
+  return std::erase_if(record.older, [&](const CheckpointRef& ref) { return ref.path == path; }) >
+         0;
+}
+
+}  // namespace es::actors::intra_job

@@ -1,0 +1,82 @@
+#include "proto/base/kill_point.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "proto/base/check.h"
+
+namespace es::kill_points {
+namespace {
+
+// Enough for a message to leave through another thread, short beside a step.
+constexpr std::chrono::milliseconds kLeaveTime{3};
+
+struct Armed {
+  std::string name;  // empty: none
+  std::uint64_t after = 1;
+  std::string token;  // empty: nobody else is armed
+};
+
+Armed read_environment() {
+  const char* const point = std::getenv("ES_KILL_POINT");
+  const char* const token = std::getenv("ES_KILL_TOKEN");
+  Armed armed;
+  if (point == nullptr) return armed;
+  armed.name = point;
+  if (token != nullptr) armed.token = token;
+  if (const auto colon = armed.name.rfind(':'); colon != std::string::npos) {
+    char* end = nullptr;
+    armed.after = std::strtoull(armed.name.c_str() + colon + 1, &end, 10);
+    ES_CHECK_MSG(*end == '\0' && armed.after > 0,
+                 "ES_KILL_POINT = \"" + armed.name + "\": allowed is NAME or NAME:N, N from 1");
+    armed.name.resize(colon);
+  }
+  return armed;
+}
+
+const Armed& armed_point() {
+  static const Armed armed = read_environment();
+  return armed;
+}
+
+// Whether this is the point, the time, and the process that was to die.
+bool is_due(std::string_view name) {
+  static std::atomic<std::uint64_t> times{0};
+  const Armed& armed = armed_point();
+  if (name != armed.name || ++times < armed.after) return false;
+  return armed.token.empty() || ::unlink(armed.token.c_str()) == 0;
+}
+
+[[noreturn]] void die() {
+  ::kill(::getpid(), SIGKILL);
+  for (;;) ::pause();
+}
+
+}  // namespace
+
+bool is_armed() {
+  Mode unread = Mode::kUnread;
+  mode.compare_exchange_strong(unread, armed_point().name.empty() ? Mode::kOff : Mode::kArmed);
+  return mode.load() == Mode::kArmed;
+}
+
+void reach(std::string_view name) {
+  if (is_due(name)) die();
+}
+
+void reach_then_leave(std::string_view name) {
+  if (!is_due(name)) return;
+  mode.store(Mode::kDying);
+  std::thread([] {
+    std::this_thread::sleep_for(kLeaveTime);
+    die();
+  }).detach();
+}
+
+}  // namespace es::kill_points

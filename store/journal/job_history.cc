@@ -1,0 +1,75 @@
+#include "store/journal/job_history.h"
+
+#include "store/kv/keys.h"
+#include "store/kv/scan_records.h"
+
+namespace es::store {
+namespace {
+
+KeyBuilder evaluations_of(const JobId& job) {
+  KeyBuilder key("evaluation");
+  key.text(job);
+  return key;
+}
+
+std::string state_key(const JobId& job) {
+  return KeyBuilder("final_state").text(job).key();
+}
+
+std::string end_key(const JobId& job) {
+  return KeyBuilder("end").text(job).key();
+}
+
+}  // namespace
+
+Status JobHistory::save_evaluation(const JobId& job, Version version, std::string_view totals) {
+  WriteBatch batch;
+  batch.put(evaluations_of(job).number(version).key(), std::string(totals));
+  return store_.write(batch, Durability::kBuffered);
+}
+
+Result<std::vector<std::pair<Version, std::string>>> JobHistory::evaluations(
+    const JobId& job) const {
+  using Entry = std::pair<Version, std::string>;
+  const std::string begin = evaluations_of(job).key();
+  return scan_records<Entry>(store_, begin, prefix_end(begin),
+                             [&](std::string_view key, std::string_view value) -> Result<Entry> {
+                               return Entry(decode_key_number(key.substr(begin.size())), value);
+                             });
+}
+
+Status JobHistory::rewind(const JobId& job, Version through) {
+  WriteBatch batch;
+  const Status scanned = store_.scan(evaluations_of(job).number(through + 1).key(),
+                                     prefix_end(evaluations_of(job).key()),
+                                     [&](std::string_view key, std::string_view) {
+                                       batch.erase(std::string(key));
+                                       return true;
+                                     });
+  ES_RETURN_IF_ERROR(scanned);
+  return store_.write(batch, Durability::kBuffered);
+}
+
+Status JobHistory::save_final_state(const JobId& job, const Digest& state) {
+  WriteBatch batch;
+  batch.put(state_key(job), state.hex());
+  return store_.write(batch, Durability::kBuffered);
+}
+
+Result<std::optional<Digest>> JobHistory::final_state(const JobId& job) const {
+  const auto hex = store_.get(state_key(job));
+  if (!hex) return hex.error();
+  return hex->has_value() ? Digest::parse(**hex) : std::nullopt;
+}
+
+Status JobHistory::save_end(const JobId& job, std::string_view details) {
+  WriteBatch batch;
+  batch.put(end_key(job), std::string(details));
+  return store_.write(batch, Durability::kBuffered);
+}
+
+Result<std::optional<std::string>> JobHistory::end(const JobId& job) const {
+  return store_.get(end_key(job));
+}
+
+}  // namespace es::store

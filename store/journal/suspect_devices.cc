@@ -1,0 +1,54 @@
+#include "store/journal/suspect_devices.h"
+
+#include "store/kv/keys.h"
+#include "store/kv/record_codec.h"
+#include "store/kv/scan_records.h"
+
+namespace es::store {
+namespace {
+
+constexpr const char* kTable = "suspect";
+constexpr std::uint8_t kRecordVersion = 1;
+
+std::string key_of(const SuspectDevice& device) {
+  return KeyBuilder(kTable).text(device.node).text(device.type.name).number(device.index).key();
+}
+
+Result<SuspectDevice> decode(std::string_view value) {
+  RecordReader in(value, kRecordVersion, "suspect device");
+  SuspectDevice device;
+  device.node = in.text();
+  device.type.name = in.text();
+  device.index = in.u32();
+  device.reason = in.text();
+  ES_RETURN_IF_ERROR(in.finish());
+  return device;
+}
+
+}  // namespace
+
+Status SuspectDevices::save(const SuspectDevice& device) {
+  RecordWriter out(kRecordVersion);
+  out.text(device.node);
+  out.text(device.type.name);
+  out.u32(device.index);
+  out.text(device.reason);
+  WriteBatch batch;
+  batch.put(key_of(device), out.take());
+  return store_.write(batch, Durability::kSynced);
+}
+
+Status SuspectDevices::clear(const SuspectDevice& device) {
+  WriteBatch batch;
+  batch.erase(key_of(device));
+  return store_.write(batch, Durability::kSynced);
+}
+
+Result<std::vector<SuspectDevice>> SuspectDevices::load_all() const {
+  const std::string begin = KeyBuilder(kTable).key();
+  return scan_records<SuspectDevice>(
+      store_, begin, prefix_end(begin),
+      [](std::string_view, std::string_view value) { return decode(value); });
+}
+
+}  // namespace es::store

@@ -1,0 +1,156 @@
+#include "store/ledger/ledger_file.h"
+
+#include <bit>
+#include <charconv>
+#include <cstdio>
+#include <optional>
+
+namespace es::store {
+namespace {
+
+constexpr std::string_view kMagic = "easyscale-ledger 1";
+
+std::string hex(std::uint32_t bits) {
+  char text[9];
+  std::snprintf(text, sizeof text, "%08x", bits);
+  return text;
+}
+
+std::string field(const char* name, const std::string& value) {
+  return value.empty() ? "" : std::string(name) + " " + value + "\n";
+}
+
+template <class Integer>
+bool read_number(std::string_view text, Integer& value, int base = 10) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  return error == std::errc() && end == text.data() + text.size() && !text.empty();
+}
+
+bool read_digest(std::string_view text, Digest& digest) {
+  const std::optional<Digest> parsed = Digest::parse(text);
+  digest = parsed.value_or(Digest());
+  return parsed.has_value();
+}
+
+// The text up to the first separator, which is cut off with it.
+std::string_view take(std::string_view& text, char separator) {
+  const std::size_t at = text.find(separator);
+  const std::string_view first = text.substr(0, at);
+  text = at == std::string_view::npos ? std::string_view() : text.substr(at + 1);
+  return first;
+}
+
+class Reader {
+ public:
+  Reader(std::string_view text, const std::string& where) : rest_(text), where_(where) {}
+
+  Result<LedgerFile> read() {
+    if (!next() || line_ != kMagic) return bad("\"" + std::string(kMagic) + "\"");
+    while (next() && line_ != "" && read_head()) {
+    }
+    if (error_) return *error_;
+    if (!take_losses()) return bad("losses N");
+    while (next() && !line_.starts_with("end ")) {
+      if (!read_line())
+        return bad("VERSION DIGEST and " + std::to_string(losses_) +
+                   " losses of 8 hexadecimal digits, versions ascending");
+    }
+    if (line_ != "end " + std::to_string(file_.lines.size()) || !rest_.empty())
+      return bad("end " + std::to_string(file_.lines.size()) + ", at the end of the file");
+    return std::move(file_);
+  }
+
+ private:
+  bool next() {
+    if (rest_.empty()) {
+      line_ = {};
+      return false;
+    }
+    ++number_;
+    line_ = take(rest_, '\n');
+    return true;
+  }
+  Error bad(const std::string& allowed) const {
+    return usage_error(where_ + ", line " + std::to_string(number_) + ": \"" +
+                       std::string(line_.substr(0, 60)) + "\": allowed is " + allowed);
+  }
+  // False: the line is none of the head's, or wrong (error_).
+  bool read_head() {
+    std::string_view value = line_;
+    const std::string_view name = take(value, ' ');
+    if (name == "job")
+      file_.job = value;
+    else if (name == "placements")
+      file_.placements = value;
+    else if (name == "from")
+      file_.from = value;
+    else if (name == "checkpoint")
+      file_.checkpoint = value;
+    else if (name == "toml")
+      file_.spec_toml += std::string(value) + "\n";
+    else if (name == "spec") {
+      if (!read_digest(value, file_.spec)) error_ = bad("spec and 32 hexadecimal digits");
+    } else {
+      return false;
+    }
+    return !error_;
+  }
+  bool take_losses() {
+    std::string_view value = line_;
+    return take(value, ' ') == "losses" && read_number(value, losses_) && losses_ <= kLossesMax;
+  }
+  bool read_line() {
+    std::string_view text = line_;
+    LedgerLine line;
+    Digest digest;
+    if (!read_number(take(text, ' '), line.version)) return false;
+    if (!file_.lines.empty() && line.version <= file_.lines.back().version) return false;
+    const std::string_view params = take(text, ' ');
+    if (params != "-") {
+      if (!read_digest(params, digest)) return false;
+      line.params_digest = digest;
+    }
+    for (std::uint32_t i = 0; i < losses_; ++i) {
+      const std::string_view loss = take(text, ' ');
+      std::uint32_t bits = 0;
+      if (loss.size() != 8 || !read_number(loss, bits, 16)) return false;
+      line.losses.push_back(std::bit_cast<float>(bits));
+    }
+    file_.lines.push_back(std::move(line));
+    return text.empty();
+  }
+
+  static constexpr std::uint32_t kLossesMax = 1 << 20;
+
+  std::string_view rest_, line_;
+  const std::string& where_;
+  std::size_t number_ = 0;
+  std::uint32_t losses_ = 0;
+  LedgerFile file_;
+  std::optional<Error> error_;
+};
+
+}  // namespace
+
+std::string encode_ledger_file(const LedgerFile& file) {
+  std::string text = std::string(kMagic) + "\n" + field("job", file.job) +
+                     field("spec", file.spec.hex()) + field("placements", file.placements) +
+                     field("from", file.from) + field("checkpoint", file.checkpoint);
+  std::string_view toml = file.spec_toml;
+  while (!toml.empty()) text += "toml " + std::string(take(toml, '\n')) + "\n";
+  const std::size_t losses = file.lines.empty() ? 0 : file.lines.front().losses.size();
+  text += "losses " + std::to_string(losses) + "\n";
+  for (const LedgerLine& line : file.lines) {
+    text +=
+        std::to_string(line.version) + " " + (line.params_digest ? line.params_digest->hex() : "-");
+    for (const float loss : line.losses) text += " " + hex(std::bit_cast<std::uint32_t>(loss));
+    text += "\n";
+  }
+  return text + "end " + std::to_string(file.lines.size()) + "\n";
+}
+
+Result<LedgerFile> decode_ledger_file(std::string_view text, const std::string& where) {
+  return Reader(text, where).read();
+}
+
+}  // namespace es::store

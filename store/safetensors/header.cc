@@ -1,0 +1,156 @@
+#include "store/safetensors/header.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <set>
+
+namespace es::store {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kMetadata = "__metadata__";
+constexpr std::uint64_t kBytesMax = std::uint64_t{1} << 62;
+constexpr int kDepthMax = 3;  // an offset: header, tensor, list
+
+struct Type {
+  const char* name;
+  std::uint64_t bytes;
+};
+constexpr Type kTypes[] = {{"F32", 4}, {"F64", 8}, {"F16", 2},  {"BF16", 2},    {"I64", 8},
+                           {"I32", 4}, {"I16", 2}, {"I8", 1},   {"U64", 8},     {"U32", 4},
+                           {"U16", 2}, {"U8", 1},  {"BOOL", 1}, {"F8_E5M2", 1}, {"F8_E4M3", 1}};
+
+// The header as a tree; discarded when it is no JSON, too deep, or has a name twice.
+Json parse_strictly(std::string_view text) {
+  bool good = true;
+  std::set<std::string> names;
+  const auto check = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    if (depth > kDepthMax) good = false;
+    if (event == Json::parse_event_t::key && depth == 1)
+      good = good && names.insert(parsed.get<std::string>()).second;
+    return good;
+  };
+  Json json = Json::parse(text.begin(), text.end(), check, false);
+  return good ? json : Json(Json::value_t::discarded);
+}
+
+bool read_numbers(const Json& list, std::vector<std::uint64_t>& out) {
+  if (!list.is_array()) return false;
+  for (const Json& item : list) {
+    if (!item.is_number_unsigned()) return false;
+    out.push_back(item.get<std::uint64_t>());
+  }
+  return true;
+}
+
+Result<TensorInfo> read_tensor(const std::string& name, const Json& json) {
+  const auto bad = [&](const char* allowed) {
+    return usage_error("tensor \"" + name + "\": allowed is " + allowed);
+  };
+  if (!json.is_object() || json.size() != 3 || !json.contains("dtype") || !json.contains("shape") ||
+      !json.contains("data_offsets") || !json["dtype"].is_string())
+    return bad("an object of dtype, shape and data_offsets");
+  TensorInfo tensor{.name = name, .dtype = json["dtype"].get<std::string>(), .shape = {}};
+  std::vector<std::uint64_t> offsets;
+  if (!read_numbers(json["shape"], tensor.shape)) return bad("a shape of whole numbers");
+  if (!read_numbers(json["data_offsets"], offsets) || offsets.size() != 2)
+    return bad("two data_offsets");
+  tensor.begin = offsets[0];
+  tensor.end = offsets[1];
+  const Result<std::uint64_t> bytes = tensor_bytes(tensor.dtype, tensor.shape);
+  if (!bytes) return usage_error("tensor \"" + name + "\": " + bytes.error().message);
+  if (tensor.end < tensor.begin || tensor.end - tensor.begin != *bytes)
+    return usage_error("tensor \"" + name + "\": data_offsets = [" + std::to_string(tensor.begin) +
+                       "," + std::to_string(tensor.end) + "]: allowed are " +
+                       std::to_string(*bytes) + " bytes, for " + tensor.dtype + " " +
+                       shape_text(tensor.shape));
+  return tensor;
+}
+
+Status read_metadata(const Json& json, Metadata& out) {
+  if (!json.is_object()) return usage_error("__metadata__: allowed is an object of texts");
+  for (const auto& [key, value] : json.items()) {
+    if (!value.is_string()) return usage_error("__metadata__: allowed is an object of texts");
+    out[key] = value.get<std::string>();
+  }
+  return {};
+}
+
+// Ascending, without overlap and without a byte that belongs to nobody.
+Status check_layout(const std::vector<TensorInfo>& tensors, std::uint64_t data_bytes) {
+  std::uint64_t at = 0;
+  for (const TensorInfo& tensor : tensors) {
+    if (tensor.begin != at)
+      return usage_error("tensor \"" + tensor.name + "\": data_offsets begin at " +
+                         std::to_string(tensor.begin) + ": allowed is " + std::to_string(at) +
+                         ", where the one before ends");
+    at = tensor.end;
+  }
+  if (at == data_bytes) return {};
+  return usage_error("data of " + std::to_string(data_bytes) + " bytes: allowed are " +
+                     std::to_string(at) + ", as the tensors say");
+}
+
+}  // namespace
+
+std::string shape_text(std::span<const std::uint64_t> shape) {
+  std::string text = "[";
+  for (const std::uint64_t d : shape) text += (text.size() == 1 ? "" : ",") + std::to_string(d);
+  return text + "]";
+}
+
+Result<std::uint64_t> tensor_bytes(std::string_view dtype, std::span<const std::uint64_t> shape) {
+  const auto type = std::find_if(std::begin(kTypes), std::end(kTypes),
+                                 [&](const Type& t) { return dtype == t.name; });
+  if (type == std::end(kTypes))
+    return usage_error("dtype = \"" + std::string(dtype) + "\": allowed is one of safetensors'");
+  std::uint64_t bytes = type->bytes;
+  for (const std::uint64_t d : shape) {
+    if (d != 0 && bytes > kBytesMax / d)
+      return usage_error("shape = " + shape_text(shape) + ": allowed are 2^62 bytes");
+    bytes *= d;
+  }
+  return bytes;
+}
+
+Result<SafetensorsHeader> decode_header(std::string_view text, std::uint64_t data_bytes,
+                                        const std::string& where) {
+  const auto at = [&](const Error& error) { return usage_error(where + ": " + error.message); };
+  const Json json = parse_strictly(text);
+  if (!json.is_object())
+    return usage_error(where +
+                       ": allowed is a safetensors header, a JSON object without a name twice");
+  SafetensorsHeader header;
+  for (const auto& [name, value] : json.items()) {
+    if (name == kMetadata) {
+      if (const Status read = read_metadata(value, header.metadata); !read.ok())
+        return at(read.error());
+      continue;
+    }
+    Result<TensorInfo> tensor = read_tensor(name, value);
+    if (!tensor) return at(tensor.error());
+    header.tensors.push_back(*std::move(tensor));
+  }
+  std::stable_sort(header.tensors.begin(), header.tensors.end(),
+                   [](const TensorInfo& a, const TensorInfo& b) {
+                     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+                   });
+  if (const Status layout = check_layout(header.tensors, data_bytes); !layout.ok())
+    return at(layout.error());
+  return header;
+}
+
+std::string encode_header(const SafetensorsHeader& header) {
+  constexpr std::size_t kAlignment = 8;
+  Json json = Json::object();
+  if (!header.metadata.empty()) json[kMetadata] = header.metadata;
+  for (const TensorInfo& t : header.tensors)
+    json[t.name] = {{"dtype", t.dtype}, {"shape", t.shape}, {"data_offsets", {t.begin, t.end}}};
+  std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
+  return text;
+}
+
+}  // namespace es::store

@@ -1,0 +1,28 @@
+#pragma once
+// The header of a safetensors file: from and to JSON.
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/safetensors/safetensors.h"
+
+namespace es::store {
+
+struct SafetensorsHeader {
+  Metadata metadata;
+  std::vector<TensorInfo> tensors;  // ascending by begin, without gap from 0
+};
+
+// Checks everything against `data_bytes`, the size of what follows the header. Error (usage),
+// beginning with `where`.
+Result<SafetensorsHeader> decode_header(std::string_view json, std::uint64_t data_bytes,
+                                        const std::string& where);
+
+// JSON, padded with spaces to a multiple of 8 bytes.
+std::string encode_header(const SafetensorsHeader& header);
+
+// Bytes of an array. Errors: usage (no such dtype, more than 2^62 bytes).
+Result<std::uint64_t> tensor_bytes(std::string_view dtype, std::span<const std::uint64_t> shape);
+
+}  // namespace es::store

@@ -1,0 +1,130 @@
+#include "store/safetensors/safetensors.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <set>
+#include <system_error>
+
+#include "store/safetensors/header.h"
+
+namespace es::store {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kLengthBytes = 8;
+
+Error unreadable(const fs::path& file) {
+  return failure(file.string() + ": cannot be read: " + std::generic_category().message(errno));
+}
+
+Status read_at(std::ifstream& in, const fs::path& file, std::uint64_t at,
+               std::span<std::byte> out) {
+  in.seekg(static_cast<std::streamoff>(at));
+  in.read(reinterpret_cast<char*>(out.data()), static_cast<std::streamsize>(out.size()));
+  if (static_cast<std::size_t>(in.gcount()) == out.size()) return {};
+  if (in.eof()) return usage_error(file.string() + ": ends in the middle of its data");
+  return unreadable(file);
+}
+
+std::uint64_t little_endian(std::span<const std::byte> bytes) {
+  std::uint64_t value = 0;
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    value |= static_cast<std::uint64_t>(bytes[i]) << (8 * i);
+  return value;
+}
+
+Result<SafetensorsHeader> describe(const fs::path& file, std::span<const TensorData> tensors,
+                                   const Metadata& metadata) {
+  SafetensorsHeader header{metadata, {}};
+  std::set<std::string_view> names;
+  std::uint64_t at = 0;
+  for (const TensorData& t : tensors) {
+    const auto bytes = tensor_bytes(t.dtype, t.shape);
+    if (!bytes || *bytes != t.bytes.size() || !names.insert(t.name).second)
+      return usage_error(file.string() + ": tensor \"" + t.name + "\" of " + t.dtype + " " +
+                         shape_text(t.shape) + " with " + std::to_string(t.bytes.size()) +
+                         " bytes: allowed is a new name and bytes that fit the shape");
+    header.tensors.push_back({t.name, t.dtype, t.shape, at, at + t.bytes.size()});
+    at += t.bytes.size();
+  }
+  return header;
+}
+
+Status write_all(FileSystem& files, const fs::path& file, const std::string& header,
+                 std::span<const TensorData> tensors) {
+  auto out = files.create_file(file);
+  if (!out) return out.error();
+  std::byte length[kLengthBytes];
+  for (std::size_t i = 0; i < kLengthBytes; ++i)
+    length[i] = static_cast<std::byte>(header.size() >> (8 * i));
+  ES_RETURN_IF_ERROR((*out)->append(length));
+  ES_RETURN_IF_ERROR((*out)->append(std::as_bytes(std::span(header))));
+  for (const TensorData& t : tensors) ES_RETURN_IF_ERROR((*out)->append(t.bytes));
+  return (*out)->finish();
+}
+
+}  // namespace
+
+Status write_safetensors(FileSystem& files, const fs::path& file,
+                         std::span<const TensorData> tensors, const Metadata& metadata) {
+  std::error_code code;
+  if (fs::exists(fs::symlink_status(file, code)))
+    return refused(file.string() + ": exists already: allowed is a new name");
+  const auto header = describe(file, tensors, metadata);
+  if (!header) return header.error();
+  const fs::path partial = file.string() + ".partial";
+  fs::remove(partial, code);
+  Status status = write_all(files, partial, encode_header(*header), tensors);
+  if (status.ok()) {
+    fs::rename(partial, file, code);
+    if (code) status = failure(file.string() + ": cannot be made: " + code.message());
+  }
+  if (!status.ok()) fs::remove(partial, code);
+  return status;
+}
+
+Result<SafetensorsFile> SafetensorsFile::open(const fs::path& path) {
+  std::error_code code;
+  const std::uint64_t size = fs::file_size(path, code);
+  std::ifstream in(path, std::ios::binary);
+  if (code || !in) return not_found(path.string() + ": no such file, or it cannot be read");
+  std::byte length[kLengthBytes];
+  if (size < kLengthBytes)
+    return usage_error(path.string() + ": " + std::to_string(size) +
+                       " bytes: allowed is a safetensors file");
+  ES_RETURN_IF_ERROR(read_at(in, path, 0, length));
+  const std::uint64_t header_bytes = little_endian(length);
+  if (header_bytes > std::min(size - kLengthBytes, kSafetensorsHeaderMax))
+    return usage_error(path.string() + ": header of " + std::to_string(header_bytes) +
+                       " bytes: allowed is a safetensors file, whose header is in it and has at "
+                       "most 64 MiB");
+  std::string json(header_bytes, '\0');
+  ES_RETURN_IF_ERROR(
+      read_at(in, path, kLengthBytes, std::as_writable_bytes(std::span(json.data(), json.size()))));
+  auto header = decode_header(json, size - kLengthBytes - header_bytes, path.string());
+  if (!header) return header.error();
+  SafetensorsFile file;
+  file.file_ = path;
+  file.data_at_ = kLengthBytes + header_bytes;
+  file.metadata_ = std::move(header->metadata);
+  file.tensors_ = std::move(header->tensors);
+  return file;
+}
+
+const TensorInfo* SafetensorsFile::find(std::string_view name) const {
+  const auto found = std::find_if(tensors_.begin(), tensors_.end(),
+                                  [&](const TensorInfo& t) { return t.name == name; });
+  return found == tensors_.end() ? nullptr : &*found;
+}
+
+Result<std::vector<std::byte>> SafetensorsFile::read(const TensorInfo& tensor) const {
+  std::ifstream in(file_, std::ios::binary);
+  if (!in) return unreadable(file_);
+  std::vector<std::byte> bytes(tensor.end - tensor.begin);
+  ES_RETURN_IF_ERROR(read_at(in, file_, data_at_ + tensor.begin, bytes));
+  return bytes;
+}
+
+}  // namespace es::store

@@ -1,0 +1,89 @@
+// esctl checkpoint ls | verify | prune on directories of checkpoints.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "store/checkpoint/checkpoint.h"
+#include "tests/actors/esctl/session.h"
+#include "tests/store/checkpoint/sample_checkpoint.h"
+#include "tests/store/temp_directory.h"
+
+namespace es::actors::test {
+namespace {
+
+using Json = nlohmann::json;
+
+// DIRECTORY/step-1, -2, -3.
+struct Series {
+  es::test::TempDirectory directory;
+  Session session;
+
+  Series() {
+    for (Version v = 1; v <= 3; ++v) {
+      es::test::SampleCheckpoint sample({{"params", 5000}});
+      sample.head.version = v;
+      REQUIRE(sample.write(step(v)).ok());
+    }
+  }
+  std::filesystem::path step(Version v) const { return directory / ("step-" + std::to_string(v)); }
+  void damage(Version v) { es::test::flip_bit(step(v) / "data", 2500, 1); }
+  int run(const std::string& what, std::vector<std::string> more = {}) {
+    std::vector<std::string> words{"checkpoint", what, directory.path().string()};
+    words.insert(words.end(), more.begin(), more.end());
+    return session.run(words);
+  }
+  Json json() const { return Json::parse(session.out()); }
+};
+
+}  // namespace
+
+TEST_SUITE("actors/esctl/checkpoint_files") {
+  TEST_CASE("ls shows every checkpoint with its step") {
+    Series series;
+    CHECK(series.run("ls") == 0);
+    CHECK(series.session.out().find(series.step(2).string()) != std::string::npos);
+    CHECK(series.run("ls", {"--json"}) == 0);
+    REQUIRE(series.json().at("checkpoints").size() == 3);
+    CHECK(series.json()["checkpoints"][2]["version"] == 3);
+    CHECK(series.json()["checkpoints"][2]["state"] == "complete");
+    CHECK(series.session.run({"checkpoint", "ls", "/nonexistent/x"}) == 3);
+  }
+
+  TEST_CASE("verify reads every block: exit code 1, and the file and the block, when one is bad") {
+    Series series;
+    CHECK(series.run("verify") == 0);
+    CHECK(series.session.out().find("verified") != std::string::npos);
+    series.damage(2);
+    CHECK(series.run("verify", {"--json"}) == 1);
+    CHECK(series.session.err().find("step-2/data: damaged: section \"params\", block 0") !=
+          std::string::npos);
+    CHECK(series.json()["checkpoints"][1]["state"] == "damaged");
+    CHECK(series.json()["checkpoints"][0]["state"] == "verified");
+    CHECK(series.session.run({"checkpoint", "verify", series.step(3).string()}) == 0);
+    CHECK(series.session.run({"checkpoint", "verify", "/nonexistent"}) == 3);
+  }
+
+  TEST_CASE("prune keeps the newest undamaged ones") {
+    Series series;
+    series.damage(3);
+    CHECK(series.run("prune", {"--keep", "1", "--json"}) == 1);
+    CHECK(series.json()["removed"].size() == 1);
+    CHECK(series.json()["kept"][0]["version"] == 2);
+    CHECK(series.json()["damaged"][0]["path"] == series.step(3).string());
+    CHECK_FALSE(std::filesystem::exists(series.step(1)));
+    CHECK(std::filesystem::exists(series.step(2)));
+    CHECK(std::filesystem::exists(series.step(3)));
+  }
+
+  TEST_CASE("wrong words are usage errors, and remove nothing") {
+    Series series;
+    CHECK(series.run("prune", {"--keep", "0"}) == 2);
+    CHECK(series.run("prune") == 2);
+    CHECK(series.session.run({"checkpoint", "prune", series.step(1).string(), "--keep", "1"}) == 2);
+    CHECK(series.session.run({"checkpoint"}) == 2);
+    CHECK(series.run("ls") == 0);
+    CHECK(series.session.out().find("step-1") != std::string::npos);
+  }
+}
+
+}  // namespace es::actors::test

@@ -1,0 +1,123 @@
+// A real checkpoint of a few MiB, damaged in every way: no damage goes unnoticed by the worker that
+// loads it. ES_FLIPS: how many bits are flipped, one at a time.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <random>
+
+#include "actors/config/job_file.h"
+#include "actors/worker/periodic_checkpoint.h"
+#include "store/checkpoint/catalog.h"
+#include "tests/store/temp_directory.h"
+#include "tests/support/seed.h"
+
+namespace es::actors::worker {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kFlipsDefault = 500;
+constexpr const char* kFiles[] = {"data", "manifest", "job.toml"};
+
+JobSpec spec() {
+  JobSpec s;
+  s.name = "damage";
+  s.max_p = 3;
+  s.batch_size = 2;
+  s.steps = 4;
+  s.model = {.name = "resnet18", .width = 8};
+  return s;
+}
+
+std::unique_ptr<gpu::Engine> engine() {
+  const SampleLayout layout{{{.name = "image", .height = 8, .width = 8, .channels = 3},
+                             {.name = "label", .type = FieldType::kI32, .high = 9}}};
+  auto made = gpu::Engine::create(spec(), layout, {.cpu_class = CpuClass::kScalar});
+  REQUIRE(made.ok());
+  REQUIRE((*made)->init_replica().ok());
+  return *std::move(made);
+}
+
+Snapshot snapshot_of(const gpu::Engine& e) {
+  Snapshot snapshot{spec().name, to_toml(spec()), {}, kernel_record(e, spec().level), e.replica()};
+  complete(snapshot, e.table());
+  return snapshot;
+}
+
+int flips() {
+  const char* text = std::getenv("ES_FLIPS");
+  return text == nullptr ? kFlipsDefault : std::atoi(text);
+}
+
+}  // namespace
+
+TEST_SUITE("actors/worker/checkpoint_damage") {
+  TEST_CASE("every flipped bit is found at load") {
+    const es::test::TempDirectory directory;
+    const auto source = engine();
+    const auto path = write_periodic(snapshot_of(*source), directory.path(), {});
+    REQUIRE(path.ok());
+    const auto target = engine();
+    REQUIRE(load_checkpoint(*target, spec(), *path).ok());
+    std::mt19937_64 random(es::test::seed("bit flips in a checkpoint"));
+    int found = 0;
+    const int wanted = flips();
+    for (int i = 0; i < wanted; ++i) {
+      const fs::path file = *path / kFiles[i % 4 == 3 ? 0 : i % 3];
+      const std::uint64_t offset = random() % fs::file_size(file);
+      const int bit = static_cast<int>(random() % 8);
+      CAPTURE(file.string());
+      CAPTURE(offset);
+      es::test::flip_bit(file, offset, bit);
+      const Status loaded = load_checkpoint(*target, spec(), *path);
+      REQUIRE_FALSE(loaded.ok());
+      found += loaded.error().message.find(file.string()) != std::string::npos;
+      es::test::flip_bit(file, offset, bit);
+    }
+    CHECK(found == wanted);
+    CHECK(load_checkpoint(*target, spec(), *path).ok());
+  }
+
+  TEST_CASE("a file that is cut at any 4 KiB is found at load") {
+    const es::test::TempDirectory directory;
+    const auto source = engine();
+    const auto path = write_periodic(snapshot_of(*source), directory.path(), {});
+    REQUIRE(path.ok());
+    const auto target = engine();
+    for (const char* name : kFiles) {
+      const fs::path file = *path / name;
+      const std::string whole = es::test::read_file(file);
+      for (std::size_t cut = (whole.size() - 1) / 4096 * 4096 + 4096; cut > 0;) {
+        cut -= 4096;
+        fs::resize_file(file, cut);
+        CAPTURE(name);
+        CAPTURE(cut);
+        REQUIRE_FALSE(load_checkpoint(*target, spec(), *path).ok());
+      }
+      es::test::write_file(file, whole);
+    }
+    CHECK(load_checkpoint(*target, spec(), *path).ok());
+  }
+
+  TEST_CASE(
+      "the series removes what it is told, once the new one is there, and keeps a taken name") {
+    const es::test::TempDirectory directory;
+    const auto source = engine();
+    const Snapshot now = snapshot_of(*source);
+    const fs::path parent = directory / "jobs/one";
+    const auto first = write_periodic(now, parent, {});
+    REQUIRE(first.ok());
+    CHECK(*first == parent / "step-0");
+    CHECK(*write_periodic(now, parent, {}) == *first);  // the same is there already
+    es::test::flip_bit(*first / "data", 99, 1);
+    const auto second = write_periodic(now, parent, {});
+    CHECK(*second == parent / "step-0-2");
+    CHECK(write_periodic(now, parent, {first->string(), (parent / "gone").string()}).ok());
+    CHECK_FALSE(fs::exists(*first));
+    const auto left = store::list_checkpoints(parent, true);
+    REQUIRE(left.ok());
+    for (const store::CatalogEntry& entry : *left) CHECK(entry.damage.empty());
+  }
+}
+
+}  // namespace es::actors::worker

@@ -1,0 +1,159 @@
+"""EasyScale as a contestant of scripts/bench elastic and checkpoint: daemons, a job, its steps."""
+
+import fcntl
+import os
+import pty
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import termios
+
+import runner
+from step_stream import StepStream
+
+sys.path.append(os.path.join(runner.ROOT, "tests", "chaos"))
+import processes  # noqa: E402
+from cluster import ChaosError, Cluster  # noqa: E402
+
+GLOBAL_BATCH = 32
+WORKERS = 2
+JOB = """name = "bench"
+max_p = {workers}
+batch_size = {batch}
+steps = 1000000
+level = "D2"
+[model]
+name = "resnet18"
+[data]
+kind = "synthetic"
+height = 32
+width = 32
+channels = 3
+samples = 4096
+eval_samples = 32
+[optimizer]
+kind = "sgd"
+learning_rate = 0.01
+momentum = 0.9
+[resources]
+device_types = ["{device}"]
+"""
+SHOWN = re.compile(r"step (\d+)/\d+ .* samples/s +([\w:+-]+:\d+) ")
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def parse_progress(line):
+    found = SHOWN.search(line)
+    return (int(found.group(1)), found.group(2)) if found else None
+
+
+class LoopbackCluster(Cluster):
+    """A cluster whose nodes reach each other by TCP, as hosts do."""
+
+    def __init__(self, programs, nodes):
+        super().__init__(programs, nodes)
+        self.wire = ["--insecure-loopback"]
+        self.endpoint = f"tcp://127.0.0.1:{free_port()}"
+        self.daemons = {name: self._daemon(name) for name in self.names}
+
+
+class Ours:
+    """`nodes`: {name: number of devices}; the first is the head's. `running` start first."""
+
+    def __init__(self, programs, nodes, running, workers=WORKERS):
+        self.device = f"cpu-{runner.kernel_class()}"
+        self.cluster = LoopbackCluster(
+            programs, {name: f"{self.device}:{count}" for name, count in nodes.items()})
+        self.steps = StepStream(parse_progress)
+        self._follower = None
+        self._running, self._workers = running, workers
+        self._job_file = self.cluster.directory / "job.toml"
+        self._job_file.write_text(
+            JOB.format(device=self.device, workers=workers, batch=GLOBAL_BATCH // workers))
+
+    def add_to_job(self, text, **values):
+        """More of the job file, with `directory` for files of the job; returns that directory."""
+        directory = self.cluster.directory / "files"
+        with self._job_file.open("a") as job:
+            job.write(text.format(directory=directory, **values))
+        return directory
+
+    def __enter__(self):
+        try:
+            for name in self._running:
+                if not self.cluster.start_daemon(name):
+                    raise runner.BenchError(f"node {name} did not start:\n{self.cluster.dump()}")
+            self._submit()
+            self.steps.wait("the job begins", self.recovered(self._workers))
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        if self._follower and self._follower.poll() is None:
+            self._follower.kill()
+        if self._follower:
+            self._follower.wait()
+        self.cluster.close()
+
+    def _submit(self):
+        """On a terminal, where esctl shows every step."""
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 400, 0, 0))
+        words = [self.cluster.esctl_program, "submit", self._job_file, "--follow", "--head",
+                 self.cluster.endpoint, *self.cluster.wire]
+        self._follower = subprocess.Popen(
+            [str(word) for word in words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=theirs, env=self.cluster.client_environment)
+        os.close(theirs)
+        self.steps.follow(ours)
+
+    def placement(self, count):
+        return f"{self.device}:{count}"
+
+    def recovered(self, workers):
+        """Whether a step is one of so many workers, after an event that has changed them."""
+        return lambda step: step.workers == self.placement(workers)
+
+    def goes_on(self, _):
+        """Whether a step shows that training goes on after a loss. The first step after it may
+        only have had to be told of, unless others computed it; the second one cannot."""
+        before = self.steps.steps[-1]
+        return lambda step: step.workers != before.workers or step.number > before.number + 1
+
+    # --- events: each finds out what to do, and returns the function that does it
+
+    def kill_worker(self, name):
+        victim = self.cluster.daemons[name].workers()[-1].pid
+        return lambda: processes.send(victim, signal.SIGKILL)
+
+    def lose_node(self, name):
+        return lambda pids=self._pids_of(name): _send_all(pids, signal.SIGKILL)
+
+    def freeze_node(self, name):
+        return lambda pids=self._pids_of(name): _send_all(pids, signal.SIGSTOP)
+
+    def join_node(self, name):
+        return self.cluster.daemons[name].start
+
+    def scale_in(self, _):
+        job = self.cluster.ask("ps")["jobs"][0]["job"]
+        return lambda: self.cluster.ask("scale", job, self.placement(self._workers - 1))
+
+    def _pids_of(self, name):
+        daemon = self.cluster.daemons[name]
+        return [daemon.pid] + [worker.pid for worker in daemon.workers()]
+
+
+def _send_all(pids, number):
+    for pid in pids:
+        processes.send(pid, number)

@@ -1,0 +1,115 @@
+"""TorchElastic as a contestant of scripts/bench elastic: torchrun agents and their workers."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+
+import runner
+from elastic_ours import GLOBAL_BATCH, WORKERS, free_port, processes
+from step_stream import StepStream
+
+SCRIPT = os.path.join(runner.ROOT, "tests", "bench", "elastic", "ddp_resnet18.py")
+PYTHON = "/usr/bin/python3"
+RESTARTS = 100  # the default, 0, ends the job at the first failure
+LINE = re.compile(r"step (\d+) (workers \d+ run \d+)")
+STOP_S = 10
+# The default of both, 0, does not work in torch 1.13 with Python 3.11. 2 sends the workers' errors
+# to files and leaves their output, which tells of steps, as it is.
+STREAMS = ["--redirects", "2", "--tee", "2"]
+
+
+def parse_line(line):
+    found = LINE.search(line)
+    return (int(found.group(1)), found.group(2)) if found else None
+
+
+class Torch:
+    """`nodes`: {name: workers}; the first has the rendezvous' store. `running` start first."""
+
+    def __init__(self, nodes, running, options):
+        self.directory = tempfile.mkdtemp(prefix="es-bench-")
+        self.steps = StepStream(parse_line)
+        self._nodes, self._running, self._options = nodes, running, options
+        self._first = next(iter(nodes))
+        self._port = free_port()
+        self._agents = {}
+
+    def __enter__(self):
+        try:
+            for name in self._running:
+                self._start(name)
+            self.steps.wait("torchrun begins", self._size(WORKERS))
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for agent in self._agents.values():  # each is a process group with its workers
+            try:
+                os.killpg(agent.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            agent.wait(STOP_S)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _start(self, name):
+        most = WORKERS // self._nodes[name]  # so many nodes make a full group
+        words = [PYTHON, "-m", "torch.distributed.run", "--nnodes", f"1:{most}",
+                 "--nproc_per_node", str(self._nodes[name]),
+                 "--max_restarts", str(RESTARTS), *STREAMS, "--log_dir", self.directory,
+                 "--rdzv_id", "bench", "--rdzv_backend", "c10d",
+                 "--rdzv_endpoint", f"127.0.0.1:{self._port}", *self._conf(name), SCRIPT,
+                 self.directory, str(GLOBAL_BATCH)]
+        with open(os.path.join(self.directory, f"{name}.log"), "wb") as log:
+            agent = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                     stderr=log, start_new_session=True,
+                                     env=runner.one_core_environment())
+        self._agents[name] = agent
+        self.steps.follow(os.dup(agent.stdout.fileno()))
+        agent.stdout.close()
+
+    def _conf(self, name):
+        """Options without the rendezvous' ones, and these in one word."""
+        conf = [f"is_host={int(name == self._first)}"]
+        words = list(self._options)
+        if "--rdzv_conf" in words:
+            at = words.index("--rdzv_conf")
+            conf.append(words[at + 1])
+            del words[at:at + 2]
+        return [*words, "--rdzv_conf", ",".join(conf)]
+
+    @staticmethod
+    def _size(workers):
+        return lambda step: step.workers.startswith(f"workers {workers} ")
+
+    def recovered(self, workers):
+        """All workers are started anew, so the process that tells of steps is another one."""
+        before = self.steps.steps[-1].workers
+        size = self._size(workers)
+        return lambda step: step.workers != before and size(step)
+
+    goes_on = recovered
+
+    # --- events: each finds out what to do, and returns the function that does it
+
+    def kill_worker(self, name):
+        agent = self._agents[name].pid
+        victim = max(pid for pid in processes.all_pids() if processes.parent_of(pid) == agent)
+        return lambda: processes.send(victim, signal.SIGKILL)
+
+    def lose_node(self, name):
+        return lambda: os.killpg(self._agents[name].pid, signal.SIGKILL)
+
+    def freeze_node(self, name):
+        return lambda: os.killpg(self._agents[name].pid, signal.SIGSTOP)
+
+    def join_node(self, name):
+        return lambda: self._start(name)
+
+    def scale_in(self, name):
+        """An agent that is told to end is the only way in which torchrun gives a node back."""
+        return self._agents[name].terminate

@@ -1,0 +1,111 @@
+"""Kills at a named point, again and again in one job: whoever gets there first dies there."""
+import random
+import signal
+import threading
+import time
+
+import processes
+from cluster import ChaosError, wait_until
+from points import CHECKPOINT, NODE_BACK, POINTS, SCALE, SUBMIT
+from run import FAULT_S
+
+RESTART_S = 0.3   # a daemon that died at a point
+PROVOKE_S = 1.0   # between two attempts to make somebody get to the point
+LEAVE_S = 0.1     # from the end of the token to that of the process
+
+
+class AtPoint:
+    """Arms the point of a run whose cluster has the environment of points.environment()."""
+
+    def __init__(self, run, point, token, side_job, seed):
+        self.run, self.point, self.token = run, point, token
+        self.side_job = side_job  # number -> file of a small job with a name of its own
+        self.rng = random.Random(f"{point} {seed}")
+        self.attempts = 0
+        self.submitted = {}  # name of a side job -> acknowledged id or None
+
+    def once(self, number):
+        """One death at the point, and a step after it."""
+        run = self.run
+        if run.watch.over():
+            run.end_job()
+            run.begin_job()
+        steps = run.watch.steps
+        self.token.touch()
+        died = self._provoke_until_dead()
+        run.faults += 1
+        run.say(f"fault {number}, step {steps}: {self.point}: {died} died")
+        run.wait_for_progress(max(steps, run.watch.steps))
+
+    def _provoke_until_dead(self):
+        """Who died. Provokes on another thread: a command may wait for what has just died."""
+        died = set()
+        end = time.monotonic() + FAULT_S
+        thread = None
+        while self.token.exists():
+            if time.monotonic() > end:
+                self.token.unlink(missing_ok=True)
+                raise ChaosError(f"nobody got to the point {self.point} in {FAULT_S} s")
+            if self.run.watch.over():
+                self.run.end_job()
+                self.run.begin_job()
+            if thread is None or not thread.is_alive():
+                thread = threading.Thread(target=self._provoke, daemon=True)
+                thread.start()
+                thread.join(PROVOKE_S)
+            died |= self._restore()
+        processes.nap(LEAVE_S)
+        died |= self._restore()
+        return ", ".join(sorted(died)) or "a worker"
+
+    def _provoke(self):
+        what, cluster = POINTS[self.point][1], self.run.cluster
+        self.attempts += 1
+        if what == SCALE:
+            cluster.esctl("scale", self.run.job, self.rng.choice(self.run.device_sets))
+        elif what == CHECKPOINT:
+            directory = cluster.directory / f"checkpoint-{self.attempts}"
+            cluster.esctl("checkpoint", self.run.job, "--to", directory)
+        elif what == SUBMIT:
+            self._submit()
+        elif what == NODE_BACK:
+            self.run.take_down(self.rng.choice(cluster.names[1:]), RESTART_S)
+            self.run.agenda.wait_until_empty()
+
+    def _submit(self):
+        name, file = self.side_job(self.attempts)
+        answer = self.run.cluster.esctl("submit", file)
+        self.submitted[name] = answer.json["job"] if answer.ok else None
+
+    def _restore(self):
+        """Starts daemons again that died; their names."""
+        died = set()
+        for name, daemon in self.run.cluster.daemons.items():
+            killed = daemon.process.poll() == -signal.SIGKILL
+            if killed and name not in self.run.expects_down:
+                died.add(name)
+                self.run.take_down(name, RESTART_S)
+        return died
+
+    def check_submits(self):
+        """Every acknowledged job is there once; one that was not, at most once. All end well."""
+        if not self.submitted:
+            return
+        jobs = wait_until("the side jobs end", self._ended_side_jobs, FAULT_S)
+        for name, acknowledged in self.submitted.items():
+            ids = [job for job in jobs if job.rpartition("-")[0] == name]
+            if len(ids) > 1:
+                self.run.wrong.append(f"{name} was submitted once and ran as {', '.join(ids)}")
+            if acknowledged and ids != [acknowledged]:
+                self.run.wrong.append(f"{acknowledged} was acknowledged, and there is {ids}")
+
+    def _ended_side_jobs(self):
+        """{id: last log line} of all side jobs, when they all have ended. A restarted head does
+        not list what ended before, the logs do."""
+        logs = (self.run.cluster.state / "logs").glob("*.log")
+        texts = {log.stem: log.read_text() for log in logs
+                 if log.stem.rpartition("-")[0] in self.submitted}
+        missing = [a for a in self.submitted.values() if a and a not in texts]
+        if missing or any("job ended: finished" not in text for text in texts.values()):
+            return None
+        return texts or {"": ""}

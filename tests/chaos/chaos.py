@@ -1,0 +1,177 @@
+"""Entry of scripts/chaos: faults on a real job, and whether its bits are those of a quiet run.
+
+The last line is `faults N, identical yes|no, lost steps L, worst pause P s`. Exit status 0:
+identical, nothing left behind, file descriptors and memory flat, no hang. tests/chaos/README.md.
+"""
+import argparse
+import json
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/e2e"))
+
+import job as chaos_job  # noqa: E402
+import network  # noqa: E402
+import points  # noqa: E402
+from at_point import AtPoint  # noqa: E402
+from cluster import ALL_CLASSES, ChaosError, make_directory  # noqa: E402
+from plan import KINDS, plan  # noqa: E402
+from run import Run, classes_of, undisturbed  # noqa: E402
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="scripts/chaos", description=__doc__.split("\n")[0])
+    parser.add_argument("--seed", type=int, default=1, help="chooses the faults (default 1)")
+    parser.add_argument("--faults", type=int, default=10, help="how many (default 10)")
+    parser.add_argument("--kind", help=f"of {','.join(KINDS)} (default: all that can be done here)")
+    parser.add_argument("--job", type=Path, help="job file (default: a small ResNet18)")
+    parser.add_argument("--steps", type=int, help="of the job (default: grows with --faults)")
+    parser.add_argument("--at", metavar="POINT", help="kill at this point instead, or at `all`")
+    parser.add_argument("--times", type=int, default=1, help="kills at each point (default 1)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the result here too")
+    parser.add_argument("--build", type=Path, default=ROOT / "build", help="build directory")
+    parser.add_argument("--points", action="store_true", help="list the kill points and end")
+    return parser, parser.parse_args()
+
+
+def say(line):
+    print(f"{time.strftime('%H:%M:%S')} {line}", flush=True)
+
+
+def kinds_of(parser, text):
+    """The kinds to inject; those that this machine cannot do are left out with a word."""
+    wanted = text.split(",") if text else list(KINDS)
+    unknown = [kind for kind in wanted if kind not in KINDS]
+    if unknown:
+        parser.error(f"--kind {unknown[0]}: allowed are {', '.join(KINDS)}")
+    if "partition" in wanted and (why := network.why_not()):
+        say(f"skipped: partition: {why}")
+        wanted.remove("partition")
+    return wanted
+
+
+def nodes_for(classes):
+    """Three nodes whose devices are of all classes that this machine has."""
+    fast, middle, slow = ([c for c in ALL_CLASSES if c in classes] * 3)[:3]
+    return {"head": f"{middle}:1", "a": f"{fast}:1+{slow}:1", "b": f"{fast}:1+{middle}:1"}
+
+
+class Result:
+    def __init__(self):
+        self.faults = self.lost_steps = 0
+        self.worst_pause = 0.0
+        self.different, self.wrong = [], []
+        self.completed = True
+
+    def add(self, run):
+        self.faults += run.faults
+        self.lost_steps += run.lost_steps
+        self.worst_pause = max(self.worst_pause, run.worst_pause)
+        self.different += run.different
+        self.wrong += run.wrong
+
+    @property
+    def identical(self):
+        return self.completed and not self.different
+
+    def line(self):
+        return (f"faults {self.faults}, identical {'yes' if self.identical else 'no'}, "
+                f"lost steps {self.lost_steps}, worst pause {self.worst_pause:.1f} s")
+
+    def json(self, seed):
+        return {"seed": seed, "faults": self.faults, "identical": self.identical,
+                "lost_steps": self.lost_steps, "worst_pause_s": round(self.worst_pause, 3),
+                "different": self.different, "wrong": self.wrong}
+
+
+def drive(run, result, inject):
+    """One run from its begin to its end; what goes wrong is told and counted."""
+    try:
+        run.begin()
+        inject(run)
+        run.end_job()
+        run.end()
+    except (ChaosError, OSError, KeyError, ValueError) as error:
+        result.completed = False
+        run.wrong.append(str(error))
+        if not isinstance(error, ChaosError):
+            traceback.print_exc()
+        print(run.cluster.dump(run.job), flush=True)
+    finally:
+        run.close()
+        result.add(run)
+        say(f"{run.job}: faults {run.faults}, lost steps {run.lost_steps}, worst pause "
+            f"{run.worst_pause:.1f} s")
+        for line in [*run.different, *run.wrong]:
+            say(f"WRONG: {line}")
+
+
+def seeded(args, kinds, programs, jobs, nodes, reference, result):
+    run = Run(programs, nodes, jobs, reference, "partition" in kinds, say=say)
+
+    def inject(run):
+        for fault in plan(args.seed, args.faults, kinds):
+            run.inject(fault)
+
+    drive(run, result, inject)
+
+
+def at_points(args, programs, jobs, nodes, reference, result):
+    names = list(points.POINTS) if args.at == "all" else args.at.split(",")
+    for name in names:
+        token = jobs.directory / f"token-{name}"
+        run = Run(programs, nodes, jobs, reference, say=say,
+                  environment=points.environment(name, token))
+        at = AtPoint(run, name, token, jobs.side, args.seed)
+
+        def inject(_, at=at):
+            for number in range(1, args.times + 1):
+                at.once(number)
+            at.check_submits()
+
+        drive(run, result, inject)
+
+
+def main():
+    parser, args = arguments()
+    if args.points:
+        print("\n".join(points.POINTS))
+        return 0
+    for name in (args.at or "all").split(","):
+        if name != "all" and name not in points.POINTS:
+            parser.error(f"--at {name}: see --points for what is allowed")
+    kinds = kinds_of(parser, args.kind)
+    if not args.at and not kinds:
+        return 77  # nothing that could be done here
+    for number in (signal.SIGINT, signal.SIGTERM):  # also when it was started in the background
+        signal.signal(number, lambda *_: sys.exit(1))
+    programs = (args.build / "actors/esctl/esctl", args.build / "actors/easyscaled/easyscaled")
+    directory = make_directory()
+    result = Result()
+    try:
+        jobs = chaos_job.Jobs(directory, args)
+        nodes = nodes_for(classes_of(programs))
+        begin = time.monotonic()
+        reference = undisturbed(programs, jobs.file, nodes["head"])
+        say(f"undisturbed: {jobs.steps} steps in {time.monotonic() - begin:.1f} s, params "
+            f"{reference.params_digest}, state {reference.state_digest}")
+        if args.at:
+            at_points(args, programs, jobs, nodes, reference, result)
+        else:
+            seeded(args, kinds, programs, jobs, nodes, reference, result)
+    except ChaosError as error:
+        sys.exit(f"scripts/chaos: {error}")
+    finally:
+        jobs.close()
+    if args.json:
+        args.json.write_text(json.dumps(result.json(args.seed), indent=2) + "\n")
+    print(result.line(), flush=True)
+    return 0 if result.identical and not result.wrong else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,198 @@
+"""A head and its nodes on this machine, as real processes, and esctl pointed at them."""
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import processes
+from network import Network
+
+READY_S = 60
+ESCTL_S = 40
+STOP_S = 30
+ALL_CLASSES = ("cpu-avx512", "cpu-avx2", "cpu-scalar")  # the fastest first
+
+
+class ChaosError(Exception):
+    """What was promised does not hold, or something hangs."""
+
+
+class Answer:
+    def __init__(self, words, code, out, err):
+        self.words, self.code, self.out, self.err = words, code, out, err
+
+    @property
+    def ok(self):
+        return self.code == 0
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+    def __str__(self):
+        return f"esctl {' '.join(self.words)}: status {self.code}: {self.err.strip()[-500:]}"
+
+
+def wait_until(what, probe, deadline_s):
+    end = time.monotonic() + deadline_s
+    while True:
+        value = probe()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise ChaosError(f"not within {deadline_s:g} s: {what}")
+        processes.nap()
+
+
+def make_directory():
+    """Short, because sockets live below it."""
+    return Path(tempfile.mkdtemp(prefix="es-chaos-"))
+
+
+class Cluster:
+    """`nodes`: {name: devices}; the first is the head's own. With `networked` each node is a host
+    of its own in a network namespace. `environment`: for all daemons and their workers."""
+
+    def __init__(self, programs, nodes, networked=False, environment=None, head_options=()):
+        self.esctl_program, self.easyscaled_program = programs
+        self.directory = make_directory()
+        self.names = list(nodes)
+        self.devices = dict(nodes)
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith("ES_")}
+        self.environment.update(HOME=str(self.directory), TMPDIR=str(self.directory))
+        self.client_environment = dict(self.environment)
+        self.environment.update(environment or {})
+        self.network = Network(self.names[1:]) if networked else None
+        self.keys = self.directory / "keys"
+        if networked:
+            self.esctl_here("keygen", self.keys)
+        self.wire = ["--keys", str(self.keys)] if networked else []
+        self.endpoint = (f"tcp://{Network.HUB_ADDRESS}:7070" if networked
+                         else f"ipc://{self.directory}/head.sock")
+        self.head_options = list(head_options)
+        self.daemons = {name: self._daemon(name) for name in self.names}
+
+    def _daemon(self, name):
+        words = [self.easyscaled_program, "--node", name, "--run-dir", self.directory / name]
+        if self.devices[name]:
+            words += ["--devices", self.devices[name]]
+        if name == self.names[0]:
+            words += ["--head", "--state", self.directory / "state", "--listen", self.endpoint,
+                      *self.head_options]
+        else:
+            words += ["--join", self.endpoint, "--rescue", self.directory / "rescue"]
+        words = [str(word) for word in [*words, *self.wire]]
+        if self.network:
+            at_head = name == self.names[0]
+            words += ["--address",
+                      Network.HUB_ADDRESS if at_head else self.network.address(name)]
+            words = self.network.inside(None if at_head else name, words)
+        return processes.Daemon(name, words, self.environment, self.directory / f"{name}.log")
+
+    @property
+    def head(self):
+        return self.daemons[self.names[0]]
+
+    @property
+    def state(self):
+        return self.directory / "state"
+
+    def start(self):
+        for name in self.names:
+            self.start_daemon(name)
+
+    def start_daemon(self, name):
+        daemon = self.daemons[name]
+        daemon.start()
+        wait_until(f"{name} is ready", lambda: daemon.said("^ready ") or not daemon.runs(), READY_S)
+        return daemon.runs()
+
+    def workers(self, job=None):
+        """Worker processes on all nodes, in the order of the nodes and their devices."""
+        return [worker for name in self.names if self.daemons[name].process
+                for worker in self.daemons[name].workers() if job in (None, worker.job)]
+
+    # --- esctl
+
+    def esctl_here(self, *words, deadline_s=ESCTL_S, inside=False):
+        command = [str(word) for word in (self.esctl_program, *words)]
+        if inside and self.network:
+            command = self.network.inside(None, command)
+        try:
+            ended = subprocess.run(command, env=self.client_environment, text=True,
+                                   stdin=subprocess.DEVNULL, capture_output=True,
+                                   timeout=deadline_s, cwd=self.directory)
+        except subprocess.TimeoutExpired:
+            return Answer(command[1:], None, "", f"no answer in {deadline_s} s")
+        return Answer(command[1:], ended.returncode, ended.stdout, ended.stderr)
+
+    def esctl(self, *words, deadline_s=ESCTL_S):
+        """The answer; it may be a refusal, or that the head is not there."""
+        return self.esctl_here(*words, "--head", self.endpoint, *self.wire, "--json",
+                               deadline_s=deadline_s, inside=True)
+
+    def ask(self, *words):
+        answer = self.esctl(*words)
+        if not answer.ok:
+            raise ChaosError(str(answer))
+        return answer.json
+
+    def describe(self, job):
+        """None while the head does not answer."""
+        answer = self.esctl("describe", job, deadline_s=10)
+        return answer.json if answer.ok else None
+
+    def job_log(self, job):
+        return (self.state / "logs" / f"{job}.log").read_text()
+
+    # --- the end
+
+    def dump(self, job=None):
+        """What somebody wants to see of a run that went wrong."""
+        text = ""
+        for name in self.names:
+            text += f"--- {name}: {'runs' if self.daemons[name].runs() else 'does not run'}\n"
+            text += "".join(f"    worker {w.incarnation} on {w.device}, pid {w.pid}, {w.job}\n"
+                            for w in self.daemons[name].workers()) if (
+                                self.daemons[name].process) else ""
+        if job:
+            text += f"--- describe {job}\n{self.esctl('describe', job, deadline_s=10).out}\n"
+        logs = [*self.directory.glob("*.log"), *self.directory.glob("state/logs/*.log"),
+                *self.directory.glob("*/worker-*.log")]
+        for log in sorted(logs):
+            tail = log.read_text(errors="replace")[-4000:]
+            if tail.strip():
+                text += f"--- {log.relative_to(self.directory)}\n{tail}\n"
+        return text
+
+    def stop(self):
+        """Ends everything in good order; what is wrong with that, in words."""
+        wrong = []
+        for name in reversed(self.names):
+            daemon = self.daemons[name]
+            if daemon.runs() and (code := daemon.stop(STOP_S)) != 0:
+                wrong.append(f"{name} ended with status {code} after SIGTERM")
+        wrong += self.left_behind()
+        return wrong
+
+    def left_behind(self):
+        mine = str(self.directory)
+        left = [f"process {pid} is left: {' '.join(words)[:200]}" for pid in processes.all_pids()
+                if mine in " ".join(words := processes.words_of(pid))]
+        left += [f"shared memory is left: {path.name}" for path in Path("/dev/shm").glob("es.*")
+                 if self.directory.name in path.name]
+        return left
+
+    def close(self):
+        """Whatever happened: nothing of this cluster stays on the machine."""
+        for daemon in self.daemons.values():
+            daemon.kill()
+        for pid in processes.all_pids():
+            if str(self.directory) in " ".join(processes.words_of(pid)):
+                processes.send(pid, 9)
+        if self.network:
+            self.network.close()
+        shutil.rmtree(self.directory, ignore_errors=True)

@@ -1,0 +1,55 @@
+"""The jobs of a chaos run: the one that is disturbed, one to warm up with, small ones beside it."""
+import re
+import shutil
+
+from disk import Disk
+from jobs import job_text
+
+# More parameters than one bucket of gradients holds, so that two workers own one each; batch
+# statistics, augmentation and momentum, so that nothing of the state is left out.
+MODEL = {"model.width": 24, "batch_size": 4, "max_p": 4, "eval_every": 25}
+STEPS_PER_FAULT = 6
+STEPS_MIN = 60
+CHECKPOINT_STEPS = 20
+
+
+class Jobs:
+    def __init__(self, directory, args):
+        self.directory = directory
+        self.disk = Disk(directory / "disk")
+        wanted = args.times if args.at else args.faults
+        self.steps = args.steps or max(STEPS_MIN, STEPS_PER_FAULT * wanted)
+        if args.job:
+            text = self._with_steps(args.job.read_text(), self.steps)
+        else:
+            changes = {**MODEL, "steps": self.steps, **self._checkpoints()}
+            text = job_text("chaos", "resnet18", changes)
+        self.file = self._write("job.toml", text)
+        self.max_p = int(re.search(r"^max_p\s*=\s*(\d+)", text, re.MULTILINE).group(1))
+        self.warm_up = self._write(
+            "warm_up.toml", job_text("warm-up", "resnet18", {**MODEL, "steps": 6}))
+
+    def _write(self, name, text):
+        path = self.directory / name
+        path.write_text(text)
+        return path
+
+    @staticmethod
+    def _with_steps(text, steps):
+        """The same job with another length."""
+        text = re.sub(r"^(steps|epochs|stages)\s*=.*\n", "", text, flags=re.MULTILINE)
+        return f"steps = {steps}\n{text}"
+
+    def side(self, number):
+        """Name and file of a job that nobody has submitted before."""
+        name = f"small_cnn-side{number}"
+        return name, self._write(f"side-{number}.toml",
+                                 job_text(f"side{number}", changes={"steps": 3}))
+
+    def _checkpoints(self):
+        return {"checkpoint.every_steps": CHECKPOINT_STEPS, "checkpoint.keep": 2,
+                "checkpoint.directory": str(self.disk.path)}
+
+    def close(self):
+        self.disk.close()
+        shutil.rmtree(self.directory, ignore_errors=True)

@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""The pure parts of the chaos command."""
+import sys
+import unittest
+
+import plan
+import points
+from compare import Outcome, differences, read_ledger
+from plan import KINDS, device_sets
+
+
+class Plans(unittest.TestCase):
+    def test_a_seed_replays_its_faults(self):
+        self.assertEqual(plan.plan(7, 50, KINDS), plan.plan(7, 50, KINDS))
+        self.assertNotEqual(plan.plan(7, 50, KINDS), plan.plan(8, 50, KINDS))
+
+    def test_a_longer_run_begins_like_a_shorter_one(self):
+        self.assertEqual(plan.plan(3, 60, KINDS)[:20], plan.plan(3, 20, KINDS))
+
+    def test_only_the_kinds_that_were_asked_for(self):
+        faults = plan.plan(1, 200, ["kill", "head"])
+        self.assertEqual({fault.kind for fault in faults}, {"kill", "head"})
+        self.assertEqual({fault.kind for fault in plan.plan(1, 200, KINDS)}, set(KINDS))
+
+    def test_progress_is_waited_for_often_enough(self):
+        row = 0
+        for fault in plan.plan(5, 1000, KINDS):
+            row = row + 1 if fault.wait_s is not None else 0
+            self.assertLessEqual(row, plan.IN_RECOVERY_RUN_MAX)
+
+    def test_somebody_is_always_chosen_and_somebody_spared(self):
+        for fault in plan.plan(9, 300, ["kill"]):
+            for count in range(1, 6):
+                chosen = fault.pick_some(list(range(count)))
+                self.assertTrue(1 <= len(chosen) <= max(1, count - 1), (count, chosen))
+
+    def test_device_sets(self):
+        sets = device_sets({"n": "a:1+s:1", "o": "a:1"}, workers_max=2)
+        self.assertEqual(sets, ["s:1", "a:1", "a:1+s:1", "a:2"])
+
+
+class Points(unittest.TestCase):
+    def test_every_point_is_in_the_programs(self):
+        """A point that the programs do not have would never be reached."""
+        texts = "".join(path.read_text() for folder in ("actors", "store", "proto")
+                        for path in (source_root / folder).rglob("*.cc"))
+        for name in points.POINTS:
+            moment, _, message = name.partition(".")
+            wanted = f'return "{message}"' if moment in ("send", "sent", "got") else (
+                f'kill_point("{name}")')
+            self.assertIn(wanted, texts, name)
+
+
+class Comparisons(unittest.TestCase):
+    LINES = [{"version": 1, "losses": [1.5]}, {"version": 2, "losses": [1.25]}]
+
+    def outcome(self, **changes):
+        return Outcome(**{"job": "j", "params_digest": "p", "state_digest": "s",
+                          "lines": self.LINES, **changes})
+
+    def test_a_ledger_file_is_read(self):
+        digest = "00112233445566778899aabbccddeeff"
+        text = ("easyscale-ledger 1\njob j-1\ntoml steps = 2\nlosses 2\n"
+                f"1 {digest} 3f800000 40000000\n2 - 3f000000 3e800000\nend 2\n")
+        self.assertEqual(read_ledger(text), [(1, digest, ["3f800000", "40000000"]),
+                                             (2, "-", ["3f000000", "3e800000"])])
+
+    def test_the_same(self):
+        self.assertEqual(differences(self.outcome(), self.outcome(job="k")), [])
+
+    def test_a_digest(self):
+        found = differences(self.outcome(), self.outcome(state_digest="t"))
+        self.assertEqual(found, ["j: state_digest is t, undisturbed s"])
+
+    def test_one_loss(self):
+        lines = [self.LINES[0], {"version": 2, "losses": [1.2500001]}]
+        self.assertEqual(len(differences(self.outcome(), self.outcome(lines=lines))), 1)
+
+    def test_a_missing_step(self):
+        self.assertEqual(len(differences(self.outcome(), self.outcome(lines=self.LINES[:1]))), 1)
+
+
+if __name__ == "__main__":
+    from pathlib import Path
+    source_root = Path(sys.argv.pop(1))
+    unittest.main(verbosity=2)

@@ -1,0 +1,180 @@
+"""One chaos run: a cluster, a job on it, faults, and the comparison with the undisturbed run."""
+import time
+
+import compare
+import faults as fault_kinds
+import processes
+from agenda import Agenda
+from cluster import ChaosError, Cluster, wait_until
+from plan import device_sets
+from watch import Resources, Watch
+
+FAULT_S = 60  # from a fault to the next step
+END_S = 600   # of the job, from the last fault
+IDLE_S = 30   # of the cluster, after the last job
+
+
+class Run:
+    """`jobs`: job.Jobs. `reference`: an Outcome of the same job, undisturbed."""
+
+    def __init__(self, programs, nodes, jobs, reference, networked=False, environment=None,
+                 say=print):
+        self.cluster = Cluster(programs, nodes, networked, environment)
+        self.jobs, self.reference, self.say = jobs, reference, say
+        self.device_sets = device_sets(nodes, jobs.max_p)
+        self.agenda = Agenda()
+        self.disk = jobs.disk
+        self.job = self.watch = self.resources = None
+        self.checkpoints = []   # that were written for the job
+        self.different = []     # from the reference, in words
+        self.wrong = []         # besides the bits, in words
+        self.faults = self.lost_steps = 0
+        self.worst_pause = 0.0
+        self.expects_down = set()  # daemons that are to be started again by the agenda
+
+    # --- begin and end
+
+    def begin(self):
+        self.cluster.start()
+        warm_up = self.cluster.ask("submit", self.jobs.warm_up)["job"]
+        wait_until("the warm-up job ends", lambda: self._has_ended(warm_up), FAULT_S)
+        self._wait_for_idle()
+        self.resources = Resources(self.cluster)
+        self.begin_job()
+
+    def begin_job(self):
+        self.disk.clear()
+        self.job = self.cluster.ask("submit", self.jobs.file)["job"]
+        self.checkpoints = []
+        self.watch = Watch(self.cluster, self.job, self.say)
+        self.wait_for_progress(0)
+
+    def _has_ended(self, job):
+        details = self.cluster.describe(job)
+        if details and details["state"] == "failed":
+            raise ChaosError(f"{job} failed: {details['error']}")
+        return details and details["state"] == "finished"
+
+    def _wait_for_idle(self):
+        logs = self.cluster.state / "logs"
+
+        def is_idle():
+            return not self.cluster.workers() and all(
+                "\njob ended: " in log.read_text() for log in logs.glob("*.log"))
+
+        wait_until("all workers end with their jobs", is_idle, IDLE_S)
+
+    def end_job(self):
+        """Waits for its end, and compares."""
+        wait_until(f"{self.job} ends", self.job_is_over, END_S)
+        self._stop_watch()
+        details = self.watch.latest
+        if details["state"] != "finished":
+            raise ChaosError(f"{self.job} is {details['state']}: {details['error']}")
+        outcome = compare.Outcome.of(self.cluster, self.job, details)
+        self.different += compare.differences(self.reference, outcome)
+        self.different += compare.checkpoint_differences(self.reference, self.checkpoints)
+        self.lost_steps += compare.lost_steps(self.cluster, self.job)
+        if (self.disk.path / self.job).is_dir():
+            verified = self.cluster.esctl_here("checkpoint", "verify", self.disk.path / self.job)
+            self.wrong += [] if verified.ok else [str(verified)]
+
+    def end(self):
+        """The cluster in good order again, and what it has kept."""
+        self.agenda.wait_until_empty()
+        self._wait_for_idle()
+        self.wrong += self.resources.grown()
+        self.wrong += self.cluster.stop()
+
+    def _stop_watch(self):
+        self.watch.stop()
+        self.worst_pause = max(self.worst_pause, self.watch.worst_pause)
+
+    def close(self):
+        self.agenda.close()
+        if self.watch:
+            self._stop_watch()
+        self.cluster.close()
+
+    # --- daemons
+
+    def take_down(self, name, seconds):
+        """Kills a daemon, and starts it again later; False when it is down already."""
+        if name in self.expects_down:
+            return False
+        self.expects_down.add(name)
+        self.cluster.daemons[name].kill()
+        self.agenda.add(seconds, lambda: self.bring_back(name))
+        return True
+
+    def bring_back(self, name):
+        # Without waiting for a welcome: the head may be away too.
+        self.cluster.daemons[name].start()
+        self.expects_down.discard(name)
+
+    def check_daemons(self):
+        for name, daemon in self.cluster.daemons.items():
+            if not daemon.runs() and name not in self.expects_down:
+                raise ChaosError(f"the daemon {name} has ended by itself, status "
+                                 f"{daemon.process.returncode}")
+        if self.agenda.errors:
+            raise ChaosError(f"cannot undo a fault: {self.agenda.errors[0]}")
+
+    # --- faults
+
+    def job_is_over(self):
+        self.check_daemons()
+        return self.watch.over()
+
+    def wait_for_progress(self, steps):
+        """Until the job has made a step after these, or is over."""
+        wait_until(f"a step of {self.job} after step {steps}",
+                   lambda: self.job_is_over() or self.watch.steps > steps, FAULT_S)
+
+    def wait_for_workers(self):
+        """The workers of the job; none when it is over first."""
+        wait_until("a worker runs", lambda: self.cluster.workers(self.job) or self.job_is_over(),
+                   FAULT_S)
+        return self.cluster.workers(self.job)
+
+    def inject(self, fault):
+        """Waits for the moment of the fault, and does it; a job that is over is run once more."""
+        if fault.wait_s is None:
+            self.wait_for_progress(self.watch.steps)
+        else:
+            processes.nap(fault.wait_s)
+        if self.watch.over():
+            self.end_job()
+            self.begin_job()
+        begin, steps = time.monotonic(), self.watch.steps
+        what = fault_kinds.inject(self, fault)
+        self.faults += what is not None
+        self.say(f"fault {fault.number}, step {steps}: {fault.text()}: "
+                 f"{what or 'there was nobody'} ({time.monotonic() - begin:.1f} s)")
+
+
+def classes_of(programs):
+    """The kernel classes of this machine, as the programs see it."""
+    cluster = Cluster(programs, {"probe": ""})
+    try:
+        cluster.start()
+        devices = cluster.ask("nodes")["nodes"][0]["devices"]
+        return {device["type"] for device in devices}
+    finally:
+        cluster.close()
+
+
+def undisturbed(programs, job_file, devices):
+    """The Outcome of a job that nothing happens to, on one device."""
+    cluster = Cluster(programs, {"reference": devices})
+    try:
+        cluster.start()
+        job = cluster.ask("submit", job_file)["job"]
+        watch = Watch(cluster, job)
+        wait_until(f"the undisturbed {job} ends", watch.over, END_S)
+        watch.stop()
+        if watch.latest["state"] != "finished":
+            raise ChaosError(f"the undisturbed job failed: {watch.latest['error']}")
+        return compare.Outcome.of(cluster, job, watch.latest)
+    finally:
+        cluster.close()

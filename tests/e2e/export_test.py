@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""Weights as PyTorch's users have them: out of a checkpoint, into PyTorch, and back into a job."""
+import json
+import os
+import struct
+import sys
+import unittest
+
+import harness
+from harness import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_USAGE
+from jobs import job_text
+
+DEBIAN_PYTHON = "/usr/bin/python3"  # the one that Debian's python3-torch belongs to
+try:
+    import numpy
+    import torch
+except ImportError:
+    torch = None
+    if sys.executable != DEBIAN_PYTHON and os.access(DEBIAN_PYTHON, os.X_OK):
+        os.execv(DEBIAN_PYTHON, [DEBIAN_PYTHON, *sys.argv])
+
+SIDE, CHANNELS, CLASSES = 32, 3, 10
+TRAIN, EVAL = 40, 30  # of each training file; of the evaluation file
+WIDTH = 16
+TOLERANCE = 1e-4
+
+
+def read_safetensors(path):
+    """Metadata and name -> array. The package safetensors is not needed for that."""
+    content = path.read_bytes()
+    size = struct.unpack("<Q", content[:8])[0]
+    header = json.loads(content[8:8 + size])
+    data = content[8 + size:]
+    types = {"F32": "<f4", "I64": "<i8"}
+    metadata = header.pop("__metadata__")
+    return metadata, {
+        name: (tensor["dtype"], tensor["shape"], types[tensor["dtype"]],
+               data[slice(*tensor["data_offsets"])])
+        for name, tensor in header.items()}
+
+
+def to_torch(tensors):
+    return {name: torch.from_numpy(numpy.frombuffer(data, kind).reshape(shape).copy())
+            for name, (_, shape, kind, data) in tensors.items()}
+
+
+class Export(harness.EndToEndTest):
+    def setUp(self):
+        super().setUp()
+        self.data = self.directory / "cifar"
+        self.data.mkdir()
+        random = harness.seeded_random("images")
+        for name, count in [*((f"data_batch_{i}.bin", TRAIN) for i in range(1, 6)),
+                            ("test_batch.bin", EVAL)]:
+            (self.data / name).write_bytes(b"".join(
+                bytes([i % CLASSES]) + random.randbytes(SIDE * SIDE * CHANNELS)
+                for i in range(count)))
+
+    def job(self, name="job.toml", **changes):
+        drop = {f"data.{key}": None
+                for key in ("height", "width", "channels", "samples", "eval_samples")}
+        return self.write_job(job_text(self.word, "resnet18", changes={
+            "steps": 6, "max_p": 2, "batch_size": 4, "data.kind": "cifar10",
+            "data.path": str(self.data), "model.width": WIDTH, **drop, **changes}), name)
+
+    def trained(self):
+        """The summary of a short run, and the checkpoint of its end."""
+        job = self.job(**{"checkpoint.every_steps": 4,
+                          "checkpoint.directory": str(self.directory / "series")})
+        summary = self.run_job(job, "--devices", self.fast_class() + ":1")
+        return summary, self.directory / "series" / summary["job"] / "step-6"
+
+    def exported(self, *options):
+        summary, checkpoint = self.trained()
+        file = self.directory / "weights.safetensors"
+        self.esctl("export", checkpoint, file, *options)
+        return summary, file
+
+    def test_pytorch_loads_it_and_computes_what_we_compute(self):
+        if torch is None:
+            self.skipTest("python3 has no torch")
+        summary, file = self.exported()
+        metadata, tensors = read_safetensors(file)
+        self.assertEqual(metadata["params_digest"], summary["params_digest"])
+        self.assertEqual((metadata["job"], metadata["version"]), (summary["name"], "6"))
+        sys.path.insert(0, str(harness.source_root / "tests/gpu/models"))
+        try:
+            import make_reference  # noqa: PLC0415, the model as PyTorch has it
+            from torchvision.models.resnet import BasicBlock
+        except ImportError:
+            self.skipTest("python3 has no torchvision")
+        model = make_reference.ResNet(BasicBlock, WIDTH, [2, 2, 2, 2], CLASSES, True)
+        model.load_state_dict(to_torch(tensors), strict=True)
+        model.eval()
+        records = numpy.frombuffer((self.data / "test_batch.bin").read_bytes(), "u1")
+        records = records.reshape(EVAL, 1 + SIDE * SIDE * CHANNELS)
+        images = torch.from_numpy(records[:, 1:].astype("f4").reshape(EVAL, CHANNELS, SIDE, SIDE))
+        with torch.no_grad():
+            logits = model((images / 255 - 0.5) / 0.5)
+        labels = torch.from_numpy(records[:, 0].astype("i8"))
+        loss = torch.nn.functional.cross_entropy(logits, labels).item()
+        self.assertLess(abs(loss - summary["eval"]["mean_loss"]), TOLERANCE)
+        self.assertEqual(int((logits.argmax(1) == labels).sum()),
+                         round(summary["eval"]["accuracy"] * EVAL))
+        self.assertEqual(int(to_torch(tensors)["bn1.num_batches_tracked"]), 6)
+
+    def test_what_was_exported_comes_back_with_every_bit(self):
+        summary, file = self.exported("--optimizer", self.directory / "moments.safetensors")
+        still = {"optimizer.learning_rate": 0.0, "optimizer.momentum": 0.0,
+                 "optimizer.weight_decay": 0.0, "steps": 1}
+        job = self.job("import.toml", **{"model.weights": file.name, "seed": 77, **still})
+        again = self.run_job(job, "--devices", self.fast_class() + ":2")
+        self.assertEqual(again["params_digest"], summary["params_digest"])
+        fresh = self.job("fresh.toml", **{"seed": 77, **still})
+        self.assertNotEqual(self.run_job(fresh)["params_digest"], summary["params_digest"])
+        _, moments = read_safetensors(self.directory / "moments.safetensors")
+        self.assertEqual(moments["momentum_buffer.conv1.weight"][1], [WIDTH, CHANNELS, 3, 3])
+
+    def test_what_is_wrong_is_said(self):
+        _, checkpoint = self.trained()
+        file = self.directory / "weights.safetensors"
+        self.esctl("export", checkpoint, file)
+        self.assertIn(str(file), self.esctl("export", checkpoint, file, code=EXIT_REFUSED).err)
+        self.esctl("export", self.directory / "nowhere", file, code=EXIT_NOT_FOUND)
+        narrow = self.job("narrow.toml", **{"model.weights": str(file), "model.width": 8})
+        ended = self.esctl("run", narrow, "--quiet", code=EXIT_USAGE)
+        self.assertIn('"conv1.weight": shape = [16,3,3,3]: allowed is [8,3,3,3]', ended.err)
+        missing = self.job("missing.toml", **{"model.weights": "nowhere.safetensors"})
+        self.assertIn("nowhere.safetensors",
+                      self.esctl("run", missing, "--quiet", code=EXIT_NOT_FOUND).err)
+
+    def test_a_file_that_is_not_the_one_of_the_job_is_noticed(self):
+        _, file = self.exported()
+        job = self.job("pinned.toml", **{"model.weights": str(file),
+                                         "model.weights_digest": "0123456789abcdef" * 2})
+        ended = self.esctl("run", job, "--quiet", code=harness.EXIT_FAILURE)
+        self.assertIn(str(file), ended.err)
+        self.assertIn("allowed is 0123456789abcdef0123456789abcdef", ended.err)
+
+
+if __name__ == "__main__":
+    harness.main()

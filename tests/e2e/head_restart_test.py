@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""The head is killed and started again: jobs go on, and what was promised is kept."""
+import signal
+import socket
+
+import harness
+from harness import digests
+from jobs import ANY_LENGTH, job_text
+
+ENDLESS = 1_000_000
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class HeadRestart(harness.EndToEndTest):
+    def setUp(self):
+        super().setUp()
+        self.fast = self.fast_class()
+        self.other = self.other_class()
+        self.listen = f"tcp://127.0.0.1:{free_port()}"
+
+    def start_head(self):
+        directory = self.directory / "head"
+        directory.mkdir(exist_ok=True)
+        running = self.start(harness.easyscaled_program, "--head", "--state", directory / "state",
+                             "--listen", self.listen, "--node", "first", "--devices",
+                             f"{self.fast}:1", "--insecure-loopback")
+        return harness.Daemon(self, running, ["--insecure-loopback"])
+
+    def start_node(self, head, name):
+        node = self.start(harness.easyscaled_program, "--join", head.endpoint, "--node", name,
+                          "--devices", f"{self.other}:2", "--run-dir", self.directory / name,
+                          "--insecure-loopback")
+        node.wait_for_line("^ready ", stream="out")
+        return node
+
+    def job(self, name, **changes):
+        return self.write_job(job_text(self.word, changes={**ANY_LENGTH, **changes}), name)
+
+    def test_running_jobs_keep_their_processes_and_their_bits(self):
+        head = self.start_head()
+        self.start_node(head, "second")
+        job_file = self.job("job.toml", steps=ENDLESS)
+        job = head.submit(job_file)
+        head.esctl("scale", job, f"{self.other}:2")
+        before = head.wait_for(
+            job, "trains on the node", lambda d: d["state"] == "running" and d["steps"] > 20
+            and {w["node"] for w in d["workers"]} == {"second"}
+            and all(w["pid"] for w in d["workers"]) and len(d["workers"]) == 2)
+        head.running.stop(signal.SIGKILL)
+        head = self.start_head()
+        after = head.wait_for(
+            job, "trains again", lambda d: d["state"] == "running" and d["steps"] > before["steps"]
+            and all(w["pid"] for w in d["workers"]) and len(d["workers"]) == 2)
+        self.assertEqual({w["pid"] for w in after["workers"]},
+                         {w["pid"] for w in before["workers"]})
+        taken = head.json("checkpoint", job)
+        head.esctl("cancel", job)
+        head.stop()
+        fixed = self.run_job(job_file, "--steps", taken["version"], "--devices", f"{self.fast}:1")
+        self.assertEqual(digests(taken), digests(fixed))
+
+    def test_finished_jobs_and_their_evaluations_are_shown(self):
+        head = self.start_head()
+        job_file = self.job("job.toml", steps=20, eval_every=5)
+        done = head.submit(job_file)
+        end = head.wait_for_state(done, "finished")
+        log = head.esctl("logs", done).out
+        self.assertEqual(len(end["evaluations"]), 4)
+        head.running.stop(signal.SIGKILL)
+        head = self.start_head()
+        self.assertEqual([j["job"] for j in head.json("ps")["jobs"]], [done])
+        again = head.describe(done)
+        for key in ("state", "steps", "params_digest", "state_digest", "evaluations", "loss_last",
+                    "stages", "spec_toml"):
+            self.assertEqual(again[key], end[key], key)
+        self.assertEqual(head.esctl("logs", done).out, log)
+        head.stop()
+
+    def test_evaluations_made_before_are_kept_by_a_running_job(self):
+        head = self.start_head()
+        self.start_node(head, "second")
+        job_file = self.job("job.toml", steps=3000, eval_every=100)
+        job = head.submit(job_file)
+        head.esctl("scale", job, f"{self.other}:1")
+        before = head.wait_for(job, "two evaluations", lambda d: len(d["evaluations"]) >= 2)
+        head.running.stop(signal.SIGKILL)
+        head = self.start_head()
+        end = head.wait_for_state(job, "finished")
+        known = {e["version"]: e for e in end["evaluations"]}
+        for evaluation in before["evaluations"]:
+            self.assertEqual(known[evaluation["version"]], evaluation)
+        self.assertEqual(max(known), 3000)
+        head.stop()
+
+    def test_a_submission_is_neither_lost_nor_done_twice(self):
+        for point in ("submit.before", "submit.journaled"):
+            with self.subTest(point):
+                self.environment["ES_KILL_POINT"] = point  # the head dies there
+                head = self.start_head()
+                del self.environment["ES_KILL_POINT"]
+                jobs_before = len(head.json("ps")["jobs"])
+                submitting = self.start_esctl("submit", self.job("job.toml", steps=5), "--head",
+                                              head.endpoint, *head.wire, "--json")
+                self.assertEqual(head.running.wait().code, -signal.SIGKILL)
+                submitting.wait_for_line("asking again")
+                head = self.start_head()
+                ended = submitting.wait()
+                self.assertEqual(ended.code, 0, str(ended))
+                jobs = [j["job"] for j in head.json("ps")["jobs"]]
+                self.assertEqual(len(jobs), jobs_before + 1)
+                self.assertEqual(jobs[-1], ended.json["job"])
+                head.wait_for_state(jobs[-1], "finished")
+                head.running.stop(signal.SIGKILL)
+        head = self.start_head()
+        self.assertEqual([j["state"] for j in head.json("ps")["jobs"]], ["finished"] * 2)
+        head.stop()
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""A node that shares no memory with the head's: a process namespace of its own stands for a host.
+
+The model is larger than any message: its gradients and its versions cross in pieces.
+"""
+import os
+import shutil
+import signal
+import subprocess
+import unittest
+
+import harness
+from harness import digests
+from jobs import ANY_LENGTH, job_text
+
+LISTEN = "tcp://127.0.0.1:*"
+NAMESPACE = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+# One weight of it is a bucket of 67 MB, and a version has twice 76 MB.
+LARGE = {"model.name": "mlp", "model.width": 4096, "data.crop_padding": 0, "data.flip": False,
+         "eval_every": None}
+STEPS = 14
+
+
+def can_make_namespaces():
+    return shutil.which("unshare") and subprocess.run([*NAMESPACE, "true"]).returncode == 0
+
+
+@unittest.skipUnless(can_make_namespaces(), "may not make process namespaces here")
+class OtherHost(harness.EndToEndTest):
+    def setUp(self):
+        super().setUp()
+        self.fast = self.fast_class()
+        self.other = self.other_class()
+        self.job_file = self.write_job(job_text(self.word, changes={**LARGE, **ANY_LENGTH,
+                                                                    "steps": STEPS}))
+
+    def start_head(self):
+        directory = self.directory / "head"
+        directory.mkdir()
+        running = self.start(harness.easyscaled_program, "--head", "--state", directory / "state",
+                             "--listen", LISTEN, "--node", "first", "--devices", f"{self.fast}:2",
+                             "--insecure-loopback")
+        return harness.Daemon(self, running, ["--insecure-loopback"])
+
+    def start_node(self, head):
+        node = self.start(*NAMESPACE, harness.easyscaled_program, "--join", head.endpoint, "--node",
+                          "second", "--devices", f"{self.other}:1", "--run-dir",
+                          self.directory / "second", "--insecure-loopback")
+        # unshare passes no signal on to the namespace's first process.
+        self.addCleanup(subprocess.run, ["pkill", "-KILL", "-P", str(node.process.pid)])
+        node.wait_for_line("^ready ", stream="out")
+        return node
+
+    def reference(self):
+        return digests(self.run_job(self.job_file, "--devices", f"{self.fast}:1"))
+
+    def test_a_large_model_trains_and_moves_across_hosts(self):
+        head = self.start_head()
+        self.start_node(head)
+        both = "+".join(sorted([f"{self.fast}:1", f"{self.other}:1"]))
+        job = head.submit(self.job_file, "--stages",
+                          f"{self.fast}:1@5,{both}@4,{self.other}:1@5")
+        end = head.wait_for_state(job, "finished")
+        self.assertEqual(digests(end), self.reference())
+        print(f"pauses: {[round(s['rescale_seconds'], 2) for s in end['stages']]} s", flush=True)
+        head.stop()
+
+    def test_the_source_dies_while_a_version_is_on_its_way(self):
+        token = self.directory / "token"
+        token.write_text("")
+        # Of all processes the one that sends the ninth piece dies: the source of the joiner.
+        self.environment.update(ES_KILL_POINT="send.BulkPart:9", ES_KILL_TOKEN=str(token))
+        head = self.start_head()
+        self.start_node(head)
+        del self.environment["ES_KILL_POINT"]
+        three = "+".join(sorted([f"{self.fast}:2", f"{self.other}:1"]))
+        job = head.submit(self.job_file, "--stages", f"{self.fast}:2@5,{three}@9")
+        end = head.wait_for_state(job, "finished")
+        self.assertFalse(token.exists(), "nobody died")
+        self.assertIn("Killed", head.esctl("logs", job).out)
+        self.assertEqual(digests(end), self.reference())
+        head.stop()
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,168 @@
+#include "tests/store/dataset/every_kind.h"
+
+#include <algorithm>
+#include <string>
+
+#include "tests/store/dataset/images/idx_files.h"
+#include "tests/store/dataset/images/image_files.h"
+#include "tests/store/temp_directory.h"
+
+namespace es::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+void write(const fs::path& file, const std::string& bytes) {
+  fs::create_directories(file.parent_path());
+  write_file(file, bytes);
+}
+
+JobSpec image_job(const std::string& model, std::uint32_t classes) {
+  JobSpec spec;
+  spec.model.name = model;
+  spec.model.classes = classes;
+  spec.data.height = spec.data.width = 16;
+  spec.data.channels = 3;
+  return spec;
+}
+
+JobSpec write_idx(const fs::path& directory) {
+  auto files = small_idx_set();
+  for (std::size_t i = 0; i < 2; ++i)
+    write(directory / (kIdxNames[i] + std::string(".gz")), gzip(files[i]));
+  for (std::size_t i = 2; i < 4; ++i) write(directory / kIdxNames[i], files[i]);
+  return image_job("small_cnn", 3);
+}
+
+// Record r: label r mod 10, then bytes that differ.
+std::string cifar_records(int count) {
+  std::string bytes;
+  for (int r = 0; r < count; ++r) {
+    bytes += static_cast<char>(r % 10);
+    for (int b = 0; b < 3072; ++b) bytes += static_cast<char>(r + b);
+  }
+  return bytes;
+}
+
+JobSpec write_cifar(const fs::path& directory) {
+  for (int i = 1; i <= 5; ++i)
+    write(directory / ("data_batch_" + std::to_string(i) + ".bin"), cifar_records(i));
+  write(directory / "test_batch.bin", cifar_records(3));
+  return image_job("small_cnn", 10);
+}
+
+JobSpec write_image_folder(const fs::path& directory) {
+  const store::RawImage smooth = smooth_picture(12, 17);
+  const fs::path dog = directory / "train/dog", cat = directory / "train/cat";
+  write(dog / "plain.jpg", make_jpeg(smooth));
+  write(dog / "progressive.jpg", make_jpeg(smooth, {.progressive = true}));
+  write(dog / "grey.jpeg", make_jpeg(smooth, {.grey = true}));
+  write(dog / "cmyk.jpg", make_jpeg(smooth, {.cmyk = true}));
+  write(dog / "half.jpg", make_jpeg(smooth, {.half_chroma = true}));
+  int number = 0;
+  for (const PngKind kind : {PngKind::kColour, PngKind::kGrey, PngKind::kAlpha, PngKind::kPalette,
+                             PngKind::kDeep, PngKind::kInterlaced})
+    write(cat / (std::to_string(number++) + ".png"), make_png(picture(11, 9), kind));
+  write(directory / "val/cat/one.png", make_png(picture(16, 16)));
+  write(directory / "val/dog/two.jpg", make_jpeg(smooth));
+  JobSpec spec = image_job("small_cnn", 2);
+  spec.data.random_resized_crop = true;
+  return spec;
+}
+
+// Two users with 5 and 6 ratings; a third has rated the other of 120 items.
+JobSpec write_ratings(const fs::path& directory) {
+  std::string text = "userId,movieId,rating,timestamp\n";
+  const auto add = [&](int user, int item, int time) {
+    text +=
+        std::to_string(user) + "," + std::to_string(item) + ",3.5," + std::to_string(time) + "\n";
+  };
+  for (int i = 0; i < 5; ++i) add(7, 10 + 3 * i, 900 - i);
+  for (int i = 0; i < 6; ++i) add(3, 11 + 5 * i, 100 + i);
+  for (int item = 0; item < 120; ++item) add(100 + item, item, 50);
+  write(directory / "ratings.csv", text);
+  JobSpec spec;
+  spec.model.name = "neumf";
+  spec.data.negatives = 2;
+  return spec;
+}
+
+std::string squad_json(int questions) {
+  std::string context, list;
+  for (int i = 0; i < 30; ++i) context += (i > 0 ? " W" : "W") + std::to_string(i);
+  for (int q = 0; q < questions; ++q) {
+    const std::string answer = "W" + std::to_string(7 + 2 * q);
+    list += (q > 0 ? ", " : "") + std::string(R"({"id": "q)") + std::to_string(q) +
+            R"(", "question": "who?", "answers": [{"text": ")" + answer + R"(", "answer_start": )" +
+            std::to_string(context.find(answer)) + "}]}";
+  }
+  return R"({"version": "1.1", "data": [{"title": "T", "paragraphs": [{"context": ")" + context +
+         R"(", "qas": [)" + list + "]}]}]}";
+}
+
+JobSpec write_squad(const fs::path& directory) {
+  std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\nwho\n?\n";
+  for (int i = 0; i < 30; ++i) vocabulary += "w" + std::to_string(i) + "\n";
+  write(directory / "vocabulary.txt", vocabulary);
+  write(directory / "train-v1.1.json", squad_json(4));
+  write(directory / "dev-v1.1.json", squad_json(2));
+  JobSpec spec;
+  spec.model.name = "bert";
+  spec.data.tokens = 16;
+  spec.data.vocabulary_file = (directory / "vocabulary.txt").string();
+  return spec;
+}
+
+std::string annotation(const std::string& objects) {
+  return "<annotation><size><width>17</width><height>12</height><depth>3</depth></size>" + objects +
+         "</annotation>";
+}
+
+JobSpec write_voc(const fs::path& directory) {
+  const std::string box =
+      "<bndbox><xmin>2</xmin><ymin>3</ymin><xmax>10</xmax><ymax>11.5</ymax></bndbox></object>";
+  write(directory / "classes.txt", "cat\ndog\n");
+  write(directory / "ImageSets/Main/train.txt", "one\ntwo\n");
+  write(directory / "ImageSets/Main/val.txt", "two\n");
+  write(directory / "Annotations/one.xml", annotation("<object><name>cat</name>" + box));
+  write(directory / "Annotations/two.xml",
+        annotation("<object><name>dog</name>" + box +
+                   "<object><name>cat</name><difficult>1</difficult>" + box));
+  write(directory / "JPEGImages/one.jpg", make_jpeg(smooth_picture(12, 17)));
+  write(directory / "JPEGImages/two.jpg", make_png(picture(12, 17)));
+  JobSpec spec = image_job("yolov3", 2);
+  spec.data.height = spec.data.width = 32;
+  spec.data.boxes = 3;
+  return spec;
+}
+
+struct Kind {
+  const char* name;
+  JobSpec (*write)(const fs::path& directory);
+};
+constexpr Kind kKinds[] = {
+    {"idx", write_idx},         {"cifar10", write_cifar}, {"image_folder", write_image_folder},
+    {"ratings", write_ratings}, {"squad", write_squad},   {"voc", write_voc}};
+
+}  // namespace
+
+std::vector<JobSpec> write_every_kind(const fs::path& root) {
+  std::vector<JobSpec> jobs;
+  for (const Kind& kind : kKinds) {
+    const fs::path directory = root / kind.name;
+    jobs.push_back(kind.write(directory));
+    jobs.back().data.kind = kind.name;
+    jobs.back().data.path = directory.string();
+  }
+  return jobs;
+}
+
+std::vector<fs::path> files_below(const fs::path& directory) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(directory))
+    if (entry.is_regular_file()) files.push_back(entry.path());
+  std::ranges::sort(files);
+  return files;
+}
+
+}  // namespace es::test
