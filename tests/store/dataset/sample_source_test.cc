@@ -97,7 +97,7 @@ TEST_SUITE("store/dataset/sample_source") {
       write_file(directory / name, bytes.replace(begin, length, std::string(length, '\xff')));
     };
     const std::string pixels = read_file(directory / "idx/train-images-idx3-ubyte.gz");
-    write_file(directory / "idx/train-images-idx3-ubyte.gz", pixels.substr(0, pixels.size() - 9));
+    spoil("idx/train-images-idx3-ubyte.gz", pixels.size() - 12, 4);
     spoil("cifar10/data_batch_3.bin", 3073, 1);  // a label
     spoil("voc/Annotations/one.xml", 0, 20);
     for (const JobSpec& spec : jobs) {
@@ -129,6 +129,7 @@ TEST_SUITE("store/dataset/sample_source") {
     for (const char* file : {"idx/t10k-images-idx3-ubyte", "idx/t10k-labels-idx1-ubyte"})
       refused(0, file, cut(file));
     refused(0, "idx/t10k-labels-idx1-ubyte", cut("idx/t10k-labels-idx1-ubyte") + "\x03");
+    refused(0, "idx/train-images-idx3-ubyte.gz", cut("idx/train-images-idx3-ubyte.gz"));
     refused(1, "cifar10/test_batch.bin", cut("cifar10/test_batch.bin"));
     refused(3, "ratings/ratings.csv", cut("ratings/ratings.csv") + "x");
     refused(4, "squad/train-v1.1.json", cut("squad/train-v1.1.json"));
