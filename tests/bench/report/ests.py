@@ -51,7 +51,7 @@ def context_switches():
     for job in sorted(glob.glob(os.path.join(runner.ROOT, "configs", "jobs", "published_*.toml"))):
         name = os.path.basename(job)[:-len(".toml")]
         runner.progress(f"{name}: context switches")
-        steps = SWITCH_STEPS.get(name, 8)
+        steps = SWITCH_STEPS.get(name, 5)
         done = subprocess.run(
             [esctl, "run", job, "--json", "--quiet", "--stages",
              f"cpu-{runner.kernel_class()}:1@{steps}"], capture_output=True, text=True)
