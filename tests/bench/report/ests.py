@@ -29,13 +29,15 @@ def measure_workload(args, program, workload):
 
 def result_of(workload, count, runs):
     rates = [r["samples_per_s"] for r in runs[count]]
-    one = runner.median([r["samples_per_s"] for r in runs[1]])
+    # Round by round, so that a machine that becomes faster or slower does not decide.
+    ratios = [rate / one["samples_per_s"] for rate, one in zip(rates, runs[1])]
     memory = max(r["peak_rss_mib"] for r in runs[count])
     slots = (runs[count][0]["live_gradient_buffers"] - 1) * runs[count][0]["gradient_mib"]
     memory_one = max(r["peak_rss_mib"] for r in runs[1])
     return {"workload": workload, "ests": count, "samples_per_s": round(runner.median(rates), 2),
             "spread": round(runner.spread(rates), 4),
-            "throughput_ratio": round(runner.median(rates) / one, 4),
+            "throughput_ratio": round(runner.median(ratios), 4),
+            "ratio_low": round(min(ratios), 4), "ratio_high": round(max(ratios), 4),
             "peak_rss_mib": round(memory, 1), "gradient_buffers_mib": round(slots, 1),
             "memory_ratio_without_buffers": round((memory - slots) / memory_one, 4)}
 
@@ -78,11 +80,11 @@ def first_batches(args, program):
 
 
 def tables(scaling, loaders):
-    rows = ["| workload | ESTs | samples/s | against one | spread | MiB | gradient buffers MiB "
-            "| the rest against one |", "|---|---|---|---|---|---|---|---|"]
+    rows = ["| workload | ESTs | samples/s | against one | lowest, highest round | MiB "
+            "| gradient buffers MiB | the rest against one |", "|---|---|---|---|---|---|---|---|"]
     for r in scaling:
         rows.append(f"| {r['workload']} | {r['ests']} | {r['samples_per_s']:.5g} "
-                    f"| {r['throughput_ratio']:.3f} | {100 * r['spread']:.1f} % "
+                    f"| {r['throughput_ratio']:.3f} | {r['ratio_low']:.3f}, {r['ratio_high']:.3f} "
                     f"| {r['peak_rss_mib']:.0f} | {r['gradient_buffers_mib']:.0f} "
                     f"| {r['memory_ratio_without_buffers']:.3f} |")
     rows += ["", "| job | first mini-batches, shared ms | separate ms | saving |", "|---|---|---|---|"]
@@ -110,5 +112,5 @@ def main(args):
 
 def add_arguments(parser):
     parser.add_argument("workloads", nargs="*", help=f"default: {', '.join(WORKLOADS)}")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3, help="alternations (default 3)")
     parser.add_argument("--loader-jobs", nargs="*", help="job files for the data workers")

@@ -21,6 +21,25 @@ def table(rows):
     return "\n".join(lines)
 
 
+def groups(rows):
+    """Rows by what they are of: the first word of a case is the model, or the operator."""
+    found = {}
+    for r in rows:
+        found.setdefault(r["case"].split()[0], []).append(r)
+    return found
+
+
+def summary(rows):
+    lines = ["| group | kernels | peer / ours, geometric mean | slowest beside the peer | ratio |",
+             "|---|---|---|---|---|"]
+    for name, members in groups(rows).items():
+        slowest = min(members, key=lambda r: r["ratio"])
+        lines.append(f"| {name} | {len(members)} "
+                     f"| {runner.geometric_mean([r['ratio'] for r in members]):.2f} "
+                     f"| {slowest['case']} {slowest['pass']} | {slowest['ratio']:.2f} |")
+    return "\n".join(lines)
+
+
 def main(args):
     (program,) = runner.build("kernels_bench")
     with tempfile.TemporaryDirectory() as directory:
@@ -31,7 +50,7 @@ def main(args):
             measured = json.load(results)
     rows = measured["rows"]
     print(f"{measured['machine']}, {measured['class']}, fp32 peak "
-          f"{measured['peak_gflops']:.0f} GFLOP/s\n\n{table(rows)}")
+          f"{measured['peak_gflops']:.0f} GFLOP/s\n\n{table(rows)}\n\n{summary(rows)}")
     svg = chart.bars("peer time / ours (above 1: ours is faster)",
                      [f"{r['case']} {r['pass']}" for r in rows],
                      {"ratio": [r["ratio"] for r in rows]}, mark=1.0)

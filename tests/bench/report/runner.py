@@ -1,6 +1,7 @@
 """Running the contestants: programs pinned to one core, their JSON lines, medians and spread."""
 
 import json
+import math
 import os
 import re
 import statistics
@@ -80,6 +81,10 @@ def run_json(command, core, cwd=None):
     if not lines:
         raise BenchError(f"{' '.join(command)}: printed no result")
     return json.loads(lines[-1])
+
+
+def geometric_mean(values):
+    return math.exp(sum(map(math.log, values)) / len(values))
 
 
 def median(values):

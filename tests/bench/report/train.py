@@ -1,6 +1,5 @@
 """scripts/bench train: one training step of each workload, ours at D1 and D2 beside PyTorch."""
 
-import math
 import os
 
 import chart
@@ -101,7 +100,7 @@ def summary(results):
     for level, found in by_level.items():
         ratios = [r["speedup"] for r in found.values() if r["speedup"]]
         if ratios:
-            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+            mean = runner.geometric_mean(ratios)
             lines.append(f"{level}: geometric mean {mean:.2f} times faster than PyTorch, "
                          f"slowest workload {min(ratios):.2f}")
     both = by_level["D1"].keys() & by_level["D2"].keys()
