@@ -43,12 +43,11 @@ class AlignedBuffer {
   AlignedBuffer() = default;
   // `purpose`: what the memory is for, in the words of NoMemory.
   explicit AlignedBuffer(std::int64_t floats, const char* purpose = "a buffer")
-      : data_(allocate(floats, purpose), Free{alignment_of(floats)}), floats_(floats) {
+      : AlignedBuffer(floats, purpose, Uninitialised()) {
     if (floats != 0) std::memset(data_.get(), 0, bytes_of(floats));
   }
   AlignedBuffer(const AlignedBuffer& other)
-      : data_(allocate(other.floats_, "a copy"), Free{alignment_of(other.floats_)}),
-        floats_(other.floats_) {
+      : AlignedBuffer(other.floats_, "a copy", Uninitialised()) {
     if (floats_ != 0) std::memcpy(data_.get(), other.data_.get(), bytes());
   }
   AlignedBuffer(AlignedBuffer&& other) noexcept
@@ -59,12 +58,20 @@ class AlignedBuffer {
     return *this;
   }
 
+  // Not zero: for who writes every float that is read. No memory is touched.
+  static AlignedBuffer uninitialised(std::int64_t floats, const char* purpose) {
+    return AlignedBuffer(floats, purpose, Uninitialised());
+  }
+
   float* data() { return data_.get(); }
   const float* data() const { return data_.get(); }
   std::int64_t floats() const { return floats_; }
   std::size_t bytes() const { return bytes_of(floats_); }
 
  private:
+  struct Uninitialised {};
+  AlignedBuffer(std::int64_t floats, const char* purpose, Uninitialised)
+      : data_(allocate(floats, purpose), Free{alignment_of(floats)}), floats_(floats) {}
   struct Free {
     Free() : Free(std::align_val_t{kBufferAlignment}) {}
     explicit Free(std::align_val_t alignment) : alignment(alignment) {}

@@ -21,9 +21,9 @@ int parts_in(std::uint64_t ticket) {
 
 }  // namespace
 
-Parallel::Parallel(std::uint32_t threads) {
-  for (std::uint32_t i = 1; i < threads; ++i)
-    helpers_.emplace_back([this](std::stop_token stop) { help(stop); });
+Parallel::Parallel(std::uint32_t threads) : claimed_(threads) {
+  for (int i = 1; i < static_cast<int>(threads); ++i)
+    helpers_.emplace_back([this, i](std::stop_token stop) { help(stop, i); });
 }
 
 Parallel::~Parallel() {
@@ -46,7 +46,7 @@ void Parallel::run_parts(int parts, Call call, void* context) {
   ticket_.store(ticket, std::memory_order_release);
   ticket_.notify_all();
   while (take_part(ticket)) {
-    call(context, taken(ticket));
+    call(context, claim(ticket, 0));
     done_.fetch_add(1, std::memory_order_acq_rel);
     ticket = ticket_.load(std::memory_order_acquire);
   }
@@ -56,7 +56,7 @@ void Parallel::run_parts(int parts, Call call, void* context) {
   raise_flags(flags_.exchange(0));
 }
 
-// Takes the next part of the ticket's run; then taken(ticket) is its number. False: none is left.
+// Takes a part of the ticket's run, which claim() then names. False: none is left.
 bool Parallel::take_part(std::uint64_t& ticket) {
   while (taken(ticket) < parts_in(ticket))
     if (ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel,
@@ -65,7 +65,19 @@ bool Parallel::take_part(std::uint64_t& ticket) {
   return false;
 }
 
-void Parallel::help(std::stop_token stop) {
+// Which part a thread does that has taken one: its own, or the next that nobody has. As many claim
+// as there are parts, so there is one. More parts than threads balance uneven work: first come,
+// first served.
+int Parallel::claim(std::uint64_t ticket, int thread) {
+  const int parts = parts_in(ticket);
+  if (parts > static_cast<int>(claimed_.size())) return taken(ticket);
+  const std::uint64_t run = ticket / kRunUnit;
+  int part = thread % parts;
+  while (claimed_[static_cast<std::size_t>(part)].exchange(run) == run) part = (part + 1) % parts;
+  return part;
+}
+
+void Parallel::help(std::stop_token stop, int thread) {
   std::uint64_t ticket = ticket_.load(std::memory_order_acquire);
   while (!stop.stop_requested()) {
     if (take_part(ticket)) {
@@ -73,7 +85,7 @@ void Parallel::help(std::stop_token stop) {
       const Call call = call_.load(std::memory_order_relaxed);
       void* const context = context_.load(std::memory_order_relaxed);
       clear_non_finite_flags();
-      call(context, taken(ticket));
+      call(context, claim(ticket, thread));
       flags_.fetch_or(non_finite_flags(), std::memory_order_relaxed);
       done_.fetch_add(1, std::memory_order_acq_rel);
       done_.notify_one();

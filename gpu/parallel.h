@@ -3,7 +3,8 @@
 // threads. Bits never depend on it: callers cut work only where no sum is cut.
 //
 // Threads: run() belongs to one thread at a time (the engine's). Parts of a run may execute at the
-// same time, on any of the threads, in any order; a part must not call run().
+// same time, on any of the threads, in any order; a part must not call run(). A thread prefers the
+// same part in every run, so that it finds in its caches what it read or wrote in the run before.
 // Memory: nothing is allocated after construction.
 #include <atomic>
 #include <cstdint>
@@ -55,16 +56,19 @@ class Parallel {
   using Call = void (*)(void* context, int part);
   void run_parts(int parts, Call call, void* context);
   bool take_part(std::uint64_t& ticket);
-  void help(std::stop_token stop);
+  int claim(std::uint64_t ticket, int thread);
+  void help(std::stop_token stop, int thread);
 
   // The present run: (number of the run << 32) + (its parts << 16) + parts taken. A part is taken
   // by one compare-and-exchange, which fails when the run has changed, so a helper that comes late
-  // never mixes two runs.
+  // never mixes two runs. Which part it is, claim() decides.
   std::atomic<std::uint64_t> ticket_{0};
   std::atomic<Call> call_{nullptr};
   std::atomic<void*> context_{nullptr};
-  std::atomic<int> done_{0};           // parts of the present run that have returned
-  std::atomic<unsigned> flags_{0};     // that helpers raised in it
+  std::atomic<int> done_{0};        // parts of the present run that have returned
+  std::atomic<unsigned> flags_{0};  // that helpers raised in it
+  std::vector<std::atomic<std::uint64_t>>
+      claimed_;                        // by part: the last run that somebody did it in
   std::vector<std::jthread> helpers_;  // last: joins before the rest goes
 };
 

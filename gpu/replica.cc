@@ -1,17 +1,14 @@
 #include "gpu/replica.h"
 
-#include <cstddef>
-#include <span>
+#include <algorithm>
+
+#include "proto/base/check.h"
 
 namespace es::gpu {
 namespace {
 
-void add_flat(DigestBuilder& digest, const ParamTable& table, const float* flat) {
-  for (const ParamInfo& p : table.params()) {
-    digest.add_text(p.name);
-    digest.add_u64(static_cast<std::uint64_t>(p.count));
-    digest.add(flat + p.offset, static_cast<std::size_t>(p.count) * sizeof(float));
-  }
+std::span<const std::byte> bytes_of(const AlignedBuffer& array) {
+  return std::as_bytes(std::span(array.data(), static_cast<std::size_t>(array.floats())));
 }
 
 }  // namespace
@@ -24,20 +21,49 @@ Replica empty_replica(const ParamTable& table, std::size_t moment_count) {
   return replica;
 }
 
+void ArrayDigest::add(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) bytes = bytes.subspan(add_to_param(bytes));
+}
+
+// Takes what belongs to the present parameter; returns how many bytes that was.
+std::size_t ArrayDigest::add_to_param(std::span<const std::byte> bytes) {
+  const ParamInfo& param = table_.params().at(param_);
+  if (came_ == 0) {
+    digest_.add_text(param.name);
+    digest_.add_u64(static_cast<std::uint64_t>(param.count));
+  }
+  const std::int64_t end = table_.padded_end(static_cast<ParamId>(param_));
+  const auto whole = static_cast<std::uint64_t>(end - param.offset) * sizeof(float);
+  const auto counted = static_cast<std::uint64_t>(param.count) * sizeof(float);
+  const std::size_t taken = std::min<std::uint64_t>(bytes.size(), whole - came_);
+  if (came_ < counted) digest_.add(bytes.first(std::min<std::uint64_t>(taken, counted - came_)));
+  came_ += taken;
+  if (came_ == whole) {
+    came_ = 0;
+    param_ = (param_ + 1) % table_.params().size();
+  }
+  return taken;
+}
+
+void ArrayDigest::add(std::span<const EstContext> contexts) {
+  ES_CHECK(param_ == 0 && came_ == 0);
+  for (const EstContext& context : contexts) {
+    const std::vector<std::byte> bytes = encode(context);
+    digest_.add_u64(bytes.size());
+    digest_.add(bytes);
+  }
+}
+
 Digest params_digest(const ParamTable& table, const Replica& replica) {
-  DigestBuilder digest;
-  add_flat(digest, table, replica.params.data());
+  ArrayDigest digest(table);
+  digest.add(bytes_of(replica.params));
   return digest.finish();
 }
 
 Digest state_digest(const ParamTable& table, const Replica& replica) {
-  DigestBuilder digest;
-  for (const AlignedBuffer& moment : replica.moments) add_flat(digest, table, moment.data());
-  for (const EstContext& context : replica.contexts) {
-    const std::vector<std::byte> bytes = encode(context);
-    digest.add_u64(bytes.size());
-    digest.add(bytes);
-  }
+  ArrayDigest digest(table);
+  for (const AlignedBuffer& moment : replica.moments) digest.add(bytes_of(moment));
+  digest.add(replica.contexts);
   return digest.finish();
 }
 

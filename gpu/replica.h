@@ -1,7 +1,9 @@
 #pragma once
 // Replica: the whole training state of one version, a plain value. Any one replica is a complete
 // checkpoint.
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "gpu/aligned_buffer.h"
@@ -31,5 +33,26 @@ Digest params_digest(const ParamTable& table, const Replica& replica);
 // Digest of the rest of the state: every moment in the same order and form, then the encoded
 // contexts of all ranks in rank order.
 Digest state_digest(const ParamTable& table, const Replica& replica);
+
+// The two digests above, of arrays that come piece by piece. Not thread-safe.
+class ArrayDigest {
+ public:
+  // `table` must live as long as this.
+  explicit ArrayDigest(const ParamTable& table) : table_(table) {}
+
+  // The next bytes: arrays one after the other, each whole in the end, with its padding.
+  void add(std::span<const std::byte> bytes);
+  // What follows the moments in a state digest. REQUIRES: every array that was begun is whole.
+  void add(std::span<const EstContext> contexts);
+  Digest finish() const { return digest_.finish(); }
+
+ private:
+  std::size_t add_to_param(std::span<const std::byte> bytes);
+
+  const ParamTable& table_;
+  DigestBuilder digest_;
+  std::size_t param_ = 0;   // of the table, in the array that comes
+  std::uint64_t came_ = 0;  // of its bytes, padding included
+};
 
 }  // namespace es::gpu

@@ -10,7 +10,8 @@
 //   memory   caller owns everything; outputs never alias inputs unless said; pointers need only
 //            4-byte alignment (64 is faster); nothing is allocated, scratch comes as `ws`
 //   ws       at least the matching *_workspace_floats() floats, 64-byte aligned; content arbitrary
-//   threads  re-entrant; no global state
+//   threads  re-entrant; no global state. Kernels that take a range or a MatrixPart are phases of an
+//            operator: phases.h says in which order, and what may run at the same time
 //   errors   none: shapes are validated when the graph is built
 #include <cstddef>
 #include <cstdint>
@@ -45,6 +46,34 @@ struct AdaptivePoolShape {
 // What follows a batch norm in the same pass. Leaky: x > 0 ? x : x * kLeakySlope.
 enum class Activation : std::uint8_t { kNone, kRelu, kLeakyRelu };
 constexpr float kLeakySlope = 0.1F;
+
+// A part of the work on a matrix: runs of 64 rows (G3; the last one may be shorter) and columns, both
+// [begin, end).
+struct MatrixPart {
+  std::int64_t run_begin, run_end, col_begin, col_end;
+};
+
+// Batch norm of one EST's mini-batch, training mode, x[rows][c] with rows = n*h*w.
+struct BnForward {
+  std::int64_t rows = 1, c = 1;
+  const float *x = nullptr, *gamma = nullptr, *beta = nullptr;
+  float eps = 1e-5F, momentum = 0.1F;
+  const float *running_mean = nullptr, *running_var = nullptr;  // [c], before this mini-batch
+  Activation act = Activation::kNone;
+  float* y = nullptr;
+  float *mean = nullptr, *istd = nullptr;           // [c], for the backward pass
+  float *next_mean = nullptr, *next_var = nullptr;  // [c], running statistics after it; not in place
+  float* ws = nullptr;                              // its first c floats: gamma * istd
+};
+// Its backward pass. The activation's mask is recomputed from x, so y is not needed.
+struct BnBackward {
+  std::int64_t rows = 1, c = 1;
+  const float *x = nullptr, *dy = nullptr, *mean = nullptr, *istd = nullptr;
+  const float *gamma = nullptr, *beta = nullptr;
+  Activation act = Activation::kNone;
+  float *dx = nullptr, *dgamma = nullptr, *dbeta = nullptr;  // dx may alias dy
+  float* ws = nullptr;
+};
 
 // Which random numbers an operator draws: key = seed, counter = ((e>>7)*32 + (e&31), operator, step,
 // rank) for decision e, word (e>>5)&3.
@@ -164,28 +193,31 @@ struct KernelTable {
   void (*conv_wgrad)(const ConvShape&, std::int64_t oc_begin, std::int64_t oc_end, const float* x,
                      const float* dy, float* dw, float* ws);
 
-  // --- COLSUM(R, C) (G3): out[c] = sum over rows of x[r][c]. The bias gradient.
+  // --- COLSUM(R, C) (G3): out[c] = sum over rows of x[r][c]. The bias gradient. colsum_runs leaves
+  // the sum of each run in ws[runs][cols]; colsum_finish sums those of some columns into `out`, in
+  // place.
   std::size_t (*colsum_workspace_floats)(std::int64_t rows, std::int64_t cols);
-  void (*colsum)(std::int64_t rows, std::int64_t cols, const float* x, float* out, float* ws);
+  void (*colsum_runs)(std::int64_t rows, std::int64_t cols, const MatrixPart&, const float* x,
+                      float* ws);
+  void (*colsum_finish)(std::int64_t rows, std::int64_t cols, std::int64_t col_begin,
+                        std::int64_t col_end, float* ws, float* out);
 
-  // --- Batch norm over x[rows][c] (rows = n*h*w), training mode, of one EST's mini-batch.
-  // fwd: y = fma(x-mean, gamma*istd, beta), then `act`; writes mean[c], istd[c] for the
-  //   backward pass, and next_mean/next_var[c] = running statistics after this mini-batch:
-  //   r' = fma(momentum, new, (1-momentum)*r), new variance unbiased: var * (rows * recip(rows-1))
-  //   (biased when rows == 1). running_* and next_* must not alias (contexts are never in place).
-  // bwd: with an activation the mask is recomputed from x, y is not needed. dx may alias dy.
-  std::size_t (*bn_workspace_floats)(std::int64_t rows, std::int64_t c);
-  void (*bn_train_fwd)(std::int64_t rows, std::int64_t c, const float* x, const float* gamma,
-                       const float* beta, float eps, float momentum, const float* running_mean,
-                       const float* running_var, Activation act, float* y, float* mean, float* istd,
-                       float* next_mean, float* next_var, float* ws);
-  void (*bn_bwd)(std::int64_t rows, std::int64_t c, const float* x, const float* dy,
-                 const float* mean, const float* istd, const float* gamma, const float* beta,
-                 Activation act, float* dx, float* dgamma, float* dbeta, float* ws);
-  // Evaluation mode: istd = 1/sqrt(running_var + eps), y as above.
-  void (*bn_eval)(std::int64_t rows, std::int64_t c, const float* x, const float* gamma,
-                  const float* beta, float eps, const float* running_mean, const float* running_var,
-                  Activation act, float* y, float* ws);
+  // --- Batch norm, training: y = fma(x-mean, gamma*istd, beta), then the activation. Running
+  // statistics: r' = fma(momentum, new, (1-momentum)*r), new variance unbiased:
+  // var * (rows * recip(rows-1)) (biased when rows == 1).
+  std::size_t (*bn_workspace_floats)(std::int64_t rows, std::int64_t c);  // both directions
+  void (*bn_statistics)(const BnForward&, const MatrixPart&);             // of each run
+  // mean, istd, next_mean, next_var and gamma*istd out of the runs.
+  void (*bn_merge)(const BnForward&, std::int64_t col_begin, std::int64_t col_end);
+  // y, last rows of the part first: they are what bn_statistics has left in the caches.
+  void (*bn_apply)(std::int64_t rows, std::int64_t c, const MatrixPart&, const float* x,
+                   const float* mean, const float* a, const float* beta, Activation act, float* y);
+  // Evaluation: a = gamma / sqrt(running_var + eps); then bn_apply with the running mean.
+  void (*bn_eval_scale)(std::int64_t c, const float* gamma, const float* running_var, float eps,
+                        float* a);
+  void (*bn_bwd_sums)(const BnBackward&, const MatrixPart&);  // of each run
+  void (*bn_bwd_merge)(const BnBackward&, std::int64_t col_begin, std::int64_t col_end);
+  void (*bn_bwd_input)(const BnBackward&, const MatrixPart&);  // dx, last rows first
 
   // --- Element-wise over n floats. Outputs may alias inputs element for element.
   void (*relu_fwd)(std::int64_t n, const float* x, float* y);                    // x > 0 ? x : +0
@@ -227,10 +259,12 @@ struct KernelTable {
   // --- Layer norm over the last axis of x[rows][c]: y = fma((x-mean)*istd, gamma, beta).
   void (*layer_norm_fwd)(std::int64_t rows, std::int64_t c, const float* x, const float* gamma,
                          const float* beta, float eps, float* y, float* mean, float* istd);
+  // bwd: dx (which may alias dy) of the rows of runs [run_begin, run_end), and their sums, which
+  // colsum_finish makes dgamma, from ws, and dbeta, from ws + half the workspace.
   std::size_t (*layer_norm_bwd_workspace_floats)(std::int64_t rows, std::int64_t c);
-  void (*layer_norm_bwd)(std::int64_t rows, std::int64_t c, const float* x, const float* dy,
-                         const float* mean, const float* istd, const float* gamma, float* dx,
-                         float* dgamma, float* dbeta, float* ws);  // dx may alias dy
+  void (*layer_norm_bwd)(std::int64_t rows, std::int64_t c, std::int64_t run_begin,
+                         std::int64_t run_end, const float* x, const float* dy, const float* mean,
+                         const float* istd, const float* gamma, float* dx, float* ws);
 
   // --- Softmax over the last axis, y may alias x; bwd: dx = y * (dy - SUM64(dy*y)), dx may alias
   // dy. A row of nothing but -inf gives +0.
@@ -252,13 +286,16 @@ struct KernelTable {
                         const float* probs, const float* dy, const DropoutKey&, float* dq,
                         float* dk, float* dv, float* dbias, float* ws);
 
-  // --- Embedding: y[i][c] = table[ids[i]][c], ids in [0, rows). bwd writes all of dtable[rows][c]:
-  // per row DOT-like chain of adds in ascending position, in chunks of 512; +0 where no id points.
+  // --- Embedding: y[i][c] = table[ids[i]][c], ids in [0, rows). bwd writes dtable[rows][c]: per row
+  // DOT-like chain of adds in ascending position, in chunks of 512; +0 where no id points.
+  // embedding_sort lists the positions of each row in ws; embedding_bwd writes a rectangle of dtable.
   void (*embedding_fwd)(std::int64_t count, std::int64_t c, const float* table,
                         const std::int32_t* ids, float* y);
   std::size_t (*embedding_bwd_workspace_floats)(std::int64_t count, std::int64_t rows);
-  void (*embedding_bwd)(std::int64_t count, std::int64_t c, std::int64_t rows,
-                        const std::int32_t* ids, const float* dy, float* dtable, float* ws);
+  void (*embedding_sort)(std::int64_t count, std::int64_t rows, const std::int32_t* ids, float* ws);
+  void (*embedding_bwd)(std::int64_t c, std::int64_t rows, std::int64_t row_begin,
+                        std::int64_t row_end, std::int64_t col_begin, std::int64_t col_end,
+                        const float* dy, const float* ws, float* dtable);
 
   // --- Softmax cross entropy over logits[rows][classes]; labels in [0, classes),
   // or negative: the row takes no part (row_loss +0, dx +0). With R rows that take part (at least 1):

@@ -32,6 +32,26 @@ inline std::int64_t depthwise_blocks(const ConvShape& s) {
   return s.n * ceil_div(s.oh(), depthwise_block_rows(s));
 }
 
+// Runs of 64 rows (G3), and the rows of one of them.
+inline std::int64_t run_count(std::int64_t rows) {
+  return ceil_div(rows, kColumnRun);
+}
+inline std::int64_t run_rows(std::int64_t rows, std::int64_t run) {
+  return smaller(kColumnRun, rows - run * kColumnRun);
+}
+
+// What the phases of a batch norm leave for each other in its workspace.
+struct BnWorkspace {
+  float* a;                     // [c], gamma * istd
+  float *sum, *mean, *squares;  // [runs][c], forward: squared deviations from the run's mean
+  float *gradient, *product;    // [runs][c], backward: sums of g and of g * d; in the same memory
+};
+inline BnWorkspace bn_workspace(std::int64_t rows, std::int64_t c, float* ws) {
+  const std::int64_t size = run_count(rows) * c;
+  float* runs = ws + c;
+  return {ws, runs, runs + size, runs + 2 * size, runs, runs + size};
+}
+
 // The real cells of pooling window `index` = (n, oh, ow): taps [kh0, kh1) x [kw0, kw1).
 struct PoolWindow {
   std::int64_t kh0, kh1, kw0, kw1;

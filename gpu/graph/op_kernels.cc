@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 
+#include "gpu/canonical/phases.h"
 #include "gpu/graph/op_run.h"
 #include "proto/base/check.h"
 
@@ -27,28 +28,26 @@ class RowRun {
       case OpKind::kBatchNorm:
         return run_.mode == RunMode::kTrain ? batch_norm_train() : batch_norm_evaluate();
       case OpKind::kBatchNormGrad:
-        return k_.bn_bwd(rows(), channels(), run_.in(0), run_.in(1), run_.in(2), run_.in(3),
-                         run_.param(op_.weight), run_.param(op_.bias), op_.activation, run_.out(0),
-                         run_.grad(op_.weight), run_.grad(op_.bias), b_.workspace);
+        return batch_norm_gradient();
       case OpKind::kLayerNorm:
         return layer_norm();
       case OpKind::kLayerNormGrad:
-        return k_.layer_norm_bwd(rows(), channels(), run_.in(0), run_.in(1), run_.in(2), run_.in(3),
-                                 run_.param(op_.weight), run_.out(0), run_.grad(op_.weight),
-                                 run_.grad(op_.bias), b_.workspace);
+        return layer_norm_bwd(k_, rows(), channels(), run_.in(0), run_.in(1), run_.in(2),
+                              run_.in(3), run_.param(op_.weight), run_.out(0),
+                              run_.grad(op_.weight), run_.grad(op_.bias), b_.workspace, run_);
       case OpKind::kSoftmax:
       case OpKind::kSoftmaxGrad:
         return softmax();
       case OpKind::kEmbedding:
         return embedding();
       case OpKind::kEmbeddingGrad:
-        return k_.embedding_bwd(rows(), run_.in_shape(1).c, table_rows(), run_.ids(0), run_.in(1),
-                                run_.grad(op_.weight), b_.workspace);
+        return embedding_bwd(k_, rows(), run_.in_shape(1).c, table_rows(), run_.ids(0), run_.in(1),
+                             run_.grad(op_.weight), b_.workspace, run_);
       case OpKind::kBiasGrad:
-        return k_.colsum(rows(), channels(), run_.in(0), run_.grad(op_.bias), b_.workspace);
+        return colsum(k_, rows(), channels(), run_.in(0), run_.grad(op_.bias), b_.workspace, run_);
       case OpKind::kColumnSum: {
         const std::int64_t columns = run_.out_shape(0).count();
-        return k_.colsum(run_.in_shape(0).n, columns, run_.in(0), run_.out(0), b_.workspace);
+        return colsum(k_, run_.in_shape(0).n, columns, run_.in(0), run_.out(0), b_.workspace, run_);
       }
       default:
         ES_CHECK_MSG(false, op_.name + ": no kernel for " + op_name(op_.kind));
@@ -107,22 +106,51 @@ class RowRun {
   }
 
   void batch_norm_train() {
-    k_.bn_train_fwd(rows(), channels(), run_.in(0), run_.param(op_.weight), run_.param(op_.bias),
-                    kBatchNormEps, kBatchNormMomentum, b_.stats + op_.stats.mean,
-                    b_.stats + op_.stats.variance, op_.activation, run_.out(0), run_.out(1),
-                    run_.out(2), b_.next_stats + op_.stats.mean, b_.next_stats + op_.stats.variance,
-                    b_.workspace);
+    const BnForward bn{.rows = rows(),
+                       .c = channels(),
+                       .x = run_.in(0),
+                       .gamma = run_.param(op_.weight),
+                       .beta = run_.param(op_.bias),
+                       .eps = kBatchNormEps,
+                       .momentum = kBatchNormMomentum,
+                       .running_mean = b_.stats + op_.stats.mean,
+                       .running_var = b_.stats + op_.stats.variance,
+                       .act = op_.activation,
+                       .y = run_.out(0),
+                       .mean = run_.out(1),
+                       .istd = run_.out(2),
+                       .next_mean = b_.next_stats + op_.stats.mean,
+                       .next_var = b_.next_stats + op_.stats.variance,
+                       .ws = b_.workspace};
+    bn_train_fwd(k_, bn, run_);
   }
 
   void batch_norm_evaluate() {
-    k_.bn_eval(rows(), channels(), run_.in(0), run_.param(op_.weight), run_.param(op_.bias),
-               kBatchNormEps, b_.stats + op_.stats.mean, b_.stats + op_.stats.variance,
-               op_.activation, run_.out(0), b_.workspace);
+    bn_eval(k_, rows(), channels(), run_.in(0), run_.param(op_.weight), run_.param(op_.bias),
+            kBatchNormEps, b_.stats + op_.stats.mean, b_.stats + op_.stats.variance, op_.activation,
+            run_.out(0), b_.workspace, run_);
+  }
+
+  void batch_norm_gradient() {
+    const BnBackward bn{.rows = rows(),
+                        .c = channels(),
+                        .x = run_.in(0),
+                        .dy = run_.in(1),
+                        .mean = run_.in(2),
+                        .istd = run_.in(3),
+                        .gamma = run_.param(op_.weight),
+                        .beta = run_.param(op_.bias),
+                        .act = op_.activation,
+                        .dx = run_.out(0),
+                        .dgamma = run_.grad(op_.weight),
+                        .dbeta = run_.grad(op_.bias),
+                        .ws = b_.workspace};
+    bn_bwd(k_, bn, run_);
   }
 
   void layer_norm() {
     const std::int64_t c = channels();
-    run_.ranges(cut_rows(rows(), c, run_.threads()), [&](std::int64_t begin, std::int64_t end) {
+    run_.share(rows(), c, [&](std::int64_t begin, std::int64_t end) {
       k_.layer_norm_fwd(end - begin, c, run_.in(0) + begin * c, run_.param(op_.weight),
                         run_.param(op_.bias), op_.eps, run_.out(0) + begin * c, run_.out(1) + begin,
                         run_.out(2) + begin);
@@ -131,7 +159,7 @@ class RowRun {
 
   void softmax() {
     const std::int64_t c = channels();
-    run_.ranges(cut_rows(rows(), c, run_.threads()), [&](std::int64_t begin, std::int64_t end) {
+    run_.share(rows(), c, [&](std::int64_t begin, std::int64_t end) {
       const std::int64_t at = begin * c;
       if (op_.kind == OpKind::kSoftmax) {
         k_.softmax_fwd(end - begin, c, run_.in(0) + at, run_.out(0) + at);
@@ -143,7 +171,7 @@ class RowRun {
 
   void embedding() {
     const std::int64_t c = run_.out_shape(0).c;
-    run_.ranges(cut_rows(rows(), c, run_.threads()), [&](std::int64_t begin, std::int64_t end) {
+    run_.share(rows(), c, [&](std::int64_t begin, std::int64_t end) {
       k_.embedding_fwd(end - begin, c, run_.param(op_.weight), run_.ids(0) + begin,
                        run_.out(0) + begin * c);
     });

@@ -37,8 +37,8 @@ void run_op(const KernelTable& kernels, const Graph& graph, const Op& op, RunMod
 // writes these element for element. The memory plan checks that nothing else reads them later.
 std::vector<TensorId> in_place_inputs(const Op& op);
 
-// Names of the table's entries that run an operator and its gradients: "conv_fwd, conv_wgrad";
-// "none" for operators without arithmetic.
+// Names of the kernels, of the table or put together in phases.h, that run an operator and its
+// gradients: "conv_fwd, conv_wgrad"; "none" for operators without arithmetic.
 std::string kernel_names(const Op& forward_op);
 
 // What the operator does, beyond its kind: "add, relu" for a chain, "relu" for a fused batch norm;

@@ -72,6 +72,12 @@ class OpRun {
   void ranges(const Cut& cut, Task&& task) const {
     parts(cut.parts, [&](int part) { task(cut.begin(part), cut.end(part)); });
   }
+  // The same for `count` items of work on `floats` floats each; what gpu/canonical/phases.h cuts
+  // with.
+  template <class Task>
+  void share(std::int64_t count, std::int64_t floats, Task&& task) const {
+    ranges(cut_rows(count, floats, threads()), task);
+  }
 
   const Graph& graph;
   const Op& op;

@@ -1,5 +1,6 @@
 #include <string>
 
+#include "gpu/canonical/phases.h"
 #include "tests/bench/cases.h"
 #include "tests/bench/dnnl_contestants.h"
 #include "tests/bench/floats.h"
@@ -15,12 +16,39 @@ void batch_norm_case(const gpu::KernelTable& table, Report& report, std::int64_t
   Floats running(2 * c), next(2 * c), grads(2 * c), ws(table.bn_workspace_floats(rows, c));
   for (std::int64_t i = 0; i < 2 * c; ++i) running[i] = 1.0f;
   const auto forward = [&] {
-    table.bn_train_fwd(rows, c, x, gamma, beta, 1e-5f, 0.1f, running, running + c,
-                       gpu::Activation::kRelu, y, mean, istd, next, next + c, ws);
+    gpu::bn_train_fwd(table,
+                      {.rows = rows,
+                       .c = c,
+                       .x = x,
+                       .gamma = gamma,
+                       .beta = beta,
+                       .running_mean = running,
+                       .running_var = running + c,
+                       .act = gpu::Activation::kRelu,
+                       .y = y,
+                       .mean = mean,
+                       .istd = istd,
+                       .next_mean = next,
+                       .next_var = next + c,
+                       .ws = ws},
+                      gpu::Alone());
   };
   const auto backward = [&] {
-    table.bn_bwd(rows, c, x, y, mean, istd, gamma, beta, gpu::Activation::kRelu, dx, grads,
-                 grads + c, ws);
+    gpu::bn_bwd(table,
+                {.rows = rows,
+                 .c = c,
+                 .x = x,
+                 .dy = y,
+                 .mean = mean,
+                 .istd = istd,
+                 .gamma = gamma,
+                 .beta = beta,
+                 .act = gpu::Activation::kRelu,
+                 .dx = dx,
+                 .dgamma = grads,
+                 .dbeta = grads + c,
+                 .ws = ws},
+                gpu::Alone());
   };
   report.add(
       {name, "fwd", "oneDNN", duel(dnnl_batch_norm(rows, c, false), forward, kSecondsPerDuel)});

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "gpu/engine.h"
+#include "gpu/frozen_replica.h"
 
 namespace es::gpu {
 namespace {
@@ -87,6 +88,22 @@ TEST_SUITE("gpu/missing_memory") {
     CHECK(message.find("model small_cnn, batch_size 1: not enough memory for the parameters: " +
                        std::to_string(floats * 4) + " bytes are wanted") == 0);
     CHECK(message.ends_with("/0"));  // nothing has changed
+  }
+
+  TEST_CASE("a frozen version that cannot be copied is given up, and its reader is told") {
+    const auto message = in_child([] {
+      Replica live;
+      live.params = AlignedBuffer(16 << 20);
+      FrozenReplica frozen(live);
+      limit_memory(8 << 20);
+      frozen.thaw();
+      std::byte first;
+      const Status read = frozen.read(0, 0, {&first, 1});
+      return read.ok() ? "no error" : read.error().message;
+    });
+    CAPTURE(message);
+    CHECK(message.find("not enough memory for a copy of the version: 67108864 bytes are wanted") ==
+          0);
   }
 }
 

@@ -2,8 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <latch>
 #include <limits>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include "gpu/float_flags.h"
@@ -23,6 +25,22 @@ TEST_SUITE("gpu/parallel") {
           REQUIRE(calls[static_cast<std::size_t>(part)] == (part < parts ? 1 : 0));
       }
     }
+  }
+
+  TEST_CASE("threads that are all at work keep their parts from run to run") {
+    constexpr int kThreads = 3;
+    Parallel parallel(kThreads);
+    std::vector<std::thread::id> first(kThreads), now(kThreads);
+    for (int run = 0; run < 200; ++run) {
+      std::latch all_at_work(kThreads);  // so that each thread does one part
+      parallel.run(kThreads, [&](int part) {
+        now[static_cast<std::size_t>(part)] = std::this_thread::get_id();
+        all_at_work.arrive_and_wait();
+      });
+      if (run == 0) first = now;
+      REQUIRE(now == first);
+    }
+    CHECK(first[0] == std::this_thread::get_id());
   }
 
   TEST_CASE("ranges cover everything once and are cut at multiples of the grain") {

@@ -14,20 +14,27 @@ std::size_t embedding_bwd_workspace_floats(std::int64_t count, std::int64_t rows
   return static_cast<std::size_t>(count + rows);
 }
 
-void embedding_bwd(std::int64_t count, std::int64_t c, std::int64_t rows, const std::int32_t* ids,
-                   const float* dy, float* dtable, float* ws) {
-  auto* seen = reinterpret_cast<std::int32_t*>(ws);          // [rows] positions so far
-  auto* order = reinterpret_cast<std::int32_t*>(ws) + rows;  // [count] positions, sorted by row
-  for (std::int64_t r = 0; r < rows; ++r) seen[r] = 0;
-  for (std::int64_t i = 0; i < count; ++i) ++seen[ids[i]];
+// Sorted positions: those of row r are [ends[r-1], ends[r]) of the part of ws that follows `ends`.
+void embedding_sort(std::int64_t count, std::int64_t rows, const std::int32_t* ids, float* ws) {
+  auto* ends = reinterpret_cast<std::int32_t*>(ws);  // [rows] at first the positions so far
+  std::int32_t* order = ends + rows;                 // [count]
+  for (std::int64_t r = 0; r < rows; ++r) ends[r] = 0;
+  for (std::int64_t i = 0; i < count; ++i) ++ends[ids[i]];
   for (std::int64_t r = 0, first = 0; r < rows; ++r) {
-    first += seen[r];
-    seen[r] = static_cast<std::int32_t>(first - seen[r]);
+    first += ends[r];
+    ends[r] = static_cast<std::int32_t>(first - ends[r]);
   }
-  for (std::int64_t i = 0; i < count; ++i) order[seen[ids[i]]++] = static_cast<std::int32_t>(i);
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const std::int64_t begin = r == 0 ? 0 : seen[r - 1], end = seen[r];
-    for (std::int64_t j = 0; j < c; ++j) {
+  for (std::int64_t i = 0; i < count; ++i) order[ends[ids[i]]++] = static_cast<std::int32_t>(i);
+}
+
+void embedding_bwd(std::int64_t c, std::int64_t rows, std::int64_t row_begin, std::int64_t row_end,
+                   std::int64_t col_begin, std::int64_t col_end, const float* dy, const float* ws,
+                   float* dtable) {
+  const auto* ends = reinterpret_cast<const std::int32_t*>(ws);
+  const std::int32_t* order = ends + rows;
+  for (std::int64_t r = row_begin; r < row_end; ++r) {
+    const std::int64_t begin = r == 0 ? 0 : ends[r - 1], end = ends[r];
+    for (std::int64_t j = col_begin; j < col_end; ++j) {
       float total = 0.0f;
       for (std::int64_t chunk = begin; chunk < end; chunk += kDotChunk) {
         float sum = 0.0f;

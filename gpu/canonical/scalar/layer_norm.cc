@@ -1,6 +1,6 @@
 #include "gpu/canonical/scalar/scalar.h"
 #include "gpu/canonical/scalar/sum64.h"
-#include "gpu/canonical/scalar_math.h"
+#include "gpu/canonical/shapes.h"
 
 namespace es::gpu::scalar {
 
@@ -18,18 +18,18 @@ void layer_norm_fwd(std::int64_t rows, std::int64_t c, const float* x, const flo
 }
 
 std::size_t layer_norm_bwd_workspace_floats(std::int64_t rows, std::int64_t c) {
-  return static_cast<std::size_t>(2 * ceil_div(rows, kColumnRun) * c);
+  return static_cast<std::size_t>(2 * run_count(rows) * c);
 }
 
-void layer_norm_bwd(std::int64_t rows, std::int64_t c, const float* x, const float* dy,
-                    const float* mean, const float* istd, const float* gamma, float* dx,
-                    float* dgamma, float* dbeta, float* ws) {
-  const std::int64_t runs = ceil_div(rows, kColumnRun);
-  float *products = ws, *sums = ws + runs * c;
-  for (std::int64_t i = 0; i < 2 * runs * c; ++i) ws[i] = 0.0f;
-  for (std::int64_t r = 0; r < rows; ++r, x += c, dy += c, dx += c) {
-    const auto h = [&](std::int64_t i) { return (x[i] - mean[r]) * istd[r]; };
-    const auto t = [&](std::int64_t i) { return dy[i] * gamma[i]; };
+void layer_norm_bwd(std::int64_t rows, std::int64_t c, std::int64_t run_begin, std::int64_t run_end,
+                    const float* x, const float* dy, const float* mean, const float* istd,
+                    const float* gamma, float* dx, float* ws) {
+  float *products = ws, *sums = ws + run_count(rows) * c;
+  for (std::int64_t i = run_begin * c; i < run_end * c; ++i) products[i] = sums[i] = 0.0f;
+  for (std::int64_t r = run_begin * kColumnRun; r < smaller(rows, run_end * kColumnRun); ++r) {
+    const float *row = x + r * c, *dy_row = dy + r * c;
+    const auto h = [&](std::int64_t i) { return (row[i] - mean[r]) * istd[r]; };
+    const auto t = [&](std::int64_t i) { return dy_row[i] * gamma[i]; };
     const float c1 =
         sum64_steps(c, [&](std::int64_t i, float sum) { return sum + t(i); }) * recip(c);
     const float c2 =
@@ -38,16 +38,10 @@ void layer_norm_bwd(std::int64_t rows, std::int64_t c, const float* x, const flo
     float* run_products = products + r / kColumnRun * c;
     float* run_sums = sums + r / kColumnRun * c;
     for (std::int64_t i = 0; i < c; ++i) {
-      run_products[i] = fused(dy[i], h(i), run_products[i]);
-      run_sums[i] = run_sums[i] + dy[i];
-      dx[i] = istd[r] * fused(h(i), -c2, t(i) - c1);
+      run_products[i] = fused(dy_row[i], h(i), run_products[i]);
+      run_sums[i] = run_sums[i] + dy_row[i];
+      dx[r * c + i] = istd[r] * fused(h(i), -c2, t(i) - c1);
     }
-  }
-  colsum_runs(runs, c, products);
-  colsum_runs(runs, c, sums);
-  for (std::int64_t i = 0; i < c; ++i) {
-    dgamma[i] = products[i];
-    dbeta[i] = sums[i];
   }
 }
 

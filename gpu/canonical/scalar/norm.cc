@@ -1,63 +1,32 @@
 // COLSUM (G3) and batch norm. Accumulators live in memory, one for each column, so that the inner
 // loop runs over columns.
 #include "gpu/canonical/scalar/scalar.h"
-#include "gpu/canonical/scalar_math.h"
+#include "gpu/canonical/shapes.h"
 
 namespace es::gpu::scalar {
 namespace {
 
-std::int64_t run_count(std::int64_t rows) {
-  return ceil_div(rows, kColumnRun);
-}
-std::int64_t run_rows(std::int64_t rows, std::int64_t run) {
-  return smaller(kColumnRun, rows - run * kColumnRun);
-}
-
-// out[c] = chain of adds from +0 over `rows` rows. `out` may be the first of the rows.
-void sum_rows(std::int64_t rows, std::int64_t cols, const float* x, float* out) {
-  for (std::int64_t c = 0; c < cols; ++c) out[c] = 0.0f + x[c];
+// out[c] = chain of adds from +0 over `rows` rows that are `stride` apart, for columns [begin,
+// end). `out` may be the first of the rows.
+void sum_rows(std::int64_t rows, std::int64_t stride, std::int64_t begin, std::int64_t end,
+              const float* x, float* out) {
+  for (std::int64_t c = begin; c < end; ++c) out[c] = 0.0f + x[c];
   for (std::int64_t r = 1; r < rows; ++r) {
-    for (std::int64_t c = 0; c < cols; ++c) out[c] = out[c] + x[r * cols + c];
+    for (std::int64_t c = begin; c < end; ++c) out[c] = out[c] + x[r * stride + c];
   }
 }
 
-// Per run of 64 rows: the sum, the mean of the run, and the squared deviations from that mean.
-struct RunStatistics {
-  float *sum, *mean, *squares;  // [runs][c] each
-};
-
-void run_statistics(std::int64_t rows, std::int64_t c, const float* x, const RunStatistics& out) {
-  for (std::int64_t run = 0; run < run_count(rows); ++run) {
-    const std::int64_t count = run_rows(rows, run), at = run * c;
-    const float* block = x + run * kColumnRun * c;
-    sum_rows(count, c, block, out.sum + at);
-    for (std::int64_t j = 0; j < c; ++j) {
-      out.mean[at + j] = out.sum[at + j] * recip(count);
-      out.squares[at + j] = 0.0f;
+// Second half of COLSUM: sums the run results p[runs][stride] of columns [begin, end) in place, by
+// runs of 64, at least once, until one row remains.
+void fold_runs(std::int64_t runs, std::int64_t stride, std::int64_t begin, std::int64_t end,
+               float* p) {
+  do {
+    for (std::int64_t run = 0; run < run_count(runs); ++run) {
+      sum_rows(run_rows(runs, run), stride, begin, end, p + run * kColumnRun * stride,
+               p + run * stride);
     }
-    for (std::int64_t r = 0; r < count; ++r) {
-      for (std::int64_t j = 0; j < c; ++j) {
-        const float d = block[r * c + j] - out.mean[at + j];
-        out.squares[at + j] = fused(d, d, out.squares[at + j]);
-      }
-    }
-  }
-}
-
-// Batch mean and variance out of the runs: after this stats.sum[0..c) and stats.squares[0..c) hold
-// mean * rows and variance * rows.
-void merge_runs(std::int64_t rows, std::int64_t c, const RunStatistics& stats, float* mean) {
-  colsum_runs(run_count(rows), c, stats.sum);
-  for (std::int64_t j = 0; j < c; ++j) mean[j] = stats.sum[j] * recip(rows);
-  for (std::int64_t run = 0; run < run_count(rows); ++run) {
-    const float count = static_cast<float>(run_rows(rows, run));
-    for (std::int64_t j = 0; j < c; ++j) {
-      const float e = stats.mean[run * c + j] - mean[j];
-      float& squares = stats.squares[run * c + j];
-      squares = fused(count * e, e, squares);
-    }
-  }
-  colsum_runs(run_count(rows), c, stats.squares);
+    runs = run_count(runs);
+  } while (runs > 1);
 }
 
 // `value` passed forward or backward through an activation whose input was `test`.
@@ -66,19 +35,25 @@ float activate(Activation act, float value, float test) {
   return act == Activation::kRelu ? 0.0f : value * kLeakySlope;
 }
 
-// y = fma(x - mean, a, beta), then the activation.
-void normalize(std::int64_t rows, std::int64_t c, const float* x, const float* mean, const float* a,
-               const float* beta, Activation act, float* y) {
-  for (std::int64_t r = 0; r < rows; ++r, x += c, y += c) {
-    for (std::int64_t j = 0; j < c; ++j) {
-      const float value = fused(x[j] - mean[j], a[j], beta[j]);
-      y[j] = activate(act, value, value);
-    }
-  }
-}
-
 float inverse_deviation(float variance, float eps) {
   return 1.0f / square_root(variance + eps);
+}
+
+// d = x - mean and the gradient g behind the activation, of element (r, j).
+struct BackwardElement {
+  float d, g;
+};
+BackwardElement backward_element(const BnBackward& bn, std::int64_t r, std::int64_t j) {
+  const std::int64_t i = r * bn.c + j;
+  const float d = bn.x[i] - bn.mean[j], a = bn.gamma[j] * bn.istd[j];
+  return {d, activate(bn.act, bn.dy[i], fused(d, a, bn.beta[j]))};
+}
+
+std::int64_t first_row(const MatrixPart& part) {
+  return part.run_begin * kColumnRun;
+}
+std::int64_t last_row(std::int64_t rows, const MatrixPart& part) {
+  return smaller(rows, part.run_end * kColumnRun);
 }
 
 }  // namespace
@@ -87,85 +62,117 @@ std::size_t colsum_workspace_floats(std::int64_t rows, std::int64_t cols) {
   return static_cast<std::size_t>(run_count(rows) * cols);
 }
 
-void colsum_runs(std::int64_t runs, std::int64_t cols, float* p) {
-  do {
-    for (std::int64_t run = 0; run < run_count(runs); ++run) {
-      sum_rows(run_rows(runs, run), cols, p + run * kColumnRun * cols, p + run * cols);
-    }
-    runs = run_count(runs);
-  } while (runs > 1);
+void colsum_runs(std::int64_t rows, std::int64_t cols, const MatrixPart& part, const float* x,
+                 float* ws) {
+  for (std::int64_t run = part.run_begin; run < part.run_end; ++run) {
+    sum_rows(run_rows(rows, run), cols, part.col_begin, part.col_end, x + run * kColumnRun * cols,
+             ws + run * cols);
+  }
 }
 
-void colsum(std::int64_t rows, std::int64_t cols, const float* x, float* out, float* ws) {
-  for (std::int64_t run = 0; run < run_count(rows); ++run) {
-    sum_rows(run_rows(rows, run), cols, x + run * kColumnRun * cols, ws + run * cols);
-  }
-  colsum_runs(run_count(rows), cols, ws);
-  for (std::int64_t c = 0; c < cols; ++c) out[c] = ws[c];
+void colsum_finish(std::int64_t rows, std::int64_t cols, std::int64_t col_begin,
+                   std::int64_t col_end, float* ws, float* out) {
+  fold_runs(run_count(rows), cols, col_begin, col_end, ws);
+  for (std::int64_t c = col_begin; c < col_end; ++c) out[c] = ws[c];
 }
 
 std::size_t bn_workspace_floats(std::int64_t rows, std::int64_t c) {
   return static_cast<std::size_t>(3 * run_count(rows) * c + c);
 }
 
-void bn_train_fwd(std::int64_t rows, std::int64_t c, const float* x, const float* gamma,
-                  const float* beta, float eps, float momentum, const float* running_mean,
-                  const float* running_var, Activation act, float* y, float* mean, float* istd,
-                  float* next_mean, float* next_var, float* ws) {
-  const std::int64_t size = run_count(rows) * c;
-  const RunStatistics stats{ws, ws + size, ws + 2 * size};
-  float* a = ws + 3 * size;
-  run_statistics(rows, c, x, stats);
-  merge_runs(rows, c, stats, mean);
-  const float unbiased = rows == 1 ? 1.0f : static_cast<float>(rows) * recip(rows - 1);
-  for (std::int64_t j = 0; j < c; ++j) {
-    const float variance = stats.squares[j] * recip(rows);
-    istd[j] = inverse_deviation(variance, eps);
-    a[j] = gamma[j] * istd[j];
-    next_mean[j] = fused(momentum, mean[j], (1.0f - momentum) * running_mean[j]);
-    next_var[j] = fused(momentum, variance * unbiased, (1.0f - momentum) * running_var[j]);
-  }
-  normalize(rows, c, x, mean, a, beta, act, y);
-}
-
-void bn_eval(std::int64_t rows, std::int64_t c, const float* x, const float* gamma,
-             const float* beta, float eps, const float* running_mean, const float* running_var,
-             Activation act, float* y, float* ws) {
-  for (std::int64_t j = 0; j < c; ++j) ws[j] = gamma[j] * inverse_deviation(running_var[j], eps);
-  normalize(rows, c, x, running_mean, ws, beta, act, y);
-}
-
-void bn_bwd(std::int64_t rows, std::int64_t c, const float* x, const float* dy, const float* mean,
-            const float* istd, const float* gamma, const float* beta, Activation act, float* dx,
-            float* dgamma, float* dbeta, float* ws) {
-  const std::int64_t size = run_count(rows) * c;
-  float *sum = ws, *product = ws + size, *a = ws + 2 * size;
-  for (std::int64_t j = 0; j < c; ++j) a[j] = gamma[j] * istd[j];
-  const auto gradient = [&](std::int64_t i, std::int64_t j, float d) {
-    return activate(act, dy[i], fused(d, a[j], beta[j]));
-  };
-  for (std::int64_t i = 0; i < 2 * size; ++i) ws[i] = 0.0f;
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const std::int64_t at = r / kColumnRun * c;
-    for (std::int64_t j = 0; j < c; ++j) {
-      const float d = x[r * c + j] - mean[j], g = gradient(r * c + j, j, d);
-      sum[at + j] = sum[at + j] + g;
-      product[at + j] = fused(g, d, product[at + j]);
+void bn_statistics(const BnForward& bn, const MatrixPart& part) {
+  const BnWorkspace ws = bn_workspace(bn.rows, bn.c, bn.ws);
+  for (std::int64_t run = part.run_begin; run < part.run_end; ++run) {
+    const std::int64_t count = run_rows(bn.rows, run), at = run * bn.c;
+    const float* block = bn.x + run * kColumnRun * bn.c;
+    sum_rows(count, bn.c, part.col_begin, part.col_end, block, ws.sum + at);
+    for (std::int64_t j = part.col_begin; j < part.col_end; ++j) {
+      ws.mean[at + j] = ws.sum[at + j] * recip(count);
+      ws.squares[at + j] = 0.0f;
+    }
+    for (std::int64_t r = 0; r < count; ++r) {
+      for (std::int64_t j = part.col_begin; j < part.col_end; ++j) {
+        const float d = block[r * bn.c + j] - ws.mean[at + j];
+        ws.squares[at + j] = fused(d, d, ws.squares[at + j]);
+      }
     }
   }
-  colsum_runs(run_count(rows), c, sum);
-  colsum_runs(run_count(rows), c, product);
-  for (std::int64_t j = 0; j < c; ++j) {
-    dbeta[j] = sum[j];
-    dgamma[j] = product[j] * istd[j];
-    sum[j] = sum[j] * recip(rows);                     // db / R
-    product[j] = (dgamma[j] * istd[j]) * recip(rows);  // dg * istd / R
+}
+
+void bn_merge(const BnForward& bn, std::int64_t col_begin, std::int64_t col_end) {
+  const BnWorkspace ws = bn_workspace(bn.rows, bn.c, bn.ws);
+  const std::int64_t runs = run_count(bn.rows);
+  fold_runs(runs, bn.c, col_begin, col_end, ws.sum);
+  for (std::int64_t j = col_begin; j < col_end; ++j) bn.mean[j] = ws.sum[j] * recip(bn.rows);
+  for (std::int64_t run = 0; run < runs; ++run) {
+    const float count = static_cast<float>(run_rows(bn.rows, run));
+    for (std::int64_t j = col_begin; j < col_end; ++j) {
+      const float e = ws.mean[run * bn.c + j] - bn.mean[j];
+      float& squares = ws.squares[run * bn.c + j];
+      squares = fused(count * e, e, squares);
+    }
   }
-  for (std::int64_t r = 0; r < rows; ++r) {
-    for (std::int64_t j = 0; j < c; ++j) {
-      const std::int64_t i = r * c + j;
-      const float d = x[i] - mean[j], g = gradient(i, j, d);
-      dx[i] = a[j] * fused(-d, product[j], g - sum[j]);
+  fold_runs(runs, bn.c, col_begin, col_end, ws.squares);
+  const float unbiased = bn.rows == 1 ? 1.0f : static_cast<float>(bn.rows) * recip(bn.rows - 1);
+  const float keep = 1.0f - bn.momentum;
+  for (std::int64_t j = col_begin; j < col_end; ++j) {
+    const float variance = ws.squares[j] * recip(bn.rows);
+    bn.istd[j] = inverse_deviation(variance, bn.eps);
+    ws.a[j] = bn.gamma[j] * bn.istd[j];
+    bn.next_mean[j] = fused(bn.momentum, bn.mean[j], keep * bn.running_mean[j]);
+    bn.next_var[j] = fused(bn.momentum, variance * unbiased, keep * bn.running_var[j]);
+  }
+}
+
+void bn_apply(std::int64_t rows, std::int64_t c, const MatrixPart& part, const float* x,
+              const float* mean, const float* a, const float* beta, Activation act, float* y) {
+  for (std::int64_t r = first_row(part); r < last_row(rows, part); ++r) {
+    for (std::int64_t j = part.col_begin; j < part.col_end; ++j) {
+      const float value = fused(x[r * c + j] - mean[j], a[j], beta[j]);
+      y[r * c + j] = activate(act, value, value);
+    }
+  }
+}
+
+void bn_eval_scale(std::int64_t c, const float* gamma, const float* running_var, float eps,
+                   float* a) {
+  for (std::int64_t j = 0; j < c; ++j) a[j] = gamma[j] * inverse_deviation(running_var[j], eps);
+}
+
+void bn_bwd_sums(const BnBackward& bn, const MatrixPart& part) {
+  const BnWorkspace ws = bn_workspace(bn.rows, bn.c, bn.ws);
+  for (std::int64_t r = first_row(part); r < last_row(bn.rows, part); ++r) {
+    float* sum = ws.gradient + r / kColumnRun * bn.c;
+    float* product = ws.product + r / kColumnRun * bn.c;
+    for (std::int64_t j = part.col_begin; j < part.col_end; ++j) {
+      if (r % kColumnRun == 0) sum[j] = product[j] = 0.0f;
+      const BackwardElement e = backward_element(bn, r, j);
+      sum[j] = sum[j] + e.g;
+      product[j] = fused(e.g, e.d, product[j]);
+    }
+  }
+}
+
+void bn_bwd_merge(const BnBackward& bn, std::int64_t col_begin, std::int64_t col_end) {
+  const BnWorkspace ws = bn_workspace(bn.rows, bn.c, bn.ws);
+  fold_runs(run_count(bn.rows), bn.c, col_begin, col_end, ws.gradient);
+  fold_runs(run_count(bn.rows), bn.c, col_begin, col_end, ws.product);
+  for (std::int64_t j = col_begin; j < col_end; ++j) {
+    const float dg = ws.product[j] * bn.istd[j];
+    bn.dbeta[j] = ws.gradient[j];
+    bn.dgamma[j] = dg;
+    ws.gradient[j] = ws.gradient[j] * recip(bn.rows);    // db / R
+    ws.product[j] = (dg * bn.istd[j]) * recip(bn.rows);  // dg * istd / R
+  }
+}
+
+void bn_bwd_input(const BnBackward& bn, const MatrixPart& part) {
+  const BnWorkspace ws = bn_workspace(bn.rows, bn.c, bn.ws);
+  for (std::int64_t r = first_row(part); r < last_row(bn.rows, part); ++r) {
+    for (std::int64_t j = part.col_begin; j < part.col_end; ++j) {
+      const BackwardElement e = backward_element(bn, r, j);
+      const float a = bn.gamma[j] * bn.istd[j];
+      bn.dx[r * bn.c + j] = a * fused(-e.d, ws.product[j], e.g - ws.gradient[j]);
     }
   }
 }

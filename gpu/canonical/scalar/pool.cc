@@ -71,7 +71,8 @@ std::size_t global_avg_pool_workspace_floats(std::int64_t hw, std::int64_t c) {
 void global_avg_pool_fwd(std::int64_t n, std::int64_t hw, std::int64_t c, const float* x, float* y,
                          float* ws) {
   for (std::int64_t i = 0; i < n; ++i, y += c) {
-    colsum(hw, c, x + i * hw * c, y, ws);
+    colsum_runs(hw, c, {0, run_count(hw), 0, c}, x + i * hw * c, ws);
+    colsum_finish(hw, c, 0, c, ws, y);
     for (std::int64_t j = 0; j < c; ++j) y[j] = y[j] * recip(hw);
   }
 }

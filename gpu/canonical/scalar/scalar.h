@@ -43,22 +43,21 @@ void depthwise_wgrad(const ConvShape&, std::int64_t oc_begin, std::int64_t oc_en
                      const float* dy, float* dw, float* ws);
 
 std::size_t colsum_workspace_floats(std::int64_t rows, std::int64_t cols);
-void colsum(std::int64_t rows, std::int64_t cols, const float* x, float* out, float* ws);
-// Second half of COLSUM: sums `runs` run results of `cols` columns in place, by runs of 64, at
-// least once, until one remains in p[0..cols).
-void colsum_runs(std::int64_t runs, std::int64_t cols, float* p);
+void colsum_runs(std::int64_t rows, std::int64_t cols, const MatrixPart&, const float* x,
+                 float* ws);
+void colsum_finish(std::int64_t rows, std::int64_t cols, std::int64_t col_begin,
+                   std::int64_t col_end, float* ws, float* out);
 
 std::size_t bn_workspace_floats(std::int64_t rows, std::int64_t c);
-void bn_train_fwd(std::int64_t rows, std::int64_t c, const float* x, const float* gamma,
-                  const float* beta, float eps, float momentum, const float* running_mean,
-                  const float* running_var, Activation act, float* y, float* mean, float* istd,
-                  float* next_mean, float* next_var, float* ws);
-void bn_bwd(std::int64_t rows, std::int64_t c, const float* x, const float* dy, const float* mean,
-            const float* istd, const float* gamma, const float* beta, Activation act, float* dx,
-            float* dgamma, float* dbeta, float* ws);
-void bn_eval(std::int64_t rows, std::int64_t c, const float* x, const float* gamma,
-             const float* beta, float eps, const float* running_mean, const float* running_var,
-             Activation act, float* y, float* ws);
+void bn_statistics(const BnForward&, const MatrixPart&);
+void bn_merge(const BnForward&, std::int64_t col_begin, std::int64_t col_end);
+void bn_apply(std::int64_t rows, std::int64_t c, const MatrixPart&, const float* x,
+              const float* mean, const float* a, const float* beta, Activation act, float* y);
+void bn_eval_scale(std::int64_t c, const float* gamma, const float* running_var, float eps,
+                   float* a);
+void bn_bwd_sums(const BnBackward&, const MatrixPart&);
+void bn_bwd_merge(const BnBackward&, std::int64_t col_begin, std::int64_t col_end);
+void bn_bwd_input(const BnBackward&, const MatrixPart&);
 
 void relu_fwd(std::int64_t n, const float* x, float* y);
 void relu_bwd(std::int64_t n, const float* y, const float* dy, float* dx);
@@ -75,15 +74,17 @@ void chain(std::int64_t begin, std::int64_t end, const float* x, const ChainStag
 void layer_norm_fwd(std::int64_t rows, std::int64_t c, const float* x, const float* gamma,
                     const float* beta, float eps, float* y, float* mean, float* istd);
 std::size_t layer_norm_bwd_workspace_floats(std::int64_t rows, std::int64_t c);
-void layer_norm_bwd(std::int64_t rows, std::int64_t c, const float* x, const float* dy,
-                    const float* mean, const float* istd, const float* gamma, float* dx,
-                    float* dgamma, float* dbeta, float* ws);
+void layer_norm_bwd(std::int64_t rows, std::int64_t c, std::int64_t run_begin, std::int64_t run_end,
+                    const float* x, const float* dy, const float* mean, const float* istd,
+                    const float* gamma, float* dx, float* ws);
 
 void embedding_fwd(std::int64_t count, std::int64_t c, const float* table, const std::int32_t* ids,
                    float* y);
 std::size_t embedding_bwd_workspace_floats(std::int64_t count, std::int64_t rows);
-void embedding_bwd(std::int64_t count, std::int64_t c, std::int64_t rows, const std::int32_t* ids,
-                   const float* dy, float* dtable, float* ws);
+void embedding_sort(std::int64_t count, std::int64_t rows, const std::int32_t* ids, float* ws);
+void embedding_bwd(std::int64_t c, std::int64_t rows, std::int64_t row_begin, std::int64_t row_end,
+                   std::int64_t col_begin, std::int64_t col_end, const float* dy, const float* ws,
+                   float* dtable);
 
 bool any_non_finite(std::int64_t n, const float* x);
 float sum_of_squares(std::int64_t n, const float* x);

@@ -15,9 +15,12 @@ inline std::size_t embedding_bwd_workspace_floats(std::int64_t count, std::int64
   return static_cast<std::size_t>(count + rows);
 }
 
-// Stable counting sort: the positions of row r are order[ends[r-1] .. ends[r]), ascending.
-inline void sort_by_row(std::int64_t count, std::int64_t rows, const std::int32_t* ids,
-                        std::int32_t* ends, std::int32_t* order) {
+// Stable counting sort: the positions of row r are order[ends[r-1] .. ends[r]), ascending, where
+// ends is the first part of ws and order the second.
+inline void embedding_sort(std::int64_t count, std::int64_t rows, const std::int32_t* ids,
+                           float* ws) {
+  auto* ends = reinterpret_cast<std::int32_t*>(ws);
+  std::int32_t* order = ends + rows;
   for (std::int64_t r = 0; r < rows; ++r) ends[r] = 0;
   for (std::int64_t i = 0; i < count; ++i) ++ends[ids[i]];
   for (std::int32_t r = 0, first = 0; r < rows; ++r) {
@@ -28,16 +31,16 @@ inline void sort_by_row(std::int64_t count, std::int64_t rows, const std::int32_
   for (std::int64_t i = 0; i < count; ++i) order[ends[ids[i]]++] = static_cast<std::int32_t>(i);
 }
 
-// out[c] = the sum of `count` >= 1 rows of dy, in chunks of 512.
-inline void sum_positions(std::int64_t count, std::int64_t c, const std::int32_t* order,
-                          const float* dy, float* out) {
-  for_columns<kEmbeddingVecs>(c, [&](std::int64_t j, auto at, auto vecs) {
+// out[c] = the sum of `count` >= 1 rows of dy, which are `stride` apart, in chunks of 512.
+inline void sum_positions(std::int64_t count, std::int64_t stride, std::int64_t cols,
+                          const std::int32_t* order, const float* dy, float* out) {
+  for_columns<kEmbeddingVecs>(cols, [&](std::int64_t j, auto at, auto vecs) {
     constexpr int kVecs = decltype(vecs)::value;
     for (std::int64_t chunk = 0; chunk < count; chunk += kDotChunk) {
       Vec sum[kVecs];
       for (int v = 0; v < kVecs; ++v) sum[v] = zero();
       for (std::int64_t i = chunk; i < smaller(chunk + kDotChunk, count); ++i) {
-        const float* row = dy + order[i] * c + j;
+        const float* row = dy + order[i] * stride + j;
         for (int v = 0; v < kVecs; ++v) sum[v] = add(sum[v], at.load(row + v * kWidth));
       }
       for (int v = 0; v < kVecs; ++v) {
@@ -48,18 +51,20 @@ inline void sum_positions(std::int64_t count, std::int64_t c, const std::int32_t
   });
 }
 
-inline void embedding_bwd(std::int64_t count, std::int64_t c, std::int64_t rows,
-                          const std::int32_t* ids, const float* dy, float* dtable, float* ws) {
-  auto* ends = reinterpret_cast<std::int32_t*>(ws);
-  std::int32_t* order = ends + rows;
-  sort_by_row(count, rows, ids, ends, order);
-  std::int64_t begin = 0;
-  for (std::int64_t r = 0; r < rows; ++r, dtable += c) {
+inline void embedding_bwd(std::int64_t c, std::int64_t rows, std::int64_t row_begin,
+                          std::int64_t row_end, std::int64_t col_begin, std::int64_t col_end,
+                          const float* dy, const float* ws, float* dtable) {
+  const auto* ends = reinterpret_cast<const std::int32_t*>(ws);
+  const std::int32_t* order = ends + rows;
+  const std::int64_t cols = col_end - col_begin;
+  std::int64_t begin = row_begin == 0 ? 0 : ends[row_begin - 1];
+  for (std::int64_t r = row_begin; r < row_end; ++r) {
+    float* out = dtable + r * c + col_begin;
     const std::int64_t end = ends[r];
     if (begin == end) {
-      zero_floats(dtable, c);
+      zero_floats(out, cols);
     } else {
-      sum_positions(end - begin, c, order + begin, dy, dtable);
+      sum_positions(end - begin, c, cols, order + begin, dy + col_begin, out);
     }
     begin = end;
   }

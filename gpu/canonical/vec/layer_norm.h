@@ -72,27 +72,23 @@ inline void layer_norm_bwd_sums(const LayerNormRow& row, std::int64_t c, float* 
   *c2 = chunks == 1 ? products[0] : sum64(kSumLanes, products);
 }
 
-inline void layer_norm_bwd(std::int64_t rows, std::int64_t c, const float* x, const float* dy,
-                           const float* mean, const float* istd, const float* gamma, float* dx,
-                           float* dgamma, float* dbeta, float* ws) {
-  const std::int64_t size = run_count(rows) * c;
-  float *products = ws, *sums = ws + size;
-  zero_floats(ws, 2 * size);
-  for (std::int64_t r = 0; r < rows; ++r, x += c, dy += c, dx += c) {
-    const std::int64_t run = r / kColumnRun * c;
-    const LayerNormRow row{x, dy, gamma, set(mean[r]), set(istd[r])};
+inline void layer_norm_bwd(std::int64_t rows, std::int64_t c, std::int64_t run_begin,
+                           std::int64_t run_end, const float* x, const float* dy, const float* mean,
+                           const float* istd, const float* gamma, float* dx, float* ws) {
+  float *products = ws, *sums = ws + run_count(rows) * c;
+  zero_floats(products + run_begin * c, (run_end - run_begin) * c);
+  zero_floats(sums + run_begin * c, (run_end - run_begin) * c);
+  for (std::int64_t r = run_begin * kColumnRun; r < smaller(rows, run_end * kColumnRun); ++r) {
+    const std::int64_t at_row = r * c, run = r / kColumnRun * c;
+    const LayerNormRow row{x + at_row, dy + at_row, gamma, set(mean[r]), set(istd[r])};
     float c1, c2;
     layer_norm_bwd_sums(row, c, products + run, sums + run, &c1, &c2);
     const Vec shift = set(c1 * recip(c)), spread = set(-(c2 * recip(c)));
     for_vectors(c, [&](std::int64_t i, auto at) {
-      const Vec t = mul(at.load(dy + i), at.load(gamma + i));
-      at.store(dx + i, mul(row.istd, fused(row.normalized(i, at), spread, sub(t, shift))));
+      const Vec t = mul(at.load(row.dy + i), at.load(gamma + i));
+      at.store(dx + at_row + i, mul(row.istd, fused(row.normalized(i, at), spread, sub(t, shift))));
     });
   }
-  colsum_runs(run_count(rows), c, products);
-  colsum_runs(run_count(rows), c, sums);
-  copy_floats(dgamma, products, c);
-  copy_floats(dbeta, sums, c);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #pragma once
 // COLSUM (G3) and batch norm. One accumulator for each column, held in registers over a run of 64
 // rows: no lanes across rows.
-#include "gpu/canonical/kernels.h"
+#include "gpu/canonical/shapes.h"
 #include "gpu/canonical/vec/lanes.h"
 
 namespace es::gpu {
@@ -9,34 +9,27 @@ namespace {
 
 constexpr int kRunVecs = 4;  // vectors of columns that advance together
 
-inline std::int64_t run_count(std::int64_t rows) {
-  return ceil_div(rows, kColumnRun);
-}
-inline std::int64_t run_rows(std::int64_t rows, std::int64_t run) {
-  return smaller(kColumnRun, rows - run * kColumnRun);
-}
-
-// to[run][c] = chain of adds over the rows of each run. `to` may be `from`.
-inline void sum_runs(std::int64_t rows, std::int64_t cols, const float* from, float* to) {
-  for (std::int64_t run = 0; run < run_count(rows); ++run) {
-    const float* block = from + run * kColumnRun * cols;
-    for_columns<kRunVecs>(cols, [&](std::int64_t c, auto at, auto vecs) {
-      constexpr int kVecs = decltype(vecs)::value;
-      Vec sum[kVecs];
-      for (int v = 0; v < kVecs; ++v) sum[v] = zero();
-      for (std::int64_t r = 0; r < run_rows(rows, run); ++r) {
-        const float* row = block + r * cols + c;
-        for (int v = 0; v < kVecs; ++v) sum[v] = add(sum[v], at.load(row + v * kWidth));
-      }
-      for (int v = 0; v < kVecs; ++v) at.store(to + run * cols + c + v * kWidth, sum[v]);
-    });
-  }
+// to[c] = chain of adds over `rows` rows that are `stride` apart. `to` may be the first of them.
+inline void sum_rows(std::int64_t rows, std::int64_t stride, std::int64_t cols, const float* x,
+                     float* to) {
+  for_columns<kRunVecs>(cols, [&](std::int64_t c, auto at, auto vecs) {
+    constexpr int kVecs = decltype(vecs)::value;
+    Vec sum[kVecs];
+    for (int v = 0; v < kVecs; ++v) sum[v] = zero();
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const float* row = x + r * stride + c;
+      for (int v = 0; v < kVecs; ++v) sum[v] = add(sum[v], at.load(row + v * kWidth));
+    }
+    for (int v = 0; v < kVecs; ++v) at.store(to + c + v * kWidth, sum[v]);
+  });
 }
 
-// Run results to one row p[0..cols), at least one level.
-inline void colsum_runs(std::int64_t runs, std::int64_t cols, float* p) {
+// Run results p[runs][stride] to one row p[0..cols), at least one level.
+inline void fold_runs(std::int64_t runs, std::int64_t stride, std::int64_t cols, float* p) {
   do {
-    sum_runs(runs, cols, p, p);
+    for (std::int64_t run = 0; run < run_count(runs); ++run) {
+      sum_rows(run_rows(runs, run), stride, cols, p + run * kColumnRun * stride, p + run * stride);
+    }
     runs = run_count(runs);
   } while (runs > 1);
 }
@@ -45,27 +38,31 @@ inline std::size_t colsum_workspace_floats(std::int64_t rows, std::int64_t cols)
   return static_cast<std::size_t>(run_count(rows) * cols);
 }
 
-inline void colsum(std::int64_t rows, std::int64_t cols, const float* x, float* out, float* ws) {
-  sum_runs(rows, cols, x, ws);
-  colsum_runs(run_count(rows), cols, ws);
-  copy_floats(out, ws, cols);
+inline void colsum_runs(std::int64_t rows, std::int64_t cols, const MatrixPart& part,
+                        const float* x, float* ws) {
+  for (std::int64_t run = part.run_begin; run < part.run_end; ++run) {
+    sum_rows(run_rows(rows, run), cols, part.col_end - part.col_begin,
+             x + run * kColumnRun * cols + part.col_begin, ws + run * cols + part.col_begin);
+  }
 }
 
-// Per run of 64 rows: the sum, the mean of the run, and the squared deviations from that mean.
-struct RunStatistics {
-  float *sum, *mean, *squares;  // [runs][c] each
-};
+inline void colsum_finish(std::int64_t rows, std::int64_t cols, std::int64_t col_begin,
+                          std::int64_t col_end, float* ws, float* out) {
+  fold_runs(run_count(rows), cols, col_end - col_begin, ws + col_begin);
+  copy_floats(out + col_begin, ws + col_begin, col_end - col_begin);
+}
 
-// One run. The second walk over the rows finds them in the first-level cache, so x is read once.
-inline void run_statistics(std::int64_t rows, std::int64_t c, const float* x, float* sums,
-                           float* means, float* squares) {
+// Sum, mean and squared deviations from that mean of one run. The second walk over the rows finds
+// them in the first-level cache, so x is read once.
+inline void run_statistics(std::int64_t rows, std::int64_t stride, std::int64_t cols,
+                           const float* x, float* sums, float* means, float* squares) {
   const Vec recip_rows = set(recip(rows));
-  for_columns<kRunVecs>(c, [&](std::int64_t j, auto at, auto vecs) {
+  for_columns<kRunVecs>(cols, [&](std::int64_t j, auto at, auto vecs) {
     constexpr int kVecs = decltype(vecs)::value;
     Vec sum[kVecs], mean[kVecs];
     for (int v = 0; v < kVecs; ++v) sum[v] = zero();
     for (std::int64_t r = 0; r < rows; ++r) {
-      const float* row = x + r * c + j;
+      const float* row = x + r * stride + j;
       for (int v = 0; v < kVecs; ++v) sum[v] = add(sum[v], at.load(row + v * kWidth));
     }
     for (int v = 0; v < kVecs; ++v) {
@@ -75,7 +72,7 @@ inline void run_statistics(std::int64_t rows, std::int64_t c, const float* x, fl
       sum[v] = zero();
     }
     for (std::int64_t r = 0; r < rows; ++r) {
-      const float* row = x + r * c + j;
+      const float* row = x + r * stride + j;
       for (int v = 0; v < kVecs; ++v) {
         const Vec d = sub(at.load(row + v * kWidth), mean[v]);
         sum[v] = fused(d, d, sum[v]);
@@ -85,22 +82,73 @@ inline void run_statistics(std::int64_t rows, std::int64_t c, const float* x, fl
   });
 }
 
-// After this stats.squares[0..c) holds variance * rows.
-inline void merge_runs(std::int64_t rows, std::int64_t c, const RunStatistics& stats, float* mean) {
-  colsum_runs(run_count(rows), c, stats.sum);
-  for_vectors(c, [&](std::int64_t j, auto at) {
-    at.store(mean + j, mul(at.load(stats.sum + j), set(recip(rows))));
+inline std::size_t bn_workspace_floats(std::int64_t rows, std::int64_t c) {
+  return static_cast<std::size_t>(3 * run_count(rows) * c + c);
+}
+
+inline void bn_statistics(const BnForward& bn, const MatrixPart& part) {
+  const BnWorkspace ws = bn_workspace(bn.rows, bn.c, bn.ws);
+  for (std::int64_t run = part.run_begin; run < part.run_end; ++run) {
+    const std::int64_t to = run * bn.c + part.col_begin;
+    run_statistics(run_rows(bn.rows, run), bn.c, part.col_end - part.col_begin,
+                   bn.x + run * kColumnRun * bn.c + part.col_begin, ws.sum + to, ws.mean + to,
+                   ws.squares + to);
+  }
+}
+
+// As for_vectors, for [begin, end).
+template <class Body>
+inline __attribute__((always_inline)) void for_range(std::int64_t begin, std::int64_t end,
+                                                     Body body) {
+  for_vectors(end - begin, [&](std::int64_t i, auto at) { body(begin + i, at); });
+}
+
+// The mean of all rows, and variance * rows in the first row of ws.squares.
+inline void merge_runs(const BnForward& bn, std::int64_t begin, std::int64_t end,
+                       const BnWorkspace& ws) {
+  const std::int64_t runs = run_count(bn.rows);
+  fold_runs(runs, bn.c, end - begin, ws.sum + begin);
+  for_range(begin, end, [&](std::int64_t j, auto at) {
+    at.store(bn.mean + j, mul(at.load(ws.sum + j), set(recip(bn.rows))));
   });
-  for (std::int64_t run = 0; run < run_count(rows); ++run) {
-    const Vec count = set(static_cast<float>(run_rows(rows, run)));
-    const float* means = stats.mean + run * c;
-    float* squares = stats.squares + run * c;
-    for_vectors(c, [&](std::int64_t j, auto at) {
-      const Vec e = sub(at.load(means + j), at.load(mean + j));
+  for (std::int64_t run = 0; run < runs; ++run) {
+    const Vec count = set(static_cast<float>(run_rows(bn.rows, run)));
+    const float* means = ws.mean + run * bn.c;
+    float* squares = ws.squares + run * bn.c;
+    for_range(begin, end, [&](std::int64_t j, auto at) {
+      const Vec e = sub(at.load(means + j), at.load(bn.mean + j));
       at.store(squares + j, fused(mul(count, e), e, at.load(squares + j)));
     });
   }
-  colsum_runs(run_count(rows), c, stats.squares);
+  fold_runs(runs, bn.c, end - begin, ws.squares + begin);
+}
+
+inline Vec inverse_deviation(Vec variance, float eps) {
+  return div(set(1.0f), root(add(variance, set(eps))));
+}
+
+inline void bn_merge(const BnForward& bn, std::int64_t col_begin, std::int64_t col_end) {
+  const BnWorkspace ws = bn_workspace(bn.rows, bn.c, bn.ws);
+  merge_runs(bn, col_begin, col_end, ws);
+  const Vec unbiased = set(bn.rows == 1 ? 1.0f : static_cast<float>(bn.rows) * recip(bn.rows - 1));
+  const Vec blend = set(bn.momentum), keep = set(1.0f - bn.momentum);
+  for_range(col_begin, col_end, [&](std::int64_t j, auto at) {
+    const Vec variance = mul(at.load(ws.squares + j), set(recip(bn.rows)));
+    const Vec inverse = inverse_deviation(variance, bn.eps);
+    at.store(bn.istd + j, inverse);
+    at.store(ws.a + j, mul(at.load(bn.gamma + j), inverse));
+    at.store(bn.next_mean + j,
+             fused(blend, at.load(bn.mean + j), mul(keep, at.load(bn.running_mean + j))));
+    at.store(bn.next_var + j,
+             fused(blend, mul(variance, unbiased), mul(keep, at.load(bn.running_var + j))));
+  });
+}
+
+inline void bn_eval_scale(std::int64_t c, const float* gamma, const float* running_var, float eps,
+                          float* a) {
+  for_vectors(c, [&](std::int64_t j, auto at) {
+    at.store(a + j, mul(at.load(gamma + j), inverse_deviation(at.load(running_var + j), eps)));
+  });
 }
 
 // `value` passed forward or backward through an activation whose input was `test`.
@@ -125,155 +173,121 @@ inline __attribute__((always_inline)) void with_activation(Activation act, Body 
   body(ActivationConstant<Activation::kLeakyRelu>());
 }
 
-// Calls body(row) for all rows, the last ones first: they are what the pass before has left in the
-// caches.
+// Calls body(first element of a row) for the rows of a part, those of the last run first: they are
+// what the pass before has left in the caches.
 template <class Body>
-inline __attribute__((always_inline)) void for_rows_backwards(std::int64_t rows, Body body) {
-  for (std::int64_t run = run_count(rows) - 1; run >= 0; --run) {
-    for (std::int64_t r = 0; r < run_rows(rows, run); ++r) body(run * kColumnRun + r);
+inline __attribute__((always_inline)) void for_rows_backwards(std::int64_t rows, std::int64_t c,
+                                                              const MatrixPart& part, Body body) {
+  for (std::int64_t run = part.run_end - 1; run >= part.run_begin; --run) {
+    const std::int64_t first = run * kColumnRun;
+    for (std::int64_t r = 0; r < run_rows(rows, run); ++r) {
+      body((first + r) * c + part.col_begin);
+    }
   }
 }
 
 template <Activation kAct>
-void normalize_rows(std::int64_t rows, std::int64_t c, const float* x, const float* mean,
-                    const float* a, const float* beta, float* y) {
-  for_rows_backwards(rows, [&](std::int64_t r) {
-    for_vectors(c, [&](std::int64_t j, auto at) {
+void normalize(std::int64_t rows, std::int64_t c, MatrixPart part, const float* x,
+               const float* mean, const float* a, const float* beta, float* y) {
+  for_rows_backwards(rows, c, part, [&](std::int64_t row) {
+    for_vectors(part.col_end - part.col_begin, [&](std::int64_t j, auto at) {
       const Vec value =
-          fused(sub(at.load(x + r * c + j), at.load(mean + j)), at.load(a + j), at.load(beta + j));
-      at.store(y + r * c + j, activate<kAct>(value, value));
+          fused(sub(at.load(x + row + j), at.load(mean + j)), at.load(a + j), at.load(beta + j));
+      at.store(y + row + j, activate<kAct>(value, value));
     });
   });
 }
 
-inline void normalize(std::int64_t rows, std::int64_t c, const float* x, const float* mean,
-                      const float* a, const float* beta, Activation act, float* y) {
-  with_activation(
-      act, [&](auto kind) { normalize_rows<decltype(kind)::value>(rows, c, x, mean, a, beta, y); });
-}
-
-inline Vec inverse_deviation(Vec variance, float eps) {
-  return div(set(1.0f), root(add(variance, set(eps))));
-}
-
-inline std::size_t bn_workspace_floats(std::int64_t rows, std::int64_t c) {
-  return static_cast<std::size_t>(3 * run_count(rows) * c + c);
-}
-
-inline void bn_train_fwd(std::int64_t rows, std::int64_t c, const float* x, const float* gamma,
-                         const float* beta, float eps, float momentum, const float* running_mean,
-                         const float* running_var, Activation act, float* y, float* mean,
-                         float* istd, float* next_mean, float* next_var, float* ws) {
-  const std::int64_t size = run_count(rows) * c;
-  const RunStatistics stats{ws, ws + size, ws + 2 * size};
-  float* a = ws + 3 * size;
-  for (std::int64_t run = 0; run < run_count(rows); ++run) {
-    run_statistics(run_rows(rows, run), c, x + run * kColumnRun * c, stats.sum + run * c,
-                   stats.mean + run * c, stats.squares + run * c);
-  }
-  merge_runs(rows, c, stats, mean);
-  const Vec unbiased = set(rows == 1 ? 1.0f : static_cast<float>(rows) * recip(rows - 1));
-  const Vec blend = set(momentum), keep = set(1.0f - momentum);
-  for_vectors(c, [&](std::int64_t j, auto at) {
-    const Vec variance = mul(at.load(stats.squares + j), set(recip(rows)));
-    const Vec inverse = inverse_deviation(variance, eps);
-    at.store(istd + j, inverse);
-    at.store(a + j, mul(at.load(gamma + j), inverse));
-    at.store(next_mean + j, fused(blend, at.load(mean + j), mul(keep, at.load(running_mean + j))));
-    at.store(next_var + j,
-             fused(blend, mul(variance, unbiased), mul(keep, at.load(running_var + j))));
+inline void bn_apply(std::int64_t rows, std::int64_t c, const MatrixPart& part, const float* x,
+                     const float* mean, const float* a, const float* beta, Activation act,
+                     float* y) {
+  const std::int64_t j = part.col_begin;
+  with_activation(act, [&](auto kind) {
+    normalize<decltype(kind)::value>(rows, c, part, x, mean + j, a + j, beta + j, y);
   });
-  normalize(rows, c, x, mean, a, beta, act, y);
 }
 
-inline void bn_eval(std::int64_t rows, std::int64_t c, const float* x, const float* gamma,
-                    const float* beta, float eps, const float* running_mean,
-                    const float* running_var, Activation act, float* y, float* ws) {
-  for_vectors(c, [&](std::int64_t j, auto at) {
-    at.store(ws + j, mul(at.load(gamma + j), inverse_deviation(at.load(running_var + j), eps)));
-  });
-  normalize(rows, c, x, running_mean, ws, beta, act, y);
-}
-
-// What the backward pass reads. The ReLU mask is recomputed from x, so y is not needed.
-struct BnBackward {
-  std::int64_t rows, c;
-  const float *x, *dy, *mean, *a, *beta;
-};
-
-// sums[c] = sum of g, products[c] = sum of g * d over one run that starts at row `first`.
+// Of one run: the sums of g, and of g * d.
 template <Activation kAct>
-void bn_backward_run(const BnBackward& bn, std::int64_t first, std::int64_t rows, float* sums,
-                     float* products) {
-  for_columns<kRunVecs>(bn.c, [&](std::int64_t j, auto at, auto vecs) {
+void backward_run(const BnBackward& bn, std::int64_t run, std::int64_t col_begin,
+                  std::int64_t col_end, const BnWorkspace& ws) {
+  const std::int64_t first = run * kColumnRun, last = first + run_rows(bn.rows, run);
+  for_columns<kRunVecs>(col_end - col_begin, [&](std::int64_t i, auto at, auto vecs) {
     constexpr int kVecs = decltype(vecs)::value;
+    const std::int64_t j = col_begin + i;
     Vec sum[kVecs], product[kVecs], mean[kVecs], a[kVecs], beta[kVecs];
     for (int v = 0; v < kVecs; ++v) {
       sum[v] = product[v] = zero();
       mean[v] = at.load(bn.mean + j + v * kWidth);
-      a[v] = at.load(bn.a + j + v * kWidth);
+      a[v] = mul(at.load(bn.gamma + j + v * kWidth), at.load(bn.istd + j + v * kWidth));
       beta[v] = at.load(bn.beta + j + v * kWidth);
     }
-    for (std::int64_t r = first; r < first + rows; ++r) {
+    for (std::int64_t r = first; r < last; ++r) {
       for (int v = 0; v < kVecs; ++v) {
-        const std::int64_t i = r * bn.c + j + v * kWidth;
-        const Vec d = sub(at.load(bn.x + i), mean[v]);
-        const Vec dy = at.load(bn.dy + i);
+        const std::int64_t from = r * bn.c + j + v * kWidth;
+        const Vec d = sub(at.load(bn.x + from), mean[v]);
+        const Vec dy = at.load(bn.dy + from);
         const Vec g = activate<kAct>(dy, fused(d, a[v], beta[v]));
         sum[v] = add(sum[v], g);
         product[v] = fused(g, d, product[v]);
       }
     }
     for (int v = 0; v < kVecs; ++v) {
-      at.store(sums + j + v * kWidth, sum[v]);
-      at.store(products + j + v * kWidth, product[v]);
+      at.store(ws.gradient + run * bn.c + j + v * kWidth, sum[v]);
+      at.store(ws.product + run * bn.c + j + v * kWidth, product[v]);
     }
   });
 }
 
-// dx = a * fma(-d, spread, g - shift)
+inline void bn_bwd_sums(const BnBackward& bn, const MatrixPart& part) {
+  const BnWorkspace ws = bn_workspace(bn.rows, bn.c, bn.ws);
+  with_activation(bn.act, [&](auto kind) {
+    for (std::int64_t run = part.run_begin; run < part.run_end; ++run) {
+      backward_run<decltype(kind)::value>(bn, run, part.col_begin, part.col_end, ws);
+    }
+  });
+}
+
+// Leaves db * recip(R) and (dg * istd) * recip(R) in the first rows of the runs' sums.
+inline void bn_bwd_merge(const BnBackward& bn, std::int64_t col_begin, std::int64_t col_end) {
+  const BnWorkspace ws = bn_workspace(bn.rows, bn.c, bn.ws);
+  const std::int64_t runs = run_count(bn.rows);
+  fold_runs(runs, bn.c, col_end - col_begin, ws.gradient + col_begin);
+  fold_runs(runs, bn.c, col_end - col_begin, ws.product + col_begin);
+  const Vec recip_rows = set(recip(bn.rows));
+  for_range(col_begin, col_end, [&](std::int64_t j, auto at) {
+    const Vec db = at.load(ws.gradient + j), inverse = at.load(bn.istd + j);
+    const Vec dg = mul(at.load(ws.product + j), inverse);
+    at.store(ws.a + j, mul(at.load(bn.gamma + j), inverse));
+    at.store(bn.dbeta + j, db);
+    at.store(bn.dgamma + j, dg);
+    at.store(ws.gradient + j, mul(db, recip_rows));
+    at.store(ws.product + j, mul(mul(dg, inverse), recip_rows));
+  });
+}
+
+// dx = a * fma(-d, spread, g - shift). Addresses are local: a store of a vector may change anything
+// that is in memory, so those in `bn` would be read again after each.
 template <Activation kAct>
-void bn_backward_input(const BnBackward& bn, const float* shift, const float* spread, float* dx) {
-  for_rows_backwards(bn.rows, [&](std::int64_t r) {
-    const std::int64_t row = r * bn.c;
-    for_vectors(bn.c, [&](std::int64_t j, auto at) {
-      const Vec d = sub(at.load(bn.x + row + j), at.load(bn.mean + j));
-      const Vec dy = at.load(bn.dy + row + j), a = at.load(bn.a + j);
-      const Vec g = activate<kAct>(dy, fused(d, a, at.load(bn.beta + j)));
+void backward_input(const BnBackward& bn, MatrixPart part, const BnWorkspace& ws) {
+  const std::int64_t first = part.col_begin, cols = part.col_end - first;
+  const float *x = bn.x, *dy = bn.dy, *mean = bn.mean + first, *beta = bn.beta + first;
+  const float *a = ws.a + first, *shift = ws.gradient + first, *spread = ws.product + first;
+  float* dx = bn.dx;
+  for_rows_backwards(bn.rows, bn.c, part, [=](std::int64_t row) {
+    for_vectors(cols, [=](std::int64_t j, auto at) {
+      const Vec d = sub(at.load(x + row + j), at.load(mean + j));
+      const Vec gradient = at.load(dy + row + j), factor = at.load(a + j);
+      const Vec g = activate<kAct>(gradient, fused(d, factor, at.load(beta + j)));
       const Vec centred = sub(g, at.load(shift + j));
-      at.store(dx + row + j, mul(a, fused(negate(d), at.load(spread + j), centred)));
+      at.store(dx + row + j, mul(factor, fused(negate(d), at.load(spread + j), centred)));
     });
   });
 }
 
-inline void bn_bwd(std::int64_t rows, std::int64_t c, const float* x, const float* dy,
-                   const float* mean, const float* istd, const float* gamma, const float* beta,
-                   Activation act, float* dx, float* dgamma, float* dbeta, float* ws) {
-  const std::int64_t size = run_count(rows) * c;
-  float *sum = ws, *product = ws + size, *a = ws + 2 * size;
-  for_vectors(c, [&](std::int64_t j, auto at) {
-    at.store(a + j, mul(at.load(gamma + j), at.load(istd + j)));
-  });
-  const BnBackward bn{rows, c, x, dy, mean, a, beta};
-  with_activation(act, [&](auto kind) {
-    for (std::int64_t run = 0; run < run_count(rows); ++run) {
-      bn_backward_run<decltype(kind)::value>(bn, run * kColumnRun, run_rows(rows, run),
-                                             sum + run * c, product + run * c);
-    }
-  });
-  colsum_runs(run_count(rows), c, sum);
-  colsum_runs(run_count(rows), c, product);
-  const Vec recip_rows = set(recip(rows));
-  for_vectors(c, [&](std::int64_t j, auto at) {
-    const Vec db = at.load(sum + j), inverse = at.load(istd + j);
-    const Vec dg = mul(at.load(product + j), inverse);
-    at.store(dbeta + j, db);
-    at.store(dgamma + j, dg);
-    at.store(sum + j, mul(db, recip_rows));
-    at.store(product + j, mul(mul(dg, inverse), recip_rows));
-  });
-  with_activation(
-      act, [&](auto kind) { bn_backward_input<decltype(kind)::value>(bn, sum, product, dx); });
+inline void bn_bwd_input(const BnBackward& bn, const MatrixPart& part) {
+  const BnWorkspace ws = bn_workspace(bn.rows, bn.c, bn.ws);
+  with_activation(bn.act, [&](auto kind) { backward_input<decltype(kind)::value>(bn, part, ws); });
 }
 
 }  // namespace

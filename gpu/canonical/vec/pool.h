@@ -120,7 +120,8 @@ inline void global_avg_pool_fwd(std::int64_t n, std::int64_t hw, std::int64_t c,
                                 float* y, float* ws) {
   const Vec share = set(recip(hw));
   for (std::int64_t i = 0; i < n; ++i, y += c) {
-    colsum(hw, c, x + i * hw * c, y, ws);
+    colsum_runs(hw, c, {0, run_count(hw), 0, c}, x + i * hw * c, ws);
+    colsum_finish(hw, c, 0, c, ws, y);
     for_vectors(c, [&](std::int64_t j, auto at) { at.store(y + j, mul(at.load(y + j), share)); });
   }
 }

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "gpu/canonical/attention_math.h"
+#include "gpu/canonical/phases.h"
 #include "proto/base/philox.h"
 #include "tests/gpu/canonical/kernel_testing.h"
 #include "tests/support/seed.h"
@@ -161,7 +162,7 @@ std::vector<Floats> compose(const KernelTable& t, const Case& c) {
   if (c.extras.bias != nullptr) {
     const std::int64_t cols = out[kDbias].size();
     Floats ws = workspace(t.colsum_workspace_floats(c.s.batch, cols));
-    t.colsum(c.s.batch, cols, ds, out[kDbias], ws);
+    colsum(t, c.s.batch, cols, ds, out[kDbias], ws, Alone());
   }
   return out;
 }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 
 #include "proto/base/check.h"
 
@@ -70,6 +71,18 @@ std::vector<std::int32_t> Random::labels(std::int64_t n, std::int64_t classes) {
   return result;
 }
 
+void TestWorkers::share(std::int64_t count, std::int64_t,
+                        const std::function<void(std::int64_t, std::int64_t)>& task) const {
+  std::vector<std::int64_t> bounds = {0, count};
+  for (int i = 1; i < threads_; ++i) bounds.push_back(random_->integer(0, count));
+  std::sort(bounds.begin(), bounds.end());
+  std::vector<std::size_t> order(bounds.size() - 1);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  if (random_ != nullptr) random_->shuffle(order);
+  for (const std::size_t i : order)
+    if (bounds[i] < bounds[i + 1]) task(bounds[i], bounds[i + 1]);
+}
+
 const KernelTable& reference() {
   return kernel_table(CpuClass::kScalar);
 }
@@ -89,16 +102,44 @@ const std::vector<const KernelTable*>& vector_classes() {
   return tables;
 }
 
+namespace {
+
+void check_same(const std::vector<Floats>& actual, const std::vector<Floats>& expected,
+                const std::string& what) {
+  REQUIRE(actual.size() == expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const std::int64_t at = actual[i].first_difference(expected[i]);
+    CHECK_MESSAGE(at == -1, what, ", output ", i, " differs from the scalar class at element ", at);
+  }
+}
+
+std::string class_name(const KernelTable& table) {
+  return device_type(table.cpu_class).name;
+}
+
+}  // namespace
+
 std::vector<Floats> same_in_all_classes(
     const std::string& what, const std::function<std::vector<Floats>(const KernelTable&)>& run) {
   std::vector<Floats> expected = run(reference());
-  for (const KernelTable* table : vector_classes()) {
-    const std::vector<Floats> actual = run(*table);
-    REQUIRE(actual.size() == expected.size());
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      const std::int64_t at = actual[i].first_difference(expected[i]);
-      CHECK_MESSAGE(at == -1, device_type(table->cpu_class).name, ": ", what, ", output ", i,
-                    " differs from the scalar class at element ", at);
+  for (const KernelTable* table : vector_classes())
+    check_same(run(*table), expected, class_name(*table) + ": " + what);
+  return expected;
+}
+
+std::vector<Floats> same_however_shared(
+    const std::string& what, Random& random,
+    const std::function<std::vector<Floats>(const KernelTable&, const TestWorkers&)>& run) {
+  std::vector<Floats> expected = same_in_all_classes(
+      what, [&](const KernelTable& table) { return run(table, TestWorkers()); });
+  std::vector<const KernelTable*> tables = vector_classes();
+  tables.push_back(&reference());
+  for (const KernelTable* table : tables) {
+    for (int i = 0; i < 3; ++i) {
+      const TestWorkers workers(random);
+      check_same(
+          run(*table, workers), expected,
+          class_name(*table) + ", " + std::to_string(workers.threads()) + " threads: " + what);
     }
   }
   return expected;

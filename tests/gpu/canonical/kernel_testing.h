@@ -3,6 +3,7 @@
 // and the comparison of kernel classes byte for byte.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <random>
@@ -59,10 +60,30 @@ class Random {
   bool coin() { return integer(0, 1) == 1; }
   float normal();
   Floats normals(std::int64_t n);
+  template <class T>
+  void shuffle(std::vector<T>& values) {
+    std::shuffle(values.begin(), values.end(), engine_);
+  }
   std::vector<std::int32_t> labels(std::int64_t n, std::int64_t classes);
 
  private:
   std::mt19937_64 engine_;
+};
+
+// Workers for phases.h: one that does everything, or some whose parts are cut at random places and
+// done in a random order, as threads might.
+class TestWorkers {
+ public:
+  TestWorkers() = default;
+  explicit TestWorkers(Random& random)
+      : random_(&random), threads_(static_cast<int>(random.integer(1, 9))) {}
+  int threads() const { return threads_; }
+  void share(std::int64_t count, std::int64_t floats,
+             const std::function<void(std::int64_t, std::int64_t)>& task) const;
+
+ private:
+  Random* random_ = nullptr;
+  int threads_ = 1;
 };
 
 // The scalar table, which the others must equal.
@@ -74,6 +95,12 @@ const std::vector<const KernelTable*>& vector_classes();
 // every class; returns the outputs of the scalar class.
 std::vector<Floats> same_in_all_classes(
     const std::string& what, const std::function<std::vector<Floats>(const KernelTable&)>& run);
+
+// The same for an operator of phases.h, which every class computes once as a whole and several
+// times in parts.
+std::vector<Floats> same_however_shared(
+    const std::string& what, Random& random,
+    const std::function<std::vector<Floats>(const KernelTable&, const TestWorkers&)>& run);
 
 // A double-precision DOT with a bound on what binary32 in the order of G1 may differ from it.
 struct Dot {

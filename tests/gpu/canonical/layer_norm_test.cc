@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "gpu/canonical/phases.h"
 #include "tests/gpu/canonical/kernel_testing.h"
 #include "tests/support/seed.h"
 
@@ -18,13 +19,13 @@ struct Case {
         gamma(random.normals(columns)),
         beta(random.normals(columns)) {}
 
-  std::vector<Floats> run(const KernelTable& t) const {
+  std::vector<Floats> run(const KernelTable& t, const TestWorkers& workers = TestWorkers()) const {
     std::vector<Floats> out;
     for (const std::int64_t size : {rows * c, rows, rows, rows * c, c, c}) out.emplace_back(size);
     const Floats ws = workspace(t.layer_norm_bwd_workspace_floats(rows, c));
     t.layer_norm_fwd(rows, c, x, gamma, beta, kEpsilon, out[kY], out[kMean], out[kIstd]);
-    t.layer_norm_bwd(rows, c, x, dy, out[kMean], out[kIstd], gamma, out[kDx], out[kDgamma],
-                     out[kDbeta], ws);
+    layer_norm_bwd(t, rows, c, x, dy, out[kMean], out[kIstd], gamma, out[kDx], out[kDgamma],
+                   out[kDbeta], ws, workers);
     return out;
   }
 
@@ -54,6 +55,16 @@ TEST_SUITE("gpu/canonical/layer_norm") {
     for (const std::int64_t c : {768, 16384, 16385, 40000}) {
       const Case t(random, 3, c);
       same_in_all_classes("c=" + std::to_string(c), [&](const KernelTable& k) { return t.run(k); });
+    }
+  }
+
+  TEST_CASE("the backward pass has the same bits however its rows are shared") {
+    Random random(test::seed("layer norm shared"));
+    for (const std::int64_t rows : {1, 64, 65, 700, 4200}) {
+      const Case t(random, rows, random.integer(1, 200));
+      same_however_shared(
+          "rows=" + std::to_string(rows) + " c=" + std::to_string(t.c), random,
+          [&](const KernelTable& k, const TestWorkers& workers) { return t.run(k, workers); });
     }
   }
 
@@ -99,8 +110,8 @@ TEST_SUITE("gpu/canonical/layer_norm") {
       Floats dx(t.dy.size(), [p = t.dy.data()]() mutable { return *p++; });
       Floats dgamma(t.c), dbeta(t.c);
       const Floats ws = workspace(k->layer_norm_bwd_workspace_floats(t.rows, t.c));
-      k->layer_norm_bwd(t.rows, t.c, t.x, dx, apart[kMean], apart[kIstd], t.gamma, dx, dgamma,
-                        dbeta, ws);
+      layer_norm_bwd(*k, t.rows, t.c, t.x, dx, apart[kMean], apart[kIstd], t.gamma, dx, dgamma,
+                     dbeta, ws, Alone());
       CHECK(dx.first_difference(apart[kDx]) == -1);
       CHECK(dgamma.first_difference(apart[kDgamma]) == -1);
     }

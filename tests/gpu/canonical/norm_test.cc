@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "gpu/canonical/phases.h"
 #include "tests/gpu/canonical/kernel_testing.h"
 #include "tests/support/seed.h"
 
@@ -38,21 +39,50 @@ constexpr float kEps = 1e-5f, kMomentum = 0.1f;
 
 enum Output { kY, kMean, kIstd, kNextMean, kNextVar, kDx, kDgamma, kDbeta, kEvalY };
 
-std::vector<Floats> run(const KernelTable& table, const BnData& d) {
+std::vector<Floats> run(const KernelTable& table, const BnData& d,
+                        const TestWorkers& workers = TestWorkers()) {
   std::vector<Floats> out;
   const std::int64_t sizes[] = {d.rows * d.c, d.c, d.c, d.c,         d.c,
                                 d.rows * d.c, d.c, d.c, d.rows * d.c};
   for (const std::int64_t size : sizes) out.emplace_back(size);
   Floats ws = workspace(table.bn_workspace_floats(d.rows, d.c));
-  table.bn_train_fwd(d.rows, d.c, d.x, d.gamma, d.beta, kEps, kMomentum, d.running_mean,
-                     d.running_var, d.act, out[kY], out[kMean], out[kIstd], out[kNextMean],
-                     out[kNextVar], ws);
+  bn_train_fwd(table,
+               {.rows = d.rows,
+                .c = d.c,
+                .x = d.x,
+                .gamma = d.gamma,
+                .beta = d.beta,
+                .eps = kEps,
+                .momentum = kMomentum,
+                .running_mean = d.running_mean,
+                .running_var = d.running_var,
+                .act = d.act,
+                .y = out[kY],
+                .mean = out[kMean],
+                .istd = out[kIstd],
+                .next_mean = out[kNextMean],
+                .next_var = out[kNextVar],
+                .ws = ws},
+               workers);
   // dx in place of dy, as the contract allows.
   for (std::int64_t i = 0; i < d.dy.size(); ++i) out[kDx][i] = d.dy[i];
-  table.bn_bwd(d.rows, d.c, d.x, out[kDx], out[kMean], out[kIstd], d.gamma, d.beta, d.act, out[kDx],
-               out[kDgamma], out[kDbeta], ws);
-  table.bn_eval(d.rows, d.c, d.x, d.gamma, d.beta, kEps, d.running_mean, d.running_var, d.act,
-                out[kEvalY], ws);
+  bn_bwd(table,
+         {.rows = d.rows,
+          .c = d.c,
+          .x = d.x,
+          .dy = out[kDx],
+          .mean = out[kMean],
+          .istd = out[kIstd],
+          .gamma = d.gamma,
+          .beta = d.beta,
+          .act = d.act,
+          .dx = out[kDx],
+          .dgamma = out[kDgamma],
+          .dbeta = out[kDbeta],
+          .ws = ws},
+         workers);
+  bn_eval(table, d.rows, d.c, d.x, d.gamma, d.beta, kEps, d.running_mean, d.running_var, d.act,
+          out[kEvalY], ws, workers);
   return out;
 }
 
@@ -131,17 +161,18 @@ void check_forward(const BnData& d, const std::vector<Floats>& out, std::int64_t
 }
 
 TEST_SUITE("gpu/canonical/norm") {
-  TEST_CASE("column sums have the same bits in every class, whatever the levels of runs") {
+  TEST_CASE("column sums have the same bits in every class, however runs and columns are shared") {
     Random random(test::seed("colsum"));
     for (const std::int64_t rows : kRowCounts) {
-      const std::int64_t cols = random.integer(1, 150);
+      const std::int64_t cols = random.integer(1, 300);
       const Floats x = random.normals(rows * cols);
-      const auto out = same_in_all_classes(text("colsum", rows, cols), [&](const KernelTable& t) {
+      const auto sums = [&](const KernelTable& t, const TestWorkers& workers) {
         std::vector<Floats> result;
         Floats ws = workspace(t.colsum_workspace_floats(rows, cols));
-        t.colsum(rows, cols, x, result.emplace_back(cols), ws);
+        colsum(t, rows, cols, x, result.emplace_back(cols), ws, workers);
         return result;
-      });
+      };
+      const auto out = same_however_shared(text("colsum", rows, cols), random, sums);
       for (std::int64_t c = 0; c < cols; ++c) {
         double sum = 0, magnitude = 0;
         for (std::int64_t r = 0; r < rows; ++r) {
@@ -160,8 +191,19 @@ TEST_SUITE("gpu/canonical/norm") {
     x[1] = 1.0f;
     x[64] = x[65] = 1.0f;
     Floats out(1), ws = workspace(reference().colsum_workspace_floats(66, 1));
-    reference().colsum(66, 1, x, out, ws);
+    colsum(reference(), 66, 1, x, out, ws, Alone());
     CHECK(out[0] == 0x1p24f + 2);
+  }
+
+  TEST_CASE("batch norm has the same bits in every class, however it is shared") {
+    Random random(test::seed("batch norm shared"));
+    for (const std::int64_t rows : kRowCounts) {
+      const std::int64_t c = random.integer(1, 300);
+      const BnData d(random, rows, c, 3.0f);
+      same_however_shared(
+          text("batch norm", rows, c), random,
+          [&](const KernelTable& t, const TestWorkers& workers) { return run(t, d, workers); });
+    }
   }
 
   TEST_CASE("batch norm has the same bits in every class and is close to double precision") {
