@@ -60,6 +60,9 @@ bool is_known(std::uint16_t type) {
     case MessageType::kShutdown:
     case MessageType::kReadLedger:
     case MessageType::kClearDevice:
+    case MessageType::kListPlans:
+    case MessageType::kClaimDevices:
+    case MessageType::kReleaseClaim:
     case MessageType::kJobAccepted:
     case MessageType::kJobList:
     case MessageType::kJobDetails:
@@ -69,6 +72,7 @@ bool is_known(std::uint16_t type) {
     case MessageType::kNodeList:
     case MessageType::kRefusal:
     case MessageType::kLedgerPart:
+    case MessageType::kPlanList:
       return true;
     default: return false;
   }

@@ -63,6 +63,9 @@ enum class MessageType : std::uint16_t {
   kClearDevice = 70,
   kPauseJob = 71,
   kResumeJob = 72,
+  kListPlans = 73,
+  kClaimDevices = 74,
+  kReleaseClaim = 75,
   kJobAccepted = 80,
   kJobList = 81,
   kJobDetails = 82,
@@ -72,6 +75,7 @@ enum class MessageType : std::uint16_t {
   kNodeList = 86,
   kRefusal = 87,
   kLedgerPart = 88,
+  kPlanList = 89,
   // cluster.capnp: inside the head, never on a wire
   kDemand = 100,
   kAllocation = 101,
@@ -83,6 +87,7 @@ enum class MessageType : std::uint16_t {
   kCapabilityReport = 107,
   kInventory = 108,
   kDeviceSuspected = 109,
+  kPlanListQuery = 110,
   // slice.capnp: inside a worker, never on a wire
   kGrantSlice = 120,
   kLoadBatch = 121,

@@ -67,6 +67,9 @@ ES_MESSAGE(ListNodes);
 ES_MESSAGE(Shutdown);
 ES_MESSAGE(ReadLedger);
 ES_MESSAGE(ClearDevice);
+ES_MESSAGE(ListPlans);
+ES_MESSAGE(ClaimDevices);
+ES_MESSAGE(ReleaseClaim);
 ES_MESSAGE(JobAccepted);
 ES_MESSAGE(JobList);
 ES_MESSAGE(JobDetails);
@@ -76,6 +79,7 @@ ES_MESSAGE(JobEvent);
 ES_MESSAGE(NodeList);
 ES_MESSAGE(Refusal);
 ES_MESSAGE(LedgerPart);
+ES_MESSAGE(PlanList);
 // cluster.capnp
 ES_MESSAGE(Demand);
 ES_MESSAGE(Allocation);
@@ -87,6 +91,7 @@ ES_MESSAGE(PlanAnswer);
 ES_MESSAGE(CapabilityReport);
 ES_MESSAGE(Inventory);
 ES_MESSAGE(DeviceSuspected);
+ES_MESSAGE(PlanListQuery);
 // slice.capnp
 ES_MESSAGE(GrantSlice);
 ES_MESSAGE(LoadBatch);

@@ -3,16 +3,25 @@
 //
 // A plan is dominated when another one needs no more devices of any type and is at least as fast.
 // So in a plan that is not dominated every device counts: without it the job would be slower.
+// Without mix_types, plans of different types do not dominate each other.
 //
-// How they are found. f of a plan is A / C_i for some A and i, so there are at most
-// types * max_p values to look at. At a given f a device of type i takes a_i = ests_within(f, C_i)
-// ESTs, and the plans wanted are the minimal covers: sum_i N_i * a_i >= max_p, but not without any
-// one of the devices, and not at the next smaller f. No two plans are ever compared.
+// Rank, best first: higher throughput (shorter f); then fewer devices; then less waste, which at
+// equal f is less capability used (the faster devices are left to others); then fewer of the
+// fastest type, and so on. The first plan is not dominated.
 //
-// Cost: for T types, sum over f of prod over T - 1 types of (max_p / a_i + 1), which is of order
-// T * max_p^(T-1) / (T - 1)! at most: about 20 thousand steps for 3 types and max_p 64. The number
-// of plans itself grows like that, so a search for more types must return only the best ones; it
-// replaces the inside of these two functions. Pure functions of values; thread-safe.
+// How many there are: a plan that is not dominated is a minimal cover of max_p by places (at its f,
+// but not at the next shorter one), and for T types there are of order max_p^(T-1) of them. Nobody
+// needs them all, so they are listed only while they are few. Of many, the list has the frontier:
+// for each number of devices in all, the best plan on at most that many. At most max_p plans, none
+// of them dominated, among them the best.
+//
+// Cost, for T types whatever the number of devices:
+//   least_seconds   T^2 * log(max_p): a few microseconds
+//   best_plan       that, and fewest_devices.h for one f
+//   list_plans      max_p times that at most
+// Pure functions of values; thread-safe.
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -29,19 +38,29 @@ struct PlanQuery {
 };
 
 struct RankedPlan {
-  Plan plan;
+  Plan plan;  // A_i is a_i, the most ESTs that fit into f
   Estimate estimate;
   bool operator==(const RankedPlan&) const = default;
 };
 
-// All plans that are not dominated, best first: by higher throughput, then fewer devices, then less
-// waste (the faster devices are left to others), then by the first (type, devices) that differs.
-// A_i is a_i, the most ESTs that fit into f. Without mix_types, plans of different types do not
-// dominate each other. Empty when no device is available.
-std::vector<RankedPlan> enumerate_plans(const PlanQuery& query);
-
-// Role 1: the first of enumerate_plans, found without the others. What it does not use of
-// `available` is better released. None when no device is available.
+// Role 1: the first of all plans. What it does not use of `available` is better released. None when
+// no device is available.
 std::optional<RankedPlan> best_plan(const PlanQuery& query);
+
+// Its f, found without it.
+std::optional<double> least_seconds(const PlanQuery& query);
+
+struct PlanList {
+  std::vector<RankedPlan> plans;  // best first; empty when no device is available
+  bool complete = true;           // false: plans that are not dominated were left out
+};
+
+struct ListLimits {
+  std::size_t plans = 500;
+  std::uint64_t steps = 200'000;  // of the search for all of them: a few milliseconds
+};
+
+// The plans that are not dominated: all, or within the limits those of the frontier.
+PlanList list_plans(const PlanQuery& query, const ListLimits& limits = {});
 
 }  // namespace es::scheduler

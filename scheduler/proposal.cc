@@ -4,40 +4,96 @@
 #include <cmath>
 #include <tuple>
 
-#include "scheduler/device_sets.h"
+#include "scheduler/plan_search.h"
 
 namespace es::scheduler {
 namespace {
 
-double throughput_with(PlanQuery query, const DeviceSet& devices) {
-  query.available = devices;
-  const std::optional<RankedPlan> plan = best_plan(query);
-  return plan ? plan->estimate.throughput : 0;
+// Seconds of a step that speedups are relative to: now, or with one device of the fastest type.
+double reference_seconds(const PlanQuery& held, const DeviceSet& addable) {
+  if (const auto now = least_seconds(held)) return *now;
+  double least = kAnySeconds;
+  for (const DeviceCount& c : addable.counts) {
+    const auto capability = held.capabilities.find(c.type);
+    if (capability != held.capabilities.end())
+      least = std::min(least, held.max_p / capability->second);
+  }
+  return least;
 }
 
-// What speedups are relative to: the throughput now, or that of one device of the fastest type.
-double reference_throughput(const PlanQuery& held, const DeviceSet& addable) {
-  if (!held.available.empty()) return throughput_with(held, held.available);
-  double fastest = 0;
-  for (const DeviceCount& c : addable.counts) {
-    DeviceSet one;
-    one.add(c.type, 1);
-    fastest = std::max(fastest, throughput_with(held, one));
+// How the shortest step depends on the number of devices of one type, beyond those held.
+class Growth {
+ public:
+  Growth(const PlanQuery& held, const DeviceType& type, std::uint32_t count_max)
+      : search_(with_type(held, type, count_max)),
+        count_max_(count_max),
+        held_(held.available.count_of(type)) {
+    while (search_.types()[index_].type != type) ++index_;
   }
-  return fastest;
-}
+
+  struct Step {
+    std::uint32_t count = 0;
+    double seconds = 0;
+  };
+  // The next count at which a step is shorter than `seconds`.
+  std::optional<Step> next(double seconds) {
+    const std::optional<double> shorter = search_.next_below(seconds);
+    if (!shorter || !reaches(*shorter, count_max_)) return std::nullopt;
+    std::uint32_t low = 0;  // not enough
+    std::uint32_t high = count_max_;
+    while (high - low > 1) {
+      const std::uint32_t middle = (low + high) / 2;
+      (reaches(*shorter, middle) ? high : low) = middle;
+    }
+    search_.set_available(index_, held_ + high);
+    const Step step{high, *search_.least_seconds(*shorter)};
+    search_.set_available(index_, held_ + count_max_);  // next_below() looks at what is possible
+    return step;
+  }
+
+ private:
+  // The types of a group: all that are held and this one, or this one only.
+  static PlanSearch with_type(PlanQuery query, const DeviceType& type, std::uint32_t count_max) {
+    if (!query.mix_types) {
+      DeviceSet only;
+      only.add(type, query.available.count_of(type));
+      query.available = only;
+    }
+    query.available.add(type, count_max);
+    return {search_types(query), query.max_p, device_limit(query)};
+  }
+
+  bool reaches(double seconds, std::uint32_t count) {
+    search_.set_available(index_, held_ + count);
+    const bool reached = search_.reaches(seconds);
+    search_.set_available(index_, held_ + count_max_);
+    return reached;
+  }
+
+  PlanSearch search_;
+  const std::uint32_t count_max_;
+  const std::uint32_t held_;
+  std::size_t index_ = 0;  // of the type
+};
 
 std::vector<Proposal> propose_type(const PlanQuery& held, const DeviceType& type,
-                                   std::uint32_t count_max, double reference) {
+                                   std::uint32_t count_max, double reference,
+                                   const ProposalLimits& limits) {
   std::vector<Proposal> proposals;
-  DeviceSet devices = held.available;
-  double before = throughput_with(held, devices);
-  for (std::uint32_t count = 1; count <= count_max; ++count) {
-    devices.add(type, 1);
-    const double throughput = throughput_with(held, devices);
-    if (throughput > before) proposals.push_back({type, count, throughput / reference});
-    before = throughput;
+  if (count_max == 0) return proposals;
+  Growth growth(held, type, count_max);
+  const bool holds = !held.available.empty();
+  double seconds = holds ? reference : kAnySeconds;
+  while (const auto step = growth.next(seconds)) {
+    seconds = step->seconds;
+    Proposal proposal{type, step->count, reference / seconds};
+    if (holds)
+      proposal.speedup = speedup_after_pause(proposal.speedup, limits.pause_seconds,
+                                             limits.steps_left * reference);
+    if (!holds || proposal.speedup > 1) proposals.push_back(std::move(proposal));
   }
+  std::sort(proposals.begin(), proposals.end(), better);
+  proposals.resize(std::min(proposals.size(), limits.per_type));
   return proposals;
 }
 
@@ -55,21 +111,24 @@ bool better(const Proposal& a, const Proposal& b) {
   return a.type < b.type;
 }
 
+double speedup_after_pause(double speedup, double pause_seconds, double seconds_left) {
+  if (seconds_left == 0) return 0;
+  return speedup / (1 + speedup * pause_seconds / seconds_left);
+}
+
 std::vector<Proposal> propose(const PlanQuery& held, const DeviceSet& addable,
-                              std::size_t per_type_max) {
-  const std::uint32_t limit =
-      held.max_devices == 0 ? held.max_p : std::min(held.max_p, held.max_devices);
+                              const ProposalLimits& limits) {
+  const std::uint32_t most = device_limit(held);
   const std::uint32_t holds = held.available.total();
-  const std::uint32_t room = limit > holds ? limit - holds : 0;
-  const double reference = reference_throughput(held, addable);
+  const std::uint32_t room = most > holds ? most - holds : 0;
+  const double reference = reference_seconds(held, addable);
 
   std::vector<Proposal> proposals;
   for (const DeviceCount& c : addable.counts) {
     if (!held.mix_types && holds > 0 && held.available.count_of(c.type) == 0) continue;
     if (!held.capabilities.contains(c.type)) continue;
-    std::vector<Proposal> of_type = propose_type(held, c.type, std::min(c.count, room), reference);
-    std::sort(of_type.begin(), of_type.end(), better);
-    of_type.resize(std::min(of_type.size(), per_type_max));
+    const std::vector<Proposal> of_type =
+        propose_type(held, c.type, std::min(c.count, room), reference, limits);
     proposals.insert(proposals.end(), of_type.begin(), of_type.end());
   }
   std::sort(proposals.begin(), proposals.end(), better);

@@ -4,6 +4,7 @@
 
 #include "actors/common/initial_weights.h"
 #include "actors/common/kernel_record.h"
+#include "actors/common/model_key.h"
 #include "actors/config/job_file.h"
 #include "gpu/models/models.h"
 #include "gpu/params/buckets.h"
@@ -118,23 +119,6 @@ Result<std::uint32_t> bucket_count(const JobSpec& spec, const SampleLayout& layo
       gpu::cut_buckets(graph->table, kBucketBytes / std::int64_t{sizeof(float)}).size());
 }
 
-// "image:28x28x1,label:1x1x1<=9"
-std::string layout_text(const SampleLayout& layout) {
-  std::string text;
-  for (const SampleField& f : layout.fields) {
-    text += (text.empty() ? "" : ",") + f.name + ":" + std::to_string(f.height) + "x" +
-            std::to_string(f.width) + "x" + std::to_string(f.channels);
-    if (f.type == FieldType::kI32) text += "<=" + std::to_string(f.high);
-  }
-  return text;
-}
-
-std::string key_of(const JobSpec& spec, const SampleLayout& layout) {
-  return spec.model.name + "-" + spec.model.size + "/w" + std::to_string(spec.model.width) + "/" +
-         layout_text(layout) + "/" + spec.optimizer.kind + "/t" +
-         std::to_string(spec.resources.threads) + "/" + level_name(spec.level);
-}
-
 // What only the data and the checkpoint tell: steps, level. The rules that depend on them are
 // checked again.
 Status resolve(JobSpec& spec, Version start, const store::DataFacts& data) {
@@ -167,7 +151,7 @@ Result<AdmittedJob> admit(const std::string& spec_toml, const std::string& from_
   job.config.spec = job.spec;
   job.config.last_version = job.spec.steps;
   job.config.bucket_count = *buckets;
-  job.model_key = key_of(job.spec, data->layout);
+  job.model_key = model_key(job.spec, data->layout);
   return job;
 }
 

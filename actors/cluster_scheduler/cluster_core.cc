@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/cluster_scheduler/job_bounds.h"
 #include "proto/base/check.h"
 #include "scheduler/device_sets.h"
 
@@ -12,35 +13,12 @@ namespace {
 using cluster::JobAdmitted;
 using cluster::JobDemand;
 
-bool mixes_types(const JobAdmitted& job) {
-  return job.level == DeterminismLevel::kD2;
-}
-
-std::uint32_t max_devices(const JobAdmitted& job) {
-  return job.max_devices == 0 ? job.max_p : std::min(job.max_devices, job.max_p);
-}
-
 // "cpu-avx512:5 and cpu-avx2:3": the counts that `set` has of these types, zeros included.
 std::string counts_text(const DeviceSet& set, const std::vector<DeviceType>& types) {
   std::string text;
   for (const DeviceType& type : types)
     text += (text.empty() ? "" : " and ") + type.name + ":" + std::to_string(set.count_of(type));
   return text;
-}
-
-std::vector<DeviceType> types_of(const DeviceSet& set) {
-  std::vector<DeviceType> types;
-  for (const DeviceCount& c : set.counts) types.push_back(c.type);
-  return types;
-}
-
-// The types that the scheduler may choose for the job, ascending.
-std::vector<DeviceType> usable_types(const JobAdmitted& job, const std::vector<DeviceType>& all) {
-  if (job.device_types.empty()) return all;
-  std::vector<DeviceType> types = job.device_types;
-  std::sort(types.begin(), types.end());
-  types.erase(std::unique(types.begin(), types.end()), types.end());
-  return types;
 }
 
 // Why exactly these devices cannot be had; empty when they can.
@@ -66,34 +44,58 @@ std::string refuse_minimum(const JobAdmitted& job, const DeviceSet& existing) {
 
 }  // namespace
 
-ClusterCore::ClusterCore(std::unique_ptr<const scheduler::Policy> policy)
-    : policy_(std::move(policy)) {
+ClusterCore::ClusterCore(std::unique_ptr<scheduler::Policy> policy, cluster::Limits limits)
+    : policy_(std::move(policy)), limits_(std::move(limits)) {
   ES_CHECK(policy_ != nullptr);
+  view_.quotas = limits_.quotas;
 }
 
-std::vector<cluster::Effect> ClusterCore::on(const cluster::Event& event) {
+std::vector<cluster::Effect> ClusterCore::take(const cluster::Event& event, double now_s) {
+  advance(now_s);
   std::visit([this](const auto& e) { handle(e); }, event);
+  return std::exchange(effects_, {});
+}
+
+std::vector<cluster::Effect> ClusterCore::decide(double now_s) {
+  advance(now_s);
+  serve_claims();
   schedule();
   send_changed_allocations();
   return std::exchange(effects_, {});
 }
 
+std::vector<cluster::Effect> ClusterCore::on(const cluster::Event& event, double now_s) {
+  std::vector<cluster::Effect> effects = take(event, now_s);
+  std::vector<cluster::Effect> decided = decide(now_s);
+  effects.insert(effects.end(), decided.begin(), decided.end());
+  return effects;
+}
+
 void ClusterCore::handle(const cluster::NodeJoined& event) {
   pool_.join(event.node, event.devices);
+  for (const auto& [claim, devices] : claims_) give_back_returned(claim);
   for (const auto& [id, device] : event.kept)
-    if (Job* job = find(id); job != nullptr && pool_.adopt(id, device)) job->changed = true;
+    if (Job* job = find(id); job != nullptr && pool_.adopt(id, device)) {
+      mark_changed(*job);
+    }
 }
 
 void ClusterCore::handle(const cluster::NodeLost& event) {
-  if (!pool_.is_live(event.node)) ++ignored_events_;
-  for (const JobId& job : pool_.lose(event.node)) find(job)->changed = true;
+  lose(event.node, false);
 }
 
 void ClusterCore::handle(const cluster::NodeDraining& event) {
-  if (!pool_.is_live(event.node)) ++ignored_events_;
-  for (const JobId& id : pool_.lose(event.node)) {
-    Job& job = *find(id);
-    job.changed = job.urgent = true;
+  lose(event.node, true);
+}
+
+void ClusterCore::lose(const std::string& node, bool urgent) {
+  if (!pool_.is_live(node)) ++ignored_events_;
+  for (const JobId& id : pool_.lose(node)) {
+    Job* job = find(id);
+    if (job == nullptr) continue;  // a claim
+    job->moved = true;
+    job->urgent = job->urgent || urgent;
+    mark_changed(*job);
   }
 }
 
@@ -105,6 +107,8 @@ void ClusterCore::handle(const cluster::JobAdmitted& event) {
   }
   Job& job = jobs_[next_submit_number_++];
   job.admitted = event;
+  if (!event.submit_s) job.admitted.submit_s = now_s_;
+  take_slot(job);
 }
 
 void ClusterCore::handle(const cluster::JobDemand& event) {
@@ -117,8 +121,13 @@ void ClusterCore::handle(const cluster::JobDemand& event) {
     effects_.push_back(cluster::DemandRefused{event.job, std::move(refusal)});
     return;
   }
+  std::optional<cluster::JobProgress> progress = event.progress;
+  if (!progress && job->demand) progress = std::move(job->demand->progress);
   job->demand = event;
+  job->demand->progress = std::move(progress);
   if (event.sequence != job->sequence) job->demand->proposals.clear();
+  touch(*job);
+  if (event.progress) refresh_progress(*job, view_.jobs[job->slot]);
 }
 
 // Why the demand can never be met here; empty when it can.
@@ -139,11 +148,12 @@ void ClusterCore::handle(const cluster::DeviceReleased& event) {
     return;
   }
   ++job->releases_seen;
+  touch(*job);
   switch (pool_.release(event.job, event.device)) {
     case DevicePool::Released::kReturned:
       break;
     case DevicePool::Released::kUnasked:
-      job->changed = true;
+      mark_changed(*job);
       break;
     case DevicePool::Released::kNotItsOwn:
       ++ignored_events_;
@@ -166,6 +176,7 @@ void ClusterCore::handle(const cluster::JobEnded& event) {
     return;
   }
   pool_.release_all(event.job);
+  release_slot(jobs_.at(at->second));
   jobs_.erase(at->second);
   submit_numbers_.erase(at);
 }
@@ -175,48 +186,39 @@ ClusterCore::Job* ClusterCore::find(const JobId& job) {
   return at == submit_numbers_.end() ? nullptr : &jobs_.at(at->second);
 }
 
-scheduler::JobView ClusterCore::view(const Job& job,
-                                     const std::vector<DeviceType>& all_types) const {
-  const JobAdmitted& admitted = job.admitted;
-  scheduler::JobView result;
-  result.id = admitted.job;
-  result.held = pool_.held_devices(admitted.job);
-  result.min_devices = std::min(std::max(admitted.min_devices, 1U), max_devices(admitted));
-  result.max_devices = max_devices(admitted);
-  result.types = usable_types(admitted, all_types);
-  result.mix_types = mixes_types(admitted);
-  result.pinned = job.demand->exact;
-  if (!result.pinned && !job.changed) result.proposals = job.demand->proposals;
-  return result;
+void ClusterCore::take_back(Job& job, const DeviceSet& devices) {
+  job.moved = true;
+  mark_changed(job);
+  for (const DeviceCount& c : devices.counts) pool_.retire(job.admitted.job, c.type, c.count);
+  // Without being told so, a job keeps its last devices as long as it has no others.
+  if (pool_.held(job.admitted.job).empty()) job.urgent = true;
 }
 
-scheduler::ClusterView ClusterCore::view() const {
-  scheduler::ClusterView result{pool_.free_devices(), pool_.returning_devices(), {}};
-  const std::vector<DeviceType> all_types = types_of(pool_.existing_devices());
-  for (const auto& [number, job] : jobs_)
-    if (job.demand) result.jobs.push_back(view(job, all_types));
-  return result;
+void ClusterCore::give(Job& job, const DeviceSet& devices) {
+  job.moved = true;
+  mark_changed(job);
+  for (const DeviceCount& c : devices.counts) pool_.grant(job.admitted.job, c.type, c.count);
 }
 
 void ClusterCore::schedule() {
-  const scheduler::ClusterView now = view();
-  const scheduler::Decisions decisions = policy_->decide(now);
-  const Status status = check_decisions(now, decisions);
+  refresh_view();
+  const scheduler::Decisions decisions = policy_->decide(view_);
+  const Status status = check_decisions(view_, decisions);
   ES_CHECK_MSG(status.ok(), status.error().message);
-  for (const scheduler::Change& shrink : decisions.shrinks) {
-    find(shrink.job)->changed = true;
-    for (const DeviceCount& c : shrink.devices.counts) pool_.retire(shrink.job, c.type, c.count);
-  }
-  for (const scheduler::Change& grant : decisions.grants) {
-    find(grant.job)->changed = true;
-    for (const DeviceCount& c : grant.devices.counts) pool_.grant(grant.job, c.type, c.count);
-  }
+  again_s_ = decisions.again_s;
+  for (const scheduler::Change& shrink : decisions.shrinks)
+    take_back(*find(view_.jobs[shrink.slot].id), shrink.devices);
+  for (const scheduler::Change& grant : decisions.grants)
+    give(*find(view_.jobs[grant.slot].id), grant.devices);
 }
 
 void ClusterCore::send_changed_allocations() {
-  for (auto& [number, job] : jobs_) {
-    if (!job.changed) continue;
-    job.changed = false;
+  std::vector<std::uint64_t> numbers = std::exchange(changed_, {});
+  std::sort(numbers.begin(), numbers.end());
+  for (const std::uint64_t number : numbers) {
+    const auto at = jobs_.find(number);
+    if (at == jobs_.end()) continue;
+    Job& job = at->second;
     if (job.demand) job.demand->proposals.clear();
     const std::set<DeviceId>& held = pool_.held(job.admitted.job);
     effects_.push_back(cluster::Allocation{.job = job.admitted.job,
@@ -224,12 +226,23 @@ void ClusterCore::send_changed_allocations() {
                                            .releases_seen = job.releases_seen,
                                            .devices = {held.begin(), held.end()},
                                            .urgent = std::exchange(job.urgent, false)});
+    if (job.moved) expect_change(job);
+    job.changed = job.moved = false;
+    touch(job);
   }
+}
+
+void ClusterCore::mark_changed(Job& job) {
+  if (!std::exchange(job.changed, true)) changed_.push_back(submit_numbers_.at(job.admitted.job));
+  touch(job);
 }
 
 void ClusterCore::check_invariants() const {
   pool_.check_invariants();
-  for (const JobId& owner : pool_.owners()) ES_CHECK_MSG(submit_numbers_.contains(owner), owner);
+  std::set<JobId> owners;
+  for (const auto& [id, number] : submit_numbers_) owners.insert(id);
+  for (const auto& [name, claim] : claims_) owners.insert(claim_owner(name));
+  for (const JobId& owner : pool_.owners()) ES_CHECK_MSG(owners.contains(owner), owner);
   ES_CHECK(jobs_.size() == submit_numbers_.size());
   for (const auto& [number, job] : jobs_) {
     ES_CHECK(submit_numbers_.at(job.admitted.job) == number);

@@ -1,9 +1,18 @@
 #pragma once
 // ClusterCore: the decisions of the ClusterScheduler. Which devices exist, who holds them, what
-// each job asks for; after every event the policy is asked and its decisions are carried out.
+// each job asks for; when something has changed the policy is asked and its decisions are carried
+// out.
 //
-// Pure: the same events give the same effects. No CAF, clock or I/O. Not thread-safe. An event of
-// an unknown job or node, or one that says what is known already, changes nothing and is counted.
+// Pure: the same events at the same times give the same effects. No CAF, clock or I/O. Not
+// thread-safe. An event of an unknown job or node, or one that says what is known already, changes
+// nothing and is counted. Times are seconds from an origin of the caller's choice; they do not
+// fall.
+//
+// take() only enters an event, decide() asks the policy about all that was entered since: the
+// caller decides how many events make one decision. The view that the policy sees is kept up to
+// date job by job, so the cost of both is that of what has changed, and the policy's own.
+//
+// Claims (a serving load outside of this system) come before any policy: see cluster_claims.cc.
 //
 // How a device changes hands:
 //
@@ -63,6 +72,24 @@ struct JobAdmitted {
   std::uint32_t max_p = 1;  // ESTs; the policy never gives a job more devices than these
   // By an earlier head, which has judged what it can demand: its nodes may still be on their way.
   bool restored = false;
+  // For the policy (scheduler/policy/policy.h says what these mean).
+  std::optional<double> submit_s;  // none: now
+  std::string tenant;
+  int priority = 0;
+  double deadline_s = scheduler::kNever;  // on the same clock as the events
+  double start_s = 1;                     // without progress at its first start, assumed
+  double rescale_s = 0.5;                 // and at later changes, until the job has measured it
+};
+
+// How far a job is, when it sends it.
+struct JobProgress {
+  double total_steps = scheduler::kNever;  // local steps
+  double remaining_steps = scheduler::kNever;
+  double steps_per_s = 0;  // local steps per second with the devices of now; 0: it does not step
+  double rescale_s = 0;    // a change of its devices costs, measured
+  bool started = false;    // has ever run
+  bool adopted = true;     // uses what it was last given, and nothing else
+  scheduler::Capabilities capabilities;
 };
 
 // What the job can use now; replaces its last demand. The job sends it when it starts, after it has
@@ -79,6 +106,7 @@ struct JobDemand {
   // `exact`.
   std::vector<scheduler::Proposal> proposals;
   std::uint64_t sequence = 0;
+  std::optional<JobProgress> progress = std::nullopt;  // none: as it was
 };
 
 // The worker process on this device has been reaped (or never was). Also for a device that the job
@@ -104,8 +132,22 @@ struct JobEnded {
   JobId job;
 };
 
-using Event = std::variant<NodeJoined, NodeLost, NodeDraining, JobAdmitted, JobDemand, DeviceReleased,
-                           DeviceSuspected, DeviceCleared, JobEnded>;
+// Somebody outside takes so many devices of a type until ClaimEnded. check_claim() has let it pass,
+// now or in an earlier head.
+struct ClaimMade {
+  std::string name;
+  DeviceType type;
+  std::uint32_t count = 0;  // > 0
+  bool operator==(const ClaimMade&) const = default;
+};
+
+struct ClaimEnded {
+  std::string name;
+};
+
+using Event =
+    std::variant<NodeJoined, NodeLost, NodeDraining, JobAdmitted, JobDemand, DeviceReleased,
+                 DeviceSuspected, DeviceCleared, JobEnded, ClaimMade, ClaimEnded>;
 
 // --- effects -----------------------------------------------------------------------------------
 
@@ -135,14 +177,31 @@ struct DemandRefused {
 
 using Effect = std::variant<DemandRefused, Allocation>;
 
+struct Limits {
+  std::vector<scheduler::Quota> quotas{};  // each tenant at most once; none: all is common
+  // What all claims together may take of each type; none: all that exist.
+  std::optional<DeviceSet> claims{};
+};
+
 }  // namespace cluster
 
 class ClusterCore {
  public:
-  explicit ClusterCore(std::unique_ptr<const scheduler::Policy> policy);
+  explicit ClusterCore(std::unique_ptr<scheduler::Policy> policy, cluster::Limits limits = {});
 
-  // Effects in the order in which they are to be sent: a refusal, then allocations in submit order.
-  std::vector<cluster::Effect> on(const cluster::Event& event);
+  // Enters an event. What must be said at once, whatever the policy decides: refusals.
+  std::vector<cluster::Effect> take(const cluster::Event& event, double now_s);
+  // Asks the policy and carries its decisions out: allocations in submit order.
+  std::vector<cluster::Effect> decide(double now_s);
+  // Both.
+  std::vector<cluster::Effect> on(const cluster::Event& event, double now_s = 0);
+  // When the policy wants to be asked again if nothing happens before; kNever: it does not.
+  double decide_again_s() const { return again_s_; }
+
+  // Ok when ClaimMade may follow. Refused: the name is in use, no such devices, over the limit.
+  Status check_claim(const cluster::ClaimMade& claim) const;
+  // Error (not found): there is no such claim.
+  Status check_claim_end(const std::string& name) const;
 
   // For display.
   std::vector<DevicePool::NodeView> nodes() const { return pool_.nodes(); }
@@ -153,7 +212,8 @@ class ClusterCore {
   // Events that changed nothing because they did not fit.
   std::uint64_t ignored_events() const { return ignored_events_; }
 
-  // No device has two owners,each owner is a known job, and all counts agree. Aborts otherwise.
+  // No device has two owners, each owner is a known job or claim, and all counts agree. Aborts
+  // otherwise.
   void check_invariants() const;
 
  private:
@@ -162,8 +222,11 @@ class ClusterCore {
     std::optional<cluster::JobDemand> demand;  // the one in force
     std::uint64_t sequence = 0;                // of the last Allocation
     std::uint64_t releases_seen = 0;
+    std::size_t slot = 0;  // in view_.jobs
     bool changed = false;  // held devices changed since then
-    bool urgent = false;   // some of them are on a node that drains
+    bool moved = false;    // and not only by what the job gave back unasked: it must change over
+    bool urgent = false;   // some of them are on a node that drains, or all were taken away
+    bool listed = false;   // in touched_
   };
 
   void handle(const cluster::NodeJoined& event);
@@ -175,21 +238,60 @@ class ClusterCore {
   void handle(const cluster::DeviceSuspected& event);
   void handle(const cluster::DeviceCleared& event);
   void handle(const cluster::JobEnded& event);
+  void handle(const cluster::ClaimMade& event);
+  void handle(const cluster::ClaimEnded& event);
 
   Job* find(const JobId& job);
+  void mark_changed(Job& job);
   std::string refuse(const Job& job, const cluster::JobDemand& demand) const;
+  void lose(const std::string& node, bool urgent);
+  void take_back(Job& job, const DeviceSet& devices);
+  void give(Job& job, const DeviceSet& devices);
   void schedule();
-  scheduler::ClusterView view() const;
-  scheduler::JobView view(const Job& job, const std::vector<DeviceType>& all_types) const;
   void send_changed_allocations();
 
-  const std::unique_ptr<const scheduler::Policy> policy_;
+  // The view (cluster_view.cc).
+  void advance(double now_s);
+  void touch(Job& job);
+  void refresh_view();
+  void refresh(Job& job);
+  void refresh_progress(Job& job, scheduler::JobView& view) const;
+  void expect_change(const Job& job);
+  void take_slot(Job& job);
+  void release_slot(const Job& job);
+
+  // Claims (cluster_claims.cc).
+  struct Claim {
+    DeviceType type;
+    std::uint32_t count = 0;
+  };
+  void serve_claims();
+  std::uint32_t missing_to(const std::string& name, const Claim& claim) const;
+  void call_back(const DeviceType& type, std::uint32_t count);
+  DeviceSet reserved_returning() const;
+  void give_back_returned(const std::string& claim);
+
+  const std::unique_ptr<scheduler::Policy> policy_;
+  const cluster::Limits limits_;
   DevicePool pool_;
   std::map<std::uint64_t, Job> jobs_;  // by submit number
   std::map<JobId, std::uint64_t> submit_numbers_;
   std::uint64_t next_submit_number_ = 0;
+  std::map<std::string, Claim> claims_;
   std::uint64_t ignored_events_ = 0;
-  std::vector<cluster::Effect> effects_;  // of the event being handled
+  double now_s_ = 0;
+  double again_s_ = scheduler::kNever;
+
+  scheduler::ClusterView view_;           // as of the last decision, and what was touched since
+  std::vector<DeviceType> all_types_;     // that exist, ascending: view_ was written for these
+  std::vector<std::size_t> free_slots_;   // of view_.jobs, the next one last
+  std::vector<std::uint64_t> touched_;    // jobs whose view is not up to date, by submit number
+  std::vector<std::uint64_t> changed_;    // jobs with `changed`, by submit number
+  std::vector<std::size_t> left_slots_;   // of jobs that ended since the last decision
+  std::vector<cluster::Effect> effects_;  // of the call that runs
 };
+
+// Owner of a claim's devices in the inventory; no job has such an id.
+JobId claim_owner(const std::string& claim);
 
 }  // namespace es::actors

@@ -2,16 +2,18 @@
 
 #include <caf/all.hpp>
 
+#include <cmath>
 #include <iostream>
 
 #include "actors/common/wire_devices.h"
 #include "actors/common/wire_error.h"
 #include "actors/companion/companion_actor.h"
+#include "actors/intra_job/durations.h"
 #include "actors/intra_job/intra_job_actor.h"
 #include "actors/intra_job/past_job_actor.h"
 #include "actors/node_agent/node_agent_actor.h"
 #include "proto/base/kill_point.h"
-#include "scheduler/policy/greedy.h"
+#include "scheduler/policy/registry.h"
 
 namespace es::actors {
 namespace {
@@ -30,20 +32,7 @@ CompanionOptions companion_options(const AdmittedJob& job) {
           .mix_types = job.spec.level == DeterminismLevel::kD2};
 }
 
-cluster::JobAdmitted admitted_event(const JobId& id, const JobSpec& spec, bool restored) {
-  return {.job = id,
-          .min_devices = spec.resources.min_devices,
-          .max_devices = spec.resources.max_devices,
-          .device_types = spec.resources.device_types,
-          .level = spec.level,
-          .max_p = spec.max_p,
-          .restored = restored};
-}
-
 }  // namespace
-
-ClusterSchedulerState::ClusterSchedulerState()
-    : core_(std::make_unique<const scheduler::GreedyPolicy>()) {}
 
 void ClusterSchedulerState::init(caf::stateful_actor<ClusterSchedulerState>* self,
                                  ClusterSchedulerOptions options, caf::actor gateway,
@@ -52,6 +41,9 @@ void ClusterSchedulerState::init(caf::stateful_actor<ClusterSchedulerState>* sel
   options_ = std::move(options);
   gateway_ = std::move(gateway);
   store_ = std::move(store);
+  core_.emplace(options_.make_policy ? options_.make_policy()
+                                     : scheduler::make_policy(scheduler::kDefaultPolicy).value(),
+                options_.limits);
   const auto first = store_->next_incarnation();
   ES_CHECK_MSG(first.ok(), first.ok() ? "" : "journal: " + first.error().message);
   first_own_ = *first;
@@ -59,23 +51,42 @@ void ClusterSchedulerState::init(caf::stateful_actor<ClusterSchedulerState>* sel
   if (!options_.checkpoint_dir.empty())
     std::filesystem::create_directories(options_.checkpoint_dir, ignored);
   restore_suspects();
+  restore_claims();
   restore_jobs();
+}
+
+double ClusterSchedulerState::now_s() const {
+  return in_seconds(self_->clock().now().time_since_epoch());
 }
 
 // --- routing
 
 void ClusterSchedulerState::on_inbound(const Inbound& inbound) {
   switch (inbound.frame->head.type) {
-    case MessageType::kNodeHello: return on_node_hello(inbound);
-    case MessageType::kDrainNode: return on_drain_node(inbound);
-    case MessageType::kWorkerExited: return on_worker_exited(inbound);
-    case MessageType::kSubmitJob: return submit(inbound);
-    case MessageType::kListJobs: return list_jobs(inbound);
-    case MessageType::kListNodes: return list_nodes(inbound);
-    case MessageType::kReadLedger: return read_ledger(inbound);
-    case MessageType::kClearDevice: return clear_device(inbound);
-    case MessageType::kShutdown: return shut_down(inbound);
-    default: return forward_to_job(inbound);
+    case MessageType::kNodeHello:
+      return on_node_hello(inbound);
+    case MessageType::kDrainNode:
+      return on_drain_node(inbound);
+    case MessageType::kWorkerExited:
+      return on_worker_exited(inbound);
+    case MessageType::kSubmitJob:
+      return submit(inbound);
+    case MessageType::kListJobs:
+      return list_jobs(inbound);
+    case MessageType::kListNodes:
+      return list_nodes(inbound);
+    case MessageType::kReadLedger:
+      return read_ledger(inbound);
+    case MessageType::kClearDevice:
+      return clear_device(inbound);
+    case MessageType::kClaimDevices:
+      return claim_devices(inbound);
+    case MessageType::kReleaseClaim:
+      return release_claim(inbound);
+    case MessageType::kShutdown:
+      return shut_down(inbound);
+    default:
+      return forward_to_job(inbound);
   }
 }
 
@@ -114,137 +125,6 @@ void ClusterSchedulerState::refuse(const Inbound& inbound, const Error& error) {
   });
 }
 
-// --- nodes
-
-void ClusterSchedulerState::on_node_hello(const Inbound& inbound) {
-  const auto hello = Msg<wire::NodeHello>::from_frame(inbound.frame);
-  auto node = hello->decode([](wire::NodeHello::Reader r) {
-    Arrival n{r.getName().cStr(), {}, {}, {}};
-    for (const auto device : r.getDevices()) n.devices.add({device.getType().cStr()}, 1);
-    for (const std::uint64_t worker : r.getWorkers()) n.workers.push_back({worker});
-    return n;
-  });
-  std::string reason = node ? "" : node.error().message;
-  if (node && inbound.from != node_peer(node->name)) reason = "a node must speak in its own name";
-  answer<wire::NodeWelcome>(inbound, [&](wire::NodeWelcome::Builder b) {
-    b.setAccepted(reason.empty());
-    b.setReason(reason);
-  });
-  if (!reason.empty()) return;
-  // The jobs first: they must know which processes are gone before they are given devices.
-  for (const JobId& id : submit_order_) self_->send(jobs_.at(id).actor, inbound);
-  node->strays = strays_of(inbound.from, node->workers);
-  if (node->strays.empty()) return admit(*node);
-  for (const Incarnation stray : node->strays) {
-    const auto kill = Msg<wire::KillWorker>::build(
-        {}, [&](wire::KillWorker::Builder b) { b.setIncarnation(stray.value); });
-    self_->send(gateway_, Outbound{inbound.from, kill.frame()});
-  }
-  arriving_[inbound.from] = *std::move(node);
-}
-
-std::set<Incarnation> ClusterSchedulerState::strays_of(const PeerId& node,
-                                                       const std::vector<Incarnation>& workers) {
-  const bool was_lost = std::exchange(was_lost_[node], false);
-  std::set<Incarnation> strays;
-  for (const Incarnation worker : workers)
-    if (was_lost || (worker < first_own_ && !survivors_.contains(worker))) strays.insert(worker);
-  return strays;
-}
-
-// What runs there is handed over, or saved; then the daemon ends.
-void ClusterSchedulerState::on_drain_node(const Inbound& inbound) {
-  const std::string prefix = node_peer("");
-  if (!inbound.from.starts_with(prefix)) return;
-  draining_.insert(inbound.from);
-  arriving_.erase(inbound.from);
-  perform(core_.on(cluster::NodeDraining{inbound.from.substr(prefix.size())}));
-  send_inventory();
-}
-
-void ClusterSchedulerState::on_worker_exited(const Inbound& inbound) {
-  forward_to_job(inbound);
-  const auto at = arriving_.find(inbound.from);
-  if (at == arriving_.end()) return;
-  const auto exited = Msg<wire::WorkerExited>::from_frame(inbound.frame)
-                          ->decode([](wire::WorkerExited::Reader r) { return r.getIncarnation(); });
-  if (!exited || at->second.strays.erase({*exited}) == 0 || !at->second.strays.empty()) return;
-  const Arrival node = std::move(at->second);
-  arriving_.erase(at);
-  admit(node);
-}
-
-void ClusterSchedulerState::admit(const Arrival& node) {
-  awaited_.erase(node_peer(node.name));
-  held_back_.push_back(node);
-  if (awaited_.empty()) stop_waiting();
-}
-
-void ClusterSchedulerState::on_return_timeout() {
-  awaited_.clear();
-  stop_waiting();
-}
-
-void ClusterSchedulerState::stop_waiting() {
-  for (const Arrival& node : std::exchange(held_back_, {})) take_in(node);
-}
-
-void ClusterSchedulerState::take_in(const Arrival& node) {
-  draining_.erase(node_peer(node.name));
-  cluster::NodeJoined joined{node.name, node.devices};
-  for (const Incarnation worker : node.workers)
-    if (const auto at = survivors_.find(worker); at != survivors_.end())
-      joined.kept.push_back(at->second);
-  perform(core_.on(joined));
-  send_inventory();
-}
-
-void ClusterSchedulerState::on_peer_down(const PeerDown& down) {
-  const std::string prefix = node_peer("");
-  const bool is_node = down.peer.starts_with(prefix);
-  if (is_node) {
-    const auto known = was_lost_.find(down.peer);
-    if (known == was_lost_.end()) return;  // it has not found this head yet
-    known->second = true;
-    arriving_.erase(down.peer);
-    draining_.erase(down.peer);
-    std::erase_if(held_back_, [&](const Arrival& n) { return node_peer(n.name) == down.peer; });
-    // The devices first: a job must not start anything there again.
-    perform(core_.on(cluster::NodeLost{down.peer.substr(prefix.size())}));
-  }
-  for (const JobId& id : submit_order_) self_->send(jobs_.at(id).actor, down);
-  if (is_node) send_inventory();
-}
-
-void ClusterSchedulerState::send_inventory() {
-  const DeviceSet& devices = core_.existing_devices();
-  const auto message = Msg<wire::Inventory>::build({}, [&](wire::Inventory::Builder b) {
-    put(b.initDevices(devices.counts.size()), devices);
-  });
-  for (const JobId& id : submit_order_)
-    if (!jobs_.at(id).over) self_->send(jobs_.at(id).actor, message);
-}
-
-void ClusterSchedulerState::list_nodes(const Inbound& inbound) {
-  const auto nodes = core_.nodes();
-  answer<wire::NodeList>(inbound, [&](wire::NodeList::Builder b) {
-    auto list = b.initNodes(nodes.size());
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      list[i].setName(nodes[i].name);
-      const bool draining = draining_.contains(node_peer(nodes[i].name));
-      list[i].setAlive(nodes[i].alive || draining);
-      list[i].setDraining(draining);
-      auto devices = list[i].initDevices(nodes[i].devices.size());
-      for (std::size_t d = 0; d < nodes[i].devices.size(); ++d) {
-        devices[d].setType(nodes[i].devices[d].id.type.name);
-        devices[d].setIndex(nodes[i].devices[d].id.index);
-        devices[d].setJob(nodes[i].devices[d].owner);
-        devices[d].setSuspect(nodes[i].devices[d].suspect);
-      }
-    }
-  });
-}
-
 // --- jobs
 
 void ClusterSchedulerState::submit(const Inbound& inbound) {
@@ -261,7 +141,7 @@ void ClusterSchedulerState::submit(const Inbound& inbound) {
   };
   if (const auto made = requests_.find(request->id); made != requests_.end())
     return accept(made->second);
-  if (stopping_) return refuse(inbound, refused("the head is shutting down"));
+  if (stopping_ || closed_) return refuse(inbound, refused("the head is shutting down"));
   auto admitted = options_.admit(request->spec_toml, request->checkpoint);
   if (!admitted) return refuse(inbound, admitted.error());
   if (const Status fits = check_fits(admitted->spec); !fits.ok())
@@ -276,8 +156,7 @@ void ClusterSchedulerState::submit(const Inbound& inbound) {
   record.request_id = request->id;
   record.submitted_unix_ms = options_.unix_ms();
   kill_point("submit.before");
-  if (const Status saved = store_->save(record); !saved.ok())
-    return refuse(inbound, saved.error());
+  if (const Status saved = store_->save(record); !saved.ok()) return refuse(inbound, saved.error());
   kill_point("submit.journaled");
   const JobId id = record.id;
   start_job(*std::move(admitted), std::move(record), false);
@@ -286,7 +165,7 @@ void ClusterSchedulerState::submit(const Inbound& inbound) {
 
 // Before any node has said hello nothing is known, and the job waits.
 Status ClusterSchedulerState::check_fits(const JobSpec& spec) const {
-  const DeviceSet& existing = core_.existing_devices();
+  const DeviceSet& existing = core_->existing_devices();
   if (existing.empty()) return {};
   for (const Stage& stage : spec.stages)
     if (!existing.contains(stage.devices))
@@ -304,7 +183,8 @@ void ClusterSchedulerState::start_job(AdmittedJob admitted, store::JobRecord rec
   if (!record.request_id.empty()) requests_[record.request_id] = id;
   const auto companion =
       self_->spawn<caf::linked>(companion_actor, companion_options(admitted), store_);
-  perform(core_.on(admitted_event(id, admitted.spec, restored)));
+  live_.insert(id);
+  take(admitted_event(id, admitted.spec, record, restored));
   IntraJobOptions options;
   options.job = id;
   options.spec = std::move(admitted.spec);
@@ -312,13 +192,15 @@ void ClusterSchedulerState::start_job(AdmittedJob admitted, store::JobRecord rec
   options.config = std::move(admitted.config);
   options.record = std::move(record);
   options.restored = restored;
+  options.pause_assumed = std::chrono::nanoseconds(std::llround(options_.rescale_s * 1e9));
   options.config.suspend_prefix = (options_.checkpoint_dir / (id + "-suspended-")).string();
   if (!options_.log_dir.empty()) options.log_file = options_.log_dir / (id + ".log");
+  jobs_[id].companion = companion;
   jobs_[id].actor = self_->spawn<caf::linked>(
       intra_job_actor, std::move(options),
       IntraJobPeers{caf::actor_cast<caf::actor>(self_), companion, gateway_, store_});
   submit_order_.push_back(id);
-  send_inventory();
+  self_->send(jobs_.at(id).actor, inventory());
 }
 
 void ClusterSchedulerState::restore_jobs() {
@@ -384,53 +266,23 @@ void ClusterSchedulerState::list_jobs(const Inbound& inbound) {
             });
 }
 
-void ClusterSchedulerState::on_demand(const JobId& job, wire::Demand::Reader r) {
-  cluster::JobDemand demand{
-      .job = job, .exact = {}, .proposals = {}, .sequence = r.getSequence()};
-  if (r.isExact()) {
-    demand.exact = device_set_from(r.getExact());
-  } else {
-    for (const auto p : r.getProposals())
-      demand.proposals.push_back({{p.getDeviceType().cStr()}, p.getCount(), p.getSpeedup()});
-  }
-  perform(core_.on(demand));
-}
-
-void ClusterSchedulerState::on_released(const JobId& job, wire::DeviceReleased::Reader r) {
-  const auto at = jobs_.find(job);
-  if (at == jobs_.end()) return;
-  perform(core_.on(cluster::DeviceReleased{job, device_from(r.getDevice())}));
-}
-
 void ClusterSchedulerState::on_ended(const JobId& job) {
   const auto at = jobs_.find(job);
   if (at == jobs_.end() || at->second.over) return;
   at->second.over = true;
-  perform(core_.on(cluster::JobEnded{job}));
+  live_.erase(job);
+  take(cluster::JobEnded{job});
+  if (!options_.keep_past_jobs) forget_job(job);
   stop_if_idle();
 }
 
-void ClusterSchedulerState::perform(const std::vector<cluster::Effect>& effects) {
-  for (const cluster::Effect& effect : effects)
-    std::visit([this](const auto& e) { perform_effect(e); }, effect);
-}
-
-void ClusterSchedulerState::perform_effect(const cluster::Allocation& effect) {
-  const Job& job = jobs_.at(effect.job);
-  self_->send(job.actor, Msg<wire::Allocation>::build({}, [&](wire::Allocation::Builder b) {
-                b.setSequence(effect.sequence);
-                b.setReleasesSeen(effect.releases_seen);
-                auto devices = b.initDevices(effect.devices.size());
-                for (std::size_t i = 0; i < effect.devices.size(); ++i)
-                  put(devices[i], effect.devices[i]);
-                b.setUrgent(effect.urgent);
-              }));
-}
-
-void ClusterSchedulerState::perform_effect(const cluster::DemandRefused& effect) {
-  self_->send(jobs_.at(effect.job).actor,
-              Msg<wire::DemandRefused>::build(
-                  {}, [&](wire::DemandRefused::Builder b) { b.setReason(effect.reason); }));
+// Nobody is going to ask.
+void ClusterSchedulerState::forget_job(const JobId& job) {
+  const auto at = jobs_.find(job);
+  for (const caf::actor& actor : {at->second.actor, at->second.companion})
+    self_->send_exit(actor, caf::exit_reason::normal);
+  jobs_.erase(at);
+  std::erase(submit_order_, job);
 }
 
 // --- the end
@@ -443,15 +295,16 @@ void ClusterSchedulerState::shut_down(const Inbound& inbound) {
 void ClusterSchedulerState::stop() {
   stopping_ = true;
   const auto cancel = Msg<wire::CancelJob>::build({}, [](wire::CancelJob::Builder) {});
-  for (const JobId& id : submit_order_)
-    if (!jobs_.at(id).over) self_->send(jobs_.at(id).actor, cancel);
+  for (const JobId& id : live_) self_->send(jobs_.at(id).actor, cancel);
   stop_if_idle();
 }
 
+void ClusterSchedulerState::close() {
+  closed_ = true;
+}
+
 void ClusterSchedulerState::stop_if_idle() {
-  if (!stopping_) return;
-  for (const auto& [id, job] : jobs_)
-    if (!job.over) return;
+  if (!stopping_ || !live_.empty()) return;
   for (const Inbound& request : shutdown_requests_) answer<wire::Done>(request, [](auto) {});
   shutdown_requests_.clear();
   options_.on_stopped();
@@ -466,13 +319,13 @@ caf::behavior cluster_scheduler_actor(caf::stateful_actor<ClusterSchedulerState>
       [](const PeerUp&) {},  // peers introduce themselves by their first message
       [=](const PeerDown& down) { self->state.on_peer_down(down); },
       [=](const Msg<wire::Demand>& m) { self->state.on_demand(m.head().job, *m.view()); },
-      [=](const Msg<wire::DeviceReleased>& m) {
-        self->state.on_released(m.head().job, *m.view());
-      },
+      [=](const Msg<wire::DeviceReleased>& m) { self->state.on_released(m.head().job, *m.view()); },
       [=](const Msg<wire::DeviceSuspected>& m) { self->state.on_suspected(*m.view()); },
       [=](const Msg<wire::JobEnded>& m) { self->state.on_ended(m.head().job); },
       [=](const StopHead&) { self->state.stop(); },
+      [=](const CloseHead&) { self->state.close(); },
       [=](ReturnTimeoutAtom) { self->state.on_return_timeout(); },
+      [=](DecideAtom, double due_s) { self->state.on_decide(due_s); },
   };
 }
 

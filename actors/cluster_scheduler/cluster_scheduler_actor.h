@@ -1,27 +1,33 @@
 #pragma once
-// ClusterScheduler: one per cluster, in the head; owns the devices and the list of jobs. A thin shell
-// around ClusterCore, and the sink of the head's gateway: it hands every frame to whom it concerns.
+// ClusterScheduler: one per cluster, in the head; owns the devices and the list of jobs. A thin
+// shell around ClusterCore, and the sink of the head's gateway: it hands every frame to whom it
+// concerns.
 //
-// Accepts   Inbound: NodeHello of node agents; requests of clients (client.capnp); everything about a
+// Accepts   Inbound: NodeHello of node agents; requests of clients (client.capnp); everything about
+// a
 //           job goes on to that job's intra-job scheduler. PeerUp, PeerDown of the gateway.
-//           Demand, DeviceReleased, DeviceSuspected, JobEnded of intra-job schedulers. StopHead of the daemon.
-// Sends     NodeWelcome, answers to clients through the gateway. Allocation, DemandRefused, Inventory
+//           Demand, DeviceReleased, DeviceSuspected, JobEnded of intra-job schedulers. StopHead,
+//           CloseHead of the daemon.
+// Sends     NodeWelcome, answers to clients through the gateway. Allocation, DemandRefused,
+// Inventory
 //           to intra-job schedulers.
-// State     ClusterCore; jobs by id. Saved: each job's record, before JobAccepted is sent; suspect
-//           devices. Rebuilt
+// State     ClusterCore; jobs by id. Saved: each job's record, before JobAccepted is sent; claims,
+//           before Done is; suspect devices. Rebuilt
 //           after a restart: jobs from the journal, devices from NodeHello, their owners from both.
 //           A node that runs workers which no job knows joins when these are killed and reaped.
 //           So does one that was lost: its jobs have given up all that was running there.
 // Fails     A request that cannot be served is refused with its reason; nothing changes then.
 //           When this actor dies the daemon ends; a restarted one reloads the journal.
 // Order     Per peer as the gateway promises; a job's events are handled in order of arrival.
-// Limits    None of its own; ClusterCore's cost per event grows with the number of jobs.
+// Limits    None of its own. An event costs what it changes; a decision costs what the policy does,
+//           and events of one moment make one decision.
 // Threads   Cooperative. Admission reads the dataset once and blocks meanwhile; links stay alive,
 //           since the transport has a thread of its own.
 #include <caf/actor.hpp>
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -41,11 +47,20 @@
 namespace es::actors {
 
 struct ClusterSchedulerOptions {
-  std::filesystem::path log_dir;         // empty: jobs keep their log in memory only
-  std::filesystem::path checkpoint_dir;  // where checkpoints go when a client names no directory
+  std::filesystem::path log_dir;           // empty: jobs keep their log in memory only
+  std::filesystem::path checkpoint_dir;    // where checkpoints go when a client names no directory
   std::function<std::uint64_t()> unix_ms;  // the date, for people
   // All jobs are over after StopHead or a client's Shutdown: the daemon may end.
   std::function<void()> on_stopped;
+  // A fresh policy; the default one when empty.
+  std::function<std::unique_ptr<scheduler::Policy>()> make_policy;
+  cluster::Limits limits;
+  // Events that come within this time make one decision. 0: those of one moment.
+  std::chrono::nanoseconds gather{0};
+  double start_s = 1;      // what a job's first start costs, for the policy
+  double rescale_s = 0.5;  // and a later change, before the job has measured one
+  // A job that is over can be asked about. False: nothing of it stays but its record.
+  bool keep_past_jobs = true;
   // Fills in what a job needs from its text; tests put their own.
   std::function<Result<AdmittedJob>(const std::string& spec_toml, const std::string& checkpoint)>
       admit = es::actors::admit;
@@ -54,9 +69,15 @@ struct ClusterSchedulerOptions {
 // daemon -> cluster scheduler: cancel all jobs, then call on_stopped.
 struct StopHead {};
 
+// To itself: the moment has come to ask the policy.
+using DecideAtom = caf::atom_constant<caf::atom("decide")>;
+
+// daemon -> cluster scheduler: accept no new job; this head ends when its node has drained, and its
+// jobs go on with the next one.
+struct CloseHead {};
+
 class ClusterSchedulerState {
  public:
-  ClusterSchedulerState();
   void init(caf::stateful_actor<ClusterSchedulerState>* self, ClusterSchedulerOptions options,
             caf::actor gateway, std::shared_ptr<HeadStore> store);
   void on_inbound(const Inbound& inbound);
@@ -66,12 +87,15 @@ class ClusterSchedulerState {
   void on_suspected(wire::DeviceSuspected::Reader r);
   void on_ended(const JobId& job);
   void on_return_timeout();
+  void on_decide(double due_s);
   void stop();
+  void close();
 
  private:
   struct Job {
     caf::actor actor;
     bool over = false;
+    caf::actor companion{};  // none when it was over before this head started
   };
   using ClientRequest = std::pair<PeerId, std::uint64_t>;
 
@@ -83,6 +107,7 @@ class ClusterSchedulerState {
     std::set<Incarnation> strays;      // of these: killed, and not reaped yet
   };
 
+  // Nodes (cluster_scheduler_nodes.cc).
   void on_node_hello(const Inbound& inbound);
   std::set<Incarnation> strays_of(const PeerId& node, const std::vector<Incarnation>& workers);
   void on_drain_node(const Inbound& inbound);
@@ -90,9 +115,12 @@ class ClusterSchedulerState {
   void admit(const Arrival& node);
   void stop_waiting();
   void take_in(const Arrival& node);
+  void list_nodes(const Inbound& inbound);
+  Msg<wire::Inventory> inventory() const;
+  void send_inventory();
+
   void submit(const Inbound& inbound);
   void list_jobs(const Inbound& inbound);
-  void list_nodes(const Inbound& inbound);
   void shut_down(const Inbound& inbound);
   void forward_to_job(const Inbound& inbound);
 
@@ -101,6 +129,11 @@ class ClusterSchedulerState {
   void clear_device(const Inbound& inbound);
   void read_ledger(const Inbound& inbound);
 
+  // Claims (cluster_scheduler_claims.cc).
+  void restore_claims();
+  void claim_devices(const Inbound& inbound);
+  void release_claim(const Inbound& inbound);
+
   void fill_in_checkpoint_directory(Inbound& inbound);
 
   Status check_fits(const JobSpec& spec) const;
@@ -108,10 +141,18 @@ class ClusterSchedulerState {
   void restore_jobs();
   void restore_past(store::JobRecord record);
   void stop_if_idle();
+  void forget_job(const JobId& job);
+  double now_s() const;
+
+  // Decisions (cluster_scheduler_decisions.cc). The policy is asked soon (take), or now.
+  void take(const cluster::Event& event);
+  void take_now(const cluster::Event& event);
+  void decide_at(double due_s);
+  cluster::JobAdmitted admitted_event(const JobId& id, const JobSpec& spec,
+                                      const store::JobRecord& record, bool restored) const;
   void perform(const std::vector<cluster::Effect>& effects);
   void perform_effect(const cluster::Allocation& effect);
   void perform_effect(const cluster::DemandRefused& effect);
-  void send_inventory();
   template <class Schema, class Fill>
   void answer(const Inbound& inbound, Fill&& fill) {
     const Head& head = inbound.frame->head;
@@ -124,12 +165,15 @@ class ClusterSchedulerState {
   ClusterSchedulerOptions options_;
   caf::actor gateway_;
   std::shared_ptr<HeadStore> store_;
-  ClusterCore core_;
+  std::optional<ClusterCore> core_;
+  double decide_due_s_ = scheduler::kNever;  // the next decision that is planned
   std::map<JobId, Job> jobs_;
   std::vector<JobId> submit_order_;
   std::map<std::string, JobId> requests_;  // SubmitJob.requestId that have made a job
   std::vector<Inbound> shutdown_requests_;
-  bool stopping_ = false;
+  std::set<JobId> live_;   // jobs that are not over
+  bool stopping_ = false;  // all jobs are cancelled
+  bool closed_ = false;    // they stay
 
   // Strays are workers that no job knows; their devices are not free before they end. On a node
   // that was lost meanwhile all are, since jobs give up what runs on a lost node. On one that is
@@ -152,3 +196,4 @@ caf::behavior cluster_scheduler_actor(caf::stateful_actor<ClusterSchedulerState>
 }  // namespace es::actors
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::StopHead)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::CloseHead)

@@ -41,7 +41,7 @@ void ClusterSchedulerState::restore_suspects() {
   const auto suspects = store_->suspects().load_all();
   ES_CHECK_MSG(suspects.ok(), suspects.ok() ? "" : "journal: " + suspects.error().message);
   for (const store::SuspectDevice& s : *suspects)
-    perform(core_.on(cluster::DeviceSuspected{{s.node, s.type, s.index}, s.reason}));
+    take(cluster::DeviceSuspected{{s.node, s.type, s.index}, s.reason});
 }
 
 // What cannot be written down would be given out again after a restart; it is not given out before.
@@ -50,7 +50,7 @@ void ClusterSchedulerState::on_suspected(wire::DeviceSuspected::Reader r) {
   const std::string reason = r.getReason().cStr();
   if (const Status saved = store_->suspects().save(stored(device, reason)); !saved.ok())
     std::cerr << "suspect device " << device.text() << ": " << saved.error().message << std::endl;
-  perform(core_.on(cluster::DeviceSuspected{device, reason}));
+  take(cluster::DeviceSuspected{device, reason});
   send_inventory();
 }
 
@@ -68,7 +68,7 @@ void ClusterSchedulerState::clear_device(const Inbound& inbound) {
     return refuse(inbound, not_found("device " + device->text() + " is not suspect (esctl nodes)"));
   if (const Status saved = store_->suspects().clear(stored(*device, "")); !saved.ok())
     return refuse(inbound, saved.error());
-  perform(core_.on(cluster::DeviceCleared{*device}));
+  take(cluster::DeviceCleared{*device});
   send_inventory();
   answer<wire::Done>(inbound, [](wire::Done::Builder) {});
 }

@@ -61,28 +61,44 @@ std::vector<JobId> DevicePool::lose(const std::string& node) {
   return {holders.begin(), holders.end()};
 }
 
+void DevicePool::Free::insert(const DeviceId& id) {
+  std::set<std::uint32_t>& here = by_node[id.node];
+  by_count.erase({-static_cast<std::int64_t>(here.size()), id.node});
+  here.insert(id.index);
+  by_count.insert({-static_cast<std::int64_t>(here.size()), id.node});
+}
+
+void DevicePool::Free::erase(const DeviceId& id) {
+  const auto at = by_node.find(id.node);
+  by_count.erase({-static_cast<std::int64_t>(at->second.size()), id.node});
+  at->second.erase(id.index);
+  if (at->second.empty()) {
+    by_node.erase(at);
+  } else {
+    by_count.insert({-static_cast<std::int64_t>(at->second.size()), id.node});
+  }
+}
+
 void DevicePool::grant(const JobId& job, const DeviceType& type, std::uint32_t count) {
-  const std::set<DeviceId>& free = free_[type];
-  ES_CHECK(free.size() >= count);
-  const auto held_on = count_by_node(held(job));
-  struct Candidate {
-    std::string node;
-    std::uint32_t held, free;
-  };
-  std::vector<Candidate> nodes;
-  for (const auto& [node, free_here] : count_by_node(free)) {
-    const auto held_here = held_on.find(node);
-    nodes.push_back({node, held_here == held_on.end() ? 0 : held_here->second, free_here});
-  }
-  std::stable_sort(nodes.begin(), nodes.end(), [](const Candidate& a, const Candidate& b) {
-    return std::tie(a.held, a.free) > std::tie(b.held, b.free);
-  });
+  ES_CHECK(count > 0 && free_devices_.count_of(type) >= count);
+  const Free& free = free_.at(type);
   std::vector<DeviceId> chosen;
-  for (const Candidate& c : nodes) {
-    auto at = free.lower_bound({c.node, {}, 0});
-    for (; chosen.size() < count && at != free.end() && at->node == c.node; ++at)
-      chosen.push_back(*at);
-  }
+  const auto choose = [&](const std::string& node) {
+    for (const std::uint32_t index : free.by_node.at(node)) {
+      if (chosen.size() == count) return;
+      chosen.push_back({node, type, index});
+    }
+  };
+  const auto held_on = count_by_node(held(job));
+  std::vector<std::tuple<std::int64_t, std::int64_t, std::string>> known;  // (-held, -free, node)
+  for (const auto& [node, held_here] : held_on)
+    if (const auto at = free.by_node.find(node); at != free.by_node.end())
+      known.emplace_back(-std::int64_t{held_here}, -static_cast<std::int64_t>(at->second.size()),
+                         node);
+  std::sort(known.begin(), known.end());
+  for (const auto& [held_here, free_here, node] : known) choose(node);
+  for (auto at = free.by_count.begin(); chosen.size() < count; ++at)
+    if (!held_on.contains(at->second)) choose(at->second);
   for (const DeviceId& id : chosen) set_state(id, devices_.at(id), State::kHeld, job);
 }
 
@@ -136,6 +152,12 @@ const std::set<DeviceId>& DevicePool::held(const JobId& job) const {
   return at == held_.end() ? kNone : at->second;
 }
 
+const std::set<DeviceId>& DevicePool::owned(const JobId& job) const {
+  static const std::set<DeviceId> kNone;
+  const auto at = owned_.find(job);
+  return at == owned_.end() ? kNone : at->second;
+}
+
 DeviceSet DevicePool::held_devices(const JobId& job) const {
   return count_by_type(held(job));
 }
@@ -147,8 +169,8 @@ std::vector<DevicePool::NodeView> DevicePool::nodes() const {
     NodeView view{name, alive, {}};
     for (; at != devices_.end() && at->first.node == name; ++at) {
       const auto suspect = suspects_.find(at->first);
-      view.devices.push_back({at->first, at->second.owner,
-                              suspect == suspects_.end() ? "" : suspect->second});
+      view.devices.push_back(
+          {at->first, at->second.owner, suspect == suspects_.end() ? "" : suspect->second});
     }
     views.push_back(std::move(view));
   }
@@ -172,7 +194,7 @@ void DevicePool::account(const DeviceId& id, const Device& device, bool add) {
   };
   if (!device.owner.empty()) list(owned_, device.owner);
   if (device.state == State::kHeld) list(held_, device.owner);
-  if (device.state == State::kFree) list(free_, id.type);
+  if (device.state == State::kFree) add ? free_[id.type].insert(id) : free_[id.type].erase(id);
   if (device.state == State::kFree) count(free_devices_);
   if (device.state == State::kReturning) count(returning_devices_);
   const bool exists = device.state != State::kLost && device.state != State::kSuspect;
@@ -181,7 +203,8 @@ void DevicePool::account(const DeviceId& id, const Device& device, bool add) {
 
 void DevicePool::check_invariants() const {
   std::map<JobId, std::set<DeviceId>> owned, held;
-  std::map<DeviceType, std::set<DeviceId>> free;
+  std::map<DeviceType, Free> free;
+  for (const auto& [type, devices] : free_) free[type];
   DeviceSet free_count, returning_count, existing_count;
   for (const auto& [id, device] : devices_) {
     const bool must_have_owner = device.state == State::kHeld || device.state == State::kReturning;

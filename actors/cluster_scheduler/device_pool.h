@@ -17,6 +17,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/protocol/messages.h"
@@ -73,6 +74,8 @@ class DevicePool {
   bool clear(const DeviceId& device);
 
   const std::set<DeviceId>& held(const JobId& job) const;
+  // Held, returning or lost.
+  const std::set<DeviceId>& owned(const JobId& job) const;
   const DeviceSet& free_devices() const { return free_devices_; }
   const DeviceSet& returning_devices() const { return returning_devices_; }
   // All that are not lost, nor suspect and released.
@@ -91,6 +94,15 @@ class DevicePool {
     State state = State::kLost;
     JobId owner;  // not empty when held or returning; maybe when lost
   };
+  // The free devices of one type: by node, and the nodes in the order in which grant() prefers
+  // them.
+  struct Free {
+    void insert(const DeviceId& id);
+    void erase(const DeviceId& id);
+    std::map<std::string, std::set<std::uint32_t>> by_node;   // indices; no empty sets
+    std::set<std::pair<std::int64_t, std::string>> by_count;  // (-devices, node)
+    bool operator==(const Free&) const = default;
+  };
 
   // Of a device that is there and has no owner any more.
   State unowned(const DeviceId& id) const {
@@ -100,13 +112,13 @@ class DevicePool {
   // Enters a device into what is kept beside devices_, or takes it out.
   void account(const DeviceId& id, const Device& device, bool add);
 
-  std::map<std::string, bool> live_nodes_;  // every node ever seen, and whether it is there
-  std::map<DeviceId, Device> devices_;      // of all these nodes
+  std::map<std::string, bool> live_nodes_;    // every node ever seen, and whether it is there
+  std::map<DeviceId, Device> devices_;        // of all these nodes
   std::map<DeviceId, std::string> suspects_;  // and why
   // What is asked for after every event, kept in step with devices_ by set_state(). No empty sets.
   std::map<JobId, std::set<DeviceId>> owned_;  // in whatever state
   std::map<JobId, std::set<DeviceId>> held_;
-  std::map<DeviceType, std::set<DeviceId>> free_;
+  std::map<DeviceType, Free> free_;
   DeviceSet free_devices_;
   DeviceSet returning_devices_;
   DeviceSet existing_devices_;

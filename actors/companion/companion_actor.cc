@@ -2,9 +2,13 @@
 
 #include <caf/all.hpp>
 
+#include <algorithm>
+#include <bit>
 #include <iostream>
 
 #include "actors/common/wire_devices.h"
+#include "scheduler/capability_watch.h"
+#include "scheduler/device_sets.h"
 #include "scheduler/proposal.h"
 
 namespace es::actors {
@@ -14,17 +18,43 @@ void warn_if_failed(const Status& status) {
   if (!status.ok()) std::cerr << "companion: " << status.error().message << std::endl;
 }
 
-std::vector<store::PlanRecord> records_of(const std::vector<scheduler::RankedPlan>& plans) {
-  std::vector<store::PlanRecord> records;
-  for (const scheduler::RankedPlan& plan : plans) {
-    store::PlanRecord record;
-    for (const scheduler::PlanPart& part : plan.plan.parts)
-      record.parts.push_back({part.type, part.devices, part.ests_per_device});
-    record.waste = plan.estimate.waste;
-    record.throughput_local_steps_per_s = plan.estimate.throughput;
-    records.push_back(std::move(record));
+store::PlanRecord record_of(const scheduler::RankedPlan& plan) {
+  store::PlanRecord record;
+  for (const scheduler::PlanPart& part : plan.plan.parts)
+    record.parts.push_back({part.type, part.devices, part.ests_per_device});
+  record.waste = plan.estimate.waste;
+  record.throughput_local_steps_per_s = plan.estimate.throughput;
+  return record;
+}
+
+scheduler::RankedPlan plan_of(const store::PlanRecord& record,
+                              const scheduler::PlanQuery& query) {
+  scheduler::RankedPlan plan;
+  for (const store::PlanPart& part : record.parts)
+    plan.plan.parts.push_back({part.type, part.devices, part.ests});
+  plan.estimate = scheduler::estimate(plan.plan, query.capabilities, query.max_p);
+  return plan;
+}
+
+// All that a list of plans depends on, besides the key under which it is kept.
+std::string inputs_of(const scheduler::PlanQuery& query) {
+  std::string text = query.available.text() + (query.mix_types ? " mixed" : " apart") + " at most " +
+                     std::to_string(query.max_devices);
+  for (const auto& [type, capability] : query.capabilities)
+    text += " " + type.name + "=" + std::to_string(std::bit_cast<std::uint64_t>(capability));
+  return text;
+}
+
+void put(wire::PlanInfo::Builder b, const scheduler::RankedPlan& plan) {
+  auto parts = b.initParts(plan.plan.parts.size());
+  for (unsigned i = 0; i < parts.size(); ++i) {
+    parts[i].setDeviceType(plan.plan.parts[i].type.name);
+    parts[i].setDevices(plan.plan.parts[i].devices);
+    parts[i].setEstsPerDevice(plan.plan.parts[i].ests_per_device);
   }
-  return records;
+  b.setSecondsPerStep(plan.estimate.f_seconds_per_step);
+  b.setThroughput(plan.estimate.throughput);
+  b.setWaste(plan.estimate.waste);
 }
 
 }  // namespace
@@ -39,45 +69,55 @@ double assumed_capability(const DeviceType& type) {
 void CompanionState::init(CompanionOptions options, std::shared_ptr<HeadStore> store) {
   options_ = std::move(options);
   store_ = std::move(store);
+  learn_history();
+}
+
+// Of types that this job has not measured itself; a job that runs beside it may have.
+void CompanionState::learn_history() {
   const auto history = store_->plans().load_capabilities(options_.model_key, options_.batch_size);
   if (!history) return warn_if_failed(history.error());
   for (const store::CapabilityRecord& record : *history)
-    known_[record.type] = {record.local_steps_per_s, record.measurements};
+    known_.try_emplace(record.type, Known{record.local_steps_per_s, record.measurements});
+}
+
+scheduler::Capabilities CompanionState::capabilities_of(const DeviceSet& devices) {
+  const auto is_known = [this](const DeviceCount& c) { return known_.contains(c.type); };
+  if (!std::ranges::all_of(devices.counts, is_known)) learn_history();
+  std::vector<double> ratios;
+  for (const auto& [type, known] : known_)
+    ratios.push_back(known.steps_per_second / assumed_capability(type));
+  std::sort(ratios.begin(), ratios.end());
+  const double scale = ratios.empty() ? 1 : ratios[(ratios.size() - 1) / 2];
+  scheduler::Capabilities capabilities;
+  for (const DeviceCount& c : devices.counts) {
+    const auto at = known_.find(c.type);
+    capabilities[c.type] =
+        at == known_.end() ? scale * assumed_capability(c.type) : at->second.steps_per_second;
+  }
+  return capabilities;
 }
 
 scheduler::PlanQuery CompanionState::query_for(const DeviceSet& available,
-                                               const DeviceSet& addable) const {
+                                               const DeviceSet& addable) {
   scheduler::PlanQuery query;
   query.max_p = options_.max_p;
   query.available = available;
   query.max_devices = options_.max_devices;
   query.mix_types = options_.mix_types;
-  for (const DeviceSet* set : {&available, &addable})
-    for (const DeviceCount& count : set->counts) {
-      const auto at = known_.find(count.type);
-      query.capabilities[count.type] =
-          at == known_.end() ? assumed_capability(count.type) : at->second.steps_per_second;
-    }
+  query.capabilities = capabilities_of(scheduler::sum(available, addable));
   return query;
 }
 
-void CompanionState::remember_plans(const DeviceSet& everything) {
-  if (!plans_stale_ && everything == planned_for_) return;
-  plans_stale_ = false;
-  planned_for_ = everything;
-  const auto plans = scheduler::enumerate_plans(query_for(everything, {}));
-  warn_if_failed(
-      store_->plans().save_plans(options_.model_key, options_.max_p, records_of(plans)));
-}
-
 caf::message CompanionState::answer(wire::PlanQuery::Reader query) {
-  const DeviceSet held = device_set_from(query.getHeld());
   const DeviceSet addable = device_set_from(query.getAddable());
-  DeviceSet everything = held;
-  for (const DeviceCount& c : addable.counts) everything.add(c.type, c.count);
-  remember_plans(everything);
-  const scheduler::PlanQuery plan_query = query_for(held, addable);
-  const auto proposals = scheduler::propose(plan_query, addable, kProposalsPerType);
+  const scheduler::PlanQuery plan_query = query_for(device_set_from(query.getHeld()), addable);
+  // Without any measurement nobody knows how long a step takes beside a pause.
+  const double pause = known_.empty() ? 0 : query.getRescaleSeconds();
+  const auto proposals =
+      scheduler::propose(plan_query, addable,
+                         {.per_type = kProposalsPerType,
+                          .pause_seconds = pause,
+                          .steps_left = static_cast<double>(query.getStepsLeft())});
   return caf::make_message(Msg<wire::PlanAnswer>::build({}, [&](wire::PlanAnswer::Builder b) {
     auto list = b.initProposals(proposals.size());
     for (std::size_t i = 0; i < proposals.size(); ++i) {
@@ -90,21 +130,59 @@ caf::message CompanionState::answer(wire::PlanQuery::Reader query) {
     for (const auto& [type, steps_per_second] : plan_query.capabilities) {
       capabilities[i].setDeviceType(type.name);
       capabilities[i].setStepsPerSecond(steps_per_second);
-      const auto at = known_.find(type);
-      capabilities[i++].setMeasured(at != known_.end());
+      capabilities[i++].setMeasured(known_.contains(type));
     }
   }));
 }
 
+// From the store, where the same was asked before.
+scheduler::PlanList CompanionState::plans_for(const scheduler::PlanQuery& query) {
+  const std::string inputs = inputs_of(query);
+  const auto stored = store_->plans().load_plans(options_.model_key, options_.max_p);
+  scheduler::PlanList list;
+  if (stored && stored->has_value() && (*stored)->inputs == inputs) {
+    list.complete = (*stored)->complete;
+    for (const store::PlanRecord& plan : (*stored)->plans)
+      list.plans.push_back(plan_of(plan, query));
+    return list;
+  }
+  list = scheduler::list_plans(query);
+  store::PlanListRecord record{inputs, list.complete, {}};
+  for (const scheduler::RankedPlan& plan : list.plans) record.plans.push_back(record_of(plan));
+  warn_if_failed(store_->plans().save_plans(options_.model_key, options_.max_p, record));
+  return list;
+}
+
+caf::message CompanionState::list(wire::PlanListQuery::Reader query, std::uint64_t request) {
+  const scheduler::PlanQuery plan_query = query_for(device_set_from(query.getAvailable()), {});
+  const scheduler::PlanList list = plans_for(plan_query);
+  const auto fill = [&](wire::PlanList::Builder b) {
+    b.setComplete(list.complete);
+    auto plans = b.initPlans(list.plans.size());
+    for (unsigned i = 0; i < plans.size(); ++i) put(plans[i], list.plans[i]);
+    auto speeds = b.initSpeeds(plan_query.capabilities.size());
+    unsigned i = 0;
+    for (const auto& [type, steps_per_second] : plan_query.capabilities) {
+      speeds[i].setDeviceType(type.name);
+      speeds[i].setStepsPerSecond(steps_per_second);
+      speeds[i++].setMeasured(known_.contains(type));
+    }
+  };
+  return caf::make_message(Msg<wire::PlanList>::build({.request = request}, fill));
+}
+
 void CompanionState::on_report(wire::CapabilityReport::Reader report) {
   for (const auto r : report.getReports()) {
-    Known& known = known_[{r.getDeviceType().cStr()}];
+    const DeviceType type{r.getDeviceType().cStr()};
+    Known& known = known_[type];
+    if (known.measurements > 0 &&
+        !scheduler::capability_differs(known.steps_per_second, r.getStepsPerSecond()))
+      continue;
     known.steps_per_second = r.getStepsPerSecond();
     ++known.measurements;
-    plans_stale_ = true;
     warn_if_failed(store_->plans().save_capability(
         options_.model_key, options_.batch_size,
-        {{r.getDeviceType().cStr()}, known.steps_per_second, known.measurements}));
+        {type, known.steps_per_second, known.measurements}));
   }
 }
 
@@ -115,6 +193,10 @@ caf::behavior companion_actor(caf::stateful_actor<CompanionState>* self, Compani
       [=](const Msg<wire::PlanQuery>& m) {
         self->send(caf::actor_cast<caf::actor>(self->current_sender()),
                    self->state.answer(*m.view()));
+      },
+      [=](const Msg<wire::PlanListQuery>& m) {
+        self->send(caf::actor_cast<caf::actor>(self->current_sender()),
+                   self->state.list(*m.view(), m.head().request));
       },
       [=](const Msg<wire::CapabilityReport>& m) { self->state.on_report(*m.view()); },
   };

@@ -3,14 +3,17 @@
 // and what plans that makes possible. Its knowledge outlives the job (plan store).
 //
 // Accepts   PlanQuery from the intra-job scheduler -> PlanAnswer, at any time.
-//           CapabilityReport from it: new measurements; stored, the plans are ranked anew.
-// Sends     PlanAnswer to whoever asked.
-// State     capabilities C_i; saved by (model, batch size, device type). The ranked plans; saved by
-//           (model, max_p).
+//           PlanListQuery from it -> PlanList.
+//           CapabilityReport from it: new measurements. One that differs from C_i by more than
+//           scheduler::kCapabilityChangeMin replaces it, and is stored; plans that are asked for
+//           later are ranked by it.
+// Sends     PlanAnswer or PlanList to whoever asked.
+// State     C_i; saved by (model key, batch size, device type), so that the next job of a known model
+//           begins with them. The plans that were listed; saved by (model key, max_p).
 // Fails     A plan store that cannot be written is told on stderr and costs only the history.
 // Order     None assumed.
-// Limits    kProposalsPerType proposals of each device type in an answer.
-// Threads   Cooperative.
+// Limits    kProposalsPerType proposals of each device type in an answer; scheduler::ListLimits.
+// Threads   Cooperative. A list of plans takes milliseconds.
 #include <caf/actor.hpp>
 #include <caf/stateful_actor.hpp>
 
@@ -29,7 +32,7 @@ namespace es::actors {
 inline constexpr std::size_t kProposalsPerType = 3;
 
 struct CompanionOptions {
-  std::string model_key;
+  std::string model_key;  // common/model_key.h
   std::uint32_t batch_size = 1;
   std::uint32_t max_p = 1;
   std::uint32_t max_devices = 0;  // 0 = max_p
@@ -37,28 +40,31 @@ struct CompanionOptions {
 };
 
 // What is assumed of a device type before one has reported: relative speeds of the CPU kernel
-// classes, in local steps per second. Only ratios matter until the first measurement.
+// classes, in local steps per second. Only ratios matter: where other types are measured, an assumed
+// speed is multiplied by the median of measured / assumed of these.
 double assumed_capability(const DeviceType& type);
 
 class CompanionState {
  public:
   void init(CompanionOptions options, std::shared_ptr<HeadStore> store);
   caf::message answer(wire::PlanQuery::Reader query);
+  caf::message list(wire::PlanListQuery::Reader query, std::uint64_t request);
   void on_report(wire::CapabilityReport::Reader report);
 
  private:
-  scheduler::PlanQuery query_for(const DeviceSet& available, const DeviceSet& addable) const;
-  void remember_plans(const DeviceSet& everything);
+  struct Known {
+    double steps_per_second = 0;
+    std::uint64_t measurements = 0;
+  };
+
+  void learn_history();
+  scheduler::Capabilities capabilities_of(const DeviceSet& devices);
+  scheduler::PlanQuery query_for(const DeviceSet& available, const DeviceSet& addable);
+  scheduler::PlanList plans_for(const scheduler::PlanQuery& query);
 
   CompanionOptions options_;
   std::shared_ptr<HeadStore> store_;
-  struct Known {
-    double steps_per_second = 0;
-    std::uint64_t measurements = 0;  // 0: assumed
-  };
   std::map<DeviceType, Known> known_;
-  DeviceSet planned_for_;  // the devices of the plans in the store
-  bool plans_stale_ = true;
 };
 
 caf::behavior companion_actor(caf::stateful_actor<CompanionState>* self, CompanionOptions options,

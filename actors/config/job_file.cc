@@ -50,6 +50,13 @@ class Section {
     }
     out = static_cast<Integer>(*value);
   }
+  void read(const char* key, int& out) {
+    const toml::node* node = find(key);
+    if (node == nullptr) return;
+    const auto value = node->value_exact<std::int64_t>();
+    if (!value || *value != static_cast<int>(*value)) return fail(key, "a whole number");
+    out = static_cast<int>(*value);
+  }
   void read(const char* key, std::vector<DeviceType>& out) {
     const toml::node* node = find(key);
     if (node == nullptr) return;
@@ -182,6 +189,9 @@ void read_sections(Section& s, JobSpec& spec) {
     t.read("max_devices", spec.resources.max_devices);
     t.read("threads", spec.resources.threads);
     t.read("device_types", spec.resources.device_types);
+    t.read("tenant", spec.resources.tenant);
+    t.read("priority", spec.resources.priority);
+    t.read("deadline_seconds", spec.resources.deadline_seconds);
   });
   s.section("audit", [&](Section& t) { t.read("every_steps", spec.audit.every_steps); });
   s.section("checkpoint", [&](Section& t) {
@@ -212,6 +222,9 @@ std::string quoted(const std::string& text) {
 // One line each.
 template <class Integer>
 requires std::unsigned_integral<Integer> std::string value_text(Integer value) {
+  return std::to_string(value);
+}
+std::string value_text(int value) {
   return std::to_string(value);
 }
 std::string value_text(bool value) {
@@ -271,7 +284,8 @@ std::string resources_toml(const ResourceSpec& r) {
   for (const DeviceType& t : r.device_types) types += (types.empty() ? "" : ", ") + quoted(t.name);
   return "\n[resources]\n" + line("min_devices", r.min_devices) +
          line("max_devices", r.max_devices) + line("threads", r.threads) + "device_types = [" +
-         types + "]\n";
+         types + "]\n" + line("tenant", r.tenant) + line("priority", r.priority) +
+         line("deadline_seconds", r.deadline_seconds);
 }
 
 std::string checkpoint_toml(const CheckpointSpec& c) {

@@ -66,9 +66,14 @@ NodeAgentOptions node_options(const DaemonOptions& options, const std::string& h
   return node;
 }
 
-// Returns the head's actor, which the end needs.
-Result<caf::actor> start_head(caf::actor_system& system, const DaemonOptions& options,
-                              StopSignal& stop) {
+// Whom the end concerns.
+struct Served {
+  caf::actor head;  // none: a daemon that is a node only
+  caf::actor agent;
+};
+
+Result<Served> start_head(caf::actor_system& system, const DaemonOptions& options,
+                          StopSignal& stop) {
   const std::filesystem::path state = std::filesystem::absolute(options.state_dir);
   ES_RETURN_IF_ERROR(make_directory(state));
   ES_RETURN_IF_ERROR(make_directory(state / "logs"));
@@ -87,21 +92,24 @@ Result<caf::actor> start_head(caf::actor_system& system, const DaemonOptions& op
   cluster.checkpoint_dir = state / "checkpoints";
   cluster.unix_ms = unix_ms;
   cluster.on_stopped = [&stop] { stop.finish(); };
+  cluster.make_policy = [policy = options.policy] { return scheduler::make_policy(policy).value(); };
+  cluster.limits = {options.quotas, options.claim_quota};
   const auto head = system.spawn(cluster_scheduler_actor, std::move(cluster), switchboard,
                                  std::make_shared<HeadStore>(*std::move(values)));
   caf::anon_send(switchboard, RegisterPeer{"head", head});
   // The function runs later, on another thread: what it needs of this scope is copied.
-  system.spawn([&options, &stop, switchboard,
-                endpoint = gateway->endpoint](caf::stateful_actor<NodeAgentState>* self) {
+  const auto agent = system.spawn([&options, &stop, switchboard, endpoint = gateway->endpoint](
+                                      caf::stateful_actor<NodeAgentState>* self) {
     // Registered before its first message, so that the switchboard knows who speaks.
     self->send(switchboard, RegisterPeer{node_peer(options.node_name), self});
     return node_agent_actor(self, node_options(options, endpoint, stop), switchboard);
   });
-  return head;
+  return Served{head, caf::actor_cast<caf::actor>(agent)};
 }
 
-// The gateway needs its sink first, and the agent needs the gateway. Returns the agent.
-Result<caf::actor> start_node(caf::actor_system& system, const DaemonOptions& options, StopSignal& stop) {
+// The gateway needs its sink first, and the agent needs the gateway.
+Result<Served> start_node(caf::actor_system& system, const DaemonOptions& options,
+                          StopSignal& stop) {
   TransportOptions wire;
   wire.self = node_peer(options.node_name);
   ES_RETURN_IF_ERROR(apply(options.wire, wire));
@@ -114,11 +122,12 @@ Result<caf::actor> start_node(caf::actor_system& system, const DaemonOptions& op
   const auto gateway = start_gateway(system, std::move(wire), agent, log_line);
   if (!gateway) return gateway.error();
   caf::anon_send(agent, AttachGateway{gateway->actor});
-  return caf::actor_cast<caf::actor>(agent);
+  return Served{{}, caf::actor_cast<caf::actor>(agent)};
 }
 
-// Jobs are cancelled, their processes end, then on_stopped finishes the wait.
-void serve_head(StopSignal& stop, const caf::actor& head) {
+// The head of one `esctl run`: its job is cancelled, the processes end, then on_stopped finishes the
+// wait.
+void serve_private_head(StopSignal& stop, const caf::actor& head) {
   while (stop.wait() != StopSignal::Cause::kFinished) caf::anon_send(head, StopHead{});
 }
 
@@ -129,14 +138,22 @@ void serve_head(StopSignal& stop, const caf::actor& head) {
   ::_exit(code);
 }
 
-Status serve_node(StopSignal& stop, const caf::actor& agent, std::chrono::milliseconds grace) {
+// What runs on this node is handed over, or saved, and then its agent finishes the wait. When the head
+// is here, its jobs are in the journal: those on other nodes go on, and find the next head.
+Status serve(StopSignal& stop, const Served& served, std::chrono::milliseconds grace) {
   using Cause = StopSignal::Cause;
   const Cause cause = stop.wait();
   if (cause == Cause::kFinished) return {};
   if (cause == Cause::kParentEnded) end_now(0);
-  caf::anon_send(agent, Drain{});
+  log_line("hands over what runs here, within " +
+           std::to_string(std::chrono::duration_cast<std::chrono::seconds>(grace).count()) +
+           " s; a second signal ends at once");
+  if (served.head) caf::anon_send(served.head, CloseHead{});
+  caf::anon_send(served.agent, Drain{});
   switch (stop.wait(std::chrono::steady_clock::now() + grace)) {
     case Cause::kFinished:
+      // The jobs' actors still run, and all that they have promised is on the disk.
+      if (served.head) end_now(0);
       return {};
     case Cause::kTimeout:
       log_line("ended before all workers were handed over: --grace is over");
@@ -162,8 +179,9 @@ Status run_daemon(const DaemonOptions& options) {
   const auto served = options.head ? start_head(system, options, *stop)
                                    : start_node(system, options, *stop);
   if (!served) return served.error();
-  if (!options.head) return serve_node(*stop, *served, options.grace);
-  serve_head(*stop, *served);
+  const bool is_private = options.head && options.parent_pid != 0;
+  if (!is_private) return serve(*stop, *served, options.grace);
+  serve_private_head(*stop, served->head);
   return {};
 }
 

@@ -1,12 +1,14 @@
 #pragma once
 // The daemon: head and node in one process, or a node that joins a head.
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "actors/config/wire_options.h"
 #include "proto/base/device.h"
 #include "proto/base/result.h"
+#include "scheduler/policy/registry.h"
 
 namespace es::actors {
 
@@ -21,15 +23,20 @@ struct DaemonOptions {
   DeviceSet devices;      // the devices that this node offers
   int loaders = 1;        // threads of each worker process that load mini-batches
   std::chrono::milliseconds grace{30'000};  // to hand over what runs on a node that is to end
+  std::string policy{scheduler::kDefaultPolicy};  // head: scheduler/policy/registry.h
+  std::vector<scheduler::Quota> quotas;           // head: devices that tenants own
+  std::optional<DeviceSet> claim_quota;           // head: the most that claims take; none: all
   WireOptions wire;
-  int parent_pid = 0;     // end when this process does; 0 = none
+  int parent_pid = 0;     // end when this process does, and a head with its jobs; 0 = none
 };
 
-// Serves until SIGTERM or SIGINT, until a client's Shutdown, or until the parent ends. A head then
-// cancels the jobs, waits for their processes and returns. A node hands its workers over to other
-// nodes, or has their jobs saved, and returns when the last one has ended; after the grace, or at a
-// second signal, at once, with an error. Prints "ready ENDPOINT" on stdout
-// when the head serves and this node's devices are in its inventory.
+// Serves until SIGTERM or SIGINT, until a client's Shutdown, or until the parent ends. After a
+// signal it hands its node's workers over to other nodes, or has their jobs saved, and returns when
+// the last one has ended; after the grace, or at a second signal, at once, with an error. A head
+// accepts no job meanwhile; all that it has go on when it is started again. A head that belongs to
+// a parent, and any head after Shutdown, cancels the jobs instead, waits for their processes and
+// returns. Prints "ready ENDPOINT" on stdout when the head serves and this node's devices are in
+// its inventory.
 Status run_daemon(const DaemonOptions& options);
 
 }  // namespace es::actors

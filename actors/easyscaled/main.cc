@@ -9,6 +9,8 @@
 
 #include "actors/config/default_devices.h"
 #include "actors/config/default_paths.h"
+#include "actors/config/program_version.h"
+#include "actors/config/quota.h"
 #include "actors/easyscaled/daemon.h"
 #include "actors/worker/worker_main.h"
 
@@ -24,6 +26,20 @@ Status check_devices(const DeviceSet& devices) {
     if (!cpu_supports(*cpu_class))
       return refused("--devices: this processor cannot execute " + c.type.name);
   }
+  return {};
+}
+
+Status parse_policy(const std::vector<std::string>& quotas, const std::string& claim_quota,
+                    DaemonOptions& options) {
+  if (const auto policy = scheduler::make_policy(options.policy); !policy)
+    return usage_error("--policy: " + policy.error().message);
+  auto parsed = parse_quotas(quotas);
+  if (!parsed) return parsed.error();
+  options.quotas = *std::move(parsed);
+  if (claim_quota.empty()) return {};
+  auto devices = parse_device_set(claim_quota);
+  if (!devices) return usage_error("--claim-quota: " + devices.error().message);
+  options.claim_quota = *std::move(devices);
   return {};
 }
 
@@ -43,6 +59,7 @@ Result<DaemonOptions> parse(int argc, char** argv) {
       "easyscaled: EasyScale's daemon.\n\n"
       "  easyscaled --head                        head and node in one process\n"
       "  easyscaled --join tcp://HEAD:7070 ...    a node that joins a head\n");
+  app.set_version_flag("--version", version_line("easyscaled"));
   app.add_flag("--head", options.head, "Be the head (and a node)");
   app.add_option("--join", options.join, "Endpoint of the head to join");
   app.add_option("--listen", options.listen, "Head: endpoint to serve at")->capture_default_str();
@@ -63,12 +80,22 @@ Result<DaemonOptions> parse(int argc, char** argv) {
       ->capture_default_str();
   double grace_s = std::chrono::duration<double>(options.grace).count();
   app.add_option("--grace", grace_s,
-                 "Seconds that a node has after SIGTERM to hand its workers over")
+                 "Seconds after SIGTERM to hand this node's workers over, or save their jobs")
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
-  app.add_option("--parent-pid", options.parent_pid, "End when this process ends");
+  app.add_option("--parent-pid", options.parent_pid, "End when this process ends; a head cancels its jobs then, and at SIGTERM");
+  std::vector<std::string> quotas;
+  std::string claim_quota;
+  app.add_option("--policy", options.policy,
+                 "Head: who gets which devices; `esctl sim --help` lists the policies")
+      ->capture_default_str();
+  app.add_option("--quota", quotas,
+                 "Head: devices that a tenant owns, TENANT=TYPE:COUNT[+TYPE:COUNT...]; may be repeated");
+  app.add_option("--claim-quota", claim_quota,
+                 "Head: the most devices that claims may take together (default: all)");
   add_wire_options(app, options.wire);
-  app.set_config("--config", "", "Read options from this TOML file, e.g. configs/easyscaled.toml");
+  app.set_config("--config", "", "Read options from this TOML file, e.g. configs/easyscaled.toml")
+      ->type_name("FILE");
   app.allow_config_extras(CLI::config_extras_mode::error);
   try {
     app.parse(argc, argv);
@@ -87,6 +114,7 @@ Result<DaemonOptions> parse(int argc, char** argv) {
     options.devices = *std::move(parsed);
   }
   ES_RETURN_IF_ERROR(check_devices(options.devices));
+  ES_RETURN_IF_ERROR(parse_policy(quotas, claim_quota, options));
   return options;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "actors/config/program_version.h"
 #include "actors/esctl/commands.h"
 
 namespace es::actors::esctl {
@@ -14,14 +15,15 @@ int run_esctl(std::vector<std::string> arguments, Console& console) {
       "`esctl run JOB.toml` needs no set-up; the other commands talk to a running easyscaled.",
       "esctl");
   app.require_subcommand(1);
+  app.set_version_flag("--version", version_line("esctl"));
   app.footer(
       "Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 refused, 130 and 143 stopped.\n"
       "Help on a command: esctl COMMAND --help");
   Shell shell{console};
   for (const auto add :
-       {add_run_command, add_submit_command, add_ps_command, add_describe_command,
+       {add_run_command, add_submit_command, add_ps_command, add_describe_command, add_plans_command,
         add_scale_command, add_pause_command, add_resume_command, add_checkpoint_command,
-        add_export_command, add_cancel_command, add_logs_command, add_nodes_command,
+        add_export_command, add_cancel_command, add_logs_command, add_nodes_command, add_claim_command, add_release_command, add_sim_command,
         add_inspect_command, add_ledger_command, add_diff_command, add_verify_command,
         add_trace_step_command, add_keygen_command})
     add(app, shell);
@@ -29,8 +31,8 @@ int run_esctl(std::vector<std::string> arguments, Console& console) {
     std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
-    const bool asked_for_help = app.exit(error, console.out, console.err) == 0;
-    return asked_for_help ? 0 : exit_code(ErrorKind::kUsage);
+    const bool was_answered = app.exit(error, console.out, console.err) == 0;  // --help, --version
+    return was_answered ? 0 : exit_code(ErrorKind::kUsage);
   }
   return shell.exit_code;
 }

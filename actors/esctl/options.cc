@@ -43,8 +43,9 @@ void add_job_options(CLI::App& command, JobOptions& options) {
   command.add_option("--steps", options.changes.steps, "Global steps of the job")->type_name("N");
   command
       .add_option("--level", options.changes.level,
-                  "Determinism: D1 = one device type, D2 = any mix")
-      ->type_name("D1|D2");
+                  "Same bits on: D0 = the same devices, D1 = any number of one type, D2 = any mix of "
+                  "types; auto = D2 where it costs little")
+      ->type_name("D0|D1|D2|auto");
   command
       .add_option("--stages", options.changes.stages,
                   "Placements to go through, e.g. cpu-avx512:4@20,cpu-scalar:1+cpu-avx2:1@20 = "

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 
+#include "store/journal/claim_journal.h"
 #include "store/journal/job_history.h"
 #include "store/journal/job_journal.h"
 #include "store/journal/suspect_devices.h"
@@ -18,7 +19,8 @@ namespace es::actors {
 class HeadStore {
  public:
   explicit HeadStore(std::unique_ptr<store::KeyValueStore> values)
-      : values_(std::move(values)), journal_(*values_), history_(*values_), suspects_(*values_), ledger_(*values_),
+      : values_(std::move(values)), journal_(*values_), history_(*values_), suspects_(*values_),
+        claims_(*values_), ledger_(*values_),
         plans_(*values_) {}
 
   Status save(const store::JobRecord& record) { return journal_.save(record); }
@@ -34,6 +36,8 @@ class HeadStore {
   Result<std::optional<store::JobRecord>> load(const JobId& id) const { return journal_.load(id); }
   // Of the cluster scheduler.
   store::SuspectDevices& suspects() { return suspects_; }
+  // Of the cluster scheduler.
+  store::ClaimJournal& claims() { return claims_; }
   store::JobHistory& history() { return history_; }
   store::Ledger& ledger() { return ledger_; }
   store::PlanStore& plans() { return plans_; }
@@ -44,6 +48,7 @@ class HeadStore {
   store::JobJournal journal_;
   store::JobHistory history_;
   store::SuspectDevices suspects_;
+  store::ClaimJournal claims_;
   store::Ledger ledger_;
   store::PlanStore plans_;
 };

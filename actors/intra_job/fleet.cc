@@ -40,7 +40,7 @@ std::vector<DeviceId> Fleet::idle_devices() const {
 void Fleet::release(const DeviceId& device) {
   ES_CHECK(held_.erase(device) == 1);
   allocated_.erase(device);
-  distrusted_.erase(device);
+  given_up_.erase(device);
   released_[device] = ++releases_;
 }
 

@@ -47,11 +47,12 @@ class Fleet {
   bool holds(const DeviceId& device) const { return held_.contains(device); }
   bool holds_nothing() const { return held_.empty() && workers_.empty(); }
   bool allocated(const DeviceId& device) const {
-    return allocated_.contains(device) && !distrusted_.contains(device);
+    return allocated_.contains(device) && !given_up_.contains(device);
   }
   DeviceSet allocated_set() const;
-  // Nothing runs on this device any more, and it is given back as soon as its process has ended.
-  void distrust(const DeviceId& device) { distrusted_.insert(device); }
+  // Nothing is placed on this device any more, whatever an Allocation says, and it is given back as
+  // soon as its process has ended.
+  void give_up(const DeviceId& device) { given_up_.insert(device); }
   // Held devices without a process.
   std::vector<DeviceId> idle_devices() const;
   // REQUIRES: held and idle.
@@ -96,7 +97,7 @@ class Fleet {
   std::map<DeviceId, std::uint64_t> released_;  // by device: number of its last release
   std::set<DeviceId> held_;
   std::set<DeviceId> allocated_;
-  std::set<DeviceId> distrusted_;  // until they are released
+  std::set<DeviceId> given_up_;  // until they are released
   std::map<Incarnation, Worker> workers_;
 };
 

@@ -10,8 +10,6 @@
 #include "actors/node_agent/node_agent_actor.h"
 #include "actors/protocol/codec.h"
 #include "actors/worker/worker_actor.h"
-#include "proto/base/kill_point.h"
-#include "store/metrics/metric.h"
 
 namespace es::actors {
 namespace {
@@ -21,13 +19,6 @@ using TickAtom = caf::atom_constant<caf::atom("tick")>;
 constexpr auto kTickInterval = std::chrono::seconds(1);
 // How long a restarted head waits for a worker of its journal.
 constexpr auto kReturnTimeout = std::chrono::seconds(30);
-
-template <class Reader>
-auto with_capabilities(Reader list) {
-  scheduler::Capabilities capabilities;
-  for (const auto c : list) capabilities[{c.getDeviceType().cStr()}] = c.getStepsPerSecond();
-  return capabilities;
-}
 
 }  // namespace
 
@@ -48,7 +39,6 @@ void IntraJobState::init(caf::stateful_actor<IntraJobState>* self, IntraJobOptio
   awaited_until_ = now() + kReturnTimeout;
   perform(core_->start(now()));
   query_plans();
-  self_->delayed_send(self_, kTickInterval, TickAtom::value);
 }
 
 intra_job::IntraJobCore IntraJobState::make_core() {
@@ -136,7 +126,7 @@ void IntraJobState::on_node_hello(wire::NodeHello::Reader r) {
   }
   for (const Incarnation incarnation : gone)
     perform(core_->on(intra_job::Event(intra_job::WorkerExited{
-                          incarnation, "is not running any more, says its node"}),
+                          incarnation, "is not running any more, says its node", true}),
                       now()));
 }
 
@@ -151,7 +141,8 @@ void IntraJobState::on_peer_down(const PeerDown& down) {
   // As good as reaped: the node joins again only when nothing of this runs there any more.
   for (const Incarnation incarnation : homeless)
     perform(core_->on(
-        intra_job::Event(intra_job::WorkerExited{incarnation, "its node is lost"}), now()));
+        intra_job::Event(intra_job::WorkerExited{incarnation, "its node is lost", true}),
+        now()));
 }
 
 void IntraJobState::lose(const std::vector<Incarnation>& workers, const std::string& why) {
@@ -202,7 +193,8 @@ void IntraJobState::on_allocation(wire::Allocation::Reader r) {
   for (const auto device : r.getDevices()) allocation.devices.push_back(device_from(device));
   allocation_sequence_ = allocation.sequence;
   perform(core_->on(intra_job::Event(std::move(allocation)), now()));
-  query_plans();
+  // While it changes over, it does not know yet what it will want.
+  if (has_adopted()) query_plans();
 }
 
 void IntraJobState::on_refused(wire::DemandRefused::Reader r) {
@@ -211,204 +203,33 @@ void IntraJobState::on_refused(wire::DemandRefused::Reader r) {
 
 void IntraJobState::on_inventory(wire::Inventory::Reader r) {
   inventory_ = device_set_from(r.getDevices());
+  inventory_known_ = true;
   query_plans();
 }
 
-// The companion ranks what more devices would bring; pointless for a job that wants an exact set.
-void IntraJobState::query_plans() {
-  if (intra_job::is_over(core_->state())) return;
-  DeviceSet held;
-  for (const auto& [incarnation, worker] : core_->fleet().workers())
-    if (core_->fleet().allocated(worker.device)) held.add(worker.device.type, 1);
-  DeviceSet addable;
-  for (const DeviceCount& c : inventory_.counts)
-    addable.add(c.type, c.count - std::min(c.count, held.count_of(c.type)));
-  ++plan_queries_;
-  self_->send(peers_.companion, Msg<wire::PlanQuery>::build({}, [&](wire::PlanQuery::Builder b) {
-                put(b.initHeld(held.counts.size()), held);
-                put(b.initAddable(addable.counts.size()), addable);
-              }));
-}
-
-void IntraJobState::on_plans(wire::PlanAnswer::Reader r) {
-  capabilities_ = with_capabilities(r.getCapabilities());
-  if (--plan_queries_ > 0) return;  // a later answer knows the newest allocation
-  if (demand_is_exact_ || intra_job::is_over(core_->state())) return;
-  const auto proposals = r.getProposals();
-  self_->send(peers_.cluster,
-              Msg<wire::Demand>::build({.job = options_.job}, [&](wire::Demand::Builder b) {
-                b.setProposals(proposals);
-                b.setSequence(allocation_sequence_);
-              }));
-}
-
 void IntraJobState::tick() {
+  tick_armed_.reset();
   perform(core_->tick(now()));
   if (now() > awaited_until_) {
     const std::vector<Incarnation> missing(awaited_.begin(), awaited_.end());
     awaited_.clear();
     lose(missing, "did not come back to the restarted head");
   }
-  self_->delayed_send(self_, kTickInterval, TickAtom::value);
+  arm_tick();
 }
 
-// --- effects
-
-void IntraJobState::perform(intra_job::Effects effects) {
-  for (const intra_job::Effect& effect : effects)
-    std::visit([this](const auto& e) { perform_effect(e); }, effect);
-  if (progress_due_) tell_followers_progress();
-  progress_due_ = false;
+// Rounded up to whole ticks, so that a job that changes often does not arm a timer for each change.
+void IntraJobState::arm_tick() {
+  std::optional<Instant> due = core_->next_tick();
+  if (!awaited_.empty()) due = std::min(due.value_or(awaited_until_), awaited_until_);
+  if (!due) return;
+  const Instant at = std::max((*due / kTickInterval + 1) * Instant(kTickInterval), now());
+  if (tick_armed_ && *tick_armed_ <= at) return;
+  tick_armed_ = at;
+  self_->delayed_send(self_, at - now(), TickAtom::value);
 }
 
-void IntraJobState::perform_effect(const intra_job::SaveRecord& effect) {
-  update(options_.record, effect.record);
-  if (intra_job::is_over(effect.record.state)) save_end();
-  kill_point("journal.before");
-  const Status status = peers_.store->save(options_.record);
-  ES_CHECK_MSG(status.ok(), status.ok() ? "" : "journal: " + status.error().message);
-  kill_point("journal.after");
-}
-
-// For those who ask after a restart of the head.
-void IntraJobState::save_end() {
-  const Msg<wire::JobDetails> shown = details();
-  const auto bytes = shown.frame()->body.asChars();
-  const Status status =
-      peers_.store->history().save_end(options_.job, {bytes.begin(), bytes.size()});
-  if (!status.ok()) log("the end of the job is not kept: " + status.error().message);
-}
-
-void IntraJobState::send_to(const PeerId& peer, std::shared_ptr<const Frame> frame) {
-  self_->send(peers_.gateway, Outbound{peer, std::move(frame)});
-}
-
-void IntraJobState::perform_effect(const intra_job::StartWorker& effect) {
-  const auto message =
-      Msg<wire::StartWorker>::build({.job = options_.job}, [&](wire::StartWorker::Builder b) {
-        b.setIncarnation(effect.incarnation.value);
-        put(b.initDevice(), effect.device);
-        b.setSpecToml(options_.spec_toml);
-      });
-  send_to(node_peer(effect.device.node), message.frame());
-}
-
-void IntraJobState::perform_effect(const intra_job::KillWorker& effect) {
-  const auto& workers = core_->fleet().workers();
-  const auto at = workers.find(effect.incarnation);
-  if (at == workers.end()) return;
-  const auto message = Msg<wire::KillWorker>::build(
-      {.job = options_.job},
-      [&](wire::KillWorker::Builder b) { b.setIncarnation(effect.incarnation.value); });
-  send_to(node_peer(at->second.device.node), message.frame());
-}
-
-void IntraJobState::perform_effect(const intra_job::SendWorker& effect) {
-  if (const auto* install = std::get_if<protocol::Install>(&effect.message)) tell_loss(*install);
-  if (std::holds_alternative<protocol::Go>(effect.message)) lost_steps_->go();
-  send_to(worker_peer(effect.to), protocol::encode(options_.job, effect.message));
-}
-
-void IntraJobState::perform_effect(const intra_job::Demand& effect) {
-  demand_is_exact_ = true;
-  self_->send(peers_.cluster,
-              Msg<wire::Demand>::build({.job = options_.job}, [&](wire::Demand::Builder b) {
-                put(b.initExact(effect.devices.counts.size()), effect.devices);
-              }));
-}
-
-void IntraJobState::perform_effect(const intra_job::DemandLifted&) {
-  demand_is_exact_ = false;
-  query_plans();
-}
-
-void IntraJobState::perform_effect(const intra_job::DeviceReleased& effect) {
-  self_->send(peers_.cluster, Msg<wire::DeviceReleased>::build(
-                                  {.job = options_.job}, [&](wire::DeviceReleased::Builder b) {
-                                    put(b.initDevice(), effect.device);
-                                  }));
-}
-
-void IntraJobState::perform_effect(const intra_job::DeviceSuspected& effect) {
-  self_->send(peers_.cluster, Msg<wire::DeviceSuspected>::build(
-                                  {.job = options_.job}, [&](wire::DeviceSuspected::Builder b) {
-                                    put(b.initDevice(), effect.device);
-                                    b.setReason(effect.reason);
-                                  }));
-}
-
-void IntraJobState::perform_effect(const intra_job::LedgerRewound& effect) {
-  const Status status = peers_.store->ledger().rewind(options_.job, effect.through);
-  ES_CHECK_MSG(status.ok(), status.ok() ? "" : "ledger: " + status.error().message);
-  evaluations_.erase(evaluations_.upper_bound(effect.through), evaluations_.end());
-  const Status rewound = peers_.store->history().rewind(options_.job, effect.through);
-  ES_CHECK_MSG(rewound.ok(), rewound.ok() ? "" : "evaluations: " + rewound.error().message);
-}
-
-void IntraJobState::perform_effect(const intra_job::LedgerLineAdded& effect) {
-  store::LedgerLine line{effect.line.version, {}, effect.line.params};
-  if (effect.line.state) {
-    const Status saved =
-        peers_.store->history().save_final_state(options_.job, *effect.line.state);
-    ES_CHECK_MSG(saved.ok(), saved.ok() ? "" : "final state: " + saved.error().message);
-  }
-  for (const std::uint32_t bits : effect.line.loss_bits)
-    line.losses.push_back(std::bit_cast<float>(bits));
-  kill_point("ledger.before");
-  // Members forget a line once it is acknowledged, so it must not be lost.
-  const Status status = peers_.store->ledger().append(options_.job, line);
-  ES_CHECK_MSG(status.ok(), status.ok() ? "" : "ledger: " + status.error().message);
-  kill_point("ledger.after");
-  progress_due_ = true;
-}
-
-void IntraJobState::perform_effect(const intra_job::EvaluationAdded& effect) {
-  const auto* bytes = reinterpret_cast<const char*>(effect.totals->data());
-  // Its worker forgets it once the head has said that it knows it.
-  const Status status = peers_.store->history().save_evaluation(
-      options_.job, effect.version, {bytes, effect.totals->size()});
-  ES_CHECK_MSG(status.ok(), status.ok() ? "" : "evaluation: " + status.error().message);
-  log(show_evaluation(effect.version, *effect.totals));
-  progress_due_ = true;
-}
-
-// Keeps it for people; returns a line for the log.
-std::string IntraJobState::show_evaluation(Version version, const std::vector<std::byte>& bytes) {
-  const std::string what = "evaluation of version " + std::to_string(version);
-  const auto totals = store::MetricTotals::decode(bytes);
-  if (!totals) return what + " cannot be read: " + totals.error().message;
-  EvaluationView& view = evaluations_[version];
-  view = {version, totals->samples, {}};
-  std::string text;
-  for (const store::NamedMetric& m : store::summarise(task_of(options_.spec.model), *totals)) {
-    text += (text.empty() ? ": " : ", ") + m.name + " " + std::to_string(m.value);
-    view.metrics.push_back({m.name, m.value});
-  }
-  return what + text;
-}
-
-void IntraJobState::perform_effect(const intra_job::StateChanged& effect) {
-  measure_pause(effect.state);
-  log(std::string("job is ") + intra_job::state_name(effect.state));
-  progress_due_ = true;
-}
-
-void IntraJobState::perform_effect(const intra_job::LogLine& effect) {
-  log(effect.text);
-}
-
-void IntraJobState::perform_effect(const intra_job::JobEnded& effect) {
-  log(std::string("job ended: ") + intra_job::state_name(effect.state) +
-      (effect.error.empty() ? "" : ": " + effect.error));
-  log_file_.close();  // this actor stays, to answer questions
-  save_end();
-  for (const Follower& follower : followers_) {
-    answer_info(follower);
-    end_follower(follower);
-  }
-  followers_.clear();
-  self_->send(peers_.cluster, Msg<wire::JobEnded>::build({.job = options_.job}, [](auto) {}));
-}
+// --- the log
 
 void IntraJobState::log(const std::string& line) {
   log_lines_.push_back(line);
@@ -426,6 +247,7 @@ caf::behavior intra_job_actor(caf::stateful_actor<IntraJobState>* self, IntraJob
       [=](const Msg<wire::DemandRefused>& m) { self->state.on_refused(*m.view()); },
       [=](const Msg<wire::Inventory>& m) { self->state.on_inventory(*m.view()); },
       [=](const Msg<wire::PlanAnswer>& m) { self->state.on_plans(*m.view()); },
+      [=](const Msg<wire::PlanList>& m) { self->state.on_plan_list(m); },
       [=](const PeerDown& down) { self->state.on_peer_down(down); },
       [=](const Msg<wire::DescribeJob>&) { return self->state.details(); },
       [=](const Msg<wire::CancelJob>&) { self->state.cancel_unasked(); },

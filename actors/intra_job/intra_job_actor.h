@@ -4,11 +4,11 @@
 //
 // Accepts   Inbound: messages of the job's workers (round.capnp), WorkerExited of node agents, and
 //           client requests about this job (client.capnp). Allocation, DemandRefused, Inventory
-//           from the cluster scheduler; PlanAnswer from the companion. Legal at any time; stale
-//           ones are dropped by generation, incarnation or sequence.
+//           from the cluster scheduler; PlanAnswer, PlanList from the companion. Legal at any time;
+//           stale ones are dropped by generation, incarnation or sequence.
 // Sends     Through the gateway: round messages to workers, StartWorker and KillWorker to node
 //           agents, answers and job events to clients. Demand, DeviceReleased, JobEnded to the
-//           cluster scheduler; PlanQuery, CapabilityReport to the companion.
+//           cluster scheduler; PlanQuery, PlanListQuery, CapabilityReport to the companion.
 // State     the core's, and views for people. Journaled before anything of a generation is sent:
 //           generation, known workers, state. Ledger lines: run ledger.
 // Fails     Monitored by the cluster scheduler. Workers keep stepping without it.
@@ -37,6 +37,8 @@
 #include "actors/intra_job/intra_job_core.h"
 #include "actors/intra_job/straggler_watch.h"
 #include "actors/intra_job/lost_steps.h"
+#include "scheduler/capability_watch.h"
+#include "scheduler/grant_trial.h"
 #include "scheduler/model.h"
 
 namespace es::actors {
@@ -50,6 +52,7 @@ struct IntraJobOptions {
   intra_job::Config config;
   store::JobRecord record;  // as admitted, or as the journal has it
   bool restored = false;    // the head was restarted: go on from the record
+  Instant pause_assumed = std::chrono::milliseconds(500);  // of a change, before one was measured
   std::filesystem::path log_file;  // empty: lines are kept in memory only
 };
 
@@ -66,6 +69,7 @@ class IntraJobState {
   void on_refused(wire::DemandRefused::Reader r);
   void on_inventory(wire::Inventory::Reader r);
   void on_plans(wire::PlanAnswer::Reader r);
+  void on_plan_list(const Msg<wire::PlanList>& list);
   void on_peer_down(const PeerDown& down);
   Msg<wire::JobDetails> details() const;
   void cancel_unasked();
@@ -84,11 +88,24 @@ class IntraJobState {
   void on_worker_exited(wire::WorkerExited::Reader r);
   void on_node_hello(wire::NodeHello::Reader r);
   void lose(const std::vector<Incarnation>& workers, const std::string& why);
+  void arm_tick();
   intra_job::IntraJobCore make_core();
   std::vector<std::pair<Version, Digest>> read_evaluations();
   std::string show_evaluation(Version version, const std::vector<std::byte>& totals);
   void save_end();
+
+  // Plans (intra_job_plans.cc).
+  DeviceSet held_devices() const;
+  DeviceSet addable_devices() const;
+  Version steps_left() const;
   void query_plans();
+  bool has_adopted() const;
+  double speed_now() const;
+  void put_progress(wire::JobProgress::Builder b) const;
+  void on_step();
+  void consider_fall_back();
+  void release_unused();
+  void give_back(DeviceSet rest);
 
   // Speeds (intra_job_speed.cc).
   void on_worker_stats(wire::WorkerStats::Reader r, Incarnation incarnation);
@@ -99,8 +116,9 @@ class IntraJobState {
   std::vector<DeviceId> member_devices() const;
   void consider_rebalance();
   void measure_pause(intra_job::JobState state);
+  Instant pause_of_a_change() const;
 
-  // Effects.
+  // Effects (intra_job_effects.cc).
   void perform(intra_job::Effects effects);
   void perform_effect(const intra_job::SaveRecord& effect);
   void perform_effect(const intra_job::StartWorker& effect);
@@ -111,6 +129,8 @@ class IntraJobState {
   void perform_effect(const intra_job::DeviceReleased& effect);
   void perform_effect(const intra_job::DeviceSuspected& effect);
   void perform_effect(const intra_job::LedgerRewound& effect);
+  void perform_effect(const intra_job::RemoveCheckpoints& effect);
+  void perform_effect(const intra_job::KeepSuspensions& effect);
   void perform_effect(const intra_job::LedgerLineAdded& effect);
   void perform_effect(const intra_job::EvaluationAdded& effect);
   void perform_effect(const intra_job::StateChanged& effect);
@@ -128,6 +148,7 @@ class IntraJobState {
   void pause(const Inbound& inbound);
   void resume(const Inbound& inbound);
   void cancel(const Inbound& inbound);
+  void list_plans(const Inbound& inbound);
   std::uint64_t remember(const Inbound& inbound);
   void fill_details(wire::JobDetails::Builder b) const;
   void answer_log(const Follower& follower, const std::string& line);
@@ -151,13 +172,24 @@ class IntraJobState {
 
   // For the scheduler: what devices there are and how fast they were measured to be.
   DeviceSet inventory_;
+  bool inventory_known_ = false;
   scheduler::Capabilities capabilities_;
+  std::set<DeviceType> measured_types_;  // of these; the others are assumed
+  scheduler::CapabilityWatch capability_watch_;
+  scheduler::GrantTrial grant_trial_;
+  // Of these it has given some back once: given them anew, it keeps them until a speed changes.
+  std::set<std::string> released_from_;
+  Generation paced_generation_;  // of the placement whose steps are timed
+  double queried_seconds_ = 0;   // that were left when plans were asked for last; 0: not known
   intra_job::StragglerWatch stragglers_;
   std::optional<Instant> rescaling_since_, last_pause_;
   Instant next_rebalance_{};  // not before
   bool demand_is_exact_ = false;
   std::uint64_t allocation_sequence_ = 0;  // of the newest Allocation, 0 before the first
   std::uint32_t plan_queries_ = 0;         // that the companion has not answered yet
+
+  bool has_run_ = false;
+  std::optional<Instant> tick_armed_;  // the timer that comes next
 
   // After a restart of the head: workers of the journal that have not spoken to this one yet.
   std::set<Incarnation> awaited_;

@@ -56,7 +56,7 @@ void IntraJobCore::condemn(const Verdict& verdict, Version step) {
     if (!verdict.decided) why += ", and nobody could say which of two devices is wrong";
     log("audit: " + device.text() + " computes wrongly and is not used any more: " + why);
     good = std::min(good, trusted_through_.at(device));
-    fleet_.distrust(device);
+    fleet_.give_up(device);
     effects_.push_back(DeviceSuspected{device, std::move(why)});
   }
   if (good < step) return go_back_to(good);
@@ -67,21 +67,63 @@ void IntraJobCore::condemn(const Verdict& verdict, Version step) {
 // Versions after `good` may be spoiled, and every worker holds one of them: all end, and the job
 // begins again from the newest checkpoint that is not younger.
 void IntraJobCore::go_back_to(Version good) {
-  while (record_.checkpoint && record_.checkpoint->version > good)
-    drop_checkpoint(record_, std::string(record_.checkpoint->path));
+  give_up_unfinished(good);
+  const std::vector<std::string> void_paths = give_up_newer(good);
   periodic_ = PeriodicCheckpoints(config_.spec.checkpoint, config_.last_version, record_);
   const Version restart = restart_point().second;
   log("audit: versions after " + std::to_string(good) + " may be spoiled; going back to version " +
       std::to_string(restart));
   drop_written_checkpoints("an audit has found that it may be spoiled");
-  ledger_.rewind(restart);
-  evaluations_.erase(evaluations_.upper_bound(restart), evaluations_.end());
+  forget_after(restart);
+  // The record is saved first: the next head must not take anything of this for good.
+  record_.rewinding = restart;
+  record_.known.clear();
+  effects_.push_back(SaveRecord{record_});
   for (const Incarnation incarnation : fleet_.in_phase(Worker::Phase::kKnown))
     kill(*fleet_.find(incarnation));
+  finish_rewinding();
   begin_round();
-  // After the record, which names none of these workers any more: a head that dies in between finds
-  // lines that the job cannot repeat, and says so.
-  effects_.push_back(LedgerRewound{restart});
+  keep_suspensions();
+  if (!void_paths.empty()) effects_.push_back(RemoveCheckpoints{void_paths});
+}
+
+void IntraJobCore::forget_after(Version version) {
+  ledger_.rewind(version);
+  evaluations_.erase(evaluations_.upper_bound(version), evaluations_.end());
+}
+
+// The one of the series that a worker was asked for may be on the disk already.
+void IntraJobCore::give_up_unfinished(Version good) {
+  const std::optional<PeriodicRequest>& pending = periodic_.pending();
+  if (!pending) return;
+  CheckpointRef ref{config_.checkpoint_directory + "/step-" + std::to_string(pending->at),
+                    pending->at, true};
+  for (const CheckpointWritten& written : written_)
+    if (written.request == pending->number) ref = {written.path, written.version, true};
+  if (ref.version > good && ref.version <= ledger_.through()) record_.spoiled.push_back(ref);
+}
+
+// Forgets the checkpoints that may be spoiled. Those of the job itself are removed where this head
+// can see them, else by a writer; a client's stay.
+std::vector<std::string> IntraJobCore::give_up_newer(Version good) {
+  std::vector<std::string> paths;
+  for (const CheckpointRef& ref : drop_newer(record_, good)) {
+    if (ref.periodic) {
+      paths.push_back(ref.path);
+      record_.spoiled.push_back(ref);
+    } else if (!is_suspension(ref, config_.suspend_prefix)) {
+      log("warning: checkpoint " + ref.path + " of version " + std::to_string(ref.version) +
+          " may be spoiled, and stays where it is");
+    }
+  }
+  return paths;
+}
+
+// A head that dies before the second record does this again: nothing is added to the ledger before.
+void IntraJobCore::finish_rewinding() {
+  effects_.push_back(LedgerRewound{*record_.rewinding});
+  record_.rewinding.reset();
+  save();
 }
 
 }  // namespace es::actors::intra_job

@@ -66,6 +66,9 @@ void IntraJobCore::handle(Worker&, const CheckpointWritten& message) {
       checkpoints_.begin(), checkpoints_.end(),
       [&](const CheckpointCommand& command) { return command.request == message.request; });
   if (pending == checkpoints_.end()) return;
+  // Of a suspension that was given up: nobody's any more, it may be gone at any moment.
+  const CheckpointRef ref{message.path, message.version};
+  if (is_suspension(ref, config_.suspend_prefix) && ref.path != pending->directory) return;
   checkpoints_.erase(pending);
   if (message.error.empty()) {
     written_.push_back(message);
@@ -103,7 +106,12 @@ void IntraJobCore::take_checkpoint(const CheckpointWritten& message) {
       " of version " + std::to_string(written.version));
   add_checkpoint(record_, written,
                  periodic ? periodic_.pending()->remove : std::vector<std::string>());
+  const bool suspension = is_suspension(written, config_.suspend_prefix);
+  // A client's may go at any time; these stay as long as the job goes on from them.
+  const bool replaced = (periodic || suspension) && record_.checkpoint->path == written.path &&
+                        drop_suspensions(record_, config_.suspend_prefix, written.path);
   save();
+  if (replaced || suspension) keep_suspensions();
   if (!periodic) {
     checkpoint_done(message.request, CheckpointTaken{written, message.digests});
     return;
@@ -112,6 +120,12 @@ void IntraJobCore::take_checkpoint(const CheckpointWritten& message) {
   write_warning_.clear();
   periodic_.settle(written.version);
   ask_for_periodic();
+}
+
+// REQUIRES: what the record says is saved.
+void IntraJobCore::keep_suspensions() {
+  if (config_.suspend_prefix.empty()) return;
+  effects_.push_back(KeepSuspensions{suspensions(record_, config_.suspend_prefix)});
 }
 
 // The one before it serves as well: the steps between are done again, with the same bits.

@@ -3,15 +3,14 @@
 
 #include <bit>
 
+#include "actors/common/wire_devices.h"
 #include "actors/common/wire_error.h"
+#include "actors/intra_job/durations.h"
 #include "actors/intra_job/intra_job_actor.h"
+#include "scheduler/device_sets.h"
 
 namespace es::actors {
 namespace {
-
-double seconds(Instant duration) {
-  return std::chrono::duration<double>(duration).count();
-}
 
 float mean_loss_of(const std::optional<protocol::LedgerLine>& line) {
   return line ? static_cast<float>(intra_job::mean_loss(*line)) : std::nanf("");
@@ -47,6 +46,8 @@ void IntraJobState::on_client(const Inbound& inbound) {
       return resume(inbound);
     case MessageType::kCancelJob:
       return cancel(inbound);
+    case MessageType::kListPlans:
+      return list_plans(inbound);
     default:
       refuse(inbound.from, inbound.frame->head.request,
              usage_error("not a request about a job: message type " +
@@ -84,8 +85,8 @@ JobView IntraJobState::view() const {
   double training = 0;
   std::uint64_t steps = 0;
   for (const intra_job::StageReport& s : core_->stage_reports(now())) {
-    v.stages.push_back({s.placement, s.steps, seconds(s.training), seconds(s.rescale)});
-    training += seconds(s.training);
+    v.stages.push_back({s.placement, s.steps, in_seconds(s.training), in_seconds(s.rescale)});
+    training += in_seconds(s.training);
     steps += s.steps;
   }
   if (training > 0)
@@ -227,6 +228,32 @@ void IntraJobState::cancel_unasked() {
 
 void IntraJobState::cancel(const Inbound& inbound) {
   perform(core_->on(intra_job::Event(intra_job::CancelCommand{remember(inbound)}), now()));
+}
+
+void IntraJobState::list_plans(const Inbound& inbound) {
+  if (intra_job::is_over(core_->state()))
+    return refuse(inbound.from, inbound.frame->head.request, refused("the job has ended"));
+  const DeviceSet available = scheduler::sum(held_devices(), addable_devices());
+  const auto fill = [&](wire::PlanListQuery::Builder b) {
+    put(b.initAvailable(available.counts.size()), available);
+  };
+  self_->send(peers_.companion,
+              Msg<wire::PlanListQuery>::build({.request = remember(inbound)}, fill));
+}
+
+void IntraJobState::on_plan_list(const Msg<wire::PlanList>& list) {
+  const auto at = commands_.find(list.head().request);
+  if (at == commands_.end()) return;
+  const auto [client, request] = at->second;
+  commands_.erase(at);
+  auto view = list.view();
+  answer<wire::PlanList>(client, request, [&](wire::PlanList::Builder b) {
+    b.setPlans(view->getPlans());
+    b.setComplete(view->getComplete());
+    b.setSpeeds(view->getSpeeds());
+    b.setPlacement(core_->placement());
+    b.setPaceSeconds(grant_trial_.pace().value_or(0));
+  });
 }
 
 void IntraJobState::perform_effect(const intra_job::CommandDone& effect) {

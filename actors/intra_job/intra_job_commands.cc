@@ -47,7 +47,7 @@ void IntraJobCore::finish_if_done() {
   if (phase_ != Phase::kNormal && phase_ != Phase::kDraining) return;
   if (ledger_.through() != config_.last_version || !checkpoints_.empty()) return;
   if (periodic_.pending()) return;
-  if (evaluated_through() != config_.last_version) return;
+  if (!evaluations_.contains(config_.last_version)) return;
   for (const Incarnation incarnation : fleet_.placed()) {
     if (fleet_.find(incarnation)->version != config_.last_version) return;
   }
@@ -68,6 +68,7 @@ void IntraJobCore::end(JobState state, std::string error) {
   if (scale_request_) answer_scale(refused("the job has ended"));
   answer_pauses(refused("the job has ended"));
   show_state(state);
+  drop_suspensions(record_, config_.suspend_prefix, "");
   save();
   for (auto& [incarnation, worker] : fleet_.workers()) {
     if (worker.phase == Worker::Phase::kStarting) {
@@ -84,7 +85,17 @@ void IntraJobCore::end_if_empty() {
   for (const std::uint64_t request : std::exchange(cancel_requests_, {})) {
     effects_.push_back(CommandDone{request, Status()});
   }
+  remove_void_checkpoints();
   effects_.push_back(JobEnded{record_.state, record_.error});
+}
+
+// Nobody of this job will write one, and remove these, any more.
+void IntraJobCore::remove_void_checkpoints() {
+  keep_suspensions();
+  if (record_.spoiled.empty()) return;
+  RemoveCheckpoints remove;
+  for (const CheckpointRef& ref : record_.spoiled) remove.paths.push_back(ref.path);
+  effects_.push_back(std::move(remove));
 }
 
 void IntraJobCore::show_state(JobState state) {

@@ -30,7 +30,9 @@ const char* state_name(JobState state) {
 }
 
 IntraJobCore::IntraJobCore(Config config, Services services)
-    : IntraJobCore(std::move(config), std::move(services), JobRecord{}, LedgerHistory{}) {}
+    : IntraJobCore(std::move(config), std::move(services), JobRecord{}, LedgerHistory{}) {
+  demand_was_met_ = false;
+}
 
 IntraJobCore::IntraJobCore(Config config, Services services, JobRecord record,
                            LedgerHistory history)
@@ -47,6 +49,7 @@ IntraJobCore::IntraJobCore(Config config, Services services, JobRecord record,
     ES_CHECK(ledger_.add(line, Incarnation{}) == LedgerBook::Answer::kAdded);
   }
   evaluations_.insert(history.evaluations.begin(), history.evaluations.end());
+  if (record_.rewinding) forget_after(std::min(*record_.rewinding, ledger_.through()));
   for (const KnownWorker& known : record_.known) {
     fleet_.hold(known.device);
     Worker& worker = fleet_.add(known.incarnation, known.device);
@@ -63,8 +66,10 @@ Effects IntraJobCore::start(Instant now) {
   now_ = now;
   if (is_over(record_.state)) {
     phase_ = Phase::kEnding;
-  } else if (!paused()) {
-    begin_round();
+  } else {
+    if (record_.rewinding) finish_rewinding();
+    keep_suspensions();
+    if (!paused()) begin_round();
   }
   settle();
   return take_effects();
@@ -114,6 +119,20 @@ Effects IntraJobCore::tick(Instant now) {
   evict_silent_workers();
   settle();
   return take_effects();
+}
+
+std::optional<Instant> IntraJobCore::next_tick() const {
+  std::optional<Instant> first = demand_again_at_;
+  const auto limit = [&](Instant at) { first = std::min(first.value_or(at), at); };
+  if (phase_ == Phase::kDraining) limit(drain_since_ + config_.drain_timeout);
+  for (const auto& [incarnation, worker] : fleet_.workers()) {
+    if (worker.phase == Worker::Phase::kLeaving && !worker.killed)
+      limit(worker.leaving_since + config_.exit_timeout);
+    if (worker.phase == Worker::Phase::kStarting) limit(worker.started + config_.start_timeout);
+    if (phase_ == Phase::kPreparing && worker.phase == Worker::Phase::kKnown)
+      limit(round_since_ + config_.report_timeout);
+  }
+  return first;
 }
 
 // What follows from the new state, whatever the event was.
@@ -208,6 +227,7 @@ void IntraJobCore::handle(Worker& worker, const Drained& message) {
 
 void IntraJobCore::handle(Worker& worker, const Committed& message) {
   worker.version = std::max(worker.version.value_or(0), message.line.version);
+  if (config_.sparse_ledger) ledger_.skip_to(message.line.version - 1);
   switch (ledger_.add(message.line, worker.incarnation)) {
     case LedgerBook::Answer::kAdded:
       effects_.push_back(LedgerLineAdded{message.line});
@@ -235,6 +255,8 @@ void IntraJobCore::handle(Worker& worker, const Committed& message) {
 
 void IntraJobCore::acknowledge() {
   if (ledger_.through() < acknowledged_ + config_.acknowledge_every) return;
+  // A worker forgets its evaluations by this, too.
+  if (!is_evaluated_before(ledger_.through())) return;
   acknowledged_ = ledger_.through();
   for (const Incarnation incarnation : fleet_.placed()) {
     send(*fleet_.find(incarnation), Acknowledge{stamp(), acknowledged_});
@@ -253,8 +275,31 @@ void IntraJobCore::handle(Worker& worker, const Evaluated& message) {
   }
 }
 
+// All that were due up to this version are known: what a worker made while the head was away it
+// must tell, though a later one is known.
 Version IntraJobCore::evaluated_through() const {
-  return evaluations_.empty() ? 0 : evaluations_.rbegin()->first;
+  Version through = 0;
+  for (const auto& [version, digest] : evaluations_) {
+    const Version next = next_evaluation(std::max(through + 1, config_.start_version));
+    if (version > next) break;
+    through = std::max(through, version);
+  }
+  return through;
+}
+
+// The first version from `version` on that is evaluated.
+Version IntraJobCore::next_evaluation(Version version) const {
+  const Version every = config_.spec.eval_every;
+  if (every == 0) return config_.last_version;
+  return std::min((version + every - 1) / every * every, config_.last_version);
+}
+
+// The newest that members had to make before they could step to `version`; none: true.
+bool IntraJobCore::is_evaluated_before(Version version) const {
+  const Version every = config_.spec.eval_every;
+  if (every == 0 || version == 0) return true;
+  const Version due = (version - 1) / every * every;
+  return due == 0 || due < config_.start_version || evaluations_.contains(due);
 }
 
 void IntraJobCore::handle(Worker& worker, const Suspect& message) {
@@ -275,8 +320,11 @@ void IntraJobCore::handle(Worker& worker, const Suspect& message) {
   }
 }
 
-// The one that more members named, else the one whose loss costs no version, else the higher ranks.
+// One that holds nothing, if the other does: a joiner that cannot reach its source names it, and
+// perhaps nobody else has the state. Else the one that more members named, else the one whose loss
+// costs no version, else the higher ranks.
 Worker& IntraJobCore::whom_to_evict(Worker& a, Worker& b) {
+  if (a.version.has_value() != b.version.has_value()) return a.version ? b : a;
   const int named_a = named_[a.incarnation];
   const int named_b = named_[b.incarnation];
   if (named_a != named_b) return named_a > named_b ? a : b;

@@ -67,8 +67,10 @@ class IntraJobCore {
   Effects start(Instant now);
   Effects on(const Event& event, Instant now);
   Effects on(const protocol::WorkerMessage& message, Instant now);
-  // Call about once per second: time limits of drains and exits.
+  // Call when next_tick() has passed, not much later: time limits.
   Effects tick(Instant now);
+  // When the first of the time limits that run now ends; none: tick() has nothing to do.
+  std::optional<Instant> next_tick() const;
 
   Phase phase() const { return phase_; }
   JobState state() const { return record_.state; }
@@ -112,12 +114,17 @@ class IntraJobCore {
   void take_checkpoint(const protocol::CheckpointWritten& message);
   void periodic_failed(const std::string& why);
   void drop_written_checkpoints(const std::string& why);
+  void keep_suspensions();
 
   // Audits (intra_job_audit.cc).
   void begin_audits();
   void pass_audit(const protocol::Audited& message);
   void condemn(const Verdict& verdict, Version step);
   void go_back_to(Version good);
+  void forget_after(Version version);
+  void give_up_unfinished(Version good);
+  std::vector<std::string> give_up_newer(Version good);
+  void finish_rewinding();
 
   // Other events (intra_job_fleet.cc, intra_job_commands.cc).
   void handle(const Allocation& event);
@@ -130,6 +137,7 @@ class IntraJobCore {
   void handle(const ResumeCommand& event);
   void handle(const CancelCommand& event);
   void handle(const RebalanceCommand& event);
+  void handle(const GiveBackCommand& event);
 
   // Rounds (intra_job_round.cc).
   void begin_round();
@@ -178,9 +186,12 @@ class IntraJobCore {
   // Life cycle (intra_job_commands.cc).
   void finish_if_done();
   Version evaluated_through() const;
+  Version next_evaluation(Version version) const;
+  bool is_evaluated_before(Version version) const;
   void end(JobState state, std::string error);
   void fail(std::string error) { end(JobState::kFailed, std::move(error)); }
   void end_if_empty();
+  void remove_void_checkpoints();
   void show_state(JobState state);
   void ask_for_checkpoints();
   void ask_for_periodic();
@@ -228,6 +239,7 @@ class IntraJobCore {
   bool urgent_ = false;           // what members must leave is about to end
   bool suspension_failed_ = false;  // since then
   bool resumed_ = false;          // and not given devices yet
+  bool demand_was_met_ = true;    // or could be, when the job was admitted; by an earlier head too
   std::string resume_refusal_;    // why it is paused still
   Version acknowledged_ = 0;
   bool ended_ = false;

@@ -46,7 +46,10 @@ struct Config {
   Instant exit_timeout = std::chrono::seconds(5);    // from Release to kill
   Instant report_timeout = std::chrono::seconds(30);  // from Prepare to Report, then evicted
   Instant start_timeout = std::chrono::minutes(10);   // from the start of a process to its Hello
+  // Workers tell only some versions (simulations: the end, and where a placement stops).
+  bool sparse_ledger = false;
   // Where the checkpoint of a job that gives up all its devices goes; the generation is appended.
+  // A path that this head can use; empty: none is ever removed.
   std::string suspend_prefix;
 };
 
@@ -87,6 +90,10 @@ struct JobRecord {
   std::optional<CheckpointRef> checkpoint;  // the newest valid one that this run wrote
   std::vector<CheckpointRef> older;         // to go back to when that is damaged, newest first
   std::optional<DeviceSet> pinned;          // the last accepted `scale`
+  // Of the job's own series, and void since an audit: to be removed from the disk.
+  std::vector<CheckpointRef> spoiled;
+  // Lines and evaluations after this version are void and may still be on the disk.
+  std::optional<Version> rewinding;
   bool operator==(const JobRecord&) const = default;
 };
 
@@ -121,6 +128,7 @@ struct DemandRefused {
 struct WorkerExited {
   Incarnation incarnation;
   std::string description;  // for people: status or signal, and its last words
+  bool with_node = false;   // its node was lost or started anew: the process is not to blame
 };
 
 // The process is silent or cut off. It may still run; it is evicted.
@@ -156,9 +164,14 @@ struct CancelCommand {
 // The devices' speeds ask for other ranks on the same devices (scheduler/rebalance.h).
 struct RebalanceCommand {};
 
+// The job goes on without these devices and gives them back: it is as fast without them, or faster.
+struct GiveBackCommand {
+  std::vector<DeviceId> devices;
+};
+
 using Event = std::variant<Allocation, DemandRefused, WorkerExited, WorkerLost, ScaleCommand,
                            CheckpointCommand, PauseCommand, ResumeCommand, CancelCommand,
-                           RebalanceCommand>;
+                           RebalanceCommand, GiveBackCommand>;
 
 // --- effects -----------------------------------------------------------------------------------
 
@@ -211,6 +224,17 @@ struct LedgerRewound {
   Version through = 0;
 };
 
+// These directories are not wanted any more, if they are there.
+struct RemoveCheckpoints {
+  std::vector<std::string> paths;
+};
+
+// Of all checkpoints that this job has ever written to give up its devices (Config.suspend_prefix),
+// only these are still wanted.
+struct KeepSuspensions {
+  std::vector<std::string> paths;
+};
+
 // A version is in the ledger now: once for each, ascending, without gap. Must be as durable as
 // SaveRecord before a later Acknowledge or Install is sent, since workers then forget the line.
 struct LedgerLineAdded {
@@ -256,8 +280,8 @@ struct JobEnded {
 };
 
 using Effect = std::variant<SaveRecord, StartWorker, KillWorker, SendWorker, Demand, DemandLifted,
-                            DeviceReleased, DeviceSuspected, LedgerRewound, LedgerLineAdded,
-                            EvaluationAdded, StateChanged,
+                            DeviceReleased, DeviceSuspected, LedgerRewound, RemoveCheckpoints,
+                            KeepSuspensions, LedgerLineAdded, EvaluationAdded, StateChanged,
                             CommandDone, CheckpointDone, LogLine, JobEnded>;
 using Effects = std::vector<Effect>;
 

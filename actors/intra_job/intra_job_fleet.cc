@@ -15,6 +15,7 @@ void IntraJobCore::handle(const Allocation& event) {
                                       !fleet_.allocated(entry.second.device);
                              }));
   suspension_failed_ = false;
+  demand_was_met_ = true;
   if (!event.devices.empty()) resumed_ = false;
   if (phase_ == Phase::kIdle && !paused()) {
     show_state(event.devices.empty() ? JobState::kQueued : JobState::kStarting);
@@ -27,12 +28,13 @@ void IntraJobCore::handle(const DemandRefused& event) {
   if (!scale_request_) {
     if (resumed_) return refuse_resume(event.reason);
     const std::string text = "the devices that the job needs cannot be had: " + event.reason;
-    if (record_.generation.value == 0) return fail(text);
-    // It had them: a node is away, or has not found a restarted head yet.
+    if (!demand_was_met_) return fail(text);
+    // They were there: a node is away, or has not found a restarted head yet.
     if (!demand_again_at_) log(text + ": waiting for them");
     demand_again_at_ = now_ + kDemandAgainAfter;
     return;
   }
+  demand_was_met_ = true;  // the one that stands again
   record_.pinned = pin_before_scale_;
   save();
   answer_scale(refused(event.reason));
@@ -45,6 +47,7 @@ void IntraJobCore::handle(const WorkerExited& event) {
   fleet_.erase(event.incarnation);
   exited_.insert(event.incarnation);
   if (worker.phase == Worker::Phase::kLeaving || phase_ == Phase::kEnding) return;
+  if (event.with_node && worker.phase == Worker::Phase::kStarting) return;
   is_gone(worker, "exited: " + event.description);
 }
 

@@ -165,6 +165,13 @@ void IntraJobCore::handle(const RebalanceCommand&) {
   if (steps && !stops_soon) drain();
 }
 
+// The members on these devices leave as if they had been called back. Not those of a user's choice.
+void IntraJobCore::handle(const GiveBackCommand& event) {
+  if (phase_ != Phase::kNormal || suspending_ || wanted_staff()) return;
+  for (const DeviceId& device : event.devices)
+    if (fleet_.allocated(device)) fleet_.give_up(device);
+}
+
 // Whether a member is on a device that the job must give back.
 bool IntraJobCore::must_leave() const {
   const std::vector<Incarnation> placed = fleet_.placed();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "actors/intra_job/durations.h"
 #include "actors/intra_job/intra_job_actor.h"
 #include "scheduler/placement.h"
 #include "scheduler/rebalance.h"
@@ -11,17 +12,9 @@
 namespace es::actors {
 namespace {
 
-// A measurement is reported when it differs by more than this from what is known.
-constexpr double kCapabilityChangeMin = 0.10;
-// What a change costs before one was measured.
-constexpr Instant kPauseAssumed = std::chrono::milliseconds(500);
 // Between two changes at least so many times the pause, and so long: they cost at most a twentieth.
 constexpr int kPausesApart = 20;
 constexpr Instant kRebalanceApart = std::chrono::seconds(5);
-
-double in_seconds(Instant duration) {
-  return std::chrono::duration<double>(duration).count();
-}
 
 std::string decimal(double value, int digits) {
   char text[32];
@@ -59,21 +52,29 @@ void IntraJobState::on_worker_stats(wire::WorkerStats::Reader r, Incarnation inc
         " times what others of its type take or what is usual for it");
   if (report->change == intra_job::StragglerWatch::Change::kCleared)
     log("device " + device.text() + " is as fast as usual again");
+  consider_fall_back();
+  release_unused();
   consider_rebalance();
 }
 
 void IntraJobState::measured(const DeviceType& type, double steps_per_second) {
-  double& known = capabilities_[type];
-  if (std::abs(steps_per_second - known) <= kCapabilityChangeMin * known) return;
-  // Half-way: one slow step must not turn the placement over.
-  known = known == 0 ? steps_per_second : (known + steps_per_second) / 2;
+  const auto known = capabilities_.find(type);
+  const auto changed = capability_watch_.add(
+      type, steps_per_second, known == capabilities_.end() ? steps_per_second : known->second,
+      measured_types_.contains(type));
+  if (!changed) return;
+  capabilities_[type] = *changed;
+  measured_types_.insert(type);
+  grant_trial_.capability_changed(type, *changed);
+  released_from_.clear();
   self_->send(peers_.companion,
               Msg<wire::CapabilityReport>::build({}, [&](wire::CapabilityReport::Builder b) {
                 auto report = b.initReports(1)[0];
                 report.setDeviceType(type.name);
-                report.setStepsPerSecond(known);
+                report.setStepsPerSecond(*changed);
                 report.setMeasured(true);
               }));
+  query_plans();
 }
 
 // At D0 bits depend on who has which ranks, so there speeds of single devices do not count.
@@ -113,7 +114,7 @@ void IntraJobState::consider_rebalance() {
     for (const protocol::Member& member : core_->members())
       if (member.incarnation == incarnation) current.push_back(member.ranks);
   }
-  const Instant pause = last_pause_.value_or(kPauseAssumed);
+  const Instant pause = pause_of_a_change();
   const auto change = scheduler::rebalance(
       {.capabilities = capabilities,
        .current = current,
@@ -130,8 +131,15 @@ void IntraJobState::consider_rebalance() {
 // From the wish to change until the members step again: what a change costs, or a little more.
 void IntraJobState::measure_pause(intra_job::JobState state) {
   if (state == intra_job::JobState::kRescaling) rescaling_since_ = now();
+  // It waits for devices: not what a change costs.
+  if (state == intra_job::JobState::kQueued || state == intra_job::JobState::kPaused)
+    rescaling_since_.reset();
   if (state != intra_job::JobState::kRunning || !rescaling_since_) return;
   last_pause_ = now() - *std::exchange(rescaling_since_, std::nullopt);
+}
+
+Instant IntraJobState::pause_of_a_change() const {
+  return last_pause_.value_or(options_.pause_assumed);
 }
 
 }  // namespace es::actors

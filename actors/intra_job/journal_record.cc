@@ -51,6 +51,10 @@ void update(store::JobRecord& stored, const intra_job::JobRecord& record) {
   if (record.checkpoint) stored.checkpoints.push_back(stored_ref(*record.checkpoint));
   for (const intra_job::CheckpointRef& ref : record.older)
     stored.checkpoints.push_back(stored_ref(ref));
+  stored.spoiled.clear();
+  for (const intra_job::CheckpointRef& ref : record.spoiled)
+    stored.spoiled.push_back(stored_ref(ref));
+  stored.rewinding = record.rewinding;
 }
 
 intra_job::JobRecord core_record(const store::JobRecord& stored) {
@@ -70,6 +74,9 @@ intra_job::JobRecord core_record(const store::JobRecord& stored) {
     record.checkpoint = record.older.front();
     record.older.erase(record.older.begin());
   }
+  for (const store::CheckpointRef& ref : stored.spoiled)
+    record.spoiled.push_back({ref.path, ref.version, ref.periodic});
+  record.rewinding = stored.rewinding;
   return record;
 }
 

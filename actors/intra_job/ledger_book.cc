@@ -37,6 +37,12 @@ LedgerBook::Answer LedgerBook::add(const LedgerLine& line, Incarnation from) {
   return Answer::kConflict;
 }
 
+void LedgerBook::skip_to(Version version) {
+  if (version <= through()) return;
+  entries_.clear();
+  start_ = version;
+}
+
 void LedgerBook::rewind(Version version) {
   ES_CHECK(version >= start_ && version <= through());
   if (version == through()) return;

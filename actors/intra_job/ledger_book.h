@@ -21,6 +21,9 @@ class LedgerBook {
     kConflict,  // another value than before: conflict() says which
   };
   Answer add(const protocol::LedgerLine& line, Incarnation from);
+  // Lines up to this version are taken as known without having been told, if any is missing; what
+  // was told before is forgotten, so that a repetition of it is a gap.
+  void skip_to(Version version);
   // Forgets all lines after this version. REQUIRES: start <= version <= through().
   void rewind(Version version);
   // After kConflict: one line for a person.

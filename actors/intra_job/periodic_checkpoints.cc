@@ -45,6 +45,10 @@ void PeriodicCheckpoints::plan(Version through, const JobRecord& record) {
       PeriodicRequest{.number = kFirstNumber + (record.generation.value << kPlanBits) + planned_++,
                       .at = std::min(next, last_version_),
                       .remove = beyond(spec_.keep - 1, record)};
+  // One of a version that is still to come may turn out to have the right bits: then the writer
+  // finds it there, and it is the new one.
+  for (const CheckpointRef& ref : record.spoiled)
+    if (ref.version < pending_->at) pending_->remove.push_back(ref.path);
 }
 
 void PeriodicCheckpoints::settle(Version version) {
@@ -56,6 +60,9 @@ void add_checkpoint(JobRecord& record, CheckpointRef written,
                     const std::vector<std::string>& removed) {
   drop_checkpoint(record, written.path);
   for (const std::string& path : removed) drop_checkpoint(record, path);
+  std::erase_if(record.spoiled, [&](const CheckpointRef& ref) {
+    return ref.path == written.path || std::ranges::find(removed, ref.path) != removed.end();
+  });
   std::vector<CheckpointRef>& older = record.older;
   if (record.checkpoint) older.insert(older.begin(), *record.checkpoint);
   // A restart from an older one may have come between: then the newest is not the last.
@@ -68,6 +75,36 @@ void add_checkpoint(JobRecord& record, CheckpointRef written,
   std::size_t clients = 0;
   std::erase_if(
       older, [&](const CheckpointRef& ref) { return !ref.periodic && ++clients > kClientsKept; });
+}
+
+std::vector<CheckpointRef> drop_newer(JobRecord& record, Version good) {
+  std::vector<CheckpointRef> dropped;
+  while (record.checkpoint && record.checkpoint->version > good) {
+    dropped.push_back(*record.checkpoint);
+    drop_checkpoint(record, dropped.back().path);
+  }
+  return dropped;
+}
+
+bool drop_suspensions(JobRecord& record, std::string_view prefix, std::string_view newest) {
+  std::vector<std::string> paths = suspensions(record, prefix);
+  std::erase(paths, newest);
+  for (const std::string& path : paths) drop_checkpoint(record, path);
+  return !paths.empty();
+}
+
+std::vector<std::string> suspensions(const JobRecord& record, std::string_view prefix) {
+  std::vector<std::string> paths;
+  const auto consider = [&](const CheckpointRef& ref) {
+    if (is_suspension(ref, prefix)) paths.push_back(ref.path);
+  };
+  if (record.checkpoint) consider(*record.checkpoint);
+  std::ranges::for_each(record.older, consider);
+  return paths;
+}
+
+bool is_suspension(const CheckpointRef& ref, std::string_view prefix) {
+  return !ref.periodic && !prefix.empty() && ref.path.starts_with(prefix);
 }
 
 bool drop_checkpoint(JobRecord& record, std::string_view path) {

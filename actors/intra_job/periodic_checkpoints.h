@@ -5,7 +5,8 @@
 // The series: one at every multiple of CheckpointSpec::every_steps and one at the job's last
 // version, one at a time: those that fall due while the disk is still busy are left out. An older
 // one is removed by the writer once the newer one is on the disk and verified, so at least keep - 1
-// whole ones are there at any moment. Pure; owned by the core.
+// whole ones are there at any moment. In the same way go those that an audit has made void, as soon
+// as the series is past their versions. Pure; owned by the core.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -46,9 +47,20 @@ class PeriodicCheckpoints {
   std::optional<PeriodicRequest> pending_;
 };
 
-// Takes over a checkpoint that is on the disk, and forgets those whose paths are in `removed`.
+// Takes over a checkpoint that is on the disk, and forgets those whose paths are in `removed`, void
+// ones as well.
 void add_checkpoint(JobRecord& record, CheckpointRef written,
                     const std::vector<std::string>& removed);
+
+// Forgets those of versions after `good`, and returns them, newest first.
+std::vector<CheckpointRef> drop_newer(JobRecord& record, Version good);
+
+// Whether it was written when the job gave up all its devices: into `prefix` and a number.
+bool is_suspension(const CheckpointRef& ref, std::string_view prefix);
+// Paths of those, newest first.
+std::vector<std::string> suspensions(const JobRecord& record, std::string_view prefix);
+// Forgets them all but `newest`, which may be none of them; false: there was no other.
+bool drop_suspensions(JobRecord& record, std::string_view prefix, std::string_view newest);
 
 // Forgets the checkpoint at `path`; false: the record does not have it.
 bool drop_checkpoint(JobRecord& record, std::string_view path);

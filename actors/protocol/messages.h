@@ -261,7 +261,7 @@ struct Install {
   std::uint32_t bucket_count = 0;
   Version last_version = 0;          // total steps of the job
   std::optional<Version> pause_at;   // planned stop: pause and report Drained at this version
-  Version evaluated_through = 0;     // evaluations up to this version are known to the head
+  Version evaluated_through = 0;     // all evaluations up to this version are known to the head
   Version acknowledged_through = 0;  // ledger lines up to this version are known to the head
 };
 
@@ -280,7 +280,8 @@ struct Drain {
   Stamp stamp;
 };
 
-// The head has the ledger up to this version: these lines need not be kept any longer.
+// The head has the ledger up to this version, and the evaluations of versions before it: these need
+// not be kept any longer.
 struct Acknowledge {
   Stamp stamp;
   Version through = 0;

@@ -10,12 +10,15 @@
 // State     engine (version, parameters, optimizer, contexts of all ranks), gradient tree and
 //           segments of the current generation. Nothing durable; any other member can replace it.
 // Fails     What the engine reports (a loss that is not finite, a damaged checkpoint) and what the
-//           data workers could not load go to the control half as an event; the step is given up and
-//           the version stays. For bad data (not loaded, or refused by the engine) and for missing
-//           gradient memory, which can be mended, it is written to the rescue directory first. A peer's data that cannot be read is DataUnreadable.
+//           data workers could not load go to the control half as an event; the step is given up
+//           and the version stays. For bad data (not loaded, or refused by the engine) and for
+//           missing gradient memory, which can be mended, it is written to the rescue directory
+//           first. A peer's data that cannot be read is DataUnreadable.
 // Order     Commands are performed in order; slices in rank order.
 // Limits    Gradient buffers: gpu::max_live_buffers. Batches: the pool's slots.
 // Threads   Detached: a kernel runs for as long as it runs, and the control half must answer.
+//           Checkpoints are written by a thread of its own (version_writer.h), which reads the live
+//           replica; whatever changes the replica calls thaw() before.
 #include <caf/actor.hpp>
 #include <caf/stateful_actor.hpp>
 
@@ -32,10 +35,13 @@
 #include "actors/worker/audit_run.h"
 #include "actors/worker/device_messages.h"
 #include "actors/worker/gradient_store.h"
+#include "actors/worker/snapshot.h"
 #include "actors/worker/step_clock.h"
 #include "actors/worker/version_io.h"
+#include "actors/worker/version_writer.h"
 #include "gpu/engine.h"
 #include "gpu/est/gradient_tree.h"
+#include "gpu/frozen_replica.h"
 #include "proto/messages.h"
 #include "store/metrics/metric.h"
 
@@ -103,6 +109,7 @@ class DeviceState {
   Error wrong_batch(VirtualRank rank, const gpu::Batch& batch, const Error& error) const;
   Status take_gradient_slots();
   worker::Snapshot snapshot() const;
+  void thaw();
   void node_ready(const gpu::NodeReady& node);
   void node_summed(const gpu::NodeReady& node);
   std::vector<protocol::RankResult> results_of(RankRange ranks) const;
@@ -115,6 +122,10 @@ class DeviceState {
   std::shared_ptr<DeviceParts> parts_;
   caf::actor control_, data_workers_;
   std::map<VirtualRank, caf::actor> ests_;
+
+  std::optional<Digest> params_;  // of the version held here, where its ledger line is from here
+  std::vector<std::shared_ptr<gpu::FrozenReplica>> frozen_;  // it, for the writer; not thawed yet
+  std::shared_ptr<gpu::CopyMemory> copies_;                  // for one version
 
   // Of the current generation.
   Generation generation_;
@@ -138,6 +149,8 @@ class DeviceState {
   double told_at_ = 0;  // seconds of computing when slices were last given back
 
   gpu::AlignedBuffer reduce_workspace_;
+
+  std::unique_ptr<worker::VersionWriter> writer_;  // last: ends before what it reads
 };
 
 caf::behavior device_actor(caf::stateful_actor<DeviceState>* self,

@@ -8,10 +8,6 @@
 namespace es::actors::worker {
 namespace {
 
-std::span<const std::byte> bytes_of(const gpu::AlignedBuffer& buffer) {
-  return {reinterpret_cast<const std::byte*>(buffer.data()), buffer.bytes()};
-}
-
 std::span<std::byte> writable_bytes_of(gpu::AlignedBuffer& buffer) {
   return {reinterpret_cast<std::byte*>(buffer.data()), buffer.bytes()};
 }
@@ -110,48 +106,6 @@ Status import_version(gpu::Engine& engine, const protocol::State& state, Segment
   for (const protocol::Bytes& context : state.contexts)
     ES_RETURN_IF_ERROR(add_context(engine, *context, replica));
   return install_verified(engine, std::move(replica), state.digests, "state from a peer");
-}
-
-void complete(Snapshot& snapshot, const gpu::ParamTable& table) {
-  snapshot.digests = {gpu::params_digest(table, snapshot.replica),
-                      gpu::state_digest(table, snapshot.replica)};
-}
-
-Status write_snapshot(const Snapshot& snapshot, const std::filesystem::path& directory) {
-  std::vector<std::vector<std::byte>> contexts;
-  for (const gpu::EstContext& context : snapshot.replica.contexts)
-    contexts.push_back(gpu::encode(context));
-  const std::vector<gpu::AlignedBuffer>& moments = snapshot.replica.moments;
-  std::vector<store::Section> sections = {{kParamsSection, bytes_of(snapshot.replica.params)}};
-  for (std::size_t i = 0; i < moments.size(); ++i)
-    sections.push_back({moment_section(i), bytes_of(moments[i])});
-  for (VirtualRank rank = 0; rank < contexts.size(); ++rank)
-    sections.push_back({context_section(rank), contexts[rank]});
-  const std::string kernels = encode(snapshot.kernels);
-  sections.push_back({kKernelsSection, std::as_bytes(std::span(kernels))});
-  const store::CheckpointHead head{snapshot.job_name, snapshot.replica.version,
-                                   snapshot.digests.params, snapshot.digests.state};
-  return store::write_checkpoint(store::posix_file_system(), directory, head, snapshot.job_toml,
-                                 sections);
-}
-
-Result<std::filesystem::path> keep_snapshot(const Snapshot& snapshot,
-                                            const std::filesystem::path& directory) {
-  constexpr int kNamesMax = 1000;
-  const auto holds_it = [&](const std::filesystem::path& path) {
-    const auto reader = store::CheckpointReader::open(path);
-    return reader && reader->head().params_digest == snapshot.digests.params &&
-           reader->head().state_digest == snapshot.digests.state && reader->verify().ok();
-  };
-  std::filesystem::path path = directory;
-  Status status = write_snapshot(snapshot, path);
-  for (int n = 2; n <= kNamesMax && !status.ok(); ++n) {
-    if (status.error().kind != ErrorKind::kRefused || holds_it(path)) break;
-    path = directory.string() + "-" + std::to_string(n);
-    status = write_snapshot(snapshot, path);
-  }
-  if (!status.ok() && !holds_it(path)) return status.error();
-  return path;
 }
 
 Status load_checkpoint(gpu::Engine& engine, const JobSpec& spec,

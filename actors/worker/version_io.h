@@ -1,8 +1,7 @@
 #pragma once
-// A replica on its way out of the engine and back in: to a peer that catches up, to a checkpoint.
+// A replica on its way out of the engine and back in: to a peer that catches up, from a checkpoint
+// (snapshot.h: to a checkpoint).
 #include <filesystem>
-#include <string>
-#include <vector>
 
 #include "actors/common/kernel_record.h"
 #include "actors/data_plane/segment.h"
@@ -24,26 +23,6 @@ std::uint64_t export_bytes(const gpu::Engine& engine);
 // replica is replaced by the rejected one, so the caller must not use it (it has not reported
 // Ready).
 Status import_version(gpu::Engine& engine, const protocol::State& state, SegmentCache& segments);
-
-// A self-contained copy of the version that the engine holds, to be written while training goes on.
-struct Snapshot {
-  std::string job_name;
-  std::string job_toml;
-  protocol::VersionDigests digests;  // of complete()
-  KernelRecord kernels;
-  gpu::Replica replica;
-};
-
-// Computes the digests, which are a pass over all of it that a step need not wait for.
-void complete(Snapshot& snapshot, const gpu::ParamTable& table);
-
-Status write_snapshot(const Snapshot& snapshot, const std::filesystem::path& directory);
-
-// Writes it to `directory`, or when that name is taken to the first free one of DIRECTORY-2, -3,
-// ... What is found there already with the same digests is not written again. Returns where it
-// lies.
-Result<std::filesystem::path> keep_snapshot(const Snapshot& snapshot,
-                                            const std::filesystem::path& directory);
 
 // Loads a checkpoint into the engine, which trains the job `spec`. Errors: not found, damage (file
 // and block named), a checkpoint of another model; refused (check_kernels: other kernels at D0 or

@@ -26,8 +26,11 @@ void WorkerCore::start_asked_audit() {
   audit_asked_.reset();
 }
 
+// Two members that have committed the step may have passed the next one before this worker has all
+// of this one: then both have passed.
 bool WorkerCore::audit_holds() const {
-  return is_audited(*version_, config_.audit_every) && audit_passed_ != version_;
+  return is_audited(*version_, config_.audit_every) &&
+         (!audit_passed_ || *audit_passed_ < *version_);
 }
 
 // Everything is staged and the head has not let the step pass: one of the two may hang.

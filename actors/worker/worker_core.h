@@ -22,8 +22,10 @@
 //              waits until this worker is active and at that step.
 //            - A rank is summed once per bucket and step (BucketSum).
 //            - An audited step is not committed before the head says that its audit has passed.
-//            - Ledger lines up to version() that the head has not acknowledged are kept.
-// Memory     up to one step of early messages, and the unacknowledged ledger lines.
+//            - Ledger lines up to version(), and evaluations, that the head has not acknowledged
+//              are kept.
+// Memory     up to one step of early messages, and what is not acknowledged: it grows while the head
+//            is away.
 #include <map>
 #include <optional>
 #include <set>
@@ -96,6 +98,7 @@ class WorkerCore {
   void handle(const protocol::Audit& message);
   void handle(const protocol::AuditPassed& message);
   void seal();
+  void tell_evaluations();
   void load_target();
   void report_ready();
   void write_checkpoints();
@@ -170,7 +173,8 @@ class WorkerCore {
   std::map<Version, protocol::LedgerLine> lines_;  // not acknowledged, all <= version_
   // (request, directory): the head asks again after each round, none is written twice.
   std::set<std::pair<std::uint64_t, std::string>> checkpoints_begun_;
-  std::optional<protocol::Evaluated> evaluation_;  // the last one that was made here
+  // Made here, and not known to have reached the head: it may be away.
+  std::map<Version, protocol::Evaluated> evaluations_;
   std::string failure_;                            // of the job; not empty exactly in Failed
 
   // Of the promised generation; reset when it is sealed.

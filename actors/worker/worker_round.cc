@@ -35,7 +35,16 @@ void WorkerCore::seal() {
   broken_links_.clear();
   reset_step();
   effects_.push_back(AbandonGenerations{generation_});
+  tell_evaluations();
   send_head(Report{stamp(), version_});
+}
+
+// Before the report: a worker that has no ranks from now on is the only one that knows them.
+void WorkerCore::tell_evaluations() {
+  for (auto& [version, evaluation] : evaluations_) {
+    evaluation.stamp = stamp();
+    send_head(evaluation);
+  }
 }
 
 void WorkerCore::handle(const Install& message) {
@@ -43,6 +52,7 @@ void WorkerCore::handle(const Install& message) {
   installed_ = true;
   install_ = message;
   forget_lines_through(message.acknowledged_through);
+  evaluations_.erase(evaluations_.begin(), evaluations_.upper_bound(message.evaluated_through));
   const Member* self = member(config_.self);
   if (self == nullptr) return;  // stands by as a source until it is released
   ranks_ = self->ranks;
@@ -134,10 +144,6 @@ void WorkerCore::handle(const Go& message) {
   phase_ = Phase::kActive;
   last_progress_ = now_;
   for (const auto& [version, line] : lines_) send_head(Committed{stamp(), line});
-  if (evaluation_ && evaluation_->version > install_.evaluated_through) {
-    evaluation_->stamp = stamp();
-    send_head(*evaluation_);
-  }
   reconsider_waiting();
   advance();
 }
@@ -154,8 +160,11 @@ void WorkerCore::handle(const Drain& message) {
   if (message.stamp.generation == generation_ && phase_ == Phase::kActive) drain_wanted_ = true;
 }
 
+// An evaluation was told before the step after it was begun.
 void WorkerCore::handle(const Acknowledge& message) {
-  if (message.stamp.generation == generation_) forget_lines_through(message.through);
+  if (message.stamp.generation != generation_) return;
+  forget_lines_through(message.through);
+  evaluations_.erase(evaluations_.begin(), evaluations_.lower_bound(message.through));
 }
 
 void WorkerCore::handle(const WriteCheckpoint& message) {

@@ -179,7 +179,7 @@ bool WorkerCore::pause_is_due() const {
 
 bool WorkerCore::evaluation_is_due() const {
   const bool known =
-      *version_ <= install_.evaluated_through || (evaluation_ && evaluation_->version == *version_);
+      *version_ <= install_.evaluated_through || evaluations_.contains(*version_);
   if (steps_started_ || !ranks_.contains(0) || known) return false;
   return at_last() || (config_.eval_every != 0 && *version_ % config_.eval_every == 0);
 }
@@ -226,8 +226,9 @@ void WorkerCore::handle(const EvaluationDone& event) {
   if (event.generation != generation_ || !evaluating_) return;
   evaluating_ = false;
   last_progress_ = now_;
-  evaluation_ = Evaluated{.stamp = stamp(), .version = event.version, .totals = event.totals};
-  send_head(*evaluation_);
+  const Evaluated evaluated{.stamp = stamp(), .version = event.version, .totals = event.totals};
+  evaluations_[event.version] = evaluated;
+  send_head(evaluated);
   advance();
 }
 

@@ -202,6 +202,9 @@ void check_resources(Rules& rules, const JobSpec& spec) {
                  std::to_string(r.max_devices),
                  "0 or at least min_devices = " + std::to_string(r.min_devices));
   rules.range<std::uint32_t>("resources.threads", r.threads, 1, 256);
+  rules.range<int>("resources.priority", r.priority, -100, 100);
+  rules.expect(r.deadline_seconds >= 0 && r.deadline_seconds <= 1e9, "resources.deadline_seconds",
+               std::to_string(r.deadline_seconds), "0 (none) to 1e9");
   // auto: the level that it becomes is checked again.
   const bool may_mix = spec.level == DeterminismLevel::kD2 || spec.level == DeterminismLevel::kAuto;
   for (const Stage& stage : spec.stages) {

@@ -101,7 +101,12 @@ struct ResourceSpec {
   std::uint32_t min_devices = 1;
   std::uint32_t max_devices = 0;     // 0 = max_p
   std::uint32_t threads = 1;         // compute threads per CPU device; bits do not depend on it
-  std::vector<DeviceType> device_types;  // types that the scheduler may use; empty = all (D2) or one
+  // Types that the scheduler may use; empty = all (D2) or one. The first is the one that policies
+  // which do not scale give.
+  std::vector<DeviceType> device_types;
+  std::string tenant;                // whose quota it uses; empty = nobody's
+  int priority = 0;                  // -100..100, higher is served first
+  double deadline_seconds = 0;       // from its submission on it should take at most this; 0 = none
   bool operator==(const ResourceSpec&) const = default;
 };
 

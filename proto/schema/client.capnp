@@ -123,6 +123,67 @@ struct ClearDevice {
   device @0 :Node.Device;
 }
 
+struct ClaimDevices {
+  # Client -> head: somebody outside of this system takes so many devices of a type, now and until
+  # ReleaseClaim. Answer: Done once the claim is in the journal; training jobs leave the devices at
+  # their next step boundary.
+  name @0 :Text;
+  # Unique among the claims. Letters, digits, '-', '_', '.'.
+  deviceType @1 :Text;
+  count @2 :UInt32;
+  # > 0
+}
+
+struct ReleaseClaim {
+  # Client -> head: the devices of this claim are free again. Answer: Done.
+  name @0 :Text;
+}
+
+struct ListPlans {
+  # Client -> head, about the envelope's job, which must not be over: how it could use the devices
+  # that the cluster has. Answer: PlanList.
+}
+
+struct PlanList {
+  # Companion -> intra-job scheduler -> client.
+  plans @0 :List(PlanInfo);
+  # That are not dominated, best first.
+  complete @1 :Bool;
+  # false: there are more; of these only the best for each number of devices are listed.
+  speeds @2 :List(TypeSpeed);
+  # Of the device types that the plans are made of.
+  placement @3 :Text;
+  # Devices in use now, empty while none.
+  paceSeconds @4 :Float64;
+  # Measured duration of a global step on these; 0 while there are too few steps.
+}
+
+struct PlanInfo {
+  parts @0 :List(PlanPart);
+  # Ascending type names.
+  secondsPerStep @1 :Float64;
+  # f: estimated duration of a global step.
+  throughput @2 :Float64;
+  # Local steps per second.
+  waste @3 :Float64;
+  # Local steps per second that the devices could do more.
+}
+
+struct PlanPart {
+  deviceType @0 :Text;
+  devices @1 :UInt32;
+  estsPerDevice @2 :UInt32;
+  # At most.
+}
+
+struct TypeSpeed {
+  deviceType @0 :Text;
+  stepsPerSecond @1 :Float64;
+  # Local steps per second of one device.
+  measured @2 :Bool;
+  # By this job or an earlier one like it; false: assumed.
+}
+
 struct JobList {
   jobs @0 :List(JobInfo);
   # In submit order.

@@ -22,6 +22,24 @@ struct Demand {
   sequence @2 :UInt64;
   # Of the newest Allocation that the job has adopted, 0 before the first: what the proposals are
   # relative to. Proposals relative to an older one are void.
+  progress @3 :JobProgress;
+  # Absent: as it was.
+}
+
+struct JobProgress {
+  # How far a job is when it demands, for the policy.
+  totalSteps @0 :Float64;
+  # Local steps of the whole job.
+  remainingSteps @1 :Float64;
+  stepsPerSecond @2 :Float64;
+  # Local steps per second on the devices that it uses now; 0: it does not step.
+  rescaleSeconds @3 :Float64;
+  # What a change of its devices costs; 0: not measured.
+  started @4 :Bool;
+  # Has ever run.
+  adopted @5 :Bool;
+  # Uses what it was last given, and nothing else.
+  capabilities @6 :List(Capability);
 }
 
 struct Proposal {
@@ -77,6 +95,16 @@ struct PlanQuery {
   held @0 :List(DeviceCount);
   addable @1 :List(DeviceCount);
   # Devices that the cluster has beyond these, by type.
+  stepsLeft @2 :UInt64;
+  # Global steps of the job.
+  rescaleSeconds @3 :Float64;
+  # Pause of a change of devices, measured or assumed.
+}
+
+struct PlanListQuery {
+  # Intra-job scheduler -> companion: the plans for these devices. Answer: PlanList (client.capnp),
+  # with the same number in the envelope's `request`.
+  available @0 :List(DeviceCount);
 }
 
 struct PlanAnswer {
@@ -90,7 +118,7 @@ struct Capability {
   stepsPerSecond @1 :Float64;
   # Local steps per second of one device, C_i of the waste model.
   measured @2 :Bool;
-  # false: an assumption until a device of this type has reported.
+  # By this job or an earlier one like it; false: an assumption.
 }
 
 struct CapabilityReport {

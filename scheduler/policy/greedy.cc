@@ -14,23 +14,33 @@ bool may_use(const JobView& job, const DeviceType& type) {
   return std::find(job.types.begin(), job.types.end(), type) != job.types.end();
 }
 
+std::vector<std::size_t> submit_order(const ClusterView& view) {
+  std::vector<std::size_t> slots;
+  for (std::size_t j = 0; j < view.jobs.size(); ++j)
+    if (!view.jobs[j].id.empty()) slots.push_back(j);
+  std::sort(slots.begin(), slots.end(), [&](std::size_t a, std::size_t b) {
+    return view.jobs[a].number < view.jobs[b].number;
+  });
+  return slots;
+}
+
 // The allowed types that the job can still add: all, or the one that it has.
-std::vector<DeviceType> addable_types(const JobView& job) {
-  if (job.mix_types || job.held.empty()) return job.types;
+std::vector<DeviceType> addable_types(const JobView& job, bool mix_types) {
+  if (mix_types || job.held.empty()) return job.types;
   const DeviceType& only = job.held.counts.front().type;
   if (job.held.counts.size() > 1 || !may_use(job, only)) return {};
   return {only};
 }
 
 // Those types, the ones whose proposals gain most first.
-std::vector<DeviceType> preferred_types(const JobView& job) {
+std::vector<DeviceType> preferred_types(const JobView& job, bool mix_types) {
   const auto best_gain = [&](const DeviceType& type) {
     double best = -std::numeric_limits<double>::infinity();
     for (const Proposal& p : job.proposals)
       if (p.type == type) best = std::max(best, gain_per_device(p));
     return best;
   };
-  std::vector<DeviceType> types = addable_types(job);
+  std::vector<DeviceType> types = addable_types(job, mix_types);
   std::stable_sort(types.begin(), types.end(), [&](const DeviceType& a, const DeviceType& b) {
     return best_gain(a) > best_gain(b);
   });
@@ -40,15 +50,20 @@ std::vector<DeviceType> preferred_types(const JobView& job) {
 // One call of decide(): the view, and what the decisions so far have made of it.
 class Round {
  public:
-  explicit Round(const ClusterView& view)
-      : view_(view), free_(view.free), returning_(view.returning), jobs_(view.jobs.size()) {
-    for (std::size_t j = 0; j < jobs_.size(); ++j) jobs_[j].held = view.jobs[j].held;
+  Round(const ClusterView& view, bool homogeneous)
+      : view_(view),
+        homogeneous_(homogeneous),
+        free_(view.free),
+        returning_(view.returning),
+        order_(submit_order(view)),
+        jobs_(view.jobs.size()) {
+    for (const std::size_t j : order_) jobs_[j].held = view.jobs[j].held;
     count_extras();
   }
 
   Decisions run() {
-    for (std::size_t j = 0; j < jobs_.size(); ++j) expect_excess(j);
-    for (std::size_t j = 0; j < jobs_.size(); ++j) serve_need(j);
+    for (const std::size_t j : order_) expect_excess(j);
+    for (const std::size_t j : order_) serve_need(j);
     serve_proposals();
     return decisions();
   }
@@ -76,7 +91,7 @@ class Round {
   // An upper bound: an extra device of a job with two types is counted under both.
   void count_extras() {
     extras_ = {};
-    for (std::size_t j = 0; j < jobs_.size(); ++j)
+    for (const std::size_t j : order_)
       for (const DeviceCount& c : jobs_[j].held.counts)
         extras_.add(c.type, std::min(c.count, extra(j)));
   }
@@ -107,12 +122,14 @@ class Round {
       return missing;
     }
     const std::uint32_t missing = job.min_devices - job.held.total();
-    return job.mix_types ? choose_mixed(job, missing, rest) : choose_one_type(job, missing, supply);
+    return mixes(job) ? choose_mixed(job, missing, rest) : choose_one_type(job, missing, supply);
   }
+
+  bool mixes(const JobView& job) const { return job.mix_types && !homogeneous_; }
 
   static std::optional<DeviceSet> choose_one_type(const JobView& job, std::uint32_t missing,
                                                   const DeviceSet& supply) {
-    for (const DeviceType& type : preferred_types(job)) {
+    for (const DeviceType& type : preferred_types(job, false)) {
       if (supply.count_of(type) < missing) continue;
       DeviceSet chosen;
       chosen.add(type, missing);
@@ -124,7 +141,7 @@ class Round {
   std::optional<DeviceSet> choose_mixed(const JobView& job, std::uint32_t missing,
                                         const DeviceSet& rest) const {
     DeviceSet chosen;
-    const std::vector<DeviceType> types = preferred_types(job);
+    const std::vector<DeviceType> types = preferred_types(job, true);
     for (const DeviceSet* supply : {&free_, &rest}) {
       for (const DeviceType& type : types) {
         const std::uint32_t count = std::min(missing, supply->count_of(type));
@@ -174,7 +191,7 @@ class Round {
 
   std::optional<std::size_t> most_extra(const DeviceType& type) const {
     std::optional<std::size_t> best;
-    for (std::size_t j = 0; j < jobs_.size(); ++j)
+    for (const std::size_t j : order_)
       if (extra(j) > 0 && jobs_[j].held.count_of(type) > 0 && (!best || extra(j) >= extra(*best)))
         best = j;
     return best;
@@ -188,21 +205,26 @@ class Round {
   bool fits(const Candidate& candidate) const {
     const JobView& job = view_.jobs[candidate.job];
     const Proposal& p = *candidate.proposal;
-    const std::vector<DeviceType> types = addable_types(job);
+    const std::vector<DeviceType> types = addable_types(job, mixes(job));
     return p.speedup > 1 && jobs_[candidate.job].granted.empty() &&
            p.count <= free_.count_of(p.type) && job.held.total() + p.count <= job.max_devices &&
            std::find(types.begin(), types.end(), p.type) != types.end();
   }
 
+  bool may_grow(std::size_t j) const {
+    const JobView& job = view_.jobs[j];
+    return job.settled && !job.pinned && !is_waiting(j) && jobs_[j].shrunk.empty();
+  }
+
   void serve_proposals() {
     if (free_.empty()) return;
     std::vector<Candidate> candidates;
-    for (std::size_t j = 0; j < jobs_.size(); ++j)
-      if (!view_.jobs[j].pinned && !is_waiting(j) && jobs_[j].shrunk.empty())
+    for (const std::size_t j : order_)
+      if (may_grow(j))
         for (const Proposal& p : view_.jobs[j].proposals) candidates.push_back({j, &p});
-    const auto key = [](const Candidate& c) {
-      return std::tuple(-gain_per_device(*c.proposal), -double(c.proposal->count), c.job,
-                        std::string_view(c.proposal->type.name));
+    const auto key = [this](const Candidate& c) {
+      return std::tuple(-gain_per_device(*c.proposal), -double(c.proposal->count),
+                        view_.jobs[c.job].number, std::string_view(c.proposal->type.name));
     };
     std::sort(candidates.begin(), candidates.end(),
               [&](const Candidate& a, const Candidate& b) { return key(a) < key(b); });
@@ -216,24 +238,26 @@ class Round {
 
   Decisions decisions() const {
     Decisions result;
-    for (std::size_t j = 0; j < jobs_.size(); ++j) {
-      if (!jobs_[j].granted.empty()) result.grants.push_back({view_.jobs[j].id, jobs_[j].granted});
-      if (!jobs_[j].shrunk.empty()) result.shrinks.push_back({view_.jobs[j].id, jobs_[j].shrunk});
+    for (const std::size_t j : order_) {
+      if (!jobs_[j].granted.empty()) result.grants.push_back({j, jobs_[j].granted});
+      if (!jobs_[j].shrunk.empty()) result.shrinks.push_back({j, jobs_[j].shrunk});
     }
     return result;
   }
 
   const ClusterView& view_;
+  const bool homogeneous_;
   DeviceSet free_;
   DeviceSet returning_;
   DeviceSet extras_;
-  std::vector<JobState> jobs_;
+  const std::vector<std::size_t> order_;  // slots of the jobs, in submit order
+  std::vector<JobState> jobs_;            // by slot
 };
 
 }  // namespace
 
-Decisions GreedyPolicy::decide(const ClusterView& view) const {
-  return Round(view).run();
+Decisions GreedyPolicy::decide(const ClusterView& view) {
+  return Round(view, homogeneous_).run();
 }
 
 }  // namespace es::scheduler

@@ -1,5 +1,5 @@
 #pragma once
-// Greedy: the paper's policy. Needs first, then the extra device that brings most.
+// easyscale: the paper's greedy policy. Needs first, then the extra device that brings most.
 //
 //   1. needs    In submit order, each job that lacks something it must have: the rest of its pinned
 //               demand, or of its minimum. Served from free devices. When these do not suffice, but
@@ -11,16 +11,22 @@
 //                 gain per device = (speedup - 1) / count, higher first;
 //                 ties: more devices, then earlier submitted, then type name.
 //
-// A minimum may be of any allowed types (one type without mix_types), by preference the types whose
-// proposals gain most, then by name. Devices are called back from the job with most extra devices,
-// the latest submitted among equals.
+// Knows no priorities, quotas, deadlines or remaining work, and suspends nobody. A minimum may be
+// of any allowed types (one type without mix_types), by preference the types whose proposals gain
+// most, then by name. Devices are called back from the job with most extra devices, the latest
+// submitted among equals.
 #include "scheduler/policy/policy.h"
 
 namespace es::scheduler {
 
 class GreedyPolicy final : public Policy {
  public:
-  Decisions decide(const ClusterView& view) const override;
+  // `homogeneous`: every job uses one device type at a time, whatever it may mix.
+  explicit GreedyPolicy(bool homogeneous = false) : homogeneous_(homogeneous) {}
+  Decisions decide(const ClusterView& view) override;
+
+ private:
+  const bool homogeneous_;
 };
 
 }  // namespace es::scheduler

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <string_view>
 
 #include "scheduler/device_sets.h"
 
@@ -10,7 +9,6 @@ namespace es::scheduler {
 namespace {
 
 struct JobChange {
-  const JobView* job = nullptr;
   DeviceSet granted;
   DeviceSet shrunk;
 };
@@ -27,67 +25,91 @@ Status check_pinned(const JobView& job, const JobChange& change) {
                          change.shrunk.text() + '"');
 }
 
-bool is_proposal(const JobView& job, const DeviceSet& granted) {
-  return granted.counts.size() == 1 &&
-         std::any_of(job.proposals.begin(), job.proposals.end(), [&](const Proposal& p) {
-           return p.type == granted.counts[0].type && p.count == granted.counts[0].count;
-         });
+bool is_proposed(const JobView& job, const DeviceCount& granted) {
+  return std::any_of(job.proposals.begin(), job.proposals.end(), [&](const Proposal& p) {
+    return p.type == granted.type && p.count >= granted.count;
+  });
 }
 
-Status check_elastic_grant(const JobView& job, const DeviceSet& granted) {
-  const std::uint32_t held = job.held.total();
-  const bool to_minimum = held < job.min_devices;
-  if (to_minimum && held + granted.total() != job.min_devices)
-    return broken(job, "granted \"" + granted.text() + "\", which does not make its minimum of " +
-                           std::to_string(job.min_devices));
-  if (!to_minimum && !is_proposal(job, granted))
-    return broken(job, "granted \"" + granted.text() + "\", which it did not propose");
+// What it holds afterwards, when it was granted something.
+Status check_bounds(const JobView& job, const DeviceSet& granted, const DeviceSet& after) {
   for (const DeviceCount& c : granted.counts)
     if (std::find(job.types.begin(), job.types.end(), c.type) == job.types.end())
       return broken(job, "granted type " + c.type.name + ", which it may not use");
-  const DeviceSet after = sum(job.held, granted);
   if (after.total() > job.max_devices) return broken(job, "granted more than its maximum");
+  if (after.total() < job.min_devices) return broken(job, "granted less than its minimum");
   if (!job.mix_types && after.counts.size() > 1) return broken(job, "granted a mix of types");
   return {};
 }
 
-Status check_elastic(const JobView& job, const JobChange& change) {
-  if (!change.granted.empty() && !change.shrunk.empty())
-    return broken(job, "granted and shrunk at once");
-  if (!change.granted.empty()) return check_elastic_grant(job, change.granted);
-  if (!job.held.contains(change.shrunk)) return broken(job, "shrunk by more than it holds");
-  if (job.held.total() - change.shrunk.total() < job.min_devices)
-    return broken(job, "shrunk below its minimum");
+Status check_grant(const JobView& job, const JobChange& change) {
+  const std::uint32_t held = job.held.total();
+  const DeviceSet kept = beyond(job.held, change.shrunk);
+  ES_RETURN_IF_ERROR(check_bounds(job, change.granted, sum(kept, change.granted)));
+  if (held > 0 && held < job.min_devices) {
+    if (sum(kept, change.granted).total() == job.min_devices) return {};
+    return broken(job, "granted \"" + change.granted.text() +
+                           "\", which does not make its minimum of " +
+                           std::to_string(job.min_devices));
+  }
+  if (held > 0 && !job.settled) return broken(job, "granted more before it has settled");
+  if (kept.empty()) return {};  // it starts, or migrates
+  for (const DeviceCount& c : change.granted.counts)
+    if (!is_proposed(job, c))
+      return broken(job, "granted \"" + change.granted.text() + "\", which it did not propose");
   return {};
 }
 
-using ChangesByJob = std::map<std::string_view, JobChange>;
+Status check_elastic(const JobView& job, const JobChange& change) {
+  if (!job.held.contains(change.shrunk)) return broken(job, "shrunk by more than it holds");
+  for (const DeviceCount& c : change.granted.counts)
+    if (change.shrunk.count_of(c.type) > 0)
+      return broken(job, "granted and shrunk by type " + c.type.name + " at once");
+  if (!change.granted.empty()) return check_grant(job, change);
+  const std::uint32_t left = job.held.total() - change.shrunk.total();
+  if (left >= job.min_devices || (left == 0 && job.may_suspend)) return {};
+  return broken(job, "shrunk below its minimum");
+}
 
-// Enters a list of changes; every entry must be new, not empty and of a known job.
-Status enter(const std::vector<Change>& changes, DeviceSet JobChange::*part, ChangesByJob& by_job) {
+using ChangesBySlot = std::map<std::size_t, JobChange>;
+
+// Enters a list of changes; every entry must be new, not empty and of a job.
+Status enter(const ClusterView& view, const std::vector<Change>& changes,
+             DeviceSet JobChange::*part, ChangesBySlot& by_slot) {
   for (const Change& change : changes) {
-    const auto found = by_job.find(change.job);
-    if (found == by_job.end() || change.devices.empty() || !(found->second.*part).empty())
-      return failure("policy: job " + change.job + ": unknown, changed twice or by nothing");
-    found->second.*part = change.devices;
+    if (change.slot >= view.jobs.size() || view.jobs[change.slot].id.empty())
+      return failure("policy: slot " + std::to_string(change.slot) + " has no job");
+    DeviceSet& devices = by_slot[change.slot].*part;
+    if (change.devices.empty() || !devices.empty())
+      return broken(view.jobs[change.slot], "changed twice or by nothing");
+    devices = change.devices;
   }
   return {};
 }
 
 }  // namespace
 
+double remaining_steps_at(const JobView& job, double now_s) {
+  const Work& work = job.work;
+  const double ran_s = now_s - std::max(work.as_of_s, work.paused_until_s);
+  return std::max(0.0, work.remaining_steps - std::max(0.0, ran_s) * work.steps_per_s);
+}
+
+double attained_device_s_at(const JobView& job, double now_s) {
+  return job.work.attained_device_s + job.held.total() * std::max(0.0, now_s - job.work.as_of_s);
+}
+
 Status check_decisions(const ClusterView& view, const Decisions& decisions) {
-  if (decisions.grants.empty() && decisions.shrinks.empty()) return {};
-  ChangesByJob by_job;
-  for (const JobView& job : view.jobs) by_job[job.id].job = &job;
-  ES_RETURN_IF_ERROR(enter(decisions.grants, &JobChange::granted, by_job));
-  ES_RETURN_IF_ERROR(enter(decisions.shrinks, &JobChange::shrunk, by_job));
+  if (!(decisions.again_s > view.now_s))
+    return failure("policy: wants to be asked again at a time that is not in the future");
+  ChangesBySlot by_slot;
+  ES_RETURN_IF_ERROR(enter(view, decisions.grants, &JobChange::granted, by_slot));
+  ES_RETURN_IF_ERROR(enter(view, decisions.shrinks, &JobChange::shrunk, by_slot));
   DeviceSet granted;
-  for (const auto& [id, change] : by_job) {
-    if (change.granted.empty() && change.shrunk.empty()) continue;
+  for (const auto& [slot, change] : by_slot) {
+    const JobView& job = view.jobs[slot];
     granted = sum(granted, change.granted);
-    ES_RETURN_IF_ERROR(change.job->pinned ? check_pinned(*change.job, change)
-                                          : check_elastic(*change.job, change));
+    ES_RETURN_IF_ERROR(job.pinned ? check_pinned(job, change) : check_elastic(job, change));
   }
   if (!view.free.contains(granted))
     return failure("policy: granted \"" + granted.text() + "\" of free \"" + view.free.text() +

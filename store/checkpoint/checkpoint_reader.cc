@@ -7,7 +7,9 @@
 
 #include "proto/base/check.h"
 #include "store/checkpoint/checkpoint.h"
+#include "store/checkpoint/direct_file.h"
 #include "store/checkpoint/layout.h"
+#include "store/checkpoint/system_error.h"
 
 namespace es::store {
 namespace {
@@ -22,10 +24,7 @@ using File = std::unique_ptr<std::FILE, CloseFile>;
 Result<File> open_file(const fs::path& path) {
   File file(std::fopen(path.c_str(), "rb"));
   if (file != nullptr) return file;
-  const int code = errno;
-  const std::string message =
-      path.string() + ": cannot be opened: " + std::generic_category().message(code);
-  return code == ENOENT ? not_found(message) : failure(message);
+  return open_failure(path, errno);
 }
 
 Result<std::uint64_t> file_bytes(const fs::path& path) {
@@ -36,11 +35,14 @@ Result<std::uint64_t> file_bytes(const fs::path& path) {
   return code == std::errc::no_such_file_or_directory ? not_found(message) : failure(message);
 }
 
+Error cut_short(const fs::path& path) {
+  return usage_error(path.string() + ": damaged: the file is shorter than it was");
+}
+
 Status read_exactly(std::FILE* file, const fs::path& path, std::span<std::byte> out) {
   if (std::fread(out.data(), 1, out.size(), file) == out.size()) return {};
-  if (std::ferror(file) != 0)
-    return failure(path.string() + ": cannot be read: " + std::generic_category().message(errno));
-  return usage_error(path.string() + ": damaged: the file is shorter than it was");
+  if (std::ferror(file) != 0) return system_failure(path, "be read", errno);
+  return cut_short(path);
 }
 
 // Reads a small file whole. Its size is checked before memory is taken.
@@ -59,8 +61,7 @@ Result<std::string> read_text(const fs::path& path, std::uint64_t bytes_max) {
 }
 
 Status check_block(const fs::path& path, const SectionInfo& section, std::uint64_t block,
-                   std::span<const std::byte> bytes) {
-  const Digest found = digest_of(bytes);
+                   const Digest& found) {
   const Digest& expected = section.blocks[block];
   if (found == expected) return {};
   return usage_error(path.string() + ": damaged: section \"" + section.name + "\", block " +
@@ -68,19 +69,20 @@ Status check_block(const fs::path& path, const SectionInfo& section, std::uint64
                      expected.hex());
 }
 
-// Reads the section from where `file` stands, block by block, through `buffer(at, size)`, which
-// names the memory for `size` bytes at offset `at` of the section.
-template <class Buffer>
-Status read_blocks(std::FILE* file, const fs::path& path, const SectionInfo& section,
-                   Buffer buffer) {
-  for (std::uint64_t b = 0; b < section.blocks.size(); ++b) {
-    const std::uint64_t at = b * kCheckpointBlockBytes;
-    const std::span<std::byte> bytes =
-        buffer(at, std::min(kCheckpointBlockBytes, section.bytes - at));
-    ES_RETURN_IF_ERROR(read_exactly(file, path, bytes));
-    ES_RETURN_IF_ERROR(check_block(path, section, b, bytes));
+std::uint64_t block_bytes(const SectionInfo& section, std::uint64_t block) {
+  return std::min(kCheckpointBlockBytes, section.bytes - block * kCheckpointBlockBytes);
+}
+
+Result<Digest> digest_of_next(DirectReader& file, const fs::path& path, std::uint64_t bytes) {
+  DigestBuilder digest;
+  while (bytes > 0) {
+    const auto piece = file.next(bytes);
+    if (!piece) return piece.error();
+    if (piece->empty()) return cut_short(path);
+    digest.add(*piece);
+    bytes -= piece->size();
   }
-  return {};
+  return digest.finish();
 }
 
 }  // namespace
@@ -147,20 +149,25 @@ Status CheckpointReader::read_into(std::string_view name, std::span<std::byte> o
   const Result<File> file = open_file(path);
   if (!file) return file.error();
   if (fseeko(file->get(), static_cast<off_t>(offset), SEEK_SET) != 0)
-    return failure(path.string() + ": cannot be read: " + std::generic_category().message(errno));
-  return read_blocks(file->get(), path, *section,
-                     [&](std::uint64_t at, std::uint64_t size) { return out.subspan(at, size); });
+    return system_failure(path, "be read", errno);
+  for (std::uint64_t b = 0; b < section->blocks.size(); ++b) {
+    const auto bytes = out.subspan(b * kCheckpointBlockBytes, block_bytes(*section, b));
+    ES_RETURN_IF_ERROR(read_exactly(file->get(), path, bytes));
+    ES_RETURN_IF_ERROR(check_block(path, *section, b, digest_of(bytes)));
+  }
+  return {};
 }
 
 Status CheckpointReader::verify() const {
   const fs::path path = directory_ / kDataFile;
-  const Result<File> file = open_file(path);
+  Result<DirectReader> file = DirectReader::open(path);
   if (!file) return file.error();
-  std::vector<std::byte> block(kCheckpointBlockBytes);
   for (const SectionInfo& section : manifest_.sections)
-    ES_RETURN_IF_ERROR(read_blocks(
-        file->get(), path, section,
-        [&](std::uint64_t, std::uint64_t size) { return std::span(block).first(size); }));
+    for (std::uint64_t b = 0; b < section.blocks.size(); ++b) {
+      const Result<Digest> found = digest_of_next(*file, path, block_bytes(section, b));
+      if (!found) return found.error();
+      ES_RETURN_IF_ERROR(check_block(path, section, b, *found));
+    }
   return {};
 }
 

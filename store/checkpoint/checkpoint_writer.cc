@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <cstring>
+#include <utility>
 
 #include "proto/base/kill_point.h"
 #include "store/checkpoint/checkpoint.h"
+#include "store/checkpoint/direct_file.h"
 #include "store/checkpoint/layout.h"
 
 namespace es::store {
@@ -13,73 +16,143 @@ std::span<const std::byte> as_bytes(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-SectionInfo describe(const Section& section) {
-  SectionInfo info{section.name, section.bytes.size(), {}};
-  for (std::size_t at = 0; at < section.bytes.size(); at += kCheckpointBlockBytes)
-    info.blocks.push_back(digest_of(section.bytes.subspan(
-        at, std::min<std::size_t>(kCheckpointBlockBytes, section.bytes.size() - at))));
-  return info;
+// What the manifest says of the contents, but for the digests of blocks that are not read yet.
+CheckpointManifest describe(const CheckpointContents& contents) {
+  CheckpointManifest manifest{
+      contents.head, contents.job_toml.size(), digest_of(contents.job_toml), {}};
+  for (const Section& section : contents.sections)
+    manifest.sections.push_back(
+        {section.name, section.bytes, std::vector<Digest>(block_count(section.bytes))});
+  return manifest;
 }
 
-Status write_file(FileSystem& files, const fs::path& path,
-                  const std::vector<std::span<const std::byte>>& pieces) {
-  Result<std::unique_ptr<WritableFile>> file = files.create_file(path);
+// Each block is read once, and digested and written while it is in the processor's cache.
+Status write_section(WritableFile& file, const Section& section, std::span<std::byte> buffer,
+                     std::vector<Digest>& blocks) {
+  for (std::uint64_t b = 0; b < blocks.size(); ++b) {
+    const std::uint64_t at = b * kCheckpointBlockBytes;
+    const auto block = buffer.first(std::min(kCheckpointBlockBytes, section.bytes - at));
+    ES_RETURN_IF_ERROR(section.read(at, block));
+    blocks[b] = digest_of(block);
+    ES_RETURN_IF_ERROR(file.append(block));
+  }
+  return {};
+}
+
+Status write_data(FileSystem& files, const fs::path& path, std::span<const Section> sections,
+                  CheckpointManifest& manifest) {
+  const Result<std::unique_ptr<WritableFile>> file = files.create_large_file(path);
   if (!file) return file.error();
-  for (const auto& piece : pieces) ES_RETURN_IF_ERROR((*file)->append(piece));
+  const DirectBuffer buffer(kCheckpointBlockBytes);
+  for (std::size_t s = 0; s < sections.size(); ++s)
+    ES_RETURN_IF_ERROR(
+        write_section(**file, sections[s], buffer.bytes(), manifest.sections[s].blocks));
   return (*file)->finish();
 }
 
-Status fill_directory(FileSystem& files, const fs::path& directory, std::string_view manifest,
-                      std::string_view job_toml, std::span<const Section> sections) {
-  std::vector<std::span<const std::byte>> data;
-  for (const Section& section : sections) data.push_back(section.bytes);
-  ES_RETURN_IF_ERROR(write_file(files, directory / kDataFile, data));
-  kill_point("checkpoint.middle");
-  ES_RETURN_IF_ERROR(write_file(files, directory / kJobTomlFile, {as_bytes(job_toml)}));
-  ES_RETURN_IF_ERROR(write_file(files, directory / kManifestFile, {as_bytes(manifest)}));
-  return files.sync_directory(directory);
+Status write_text(FileSystem& files, const fs::path& path, std::string_view text) {
+  const Result<std::unique_ptr<WritableFile>> file = files.create_file(path);
+  if (!file) return file.error();
+  ES_RETURN_IF_ERROR((*file)->append(as_bytes(text)));
+  return (*file)->finish();
 }
 
-// What was to be written is given up: removes it, and says so if even that fails.
-Error give_up(FileSystem& files, const fs::path& directory, Error error) {
-  if (const Status removed = files.remove_tree(directory); !removed.ok())
-    error.message += "; in addition, " + removed.error().message;
-  return error;
-}
-
-Status check_target(const fs::path& target) {
+Status check_parent(const fs::path& target) {
   std::error_code code;
-  if (fs::exists(fs::symlink_status(target, code)))
-    return refused(target.string() + ": exists already: allowed is a new name");
-  if (!fs::is_directory(target.parent_path(), code))
-    return not_found(target.parent_path().string() +
-                     ": no such directory, to write a checkpoint into");
-  return {};
+  if (fs::is_directory(target.parent_path(), code)) return {};
+  return not_found(target.parent_path().string() +
+                   ": no such directory, to write a checkpoint into");
+}
+
+Status check_new(const fs::path& target) {
+  std::error_code code;
+  if (!fs::exists(fs::symlink_status(target, code))) return {};
+  return refused(target.string() + ": exists already: allowed is a new name");
 }
 
 }  // namespace
 
-Status write_checkpoint(FileSystem& files, const fs::path& directory, const CheckpointHead& head,
-                        std::string_view job_toml, std::span<const Section> sections) {
-  CheckpointManifest manifest{head, job_toml.size(), digest_of(job_toml), {}};
-  for (const Section& section : sections) manifest.sections.push_back(describe(section));
-  if (const Status valid = validate(manifest); !valid.ok())
-    return usage_error(directory.string() + ": " + valid.error().message);
+Section section_of(std::string name, std::span<const std::byte> bytes) {
+  return {std::move(name), bytes.size(), [bytes](std::uint64_t offset, std::span<std::byte> out) {
+            if (!out.empty()) std::memcpy(out.data(), bytes.data() + offset, out.size());
+            return Status();
+          }};
+}
 
+CheckpointDraft::CheckpointDraft(CheckpointDraft&& other) noexcept
+    : files_(other.files_),
+      partial_(std::exchange(other.partial_, {})),
+      head_(std::move(other.head_)) {}
+
+CheckpointDraft::~CheckpointDraft() {
+  // What cannot be removed stays, like that of a writer which was killed.
+  if (!partial_.empty()) (void)files_.remove_tree(partial_);
+}
+
+Result<CheckpointDraft> CheckpointDraft::write(FileSystem& files, const fs::path& directory,
+                                               const CheckpointContents& contents) {
+  if (const Status valid = validate(describe(contents)); !valid.ok())
+    return usage_error(directory.string() + ": " + valid.error().message);
   const fs::path target = normal_path(directory);
-  ES_RETURN_IF_ERROR(check_target(target));
+  ES_RETURN_IF_ERROR(check_parent(target));
   const fs::path prefix = target.parent_path() / ("." + target.filename().string() + ".partial-");
   const Result<fs::path> partial = files.make_unique_directory(prefix);
   if (!partial) return partial.error();
   kill_point("checkpoint.begin");
-  Status status = fill_directory(files, *partial, encode_manifest(manifest), job_toml, sections);
+  CheckpointDraft draft(files, *partial, contents.head);
+  if (const Status filled = draft.fill(contents); !filled.ok())
+    return draft.give_up(filled.error());
+  return draft;
+}
+
+Status CheckpointDraft::fill(const CheckpointContents& contents) {
+  CheckpointManifest manifest = describe(contents);
+  ES_RETURN_IF_ERROR(write_data(files_, partial_ / kDataFile, contents.sections, manifest));
+  kill_point("checkpoint.middle");
+  if (contents.complete) ES_RETURN_IF_ERROR(contents.complete(head_));
+  manifest.head = head_;
+  ES_RETURN_IF_ERROR(write_text(files_, partial_ / kJobTomlFile, contents.job_toml));
+  ES_RETURN_IF_ERROR(write_text(files_, partial_ / kManifestFile, encode_manifest(manifest)));
+  return files_.sync_directory(partial_);
+}
+
+Status CheckpointDraft::verify() const {
+  const auto reader = CheckpointReader::open(partial_);
+  return reader ? reader->verify() : Status(reader.error());
+}
+
+Status CheckpointDraft::publish(const fs::path& directory) {
+  const fs::path target = normal_path(directory);
+  ES_CHECK(target.parent_path() == partial_.parent_path());
   kill_point("checkpoint.rename");
-  if (status.ok()) status = files.rename_directory(*partial, target);
+  ES_RETURN_IF_ERROR(check_new(target));
+  ES_RETURN_IF_ERROR(files_.rename_directory(partial_, target));
   kill_point("checkpoint.renamed");
-  if (!status.ok()) return give_up(files, *partial, status.error());
-  status = files.sync_directory(target.parent_path());
-  if (!status.ok()) return give_up(files, target, status.error());
+  partial_ = target;
+  ES_RETURN_IF_ERROR(files_.sync_directory(target.parent_path()));
+  partial_.clear();
   return {};
+}
+
+Error CheckpointDraft::give_up(Error error) {
+  const Status removed = files_.remove_tree(std::exchange(partial_, {}));
+  if (!removed.ok()) error.message += "; in addition, " + removed.error().message;
+  return error;
+}
+
+Status check_free(const fs::path& directory) {
+  const fs::path target = normal_path(directory);
+  ES_RETURN_IF_ERROR(check_new(target));
+  return check_parent(target);
+}
+
+Status write_checkpoint(FileSystem& files, const fs::path& directory,
+                        const CheckpointContents& contents) {
+  ES_RETURN_IF_ERROR(check_free(directory));
+  Result<CheckpointDraft> draft = CheckpointDraft::write(files, directory, contents);
+  if (!draft) return draft.error();
+  const Status published = draft->publish(directory);
+  return published.ok() ? published : Status(draft->give_up(published.error()));
 }
 
 }  // namespace es::store

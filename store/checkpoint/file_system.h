@@ -28,6 +28,10 @@ class FileSystem {
       const std::filesystem::path& prefix) = 0;
   // Error also when the file exists.
   virtual Result<std::unique_ptr<WritableFile>> create_file(const std::filesystem::path& file) = 0;
+  // The same, for many bytes that nobody reads soon: written past the system's cache where the
+  // file system can (direct_file.h).
+  virtual Result<std::unique_ptr<WritableFile>> create_large_file(
+      const std::filesystem::path& file) = 0;
   // Forces the directory's entries to the disk.
   virtual Status sync_directory(const std::filesystem::path& directory) = 0;
   // Error (refused): `to` exists and is not an empty directory.

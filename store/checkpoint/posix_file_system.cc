@@ -10,7 +10,9 @@
 #include <system_error>
 #include <utility>
 
+#include "store/checkpoint/direct_file.h"
 #include "store/checkpoint/file_system.h"
+#include "store/checkpoint/system_error.h"
 
 namespace es::store {
 namespace {
@@ -19,11 +21,6 @@ namespace fs = std::filesystem;
 
 // Names tried for a unique directory: other processes may have left some that are taken.
 constexpr int kNameAttemptsMax = 1000;
-
-Error system_failure(const fs::path& path, const char* action, int code) {
-  return failure(path.string() + ": cannot " + action + ": " +
-                 std::generic_category().message(code));
-}
 
 class PosixFile final : public WritableFile {
  public:
@@ -75,6 +72,10 @@ class PosixFileSystem final : public FileSystem {
     return std::unique_ptr<WritableFile>(std::make_unique<PosixFile>(descriptor, file));
   }
 
+  Result<std::unique_ptr<WritableFile>> create_large_file(const fs::path& file) override {
+    return create_direct_file(file);
+  }
+
   Status sync_directory(const fs::path& directory) override {
     const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (descriptor < 0) return system_failure(directory, "be opened", errno);
@@ -89,7 +90,7 @@ class PosixFileSystem final : public FileSystem {
     const int code = errno;
     if (code == EEXIST || code == ENOTEMPTY || code == ENOTDIR)
       return refused(to.string() + ": exists already: allowed is a new name");
-    return system_failure(from, ("be renamed to " + to.string()).c_str(), code);
+    return system_failure(from, "be renamed to " + to.string(), code);
   }
 
   Status remove_tree(const fs::path& directory) override {

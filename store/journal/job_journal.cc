@@ -10,7 +10,7 @@
 namespace es::store {
 namespace {
 
-constexpr std::uint8_t kRecordVersion = 2;   // of a job
+constexpr std::uint8_t kRecordVersion = 3;   // of a job
 constexpr std::uint8_t kCounterVersion = 1;
 constexpr const char* kTable = "job";
 
@@ -127,6 +127,9 @@ std::string encode_job_record(const JobRecord& record) {
   out.u8(record.pinned ? 1 : 0);
   if (record.pinned) write_devices(out, *record.pinned);
   write_checkpoints(out, record.checkpoints);
+  write_checkpoints(out, record.spoiled);
+  out.u8(record.rewinding ? 1 : 0);
+  if (record.rewinding) out.u64(*record.rewinding);
   out.u64(record.sequence);
   out.u64(record.submitted_unix_ms);
   out.text(record.error);
@@ -147,6 +150,8 @@ Result<JobRecord> decode_job_record(std::string_view bytes, const JobId& id) {
   record.known = read_known(in);
   if (read_presence(in, "pinned")) record.pinned = read_devices(in, "pinned");
   record.checkpoints = read_checkpoints(in);
+  record.spoiled = read_checkpoints(in);
+  if (read_presence(in, "rewinding")) record.rewinding = in.u64();
   record.sequence = in.u64();
   record.submitted_unix_ms = in.u64();
   record.error = in.text();

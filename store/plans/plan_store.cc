@@ -10,6 +10,7 @@ namespace es::store {
 namespace {
 
 constexpr std::uint8_t kRecordVersion = 1;
+constexpr std::uint8_t kPlansVersion = 2;
 
 std::string plans_key(const std::string& model_key, std::uint32_t max_p) {
   return KeyBuilder("plans").text(model_key).number(max_p).key();
@@ -66,10 +67,12 @@ Result<CapabilityRecord> decode_capability(std::string_view bytes, const std::st
 
 }  // namespace
 
-std::string encode_plans(const std::vector<PlanRecord>& plans) {
-  RecordWriter out(kRecordVersion);
-  out.u32(static_cast<std::uint32_t>(plans.size()));
-  for (const PlanRecord& plan : plans) {
+std::string encode_plans(const PlanListRecord& list) {
+  RecordWriter out(kPlansVersion);
+  out.text(list.inputs);
+  out.u32(list.complete ? 1 : 0);
+  out.u32(static_cast<std::uint32_t>(list.plans.size()));
+  for (const PlanRecord& plan : list.plans) {
     out.u32(static_cast<std::uint32_t>(plan.parts.size()));
     for (const PlanPart& part : plan.parts) {
       out.text(part.type.name);
@@ -82,31 +85,34 @@ std::string encode_plans(const std::vector<PlanRecord>& plans) {
   return out.take();
 }
 
-Result<std::vector<PlanRecord>> decode_plans(std::string_view bytes, const std::string& what) {
-  RecordReader in(bytes, kRecordVersion, what);
-  std::vector<PlanRecord> plans;
+Result<PlanListRecord> decode_plans(std::string_view bytes, const std::string& what) {
+  RecordReader in(bytes, kPlansVersion, what);
+  PlanListRecord list;
+  list.inputs = in.text();
+  const std::uint32_t complete = in.u32();
+  in.expect(complete <= 1, "complete");
+  list.complete = complete == 1;
   const std::uint32_t count = in.count(20);
-  for (std::uint32_t i = 0; i < count && in.ok(); ++i) plans.push_back(read_plan(in));
+  for (std::uint32_t i = 0; i < count && in.ok(); ++i) list.plans.push_back(read_plan(in));
   ES_RETURN_IF_ERROR(in.finish());
-  return plans;
+  return list;
 }
 
 Status PlanStore::save_plans(const std::string& model_key, std::uint32_t max_p,
-                             const std::vector<PlanRecord>& plans) {
+                             const PlanListRecord& list) {
   WriteBatch batch;
-  batch.put(plans_key(model_key, max_p), encode_plans(plans));
-  return store_.write(batch, Durability::kSynced);
+  batch.put(plans_key(model_key, max_p), encode_plans(list));
+  return store_.write(batch, Durability::kBuffered);
 }
 
-Result<std::optional<std::vector<PlanRecord>>> PlanStore::load_plans(const std::string& model_key,
-                                                                     std::uint32_t max_p) const {
+Result<std::optional<PlanListRecord>> PlanStore::load_plans(const std::string& model_key,
+                                                            std::uint32_t max_p) const {
   const Result<std::optional<std::string>> bytes = store_.get(plans_key(model_key, max_p));
   if (!bytes) return bytes.error();
-  if (!bytes->has_value()) return std::optional<std::vector<PlanRecord>>();
-  Result<std::vector<PlanRecord>> plans =
-      decode_plans(**bytes, "plans of model \"" + model_key + '"');
-  if (!plans) return plans.error();
-  return std::optional<std::vector<PlanRecord>>(std::move(*plans));
+  if (!bytes->has_value()) return std::optional<PlanListRecord>();
+  Result<PlanListRecord> list = decode_plans(**bytes, "plans of model \"" + model_key + '"');
+  if (!list) return list.error();
+  return std::optional<PlanListRecord>(std::move(*list));
 }
 
 Status PlanStore::save_capability(const std::string& model_key, std::uint32_t batch_size,

@@ -3,7 +3,8 @@
 // each device type was measured to be.
 //
 // `model_key` is the caller's name for everything that decides the speed of a local step besides
-// batch size and device type (e.g. "resnet18/w16/28x28x1/D2"); no zero byte. Thread-safe.
+// batch size and device type (actors/common/model_key.h); no zero byte. Thread-safe: of two jobs
+// that measure the same at once, the later report counts.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -30,28 +31,36 @@ struct PlanRecord {
   bool operator==(const PlanRecord&) const = default;
 };
 
+// The plans of a job, best first, and what they were made from.
+struct PlanListRecord {
+  std::string inputs;  // of the search, the caller's words: other inputs, other plans
+  bool complete = true;
+  std::vector<PlanRecord> plans;
+  bool operator==(const PlanListRecord&) const = default;
+};
+
 struct CapabilityRecord {
   DeviceType type;
   double local_steps_per_s = 0.0;  // C_i, finite, > 0
-  std::uint64_t measurements = 0;  // how many were averaged by the caller
+  std::uint64_t measurements = 0;  // how often it was measured to have changed, or for the first time
   bool operator==(const CapabilityRecord&) const = default;
 };
 
-std::string encode_plans(const std::vector<PlanRecord>& plans);
+std::string encode_plans(const PlanListRecord& list);
 // Error (failure): not what encode_plans wrote.
-Result<std::vector<PlanRecord>> decode_plans(std::string_view bytes, const std::string& what);
+Result<PlanListRecord> decode_plans(std::string_view bytes, const std::string& what);
 
 class PlanStore {
  public:
   // `store` must outlive this object.
   explicit PlanStore(KeyValueStore& store) : store_(store) {}
 
-  // Replaces the plans of (model_key, max_p); their order is kept.
-  Status save_plans(const std::string& model_key, std::uint32_t max_p,
-                    const std::vector<PlanRecord>& plans);
+  // Replaces the plans of (model_key, max_p). They can be computed again, so a power cut may lose
+  // them.
+  Status save_plans(const std::string& model_key, std::uint32_t max_p, const PlanListRecord& list);
   // None when nothing was saved.
-  Result<std::optional<std::vector<PlanRecord>>> load_plans(const std::string& model_key,
-                                                            std::uint32_t max_p) const;
+  Result<std::optional<PlanListRecord>> load_plans(const std::string& model_key,
+                                                   std::uint32_t max_p) const;
 
   // Replaces what is known of (model_key, batch_size, record.type).
   Status save_capability(const std::string& model_key, std::uint32_t batch_size,

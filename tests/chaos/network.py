@@ -3,7 +3,8 @@
     hub: 10.77.0.1, forwards     a: 10.77.1.2 -- 10.77.1.1 of the hub     b: 10.77.2.2 -- 10.77.2.1
 
 A direction of a link is cut by a wrong hardware address of the other end in the neighbour table:
-frames go out and nobody takes them, silently, as on a broken switch. It needs no packet filter.
+frames go out and nobody takes them, silently, as on a broken switch. It needs no packet filter. The
+link between two hosts alone is cut by a route over such a neighbour.
 """
 import os
 import shutil
@@ -113,6 +114,21 @@ class Network:
                 (self.hub, self.address(name), self._hub_end(name))):
             subprocess.run(["ip", "-n", namespace, "neigh", "del", address, "dev", device],
                            capture_output=True)
+
+    # Two hosts lose each other and keep the hub: each reaches the other through a neighbour that is
+    # not there, instead of the hub.
+
+    def cut_between(self, one, other):
+        for here, there in ((one, other), (other, one)):
+            nobody = f"10.77.{self.numbers[here]}.99"
+            self._in(self.namespace(here), "neigh", "replace", nobody, "lladdr", NOBODY, "dev",
+                     "up0", "nud", "permanent")
+            self._in(self.namespace(here), "route", "replace", f"{self.address(there)}/32", "via",
+                     nobody, "dev", "up0")
+
+    def mend_between(self, one, other):
+        for here, there in ((one, other), (other, one)):
+            self._in(self.namespace(here), "route", "del", f"{self.address(there)}/32")
 
     def close(self):
         for namespace in reversed(self._made):

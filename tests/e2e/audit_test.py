@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """Ledgers, their comparison, and audits that find a device which computes wrongly."""
+import signal
+
 import harness
 from harness import digests
 from jobs import job_text
@@ -28,14 +30,9 @@ class AuditTest(harness.EndToEndTest):
     def reference(self):
         return self.run_job(self.job(), "--stages", f"{self.fast_class()}:1@{STEPS}")
 
-    def suspects(self, head):
-        return [f"{node['name']}/{device['type']}:{device['index']}"
-                for node in head.json("nodes")["nodes"] for device in node["devices"]
-                if device["suspect"]]
-
     def assert_one_blamed(self, head, details, index):
         device = f"head/{self.fast_class()}:{index}"
-        self.assertEqual(self.suspects(head), [device])
+        self.assertEqual(head.suspects(), [device])
         log = head.esctl("logs", details["job"]).out
         self.assertIn(f"audit: {device} computes wrongly", log)
         return log
@@ -68,10 +65,52 @@ class AuditTest(harness.EndToEndTest):
         refused = head.esctl("submit", self.job(), "--stages",
                              f"{self.fast_class()}:4@{STEPS}", code=harness.EXIT_REFUSED)
         self.assertIn(f"the cluster has {self.fast_class()}:3", refused.err)
-        device = self.suspects(head)[0]
+        device = head.suspects()[0]
         head.esctl("nodes", "--clear", device)
-        self.assertEqual(self.suspects(head), [])
+        self.assertEqual(head.suspects(), [])
         head.esctl("nodes", "--clear", device, code=harness.EXIT_NOT_FOUND)
+        head.stop()
+
+    def test_a_head_that_dies_while_it_goes_back_leaves_no_trace_either(self):
+        expected = digests(self.reference())
+        device = self.fast_class()
+        for point in ("rewind.before", "rewind.after"):
+            with self.subTest(point):
+                self.environment["ES_FAULT"] = f"flip-gradient:{point}/{device}:0:3+:*"
+                self.environment["ES_KILL_POINT"] = point
+                head = self.start_daemon(point, f"{device}:4")
+                job = head.submit(self.audited(1), "--stages", f"{device}:3@{STEPS}")
+                self.assertEqual(head.running.wait().code, -signal.SIGKILL)
+                del self.environment["ES_KILL_POINT"]
+                harness.wait_until("its workers have ended",
+                                   lambda: not self.left_behind()["processes"])
+                head = harness.Daemon(self, self.start(*head.running.words))
+                self.assertEqual(digests(head.wait_for_state(job, "finished")), expected)
+                self.assertEqual(head.suspects(), [f"{point}/{device}:0"])
+                head.stop()
+
+    def test_spoiled_checkpoints_of_the_series_do_not_stay(self):
+        series = self.directory / "series"
+        device = self.fast_class()
+        self.environment["ES_FAULT"] = f"flip-gradient:head/{device}:0:3+:*"
+        head = self.start_daemon("head", f"{device}:4")
+        # Steps 0 and 6 are audited: versions 4 and 6 are spoiled when that is found.
+        job = head.submit(self.job({"audit.every_steps": 6, "checkpoint.every_steps": 2,
+                                    "checkpoint.keep": 100, "checkpoint.directory": str(series)}),
+                          "--stages", f"{device}:3@{STEPS}")
+        details = head.wait_for_state(job, "finished")
+        log = head.esctl("logs", job).out
+        self.assertIn("going back to version", log)
+        plain = self.job({"checkpoint.every_steps": 2, "checkpoint.keep": 100,
+                          "checkpoint.directory": str(self.directory / "right")}, "plain.toml")
+        right = head.submit(plain, "--stages", f"{device}:3@{STEPS}")
+        self.assertEqual(digests(details), digests(head.wait_for_state(right, "finished")))
+        known = {c["version"]: digests(c) for c in head.json("checkpoint", "ls", right)["checkpoints"]}
+        found = head.json("checkpoint", "ls", job)["checkpoints"]
+        for checkpoint in found:
+            if checkpoint["version"] in known:
+                self.assertEqual(digests(checkpoint), known[checkpoint["version"]], checkpoint)
+        self.assertEqual(found[-1]["version"], STEPS)
         head.stop()
 
     def test_the_ledger_is_there_while_it_grows_and_after_the_end(self):

@@ -69,7 +69,9 @@ class Writing(Series):
         leftover.mkdir(parents=True)
         end = daemon.wait_for_state(job, "finished")
         first, last = self.steps_of(job)
-        self.assertIn(first, [50, 100, 150])  # one that falls due during another is left out
+        # One that falls due during another is left out; one that is asked for when the worker is
+        # past its version is of the version that is there.
+        self.assertTrue(50 <= first < last, first)
         self.assertEqual(last, 170)
         self.assertFalse(leftover.exists())
         self.assertEqual(end["checkpoint"], str(self.series / job / "step-170"))

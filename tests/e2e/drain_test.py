@@ -86,6 +86,7 @@ class Drain(harness.EndToEndTest):
                 node = self.start_head_with_frozen_worker(name, options)
                 for _ in range(signals):
                     node.process.send_signal(signal.SIGTERM)
+                    node.wait_for_line("hands over what runs here", stream="err")
                 ended = node.wait()
                 self.assertEqual(ended.code, EXIT_FAILURE, str(ended))
                 self.assertIn("before all workers were handed over", ended.err)

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""However a run or a daemon is ended, nothing of it stays; a killed worker costs no bits."""
+"""However a run or a daemon is ended, no process of it stays; a daemon's jobs go on later; a killed
+worker costs no bits."""
 import os
 import shutil
 import signal
 
 import harness
-from harness import EXIT_FAILURE, digests, wait_until
+from harness import EXIT_FAILURE, EXIT_REFUSED, digests, wait_until
 from jobs import ANY_LENGTH, job_text
 
 ENDLESS = 1_000_000
@@ -92,28 +93,54 @@ class StoppedRuns(Ending):
 
 
 class StoppedDaemons(Ending):
-    def test_sigterm_with_a_running_job(self):
-        for number in (signal.SIGTERM, signal.SIGINT):
-            with self.subTest(number):
-                daemon = self.start_daemon(f"head{number}", devices=f"{self.fast}:3")
-                job = daemon.submit(self.job)
-                daemon.wait_for_step(job, 1)
-                ended = daemon.running.stop(number, END_S)
-                self.assertEqual(ended.code, 0, str(ended))
-                self.assert_nothing_left()
+    """A signal ends a head in good order, and its jobs go on when it is started again."""
 
-    def test_a_job_that_was_cancelled_by_the_end_does_not_come_back(self):
-        daemon = self.start_daemon("first", devices=f"{self.fast}:1")
-        daemon.wait_for_step(daemon.submit(self.job), 1)
+    def assert_goes_on(self, number, middle, steps):
+        job_file = self.write_job(job_text(self.word, changes={"steps": steps}), "finite.toml")
+        daemon = self.start_daemon(f"head{number}", devices=f"{self.fast}:2")
+        job = daemon.submit(job_file)
+        daemon.wait_for_step(job, middle)
+        ended = daemon.running.stop(number, END_S)
+        self.assertEqual(ended.code, 0, str(ended))
+        self.assert_nothing_left()
+        again = harness.Daemon(self, self.start(*daemon.running.words))
+        end = again.wait_for_state(job, "finished")
+        log = again.esctl("logs", job).out
+        self.assertNotIn("going on from version", log)  # a step that is repeated would be said
+        self.assertEqual(digests(end), digests(self.run_job(job_file, "--devices",
+                                                            f"{self.fast}:1")))
+        self.assertEqual(list((self.directory / f"head{number}/state/checkpoints").iterdir()), [])
+        again.stop()
+        self.assert_nothing_left()
+
+    def test_sigterm_with_a_running_job(self):
+        self.assert_goes_on(signal.SIGTERM, 100, 1200)
+
+    def test_ctrl_c_with_a_running_job(self):
+        self.assert_goes_on(signal.SIGINT, 100, 1200)
+
+    def test_a_second_signal_ends_it_at_once(self):
+        daemon = self.start_daemon(devices=f"{self.fast}:1", options=["--dead-after", "100000"])
+        job = daemon.submit(self.job)
+        daemon.wait_for_step(job, 1)
+        worker, = self.workers()
+        os.kill(worker, signal.SIGSTOP)  # so it cannot be saved
+        daemon.running.process.send_signal(signal.SIGTERM)
+        wait_until("no job is accepted", lambda: EXIT_REFUSED == self.start_esctl(
+            "submit", self.job, "--head", daemon.endpoint).wait().code)
+        ended = daemon.running.stop(signal.SIGTERM, END_S)
+        self.assertEqual(ended.code, EXIT_FAILURE, str(ended))
+        wait_until("no process is left", lambda: not self.processes(), END_S)
+
+    def test_a_cancelled_job_does_not_come_back(self):
+        daemon = self.start_daemon(devices=f"{self.fast}:1")
+        job = daemon.submit(self.job)
+        daemon.wait_for_step(job, 1)
+        daemon.esctl("cancel", job)
         daemon.stop()
-        again = self.start(harness.easyscaled_program, "--head", "--state",
-                           self.directory / "first/state", "--listen",
-                           f"ipc://{self.directory}/first/head.sock", "--devices",
-                           f"{self.fast}:1")
-        daemon = harness.Daemon(self, again)
-        self.assertEqual([job["state"] for job in daemon.json("ps")["jobs"]
-                          if job["state"] != "cancelled"], [])
-        daemon.stop()
+        again = harness.Daemon(self, self.start(*daemon.running.words))
+        self.assertEqual([j["state"] for j in again.json("ps")["jobs"]], ["cancelled"])
+        again.stop()
 
 
 class KilledWorkers(Ending):

@@ -304,6 +304,12 @@ class Daemon:
     def describe(self, job):
         return self.json("describe", job)
 
+    def suspects(self):
+        """The devices that audits have taken out of use, as NODE/TYPE:INDEX."""
+        return [f"{node['name']}/{device['type']}:{device['index']}"
+                for node in self.json("nodes")["nodes"] for device in node["devices"]
+                if device["suspect"]]
+
     def wait_for(self, job, what, holds):
         """The first description of the job for which `holds`; the job may not fail meanwhile."""
         def probe():

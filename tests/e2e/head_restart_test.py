@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""The head is killed and started again: jobs go on, and what was promised is kept."""
+"""The head is killed, or told to end, and started again: jobs go on, and what was promised is kept."""
+import os
 import signal
 import socket
+from pathlib import Path
 
 import harness
 from harness import digests
@@ -96,6 +98,59 @@ class HeadRestart(harness.EndToEndTest):
             self.assertEqual(known[evaluation["version"]], evaluation)
         self.assertEqual(max(known), 3000)
         head.stop()
+
+    def test_a_head_that_is_told_to_end_leaves_its_jobs_to_the_other_nodes(self):
+        head = self.start_head()
+        self.start_node(head, "second")
+        job_file = self.job("job.toml", steps=ENDLESS)
+        job = head.submit(job_file)
+        head.esctl("scale", job, "+".join(sorted([f"{self.fast}:1", f"{self.other}:1"])))
+        before = head.wait_for(
+            job, "trains on both nodes", lambda d: d["state"] == "running" and d["steps"] > 20
+            and {w["node"] for w in d["workers"]} == {"first", "second"}
+            and all(w["pid"] for w in d["workers"]))
+        staying, = [w["pid"] for w in before["workers"] if w["node"] == "second"]
+        ended = head.running.stop(signal.SIGTERM)
+        self.assertEqual(ended.code, 0, str(ended))
+        self.wait_for_work(staying, 0.3)
+        head = self.start_head()
+        after = head.wait_for(
+            job, "trains on both nodes again", lambda d: d["state"] == "running"
+            and d["steps"] > before["steps"] and len(d["workers"]) == 2
+            and all(w["pid"] for w in d["workers"]))
+        self.assertIn(staying, [w["pid"] for w in after["workers"]])
+        taken = head.json("checkpoint", job)
+        head.esctl("cancel", job)
+        head.stop()
+        fixed = self.run_job(job_file, "--steps", taken["version"], "--devices", f"{self.fast}:1")
+        self.assertEqual(digests(taken), digests(fixed))
+
+    def test_evaluations_made_while_the_head_is_away_are_not_lost(self):
+        head = self.start_head()
+        self.start_node(head, "second")
+        job_file = self.job("job.toml", steps=3000, eval_every=50)
+        job = head.submit(job_file)
+        head.esctl("scale", job, f"{self.other}:1")
+        before = head.wait_for(
+            job, "an evaluation", lambda d: len(d["evaluations"]) >= 1 and d["workers"]
+            and all(w["pid"] for w in d["workers"]))
+        worker, = [w["pid"] for w in before["workers"]]
+        head.running.stop(signal.SIGKILL)
+        self.wait_for_work(worker, 0.3)
+        head = self.start_head()
+        end = head.wait_for_state(job, "finished")
+        head.stop()
+        alone = self.run_job(job_file, "--devices", f"{self.fast}:1")
+        self.assertEqual(end["evaluations"], alone["evaluations"])
+        self.assertEqual([e["version"] for e in end["evaluations"]], list(range(50, 3001, 50)))
+
+    def wait_for_work(self, pid, seconds):
+        """Until this process has computed for so many seconds more."""
+        def used():
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        begin = used()
+        harness.wait_until("a worker that goes on", lambda: used() > begin + seconds)
 
     def test_a_submission_is_neither_lost_nor_done_twice(self):
         for point in ("submit.before", "submit.journaled"):

@@ -663,8 +663,8 @@ inline handle_committed() {
   fi
 }
 
-/* v: the awaited slot. Whom to evict: named more often, else the older version, else the later
- * member. */
+/* v: the awaited slot. Whom to evict: one that holds nothing, if the other does, else named more
+ * often, else the older version, else the later member. */
 inline handle_suspect() {
   if
   :: (known & BIT(v)) && v != x && hphase != kPreparing ->
@@ -673,11 +673,16 @@ inline handle_suspect() {
      :: !(suspected & PAIR(x, v)) -> suspected = suspected | PAIR(x, v); begin_round()
      :: else ->
         if
-        :: named[x] > named[v] -> e = x
-        :: named[x] < named[v] -> e = v
-        :: named[x] == named[v] && hver[x] < hver[v] -> e = x
-        :: named[x] == named[v] && hver[x] > hver[v] -> e = v
-        :: else -> e = MAX(x, v)
+        :: hver[x] == NONE && hver[v] != NONE -> e = x
+        :: hver[x] != NONE && hver[v] == NONE -> e = v
+        :: else ->
+           if
+           :: named[x] > named[v] -> e = x
+           :: named[x] < named[v] -> e = v
+           :: named[x] == named[v] && hver[x] < hver[v] -> e = x
+           :: named[x] == named[v] && hver[x] > hver[v] -> e = v
+           :: else -> e = MAX(x, v)
+           fi
         fi;
         killed = killed | BIT(e);
         is_gone(e)

@@ -113,6 +113,24 @@ TEST_SUITE("scheduler/placement") {
           std::vector<RankRange>{{0, 4}, {4, 6}, {6, 8}});
   }
 
+  TEST_CASE("each of 2^k equal devices has one aligned range: one gradient buffer") {
+    for (const std::uint32_t max_p : {1U, 8U, 64U, 1024U})
+      for (std::uint32_t n = 1; n <= std::min(max_p, 64U); n *= 2) {
+        for (const RankRange& r : assign_ranks(std::vector<double>(n, 0.7), max_p)) {
+          CHECK(r.size() == max_p / n);
+          CHECK(partial_sums(r, max_p) == 1);
+        }
+      }
+  }
+
+  TEST_CASE("a device twice as fast has one aligned range too") {
+    // Two fast ones and four slow ones: 4 + 4 + 2 + 2 + 2 + 2.
+    const std::vector<double> capability{1.0, 2.0, 1.0, 1.0, 2.0, 1.0};
+    const std::vector<RankRange> ranges = assign_ranks(capability, 16);
+    CHECK(sizes(ranges) == std::vector<std::uint32_t>{2, 4, 2, 2, 4, 2});
+    for (const RankRange& r : ranges) CHECK(partial_sums(r, 16) == 1);
+  }
+
   TEST_CASE("a range of ranks is made of its maximal tree nodes") {
     CHECK(partial_sums({0, 8}, 8) == 1);
     CHECK(partial_sums({0, 3}, 8) == 2);

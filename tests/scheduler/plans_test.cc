@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <random>
 #include <tuple>
@@ -14,6 +15,13 @@ namespace {
 
 DeviceSet devices(const char* text) {
   return *parse_device_set(text);
+}
+
+// Whatever their number.
+std::vector<RankedPlan> all_plans(const PlanQuery& query) {
+  const PlanList list = list_plans(query, {.plans = 1'000'000, .steps = 1'000'000'000});
+  CHECK(list.complete);
+  return list.plans;
 }
 
 // Every plan there is, in the plainest way: all device counts, all ESTs per device.
@@ -112,7 +120,7 @@ std::vector<std::string> texts(std::vector<RankedPlan> plans) {
 TEST_SUITE("scheduler/plans") {
   TEST_CASE("one type: only numbers of devices that make a step shorter") {
     PlanQuery query{.max_p = 6, .capabilities = {{{"a"}, 2.0}}, .available = devices("a:6")};
-    const std::vector<RankedPlan> plans = enumerate_plans(query);
+    const std::vector<RankedPlan> plans = all_plans(query);
     // 4 and 5 devices need two rounds of ESTs as 3 do.
     CHECK(texts(plans) == std::vector<std::string>{"a:1x6 ", "a:2x3 ", "a:3x2 ", "a:6x1 "});
     CHECK(plans.front().plan.devices().text() == "a:6");
@@ -124,11 +132,11 @@ TEST_SUITE("scheduler/plans") {
                     .capabilities = {{{"a"}, 2.0}, {{"b"}, 1.0}},
                     .available = devices("a:1+b:1"),
                     .mix_types = true};
-    CHECK(texts(enumerate_plans(query)) ==
+    CHECK(texts(all_plans(query)) ==
           std::vector<std::string>{"a:1x2 b:1x1 ", "a:1x3 ", "b:1x3 "});
     CHECK(best_plan(query)->plan.devices().text() == "a:1+b:1");
     query.mix_types = false;
-    CHECK(texts(enumerate_plans(query)) == std::vector<std::string>{"a:1x3 ", "b:1x3 "});
+    CHECK(texts(all_plans(query)) == std::vector<std::string>{"a:1x3 ", "b:1x3 "});
     CHECK(best_plan(query)->plan.devices().text() == "a:1");
   }
 
@@ -146,13 +154,13 @@ TEST_SUITE("scheduler/plans") {
                           .available = devices("a:2+b:2"),
                           .mix_types = true};
     std::vector<std::string> order;
-    for (const RankedPlan& p : enumerate_plans(query)) order.push_back(p.plan.devices().text());
+    for (const RankedPlan& p : all_plans(query)) order.push_back(p.plan.devices().text());
     // b:2 and a:1+b:1 both need a second per step, and a:1+b:1 wastes half a local step of it.
     CHECK(order == std::vector<std::string>{"a:2", "b:2", "a:1+b:1", "a:1", "b:1"});
   }
 
   TEST_CASE("no device, or none of known capability: no plan") {
-    CHECK(enumerate_plans({.max_p = 4, .capabilities = {{{"a"}, 1.0}}}).empty());
+    CHECK(all_plans({.max_p = 4, .capabilities = {{{"a"}, 1.0}}}).empty());
     CHECK_FALSE(best_plan({.max_p = 4, .capabilities = {}, .available = devices("a:2")}));
   }
 
@@ -163,7 +171,7 @@ TEST_SUITE("scheduler/plans") {
       CAPTURE(round);
       CAPTURE(query.available.text());
       CAPTURE(query.max_p);
-      CHECK(texts(enumerate_plans(query)) == texts(BruteForce(query).plans()));
+      CHECK(texts(all_plans(query)) == texts(BruteForce(query).plans()));
     }
   }
 
@@ -171,10 +179,12 @@ TEST_SUITE("scheduler/plans") {
     std::mt19937_64 random(test::seed("plan ranks"));
     for (int round = 0; round < 500; ++round) {
       const PlanQuery query = random_query(random);
-      const std::vector<RankedPlan> plans = enumerate_plans(query);
+      const std::vector<RankedPlan> plans = all_plans(query);
       for (std::size_t i = 1; i < plans.size(); ++i) {
         const auto key = [](const RankedPlan& p) {
-          return std::tuple(-p.estimate.throughput, p.plan.devices().total(), p.estimate.waste);
+          // A sum of rounded terms: equal waste need not be equal bits.
+          const double waste = std::round(p.estimate.waste / p.estimate.throughput * 1e6);
+          return std::tuple(-p.estimate.throughput, p.plan.devices().total(), waste);
         };
         CHECK(key(plans[i - 1]) <= key(plans[i]));
       }
@@ -185,10 +195,109 @@ TEST_SUITE("scheduler/plans") {
     std::mt19937_64 random(test::seed("best plan"));
     for (int round = 0; round < 2000; ++round) {
       const PlanQuery query = random_query(random);
-      const std::vector<RankedPlan> plans = enumerate_plans(query);
+      const std::vector<RankedPlan> plans = all_plans(query);
       const std::optional<RankedPlan> best = best_plan(query);
       REQUIRE(best.has_value() == !plans.empty());
       if (best) CHECK(*best == plans.front());
+    }
+  }
+
+  // Of plans by number of devices in all, each the first that is faster than those with fewer.
+  std::vector<RankedPlan> frontier_of(const std::vector<RankedPlan>& plans) {
+    std::map<std::uint32_t, RankedPlan> by_devices;
+    for (const RankedPlan& p : plans) by_devices.try_emplace(p.plan.devices().total(), p);
+    std::vector<RankedPlan> frontier;
+    for (const auto& [devices, plan] : by_devices)
+      if (frontier.empty() || plan.estimate.throughput > frontier.front().estimate.throughput)
+        frontier.insert(frontier.begin(), plan);
+    return frontier;
+  }
+
+  TEST_CASE("where all plans are too many, the list is the frontier of all plans") {
+    std::mt19937_64 random(test::seed("frontier"));
+    for (int round = 0; round < 1000; ++round) {
+      PlanQuery query = random_query(random);
+      query.mix_types = true;
+      const std::vector<RankedPlan> expected = frontier_of(all_plans(query));
+      CAPTURE(query.available.text());
+      CAPTURE(query.max_p);
+      const PlanList list = list_plans(query, {.plans = 1000, .steps = 0});
+      CHECK(list.plans == expected);
+      CHECK(list.complete == query.available.empty());
+    }
+  }
+
+  TEST_CASE("a list ends at its limit and says so") {
+    const PlanQuery query{.max_p = 64, .capabilities = {{{"a"}, 1.0}}, .available = devices("a:64")};
+    const std::vector<RankedPlan> plans = all_plans(query);
+    REQUIRE(plans.size() > 10);
+    const PlanList list = list_plans(query, {.plans = 10});
+    CHECK(list.plans == std::vector<RankedPlan>(plans.begin(), plans.begin() + 10));
+    CHECK_FALSE(list.complete);
+    CHECK(list_plans(query).complete);
+  }
+
+  // More types than brute force can do: equal speeds, equal places and scarce devices meet.
+  PlanQuery query_of_many_types(std::mt19937_64& random) {
+    PlanQuery query;
+    query.max_p = static_cast<std::uint32_t>(1 + random() % 24);
+    query.mix_types = random() % 8 != 0;
+    query.max_devices = random() % 3 == 0 ? static_cast<std::uint32_t>(1 + random() % 8) : 0;
+    const std::size_t types = 1 + random() % 6;
+    const double unit = random() % 2 == 0 ? 1.0 : 0.37;
+    for (std::size_t i = 0; i < types; ++i) {
+      const DeviceType type{std::string(1, static_cast<char>('a' + random() % 8))};
+      query.capabilities[type] = static_cast<double>(1 + random() % 6) * unit;
+      query.available.add(type, static_cast<std::uint32_t>(random() % 4));
+    }
+    return query;
+  }
+
+  TEST_CASE("the best plan of many types is the first of all plans") {
+    std::mt19937_64 random(test::seed("many types"));
+    for (int round = 0; round < 1000; ++round) {
+      const PlanQuery query = query_of_many_types(random);
+      CAPTURE(round);
+      CAPTURE(query.available.text());
+      CAPTURE(query.max_p);
+      const std::vector<RankedPlan> plans = all_plans(query);
+      const std::optional<RankedPlan> best = best_plan(query);
+      REQUIRE(best.has_value() == !plans.empty());
+      if (!best) continue;
+      CHECK(*best == plans.front());
+      CHECK(least_seconds(query) == best->estimate.f_seconds_per_step);
+    }
+  }
+
+  TEST_CASE("eight types, 1,024 ESTs and 10,000 devices") {
+    std::mt19937_64 random(test::seed("large"));
+    for (int round = 0; round < 20; ++round) {
+      PlanQuery query{.max_p = 1024, .mix_types = true};
+      const bool scarce = round % 2 == 0;
+      for (char name = 'a'; name < 'i'; ++name) {
+        const DeviceType type{std::string(1, name)};
+        query.capabilities[type] = static_cast<double>(1 + random() % 10'000) / 97;
+        query.available.add(type, scarce ? 1 + random() % 60 : 1250);
+      }
+      const std::optional<RankedPlan> best = best_plan(query);
+      REQUIRE(best);
+      CHECK(least_seconds(query) == best->estimate.f_seconds_per_step);
+      CHECK(query.available.contains(best->plan.devices()));
+      // Every device counts: with any one of them missing a step takes longer.
+      for (const PlanPart& part : best->plan.parts) {
+        PlanQuery fewer = query;
+        fewer.available = best->plan.devices();
+        CHECK(best_plan(fewer)->plan == best->plan);
+        fewer.available.remove(part.type, 1);
+        CHECK(least_seconds(fewer).value_or(1e300) > best->estimate.f_seconds_per_step);
+      }
+      const PlanList list = list_plans(query);
+      CHECK_FALSE(list.complete);
+      CHECK(list.plans.front() == *best);
+      for (std::size_t i = 1; i < list.plans.size(); ++i) {
+        CHECK(list.plans[i].estimate.throughput < list.plans[i - 1].estimate.throughput);
+        CHECK(list.plans[i].plan.devices().total() < list.plans[i - 1].plan.devices().total());
+      }
     }
   }
 
@@ -197,7 +306,7 @@ TEST_SUITE("scheduler/plans") {
                           .capabilities = {{{"a"}, 7.3}, {{"b"}, 3.1}, {{"c"}, 1.0}},
                           .available = devices("a:64+b:64+c:64"),
                           .mix_types = true};
-    const std::vector<RankedPlan> plans = enumerate_plans(query);
+    const std::vector<RankedPlan> plans = all_plans(query);
     CHECK(plans.size() > 1000);
     std::mt19937_64 random(test::seed("64 ESTs"));
     for (int round = 0; round < 200; ++round) {

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <limits>
 #include <random>
 
 #include "scheduler/device_sets.h"
@@ -11,10 +12,40 @@
 namespace es::scheduler {
 namespace {
 
-constexpr std::size_t kAll = 1000;
+constexpr ProposalLimits kAll{.per_type = 1000};
 
 DeviceSet devices(const char* text) {
   return *parse_device_set(text);
+}
+
+// Count by count, as the header says.
+std::vector<Proposal> plain_proposals(const PlanQuery& held, const DeviceSet& addable) {
+  const auto seconds_with = [&](const DeviceSet& all) {
+    PlanQuery query = held;
+    query.available = all;
+    return least_seconds(query).value_or(1e300);
+  };
+  const std::uint32_t limit =
+      held.max_devices == 0 ? held.max_p : std::min(held.max_p, held.max_devices);
+  const std::uint32_t holds = held.available.total();
+  double reference = seconds_with(held.available);
+  if (holds == 0)
+    for (const DeviceCount& c : addable.counts)
+      reference = std::min(reference, held.max_p / held.capabilities.at(c.type));
+  std::vector<Proposal> proposals;
+  for (const DeviceCount& c : addable.counts) {
+    if (!held.mix_types && holds > 0 && held.available.count_of(c.type) == 0) continue;
+    DeviceSet all = held.available;
+    double before = seconds_with(all);
+    for (std::uint32_t n = 1; n <= c.count && holds + n <= limit; ++n) {
+      all.add(c.type, 1);
+      const double seconds = seconds_with(all);
+      if (seconds < before) proposals.push_back({c.type, n, reference / seconds});
+      before = seconds;
+    }
+  }
+  std::sort(proposals.begin(), proposals.end(), better);
+  return proposals;
 }
 
 }  // namespace
@@ -67,7 +98,7 @@ TEST_SUITE("scheduler/proposal") {
                          .available = devices("a:1"),
                          .mix_types = true};
     const std::vector<Proposal> all = propose(held, devices("a:40+b:40"), kAll);
-    const std::vector<Proposal> top = propose(held, devices("a:40+b:40"), 3);
+    const std::vector<Proposal> top = propose(held, devices("a:40+b:40"), {.per_type = 3});
     CHECK(top.size() == 6);
     for (std::size_t i = 1; i < all.size(); ++i)
       CHECK(gain_per_device(all[i - 1]) >= gain_per_device(all[i]));
@@ -92,6 +123,55 @@ TEST_SUITE("scheduler/proposal") {
         CHECK(p.speedup > 1);
       }
     }
+  }
+
+  TEST_CASE("proposals are what counting devices up one by one finds") {
+    std::mt19937_64 random(test::seed("counted proposals"));
+    for (int round = 0; round < 1000; ++round) {
+      PlanQuery held{.max_p = static_cast<std::uint32_t>(1 + random() % 40)};
+      held.mix_types = random() % 3 != 0;
+      held.max_devices = random() % 3 == 0 ? static_cast<std::uint32_t>(1 + random() % 20) : 0;
+      DeviceSet addable;
+      for (const char* name : {"a", "b", "c", "d"}) {
+        held.capabilities[{name}] = static_cast<double>(1 + random() % 20) / 3;
+        addable.add({name}, random() % 20);
+        const bool may_hold = held.mix_types || held.available.empty();
+        if (may_hold && random() % 2 == 0) held.available.add({name}, random() % 4);
+      }
+      CAPTURE(held.available.text());
+      CAPTURE(addable.text());
+      CAPTURE(held.max_p);
+      CHECK(propose(held, addable, kAll) == plain_proposals(held, addable));
+    }
+  }
+
+  TEST_CASE("a pause takes from the speedup what it takes from the time that is left") {
+    CHECK(speedup_after_pause(2, 0, 10) == 2);
+    CHECK(speedup_after_pause(2, 5, 10) == 1);  // 5 s and a pause of 5 s
+    CHECK(speedup_after_pause(2, 10, 10) < 1);
+    CHECK(speedup_after_pause(2, 10, std::numeric_limits<double>::infinity()) == 2);
+    CHECK(speedup_after_pause(2, 0, 0) == 0);
+  }
+
+  TEST_CASE("near its end a job proposes only what still pays, and nothing at the end") {
+    const PlanQuery held{.max_p = 8, .capabilities = {{{"a"}, 1.0}}, .available = devices("a:1")};
+    // A step takes 8 s now; a rescale 10 s.
+    const auto proposed = [&](double steps_left) {
+      std::vector<std::uint32_t> counts;
+      for (const Proposal& p : propose(held, devices("a:7"),
+                                       {.per_type = 10, .pause_seconds = 10, .steps_left = steps_left}))
+        counts.push_back(p.count);
+      std::sort(counts.begin(), counts.end());
+      return counts;
+    };
+    CHECK(proposed(1000) == std::vector<std::uint32_t>{1, 2, 3, 7});
+    CHECK(proposed(2) == std::vector<std::uint32_t>{3, 7});  // 2 more save 10 of 16 s: no gain
+    CHECK(proposed(1).empty());
+    CHECK(proposed(0).empty());
+    // It has to start in any case.
+    PlanQuery nothing = held;
+    nothing.available = {};
+    CHECK_FALSE(propose(nothing, devices("a:7"), {.pause_seconds = 10, .steps_left = 1}).empty());
   }
 }
 

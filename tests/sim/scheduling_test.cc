@@ -76,7 +76,10 @@ TEST_SUITE("sim/scheduling") {
     const std::uint64_t base = seed("sharing");
     for (std::uint64_t s = base; s < base + 10; ++s) {
       CAPTURE(s);
-      SimWorld world({.seed = s, .nodes = {{"n1", "cpu-avx2:2"}, {"n2", "cpu-avx2:2"}}});
+      // The default policy lets the short job have everything.
+      SimWorld world({.seed = s,
+                      .nodes = {{"n1", "cpu-avx2:2"}, {"n2", "cpu-avx2:2"}},
+                      .policy = "easyscale"});
       SimClient& client = world.client();
       const JobSpec long_job = job_spec(s, 200), short_job = job_spec(s + 1, 40);
       const JobId a = client.submit(long_job).value();

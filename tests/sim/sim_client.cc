@@ -76,6 +76,13 @@ Result<JobView> SimClient::describe(const JobId& job) {
   return read_job(details->view()->getInfo());
 }
 
+Result<Msg<wire::PlanList>> SimClient::plans(const JobId& job) {
+  const FramePtr frame = answer(post<wire::ListPlans>(job, [](wire::ListPlans::Builder) {}));
+  auto list = Msg<wire::PlanList>::from_frame(frame);
+  if (!list) return error_of(frame);
+  return *std::move(list);
+}
+
 std::vector<std::string> SimClient::log(const JobId& job) {
   const std::uint64_t request = post<wire::FollowJob>(job, [](wire::FollowJob::Builder b) {
     b.setLogFromStart(true);

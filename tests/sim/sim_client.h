@@ -51,6 +51,7 @@ class SimClient {
   std::vector<std::string> log(const JobId& job);
   // Waits until the job is over and holds nothing any more; how it stands then.
   actors::JobView wait_until_over(const JobId& job);
+  Result<Msg<wire::PlanList>> plans(const JobId& job);
   struct Taken {
     std::string path;
     Version version = 0;

@@ -160,7 +160,8 @@ Instant SimWorkerState::duration_of(const worker::EngineEvent& event) {
   };
   if (const auto* summed = std::get_if<worker::PartSummed>(&event)) {
     const Instant all = summed->ranks.size() * cluster_->step_time_of(options_.device);
-    return jitter(all / kToyBuckets);
+    return jitter(std::chrono::duration_cast<Instant>(all * cluster_->drag_of(options_.job)) /
+                  kToyBuckets);
   }
   if (std::holds_alternative<worker::EvaluationDone>(event)) return jitter(milliseconds(30));
   if (std::holds_alternative<worker::CheckpointFinished>(event)) return jitter(milliseconds(20));

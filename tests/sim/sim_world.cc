@@ -235,6 +235,7 @@ void SimWorld::start_head() {
   ClusterSchedulerOptions options;
   options.unix_ms = [] { return std::uint64_t{0}; };
   options.on_stopped = [] {};
+  options.make_policy = [this] { return scheduler::make_policy(options_.policy).value(); };
   options.admit = admit_toy;
   head_ = system_->spawn(cluster_scheduler_actor, std::move(options), gateway_,
                          std::make_shared<HeadStore>(std::make_unique<Disk>(disk_, disk_trap_)));

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "actors/head/head_store.h"
+#include "scheduler/policy/registry.h"
 #include "store/kv/memory_key_value_store.h"
 #include "tests/sim/history.h"
 #include "tests/sim/sim_client.h"
@@ -29,6 +30,7 @@ namespace es::test {
 struct SimWorldOptions {
   std::uint64_t seed = 1;
   std::map<std::string, std::string> nodes = {{"n1", "cpu-avx2:2"}};  // name -> device set
+  std::string policy{scheduler::kDefaultPolicy};
 };
 
 // The head dies at the nth write to its disk from now on, before it is done. 0: it does not.

@@ -263,6 +263,74 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     CHECK(c.core.ignored_events() == 6);
     CHECK(c.core.held("j").size() == 1);
   }
+
+  TEST_CASE("a claim takes free devices at once, and others as soon as jobs have left them") {
+    Cluster c;
+    c.on(NodeJoined{"n", devices("a:4")});
+    c.admit("j");
+    c.admit("k");
+    c.propose("j", {}, 0);
+    c.propose("j", {{{"a"}, 1, 2.0}}, 1);  // holds two
+    c.propose("k", {}, 0);                 // holds one
+    const ClaimMade serving{"serving", {"a"}, 3};
+    REQUIRE(c.core.check_claim(serving).ok());
+    // One is free; the others are taken beyond the minima first, then from the last submitted.
+    CHECK(c.on(serving).size() == 2);
+    CHECK(c.core.held(claim_owner("serving")).size() == 1);
+    CHECK(c.core.held("j").size() == 1);
+    CHECK(c.core.held("k").empty());
+    c.on(DeviceReleased{"k", {"n", {"a"}, 2}});
+    c.on(DeviceReleased{"j", {"n", {"a"}, 1}});
+    CHECK(c.core.held(claim_owner("serving")).size() == 3);
+    CHECK(c.core.held("k").empty());
+    REQUIRE(c.core.check_claim_end("serving").ok());
+    CHECK(c.on(ClaimEnded{"serving"}).size() >= 1);
+    CHECK(c.core.held("k").size() == 1);
+    CHECK(c.core.check_claim_end("serving").error().kind == ErrorKind::kNotFound);
+  }
+
+  TEST_CASE("claims over what exists, over their quota, or of a name in use are refused") {
+    ClusterCore core(std::make_unique<scheduler::GreedyPolicy>(),
+                     {.quotas = {}, .claims = devices("a:2")});
+    core.on(NodeJoined{"n", devices("a:3+b:1")});
+    const auto why = [&](const ClaimMade& claim) { return core.check_claim(claim).error().message; };
+    CHECK(why({"x", {"a"}, 4}) ==
+          "claim \"x\": 4 of a: the cluster has 3, and other claims have 0");
+    CHECK(why({"x", {"a"}, 3}) ==
+          "claim \"x\": 3 of a: the quota of claims is 2, and other claims have 0");
+    CHECK(why({"x", {"b"}, 1}).find("quota of claims is 0") != std::string::npos);
+    REQUIRE(core.check_claim({"x", {"a"}, 1}).ok());
+    core.on(ClaimMade{"x", {"a"}, 1});
+    CHECK(why({"x", {"a"}, 1}).find("of this name already") != std::string::npos);
+    CHECK(why({"y", {"a"}, 2}).find("other claims have 1") != std::string::npos);
+    core.check_invariants();
+  }
+
+  TEST_CASE("a claim outlives its node: its devices are its own again, or others") {
+    Cluster c;
+    c.on(NodeJoined{"n", devices("a:1")});
+    c.on(ClaimMade{"serving", {"a"}, 1});
+    c.on(NodeLost{"n"});
+    CHECK(c.core.held(claim_owner("serving")).empty());
+    c.on(NodeJoined{"n", devices("a:1")});
+    CHECK(c.core.held(claim_owner("serving")).size() == 1);
+    c.admit("j");
+    CHECK(c.propose("j", {}, 0).empty());
+    CHECK(c.on(ClaimEnded{"serving"}) == Effects{Allocation{"j", 1, 0, ids("n", "a", 1)}});
+  }
+
+  TEST_CASE("events that are only taken make one decision together") {
+    Cluster c;
+    c.on(NodeJoined{"n", devices("a:2")});
+    for (const char* job : {"j", "k"}) {
+      CHECK(c.core.take(JobAdmitted{.job = job, .max_p = 4}, 1).empty());
+      CHECK(c.core.take(JobDemand{.job = job}, 1).empty());
+    }
+    CHECK(c.core.decide(1) == Effects{Allocation{"j", 1, 0, {{"n", {"a"}, 0}}},
+                                      Allocation{"k", 1, 0, {{"n", {"a"}, 1}}}});
+    CHECK(c.core.decide(2).empty());
+    c.core.check_invariants();
+  }
 }
 
 }  // namespace es::actors

@@ -38,6 +38,7 @@ class History {
   // back: then nobody waits while what it needs is free, and in the end nobody is left.
   void finish() {
     for (const auto& [node, devices] : inventory_) deliver(NodeJoined{node, devices});
+    for (const std::string name : {"c0", "c1", "c2"}) deliver(ClaimEnded{name});
     while (!jobs_.empty()) {
       give_back_everything_owed();
       for (const auto& [id, job] : jobs_) CHECK((is_served(job) || !need_is_free(job)));
@@ -69,13 +70,22 @@ class History {
 
   Event random_event() {
     const JobModel* job = draw_job();
-    const std::uint32_t kind = draw(0, 19);
+    const std::uint32_t kind = draw(0, 21);
     if (kind == 0 || inventory_.empty()) return random_join();
     if (kind == 1) return NodeLost{"n" + std::to_string(draw(0, 4))};
     if (kind <= 3 || job == nullptr) return random_admission();
     if (kind <= 10) return random_demand(*job);
     if (kind <= 18) return random_release(*job);
-    return JobEnded{job->admitted.job};
+    if (kind == 19) return JobEnded{job->admitted.job};
+    return random_claim();
+  }
+
+  // A claim begins, or ends where it has begun or cannot begin.
+  Event random_claim() {
+    const std::string name = "c" + std::to_string(draw(0, 2));
+    const ClaimMade claim{name, {kTypes[draw(0, 2)]}, draw(1, 4)};
+    if (!claims_.contains(name) && core_.check_claim(claim).ok()) return claim;
+    return ClaimEnded{name};
   }
 
   Event random_join() {
@@ -119,6 +129,12 @@ class History {
     core_.check_invariants();
     for (const Effect& effect : effects) std::visit([this](const auto& e) { judge(e); }, effect);
     for (const auto& [id, job] : jobs_) CHECK(core_.held(id) == job.allocated);
+    for (const auto& [name, count] : claims_) {
+      const std::set<DeviceId>& taken = core_.held(claim_owner(name));
+      CHECK(taken.size() <= count);
+      for (const DeviceId& id : taken)
+        for (const auto& [other, job] : jobs_) CHECK_FALSE(job.processes.contains(id));
+    }
     all_effects_.insert(all_effects_.end(), effects.begin(), effects.end());
   }
 
@@ -135,6 +151,8 @@ class History {
     jobs_.at(e.job).allocated.erase(e.device);
   }
   void before(const JobEnded& e) { jobs_.erase(e.job); }
+  void before(const ClaimMade& e) { claims_[e.name] = e.count; }
+  void before(const ClaimEnded& e) { claims_.erase(e.name); }
   void before(const auto&) {}  // events that these histories do not draw
 
   void judge(const DemandRefused& e) { jobs_.at(e.job).demand = before_demand_; }
@@ -229,6 +247,7 @@ class History {
   std::map<std::string, DeviceSet> inventory_;
   std::set<std::string> live_;
   std::map<JobId, JobModel> jobs_;
+  std::map<std::string, std::uint32_t> claims_;  // devices by name
   std::uint32_t next_job_ = 0;
   std::optional<JobDemand> before_demand_;
   std::vector<Effect> all_effects_;

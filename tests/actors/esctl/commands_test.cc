@@ -65,7 +65,7 @@ TEST_SUITE("actors/esctl/commands") {
   TEST_CASE("help succeeds and shows an example, for every command") {
     Session session;
     CHECK(session.run({"--help"}) == 0);
-    for (const char* command : {"run", "submit", "ps", "describe", "scale", "checkpoint", "cancel",
+    for (const char* command : {"run", "submit", "ps", "describe", "plans", "scale", "claim", "sim", "checkpoint", "cancel",
                                 "logs", "nodes", "inspect", "ledger", "diff", "verify", "keygen"}) {
       CAPTURE(command);
       CHECK(session.run({command, "--help"}) == 0);
@@ -124,6 +124,55 @@ TEST_SUITE("actors/esctl/commands") {
     CHECK(desk.json().at("job") == "cnn-1");
     CHECK(desk.json().at("workers")[0].at("pid") == 4242);
     CHECK(desk.json().at("spec_toml") == job_toml());
+  }
+
+  TEST_CASE("plans shows the fastest first, which one runs, and what is measured") {
+    Desk desk;
+    desk.head.on(MessageType::kListPlans, [](const Request& request) {
+      return Frames{reply<wire::PlanList>(request, [](wire::PlanList::Builder b) {
+        auto plans = b.initPlans(2);
+        auto parts = plans[0].initParts(2);
+        parts[0].setDeviceType("cpu-avx2");
+        parts[0].setDevices(2);
+        parts[0].setEstsPerDevice(1);
+        parts[1].setDeviceType("cpu-scalar");
+        parts[1].setDevices(1);
+        parts[1].setEstsPerDevice(2);
+        plans[0].setSecondsPerStep(0.25);
+        plans[0].setThroughput(16);
+        plans[0].setWaste(1.5);
+        auto only = plans[1].initParts(1)[0];
+        only.setDeviceType("cpu-avx2");
+        only.setDevices(1);
+        only.setEstsPerDevice(4);
+        plans[1].setSecondsPerStep(0.5);
+        auto speeds = b.initSpeeds(2);
+        speeds[0].setDeviceType("cpu-avx2");
+        speeds[0].setStepsPerSecond(8);
+        speeds[0].setMeasured(true);
+        speeds[1].setDeviceType("cpu-scalar");
+        b.setPlacement("cpu-avx2:1");
+        b.setPaceSeconds(0.52);
+        b.setComplete(false);
+      })};
+    });
+    const auto shows = [&](const char* text) {
+      CAPTURE(text);
+      CHECK(desk.session.out().find(text) != std::string::npos);
+    };
+    CHECK(desk.run({"plans", "cnn-1", "--top", "1"}) == 0);
+    shows("cpu-avx2     8.00           measured\n");
+    shows("1     cpu-avx2:2+cpu-scalar:1  1, 2       250.0 ms  16.00          1.50   assumed\n");
+    shows("2     cpu-avx2:1               4          500.0 ms  0.00           0.00   measured  runs now\n");
+    shows("The job runs on cpu-avx2:1, where a step takes 520.0 ms.\n");
+    shows("There are more");
+    CHECK(desk.run({"plans", "cnn-1", "--json"}) == 0);
+    CHECK(desk.json().at("complete") == false);
+    CHECK(desk.json().at("plans")[0].at("parts")[1].at("ests_per_device") == 2);
+    CHECK(desk.json().at("plans")[0].at("runs") == false);
+    CHECK(desk.json().at("plans")[1].at("runs") == true);
+    CHECK(desk.json().at("plans")[1].at("measured") == true);
+    CHECK(desk.run({"plans"}) == 2);
   }
 
   TEST_CASE("the kind of a refusal decides the exit code") {

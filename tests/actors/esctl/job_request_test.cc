@@ -30,12 +30,13 @@ class JobFile {
 std::filesystem::path write_checkpoint(const std::filesystem::path& parent,
                                        const std::string& kernels = "") {
   const std::vector<std::byte> bytes(1000);
-  std::vector<store::Section> sections{{.name = "params", .bytes = bytes}};
+  std::vector<store::Section> sections{store::section_of("params", bytes)};
   if (!kernels.empty())
-    sections.push_back({.name = "kernels", .bytes = std::as_bytes(std::span(kernels))});
+    sections.push_back(store::section_of("kernels", std::as_bytes(std::span(kernels))));
+  const std::string job_toml = test::job_toml();
   const Status written =
       store::write_checkpoint(store::posix_file_system(), parent / "step20",
-                              {.job_name = "cnn", .version = 20}, test::job_toml(), sections);
+                              {{.job_name = "cnn", .version = 20}, job_toml, sections});
   REQUIRE_MESSAGE(written.ok(), written.error().message);
   return parent / "step20";
 }

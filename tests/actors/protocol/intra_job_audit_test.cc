@@ -110,6 +110,68 @@ TEST_SUITE("actors/intra_job/intra_job_audit") {
     CHECK(bench.core.ledger().through() == 1);
   }
 
+  TEST_CASE("void checkpoints of the job itself are removed, a client's stays") {
+    Config config = audited();
+    config.spec.checkpoint = {.every_steps = 2, .directory = "/d", .keep = 2};
+    config.checkpoint_directory = "/d";
+    config.suspend_prefix = "/s/job-suspended-";
+    JobRecord record;
+    record.state = JobState::kRunning;
+    record.generation = Generation{1};
+    for (std::uint32_t i = 0; i < 3; ++i)
+      record.known.push_back({Incarnation{i + 1}, device(i), "address", "host"});
+    record.checkpoint = CheckpointRef{"/d/step-4", 4, true};
+    record.older = {{"/s/job-suspended-1", 3, false}, {"/mine", 3, false}};
+    LedgerHistory history;
+    for (Version v = 1; v <= 5; ++v)
+      history.lines.push_back({v, {0, 0, 0, 0}, {7, v}, std::nullopt});
+    Bench bench(config);
+    bench.core = IntraJobCore(config, bench.services(), record, history);
+    bench.core.start(bench.now);
+    bench.round({1, 2, 3}, 5, {1, 2, 3});
+    const Effects effects = blame_second_worker(bench);
+    CHECK(all<RemoveCheckpoints>(effects).at(0).paths == std::vector<std::string>{"/d/step-4"});
+    CHECK(all<KeepSuspensions>(effects).at(0).paths.empty());
+    CHECK(all<LogLine>(effects).size() > 0);
+    const JobRecord saved = all<SaveRecord>(effects).back().record;
+    CHECK(saved.spoiled == std::vector<CheckpointRef>{{"/d/step-4", 4, true}});
+    CHECK_FALSE(saved.checkpoint.has_value());
+    for (const std::uint64_t id : {1, 2, 3}) bench.exited(id);
+    const Effects ended = bench.event(CancelCommand{9});
+    CHECK(all<RemoveCheckpoints>(ended).at(0).paths == std::vector<std::string>{"/d/step-4"});
+  }
+
+  TEST_CASE("a head that dies while it goes back finds the record first, and goes on going back") {
+    Bench bench(audited());
+    at_second_audit(bench);
+    const Effects effects = blame_second_worker(bench);
+    const auto index_of = [&](auto&& is) {
+      return std::find_if(effects.begin(), effects.end(), is) - effects.begin();
+    };
+    const auto saved = index_of([](const Effect& e) {
+      const auto* save = std::get_if<SaveRecord>(&e);
+      return save != nullptr && save->record.rewinding == Version{0} && save->record.known.empty();
+    });
+    REQUIRE(saved < static_cast<std::ptrdiff_t>(effects.size()));
+    CHECK(saved < index_of([](const Effect& e) { return std::holds_alternative<KillWorker>(e); }));
+    CHECK(saved < index_of([](const Effect& e) { return std::holds_alternative<LedgerRewound>(e); }));
+    CHECK_FALSE(all<SaveRecord>(effects).back().record.rewinding.has_value());
+    LedgerHistory history;  // as it was
+    for (Version v = 1; v <= 5; ++v)
+      history.lines.push_back({v, {0, 0, 0, 0}, {7, v}, std::nullopt});
+    history.evaluations = {{5, Digest{1, 2}}};
+    Bench again(std::get<SaveRecord>(effects[saved]).record, history);
+    CHECK(all<LedgerRewound>(again.started).at(0).through == 0);
+    CHECK_FALSE(all<SaveRecord>(again.started).back().record.rewinding.has_value());
+    CHECK(again.core.ledger().through() == 0);
+    again.allocate({device(0)});
+    again.hello(100);
+    CHECK(message<Install>(again.report(100, std::nullopt)).evaluated_through == 0);
+    again.ready(100, 0);
+    again.committed(100, 1, 8);  // other bits than the void ones: no conflict
+    CHECK(again.core.state() == JobState::kRunning);
+  }
+
   TEST_CASE("a round in the middle of an audit begins it anew") {
     Bench bench(audited());
     bench.run_with(3);

@@ -263,6 +263,33 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(bench.core.ledger().through() == 1);
   }
 
+  TEST_CASE("a worker may forget an evaluation only when it is known, whatever later one is") {
+    Config config = Bench::config("", 4);
+    config.spec.eval_every = 2;
+    config.acknowledge_every = 1;
+    Bench bench(config);
+    bench.run_with(2);
+    const auto evaluated = [&](std::uint64_t from, Version version) {
+      return bench.say(Evaluated{bench.stamp(from), version, totals(5)});
+    };
+    const auto acknowledged = [&](Version version) {
+      return receivers<Acknowledge>(bench.committed(2, version)) == Ids{1, 2};
+    };
+    CHECK(acknowledged(1));
+    CHECK(acknowledged(2));
+    CHECK_FALSE(acknowledged(3));  // the evaluation of version 2 is still on its way
+    evaluated(1, 2);
+    CHECK(acknowledged(4));
+    bench.committed(2, 5);
+    evaluated(1, 6);  // that of version 4 was lost
+    bench.exited(2);
+    CHECK(message<Install>(bench.report(1, 5)).evaluated_through == 2);
+    bench.ready(1, 5);
+    evaluated(1, 4);
+    bench.hello(1);  // its link broke: a round
+    CHECK(message<Install>(bench.report(1, 5)).evaluated_through == 6);
+  }
+
   TEST_CASE("two workers that disagree fail the job as non-deterministic") {
     Bench bench;
     bench.run_with(2);
@@ -412,6 +439,30 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(bench.core.error().find("a: there are 3 devices") != std::string::npos);
   }
 
+  TEST_CASE("a job that has not trained yet waits for devices that were there when it was admitted") {
+    JobRecord record;  // as the journal has it: admitted by an earlier head
+    Bench restored(record, {});
+    restored.event(DemandRefused{"a: there is no device"});
+    CHECK(restored.core.state() == JobState::kQueued);
+    restored.now += kDemandAgainAfter;
+    CHECK(all<DemandLifted>(restored.core.tick(restored.now)).size() == 1);
+    CHECK(all<StartWorker>(restored.allocate({device(0)})).size() == 1);
+
+    Bench scaled;  // the demand before stands again, and its devices have gone meanwhile
+    scaled.event(ScaleCommand{1, parse_device_set("a:3").value()});
+    scaled.event(DemandRefused{"a: there are 2 devices"});
+    scaled.event(DemandRefused{"a: there is no device"});
+    CHECK(scaled.core.state() == JobState::kQueued);
+  }
+
+  TEST_CASE("a process that goes with its node was not to blame for not coming up") {
+    Bench bench;
+    bench.allocate({device(0)});
+    for (std::uint64_t id = 1; id <= 5; ++id)
+      bench.event(WorkerExited{Incarnation{id}, "its node is lost", true});
+    CHECK(bench.core.state() == JobState::kStarting);
+  }
+
   TEST_CASE("a job that has trained asks again for devices that cannot be had now") {
     Bench bench("a:2@2,a:1@8");
     bench.run_with(2);
@@ -466,6 +517,21 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     bench.ready(2, 1);
     const Effects effects = bench.say(Suspect{bench.stamp(2), 1, Incarnation{1}});
     CHECK(all<KillWorker>(effects).at(0).incarnation == Incarnation{1});  // named twice
+  }
+
+  TEST_CASE("a joiner that waits in vain for its source is taken out, not what holds the state") {
+    Bench bench;
+    bench.run_with(1);
+    bench.allocate({device(0), device(1)});
+    bench.hello(2);
+    bench.drained(1, 0);
+    for (const bool again : {false, true}) {
+      bench.report(1, 0);
+      bench.report(2, std::nullopt);
+      const Effects effects = bench.say(Suspect{bench.stamp(2), 0, Incarnation{1}});
+      CHECK(receivers<Prepare>(effects) == (again ? Ids{1} : Ids{1, 2}));
+      CHECK(all<KillWorker>(effects).size() == (again ? 1 : 0));
+    }
   }
 
   TEST_CASE("hole: a restarted head runs a fresh round with the workers of its journal") {

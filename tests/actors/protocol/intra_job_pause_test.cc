@@ -69,6 +69,39 @@ TEST_SUITE("actors/intra_job/intra_job_pause") {
     CHECK(install.source == Source(FromCheckpoint{request.directory}));
   }
 
+  TEST_CASE("of the checkpoints of its pauses a job keeps the newest, and none after its end") {
+    Config config = Bench::config("", 4);
+    config.suspend_prefix = "/s/job-suspended-";
+    Bench bench(config);
+    const WriteCheckpoint first = drained_for_pause(bench);
+    CHECK(first.directory.starts_with(config.suspend_prefix));
+    Effects effects = bench.say(written(bench, first, 3));
+    CHECK(all<KeepSuspensions>(effects).at(0).paths == std::vector<std::string>{first.directory});
+    bench.exited(1);
+    bench.exited(2);
+    bench.releases = 2;
+    bench.event(ResumeCommand{6});
+    bench.allocate({device(0)});
+    bench.hello(3);
+    bench.report(3, std::nullopt);
+    bench.ready(3, 3);
+    bench.event(PauseCommand{7});
+    const WriteCheckpoint second = asked(bench.drained(3, 3));
+    CheckpointWritten late = written(bench, second, 3);
+    late.stamp = bench.stamp(3);
+    late.path = first.directory;  // of an earlier generation: it may be gone
+    CHECK(all<SaveRecord>(bench.say(late)).empty());
+    late.path = second.directory;
+    effects = bench.say(late);
+    CHECK(all<KeepSuspensions>(effects).at(0).paths == std::vector<std::string>{second.directory});
+    CHECK(bench.core.record().checkpoint->path == second.directory);
+    CHECK(bench.core.record().older.empty());
+    bench.exited(3);
+    effects = bench.event(CancelCommand{8});
+    CHECK(all<KeepSuspensions>(effects).at(0).paths.empty());
+    CHECK(bench.core.record().checkpoint == std::nullopt);
+  }
+
   TEST_CASE("a head that restarts leaves a paused job alone") {
     JobRecord record;
     record.state = JobState::kPaused;

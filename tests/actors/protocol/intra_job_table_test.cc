@@ -145,7 +145,7 @@ const std::vector<std::string> kTable = {
     "sk..D..e..",  // a device fewer
     ".k..D.....",  // all devices about to end
     "..........",  // a stale allocation
-    "JXeeeee...",  // DemandRefused
+    "Jeeeeee...",  // DemandRefused
     ".sPPPPP.e.",  // worker 1 exited
     "..........",  // worker 99 exited
     ".kPPPPP.k.",  // worker 2 lost

@@ -37,6 +37,18 @@ TEST_SUITE("actors/intra_job/ledger_book") {
           "digest 000000000000000b000000000000000b on worker 9");
   }
 
+  TEST_CASE("what is skipped is known without a line, and what was told before is forgotten") {
+    LedgerBook book(10);
+    book.add(line(11, 1), Incarnation{1});
+    book.skip_to(11);
+    CHECK(book.add(line(11, 1), Incarnation{1}) == Answer::kRepeated);
+    book.skip_to(19);
+    CHECK(book.through() == 19);
+    CHECK(book.add(line(11, 1), Incarnation{1}) == Answer::kGap);
+    CHECK(book.add(line(20, 2), Incarnation{1}) == Answer::kAdded);
+    CHECK(book.last()->version == 20);
+  }
+
   TEST_CASE("after it is rewound other lines may follow, and what is left still counts") {
     LedgerBook book(10);
     for (Version v = 11; v <= 13; ++v) book.add(line(v, v), Incarnation{1});

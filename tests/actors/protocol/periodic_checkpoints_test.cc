@@ -149,6 +149,41 @@ TEST_SUITE("actors/intra_job/periodic_checkpoints") {
     CHECK_FALSE(drop_checkpoint(record, "/d/step-30"));
   }
 
+  TEST_CASE("void ones go when the series is past their versions, and not when one is good again") {
+    JobRecord record;
+    record.spoiled = {step(30), step(20)};
+    PeriodicCheckpoints plan(every(10), kLast, record);
+    plan.plan(15, record);
+    CHECK(plan.pending()->at == 20);
+    CHECK(plan.pending()->remove.empty());
+    add_checkpoint(record, step(20), {});  // its bits were right: the writer has found it there
+    CHECK(record.spoiled == std::vector<CheckpointRef>{step(30)});
+    plan.settle(20);
+    plan.plan(35, record);
+    CHECK(plan.pending()->remove == std::vector<std::string>{"/d/step-30"});
+    const std::vector<std::string> removed = plan.pending()->remove;
+    add_checkpoint(record, step(40), removed);
+    CHECK(record.spoiled.empty());
+    plan.settle(40);
+    plan.plan(41, record);
+    CHECK(plan.pending()->remove == std::vector<std::string>{"/d/step-20"});  // by age
+  }
+
+  TEST_CASE("of those that were written to give up the devices the newest stays") {
+    JobRecord record;
+    add_checkpoint(record, {"/s/job-suspended-3", 10, false}, {});
+    add_checkpoint(record, {"/mine", 15, false}, {});
+    add_checkpoint(record, {"/s/job-suspended-5", 20, false}, {});
+    const std::string prefix = "/s/job-suspended-";
+    CHECK(suspensions(record, prefix) ==
+          std::vector<std::string>{"/s/job-suspended-5", "/s/job-suspended-3"});
+    CHECK(drop_suspensions(record, prefix, "/s/job-suspended-5"));
+    CHECK_FALSE(drop_suspensions(record, prefix, "/s/job-suspended-5"));
+    CHECK(record.checkpoint->path == "/s/job-suspended-5");
+    CHECK(record.older == std::vector<CheckpointRef>{{"/mine", 15, false}});
+    CHECK(suspensions(record, "").empty());
+  }
+
   TEST_CASE(
       "a worker is asked ahead of time, again after a round, and the job waits for the last") {
     Bench bench;

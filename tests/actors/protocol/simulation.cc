@@ -36,6 +36,7 @@ Simulation::Simulation(SimOptions options) : options_(std::move(options)), rando
 intra_job::Config Simulation::config() const {
   intra_job::Config config;
   config.spec.max_p = options_.max_p;
+  config.spec.eval_every = options_.eval_every;
   if (!options_.stages.empty()) config.spec.stages = parse_stages(options_.stages).value();
   config.last_version = options_.steps;
   config.bucket_count = options_.bucket_count;

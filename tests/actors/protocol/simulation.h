@@ -62,7 +62,7 @@ class Simulation {
   // As the ledger on disk has them.
   const std::vector<actors::protocol::LedgerLine>& ledger() const { return ledger_; }
   const ToyJob& job() const { return job_; }
-  const std::set<Version>& evaluated() const { return evaluated_; }
+  const std::map<Version, Digest>& evaluated() const { return evaluated_; }
   actors::Instant now() const { return now_; }
   std::size_t processes_started() const { return processes_.size(); }
   // How often each notable situation was reached, by name.
@@ -148,7 +148,7 @@ class Simulation {
   std::unique_ptr<actors::intra_job::IntraJobCore> head_;
   actors::intra_job::JobRecord journal_;
   std::vector<actors::protocol::LedgerLine> ledger_;
-  std::set<Version> evaluated_;
+  std::map<Version, Digest> evaluated_;  // of the totals
   bool restart_in_effects_ = false;
   bool ended_ = false;
   std::uint64_t next_incarnation_ = 1;

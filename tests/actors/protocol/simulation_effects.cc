@@ -92,7 +92,8 @@ void Simulation::perform_one(const intra_job::LedgerLineAdded& effect) {
 }
 
 void Simulation::perform_one(const intra_job::EvaluationAdded& effect) {
-  evaluated_.insert(effect.version);
+  if (!evaluated_.emplace(effect.version, digest_of(*effect.totals)).second)
+    violated("an evaluation was added twice");
 }
 
 void Simulation::perform_one(const intra_job::CommandDone& effect) {
@@ -246,7 +247,9 @@ void Simulation::restart_head() {
   for (auto* queue : {&from_nodes_, &from_cluster_, &from_clients_}) queue->clear();
   open_requests_.clear();  // their clients are gone
   head_ = std::make_unique<IntraJobCore>(config(), services(), journal_,
-                                         intra_job::LedgerHistory{.lines = ledger_});
+                                         intra_job::LedgerHistory{
+                                             .lines = ledger_,
+                                             .evaluations = {evaluated_.begin(), evaluated_.end()}});
   sequence_ = releases_seen_ = 0;
   demand_.reset();  // the cluster scheduler is in the same process
   // Processes that the journal does not know are killed; their devices are nobody's until then.

@@ -72,6 +72,13 @@ Marks run_many(const char* name, JobState expected, const Configure& configure) 
   return marks;
 }
 
+// Every version that was due is in the list of evaluations.
+void check_evaluated(const Simulation& simulation, Version every) {
+  const Version last = simulation.job().last_version;
+  for (Version version = every; every != 0 && version < last; version += every)
+    CHECK(simulation.evaluated().contains(version));
+}
+
 // Nothing but a fault may make anybody wait in vain.
 void check_no_time_limit(const Marks& marks) {
   CHECK(!marks.contains("a time limit was needed"));
@@ -171,6 +178,22 @@ TEST_SUITE("actors/protocol/simulation") {
       return options;
     });
     CHECK(marks.contains("head restarted"));
+  }
+
+  TEST_CASE("restarts of the head and changes of the devices cost no evaluation") {
+    const std::uint64_t base = seed("evaluations");
+    for (std::uint64_t i = 0; i < kRuns; ++i) {
+      SimOptions options = i % 2 == 0 ? staged(base + i) : elastic(base + i);
+      options.steps = 12;
+      options.eval_every = 1 + i % 4;
+      options.head_restarts = 3;
+      options.reallocations = 2;
+      Simulation simulation(options);
+      INFO("ES_SEED=" << base + i);
+      REQUIRE_NOTHROW(simulation.run());
+      check_finished(simulation);
+      check_evaluated(simulation, options.eval_every);
+    }
   }
 
   TEST_CASE(

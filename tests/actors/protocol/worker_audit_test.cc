@@ -58,6 +58,16 @@ TEST_SUITE("actors/worker/worker_audit") {
     CHECK(find<ApplyUpdate>(bench.step_until_update(5)) != nullptr);
   }
 
+  TEST_CASE("the next audit may have passed before all buckets of this step are here") {
+    WorkerConfig config = audited();
+    config.audit_every = 1;
+    Bench bench(config);
+    at_audited_step(bench);
+    bench.head(AuditPassed{from_head(1), 5});
+    bench.head(AuditPassed{from_head(1), 6});
+    CHECK(find<ApplyUpdate>(bench.step_until_update(5)) != nullptr);
+  }
+
   TEST_CASE("steps between audits are held by nobody") {
     Bench bench(audited());
     bench.ready_at(6);

@@ -5,6 +5,27 @@
 namespace es::actors::worker {
 namespace {
 
+// Evaluates versions 4 and 8 with a head that is away from the first on, in generation 1.
+void evaluate_twice(Bench& bench) {
+  bench.ready_at(4);
+  bench.go();
+  bench.engine(EvaluationDone{Generation{1}, 4, Bench::context()});
+  for (Version step = 4; step < 8; ++step) {
+    bench.step_until_update(step);
+    bench.commit(step);
+  }
+  bench.engine(EvaluationDone{Generation{1}, 8, Bench::context()});
+}
+
+std::vector<Version> told(const Effects& effects) {
+  std::vector<Version> versions;
+  for (const Effect& effect : effects)
+    if (const auto* send = std::get_if<SendHead>(&effect))
+      if (const auto* evaluated = std::get_if<Evaluated>(&send->message))
+        versions.push_back(evaluated->version);
+  return versions;
+}
+
 TEST_SUITE("actors/worker/worker_core") {
   TEST_CASE("a new worker says Hello with generation 0") {
     Bench bench;
@@ -359,12 +380,35 @@ TEST_SUITE("actors/worker/worker_core") {
     bench.ready_at(4);
     bench.go();
     bench.engine(EvaluationDone{Generation{1}, 4, Bench::context()});
-    bench.head(Prepare{from_head(2)});
-    bench.head(Bench::install(2, 4, Bench::source()));
-    const Effects effects = bench.head(Go{from_head(2)});
+    const Effects effects = bench.head(Prepare{from_head(2)});
     REQUIRE(to_head<Evaluated>(effects) != nullptr);
     CHECK(to_head<Evaluated>(effects)->stamp.generation == Generation{2});
-    CHECK(find<RunEvaluation>(effects) == nullptr);
+    CHECK(to_head<Report>(effects) != nullptr);
+    bench.head(Bench::install(2, 4, Bench::source()));
+    CHECK(find<RunEvaluation>(bench.head(Go{from_head(2)})) == nullptr);
+  }
+
+  TEST_CASE("all evaluations that were made while the head was away are told to the next one") {
+    for (const Version known : {0, 4, 8}) {
+      Bench bench;
+      evaluate_twice(bench);
+      CHECK(told(bench.head(Prepare{from_head(2)})) == std::vector<Version>{4, 8});
+      Install install = Bench::install(2, 8, Bench::source());
+      install.members = {{kPeer, {0, 2}, "peer", "h"}};  // this one is to leave: nobody else knows
+      install.evaluated_through = known;
+      bench.head(install);
+      std::vector<Version> expected;
+      for (const Version version : {4, 8})
+        if (version > known) expected.push_back(version);
+      CHECK(told(bench.head(Prepare{from_head(3)})) == expected);
+    }
+  }
+
+  TEST_CASE("an acknowledged version acknowledges the evaluations of those before it") {
+    Bench bench;
+    evaluate_twice(bench);
+    bench.head(Acknowledge{from_head(1), 8});
+    CHECK(told(bench.head(Prepare{from_head(2)})) == std::vector<Version>{8});
   }
 
   TEST_CASE("at the last version there is an evaluation and then nothing more") {

@@ -8,6 +8,7 @@
 
 #include "actors/config/job_file.h"
 #include "actors/worker/gradient_store.h"
+#include "actors/worker/snapshot.h"
 
 using namespace es;
 using namespace es::actors;
@@ -66,6 +67,7 @@ class TempDirectory {
     std::filesystem::create_directories(path_);
   }
   ~TempDirectory() { std::filesystem::remove_all(path_); }
+  const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(const char* name) const { return path_ / name; }
 
  private:
@@ -73,7 +75,12 @@ class TempDirectory {
 };
 
 Snapshot snapshot_of(const gpu::Engine& e) {
-  return {spec().name, to_toml(spec()), digests_of(e), kernel_record(e, spec().level), e.replica()};
+  return {.job_name = spec().name,
+          .job_toml = to_toml(spec()),
+          .kernels = kernel_record(e, spec().level),
+          .params = e.params_digest(),
+          .table = &e.table(),
+          .replica = std::make_shared<gpu::FrozenReplica>(e.replica())};
 }
 
 // Not those of any engine here.
@@ -173,10 +180,10 @@ TEST_SUITE("actors/worker/version_io") {
     for (const store::SectionInfo& section : reader->manifest().sections)
       if (section.name != kKernelsSection) {
         bytes.push_back(reader->read(section.name).value());
-        sections.push_back({section.name, bytes.back()});
+        sections.push_back(store::section_of(section.name, bytes.back()));
       }
-    REQUIRE(store::write_checkpoint(store::posix_file_system(), directory / "w", reader->head(),
-                                    reader->job_toml(), sections)
+    REQUIRE(store::write_checkpoint(store::posix_file_system(), directory / "w",
+                                    {reader->head(), reader->job_toml(), sections})
                 .ok());
     for (const auto level : {DeterminismLevel::kD0, DeterminismLevel::kD1, DeterminismLevel::kD2}) {
       JobSpec job = spec();
@@ -186,17 +193,31 @@ TEST_SUITE("actors/worker/version_io") {
     }
   }
 
+  TEST_CASE("a version whose parameters are not the ledger's is not written") {
+    const TempDirectory directory;
+    auto source = engine(spec());
+    Snapshot snapshot = snapshot_of(*source);
+    snapshot.params->low ^= 1;
+    const auto written = write_snapshot(snapshot, directory / "c");
+    REQUIRE_FALSE(written.ok());
+    CHECK(written.error().message.find("version 0: parameters have digest ") == 0);
+    CHECK(std::filesystem::is_empty(directory.path()));
+  }
+
   TEST_CASE("a version is kept under the first free name, and once") {
     const TempDirectory directory;
     auto source = engine(spec());
-    const Snapshot old = snapshot_of(*source);
+    CHECK(keep_snapshot(snapshot_of(*source), directory / "k")->path == directory / "k");
     advance(*source);
-    const Snapshot now = snapshot_of(*source);
-    CHECK(keep_snapshot(old, directory / "k").value() == directory / "k");
-    CHECK(keep_snapshot(now, directory / "k").value() == directory / "k-2");
-    CHECK(keep_snapshot(now, directory / "k").value() == directory / "k-2");
+    const auto keep = [&](const std::filesystem::path& path) {
+      return keep_snapshot(snapshot_of(*source), path);
+    };
+    CHECK(keep(directory / "k")->path == directory / "k-2");
+    const auto again = keep(directory / "k");
+    CHECK(again->path == directory / "k-2");
+    CHECK(again->digests == digests_of(*source));
     CHECK_FALSE(std::filesystem::exists(directory / "k-3"));
-    CHECK(keep_snapshot(now, directory / "none" / "k").error().kind == ErrorKind::kNotFound);
+    CHECK(keep(directory / "none" / "k").error().kind == ErrorKind::kNotFound);
   }
 
   TEST_CASE("a peer catches up through shared memory, and a wrong digest is noticed") {

@@ -1,9 +1,12 @@
 """scripts/bench checkpoint: what a checkpoint costs the steps it overlaps, beside torch.save."""
 
+import math
 import os
+import statistics
 import tempfile
 import threading
 import time
+from dataclasses import dataclass
 
 import chart
 import runner
@@ -12,14 +15,27 @@ from elastic_torch import PYTHON
 
 PEER = os.path.join(runner.ROOT, "tests", "bench", "elastic", "save_resnet18.py")
 WORKERS = (1, 2)
-WATCH_S = 0.01
+WATCH_S = 0.02
 WARM = 3  # first steps, not counted
 DEADLINE_S = 300
+WRITER = "checkpoint"  # name of the thread that writes, in a worker
 SPEC = """[checkpoint]
 every_steps = {every}
 directory = "{directory}"
 keep = 2
 """
+
+
+@dataclass
+class Timed:
+    number: int
+    begin: float
+    end: float
+    overlapped: bool
+
+    @property
+    def seconds(self):
+        return self.end - self.begin
 
 
 class Writing:
@@ -47,13 +63,29 @@ class Writing:
         return any(begin <= t <= end for t in self._times)
 
 
-def observe(contestant, writing, count):
-    """[(seconds, overlapped)] of `count` steps: whether a checkpoint was written meanwhile."""
+def observe(contestant, writing, count, every):
+    """`count` steps. A checkpoint overlaps the step that begins with the version it is of, since it
+    is read from then on and what is not read yet is copied at that step's end; and every step
+    during which an unfinished one was seen."""
     steps = contestant.steps
     first = steps.wait_for_more("warming up", WARM, DEADLINE_S)
     steps.wait_for_more("measuring", count, DEADLINE_S)
-    times = [s.time for s in steps.steps if s.time >= first.time]
-    return [(end - begin, writing.overlaps(begin, end)) for begin, end in zip(times, times[1:])]
+    seen = [s for s in steps.steps if s.time >= first.time]
+    return [Timed(b.number, a.time, b.time,
+                  a.number % every == 0 or writing.overlaps(a.time, b.time))
+            for a, b in zip(seen, seen[1:]) if b.number == a.number + 1]
+
+
+def writer_seconds(contestant):
+    """Processor time of the threads that wrote checkpoints."""
+    total = 0
+    for daemon in contestant.cluster.daemons.values():
+        for worker in daemon.workers():
+            for task in os.listdir(f"/proc/{worker.pid}/task"):
+                path = f"/proc/{worker.pid}/task/{task}"
+                if open(f"{path}/comm").read().strip() == WRITER:
+                    total += int(open(f"{path}/schedstat").read().split()[0])
+    return total / 1e9
 
 
 def ours(programs, workers, args):
@@ -61,9 +93,9 @@ def ours(programs, workers, args):
     contestant = Ours(programs, {"first": workers}, ("first",), workers=workers)
     directory = contestant.add_to_job(SPEC, every=args.every)
     with contestant, Writing(directory) as writing:
-        seen = observe(contestant, writing, args.steps)
-    return {"with": [s for s, overlapped in seen if overlapped],
-            "without": [s for s, overlapped in seen if not overlapped]}
+        timed = observe(contestant, writing, args.steps, args.every)
+        written = contestant.steps.steps[-1].number // args.every
+        return {"steps": timed, "writer_s": writer_seconds(contestant) / written}
 
 
 def peer(args):
@@ -72,36 +104,68 @@ def peer(args):
                                 str(args.every)], args.core)
 
 
-def result_of(workers, runs):
-    plain = [s for run in runs for s in run["without"]]
-    slow = [s for run in runs for s in run["with"]]
-    if not plain or not slow:
-        raise runner.BenchError("every step or no step overlapped a checkpoint: change --every")
-    usual, overlapped = runner.median(plain), runner.median(slow)
+def by_checkpoint(steps, every):
+    """[(overlapped, other)] seconds of the steps after each checkpoint, until the next one."""
+    cycles = {}
+    for step in steps:
+        cycle, place = divmod(step.number - 1, every)
+        if cycle > 0 and place == 0:
+            cycles[cycle] = ([], [])
+        if cycle in cycles:
+            cycles[cycle][0 if step.overlapped else 1].append(step.seconds)
+    return [kinds for kinds in cycles.values() if all(kinds)]
+
+
+def mean_and_error(values):
+    """The mean, and half of its confidence interval of 95 % (for ten values or more)."""
+    return statistics.mean(values), 2 * statistics.stdev(values) / math.sqrt(len(values))
+
+
+def result_of(workers, runs, every):
+    cycles = [cycle for run in runs for cycle in by_checkpoint(run["steps"], every)]
+    if len(cycles) < 2:
+        raise runner.BenchError("too few checkpoints that overlap some steps and not all: "
+                                "change --every or --steps")
+    # Each beside the other steps of its own cycle: the machine's speed changes in longer times.
+    cost, error = mean_and_error([statistics.mean(slow) / statistics.mean(plain) - 1
+                                  for slow, plain in cycles])
+    plain = [s for _, other in cycles for s in other]
+    slow = [s for overlapped, _ in cycles for s in overlapped]
+    usual = statistics.mean(plain)
+    added = statistics.mean([sum(s - statistics.mean(other) for s in overlapped)
+                             for overlapped, other in cycles])
     return {"system": "EasyScale", "workers": workers, "steps_without": len(plain),
             "steps_with": len(slow), "step_ms": round(1e3 * usual, 2),
             "spread": round(runner.spread(plain), 4),
-            "step_with_ms": round(1e3 * overlapped, 2), "stands_still_ms": None,
-            "cost": round(overlapped / usual - 1, 4)}
+            "step_with_ms": round(1e3 * statistics.mean(slow), 2),
+            "first_with_ms": round(1e3 * statistics.mean([o[0] for o, _ in cycles]), 2),
+            "added_ms": round(1e3 * added, 2), "checkpoints": len(cycles),
+            "writer_cpu_ms": round(1e3 * statistics.mean([r["writer_s"] for r in runs]), 2),
+            "cost": round(cost, 4), "cost_error": round(error, 4)}
 
 
 def peer_result(runs):
     steps = [ms for run in runs for ms in run["step_ms"]]
     saves = [ms for run in runs for ms in run["save_ms"]]
-    usual, still = runner.median(steps), runner.median(saves)
+    usual, still = statistics.mean(steps), statistics.mean(saves)
+    ratios = [ms / usual for ms in saves]
     return {"system": "torch.save", "workers": 1, "steps_without": len(steps),
             "steps_with": len(saves), "step_ms": round(usual, 2),
             "spread": round(runner.spread(steps), 4), "step_with_ms": round(usual + still, 2),
-            "stands_still_ms": round(still, 2), "cost": round(still / usual, 4)}
+            "first_with_ms": round(usual + still, 2),
+            "added_ms": round(still, 2), "checkpoints": len(saves), "writer_cpu_ms": None,
+            "cost": round(still / usual, 4), "cost_error": round(mean_and_error(ratios)[1], 4)}
 
 
 def table(results):
-    rows = ["| system | workers | step, ms | spread | step with a checkpoint, ms | cost "
-            "| of steps |",
-            "|---|---|---|---|---|---|---|"]
+    rows = ["| system | workers | step, ms | spread | overlapped steps, ms | the first of them "
+            "| cost | added by one checkpoint, ms | steps and checkpoints |",
+            "|---|---|---|---|---|---|---|---|---|"]
     rows += [f"| {r['system']} | {r['workers']} | {r['step_ms']:.1f} | {100 * r['spread']:.0f} % "
-             f"| {r['step_with_ms']:.1f} | {100 * r['cost']:+.1f} % "
-             f"| {r['steps_without']} and {r['steps_with']} |" for r in results]
+             f"| {r['step_with_ms']:.1f} | {r['first_with_ms']:.1f} "
+             f"| {100 * r['cost']:+.1f} ± {100 * r['cost_error']:.1f} % "
+             f"| {r['added_ms']:.1f} "
+             f"| {r['steps_without']} + {r['steps_with']}, {r['checkpoints']} |" for r in results]
     return "\n".join(rows)
 
 
@@ -114,7 +178,7 @@ def measure(programs, args):
         if not args.ours_only:
             runner.progress(f"round {number + 1}: torch.save")
             peers.append(peer(args))
-    results = [result_of(workers, found) for workers, found in runs.items()]
+    results = [result_of(workers, found, args.every) for workers, found in runs.items()]
     return results + ([peer_result(peers)] if peers else [])
 
 
@@ -134,7 +198,7 @@ def main(args):
 
 def add_arguments(parser):
     parser.add_argument("--rounds", type=int, default=3, help="alternations (default 3)")
-    parser.add_argument("--steps", type=int, default=40, help="measured in a round (default 40)")
-    parser.add_argument("--every", type=int, default=5,
-                        help="steps between checkpoints (default 5)")
+    parser.add_argument("--steps", type=int, default=60, help="measured in a round (default 60)")
+    parser.add_argument("--every", type=int, default=10,
+                        help="steps between checkpoints (default 10)")
     parser.add_argument("--ours-only", action="store_true", help="without PyTorch")

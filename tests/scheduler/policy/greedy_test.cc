@@ -32,33 +32,45 @@ JobView pinned(const char* id, DeviceSet held, DeviceSet wanted) {
   return view;
 }
 
-// The decisions, after checking that they keep the rules of every policy.
-Decisions decide(const ClusterView& view) {
+using Changes = std::vector<std::pair<JobId, DeviceSet>>;
+
+struct ByJob {
+  Changes grants;
+  Changes shrinks;
+};
+
+// The decisions by job, after checking that they keep the rules of every policy. The jobs of the
+// view are in submit order.
+ByJob decide(ClusterView view) {
+  for (std::size_t j = 0; j < view.jobs.size(); ++j) view.jobs[j].number = j;
   const Decisions decisions = GreedyPolicy().decide(view);
   const Status status = check_decisions(view, decisions);
   CHECK_MESSAGE(status.ok(), (status.ok() ? "" : status.error().message));
-  return decisions;
+  ByJob named;
+  for (const Change& c : decisions.grants)
+    named.grants.emplace_back(view.jobs[c.slot].id, c.devices);
+  for (const Change& c : decisions.shrinks)
+    named.shrinks.emplace_back(view.jobs[c.slot].id, c.devices);
+  return named;
 }
-
-using Changes = std::vector<Change>;
 
 }  // namespace
 
 TEST_SUITE("scheduler/policy/greedy") {
   TEST_CASE("a free device goes to the job that gains most per device") {
-    const Decisions d = decide({devices("a:1"),
-                                {},
-                                {job("slow", devices("a:1"), 1, {{{"a"}, 1, 1.2}}),
-                                 job("fast", devices("a:1"), 1, {{{"a"}, 1, 1.9}})}});
+    const ByJob d = decide({devices("a:1"),
+                            {},
+                            {job("slow", devices("a:1"), 1, {{{"a"}, 1, 1.2}}),
+                             job("fast", devices("a:1"), 1, {{{"a"}, 1, 1.9}})}});
     CHECK(d.grants == Changes{{"fast", devices("a:1")}});
     CHECK(d.shrinks.empty());
   }
 
   TEST_CASE("gain counts per device: two devices that gain less each come second") {
-    const Decisions d = decide({devices("a:2"),
-                                {},
-                                {job("two", devices("a:1"), 1, {{{"a"}, 2, 2.0}}),
-                                 job("one", devices("a:1"), 1, {{{"a"}, 1, 1.6}})}});
+    const ByJob d = decide({devices("a:2"),
+                            {},
+                            {job("two", devices("a:1"), 1, {{{"a"}, 2, 2.0}}),
+                             job("one", devices("a:1"), 1, {{{"a"}, 1, 1.6}})}});
     CHECK(d.grants == Changes{{"one", devices("a:1")}});
   }
 
@@ -81,7 +93,7 @@ TEST_SUITE("scheduler/policy/greedy") {
   }
 
   TEST_CASE("a minimum is served before any extra, whatever the extra would gain") {
-    const Decisions d =
+    const ByJob d =
         decide({devices("a:2"),
                 {},
                 {job("greedy", devices("a:1"), 1, {{{"a"}, 1, 2.0}}), job("new", {}, 2)}});
@@ -89,7 +101,7 @@ TEST_SUITE("scheduler/policy/greedy") {
   }
 
   TEST_CASE("minima are served in submit order") {
-    const Decisions d = decide({devices("a:2"), {}, {job("x", {}, 2), job("y", {}, 1)}});
+    const ByJob d = decide({devices("a:2"), {}, {job("x", {}, 2), job("y", {}, 1)}});
     CHECK(d.grants == Changes{{"x", devices("a:2")}});
   }
 
@@ -107,7 +119,7 @@ TEST_SUITE("scheduler/policy/greedy") {
   }
 
   TEST_CASE("extra devices are called back for a waiting minimum, from the job with most of them") {
-    const Decisions d = decide(
+    const ByJob d = decide(
         {{},
          {},
          {job("big", devices("a:4"), 1), job("small", devices("a:2"), 1), job("new", {}, 1)}});
@@ -116,20 +128,20 @@ TEST_SUITE("scheduler/policy/greedy") {
   }
 
   TEST_CASE("among equals the job submitted last gives a device back") {
-    const Decisions d = decide(
+    const ByJob d = decide(
         {{}, {}, {job("x", devices("a:2"), 1), job("y", devices("a:2"), 1), job("new", {}, 1)}});
     CHECK(d.shrinks == Changes{{"y", devices("a:1")}});
   }
 
   TEST_CASE("devices that are returning anyway are waited for, not called back again") {
-    const Decisions d =
+    const ByJob d =
         decide({{}, devices("a:1"), {job("big", devices("a:4"), 1), job("new", {}, 1)}});
     CHECK(d.grants.empty());
     CHECK(d.shrinks.empty());
   }
 
   TEST_CASE("a returning device is waited for by one job only") {
-    const Decisions d =
+    const ByJob d =
         decide({{},
                 devices("a:1"),
                 {job("big", devices("a:4"), 1), job("new", {}, 1), job("newer", {}, 1)}});
@@ -137,20 +149,18 @@ TEST_SUITE("scheduler/policy/greedy") {
   }
 
   TEST_CASE("a free device that a waiting job will need is not given away meanwhile") {
-    const Decisions d =
-        decide({devices("a:1"),
-                devices("a:1"),
-                {job("x", devices("b:1"), 1, {{{"a"}, 1, 2.0}}), job("new", {}, 2)}});
+    const ByJob d = decide({devices("a:1"),
+                            devices("a:1"),
+                            {job("x", devices("b:1"), 1, {{{"a"}, 1, 2.0}}), job("new", {}, 2)}});
     CHECK(d.grants.empty());
     CHECK(d.shrinks.empty());
   }
 
   TEST_CASE("a need that cannot be met now blocks nobody behind it") {
-    const Decisions d =
-        decide({devices("a:1"),
-                {},
-                {pinned("stuck", {}, devices("b:2")),
-                 pinned("holder", devices("b:2"), devices("b:2")), job("new", {}, 1)}});
+    const ByJob d = decide({devices("a:1"),
+                            {},
+                            {pinned("stuck", {}, devices("b:2")),
+                             pinned("holder", devices("b:2"), devices("b:2")), job("new", {}, 1)}});
     CHECK(d.grants == Changes{{"new", devices("a:1")}});
     CHECK(d.shrinks.empty());
   }
@@ -166,16 +176,16 @@ TEST_SUITE("scheduler/policy/greedy") {
   TEST_CASE("a pinned job is given no extras and loses none") {
     JobView fixed = pinned("x", devices("a:3"), devices("a:3"));
     fixed.proposals = {{{"a"}, 1, 2.0}};
-    const Decisions d = decide({devices("a:1"), {}, {fixed, job("new", {}, 2)}});
+    const ByJob d = decide({devices("a:1"), {}, {fixed, job("new", {}, 2)}});
     CHECK(d.grants.empty());
     CHECK(d.shrinks.empty());
   }
 
   TEST_CASE("what a served pinned job holds beyond its demand is expected back") {
-    const Decisions d = decide({{},
-                                {},
-                                {pinned("x", devices("a:3"), devices("a:2")),
-                                 job("big", devices("a:4"), 1), job("new", {}, 1)}});
+    const ByJob d = decide({{},
+                            {},
+                            {pinned("x", devices("a:3"), devices("a:2")),
+                             job("big", devices("a:4"), 1), job("new", {}, 1)}});
     CHECK(d.grants.empty());
     CHECK(d.shrinks.empty());
   }
@@ -194,6 +204,14 @@ TEST_SUITE("scheduler/policy/greedy") {
     JobView one_type = job("x", devices("a:1"), 1, {{{"b"}, 1, 2.0}});
     one_type.mix_types = false;
     CHECK(decide({devices("b:2"), {}, {one_type}}).grants.empty());
+  }
+
+  TEST_CASE("homogeneous: a job that may mix types does not") {
+    JobView wide = job("x", {}, 3);
+    const ClusterView view{devices("a:2+b:3"), {}, {wide}};
+    const Decisions d = GreedyPolicy(/*homogeneous=*/true).decide(view);
+    REQUIRE(d.grants.size() == 1);
+    CHECK(d.grants[0].devices == devices("b:3"));
   }
 
   TEST_CASE("random clusters: the rules hold, the same view gives the same decisions") {
@@ -218,8 +236,8 @@ TEST_SUITE("scheduler/policy/greedy") {
           v.proposals.push_back({{draw(0, 1) == 0 ? "a" : "b"}, draw(1, 4), draw(5, 40) / 10.0});
         view.jobs.push_back(v);
       }
-      const Decisions first = decide(view);
-      const Decisions again = decide(view);
+      const ByJob first = decide(view);
+      const ByJob again = decide(view);
       CHECK(first.grants == again.grants);
       CHECK(first.shrinks == again.shrinks);
     }

@@ -16,12 +16,22 @@ ClusterView one_job_view() {
   job.min_devices = 1;
   job.max_devices = 4;
   job.types = {{"a"}, {"b"}};
-  job.proposals = {{{"a"}, 1, 1.5}, {{"a"}, 3, 2.0}, {{"b"}, 1, 1.2}, {{"c"}, 1, 1.2}};
+  job.proposals = {{{"a"}, 2, 1.5}, {{"b"}, 1, 1.2}, {{"c"}, 1, 1.2}};
   return {devices("a:3+b:3+c:3"), {}, {job}};
 }
 
 bool allowed(const ClusterView& view, const Decisions& decisions) {
   return check_decisions(view, decisions).ok();
+}
+
+Decisions grant(const char* granted, const char* shrunk = nullptr) {
+  Decisions decisions{{{0, devices(granted)}}, {}};
+  if (shrunk != nullptr) decisions.shrinks = {{0, devices(shrunk)}};
+  return decisions;
+}
+
+Decisions shrink(const char* shrunk) {
+  return {{}, {{0, devices(shrunk)}}};
 }
 
 }  // namespace
@@ -31,48 +41,105 @@ TEST_SUITE("scheduler/policy/policy") {
     CHECK(allowed(one_job_view(), {}));
   }
 
-  TEST_CASE(
-      "a job is granted only what it proposed, within its maximum, types and the free devices") {
+  TEST_CASE("a job grows by what it proposed, within its maximum, types and the free devices") {
     ClusterView view = one_job_view();
-    CHECK(allowed(view, {{{"j", devices("a:1")}}, {}}));
-    CHECK_FALSE(allowed(view, {{{"j", devices("a:2")}}, {}}));  // not proposed
-    CHECK_FALSE(allowed(view, {{{"j", devices("a:3")}}, {}}));  // beyond its maximum
-    CHECK_FALSE(allowed(view, {{{"j", devices("b:1")}}, {}}));  // would mix types
+    CHECK(allowed(view, grant("a:1")));
+    CHECK(allowed(view, grant("a:2")));
+    CHECK_FALSE(allowed(view, grant("a:3")));  // not proposed, and beyond its maximum
+    view.jobs[0].max_devices = 3;
+    CHECK_FALSE(allowed(view, grant("a:2")));  // beyond its maximum
+    CHECK_FALSE(allowed(view, grant("b:1")));  // would mix types
     view.jobs[0].mix_types = true;
-    CHECK(allowed(view, {{{"j", devices("b:1")}}, {}}));
-    CHECK_FALSE(allowed(view, {{{"j", devices("c:1")}}, {}}));  // type not allowed
+    CHECK(allowed(view, grant("b:1")));
+    CHECK_FALSE(allowed(view, grant("c:1")));  // type not allowed
     view.free = devices("b:3");
-    CHECK_FALSE(allowed(view, {{{"j", devices("a:1")}}, {}}));  // not free
+    CHECK_FALSE(allowed(view, grant("a:1")));  // not free
   }
 
-  TEST_CASE("a minimum is granted whole, before any proposal") {
+  TEST_CASE("a job that has not settled is given nothing beyond its minimum") {
     ClusterView view = one_job_view();
-    view.jobs[0].min_devices = 4;
-    CHECK_FALSE(allowed(view, {{{"j", devices("a:1")}}, {}}));
-    CHECK(allowed(view, {{{"j", devices("a:2")}}, {}}));
+    view.jobs[0].settled = false;
+    CHECK_FALSE(allowed(view, grant("a:1")));
+    CHECK(allowed(view, shrink("a:1")));
+    view.jobs[0].min_devices = 3;
+    CHECK(allowed(view, grant("a:1")));
   }
 
-  TEST_CASE("a job is not shrunk below its minimum, nor by what it does not hold") {
+  TEST_CASE("a minimum is granted whole; a job that starts is given anything within its bounds") {
     ClusterView view = one_job_view();
-    CHECK(allowed(view, {{}, {{"j", devices("a:1")}}}));
-    CHECK_FALSE(allowed(view, {{}, {{"j", devices("a:2")}}}));
-    CHECK_FALSE(allowed(view, {{}, {{"j", devices("b:1")}}}));
-    CHECK_FALSE(allowed(view, {{{"j", devices("a:1")}}, {{"j", devices("a:1")}}}));
+    view.jobs[0].min_devices = 3;
+    CHECK(allowed(view, grant("a:1")));
+    CHECK_FALSE(allowed(view, grant("a:2")));
+    view.jobs[0].held = {};
+    CHECK(allowed(view, grant("a:3")));
+    CHECK_FALSE(allowed(view, grant("a:2")));
+    CHECK_FALSE(allowed(view, grant("a:2+b:1")));
+  }
+
+  TEST_CASE("a job migrates by giving back all that it holds for devices of other types") {
+    const ClusterView view = one_job_view();
+    CHECK(allowed(view, grant("b:3", "a:2")));
+    CHECK_FALSE(allowed(view, grant("b:3", "a:1")));  // would mix types
+    CHECK_FALSE(allowed(view, grant("c:3", "a:2")));  // type not allowed
+    CHECK_FALSE(allowed(view, grant("a:1", "a:2")));  // given and taken
+  }
+
+  TEST_CASE("a job that mixes may exchange some of its devices for proposed ones") {
+    ClusterView view = one_job_view();
+    view.jobs[0].mix_types = true;
+    CHECK(allowed(view, grant("b:1", "a:1")));
+    CHECK_FALSE(allowed(view, grant("b:2", "a:1")));  // not proposed
+  }
+
+  TEST_CASE("a shrunk job keeps its minimum, or is suspended") {
+    ClusterView view = one_job_view();
+    CHECK(allowed(view, shrink("a:1")));
+    CHECK(allowed(view, shrink("a:2")));
+    CHECK_FALSE(allowed(view, shrink("b:1")));
+    view.jobs[0].may_suspend = false;
+    CHECK_FALSE(allowed(view, shrink("a:2")));
+    view.jobs[0].may_suspend = true;
+    view.jobs[0].min_devices = 2;
+    CHECK_FALSE(allowed(view, shrink("a:1")));
+    CHECK(allowed(view, shrink("a:2")));
   }
 
   TEST_CASE("a pinned job is granted exactly what is missing, and never shrunk") {
     ClusterView view = one_job_view();
     view.jobs[0].pinned = devices("a:1+b:2");
-    CHECK(allowed(view, {{{"j", devices("b:2")}}, {}}));
-    CHECK_FALSE(allowed(view, {{{"j", devices("b:1")}}, {}}));
-    CHECK_FALSE(allowed(view, {{}, {{"j", devices("a:1")}}}));
+    CHECK(allowed(view, grant("b:2")));
+    CHECK_FALSE(allowed(view, grant("b:1")));
+    CHECK_FALSE(allowed(view, shrink("a:1")));
   }
 
-  TEST_CASE("unknown jobs, empty changes and two changes of one kind are errors") {
-    const ClusterView view = one_job_view();
-    CHECK_FALSE(allowed(view, {{{"k", devices("a:1")}}, {}}));
-    CHECK_FALSE(allowed(view, {{{"j", {}}}, {}}));
-    CHECK_FALSE(allowed(view, {{{"j", devices("a:1")}, {"j", devices("a:1")}}, {}}));
+  TEST_CASE("empty slots, empty changes and two changes of one kind are errors") {
+    ClusterView view = one_job_view();
+    view.jobs.emplace_back();
+    CHECK_FALSE(allowed(view, {{{1, devices("a:1")}}, {}}));
+    CHECK_FALSE(allowed(view, {{{2, devices("a:1")}}, {}}));
+    CHECK_FALSE(allowed(view, {{{0, {}}}, {}}));
+    CHECK_FALSE(allowed(view, {{{0, devices("a:1")}, {0, devices("a:1")}}, {}}));
+  }
+
+  TEST_CASE("a policy may ask to be asked again later, not now") {
+    ClusterView view = one_job_view();
+    view.now_s = 5;
+    CHECK(allowed(view, {{}, {}, 5.5}));
+    CHECK_FALSE(allowed(view, {{}, {}, 5}));
+  }
+
+  TEST_CASE("work goes on at the measured rate once a pause is over") {
+    JobView job = one_job_view().jobs[0];
+    job.work = {.total_steps = 100,
+                .remaining_steps = 50,
+                .steps_per_s = 2,
+                .as_of_s = 10,
+                .paused_until_s = 20,
+                .attained_device_s = 7};
+    CHECK(remaining_steps_at(job, 15) == 50);
+    CHECK(remaining_steps_at(job, 30) == 30);
+    CHECK(remaining_steps_at(job, 100) == 0);
+    CHECK(attained_device_s_at(job, 15) == 17);
   }
 }
 

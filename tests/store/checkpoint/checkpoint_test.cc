@@ -172,7 +172,7 @@ TEST_SUITE("store/checkpoint/checkpoint") {
       FaultyFileSystem files(fail_at, Fault::kError);
       const Status status = original.write(directory / "v120", files);
       if (status.ok()) {
-        CHECK(fail_at == 17);  // beyond the last operation
+        CHECK(fail_at == 18);  // beyond the last operation
         CHECK(original.is_in(directory / "v120"));
         break;
       }
@@ -184,7 +184,7 @@ TEST_SUITE("store/checkpoint/checkpoint") {
   TEST_CASE("death between any two operations leaves no checkpoint or a whole one") {
     const SampleCheckpoint original = sample();
     int visible = 0;
-    for (int fail_at = 0; fail_at < 17; ++fail_at) {
+    for (int fail_at = 0; fail_at < 18; ++fail_at) {
       TempDirectory directory;
       FaultyFileSystem files(fail_at, Fault::kDeath);
       CHECK_FALSE(original.write(directory / "v120", files).ok());
@@ -227,5 +227,70 @@ TEST_SUITE("store/checkpoint/checkpoint") {
         "rename v120",
         "sync_directory " + directory.path().filename().string()};
     CHECK(log == expected);
+  }
+
+  TEST_CASE("a draft takes the first name that is free, and is read back before") {
+    TempDirectory directory;
+    REQUIRE(sample().write(directory / "v").ok());
+    const SampleCheckpoint other({{"parameters", (1 << 20) + 1}, {"context/0", 5}});
+    const auto all = other.sections();
+    auto draft = CheckpointDraft::write(posix_file_system(), directory / "v",
+                                        {other.head, other.job_toml, all});
+    REQUIRE(draft.ok());
+    CHECK(draft->verify().ok());
+    CHECK(draft->publish(directory / "v").error().kind == ErrorKind::kRefused);
+    CHECK(draft->publish(directory / "v-2").ok());
+    CHECK(sample().is_in(directory / "v"));
+    CHECK(other.is_in(directory / "v-2"));
+    CHECK(entries(directory.path()) == 2);
+  }
+
+  TEST_CASE("a draft that is not published leaves nothing, and damage in it is found") {
+    TempDirectory directory;
+    const SampleCheckpoint original = sample();
+    const auto all = original.sections();
+    {
+      const auto draft = CheckpointDraft::write(posix_file_system(), directory / "v",
+                                                {original.head, original.job_toml, all});
+      REQUIRE(draft.ok());
+      const auto partial = *std::filesystem::directory_iterator(directory.path());
+      flip_bit(partial.path() / "data", (3 << 20) + 12'345 + 700, 3);
+      const Status whole = draft->verify();
+      REQUIRE_FALSE(whole.ok());
+      CHECK(whole.error().message.find("section \"context/0\", block 0") != std::string::npos);
+    }
+    CHECK(entries(directory.path()) == 0);
+  }
+
+  TEST_CASE("the digests of the head may be found while the sections are read") {
+    TempDirectory directory;
+    const SampleCheckpoint original = sample();
+    const auto all = original.sections();
+    CheckpointHead head = original.head;
+    head.params_digest = head.state_digest = {};
+    REQUIRE(write_checkpoint(posix_file_system(), directory / "v",
+                             {head, original.job_toml, all,
+                              [&](CheckpointHead& last) {
+                                last = original.head;
+                                return Status();
+                              }})
+                .ok());
+    CHECK(original.is_in(directory / "v"));
+  }
+
+  TEST_CASE("bytes that cannot be had, or are not those that were meant, are no checkpoint") {
+    TempDirectory directory;
+    const SampleCheckpoint original = sample();
+    auto all = original.sections();
+    const auto refuse = [](CheckpointHead&) { return Status(failure("other parameters")); };
+    const CheckpointContents unwanted{original.head, original.job_toml, all, refuse};
+    CHECK(write_checkpoint(posix_file_system(), directory / "v", unwanted).error().message ==
+          "other parameters");
+    all[2].read = [](std::uint64_t, std::span<std::byte>) { return Status(failure("gone")); };
+    CHECK(write_checkpoint(posix_file_system(), directory / "v",
+                           {original.head, original.job_toml, all})
+              .error()
+              .message == "gone");
+    CHECK(entries(directory.path()) == 0);
   }
 }

@@ -29,10 +29,12 @@ class FaultyFileSystem final : public store::FileSystem {
   Result<std::unique_ptr<store::WritableFile>> create_file(
       const std::filesystem::path& file) override {
     if (!step("create", file)) return injected();
-    Result<std::unique_ptr<store::WritableFile>> real = real_.create_file(file);
-    if (!real) return real.error();
-    return std::unique_ptr<store::WritableFile>(
-        std::make_unique<FaultyFile>(*this, file, std::move(*real)));
+    return faulty(file, real_.create_file(file));
+  }
+  Result<std::unique_ptr<store::WritableFile>> create_large_file(
+      const std::filesystem::path& file) override {
+    if (!step("create", file)) return injected();
+    return faulty(file, real_.create_large_file(file));
   }
   Status sync_directory(const std::filesystem::path& directory) override {
     if (!step("sync_directory", directory)) return injected();
@@ -75,6 +77,13 @@ class FaultyFileSystem final : public store::FileSystem {
     std::filesystem::path path_;
     std::unique_ptr<store::WritableFile> real_;
   };
+
+  Result<std::unique_ptr<store::WritableFile>> faulty(
+      const std::filesystem::path& path, Result<std::unique_ptr<store::WritableFile>> real) {
+    if (!real) return real;
+    return std::unique_ptr<store::WritableFile>(
+        std::make_unique<FaultyFile>(*this, path, *std::move(real)));
+  }
 
   static Error injected() { return failure("No space left on device"); }
 

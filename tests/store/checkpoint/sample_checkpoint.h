@@ -26,12 +26,13 @@ struct SampleCheckpoint {
 
   std::vector<store::Section> sections() const {
     std::vector<store::Section> all;
-    for (const auto& [name, bytes] : contents) all.push_back({name, bytes});
+    for (const auto& [name, bytes] : contents) all.push_back(store::section_of(name, bytes));
     return all;
   }
   Status write(const std::filesystem::path& directory,
                store::FileSystem& files = store::posix_file_system()) const {
-    return store::write_checkpoint(files, directory, head, job_toml, sections());
+    const std::vector<store::Section> all = sections();
+    return store::write_checkpoint(files, directory, {head, job_toml, all});
   }
   // Whether `directory` is a readable checkpoint with exactly these contents.
   bool is_in(const std::filesystem::path& directory) const {

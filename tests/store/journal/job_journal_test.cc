@@ -28,6 +28,8 @@ JobRecord sample(const JobId& id, std::uint64_t sequence) {
   record.pinned->add({"cpu-avx2"}, 2);
   record.pinned->add({"cpu-avx512"}, 1);
   record.checkpoints = {{"/checkpoints/v80-g7-i3", 80, true}, {"/mine", 70, false}};
+  record.spoiled = {{"/checkpoints/v90-g7-i3", 90, true}};
+  record.rewinding = 80;
   record.sequence = sequence;
   record.submitted_unix_ms = 1'700'000'000'123;
   record.error = "none \"yet\"\n";

@@ -14,8 +14,10 @@ using namespace es::test;
 
 namespace {
 
-std::vector<PlanRecord> sample() {
-  return {{{{{"cpu-avx2"}, 2, 1}, {{"cpu-avx512"}, 1, 2}}, 0.25, 12.5}, {{}, 0.0, 0.0}};
+PlanListRecord sample() {
+  return {"cpu-avx2:2+cpu-avx512:1",
+          false,
+          {{{{{"cpu-avx2"}, 2, 1}, {{"cpu-avx512"}, 1, 2}}, 0.25, 12.5}, {{}, 0.0, 0.0}}};
 }
 
 }  // namespace
@@ -29,7 +31,7 @@ TEST_SUITE("store/plans/plan_store") {
     CHECK_FALSE(plans.load_plans("resnet18/w16/D2", 5)->has_value());
     CHECK_FALSE(plans.load_plans("resnet18/w16/D", 4)->has_value());
     REQUIRE(plans.save_plans("resnet18/w16/D2", 4, {}).ok());
-    CHECK((*plans.load_plans("resnet18/w16/D2", 4))->empty());
+    CHECK(**plans.load_plans("resnet18/w16/D2", 4) == PlanListRecord());
   }
 
   TEST_CASE("capabilities are kept by model, batch size and device type") {
@@ -49,10 +51,10 @@ TEST_SUITE("store/plans/plan_store") {
     for (const double bad : {-1.0, std::numeric_limits<double>::infinity(),
                              std::numeric_limits<double>::quiet_NaN()}) {
       auto plans = sample();
-      plans[0].waste = bad;
+      plans.plans[0].waste = bad;
       CHECK_FALSE(decode_plans(encode_plans(plans), "plans").ok());
       plans = sample();
-      plans[1].throughput_local_steps_per_s = bad;
+      plans.plans[1].throughput_local_steps_per_s = bad;
       CHECK_FALSE(decode_plans(encode_plans(plans), "plans").ok());
     }
   }

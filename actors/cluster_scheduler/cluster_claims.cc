@@ -1,0 +1,119 @@
+// ClusterCore: claims. A claim takes devices at once and keeps them until it ends: the free ones
+// now, the others as soon as training jobs have let go of them, at their next step boundary. What
+// comes back goes to claims before it goes to jobs, to claims by name.
+//
+// Who lets go: jobs of the lowest priority first, of these the last submitted; at first only what a
+// job holds beyond its minimum, then whole jobs that can be suspended, and in the end those that
+// are pinned.
+#include <algorithm>
+
+#include "actors/cluster_scheduler/cluster_core.h"
+#include "actors/cluster_scheduler/job_bounds.h"
+
+namespace es::actors {
+
+JobId claim_owner(const std::string& claim) {
+  return "claim:" + claim;
+}
+
+Status ClusterCore::check_claim(const cluster::ClaimMade& claim) const {
+  if (claims_.contains(claim.name))
+    return refused("claim \"" + claim.name + "\": there is a claim of this name already");
+  std::uint32_t claimed = 0;
+  for (const auto& [name, other] : claims_)
+    if (other.type == claim.type) claimed += other.count;
+  const std::uint32_t exist = pool_.existing_devices().count_of(claim.type);
+  const std::string text = "claim \"" + claim.name + "\": " + std::to_string(claim.count) + " of " +
+                           claim.type.name + ": ";
+  if (claim.count > exist - std::min(exist, claimed))
+    return refused(text + "the cluster has " + std::to_string(exist) + ", and other claims have " +
+                   std::to_string(claimed));
+  if (!limits_.claims) return {};
+  const std::uint32_t limit = limits_.claims->count_of(claim.type);
+  if (claim.count <= limit - std::min(limit, claimed)) return {};
+  return refused(text + "the quota of claims is " + std::to_string(limit) +
+                 ", and other claims have " + std::to_string(claimed));
+}
+
+Status ClusterCore::check_claim_end(const std::string& name) const {
+  if (claims_.contains(name)) return {};
+  return not_found("claim \"" + name + "\": there is no such claim");
+}
+
+void ClusterCore::handle(const cluster::ClaimMade& event) {
+  if (!claims_.try_emplace(event.name, Claim{event.type, event.count}).second) ++ignored_events_;
+}
+
+void ClusterCore::handle(const cluster::ClaimEnded& event) {
+  if (claims_.erase(event.name) == 0) ++ignored_events_;
+  pool_.release_all(claim_owner(event.name));
+}
+
+std::uint32_t ClusterCore::missing_to(const std::string& name, const Claim& claim) const {
+  const std::size_t held = pool_.held(claim_owner(name)).size();
+  return claim.count - static_cast<std::uint32_t>(std::min<std::size_t>(claim.count, held));
+}
+
+void ClusterCore::serve_claims() {
+  std::map<DeviceType, std::uint32_t> missing;
+  for (const auto& [name, claim] : claims_) {
+    const std::uint32_t wanted = missing_to(name, claim);
+    const std::uint32_t now = std::min(wanted, pool_.free_devices().count_of(claim.type));
+    if (now > 0) pool_.grant(claim_owner(name), claim.type, now);
+    if (wanted > now) missing[claim.type] += wanted - now;
+  }
+  for (const auto& [type, count] : missing) {
+    const std::uint32_t returning = pool_.returning_devices().count_of(type);
+    if (count > returning) call_back(type, count - returning);
+  }
+}
+
+void ClusterCore::call_back(const DeviceType& type, std::uint32_t count) {
+  std::vector<Job*> order;
+  for (auto& [number, job] : jobs_)
+    if (pool_.held_devices(job.admitted.job).count_of(type) > 0) order.push_back(&job);
+  std::reverse(order.begin(), order.end());
+  std::stable_sort(order.begin(), order.end(), [](const Job* a, const Job* b) {
+    return a->admitted.priority < b->admitted.priority;
+  });
+  enum Round { kExtras, kElastic, kPinned };
+  for (const Round round : {kExtras, kElastic, kPinned}) {
+    for (Job* job : order) {
+      const DeviceSet held = pool_.held_devices(job->admitted.job);
+      const bool pinned = job->demand && job->demand->exact;
+      if (count == 0 || (pinned && round != kPinned)) continue;
+      const std::uint32_t least = std::min(job->admitted.min_devices, max_devices(job->admitted));
+      std::uint32_t most = std::min(count, held.count_of(type));
+      if (round == kExtras) most = std::min(most, held.total() - std::min(held.total(), least));
+      if (most == 0) continue;
+      count -= most;
+      // With less than its minimum a job cannot run: it gives everything back.
+      DeviceSet devices = held;
+      if (pinned || held.total() - most >= least) {
+        devices = {};
+        devices.add(type, most);
+      }
+      take_back(*job, devices);
+    }
+  }
+}
+
+// Of what is on its way back, what claims wait for.
+DeviceSet ClusterCore::reserved_returning() const {
+  DeviceSet reserved;
+  for (const auto& [name, claim] : claims_)
+    if (const std::uint32_t missing = missing_to(name, claim); missing > 0)
+      reserved.add(claim.type, missing);
+  return reserved;
+}
+
+// Devices of a lost node that is there again: nothing of the claim's is known to run there.
+void ClusterCore::give_back_returned(const std::string& claim) {
+  const JobId owner = claim_owner(claim);
+  const std::set<DeviceId> owned = pool_.owned(owner);
+  for (const DeviceId& device : owned)
+    if (pool_.is_live(device.node) && !pool_.held(owner).contains(device))
+      pool_.release(owner, device);
+}
+
+}  // namespace es::actors

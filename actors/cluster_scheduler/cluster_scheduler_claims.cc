@@ -1,0 +1,62 @@
+// ClusterScheduler: claims of serving jobs on devices.
+#include <caf/all.hpp>
+
+#include "actors/cluster_scheduler/cluster_scheduler_actor.h"
+#include "proto/base/kill_point.h"
+
+namespace es::actors {
+namespace {
+
+constexpr std::size_t kNameMax = 64;
+constexpr const char* kNameCharacters =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+
+Status check_request(const cluster::ClaimMade& claim) {
+  const std::string& name = claim.name;
+  if (name.empty() || name.size() > kNameMax ||
+      name.find_first_not_of(kNameCharacters) != std::string::npos)
+    return usage_error("claim name \"" + name + "\": allowed are 1 to " + std::to_string(kNameMax) +
+                       " letters, digits, '-', '_' and '.'");
+  if (claim.count == 0)
+    return usage_error("claim \"" + name + "\": count = 0: allowed is 1 or more");
+  return {};
+}
+
+}  // namespace
+
+// Before any node joins, so that nobody else is given their devices.
+void ClusterSchedulerState::restore_claims() {
+  const auto claims = store_->claims().load_all();
+  ES_CHECK_MSG(claims.ok(), claims.ok() ? "" : "journal: " + claims.error().message);
+  for (const store::ClaimRecord& c : *claims) take(cluster::ClaimMade{c.name, c.type, c.count});
+}
+
+void ClusterSchedulerState::claim_devices(const Inbound& inbound) {
+  const auto claim =
+      Msg<wire::ClaimDevices>::from_frame(inbound.frame)->decode([](wire::ClaimDevices::Reader r) {
+        return cluster::ClaimMade{r.getName().cStr(), {r.getDeviceType().cStr()}, r.getCount()};
+      });
+  if (!claim) return refuse(inbound, claim.error());
+  if (const Status ok = check_request(*claim); !ok.ok()) return refuse(inbound, ok.error());
+  if (const Status ok = core_->check_claim(*claim); !ok.ok()) return refuse(inbound, ok.error());
+  const Status saved = store_->claims().save({claim->name, claim->type, claim->count});
+  if (!saved.ok()) return refuse(inbound, saved.error());
+  kill_point("claim.journaled");
+  take_now(*claim);
+  answer<wire::Done>(inbound, [](auto) {});
+}
+
+void ClusterSchedulerState::release_claim(const Inbound& inbound) {
+  const auto name =
+      Msg<wire::ReleaseClaim>::from_frame(inbound.frame)->decode([](wire::ReleaseClaim::Reader r) {
+        return std::string(r.getName().cStr());
+      });
+  if (!name) return refuse(inbound, name.error());
+  if (const Status ok = core_->check_claim_end(*name); !ok.ok()) return refuse(inbound, ok.error());
+  if (const Status saved = store_->claims().erase(*name); !saved.ok())
+    return refuse(inbound, saved.error());
+  take_now(cluster::ClaimEnded{*name});
+  answer<wire::Done>(inbound, [](auto) {});
+}
+
+}  // namespace es::actors

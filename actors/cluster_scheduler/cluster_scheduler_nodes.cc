@@ -1,0 +1,144 @@
+// ClusterScheduler: nodes that come, drain and go.
+#include <caf/all.hpp>
+
+#include "actors/cluster_scheduler/cluster_scheduler_actor.h"
+#include "actors/common/wire_devices.h"
+#include "actors/node_agent/node_agent_actor.h"
+
+namespace es::actors {
+
+void ClusterSchedulerState::on_node_hello(const Inbound& inbound) {
+  const auto hello = Msg<wire::NodeHello>::from_frame(inbound.frame);
+  auto node = hello->decode([](wire::NodeHello::Reader r) {
+    Arrival n{r.getName().cStr(), {}, {}, {}};
+    for (const auto device : r.getDevices()) n.devices.add({device.getType().cStr()}, 1);
+    for (const std::uint64_t worker : r.getWorkers()) n.workers.push_back({worker});
+    return n;
+  });
+  std::string reason = node ? "" : node.error().message;
+  if (node && inbound.from != node_peer(node->name)) reason = "a node must speak in its own name";
+  answer<wire::NodeWelcome>(inbound, [&](wire::NodeWelcome::Builder b) {
+    b.setAccepted(reason.empty());
+    b.setReason(reason);
+  });
+  if (!reason.empty()) return;
+  // The jobs first: they must know which processes are gone before they are given devices.
+  for (const JobId& id : live_) self_->send(jobs_.at(id).actor, inbound);
+  node->strays = strays_of(inbound.from, node->workers);
+  if (node->strays.empty()) return admit(*node);
+  for (const Incarnation stray : node->strays) {
+    const auto kill = Msg<wire::KillWorker>::build(
+        {}, [&](wire::KillWorker::Builder b) { b.setIncarnation(stray.value); });
+    self_->send(gateway_, Outbound{inbound.from, kill.frame()});
+  }
+  arriving_[inbound.from] = *std::move(node);
+}
+
+std::set<Incarnation> ClusterSchedulerState::strays_of(const PeerId& node,
+                                                       const std::vector<Incarnation>& workers) {
+  const bool was_lost = std::exchange(was_lost_[node], false);
+  std::set<Incarnation> strays;
+  for (const Incarnation worker : workers)
+    if (was_lost || (worker < first_own_ && !survivors_.contains(worker))) strays.insert(worker);
+  return strays;
+}
+
+// What runs there is handed over, or saved; then the daemon ends.
+void ClusterSchedulerState::on_drain_node(const Inbound& inbound) {
+  const std::string prefix = node_peer("");
+  if (!inbound.from.starts_with(prefix)) return;
+  draining_.insert(inbound.from);
+  arriving_.erase(inbound.from);
+  take_now(cluster::NodeDraining{inbound.from.substr(prefix.size())});
+  send_inventory();
+}
+
+void ClusterSchedulerState::on_worker_exited(const Inbound& inbound) {
+  forward_to_job(inbound);
+  const auto at = arriving_.find(inbound.from);
+  if (at == arriving_.end()) return;
+  const auto exited =
+      Msg<wire::WorkerExited>::from_frame(inbound.frame)->decode([](wire::WorkerExited::Reader r) {
+        return r.getIncarnation();
+      });
+  if (!exited || at->second.strays.erase({*exited}) == 0 || !at->second.strays.empty()) return;
+  const Arrival node = std::move(at->second);
+  arriving_.erase(at);
+  admit(node);
+}
+
+void ClusterSchedulerState::admit(const Arrival& node) {
+  awaited_.erase(node_peer(node.name));
+  held_back_.push_back(node);
+  if (awaited_.empty()) stop_waiting();
+}
+
+void ClusterSchedulerState::on_return_timeout() {
+  awaited_.clear();
+  stop_waiting();
+}
+
+void ClusterSchedulerState::stop_waiting() {
+  for (const Arrival& node : std::exchange(held_back_, {})) take_in(node);
+}
+
+void ClusterSchedulerState::take_in(const Arrival& node) {
+  draining_.erase(node_peer(node.name));
+  cluster::NodeJoined joined{node.name, node.devices};
+  for (const Incarnation worker : node.workers)
+    if (const auto at = survivors_.find(worker); at != survivors_.end())
+      joined.kept.push_back(at->second);
+  take_now(joined);
+  send_inventory();
+}
+
+void ClusterSchedulerState::on_peer_down(const PeerDown& down) {
+  const std::string prefix = node_peer("");
+  const bool is_node = down.peer.starts_with(prefix);
+  if (is_node) {
+    const auto known = was_lost_.find(down.peer);
+    if (known == was_lost_.end()) return;  // it has not found this head yet
+    known->second = true;
+    arriving_.erase(down.peer);
+    draining_.erase(down.peer);
+    std::erase_if(held_back_, [&](const Arrival& n) { return node_peer(n.name) == down.peer; });
+    // The devices first: a job must not start anything there again.
+    take_now(cluster::NodeLost{down.peer.substr(prefix.size())});
+  }
+  for (const JobId& id : submit_order_)
+    if (!is_node || live_.contains(id)) self_->send(jobs_.at(id).actor, down);
+  if (is_node) send_inventory();
+}
+
+Msg<wire::Inventory> ClusterSchedulerState::inventory() const {
+  const DeviceSet& devices = core_->existing_devices();
+  return Msg<wire::Inventory>::build(
+      {}, [&](wire::Inventory::Builder b) { put(b.initDevices(devices.counts.size()), devices); });
+}
+
+void ClusterSchedulerState::send_inventory() {
+  const auto message = inventory();
+  for (const JobId& id : live_) self_->send(jobs_.at(id).actor, message);
+}
+
+void ClusterSchedulerState::list_nodes(const Inbound& inbound) {
+  const auto nodes = core_->nodes();
+  answer<wire::NodeList>(inbound, [&](wire::NodeList::Builder b) {
+    auto list = b.initNodes(nodes.size());
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      list[i].setName(nodes[i].name);
+      const bool draining = draining_.contains(node_peer(nodes[i].name));
+      list[i].setAlive(nodes[i].alive || draining);
+      list[i].setDraining(draining);
+      auto devices = list[i].initDevices(nodes[i].devices.size());
+      for (std::size_t d = 0; d < nodes[i].devices.size(); ++d) {
+        devices[d].setType(nodes[i].devices[d].id.type.name);
+        devices[d].setIndex(nodes[i].devices[d].id.index);
+        devices[d].setJob(nodes[i].devices[d].owner);
+        devices[d].setSuspect(nodes[i].devices[d].suspect);
+      }
+    }
+  });
+}
+
+}  // namespace es::actors

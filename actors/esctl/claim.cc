@@ -1,0 +1,87 @@
+// esctl claim, esctl release: devices for a serving job outside of this system.
+#include "actors/esctl/commands.h"
+#include "actors/esctl/options.h"
+#include "actors/esctl/render_json.h"
+
+namespace es::actors::esctl {
+namespace {
+
+struct Options {
+  HeadOptions head;
+  std::string name, type;
+  std::uint32_t count = 0;
+  bool json = false;
+};
+
+Status claim(const Options& options, Console& console) {
+  const auto client = connect(options.head);
+  if (!client) return client.error();
+  const auto done =
+      (*client)->ask<wire::Done, wire::ClaimDevices>({}, [&](wire::ClaimDevices::Builder b) {
+        b.setName(options.name);
+        b.setDeviceType(options.type);
+        b.setCount(options.count);
+      });
+  if (!done) return done.error();
+  if (options.json)
+    console.out << fields_json({{"claim", options.name},
+                                {"type", options.type},
+                                {"count", std::to_string(options.count)}})
+                << "\n";
+  else
+    console.out << "claim " << options.name << ": " << options.count << " of " << options.type
+                << "; training jobs leave at their next step boundary (esctl nodes)\n";
+  return {};
+}
+
+Status release(const Options& options, Console& console) {
+  const auto client = connect(options.head);
+  if (!client) return client.error();
+  const auto done = (*client)->ask<wire::Done, wire::ReleaseClaim>(
+      {}, [&](wire::ReleaseClaim::Builder b) { b.setName(options.name); });
+  if (!done) return done.error();
+  if (options.json)
+    console.out << fields_json({{"released", options.name}}) << "\n";
+  else
+    console.out << "claim " << options.name << " is released; training jobs may use its devices\n";
+  return {};
+}
+
+}  // namespace
+
+void add_claim_command(CLI::App& app, Shell& shell) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "claim", "Take devices for a serving job; training jobs leave at their next step boundary");
+  command->add_option("--type", options->type, "Device type")->required()->type_name("TYPE");
+  command->add_option("--count", options->count, "How many")->required()->type_name("N");
+  command->add_option("--name", options->name, "Name of the claim, for esctl release")
+      ->required()
+      ->type_name("NAME");
+  add_head_options(*command, options->head);
+  add_json_option(*command, options->json);
+  command->footer(
+      "The claim holds until it is released, also over a restart of the head. `esctl nodes` shows "
+      "its\n"
+      "devices as owned by claim:NAME. More than the cluster has, or than easyscaled "
+      "--claim-quota\n"
+      "allows, is refused.\n"
+      "Example:\n  esctl claim --type cpu-avx2 --count 2 --name serving");
+  command->callback([options, &shell] {
+    shell.exit_code = finish(claim(*options, shell.console), options->json, shell.console);
+  });
+}
+
+void add_release_command(CLI::App& app, Shell& shell) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("release", "Give the devices of a claim back to training jobs");
+  command->add_option("name", options->name, "Name of the claim")->required()->type_name("NAME");
+  add_head_options(*command, options->head);
+  add_json_option(*command, options->json);
+  command->callback([options, &shell] {
+    shell.exit_code = finish(release(*options, shell.console), options->json, shell.console);
+  });
+}
+
+}  // namespace es::actors::esctl

@@ -1,0 +1,281 @@
+// esctl sim: a job trace on a cluster that does not exist, by the actors that run a real one.
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "actors/config/quota.h"
+#include "actors/esctl/commands.h"
+#include "actors/esctl/options.h"
+#include "actors/esctl/sim_view.h"
+#include "actors/simulator/charts.h"
+
+namespace es::actors::esctl {
+namespace {
+
+namespace fs = std::filesystem;
+using simulator::Report;
+using simulator::SimulationResult;
+using simulator::Workload;
+
+struct Options {
+  std::string trace, workload, cluster, step_times, claims, out;
+  std::string policy{scheduler::kDefaultPolicy};
+  std::vector<std::string> policies, quotas;
+  scheduler::PolicyOptions policy_options;
+  simulator::WorldOptions world{.rescale_s = 5};
+  double round_s = 0;
+  bool json = false;
+};
+
+// "v100=32,p100=16"
+Result<DeviceSet> parse_cluster(const std::string& text) {
+  DeviceSet cluster;
+  std::string rest = text + ",";
+  const auto bad = [&](const std::string& part) {
+    return usage_error("--cluster " + text + ": \"" + part +
+                       "\": allowed is TYPE=COUNT[,TYPE=COUNT...], each type once, count > 0");
+  };
+  for (std::size_t end = rest.find(','); end != std::string::npos; end = rest.find(',')) {
+    std::string part = rest.substr(0, end);
+    rest.erase(0, end + 1);
+    std::string devices = part;
+    if (const std::size_t equals = devices.find('='); equals != std::string::npos)
+      devices[equals] = ':';
+    const auto set = parse_device_set(devices);
+    if (!set || set->counts.size() != 1 || part.find('=') == std::string::npos) return bad(part);
+    if (cluster.count_of(set->counts[0].type) > 0) return bad(part);
+    cluster.add(set->counts[0].type, set->counts[0].count);
+  }
+  return cluster;
+}
+
+// What stays the same for every policy.
+struct Scene {
+  Workload workload;
+  simulator::WorldOptions world;
+  std::vector<scheduler::Quota> quotas;
+};
+
+Result<Scene> read_scene(const Options& options) {
+  const auto cluster = parse_cluster(options.cluster);
+  if (!cluster) return cluster.error();
+  const auto trace = store::read_trace(options.trace, options.workload);
+  if (!trace) return trace.error();
+  store::StepTimes times;
+  if (!options.step_times.empty()) {
+    auto read = store::read_step_times(options.step_times);
+    if (!read) return read.error();
+    times = *std::move(read);
+  }
+  const std::uint64_t seed = options.world.seed;
+  auto workload = simulator::make_workload(*trace, times, *cluster,
+                                           {.jitter_s = seed == 0 ? 0.0 : 1.0, .seed = seed});
+  if (!workload) return workload.error();
+  auto quotas = parse_quotas(options.quotas);
+  if (!quotas) return quotas.error();
+  Scene scene{*std::move(workload), options.world, *std::move(quotas)};
+  if (options.claims.empty()) return scene;
+  auto claims = store::read_claims(options.claims);
+  if (!claims) return claims.error();
+  scene.world.claims = *std::move(claims);
+  return scene;
+}
+
+// One line every few seconds; on a terminal it is written over the last one.
+class ProgressLine {
+ public:
+  explicit ProgressLine(Console& console)
+      : console_(console), is_terminal_(console.err_columns() > 0) {}
+  ~ProgressLine() {
+    if (is_terminal_ && shown_) console_.err << "\r\033[K" << std::flush;
+  }
+  void show(const std::string& policy, std::size_t done, std::size_t all, double seconds) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - last_ < (is_terminal_ ? kOnTerminal : kInLog)) return;
+    last_ = now;
+    shown_ = true;
+    console_.err << (is_terminal_ ? "\r\033[K" : "") << policy << ": " << done << " of " << all
+                 << " jobs done, day " << static_cast<long>(seconds / 86400)
+                 << (is_terminal_ ? "" : "\n") << std::flush;
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kOnTerminal{500}, kInLog{5000};
+  Console& console_;
+  const bool is_terminal_;
+  bool shown_ = false;
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+Result<SimulationResult> run_policy(const Scene& scene, const Options& options,
+                                    const std::string& policy, Console& console) {
+  ProgressLine line(console);
+  simulator::SimulationOptions simulation{.policy = policy,
+                                          .policy_options = options.policy_options,
+                                          .quotas = scene.quotas,
+                                          .round_s = options.round_s,
+                                          .world = scene.world,
+                                          .progress = {}};
+  simulation.progress = [&](std::size_t done, std::size_t all, double seconds) {
+    line.show(policy, done, all, seconds);
+  };
+  return simulator::simulate(scene.workload, simulation);
+}
+
+Status write_file(const fs::path& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  out.close();
+  if (!out) return failure(path.string() + ": cannot be written");
+  return {};
+}
+
+Status write_files(const Options& options, const Scene& scene,
+                   const std::vector<SimulationResult>& results) {
+  const fs::path directory = options.out;
+  std::error_code code;
+  fs::create_directories(directory, code);
+  if (code) return failure("--out " + options.out + ": " + code.message());
+  const double start_s = scene.world.start_s;
+  for (const SimulationResult& result : results) {
+    const std::string suffix = results.size() == 1 ? "" : "-" + result.policy;
+    ES_RETURN_IF_ERROR(write_file(directory / ("jobs" + suffix + ".csv"),
+                                  simulator::jobs_csv(scene.workload, result, start_s)));
+    ES_RETURN_IF_ERROR(write_file(directory / ("allocation" + suffix + ".csv"),
+                                  simulator::allocation_csv(result)));
+    ES_RETURN_IF_ERROR(write_file(directory / ("allocation" + suffix + ".svg"),
+                                  simulator::allocation_chart(result)));
+  }
+  ES_RETURN_IF_ERROR(write_file(directory / "jct.svg", simulator::jct_chart(results)));
+  return write_file(directory / "queue.svg", simulator::queue_chart(results));
+}
+
+Result<int> simulate_policies(const Options& options, const std::vector<std::string>& policies,
+                              bool compare, Console& console) {
+  for (const std::string& policy : policies)
+    if (const auto known = scheduler::make_policy(policy, options.policy_options); !known)
+      return known.error();
+  const auto scene = read_scene(options);
+  if (!scene) return scene.error();
+  std::vector<SimulationResult> results;
+  std::vector<Report> reports;
+  for (const std::string& policy : policies) {
+    auto result = run_policy(*scene, options, policy, console);
+    if (!result) return result.error();
+    reports.push_back(simulator::make_report(scene->workload, *result, scene->world.start_s));
+    if (result->refused > 0)
+      console.err << policy << ": " << result->refused
+                  << " requests were refused, the first: " << result->first_refusal << "\n";
+    results.push_back(*std::move(result));
+  }
+  if (!options.out.empty()) ES_RETURN_IF_ERROR(write_files(options, *scene, results));
+  if (options.json)
+    console.out << (compare ? reports_json(reports) : report_json(reports.front())) << "\n";
+  else
+    console.out << reports_text(reports);
+  return 0;
+}
+
+void add_options(CLI::App& command, Options& options) {
+  command
+      .add_option("--trace", options.trace,
+                  "Jobs: a CSV file, may be gzipped (formats: store/README.md)")
+      ->required()
+      ->type_name("FILE");
+  command
+      .add_option("--workload", options.workload,
+                  "Of a trace with several, which one (default: the first)")
+      ->type_name("NAME");
+  command.add_option("--cluster", options.cluster, "Devices, e.g. v100=32,p100=16,t4=16")
+      ->required()
+      ->type_name("TYPE=COUNT,...");
+  command
+      .add_option("--steptimes", options.step_times,
+                  "Seconds of a local step by model and device type")
+      ->type_name("FILE");
+  command
+      .add_option("--claims", options.claims,
+                  "Serving load: time_s,type,count,name; count 0 ends a claim")
+      ->type_name("FILE");
+  command.add_option("--quota", options.quotas, "Devices that a tenant owns; may be repeated")
+      ->type_name("TENANT=TYPE:COUNT[+...]");
+  command.add_option("--start-cost", options.world.start_s, "Seconds of a job's first start")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
+  command.add_option("--rescale-cost", options.world.rescale_s, "Seconds of any later change")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
+  command
+      .add_option("--round", options.round_s,
+                  "Decide at most once in so many seconds; 0: at every event")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
+  command
+      .add_option("--seed", options.world.seed,
+                  "Of failures and stragglers, and, but for 0, of up to a second's delay of each "
+                  "submission")
+      ->capture_default_str();
+  command
+      .add_option(
+          "--failures", options.world.failure_hours,
+          "Mean hours between two losses of one node (8 devices; back after an hour); 0: none")
+      ->check(CLI::Range(0.0, 1e9))
+      ->capture_default_str();
+  command
+      .add_option("--stragglers", options.world.straggler_share,
+                  "Share of the devices that take twice as long; 0: none")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  command
+      .add_option("--fairness", options.policy_options.fairness,
+                  "Of elastic-srtf, 0 fast to 1 fair")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  command.add_flag("--homogeneous", options.policy_options.homogeneous,
+                   "easyscale: one device type for each job");
+  command.add_option("--out", options.out, "Write tables (CSV) and charts (SVG) there")
+      ->type_name("DIR");
+  add_json_option(command, options.json);
+}
+
+std::string policy_list() {
+  std::string text = "Policies:\n";
+  for (const scheduler::PolicyInfo& info : scheduler::policies())
+    text += "  " + std::string(info.name) +
+            std::string(16 - std::min<std::size_t>(15, info.name.size()), ' ') +
+            std::string(info.summary) + "\n";
+  return text;
+}
+
+}  // namespace
+
+void add_sim_command(CLI::App& app, Shell& shell) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "sim", "Simulate a job trace on a cluster, with the actors that schedule a real one");
+  add_options(*command, *options);
+  command->add_option("--policy", options->policy, "Scheduling policy")->capture_default_str();
+  command->footer(
+      policy_list() +
+      "Example:\n  esctl sim --trace jobs.csv --steptimes steps.csv --cluster v100=32,t4=16 "
+      "--json\n"
+      "  esctl sim compare --policies elastic-srtf,srtf --trace jobs.csv --cluster gpu=64");
+  CLI::App* compare =
+      command->add_subcommand("compare", "Several policies on the same trace, side by side");
+  compare->fallthrough();
+  compare->add_option("--policies", options->policies, "Names, separated by commas (default: all)")
+      ->delimiter(',')
+      ->type_name("NAME,...");
+  command->callback([options, compare, &shell] {
+    std::vector<std::string> policies{options->policy};
+    if (compare->parsed()) policies = options->policies;
+    if (policies.empty())
+      for (const scheduler::PolicyInfo& info : scheduler::policies())
+        policies.emplace_back(info.name);
+    shell.exit_code =
+        finish(simulate_policies(*options, policies, compare->parsed(), shell.console),
+               options->json, shell.console);
+  });
+}
+
+}  // namespace es::actors::esctl

@@ -1,0 +1,191 @@
+// What the job asks its companion and the cluster scheduler for: it gives back what its best plan
+// does not use (role 1), proposes what it could use (role 2), and gives back what made it slower
+// (role 3).
+#include <caf/all.hpp>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "actors/common/wire_devices.h"
+#include "actors/intra_job/durations.h"
+#include "actors/intra_job/intra_job_actor.h"
+#include "scheduler/device_sets.h"
+#include "scheduler/plans.h"
+
+namespace es::actors {
+namespace {
+
+// While more is left to do than so many pauses of a change, the pause hardly counts.
+constexpr double kPausesNearTheEnd = 40;
+
+std::string milliseconds_text(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f ms", seconds * 1e3);
+  return text;
+}
+
+}  // namespace
+
+// Without those that are on their way back.
+DeviceSet IntraJobState::held_devices() const {
+  DeviceSet held;
+  for (const auto& [incarnation, worker] : core_->fleet().workers())
+    if (core_->fleet().allocated(worker.device)) held.add(worker.device.type, 1);
+  return held;
+}
+
+// Of the types that it may use, those of the cluster that it does not hold.
+DeviceSet IntraJobState::addable_devices() const {
+  const std::vector<DeviceType>& types = options_.spec.resources.device_types;
+  const DeviceSet held = held_devices();
+  DeviceSet addable;
+  for (const DeviceCount& c : inventory_.counts)
+    if (types.empty() || std::ranges::find(types, c.type) != types.end())
+      addable.add(c.type, c.count - std::min(c.count, held.count_of(c.type)));
+  return addable;
+}
+
+Version IntraJobState::steps_left() const {
+  return options_.config.last_version - core_->ledger().through();
+}
+
+// The companion ranks what more devices would bring; pointless for a job that wants an exact set.
+void IntraJobState::query_plans() {
+  if (intra_job::is_over(core_->state()) || !inventory_known_) return;
+  const DeviceSet held = held_devices();
+  const DeviceSet addable = addable_devices();
+  queried_seconds_ = grant_trial_.pace().value_or(0) * static_cast<double>(steps_left());
+  ++plan_queries_;
+  self_->send(peers_.companion, Msg<wire::PlanQuery>::build({}, [&](wire::PlanQuery::Builder b) {
+                put(b.initHeld(held.counts.size()), held);
+                put(b.initAddable(addable.counts.size()), addable);
+                b.setStepsLeft(steps_left());
+                b.setRescaleSeconds(in_seconds(pause_of_a_change()));
+              }));
+}
+
+void IntraJobState::on_plans(wire::PlanAnswer::Reader r) {
+  for (const auto c : r.getCapabilities()) {
+    const DeviceType type{c.getDeviceType().cStr()};
+    capabilities_[type] = c.getStepsPerSecond();
+    if (c.getMeasured()) measured_types_.insert(type);
+  }
+  if (--plan_queries_ > 0) return;  // a later answer knows the newest allocation
+  if (demand_is_exact_ || intra_job::is_over(core_->state())) return;
+  const DeviceSet held = held_devices();
+  std::vector<wire::Proposal::Reader> proposals;
+  for (const auto p : r.getProposals())
+    if (!grant_trial_.refuses(held, {p.getDeviceType().cStr()})) proposals.push_back(p);
+  self_->send(peers_.cluster,
+              Msg<wire::Demand>::build({.job = options_.job}, [&](wire::Demand::Builder b) {
+                auto list = b.initProposals(proposals.size());
+                for (unsigned i = 0; i < list.size(); ++i)
+                  list.setWithCaveats(i, proposals[i]);
+                b.setSequence(allocation_sequence_);
+                put_progress(b.initProgress());
+              }));
+}
+
+// Whether it uses what it was last given and nothing else. One that has not started can still take
+// more at no cost.
+bool IntraJobState::has_adopted() const {
+  if (core_->phase() == intra_job::Phase::kIdle) return true;
+  if (core_->phase() != intra_job::Phase::kNormal) return false;
+  using Phase = intra_job::Worker::Phase;
+  return std::ranges::none_of(core_->fleet().workers(), [this](const auto& entry) {
+    const intra_job::Worker& worker = entry.second;
+    const bool allocated = core_->fleet().allocated(worker.device);
+    const bool joins = worker.phase == Phase::kStarting || worker.phase == Phase::kWarm;
+    return allocated ? joins : worker.placed && worker.phase == Phase::kKnown;
+  });
+}
+
+// Local steps per second on the devices in use: measured, else by the model.
+double IntraJobState::speed_now() const {
+  if (core_->phase() != intra_job::Phase::kNormal || core_->members().empty()) return 0;
+  if (const auto pace = grant_trial_.pace()) return options_.spec.max_p / *pace;
+  double seconds = 0;
+  for (const protocol::Member& member : core_->members()) {
+    const DeviceId& device = core_->fleet().workers().at(member.incarnation).device;
+    seconds = std::max(seconds, member.ranks.size() / capability_of(device));
+  }
+  return options_.spec.max_p / seconds;
+}
+
+void IntraJobState::put_progress(wire::JobProgress::Builder b) const {
+  const double max_p = options_.spec.max_p;
+  b.setTotalSteps(max_p * static_cast<double>(options_.config.last_version));
+  b.setRemainingSteps(max_p * static_cast<double>(steps_left()));
+  b.setStepsPerSecond(speed_now());
+  b.setRescaleSeconds(in_seconds(pause_of_a_change()));
+  b.setStarted(has_run_ || core_->ledger().through() > options_.config.start_version);
+  b.setAdopted(has_adopted());
+  auto list = b.initCapabilities(capabilities_.size());
+  unsigned i = 0;
+  for (const auto& [type, steps_per_second] : capabilities_) {
+    list[i].setDeviceType(type.name);
+    list[i].setStepsPerSecond(steps_per_second);
+    list[i++].setMeasured(measured_types_.contains(type));
+  }
+}
+
+// A line was added to the ledger.
+void IntraJobState::on_step() {
+  if (core_->phase() != intra_job::Phase::kNormal) return;
+  if (std::exchange(paced_generation_, core_->generation()) != core_->generation()) {
+    grant_trial_.placed(count_by_type(member_devices()), capabilities_, !demand_is_exact_);
+    capability_watch_.restart();
+  }
+  grant_trial_.step(in_seconds(now()));
+  // What paid before may not pay any more when little is left to do.
+  const double left = grant_trial_.pace().value_or(0) * static_cast<double>(steps_left());
+  const bool near_the_end = left < kPausesNearTheEnd * in_seconds(pause_of_a_change());
+  if (left > 0 && near_the_end && (queried_seconds_ == 0 || 2 * left < queried_seconds_))
+    query_plans();
+}
+
+// Role 3: a grant that made the job slower goes back.
+void IntraJobState::consider_fall_back() {
+  const auto verdict = grant_trial_.verdict();
+  if (!verdict || core_->phase() != intra_job::Phase::kNormal || demand_is_exact_) return;
+  log("gives " + verdict->give_back.text() + " back: a step takes " +
+      milliseconds_text(verdict->seconds_now) + " with them, " +
+      milliseconds_text(verdict->seconds_before) + " without");
+  grant_trial_.fall_back();
+  give_back(verdict->give_back);
+}
+
+// Role 1: what the best plan does not use is of more use to others, unless the job ends soon.
+void IntraJobState::release_unused() {
+  if (core_->phase() != intra_job::Phase::kNormal || demand_is_exact_) return;
+  const double left = grant_trial_.pace().value_or(0) * static_cast<double>(steps_left());
+  if (left < kPausesNearTheEnd * in_seconds(pause_of_a_change())) return;
+  const DeviceSet held = count_by_type(member_devices());
+  const auto is_measured = [this](const DeviceCount& c) { return measured_types_.contains(c.type); };
+  if (held != held_devices() || !std::ranges::all_of(held.counts, is_measured)) return;
+  const JobSpec& spec = options_.spec;
+  const auto best = scheduler::best_plan({.max_p = spec.max_p,
+                                          .capabilities = capabilities_,
+                                          .available = held,
+                                          .mix_types = spec.level == DeterminismLevel::kD2});
+  if (!best || best->plan.devices() == held) return;
+  if (best->plan.devices().total() < spec.resources.min_devices) return;
+  if (!released_from_.insert(held.text()).second) return;
+  const DeviceSet unused = scheduler::beyond(held, best->plan.devices());
+  log("gives " + unused.text() + " back: it is as fast without");
+  give_back(unused);
+}
+
+// Of each type, the workers that came last go.
+void IntraJobState::give_back(DeviceSet rest) {
+  intra_job::GiveBackCommand command;
+  const std::vector<DeviceId> devices = member_devices();
+  for (auto device = devices.rbegin(); device != devices.rend(); ++device) {
+    if (rest.count_of(device->type) == 0) continue;
+    rest.remove(device->type, 1);
+    command.devices.push_back(*device);
+  }
+  perform(core_->on(intra_job::Event(std::move(command)), now()));
+}
+
+}  // namespace es::actors

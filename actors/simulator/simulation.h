@@ -1,0 +1,57 @@
+#pragma once
+// Simulation: a trace on a cluster under a policy, by the actors that run a real cluster.
+//
+// Real       ClusterScheduler with the policy, one IntraJobScheduler and one Companion for each job
+//            with the whole round protocol, and the head's store (in memory)
+// Simulated  everything else: world_actor.h says how
+//
+// All in virtual time on the calling thread. The same options give the same history, message by
+// message, whatever the machine: history_hash covers every message that an actor received.
+//
+// Speeds are known from the begin, as of models that have run before: the step times are put into
+// the companion's history. Role 3 (giving back what made a job slower) has nothing to do: devices
+// are as fast as they are said to be, and steps are not timed one by one.
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "actors/simulator/recorder.h"
+#include "actors/simulator/workload.h"
+#include "actors/simulator/world_actor.h"
+#include "proto/base/result.h"
+#include "scheduler/policy/registry.h"
+
+namespace es::actors::simulator {
+
+struct SimulationOptions {
+  std::string policy{scheduler::kDefaultPolicy};
+  scheduler::PolicyOptions policy_options;
+  std::vector<scheduler::Quota> quotas;
+  double round_s = 0;  // events within so many seconds make one decision
+  WorldOptions world;
+  // Told every few thousand events: jobs that have ended, all jobs, virtual seconds.
+  std::function<void(std::size_t, std::size_t, double)> progress;
+};
+
+struct SimulationResult {
+  std::string policy;
+  std::vector<JobResult> jobs;  // as the workload's
+  std::vector<DeviceType> types;
+  std::vector<Sample> samples;
+  std::vector<double> held_device_s, computing_device_s;  // by type
+  std::uint64_t events = 0;                               // messages that an actor received
+  double wall_s = 0;
+  std::uint64_t decisions = 0;
+  double decision_s = 0, decision_max_s = 0;  // wall time: view, policy, its rules, what it grants
+  std::uint32_t unfinished = 0;               // jobs that never ended
+  std::uint32_t refused = 0;                  // requests that the head refused
+  std::string first_refusal;
+  std::uint32_t failures = 0;  // of nodes
+  std::uint64_t history_hash = 0;
+};
+
+// Error (usage): no such policy.
+Result<SimulationResult> simulate(const Workload& workload, const SimulationOptions& options);
+
+}  // namespace es::actors::simulator

@@ -1,0 +1,233 @@
+// The local steps of the device: time slices of its ESTs, and audits.
+#include <caf/all.hpp>
+
+#include <bit>
+
+#include "actors/est/est_actor.h"
+#include "actors/worker/device_actor.h"
+#include "proto/base/kill_point.h"
+
+namespace es::actors {
+namespace {
+
+constexpr double kTellEvery = 2e-3;  // seconds of computing
+
+}  // namespace
+
+void DeviceState::set_ranks(RankRange ranks) {
+  if (tree_ && ranks == ranks_) return;
+  // All of them: a mini-batch that was fetched ahead for later ranks could hold the slot that the
+  // first rank of the new range needs.
+  for (const auto& [rank, est] : ests_)
+    self_->send(est, Msg<wire::Dismiss>::build({}, [](wire::Dismiss::Builder) {}));
+  ranks_ = ranks;
+  for (VirtualRank rank = ranks.begin; rank < ranks.end; ++rank)
+    if (!ests_.contains(rank))
+      ests_[rank] = self_->spawn(est_actor, rank, parts_->options.last_version,
+                                 caf::actor_cast<caf::actor>(self_), data_workers_);
+  const gpu::Engine& engine = *parts_->engine;
+  tree_ = std::make_unique<gpu::GradientTree>(
+      ranks, parts_->options.spec.max_p, engine.buckets(), engine.kernels(),
+      [this](std::uint32_t slot) { return gradient_slot(slot); },
+      [this](const gpu::NodeReady& node) { node_ready(node); }, engine.gradient_order());
+}
+
+// Missing memory cannot be answered from inside a backward pass, so all slots are taken before.
+Status DeviceState::take_gradient_slots() {
+  return gradients_->take_slots(gpu::max_live_buffers(ranks_, parts_->options.spec.max_p,
+                                                      parts_->engine->gradient_order()));
+}
+
+float* DeviceState::gradient_slot(std::uint32_t slot) {
+  return *gradients_->slot(slot);
+}
+
+void DeviceState::perform_effect(const worker::StartLocalSteps& effect) {
+  if (abandoned(effect.generation)) return;
+  exported_.reset();
+  begin_generation(effect.generation);
+  set_ranks(effect.ranks);
+  if (const Status taken = take_gradient_slots(); !taken.ok())
+    return fail_keeping_state("gradients: " + taken.error().message, "where there is more memory");
+  tree_->release_all();
+  step_ = effect.step;
+  audited_ = effect.audited;
+  next_rank_ = effect.ranks.begin;
+  next_contexts_.clear();
+  losses_.clear();
+  first_bucket_.clear();
+  slice_seconds_.clear();
+  clock_.restart();
+  told_at_ = 0;
+  announce_next_slice();
+  for (VirtualRank rank = ranks_.begin; rank < ranks_.end; ++rank)
+    self_->send(ests_[rank], Msg<wire::GrantSlice>::build({}, [&](wire::GrantSlice::Builder b) {
+                  b.setGeneration(generation_.value);
+                  b.setStep(step_);
+                }));
+}
+
+void DeviceState::announce_next_slice() {
+  const bool step_is_over = next_rank_ == ranks_.end;
+  self_->send(data_workers_, Msg<wire::NextSlice>::build({}, [&](wire::NextSlice::Builder b) {
+                b.setStep(step_is_over ? step_ + 1 : step_);
+                b.setRank(step_is_over ? ranks_.begin : next_rank_);
+              }));
+}
+
+void DeviceState::on_slice(const wire::RunLocalStep::Reader& slice, const caf::actor& est) {
+  const bool current = slice.getGeneration() == generation_.value && slice.getStep() == step_ &&
+                       !abandoned(generation_) && tree_;
+  if (!current || slice.getRank() < next_rank_)
+    return end_slice({est, slice.getSlot(), {}}, slice.getStep(), slice.getRank());
+  waiting_[slice.getRank()] = {est, slice.getSlot(), slice.getError().cStr()};
+  run_next_slices();
+}
+
+void DeviceState::run_next_slices() {
+  clock_.enter(StepClock::kSwitch);
+  work_off_slices();
+  clock_.enter(next_rank_ == ranks_.end ? StepClock::kNothing : StepClock::kWait);
+  end_done_slices();
+}
+
+void DeviceState::work_off_slices() {
+  for (auto at = waiting_.find(next_rank_); at != waiting_.end(); at = waiting_.find(next_rank_)) {
+    const Slice slice = at->second;
+    waiting_.erase(at);
+    const std::string where =
+        "EST " + std::to_string(next_rank_) + ", step " + std::to_string(step_) + ": ";
+    const Status status =
+        slice.error.empty() ? run_slice(next_rank_, slice.slot) : usage_error(where + slice.error);
+    done_.emplace_back(next_rank_, slice);
+    kill_point("slice.end");
+    if (!status.ok()) {
+      give_up_step();
+      return status.error().kind == ErrorKind::kUsage ? fail_for_data(status.error().message)
+                                                      : fail(status.error().message);
+    }
+    ++next_rank_;
+    if (clock_.seconds(StepClock::kCompute) >= told_at_ + kTellEvery) end_done_slices();
+    // An abandonment waits in the queue; let it through before the next slice.
+    if (abandoned(generation_)) return;
+  }
+}
+
+// Telling the others of a slice wakes them up, which takes as long as a small model's local step.
+// So those of short slices are told together.
+void DeviceState::end_done_slices() {
+  for (const auto& [rank, slice] : done_) end_slice(slice, step_, rank);
+  done_.clear();
+  announce_next_slice();
+  told_at_ = clock_.seconds(StepClock::kCompute);
+}
+
+// The job cannot go on. The engine keeps its version; slices that wait or still come are given
+// back.
+void DeviceState::give_up_step() {
+  tree_.reset();
+  for (const auto& [rank, slice] : waiting_) end_slice(slice, step_, rank);
+  waiting_.clear();
+  first_bucket_.clear();
+}
+
+Status DeviceState::run_slice(VirtualRank rank, std::uint32_t slot) {
+  const gpu::Batch batch{parts_->data->pool.words(slot).data()};
+  gpu::EstContext& context = next_contexts_[rank];
+  float* const gradient = tree_->begin_rank(rank);
+  worker::LocalStepDigest digest;
+  const bool audited = audited_ == rank;
+  const double computed_before = clock_.seconds(StepClock::kCompute);
+  clock_.enter(StepClock::kCompute);
+  const Result<float> loss =
+      local_step(rank, batch, gradient, context, audited ? &digest : nullptr,
+                 [this](std::uint32_t bucket) { tree_->bucket_ready(bucket); });
+  if (!loss && loss.error().kind == ErrorKind::kUsage)
+    return wrong_batch(rank, batch, loss.error());
+  if (!loss) return loss.error();
+  if (audited) report(worker::AuditDone{generation_, step_, rank, digest.finish(context)});
+  losses_[rank] = *loss;
+  // Sums are handed over while the local step runs, the first bucket's at its end.
+  for (const gpu::NodeReady& node : first_bucket_) node_summed(node);
+  first_bucket_.clear();
+  clock_.enter(StepClock::kSwitch);
+  slice_seconds_.push_back(clock_.seconds(StepClock::kCompute) - computed_before);
+  return {};
+}
+
+// What the engine says of a mini-batch, with the step and the sample's place in the data.
+Error DeviceState::wrong_batch(VirtualRank rank, const gpu::Batch& batch,
+                               const Error& error) const {
+  const store::EpochSampler& sampler = parts_->data->sampler;
+  const auto place = static_cast<std::uint32_t>(*parts_->engine->wrong_sample(batch));
+  return usage_error(
+      "EST " + std::to_string(rank) + ", step " + std::to_string(step_) + ": " +
+      store::training_sample_name(parts_->options.spec.data,
+                                  sampler.sample(sampler.cursor(step_), rank, place)) +
+      ": " + error.message);
+}
+
+// Every gradient that this device computes comes from here. `digest`: of what it gives, or null.
+Result<float> DeviceState::local_step(VirtualRank rank, const gpu::Batch& batch, float* gradient,
+                                      gpu::EstContext& next, worker::LocalStepDigest* digest,
+                                      const gpu::Engine::OnBucketReady& on_bucket_ready) {
+  gpu::Engine& engine = *parts_->engine;
+  const Version step = engine.replica().version;
+  const store::DataCursor cursor = parts_->data->sampler.cursor(step + 1);
+  return engine.local_step(
+      rank, batch, {cursor.epoch, cursor.step}, gradient, next, [&](std::uint32_t number) {
+        const gpu::Bucket& bucket = engine.buckets()[number];
+        if (number == 0 && parts_->options.fault)
+          parts_->options.fault->strike(step, rank, gradient + bucket.begin);
+        if (digest != nullptr) digest->add_bucket(gradient, bucket);
+        on_bucket_ready(number);
+      });
+}
+
+// A local step of another's rank, or of its own once more: in memory of its own, which is given
+// back, since audits are rare. Its mini-batch is filled here, beside those of the ESTs.
+void DeviceState::perform_effect(const worker::RunAudit& effect) {
+  if (abandoned(effect.generation)) return;
+  const DataSource& data = *parts_->data;
+  const auto batch_words = parts_->options.spec.batch_size *
+                           static_cast<std::size_t>(data.samples->layout().words());
+  std::vector<float> words(batch_words);
+  const Status filled = store::fill_batch(*data.samples, data.sampler,
+                                          data.sampler.cursor(effect.step), effect.rank, words);
+  const std::string where = "audit of EST " + std::to_string(effect.rank) + ", step " +
+                            std::to_string(effect.step) + ": ";
+  if (!filled.ok()) return fail_for_data(where + filled.error().message);
+  gpu::AlignedBuffer gradient(parts_->engine->table().total_floats());
+  gpu::EstContext next;
+  worker::LocalStepDigest digest;
+  const Result<float> loss = local_step(effect.rank, {words.data()}, gradient.data(), next, &digest,
+                                        [](std::uint32_t) {});
+  // A device that computes wrongly may find no finite result: that is its opinion.
+  const Digest opinion = loss ? digest.finish(next) : digest_of(loss.error().message);
+  report(worker::AuditDone{effect.generation, effect.step, effect.rank, opinion});
+}
+
+void DeviceState::node_ready(const gpu::NodeReady& node) {
+  // Bucket 0 carries the loss of the slice, which is known when the slice ends.
+  if (node.bucket == 0) first_bucket_.push_back(node);
+  else node_summed(node);
+}
+
+void DeviceState::node_summed(const gpu::NodeReady& node) {
+  const gpu::Bucket& bucket = parts_->engine->buckets()[node.bucket];
+  report(worker::PartSummed{
+      generation_, step_, node.bucket, node.ranks,
+      gradients_->slot_bulk(node.slot, bucket.begin, bucket.floats()),
+      node.bucket == 0 ? results_of(node.ranks) : std::vector<protocol::RankResult>()});
+}
+
+std::vector<protocol::RankResult> DeviceState::results_of(RankRange ranks) const {
+  std::vector<protocol::RankResult> results;
+  for (VirtualRank rank = ranks.begin; rank < ranks.end; ++rank)
+    results.push_back({rank, std::bit_cast<std::uint32_t>(losses_.at(rank)),
+                       std::make_shared<const std::vector<std::byte>>(
+                           gpu::encode(next_contexts_.at(rank)))});
+  return results;
+}
+
+}  // namespace es::actors

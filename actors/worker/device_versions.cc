@@ -1,0 +1,101 @@
+// The versions that the device holds: loading one, handing it to a peer, writing it to the disk.
+#include <caf/all.hpp>
+
+#include "actors/common/initial_weights.h"
+#include "actors/worker/device_actor.h"
+#include "proto/base/kill_point.h"
+
+namespace es::actors {
+
+void DeviceState::perform_effect(const worker::LoadVersion& effect) {
+  kill_point("load.begin");
+  thaw();
+  params_.reset();
+  gpu::Engine& engine = *parts_->engine;
+  if (std::holds_alternative<protocol::FromSeed>(effect.from)) {
+    Status made = engine.init_replica();
+    if (made.ok()) made = load_initial_weights(engine, parts_->options.spec.model);
+    if (!made.ok()) return fail(made.error().message);
+  } else if (const auto* disk = std::get_if<protocol::FromCheckpoint>(&effect.from)) {
+    const Status status = worker::load_checkpoint(engine, parts_->options.spec, disk->path);
+    if (!status.ok() && status.error().kind == ErrorKind::kRefused)
+      return fail(status.error().message);  // whole, but no checkpoint of this job's would do
+    if (!status.ok())
+      return report(
+          worker::CheckpointDamaged{effect.generation, disk->path, status.error().message});
+  } else {
+    const auto& state = std::get<protocol::State>(effect.from);
+    if (!worker::import_version(engine, state, peers_).ok())
+      return report(worker::DataUnreadable{effect.generation, state.stamp.sender});
+  }
+  if (engine.replica().version != effect.version)
+    return fail("loaded version " + std::to_string(engine.replica().version) + ", wanted " +
+                std::to_string(effect.version));
+  kill_point("load.end");
+  report(worker::VersionLoaded{effect.version});
+}
+
+void DeviceState::perform_effect(const worker::ExportVersion& effect) {
+  if (abandoned(effect.generation)) return;
+  if (!exported_ || generation_ != effect.generation) {
+    begin_generation(effect.generation);
+    kill_point("export.begin");
+    auto segment =
+        Segment::create(segment_label(parts_->options.job, parts_->options.incarnation,
+                                     effect.generation, "version"),
+                        worker::export_bytes(*parts_->engine));
+    if (!segment) return fail(segment.error().message);
+    exported_ = *std::move(segment);
+  }
+  report(worker::VersionExported{effect.generation, effect.to,
+                                 worker::export_version(*parts_->engine, *exported_)});
+}
+
+// Nothing is copied here, and as little as possible before the next update: thaw().
+void DeviceState::perform_effect(const worker::WriteVersion& effect) {
+  kill_point("checkpoint.copy");
+  worker::Snapshot version = snapshot();
+  frozen_.push_back(version.replica);
+  writer_->write(std::move(version), effect);
+}
+
+worker::Snapshot DeviceState::snapshot() const {
+  const gpu::Engine& engine = *parts_->engine;
+  const JobSpec& spec = parts_->options.spec;
+  return {.job_name = spec.name,
+          .job_toml = parts_->options.spec_toml,
+          .kernels = kernel_record(engine, spec.level),
+          .params = params_,
+          .table = &engine.table(),
+          .replica = std::make_shared<gpu::FrozenReplica>(engine.replica(), copies_)};
+}
+
+// Before anything changes the replica.
+void DeviceState::thaw() {
+  for (const auto& version : frozen_) version->thaw();
+  frozen_.clear();
+}
+
+void DeviceState::fail_for_data(const std::string& error) {
+  fail_keeping_state(error, "when the data are mended");
+}
+
+// What is wrong can be mended, and then the job can go on from here; so its last state is kept.
+// Another worker of this host may have kept it already: it is the same.
+void DeviceState::fail_keeping_state(const std::string& error, const char* when) {
+  const Version version = parts_->engine->replica().version;
+  if (version == 0) return fail(error);
+  const std::filesystem::path& parent = parts_->options.rescue_dir;
+  const std::filesystem::path directory =
+      parent / (parts_->options.job + "-step-" + std::to_string(version));
+  std::error_code ignored;  // the writer says what is wrong with the directory
+  std::filesystem::create_directories(parent, ignored);
+  const auto kept = worker::keep_snapshot(snapshot(), directory);
+  if (kept)
+    return fail(error + "; the state after step " + std::to_string(version) + " is kept in " +
+                kept->path.string() + ", to go on from " + when);
+  fail(error + "; the state after step " + std::to_string(version) +
+       " could not be kept: " + kept.error().message);
+}
+
+}  // namespace es::actors

@@ -1,0 +1,140 @@
+#pragma once
+// Board: the cluster view in numbers, for policies that look at every job in every decision.
+//
+// Device types become indices 0 .. types()-1 (ascending by name), sets of devices become counts by
+// type, jobs become rows that lie side by side. Only rows of changed slots are written again.
+// Not thread-safe.
+#include <cstdint>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "scheduler/policy/policy.h"
+
+namespace es::scheduler {
+
+using Counts = std::vector<std::uint32_t>;  // devices by type, types() entries
+
+class Board {
+ public:
+  struct Row {
+    std::size_t slot = 0;
+    std::uint64_t number = 0;
+    std::uint32_t tenant = 0;  // index into tenants()
+    int priority = 0;
+    std::uint32_t min_devices = 1;
+    std::uint32_t max_devices = 1;  // never more than max_p
+    std::uint32_t max_p = 1;
+    std::uint32_t held_total = 0;
+    std::int32_t gang_type = -1;  // index; -1: none was asked for
+    bool present = false;
+    bool pinned = false;
+    bool pin_exists = false;  // all types that it is pinned to do
+    bool mix_types = false;
+    bool may_suspend = true;
+    bool settled = true;
+    bool started = false;
+    double submit_s = 0;
+    double deadline_s = kNever;
+    double total_steps = 0;  // never more than kUnknownSteps
+    double remaining_steps = 0;
+    double steps_per_s = 0;
+    double progress_from_s = 0;  // remaining_steps falls by steps_per_s from then on
+    double attained_device_s = 0;
+    double as_of_s = 0;
+    double changed_s = 0;
+    double pause_s = 0;  // what getting other devices costs now: start_s or rescale_s
+    double paused_until_s = 0;
+    double job_seconds_at_submit = 0;
+    double cluster_speed = 0;  // sum of all capabilities in the cluster: no schedule is faster
+    double best_speed = 0;     // with the best devices that the cluster has, nobody else there
+    double held_speed = 0;     // with what it holds, by the model
+  };
+  // What stands for work of unknown length: longer than any other, but still a number.
+  static constexpr double kUnknownSteps = 1e15;
+
+  // Takes over the view. The rows of slots that it does not list as changed stay as they are, and
+  // cost nothing.
+  void update(const ClusterView& view);
+
+  std::size_t types() const { return types_.size(); }
+  const std::vector<DeviceType>& type_names() const { return types_; }
+  const std::vector<Row>& rows() const { return rows_; }  // by slot
+  double now_s() const { return now_s_; }
+  double job_seconds() const { return job_seconds_; }
+
+  const Counts& total() const { return total_; }
+  const Counts& free() const { return free_; }
+  // Free, returning, and held by jobs that are not pinned, with what pinned jobs will give back:
+  // all that can be shared out anew.
+  const Counts& supply() const { return supply_; }
+
+  // The jobs that could be faster, or lack what they are pinned to: numbers and slots, ascending.
+  const std::set<std::pair<std::uint64_t, std::size_t>>& hungry() const { return hungry_; }
+
+  std::span<const std::uint32_t> held(std::size_t slot) const { return at(held_, slot); }
+  // C_i; 0 for a type that the job may not use, or whose speed is not known. All types that it may
+  // use have speed 1 while nothing at all is known.
+  std::span<const double> capabilities(std::size_t slot) const { return at(capabilities_, slot); }
+  // The most that the job can be granted of a type while it keeps what it holds.
+  std::span<const std::uint32_t> room(std::size_t slot) const { return at(room_, slot); }
+  // Of a pinned job: what it is pinned to.
+  std::span<const std::uint32_t> pinned(std::size_t slot) const { return at(pinned_, slot); }
+
+  struct Tenant {
+    std::string name;
+    Counts owned;
+  };
+  // The tenants with a quota, and those without one behind them.
+  const std::vector<Tenant>& tenants() const { return tenants_; }
+  bool has_quotas() const { return has_quotas_; }
+
+  double remaining(const Row& row) const;
+  double attained(const Row& row) const;
+  bool is_unknown(const Row& row) const { return row.remaining_steps >= kUnknownSteps; }
+  // Local steps done so far; of a job of unknown length those that its attained service was good
+  // for, had it always been on its best devices.
+  double done(const Row& row) const;
+  // Seconds that it would still run with its best devices from now on, their start included.
+  double seconds_alone(const Row& row) const;
+  // Local steps per second with a 1/n share of the cluster, n being the mean number of jobs since
+  // it was submitted: min(best_speed, cluster_speed / n).
+  double fair_speed(const Row& row) const;
+  DeviceSet to_set(std::span<const std::uint32_t> counts) const;
+
+ private:
+  template <class T>
+  std::span<const T> at(const std::vector<T>& flat, std::size_t slot) const {
+    return std::span(flat).subspan(slot * types_.size(), types_.size());
+  }
+  bool same_frame(const ClusterView& view) const;
+  void build_frame(const ClusterView& view);
+  void write_row(const JobView& job, std::size_t slot);
+  void add_supply(std::size_t slot, int sign);
+  bool is_hungry(std::size_t slot) const;
+  void add_slots(std::size_t slots);
+  void write_devices(const JobView& job, std::size_t slot);
+  void write_speeds(const JobView& job, std::size_t slot);
+  std::uint32_t tenant_index(const std::string& name);
+  std::int32_t type_index(const DeviceType& type) const;
+  bool knows_types_of(const DeviceSet& set) const;
+  void fill(const DeviceSet& set, std::uint32_t* counts) const;
+
+  std::vector<DeviceType> types_;
+  std::vector<Row> rows_;
+  std::set<std::pair<std::uint64_t, std::size_t>> hungry_;
+  Counts total_, free_, returning_, supply_;
+  std::vector<std::int64_t> elastic_held_;  // by type: what update() adds to free and returning
+  std::vector<std::uint32_t> held_, room_, pinned_;  // by slot and type
+  std::vector<double> capabilities_;
+  std::vector<Tenant> tenants_;
+  std::vector<Quota> quotas_;
+  DeviceSet total_set_;
+  bool has_quotas_ = false;
+  double now_s_ = 0;
+  double job_seconds_ = 0;
+};
+
+}  // namespace es::scheduler

@@ -1,0 +1,37 @@
+#pragma once
+// Choice: which devices one job is best given out of those that are left.
+#include <span>
+
+#include "scheduler/policy/board.h"
+
+namespace es::scheduler {
+
+struct Choice {
+  Counts counts;             // empty: nothing that it could run on
+  double speed = 0;          // local steps per second
+  double finish_s = kNever;  // seconds until the job is done, the change included
+};
+
+struct ChoiceLimits {
+  // A set is worth its devices when speed >= efficiency_min * sum of their capabilities.
+  double efficiency_min = 0;
+};
+
+// The set out of `left` with which the job is done first:
+//
+//   finish = remaining / speed + pause      pause: what it costs to get these devices, measured;
+//                                           0 for those that it holds
+//
+// Ties to what it holds, then to fewer devices. Keeps the rules of policy.h for what it may be
+// granted. Without any known speed: nothing but what it holds, or its minimum of one type.
+Choice best_choice(const Board& board, const Board::Row& row, std::span<const std::uint32_t> left,
+                   const ChoiceLimits& limits);
+
+// All or nothing, for policies that do not scale: max_devices (as many as exist) of the type that
+// was asked for, or of the fastest.
+Counts gang_of(const Board& board, const Board::Row& row);
+
+// The speed of the job on these devices.
+double speed_on(const Board& board, const Board::Row& row, std::span<const std::uint32_t> counts);
+
+}  // namespace es::scheduler

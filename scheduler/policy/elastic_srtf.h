@@ -1,0 +1,73 @@
+#pragma once
+// elastic-srtf: smallest remaining work first, elastic; the default. It shrinks, moves and suspends
+// running jobs when that pays for the pause, measured.
+//
+// For a job j, with C_ij local steps per second on type i and N_i devices of it in the cluster:
+//
+//   alone_j = remaining steps / speed with its best devices          seconds, if it had them now
+//   width_j = that speed / sum_i N_i * C_ij                          part of the cluster, at most 1
+//   work_j  = alone_j * width_j                                      seconds of the whole cluster
+//   rho_j   = (age_j + alone_j) / (start + steps_j / fair_speed_j)   how late it would be, see
+//   below H       = max(longest alone_j, sum of work_j)                    no schedule is done
+//   before this
+//
+// Objective: minimize the mean completion time, subject to
+//
+//   (1) everything that is there done by (1 + 0.03) * H              makespan
+//   (2) rho_j <= rho_max for every job                               fairness, no starvation
+//   (3) deadlines, as many as can be met
+//
+// Jobs are served in this order, each with the set of devices with which it is done first
+// (choice.h), out of those that are left:
+//
+//   1. higher priority
+//   2. deadlines that are in danger (slack below a quarter of alone_j), the earliest first
+//   3. rho_j > rho_max, the greatest rho_j first: a job that waits ages into this class
+//   4. alone_j >= 0.9 * H for a narrow job (width_j <= 1/8): the critical path. Others lose little
+//      by it, and it can never catch up
+//   5. the smallest (alone_j + start_j - pause_j) * width_j first. start_j: what its first start
+//      will cost; pause_j, for jobs that run: what taking their devices away would cost. Work, not
+//      time: with near-linear speedups n short jobs of one device are worth more than one job of n
+//
+// Jobs of unknown length come after those of class 5, the least attained service first, with rho_j
+// = age_j / (start + steps done / fair_speed_j).
+//
+// Then (1): by a projection without arrivals (outlook.h) the job that would be done last moves
+// forward, only as far as needed, and never before the first two classes or a job with
+// rho_j > 2 * rho_max, so that (1) cannot break (2) by more than that factor. When that cannot help
+// within 1.25 * H, because two wide jobs are both last, one of them gets a claim on the part of its
+// devices that it needs.
+//
+// The knob: rho_max = 1 + 0.05 * 400^(1 - fairness), from 21 at the fast end (0: only against
+// starvation) over 2 (0.5, the default) to 1.05 at the fair end (1). rho_j compares with a 1/n
+// share of the cluster, n being the mean number of jobs since j was submitted:
+//
+//   fair_speed_j = min(speed with its best devices, sum_i N_i * C_ij / n)
+//
+// Tenants with quotas: a first pass in the same order lets every job have what its tenant owns and
+// does not use yet; a second one shares out what is left, so that owners get lent devices back.
+//
+// A job in a pause (starting, rescaling) keeps its devices until the pause is over, so that no two
+// events undo each other's work; only pinned jobs take them away. A job that needs more devices at
+// once than are left because of that keeps the others back for itself until then.
+//
+// Cost: of an event where everybody can have what makes it fastest out of free devices, the
+// logarithm of the number of jobs. Else one pass over the jobs, sorting what is out of order since
+// the last decision, and the projection over at most 256 jobs (those before them count as one).
+#include "scheduler/policy/board.h"
+
+namespace es::scheduler {
+
+class ElasticSrtf final : public Policy {
+ public:
+  // `fairness` in [0, 1].
+  explicit ElasticSrtf(double fairness);
+  Decisions decide(const ClusterView& view) override;
+
+ private:
+  const double rho_max_;
+  Board board_;
+  std::vector<std::size_t> order_;  // slots as served last time: only makes sorting faster
+};
+
+}  // namespace es::scheduler

@@ -1,0 +1,148 @@
+#include "scheduler/policy/max_min_fair.h"
+
+#include <algorithm>
+#include <queue>
+#include <tuple>
+
+#include "scheduler/policy/choice.h"
+#include "scheduler/policy/speed.h"
+#include "scheduler/policy/targets.h"
+
+namespace es::scheduler {
+namespace {
+
+using Row = Board::Row;
+
+constexpr double kTurnSeconds = 120;
+
+// One call of decide().
+class Round {
+ public:
+  explicit Round(const Board& board)
+      : board_(board), targets_(board), kept_(board.rows().size(), false) {}
+
+  Decisions run() {
+    const std::vector<std::size_t> order = by_share();
+    place_fixed(board_, order, targets_);
+    for (const std::size_t slot : order) keep_turn(board_.rows()[slot]);
+    for (const std::size_t slot : order) enter(board_.rows()[slot]);
+    fill();
+    for (const std::size_t slot : order)
+      if (!board_.rows()[slot].pinned) targets_.rank(slot);
+    Decisions decisions = carry_out(board_, targets_);
+    decisions.again_s = next_turn_s();
+    return decisions;
+  }
+
+ private:
+  struct Entry {
+    double share;  // normalized throughput; below 0: has nothing yet
+    std::uint64_t number;
+    std::size_t slot;
+    bool operator>(const Entry& o) const {
+      return std::tie(share, number) > std::tie(o.share, o.number);
+    }
+  };
+
+  // Slots by priority, then by the part of their fair share that they have had so far.
+  std::vector<std::size_t> by_share() const {
+    std::vector<std::pair<std::tuple<int, double, std::uint64_t>, std::size_t>> keyed;
+    for (const Row& row : board_.rows()) {
+      if (!row.present) continue;
+      const double due = board_.fair_speed(row) * (board_.now_s() - row.submit_s);
+      const double done = board_.done(row);
+      keyed.push_back({{-row.priority, due > 0 ? done / due : 0, row.number}, row.slot});
+    }
+    std::sort(keyed.begin(), keyed.end());
+    std::vector<std::size_t> slots;
+    for (const auto& [key, slot] : keyed) slots.push_back(slot);
+    return slots;
+  }
+
+  bool in_turn(const Row& row) const {
+    return row.held_total > 0 && (!row.settled || board_.now_s() < row.changed_s + kTurnSeconds);
+  }
+
+  void keep_turn(const Row& row) {
+    if (row.pinned || !in_turn(row)) return;
+    const auto held = board_.held(row.slot);
+    for (std::size_t t = 0; t < held.size(); ++t)
+      if (held[t] > targets_.left()[t] + targets_.of(row.slot)[t]) return;
+    targets_.set(row.slot, held);
+    kept_[row.slot] = true;
+  }
+
+  // The job starts with its minimum, on the type that is fastest for it.
+  void enter(const Row& row) {
+    if (row.pinned || kept_[row.slot]) return;
+    const auto speeds = board_.capabilities(row.slot);
+    const auto held = board_.held(row.slot);
+    std::size_t best = speeds.size();
+    for (std::size_t t = 0; t < speeds.size(); ++t) {
+      const bool fits = targets_.left()[t] + targets_.of(row.slot)[t] >= row.min_devices;
+      if (speeds[t] <= 0 || !fits) continue;
+      const bool better = best == speeds.size() || speeds[t] > speeds[best] ||
+                          (speeds[t] == speeds[best] && held[t] > held[best]);
+      if (better) best = t;
+    }
+    if (best == speeds.size()) return;
+    Counts counts(board_.types(), 0);
+    counts[best] = row.min_devices;
+    targets_.set(row.slot, counts);
+    queue_.push({share(row, counts), row.number, row.slot});
+  }
+
+  double share(const Row& row, std::span<const std::uint32_t> counts) const {
+    return speed_on(board_, row, counts) / board_.fair_speed(row);
+  }
+
+  void fill() {
+    while (!queue_.empty()) {
+      const Entry entry = queue_.top();
+      queue_.pop();
+      if (grow(board_.rows()[entry.slot]))
+        queue_.push(
+            {share(board_.rows()[entry.slot], targets_.of(entry.slot)), entry.number, entry.slot});
+    }
+  }
+
+  // The fewest devices more that make the job faster. False: it cannot have them.
+  bool grow(const Row& row) {
+    const auto had = targets_.of(row.slot);
+    Counts counts(had.begin(), had.end());
+    std::size_t type = 0;
+    while (counts[type] == 0) ++type;
+    const std::uint32_t n = counts[type];
+    const std::uint32_t ests = (row.max_p + n - 1) / n;
+    if (ests <= 1) return false;
+    counts[type] = (row.max_p + ests - 2) / (ests - 1);
+    const std::uint32_t held = board_.held(row.slot)[type];
+    const std::uint32_t most = held > 0 ? held + board_.room(row.slot)[type] : row.max_devices;
+    if (counts[type] > std::min(most, row.max_devices)) return false;
+    if (counts[type] - n > targets_.left()[type]) return false;
+    targets_.set(row.slot, counts);
+    return true;
+  }
+
+  // When the next job has had its turn.
+  double next_turn_s() const {
+    double next = kNever;
+    for (const Row& row : board_.rows())
+      if (in_turn(row)) next = std::min(next, row.changed_s + kTurnSeconds);
+    return next > board_.now_s() ? next : kNever;
+  }
+
+  const Board& board_;
+  Targets targets_;
+  std::vector<bool> kept_;  // by slot: its turn is not over
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
+};
+
+}  // namespace
+
+Decisions MaxMinFair::decide(const ClusterView& view) {
+  board_.update(view);
+  return Round(board_).run();
+}
+
+}  // namespace es::scheduler

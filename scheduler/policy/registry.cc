@@ -1,0 +1,71 @@
+#include "scheduler/policy/registry.h"
+
+#include <functional>
+
+#include "scheduler/policy/elastic_srtf.h"
+#include "scheduler/policy/gang.h"
+#include "scheduler/policy/greedy.h"
+#include "scheduler/policy/max_min_fair.h"
+
+namespace es::scheduler {
+namespace {
+
+using Make = std::unique_ptr<Policy> (*)(const PolicyOptions&);
+using Order = GangRules::Order;
+using Blocking = GangRules::Blocking;
+
+struct Entry {
+  PolicyInfo info;
+  Make make;
+};
+
+template <Order order, Blocking blocking, bool preempts>
+std::unique_ptr<Policy> make_gang(const PolicyOptions&) {
+  return std::make_unique<GangPolicy>(GangRules{order, blocking, preempts});
+}
+
+constexpr Entry kEntries[] = {
+    {{"elastic-srtf", "shortest remaining time first, elastic, with critical jobs and fairness"},
+     [](const PolicyOptions& o) -> std::unique_ptr<Policy> {
+       return std::make_unique<ElasticSrtf>(o.fairness);
+     }},
+    {{"easyscale", "the paper's: minima in submit order, then extras by gain per device"},
+     [](const PolicyOptions& o) -> std::unique_ptr<Policy> {
+       return std::make_unique<GreedyPolicy>(o.homogeneous);
+     }},
+    {{"fifo-serial", "one job at a time, all its devices"},
+     make_gang<Order::kSubmitted, Blocking::kSerial, false>},
+    {{"fifo-gang", "in submit order, all devices or none; the first that waits blocks the rest"},
+     make_gang<Order::kSubmitted, Blocking::kHeadOfLine, false>},
+    {{"fifo-backfill", "in submit order, all devices or none; what fits runs"},
+     make_gang<Order::kSubmitted, Blocking::kNone, false>},
+    {{"srtf", "shortest remaining time first, all devices or none, preemptive"},
+     make_gang<Order::kRemainingTime, Blocking::kNone, true>},
+    {{"las", "least attained service first (Tiresias), all devices or none, preemptive"},
+     make_gang<Order::kAttainedService, Blocking::kNone, true>},
+    {{"max-min-fair", "devices in turn to the job with the least of its 1/n share (Gavel)"},
+     [](const PolicyOptions&) -> std::unique_ptr<Policy> {
+       return std::make_unique<MaxMinFair>();
+     }},
+};
+
+}  // namespace
+
+std::vector<PolicyInfo> policies() {
+  std::vector<PolicyInfo> infos;
+  for (const Entry& entry : kEntries) infos.push_back(entry.info);
+  return infos;
+}
+
+Result<std::unique_ptr<Policy>> make_policy(std::string_view name, const PolicyOptions& options) {
+  if (!(options.fairness >= 0 && options.fairness <= 1))
+    return usage_error("fairness = " + std::to_string(options.fairness) + "; allowed: 0 to 1");
+  std::string names;
+  for (const Entry& entry : kEntries) {
+    if (entry.info.name == name) return entry.make(options);
+    names += (names.empty() ? "" : ", ") + std::string(entry.info.name);
+  }
+  return usage_error("unknown policy \"" + std::string(name) + "\"; allowed: " + names);
+}
+
+}  // namespace es::scheduler

@@ -1,0 +1,35 @@
+#pragma once
+// The policies by name.
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "scheduler/policy/policy.h"
+
+namespace es::scheduler {
+
+// The policy of a cluster whose operator chose none: one that never takes its last device from a
+// running job.
+inline constexpr std::string_view kDefaultPolicy = "easyscale";
+
+struct PolicyOptions {
+  // elastic-srtf: 0 = as fast as possible, 1 = as fair as possible (elastic_srtf.h). In [0, 1].
+  double fairness = 0.5;
+  // easyscale: every job uses one device type at a time, whatever it may mix.
+  bool homogeneous = false;
+};
+
+struct PolicyInfo {
+  std::string_view name;
+  std::string_view summary;  // one line
+};
+
+// All policies, ours first.
+std::vector<PolicyInfo> policies();
+
+// Error (usage): no policy has this name (the message lists them), or an option is out of range.
+Result<std::unique_ptr<Policy>> make_policy(std::string_view name,
+                                            const PolicyOptions& options = {});
+
+}  // namespace es::scheduler

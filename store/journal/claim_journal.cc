@@ -1,0 +1,52 @@
+#include "store/journal/claim_journal.h"
+
+#include "store/kv/keys.h"
+#include "store/kv/record_codec.h"
+#include "store/kv/scan_records.h"
+
+namespace es::store {
+namespace {
+
+constexpr const char* kTable = "claim";
+constexpr std::uint8_t kRecordVersion = 1;
+
+std::string key_of(const std::string& name) {
+  return KeyBuilder(kTable).text(name).key();
+}
+
+Result<ClaimRecord> decode(std::string_view value) {
+  RecordReader in(value, kRecordVersion, "claim");
+  ClaimRecord claim;
+  claim.name = in.text();
+  claim.type.name = in.text();
+  claim.count = in.u32();
+  ES_RETURN_IF_ERROR(in.finish());
+  return claim;
+}
+
+}  // namespace
+
+Status ClaimJournal::save(const ClaimRecord& claim) {
+  RecordWriter out(kRecordVersion);
+  out.text(claim.name);
+  out.text(claim.type.name);
+  out.u32(claim.count);
+  WriteBatch batch;
+  batch.put(key_of(claim.name), out.take());
+  return store_.write(batch, Durability::kSynced);
+}
+
+Status ClaimJournal::erase(const std::string& name) {
+  WriteBatch batch;
+  batch.erase(key_of(name));
+  return store_.write(batch, Durability::kSynced);
+}
+
+Result<std::vector<ClaimRecord>> ClaimJournal::load_all() const {
+  const std::string begin = KeyBuilder(kTable).key();
+  return scan_records<ClaimRecord>(
+      store_, begin, prefix_end(begin),
+      [](std::string_view, std::string_view value) { return decode(value); });
+}
+
+}  // namespace es::store

@@ -1,0 +1,181 @@
+// Small traces whose outcome can be worked out by hand, and what must hold for any.
+#include "actors/simulator/simulation.h"
+
+#include <doctest/doctest.h>
+
+#include <random>
+
+#include "actors/simulator/report.h"
+#include "tests/support/seed.h"
+
+namespace es::actors::simulator {
+namespace {
+
+DeviceSet devices(const char* text) {
+  return *parse_device_set(text);
+}
+
+store::TraceJob job(const std::string& id, double submit_s, std::uint32_t max_p,
+                    double local_steps) {
+  store::TraceJob job;
+  job.id = id;
+  job.submit_s = submit_s;
+  job.max_p = max_p;
+  job.local_steps = local_steps;
+  return job;
+}
+
+Workload workload(std::vector<store::TraceJob> jobs, const char* cluster) {
+  store::JobTrace trace;
+  trace.jobs = std::move(jobs);
+  return make_workload(trace, {}, devices(cluster), {}).value();
+}
+
+SimulationOptions options(const std::string& policy, double rescale_s = 5) {
+  SimulationOptions options;
+  options.policy = policy;
+  options.world.rescale_s = rescale_s;
+  return options;
+}
+
+SimulationResult run(const Workload& work, const SimulationOptions& how) {
+  auto result = simulate(work, how);
+  REQUIRE(result.ok());
+  return *std::move(result);
+}
+
+Workload random_workload(std::uint64_t seed, std::size_t count) {
+  std::mt19937_64 random(seed);
+  std::vector<store::TraceJob> jobs;
+  for (std::size_t i = 0; i < count; ++i)
+    jobs.push_back(job("j" + std::to_string(i), static_cast<double>(random() % 2000),
+                       1 + random() % 8, 10 + static_cast<double>(random() % 4000)));
+  return workload(std::move(jobs), "a:6+b:4");
+}
+
+void check_all_ended(const SimulationResult& result, const Workload& work) {
+  CHECK(result.unfinished == 0);
+  CHECK(result.refused == 0);
+  for (std::size_t i = 0; i < result.jobs.size(); ++i) {
+    const JobResult& job = result.jobs[i];
+    CAPTURE(i);
+    CHECK(job.first_step_s >= job.submit_s + 20 - 1e-6);
+    CHECK(job.end_s > job.first_step_s);
+    // What it did is at most what its devices can do.
+    const double local_steps =
+        static_cast<double>(work.jobs[i].spec.steps) * work.jobs[i].spec.max_p;
+    CHECK(job.device_s >= local_steps - 1e-6);
+  }
+  for (const Sample& sample : result.samples) {
+    for (std::size_t t = 0; t < result.types.size(); ++t) {
+      REQUIRE(sample.held[t] <= work.cluster.count_of(result.types[t]));
+      REQUIRE(sample.computing[t] <= sample.held[t]);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_SUITE("actors/simulator") {
+  TEST_CASE("one job alone takes its start and its steps") {
+    const Workload work = workload({job("j", 10, 4, 400)}, "a:4");
+    for (const scheduler::PolicyInfo& policy : scheduler::policies()) {
+      CAPTURE(policy.name);
+      const SimulationResult result = run(work, options(std::string(policy.name)));
+      REQUIRE(result.unfinished == 0);
+      CHECK(result.jobs[0].submit_s == doctest::Approx(10));
+      CHECK(result.jobs[0].first_step_s >= 30 - 1e-6);
+      // 100 global steps of a second on four devices; easyscale begins with one and grows.
+      CHECK(result.jobs[0].end_s >= 130 - 1e-6);
+      CHECK(result.jobs[0].end_s <= 150);
+    }
+  }
+
+  TEST_CASE("one job at a time: the second waits for the first") {
+    const Workload work = workload({job("j", 0, 2, 200), job("k", 0, 2, 200)}, "a:4");
+    const SimulationResult result = run(work, options("fifo-serial"));
+    CHECK(result.jobs[0].end_s == doctest::Approx(120));
+    CHECK(result.jobs[1].end_s == doctest::Approx(240));
+    CHECK(result.jobs[1].waiting_s == doctest::Approx(120));
+    const Report report = make_report(work, result, 20);
+    CHECK(report.avg_jct_s == doctest::Approx(180));
+    CHECK(report.makespan_s == doctest::Approx(240));
+    CHECK(report.devices_held_mean == doctest::Approx(2));
+    CHECK(report.devices_computing_mean == doctest::Approx(2 * 200.0 / 240));
+    // Together they could have had two devices each all the time: rho is 1 and 2.
+    CHECK(report.worst_rho == doctest::Approx(2));
+  }
+
+  TEST_CASE("a claim takes devices at once and training refills them") {
+    const Workload work = workload({job("j", 0, 4, 4000)}, "a:4");
+    SimulationOptions how = options("elastic-srtf");
+    how.world.claims = {{100, "a", 2, "serving"}, {400, "a", 0, "serving"}};
+    const SimulationResult result = run(work, how);
+    CHECK(result.unfinished == 0);
+    CHECK(result.refused == 0);
+    CHECK(result.jobs[0].rescales >= 2);
+    for (const Sample& sample : result.samples)
+      if (sample.time_s > 110 && sample.time_s < 400) CHECK(sample.held[0] <= 2);
+    CHECK(result.samples[result.samples.size() - 2].held[0] == 4);
+    // 300 s with half of the devices cost 150 s; two changes are 10 s, and a step each.
+    CHECK(result.jobs[0].end_s > 1020 + 150);
+    CHECK(result.jobs[0].end_s < 1020 + 150 + 40);
+  }
+
+  TEST_CASE("every policy ends every job and gives no device twice") {
+    const std::uint64_t seed = test::seed("simulated traces");
+    for (std::uint64_t round = 0; round < 3; ++round) {
+      const Workload work = random_workload(seed + round, 40);
+      for (const scheduler::PolicyInfo& policy : scheduler::policies()) {
+        CAPTURE(policy.name);
+        CAPTURE(round);
+        check_all_ended(run(work, options(std::string(policy.name))), work);
+      }
+    }
+  }
+
+  TEST_CASE("lost nodes and slow devices: every job ends") {
+    const Workload work = random_workload(test::seed("simulated failures"), 30);
+    SimulationOptions how = options("elastic-srtf");
+    how.world.devices_per_node = 2;
+    how.world.failure_hours = 0.3;
+    how.world.repair_s = 200;
+    how.world.straggler_share = 0.3;
+    how.world.seed = 7;
+    const SimulationResult result = run(work, how);
+    CHECK(result.unfinished == 0);
+    CHECK(result.failures > 0);
+  }
+
+  TEST_CASE("the same options give the same history, another seed another one") {
+    const std::uint64_t seed = test::seed("simulated histories");
+    const Workload work = random_workload(seed, 30);
+    const SimulationOptions how = options("elastic-srtf");
+    const SimulationResult first = run(work, how);
+    CHECK(run(work, how).history_hash == first.history_hash);
+    CHECK(run(random_workload(seed + 1, 30), how).history_hash != first.history_hash);
+    SimulationOptions failing = how;
+    failing.world.failure_hours = 1;
+    failing.world.seed = 1;
+    const std::uint64_t one = run(work, failing).history_hash;
+    failing.world.seed = 2;
+    CHECK(run(work, failing).history_hash != one);
+  }
+
+  TEST_CASE("a model without a speed, or without a known amount of work, is named") {
+    store::JobTrace trace;
+    trace.jobs = {job("j", 0, 1, 10)};
+    trace.jobs[0].model = "bert";
+    const auto no_speed = make_workload(trace, {}, devices("a:1"), {});
+    REQUIRE(!no_speed);
+    CHECK(no_speed.error().message.find("job j: model bert") != std::string::npos);
+    store::StepTimes times;
+    times.seconds[{"bert", "a"}] = 1;
+    trace.jobs[0].local_steps = 0;
+    const auto no_work = make_workload(trace, times, devices("a:1"), {});
+    REQUIRE(!no_work);
+    CHECK(no_work.error().message.find("samples_total") != std::string::npos);
+  }
+}
+
+}  // namespace es::actors::simulator

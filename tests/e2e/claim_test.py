@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""Serving jobs take devices and give them back; training goes on beside them with the same bits."""
+import signal
+
+import harness
+from harness import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_USAGE, digests
+from jobs import ANY_LENGTH, job_text
+
+ENDLESS = 1_000_000
+
+
+class Claim(harness.EndToEndTest):
+    def owners(self, daemon):
+        """Who has which device: {"fast:0": "job-1", ...}; nobody: None."""
+        return {f"{d['type']}:{d['index']}": d["job"]
+                for node in daemon.json("nodes")["nodes"] for d in node["devices"]}
+
+    def wait_for_owners(self, daemon, what, holds):
+        def probe():
+            owners = self.owners(daemon)
+            return owners if holds(owners) else None
+        return harness.wait_until(what, probe)
+
+    def test_a_claim_takes_two_devices_of_three_jobs_and_gives_them_back(self):
+        fast, other = self.fast_class(), self.other_class()
+        # Two devices are all that a job can use, so three jobs share six whatever the policy is.
+        changes = {"max_p": 2, "steps": ENDLESS, **ANY_LENGTH}
+        files = [self.write_job(job_text(f"{self.word}{i}", changes={**changes, "seed": 20 + i}),
+                                f"job{i}.toml") for i in range(3)]
+        daemon = self.start_daemon(devices="+".join(sorted([f"{fast}:4", f"{other}:2"])))
+        jobs = [daemon.submit(file) for file in files]
+
+        def all_train(owners):
+            return set(owners.values()) == set(jobs)
+        self.wait_for_owners(daemon, "three jobs have all six devices", all_train)
+        for job in jobs:
+            daemon.wait_for_step(job, 5)
+
+        answer = daemon.json("claim", "--type", fast, "--count", 2, "--name", "serving")
+        self.assertEqual(answer, {"claim": "serving", "type": fast, "count": "2"})
+
+        def is_claimed(owners):
+            claimed = [d for d, owner in owners.items() if owner == "claim:serving"]
+            return len(claimed) == 2 and all(d.startswith(fast) for d in claimed)
+        self.wait_for_owners(daemon, "the claim has two devices", is_claimed)
+        for job in jobs:  # those that are left with something go on, and nobody fails
+            self.assertNotIn(daemon.describe(job)["state"], ("failed", "cancelled"))
+
+        daemon.esctl("release", "serving")
+        self.wait_for_owners(daemon, "jobs have all six devices again", all_train)
+        ends = []
+        for job, file in zip(jobs, files):
+            step = daemon.describe(job)["steps"]
+            daemon.wait_for(job, "goes on", lambda d, step=step: d["steps"] > step + 3)
+            # A scale-in at a step boundary loses no step.
+            self.assertNotRegex(daemon.esctl("logs", job).out, "steps to compute again")
+            ends.append((file, daemon.json("checkpoint", job)))
+            daemon.esctl("cancel", job)
+        for file, taken in ends:
+            fixed = self.run_job(file, "--steps", taken["version"], "--devices", f"{fast}:1")
+            self.assertEqual(digests(taken), digests(fixed))
+        daemon.stop()
+
+    def test_what_cannot_be_claimed_is_refused_and_changes_nothing(self):
+        fast = self.fast_class()
+        daemon = self.start_daemon(devices=f"{fast}:3", options=["--claim-quota", f"{fast}:2"])
+
+        def claim(name, count, code, kind=fast):
+            return daemon.esctl("claim", "--type", kind, "--count", count, "--name", name, code=code)
+        self.assertIn("the cluster has 3", claim("a", 4, EXIT_REFUSED).err)
+        self.assertIn("the quota of claims is 2", claim("a", 3, EXIT_REFUSED).err)
+        self.assertIn("the cluster has 0", claim("a", 1, EXIT_REFUSED, kind="gpu").err)
+        self.assertIn("count = 0", claim("a", 0, EXIT_USAGE).err)
+        self.assertIn("claim name", claim("a b", 1, EXIT_USAGE).err)
+        claim("a", 1, 0)
+        self.assertIn("of this name already", claim("a", 1, EXIT_REFUSED).err)
+        self.assertIn("other claims have 1", claim("b", 2, EXIT_REFUSED).err)
+        self.assertIn("no such claim", daemon.esctl("release", "b", code=EXIT_NOT_FOUND).err)
+        self.assertEqual(sorted(map(str, self.owners(daemon).values())),
+                         ["None", "None", "claim:a"])
+        daemon.stop()
+
+    def test_a_claim_outlives_the_head(self):
+        fast = self.fast_class()
+        daemon = self.start_daemon(devices=f"{fast}:2")
+        daemon.esctl("claim", "--type", fast, "--count", 1, "--name", "serving")
+        daemon.running.stop(signal.SIGKILL)
+        daemon = harness.Daemon(self, self.start(*daemon.running.words))
+        self.wait_for_owners(daemon, "the claim is there again",
+                             lambda owners: "claim:serving" in owners.values())
+        daemon.esctl("release", "serving")
+        self.wait_for_owners(daemon, "nobody has anything",
+                             lambda owners: set(owners.values()) == {None})
+        daemon.stop()
+
+
+if __name__ == "__main__":
+    harness.main()

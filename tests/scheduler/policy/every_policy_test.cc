@@ -1,0 +1,122 @@
+// What holds for every policy, on random clusters.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "scheduler/device_sets.h"
+#include "scheduler/policy/registry.h"
+#include "tests/scheduler/policy/random_views.h"
+#include "tests/support/seed.h"
+
+namespace es::scheduler {
+namespace {
+
+using test::RandomViews;
+
+std::unique_ptr<Policy> make(std::string_view name) {
+  return std::move(*make_policy(name));
+}
+
+// Grants and shrinks by slot, in slot order.
+using ByJob = std::map<std::size_t, std::pair<std::string, std::string>>;
+
+ByJob by_job(const Decisions& decisions) {
+  ByJob result;
+  for (const Change& c : decisions.grants) result[c.slot].first = c.devices.text();
+  for (const Change& c : decisions.shrinks) result[c.slot].second = c.devices.text();
+  return result;
+}
+
+// Walks through random clusters; `visit` sees each view and what the policy decided.
+template <class Visit>
+void walk(std::string_view name, int walks, int steps, const Visit& visit) {
+  RandomViews random(test::seed(std::string(name).c_str()));
+  for (int w = 0; w < walks; ++w) {
+    const auto policy = make(name);
+    ClusterView view = random.view(14);
+    for (int s = 0; s < steps; ++s) {
+      const Decisions decisions = policy->decide(view);
+      visit(random, view, decisions);
+      random.move_on(view, decisions);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_SUITE("scheduler/policy/every policy") {
+  TEST_CASE("keeps the rules: nothing over-committed, grants within proposals and bounds") {
+    for (const PolicyInfo& info : policies()) {
+      CAPTURE(info.name);
+      walk(info.name, 60, 40, [&](RandomViews&, const ClusterView& view, const Decisions& d) {
+        const Status status = check_decisions(view, d);
+        CHECK_MESSAGE(status.ok(), (status.ok() ? "" : status.error().message));
+      });
+    }
+  }
+
+  TEST_CASE("is a function of the view: what it saw before changes nothing") {
+    for (const PolicyInfo& info : policies()) {
+      CAPTURE(info.name);
+      walk(info.name, 30, 40, [&](RandomViews&, const ClusterView& view, const Decisions& d) {
+        const Decisions fresh = make(info.name)->decide(view);
+        CHECK(by_job(fresh) == by_job(d));
+        CHECK(fresh.again_s == d.again_s);
+      });
+    }
+  }
+
+  TEST_CASE("does not depend on the slots that jobs are in") {
+    for (const PolicyInfo& info : policies()) {
+      CAPTURE(info.name);
+      walk(info.name, 30, 20,
+           [&](RandomViews& random, const ClusterView& view, const Decisions& d) {
+             std::vector<std::size_t> new_slot_of;
+             const ClusterView other = random.shuffled(view, new_slot_of);
+             ByJob expected;
+             for (const auto& [slot, change] : by_job(d)) expected[new_slot_of[slot]] = change;
+             CHECK(by_job(make(info.name)->decide(other)) == expected);
+           });
+    }
+  }
+
+  TEST_CASE("comes to rest: at one instant no two decisions undo each other") {
+    for (const PolicyInfo& info : policies()) {
+      CAPTURE(info.name);
+      RandomViews random(test::seed("come to rest"));
+      for (int i = 0; i < 200; ++i) {
+        ClusterView view = random.view(14);
+        const auto policy = make(info.name);
+        int rounds = 0;
+        for (; rounds < 100; ++rounds) {
+          const Decisions d = policy->decide(view);
+          if (d.grants.empty() && d.shrinks.empty()) break;
+          for (const Change& c : d.shrinks) {
+            view.jobs[c.slot].held = beyond(view.jobs[c.slot].held, c.devices);
+            view.free = sum(view.free, c.devices);
+          }
+          for (const Change& c : d.grants) {
+            JobView& job = view.jobs[c.slot];
+            job.held = sum(job.held, c.devices);
+            job.changed_s = view.now_s;
+            job.work.paused_until_s = view.now_s + (job.started ? job.rescale_s : job.start_s);
+            view.free = beyond(view.free, c.devices);
+          }
+        }
+        CHECK(rounds < 100);
+      }
+    }
+  }
+
+  TEST_CASE("unknown names and options out of range are refused, with what is allowed") {
+    const auto unknown = make_policy("fastest");
+    REQUIRE_FALSE(unknown.ok());
+    CHECK(unknown.error().kind == ErrorKind::kUsage);
+    CHECK(unknown.error().message.find("elastic-srtf, easyscale") != std::string::npos);
+    CHECK_FALSE(make_policy("elastic-srtf", {.fairness = 1.5}).ok());
+    CHECK(policies().front().name == "elastic-srtf");
+  }
+}
+
+}  // namespace es::scheduler

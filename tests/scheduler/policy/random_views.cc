@@ -1,0 +1,143 @@
+#include "tests/scheduler/policy/random_views.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "scheduler/device_sets.h"
+
+namespace es::test {
+
+using scheduler::beyond;
+using scheduler::ClusterView;
+using scheduler::JobView;
+using scheduler::sum;
+
+DeviceSet RandomViews::some(const DeviceSet& of) {
+  DeviceSet part;
+  for (const DeviceCount& c : of.counts) part.add(c.type, draw(0, c.count));
+  return part;
+}
+
+void RandomViews::propose(JobView& job, const DeviceSet& total) {
+  job.proposals.clear();
+  const std::uint32_t held = job.held.total();
+  if (held >= job.max_devices || one_in(5)) return;
+  for (const DeviceType& type : job.types)
+    if (job.mix_types || held == 0 || job.held.count_of(type) > 0)
+      if (total.count_of(type) > 0)
+        job.proposals.push_back({type, draw(1, job.max_devices - held), draw(8, 40) / 10.0});
+}
+
+JobView RandomViews::job(const ClusterView& view) {
+  JobView job;
+  job.number = jobs_++;
+  job.id = "j" + std::to_string(job.number);
+  job.submit_s = view.now_s - (one_in(2) ? draw(0, 1000) : 0);
+  job.tenant = one_in(2) ? "a" : one_in(2) ? "b" : "";
+  job.priority = one_in(6) ? 1 : 0;
+  if (one_in(6)) job.deadline_s = view.now_s + draw(0, 3000) - 200;
+  job.max_p = draw(1, 12);
+  job.max_devices = draw(1, job.max_p);
+  job.min_devices = one_in(3) ? draw(1, job.max_devices) : 1;
+  job.mix_types = one_in(2);
+  job.may_suspend = !one_in(6);
+  for (const DeviceCount& c : view.total.counts)
+    if (!one_in(4)) job.types.push_back(c.type);
+  for (const DeviceType& type : job.types)
+    if (!one_in(8)) job.capabilities[type] = draw(5, 40) / 10.0;
+  if (one_in(5)) job.pinned = one_in(3) ? DeviceSet{} : some(view.total);
+  job.work.total_steps = one_in(8) ? scheduler::kNever : draw(1, 10000);
+  job.work.remaining_steps = job.work.total_steps;
+  job.work.as_of_s = view.now_s;
+  job.job_seconds_at_submit = view.job_seconds - (view.now_s - job.submit_s) * draw(1, 3);
+  propose(job, view.total);
+  return job;
+}
+
+ClusterView RandomViews::view(std::uint32_t jobs_max) {
+  ClusterView view;
+  view.now_s = 2000;
+  view.job_seconds = 9000;
+  for (const char* type : {"a", "b", "c"}) view.total.add({type}, draw(0, 12));
+  view.free = view.total;
+  if (one_in(2)) view.quotas = {{"a", some(view.total)}, {"b", {}}};
+  if (one_in(2) && !view.quotas.empty())
+    view.quotas[1].devices = some(beyond(view.total, view.quotas[0].devices));
+  for (std::uint32_t j = draw(0, jobs_max); j > 0; --j)
+    view.jobs.push_back(one_in(8) ? JobView() : job(view));
+  return view;
+}
+
+void RandomViews::move_on(ClusterView& view, const scheduler::Decisions& decisions) {
+  std::vector<std::size_t> changed;
+  const double step_s = one_in(3) ? 0 : draw(1, 200);
+  for (const JobView& job : view.jobs)
+    if (!job.id.empty()) view.job_seconds += step_s;
+  view.now_s += step_s;
+  view.free = sum(view.free, view.returning);
+  view.returning = {};
+  const auto touch = [&](std::size_t slot) {
+    JobView& job = view.jobs[slot];
+    job.work.remaining_steps = remaining_steps_at(job, view.now_s);
+    job.work.attained_device_s = attained_device_s_at(job, view.now_s);
+    job.work.as_of_s = job.changed_s = view.now_s;
+    job.work.steps_per_s = job.held.total();
+    job.work.paused_until_s = view.now_s + draw(0, 20);
+    job.started = job.started || !job.held.empty();
+    job.settled = !one_in(4);
+    propose(job, view.total);
+    if (!job.settled) job.proposals.clear();
+    changed.push_back(slot);
+  };
+  for (const scheduler::Change& c : decisions.shrinks) {
+    view.jobs[c.slot].held = beyond(view.jobs[c.slot].held, c.devices);
+    DeviceSet& to = one_in(2) ? view.free : view.returning;
+    to = sum(to, c.devices);
+    touch(c.slot);
+  }
+  for (const scheduler::Change& c : decisions.grants) {
+    view.jobs[c.slot].held = sum(view.jobs[c.slot].held, c.devices);
+    view.free = beyond(view.free, c.devices);
+    touch(c.slot);
+  }
+  for (std::size_t slot = 0; slot < view.jobs.size(); ++slot) {
+    JobView& job = view.jobs[slot];
+    if (!job.id.empty() && one_in(10)) {  // it ends
+      view.free = sum(view.free, job.held);
+      job = {};
+      changed.push_back(slot);
+    } else if (job.id.empty() && one_in(3)) {
+      job = this->job(view);
+      changed.push_back(slot);
+    } else if (!job.id.empty() && one_in(10)) {
+      if (one_in(2)) job.pinned = one_in(2) ? std::optional(some(view.total)) : std::nullopt;
+      job.settled = true;
+      propose(job, view.total);
+      changed.push_back(slot);
+    } else if (!job.id.empty() && one_in(12) && !job.held.empty()) {  // a node is lost
+      const DeviceSet lost = some(job.held);
+      job.held = beyond(job.held, lost);
+      view.total = beyond(view.total, lost);
+      job.proposals.clear();
+      changed.push_back(slot);
+    }
+  }
+  if (one_in(4)) {
+    view.jobs.push_back(job(view));
+    changed.push_back(view.jobs.size() - 1);
+  }
+  view.changed = changed;
+}
+
+ClusterView RandomViews::shuffled(const ClusterView& view, std::vector<std::size_t>& new_slot_of) {
+  new_slot_of.resize(view.jobs.size());
+  std::iota(new_slot_of.begin(), new_slot_of.end(), std::size_t{0});
+  std::shuffle(new_slot_of.begin(), new_slot_of.end(), random_);
+  ClusterView other = view;
+  other.changed.reset();
+  for (std::size_t slot = 0; slot < view.jobs.size(); ++slot)
+    other.jobs[new_slot_of[slot]] = view.jobs[slot];
+  return other;
+}
+
+}  // namespace es::test

@@ -1,0 +1,38 @@
+#pragma once
+// Random cluster views, and walks of them: what a cluster may look like, whatever policy made it
+// so.
+#include <random>
+
+#include "scheduler/policy/policy.h"
+
+namespace es::test {
+
+class RandomViews {
+ public:
+  explicit RandomViews(std::uint64_t seed) : random_(seed) {}
+
+  std::uint32_t draw(std::uint32_t low, std::uint32_t high) {
+    return low + static_cast<std::uint32_t>(random_() % (high - low + 1));
+  }
+  bool one_in(std::uint32_t n) { return draw(1, n) == 1; }
+
+  // Devices of up to three types and up to `jobs_max` jobs of all kinds.
+  scheduler::ClusterView view(std::uint32_t jobs_max);
+  // The view some time after the decisions were carried out: devices that were called back are
+  // free or still returning, jobs have settled or not, some ended, others arrived. Lists what
+  // changed.
+  void move_on(scheduler::ClusterView& view, const scheduler::Decisions& decisions);
+  // The same cluster with the jobs in other slots.
+  scheduler::ClusterView shuffled(const scheduler::ClusterView& view,
+                                  std::vector<std::size_t>& new_slot_of);
+
+ private:
+  scheduler::JobView job(const scheduler::ClusterView& view);
+  DeviceSet some(const DeviceSet& of);
+  void propose(scheduler::JobView& job, const DeviceSet& total);
+
+  std::mt19937_64 random_;
+  std::uint64_t jobs_ = 0;
+};
+
+}  // namespace es::test
