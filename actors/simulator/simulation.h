@@ -6,7 +6,8 @@
 // Simulated  everything else: world_actor.h says how
 //
 // All in virtual time on the calling thread. The same options give the same history, message by
-// message, whatever the machine: history_hash covers every message that an actor received.
+// message, whatever the machine: history_hash covers every frame between the head and the world in
+// full, and of messages inside the head their time, sender, receiver and size.
 //
 // Speeds are known from the begin, as of models that have run before: the step times are put into
 // the companion's history. Role 3 (giving back what made a job slower) has nothing to do: devices

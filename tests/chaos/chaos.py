@@ -149,7 +149,8 @@ def main():
         return 77  # nothing that could be done here
     for number in (signal.SIGINT, signal.SIGTERM):  # also when it was started in the background
         signal.signal(number, lambda *_: sys.exit(1))
-    programs = (args.build / "actors/esctl/esctl", args.build / "actors/easyscaled/easyscaled")
+    build = args.build.resolve()  # commands run elsewhere
+    programs = (build / "actors/esctl/esctl", build / "actors/easyscaled/easyscaled")
     directory = make_directory()
     result = Result()
     try:
