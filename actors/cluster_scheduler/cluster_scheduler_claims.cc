@@ -55,6 +55,7 @@ void ClusterSchedulerState::release_claim(const Inbound& inbound) {
   if (const Status ok = core_->check_claim_end(*name); !ok.ok()) return refuse(inbound, ok.error());
   if (const Status saved = store_->claims().erase(*name); !saved.ok())
     return refuse(inbound, saved.error());
+  kill_point("claim.erased");
   take_now(cluster::ClaimEnded{*name});
   answer<wire::Done>(inbound, [](auto) {});
 }

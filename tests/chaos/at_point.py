@@ -6,11 +6,12 @@ import time
 
 import processes
 from cluster import ChaosError, wait_until
-from points import CHECKPOINT, NODE_BACK, POINTS, SCALE, SUBMIT
+from points import CHECKPOINT, CLAIM, NODE_BACK, POINTS, SCALE, SUBMIT
 from run import FAULT_S
 
 RESTART_S = 0.3   # a daemon that died at a point
 PROVOKE_S = 1.0   # between two attempts to make somebody get to the point
+NOT_FOUND = 3     # exit code of esctl
 LEAVE_S = 0.1     # from the end of the token to that of the process
 
 
@@ -23,6 +24,9 @@ class AtPoint:
         self.rng = random.Random(f"{point} {seed}")
         self.attempts = 0
         self.submitted = {}  # name of a side job -> acknowledged id or None
+        self.device_types = [s[:-2] for s in run.device_sets if "+" not in s and s.endswith(":1")]
+        self.provoking = None  # a thread
+        self.claims = {}     # name of a claim that is not known to be released -> must be there
 
     def once(self, number):
         """One death at the point, and a step after it."""
@@ -41,17 +45,16 @@ class AtPoint:
         """Who died. Provokes on another thread: a command may wait for what has just died."""
         died = set()
         end = time.monotonic() + FAULT_S
-        thread = None
         while self.token.exists():
             if time.monotonic() > end:
                 self.token.unlink(missing_ok=True)
                 raise ChaosError(f"nobody got to the point {self.point} in {FAULT_S} s")
             if self.run.watch.over() and not self._next_job():
                 break
-            if thread is None or not thread.is_alive():
-                thread = threading.Thread(target=self._provoke, daemon=True)
-                thread.start()
-                thread.join(PROVOKE_S)
+            if self.provoking is None or not self.provoking.is_alive():
+                self.provoking = threading.Thread(target=self._provoke, daemon=True)
+                self.provoking.start()
+                self.provoking.join(PROVOKE_S)
             died |= self._restore()
         processes.nap(LEAVE_S)
         died |= self._restore()
@@ -79,6 +82,10 @@ class AtPoint:
             cluster.esctl("checkpoint", self.run.job, "--to", directory)
         elif what == SUBMIT:
             self._submit()
+        elif what == CLAIM:
+            self._release_claims()
+            self._claim()
+            self._release_claims()
         elif what == NODE_BACK:
             self.run.take_down(self.rng.choice(cluster.names[1:]), RESTART_S)
             self.run.agenda.wait_until_empty()
@@ -87,6 +94,22 @@ class AtPoint:
         name, file = self.side_job(self.attempts)
         answer = self.run.cluster.esctl("submit", file)
         self.submitted[name] = answer.json["job"] if answer.ok else None
+
+    def _claim(self):
+        name, kind = f"serving-{self.attempts}", self.rng.choice(self.device_types)
+        self.claims[name] = False
+        self.claims[name] = self.run.cluster.esctl("claim", "--type", kind, "--count", 1,
+                                                   "--name", name).ok
+
+    def _release_claims(self):
+        """An acknowledged claim is there until somebody asks for its release."""
+        for name, must_be_there in sorted(self.claims.items()):
+            self.claims[name] = False
+            answer = self.run.cluster.esctl("release", name)
+            if answer.ok or answer.code == NOT_FOUND:
+                del self.claims[name]
+            if must_be_there and answer.code == NOT_FOUND:
+                self.run.wrong.append(f"claim {name} was acknowledged, and it is gone")
 
     def _restore(self):
         """Starts daemons again that died; their names."""
@@ -98,7 +121,14 @@ class AtPoint:
                 self.run.take_down(name, RESTART_S)
         return died
 
-    def check_submits(self):
+    def finish(self):
+        """What commands left behind in the cluster is checked and cleared."""
+        if self.provoking is not None:
+            self.provoking.join(FAULT_S)
+        self._release_claims()
+        self._check_submits()
+
+    def _check_submits(self):
         """Every acknowledged job is there once; one that was not, at most once. All end well."""
         if not self.submitted:
             return

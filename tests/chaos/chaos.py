@@ -131,7 +131,7 @@ def at_points(args, programs, jobs, nodes, reference, result):
         def inject(_, at=at):
             for number in range(1, args.times + 1):
                 at.once(number)
-            at.check_submits()
+            at.finish()
 
         drive(run, result, inject)
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The pure parts of the chaos command."""
+import re
 import sys
 import unittest
 
@@ -49,6 +50,12 @@ class Points(unittest.TestCase):
             wanted = f'return "{message}"' if moment in ("send", "sent", "got") else (
                 f'kill_point("{name}")')
             self.assertIn(wanted, texts, name)
+
+    def test_every_named_place_of_the_programs_is_a_point(self):
+        texts = "".join(path.read_text() for folder in ("actors", "store", "proto")
+                        for path in (source_root / folder).rglob("*.cc"))
+        named = set(re.findall(r'kill_point\("([^"]+)"\)', texts))
+        self.assertEqual(named - set(points.POINTS), points.ELSEWHERE)
 
 
 class Comparisons(unittest.TestCase):

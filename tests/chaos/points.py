@@ -9,6 +9,7 @@ SCALE = "scale"            # other devices: joiners, leavers, rounds, processes
 CHECKPOINT = "checkpoint"  # an on-demand checkpoint
 SUBMIT = "submit"          # another, small job
 NODE_BACK = "node"         # a node is lost and comes back
+CLAIM = "claim"            # a claim of a device for a serving job, and its release
 
 POINTS = {
     # A step of a worker, in order.
@@ -83,6 +84,9 @@ POINTS = {
     "submit.journaled": (HEAD, SUBMIT),  # before it is acknowledged
     "send.JobAccepted": (HEAD, SUBMIT),
     "sent.JobAccepted": (HEAD, SUBMIT),  # just acknowledged
+    # Claims of serving jobs.
+    "claim.journaled": (HEAD, CLAIM),    # it is in the journal, nobody was told
+    "claim.erased": (HEAD, CLAIM),       # it is not any more, nobody was told
     # A checkpoint.
     "send.WriteCheckpoint": (HEAD, CHECKPOINT),
     "got.WriteCheckpoint": (WORKER, CHECKPOINT),
@@ -94,6 +98,10 @@ POINTS = {
     "send.CheckpointWritten": (WORKER, CHECKPOINT),
     "got.CheckpointWritten": (HEAD, CHECKPOINT),
 }
+
+# What other tests get to: the head after a failed audit (tests/e2e/audit_test.py), and state that
+# comes in parts from another host (tests/e2e/other_host_test.py).
+ELSEWHERE = {"rewind.before", "rewind.after"}
 
 
 def environment(point, token):

@@ -3,7 +3,7 @@
 import signal
 
 import harness
-from harness import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_USAGE, digests
+from harness import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_USAGE
 from jobs import ANY_LENGTH, job_text
 
 ENDLESS = 1_000_000
@@ -57,8 +57,7 @@ class Claim(harness.EndToEndTest):
             ends.append((file, daemon.json("checkpoint", job)))
             daemon.esctl("cancel", job)
         for file, taken in ends:
-            fixed = self.run_job(file, "--steps", taken["version"], "--devices", f"{fast}:1")
-            self.assertEqual(digests(taken), digests(fixed))
+            self.assert_bits_of_fixed_run(file, taken, fast)
         daemon.stop()
 
     def test_what_cannot_be_claimed_is_refused_and_changes_nothing(self):

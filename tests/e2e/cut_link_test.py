@@ -7,7 +7,6 @@ import unittest
 from pathlib import Path
 
 import harness
-from harness import digests
 from jobs import ANY_LENGTH, job_text
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "chaos"))
@@ -80,9 +79,7 @@ class CutLink(harness.EndToEndTest):
             self.assertEqual(node.stop(signal.SIGTERM).code, 0)
         head.stop()
         self.assert_nothing_left()
-        fixed = self.run_job(self.job_file, "--steps", taken["version"], "--devices",
-                             f"{self.fast}:1")
-        self.assertEqual(digests(taken), digests(fixed))
+        self.assert_bits_of_fixed_run(self.job_file, taken, self.fast)
 
 
 if __name__ == "__main__":

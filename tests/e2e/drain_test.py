@@ -4,7 +4,7 @@ import os
 import signal
 
 import harness
-from harness import EXIT_FAILURE, digests
+from harness import EXIT_FAILURE
 from jobs import ANY_LENGTH, job_text
 
 LISTEN = "tcp://127.0.0.1:*"
@@ -43,9 +43,7 @@ class Drain(harness.EndToEndTest):
         taken = head.json("checkpoint", job)
         head.esctl("cancel", job)
         head.stop()
-        fixed = self.run_job(self.job_file, "--steps", taken["version"], "--devices",
-                             f"{self.fast}:1")
-        self.assertEqual(digests(taken), digests(fixed))
+        self.assert_bits_of_fixed_run(self.job_file, taken, self.fast)
 
     def test_its_workers_are_handed_over_and_it_ends_in_good_order(self):
         head = self.start_head()

@@ -58,8 +58,7 @@ class Elastic(harness.EndToEndTest):
         for placement in placements:
             self.assertIn(placement, run_through)
         self.assertEqual(sum(stage["steps"] for stage in end["stages"]), end["steps"])
-        fixed = self.run_job(job_file, "--steps", taken["version"], "--devices", f"{fast}:1")
-        self.assertEqual(digests(taken), digests(fixed))
+        self.assert_bits_of_fixed_run(job_file, taken, fast)
         self.assert_all_free(daemon)
         daemon.stop()
 

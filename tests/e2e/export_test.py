@@ -4,7 +4,6 @@ import json
 import os
 import struct
 import sys
-import unittest
 
 import harness
 from harness import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_USAGE

@@ -5,7 +5,6 @@ import os
 import signal
 
 import harness
-from harness import digests
 from jobs import ANY_LENGTH, job_text
 
 LISTEN = "tcp://127.0.0.1:*"
@@ -84,9 +83,7 @@ class FrozenNode(harness.EndToEndTest):
         self.assertEqual(node.stop(signal.SIGTERM).code, 0)
         head.stop()
         self.assert_nothing_left()
-        fixed = self.run_job(self.job_file, "--steps", taken["version"], "--devices",
-                             f"{self.fast}:1")
-        self.assertEqual(digests(taken), digests(fixed))
+        self.assert_bits_of_fixed_run(self.job_file, taken, self.fast)
 
 
 if __name__ == "__main__":

@@ -239,6 +239,12 @@ class EndToEndTest(unittest.TestCase):
         """The summary of `esctl run`."""
         return self.esctl("run", job, "--json", "--quiet", *options, deadline_s=deadline_s).json
 
+    def assert_bits_of_fixed_run(self, job, taken, device):
+        """`taken`: the answer of `esctl checkpoint`. The job has, at that step, the parameters and
+        state of the same job on one device of a type."""
+        fixed = self.run_job(job, "--steps", taken["version"], "--devices", f"{device}:1")
+        self.assertEqual(digests(taken), digests(fixed))
+
     def write_job(self, text, name="job.toml"):
         path = self.directory / name
         path.write_text(text)

@@ -6,7 +6,6 @@ import socket
 from pathlib import Path
 
 import harness
-from harness import digests
 from jobs import ANY_LENGTH, job_text
 
 ENDLESS = 1_000_000
@@ -63,8 +62,7 @@ class HeadRestart(harness.EndToEndTest):
         taken = head.json("checkpoint", job)
         head.esctl("cancel", job)
         head.stop()
-        fixed = self.run_job(job_file, "--steps", taken["version"], "--devices", f"{self.fast}:1")
-        self.assertEqual(digests(taken), digests(fixed))
+        self.assert_bits_of_fixed_run(job_file, taken, self.fast)
 
     def test_finished_jobs_and_their_evaluations_are_shown(self):
         head = self.start_head()
@@ -122,8 +120,7 @@ class HeadRestart(harness.EndToEndTest):
         taken = head.json("checkpoint", job)
         head.esctl("cancel", job)
         head.stop()
-        fixed = self.run_job(job_file, "--steps", taken["version"], "--devices", f"{self.fast}:1")
-        self.assertEqual(digests(taken), digests(fixed))
+        self.assert_bits_of_fixed_run(job_file, taken, self.fast)
 
     def test_evaluations_made_while_the_head_is_away_are_not_lost(self):
         head = self.start_head()

@@ -3,9 +3,7 @@
 
 The model is larger than any message: its gradients and its versions cross in pieces.
 """
-import os
 import shutil
-import signal
 import subprocess
 import unittest
 

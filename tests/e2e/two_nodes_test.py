@@ -84,8 +84,7 @@ class TwoNodes(harness.EndToEndTest):
         taken = head.json("checkpoint", job)
         head.esctl("cancel", job)
         head.stop()
-        fixed = self.run_job(job_file, "--steps", taken["version"], "--devices", f"{self.fast}:1")
-        self.assertEqual(digests(taken), digests(fixed))
+        self.assert_bits_of_fixed_run(job_file, taken, self.fast)
 
     def test_with_keys_and_not_with_others(self):
         keys, others = self.directory / "keys", self.directory / "others"

@@ -5,10 +5,10 @@
 #include <cstdlib>
 #include <random>
 
-#include "actors/config/job_file.h"
 #include "actors/worker/periodic_checkpoint.h"
 #include "actors/worker/version_io.h"
 #include "store/checkpoint/catalog.h"
+#include "tests/actors/worker/small_engine.h"
 #include "tests/store/temp_directory.h"
 #include "tests/support/seed.h"
 
@@ -21,31 +21,13 @@ constexpr int kFlipsDefault = 500;
 constexpr const char* kFiles[] = {"data", "manifest", "job.toml"};
 
 JobSpec spec() {
-  JobSpec s;
-  s.name = "damage";
-  s.max_p = 3;
-  s.batch_size = 2;
-  s.steps = 4;
-  s.model = {.name = "resnet18", .width = 8};
-  return s;
+  return test::small_job("damage", "resnet18", 3);
 }
-
 std::unique_ptr<gpu::Engine> engine() {
-  const SampleLayout layout{{{.name = "image", .height = 8, .width = 8, .channels = 3},
-                             {.name = "label", .type = FieldType::kI32, .high = 9}}};
-  auto made = gpu::Engine::create(spec(), layout, {.cpu_class = CpuClass::kScalar});
-  REQUIRE(made.ok());
-  REQUIRE((*made)->init_replica().ok());
-  return *std::move(made);
+  return test::small_engine(spec());
 }
-
 Snapshot snapshot_of(const gpu::Engine& e) {
-  return {.job_name = spec().name,
-          .job_toml = to_toml(spec()),
-          .kernels = kernel_record(e, spec().level),
-          .params = e.params_digest(),
-          .table = &e.table(),
-          .replica = std::make_shared<gpu::FrozenReplica>(e.replica())};
+  return test::snapshot_of(e, spec());
 }
 
 int flips() {

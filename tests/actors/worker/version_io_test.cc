@@ -4,11 +4,10 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 
-#include "actors/config/job_file.h"
 #include "actors/worker/gradient_store.h"
-#include "actors/worker/snapshot.h"
+#include "tests/actors/worker/small_engine.h"
+#include "tests/store/temp_directory.h"
 
 using namespace es;
 using namespace es::actors;
@@ -17,14 +16,7 @@ using namespace es::actors::worker;
 namespace {
 
 JobSpec spec() {
-  JobSpec s;
-  s.name = "io";
-  s.max_p = 2;
-  s.batch_size = 2;
-  s.steps = 4;
-  s.model.name = "small_cnn";
-  s.model.width = 4;
-  return s;
+  return worker::test::small_job("io", "small_cnn", 2);
 }
 
 std::vector<JobSpec> optimizers() {
@@ -35,52 +27,14 @@ std::vector<JobSpec> optimizers() {
 }
 
 std::unique_ptr<gpu::Engine> engine(const JobSpec& s) {
-  const SampleLayout layout{{{.name = "image", .height = 8, .width = 8},
-                             {.name = "label", .type = FieldType::kI32, .high = 9}}};
-  auto made = gpu::Engine::create(s, layout, {.cpu_class = CpuClass::kScalar});
-  REQUIRE(made.ok());
-  REQUIRE((*made)->init_replica().ok());
-  return *std::move(made);
+  return worker::test::small_engine(s);
 }
-
-// Two steps with gradients that differ by element, so that momentum and statistics are not zero.
-void advance(gpu::Engine& e) {
-  std::vector<float> gradient(static_cast<std::size_t>(e.table().total_floats()));
-  for (int step = 0; step < 2; ++step) {
-    for (std::size_t i = 0; i < gradient.size(); ++i)
-      gradient[i] = 0.01F * static_cast<float>(i % 17) - 0.05F;
-    std::vector<const float*> reduced;
-    for (const gpu::Bucket& b : e.buckets()) reduced.push_back(gradient.data() + b.begin);
-    std::vector<gpu::EstContext> next = e.replica().contexts;
-    for (gpu::EstContext& context : next) {
-      ++context.version;
-      for (float& stat : context.stats) stat += 0.25F;
-    }
-    REQUIRE(e.apply_update(reduced, next).ok());
-  }
-}
-
-class TempDirectory {
- public:
-  TempDirectory()
-      : path_(std::filesystem::temp_directory_path() / ("es-io-" + std::to_string(::getpid()))) {
-    std::filesystem::create_directories(path_);
-  }
-  ~TempDirectory() { std::filesystem::remove_all(path_); }
-  const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path operator/(const char* name) const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
-};
-
 Snapshot snapshot_of(const gpu::Engine& e) {
-  return {.job_name = spec().name,
-          .job_toml = to_toml(spec()),
-          .kernels = kernel_record(e, spec().level),
-          .params = e.params_digest(),
-          .table = &e.table(),
-          .replica = std::make_shared<gpu::FrozenReplica>(e.replica())};
+  return worker::test::snapshot_of(e, spec());
+}
+
+void advance_twice(gpu::Engine& e) {
+  for (int step = 0; step < 2; ++step) worker::test::advance(e);
 }
 
 // Not those of any engine here.
@@ -97,9 +51,9 @@ TEST_SUITE("actors/worker/version_io") {
   // Without, with one, and with two arrays of the optimizer's.
   TEST_CASE("a version of any optimizer comes back from a checkpoint with every byte") {
     for (const JobSpec& job : optimizers()) {
-      const TempDirectory directory;
+      const es::test::TempDirectory directory;
       auto source = engine(job);
-      advance(*source);
+      advance_twice(*source);
       REQUIRE(write_snapshot(snapshot_of(*source), directory / "c").ok());
       auto target = engine(job);
       CHECK(digests_of(*target) != digests_of(*source));
@@ -110,7 +64,7 @@ TEST_SUITE("actors/worker/version_io") {
   }
 
   TEST_CASE("a checkpoint of another optimizer is refused and changes nothing") {
-    const TempDirectory directory;
+    const es::test::TempDirectory directory;
     auto source = engine(spec());
     REQUIRE(write_snapshot(snapshot_of(*source), directory / "c").ok());
     auto target = engine(optimizers().back());
@@ -120,7 +74,7 @@ TEST_SUITE("actors/worker/version_io") {
   }
 
   TEST_CASE("a checkpoint of another model is refused and changes nothing") {
-    const TempDirectory directory;
+    const es::test::TempDirectory directory;
     auto source = engine(spec());
     REQUIRE(write_snapshot(snapshot_of(*source), directory / "c").ok());
     JobSpec wider = spec();
@@ -132,7 +86,7 @@ TEST_SUITE("actors/worker/version_io") {
   }
 
   TEST_CASE("a checkpoint says what computed it") {
-    const TempDirectory directory;
+    const es::test::TempDirectory directory;
     auto source = engine(spec());
     Snapshot snapshot = snapshot_of(*source);
     snapshot.kernels = other_kernels();
@@ -143,9 +97,9 @@ TEST_SUITE("actors/worker/version_io") {
   }
 
   TEST_CASE("a checkpoint of other kernels is refused at D1, changes nothing, and is taken at D2") {
-    const TempDirectory directory;
+    const es::test::TempDirectory directory;
     auto source = engine(spec());
-    advance(*source);
+    advance_twice(*source);
     Snapshot snapshot = snapshot_of(*source);
     snapshot.kernels = other_kernels();
     REQUIRE(write_snapshot(snapshot, directory / "c").ok());
@@ -171,7 +125,7 @@ TEST_SUITE("actors/worker/version_io") {
   }
 
   TEST_CASE("a checkpoint that does not say what computed it goes on at D2 only") {
-    const TempDirectory directory;
+    const es::test::TempDirectory directory;
     auto source = engine(spec());
     REQUIRE(write_snapshot(snapshot_of(*source), directory / "c").ok());
     const auto reader = store::CheckpointReader::open(directory / "c");
@@ -194,7 +148,7 @@ TEST_SUITE("actors/worker/version_io") {
   }
 
   TEST_CASE("a version whose parameters are not the ledger's is not written") {
-    const TempDirectory directory;
+    const es::test::TempDirectory directory;
     auto source = engine(spec());
     Snapshot snapshot = snapshot_of(*source);
     snapshot.params->low ^= 1;
@@ -205,10 +159,10 @@ TEST_SUITE("actors/worker/version_io") {
   }
 
   TEST_CASE("a version is kept under the first free name, and once") {
-    const TempDirectory directory;
+    const es::test::TempDirectory directory;
     auto source = engine(spec());
     CHECK(keep_snapshot(snapshot_of(*source), directory / "k")->path == directory / "k");
-    advance(*source);
+    advance_twice(*source);
     const auto keep = [&](const std::filesystem::path& path) {
       return keep_snapshot(snapshot_of(*source), path);
     };
@@ -224,7 +178,7 @@ TEST_SUITE("actors/worker/version_io") {
     const std::string label = "es.io-test-" + std::to_string(::getpid()) + ".1.1.version";
     for (const JobSpec& job : optimizers()) {
       auto source = engine(job);
-      advance(*source);
+      advance_twice(*source);
       auto segment = Segment::create(label, export_bytes(*source));
       REQUIRE(segment.ok());
       protocol::State state = export_version(*source, **segment);

@@ -5,8 +5,8 @@
 #include <future>
 #include <random>
 
-#include "actors/config/job_file.h"
 #include "actors/worker/version_io.h"
+#include "tests/actors/worker/small_engine.h"
 #include "tests/store/temp_directory.h"
 #include "tests/support/seed.h"
 
@@ -15,44 +15,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using test::advance;
+
 JobSpec spec() {
-  JobSpec s;
-  s.name = "writer";
-  s.max_p = 2;
-  s.batch_size = 2;
-  s.steps = 100;
-  s.model = {.name = "resnet18", .width = 8};
-  return s;
+  return test::small_job("writer", "resnet18", 2);
 }
-
 std::unique_ptr<gpu::Engine> engine() {
-  const SampleLayout layout{{{.name = "image", .height = 8, .width = 8, .channels = 3},
-                             {.name = "label", .type = FieldType::kI32, .high = 9}}};
-  auto made = gpu::Engine::create(spec(), layout, {.cpu_class = CpuClass::kScalar});
-  REQUIRE(made.ok());
-  REQUIRE((*made)->init_replica().ok());
-  return *std::move(made);
+  return test::small_engine(spec());
 }
-
-// One update with a gradient that differs by element.
-void advance(gpu::Engine& e) {
-  std::vector<float> gradient(static_cast<std::size_t>(e.table().total_floats()));
-  for (std::size_t i = 0; i < gradient.size(); ++i)
-    gradient[i] = 0.01F * static_cast<float>(i % 17) - 0.05F;
-  std::vector<const float*> reduced;
-  for (const gpu::Bucket& b : e.buckets()) reduced.push_back(gradient.data() + b.begin);
-  std::vector<gpu::EstContext> next = e.replica().contexts;
-  for (gpu::EstContext& context : next) ++context.version;
-  REQUIRE(e.apply_update(reduced, next).ok());
-}
-
 Snapshot snapshot_of(const gpu::Engine& e) {
-  return {.job_name = spec().name,
-          .job_toml = to_toml(spec()),
-          .kernels = kernel_record(e, spec().level),
-          .params = e.params_digest(),
-          .table = &e.table(),
-          .replica = std::make_shared<gpu::FrozenReplica>(e.replica())};
+  return test::snapshot_of(e, spec());
 }
 
 }  // namespace
