@@ -1,10 +1,12 @@
 // train_bench: times one training workload of this engine in one process and prints a JSON line.
 //
 //   train_bench --workload resnet18_cifar32_b32 [--level D1|D2] [--class avx512|avx2|scalar]
-//               [--warm N] [--steps N] [--threads N] [--ests N] [--profile]
+//               [--warm N] [--steps N] [--threads N] [--ests N] [--profile | --against-one]
 //
 // A step is what a worker does that has all ESTs: local steps in turn, gradients merged in the
 // tree, one update. Samples are made before. With --profile a table of operators follows on stderr.
+// With --against-one it alternates a worker with that many ESTs with one that has a single EST and
+// does as many steps, and prints the ratio of their throughputs instead.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -13,9 +15,11 @@
 #include <iostream>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "gpu/engine.h"
 #include "gpu/est/gradient_tree.h"
+#include "tests/bench/duel.h"
 #include "tests/bench/op_profile.h"
 #include "tests/bench/peak.h"
 #include "tests/bench/train_workloads.h"
@@ -27,7 +31,7 @@ struct Options {
   std::string workload, level = "D2", cpu_class = "avx512";
   int warm = 2, steps = 7;
   std::uint32_t threads = 1, ests = 1;
-  bool profile = false;
+  bool profile = false, against_one = false;
 };
 
 [[noreturn]] void stop(const std::string& message) {
@@ -41,6 +45,8 @@ Options parse(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     if (std::string(argv[i]) == "--profile") {
       o.profile = true;
+    } else if (std::string(argv[i]) == "--against-one") {
+      o.against_one = true;
     } else if (i + 1 < argc) {
       given[argv[i]] = argv[i + 1];
       ++i;
@@ -186,12 +192,29 @@ void print_json(const Options& o, Worker& worker, const Times& times) {
       worker.live_gradient_buffers());
 }
 
+void print_against_one(Options options, const Workload& workload) {
+  constexpr double kSeconds = 20;
+  Worker many(workload, options);
+  const int steps = static_cast<int>(std::exchange(options.ests, 1));
+  Worker one(workload, options);
+  const auto one_steps = [&] {
+    for (int i = 0; i < steps; ++i) one.step();
+  };
+  const Duel d = duel(one_steps, [&] { many.step(); }, kSeconds);
+  std::printf("{\"ratio\": %.4f, \"ratio_low\": %.4f, \"ratio_high\": %.4f}\n", d.ratio, d.ratio_low,
+              d.ratio_high);
+}
+
 }  // namespace
 }  // namespace es::bench
 
 int main(int argc, char** argv) {
   using namespace es::bench;
   const Options options = parse(argc, argv);
+  if (options.against_one) {
+    print_against_one(options, find_workload(options.workload));
+    return 0;
+  }
   Worker worker(find_workload(options.workload), options);
   OpProfile profile(worker.engine().graph(),
                     options.threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC);

@@ -14,32 +14,30 @@ WORKLOADS = ("resnet18_cifar32_b32", "shufflenetv2_64_b32", "electra_small_s64_b
 
 
 def measure_workload(args, program, workload):
-    """Throughput and memory by number of ESTs: args.rounds rounds, each with every number."""
-    _, warm, steps = train.WORKLOADS[workload]
-    runs = {count: [] for count in COUNTS}
-    for _ in range(args.rounds):
-        for count in COUNTS:
-            runner.progress(f"{workload}: {count} ESTs")
-            runs[count].append(runner.run_json(
-                [program, "--workload", workload, "--level", "D2", "--class",
-                 runner.kernel_class(), "--ests", str(count), "--warm", "1",
-                 "--steps", str(max(2, steps * 4 // count))], args.core))
-    return [result_of(workload, count, runs) for count in COUNTS]
+    """Throughput and memory by number of ESTs, and what a duel with one EST says."""
+    steps = train.WORKLOADS[workload][2]
+    alone, results = None, []
+    for count in COUNTS:
+        runner.progress(f"{workload}: {count} ESTs")
+        words = [program, "--workload", workload, "--level", "D2", "--class",
+                 runner.kernel_class(), "--ests", str(count)]
+        run = runner.run_json(words + ["--warm", "1", "--steps", str(max(2, steps * 4 // count))],
+                              args.core)
+        alone = alone or run
+        duel = {"ratio": 1.0, "ratio_low": 1.0, "ratio_high": 1.0} if count == 1 else (
+            runner.run_json(words + ["--against-one"], args.core))
+        results.append(result_of(workload, count, run, alone, duel))
+    return results
 
 
-def result_of(workload, count, runs):
-    rates = [r["samples_per_s"] for r in runs[count]]
-    # Round by round, so that a machine that becomes faster or slower does not decide.
-    ratios = [rate / one["samples_per_s"] for rate, one in zip(rates, runs[1])]
-    memory = max(r["peak_rss_mib"] for r in runs[count])
-    slots = (runs[count][0]["live_gradient_buffers"] - 1) * runs[count][0]["gradient_mib"]
-    memory_one = max(r["peak_rss_mib"] for r in runs[1])
-    return {"workload": workload, "ests": count, "samples_per_s": round(runner.median(rates), 2),
-            "spread": round(runner.spread(rates), 4),
-            "throughput_ratio": round(runner.median(ratios), 4),
-            "ratio_low": round(min(ratios), 4), "ratio_high": round(max(ratios), 4),
-            "peak_rss_mib": round(memory, 1), "gradient_buffers_mib": round(slots, 1),
-            "memory_ratio_without_buffers": round((memory - slots) / memory_one, 4)}
+def result_of(workload, count, run, alone, duel):
+    slots = (run["live_gradient_buffers"] - 1) * run["gradient_mib"]
+    rest = (run["peak_rss_mib"] - slots) / alone["peak_rss_mib"]
+    return {"workload": workload, "ests": count, "samples_per_s": round(run["samples_per_s"], 2),
+            "throughput_ratio": duel["ratio"], "ratio_low": duel["ratio_low"],
+            "ratio_high": duel["ratio_high"],
+            "peak_rss_mib": round(run["peak_rss_mib"], 1), "gradient_buffers_mib": round(slots, 1),
+            "memory_ratio_without_buffers": round(rest, 4)}
 
 
 # A step of NeuMF takes a millisecond: more of them, so that the first does not decide.
@@ -80,7 +78,7 @@ def first_batches(args, program):
 
 
 def tables(scaling, loaders):
-    rows = ["| workload | ESTs | samples/s | against one | lowest, highest round | MiB "
+    rows = ["| workload | ESTs | samples/s | against one | tenth, ninetieth percentile | MiB "
             "| gradient buffers MiB | the rest against one |", "|---|---|---|---|---|---|---|---|"]
     for r in scaling:
         rows.append(f"| {r['workload']} | {r['ests']} | {r['samples_per_s']:.5g} "
@@ -112,5 +110,4 @@ def main(args):
 
 def add_arguments(parser):
     parser.add_argument("workloads", nargs="*", help=f"default: {', '.join(WORKLOADS)}")
-    parser.add_argument("--rounds", type=int, default=3, help="alternations (default 3)")
     parser.add_argument("--loader-jobs", nargs="*", help="job files for the data workers")
