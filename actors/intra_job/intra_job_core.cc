@@ -125,6 +125,7 @@ std::optional<Instant> IntraJobCore::next_tick() const {
   std::optional<Instant> first = demand_again_at_;
   const auto limit = [&](Instant at) { first = std::min(first.value_or(at), at); };
   if (phase_ == Phase::kDraining) limit(drain_since_ + config_.drain_timeout);
+  if (const auto rested = rest_.first_end(now_)) limit(*rested);
   for (const auto& [incarnation, worker] : fleet_.workers()) {
     if (worker.phase == Worker::Phase::kLeaving && !worker.killed)
       limit(worker.leaving_since + config_.exit_timeout);
@@ -316,7 +317,9 @@ void IntraJobCore::handle(Worker& worker, const Suspect& message) {
     log("worker " + text + ": new round with new connections");
     begin_round();
   } else {
-    evict(whom_to_evict(worker, *awaited), "is taken out: worker " + text + " again");
+    Worker& out = whom_to_evict(worker, *awaited);
+    rest_.taken_out(out.device, now_);
+    evict(out, "is taken out: worker " + text + " again");
   }
 }
 

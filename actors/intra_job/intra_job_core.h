@@ -39,6 +39,7 @@
 #include <vector>
 
 #include "actors/intra_job/audit_book.h"
+#include "actors/intra_job/device_rest.h"
 #include "actors/intra_job/fleet.h"
 #include "actors/intra_job/intra_job_events.h"
 #include "actors/intra_job/ledger_book.h"
@@ -228,6 +229,7 @@ class IntraJobCore {
   std::optional<DeviceSet> pin_before_scale_;
   std::set<Incarnation> exited_;  // late messages of these are no surprise
   std::map<DeviceId, int> failed_starts_;
+  DeviceRest rest_;  // not while the job has no other worker
   int losses_without_progress_ = 0;
   std::vector<CheckpointCommand> checkpoints_;        // to be written
   std::vector<protocol::CheckpointWritten> written_;  // the ledger is not that far yet

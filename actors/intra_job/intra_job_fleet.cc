@@ -139,7 +139,9 @@ void IntraJobCore::reconcile() {
     fleet_.release(device);
     effects_.push_back(DeviceReleased{device});
   }
-  for (const DeviceId& device : staffing.start) start_worker(device);
+  const bool somebody = !fleet_.in_phase(Worker::Phase::kKnown).empty();
+  for (const DeviceId& device : staffing.start)
+    if (!somebody || !rest_.rests(device, now_)) start_worker(device);
 }
 
 void IntraJobCore::update_demand() {
