@@ -41,6 +41,7 @@ void ClusterSchedulerState::init(caf::stateful_actor<ClusterSchedulerState>* sel
   options_ = std::move(options);
   gateway_ = std::move(gateway);
   store_ = std::move(store);
+  watch_children();
   core_.emplace(options_.make_policy ? options_.make_policy()
                                      : scheduler::make_policy(scheduler::kDefaultPolicy).value(),
                 options_.limits);
@@ -53,6 +54,20 @@ void ClusterSchedulerState::init(caf::stateful_actor<ClusterSchedulerState>* sel
   restore_suspects();
   restore_claims();
   restore_jobs();
+}
+
+// As links would: when one dies, or this actor does, so do all. But the end of one link costs as
+// much as there are links, in CAF.
+void ClusterSchedulerState::watch_children() {
+  self_->set_down_handler([this](caf::down_msg& down) {
+    children_->erase(down.source.id());
+    if (down.reason) self_->quit(std::move(down.reason));
+  });
+  self_->attach_functor([children = children_](const caf::error&) {
+    for (const auto& [id, child] : *children)
+      caf::anon_send_exit(child, caf::exit_reason::user_shutdown);
+    children->clear();
+  });
 }
 
 double ClusterSchedulerState::now_s() const {
@@ -182,7 +197,7 @@ void ClusterSchedulerState::start_job(AdmittedJob admitted, store::JobRecord rec
   const JobId id = record.id;
   if (!record.request_id.empty()) requests_[record.request_id] = id;
   const auto companion =
-      self_->spawn<caf::linked>(companion_actor, companion_options(admitted), store_);
+      self_->spawn<caf::monitored>(companion_actor, companion_options(admitted), store_);
   live_.insert(id);
   take(admitted_event(id, admitted.spec, record, restored));
   IntraJobOptions options;
@@ -196,9 +211,11 @@ void ClusterSchedulerState::start_job(AdmittedJob admitted, store::JobRecord rec
   options.config.suspend_prefix = (options_.checkpoint_dir / (id + "-suspended-")).string();
   if (!options_.log_dir.empty()) options.log_file = options_.log_dir / (id + ".log");
   jobs_[id].companion = companion;
-  jobs_[id].actor = self_->spawn<caf::linked>(
+  jobs_[id].actor = self_->spawn<caf::monitored>(
       intra_job_actor, std::move(options),
       IntraJobPeers{caf::actor_cast<caf::actor>(self_), companion, gateway_, store_});
+  for (const caf::actor& child : {companion, jobs_.at(id).actor})
+    children_->emplace(child.id(), child);
   submit_order_.push_back(id);
   self_->send(jobs_.at(id).actor, inventory());
 }

@@ -138,6 +138,7 @@ class ClusterSchedulerState {
 
   Status check_fits(const JobSpec& spec) const;
   void start_job(AdmittedJob admitted, store::JobRecord record, bool restored);
+  void watch_children();
   void restore_jobs();
   void restore_past(store::JobRecord record);
   void stop_if_idle();
@@ -168,6 +169,9 @@ class ClusterSchedulerState {
   std::optional<ClusterCore> core_;
   double decide_due_s_ = scheduler::kNever;  // the next decision that is planned
   std::map<JobId, Job> jobs_;
+  // Companions and intra-job schedulers that live, by actor id. Outlives this state by a moment.
+  std::shared_ptr<std::map<caf::actor_id, caf::actor>> children_ =
+      std::make_shared<std::map<caf::actor_id, caf::actor>>();
   std::vector<JobId> submit_order_;
   std::map<std::string, JobId> requests_;  // SubmitJob.requestId that have made a job
   std::vector<Inbound> shutdown_requests_;

@@ -44,7 +44,8 @@ void ClusterCore::touch(Job& job) {
   if (!std::exchange(job.listed, true)) touched_.push_back(submit_numbers_.at(job.admitted.job));
 }
 
-// For one decision. What claims have and wait for is in other use.
+// For one decision. What claims have and wait for does not exist for policies: a plan that counts on
+// it would never come true, and be made anew at every event.
 void ClusterCore::refresh_view() {
   std::vector<DeviceType> types = types_of(pool_.existing_devices());
   const bool all = types != all_types_;  // a job without device_types may use other ones now
@@ -54,7 +55,9 @@ void ClusterCore::refresh_view() {
   }
   view_.free = pool_.free_devices();
   view_.returning = scheduler::beyond(pool_.returning_devices(), reserved_returning());
-  view_.total = pool_.existing_devices();
+  DeviceSet claimed;
+  for (const auto& [name, claim] : claims_) claimed.add(claim.type, claim.count);
+  view_.total = scheduler::beyond(pool_.existing_devices(), claimed);
   view_.now_s = now_s_;
   std::vector<std::size_t> changed = std::exchange(left_slots_, {});
   for (const std::uint64_t number : touched_) {

@@ -37,6 +37,10 @@ Result<fs::path> directory_of(const Options& options) {
 }
 
 Status list(const Options& options, Console& console) {
+  if (options.place.empty())
+    return usage_error(
+        "checkpoint ls: of what? Allowed is a directory with checkpoints in it, or the id of a job "
+        "that writes its own (see [checkpoint] in its specification)");
   std::error_code code;
   fs::path directory = options.place;
   const bool is_path = options.place.find('/') != std::string::npos || fs::exists(directory, code);
@@ -131,7 +135,6 @@ void add_checkpoint_file_commands(CLI::App& checkpoint, Shell& shell) {
   auto options = std::make_shared<Options>();
   CLI::App* command = add_command(checkpoint, shell, "ls", "List checkpoints", list, options);
   command->add_option("place", options->place, "A directory, or a job that writes its own")
-      ->required()
       ->type_name("DIR|JOB");
   add_head_options(*command, options->head);
 

@@ -1,4 +1,5 @@
-// esctl claim, esctl release: devices for a serving job outside of this system.
+// esctl claim, claims, release: devices for a serving job outside of this system.
+#include "actors/esctl/claims_view.h"
 #include "actors/esctl/commands.h"
 #include "actors/esctl/options.h"
 #include "actors/esctl/render_json.h"
@@ -30,7 +31,7 @@ Status claim(const Options& options, Console& console) {
                 << "\n";
   else
     console.out << "claim " << options.name << ": " << options.count << " of " << options.type
-                << "; training jobs leave at their next step boundary (esctl nodes)\n";
+                << "; training jobs leave at their next step boundary (esctl claims)\n";
   return {};
 }
 
@@ -47,7 +48,41 @@ Status release(const Options& options, Console& console) {
   return {};
 }
 
+struct ListOptions {
+  HeadOptions head;
+  bool json = false;
+};
+
+Status claims(const ListOptions& options, Console& console) {
+  const auto client = connect(options.head);
+  if (!client) return client.error();
+  const auto list =
+      (*client)->ask<wire::NodeList, wire::ListNodes>({}, [](wire::ListNodes::Builder) {});
+  if (!list) return list.error();
+  const auto nodes = list->decode(read_nodes);
+  if (!nodes) return nodes.error();
+  const std::vector<ClaimView> all = claims_of(*nodes);
+  console.out << (options.json ? claims_json(all) + "\n" : claims_text(all));
+  return {};
+}
+
 }  // namespace
+
+void add_claims_command(CLI::App& app, Shell& shell) {
+  auto options = std::make_shared<ListOptions>();
+  CLI::App* command =
+      app.add_subcommand("claims", "List claims with the devices that they have by now");
+  add_head_options(*command, options->head);
+  add_json_option(*command, options->json);
+  command->footer(
+      "A claim is listed from its first device on, which free devices give it at once and "
+      "training\n"
+      "jobs at their next step boundary.\n"
+      "Example:\n  esctl claims --json");
+  command->callback([options, &shell] {
+    shell.exit_code = finish(claims(*options, shell.console), options->json, shell.console);
+  });
+}
 
 void add_claim_command(CLI::App& app, Shell& shell) {
   auto options = std::make_shared<Options>();
@@ -61,7 +96,7 @@ void add_claim_command(CLI::App& app, Shell& shell) {
   add_head_options(*command, options->head);
   add_json_option(*command, options->json);
   command->footer(
-      "The claim holds until it is released, also over a restart of the head. `esctl nodes` shows "
+      "The claim holds until it is released, also over a restart of the head. `esctl claims` lists "
       "its\n"
       "devices as owned by claim:NAME. More than the cluster has, or than easyscaled "
       "--claim-quota\n"

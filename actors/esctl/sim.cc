@@ -1,5 +1,7 @@
 // esctl sim: a job trace on a cluster that does not exist, by the actors that run a real one.
+#include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 
@@ -21,7 +23,8 @@ struct Options {
   std::string trace, workload, cluster, step_times, claims, out;
   std::string policy{scheduler::kDefaultPolicy};
   std::vector<std::string> policies, quotas;
-  scheduler::PolicyOptions policy_options;
+  std::vector<double> fairness{scheduler::PolicyOptions().fairness};
+  bool homogeneous = false;
   simulator::WorldOptions world{.rescale_s = 5};
   double round_s = 0;
   bool json = false;
@@ -107,19 +110,65 @@ class ProgressLine {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
+// One simulation of several on the same scene.
+struct Contestant {
+  std::string policy;
+  scheduler::PolicyOptions options;
+  std::string knob;  // value of its knob, where there are several of this policy; else ""
+  std::string label() const { return policy + (knob.empty() ? "" : "@" + knob); }
+};
+
+std::string number_text(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", value);
+  return text;
+}
+
+// A policy with a knob once for each of its values.
+std::vector<Contestant> contestants_of(const std::vector<std::string>& policies,
+                                       const Options& options) {
+  std::vector<Contestant> contestants;
+  for (const std::string& policy : policies) {
+    const auto infos = scheduler::policies();
+    const bool has_knob = std::any_of(infos.begin(), infos.end(), [&](const auto& info) {
+      return info.name == policy && info.has_fairness;
+    });
+    for (const double fairness : options.fairness) {
+      const bool one = !has_knob || options.fairness.size() == 1;
+      contestants.push_back({policy,
+                             {.fairness = fairness, .homogeneous = options.homogeneous},
+                             one ? "" : number_text(fairness)});
+      if (one) break;
+    }
+  }
+  return contestants;
+}
+
+Status check_contestants(const std::vector<Contestant>& contestants, const Scene& scene) {
+  for (const Contestant& c : contestants) {
+    if (const auto known = scheduler::make_policy(c.policy, c.options); !known)
+      return known.error();
+    ES_RETURN_IF_ERROR(scheduler::check_quotas(c.policy, scene.quotas));
+  }
+  return {};
+}
+
 Result<SimulationResult> run_policy(const Scene& scene, const Options& options,
-                                    const std::string& policy, Console& console) {
+                                    const Contestant& contestant, Console& console) {
   ProgressLine line(console);
-  simulator::SimulationOptions simulation{.policy = policy,
-                                          .policy_options = options.policy_options,
+  const std::string label = contestant.label();
+  simulator::SimulationOptions simulation{.policy = contestant.policy,
+                                          .policy_options = contestant.options,
                                           .quotas = scene.quotas,
                                           .round_s = options.round_s,
                                           .world = scene.world,
                                           .progress = {}};
   simulation.progress = [&](std::size_t done, std::size_t all, double seconds) {
-    line.show(policy, done, all, seconds);
+    line.show(label, done, all, seconds);
   };
-  return simulator::simulate(scene.workload, simulation);
+  auto result = simulator::simulate(scene.workload, simulation);
+  if (result) result->policy = label;
+  return result;
 }
 
 Status write_file(const fs::path& path, const std::string& text) {
@@ -150,25 +199,37 @@ Status write_files(const Options& options, const Scene& scene,
   return write_file(directory / "queue.svg", simulator::queue_chart(results));
 }
 
+Status write_fairness(const Options& options, const std::vector<Contestant>& contestants,
+                      const std::vector<Report>& reports) {
+  std::vector<simulator::Trial> trials;
+  for (std::size_t i = 0; i < reports.size(); ++i)
+    trials.push_back(
+        {contestants[i].policy, contestants[i].knob, reports[i].avg_jct_s, reports[i].worst_rho});
+  return write_file(fs::path(options.out) / "fairness.svg", simulator::fairness_chart(trials));
+}
+
 Result<int> simulate_policies(const Options& options, const std::vector<std::string>& policies,
                               bool compare, Console& console) {
-  for (const std::string& policy : policies)
-    if (const auto known = scheduler::make_policy(policy, options.policy_options); !known)
-      return known.error();
+  if (!compare && options.fairness.size() != 1)
+    return usage_error("--fairness: several values are for esctl sim compare");
+  const std::vector<Contestant> contestants = contestants_of(policies, options);
   const auto scene = read_scene(options);
   if (!scene) return scene.error();
+  ES_RETURN_IF_ERROR(check_contestants(contestants, *scene));
   std::vector<SimulationResult> results;
   std::vector<Report> reports;
-  for (const std::string& policy : policies) {
-    auto result = run_policy(*scene, options, policy, console);
+  for (const Contestant& contestant : contestants) {
+    auto result = run_policy(*scene, options, contestant, console);
     if (!result) return result.error();
     reports.push_back(simulator::make_report(scene->workload, *result, scene->world.start_s));
     if (result->refused > 0)
-      console.err << policy << ": " << result->refused
+      console.err << result->policy << ": " << result->refused
                   << " requests were refused, the first: " << result->first_refusal << "\n";
     results.push_back(*std::move(result));
   }
   if (!options.out.empty()) ES_RETURN_IF_ERROR(write_files(options, *scene, results));
+  if (!options.out.empty() && compare)
+    ES_RETURN_IF_ERROR(write_fairness(options, contestants, reports));
   if (options.json)
     console.out << (compare ? reports_json(reports) : report_json(reports.front())) << "\n";
   else
@@ -227,12 +288,13 @@ void add_options(CLI::App& command, Options& options) {
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   command
-      .add_option("--fairness", options.policy_options.fairness,
-                  "Of elastic-srtf, 0 fast to 1 fair")
+      .add_option("--fairness", options.fairness,
+                  "Of elastic-srtf, 0 fast to 1 fair; compare: several, the policy runs with each")
       ->check(CLI::Range(0.0, 1.0))
+      ->delimiter(',')
+      ->type_name("F")
       ->capture_default_str();
-  command.add_flag("--homogeneous", options.policy_options.homogeneous,
-                   "easyscale: one device type for each job");
+  command.add_flag("--homogeneous", options.homogeneous, "easyscale: one device type for each job");
   command.add_option("--out", options.out, "Write tables (CSV) and charts (SVG) there")
       ->type_name("DIR");
   add_json_option(command, options.json);
@@ -259,11 +321,15 @@ void add_sim_command(CLI::App& app, Shell& shell) {
       policy_list() +
       "Example:\n  esctl sim --trace jobs.csv --steptimes steps.csv --cluster v100=32,t4=16 "
       "--json\n"
-      "  esctl sim compare --policies elastic-srtf,srtf --trace jobs.csv --cluster gpu=64");
+      "  esctl sim compare --policies elastic-srtf,srtf --trace jobs.csv --cluster gpu=64\n"
+      "  esctl sim compare --policies elastic-srtf,max-min-fair --fairness 0,0.25,0.5,0.75,1 "
+      "--out charts ...");
   CLI::App* compare =
       command->add_subcommand("compare", "Several policies on the same trace, side by side");
   compare->fallthrough();
-  compare->add_option("--policies", options->policies, "Names, separated by commas (default: all)")
+  compare
+      ->add_option("--policies", options->policies,
+                   "Names, separated by commas (default: all; with --quota those that hold quotas)")
       ->delimiter(',')
       ->type_name("NAME,...");
   command->callback([options, compare, &shell] {
@@ -271,7 +337,7 @@ void add_sim_command(CLI::App& app, Shell& shell) {
     if (compare->parsed()) policies = options->policies;
     if (policies.empty())
       for (const scheduler::PolicyInfo& info : scheduler::policies())
-        policies.emplace_back(info.name);
+        if (options->quotas.empty() || info.holds_quotas) policies.emplace_back(info.name);
     shell.exit_code =
         finish(simulate_policies(*options, policies, compare->parsed(), shell.console),
                options->json, shell.console);

@@ -21,6 +21,7 @@ nlohmann::ordered_json object(const Report& r) {
           {"devices_computing_mean", r.devices_computing_mean},
           {"rescales", r.rescales},
           {"rescale_seconds", r.rescale_seconds},
+          {"scale_ins", r.scale_ins},
           {"worst_rho", r.worst_rho},
           {"mean_rho", r.mean_rho},
           {"unfair_share", r.unfair_share},
@@ -30,6 +31,7 @@ nlohmann::ordered_json object(const Report& r) {
           {"wall_seconds", r.wall_seconds},
           {"decisions", r.decisions},
           {"decision_ms_mean", r.decision_ms_mean},
+          {"decision_ms_p99", r.decision_ms_p99},
           {"decision_ms_max", r.decision_ms_max},
           {"history_hash", r.history_hash}};
 }

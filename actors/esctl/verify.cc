@@ -143,8 +143,11 @@ void add_verify_command(CLI::App& app, Shell& shell) {
       ->allow_extra_args(false)
       ->type_name("STAGES");
   command->add_option("--steps", options->steps, "Global steps of each run")->type_name("N");
-  command->add_option("--level", options->level, "Determinism instead of the job file's")
-      ->type_name("D0|D1|D2");
+  command
+      ->add_option(
+          "--level", options->level,
+          "Determinism instead of the job file's; auto = D2 where it costs little, else D1")
+      ->type_name("D0|D1|D2|auto");
   command->add_flag("--quiet", options->quiet, "Show no progress, only the result");
   add_json_option(*command, options->json);
   command->footer(

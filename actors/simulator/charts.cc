@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <functional>
+#include <limits>
 #include <sstream>
 
 namespace es::actors::simulator {
@@ -109,6 +110,58 @@ void draw_line(std::ostream& out, const Series& series, const Scale& x, const Sc
   out << "'/>\n";
 }
 
+// From the least to the greatest value, with a margin.
+Scale scale_around(const std::vector<Trial>& trials, double Trial::*value) {
+  constexpr double kMargin = 0.08;
+  double low = std::numeric_limits<double>::infinity(), high = 0;
+  for (const Trial& trial : trials) {
+    low = std::min(low, trial.*value);
+    high = std::max(high, trial.*value);
+  }
+  const double margin = std::max(kMargin * (high - low), 1e-3 * high);
+  return {{low - margin, high + margin}, false};
+}
+
+void draw_legend(std::ostream& out, std::size_t index, const std::string& name,
+                 const char* colour) {
+  const double y = kTop + 18 * static_cast<double>(index + 1);
+  out << "<rect x='" << kLeft + kPlotWidth + 14 << "' y='" << y - 9
+      << "' width='12' height='12' fill='" << colour << "'/>\n<text x='" << kLeft + kPlotWidth + 32
+      << "' y='" << y + 2 << "'>" << escaped(name) << "</text>\n";
+}
+
+void draw_trials(std::ostream& out, const std::vector<Trial>& trials, const Scale& x,
+                 const Scale& y, const char* colour) {
+  constexpr double kTextApart = 14;  // nearer points share a text
+  struct Spot {
+    double x, y;
+    std::string text;
+  };
+  std::vector<Spot> spots;
+  std::string path;
+  for (const Trial& trial : trials) {
+    const double px = kLeft + x(trial.avg_jct_s) * kPlotWidth;
+    const double py = kTop + (1 - y(trial.worst_rho)) * kPlotHeight;
+    path += (path.empty() ? "M" : "L") + decimal(px) + " " + decimal(py);
+    out << "<circle r='4' cx='" << decimal(px) << "' cy='" << decimal(py) << "' fill='" << colour
+        << "'/>\n";
+    if (!spots.empty() && std::hypot(px - spots.back().x, py - spots.back().y) < kTextApart)
+      spots.back().text += ", " + trial.knob;
+    else
+      spots.push_back({px, py, trial.knob});
+  }
+  for (const Spot& spot : spots)
+    out << "<text dx='7' dy='-5' x='" << decimal(spot.x) << "' y='" << decimal(spot.y) << "'>"
+        << escaped(spot.text) << "</text>\n";
+  out << "<path fill='none' stroke='" << colour << "' d='" << path << "'/>\n";
+}
+
+void begin_chart(std::ostream& out, const Axes& axes, const Scale& x, const Scale& y) {
+  out << "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 " << kWidth << ' ' << kHeight
+      << "' font-family='sans-serif' font-size='12'>\n";
+  draw_axes(out, axes, x, y);
+}
+
 Series over_time(const SimulationResult& result, const std::string& name,
                  const std::function<double(const Sample&)>& value) {
   Series series{name, {}};
@@ -122,17 +175,35 @@ Series over_time(const SimulationResult& result, const std::string& name,
 std::string line_chart(const Axes& axes, const std::vector<Series>& series) {
   const Scale x = x_scale(series, axes.log_x), y = y_scale(series);
   std::ostringstream out;
-  out << "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 " << kWidth << ' ' << kHeight
-      << "' font-family='sans-serif' font-size='12'>\n";
-  draw_axes(out, axes, x, y);
+  begin_chart(out, axes, x, y);
   for (std::size_t i = 0; i < series.size(); ++i) {
     const char* colour = kColours[i % kColours.size()];
     draw_line(out, series[i], x, y, colour);
-    const double legend_y = kTop + 18 * static_cast<double>(i + 1);
-    out << "<rect x='" << kLeft + kPlotWidth + 14 << "' y='" << legend_y - 9
-        << "' width='12' height='12' fill='" << colour << "'/>\n<text x='"
-        << kLeft + kPlotWidth + 32 << "' y='" << legend_y + 2 << "'>" << escaped(series[i].name)
-        << "</text>\n";
+    draw_legend(out, i, series[i].name, colour);
+  }
+  out << "</svg>\n";
+  return out.str();
+}
+
+std::string fairness_chart(const std::vector<Trial>& trials) {
+  std::vector<std::vector<Trial>> by_policy;
+  for (const Trial& trial : trials) {
+    const auto same = std::find_if(by_policy.begin(), by_policy.end(), [&](const auto& group) {
+      return group.front().policy == trial.policy;
+    });
+    if (same != by_policy.end())
+      same->push_back(trial);
+    else
+      by_policy.push_back({trial});
+  }
+  const Scale x = scale_around(trials, &Trial::avg_jct_s);
+  const Scale y = scale_around(trials, &Trial::worst_rho);
+  std::ostringstream out;
+  begin_chart(out, {"Speed against fairness", "mean job completion time, s", "worst rho"}, x, y);
+  for (std::size_t i = 0; i < by_policy.size(); ++i) {
+    const char* colour = kColours[i % kColours.size()];
+    draw_trials(out, by_policy[i], x, y, colour);
+    draw_legend(out, i, by_policy[i].front().policy, colour);
   }
   out << "</svg>\n";
   return out.str();

@@ -79,6 +79,7 @@ void Recorder::held(std::size_t job, const DeviceType& type, int change, double 
   const bool waited = life.held == 0 && !life.is_over;
   life.held += change;
   const bool waits = life.held == 0 && !life.is_over;
+  if (waits && !waited && std::exchange(life.stepped, 0) > 0) ++jobs_[job].scale_ins;
   now_.waiting += static_cast<std::uint32_t>(waits) - static_cast<std::uint32_t>(waited);
   now_.held[index_of(type)] += change;
   // A pause without devices is waiting.
@@ -98,6 +99,8 @@ void Recorder::stepping(std::size_t job, const DeviceSet& devices, double now_s)
     ++result.rescales;
     result.rescale_s += now_s - std::exchange(life.stopped_s, -1);
   }
+  if (!devices.empty() && devices.total() < life.stepped) ++result.scale_ins;
+  if (!devices.empty()) life.stepped = devices.total();
   life.stepping = devices;
   sample(now_s);
 }

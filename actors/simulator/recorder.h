@@ -15,11 +15,12 @@ struct JobResult {
   double submit_s = 0;
   double first_step_s = -1;
   double end_s = -1;
-  double waiting_s = 0;        // submitted, and without any device
-  double device_s = 0;         // devices x seconds held
-  std::uint32_t rescales = 0;  // changes of its devices after its first start
-  double rescale_s = 0;        // time in which it stood still for them, with devices
-  double sharing_job_s = 0;    // integral over its life of the number of jobs in the cluster
+  double waiting_s = 0;         // submitted, and without any device
+  double device_s = 0;          // devices x seconds held
+  std::uint32_t rescales = 0;   // changes of its devices after its first start
+  double rescale_s = 0;         // time in which it stood still for them, with devices
+  std::uint32_t scale_ins = 0;  // it went on with fewer devices, or was left with none
+  double sharing_job_s = 0;     // integral over its life of the number of jobs in the cluster
 };
 
 // The cluster between two changes.
@@ -57,6 +58,7 @@ class Recorder {
     double stopped_s = -1;  // stands still since then, or < 0
     double job_s_at_submit = 0;
     DeviceSet stepping;
+    std::uint32_t stepped = 0;  // devices with which it made its last step
     bool is_over = false;
   };
   void advance(double now_s);

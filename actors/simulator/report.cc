@@ -69,6 +69,7 @@ Report make_report(const Workload& workload, const SimulationResult& result, dou
     report.makespan_s = std::max(report.makespan_s, job.end_s);
     report.rescales += job.rescales;
     report.rescale_seconds += job.rescale_s;
+    report.scale_ins += job.scale_ins;
   }
   report.jobs = jct.size();
   report.avg_jct_s = mean(jct);
@@ -91,6 +92,7 @@ Report make_report(const Workload& workload, const SimulationResult& result, dou
   report.decisions = result.decisions;
   if (result.decisions > 0)
     report.decision_ms_mean = 1e3 * result.decision_s / static_cast<double>(result.decisions);
+  report.decision_ms_p99 = result.decision_p99_s * 1e3;
   report.decision_ms_max = 1e3 * result.decision_max_s;
   report.history_hash = hex(result.history_hash);
   return report;
@@ -98,14 +100,15 @@ Report make_report(const Workload& workload, const SimulationResult& result, dou
 
 std::string jobs_csv(const Workload& workload, const SimulationResult& result, double start_s) {
   std::ostringstream out;
-  out << "job_id,submit_s,first_step_s,end_s,jct_s,queue_s,device_s,rescales,rescale_s,rho\n";
+  out << "job_id,submit_s,first_step_s,end_s,jct_s,queue_s,device_s,rescales,rescale_s,scale_ins,"
+         "rho\n";
   for (std::size_t i = 0; i < result.jobs.size(); ++i) {
     const JobResult& job = result.jobs[i];
     const WorkJob& work = workload.jobs[i];
     out << work.id << ',' << job.submit_s << ',' << job.first_step_s << ',' << job.end_s << ','
         << (job.end_s < 0 ? -1 : job.end_s - job.submit_s) << ',' << job.waiting_s << ','
-        << job.device_s << ',' << job.rescales << ',' << job.rescale_s << ','
-        << (job.end_s < 0 ? -1 : fairness(work, job, workload.cluster, start_s)) << '\n';
+        << job.device_s << ',' << job.rescales << ',' << job.rescale_s << ',' << job.scale_ins
+        << ',' << (job.end_s < 0 ? -1 : fairness(work, job, workload.cluster, start_s)) << '\n';
   }
   return out.str();
 }

@@ -8,6 +8,8 @@
 //   ... computing    of these, those on which a job steps: not one that starts or rescales
 //   rescales         changes of a job's devices after its first start; rescale seconds: the time in
 //                    which it held devices and stood still for one
+//   scale-ins        of them, those that left it with fewer devices, and each time that it was
+//                    suspended: preemptions
 //   rho              finish-time fairness (Themis): JCT / JCT alone on a 1/n share, n being the
 //   mean
 //                    number of jobs in the cluster over its life, itself included. Alone on a share
@@ -32,14 +34,15 @@ struct Report {
   double devices_held_mean = 0, devices_computing_mean = 0;
   std::uint64_t rescales = 0;
   double rescale_seconds = 0;
+  std::uint64_t scale_ins = 0;
   double worst_rho = 0, mean_rho = 0, unfair_share = 0;
   std::uint32_t failures = 0;
   std::uint32_t refused_requests = 0;
   std::uint64_t events = 0;
   double wall_seconds = 0;
   std::uint64_t decisions = 0;
-  double decision_ms_mean = 0, decision_ms_max = 0;
-  std::string history_hash;  // 16 hexadecimal digits
+  double decision_ms_mean = 0, decision_ms_p99 = 0, decision_ms_max = 0;  // of the processor
+  std::string history_hash;                                               // 16 hexadecimal digits
 };
 
 Report make_report(const Workload& workload, const SimulationResult& result, double start_s);

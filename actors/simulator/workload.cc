@@ -11,9 +11,9 @@ scheduler::Capabilities capabilities_of(const store::TraceJob& job, const store:
                                         const DeviceSet& cluster) {
   scheduler::Capabilities capabilities;
   for (const DeviceCount& c : cluster.counts) {
-    const auto at = times.seconds.find({job.model, c.type.name});
+    const auto step_s = times.local_step_s(job.model, c.type.name, job.batch_size);
     if (job.model.empty()) capabilities[c.type] = 1;
-    if (at != times.seconds.end()) capabilities[c.type] = 1 / at->second;
+    if (step_s) capabilities[c.type] = 1 / *step_s;
   }
   if (!job.mix_types && !job.type.empty())
     std::erase_if(capabilities, [&](const auto& entry) { return entry.first.name != job.type; });
@@ -43,7 +43,7 @@ Result<WorkJob> work_job(const store::TraceJob& job, const store::StepTimes& tim
   WorkJob work{.id = job.id,
                .submit_s = job.submit_s,
                .spec = {},
-               .model_key = job.model,
+               .model_key = job.model + " b" + std::to_string(job.batch_size),
                .capabilities = capabilities_of(job, times, cluster)};
   if (work.capabilities.empty())
     return usage_error("job " + job.id + ": model " + job.model +

@@ -2,8 +2,9 @@
 // Workload: the jobs of a trace, made ready for one cluster: how fast they are on its devices and
 // how many global steps they have. Pure.
 //
-//   capability C_i   1 / (seconds of a local step) by model and device type; a job without a model
-//                    does one local step per second on every type
+//   capability C_i   1 / (seconds of a local step) by model, device type and, where the step times
+//                    say so, batch size of an EST; a job without a model does one local step per
+//                    second on every type
 //   global steps     local steps of the trace / max_p, at least 1, rounded up
 //   device types     level D2 (mix_types): all that the model has a speed for, its own type first;
 //                    else D1: its own type, or any one of them

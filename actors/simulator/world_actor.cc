@@ -254,9 +254,16 @@ void WorldState::on_head_message(Incarnation to, const HeadMessage& message) {
   std::visit([&](const auto& m) { on(worker, to, m); }, message);
 }
 
+// Whole steps since the last Go. A timer that is due at a step's end may come a rounding of time
+// before it: months in seconds are as exact as a few nanoseconds.
+double WorldState::steps_done(const Run& run, double now_s) {
+  constexpr double kRoundingS = 1e-7;
+  return std::floor((now_s - run.since_s) / run.step_s + std::min(0.5, kRoundingS / run.step_s));
+}
+
 Version WorldState::version_at(const Run& run, double now_s) const {
   if (!run.steps) return run.version;
-  const double steps = std::floor((now_s - run.since_s) / run.step_s + 1e-9);
+  const double steps = steps_done(run, now_s);
   const Version last = workload_->jobs[index_of(run)].spec.steps;
   return std::min(last, run.version + static_cast<Version>(std::max(0.0, steps)));
 }
@@ -326,7 +333,7 @@ void WorldState::on(Worker& worker, Incarnation to, const protocol::Drain& messa
   Run& run = run_of(worker);
   if (!run.steps) return tell(run, Drained{{message.stamp.generation, to}, run.version});
   if (to != run.members.front().incarnation) return;  // one timer for all
-  const double done = std::floor((now_s() - run.since_s) / run.step_s + 1e-9) + 1;
+  const double done = steps_done(run, now_s()) + 1;
   after(run.since_s + done * run.step_s - now_s(), {Timer::kBoundary, index_of(run), run.epoch});
 }
 

@@ -129,6 +129,7 @@ class WorldState {
   void on(Worker&, Incarnation to, const protocol::Release&) { end_worker(to, 0, true); }
   void on(Worker&, Incarnation, const auto&) {}  // what this world has no use for
   void stand_still(Run& run, Version version);
+  static double steps_done(const Run& run, double now_s);
   Version version_at(const Run& run, double now_s) const;
   void become_ready(Run& run);
   void reach_boundary(Run& run);

@@ -18,6 +18,7 @@ bool same_quotas(const std::vector<Quota>& a, const std::vector<Quota>& b) {
 void Board::update(const ClusterView& view) {
   now_s_ = view.now_s;
   job_seconds_ = view.job_seconds;
+  written_.clear();
   if (!view.changed || !same_frame(view)) {
     build_frame(view);
     for (std::size_t slot = 0; slot < view.jobs.size(); ++slot) write_row(view.jobs[slot], slot);
@@ -78,6 +79,7 @@ void Board::add_slots(std::size_t slots) {
 }
 
 void Board::write_row(const JobView& job, std::size_t slot) {
+  written_.push_back(slot);
   Row& row = rows_[slot];
   hungry_.erase({row.number, slot});
   row = Row();

@@ -62,6 +62,8 @@ class Board {
   std::size_t types() const { return types_.size(); }
   const std::vector<DeviceType>& type_names() const { return types_; }
   const std::vector<Row>& rows() const { return rows_; }  // by slot
+  // Slots whose rows the last update() wrote.
+  const std::vector<std::size_t>& written() const { return written_; }
   double now_s() const { return now_s_; }
   double job_seconds() const { return job_seconds_; }
 
@@ -124,6 +126,7 @@ class Board {
 
   std::vector<DeviceType> types_;
   std::vector<Row> rows_;
+  std::vector<std::size_t> written_;
   std::set<std::pair<std::uint64_t, std::size_t>> hungry_;
   Counts total_, free_, returning_, supply_;
   std::vector<std::int64_t> elastic_held_;  // by type: what update() adds to free and returning

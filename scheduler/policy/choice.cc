@@ -121,6 +121,31 @@ Choice best_choice(const Board& board, const Row& row, CountSpan left, const Cho
   return Chooser(board, row, left, limits).run();
 }
 
+bool surely_keeps(const Board& board, const Row& row, CountSpan left) {
+  if (row.held_total < row.min_devices || row.held_speed <= 0) return false;
+  const auto held = board.held(row.slot);
+  const auto speeds = board.capabilities(row.slot);
+  double all = 0, fastest = 0;  // no set is faster than its devices together
+  for (std::size_t t = 0; t < left.size(); ++t) {
+    if (held[t] > left[t]) return false;
+    const double speed = std::min(left[t], row.max_devices) * speeds[t];
+    all += speed;
+    fastest = std::max(fastest, speed);
+  }
+  const double bound = (row.mix_types ? all : fastest) * (1 + 1e-9);
+  const double remaining = board.remaining(row);
+  const double paused = std::max(0.0, row.paused_until_s - board.now_s());
+  return remaining / bound + std::max(paused, row.pause_s) >= remaining / row.held_speed + paused;
+}
+
+bool surely_nothing(const Board& board, const Row& row, CountSpan left) {
+  if (row.held_total > 0) return false;
+  const auto speeds = board.capabilities(row.slot);
+  for (std::size_t t = 0; t < left.size(); ++t)
+    if (left[t] > 0 && speeds[t] > 0) return false;
+  return true;
+}
+
 Counts gang_of(const Board& board, const Row& row) {
   const auto speeds = board.capabilities(row.slot);
   Counts counts(board.types(), 0);

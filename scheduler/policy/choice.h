@@ -27,6 +27,12 @@ struct ChoiceLimits {
 Choice best_choice(const Board& board, const Board::Row& row, std::span<const std::uint32_t> left,
                    const ChoiceLimits& limits);
 
+// Cheap bounds of best_choice(), for jobs that are not pinned. True: it would surely be
+// what the job holds (no other set out of `left` could be faster by more than its pause), or
+// nothing at all.
+bool surely_keeps(const Board& board, const Board::Row& row, std::span<const std::uint32_t> left);
+bool surely_nothing(const Board& board, const Board::Row& row, std::span<const std::uint32_t> left);
+
 // All or nothing, for policies that do not scale: max_devices (as many as exist) of the type that
 // was asked for, or of the fastest.
 Counts gang_of(const Board& board, const Board::Row& row);

@@ -52,9 +52,11 @@
 // once than are left because of that keeps the others back for itself until then.
 //
 // Cost: of an event where everybody can have what makes it fastest out of free devices, the
-// logarithm of the number of jobs. Else one pass over the jobs, sorting what is out of order since
-// the last decision, and the projection over at most 256 jobs (those before them count as one).
+// logarithm of the number of jobs. Else one cheap pass over the jobs (service_order.h), a search of
+// devices only for those that may get others (choice.h), and the projection over at most 128 jobs
+// (those before them count as one), where it is not sure that all are in time.
 #include "scheduler/policy/board.h"
+#include "scheduler/policy/service_order.h"
 
 namespace es::scheduler {
 
@@ -65,9 +67,8 @@ class ElasticSrtf final : public Policy {
   Decisions decide(const ClusterView& view) override;
 
  private:
-  const double rho_max_;
   Board board_;
-  std::vector<std::size_t> order_;  // slots as served last time: only makes sorting faster
+  ServiceOrder jobs_;
 };
 
 }  // namespace es::scheduler

@@ -68,6 +68,16 @@ double FreeProfile::place(const Task& task) {
   return finish_s;
 }
 
+bool surely_in_time(std::span<const Task> tasks, double busy_s, double deadline_s) {
+  // While a task waits, those before it use the whole cluster.
+  double before_s = busy_s;
+  for (const Task& task : tasks) {
+    if (before_s + task.work_s / task.width > deadline_s * (1 - 1e-9)) return false;
+    before_s += task.work_s;
+  }
+  return true;
+}
+
 Order meet_deadline(std::span<const Task> tasks, double busy_s, double deadline_s, int moves_max) {
   Order order;
   order.tasks.resize(tasks.size());

@@ -33,6 +33,10 @@ class FreeProfile {
   std::vector<Step> steps_;  // ascending; after the last one everything is free
 };
 
+// Whether meet_deadline() surely has nothing to do: every task would be done by the deadline even
+// if it began only when all those before it are done. Cost: one pass.
+bool surely_in_time(std::span<const Task> tasks, double busy_s, double deadline_s);
+
 struct Order {
   std::vector<std::size_t> tasks;  // indices, first served first
   double done_s = 0;               // when all are done

@@ -104,7 +104,7 @@ struct ClusterView {
   // Jobs in any order, a slot with an empty id is not in use. Slots are only names: no decision may
   // depend on which slot a job is in.
   std::vector<JobView> jobs;
-  DeviceSet total = {};  // all that exist: free, returning, held, and those in other use
+  DeviceSet total = {};  // all that jobs may have: free, returning, held, and some out of use
   double now_s = 0;
   double job_seconds = 0;  // integral over time of the number of jobs that are submitted, not done
   std::vector<Quota> quotas = {};  // each tenant at most once; none: everything is common

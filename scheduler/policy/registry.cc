@@ -14,6 +14,9 @@ using Make = std::unique_ptr<Policy> (*)(const PolicyOptions&);
 using Order = GangRules::Order;
 using Blocking = GangRules::Blocking;
 
+constexpr bool kHoldsQuotas = true;
+constexpr bool kHasFairness = true;
+
 struct Entry {
   PolicyInfo info;
   Make make;
@@ -25,7 +28,8 @@ std::unique_ptr<Policy> make_gang(const PolicyOptions&) {
 }
 
 constexpr Entry kEntries[] = {
-    {{"elastic-srtf", "shortest remaining time first, elastic, with critical jobs and fairness"},
+    {{"elastic-srtf", "shortest remaining time first, elastic, with critical jobs and fairness",
+      kHoldsQuotas, kHasFairness},
      [](const PolicyOptions& o) -> std::unique_ptr<Policy> {
        return std::make_unique<ElasticSrtf>(o.fairness);
      }},
@@ -33,15 +37,17 @@ constexpr Entry kEntries[] = {
      [](const PolicyOptions& o) -> std::unique_ptr<Policy> {
        return std::make_unique<GreedyPolicy>(o.homogeneous);
      }},
-    {{"fifo-serial", "one job at a time, all its devices"},
+    {{"fifo-serial", "one job at a time, all its devices", kHoldsQuotas},
      make_gang<Order::kSubmitted, Blocking::kSerial, false>},
-    {{"fifo-gang", "in submit order, all devices or none; the first that waits blocks the rest"},
+    {{"fifo-gang", "in submit order, all devices or none; the first that waits blocks the rest",
+      kHoldsQuotas},
      make_gang<Order::kSubmitted, Blocking::kHeadOfLine, false>},
-    {{"fifo-backfill", "in submit order, all devices or none; what fits runs"},
+    {{"fifo-backfill", "in submit order, all devices or none; what fits runs", kHoldsQuotas},
      make_gang<Order::kSubmitted, Blocking::kNone, false>},
-    {{"srtf", "shortest remaining time first, all devices or none, preemptive"},
+    {{"srtf", "shortest remaining time first, all devices or none, preemptive", kHoldsQuotas},
      make_gang<Order::kRemainingTime, Blocking::kNone, true>},
-    {{"las", "least attained service first (Tiresias), all devices or none, preemptive"},
+    {{"las", "least attained service first (Tiresias), all devices or none, preemptive",
+      kHoldsQuotas},
      make_gang<Order::kAttainedService, Blocking::kNone, true>},
     {{"max-min-fair", "devices in turn to the job with the least of its 1/n share (Gavel)"},
      [](const PolicyOptions&) -> std::unique_ptr<Policy> {
@@ -66,6 +72,19 @@ Result<std::unique_ptr<Policy>> make_policy(std::string_view name, const PolicyO
     names += (names.empty() ? "" : ", ") + std::string(entry.info.name);
   }
   return usage_error("unknown policy \"" + std::string(name) + "\"; allowed: " + names);
+}
+
+Status check_quotas(std::string_view name, const std::vector<Quota>& quotas) {
+  if (quotas.empty()) return {};
+  std::string names;
+  for (const Entry& entry : kEntries) {
+    if (!entry.info.holds_quotas) continue;
+    if (entry.info.name == name) return {};
+    names += (names.empty() ? "" : ", ") + std::string(entry.info.name);
+  }
+  return usage_error("policy " + std::string(name) +
+                     " knows no quotas, and there is one of tenant " + quotas.front().tenant +
+                     "; policies that hold them: " + names);
 }
 
 }  // namespace es::scheduler

@@ -22,7 +22,9 @@ struct PolicyOptions {
 
 struct PolicyInfo {
   std::string_view name;
-  std::string_view summary;  // one line
+  std::string_view summary;   // one line
+  bool holds_quotas = false;  // a tenant gets lent devices back as soon as its jobs wait
+  bool has_fairness = false;  // reads PolicyOptions::fairness
 };
 
 // All policies, ours first.
@@ -31,5 +33,9 @@ std::vector<PolicyInfo> policies();
 // Error (usage): no policy has this name (the message lists them), or an option is out of range.
 Result<std::unique_ptr<Policy>> make_policy(std::string_view name,
                                             const PolicyOptions& options = {});
+
+// Error (usage): there are quotas, and the policy would not hold them (the message lists those that
+// do).
+Status check_quotas(std::string_view name, const std::vector<Quota>& quotas);
 
 }  // namespace es::scheduler

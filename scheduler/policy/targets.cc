@@ -34,10 +34,10 @@ class Carrier {
         add_(board.types(), 0),
         drop_(board.types(), 0) {}
 
-  Decisions run() {
+  Decisions run(std::span<const std::size_t> leaving) {
     for (const std::size_t slot : targets_.order()) move(slot);
-    for (std::size_t slot = 0; slot < board_.rows().size(); ++slot)
-      if (board_.rows()[slot].held_total > 0 && targets_.is_nothing(slot)) leave(slot);
+    for (const std::size_t slot : leaving)
+      if (targets_.is_nothing(slot)) leave(slot);
     for (auto at = deferred_.rbegin(); at != deferred_.rend(); ++at) make_room(*at);
     return std::move(result_);
   }
@@ -76,7 +76,8 @@ class Carrier {
     shrink(slot);
   }
 
-  // Whether add_ and drop_ keep the rules of policy.h; else the job stays as it is for now.
+  // Whether add_ and drop_ keep the rules of policy.h. A change that does not is left out of this
+  // decision: what it waits for (returning devices, a settled job) makes an event of its own.
   bool may_change(const Row& row) const {
     if (row.pinned) return true;
     const std::uint32_t kept = row.held_total - total(drop_);
@@ -155,6 +156,16 @@ void Targets::set(std::size_t slot, std::span<const std::uint32_t> counts) {
   }
 }
 
+bool Targets::keep(const Board& board, std::size_t slot) {
+  const auto held = board.held(slot);
+  if (!covers(left_, held)) return false;
+  for (std::size_t t = 0; t < types_; ++t) {
+    left_[t] -= held[t];
+    wanted_[slot * types_ + t] = held[t];
+  }
+  return true;
+}
+
 void Targets::reserve(std::span<const std::uint32_t> counts) {
   for (std::size_t t = 0; t < types_; ++t) left_[t] -= std::min(left_[t], counts[t]);
 }
@@ -226,7 +237,15 @@ std::optional<Decisions> serve_everybody(const Board& board) {
 }
 
 Decisions carry_out(const Board& board, const Targets& targets) {
-  return Carrier(board, targets).run();
+  std::vector<std::size_t> holders;
+  for (const Row& row : board.rows())
+    if (row.held_total > 0) holders.push_back(row.slot);
+  return carry_out(board, targets, holders);
+}
+
+Decisions carry_out(const Board& board, const Targets& targets,
+                    std::span<const std::size_t> leaving) {
+  return Carrier(board, targets).run(leaving);
 }
 
 }  // namespace es::scheduler

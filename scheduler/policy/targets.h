@@ -27,6 +27,9 @@ class Targets {
   bool is_nothing(std::size_t slot) const;
   // Replaces the target of the job. REQUIRES: left() and its old target cover the new one.
   void set(std::size_t slot, std::span<const std::uint32_t> counts);
+  // The job is to keep what it holds, and has no target yet. False: not all of that is left, and
+  // nothing is changed.
+  bool keep(const Board& board, std::size_t slot);
   // Keeps as many of these as are left from being given to anybody.
   void reserve(std::span<const std::uint32_t> counts);
   // The pinned job is to have so many more than it holds; what it holds is not in the supply.
@@ -55,5 +58,10 @@ std::optional<Decisions> serve_everybody(const Board& board);
 
 // The decisions that lead from what is held to the targets.
 Decisions carry_out(const Board& board, const Targets& targets);
+// The same by a caller who knows which jobs hold something and may have no target (`leaving`: their
+// slots), and has ranked all those that may have another target than what they hold. Costs only
+// these.
+Decisions carry_out(const Board& board, const Targets& targets,
+                    std::span<const std::size_t> leaving);
 
 }  // namespace es::scheduler

@@ -226,9 +226,10 @@ Result<StepTimes> parse_step_times(std::string_view text, const std::string& fil
   if (table->has("job_type")) return gavel_times(*table);
   for (const char* column : {"model", "gpu_type", "seconds_per_local_step"})
     if (!table->has(column))
-      return usage_error(file + ": line 1: there is no column " + column +
-                         ": allowed are model,gpu_type,seconds_per_local_step[,samples_total]; "
-                         "job_type,gpus,TYPE_steps_per_s...");
+      return usage_error(
+          file + ": line 1: there is no column " + column +
+          ": allowed are model,gpu_type,seconds_per_local_step"
+          "[,seconds_per_sample][,samples_total]; job_type,gpus,TYPE_steps_per_s...");
   StepTimes times;
   for (std::size_t i = 0; i < table->rows(); ++i) {
     const Row row = table->row(i);
@@ -236,11 +237,22 @@ Result<StepTimes> parse_step_times(std::string_view text, const std::string& fil
     ES_TAKE(model, row.required("model"));
     ES_TAKE(type, row.required("gpu_type"));
     ES_TAKE((times.seconds[{model, type}]), row.number("seconds_per_local_step", 1e-9, 1e6));
-    double samples = 0;
+    double per_sample = 0, samples = 0;
+    ES_TAKE(per_sample, row.number("seconds_per_sample", 0, 1e6, 0));
+    if (per_sample > 0) times.seconds_per_sample[{model, type}] = per_sample;
     ES_TAKE(samples, row.number("samples_total", 1e-9, kWorkMax, 0));
     if (samples > 0) times.samples_total[model] = samples;
   }
   return times;
+}
+
+std::optional<double> StepTimes::local_step_s(const std::string& model, const std::string& type,
+                                              std::uint32_t batch_size) const {
+  const auto fixed = seconds.find({model, type});
+  if (fixed == seconds.end()) return std::nullopt;
+  const auto per_sample = seconds_per_sample.find({model, type});
+  if (per_sample == seconds_per_sample.end()) return fixed->second;
+  return fixed->second + batch_size * per_sample->second;
 }
 
 Result<std::vector<TraceClaim>> parse_claims(std::string_view text, const std::string& file) {

@@ -5,6 +5,7 @@
 // Errors (usage) name the file, the line, the field, its value and what is allowed.
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -45,11 +46,18 @@ Result<JobTrace> read_trace(const std::string& file, const std::string& workload
 
 // Seconds of a local step by (model, device type), and the samples of a whole job by model.
 struct StepTimes {
-  std::map<std::pair<std::string, std::string>, double> seconds;  // > 0
-  std::map<std::string, double> samples_total;                    // by model, where stated
+  using Key = std::pair<std::string, std::string>;
+  std::map<Key, double> seconds;                // > 0; of a step of no samples where
+  std::map<Key, double> seconds_per_sample;     // there is an entry here
+  std::map<std::string, double> samples_total;  // by model, where stated
+
+  // None: not known.
+  std::optional<double> local_step_s(const std::string& model, const std::string& type,
+                                     std::uint32_t batch_size) const;
 };
 
-// Either `model,gpu_type,seconds_per_local_step[,samples_total]`, or Gavel's throughputs.
+// Either `model,gpu_type,seconds_per_local_step[,seconds_per_sample][,samples_total]`, or Gavel's
+// throughputs.
 Result<StepTimes> parse_step_times(std::string_view text, const std::string& file);
 Result<StepTimes> read_step_times(const std::string& file);
 

@@ -65,8 +65,9 @@ TEST_SUITE("actors/esctl/commands") {
   TEST_CASE("help succeeds and shows an example, for every command") {
     Session session;
     CHECK(session.run({"--help"}) == 0);
-    for (const char* command : {"run", "submit", "ps", "describe", "plans", "scale", "claim", "sim", "checkpoint", "cancel",
-                                "logs", "nodes", "inspect", "ledger", "diff", "verify", "keygen"}) {
+    for (const char* command : {"run", "submit", "ps", "describe", "plans", "scale", "claim",
+                                "claims", "sim", "checkpoint", "cancel", "logs", "nodes", "inspect",
+                                "ledger", "diff", "verify", "keygen"}) {
       CAPTURE(command);
       CHECK(session.run({command, "--help"}) == 0);
       CHECK(session.out().find("Example") != std::string::npos);
@@ -80,6 +81,9 @@ TEST_SUITE("actors/esctl/commands") {
     CHECK(session.run({"frobnicate"}) == 2);
     CHECK(session.run({"ps", "--frobnicate"}) == 2);
     CHECK(session.run({"describe"}) == 2);
+    CHECK(session.run({"checkpoint", "ls"}) == 2);
+    CHECK(session.err().find("directory with checkpoints in it, or the id of a job") !=
+          std::string::npos);
     CHECK(session.run({"run", "job.toml", "--steps", "many"}) == 2);
     CHECK(session.run({"run", "job.toml", "--stages", "a:1@1", "--devices", "a:1"}) == 2);
     CHECK(session.out().empty());
@@ -163,7 +167,9 @@ TEST_SUITE("actors/esctl/commands") {
     CHECK(desk.run({"plans", "cnn-1", "--top", "1"}) == 0);
     shows("cpu-avx2     8.00           measured\n");
     shows("1     cpu-avx2:2+cpu-scalar:1  1, 2       250.0 ms  16.00          1.50   assumed\n");
-    shows("2     cpu-avx2:1               4          500.0 ms  0.00           0.00   measured  runs now\n");
+    shows(
+        "2     cpu-avx2:1               4          500.0 ms  0.00           0.00   measured  runs "
+        "now\n");
     shows("The job runs on cpu-avx2:1, where a step takes 520.0 ms.\n");
     shows("There are more");
     CHECK(desk.run({"plans", "cnn-1", "--json"}) == 0);
@@ -273,6 +279,28 @@ TEST_SUITE("actors/esctl/commands") {
     });
     CHECK(desk.run({"nodes", "--json"}) == 0);
     CHECK(desk.json().at("nodes")[0].at("devices").size() == 2);
+  }
+
+  TEST_CASE("claims counts the devices of each claim") {
+    Desk desk;
+    desk.head.on(MessageType::kListNodes, [](const Request& request) {
+      return Frames{reply<wire::NodeList>(request, [](wire::NodeList::Builder b) {
+        auto devices = b.initNodes(1)[0].initDevices(4);
+        const char* const owners[] = {"claim:web", "cnn-1", "claim:api", "claim:web"};
+        for (unsigned i = 0; i < 4; ++i) {
+          devices[i].setType("cpu-avx2");
+          devices[i].setIndex(i);
+          devices[i].setJob(owners[i]);
+        }
+      })};
+    });
+    CHECK(desk.run({"claims", "--json"}) == 0);
+    const Json claims = desk.json().at("claims");
+    REQUIRE(claims.size() == 2);
+    CHECK(claims[0].at("claim") == "api");
+    CHECK(claims[1] == Json{{"claim", "web"}, {"type", "cpu-avx2"}, {"devices", 2}});
+    CHECK(desk.run({"claims"}) == 0);
+    CHECK(desk.session.out().starts_with("CLAIM  DEVICES   COUNT\n"));
   }
 
   TEST_CASE("submit sends the canonical specification and prints the id") {

@@ -53,6 +53,14 @@ Workload random_workload(std::uint64_t seed, std::size_t count) {
   return workload(std::move(jobs), "a:6+b:4");
 }
 
+// All devices were held by jobs that were there.
+void check_nothing_held_after_the_end(const SimulationResult& result) {
+  double by_jobs = 0, all = 0;
+  for (const JobResult& job : result.jobs) by_jobs += job.device_s;
+  for (const double device_s : result.held_device_s) all += device_s;
+  CHECK(all == doctest::Approx(by_jobs).epsilon(1e-6));
+}
+
 void check_all_ended(const SimulationResult& result, const Workload& work) {
   CHECK(result.unfinished == 0);
   CHECK(result.refused == 0);
@@ -66,6 +74,7 @@ void check_all_ended(const SimulationResult& result, const Workload& work) {
         static_cast<double>(work.jobs[i].spec.steps) * work.jobs[i].spec.max_p;
     CHECK(job.device_s >= local_steps - 1e-6);
   }
+  check_nothing_held_after_the_end(result);
   for (const Sample& sample : result.samples) {
     for (std::size_t t = 0; t < result.types.size(); ++t) {
       REQUIRE(sample.held[t] <= work.cluster.count_of(result.types[t]));
@@ -114,12 +123,48 @@ TEST_SUITE("actors/simulator") {
     CHECK(result.unfinished == 0);
     CHECK(result.refused == 0);
     CHECK(result.jobs[0].rescales >= 2);
+    CHECK(result.jobs[0].scale_ins == 1);
     for (const Sample& sample : result.samples)
       if (sample.time_s > 110 && sample.time_s < 400) CHECK(sample.held[0] <= 2);
     CHECK(result.samples[result.samples.size() - 2].held[0] == 4);
     // 300 s with half of the devices cost 150 s; two changes are 10 s, and a step each.
     CHECK(result.jobs[0].end_s > 1020 + 150);
     CHECK(result.jobs[0].end_s < 1020 + 150 + 40);
+  }
+
+  TEST_CASE("for every policy a cluster of which most is claimed is a small cluster") {
+    std::mt19937_64 random(test::seed("simulated claims"));
+    std::vector<store::TraceJob> jobs;
+    for (int i = 0; i < 12; ++i)
+      jobs.push_back(job("j" + std::to_string(i), 1 + static_cast<double>(random() % 300),
+                         1 + random() % 16, 200 + static_cast<double>(random() % 20000)));
+    const Workload claimed = workload(jobs, "a:100"), small = workload(jobs, "a:16");
+    for (const scheduler::PolicyInfo& policy : scheduler::policies()) {
+      CAPTURE(policy.name);
+      SimulationOptions how = options(std::string(policy.name), 1);
+      const SimulationResult expected = run(small, how);
+      how.world.claims = {{0, "a", 84, "serving"}};
+      const SimulationResult result = run(claimed, how);
+      CHECK(result.refused == 0);
+      for (std::size_t i = 0; i < jobs.size(); ++i)
+        CHECK(result.jobs[i].end_s == doctest::Approx(expected.jobs[i].end_s));
+    }
+  }
+
+  TEST_CASE(
+      "a change in the first step, whose end is no whole nanosecond: the job ends all the same") {
+    store::JobTrace trace;
+    trace.jobs = {job("j", 0, 2, 2000)};
+    trace.jobs[0].model = "m";
+    store::StepTimes times;
+    times.seconds[{"m", "a"}] = 0.035410821231294506;
+    const Workload work = make_workload(trace, times, devices("a:2"), {}).value();
+    SimulationOptions how = options("elastic-srtf");
+    how.world.claims = {{20.01, "a", 1, "serving"}, {30, "a", 0, "serving"}};
+    const SimulationResult result = run(work, how);
+    CHECK(result.unfinished == 0);
+    CHECK(result.jobs[0].rescales > 0);
+    check_nothing_held_after_the_end(result);
   }
 
   TEST_CASE("every policy ends every job and gives no device twice") {
@@ -160,6 +205,20 @@ TEST_SUITE("actors/simulator") {
     const std::uint64_t one = run(work, failing).history_hash;
     failing.world.seed = 2;
     CHECK(run(work, failing).history_hash != one);
+  }
+
+  TEST_CASE("where step times say what a sample adds, jobs with larger mini-batches are slower") {
+    store::JobTrace trace;
+    trace.jobs = {job("j", 0, 1, 10), job("k", 0, 1, 10)};
+    trace.jobs[0].model = trace.jobs[1].model = "bert";
+    trace.jobs[1].batch_size = 11;
+    store::StepTimes times;
+    times.seconds[{"bert", "a"}] = 1;
+    times.seconds_per_sample[{"bert", "a"}] = 0.5;
+    const Workload work = make_workload(trace, times, devices("a:1"), {}).value();
+    CHECK(work.jobs[0].capabilities.at({"a"}) == doctest::Approx(1 / 1.5));
+    CHECK(work.jobs[1].capabilities.at({"a"}) == doctest::Approx(1 / 6.5));
+    CHECK(work.jobs[0].model_key != work.jobs[1].model_key);
   }
 
   TEST_CASE("a model without a speed, or without a known amount of work, is named") {

@@ -12,13 +12,15 @@ import kernels
 import levels
 import models
 import runner
+import sched
 import train
 
 PARTS = {"train": train, "kernels": kernels, "ests": ests,
          "levels": levels,
          "models": models,
          "elastic": elastic,
-         "checkpoint": checkpoint}
+         "checkpoint": checkpoint,
+         "sched": sched}
 
 
 def main():

@@ -1,8 +1,9 @@
 """Charts as SVG text: grouped bars and lines. No library, so that a report needs nothing installed."""
 
+import math
 from html import escape
 
-COLOURS = ("#3566a8", "#d9822b", "#3d9163", "#9a4f96", "#777777")
+COLOURS = ("#3566a8", "#d9822b", "#3d9163", "#9a4f96", "#777777", "#b23b3b")
 LEFT, TOP, BOTTOM = 170, 56, 36
 
 
@@ -75,4 +76,52 @@ def lines(title, x_label, y_label, xs, series):
                     'stroke-width="2"/>')
     body.append(_text((left + width) / 2, height - 18, x_label, "middle"))
     body.append(_text(12, 60, y_label, size=11))
+    return _page(width, height, title, body)
+
+
+def _ticks(low, high):
+    """About five round values within the range."""
+    raw = (high - low) / 5 or 1
+    unit = 10 ** math.floor(math.log10(raw))
+    step = unit * next(m for m in (1, 2, 5, 10) if m * unit >= raw)
+    return [step * k for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def _range(values, from_zero):
+    low, high = (0 if from_zero else min(values)), max(values)
+    margin = 0.06 * (high - low) or 0.01 * abs(high) or 1
+    return (low if from_zero else low - margin), high + margin
+
+
+def curves(title, x_label, y_label, series, steps=False, from_zero=True):
+    """Lines through points: series = {name: [(x, y) or (x, y, text beside the point)]}. `steps`:
+    y stays until the next point. `from_zero`: both axes begin at 0."""
+    width, height, left, bottom = 900, 440, 76, 60
+    xs = _range([p[0] for ps in series.values() for p in ps], from_zero)
+    ys = _range([p[1] for ps in series.values() for p in ps], from_zero)
+    at_x = lambda v: left + (v - xs[0]) / (xs[1] - xs[0]) * (width - left - 40)
+    at_y = lambda v: height - bottom - (v - ys[0]) / (ys[1] - ys[0]) * (height - bottom - 70)
+    body = _legend(series, 42)
+    for y in _ticks(*ys):
+        body.append(f'<line x1="{left}" x2="{width - 40}" y1="{at_y(y):.1f}" y2="{at_y(y):.1f}" '
+                    'stroke="#dddddd"/>')
+        body.append(_text(left - 6, at_y(y) + 4, f"{y:g}", "end", 11))
+    for x in _ticks(*xs):
+        body.append(_text(at_x(x), height - bottom + 18, f"{x:g}", "middle", 11))
+    for i, points in enumerate(series.values()):
+        colour, path, texts = COLOURS[i % len(COLOURS)], "", []
+        for x, y, *text in points:
+            px, py = at_x(x), at_y(y)
+            path += f"M{px:.1f} {py:.1f}" if not path else (
+                f"H{px:.1f}V{py:.1f}" if steps else f"L{px:.1f} {py:.1f}")
+            if text:
+                body.append(f'<circle r="4" cx="{px:.1f}" cy="{py:.1f}" fill="{colour}"/>')
+                if texts and math.dist(texts[-1][:2], (px, py)) < 14:  # they would lie on each other
+                    texts[-1][2] += ", " + text[0]
+                else:
+                    texts.append([px, py, text[0]])
+        body += [_text(px + 6, py - 6, text, size=11) for px, py, text in texts]
+        body.append(f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
+    body.append(_text((left + width) / 2, height - 14, x_label, "middle"))
+    body.append(_text(12, 62, y_label, size=11))
     return _page(width, height, title, body)

@@ -43,6 +43,54 @@ void walk(std::string_view name, int walks, int steps, const Visit& visit) {
   }
 }
 
+// Tenants with jobs of one device each at least, on devices of one type; nobody has anything yet.
+ClusterView tenants_view(RandomViews& random) {
+  ClusterView view;
+  view.now_s = 1000;
+  view.total.add({"a"}, random.draw(4, 12));
+  view.free = view.total;
+  for (std::uint32_t j = random.draw(2, 12); j > 0; --j) {
+    JobView job;
+    job.number = view.jobs.size();
+    job.id = "j" + std::to_string(job.number);
+    job.tenant = random.one_in(2) ? "vision" : random.one_in(2) ? "speech" : "";
+    job.types = {{"a"}};
+    job.capabilities[{"a"}] = 1;
+    job.max_p = job.max_devices = random.draw(1, 4);
+    job.work = {.total_steps = 1e4, .remaining_steps = 1.0 * random.draw(100, 10000)};
+    for (std::uint32_t n = 1; n <= job.max_devices; ++n)
+      job.proposals.push_back({{"a"}, n, 1.0 + n});
+    job.work.as_of_s = view.now_s;
+    view.jobs.push_back(std::move(job));
+  }
+  return view;
+}
+
+// Carries decisions out until there are none; no change costs anything.
+void come_to_rest(Policy& policy, ClusterView& view) {
+  for (int round = 0; round < 100; ++round) {
+    const Decisions d = policy.decide(view);
+    if (d.grants.empty() && d.shrinks.empty()) return;
+    for (const Change& c : d.shrinks) {
+      view.jobs[c.slot].held = beyond(view.jobs[c.slot].held, c.devices);
+      view.free = sum(view.free, c.devices);
+    }
+    for (const Change& c : d.grants) {
+      view.jobs[c.slot].held = sum(view.jobs[c.slot].held, c.devices);
+      view.jobs[c.slot].started = true;
+      view.free = beyond(view.free, c.devices);
+    }
+  }
+  FAIL("the policy does not come to rest");
+}
+
+std::uint32_t held_by(const ClusterView& view, const std::string& tenant) {
+  std::uint32_t held = 0;
+  for (const JobView& job : view.jobs)
+    if (job.tenant == tenant) held += job.held.total();
+  return held;
+}
+
 }  // namespace
 
 TEST_SUITE("scheduler/policy/every policy") {
@@ -106,6 +154,42 @@ TEST_SUITE("scheduler/policy/every policy") {
         }
         CHECK(rounds < 100);
       }
+    }
+  }
+
+  TEST_CASE("no job waits while its tenant has as many devices as it needs lent to others") {
+    for (const PolicyInfo& info : policies()) {
+      // One job at a time leaves devices unused, whoever owns them.
+      if (!info.holds_quotas || info.name == "fifo-serial") continue;
+      CAPTURE(info.name);
+      const bool is_elastic = info.name == "elastic-srtf";
+      RandomViews random(test::seed("quotas"));
+      for (int i = 0; i < 200; ++i) {
+        ClusterView view = tenants_view(random);
+        come_to_rest(*make(info.name), view);  // all is common, so somebody borrows
+        const std::uint32_t owned = random.draw(1, view.total.total());
+        view.quotas = {{"vision", *parse_device_set("a:" + std::to_string(owned))}};
+        come_to_rest(*make(info.name), view);
+        for (const JobView& job : view.jobs) {
+          if (job.tenant != "vision" || !job.held.empty()) continue;
+          const std::uint32_t needs = is_elastic ? job.min_devices : job.max_devices;
+          CHECK(held_by(view, "vision") + needs > owned);
+        }
+      }
+    }
+  }
+
+  TEST_CASE("quotas are held, or refused by name") {
+    const std::vector<Quota> quotas{{"vision", *parse_device_set("a:1")}};
+    for (const PolicyInfo& info : policies()) {
+      CAPTURE(info.name);
+      CHECK(check_quotas(info.name, {}).ok());
+      const Status status = check_quotas(info.name, quotas);
+      CHECK(status.ok() == info.holds_quotas);
+      if (status.ok()) continue;
+      CHECK(status.error().kind == ErrorKind::kUsage);
+      CHECK(status.error().message.find(info.name) != std::string::npos);
+      CHECK(status.error().message.find("elastic-srtf, fifo-serial") != std::string::npos);
     }
   }
 

@@ -65,35 +65,35 @@ void sort_by_submit(std::vector<Job>& jobs) {
                    [](const Job& a, const Job& b) { return a.submit_s < b.submit_s; });
 }
 
-// Seconds of one global step and number of global steps of an application, with its GPUs and batch
-// size as the workload has them.
+// What the Pollux files do not say. Of an application: seconds of a local step of no samples, what
+// each sample adds, and the samples of the whole job.
 struct Nominal {
-  const char* application;
-  double step_s;   // at 1,000 samples per step and GPU
-  double base_s;   // and at none
-  double samples;  // of the whole job
+  double base_s, sample_s, samples;
 };
 
-// Orders of magnitude, not measurements: chosen so that GPU-hours fall into the classes that the
-// Pollux paper gives (cifar10, ncf below 1; bert, deepspeech2 1 to 10; yolov3 10 to 100; imagenet
-// above 100).
-constexpr Nominal kNominal[] = {
-    {"cifar10", 0.30, 0.03, 100 * 50'000.0}, {"ncf", 0.0012, 0.02, 10 * 4'970'845.0},
-    {"bert", 80.0, 0.1, 2 * 88'524.0},       {"deepspeech2", 12.0, 0.1, 80 * 10'000.0},
-    {"yolov3", 80.0, 0.1, 50 * 16'551.0},    {"imagenet", 4.5, 0.08, 90 * 1'281'167.0},
-};
+// configs/steptimes/pollux_nominal.csv, which `esctl sim` reads too.
+Result<std::map<std::string, Nominal>> read_nominal() {
+  const std::string path = std::string(ES_SOURCE_ROOT) + "/configs/steptimes/pollux_nominal.csv";
+  std::ifstream in(path);
+  if (!in) return not_found(path + " cannot be read");
+  const auto rows = read_rows(in, path);
+  if (!rows) return rows.error();
+  std::map<std::string, Nominal> nominal;
+  for (const Fields& f : *rows) nominal[f[0]] = {number(f[2]), number(f[3]), number(f[4])};
+  return nominal;
+}
 
-Result<Job> pollux_job(const Fields& f) {
-  const auto nominal = std::find_if(std::begin(kNominal), std::end(kNominal),
-                                    [&](const Nominal& n) { return f[3] == n.application; });
-  if (nominal == std::end(kNominal)) return usage_error("unknown application " + f[3]);
+Result<Job> pollux_job(const Fields& f, const std::map<std::string, Nominal>& all) {
+  const auto nominal = all.find(f[3]);
+  if (nominal == all.end()) return usage_error("unknown application " + f[3]);
+  const auto& [base_s, sample_s, samples] = nominal->second;
   Job job;
   job.id = f[1];
   job.submit_s = number(f[2]);
   job.max_p = count(f[4]);
   const double batch = number(f[5]);
-  const double step_s = nominal->base_s + nominal->step_s * batch / job.max_p / 1000;
-  job.steps = std::ceil(nominal->samples / batch) * job.max_p;
+  const double step_s = base_s + sample_s * batch / job.max_p;
+  job.steps = std::ceil(samples / batch) * job.max_p;
   job.capabilities[{"gpu"}] = 1 / step_s;
   return job;
 }
@@ -135,11 +135,13 @@ Result<Trace> read_pollux(int workload) {
   auto rows_read = read_file("pollux-osdi21-workloads.csv");
   if (!rows_read) return rows_read.error();
   auto& rows = *rows_read;
+  const auto nominal = read_nominal();
+  if (!nominal) return nominal.error();
   const std::string name = "workload-" + std::to_string(workload);
   Trace trace{"pollux-" + std::to_string(workload), devices("gpu:64"), {}};
   for (const Fields& f : rows) {
     if (f[0] != name) continue;
-    auto job_read = pollux_job(f);
+    auto job_read = pollux_job(f, *nominal);
     if (!job_read) return job_read.error();
     auto& job = *job_read;
     trace.jobs.push_back(std::move(job));

@@ -39,7 +39,8 @@ std::string trace_folder();
 Result<Trace> read_sc23(bool elastic);
 
 // One of the eight workloads of pollux-osdi21-workloads.csv (1 to 8) on 64 GPUs of one type. The
-// file names an application, its GPUs and batch size, not how long it runs: nominal_seconds() does.
+// file names an application, its GPUs and batch size, not how long it runs:
+// configs/steptimes/pollux_nominal.csv does.
 Result<Trace> read_pollux(int workload);
 
 // gavel-physical-max_min_fairness.csv with gavel-throughputs.csv on 8 v100, 16 p100, 24 k80.

@@ -105,6 +105,12 @@ TEST_SUITE("store/traces") {
     REQUIRE(times.ok());
     CHECK(times->seconds.at({"m", "t4"}) == 2);
     CHECK(times->samples_total.at("m") == 1000);
+    CHECK(times->local_step_s("m", "t4", 100) == 2);
+    CHECK(!times->local_step_s("m", "a100", 100));
+    const auto by_batch = parse_step_times(
+        "model,gpu_type,seconds_per_local_step,seconds_per_sample\nm,v100,0.5,0.25\n", "t");
+    REQUIRE(by_batch.ok());
+    CHECK(by_batch->local_step_s("m", "v100", 4) == 1.5);
     CHECK(!parse_step_times("model,gpu_type,seconds_per_local_step\nm,v100,0\n", "t").ok());
     const auto claims = parse_claims("time_s,type,count,name\n9,t4,-1,x\n3,t4,2,\"a, b\"\n", "c");
     REQUIRE(claims.ok());
@@ -124,6 +130,18 @@ TEST_SUITE("store/traces") {
     REQUIRE(philly.ok());
     CHECK(philly->jobs.size() + philly->skipped == 82'247);
     CHECK(read_trace(traces() / "pollux-osdi21-workloads.csv")->jobs.size() == 160);
+    const auto nominal = read_step_times(std::filesystem::path(ES_SOURCE_ROOT) /
+                                         "configs/steptimes/pollux_nominal.csv");
+    REQUIRE(nominal.ok());
+    for (int w = 1; w <= 8; ++w) {
+      const auto pollux =
+          read_trace(traces() / "pollux-osdi21-workloads.csv", "workload-" + std::to_string(w));
+      REQUIRE(pollux.ok());
+      for (const TraceJob& job : pollux->jobs) {
+        CHECK(nominal->local_step_s(job.model, "gpu", job.batch_size));
+        CHECK(nominal->samples_total.contains(job.model));
+      }
+    }
     CHECK(read_trace(traces() / "gavel-physical-max_min_fairness.csv")->jobs.size() == 96);
     CHECK(read_step_times(traces() / "gavel-throughputs.csv").ok());
   }

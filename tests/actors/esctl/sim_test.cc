@@ -1,0 +1,83 @@
+// esctl sim and sim compare on a trace of a few jobs.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/actors/esctl/session.h"
+#include "tests/store/temp_directory.h"
+
+namespace es::actors::test {
+namespace {
+
+using Json = nlohmann::json;
+
+struct Bench {
+  es::test::TempDirectory directory;
+  Session session;
+
+  Bench() {
+    es::test::write_file(directory / "jobs.csv",
+                         "job_id,submit_s,gpus,duration_s,vc\n"
+                         "a,0,4,500,vision\nb,10,2,80,speech\nc,12,3,60,vision\nd,15,4,200,\n");
+  }
+  int run(std::vector<std::string> words) {
+    words.insert(words.begin(), "sim");
+    words.insert(words.end(),
+                 {"--trace", (directory / "jobs.csv").string(), "--cluster", "gpu=4", "--json"});
+    return session.run(std::move(words));
+  }
+  Json json() const { return Json::parse(session.out()); }
+  std::string history(const std::string& seed) {
+    REQUIRE(run({"--policy", "elastic-srtf", "--seed", seed}) == 0);
+    return json().at("history_hash");
+  }
+};
+
+}  // namespace
+
+TEST_SUITE("actors/esctl/sim") {
+  TEST_CASE("one seed gives one history, another seed another one") {
+    Bench bench;
+    const std::string first = bench.history("1");
+    CHECK(first.size() == 16);
+    CHECK(bench.history("1") == first);
+    CHECK(bench.history("2") != first);
+    CHECK(bench.history("0") != first);
+  }
+
+  TEST_CASE("compare runs a policy with a knob once for each value, and charts them") {
+    Bench bench;
+    const auto out = bench.directory / "charts";
+    REQUIRE(bench.run({"compare", "--policies", "elastic-srtf,max-min-fair", "--fairness",
+                       "0,0.25,1", "--out", out.string()}) == 0);
+    std::vector<std::string> names;
+    const Json reports = bench.json().at("policies");
+    for (const Json& report : reports) names.push_back(report.at("policy"));
+    CHECK(names == std::vector<std::string>{"elastic-srtf@0", "elastic-srtf@0.25", "elastic-srtf@1",
+                                            "max-min-fair"});
+    const std::string chart = es::test::read_file(out / "fairness.svg");
+    for (const char* text : {"0.25", ">elastic-srtf<", ">max-min-fair<", "worst rho"})
+      CHECK(chart.find(text) != std::string::npos);
+    CHECK(std::filesystem::exists(out / "jobs-elastic-srtf@0.25.csv"));
+  }
+
+  TEST_CASE("several values of the knob are for compare only") {
+    Bench bench;
+    CHECK(bench.run({"--policy", "elastic-srtf", "--fairness", "0,1"}) == 2);
+    CHECK(bench.session.err().find("--fairness") != std::string::npos);
+  }
+
+  TEST_CASE(
+      "a policy that knows no quotas refuses them; compare leaves it out unless it is named") {
+    Bench bench;
+    const std::string quota = "vision=gpu:2";
+    CHECK(bench.run({"--policy", "easyscale", "--quota", quota}) == 2);
+    CHECK(bench.session.err().find("policy easyscale knows no quotas") != std::string::npos);
+    CHECK(bench.run({"compare", "--policies", "srtf,max-min-fair", "--quota", quota}) == 2);
+    REQUIRE(bench.run({"compare", "--quota", quota}) == 0);
+    CHECK(bench.session.out().find("easyscale") == std::string::npos);
+    CHECK(bench.session.out().find("elastic-srtf") != std::string::npos);
+  }
+}
+
+}  // namespace es::actors::test

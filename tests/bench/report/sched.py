@@ -1,0 +1,170 @@
+"""scripts/bench sched: what decisions and simulated events cost, against jobs and devices."""
+
+import csv
+import gzip
+import json
+import math
+import os
+import random
+import subprocess
+import tempfile
+import time
+
+import chart
+import runner
+
+TYPES = ("p100", "t4", "v100")
+MODELS = 24
+PHILLY = os.path.join(runner.ROOT, "..", "shared", "traces", "philly.csv.gz")
+PHILLY_DEVICES = 2500
+
+
+def write_crowd(directory, size):
+    """As many devices of three types as jobs that run at its peak: 1.1 times `size` jobs of 1 to 4
+    devices, of whatever types, arrive within 1,000 s and need 1,000 to 5,000 s. Returns esctl's
+    arguments."""
+    draw = random.Random(1)
+    speeds = [[draw.uniform(1, 1.2 + 0.6 * t) for t in range(3)] for _ in range(MODELS)]
+    times = os.path.join(directory, "times.csv")
+    with open(times, "w", newline="") as out:
+        table = csv.writer(out)
+        table.writerow(("model", "gpu_type", "seconds_per_local_step"))
+        table.writerows((f"m{m}", TYPES[t], f"{1 / speeds[m][t]:.6f}")
+                        for m in range(MODELS) for t in range(3))
+    rows = []
+    for _ in range(size * 11 // 10):
+        max_p = draw.randint(2, 4) if draw.random() < 0.25 else 1
+        rows.append((round(draw.uniform(0, 1000), 3), f"m{draw.randrange(MODELS)}", max_p, 1,
+                     draw.randint(1000, 5000) * max_p, 1, draw.choice(TYPES)))
+    jobs = os.path.join(directory, f"crowd-{size}.csv")
+    with open(jobs, "w", newline="") as out:
+        table = csv.writer(out)
+        table.writerow(("job_id", "submit_s", "model", "max_p", "batch_size", "samples_total", "d2",
+                        "gpu_type"))
+        table.writerows((number, *row) for number, row in enumerate(sorted(rows)))
+    cluster = ",".join(f"{t}={size // 3 + (i < size % 3)}" for i, t in enumerate(TYPES))
+    return ["--trace", jobs, "--steptimes", times, "--cluster", cluster]
+
+
+def write_philly(directory, jobs):
+    """The first `jobs` lines of the trace. Returns esctl's arguments."""
+    path = os.path.join(directory, f"philly-{jobs}.csv")
+    with gzip.open(PHILLY, "rt") as whole, open(path, "w") as out:
+        for _, line in zip(range(jobs + 1), whole):
+            out.write(line)
+    return ["--trace", path, "--cluster", f"gpu={PHILLY_DEVICES}"]
+
+
+def simulate(esctl, arguments, policy, core):
+    """One run on one core: esctl's report with processor seconds, wall seconds and MiB."""
+    command = ["taskset", "-c", str(core), esctl, "sim", *arguments, "--policy", policy, "--json"]
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
+        begin = time.monotonic()
+        process = subprocess.Popen(command, stdout=out, stderr=errors,
+                                   env=runner.one_core_environment())
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        wall = time.monotonic() - begin
+        if process.returncode != 0:
+            errors.seek(0)
+            raise runner.BenchError(f"{' '.join(command)}: exit code {process.returncode}\n"
+                                    + errors.read().decode()[-2000:])
+        out.seek(0)
+        report = json.load(out)
+    return report, used.ru_utime + used.ru_stime, wall, used.ru_maxrss / 1024
+
+
+def result_of(trace, devices, policy, run):
+    report, cpu, wall, mib = run
+    if report["unfinished"] > 0:
+        raise runner.BenchError(f"{trace}, {policy}: {report['unfinished']} jobs did not end")
+    return {"trace": trace, "policy": policy, "devices": devices, "jobs": report["jobs"],
+            "events": report["events"], "cpu_seconds": round(cpu, 2),
+            "wall_seconds": round(wall, 2), "events_per_s": round(report["events"] / cpu),
+            "jobs_per_s": round(report["jobs"] / cpu, 1),
+            "us_per_event": round(1e6 * cpu / report["events"], 2),
+            "decisions": report["decisions"],
+            **{f"decision_ms_{k}": round(report[f"decision_ms_{k}"], 4)
+               for k in ("mean", "p99", "max")},
+            "rescales": report["rescales"], "mib": round(mib)}
+
+
+def measure(esctl, args):
+    results = []
+    with tempfile.TemporaryDirectory() as directory:
+        for size in args.sizes:
+            arguments = write_crowd(directory, size)
+            for policy in args.policies:
+                runner.progress(f"crowd of {size}: {policy}")
+                results.append(result_of("crowd", size, policy,
+                                         simulate(esctl, arguments, policy, args.core)))
+        for jobs in args.philly if os.path.exists(PHILLY) else ():
+            runner.progress(f"{jobs} jobs of Philly: {args.policies[0]}")
+            results.append(result_of("philly", PHILLY_DEVICES, args.policies[0], simulate(
+                esctl, write_philly(directory, jobs), args.policies[0], args.core)))
+    return results
+
+
+def table(results):
+    rows = ["| trace | policy | devices | jobs | events | events/s | jobs/s | us per event "
+            "| decision, ms: mean | p99 | max | rescales | MiB |",
+            "|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
+    rows += [f"| {r['trace']} | {r['policy']} | {r['devices']:,} | {r['jobs']:,} | {r['events']:,} "
+             f"| {r['events_per_s']:,} | {r['jobs_per_s']:,.0f} | {r['us_per_event']:.1f} "
+             f"| {r['decision_ms_mean']:.3f} | {r['decision_ms_p99']:.2f} "
+             f"| {r['decision_ms_max']:.1f} | {r['rescales']:,} | {r['mib']} |" for r in results]
+    return "\n".join(rows)
+
+
+def growth(results, x_label, title, count):
+    """Cost of an event against `count`, beside what grows like its logarithm."""
+    xs = sorted({r[count] for r in results})
+    series = {policy: [next(r["us_per_event"] for r in results
+                            if r["policy"] == policy and r[count] == x) for x in xs]
+              for policy in dict.fromkeys(r["policy"] for r in results)}
+    first = next(iter(series.values()))[0]
+    series["log n"] = [first * math.log(x) / math.log(xs[0]) for x in xs]
+    return chart.lines(title, x_label, "us per event", [f"{x:,}" for x in xs], series)
+
+
+def stacked(pages):
+    """Several charts below each other."""
+    height = 400
+    parts = [f'<svg y="{height * i}">{page}</svg>' for i, page in enumerate(pages)]
+    return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" width="760" '
+                      f'height="{height * len(pages)}">', *parts, "</svg>", ""])
+
+
+def charts(results):
+    pages = []
+    crowd = [r for r in results if r["trace"] == "crowd"]
+    philly = [r for r in results if r["trace"] == "philly"]
+    if crowd:
+        pages.append(growth(crowd, "devices, and jobs that run on them",
+                            "Cost of an event against the size of the cluster", "devices"))
+    if philly:
+        pages.append(growth(philly, f"events ({PHILLY_DEVICES:,} devices)",
+                            "Cost of an event against the length of the trace", "events"))
+    return stacked(pages)
+
+
+def main(args):
+    esctl = runner.build_paths([os.path.join("actors", "esctl", "esctl")])[0]
+    results = measure(esctl, args)
+    print(f"{runner.processor()}, one core\n\n{table(results)}")
+    busy = max((r["wall_seconds"] / r["cpu_seconds"] for r in results if r["cpu_seconds"] > 1),
+               default=1)
+    if busy > 1.1:
+        print(f"\nThe machine was busy: up to {busy:.1f} times as long as the processor worked.")
+    runner.write_results(args, results, charts(results))
+
+
+def add_arguments(parser):
+    numbers = lambda text: [int(part) for part in text.split(",") if part]
+    parser.add_argument("--sizes", type=numbers, default=[100, 300, 1000, 3000, 10000],
+                        help="devices of the crowds (default 100,300,1000,3000,10000)")
+    parser.add_argument("--philly", type=numbers, default=[1000, 3000, 10000, 30000, 82247],
+                        help="jobs of Philly (default 1000,3000,10000,30000,82247)")
+    parser.add_argument("--policies", type=lambda text: text.split(","),
+                        default=["elastic-srtf", "easyscale", "srtf"],
+                        help="the first one for Philly (default elastic-srtf,easyscale,srtf)")
