@@ -1,9 +1,11 @@
 #pragma once
-// The CUDA devices that this process could use. With the CUDA toolkit gpu/cuda answers; without it
-// gpu/no_cuda says so, so that no caller needs to know how the program was built.
+// The CUDA devices that this process could use. With the CUDA toolkit gpu/cuda/toolkit answers; without
+// it gpu/cuda/no_toolkit says so, so that no caller needs to know how the program was built.
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "proto/base/device.h"
 
 namespace es::gpu {
 
@@ -11,6 +13,10 @@ struct CudaDevice {
   std::string name;            // "NVIDIA H200"
   int compute_capability = 0;  // 10 * major + minor: 90
   std::uint64_t memory_bytes = 0;
+
+  // "cuda-sm90-h200": the capability, then the name without its maker, what is not a letter or a
+  // digit as a dash.
+  DeviceType type() const;
 };
 
 struct CudaInventory {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "gpu/vendor/vendor.h"
+
 namespace es::gpu {
 namespace {
 

@@ -7,6 +7,7 @@
 
 #include "gpu/float_flags.h"
 #include "gpu/graph/fuse.h"
+#include "gpu/graph/op_kernels.h"
 #include "gpu/models/models.h"
 #include "gpu/optim/update.h"
 #include "gpu/params/initialise.h"
@@ -43,14 +44,6 @@ std::vector<double> sample_losses(std::span<const float> rows, std::uint64_t sam
   return losses;
 }
 
-Result<VendorOps> bind_vendor(const Program& program, const EngineOptions& options) {
-  if (!options.vendor) return VendorOps();
-  const Result<const VendorLibrary*> library = vendor_library(options.cpu_class);
-  if (!library) return library.error();
-  if (*library == nullptr) return VendorOps();
-  return VendorOps(program, **library, options.cpu_class);
-}
-
 // What make() returns, or an error when it runs out of memory. bad_alloc itself comes from what is
 // small beside the buffers, or from a vendor library.
 template <class Make>
@@ -71,7 +64,7 @@ auto if_memory_suffices(const JobSpec& spec, Make make) -> decltype(make()) {
 Result<std::unique_ptr<Engine>> Engine::create(const JobSpec& spec, const SampleLayout& layout,
                                                const EngineOptions& options) {
   if (!cpu_supports(options.cpu_class))
-    return usage_error("device type " + device_type(options.cpu_class).name +
+    return usage_error("device type " + es::device_type(options.cpu_class).name +
                        ": this processor cannot execute it");
   const bool by_length = spec.schedule.kind == "cosine" || spec.schedule.kind == "linear";
   if (by_length && options.total_steps == 0)
@@ -81,27 +74,23 @@ Result<std::unique_ptr<Engine>> Engine::create(const JobSpec& spec, const Sample
     Result<Graph> graph = build_model(spec.model, spec.batch_size, layout);
     if (!graph) return graph.error();
     Program program = compile(*std::move(graph));
-    Result<VendorOps> vendor = bind_vendor(program, options);
-    if (!vendor) return vendor.error();
-    return std::unique_ptr<Engine>(
-        new Engine(spec, layout, options, std::move(program), *std::move(vendor)));
+    std::unique_ptr<Engine> engine(new Engine(spec, layout, options, program.graph.table));
+    ES_RETURN_IF_ERROR(engine->make_runner(std::move(program)));
+    return engine;
   });
 }
 
 Engine::Engine(const JobSpec& spec, const SampleLayout& layout, const EngineOptions& options,
-               Program program, VendorOps vendor)
+               const ParamTable& table)
     : spec_(spec),
       layout_(layout),
       options_(options),
       kernels_(kernel_table(options.cpu_class)),
-      table_(program.graph.table),
+      table_(table),
       buckets_(cut_buckets(table_, std::max<std::int64_t>(1, options.bucket_bytes / kFloatBytes))),
       parallel_(options.threads),
       optimizer_(spec.optimizer, spec.schedule, options.total_steps, spec.max_p),
-      squares_(optimizer_.clips() ? table_.params().size() : 0) {
-  executor_ = std::make_unique<Executor>(std::move(program), kernels_, buckets_, parallel_,
-                                         std::move(vendor));
-}
+      squares_(optimizer_.clips() ? table_.params().size() : 0) {}
 
 const ParamTable& Engine::table() const {
   return table_;
@@ -112,8 +101,14 @@ const std::vector<Bucket>& Engine::buckets() const {
 const KernelTable& Engine::kernels() const {
   return kernels_;
 }
+const DeviceType& Engine::device_type() const {
+  return device_type_;
+}
+Status Engine::device_status() const {
+  return runner_->check();
+}
 const Graph& Engine::graph() const {
-  return executor_->graph();
+  return runner_->graph();
 }
 const Replica& Engine::replica() const {
   return replica_;
@@ -134,11 +129,11 @@ GradientOrder Engine::gradient_order() const {
   return spec_.level == DeterminismLevel::kD0 ? GradientOrder::kPerWorker : GradientOrder::kTree;
 }
 void Engine::set_observer(OpObserver* observer) {
-  executor_->set_observer(observer);
+  runner_->set_observer(observer);
 }
 
 std::span<const float> Engine::values(TensorId t) const {
-  return executor_->values(t);
+  return runner_->values(t);
 }
 
 MemoryUse Engine::memory_use() const {
@@ -149,21 +144,21 @@ MemoryUse Engine::memory_use() const {
   return {.params = params,
           .moments = params * static_cast<std::int64_t>(moment_count()),
           .constants = constants * kFloatBytes,
-          .arena = executor_->plan().arena_floats * kFloatBytes,
-          .arena_live_peak = executor_->plan().live_peak_floats * kFloatBytes,
-          .workspace = executor_->workspace_floats() * kFloatBytes,
+          .arena = runner_->plan().arena_floats * kFloatBytes,
+          .arena_live_peak = runner_->plan().live_peak_floats * kFloatBytes,
+          .workspace = runner_->workspace_floats() * kFloatBytes,
           .gradient_slot = params,
           .context = table_.stat_floats() * kFloatBytes};
 }
 
 EngineDescription Engine::describe() const {
   EngineDescription description{.model = graph().name,
-                                .kernel_class = device_type(kernels_.cpu_class).name,
+                                .kernel_class = device_type_.name,
                                 .ops = {},
                                 .parameters = table_.parameter_count(),
                                 .buckets = buckets_.size(),
                                 .memory = memory_use()};
-  for (std::size_t i = 0; i < executor_->forward_ops(); ++i) {
+  for (std::size_t i = 0; i < runner_->forward_ops(); ++i) {
     const Op& op = graph().ops[i];
     description.ops.push_back({.name = op.name,
                                .kind = op_name(op.kind),
@@ -178,7 +173,7 @@ EngineDescription Engine::describe() const {
 std::vector<std::string> Engine::vendor_ops() const {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < graph().ops.size(); ++i) {
-    const std::string algorithm = executor_->vendor().algorithm(i);
+    const std::string algorithm = runner_->vendor_algorithm(i);
     const Op& op = graph().ops[i];
     if (!algorithm.empty())
       names.push_back(op.name + " (" + op_name(op.kind) + "): " + algorithm);
@@ -187,7 +182,7 @@ std::vector<std::string> Engine::vendor_ops() const {
 }
 
 std::string Engine::vendor_library() const {
-  return executor_->vendor().library();
+  return runner_->vendor_library();
 }
 
 Status Engine::init_replica() {
@@ -198,6 +193,7 @@ Status Engine::init_replica() {
       fresh.contexts.push_back(
           {.rank = rank, .version = 0, .cursor = {}, .stats = initial_stats(table_)});
     replica_ = std::move(fresh);
+    runner_->params_changed();
     usable_ = {};
     return {};
   });
@@ -218,6 +214,7 @@ Status Engine::install(Replica replica) {
   ES_RETURN_IF_ERROR(check_contexts(replica.contexts, replica.version));
   ES_RETURN_IF_ERROR(check_finite(replica));
   replica_ = std::move(replica);
+  runner_->params_changed();
   usable_ = {};
   return {};
 }
@@ -312,8 +309,8 @@ Result<float> Engine::local_step(VirtualRank rank, const Batch& batch, SamplerCu
   next.version = replica_.version + 1;
   next.cursor = next_cursor;
   next.stats.resize(current.stats.size());
-  const LocalStepResult result =
-      executor_->run_local_step({.params = replica_.params.data(),
+  const Result<LocalStepResult> run =
+      runner_->run_local_step({.params = replica_.params.data(),
                                  .stats = current.stats.data(),
                                  .next_stats = next.stats.data(),
                                  .grads = grad_out,
@@ -322,9 +319,9 @@ Result<float> Engine::local_step(VirtualRank rank, const Batch& batch, SamplerCu
                                          .step = static_cast<std::uint32_t>(replica_.version),
                                          .rank = rank}},
                                 on_bucket_ready);
-  if (result.fault.op != nullptr || !std::isfinite(result.loss))
-    return fault_error(rank, result.fault);
-  return result.loss;
+  if (!run) return run.error();
+  if (run->fault.op != nullptr || !std::isfinite(run->loss)) return fault_error(rank, run->fault);
+  return run->loss;
 }
 
 Error Engine::lose_replica(const std::string& why) {
@@ -347,6 +344,7 @@ Status Engine::apply_update(std::span<const float* const> reduced, std::vector<E
     step.grad_scale = optimizer_.clipped_scale(step.grad_scale, squares);
   }
   clear_non_finite_flags();
+  runner_->params_changed();
   if (!update_params(gradient, optimizer_, step, kernels_, parallel_, replica_))
     return lose_replica("the gradient of " + first_non_finite(gradient, kernels_) +
                         " is not finite in the sum over all ESTs");
@@ -362,14 +360,16 @@ Result<EvalBatch> Engine::evaluate(const Batch& full_batch, std::uint64_t count)
   ES_CHECK(!replica_.contexts.empty() && count >= 1 && count <= spec_.batch_size);
   ES_RETURN_IF_ERROR(usable_);
   ES_RETURN_IF_ERROR(check_fields(full_batch));
-  executor_->run_eval(replica_.params.data(), replica_.contexts[0].stats.data(), full_batch);
+  ES_RETURN_IF_ERROR(
+      runner_->run_eval(replica_.params.data(), replica_.contexts[0].stats.data(), full_batch));
   EvalBatch result;
   for (const TensorId t : graph().outputs) {
-    const std::span<const float> values = executor_->values(t);
+    const std::span<const float> values = runner_->values(t);
     result.outputs.push_back(values.first(values.size() / spec_.batch_size * count));
   }
   result.losses =
-      sample_losses(executor_->values(graph().row_loss), count, graph().rows_per_sample);
+      sample_losses(runner_->values(graph().row_loss), count, graph().rows_per_sample);
+  ES_RETURN_IF_ERROR(runner_->check());
   return result;
 }
 

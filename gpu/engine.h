@@ -1,5 +1,5 @@
 #pragma once
-// Engine: one worker's training engine. It holds a model for one kernel class and the replica, runs
+// Engine: one worker's training engine. It holds a model for one device and the replica, runs
 // local steps, applies updates and evaluates. Start reading here; the parts are in the sub-folders.
 //
 // A global step, as a worker drives it:
@@ -26,7 +26,7 @@
 #include "gpu/canonical/kernels.h"
 #include "gpu/est/est_context.h"
 #include "gpu/est/rank_tree.h"
-#include "gpu/graph/executor.h"
+#include "gpu/graph/step_runner.h"
 #include "gpu/optim/optimizer.h"
 #include "gpu/parallel.h"
 #include "gpu/params/buckets.h"
@@ -39,12 +39,22 @@
 
 namespace es::gpu {
 
+// Where local steps and evaluations run. Sums over ESTs and updates are the host's.
+enum class DeviceKind {
+  kCpu,
+  kGpu,
+  kCudaHost,  // a GPU's program and kernels on host memory: slow, for tests
+};
+
 struct EngineOptions {
-  CpuClass cpu_class = CpuClass::kScalar;
+  CpuClass cpu_class = CpuClass::kScalar;  // of what runs on the host
+  DeviceKind device = DeviceKind::kCpu;    // device_choice.h sets these from a device type's name
+  int gpu_index = 0;                       // among the GPUs that this process sees
   std::uint64_t total_steps = 0;        // of the whole job; cosine and linear schedules need it
   std::int64_t bucket_bytes = 4 << 20;  // target size of a gradient bucket
   std::uint32_t threads = 1;  // that compute, the caller's included; bits do not depend on it
-  // Levels D0 and D1: operators that a vendor library does faster (gpu/vendor/preference.h) run there.
+  // Levels D0 and D1: operators that a vendor library does faster (gpu/vendor/preference.h) run there;
+  // on a GPU all that its libraries have (gpu/cuda/vendor.h).
   // A process then serves one kernel class.
   bool vendor = false;
 };
@@ -60,7 +70,6 @@ struct EvalBatch {
 struct MemoryUse {
   std::int64_t params = 0;
   std::int64_t moments = 0;          // of the optimizer, all together
-  std::int64_t packed = 0;           // packed weights
   std::int64_t constants = 0;        // constants of the model
   std::int64_t arena = 0;            // activations and their gradients, by lifetime
   std::int64_t arena_live_peak = 0;  // most bytes live at once: the lower bound of the arena
@@ -81,7 +90,7 @@ struct OpDescription {
 // For `esctl inspect`.
 struct EngineDescription {
   std::string model;
-  std::string kernel_class;  // "cpu-avx512"
+  std::string kernel_class;  // the device type: "cpu-avx512", "cuda-sm90-h200"
   std::vector<OpDescription> ops;
   std::int64_t parameters = 0;
   std::size_t buckets = 0;
@@ -90,19 +99,20 @@ struct EngineDescription {
 
 class Engine {
  public:
-  using OnBucketReady = Executor::OnBucketReady;  // called with buckets 0, 1, 2, ...
+  using OnBucketReady = StepRunner::OnBucketReady;  // called with buckets 0, 1, 2, ...
 
   // Builds model, backward pass, memory plan and buckets. The replica is empty at first.
   // Error (usage): a model that does not fit the layout, a class that this processor cannot
   // execute, a cosine or linear schedule without total_steps. Error (failure): vendor_library's;
-  // missing memory, with the model, what it is for and how much is wanted.
+  // no such GPU; missing memory, with the model, what it is for and how much is wanted.
   static Result<std::unique_ptr<Engine>> create(const JobSpec& spec, const SampleLayout& layout,
                                                 const EngineOptions& options);
 
   // --- Constant after create().
   const ParamTable& table() const;
   const std::vector<Bucket>& buckets() const;
-  const KernelTable& kernels() const;
+  const KernelTable& kernels() const;  // of the host
+  const DeviceType& device_type() const;
   MemoryUse memory_use() const;
   EngineDescription describe() const;
   // Operators of a step, gradients too, that a vendor kernel runs, in order of execution:
@@ -119,6 +129,8 @@ class Engine {
 
   // The model with its backward operators.
   const Graph& graph() const;
+  // Whether the device still works; an error is for good. A CPU always does.
+  Status device_status() const;
   // Sees every operator from now on; nullptr: nobody. For profiles.
   void set_observer(OpObserver* observer);
   // What an operator wrote; for an observer, while its end_op() runs.
@@ -145,6 +157,7 @@ class Engine {
   // (names field, sample and value); only wrong data give an error of this kind. Error (failure):
   // an operator whose output, or whose gradient of a parameter, is not finite (names rank, step,
   // operator and parameter). Buckets with such a gradient, and those after it, are not reported.
+  // Error (failure): the device is lost; this engine is of no use any more.
   Result<float> local_step(VirtualRank rank, const Batch& batch, SamplerCursor next_cursor,
                            float* grad_out, EstContext& next, const OnBucketReady& on_bucket_ready);
 
@@ -160,7 +173,7 @@ class Engine {
 
   // Evaluates a batch with the statistics of rank 0. The memory holds spec.batch_size samples of
   // which the first `count` count; the rest must be valid too (repeat some). Each sample's result
-  // is independent of the others in the batch. Error (usage): as local_step, for any sample.
+  // is independent of the others in the batch. Error: as local_step, for any sample.
   Result<EvalBatch> evaluate(const Batch& full_batch, std::uint64_t count);
 
   // The first sample of the batch that both refuse, if there is one.
@@ -168,7 +181,8 @@ class Engine {
 
  private:
   Engine(const JobSpec& spec, const SampleLayout& layout, const EngineOptions& options,
-         Program program, VendorOps vendor);
+         const ParamTable& table);
+  Status make_runner(Program program);
   struct WrongValue {
     const SampleField* field = nullptr;
     std::int64_t index = 0;  // of the word, among the field's in the batch
@@ -194,7 +208,8 @@ class Engine {
 
   Parallel parallel_;
   Optimizer optimizer_;
-  std::unique_ptr<Executor> executor_;
+  std::unique_ptr<StepRunner> runner_;
+  DeviceType device_type_;
   Replica replica_;
   Status usable_;               // or why the replica is lost
   std::vector<float> squares_;  // by parameter; for clipping

@@ -63,7 +63,7 @@ Error no_record(DeterminismLevel level, const std::string& where) {
 KernelRecord kernel_record(const gpu::Engine& engine, DeterminismLevel level) {
   if (!gpu::allows_vendor(level)) return {.level = level, .device_type = {}};
   return {.level = level,
-          .device_type = device_type(engine.kernels().cpu_class),
+          .device_type = engine.device_type(),
           .library = engine.vendor_library(),
           .operators = engine.vendor_ops()};
 }

@@ -63,7 +63,8 @@ double assumed_capability(const DeviceType& type) {
   if (type.name == "cpu-scalar") return 1;
   if (type.name == "cpu-avx2") return 12;
   if (type.name == "cpu-avx512") return 20;
-  return 20;
+  if (type.name.starts_with("cuda-sm")) return 1000;
+  return 1;
 }
 
 void CompanionState::init(CompanionOptions options, std::shared_ptr<HeadStore> store) {

@@ -5,7 +5,7 @@
 namespace es::actors {
 
 // Eight slots of every kernel class that this machine can execute. A CPU device is a slot, not a
-// core: more slots than cores share them.
+// core: more slots than cores share them. And every GPU.
 DeviceSet default_devices();
 
 }  // namespace es::actors

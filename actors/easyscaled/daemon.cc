@@ -92,7 +92,9 @@ Result<Served> start_head(caf::actor_system& system, const DaemonOptions& option
   cluster.checkpoint_dir = state / "checkpoints";
   cluster.unix_ms = unix_ms;
   cluster.on_stopped = [&stop] { stop.finish(); };
-  cluster.make_policy = [policy = options.policy] { return scheduler::make_policy(policy).value(); };
+  cluster.make_policy = [policy = options.policy, how = options.policy_options] {
+    return scheduler::make_policy(policy, how).value();
+  };
   cluster.limits = {options.quotas, options.claim_quota};
   const auto head = system.spawn(cluster_scheduler_actor, std::move(cluster), switchboard,
                                  std::make_shared<HeadStore>(*std::move(values)));

@@ -24,6 +24,7 @@ struct DaemonOptions {
   int loaders = 1;        // threads of each worker process that load mini-batches
   std::chrono::milliseconds grace{30'000};  // to hand over what runs on a node that is to end
   std::string policy{scheduler::kDefaultPolicy};  // head: scheduler/policy/registry.h
+  scheduler::PolicyOptions policy_options;
   std::vector<scheduler::Quota> quotas;           // head: devices that tenants own
   std::optional<DeviceSet> claim_quota;           // head: the most that claims take; none: all
   WireOptions wire;

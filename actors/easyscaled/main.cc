@@ -13,29 +13,36 @@
 #include "actors/config/quota.h"
 #include "actors/easyscaled/daemon.h"
 #include "actors/worker/worker_main.h"
+#include "gpu/device_choice.h"
 
 namespace {
 
 using namespace es;
 using namespace es::actors;
 
-Status check_devices(const DeviceSet& devices) {
+Status check_devices(const DeviceSet& devices, std::uint32_t workers_per_gpu) {
   for (const DeviceCount& c : devices.counts) {
-    const auto cpu_class = parse_cpu_class(c.type.name);
-    if (!cpu_class) return usage_error("--devices: " + cpu_class.error().message);
-    if (!cpu_supports(*cpu_class))
-      return refused("--devices: this processor cannot execute " + c.type.name);
+    gpu::EngineOptions unused;
+    const Status there = gpu::choose_device(c.type, 0, unused);
+    if (!there.ok()) return Error{there.error().kind, "--devices: " + there.error().message};
+    const std::uint32_t gpus = gpu::is_gpu(c.type) ? gpu::count_gpus(c.type) : 0;
+    if (gpus != 0 && c.count > gpus * workers_per_gpu)
+      return refused("--devices: " + c.type.name + ":" + std::to_string(c.count) +
+                     ": this machine has " + std::to_string(gpus) + ", for " +
+                     std::to_string(workers_per_gpu) + " workers each (--workers-per-gpu)");
   }
   return {};
 }
 
 Status parse_policy(const std::vector<std::string>& quotas, const std::string& claim_quota,
                     DaemonOptions& options) {
-  if (const auto policy = scheduler::make_policy(options.policy); !policy)
+  if (const auto policy = scheduler::make_policy(options.policy, options.policy_options); !policy)
     return usage_error("--policy: " + policy.error().message);
   auto parsed = parse_quotas(quotas);
   if (!parsed) return parsed.error();
   options.quotas = *std::move(parsed);
+  if (const Status held = scheduler::check_quotas(options.policy, options.quotas); !held.ok())
+    return usage_error("--quota: " + held.error().message);
   if (claim_quota.empty()) return {};
   auto devices = parse_device_set(claim_quota);
   if (!devices) return usage_error("--claim-quota: " + devices.error().message);
@@ -74,6 +81,11 @@ Result<DaemonOptions> parse(int argc, char** argv) {
   app.add_option(
       "--devices", devices,
       "Devices to offer, e.g. cpu-avx2:2+cpu-scalar:1 (default: " + default_devices().text() + ")");
+  std::uint32_t workers_per_gpu = 1;
+  app.add_option("--workers-per-gpu", workers_per_gpu,
+                 "Devices that --devices may offer of one GPU: for tests and small clusters")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
   app.add_option("--loaders", options.loaders,
                  "Threads of each worker process that load and augment mini-batches")
       ->check(CLI::Range(1, kLoadersMax))
@@ -88,6 +100,10 @@ Result<DaemonOptions> parse(int argc, char** argv) {
   std::string claim_quota;
   app.add_option("--policy", options.policy,
                  "Head: who gets which devices; `esctl sim --help` lists the policies")
+      ->capture_default_str();
+  app.add_option("--fairness", options.policy_options.fairness,
+                 "Head: of the policy elastic-srtf, 0 (fast) to 1 (fair)")
+      ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   app.add_option("--quota", quotas,
                  "Head: devices that a tenant owns, TENANT=TYPE:COUNT[+TYPE:COUNT...]; may be repeated");
@@ -113,7 +129,7 @@ Result<DaemonOptions> parse(int argc, char** argv) {
     if (!parsed) return usage_error("--devices: " + parsed.error().message);
     options.devices = *std::move(parsed);
   }
-  ES_RETURN_IF_ERROR(check_devices(options.devices));
+  ES_RETURN_IF_ERROR(check_devices(options.devices, workers_per_gpu));
   ES_RETURN_IF_ERROR(parse_policy(quotas, claim_quota, options));
   return options;
 }

@@ -6,6 +6,7 @@
 #include "actors/esctl/inspect_view.h"
 #include "actors/esctl/options.h"
 #include "actors/esctl/requests.h"
+#include "gpu/device_choice.h"
 #include "store/dataset/sample_source.h"
 
 namespace es::actors::esctl {
@@ -28,6 +29,21 @@ Result<JobSpec> find_spec(const Options& options) {
   return parse_job(details->spec_toml, "job " + options.job);
 }
 
+// One engine for each type of GPU.
+Status inspect_gpus(const SampleLayout& layout, std::uint64_t steps, Inspection& inspection) {
+  DeviceSet seen;
+  for (const gpu::CudaDevice& device : inspection.cuda.devices) {
+    if (seen.count_of(device.type()) > 0) continue;
+    seen.add(device.type(), 1);
+    gpu::EngineOptions options{.total_steps = steps, .bucket_bytes = kBucketBytes};
+    ES_RETURN_IF_ERROR(gpu::choose_device(device.type(), 0, options));
+    const auto engine = gpu::Engine::create(inspection.spec, layout, options);
+    if (!engine) return engine.error();
+    inspection.engines.push_back((*engine)->describe());
+  }
+  return {};
+}
+
 Result<Inspection> inspect(const JobSpec& spec) {
   const auto data = store::data_facts(spec);
   if (!data) return data.error();
@@ -44,6 +60,7 @@ Result<Inspection> inspect(const JobSpec& spec) {
     if (!engine) return engine.error();
     inspection.engines.push_back((*engine)->describe());
   }
+  ES_RETURN_IF_ERROR(inspect_gpus(data->layout, *steps, inspection));
   auto d2 = measure_d2_cost(spec);
   if (!d2) return d2.error();
   inspection.d2 = *std::move(d2);

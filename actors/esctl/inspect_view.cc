@@ -81,15 +81,16 @@ std::string cuda_text(const gpu::CudaInventory& cuda) {
   if (cuda.devices.empty()) return "none (" + cuda.why_none + ")";
   std::string text;
   for (const gpu::CudaDevice& device : cuda.devices)
-    text += (text.empty() ? "" : ", ") + device.name + " (sm_" +
-            std::to_string(device.compute_capability) + ")";
-  return text + "; no job runs on them yet";
+    text += (text.empty() ? "" : ", ") + device.name + " (" + device.type().name + ", " +
+            std::to_string(device.memory_bytes >> 20) + " MiB)";
+  return text;
 }
 
 Json cuda_json(const gpu::CudaInventory& cuda) {
   Json devices = Json::array();
   for (const gpu::CudaDevice& device : cuda.devices)
     devices.push_back({{"name", device.name},
+                       {"device_type", device.type().name},
                        {"compute_capability", device.compute_capability},
                        {"memory_bytes", device.memory_bytes}});
   return {{"devices", devices}, {"why_none", cuda.why_none}};

@@ -15,7 +15,7 @@ struct Inspection {
   JobSpec spec;
   SampleLayout layout;
   std::vector<gpu::EngineDescription> engines;  // one for each kernel class, slowest first
-  gpu::CudaInventory cuda;                      // of this machine; no job uses them yet
+  gpu::CudaInventory cuda;                      // of this machine
   D2Cost d2;
 };
 

@@ -5,6 +5,7 @@
 
 #include "actors/common/kernel_record.h"
 #include "actors/config/job_file.h"
+#include "gpu/device_choice.h"
 #include "store/checkpoint/checkpoint.h"
 #include "store/dataset/epoch_sampler.h"
 #include "store/dataset/sample_source.h"
@@ -71,11 +72,13 @@ Status check_steps_left(const JobSpec& spec, const StartPoint& start) {
 
 Status check_device_type(const DeviceType& type, const std::string& field,
                          const DeviceSet& offered) {
-  const Result<CpuClass> known = parse_cpu_class(type.name);
-  if (!known) return usage_error(field + ": " + known.error().message);
+  const Status known = gpu::check_device_name(type);
+  if (!known.ok()) return usage_error(field + ": " + known.error().message);
   if (offered.count_of(type) > 0) return {};
+  const Result<CpuClass> cpu = parse_cpu_class(type.name);
   return refused(field + ": device type " + type.name +
-                 (cpu_supports(*known) ? " is not offered" : ": this processor cannot execute it") +
+                 (cpu && !cpu_supports(*cpu) ? ": this processor cannot execute it"
+                                             : " is not offered") +
                  "; allowed here: " + offered.text());
 }
 

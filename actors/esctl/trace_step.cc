@@ -20,11 +20,9 @@ Status trace(const Options& options, Console& console) {
   const auto steps = total_steps(*spec);
   if (!steps) return steps.error();
   spec->steps = *steps;
-  const auto cpu_class = parse_cpu_class(options.device_type);
-  if (!cpu_class) return cpu_class.error();
   if (options.step == 0) return usage_error("--step = 0: allowed is 1 and more");
   const auto traced = worker::trace_step({.spec = *spec,
-                                          .cpu_class = *cpu_class,
+                                          .device = {options.device_type},
                                           .step = options.step - 1,
                                           .checkpoint = options.from});
   if (!traced) return traced.error();

@@ -13,7 +13,7 @@
 //           data workers could not load go to the control half as an event; the step is given up
 //           and the version stays. For bad data (not loaded, or refused by the engine) and for
 //           missing gradient memory, which can be mended, it is written to the rescue directory
-//           first. A peer's data that cannot be read is DataUnreadable.
+//           first. A peer's data that cannot be read is DataUnreadable. A lost device ends the process.
 // Order     Commands are performed in order; slices in rank order.
 // Limits    Gradient buffers: gpu::max_live_buffers. Batches: the pool's slots.
 // Threads   Detached: a kernel runs for as long as it runs, and the control half must answer.
@@ -23,6 +23,7 @@
 #include <caf/stateful_actor.hpp>
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -63,6 +64,7 @@ struct DeviceParts {
   std::unique_ptr<gpu::Engine> engine;
   std::shared_ptr<DataSource> data;
   std::shared_ptr<AbandonedBelow> abandoned_below;
+  std::function<void(const std::string& error)> on_device_lost;  // ends the process
 };
 
 class DeviceState {
@@ -103,6 +105,7 @@ class DeviceState {
   Result<float> local_step(VirtualRank rank, const gpu::Batch& batch, float* gradient,
                            gpu::EstContext& next, worker::LocalStepDigest* digest,
                            const gpu::Engine::OnBucketReady& on_bucket_ready);
+  void end_if_device_lost();
   void give_up_step();
   void fail_for_data(const std::string& error);
   void fail_keeping_state(const std::string& error, const char* when);

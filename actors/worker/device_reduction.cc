@@ -88,6 +88,7 @@ void DeviceState::perform_effect(const worker::RunEvaluation& effect) {
     const Status filled = samples->fill_eval(begin, count, batch_size, words);
     if (!filled.ok()) return fail_for_data(where + filled.error().message);
     const auto batch = parts_->engine->evaluate({words.data()}, count);
+    if (!batch) end_if_device_lost();
     if (const auto wrong = batch ? std::nullopt : parts_->engine->wrong_sample({words.data()}))
       return fail_for_data(where +
                            store::evaluation_sample_name(parts_->options.spec.data,

@@ -142,6 +142,7 @@ Status DeviceState::run_slice(VirtualRank rank, std::uint32_t slot) {
   const Result<float> loss =
       local_step(rank, batch, gradient, context, audited ? &digest : nullptr,
                  [this](std::uint32_t bucket) { tree_->bucket_ready(bucket); });
+  if (!loss) end_if_device_lost();
   if (!loss && loss.error().kind == ErrorKind::kUsage)
     return wrong_batch(rank, batch, loss.error());
   if (!loss) return loss.error();
@@ -153,6 +154,11 @@ Status DeviceState::run_slice(VirtualRank rank, std::uint32_t slot) {
   clock_.enter(StepClock::kSwitch);
   slice_seconds_.push_back(clock_.seconds(StepClock::kCompute) - computed_before);
   return {};
+}
+
+void DeviceState::end_if_device_lost() {
+  const Status device = parts_->engine->device_status();
+  if (!device.ok()) parts_->on_device_lost(device.error().message);
 }
 
 // What the engine says of a mini-batch, with the step and the sample's place in the data.
@@ -202,6 +208,7 @@ void DeviceState::perform_effect(const worker::RunAudit& effect) {
   worker::LocalStepDigest digest;
   const Result<float> loss = local_step(effect.rank, {words.data()}, gradient.data(), next, &digest,
                                         [](std::uint32_t) {});
+  if (!loss) end_if_device_lost();
   // A device that computes wrongly may find no finite result: that is its opinion.
   const Digest opinion = loss ? digest.finish(next) : digest_of(loss.error().message);
   report(worker::AuditDone{effect.generation, effect.step, effect.rank, opinion});

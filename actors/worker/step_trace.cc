@@ -9,7 +9,7 @@
 #include "actors/common/initial_weights.h"
 #include "actors/worker/reduce_parts.h"
 #include "actors/worker/version_io.h"
-#include "gpu/engine.h"
+#include "gpu/device_choice.h"
 #include "gpu/est/reduce_tree.h"
 #include "gpu/vendor/vendor.h"
 #include "store/dataset/sample_source.h"
@@ -94,12 +94,12 @@ Result<std::unique_ptr<Replay>> Replay::create(const TraceRequest& request) {
                                               .seed = spec.seed});
   if (!sampler) return sampler.error();
   replay->sampler_ = *sampler;
-  auto engine = gpu::Engine::create(spec, replay->samples_->layout(),
-                                    {.cpu_class = request.cpu_class,
-                                     .total_steps = spec.steps,
-                                     .bucket_bytes = kBucketBytes,
-                                     .threads = spec.resources.threads,
-                                     .vendor = gpu::allows_vendor(spec.level)});
+  gpu::EngineOptions options{.total_steps = spec.steps,
+                             .bucket_bytes = kBucketBytes,
+                             .threads = spec.resources.threads,
+                             .vendor = gpu::allows_vendor(spec.level)};
+  ES_RETURN_IF_ERROR(gpu::choose_device(request.device, 0, options));
+  auto engine = gpu::Engine::create(spec, replay->samples_->layout(), options);
   if (!engine) return engine.error();
   replay->engine_ = *std::move(engine);
   if (request.checkpoint.empty()) {

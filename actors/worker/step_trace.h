@@ -33,7 +33,7 @@ Result<StepTrace> decode_trace(std::string_view text);
 
 struct TraceRequest {
   JobSpec spec;  // steps resolved
-  CpuClass cpu_class = CpuClass::kScalar;
+  DeviceType device{device_type(CpuClass::kScalar)};
   Version step = 0;
   std::filesystem::path checkpoint;  // to begin from, of a version <= step; empty: the seed
 };

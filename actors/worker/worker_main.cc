@@ -17,6 +17,8 @@
 #include "actors/gateway/host_id.h"
 #include "actors/worker/device_actor.h"
 #include "actors/worker/worker_actor.h"
+#include "gpu/device_choice.h"
+#include "gpu/vendor/vendor.h"
 
 namespace es::actors {
 namespace {
@@ -77,16 +79,21 @@ Result<std::shared_ptr<DataSource>> make_data(const JobSpec& spec, std::uint32_t
       DataSource{*std::move(samples), *sampler, BatchPool(slots, batch_words)});
 }
 
+// Nothing of a lost device can be saved, and the next process begins with a device that works: the job
+// goes on without this one, as after any other end of it.
+void end_with_device(const std::string& error) {
+  std::cerr << "the device is lost: " << error << std::endl;
+  ::_exit(exit_code(ErrorKind::kFailure));
+}
+
 // Everything that can fail before the first message.
 Result<std::shared_ptr<DeviceParts>> make_parts(const Arguments& a) {
   auto spec = read_job_file(a.spec_file);
   if (!spec) return spec.error();
-  const auto cpu_class = parse_cpu_class(a.device.type.name);
-  if (!cpu_class) return cpu_class.error();
+  gpu::EngineOptions engine_options;
+  ES_RETURN_IF_ERROR(gpu::choose_device(a.device.type, a.device.index, engine_options));
   auto data = make_data(*spec, a.loaders);
   if (!data) return data.error();
-  gpu::EngineOptions engine_options;
-  engine_options.cpu_class = *cpu_class;
   engine_options.vendor = gpu::allows_vendor(spec->level);
   engine_options.total_steps = spec->steps;
   engine_options.bucket_bytes = kBucketBytes;
@@ -102,6 +109,7 @@ Result<std::shared_ptr<DeviceParts>> make_parts(const Arguments& a) {
   if (!parsed) return parsed.error();
   parts->options.fault = *parsed;
   parts->engine = *std::move(engine);
+  parts->on_device_lost = end_with_device;
   parts->data = *std::move(data);
   parts->abandoned_below = std::make_shared<AbandonedBelow>(0);
   return parts;

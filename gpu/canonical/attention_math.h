@@ -9,38 +9,38 @@ namespace {
 
 // What is subtracted from a row with this maximum before EXP. A row of nothing but -inf (all keys
 // masked) has no maximum to speak of: its exponentials shall be +0, not NaN.
-inline float softmax_shift(float max) {
+ES_HD inline float softmax_shift(float max) {
   return max == -kInfinity ? 0.0f : max;
 }
 // What the exponentials of a row with this sum are multiplied with. The sum is +0 only in a row of
 // nothing but -inf, whose probabilities are +0.
-inline float softmax_scale(float sum) {
+ES_HD inline float softmax_scale(float sum) {
   return sum == 0.0f ? 0.0f : 1.0f / sum;
 }
 
 // Heads that an AttentionShape asks for: [first, last).
-inline std::int64_t first_head(const AttentionShape& s) {
+ES_HD inline std::int64_t first_head(const AttentionShape& s) {
   return s.head_begin;
 }
-inline std::int64_t last_head(const AttentionShape& s) {
+ES_HD inline std::int64_t last_head(const AttentionShape& s) {
   return s.head_count == 0 ? s.heads : s.head_begin + s.head_count;
 }
 
 // Offsets of the matrices of sequence b, head h.
-inline std::int64_t qkv_offset(const AttentionShape& s, std::int64_t b, std::int64_t h) {
+ES_HD inline std::int64_t qkv_offset(const AttentionShape& s, std::int64_t b, std::int64_t h) {
   return b * s.tokens * s.qkv_stride + h * s.head_dim;
 }
-inline std::int64_t y_offset(const AttentionShape& s, std::int64_t b, std::int64_t h) {
+ES_HD inline std::int64_t y_offset(const AttentionShape& s, std::int64_t b, std::int64_t h) {
   return b * s.tokens * s.y_stride + h * s.head_dim;
 }
 // Also the number of the first dropout decision.
-inline std::int64_t probs_offset(const AttentionShape& s, std::int64_t b, std::int64_t h) {
+ES_HD inline std::int64_t probs_offset(const AttentionShape& s, std::int64_t b, std::int64_t h) {
   return (b * s.heads + h) * s.tokens * s.tokens;
 }
 
 // --- The six products of one head, each C = A B. Scores, probabilities and their gradients are
 // matrices [tokens][tokens] with rows `stride` apart.
-inline GemmShape scores_product(const AttentionShape& s, std::int64_t stride) {  // q k^T
+ES_HD inline GemmShape scores_product(const AttentionShape& s, std::int64_t stride) {  // q k^T
   return {.m = s.tokens,
           .n = s.tokens,
           .k = s.head_dim,
@@ -51,12 +51,12 @@ inline GemmShape scores_product(const AttentionShape& s, std::int64_t stride) { 
           .c_row = stride,
           .c_col = 1};
 }
-inline GemmShape dprobs_product(const AttentionShape& s, std::int64_t stride) {  // dy v^T
+ES_HD inline GemmShape dprobs_product(const AttentionShape& s, std::int64_t stride) {  // dy v^T
   GemmShape g = scores_product(s, stride);
   g.a_row = s.y_stride;
   return g;
 }
-inline GemmShape y_product(const AttentionShape& s, std::int64_t stride) {  // p' v
+ES_HD inline GemmShape y_product(const AttentionShape& s, std::int64_t stride) {  // p' v
   return {.m = s.tokens,
           .n = s.head_dim,
           .k = s.tokens,
@@ -67,18 +67,18 @@ inline GemmShape y_product(const AttentionShape& s, std::int64_t stride) {  // p
           .c_row = s.y_stride,
           .c_col = 1};
 }
-inline GemmShape dq_product(const AttentionShape& s, std::int64_t stride) {  // ds k
+ES_HD inline GemmShape dq_product(const AttentionShape& s, std::int64_t stride) {  // ds k
   GemmShape g = y_product(s, stride);
   g.c_row = s.qkv_stride;
   return g;
 }
-inline GemmShape dk_product(const AttentionShape& s, std::int64_t stride) {  // ds^T q
+ES_HD inline GemmShape dk_product(const AttentionShape& s, std::int64_t stride) {  // ds^T q
   GemmShape g = dq_product(s, stride);
   g.a_row = 1;
   g.a_col = stride;
   return g;
 }
-inline GemmShape dv_product(const AttentionShape& s, std::int64_t stride) {  // p'^T dy
+ES_HD inline GemmShape dv_product(const AttentionShape& s, std::int64_t stride) {  // p'^T dy
   GemmShape g = dk_product(s, stride);
   g.b_row = s.y_stride;
   return g;
@@ -86,7 +86,7 @@ inline GemmShape dv_product(const AttentionShape& s, std::int64_t stride) {  // 
 
 // --- COLSUM (G3) over sequences that come one after the other. Level 0 holds the chain of the
 // current run of 64 rows, level l + 1 the chain of the results of level l.
-inline std::int64_t colsum_levels(std::int64_t rows) {
+ES_HD inline std::int64_t colsum_levels(std::int64_t rows) {
   std::int64_t levels = 1;  // run results are summed at least once
   for (std::int64_t count = ceil_div(rows, kColumnRun); count > kColumnRun; ++levels) {
     count = ceil_div(count, kColumnRun);
@@ -94,7 +94,7 @@ inline std::int64_t colsum_levels(std::int64_t rows) {
   return levels;
 }
 // Levels that end with row `row`: 0..n - 1 are added to the level above them.
-inline std::int64_t colsum_finished(std::int64_t row, std::int64_t rows) {
+ES_HD inline std::int64_t colsum_finished(std::int64_t row, std::int64_t rows) {
   const std::int64_t levels = colsum_levels(rows);
   if (row + 1 == rows) return levels;
   std::int64_t finished = 0;

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "gpu/canonical/on_device.h"
 #include "proto/base/device.h"
 
 namespace es::gpu {
@@ -24,8 +25,8 @@ struct ConvShape {
   std::int64_t n = 1, h = 1, w = 1, c = 1;       // input
   std::int64_t oc = 1, kh = 1, kw = 1;           // c and oc are multiples of groups
   std::int64_t stride = 1, pad = 0, groups = 1;  // groups == c == oc > 1 is a depthwise convolution
-  std::int64_t oh() const { return (h + 2 * pad - kh) / stride + 1; }
-  std::int64_t ow() const { return (w + 2 * pad - kw) / stride + 1; }
+  ES_HD std::int64_t oh() const { return (h + 2 * pad - kh) / stride + 1; }
+  ES_HD std::int64_t ow() const { return (w + 2 * pad - kw) / stride + 1; }
   bool operator==(const ConvShape&) const = default;
 };
 
@@ -33,8 +34,8 @@ struct ConvShape {
 struct PoolShape {
   std::int64_t n = 1, h = 1, w = 1, c = 1;
   std::int64_t kh = 1, kw = 1, stride = 1, pad = 0;  // pad < kh and pad < kw
-  std::int64_t oh() const { return (h + 2 * pad - kh) / stride + 1; }
-  std::int64_t ow() const { return (w + 2 * pad - kw) / stride + 1; }
+  ES_HD std::int64_t oh() const { return (h + 2 * pad - kh) / stride + 1; }
+  ES_HD std::int64_t ow() const { return (w + 2 * pad - kw) / stride + 1; }
 };
 
 // Windows of adaptive average pooling: output (i, j) covers rows [floor(i*h/oh), ceil((i+1)*h/oh)) and

@@ -14,23 +14,48 @@ constexpr int kPhiloxRounds = 10;
 // word (e / 32) % 4, so neighbours take the same word of neighbouring counters.
 constexpr std::int64_t kDropoutBlock = 128;
 
-// Whether decision e keeps its value. The counter has 32 bits: e < 2^34.
-inline bool keeps(const Dropout& dropout, const DropoutKey& key, std::int64_t e) {
-  std::uint32_t c[4] = {static_cast<std::uint32_t>(e / kDropoutBlock * 32 + e % 32), dropout.op,
-                        key.step, key.rank};
+// The upper half of the product.
+ES_HD inline std::uint32_t multiply_high(std::uint32_t a, std::uint32_t b) {
+#ifdef __CUDA_ARCH__
+  return __umulhi(a, b);
+#else
+  return static_cast<std::uint32_t>((std::uint64_t{a} * b) >> 32);
+#endif
+}
+
+// The words of counter number `counter`: those of decisions e, e + 32, e + 64 and e + 96.
+struct DropoutWords {
+  std::uint32_t word[4];
+};
+ES_HD inline DropoutWords dropout_words(const Dropout& dropout, const DropoutKey& key,
+                                        std::uint32_t counter) {
+  std::uint32_t c[4] = {counter, dropout.op, key.step, key.rank};
   std::uint32_t key0 = static_cast<std::uint32_t>(key.seed);
   std::uint32_t key1 = static_cast<std::uint32_t>(key.seed >> 32);
   for (int round = 0; round < kPhiloxRounds; ++round) {
-    const std::uint64_t product0 = std::uint64_t{kPhiloxMultiplier0} * c[0];
-    const std::uint64_t product1 = std::uint64_t{kPhiloxMultiplier1} * c[2];
-    c[0] = static_cast<std::uint32_t>(product1 >> 32) ^ c[1] ^ key0;
-    c[1] = static_cast<std::uint32_t>(product1);
-    c[2] = static_cast<std::uint32_t>(product0 >> 32) ^ c[3] ^ key1;
-    c[3] = static_cast<std::uint32_t>(product0);
+    const std::uint32_t low0 = kPhiloxMultiplier0 * c[0], low1 = kPhiloxMultiplier1 * c[2];
+    const std::uint32_t high0 = multiply_high(kPhiloxMultiplier0, c[0]);
+    const std::uint32_t high1 = multiply_high(kPhiloxMultiplier1, c[2]);
+    c[0] = high1 ^ c[1] ^ key0;
+    c[1] = low1;
+    c[2] = high0 ^ c[3] ^ key1;
+    c[3] = low0;
     key0 += kPhiloxKeyStep0;
     key1 += kPhiloxKeyStep1;
   }
-  return c[e / 32 % 4] < dropout.threshold;
+  return {{c[0], c[1], c[2], c[3]}};
+}
+ES_HD inline std::uint32_t dropout_counter(std::int64_t e) {
+  return static_cast<std::uint32_t>(e / kDropoutBlock * 32 + e % 32);
+}
+
+// Whether decision e keeps its value. The counter has 32 bits: e < 2^34.
+ES_HD inline bool keeps(const Dropout& dropout, const DropoutKey& key, std::int64_t e) {
+  const DropoutWords words = dropout_words(dropout, key, dropout_counter(e));
+  const bool odd = (e & 32) != 0;  // no index that GPUs would need memory for
+  const std::uint32_t low = odd ? words.word[1] : words.word[0];
+  const std::uint32_t high = odd ? words.word[3] : words.word[2];
+  return ((e & 64) != 0 ? high : low) < dropout.threshold;
 }
 
 }  // namespace

@@ -6,37 +6,60 @@
 // include this header; internal linkage keeps the linker from merging their copies into one that
 // the processor cannot execute.
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 
 #include "gpu/canonical/coefficients.h"
+#include "gpu/canonical/on_device.h"
 #include "gpu/canonical/order.h"
 
 namespace es::gpu {
 namespace {
 
-inline std::int64_t smaller(std::int64_t a, std::int64_t b) {
+ES_HD inline std::int64_t smaller(std::int64_t a, std::int64_t b) {
   return a < b ? a : b;
 }
-inline std::int64_t larger(std::int64_t a, std::int64_t b) {
+ES_HD inline std::int64_t larger(std::int64_t a, std::int64_t b) {
   return a < b ? b : a;
 }
-inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+ES_HD inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
-inline std::int64_t round_up(std::int64_t a, std::int64_t b) {
+ES_HD inline std::int64_t round_up(std::int64_t a, std::int64_t b) {
   return ceil_div(a, b) * b;
 }
 
 // One rounding. An instruction where the file is compiled with -mfma.
-inline float fused(float a, float b, float c) {
+ES_HD inline float fused(float a, float b, float c) {
+#ifdef __CUDA_ARCH__
+  return __fmaf_rn(a, b, c);
+#else
   return __builtin_fmaf(a, b, c);
+#endif
 }
-inline float square_root(float x) {
+ES_HD inline float square_root(float x) {
+#ifdef __CUDA_ARCH__
+  return __fsqrt_rn(x);
+#else
   return __builtin_sqrtf(x);
+#endif
 }
 // G4.
-inline float recip(std::int64_t n) {
+ES_HD inline float recip(std::int64_t n) {
   return 1.0f / static_cast<float>(n);
+}
+
+// c0 + c1 x + ... with the coefficients from kFirst on, by Horner's rule: one fma for each but the
+// last. The coefficients are constants of the code, because GPUs do not see arrays of the host.
+template <const auto& kCoefficients, std::size_t kFirst = 0>
+ES_HD inline float polynomial(float x) {
+  constexpr float c = kCoefficients[kFirst];
+  if constexpr (kFirst + 1 == std::size(kCoefficients)) {
+    return c;
+  } else {
+    return fused(polynomial<kCoefficients, kFirst + 1>(x), x, c);
+  }
 }
 
 // e^x as (1 + r * p) * 2^n, for x clamped to where the result is neither +0 nor +inf. NaN stays.
@@ -45,7 +68,7 @@ struct ExpParts {
   std::int32_t n;
 };
 
-inline ExpParts exp_parts(float x) {
+ES_HD inline ExpParts exp_parts(float x) {
   x = kExpHighest < x ? kExpHighest : x;
   x = x < kExpLowest ? kExpLowest : x;  // NaN passes both comparisons
   // n = x / ln 2 to the nearest integer: adding kExpMagic leaves n in the low mantissa bits.
@@ -53,15 +76,14 @@ inline ExpParts exp_parts(float x) {
   const float n = shifted - kExpMagic;
   float r = fused(n, -kExpLn2High, x);
   r = fused(n, -kExpLn2Low, r);
-  float p = kExpPoly[4];
-  for (int i = 3; i >= 0; --i) p = fused(p, r, kExpPoly[i]);
+  const float p = polynomial<kExpPoly>(r);
   return {r, fused(p, r, 1.0f),
           static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(shifted) - kExpMagicBits)};
 }
 
 // x * 2^n for n in [-150, 128], by two powers of two: the first product is exact, so only the
 // second one rounds.
-inline float times_power_of_two(float x, std::int32_t n) {
+ES_HD inline float times_power_of_two(float x, std::int32_t n) {
   const auto exponent = static_cast<std::uint32_t>(n), half = static_cast<std::uint32_t>(n >> 1);
   const float first = std::bit_cast<float>((half + 127u) << 23);
   const float second = std::bit_cast<float>((exponent - half + 127u) << 23);
@@ -70,14 +92,14 @@ inline float times_power_of_two(float x, std::int32_t n) {
 
 // EXP: e^x within 1 ulp. EXP(NaN) = NaN, EXP(x < -103.97) = +0, EXP(x > 88.72) = +inf; results
 // below the normal range are rounded once.
-inline float canonical_exp(float x) {
+ES_HD inline float canonical_exp(float x) {
   const ExpParts e = exp_parts(x);
   return times_power_of_two(fused(e.p, e.r, 1.0f), e.n);
 }
 
 // LOG: the natural logarithm within 1.1 ulp. LOG(+-0) = -inf, LOG(x < 0) = NaN, LOG(+inf) = +inf,
 // LOG(NaN) = NaN.
-inline float canonical_log(float x) {
+ES_HD inline float canonical_log(float x) {
   if (!(0.0f < x)) return x == 0.0f ? -kInfinity : kNaN;
   if (x == kInfinity) return x;
   const bool subnormal = x < kSmallestNormal;
@@ -90,42 +112,38 @@ inline float canonical_log(float x) {
       static_cast<float>(static_cast<std::int32_t>(k_bits) >> 23) + (subnormal ? -23.0f : 0.0f);
   const float f = mantissa - 1.0f;
   const float square = f * f;
-  float q = kLogPoly[6];
-  for (int i = 5; i >= 0; --i) q = fused(q, f, kLogPoly[i]);
+  const float q = polynomial<kLogPoly>(f);
   const float r = fused(fused(q, f, -0.5f), square, f);
   return fused(k, kLn2, r);
 }
 
-inline float absolute(float x) {
+ES_HD inline float absolute(float x) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0x7fffffffu);
 }
-inline float with_sign(float magnitude, float sign) {
+ES_HD inline float with_sign(float magnitude, float sign) {
   return std::bit_cast<float>((std::bit_cast<std::uint32_t>(magnitude) & 0x7fffffffu) |
                               (std::bit_cast<std::uint32_t>(sign) & 0x80000000u));
 }
 
 // ERF: the error function within 1.4 ulp. ERF(+-inf) = +-1, ERF(-0) = -0, ERF(NaN) = NaN.
-inline float canonical_erf(float x) {
+ES_HD inline float canonical_erf(float x) {
   const float t = absolute(x);
   if (t < kErfSmall) {
     const float square = x * x;
-    float p = kErfSmallPoly[5];
-    for (int i = 4; i >= 0; --i) p = fused(p, square, kErfSmallPoly[i]);
+    const float p = polynomial<kErfSmallPoly>(square);
     return fused(p, x, x);
   }
   const float u = kErfHighest < t ? kErfHighest : t;
-  float q = kErfLargePoly[7];
-  for (int i = 6; i >= 0; --i) q = fused(q, u, kErfLargePoly[i]);
+  const float q = polynomial<kErfLargePoly>(u);
   return with_sign(1.0f - canonical_exp(q), x);
 }
 
 // TANH: the hyperbolic tangent within 1.4 ulp. TANH(+-inf) = +-1, TANH(-0) = +0, TANH(NaN) = NaN.
-inline float canonical_tanh(float x) {
+ES_HD inline float canonical_tanh(float x) {
   const float t = absolute(x);
   if (t < kTanhSmall) {
     const float square = x * x;
-    float p = kTanhPoly[4];
-    for (int i = 3; i >= 0; --i) p = fused(p, square, kTanhPoly[i]);
+    const float p = polynomial<kTanhPoly>(square);
     return fused(p * square, x, x);
   }
   return with_sign(1.0f - 2.0f / (canonical_exp(t + t) + 1.0f), x);
@@ -134,7 +152,7 @@ inline float canonical_tanh(float x) {
 // SIGMOID: 1 / (1 + e^-x) within 1.4 ulp. With e = e^-|x| it is 1 / (1 + e), or e / (1 + e) for
 // negative x. e and 1 + e are carried as two floats each, and the quotient is corrected once.
 // SIGMOID(inf) = 1, SIGMOID(-inf) = +0, SIGMOID(NaN) = NaN.
-inline float canonical_sigmoid(float x) {
+ES_HD inline float canonical_sigmoid(float x) {
   const ExpParts parts = exp_parts(-absolute(x));
   const float high = fused(parts.p, parts.r, 1.0f);  // e = (high + low) * 2^n
   const float low = fused(parts.p, parts.r, 1.0f - high);
@@ -152,19 +170,19 @@ inline float canonical_sigmoid(float x) {
 
 // GELU: x/2 * (1 + erf(x / sqrt 2)). The sum cancels for negative x, so the error is bounded
 // relative to x, not to the result. GELU(inf) = inf, GELU(-inf) = NaN, GELU(-0) = +0.
-inline float canonical_gelu(float x) {
+ES_HD inline float canonical_gelu(float x) {
   const float half = x * 0.5f;
   return fused(half, canonical_erf(x * kSqrtHalf), half);
 }
 
 // The derivative of GELU: the normal distribution at x plus x times its density. NaN at +-inf.
-inline float canonical_gelu_gradient(float x) {
+ES_HD inline float canonical_gelu_gradient(float x) {
   const float density = canonical_exp((x * -0.5f) * x) * kNormalDensity;
   return fused(x, density, fused(0.5f, canonical_erf(x * kSqrtHalf), 0.5f));
 }
 
 // Binary cross entropy of a logit: max(x, 0) - x t + log(1 + e^-|x|).
-inline float canonical_bce(float x, float target) {
+ES_HD inline float canonical_bce(float x, float target) {
   const float positive = x > 0.0f ? x : 0.0f;
   return fused(-x, target, positive) + canonical_log(1.0f + canonical_exp(-absolute(x)));
 }

@@ -13,13 +13,13 @@ namespace {
 constexpr std::int64_t kYoloScales = 3, kYoloAnchors = 3, kYoloBoxFloats = 5;
 constexpr std::int64_t kYoloObjectness = 4, kYoloClasses = 5;  // channels
 
-inline std::int64_t yolo_channels(const YoloShape& s) {
+ES_HD inline std::int64_t yolo_channels(const YoloShape& s) {
   return kYoloClasses + s.classes;
 }
-inline std::int64_t yolo_positions(const YoloShape& s, std::int64_t scale) {
+ES_HD inline std::int64_t yolo_positions(const YoloShape& s, std::int64_t scale) {
   return s.h[scale] * s.w[scale] * kYoloAnchors;
 }
-inline std::int64_t yolo_positions(const YoloShape& s) {
+ES_HD inline std::int64_t yolo_positions(const YoloShape& s) {
   return yolo_positions(s, 0) + yolo_positions(s, 1) + yolo_positions(s, 2);
 }
 
@@ -28,7 +28,7 @@ struct YoloCorners {
   float left, top, right, bottom, area;
 };
 
-inline YoloCorners yolo_corners(const float* box) {
+ES_HD inline YoloCorners yolo_corners(const float* box) {
   const float half_w = box[3] * 0.5f, half_h = box[4] * 0.5f;
   return {box[1] - half_w, box[2] - half_h, box[1] + half_w, box[2] + half_h, box[3] * box[4]};
 }
@@ -44,14 +44,14 @@ struct YoloTarget {
 };
 
 // The cell that coordinate x of [0, cells] lies in.
-inline std::int64_t yolo_cell(float x, std::int64_t cells) {
+ES_HD inline std::int64_t yolo_cell(float x, std::int64_t cells) {
   if (!(x > 0.0f)) return 0;
   return x < static_cast<float>(cells) ? static_cast<std::int64_t>(x) : cells - 1;
 }
 
 // The anchor (scale * 3 + anchor) whose shape overlaps most with a box of w x h pixels, when both
 // are centred at one point. The first one of equals.
-inline std::int64_t yolo_best_anchor(const YoloShape& s, float w, float h) {
+ES_HD inline std::int64_t yolo_best_anchor(const YoloShape& s, float w, float h) {
   std::int64_t best = 0;
   float best_overlap = -1.0f;
   for (std::int64_t i = 0; i < kYoloScales * kYoloAnchors; ++i) {
@@ -67,7 +67,7 @@ inline std::int64_t yolo_best_anchor(const YoloShape& s, float w, float h) {
   return best;
 }
 
-inline YoloTarget yolo_target(const YoloShape& s, const float* box) {
+ES_HD inline YoloTarget yolo_target(const YoloShape& s, const float* box) {
   const float w = box[3] * static_cast<float>(s.image_w);
   const float h = box[4] * static_cast<float>(s.image_h);
   const std::int64_t best = yolo_best_anchor(s, w, h);
@@ -91,8 +91,8 @@ inline YoloTarget yolo_target(const YoloShape& s, const float* box) {
 }
 
 // The terms of a box's place: returns their sum, writes the gradients of channels 0..3.
-inline float yolo_place(const YoloTarget& t, const float* output, float mean_scale,
-                        float* gradient) {
+ES_HD inline float yolo_place(const YoloTarget& t, const float* output, float mean_scale,
+                              float* gradient) {
   const float w = output[2] - t.w, h = output[3] - t.h;
   gradient[0] = (t.weight * (canonical_sigmoid(output[0]) - t.x)) * mean_scale;
   gradient[1] = (t.weight * (canonical_sigmoid(output[1]) - t.y)) * mean_scale;
@@ -103,6 +103,30 @@ inline float yolo_place(const YoloTarget& t, const float* output, float mean_sca
   return (centre + t.weight * (w * w)) + t.weight * (h * h);
 }
 
+// The rectangle that a position predicts.
+ES_HD inline YoloCorners yolo_prediction(const YoloShape& s, std::int64_t scale, std::int64_t index,
+                                         const float* output) {
+  const std::int64_t anchor = index % kYoloAnchors, cell = index / kYoloAnchors;
+  const auto col = static_cast<float>(cell % s.w[scale]);
+  const auto row = static_cast<float>(cell / s.w[scale]);
+  const float x = (canonical_sigmoid(output[0]) + col) * recip(s.w[scale]);
+  const float y = (canonical_sigmoid(output[1]) + row) * recip(s.h[scale]);
+  const float w =
+      canonical_exp(output[2]) * (s.anchor_w[scale][anchor] / static_cast<float>(s.image_w));
+  const float h =
+      canonical_exp(output[3]) * (s.anchor_h[scale][anchor] / static_cast<float>(s.image_h));
+  const float half_w = w * 0.5f, half_h = h * 0.5f;
+  return {x - half_w, y - half_h, x + half_w, y + half_h, w * h};
+}
+
+// Whether intersection over union is above one half.
+ES_HD inline bool yolo_overlaps(const YoloCorners& a, const YoloCorners& b) {
+  const float w = (b.right < a.right ? b.right : a.right) - (a.left < b.left ? b.left : a.left);
+  const float h = (b.bottom < a.bottom ? b.bottom : a.bottom) - (a.top < b.top ? b.top : a.top);
+  const float common = (w > 0.0f ? w : 0.0f) * (h > 0.0f ? h : 0.0f);
+  return ((a.area + b.area) - common) * 0.5f < common;
+}
+
 // One image at a time. Floats in the workspace: objectness losses [positions], box losses [M],
 // class losses [classes], corners [M] and positions [M] of boxes.
 struct YoloWorkspace {
@@ -111,12 +135,12 @@ struct YoloWorkspace {
   std::int32_t* claimed;  // position of each box; -1 for no box
 };
 
-inline std::size_t yolo_loss_workspace_floats(const YoloShape& s) {
+ES_HD inline std::size_t yolo_loss_workspace_floats(const YoloShape& s) {
   constexpr std::int64_t kBox = 2 + sizeof(YoloCorners) / sizeof(float);
   return static_cast<std::size_t>(yolo_positions(s) + s.classes + kBox * s.boxes);
 }
 
-inline YoloWorkspace yolo_workspace(const YoloShape& s, float* ws) {
+ES_HD inline YoloWorkspace yolo_workspace(const YoloShape& s, float* ws) {
   YoloWorkspace w;
   w.objectness = ws;
   w.box_loss = w.objectness + yolo_positions(s);
@@ -127,8 +151,8 @@ inline YoloWorkspace yolo_workspace(const YoloShape& s, float* ws) {
 }
 
 // Corners of the boxes that exist, one after the other; returns their number. Fills `claimed`.
-inline std::int64_t yolo_read_boxes(const YoloShape& s, const float* boxes,
-                                    const YoloWorkspace& ws) {
+ES_HD inline std::int64_t yolo_read_boxes(const YoloShape& s, const float* boxes,
+                                          const YoloWorkspace& ws) {
   std::int64_t count = 0;
   for (std::int64_t m = 0; m < s.boxes; ++m) {
     const float* box = boxes + m * kYoloBoxFloats;
@@ -140,12 +164,12 @@ inline std::int64_t yolo_read_boxes(const YoloShape& s, const float* boxes,
   return count;
 }
 
-// Whether box m learns: it exists, and no later one claims its position.
-inline bool yolo_learns(const YoloShape& s, const YoloWorkspace& ws, std::int64_t m) {
-  for (std::int64_t later = m + 1; later < s.boxes; ++later) {
-    if (ws.claimed[later] == ws.claimed[m]) return false;
+// Whether box m of an image learns: it exists, and no later one claims its position.
+ES_HD inline bool yolo_learns(std::int64_t boxes, const std::int32_t* claimed, std::int64_t m) {
+  for (std::int64_t later = m + 1; later < boxes; ++later) {
+    if (claimed[later] == claimed[m]) return false;
   }
-  return ws.claimed[m] >= 0;
+  return claimed[m] >= 0;
 }
 
 // The whole loss. Steps holds what a kernel class does in its own way:
@@ -170,7 +194,7 @@ inline void yolo_loss_by(const YoloShape& s, const float* const outputs[3], cons
     }
     for (std::int64_t m = 0; m < s.boxes; ++m) {
       ws.box_loss[m] = 0.0f;
-      if (!yolo_learns(s, ws, m)) continue;
+      if (!yolo_learns(s.boxes, ws.claimed, m)) continue;
       const YoloTarget t = yolo_target(s, boxes + m * kYoloBoxFloats);
       const std::int64_t at = (image * yolo_positions(s, t.scale) + t.index) * yolo_channels(s);
       const float* output = outputs[t.scale] + at;

@@ -16,6 +16,12 @@ std::int64_t max_workspace(const Program& program, const KernelTable& kernels, i
   return static_cast<std::int64_t>(floats);
 }
 
+std::vector<const float*> constant_words(const Graph& graph) {
+  std::vector<const float*> words;
+  for (const Constant& c : graph.constants) words.push_back(c.words.data());
+  return words;
+}
+
 }  // namespace
 
 Executor::Executor(Program program, const KernelTable& kernels, const std::vector<Bucket>& buckets,
@@ -25,43 +31,10 @@ Executor::Executor(Program program, const KernelTable& kernels, const std::vecto
       parallel_(parallel),
       vendor_(std::move(vendor)),
       plan_(plan_memory(program_)),
+      bucket_ready_op_(bucket_ready_ops(program_, buckets)),
       arena_(plan_.arena_floats, "activations and their gradients"),
       workspace_(max_workspace(program_, kernels, parallel.threads()), "the kernels' workspace"),
-      tensors_(program_.graph.tensors.size(), nullptr) {
-  // No operator writes to memory outside the arena, so the casts here and in bind_inputs are safe.
-  for (const Constant& c : graph().constants)
-    tensors_[c.tensor] = const_cast<float*>(c.words.data());
-  for (std::size_t t = 0; t < tensors_.size(); ++t) {
-    const TensorId owner = plan_.owner[t];
-    if (plan_.offset[t] != MemoryPlan::kOutside) {
-      tensors_[t] = arena_.data() + plan_.offset[t];
-    } else if (tensors_[owner] != nullptr) {
-      tensors_[t] = tensors_[owner];
-    } else {
-      outside_views_.push_back(static_cast<TensorId>(t));
-    }
-  }
-  plan_buckets(buckets);
-}
-
-void Executor::plan_buckets(const std::vector<Bucket>& buckets) {
-  const ParamTable& table = graph().table;
-  bucket_ready_op_.assign(buckets.size(), program_.first_backward);
-  for (std::size_t i = program_.first_backward; i < graph().ops.size(); ++i) {
-    const Op& op = graph().ops[i];
-    if (writes_weight_grad(op.kind)) bucket_ready_op_[bucket_of(buckets, table[op.weight])] = i;
-    if (writes_bias_grad(op.kind)) bucket_ready_op_[bucket_of(buckets, table[op.bias])] = i;
-  }
-  for (std::size_t b = 1; b < bucket_ready_op_.size(); ++b)  // reported in order
-    bucket_ready_op_[b] = std::max(bucket_ready_op_[b], bucket_ready_op_[b - 1]);
-}
-
-void Executor::bind_inputs(const Batch& batch) {
-  for (std::size_t f = 0; f < graph().inputs.size(); ++f)
-    tensors_[graph().inputs[f]] =
-        const_cast<float*>(batch.words) + graph().batch * graph().layout.offset(f);
-  for (const TensorId t : outside_views_) tensors_[t] = tensors_[plan_.owner[t]];
-}
+      tensors_(program_.graph, plan_, arena_.data(), constant_words(program_.graph)) {}
 
 void Executor::run_one(std::size_t index, RunMode mode, const RunBuffers& buffers) {
   const Op& op = graph().ops[index];
@@ -115,35 +88,36 @@ Fault Executor::run_forward(const LocalStep& step, Check check) {
   return {};
 }
 
-LocalStepResult Executor::run_local_step(const LocalStep& step,
-                                         const OnBucketReady& on_bucket_ready) {
-  bind_inputs(step.batch);
+Result<LocalStepResult> Executor::run_local_step(const LocalStep& step,
+                                                 const OnBucketReady& on_bucket_ready) {
+  tensors_.bind_inputs(step.batch.words);
   Fault fault = run_forward(step, Check::kFlagged);
   const float loss = *tensors_[graph().mean_loss];
   // Without a fault the loss is finite, unless a value that is not entered the step.
   if (fault.op == nullptr && !std::isfinite(loss)) fault = run_forward(step, Check::kAll);
-  if (fault.op != nullptr) return {loss, fault};
+  if (fault.op != nullptr) return LocalStepResult{loss, fault};
   const RunBuffers buffers = buffers_of(step);
   std::uint32_t bucket = 0;
   for (std::size_t i = program_.first_backward; i < graph().ops.size(); ++i) {
     run_one(i, RunMode::kTrain, buffers);
     if (non_finite_flags() != 0) fault = fault_of(graph().ops[i], step);
-    if (fault.op != nullptr) return {loss, fault};
+    if (fault.op != nullptr) return LocalStepResult{loss, fault};
     while (bucket < bucket_ready_op_.size() && bucket_ready_op_[bucket] == i)
       on_bucket_ready(bucket++);
   }
   ES_CHECK(bucket == bucket_ready_op_.size());
-  return {loss, {}};
+  return LocalStepResult{loss, {}};
 }
 
-void Executor::run_eval(const float* params, const float* stats, const Batch& batch) {
-  bind_inputs(batch);
+Status Executor::run_eval(const float* params, const float* stats, const Batch& batch) {
+  tensors_.bind_inputs(batch.words);
   const RunBuffers buffers{.tensors = tensors_.data(),
                            .params = params,
                            .stats = stats,
                            .workspace = workspace_.data(),
                            .parallel = &parallel_};
   for (std::size_t i = 0; i < program_.first_backward; ++i) run_one(i, RunMode::kEvaluate, buffers);
+  return {};
 }
 
 std::span<const float> Executor::values(TensorId t) const {

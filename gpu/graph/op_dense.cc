@@ -1,6 +1,7 @@
 // Convolutions, products and attention on several threads: images, rows or columns of a product,
 // and heads are cut; every thread has its own scratch.
 #include "gpu/graph/dense_op.h"
+#include "gpu/graph/op_calls.h"
 #include "gpu/graph/op_run.h"
 
 namespace es::gpu {
@@ -124,46 +125,21 @@ class DenseRun {
   }
 
   void attention() {
-    const auto [q, k, v] = products([&](std::size_t i) { return run_.in(i); });
-    const AttentionExtras extras{extra(op_.attention_in.bias), extra(op_.attention_in.mask),
-                                 length()};
-    AttentionShape shape = op_.attention;
-    if (run_.mode == RunMode::kEvaluate) shape.dropout = {};
-    over_heads(shape, [&, q = q, k = k, v = v](const AttentionShape& s, float* ws) {
-      k_.attention_fwd(s, q, k, v, extras, run_.buffers.key, run_.out(0), run_.out(1), ws);
+    const AttentionCall c = attention_call(run_);
+    over_heads(c.shape, [&](const AttentionShape& s, float* ws) {
+      k_.attention_fwd(s, c.q, c.k, c.v, c.extras, run_.buffers.key, run_.out(0), run_.out(1), ws);
     });
   }
 
   void attention_grad() {
-    const auto [q, k, v] = products([&](std::size_t i) { return run_.in(i); });
-    const auto [dq, dk, dv] = products([&](std::size_t i) { return run_.out(i); });
-    const auto outputs = static_cast<std::size_t>(op_.attention_in.first_extra());
-    float* const dbias = op_.out.size() > outputs ? run_.out(outputs) : nullptr;
-    const float* const probs = run_.in(op_.in.size() - 2);
-    const float* const dy = run_.in(op_.in.size() - 1);
-    over_heads(op_.attention, [&, q = q, k = k, v = v, dq = dq, dk = dk, dv = dv](
-                                  const AttentionShape& s, float* ws) {
-      k_.attention_bwd(s, q, k, v, probs, dy, run_.buffers.key, dq, dk, dv, dbias, ws);
+    const AttentionCall c = attention_grad_call(run_);
+    over_heads(c.shape, [&](const AttentionShape& s, float* ws) {
+      k_.attention_bwd(s, c.q, c.k, c.v, c.probs, c.dy, run_.buffers.key, c.dq, c.dk, c.dv,
+                       c.dbias, ws);
     });
   }
 
  private:
-  struct Products {
-    float *q, *k, *v;
-  };
-  template <class Address>
-  Products products(Address&& address) const {
-    if (!op_.attention_in.packed) return {address(0), address(1), address(2)};
-    const std::int64_t width = op_.attention.heads * op_.attention.head_dim;
-    return {address(0), address(0) + width, address(0) + 2 * width};
-  }
-  const float* extra(std::int32_t index) const {
-    return index < 0 ? nullptr : run_.in(static_cast<std::size_t>(index));
-  }
-  const std::int32_t* length() const {
-    const std::int32_t index = op_.attention_in.length;
-    return index < 0 ? nullptr : run_.ids(static_cast<std::size_t>(index));
-  }
   template <class Task>
   void over_heads(const AttentionShape& shape, Task&& task) {
     const Cut cut(shape.heads, 1, run_.threads());

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "gpu/canonical/phases.h"
+#include "gpu/graph/op_calls.h"
 #include "gpu/graph/op_run.h"
 #include "proto/base/check.h"
 
@@ -26,9 +27,10 @@ class RowRun {
       case OpKind::kUpsample2:
         return move();
       case OpKind::kBatchNorm:
-        return run_.mode == RunMode::kTrain ? batch_norm_train() : batch_norm_evaluate();
+        if (run_.mode == RunMode::kEvaluate) return batch_norm_evaluate();
+        return bn_train_fwd(k_, batch_norm_call(run_), run_);
       case OpKind::kBatchNormGrad:
-        return batch_norm_gradient();
+        return bn_bwd(k_, batch_norm_grad_call(run_), run_);
       case OpKind::kLayerNorm:
         return layer_norm();
       case OpKind::kLayerNormGrad:
@@ -62,17 +64,8 @@ class RowRun {
   }
 
   void chain() {
-    std::array<ChainStage, kChainStepsMax> stages;
-    std::int64_t count = 0;
-    for (const ChainStep& step : op_.chain) {
-      if (step.kind == ChainKind::kDropout && run_.mode == RunMode::kEvaluate) continue;
-      stages[static_cast<std::size_t>(count++)] = {
-          .kind = step.kind,
-          .operand = step.operand == 0 ? nullptr : run_.in(static_cast<std::size_t>(step.operand)),
-          .factor = step.factor,
-          .columns = step.columns,
-          .dropout = step.dropout};
-    }
+    ChainStages stages;
+    const std::int64_t count = chain_stages(run_, stages);
     const float* const x = run_.in(0);
     float* const y = run_.out(0);
     const std::int64_t elements = run_.in_shape(0).count();
@@ -105,47 +98,10 @@ class RowRun {
     });
   }
 
-  void batch_norm_train() {
-    const BnForward bn{.rows = rows(),
-                       .c = channels(),
-                       .x = run_.in(0),
-                       .gamma = run_.param(op_.weight),
-                       .beta = run_.param(op_.bias),
-                       .eps = kBatchNormEps,
-                       .momentum = kBatchNormMomentum,
-                       .running_mean = b_.stats + op_.stats.mean,
-                       .running_var = b_.stats + op_.stats.variance,
-                       .act = op_.activation,
-                       .y = run_.out(0),
-                       .mean = run_.out(1),
-                       .istd = run_.out(2),
-                       .next_mean = b_.next_stats + op_.stats.mean,
-                       .next_var = b_.next_stats + op_.stats.variance,
-                       .ws = b_.workspace};
-    bn_train_fwd(k_, bn, run_);
-  }
-
   void batch_norm_evaluate() {
     bn_eval(k_, rows(), channels(), run_.in(0), run_.param(op_.weight), run_.param(op_.bias),
             kBatchNormEps, b_.stats + op_.stats.mean, b_.stats + op_.stats.variance, op_.activation,
             run_.out(0), b_.workspace, run_);
-  }
-
-  void batch_norm_gradient() {
-    const BnBackward bn{.rows = rows(),
-                        .c = channels(),
-                        .x = run_.in(0),
-                        .dy = run_.in(1),
-                        .mean = run_.in(2),
-                        .istd = run_.in(3),
-                        .gamma = run_.param(op_.weight),
-                        .beta = run_.param(op_.bias),
-                        .act = op_.activation,
-                        .dx = run_.out(0),
-                        .dgamma = run_.grad(op_.weight),
-                        .dbeta = run_.grad(op_.bias),
-                        .ws = b_.workspace};
-    bn_bwd(k_, bn, run_);
   }
 
   void layer_norm() {

@@ -21,6 +21,7 @@ struct RunBuffers {
   float* next_stats = nullptr;      // and, in training, written; never the same memory
   DropoutKey key;                   // of this step's random numbers
   float* workspace = nullptr;       // op_workspace_floats() of the same number of threads
+  bool clear_padding = true;        // of gradients; false: it is +0 already
   Parallel* parallel = nullptr;     // nullptr: only the calling thread
 };
 

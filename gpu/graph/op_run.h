@@ -1,6 +1,6 @@
 #pragma once
 // One operator being executed: short names for its addresses and shapes, and how its work is cut
-// among threads. For gpu/graph only.
+// among threads. For who dispatches operators: gpu/graph and gpu/cuda.
 #include <algorithm>
 #include <cstdint>
 
@@ -49,9 +49,10 @@ class OpRun {
   const float* param(ParamId id) const {
     return id == kNoParam ? nullptr : buffers.params + graph.table[id].offset;
   }
-  // Where the gradient goes; its padding is set to +0 here.
+  // Where the gradient goes; its padding is set to +0 here (RunBuffers::clear_padding).
   float* grad(ParamId id) const {
     const ParamInfo& info = graph.table[id];
+    if (!buffers.clear_padding) return buffers.grads + info.offset;
     std::fill(buffers.grads + info.offset + info.count, buffers.grads + graph.table.padded_end(id),
               0.0F);
     return buffers.grads + info.offset;

@@ -6,26 +6,27 @@
 #include "gpu/vendor/preference.h"
 
 namespace es::gpu {
-namespace {
 
 ConvPass conv_pass(OpKind kind) {
   if (kind == OpKind::kConv2d) return ConvPass::kForward;
   return kind == OpKind::kConvDgrad ? ConvPass::kDataGradient : ConvPass::kWeightGradient;
 }
 
-bool has_bias(const Op& op) {
+bool adds_bias(const Op& op) {
   return op.bias != kNoParam && (op.kind == OpKind::kConv2d || op.kind == OpKind::kLinear);
 }
+
+namespace {
 
 std::unique_ptr<VendorKernel> bind(const Graph& graph, const Op& op, const VendorLibrary& library,
                                    CpuClass cpu_class) {
   if (is_conv(op.kind))
     return vendor_preferred(cpu_class, op.conv, conv_pass(op.kind))
-               ? library.conv(op.conv, conv_pass(op.kind), has_bias(op))
+               ? library.conv(op.conv, conv_pass(op.kind), adds_bias(op))
                : nullptr;
   if (!is_gemm(op.kind) || gemm_count(op) != 1) return nullptr;
   const GemmShape shape = gemm_shape(graph, op);
-  return vendor_preferred(cpu_class, shape) ? library.gemm(shape, has_bias(op)) : nullptr;
+  return vendor_preferred(cpu_class, shape) ? library.gemm(shape, adds_bias(op)) : nullptr;
 }
 
 }  // namespace

@@ -12,6 +12,11 @@
 
 namespace es::gpu {
 
+// REQUIRES: is_conv(kind).
+ConvPass conv_pass(OpKind kind);
+// Whether the operator adds a bias to its convolution or product.
+bool adds_bias(const Op& op);
+
 class VendorOps {
  public:
   // No operator at all: level D2.

@@ -1,6 +1,6 @@
 // train_bench: times one training workload of this engine in one process and prints a JSON line.
 //
-//   train_bench --workload resnet18_cifar32_b32 [--level D1|D2] [--class avx512|avx2|scalar]
+//   train_bench --workload resnet18_cifar32_b32 [--level D1|D2] [--device cpu-avx512|cuda-sm90-h200|...]
 //               [--warm N] [--steps N] [--threads N] [--ests N] [--profile | --against-one]
 //
 // A step is what a worker does that has all ESTs: local steps in turn, gradients merged in the
@@ -17,8 +17,10 @@
 #include <optional>
 #include <utility>
 
+#include "gpu/device_choice.h"
 #include "gpu/engine.h"
 #include "gpu/est/gradient_tree.h"
+#include "gpu/vendor/vendor.h"
 #include "tests/bench/duel.h"
 #include "tests/bench/op_profile.h"
 #include "tests/bench/peak.h"
@@ -28,7 +30,7 @@ namespace es::bench {
 namespace {
 
 struct Options {
-  std::string workload, level = "D2", cpu_class = "avx512";
+  std::string workload, level = "D2", device = "cpu-avx512";
   int warm = 2, steps = 7;
   std::uint32_t threads = 1, ests = 1;
   bool profile = false, against_one = false;
@@ -60,7 +62,7 @@ Options parse(int argc, char** argv) {
   };
   o.workload = take("--workload", "");
   o.level = take("--level", o.level);
-  o.cpu_class = take("--class", o.cpu_class);
+  o.device = take("--device", o.device);
   o.warm = std::stoi(take("--warm", std::to_string(o.warm)));
   o.steps = std::stoi(take("--steps", std::to_string(o.steps)));
   o.threads = static_cast<std::uint32_t>(std::stoul(take("--threads", "1")));
@@ -94,14 +96,13 @@ class Worker {
         contexts_(options.ests) {
     spec_.max_p = options.ests;
     const Result<DeterminismLevel> level = parse_level(options.level);
-    const Result<CpuClass> cpu_class = parse_cpu_class("cpu-" + options.cpu_class);
     if (!level) stop(level.error().message);
-    if (!cpu_class) stop(cpu_class.error().message);
     spec_.level = *level;
-    auto engine = gpu::Engine::create(spec_, workload.layout,
-                                      {.cpu_class = *cpu_class,
-                                       .threads = options.threads,
-                                       .vendor = gpu::allows_vendor(*level)});
+    gpu::EngineOptions engine_options{.threads = options.threads,
+                                      .vendor = gpu::allows_vendor(*level)};
+    const Status there = gpu::choose_device({options.device}, 0, engine_options);
+    if (!there.ok()) stop(there.error().message);
+    auto engine = gpu::Engine::create(spec_, workload.layout, engine_options);
     if (!engine) stop(engine.error().message);
     engine_ = *std::move(engine);
     if (const Status made = engine_->init_replica(); !made.ok()) stop(made.error().message);
@@ -175,13 +176,13 @@ void print_json(const Options& o, Worker& worker, const Times& times) {
   rusage usage;
   getrusage(RUSAGE_SELF, &usage);
   std::printf(
-      "{\"workload\": \"%s\", \"level\": \"%s\", \"class\": \"%s\", \"threads\": %u, \"ests\": %u, "
+      "{\"workload\": \"%s\", \"level\": \"%s\", \"device\": \"%s\", \"threads\": %u, \"ests\": %u, "
       "\"batch\": %u, \"ms\": %.4f, \"min_ms\": %.4f, \"spread\": %.3f, \"cpu_ms\": %.4f, "
       "\"min_cpu_ms\": %.4f, \"update_ms\": %.4f, \"samples_per_s\": %.2f, \"peak_rss_mib\": %.1f, "
       "\"params_mib\": %.2f, \"moments_mib\": %.2f, \"gradient_mib\": %.2f, \"arena_mib\": %.2f, "
       "\"live_peak_mib\": %.2f, \"workspace_mib\": %.2f, \"ops\": %zu, \"loss\": %.6f, "
-      "\"gflop\": %.4f, \"peak_gflops\": %.1f, \"live_gradient_buffers\": %u}\n",
-      o.workload.c_str(), o.level.c_str(), o.cpu_class.c_str(), o.threads, o.ests,
+      "\"gflop\": %.4f, \"peak_gflops\": %.1f, \"live_gradient_buffers\": %u, \"library\": \"%s\"}\n",
+      o.workload.c_str(), o.level.c_str(), o.device.c_str(), o.threads, o.ests,
       worker.spec().batch_size, ms, *least, (*most - *least) / ms, median(times.cpu_ms),
       *std::min_element(times.cpu_ms.begin(), times.cpu_ms.end()), median(times.update_ms),
       1e3 * worker.spec().batch_size * o.ests / ms, double(usage.ru_maxrss) / 1024.0,
@@ -189,7 +190,7 @@ void print_json(const Options& o, Worker& worker, const Times& times) {
       double(m.arena) * kMib, double(m.arena_live_peak) * kMib, double(m.workspace) * kMib,
       worker.engine().graph().ops.size(), double(times.loss),
       1e-9 * step_flops(worker.engine().graph()), peak_gflops(worker.engine().kernels().cpu_class),
-      worker.live_gradient_buffers());
+      worker.live_gradient_buffers(), worker.engine().vendor_library().c_str());
 }
 
 void print_against_one(Options options, const Workload& workload) {

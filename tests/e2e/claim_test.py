@@ -1,12 +1,32 @@
 #!/usr/bin/env python3
 """Serving jobs take devices and give them back; training goes on beside them with the same bits."""
+import re
 import signal
+import statistics
 
 import harness
 from harness import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_USAGE
 from jobs import ANY_LENGTH, job_text
 
 ENDLESS = 1_000_000
+# From the step that the head knows when it calls devices back to the one after which they are left:
+# the step that is being computed; one before it that the head is still to hear of; and one after it,
+# when its sums were under way before the call came.
+STEPS_OF_A_CHANGE = 3
+
+
+def changes(follower):
+    """[(step when a change of devices began, step with which the job went on)] so far."""
+    seen = [(int(step), state) for step, state in
+            re.findall(r"^step (\d+)/.*  (\w+)$", follower.err, re.MULTILINE)]
+    begun, found = None, []
+    for step, state in seen:
+        if state == "rescaling" and begun is None:
+            begun = step
+        elif state == "running" and begun is not None:
+            found.append((begun, step))
+            begun = None
+    return found
 
 
 class Claim(harness.EndToEndTest):
@@ -24,17 +44,22 @@ class Claim(harness.EndToEndTest):
     def test_a_claim_takes_two_devices_of_three_jobs_and_gives_them_back(self):
         fast, other = self.fast_class(), self.other_class()
         # Two devices are all that a job can use, so three jobs share six whatever the policy is.
-        changes = {"max_p": 2, "steps": ENDLESS, **ANY_LENGTH}
-        files = [self.write_job(job_text(f"{self.word}{i}", changes={**changes, "seed": 20 + i}),
+        # With steps that take longer than a message from the head to a worker.
+        spec = {"max_p": 2, "steps": ENDLESS, "batch_size": 24, "data.height": 24,
+                "data.width": 24, **ANY_LENGTH}
+        files = [self.write_job(job_text(f"{self.word}{i}", changes={**spec, "seed": 20 + i}),
                                 f"job{i}.toml") for i in range(3)]
         daemon = self.start_daemon(devices="+".join(sorted([f"{fast}:4", f"{other}:2"])))
-        jobs = [daemon.submit(file) for file in files]
+        followers = [self.start_esctl("submit", file, "--follow", "--head", daemon.endpoint)
+                     for file in files]
+        jobs = [f.wait_for_line(r"^job (\S+)$").group(1) for f in followers]
 
         def all_train(owners):
             return set(owners.values()) == set(jobs)
         self.wait_for_owners(daemon, "three jobs have all six devices", all_train)
         for job in jobs:
             daemon.wait_for_step(job, 5)
+        before = sum(len(changes(f)) for f in followers)
 
         answer = daemon.json("claim", "--type", fast, "--count", 2, "--name", "serving")
         self.assertEqual(answer, {"claim": "serving", "type": fast, "count": "2"})
@@ -43,6 +68,10 @@ class Claim(harness.EndToEndTest):
             claimed = [d for d, owner in owners.items() if owner == "claim:serving"]
             return len(claimed) == 2 and all(d.startswith(fast) for d in claimed)
         self.wait_for_owners(daemon, "the claim has two devices", is_claimed)
+        self.assertEqual(daemon.json("claims")["claims"],
+                         [{"claim": "serving", "type": fast, "devices": 2}])
+        harness.wait_until("a job has gone on with fewer devices",
+                           lambda: sum(len(changes(f)) for f in followers) > before)
         for job in jobs:  # those that are left with something go on, and nobody fails
             self.assertNotIn(daemon.describe(job)["state"], ("failed", "cancelled"))
 
@@ -56,6 +85,12 @@ class Claim(harness.EndToEndTest):
             self.assertNotRegex(daemon.esctl("logs", job).out, "steps to compute again")
             ends.append((file, daemon.json("checkpoint", job)))
             daemon.esctl("cancel", job)
+        for follower in followers:
+            follower.wait()
+        # Of them all: a busy machine may carry one call late, while the job steps on.
+        steps = [went_on - begun for f in followers for begun, went_on in changes(f)]
+        self.assertLessEqual(statistics.median_low(steps), STEPS_OF_A_CHANGE, steps)
+        self.assertEqual(daemon.json("claims")["claims"], [])
         for file, taken in ends:
             self.assert_bits_of_fixed_run(file, taken, fast)
         daemon.stop()

@@ -68,6 +68,24 @@ TEST_SUITE("gpu/training") {
     }
   }
 
+  TEST_CASE("every model trains to the CPU's bits on a CUDA device, alone and beside CPUs") {
+    const CpuClass fast = supported_cpu_classes().back();
+    const auto cuda = [&](RankRange range) {
+      return WorkerPlan{range, fast, gpu::DeviceKind::kCudaHost};
+    };
+    for (const std::string model : kModels) {
+      CAPTURE(model);
+      const JobSpec spec = job(model, 2);
+      const Outcome cpu = train(spec, {{{0, 2}, fast}}, 2);
+      CHECK(train(spec, {cuda({0, 2})}, 2) == cpu);
+    }
+    const JobSpec spec = job("small_cnn", 4);
+    const Outcome cpu = train(spec, {{{0, 4}, fast}}, 3);
+    CHECK(train(spec, {cuda({0, 4})}, 3) == cpu);
+    CHECK(train(spec, {cuda({0, 1}), cuda({1, 4})}, 3) == cpu);
+    CHECK(train(spec, {cuda({0, 3}), {{3, 4}, CpuClass::kScalar}}, 3) == cpu);
+  }
+
   TEST_CASE("no number of threads changes a bit") {
     const CpuClass fast = supported_cpu_classes().back();
     for (const std::string model : kModels) {

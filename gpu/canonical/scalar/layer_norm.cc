@@ -1,3 +1,4 @@
+#include "gpu/canonical/norm_math.h"
 #include "gpu/canonical/scalar/scalar.h"
 #include "gpu/canonical/scalar/sum64.h"
 #include "gpu/canonical/shapes.h"
@@ -10,7 +11,7 @@ void layer_norm_fwd(std::int64_t rows, std::int64_t c, const float* x, const flo
     const float m = sum64(c, x) * recip(c);
     const float squares =
         sum64_steps(c, [=](std::int64_t i, float sum) { return fused(x[i] - m, x[i] - m, sum); });
-    const float inverse = 1.0f / square_root(squares * recip(c) + eps);
+    const float inverse = inverse_deviation(squares * recip(c), eps);
     for (std::int64_t i = 0; i < c; ++i) y[i] = fused((x[i] - m) * inverse, gamma[i], beta[i]);
     mean[r] = m;
     istd[r] = inverse;
@@ -40,7 +41,7 @@ void layer_norm_bwd(std::int64_t rows, std::int64_t c, std::int64_t run_begin, s
     for (std::int64_t i = 0; i < c; ++i) {
       run_products[i] = fused(dy_row[i], h(i), run_products[i]);
       run_sums[i] = run_sums[i] + dy_row[i];
-      dx[r * c + i] = istd[r] * fused(h(i), -c2, t(i) - c1);
+      dx[r * c + i] = layer_norm_input_gradient(t(i), h(i), istd[r], c1, c2);
     }
   }
 }

@@ -1,5 +1,6 @@
 // COLSUM (G3) and batch norm. Accumulators live in memory, one for each column, so that the inner
 // loop runs over columns.
+#include "gpu/canonical/norm_math.h"
 #include "gpu/canonical/scalar/scalar.h"
 #include "gpu/canonical/shapes.h"
 
@@ -29,24 +30,11 @@ void fold_runs(std::int64_t runs, std::int64_t stride, std::int64_t begin, std::
   } while (runs > 1);
 }
 
-// `value` passed forward or backward through an activation whose input was `test`.
-float activate(Activation act, float value, float test) {
-  if (act == Activation::kNone || test > 0.0f) return value;
-  return act == Activation::kRelu ? 0.0f : value * kLeakySlope;
-}
-
-float inverse_deviation(float variance, float eps) {
-  return 1.0f / square_root(variance + eps);
-}
-
 // d = x - mean and the gradient g behind the activation, of element (r, j).
-struct BackwardElement {
-  float d, g;
-};
-BackwardElement backward_element(const BnBackward& bn, std::int64_t r, std::int64_t j) {
+BnBackwardElement backward_element(const BnBackward& bn, std::int64_t r, std::int64_t j) {
   const std::int64_t i = r * bn.c + j;
-  const float d = bn.x[i] - bn.mean[j], a = bn.gamma[j] * bn.istd[j];
-  return {d, activate(bn.act, bn.dy[i], fused(d, a, bn.beta[j]))};
+  return bn_backward_element(bn.x[i], bn.dy[i], bn.mean[j], bn.gamma[j] * bn.istd[j], bn.beta[j],
+                             bn.act);
 }
 
 std::int64_t first_row(const MatrixPart& part) {
@@ -107,20 +95,13 @@ void bn_merge(const BnForward& bn, std::int64_t col_begin, std::int64_t col_end)
   for (std::int64_t run = 0; run < runs; ++run) {
     const float count = static_cast<float>(run_rows(bn.rows, run));
     for (std::int64_t j = col_begin; j < col_end; ++j) {
-      const float e = ws.mean[run * bn.c + j] - bn.mean[j];
-      float& squares = ws.squares[run * bn.c + j];
-      squares = fused(count * e, e, squares);
+      const std::int64_t i = run * bn.c + j;
+      ws.squares[i] = bn_moved_squares(ws.squares[i], count, ws.mean[i], bn.mean[j]);
     }
   }
   fold_runs(runs, bn.c, col_begin, col_end, ws.squares);
-  const float unbiased = bn.rows == 1 ? 1.0f : static_cast<float>(bn.rows) * recip(bn.rows - 1);
-  const float keep = 1.0f - bn.momentum;
   for (std::int64_t j = col_begin; j < col_end; ++j) {
-    const float variance = ws.squares[j] * recip(bn.rows);
-    bn.istd[j] = inverse_deviation(variance, bn.eps);
-    ws.a[j] = bn.gamma[j] * bn.istd[j];
-    bn.next_mean[j] = fused(bn.momentum, bn.mean[j], keep * bn.running_mean[j]);
-    bn.next_var[j] = fused(bn.momentum, variance * unbiased, keep * bn.running_var[j]);
+    ws.a[j] = bn_finish_column(bn, j, ws.squares[j]);
   }
 }
 
@@ -128,8 +109,7 @@ void bn_apply(std::int64_t rows, std::int64_t c, const MatrixPart& part, const f
               const float* mean, const float* a, const float* beta, Activation act, float* y) {
   for (std::int64_t r = first_row(part); r < last_row(rows, part); ++r) {
     for (std::int64_t j = part.col_begin; j < part.col_end; ++j) {
-      const float value = fused(x[r * c + j] - mean[j], a[j], beta[j]);
-      y[r * c + j] = activate(act, value, value);
+      y[r * c + j] = bn_output(x[r * c + j], mean[j], a[j], beta[j], act);
     }
   }
 }
@@ -146,7 +126,7 @@ void bn_bwd_sums(const BnBackward& bn, const MatrixPart& part) {
     float* product = ws.product + r / kColumnRun * bn.c;
     for (std::int64_t j = part.col_begin; j < part.col_end; ++j) {
       if (r % kColumnRun == 0) sum[j] = product[j] = 0.0f;
-      const BackwardElement e = backward_element(bn, r, j);
+      const BnBackwardElement e = backward_element(bn, r, j);
       sum[j] = sum[j] + e.g;
       product[j] = fused(e.g, e.d, product[j]);
     }
@@ -158,11 +138,9 @@ void bn_bwd_merge(const BnBackward& bn, std::int64_t col_begin, std::int64_t col
   fold_runs(run_count(bn.rows), bn.c, col_begin, col_end, ws.gradient);
   fold_runs(run_count(bn.rows), bn.c, col_begin, col_end, ws.product);
   for (std::int64_t j = col_begin; j < col_end; ++j) {
-    const float dg = ws.product[j] * bn.istd[j];
-    bn.dbeta[j] = ws.gradient[j];
-    bn.dgamma[j] = dg;
-    ws.gradient[j] = ws.gradient[j] * recip(bn.rows);    // db / R
-    ws.product[j] = (dg * bn.istd[j]) * recip(bn.rows);  // dg * istd / R
+    const BnBackwardColumn column = bn_finish_backward(bn, j, ws.gradient[j], ws.product[j]);
+    ws.gradient[j] = column.gradient;
+    ws.product[j] = column.product;
   }
 }
 
@@ -170,9 +148,9 @@ void bn_bwd_input(const BnBackward& bn, const MatrixPart& part) {
   const BnWorkspace ws = bn_workspace(bn.rows, bn.c, bn.ws);
   for (std::int64_t r = first_row(part); r < last_row(bn.rows, part); ++r) {
     for (std::int64_t j = part.col_begin; j < part.col_end; ++j) {
-      const BackwardElement e = backward_element(bn, r, j);
-      const float a = bn.gamma[j] * bn.istd[j];
-      bn.dx[r * bn.c + j] = a * fused(-e.d, ws.product[j], e.g - ws.gradient[j]);
+      const BnBackwardElement e = backward_element(bn, r, j);
+      const BnBackwardColumn column{ws.gradient[j], ws.product[j]};
+      bn.dx[r * bn.c + j] = bn_input_gradient(e, bn.gamma[j] * bn.istd[j], column);
     }
   }
 }

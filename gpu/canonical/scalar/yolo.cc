@@ -5,39 +5,15 @@
 namespace es::gpu::scalar {
 namespace {
 
-// The rectangle that a position predicts.
-YoloCorners predicted(const YoloShape& s, std::int64_t scale, std::int64_t index,
-                      const float* output) {
-  const std::int64_t anchor = index % kYoloAnchors, cell = index / kYoloAnchors;
-  const auto col = static_cast<float>(cell % s.w[scale]);
-  const auto row = static_cast<float>(cell / s.w[scale]);
-  const float x = (canonical_sigmoid(output[0]) + col) * recip(s.w[scale]);
-  const float y = (canonical_sigmoid(output[1]) + row) * recip(s.h[scale]);
-  const float w =
-      canonical_exp(output[2]) * (s.anchor_w[scale][anchor] / static_cast<float>(s.image_w));
-  const float h =
-      canonical_exp(output[3]) * (s.anchor_h[scale][anchor] / static_cast<float>(s.image_h));
-  const float half_w = w * 0.5f, half_h = h * 0.5f;
-  return {x - half_w, y - half_h, x + half_w, y + half_h, w * h};
-}
-
-// Whether intersection over union is above one half.
-bool overlaps(const YoloCorners& a, const YoloCorners& b) {
-  const float w = (b.right < a.right ? b.right : a.right) - (a.left < b.left ? b.left : a.left);
-  const float h = (b.bottom < a.bottom ? b.bottom : a.bottom) - (a.top < b.top ? b.top : a.top);
-  const float common = (w > 0.0f ? w : 0.0f) * (h > 0.0f ? h : 0.0f);
-  return ((a.area + b.area) - common) * 0.5f < common;
-}
-
 struct Steps {
   static void background(const YoloShape& s, std::int64_t scale, const float* output,
                          const YoloCorners* corners, std::int64_t boxes, float mean_scale,
                          float* loss, float* gradient) {
     const std::int64_t channels = yolo_channels(s);
     for (std::int64_t i = 0; i < yolo_positions(s, scale); ++i) {
-      const YoloCorners mine = predicted(s, scale, i, output);
+      const YoloCorners mine = yolo_prediction(s, scale, i, output);
       bool ignored = false;
-      for (std::int64_t m = 0; m < boxes; ++m) ignored = ignored || overlaps(mine, corners[m]);
+      for (std::int64_t m = 0; m < boxes; ++m) ignored = ignored || yolo_overlaps(mine, corners[m]);
       for (std::int64_t j = 0; j < channels; ++j) gradient[j] = 0.0f;
       const float logit = output[kYoloObjectness];
       loss[i] = ignored ? 0.0f : canonical_bce(logit, 0.0f);

@@ -19,8 +19,8 @@ def measure_workload(args, program, workload):
     alone, results = None, []
     for count in COUNTS:
         runner.progress(f"{workload}: {count} ESTs")
-        words = [program, "--workload", workload, "--level", "D2", "--class",
-                 runner.kernel_class(), "--ests", str(count)]
+        words = [program, "--workload", workload, "--level", "D2", "--device",
+                 "cpu-" + runner.kernel_class(), "--ests", str(count)]
         run = runner.run_json(words + ["--warm", "1", "--steps", str(max(2, steps * 4 // count))],
                               args.core)
         alone = alone or run

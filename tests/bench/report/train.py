@@ -44,7 +44,7 @@ class Peer:
 def run_ours(program, workload, level, core, threads):
     _, warm, steps = WORKLOADS[workload]
     return runner.run_json(
-        [program, "--workload", workload, "--level", level, "--class", runner.kernel_class(),
+        [program, "--workload", workload, "--level", level, "--device", "cpu-" + runner.kernel_class(),
          "--warm", str(warm), "--steps", str(steps), "--threads", str(threads)], core)
 
 

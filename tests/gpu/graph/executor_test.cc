@@ -30,12 +30,13 @@ TEST_SUITE("gpu/graph/executor") {
     const AlignedBuffer expected = s.grads;
     std::fill_n(s.grads.data(), s.grads.floats(), std::numeric_limits<float>::quiet_NaN());
     std::uint32_t next = 0;
-    s.executor->run_local_step(s.step(), [&](std::uint32_t bucket) {
+    const auto result = s.executor->run_local_step(s.step(), [&](std::uint32_t bucket) {
       CHECK(bucket == next++);
       const Bucket& b = s.buckets[bucket];
       CHECK(
           std::equal(s.grads.data() + b.begin, s.grads.data() + b.end, expected.data() + b.begin));
     });
+    CHECK(result.ok());
     CHECK(next == s.buckets.size());
   }
 
@@ -130,7 +131,7 @@ TEST_SUITE("gpu/graph/executor") {
     std::fill_n(s.params.data() + conv2->offset, conv2->count / 6,
                 std::numeric_limits<float>::lowest());
     const LocalStepResult result =
-        s.executor->run_local_step(s.step(), [](std::uint32_t) { FAIL("bucket reported"); });
+        *s.executor->run_local_step(s.step(), [](std::uint32_t) { FAIL("bucket reported"); });
     REQUIRE(result.fault.op != nullptr);
     CHECK(result.fault.op->name == "conv2");
     CHECK(result.fault.op->kind == OpKind::kConv2d);

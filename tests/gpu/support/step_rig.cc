@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "gpu/params/initialise.h"
+#include "proto/base/check.h"
 
 namespace es::test {
 namespace {
@@ -52,11 +53,11 @@ gpu::LocalStep StepRig::step() {
 }
 
 float StepRig::run() {
-  return executor->run_local_step(step(), [](std::uint32_t) {}).loss;
+  return executor->run_local_step(step(), [](std::uint32_t) {})->loss;
 }
 
 std::vector<float> StepRig::evaluate() {
-  executor->run_eval(params.data(), stats.data(), batch());
+  ES_CHECK(executor->run_eval(params.data(), stats.data(), batch()).ok());
   std::vector<gpu::TensorId> results = graph().outputs;
   results.push_back(graph().row_loss);
   std::vector<float> all;

@@ -69,6 +69,7 @@ void InProcessJob::start_workers(const std::vector<WorkerPlan>& plans) {
     w.range = plan.range;
     w.engine = *gpu::Engine::create(spec_, layout_,
                                     {.cpu_class = plan.cpu_class,
+                                     .device = plan.device,
                                      .total_steps = 100,
                                      .bucket_bytes = bucket_bytes_,
                                      .threads = threads_});

@@ -17,6 +17,7 @@ namespace es::test {
 struct WorkerPlan {
   RankRange range;
   CpuClass cpu_class = CpuClass::kScalar;
+  gpu::DeviceKind device = gpu::DeviceKind::kCpu;
 };
 
 // Mini-batches as a pure function of (seed, rank, step): reals uniform in [-1, 1), integers in

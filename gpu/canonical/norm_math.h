@@ -1,0 +1,77 @@
+#pragma once
+// Formulas of batch norm and layer norm for one element or one column. Unnamed namespace: see
+// scalar_math.h.
+#include "gpu/canonical/kernels.h"
+#include "gpu/canonical/scalar_math.h"
+
+namespace es::gpu {
+namespace {
+
+// `value` passed forward or backward through an activation whose input was `test`.
+ES_HD inline float activate(Activation act, float value, float test) {
+  if (act == Activation::kNone || test > 0.0f) return value;
+  return act == Activation::kRelu ? 0.0f : value * kLeakySlope;
+}
+
+ES_HD inline float inverse_deviation(float variance, float eps) {
+  return 1.0f / square_root(variance + eps);
+}
+
+// What a run with mean `run_mean` adds to the squared deviations from the mean of all.
+ES_HD inline float bn_moved_squares(float squares, float count, float run_mean, float mean) {
+  const float e = run_mean - mean;
+  return fused(count * e, e, squares);
+}
+
+// Everything of column j that follows from its mean, which is in bn.mean[j], and the sum of squared
+// deviations from it; returns gamma * istd.
+ES_HD inline float bn_finish_column(const BnForward& bn, std::int64_t j, float squares) {
+  const float unbiased = bn.rows == 1 ? 1.0f : static_cast<float>(bn.rows) * recip(bn.rows - 1);
+  const float keep = 1.0f - bn.momentum, variance = squares * recip(bn.rows);
+  bn.istd[j] = inverse_deviation(variance, bn.eps);
+  bn.next_mean[j] = fused(bn.momentum, bn.mean[j], keep * bn.running_mean[j]);
+  bn.next_var[j] = fused(bn.momentum, variance * unbiased, keep * bn.running_var[j]);
+  return bn.gamma[j] * bn.istd[j];
+}
+
+ES_HD inline float bn_output(float x, float mean, float a, float beta, Activation act) {
+  const float value = fused(x - mean, a, beta);
+  return activate(act, value, value);
+}
+
+// d = x - mean and the gradient g behind the activation, of one element; a = gamma * istd.
+struct BnBackwardElement {
+  float d, g;
+};
+ES_HD inline BnBackwardElement bn_backward_element(float x, float dy, float mean, float a,
+                                                   float beta, Activation act) {
+  const float d = x - mean;
+  return {d, activate(act, dy, fused(d, a, beta))};
+}
+
+// What the gradients of a column's input share: db / R and dg * istd / R.
+struct BnBackwardColumn {
+  float gradient, product;
+};
+// Writes dgamma[j] and dbeta[j] from the sums of g and of g * d.
+ES_HD inline BnBackwardColumn bn_finish_backward(const BnBackward& bn, std::int64_t j,
+                                                 float gradient, float product) {
+  const float dg = product * bn.istd[j];
+  bn.dbeta[j] = gradient;
+  bn.dgamma[j] = dg;
+  return {gradient * recip(bn.rows), (dg * bn.istd[j]) * recip(bn.rows)};
+}
+
+ES_HD inline float bn_input_gradient(const BnBackwardElement& e, float a,
+                                     const BnBackwardColumn& column) {
+  return a * fused(-e.d, column.product, e.g - column.gradient);
+}
+
+// t = dy * gamma of layer norm's backward pass, h the normalised input, c1 and c2 the means of t
+// and t * h.
+ES_HD inline float layer_norm_input_gradient(float t, float h, float istd, float c1, float c2) {
+  return istd * fused(h, -c2, t - c1);
+}
+
+}  // namespace
+}  // namespace es::gpu

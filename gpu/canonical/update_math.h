@@ -1,0 +1,35 @@
+#pragma once
+// The update of one parameter. Unnamed namespace: see scalar_math.h.
+#include "gpu/canonical/kernels.h"
+#include "gpu/canonical/scalar_math.h"
+
+namespace es::gpu {
+namespace {
+
+struct SgdStep {
+  float grad_scale, lr, momentum, weight_decay;
+  bool nesterov;
+};
+
+// v == nullptr: without momentum.
+ES_HD inline void sgd_update(const SgdStep& s, float grad_sum, float* p, float* v) {
+  float step = fused(s.weight_decay, *p, grad_sum * s.grad_scale);
+  if (v != nullptr) {
+    *v = fused(s.momentum, *v, step);
+    step = s.nesterov ? fused(s.momentum, *v, step) : *v;
+  }
+  *p = fused(-s.lr, step, *p);
+}
+
+ES_HD inline void adam_update(const AdamStep& s, float grad_scale, float grad_sum, float* p,
+                              float* m, float* v) {
+  float g = grad_sum * grad_scale;
+  if (s.weight_decay != 0.0f) g = fused(s.weight_decay, *p, g);
+  *m = fused(s.beta1, *m, s.one_minus_beta1 * g);
+  *v = fused(s.beta2, *v, s.one_minus_beta2 * (g * g));
+  const float root = fused(square_root(*v), s.rsqrt_bc2, s.epsilon);
+  *p = fused(-s.lr_over_bc1, *m / root, *p * s.decay);  // a decay of 1 changes nothing
+}
+
+}  // namespace
+}  // namespace es::gpu

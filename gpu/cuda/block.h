@@ -1,0 +1,51 @@
+#pragma once
+// How a kernel of the CUDA device is written: once, as a struct of its arguments. The CUDA compiler
+// makes a GPU kernel of it; any other compiler makes a function that runs its blocks on the host,
+// so that indexing and order of operations are tested where there is no GPU.
+//
+//   struct AddRow {
+//     static constexpr unsigned kThreads = 256;  // of a block: a multiple of 32, at most 1,024
+//     struct Shared { float part[256]; };        // of a block, at most 48 KiB. NoShared: none, and
+//                                                // the kernel calls no sync(), down(), first()
+//     const float* x; float* y; std::int64_t n;  // pointers into device memory
+//     template <class Block>
+//     ES_HD void operator()(const Block& block, Shared& shared) const;
+//   };
+//   launch(stream, {.x = blocks}, AddRow{x, y, n});    // launch.h
+//
+// Block offers
+//   x(), y(), z()       which block of the grid
+//   thread()            which thread of the block, [0, kThreads)
+//   sync()              all threads of the block meet; REQUIRES: every thread calls it
+//   down(value, delta)  the value of thread + delta of the same run of 32 threads (its own value
+//   where
+//                       that is beyond the run); REQUIRES: every thread of the run calls it
+//   first(value)        the value of the first thread of the same run of 32; REQUIRES: as down()
+//
+// No atomics on floats: what is added to what is fixed by gpu/canonical/README.md.
+#include <cstdint>
+
+#include "gpu/canonical/on_device.h"
+
+// Before a loop of few steps, which becomes straight code: arrays that it indexes stay in
+// registers.
+#ifdef __CUDACC__
+#define ES_UNROLL _Pragma("unroll")
+#else
+#define ES_UNROLL
+#endif
+
+namespace es::gpu::cuda {
+
+struct NoShared {};
+
+struct Grid {
+  std::int64_t x = 1, y = 1, z = 1;  // blocks; y and z at most 65,535
+};
+
+// What work is queued on. On a GPU a cudaStream_t; on the host everything is done at once.
+struct Stream {
+  void* handle = nullptr;
+};
+
+}  // namespace es::gpu::cuda

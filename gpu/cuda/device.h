@@ -1,0 +1,68 @@
+#pragma once
+// Device: the memory, streams and errors of one GPU, behind an interface that host memory can stand in
+// for (tests, machines without GPU).
+//
+// Threads: one at a time. Memory: what allocate() and allocate_host() give lives as long as the Device.
+// Errors: values, with the call that failed and where it was made. An error of queued work appears at
+// the next check() or synchronise(); after it the device is lost: every later call returns it again.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "gpu/cuda/block.h"
+#include "gpu/cuda/device_kernels.h"
+#include "proto/base/device.h"
+#include "proto/base/result.h"
+
+namespace es::gpu::cuda {
+
+// The type of open_host_device(): the CUDA device's program on the host. For tests; devices of this
+// type exist only where a configuration names them.
+inline const DeviceType kHostStandIn{"cuda-host"};
+
+// Something that has been queued; wait() for it from another stream or the host.
+struct Event {
+  void* handle = nullptr;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual const DeviceKernels& kernels() const = 0;
+  virtual std::string name() const = 0;  // "NVIDIA H200", "host"
+  virtual DeviceType type() const = 0;   // "cuda-sm90-h200", "cuda-host"
+
+  // The calling thread goes on with this device: before anything else that it does with it.
+  virtual Status begin() = 0;
+
+  // Device memory, 256-byte aligned; content arbitrary. `what` completes "no memory for ...".
+  virtual Result<void*> allocate(std::size_t bytes, const std::string& what) = 0;
+  // Host memory that copies to and from the device run beside computing (pinned).
+  virtual Result<void*> allocate_host(std::size_t bytes, const std::string& what) = 0;
+
+  virtual Result<Stream> make_stream() = 0;
+  virtual Result<Event> make_event() = 0;
+
+  // --- Queued. The host side of a copy must stay as it is until the copy is done.
+  virtual void copy_in(Stream, void* device, const void* host, std::size_t bytes) = 0;
+  virtual void copy_out(Stream, void* host, const void* device, std::size_t bytes) = 0;
+  virtual void copy(Stream, void* to, const void* from, std::size_t bytes) = 0;  // in device memory
+  virtual void record(Event, Stream) = 0;  // the event: all that is queued on the stream so far
+  virtual void wait(Stream, Event) = 0;    // what is queued from now on comes after the event
+
+  // --- The host waits.
+  virtual Status synchronise(Stream) = 0;
+  virtual Status synchronise(Event) = 0;
+  virtual Status check() = 0;  // the first error so far; waits for nothing
+  // What a library has to report of its work on this device: from now on the device is lost.
+  virtual void lose(const Error& error) = 0;
+};
+
+// GPU `index` of this process (cuda_inventory.h). Error (failure): no driver, no such device.
+Result<std::unique_ptr<Device>> open_gpu(int index);
+// Host memory and host_kernels().
+std::unique_ptr<Device> open_host_device();
+
+}  // namespace es::gpu::cuda

@@ -1,0 +1,179 @@
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "gpu/cuda/launch_host.h"
+#include "proto/base/check.h"
+
+// void es_cuda_change_stack(void** from, void* to): leaves what a function must preserve on the
+// stack in use, notes in *from where, and goes on where `to` was noted. (The C library's
+// swapcontext asks the kernel each time, and forgets the sticky flags of floating-point
+// operations.)
+asm(R"(
+.text
+.p2align 4
+.type es_cuda_change_stack, @function
+es_cuda_change_stack:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+.size es_cuda_change_stack, . - es_cuda_change_stack
+)");
+extern "C" void es_cuda_change_stack(void** from, void* to) asm("es_cuda_change_stack");
+
+namespace es::gpu::cuda::on_host {
+namespace {
+
+constexpr std::size_t kRun = 32;  // threads that down() joins
+// Odd in cache lines, so that stacks do not meet in the same cache sets.
+constexpr std::size_t kStackBytes = (64 << 10) + 16 * 67;
+
+enum class At : std::uint8_t { kDown, kSync, kEnd };
+
+std::byte* stacks(std::size_t threads) {
+  static thread_local std::unique_ptr<std::byte[]> memory;
+  static thread_local std::size_t size = 0;
+  if (size < threads) {
+    memory.reset(new std::byte[threads * kStackBytes]);
+    size = threads;
+  }
+  return memory.get();
+}
+
+}  // namespace
+
+// Threads of a block that change places where they meet. A run of 32 goes on until all of it is at
+// sync() or at the end, then the next run does. Every other block goes through its threads from the
+// last to the first: so a sync() that is missing shows in the results of one or the other.
+class HostThreads {
+ public:
+  HostThreads(unsigned threads, const HostBlock& block, const HostKernel& kernel)
+      : block_(block), kernel_(kernel), threads_(threads) {
+    block_.threads = this;
+    auto top = reinterpret_cast<std::uintptr_t>(stacks(threads));
+    for (Thread& thread : threads_) {
+      top += kStackBytes;
+      // As if change_stack had been called: six registers, then where to go on. enter() finds the
+      // stack aligned as after a call.
+      auto** frame = reinterpret_cast<void**>((top & ~std::uintptr_t{15}) - 16) - 6;
+      std::memset(frame, 0, 8 * sizeof(void*));
+      frame[6] = reinterpret_cast<void*>(&HostThreads::enter);
+      thread.stack = frame;
+    }
+  }
+
+  void run() {
+    HostThreads* const outer = running;
+    running = this;
+    for (At at = At::kSync; at == At::kSync;) {
+      at = advance_run(in_turn(0, threads_.size()) / kRun * kRun);
+      for (std::size_t i = kRun; i < threads_.size(); i += kRun) {
+        const std::size_t first = in_turn(i, threads_.size()) / kRun * kRun;
+        ES_CHECK_MSG(advance_run(first) == at, "a thread of a block does not come to sync()");
+      }
+    }
+    running = outer;
+  }
+
+  void meet(unsigned thread, At at) {
+    threads_[thread].at = at;
+    es_cuda_change_stack(&threads_[thread].stack, caller_);
+  }
+
+  float down(unsigned thread, float value, unsigned delta) {
+    return exchange(thread, value, thread % kRun + delta < kRun ? thread + delta : thread);
+  }
+  float first(unsigned thread, float value) {
+    return exchange(thread, value, thread - thread % kRun);
+  }
+
+ private:
+  struct Thread {
+    void* stack = nullptr;
+    float values[2] = {};
+    bool turn = false;
+    At at = At::kDown;
+  };
+
+  // The values lie in two places in turn: who is a round ahead overwrites nothing.
+  float exchange(unsigned thread, float value, std::size_t source) {
+    Thread& self = threads_[thread];
+    const bool turn = self.turn = !self.turn;
+    self.values[turn] = value;
+    meet(thread, At::kDown);
+    return threads_[source].values[turn];
+  }
+
+  // The i-th of `count` in this block's direction.
+  std::size_t in_turn(std::size_t i, std::size_t count) const {
+    const bool backwards = (block_.at_x + block_.at_y + block_.at_z) % 2 != 0;
+    return backwards ? count - 1 - i : i;
+  }
+
+  // Until the run of 32 that begins with thread `first` is at sync() or at the end: at which.
+  At advance_run(std::size_t first) {
+    At at = At::kDown;
+    while (at == At::kDown) {
+      for (std::size_t i = 0; i < kRun; ++i) {
+        at_ = first + in_turn(i, kRun);
+        es_cuda_change_stack(&caller_, threads_[at_].stack);
+        if (i == 0) at = threads_[at_].at;
+        ES_CHECK_MSG(threads_[at_].at == at, "threads of a run come to different places");
+      }
+    }
+    return at;
+  }
+
+  static void enter() {
+    HostThreads& all = *running;
+    HostBlock block = all.block_;
+    block.at_thread = static_cast<unsigned>(all.at_);
+    all.kernel_.run(block, all.kernel_.kernel, all.kernel_.shared);
+    all.meet(block.at_thread, At::kEnd);
+  }
+
+  static thread_local HostThreads* running;
+
+  HostBlock block_;
+  const HostKernel kernel_;
+  std::vector<Thread> threads_;
+  void* caller_ = nullptr;
+  std::size_t at_ = 0;
+};
+
+thread_local HostThreads* HostThreads::running = nullptr;
+
+void HostBlock::sync() const {
+  ES_CHECK_MSG(threads != nullptr, "sync() in a kernel without shared memory (NoShared)");
+  threads->meet(at_thread, At::kSync);
+}
+
+float HostBlock::down(float value, unsigned delta) const {
+  ES_CHECK_MSG(threads != nullptr, "down() in a kernel without shared memory (NoShared)");
+  return threads->down(at_thread, value, delta);
+}
+
+float HostBlock::first(float value) const {
+  ES_CHECK_MSG(threads != nullptr, "first() in a kernel without shared memory (NoShared)");
+  return threads->first(at_thread, value);
+}
+
+void run_block(unsigned threads, const HostBlock& block, const HostKernel& kernel) {
+  HostThreads(threads, block, kernel).run();
+}
+
+}  // namespace es::gpu::cuda::on_host

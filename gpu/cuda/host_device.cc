@@ -1,0 +1,71 @@
+// Host memory in the place of a GPU's; every call does its work at once.
+#include <cstring>
+#include <memory>
+#include <new>
+#include <optional>
+#include <vector>
+
+#include "gpu/cuda/device.h"
+
+namespace es::gpu::cuda {
+namespace {
+
+constexpr std::align_val_t kAlignment{256};
+
+struct Free {
+  void operator()(std::byte* p) const { ::operator delete(p, kAlignment); }
+};
+
+class HostDevice final : public Device {
+ public:
+  const DeviceKernels& kernels() const override { return host_kernels(); }
+  std::string name() const override { return "host"; }
+  DeviceType type() const override { return kHostStandIn; }
+  Status begin() override { return {}; }
+
+  // Filled with ones (NaN as floats), so that what is read before it is written shows.
+  Result<void*> allocate(std::size_t bytes, const std::string& what) override {
+    auto* const memory = static_cast<std::byte*>(::operator new(bytes, kAlignment, std::nothrow));
+    if (memory == nullptr)
+      return failure("not enough memory for " + what + ": " + std::to_string(bytes) +
+                     " bytes are wanted");
+    memory_.emplace_back(memory);
+    std::memset(memory, 0xff, bytes);
+    return static_cast<void*>(memory);
+  }
+  Result<void*> allocate_host(std::size_t bytes, const std::string& what) override {
+    return allocate(bytes, what);
+  }
+
+  Result<Stream> make_stream() override { return Stream{}; }
+  Result<Event> make_event() override { return Event{}; }
+
+  void copy_in(Stream, void* device, const void* host, std::size_t bytes) override {
+    if (bytes != 0) std::memcpy(device, host, bytes);
+  }
+  void copy_out(Stream, void* host, const void* device, std::size_t bytes) override {
+    if (bytes != 0) std::memcpy(host, device, bytes);
+  }
+  void copy(Stream, void* to, const void* from, std::size_t bytes) override {
+    if (bytes != 0) std::memmove(to, from, bytes);
+  }
+  void record(Event, Stream) override {}
+  void wait(Stream, Event) override {}
+
+  Status synchronise(Stream) override { return check(); }
+  Status synchronise(Event) override { return check(); }
+  Status check() override { return lost_ ? Status(*lost_) : Status(); }
+  void lose(const Error& error) override {
+    if (!lost_) lost_ = error;
+  }
+
+ private:
+  std::vector<std::unique_ptr<std::byte, Free>> memory_;
+  std::optional<Error> lost_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> open_host_device() { return std::make_unique<HostDevice>(); }
+
+}  // namespace es::gpu::cuda

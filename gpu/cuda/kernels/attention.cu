@@ -1,0 +1,179 @@
+// Attention: batched products (gemm.h), and what happens to the rows of scores between them. A run
+// of 32 threads has a row.
+#include "gpu/canonical/attention_math.h"
+#include "gpu/canonical/random_math.h"
+#include "gpu/cuda/kernels/columns.h"
+#include "gpu/cuda/kernels/gemm.h"
+#include "gpu/cuda/kernels/map.h"
+#include "gpu/cuda/kernels/rows.h"
+#include "gpu/cuda/kernels/topics.h"
+
+namespace es::gpu::cuda::ES_CUDA_SPACE {
+namespace {
+
+std::int64_t score_rows(const AttentionShape& s) {
+  return s.batch * s.heads * s.tokens;
+}
+std::int64_t score_floats(const AttentionShape& s) {
+  return score_rows(s) * s.tokens;
+}
+
+// Where the matrices of heads lie: q, k, v and their gradients; y and dy; scores.
+BatchSteps qkv_steps(const AttentionShape& s) {
+  return {.outer = s.tokens * s.qkv_stride, .inner = s.head_dim};
+}
+BatchSteps y_steps(const AttentionShape& s) {
+  return {.outer = s.tokens * s.y_stride, .inner = s.head_dim};
+}
+BatchSteps score_steps(const AttentionShape& s) {
+  return {.outer = s.heads * s.tokens * s.tokens, .inner = s.tokens * s.tokens};
+}
+MatrixBatch heads(const AttentionShape& s, const BatchSteps& a, const BatchSteps& b,
+                  const BatchSteps& c) {
+  return {.count = s.batch * s.heads, .inner = s.heads, .a = a, .b = b, .c = c};
+}
+
+// Scores after their product, in place: scale, bias, mask, length, softmax. With dropout also the
+// probabilities after it.
+struct ProbabilityRows {
+  static constexpr unsigned kThreads = kRowThreads;
+  using Shared = OnlyRuns;
+  AttentionShape s;
+  AttentionExtras extras;
+  DropoutKey key;
+  float *probs, *dropped;
+
+  template <class Block>
+  ES_HD void operator()(const Block& block, Shared&) const {
+    const std::int64_t row = my_row(block), t = s.tokens;
+    if (row >= s.batch * s.heads * t) return;
+    const std::int64_t query = row % t, b = row / t / s.heads, h = row / t % s.heads;
+    float* const p = probs + row * t;
+    const float* bias = extras.bias == nullptr ? nullptr : extras.bias + (h * t + query) * t;
+    const float* mask = s.masks == 0 ? nullptr : extras.mask + (b % s.masks * t + query) * t;
+    const std::int64_t keys = extras.length == nullptr ? t : extras.length[b];
+    write_row(block, t, p, [&](std::int64_t i) {
+      float score = p[i] * s.scale;
+      if (bias != nullptr) score = score + bias[i];
+      if (mask != nullptr) score = score + mask[i];
+      return i >= keys ? -kInfinity : score;
+    });
+    const float shift = softmax_shift(row_max(block, t, p));
+    const float scale = softmax_scale(run_sum64(
+        block, t, [&](std::int64_t i, float sum) { return sum + canonical_exp(p[i] - shift); }));
+    write_row(block, t, p, [&](std::int64_t i) { return canonical_exp(p[i] - shift) * scale; });
+    if (dropped == nullptr) return;
+    write_row(block, t, dropped + row * t, [&](std::int64_t i) {
+      return keeps(s.dropout, key, row * t + i) ? p[i] * s.dropout.factor : 0.0f;
+    });
+  }
+};
+
+// Gradients of probabilities after dropout to those of scores before scaling, or after, in place.
+// With dropout also the probabilities after it.
+struct GradientRows {
+  static constexpr unsigned kThreads = kRowThreads;
+  using Shared = OnlyRuns;
+  AttentionShape s;
+  DropoutKey key;
+  const float* probs;
+  float *gradients, *dropped;
+  bool scaled;
+
+  template <class Block>
+  ES_HD void operator()(const Block& block, Shared&) const {
+    const std::int64_t row = my_row(block), t = s.tokens;
+    if (row >= s.batch * s.heads * t) return;
+    const float* const p = probs + row * t;
+    float* const d = gradients + row * t;
+    if (dropped != nullptr) {
+      write_row(block, t, d, [&](std::int64_t i) {
+        const bool keep = keeps(s.dropout, key, row * t + i);
+        dropped[row * t + i] = keep ? p[i] * s.dropout.factor : 0.0f;
+        return keep ? d[i] * s.dropout.factor : 0.0f;
+      });
+    }
+    const float total =
+        run_sum64(block, t, [&](std::int64_t i, float sum) { return fused(d[i], p[i], sum); });
+    write_row(block, t, d, [&](std::int64_t i) {
+      const float gradient = p[i] * (d[i] - total);
+      return scaled ? gradient * s.scale : gradient;
+    });
+  }
+};
+
+struct TimesFactor {
+  float factor;
+  ES_HD float operator()(float a, float) const { return a * factor; }
+};
+
+// A pass has the probabilities after dropout, if there is any; the backward pass also gradients of
+// scores. Behind them what products and the column sums of dbias need.
+struct Workspace {
+  float *dropped, *gradients, *rest;
+};
+std::int64_t matrix_floats(const AttentionShape& s) {
+  return round_up(score_floats(s), 16);
+}
+Workspace workspace(const AttentionShape& s, float* ws) {
+  const bool drops = s.dropout.threshold != 0;
+  float* const gradients = drops ? ws + matrix_floats(s) : ws;
+  return {drops ? ws : nullptr, gradients, gradients + matrix_floats(s)};
+}
+
+std::size_t attention_workspace_floats(const AttentionShape& s) {
+  const std::int64_t matrices = s.dropout.threshold != 0 ? 2 : 1;
+  std::int64_t rest = level_rows(s.batch) * s.heads * s.tokens * s.tokens;
+  for (const GemmShape& product :
+       {scores_product(s, s.tokens), y_product(s, s.tokens), dk_product(s, s.tokens)}) {
+    const MatrixBatch batch{
+        .count = s.batch * s.heads, .inner = s.heads, .a = {}, .b = {}, .c = {}};
+    rest = larger(rest, static_cast<std::int64_t>(matrices_workspace_floats(product, batch)));
+  }
+  return static_cast<std::size_t>(matrices * matrix_floats(s) + rest);
+}
+
+void attention_fwd(Stream stream, const AttentionShape& s, const float* q, const float* k,
+                   const float* v, const AttentionExtras& extras, const DropoutKey& key, float* y,
+                   float* probs, float* ws) {
+  const Workspace w = workspace(s, ws);
+  multiply_matrices(stream, scores_product(s, s.tokens),
+                    heads(s, qkv_steps(s), qkv_steps(s), score_steps(s)), q, k, nullptr, probs,
+                    w.rest);
+  launch(stream, {.x = blocks_of_rows(score_rows(s))},
+         ProbabilityRows{s, extras, key, probs, w.dropped});
+  multiply_matrices(stream, y_product(s, s.tokens),
+                    heads(s, score_steps(s), qkv_steps(s), y_steps(s)),
+                    w.dropped != nullptr ? w.dropped : probs, v, nullptr, y, w.rest);
+}
+
+void attention_bwd(Stream stream, const AttentionShape& s, const float* q, const float* k,
+                   const float* v, const float* probs, const float* dy, const DropoutKey& key,
+                   float* dq, float* dk, float* dv, float* dbias, float* ws) {
+  const Workspace w = workspace(s, ws);
+  const BatchSteps scores = score_steps(s), qkv = qkv_steps(s);
+  multiply_matrices(stream, dprobs_product(s, s.tokens), heads(s, y_steps(s), qkv, scores), dy, v,
+                    nullptr, w.gradients, w.rest);
+  launch(stream, {.x = blocks_of_rows(score_rows(s))},
+         GradientRows{s, key, probs, w.gradients, w.dropped, dbias == nullptr});
+  multiply_matrices(stream, dv_product(s, s.tokens), heads(s, scores, y_steps(s), qkv),
+                    w.dropped != nullptr ? w.dropped : probs, dy, nullptr, dv, w.rest);
+  if (dbias != nullptr) {
+    sum_columns(stream, 1, s.batch, scores.outer, 1.0f, w.gradients, dbias, w.rest);
+    map(stream, score_floats(s), w.gradients, w.gradients, w.gradients, TimesFactor{s.scale});
+  }
+  multiply_matrices(stream, dq_product(s, s.tokens), heads(s, scores, qkv, qkv), w.gradients, k,
+                    nullptr, dq, w.rest);
+  multiply_matrices(stream, dk_product(s, s.tokens), heads(s, scores, qkv, qkv), w.gradients, q,
+                    nullptr, dk, w.rest);
+}
+
+}  // namespace
+
+void add_attention(DeviceKernels& kernels) {
+  kernels.attention_workspace_floats = attention_workspace_floats;
+  kernels.attention_fwd = attention_fwd;
+  kernels.attention_bwd = attention_bwd;
+}
+
+}  // namespace es::gpu::cuda::ES_CUDA_SPACE

@@ -1,0 +1,252 @@
+// Depthwise convolution: a thread has a channel (or four) of a pixel, or of a tap of the weight
+// gradient.
+#include "gpu/cuda/kernels/depthwise.h"
+
+#include "gpu/canonical/shapes.h"
+#include "gpu/cuda/kernels/divider.h"
+#include "gpu/cuda/kernels/pack.h"
+#include "gpu/cuda/kernels/walk.h"
+
+namespace es::gpu::cuda::ES_CUDA_SPACE {
+namespace {
+
+struct Sizes {
+  std::int32_t h, w, oh, ow, kh, kw, stride, pad;
+  std::int64_t c;
+};
+Sizes sizes(const ConvShape& s) {
+  const auto i32 = [](std::int64_t value) { return static_cast<std::int32_t>(value); };
+  return {i32(s.h),  i32(s.w),      i32(s.oh()), i32(s.ow()), i32(s.kh),
+          i32(s.kw), i32(s.stride), i32(s.pad),  s.c};
+}
+
+// Adds w[channel + j][tap] * x[j] to a chain, for kWidth neighbouring channels.
+template <int kWidth>
+ES_HD void add_tap(const float* x, const float* w, std::int64_t taps, Pack<kWidth>& sum) {
+  const Pack<kWidth> values = load_pack<kWidth>(x);
+  ES_UNROLL
+  for (int j = 0; j < kWidth; ++j) sum.v[j] = fused(values.v[j], w[j * taps], sum.v[j]);
+}
+
+// y[n][oh][ow][c]; a thread has kWidth channels.
+template <int kWidth>
+struct Forward {
+  static constexpr unsigned kThreads = 256;
+  using Shared = NoShared;
+  const float *x, *w, *bias;
+  float* y;
+  Sizes s;
+  std::int64_t packs;
+  Divider across, cols, rows;  // packs of a pixel, ow, oh
+
+  template <class Block>
+  ES_HD void operator()(const Block& block, Shared&) const {
+    const std::int64_t i = thread_in_grid(*this, block);
+    if (i >= packs) return;
+    const Divider::Parts pixel = across(static_cast<std::uint32_t>(i)), line = cols(pixel.quotient),
+                         image = rows(line.quotient);
+    const std::int64_t channel = std::int64_t{pixel.rest} * kWidth;
+    const std::int32_t top = static_cast<std::int32_t>(image.rest) * s.stride - s.pad,
+                       left = static_cast<std::int32_t>(line.rest) * s.stride - s.pad;
+    const float* from = x + std::int64_t{image.quotient} * s.h * s.w * s.c + channel;
+    const float* weights = w + channel * s.kh * s.kw;
+    Pack<kWidth> sum{};
+    for (std::int32_t kh = larger(0, -top); kh < s.kh && top + kh < s.h; ++kh) {
+      for (std::int32_t kw = larger(0, -left); kw < s.kw && left + kw < s.w; ++kw) {
+        add_tap(from + (std::int64_t{top + kh} * s.w + left + kw) * s.c, weights + kh * s.kw + kw,
+                std::int64_t{s.kh} * s.kw, sum);
+      }
+    }
+    ES_UNROLL
+    for (int j = 0; j < kWidth; ++j) {
+      sum.v[j] = 0.0f + sum.v[j];
+      if (bias != nullptr) sum.v[j] = sum.v[j] + bias[channel + j];
+    }
+    store_pack(y + i * kWidth, sum);
+  }
+};
+
+// dx[n][h][w][c]: taps whose output pixel exists, in the forward order.
+template <int kWidth>
+struct DataGradient {
+  static constexpr unsigned kThreads = 256;
+  using Shared = NoShared;
+  const float *dy, *w;
+  float* dx;
+  Sizes s;
+  std::int64_t packs;
+  Divider across, cols, rows;  // packs of a pixel, w, h
+
+  template <class Block>
+  ES_HD void operator()(const Block& block, Shared&) const {
+    const std::int64_t i = thread_in_grid(*this, block);
+    if (i >= packs) return;
+    const Divider::Parts pixel = across(static_cast<std::uint32_t>(i)), line = cols(pixel.quotient),
+                         image = rows(line.quotient);
+    const std::int64_t channel = std::int64_t{pixel.rest} * kWidth;
+    const std::int32_t row = static_cast<std::int32_t>(image.rest) + s.pad,
+                       col = static_cast<std::int32_t>(line.rest) + s.pad;
+    const float* from = dy + std::int64_t{image.quotient} * s.oh * s.ow * s.c + channel;
+    const float* weights = w + channel * s.kh * s.kw;
+    Pack<kWidth> sum{};
+    // The first tap of the stride phase, then every stride-th; output pixels descend.
+    for (std::int32_t kh = row % s.stride; kh < s.kh && kh <= row; kh += s.stride) {
+      const std::int32_t oh = (row - kh) / s.stride;
+      if (oh >= s.oh) continue;
+      for (std::int32_t kw = col % s.stride; kw < s.kw && kw <= col; kw += s.stride) {
+        const std::int32_t ow = (col - kw) / s.stride;
+        if (ow >= s.ow) continue;
+        add_tap(from + (std::int64_t{oh} * s.ow + ow) * s.c, weights + kh * s.kw + kw,
+                std::int64_t{s.kh} * s.kw, sum);
+      }
+    }
+    ES_UNROLL
+    for (int j = 0; j < kWidth; ++j) sum.v[j] = 0.0f + sum.v[j];
+    store_pack(dx + i * kWidth, sum);
+  }
+};
+
+template <template <int> class Kernel, class Make>
+void launch_by_channels(Stream stream, const ConvShape& s, std::int64_t cols, std::int64_t rows,
+                        const float* in, float* out, const Make& make) {
+  with_pack_width(
+      s.c,
+      [&](auto width) {
+        Kernel<width> kernel = make(width);
+        kernel.s = sizes(s);
+        kernel.packs = s.n * rows * cols * (s.c / width);
+        kernel.across = Divider(s.c / width);
+        kernel.cols = Divider(cols);
+        kernel.rows = Divider(rows);
+        launch(stream, {.x = blocks_for<Kernel<width>>(kernel.packs)}, kernel);
+      },
+      in, out);
+}
+
+// One tap of one channel over one block of output rows of an image: a chain over the pixels whose
+// tap lies in the image. Written to ws[block][tap][c].
+struct WeightBlocks {
+  static constexpr unsigned kThreads = 256;
+  using Shared = NoShared;
+  const float *x, *dy;
+  float* blocks;
+  Sizes s;
+  std::int64_t results;
+  std::int32_t block_rows;
+  Divider channels, taps, kernel_cols, per_image;  // c, kh * kw, kw, blocks of an image
+
+  template <class Block>
+  ES_HD void operator()(const Block& block, Shared&) const {
+    const std::int64_t i = thread_in_grid(*this, block);
+    if (i >= results) return;
+    const Divider::Parts channel = channels(static_cast<std::uint32_t>(i)),
+                         tap = taps(channel.quotient), at = kernel_cols(tap.rest),
+                         image = per_image(tap.quotient);
+    const std::int32_t kh = static_cast<std::int32_t>(at.quotient),
+                       kw = static_cast<std::int32_t>(at.rest);
+    const std::int32_t first = static_cast<std::int32_t>(image.rest) * block_rows;
+    const std::int32_t last = first + block_rows < s.oh ? first + block_rows : s.oh;
+    const float* pixels = x + std::int64_t{image.quotient} * s.h * s.w * s.c + channel.rest;
+    const float* gradients = dy + std::int64_t{image.quotient} * s.oh * s.ow * s.c + channel.rest;
+    float sum = 0.0f;
+    for (std::int32_t oh = first; oh < last; ++oh) {
+      const std::int32_t row = oh * s.stride + kh - s.pad;
+      if (row < 0 || row >= s.h) continue;
+      for (std::int32_t ow = 0; ow < s.ow; ++ow) {
+        const std::int32_t col = ow * s.stride + kw - s.pad;
+        if (col < 0 || col >= s.w) continue;
+        sum = fused(gradients[(std::int64_t{oh} * s.ow + ow) * s.c],
+                    pixels[(std::int64_t{row} * s.w + col) * s.c], sum);
+      }
+    }
+    blocks[i] = 0.0f + sum;
+  }
+};
+
+// Sums runs of 64 rows [tap][c], each a chain from its first; the last time into dw[c][tap].
+struct SumRuns {
+  static constexpr unsigned kThreads = 256;
+  using Shared = NoShared;
+  const float* rows;
+  float* out;
+  std::int64_t row_count, results;
+  Divider cols, channels;  // of a row: taps * c; c
+  bool last;
+
+  template <class Block>
+  ES_HD void operator()(const Block& block, Shared&) const {
+    const std::int64_t i = thread_in_grid(*this, block);
+    if (i >= results) return;
+    const Divider::Parts run = cols(static_cast<std::uint32_t>(i));
+    const std::int64_t first = std::int64_t{run.quotient} * kColumnRun;
+    const std::int64_t end = smaller(row_count, first + kColumnRun);
+    const float* p = rows + run.rest;
+    float sum = p[first * cols.divisor()];
+    walk_run<16>(
+        end - first - 1, [&](std::int64_t row) { return p[(first + 1 + row) * cols.divisor()]; },
+        [&](float value) { sum = sum + value; });
+    const Divider::Parts tap = channels(run.rest);
+    const std::uint32_t taps = cols.divisor() / channels.divisor();
+    out[last ? std::int64_t{tap.rest} * taps + tap.quotient : i] = sum;
+  }
+};
+
+}  // namespace
+
+void depthwise_fwd(Stream stream, const ConvShape& s, const float* x, const float* w,
+                   const float* bias, float* y) {
+  launch_by_channels<Forward>(stream, s, s.ow(), s.oh(), x, y, [&](auto width) {
+    return Forward<width>{.x = x,
+                          .w = w,
+                          .bias = bias,
+                          .y = y,
+                          .s = {},
+                          .packs = 0,
+                          .across = {},
+                          .cols = {},
+                          .rows = {}};
+  });
+}
+
+void depthwise_dgrad(Stream stream, const ConvShape& s, const float* dy, const float* w,
+                     float* dx) {
+  launch_by_channels<DataGradient>(stream, s, s.w, s.h, dy, dx, [&](auto width) {
+    return DataGradient<width>{
+        .dy = dy, .w = w, .dx = dx, .s = {}, .packs = 0, .across = {}, .cols = {}, .rows = {}};
+  });
+}
+
+// Block results, and the sums of their runs, which take turns.
+std::size_t depthwise_wgrad_workspace_floats(const ConvShape& s) {
+  const std::int64_t blocks = depthwise_blocks(s);
+  return static_cast<std::size_t>((blocks + ceil_div(blocks, kColumnRun)) * taps(s) * s.c);
+}
+
+void depthwise_wgrad(Stream stream, const ConvShape& s, const float* x, const float* dy, float* dw,
+                     float* ws) {
+  const std::int64_t cols = taps(s) * s.c, rows = depthwise_block_rows(s);
+  std::int64_t count = depthwise_blocks(s);
+  const WeightBlocks blocks{x,
+                            dy,
+                            ws,
+                            sizes(s),
+                            count * cols,
+                            static_cast<std::int32_t>(rows),
+                            Divider(s.c),
+                            Divider(taps(s)),
+                            Divider(s.kw),
+                            Divider(ceil_div(s.oh(), rows))};
+  launch(stream, {.x = blocks_for<WeightBlocks>(blocks.results)}, blocks);
+  float *from = ws, *to = ws + count * cols;
+  for (bool last = false; !last; count = ceil_div(count, kColumnRun)) {
+    last = count <= kColumnRun;
+    const SumRuns sums{from,          last ? dw : to, count, ceil_div(count, kColumnRun) * cols,
+                       Divider(cols), Divider(s.c),   last};
+    launch(stream, {.x = blocks_for<SumRuns>(sums.results)}, sums);
+    float* const read = from;
+    from = to;
+    to = read;
+  }
+}
+
+}  // namespace es::gpu::cuda::ES_CUDA_SPACE

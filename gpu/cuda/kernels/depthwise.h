@@ -1,0 +1,17 @@
+#pragma once
+// Depthwise convolution, whose order is its own (canonical/README.md). Used by conv.cu.
+#include <cstddef>
+
+#include "gpu/canonical/kernels.h"
+#include "gpu/cuda/launch.h"
+
+namespace es::gpu::cuda::ES_CUDA_SPACE {
+
+void depthwise_fwd(Stream stream, const ConvShape& s, const float* x, const float* w,
+                   const float* bias, float* y);
+void depthwise_dgrad(Stream stream, const ConvShape& s, const float* dy, const float* w, float* dx);
+std::size_t depthwise_wgrad_workspace_floats(const ConvShape& s);
+void depthwise_wgrad(Stream stream, const ConvShape& s, const float* x, const float* dy, float* dw,
+                     float* ws);
+
+}  // namespace es::gpu::cuda::ES_CUDA_SPACE

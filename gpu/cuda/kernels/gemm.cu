@@ -1,0 +1,73 @@
+// GEMM: DOT(K) (G1) of matrices with any strides.
+#include "gpu/cuda/kernels/gemm.h"
+#include "gpu/cuda/kernels/product.h"
+#include "gpu/cuda/kernels/topics.h"
+
+namespace es::gpu::cuda::ES_CUDA_SPACE {
+namespace {
+
+ProductShape product_shape(const GemmShape& s, const MatrixBatch& batch) {
+  return {.m = s.m, .n = s.n, .k = s.k, .count = batch.count, .inner = batch.inner};
+}
+
+// One operand: `rows` x s.k. Contiguous along its rows it is fetched so; any other along k.
+template <class Call>
+void with_operand(const float* p, std::int64_t rows, std::int64_t depth, std::int64_t row_step,
+                  std::int64_t depth_step, const BatchSteps& batch, const Call& call) {
+  const auto count = static_cast<std::uint32_t>(rows);
+  const bool aligned = in_quads(p, batch);
+  if (row_step == 1 && depth_step != 1) {
+    call(Matrix<QuadAlongRows>{p, row_step, depth_step, count, batch,
+                               aligned && depth_step % 4 == 0 && rows % 4 == 0});
+  } else {
+    call(Matrix<QuadAlongDepth>{p, row_step, depth_step, count, batch,
+                                aligned && depth_step == 1 && row_step % 4 == 0 && depth % 4 == 0});
+  }
+}
+
+}  // namespace
+
+void multiply_matrices(Stream stream, const GemmShape& s, const MatrixBatch& batch, const float* a,
+                       const float* b, const float* bias, float* c, float* ws) {
+  const Target target{.c = c,
+                      .row = s.c_row,
+                      .col = s.c_col,
+                      .batch = batch.c,
+                      .quads = s.c_col == 1 && in_quads(c, s.c_row) && in_quads(c, batch.c),
+                      .pixels = {}};
+  with_operand(a, s.m, s.k, s.a_row, s.a_col, batch.a, [&](const auto& left) {
+    with_operand(b, s.n, s.k, s.b_col, s.b_row, batch.b, [&](const auto& right) {
+      multiply(stream, product_shape(s, batch), left, right, target, Bias{bias, 0}, ws);
+    });
+  });
+}
+
+std::size_t matrices_workspace_floats(const GemmShape& s, const MatrixBatch& batch) {
+  return product_workspace_floats(product_shape(s, batch));
+}
+
+namespace {
+
+std::size_t gemm_workspace_floats(const GemmShape& s, std::int64_t count) {
+  return matrices_workspace_floats(s, {.count = count, .inner = count});
+}
+
+void gemm(Stream stream, const GemmShape& s, std::int64_t count, std::int64_t a_step,
+          std::int64_t b_step, std::int64_t c_step, const float* a, const float* b,
+          const float* bias, float* c, float* ws) {
+  const MatrixBatch batch{.count = count,
+                          .inner = count,
+                          .a = {.inner = a_step},
+                          .b = {.inner = b_step},
+                          .c = {.inner = c_step}};
+  if (count > 0) multiply_matrices(stream, s, batch, a, b, bias, c, ws);
+}
+
+}  // namespace
+
+void add_gemm(DeviceKernels& kernels) {
+  kernels.gemm_workspace_floats = gemm_workspace_floats;
+  kernels.gemm = gemm;
+}
+
+}  // namespace es::gpu::cuda::ES_CUDA_SPACE

@@ -1,0 +1,364 @@
+// Column sums and batch norm. What is added up is by thread (run of 64 rows, column); what is
+// written for each element is by packs of columns.
+#include "gpu/canonical/norm_math.h"
+#include "gpu/cuda/kernels/columns.h"
+#include "gpu/cuda/kernels/topics.h"
+
+namespace es::gpu::cuda::ES_CUDA_SPACE {
+namespace {
+
+std::size_t colsum_workspace_floats(std::int64_t rows, std::int64_t cols) {
+  return static_cast<std::size_t>(level_rows(rows) * cols);
+}
+
+void colsum(Stream stream, std::int64_t rows, std::int64_t cols, const float* x, float* out,
+            float* ws) {
+  sum_columns(stream, 1, rows, cols, 1.0f, x, out, ws);
+}
+
+// The workspace: that of bn_workspace(), then the levels of sums over its runs; backwards of two at
+// once.
+std::size_t bn_workspace_floats(std::int64_t rows, std::int64_t c) {
+  const std::int64_t runs = run_count(rows);
+  return static_cast<std::size_t>((1 + 3 * runs + 2 * (1 + level_rows(runs))) * c);
+}
+float* bn_levels(std::int64_t rows, std::int64_t c, float* ws) {
+  return ws + (1 + 3 * run_count(rows)) * c;
+}
+
+// Sum, mean and squared deviations of each run. A thread keeps its 64 values: x is read once.
+struct BnStatistics {
+  static constexpr unsigned kThreads = 128;
+  using Shared = NoShared;
+  std::int64_t rows, c;
+  const float* x;
+  BnWorkspace ws;
+
+  template <class Block>
+  ES_HD void operator()(const Block& block, Shared&) const {
+    const std::int64_t at = thread_in_grid(*this, block);
+    if (at >= run_count(rows) * c) return;
+    const RunColumn mine = run_column(at, c);
+    const std::int64_t count = run_rows(rows, mine.run);
+    const float* from = x + mine.run * kColumnRun * c + mine.col;
+    float v[kColumnRun], sum = 0.0f, squares = 0.0f;
+    ES_UNROLL
+    for (int r = 0; r < kColumnRun; ++r) v[r] = r < count ? from[r * c] : 0.0f;
+    ES_UNROLL
+    for (int r = 0; r < kColumnRun; ++r) sum = r < count ? sum + v[r] : sum;
+    const float mean = sum * recip(count);
+    ES_UNROLL
+    for (int r = 0; r < kColumnRun; ++r) {
+      const float d = v[r] - mean;
+      squares = r < count ? fused(d, d, squares) : squares;
+    }
+    ws.sum[at] = sum;
+    ws.mean[at] = mean;
+    ws.squares[at] = squares;
+  }
+};
+
+// Squared deviations from the mean of all, summed over at most 64 runs that begin with `first`.
+ES_HD inline float moved_squares(const BnForward& bn, const BnWorkspace& ws, std::int64_t first,
+                                 std::int64_t count, std::int64_t col) {
+  struct Row {
+    float squares, mean, count;
+  };
+  const float mean = bn.mean[col];
+  float sum = 0.0f;
+  walk_run<16>(
+      count,
+      [&](std::int64_t r) {
+        const std::int64_t run = first + r, i = run * bn.c + col;
+        return Row{ws.squares[i], ws.mean[i], static_cast<float>(run_rows(bn.rows, run))};
+      },
+      [&](const Row& row) {
+        sum = sum + bn_moved_squares(row.squares, row.count, row.mean, mean);
+      });
+  return sum;
+}
+
+// The mean of a column out of at most 64 sums.
+struct BnMean {
+  static constexpr unsigned kThreads = 64;
+  using Shared = NoShared;
+  BnForward bn;
+  FewRows sums;
+
+  template <class Block>
+  ES_HD void operator()(const Block& block, Shared&) const {
+    const std::int64_t col = thread_in_grid(*this, block);
+    if (col < bn.c) bn.mean[col] = sum_run(sums.rows, bn.c, sums.p + col) * recip(bn.rows);
+  }
+};
+
+// The first level of the sum of squared deviations: to[runs of 64 runs][c].
+struct BnMovedSquares {
+  static constexpr unsigned kThreads = 64;
+  using Shared = NoShared;
+  BnForward bn;
+  BnWorkspace ws;
+  float* to;
+
+  template <class Block>
+  ES_HD void operator()(const Block& block, Shared&) const {
+    const std::int64_t at = thread_in_grid(*this, block), runs = run_count(bn.rows);
+    if (at >= run_count(runs) * bn.c) return;
+    const RunColumn mine = run_column(at, bn.c);
+    to[at] = moved_squares(bn, ws, mine.run * kColumnRun, run_rows(runs, mine.run), mine.col);
+  }
+};
+
+// The rest of a column out of at most 64 sums of squared deviations.
+struct BnFinish {
+  static constexpr unsigned kThreads = 64;
+  using Shared = NoShared;
+  BnForward bn;
+  float* a;
+  FewRows squares;
+
+  template <class Block>
+  ES_HD void operator()(const Block& block, Shared&) const {
+    const std::int64_t col = thread_in_grid(*this, block);
+    if (col < bn.c) {
+      a[col] = bn_finish_column(bn, col, sum_run(squares.rows, bn.c, squares.p + col));
+    }
+  }
+};
+
+// All of that at once where there are at most 64 runs.
+struct BnMergeFew {
+  static constexpr unsigned kThreads = 64;
+  using Shared = NoShared;
+  BnForward bn;
+  BnWorkspace ws;
+
+  template <class Block>
+  ES_HD void operator()(const Block& block, Shared&) const {
+    const std::int64_t col = thread_in_grid(*this, block), runs = run_count(bn.rows);
+    if (col >= bn.c) return;
+    bn.mean[col] = sum_run(runs, bn.c, ws.sum + col) * recip(bn.rows);
+    ws.a[col] = bn_finish_column(bn, col, moved_squares(bn, ws, 0, runs, col));
+  }
+};
+
+void bn_merge(Stream stream, const BnForward& bn) {
+  const BnWorkspace ws = bn_workspace(bn.rows, bn.c, bn.ws);
+  float* const levels = bn_levels(bn.rows, bn.c, bn.ws);
+  const std::int64_t runs = run_count(bn.rows), groups = run_count(runs);
+  if (groups == 1) {
+    return launch(stream, {.x = blocks_for<BnMergeFew>(bn.c)}, BnMergeFew{bn, ws});
+  }
+  const FewRows sums = fold_to_few(stream, 1, runs, bn.c, ws.sum, levels);
+  launch(stream, {.x = blocks_for<BnMean>(bn.c)}, BnMean{bn, sums});
+  launch(stream, {.x = blocks_for<BnMovedSquares>(groups * bn.c)}, BnMovedSquares{bn, ws, levels});
+  const FewRows squares = fold_to_few(stream, 1, groups, bn.c, levels, levels + groups * bn.c);
+  launch(stream, {.x = blocks_for<BnFinish>(bn.c)}, BnFinish{bn, ws.a, squares});
+}
+
+// How the elements of a matrix are shared: a thread has a pack of columns and every `step`th row,
+// so that all threads together read one piece of memory after the other.
+struct RowSteps {
+  std::int64_t rows, packs, step;
+};
+RowSteps row_steps(std::int64_t rows, std::int64_t packs) {
+  constexpr std::int64_t kThreadsWanted = 1 << 18, kRowsMost = 8;  // of a GPU; of a thread
+  const std::int64_t rows_each = larger(1, smaller(kRowsMost, rows * packs / kThreadsWanted));
+  return {rows, packs, ceil_div(rows, rows_each)};
+}
+// The first row of a thread and its pack.
+ES_HD inline RunColumn first_row(const RowSteps& s, std::int64_t thread) {
+  return run_column(thread, s.packs);
+}
+
+template <int kWidth>
+struct BnApply {
+  static constexpr unsigned kThreads = 256;
+  using Shared = NoShared;
+  RowSteps steps;
+  const float *x, *mean, *a, *beta;
+  Activation act;
+  float* y;
+
+  template <class Block>
+  ES_HD void operator()(const Block& block, Shared&) const {
+    const std::int64_t at = thread_in_grid(*this, block);
+    if (at >= steps.step * steps.packs) return;
+    const RunColumn mine = first_row(steps, at);
+    const std::int64_t col = mine.col * kWidth;
+    const auto m = load_pack<kWidth>(mean + col), factor = load_pack<kWidth>(a + col),
+               offset = load_pack<kWidth>(beta + col);
+    for (std::int64_t r = mine.run; r < steps.rows; r += steps.step) {
+      const std::int64_t i = (r * steps.packs + mine.col) * kWidth;
+      auto v = load_pack<kWidth>(x + i);
+      ES_UNROLL
+      for (int j = 0; j < kWidth; ++j) {
+        v.v[j] = bn_output(v.v[j], m.v[j], factor.v[j], offset.v[j], act);
+      }
+      store_pack(y + i, v);
+    }
+  }
+};
+
+void bn_apply(Stream stream, std::int64_t rows, std::int64_t c, const float* x, const float* mean,
+              const float* a, const float* beta, Activation act, float* y) {
+  with_pack_width(
+      c,
+      [&](auto width) {
+        const RowSteps steps = row_steps(rows, c / width);
+        launch(stream, {.x = blocks_for<BnApply<width>>(steps.step * steps.packs)},
+               BnApply<width>{steps, x, mean, a, beta, act, y});
+      },
+      x, mean, a, beta, y);
+}
+
+void bn_train_fwd(Stream stream, const BnForward& bn) {
+  const BnWorkspace ws = bn_workspace(bn.rows, bn.c, bn.ws);
+  launch(stream, {.x = blocks_for<BnStatistics>(run_count(bn.rows) * bn.c)},
+         BnStatistics{bn.rows, bn.c, bn.x, ws});
+  bn_merge(stream, bn);
+  bn_apply(stream, bn.rows, bn.c, bn.x, bn.mean, ws.a, bn.beta, bn.act, bn.y);
+}
+
+// gamma / sqrt(running_var + eps).
+struct BnEvalScale {
+  static constexpr unsigned kThreads = 64;
+  using Shared = NoShared;
+  std::int64_t c;
+  const float *gamma, *running_var;
+  float eps;
+  float* a;
+
+  template <class Block>
+  ES_HD void operator()(const Block& block, Shared&) const {
+    const std::int64_t col = thread_in_grid(*this, block);
+    if (col < c) a[col] = gamma[col] * inverse_deviation(running_var[col], eps);
+  }
+};
+
+void bn_eval(Stream stream, std::int64_t rows, std::int64_t c, const float* x, const float* gamma,
+             const float* beta, float eps, const float* running_mean, const float* running_var,
+             Activation act, float* y, float* ws) {
+  launch(stream, {.x = blocks_for<BnEvalScale>(c)}, BnEvalScale{c, gamma, running_var, eps, ws});
+  bn_apply(stream, rows, c, x, running_mean, ws, beta, act, y);
+}
+
+// Sums of g and of g * d over each run.
+struct BnBackwardSums {
+  static constexpr unsigned kThreads = 128;
+  using Shared = NoShared;
+  BnBackward bn;
+  BnWorkspace ws;
+  struct Row {
+    float x, dy;
+  };
+
+  template <class Block>
+  ES_HD void operator()(const Block& block, Shared&) const {
+    const std::int64_t at = thread_in_grid(*this, block);
+    if (at >= run_count(bn.rows) * bn.c) return;
+    const RunColumn mine = run_column(at, bn.c);
+    const std::int64_t first = mine.run * kColumnRun * bn.c + mine.col;
+    const float mean = bn.mean[mine.col], beta = bn.beta[mine.col];
+    const float a = bn.gamma[mine.col] * bn.istd[mine.col];
+    float gradient = 0.0f, product = 0.0f;
+    walk_run<16>(
+        run_rows(bn.rows, mine.run),
+        [&](std::int64_t r) {
+          return Row{bn.x[first + r * bn.c], bn.dy[first + r * bn.c]};
+        },
+        [&](const Row& row) {
+          const BnBackwardElement e = bn_backward_element(row.x, row.dy, mean, a, beta, bn.act);
+          gradient = gradient + e.g;
+          product = fused(e.g, e.d, product);
+        });
+    ws.gradient[at] = gradient;
+    ws.product[at] = product;
+  }
+};
+
+// dgamma, dbeta and what the input's gradients share, out of at most 64 sums of each.
+struct BnBackwardMerge {
+  static constexpr unsigned kThreads = 64;
+  using Shared = NoShared;
+  BnBackward bn;
+  FewRows sums;           // two matrices: of g, of g * d
+  float* shared_factors;  // [2][c]
+
+  template <class Block>
+  ES_HD void operator()(const Block& block, Shared&) const {
+    const std::int64_t col = thread_in_grid(*this, block);
+    if (col >= bn.c) return;
+    const float gradient = sum_run(sums.rows, bn.c, sums.p + col);
+    const float product = sum_run(sums.rows, bn.c, sums.p + sums.rows * bn.c + col);
+    const BnBackwardColumn column = bn_finish_backward(bn, col, gradient, product);
+    shared_factors[col] = column.gradient;
+    shared_factors[bn.c + col] = column.product;
+  }
+};
+
+template <int kWidth>
+struct BnInputGradient {
+  static constexpr unsigned kThreads = 256;
+  using Shared = NoShared;
+  RowSteps steps;
+  BnBackward bn;
+  const float* factors;  // [2][c], of BnBackwardMerge
+
+  template <class Block>
+  ES_HD void operator()(const Block& block, Shared&) const {
+    const std::int64_t at = thread_in_grid(*this, block);
+    if (at >= steps.step * steps.packs) return;
+    const RunColumn mine = first_row(steps, at);
+    const std::int64_t col = mine.col * kWidth;
+    auto a = load_pack<kWidth>(bn.gamma + col);
+    const auto istd = load_pack<kWidth>(bn.istd + col), mean = load_pack<kWidth>(bn.mean + col),
+               beta = load_pack<kWidth>(bn.beta + col), gradient = load_pack<kWidth>(factors + col),
+               product = load_pack<kWidth>(factors + bn.c + col);
+    ES_UNROLL
+    for (int j = 0; j < kWidth; ++j) a.v[j] = a.v[j] * istd.v[j];
+    for (std::int64_t r = mine.run; r < steps.rows; r += steps.step) {
+      const std::int64_t i = (r * steps.packs + mine.col) * kWidth;
+      const auto x = load_pack<kWidth>(bn.x + i);
+      auto v = load_pack<kWidth>(bn.dy + i);
+      ES_UNROLL
+      for (int j = 0; j < kWidth; ++j) {
+        const BnBackwardElement e =
+            bn_backward_element(x.v[j], v.v[j], mean.v[j], a.v[j], beta.v[j], bn.act);
+        v.v[j] = bn_input_gradient(e, a.v[j], {gradient.v[j], product.v[j]});
+      }
+      store_pack(bn.dx + i, v);
+    }
+  }
+};
+
+void bn_bwd(Stream stream, const BnBackward& bn) {
+  const BnWorkspace ws = bn_workspace(bn.rows, bn.c, bn.ws);
+  float* const levels = bn_levels(bn.rows, bn.c, bn.ws);
+  const std::int64_t runs = run_count(bn.rows);
+  launch(stream, {.x = blocks_for<BnBackwardSums>(runs * bn.c)}, BnBackwardSums{bn, ws});
+  // The two matrices of sums lie one after the other, and so do their levels.
+  const FewRows sums = fold_to_few(stream, 2, runs, bn.c, ws.gradient, levels + 2 * bn.c);
+  launch(stream, {.x = blocks_for<BnBackwardMerge>(bn.c)}, BnBackwardMerge{bn, sums, levels});
+  with_pack_width(
+      bn.c,
+      [&](auto width) {
+        const RowSteps steps = row_steps(bn.rows, bn.c / width);
+        launch(stream, {.x = blocks_for<BnInputGradient<width>>(steps.step * steps.packs)},
+               BnInputGradient<width>{steps, bn, levels});
+      },
+      bn.x, bn.dy, bn.dx, bn.mean, bn.istd, bn.gamma, bn.beta, levels);
+}
+
+}  // namespace
+
+void add_norm(DeviceKernels& kernels) {
+  kernels.colsum_workspace_floats = colsum_workspace_floats;
+  kernels.colsum = colsum;
+  kernels.bn_workspace_floats = bn_workspace_floats;
+  kernels.bn_train_fwd = bn_train_fwd;
+  kernels.bn_eval = bn_eval;
+  kernels.bn_bwd = bn_bwd;
+}
+
+}  // namespace es::gpu::cuda::ES_CUDA_SPACE

@@ -1,0 +1,51 @@
+#pragma once
+// One or four neighbouring floats that a thread moves at once, and the count of blocks. Element
+// numbers of kernels have 32 bits where they are divided: a tensor has fewer than 2^32 elements.
+#include <cstdint>
+#include <type_traits>
+
+#include "gpu/canonical/scalar_math.h"
+
+namespace es::gpu::cuda {
+namespace {
+
+template <int kWidth>
+struct alignas(kWidth * sizeof(float)) Pack {
+  float v[kWidth];
+};
+
+// REQUIRES: p is aligned to the pack.
+template <int kWidth>
+ES_HD inline Pack<kWidth> load_pack(const float* p) {
+  return *reinterpret_cast<const Pack<kWidth>*>(p);
+}
+template <int kWidth>
+ES_HD inline void store_pack(float* p, const Pack<kWidth>& pack) {
+  *reinterpret_cast<Pack<kWidth>*>(p) = pack;
+}
+
+// calls f(width) with a constant: 4 where rows of `row` floats and all pointers allow packs,
+// else 1.
+template <class Function, class... Pointers>
+void with_pack_width(std::int64_t row, Function&& f, const Pointers*... pointers) {
+  const auto misaligned = (std::uintptr_t{0} | ... | reinterpret_cast<std::uintptr_t>(pointers));
+  if (row % 4 == 0 && misaligned % sizeof(Pack<4>) == 0) {
+    f(std::integral_constant<int, 4>());
+  } else {
+    f(std::integral_constant<int, 1>());
+  }
+}
+
+// Which of all threads of a grid of one dimension.
+template <class Kernel, class Block>
+ES_HD inline std::int64_t thread_in_grid(const Kernel&, const Block& block) {
+  return static_cast<std::int64_t>(block.x()) * Kernel::kThreads + block.thread();
+}
+// Blocks of a grid with a thread for each of `count`.
+template <class Kernel>
+std::int64_t blocks_for(std::int64_t count) {
+  return ceil_div(count, Kernel::kThreads);
+}
+
+}  // namespace
+}  // namespace es::gpu::cuda

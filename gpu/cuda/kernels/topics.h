@@ -1,0 +1,22 @@
+#pragma once
+// The kernel sources, one function each: it fills in what its file has. Both copies of the sources
+// (launch.h) have all of them.
+#include "gpu/cuda/device_kernels.h"
+#include "gpu/cuda/launch.h"
+
+namespace es::gpu::cuda::ES_CUDA_SPACE {
+
+void add_gemm(DeviceKernels& kernels);
+void add_conv(DeviceKernels& kernels);
+void add_attention(DeviceKernels& kernels);
+void add_elementwise(DeviceKernels& kernels);
+void add_norm(DeviceKernels& kernels);
+void add_layer_norm(DeviceKernels& kernels);
+void add_softmax(DeviceKernels& kernels);
+void add_pool(DeviceKernels& kernels);
+void add_embedding(DeviceKernels& kernels);
+void add_loss(DeviceKernels& kernels);
+void add_yolo(DeviceKernels& kernels);
+void add_update(DeviceKernels& kernels);
+
+}  // namespace es::gpu::cuda::ES_CUDA_SPACE

@@ -1,0 +1,64 @@
+#pragma once
+// For launch.h, without the CUDA compiler: blocks one after the other on the calling thread, the
+// threads of a block as coroutines that change at sync() and down() (host_block.cc). What a block
+// shares is filled with ones first (NaN as floats), so that tests see what is read before it is
+// written.
+#include <cstddef>
+#include <cstring>
+#include <type_traits>
+
+#include "gpu/cuda/block.h"
+
+namespace es::gpu::cuda::on_host {
+
+class HostThreads;  // the coroutines of the block in progress
+
+struct HostBlock {
+  unsigned x() const { return at_x; }
+  unsigned y() const { return at_y; }
+  unsigned z() const { return at_z; }
+  unsigned thread() const { return at_thread; }
+  void sync() const;
+  float down(float value, unsigned delta) const;
+  float first(float value) const;
+
+  unsigned at_x, at_y, at_z, at_thread;
+  HostThreads* threads;
+};
+
+// A kernel and what its block shares, without their types.
+struct HostKernel {
+  void (*run)(const HostBlock& block, const void* kernel, void* shared);
+  const void* kernel;
+  void* shared;
+};
+
+// All threads of one block.
+void run_block(unsigned threads, const HostBlock& block, const HostKernel& kernel);
+
+template <class Kernel>
+void launch(Stream, Grid grid, const Kernel& kernel) {
+  using Shared = typename Kernel::Shared;
+  static_assert(std::is_trivially_copyable_v<Shared> && sizeof(Shared) <= 48 << 10);
+  Shared shared;
+  const HostKernel erased{[](const HostBlock& block, const void* k, void* s) {
+                            (*static_cast<const Kernel*>(k))(block, *static_cast<Shared*>(s));
+                          },
+                          &kernel, &shared};
+  HostBlock block{};
+  for (block.at_z = 0; block.at_z < grid.z; ++block.at_z) {
+    for (block.at_y = 0; block.at_y < grid.y; ++block.at_y) {
+      for (block.at_x = 0; block.at_x < grid.x; ++block.at_x) {
+        if constexpr (std::is_same_v<Shared, NoShared>) {
+          HostBlock one = block;
+          for (; one.at_thread < Kernel::kThreads; ++one.at_thread) kernel(one, shared);
+        } else {
+          std::memset(static_cast<void*>(&shared), 0xff, sizeof shared);
+          run_block(Kernel::kThreads, block, erased);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace es::gpu::cuda::on_host

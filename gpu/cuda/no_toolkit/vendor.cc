@@ -1,0 +1,9 @@
+#include "gpu/cuda/vendor.h"
+
+namespace es::gpu::cuda {
+
+Result<std::unique_ptr<DeviceVendorLibrary>> open_vendor_library(Device&) {
+  return std::unique_ptr<DeviceVendorLibrary>();
+}
+
+}  // namespace es::gpu::cuda

@@ -1,0 +1,242 @@
+// Its older interface is enough here: one convolution at a time, an algorithm by its number.
+#include "gpu/cuda/toolkit/cudnn.h"
+
+#include <cudnn.h>
+
+#include <array>
+#include <optional>
+
+#include "gpu/cuda/toolkit/shared_library.h"
+
+namespace es::gpu::cuda {
+namespace {
+
+// Algorithms that want more scratch are not considered.
+constexpr std::size_t kWorkspaceBytesMax = std::size_t{1} << 30;
+constexpr int kAlgorithmsMax = 10;
+
+struct Functions {
+  explicit Functions(const SharedLibrary& library)
+      :
+#define ES_CUDNN(member, name) member(ES_FUNCTION(library, name))
+        ES_CUDNN(create, cudnnCreate),
+        ES_CUDNN(destroy, cudnnDestroy),
+        ES_CUDNN(version, cudnnGetVersion),
+        ES_CUDNN(text, cudnnGetErrorString),
+        ES_CUDNN(set_stream, cudnnSetStream),
+        ES_CUDNN(create_tensor, cudnnCreateTensorDescriptor),
+        ES_CUDNN(destroy_tensor, cudnnDestroyTensorDescriptor),
+        ES_CUDNN(set_tensor, cudnnSetTensor4dDescriptor),
+        ES_CUDNN(create_filter, cudnnCreateFilterDescriptor),
+        ES_CUDNN(destroy_filter, cudnnDestroyFilterDescriptor),
+        ES_CUDNN(set_filter, cudnnSetFilter4dDescriptor),
+        ES_CUDNN(create_conv, cudnnCreateConvolutionDescriptor),
+        ES_CUDNN(destroy_conv, cudnnDestroyConvolutionDescriptor),
+        ES_CUDNN(set_conv, cudnnSetConvolution2dDescriptor),
+        ES_CUDNN(set_groups, cudnnSetConvolutionGroupCount),
+        ES_CUDNN(set_math, cudnnSetConvolutionMathType),
+        ES_CUDNN(choose_forward, cudnnGetConvolutionForwardAlgorithm_v7),
+        ES_CUDNN(choose_data, cudnnGetConvolutionBackwardDataAlgorithm_v7),
+        ES_CUDNN(choose_filter, cudnnGetConvolutionBackwardFilterAlgorithm_v7),
+        ES_CUDNN(forward, cudnnConvolutionForward),
+        ES_CUDNN(backward_data, cudnnConvolutionBackwardData),
+        ES_CUDNN(backward_filter, cudnnConvolutionBackwardFilter) {}
+#undef ES_CUDNN
+
+  decltype(&cudnnCreate) create;
+  decltype(&cudnnDestroy) destroy;
+  decltype(&cudnnGetVersion) version;
+  decltype(&cudnnGetErrorString) text;
+  decltype(&cudnnSetStream) set_stream;
+  decltype(&cudnnCreateTensorDescriptor) create_tensor;
+  decltype(&cudnnDestroyTensorDescriptor) destroy_tensor;
+  decltype(&cudnnSetTensor4dDescriptor) set_tensor;
+  decltype(&cudnnCreateFilterDescriptor) create_filter;
+  decltype(&cudnnDestroyFilterDescriptor) destroy_filter;
+  decltype(&cudnnSetFilter4dDescriptor) set_filter;
+  decltype(&cudnnCreateConvolutionDescriptor) create_conv;
+  decltype(&cudnnDestroyConvolutionDescriptor) destroy_conv;
+  decltype(&cudnnSetConvolution2dDescriptor) set_conv;
+  decltype(&cudnnSetConvolutionGroupCount) set_groups;
+  decltype(&cudnnSetConvolutionMathType) set_math;
+  decltype(&cudnnGetConvolutionForwardAlgorithm_v7) choose_forward;
+  decltype(&cudnnGetConvolutionBackwardDataAlgorithm_v7) choose_data;
+  decltype(&cudnnGetConvolutionBackwardFilterAlgorithm_v7) choose_filter;
+  decltype(&cudnnConvolutionForward) forward;
+  decltype(&cudnnConvolutionBackwardData) backward_data;
+  decltype(&cudnnConvolutionBackwardFilter) backward_filter;
+};
+
+// Calls `call` until one fails.
+class Calls {
+ public:
+  Calls& operator<<(cudnnStatus_t status) {
+    if (ok_) ok_ = status == CUDNN_STATUS_SUCCESS;
+    return *this;
+  }
+  bool ok() const { return ok_; }
+
+ private:
+  bool ok_ = true;
+};
+
+// The first that cuDNN's heuristics propose and that promises the same bits every time.
+template <class Perf>
+std::optional<Perf> first_allowed(const std::array<Perf, kAlgorithmsMax>& found, int count) {
+  for (int i = 0; i < count; ++i) {
+    const Perf& p = found[static_cast<std::size_t>(i)];
+    if (p.status == CUDNN_STATUS_SUCCESS && p.determinism == CUDNN_DETERMINISTIC &&
+        p.mathType == CUDNN_FMA_MATH && p.memory <= kWorkspaceBytesMax)
+      return p;
+  }
+  return std::nullopt;
+}
+
+class CudnnLibrary final : public Cudnn {
+ public:
+  const Functions f;
+
+  CudnnLibrary(Device& device, const SharedLibrary& library) : f(library), device_(device) {}
+  ~CudnnLibrary() override {
+    if (handle_ != nullptr) f.destroy(handle_);
+  }
+  Status start() {
+    const cudnnStatus_t status = f.create(&handle_);
+    if (status == CUDNN_STATUS_SUCCESS) return {};
+    return failure(device_.name() + ": cudnnCreate: " + f.text(status));
+  }
+  std::string name() const override {
+    const std::size_t v = f.version();  // 91900 = 9.19.0
+    return "cuDNN " + std::to_string(v / 10000) + "." + std::to_string(v / 100 % 100) + "." +
+           std::to_string(v % 100);
+  }
+  std::unique_ptr<DeviceVendorKernel> conv(const ConvShape& shape, ConvPass pass) override;
+
+  void report(cudnnStatus_t status, const char* call) {
+    if (status != CUDNN_STATUS_SUCCESS)
+      device_.lose(failure(device_.name() + ": " + call + ": " + f.text(status)));
+  }
+  cudnnHandle_t handle() const { return handle_; }
+  cudnnHandle_t on(Stream stream) {
+    report(f.set_stream(handle_, static_cast<cudaStream_t>(stream.handle)), "cudnnSetStream");
+    return handle_;
+  }
+
+ private:
+  Device& device_;
+  cudnnHandle_t handle_ = nullptr;
+};
+
+class CudnnConv final : public DeviceVendorKernel {
+ public:
+  CudnnConv(CudnnLibrary& library, ConvPass pass) : library_(library), f(library.f), pass_(pass) {}
+  ~CudnnConv() override {
+    for (const cudnnTensorDescriptor_t t : {x_, y_})
+      if (t != nullptr) f.destroy_tensor(t);
+    if (w_ != nullptr) f.destroy_filter(w_);
+    if (conv_ != nullptr) f.destroy_conv(conv_);
+  }
+
+  bool describe(const ConvShape& s) {
+    const auto number = [](std::int64_t value) { return static_cast<int>(value); };
+    Calls calls;
+    calls << f.create_tensor(&x_) << f.create_tensor(&y_) << f.create_filter(&w_)
+          << f.create_conv(&conv_);
+    if (!calls.ok()) return false;
+    calls << f.set_tensor(x_, CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT, number(s.n), number(s.c),
+                          number(s.h), number(s.w))
+          << f.set_tensor(y_, CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT, number(s.n), number(s.oc),
+                          number(s.oh()), number(s.ow()))
+          << f.set_filter(w_, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NHWC, number(s.oc),
+                          number(s.c / s.groups), number(s.kh), number(s.kw))
+          << f.set_conv(conv_, number(s.pad), number(s.pad), number(s.stride), number(s.stride), 1,
+                        1, CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT)
+          << f.set_groups(conv_, number(s.groups)) << f.set_math(conv_, CUDNN_FMA_MATH);
+    return calls.ok();
+  }
+
+  bool choose() {
+    const cudnnHandle_t handle = library_.handle();
+    if (pass_ == ConvPass::kForward)
+      return choose_from<cudnnConvolutionFwdAlgoPerf_t>([&](int* count, auto* found) {
+        return f.choose_forward(handle, x_, w_, conv_, y_, kAlgorithmsMax, count, found);
+      });
+    if (pass_ == ConvPass::kDataGradient)
+      return choose_from<cudnnConvolutionBwdDataAlgoPerf_t>([&](int* count, auto* found) {
+        return f.choose_data(handle, w_, y_, conv_, x_, kAlgorithmsMax, count, found);
+      });
+    return choose_from<cudnnConvolutionBwdFilterAlgoPerf_t>([&](int* count, auto* found) {
+      return f.choose_filter(handle, x_, y_, conv_, w_, kAlgorithmsMax, count, found);
+    });
+  }
+
+  std::string algorithm() const override {
+    return std::string(call()) + " " + std::to_string(algorithm_);
+  }
+  std::size_t workspace_bytes() const override { return bytes_; }
+
+  void run(Stream stream, const float* a, const float* b, float* out, void* ws) override {
+    const float one = 1.0F, zero = 0.0F;
+    const cudnnHandle_t handle = library_.on(stream);
+    cudnnStatus_t status;
+    if (pass_ == ConvPass::kForward) {
+      status = f.forward(handle, &one, x_, a, w_, b, conv_,
+                         static_cast<cudnnConvolutionFwdAlgo_t>(algorithm_), ws, bytes_, &zero, y_,
+                         out);
+    } else if (pass_ == ConvPass::kDataGradient) {  // a: dy, b: weights
+      status = f.backward_data(handle, &one, w_, b, y_, a, conv_,
+                               static_cast<cudnnConvolutionBwdDataAlgo_t>(algorithm_), ws, bytes_,
+                               &zero, x_, out);
+    } else {  // a: x, b: dy
+      status = f.backward_filter(handle, &one, x_, a, y_, b, conv_,
+                                 static_cast<cudnnConvolutionBwdFilterAlgo_t>(algorithm_), ws,
+                                 bytes_, &zero, w_, out);
+    }
+    library_.report(status, call());
+  }
+
+ private:
+  const char* call() const {
+    if (pass_ == ConvPass::kForward) return "cudnnConvolutionForward";
+    return pass_ == ConvPass::kDataGradient ? "cudnnConvolutionBackwardData"
+                                            : "cudnnConvolutionBackwardFilter";
+  }
+  template <class Perf, class Choose>
+  bool choose_from(const Choose& propose) {
+    int count = 0;
+    std::array<Perf, kAlgorithmsMax> found{};
+    if (propose(&count, found.data()) != CUDNN_STATUS_SUCCESS) return false;
+    const auto best = first_allowed(found, count);
+    if (!best) return false;
+    algorithm_ = static_cast<int>(best->algo);
+    bytes_ = best->memory;
+    return true;
+  }
+
+  CudnnLibrary& library_;
+  const Functions& f;
+  const ConvPass pass_;
+  cudnnTensorDescriptor_t x_ = nullptr, y_ = nullptr;
+  cudnnFilterDescriptor_t w_ = nullptr;
+  cudnnConvolutionDescriptor_t conv_ = nullptr;
+  int algorithm_ = 0;
+  std::size_t bytes_ = 0;
+};
+
+std::unique_ptr<DeviceVendorKernel> CudnnLibrary::conv(const ConvShape& shape, ConvPass pass) {
+  auto kernel = std::make_unique<CudnnConv>(*this, pass);
+  if (!kernel->describe(shape) || !kernel->choose()) return nullptr;
+  return kernel;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Cudnn>> open_cudnn(Device& device) {
+  const SharedLibrary library("libcudnn.so." + std::to_string(CUDNN_MAJOR));
+  if (!library.found()) return std::unique_ptr<Cudnn>();
+  auto cudnn = std::make_unique<CudnnLibrary>(device, library);
+  ES_RETURN_IF_ERROR(cudnn->start());
+  return std::unique_ptr<Cudnn>(std::move(cudnn));
+}
+
+}  // namespace es::gpu::cuda

@@ -1,0 +1,20 @@
+#pragma once
+// Convolutions by cuDNN: deterministic fp32 algorithms that its heuristics put first, without timing.
+#include <memory>
+
+#include "gpu/cuda/vendor.h"
+
+namespace es::gpu::cuda {
+
+class Cudnn {
+ public:
+  virtual ~Cudnn() = default;
+  virtual std::string name() const = 0;
+  // nullptr: cuDNN has no deterministic algorithm for it.
+  virtual std::unique_ptr<DeviceVendorKernel> conv(const ConvShape& shape, ConvPass pass) = 0;
+};
+
+// nullptr: not installed. Error (failure): cuDNN does not work here.
+Result<std::unique_ptr<Cudnn>> open_cudnn(Device& device);
+
+}  // namespace es::gpu::cuda

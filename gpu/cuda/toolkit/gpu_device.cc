@@ -1,0 +1,177 @@
+#include <cuda_runtime_api.h>
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "gpu/cuda/device.h"
+#include "gpu/cuda_inventory.h"
+
+namespace es::gpu::cuda {
+namespace {
+
+// Where a call is made, for its error.
+struct Site {
+  const char* call;
+  std::string_view file;
+  int line;
+};
+#define ES_HERE(call) Site{call, __FILE__, __LINE__}
+
+Error cuda_error(cudaError_t code, const std::string& device, const Site& site) {
+  const std::size_t up = site.file.find_first_not_of("./");  // seen from the build directory
+  return failure(device + ": " + site.call + ": " + cudaGetErrorString(code) + " (" +
+                 std::string(site.file.substr(up)) + ":" + std::to_string(site.line) + ")");
+}
+
+cudaStream_t native(Stream stream) { return static_cast<cudaStream_t>(stream.handle); }
+cudaEvent_t native(Event event) { return static_cast<cudaEvent_t>(event.handle); }
+
+class GpuDevice final : public Device {
+ public:
+  GpuDevice(int index, const CudaDevice& properties)
+      : index_(index),
+        name_(properties.name),
+        type_(properties.type()),
+        text_("GPU " + std::to_string(index) + " (" + properties.name + ")") {}
+
+  // Errors are of no interest any more: a lost device has nothing to free.
+  ~GpuDevice() override {
+    cudaSetDevice(index_);
+    for (const cudaEvent_t event : events_) cudaEventDestroy(event);
+    for (const cudaStream_t stream : streams_) cudaStreamDestroy(stream);
+    for (void* const memory : host_memory_) cudaFreeHost(memory);
+    for (void* const memory : memory_) cudaFree(memory);
+  }
+
+  const DeviceKernels& kernels() const override { return gpu_kernels(); }
+  std::string name() const override { return name_; }
+  DeviceType type() const override { return type_; }
+  Status begin() override {
+    note(cudaSetDevice(index_), ES_HERE("cudaSetDevice"));
+    return check();
+  }
+
+  Result<void*> allocate(std::size_t bytes, const std::string& what) override {
+    ES_RETURN_IF_ERROR(check());
+    void* memory = nullptr;
+    const cudaError_t code = cudaMalloc(&memory, bytes);
+    if (code == cudaErrorMemoryAllocation) return no_memory(bytes, what);
+    if (code != cudaSuccess) return failed(code, ES_HERE("cudaMalloc"));
+    memory_.push_back(memory);
+    return memory;
+  }
+
+  Result<void*> allocate_host(std::size_t bytes, const std::string& what) override {
+    ES_RETURN_IF_ERROR(check());
+    void* memory = nullptr;
+    const cudaError_t code = cudaMallocHost(&memory, bytes);
+    if (code == cudaErrorMemoryAllocation) {
+      cudaGetLastError();  // forget it: nothing is lost
+      return failure("not enough pinned host memory for " + what + ": " + std::to_string(bytes) +
+                     " bytes are wanted");
+    }
+    if (code != cudaSuccess) return failed(code, ES_HERE("cudaMallocHost"));
+    host_memory_.push_back(memory);
+    return memory;
+  }
+
+  Result<Stream> make_stream() override {
+    ES_RETURN_IF_ERROR(check());
+    cudaStream_t stream = nullptr;
+    const cudaError_t code = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    if (code != cudaSuccess) return failed(code, ES_HERE("cudaStreamCreateWithFlags"));
+    streams_.push_back(stream);
+    return Stream{stream};
+  }
+
+  Result<Event> make_event() override {
+    ES_RETURN_IF_ERROR(check());
+    cudaEvent_t event = nullptr;
+    const cudaError_t code = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+    if (code != cudaSuccess) return failed(code, ES_HERE("cudaEventCreateWithFlags"));
+    events_.push_back(event);
+    return Event{event};
+  }
+
+  void copy_in(Stream stream, void* device, const void* host, std::size_t bytes) override {
+    queue_copy(stream, device, host, bytes, cudaMemcpyHostToDevice);
+  }
+  void copy_out(Stream stream, void* host, const void* device, std::size_t bytes) override {
+    queue_copy(stream, host, device, bytes, cudaMemcpyDeviceToHost);
+  }
+  void copy(Stream stream, void* to, const void* from, std::size_t bytes) override {
+    queue_copy(stream, to, from, bytes, cudaMemcpyDeviceToDevice);
+  }
+  void record(Event event, Stream stream) override {
+    note(cudaEventRecord(native(event), native(stream)), ES_HERE("cudaEventRecord"));
+  }
+  void wait(Stream stream, Event event) override {
+    note(cudaStreamWaitEvent(native(stream), native(event), 0), ES_HERE("cudaStreamWaitEvent"));
+  }
+
+  Status synchronise(Stream stream) override {
+    note(cudaStreamSynchronize(native(stream)), ES_HERE("cudaStreamSynchronize"));
+    return check();
+  }
+  Status synchronise(Event event) override {
+    note(cudaEventSynchronize(native(event)), ES_HERE("cudaEventSynchronize"));
+    return check();
+  }
+  Status check() override {
+    note(cudaGetLastError(), ES_HERE("a kernel"));
+    return lost_ ? Status(*lost_) : Status();
+  }
+  void lose(const Error& error) override {
+    if (!lost_) lost_ = error;
+  }
+
+ private:
+  void queue_copy(Stream stream, void* to, const void* from, std::size_t bytes,
+                  cudaMemcpyKind kind) {
+    if (bytes == 0) return;
+    note(cudaMemcpyAsync(to, from, bytes, kind, native(stream)), ES_HERE("cudaMemcpyAsync"));
+  }
+
+  Error failed(cudaError_t code, const Site& site) {
+    lose(cuda_error(code, text_, site));
+    return *lost_;
+  }
+  void note(cudaError_t code, const Site& site) {
+    if (code != cudaSuccess) lose(cuda_error(code, text_, site));
+  }
+
+  Error no_memory(std::size_t bytes, const std::string& what) const {
+    cudaGetLastError();  // forget it: nothing is lost
+    std::size_t free = 0, total = 0;
+    cudaMemGetInfo(&free, &total);
+    return failure("not enough memory on " + text_ + " for " + what + ": " +
+                   std::to_string(bytes) + " bytes are wanted, " + std::to_string(free) + " of " +
+                   std::to_string(total) + " are free");
+  }
+
+  const int index_;
+  const std::string name_;
+  const DeviceType type_;
+  const std::string text_;
+  std::optional<Error> lost_;  // the first error: every later call returns it
+  std::vector<void*> memory_, host_memory_;
+  std::vector<cudaStream_t> streams_;
+  std::vector<cudaEvent_t> events_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Device>> open_gpu(int index) {
+  const CudaInventory inventory = cuda_inventory();
+  const std::string gpu = "GPU " + std::to_string(index) + ": ";
+  if (inventory.devices.empty()) return failure(gpu + inventory.why_none);
+  if (index < 0 || static_cast<std::size_t>(index) >= inventory.devices.size())
+    return failure(gpu + "this process sees " + std::to_string(inventory.devices.size()));
+  auto device =
+      std::make_unique<GpuDevice>(index, inventory.devices[static_cast<std::size_t>(index)]);
+  ES_RETURN_IF_ERROR(device->begin());
+  return std::unique_ptr<Device>(std::move(device));
+}
+
+}  // namespace es::gpu::cuda

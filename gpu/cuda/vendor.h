@@ -1,0 +1,41 @@
+#pragma once
+// Vendor kernels of a GPU (cuBLAS, cuDNN) for the levels that allow them (D0, D1): what gpu/vendor/vendor.h
+// is for CPUs. Algorithms are the library's choice by shape, never by timing; fp32 arithmetic, no TF32.
+//
+// Errors stay with the device: Device::check().
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "gpu/cuda/device.h"
+#include "gpu/graph/graph.h"
+#include "gpu/vendor/vendor.h"
+
+namespace es::gpu::cuda {
+
+// One kernel for one shape. Pointers are to device memory.
+class DeviceVendorKernel {
+ public:
+  virtual ~DeviceVendorKernel() = default;
+  virtual std::string algorithm() const = 0;  // "cudnnConvolutionForward 1"
+  virtual std::size_t workspace_bytes() const = 0;
+  // Queues out = pass(a, b), operands as in VendorKernel::run, without a bias. `ws`: workspace_bytes().
+  virtual void run(Stream stream, const float* a, const float* b, float* out, void* ws) = 0;
+};
+
+// Makes kernels for one device, which outlives it.
+class DeviceVendorLibrary {
+ public:
+  virtual ~DeviceVendorLibrary() = default;
+  virtual std::string name() const = 0;  // "cuBLAS 13.1.0, cuDNN 9.19.0"
+  // nullptr when the library has nothing for the shape.
+  virtual std::unique_ptr<DeviceVendorKernel> conv(const ConvShape& shape, ConvPass pass) = 0;
+  virtual std::unique_ptr<DeviceVendorKernel> gemm(const MatmulShape& shape) = 0;
+};
+
+// The libraries of a GPU, as far as they are installed; nullptr: none. Error (failure): one is there and does
+// not work. REQUIRES: a device of open_gpu().
+Result<std::unique_ptr<DeviceVendorLibrary>> open_vendor_library(Device& device);
+
+}  // namespace es::gpu::cuda

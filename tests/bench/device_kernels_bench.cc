@@ -1,0 +1,196 @@
+// device_kernels_bench: canonical products and convolutions of the CUDA device beside cuBLAS and cuDNN.
+//
+//   device_kernels_bench [--gpu INDEX | --host] [--quick]
+//
+// One JSON line for each shape and pass, on stdout: milliseconds, Tflop/s, and the ratio of the library's
+// time to ours; null where there is no library. Rounds alternate; medians. --host: the kernels on host
+// memory, which says nothing of speed. --quick: small shapes.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "gpu/cuda/vendor.h"
+
+namespace es::bench {
+namespace {
+
+using namespace es::gpu;
+
+constexpr int kRounds = 5;
+constexpr double kRoundSeconds = 0.02;
+
+[[noreturn]] void stop(const std::string& message) {
+  std::cerr << "device_kernels_bench: " << message << "\n";
+  std::exit(1);
+}
+void require(const Status& status) {
+  if (!status.ok()) stop(status.error().message);
+}
+
+double seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// The memory that all cases share, the stream, the library.
+class Bench {
+ public:
+  Bench(cuda::Device& device, cuda::DeviceVendorLibrary* library, std::size_t floats)
+      : device_(device), library_(library), stream_(*device.make_stream()) {
+    for (float** buffer : {&a, &b, &c, &ws}) {
+      const auto memory = device.allocate(floats * sizeof(float), "a benchmark");
+      if (!memory) stop(memory.error().message);
+      *buffer = static_cast<float*>(*memory);
+      device.kernels().fill_zero(stream_, static_cast<std::int64_t>(floats), *buffer);
+    }
+    require(device.synchronise(stream_));
+  }
+
+  using Run = std::function<void(cuda::Stream)>;
+  void compare(const std::string& name, double flop, const Run& ours,
+               std::unique_ptr<cuda::DeviceVendorKernel> theirs) {
+    std::vector<double> our_s, their_s;
+    const Run library = [&](cuda::Stream s) { theirs->run(s, a, b, c, ws); };
+    for (int i = 0; i < kRounds; ++i) {
+      our_s.push_back(time(ours));
+      if (theirs) their_s.push_back(time(library));
+    }
+    const double best = median(our_s);
+    std::printf("{\"case\": \"%s\", \"ms\": %.4f, \"tflops\": %.3f, ", name.c_str(), 1e3 * best,
+                1e-12 * flop / best);
+    if (theirs) {
+      std::printf("\"library\": \"%s\", \"library_ms\": %.4f, \"ratio\": %.3f}\n",
+                  theirs->algorithm().c_str(), 1e3 * median(their_s), median(their_s) / best);
+    } else {
+      std::printf("\"library\": null, \"library_ms\": null, \"ratio\": null}\n");
+    }
+    std::fflush(stdout);
+  }
+
+  const cuda::DeviceKernels& kernels() const { return device_.kernels(); }
+  cuda::DeviceVendorLibrary* library() const { return library_; }
+  float *a = nullptr, *b = nullptr, *c = nullptr, *ws = nullptr;
+
+ private:
+  // Seconds of one run: as many as fill a round.
+  double time(const Run& run) {
+    run(stream_);
+    require(device_.synchronise(stream_));
+    int count = 0;
+    const double begin = seconds();
+    for (int batch = 1; seconds() - begin < kRoundSeconds; batch *= 2) {
+      for (int i = 0; i < batch; ++i) run(stream_);
+      require(device_.synchronise(stream_));
+      count += batch;
+    }
+    return (seconds() - begin) / count;
+  }
+  static double median(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    return values[values.size() / 2];
+  }
+
+  cuda::Device& device_;
+  cuda::DeviceVendorLibrary* library_;
+  cuda::Stream stream_;
+};
+
+void gemm(Bench& bench, std::int64_t m, std::int64_t n, std::int64_t k) {
+  const GemmShape s{.m = m, .n = n, .k = k, .a_row = k, .a_col = 1, .b_row = n, .b_col = 1,
+                    .c_row = n, .c_col = 1};
+  bench.compare(
+      "gemm " + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k),
+      2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k),
+      [&](cuda::Stream stream) {
+        bench.kernels().gemm(stream, s, 1, 0, 0, 0, bench.a, bench.b, nullptr, bench.c, bench.ws);
+      },
+      bench.library() ? bench.library()->gemm({.gemm = s}) : nullptr);
+}
+
+void conv(Bench& bench, const ConvShape& s) {
+  const double flop = 2.0 * static_cast<double>(s.n * s.oh() * s.ow() * s.oc) *
+                      static_cast<double>(s.kh * s.kw * s.c / s.groups);
+  const std::string shape = std::to_string(s.n) + "x" + std::to_string(s.h) + "x" +
+                            std::to_string(s.w) + "x" + std::to_string(s.c) + " > " +
+                            std::to_string(s.oc) + ", " + std::to_string(s.kh) + "x" +
+                            std::to_string(s.kw);
+  const auto theirs = [&](ConvPass pass) {
+    return bench.library() ? bench.library()->conv(s, pass) : nullptr;
+  };
+  const cuda::DeviceKernels& k = bench.kernels();
+  bench.compare("conv forward " + shape, flop,
+                [&](cuda::Stream stream) {
+                  k.conv_fwd(stream, s, bench.a, bench.b, nullptr, bench.c, bench.ws);
+                },
+                theirs(ConvPass::kForward));
+  bench.compare("conv data gradient " + shape, flop,
+                [&](cuda::Stream stream) {
+                  k.conv_dgrad(stream, s, bench.a, bench.b, bench.c, bench.ws);
+                },
+                theirs(ConvPass::kDataGradient));
+  bench.compare("conv weight gradient " + shape, flop,
+                [&](cuda::Stream stream) {
+                  k.conv_wgrad(stream, s, bench.a, bench.b, bench.c, bench.ws);
+                },
+                theirs(ConvPass::kWeightGradient));
+}
+
+ConvShape square(std::int64_t n, std::int64_t side, std::int64_t c, std::int64_t oc,
+                 std::int64_t kernel) {
+  return {.n = n, .h = side, .w = side, .c = c, .oc = oc, .kh = kernel, .kw = kernel,
+          .pad = kernel / 2};
+}
+
+void run(Bench& bench, bool quick) {
+  if (quick) {
+    gemm(bench, 64, 64, 64);
+    conv(bench, square(2, 8, 16, 16, 3));
+    return;
+  }
+  gemm(bench, 4096, 4096, 4096);
+  gemm(bench, 1024, 1024, 1024);
+  gemm(bench, 4096, 768, 3072);
+  gemm(bench, 256, 4096, 25088);
+  for (const ConvShape& s : {square(32, 56, 64, 64, 3), square(32, 28, 128, 128, 3),
+                             square(32, 14, 256, 256, 3), square(32, 7, 512, 512, 3),
+                             square(32, 56, 256, 64, 1), square(32, 14, 256, 1024, 1)})
+    conv(bench, s);
+}
+
+}  // namespace
+}  // namespace es::bench
+
+int main(int argc, char** argv) {
+  using namespace es::bench;
+  int gpu = 0;
+  bool host = false, quick = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--host") {
+      host = true;
+    } else if (word == "--quick") {
+      quick = true;
+    } else if (word == "--gpu" && i + 1 < argc) {
+      gpu = std::atoi(argv[++i]);
+    } else {
+      stop("unknown option " + word);
+    }
+  }
+  es::Result<std::unique_ptr<es::gpu::cuda::Device>> device =
+      host ? es::gpu::cuda::open_host_device() : es::gpu::cuda::open_gpu(gpu);
+  if (!device) stop(device.error().message);
+  std::unique_ptr<es::gpu::cuda::DeviceVendorLibrary> library;
+  if (!host) {
+    auto found = es::gpu::cuda::open_vendor_library(**device);
+    if (!found) stop(found.error().message);
+    library = *std::move(found);
+  }
+  // Every operand and workspace of the shapes above fits.
+  Bench bench(**device, library.get(), quick ? std::size_t{1} << 20 : std::size_t{256} << 20);
+  run(bench, quick);
+  return 0;
+}

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""The CUDA device's program, on host memory, in real worker processes beside CPUs: the same bits.
+
+Devices of the type cuda-host stand in for GPUs; they exist where a configuration names them.
+"""
+import os
+import signal
+
+import harness
+from harness import EXIT_REFUSED, digests
+from jobs import ANY_LENGTH, job_text
+
+CUDA = "cuda-host"
+STEPS = 20
+
+
+class CudaHost(harness.EndToEndTest):
+    def setUp(self):
+        super().setUp()
+        self.fast = self.fast_class()
+        self.both = "+".join(sorted([f"{CUDA}:1", f"{self.fast}:1"]))
+
+    def head(self):
+        return self.start_daemon(devices=f"{CUDA}:2+{self.fast}:2")
+
+    def on_cpus(self, job_file, *options):
+        return digests(self.run_job(job_file, *options, "--devices", f"{self.fast}:1"))
+
+    def train_everywhere(self, model):
+        job_file = self.write_job(job_text(self.word, model, {"steps": STEPS}))
+        expected = self.on_cpus(job_file)
+        head = self.head()
+        half = STEPS // 2
+        for stages in (f"{CUDA}:2@{STEPS}", f"{self.both}@{STEPS}",
+                       f"{CUDA}:1@{half},{self.fast}:2@5,{self.both}@5"):
+            job = head.submit(job_file, "--stages", stages)
+            end = head.wait_for_state(job, "finished")
+            self.assertEqual([f"{s['placement']}@{s['steps']}" for s in end["stages"]],
+                             stages.split(","))
+            self.assertEqual(digests(end), expected, stages)
+        head.stop()
+
+    def test_small_cnn(self):
+        self.train_everywhere("small_cnn")
+
+    def test_resnet18(self):
+        self.train_everywhere("resnet18")
+
+    def test_a_worker_that_is_killed_changes_no_bit(self):
+        job_file = self.write_job(
+            job_text(self.word, changes={"steps": 2 * STEPS, **ANY_LENGTH}))
+        head = self.head()
+        job = head.submit(job_file, "--stages", f"{self.both}@{2 * STEPS}")
+        details = head.wait_for(
+            job, "both workers report steps",
+            lambda d: d["state"] == "running" and d["steps"] >= 3
+            and len(d["workers"]) == 2 and all(w["pid"] > 0 for w in d["workers"]))
+        [pid] = [w["pid"] for w in details["workers"] if CUDA in w["device"]]
+        os.kill(pid, signal.SIGKILL)
+        end = head.wait_for_state(job, "finished")
+        self.assertEqual(digests(end), self.on_cpus(job_file))
+        head.stop()
+
+    def test_it_is_offered_only_where_a_configuration_names_it(self):
+        job_file = self.write_job(job_text(self.word))
+        ended = self.start_esctl("run", job_file, "--devices", f"{CUDA}:1").wait()
+        self.assertEqual(ended.code, EXIT_REFUSED, str(ended))
+        self.assertIn(f"device type {CUDA} is not offered", ended.err)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,111 @@
+#include "tests/gpu/cuda/device_testing.h"
+
+namespace es::gpu::testing {
+namespace {
+
+// One attention with operands; q, k and v are columns of one array.
+struct Case {
+  Case(Random& random, std::int64_t batch, std::int64_t tokens, std::int64_t heads,
+       std::int64_t head_dim, bool with_dropout) {
+    const std::int64_t width = heads * head_dim, size = tokens * tokens;
+    s = {.batch = batch, .tokens = tokens, .heads = heads, .head_dim = head_dim};
+    s.qkv_stride = 3 * width + (random.coin() ? 0 : random.integer(1, 3));
+    s.y_stride = width + (random.coin() ? 0 : random.integer(1, 3));
+    s.scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
+    s.masks = random.coin() ? random.integer(1, batch) : 0;
+    if (with_dropout) s.dropout = {.threshold = 3221225472u, .op = 3, .factor = 1.0f / 0.75f};
+    key = {.seed = static_cast<std::uint64_t>(random.integer(0, 1 << 30)) << 20,
+           .step = static_cast<std::uint32_t>(random.integer(0, 1000)),
+           .rank = static_cast<std::uint32_t>(random.integer(0, 64))};
+    qkv = mixed_moderate(random, batch * tokens * s.qkv_stride);
+    dy = mixed_moderate(random, batch * tokens * s.y_stride);
+    bias = mixed_moderate(random, heads * size);
+    mask.resize(static_cast<std::size_t>(s.masks * size));
+    for (float& m : mask) m = random.coin() ? 0.0f : random.coin() ? -100.0f : -INFINITY;
+    for (std::int64_t b = 0; b < batch; ++b) {
+      length.push_back(static_cast<std::int32_t>(random.integer(0, tokens)));
+    }
+    if (random.coin()) extras.bias = bias.data();
+    if (s.masks != 0) extras.mask = mask.data();
+    if (random.coin()) extras.length = length.data();
+  }
+  // Without numbers whose products overflow.
+  static Numbers<float> mixed_moderate(Random& random, std::int64_t n) {
+    Numbers<float> values(static_cast<std::size_t>(n));
+    for (float& v : values) v = random.integer(0, 99) == 0 ? -0.0f : random.normal();
+    return values;
+  }
+  std::int64_t width() const { return s.heads * s.head_dim; }
+  const float* q() const { return qkv.data(); }
+  const float* k() const { return q() + width(); }
+  const float* v() const { return k() + width(); }
+  // y, probs, gradients of q, k and v, dbias; gaps between rows stay at 7.
+  std::vector<Floats> out() const {
+    const std::int64_t size = s.tokens * s.tokens;
+    std::vector<Floats> result;
+    for (const std::int64_t n :
+         {std::ssize(dy), s.batch * s.heads * size, std::ssize(qkv), s.heads * size}) {
+      result.emplace_back(n, [] { return 7.0f; });
+    }
+    return result;
+  }
+
+  AttentionShape s;
+  AttentionExtras extras;
+  DropoutKey key;
+  Numbers<float> qkv, dy, bias, mask;
+  Numbers<std::int32_t> length;
+};
+
+void check(const Case& c) {
+  const auto expected = c.out(), actual = c.out();
+  const KernelTable& t = reference();
+  const auto dbias = [&](const std::vector<Floats>& out) {
+    return c.extras.bias != nullptr ? out[3].data() : nullptr;
+  };
+  t.attention_fwd(c.s, c.q(), c.k(), c.v(), c.extras, c.key, expected[0], expected[1],
+                  workspace(t.attention_workspace_floats(c.s)));
+  t.attention_bwd(c.s, c.q(), c.k(), c.v(), expected[1], c.dy.data(), c.key, expected[2],
+                  expected[2] + c.width(), expected[2] + 2 * c.width(), dbias(expected),
+                  workspace(t.attention_workspace_floats(c.s)));
+  device().attention_fwd(kStream, c.s, c.q(), c.k(), c.v(), c.extras, c.key, actual[0], actual[1],
+                         workspace(device().attention_workspace_floats(c.s)));
+  device().attention_bwd(kStream, c.s, c.q(), c.k(), c.v(), actual[1], c.dy.data(), c.key,
+                         actual[2], actual[2] + c.width(), actual[2] + 2 * c.width(), dbias(actual),
+                         workspace(device().attention_workspace_floats(c.s)));
+  check_same("attention of " + std::to_string(c.s.batch) + " sequences of " +
+                 std::to_string(c.s.tokens) + " tokens, heads " + std::to_string(c.s.heads) +
+                 " x " + std::to_string(c.s.head_dim),
+             expected, actual);
+}
+
+TEST_SUITE("gpu/cuda/attention") {
+  TEST_CASE("any shape, with and without bias, mask, lengths and dropout") {
+    Random random(test::seed("cuda attention"));
+    for (int i = 0; i < 40; ++i) {
+      check(Case(random, random.integer(1, 4), random.integer(1, 80), random.integer(1, 3),
+                 random.integer(1, 40), random.coin()));
+    }
+  }
+
+  TEST_CASE("aligned heads, and more keys than a chunk of 512") {
+    Random random(test::seed("cuda attention long"));
+    check(Case(random, 2, 64, 4, 32, true));
+    check(Case(random, 1, 530, 2, 8, false));
+  }
+
+  TEST_CASE("the gradient of a bias, over more sequences than runs of 64") {
+    Random random(test::seed("cuda attention bias"));
+    for (const std::int64_t batch : {64, 65, 130}) {
+      Case c(random, batch, 7, 2, 4, true);
+      c.extras.bias = c.bias.data();
+      check(c);
+    }
+    Case c(random, 4100, 2, 1, 1, false);
+    c.extras.bias = c.bias.data();
+    check(c);
+  }
+}
+
+}  // namespace
+}  // namespace es::gpu::testing

@@ -1,0 +1,209 @@
+// The CUDA device's executor against the CPU's: every operator, the same bytes. On host memory, or on a
+// GPU (test_device.h).
+#include "gpu/cuda/device_executor.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <limits>
+
+#include "gpu/graph/fuse.h"
+#include "proto/base/check.h"
+#include "tests/gpu/cuda/random_networks.h"
+#include "tests/gpu/cuda/small_device.h"
+#include "tests/gpu/cuda/test_device.h"
+#include "tests/gpu/graph/operator_cases.h"
+#include "tests/gpu/support/step_rig.h"
+#include "tests/support/seed.h"
+
+TEST_SUITE("gpu/cuda/device_executor") {
+  using namespace es::gpu;
+  using es::test::OperatorCase;
+  using es::test::StepRig;
+
+  std::unique_ptr<StepRunner> on_device(const Graph& graph, const StepRig& rig,
+                                        std::unique_ptr<cuda::Device> device) {
+    auto runner = cuda::DeviceExecutor::create(compile(graph), std::move(device), rig.buckets, nullptr);
+    ES_CHECK_MSG(runner.ok(), runner.ok() ? "" : runner.error().message);
+    return *std::move(runner);
+  }
+  std::unique_ptr<StepRunner> on_device(const Graph& graph, const StepRig& rig) {
+    return on_device(graph, rig, es::test::open_test_device());
+  }
+
+  std::vector<std::uint32_t> bits(const float* values, std::size_t count) {
+    std::vector<std::uint32_t> words(count);
+    std::memcpy(words.data(), values, count * sizeof(float));
+    return words;
+  }
+
+  // Loss, gradients and statistics of a local step; checks that buckets come once, in order, whole.
+  std::vector<std::uint32_t> step_bits(StepRunner& runner, StepRig& rig) {
+    std::fill_n(rig.grads.data(), rig.grads.floats(), std::numeric_limits<float>::quiet_NaN());
+    std::uint32_t next = 0;
+    const auto result = runner.run_local_step(rig.step(), [&](std::uint32_t bucket) {
+      CHECK(bucket == next++);
+      const Bucket& b = rig.buckets[bucket];
+      CHECK(std::none_of(rig.grads.data() + b.begin, rig.grads.data() + b.end,
+                         [](float g) { return g != g; }));
+    });
+    REQUIRE(result.ok());
+    CHECK(result->fault.op == nullptr);
+    CHECK(next == rig.buckets.size());
+    std::vector<float> all{result->loss};
+    all.insert(all.end(), rig.grads.data(), rig.grads.data() + rig.grads.floats());
+    all.insert(all.end(), rig.next_stats.begin(), rig.next_stats.end());
+    return bits(all.data(), all.size());
+  }
+
+  std::vector<std::uint32_t> evaluation_bits(StepRunner& runner, const StepRig& rig) {
+    REQUIRE(runner.run_eval(rig.params.data(), rig.stats.data(), rig.batch()).ok());
+    std::vector<TensorId> results = rig.graph().outputs;
+    results.push_back(rig.graph().row_loss);
+    std::vector<std::uint32_t> all;
+    for (const TensorId t : results) {
+      const auto values = bits(runner.values(t).data(), runner.values(t).size());
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    return all;
+  }
+
+  TEST_CASE("every operator gives the CPU's bits: loss, gradients, statistics, evaluation") {
+    std::vector<OperatorCase> cases = es::test::operator_cases();
+    for (OperatorCase& c : es::test::network_cases()) cases.push_back(std::move(c));
+    const std::uint64_t seed = es::test::seed("device operators");
+    for (const OperatorCase& c : cases) {
+      CAPTURE(c.name);
+      StepRig rig(compile(c.graph), seed);
+      const auto device = on_device(c.graph, rig);
+      const auto step = rig.step_bits();
+      CHECK(step_bits(*device, rig) == step);
+      CHECK(evaluation_bits(*device, rig) == rig.evaluation_bits());
+      CHECK(step_bits(*device, rig) == step);  // and nothing is left of the run before
+    }
+  }
+
+  TEST_CASE("networks of random sizes give the CPU's bits") {
+    const std::uint64_t seed = es::test::seed("device networks");
+    const std::int64_t side = std::getenv("ES_GPU") == nullptr ? 10 : 40;
+    for (int i = 0; i < es::test::random_networks(); ++i) {
+      CAPTURE(i);
+      std::mt19937_64 random(seed + static_cast<std::uint64_t>(i));
+      const Graph graph = i % 2 == 0 ? es::test::random_image_network(random, side)
+                                     : es::test::random_token_network(random, side);
+      StepRig rig(compile(graph), seed);
+      const auto device = on_device(graph, rig);
+      CHECK(step_bits(*device, rig) == rig.step_bits());
+      CHECK(evaluation_bits(*device, rig) == rig.evaluation_bits());
+    }
+  }
+
+  TEST_CASE("parameters are copied to the device when they have changed") {
+    const Graph graph = es::test::network_cases()[0].graph;
+    StepRig rig(compile(graph), es::test::seed("device parameters"));
+    const auto device = on_device(graph, rig);
+    const auto before = step_bits(*device, rig);
+    for (std::int64_t i = 0; i < rig.graph().table[0].count; ++i) rig.params.data()[i] *= 2.0F;
+    device->params_changed();
+    const auto after = step_bits(*device, rig);
+    CHECK(after != before);
+    CHECK(after == rig.step_bits());
+  }
+
+  TEST_CASE("a value that is not finite is traced to the CPU's operator") {
+    const Graph graph = es::test::network_cases()[0].graph;
+    StepRig rig(compile(graph), es::test::seed("device fault"));
+    std::fill_n(rig.params.data() + rig.graph().table[0].offset, rig.graph().table[0].count,
+                std::numeric_limits<float>::max());
+    const auto ignore = [](std::uint32_t) { FAIL("bucket reported"); };
+    const LocalStepResult expected = *rig.executor->run_local_step(rig.step(), ignore);
+    REQUIRE(expected.fault.op != nullptr);
+    const auto device = on_device(graph, rig);
+    const auto found = device->run_local_step(rig.step(), ignore);
+    REQUIRE(found.ok());
+    REQUIRE(found->fault.op != nullptr);
+    CHECK(found->fault.op->name == expected.fault.op->name);
+    CHECK(found->fault.op->kind == expected.fault.op->kind);
+    CHECK(found->fault.param == expected.fault.param);
+  }
+
+  // The canonical kernels in the place of a library's.
+  class FakeKernel final : public cuda::DeviceVendorKernel {
+   public:
+    explicit FakeKernel(std::function<void(const float*, const float*, float*, float*)> run)
+        : run_(std::move(run)) {}
+    std::string algorithm() const override { return "fake 1"; }
+    std::size_t workspace_bytes() const override { return kBytes; }
+    void run(cuda::Stream, const float* a, const float* b, float* out, void* ws) override {
+      std::memset(ws, 0xff, kBytes);
+      run_(a, b, out, static_cast<float*>(ws));
+    }
+
+   private:
+    static constexpr std::size_t kBytes = 4 << 20;
+    std::function<void(const float*, const float*, float*, float*)> run_;
+  };
+
+  class FakeLibrary final : public cuda::DeviceVendorLibrary {
+   public:
+    std::string name() const override { return "Fake 1.0"; }
+    std::unique_ptr<cuda::DeviceVendorKernel> conv(const ConvShape& s, ConvPass pass) override {
+      if (pass != ConvPass::kForward) return nullptr;
+      return std::make_unique<FakeKernel>([s](auto* x, auto* w, float* y, float* ws) {
+        cuda::host_kernels().conv_fwd({}, s, x, w, nullptr, y, ws);
+      });
+    }
+    std::unique_ptr<cuda::DeviceVendorKernel> gemm(const MatmulShape& s) override {
+      return std::make_unique<FakeKernel>([s](auto* a, auto* b, float* c, float* ws) {
+        cuda::host_kernels().gemm({}, s.gemm, s.count, s.a_step, s.b_step, s.y_step, a, b, nullptr,
+                                  c, ws);
+      });
+    }
+  };
+
+  TEST_CASE("a vendor library runs what it has, with biases, and says so") {
+    for (const OperatorCase& c : es::test::network_cases()) {
+      CAPTURE(c.name);
+      StepRig rig(compile(c.graph), es::test::seed("device vendor"));
+      const auto runner = *cuda::DeviceExecutor::create(compile(c.graph), cuda::open_host_device(),
+                                                        rig.buckets,
+                                                        std::make_unique<FakeLibrary>());
+      CHECK(runner->vendor_library() == "Fake 1.0");
+      for (std::size_t i = 0; i < runner->graph().ops.size(); ++i) {
+        const OpKind kind = runner->graph().ops[i].kind;
+        const bool there = kind == OpKind::kConv2d || kind == OpKind::kLinear ||
+                           kind == OpKind::kLinearDgrad || kind == OpKind::kLinearWgrad ||
+                           kind == OpKind::kMatmul;
+        CHECK(runner->vendor_algorithm(i) == (there ? "fake 1" : ""));
+      }
+      CHECK(step_bits(*runner, rig) == rig.step_bits());
+    }
+  }
+
+  TEST_CASE("a lost device is an error of the step, and of every later one") {
+    const Graph graph = es::test::network_cases()[0].graph;
+    StepRig rig(compile(graph), es::test::seed("device lost"));
+    std::unique_ptr<cuda::Device> owned = es::test::open_test_device();
+    cuda::Device* const device = owned.get();
+    const auto runner = on_device(graph, rig, std::move(owned));
+    CHECK_FALSE(step_bits(*runner, rig).empty());
+    device->lose(es::failure("GPU 0: fell off the bus"));
+    for (int i = 0; i < 2; ++i) {
+      const auto result = runner->run_local_step(rig.step(), [](std::uint32_t) {});
+      REQUIRE_FALSE(result.ok());
+      CHECK(result.error().message == "GPU 0: fell off the bus");
+    }
+    CHECK_FALSE(runner->run_eval(rig.params.data(), rig.stats.data(), rig.batch()).ok());
+  }
+
+  TEST_CASE("missing device memory names what it is for") {
+    const Graph graph = es::test::network_cases()[0].graph;
+    StepRig rig(compile(graph), es::test::seed("device memory"));
+    const auto runner = cuda::DeviceExecutor::create(
+        compile(graph), std::make_unique<es::test::SmallDevice>(1000), rig.buckets, nullptr);
+    REQUIRE_FALSE(runner.ok());
+    CHECK(runner.error().message.find("activations and their gradients") != std::string::npos);
+  }
+}

@@ -1,0 +1,15 @@
+#pragma once
+// Networks of random sizes: between them every kernel that depends on a shape meets shapes that fill
+// its tiles and shapes that do not.
+#include <random>
+
+#include "gpu/graph/graph.h"
+
+namespace es::test {
+
+// Convolutions of all kinds, batch norms, pools, linear layers. `side` limits images and channels.
+gpu::Graph random_image_network(std::mt19937_64& random, std::int64_t side);
+// Embedding, layer norms, attention, linear layers, softmax.
+gpu::Graph random_token_network(std::mt19937_64& random, std::int64_t side);
+
+}  // namespace es::test

@@ -1,0 +1,26 @@
+#pragma once
+// The device that these tests run on: host memory, or with ES_GPU=INDEX in the environment that GPU.
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "gpu/cuda/device.h"
+#include "proto/base/check.h"
+
+namespace es::test {
+
+inline std::unique_ptr<gpu::cuda::Device> open_test_device() {
+  const char* const index = std::getenv("ES_GPU");
+  if (index == nullptr) return gpu::cuda::open_host_device();
+  auto gpu = gpu::cuda::open_gpu(std::atoi(index));
+  ES_CHECK_MSG(gpu.ok(), gpu.ok() ? "" : gpu.error().message);
+  return *std::move(gpu);
+}
+
+// How many random networks are compared: ES_NETWORKS, else few.
+inline int random_networks() {
+  const char* const count = std::getenv("ES_NETWORKS");
+  return count == nullptr ? 4 : std::atoi(count);
+}
+
+}  // namespace es::test

@@ -1,0 +1,91 @@
+#include "tests/gpu/cuda/device_testing.h"
+
+namespace es::gpu::testing {
+namespace {
+
+constexpr std::int64_t kSizes[] = {1, 2, 4, 5, 63, 64, 65, 255, 1024, 4099, 16384, 16385, 50001};
+
+AdamStep random_step(Random& random) {
+  AdamStep s{.lr_over_bc1 = 0.01f, .rsqrt_bc2 = 1.5f};
+  if (random.coin()) s.weight_decay = 0.01f;
+  if (random.coin()) s.decay = 0.99f;
+  return s;
+}
+
+TEST_SUITE("gpu/cuda/update") {
+  TEST_CASE("SGD has the bits of the scalar class, with and without momentum") {
+    Random random(test::seed("device sgd"));
+    for (const std::int64_t n : kSizes) {
+      for (const bool nesterov : {false, true}) {
+        const Floats g = mixed(random, n), p = mixed(random, n), v = mixed(random, n);
+        std::vector<Floats> out, on_device;
+        for (std::vector<Floats>* o : {&out, &on_device}) {
+          for (const Floats* f : {&p, &v, &p}) o->push_back(copy(*f));
+        }
+        reference().sgd(n, g, 0.25f, 0.1f, 0.9f, 1e-4f, nesterov, out[0], out[1]);
+        reference().sgd(n, g, 0.25f, 0.1f, 0.0f, 1e-4f, false, out[2], nullptr);
+        device().sgd(kStream, n, g, 0.25f, 0.1f, 0.9f, 1e-4f, nesterov, on_device[0], on_device[1]);
+        device().sgd(kStream, n, g, 0.25f, 0.1f, 0.0f, 1e-4f, false, on_device[2], nullptr);
+        check_same(shaped("sgd", n, 1), out, on_device);
+      }
+    }
+  }
+
+  TEST_CASE("Adam has the bits of the scalar class, at any alignment") {
+    Random random(test::seed("device adam"));
+    for (const std::int64_t n : kSizes) {
+      const std::int64_t skipped = random.integer(0, std::min<std::int64_t>(3, n - 1));
+      const Floats g = mixed(random, n), p = mixed(random, n), m = mixed(random, n);
+      const Floats v(n, [&] { return std::abs(random.normal()); });
+      const AdamStep step = random_step(random);
+      std::vector<Floats> out, on_device;
+      for (std::vector<Floats>* o : {&out, &on_device}) {
+        for (const Floats* f : {&p, &m, &v}) o->push_back(copy(*f));
+      }
+      reference().adam(n - skipped, g + skipped, 0.5f, step, out[0] + skipped, out[1] + skipped,
+                       out[2] + skipped);
+      device().adam(kStream, n - skipped, g + skipped, 0.5f, step, on_device[0] + skipped,
+                    on_device[1] + skipped, on_device[2] + skipped);
+      check_same(shaped("adam", n, 1), out, on_device);
+    }
+  }
+
+  TEST_CASE("the sum of squares has the bits of the scalar class") {
+    Random random(test::seed("device sum of squares"));
+    for (const std::int64_t n :
+         {1, 63, 65, 1000, 16384, 16385, 100000, 1048576, 1048577, 1130000}) {
+      const Floats x = mixed(random, n);
+      auto out = outputs({1}), on_device = outputs({1});
+      out[0][0] = reference().sum_of_squares(n, x);
+      const Floats ws = workspace(device().sum_of_squares_workspace_floats(n));
+      device().sum_of_squares(kStream, n, x, on_device[0], ws);
+      check_same(shaped("sum of squares", n, 1), out, on_device);
+    }
+  }
+
+  TEST_CASE("one infinite or NaN element is found wherever it is, and what was found stays") {
+    Random random(test::seed("device find"));
+    for (const std::int64_t n : kSizes) {
+      const Floats x = mixed(random, n);
+      Numbers<std::int32_t> found(1, 0);
+      const auto find = [&] {
+        device().find_non_finite(kStream, n, x, found.data());
+        finish();
+        return found[0];
+      };
+      CHECK(find() == 0);
+      for (const float bad : {NAN, INFINITY, -INFINITY}) {
+        const std::int64_t at = random.integer(0, n - 1);
+        const float good = x[at];
+        x[at] = bad;
+        found[0] = 0;
+        CHECK(find() == 1);
+        x[at] = good;
+        CHECK(find() == 1);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace es::gpu::testing
