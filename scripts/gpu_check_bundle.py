@@ -1,0 +1,49 @@
+"""The bundle of scripts/gpu_check: programs, the libraries that they need, small jobs, the scripts."""
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+# Part of every system, and bound to its kernel.
+OF_THE_SYSTEM = re.compile(r"^(ld-linux.*|lib(c|m|dl|rt|pthread|resolv))\.so")
+BYTES_MAX = 60 << 20
+
+
+def libraries(program):
+    out = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+    paths = re.findall(r"=> (/\S+)", out)
+    return {Path(p).name: p for p in paths if not OF_THE_SYSTEM.match(Path(p).name)}
+
+
+def copy_programs(programs, build, root):
+    """`programs`: by name, where they are below the build directory."""
+    if subprocess.run(["ninja", "-C", build, *programs.values()], stdout=subprocess.DEVNULL).returncode:
+        sys.exit(f"gpu_check: the programs cannot be built in {build}")
+    for name, path in programs.items():
+        subprocess.run(["strip", "-o", root / "bin" / name, build / path], check=True)
+        for library, source in libraries(build / path).items():
+            shutil.copy(source, root / "lib" / library)
+
+
+def bundle(programs, scripts, build, file, peers):
+    """`peers`: a directory with the PyTorch models to compare with; may be missing. The exit status."""
+    with tempfile.TemporaryDirectory() as scratch:
+        root = Path(scratch) / "gpu_check_bundle"
+        for folder in ("bin", "lib", "jobs"):
+            (root / folder).mkdir(parents=True)
+        copy_programs(programs, build, root)
+        for job in (Path(__file__).resolve().parent.parent / "configs/jobs").glob("tiny_*.toml"):
+            shutil.copy(job, root / "jobs" / job.name)
+        if (peers / "models.py").exists():
+            (root / "peers").mkdir()
+            shutil.copy(peers / "models.py", root / "peers" / "models.py")
+        for script in scripts:
+            shutil.copy(script, root / Path(script).name)
+        with tarfile.open(file, "w:gz") as tar:
+            tar.add(root, root.name)
+    size = Path(file).stat().st_size
+    print(f"{file}: {size / 2**20:.1f} MiB")
+    return 0 if size <= BYTES_MAX else 1
