@@ -1,6 +1,7 @@
 // train_bench: times one training workload of this engine in one process and prints a JSON line.
 //
-//   train_bench --workload resnet18_cifar32_b32 [--level D1|D2] [--device cpu-avx512|cuda-sm90-h200|...]
+//   train_bench --workload resnet18_cifar32_b32 [--level D1|D2] [--device
+//   cpu-avx512|cuda-sm90-h200|...]
 //               [--warm N] [--steps N] [--threads N] [--ests N] [--profile | --against-one]
 //
 // A step is what a worker does that has all ESTs: local steps in turn, gradients merged in the
@@ -120,11 +121,12 @@ class Worker {
 
   float step() {
     tree_->release_all();
+    merge_ms_ = 0.0;
     float loss = 0.0F;
     for (VirtualRank rank = 0; rank < spec_.max_p; ++rank) {
       const auto result = engine_->local_step(
           rank, {batch_.data()}, {0, engine_->replica().version + 1}, tree_->begin_rank(rank),
-          contexts_[rank], [this](std::uint32_t bucket) { tree_->bucket_ready(bucket); });
+          contexts_[rank], [this](std::uint32_t bucket) { merge(bucket); });
       if (!result) stop(result.error().message);
       loss = *result;
     }
@@ -138,9 +140,16 @@ class Worker {
   gpu::Engine& engine() { return *engine_; }
   const JobSpec& spec() const { return spec_; }
   double update_ms() const { return update_ms_; }
+  double merge_ms() const { return merge_ms_; }
   std::uint32_t live_gradient_buffers() const { return tree_->peak_live_buffers(); }
 
  private:
+  void merge(std::uint32_t bucket) {
+    const double begin = seconds_of(CLOCK_MONOTONIC);
+    tree_->bucket_ready(bucket);
+    merge_ms_ += 1e3 * (seconds_of(CLOCK_MONOTONIC) - begin);
+  }
+
   JobSpec spec_;
   gpu::AlignedBuffer batch_;
   std::vector<gpu::EstContext> contexts_;
@@ -148,11 +157,11 @@ class Worker {
   std::vector<gpu::AlignedBuffer> slots_;
   std::vector<const float*> sums_;
   std::optional<gpu::GradientTree> tree_;
-  double update_ms_ = 0.0;
+  double update_ms_ = 0.0, merge_ms_ = 0.0;  // of the last step
 };
 
 struct Times {
-  std::vector<double> wall_ms, cpu_ms, update_ms;
+  std::vector<double> wall_ms, cpu_ms, update_ms, merge_ms;
   float loss = 0.0F;
 };
 
@@ -164,6 +173,7 @@ Times measure(Worker& worker, int steps) {
     times.wall_ms.push_back(1e3 * (seconds_of(CLOCK_MONOTONIC) - wall));
     times.cpu_ms.push_back(1e3 * (seconds_of(CLOCK_PROCESS_CPUTIME_ID) - cpu));
     times.update_ms.push_back(worker.update_ms());
+    times.merge_ms.push_back(worker.merge_ms());
   }
   return times;
 }
@@ -176,19 +186,22 @@ void print_json(const Options& o, Worker& worker, const Times& times) {
   rusage usage;
   getrusage(RUSAGE_SELF, &usage);
   std::printf(
-      "{\"workload\": \"%s\", \"level\": \"%s\", \"device\": \"%s\", \"threads\": %u, \"ests\": %u, "
+      "{\"workload\": \"%s\", \"level\": \"%s\", \"device\": \"%s\", \"threads\": %u, \"ests\": "
+      "%u, "
       "\"batch\": %u, \"ms\": %.4f, \"min_ms\": %.4f, \"spread\": %.3f, \"cpu_ms\": %.4f, "
-      "\"min_cpu_ms\": %.4f, \"update_ms\": %.4f, \"samples_per_s\": %.2f, \"peak_rss_mib\": %.1f, "
+      "\"min_cpu_ms\": %.4f, \"update_ms\": %.4f, \"merge_ms\": %.4f, \"samples_per_s\": %.2f, "
+      "\"peak_rss_mib\": %.1f, "
       "\"params_mib\": %.2f, \"moments_mib\": %.2f, \"gradient_mib\": %.2f, \"arena_mib\": %.2f, "
       "\"live_peak_mib\": %.2f, \"workspace_mib\": %.2f, \"ops\": %zu, \"loss\": %.6f, "
-      "\"gflop\": %.4f, \"peak_gflops\": %.1f, \"live_gradient_buffers\": %u, \"library\": \"%s\"}\n",
+      "\"gflop\": %.4f, \"peak_gflops\": %.1f, \"live_gradient_buffers\": %u, \"library\": "
+      "\"%s\"}\n",
       o.workload.c_str(), o.level.c_str(), o.device.c_str(), o.threads, o.ests,
       worker.spec().batch_size, ms, *least, (*most - *least) / ms, median(times.cpu_ms),
       *std::min_element(times.cpu_ms.begin(), times.cpu_ms.end()), median(times.update_ms),
-      1e3 * worker.spec().batch_size * o.ests / ms, double(usage.ru_maxrss) / 1024.0,
-      double(m.params) * kMib, double(m.moments) * kMib, double(m.gradient_slot) * kMib,
-      double(m.arena) * kMib, double(m.arena_live_peak) * kMib, double(m.workspace) * kMib,
-      worker.engine().graph().ops.size(), double(times.loss),
+      median(times.merge_ms), 1e3 * worker.spec().batch_size * o.ests / ms,
+      double(usage.ru_maxrss) / 1024.0, double(m.params) * kMib, double(m.moments) * kMib,
+      double(m.gradient_slot) * kMib, double(m.arena) * kMib, double(m.arena_live_peak) * kMib,
+      double(m.workspace) * kMib, worker.engine().graph().ops.size(), double(times.loss),
       1e-9 * step_flops(worker.engine().graph()), peak_gflops(worker.engine().kernels().cpu_class),
       worker.live_gradient_buffers(), worker.engine().vendor_library().c_str());
 }
@@ -201,9 +214,10 @@ void print_against_one(Options options, const Workload& workload) {
   const auto one_steps = [&] {
     for (int i = 0; i < steps; ++i) one.step();
   };
-  const Duel d = duel(one_steps, [&] { many.step(); }, kSeconds);
-  std::printf("{\"ratio\": %.4f, \"ratio_low\": %.4f, \"ratio_high\": %.4f}\n", d.ratio, d.ratio_low,
-              d.ratio_high);
+  const Duel d = duel(
+      one_steps, [&] { many.step(); }, kSeconds);
+  std::printf("{\"ratio\": %.4f, \"ratio_low\": %.4f, \"ratio_high\": %.4f}\n", d.ratio,
+              d.ratio_low, d.ratio_high);
 }
 
 }  // namespace

@@ -34,6 +34,8 @@ def result_of(workload, count, run, alone, duel):
     slots = (run["live_gradient_buffers"] - 1) * run["gradient_mib"]
     rest = (run["peak_rss_mib"] - slots) / alone["peak_rss_mib"]
     return {"workload": workload, "ests": count, "samples_per_s": round(run["samples_per_s"], 2),
+            "merge_share": round(run["merge_ms"] / run["ms"], 5),
+            "update_share": round(run["update_ms"] / run["ms"], 5),
             "throughput_ratio": duel["ratio"], "ratio_low": duel["ratio_low"],
             "ratio_high": duel["ratio_high"],
             "peak_rss_mib": round(run["peak_rss_mib"], 1), "gradient_buffers_mib": round(slots, 1),
@@ -78,11 +80,13 @@ def first_batches(args, program):
 
 
 def tables(scaling, loaders):
-    rows = ["| workload | ESTs | samples/s | against one | tenth, ninetieth percentile | MiB "
-            "| gradient buffers MiB | the rest against one |", "|---|---|---|---|---|---|---|---|"]
+    rows = ["| workload | ESTs | samples/s | against one | tenth, ninetieth percentile "
+            "| merging | update | MiB | gradient buffers MiB | the rest against one |",
+            "|---|---|---|---|---|---|---|---|---|---|"]
     for r in scaling:
         rows.append(f"| {r['workload']} | {r['ests']} | {r['samples_per_s']:.5g} "
                     f"| {r['throughput_ratio']:.3f} | {r['ratio_low']:.3f}, {r['ratio_high']:.3f} "
+                    f"| {100 * r['merge_share']:.2f} % | {100 * r['update_share']:.2f} % "
                     f"| {r['peak_rss_mib']:.0f} | {r['gradient_buffers_mib']:.0f} "
                     f"| {r['memory_ratio_without_buffers']:.3f} |")
     rows += ["", "| job | first mini-batches, shared ms | separate ms | saving |", "|---|---|---|---|"]
