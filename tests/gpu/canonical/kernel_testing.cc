@@ -136,4 +136,21 @@ void check_near(float actual, double expected, double bound, const std::string& 
   CHECK_MESSAGE(near, what, ": ", actual, " should be ", expected, " within ", bound);
 }
 
+std::string text(const ConvShape& s) {
+  std::string result = "conv";
+  for (const auto& [name, value] : {std::pair{"n", s.n},
+                                    {"h", s.h},
+                                    {"w", s.w},
+                                    {"c", s.c},
+                                    {"oc", s.oc},
+                                    {"kh", s.kh},
+                                    {"kw", s.kw},
+                                    {"stride", s.stride},
+                                    {"pad", s.pad},
+                                    {"groups", s.groups}}) {
+    result += std::string(" ") + name + "=" + std::to_string(value);
+  }
+  return result;
+}
+
 }  // namespace es::gpu::testing

@@ -119,4 +119,7 @@ struct Dot {
 // Checks |actual - expected| <= bound.
 void check_near(float actual, double expected, double bound, const std::string& what);
 
+// "conv n=1 h=8 ...", for messages.
+std::string text(const ConvShape& s);
+
 }  // namespace es::gpu::testing

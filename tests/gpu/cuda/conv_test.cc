@@ -4,23 +4,6 @@
 namespace es::gpu::testing {
 namespace {
 
-std::string text(const ConvShape& s) {
-  std::string result = "conv";
-  for (const auto& [name, value] : {std::pair{"n", s.n},
-                                    {"h", s.h},
-                                    {"w", s.w},
-                                    {"c", s.c},
-                                    {"oc", s.oc},
-                                    {"kh", s.kh},
-                                    {"kw", s.kw},
-                                    {"stride", s.stride},
-                                    {"pad", s.pad},
-                                    {"groups", s.groups}}) {
-    result += std::string(" ") + name + "=" + std::to_string(value);
-  }
-  return result;
-}
-
 // Forward, data gradient and weight gradient.
 void check(Random& random, const ConvShape& s) {
   const Floats x = mixed(random, s.n * s.h * s.w * s.c);
