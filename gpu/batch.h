@@ -5,8 +5,8 @@
 namespace es::gpu {
 
 // One block of SampleLayout::words() * batch_size 32-bit words, field after field
-// (proto/base/sample_layout.h). Integer fields hold the bits of an int32. The caller keeps the memory
-// for the duration of the call that it is passed to; 4-byte alignment is enough.
+// (proto/base/sample_layout.h). Integer fields hold the bits of an int32. The caller keeps the
+// memory for the duration of the call that it is passed to; 4-byte alignment is enough.
 struct Batch {
   const float* words = nullptr;
 };

@@ -1,6 +1,7 @@
 #pragma once
-// The CUDA devices that this process could use. With the CUDA toolkit gpu/cuda/toolkit answers; without
-// it gpu/cuda/no_toolkit says so, so that no caller needs to know how the program was built.
+// The CUDA devices that this process could use. With the CUDA toolkit gpu/cuda/toolkit answers;
+// without it gpu/cuda/no_toolkit says so, so that no caller needs to know how the program was
+// built.
 #include <cstdint>
 #include <string>
 #include <vector>

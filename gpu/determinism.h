@@ -24,8 +24,8 @@ struct D2Verdict {
 };
 
 // Runs local steps at D1, then at D2: `rounds` of each after one to warm up, on one mini-batch.
-// `seconds` is a monotonic clock (the engine reads none itself). Takes the memory of one engine at a
-// time. Error: as Engine::create and Engine::local_step.
+// `seconds` is a monotonic clock (the engine reads none itself). Takes the memory of one engine at
+// a time. Error: as Engine::create and Engine::local_step.
 Result<D2Verdict> measure_d2(const JobSpec& spec, const SampleLayout& layout,
                              const EngineOptions& options, const Batch& batch,
                              const std::function<double()>& seconds, int rounds = 3);

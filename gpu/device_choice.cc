@@ -28,7 +28,9 @@ Status choose_gpu(const DeviceType& type, std::uint32_t index, EngineOptions& op
 
 }  // namespace
 
-bool is_gpu(const DeviceType& type) { return type.name.starts_with("cuda-sm"); }
+bool is_gpu(const DeviceType& type) {
+  return type.name.starts_with("cuda-sm");
+}
 
 std::uint32_t count_gpus(const DeviceType& type) {
   const CudaInventory inventory = cuda_inventory();

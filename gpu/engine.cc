@@ -175,8 +175,7 @@ std::vector<std::string> Engine::vendor_ops() const {
   for (std::size_t i = 0; i < graph().ops.size(); ++i) {
     const std::string algorithm = runner_->vendor_algorithm(i);
     const Op& op = graph().ops[i];
-    if (!algorithm.empty())
-      names.push_back(op.name + " (" + op_name(op.kind) + "): " + algorithm);
+    if (!algorithm.empty()) names.push_back(op.name + " (" + op_name(op.kind) + "): " + algorithm);
   }
   return names;
 }
@@ -311,14 +310,14 @@ Result<float> Engine::local_step(VirtualRank rank, const Batch& batch, SamplerCu
   next.stats.resize(current.stats.size());
   const Result<LocalStepResult> run =
       runner_->run_local_step({.params = replica_.params.data(),
-                                 .stats = current.stats.data(),
-                                 .next_stats = next.stats.data(),
-                                 .grads = grad_out,
-                                 .batch = batch,
-                                 .key = {.seed = spec_.seed,
-                                         .step = static_cast<std::uint32_t>(replica_.version),
-                                         .rank = rank}},
-                                on_bucket_ready);
+                               .stats = current.stats.data(),
+                               .next_stats = next.stats.data(),
+                               .grads = grad_out,
+                               .batch = batch,
+                               .key = {.seed = spec_.seed,
+                                       .step = static_cast<std::uint32_t>(replica_.version),
+                                       .rank = rank}},
+                              on_bucket_ready);
   if (!run) return run.error();
   if (run->fault.op != nullptr || !std::isfinite(run->loss)) return fault_error(rank, run->fault);
   return run->loss;
@@ -367,8 +366,7 @@ Result<EvalBatch> Engine::evaluate(const Batch& full_batch, std::uint64_t count)
     const std::span<const float> values = runner_->values(t);
     result.outputs.push_back(values.first(values.size() / spec_.batch_size * count));
   }
-  result.losses =
-      sample_losses(runner_->values(graph().row_loss), count, graph().rows_per_sample);
+  result.losses = sample_losses(runner_->values(graph().row_loss), count, graph().rows_per_sample);
   ES_RETURN_IF_ERROR(runner_->check());
   return result;
 }

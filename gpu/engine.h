@@ -50,12 +50,12 @@ struct EngineOptions {
   CpuClass cpu_class = CpuClass::kScalar;  // of what runs on the host
   DeviceKind device = DeviceKind::kCpu;    // device_choice.h sets these from a device type's name
   int gpu_index = 0;                       // among the GPUs that this process sees
-  std::uint64_t total_steps = 0;        // of the whole job; cosine and linear schedules need it
-  std::int64_t bucket_bytes = 4 << 20;  // target size of a gradient bucket
+  std::uint64_t total_steps = 0;           // of the whole job; cosine and linear schedules need it
+  std::int64_t bucket_bytes = 4 << 20;     // target size of a gradient bucket
   std::uint32_t threads = 1;  // that compute, the caller's included; bits do not depend on it
-  // Levels D0 and D1: operators that a vendor library does faster (gpu/vendor/preference.h) run there;
-  // on a GPU all that its libraries have (gpu/cuda/vendor.h).
-  // A process then serves one kernel class.
+  // Levels D0 and D1: operators that a vendor library does faster (gpu/vendor/preference.h) run
+  // there; on a GPU all that its libraries have (gpu/cuda/vendor.h). A process then serves one
+  // kernel class.
   bool vendor = false;
 };
 

@@ -74,7 +74,8 @@ bool is_known(std::uint16_t type) {
     case MessageType::kLedgerPart:
     case MessageType::kPlanList:
       return true;
-    default: return false;
+    default:
+      return false;
   }
 }
 

@@ -11,10 +11,10 @@
 
 namespace es {
 
-#define ES_MESSAGE(Name)                                          \
-  template <>                                                     \
-  struct MessageTypeOf<wire::Name> {                              \
-    static constexpr MessageType value = MessageType::k##Name;    \
+#define ES_MESSAGE(Name)                                       \
+  template <>                                                  \
+  struct MessageTypeOf<wire::Name> {                           \
+    static constexpr MessageType value = MessageType::k##Name; \
   }
 
 // step.capnp

@@ -1,8 +1,8 @@
 #pragma once
 // Msg<T>: one immutable Cap'n Proto message of schema struct T with its envelope.
 //
-// Built once, then shared: copying a Msg copies a pointer, inside a process every receiver reads the
-// same words, and across processes those words are the frame (nothing is encoded twice).
+// Built once, then shared: copying a Msg copies a pointer, inside a process every receiver reads
+// the same words, and across processes those words are the frame (nothing is encoded twice).
 //
 //   auto msg = Msg<wire::Prepare>::build(head, [&](wire::Prepare::Builder b) { ... });
 //   auto view = msg.view();            // cheap; one per use, never shared between threads
@@ -44,8 +44,8 @@ class Msg {
     capnp::MallocMessageBuilder builder(kj::arrayPtr(scratch, kScratchWords));
     fill(builder.initRoot<Schema>());
     head.type = kType;
-    return Msg(std::make_shared<const Frame>(
-        Frame{std::move(head), capnp::messageToFlatArray(builder)}));
+    return Msg(
+        std::make_shared<const Frame>(Frame{std::move(head), capnp::messageToFlatArray(builder)}));
   }
 
   // Takes a received frame. Error: the frame is of another type.
@@ -87,8 +87,8 @@ class Msg {
       View v(frame_);
       return read(*v);
     } catch (const std::exception& e) {
-      return usage_error("malformed message of type " +
-                         std::to_string(static_cast<int>(kType)) + ": " + first_line(e.what()));
+      return usage_error("malformed message of type " + std::to_string(static_cast<int>(kType)) +
+                         ": " + first_line(e.what()));
     }
   }
 

@@ -130,8 +130,8 @@ RankedPlan ranked_plan(const PlanSearch& search, const Cover& cover,
   for (std::size_t i = 0; i < cover.counts.size(); ++i) {
     if (cover.counts[i] == 0) continue;
     const SearchType& t = search.types()[i];
-    ranked.plan.parts.push_back({t.type, cover.counts[i],
-                                 places_within(cover.seconds, t.capability, search.max_p())});
+    ranked.plan.parts.push_back(
+        {t.type, cover.counts[i], places_within(cover.seconds, t.capability, search.max_p())});
   }
   std::sort(ranked.plan.parts.begin(), ranked.plan.parts.end(),
             [](const PlanPart& a, const PlanPart& b) { return a.type < b.type; });

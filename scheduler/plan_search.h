@@ -26,10 +26,10 @@ struct SearchType {
 
 // One way to choose devices. Ordered as plans are ranked: less is better.
 struct Cover {
-  double seconds = 0;           // f
-  std::uint32_t devices = 0;    // in all
-  std::uint64_t capability = 0;  // sum_i N_i * C_i in units of the fastest type's / 2^30: at equal f,
-                                 // less of it is less waste, and no rounding tears a tie apart
+  double seconds = 0;            // f
+  std::uint32_t devices = 0;     // in all
+  std::uint64_t capability = 0;  // sum_i N_i * C_i in units of the fastest type's / 2^30: at equal
+                                 // f, less of it is less waste, and no rounding tears a tie apart
   std::vector<std::uint32_t> counts;  // by type, in the order of search_types()
   auto operator<=>(const Cover&) const = default;
 };
@@ -79,6 +79,7 @@ class PlanSearch {
 std::vector<PlanSearch> plan_searches(const PlanQuery& query);
 
 // The plan of a cover, A_i being the most ESTs that fit into f.
-RankedPlan ranked_plan(const PlanSearch& search, const Cover& cover, const Capabilities& capabilities);
+RankedPlan ranked_plan(const PlanSearch& search, const Cover& cover,
+                       const Capabilities& capabilities);
 
 }  // namespace es::scheduler

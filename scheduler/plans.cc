@@ -90,7 +90,7 @@ class CoverSearch {
   const std::vector<SearchType>& types_;
   const std::uint32_t max_p_;
   const std::uint32_t max_devices_;
-  const Places& places_;                  // a_i
+  const Places& places_;  // a_i
   std::uint64_t& steps_left_;
   std::vector<std::uint64_t> reachable_;  // places of all available devices of types i and later
   std::vector<std::uint32_t> counts_;

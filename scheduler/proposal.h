@@ -14,8 +14,8 @@ namespace es::scheduler {
 //
 // which without a pause is throughput of the best plan with them / throughput of the best plan
 // without. A job that holds nothing has no throughput to compare with; one device of its fastest
-// type takes that place, and no pause is charged (it has to start in any case), so its proposals are
-// comparable among each other and may have a speedup below 1.
+// type takes that place, and no pause is charged (it has to start in any case), so its proposals
+// are comparable among each other and may have a speedup below 1.
 struct Proposal {
   DeviceType type;
   std::uint32_t count = 0;  // >= 1
@@ -37,8 +37,8 @@ bool better(const Proposal& a, const Proposal& b);
 double speedup_after_pause(double speedup, double pause_seconds, double seconds_left);
 
 struct ProposalLimits {
-  std::size_t per_type = 3;  // of each type at most so many
-  double pause_seconds = 0;  // what a rescale costs, measured
+  std::size_t per_type = 3;                                     // of each type at most so many
+  double pause_seconds = 0;                                     // what a rescale costs, measured
   double steps_left = std::numeric_limits<double>::infinity();  // global steps
 };
 

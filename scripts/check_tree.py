@@ -8,6 +8,7 @@ Rules, each named in what it reports:
   third-party which folder may use which library
   registered  every *_test.cc is in its folder's meson.build (or a parent's)
   readme      every folder of the house has a README.md, and the paths in READMEs exist
+  width       no line of C++ is longer than 100 characters (.clang-format)
   top-level   nothing beyond the agreed entries
 Exits with 1 when a rule is broken.
 """
@@ -102,6 +103,13 @@ def check_registered(root):
             yield f"registered: {path.relative_to(root)} is in no meson.build"
 
 
+def check_width(root):
+    for name, text in sources(root):
+        for number, line in enumerate(text.splitlines(), 1):
+            if len(line) > 100:
+                yield f"width: {name}:{number}: {len(line)} characters, at most 100 are allowed"
+
+
 def check_readmes(root):
     for folder in FOLDERS + ["configs", "scripts"]:
         if not (root / folder / "README.md").is_file():
@@ -122,7 +130,8 @@ def check_top_level(root):
             yield f"top-level: {entry.name} is not one of {', '.join(sorted(TOP_LEVEL))}"
 
 
-CHECKS = [check_includes, check_third_party, check_registered, check_readmes, check_top_level]
+CHECKS = [check_includes, check_third_party, check_registered, check_width, check_readmes,
+          check_top_level]
 
 
 def problems(root):

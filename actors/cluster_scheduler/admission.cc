@@ -18,16 +18,14 @@ namespace {
 constexpr const char* kWhere = "job";
 
 Result<std::uint64_t> steps_per_epoch(const JobSpec& spec, std::uint64_t samples) {
-  const auto sampler = store::EpochSampler::create({.samples = samples,
-                                                    .max_p = spec.max_p,
-                                                    .batch_size = spec.batch_size,
-                                                    .seed = spec.seed});
+  const auto sampler = store::EpochSampler::create(
+      {.samples = samples, .max_p = spec.max_p, .batch_size = spec.batch_size, .seed = spec.seed});
   if (!sampler) return sampler.error();
   return sampler->steps_per_epoch();
 }
 
-// esctl has measured what D2 costs and submits a level; a job that comes with auto all the same gets
-// the stronger promise.
+// esctl has measured what D2 costs and submits a level; a job that comes with auto all the same
+// gets the stronger promise.
 DeterminismLevel resolve_level(const JobSpec& spec) {
   return spec.level == DeterminismLevel::kAuto ? DeterminismLevel::kD2 : spec.level;
 }

@@ -44,8 +44,8 @@ void ClusterCore::touch(Job& job) {
   if (!std::exchange(job.listed, true)) touched_.push_back(submit_numbers_.at(job.admitted.job));
 }
 
-// For one decision. What claims have and wait for does not exist for policies: a plan that counts on
-// it would never come true, and be made anew at every event.
+// For one decision. What claims have and wait for does not exist for policies: a plan that counts
+// on it would never come true, and be made anew at every event.
 void ClusterCore::refresh_view() {
   std::vector<DeviceType> types = types_of(pool_.existing_devices());
   const bool all = types != all_types_;  // a job without device_types may use other ones now

@@ -48,7 +48,8 @@ struct WorkerView {
 struct JobView {
   std::string id;
   std::string name;
-  std::string state;  // queued | starting | running | rescaling | paused | finished | failed | cancelled
+  // queued | starting | running | rescaling | paused | finished | failed | cancelled
+  std::string state;
   std::string level;
   std::uint32_t max_p = 0;
   std::uint64_t step = 0;
@@ -68,9 +69,9 @@ struct JobView {
   std::vector<WorkerView> workers;
   std::string error;  // why it failed
   std::uint64_t submitted_unix_ms = 0;
-  std::string checkpoint;  // path of the newest, or empty
+  std::string checkpoint;   // path of the newest, or empty
   std::string waiting_for;  // devices or processes; empty: nothing
-  std::string warning;     // what is wrong though the job goes on
+  std::string warning;      // what is wrong though the job goes on
 };
 
 void put(wire::JobInfo::Builder b, const JobView& view);

@@ -6,7 +6,9 @@
 
 namespace es::actors {
 
-constexpr std::uint8_t to_wire(ErrorKind kind) { return static_cast<std::uint8_t>(kind); }
+constexpr std::uint8_t to_wire(ErrorKind kind) {
+  return static_cast<std::uint8_t>(kind);
+}
 
 // A kind that this version does not know is a plain failure.
 constexpr ErrorKind error_kind_from(std::uint8_t kind) {

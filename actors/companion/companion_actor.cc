@@ -27,8 +27,7 @@ store::PlanRecord record_of(const scheduler::RankedPlan& plan) {
   return record;
 }
 
-scheduler::RankedPlan plan_of(const store::PlanRecord& record,
-                              const scheduler::PlanQuery& query) {
+scheduler::RankedPlan plan_of(const store::PlanRecord& record, const scheduler::PlanQuery& query) {
   scheduler::RankedPlan plan;
   for (const store::PlanPart& part : record.parts)
     plan.plan.parts.push_back({part.type, part.devices, part.ests});
@@ -38,8 +37,8 @@ scheduler::RankedPlan plan_of(const store::PlanRecord& record,
 
 // All that a list of plans depends on, besides the key under which it is kept.
 std::string inputs_of(const scheduler::PlanQuery& query) {
-  std::string text = query.available.text() + (query.mix_types ? " mixed" : " apart") + " at most " +
-                     std::to_string(query.max_devices);
+  std::string text = query.available.text() + (query.mix_types ? " mixed" : " apart") +
+                     " at most " + std::to_string(query.max_devices);
   for (const auto& [type, capability] : query.capabilities)
     text += " " + type.name + "=" + std::to_string(std::bit_cast<std::uint64_t>(capability));
   return text;
@@ -181,9 +180,9 @@ void CompanionState::on_report(wire::CapabilityReport::Reader report) {
       continue;
     known.steps_per_second = r.getStepsPerSecond();
     ++known.measurements;
-    warn_if_failed(store_->plans().save_capability(
-        options_.model_key, options_.batch_size,
-        {type, known.steps_per_second, known.measurements}));
+    warn_if_failed(
+        store_->plans().save_capability(options_.model_key, options_.batch_size,
+                                        {type, known.steps_per_second, known.measurements}));
   }
 }
 

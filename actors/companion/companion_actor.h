@@ -8,8 +8,8 @@
 //           scheduler::kCapabilityChangeMin replaces it, and is stored; plans that are asked for
 //           later are ranked by it.
 // Sends     PlanAnswer or PlanList to whoever asked.
-// State     C_i; saved by (model key, batch size, device type), so that the next job of a known model
-//           begins with them. The plans that were listed; saved by (model key, max_p).
+// State     C_i; saved by (model key, batch size, device type), so that the next job of a known
+//           model begins with them. The plans that were listed; saved by (model key, max_p).
 // Fails     A plan store that cannot be written is told on stderr and costs only the history.
 // Order     None assumed.
 // Limits    kProposalsPerType proposals of each device type in an answer; scheduler::ListLimits.
@@ -40,8 +40,8 @@ struct CompanionOptions {
 };
 
 // What is assumed of a device type before one has reported: relative speeds of the CPU kernel
-// classes, in local steps per second. Only ratios matter: where other types are measured, an assumed
-// speed is multiplied by the median of measured / assumed of these.
+// classes, in local steps per second. Only ratios matter: where other types are measured, an
+// assumed speed is multiplied by the median of measured / assumed of these.
 double assumed_capability(const DeviceType& type);
 
 class CompanionState {

@@ -7,8 +7,9 @@ void add_wire_options(CLI::App& app, WireOptions& options) {
                  "Directory with this machine's keys (esctl keygen); needed for tcp");
   app.add_flag("--insecure-loopback", options.insecure_loopback,
                "Allow tcp without keys on the loopback address");
-  app.add_option("--address", options.address,
-                 "Address of this node at which its workers listen when the head is reached by tcp");
+  app.add_option(
+      "--address", options.address,
+      "Address of this node at which its workers listen when the head is reached by tcp");
   app.add_option("--heartbeat", options.heartbeat_ms,
                  "Milliseconds after which an idle link says that it lives")
       ->check(CLI::Range(10, 600'000))

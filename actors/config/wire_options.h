@@ -28,8 +28,8 @@ Status apply(const WireOptions& wire, TransportOptions& options);
 // The same options again, for a child process.
 std::vector<std::string> to_arguments(const WireOptions& wire);
 
-// Where a worker listens: a socket in the run directory, or a free tcp port when the head is reached
-// by tcp.
+// Where a worker listens: a socket in the run directory, or a free tcp port when the head is
+// reached by tcp.
 std::string worker_endpoint(const WireOptions& wire, const std::string& head_endpoint,
                             const std::string& run_dir, std::uint64_t incarnation);
 

@@ -86,9 +86,8 @@ Result<std::unique_ptr<Segment>> Segment::create(const std::string& label, std::
   FileDescriptor fd(::memfd_create(label.c_str(), MFD_CLOEXEC));
   if (fd.get() < 0) return failure(error_text(label, "cannot be created"));
   // posix_fallocate, not ftruncate alone: missing memory is an error now, not a SIGBUS later.
-  errno = bytes <= physical_memory()
-              ? ::posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes))
-              : ENOMEM;
+  errno = bytes <= physical_memory() ? ::posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes))
+                                     : ENOMEM;
   std::byte* data = errno == 0 ? map(fd.get(), bytes, PROT_READ | PROT_WRITE) : nullptr;
   if (data == nullptr)
     return failure(

@@ -127,8 +127,8 @@ Result<Served> start_node(caf::actor_system& system, const DaemonOptions& option
   return Served{{}, caf::actor_cast<caf::actor>(agent)};
 }
 
-// The head of one `esctl run`: its job is cancelled, the processes end, then on_stopped finishes the
-// wait.
+// The head of one `esctl run`: its job is cancelled, the processes end, then on_stopped finishes
+// the wait.
 void serve_private_head(StopSignal& stop, const caf::actor& head) {
   while (stop.wait() != StopSignal::Cause::kFinished) caf::anon_send(head, StopHead{});
 }
@@ -140,8 +140,8 @@ void serve_private_head(StopSignal& stop, const caf::actor& head) {
   ::_exit(code);
 }
 
-// What runs on this node is handed over, or saved, and then its agent finishes the wait. When the head
-// is here, its jobs are in the journal: those on other nodes go on, and find the next head.
+// What runs on this node is handed over, or saved, and then its agent finishes the wait. When the
+// head is here, its jobs are in the journal: those on other nodes go on, and find the next head.
 Status serve(StopSignal& stop, const Served& served, std::chrono::milliseconds grace) {
   using Cause = StopSignal::Cause;
   const Cause cause = stop.wait();
@@ -178,8 +178,8 @@ Status run_daemon(const DaemonOptions& options) {
   caf::actor_system system(config);
   // Actors end when main does, not the other way round.
   system.await_actors_before_shutdown(false);
-  const auto served = options.head ? start_head(system, options, *stop)
-                                   : start_node(system, options, *stop);
+  const auto served =
+      options.head ? start_head(system, options, *stop) : start_node(system, options, *stop);
   if (!served) return served.error();
   const bool is_private = options.head && options.parent_pid != 0;
   if (!is_private) return serve(*stop, *served, options.grace);

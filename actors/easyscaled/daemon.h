@@ -14,21 +14,21 @@ namespace es::actors {
 
 struct DaemonOptions {
   bool head = false;
-  std::string join;       // endpoint of the head, for a node
-  std::string listen;     // where the head serves
-  std::string state_dir;  // the head's RocksDB, logs and checkpoints
-  std::string run_dir;    // sockets, specs and logs of this node's workers
+  std::string join;        // endpoint of the head, for a node
+  std::string listen;      // where the head serves
+  std::string state_dir;   // the head's RocksDB, logs and checkpoints
+  std::string run_dir;     // sockets, specs and logs of this node's workers
   std::string rescue_dir;  // states of jobs that failed because of their data
   std::string node_name;
-  DeviceSet devices;      // the devices that this node offers
-  int loaders = 1;        // threads of each worker process that load mini-batches
+  DeviceSet devices;                        // the devices that this node offers
+  int loaders = 1;                          // threads of each worker process that load mini-batches
   std::chrono::milliseconds grace{30'000};  // to hand over what runs on a node that is to end
   std::string policy{scheduler::kDefaultPolicy};  // head: scheduler/policy/registry.h
   scheduler::PolicyOptions policy_options;
-  std::vector<scheduler::Quota> quotas;           // head: devices that tenants own
-  std::optional<DeviceSet> claim_quota;           // head: the most that claims take; none: all
+  std::vector<scheduler::Quota> quotas;  // head: devices that tenants own
+  std::optional<DeviceSet> claim_quota;  // head: the most that claims take; none: all
   WireOptions wire;
-  int parent_pid = 0;     // end when this process does, and a head with its jobs; 0 = none
+  int parent_pid = 0;  // end when this process does, and a head with its jobs; 0 = none
 };
 
 // Serves until SIGTERM or SIGINT, until a client's Shutdown, or until the parent ends. After a

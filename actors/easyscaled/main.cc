@@ -95,7 +95,8 @@ Result<DaemonOptions> parse(int argc, char** argv) {
                  "Seconds after SIGTERM to hand this node's workers over, or save their jobs")
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
-  app.add_option("--parent-pid", options.parent_pid, "End when this process ends; a head cancels its jobs then, and at SIGTERM");
+  app.add_option("--parent-pid", options.parent_pid,
+                 "End when this process ends; a head cancels its jobs then, and at SIGTERM");
   std::vector<std::string> quotas;
   std::string claim_quota;
   app.add_option("--policy", options.policy,
@@ -105,8 +106,9 @@ Result<DaemonOptions> parse(int argc, char** argv) {
                  "Head: of the policy elastic-srtf, 0 (fast) to 1 (fair)")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  app.add_option("--quota", quotas,
-                 "Head: devices that a tenant owns, TENANT=TYPE:COUNT[+TYPE:COUNT...]; may be repeated");
+  app.add_option(
+      "--quota", quotas,
+      "Head: devices that a tenant owns, TENANT=TYPE:COUNT[+TYPE:COUNT...]; may be repeated");
   app.add_option("--claim-quota", claim_quota,
                  "Head: the most devices that claims may take together (default: all)");
   add_wire_options(app, options.wire);

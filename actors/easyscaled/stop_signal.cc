@@ -38,8 +38,7 @@ StopSignal::~StopSignal() {
     if (fd >= 0) ::close(fd);
 }
 
-StopSignal::Cause StopSignal::wait(
-    std::optional<std::chrono::steady_clock::time_point> deadline) {
+StopSignal::Cause StopSignal::wait(std::optional<std::chrono::steady_clock::time_point> deadline) {
   const auto left_ms = [&] {
     if (!deadline) return -1;
     const auto left = *deadline - std::chrono::steady_clock::now();

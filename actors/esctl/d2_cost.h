@@ -15,14 +15,14 @@ struct D2Cost {
   gpu::D2Verdict verdict;
 };
 
-// Trains a few local steps on the job's first samples at D1 and D2, and keeps nothing of them. Takes
-// seconds for large models. A process can measure once: the vendor library serves one class.
+// Trains a few local steps on the job's first samples at D1 and D2, and keeps nothing of them.
+// Takes seconds for large models. A process can measure once: the vendor library serves one class.
 // Error: as store::open_samples, gpu::measure_d2.
 Result<D2Cost> measure_d2_cost(const JobSpec& spec);
 
 // Level auto becomes D1 or D2, or the level of the checkpoint where the job begins: measured anew,
-// it could become another one with other bits. A line to console.err says which, and why. Other levels
-// stay, nothing is measured then.
+// it could become another one with other bits. A line to console.err says which, and why. Other
+// levels stay, nothing is measured then.
 Status resolve_auto_level(JobSpec& spec, const StartPoint& start, Console& console);
 
 }  // namespace es::actors::esctl

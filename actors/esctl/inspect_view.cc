@@ -37,27 +37,30 @@ Json layout_json(const SampleLayout& layout) {
 std::string operators_text(const gpu::EngineDescription& engine) {
   std::vector<Row> rows{{"OPERATOR", "KIND", "OUTPUT", "PARAMETERS", "KERNELS"}};
   for (const gpu::OpDescription& op : engine.ops)
-    rows.push_back({op.name, op.detail.empty() ? op.kind : op.kind + " (" + op.detail + ")", op.output, std::to_string(op.parameters), op.kernel});
+    rows.push_back({op.name, op.detail.empty() ? op.kind : op.kind + " (" + op.detail + ")",
+                    op.output, std::to_string(op.parameters), op.kernel});
   return table(rows);
 }
 
 std::string memory_text(const std::vector<gpu::EngineDescription>& engines) {
-  std::vector<Row> rows{{"MEMORY", "PARAMETERS", "MOMENTS", "CONSTANTS", "ARENA",
-                         "(AT LEAST)", "WORKSPACE", "EACH GRADIENT", "EACH EST"}};
+  std::vector<Row> rows{{"MEMORY", "PARAMETERS", "MOMENTS", "CONSTANTS", "ARENA", "(AT LEAST)",
+                         "WORKSPACE", "EACH GRADIENT", "EACH EST"}};
   for (const gpu::EngineDescription& e : engines)
     rows.push_back({e.kernel_class, size_text(e.memory.params), size_text(e.memory.moments),
-                    size_text(e.memory.constants),
-                    size_text(e.memory.arena), size_text(e.memory.arena_live_peak),
-                    size_text(e.memory.workspace), size_text(e.memory.gradient_slot),
-                    size_text(e.memory.context)});
+                    size_text(e.memory.constants), size_text(e.memory.arena),
+                    size_text(e.memory.arena_live_peak), size_text(e.memory.workspace),
+                    size_text(e.memory.gradient_slot), size_text(e.memory.context)});
   return table(rows);
 }
 
 Json memory_json(const gpu::MemoryUse& m) {
-  return {{"params_bytes", m.params},       {"moments_bytes", m.moments},
+  return {{"params_bytes", m.params},
+          {"moments_bytes", m.moments},
           {"constants_bytes", m.constants},
-          {"arena_bytes", m.arena},         {"arena_live_peak_bytes", m.arena_live_peak},
-          {"workspace_bytes", m.workspace}, {"gradient_slot_bytes", m.gradient_slot},
+          {"arena_bytes", m.arena},
+          {"arena_live_peak_bytes", m.arena_live_peak},
+          {"workspace_bytes", m.workspace},
+          {"gradient_slot_bytes", m.gradient_slot},
           {"context_bytes", m.context}};
 }
 
@@ -155,7 +158,7 @@ std::string inspection_json(const Inspection& inspection) {
                   {"sample", layout_json(inspection.layout)},
                   {"classes", classes},
                   {"cuda", cuda_json(inspection.cuda)},
-      {"d2", d2_json(inspection.d2)}};
+                  {"d2", d2_json(inspection.d2)}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -76,10 +76,10 @@ Status check_device_type(const DeviceType& type, const std::string& field,
   if (!known.ok()) return usage_error(field + ": " + known.error().message);
   if (offered.count_of(type) > 0) return {};
   const Result<CpuClass> cpu = parse_cpu_class(type.name);
-  return refused(field + ": device type " + type.name +
-                 (cpu && !cpu_supports(*cpu) ? ": this processor cannot execute it"
-                                             : " is not offered") +
-                 "; allowed here: " + offered.text());
+  return refused(
+      field + ": device type " + type.name +
+      (cpu && !cpu_supports(*cpu) ? ": this processor cannot execute it" : " is not offered") +
+      "; allowed here: " + offered.text());
 }
 
 }  // namespace

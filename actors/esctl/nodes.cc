@@ -32,11 +32,12 @@ Result<DeviceId> parse_device(const std::string& text) {
 Status clear(Client& client, const std::string& text) {
   const auto device = parse_device(text);
   if (!device) return device.error();
-  const auto done = client.ask<wire::Done, wire::ClearDevice>({}, [&](wire::ClearDevice::Builder b) {
-    b.initDevice().setNode(device->node);
-    b.getDevice().setType(device->type.name);
-    b.getDevice().setIndex(device->index);
-  });
+  const auto done =
+      client.ask<wire::Done, wire::ClearDevice>({}, [&](wire::ClearDevice::Builder b) {
+        b.initDevice().setNode(device->node);
+        b.getDevice().setType(device->type.name);
+        b.getDevice().setIndex(device->index);
+      });
   return done ? Status() : done.error();
 }
 

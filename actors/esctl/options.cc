@@ -42,9 +42,10 @@ void add_job_options(CLI::App& command, JobOptions& options) {
   command.add_option("--from", options.from, "Start from this checkpoint")->type_name("DIR");
   command.add_option("--steps", options.changes.steps, "Global steps of the job")->type_name("N");
   command
-      .add_option("--level", options.changes.level,
-                  "Same bits on: D0 = the same devices, D1 = any number of one type, D2 = any mix of "
-                  "types; auto = D2 where it costs little")
+      .add_option(
+          "--level", options.changes.level,
+          "Same bits on: D0 = the same devices, D1 = any number of one type, D2 = any mix of "
+          "types; auto = D2 where it costs little")
       ->type_name("D0|D1|D2|auto");
   command
       .add_option("--stages", options.changes.stages,

@@ -53,8 +53,9 @@ CLI::App* add_command(CLI::App& app, Shell& shell, const char* name, const char*
 void add_pause_command(CLI::App& app, Shell& shell) {
   add_command(app, shell, "pause",
               "Save a job at its next step boundary, end its workers and free its devices", pause)
-      ->footer("It goes on from there with `esctl resume`, with the same bits.\n"
-               "Example:\n  esctl pause resnet18-1");
+      ->footer(
+          "It goes on from there with `esctl resume`, with the same bits.\n"
+          "Example:\n  esctl pause resnet18-1");
 }
 
 void add_resume_command(CLI::App& app, Shell& shell) {

@@ -59,9 +59,8 @@ PlansView read_plans(wire::PlanList::Reader reader) {
   for (const auto s : reader.getSpeeds())
     view.speeds.push_back({{s.getDeviceType().cStr()}, s.getStepsPerSecond(), s.getMeasured()});
   const auto is_measured = [&](const PlanPartView& part) {
-    return std::any_of(view.speeds.begin(), view.speeds.end(), [&](const TypeSpeedView& s) {
-      return s.type == part.type && s.measured;
-    });
+    return std::any_of(view.speeds.begin(), view.speeds.end(),
+                       [&](const TypeSpeedView& s) { return s.type == part.type && s.measured; });
   };
   for (const auto p : reader.getPlans()) {
     PlanView plan{.seconds_per_step = p.getSecondsPerStep(),

@@ -137,7 +137,10 @@ std::string nodes_json(const std::vector<NodeView>& nodes) {
                          {"index", d.index},
                          {"job", text_or_null(d.job)},
                          {"suspect", text_or_null(d.suspect)}});
-    list.push_back({{"name", node.name}, {"alive", node.alive}, {"draining", node.draining}, {"devices", devices}});
+    list.push_back({{"name", node.name},
+                    {"alive", node.alive},
+                    {"draining", node.draining},
+                    {"devices", devices}});
   }
   return dump({{"nodes", list}});
 }

@@ -51,7 +51,8 @@ std::string stages_text(const std::vector<StageView>& stages) {
 }
 
 std::string workers_text(const std::vector<WorkerView>& workers) {
-  std::vector<Row> rows{{"WORKER", "NODE", "DEVICE", "RANKS", "PID", "LOCAL STEP", "SAMPLES/S", ""}};
+  std::vector<Row> rows{
+      {"WORKER", "NODE", "DEVICE", "RANKS", "PID", "LOCAL STEP", "SAMPLES/S", ""}};
   for (const WorkerView& w : workers)
     rows.push_back({std::to_string(w.incarnation), w.node,
                     w.device_type + "#" + std::to_string(w.device_index),

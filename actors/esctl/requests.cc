@@ -36,14 +36,13 @@ Result<CheckpointView> checkpoint_job(Client& client, const JobId& job,
 }
 
 Status pause_job(Client& client, const JobId& job) {
-  const auto done =
-      client.ask<wire::Done, wire::PauseJob>(job, [](wire::PauseJob::Builder) {}, kJobTimeout);
+  const auto done = client.ask<wire::Done, wire::PauseJob>(
+      job, [](wire::PauseJob::Builder) {}, kJobTimeout);
   return done ? Status() : done.error();
 }
 
 Status resume_job(Client& client, const JobId& job) {
-  const auto done =
-      client.ask<wire::Done, wire::ResumeJob>(job, [](wire::ResumeJob::Builder) {});
+  const auto done = client.ask<wire::Done, wire::ResumeJob>(job, [](wire::ResumeJob::Builder) {});
   return done ? Status() : done.error();
 }
 

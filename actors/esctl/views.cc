@@ -14,9 +14,10 @@ std::vector<NodeView> read_nodes(wire::NodeList::Reader reader) {
   for (const wire::NodeInfo::Reader n : reader.getNodes()) {
     NodeView node{.name = n.getName().cStr(), .alive = n.getAlive(), .draining = n.getDraining()};
     for (const wire::DeviceInfo::Reader d : n.getDevices())
-      node.devices.push_back(
-          {.type = d.getType().cStr(), .index = d.getIndex(), .job = d.getJob().cStr(),
-           .suspect = d.getSuspect().cStr()});
+      node.devices.push_back({.type = d.getType().cStr(),
+                              .index = d.getIndex(),
+                              .job = d.getJob().cStr(),
+                              .suspect = d.getSuspect().cStr()});
     nodes.push_back(std::move(node));
   }
   return nodes;

@@ -40,13 +40,13 @@ struct EstState {
     std::uint32_t slot = 0;
     std::string error;  // not empty: the mini-batch could not be loaded
   };
-  std::optional<Version> requested;   // asked of the data workers, not answered yet
-  std::optional<Loaded> loaded;       // the mini-batch in hand
-  std::optional<Head> granted;        // a slice waits for its mini-batch
-  bool resting = false;               // dismissed, and not granted a slice since
+  std::optional<Version> requested;  // asked of the data workers, not answered yet
+  std::optional<Loaded> loaded;      // the mini-batch in hand
+  std::optional<Head> granted;       // a slice waits for its mini-batch
+  bool resting = false;              // dismissed, and not granted a slice since
 };
 
-caf::behavior est_actor(caf::stateful_actor<EstState>* self, VirtualRank rank,
-                        Version last_version, caf::actor device, caf::actor data_workers);
+caf::behavior est_actor(caf::stateful_actor<EstState>* self, VirtualRank rank, Version last_version,
+                        caf::actor device, caf::actor data_workers);
 
 }  // namespace es::actors

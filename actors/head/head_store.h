@@ -1,6 +1,6 @@
 #pragma once
-// HeadStore: what the head keeps on disk, shared by its actors: jobs, ledgers, plans and the numbers
-// that are given out once. One RocksDB directory in a daemon, memory in simulations.
+// HeadStore: what the head keeps on disk, shared by its actors: jobs, ledgers, plans and the
+// numbers that are given out once. One RocksDB directory in a daemon, memory in simulations.
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -19,8 +19,12 @@ namespace es::actors {
 class HeadStore {
  public:
   explicit HeadStore(std::unique_ptr<store::KeyValueStore> values)
-      : values_(std::move(values)), journal_(*values_), history_(*values_), suspects_(*values_),
-        claims_(*values_), ledger_(*values_),
+      : values_(std::move(values)),
+        journal_(*values_),
+        history_(*values_),
+        suspects_(*values_),
+        claims_(*values_),
+        ledger_(*values_),
         plans_(*values_) {}
 
   Status save(const store::JobRecord& record) { return journal_.save(record); }

@@ -1,14 +1,14 @@
 #pragma once
-// DeviceRest: how long a device stays without a process after its worker was taken out because it and
-// another could not reach each other. A link that stays cut would cost the job a round every few
-// seconds; so each time on the same device the rest is twice as long, until the device has been in use
-// for several rests. Pure; not thread-safe.
+// DeviceRest: how long a device stays without a process after its worker was taken out because it
+// and another could not reach each other. A link that stays cut would cost the job a round every
+// few seconds; so each time on the same device the rest is twice as long, until the device has been
+// in use for several rests. Pure; not thread-safe.
 #include <chrono>
 #include <map>
 #include <optional>
 
-#include "actors/protocol/messages.h"
 #include "actors/protocol/instant.h"
+#include "actors/protocol/messages.h"
 
 namespace es::actors::intra_job {
 

@@ -30,7 +30,8 @@ void IntraJobState::init(caf::stateful_actor<IntraJobState>* self, IntraJobOptio
   if (!options_.log_file.empty()) log_file_.open(options_.log_file, std::ios::app);
   const std::string& directory = options_.spec.checkpoint.directory;
   if (!directory.empty())
-    options_.config.checkpoint_directory = (std::filesystem::path(directory) / options_.job).string();
+    options_.config.checkpoint_directory =
+        (std::filesystem::path(directory) / options_.job).string();
   core_.emplace(make_core());
   lost_steps_.emplace(options_.restored && !core_->fleet().workers().empty());
   // Unlike those of an earlier head, which workers may still remember.
@@ -141,8 +142,7 @@ void IntraJobState::on_peer_down(const PeerDown& down) {
   // As good as reaped: the node joins again only when nothing of this runs there any more.
   for (const Incarnation incarnation : homeless)
     perform(core_->on(
-        intra_job::Event(intra_job::WorkerExited{incarnation, "its node is lost", true}),
-        now()));
+        intra_job::Event(intra_job::WorkerExited{incarnation, "its node is lost", true}), now()));
 }
 
 void IntraJobState::lose(const std::vector<Incarnation>& workers, const std::string& why) {

@@ -35,8 +35,8 @@
 #include "actors/gateway/gateway_messages.h"
 #include "actors/head/head_store.h"
 #include "actors/intra_job/intra_job_core.h"
-#include "actors/intra_job/straggler_watch.h"
 #include "actors/intra_job/lost_steps.h"
+#include "actors/intra_job/straggler_watch.h"
 #include "scheduler/capability_watch.h"
 #include "scheduler/grant_trial.h"
 #include "scheduler/model.h"
@@ -53,7 +53,7 @@ struct IntraJobOptions {
   store::JobRecord record;  // as admitted, or as the journal has it
   bool restored = false;    // the head was restarted: go on from the record
   Instant pause_assumed = std::chrono::milliseconds(500);  // of a change, before one was measured
-  std::filesystem::path log_file;  // empty: lines are kept in memory only
+  std::filesystem::path log_file;                          // empty: lines are kept in memory only
 };
 
 struct IntraJobPeers {

@@ -25,7 +25,8 @@ void IntraJobCore::handle(const ScaleCommand& event) {
   record_.pinned = event.devices;
   save();
   scale_request_ = event.request;
-  const bool granted = !event.devices || paused() || fleet_.allocated_set().contains(*event.devices);
+  const bool granted =
+      !event.devices || paused() || fleet_.allocated_set().contains(*event.devices);
   if (granted) answer_scale({});
 }
 

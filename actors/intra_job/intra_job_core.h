@@ -95,7 +95,8 @@ class IntraJobCore {
  private:
   using Pair = std::pair<Incarnation, Incarnation>;
 
-  // Messages of workers (intra_job_core.cc, intra_job_checkpoints.cc). `worker` is in the fleet and not leaving.
+  // Messages of workers (intra_job_core.cc, intra_job_checkpoints.cc). `worker` is in the fleet and
+  // not leaving.
   void handle(const protocol::Hello& message);
   void handle(Worker& worker, const protocol::Report& message);
   void handle(Worker& worker, const protocol::Ready& message);
@@ -217,7 +218,7 @@ class IntraJobCore {
   Fleet fleet_;
   LedgerBook ledger_;
   StageClock clock_;
-  std::map<Version, Digest> evaluations_;       // of their totals
+  std::map<Version, Digest> evaluations_;  // of their totals
   AuditBook audits_;
   // By device of a member: it cannot have spoiled versions up to this one. It joined then, or has
   // passed an audit of the step before.
@@ -236,13 +237,14 @@ class IntraJobCore {
   PeriodicCheckpoints periodic_;
   std::string write_warning_, damage_warning_;
   std::vector<std::uint64_t> cancel_requests_, pause_requests_;
-  // What the job becomes once its checkpoint is written: paused, or queued until it is given devices.
+  // What the job becomes once its checkpoint is written: paused, or queued until it is given
+  // devices.
   std::optional<JobState> suspending_;
-  bool urgent_ = false;           // what members must leave is about to end
+  bool urgent_ = false;             // what members must leave is about to end
   bool suspension_failed_ = false;  // since then
-  bool resumed_ = false;          // and not given devices yet
-  bool demand_was_met_ = true;    // or could be, when the job was admitted; by an earlier head too
-  std::string resume_refusal_;    // why it is paused still
+  bool resumed_ = false;            // and not given devices yet
+  bool demand_was_met_ = true;  // or could be, when the job was admitted; by an earlier head too
+  std::string resume_refusal_;  // why it is paused still
   Version acknowledged_ = 0;
   bool ended_ = false;
 

@@ -149,8 +149,7 @@ void IntraJobState::perform_effect(const intra_job::KeepSuspensions& effect) {
 void IntraJobState::perform_effect(const intra_job::LedgerLineAdded& effect) {
   store::LedgerLine line{effect.line.version, {}, effect.line.params};
   if (effect.line.state) {
-    const Status saved =
-        peers_.store->history().save_final_state(options_.job, *effect.line.state);
+    const Status saved = peers_.store->history().save_final_state(options_.job, *effect.line.state);
     ES_CHECK_MSG(saved.ok(), saved.ok() ? "" : "final state: " + saved.error().message);
   }
   for (const std::uint32_t bits : effect.line.loss_bits)
@@ -167,8 +166,8 @@ void IntraJobState::perform_effect(const intra_job::LedgerLineAdded& effect) {
 void IntraJobState::perform_effect(const intra_job::EvaluationAdded& effect) {
   const auto* bytes = reinterpret_cast<const char*>(effect.totals->data());
   // Its worker forgets it once the head has said that it knows it.
-  const Status status = peers_.store->history().save_evaluation(
-      options_.job, effect.version, {bytes, effect.totals->size()});
+  const Status status = peers_.store->history().save_evaluation(options_.job, effect.version,
+                                                                {bytes, effect.totals->size()});
   ES_CHECK_MSG(status.ok(), status.ok() ? "" : "evaluation: " + status.error().message);
   log(show_evaluation(effect.version, *effect.totals));
   progress_due_ = true;

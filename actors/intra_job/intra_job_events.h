@@ -40,10 +40,10 @@ struct Config {
   // The spec's stages count their steps from here.
   protocol::Source start = protocol::FromSeed{};
   Version start_version = 0;
-  std::string checkpoint_directory;                  // parent of the job's own checkpoints
-  Version acknowledge_every = 64;                    // ledger lines between two Acknowledge
-  Instant drain_timeout = std::chrono::seconds(30);  // then a round without drain
-  Instant exit_timeout = std::chrono::seconds(5);    // from Release to kill
+  std::string checkpoint_directory;                   // parent of the job's own checkpoints
+  Version acknowledge_every = 64;                     // ledger lines between two Acknowledge
+  Instant drain_timeout = std::chrono::seconds(30);   // then a round without drain
+  Instant exit_timeout = std::chrono::seconds(5);     // from Release to kill
   Instant report_timeout = std::chrono::seconds(30);  // from Prepare to Report, then evicted
   Instant start_timeout = std::chrono::minutes(10);   // from the start of a process to its Hello
   // Workers tell only some versions (simulations: the end, and where a placement stops).
@@ -211,8 +211,8 @@ struct DeviceReleased {
   DeviceId device;
 };
 
-// Cluster scheduler: an audit has found that this device computes wrongly; nobody is to be given it.
-// It is released like any other when its process has ended.
+// Cluster scheduler: an audit has found that this device computes wrongly; nobody is to be given
+// it. It is released like any other when its process has ended.
 struct DeviceSuspected {
   DeviceId device;
   std::string reason;

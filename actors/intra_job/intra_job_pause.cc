@@ -84,7 +84,8 @@ void IntraJobCore::consider_suspension() {
   }
 }
 
-// A directory is never used twice: one request in each generation, and a failed one begins a new one.
+// A directory is never used twice: one request in each generation, and a failed one begins a new
+// one.
 void IntraJobCore::ask_for_suspension() {
   const bool asked = std::ranges::any_of(checkpoints_, [](const CheckpointCommand& command) {
     return command.request == kSuspensionRequest;
@@ -93,8 +94,8 @@ void IntraJobCore::ask_for_suspension() {
     return message.request == kSuspensionRequest;
   });
   if (asked || written) return;
-  checkpoints_.push_back({kSuspensionRequest,
-                          config_.suspend_prefix + std::to_string(record_.generation.value)});
+  checkpoints_.push_back(
+      {kSuspensionRequest, config_.suspend_prefix + std::to_string(record_.generation.value)});
   ask_for_checkpoints();
 }
 

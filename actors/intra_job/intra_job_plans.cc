@@ -79,8 +79,7 @@ void IntraJobState::on_plans(wire::PlanAnswer::Reader r) {
   self_->send(peers_.cluster,
               Msg<wire::Demand>::build({.job = options_.job}, [&](wire::Demand::Builder b) {
                 auto list = b.initProposals(proposals.size());
-                for (unsigned i = 0; i < list.size(); ++i)
-                  list.setWithCaveats(i, proposals[i]);
+                for (unsigned i = 0; i < list.size(); ++i) list.setWithCaveats(i, proposals[i]);
                 b.setSequence(allocation_sequence_);
                 put_progress(b.initProgress());
               }));
@@ -161,7 +160,9 @@ void IntraJobState::release_unused() {
   const double left = grant_trial_.pace().value_or(0) * static_cast<double>(steps_left());
   if (left < kPausesNearTheEnd * in_seconds(pause_of_a_change())) return;
   const DeviceSet held = count_by_type(member_devices());
-  const auto is_measured = [this](const DeviceCount& c) { return measured_types_.contains(c.type); };
+  const auto is_measured = [this](const DeviceCount& c) {
+    return measured_types_.contains(c.type);
+  };
   if (held != held_devices() || !std::ranges::all_of(held.counts, is_measured)) return;
   const JobSpec& spec = options_.spec;
   const auto best = scheduler::best_plan({.max_p = spec.max_p,

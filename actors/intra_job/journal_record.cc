@@ -8,26 +8,38 @@ using store::JobPhase;
 
 JobPhase phase_of(JobState state) {
   switch (state) {
-    case JobState::kQueued: return JobPhase::kQueued;
+    case JobState::kQueued:
+      return JobPhase::kQueued;
     case JobState::kStarting:
     case JobState::kRunning:
-    case JobState::kRescaling: return JobPhase::kRunning;
-    case JobState::kPaused: return JobPhase::kPaused;
-    case JobState::kFinished: return JobPhase::kCompleted;
-    case JobState::kFailed: return JobPhase::kFailed;
-    case JobState::kCancelled: return JobPhase::kCancelled;
+    case JobState::kRescaling:
+      return JobPhase::kRunning;
+    case JobState::kPaused:
+      return JobPhase::kPaused;
+    case JobState::kFinished:
+      return JobPhase::kCompleted;
+    case JobState::kFailed:
+      return JobPhase::kFailed;
+    case JobState::kCancelled:
+      return JobPhase::kCancelled;
   }
   return JobPhase::kFailed;
 }
 
 JobState state_of(JobPhase phase) {
   switch (phase) {
-    case JobPhase::kQueued: return JobState::kQueued;
-    case JobPhase::kRunning: return JobState::kStarting;
-    case JobPhase::kPaused: return JobState::kPaused;
-    case JobPhase::kCompleted: return JobState::kFinished;
-    case JobPhase::kFailed: return JobState::kFailed;
-    case JobPhase::kCancelled: return JobState::kCancelled;
+    case JobPhase::kQueued:
+      return JobState::kQueued;
+    case JobPhase::kRunning:
+      return JobState::kStarting;
+    case JobPhase::kPaused:
+      return JobState::kPaused;
+    case JobPhase::kCompleted:
+      return JobState::kFinished;
+    case JobPhase::kFailed:
+      return JobState::kFailed;
+    case JobPhase::kCancelled:
+      return JobState::kCancelled;
   }
   return JobState::kFailed;
 }

@@ -59,9 +59,8 @@ void answer(caf::event_based_actor* self, const PastJob& job, const Inbound& inb
 void follow(caf::event_based_actor* self, const PastJob& job, const Inbound& inbound) {
   const auto request = Msg<wire::FollowJob>::from_frame(inbound.frame);
   const auto send = [&](auto&& fill) { answer<wire::JobEvent>(self, job, inbound, fill); };
-  const auto wanted = request->decode([](wire::FollowJob::Reader r) {
-    return std::pair(r.getLogFromStart(), r.getInfo());
-  });
+  const auto wanted = request->decode(
+      [](wire::FollowJob::Reader r) { return std::pair(r.getLogFromStart(), r.getInfo()); });
   if (wanted && wanted->first) {
     std::ifstream log(job.log_file);
     for (std::string line; std::getline(log, line);)

@@ -30,7 +30,9 @@ void supervise(caf::event_based_actor* self, const caf::actor& agent, Incarnatio
 
 }  // namespace
 
-PeerId node_peer(const std::string& name) { return "node/" + name; }
+PeerId node_peer(const std::string& name) {
+  return "node/" + name;
+}
 
 void NodeAgentState::init(caf::stateful_actor<NodeAgentState>* self, NodeAgentOptions options,
                           caf::actor gateway) {
@@ -75,8 +77,10 @@ void NodeAgentState::on_inbound(const Inbound& inbound) {
   const JobId& job = inbound.frame->head.job;
   if (auto welcome = Msg<wire::NodeWelcome>::from_frame(inbound.frame)) {
     (void)welcome->decode([&](wire::NodeWelcome::Reader r) {
-      if (r.getAccepted()) options_.on_welcome();
-      else options_.on_refused(r.getReason().cStr());
+      if (r.getAccepted())
+        options_.on_welcome();
+      else
+        options_.on_refused(r.getReason().cStr());
       return 0;
     });
   } else if (auto start_worker = Msg<wire::StartWorker>::from_frame(inbound.frame)) {

@@ -34,8 +34,8 @@ namespace es::actors {
 struct NodeAgentOptions {
   std::string name;
   std::vector<DeviceId> devices;
-  std::string head_endpoint;         // for this agent and its workers
-  std::filesystem::path run_dir;     // sockets, specs and logs of workers; exists
+  std::string head_endpoint;                // for this agent and its workers
+  std::filesystem::path run_dir;            // sockets, specs and logs of workers; exists
   std::vector<std::string> worker_command;  // program and leading arguments
   // Called when the head has taken this node in: from now on its devices can be asked for.
   std::function<void()> on_welcome;
@@ -71,8 +71,8 @@ class NodeAgentState {
  private:
   struct Process {
     JobId job;
-    pid_t pid = 0;         // 0 until it is started
-    bool doomed = false;   // to be killed as soon as it is started
+    pid_t pid = 0;        // 0 until it is started
+    bool doomed = false;  // to be killed as soon as it is started
   };
   void start(const JobId& job, wire::StartWorker::Reader request);
   void kill(const JobId& job, Incarnation incarnation);

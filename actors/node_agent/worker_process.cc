@@ -61,8 +61,10 @@ ProcessExit wait_for_process(pid_t pid, const std::filesystem::path& log_file) {
   while (::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
   }
   ProcessExit exit;
-  if (info.si_code == CLD_EXITED) exit.exit_code = info.si_status;
-  else exit.signal = info.si_status;
+  if (info.si_code == CLD_EXITED)
+    exit.exit_code = info.si_status;
+  else
+    exit.signal = info.si_status;
   exit.last_words = tail_of(log_file);
   return exit;
 }

@@ -24,8 +24,8 @@ inline constexpr std::size_t kLastWordsBytesMax = 2048;
 Result<pid_t> start_process(const std::vector<std::string>& argv,
                             const std::filesystem::path& log_file);
 
-// Blocks until the child has ended. Its number stays taken until reap_process, so that whoever still
-// signals it cannot hit another process.
+// Blocks until the child has ended. Its number stays taken until reap_process, so that whoever
+// still signals it cannot hit another process.
 ProcessExit wait_for_process(pid_t pid, const std::filesystem::path& log_file);
 
 // After wait_for_process, by the thread that would signal it.

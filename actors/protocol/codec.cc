@@ -20,12 +20,13 @@ Head head_of(const JobId& job, const Stamp& stamp, Version step = 0) {
   return head;
 }
 
-Stamp stamp_from(const Frame& frame) { return {frame.head.generation, frame.head.sender}; }
+Stamp stamp_from(const Frame& frame) {
+  return {frame.head.generation, frame.head.sender};
+}
 
 // A field outside its range; decode() turns it into an Error like any other malformed content.
 [[noreturn]] void reject(const char* field, std::uint64_t value) {
-  throw std::runtime_error(std::string(field) + " = " + std::to_string(value) +
-                           " is out of range");
+  throw std::runtime_error(std::string(field) + " = " + std::to_string(value) + " is out of range");
 }
 
 capnp::Data::Reader data_of(const std::vector<std::byte>& bytes) {
@@ -43,7 +44,9 @@ void put(wire::Digest::Builder b, const Digest& digest) {
   b.setLow(digest.low);
 }
 
-Digest digest_from(wire::Digest::Reader r) { return {r.getHigh(), r.getLow()}; }
+Digest digest_from(wire::Digest::Reader r) {
+  return {r.getHigh(), r.getLow()};
+}
 
 void put(wire::Bulk::Builder b, const Bulk& bulk) {
   if (bulk.inline_bytes) {
@@ -121,14 +124,16 @@ LedgerLine line_from(wire::LedgerLine::Reader r) {
 // --- worker <-> worker
 
 FramePtr to_frame(const JobId& job, const Contrib& m) {
-  return Msg<wire::Contrib>::build(head_of(job, m.stamp, m.step), [&](wire::Contrib::Builder b) {
-           b.setBucket(m.bucket);
-           b.setRankBegin(m.ranks.begin);
-           b.setRankEnd(m.ranks.end);
-           put(b.initData(), m.data);
-           put_results(b.initResults(m.results.size()), m.results);
-           b.setDrain(m.drain);
-         }).frame();
+  return Msg<wire::Contrib>::build(head_of(job, m.stamp, m.step),
+                                   [&](wire::Contrib::Builder b) {
+                                     b.setBucket(m.bucket);
+                                     b.setRankBegin(m.ranks.begin);
+                                     b.setRankEnd(m.ranks.end);
+                                     put(b.initData(), m.data);
+                                     put_results(b.initResults(m.results.size()), m.results);
+                                     b.setDrain(m.drain);
+                                   })
+      .frame();
 }
 
 PeerMessage from(const Frame& frame, wire::Contrib::Reader r) {
@@ -143,24 +148,32 @@ PeerMessage from(const Frame& frame, wire::Contrib::Reader r) {
 }
 
 FramePtr to_frame(const JobId& job, const Reduced& m) {
-  return Msg<wire::Reduced>::build(head_of(job, m.stamp, m.step), [&](wire::Reduced::Builder b) {
-           b.setBucket(m.bucket);
-           put(b.initData(), m.data);
-           put_results(b.initResults(m.results.size()), m.results);
-           b.setDrain(m.drain);
-         }).frame();
+  return Msg<wire::Reduced>::build(head_of(job, m.stamp, m.step),
+                                   [&](wire::Reduced::Builder b) {
+                                     b.setBucket(m.bucket);
+                                     put(b.initData(), m.data);
+                                     put_results(b.initResults(m.results.size()), m.results);
+                                     b.setDrain(m.drain);
+                                   })
+      .frame();
 }
 
 PeerMessage from(const Frame& frame, wire::Reduced::Reader r) {
-  return Reduced{stamp_from(frame),       frame.head.step, r.getBucket(), bulk_from(r.getData()),
-                 results_from(r.getResults()), r.getDrain()};
+  return Reduced{stamp_from(frame),
+                 frame.head.step,
+                 r.getBucket(),
+                 bulk_from(r.getData()),
+                 results_from(r.getResults()),
+                 r.getDrain()};
 }
 
 FramePtr to_frame(const JobId& job, const Fetch& m) {
-  return Msg<wire::Fetch>::build(head_of(job, m.stamp, m.version), [&](wire::Fetch::Builder b) {
-           b.setAddress(m.address);
-           b.setHostId(m.host_id);
-         }).frame();
+  return Msg<wire::Fetch>::build(head_of(job, m.stamp, m.version),
+                                 [&](wire::Fetch::Builder b) {
+                                   b.setAddress(m.address);
+                                   b.setHostId(m.host_id);
+                                 })
+      .frame();
 }
 
 PeerMessage from(const Frame& frame, wire::Fetch::Reader r) {
@@ -168,19 +181,22 @@ PeerMessage from(const Frame& frame, wire::Fetch::Reader r) {
 }
 
 FramePtr to_frame(const JobId& job, const State& m) {
-  return Msg<wire::State>::build(head_of(job, m.stamp, m.version), [&](wire::State::Builder b) {
-           put(b.initParams(), m.digests.params);
-           put(b.initState(), m.digests.state);
-           put(b.initParameters(), m.parameters);
-           auto moments = b.initMoments(m.moments.size());
-           for (std::size_t i = 0; i < m.moments.size(); ++i) put(moments[i], m.moments[i]);
-           auto contexts = b.initContexts(m.contexts.size());
-           for (std::size_t i = 0; i < m.contexts.size(); ++i)
-             contexts.set(i, data_of(*m.contexts[i]));
-           auto lines = b.initUnacknowledged(m.unacknowledged.size());
-           for (std::size_t i = 0; i < m.unacknowledged.size(); ++i)
-             put(lines[i], m.unacknowledged[i]);
-         }).frame();
+  return Msg<wire::State>::build(head_of(job, m.stamp, m.version),
+                                 [&](wire::State::Builder b) {
+                                   put(b.initParams(), m.digests.params);
+                                   put(b.initState(), m.digests.state);
+                                   put(b.initParameters(), m.parameters);
+                                   auto moments = b.initMoments(m.moments.size());
+                                   for (std::size_t i = 0; i < m.moments.size(); ++i)
+                                     put(moments[i], m.moments[i]);
+                                   auto contexts = b.initContexts(m.contexts.size());
+                                   for (std::size_t i = 0; i < m.contexts.size(); ++i)
+                                     contexts.set(i, data_of(*m.contexts[i]));
+                                   auto lines = b.initUnacknowledged(m.unacknowledged.size());
+                                   for (std::size_t i = 0; i < m.unacknowledged.size(); ++i)
+                                     put(lines[i], m.unacknowledged[i]);
+                                 })
+      .frame();
 }
 
 PeerMessage from(const Frame& frame, wire::State::Reader r) {
@@ -207,11 +223,13 @@ void put(wire::Device::Builder b, const DeviceId& device) {
 }
 
 FramePtr to_frame(const JobId& job, const Hello& m) {
-  return Msg<wire::Hello>::build(head_of(job, m.stamp), [&](wire::Hello::Builder b) {
-           put(b.initDevice(), m.device);
-           b.setAddress(m.address);
-           b.setHostId(m.host_id);
-         }).frame();
+  return Msg<wire::Hello>::build(head_of(job, m.stamp),
+                                 [&](wire::Hello::Builder b) {
+                                   put(b.initDevice(), m.device);
+                                   b.setAddress(m.address);
+                                   b.setHostId(m.host_id);
+                                 })
+      .frame();
 }
 
 WorkerMessage from(const Frame& frame, wire::Hello::Reader r) {
@@ -223,10 +241,12 @@ WorkerMessage from(const Frame& frame, wire::Hello::Reader r) {
 }
 
 FramePtr to_frame(const JobId& job, const Report& m) {
-  return Msg<wire::Report>::build(head_of(job, m.stamp), [&](wire::Report::Builder b) {
-           b.setHasVersion(m.version.has_value());
-           b.setVersion(m.version.value_or(0));
-         }).frame();
+  return Msg<wire::Report>::build(head_of(job, m.stamp),
+                                  [&](wire::Report::Builder b) {
+                                    b.setHasVersion(m.version.has_value());
+                                    b.setVersion(m.version.value_or(0));
+                                  })
+      .frame();
 }
 
 WorkerMessage from(const Frame& frame, wire::Report::Reader r) {
@@ -256,9 +276,8 @@ WorkerMessage from(const Frame& frame, wire::Drained::Reader r) {
 }
 
 FramePtr to_frame(const JobId& job, const Committed& m) {
-  return Msg<wire::Committed>::build(
-             head_of(job, m.stamp),
-             [&](wire::Committed::Builder b) { put(b.initLine(), m.line); })
+  return Msg<wire::Committed>::build(head_of(job, m.stamp),
+                                     [&](wire::Committed::Builder b) { put(b.initLine(), m.line); })
       .frame();
 }
 
@@ -267,10 +286,12 @@ WorkerMessage from(const Frame& frame, wire::Committed::Reader r) {
 }
 
 FramePtr to_frame(const JobId& job, const Evaluated& m) {
-  return Msg<wire::Evaluated>::build(head_of(job, m.stamp), [&](wire::Evaluated::Builder b) {
-           b.setVersion(m.version);
-           b.setTotals(data_of(*m.totals));
-         }).frame();
+  return Msg<wire::Evaluated>::build(head_of(job, m.stamp),
+                                     [&](wire::Evaluated::Builder b) {
+                                       b.setVersion(m.version);
+                                       b.setTotals(data_of(*m.totals));
+                                     })
+      .frame();
 }
 
 WorkerMessage from(const Frame& frame, wire::Evaluated::Reader r) {
@@ -278,10 +299,12 @@ WorkerMessage from(const Frame& frame, wire::Evaluated::Reader r) {
 }
 
 FramePtr to_frame(const JobId& job, const Suspect& m) {
-  return Msg<wire::Suspect>::build(head_of(job, m.stamp), [&](wire::Suspect::Builder b) {
-           b.setStep(m.step);
-           b.setAwaited(m.awaited.value);
-         }).frame();
+  return Msg<wire::Suspect>::build(head_of(job, m.stamp),
+                                   [&](wire::Suspect::Builder b) {
+                                     b.setStep(m.step);
+                                     b.setAwaited(m.awaited.value);
+                                   })
+      .frame();
 }
 
 WorkerMessage from(const Frame& frame, wire::Suspect::Reader r) {
@@ -289,17 +312,16 @@ WorkerMessage from(const Frame& frame, wire::Suspect::Reader r) {
 }
 
 FramePtr to_frame(const JobId& job, const CheckpointWritten& m) {
-  return Msg<wire::CheckpointWritten>::build(
-             head_of(job, m.stamp),
-             [&](wire::CheckpointWritten::Builder b) {
-               b.setRequest(m.request);
-               b.setPath(m.path);
-               b.setVersion(m.version);
-               put(b.initParams(), m.digests.params);
-               put(b.initState(), m.digests.state);
-               b.setError(m.error);
-               b.setErrorKind(to_wire(m.error_kind));
-             })
+  return Msg<wire::CheckpointWritten>::build(head_of(job, m.stamp),
+                                             [&](wire::CheckpointWritten::Builder b) {
+                                               b.setRequest(m.request);
+                                               b.setPath(m.path);
+                                               b.setVersion(m.version);
+                                               put(b.initParams(), m.digests.params);
+                                               put(b.initState(), m.digests.state);
+                                               b.setError(m.error);
+                                               b.setErrorKind(to_wire(m.error_kind));
+                                             })
       .frame();
 }
 
@@ -358,15 +380,31 @@ FramePtr bare(const JobId& job, const Message& m) {
   return Msg<Schema>::build(head_of(job, m.stamp), [](typename Schema::Builder) {}).frame();
 }
 
-FramePtr to_frame(const JobId& job, const Prepare& m) { return bare<wire::Prepare>(job, m); }
-FramePtr to_frame(const JobId& job, const Go& m) { return bare<wire::Go>(job, m); }
-FramePtr to_frame(const JobId& job, const Release& m) { return bare<wire::Release>(job, m); }
-FramePtr to_frame(const JobId& job, const Drain& m) { return bare<wire::Drain>(job, m); }
+FramePtr to_frame(const JobId& job, const Prepare& m) {
+  return bare<wire::Prepare>(job, m);
+}
+FramePtr to_frame(const JobId& job, const Go& m) {
+  return bare<wire::Go>(job, m);
+}
+FramePtr to_frame(const JobId& job, const Release& m) {
+  return bare<wire::Release>(job, m);
+}
+FramePtr to_frame(const JobId& job, const Drain& m) {
+  return bare<wire::Drain>(job, m);
+}
 
-HeadMessage from(const Frame& frame, wire::Prepare::Reader) { return Prepare{stamp_from(frame)}; }
-HeadMessage from(const Frame& frame, wire::Go::Reader) { return Go{stamp_from(frame)}; }
-HeadMessage from(const Frame& frame, wire::Release::Reader) { return Release{stamp_from(frame)}; }
-HeadMessage from(const Frame& frame, wire::Drain::Reader) { return Drain{stamp_from(frame)}; }
+HeadMessage from(const Frame& frame, wire::Prepare::Reader) {
+  return Prepare{stamp_from(frame)};
+}
+HeadMessage from(const Frame& frame, wire::Go::Reader) {
+  return Go{stamp_from(frame)};
+}
+HeadMessage from(const Frame& frame, wire::Release::Reader) {
+  return Release{stamp_from(frame)};
+}
+HeadMessage from(const Frame& frame, wire::Drain::Reader) {
+  return Drain{stamp_from(frame)};
+}
 
 void put_source(wire::Install::Source::Builder b, const Source& source) {
   if (const auto* peer = std::get_if<FromPeer>(&source)) {
@@ -383,35 +421,39 @@ void put_source(wire::Install::Source::Builder b, const Source& source) {
 
 Source source_from(wire::Install::Source::Reader r) {
   switch (r.which()) {
-    case wire::Install::Source::SEED: return FromSeed{};
+    case wire::Install::Source::SEED:
+      return FromSeed{};
     case wire::Install::Source::PEER:
       return FromPeer{{r.getPeer().getIncarnation()},
                       r.getPeer().getAddress().cStr(),
                       r.getPeer().getHostId().cStr()};
-    case wire::Install::Source::CHECKPOINT: return FromCheckpoint{r.getCheckpoint().cStr()};
+    case wire::Install::Source::CHECKPOINT:
+      return FromCheckpoint{r.getCheckpoint().cStr()};
   }
   reject("source", static_cast<std::uint64_t>(r.which()));
 }
 
 FramePtr to_frame(const JobId& job, const Install& m) {
-  return Msg<wire::Install>::build(head_of(job, m.stamp), [&](wire::Install::Builder b) {
-           b.setTarget(m.target);
-           auto members = b.initMembers(m.members.size());
-           for (std::size_t i = 0; i < m.members.size(); ++i) {
-             members[i].setIncarnation(m.members[i].incarnation.value);
-             members[i].setRankBegin(m.members[i].ranks.begin);
-             members[i].setRankEnd(m.members[i].ranks.end);
-             members[i].setAddress(m.members[i].address);
-             members[i].setHostId(m.members[i].host_id);
-           }
-           put_source(b.getSource(), m.source);
-           b.setBucketCount(m.bucket_count);
-           b.setLastVersion(m.last_version);
-           b.setPauses(m.pause_at.has_value());
-           b.setPauseAt(m.pause_at.value_or(0));
-           b.setEvaluatedThrough(m.evaluated_through);
-           b.setAcknowledgedThrough(m.acknowledged_through);
-         }).frame();
+  return Msg<wire::Install>::build(head_of(job, m.stamp),
+                                   [&](wire::Install::Builder b) {
+                                     b.setTarget(m.target);
+                                     auto members = b.initMembers(m.members.size());
+                                     for (std::size_t i = 0; i < m.members.size(); ++i) {
+                                       members[i].setIncarnation(m.members[i].incarnation.value);
+                                       members[i].setRankBegin(m.members[i].ranks.begin);
+                                       members[i].setRankEnd(m.members[i].ranks.end);
+                                       members[i].setAddress(m.members[i].address);
+                                       members[i].setHostId(m.members[i].host_id);
+                                     }
+                                     put_source(b.getSource(), m.source);
+                                     b.setBucketCount(m.bucket_count);
+                                     b.setLastVersion(m.last_version);
+                                     b.setPauses(m.pause_at.has_value());
+                                     b.setPauseAt(m.pause_at.value_or(0));
+                                     b.setEvaluatedThrough(m.evaluated_through);
+                                     b.setAcknowledgedThrough(m.acknowledged_through);
+                                   })
+      .frame();
 }
 
 HeadMessage from(const Frame& frame, wire::Install::Reader r) {
@@ -437,10 +479,8 @@ HeadMessage from(const Frame& frame, wire::Install::Reader r) {
 }
 
 FramePtr to_frame(const JobId& job, const Acknowledge& m) {
-  return Msg<wire::Acknowledge>::build(head_of(job, m.stamp),
-                                       [&](wire::Acknowledge::Builder b) {
-                                         b.setThrough(m.through);
-                                       })
+  return Msg<wire::Acknowledge>::build(
+             head_of(job, m.stamp), [&](wire::Acknowledge::Builder b) { b.setThrough(m.through); })
       .frame();
 }
 
@@ -541,8 +581,10 @@ bool is_head_message(MessageType type) {
     case MessageType::kAcknowledge:
     case MessageType::kWriteCheckpoint:
     case MessageType::kAudit:
-    case MessageType::kAuditPassed: return true;
-    default: return false;
+    case MessageType::kAuditPassed:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -563,8 +605,7 @@ Result<WorkerMessage> decode_worker(const FramePtr& frame) {
 
 Result<HeadMessage> decode_head(const FramePtr& frame) {
   return decode_as<HeadMessage, wire::Prepare, wire::Install, wire::Go, wire::Release, wire::Drain,
-                   wire::Acknowledge, wire::WriteCheckpoint, wire::Audit,
-                   wire::AuditPassed>(frame);
+                   wire::Acknowledge, wire::WriteCheckpoint, wire::Audit, wire::AuditPassed>(frame);
 }
 
 }  // namespace es::actors::protocol

@@ -55,7 +55,7 @@ struct Bulk {
   std::string segment;
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
-  Bytes inline_bytes;  // null when segment is not empty
+  Bytes inline_bytes;   // null when segment is not empty
   bool remote = false;  // the segment cannot be mapped here
 };
 
@@ -294,8 +294,9 @@ struct WriteCheckpoint {
   std::uint64_t request = 0;
   std::string directory;  // of a periodic one: its parent, which is made; its name is step-VERSION
   bool periodic = false;
-  Version at = 0;                   // not before this version
-  std::vector<std::string> remove{};  // of the same series, once the new one is verified on the disk
+  Version at = 0;  // not before this version
+  // Of the same series, once the new one is verified on the disk.
+  std::vector<std::string> remove{};
 };
 
 // Opinions about an audited step differ: compute the local step of this rank once more.

@@ -1,7 +1,7 @@
 #pragma once
-// Switchboard: stands where a gateway would, for a process that is several peers at once: the daemon
-// that is head and node. Messages between its own peers never leave the process; everything else
-// goes to the real gateway, whose sink it is.
+// Switchboard: stands where a gateway would, for a process that is several peers at once: the
+// daemon that is head and node. Messages between its own peers never leave the process; everything
+// else goes to the real gateway, whose sink it is.
 //
 // Accepts   Outbound, ConnectPeer from local sinks; Inbound, PeerUp, PeerDown from the gateway;
 //           AttachGateway once, before anything is sent to a remote peer.

@@ -46,8 +46,8 @@ BulkPull::Outcome BulkPull::take(const Stamp& from, const std::string& segment,
   const Bulk& bulk = *first_remote(fetching.message);
   const std::uint64_t held = fetching.bytes.size();
   const bool expected = stamp_of(fetching.message).generation == from.generation &&
-                        segment == bulk.segment && offset == bulk.offset + held &&
-                        !bytes.empty() && bytes.size() <= fetching.asked - held;
+                        segment == bulk.segment && offset == bulk.offset + held && !bytes.empty() &&
+                        bytes.size() <= fetching.asked - held;
   if (!expected) return outcome;
   fetching.bytes.insert(fetching.bytes.end(), bytes.begin(), bytes.end());
   outcome.progress = true;

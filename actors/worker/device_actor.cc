@@ -15,9 +15,8 @@ void DeviceState::init(caf::stateful_actor<DeviceState>* self, std::shared_ptr<D
   reduce_workspace_ =
       gpu::AlignedBuffer(gpu::reduce_tree_workspace_floats(parts_->options.spec.max_p));
   copies_ = std::make_shared<gpu::CopyMemory>(1 + parts_->engine->moment_count());
-  writer_ = std::make_unique<worker::VersionWriter>([control = control_](auto done) {
-    caf::anon_send(control, DeviceEvent{std::move(done)});
-  });
+  writer_ = std::make_unique<worker::VersionWriter>(
+      [control = control_](auto done) { caf::anon_send(control, DeviceEvent{std::move(done)}); });
 }
 
 // Missing memory ends the job by saying what it was for, or a checkpoint that was asked for, and
@@ -30,8 +29,8 @@ void DeviceState::perform(const worker::Effect& effect) {
     const std::string error = named ? missing.what() : "not enough memory for this worker";
     const auto* write = std::get_if<worker::WriteVersion>(&effect);
     if (write == nullptr) return fail(error);
-    report(worker::CheckpointFinished{write->request, write->directory,
-                                      parts_->engine->replica().version, {}, error});
+    report(worker::CheckpointFinished{
+        write->request, write->directory, parts_->engine->replica().version, {}, error});
   }
 }
 
@@ -69,9 +68,9 @@ void DeviceState::end_slice(const Slice& slice, Version step, VirtualRank rank) 
 void DeviceState::begin_generation(Generation generation) {
   if (gradients_ && generation_ == generation) return;
   generation_ = generation;
-  gradients_ = std::make_unique<worker::GradientStore>(
-      parts_->options.job, parts_->options.incarnation, generation,
-      parts_->engine->table().total_floats());
+  gradients_ =
+      std::make_unique<worker::GradientStore>(parts_->options.job, parts_->options.incarnation,
+                                              generation, parts_->engine->table().total_floats());
   tree_.reset();
 }
 
@@ -82,8 +81,7 @@ caf::behavior device_actor(caf::stateful_actor<DeviceState>* self,
   return {
       [=](const DeviceCommand& command) { self->state.perform(command.effect); },
       [=](const Msg<wire::RunLocalStep>& message) {
-        self->state.on_slice(*message.view(),
-                             caf::actor_cast<caf::actor>(self->current_sender()));
+        self->state.on_slice(*message.view(), caf::actor_cast<caf::actor>(self->current_sender()));
       },
   };
 }

@@ -13,7 +13,8 @@
 //           data workers could not load go to the control half as an event; the step is given up
 //           and the version stays. For bad data (not loaded, or refused by the engine) and for
 //           missing gradient memory, which can be mended, it is written to the rescue directory
-//           first. A peer's data that cannot be read is DataUnreadable. A lost device ends the process.
+//           first. A peer's data that cannot be read is DataUnreadable. A lost device ends the
+//           process.
 // Order     Commands are performed in order; slices in rank order.
 // Limits    Gradient buffers: gpu::max_live_buffers. Batches: the pool's slots.
 // Threads   Detached: a kernel runs for as long as it runs, and the control half must answer.
@@ -52,8 +53,8 @@ struct DeviceOptions {
   JobId job;
   Incarnation incarnation;
   JobSpec spec;
-  std::string spec_toml;     // canonical, for checkpoints
-  Version last_version = 0;  // total steps
+  std::string spec_toml;             // canonical, for checkpoints
+  Version last_version = 0;          // total steps
   std::filesystem::path rescue_dir;  // for the last state of a job whose data cannot be read
   std::optional<worker::GradientFault> fault{};  // this device computes wrongly: for tests
 };
@@ -145,8 +146,8 @@ class DeviceState {
   std::map<VirtualRank, Slice> waiting_;
   std::map<VirtualRank, gpu::EstContext> next_contexts_;
   std::map<VirtualRank, float> losses_;
-  std::vector<gpu::NodeReady> first_bucket_;  // wait for the loss of the slice that runs
-  std::vector<double> slice_seconds_;  // of the step, by rank
+  std::vector<gpu::NodeReady> first_bucket_;         // wait for the loss of the slice that runs
+  std::vector<double> slice_seconds_;                // of the step, by rank
   std::vector<std::pair<VirtualRank, Slice>> done_;  // not given back yet
   StepClock clock_;
   double told_at_ = 0;  // seconds of computing when slices were last given back

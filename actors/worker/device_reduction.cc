@@ -68,10 +68,10 @@ void DeviceState::perform_effect(const worker::ApplyUpdate& effect) {
   params_ = line.params = engine.params_digest();
   if (effect.last) line.state = engine.state_digest();
   report(worker::UpdateApplied{std::move(line)});
-  self_->send(control_,
-              DeviceStats{engine.replica().version, slice_seconds_,
-                          clock_.seconds(StepClock::kSwitch), clock_.seconds(StepClock::kWait),
-                          tree_ ? tree_->peak_live_buffers() : 0});
+  self_->send(
+      control_,
+      DeviceStats{engine.replica().version, slice_seconds_, clock_.seconds(StepClock::kSwitch),
+                  clock_.seconds(StepClock::kWait), tree_ ? tree_->peak_live_buffers() : 0});
 }
 
 // All samples in their order, by one worker, so nothing is ever added up in another order.

@@ -34,8 +34,8 @@ void DeviceState::set_ranks(RankRange ranks) {
 
 // Missing memory cannot be answered from inside a backward pass, so all slots are taken before.
 Status DeviceState::take_gradient_slots() {
-  return gradients_->take_slots(gpu::max_live_buffers(ranks_, parts_->options.spec.max_p,
-                                                      parts_->engine->gradient_order()));
+  return gradients_->take_slots(
+      gpu::max_live_buffers(ranks_, parts_->options.spec.max_p, parts_->engine->gradient_order()));
 }
 
 float* DeviceState::gradient_slot(std::uint32_t slot) {
@@ -180,14 +180,14 @@ Result<float> DeviceState::local_step(VirtualRank rank, const gpu::Batch& batch,
   gpu::Engine& engine = *parts_->engine;
   const Version step = engine.replica().version;
   const store::DataCursor cursor = parts_->data->sampler.cursor(step + 1);
-  return engine.local_step(
-      rank, batch, {cursor.epoch, cursor.step}, gradient, next, [&](std::uint32_t number) {
-        const gpu::Bucket& bucket = engine.buckets()[number];
-        if (number == 0 && parts_->options.fault)
-          parts_->options.fault->strike(step, rank, gradient + bucket.begin);
-        if (digest != nullptr) digest->add_bucket(gradient, bucket);
-        on_bucket_ready(number);
-      });
+  return engine.local_step(rank, batch, {cursor.epoch, cursor.step}, gradient, next,
+                           [&](std::uint32_t number) {
+                             const gpu::Bucket& bucket = engine.buckets()[number];
+                             if (number == 0 && parts_->options.fault)
+                               parts_->options.fault->strike(step, rank, gradient + bucket.begin);
+                             if (digest != nullptr) digest->add_bucket(gradient, bucket);
+                             on_bucket_ready(number);
+                           });
 }
 
 // A local step of another's rank, or of its own once more: in memory of its own, which is given
@@ -195,8 +195,8 @@ Result<float> DeviceState::local_step(VirtualRank rank, const gpu::Batch& batch,
 void DeviceState::perform_effect(const worker::RunAudit& effect) {
   if (abandoned(effect.generation)) return;
   const DataSource& data = *parts_->data;
-  const auto batch_words = parts_->options.spec.batch_size *
-                           static_cast<std::size_t>(data.samples->layout().words());
+  const auto batch_words =
+      parts_->options.spec.batch_size * static_cast<std::size_t>(data.samples->layout().words());
   std::vector<float> words(batch_words);
   const Status filled = store::fill_batch(*data.samples, data.sampler,
                                           data.sampler.cursor(effect.step), effect.rank, words);
@@ -206,8 +206,8 @@ void DeviceState::perform_effect(const worker::RunAudit& effect) {
   gpu::AlignedBuffer gradient(parts_->engine->table().total_floats());
   gpu::EstContext next;
   worker::LocalStepDigest digest;
-  const Result<float> loss = local_step(effect.rank, {words.data()}, gradient.data(), next, &digest,
-                                        [](std::uint32_t) {});
+  const Result<float> loss =
+      local_step(effect.rank, {words.data()}, gradient.data(), next, &digest, [](std::uint32_t) {});
   if (!loss) end_if_device_lost();
   // A device that computes wrongly may find no finite result: that is its opinion.
   const Digest opinion = loss ? digest.finish(next) : digest_of(loss.error().message);
@@ -216,8 +216,10 @@ void DeviceState::perform_effect(const worker::RunAudit& effect) {
 
 void DeviceState::node_ready(const gpu::NodeReady& node) {
   // Bucket 0 carries the loss of the slice, which is known when the slice ends.
-  if (node.bucket == 0) first_bucket_.push_back(node);
-  else node_summed(node);
+  if (node.bucket == 0)
+    first_bucket_.push_back(node);
+  else
+    node_summed(node);
 }
 
 void DeviceState::node_summed(const gpu::NodeReady& node) {
@@ -231,9 +233,9 @@ void DeviceState::node_summed(const gpu::NodeReady& node) {
 std::vector<protocol::RankResult> DeviceState::results_of(RankRange ranks) const {
   std::vector<protocol::RankResult> results;
   for (VirtualRank rank = ranks.begin; rank < ranks.end; ++rank)
-    results.push_back({rank, std::bit_cast<std::uint32_t>(losses_.at(rank)),
-                       std::make_shared<const std::vector<std::byte>>(
-                           gpu::encode(next_contexts_.at(rank)))});
+    results.push_back(
+        {rank, std::bit_cast<std::uint32_t>(losses_.at(rank)),
+         std::make_shared<const std::vector<std::byte>>(gpu::encode(next_contexts_.at(rank)))});
   return results;
 }
 

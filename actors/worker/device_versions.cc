@@ -40,10 +40,9 @@ void DeviceState::perform_effect(const worker::ExportVersion& effect) {
   if (!exported_ || generation_ != effect.generation) {
     begin_generation(effect.generation);
     kill_point("export.begin");
-    auto segment =
-        Segment::create(segment_label(parts_->options.job, parts_->options.incarnation,
-                                     effect.generation, "version"),
-                        worker::export_bytes(*parts_->engine));
+    auto segment = Segment::create(segment_label(parts_->options.job, parts_->options.incarnation,
+                                                 effect.generation, "version"),
+                                   worker::export_bytes(*parts_->engine));
     if (!segment) return fail(segment.error().message);
     exported_ = *std::move(segment);
   }

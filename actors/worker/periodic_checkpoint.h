@@ -11,9 +11,9 @@
 namespace es::actors::worker {
 
 // Makes `parent` when it is missing and removes what writers of this machine that have died left in
-// it; keeps the snapshot there as step-VERSION (keep_snapshot); only then removes the checkpoints at
-// `remove`. What cannot be removed is said on standard error and stays. Errors: as keep_snapshot;
-// nothing is removed then.
+// it; keeps the snapshot there as step-VERSION (keep_snapshot); only then removes the checkpoints
+// at `remove`. What cannot be removed is said on standard error and stays. Errors: as
+// keep_snapshot; nothing is removed then.
 Result<Written> write_periodic(const Snapshot& snapshot, const std::filesystem::path& parent,
                                const std::vector<std::string>& remove);
 

@@ -114,8 +114,8 @@ Status load_checkpoint(gpu::Engine& engine, const JobSpec& spec,
   if (!reader) return reader.error();
   const auto kernels = read_kernel_record(*reader, directory.string());
   if (!kernels) return kernels.error();
-  ES_RETURN_IF_ERROR(check_kernels(*kernels, kernel_record(engine, spec.level), spec.stages,
-                                   directory.string()));
+  ES_RETURN_IF_ERROR(
+      check_kernels(*kernels, kernel_record(engine, spec.level), spec.stages, directory.string()));
   gpu::Replica replica = empty_replica(engine, reader->head().version);
   ES_RETURN_IF_ERROR(read_replica(engine, spec.max_p, *reader, replica));
   const protocol::VersionDigests expected{reader->head().params_digest,

@@ -8,7 +8,8 @@
 //           FetchPart of a worker on another host: a piece of a segment of the current generation.
 //           DeviceEvent, DeviceStats from the device half.
 // Sends     Outbound to the gateway (head, peers); DeviceCommand to the device half. To a worker on
-//           another host bulk data goes inside its message, or when it is large in pieces on request.
+//           another host bulk data goes inside its message, or when it is large in pieces on
+//           request.
 // State     the core's. Nothing durable.
 // Fails     Ends the process when the core says Exit (released) or Abort (a broken invariant); the
 //           node agent reports that to the head.

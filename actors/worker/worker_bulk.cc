@@ -45,16 +45,14 @@ void WorkerState::on_peer_message(const Inbound& inbound) {
 
 void WorkerState::perform(worker::BulkPull::Outcome outcome) {
   for (const worker::BulkPull::Request& request : outcome.requests) {
-    const auto message =
-        Msg<wire::FetchPart>::build(stamped(), [&](wire::FetchPart::Builder b) {
-          b.setSegment(request.segment);
-          b.setOffset(request.offset);
-          b.setBytes(request.bytes);
-        });
+    const auto message = Msg<wire::FetchPart>::build(stamped(), [&](wire::FetchPart::Builder b) {
+      b.setSegment(request.segment);
+      b.setOffset(request.offset);
+      b.setBytes(request.bytes);
+    });
     self_->send(gateway_, Outbound{worker_peer(request.of), message.frame()});
   }
-  for (const protocol::PeerMessage& message : outcome.complete)
-    perform(core_->on(message, now()));
+  for (const protocol::PeerMessage& message : outcome.complete) perform(core_->on(message, now()));
 }
 
 // The asker is of this generation, and asks for what this worker has announced under it.

@@ -24,8 +24,8 @@
 //            - An audited step is not committed before the head says that its audit has passed.
 //            - Ledger lines up to version(), and evaluations, that the head has not acknowledged
 //              are kept.
-// Memory     up to one step of early messages, and what is not acknowledged: it grows while the head
-//            is away.
+// Memory     up to one step of early messages, and what is not acknowledged: it grows while the
+//            head is away.
 #include <map>
 #include <optional>
 #include <set>
@@ -175,7 +175,7 @@ class WorkerCore {
   std::set<std::pair<std::uint64_t, std::string>> checkpoints_begun_;
   // Made here, and not known to have reached the head: it may be away.
   std::map<Version, protocol::Evaluated> evaluations_;
-  std::string failure_;                            // of the job; not empty exactly in Failed
+  std::string failure_;  // of the job; not empty exactly in Failed
 
   // Of the promised generation; reset when it is sealed.
   bool installed_ = false;
@@ -186,7 +186,7 @@ class WorkerCore {
   bool evaluating_ = false;
   bool stalled_ = false;  // a peer's data is gone: only a new round helps
   std::map<std::uint64_t, protocol::WriteCheckpoint> checkpoints_asked_;  // by request
-  std::vector<protocol::PeerMessage> waiting_;              // early ones, in order of arrival
+  std::vector<protocol::PeerMessage> waiting_;       // early ones, in order of arrival
   std::vector<protocol::LedgerLine> loading_lines_;  // came with the State that is being loaded
   std::map<Incarnation, protocol::Fetch> fetches_;   // being served
   struct Break {
@@ -195,9 +195,9 @@ class WorkerCore {
   };
   std::map<Incarnation, Break> broken_links_;  // the newest of each peer
   Instant last_progress_{};
-  bool suspected_ = false;  // in this step
-  std::optional<Version> audit_passed_;           // the newest
-  std::optional<protocol::Audit> audit_asked_;    // not begun yet: the version is not reached
+  bool suspected_ = false;                      // in this step
+  std::optional<Version> audit_passed_;         // the newest
+  std::optional<protocol::Audit> audit_asked_;  // not begun yet: the version is not reached
 
   // Of the step `version_`; reset at commit.
   bool steps_started_ = false;

@@ -27,8 +27,8 @@ struct AbandonGenerations {
 };
 
 // Come to hold `version`, whole and verified, in an image of its own that replaces the current one
-// only when it is complete. Answer: VersionLoaded; or DataUnreadable, CheckpointDamaged, with nothing
-// changed.
+// only when it is complete. Answer: VersionLoaded; or DataUnreadable, CheckpointDamaged, with
+// nothing changed.
 struct LoadVersion {
   Generation generation;
   Version version = 0;
@@ -128,9 +128,9 @@ struct ReportAnomaly {
   std::string text;
 };
 
-using Effect = std::variant<AbandonGenerations, LoadVersion, StartLocalSteps, RunAudit, ReduceBucket,
-                            ApplyUpdate, ExportVersion, RunEvaluation, WriteVersion, SendHead,
-                            SendPeer, Exit, Abort, ReportAnomaly>;
+using Effect = std::variant<AbandonGenerations, LoadVersion, StartLocalSteps, RunAudit,
+                            ReduceBucket, ApplyUpdate, ExportVersion, RunEvaluation, WriteVersion,
+                            SendHead, SendPeer, Exit, Abort, ReportAnomaly>;
 using Effects = std::vector<Effect>;
 
 // --- events: completions of the engine ---------------------------------------------------------
@@ -209,9 +209,9 @@ struct EngineFailed {
   std::string error;
 };
 
-using EngineEvent =
-    std::variant<VersionLoaded, PartSummed, BucketReduced, AuditDone, UpdateApplied, VersionExported,
-                 EvaluationDone, CheckpointFinished, DataUnreadable, CheckpointDamaged, EngineFailed>;
+using EngineEvent = std::variant<VersionLoaded, PartSummed, BucketReduced, AuditDone, UpdateApplied,
+                                 VersionExported, EvaluationDone, CheckpointFinished,
+                                 DataUnreadable, CheckpointDamaged, EngineFailed>;
 
 // --- events: links to other workers -------------------------------------------------------------
 

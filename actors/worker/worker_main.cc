@@ -79,8 +79,8 @@ Result<std::shared_ptr<DataSource>> make_data(const JobSpec& spec, std::uint32_t
       DataSource{*std::move(samples), *sampler, BatchPool(slots, batch_words)});
 }
 
-// Nothing of a lost device can be saved, and the next process begins with a device that works: the job
-// goes on without this one, as after any other end of it.
+// Nothing of a lost device can be saved, and the next process begins with a device that works: the
+// job goes on without this one, as after any other end of it.
 void end_with_device(const std::string& error) {
   std::cerr << "the device is lost: " << error << std::endl;
   ::_exit(exit_code(ErrorKind::kFailure));
@@ -125,7 +125,8 @@ Result<std::shared_ptr<DeviceParts>> make_parts_if_memory_suffices(const Argumen
   }
 }
 
-WorkerOptions worker_options(const Arguments& a, const Result<std::shared_ptr<DeviceParts>>& parts) {
+WorkerOptions worker_options(const Arguments& a,
+                             const Result<std::shared_ptr<DeviceParts>>& parts) {
   WorkerOptions options;
   options.job = a.job;
   options.core.self = {a.incarnation};

@@ -178,8 +178,7 @@ bool WorkerCore::pause_is_due() const {
 }
 
 bool WorkerCore::evaluation_is_due() const {
-  const bool known =
-      *version_ <= install_.evaluated_through || evaluations_.contains(*version_);
+  const bool known = *version_ <= install_.evaluated_through || evaluations_.contains(*version_);
   if (steps_started_ || !ranks_.contains(0) || known) return false;
   return at_last() || (config_.eval_every != 0 && *version_ % config_.eval_every == 0);
 }
@@ -202,7 +201,8 @@ void WorkerCore::handle(const UpdateApplied& event) {
   const Instant step = now_ - step_begin_;
   mean_step_ = mean_step_ == Instant{} ? step : (7 * mean_step_ + step) / 8;
   // A peer sends at most one step ahead: nothing that a break has cost can still be missing.
-  std::erase_if(broken_links_, [this](const auto& entry) { return entry.second.version != version_; });
+  std::erase_if(broken_links_,
+                [this](const auto& entry) { return entry.second.version != version_; });
   version_ = event.line.version;
   lines_.emplace(event.line.version, event.line);
   reset_step();

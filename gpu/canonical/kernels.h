@@ -10,8 +10,8 @@
 //   memory   caller owns everything; outputs never alias inputs unless said; pointers need only
 //            4-byte alignment (64 is faster); nothing is allocated, scratch comes as `ws`
 //   ws       at least the matching *_workspace_floats() floats, 64-byte aligned; content arbitrary
-//   threads  re-entrant; no global state. Kernels that take a range or a MatrixPart are phases of an
-//            operator: phases.h says in which order, and what may run at the same time
+//   threads  re-entrant; no global state. Kernels that take a range or a MatrixPart are phases of
+//            an operator: phases.h says in which order, and what may run at the same time
 //   errors   none: shapes are validated when the graph is built
 #include <cstddef>
 #include <cstdint>
@@ -38,8 +38,8 @@ struct PoolShape {
   ES_HD std::int64_t ow() const { return (w + 2 * pad - kw) / stride + 1; }
 };
 
-// Windows of adaptive average pooling: output (i, j) covers rows [floor(i*h/oh), ceil((i+1)*h/oh)) and
-// columns alike; windows may overlap (oh > h).
+// Windows of adaptive average pooling: output (i, j) covers rows [floor(i*h/oh), ceil((i+1)*h/oh))
+// and columns alike; windows may overlap (oh > h).
 struct AdaptivePoolShape {
   std::int64_t n = 1, h = 1, w = 1, c = 1, oh = 1, ow = 1;
 };
@@ -48,8 +48,8 @@ struct AdaptivePoolShape {
 enum class Activation : std::uint8_t { kNone, kRelu, kLeakyRelu };
 constexpr float kLeakySlope = 0.1F;
 
-// A part of the work on a matrix: runs of 64 rows (G3; the last one may be shorter) and columns, both
-// [begin, end).
+// A part of the work on a matrix: runs of 64 rows (G3; the last one may be shorter) and columns,
+// both [begin, end).
 struct MatrixPart {
   std::int64_t run_begin, run_end, col_begin, col_end;
 };
@@ -62,9 +62,10 @@ struct BnForward {
   const float *running_mean = nullptr, *running_var = nullptr;  // [c], before this mini-batch
   Activation act = Activation::kNone;
   float* y = nullptr;
-  float *mean = nullptr, *istd = nullptr;           // [c], for the backward pass
-  float *next_mean = nullptr, *next_var = nullptr;  // [c], running statistics after it; not in place
-  float* ws = nullptr;                              // its first c floats: gamma * istd
+  float *mean = nullptr, *istd = nullptr;  // [c], for the backward pass
+  float *next_mean = nullptr,
+        *next_var = nullptr;  // [c], running statistics after it; not in place
+  float* ws = nullptr;        // its first c floats: gamma * istd
 };
 // Its backward pass. The activation's mask is recomputed from x, so y is not needed.
 struct BnBackward {
@@ -76,16 +77,17 @@ struct BnBackward {
   float* ws = nullptr;
 };
 
-// Which random numbers an operator draws: key = seed, counter = ((e>>7)*32 + (e&31), operator, step,
-// rank) for decision e, word (e>>5)&3.
+// Which random numbers an operator draws: key = seed, counter = ((e>>7)*32 + (e&31), operator,
+// step, rank) for decision e, word (e>>5)&3.
 struct DropoutKey {
   std::uint64_t seed = 0;
   std::uint32_t step = 0;
   std::uint32_t rank = 0;
 };
 
-// Dropout with probability p. threshold = round((1-p) * 2^32) in [1, 2^32 - 1]; decision e keeps iff
-// its word < threshold; kept values are multiplied by factor = recip of (1-p), rounded to fp32 once.
+// Dropout with probability p. threshold = round((1-p) * 2^32) in [1, 2^32 - 1]; decision e keeps
+// iff its word < threshold; kept values are multiplied by factor = recip of (1-p), rounded to fp32
+// once.
 struct Dropout {
   std::uint32_t threshold = 0;  // 0: no dropout at all
   std::uint32_t op = 0;         // number of the random operator in its model
@@ -94,18 +96,18 @@ struct Dropout {
 
 // One operation of an element-wise chain; v is the running value of element i.
 enum class ChainKind : std::uint8_t {
-  kScale,          // v * factor
-  kAdd,            // v + operand[i]
-  kMul,            // v * operand[i]
-  kAddRow,         // v + operand[i mod columns]
-  kRelu,           // v > 0 ? v : +0
-  kLeakyRelu,      // v > 0 ? v : v * factor
-  kGelu,           // GELU(v), exact form with ERF
-  kTanh,           // TANH(v)
-  kSigmoid,        // SIGMOID(v)
-  kDropout,        // decision (i / columns): keep ? v * dropout.factor : +0. columns = 1: per element;
-                   // columns = elements of one sample: stochastic depth
-  kReluGrad,       // operand[i] > 0 ? v : +0           operand: y (or x)
+  kScale,      // v * factor
+  kAdd,        // v + operand[i]
+  kMul,        // v * operand[i]
+  kAddRow,     // v + operand[i mod columns]
+  kRelu,       // v > 0 ? v : +0
+  kLeakyRelu,  // v > 0 ? v : v * factor
+  kGelu,       // GELU(v), exact form with ERF
+  kTanh,       // TANH(v)
+  kSigmoid,    // SIGMOID(v)
+  kDropout,    // decision (i / columns): keep ? v * dropout.factor : +0. columns = 1: per element;
+               // columns = elements of one sample: stochastic depth
+  kReluGrad,   // operand[i] > 0 ? v : +0           operand: y (or x)
   kLeakyReluGrad,  // operand[i] > 0 ? v : v * factor   operand: y (or x)
   kGeluGrad,       // v * gelu'(operand[i])             operand: x
   kTanhGrad,       // v * fma(-y, y, 1)                 operand: y
@@ -135,9 +137,9 @@ struct AttentionShape {
 };
 // Operands that an attention may have; nullptr = without.
 struct AttentionExtras {
-  const float* bias = nullptr;            // [heads][tokens][tokens], added to the scaled scores
-  const float* mask = nullptr;            // [masks][tokens][tokens], added after the bias
-  const std::int32_t* length = nullptr;   // [batch]: scores of keys >= length are -inf
+  const float* bias = nullptr;           // [heads][tokens][tokens], added to the scaled scores
+  const float* mask = nullptr;           // [masks][tokens][tokens], added after the bias
+  const std::int32_t* length = nullptr;  // [batch]: scores of keys >= length are -inf
 };
 
 // YOLO loss of one image size (Redmon & Farhadi 2018, three scales). Scale s has a grid
@@ -150,13 +152,13 @@ struct YoloShape {
 };
 
 struct AdamStep {
-  float lr_over_bc1 = 0.0F;       // lr / (1 - beta1^t), from fp64, rounded once
-  float rsqrt_bc2 = 0.0F;         // 1 / sqrt(1 - beta2^t), from fp64, rounded once
+  float lr_over_bc1 = 0.0F;  // lr / (1 - beta1^t), from fp64, rounded once
+  float rsqrt_bc2 = 0.0F;    // 1 / sqrt(1 - beta2^t), from fp64, rounded once
   float beta1 = 0.9F, beta2 = 0.999F;
   float one_minus_beta1 = 0.1F, one_minus_beta2 = 0.001F;  // from fp64, rounded once
   float epsilon = 1e-8F;
-  float weight_decay = 0.0F;      // Adam: g = fma(wd, p, g)
-  float decay = 1.0F;             // AdamW: p = p * decay first, decay = 1 - lr * wd; Adam: 1 (skipped)
+  float weight_decay = 0.0F;  // Adam: g = fma(wd, p, g)
+  float decay = 1.0F;         // AdamW: p = p * decay first, decay = 1 - lr * wd; Adam: 1 (skipped)
 };
 
 // C[m][n] = sum_k A(m,k) * B(k,n); element (i,j) of a matrix X is X[i*row_stride + j*col_stride].
@@ -179,8 +181,8 @@ struct KernelTable {
                        float* c, float* ws);  // ws as for gemm
 
   // --- Convolution. w is the plain weight tensor [oc][kh][kw][c/groups]; slices of it are arranged
-  // in `ws` on the way, so nothing is kept between calls. A part of the images (another n) is a shape
-  // of its own and may need more workspace than the whole.
+  // in `ws` on the way, so nothing is kept between calls. A part of the images (another n) is a
+  // shape of its own and may need more workspace than the whole.
   std::size_t (*conv_fwd_workspace_floats)(const ConvShape&);
   void (*conv_fwd)(const ConvShape&, const float* x, const float* w, const float* bias, float* y,
                    float* ws);  // bias[oc] or nullptr, added after
@@ -252,8 +254,8 @@ struct KernelTable {
   void (*upsample2_bwd)(std::int64_t n, std::int64_t h, std::int64_t w, std::int64_t c,
                         const float* dy, float* dx);
 
-  // --- Element-wise chains over elements [begin, end) of dense arrays: y[i] = stages applied to x[i]
-  // in order. y may alias x and any operand, element for element.
+  // --- Element-wise chains over elements [begin, end) of dense arrays: y[i] = stages applied to
+  // x[i] in order. y may alias x and any operand, element for element.
   void (*chain)(std::int64_t begin, std::int64_t end, const float* x, const ChainStage* stages,
                 std::int64_t count, const DropoutKey& key, float* y);
 
@@ -287,9 +289,10 @@ struct KernelTable {
                         const float* probs, const float* dy, const DropoutKey&, float* dq,
                         float* dk, float* dv, float* dbias, float* ws);
 
-  // --- Embedding: y[i][c] = table[ids[i]][c], ids in [0, rows). bwd writes dtable[rows][c]: per row
-  // DOT-like chain of adds in ascending position, in chunks of 512; +0 where no id points.
-  // embedding_sort lists the positions of each row in ws; embedding_bwd writes a rectangle of dtable.
+  // --- Embedding: y[i][c] = table[ids[i]][c], ids in [0, rows). bwd writes dtable[rows][c]: per
+  // row DOT-like chain of adds in ascending position, in chunks of 512; +0 where no id points.
+  // embedding_sort lists the positions of each row in ws; embedding_bwd writes a rectangle of
+  // dtable.
   void (*embedding_fwd)(std::int64_t count, std::int64_t c, const float* table,
                         const std::int32_t* ids, float* y);
   std::size_t (*embedding_bwd_workspace_floats)(std::int64_t count, std::int64_t rows);
@@ -299,8 +302,8 @@ struct KernelTable {
                         const float* dy, const float* ws, float* dtable);
 
   // --- Softmax cross entropy over logits[rows][classes]; labels in [0, classes),
-  // or negative: the row takes no part (row_loss +0, dx +0). With R rows that take part (at least 1):
-  // row_loss[r] = LOG(s) - (x_t - max); *mean_loss = SUM64(row_loss) * recip(R) (G2).
+  // or negative: the row takes no part (row_loss +0, dx +0). With R rows that take part (at least
+  // 1): row_loss[r] = LOG(s) - (x_t - max); *mean_loss = SUM64(row_loss) * recip(R) (G2).
   // probs[rows][classes] is kept for the backward pass: dx = (p - onehot) * recip(R).
   void (*softmax_xent_fwd)(std::int64_t rows, std::int64_t classes, const float* logits,
                            const std::int32_t* labels, float* probs, float* row_loss,
@@ -309,16 +312,17 @@ struct KernelTable {
                            const std::int32_t* labels, float* dlogits);
 
   // --- Losses over n elements; *mean_loss = SUM64(element losses) * recip(n), element_loss [n].
-  // bce (with logits): fma(-x, t, max(x, +0)) + LOG(1 + EXP(-|x|)); bwd (SIGMOID(x) - t) * recip(n).
-  // mse: d = x - t; d*d; bwd d * (2 * recip(n)).
+  // bce (with logits): fma(-x, t, max(x, +0)) + LOG(1 + EXP(-|x|)); bwd (SIGMOID(x) - t) *
+  // recip(n). mse: d = x - t; d*d; bwd d * (2 * recip(n)).
   void (*bce_fwd)(std::int64_t n, const float* x, const float* target, float* element_loss,
                   float* mean_loss);
   void (*bce_bwd)(std::int64_t n, const float* x, const float* target, float* dx);
   void (*mse_fwd)(std::int64_t n, const float* x, const float* target, float* element_loss,
                   float* mean_loss);
   void (*mse_bwd)(std::int64_t n, const float* x, const float* target, float* dx);
-  // YOLO: outputs[s] [batch][h][w][3*(5+classes)] raw, per anchor (x, y, w, h, objectness, classes);
-  // boxes [batch][M][5]. Writes the loss of each image, their mean, and the mean's gradient.
+  // YOLO: outputs[s] [batch][h][w][3*(5+classes)] raw, per anchor (x, y, w, h, objectness,
+  // classes); boxes [batch][M][5]. Writes the loss of each image, their mean, and the mean's
+  // gradient.
   std::size_t (*yolo_loss_workspace_floats)(const YoloShape&);
   void (*yolo_loss)(const YoloShape&, const float* const outputs[3], const float* boxes,
                     float* const gradients[3], float* image_loss, float* mean_loss, float* ws);

@@ -1,10 +1,11 @@
 #pragma once
-// Device: the memory, streams and errors of one GPU, behind an interface that host memory can stand in
-// for (tests, machines without GPU).
+// Device: the memory, streams and errors of one GPU, behind an interface that host memory can stand
+// in for (tests, machines without GPU).
 //
-// Threads: one at a time. Memory: what allocate() and allocate_host() give lives as long as the Device.
-// Errors: values, with the call that failed and where it was made. An error of queued work appears at
-// the next check() or synchronise(); after it the device is lost: every later call returns it again.
+// Threads: one at a time. Memory: what allocate() and allocate_host() give lives as long as the
+// Device. Errors: values, with the call that failed and where it was made. An error of queued work
+// appears at the next check() or synchronise(); after it the device is lost: every later call
+// returns it again.
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -92,11 +92,11 @@ Result<float*> DeviceExecutor::host_floats(std::int64_t count, const char* what)
 }
 
 // Sets `target` to what `expr` gives, or returns its error.
-#define ES_SET(target, expr)                \
-  do {                                      \
-    auto es_result_ = (expr);               \
+#define ES_SET(target, expr)                    \
+  do {                                          \
+    auto es_result_ = (expr);                   \
     if (!es_result_) return es_result_.error(); \
-    target = *es_result_;                   \
+    target = *es_result_;                       \
   } while (0)
 
 Status DeviceExecutor::make_streams(const std::vector<Bucket>& buckets) {

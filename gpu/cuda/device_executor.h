@@ -6,10 +6,10 @@
 //   copy-out   gradients bucket by bucket, while the backward pass goes on
 //
 // The host queues a whole local step, then takes its results in their order: loss and statistics,
-// bucket 0, 1, ... A GPU has no sticky floating-point flags, so a bad value is noticed in what a step
-// gives (loss, statistics, gradients) and then looked for: the step runs again, operator by operator, with
-// all outputs read, until the first operator with such an output is found. A value that is not finite and
-// has no effect on the results, which a CPU would report, is not noticed.
+// bucket 0, 1, ... A GPU has no sticky floating-point flags, so a bad value is noticed in what a
+// step gives (loss, statistics, gradients) and then looked for: the step runs again, operator by
+// operator, with all outputs read, until the first operator with such an output is found. A value
+// that is not finite and has no effect on the results, which a CPU would report, is not noticed.
 //
 // Memory: everything is allocated by create(). Device memory holds the arena, the workspace, the
 // constants, two mini-batches, parameters and one gradient; pinned host memory a gradient and two
@@ -31,12 +31,11 @@ namespace es::gpu::cuda {
 
 class DeviceExecutor final : public StepRunner {
  public:
-  // `vendor`: runs the convolutions and products that it has; nullptr: none. Error (failure): memory
-  // that is missing; the device is lost.
-  static Result<std::unique_ptr<DeviceExecutor>> create(Program program,
-                                                        std::unique_ptr<Device> device,
-                                                        const std::vector<Bucket>& buckets,
-                                                        std::unique_ptr<DeviceVendorLibrary> vendor);
+  // `vendor`: runs the convolutions and products that it has; nullptr: none. Error (failure):
+  // memory that is missing; the device is lost.
+  static Result<std::unique_ptr<DeviceExecutor>> create(
+      Program program, std::unique_ptr<Device> device, const std::vector<Bucket>& buckets,
+      std::unique_ptr<DeviceVendorLibrary> vendor);
 
   const Program& program() const override { return program_; }
   const MemoryPlan& plan() const override { return plan_; }

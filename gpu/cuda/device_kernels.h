@@ -1,12 +1,12 @@
 #pragma once
-// The canonical kernels of the CUDA device: one table of functions, each a whole operator queued on a
-// stream. The same order of IEEE-754 operations as gpu/canonical/kernels.h, whose conventions hold
-// (dtype, layout, aliasing, workspace), but that
+// The canonical kernels of the CUDA device: one table of functions, each a whole operator queued on
+// a stream. The same order of IEEE-754 operations as gpu/canonical/kernels.h, whose conventions
+// hold (dtype, layout, aliasing, workspace), but that
 //   memory   every pointer is to device memory, 4-byte aligned at least
 //   sizes    a tensor has fewer than 2^32 elements; a chain at most 16 stages
 //   errors   those of launching stay with the device: Device::check()
-// The table exists twice: kernels for GPUs (builds with the CUDA toolkit), and the same sources run on
-// the host, for tests and machines without GPU (launch.h).
+// The table exists twice: kernels for GPUs (builds with the CUDA toolkit), and the same sources run
+// on the host, for tests and machines without GPU (launch.h).
 #include <cstddef>
 #include <cstdint>
 
@@ -19,36 +19,42 @@ namespace es::gpu::cuda {
 struct DeviceKernels {
   // --- Dense (gemm.cu, conv.cu, depthwise.cu, attention.cu).
   std::size_t (*gemm_workspace_floats)(const GemmShape&, std::int64_t count);
-  // `count` independent products; operand X of product i begins at x + i * x_step. bias[n] or nullptr.
-  void (*gemm)(Stream, const GemmShape&, std::int64_t count, std::int64_t a_step, std::int64_t b_step,
-               std::int64_t c_step, const float* a, const float* b, const float* bias, float* c,
-               float* ws);
+  // `count` independent products; operand X of product i begins at x + i * x_step. bias[n] or
+  // nullptr.
+  void (*gemm)(Stream, const GemmShape&, std::int64_t count, std::int64_t a_step,
+               std::int64_t b_step, std::int64_t c_step, const float* a, const float* b,
+               const float* bias, float* c, float* ws);
   std::size_t (*conv_fwd_workspace_floats)(const ConvShape&);
-  void (*conv_fwd)(Stream, const ConvShape&, const float* x, const float* w, const float* bias, float* y,
-                   float* ws);
+  void (*conv_fwd)(Stream, const ConvShape&, const float* x, const float* w, const float* bias,
+                   float* y, float* ws);
   std::size_t (*conv_dgrad_workspace_floats)(const ConvShape&);
-  void (*conv_dgrad)(Stream, const ConvShape&, const float* dy, const float* w, float* dx, float* ws);
+  void (*conv_dgrad)(Stream, const ConvShape&, const float* dy, const float* w, float* dx,
+                     float* ws);
   std::size_t (*conv_wgrad_workspace_floats)(const ConvShape&);
-  void (*conv_wgrad)(Stream, const ConvShape&, const float* x, const float* dy, float* dw, float* ws);
+  void (*conv_wgrad)(Stream, const ConvShape&, const float* x, const float* dy, float* dw,
+                     float* ws);
   // All heads (AttentionShape::head_begin and head_count are not used).
   std::size_t (*attention_workspace_floats)(const AttentionShape&);
-  void (*attention_fwd)(Stream, const AttentionShape&, const float* q, const float* k, const float* v,
-                        const AttentionExtras&, const DropoutKey&, float* y, float* probs, float* ws);
-  void (*attention_bwd)(Stream, const AttentionShape&, const float* q, const float* k, const float* v,
-                        const float* probs, const float* dy, const DropoutKey&, float* dq, float* dk,
-                        float* dv, float* dbias, float* ws);
+  void (*attention_fwd)(Stream, const AttentionShape&, const float* q, const float* k,
+                        const float* v, const AttentionExtras&, const DropoutKey&, float* y,
+                        float* probs, float* ws);
+  void (*attention_bwd)(Stream, const AttentionShape&, const float* q, const float* k,
+                        const float* v, const float* probs, const float* dy, const DropoutKey&,
+                        float* dq, float* dk, float* dv, float* dbias, float* ws);
 
   // --- Sums over rows, normalisation (norm.cu, layer_norm.cu, softmax.cu).
   std::size_t (*colsum_workspace_floats)(std::int64_t rows, std::int64_t cols);
-  void (*colsum)(Stream, std::int64_t rows, std::int64_t cols, const float* x, float* out, float* ws);
+  void (*colsum)(Stream, std::int64_t rows, std::int64_t cols, const float* x, float* out,
+                 float* ws);
   std::size_t (*bn_workspace_floats)(std::int64_t rows, std::int64_t c);
   void (*bn_train_fwd)(Stream, const BnForward&);
   void (*bn_eval)(Stream, std::int64_t rows, std::int64_t c, const float* x, const float* gamma,
                   const float* beta, float eps, const float* running_mean, const float* running_var,
                   Activation act, float* y, float* ws);
   void (*bn_bwd)(Stream, const BnBackward&);
-  void (*layer_norm_fwd)(Stream, std::int64_t rows, std::int64_t c, const float* x, const float* gamma,
-                         const float* beta, float eps, float* y, float* mean, float* istd);
+  void (*layer_norm_fwd)(Stream, std::int64_t rows, std::int64_t c, const float* x,
+                         const float* gamma, const float* beta, float eps, float* y, float* mean,
+                         float* istd);
   std::size_t (*layer_norm_bwd_workspace_floats)(std::int64_t rows, std::int64_t c);
   void (*layer_norm_bwd)(Stream, std::int64_t rows, std::int64_t c, const float* x, const float* dy,
                          const float* mean, const float* istd, const float* gamma, float* dx,
@@ -58,8 +64,8 @@ struct DeviceKernels {
                       float* dx);
 
   // --- Element by element (elementwise.cu). The stages of a chain lie in host memory.
-  void (*chain)(Stream, std::int64_t n, const float* x, const ChainStage* stages, std::int64_t count,
-                const DropoutKey&, float* y);
+  void (*chain)(Stream, std::int64_t n, const float* x, const ChainStage* stages,
+                std::int64_t count, const DropoutKey&, float* y);
   void (*add)(Stream, std::int64_t n, const float* a, const float* b, float* y);
   void (*scale)(Stream, std::int64_t n, const float* x, float factor, float* y);
   void (*fill_zero)(Stream, std::int64_t words, float* y);
@@ -68,14 +74,15 @@ struct DeviceKernels {
 
   // --- Pooling and sampling (pool.cu).
   void (*max_pool_fwd)(Stream, const PoolShape&, const float* x, float* y, std::uint8_t* argmax);
-  void (*max_pool_bwd)(Stream, const PoolShape&, const float* dy, const std::uint8_t* argmax, float* dx);
+  void (*max_pool_bwd)(Stream, const PoolShape&, const float* dy, const std::uint8_t* argmax,
+                       float* dx);
   void (*avg_pool_fwd)(Stream, const PoolShape&, const float* x, float* y);
   void (*avg_pool_bwd)(Stream, const PoolShape&, const float* dy, float* dx);
   std::size_t (*global_avg_pool_workspace_floats)(std::int64_t n, std::int64_t hw, std::int64_t c);
-  void (*global_avg_pool_fwd)(Stream, std::int64_t n, std::int64_t hw, std::int64_t c, const float* x,
-                              float* y, float* ws);
-  void (*global_avg_pool_bwd)(Stream, std::int64_t n, std::int64_t hw, std::int64_t c, const float* dy,
-                              float* dx);
+  void (*global_avg_pool_fwd)(Stream, std::int64_t n, std::int64_t hw, std::int64_t c,
+                              const float* x, float* y, float* ws);
+  void (*global_avg_pool_bwd)(Stream, std::int64_t n, std::int64_t hw, std::int64_t c,
+                              const float* dy, float* dx);
   void (*adaptive_avg_pool_fwd)(Stream, const AdaptivePoolShape&, const float* x, float* y);
   void (*adaptive_avg_pool_bwd)(Stream, const AdaptivePoolShape&, const float* dy, float* dx);
   void (*upsample2_bwd)(Stream, std::int64_t n, std::int64_t h, std::int64_t w, std::int64_t c,
@@ -88,7 +95,8 @@ struct DeviceKernels {
   void (*embedding_bwd)(Stream, std::int64_t count, std::int64_t c, std::int64_t rows,
                         const std::int32_t* ids, const float* dy, float* dtable, float* ws);
   void (*softmax_xent_fwd)(Stream, std::int64_t rows, std::int64_t classes, const float* logits,
-                           const std::int32_t* labels, float* probs, float* row_loss, float* mean_loss);
+                           const std::int32_t* labels, float* probs, float* row_loss,
+                           float* mean_loss);
   void (*softmax_xent_bwd)(Stream, std::int64_t rows, std::int64_t classes, const float* probs,
                            const std::int32_t* labels, float* dlogits);
   void (*bce_fwd)(Stream, std::int64_t n, const float* x, const float* target, float* element_loss,
@@ -106,10 +114,10 @@ struct DeviceKernels {
   void (*find_non_finite)(Stream, std::int64_t n, const float* x, std::int32_t* found);
   std::size_t (*sum_of_squares_workspace_floats)(std::int64_t n);
   void (*sum_of_squares)(Stream, std::int64_t n, const float* x, float* sum, float* ws);
-  void (*adam)(Stream, std::int64_t n, const float* grad_sum, float grad_scale, const AdamStep&, float* p,
-               float* m, float* v);
-  void (*sgd)(Stream, std::int64_t n, const float* grad_sum, float grad_scale, float lr, float momentum,
-              float weight_decay, bool nesterov, float* p, float* v);
+  void (*adam)(Stream, std::int64_t n, const float* grad_sum, float grad_scale, const AdamStep&,
+               float* p, float* m, float* v);
+  void (*sgd)(Stream, std::int64_t n, const float* grad_sum, float grad_scale, float lr,
+              float momentum, float weight_decay, bool nesterov, float* p, float* v);
 };
 
 // Kernels for GPUs. REQUIRES: a build with the CUDA toolkit (have_gpu_kernels()).

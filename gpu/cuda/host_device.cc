@@ -66,6 +66,8 @@ class HostDevice final : public Device {
 
 }  // namespace
 
-std::unique_ptr<Device> open_host_device() { return std::make_unique<HostDevice>(); }
+std::unique_ptr<Device> open_host_device() {
+  return std::make_unique<HostDevice>();
+}
 
 }  // namespace es::gpu::cuda

@@ -123,29 +123,39 @@ void OpQueue::embedding_grad() const {
 bool OpQueue::rows() const {
   const std::int64_t rows = in_shape().rows(), c = in_shape().c;
   switch (op_.kind) {
-    case OpKind::kView: return true;
-    case OpKind::kChain: return chain(), true;
+    case OpKind::kView:
+      return true;
+    case OpKind::kChain:
+      return chain(), true;
     case OpKind::kMove:
-    case OpKind::kUpsample2: return move(), true;
-    case OpKind::kBatchNorm: return batch_norm(), true;
-    case OpKind::kBatchNormGrad: return k_.bn_bwd(stream_, batch_norm_grad_call(run_)), true;
+    case OpKind::kUpsample2:
+      return move(), true;
+    case OpKind::kBatchNorm:
+      return batch_norm(), true;
+    case OpKind::kBatchNormGrad:
+      return k_.bn_bwd(stream_, batch_norm_grad_call(run_)), true;
     case OpKind::kLayerNorm:
       return k_.layer_norm_fwd(stream_, rows, c, in(0), run_.param(op_.weight),
                                run_.param(op_.bias), op_.eps, out(0), out(1), out(2)),
              true;
-    case OpKind::kLayerNormGrad: return layer_norm_grad(), true;
-    case OpKind::kSoftmax: return k_.softmax_fwd(stream_, rows, c, in(0), out(0)), true;
-    case OpKind::kSoftmaxGrad: return k_.softmax_bwd(stream_, rows, c, in(0), in(1), out(0)), true;
+    case OpKind::kLayerNormGrad:
+      return layer_norm_grad(), true;
+    case OpKind::kSoftmax:
+      return k_.softmax_fwd(stream_, rows, c, in(0), out(0)), true;
+    case OpKind::kSoftmaxGrad:
+      return k_.softmax_bwd(stream_, rows, c, in(0), in(1), out(0)), true;
     case OpKind::kEmbedding:
       return k_.embedding_fwd(stream_, rows, out_shape().c, run_.param(op_.weight), run_.ids(0),
                               out(0)),
              true;
-    case OpKind::kEmbeddingGrad: return embedding_grad(), true;
+    case OpKind::kEmbeddingGrad:
+      return embedding_grad(), true;
     case OpKind::kBiasGrad:
       return k_.colsum(stream_, rows, c, in(0), run_.grad(op_.bias), ws_), true;
     case OpKind::kColumnSum:
       return k_.colsum(stream_, in_shape().n, out_shape().count(), in(0), out(0), ws_), true;
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -157,8 +167,10 @@ bool OpQueue::pool() const {
       return k_.max_pool_fwd(stream_, op_.pool, in(0), out(0), run_.bytes(op_.out[1])), true;
     case OpKind::kMaxPoolGrad:
       return k_.max_pool_bwd(stream_, op_.pool, in(0), run_.bytes(op_.in[1]), out(0)), true;
-    case OpKind::kAvgPool: return k_.avg_pool_fwd(stream_, op_.pool, in(0), out(0)), true;
-    case OpKind::kAvgPoolGrad: return k_.avg_pool_bwd(stream_, op_.pool, in(0), out(0)), true;
+    case OpKind::kAvgPool:
+      return k_.avg_pool_fwd(stream_, op_.pool, in(0), out(0)), true;
+    case OpKind::kAvgPoolGrad:
+      return k_.avg_pool_bwd(stream_, op_.pool, in(0), out(0)), true;
     case OpKind::kAdaptiveAvgPool:
       return k_.adaptive_avg_pool_fwd(stream_, op_.adaptive, in(0), out(0)), true;
     case OpKind::kAdaptiveAvgPoolGrad:
@@ -169,7 +181,8 @@ bool OpQueue::pool() const {
       return k_.global_avg_pool_bwd(stream_, y.n, y.h * y.w, y.c, in(0), out(0)), true;
     case OpKind::kUpsample2Grad:
       return k_.upsample2_bwd(stream_, y.n, y.h, y.w, y.c, in(0), out(0)), true;
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -182,27 +195,36 @@ bool OpQueue::loss() const {
              true;
     case OpKind::kCrossEntropyGrad:
       return k_.softmax_xent_bwd(stream_, x.rows(), x.c, in(0), run_.ids(1), out(0)), true;
-    case OpKind::kBce: return k_.bce_fwd(stream_, x.count(), in(0), in(1), out(0), out(1)), true;
-    case OpKind::kBceGrad: return k_.bce_bwd(stream_, x.count(), in(0), in(1), out(0)), true;
-    case OpKind::kMse: return k_.mse_fwd(stream_, x.count(), in(0), in(1), out(0), out(1)), true;
-    case OpKind::kMseGrad: return k_.mse_bwd(stream_, x.count(), in(0), in(1), out(0)), true;
+    case OpKind::kBce:
+      return k_.bce_fwd(stream_, x.count(), in(0), in(1), out(0), out(1)), true;
+    case OpKind::kBceGrad:
+      return k_.bce_bwd(stream_, x.count(), in(0), in(1), out(0)), true;
+    case OpKind::kMse:
+      return k_.mse_fwd(stream_, x.count(), in(0), in(1), out(0), out(1)), true;
+    case OpKind::kMseGrad:
+      return k_.mse_bwd(stream_, x.count(), in(0), in(1), out(0)), true;
     case OpKind::kYolo: {
       const float* const outputs[3] = {in(0), in(1), in(2)};
       float* const gradients[3] = {out(0), out(1), out(2)};
       k_.yolo_loss(stream_, op_.yolo, outputs, in(3), gradients, out(3), out(4), ws_);
       return true;
     }
-    default: return false;
+    default:
+      return false;
   }
 }
 
 std::size_t dense_workspace_floats(const DeviceKernels& k, const Graph& graph, const Op& op) {
   switch (op.kind) {
-    case OpKind::kConv2d: return k.conv_fwd_workspace_floats(op.conv);
-    case OpKind::kConvDgrad: return k.conv_dgrad_workspace_floats(op.conv);
-    case OpKind::kConvWgrad: return k.conv_wgrad_workspace_floats(op.conv);
+    case OpKind::kConv2d:
+      return k.conv_fwd_workspace_floats(op.conv);
+    case OpKind::kConvDgrad:
+      return k.conv_dgrad_workspace_floats(op.conv);
+    case OpKind::kConvWgrad:
+      return k.conv_wgrad_workspace_floats(op.conv);
     case OpKind::kAttention:
-    case OpKind::kAttentionGrad: return k.attention_workspace_floats(op.attention);
+    case OpKind::kAttentionGrad:
+      return k.attention_workspace_floats(op.attention);
     default:
       return is_gemm(op.kind) ? k.gemm_workspace_floats(gemm_shape(graph, op), gemm_count(op)) : 0;
   }
@@ -213,17 +235,24 @@ std::size_t dense_workspace_floats(const DeviceKernels& k, const Graph& graph, c
 std::size_t op_workspace_floats(const DeviceKernels& k, const Graph& graph, const Op& op) {
   const TensorShape in = op.in.empty() ? TensorShape{} : graph.shape(op.in[0]);
   switch (op.kind) {
-    case OpKind::kBiasGrad: return k.colsum_workspace_floats(in.rows(), in.c);
-    case OpKind::kColumnSum: return k.colsum_workspace_floats(in.n, in.h * in.w * in.c);
+    case OpKind::kBiasGrad:
+      return k.colsum_workspace_floats(in.rows(), in.c);
+    case OpKind::kColumnSum:
+      return k.colsum_workspace_floats(in.n, in.h * in.w * in.c);
     case OpKind::kBatchNorm:
-    case OpKind::kBatchNormGrad: return k.bn_workspace_floats(in.rows(), in.c);
-    case OpKind::kLayerNormGrad: return k.layer_norm_bwd_workspace_floats(in.rows(), in.c);
-    case OpKind::kGlobalAvgPool: return k.global_avg_pool_workspace_floats(in.n, in.h * in.w, in.c);
+    case OpKind::kBatchNormGrad:
+      return k.bn_workspace_floats(in.rows(), in.c);
+    case OpKind::kLayerNormGrad:
+      return k.layer_norm_bwd_workspace_floats(in.rows(), in.c);
+    case OpKind::kGlobalAvgPool:
+      return k.global_avg_pool_workspace_floats(in.n, in.h * in.w, in.c);
     case OpKind::kEmbeddingGrad:
       return k.embedding_bwd_workspace_floats(
           in.rows(), graph.table[op.weight].count / graph.shape(op.in[1]).c);
-    case OpKind::kYolo: return k.yolo_loss_workspace_floats(op.yolo);
-    default: return dense_workspace_floats(k, graph, op);
+    case OpKind::kYolo:
+      return k.yolo_loss_workspace_floats(op.yolo);
+    default:
+      return dense_workspace_floats(k, graph, op);
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
-// Vendor kernels of a GPU (cuBLAS, cuDNN) for the levels that allow them (D0, D1): what gpu/vendor/vendor.h
-// is for CPUs. Algorithms are the library's choice by shape, never by timing; fp32 arithmetic, no TF32.
+// Vendor kernels of a GPU (cuBLAS, cuDNN) for the levels that allow them (D0, D1): what
+// gpu/vendor/vendor.h is for CPUs. Algorithms are the library's choice by shape, never by timing;
+// fp32 arithmetic, no TF32.
 //
 // Errors stay with the device: Device::check().
 #include <cstddef>
@@ -20,7 +21,8 @@ class DeviceVendorKernel {
   virtual ~DeviceVendorKernel() = default;
   virtual std::string algorithm() const = 0;  // "cudnnConvolutionForward 1"
   virtual std::size_t workspace_bytes() const = 0;
-  // Queues out = pass(a, b), operands as in VendorKernel::run, without a bias. `ws`: workspace_bytes().
+  // Queues out = pass(a, b), operands as in VendorKernel::run, without a bias. `ws`:
+  // workspace_bytes().
   virtual void run(Stream stream, const float* a, const float* b, float* out, void* ws) = 0;
 };
 
@@ -34,8 +36,8 @@ class DeviceVendorLibrary {
   virtual std::unique_ptr<DeviceVendorKernel> gemm(const MatmulShape& shape) = 0;
 };
 
-// The libraries of a GPU, as far as they are installed; nullptr: none. Error (failure): one is there and does
-// not work. REQUIRES: a device of open_gpu().
+// The libraries of a GPU, as far as they are installed; nullptr: none. Error (failure): one is
+// there and does not work. REQUIRES: a device of open_gpu().
 Result<std::unique_ptr<DeviceVendorLibrary>> open_vendor_library(Device& device);
 
 }  // namespace es::gpu::cuda

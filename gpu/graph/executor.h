@@ -1,7 +1,8 @@
 #pragma once
 // Executor: runs a program on the CPU, with the kernels of one class.
 //
-// Threads: operators may spread over the helpers of `parallel`. Memory: allocated by the constructor.
+// Threads: operators may spread over the helpers of `parallel`. Memory: allocated by the
+// constructor.
 //
 // Values that are not finite: every operator is watched through the processor's floating-point
 // flags (float_flags.h), and only one that raised them has its outputs read again. That finds the

@@ -133,8 +133,8 @@ struct Op {
   std::vector<ChainStep> chain;               // kChain
   AttentionShape attention;                   // attention
   AttentionInputs attention_in;
-  Move move;                                  // kMove, kUpsample2
-  YoloShape yolo;                             // kYolo
+  Move move;       // kMove, kUpsample2
+  YoloShape yolo;  // kYolo
 };
 
 // Whether the operator writes the gradient of op.weight, and of op.bias.

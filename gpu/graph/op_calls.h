@@ -18,10 +18,10 @@ BnBackward batch_norm_grad_call(const OpRun& run);
 struct AttentionCall {
   AttentionShape shape;  // without dropout in evaluations
   const float *q = nullptr, *k = nullptr, *v = nullptr;
-  AttentionExtras extras;                            // forward only
-  const float *probs = nullptr, *dy = nullptr;       // backward only, as what follows
+  AttentionExtras extras;                       // forward only
+  const float *probs = nullptr, *dy = nullptr;  // backward only, as what follows
   float *dq = nullptr, *dk = nullptr, *dv = nullptr;
-  float* dbias = nullptr;                            // nullptr: not wanted
+  float* dbias = nullptr;  // nullptr: not wanted
 };
 AttentionCall attention_call(const OpRun& run);
 AttentionCall attention_grad_call(const OpRun& run);

@@ -134,8 +134,8 @@ class DenseRun {
   void attention_grad() {
     const AttentionCall c = attention_grad_call(run_);
     over_heads(c.shape, [&](const AttentionShape& s, float* ws) {
-      k_.attention_bwd(s, c.q, c.k, c.v, c.probs, c.dy, run_.buffers.key, c.dq, c.dk, c.dv,
-                       c.dbias, ws);
+      k_.attention_bwd(s, c.q, c.k, c.v, c.probs, c.dy, run_.buffers.key, c.dq, c.dk, c.dv, c.dbias,
+                       ws);
     });
   }
 

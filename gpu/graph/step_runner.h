@@ -1,9 +1,10 @@
 #pragma once
-// StepRunner: runs a program for one EST mini-batch at a time, on one device. Executor (executor.h) is the
-// CPU's, cuda::DeviceExecutor the GPU's; both run the same program with the same memory plan.
+// StepRunner: runs a program for one EST mini-batch at a time, on one device. Executor (executor.h)
+// is the CPU's, cuda::DeviceExecutor the GPU's; both run the same program with the same memory
+// plan.
 //
-// Threads: one at a time. Memory: everything is allocated at the start; a run allocates nothing, and
-// nothing of a run is kept for the next. Pointers are to host memory.
+// Threads: one at a time. Memory: everything is allocated at the start; a run allocates nothing,
+// and nothing of a run is kept for the next. Pointers are to host memory.
 #include <cstdint>
 #include <functional>
 #include <span>

@@ -42,8 +42,9 @@ int region(std::int64_t i, std::int64_t size, std::int64_t shift) {
   return i < size - shift ? 1 : 2;
 }
 
-// torchvision masks with -100, whose EXP is subnormal: products with subnormal numbers take many times
-// as long. This one gives +0, and the same probabilities to well below one unit of the last place.
+// torchvision masks with -100, whose EXP is subnormal: products with subnormal numbers take many
+// times as long. This one gives +0, and the same probabilities to well below one unit of the last
+// place.
 constexpr float kMasked = -1000.0F;
 
 // [windows][token][token]: kMasked between tokens that were no neighbours before the roll, else 0.

@@ -92,8 +92,7 @@ YoloShape loss_shape(std::int64_t classes, const TensorShape& image) {
   YoloShape shape{.classes = classes};
   for (int s = 0; s < kYoloScaleCount; ++s) {
     for (int a = 0; a < kYoloAnchorsPerScale; ++a) {
-      shape.anchor_w[s][a] =
-          kYoloAnchorWidth[s][a] * static_cast<float>(image.w) / kYoloAnchorSide;
+      shape.anchor_w[s][a] = kYoloAnchorWidth[s][a] * static_cast<float>(image.w) / kYoloAnchorSide;
       shape.anchor_h[s][a] =
           kYoloAnchorHeight[s][a] * static_cast<float>(image.h) / kYoloAnchorSide;
     }

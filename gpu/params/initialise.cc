@@ -17,10 +17,11 @@ void initialise_param(const ParamInfo& param, std::uint32_t index, PhiloxKey key
   for (std::int64_t e = 0; e < param.count; e += 4) {
     const PhiloxCounter words =
         philox4x32_10({static_cast<std::uint32_t>(e / 4), index,
-                    static_cast<std::uint32_t>(RandomStream::kParameters), 0},
-                   key);
+                       static_cast<std::uint32_t>(RandomStream::kParameters), 0},
+                      key);
     for (std::int64_t i = 0; i < std::min<std::int64_t>(4, param.count - e); ++i) {
-      const float centred = 2.0F * uniform_float(words[static_cast<std::size_t>(i)]) - 1.0F;  // exact
+      const float centred =
+          2.0F * uniform_float(words[static_cast<std::size_t>(i)]) - 1.0F;  // exact
       values[e + i] = std::fma(param.init.bound, centred, param.init.constant);
     }
   }

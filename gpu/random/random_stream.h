@@ -1,6 +1,6 @@
 #pragma once
-// The uses that the engine makes of Philox (proto/base/philox.h); part of the counter, so that no two
-// uses share numbers.
+// The uses that the engine makes of Philox (proto/base/philox.h); part of the counter, so that no
+// two uses share numbers.
 #include <cstdint>
 
 namespace es::gpu {

@@ -1,11 +1,12 @@
 #pragma once
-// Vendor kernels: a library's convolutions and matrix products, for the levels that allow them (D0, D1).
+// Vendor kernels: a library's convolutions and matrix products, for the levels that allow them (D0,
+// D1).
 //
-// A vendor kernel's order of additions is the library's own and depends on the processor, so its bits
-// are those of one kernel class and one library version only. The algorithm is chosen by the library
-// from the shape, never by timing, when the kernel is made; `algorithm()` names it and is recorded.
-// It always runs on the calling thread: a library that divides sums among threads would let the bits
-// depend on their number.
+// A vendor kernel's order of additions is the library's own and depends on the processor, so its
+// bits are those of one kernel class and one library version only. The algorithm is chosen by the
+// library from the shape, never by timing, when the kernel is made; `algorithm()` names it and is
+// recorded. It always runs on the calling thread: a library that divides sums among threads would
+// let the bits depend on their number.
 //
 // Layouts as in gpu/canonical/kernels.h: NHWC, OHWI, fp32.
 #include <memory>
@@ -30,9 +31,9 @@ class VendorKernel {
   virtual ~VendorKernel() = default;
   // What the library chose: "brgconv:avx512_core".
   virtual std::string algorithm() const = 0;
-  // out = pass(a, b). Convolution: forward (x, weights), data gradient (dy, weights), weight gradient
-  // (x, dy). Product: (A, B). bias: forward only, nullptr when the kernel was made without.
-  // No alias between out and operands.
+  // out = pass(a, b). Convolution: forward (x, weights), data gradient (dy, weights), weight
+  // gradient (x, dy). Product: (A, B). bias: forward only, nullptr when the kernel was made
+  // without. No alias between out and operands.
   virtual void run(const float* a, const float* b, const float* bias, float* out) = 0;
 };
 

@@ -43,15 +43,20 @@ bool is_type_name(std::string_view name) {
   });
 }
 
-std::string quoted(std::string_view text) { return '"' + std::string(text) + '"'; }
+std::string quoted(std::string_view text) {
+  return '"' + std::string(text) + '"';
+}
 
 }  // namespace
 
 DeviceType device_type(CpuClass cpu_class) {
   switch (cpu_class) {
-    case CpuClass::kScalar: return {"cpu-scalar"};
-    case CpuClass::kAvx2: return {"cpu-avx2"};
-    case CpuClass::kAvx512: return {"cpu-avx512"};
+    case CpuClass::kScalar:
+      return {"cpu-scalar"};
+    case CpuClass::kAvx2:
+      return {"cpu-avx2"};
+    case CpuClass::kAvx512:
+      return {"cpu-avx512"};
   }
   return {};
 }
@@ -66,8 +71,10 @@ Result<CpuClass> parse_cpu_class(std::string_view name) {
 bool cpu_supports(CpuClass cpu_class) {
 #if defined(__x86_64__)
   switch (cpu_class) {
-    case CpuClass::kScalar: return __builtin_cpu_supports("fma");
-    case CpuClass::kAvx2: return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    case CpuClass::kScalar:
+      return __builtin_cpu_supports("fma");
+    case CpuClass::kAvx2:
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     case CpuClass::kAvx512:
       return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
@@ -133,8 +140,9 @@ Result<DeviceSet> parse_device_set(std::string_view text) {
     const std::string_view item = trim(part);
     const std::size_t colon = item.find(':');
     const std::string_view name = trim(item.substr(0, colon));
-    const std::uint64_t count =
-        colon == std::string_view::npos ? 0 : parse_positive(trim(item.substr(colon + 1)), kCountMax);
+    const std::uint64_t count = colon == std::string_view::npos
+                                    ? 0
+                                    : parse_positive(trim(item.substr(colon + 1)), kCountMax);
     if (!is_type_name(name) || count == 0)
       return usage_error("placement " + quoted(text) + ": " + quoted(item) +
                          " is not TYPE:COUNT with COUNT from 1; allowed: " + kPlacementForm);

@@ -44,7 +44,9 @@ DigestBuilder::~DigestBuilder() = default;
 DigestBuilder::DigestBuilder(DigestBuilder&&) noexcept = default;
 DigestBuilder& DigestBuilder::operator=(DigestBuilder&&) noexcept = default;
 
-void DigestBuilder::add(std::span<const std::byte> bytes) { add(bytes.data(), bytes.size()); }
+void DigestBuilder::add(std::span<const std::byte> bytes) {
+  add(bytes.data(), bytes.size());
+}
 
 void DigestBuilder::add(const void* data, std::size_t bytes) {
   ES_CHECK(XXH3_128bits_update(state_->xxh, data, bytes) == XXH_OK);

@@ -28,18 +28,30 @@ struct [[nodiscard]] Error {
 // Exit code of a command that ends in an error of this kind.
 constexpr int exit_code(ErrorKind kind) {
   switch (kind) {
-    case ErrorKind::kFailure: return 1;
-    case ErrorKind::kUsage: return 2;
-    case ErrorKind::kNotFound: return 3;
-    case ErrorKind::kRefused: return 4;
+    case ErrorKind::kFailure:
+      return 1;
+    case ErrorKind::kUsage:
+      return 2;
+    case ErrorKind::kNotFound:
+      return 3;
+    case ErrorKind::kRefused:
+      return 4;
   }
   return 1;
 }
 
-inline Error failure(std::string message) { return {ErrorKind::kFailure, std::move(message)}; }
-inline Error usage_error(std::string message) { return {ErrorKind::kUsage, std::move(message)}; }
-inline Error not_found(std::string message) { return {ErrorKind::kNotFound, std::move(message)}; }
-inline Error refused(std::string message) { return {ErrorKind::kRefused, std::move(message)}; }
+inline Error failure(std::string message) {
+  return {ErrorKind::kFailure, std::move(message)};
+}
+inline Error usage_error(std::string message) {
+  return {ErrorKind::kUsage, std::move(message)};
+}
+inline Error not_found(std::string message) {
+  return {ErrorKind::kNotFound, std::move(message)};
+}
+inline Error refused(std::string message) {
+  return {ErrorKind::kRefused, std::move(message)};
+}
 
 template <class T>
 class [[nodiscard]] Result {
@@ -101,8 +113,8 @@ class [[nodiscard]] Result<void> {
 using Status = Result<void>;
 
 // Returns the error of `expr` from the enclosing function, if it has one.
-#define ES_RETURN_IF_ERROR(expr)                              \
-  do {                                                        \
+#define ES_RETURN_IF_ERROR(expr)                                               \
+  do {                                                                         \
     if (auto es_status_ = (expr); !es_status_.ok()) return es_status_.error(); \
   } while (0)
 

@@ -1,17 +1,20 @@
 #pragma once
-// SampleLayout: what one sample of a dataset consists of, as data sources write it and models read it.
+// SampleLayout: what one sample of a dataset consists of, as data sources write it and models read
+// it.
 //
 // A sample is a list of named fields of 32-bit words. A mini-batch of B samples is one block of
-// words, field after field: field f is a dense array [B][height][width][channels] that begins at word
-// B * offset(f). A plain value.
+// words, field after field: field f is a dense array [B][height][width][channels] that begins at
+// word B * offset(f). A plain value.
 //
 // The tasks and their fields ("?": any size; T tokens, M boxes):
 //   classification   image f32 [h,w,c]; label i32 [1]
-//   recommendation   user i32 [1]; item i32 [1]; label f32 [1] (1 = the user rated the item, else 0)
-//   question answering   ids i32 [T]; types i32 [T] (0 question, 1 context); length i32 [1] (tokens
-//                    in use, the rest is padding); span i32 [2] (first and last token of the answer)
-//   detection        image f32 [h,w,3]; boxes f32 [M,5] (height M, channels 5): class, centre x, centre
-//                    y, width, height, the last four in (0, 1] of the image; class -1 = no box
+//   recommendation   user i32 [1]; item i32 [1]; label f32 [1] (1: the user rated the item, else 0)
+//   question answering   ids i32 [T]; types i32 [T] (0 question, 1 context); length i32 [1]
+//                    (tokens in use, the rest is padding); span i32 [2] (first and last token of
+//                    the answer)
+//   detection        image f32 [h,w,3]; boxes f32 [M,5] (height M, channels 5): class, centre x,
+//                    centre y, width, height, the last four in (0, 1] of the image; class -1 = no
+//                    box
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -130,6 +130,7 @@ struct ClaimDevices {
   name @0 :Text;
   # Unique among the claims. Letters, digits, '-', '_', '.'.
   deviceType @1 :Text;
+  # Empty: there is such a claim, and it takes `count` from now on. What it has beyond is free at once.
   count @2 :UInt32;
   # > 0
 }
@@ -279,6 +280,17 @@ struct JobInfo {
 
 struct NodeList {
   nodes @0 :List(NodeInfo);
+  claims @1 :List(ClaimInfo);
+  # By name.
+}
+
+struct ClaimInfo {
+  name @0 :Text;
+  deviceType @1 :Text;
+  count @2 :UInt32;
+  # That it takes.
+  devices @3 :UInt32;
+  # Of these, those that it has by now.
 }
 
 struct NodeInfo {

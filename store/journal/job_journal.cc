@@ -10,7 +10,7 @@
 namespace es::store {
 namespace {
 
-constexpr std::uint8_t kRecordVersion = 3;   // of a job
+constexpr std::uint8_t kRecordVersion = 3;  // of a job
 constexpr std::uint8_t kCounterVersion = 1;
 constexpr const char* kTable = "job";
 

@@ -55,13 +55,13 @@ struct JobRecord {
   JobPhase phase = JobPhase::kQueued;
   Generation generation;  // last one that was started; 0 = none yet
   std::vector<KnownWorker> known;
-  std::optional<DeviceSet> pinned;  // the last accepted explicit scale
+  std::optional<DeviceSet> pinned;         // the last accepted explicit scale
   std::vector<CheckpointRef> checkpoints;  // newest first
   std::vector<CheckpointRef> spoiled;      // void, to be removed from the disk
-  std::optional<Version> rewinding;  // what is after it in ledger and history is void
-  std::uint64_t sequence = 0;  // order of submission, unique (next_sequence)
+  std::optional<Version> rewinding;        // what is after it in ledger and history is void
+  std::uint64_t sequence = 0;              // order of submission, unique (next_sequence)
   std::uint64_t submitted_unix_ms = 0;
-  std::string error;  // for kFailed
+  std::string error;       // for kFailed
   std::string request_id;  // of the client that submitted it, to know it again; may be empty
   bool operator==(const JobRecord&) const = default;
 };

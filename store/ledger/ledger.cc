@@ -98,7 +98,7 @@ Status Ledger::append(const JobId& job, const LedgerLine& line) {
 }
 
 Result<std::vector<LedgerLine>> Ledger::read(const JobId& job, Version begin, Version end,
-                                               std::size_t most) const {
+                                             std::size_t most) const {
   const std::size_t number_at = job_prefix(job).key().size();
   const auto decode = [&](std::string_view key, std::string_view value) {
     const Version version = decode_key_number(key.substr(number_at));

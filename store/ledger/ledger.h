@@ -40,8 +40,8 @@ class Ledger {
   // Error (failure): a line of that version is there and differs; the message names the job, the
   // step and the first rank, or the digests. The old line stays.
   Status append(const JobId& job, const LedgerLine& line);
-  // The lines with versions in [begin, end), ascending, the first `most` of them; versions without a
-  // line are left out. REQUIRES: most > 0.
+  // The lines with versions in [begin, end), ascending, the first `most` of them; versions without
+  // a line are left out. REQUIRES: most > 0.
   Result<std::vector<LedgerLine>> read(const JobId& job, Version begin, Version end,
                                        std::size_t most = SIZE_MAX) const;
   // The line of the highest version; none when the ledger is empty.

@@ -42,7 +42,8 @@ struct PlanListRecord {
 struct CapabilityRecord {
   DeviceType type;
   double local_steps_per_s = 0.0;  // C_i, finite, > 0
-  std::uint64_t measurements = 0;  // how often it was measured to have changed, or for the first time
+  std::uint64_t measurements =
+      0;  // how often it was measured to have changed, or for the first time
   bool operator==(const CapabilityRecord&) const = default;
 };
 

@@ -1,10 +1,11 @@
-// device_kernels_bench: canonical products and convolutions of the CUDA device beside cuBLAS and cuDNN.
+// device_kernels_bench: canonical products and convolutions of the CUDA device beside cuBLAS and
+// cuDNN.
 //
 //   device_kernels_bench [--gpu INDEX | --host] [--quick]
 //
-// One JSON line for each shape and pass, on stdout: milliseconds, Tflop/s, and the ratio of the library's
-// time to ours; null where there is no library. Rounds alternate; medians. --host: the kernels on host
-// memory, which says nothing of speed. --quick: small shapes.
+// One JSON line for each shape and pass, on stdout: milliseconds, Tflop/s, and the ratio of the
+// library's time to ours; null where there is no library. Rounds alternate; medians. --host: the
+// kernels on host memory, which says nothing of speed. --quick: small shapes.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -100,8 +101,15 @@ class Bench {
 };
 
 void gemm(Bench& bench, std::int64_t m, std::int64_t n, std::int64_t k) {
-  const GemmShape s{.m = m, .n = n, .k = k, .a_row = k, .a_col = 1, .b_row = n, .b_col = 1,
-                    .c_row = n, .c_col = 1};
+  const GemmShape s{.m = m,
+                    .n = n,
+                    .k = k,
+                    .a_row = k,
+                    .a_col = 1,
+                    .b_row = n,
+                    .b_col = 1,
+                    .c_row = n,
+                    .c_col = 1};
   bench.compare(
       "gemm " + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k),
       2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k),
@@ -122,26 +130,31 @@ void conv(Bench& bench, const ConvShape& s) {
     return bench.library() ? bench.library()->conv(s, pass) : nullptr;
   };
   const cuda::DeviceKernels& k = bench.kernels();
-  bench.compare("conv forward " + shape, flop,
-                [&](cuda::Stream stream) {
-                  k.conv_fwd(stream, s, bench.a, bench.b, nullptr, bench.c, bench.ws);
-                },
-                theirs(ConvPass::kForward));
-  bench.compare("conv data gradient " + shape, flop,
-                [&](cuda::Stream stream) {
-                  k.conv_dgrad(stream, s, bench.a, bench.b, bench.c, bench.ws);
-                },
-                theirs(ConvPass::kDataGradient));
-  bench.compare("conv weight gradient " + shape, flop,
-                [&](cuda::Stream stream) {
-                  k.conv_wgrad(stream, s, bench.a, bench.b, bench.c, bench.ws);
-                },
-                theirs(ConvPass::kWeightGradient));
+  bench.compare(
+      "conv forward " + shape, flop,
+      [&](cuda::Stream stream) {
+        k.conv_fwd(stream, s, bench.a, bench.b, nullptr, bench.c, bench.ws);
+      },
+      theirs(ConvPass::kForward));
+  bench.compare(
+      "conv data gradient " + shape, flop,
+      [&](cuda::Stream stream) { k.conv_dgrad(stream, s, bench.a, bench.b, bench.c, bench.ws); },
+      theirs(ConvPass::kDataGradient));
+  bench.compare(
+      "conv weight gradient " + shape, flop,
+      [&](cuda::Stream stream) { k.conv_wgrad(stream, s, bench.a, bench.b, bench.c, bench.ws); },
+      theirs(ConvPass::kWeightGradient));
 }
 
 ConvShape square(std::int64_t n, std::int64_t side, std::int64_t c, std::int64_t oc,
                  std::int64_t kernel) {
-  return {.n = n, .h = side, .w = side, .c = c, .oc = oc, .kh = kernel, .kw = kernel,
+  return {.n = n,
+          .h = side,
+          .w = side,
+          .c = c,
+          .oc = oc,
+          .kh = kernel,
+          .kw = kernel,
           .pad = kernel / 2};
 }
 
@@ -155,9 +168,9 @@ void run(Bench& bench, bool quick) {
   gemm(bench, 1024, 1024, 1024);
   gemm(bench, 4096, 768, 3072);
   gemm(bench, 256, 4096, 25088);
-  for (const ConvShape& s : {square(32, 56, 64, 64, 3), square(32, 28, 128, 128, 3),
-                             square(32, 14, 256, 256, 3), square(32, 7, 512, 512, 3),
-                             square(32, 56, 256, 64, 1), square(32, 14, 256, 1024, 1)})
+  for (const ConvShape& s :
+       {square(32, 56, 64, 64, 3), square(32, 28, 128, 128, 3), square(32, 14, 256, 256, 3),
+        square(32, 7, 512, 512, 3), square(32, 56, 256, 64, 1), square(32, 14, 256, 1024, 1)})
     conv(bench, s);
 }
 

@@ -60,7 +60,8 @@ void load_first(const JobSpec& spec, VirtualRank begin, VirtualRank end, std::ui
 double milliseconds(const std::function<void()>& work) {
   const auto begin = std::chrono::steady_clock::now();
   work();
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
+      .count();
 }
 
 double median(std::vector<double> values) {
@@ -87,10 +88,11 @@ int run(const Options& options) {
         ests.emplace_back([&, rank] { load_first(spec, rank, rank + 1, options.workers); });
     }));
   }
-  std::printf("{\"job\": \"%s\", \"ests\": %u, \"workers\": %u, \"shared_ms\": %.3f, "
-              "\"shared_spread\": %.3f, \"own_ms\": %.3f, \"own_spread\": %.3f, \"saving\": %.3f}\n",
-              spec.name.c_str(), options.ests, options.workers, median(shared), spread(shared),
-              median(own), spread(own), 1 - median(shared) / median(own));
+  std::printf(
+      "{\"job\": \"%s\", \"ests\": %u, \"workers\": %u, \"shared_ms\": %.3f, "
+      "\"shared_spread\": %.3f, \"own_ms\": %.3f, \"own_spread\": %.3f, \"saving\": %.3f}\n",
+      spec.name.c_str(), options.ests, options.workers, median(shared), spread(shared), median(own),
+      spread(own), 1 - median(shared) / median(own));
   return 0;
 }
 

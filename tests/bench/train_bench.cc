@@ -1,8 +1,8 @@
 // train_bench: times one training workload of this engine in one process and prints a JSON line.
 //
-//   train_bench --workload resnet18_cifar32_b32 [--level D1|D2] [--device
-//   cpu-avx512|cuda-sm90-h200|...]
-//               [--warm N] [--steps N] [--threads N] [--ests N] [--profile | --against-one]
+//   train_bench --workload resnet18_cifar32_b32 [--level D1|D2] [--warm N] [--steps N]
+//               [--device cpu-avx512|cuda-sm90-h200|...] [--threads N] [--ests N]
+//               [--profile | --against-one]
 //
 // A step is what a worker does that has all ESTs: local steps in turn, gradients merged in the
 // tree, one update. Samples are made before. With --profile a table of operators follows on stderr.
@@ -13,10 +13,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "gpu/device_choice.h"
 #include "gpu/engine.h"
@@ -119,22 +121,33 @@ class Worker {
         engine_->gradient_order());
   }
 
+  // A step is begin(), local_step() of every rank in order, update().
   float step() {
+    begin();
+    float loss = 0.0F;
+    for (VirtualRank rank = 0; rank < spec_.max_p; ++rank) loss = local_step(rank);
+    update();
+    return loss;
+  }
+
+  void begin() {
     tree_->release_all();
     merge_ms_ = 0.0;
-    float loss = 0.0F;
-    for (VirtualRank rank = 0; rank < spec_.max_p; ++rank) {
-      const auto result = engine_->local_step(
-          rank, {batch_.data()}, {0, engine_->replica().version + 1}, tree_->begin_rank(rank),
-          contexts_[rank], [this](std::uint32_t bucket) { merge(bucket); });
-      if (!result) stop(result.error().message);
-      loss = *result;
-    }
+  }
+
+  float local_step(VirtualRank rank) {
+    const auto result = engine_->local_step(
+        rank, {batch_.data()}, {0, engine_->replica().version + 1}, tree_->begin_rank(rank),
+        contexts_[rank], [this](std::uint32_t bucket) { merge(bucket); });
+    if (!result) stop(result.error().message);
+    return *result;
+  }
+
+  void update() {
     const double begin = seconds_of(CLOCK_MONOTONIC);
     const Status updated = engine_->apply_update(sums_, contexts_);
     if (!updated.ok()) stop(updated.error().message);
     update_ms_ = 1e3 * (seconds_of(CLOCK_MONOTONIC) - begin);
-    return loss;
   }
 
   gpu::Engine& engine() { return *engine_; }
@@ -206,18 +219,39 @@ void print_json(const Options& o, Worker& worker, const Times& times) {
       worker.live_gradient_buffers(), worker.engine().vendor_library().c_str());
 }
 
+// A step of `many` and as many local steps of `one`, each with its update: after every local step
+// it is the other's turn, so that a machine whose speed changes is slow for both.
+double round_against_one(Worker& many, Worker& one) {
+  double many_s = 0.0, one_s = 0.0;
+  const auto add = [](double& sum, const std::function<void()>& work) {
+    const double begin = thread_seconds();
+    work();
+    sum += thread_seconds() - begin;
+  };
+  add(many_s, [&] { many.begin(); });
+  for (VirtualRank rank = 0; rank < many.spec().max_p; ++rank) {
+    add(one_s, [&] { one.step(); });
+    add(many_s, [&] { many.local_step(rank); });
+  }
+  add(many_s, [&] { many.update(); });
+  return one_s / many_s;
+}
+
 void print_against_one(Options options, const Workload& workload) {
   constexpr double kSeconds = 20;
+  constexpr std::size_t kRounds = 9;
   Worker many(workload, options);
-  const int steps = static_cast<int>(std::exchange(options.ests, 1));
+  options.ests = 1;
   Worker one(workload, options);
-  const auto one_steps = [&] {
-    for (int i = 0; i < steps; ++i) one.step();
-  };
-  const Duel d = duel(
-      one_steps, [&] { many.step(); }, kSeconds);
-  std::printf("{\"ratio\": %.4f, \"ratio_low\": %.4f, \"ratio_high\": %.4f}\n", d.ratio,
-              d.ratio_low, d.ratio_high);
+  round_against_one(many, one);
+  std::vector<double> ratios;
+  const double start = thread_seconds();
+  while (ratios.size() < kRounds || thread_seconds() - start < kSeconds)
+    ratios.push_back(round_against_one(many, one));
+  std::sort(ratios.begin(), ratios.end());
+  const auto at = [&](double share) { return ratios[std::size_t(share * (ratios.size() - 1))]; };
+  std::printf("{\"ratio\": %.4f, \"ratio_low\": %.4f, \"ratio_high\": %.4f}\n", at(0.5), at(0.1),
+              at(0.9));
 }
 
 }  // namespace

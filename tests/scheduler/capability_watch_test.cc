@@ -49,7 +49,9 @@ TEST_SUITE("scheduler/capability_watch") {
     for (int round = 0; round < 200; ++round) {
       CapabilityWatch watch;
       const double truth = 1 + static_cast<double>(random() % 1000);
-      const auto report = [&] { return truth * (0.96 + 0.08 * static_cast<double>(random() % 1000) / 1000); };
+      const auto report = [&] {
+        return truth * (0.96 + 0.08 * static_cast<double>(random() % 1000) / 1000);
+      };
       double known = truth * 3;
       for (int i = 0; i < 10; ++i) known = after(watch, known, {report()});
       CHECK(known == doctest::Approx(truth).epsilon(0.05));

@@ -186,7 +186,8 @@ TEST_SUITE("scheduler/grant_trial") {
             ++fall_backs;
           }
         }
-        CHECK(world.seconds_on(held) <= (1 + GrantTrial::kSlowerMin + 0.03) * world.seconds_on(before));
+        CHECK(world.seconds_on(held) <=
+              (1 + GrantTrial::kSlowerMin + 0.03) * world.seconds_on(before));
         // At times the cluster takes something back.
         if (held.total() > 3 && random() % 3 == 0) held.remove(held.counts.front().type, 1);
       }

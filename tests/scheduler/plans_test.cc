@@ -132,8 +132,7 @@ TEST_SUITE("scheduler/plans") {
                     .capabilities = {{{"a"}, 2.0}, {{"b"}, 1.0}},
                     .available = devices("a:1+b:1"),
                     .mix_types = true};
-    CHECK(texts(all_plans(query)) ==
-          std::vector<std::string>{"a:1x2 b:1x1 ", "a:1x3 ", "b:1x3 "});
+    CHECK(texts(all_plans(query)) == std::vector<std::string>{"a:1x2 b:1x1 ", "a:1x3 ", "b:1x3 "});
     CHECK(best_plan(query)->plan.devices().text() == "a:1+b:1");
     query.mix_types = false;
     CHECK(texts(all_plans(query)) == std::vector<std::string>{"a:1x3 ", "b:1x3 "});
@@ -228,7 +227,8 @@ TEST_SUITE("scheduler/plans") {
   }
 
   TEST_CASE("a list ends at its limit and says so") {
-    const PlanQuery query{.max_p = 64, .capabilities = {{{"a"}, 1.0}}, .available = devices("a:64")};
+    const PlanQuery query{
+        .max_p = 64, .capabilities = {{{"a"}, 1.0}}, .available = devices("a:64")};
     const std::vector<RankedPlan> plans = all_plans(query);
     REQUIRE(plans.size() > 10);
     const PlanList list = list_plans(query, {.plans = 10});
@@ -238,7 +238,7 @@ TEST_SUITE("scheduler/plans") {
   }
 
   // More types than brute force can do: equal speeds, equal places and scarce devices meet.
-  PlanQuery query_of_many_types(std::mt19937_64& random) {
+  PlanQuery query_of_many_types(std::mt19937_64 & random) {
     PlanQuery query;
     query.max_p = static_cast<std::uint32_t>(1 + random() % 24);
     query.mix_types = random() % 8 != 0;

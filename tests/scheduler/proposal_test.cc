@@ -158,8 +158,9 @@ TEST_SUITE("scheduler/proposal") {
     // A step takes 8 s now; a rescale 10 s.
     const auto proposed = [&](double steps_left) {
       std::vector<std::uint32_t> counts;
-      for (const Proposal& p : propose(held, devices("a:7"),
-                                       {.per_type = 10, .pause_seconds = 10, .steps_left = steps_left}))
+      for (const Proposal& p :
+           propose(held, devices("a:7"),
+                   {.per_type = 10, .pause_seconds = 10, .steps_left = steps_left}))
         counts.push_back(p.count);
       std::sort(counts.begin(), counts.end());
       return counts;

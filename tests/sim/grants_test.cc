@@ -91,7 +91,8 @@ TEST_SUITE("sim/grants") {
     f.finish();
   }
 
-  TEST_CASE("whatever devices cost each other, a job is not left slower after a grant once measured") {
+  TEST_CASE(
+      "whatever devices cost each other, a job is not left slower after a grant once measured") {
     const std::uint64_t base = seed("never slower");
     int fell_back = 0, kept = 0;
     for (std::uint64_t s = base; s < base + 20; ++s) {
@@ -102,7 +103,8 @@ TEST_SUITE("sim/grants") {
       const auto step_seconds = [&](std::size_t devices) {
         return 0.3 * static_cast<double>(kMaxP / devices) * drag[devices];
       };
-      Fixture f(s, 200, [=](std::size_t processes) { return drag[std::min<std::size_t>(processes, 4)]; });
+      Fixture f(s, 200,
+                [=](std::size_t processes) { return drag[std::min<std::size_t>(processes, 4)]; });
       f.end_rival();
       REQUIRE(f.wait([&] { return f.placement() == "cpu-avx2:4"; }));
       f.wait_for_steps(10);

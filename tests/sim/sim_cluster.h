@@ -18,9 +18,9 @@ namespace es::test {
 struct SimCluster {
   // One local step, by device type; what is not listed takes 10 ms.
   std::map<std::string, actors::Instant> step_time;
-  std::map<actors::DeviceId, double> slower;        // so many times; what is not listed: 1
-  // How many times longer a step takes in a job of so many processes, which lose time to each other;
-  // its local steps are not longer. Empty: 1.
+  std::map<actors::DeviceId, double> slower;  // so many times; what is not listed: 1
+  // How many times longer a step takes in a job of so many processes, which lose time to each
+  // other; its local steps are not longer. Empty: 1.
   std::function<double(std::size_t processes)> drag;
   std::map<std::string, ToyVersion> checkpoints;    // by directory
   bool disk_fails = false;                          // no checkpoint can be written

@@ -66,6 +66,10 @@ class CheckTree(unittest.TestCase):
         self.write("tests/gpu/meson.build", "executable('t', 'a_test.cc')")
         self.expect("registered: tests/gpu/b_test.cc")
 
+    def test_a_line_that_is_too_long_is_found(self):
+        self.write("gpu/a.cc", "// " + "é" * 97 + "\n// " + "x" * 98 + "\n")
+        self.expect("width: gpu/a.cc:2")
+
     def test_a_path_in_a_readme_must_exist(self):
         self.write("gpu/README.md", "see [x](nowhere/x.h) and [y](../store/README.md)")
         self.expect("readme: gpu/README.md: nowhere/x.h")

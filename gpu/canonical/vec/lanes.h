@@ -29,7 +29,7 @@ struct Constant {
 struct Whole {
   Vec load(const float* p) const { return es::gpu::load(p); }
   void store(float* p, Vec v) const { es::gpu::store(p, v); }
-  Vec keep(Vec v) const { return v; }  // the lanes that this body stands for, +0 beyond
+  Vec keep(Vec v) const { return v; }          // the lanes that this body stands for, +0 beyond
   Vec keep_or(Vec v, Vec) const { return v; }  // the same with another vector's lanes beyond
   std::int64_t count() const { return kWidth; }
 };

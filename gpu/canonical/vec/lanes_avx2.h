@@ -82,9 +82,10 @@ inline Vec times_large_power_of_two(Vec p, Vec n) {
   const __m256i half = _mm256_srai_epi32(exponent, 1);
   return mul(mul(p, power_of_two(half)), power_of_two(_mm256_sub_epi32(exponent, half)));
 }
-// p * 2^n rounded once, for p in [0.5, 2) and an integer n in [-150, 128], or NaN. A processor takes
-// hundreds of cycles for a multiplication with a subnormal result; so where the result may be one, it
-// is rounded as the integer that counts the smallest subnormals in it, which are also its bits.
+// p * 2^n rounded once, for p in [0.5, 2) and an integer n in [-150, 128], or NaN. A processor
+// takes hundreds of cycles for a multiplication with a subnormal result; so where the result may be
+// one, it is rounded as the integer that counts the smallest subnormals in it, which are also its
+// bits.
 inline Vec times_power_of_two(Vec p, Vec n) {
   const Vec tiny = _mm256_cmp_ps(n, set(-125.0f), _CMP_LT_OQ);
   if (__builtin_expect(_mm256_movemask_ps(tiny) == 0, 1)) return times_large_power_of_two(p, n);
@@ -119,8 +120,7 @@ inline IntVec load_bytes(const std::uint8_t* p) {
   return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
 }
 inline void store_bytes(std::uint8_t* p, IntVec v) {
-  const __m128i words =
-      _mm_packus_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
   _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packus_epi16(words, words));
 }
 

@@ -71,9 +71,10 @@ inline Vec larger_of(Vec best, Vec v) {
 inline Vec smaller_of(Vec best, Vec v) {
   return _mm512_min_ps(v, best);
 }
-// p * 2^n rounded once, for p in [0.5, 2) and an integer n in [-150, 128], or NaN. A processor takes
-// hundreds of cycles for a multiplication with a subnormal result; so where the result may be one, it
-// is rounded as the integer that counts the smallest subnormals in it, which are also its bits.
+// p * 2^n rounded once, for p in [0.5, 2) and an integer n in [-150, 128], or NaN. A processor
+// takes hundreds of cycles for a multiplication with a subnormal result; so where the result may be
+// one, it is rounded as the integer that counts the smallest subnormals in it, which are also its
+// bits.
 inline Vec times_power_of_two(Vec p, Vec n) {
   const __mmask16 tiny = _mm512_cmp_ps_mask(n, _mm512_set1_ps(-125.0f), _CMP_LT_OQ);
   if (__builtin_expect(tiny == 0, 1)) return _mm512_scalef_ps(p, n);

@@ -2,6 +2,8 @@
 
 namespace es::gpu {
 
-CudaInventory cuda_inventory() { return {{}, "built without the CUDA toolkit"}; }
+CudaInventory cuda_inventory() {
+  return {{}, "built without the CUDA toolkit"};
+}
 
 }  // namespace es::gpu

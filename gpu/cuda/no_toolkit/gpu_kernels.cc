@@ -3,7 +3,9 @@
 
 namespace es::gpu::cuda {
 
-bool have_gpu_kernels() { return false; }
+bool have_gpu_kernels() {
+  return false;
+}
 
 const DeviceKernels& gpu_kernels() {
   ES_CHECK(have_gpu_kernels());

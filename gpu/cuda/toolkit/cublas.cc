@@ -10,7 +10,8 @@
 namespace es::gpu::cuda {
 namespace {
 
-// What cuBLAS recommends for the GPUs that want most. The same everywhere: it may decide the algorithm.
+// What cuBLAS recommends for the GPUs that want most. The same everywhere: it may decide the
+// algorithm.
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 
 class CublasLibrary final : public Cublas {
@@ -106,13 +107,12 @@ class CublasGemm final : public DeviceVendorKernel {
     const float one = 1.0F, zero = 0.0F;
     const GemmShape& g = shape_.gemm;
     library_.use(stream);
-    library_.report(
-        library_.gemm_function()(library_.handle(), b_.operation, a_.operation,
-                                 static_cast<int>(g.n), static_cast<int>(g.m),
-                                 static_cast<int>(g.k), &one, b, b_.leading, shape_.b_step, a,
-                                 a_.leading, shape_.a_step, &zero, out, c_.leading, shape_.y_step,
-                                 static_cast<int>(shape_.count)),
-        "cublasSgemmStridedBatched");
+    library_.report(library_.gemm_function()(
+                        library_.handle(), b_.operation, a_.operation, static_cast<int>(g.n),
+                        static_cast<int>(g.m), static_cast<int>(g.k), &one, b, b_.leading,
+                        shape_.b_step, a, a_.leading, shape_.a_step, &zero, out, c_.leading,
+                        shape_.y_step, static_cast<int>(shape_.count)),
+                    "cublasSgemmStridedBatched");
   }
 
  private:

@@ -16,8 +16,8 @@ CudaInventory cuda_inventory() {
   for (int i = 0; i < count; ++i) {
     cudaDeviceProp properties{};
     if (cudaGetDeviceProperties(&properties, i) != cudaSuccess) continue;
-    inventory.devices.push_back({properties.name, 10 * properties.major + properties.minor,
-                                 properties.totalGlobalMem});
+    inventory.devices.push_back(
+        {properties.name, 10 * properties.major + properties.minor, properties.totalGlobalMem});
   }
   return inventory;
 }

@@ -40,7 +40,8 @@ struct Functions {
         ES_CUDNN(choose_filter, cudnnGetConvolutionBackwardFilterAlgorithm_v7),
         ES_CUDNN(forward, cudnnConvolutionForward),
         ES_CUDNN(backward_data, cudnnConvolutionBackwardData),
-        ES_CUDNN(backward_filter, cudnnConvolutionBackwardFilter) {}
+        ES_CUDNN(backward_filter, cudnnConvolutionBackwardFilter) {
+  }
 #undef ES_CUDNN
 
   decltype(&cudnnCreate) create;
@@ -180,9 +181,9 @@ class CudnnConv final : public DeviceVendorKernel {
     const cudnnHandle_t handle = library_.on(stream);
     cudnnStatus_t status;
     if (pass_ == ConvPass::kForward) {
-      status = f.forward(handle, &one, x_, a, w_, b, conv_,
-                         static_cast<cudnnConvolutionFwdAlgo_t>(algorithm_), ws, bytes_, &zero, y_,
-                         out);
+      status =
+          f.forward(handle, &one, x_, a, w_, b, conv_,
+                    static_cast<cudnnConvolutionFwdAlgo_t>(algorithm_), ws, bytes_, &zero, y_, out);
     } else if (pass_ == ConvPass::kDataGradient) {  // a: dy, b: weights
       status = f.backward_data(handle, &one, w_, b, y_, a, conv_,
                                static_cast<cudnnConvolutionBwdDataAlgo_t>(algorithm_), ws, bytes_,

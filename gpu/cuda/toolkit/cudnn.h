@@ -1,5 +1,6 @@
 #pragma once
-// Convolutions by cuDNN: deterministic fp32 algorithms that its heuristics put first, without timing.
+// Convolutions by cuDNN: deterministic fp32 algorithms that its heuristics put first, without
+// timing.
 #include <memory>
 
 #include "gpu/cuda/vendor.h"

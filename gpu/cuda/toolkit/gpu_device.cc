@@ -16,7 +16,10 @@ struct Site {
   std::string_view file;
   int line;
 };
-#define ES_HERE(call) Site{call, __FILE__, __LINE__}
+#define ES_HERE(call)        \
+  Site {                     \
+    call, __FILE__, __LINE__ \
+  }
 
 Error cuda_error(cudaError_t code, const std::string& device, const Site& site) {
   const std::size_t up = site.file.find_first_not_of("./");  // seen from the build directory
@@ -24,8 +27,12 @@ Error cuda_error(cudaError_t code, const std::string& device, const Site& site) 
                  std::string(site.file.substr(up)) + ":" + std::to_string(site.line) + ")");
 }
 
-cudaStream_t native(Stream stream) { return static_cast<cudaStream_t>(stream.handle); }
-cudaEvent_t native(Event event) { return static_cast<cudaEvent_t>(event.handle); }
+cudaStream_t native(Stream stream) {
+  return static_cast<cudaStream_t>(stream.handle);
+}
+cudaEvent_t native(Event event) {
+  return static_cast<cudaEvent_t>(event.handle);
+}
 
 class GpuDevice final : public Device {
  public:
@@ -145,9 +152,9 @@ class GpuDevice final : public Device {
     cudaGetLastError();  // forget it: nothing is lost
     std::size_t free = 0, total = 0;
     cudaMemGetInfo(&free, &total);
-    return failure("not enough memory on " + text_ + " for " + what + ": " +
-                   std::to_string(bytes) + " bytes are wanted, " + std::to_string(free) + " of " +
-                   std::to_string(total) + " are free");
+    return failure("not enough memory on " + text_ + " for " + what + ": " + std::to_string(bytes) +
+                   " bytes are wanted, " + std::to_string(free) + " of " + std::to_string(total) +
+                   " are free");
   }
 
   const int index_;

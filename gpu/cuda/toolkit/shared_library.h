@@ -1,5 +1,6 @@
 #pragma once
-// A library that is found when the program runs, so that the program starts where it is not installed.
+// A library that is found when the program runs, so that the program starts where it is not
+// installed.
 #include <dlfcn.h>
 
 #include <string>

@@ -21,9 +21,11 @@ dnnl::engine& cpu_engine() {
   return engine;
 }
 
-// The library divides sums among as many threads as the calling thread may use, both when it makes a
-// kernel and when it runs one; bits must not depend on their number.
-void use_one_thread() { omp_set_num_threads(1); }
+// The library divides sums among as many threads as the calling thread may use, both when it makes
+// a kernel and when it runs one; bits must not depend on their number.
+void use_one_thread() {
+  omp_set_num_threads(1);
+}
 
 // One operand of a kernel: the caller's memory, and a copy in the library's layout when it prefers
 // another one.
@@ -138,39 +140,35 @@ std::unique_ptr<VendorKernel> make_forward(const ConvLayout& l, bool bias) {
   const auto desc = forward_desc(l, bias);
   std::optional<Operand> bias_operand;
   if (bias) bias_operand.emplace(DNNL_ARG_BIAS, l.bias, l.bias);
-  return std::make_unique<OneDnnKernel>(
-      dnnl::convolution_forward(desc), desc.impl_info_str(),
-      Operand(DNNL_ARG_SRC, l.x, desc.src_desc()),
-      Operand(DNNL_ARG_WEIGHTS, l.w, desc.weights_desc()), bias_operand,
-      Operand(DNNL_ARG_DST, l.y, desc.dst_desc()), desc.scratchpad_desc());
+  return std::make_unique<OneDnnKernel>(dnnl::convolution_forward(desc), desc.impl_info_str(),
+                                        Operand(DNNL_ARG_SRC, l.x, desc.src_desc()),
+                                        Operand(DNNL_ARG_WEIGHTS, l.w, desc.weights_desc()),
+                                        bias_operand, Operand(DNNL_ARG_DST, l.y, desc.dst_desc()),
+                                        desc.scratchpad_desc());
 }
 
 std::unique_ptr<VendorKernel> make_data_gradient(const ConvLayout& l) {
   using Backward = dnnl::convolution_backward_data;
-  const Backward::primitive_desc desc(
-      Backward::desc(dnnl::algorithm::convolution_direct, l.x, l.w_any, l.y, l.strides, l.before,
-                     l.after),
-      caller_owned_scratchpad(), cpu_engine(), forward_desc(l, false));
+  const Backward::primitive_desc desc(Backward::desc(dnnl::algorithm::convolution_direct, l.x,
+                                                     l.w_any, l.y, l.strides, l.before, l.after),
+                                      caller_owned_scratchpad(), cpu_engine(),
+                                      forward_desc(l, false));
   return std::make_unique<OneDnnKernel>(
-      Backward(desc), desc.impl_info_str(),
-      Operand(DNNL_ARG_DIFF_DST, l.y, desc.diff_dst_desc()),
+      Backward(desc), desc.impl_info_str(), Operand(DNNL_ARG_DIFF_DST, l.y, desc.diff_dst_desc()),
       Operand(DNNL_ARG_WEIGHTS, l.w, desc.weights_desc()), std::nullopt,
-      Operand(DNNL_ARG_DIFF_SRC, l.x, desc.diff_src_desc()),
-      desc.scratchpad_desc());
+      Operand(DNNL_ARG_DIFF_SRC, l.x, desc.diff_src_desc()), desc.scratchpad_desc());
 }
 
 std::unique_ptr<VendorKernel> make_weight_gradient(const ConvLayout& l) {
   using Backward = dnnl::convolution_backward_weights;
-  const Backward::primitive_desc desc(
-      Backward::desc(dnnl::algorithm::convolution_direct, l.x, l.w_any, l.y, l.strides, l.before,
-                     l.after),
-      caller_owned_scratchpad(), cpu_engine(), forward_desc(l, false));
+  const Backward::primitive_desc desc(Backward::desc(dnnl::algorithm::convolution_direct, l.x,
+                                                     l.w_any, l.y, l.strides, l.before, l.after),
+                                      caller_owned_scratchpad(), cpu_engine(),
+                                      forward_desc(l, false));
   return std::make_unique<OneDnnKernel>(
-      Backward(desc), desc.impl_info_str(),
-      Operand(DNNL_ARG_SRC, l.x, desc.src_desc()),
+      Backward(desc), desc.impl_info_str(), Operand(DNNL_ARG_SRC, l.x, desc.src_desc()),
       Operand(DNNL_ARG_DIFF_DST, l.y, desc.diff_dst_desc()), std::nullopt,
-      Operand(DNNL_ARG_DIFF_WEIGHTS, l.w, desc.diff_weights_desc()),
-      desc.scratchpad_desc());
+      Operand(DNNL_ARG_DIFF_WEIGHTS, l.w, desc.diff_weights_desc()), desc.scratchpad_desc());
 }
 
 std::unique_ptr<VendorKernel> make_gemm(const GemmShape& s, bool bias) {
@@ -184,8 +182,7 @@ std::unique_ptr<VendorKernel> make_gemm(const GemmShape& s, bool bias) {
   std::optional<Operand> bias_operand;
   if (bias) bias_operand.emplace(DNNL_ARG_BIAS, row, row);
   return std::make_unique<OneDnnKernel>(
-      dnnl::matmul(desc), desc.impl_info_str(),
-      Operand(DNNL_ARG_SRC, a, desc.src_desc()),
+      dnnl::matmul(desc), desc.impl_info_str(), Operand(DNNL_ARG_SRC, a, desc.src_desc()),
       Operand(DNNL_ARG_WEIGHTS, b, desc.weights_desc()), bias_operand,
       Operand(DNNL_ARG_DST, c, desc.dst_desc()), desc.scratchpad_desc());
 }
@@ -245,8 +242,8 @@ Result<const VendorLibrary*> vendor_library(CpuClass cpu_class) {
   const std::lock_guard lock(mutex);
   if (!library) {
     // The library takes this limit only before its first kernel.
-    const auto limit = cpu_class == CpuClass::kAvx2 ? dnnl::cpu_isa::avx2
-                                                    : dnnl::cpu_isa::avx512_core;
+    const auto limit =
+        cpu_class == CpuClass::kAvx2 ? dnnl::cpu_isa::avx2 : dnnl::cpu_isa::avx512_core;
     if (dnnl::set_max_cpu_isa(limit) != dnnl::status::success)
       return failure("oneDNN cannot be limited to " + device_type(cpu_class).name +
                      ": the process has used it before");

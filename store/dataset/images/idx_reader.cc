@@ -123,8 +123,7 @@ Result<IdxArray<D>> read_idx(const fs::path& directory, const std::string& name,
   const std::optional<std::uint32_t> promised = source->promised_bytes();
   const bool doubtful =
       promised && *promised != static_cast<std::uint32_t>(header_bytes<D> + array.bytes);
-  if (payload == Payload::kRead || doubtful)
-    ES_RETURN_IF_ERROR(read_payload(*source, array));
+  if (payload == Payload::kRead || doubtful) ES_RETURN_IF_ERROR(read_payload(*source, array));
   return array;
 }
 

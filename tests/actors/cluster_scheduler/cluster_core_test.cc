@@ -239,13 +239,15 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     CHECK(c.core.existing_devices() == devices("a:2"));
   }
 
-  TEST_CASE("what was granted before a restart of the head is not judged again: its nodes may come") {
+  TEST_CASE(
+      "what was granted before a restart of the head is not judged again: its nodes may come") {
     Cluster c;
     c.on(NodeJoined{"n", devices("b:1")});
     CHECK(c.on(JobAdmitted{.job = "j", .max_p = 4, .restored = true}).empty());
     CHECK(c.pin("j", "a:1").empty());
     CHECK(c.pin("j", "a:2") == Effects{DemandRefused{"j", "needs a:2, the cluster has a:0"}});
-    CHECK(c.on(NodeJoined{"o", devices("a:1")}) == Effects{Allocation{"j", 1, 0, ids("o", "a", 1)}});
+    CHECK(c.on(NodeJoined{"o", devices("a:1")}) ==
+          Effects{Allocation{"j", 1, 0, ids("o", "a", 1)}});
   }
 
   TEST_CASE("events that do not fit are counted and change nothing") {
@@ -293,7 +295,9 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     ClusterCore core(std::make_unique<scheduler::GreedyPolicy>(),
                      {.quotas = {}, .claims = devices("a:2")});
     core.on(NodeJoined{"n", devices("a:3+b:1")});
-    const auto why = [&](const ClaimMade& claim) { return core.check_claim(claim).error().message; };
+    const auto why = [&](const ClaimMade& claim) {
+      return core.check_claim(claim).error().message;
+    };
     CHECK(why({"x", {"a"}, 4}) ==
           "claim \"x\": 4 of a: the cluster has 3, and other claims have 0");
     CHECK(why({"x", {"a"}, 3}) ==

@@ -72,7 +72,8 @@ TEST_SUITE("actors/worker/bulk_pull") {
     CHECK(pull.idle());
   }
 
-  TEST_CASE("a version larger than any message comes whole, with a bounded number of pieces under way") {
+  TEST_CASE(
+      "a version larger than any message comes whole, with a bounded number of pieces under way") {
     BulkPull pull;
     const std::uint64_t bytes = 9 * std::uint64_t{kPieceBytes} + 12;
     std::size_t pieces = 0;

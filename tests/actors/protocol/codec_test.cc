@@ -21,9 +21,13 @@ Bytes bytes(std::initializer_list<int> values) {
   return out;
 }
 
-Stamp stamp() { return {{7}, {42}}; }
+Stamp stamp() {
+  return {{7}, {42}};
+}
 
-LedgerLine line() { return {9, {1, 2, 0x7fc00000}, {1, 2}, Digest{3, 4}}; }
+LedgerLine line() {
+  return {9, {1, 2, 0x7fc00000}, {1, 2}, Digest{3, 4}};
+}
 
 // A frame again, as it arrives: through bytes.
 FramePtr through_the_wire(const FramePtr& frame) {
@@ -74,7 +78,8 @@ std::vector<FramePtr> one_of_each() {
   const Bulk shared{"/es.job.1.2.grad.0", 64, 128, nullptr};
   const Bulk inlined{"", 0, 3, bytes({1, 2, 3})};
   const std::vector<RankResult> results = {{2, 5, bytes({9})}, {3, 6, bytes({})}};
-  const std::vector<Member> members = {{{1}, {0, 2}, "ipc:///a", "h"}, {{2}, {2, 5}, "ipc:///b", "h"}};
+  const std::vector<Member> members = {{{1}, {0, 2}, "ipc:///a", "h"},
+                                       {{2}, {2, 5}, "ipc:///b", "h"}};
   std::vector<FramePtr> frames;
   for (const PeerMessage& m : std::vector<PeerMessage>{
            Contrib{stamp(), 5, 1, {2, 4}, shared, results, true},
@@ -117,8 +122,8 @@ TEST_SUITE("actors/protocol/codec") {
 
   TEST_CASE("a contribution arrives as it was sent, by reference or inline") {
     const std::vector<RankResult> results = {{2, 5, bytes({9})}, {3, 6, bytes({})}};
-    for (const Bulk& bulk : {Bulk{"/es.job.1.2.grad.0", 64, 128, nullptr},
-                             Bulk{"", 0, 3, bytes({1, 2, 3})}}) {
+    for (const Bulk& bulk :
+         {Bulk{"/es.job.1.2.grad.0", 64, 128, nullptr}, Bulk{"", 0, 3, bytes({1, 2, 3})}}) {
       const Contrib sent{stamp(), 5, 1, {2, 4}, bulk, results, true};
       const auto got = back<Contrib>(PeerMessage(sent));
       CHECK(got.stamp == sent.stamp);
@@ -153,7 +158,8 @@ TEST_SUITE("actors/protocol/codec") {
                                          {{2}, {2, 5}, "ipc:///b", "h"}};
     for (const Source& source :
          {Source(FromSeed{}), Source(FromPeer{{1}, "ipc:///a", "h"}), Source(FromCheckpoint{"/c"})})
-      for (const std::optional<Version> pause : {std::optional<Version>(), std::optional<Version>(0)}) {
+      for (const std::optional<Version> pause :
+           {std::optional<Version>(), std::optional<Version>(0)}) {
         const Install sent{stamp(), 4, members, source, 3, 60, pause, 10, 4};
         const auto got = back<Install>(HeadMessage(sent));
         CHECK(got.stamp == sent.stamp);
@@ -193,8 +199,8 @@ TEST_SUITE("actors/protocol/codec") {
 
   TEST_CASE("ranks that overlap or leave a gap are refused") {
     for (const RankRange second : {RankRange{1, 5}, RankRange{3, 5}, RankRange{2, 2}}) {
-      const Install sent{stamp(), 0, {{{1}, {0, 2}, "", ""}, {{2}, second, "", ""}}, FromSeed{},
-                         1, 1, {}, 0, 0};
+      const Install sent{
+          stamp(), 0, {{{1}, {0, 2}, "", ""}, {{2}, second, "", ""}}, FromSeed{}, 1, 1, {}, 0, 0};
       CHECK_FALSE(decode_head(encode(kJob, HeadMessage(sent))).ok());
     }
     const Contrib twice{
@@ -211,7 +217,8 @@ TEST_SUITE("actors/protocol/codec") {
       const Frame& original = *frames[random() % frames.size()];
       const auto body = original.body.asBytes();
       std::vector<unsigned char> changed(body.begin(), body.end());
-      for (int k = 0; k < 3; ++k) changed[random() % changed.size()] = static_cast<unsigned char>(random());
+      for (int k = 0; k < 3; ++k)
+        changed[random() % changed.size()] = static_cast<unsigned char>(random());
       const std::string head = encode_head(original.head);
       const auto frame = decode_frame(head.data(), head.size(), changed.data(), changed.size());
       REQUIRE(frame.ok());

@@ -154,7 +154,8 @@ TEST_SUITE("actors/intra_job/intra_job_audit") {
     });
     REQUIRE(saved < static_cast<std::ptrdiff_t>(effects.size()));
     CHECK(saved < index_of([](const Effect& e) { return std::holds_alternative<KillWorker>(e); }));
-    CHECK(saved < index_of([](const Effect& e) { return std::holds_alternative<LedgerRewound>(e); }));
+    CHECK(saved <
+          index_of([](const Effect& e) { return std::holds_alternative<LedgerRewound>(e); }));
     CHECK_FALSE(all<SaveRecord>(effects).back().record.rewinding.has_value());
     LedgerHistory history;  // as it was
     for (Version v = 1; v <= 5; ++v)

@@ -439,7 +439,8 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(bench.core.error().find("a: there are 3 devices") != std::string::npos);
   }
 
-  TEST_CASE("a job that has not trained yet waits for devices that were there when it was admitted") {
+  TEST_CASE(
+      "a job that has not trained yet waits for devices that were there when it was admitted") {
     JobRecord record;  // as the journal has it: admitted by an earlier head
     Bench restored(record, {});
     restored.event(DemandRefused{"a: there is no device"});

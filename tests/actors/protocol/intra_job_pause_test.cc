@@ -226,7 +226,8 @@ TEST_SUITE("actors/intra_job/intra_job_pause") {
 }
 
 TEST_SUITE("actors/intra_job/intra_job_core") {
-  TEST_CASE("hole: a worker whose link broke says Hello again, and a round finds out what was lost") {
+  TEST_CASE(
+      "hole: a worker whose link broke says Hello again, and a round finds out what was lost") {
     Bench bench;
     bench.run_with(2);
     CHECK(receivers<Prepare>(bench.hello(1)) == Ids{1, 2});

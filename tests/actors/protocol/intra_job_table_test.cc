@@ -59,16 +59,11 @@ void ended(Bench& bench) {
 }
 
 const std::vector<State_> kStates = {
-    {"queued", [](Bench&) {}},
-    {"starting", starting},
-    {"preparing", preparing},
-    {"installing", installing},
-    {"normal", normal},
-    {"draining", draining},
-    {"suspending", suspending},
-    {"paused", [](Bench& b) { b.event(PauseCommand{90}); }},
-    {"ending", ending},
-    {"ended", ended},
+    {"queued", [](Bench&) {}},  {"starting", starting},
+    {"preparing", preparing},   {"installing", installing},
+    {"normal", normal},         {"draining", draining},
+    {"suspending", suspending}, {"paused", [](Bench& b) { b.event(PauseCommand{90}); }},
+    {"ending", ending},         {"ended", ended},
 };
 
 struct Event_ {
@@ -78,17 +73,33 @@ struct Event_ {
 
 const std::vector<Event_> kEvents = {
     {"a device more",
-     [](Bench& b) { return b.allocate({device(0), device(1), device(2)}); }},
+     [](Bench& b) {
+       return b.allocate({device(0), device(1), device(2)});
+     }},
     {"a device fewer", [](Bench& b) { return b.allocate({device(0)}); }},
     {"all devices about to end",
-     [](Bench& b) { return b.event(Allocation{++b.sequence, b.releases, {}, true}); }},
-    {"a stale allocation", [](Bench& b) { return b.event(Allocation{0, 0, {device(3)}}); }},
+     [](Bench& b) {
+       return b.event(Allocation{++b.sequence, b.releases, {}, true});
+     }},
+    {"a stale allocation",
+     [](Bench& b) {
+       return b.event(Allocation{0, 0, {device(3)}});
+     }},
     {"DemandRefused", [](Bench& b) { return b.event(DemandRefused{"none"}); }},
     {"worker 1 exited", [](Bench& b) { return b.exited(1); }},
     {"worker 99 exited", [](Bench& b) { return b.exited(99); }},
-    {"worker 2 lost", [](Bench& b) { return b.event(WorkerLost{Incarnation{2}, "silent"}); }},
-    {"scale", [](Bench& b) { return b.event(ScaleCommand{7, parse_device_set("a:2").value()}); }},
-    {"checkpoint", [](Bench& b) { return b.event(CheckpointCommand{7, "dir"}); }},
+    {"worker 2 lost",
+     [](Bench& b) {
+       return b.event(WorkerLost{Incarnation{2}, "silent"});
+     }},
+    {"scale",
+     [](Bench& b) {
+       return b.event(ScaleCommand{7, parse_device_set("a:2").value()});
+     }},
+    {"checkpoint",
+     [](Bench& b) {
+       return b.event(CheckpointCommand{7, "dir"});
+     }},
     {"pause", [](Bench& b) { return b.event(PauseCommand{7}); }},
     {"resume", [](Bench& b) { return b.event(ResumeCommand{7}); }},
     {"cancel", [](Bench& b) { return b.event(CancelCommand{7}); }},
@@ -97,22 +108,42 @@ const std::vector<Event_> kEvents = {
     {"Report", [](Bench& b) { return b.report(1, 1); }},
     {"Report of a stranger", [](Bench& b) { return b.report(99, 1); }},
     {"Report, old",
-     [](Bench& b) { return b.say(Report{{Generation{0}, Incarnation{1}}, 1}); }},
+     [](Bench& b) {
+       return b.say(Report{{Generation{0}, Incarnation{1}}, 1});
+     }},
     {"Ready", [](Bench& b) { return b.ready(1, 0); }},
     {"Drained", [](Bench& b) { return b.drained(1, 1); }},
     {"Committed", [](Bench& b) { return b.committed(1, 2); }},
     {"Committed, differs", [](Bench& b) { return b.committed(1, 1, 8); }},
-    {"Evaluated", [](Bench& b) { return b.say(Evaluated{b.stamp(1), 1, totals(5)}); }},
-    {"Suspect", [](Bench& b) { return b.say(Suspect{b.stamp(1), 1, Incarnation{2}}); }},
+    {"Evaluated",
+     [](Bench& b) {
+       return b.say(Evaluated{b.stamp(1), 1, totals(5)});
+     }},
+    {"Suspect",
+     [](Bench& b) {
+       return b.say(Suspect{b.stamp(1), 1, Incarnation{2}});
+     }},
     {"CheckpointWritten, unasked",
      [](Bench& b) {
-       return b.say(CheckpointWritten{
-           .stamp = b.stamp(1), .request = 8, .path = "p", .version = 1, .digests = {}, .error = {}});
+       return b.say(CheckpointWritten{.stamp = b.stamp(1),
+                                      .request = 8,
+                                      .path = "p",
+                                      .version = 1,
+                                      .digests = {},
+                                      .error = {}});
      }},
     {"CheckpointUnreadable",
-     [](Bench& b) { return b.say(CheckpointUnreadable{b.stamp(1), "path", "bad"}); }},
-    {"Audited", [](Bench& b) { return b.say(Audited{b.stamp(1), 1, 0, {}}); }},
-    {"Failed", [](Bench& b) { return b.say(Failed{b.stamp(1), "bad"}); }},
+     [](Bench& b) {
+       return b.say(CheckpointUnreadable{b.stamp(1), "path", "bad"});
+     }},
+    {"Audited",
+     [](Bench& b) {
+       return b.say(Audited{b.stamp(1), 1, 0, {}});
+     }},
+    {"Failed",
+     [](Bench& b) {
+       return b.say(Failed{b.stamp(1), "bad"});
+     }},
     {"much later", [](Bench& b) { return b.core.tick(b.now += std::chrono::hours(1)); }},
 };
 
@@ -139,7 +170,8 @@ char outcome(const Effects& effects, bool was_ending, Phase after) {
 }
 
 // One row for each event, one column for each state.
-// States: queued, starting, preparing, installing, normal, draining, suspending, paused, ending, ended.
+// States: queued, starting, preparing, installing, normal, draining, suspending, paused, ending,
+// ended.
 const std::vector<std::string> kTable = {
     "ssssseseee",  // a device more
     "sk..D..e..",  // a device fewer

@@ -45,8 +45,8 @@ struct SimOptions {
   int checkpoints = 0;
   Version periodic = 0;  // versions between checkpoints of the job's own series
   int damages = 0;       // one of the checkpoints on the disk cannot be loaded any more
-  int pauses = 0;         // and resumed when everything is at rest
-  int drains = 0;         // the job's devices are about to end
+  int pauses = 0;        // and resumed when everything is at rest
+  int drains = 0;        // the job's devices are about to end
   bool cancel = false;
   int bit_flips = 0;  // a replica goes wrong silently
 };
@@ -158,7 +158,7 @@ class Simulation {
   std::map<std::uint64_t, Process> processes_;
   std::map<Channel, std::deque<Message>> channels_;
   std::deque<actors::intra_job::Event> from_nodes_, from_cluster_, from_clients_;
-  std::set<Channel> cut_;  // both directions
+  std::set<Channel> cut_;                          // both directions
   std::map<std::string, ToyVersion> checkpoints_;  // on the disk
   std::set<std::string> damaged_;
 

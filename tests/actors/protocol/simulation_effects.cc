@@ -246,10 +246,10 @@ void Simulation::restart_head() {
   }
   for (auto* queue : {&from_nodes_, &from_cluster_, &from_clients_}) queue->clear();
   open_requests_.clear();  // their clients are gone
-  head_ = std::make_unique<IntraJobCore>(config(), services(), journal_,
-                                         intra_job::LedgerHistory{
-                                             .lines = ledger_,
-                                             .evaluations = {evaluated_.begin(), evaluated_.end()}});
+  head_ = std::make_unique<IntraJobCore>(
+      config(), services(), journal_,
+      intra_job::LedgerHistory{.lines = ledger_,
+                               .evaluations = {evaluated_.begin(), evaluated_.end()}});
   sequence_ = releases_seen_ = 0;
   demand_.reset();  // the cluster scheduler is in the same process
   // Processes that the journal does not know are killed; their devices are nobody's until then.

@@ -268,15 +268,14 @@ void ToyEngine::perform(const RunEvaluation& effect) {
 }
 
 void ToyEngine::perform(const WriteVersion& effect) {
-  queue_.push_back({Generation{}, true, [this, effect]() -> EngineEvent {
-                      const std::string path =
-                          effect.directory +
-                          (effect.periodic ? "/step-" + std::to_string(held_->version) : "");
-                      CheckpointFinished done{effect.request, path, held_->version,
-                                              digests_of(*held_), ""};
-                      if (!on_checkpoint(path, *held_)) done.error = "occupied";
-                      return done;
-                    }});
+  queue_.push_back(
+      {Generation{}, true, [this, effect]() -> EngineEvent {
+         const std::string path =
+             effect.directory + (effect.periodic ? "/step-" + std::to_string(held_->version) : "");
+         CheckpointFinished done{effect.request, path, held_->version, digests_of(*held_), ""};
+         if (!on_checkpoint(path, *held_)) done.error = "occupied";
+         return done;
+       }});
 }
 
 }  // namespace es::test

@@ -98,14 +98,23 @@ const std::vector<Event_> kEvents = {
     {"Go", [](Bench& b) { return b.head(Go{from_head(now(b))}); }},
     {"Go, other", [](Bench& b) { return b.head(Go{from_head(9)}); }},
     {"Drain", [](Bench& b) { return b.head(Drain{from_head(now(b))}); }},
-    {"Acknowledge", [](Bench& b) { return b.head(Acknowledge{from_head(now(b)), 5}); }},
+    {"Acknowledge",
+     [](Bench& b) {
+       return b.head(Acknowledge{from_head(now(b)), 5});
+     }},
     {"WriteCheckpoint",
      [](Bench& b) {
-       return b.head(
-           WriteCheckpoint{.stamp = from_head(now(b)), .request = 7, .directory = "dir", .remove = {}});
+       return b.head(WriteCheckpoint{
+           .stamp = from_head(now(b)), .request = 7, .directory = "dir", .remove = {}});
      }},
-    {"Audit", [](Bench& b) { return b.head(Audit{from_head(now(b)), 5, 0}); }},
-    {"AuditPassed", [](Bench& b) { return b.head(AuditPassed{from_head(now(b)), 5}); }},
+    {"Audit",
+     [](Bench& b) {
+       return b.head(Audit{from_head(now(b)), 5, 0});
+     }},
+    {"AuditPassed",
+     [](Bench& b) {
+       return b.head(AuditPassed{from_head(now(b)), 5});
+     }},
     {"Release", [](Bench& b) { return b.head(Release{from_head(now(b))}); }},
     {"Contrib, old", [](Bench& b) { return b.peer(Bench::contrib(0, 5)); }},
     {"Contrib", [](Bench& b) { return b.peer(Bench::contrib(now(b), 5)); }},
@@ -113,7 +122,10 @@ const std::vector<Event_> kEvents = {
     {"Contrib, future", [](Bench& b) { return b.peer(Bench::contrib(9, 5)); }},
     {"Reduced", [](Bench& b) { return b.peer(Bench::reduced(now(b), 5)); }},
     {"Reduced, past", [](Bench& b) { return b.peer(Bench::reduced(now(b), 4)); }},
-    {"Fetch", [](Bench& b) { return b.peer(Fetch{from_peer(now(b)), 5, "peer", "h"}); }},
+    {"Fetch",
+     [](Bench& b) {
+       return b.peer(Fetch{from_peer(now(b)), 5, "peer", "h"});
+     }},
     {"State", [](Bench& b) { return b.peer(state_of(b)); }},
     {"VersionLoaded", [](Bench& b) { return b.engine(VersionLoaded{5}); }},
     {"PartSummed",
@@ -121,24 +133,34 @@ const std::vector<Event_> kEvents = {
        return b.engine(PartSummed{b.core.generation(), 5, 1, {0, 1}, {}, {}});
      }},
     {"BucketReduced",
-     [](Bench& b) { return b.engine(BucketReduced{Generation{0}, 5, 0, {}}); }},
+     [](Bench& b) {
+       return b.engine(BucketReduced{Generation{0}, 5, 0, {}});
+     }},
     {"UpdateApplied", [](Bench& b) { return b.commit(5); }},
     {"VersionExported",
-     [](Bench& b) { return b.engine(VersionExported{b.core.generation(), kPeer, {}}); }},
+     [](Bench& b) {
+       return b.engine(VersionExported{b.core.generation(), kPeer, {}});
+     }},
     {"EvaluationDone",
      [](Bench& b) {
        return b.engine(EvaluationDone{b.core.generation(), 5, Bench::context()});
      }},
     {"AuditDone",
-     [](Bench& b) { return b.engine(AuditDone{b.core.generation(), 5, 0, {}}); }},
+     [](Bench& b) {
+       return b.engine(AuditDone{b.core.generation(), 5, 0, {}});
+     }},
     {"CheckpointFinished",
      [](Bench& b) {
        return b.engine(CheckpointFinished{7, "dir", 5, {}, {}, ErrorKind::kFailure});
      }},
     {"DataUnreadable",
-     [](Bench& b) { return b.engine(DataUnreadable{b.core.generation(), kPeer}); }},
+     [](Bench& b) {
+       return b.engine(DataUnreadable{b.core.generation(), kPeer});
+     }},
     {"CheckpointDamaged",
-     [](Bench& b) { return b.engine(CheckpointDamaged{b.core.generation(), "path", "bad"}); }},
+     [](Bench& b) {
+       return b.engine(CheckpointDamaged{b.core.generation(), "path", "bad"});
+     }},
     {"EngineFailed", [](Bench& b) { return b.engine(EngineFailed{"bad"}); }},
     {"LinkLost", [](Bench& b) { return b.core.on(LinkEvent(LinkLost{kPeer}), b.now); }},
     {"BytesArrived", [](Bench& b) { return b.core.on(LinkEvent(BytesArrived{kPeer}), b.now); }},
@@ -159,7 +181,8 @@ char outcome(const Effects& effects, Phase before, Phase after) {
 }
 
 // One row for each event, one column for each state.
-// States: new, sealed, standby, waits for State, loads, ready, steps, updates, paused, failed, exited.
+// States: new, sealed, standby, waits for State, loads, ready, steps, updates, paused, failed,
+// exited.
 const std::vector<std::string> kTable = {
     "SSSS.SS.SF.",  // Prepare
     "...........",  // Prepare again

@@ -16,7 +16,8 @@ TEST_SUITE("gpu/device_choice") {
   }
 
   TEST_CASE("a GPU's type can stand in a placement") {
-    const auto set = parse_device_set(CudaDevice{"NVIDIA RTX 6000 (Ada)", 89, 0}.type().name + ":2");
+    const auto set =
+        parse_device_set(CudaDevice{"NVIDIA RTX 6000 (Ada)", 89, 0}.type().name + ":2");
     REQUIRE(set.ok());
     CHECK(set->total() == 2);
   }
@@ -41,8 +42,9 @@ TEST_SUITE("gpu/device_choice") {
     const Status unknown = gpu::choose_device({"tpu-v4"}, 0, options);
     REQUIRE_FALSE(unknown.ok());
     CHECK(unknown.error().kind == ErrorKind::kUsage);
-    CHECK(unknown.error().message ==
-          "unknown device type \"tpu-v4\"; allowed: cpu-scalar, cpu-avx2, cpu-avx512 and GPUs, e.g. "
-          "cuda-sm90-h200");
+    CHECK(
+        unknown.error().message ==
+        "unknown device type \"tpu-v4\"; allowed: cpu-scalar, cpu-avx2, cpu-avx512 and GPUs, e.g. "
+        "cuda-sm90-h200");
   }
 }

@@ -1,5 +1,5 @@
-// The CUDA device's executor against the CPU's: every operator, the same bytes. On host memory, or on a
-// GPU (test_device.h).
+// The CUDA device's executor against the CPU's: every operator, the same bytes. On host memory, or
+// on a GPU (test_device.h).
 #include "gpu/cuda/device_executor.h"
 
 #include <doctest/doctest.h>
@@ -25,7 +25,8 @@ TEST_SUITE("gpu/cuda/device_executor") {
 
   std::unique_ptr<StepRunner> on_device(const Graph& graph, const StepRig& rig,
                                         std::unique_ptr<cuda::Device> device) {
-    auto runner = cuda::DeviceExecutor::create(compile(graph), std::move(device), rig.buckets, nullptr);
+    auto runner =
+        cuda::DeviceExecutor::create(compile(graph), std::move(device), rig.buckets, nullptr);
     ES_CHECK_MSG(runner.ok(), runner.ok() ? "" : runner.error().message);
     return *std::move(runner);
   }
@@ -40,7 +41,7 @@ TEST_SUITE("gpu/cuda/device_executor") {
   }
 
   // Loss, gradients and statistics of a local step; checks that buckets come once, in order, whole.
-  std::vector<std::uint32_t> step_bits(StepRunner& runner, StepRig& rig) {
+  std::vector<std::uint32_t> step_bits(StepRunner & runner, StepRig & rig) {
     std::fill_n(rig.grads.data(), rig.grads.floats(), std::numeric_limits<float>::quiet_NaN());
     std::uint32_t next = 0;
     const auto result = runner.run_local_step(rig.step(), [&](std::uint32_t bucket) {
@@ -58,7 +59,7 @@ TEST_SUITE("gpu/cuda/device_executor") {
     return bits(all.data(), all.size());
   }
 
-  std::vector<std::uint32_t> evaluation_bits(StepRunner& runner, const StepRig& rig) {
+  std::vector<std::uint32_t> evaluation_bits(StepRunner & runner, const StepRig& rig) {
     REQUIRE(runner.run_eval(rig.params.data(), rig.stats.data(), rig.batch()).ok());
     std::vector<TensorId> results = rig.graph().outputs;
     results.push_back(rig.graph().row_loss);
@@ -167,9 +168,8 @@ TEST_SUITE("gpu/cuda/device_executor") {
     for (const OperatorCase& c : es::test::network_cases()) {
       CAPTURE(c.name);
       StepRig rig(compile(c.graph), es::test::seed("device vendor"));
-      const auto runner = *cuda::DeviceExecutor::create(compile(c.graph), cuda::open_host_device(),
-                                                        rig.buckets,
-                                                        std::make_unique<FakeLibrary>());
+      const auto runner = *cuda::DeviceExecutor::create(
+          compile(c.graph), cuda::open_host_device(), rig.buckets, std::make_unique<FakeLibrary>());
       CHECK(runner->vendor_library() == "Fake 1.0");
       for (std::size_t i = 0; i < runner->graph().ops.size(); ++i) {
         const OpKind kind = runner->graph().ops[i].kind;

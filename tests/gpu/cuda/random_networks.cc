@@ -21,8 +21,8 @@ Graph finish(GraphBuilder& b, TensorId logits) {
   return *std::move(graph);
 }
 
-TensorId convolution(GraphBuilder& b, const std::string& name, TensorId x,
-                     std::mt19937_64& random, std::int64_t side) {
+TensorId convolution(GraphBuilder& b, const std::string& name, TensorId x, std::mt19937_64& random,
+                     std::int64_t side) {
   const std::int64_t c = b.shape(x).c;
   const std::int64_t kernel = 1 + 2 * between(random, 0, 2);
   const std::int64_t groups[] = {1, 1, c, c % 2 == 0 ? 2 : 1};
@@ -40,10 +40,14 @@ TensorId convolution(GraphBuilder& b, const std::string& name, TensorId x,
 TensorId pooled(GraphBuilder& b, TensorId x, std::mt19937_64& random) {
   if (b.shape(x).h < 3 || b.shape(x).w < 3) return x;
   switch (between(random, 0, 3)) {
-    case 0: return b.max_pool("pool", x, {.kernel = 3, .stride = 2, .pad = 1});
-    case 1: return b.avg_pool("pool", x, {.kernel = 2, .stride = 1});
-    case 2: return b.adaptive_avg_pool("pool", x, between(random, 1, 4), between(random, 1, 4));
-    default: return b.upsample2("pool", x);
+    case 0:
+      return b.max_pool("pool", x, {.kernel = 3, .stride = 2, .pad = 1});
+    case 1:
+      return b.avg_pool("pool", x, {.kernel = 2, .stride = 1});
+    case 2:
+      return b.adaptive_avg_pool("pool", x, between(random, 1, 4), between(random, 1, 4));
+    default:
+      return b.upsample2("pool", x);
   }
 }
 
@@ -51,18 +55,19 @@ TensorId pooled(GraphBuilder& b, TensorId x, std::mt19937_64& random) {
 
 Graph random_image_network(std::mt19937_64& random, std::int64_t side) {
   const std::int64_t classes = between(random, 2, 40);
-  GraphBuilder b("images", between(random, 1, 5),
-                 {{{"image", FieldType::kF32, between(random, 5, side), between(random, 5, side),
-                    between(random, 1, side)},
-                   {"label", FieldType::kI32, 1, 1, 1, 0, static_cast<std::int32_t>(classes - 1)}}});
+  GraphBuilder b(
+      "images", between(random, 1, 5),
+      {{{"image", FieldType::kF32, between(random, 5, side), between(random, 5, side),
+         between(random, 1, side)},
+        {"label", FieldType::kI32, 1, 1, 1, 0, static_cast<std::int32_t>(classes - 1)}}});
   TensorId x = b.input("image");
   for (const std::string name : {"0", "1", "2"}) {
     x = convolution(b, name + ".conv", x, random, side);
     x = b.batch_norm(name + ".norm", x, {.activation = Activation::kRelu});
   }
   x = pooled(b, x, random);
-  const TensorId flat = between(random, 0, 1) == 0 ? b.flatten("flatten", x)
-                                                   : b.global_avg_pool("mean", x);
+  const TensorId flat =
+      between(random, 0, 1) == 0 ? b.flatten("flatten", x) : b.global_avg_pool("mean", x);
   const TensorId hidden = b.gelu("gelu", b.linear("up", flat, {.out = between(random, 1, 150)}));
   return finish(b, b.linear("head", hidden, {.out = classes}));
 }
@@ -71,15 +76,17 @@ Graph random_token_network(std::mt19937_64& random, std::int64_t side) {
   const std::int64_t classes = between(random, 2, 40), rows = between(random, 2, 100);
   const std::int64_t tokens = between(random, 2, 2 * side), heads = between(random, 1, 4);
   const std::int64_t width = heads * between(random, 1, side);
-  GraphBuilder b("tokens", between(random, 1, 4),
-                 {{{"ids", FieldType::kI32, static_cast<std::uint32_t>(tokens), 1, 1, 0,
-                    static_cast<std::int32_t>(rows - 1)},
-                   {"length", FieldType::kI32, 1, 1, 1, 1, static_cast<std::int32_t>(tokens)},
-                   {"label", FieldType::kI32, 1, 1, 1, 0, static_cast<std::int32_t>(classes - 1)}}});
-  TensorId x = b.layer_norm("norm", b.embedding("words", b.input("ids"), rows, width, {WeightInit::Kind::kXavier}), 1e-5);
+  GraphBuilder b(
+      "tokens", between(random, 1, 4),
+      {{{"ids", FieldType::kI32, static_cast<std::uint32_t>(tokens), 1, 1, 0,
+         static_cast<std::int32_t>(rows - 1)},
+        {"length", FieldType::kI32, 1, 1, 1, 1, static_cast<std::int32_t>(tokens)},
+        {"label", FieldType::kI32, 1, 1, 1, 0, static_cast<std::int32_t>(classes - 1)}}});
+  TensorId x = b.layer_norm(
+      "norm", b.embedding("words", b.input("ids"), rows, width, {WeightInit::Kind::kXavier}), 1e-5);
   const TensorId qkv = b.linear("qkv", b.dropout("drop", x, 0.1), {.out = 3 * width});
-  const TensorId y = b.attention("attention", qkv,
-                                 {.heads = heads, .length = b.input("length"), .dropout = 0.1});
+  const TensorId y =
+      b.attention("attention", qkv, {.heads = heads, .length = b.input("length"), .dropout = 0.1});
   x = b.layer_norm("norm1", b.add("sum", x, b.linear("out", y, {.out = width})), 1e-12);
   x = b.tanh("tanh", b.linear("up", b.softmax("softmax", x), {.out = between(random, 1, 150)}));
   return finish(b, b.linear("head", b.flatten("flatten", x), {.out = classes}));

@@ -1,5 +1,6 @@
 #pragma once
-// The device that these tests run on: host memory, or with ES_GPU=INDEX in the environment that GPU.
+// The device that these tests run on: host memory, or with ES_GPU=INDEX in the environment that
+// GPU.
 #include <cstdlib>
 #include <memory>
 #include <string>
