@@ -128,9 +128,13 @@ Result<Served> start_node(caf::actor_system& system, const DaemonOptions& option
 }
 
 // The head of one `esctl run`: its job is cancelled, the processes end, then on_stopped finishes
-// the wait.
-void serve_private_head(StopSignal& stop, const caf::actor& head) {
+// the wait. The head's end is waited for, since it sends messages (watch_children), which an actor
+// that CAF ends in its scheduler's queue must not.
+void serve_private_head(caf::actor_system& system, StopSignal& stop, const caf::actor& head) {
   while (stop.wait() != StopSignal::Cause::kFinished) caf::anon_send(head, StopHead{});
+  caf::scoped_actor here(system);
+  here->send_exit(head, caf::exit_reason::user_shutdown);
+  here->wait_for(head);
 }
 
 // The threads that wait for workers end only with them, and the kernel ends the workers when this
@@ -183,7 +187,7 @@ Status run_daemon(const DaemonOptions& options) {
   if (!served) return served.error();
   const bool is_private = options.head && options.parent_pid != 0;
   if (!is_private) return serve(*stop, *served, options.grace);
-  serve_private_head(*stop, served->head);
+  serve_private_head(system, *stop, served->head);
   return {};
 }
 
