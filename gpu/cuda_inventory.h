@@ -14,6 +14,9 @@ struct CudaDevice {
   std::string name;            // "NVIDIA H200"
   int compute_capability = 0;  // 10 * major + minor: 90
   std::uint64_t memory_bytes = 0;
+  // fp32 outside the tensor cores: multiprocessors * lanes * 2 (an fma) * the highest clock. 0: the
+  // driver does not say.
+  double peak_tflops = 0;
 
   // "cuda-sm90-h200": the capability, then the name without its maker, what is not a letter or a
   // digit as a dash.

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <utility>
 
-#include "gpu/float_flags.h"
 #include "gpu/graph/fuse.h"
 #include "gpu/graph/op_kernels.h"
 #include "gpu/models/models.h"
@@ -107,17 +106,27 @@ const DeviceType& Engine::device_type() const {
 Status Engine::device_status() const {
   return runner_->check();
 }
+void Engine::lose_device(const Error& error) {
+  runner_->lose_device(error);
+}
 const Graph& Engine::graph() const {
   return runner_->graph();
 }
 const Replica& Engine::replica() const {
+  ES_CHECK_MSG(fetched_, "the moments are on the device");
   return replica_;
+}
+Status Engine::fetch_replica() {
+  if (fetched_) return {};
+  ES_RETURN_IF_ERROR(runner_->updater()->fetch_moments(replica_));
+  fetched_ = true;
+  return {};
 }
 Digest Engine::params_digest() const {
   return gpu::params_digest(table_, replica_);
 }
 Digest Engine::state_digest() const {
-  return gpu::state_digest(table_, replica_);
+  return gpu::state_digest(table_, replica());
 }
 float Engine::learning_rate(std::uint64_t step) const {
   return optimizer_.rate(step);
@@ -128,12 +137,22 @@ std::size_t Engine::moment_count() const {
 GradientOrder Engine::gradient_order() const {
   return spec_.level == DeterminismLevel::kD0 ? GradientOrder::kPerWorker : GradientOrder::kTree;
 }
+bool Engine::merges_on_device() const {
+  return options_.device != DeviceKind::kCpu;
+}
+std::string Engine::slower_because() const {
+  return runner_->slower_because();
+}
 void Engine::set_observer(OpObserver* observer) {
   runner_->set_observer(observer);
 }
 
 std::span<const float> Engine::values(TensorId t) const {
   return runner_->values(t);
+}
+
+std::span<const float> Engine::gradient(ParamId param) const {
+  return runner_->gradient(param);
 }
 
 MemoryUse Engine::memory_use() const {
@@ -148,6 +167,8 @@ MemoryUse Engine::memory_use() const {
           .arena_live_peak = runner_->plan().live_peak_floats * kFloatBytes,
           .workspace = runner_->workspace_floats() * kFloatBytes,
           .gradient_slot = params,
+          .device_gradients = runner_->gradient_memory().device_floats * kFloatBytes,
+          .spilled_gradients = runner_->gradient_memory().pinned_floats * kFloatBytes,
           .context = table_.stat_floats() * kFloatBytes};
 }
 
@@ -192,8 +213,7 @@ Status Engine::init_replica() {
       fresh.contexts.push_back(
           {.rank = rank, .version = 0, .cursor = {}, .stats = initial_stats(table_)});
     replica_ = std::move(fresh);
-    runner_->params_changed();
-    usable_ = {};
+    replica_changed();
     return {};
   });
 }
@@ -213,9 +233,15 @@ Status Engine::install(Replica replica) {
   ES_RETURN_IF_ERROR(check_contexts(replica.contexts, replica.version));
   ES_RETURN_IF_ERROR(check_finite(replica));
   replica_ = std::move(replica);
-  runner_->params_changed();
-  usable_ = {};
+  replica_changed();
   return {};
+}
+
+void Engine::replica_changed() {
+  runner_->params_changed();
+  if (Updater* const updater = runner_->updater()) updater->replica_changed();
+  fetched_ = true;
+  usable_ = {};
 }
 
 Status Engine::check_finite(const Replica& replica) const {
@@ -280,8 +306,10 @@ std::optional<std::uint64_t> Engine::wrong_sample(const Batch& batch) const {
   return wrong ? std::optional(wrong->sample()) : std::nullopt;
 }
 
-Status Engine::check_fields(const Batch& batch) const {
+Status Engine::check_fields(const Batch& batch) {
+  if (batch.serial != 0 && batch.serial == checked_) return {};
   const auto wrong = find_wrong(batch);
+  if (!wrong) checked_ = batch.serial;
   return wrong ? Status(wrong->error()) : Status();
 }
 
@@ -297,10 +325,30 @@ Error Engine::fault_error(VirtualRank rank, const Fault& fault) const {
                  " is not finite; operator: " + op);
 }
 
+StepInput Engine::input_of(VirtualRank rank, const Batch& batch) const {
+  return {
+      .stats = replica_.contexts[rank].stats.data(),
+      .batch = batch,
+      .key = {
+          .seed = spec_.seed, .step = static_cast<std::uint32_t>(replica_.version), .rank = rank}};
+}
+
+void Engine::prefetch(VirtualRank rank, const Batch& batch) {
+  ES_CHECK(rank < replica_.contexts.size() && batch.serial != 0);
+  following_ = {rank, batch};
+}
+
+// A batch that is refused is refused when its own local step comes.
+void Engine::prepare(const Following& following) {
+  if (check_fields(following.batch).ok())
+    runner_->prefetch(input_of(following.rank, following.batch));
+}
+
 Result<float> Engine::local_step(VirtualRank rank, const Batch& batch, SamplerCursor next_cursor,
-                                 float* grad_out, EstContext& next,
+                                 const GradientTarget& gradient, EstContext& next,
                                  const OnBucketReady& on_bucket_ready) {
   ES_CHECK(rank < replica_.contexts.size());
+  const std::optional<Following> following = std::exchange(following_, std::nullopt);
   ES_RETURN_IF_ERROR(usable_);
   ES_RETURN_IF_ERROR(check_fields(batch));
   const EstContext& current = replica_.contexts[rank];
@@ -308,51 +356,22 @@ Result<float> Engine::local_step(VirtualRank rank, const Batch& batch, SamplerCu
   next.version = replica_.version + 1;
   next.cursor = next_cursor;
   next.stats.resize(current.stats.size());
-  const Result<LocalStepResult> run =
-      runner_->run_local_step({.params = replica_.params.data(),
-                               .stats = current.stats.data(),
-                               .next_stats = next.stats.data(),
-                               .grads = grad_out,
-                               .batch = batch,
-                               .key = {.seed = spec_.seed,
-                                       .step = static_cast<std::uint32_t>(replica_.version),
-                                       .rank = rank}},
-                              on_bucket_ready);
+  const StepInput input = input_of(rank, batch);
+  const Result<LocalStepResult> run = runner_->run_local_step({.params = replica_.params.data(),
+                                                               .stats = input.stats,
+                                                               .next_stats = next.stats.data(),
+                                                               .gradient = gradient,
+                                                               .batch = batch,
+                                                               .key = input.key,
+                                                               .meanwhile =
+                                                                   [&] {
+                                                                     if (following)
+                                                                       prepare(*following);
+                                                                   }},
+                                                              on_bucket_ready);
   if (!run) return run.error();
   if (run->fault.op != nullptr || !std::isfinite(run->loss)) return fault_error(rank, run->fault);
   return run->loss;
-}
-
-Error Engine::lose_replica(const std::string& why) {
-  const Error error = failure("step " + std::to_string(replica_.version) + ": " + why);
-  usable_ = error;
-  return error;
-}
-
-Status Engine::apply_update(std::span<const float* const> reduced, std::vector<EstContext> next) {
-  ES_CHECK(reduced.size() == buckets_.size());
-  ES_RETURN_IF_ERROR(usable_);
-  ES_RETURN_IF_ERROR(check_contexts(next, replica_.version + 1));
-  const ReducedGradient gradient{table_, buckets_, reduced};
-  UpdateStep step = optimizer_.step(replica_.version);
-  if (optimizer_.clips()) {
-    const float squares = sum_of_squares(gradient, kernels_, parallel_, squares_);
-    if (!std::isfinite(squares))
-      return failure("step " + std::to_string(replica_.version) +
-                     ": the norm of the gradient is not finite");
-    step.grad_scale = optimizer_.clipped_scale(step.grad_scale, squares);
-  }
-  clear_non_finite_flags();
-  runner_->params_changed();
-  if (!update_params(gradient, optimizer_, step, kernels_, parallel_, replica_))
-    return lose_replica("the gradient of " + first_non_finite(gradient, kernels_) +
-                        " is not finite in the sum over all ESTs");
-  if (non_finite_flags() != 0)
-    if (const Status finite = check_finite(replica_); !finite.ok())
-      return lose_replica("after the update of " + finite.error().message);
-  replica_.contexts = std::move(next);
-  ++replica_.version;
-  return {};
 }
 
 Result<EvalBatch> Engine::evaluate(const Batch& full_batch, std::uint64_t count) {

@@ -4,8 +4,8 @@
 //
 // A global step, as a worker drives it:
 //   for each rank of the worker, ascending:
-//     float* grad = tree.begin_rank(rank);
-//     engine.local_step(rank, batch, next_cursor, grad, next[rank],
+//     engine.local_step(rank, batch, next_cursor, {tree.begin_rank(rank), slot_address},
+//     next[rank],
 //                       [&](std::uint32_t bucket) { tree.bucket_ready(bucket); });
 //   ... reduce_tree() per bucket by its owner, contexts gathered from all workers ...
 //   engine.apply_update(reduced, next);     // version + 1
@@ -28,6 +28,8 @@
 #include "gpu/est/rank_tree.h"
 #include "gpu/graph/step_runner.h"
 #include "gpu/optim/optimizer.h"
+#include "gpu/optim/update.h"
+#include "gpu/optim/updater.h"
 #include "gpu/parallel.h"
 #include "gpu/params/buckets.h"
 #include "gpu/params/param_table.h"
@@ -39,7 +41,7 @@
 
 namespace es::gpu {
 
-// Where local steps and evaluations run. Sums over ESTs and updates are the host's.
+// Where local steps and evaluations run, and sums over a worker's ESTs are made.
 enum class DeviceKind {
   kCpu,
   kGpu,
@@ -57,6 +59,9 @@ struct EngineOptions {
   // there; on a GPU all that its libraries have (gpu/cuda/vendor.h). A process then serves one
   // kernel class.
   bool vendor = false;
+  // Sums over ESTs that wait in the memory of a GPU at most; more of them wait in host memory. 0:
+  // as many as there is room for.
+  std::uint32_t device_sums = 0;
 };
 
 // The results of an evaluation; the spans stay valid until the engine is used again.
@@ -66,7 +71,8 @@ struct EvalBatch {
 };
 
 // What the engine allocates, bytes. Only gradient_slot (one per live buffer) and context (one per
-// EST) are multiplied by anything that depends on the number of ESTs.
+// EST) are multiplied by anything that depends on the number of ESTs. On a CPU the caller holds the
+// slots; a GPU holds those that are not parts, and the caller the parts.
 struct MemoryUse {
   std::int64_t params = 0;
   std::int64_t moments = 0;          // of the optimizer, all together
@@ -75,7 +81,9 @@ struct MemoryUse {
   std::int64_t arena_live_peak = 0;  // most bytes live at once: the lower bound of the arena
   std::int64_t workspace = 0;        // kernel scratch, shared by all operators
   std::int64_t gradient_slot = 0;
-  std::int64_t context = 0;  // statistics of one EST
+  std::int64_t device_gradients = 0;   // of a GPU: slots in its memory at present
+  std::int64_t spilled_gradients = 0;  // and pinned host memory for slots that it has no room for
+  std::int64_t context = 0;            // statistics of one EST
 };
 
 struct OpDescription {
@@ -126,15 +134,23 @@ class Engine {
   std::size_t moment_count() const;
   // How this job's level adds up gradients.
   GradientOrder gradient_order() const;
+  // Whether slots are the device's, so that only those of parts are asked for in host memory.
+  bool merges_on_device() const;
+
+  // What this device does in a slower way than it could, and why; empty: nothing.
+  std::string slower_because() const;
 
   // The model with its backward operators.
   const Graph& graph() const;
   // Whether the device still works; an error is for good. A CPU always does.
   Status device_status() const;
+  void lose_device(const Error& error);  // for tests (StepRunner)
   // Sees every operator from now on; nullptr: nobody. For profiles.
   void set_observer(OpObserver* observer);
   // What an operator wrote; for an observer, while its end_op() runs.
   std::span<const float> values(TensorId t) const;
+  // What it wrote of a parameter's gradient; likewise.
+  std::span<const float> gradient(ParamId param) const;
 
   // --- The replica.
   // Version 0, a pure function of the spec. Error (failure): missing memory, as create();
@@ -144,22 +160,38 @@ class Engine {
   // Error (failure): sizes, ranks or versions that do not fit this model, a parameter, moment or
   // statistic that is not finite; nothing changes then.
   Status install(Replica replica);
+  // A device that updates by itself leaves the moments where they are until fetch_replica(); the
+  // rest is here always.
+  Version version() const { return replica_.version; }
+  const AlignedBuffer& params() const { return replica_.params; }
+  const std::vector<EstContext>& contexts() const { return replica_.contexts; }
+  // Brings replica() up to date. Error (failure): the device is lost.
+  Status fetch_replica();
+  // REQUIRES: fetch_replica() came after the last apply_update(), or there is no device.
   const Replica& replica() const;
   Digest params_digest() const;
-  Digest state_digest() const;
+  Digest state_digest() const;  // likewise
 
   // --- Training. REQUIRES of all: init_replica() or install() came before.
   // Forward and backward of one EST on spec.batch_size samples, from its context of the current
-  // version. Writes the gradient of the mini-batch mean (grad_out: total_floats(), padding
-  // included) and the context of the next version with `next_cursor`; returns the loss. Changes
-  // nothing else: same arguments, same bits. Error (usage), before anything runs: the batch has a
-  // value of an integer field outside the layout's range, or of a real one that is not finite
-  // (names field, sample and value); only wrong data give an error of this kind. Error (failure):
-  // an operator whose output, or whose gradient of a parameter, is not finite (names rank, step,
-  // operator and parameter). Buckets with such a gradient, and those after it, are not reported.
-  // Error (failure): the device is lost; this engine is of no use any more.
+  // version. Writes the gradient of the mini-batch mean (total_floats(), padding included), adds it
+  // to the sums of the target's path, and writes the context of the next version with
+  // `next_cursor`; returns the loss. Changes nothing else: same arguments, same bits. Error
+  // (usage), before anything runs: the batch has a value of an integer field outside the layout's
+  // range, or of a real one that is not finite (names field, sample and value); only wrong data
+  // give an error of this kind. Error (failure): an operator whose output, or whose gradient of a
+  // parameter, is not finite (names rank, step, operator and parameter). Buckets with such a
+  // gradient, and those after it, are not reported; what the step has merged so far is of no use
+  // any more. Error (failure): the device is lost; this engine is of no use any more.
   Result<float> local_step(VirtualRank rank, const Batch& batch, SamplerCursor next_cursor,
-                           float* grad_out, EstContext& next, const OnBucketReady& on_bucket_ready);
+                           const GradientTarget& gradient, EstContext& next,
+                           const OnBucketReady& on_bucket_ready);
+
+  // Says which local step follows the next one, as far as is known: a device copies its mini-batch
+  // and statistics, and the host looks at its values, while the device computes the next one.
+  // Nothing depends on its being right. REQUIRES: batch.serial != 0; the batch's memory stays as it
+  // is until the next local_step() returns.
+  void prefetch(VirtualRank rank, const Batch& batch);
 
   // reduced[b]: the floats of bucket b, summed over all ranks (not yet divided by max_p);
   // next: the contexts of all ranks in rank order. Afterwards the version is one higher.
@@ -191,12 +223,25 @@ class Engine {
     std::uint64_t sample() const { return static_cast<std::uint64_t>(index / field->words()); }
     Error error() const;
   };
+  struct Following {
+    VirtualRank rank = 0;
+    Batch batch;
+  };
   std::optional<WrongValue> find_wrong(const Batch& batch) const;
-  Status check_fields(const Batch& batch) const;
+  Status check_fields(const Batch& batch);
   Status check_contexts(const std::vector<EstContext>& contexts, Version version) const;
   Status check_finite(const Replica& replica) const;
+  StepInput input_of(VirtualRank rank, const Batch& batch) const;
+  void prepare(const Following& following);
+  Status update_on_host(const ReducedGradient& gradient, UpdateStep step);
+  Status update_on_device(const ReducedGradient& gradient, UpdateStep step);
+  Status clip(UpdateStep& step, Result<float> squares) const;
+  Updater* updater();
+  Status keep_if_finite();
+  void replica_changed();
   Error fault_error(VirtualRank rank, const Fault& fault) const;
   Error lose_replica(const std::string& why);
+  Error lose_replica(const ReducedGradient& gradient);
 
   // Constant after construction.
   JobSpec spec_;
@@ -211,8 +256,11 @@ class Engine {
   std::unique_ptr<StepRunner> runner_;
   DeviceType device_type_;
   Replica replica_;
-  Status usable_;               // or why the replica is lost
-  std::vector<float> squares_;  // by parameter; for clipping
+  Status usable_;                       // or why the replica is lost
+  bool fetched_ = true;                 // all of the replica is here
+  std::vector<float> squares_;          // by parameter; for clipping
+  std::optional<Following> following_;  // what follows the next local step
+  std::uint64_t checked_ = 0;           // serial of a batch with good values; 0: none
 };
 
 }  // namespace es::gpu

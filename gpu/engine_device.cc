@@ -32,12 +32,13 @@ Status Engine::make_runner(Program program) {
   device_type_ = (*device)->type();
   std::unique_ptr<cuda::DeviceVendorLibrary> vendor;
   if (options_.vendor && options_.device == DeviceKind::kGpu) {
-    auto library = cuda::open_vendor_library(**device);
+    auto library = cuda::open_vendor_library(
+        **device, spec_.tf32 ? cuda::VendorMath::kTf32 : cuda::VendorMath::kFp32);
     if (!library) return library.error();
     vendor = *std::move(library);
   }
   auto runner = cuda::DeviceExecutor::create(std::move(program), *std::move(device), buckets_,
-                                             std::move(vendor));
+                                             std::move(vendor), options_.device_sums);
   if (!runner)
     return failure("model " + spec_.model.name + ", batch_size " +
                    std::to_string(spec_.batch_size) + ": " + runner.error().message);

@@ -20,6 +20,7 @@ bool is_known(std::uint16_t type) {
     case MessageType::kState:
     case MessageType::kFetchPart:
     case MessageType::kBulkPart:
+    case MessageType::kOpenChannel:
     case MessageType::kHello:
     case MessageType::kPrepare:
     case MessageType::kReport:

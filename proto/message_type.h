@@ -20,6 +20,7 @@ enum class MessageType : std::uint16_t {
   kState = 4,
   kFetchPart = 5,
   kBulkPart = 6,
+  kOpenChannel = 7,
   // round.capnp: head <-> worker
   kHello = 10,
   kPrepare = 11,

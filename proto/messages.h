@@ -24,6 +24,7 @@ ES_MESSAGE(Fetch);
 ES_MESSAGE(State);
 ES_MESSAGE(FetchPart);
 ES_MESSAGE(BulkPart);
+ES_MESSAGE(OpenChannel);
 // round.capnp
 ES_MESSAGE(Hello);
 ES_MESSAGE(Prepare);

@@ -35,8 +35,8 @@ class GrantTrial {
   // The job steps on these devices from now on. `capabilities`: known so far. `chosen`: by the
   // scheduler, not by a user.
   void placed(const DeviceSet& devices, const Capabilities& capabilities, bool chosen);
-  // A global step was committed on them.
-  void step(double now_seconds);
+  // So many global steps were committed on them since the last call, or since they were placed.
+  void step(double now_seconds, std::uint64_t steps = 1);
   // What to give back now; none: nothing is known against the devices.
   std::optional<FallBack> verdict() const;
   // The verdict is being carried out.

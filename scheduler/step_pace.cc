@@ -8,12 +8,12 @@ void StepPace::restart() {
   *this = {};
 }
 
-void StepPace::step(double now_seconds) {
+void StepPace::step(double now_seconds, std::uint64_t steps) {
   if (!block_since_) {
     block_since_ = now_seconds;
     return;
   }
-  ++block_steps_;
+  block_steps_ += steps;
   const double duration = now_seconds - *block_since_;
   if (duration < kBlockSeconds) return;
   means_.push_back(duration / static_cast<double>(block_steps_));

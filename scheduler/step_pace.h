@@ -20,8 +20,8 @@ class StepPace {
   // Other devices: what was measured is void, and the next step is not counted, which may include a
   // pause and the warm-up of a process.
   void restart();
-  // A step was committed. Times do not fall.
-  void step(double now_seconds);
+  // So many steps were committed since the last call. Times do not fall.
+  void step(double now_seconds, std::uint64_t steps = 1);
   // Seconds of a global step; none: too little is measured.
   std::optional<double> seconds() const;
 

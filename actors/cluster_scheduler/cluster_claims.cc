@@ -19,9 +19,22 @@ JobId claim_owner(const std::string& claim) {
 Status ClusterCore::check_claim(const cluster::ClaimMade& claim) const {
   if (claims_.contains(claim.name))
     return refused("claim \"" + claim.name + "\": there is a claim of this name already");
+  return check_count(claim);
+}
+
+// Fewer than it takes now are fewer than all quotas, and than what exists if no node is away.
+Status ClusterCore::check_claim(const cluster::ClaimResized& claim) const {
+  ES_RETURN_IF_ERROR(check_claim_end(claim.name));
+  const Claim& now = claims_.at(claim.name);
+  if (claim.count <= now.count) return {};
+  return check_count({claim.name, now.type, claim.count});
+}
+
+// Of a claim that takes so many, beside all others.
+Status ClusterCore::check_count(const cluster::ClaimMade& claim) const {
   std::uint32_t claimed = 0;
   for (const auto& [name, other] : claims_)
-    if (other.type == claim.type) claimed += other.count;
+    if (other.type == claim.type && name != claim.name) claimed += other.count;
   const std::uint32_t exist = pool_.existing_devices().count_of(claim.type);
   const std::string text = "claim \"" + claim.name + "\": " + std::to_string(claim.count) + " of " +
                            claim.type.name + ": ";
@@ -44,9 +57,29 @@ void ClusterCore::handle(const cluster::ClaimMade& event) {
   if (!claims_.try_emplace(event.name, Claim{event.type, event.count}).second) ++ignored_events_;
 }
 
+// The last ones by node and index go.
+void ClusterCore::handle(const cluster::ClaimResized& event) {
+  const auto at = claims_.find(event.name);
+  if (at == claims_.end()) {
+    ++ignored_events_;
+    return;
+  }
+  at->second.count = event.count;
+  const JobId owner = claim_owner(event.name);
+  while (pool_.held(owner).size() > event.count)
+    pool_.release(owner, DeviceId(*pool_.held(owner).rbegin()));
+}
+
 void ClusterCore::handle(const cluster::ClaimEnded& event) {
   if (claims_.erase(event.name) == 0) ++ignored_events_;
   pool_.release_all(claim_owner(event.name));
+}
+
+std::vector<ClusterCore::ClaimView> ClusterCore::claims() const {
+  std::vector<ClaimView> claims;
+  for (const auto& [name, claim] : claims_)
+    claims.push_back({name, claim.type, claim.count, claim.count - missing_to(name, claim)});
+  return claims;
 }
 
 std::uint32_t ClusterCore::missing_to(const std::string& name, const Claim& claim) const {

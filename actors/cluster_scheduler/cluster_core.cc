@@ -138,7 +138,12 @@ std::string ClusterCore::refuse(const Job& job, const cluster::JobDemand& demand
   // Judged once: a job whose devices were lost since then waits for them to come back.
   const bool was_elastic = job.demand && !job.demand->exact;
   if (was_elastic) return {};
-  return refuse_minimum(job.admitted, pool_.existing_devices());
+  std::string refusal = refuse_minimum(job.admitted, pool_.existing_devices());
+  if (refusal.empty()) return {};
+  DeviceSet known;  // those of nodes that are away may come back
+  for (const DevicePool::NodeView& node : pool_.nodes())
+    for (const DevicePool::DeviceView& device : node.devices) known.add(device.id.type, 1);
+  return refuse_minimum(job.admitted, known).empty() ? std::string() : refusal;
 }
 
 void ClusterCore::handle(const cluster::DeviceReleased& event) {

@@ -141,13 +141,19 @@ struct ClaimMade {
   bool operator==(const ClaimMade&) const = default;
 };
 
+// A claim takes so many from now on. What it has beyond is free at once.
+struct ClaimResized {
+  std::string name;
+  std::uint32_t count = 0;  // > 0
+};
+
 struct ClaimEnded {
   std::string name;
 };
 
 using Event =
     std::variant<NodeJoined, NodeLost, NodeDraining, JobAdmitted, JobDemand, DeviceReleased,
-                 DeviceSuspected, DeviceCleared, JobEnded, ClaimMade, ClaimEnded>;
+                 DeviceSuspected, DeviceCleared, JobEnded, ClaimMade, ClaimResized, ClaimEnded>;
 
 // --- effects -----------------------------------------------------------------------------------
 
@@ -166,8 +172,9 @@ struct Allocation {
   bool operator==(const Allocation&) const = default;
 };
 
-// To the job: its demand cannot be met by the devices that exist: exact ones, or its minimum when
-// it asks for that for the first time or after exact ones. The demand before it stays in force.
+// To the job: its demand cannot be met: exact ones by the devices that exist; its minimum, when it
+// asks for that for the first time or after exact ones, not even with those of nodes that are away.
+// The demand before it stays in force.
 // Nothing is refused before the first node has joined: a restarted head has jobs before nodes.
 struct DemandRefused {
   JobId job;
@@ -200,10 +207,19 @@ class ClusterCore {
 
   // Ok when ClaimMade may follow. Refused: the name is in use, no such devices, over the limit.
   Status check_claim(const cluster::ClaimMade& claim) const;
+  // Ok when ClaimResized may follow. Not found: no such claim. Refused: as above; fewer never are.
+  Status check_claim(const cluster::ClaimResized& claim) const;
   // Error (not found): there is no such claim.
   Status check_claim_end(const std::string& name) const;
 
-  // For display.
+  struct ClaimView {
+    std::string name;
+    DeviceType type;
+    std::uint32_t count = 0;    // that it takes
+    std::uint32_t devices = 0;  // that it has by now
+  };
+  // For display, by name.
+  std::vector<ClaimView> claims() const;
   std::vector<DevicePool::NodeView> nodes() const { return pool_.nodes(); }
   // Devices of live nodes, by type.
   const DeviceSet& existing_devices() const { return pool_.existing_devices(); }
@@ -239,6 +255,7 @@ class ClusterCore {
   void handle(const cluster::DeviceCleared& event);
   void handle(const cluster::JobEnded& event);
   void handle(const cluster::ClaimMade& event);
+  void handle(const cluster::ClaimResized& event);
   void handle(const cluster::ClaimEnded& event);
 
   Job* find(const JobId& job);
@@ -265,6 +282,7 @@ class ClusterCore {
     DeviceType type;
     std::uint32_t count = 0;
   };
+  Status check_count(const cluster::ClaimMade& claim) const;
   void serve_claims();
   std::uint32_t missing_to(const std::string& name, const Claim& claim) const;
   void call_back(const DeviceType& type, std::uint32_t count);

@@ -216,8 +216,14 @@ void ClusterSchedulerState::start_job(AdmittedJob admitted, store::JobRecord rec
       IntraJobPeers{caf::actor_cast<caf::actor>(self_), companion, gateway_, store_});
   for (const caf::actor& child : {companion, jobs_.at(id).actor})
     children_->emplace(child.id(), child);
-  submit_order_.push_back(id);
+  enter_in_order(id);
   self_->send(jobs_.at(id).actor, inventory());
+}
+
+void ClusterSchedulerState::enter_in_order(const JobId& job) {
+  const std::uint64_t number = submit_order_.empty() ? 0 : submit_order_.rbegin()->first + 1;
+  jobs_.at(job).number = number;
+  submit_order_.emplace(number, job);
 }
 
 void ClusterSchedulerState::restore_jobs() {
@@ -253,7 +259,7 @@ void ClusterSchedulerState::restore_past(store::JobRecord record) {
   std::filesystem::path log_file;
   if (!options_.log_dir.empty()) log_file = options_.log_dir / (id + ".log");
   jobs_[id] = {self_->spawn(past_job_actor, std::move(record), log_file, gateway_, store_), true};
-  submit_order_.push_back(id);
+  enter_in_order(id);
 }
 
 void ClusterSchedulerState::list_jobs(const Inbound& inbound) {
@@ -269,10 +275,11 @@ void ClusterSchedulerState::list_jobs(const Inbound& inbound) {
   if (submit_order_.empty()) return finish();
   const auto describe = Msg<wire::DescribeJob>::build({}, [](wire::DescribeJob::Builder) {});
   infos->resize(submit_order_.size());
-  for (std::size_t i = 0; i < submit_order_.size(); ++i)
-    self_->request(jobs_.at(submit_order_[i]).actor, kAnswerTimeout, describe)
+  std::size_t next = 0;
+  for (const auto& [number, id] : submit_order_)
+    self_->request(jobs_.at(id).actor, kAnswerTimeout, describe)
         .then(
-            [=](const Msg<wire::JobDetails>& details) {
+            [=, i = next++](const Msg<wire::JobDetails>& details) {
               (*infos)[i] = details;
               if (--*missing == 0) finish();
             },
@@ -298,8 +305,8 @@ void ClusterSchedulerState::forget_job(const JobId& job) {
   const auto at = jobs_.find(job);
   for (const caf::actor& actor : {at->second.actor, at->second.companion})
     self_->send_exit(actor, caf::exit_reason::normal);
+  submit_order_.erase(at->second.number);
   jobs_.erase(at);
-  std::erase(submit_order_, job);
 }
 
 // --- the end

@@ -4,8 +4,7 @@
 // concerns.
 //
 // Accepts   Inbound: NodeHello of node agents; requests of clients (client.capnp); everything about
-// a
-//           job goes on to that job's intra-job scheduler. PeerUp, PeerDown of the gateway.
+//           a job goes on to that job's intra-job scheduler. PeerUp, PeerDown of the gateway.
 //           Demand, DeviceReleased, DeviceSuspected, JobEnded of intra-job schedulers. StopHead,
 //           CloseHead of the daemon.
 // Sends     NodeWelcome, answers to clients through the gateway. Allocation, DemandRefused,
@@ -95,7 +94,8 @@ class ClusterSchedulerState {
   struct Job {
     caf::actor actor;
     bool over = false;
-    caf::actor companion{};  // none when it was over before this head started
+    caf::actor companion{};    // none when it was over before this head started
+    std::uint64_t number = 0;  // in submit_order_
   };
   using ClientRequest = std::pair<PeerId, std::uint64_t>;
 
@@ -132,6 +132,9 @@ class ClusterSchedulerState {
   // Claims (cluster_scheduler_claims.cc).
   void restore_claims();
   void claim_devices(const Inbound& inbound);
+  void resize_claim(const Inbound& inbound, const cluster::ClaimResized& claim);
+  void save_claim(const Inbound& inbound, const cluster::ClaimMade& claim,
+                  const cluster::Event& event);
   void release_claim(const Inbound& inbound);
 
   void fill_in_checkpoint_directory(Inbound& inbound);
@@ -142,6 +145,7 @@ class ClusterSchedulerState {
   void restore_jobs();
   void restore_past(store::JobRecord record);
   void stop_if_idle();
+  void enter_in_order(const JobId& job);
   void forget_job(const JobId& job);
   double now_s() const;
 
@@ -172,7 +176,7 @@ class ClusterSchedulerState {
   // Companions and intra-job schedulers that live, by actor id. Outlives this state by a moment.
   std::shared_ptr<std::map<caf::actor_id, caf::actor>> children_ =
       std::make_shared<std::map<caf::actor_id, caf::actor>>();
-  std::vector<JobId> submit_order_;
+  std::map<std::uint64_t, JobId> submit_order_;
   std::map<std::string, JobId> requests_;  // SubmitJob.requestId that have made a job
   std::vector<Inbound> shutdown_requests_;
   std::set<JobId> live_;   // jobs that are not over

@@ -31,6 +31,7 @@ void ClusterSchedulerState::restore_claims() {
   for (const store::ClaimRecord& c : *claims) take(cluster::ClaimMade{c.name, c.type, c.count});
 }
 
+// A new one, or, without a device type, another number of devices for one that there is.
 void ClusterSchedulerState::claim_devices(const Inbound& inbound) {
   const auto claim =
       Msg<wire::ClaimDevices>::from_frame(inbound.frame)->decode([](wire::ClaimDevices::Reader r) {
@@ -38,11 +39,26 @@ void ClusterSchedulerState::claim_devices(const Inbound& inbound) {
       });
   if (!claim) return refuse(inbound, claim.error());
   if (const Status ok = check_request(*claim); !ok.ok()) return refuse(inbound, ok.error());
+  if (claim->type.name.empty()) return resize_claim(inbound, {claim->name, claim->count});
   if (const Status ok = core_->check_claim(*claim); !ok.ok()) return refuse(inbound, ok.error());
-  const Status saved = store_->claims().save({claim->name, claim->type, claim->count});
+  save_claim(inbound, *claim, *claim);
+}
+
+void ClusterSchedulerState::resize_claim(const Inbound& inbound,
+                                         const cluster::ClaimResized& claim) {
+  if (const Status ok = core_->check_claim(claim); !ok.ok()) return refuse(inbound, ok.error());
+  for (const ClusterCore::ClaimView& known : core_->claims())
+    if (known.name == claim.name)
+      return save_claim(inbound, {claim.name, known.type, claim.count}, claim);
+}
+
+// `claim`: as it is from now on, by `event`.
+void ClusterSchedulerState::save_claim(const Inbound& inbound, const cluster::ClaimMade& claim,
+                                       const cluster::Event& event) {
+  const Status saved = store_->claims().save({claim.name, claim.type, claim.count});
   if (!saved.ok()) return refuse(inbound, saved.error());
   kill_point("claim.journaled");
-  take_now(*claim);
+  take_now(event);
   answer<wire::Done>(inbound, [](auto) {});
 }
 

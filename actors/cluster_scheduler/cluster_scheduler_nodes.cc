@@ -105,7 +105,7 @@ void ClusterSchedulerState::on_peer_down(const PeerDown& down) {
     // The devices first: a job must not start anything there again.
     take_now(cluster::NodeLost{down.peer.substr(prefix.size())});
   }
-  for (const JobId& id : submit_order_)
+  for (const auto& [number, id] : submit_order_)
     if (!is_node || live_.contains(id)) self_->send(jobs_.at(id).actor, down);
   if (is_node) send_inventory();
 }
@@ -123,7 +123,15 @@ void ClusterSchedulerState::send_inventory() {
 
 void ClusterSchedulerState::list_nodes(const Inbound& inbound) {
   const auto nodes = core_->nodes();
+  const auto claims = core_->claims();
   answer<wire::NodeList>(inbound, [&](wire::NodeList::Builder b) {
+    auto claim_list = b.initClaims(claims.size());
+    for (std::size_t i = 0; i < claims.size(); ++i) {
+      claim_list[i].setName(claims[i].name);
+      claim_list[i].setDeviceType(claims[i].type.name);
+      claim_list[i].setCount(claims[i].count);
+      claim_list[i].setDevices(claims[i].devices);
+    }
     auto list = b.initNodes(nodes.size());
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       list[i].setName(nodes[i].name);

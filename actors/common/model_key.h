@@ -11,8 +11,8 @@ namespace es::actors {
 // names its kernel class: architecture (name, size, width, classes, dropout), the shape of a
 // sample, compute threads, and the level, which chooses between vendor and canonical kernels.
 // E.g. "resnet18-tiny/w16/c10/p-1.000000/image:28x28x1,label:1x1x1<=9/t1/D2". What a local step
-// does not include is not in it: optimizer, schedule, augmentation, seed, max_p, weights. REQUIRES:
-// a level other than auto.
+// does not include is not in it: optimizer, schedule, augmentation, seed, max_p, weights.
+// REQUIRES: a level other than auto.
 std::string model_key(const JobSpec& spec, const SampleLayout& layout);
 
 }  // namespace es::actors

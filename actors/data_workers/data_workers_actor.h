@@ -9,8 +9,7 @@
 //           SlotFilled from a loader.
 // Sends     BatchLoaded to the EST that asked; FillSlot to a loader.
 // State     requests that wait, free slots and loaders, the next slice. Nothing saved: a mini-batch
-// is
-//           a pure function of (seed, epoch, step, rank).
+//           is a pure function of (seed, epoch, step, rank).
 // Fails     A sample that cannot be loaded (a corrupt image) is told to the EST in BatchLoaded.
 // Links
 //           to no one; dies with the worker process.

@@ -24,13 +24,16 @@ Status claim(const Options& options, Console& console) {
         b.setCount(options.count);
       });
   if (!done) return done.error();
-  if (options.json)
-    console.out << fields_json({{"claim", options.name},
-                                {"type", options.type},
-                                {"count", std::to_string(options.count)}})
+  const std::string count = std::to_string(options.count);
+  const bool is_new = !options.type.empty();
+  if (options.json && is_new)
+    console.out << fields_json({{"claim", options.name}, {"type", options.type}, {"count", count}})
                 << "\n";
+  else if (options.json)
+    console.out << fields_json({{"claim", options.name}, {"count", count}}) << "\n";
   else
-    console.out << "claim " << options.name << ": " << options.count << " of " << options.type
+    console.out << "claim " << options.name << ": " << count
+                << (is_new ? " of " + options.type : " devices from now on")
                 << "; training jobs leave at their next step boundary (esctl claims)\n";
   return {};
 }
@@ -59,10 +62,9 @@ Status claims(const ListOptions& options, Console& console) {
   const auto list =
       (*client)->ask<wire::NodeList, wire::ListNodes>({}, [](wire::ListNodes::Builder) {});
   if (!list) return list.error();
-  const auto nodes = list->decode(read_nodes);
-  if (!nodes) return nodes.error();
-  const std::vector<ClaimView> all = claims_of(*nodes);
-  console.out << (options.json ? claims_json(all) + "\n" : claims_text(all));
+  const auto all = list->decode(read_claims);
+  if (!all) return all.error();
+  console.out << (options.json ? claims_json(*all) + "\n" : claims_text(*all));
   return {};
 }
 
@@ -71,13 +73,12 @@ Status claims(const ListOptions& options, Console& console) {
 void add_claims_command(CLI::App& app, Shell& shell) {
   auto options = std::make_shared<ListOptions>();
   CLI::App* command =
-      app.add_subcommand("claims", "List claims with the devices that they have by now");
+      app.add_subcommand("claims", "List claims, what they take and what they have by now");
   add_head_options(*command, options->head);
   add_json_option(*command, options->json);
   command->footer(
-      "A claim is listed from its first device on, which free devices give it at once and "
-      "training\n"
-      "jobs at their next step boundary.\n"
+      "A claim has free devices at once, and those of training jobs at their next step "
+      "boundary.\n"
       "Example:\n  esctl claims --json");
   command->callback([options, &shell] {
     shell.exit_code = finish(claims(*options, shell.console), options->json, shell.console);
@@ -88,7 +89,10 @@ void add_claim_command(CLI::App& app, Shell& shell) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
       "claim", "Take devices for a serving job; training jobs leave at their next step boundary");
-  command->add_option("--type", options->type, "Device type")->required()->type_name("TYPE");
+  command
+      ->add_option("--type", options->type,
+                   "Device type of a new claim; without it, --count is the new size of claim NAME")
+      ->type_name("TYPE");
   command->add_option("--count", options->count, "How many")->required()->type_name("N");
   command->add_option("--name", options->name, "Name of the claim, for esctl release")
       ->required()
@@ -101,7 +105,9 @@ void add_claim_command(CLI::App& app, Shell& shell) {
       "devices as owned by claim:NAME. More than the cluster has, or than easyscaled "
       "--claim-quota\n"
       "allows, is refused.\n"
-      "Example:\n  esctl claim --type cpu-avx2 --count 2 --name serving");
+      "What a claim gives up by a smaller --count is free for training jobs at once.\n"
+      "Example:\n  esctl claim --type cpu-avx2 --count 2 --name serving\n"
+      "  esctl claim --name serving --count 3");
   command->callback([options, &shell] {
     shell.exit_code = finish(claim(*options, shell.console), options->json, shell.console);
   });

@@ -4,21 +4,21 @@
 #include <string>
 #include <vector>
 
-#include "actors/esctl/views.h"
+#include "proto/messages.h"
 
 namespace es::actors::esctl {
 
-// Of a claim that has at least one device.
 struct ClaimView {
   std::string name;
   std::string type;
-  std::uint32_t devices = 0;  // that it has by now
+  std::uint32_t count = 0;    // that it takes
+  std::uint32_t devices = 0;  // of these, those that it has by now
 };
 
-// By name.
-std::vector<ClaimView> claims_of(const std::vector<NodeView>& nodes);
+// By name. Throws kj::Exception on malformed content: call it inside Msg::decode.
+std::vector<ClaimView> read_claims(wire::NodeList::Reader reader);
 
-// {"claims": [{"claim": NAME, "type": TYPE, "devices": COUNT}, ...]}
+// {"claims": [{"claim": NAME, "type": TYPE, "count": COUNT, "devices": COUNT}, ...]}
 std::string claims_json(const std::vector<ClaimView>& claims);
 // A table, one line for each claim.
 std::string claims_text(const std::vector<ClaimView>& claims);

@@ -61,6 +61,8 @@ Json memory_json(const gpu::MemoryUse& m) {
           {"arena_live_peak_bytes", m.arena_live_peak},
           {"workspace_bytes", m.workspace},
           {"gradient_slot_bytes", m.gradient_slot},
+          {"device_gradients_bytes", m.device_gradients},
+          {"spilled_gradients_bytes", m.spilled_gradients},
           {"context_bytes", m.context}};
 }
 
@@ -95,7 +97,8 @@ Json cuda_json(const gpu::CudaInventory& cuda) {
     devices.push_back({{"name", device.name},
                        {"device_type", device.type().name},
                        {"compute_capability", device.compute_capability},
-                       {"memory_bytes", device.memory_bytes}});
+                       {"memory_bytes", device.memory_bytes},
+                       {"peak_tflops", device.peak_tflops}});
   return {{"devices", devices}, {"why_none", cuda.why_none}};
 }
 
@@ -124,17 +127,18 @@ Json d2_json(const D2Cost& d2) {
 std::string inspection_text(const Inspection& inspection) {
   const JobSpec& spec = inspection.spec;
   const gpu::EngineDescription& first = inspection.engines.front();
-  std::string text = table(
-      {{"job", spec.name},
-       {"model", first.model},
-       {"level", std::string(level_name(spec.level)) + ", " + std::to_string(spec.max_p) + " ESTs"},
-       {"sample", layout_text(inspection.layout)},
-       {"batch", std::to_string(spec.batch_size) + " for each EST, " +
-                     std::to_string(std::uint64_t{spec.batch_size} * spec.max_p) +
-                     " for each global step"},
-       {"parameters", std::to_string(first.parameters)},
-       {"buckets", std::to_string(first.buckets)},
-       {"CUDA devices", cuda_text(inspection.cuda)}});
+  std::string text =
+      table({{"job", spec.name},
+             {"model", first.model},
+             {"level", std::string(level_name(spec.level)) + ", " + std::to_string(spec.max_p) +
+                           " ESTs" + (spec.tf32 ? ", TF32 on GPUs" : "")},
+             {"sample", layout_text(inspection.layout)},
+             {"batch", std::to_string(spec.batch_size) + " for each EST, " +
+                           std::to_string(std::uint64_t{spec.batch_size} * spec.max_p) +
+                           " for each global step"},
+             {"parameters", std::to_string(first.parameters)},
+             {"buckets", std::to_string(first.buckets)},
+             {"CUDA devices", cuda_text(inspection.cuda)}});
   std::string shown;
   for (const gpu::EngineDescription& engine : inspection.engines) {
     std::string operators = operators_text(engine);
@@ -153,6 +157,7 @@ std::string inspection_json(const Inspection& inspection) {
   const Json json{{"name", spec.name},
                   {"model", inspection.engines.front().model},
                   {"level", level_name(spec.level)},
+                  {"tf32", spec.tf32},
                   {"max_p", spec.max_p},
                   {"batch_size", spec.batch_size},
                   {"sample", layout_json(inspection.layout)},

@@ -19,6 +19,17 @@ using simulator::Report;
 using simulator::SimulationResult;
 using simulator::Workload;
 
+const CLI::Range kMishapSeconds{1.0, 1e7};
+// More often than every 36 s nothing could be done between two.
+const CLI::Validator kMeanHours{[](const std::string& text) {
+                                  double hours = -1;
+                                  CLI::detail::lexical_cast(text, hours);
+                                  if (hours == 0 || (hours >= 0.01 && hours <= 1e9))
+                                    return std::string();
+                                  return text + ": allowed is 0 for never, or 0.01 to 1e9 hours";
+                                },
+                                "HOURS"};
+
 struct Options {
   std::string trace, workload, cluster, step_times, claims, out;
   std::string policy{scheduler::kDefaultPolicy};
@@ -26,7 +37,7 @@ struct Options {
   std::vector<double> fairness{scheduler::PolicyOptions().fairness};
   bool homogeneous = false;
   simulator::WorldOptions world{.rescale_s = 5};
-  double round_s = 0;
+  double round_s = 0, checkpoint_s = 0;
   bool json = false;
 };
 
@@ -161,6 +172,7 @@ Result<SimulationResult> run_policy(const Scene& scene, const Options& options,
                                           .policy_options = contestant.options,
                                           .quotas = scene.quotas,
                                           .round_s = options.round_s,
+                                          .checkpoint_s = options.checkpoint_s,
                                           .world = scene.world,
                                           .progress = {}};
   simulation.progress = [&](std::size_t done, std::size_t all, double seconds) {
@@ -237,6 +249,37 @@ Result<int> simulate_policies(const Options& options, const std::vector<std::str
   return 0;
 }
 
+// What goes wrong, and what that costs.
+void add_mishap_options(CLI::App& command, Options& options) {
+  simulator::WorldOptions& world = options.world;
+  const auto add = [&](const char* name, double& value, CLI::Validator range, const char* help) {
+    command.add_option(name, value, help)->check(range)->capture_default_str();
+  };
+  command
+      .add_option("--seed", world.seed,
+                  "Of failures and stragglers, and, but for 0, of up to a second's delay of each "
+                  "submission")
+      ->capture_default_str();
+  add("--failures", world.failure_hours, kMeanHours,
+      "Mean hours between two losses of one node; 0: none");
+  add("--repair-time", world.repair_s, kMishapSeconds, "Seconds until a lost node is back");
+  command
+      .add_option("--node-devices", world.devices_per_node,
+                  "Devices of a node, all of one type, which are lost together")
+      ->check(CLI::Range(1U, 1'000'000U))
+      ->capture_default_str();
+  add("--checkpoint-every", options.checkpoint_s, CLI::Range(0.0, 1e9),
+      "Seconds of training between two checkpoints of a job, to which it goes back when all its "
+      "workers are lost at once; 0: only those of a suspension");
+  add("--stragglers", world.straggler_hours, kMeanHours,
+      "Mean hours between two slow times of one device; 0: none");
+  add("--straggler-time", world.straggler_s, kMishapSeconds, "Seconds of a slow time");
+  add("--straggler-factor", world.straggler_factor, CLI::Range(1.0, 1000.0),
+      "A slow device takes so many times as long for a step");
+  add("--sync-cost", world.sync_s, CLI::Range(0.0, 1e6),
+      "Seconds that a global step takes longer for each device but one; no plan knows of it");
+}
+
 void add_options(CLI::App& command, Options& options) {
   command
       .add_option("--trace", options.trace,
@@ -272,28 +315,13 @@ void add_options(CLI::App& command, Options& options) {
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
   command
-      .add_option("--seed", options.world.seed,
-                  "Of failures and stragglers, and, but for 0, of up to a second's delay of each "
-                  "submission")
-      ->capture_default_str();
-  command
-      .add_option(
-          "--failures", options.world.failure_hours,
-          "Mean hours between two losses of one node (8 devices; back after an hour); 0: none")
-      ->check(CLI::Range(0.0, 1e9))
-      ->capture_default_str();
-  command
-      .add_option("--stragglers", options.world.straggler_share,
-                  "Share of the devices that take twice as long; 0: none")
-      ->check(CLI::Range(0.0, 1.0))
-      ->capture_default_str();
-  command
       .add_option("--fairness", options.fairness,
                   "Of elastic-srtf, 0 fast to 1 fair; compare: several, the policy runs with each")
       ->check(CLI::Range(0.0, 1.0))
       ->delimiter(',')
       ->type_name("F")
       ->capture_default_str();
+  add_mishap_options(command, options);
   command.add_flag("--homogeneous", options.homogeneous, "easyscale: one device type for each job");
   command.add_option("--out", options.out, "Write tables (CSV) and charts (SVG) there")
       ->type_name("DIR");

@@ -26,6 +26,8 @@ nlohmann::ordered_json object(const Report& r) {
           {"mean_rho", r.mean_rho},
           {"unfair_share", r.unfair_share},
           {"node_failures", r.failures},
+          {"stragglers", r.stragglers},
+          {"lost_work_seconds", r.lost_work_seconds},
           {"refused_requests", r.refused_requests},
           {"events", r.events},
           {"wall_seconds", r.wall_seconds},
@@ -63,6 +65,12 @@ std::string reports_text(const std::vector<Report>& reports) {
         static_cast<unsigned long long>(r.rescales), r.mean_rho, r.worst_rho, r.decision_ms_mean);
     text += line;
     if (r.unfinished > 0) text += "  " + std::to_string(r.unfinished) + " jobs never ended\n";
+    if (r.failures == 0 && r.stragglers == 0) continue;
+    std::snprintf(line, sizeof line,
+                  "  nodes were lost %u times, which cost %.1f s of training; devices were slow %u "
+                  "times\n",
+                  r.failures, r.lost_work_seconds, r.stragglers);
+    text += line;
   }
   return text;
 }

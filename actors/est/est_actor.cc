@@ -37,8 +37,10 @@ void run_if_ready(Self self) {
                b.setSlot(s.loaded->slot);
                b.setError(s.loaded->error);
              }));
+  const Version next = s.granted->step + 1;
   s.granted.reset();
   s.loaded.reset();  // the device holds it until SliceDone
+  if (next < s.last_version) want(self, next);
 }
 
 void on_loaded(Self self, wire::BatchLoaded::Reader loaded) {
@@ -60,7 +62,6 @@ caf::behavior est_actor(Self self, VirtualRank rank, Version last_version, caf::
   return {
       [=](const Msg<wire::GrantSlice>& message) {
         auto view = message.view();
-        self->state.resting = false;
         self->state.granted = Head{};
         self->state.granted->generation = {view->getGeneration()};
         self->state.granted->step = view->getStep();
@@ -69,20 +70,13 @@ caf::behavior est_actor(Self self, VirtualRank rank, Version last_version, caf::
       },
       [=](const Msg<wire::Dismiss>&) {
         EstState& s = self->state;
-        s.resting = true;
         if (s.loaded) give_back(self, s.loaded->slot);
         s.loaded.reset();
         s.requested.reset();
         s.granted.reset();
       },
       [=](const Msg<wire::BatchLoaded>& message) { on_loaded(self, *message.view()); },
-      [=](const Msg<wire::SliceDone>& message) {
-        auto view = message.view();
-        give_back(self, view->getSlot());
-        const EstState& s = self->state;
-        if (view->getStep() + 1 < s.last_version && !s.granted && !s.resting)
-          want(self, view->getStep() + 1);
-      },
+      [=](const Msg<wire::SliceDone>& message) { give_back(self, message.view()->getSlot()); },
   };
 }
 

@@ -9,16 +9,16 @@
 // Accepts   GrantSlice from the device -> RunLocalStep to it, once the mini-batch of that step is
 //           there. A step that was granted before may be granted again (a repeated step).
 //           BatchLoaded from the data workers; one of another step than wanted goes back at once.
-//           SliceDone from the device: the local step is over; prefetches the next mini-batch.
+//           With the slice taken it asks for the next step's mini-batch.
+//           SliceDone from the device: the local step is over, its slot goes back.
 //           Dismiss from the worker: the rank runs elsewhere; gives its mini-batch back and rests.
 // Sends     LoadBatch, BatchDone to the data workers; RunLocalStep to the device.
 // State     rank, wanted step, the slot that it holds. Nothing saved.
 // Fails     A mini-batch that could not be loaded goes to the device like any other, with its
-// error.
-//           Lives as long as the worker process, resting while its rank is elsewhere.
+//           error. Lives as long as the worker process, resting while its rank is elsewhere.
 // Order     The device grants in rank order; the answers come in the order of loading.
-// Limits    Holds at most one slot, has at most one request waiting per step.
-// Threads   Cooperative; never blocks.
+// Limits    Holds at most one slot beside the one that the device works on, has at most one request
+// waiting per step. Threads   Cooperative; never blocks.
 #include <caf/actor.hpp>
 #include <caf/stateful_actor.hpp>
 
@@ -43,7 +43,6 @@ struct EstState {
   std::optional<Version> requested;  // asked of the data workers, not answered yet
   std::optional<Loaded> loaded;      // the mini-batch in hand
   std::optional<Head> granted;       // a slice waits for its mini-batch
-  bool resting = false;              // dismissed, and not granted a slice since
 };
 
 caf::behavior est_actor(caf::stateful_actor<EstState>* self, VirtualRank rank, Version last_version,

@@ -18,6 +18,8 @@ std::string_view kill_point_name(MessageType type) {
       return "FetchPart";
     case MessageType::kBulkPart:
       return "BulkPart";
+    case MessageType::kOpenChannel:
+      return "OpenChannel";
     case MessageType::kHello:
       return "Hello";
     case MessageType::kPrepare:

@@ -26,6 +26,7 @@ struct Worker {
   Phase phase = Phase::kStarting;
   std::string address;
   std::string host_id;
+  protocol::ChannelPoint channel{};  // none after a restart of the head, before the next Hello
   bool placed = false;               // member of the last installed placement
   std::optional<Version> version{};  // newest that it said to hold
   Instant started{};

@@ -180,6 +180,7 @@ class IntraJobState {
   // Of these it has given some back once: given them anew, it keeps them until a speed changes.
   std::set<std::string> released_from_;
   Generation paced_generation_;  // of the placement whose steps are timed
+  Version paced_through_ = 0;    // the newest of them
   double queried_seconds_ = 0;   // that were left when plans were asked for last; 0: not known
   intra_job::StragglerWatch stragglers_;
   std::optional<Instant> rescaling_since_, last_pause_;

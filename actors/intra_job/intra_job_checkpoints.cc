@@ -18,17 +18,18 @@ void IntraJobCore::handle(const CheckpointCommand& event) {
     return checkpoint_done(event.request,
                            refused("the job is paused; what it holds is in its newest checkpoint"));
   }
-  checkpoints_.push_back(event);
+  checkpoints_.push_back({event.request, event.directory});
   if (phase_ == Phase::kNormal || phase_ == Phase::kDraining) ask_for_checkpoints();
 }
 
 // Any member can: each holds a whole version. A round makes it forget; after Go it is asked again.
 void IntraJobCore::ask_for_checkpoints() {
   const Worker& writer = *fleet_.find(members_.front().incarnation);
-  for (const CheckpointCommand& command : checkpoints_) {
+  for (PendingCheckpoint& pending : checkpoints_) {
+    pending.asked.insert(writer.incarnation);
     send(writer, WriteCheckpoint{.stamp = stamp(),
-                                 .request = command.request,
-                                 .directory = command.directory,
+                                 .request = pending.request,
+                                 .directory = pending.directory,
                                  .remove = {}});
   }
 }
@@ -64,18 +65,30 @@ void IntraJobCore::handle(Worker&, const CheckpointWritten& message) {
   }
   const auto pending = std::find_if(
       checkpoints_.begin(), checkpoints_.end(),
-      [&](const CheckpointCommand& command) { return command.request == message.request; });
+      [&](const PendingCheckpoint& asked) { return asked.request == message.request; });
   if (pending == checkpoints_.end()) return;
   // Of a suspension that was given up: nobody's any more, it may be gone at any moment.
   const CheckpointRef ref{message.path, message.version};
   if (is_suspension(ref, config_.suspend_prefix) && ref.path != pending->directory) return;
-  checkpoints_.erase(pending);
-  if (message.error.empty()) {
-    written_.push_back(message);
-    take_written_checkpoints();
-  } else {
-    checkpoint_done(message.request, Error{message.error_kind, message.error});
+  if (!message.error.empty()) {
+    pending->why_not = Error{message.error_kind, message.error};
+    return no_answer_from(message.stamp.sender);
   }
+  checkpoints_.erase(pending);
+  written_.push_back(message);
+  take_written_checkpoints();
+}
+
+// The last one's error stands, when there was one.
+void IntraJobCore::no_answer_from(Incarnation worker) {
+  std::vector<std::pair<std::uint64_t, Error>> failed;
+  std::erase_if(checkpoints_, [&](PendingCheckpoint& pending) {
+    pending.asked.erase(worker);
+    if (!pending.asked.empty() || !pending.why_not) return false;
+    failed.emplace_back(pending.request, *pending.why_not);
+    return true;
+  });
+  for (const auto& [request, error] : failed) checkpoint_done(request, error);
 }
 
 // The job goes on without: its last good one is untouched, and the next one may succeed.

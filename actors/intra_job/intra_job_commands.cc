@@ -62,8 +62,8 @@ void IntraJobCore::end(JobState state, std::string error) {
   suspending_.reset();
   record_.error = std::move(error);
   if (!record_.error.empty()) log(record_.error);
-  for (const CheckpointCommand& command : std::exchange(checkpoints_, {})) {
-    checkpoint_done(command.request, refused("the job has ended"));
+  for (const PendingCheckpoint& pending : std::exchange(checkpoints_, {})) {
+    checkpoint_done(pending.request, refused("the job has ended"));
   }
   drop_written_checkpoints("the job has ended");
   if (scale_request_) answer_scale(refused("the job has ended"));

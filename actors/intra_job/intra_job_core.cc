@@ -82,6 +82,16 @@ Effects IntraJobCore::on(const Event& event, Instant now) {
   return take_effects();
 }
 
+// A checkpoint is on the disk, whatever has become of its writer.
+bool IntraJobCore::counts(const Worker& worker, const WorkerMessage& message) const {
+  if (std::holds_alternative<CheckpointWritten>(message)) return true;
+  if (worker.phase == Worker::Phase::kLeaving) return false;
+  const bool fact =
+      std::holds_alternative<Failed>(message) || std::holds_alternative<Evaluated>(message);
+  return fact || (worker.phase == Worker::Phase::kKnown &&
+                  stamp_of(message).generation == record_.generation);
+}
+
 Effects IntraJobCore::on(const WorkerMessage& message, Instant now) {
   now_ = now;
   if (const auto* hello = std::get_if<Hello>(&message)) {
@@ -93,13 +103,8 @@ Effects IntraJobCore::on(const WorkerMessage& message, Instant now) {
   Worker* worker = fleet_.find(from.sender);
   if (worker == nullptr) {
     kill_unknown(from.sender);
-  } else if (worker->phase != Worker::Phase::kLeaving) {
-    const bool fact = std::holds_alternative<Failed>(message) ||
-                      std::holds_alternative<Evaluated>(message) ||
-                      std::holds_alternative<CheckpointWritten>(message);
-    const bool current =
-        worker->phase == Worker::Phase::kKnown && from.generation == record_.generation;
-    if (fact || current) std::visit([&](const auto& m) { handle(*worker, m); }, message);
+  } else if (counts(*worker, message)) {
+    std::visit([&](const auto& m) { handle(*worker, m); }, message);
   }
   settle();
   return take_effects();
@@ -188,6 +193,7 @@ void IntraJobCore::handle(const Hello& message) {
   failed_starts_.erase(worker->device);
   worker->address = message.address;
   worker->host_id = message.host_id;
+  worker->channel = message.channel;
   if (worker->phase != Worker::Phase::kKnown || phase_ == Phase::kEnding) return;
   // Its link was down, and what either side has sent meanwhile may be lost. A round finds out.
   if (phase_ != Phase::kPreparing) {

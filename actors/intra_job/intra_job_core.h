@@ -15,9 +15,8 @@
 //            Draining    members were asked to pause, so that a planned change wastes no work
 //            Ending      the outcome is journaled; waits until every process has exited
 // A change   of any kind (start, stage, scale, loss, restart of the head) is one round. Planned
-// ones
-//            drain first. Any loss, in any phase, starts a new round: the head never waits for a
-//            worker that it has given up. Whoever holds the newest sealed version is the source;
+//            ones drain first. Any loss, in any phase, starts a new round: the head never waits for
+//            a worker that it has given up. Whoever holds the newest sealed version is the source;
 //            when nobody holds one it is the newest checkpoint.
 // Stages     The members pause by themselves where the stage ends. By then the next stage's workers
 //            are warm, since the demand of a stage includes the next one's. When one is missing,
@@ -26,8 +25,7 @@
 //            - Go only when all members hold the target. Workers without ranks stand by until then.
 //            - A device is given back only after its process was reaped.
 //            - A ledger line, and an evaluation, is let through once; a repetition must be equal
-//            bit
-//              by bit, else the job fails as non-deterministic.
+//              bit by bit, else the job fails as non-deterministic.
 //            - Messages of another generation, or of a worker that takes no part, change nothing;
 //              unknown senders are killed. Facts that no placement can change are taken from any
 //              known worker whatever its generation: Failed, Evaluated, CheckpointWritten.
@@ -53,10 +51,19 @@ enum class Phase { kIdle, kPreparing, kInstalling, kNormal, kDraining, kEnding }
 
 // A job fails when this many worker processes in a row end on one device without a Hello.
 inline constexpr int kStartAttemptsMax = 3;
-// ... and when this many others were lost without one new version.
+// ... and when this many others were lost without one new version; a lost node is one.
 inline constexpr int kLossesWithoutProgressMax = 10;
 // Devices that a job had, and that are refused now, are asked for again after this.
 inline constexpr Instant kDemandAgainAfter = std::chrono::seconds(1);
+
+// A checkpoint on demand, to be written. A round may ask another worker for it while the first
+// still writes: then the first has the directory, and the other is refused it.
+struct PendingCheckpoint {
+  std::uint64_t request = 0;
+  std::string directory;
+  std::set<Incarnation> asked{};   // and neither answered nor ended
+  std::optional<Error> why_not{};  // what one of them said
+};
 
 class IntraJobCore {
  public:
@@ -112,6 +119,8 @@ class IntraJobCore {
   Worker& whom_to_evict(Worker& a, Worker& b);
   void acknowledge();
   void evict_silent_workers();
+  bool counts(const Worker& worker, const protocol::WorkerMessage& message) const;
+  void no_answer_from(Incarnation worker);
   void take_written_checkpoints();
   void take_checkpoint(const protocol::CheckpointWritten& message);
   void periodic_failed(const std::string& why);
@@ -169,7 +178,7 @@ class IntraJobCore {
   void kill_unknown(Incarnation incarnation);
   void release(Worker& worker);
   void evict(Worker& worker, const std::string& why);
-  void is_gone(const Worker& worker, const std::string& why);
+  void is_gone(const Worker& worker, const std::string& why, bool counts = true);
   void answer_scale(Status status);
   std::vector<KnownWorker> known_workers() const;
 
@@ -232,7 +241,7 @@ class IntraJobCore {
   std::map<DeviceId, int> failed_starts_;
   DeviceRest rest_;  // not while the job has no other worker
   int losses_without_progress_ = 0;
-  std::vector<CheckpointCommand> checkpoints_;        // to be written
+  std::vector<PendingCheckpoint> checkpoints_;
   std::vector<protocol::CheckpointWritten> written_;  // the ledger is not that far yet
   PeriodicCheckpoints periodic_;
   std::string write_warning_, damage_warning_;

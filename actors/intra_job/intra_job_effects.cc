@@ -159,7 +159,7 @@ void IntraJobState::perform_effect(const intra_job::LedgerLineAdded& effect) {
   const Status status = peers_.store->ledger().append(options_.job, line);
   ES_CHECK_MSG(status.ok(), status.ok() ? "" : "ledger: " + status.error().message);
   kill_point("ledger.after");
-  if (!options_.config.sparse_ledger) on_step();
+  on_step();
   progress_due_ = true;
 }
 

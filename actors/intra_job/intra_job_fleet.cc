@@ -46,9 +46,16 @@ void IntraJobCore::handle(const WorkerExited& event) {
   const Worker worker = *found;
   fleet_.erase(event.incarnation);
   exited_.insert(event.incarnation);
+  no_answer_from(event.incarnation);
   if (worker.phase == Worker::Phase::kLeaving || phase_ == Phase::kEnding) return;
   if (event.with_node && worker.phase == Worker::Phase::kStarting) return;
-  is_gone(worker, "exited: " + event.description);
+  // A node is one loss, however many workers it had: that of the last one.
+  const bool others = std::ranges::any_of(fleet_.workers(), [&](const auto& entry) {
+    const Worker& other = entry.second;
+    return other.device.node == worker.device.node &&
+           (other.phase == Worker::Phase::kKnown || other.phase == Worker::Phase::kWarm);
+  });
+  is_gone(worker, "exited: " + event.description, !event.with_node || !others);
 }
 
 void IntraJobCore::handle(const WorkerLost& event) {
@@ -64,8 +71,9 @@ void IntraJobCore::evict(Worker& worker, const std::string& why) {
   if (phase_ != Phase::kEnding && before.phase != Worker::Phase::kLeaving) is_gone(before, why);
 }
 
-// The job goes on without it: with a new round when it took part. REQUIRES: `worker` is a copy.
-void IntraJobCore::is_gone(const Worker& worker, const std::string& why) {
+// The job goes on without it: with a new round when it took part. `counts`: as a loss of its own.
+// REQUIRES: `worker` is a copy.
+void IntraJobCore::is_gone(const Worker& worker, const std::string& why, bool counts) {
   const std::string text = "worker " + std::to_string(worker.incarnation.value) + " on " +
                            worker.device.text() + " " + why;
   log(text);
@@ -73,7 +81,7 @@ void IntraJobCore::is_gone(const Worker& worker, const std::string& why) {
     if (++failed_starts_[worker.device] < kStartAttemptsMax) return;
     fail("no worker process comes up, " + std::to_string(kStartAttemptsMax) +
          " attempts; the last one: " + text);
-  } else if (++losses_without_progress_ >= kLossesWithoutProgressMax) {
+  } else if (counts && ++losses_without_progress_ >= kLossesWithoutProgressMax) {
     fail(std::to_string(kLossesWithoutProgressMax) +
          " workers were lost without one step of progress; the last one: " + text);
   } else if (worker.phase == Worker::Phase::kKnown) {

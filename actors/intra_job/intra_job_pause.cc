@@ -87,8 +87,8 @@ void IntraJobCore::consider_suspension() {
 // A directory is never used twice: one request in each generation, and a failed one begins a new
 // one.
 void IntraJobCore::ask_for_suspension() {
-  const bool asked = std::ranges::any_of(checkpoints_, [](const CheckpointCommand& command) {
-    return command.request == kSuspensionRequest;
+  const bool asked = std::ranges::any_of(checkpoints_, [](const PendingCheckpoint& pending) {
+    return pending.request == kSuspensionRequest;
   });
   const bool written = std::ranges::any_of(written_, [](const CheckpointWritten& message) {
     return message.request == kSuspensionRequest;
@@ -101,8 +101,8 @@ void IntraJobCore::ask_for_suspension() {
 
 // Of this generation: the next one writes to a directory of its own.
 void IntraJobCore::forget_suspension_request() {
-  std::erase_if(checkpoints_, [](const CheckpointCommand& command) {
-    return command.request == kSuspensionRequest;
+  std::erase_if(checkpoints_, [](const PendingCheckpoint& pending) {
+    return pending.request == kSuspensionRequest;
   });
   std::erase_if(written_, [](const CheckpointWritten& message) {
     return message.request == kSuspensionRequest;

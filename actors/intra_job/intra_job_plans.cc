@@ -128,14 +128,16 @@ void IntraJobState::put_progress(wire::JobProgress::Builder b) const {
   }
 }
 
-// A line was added to the ledger.
+// A line was added to the ledger; where it is sparse, for all steps since the line before.
 void IntraJobState::on_step() {
+  const Version through = core_->ledger().through();
+  const Version steps = through - std::exchange(paced_through_, through);
   if (core_->phase() != intra_job::Phase::kNormal) return;
   if (std::exchange(paced_generation_, core_->generation()) != core_->generation()) {
     grant_trial_.placed(count_by_type(member_devices()), capabilities_, !demand_is_exact_);
     capability_watch_.restart();
   }
-  grant_trial_.step(in_seconds(now()));
+  grant_trial_.step(in_seconds(now()), steps);
   // What paid before may not pay any more when little is left to do.
   const double left = grant_trial_.pace().value_or(0) * static_cast<double>(steps_left());
   const bool near_the_end = left < kPausesNearTheEnd * in_seconds(pause_of_a_change());

@@ -101,7 +101,7 @@ void IntraJobCore::place(const std::set<Incarnation>& chosen) {
   auto range = ranges.begin();
   for (const Incarnation incarnation : chosen) {  // ascending, as the devices are
     const Worker& worker = *fleet_.find(incarnation);
-    members_.push_back({incarnation, *range++, worker.address, worker.host_id});
+    members_.push_back({incarnation, *range++, worker.address, worker.host_id, worker.channel});
   }
   std::sort(members_.begin(), members_.end(),
             [](const Member& a, const Member& b) { return a.ranks.begin < b.ranks.begin; });

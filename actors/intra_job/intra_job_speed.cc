@@ -40,7 +40,7 @@ void IntraJobState::on_worker_stats(wire::WorkerStats::Reader r, Incarnation inc
   const DeviceId device = at->second.device;
   const auto report = stragglers_.add({.device = device,
                                        .worker = incarnation,
-                                       .local_steps = static_cast<std::uint32_t>(ests.size()),
+                                       .local_steps = std::uint64_t{ests.size()} * r.getSteps(),
                                        .seconds = r.getLocalStepSeconds()},
                                       member_devices());
   if (!report) return;

@@ -29,7 +29,7 @@ std::optional<StragglerWatch::Report> StragglerWatch::add(const Measurement& mea
     device.local_steps = 0;
     return std::nullopt;
   }
-  device.work_seconds += measured.seconds * measured.local_steps;
+  device.work_seconds += measured.seconds * static_cast<double>(measured.local_steps);
   device.local_steps += measured.local_steps;
   if (device.work_seconds < kReportSeconds) return std::nullopt;
   device.last = device.work_seconds / static_cast<double>(device.local_steps);

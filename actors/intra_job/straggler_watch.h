@@ -35,7 +35,7 @@ class StragglerWatch {
   struct Measurement {
     DeviceId device;
     Incarnation worker;
-    std::uint32_t local_steps = 0;  // of one global step, >= 1
+    std::uint64_t local_steps = 0;  // of one global step or a few, >= 1
     double seconds = 0;             // mean of these, > 0
   };
   enum class Change { kNone, kNamed, kCleared };

@@ -60,6 +60,12 @@ void put(wire::Bulk::Builder b, const Bulk& bulk) {
     remote.setBytes(bulk.bytes);
     return;
   }
+  if (bulk.transfer != 0) {
+    auto channel = b.initChannel();
+    channel.setTransfer(bulk.transfer);
+    channel.setBytes(bulk.bytes);
+    return;
+  }
   auto segment = b.initSegment();
   segment.setName(bulk.segment);
   segment.setOffset(bulk.offset);
@@ -71,6 +77,12 @@ Bulk bulk_from(wire::Bulk::Reader r) {
   if (r.isInlined()) {
     bulk.inline_bytes = bytes_from(r.getInlined());
     bulk.bytes = bulk.inline_bytes->size();
+    return bulk;
+  }
+  if (r.isChannel()) {
+    bulk.transfer = r.getChannel().getTransfer();
+    bulk.bytes = r.getChannel().getBytes();
+    if (bulk.transfer == 0) reject("bulk transfer", 0);
     return bulk;
   }
   const auto refer = [&bulk](auto segment) {
@@ -228,6 +240,8 @@ FramePtr to_frame(const JobId& job, const Hello& m) {
                                    put(b.initDevice(), m.device);
                                    b.setAddress(m.address);
                                    b.setHostId(m.host_id);
+                                   b.setChannelKind(m.channel.kind);
+                                   b.setChannelDevice(m.channel.device);
                                  })
       .frame();
 }
@@ -237,7 +251,8 @@ WorkerMessage from(const Frame& frame, wire::Hello::Reader r) {
   return Hello{stamp_from(frame),
                {d.getNode().cStr(), {d.getType().cStr()}, d.getIndex()},
                r.getAddress().cStr(),
-               r.getHostId().cStr()};
+               r.getHostId().cStr(),
+               {r.getChannelKind().cStr(), r.getChannelDevice().cStr()}};
 }
 
 FramePtr to_frame(const JobId& job, const Report& m) {
@@ -444,6 +459,8 @@ FramePtr to_frame(const JobId& job, const Install& m) {
                                        members[i].setRankEnd(m.members[i].ranks.end);
                                        members[i].setAddress(m.members[i].address);
                                        members[i].setHostId(m.members[i].host_id);
+                                       members[i].setChannelKind(m.members[i].channel.kind);
+                                       members[i].setChannelDevice(m.members[i].channel.device);
                                      }
                                      put_source(b.getSource(), m.source);
                                      b.setBucketCount(m.bucket_count);
@@ -467,7 +484,8 @@ HeadMessage from(const Frame& frame, wire::Install::Reader r) {
     m.members.push_back({{member.getIncarnation()},
                          {member.getRankBegin(), member.getRankEnd()},
                          member.getAddress().cStr(),
-                         member.getHostId().cStr()});
+                         member.getHostId().cStr(),
+                         {member.getChannelKind().cStr(), member.getChannelDevice().cStr()}});
   }
   m.source = source_from(r.getSource());
   m.bucket_count = r.getBucketCount();

@@ -51,12 +51,22 @@ using Bytes = std::shared_ptr<const std::vector<std::byte>>;
 // much for one message; a shell asks the sender for the bytes of its segment in pieces, and hands
 // the message to its core when it has them (bulk_pull.h).
 // A segment belongs to one (job, generation, incarnation); who may still read it: worker_core.h.
+// `transfer`: not 0 for bytes that come through the sender's channel to the receiver
+// (worker/channel_book.h), which are as many as `bytes` says; a shell takes them out of it.
 struct Bulk {
   std::string segment;
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
   Bytes inline_bytes;   // null when segment is not empty
   bool remote = false;  // the segment cannot be mapped here
+  std::uint64_t transfer = 0;
+};
+
+// What a worker's device can be joined to others by, beside host memory.
+struct ChannelPoint {
+  std::string kind;    // "nccl 2.28.9"; workers of equal kinds can be joined; empty: none
+  std::string device;  // the physical device, which several workers may share
+  bool operator==(const ChannelPoint&) const = default;
 };
 
 // Whether a node of the canonical gradient tree over [0, max_p) covers exactly these ranks: they
@@ -146,6 +156,7 @@ struct Hello {
   DeviceId device;
   std::string address;  // where peers reach it
   std::string host_id;  // equal for two workers exactly when they can share memory segments
+  ChannelPoint channel{};
 };
 
 // I am sealed at this version (none: I hold no state).
@@ -233,6 +244,7 @@ struct Member {
   RankRange ranks;
   std::string address;
   std::string host_id;
+  ChannelPoint channel{};
   bool operator==(const Member&) const = default;
 };
 

@@ -20,6 +20,7 @@ struct JobResult {
   std::uint32_t rescales = 0;   // changes of its devices after its first start
   double rescale_s = 0;         // time in which it stood still for them, with devices
   std::uint32_t scale_ins = 0;  // it went on with fewer devices, or was left with none
+  double lost_s = 0;            // of its training, in vain or done again after failures
   double sharing_job_s = 0;     // integral over its life of the number of jobs in the cluster
 };
 
@@ -41,6 +42,8 @@ class Recorder {
   // The devices on which the job steps from now on; none: it stands still.
   void stepping(std::size_t job, const DeviceSet& devices, double now_s);
   void claimed(int change, double now_s);
+  // So much of the job's training was in vain.
+  void lost(std::size_t job, double seconds) { jobs_[job].lost_s += seconds; }
 
   const std::vector<JobResult>& jobs() const { return jobs_; }
   const std::vector<DeviceType>& types() const { return types_; }

@@ -70,6 +70,7 @@ Report make_report(const Workload& workload, const SimulationResult& result, dou
     report.rescales += job.rescales;
     report.rescale_seconds += job.rescale_s;
     report.scale_ins += job.scale_ins;
+    report.lost_work_seconds += job.lost_s;
   }
   report.jobs = jct.size();
   report.avg_jct_s = mean(jct);
@@ -86,6 +87,7 @@ Report make_report(const Workload& workload, const SimulationResult& result, dou
     report.devices_computing_mean = sum(result.computing_device_s) / report.makespan_s;
   }
   report.failures = result.failures;
+  report.stragglers = result.stragglers;
   report.refused_requests = result.refused;
   report.events = result.events;
   report.wall_seconds = result.wall_s;
@@ -101,14 +103,15 @@ Report make_report(const Workload& workload, const SimulationResult& result, dou
 std::string jobs_csv(const Workload& workload, const SimulationResult& result, double start_s) {
   std::ostringstream out;
   out << "job_id,submit_s,first_step_s,end_s,jct_s,queue_s,device_s,rescales,rescale_s,scale_ins,"
-         "rho\n";
+         "rho,lost_s\n";
   for (std::size_t i = 0; i < result.jobs.size(); ++i) {
     const JobResult& job = result.jobs[i];
     const WorkJob& work = workload.jobs[i];
     out << work.id << ',' << job.submit_s << ',' << job.first_step_s << ',' << job.end_s << ','
         << (job.end_s < 0 ? -1 : job.end_s - job.submit_s) << ',' << job.waiting_s << ','
         << job.device_s << ',' << job.rescales << ',' << job.rescale_s << ',' << job.scale_ins
-        << ',' << (job.end_s < 0 ? -1 : fairness(work, job, workload.cluster, start_s)) << '\n';
+        << ',' << (job.end_s < 0 ? -1 : fairness(work, job, workload.cluster, start_s)) << ','
+        << job.lost_s << '\n';
   }
   return out.str();
 }

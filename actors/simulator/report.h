@@ -10,13 +10,14 @@
 //                    which it held devices and stood still for one
 //   scale-ins        of them, those that left it with fewer devices, and each time that it was
 //                    suspended: preemptions
+//   lost work        seconds of training that failures of nodes made vain: the step that a job was
+//                    computing, and those that it has to do again from a checkpoint
 //   rho              finish-time fairness (Themis): JCT / JCT alone on a 1/n share, n being the
-//   mean
-//                    number of jobs in the cluster over its life, itself included. Alone on a share
-//                    a job takes start + local steps / min(B, S / n), where B is its speed with the
-//                    best devices there are and S the sum of the speeds of all devices of the
-//                    cluster: no schedule is faster than either. rho > 1: sharing cost it more than
-//                    its share
+//                    mean number of jobs in the cluster over its life, itself included. Alone on a
+//                    share a job takes start + local steps / min(B, S / n), where B is its speed
+//                    with the best devices there are and S the sum of the speeds of all devices of
+//                    the cluster: no schedule is faster than either. rho > 1: sharing cost it more
+//                    than its share
 //   unfair share     the share of jobs with rho > 1
 #include <string>
 
@@ -36,7 +37,9 @@ struct Report {
   double rescale_seconds = 0;
   std::uint64_t scale_ins = 0;
   double worst_rho = 0, mean_rho = 0, unfair_share = 0;
-  std::uint32_t failures = 0;
+  std::uint32_t failures = 0;    // of nodes
+  std::uint32_t stragglers = 0;  // times that a device became slow
+  double lost_work_seconds = 0;
   std::uint32_t refused_requests = 0;
   std::uint64_t events = 0;
   double wall_seconds = 0;

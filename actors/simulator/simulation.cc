@@ -32,14 +32,28 @@ constexpr std::uint64_t kEventsAtOnceMax = 50'000'000;
 constexpr double kStuckAfterS = 86'400;
 constexpr Instant kStepsPatience = std::chrono::hours(24);
 
-Result<AdmittedJob> look_up(const Workload& workload, const std::string& number) {
+// A path that cannot exist.
+constexpr const char* kNowhere = "/dev/null/simulated";
+
+// Every so many seconds of training with one EST on each device of its fastest type.
+CheckpointSpec checkpoint_spec(const WorkJob& job, double every_s) {
+  if (every_s <= 0) return {};
+  double fastest = 0;
+  for (const auto& [type, steps_per_s] : job.capabilities) fastest = std::max(fastest, steps_per_s);
+  const double steps = std::max(1.0, std::ceil(every_s * fastest));
+  return {.every_steps = static_cast<std::uint64_t>(steps), .directory = kNowhere};
+}
+
+Result<AdmittedJob> look_up(const Workload& workload, double checkpoint_s,
+                            const std::string& number) {
   std::size_t index = 0;
   std::from_chars(number.data(), number.data() + number.size(), index);
   const WorkJob& job = workload.jobs.at(index);
   AdmittedJob admitted;
   admitted.spec = job.spec;
+  admitted.spec.checkpoint = checkpoint_spec(job, checkpoint_s);
   admitted.spec_toml = number;
-  admitted.config.spec = job.spec;
+  admitted.config.spec = admitted.spec;
   admitted.config.last_version = job.spec.steps;
   admitted.config.sparse_ledger = true;
   admitted.config.acknowledge_every = std::numeric_limits<Version>::max() / 2;
@@ -115,7 +129,7 @@ class Machine {
  private:
   ClusterSchedulerOptions head_options() {
     ClusterSchedulerOptions options;
-    options.checkpoint_dir = "/dev/null/simulated";  // a path that cannot exist
+    options.checkpoint_dir = kNowhere;
     options.unix_ms = [] { return std::uint64_t{0}; };
     options.on_stopped = [] {};
     options.make_policy = [this] {
@@ -127,7 +141,7 @@ class Machine {
     options.rescale_s = options_.world.rescale_s;
     options.keep_past_jobs = false;
     options.admit = [this](const std::string& text, const std::string&) {
-      return look_up(workload_, text);
+      return look_up(workload_, options_.checkpoint_s, text);
     };
     return options;
   }
@@ -142,6 +156,7 @@ class Machine {
     if (auto* actor = dynamic_cast<caf::scheduled_actor*>(scheduler_->jobs.front())) {
       if (const auto* message = actor->mailbox().peek()) {
         hash_.add(now(), actor->id(), *message);
+        if (options_.watch) options_.watch(now(), actor->id(), *message);
         // The head's only message of this form: ask the policy.
         decides = actor->id() == head_.id() &&
                   message->content().match_elements<caf::atom_value, double>();
@@ -162,7 +177,7 @@ class Machine {
   bool is_stuck() {
     const double now_s = in_seconds(now());
     if (!world_state_->is_idle()) idle_since_s_ = now_s;
-    return now_s > idle_since_s_ + kStuckAfterS;
+    return now_s > idle_since_s_ + kStuckAfterS + options_.world.repair_s;
   }
 
   void sum_up_decisions() {
@@ -190,6 +205,7 @@ class Machine {
     result_.refused = world_state_->refused();
     result_.first_refusal = world_state_->first_refusal();
     result_.failures = world_state_->failures();
+    result_.stragglers = world_state_->stragglers();
     result_.history_hash = hash_.value();
     return std::move(result_);
   }

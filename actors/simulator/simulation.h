@@ -10,13 +10,16 @@
 // full, and of messages inside the head their time, sender, receiver and size.
 //
 // Speeds are known from the begin, as of models that have run before: the step times are put into
-// the companion's history. Role 3 (giving back what made a job slower) has nothing to do: devices
-// are as fast as they are said to be, and steps are not timed one by one.
+// the companion's history. Where devices become slow or steps cost more than the model says
+// (WorldOptions::is_measured), workers report what they measure, and the head finds out.
+#include <caf/mailbox_element.hpp>
+
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "actors/protocol/instant.h"
 #include "actors/simulator/recorder.h"
 #include "actors/simulator/workload.h"
 #include "actors/simulator/world_actor.h"
@@ -29,10 +32,13 @@ struct SimulationOptions {
   std::string policy{scheduler::kDefaultPolicy};
   scheduler::PolicyOptions policy_options;
   std::vector<scheduler::Quota> quotas;
-  double round_s = 0;  // events within so many seconds make one decision
+  double round_s = 0;       // events within so many seconds make one decision
+  double checkpoint_s = 0;  // of training between two checkpoints of a job; 0: none of its own
   WorldOptions world;
   // Told every few thousand events: jobs that have ended, all jobs, virtual seconds.
   std::function<void(std::size_t, std::size_t, double)> progress;
+  // Sees every message before its receiver, with the receiver's actor id. Changes nothing.
+  std::function<void(Instant, std::uint64_t, const caf::mailbox_element&)> watch{};
 };
 
 struct SimulationResult {
@@ -50,7 +56,8 @@ struct SimulationResult {
   std::uint32_t unfinished = 0;  // jobs that never ended
   std::uint32_t refused = 0;     // requests that the head refused
   std::string first_refusal;
-  std::uint32_t failures = 0;  // of nodes
+  std::uint32_t failures = 0;    // of nodes
+  std::uint32_t stragglers = 0;  // times that a device became slow
   std::uint64_t history_hash = 0;
 };
 

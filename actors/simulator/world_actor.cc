@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 #include "actors/common/wire_devices.h"
 #include "actors/intra_job/durations.h"
@@ -16,10 +17,6 @@ namespace es::actors::simulator {
 namespace {
 
 using namespace protocol;
-
-constexpr const char* kClient = "client/simulation";
-// Requests with a larger number are not submissions.
-constexpr std::uint64_t kClaimRequest = std::uint64_t{1} << 40;
 
 std::optional<Incarnation> incarnation_of(const PeerId& peer) {
   static const std::string kPrefix = "worker/";
@@ -37,16 +34,9 @@ void WorldState::init(caf::stateful_actor<WorldState>* self, const Workload* wor
   workload_ = workload;
   options_ = std::move(options);
   recorder_ = recorder;
-  random_.seed(options_.seed);
   runs_.resize(workload_->jobs.size());
-  for (const DeviceCount& c : workload_->cluster.counts) {
-    for (std::uint32_t first = 0; first < c.count; first += options_.devices_per_node) {
-      DeviceSet devices;
-      devices.add(c.type, std::min(options_.devices_per_node, c.count - first));
-      nodes_.push_back(
-          {c.type.name + "-" + std::to_string(first / options_.devices_per_node), devices});
-    }
-  }
+  next_request_ = runs_.size() + 1;
+  add_nodes();
 }
 
 void WorldState::begin(const BeginWorld& begin) {
@@ -55,6 +45,7 @@ void WorldState::begin(const BeginWorld& begin) {
   plan_claim();
   plan_submission();
   plan_failure();
+  plan_straggler();
 }
 
 double WorldState::now_s() const {
@@ -66,120 +57,9 @@ void WorldState::after(double seconds, Due due) {
   self_->delayed_send(self_, delay, due);
 }
 
-double WorldState::random_unit() {
-  return static_cast<double>(random_() >> 11) * 0x1p-53;
-}
-
-// The same for a device in every run with this seed.
-double WorldState::slowness(const DeviceId& device) const {
-  if (options_.straggler_share <= 0) return 1;
-  const Digest digest = digest_of(device.text() + "#" + std::to_string(options_.seed));
-  const bool slow = static_cast<double>(digest.low >> 11) * 0x1p-53 < options_.straggler_share;
-  return slow ? options_.straggler_slowness : 1;
-}
-
 bool WorldState::is_idle() const {
   return next_submission_ == runs_.size() && next_claim_ == options_.claims.size() &&
          workers_.empty();
-}
-
-// --- clients and nodes
-
-void WorldState::plan_submission() {
-  if (next_submission_ == runs_.size()) return;
-  after(workload_->jobs[next_submission_].submit_s - now_s(), {Timer::kSubmit});
-}
-
-// The text of a job is its number: admission looks it up (simulation.cc).
-void WorldState::submit() {
-  const std::size_t index = next_submission_++;
-  recorder_->submitted(index, now_s());
-  const auto request = Msg<wire::SubmitJob>::build(
-      {.request = index + 1},
-      [&](wire::SubmitJob::Builder b) { b.setSpecToml(std::to_string(index)); });
-  self_->send(head_, Inbound{kClient, request.frame()});
-  plan_submission();
-}
-
-void WorldState::plan_claim() {
-  if (next_claim_ == options_.claims.size()) return;
-  after(options_.claims[next_claim_].time_s - now_s(), {Timer::kClaim});
-}
-
-void WorldState::claim() {
-  const store::TraceClaim& claim = options_.claims[next_claim_++];
-  std::uint32_t& has = claims_[claim.name];
-  const Head head{.request = kClaimRequest + next_claim_};
-  if (has > 0)
-    self_->send(head_, Inbound{kClient, Msg<wire::ReleaseClaim>::build(head, [&](auto b) {
-                                          b.setName(claim.name);
-                                        }).frame()});
-  if (claim.count > 0)
-    self_->send(head_, Inbound{kClient, Msg<wire::ClaimDevices>::build(head, [&](auto b) {
-                                          b.setName(claim.name);
-                                          b.setDeviceType(claim.type);
-                                          b.setCount(claim.count);
-                                        }).frame()});
-  recorder_->claimed(static_cast<int>(claim.count) - static_cast<int>(has), now_s());
-  has = claim.count;
-  plan_claim();
-}
-
-void WorldState::on_answer(const std::shared_ptr<const Frame>& frame) {
-  const std::uint64_t request = frame->head.request;
-  const bool is_job = request > 0 && request <= runs_.size();
-  if (const auto accepted = Msg<wire::JobAccepted>::from_frame(frame); accepted && is_job) {
-    const JobId id = accepted->view()->getJob().cStr();
-    runs_[request - 1].id = id;
-    run_of_job_[id] = static_cast<std::uint32_t>(request - 1);
-    return;
-  }
-  const auto refusal = Msg<wire::Refusal>::from_frame(frame);
-  if (!refusal) return;
-  ++refused_;
-  if (first_refusal_.empty()) first_refusal_ = refusal->view()->getMessage().cStr();
-}
-
-void WorldState::node_hello(std::size_t node) {
-  Node& n = nodes_[node];
-  n.lost = false;
-  const auto hello = Msg<wire::NodeHello>::build({}, [&](wire::NodeHello::Builder b) {
-    b.setName(n.name);
-    b.setHostId(n.name);
-    auto devices = b.initDevices(n.devices.total());
-    unsigned at = 0;
-    for (const DeviceCount& c : n.devices.counts)
-      for (std::uint32_t i = 0; i < c.count; ++i) put(devices[at++], {n.name, c.type, i});
-  });
-  self_->send(head_, Inbound{node_peer(n.name), hello.frame()});
-}
-
-// Failures come while there is work: exponential, at the rate of all nodes together.
-void WorldState::plan_failure() {
-  if (options_.failure_hours <= 0 || finished_ == runs_.size()) return;
-  const double mean_s = options_.failure_hours * 3600 / static_cast<double>(nodes_.size());
-  after(-mean_s * std::log(1 - random_unit()), {Timer::kFail});
-}
-
-void WorldState::fail_node() {
-  const std::size_t index = random_() % nodes_.size();
-  Node& node = nodes_[index];
-  if (!node.lost) {
-    node.lost = true;
-    ++failures_;
-    std::vector<Incarnation> gone;
-    for (const auto& [incarnation, worker] : workers_)
-      if (worker.device.node == node.name) gone.push_back(incarnation);
-    std::sort(gone.begin(), gone.end());
-    for (const Incarnation incarnation : gone) {
-      Run& run = run_of(workers_.at(incarnation));
-      if (run.steps) stand_still(run, version_at(run, now_s()));
-      end_worker(incarnation, -1, false);
-    }
-    self_->send(head_, PeerDown{node_peer(node.name)});
-    after(options_.repair_s, {Timer::kRepair, index});
-  }
-  plan_failure();
 }
 
 // --- processes
@@ -189,11 +69,13 @@ void WorldState::start_worker(const Outbound& outbound) {
   auto view = start->view();
   wire::StartWorker::Reader r = *view;
   const Incarnation incarnation{r.getIncarnation()};
+  const DeviceId device = device_from(r.getDevice());
+  if (lost_nodes_.contains(device.node)) return;  // the head is about to hear of it
   const std::uint32_t index = run_of_job_.at(outbound.frame->head.job);
   Run& run = runs_[index];
   Worker& worker = workers_[incarnation];
   worker.run = index;
-  worker.device = device_from(r.getDevice());
+  worker.device = device;
   run.workers.insert(incarnation);
   run.actor = caf::actor_cast<caf::actor>(self_->current_sender());
   if (run.first_given_s < 0) run.first_given_s = now_s();
@@ -235,7 +117,7 @@ void WorldState::tell(Run& run, const WorkerMessage& message) {
 
 void WorldState::on_outbound(const Outbound& outbound) {
   const Frame& frame = *outbound.frame;
-  if (outbound.to == kClient) return on_answer(outbound.frame);
+  if (outbound.to == kSimulatedClient) return on_answer(outbound.frame);
   if (frame.head.type == MessageType::kStartWorker) return start_worker(outbound);
   if (auto kill = Msg<wire::KillWorker>::from_frame(outbound.frame))
     return end_worker({kill->view()->getIncarnation()}, -1, true);
@@ -269,7 +151,7 @@ Version WorldState::version_at(const Run& run, double now_s) const {
 }
 
 void WorldState::stand_still(Run& run, Version version) {
-  run.steps = false;
+  run.steps = run.stops = false;
   run.version = version;
   ++run.epoch;
   recorder_->stepping(index_of(run), {}, now_s());
@@ -279,6 +161,7 @@ void WorldState::on(Worker& worker, Incarnation to, const Prepare& message) {
   Run& run = run_of(worker);
   if (run.steps) stand_still(run, version_at(run, now_s()));
   worker.generation = message.stamp.generation;
+  run.checkpoint.reset();  // the head asks again
   Report report{{message.stamp.generation, to}, std::nullopt};
   if (worker.has_state) report.version = run.version;
   tell(run, report);
@@ -290,6 +173,7 @@ void WorldState::on(Worker& worker, Incarnation, const Install& message) {
   run.generation = message.stamp.generation;
   run.members = message.members;
   run.target = message.target;
+  lose_work(run, message.target);
   ++run.epoch;
   const Due ready{Timer::kReady, index_of(run), run.epoch};
   if (run.has_run && options_.rescale_s > 0) return after(options_.rescale_s, ready);
@@ -302,37 +186,49 @@ void WorldState::become_ready(Run& run) {
       tell(run, Ready{{run.generation, member.incarnation}, run.target});
 }
 
+// What the job had done beyond is to be done again: nobody is left who holds it.
+void WorldState::lose_work(Run& run, Version target) {
+  if (target >= run.version) return;
+  recorder_->lost(index_of(run), static_cast<double>(run.version - target) * run.step_s);
+  run.version = target;
+}
+
 void WorldState::on(Worker& worker, Incarnation, const Go& message) {
   Run& run = run_of(worker);
   if (run.steps || message.stamp.generation != run.generation) return;
-  const WorkJob& job = workload_->jobs[index_of(run)];
   for (const Incarnation incarnation : run.workers) workers_.at(incarnation).has_state = false;
   DeviceSet devices;
-  run.step_s = 0;
   for (const Member& member : run.members) {
     const auto at = workers_.find(member.incarnation);
     if (at == workers_.end()) continue;
     at->second.has_state = true;
-    const DeviceId& device = at->second.device;
-    devices.add(device.type, 1);
-    const double local_s = slowness(device) / job.capabilities.at(device.type);
-    run.step_s = std::max(run.step_s, member.ranks.size() * local_s);
+    devices.add(at->second.device.type, 1);
   }
   run.has_run = run.steps = true;
-  run.version = run.target;
-  run.since_s = now_s();
-  ++run.epoch;
+  run.version = run.reported = run.target;
+  set_pace(run);
   recorder_->stepping(index_of(run), devices, now_s());
   // After an unplanned round the head has not heard yet how far the job had come.
   if (run.version > run.told) commit(run, run.members.front().incarnation, run.version);
-  const double left = static_cast<double>(job.spec.steps - run.version);
+  plan_steps(run);
+}
+
+// From here on, as fast as it is now.
+void WorldState::plan_steps(Run& run) {
+  run.since_s = now_s();
+  ++run.epoch;
+  const Version last = workload_->jobs[index_of(run)].spec.steps;
+  const double left = static_cast<double>(last - run.version);
   after(left * run.step_s, {Timer::kFinish, index_of(run), run.epoch});
+  run.reports = 0;
+  if (options_.is_measured()) plan_report(run);
+  plan_checkpoint(run);
 }
 
 void WorldState::on(Worker& worker, Incarnation to, const protocol::Drain& message) {
   Run& run = run_of(worker);
   if (!run.steps) return tell(run, Drained{{message.stamp.generation, to}, run.version});
-  if (to != run.members.front().incarnation) return;  // one timer for all
+  if (std::exchange(run.stops, true)) return;  // one timer for all
   const double done = steps_done(run, now_s()) + 1;
   after(run.since_s + done * run.step_s - now_s(), {Timer::kBoundary, index_of(run), run.epoch});
 }
@@ -341,7 +237,7 @@ void WorldState::reach_boundary(Run& run) {
   const Version version = version_at(run, now_s());
   if (version == workload_->jobs[index_of(run)].spec.steps) return;  // it finishes now
   stand_still(run, version);
-  commit(run, run.members.front().incarnation, version);
+  if (version > run.told) commit(run, run.members.front().incarnation, version);
   for (const Member& member : run.members)
     if (workers_.contains(member.incarnation))
       tell(run, Drained{{run.generation, member.incarnation}, version});
@@ -354,6 +250,7 @@ void WorldState::finish(Run& run) {
   run.is_over = true;
   ++finished_;
   recorder_->ended(index, now_s());
+  write_checkpoint(run);
   tell(run, Evaluated{{run.generation, run.members.front().incarnation},
                       last,
                       std::make_shared<const std::vector<std::byte>>()});
@@ -370,14 +267,16 @@ void WorldState::commit(Run& run, Incarnation by, Version version) {
   tell(run, Committed{{run.generation, by}, std::move(line)});
 }
 
-void WorldState::on(Worker& worker, Incarnation to, const WriteCheckpoint& message) {
+// On demand where the job stands still for it; of its own series at a version, or later.
+void WorldState::on(Worker& worker, Incarnation, const WriteCheckpoint& message) {
   Run& run = run_of(worker);
-  tell(run, CheckpointWritten{.stamp = {message.stamp.generation, to},
-                              .request = message.request,
-                              .path = message.directory,
-                              .version = run.version,
-                              .digests = {},
-                              .error = {}});
+  if (message.periodic && version_at(run, now_s()) < message.at) {
+    run.checkpoint = message;
+    return plan_checkpoint(run);
+  }
+  const auto before = std::exchange(run.checkpoint, message);
+  write_checkpoint(run);
+  run.checkpoint = before;
 }
 
 void WorldState::on_due(const Due& due) {
@@ -387,9 +286,13 @@ void WorldState::on_due(const Due& due) {
     case Timer::kClaim:
       return claim();
     case Timer::kFail:
-      return fail_node();
+      return fail_node(due.subject);
     case Timer::kRepair:
-      return node_hello(due.subject);
+      return repair_node(due.subject);
+    case Timer::kSlow:
+      return set_slow(due.subject, true);
+    case Timer::kUsual:
+      return set_slow(due.subject, false);
     case Timer::kHello:
       return say_hello({due.subject});
     default:
@@ -399,6 +302,9 @@ void WorldState::on_due(const Due& due) {
   if (due.epoch != run.epoch) return;
   if (due.timer == Timer::kReady) become_ready(run);
   if (due.timer == Timer::kBoundary) reach_boundary(run);
+  if (due.timer == Timer::kCheckpoint) write_checkpoint(run);
+  if (due.timer == Timer::kReport) report(run);
+  if (due.timer == Timer::kPace) change_pace(run);
   if (due.timer == Timer::kFinish) finish(run);
 }
 

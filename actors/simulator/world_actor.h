@@ -6,11 +6,18 @@
 //   start      a process says Hello start_s after its job's first device was given, or at once when
 //              the job has trained before
 //   training   no worker computes anything: from Go on a job makes a step every f seconds, f being
-//              the largest (ranks x seconds of a local step) of its members, and the world answers
-//              only where something falls due: the last version, or the boundary at which members
-//              were asked to stop (so the ledger is sparse: Config.sparse_ledger)
+//              the largest (ranks x seconds of a local step) of its members, and sync_s for each
+//              member but one. The world answers only where something falls due: the last version,
+//              a checkpoint, the boundary at which members were asked to stop (so the ledger is
+//              sparse: Config.sparse_ledger)
+//   speeds     where they are not what the head was told (is_measured), members report what their
+//              steps take: after every change a few times, for as long as the head needs to see it,
+//              then ever more seldom
 //   changes    a round takes rescale_s from Install to Ready, but for a job's first one
 //   processes  end at once when they are told to
+//   failures   a node is gone with its workers, and says hello again repair_s later. What a job
+//              does then is the head's business; lost are the step that was being computed, and
+//              what no worker holds and no checkpoint has
 //
 // Accepts   Outbound of the head's actors; BeginWorld once. Timers of its own.
 // Sends     Inbound, PeerDown to the head; Inbound to intra-job schedulers, in answer.
@@ -23,7 +30,7 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <random>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -31,22 +38,29 @@
 
 #include "actors/gateway/gateway_messages.h"
 #include "actors/protocol/messages.h"
+#include "actors/simulator/mishaps.h"
 #include "actors/simulator/recorder.h"
 #include "actors/simulator/workload.h"
 #include "proto/messages.h"
 
 namespace es::actors::simulator {
 
+inline constexpr const char* kSimulatedClient = "client/simulation";
+
 struct WorldOptions {
   double start_s = 20;
   double rescale_s = 1;
+  double sync_s = 0;  // a global step takes so much longer for each device but one
   std::uint32_t devices_per_node = 8;
-  std::uint64_t seed = 0;
-  double failure_hours = 0;       // mean time between two losses of one node; 0: none
-  double repair_s = 3600;         // a lost node is back after this
-  double straggler_share = 0;     // of the devices are slow
-  double straggler_slowness = 2;  // times as long for a step there
+  std::uint64_t seed = 0;       // of failures and stragglers, each its own
+  double failure_hours = 0;     // mean time between two losses of one node; 0: none
+  double repair_s = 3600;       // a lost node is back after this
+  double straggler_hours = 0;   // mean time between two slow times of one device; 0: none
+  double straggler_s = 600;     // how long one lasts
+  double straggler_factor = 3;  // a local step takes so many times as long there
   std::vector<store::TraceClaim> claims;
+
+  bool is_measured() const { return sync_s > 0 || straggler_hours > 0; }
 };
 
 struct BeginWorld {
@@ -61,10 +75,24 @@ class WorldState {
   void begin(const BeginWorld& begin);
   void on_outbound(const Outbound& outbound);
 
-  enum class Timer { kSubmit, kHello, kReady, kBoundary, kFinish, kClaim, kFail, kRepair };
+  enum class Timer {
+    kSubmit,
+    kHello,
+    kReady,
+    kBoundary,
+    kCheckpoint,
+    kReport,
+    kPace,
+    kFinish,
+    kClaim,
+    kFail,
+    kRepair,
+    kSlow,
+    kUsual
+  };
   struct Due {
     Timer timer;
-    std::uint64_t subject = 0;  // incarnation, job, or node
+    std::uint64_t subject = 0;  // incarnation, job, node or device
     std::uint64_t epoch = 0;    // of the job; an older one is void
   };
   void on_due(const Due& due);
@@ -73,6 +101,7 @@ class WorldState {
   std::uint32_t refused() const { return refused_; }
   const std::string& first_refusal() const { return first_refusal_; }
   std::uint32_t failures() const { return failures_; }
+  std::uint32_t stragglers() const { return stragglers_; }
   // No job will be submitted or claimed for any more, and nobody holds anything.
   bool is_idle() const;
 
@@ -96,25 +125,50 @@ class WorldState {
     Version target = 0;
     std::uint64_t epoch = 0;  // counts every begin and end of stepping, and every round
     bool steps = false;
+    bool stops = false;              // at the next boundary
     double since_s = 0, step_s = 0;  // it has stepped from `version` since then, one per step_s
     Version version = 0;             // when it stands still: where
     Version told = 0;                // the newest that the head was told of
+    // The checkpoint of its own series that comes next.
+    std::optional<protocol::WriteCheckpoint> checkpoint;
+    std::vector<double> local_s;  // of the members' local steps
+    Version reported = 0;         // speeds are, up to this version
+    int reports = 0;              // since they last changed
+  };
+  // A serving load.
+  struct Serving {
+    std::string type;
+    std::uint32_t wanted = 0;
+    std::uint32_t has = 0;  // devices, or has asked for
+    bool waits = false;     // refused while a node was away
   };
 
   // Time.
   double now_s() const;
   void after(double seconds, Due due);
-  // Clients and nodes.
+  // Clients and nodes (world_cluster.cc).
+  void add_nodes();
   void plan_submission();
   void submit();
   void plan_claim();
   void claim();
+  void ask_for(const std::string& name);
   void on_answer(const std::shared_ptr<const Frame>& frame);
+  bool on_claim_answer(Serving& serving, int change, bool refused);
   void node_hello(std::size_t node);
   void plan_failure();
-  void fail_node();
-  double random_unit();
-  double slowness(const DeviceId& device) const;
+  void fail_node(std::size_t node);
+  void repair_node(std::size_t node);
+  void lose_workers(const std::string& node);
+  // How fast (world_speed.cc).
+  void plan_straggler();
+  void set_slow(std::size_t device, bool slow);
+  void set_pace(Run& run);
+  void change_pace(Run& run);
+  void plan_report(Run& run);
+  void report(Run& run);
+  void plan_checkpoint(Run& run);
+  void write_checkpoint(Run& run);
   // Processes.
   void start_worker(const Outbound& outbound);
   void say_hello(Incarnation incarnation);
@@ -129,8 +183,10 @@ class WorldState {
   void on(Worker&, Incarnation to, const protocol::Release&) { end_worker(to, 0, true); }
   void on(Worker&, Incarnation, const auto&) {}  // what this world has no use for
   void stand_still(Run& run, Version version);
+  void plan_steps(Run& run);
   static double steps_done(const Run& run, double now_s);
   Version version_at(const Run& run, double now_s) const;
+  void lose_work(Run& run, Version target);
   void become_ready(Run& run);
   void reach_boundary(Run& run);
   void finish(Run& run);
@@ -146,20 +202,24 @@ class WorldState {
   WorldOptions options_;
   Recorder* recorder_ = nullptr;
   caf::actor head_;
-  std::mt19937_64 random_;
   std::vector<Run> runs_;  // as the jobs of the workload
   std::unordered_map<JobId, std::uint32_t> run_of_job_;
   std::unordered_map<Incarnation, Worker> workers_;
   struct Node {
     std::string name;
     DeviceSet devices;
-    bool lost = false;
   };
   std::vector<Node> nodes_;
-  std::map<std::string, std::uint32_t> claims_;  // devices by name
+  std::set<std::string> lost_nodes_;
+  std::vector<DeviceId> devices_;  // of all nodes
+  std::set<DeviceId> slow_;
+  std::optional<Mishaps> failure_plan_, straggler_plan_;
+  std::map<std::string, Serving> servings_;  // by name
+  // Requests of these that are not answered yet: whose, and how many devices more.
+  std::map<std::uint64_t, std::pair<std::string, int>> asked_;
   std::size_t next_submission_ = 0, next_claim_ = 0;
-  std::uint32_t finished_ = 0, refused_ = 0, failures_ = 0;
-  std::uint64_t next_request_ = 1;
+  std::uint32_t finished_ = 0, refused_ = 0, failures_ = 0, stragglers_ = 0;
+  std::uint64_t next_request_ = 0;  // of claims
   std::string first_refusal_;
 };
 

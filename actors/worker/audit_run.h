@@ -11,13 +11,12 @@
 
 namespace es::actors::worker {
 
-// Digest of a gradient and of the next context. Buckets are added as they become ready, before the
-// gradient tree merges them in place: 0, 1, 2, ...
+// Digest of a gradient and of the next context. Buckets are added as they become ready, before they
+// are merged (GradientTarget::inspect): 0, 1, 2, ...
 class LocalStepDigest {
  public:
-  void add_bucket(const float* gradient, const gpu::Bucket& bucket) {
-    builder_.add(gradient + bucket.begin,
-                 static_cast<std::size_t>(bucket.floats()) * sizeof(float));
+  void add_bucket(const float* data, const gpu::Bucket& bucket) {
+    builder_.add(data, static_cast<std::size_t>(bucket.floats()) * sizeof(float));
   }
   Digest finish(const gpu::EstContext& next) {
     const auto context = gpu::encode(next);

@@ -30,7 +30,7 @@ void DeviceState::perform(const worker::Effect& effect) {
     const auto* write = std::get_if<worker::WriteVersion>(&effect);
     if (write == nullptr) return fail(error);
     report(worker::CheckpointFinished{
-        write->request, write->directory, parts_->engine->replica().version, {}, error});
+        write->request, write->directory, parts_->engine->version(), {}, error});
   }
 }
 
@@ -49,6 +49,7 @@ bool DeviceState::abandoned(Generation generation) const {
 
 void DeviceState::perform_effect(const worker::AbandonGenerations& effect) {
   if (generation_ >= effect.before) return;
+  if (!done_.empty()) end_done_slices();
   tree_.reset();
   gradients_.reset();
   exported_.reset();
@@ -80,6 +81,7 @@ caf::behavior device_actor(caf::stateful_actor<DeviceState>* self,
   self->state.init(self, std::move(parts), std::move(control), std::move(data_workers));
   return {
       [=](const DeviceCommand& command) { self->state.perform(command.effect); },
+      [=](const RunSlices&) { self->state.run_next_slices(); },
       [=](const Msg<wire::RunLocalStep>& message) {
         self->state.on_slice(*message.view(), caf::actor_cast<caf::actor>(self->current_sender()));
       },

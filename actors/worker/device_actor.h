@@ -6,7 +6,8 @@
 //           RunLocalStep from an EST that was granted a slice; the slices run in rank order
 //           whatever the order of arrival. One of an abandoned generation is answered SliceDone.
 // Sends     DeviceEvent, DeviceStats to the control half; GrantSlice, SliceDone, Dismiss to ESTs;
-//           NextSlice to the data workers.
+//           NextSlice to the data workers; RunSlices to itself, so that it sees which slices have
+//           come when it begins one: what the next of them reads is copied meanwhile.
 // State     engine (version, parameters, optimizer, contexts of all ranks), gradient tree and
 //           segments of the current generation. Nothing durable; any other member can replace it.
 // Fails     What the engine reports (a loss that is not finite, a damaged checkpoint) and what the
@@ -57,6 +58,7 @@ struct DeviceOptions {
   Version last_version = 0;          // total steps
   std::filesystem::path rescue_dir;  // for the last state of a job whose data cannot be read
   std::optional<worker::GradientFault> fault{};  // this device computes wrongly: for tests
+  std::optional<Version> lost_at{};              // this device is lost in that step: for tests
 };
 
 // The parts that worker_main builds before any actor runs, so that their errors are plain results.
@@ -74,12 +76,14 @@ class DeviceState {
             caf::actor control, caf::actor data_workers);
   void perform(const worker::Effect& effect);
   void on_slice(const wire::RunLocalStep::Reader& slice, const caf::actor& est);
+  void run_next_slices();
 
  private:
   struct Slice {
     caf::actor est;
     std::uint32_t slot = 0;
-    std::string error;  // of its mini-batch
+    std::string error;         // of its mini-batch
+    std::uint64_t serial = 0;  // of this arrival: names what the slot holds until it is given back
   };
 
   void perform_effect(const worker::AbandonGenerations& effect);
@@ -97,22 +101,26 @@ class DeviceState {
   bool abandoned(Generation generation) const;
   void begin_generation(Generation generation);
   void set_ranks(RankRange ranks);
-  void run_next_slices();
+  void see_what_has_come();
   void work_off_slices();
   void end_done_slices();
   void announce_next_slice();
   void end_slice(const Slice& slice, Version step, VirtualRank rank);
-  Status run_slice(VirtualRank rank, std::uint32_t slot);
-  Result<float> local_step(VirtualRank rank, const gpu::Batch& batch, float* gradient,
+  gpu::Batch batch_of(const Slice& slice) const;
+  Status run_slice(VirtualRank rank, const Slice& slice);
+  void say_if_slower();
+  Result<float> local_step(VirtualRank rank, const gpu::Batch& batch, gpu::GradientTarget gradient,
                            gpu::EstContext& next, worker::LocalStepDigest* digest,
                            const gpu::Engine::OnBucketReady& on_bucket_ready);
   void end_if_device_lost();
   void give_up_step();
   void fail_for_data(const std::string& error);
   void fail_keeping_state(const std::string& error, const char* when);
+  std::string where(VirtualRank rank) const;  // "EST 3, step 7: "
   Error wrong_batch(VirtualRank rank, const gpu::Batch& batch, const Error& error) const;
   Status take_gradient_slots();
-  worker::Snapshot snapshot() const;
+  void fetch_replica();
+  worker::Snapshot snapshot();
   void thaw();
   void node_ready(const gpu::NodeReady& node);
   void node_summed(const gpu::NodeReady& node);
@@ -144,6 +152,9 @@ class DeviceState {
   std::optional<VirtualRank> audited_;  // its result is digested
   VirtualRank next_rank_ = 0;
   std::map<VirtualRank, Slice> waiting_;
+  std::uint64_t arrivals_ = 0;    // of slices, ever
+  bool run_slices_sent_ = false;  // and not come back yet
+  bool said_slower_ = false;
   std::map<VirtualRank, gpu::EstContext> next_contexts_;
   std::map<VirtualRank, float> losses_;
   std::vector<gpu::NodeReady> first_bucket_;         // wait for the loss of the slice that runs

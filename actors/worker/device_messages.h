@@ -23,6 +23,9 @@ struct DeviceEvent {
   worker::EngineEvent event;
 };
 
+// device -> itself: run the slices that have arrived, now that what had come before is seen.
+struct RunSlices {};
+
 // device -> control, after each update: for the companion and for people.
 struct DeviceStats {
   Version version = 0;
@@ -40,4 +43,5 @@ using AbandonedBelow = std::atomic<std::uint64_t>;
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::DeviceCommand)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::DeviceEvent)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::RunSlices)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::DeviceStats)

@@ -15,6 +15,8 @@ Result<const float*> DeviceState::read_floats(const protocol::Bulk& bulk, std::i
     return failure("bulk data of " + std::to_string(bulk.bytes) + " bytes, expected " +
                    std::to_string(floats * sizeof(float)));
   if (bulk.inline_bytes) return reinterpret_cast<const float*>(bulk.inline_bytes->data());
+  if (gradients_)
+    if (const float* own = gradients_->own(bulk)) return own;
   auto bytes = peers_.read(bulk.segment, bulk.offset, bulk.bytes);
   if (!bytes) return bytes.error();
   return reinterpret_cast<const float*>(bytes->data());
@@ -63,14 +65,18 @@ void DeviceState::perform_effect(const worker::ApplyUpdate& effect) {
   thaw();
   const Status status = engine.apply_update(reduced, std::move(contexts));
   kill_point("update.after");
+  if (!status.ok()) end_if_device_lost();
   if (!status.ok()) return fail(status.error().message);
-  line.version = engine.replica().version;
+  line.version = engine.version();
   params_ = line.params = engine.params_digest();
-  if (effect.last) line.state = engine.state_digest();
+  if (effect.last) {
+    fetch_replica();
+    line.state = engine.state_digest();
+  }
   report(worker::UpdateApplied{std::move(line)});
   self_->send(
       control_,
-      DeviceStats{engine.replica().version, slice_seconds_, clock_.seconds(StepClock::kSwitch),
+      DeviceStats{engine.version(), slice_seconds_, clock_.seconds(StepClock::kSwitch),
                   clock_.seconds(StepClock::kWait), tree_ ? tree_->peak_live_buffers() : 0});
 }
 

@@ -2,6 +2,8 @@
 #include <caf/all.hpp>
 
 #include <bit>
+#include <iostream>
+#include <numeric>
 
 #include "actors/est/est_actor.h"
 #include "actors/worker/device_actor.h"
@@ -10,7 +12,7 @@
 namespace es::actors {
 namespace {
 
-constexpr double kTellEvery = 2e-3;  // seconds of computing
+constexpr double kTellEvery = 5e-3;  // seconds of computing
 
 }  // namespace
 
@@ -27,15 +29,18 @@ void DeviceState::set_ranks(RankRange ranks) {
                                  caf::actor_cast<caf::actor>(self_), data_workers_);
   const gpu::Engine& engine = *parts_->engine;
   tree_ = std::make_unique<gpu::GradientTree>(
-      ranks, parts_->options.spec.max_p, engine.buckets(), engine.kernels(),
-      [this](std::uint32_t slot) { return gradient_slot(slot); },
+      ranks, parts_->options.spec.max_p, engine.buckets().size(),
       [this](const gpu::NodeReady& node) { node_ready(node); }, engine.gradient_order());
 }
 
 // Missing memory cannot be answered from inside a backward pass, so all slots are taken before.
 Status DeviceState::take_gradient_slots() {
-  return gradients_->take_slots(
-      gpu::max_live_buffers(ranks_, parts_->options.spec.max_p, parts_->engine->gradient_order()));
+  const gpu::Engine& engine = *parts_->engine;
+  if (engine.merges_on_device()) return gradients_->take_slots(tree_->part_slots());
+  std::vector<std::uint32_t> slots(
+      gpu::max_live_buffers(ranks_, parts_->options.spec.max_p, engine.gradient_order()));
+  std::iota(slots.begin(), slots.end(), 0U);
+  return gradients_->take_slots(slots);
 }
 
 float* DeviceState::gradient_slot(std::uint32_t slot) {
@@ -45,6 +50,7 @@ float* DeviceState::gradient_slot(std::uint32_t slot) {
 void DeviceState::perform_effect(const worker::StartLocalSteps& effect) {
   if (abandoned(effect.generation)) return;
   exported_.reset();
+  if (!done_.empty()) end_done_slices();
   begin_generation(effect.generation);
   set_ranks(effect.ranks);
   if (const Status taken = take_gradient_slots(); !taken.ok())
@@ -59,12 +65,20 @@ void DeviceState::perform_effect(const worker::StartLocalSteps& effect) {
   slice_seconds_.clear();
   clock_.restart();
   told_at_ = 0;
+  say_if_slower();
   announce_next_slice();
   for (VirtualRank rank = ranks_.begin; rank < ranks_.end; ++rank)
     self_->send(ests_[rank], Msg<wire::GrantSlice>::build({}, [&](wire::GrantSlice::Builder b) {
                   b.setGeneration(generation_.value);
                   b.setStep(step_);
                 }));
+}
+
+void DeviceState::say_if_slower() {
+  const std::string why = said_slower_ ? "" : parts_->engine->slower_because();
+  if (why.empty()) return;
+  said_slower_ = true;
+  std::cerr << why << std::endl;
 }
 
 void DeviceState::announce_next_slice() {
@@ -79,14 +93,23 @@ void DeviceState::on_slice(const wire::RunLocalStep::Reader& slice, const caf::a
   const bool current = slice.getGeneration() == generation_.value && slice.getStep() == step_ &&
                        !abandoned(generation_) && tree_;
   if (!current || slice.getRank() < next_rank_)
-    return end_slice({est, slice.getSlot(), {}}, slice.getStep(), slice.getRank());
-  waiting_[slice.getRank()] = {est, slice.getSlot(), slice.getError().cStr()};
-  run_next_slices();
+    return end_slice({.est = est, .slot = slice.getSlot()}, slice.getStep(), slice.getRank());
+  waiting_[slice.getRank()] = {est, slice.getSlot(), slice.getError().cStr(), ++arrivals_};
+  if (waiting_.contains(next_rank_)) see_what_has_come();
+}
+
+void DeviceState::see_what_has_come() {
+  if (run_slices_sent_) return;
+  run_slices_sent_ = true;
+  self_->send(self_, RunSlices{});
 }
 
 void DeviceState::run_next_slices() {
+  run_slices_sent_ = false;
+  if (!waiting_.contains(next_rank_)) return;
   clock_.enter(StepClock::kSwitch);
   work_off_slices();
+  if (run_slices_sent_) return;  // more of them at once
   clock_.enter(next_rank_ == ranks_.end ? StepClock::kNothing : StepClock::kWait);
   end_done_slices();
 }
@@ -95,10 +118,8 @@ void DeviceState::work_off_slices() {
   for (auto at = waiting_.find(next_rank_); at != waiting_.end(); at = waiting_.find(next_rank_)) {
     const Slice slice = at->second;
     waiting_.erase(at);
-    const std::string where =
-        "EST " + std::to_string(next_rank_) + ", step " + std::to_string(step_) + ": ";
-    const Status status =
-        slice.error.empty() ? run_slice(next_rank_, slice.slot) : usage_error(where + slice.error);
+    const Status status = slice.error.empty() ? run_slice(next_rank_, slice)
+                                              : usage_error(where(next_rank_) + slice.error);
     done_.emplace_back(next_rank_, slice);
     kill_point("slice.end");
     if (!status.ok()) {
@@ -110,7 +131,14 @@ void DeviceState::work_off_slices() {
     if (clock_.seconds(StepClock::kCompute) >= told_at_ + kTellEvery) end_done_slices();
     // An abandonment waits in the queue; let it through before the next slice.
     if (abandoned(generation_)) return;
+    if (waiting_.contains(next_rank_) && next_rank_ + 1 != ranks_.end &&
+        !waiting_.contains(next_rank_ + 1))
+      return see_what_has_come();
   }
+}
+
+std::string DeviceState::where(VirtualRank rank) const {
+  return "EST " + std::to_string(rank) + ", step " + std::to_string(step_) + ": ";
 }
 
 // Telling the others of a slice wakes them up, which takes as long as a small model's local step.
@@ -131,10 +159,18 @@ void DeviceState::give_up_step() {
   first_bucket_.clear();
 }
 
-Status DeviceState::run_slice(VirtualRank rank, std::uint32_t slot) {
-  const gpu::Batch batch{parts_->data->pool.words(slot).data()};
+gpu::Batch DeviceState::batch_of(const Slice& slice) const {
+  return {parts_->data->pool.words(slice.slot).data(), slice.serial};
+}
+
+Status DeviceState::run_slice(VirtualRank rank, const Slice& slice) {
+  const gpu::Batch batch = batch_of(slice);
+  const auto following = waiting_.find(rank + 1);
+  if (following != waiting_.end() && following->second.error.empty())
+    parts_->engine->prefetch(rank + 1, batch_of(following->second));
   gpu::EstContext& context = next_contexts_[rank];
-  float* const gradient = tree_->begin_rank(rank);
+  const gpu::GradientTarget gradient(tree_->begin_rank(rank),
+                                     [this](std::uint32_t slot) { return gradient_slot(slot); });
   worker::LocalStepDigest digest;
   const bool audited = audited_ == rank;
   const double computed_before = clock_.seconds(StepClock::kCompute);
@@ -167,27 +203,28 @@ Error DeviceState::wrong_batch(VirtualRank rank, const gpu::Batch& batch,
   const store::EpochSampler& sampler = parts_->data->sampler;
   const auto place = static_cast<std::uint32_t>(*parts_->engine->wrong_sample(batch));
   return usage_error(
-      "EST " + std::to_string(rank) + ", step " + std::to_string(step_) + ": " +
+      where(rank) +
       store::training_sample_name(parts_->options.spec.data,
                                   sampler.sample(sampler.cursor(step_), rank, place)) +
       ": " + error.message);
 }
 
 // Every gradient that this device computes comes from here. `digest`: of what it gives, or null.
-Result<float> DeviceState::local_step(VirtualRank rank, const gpu::Batch& batch, float* gradient,
-                                      gpu::EstContext& next, worker::LocalStepDigest* digest,
+Result<float> DeviceState::local_step(VirtualRank rank, const gpu::Batch& batch,
+                                      gpu::GradientTarget gradient, gpu::EstContext& next,
+                                      worker::LocalStepDigest* digest,
                                       const gpu::Engine::OnBucketReady& on_bucket_ready) {
   gpu::Engine& engine = *parts_->engine;
-  const Version step = engine.replica().version;
+  const Version step = engine.version();
   const store::DataCursor cursor = parts_->data->sampler.cursor(step + 1);
+  if (parts_->options.lost_at == step) engine.lose_device(failure("ES_LOSE_DEVICE says so"));
+  if (digest != nullptr || parts_->options.fault)
+    gradient.inspect = [&](std::uint32_t number, float* data) {
+      if (number == 0 && parts_->options.fault) parts_->options.fault->strike(step, rank, data);
+      if (digest != nullptr) digest->add_bucket(data, engine.buckets()[number]);
+    };
   return engine.local_step(rank, batch, {cursor.epoch, cursor.step}, gradient, next,
-                           [&](std::uint32_t number) {
-                             const gpu::Bucket& bucket = engine.buckets()[number];
-                             if (number == 0 && parts_->options.fault)
-                               parts_->options.fault->strike(step, rank, gradient + bucket.begin);
-                             if (digest != nullptr) digest->add_bucket(gradient, bucket);
-                             on_bucket_ready(number);
-                           });
+                           on_bucket_ready);
 }
 
 // A local step of another's rank, or of its own once more: in memory of its own, which is given

@@ -28,8 +28,8 @@ void DeviceState::perform_effect(const worker::LoadVersion& effect) {
     if (!worker::import_version(engine, state, peers_).ok())
       return report(worker::DataUnreadable{effect.generation, state.stamp.sender});
   }
-  if (engine.replica().version != effect.version)
-    return fail("loaded version " + std::to_string(engine.replica().version) + ", wanted " +
+  if (engine.version() != effect.version)
+    return fail("loaded version " + std::to_string(engine.version()) + ", wanted " +
                 std::to_string(effect.version));
   kill_point("load.end");
   report(worker::VersionLoaded{effect.version});
@@ -46,6 +46,7 @@ void DeviceState::perform_effect(const worker::ExportVersion& effect) {
     if (!segment) return fail(segment.error().message);
     exported_ = *std::move(segment);
   }
+  fetch_replica();
   report(worker::VersionExported{effect.generation, effect.to,
                                  worker::export_version(*parts_->engine, *exported_)});
 }
@@ -58,7 +59,13 @@ void DeviceState::perform_effect(const worker::WriteVersion& effect) {
   writer_->write(std::move(version), effect);
 }
 
-worker::Snapshot DeviceState::snapshot() const {
+// What a device that updates by itself has of the replica. When it is lost, the process ends.
+void DeviceState::fetch_replica() {
+  if (!parts_->engine->fetch_replica().ok()) end_if_device_lost();
+}
+
+worker::Snapshot DeviceState::snapshot() {
+  fetch_replica();
   const gpu::Engine& engine = *parts_->engine;
   const JobSpec& spec = parts_->options.spec;
   return {.job_name = spec.name,
@@ -82,7 +89,7 @@ void DeviceState::fail_for_data(const std::string& error) {
 // What is wrong can be mended, and then the job can go on from here; so its last state is kept.
 // Another worker of this host may have kept it already: it is the same.
 void DeviceState::fail_keeping_state(const std::string& error, const char* when) {
-  const Version version = parts_->engine->replica().version;
+  const Version version = parts_->engine->version();
   if (version == 0) return fail(error);
   const std::filesystem::path& parent = parts_->options.rescue_dir;
   const std::filesystem::path directory =

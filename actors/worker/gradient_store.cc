@@ -1,5 +1,7 @@
 #include "actors/worker/gradient_store.h"
 
+#include <utility>
+
 namespace es::actors::worker {
 namespace {
 
@@ -26,9 +28,9 @@ Result<float*> GradientStore::slot(std::uint32_t slot) {
   return create(slots_, slot, "grad.", total_floats_);
 }
 
-Status GradientStore::take_slots(std::uint32_t count) {
-  for (std::uint32_t i = 0; i < count; ++i)
-    if (const Result<float*> taken = slot(i); !taken) return taken.error();
+Status GradientStore::take_slots(std::span<const std::uint32_t> slots) {
+  for (const std::uint32_t wanted : slots)
+    if (const Result<float*> taken = slot(wanted); !taken) return taken.error();
   return {};
 }
 
@@ -44,6 +46,17 @@ protocol::Bulk GradientStore::slot_bulk(std::uint32_t slot, std::int64_t begin,
 protocol::Bulk GradientStore::sum_bulk(std::uint32_t bucket) const {
   const Segment& segment = *sums_.at(bucket);
   return {segment.address(), 0, segment.bytes(), nullptr};
+}
+
+const float* GradientStore::own(const protocol::Bulk& bulk) const {
+  for (const auto* segments : {&slots_, &sums_})
+    for (const auto& [index, segment] : *segments) {
+      const bool inside = segment->address() == bulk.segment && bulk.offset <= segment->bytes() &&
+                          bulk.bytes <= segment->bytes() - bulk.offset;
+      if (inside)
+        return reinterpret_cast<const float*>(std::as_const(*segment).data() + bulk.offset);
+    }
+  return nullptr;
 }
 
 }  // namespace es::actors::worker

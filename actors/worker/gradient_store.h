@@ -2,7 +2,8 @@
 // GradientStore: the shared memory that one worker's gradients live in, under one generation.
 //
 // Two kinds of memory, both created when asked for and dropped as a whole with the generation:
-//   slots   whole flat gradients, written by the local steps and merged in place (GradientTree).
+//   slots   whole flat gradients: on a CPU written by the local steps and merged in place, of a GPU
+//           the parts that leave it (gpu/est/gradient_target.h).
 //           Peers that own a bucket read contributions here until the step commits.
 //   sums    one per bucket that this worker owns: the reduced bucket. Members read it for their
 //           update. It is written again only when all ranks have contributed to the next step,
@@ -10,6 +11,7 @@
 // Used by the device's thread only.
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "actors/data_plane/segment.h"
@@ -30,14 +32,16 @@ class GradientStore {
   // A whole flat gradient, 64-byte aligned; the same address on every call.
   // Error (failure): shared memory is full.
   Result<float*> slot(std::uint32_t slot);
-  // Slots [0, count). Error: as slot.
-  Status take_slots(std::uint32_t count);
+  // All of these. Error: as slot.
+  Status take_slots(std::span<const std::uint32_t> slots);
   // The reduced bucket of this many floats.
   Result<float*> sum(std::uint32_t bucket, std::int64_t floats);
 
   // How peers find floats [begin, begin + floats) of a slot, or a whole sum. REQUIRES: created.
   protocol::Bulk slot_bulk(std::uint32_t slot, std::int64_t begin, std::int64_t floats) const;
   protocol::Bulk sum_bulk(std::uint32_t bucket) const;
+  // Where those floats are here; nullptr: not this worker's, or not of this generation.
+  const float* own(const protocol::Bulk& bulk) const;
 
  private:
   Result<float*> create(std::map<std::uint32_t, std::unique_ptr<Segment>>& segments,

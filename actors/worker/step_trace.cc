@@ -25,9 +25,8 @@ Digest digest_of_floats(const float* data, std::int64_t count) {
 // Digests what every operator of one EST's local step leaves.
 class OpTracer : public gpu::OpObserver {
  public:
-  OpTracer(const gpu::Engine& engine, VirtualRank rank, const float* gradient,
-           std::vector<TraceLine>& lines)
-      : engine_(engine), rank_(rank), gradient_(gradient), lines_(lines) {}
+  OpTracer(const gpu::Engine& engine, VirtualRank rank, std::vector<TraceLine>& lines)
+      : engine_(engine), rank_(rank), lines_(lines) {}
 
   void begin_op(const gpu::Op&) override {}
   void end_op(const gpu::Op& op) override {
@@ -49,13 +48,12 @@ class OpTracer : public gpu::OpObserver {
   }
   void gradient_of(gpu::ParamId id, const std::string& from) {
     const gpu::ParamInfo& param = engine_.table()[id];
-    lines_.push_back({digest_of_floats(gradient_ + param.offset, param.count),
+    lines_.push_back({digest_of_floats(engine_.gradient(id).data(), param.count),
                       prefix() + "gradient of " + param.name + ", by " + from});
   }
 
   const gpu::Engine& engine_;
   VirtualRank rank_;
-  const float* gradient_;
   std::vector<TraceLine>& lines_;
 };
 
@@ -64,7 +62,7 @@ class Replay {
   static Result<std::unique_ptr<Replay>> create(const TraceRequest& request);
   // One global step; with `trace` every result goes into it.
   Status step(StepTrace* trace);
-  Version version() const { return engine_->replica().version; }
+  Version version() const { return engine_->version(); }
 
  private:
   explicit Replay(const JobSpec& spec) : spec_(spec) {}
@@ -127,7 +125,7 @@ Status Replay::step(StepTrace* trace) {
   for (const gpu::Bucket& bucket : engine_->buckets())
     reduced.push_back(sum_.data() + bucket.begin);
   ES_RETURN_IF_ERROR(engine_->apply_update(reduced, next_));
-  if (trace != nullptr) trace_params("update of ", engine_->replica().params.data(), *trace);
+  if (trace != nullptr) trace_params("update of ", engine_->params().data(), *trace);
   return {};
 }
 
@@ -136,8 +134,7 @@ Status Replay::run_rank(VirtualRank rank, StepTrace* trace) {
   const store::DataCursor next = sampler_->cursor(step + 1);
   ES_RETURN_IF_ERROR(store::fill_batch(*samples_, *sampler_, sampler_->cursor(step), rank, batch_));
   std::vector<TraceLine> unused;
-  OpTracer tracer(*engine_, rank, gradients_[rank].data(),
-                  trace != nullptr ? trace->lines : unused);
+  OpTracer tracer(*engine_, rank, trace != nullptr ? trace->lines : unused);
   engine_->set_observer(trace != nullptr ? &tracer : nullptr);
   const auto loss = engine_->local_step(rank, {batch_.data()}, {next.epoch, next.step},
                                         gradients_[rank].data(), next_[rank], [](std::uint32_t) {});

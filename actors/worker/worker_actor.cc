@@ -41,6 +41,7 @@ void WorkerState::init(caf::stateful_actor<WorkerState>* self, WorkerOptions opt
 void WorkerState::begin(const BeginWork& begin) {
   gateway_ = begin.gateway;
   device_ = begin.device;
+  channels_ = begin.channels;
   options_.core.address = begin.address;
   core_.emplace(options_.core);
   self_->send(gateway_, ConnectPeer{kHead, options_.head_endpoint});
@@ -102,6 +103,7 @@ void WorkerState::on_stats(const DeviceStats& stats) {
 }
 
 void WorkerState::tick() {
+  channel_book_.tick(now());
   perform(core_->tick(now()));
   self_->delayed_send(self_, kTickInterval, TickAtom::value);
 }
@@ -119,13 +121,12 @@ void WorkerState::perform_effect(const worker::SendPeer& effect) {
   const PeerId peer = worker_peer(effect.to);
   if (connected_.insert(peer + " " + effect.address).second)
     self_->send(gateway_, ConnectPeer{peer, effect.address});
-  if (effect.host_id == options_.core.host_id) {
-    self_->send(gateway_, Outbound{peer, protocol::encode(options_.job, effect.message)});
-    return;
-  }
   protocol::PeerMessage message = effect.message;
-  if (const Status status = make_bulk_reachable(message); !status.ok())
-    return perform_effect(worker::ReportAnomaly{status.error().message});
+  const worker::Transport transport = choose_transport(effect);
+  if (transport == worker::Transport::kChannel) put_into_channel(effect.to, message);
+  const Status status =
+      transport == worker::Transport::kMessages ? make_bulk_reachable(message) : Status();
+  if (!status.ok()) return perform_effect(worker::ReportAnomaly{status.error().message});
   self_->send(gateway_, Outbound{peer, protocol::encode(options_.job, message)});
 }
 
@@ -133,6 +134,9 @@ void WorkerState::perform_effect(const worker::AbandonGenerations& effect) {
   options_.abandoned_below->store(effect.before.value);
   own_segments_.clear();
   pull_.abandon(effect.before);
+  channel_book_.abandon();
+  channel_inbox_.abandon();
+  if (channels_) channels_->perform(worker::BeginGeneration{effect.before});
   if (device_) self_->send(device_, DeviceCommand{effect});
 }
 
@@ -169,6 +173,7 @@ caf::behavior worker_actor(caf::stateful_actor<WorkerState>* self, WorkerOptions
       [=](const PeerDown& down) { self->state.on_peer_down(down); },
       [=](const DeviceEvent& event) { self->state.on_device(event); },
       [=](const DeviceStats& stats) { self->state.on_stats(stats); },
+      [=](const ChannelReport& report) { self->state.on_channel(report); },
       [=](const BeginWork& begin) { self->state.begin(begin); },
       [=](TickAtom) { self->state.tick(); },
   };

@@ -6,10 +6,12 @@
 //           what is malformed, of another job, or claims another sender than its link is counted
 //           and dropped. PeerUp of the head: Hello. PeerDown of a worker: its messages may be lost.
 //           FetchPart of a worker on another host: a piece of a segment of the current generation.
-//           DeviceEvent, DeviceStats from the device half.
+//           OpenChannel of a worker: the other end of a channel. DeviceEvent, DeviceStats from the
+//           device half, ChannelReport from the channel thread.
 // Sends     Outbound to the gateway (head, peers); DeviceCommand to the device half. To a worker on
 //           another host bulk data goes inside its message, or when it is large in pieces on
-//           request.
+//           request. Between devices that a channel joins, gradients go through it: the message
+//           says only that they do (channel_book.h).
 // State     the core's. Nothing durable.
 // Fails     Ends the process when the core says Exit (released) or Abort (a broken invariant); the
 //           node agent reports that to the head.
@@ -27,7 +29,10 @@
 #include "actors/data_plane/segment.h"
 #include "actors/gateway/gateway_messages.h"
 #include "actors/worker/bulk_pull.h"
+#include "actors/worker/channel_book.h"
+#include "actors/worker/channel_exchange.h"
 #include "actors/worker/device_messages.h"
+#include "actors/worker/transport.h"
 #include "actors/worker/worker_core.h"
 
 namespace es::actors {
@@ -48,6 +53,12 @@ struct BeginWork {
   caf::actor gateway;
   std::string address;  // where peers reach this process
   caf::actor device;
+  std::shared_ptr<worker::ChannelThread> channels;  // nullptr: nothing joins the device to others
+};
+
+// channel thread -> control
+struct ChannelReport {
+  worker::ChannelEvent event;
 };
 
 class WorkerState {
@@ -59,6 +70,7 @@ class WorkerState {
   void on_peer_down(const PeerDown& down);
   void on_device(const DeviceEvent& event);
   void on_stats(const DeviceStats& stats);
+  void on_channel(const ChannelReport& report);
   void tick();
 
  private:
@@ -71,7 +83,16 @@ class WorkerState {
   void perform_effect(const worker::ReportAnomaly& effect);
   template <class EngineEffect>
   void perform_effect(const EngineEffect& effect);
+  worker::Transport choose_transport(const worker::SendPeer& effect);
   Status make_bulk_reachable(protocol::PeerMessage& message);
+  void put_into_channel(Incarnation to, protocol::PeerMessage& message);
+  void on_open_channel(const Inbound& inbound);
+  void on_channel_message(const PeerId& from, protocol::PeerMessage message);
+  void on_event(const worker::ChannelOffered& event);
+  void on_event(const worker::ChannelReady& event);
+  void on_event(const worker::BytesReceived& event);
+  void on_event(const worker::ChannelBroken& event);
+  void on_lost(Incarnation peer, const std::string& error);
   void on_peer_message(const Inbound& inbound);
   void on_fetch_part(const Inbound& inbound);
   void on_bulk_part(const Inbound& inbound);
@@ -89,6 +110,10 @@ class WorkerState {
   std::set<std::string> connected_;  // "peer endpoint" pairs that the gateway was told
   SegmentCache own_segments_;        // to send what a peer on another host cannot map
   worker::BulkPull pull_;            // what peers on other hosts have announced
+  std::shared_ptr<worker::ChannelThread> channels_;
+  worker::ChannelBook channel_book_{gpu::cuda::kOutgoingMax};
+  worker::ChannelInbox channel_inbox_;
+  std::set<Incarnation> joined_;  // by a channel, once
   std::uint64_t refused_ = 0;
 };
 
@@ -99,3 +124,4 @@ PeerId worker_peer(Incarnation incarnation);
 }  // namespace es::actors
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::BeginWork)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::ChannelReport)

@@ -1,4 +1,4 @@
-// The half of WorkerActor that moves bulk data between hosts.
+// The part of WorkerActor that moves bulk data between hosts.
 #include <caf/all.hpp>
 
 #include <charconv>
@@ -35,12 +35,16 @@ void WorkerState::on_peer_message(const Inbound& inbound) {
   const MessageType type = inbound.frame->head.type;
   if (type == MessageType::kFetchPart) return on_fetch_part(inbound);
   if (type == MessageType::kBulkPart) return on_bulk_part(inbound);
+  if (type == MessageType::kOpenChannel) return on_open_channel(inbound);
   if (!protocol::is_peer_message(type))
     return count_refused(inbound.from, "not a message that this peer may send");
   auto message = protocol::decode_peer(inbound.frame);
   if (!message) return count_refused(inbound.from, message.error().message);
   const bool is_past = protocol::stamp_of(*message).generation < core_->generation();
-  if (!is_past) perform(pull_.add(*std::move(message)));
+  if (is_past) return;
+  if (worker::channel_bulk(*message) != nullptr)
+    return on_channel_message(inbound.from, *std::move(message));
+  perform(pull_.add(*std::move(message)));
 }
 
 void WorkerState::perform(worker::BulkPull::Outcome outcome) {

@@ -11,7 +11,8 @@ Effects WorkerCore::hello() const {
   Hello hello{.stamp = stamp(),
               .device = config_.device,
               .address = config_.address,
-              .host_id = config_.host_id};
+              .host_id = config_.host_id,
+              .channel = config_.channel};
   return {SendHead{std::move(hello)}};
 }
 
@@ -110,7 +111,8 @@ void WorkerCore::send_head(WorkerMessage message) {
 }
 
 void WorkerCore::send_peer(const Member& to, PeerMessage message) {
-  effects_.push_back(SendPeer{to.incarnation, to.address, to.host_id, std::move(message)});
+  effects_.push_back(
+      SendPeer{to.incarnation, to.address, to.host_id, std::move(message), to.channel});
 }
 
 void WorkerCore::suspect(Incarnation awaited) {

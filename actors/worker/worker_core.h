@@ -45,6 +45,7 @@ struct WorkerConfig {
   DeviceId device;
   std::string address;  // where peers reach this worker
   std::string host_id;
+  protocol::ChannelPoint channel{};
   std::uint32_t max_p = 1;
   bool sum_per_worker = false;  // level D0: a worker's part are all of its ranks
   Version eval_every = 0;       // versions between evaluations; 0 = only at the end

@@ -106,12 +106,13 @@ struct SendHead {
   protocol::WorkerMessage message;
 };
 
-// The shell sends bulk data as a reference when the peer's host id is its own, else inline.
+// The shell chooses how bulk data goes (transport.h). `channel`: the peer's.
 struct SendPeer {
   Incarnation to;
   std::string address;
   std::string host_id;
   protocol::PeerMessage message;
+  protocol::ChannelPoint channel{};
 };
 
 // The head has released this worker: end the process with status 0.

@@ -16,7 +16,9 @@
 #include "actors/gateway/gateway_actor.h"
 #include "actors/gateway/host_id.h"
 #include "actors/worker/device_actor.h"
+#include "actors/worker/device_loss.h"
 #include "actors/worker/worker_actor.h"
+#include "gpu/channel_device.h"
 #include "gpu/device_choice.h"
 #include "gpu/vendor/vendor.h"
 
@@ -24,10 +26,11 @@ namespace es::actors {
 namespace {
 
 // Mini-batches in memory: one on the device, one loaded, one that each loader fills. Where they are
-// small more of them, so that short local steps need not wait for a message each.
+// small all that ESTs may hold, which is one in use and one ahead each, so that short local steps
+// need not wait for a message.
 std::uint32_t batch_slots(std::uint32_t loaders, std::uint32_t max_p, std::size_t batch_bytes) {
   constexpr std::size_t kSmallBatchesBytes = std::size_t{4} << 20;
-  const std::size_t small = std::min<std::size_t>(max_p, kSmallBatchesBytes / batch_bytes);
+  const std::size_t small = std::min<std::size_t>(2 * max_p, kSmallBatchesBytes / batch_bytes);
   return std::max(2 + loaders, 1 + static_cast<std::uint32_t>(small));
 }
 
@@ -108,6 +111,10 @@ Result<std::shared_ptr<DeviceParts>> make_parts(const Arguments& a) {
   auto parsed = worker::parse_fault(fault == nullptr ? "" : fault, a.device.text());
   if (!parsed) return parsed.error();
   parts->options.fault = *parsed;
+  const char* loss = std::getenv("ES_LOSE_DEVICE");
+  const auto lost_at = worker::parse_device_loss(loss == nullptr ? "" : loss, a.device.text());
+  if (!lost_at) return lost_at.error();
+  parts->options.lost_at = *lost_at;
   parts->engine = *std::move(engine);
   parts->on_device_lost = end_with_device;
   parts->data = *std::move(data);
@@ -123,6 +130,14 @@ Result<std::shared_ptr<DeviceParts>> make_parts_if_memory_suffices(const Argumen
   } catch (const std::bad_alloc&) {
     return failure("not enough memory for the job's data");
   }
+}
+
+// What joins the device to others. Without it everything goes through host memory.
+gpu::ChannelDevice channel_device(const Arguments& a) {
+  auto opened = gpu::open_channel_device(a.device.type, a.device.index, host_id());
+  if (opened) return *std::move(opened);
+  std::cerr << "no channels to other devices: " << opened.error().message << std::endl;
+  return {};
 }
 
 WorkerOptions worker_options(const Arguments& a,
@@ -172,7 +187,10 @@ int worker_main(int argc, char** argv) {
   config.set("scheduler.policy", caf::atom("sharing"));
   config.set("scheduler.max-threads", 1);
   caf::actor_system system(config);
-  const auto worker = system.spawn(worker_actor, worker_options(arguments, parts));
+  gpu::ChannelDevice joining = parts ? channel_device(arguments) : gpu::ChannelDevice();
+  WorkerOptions options = worker_options(arguments, parts);
+  if (joining.library) options.core.channel = {joining.library->kind(), joining.library->device()};
+  const auto worker = system.spawn(worker_actor, std::move(options));
   const auto gateway = start_gateway(system, *std::move(wire), worker, [](const std::string& line) {
     std::cerr << line << std::endl;
   });
@@ -189,7 +207,12 @@ int worker_main(int argc, char** argv) {
         system.spawn(data_workers_actor, (*parts)->data->pool.slots(), std::move(loaders));
     device = system.spawn<caf::detached>(device_actor, *parts, worker, data);
   }
-  caf::anon_send(worker, BeginWork{gateway->actor, gateway->endpoint, device});
+  std::shared_ptr<worker::ChannelThread> channels;
+  if (joining.library)
+    channels = std::make_shared<worker::ChannelThread>(std::move(joining), [worker](auto event) {
+      caf::anon_send(worker, ChannelReport{std::move(event)});
+    });
+  caf::anon_send(worker, BeginWork{gateway->actor, gateway->endpoint, device, channels});
   caf::scoped_actor waiter(system);
   waiter->wait_for(worker, gateway->actor);
   // The device half may be in the middle of a kernel; nothing of it is needed any more. The node

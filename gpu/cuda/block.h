@@ -18,8 +18,7 @@
 //   thread()            which thread of the block, [0, kThreads)
 //   sync()              all threads of the block meet; REQUIRES: every thread calls it
 //   down(value, delta)  the value of thread + delta of the same run of 32 threads (its own value
-//   where
-//                       that is beyond the run); REQUIRES: every thread of the run calls it
+//                       where that is beyond the run); REQUIRES: every thread of the run calls it
 //   first(value)        the value of the first thread of the same run of 32; REQUIRES: as down()
 //
 // No atomics on floats: what is added to what is fixed by gpu/canonical/README.md.
@@ -43,7 +42,7 @@ struct Grid {
   std::int64_t x = 1, y = 1, z = 1;  // blocks; y and z at most 65,535
 };
 
-// What work is queued on. On a GPU a cudaStream_t; on the host everything is done at once.
+// What work is queued on. On a GPU a cudaStream_t, on the host a HostQueue (launch_host.h).
 struct Stream {
   void* handle = nullptr;
 };

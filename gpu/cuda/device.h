@@ -8,8 +8,10 @@
 // returns it again.
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "gpu/cuda/block.h"
 #include "gpu/cuda/device_kernels.h"
@@ -24,6 +26,11 @@ inline const DeviceType kHostStandIn{"cuda-host"};
 
 // Something that has been queued; wait() for it from another stream or the host.
 struct Event {
+  void* handle = nullptr;
+};
+
+// Queued work that was recorded: launched as one, as often as wanted. A CUDA graph.
+struct Recording {
   void* handle = nullptr;
 };
 
@@ -43,6 +50,10 @@ class Device {
   // Host memory that copies to and from the device run beside computing (pinned).
   virtual Result<void*> allocate_host(std::size_t bytes, const std::string& what) = 0;
 
+  // What may be allocated though one could do without it: on a GPU not the last of its memory,
+  // which libraries and channels take later. At most this; allocate() may fail all the same.
+  virtual std::size_t spare_bytes() { return SIZE_MAX; }
+
   virtual Result<Stream> make_stream() = 0;
   virtual Result<Event> make_event() = 0;
 
@@ -52,6 +63,13 @@ class Device {
   virtual void copy(Stream, void* to, const void* from, std::size_t bytes) = 0;  // in device memory
   virtual void record(Event, Stream) = 0;  // the event: all that is queued on the stream so far
   virtual void wait(Stream, Event) = 0;    // what is queued from now on comes after the event
+
+  // --- Recording. What `queue` queues on the stream is kept and not done; it queues on no other
+  // stream and waits for nothing. Arguments are kept as they are: what shall differ from launch to
+  // launch comes from device memory. The recording lives as long as the device. Error (failure):
+  // this work cannot be recorded here; nothing has been queued, and the device works as before.
+  virtual Result<Recording> record_work(Stream, const std::function<void()>& queue) = 0;
+  virtual void launch(Stream, Recording) = 0;
 
   // --- The host waits.
   virtual Status synchronise(Stream) = 0;
@@ -67,3 +85,11 @@ Result<std::unique_ptr<Device>> open_gpu(int index);
 std::unique_ptr<Device> open_host_device();
 
 }  // namespace es::gpu::cuda
+
+// Sets `target` to what `expr` gives, or returns its error.
+#define ES_SET(target, expr)                    \
+  do {                                          \
+    auto es_result_ = (expr);                   \
+    if (!es_result_) return es_result_.error(); \
+    target = *std::move(es_result_);            \
+  } while (0)

@@ -27,13 +27,19 @@ std::int64_t max_workspace(const Program& program, const DeviceKernels& kernels)
 
 Result<std::unique_ptr<DeviceExecutor>> DeviceExecutor::create(
     Program program, std::unique_ptr<Device> device, const std::vector<Bucket>& buckets,
-    std::unique_ptr<DeviceVendorLibrary> vendor) {
+    std::unique_ptr<DeviceVendorLibrary> vendor, std::uint32_t device_sums) {
   std::unique_ptr<DeviceExecutor> executor(
       new DeviceExecutor(std::move(program), std::move(device), std::move(vendor)));
   ES_RETURN_IF_ERROR(executor->device_->begin());
-  ES_RETURN_IF_ERROR(executor->make_streams(buckets));
+  ES_RETURN_IF_ERROR(executor->make_streams());
   ES_RETURN_IF_ERROR(executor->allocate());
-  ES_RETURN_IF_ERROR(executor->allocate_inputs());
+  ES_SET(executor->gradients_,
+         DeviceGradients::create(*executor->device_, buckets,
+                                 executor->graph().table.total_floats(), device_sums));
+  executor->updater_ = std::make_unique<DeviceUpdater>(
+      *executor->device_, executor->graph().table, buckets, *executor->gradients_,
+      executor->compute_, executor->params_, executor->params_stale_);
+  executor->cut_pieces(buckets);
   std::vector<const float*> constants;
   ES_RETURN_IF_ERROR(executor->upload_constants(constants));
   executor->tensors_ = std::make_unique<TensorAddresses>(executor->graph(), executor->plan_,
@@ -47,9 +53,9 @@ DeviceExecutor::DeviceExecutor(Program program, std::unique_ptr<Device> device,
       device_(std::move(device)),
       vendor_(std::move(vendor)),
       plan_(plan_memory(program_)),
-      workspace_floats_(max_workspace(program_, device_->kernels())),
-      batch_floats_(graph().batch * graph().layout.words()) {
+      workspace_floats_(max_workspace(program_, device_->kernels())) {
   if (vendor_) bind_vendor();
+  if (vendor_) scope_ = FiniteChecks::Scope::kVisible;
 }
 
 void DeviceExecutor::bind_vendor() {
@@ -91,61 +97,33 @@ Result<float*> DeviceExecutor::host_floats(std::int64_t count, const char* what)
   return static_cast<float*>(*memory);
 }
 
-// Sets `target` to what `expr` gives, or returns its error.
-#define ES_SET(target, expr)                    \
-  do {                                          \
-    auto es_result_ = (expr);                   \
-    if (!es_result_) return es_result_.error(); \
-    target = *es_result_;                       \
-  } while (0)
-
-Status DeviceExecutor::make_streams(const std::vector<Bucket>& buckets) {
-  ES_SET(copy_in_, device_->make_stream());
+Status DeviceExecutor::make_streams() {
   ES_SET(compute_, device_->make_stream());
-  ES_SET(copy_out_, device_->make_stream());
   ES_SET(forward_done_, device_->make_event());
   ES_SET(step_done_, device_->make_event());
-  for (Input& input : inputs_) ES_SET(input.ready, device_->make_event());
-  const std::vector<std::size_t> ready = bucket_ready_ops(program_, buckets);
-  for (std::size_t b = 0; b < buckets.size(); ++b) {
-    BucketCopy copy{.bucket = buckets[b], .ready_op = ready[b]};
-    ES_SET(copy.computed, device_->make_event());
-    ES_SET(copy.copied, device_->make_event());
-    buckets_.push_back(copy);
-  }
   return {};
 }
 
 Status DeviceExecutor::allocate() {
   const std::int64_t params = graph().table.total_floats(), stats = graph().table.stat_floats();
-  const auto flags = static_cast<std::int64_t>(1 + buckets_.size());
   ES_SET(arena_, device_floats(plan_.arena_floats, "activations and their gradients"));
   ES_SET(workspace_, device_floats(workspace_floats_, "the kernels' workspace"));
   ES_SET(params_, device_floats(params, "the parameters"));
-  ES_SET(grads_, device_floats(params, "a gradient"));
-  ES_SET(host_grads_, host_floats(params, "a gradient"));
   ES_SET(next_stats_, device_floats(stats, "statistics"));
   ES_SET(host_next_stats_, host_floats(stats, "statistics"));
   ES_SET(host_loss_, host_floats(1, "the loss"));
-  float* words = nullptr;
-  ES_SET(words, device_floats(flags, "flags"));
-  flags_ = reinterpret_cast<std::int32_t*>(words);
-  ES_SET(words, host_floats(flags, "flags"));
-  host_flags_ = reinterpret_cast<std::int32_t*>(words);
-  // No kernel writes the padding of gradients: it is +0 from now on.
-  device_->kernels().fill_zero(compute_, params, grads_);
+  ES_SET(inputs_, DeviceInputs::create(*device_, graph().batch * graph().layout.words(), stats));
+  ES_SET(checks_, FiniteChecks::create(*device_, graph()));
+  checks_->set_scope(scope_);
   return device_->check();
 }
 
-Status DeviceExecutor::allocate_inputs() {
-  const std::int64_t stats = graph().table.stat_floats();
-  for (Input& input : inputs_) {
-    ES_SET(input.host, host_floats(batch_floats_, "a mini-batch"));
-    ES_SET(input.device, device_floats(batch_floats_, "a mini-batch"));
-    ES_SET(input.host_stats, host_floats(stats, "statistics"));
-    ES_SET(input.device_stats, device_floats(stats, "statistics"));
-  }
-  return {};
+void DeviceExecutor::cut_pieces(const std::vector<Bucket>& buckets) {
+  pieces_ = {{0, forward_ops()}};
+  for (const std::size_t last : bucket_ready_ops(program_, buckets))
+    pieces_.push_back({pieces_.back().end, last + 1});
+  pieces_.back().end = graph().ops.size();
+  recordings_ = std::make_unique<StepRecordings>(*device_, pieces_.size());
 }
 
 Status DeviceExecutor::upload_constants(std::vector<const float*>& addresses) {
@@ -159,31 +137,38 @@ Status DeviceExecutor::upload_constants(std::vector<const float*>& addresses) {
   return device_->synchronise(compute_);
 }
 
-void DeviceExecutor::queue_inputs(const float* params, const float* stats, const Batch& batch) {
-  input_ = 1 - input_;
-  const Input& input = inputs_[input_];
-  const std::size_t stat_bytes = bytes_of(graph().table.stat_floats());
-  std::memcpy(input.host, batch.words, bytes_of(batch_floats_));
-  if (stat_bytes != 0) std::memcpy(input.host_stats, stats, stat_bytes);
-  device_->copy_in(copy_in_, input.device, input.host, bytes_of(batch_floats_));
-  device_->copy_in(copy_in_, input.device_stats, input.host_stats, stat_bytes);
-  if (params_stale_) {
-    device_->wait(copy_in_, step_done_);
-    device_->copy_in(copy_in_, params_, params, bytes_of(graph().table.total_floats()));
-  }
-  params_stale_ = false;
-  device_->record(input.ready, copy_in_);
-  device_->wait(compute_, input.ready);
-  tensors_->bind_inputs(input.device);
+void DeviceExecutor::params_changed() {
+  params_stale_ = true;
+  inputs_->stats_changed();
 }
 
-RunBuffers DeviceExecutor::buffers(const DropoutKey& key) const {
+std::string DeviceExecutor::slower_because() const {
+  const std::string& why = recordings_->why_none();
+  if (!why.empty()) return "local steps are not CUDA graphs: " + why;
+  if (gradients_->memory().pinned_floats != 0)
+    return "sums of gradients over ESTs wait in host memory: the device has no room for all of "
+           "them";
+  if (!updater_->has_room())
+    return "updates run on the host: the device has no room for the optimizer's moments";
+  return {};
+}
+
+void DeviceExecutor::enter(const float* params, const StepInput& input) {
+  if (params_stale_) {
+    device_->wait(inputs_->stream(), step_done_);
+    device_->copy_in(inputs_->stream(), params_, params, bytes_of(graph().table.total_floats()));
+  }
+  params_stale_ = false;
+  inputs_->enter(input, compute_);
+  tensors_->bind_inputs(inputs_->words());
+}
+
+RunBuffers DeviceExecutor::buffers() const {
   return {.tensors = tensors_->data(),
           .params = params_,
-          .grads = grads_,
-          .stats = inputs_[input_].device_stats,
+          .grads = gradients_->gradient(),
+          .stats = inputs_->stats(),
           .next_stats = next_stats_,
-          .key = key,
           .workspace = workspace_,
           .clear_padding = false};
 }
@@ -191,13 +176,13 @@ RunBuffers DeviceExecutor::buffers(const DropoutKey& key) const {
 void DeviceExecutor::launch(std::size_t index, RunMode mode, const RunBuffers& buffers) {
   const Op& op = graph().ops[index];
   if (index >= vendor_ops_.size() || vendor_ops_[index] == nullptr)
-    return run_op(*device_, compute_, graph(), op, mode, buffers);
+    return run_op(*device_, compute_, graph(), op, mode, buffers, inputs_->key());
   const DenseCall call = dense_call(graph(), op, buffers);
   vendor_ops_[index]->run(compute_, call.a, call.b, call.out, workspace_);
   if (!adds_bias(op)) return;
   const TensorShape& y = graph().shape(op.out[0]);
   const ChainStage bias{.kind = ChainKind::kAddRow, .operand = call.bias, .columns = y.c};
-  device_->kernels().chain(compute_, y.count(), call.out, &bias, 1, buffers.key, call.out);
+  device_->kernels().chain(compute_, y.count(), call.out, &bias, 1, inputs_->key(), call.out);
 }
 
 void DeviceExecutor::queue_op(std::size_t index, RunMode mode, const RunBuffers& buffers) {
@@ -209,119 +194,93 @@ void DeviceExecutor::queue_op(std::size_t index, RunMode mode, const RunBuffers&
   observer_->end_op(op);
 }
 
-void DeviceExecutor::queue_forward(const RunBuffers& buffers) {
-  const DeviceKernels& k = device_->kernels();
-  const std::int64_t stats = graph().table.stat_floats();
-  k.fill_zero(compute_, static_cast<std::int64_t>(1 + buckets_.size()),
-              reinterpret_cast<float*>(flags_));
-  for (std::size_t i = 0; i < forward_ops(); ++i) queue_op(i, RunMode::kTrain, buffers);
-  const float* const loss = (*tensors_)[graph().mean_loss];
-  k.find_non_finite(compute_, 1, loss, flags_);
-  if (stats != 0) k.find_non_finite(compute_, stats, next_stats_, flags_);
-  device_->copy_out(compute_, host_loss_, loss, sizeof(float));
-  device_->copy_out(compute_, host_next_stats_, next_stats_, bytes_of(stats));
-  device_->copy_out(compute_, host_flags_, flags_, sizeof(std::int32_t));
-  device_->record(forward_done_, compute_);
-}
-
-void DeviceExecutor::queue_bucket(std::size_t b) {
-  const BucketCopy& copy = buckets_[b];
-  std::int32_t* const flag = flags_ + 1 + b;
-  const float* const data = grads_ + copy.bucket.begin;
-  device_->kernels().find_non_finite(compute_, copy.bucket.floats(), data, flag);
-  device_->record(copy.computed, compute_);
-  device_->wait(copy_out_, copy.computed);
-  device_->copy_out(copy_out_, host_grads_ + copy.bucket.begin, data,
-                    bytes_of(copy.bucket.floats()));
-  device_->copy_out(copy_out_, host_flags_ + 1 + b, flag, sizeof(std::int32_t));
-  device_->record(copy.copied, copy_out_);
-}
-
-void DeviceExecutor::queue_backward(const RunBuffers& buffers) {
-  std::size_t bucket = 0;
-  for (std::size_t i = forward_ops(); i < graph().ops.size(); ++i) {
+void DeviceExecutor::queue_operators(const Piece& piece, const RunBuffers& buffers) {
+  for (std::size_t i = piece.first; i < piece.end; ++i) {
+    checks_->before(compute_, i, buffers);
     queue_op(i, RunMode::kTrain, buffers);
-    while (bucket < buckets_.size() && buckets_[bucket].ready_op == i) queue_bucket(bucket++);
+    checks_->after(compute_, i, buffers);
   }
-  ES_CHECK(bucket == buckets_.size());
+  checks_->finish(compute_);
+}
+
+void DeviceExecutor::queue_piece(std::size_t piece, const RunBuffers& buffers) {
+  const auto queue = [&] {
+    queue_operators(pieces_[piece], buffers);
+    if (piece == 0) queue_results();
+  };
+  if (observer_ != nullptr) return queue();
+  recordings_->run(compute_, piece, inputs_->index(), queue);
+}
+
+void DeviceExecutor::queue_results() {
+  device_->copy_out(compute_, host_loss_, (*tensors_)[graph().mean_loss], sizeof(float));
+  device_->copy_out(compute_, host_next_stats_, next_stats_, bytes_of(graph().table.stat_floats()));
+}
+
+void DeviceExecutor::queue_step(const RunBuffers& buffers) {
+  queue_piece(0, buffers);
+  device_->record(forward_done_, compute_);
+  for (std::size_t bucket = 0; bucket + 1 < pieces_.size(); ++bucket) {
+    queue_piece(1 + bucket, buffers);
+    gradients_->queue_bucket(compute_, bucket);
+  }
   device_->record(step_done_, compute_);
 }
 
 Result<LocalStepResult> DeviceExecutor::run_local_step(const LocalStep& step,
                                                        const OnBucketReady& on_bucket_ready) {
   ES_RETURN_IF_ERROR(device_->begin());
-  queue_inputs(step.params, step.stats, step.batch);
-  const RunBuffers run = buffers(step.key);
-  queue_forward(run);
-  queue_backward(run);
+  ES_RETURN_IF_ERROR(gradients_->begin(step.gradient));
+  checks_->begin();
+  enter(step.params, step.input());
+  queue_step(buffers());
+  if (step.meanwhile) step.meanwhile();
+  return take_results(step, on_bucket_ready);
+}
+
+Result<LocalStepResult> DeviceExecutor::take_results(const LocalStep& step,
+                                                     const OnBucketReady& on_bucket_ready) {
   ES_RETURN_IF_ERROR(device_->synchronise(forward_done_));
-  const float loss = *host_loss_;
-  if (host_flags_[0] != 0) return find_fault(step.key, loss);
+  const Fault forward = checks_->fault(0, forward_ops());
+  if (forward.op != nullptr) return stop_at(forward);
   const std::size_t stat_bytes = bytes_of(graph().table.stat_floats());
   if (stat_bytes != 0) std::memcpy(step.next_stats, host_next_stats_, stat_bytes);
-  for (std::size_t b = 0; b < buckets_.size(); ++b) {
-    const Bucket& bucket = buckets_[b].bucket;
-    ES_RETURN_IF_ERROR(device_->synchronise(buckets_[b].copied));
-    if (host_flags_[1 + b] != 0) return find_fault(step.key, loss);
-    std::memcpy(step.grads + bucket.begin, host_grads_ + bucket.begin, bytes_of(bucket.floats()));
+  for (std::size_t b = 0; b + 1 < pieces_.size(); ++b) {
+    ES_RETURN_IF_ERROR(gradients_->take(b));
+    const Fault fault = checks_->fault(pieces_[1 + b].first, pieces_[1 + b].end);
+    if (fault.op != nullptr) return stop_at(fault);
     on_bucket_ready(static_cast<std::uint32_t>(b));
   }
-  return LocalStepResult{loss, {}};
+  return LocalStepResult{*host_loss_, {}};
 }
 
-Result<bool> DeviceExecutor::any_non_finite(const float* values, std::int64_t count) {
-  const DeviceKernels& k = device_->kernels();
-  k.fill_zero(compute_, 1, reinterpret_cast<float*>(flags_));
-  k.find_non_finite(compute_, count, values, flags_);
-  device_->copy_out(compute_, host_flags_, flags_, sizeof(std::int32_t));
+// Nothing of the step is under way any more when it ends.
+Result<LocalStepResult> DeviceExecutor::stop_at(const Fault& fault) {
+  const float loss = *host_loss_;
   ES_RETURN_IF_ERROR(device_->synchronise(compute_));
-  return host_flags_[0] != 0;
+  ES_RETURN_IF_ERROR(gradients_->synchronise());
+  if (scope_ == FiniteChecks::Scope::kAll) return LocalStepResult{loss, fault};
+  const auto first = find_first_fault();
+  if (!first) return first.error();
+  return LocalStepResult{loss, *first};
 }
 
-Result<Fault> DeviceExecutor::fault_of(const Op& op) {
-  struct Output {
-    const float* values;
-    std::int64_t count;
-    ParamId param;
-  };
-  std::vector<Output> outputs;
-  for (const TensorId t : op.out)
-    if (graph().tensors[t].type == ElementType::kF32)
-      outputs.push_back({(*tensors_)[t], graph().shape(t).count(), kNoParam});
-  const ParamTable& table = graph().table;
-  for (const ParamId id : {writes_bias_grad(op.kind) ? op.bias : kNoParam,
-                           writes_weight_grad(op.kind) ? op.weight : kNoParam})
-    if (id != kNoParam) outputs.push_back({grads_ + table[id].offset, table[id].count, id});
-  if (op.kind == OpKind::kBatchNorm)
-    for (const std::int64_t offset : {op.stats.mean, op.stats.variance})
-      outputs.push_back({next_stats_ + offset, graph().shape(op.out[0]).c, kNoParam});
-  for (const Output& output : outputs) {
-    const auto bad = any_non_finite(output.values, output.count);
-    if (!bad) return bad.error();
-    if (*bad) return Fault{&op, output.param};
-  }
-  return Fault{};
-}
-
-Result<LocalStepResult> DeviceExecutor::find_fault(const DropoutKey& key, float loss) {
-  // What is still queued writes where this run writes.
+Result<Fault> DeviceExecutor::find_first_fault() {
+  checks_->begin();
+  checks_->set_scope(FiniteChecks::Scope::kAll);
+  queue_operators({0, graph().ops.size()}, buffers());
+  checks_->set_scope(scope_);
   ES_RETURN_IF_ERROR(device_->synchronise(compute_));
-  ES_RETURN_IF_ERROR(device_->synchronise(copy_out_));
-  const RunBuffers run = buffers(key);
-  for (std::size_t i = 0; i < graph().ops.size(); ++i) {
-    launch(i, RunMode::kTrain, run);
-    const auto fault = fault_of(graph().ops[i]);
-    if (!fault) return fault.error();
-    if (fault->op != nullptr) return LocalStepResult{loss, *fault};
-  }
+  const Fault fault = checks_->fault(0, graph().ops.size());
+  if (fault.op != nullptr) return fault;
   return failure(device_->name() +
                  ": a local step gave a value that is not finite, and run again it did not");
 }
 
 Status DeviceExecutor::run_eval(const float* params, const float* stats, const Batch& batch) {
   ES_RETURN_IF_ERROR(device_->begin());
-  queue_inputs(params, stats, batch);
-  const RunBuffers run = buffers({});
+  enter(params, {.stats = stats, .batch = batch, .key = {}});
+  const RunBuffers run = buffers();
   for (std::size_t i = 0; i < forward_ops(); ++i) queue_op(i, RunMode::kEvaluate, run);
   return device_->synchronise(compute_);
 }
@@ -333,6 +292,15 @@ std::span<const float> DeviceExecutor::values(TensorId t) const {
   device_->copy_out(compute_, copy.data(), (*tensors_)[t], bytes_of(count));
   (void)device_->synchronise(compute_);  // an error stays with the device
   return {copy.data(), static_cast<std::size_t>(count)};
+}
+
+std::span<const float> DeviceExecutor::gradient(ParamId param) const {
+  const ParamInfo& info = graph().table[param];
+  gradient_copy_.resize(static_cast<std::size_t>(info.count));
+  device_->copy_out(compute_, gradient_copy_.data(), gradients_->gradient() + info.offset,
+                    bytes_of(info.count));
+  (void)device_->synchronise(compute_);  // an error stays with the device
+  return gradient_copy_;
 }
 
 }  // namespace es::gpu::cuda

@@ -2,18 +2,23 @@
 // DeviceExecutor: runs a program on a CUDA device, queued on streams.
 //
 //   copy-in    mini-batch, statistics, parameters when they changed
-//   compute    operators; after each bucket's last one a look for values that are not finite
-//   copy-out   gradients bucket by bucket, while the backward pass goes on
+//   compute    operators
+//   merge, copy-out: what becomes of gradients, bucket by bucket, while the backward pass goes on
+//              (device_gradients.h)
 //
-// The host queues a whole local step, then takes its results in their order: loss and statistics,
-// bucket 0, 1, ... A GPU has no sticky floating-point flags, so a bad value is noticed in what a
-// step gives (loss, statistics, gradients) and then looked for: the step runs again, operator by
-// operator, with all outputs read, until the first operator with such an output is found. A value
-// that is not finite and has no effect on the results, which a CPU would report, is not noticed.
+// The host queues a whole local step, copies the input of the next one, then takes the results in
+// their order: loss and statistics, bucket 0, 1, ... What operators write is looked through for
+// values that are not finite (finite_checks.h): all of it, so what a CPU would report is reported;
+// with a vendor's kernels, whose bits no CPU has, only what leaves the step, and a step with such a
+// value runs again, and all is looked through.
 //
-// Memory: everything is allocated by create(). Device memory holds the arena, the workspace, the
-// constants, two mini-batches, parameters and one gradient; pinned host memory a gradient and two
-// mini-batches. None of it depends on the number of ESTs.
+// From its second time on a local step is a few CUDA graphs (step_recordings.h), but not while an
+// observer watches.
+//
+// Memory: create() allocates the arena, the workspace, the constants, two mini-batches, parameters
+// and one gradient in device memory; a gradient and two mini-batches in pinned host memory. What
+// sums over ESTs and moments need comes when they are first needed (device_gradients.h,
+// device_updater.h). Only sums depend on the number of ESTs: log2.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -22,6 +27,11 @@
 
 #include "gpu/aligned_buffer.h"
 #include "gpu/cuda/device.h"
+#include "gpu/cuda/device_gradients.h"
+#include "gpu/cuda/device_inputs.h"
+#include "gpu/cuda/device_updater.h"
+#include "gpu/cuda/finite_checks.h"
+#include "gpu/cuda/step_recordings.h"
 #include "gpu/cuda/vendor.h"
 #include "gpu/graph/op_kernels.h"
 #include "gpu/graph/step_runner.h"
@@ -33,58 +43,61 @@ class DeviceExecutor final : public StepRunner {
  public:
   // `vendor`: runs the convolutions and products that it has; nullptr: none. Error (failure):
   // memory that is missing; the device is lost.
-  static Result<std::unique_ptr<DeviceExecutor>> create(
-      Program program, std::unique_ptr<Device> device, const std::vector<Bucket>& buckets,
-      std::unique_ptr<DeviceVendorLibrary> vendor);
+  static Result<std::unique_ptr<DeviceExecutor>> create(Program program,
+                                                        std::unique_ptr<Device> device,
+                                                        const std::vector<Bucket>& buckets,
+                                                        std::unique_ptr<DeviceVendorLibrary> vendor,
+                                                        std::uint32_t device_sums = 0);
 
   const Program& program() const override { return program_; }
   const MemoryPlan& plan() const override { return plan_; }
   std::int64_t workspace_floats() const override { return workspace_floats_; }
+  GradientMemory gradient_memory() const override { return gradients_->memory(); }
   std::string vendor_algorithm(std::size_t index) const override;
   std::string vendor_library() const override;
   void set_observer(OpObserver* observer) override { observer_ = observer; }
 
-  void params_changed() override { params_stale_ = true; }
+  Updater* updater() override { return updater_.get(); }
+  void params_changed() override;
+  void prefetch(const StepInput& input) override { inputs_->prefetch(input); }
+  std::string slower_because() const override;
   // Error (failure), beside the device's: a bad value that a second run of the step does not show.
   Result<LocalStepResult> run_local_step(const LocalStep& step,
                                          const OnBucketReady& on_bucket_ready) override;
   Status run_eval(const float* params, const float* stats, const Batch& batch) override;
   std::span<const float> values(TensorId t) const override;
+  std::span<const float> gradient(ParamId param) const override;
   Status check() const override { return device_->check(); }
+  void lose_device(const Error& error) override { device_->lose(error); }
 
  private:
-  // A mini-batch on its way: one is copied while the device works on the other.
-  struct Input {
-    float *host = nullptr, *device = nullptr;
-    float *host_stats = nullptr, *device_stats = nullptr;
-    Event ready;
-  };
-  struct BucketCopy {
-    Bucket bucket;
-    std::size_t ready_op = 0;
-    Event computed, copied;
+  // Operators [first, end). The first piece is the forward pass, each other one ends with the last
+  // operator of a bucket.
+  struct Piece {
+    std::size_t first = 0, end = 0;
   };
 
   DeviceExecutor(Program program, std::unique_ptr<Device> device,
                  std::unique_ptr<DeviceVendorLibrary> vendor);
   void bind_vendor();
   Status allocate();
-  Status allocate_inputs();
-  Status make_streams(const std::vector<Bucket>& buckets);
+  Status make_streams();
   Status upload_constants(std::vector<const float*>& addresses);
   Result<float*> device_floats(std::int64_t count, const char* what);
   Result<float*> host_floats(std::int64_t count, const char* what);
 
-  void queue_inputs(const float* params, const float* stats, const Batch& batch);
-  RunBuffers buffers(const DropoutKey& key) const;
+  void cut_pieces(const std::vector<Bucket>& buckets);
+  void enter(const float* params, const StepInput& input);
+  RunBuffers buffers() const;
   void launch(std::size_t index, RunMode mode, const RunBuffers& buffers);
   void queue_op(std::size_t index, RunMode mode, const RunBuffers& buffers);
-  void queue_forward(const RunBuffers& buffers);
-  void queue_backward(const RunBuffers& buffers);
-  void queue_bucket(std::size_t bucket);
-  Result<LocalStepResult> find_fault(const DropoutKey& key, float loss);
-  Result<Fault> fault_of(const Op& op);
-  Result<bool> any_non_finite(const float* values, std::int64_t count);
+  void queue_operators(const Piece& piece, const RunBuffers& buffers);
+  void queue_piece(std::size_t piece, const RunBuffers& buffers);
+  void queue_results();
+  void queue_step(const RunBuffers& buffers);
+  Result<LocalStepResult> take_results(const LocalStep& step, const OnBucketReady& on_bucket_ready);
+  Result<LocalStepResult> stop_at(const Fault& fault);
+  Result<Fault> find_first_fault();
 
   // Constant after create().
   Program program_;
@@ -93,23 +106,24 @@ class DeviceExecutor final : public StepRunner {
   std::vector<std::unique_ptr<DeviceVendorKernel>> vendor_ops_;  // by operator; nullptr = canonical
   MemoryPlan plan_;
   std::int64_t workspace_floats_ = 0;
-  std::int64_t batch_floats_ = 0;
-  Stream copy_in_, compute_, copy_out_;
+  Stream compute_;
   Event forward_done_, step_done_;
-  std::vector<BucketCopy> buckets_;
-  float *arena_ = nullptr, *workspace_ = nullptr, *params_ = nullptr, *grads_ = nullptr;
+  std::unique_ptr<DeviceGradients> gradients_;
+  std::unique_ptr<DeviceUpdater> updater_;
+  std::unique_ptr<DeviceInputs> inputs_;
+  std::unique_ptr<FiniteChecks> checks_;
+  FiniteChecks::Scope scope_ = FiniteChecks::Scope::kAll;  // of a step
+  std::unique_ptr<StepRecordings> recordings_;
+  std::vector<Piece> pieces_;
+  float *arena_ = nullptr, *workspace_ = nullptr, *params_ = nullptr;
   float *next_stats_ = nullptr, *host_next_stats_ = nullptr;
-  float* host_grads_ = nullptr;
   float* host_loss_ = nullptr;
-  // [0]: loss and statistics; [1 + b]: bucket b.
-  std::int32_t *flags_ = nullptr, *host_flags_ = nullptr;
 
-  Input inputs_[2];
-  std::size_t input_ = 0;  // the one in use
   std::unique_ptr<TensorAddresses> tensors_;
   bool params_stale_ = true;
   OpObserver* observer_ = nullptr;
   mutable std::map<TensorId, AlignedBuffer> values_;  // on the host
+  mutable std::vector<float> gradient_copy_;
 };
 
 }  // namespace es::gpu::cuda

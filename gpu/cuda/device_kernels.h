@@ -16,6 +16,14 @@
 
 namespace es::gpu::cuda {
 
+// A run of floats, and the word that shall be 1 when one of them is infinite or NaN.
+struct FiniteCheck {
+  const float* x = nullptr;
+  std::int64_t count = 0;
+  std::int32_t* found = nullptr;
+};
+constexpr std::int64_t kFiniteChecksMax = 16;
+
 struct DeviceKernels {
   // --- Dense (gemm.cu, conv.cu, depthwise.cu, attention.cu).
   std::size_t (*gemm_workspace_floats)(const GemmShape&, std::int64_t count);
@@ -33,13 +41,14 @@ struct DeviceKernels {
   std::size_t (*conv_wgrad_workspace_floats)(const ConvShape&);
   void (*conv_wgrad)(Stream, const ConvShape&, const float* x, const float* dy, float* dw,
                      float* ws);
-  // All heads (AttentionShape::head_begin and head_count are not used).
+  // All heads (AttentionShape::head_begin and head_count are not used). A DropoutKey is in device
+  // memory, so that a step whose work has been recorded can be launched with another.
   std::size_t (*attention_workspace_floats)(const AttentionShape&);
   void (*attention_fwd)(Stream, const AttentionShape&, const float* q, const float* k,
-                        const float* v, const AttentionExtras&, const DropoutKey&, float* y,
+                        const float* v, const AttentionExtras&, const DropoutKey*, float* y,
                         float* probs, float* ws);
   void (*attention_bwd)(Stream, const AttentionShape&, const float* q, const float* k,
-                        const float* v, const float* probs, const float* dy, const DropoutKey&,
+                        const float* v, const float* probs, const float* dy, const DropoutKey*,
                         float* dq, float* dk, float* dv, float* dbias, float* ws);
 
   // --- Sums over rows, normalisation (norm.cu, layer_norm.cu, softmax.cu).
@@ -65,7 +74,7 @@ struct DeviceKernels {
 
   // --- Element by element (elementwise.cu). The stages of a chain lie in host memory.
   void (*chain)(Stream, std::int64_t n, const float* x, const ChainStage* stages,
-                std::int64_t count, const DropoutKey&, float* y);
+                std::int64_t count, const DropoutKey*, float* y);
   void (*add)(Stream, std::int64_t n, const float* a, const float* b, float* y);
   void (*scale)(Stream, std::int64_t n, const float* x, float factor, float* y);
   void (*fill_zero)(Stream, std::int64_t words, float* y);
@@ -110,8 +119,8 @@ struct DeviceKernels {
                     float* const gradients[3], float* image_loss, float* mean_loss, float* ws);
 
   // --- Updates and checks (update.cu).
-  // Sets *found to 1 when one of n floats is infinite or NaN; leaves it otherwise.
-  void (*find_non_finite)(Stream, std::int64_t n, const float* x, std::int32_t* found);
+  // Sets what is found; leaves the other words. At most kFiniteChecksMax checks, in host memory.
+  void (*find_non_finite)(Stream, const FiniteCheck* checks, std::int64_t count);
   std::size_t (*sum_of_squares_workspace_floats)(std::int64_t n);
   void (*sum_of_squares)(Stream, std::int64_t n, const float* x, float* sum, float* ws);
   void (*adam)(Stream, std::int64_t n, const float* grad_sum, float grad_scale, const AdamStep&,

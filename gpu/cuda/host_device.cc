@@ -1,4 +1,4 @@
-// Host memory in the place of a GPU's; every call does its work at once.
+// Host memory in the place of a GPU's; every call does its work at once, or records it.
 #include <cstring>
 #include <memory>
 #include <new>
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gpu/cuda/device.h"
+#include "gpu/cuda/launch_host.h"
 
 namespace es::gpu::cuda {
 namespace {
@@ -15,6 +16,25 @@ constexpr std::align_val_t kAlignment{256};
 struct Free {
   void operator()(std::byte* p) const { ::operator delete(p, kAlignment); }
 };
+
+using Work = std::vector<std::function<void()>>;
+
+// Does work at once, or keeps it.
+class HostStream final : public HostQueue {
+ public:
+  void add(std::function<void()> work) override {
+    if (recording_ == nullptr) return work();
+    recording_->push_back(std::move(work));
+  }
+  void record_to(Work* recording) { recording_ = recording; }
+
+ private:
+  Work* recording_ = nullptr;
+};
+
+HostStream& native(Stream stream) {
+  return *static_cast<HostStream*>(stream.handle);
+}
 
 class HostDevice final : public Device {
  public:
@@ -37,20 +57,35 @@ class HostDevice final : public Device {
     return allocate(bytes, what);
   }
 
-  Result<Stream> make_stream() override { return Stream{}; }
+  Result<Stream> make_stream() override {
+    streams_.push_back(std::make_unique<HostStream>());
+    return Stream{streams_.back().get()};
+  }
   Result<Event> make_event() override { return Event{}; }
 
-  void copy_in(Stream, void* device, const void* host, std::size_t bytes) override {
-    if (bytes != 0) std::memcpy(device, host, bytes);
+  void copy_in(Stream stream, void* device, const void* host, std::size_t bytes) override {
+    copy(stream, device, host, bytes);
   }
-  void copy_out(Stream, void* host, const void* device, std::size_t bytes) override {
-    if (bytes != 0) std::memcpy(host, device, bytes);
+  void copy_out(Stream stream, void* host, const void* device, std::size_t bytes) override {
+    copy(stream, host, device, bytes);
   }
-  void copy(Stream, void* to, const void* from, std::size_t bytes) override {
-    if (bytes != 0) std::memmove(to, from, bytes);
+  void copy(Stream stream, void* to, const void* from, std::size_t bytes) override {
+    if (bytes != 0) native(stream).add([=] { std::memmove(to, from, bytes); });
   }
   void record(Event, Stream) override {}
   void wait(Stream, Event) override {}
+
+  Result<Recording> record_work(Stream stream, const std::function<void()>& queue) override {
+    ES_RETURN_IF_ERROR(check());
+    recordings_.push_back(std::make_unique<Work>());
+    native(stream).record_to(recordings_.back().get());
+    queue();
+    native(stream).record_to(nullptr);
+    return Recording{recordings_.back().get()};
+  }
+  void launch(Stream stream, Recording recording) override {
+    for (const auto& work : *static_cast<const Work*>(recording.handle)) native(stream).add(work);
+  }
 
   Status synchronise(Stream) override { return check(); }
   Status synchronise(Event) override { return check(); }
@@ -61,6 +96,8 @@ class HostDevice final : public Device {
 
  private:
   std::vector<std::unique_ptr<std::byte, Free>> memory_;
+  std::vector<std::unique_ptr<HostStream>> streams_;
+  std::vector<std::unique_ptr<Work>> recordings_;
   std::optional<Error> lost_;
 };
 

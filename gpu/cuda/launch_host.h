@@ -5,9 +5,22 @@
 // written.
 #include <cstddef>
 #include <cstring>
+#include <functional>
 #include <type_traits>
 
 #include "gpu/cuda/block.h"
+
+namespace es::gpu::cuda {
+
+// What the handle of a stream is on the host: work goes there. A stream without one does it at
+// once.
+class HostQueue {
+ public:
+  virtual ~HostQueue() = default;
+  virtual void add(std::function<void()> work) = 0;
+};
+
+}  // namespace es::gpu::cuda
 
 namespace es::gpu::cuda::on_host {
 
@@ -37,7 +50,7 @@ struct HostKernel {
 void run_block(unsigned threads, const HostBlock& block, const HostKernel& kernel);
 
 template <class Kernel>
-void launch(Stream, Grid grid, const Kernel& kernel) {
+void run_grid(Grid grid, const Kernel& kernel) {
   using Shared = typename Kernel::Shared;
   static_assert(std::is_trivially_copyable_v<Shared> && sizeof(Shared) <= 48 << 10);
   Shared shared;
@@ -59,6 +72,12 @@ void launch(Stream, Grid grid, const Kernel& kernel) {
       }
     }
   }
+}
+
+template <class Kernel>
+void launch(Stream stream, Grid grid, const Kernel& kernel) {
+  if (stream.handle == nullptr) return run_grid(grid, kernel);
+  static_cast<HostQueue*>(stream.handle)->add([grid, kernel] { run_grid(grid, kernel); });
 }
 
 }  // namespace es::gpu::cuda::on_host

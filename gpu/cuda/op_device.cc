@@ -9,14 +9,14 @@ namespace {
 
 class OpQueue {
  public:
-  OpQueue(Device& device, Stream stream, const OpRun& run)
+  OpQueue(Device& device, Stream stream, const OpRun& run, const DropoutKey* key)
       : device_(device),
         k_(device.kernels()),
         stream_(stream),
         run_(run),
         op_(run.op),
         ws_(run.buffers.workspace),
-        key_(run.buffers.key) {}
+        key_(key) {}
 
   // Each returns false for kinds that are not its own.
   bool dense() const;
@@ -43,7 +43,7 @@ class OpQueue {
   const OpRun& run_;
   const Op& op_;
   float* const ws_;
-  const DropoutKey& key_;
+  const DropoutKey* const key_;
 };
 
 void OpQueue::product() const {
@@ -257,10 +257,10 @@ std::size_t op_workspace_floats(const DeviceKernels& k, const Graph& graph, cons
 }
 
 void run_op(Device& device, Stream stream, const Graph& graph, const Op& op, RunMode mode,
-            const RunBuffers& buffers) {
+            const RunBuffers& buffers, const DropoutKey* key) {
   ES_CHECK(!buffers.clear_padding);
   const OpRun run(graph, op, buffers, mode);
-  const OpQueue queue(device, stream, run);
+  const OpQueue queue(device, stream, run, key);
   if (queue.dense() || queue.rows() || queue.pool() || queue.loss()) return;
   ES_CHECK_MSG(false, op.name + ": no device kernel for " + op_name(op.kind));
 }

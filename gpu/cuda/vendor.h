@@ -1,7 +1,7 @@
 #pragma once
 // Vendor kernels of a GPU (cuBLAS, cuDNN) for the levels that allow them (D0, D1): what
 // gpu/vendor/vendor.h is for CPUs. Algorithms are the library's choice by shape, never by timing;
-// fp32 arithmetic, no TF32.
+// arithmetic as VendorMath says.
 //
 // Errors stay with the device: Device::check().
 #include <cstddef>
@@ -15,11 +15,16 @@
 
 namespace es::gpu::cuda {
 
+enum class VendorMath {
+  kFp32,
+  kTf32,  // where the GPU can, factors may be rounded to TF32 (10 bits of fraction); sums are fp32
+};
+
 // One kernel for one shape. Pointers are to device memory.
 class DeviceVendorKernel {
  public:
   virtual ~DeviceVendorKernel() = default;
-  virtual std::string algorithm() const = 0;  // "cudnnConvolutionForward 1"
+  virtual std::string algorithm() const = 0;  // "cudnnConvolutionForward 1", "... tf32"
   virtual std::size_t workspace_bytes() const = 0;
   // Queues out = pass(a, b), operands as in VendorKernel::run, without a bias. `ws`:
   // workspace_bytes().
@@ -38,6 +43,6 @@ class DeviceVendorLibrary {
 
 // The libraries of a GPU, as far as they are installed; nullptr: none. Error (failure): one is
 // there and does not work. REQUIRES: a device of open_gpu().
-Result<std::unique_ptr<DeviceVendorLibrary>> open_vendor_library(Device& device);
+Result<std::unique_ptr<DeviceVendorLibrary>> open_vendor_library(Device& device, VendorMath math);
 
 }  // namespace es::gpu::cuda

@@ -6,32 +6,37 @@
 #include "proto/base/check.h"
 
 namespace es::gpu {
-namespace {
 
-// 16 KiB per operand: what one merge writes is in the cache when the next one reads it.
-constexpr std::int64_t kBlockFloats = 4096;
-
-}  // namespace
-
-GradientTree::GradientTree(RankRange range, std::uint32_t max_p, std::vector<Bucket> buckets,
-                           const KernelTable& kernels, SlotAddress slots, OnNodeReady on_node_ready,
-                           GradientOrder order)
+GradientTree::GradientTree(RankRange range, std::uint32_t max_p, std::size_t buckets,
+                           OnNodeReady on_node_ready, GradientOrder order)
     : range_(range),
       max_p_(max_p),
       maximal_(maximal_nodes(range, max_p)),
-      buckets_(std::move(buckets)),
-      kernels_(kernels),
-      slot_address_(std::move(slots)),
+      buckets_(buckets),
       on_node_ready_(std::move(on_node_ready)),
       order_(order),
       next_rank_(range.begin),
       slot_used_(max_live_buffers(range, max_p, order), false) {
-  ES_CHECK(!range.empty() && !buckets_.empty());
+  ES_CHECK(!range.empty() && buckets_ != 0);
   pending_.reserve(slot_used_.size());
   path_.reserve(slot_used_.size());
+  path_slots_.reserve(slot_used_.size());
+  rehearse();
 }
 
-float* GradientTree::begin_rank(VirtualRank rank) {
+// Which slots a step uses for what: the same in every step.
+void GradientTree::rehearse() {
+  for (VirtualRank rank = range_.begin; rank < range_.end; ++rank) {
+    const GradientPath path = begin_rank(rank);
+    if (path.leaves) part_slots_.push_back(path.slots.back());
+    end_rank();
+    kept_max_ = std::max(kept_max_, static_cast<std::uint32_t>(pending_.size()));
+  }
+  release_all();
+  peak_live_ = 0;
+}
+
+GradientPath GradientTree::begin_rank(VirtualRank rank) {
   ES_CHECK(!in_rank_ && rank == next_rank_ && range_.contains(rank));
   in_rank_ = true;
   path_.push_back({{0, rank}, acquire_slot()});
@@ -40,7 +45,12 @@ float* GradientTree::begin_rank(VirtualRank rank) {
   } else {
     plan_chain();
   }
-  return slot_address_(path_.front().slot);
+  path_slots_.clear();
+  for (const Partial& partial : path_) path_slots_.push_back(partial.slot);
+  return {.slots = path_slots_,
+          .leaves = finishes_part(),
+          .first = rank == range_.begin,
+          .kept_max = kept_max_};
 }
 
 // Fixes, for the rank that begins, the chain of merges that its leaf completes. `path_` becomes the
@@ -71,23 +81,9 @@ void GradientTree::plan_chain() {
 }
 
 void GradientTree::bucket_ready(std::uint32_t bucket) {
-  ES_CHECK(in_rank_ && bucket == current_bucket_ && bucket < buckets_.size());
-  const Bucket& b = buckets_[bucket];
-  for (std::int64_t at = b.begin; at < b.end; at += kBlockFloats)
-    merge(at, std::min(kBlockFloats, b.end - at));
-  const std::uint32_t slot = path_.back().slot;
-  if (finishes_part())
-    on_node_ready_({part_ranks(), finished_, bucket, slot, slot_address_(slot) + b.begin});
-  if (++current_bucket_ == buckets_.size()) end_rank();
-}
-
-// Floats [begin, begin + floats) of the rank's gradient go up its whole path.
-void GradientTree::merge(std::int64_t begin, std::int64_t floats) {
-  for (std::size_t i = 1; i < path_.size(); ++i) {
-    const float* right = slot_address_(path_[i - 1].slot) + begin;
-    float* left = slot_address_(path_[i].slot) + begin;
-    kernels_.add(floats, left, right, left);
-  }
+  ES_CHECK(in_rank_ && bucket == current_bucket_ && bucket < buckets_);
+  if (finishes_part()) on_node_ready_({part_ranks(), finished_, bucket, path_.back().slot});
+  if (++current_bucket_ == buckets_) end_rank();
 }
 
 bool GradientTree::finishes_part() const {

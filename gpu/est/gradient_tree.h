@@ -1,14 +1,15 @@
 #pragma once
-// GradientTree: adds up the gradients of one worker's ESTs while they run, in the canonical tree
-// (or, at level D0, in one chain: GradientOrder).
+// GradientTree: plans how the gradients of one worker's ESTs are added up while they run, in the
+// canonical tree (or, at level D0, in one chain: GradientOrder), and reports what is complete.
 //
 // The worker runs the ESTs of its contiguous range in rank order. Each writes its gradient into a
 // fresh buffer (slot); as soon as a bucket of it is ready, that bucket is merged with the finished
 // left neighbours (left += right), so a maximal node's bucket is final the moment the last EST
-// below it has produced that bucket. Buffers of merged nodes are used again within the step;
-// buffers of contributed (maximal) nodes stay untouched until release_all(), because the other
-// workers read them until the step commits. A worker of a single rank copies and adds nothing: the
-// part is the buffer that its EST wrote.
+// below it has produced that bucket. Slots of merged nodes are used again within the step; slots of
+// contributed (maximal) nodes stay untouched until release_all(), because the other workers read
+// them until the step commits. A worker of a single rank copies and adds nothing: the part is the
+// buffer that its EST wrote. The tree touches no gradient: what runs the local step merges
+// (gradient_target.h).
 //
 // In order kPerWorker the worker has one part, the sum of its whole range.
 //
@@ -18,41 +19,36 @@
 #include <functional>
 #include <vector>
 
-#include "gpu/canonical/kernels.h"
+#include "gpu/est/gradient_target.h"
 #include "gpu/est/rank_tree.h"
-#include "gpu/params/buckets.h"
 #include "proto/base/ids.h"
 
 namespace es::gpu {
 
-// A finished bucket of a part: of a maximal node, or of the whole range. `data` is the start of the
-// bucket in the slot; it stays as it is until release_all().
+// A finished bucket of a part: of a maximal node, or of the whole range. It lies in the slot, and
+// stays as it is until release_all().
 struct NodeReady {
   RankRange ranks;  // whose sum it is
   TreeNode node;    // the node that covers them; order kTree only
   std::uint32_t bucket = 0;
   std::uint32_t slot = 0;
-  const float* data = nullptr;
 };
 
 class GradientTree {
  public:
-  // Address of a slot: a whole flat gradient, 64-byte aligned, the same on every call. Slots
-  // [0, max_live_buffers(range, max_p, order)) are used.
-  using SlotAddress = std::function<float*(std::uint32_t slot)>;
   using OnNodeReady = std::function<void(const NodeReady&)>;
 
-  // REQUIRES: range is not empty and within [0, max_p).
-  GradientTree(RankRange range, std::uint32_t max_p, std::vector<Bucket> buckets,
-               const KernelTable& kernels, SlotAddress slots, OnNodeReady on_node_ready,
+  // Slots [0, max_live_buffers(range, max_p, order)) are used.
+  // REQUIRES: range is not empty and within [0, max_p); buckets > 0.
+  GradientTree(RankRange range, std::uint32_t max_p, std::size_t buckets, OnNodeReady on_node_ready,
                GradientOrder order = GradientOrder::kTree);
 
-  // Starts the next EST and returns the buffer for its gradient (content arbitrary).
+  // Starts the next EST: where its gradient goes (valid until the rank ends).
   // REQUIRES: rank is the next of the range and the previous rank has all its buckets ready.
-  float* begin_rank(VirtualRank rank);
+  GradientPath begin_rank(VirtualRank rank);
 
-  // Bucket `bucket` of the current rank's gradient is final: merges, and reports what that
-  // completes. With the last bucket the rank ends. REQUIRES: buckets come in order 0, 1, 2, ...
+  // Bucket `bucket` of the current rank's gradient has gone its path: reports what that completes.
+  // With the last bucket the rank ends. REQUIRES: buckets come in order 0, 1, 2, ...
   void bucket_ready(std::uint32_t bucket);
 
   // Whether all ranks of the range have ended.
@@ -60,6 +56,9 @@ class GradientTree {
 
   // The step is committed, or given up: all slots are free and the range starts again.
   void release_all();
+
+  // The slots that parts come to lie in, in rank order.
+  const std::vector<std::uint32_t>& part_slots() const { return part_slots_; }
 
   std::uint32_t live_buffers() const;
   // The highest live_buffers() since construction.
@@ -70,9 +69,9 @@ class GradientTree {
     TreeNode node;
     std::uint32_t slot;
   };
+  void rehearse();
   void plan_merges();
   void plan_chain();
-  void merge(std::int64_t begin, std::int64_t floats);
   bool finishes_part() const;
   RankRange part_ranks() const;
   void end_rank();
@@ -82,11 +81,11 @@ class GradientTree {
   RankRange range_;
   std::uint32_t max_p_;
   std::vector<TreeNode> maximal_;
-  std::vector<Bucket> buckets_;
-  const KernelTable& kernels_;
-  SlotAddress slot_address_;
+  std::size_t buckets_;
   OnNodeReady on_node_ready_;
   GradientOrder order_;
+  std::vector<std::uint32_t> part_slots_;
+  std::uint32_t kept_max_ = 0;
 
   // The step in progress.
   VirtualRank next_rank_;
@@ -98,7 +97,8 @@ class GradientTree {
   bool in_rank_ = false;
   std::uint32_t current_bucket_ = 0;  // the next one to become ready
   std::vector<Partial> path_;         // its leaf, then the left partial sums that take it over
-  TreeNode finished_;                 // the node that is complete once the rank is
+  std::vector<std::uint32_t> path_slots_;
+  TreeNode finished_;  // the node that is complete once the rank is
 };
 
 }  // namespace es::gpu

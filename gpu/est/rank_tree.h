@@ -15,9 +15,8 @@ namespace es::gpu {
 // How the gradients of ESTs are added up.
 //   kTree       in the canonical tree over virtual ranks: the bits do not depend on the placement
 //   kPerWorker  a worker chains its ESTs in rank order, ((g0 + g1) + g2) ..., and the workers'
-//   parts
-//               are chained in rank order: the least memory, but the bits depend on the placement.
-//               Only level D0, which promises no more.
+//               parts are chained in rank order: the least memory, but the bits depend on the
+//               placement. Only level D0, which promises no more.
 enum class GradientOrder { kTree, kPerWorker };
 
 struct TreeNode {

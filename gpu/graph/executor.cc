@@ -31,10 +31,13 @@ Executor::Executor(Program program, const KernelTable& kernels, const std::vecto
       parallel_(parallel),
       vendor_(std::move(vendor)),
       plan_(plan_memory(program_)),
+      buckets_(buckets),
       bucket_ready_op_(bucket_ready_ops(program_, buckets)),
       arena_(plan_.arena_floats, "activations and their gradients"),
       workspace_(max_workspace(program_, kernels, parallel.threads()), "the kernels' workspace"),
-      tensors_(program_.graph, plan_, arena_.data(), constant_words(program_.graph)) {}
+      tensors_(program_.graph, plan_, arena_.data(), constant_words(program_.graph)) {
+  for (const Op& op : graph().ops) results_.push_back(op_results(graph(), op));
+}
 
 void Executor::run_one(std::size_t index, RunMode mode, const RunBuffers& buffers) {
   const Op& op = graph().ops[index];
@@ -48,7 +51,7 @@ RunBuffers Executor::buffers_of(const LocalStep& step) {
   ES_CHECK(step.stats != step.next_stats || graph().table.stat_floats() == 0);
   return {.tensors = tensors_.data(),
           .params = step.params,
-          .grads = step.grads,
+          .grads = grads_,
           .stats = step.stats,
           .next_stats = step.next_stats,
           .key = step.key,
@@ -56,24 +59,10 @@ RunBuffers Executor::buffers_of(const LocalStep& step) {
           .parallel = &parallel_};
 }
 
-bool Executor::all_finite(const float* values, std::int64_t count) const {
-  return !kernels_.any_non_finite(count, values);
-}
-
-Fault Executor::fault_of(const Op& op, const LocalStep& step) const {
-  for (const TensorId t : op.out)
-    if (graph().tensors[t].type == ElementType::kF32 &&
-        !all_finite(tensors_[t], graph().shape(t).count()))
-      return {&op, kNoParam};
-  const ParamTable& table = graph().table;
-  for (const ParamId id : {writes_bias_grad(op.kind) ? op.bias : kNoParam,
-                           writes_weight_grad(op.kind) ? op.weight : kNoParam})
-    if (id != kNoParam && !all_finite(step.grads + table[id].offset, table[id].count))
-      return {&op, id};
-  if (op.kind != OpKind::kBatchNorm) return {};
-  const std::int64_t channels = graph().shape(op.out[0]).c;
-  for (const std::int64_t offset : {op.stats.mean, op.stats.variance})
-    if (!all_finite(step.next_stats + offset, channels)) return {&op, kNoParam};
+Fault Executor::fault_of(std::size_t index, const RunBuffers& buffers) const {
+  for (const OpResult& result : results_[index])
+    if (kernels_.any_non_finite(result.count, result.values(buffers)))
+      return {&graph().ops[index], result.param};
   return {};
 }
 
@@ -82,7 +71,7 @@ Fault Executor::run_forward(const LocalStep& step, Check check) {
   for (std::size_t i = 0; i < program_.first_backward; ++i) {
     run_one(i, RunMode::kTrain, buffers);
     if (check == Check::kFlagged && non_finite_flags() == 0) continue;
-    const Fault fault = fault_of(graph().ops[i], step);
+    const Fault fault = fault_of(i, buffers);
     if (fault.op != nullptr) return fault;
   }
   return {};
@@ -91,6 +80,7 @@ Fault Executor::run_forward(const LocalStep& step, Check check) {
 Result<LocalStepResult> Executor::run_local_step(const LocalStep& step,
                                                  const OnBucketReady& on_bucket_ready) {
   tensors_.bind_inputs(step.batch.words);
+  grads_ = step.gradient.host(step.gradient.path.slots.front());
   Fault fault = run_forward(step, Check::kFlagged);
   const float loss = *tensors_[graph().mean_loss];
   // Without a fault the loss is finite, unless a value that is not entered the step.
@@ -100,13 +90,20 @@ Result<LocalStepResult> Executor::run_local_step(const LocalStep& step,
   std::uint32_t bucket = 0;
   for (std::size_t i = program_.first_backward; i < graph().ops.size(); ++i) {
     run_one(i, RunMode::kTrain, buffers);
-    if (non_finite_flags() != 0) fault = fault_of(graph().ops[i], step);
+    if (non_finite_flags() != 0) fault = fault_of(i, buffers);
     if (fault.op != nullptr) return LocalStepResult{loss, fault};
-    while (bucket < bucket_ready_op_.size() && bucket_ready_op_[bucket] == i)
-      on_bucket_ready(bucket++);
+    for (; bucket < buckets_.size() && bucket_ready_op_[bucket] == i; ++bucket) {
+      complete_bucket(bucket, step.gradient);
+      on_bucket_ready(bucket);
+    }
   }
-  ES_CHECK(bucket == bucket_ready_op_.size());
+  ES_CHECK(bucket == buckets_.size());
   return LocalStepResult{loss, {}};
+}
+
+void Executor::complete_bucket(std::uint32_t bucket, const GradientTarget& target) {
+  if (target.inspect) target.inspect(bucket, grads_ + buckets_[bucket].begin);
+  merge_on_host(target, buckets_[bucket], kernels_);
 }
 
 Status Executor::run_eval(const float* params, const float* stats, const Batch& batch) {
@@ -122,6 +119,11 @@ Status Executor::run_eval(const float* params, const float* stats, const Batch& 
 
 std::span<const float> Executor::values(TensorId t) const {
   return {tensors_[t], static_cast<std::size_t>(graph().shape(t).count())};
+}
+
+std::span<const float> Executor::gradient(ParamId param) const {
+  const ParamInfo& info = graph().table[param];
+  return {grads_ + info.offset, static_cast<std::size_t>(info.count)};
 }
 
 }  // namespace es::gpu

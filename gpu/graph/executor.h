@@ -15,6 +15,7 @@
 
 #include "gpu/aligned_buffer.h"
 #include "gpu/graph/op_kernels.h"
+#include "gpu/graph/op_results.h"
 #include "gpu/graph/step_runner.h"
 #include "gpu/graph/tensor_addresses.h"
 #include "gpu/graph/vendor_ops.h"
@@ -31,17 +32,22 @@ class Executor final : public StepRunner {
   const Program& program() const override { return program_; }
   const MemoryPlan& plan() const override { return plan_; }
   std::int64_t workspace_floats() const override { return workspace_.floats(); }
+  GradientMemory gradient_memory() const override { return {}; }
   std::string vendor_algorithm(std::size_t index) const override {
     return vendor_.algorithm(index);
   }
   std::string vendor_library() const override { return vendor_.library(); }
   void set_observer(OpObserver* observer) override { observer_ = observer; }
 
+  Updater* updater() override { return nullptr; }
   void params_changed() override {}  // they are read where they are
+  void prefetch(const StepInput&) override {}
+  std::string slower_because() const override { return {}; }
   Result<LocalStepResult> run_local_step(const LocalStep& step,
                                          const OnBucketReady& on_bucket_ready) override;
   Status run_eval(const float* params, const float* stats, const Batch& batch) override;
   std::span<const float> values(TensorId t) const override;
+  std::span<const float> gradient(ParamId param) const override;
   Status check() const override { return {}; }
 
  private:
@@ -49,8 +55,8 @@ class Executor final : public StepRunner {
   RunBuffers buffers_of(const LocalStep& step);
   void run_one(std::size_t op, RunMode mode, const RunBuffers& buffers);
   Fault run_forward(const LocalStep& step, Check check);
-  Fault fault_of(const Op& op, const LocalStep& step) const;
-  bool all_finite(const float* values, std::int64_t count) const;
+  Fault fault_of(std::size_t op, const RunBuffers& buffers) const;
+  void complete_bucket(std::uint32_t bucket, const GradientTarget& target);
 
   // Constant after construction.
   Program program_;
@@ -58,11 +64,14 @@ class Executor final : public StepRunner {
   Parallel& parallel_;
   VendorOps vendor_;
   MemoryPlan plan_;
-  std::vector<std::size_t> bucket_ready_op_;  // by bucket
+  std::vector<Bucket> buckets_;
+  std::vector<std::size_t> bucket_ready_op_;    // by bucket
+  std::vector<std::vector<OpResult>> results_;  // by operator
 
   AlignedBuffer arena_;
   AlignedBuffer workspace_;
   TensorAddresses tensors_;
+  float* grads_ = nullptr;  // of the step in progress
   OpObserver* observer_ = nullptr;
 };
 

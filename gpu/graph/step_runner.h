@@ -12,20 +12,33 @@
 #include <vector>
 
 #include "gpu/batch.h"
+#include "gpu/est/gradient_target.h"
 #include "gpu/graph/differentiate.h"
 #include "gpu/graph/memory_plan.h"
+#include "gpu/optim/updater.h"
 #include "gpu/params/buckets.h"
 #include "proto/base/result.h"
 
 namespace es::gpu {
 
+// What a local step reads besides parameters.
+struct StepInput {
+  const float* stats = nullptr;  // the EST's statistics of this version
+  Batch batch;
+  DropoutKey key;
+};
+
 struct LocalStep {
   const float* params = nullptr;  // flat layout
   const float* stats = nullptr;   // the EST's statistics of this version
   float* next_stats = nullptr;    // of the next version; other memory than stats
-  float* grads = nullptr;         // flat layout; all of it is written, padding included
+  GradientTarget gradient;        // all of the slot is written, padding included
   Batch batch;
   DropoutKey key;
+  // Called once when a device has all its work and the host would wait for it; never by a CPU.
+  std::function<void()> meanwhile;
+
+  StepInput input() const { return {stats, batch, key}; }
 };
 
 // The first result of a step that is not finite.
@@ -37,6 +50,12 @@ struct Fault {
 struct LocalStepResult {
   float loss = 0.0F;  // mean over the mini-batch
   Fault fault;
+};
+
+// Memory that a device has for gradients, at present. A CPU's are the caller's.
+struct GradientMemory {
+  std::int64_t device_floats = 0;  // the one that is written and sums that wait
+  std::int64_t pinned_floats = 0;  // host memory of sums that the device has no room for
 };
 
 // Sees every operator of a run; for profiles.
@@ -56,6 +75,7 @@ class StepRunner {
   virtual const Program& program() const = 0;
   virtual const MemoryPlan& plan() const = 0;
   virtual std::int64_t workspace_floats() const = 0;
+  virtual GradientMemory gradient_memory() const = 0;
   // "brgconv:avx512_core", or nothing when operator `index` has no vendor kernel.
   virtual std::string vendor_algorithm(std::size_t index) const = 0;
   // Name and version of the vendor library, or nothing when no operator uses it.
@@ -67,12 +87,20 @@ class StepRunner {
   // graph().ops[0, forward_ops()) are the model's own operators.
   std::size_t forward_ops() const { return program().first_backward; }
 
-  // The parameters are not those of the last run any more.
+  // Makes updates where the parameters of runs are; nullptr: it does not.
+  virtual Updater* updater() = 0;
+  // Parameters and statistics are not those of the last run any more.
   virtual void params_changed() = 0;
+  // What the next local step will probably be given, if its batch has a serial: a device copies it
+  // beside what it computes. Reads the memory before it returns.
+  virtual void prefetch(const StepInput& input) = 0;
+  // What a device does in a slower way than it could, and why; empty: nothing.
+  virtual std::string slower_because() const = 0;
 
   // Forward and backward; stops at a fault. on_bucket_ready is called with 0, 1, 2, ... as soon as
-  // all gradients of the bucket (and of the buckets before it) are written and known to be finite.
-  // Error (failure): the device is lost.
+  // all gradients of the bucket (and of the buckets before it) are written, known to be finite and
+  // merged along the path; what leaves is in host memory then.
+  // Error (failure): the device is lost; it has no memory for the slots of the path.
   virtual Result<LocalStepResult> run_local_step(const LocalStep& step,
                                                  const OnBucketReady& on_bucket_ready) = 0;
 
@@ -81,7 +109,12 @@ class StepRunner {
   // A tensor that the last run left: graph().outputs, row_loss, mean_loss after run_eval(). Its
   // values mean nothing when the device was lost meanwhile: check().
   virtual std::span<const float> values(TensorId t) const = 0;
+  // The gradient of a parameter as the step in progress wrote it; for an observer, at the end of
+  // the operator that writes it.
+  virtual std::span<const float> gradient(ParamId param) const = 0;
   virtual Status check() const = 0;
+  // For tests: from now on check() says this. A CPU cannot be lost.
+  virtual void lose_device(const Error&) {}
 };
 
 // By bucket: the index of the operator that completes it, and those before it.

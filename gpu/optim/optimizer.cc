@@ -71,13 +71,19 @@ float Optimizer::clipped_scale(float grad_scale, float sum_of_squares) const {
   return grad_scale * std::min(1.0F, rounded(spec_.clip_norm) / (norm + kClipEpsilon));
 }
 
+SgdNumbers Optimizer::sgd_numbers() const {
+  return {.momentum = rounded(spec_.momentum),
+          .weight_decay = rounded(spec_.weight_decay),
+          .nesterov = spec_.nesterov};
+}
+
 void Optimizer::apply(const UpdateStep& step, const KernelTable& kernels, std::int64_t n,
                       const float* grad_sum, float* params, float* const* moments) const {
   if (kind_ != Kind::kSgd)
     return kernels.adam(n, grad_sum, step.grad_scale, step.adam, params, moments[0], moments[1]);
-  kernels.sgd(n, grad_sum, step.grad_scale, step.rate, rounded(spec_.momentum),
-              rounded(spec_.weight_decay), spec_.nesterov, params,
-              moment_count() == 0 ? nullptr : moments[0]);
+  const SgdNumbers sgd = sgd_numbers();
+  kernels.sgd(n, grad_sum, step.grad_scale, step.rate, sgd.momentum, sgd.weight_decay, sgd.nesterov,
+              params, moment_count() == 0 ? nullptr : moments[0]);
 }
 
 }  // namespace es::gpu

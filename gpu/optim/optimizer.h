@@ -28,6 +28,12 @@ struct UpdateStep {
   AdamStep adam;  // adam, adamw
 };
 
+// Of sgd, for all steps.
+struct SgdNumbers {
+  float momentum = 0.0F, weight_decay = 0.0F;
+  bool nesterov = false;
+};
+
 class Optimizer {
  public:
   Optimizer(const OptimizerSpec& spec, const ScheduleSpec& schedule, std::uint64_t total_steps,
@@ -38,6 +44,9 @@ class Optimizer {
   // Learning rate of global step t (0-based).
   float rate(std::uint64_t step) const;
   bool clips() const { return spec_.clip_norm > 0.0; }
+  bool is_sgd() const { return kind_ == Kind::kSgd; }
+  // REQUIRES: is_sgd().
+  SgdNumbers sgd_numbers() const;
 
   // The update that makes version + 1 of `version`, before clipping. The same whatever was asked
   // before; consecutive versions are cheap.

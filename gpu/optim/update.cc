@@ -21,6 +21,12 @@ const float* ReducedGradient::of(const ParamInfo& param) const {
   return sums[bucket] + (param.offset - buckets[bucket].begin);
 }
 
+float chained(std::span<const float> values) {
+  float sum = 0.0F;
+  for (const float value : values) sum += value;
+  return sum;
+}
+
 float sum_of_squares(const ReducedGradient& gradient, const KernelTable& kernels,
                      Parallel& parallel, std::span<float> by_param) {
   const std::vector<ParamInfo>& params = gradient.table.params();
@@ -30,9 +36,7 @@ float sum_of_squares(const ReducedGradient& gradient, const KernelTable& kernels
         for (std::int64_t i = begin; i < end; ++i)
           by_param[i] = kernels.sum_of_squares(params[i].count, gradient.of(params[i]));
       });
-  float sum = 0.0F;
-  for (const float s : by_param) sum += s;
-  return sum;
+  return chained(by_param);
 }
 
 bool update_params(const ReducedGradient& gradient, const Optimizer& optimizer,

@@ -20,6 +20,9 @@ struct ReducedGradient {
   const float* of(const ParamInfo& param) const;
 };
 
+// (v0 + v1) + v2 ... from +0.
+float chained(std::span<const float> values);
+
 // Sum of the squares of all parameters' sums: per parameter SUM64, then one chain of adds over them
 // in table order. Infinite or NaN when an element is (or when a square is too large).
 float sum_of_squares(const ReducedGradient& gradient, const KernelTable& kernels,

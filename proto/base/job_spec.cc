@@ -222,9 +222,12 @@ void check_resources(Rules& rules, const JobSpec& spec) {
 
 const char* level_name(DeterminismLevel level) {
   switch (level) {
-    case DeterminismLevel::kD0: return "D0";
-    case DeterminismLevel::kD1: return "D1";
-    case DeterminismLevel::kD2: return "D2";
+    case DeterminismLevel::kD0:
+      return "D0";
+    case DeterminismLevel::kD1:
+      return "D1";
+    case DeterminismLevel::kD2:
+      return "D2";
     case DeterminismLevel::kAuto:
       return "auto";
   }
@@ -259,6 +262,11 @@ Status validate(const JobSpec& spec, const std::string& where) {
   rules.expect(spec.steps != 0 || spec.epochs != 0 || !spec.stages.empty(), "steps", "0",
                "at least 1, or epochs at least 1, or stages");
   rules.range_fp("auto_cost", spec.auto_cost, 0.0, 100.0);
+  const bool vendor_level =
+      spec.level == DeterminismLevel::kD0 || spec.level == DeterminismLevel::kD1;
+  rules.expect(!spec.tf32 || vendor_level, "tf32", "true",
+               std::string("false at level ") + level_name(spec.level) +
+                   "; TF32 is what vendor kernels may do at levels D0 and D1");
   check_model(rules, spec.model);
   check_data(rules, spec.data, task_of(spec.model));
   check_optimizer(rules, spec.optimizer);

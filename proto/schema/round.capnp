@@ -16,6 +16,9 @@ struct Hello {
   address @1 :Text;
   # Endpoint where peers reach it.
   hostId @2 :Text;
+  channelKind @3 :Text;
+  channelDevice @4 :Text;
+  # As in Member.
 }
 
 struct Prepare {
@@ -34,6 +37,10 @@ struct Member {
   rankEnd @2 :UInt32;
   address @3 :Text;
   hostId @4 :Text;
+  channelKind @5 :Text;
+  # What carries bytes between its device and another that says the same; empty: nothing.
+  channelDevice @6 :Text;
+  # The physical device.
 }
 
 struct Install {
@@ -148,7 +155,7 @@ struct Failed {
 }
 
 struct WorkerStats {
-  # Worker -> head after each commit, for the companion and for people; nothing depends on it.
+  # Worker -> head after each commit, for the companion and for people; no bit depends on it.
   version @0 :UInt64;
   localStepSeconds @1 :Float64;
   # Mean duration of its local steps of this global step.
@@ -162,6 +169,8 @@ struct WorkerStats {
   # Between them, with the next mini-batch at hand.
   dataWaitSeconds @7 :Float64;
   # Before and between them, without.
+  steps @8 :UInt32 = 1;
+  # Global steps that localStepSeconds is the mean of. A worker that computes sends one for each step.
 }
 
 struct Audit {

@@ -27,7 +27,22 @@ struct Bulk {
       offset @5 :UInt64;
       bytes @6 :UInt64;
     }
+    channel :group {
+      # The sender's next bytes in its channel to the receiver (OpenChannel).
+      transfer @7 :UInt64;
+      # 1, 2, 3, ... in one channel: a message that was lost on the way shows.
+      bytes @8 :UInt64;
+    }
   }
+}
+
+struct OpenChannel {
+  # Sender of a channel -> its receiver: join, from now on bulk data may come that way. A channel
+  # joins the devices of two workers in one direction, under the envelope's generation.
+  kind @0 :Text;
+  # As in Member.
+  id @1 :Data;
+  # Under which the two ends find each other; its meaning belongs to the kind.
 }
 
 struct FetchPart {

@@ -54,7 +54,16 @@ class Chooser {
     if (n == 0) return;
     std::fill(candidate_.begin(), candidate_.end(), 0);
     candidate_[t] = std::max(row_.min_devices, useful_devices(row_.max_p, n));
-    if (candidate_[t] <= n) consider();
+    if (candidate_[t] > n) return;
+    // Rather some than none, where so many are not worth it.
+    while (candidate_[t] > row_.min_devices && !is_worth(candidate_[t]))
+      candidate_[t] = std::max(row_.min_devices, useful_devices(row_.max_p, candidate_[t] - 1));
+    consider();
+  }
+
+  // So many devices of one type.
+  bool is_worth(std::uint32_t devices) const {
+    return one_type_speed(row_.max_p, devices, 1) >= limits_.efficiency_min * devices;
   }
 
   void try_mix() {
@@ -95,7 +104,8 @@ class Chooser {
     for (std::size_t t = 0; t < candidate_.size(); ++t) capability += candidate_[t] * speeds_[t];
     if (!kept && speed < limits_.efficiency_min * capability) return;
     const double paused = std::max(0.0, row_.paused_until_s - board_.now_s());
-    const double finish = remaining_ / speed + (kept ? paused : std::max(paused, row_.pause_s));
+    const double finish =
+        remaining_ / speed + (kept ? paused : std::max(paused, kPausesToGain * row_.pause_s));
     const bool better = finish < best_.finish_s ||
                         (finish == best_.finish_s && devices < total(best_.counts) && !best_kept_);
     if (!better) return;
@@ -125,17 +135,20 @@ bool surely_keeps(const Board& board, const Row& row, CountSpan left) {
   if (row.held_total < row.min_devices || row.held_speed <= 0) return false;
   const auto held = board.held(row.slot);
   const auto speeds = board.capabilities(row.slot);
-  double all = 0, fastest = 0;  // no set is faster than its devices together
+  // No set is faster than its devices together, which are at most max_devices.
+  double all = 0, fastest = 0, best = 0;
   for (std::size_t t = 0; t < left.size(); ++t) {
     if (held[t] > left[t]) return false;
     const double speed = std::min(left[t], row.max_devices) * speeds[t];
     all += speed;
     fastest = std::max(fastest, speed);
+    if (left[t] > 0) best = std::max(best, row.max_devices * speeds[t]);
   }
-  const double bound = (row.mix_types ? all : fastest) * (1 + 1e-9);
+  const double bound = (row.mix_types ? std::min(all, best) : fastest) * (1 + 1e-9);
   const double remaining = board.remaining(row);
   const double paused = std::max(0.0, row.paused_until_s - board.now_s());
-  return remaining / bound + std::max(paused, row.pause_s) >= remaining / row.held_speed + paused;
+  return remaining / bound + std::max(paused, kPausesToGain * row.pause_s) >=
+         remaining / row.held_speed + paused;
 }
 
 bool surely_nothing(const Board& board, const Row& row, CountSpan left) {

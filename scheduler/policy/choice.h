@@ -9,7 +9,7 @@ namespace es::scheduler {
 struct Choice {
   Counts counts;             // empty: nothing that it could run on
   double speed = 0;          // local steps per second
-  double finish_s = kNever;  // seconds until the job is done, the change included
+  double finish_s = kNever;  // what best_choice() makes smallest
 };
 
 struct ChoiceLimits {
@@ -17,10 +17,14 @@ struct ChoiceLimits {
   double efficiency_min = 0;
 };
 
+// A change must gain so many times the pause that it costs: the devices that the job moves to or
+// from make others change as well.
+inline constexpr double kPausesToGain = 3;
+
 // The set out of `left` with which the job is done first:
 //
-//   finish = remaining / speed + pause      pause: what it costs to get these devices, measured;
-//                                           0 for those that it holds
+//   finish = remaining / speed + kPausesToGain * pause      pause: what it costs to get these
+//                                           devices, measured; 0 for those that it holds
 //
 // Ties to what it holds, then to fewer devices. Keeps the rules of policy.h for what it may be
 // granted. Without any known speed: nothing but what it holds, or its minimum of one type.

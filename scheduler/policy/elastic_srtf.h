@@ -7,9 +7,8 @@
 //   alone_j = remaining steps / speed with its best devices          seconds, if it had them now
 //   width_j = that speed / sum_i N_i * C_ij                          part of the cluster, at most 1
 //   work_j  = alone_j * width_j                                      seconds of the whole cluster
-//   rho_j   = (age_j + alone_j) / (start + steps_j / fair_speed_j)   how late it would be, see
-//   below H       = max(longest alone_j, sum of work_j)                    no schedule is done
-//   before this
+//   rho_j   = (age_j + alone_j) / (start + steps_j / fair_speed_j)   how late it would be (below)
+//   H       = max(longest alone_j, sum of work_j)                    no schedule is done sooner
 //
 // Objective: minimize the mean completion time, subject to
 //
@@ -28,6 +27,10 @@
 //   5. the smallest (alone_j + start_j - pause_j) * width_j first. start_j: what its first start
 //      will cost; pause_j, for jobs that run: what taking their devices away would cost. Work, not
 //      time: with near-linear speedups n short jobs of one device are worth more than one job of n
+//
+// Amounts within a class are compared by steps of 3 to 6 percent (step_of, service_line.h), and
+// jobs on the same step by submit order: running jobs that come closer to their end change places
+// now and then, and not at every event.
 //
 // Jobs of unknown length come after those of class 5, the least attained service first, with rho_j
 // = age_j / (start + steps done / fair_speed_j).
@@ -51,24 +54,43 @@
 // events undo each other's work; only pinned jobs take them away. A job that needs more devices at
 // once than are left because of that keeps the others back for itself until then.
 //
-// Cost: of an event where everybody can have what makes it fastest out of free devices, the
-// logarithm of the number of jobs. Else one cheap pass over the jobs (service_order.h), a search of
-// devices only for those that may get others (choice.h), and the projection over at most 128 jobs
-// (those before them count as one), where it is not sure that all are in time.
+// Cost: the logarithm of the number of jobs for each job that may have changed places, or may get
+// other devices (choice.h); jobs that surely keep what they hold are passed over by blocks
+// (place_list.h). The projection is over at most 128 jobs (those before them count as one), where
+// it is not sure that all are in time. With quotas, or when paused jobs cannot keep what they hold,
+// one pass over all jobs. Jobs of unknown length, with a deadline in danger, and such that wait and
+// will age soon are looked at in every decision.
 #include "scheduler/policy/board.h"
 #include "scheduler/policy/service_order.h"
+#include "scheduler/policy/targets.h"
 
 namespace es::scheduler {
 
 class ElasticSrtf final : public Policy {
  public:
+  // kAll: every job is looked at in every decision, which decides the same (tests compare).
+  enum class Pass : std::uint8_t { kChanged, kAll };
   // `fairness` in [0, 1].
-  explicit ElasticSrtf(double fairness);
+  explicit ElasticSrtf(double fairness, Pass pass = Pass::kChanged);
   Decisions decide(const ClusterView& view) override;
+
+  enum class Served : std::uint8_t {
+    kNot,    // no target yet
+    kSome,   // a target, which may still change
+    kKeeps,  // what it holds, for certain
+  };
+  // Reused from one decision to the next, for speed.
+  struct Scratch {
+    Targets targets;
+    std::vector<Served> served;       // by slot
+    std::vector<std::size_t> marked;  // slots of those that may not be kNot
+  };
 
  private:
   Board board_;
   ServiceOrder jobs_;
+  Scratch scratch_;
+  const Pass pass_;
 };
 
 }  // namespace es::scheduler

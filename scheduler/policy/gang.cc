@@ -1,7 +1,7 @@
 #include "scheduler/policy/gang.h"
 
 #include <algorithm>
-#include <tuple>
+#include <utility>
 
 #include "scheduler/policy/choice.h"
 #include "scheduler/policy/targets.h"
@@ -45,32 +45,23 @@ class Round {
  private:
   bool stays(const Row& row) const { return !rules_.preempts && row.held_total > 0; }
 
-  double key(const Row& row) const {
-    switch (rules_.order) {
-      case GangRules::Order::kSubmitted:
-        return 0;
-      case GangRules::Order::kRemainingTime:
-        return gang_seconds(row);
-      case GangRules::Order::kAttainedService:
-        return queue_end(board_.attained(row));
-    }
-    return 0;
-  }
-
-  double gang_seconds(const Row& row) const {
-    const double speed = speed_on(board_, row, gang_of(board_, row));
-    return speed > 0 ? board_.remaining(row) / speed : Board::kUnknownSteps;
+  GangPlace place_of(const Row& row) const {
+    if (rules_.order == GangRules::Order::kRemainingTime)
+      return gang_place(board_, row, gang_of(board_, row));
+    GangPlace place{.priority_rank = -std::int64_t{row.priority}, .number = row.number};
+    if (rules_.order == GangRules::Order::kAttainedService)
+      place.end_s = queue_end(board_.attained(row));
+    return place;
   }
 
   std::vector<std::size_t> ordered() const {
     struct Place {
       std::size_t slot;
-      std::tuple<bool, int, double, std::uint64_t> key;
+      std::pair<bool, GangPlace> key;
     };
     std::vector<Place> places;
     for (const Row& row : board_.rows())
-      if (row.present)
-        places.push_back({row.slot, {!stays(row), -row.priority, key(row), row.number}});
+      if (row.present) places.push_back({row.slot, {!stays(row), place_of(row)}});
     std::sort(places.begin(), places.end(),
               [](const Place& a, const Place& b) { return a.key < b.key; });
     std::vector<std::size_t> slots;
@@ -137,6 +128,10 @@ class Round {
 
 Decisions GangPolicy::decide(const ClusterView& view) {
   board_.update(view);
+  if (has_queue_) {
+    queue_.update(board_);
+    if (!board_.has_quotas() && !queue_.has_others()) return queue_.decide(board_);
+  }
   return Round(board_, rules_).run();
 }
 

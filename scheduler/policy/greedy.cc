@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <queue>
 #include <tuple>
 #include <utility>
 
@@ -10,29 +11,7 @@
 namespace es::scheduler {
 namespace {
 
-bool may_use(const JobView& job, const DeviceType& type) {
-  return std::find(job.types.begin(), job.types.end(), type) != job.types.end();
-}
-
-std::vector<std::size_t> submit_order(const ClusterView& view) {
-  std::vector<std::size_t> slots;
-  for (std::size_t j = 0; j < view.jobs.size(); ++j)
-    if (!view.jobs[j].id.empty()) slots.push_back(j);
-  std::sort(slots.begin(), slots.end(), [&](std::size_t a, std::size_t b) {
-    return view.jobs[a].number < view.jobs[b].number;
-  });
-  return slots;
-}
-
-// The allowed types that the job can still add: all, or the one that it has.
-std::vector<DeviceType> addable_types(const JobView& job, bool mix_types) {
-  if (mix_types || job.held.empty()) return job.types;
-  const DeviceType& only = job.held.counts.front().type;
-  if (job.held.counts.size() > 1 || !may_use(job, only)) return {};
-  return {only};
-}
-
-// Those types, the ones whose proposals gain most first.
+// The types that the job can still add, the ones whose proposals gain most first.
 std::vector<DeviceType> preferred_types(const JobView& job, bool mix_types) {
   const auto best_gain = [&](const DeviceType& type) {
     double best = -std::numeric_limits<double>::infinity();
@@ -50,66 +29,64 @@ std::vector<DeviceType> preferred_types(const JobView& job, bool mix_types) {
 // One call of decide(): the view, and what the decisions so far have made of it.
 class Round {
  public:
-  Round(const ClusterView& view, bool homogeneous)
+  Round(const ClusterView& view, bool homogeneous, GreedyIndex& index)
       : view_(view),
         homogeneous_(homogeneous),
+        index_(index),
         free_(view.free),
-        returning_(view.returning),
-        order_(submit_order(view)),
-        jobs_(view.jobs.size()) {
-    for (const std::size_t j : order_) jobs_[j].held = view.jobs[j].held;
-    count_extras();
+        returning_(view.returning) {}
+  ~Round() {
+    for (const auto& [job, change] : changes_)
+      if (!change.shrunk.empty()) index_.hold(view_, job.second, view_.jobs[job.second].held);
   }
+  Round(const Round&) = delete;
+  Round& operator=(const Round&) = delete;
 
   Decisions run() {
-    for (const std::size_t j : order_) expect_excess(j);
-    for (const std::size_t j : order_) serve_need(j);
+    // What a pinned job holds beyond its demand comes back, unless it waits for the rest: until
+    // then it needs what it has.
+    for (const auto& [number, slot] : index_.pinned()) {
+      const JobView& job = view_.jobs[slot];
+      returning_ = sum(returning_, beyond(job.held, *job.pinned));
+    }
+    serve_needs();
     serve_proposals();
     return decisions();
   }
 
  private:
-  struct JobState {
-    DeviceSet held;  // as the view has it, without what is called back
+  using Job = GreedyIndex::Job;
+  using CallBacks = std::vector<std::pair<std::size_t, DeviceType>>;  // one device of a job each
+  struct Change {
     DeviceSet granted;
     DeviceSet shrunk;
   };
-  using CallBacks = std::vector<std::pair<std::size_t, DeviceType>>;  // one device of a job each
 
-  bool is_waiting(std::size_t j) const {
-    const JobView& job = view_.jobs[j];
-    return job.pinned ? !job.held.contains(*job.pinned) : job.held.total() < job.min_devices;
+  // Heads of sets, the earliest submitted first. What does not suffice for a job does not suffice
+  // for the rest of its group: devices only become fewer.
+  void serve_needs() {
+    using Head = std::tuple<Job, const std::set<Job>*, std::set<Job>::const_iterator>;
+    const auto later = [](const Head& a, const Head& b) { return std::get<0>(a) > std::get<0>(b); };
+    std::priority_queue<Head, std::vector<Head>, decltype(later)> heads(later);
+    for (const auto& [group, jobs] : index_.waiting())
+      heads.push({*jobs.begin(), &jobs, jobs.begin()});
+    while (!heads.empty()) {
+      auto [job, jobs, at] = heads.top();
+      heads.pop();
+      if (serve_need(job.second) && ++at != jobs->end()) heads.push({*at, jobs, at});
+    }
   }
 
-  // Devices that may be called back from the job.
-  std::uint32_t extra(std::size_t j) const {
-    const JobView& job = view_.jobs[j];
-    const std::uint32_t held = jobs_[j].held.total();
-    return job.pinned || held <= job.min_devices ? 0 : held - job.min_devices;
-  }
-
-  // An upper bound: an extra device of a job with two types is counted under both.
-  void count_extras() {
-    extras_ = {};
-    for (const std::size_t j : order_)
-      for (const DeviceCount& c : jobs_[j].held.counts)
-        extras_.add(c.type, std::min(c.count, extra(j)));
-  }
-
-  // What a pinned job holds beyond its demand comes back, unless it waits for the rest: until then
-  // it needs what it has.
-  void expect_excess(std::size_t j) {
-    const JobView& job = view_.jobs[j];
-    if (job.pinned && !is_waiting(j)) returning_ = sum(returning_, beyond(job.held, *job.pinned));
-  }
-
-  void serve_need(std::size_t j) {
-    if (!is_waiting(j)) return;
+  // False: the devices do not suffice.
+  bool serve_need(std::size_t j) {
     if (const auto now = choose_missing(j, {})) {
       grant(j, *now);
-    } else if (const auto later = choose_missing(j, sum(returning_, extras_))) {
+    } else if (const auto later = choose_missing(j, sum(returning_, index_.extras()))) {
       reserve(*later);
+    } else {
+      return false;
     }
+    return true;
   }
 
   // What the job gets when free_ and `rest` can be had; none when they do not suffice.
@@ -153,9 +130,15 @@ class Round {
     return chosen;
   }
 
+  bool is_changed(const Job& job) const {
+    const auto at = changes_.find(job);
+    return at != changes_.end() && !(at->second.granted.empty() && at->second.shrunk.empty());
+  }
+  Change& change_of(std::size_t j) { return changes_[{view_.jobs[j].number, j}]; }
+
   void grant(std::size_t j, const DeviceSet& devices) {
     free_ = beyond(free_, devices);
-    jobs_[j].granted = devices;
+    change_of(j).granted = devices;
   }
 
   // Keeps the devices for a waiting job: free ones, then returning ones, then extras.
@@ -172,92 +155,81 @@ class Round {
     CallBacks done;
     for (const DeviceCount& c : devices.counts) {
       for (std::uint32_t i = 0; i < c.count; ++i) {
-        const std::optional<std::size_t> j = most_extra(c.type);
+        const std::optional<std::size_t> j = index_.most_extra(c.type);
         if (!j) {
-          for (const auto& [undone, type] : done) {
-            jobs_[undone].held.add(type, 1);
-            jobs_[undone].shrunk.remove(type, 1);
-          }
+          for (const auto& [undone, type] : done) shrink(undone, type, false);
           return false;
         }
-        jobs_[*j].held.remove(c.type, 1);
-        jobs_[*j].shrunk.add(c.type, 1);
+        shrink(*j, c.type, true);
         done.emplace_back(*j, c.type);
       }
     }
-    if (!done.empty()) count_extras();
     return true;
   }
 
-  std::optional<std::size_t> most_extra(const DeviceType& type) const {
-    std::optional<std::size_t> best;
-    for (const std::size_t j : order_)
-      if (extra(j) > 0 && jobs_[j].held.count_of(type) > 0 && (!best || extra(j) >= extra(*best)))
-        best = j;
-    return best;
+  // By one device, or one less than before.
+  void shrink(std::size_t j, const DeviceType& type, bool more) {
+    DeviceSet& shrunk = change_of(j).shrunk;
+    more ? shrunk.add(type, 1) : shrunk.remove(type, 1);
+    index_.hold(view_, j, beyond(view_.jobs[j].held, shrunk));
   }
 
-  struct Candidate {
-    std::size_t job = 0;
-    const Proposal* proposal = nullptr;
-  };
-
-  bool fits(const Candidate& candidate) const {
-    const JobView& job = view_.jobs[candidate.job];
-    const Proposal& p = *candidate.proposal;
-    const std::vector<DeviceType> types = addable_types(job, mixes(job));
-    return p.speedup > 1 && jobs_[candidate.job].granted.empty() &&
-           p.count <= free_.count_of(p.type) && job.held.total() + p.count <= job.max_devices &&
-           std::find(types.begin(), types.end(), p.type) != types.end();
-  }
-
-  bool may_grow(std::size_t j) const {
-    const JobView& job = view_.jobs[j];
-    return job.settled && !job.pinned && !is_waiting(j) && jobs_[j].shrunk.empty();
-  }
-
+  // What is then free goes to the best proposals that fit, heads of sets again.
   void serve_proposals() {
     if (free_.empty()) return;
-    std::vector<Candidate> candidates;
-    for (const std::size_t j : order_)
-      if (may_grow(j))
-        for (const Proposal& p : view_.jobs[j].proposals) candidates.push_back({j, &p});
-    const auto key = [this](const Candidate& c) {
-      return std::tuple(-gain_per_device(*c.proposal), -double(c.proposal->count),
-                        view_.jobs[c.job].number, std::string_view(c.proposal->type.name));
+    using Set = std::set<GreedyIndex::Candidate>;
+    using Key = std::tuple<double, std::int64_t, Job, const DeviceType*>;
+    using Head = std::tuple<Key, const Set*, Set::const_iterator>;
+    const auto behind = [](const Head& a, const Head& b) {
+      const auto& [gain_a, count_a, job_a, type_a] = std::get<0>(a);
+      const auto& [gain_b, count_b, job_b, type_b] = std::get<0>(b);
+      return std::tie(gain_a, count_a, job_a, *type_a) > std::tie(gain_b, count_b, job_b, *type_b);
     };
-    std::sort(candidates.begin(), candidates.end(),
-              [&](const Candidate& a, const Candidate& b) { return key(a) < key(b); });
-    for (const Candidate& candidate : candidates) {
-      if (!fits(candidate)) continue;
-      DeviceSet devices;
-      devices.add(candidate.proposal->type, candidate.proposal->count);
-      grant(candidate.job, devices);
+    std::priority_queue<Head, std::vector<Head>, decltype(behind)> heads(behind);
+    const auto push = [&](const DeviceType& type, std::int64_t count, const Set& set,
+                          Set::const_iterator at) {
+      if (at != set.end()) heads.push({{-at->gain, -count, at->job, &type}, &set, at});
+    };
+    for (const auto& [kind, set] : index_.candidates())
+      if (kind.second <= free_.count_of(kind.first))
+        push(kind.first, kind.second, set, set.begin());
+    while (!heads.empty()) {
+      const auto [key, set, at] = heads.top();
+      heads.pop();
+      const auto& [gain, count, job, type] = key;
+      const auto devices = static_cast<std::uint32_t>(-count);
+      if (devices > free_.count_of(*type)) continue;  // nor are there enough for the rest of them
+      if (!is_changed(job)) {
+        DeviceSet granted;
+        granted.add(*type, devices);
+        grant(job.second, granted);
+      }
+      push(*type, devices, *set, std::next(at));
     }
   }
 
   Decisions decisions() const {
     Decisions result;
-    for (const std::size_t j : order_) {
-      if (!jobs_[j].granted.empty()) result.grants.push_back({j, jobs_[j].granted});
-      if (!jobs_[j].shrunk.empty()) result.shrinks.push_back({j, jobs_[j].shrunk});
+    for (const auto& [job, change] : changes_) {
+      if (!change.granted.empty()) result.grants.push_back({job.second, change.granted});
+      if (!change.shrunk.empty()) result.shrinks.push_back({job.second, change.shrunk});
     }
     return result;
   }
 
   const ClusterView& view_;
   const bool homogeneous_;
+  GreedyIndex& index_;
   DeviceSet free_;
   DeviceSet returning_;
-  DeviceSet extras_;
-  const std::vector<std::size_t> order_;  // slots of the jobs, in submit order
-  std::vector<JobState> jobs_;            // by slot
+  std::map<Job, Change> changes_;
 };
 
 }  // namespace
 
 Decisions GreedyPolicy::decide(const ClusterView& view) {
-  return Round(view, homogeneous_).run();
+  index_.update(view);
+  return Round(view, homogeneous_, index_).run();
 }
 
 }  // namespace es::scheduler

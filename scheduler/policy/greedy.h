@@ -15,18 +15,23 @@
 // of any allowed types (one type without mix_types), by preference the types whose proposals gain
 // most, then by name. Devices are called back from the job with most extra devices, the latest
 // submitted among equals.
-#include "scheduler/policy/policy.h"
+//
+// Cost: the logarithm of the number of jobs for each job that changed, is granted something or
+// called back, and for each group of waiting jobs that lack the same.
+#include "scheduler/policy/greedy_index.h"
 
 namespace es::scheduler {
 
 class GreedyPolicy final : public Policy {
  public:
   // `homogeneous`: every job uses one device type at a time, whatever it may mix.
-  explicit GreedyPolicy(bool homogeneous = false) : homogeneous_(homogeneous) {}
+  explicit GreedyPolicy(bool homogeneous = false)
+      : homogeneous_(homogeneous), index_(homogeneous) {}
   Decisions decide(const ClusterView& view) override;
 
  private:
   const bool homogeneous_;
+  GreedyIndex index_;
 };
 
 }  // namespace es::scheduler

@@ -84,7 +84,7 @@ Status check_quotas(std::string_view name, const std::vector<Quota>& quotas) {
   }
   return usage_error("policy " + std::string(name) +
                      " knows no quotas, and there is one of tenant " + quotas.front().tenant +
-                     "; policies that hold them: " + names);
+                     "; choose one that holds them with --policy: " + names);
 }
 
 }  // namespace es::scheduler

@@ -9,9 +9,9 @@
 
 namespace es::scheduler {
 
-// The policy of a cluster whose operator chose none: one that never takes its last device from a
-// running job.
-inline constexpr std::string_view kDefaultPolicy = "easyscale";
+// The policy of a cluster whose operator chose none. It may suspend a running job, which the others
+// of policies() but the preemptive ones never do; nothing but the pause is lost by that.
+inline constexpr std::string_view kDefaultPolicy = "elastic-srtf";
 
 struct PolicyOptions {
   // elastic-srtf: 0 = as fast as possible, 1 = as fair as possible (elastic_srtf.h). In [0, 1].

@@ -1,6 +1,7 @@
 #include "scheduler/policy/service_order.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 namespace es::scheduler {
@@ -8,34 +9,12 @@ namespace {
 
 using Row = Board::Row;
 
-constexpr double kCriticalPart = 0.9;     // of the horizon
-constexpr double kNarrow = 0.125;         // of the cluster
-constexpr double kDeadlineMargin = 0.25;  // of the time that the job needs
-constexpr double kOverdueFactor = 2;      // beyond rho_max: nobody is moved before such a job
+constexpr double kCriticalPart = 0.9;  // of the horizon
 
-constexpr std::size_t kAhead = 12;  // elements that are fetched before they are needed
-
-}  // namespace
-
-void ServiceOrder::update(const Board& board) {
-  if (lines_.size() > board.rows().size()) {  // another view
-    lines_.clear();
-    arrived_.clear();
-  }
-  lines_.resize(board.rows().size());
-  for (const std::size_t slot : board.written()) write(board, slot);
-}
-
-void ServiceOrder::write(const Board& board, std::size_t slot) {
-  const Row& row = board.rows()[slot];
-  Line& line = lines_[slot];
-  const bool placed = line.placed && line.number == row.number && row.present;
-  line = Line{.arriving = line.arriving};
-  if (!row.present) return;
-  line.present = true;
-  line.placed = placed;
-  if (!placed && !std::exchange(line.arriving, true)) arrived_.push_back(slot);
+ServiceLine line_of(const Board& board, const Row& row) {
+  ServiceLine line;
   line.number = row.number;
+  line.slot = static_cast<std::uint32_t>(row.slot);
   line.known = row.best_speed > 0 && !board.is_unknown(row);
   line.holds = row.held_total > 0;
   line.pinned = row.pinned;
@@ -51,128 +30,186 @@ void ServiceOrder::write(const Board& board, std::size_t slot) {
   // Whatever depends on what it holds must never make a job that lost it come earlier: two
   // decisions would undo each other.
   line.key_s = line.holds ? -row.pause_s : row.started ? 0 : row.pause_s;
-  if (!line.known) return;
+  if (!line.known) return line;
   line.alone_s = row.remaining_steps / row.best_speed;
-  line.alone_falls = row.steps_per_s / row.best_speed;
+  line.alone_falls = std::min(1.0, row.steps_per_s / row.best_speed);
   line.from_s = row.progress_from_s;
   line.width = std::min(1.0, row.best_speed / row.cluster_speed);
   line.fair_alone_s = row.total_steps / row.best_speed;
   line.fair_shared_s = row.total_steps / row.cluster_speed;
+  return line;
+}
+
+}  // namespace
+
+void ServiceOrder::update(const Board& board) {
+  const std::size_t slots = board.rows().size();
+  if (slots < entries_.size() || board.types() != types_) {  // another view
+    *this = ServiceOrder(rules_.rho_max);
+    types_ = board.types();
+    places_.clear(types_);
+    paused_devices_.assign(types_, 0);
+  }
+  entries_.resize(slots);
+  for (const std::size_t slot : board.written()) write(board, slot);
+}
+
+void ServiceOrder::write(const Board& board, std::size_t slot) {
+  Entry& entry = entries_[slot];
+  if (std::exchange(entry.is_placed, false)) {
+    move(slot, entry.standing, {});
+    places_.erase(entry.standing.place);
+    longest_.erase({entry.longest_s, slot});
+    fixed_.erase(slot);
+    backlog_.add(entry.part, -1);
+  }
+  const Row& row = board.rows()[slot];
+  entry.is_present = row.present;
+  if (!row.present) return;
+  entry.line = line_of(board, row);
+  const auto held = board.held(slot);
+  entry.held.assign(held.begin(), held.end());
+  list(slot);
+}
+
+void ServiceOrder::list(std::size_t slot) {
+  if (!std::exchange(entries_[slot].is_listed, true)) due_.push_back(slot);
 }
 
 void ServiceOrder::arrange(const Board& board) {
-  horizon_s_ = backlog_s_ = widths_ = 0;
-  again_s_ = kNever;
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < places_.size(); ++i) {
-    if (i + kAhead < places_.size()) fetch(lines_, places_[i + kAhead].slot);
-    const Place& place = places_[i];
-    const bool there = place.slot < lines_.size() && lines_[place.slot].placed &&
-                       lines_[place.slot].number == place.number;
-    if (!there) continue;
-    if (kept < i) places_[kept] = place;
-    refresh(board, places_[kept++]);
+  now_s_ = board.now_s();
+  list_due(board);
+  for (const std::size_t slot : std::exchange(due_, {})) {
+    entries_[slot].is_listed = false;
+    if (entries_[slot].is_present) look_at(board, slot);
   }
-  places_.resize(kept);
-  for (const std::size_t slot : arrived_) {
-    Line& line = lines_[slot];
-    line.arriving = false;
-    if (!line.present || line.placed) continue;
-    line.placed = true;
-    places_.push_back({.number = line.number, .slot = static_cast<std::uint32_t>(slot)});
-    refresh(board, places_.back());
-  }
-  arrived_.clear();
-  horizon_s_ = std::max(horizon_s_, backlog_s_);
-  mark_critical();
-  sort();
+  find_horizon();
+  mark_critical(board);
+  again_s_ = waiting_ > 0 ? now_s_ + kAgesSoon : kNever;
+  if (!ages_.empty()) again_s_ = std::min(again_s_, ages_.begin()->first);
 }
 
-void ServiceOrder::refresh(const Board& board, Place& place) {
-  const Line& line = lines_[place.slot];
-  const double now = board.now_s();
-  place.rank = line.priority_rank * 8 + static_cast<std::int64_t>(Service::kOrdinary);
-  place.pinned = line.pinned;
-  place.keeps_minimum = line.keeps_minimum;
-  place.holds = line.holds;
-  place.best_off = line.best_off;
-  place.paused = now < line.paused_until_s;
-  if (!line.known) return refresh_unknown(board, line, place);
-
-  const double ran_s = std::max(0.0, now - line.from_s);
-  place.alone_s = std::clamp(line.alone_s - ran_s * line.alone_falls, 0.0, Board::kUnknownSteps);
-  place.task = {line.width, place.alone_s * line.width};
-  const double rest_of_pause_s = std::max(0.0, line.paused_until_s - now);
-  place.key = std::max(0.0, place.alone_s + rest_of_pause_s + line.key_s) * line.width;
-  if (place.alone_s < Board::kUnknownSteps) {
-    horizon_s_ = std::max(horizon_s_, place.alone_s);
-    backlog_s_ += place.task.work_s;
-    widths_ += line.width;
+void ServiceOrder::list_due(const Board& board) {
+  while (!alarms_.empty() && alarms_.front().first <= now_s_) {
+    const auto [time_s, slot] = alarms_.front();
+    std::pop_heap(alarms_.begin(), alarms_.end(), std::greater<>());
+    alarms_.pop_back();
+    if (slot < entries_.size() && entries_[slot].is_placed &&
+        entries_[slot].standing.next_s == time_s)
+      list(slot);
   }
-
-  const double needs_s = place.alone_s * (1 + kDeadlineMargin) + line.pause_s;
-  if (now < line.deadline_s && now + needs_s >= line.deadline_s) {
-    place.set_service(Service::kUrgent);
-    place.key = line.deadline_s;
-    return;
-  }
-  const double age_s = now - line.submit_s;
-  const double sharing = age_s > 0 ? (board.job_seconds() - line.job_seconds_at_submit) / age_s : 1;
-  const double fair_s =
-      line.pause_s + std::max(line.fair_alone_s, line.fair_shared_s * std::max(1.0, sharing));
-  age(board, line, place.alone_s, fair_s, place);
+  for (auto at = by_job_seconds_.begin();
+       at != by_job_seconds_.end() && at->first < board.job_seconds(); ++at)
+    list(at->second);
 }
 
-// After all others, those that were given least so far first. Not part of any projection.
-void ServiceOrder::refresh_unknown(const Board& board, const Line& line, Place& place) {
-  const Row& row = board.rows()[place.slot];
-  place.alone_s = Board::kUnknownSteps;
-  place.task = {};
-  place.key = Board::kUnknownSteps + board.attained(row);
-  if (row.best_speed > 0)  // it ages by the steps that it has done
-    age(board, line, 0, row.pause_s + board.done(row) / board.fair_speed(row), place);
+void ServiceOrder::set_alarm(double time_s, std::size_t slot) {
+  if (time_s == kNever) return;
+  alarms_.emplace_back(time_s, slot);
+  std::push_heap(alarms_.begin(), alarms_.end(), std::greater<>());
+  if (alarms_.size() <= 64 + 4 * entries_.size()) return;
+  std::erase_if(alarms_, [this](const auto& alarm) {
+    const Entry& entry = entries_[alarm.second];
+    return !entry.is_placed || entry.standing.next_s != alarm.first;
+  });
+  std::make_heap(alarms_.begin(), alarms_.end(), std::greater<>());
 }
 
-// `more_s`: until it is done. `fair_s`: from start to end with a 1/n share of the cluster.
-void ServiceOrder::age(const Board& board, const Line& line, double more_s, double fair_s,
-                       Place& place) {
-  const double late_s = board.now_s() - line.submit_s + more_s;
-  const double bound_s = std::max(fair_s, 1.0);
-  if (late_s > rho_max_ * bound_s) {
-    const double rho = late_s / bound_s;
-    place.set_service(rho > kOverdueFactor * rho_max_ ? Service::kOverdue : Service::kAged);
-    place.key = -rho;
-  } else if (!line.holds && !line.pinned) {
-    // When it ages into that class, should nothing happen before.
-    const double later_s = (rho_max_ * bound_s - late_s) * (fair_s / bound_s);
-    again_s_ = std::min(again_s_, board.now_s() + std::max(1.0, later_s));
+void ServiceOrder::look_at(const Board& board, std::size_t slot) {
+  Entry& entry = entries_[slot];
+  const Standing is = standing_at(entry.line, board, rules_);
+  const Backlog::Part part = Backlog::part_of(entry.line, now_s_);
+  if (!std::exchange(entry.is_placed, true)) {
+    move(slot, {}, is);
+    places_.insert(is.place, entry.held);
+    entry.longest_s = entry.line.alone_at(now_s_);
+    if (entry.line.is_finite()) longest_.emplace(entry.longest_s, slot);
+    if (is.place.pinned || is.place.keeps_minimum) fixed_.insert(slot);
+    backlog_.add(part, 1);
+  } else {
+    move(slot, entry.standing, is);
+    if (!(is.place == entry.standing.place)) {
+      places_.erase(entry.standing.place);
+      places_.insert(is.place, entry.held);
+    }
+    if (!(part == entry.part)) {
+      backlog_.add(entry.part, -1);
+      backlog_.add(part, 1);
+    }
   }
+  entry.standing = is;
+  entry.part = part;
+  set_alarm(is.next_s, slot);
 }
 
-void ServiceOrder::mark_critical() {
-  const double critical_s = kCriticalPart * horizon_s_;
-  for (Place& place : places_) {
-    if (place.alone_s < critical_s || place.alone_s >= Board::kUnknownSteps) continue;
-    if (place.service() != Service::kOrdinary || place.task.width > kNarrow) continue;
-    place.set_service(Service::kCritical);
-    place.key = -place.alone_s;
+// Between the lists of jobs that stand in some way; the standing of no job is on none of them.
+void ServiceOrder::move(std::size_t slot, const Standing& was, const Standing& is) {
+  if (was.next_job_seconds != is.next_job_seconds) {
+    by_job_seconds_.erase({was.next_job_seconds, slot});
+    if (is.next_job_seconds < kNever) by_job_seconds_.emplace(is.next_job_seconds, slot);
   }
+  if (was.ages_s != is.ages_s) {
+    ages_.erase({was.ages_s, slot});
+    if (is.ages_s < kNever) ages_.emplace(is.ages_s, slot);
+  }
+  waiting_ += static_cast<std::size_t>(is.waits) - static_cast<std::size_t>(was.waits);
+  move_in_classes(slot, was, is);
+  if (was.place.paused != is.place.paused)
+    enter_pause(entries_[slot], slot, is.place.paused ? 1 : -1);
 }
 
-// Insertion sort, while few elements are out of place.
-void ServiceOrder::sort() {
-  std::size_t shifts_left = 16 * places_.size();
-  for (std::size_t i = 1; i < places_.size(); ++i) {
-    if (!(places_[i] < places_[i - 1])) continue;
-    const Place place = places_[i];
-    const auto end = places_.begin() + static_cast<std::ptrdiff_t>(i);
-    const auto at = std::upper_bound(places_.begin(), end, place);
-    const auto shifts = static_cast<std::size_t>(end - at);
-    if (shifts > shifts_left) return std::sort(places_.begin(), places_.end());
-    shifts_left -= shifts;
-    std::move_backward(at, end, end + 1);
-    *at = place;
+void ServiceOrder::move_in_classes(std::size_t slot, const Standing& was, const Standing& is) {
+  const auto is_critical = [](const Standing& s) {
+    return s.may_be_critical && s.place.service() == Service::kCritical;
+  };
+  const auto is_narrow = [&](const Standing& s) { return s.may_be_critical && !is_critical(s); };
+  std::int64_t& step = entries_[slot].narrow_step;
+  const bool stays = is_narrow(was) && is_narrow(is) && is.alone_step < rules_.critical_step &&
+                     step < rules_.critical_step;
+  if (stays) return;
+  if (is_critical(was)) critical_.erase({was.alone_step, slot});
+  if (is_narrow(was)) narrow_.erase({step, slot});
+  step = is.alone_step;
+  if (is_critical(is)) critical_.emplace(step, slot);
+  if (is_narrow(is)) narrow_.emplace(step, slot);
+}
+
+void ServiceOrder::enter_pause(const Entry& entry, std::size_t slot, int sign) {
+  const ServiceLine& line = entry.line;
+  if (line.pinned) return;
+  if (sign > 0) paused_.emplace(line.paused_until_s, slot);
+  if (sign < 0) paused_.erase({line.paused_until_s, slot});
+  if (line.keeps_minimum) return;
+  for (std::size_t t = 0; t < types_; ++t)
+    paused_devices_[t] += static_cast<std::uint32_t>(sign) * entry.held[t];
+}
+
+// What a job has to do only falls, so what was found earlier is a bound: those that could be the
+// longest are looked at.
+void ServiceOrder::find_horizon() {
+  backlog_s_ = backlog_.seconds_at(now_s_);
+  double longest_s = 0;
+  std::vector<std::size_t> seen;
+  while (!longest_.empty() && longest_.rbegin()->first > longest_s) {
+    const std::size_t slot = longest_.rbegin()->second;
+    longest_.erase(std::prev(longest_.end()));
+    Entry& entry = entries_[slot];
+    entry.longest_s = entry.line.alone_at(now_s_);
+    longest_s = std::max(longest_s, entry.longest_s);
+    seen.push_back(slot);
   }
+  for (const std::size_t slot : seen) longest_.emplace(entries_[slot].longest_s, slot);
+  horizon_s_ = std::max(longest_s, backlog_s_);
+}
+
+// Those that have come to the other side of the threshold, as it moves or they do.
+void ServiceOrder::mark_critical(const Board& board) {
+  const std::int64_t threshold = step_of(kCriticalPart * horizon_s_);
+  rules_.critical_step = threshold;
+  while (!narrow_.empty() && narrow_.rbegin()->first >= threshold)
+    look_at(board, narrow_.rbegin()->second);
+  while (!critical_.empty() && critical_.begin()->first < threshold)
+    look_at(board, critical_.begin()->second);
 }
 
 }  // namespace es::scheduler

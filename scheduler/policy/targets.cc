@@ -137,16 +137,26 @@ class Carrier {
 
 }  // namespace
 
-Targets::Targets(const Board& board)
-    : types_(board.types()),
-      left_(board.supply()),
-      wanted_(board.types() * board.rows().size(), 0) {}
+void Targets::begin(const Board& board) {
+  if (types_ != board.types()) {
+    types_ = board.types();
+    wanted_.clear();
+    targeted_.clear();
+  }
+  for (const std::size_t slot : targeted_)
+    std::fill_n(wanted_.begin() + static_cast<std::ptrdiff_t>(slot * types_), types_, 0U);
+  targeted_.clear();
+  wanted_.resize(types_ * board.rows().size(), 0);
+  left_ = board.supply();
+  order_.clear();
+}
 
 bool Targets::is_nothing(std::size_t slot) const {
   return total(of(slot)) == 0;
 }
 
 void Targets::set(std::size_t slot, std::span<const std::uint32_t> counts) {
+  targeted_.push_back(slot);
   for (std::size_t t = 0; t < types_; ++t) {
     std::uint32_t& wanted = wanted_[slot * types_ + t];
     left_[t] += wanted;
@@ -159,11 +169,19 @@ void Targets::set(std::size_t slot, std::span<const std::uint32_t> counts) {
 bool Targets::keep(const Board& board, std::size_t slot) {
   const auto held = board.held(slot);
   if (!covers(left_, held)) return false;
+  targeted_.push_back(slot);
   for (std::size_t t = 0; t < types_; ++t) {
     left_[t] -= held[t];
     wanted_[slot * types_ + t] = held[t];
   }
   return true;
+}
+
+void Targets::take(std::span<const std::uint32_t> counts) {
+  for (std::size_t t = 0; t < types_; ++t) {
+    ES_CHECK(left_[t] >= counts[t]);
+    left_[t] -= counts[t];
+  }
 }
 
 void Targets::reserve(std::span<const std::uint32_t> counts) {
@@ -173,6 +191,7 @@ void Targets::reserve(std::span<const std::uint32_t> counts) {
 void Targets::add_pinned(const Board& board, std::size_t slot,
                          std::span<const std::uint32_t> missing) {
   const auto held = board.held(slot);
+  targeted_.push_back(slot);
   for (std::size_t t = 0; t < types_; ++t) {
     ES_CHECK(left_[t] >= missing[t]);
     left_[t] -= missing[t];

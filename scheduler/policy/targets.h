@@ -16,8 +16,11 @@ namespace es::scheduler {
 
 class Targets {
  public:
-  // All jobs are to have nothing; `left` is the supply.
-  explicit Targets(const Board& board);
+  Targets() = default;
+  explicit Targets(const Board& board) { begin(board); }
+  // All jobs are to have nothing; `left` is the supply. Costs what was targeted since the last
+  // time.
+  void begin(const Board& board);
 
   // What can still be given.
   const Counts& left() const { return left_; }
@@ -30,6 +33,9 @@ class Targets {
   // The job is to keep what it holds, and has no target yet. False: not all of that is left, and
   // nothing is changed.
   bool keep(const Board& board, std::size_t slot);
+  // Jobs that keep what they hold, altogether these devices, without being given targets. REQUIRES:
+  // so many are left, and nobody asks for the targets of these jobs.
+  void take(std::span<const std::uint32_t> counts);
   // Keeps as many of these as are left from being given to anybody.
   void reserve(std::span<const std::uint32_t> counts);
   // The pinned job is to have so many more than it holds; what it holds is not in the supply.
@@ -40,9 +46,10 @@ class Targets {
   const std::vector<std::size_t>& order() const { return order_; }
 
  private:
-  std::size_t types_;
+  std::size_t types_ = 0;
   Counts left_;
   std::vector<std::uint32_t> wanted_;  // by slot and type
+  std::vector<std::size_t> targeted_;  // slots of those that may not be 0
   std::vector<std::size_t> order_;
 };
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "gpu/cuda/vendor.h"
+#include "gpu/cuda_inventory.h"
 
 namespace es::bench {
 namespace {
@@ -40,8 +41,13 @@ double seconds() {
 // The memory that all cases share, the stream, the library.
 class Bench {
  public:
-  Bench(cuda::Device& device, cuda::DeviceVendorLibrary* library, std::size_t floats)
-      : device_(device), library_(library), stream_(*device.make_stream()) {
+  // `peak_tflops`: the device's, 0 when it is not known.
+  Bench(cuda::Device& device, cuda::DeviceVendorLibrary* library, std::size_t floats,
+        double peak_tflops)
+      : device_(device),
+        library_(library),
+        stream_(*device.make_stream()),
+        peak_tflops_(peak_tflops) {
     for (float** buffer : {&a, &b, &c, &ws}) {
       const auto memory = device.allocate(floats * sizeof(float), "a benchmark");
       if (!memory) stop(memory.error().message);
@@ -61,8 +67,10 @@ class Bench {
       if (theirs) their_s.push_back(time(library));
     }
     const double best = median(our_s);
+    const double tflops = 1e-12 * flop / best;
     std::printf("{\"case\": \"%s\", \"ms\": %.4f, \"tflops\": %.3f, ", name.c_str(), 1e3 * best,
-                1e-12 * flop / best);
+                tflops);
+    if (peak_tflops_ > 0) std::printf("\"of_peak\": %.3f, ", tflops / peak_tflops_);
     if (theirs) {
       std::printf("\"library\": \"%s\", \"library_ms\": %.4f, \"ratio\": %.3f}\n",
                   theirs->algorithm().c_str(), 1e3 * median(their_s), median(their_s) / best);
@@ -98,6 +106,7 @@ class Bench {
   cuda::Device& device_;
   cuda::DeviceVendorLibrary* library_;
   cuda::Stream stream_;
+  double peak_tflops_;
 };
 
 void gemm(Bench& bench, std::int64_t m, std::int64_t n, std::int64_t k) {
@@ -203,7 +212,9 @@ int main(int argc, char** argv) {
     library = *std::move(found);
   }
   // Every operand and workspace of the shapes above fits.
-  Bench bench(**device, library.get(), quick ? std::size_t{1} << 20 : std::size_t{256} << 20);
+  const es::gpu::CudaInventory cuda = es::gpu::cuda_inventory();
+  Bench bench(**device, library.get(), quick ? std::size_t{1} << 20 : std::size_t{256} << 20,
+              host ? 0 : cuda.devices.at(static_cast<std::size_t>(gpu)).peak_tflops);
   run(bench, quick);
   return 0;
 }

@@ -115,9 +115,10 @@ class Worker {
     for (std::uint32_t i = 0; i < slots; ++i) slots_.emplace_back(engine_->table().total_floats());
     sums_.resize(engine_->buckets().size());
     tree_.emplace(
-        RankRange{0, spec_.max_p}, spec_.max_p, engine_->buckets(), engine_->kernels(),
-        [this](std::uint32_t slot) { return slots_[slot].data(); },
-        [this](const gpu::NodeReady& part) { sums_[part.bucket] = part.data; },
+        RankRange{0, spec_.max_p}, spec_.max_p, engine_->buckets().size(),
+        [this](const gpu::NodeReady& part) {
+          sums_[part.bucket] = slots_[part.slot].data() + engine_->buckets()[part.bucket].begin;
+        },
         engine_->gradient_order());
   }
 
@@ -136,9 +137,9 @@ class Worker {
   }
 
   float local_step(VirtualRank rank) {
-    const auto result = engine_->local_step(
-        rank, {batch_.data()}, {0, engine_->replica().version + 1}, tree_->begin_rank(rank),
-        contexts_[rank], [this](std::uint32_t bucket) { merge(bucket); });
+    const auto result =
+        engine_->local_step(rank, {batch_.data()}, {0, engine_->version() + 1}, target(rank),
+                            contexts_[rank], [this](std::uint32_t bucket) { merged(bucket); });
     if (!result) stop(result.error().message);
     return *result;
   }
@@ -157,10 +158,20 @@ class Worker {
   std::uint32_t live_gradient_buffers() const { return tree_->peak_live_buffers(); }
 
  private:
-  void merge(std::uint32_t bucket) {
-    const double begin = seconds_of(CLOCK_MONOTONIC);
+  // A CPU merges between inspect() and merged(); a device by itself.
+  gpu::GradientTarget target(VirtualRank rank) {
+    gpu::GradientTarget target(tree_->begin_rank(rank),
+                               [this](std::uint32_t slot) { return slots_[slot].data(); });
+    if (!engine_->merges_on_device())
+      target.inspect = [this](std::uint32_t, float*) {
+        merge_begin_ = seconds_of(CLOCK_MONOTONIC);
+      };
+    return target;
+  }
+  void merged(std::uint32_t bucket) {
+    if (!engine_->merges_on_device())
+      merge_ms_ += 1e3 * (seconds_of(CLOCK_MONOTONIC) - merge_begin_);
     tree_->bucket_ready(bucket);
-    merge_ms_ += 1e3 * (seconds_of(CLOCK_MONOTONIC) - begin);
   }
 
   JobSpec spec_;
@@ -171,6 +182,7 @@ class Worker {
   std::vector<const float*> sums_;
   std::optional<gpu::GradientTree> tree_;
   double update_ms_ = 0.0, merge_ms_ = 0.0;  // of the last step
+  double merge_begin_ = 0.0;
 };
 
 struct Times {
@@ -205,7 +217,8 @@ void print_json(const Options& o, Worker& worker, const Times& times) {
       "\"min_cpu_ms\": %.4f, \"update_ms\": %.4f, \"merge_ms\": %.4f, \"samples_per_s\": %.2f, "
       "\"peak_rss_mib\": %.1f, "
       "\"params_mib\": %.2f, \"moments_mib\": %.2f, \"gradient_mib\": %.2f, \"arena_mib\": %.2f, "
-      "\"live_peak_mib\": %.2f, \"workspace_mib\": %.2f, \"ops\": %zu, \"loss\": %.6f, "
+      "\"live_peak_mib\": %.2f, \"workspace_mib\": %.2f, \"device_gradients_mib\": %.2f, "
+      "\"spilled_gradients_mib\": %.2f, \"ops\": %zu, \"loss\": %.6f, "
       "\"gflop\": %.4f, \"peak_gflops\": %.1f, \"live_gradient_buffers\": %u, \"library\": "
       "\"%s\"}\n",
       o.workload.c_str(), o.level.c_str(), o.device.c_str(), o.threads, o.ests,
@@ -214,7 +227,8 @@ void print_json(const Options& o, Worker& worker, const Times& times) {
       median(times.merge_ms), 1e3 * worker.spec().batch_size * o.ests / ms,
       double(usage.ru_maxrss) / 1024.0, double(m.params) * kMib, double(m.moments) * kMib,
       double(m.gradient_slot) * kMib, double(m.arena) * kMib, double(m.arena_live_peak) * kMib,
-      double(m.workspace) * kMib, worker.engine().graph().ops.size(), double(times.loss),
+      double(m.workspace) * kMib, double(m.device_gradients) * kMib,
+      double(m.spilled_gradients) * kMib, worker.engine().graph().ops.size(), double(times.loss),
       1e-9 * step_flops(worker.engine().graph()), peak_gflops(worker.engine().kernels().cpu_class),
       worker.live_gradient_buffers(), worker.engine().vendor_library().c_str());
 }

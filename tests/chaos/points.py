@@ -99,9 +99,10 @@ POINTS = {
     "got.CheckpointWritten": (HEAD, CHECKPOINT),
 }
 
-# What other tests get to: the head after a failed audit (tests/e2e/audit_test.py), and state that
-# comes in parts from another host (tests/e2e/other_host_test.py).
-ELSEWHERE = {"rewind.before", "rewind.after"}
+# What other tests get to: the head after a failed audit (tests/e2e/audit_test.py), state that comes
+# in parts from another host (tests/e2e/other_host_test.py), and a piece of a gradient in a channel
+# (tests/e2e/channel_test.py).
+ELSEWHERE = {"rewind.before", "rewind.after", "channel.piece"}
 
 
 def environment(point, token):

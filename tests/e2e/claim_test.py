@@ -69,7 +69,7 @@ class Claim(harness.EndToEndTest):
             return len(claimed) == 2 and all(d.startswith(fast) for d in claimed)
         self.wait_for_owners(daemon, "the claim has two devices", is_claimed)
         self.assertEqual(daemon.json("claims")["claims"],
-                         [{"claim": "serving", "type": fast, "devices": 2}])
+                         [{"claim": "serving", "type": fast, "count": 2, "devices": 2}])
         harness.wait_until("a job has gone on with fewer devices",
                            lambda: sum(len(changes(f)) for f in followers) > before)
         for job in jobs:  # those that are left with something go on, and nobody fails
@@ -112,6 +112,34 @@ class Claim(harness.EndToEndTest):
         self.assertIn("no such claim", daemon.esctl("release", "b", code=EXIT_NOT_FOUND).err)
         self.assertEqual(sorted(map(str, self.owners(daemon).values())),
                          ["None", "None", "claim:a"])
+        daemon.stop()
+
+    def test_a_claim_grows_and_shrinks(self):
+        fast = self.fast_class()
+        daemon = self.start_daemon(devices=f"{fast}:3", options=["--claim-quota", f"{fast}:2"])
+
+        def resize(count, code=0):
+            return daemon.esctl("claim", "--name", "web", "--count", count, code=code)
+
+        def is_listed(count):
+            self.assertEqual(daemon.json("claims")["claims"],
+                             [{"claim": "web", "type": fast, "count": count, "devices": count}])
+        self.assertIn("no such claim", resize(1, EXIT_NOT_FOUND).err)
+        daemon.esctl("claim", "--type", fast, "--count", 1, "--name", "web")
+        resize(2)
+        is_listed(2)
+        self.assertIn("the quota of claims is 2", resize(3, EXIT_REFUSED).err)
+        is_listed(2)
+        resize(1)
+        is_listed(1)
+        self.assertEqual(sorted(map(str, self.owners(daemon).values())),
+                         ["None", "None", "claim:web"])
+        # What it takes is in the journal.
+        daemon.running.stop(signal.SIGKILL)
+        daemon = harness.Daemon(self, self.start(*daemon.running.words))
+        self.wait_for_owners(daemon, "the claim is there again",
+                             lambda owners: list(owners.values()).count("claim:web") == 1)
+        is_listed(1)
         daemon.stop()
 
     def test_a_claim_outlives_the_head(self):

@@ -63,9 +63,9 @@ TEST_SUITE("gpu/engine") {
       for (int i = 0; i < 3; ++i) slots.emplace_back(engine->table().total_floats());
       sums.resize(engine->buckets().size());
       tree = std::make_unique<GradientTree>(
-          RankRange{0, 3}, 3, engine->buckets(), engine->kernels(),
-          [this](std::uint32_t slot) { return slots[slot].data(); },
-          [this](const NodeReady& part) { sums[part.bucket] = part.data; });
+          RankRange{0, 3}, 3, engine->buckets().size(), [this](const NodeReady& part) {
+            sums[part.bucket] = slots[part.slot].data() + engine->buckets()[part.bucket].begin;
+          });
     }
 
     // Allocations of one global step, without those of `next`.
@@ -76,7 +76,10 @@ TEST_SUITE("gpu/engine") {
       tree->release_all();
       for (VirtualRank rank = 0; rank < 3; ++rank)
         ok &= engine
-                  ->local_step(rank, {words.data()}, {}, tree->begin_rank(rank), next[rank],
+                  ->local_step(rank, {words.data()}, {},
+                               {tree->begin_rank(rank),
+                                [this](std::uint32_t slot) { return slots[slot].data(); }},
+                               next[rank],
                                [this](std::uint32_t bucket) { tree->bucket_ready(bucket); })
                   .ok();
       ok &= engine->apply_update(sums, std::move(next)).ok();

@@ -53,6 +53,14 @@ TEST_SUITE("scheduler/grant_trial") {
     CHECK(*pace.seconds() == doctest::Approx(0.002).epsilon(0.02));
   }
 
+  TEST_CASE("several steps that are told at once count as so many") {
+    StepPace pace;
+    double now = 3;
+    pace.step(now += 1, 7);  // from before
+    for (int i = 0; i < 3; ++i) pace.step(now += 2, 8);
+    CHECK(pace.seconds() == 0.25);
+  }
+
   TEST_CASE("a grant that made the job slower is given back, and not asked for again") {
     Job job;
     job.place(devices("a:2"));

@@ -5,8 +5,8 @@
 //
 // Faults     kill      one worker, several, all, all but one
 //            trap      a worker dies, or stops and wakes later, or the head dies, between two
-//            frames
-//                      of one type, or just before it gets one: an owner in mid-broadcast, a joiner
+//                      frames of one type, or just before it gets one: an owner in mid-broadcast, a
+//                      joiner
 //                      at its Hello or Fetch, a source at its State, a leaver at its Release ...
 //            freeze    a worker or a whole machine stops, and wakes after its replacement or before
 //            scale     to any number of devices, or back to the scheduler's choice
@@ -16,7 +16,8 @@
 //            node      lost, and back later: no two machines are away at once, so that every stage
 //                      can be had
 //            head      killed between two events, or at a write to its disk, and started again
-//            later checkpoint  at any time, on a disk that may fail
+//                      later
+//            checkpoint  at any time, on a disk that may fail
 #include <cstdint>
 #include <map>
 #include <string>

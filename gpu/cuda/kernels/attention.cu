@@ -40,7 +40,7 @@ struct ProbabilityRows {
   using Shared = OnlyRuns;
   AttentionShape s;
   AttentionExtras extras;
-  DropoutKey key;
+  const DropoutKey* key;
   float *probs, *dropped;
 
   template <class Block>
@@ -63,8 +63,9 @@ struct ProbabilityRows {
         block, t, [&](std::int64_t i, float sum) { return sum + canonical_exp(p[i] - shift); }));
     write_row(block, t, p, [&](std::int64_t i) { return canonical_exp(p[i] - shift) * scale; });
     if (dropped == nullptr) return;
+    const DropoutKey drawn = *key;
     write_row(block, t, dropped + row * t, [&](std::int64_t i) {
-      return keeps(s.dropout, key, row * t + i) ? p[i] * s.dropout.factor : 0.0f;
+      return keeps(s.dropout, drawn, row * t + i) ? p[i] * s.dropout.factor : 0.0f;
     });
   }
 };
@@ -75,7 +76,7 @@ struct GradientRows {
   static constexpr unsigned kThreads = kRowThreads;
   using Shared = OnlyRuns;
   AttentionShape s;
-  DropoutKey key;
+  const DropoutKey* key;
   const float* probs;
   float *gradients, *dropped;
   bool scaled;
@@ -87,8 +88,9 @@ struct GradientRows {
     const float* const p = probs + row * t;
     float* const d = gradients + row * t;
     if (dropped != nullptr) {
+      const DropoutKey drawn = *key;
       write_row(block, t, d, [&](std::int64_t i) {
-        const bool keep = keeps(s.dropout, key, row * t + i);
+        const bool keep = keeps(s.dropout, drawn, row * t + i);
         dropped[row * t + i] = keep ? p[i] * s.dropout.factor : 0.0f;
         return keep ? d[i] * s.dropout.factor : 0.0f;
       });
@@ -134,7 +136,7 @@ std::size_t attention_workspace_floats(const AttentionShape& s) {
 }
 
 void attention_fwd(Stream stream, const AttentionShape& s, const float* q, const float* k,
-                   const float* v, const AttentionExtras& extras, const DropoutKey& key, float* y,
+                   const float* v, const AttentionExtras& extras, const DropoutKey* key, float* y,
                    float* probs, float* ws) {
   const Workspace w = workspace(s, ws);
   multiply_matrices(stream, scores_product(s, s.tokens),
@@ -148,7 +150,7 @@ void attention_fwd(Stream stream, const AttentionShape& s, const float* q, const
 }
 
 void attention_bwd(Stream stream, const AttentionShape& s, const float* q, const float* k,
-                   const float* v, const float* probs, const float* dy, const DropoutKey& key,
+                   const float* v, const float* probs, const float* dy, const DropoutKey* key,
                    float* dq, float* dk, float* dv, float* dbias, float* ws) {
   const Workspace w = workspace(s, ws);
   const BatchSteps scores = score_steps(s), qkv = qkv_steps(s);

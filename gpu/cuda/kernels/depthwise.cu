@@ -28,6 +28,30 @@ ES_HD void add_tap(const float* x, const float* w, std::int64_t taps, Pack<kWidt
   for (int j = 0; j < kWidth; ++j) sum.v[j] = fused(values.v[j], w[j * taps], sum.v[j]);
 }
 
+// The packs of an image tensor [n][rows][cols][c], a thread each.
+template <int kWidth>
+struct PackGrid {
+  std::int64_t packs = 0;
+  Divider across, cols, rows;  // packs of a pixel, pixels of a row, rows of an image
+
+  PackGrid(std::int64_t n, std::int64_t row_count, std::int64_t col_count, std::int64_t c)
+      : packs(n * row_count * col_count * (c / kWidth)),
+        across(c / kWidth),
+        cols(col_count),
+        rows(row_count) {}
+
+  struct Place {
+    std::int64_t image, channel;
+    std::int32_t row, col;
+  };
+  ES_HD Place at(std::int64_t pack) const {
+    const Divider::Parts pixel = across(static_cast<std::uint32_t>(pack)),
+                         line = cols(pixel.quotient), image = rows(line.quotient);
+    return {image.quotient, std::int64_t{pixel.rest} * kWidth,
+            static_cast<std::int32_t>(image.rest), static_cast<std::int32_t>(line.rest)};
+  }
+};
+
 // y[n][oh][ow][c]; a thread has kWidth channels.
 template <int kWidth>
 struct Forward {
@@ -36,20 +60,16 @@ struct Forward {
   const float *x, *w, *bias;
   float* y;
   Sizes s;
-  std::int64_t packs;
-  Divider across, cols, rows;  // packs of a pixel, ow, oh
+  PackGrid<kWidth> grid;
 
   template <class Block>
   ES_HD void operator()(const Block& block, Shared&) const {
     const std::int64_t i = thread_in_grid(*this, block);
-    if (i >= packs) return;
-    const Divider::Parts pixel = across(static_cast<std::uint32_t>(i)), line = cols(pixel.quotient),
-                         image = rows(line.quotient);
-    const std::int64_t channel = std::int64_t{pixel.rest} * kWidth;
-    const std::int32_t top = static_cast<std::int32_t>(image.rest) * s.stride - s.pad,
-                       left = static_cast<std::int32_t>(line.rest) * s.stride - s.pad;
-    const float* from = x + std::int64_t{image.quotient} * s.h * s.w * s.c + channel;
-    const float* weights = w + channel * s.kh * s.kw;
+    if (i >= grid.packs) return;
+    const auto at = grid.at(i);
+    const std::int32_t top = at.row * s.stride - s.pad, left = at.col * s.stride - s.pad;
+    const float* from = x + at.image * s.h * s.w * s.c + at.channel;
+    const float* weights = w + at.channel * s.kh * s.kw;
     Pack<kWidth> sum{};
     for (std::int32_t kh = larger(0, -top); kh < s.kh && top + kh < s.h; ++kh) {
       for (std::int32_t kw = larger(0, -left); kw < s.kw && left + kw < s.w; ++kw) {
@@ -60,7 +80,7 @@ struct Forward {
     ES_UNROLL
     for (int j = 0; j < kWidth; ++j) {
       sum.v[j] = 0.0f + sum.v[j];
-      if (bias != nullptr) sum.v[j] = sum.v[j] + bias[channel + j];
+      if (bias != nullptr) sum.v[j] = sum.v[j] + bias[at.channel + j];
     }
     store_pack(y + i * kWidth, sum);
   }
@@ -74,20 +94,16 @@ struct DataGradient {
   const float *dy, *w;
   float* dx;
   Sizes s;
-  std::int64_t packs;
-  Divider across, cols, rows;  // packs of a pixel, w, h
+  PackGrid<kWidth> grid;
 
   template <class Block>
   ES_HD void operator()(const Block& block, Shared&) const {
     const std::int64_t i = thread_in_grid(*this, block);
-    if (i >= packs) return;
-    const Divider::Parts pixel = across(static_cast<std::uint32_t>(i)), line = cols(pixel.quotient),
-                         image = rows(line.quotient);
-    const std::int64_t channel = std::int64_t{pixel.rest} * kWidth;
-    const std::int32_t row = static_cast<std::int32_t>(image.rest) + s.pad,
-                       col = static_cast<std::int32_t>(line.rest) + s.pad;
-    const float* from = dy + std::int64_t{image.quotient} * s.oh * s.ow * s.c + channel;
-    const float* weights = w + channel * s.kh * s.kw;
+    if (i >= grid.packs) return;
+    const auto at = grid.at(i);
+    const std::int32_t row = at.row + s.pad, col = at.col + s.pad;
+    const float* from = dy + at.image * s.oh * s.ow * s.c + at.channel;
+    const float* weights = w + at.channel * s.kh * s.kw;
     Pack<kWidth> sum{};
     // The first tap of the stride phase, then every stride-th; output pixels descend.
     for (std::int32_t kh = row % s.stride; kh < s.kh && kh <= row; kh += s.stride) {
@@ -105,23 +121,6 @@ struct DataGradient {
     store_pack(dx + i * kWidth, sum);
   }
 };
-
-template <template <int> class Kernel, class Make>
-void launch_by_channels(Stream stream, const ConvShape& s, std::int64_t cols, std::int64_t rows,
-                        const float* in, float* out, const Make& make) {
-  with_pack_width(
-      s.c,
-      [&](auto width) {
-        Kernel<width> kernel = make(width);
-        kernel.s = sizes(s);
-        kernel.packs = s.n * rows * cols * (s.c / width);
-        kernel.across = Divider(s.c / width);
-        kernel.cols = Divider(cols);
-        kernel.rows = Divider(rows);
-        launch(stream, {.x = blocks_for<Kernel<width>>(kernel.packs)}, kernel);
-      },
-      in, out);
-}
 
 // One tap of one channel over one block of output rows of an image: a chain over the pixels whose
 // tap lies in the image. Written to ws[block][tap][c].
@@ -195,25 +194,24 @@ struct SumRuns {
 
 void depthwise_fwd(Stream stream, const ConvShape& s, const float* x, const float* w,
                    const float* bias, float* y) {
-  launch_by_channels<Forward>(stream, s, s.ow(), s.oh(), x, y, [&](auto width) {
-    return Forward<width>{.x = x,
-                          .w = w,
-                          .bias = bias,
-                          .y = y,
-                          .s = {},
-                          .packs = 0,
-                          .across = {},
-                          .cols = {},
-                          .rows = {}};
-  });
+  with_pack_width(
+      s.c,
+      [&](auto width) {
+        const Forward<width> kernel{x, w, bias, y, sizes(s), {s.n, s.oh(), s.ow(), s.c}};
+        launch(stream, {.x = blocks_for<Forward<width>>(kernel.grid.packs)}, kernel);
+      },
+      x, y);
 }
 
 void depthwise_dgrad(Stream stream, const ConvShape& s, const float* dy, const float* w,
                      float* dx) {
-  launch_by_channels<DataGradient>(stream, s, s.w, s.h, dy, dx, [&](auto width) {
-    return DataGradient<width>{
-        .dy = dy, .w = w, .dx = dx, .s = {}, .packs = 0, .across = {}, .cols = {}, .rows = {}};
-  });
+  with_pack_width(
+      s.c,
+      [&](auto width) {
+        const DataGradient<width> kernel{dy, w, dx, sizes(s), {s.n, s.h, s.w, s.c}};
+        launch(stream, {.x = blocks_for<DataGradient<width>>(kernel.grid.packs)}, kernel);
+      },
+      dy, dx);
 }
 
 // Block results, and the sums of their runs, which take turns.

@@ -21,7 +21,7 @@ struct Chain {
   std::int32_t count;
   const float* x;
   float* y;
-  DropoutKey key;
+  const DropoutKey* key;
   ChainStage stages[kStagesMax];
 
   template <class Block>
@@ -41,7 +41,7 @@ struct Chain {
       if (stage.kind == ChainKind::kDropout && stage.columns == 1) {
         drop(stage.dropout, group * 32 + block.thread() % 32, v);
       } else {
-        apply_stage(stage, key, at, v);
+        apply_stage(stage, *key, at, v);
       }
     }
     ES_UNROLL
@@ -52,7 +52,7 @@ struct Chain {
 
   ES_HD void drop(const Dropout& dropout, std::uint32_t counter, float (&v)[kValues]) const {
     if (dropout.threshold == 0) return;
-    const DropoutWords words = dropout_words(dropout, key, counter);
+    const DropoutWords words = dropout_words(dropout, *key, counter);
     ES_UNROLL
     for (int i = 0; i < kValues; ++i) {
       v[i] = words.word[i] < dropout.threshold ? v[i] * dropout.factor : 0.0f;
@@ -61,7 +61,7 @@ struct Chain {
 };
 
 void chain(Stream stream, std::int64_t n, const float* x, const ChainStage* stages,
-           std::int64_t count, const DropoutKey& key, float* y) {
+           std::int64_t count, const DropoutKey* key, float* y) {
   ES_CHECK_MSG(count <= kStagesMax, "a chain with more stages than a kernel takes");
   Chain kernel{.n = static_cast<std::uint32_t>(n),
                .count = static_cast<std::int32_t>(count),

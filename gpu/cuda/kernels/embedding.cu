@@ -1,6 +1,6 @@
 // Embedding. Backwards, the positions are sorted by (id, position): the place of one is the number
-// of those before it, counted by comparing with all (no atomics, so no order to fix; 10,000 ids are
-// 10^8 comparisons, some microseconds).
+// of those before it, counted in its tile by comparing with all, in the other tiles, which are
+// sorted then, by a binary search (no atomics, so no order to fix).
 #include "gpu/canonical/order.h"
 #include "gpu/cuda/kernels/cells.h"
 #include "gpu/cuda/kernels/topics.h"
@@ -27,50 +27,103 @@ void embedding_fwd(Stream stream, std::int64_t count, std::int64_t c, const floa
   for_cells(stream, count, c, EmbeddingForward{c, table, ids, y}, table, y);
 }
 
-// The workspace: positions sorted by id, their ids, and where the positions of each row end.
-struct SortedPositions {
+// Positions and their ids, in the same order.
+struct Positions {
   std::int32_t *position, *id;  // [count]
-  std::int32_t* end;            // [rows]
+};
+// Sorted by id, and where those of each row end.
+struct SortedPositions {
+  std::int32_t *position, *id;
+  std::int32_t* end;  // [rows]
   ES_HD std::int32_t begin(std::int64_t row) const { return row == 0 ? 0 : end[row - 1]; }
+};
+// The workspace.
+struct Sorting {
+  Positions tiles;  // each tile sorted
+  SortedPositions all;
 };
 
 std::size_t embedding_bwd_workspace_floats(std::int64_t count, std::int64_t rows) {
-  return static_cast<std::size_t>(2 * count + rows);
+  return static_cast<std::size_t>(4 * count + rows);
 }
-SortedPositions sorted_positions(std::int64_t count, float* ws) {
-  auto* words = reinterpret_cast<std::int32_t*>(ws);
-  return {words, words + count, words + 2 * count};
+Sorting sorting(std::int64_t count, float* ws) {
+  auto* w = reinterpret_cast<std::int32_t*>(ws);
+  return {{w, w + count}, {w + 2 * count, w + 3 * count, w + 4 * count}};
 }
 
-struct SortPositions {
-  static constexpr unsigned kThreads = 64;
+// How many of n ascending numbers are less than `bound`.
+ES_HD inline std::int32_t count_below(const std::int32_t* ascending, std::int32_t n,
+                                      std::int32_t bound) {
+  std::int32_t low = 0, high = n;
+  while (low < high) {
+    const std::int32_t middle = low + (high - low) / 2;
+    const bool below = ascending[middle] < bound;
+    low = below ? middle + 1 : low;
+    high = below ? high : middle;
+  }
+  return low;
+}
+
+// A block sorts a tile.
+struct SortTiles {
+  static constexpr unsigned kThreads = 256;
   static constexpr std::int32_t kTile = 1024;
+  static constexpr int kValues = kTile / kThreads;  // of a thread
   struct Shared {
     std::int32_t id[kTile];
   };
   std::int32_t count;
   const std::int32_t* ids;
-  SortedPositions to;
+  Positions to;
 
   template <class Block>
   ES_HD void operator()(const Block& block, Shared& shared) const {
-    const auto mine = static_cast<std::int32_t>(thread_in_grid(*this, block));
-    const std::int32_t id = mine < count ? ids[mine] : 0;
-    std::int32_t place = 0;
-    for (std::int32_t tile = 0; tile < count; tile += kTile) {
-      const std::int32_t size = count - tile < kTile ? count - tile : kTile;
-      for (auto i = static_cast<std::int32_t>(block.thread()); i < size; i += kThreads) {
-        shared.id[i] = ids[tile + i];
-      }
-      block.sync();
-      // Among equal ids those at earlier positions are before it.
-      const std::int32_t earlier = mine < tile ? 0 : mine < tile + size ? mine - tile : size;
-      for (std::int32_t i = 0; i < earlier; ++i) place += shared.id[i] <= id ? 1 : 0;
-      for (std::int32_t i = earlier; i < size; ++i) place += shared.id[i] < id ? 1 : 0;
-      block.sync();
+    const auto begin = static_cast<std::int32_t>(block.x()) * kTile;
+    const auto thread = static_cast<std::int32_t>(block.thread());
+    const std::int32_t size = count - begin < kTile ? count - begin : kTile;
+    for (std::int32_t i = thread; i < size; i += kThreads) shared.id[i] = ids[begin + i];
+    block.sync();
+    std::int32_t at[kValues], id[kValues], place[kValues] = {};
+    ES_UNROLL
+    for (int v = 0; v < kValues; ++v) {
+      at[v] = thread + v * static_cast<std::int32_t>(kThreads);
+      id[v] = at[v] < size ? shared.id[at[v]] : 0;
     }
+    // Among equal ids those at earlier positions are before it.
+    for (std::int32_t i = 0; i < size; ++i) {
+      ES_UNROLL
+      for (int v = 0; v < kValues; ++v) place[v] += shared.id[i] < id[v] + (i < at[v] ? 1 : 0);
+    }
+    ES_UNROLL
+    for (int v = 0; v < kValues; ++v) {
+      if (at[v] >= size) continue;
+      to.position[begin + place[v]] = begin + at[v];
+      to.id[begin + place[v]] = id[v];
+    }
+  }
+};
+
+// A thread finds the place of one position of a sorted tile among those of all.
+struct MergeTiles {
+  static constexpr unsigned kThreads = 128;
+  using Shared = NoShared;
+  std::int32_t count;
+  Positions tiles;
+  SortedPositions to;
+
+  template <class Block>
+  ES_HD void operator()(const Block& block, Shared&) const {
+    constexpr std::int32_t kTile = SortTiles::kTile;
+    const auto mine = static_cast<std::int32_t>(thread_in_grid(*this, block));
     if (mine >= count) return;
-    to.position[place] = mine;
+    const std::int32_t id = tiles.id[mine], own = mine / kTile * kTile;
+    std::int32_t place = mine - own;
+    for (std::int32_t tile = 0; tile < count; tile += kTile) {
+      if (tile == own) continue;
+      const std::int32_t size = count - tile < kTile ? count - tile : kTile;
+      place += count_below(tiles.id + tile, size, tile < own ? id + 1 : id);
+    }
+    to.position[place] = tiles.position[mine];
     to.id[place] = id;
   }
 };
@@ -87,14 +140,7 @@ struct FindEnds {
   ES_HD void operator()(const Block& block, Shared&) const {
     const std::int64_t row = thread_in_grid(*this, block);
     if (row >= rows) return;
-    std::int32_t low = 0, high = count;
-    while (low < high) {
-      const std::int32_t middle = low + (high - low) / 2;
-      const bool before = sorted.id[middle] <= row;
-      low = before ? middle + 1 : low;
-      high = before ? high : middle;
-    }
-    sorted.end[row] = low;
+    sorted.end[row] = count_below(sorted.id, count, static_cast<std::int32_t>(row) + 1);
   }
 };
 
@@ -169,9 +215,11 @@ struct SumFrequentRows {
 
 void embedding_bwd(Stream stream, std::int64_t count, std::int64_t c, std::int64_t rows,
                    const std::int32_t* ids, const float* dy, float* dtable, float* ws) {
-  const SortedPositions sorted = sorted_positions(count, ws);
+  const Sorting w = sorting(count, ws);
+  const SortedPositions sorted = w.all;
   const auto n = static_cast<std::int32_t>(count);
-  launch(stream, {.x = blocks_for<SortPositions>(count)}, SortPositions{n, ids, sorted});
+  launch(stream, {.x = ceil_div(count, SortTiles::kTile)}, SortTiles{n, ids, w.tiles});
+  launch(stream, {.x = blocks_for<MergeTiles>(count)}, MergeTiles{n, w.tiles, sorted});
   launch(stream, {.x = blocks_for<FindEnds>(rows)}, FindEnds{rows, n, sorted});
   for_cells(stream, rows, c, SumRareRows{c, sorted, dy, dtable}, dy, dtable);
   if (count > kDotChunk) {

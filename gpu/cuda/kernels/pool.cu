@@ -59,6 +59,21 @@ void max_pool_fwd(Stream stream, const PoolShape& s, const float* x, float* y,
   for_cells(stream, s.n * oh * ow, s.c, MaxPoolForward{s, oh, ow, x, y, argmax}, x, y, argmax);
 }
 
+// The chain over the windows that a cell of x lies in, in their order: add(cover, oh, ow, from,
+// sum), where dy of the window is at `from`. Stored in dx.
+template <int kWidth, class Add>
+ES_HD inline void sum_windows(const PoolShape& s, std::uint32_t cell, std::uint32_t channel,
+                              float* dx, Add add) {
+  const Place at = place_of(cell, s.h, s.w);
+  const PoolCover cover = pool_cover(s, at.image, at.row, at.col);
+  Pack<kWidth> sum = {};
+  for (std::int64_t oh = cover.oh0; oh < cover.oh1; ++oh) {
+    for (std::int64_t ow = cover.ow0; ow < cover.ow1; ++ow)
+      add(cover, oh, ow, cover.window(s, oh, ow) * s.c + channel, sum);
+  }
+  store_pack(dx + static_cast<std::int64_t>(cell) * s.c + channel, sum);
+}
+
 struct MaxPoolBackward {
   PoolShape s;
   const float* dy;
@@ -67,22 +82,18 @@ struct MaxPoolBackward {
 
   template <int kWidth>
   ES_HD void run(std::uint32_t cell, std::uint32_t channel) const {
-    const Place at = place_of(cell, s.h, s.w);
-    const PoolCover cover = pool_cover(s, at.image, at.row, at.col);
-    Pack<kWidth> sum = {};
-    for (std::int64_t oh = cover.oh0; oh < cover.oh1; ++oh) {
-      for (std::int64_t ow = cover.ow0; ow < cover.ow1; ++ow) {
-        const std::int64_t from = cover.window(s, oh, ow) * s.c + channel;
-        const std::int64_t tap = cover.tap(s, oh, ow);
-        const auto winner = *reinterpret_cast<const Bytes<kWidth>*>(argmax + from);
-        const auto v = load_pack<kWidth>(dy + from);
-        ES_UNROLL
-        for (int j = 0; j < kWidth; ++j) {
-          if (winner.v[j] == tap) sum.v[j] = sum.v[j] + v.v[j];
-        }
-      }
-    }
-    store_pack(dx + static_cast<std::int64_t>(cell) * s.c + channel, sum);
+    sum_windows<kWidth>(s, cell, channel, dx,
+                        [&](const PoolCover& cover, std::int64_t oh, std::int64_t ow,
+                            std::int64_t from, Pack<kWidth>& sum) {
+                          const std::int64_t tap = cover.tap(s, oh, ow);
+                          const auto winner =
+                              *reinterpret_cast<const Bytes<kWidth>*>(argmax + from);
+                          const auto v = load_pack<kWidth>(dy + from);
+                          ES_UNROLL
+                          for (int j = 0; j < kWidth; ++j) {
+                            if (winner.v[j] == tap) sum.v[j] = sum.v[j] + v.v[j];
+                          }
+                        });
   }
 };
 
@@ -144,16 +155,12 @@ struct AvgPoolBackward {
 
   template <int kWidth>
   ES_HD void run(std::uint32_t cell, std::uint32_t channel) const {
-    const Place at = place_of(cell, s.h, s.w);
-    const PoolCover cover = pool_cover(s, at.image, at.row, at.col);
-    Pack<kWidth> sum = {};
-    for (std::int64_t oh = cover.oh0; oh < cover.oh1; ++oh) {
-      for (std::int64_t ow = cover.ow0; ow < cover.ow1; ++ow) {
-        add_share(sum, load_pack<kWidth>(dy + cover.window(s, oh, ow) * s.c + channel),
-                  recip(pool_window(s, at.image, oh, ow).cells()));
-      }
-    }
-    store_pack(dx + static_cast<std::int64_t>(cell) * s.c + channel, sum);
+    sum_windows<kWidth>(s, cell, channel, dx,
+                        [&](const PoolCover&, std::int64_t oh, std::int64_t ow, std::int64_t from,
+                            Pack<kWidth>& sum) {
+                          add_share(sum, load_pack<kWidth>(dy + from),
+                                    recip(pool_window(s, 0, oh, ow).cells()));
+                        });
   }
 };
 

@@ -2,39 +2,49 @@
 #include "gpu/canonical/update_math.h"
 #include "gpu/cuda/kernels/sums.h"
 #include "gpu/cuda/kernels/topics.h"
+#include "proto/base/check.h"
 
 namespace es::gpu::cuda::ES_CUDA_SPACE {
 namespace {
 
-// Threads that find one all write the same.
-template <int kWidth>
+// A block looks through a piece of one of several runs. Threads that find one all write the same.
 struct FindNonFinite {
   static constexpr unsigned kThreads = 256;
+  static constexpr int kValues = 8;  // of a thread, whose loads are on their way together
+  static constexpr std::int64_t kPiece = kValues * kThreads;
   using Shared = NoShared;
-  std::int64_t packs;
-  const float* x;
-  std::int32_t* found;
+  std::uint32_t end[kFiniteChecksMax];  // check i: blocks [end[i - 1], end[i])
+  FiniteCheck check[kFiniteChecksMax];
 
   template <class Block>
   ES_HD void operator()(const Block& block, Shared&) const {
-    const std::int64_t i = thread_in_grid(*this, block);
-    if (i >= packs) return;
-    const auto v = load_pack<kWidth>(x + i * kWidth);
+    std::int32_t c = 0;
+    std::uint32_t begin = 0;
+    for (; block.x() >= end[c]; ++c) begin = end[c];
+    const FiniteCheck mine = check[c];
+    const std::int64_t first = (block.x() - begin) * kPiece + block.thread();
+    float v[kValues] = {};
+    ES_UNROLL
+    for (int j = 0; j < kValues; ++j) {
+      if (first + j * kThreads < mine.count) v[j] = mine.x[first + j * kThreads];
+    }
     bool any = false;
     ES_UNROLL
-    for (int j = 0; j < kWidth; ++j) any = any || !(absolute(v.v[j]) < kInfinity);
-    if (any) *found = 1;
+    for (int j = 0; j < kValues; ++j) any = any || !(absolute(v[j]) < kInfinity);
+    if (any) *mine.found = 1;
   }
 };
 
-void find_non_finite(Stream stream, std::int64_t n, const float* x, std::int32_t* found) {
-  with_pack_width(
-      n,
-      [&](auto width) {
-        using Kernel = FindNonFinite<width>;
-        launch(stream, {.x = blocks_for<Kernel>(n / width)}, Kernel{n / width, x, found});
-      },
-      x);
+void find_non_finite(Stream stream, const FiniteCheck* checks, std::int64_t count) {
+  ES_CHECK(count <= kFiniteChecksMax);
+  FindNonFinite kernel{};
+  std::int64_t blocks = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    blocks += ceil_div(checks[i].count, FindNonFinite::kPiece);
+    kernel.check[i] = checks[i];
+    kernel.end[i] = static_cast<std::uint32_t>(blocks);
+  }
+  launch(stream, {.x = blocks}, kernel);
 }
 
 // SUM64(x * x) of each chunk of 16,384, by a run of 32 threads.

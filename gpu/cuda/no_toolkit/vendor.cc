@@ -2,7 +2,7 @@
 
 namespace es::gpu::cuda {
 
-Result<std::unique_ptr<DeviceVendorLibrary>> open_vendor_library(Device&) {
+Result<std::unique_ptr<DeviceVendorLibrary>> open_vendor_library(Device&, VendorMath) {
   return std::unique_ptr<DeviceVendorLibrary>();
 }
 

@@ -16,8 +16,9 @@ constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 
 class CublasLibrary final : public Cublas {
  public:
-  CublasLibrary(Device& device, const SharedLibrary& library)
+  CublasLibrary(Device& device, const SharedLibrary& library, VendorMath math)
       : device_(device),
+        math_(math),
         create_(ES_FUNCTION(library, cublasCreate_v2)),
         destroy_(ES_FUNCTION(library, cublasDestroy_v2)),
         version_(ES_FUNCTION(library, cublasGetVersion_v2)),
@@ -32,7 +33,9 @@ class CublasLibrary final : public Cublas {
 
   Status start() {
     ES_RETURN_IF_ERROR(check(create_(&handle_), "cublasCreate"));
-    ES_RETURN_IF_ERROR(check(set_math_mode_(handle_, CUBLAS_PEDANTIC_MATH), "cublasSetMathMode"));
+    const cublasMath_t mode =
+        math_ == VendorMath::kTf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_PEDANTIC_MATH;
+    ES_RETURN_IF_ERROR(check(set_math_mode_(handle_, mode), "cublasSetMathMode"));
     ES_RETURN_IF_ERROR(check(version_(handle_, &number_), "cublasGetVersion"));
     const auto memory = device_.allocate(kWorkspaceBytes, "cuBLAS");
     if (!memory) return memory.error();
@@ -63,10 +66,12 @@ class CublasLibrary final : public Cublas {
   }
 
   cublasHandle_t handle() const { return handle_; }
+  VendorMath math() const { return math_; }
   auto* gemm_function() const { return gemm_; }
 
  private:
   Device& device_;
+  const VendorMath math_;
   decltype(&cublasCreate_v2) create_;
   decltype(&cublasDestroy_v2) destroy_;
   decltype(&cublasGetVersion_v2) version_;
@@ -101,7 +106,10 @@ class CublasGemm final : public DeviceVendorKernel {
   CublasGemm(CublasLibrary& library, const MatmulShape& shape, Side a, Side b, Side c)
       : library_(library), shape_(shape), a_(a), b_(b), c_(c) {}
 
-  std::string algorithm() const override { return "cublasSgemmStridedBatched"; }
+  std::string algorithm() const override {
+    const bool tf32 = library_.math() == VendorMath::kTf32;
+    return std::string("cublasSgemmStridedBatched") + (tf32 ? " tf32" : "");
+  }
   std::size_t workspace_bytes() const override { return 0; }
   void run(Stream stream, const float* a, const float* b, float* out, void*) override {
     const float one = 1.0F, zero = 0.0F;
@@ -131,10 +139,10 @@ std::unique_ptr<DeviceVendorKernel> CublasLibrary::gemm(const MatmulShape& shape
 
 }  // namespace
 
-Result<std::unique_ptr<Cublas>> open_cublas(Device& device) {
+Result<std::unique_ptr<Cublas>> open_cublas(Device& device, VendorMath math) {
   const SharedLibrary library("libcublas.so." + std::to_string(CUBLAS_VER_MAJOR));
   if (!library.found()) return std::unique_ptr<Cublas>();
-  auto cublas = std::make_unique<CublasLibrary>(device, library);
+  auto cublas = std::make_unique<CublasLibrary>(device, library, math);
   ES_RETURN_IF_ERROR(cublas->start());
   return std::unique_ptr<Cublas>(std::move(cublas));
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Matrix products by cuBLAS: pedantic fp32, a fixed workspace, one stream.
+// Matrix products by cuBLAS: pedantic fp32 or TF32, a fixed workspace, one stream.
 #include <memory>
 
 #include "gpu/cuda/vendor.h"
@@ -14,6 +14,6 @@ class Cublas {
 };
 
 // nullptr: not installed. Error (failure): cuBLAS does not work here.
-Result<std::unique_ptr<Cublas>> open_cublas(Device& device);
+Result<std::unique_ptr<Cublas>> open_cublas(Device& device, VendorMath math);
 
 }  // namespace es::gpu::cuda

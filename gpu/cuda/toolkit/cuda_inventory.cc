@@ -3,6 +3,21 @@
 #include <cuda_runtime_api.h>
 
 namespace es::gpu {
+namespace {
+
+// fp32 operations that a multiprocessor begins in one clock; CUDA C++ Programming Guide,
+// "Arithmetic Instructions".
+int lanes(int capability) {
+  return capability == 75 || capability == 80 ? 64 : 128;
+}
+
+double peak_tflops(int device, int capability, int multiprocessors) {
+  int khz = 0;
+  if (cudaDeviceGetAttribute(&khz, cudaDevAttrClockRate, device) != cudaSuccess) return 0;
+  return 1e-12 * 2 * lanes(capability) * multiprocessors * (1e3 * khz);
+}
+
+}  // namespace
 
 CudaInventory cuda_inventory() {
   CudaInventory inventory;
@@ -16,8 +31,9 @@ CudaInventory cuda_inventory() {
   for (int i = 0; i < count; ++i) {
     cudaDeviceProp properties{};
     if (cudaGetDeviceProperties(&properties, i) != cudaSuccess) continue;
-    inventory.devices.push_back(
-        {properties.name, 10 * properties.major + properties.minor, properties.totalGlobalMem});
+    const int capability = 10 * properties.major + properties.minor;
+    inventory.devices.push_back({properties.name, capability, properties.totalGlobalMem,
+                                 peak_tflops(i, capability, properties.multiProcessorCount)});
   }
   return inventory;
 }

@@ -82,12 +82,19 @@ class Calls {
 };
 
 // The first that cuDNN's heuristics propose and that promises the same bits every time.
+// None may round to anything less than TF32.
+bool allowed(cudnnMathType_t type, VendorMath math) {
+  if (type == CUDNN_FMA_MATH) return true;
+  const bool tf32 = type == CUDNN_DEFAULT_MATH || type == CUDNN_TENSOR_OP_MATH;
+  return tf32 && math == VendorMath::kTf32;
+}
 template <class Perf>
-std::optional<Perf> first_allowed(const std::array<Perf, kAlgorithmsMax>& found, int count) {
+std::optional<Perf> first_allowed(const std::array<Perf, kAlgorithmsMax>& found, int count,
+                                  VendorMath math) {
   for (int i = 0; i < count; ++i) {
     const Perf& p = found[static_cast<std::size_t>(i)];
     if (p.status == CUDNN_STATUS_SUCCESS && p.determinism == CUDNN_DETERMINISTIC &&
-        p.mathType == CUDNN_FMA_MATH && p.memory <= kWorkspaceBytesMax)
+        allowed(p.mathType, math) && p.memory <= kWorkspaceBytesMax)
       return p;
   }
   return std::nullopt;
@@ -97,7 +104,8 @@ class CudnnLibrary final : public Cudnn {
  public:
   const Functions f;
 
-  CudnnLibrary(Device& device, const SharedLibrary& library) : f(library), device_(device) {}
+  CudnnLibrary(Device& device, const SharedLibrary& library, VendorMath math)
+      : f(library), device_(device), math_(math) {}
   ~CudnnLibrary() override {
     if (handle_ != nullptr) f.destroy(handle_);
   }
@@ -118,6 +126,7 @@ class CudnnLibrary final : public Cudnn {
       device_.lose(failure(device_.name() + ": " + call + ": " + f.text(status)));
   }
   cudnnHandle_t handle() const { return handle_; }
+  VendorMath math() const { return math_; }
   cudnnHandle_t on(Stream stream) {
     report(f.set_stream(handle_, static_cast<cudaStream_t>(stream.handle)), "cudnnSetStream");
     return handle_;
@@ -125,6 +134,7 @@ class CudnnLibrary final : public Cudnn {
 
  private:
   Device& device_;
+  const VendorMath math_;
   cudnnHandle_t handle_ = nullptr;
 };
 
@@ -152,7 +162,9 @@ class CudnnConv final : public DeviceVendorKernel {
                           number(s.c / s.groups), number(s.kh), number(s.kw))
           << f.set_conv(conv_, number(s.pad), number(s.pad), number(s.stride), number(s.stride), 1,
                         1, CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT)
-          << f.set_groups(conv_, number(s.groups)) << f.set_math(conv_, CUDNN_FMA_MATH);
+          << f.set_groups(conv_, number(s.groups))
+          << f.set_math(conv_,
+                        library_.math() == VendorMath::kTf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH);
     return calls.ok();
   }
 
@@ -172,7 +184,8 @@ class CudnnConv final : public DeviceVendorKernel {
   }
 
   std::string algorithm() const override {
-    return std::string(call()) + " " + std::to_string(algorithm_);
+    return std::string(call()) + " " + std::to_string(algorithm_) +
+           (math_ == CUDNN_FMA_MATH ? "" : " tf32");
   }
   std::size_t workspace_bytes() const override { return bytes_; }
 
@@ -207,11 +220,12 @@ class CudnnConv final : public DeviceVendorKernel {
     int count = 0;
     std::array<Perf, kAlgorithmsMax> found{};
     if (propose(&count, found.data()) != CUDNN_STATUS_SUCCESS) return false;
-    const auto best = first_allowed(found, count);
+    const auto best = first_allowed(found, count, library_.math());
     if (!best) return false;
     algorithm_ = static_cast<int>(best->algo);
     bytes_ = best->memory;
-    return true;
+    math_ = best->mathType;
+    return f.set_math(conv_, math_) == CUDNN_STATUS_SUCCESS;
   }
 
   CudnnLibrary& library_;
@@ -222,6 +236,7 @@ class CudnnConv final : public DeviceVendorKernel {
   cudnnConvolutionDescriptor_t conv_ = nullptr;
   int algorithm_ = 0;
   std::size_t bytes_ = 0;
+  cudnnMathType_t math_ = CUDNN_FMA_MATH;
 };
 
 std::unique_ptr<DeviceVendorKernel> CudnnLibrary::conv(const ConvShape& shape, ConvPass pass) {
@@ -232,10 +247,10 @@ std::unique_ptr<DeviceVendorKernel> CudnnLibrary::conv(const ConvShape& shape, C
 
 }  // namespace
 
-Result<std::unique_ptr<Cudnn>> open_cudnn(Device& device) {
+Result<std::unique_ptr<Cudnn>> open_cudnn(Device& device, VendorMath math) {
   const SharedLibrary library("libcudnn.so." + std::to_string(CUDNN_MAJOR));
   if (!library.found()) return std::unique_ptr<Cudnn>();
-  auto cudnn = std::make_unique<CudnnLibrary>(device, library);
+  auto cudnn = std::make_unique<CudnnLibrary>(device, library, math);
   ES_RETURN_IF_ERROR(cudnn->start());
   return std::unique_ptr<Cudnn>(std::move(cudnn));
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Convolutions by cuDNN: deterministic fp32 algorithms that its heuristics put first, without
-// timing.
+// Convolutions by cuDNN: deterministic algorithms, fp32 or TF32, that its heuristics put first,
+// without timing.
 #include <memory>
 
 #include "gpu/cuda/vendor.h"
@@ -16,6 +16,6 @@ class Cudnn {
 };
 
 // nullptr: not installed. Error (failure): cuDNN does not work here.
-Result<std::unique_ptr<Cudnn>> open_cudnn(Device& device);
+Result<std::unique_ptr<Cudnn>> open_cudnn(Device& device, VendorMath math);
 
 }  // namespace es::gpu::cuda

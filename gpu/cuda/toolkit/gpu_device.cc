@@ -1,5 +1,6 @@
 #include <cuda_runtime_api.h>
 
+#include <cstdlib>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -45,6 +46,7 @@ class GpuDevice final : public Device {
   // Errors are of no interest any more: a lost device has nothing to free.
   ~GpuDevice() override {
     cudaSetDevice(index_);
+    for (const cudaGraphExec_t graph : graphs_) cudaGraphExecDestroy(graph);
     for (const cudaEvent_t event : events_) cudaEventDestroy(event);
     for (const cudaStream_t stream : streams_) cudaStreamDestroy(stream);
     for (void* const memory : host_memory_) cudaFreeHost(memory);
@@ -67,6 +69,13 @@ class GpuDevice final : public Device {
     if (code != cudaSuccess) return failed(code, ES_HERE("cudaMalloc"));
     memory_.push_back(memory);
     return memory;
+  }
+
+  std::size_t spare_bytes() override {
+    constexpr std::size_t kReserveBytes = std::size_t{512} << 20;
+    std::size_t free = 0, all = 0;
+    note(cudaMemGetInfo(&free, &all), ES_HERE("cudaMemGetInfo"));
+    return free > kReserveBytes ? free - kReserveBytes : 0;
   }
 
   Result<void*> allocate_host(std::size_t bytes, const std::string& what) override {
@@ -117,6 +126,24 @@ class GpuDevice final : public Device {
     note(cudaStreamWaitEvent(native(stream), native(event), 0), ES_HERE("cudaStreamWaitEvent"));
   }
 
+  Result<Recording> record_work(Stream stream, const std::function<void()>& queue) override {
+    ES_RETURN_IF_ERROR(check());
+    recording_ = true;
+    note(cudaStreamBeginCapture(native(stream), cudaStreamCaptureModeThreadLocal),
+         ES_HERE("cudaStreamBeginCapture"));
+    if (!cannot_record_) queue();
+    const Result<cudaGraphExec_t> graph = end_recording(stream);
+    recording_ = false;
+    cannot_record_.reset();
+    if (!graph) return graph.error();
+    graphs_.push_back(*graph);
+    return Recording{*graph};
+  }
+  void launch(Stream stream, Recording recording) override {
+    note(cudaGraphLaunch(static_cast<cudaGraphExec_t>(recording.handle), native(stream)),
+         ES_HERE("cudaGraphLaunch"));
+  }
+
   Status synchronise(Stream stream) override {
     note(cudaStreamSynchronize(native(stream)), ES_HERE("cudaStreamSynchronize"));
     return check();
@@ -129,8 +156,10 @@ class GpuDevice final : public Device {
     note(cudaGetLastError(), ES_HERE("a kernel"));
     return lost_ ? Status(*lost_) : Status();
   }
+  // What goes wrong while work is recorded has not been done: nothing is lost by it.
   void lose(const Error& error) override {
-    if (!lost_) lost_ = error;
+    std::optional<Error>& first = recording_ ? cannot_record_ : lost_;
+    if (!first) first = error;
   }
 
  private:
@@ -138,6 +167,21 @@ class GpuDevice final : public Device {
                   cudaMemcpyKind kind) {
     if (bytes == 0) return;
     note(cudaMemcpyAsync(to, from, bytes, kind, native(stream)), ES_HERE("cudaMemcpyAsync"));
+  }
+
+  // The capture ends whatever has gone wrong in it.
+  Result<cudaGraphExec_t> end_recording(Stream stream) {
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t launched = nullptr;
+    note(cudaStreamEndCapture(native(stream), &graph), ES_HERE("cudaStreamEndCapture"));
+    note(cudaGetLastError(), ES_HERE("a kernel"));
+    if (!cannot_record_)
+      note(cudaGraphInstantiateWithFlags(&launched, graph, 0),
+           ES_HERE("cudaGraphInstantiateWithFlags"));
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    if (!cannot_record_) return launched;
+    cudaGetLastError();  // forget it: nothing is lost
+    return *cannot_record_;
   }
 
   Error failed(cudaError_t code, const Site& site) {
@@ -162,14 +206,20 @@ class GpuDevice final : public Device {
   const DeviceType type_;
   const std::string text_;
   std::optional<Error> lost_;  // the first error: every later call returns it
+  bool recording_ = false;
+  std::optional<Error> cannot_record_;  // the first error of a recording
   std::vector<void*> memory_, host_memory_;
   std::vector<cudaStream_t> streams_;
   std::vector<cudaEvent_t> events_;
+  std::vector<cudaGraphExec_t> graphs_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Device>> open_gpu(int index) {
+  // Hardware queues: of two streams that share one, either can stand behind the other (channel.h).
+  // Read when the first device is begun.
+  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   const CudaInventory inventory = cuda_inventory();
   const std::string gpu = "GPU " + std::to_string(index) + ": ";
   if (inventory.devices.empty()) return failure(gpu + inventory.why_none);

@@ -29,10 +29,10 @@ class Libraries final : public DeviceVendorLibrary {
 
 }  // namespace
 
-Result<std::unique_ptr<DeviceVendorLibrary>> open_vendor_library(Device& device) {
-  auto cublas = open_cublas(device);
+Result<std::unique_ptr<DeviceVendorLibrary>> open_vendor_library(Device& device, VendorMath math) {
+  auto cublas = open_cublas(device, math);
   if (!cublas) return cublas.error();
-  auto cudnn = open_cudnn(device);
+  auto cudnn = open_cudnn(device, math);
   if (!cudnn) return cudnn.error();
   if (*cublas == nullptr && *cudnn == nullptr) return std::unique_ptr<DeviceVendorLibrary>();
   return std::unique_ptr<DeviceVendorLibrary>(

@@ -5,8 +5,7 @@
 //   DIR/Annotations/NAME.xml                size and objects of an image
 //   DIR/JPEGImages/NAME.jpg                 the image
 //   DIR/classes.txt                         names of the classes, one per line; without the file
-//   they
-//                                           are VOC's twenty, in alphabetical order
+//                                           they are VOC's twenty, in alphabetical order
 //
 // bndbox counts pixels from 1, both ends belong to the box; fractions are allowed.
 #include <cstdint>

@@ -112,6 +112,16 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
           Effects{DemandRefused{"j", "needs min_devices = 1 devices, the cluster has none"}});
   }
 
+  TEST_CASE("a job whose minimum is on a node that is away waits for it") {
+    Cluster c;
+    c.on(NodeJoined{"n", devices("a:1")});
+    c.on(NodeLost{"n"});
+    c.admit("j");
+    CHECK(c.propose("j", {}, 0).empty());
+    CHECK(c.on(NodeJoined{"n", devices("a:1")}) ==
+          Effects{Allocation{"j", 1, 0, ids("n", "a", 1)}});
+  }
+
   TEST_CASE("an elastic job starts with its minimum and grows by its proposals") {
     Cluster c;
     c.on(NodeJoined{"n", devices("a:4")});
@@ -308,6 +318,33 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     CHECK(why({"x", {"a"}, 1}).find("of this name already") != std::string::npos);
     CHECK(why({"y", {"a"}, 2}).find("other claims have 1") != std::string::npos);
     core.check_invariants();
+  }
+
+  TEST_CASE("a claim that becomes smaller frees devices at once, one that grows waits for them") {
+    Cluster c;
+    c.on(NodeJoined{"n", devices("a:4")});
+    c.on(ClaimMade{"serving", {"a"}, 4});
+    c.admit("j");
+    CHECK(c.propose("j", {}, 0).empty());
+    REQUIRE(c.core.check_claim(ClaimResized{"serving", 3}).ok());
+    CHECK(c.on(ClaimResized{"serving", 3}) == Effects{Allocation{"j", 1, 0, {{"n", {"a"}, 3}}}});
+    CHECK(c.core.check_claim(ClaimResized{"serving", 4}).ok());
+    CHECK(c.core.check_claim(ClaimResized{"serving", 5}).error().message ==
+          "claim \"serving\": 5 of a: the cluster has 4, and other claims have 0");
+    CHECK(c.core.check_claim(ClaimResized{"other", 1}).error().kind == ErrorKind::kNotFound);
+    // The job is suspended for it.
+    CHECK(c.on(ClaimResized{"serving", 4}).size() == 1);
+    CHECK(c.core.claims().at(0).count == 4);
+    CHECK(c.core.claims().at(0).devices == 3);
+    c.on(DeviceReleased{"j", {"n", {"a"}, 3}});
+    CHECK(c.core.claims().at(0).devices == 4);
+    CHECK(c.core.ignored_events() == 0);
+    c.on(ClaimResized{"other", 1});
+    CHECK(c.core.ignored_events() == 1);
+    // Fewer are never refused, whatever is away.
+    c.on(NodeLost{"n"});
+    CHECK(c.core.check_claim(ClaimResized{"serving", 2}).ok());
+    CHECK_FALSE(c.core.check_claim(ClaimResized{"serving", 5}).ok());
   }
 
   TEST_CASE("a claim outlives its node: its devices are its own again, or others") {

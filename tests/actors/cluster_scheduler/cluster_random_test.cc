@@ -80,11 +80,13 @@ class History {
     return random_claim();
   }
 
-  // A claim begins, or ends where it has begun or cannot begin.
+  // A claim begins, or where it has begun or cannot begin it takes another number, or ends.
   Event random_claim() {
     const std::string name = "c" + std::to_string(draw(0, 2));
     const ClaimMade claim{name, {kTypes[draw(0, 2)]}, draw(1, 4)};
     if (!claims_.contains(name) && core_.check_claim(claim).ok()) return claim;
+    const ClaimResized resized{name, draw(1, 4)};
+    if (draw(0, 1) == 0 && core_.check_claim(resized).ok()) return resized;
     return ClaimEnded{name};
   }
 
@@ -152,6 +154,7 @@ class History {
   }
   void before(const JobEnded& e) { jobs_.erase(e.job); }
   void before(const ClaimMade& e) { claims_[e.name] = e.count; }
+  void before(const ClaimResized& e) { claims_[e.name] = e.count; }
   void before(const ClaimEnded& e) { claims_.erase(e.name); }
   void before(const auto&) {}  // events that these histories do not draw
 

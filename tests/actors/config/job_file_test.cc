@@ -45,6 +45,7 @@ JobSpec random_spec(std::mt19937_64& random) {
   spec.seed = random() >> 1;
   spec.level = static_cast<DeterminismLevel>(random() % 4);
   spec.auto_cost = fraction(random);
+  spec.tf32 = spec.level < DeterminismLevel::kD2 && random() % 2 == 0;
   spec.model.name = models[random() % std::size(models)];
   spec.model.size = random() % 2 == 0 ? "tiny" : "published";
   spec.model.dropout = random() % 2 == 0 ? -1.0 : fraction(random);
@@ -141,6 +142,8 @@ device_types = ["cpu-avx2"]
         {"steps = 1\nmaxp = 4",
          "job.toml: unknown key maxp (line 2); allowed here: audit, auto_cost, batch_size"},
         {"steps = 1\n[model]\nwidht = 3", "unknown key model.widht (line 3)"},
+        {"steps = 1\nlevel = \"D2\"\ntf32 = true",
+         "job.toml: tf32 = true: allowed is false at level D2"},
         {"steps = 1\nlevel = \"D3\"", "level = \"D3\": allowed is D0, D1, D2, auto"},
         {"steps = 1\nstages = \"cpu:0@1\"", "job.toml: placement \"cpu:0\""},
         {"steps = 1\nmodel = 3", "job.toml: model = 3: allowed is a table [model]"},
@@ -181,7 +184,8 @@ device_types = ["cpu-avx2"]
 
   // A field that the canonical text forgot would be lost between the head and its workers.
   TEST_CASE("the canonical text holds every key that a job file may have") {
-    const std::string text = to_toml(JobSpec{.steps = 1, .stages = *parse_stages("cpu-avx2:1@1")});
+    const std::string text =
+        to_toml(JobSpec{.steps = 1, .tf32 = true, .stages = *parse_stages("cpu-avx2:1@1")});
     for (const char* section :
          {"", "model", "data", "optimizer", "schedule", "resources", "checkpoint"}) {
       CAPTURE(section);

@@ -281,26 +281,42 @@ TEST_SUITE("actors/esctl/commands") {
     CHECK(desk.json().at("nodes")[0].at("devices").size() == 2);
   }
 
-  TEST_CASE("claims counts the devices of each claim") {
+  TEST_CASE("claims lists what each claim takes and has, also one that has nothing yet") {
     Desk desk;
     desk.head.on(MessageType::kListNodes, [](const Request& request) {
       return Frames{reply<wire::NodeList>(request, [](wire::NodeList::Builder b) {
-        auto devices = b.initNodes(1)[0].initDevices(4);
-        const char* const owners[] = {"claim:web", "cnn-1", "claim:api", "claim:web"};
-        for (unsigned i = 0; i < 4; ++i) {
-          devices[i].setType("cpu-avx2");
-          devices[i].setIndex(i);
-          devices[i].setJob(owners[i]);
+        auto claims = b.initClaims(2);
+        claims[0].setName("api");
+        claims[1].setName("web");
+        for (auto claim : claims) {
+          claim.setDeviceType("cpu-avx2");
+          claim.setCount(2);
         }
+        claims[1].setDevices(1);
       })};
     });
     CHECK(desk.run({"claims", "--json"}) == 0);
     const Json claims = desk.json().at("claims");
     REQUIRE(claims.size() == 2);
     CHECK(claims[0].at("claim") == "api");
-    CHECK(claims[1] == Json{{"claim", "web"}, {"type", "cpu-avx2"}, {"devices", 2}});
+    CHECK(claims[0].at("devices") == 0);
+    CHECK(claims[1] == Json{{"claim", "web"}, {"type", "cpu-avx2"}, {"count", 2}, {"devices", 1}});
     CHECK(desk.run({"claims"}) == 0);
-    CHECK(desk.session.out().starts_with("CLAIM  DEVICES   COUNT\n"));
+    CHECK(desk.session.out().starts_with("CLAIM  TYPE      COUNT  HAS\n"));
+  }
+
+  TEST_CASE("claim without a device type asks for another size of a claim") {
+    Desk desk;
+    std::string asked;
+    desk.head.on(MessageType::kClaimDevices, [&](const Request& request) {
+      auto view = Msg<wire::ClaimDevices>::from_frame(request)->view();
+      asked = std::string(view->getName().cStr()) + " \"" + view->getDeviceType().cStr() + "\" " +
+              std::to_string(view->getCount());
+      return Frames{reply<wire::Done>(request, [](auto) {})};
+    });
+    CHECK(desk.run({"claim", "--name", "web", "--count", "3", "--json"}) == 0);
+    CHECK(asked == "web \"\" 3");
+    CHECK(desk.json() == Json{{"claim", "web"}, {"count", "3"}});
   }
 
   TEST_CASE("submit sends the canonical specification and prints the id") {

@@ -61,6 +61,34 @@ TEST_SUITE("actors/esctl/sim") {
     CHECK(std::filesystem::exists(out / "jobs-elastic-srtf@0.25.csv"));
   }
 
+  TEST_CASE("lost nodes and slow devices are counted, and what they cost is shown") {
+    Bench bench;
+    REQUIRE(bench.run({"--failures", "0.05", "--repair-time", "60", "--node-devices", "2",
+                       "--checkpoint-every", "20", "--stragglers", "0.05", "--straggler-time", "30",
+                       "--straggler-factor", "4", "--sync-cost", "0.1", "--seed", "5"}) == 0);
+    const Json report = bench.json();
+    CHECK(report.at("unfinished") == 0);
+    CHECK(report.at("node_failures") > 0);
+    CHECK(report.at("stragglers") > 0);
+    CHECK(report.at("lost_work_seconds") > 0);
+    REQUIRE(bench.run({"--seed", "5"}) == 0);
+    CHECK(bench.json().at("node_failures") == 0);
+    CHECK(bench.json().at("lost_work_seconds") == 0);
+  }
+
+  TEST_CASE("rates of mishaps outside of their limits are refused by name") {
+    Bench bench;
+    for (const char* option : {"--failures", "--stragglers"}) {
+      CHECK(bench.run({option, "0.001"}) == 2);
+      CHECK(bench.session.err().find(option) != std::string::npos);
+      CHECK(bench.session.err().find("0.01 to 1e9 hours") != std::string::npos);
+      CHECK(bench.run({option, "-1"}) == 2);
+    }
+    CHECK(bench.run({"--straggler-factor", "0.5"}) == 2);
+    CHECK(bench.run({"--repair-time", "0"}) == 2);
+    CHECK(bench.run({"--node-devices", "0"}) == 2);
+  }
+
   TEST_CASE("several values of the knob are for compare only") {
     Bench bench;
     CHECK(bench.run({"--policy", "elastic-srtf", "--fairness", "0,1"}) == 2);

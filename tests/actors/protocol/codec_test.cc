@@ -61,6 +61,7 @@ void check_same(const Bulk& a, const Bulk& b) {
   CHECK(a.segment == b.segment);
   CHECK(a.offset == b.offset);
   CHECK(a.bytes == b.bytes);
+  CHECK(a.transfer == b.transfer);
   REQUIRE((a.inline_bytes == nullptr) == (b.inline_bytes == nullptr));
   if (a.inline_bytes) CHECK(*a.inline_bytes == *b.inline_bytes);
 }
@@ -79,7 +80,7 @@ std::vector<FramePtr> one_of_each() {
   const Bulk inlined{"", 0, 3, bytes({1, 2, 3})};
   const std::vector<RankResult> results = {{2, 5, bytes({9})}, {3, 6, bytes({})}};
   const std::vector<Member> members = {{{1}, {0, 2}, "ipc:///a", "h"},
-                                       {{2}, {2, 5}, "ipc:///b", "h"}};
+                                       {{2}, {2, 5}, "ipc:///b", "h", {"nccl 2.28.9", "GPU-1"}}};
   std::vector<FramePtr> frames;
   for (const PeerMessage& m : std::vector<PeerMessage>{
            Contrib{stamp(), 5, 1, {2, 4}, shared, results, true},
@@ -120,10 +121,13 @@ TEST_SUITE("actors/protocol/codec") {
     CHECK(unreadable.error == "block 3");
   }
 
-  TEST_CASE("a contribution arrives as it was sent, by reference or inline") {
+  TEST_CASE("a contribution arrives as it was sent, by reference, inline or by a channel") {
     const std::vector<RankResult> results = {{2, 5, bytes({9})}, {3, 6, bytes({})}};
-    for (const Bulk& bulk :
-         {Bulk{"/es.job.1.2.grad.0", 64, 128, nullptr}, Bulk{"", 0, 3, bytes({1, 2, 3})}}) {
+    Bulk by_channel;
+    by_channel.bytes = 128;
+    by_channel.transfer = 7;
+    for (const Bulk& bulk : {Bulk{"/es.job.1.2.grad.0", 64, 128, nullptr},
+                             Bulk{"", 0, 3, bytes({1, 2, 3})}, by_channel}) {
       const Contrib sent{stamp(), 5, 1, {2, 4}, bulk, results, true};
       const auto got = back<Contrib>(PeerMessage(sent));
       CHECK(got.stamp == sent.stamp);
@@ -153,9 +157,17 @@ TEST_SUITE("actors/protocol/codec") {
     CHECK(got.unacknowledged == sent.unacknowledged);
   }
 
+  TEST_CASE("what joins a device to others arrives with its Hello") {
+    const Hello sent{
+        stamp(), {"n", {"cuda-sm90-h200"}, 3}, "tcp://w", "h", {"nccl 2.28.9", "GPU-1"}};
+    const auto got = back<Hello>(WorkerMessage(sent));
+    CHECK(got.channel == sent.channel);
+    CHECK(got.host_id == "h");
+  }
+
   TEST_CASE("an installation arrives with members, source and planned stop") {
     const std::vector<Member> members = {{{1}, {0, 2}, "ipc:///a", "h"},
-                                         {{2}, {2, 5}, "ipc:///b", "h"}};
+                                         {{2}, {2, 5}, "ipc:///b", "h", {"nccl 2.28.9", "GPU-1"}}};
     for (const Source& source :
          {Source(FromSeed{}), Source(FromPeer{{1}, "ipc:///a", "h"}), Source(FromCheckpoint{"/c"})})
       for (const std::optional<Version> pause :

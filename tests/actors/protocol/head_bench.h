@@ -91,8 +91,9 @@ class Bench {
   }
   Stamp stamp(std::uint64_t from) const { return {core.generation(), Incarnation{from}}; }
   Effects say(WorkerMessage message) { return core.on(message, now); }
+  static ChannelPoint channel(std::uint64_t of) { return {"nccl", "GPU-" + std::to_string(of)}; }
   Effects hello(std::uint64_t from) {
-    return say(Hello{{Generation{0}, Incarnation{from}}, {}, "address", "host"});
+    return say(Hello{{Generation{0}, Incarnation{from}}, {}, "address", "host", channel(from)});
   }
   Effects report(std::uint64_t from, std::optional<Version> version) {
     return say(Report{stamp(from), version});

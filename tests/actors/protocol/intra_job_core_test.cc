@@ -40,6 +40,8 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     REQUIRE(install.members.size() == 2);
     CHECK(install.members[0].ranks == RankRange{0, 2});
     CHECK(install.members[1].ranks == RankRange{2, 4});
+    for (const Member& member : install.members)
+      CHECK(member.channel == bench.channel(member.incarnation.value));
     CHECK(install.last_version == kLast);
     CHECK(install.bucket_count == 2);
     CHECK(receivers<Go>(bench.ready(1, 0)).empty());
@@ -255,6 +257,31 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(receivers<WriteCheckpoint>(bench.round({1}, 1, {1})) == Ids{1});
   }
 
+  TEST_CASE("a checkpoint that a second worker is refused is still the first one's") {
+    Bench bench;
+    bench.run_with(2);
+    CHECK(receivers<WriteCheckpoint>(bench.event(CheckpointCommand{5, "dir"})) == Ids{1});
+    const auto exists = [&](std::uint64_t from) {
+      return bench.say(CheckpointWritten{bench.stamp(from), 5, "", 0, {}, "dir: exists already"});
+    };
+    bench.committed(1, 1);
+    bench.allocate({device(1)});
+    bench.drained(1, 1);
+    bench.drained(2, 1);
+    CHECK(receivers<WriteCheckpoint>(bench.round({1, 2}, 1, {2})) == Ids{2});
+    CHECK(all<CheckpointDone>(exists(2)).empty());
+    SUBCASE("which has written it") {
+      const Effects effects = bench.say(CheckpointWritten{bench.stamp(1), 5, "dir", 1, {}, ""});
+      REQUIRE(all<CheckpointDone>(effects).size() == 1);
+      CHECK(all<CheckpointDone>(effects)[0].result->checkpoint == CheckpointRef{"dir", 1});
+    }
+    SUBCASE("which ends without an answer") {
+      const Effects effects = bench.exited(1);
+      REQUIRE(all<CheckpointDone>(effects).size() == 1);
+      CHECK(all<CheckpointDone>(effects)[0].result.error().message == "dir: exists already");
+    }
+  }
+
   TEST_CASE("the ledger gets each version once, and is acknowledged") {
     Bench bench;
     bench.run_with(2);
@@ -343,6 +370,23 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     }
     CHECK(bench.core.state() == JobState::kRunning);
     bench.exited(kLossesWithoutProgressMax);
+    CHECK(bench.core.state() == JobState::kFailed);
+  }
+
+  TEST_CASE("a node that is lost is one loss, however many workers it had") {
+    Bench bench;
+    bench.run_with(3);
+    std::uint64_t first = 1;
+    for (int nodes = 1; nodes < kLossesWithoutProgressMax; ++nodes, first += 3) {
+      for (std::uint64_t id = first; id < first + 3; ++id)
+        bench.event(WorkerExited{Incarnation{id}, "its node is lost", true});
+      for (std::uint64_t id = first + 3; id < first + 6; ++id) bench.hello(id);
+      bench.round({first + 3, first + 4, first + 5}, std::nullopt,
+                  {first + 3, first + 4, first + 5});
+    }
+    CHECK(bench.core.state() == JobState::kRunning);
+    for (std::uint64_t id = first; id < first + 3; ++id)
+      bench.event(WorkerExited{Incarnation{id}, "its node is lost", true});
     CHECK(bench.core.state() == JobState::kFailed);
   }
 

@@ -14,6 +14,7 @@ inline constexpr Incarnation kSelf{1};
 inline constexpr Incarnation kPeer{2};
 inline constexpr Incarnation kSource{3};
 inline constexpr Version kLast = 10;
+inline const ChannelPoint kPeersChannel{"nccl 2.28.9", "GPU-2"};
 
 inline Stamp from_head(std::uint64_t generation) {
   return {Generation{generation}, Incarnation{}};
@@ -75,7 +76,7 @@ class Bench {
     Install install;
     install.stamp = from_head(generation);
     install.target = target;
-    install.members = {{kSelf, {0, 1}, "self", "h"}, {kPeer, {1, 2}, "peer", "h"}};
+    install.members = {{kSelf, {0, 1}, "self", "h"}, {kPeer, {1, 2}, "peer", "h", kPeersChannel}};
     install.source = std::move(source);
     install.bucket_count = 2;
     install.last_version = kLast;

@@ -28,9 +28,12 @@ std::vector<Version> told(const Effects& effects) {
 
 TEST_SUITE("actors/worker/worker_core") {
   TEST_CASE("a new worker says Hello with generation 0") {
-    Bench bench;
+    WorkerConfig config = Bench::config();
+    config.channel = {"nccl 2.28.9", "GPU-1"};
+    Bench bench(config);
     const Effects effects = bench.core.hello();
     REQUIRE(to_head<Hello>(effects) != nullptr);
+    CHECK(to_head<Hello>(effects)->channel == config.channel);
     CHECK(to_head<Hello>(effects)->stamp == Stamp{Generation{0}, kSelf});
   }
 
@@ -156,6 +159,7 @@ TEST_SUITE("actors/worker/worker_core") {
     Effects effects = bench.engine(PartSummed{Generation{1}, 0, 1, {0, 1}, {}, {}});
     REQUIRE(to_peer<Contrib>(effects) != nullptr);
     CHECK(to_peer<Contrib>(effects)->bucket == 1);
+    CHECK(find<SendPeer>(effects)->channel == kPeersChannel);
     effects = bench.engine(PartSummed{Generation{1}, 0, 0, {0, 1}, {}, {{0, 0, Bench::context()}}});
     CHECK(effects.empty());  // counted here, rank 1 is missing
     effects = bench.peer(Bench::contrib(1, 0));

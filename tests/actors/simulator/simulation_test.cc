@@ -6,52 +6,11 @@
 #include <random>
 
 #include "actors/simulator/report.h"
+#include "tests/actors/simulator/small_traces.h"
 #include "tests/support/seed.h"
 
 namespace es::actors::simulator {
 namespace {
-
-DeviceSet devices(const char* text) {
-  return *parse_device_set(text);
-}
-
-store::TraceJob job(const std::string& id, double submit_s, std::uint32_t max_p,
-                    double local_steps) {
-  store::TraceJob job;
-  job.id = id;
-  job.submit_s = submit_s;
-  job.max_p = max_p;
-  job.local_steps = local_steps;
-  return job;
-}
-
-Workload workload(std::vector<store::TraceJob> jobs, const char* cluster) {
-  store::JobTrace trace;
-  trace.jobs = std::move(jobs);
-  return make_workload(trace, {}, devices(cluster), {}).value();
-}
-
-SimulationOptions options(const std::string& policy, double rescale_s = 5) {
-  SimulationOptions options;
-  options.policy = policy;
-  options.world.rescale_s = rescale_s;
-  return options;
-}
-
-SimulationResult run(const Workload& work, const SimulationOptions& how) {
-  auto result = simulate(work, how);
-  REQUIRE(result.ok());
-  return *std::move(result);
-}
-
-Workload random_workload(std::uint64_t seed, std::size_t count) {
-  std::mt19937_64 random(seed);
-  std::vector<store::TraceJob> jobs;
-  for (std::size_t i = 0; i < count; ++i)
-    jobs.push_back(job("j" + std::to_string(i), static_cast<double>(random() % 2000),
-                       1 + random() % 8, 10 + static_cast<double>(random() % 4000)));
-  return workload(std::move(jobs), "a:6+b:4");
-}
 
 // All devices were held by jobs that were there.
 void check_nothing_held_after_the_end(const SimulationResult& result) {
@@ -177,19 +136,6 @@ TEST_SUITE("actors/simulator") {
         check_all_ended(run(work, options(std::string(policy.name))), work);
       }
     }
-  }
-
-  TEST_CASE("lost nodes and slow devices: every job ends") {
-    const Workload work = random_workload(test::seed("simulated failures"), 30);
-    SimulationOptions how = options("elastic-srtf");
-    how.world.devices_per_node = 2;
-    how.world.failure_hours = 0.3;
-    how.world.repair_s = 200;
-    how.world.straggler_share = 0.3;
-    how.world.seed = 7;
-    const SimulationResult result = run(work, how);
-    CHECK(result.unfinished == 0);
-    CHECK(result.failures > 0);
   }
 
   TEST_CASE("the same options give the same history, another seed another one") {

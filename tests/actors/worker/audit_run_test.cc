@@ -5,6 +5,8 @@
 #include <bit>
 #include <cmath>
 
+#include "actors/worker/device_loss.h"
+
 namespace es::actors::worker {
 namespace {
 
@@ -51,6 +53,18 @@ TEST_SUITE("actors/worker/audit_run") {
     }
   }
 
+  TEST_CASE("a device is lost in the step that is named for it, another device is not") {
+    CHECK(parse_device_loss("n/cuda-host:1:12", "n/cuda-host:1").value() == Version{12});
+    CHECK_FALSE(parse_device_loss("n/cuda-host:1:12", "n/cuda-host:0").value().has_value());
+    CHECK_FALSE(parse_device_loss("", "n/cuda-host:1").value().has_value());
+    for (const char* text : {"12", "n/cuda-host:", "n/cuda-host:1:12x", "n/cuda-host:1:-1"}) {
+      CAPTURE(text);
+      const auto parsed = parse_device_loss(text, "n/cuda-host:1");
+      REQUIRE_FALSE(parsed.ok());
+      CHECK(parsed.error().message.find("allowed is NODE/TYPE:INDEX:STEP") != std::string::npos);
+    }
+  }
+
   TEST_CASE("one bit of the gradient or of the next context changes the digest") {
     std::vector<float> gradient(32, 0.5F);
     gpu::EstContext next{.rank = 1, .version = 3, .cursor = {}, .stats = {1.0F}};
@@ -60,7 +74,7 @@ TEST_SUITE("actors/worker/audit_run") {
         gpu::Bucket bucket{};
         bucket.begin = begin;
         bucket.end = begin + 16;
-        d.add_bucket(gradient.data(), bucket);
+        d.add_bucket(gradient.data() + bucket.begin, bucket);
       }
       return d.finish(next);
     };

@@ -105,26 +105,47 @@ def measure(esctl, args):
     return results
 
 
+def log_line(results, count):
+    """The cost of an event, had it grown like the logarithm of `count` from the first result on."""
+    first = results[0]
+    return [first["us_per_event"] * math.log(r[count]) / math.log(first[count]) for r in results]
+
+
+def runs(results):
+    """The results of each policy on each trace, by size."""
+    groups = {}
+    for r in results:
+        groups.setdefault((r["trace"], r["policy"]), []).append(r)
+    for key, group in groups.items():
+        yield *key, sorted(group, key=lambda r: r["events"])
+
+
+COUNT = {"crowd": "devices", "philly": "events"}  # what grows in a trace
+
+
 def table(results):
     rows = ["| trace | policy | devices | jobs | events | events/s | jobs/s | us per event "
-            "| decision, ms: mean | p99 | max | rescales | MiB |",
-            "|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
-    rows += [f"| {r['trace']} | {r['policy']} | {r['devices']:,} | {r['jobs']:,} | {r['events']:,} "
-             f"| {r['events_per_s']:,} | {r['jobs_per_s']:,.0f} | {r['us_per_event']:.1f} "
-             f"| {r['decision_ms_mean']:.3f} | {r['decision_ms_p99']:.2f} "
-             f"| {r['decision_ms_max']:.1f} | {r['rescales']:,} | {r['mib']} |" for r in results]
+            "| of log n | decision, ms: mean | p99 | max | rescales | MiB |",
+            "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
+    for trace, _, group in runs(results):
+        rows += [f"| {r['trace']} | {r['policy']} | {r['devices']:,} | {r['jobs']:,} "
+                 f"| {r['events']:,} | {r['events_per_s']:,} | {r['jobs_per_s']:,.0f} "
+                 f"| {r['us_per_event']:.1f} | {r['us_per_event'] / line:.2f} "
+                 f"| {r['decision_ms_mean']:.4f} | {r['decision_ms_p99']:.3f} "
+                 f"| {r['decision_ms_max']:.1f} | {r['rescales']:,} | {r['mib']} |"
+                 for r, line in zip(group, log_line(group, COUNT[trace]))]
     return "\n".join(rows)
 
 
-def growth(results, x_label, title, count):
-    """Cost of an event against `count`, beside what grows like its logarithm."""
-    xs = sorted({r[count] for r in results})
-    series = {policy: [next(r["us_per_event"] for r in results
-                            if r["policy"] == policy and r[count] == x) for x in xs]
-              for policy in dict.fromkeys(r["policy"] for r in results)}
-    first = next(iter(series.values()))[0]
-    series["log n"] = [first * math.log(x) / math.log(xs[0]) for x in xs]
-    return chart.lines(title, x_label, "us per event", [f"{x:,}" for x in xs], series)
+def growth(trace, policy, group):
+    """Cost of an event, beside what grows like the logarithm."""
+    count = COUNT[trace]
+    what = {"devices": "devices, and as many running jobs",
+            "events": f"events ({PHILLY_DEVICES:,} devices)"}[count]
+    return chart.lines(f"{policy}: cost of an event", what, "us per event",
+                       [f"{r[count]:,}" for r in group],
+                       {policy: [r["us_per_event"] for r in group],
+                        "c log n": log_line(group, count)})
 
 
 def stacked(pages):
@@ -136,16 +157,7 @@ def stacked(pages):
 
 
 def charts(results):
-    pages = []
-    crowd = [r for r in results if r["trace"] == "crowd"]
-    philly = [r for r in results if r["trace"] == "philly"]
-    if crowd:
-        pages.append(growth(crowd, "devices, and jobs that run on them",
-                            "Cost of an event against the size of the cluster", "devices"))
-    if philly:
-        pages.append(growth(philly, f"events ({PHILLY_DEVICES:,} devices)",
-                            "Cost of an event against the length of the trace", "events"))
-    return stacked(pages)
+    return stacked([growth(*run) for run in runs(results)])
 
 
 def main(args):

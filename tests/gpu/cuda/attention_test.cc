@@ -68,9 +68,10 @@ void check(const Case& c) {
   t.attention_bwd(c.s, c.q(), c.k(), c.v(), expected[1], c.dy.data(), c.key, expected[2],
                   expected[2] + c.width(), expected[2] + 2 * c.width(), dbias(expected),
                   workspace(t.attention_workspace_floats(c.s)));
-  device().attention_fwd(kStream, c.s, c.q(), c.k(), c.v(), c.extras, c.key, actual[0], actual[1],
-                         workspace(device().attention_workspace_floats(c.s)));
-  device().attention_bwd(kStream, c.s, c.q(), c.k(), c.v(), actual[1], c.dy.data(), c.key,
+  const Numbers<DropoutKey> key(1, c.key);  // where the device sees it
+  device().attention_fwd(kStream, c.s, c.q(), c.k(), c.v(), c.extras, key.data(), actual[0],
+                         actual[1], workspace(device().attention_workspace_floats(c.s)));
+  device().attention_bwd(kStream, c.s, c.q(), c.k(), c.v(), actual[1], c.dy.data(), key.data(),
                          actual[2], actual[2] + c.width(), actual[2] + 2 * c.width(), dbias(actual),
                          workspace(device().attention_workspace_floats(c.s)));
   check_same("attention of " + std::to_string(c.s.batch) + " sequences of " +

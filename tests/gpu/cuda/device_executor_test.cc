@@ -9,6 +9,7 @@
 #include <functional>
 #include <limits>
 
+#include "gpu/cuda/launch_host.h"
 #include "gpu/graph/fuse.h"
 #include "proto/base/check.h"
 #include "tests/gpu/cuda/random_networks.h"
@@ -82,7 +83,8 @@ TEST_SUITE("gpu/cuda/device_executor") {
       const auto step = rig.step_bits();
       CHECK(step_bits(*device, rig) == step);
       CHECK(evaluation_bits(*device, rig) == rig.evaluation_bits());
-      CHECK(step_bits(*device, rig) == step);  // and nothing is left of the run before
+      // Nothing is left of the run before; recorded for one input, then the other; launched.
+      for (int i = 0; i < 4; ++i) CHECK(step_bits(*device, rig) == step);
     }
   }
 
@@ -133,18 +135,18 @@ TEST_SUITE("gpu/cuda/device_executor") {
   // The canonical kernels in the place of a library's.
   class FakeKernel final : public cuda::DeviceVendorKernel {
    public:
-    explicit FakeKernel(std::function<void(const float*, const float*, float*, float*)> run)
-        : run_(std::move(run)) {}
+    using Run = std::function<void(cuda::Stream, const float*, const float*, float*, float*)>;
+    explicit FakeKernel(Run run) : run_(std::move(run)) {}
     std::string algorithm() const override { return "fake 1"; }
     std::size_t workspace_bytes() const override { return kBytes; }
-    void run(cuda::Stream, const float* a, const float* b, float* out, void* ws) override {
-      std::memset(ws, 0xff, kBytes);
-      run_(a, b, out, static_cast<float*>(ws));
+    void run(cuda::Stream stream, const float* a, const float* b, float* out, void* ws) override {
+      static_cast<cuda::HostQueue*>(stream.handle)->add([ws] { std::memset(ws, 0xff, kBytes); });
+      run_(stream, a, b, out, static_cast<float*>(ws));
     }
 
    private:
     static constexpr std::size_t kBytes = 4 << 20;
-    std::function<void(const float*, const float*, float*, float*)> run_;
+    Run run_;
   };
 
   class FakeLibrary final : public cuda::DeviceVendorLibrary {
@@ -152,14 +154,14 @@ TEST_SUITE("gpu/cuda/device_executor") {
     std::string name() const override { return "Fake 1.0"; }
     std::unique_ptr<cuda::DeviceVendorKernel> conv(const ConvShape& s, ConvPass pass) override {
       if (pass != ConvPass::kForward) return nullptr;
-      return std::make_unique<FakeKernel>([s](auto* x, auto* w, float* y, float* ws) {
-        cuda::host_kernels().conv_fwd({}, s, x, w, nullptr, y, ws);
+      return std::make_unique<FakeKernel>([s](auto stream, auto* x, auto* w, auto* y, auto* ws) {
+        cuda::host_kernels().conv_fwd(stream, s, x, w, nullptr, y, ws);
       });
     }
     std::unique_ptr<cuda::DeviceVendorKernel> gemm(const MatmulShape& s) override {
-      return std::make_unique<FakeKernel>([s](auto* a, auto* b, float* c, float* ws) {
-        cuda::host_kernels().gemm({}, s.gemm, s.count, s.a_step, s.b_step, s.y_step, a, b, nullptr,
-                                  c, ws);
+      return std::make_unique<FakeKernel>([s](auto stream, auto* a, auto* b, auto* c, auto* ws) {
+        cuda::host_kernels().gemm(stream, s.gemm, s.count, s.a_step, s.b_step, s.y_step, a, b,
+                                  nullptr, c, ws);
       });
     }
   };
@@ -178,8 +180,29 @@ TEST_SUITE("gpu/cuda/device_executor") {
                            kind == OpKind::kMatmul;
         CHECK(runner->vendor_algorithm(i) == (there ? "fake 1" : ""));
       }
-      CHECK(step_bits(*runner, rig) == rig.step_bits());
+      const auto expected = rig.step_bits();
+      for (int i = 0; i < 3; ++i) CHECK(step_bits(*runner, rig) == expected);
     }
+  }
+
+  TEST_CASE(
+      "a value that is not finite is traced to the CPU's operator with a vendor library, too") {
+    const Graph graph = es::test::network_cases()[0].graph;
+    StepRig rig(compile(graph), es::test::seed("device vendor fault"));
+    const auto ignore = [](std::uint32_t) {};
+    const auto runner = *cuda::DeviceExecutor::create(compile(graph), cuda::open_host_device(),
+                                                      rig.buckets, std::make_unique<FakeLibrary>());
+    CHECK(runner->run_local_step(rig.step(), ignore)->fault.op == nullptr);
+    std::fill_n(rig.params.data() + rig.graph().table[0].offset, rig.graph().table[0].count,
+                std::numeric_limits<float>::max());
+    runner->params_changed();
+    const LocalStepResult expected = *rig.executor->run_local_step(rig.step(), ignore);
+    const auto found = runner->run_local_step(rig.step(), ignore);
+    REQUIRE(found.ok());
+    REQUIRE(found->fault.op != nullptr);
+    CHECK(found->fault.op->name == expected.fault.op->name);
+    CHECK(found->fault.op->kind == expected.fault.op->kind);
+    CHECK(found->fault.param == expected.fault.param);
   }
 
   TEST_CASE("a lost device is an error of the step, and of every later one") {

@@ -13,6 +13,7 @@ class SmallDevice final : public gpu::cuda::Device {
   using Event = gpu::cuda::Event;
 
   explicit SmallDevice(std::size_t bytes) : bytes_(bytes) {}
+  std::size_t free_bytes() const { return bytes_; }
 
   const gpu::cuda::DeviceKernels& kernels() const override { return host_->kernels(); }
   std::string name() const override { return "small"; }
@@ -41,6 +42,10 @@ class SmallDevice final : public gpu::cuda::Device {
   }
   void record(Event, Stream) override {}
   void wait(Stream, Event) override {}
+  Result<gpu::cuda::Recording> record_work(Stream s, const std::function<void()>& queue) override {
+    return host_->record_work(s, queue);
+  }
+  void launch(Stream s, gpu::cuda::Recording recording) override { host_->launch(s, recording); }
   Status synchronise(Stream) override { return check(); }
   Status synchronise(Event) override { return check(); }
   Status check() override { return host_->check(); }

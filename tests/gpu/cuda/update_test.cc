@@ -69,7 +69,8 @@ TEST_SUITE("gpu/cuda/update") {
       const Floats x = mixed(random, n);
       Numbers<std::int32_t> found(1, 0);
       const auto find = [&] {
-        device().find_non_finite(kStream, n, x, found.data());
+        const cuda::FiniteCheck check{x, n, found.data()};
+        device().find_non_finite(kStream, &check, 1);
         finish();
         return found[0];
       };
@@ -83,6 +84,23 @@ TEST_SUITE("gpu/cuda/update") {
         x[at] = good;
         CHECK(find() == 1);
       }
+    }
+  }
+
+  TEST_CASE("runs that are looked through together are told apart") {
+    Random random(test::seed("device find runs"));
+    for (int trial = 0; trial < 20; ++trial) {
+      std::vector<Floats> runs;
+      std::vector<cuda::FiniteCheck> checks;
+      Numbers<std::int32_t> found(cuda::kFiniteChecksMax, 0), expected = found;
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        runs.push_back(mixed(random, random.integer(1, 5000)));
+        if (random.coin()) runs[i][random.integer(0, runs[i].size() - 1)] = NAN, expected[i] = 1;
+        checks.push_back({runs[i], runs[i].size(), &found[i]});
+      }
+      device().find_non_finite(kStream, checks.data(), std::ssize(checks));
+      finish();
+      CHECK(found == expected);
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
+#include <optional>
 #include <random>
 
 #include "gpu/aligned_buffer.h"
@@ -55,28 +56,33 @@ TEST_SUITE("gpu/est/gradient_tree") {
     return std::memcmp(a, b.data(), b.size() * sizeof(float)) == 0;
   }
 
+  // A local step that gives this gradient.
+  void run_rank(GradientTree & tree, VirtualRank rank, std::vector<AlignedBuffer> & slots,
+                const std::vector<float>& gradient, const std::vector<Bucket>& buckets) {
+    const GradientTarget target(tree.begin_rank(rank),
+                                [&](std::uint32_t slot) { return slots.at(slot).data(); });
+    float* const leaf = target.host(target.path.slots.front());
+    for (std::uint32_t b = 0; b < buckets.size(); ++b) {
+      const Bucket& bucket = buckets[b];
+      std::copy_n(gradient.data() + bucket.begin, bucket.floats(), leaf + bucket.begin);
+      merge_on_host(target, bucket, kernel_table(CpuClass::kScalar));
+      tree.bucket_ready(b);
+    }
+  }
+
   // One worker's slots and tree; the parts it reports go to `parts[bucket]`.
   struct TreeWorker {
     TreeWorker(RankRange range, std::uint32_t p, const std::vector<Bucket>& buckets,
                std::int64_t floats, std::vector<std::vector<TreePart>>& parts)
         : range(range),
           slots(max_live_buffers(range, p), AlignedBuffer(floats)),
-          tree(
-              range, p, buckets, kernel_table(CpuClass::kScalar),
-              [this](std::uint32_t slot) { return slots.at(slot).data(); },
-              [&parts](const NodeReady& r) {
-                parts[r.bucket].push_back({r.node, r.data});
-              }) {}
+          tree(range, p, buckets.size(), [this, &buckets, &parts](const NodeReady& r) {
+            parts[r.bucket].push_back({r.node, slots.at(r.slot).data() + buckets[r.bucket].begin});
+          }) {}
 
     void run(const Gradients& gradients, const std::vector<Bucket>& buckets) {
-      for (VirtualRank rank = range.begin; rank < range.end; ++rank) {
-        float* buffer = tree.begin_rank(rank);
-        for (std::uint32_t b = 0; b < buckets.size(); ++b) {
-          std::copy_n(gradients[rank].data() + buckets[b].begin, buckets[b].floats(),
-                      buffer + buckets[b].begin);
-          tree.bucket_ready(b);
-        }
-      }
+      for (VirtualRank rank = range.begin; rank < range.end; ++rank)
+        run_rank(tree, rank, slots, gradients[rank], buckets);
     }
 
     RankRange range;
@@ -147,11 +153,40 @@ TEST_SUITE("gpu/est/gradient_tree") {
     CHECK(worker.tree.complete());
   }
 
+  TEST_CASE("a path says what the step before left, what is kept, and which slots parts lie in") {
+    for (std::uint32_t p = 1; p <= 17; ++p)
+      for (VirtualRank begin = 0; begin < p; ++begin)
+        for (VirtualRank end = begin + 1; end <= p; ++end)
+          for (const GradientOrder order : {GradientOrder::kTree, GradientOrder::kPerWorker}) {
+            std::vector<std::uint32_t> parts, kept;
+            std::size_t kept_max = 0;
+            GradientTree tree(
+                {begin, end}, p, 1, [](const NodeReady&) {}, order);
+            for (VirtualRank rank = begin; rank < end; ++rank) {
+              const GradientPath path = tree.begin_rank(rank);
+              CHECK(path.first == (rank == begin));
+              for (std::size_t i = 1; i < path.slots.size(); ++i) {  // a stack
+                REQUIRE_FALSE(kept.empty());
+                CHECK(kept.back() == path.slots[i]);
+                kept.pop_back();
+              }
+              (path.leaves ? parts : kept).push_back(path.slots.back());
+              kept_max = std::max(kept_max, kept.size());
+              CHECK(kept_max <= path.kept_max);
+              if (rank + 1 == end) CHECK(kept_max == path.kept_max);
+              tree.bucket_ready(0);
+            }
+            CHECK(kept.empty());
+            CHECK(parts == tree.part_slots());
+          }
+  }
+
   TEST_CASE("a step that is given up in the middle leaves no trace in the next") {
     const std::vector<Bucket> buckets{{16, 32}, {0, 16}};
     std::vector<std::vector<TreePart>> parts(2);
     TreeWorker worker({0, 4}, 4, buckets, 32, parts);
-    std::fill_n(worker.tree.begin_rank(0), 32, 100.0F);
+    worker.tree.begin_rank(0);
+    worker.slots[0] = AlignedBuffer(32);
     worker.tree.bucket_ready(0);
     worker.tree.release_all();
     worker.run(Gradients(4, std::vector<float>(32, 1.0F)), buckets);
@@ -210,24 +245,18 @@ TEST_SUITE("gpu/est/gradient_tree") {
         CHECK(slots == std::min(2U, range.size()));
         memory.push_back(std::make_unique<std::vector<AlignedBuffer>>(slots, AlignedBuffer(48)));
         GradientTree tree(
-            range, p, buckets, kernels,
-            [&](std::uint32_t slot) { return memory.back()->at(slot).data(); },
+            range, p, buckets.size(),
             [&](const NodeReady& r) {
-              parts[r.bucket].push_back({r.ranks, r.data});
+              parts[r.bucket].push_back(
+                  {r.ranks, memory.back()->at(r.slot).data() + buckets[r.bucket].begin});
             },
             GradientOrder::kPerWorker);
         for (int step = 0; step < 2; ++step) {  // the second leaves no trace of the first
           tree.release_all();
           for (auto& bucket_parts : parts)
             std::erase_if(bucket_parts, [&](const WorkerPart& x) { return x.ranks == range; });
-          for (VirtualRank rank = range.begin; rank < range.end; ++rank) {
-            float* buffer = tree.begin_rank(rank);
-            for (std::uint32_t b = 0; b < buckets.size(); ++b) {
-              std::copy_n(gradients[rank].data() + buckets[b].begin, buckets[b].floats(),
-                          buffer + buckets[b].begin);
-              tree.bucket_ready(b);
-            }
-          }
+          for (VirtualRank rank = range.begin; rank < range.end; ++rank)
+            run_rank(tree, rank, *memory.back(), gradients[rank], buckets);
           CHECK(tree.complete());
         }
         by_worker.push_back(chained(gradients, range.begin, range.end));
@@ -255,15 +284,14 @@ TEST_SUITE("gpu/est/gradient_tree") {
 
   TEST_CASE("the part of a single rank is the buffer that the rank wrote") {
     for (const GradientOrder order : {GradientOrder::kTree, GradientOrder::kPerWorker}) {
-      AlignedBuffer only(16);
-      const float* reported = nullptr;
+      std::optional<std::uint32_t> reported;
       GradientTree tree(
-          {2, 3}, 4, {{0, 16}}, kernel_table(CpuClass::kScalar),
-          [&](std::uint32_t) { return only.data(); },
-          [&](const NodeReady& r) { reported = r.data; }, order);
-      CHECK(tree.begin_rank(2) == only.data());
+          {2, 3}, 4, 1, [&](const NodeReady& r) { reported = r.slot; }, order);
+      const GradientPath path = tree.begin_rank(2);
+      CHECK(path.slots.size() == 1);
+      CHECK(path.leaves);
       tree.bucket_ready(0);
-      CHECK(reported == only.data());
+      CHECK(reported == path.slots[0]);
     }
   }
 }

@@ -47,7 +47,7 @@ gpu::LocalStep StepRig::step() {
   return {.params = params.data(),
           .stats = stats.data(),
           .next_stats = next_stats.data(),
-          .grads = grads.data(),
+          .gradient = grads.data(),
           .batch = batch(),
           .key = key};
 }

@@ -72,7 +72,8 @@ void InProcessJob::start_workers(const std::vector<WorkerPlan>& plans) {
                                      .device = plan.device,
                                      .total_steps = 100,
                                      .bucket_bytes = bucket_bytes_,
-                                     .threads = threads_});
+                                     .threads = threads_,
+                                     .device_sums = plan.device_sums});
     const gpu::GradientOrder order = w.engine->gradient_order();
     for (std::uint32_t i = 0; i < gpu::max_live_buffers(plan.range, spec_.max_p, order); ++i)
       w.slots.emplace_back(w.engine->table().total_floats());
@@ -80,23 +81,26 @@ void InProcessJob::start_workers(const std::vector<WorkerPlan>& plans) {
   }
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     workers_[i].tree = std::make_unique<gpu::GradientTree>(
-        workers_[i].range, spec_.max_p, workers_[i].engine->buckets(),
-        workers_[i].engine->kernels(),
-        [this, i](std::uint32_t slot) { return workers_[i].slots.at(slot).data(); },
-        [this](const gpu::NodeReady& ready) { parts_[ready.bucket].push_back(ready); },
+        workers_[i].range, spec_.max_p, workers_[i].engine->buckets().size(),
+        [this, i](const gpu::NodeReady& ready) { add_part(workers_[i], ready); },
         workers_[i].engine->gradient_order());
   }
 }
 
-void InProcessJob::reduce_bucket(const std::vector<gpu::NodeReady>& ready, gpu::AlignedBuffer& out,
+void InProcessJob::add_part(Worker& worker, const gpu::NodeReady& ready) {
+  const std::int64_t begin = worker.engine->buckets()[ready.bucket].begin;
+  parts_[ready.bucket].push_back({ready, worker.slots.at(ready.slot).data() + begin});
+}
+
+void InProcessJob::reduce_bucket(const std::vector<Part>& ready, gpu::AlignedBuffer& out,
                                  const gpu::Engine& owner) {
   if (owner.gradient_order() == gpu::GradientOrder::kPerWorker) {
     std::vector<gpu::WorkerPart> parts;
-    for (const gpu::NodeReady& r : ready) parts.push_back({r.ranks, r.data});
+    for (const Part& r : ready) parts.push_back({r.node.ranks, r.data});
     return gpu::reduce_workers(spec_.max_p, parts, out.floats(), out.data(), owner.kernels());
   }
   std::vector<gpu::TreePart> parts;
-  for (const gpu::NodeReady& r : ready) parts.push_back({r.node, r.data});
+  for (const Part& r : ready) parts.push_back({r.node.node, r.data});
   gpu::AlignedBuffer workspace(gpu::reduce_tree_workspace_floats(spec_.max_p));
   gpu::reduce_tree(spec_.max_p, parts, out.floats(), out.data(), workspace.data(), owner.kernels());
 }
@@ -117,15 +121,15 @@ std::vector<float> InProcessJob::step() {
   std::vector<gpu::EstContext> next(spec_.max_p);
   for (Worker& w : workers_) {
     for (VirtualRank rank = w.range.begin; rank < w.range.end; ++rank) {
-      const gpu::EstContext& current = w.engine->replica().contexts[rank];
+      const gpu::EstContext& current = w.engine->contexts()[rank];
       const gpu::EstContext before = current;
       const Result<float> loss = w.engine->local_step(
           rank, batches_.make(rank, current.version), gpu::advance(current.cursor, 3),
-          w.tree->begin_rank(rank), next[rank],
-          [&](std::uint32_t bucket) { w.tree->bucket_ready(bucket); });
+          {w.tree->begin_rank(rank), [&w](std::uint32_t slot) { return w.slots.at(slot).data(); }},
+          next[rank], [&](std::uint32_t bucket) { w.tree->bucket_ready(bucket); });
       ES_CHECK_MSG(loss.ok(), loss.error().message);
       losses[rank] = *loss;
-      ES_CHECK_MSG(w.engine->replica().contexts[rank] == before, "context changed in place");
+      ES_CHECK_MSG(w.engine->contexts()[rank] == before, "context changed in place");
     }
     ES_CHECK(w.tree->complete());
   }
@@ -141,6 +145,7 @@ std::vector<float> InProcessJob::step() {
 }
 
 void InProcessJob::replace_workers(std::vector<WorkerPlan> workers) {
+  ES_CHECK(workers_[0].engine->fetch_replica().ok());
   const gpu::Replica state = workers_[0].engine->replica();
   start_workers(workers);
   for (Worker& w : workers_) {
@@ -157,7 +162,10 @@ std::string InProcessJob::params_digest() const {
 
 std::string InProcessJob::state_digest() const {
   std::vector<std::string> digests;
-  for (const Worker& w : workers_) digests.push_back(w.engine->state_digest().hex());
+  for (const Worker& w : workers_) {
+    ES_CHECK(w.engine->fetch_replica().ok());
+    digests.push_back(w.engine->state_digest().hex());
+  }
   return one_text(digests);
 }
 

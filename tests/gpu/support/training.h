@@ -18,6 +18,7 @@ struct WorkerPlan {
   RankRange range;
   CpuClass cpu_class = CpuClass::kScalar;
   gpu::DeviceKind device = gpu::DeviceKind::kCpu;
+  std::uint32_t device_sums = 0;  // EngineOptions::device_sums
 };
 
 // Mini-batches as a pure function of (seed, rank, step): reals uniform in [-1, 1), integers in
@@ -64,9 +65,14 @@ class InProcessJob {
     std::vector<gpu::AlignedBuffer> slots;
     std::unique_ptr<gpu::GradientTree> tree;
   };
+  struct Part {
+    gpu::NodeReady node;
+    const float* data;  // of the bucket
+  };
+  void add_part(Worker& worker, const gpu::NodeReady& ready);
   void start_workers(const std::vector<WorkerPlan>& plans);
   std::vector<gpu::AlignedBuffer> reduce();
-  void reduce_bucket(const std::vector<gpu::NodeReady>& ready, gpu::AlignedBuffer& out,
+  void reduce_bucket(const std::vector<Part>& ready, gpu::AlignedBuffer& out,
                      const gpu::Engine& owner);
 
   JobSpec spec_;
@@ -75,7 +81,7 @@ class InProcessJob {
   std::uint32_t threads_;
   BatchSource batches_;
   std::vector<Worker> workers_;
-  std::vector<std::vector<gpu::NodeReady>> parts_;  // by bucket, from all workers
+  std::vector<std::vector<Part>> parts_;  // by bucket, from all workers
 };
 
 }  // namespace es::test

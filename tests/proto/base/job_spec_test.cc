@@ -43,6 +43,8 @@ TEST_SUITE("proto/base/job_spec") {
         {"model.dropout", [](JobSpec& s) { s.model.dropout = -0.5; }},
         {"model.dropout", [](JobSpec& s) { s.model.dropout = 0.0 / 0.0; }},
         {"auto_cost", [](JobSpec& s) { s.auto_cost = -0.1; }},
+        {"tf32", [](JobSpec& s) { s.tf32 = true, s.level = DeterminismLevel::kD2; }},
+        {"tf32", [](JobSpec& s) { s.tf32 = true, s.level = DeterminismLevel::kAuto; }},
         {"data.kind", [](JobSpec& s) { s.data.kind = "csv"; }},
         {"data.kind", [](JobSpec& s) { s.model.name = "neumf", s.data.kind = "idx"; }},
         {"data.kind", [](JobSpec& s) { s.model.name = "bert", s.data.kind = "voc"; }},

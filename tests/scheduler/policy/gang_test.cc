@@ -2,8 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <map>
+
 #include "scheduler/policy/registry.h"
+#include "tests/scheduler/policy/random_views.h"
 #include "tests/scheduler/study/world.h"
+#include "tests/support/seed.h"
 
 namespace es::study {
 namespace {
@@ -30,6 +34,25 @@ std::vector<double> starts(const char* policy, std::vector<Job> jobs) {
 }
 
 using Times = std::vector<double>;
+
+constexpr scheduler::GangRules kSrtf{scheduler::GangRules::Order::kRemainingTime,
+                                     scheduler::GangRules::Blocking::kNone, true};
+
+// Jobs that srtf decides on without looking at all of them.
+void make_simple(scheduler::ClusterView& view) {
+  view.quotas.clear();
+  for (scheduler::JobView& job : view.jobs) {
+    job.pinned.reset();
+    job.may_suspend = true;
+  }
+}
+
+// Devices by slot: a decision in whatever order.
+std::map<std::size_t, std::string> by_slot(const std::vector<scheduler::Change>& changes) {
+  std::map<std::size_t, std::string> result;
+  for (const scheduler::Change& c : changes) result[c.slot] = c.devices.text();
+  return result;
+}
 
 }  // namespace
 
@@ -74,6 +97,28 @@ TEST_SUITE("scheduler/policy/gang") {
     CHECK(granted() == "fast:2");
     view.jobs[0].gang_type = {"slow"};
     CHECK(granted() == "slow:2");
+  }
+
+  TEST_CASE("what srtf keeps between decisions decides what looking at every job anew does") {
+    using Pass = scheduler::GangPolicy::Pass;
+    test::RandomViews random(test::seed("srtf kept"));
+    std::size_t grants = 0, shrinks = 0;
+    for (int walk = 0; walk < 200; ++walk) {
+      scheduler::GangPolicy policy(kSrtf);
+      scheduler::ClusterView view = random.view(walk % 2 == 0 ? 14 : 100);
+      for (int step = 0; step < 60; ++step) {
+        if (walk % 4 > 0) make_simple(view);
+        const scheduler::Decisions kept = policy.decide(view);
+        const scheduler::Decisions all = scheduler::GangPolicy(kSrtf, Pass::kAll).decide(view);
+        CHECK(by_slot(kept.grants) == by_slot(all.grants));
+        CHECK(by_slot(kept.shrinks) == by_slot(all.shrinks));
+        grants += kept.grants.size();
+        shrinks += kept.shrinks.size();
+        random.move_on(view, kept);
+      }
+    }
+    CHECK(grants > 1000);
+    CHECK(shrinks > 1000);
   }
 }
 

@@ -4,6 +4,8 @@
 
 #include <random>
 
+#include "tests/scheduler/policy/plain_greedy.h"
+#include "tests/scheduler/policy/random_views.h"
 #include "tests/support/seed.h"
 
 namespace es::scheduler {
@@ -241,6 +243,27 @@ TEST_SUITE("scheduler/policy/greedy") {
       CHECK(first.grants == again.grants);
       CHECK(first.shrinks == again.shrinks);
     }
+  }
+
+  TEST_CASE("what is kept between decisions decides what looking at every job anew does") {
+    test::RandomViews random(test::seed("greedy kept"));
+    std::size_t grants = 0, shrinks = 0;
+    for (int walk = 0; walk < 200; ++walk) {
+      const bool homogeneous = random.one_in(4);
+      GreedyPolicy policy(homogeneous);
+      ClusterView view = random.view(walk % 2 == 0 ? 14 : 60);
+      for (int step = 0; step < 60; ++step) {
+        const Decisions kept = policy.decide(view);
+        const Decisions plain = test::decide_plainly(view, homogeneous);
+        CHECK(kept.grants == plain.grants);
+        CHECK(kept.shrinks == plain.shrinks);
+        grants += kept.grants.size();
+        shrinks += kept.shrinks.size();
+        random.move_on(view, kept);
+      }
+    }
+    CHECK(grants > 1000);
+    CHECK(shrinks > 100);
   }
 }
 

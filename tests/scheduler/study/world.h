@@ -5,8 +5,8 @@
 //   first start     start_s seconds without progress
 //   later changes   rescale_s seconds without progress each, whatever changed
 //   progress        local steps at the throughput of the best plan on what the job holds; devices
-//                   that this plan does not use, or that wait in a pause, are held but do not
-//                   compute
+//                   that this plan does not use, or that wait in a pause, are held but compute
+//                   nothing
 //
 // Deterministic. Aborts when a policy breaks a rule (check_decisions), decides for ever at one
 // instant, or leaves jobs waiting in an idle cluster.

@@ -1,0 +1,218 @@
+#include "gpu/cuda/device_gradients.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "proto/base/check.h"
+
+namespace es::gpu::cuda {
+namespace {
+
+std::size_t bytes_of(std::int64_t floats) {
+  return static_cast<std::size_t>(floats) * sizeof(float);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DeviceGradients>> DeviceGradients::create(Device& device,
+                                                                 const std::vector<Bucket>& buckets,
+                                                                 std::int64_t floats,
+                                                                 std::uint32_t sums_max) {
+  std::unique_ptr<DeviceGradients> gradients(
+      new DeviceGradients(device, buckets, floats, sums_max));
+  ES_RETURN_IF_ERROR(gradients->allocate());
+  return gradients;
+}
+
+Status DeviceGradients::allocate() {
+  ES_SET(merge_, device_.make_stream());
+  ES_SET(copy_out_, device_.make_stream());
+  ES_SET(spilled_, device_.make_event());
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    BucketEvents events;
+    ES_SET(events.computed, device_.make_event());
+    ES_SET(events.merged, device_.make_event());
+    ES_SET(events.out, device_.make_event());
+    events_.push_back(events);
+  }
+  ES_SET(gradient_, device_memory("a gradient"));
+  ES_SET(staging_, host_memory("a gradient"));
+  // No kernel writes the padding: it is +0 from now on.
+  device_.kernels().fill_zero(merge_, floats_, gradient_);
+  return device_.synchronise(merge_);
+}
+
+Result<float*> DeviceGradients::device_memory(const char* what) {
+  const auto memory = device_.allocate(bytes_of(std::max<std::int64_t>(floats_, 1)), what);
+  if (!memory) return memory.error();
+  return static_cast<float*>(*memory);
+}
+
+Result<float*> DeviceGradients::host_memory(const char* what) {
+  const auto memory = device_.allocate_host(bytes_of(std::max<std::int64_t>(floats_, 1)), what);
+  if (!memory) return memory.error();
+  return static_cast<float*>(*memory);
+}
+
+GradientMemory DeviceGradients::memory() const {
+  return {.device_floats = (1 + device_sums_) * floats_, .pinned_floats = host_sums_ * floats_};
+}
+
+// Memory for so many sums that wait: on the device as far as it goes, one at least.
+Status DeviceGradients::provide(std::uint32_t sums) {
+  while (device_sums_ < sums && (sums_max_ == 0 || device_sums_ < sums_max_)) {
+    const bool needed = device_sums_ == 0;
+    const bool room = needed || device_.spare_bytes() >= bytes_of(floats_);
+    const Result<float*> place = room ? device_memory("a sum of gradients over ESTs")
+                                      : Result<float*>(failure("the rest is kept in reserve"));
+    ES_RETURN_IF_ERROR(device_.check());
+    if (!place && needed) return place.error();
+    if (!place) {
+      sums_max_ = device_sums_;
+      break;
+    }
+    free_device_.push_back(*place);
+    ++device_sums_;
+  }
+  for (; device_sums_ + host_sums_ < sums; ++host_sums_) {
+    float* place = nullptr;
+    ES_SET(place, host_memory("a sum of gradients over ESTs"));
+    free_host_.push_back(place);
+  }
+  return {};
+}
+
+void DeviceGradients::release(const Waiting& sum) {
+  if (sum.device != nullptr) free_device_.push_back(sum.device);
+  if (sum.host != nullptr) free_host_.push_back(sum.host);
+}
+
+float* DeviceGradients::take_place() {
+  if (free_device_.empty()) return spill_oldest();
+  float* const place = free_device_.back();
+  free_device_.pop_back();
+  return place;
+}
+
+// Copies are queued for copy-out alone, which has waited for all that was merged: the forward pass
+// goes on beside them, and merging waits.
+float* DeviceGradients::spill_oldest() {
+  const auto oldest = std::find_if(waiting_.begin(), waiting_.end(),
+                                   [](const Waiting& sum) { return sum.device != nullptr; });
+  ES_CHECK(oldest != waiting_.end() && !free_host_.empty());
+  float* const place = oldest->device;
+  oldest->device = nullptr;
+  oldest->host = free_host_.back();
+  free_host_.pop_back();
+  device_.copy_out(copy_out_, oldest->host, place, bytes_of(floats_));
+  device_.record(spilled_, copy_out_);
+  device_.wait(merge_, spilled_);
+  return place;
+}
+
+Status DeviceGradients::begin(const GradientTarget& target) {
+  const GradientPath& path = target.path;
+  if (path.first) {
+    for (const Waiting& sum : waiting_) release(sum);
+    waiting_.clear();
+  }
+  ES_RETURN_IF_ERROR(provide(path.kept_max));
+  target_ = &target;
+  forget_part();
+  place_ = path.slots.size() == 1 && !path.leaves ? take_place() : nullptr;
+  return {};
+}
+
+void DeviceGradients::queue_bucket(Stream compute, std::size_t b) {
+  const Bucket& bucket = buckets_[b];
+  device_.record(events_[b].computed, compute);
+  device_.wait(merge_, events_[b].computed);
+  if (target_->inspect) inspect(b);
+  const float* const sum = merge(bucket);
+  if (place_ != nullptr)
+    device_.copy(merge_, place_ + bucket.begin, sum, bytes_of(bucket.floats()));
+  queue_out(b, sum);
+  if (b + 1 == buckets_.size()) end_path();
+}
+
+// Rare: an audit, or a fault that a test wants.
+void DeviceGradients::inspect(std::size_t b) {
+  const Bucket& bucket = buckets_[b];
+  float *const device = gradient_ + bucket.begin, *const host = staging_ + bucket.begin;
+  device_.copy_out(merge_, host, device, bytes_of(bucket.floats()));
+  (void)device_.synchronise(merge_);  // an error stays with the device
+  target_->inspect(static_cast<std::uint32_t>(b), host);
+  device_.copy_in(merge_, device, host, bytes_of(bucket.floats()));
+}
+
+// Where the bucket's sum lies in the end. The sum kept last is always in device memory, so one that
+// is not comes into a bucket of gradient() that has been added to it already.
+float* DeviceGradients::merge(const Bucket& bucket) {
+  const DeviceKernels& k = device_.kernels();
+  float* const own = gradient_ + bucket.begin;
+  float* sum = own;
+  for (std::size_t i = 1; i < target_->path.slots.size(); ++i) {
+    if (left(i).device != nullptr) {
+      float* const merged = left(i).device + bucket.begin;
+      k.add(merge_, bucket.floats(), merged, sum, merged);
+      sum = merged;
+    } else {
+      ES_CHECK(sum != own);
+      device_.copy_in(merge_, own, left(i).host + bucket.begin, bytes_of(bucket.floats()));
+      k.add(merge_, bucket.floats(), own, sum, sum);
+    }
+  }
+  return sum;
+}
+
+void DeviceGradients::queue_out(std::size_t b, const float* sum) {
+  const Bucket& bucket = buckets_[b];
+  device_.record(events_[b].merged, merge_);
+  device_.wait(copy_out_, events_[b].merged);
+  if (target_->path.leaves)
+    device_.copy_out(copy_out_, staging_ + bucket.begin, sum, bytes_of(bucket.floats()));
+  device_.record(events_[b].out, copy_out_);
+}
+
+// All of the path is queued: what waits from now on, and what is free.
+void DeviceGradients::end_path() {
+  const GradientPath& path = target_->path;
+  Waiting sum{.slot = path.slots.back(), .device = place_, .host = nullptr};
+  for (std::size_t i = 1; i < path.slots.size(); ++i) {
+    Waiting taken = waiting_.back();
+    ES_CHECK(taken.slot == path.slots[i]);
+    waiting_.pop_back();
+    if (taken.device != nullptr) std::swap(sum.device, taken.device);  // the sum moved on into it
+    release(taken);
+  }
+  if (path.leaves) {
+    if (path.first || path.slots.size() > 1) {
+      part_ = sum.device != nullptr ? sum.device : gradient_;
+      part_host_ = target_->last_slot();
+    }
+    release(sum);
+  } else {
+    waiting_.push_back(sum);
+  }
+}
+
+Status DeviceGradients::take(std::size_t b) {
+  ES_RETURN_IF_ERROR(device_.synchronise(events_[b].out));
+  const Bucket& bucket = buckets_[b];
+  if (target_->path.leaves)
+    std::memcpy(target_->last_slot() + bucket.begin, staging_ + bucket.begin,
+                bytes_of(bucket.floats()));
+  return {};
+}
+
+const float* DeviceGradients::part_here(std::size_t b, const float* host) const {
+  const std::int64_t begin = buckets_[b].begin;
+  return part_ != nullptr && host == part_host_ + begin ? part_ + begin : nullptr;
+}
+
+Status DeviceGradients::synchronise() {
+  ES_RETURN_IF_ERROR(device_.synchronise(merge_));
+  return device_.synchronise(copy_out_);
+}
+
+}  // namespace es::gpu::cuda

@@ -1,0 +1,98 @@
+#include "gpu/cuda/device_inputs.h"
+
+#include <cstring>
+
+namespace es::gpu::cuda {
+namespace {
+
+std::size_t bytes_of(std::int64_t floats) {
+  return static_cast<std::size_t>(floats) * sizeof(float);
+}
+
+bool same(const DropoutKey& a, const DropoutKey& b) {
+  return a.seed == b.seed && a.step == b.step && a.rank == b.rank;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DeviceInputs>> DeviceInputs::create(Device& device,
+                                                           std::int64_t batch_floats,
+                                                           std::int64_t stat_floats) {
+  std::unique_ptr<DeviceInputs> inputs(new DeviceInputs(device, batch_floats, stat_floats));
+  ES_RETURN_IF_ERROR(inputs->allocate());
+  return inputs;
+}
+
+Status DeviceInputs::allocate() {
+  const auto stream = device_.make_stream();
+  if (!stream) return stream.error();
+  copy_in_ = *stream;
+  for (Input& input : inputs_) {
+    const auto copied = device_.make_event();
+    if (!copied) return copied.error();
+    input.copied = *copied;
+    const auto words = pair(batch_floats_, "a mini-batch");
+    if (!words) return words.error();
+    input.words = *words;
+    const auto context = pair(kKeyFloats + stat_floats_, "statistics");
+    if (!context) return context.error();
+    input.context = *context;
+  }
+  return {};
+}
+
+Result<DeviceInputs::Pair> DeviceInputs::pair(std::int64_t floats, const char* what) {
+  const auto host = device_.allocate_host(bytes_of(floats), what);
+  if (!host) return host.error();
+  const auto device = device_.allocate(bytes_of(floats), what);
+  if (!device) return device.error();
+  return Pair{static_cast<float*>(*host), static_cast<float*>(*device)};
+}
+
+void DeviceInputs::copy(const Pair& pair, std::int64_t floats) {
+  device_.copy_in(copy_in_, pair.device, pair.host, bytes_of(floats));
+}
+
+void DeviceInputs::copy_words(Input& to, const Batch& batch) {
+  std::memcpy(to.words.host, batch.words, bytes_of(batch_floats_));
+  copy(to.words, batch_floats_);
+}
+
+void DeviceInputs::copy_context(Input& to, const StepInput& from) {
+  std::memcpy(to.context.host, &from.key, sizeof from.key);
+  if (stat_floats_ != 0)
+    std::memcpy(to.context.host + kKeyFloats, from.stats, bytes_of(stat_floats_));
+  copy(to.context, kKeyFloats + stat_floats_);
+}
+
+void DeviceInputs::prefetch(const StepInput& input) {
+  if (input.batch.serial == 0) return;
+  Input& next = inputs_[1 - present_];
+  (void)device_.synchronise(
+      next.copied);  // its host memory is free; an error stays with the device
+  copy_words(next, input.batch);
+  copy_context(next, input);
+  device_.record(next.copied, copy_in_);
+  next.serial = input.batch.serial;
+  next.stats = input.stats;
+  next.key = input.key;
+}
+
+void DeviceInputs::stats_changed() {
+  for (Input& input : inputs_) input.stats = nullptr;
+}
+
+void DeviceInputs::enter(const StepInput& input, Stream compute) {
+  present_ = 1 - present_;
+  Input& now = inputs_[present_];
+  const bool words = input.batch.serial != 0 && now.serial == input.batch.serial;
+  const bool context = words && now.stats == input.stats && same(now.key, input.key);
+  if (!words || !context) (void)device_.synchronise(now.copied);
+  if (!words) copy_words(now, input.batch);
+  if (!context) copy_context(now, input);
+  device_.record(now.copied, copy_in_);
+  device_.wait(compute, now.copied);
+  now.serial = 0;
+}
+
+}  // namespace es::gpu::cuda

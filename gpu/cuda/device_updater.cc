@@ -1,0 +1,121 @@
+#include "gpu/cuda/device_updater.h"
+
+#include <algorithm>
+
+#include "gpu/optim/update.h"
+#include "proto/base/check.h"
+
+namespace es::gpu::cuda {
+namespace {
+
+std::size_t bytes_of(std::int64_t floats) {
+  return static_cast<std::size_t>(floats) * sizeof(float);
+}
+
+}  // namespace
+
+Result<float*> DeviceUpdater::device_floats(std::size_t count, const char* what) {
+  const auto memory = device_.allocate(std::max<std::size_t>(count, 1) * sizeof(float), what);
+  if (!memory) return memory.error();
+  return static_cast<float*>(*memory);
+}
+
+Status DeviceUpdater::allocate(std::size_t moments) {
+  std::size_t workspace = 0;
+  for (const ParamInfo& p : table_.params())
+    workspace = std::max(workspace, device_.kernels().sum_of_squares_workspace_floats(p.count));
+  ES_SET(workspace_, device_floats(workspace, "sums of squares"));
+  ES_SET(squares_, device_floats(table_.params().size(), "sums of squares"));
+  void* memory = nullptr;
+  ES_SET(memory, device_.allocate_host(table_.params().size() * sizeof(float), "sums of squares"));
+  host_squares_ = static_cast<float*>(memory);
+  ES_SET(memory, device_.allocate(kFlags * sizeof(std::int32_t), "flags"));
+  flags_ = static_cast<std::int32_t*>(memory);
+  ES_SET(memory, device_.allocate_host(kFlags * sizeof(std::int32_t), "flags"));
+  host_flags_ = static_cast<std::int32_t*>(memory);
+  for (std::size_t m = 0; m < moments; ++m) {
+    float* moment = nullptr;
+    ES_SET(moment, device_floats(table_.total_floats(), "the optimizer's moments"));
+    moments_.push_back(moment);
+  }
+  return {};
+}
+
+bool DeviceUpdater::room_for(std::size_t moments) {
+  if (room_ == Room::kUnknown) room_ = allocate(moments).ok() ? Room::kThere : Room::kMissing;
+  return room_ == Room::kThere;
+}
+
+void DeviceUpdater::look_for(Flag flag, const float* values) {
+  const FiniteCheck check{values, table_.total_floats(), flags_ + flag};
+  device_.kernels().find_non_finite(compute_, &check, 1);
+}
+
+void DeviceUpdater::copy_sum(std::size_t b, const float* host) {
+  float* const to = gradients_.gradient() + buckets_[b].begin;
+  const std::size_t bytes = bytes_of(buckets_[b].floats());
+  const float* const here = gradients_.part_here(b, host);
+  if (here == nullptr) return device_.copy_in(compute_, to, host, bytes);
+  if (here != to) device_.copy(compute_, to, here, bytes);
+}
+
+Status DeviceUpdater::begin(std::span<const float* const> sums, const Replica& replica) {
+  ES_RETURN_IF_ERROR(device_.begin());
+  const std::size_t bytes = bytes_of(table_.total_floats());
+  if (params_stale_) device_.copy_in(compute_, params_, replica.params.data(), bytes);
+  params_stale_ = false;
+  for (std::size_t m = 0; m < moments_.size() && moments_stale_; ++m)
+    device_.copy_in(compute_, moments_[m], replica.moments[m].data(), bytes);
+  moments_stale_ = false;
+  for (std::size_t b = 0; b < buckets_.size(); ++b) copy_sum(b, sums[b]);
+  gradients_.forget_part();
+  device_.kernels().fill_zero(compute_, kFlags, reinterpret_cast<float*>(flags_));
+  look_for(kSums, gradients_.gradient());
+  return device_.check();
+}
+
+Result<float> DeviceUpdater::sum_of_squares(std::span<float> by_param) {
+  const std::vector<ParamInfo>& params = table_.params();
+  ES_CHECK(by_param.size() == params.size());
+  for (std::size_t i = 0; i < params.size(); ++i)
+    device_.kernels().sum_of_squares(compute_, params[i].count,
+                                     gradients_.gradient() + params[i].offset, squares_ + i,
+                                     workspace_);
+  device_.copy_out(compute_, host_squares_, squares_, params.size() * sizeof(float));
+  ES_RETURN_IF_ERROR(device_.synchronise(compute_));
+  std::copy_n(host_squares_, params.size(), by_param.begin());
+  return chained(by_param);
+}
+
+void DeviceUpdater::update(const Optimizer& optimizer, const UpdateStep& step) {
+  const DeviceKernels& k = device_.kernels();
+  const std::int64_t n = table_.total_floats();
+  if (!optimizer.is_sgd())
+    return k.adam(compute_, n, gradients_.gradient(), step.grad_scale, step.adam, params_,
+                  moments_[0], moments_[1]);
+  const SgdNumbers sgd = optimizer.sgd_numbers();
+  k.sgd(compute_, n, gradients_.gradient(), step.grad_scale, step.rate, sgd.momentum,
+        sgd.weight_decay, sgd.nesterov, params_, moments_.empty() ? nullptr : moments_[0]);
+}
+
+Result<UpdateFound> DeviceUpdater::apply(const Optimizer& optimizer, const UpdateStep& step,
+                                         Replica& replica) {
+  update(optimizer, step);
+  look_for(kResults, params_);
+  for (const float* const moment : moments_) look_for(kResults, moment);
+  device_.copy_out(compute_, replica.params.data(), params_, bytes_of(table_.total_floats()));
+  device_.copy_out(compute_, host_flags_, flags_, kFlags * sizeof(std::int32_t));
+  ES_RETURN_IF_ERROR(device_.synchronise(compute_));
+  return UpdateFound{.finite_sums = host_flags_[kSums] == 0,
+                     .finite_results = host_flags_[kResults] == 0};
+}
+
+Status DeviceUpdater::fetch_moments(Replica& replica) {
+  ES_RETURN_IF_ERROR(device_.begin());
+  for (std::size_t m = 0; m < moments_.size(); ++m)
+    device_.copy_out(compute_, replica.moments[m].data(), moments_[m],
+                     bytes_of(table_.total_floats()));
+  return device_.synchronise(compute_);
+}
+
+}  // namespace es::gpu::cuda

@@ -1,0 +1,24 @@
+#include "gpu/cuda/step_recordings.h"
+
+namespace es::gpu::cuda {
+
+void StepRecordings::run(Stream stream, std::size_t index, std::size_t variant,
+                         const std::function<void()>& queue) {
+  Piece& piece = pieces_[index];
+  if (!piece.ran || !why_none_.empty()) {
+    piece.ran = true;
+    return queue();
+  }
+  std::optional<Recording>& recording = piece.recordings[variant];
+  if (!recording) {
+    const Result<Recording> made = device_.record_work(stream, queue);
+    if (!made) {
+      why_none_ = made.error().message;
+      return queue();
+    }
+    recording = *made;
+  }
+  device_.launch(stream, *recording);
+}
+
+}  // namespace es::gpu::cuda

@@ -1,0 +1,33 @@
+#include "gpu/graph/op_results.h"
+
+namespace es::gpu {
+
+using Place = OpResult::Place;
+
+const float* OpResult::values(const RunBuffers& buffers) const {
+  if (place == Place::kGradient) return buffers.grads + offset;
+  if (place == Place::kStatistic) return buffers.next_stats + offset;
+  return buffers.tensors[static_cast<std::size_t>(tensor)];
+}
+
+std::vector<OpResult> op_results(const Graph& graph, const Op& op) {
+  std::vector<OpResult> results;
+  if (op.kind == OpKind::kView) return results;
+  for (const TensorId t : op.out)
+    if (graph.tensors[t].type == ElementType::kF32)
+      results.push_back({.tensor = t, .count = graph.shape(t).count()});
+  for (const ParamId id : {writes_bias_grad(op.kind) ? op.bias : kNoParam,
+                           writes_weight_grad(op.kind) ? op.weight : kNoParam})
+    if (id != kNoParam)
+      results.push_back({.place = Place::kGradient,
+                         .param = id,
+                         .offset = graph.table[id].offset,
+                         .count = graph.table[id].count});
+  if (op.kind == OpKind::kBatchNorm)
+    for (const std::int64_t offset : {op.stats.mean, op.stats.variance})
+      results.push_back(
+          {.place = Place::kStatistic, .offset = offset, .count = graph.shape(op.out[0]).c});
+  return results;
+}
+
+}  // namespace es::gpu

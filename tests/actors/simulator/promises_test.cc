@@ -1,0 +1,221 @@
+// What holds in every simulation, whatever happens: on random traces, under every policy, with
+// claims, lost nodes and slow devices.
+#include <caf/all.hpp>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "actors/common/caf_messages.h"
+#include "actors/common/wire_devices.h"
+#include "tests/actors/simulator/head_oracle.h"
+#include "tests/actors/simulator/small_traces.h"
+#include "tests/support/seed.h"
+
+namespace es::actors::simulator {
+namespace {
+
+class Draw {
+ public:
+  explicit Draw(std::uint64_t seed) : random_(seed) {}
+  std::uint32_t operator()(std::uint32_t low, std::uint32_t high) {
+    return low + static_cast<std::uint32_t>(random_() % (high - low + 1));
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+// A serving load of some loads that come, change and go.
+std::vector<store::TraceClaim> random_claims(Draw& draw) {
+  std::vector<store::TraceClaim> claims;
+  for (const char* name : {"x", "y"}) {
+    double at_s = 0;
+    for (std::uint32_t i = draw(0, 8); i > 0; --i) {
+      at_s += draw(1, 600);
+      claims.push_back({at_s, draw(0, 1) == 0 ? "a" : "b", draw(0, 2), name});
+    }
+    claims.push_back({at_s + 600, "a", 0, name});
+  }
+  std::ranges::stable_sort(claims, {}, &store::TraceClaim::time_s);
+  return claims;
+}
+
+// Mishaps often enough that every job meets some.
+SimulationOptions rough_weather(const std::string& policy, std::uint64_t seed) {
+  Draw draw(seed);
+  SimulationOptions how = options(policy, draw(0, 10));
+  how.checkpoint_s = draw(20, 200);
+  how.world.seed = seed;
+  how.world.devices_per_node = draw(1, 3);
+  how.world.failure_hours = draw(5, 20) / 10.0;
+  how.world.repair_s = draw(10, 600);
+  how.world.straggler_hours = draw(5, 20) / 10.0;
+  how.world.straggler_s = draw(10, 1000);
+  how.world.straggler_factor = draw(11, 60) / 10.0;
+  how.world.sync_s = draw(0, 3) / 10.0;
+  how.world.claims = random_claims(draw);
+  return how;
+}
+
+SimulationResult run_watched(const Workload& work, SimulationOptions how, HeadOracle& oracle) {
+  how.watch = [&](Instant now, std::uint64_t receiver, const caf::mailbox_element& message) {
+    oracle.see(now, receiver, message);
+  };
+  SimulationResult result = run(work, how);
+  for (const std::string& what : oracle.violations()) FAIL_CHECK(what);
+  return result;
+}
+
+template <class Schema, class Fill>
+void tell(HeadOracle& oracle, const char* job, Fill&& fill) {
+  const auto element =
+      caf::make_mailbox_element(nullptr, caf::make_message_id(), {},
+                                Msg<Schema>::build({.job = job}, std::forward<Fill>(fill)));
+  oracle.see({}, 0, *element);
+}
+
+// The job proposes `count` more of type a, and is then allocated the first `devices` of node n.
+void propose_and_allocate(HeadOracle& oracle, const char* job, std::uint64_t sequence,
+                          std::uint32_t count, std::uint32_t devices) {
+  tell<wire::Demand>(oracle, job, [&](wire::Demand::Builder b) {
+    auto proposal = b.initProposals(1)[0];
+    proposal.setDeviceType("a");
+    proposal.setCount(count);
+    b.setSequence(sequence);
+  });
+  tell<wire::Allocation>(oracle, "", [&](wire::Allocation::Builder b) {
+    b.setSequence(sequence + 1);
+    auto list = b.initDevices(devices);
+    for (std::uint32_t i = 0; i < devices; ++i) put(list[i], {"n", {"a"}, i});
+  });
+}
+
+struct Measured {
+  DeviceSet devices;
+  double step_s = 0;
+};
+
+// Of one job's placements, in order: once both paces are measured, none is slower than the one that
+// it grew from. `tries`: how often it was tried. A pace is known after four steps, and a job leaves
+// at the boundary after the next.
+void check_never_left_slower(const std::vector<Placement>& placements, int& tries) {
+  constexpr double kMeasuredSteps = 5, kLeftSteps = 8, kSlower = 1.05;
+  std::optional<Measured> before;
+  for (const Placement& p : placements) {
+    const bool grew = before && p.devices != before->devices && p.devices.contains(before->devices);
+    const double steps = (p.to_s < 0 ? p.from_s : p.to_s) - p.from_s;
+    const bool slower = grew && p.step_s > kSlower * before->step_s;
+    if (slower && p.to_s >= 0) {
+      ++tries;
+      CHECK_MESSAGE(steps <= kLeftSteps * p.step_s, p.job, ": ", p.devices.text(), " from ",
+                    p.from_s, " to ", p.to_s, " with ", p.step_s, " s a step, before ",
+                    before->devices.text(), " with ", before->step_s);
+    }
+    if (steps >= kMeasuredSteps * p.step_s)
+      before = Measured{p.devices, p.step_s};
+    else if (!grew)
+      before.reset();
+  }
+}
+
+}  // namespace
+
+TEST_SUITE("actors/simulator/promises") {
+  TEST_CASE("the oracle notices broken promises") {
+    const Workload work = workload({job("j", 0, 4, 8), job("k", 0, 4, 8)}, "a:4");
+    HeadOracle good(work), beyond(work), twice(work);
+    propose_and_allocate(good, "job-1", 0, 4, 1);
+    propose_and_allocate(good, "job-1", 1, 2, 3);
+    CHECK(good.violations().empty());
+    propose_and_allocate(beyond, "job-1", 0, 4, 1);
+    propose_and_allocate(beyond, "job-1", 1, 1, 3);
+    CHECK(beyond.violations().size() == 1);
+    propose_and_allocate(twice, "job-1", 0, 4, 1);
+    propose_and_allocate(twice, "job-2", 0, 4, 1);
+    REQUIRE(twice.violations().size() == 1);
+    CHECK(twice.violations()[0].find("n/a:0 of job-1 is granted to job-2") != std::string::npos);
+  }
+
+  TEST_CASE("whatever happens, the head keeps its promises and every job ends") {
+    const std::uint64_t first = test::seed("promises of the head");
+    std::uint64_t grants = 0, taken_back = 0, growths = 0;
+    std::uint32_t failures = 0, stragglers = 0;
+    for (std::uint64_t seed = first; seed < first + 6; ++seed) {
+      const Workload work = random_workload(seed, 20);
+      for (const scheduler::PolicyInfo& policy : scheduler::policies()) {
+        CAPTURE(policy.name);
+        CAPTURE(seed);
+        HeadOracle oracle(work);
+        const SimulationResult result =
+            run_watched(work, rough_weather(std::string(policy.name), seed), oracle);
+        CHECK(result.unfinished == 0);
+        grants += oracle.grants();
+        taken_back += oracle.taken_back();
+        growths += oracle.growths();
+        failures += result.failures;
+        stragglers += result.stragglers;
+      }
+    }
+    CHECK(grants > 1000);
+    CHECK(taken_back > 1000);
+    CHECK(growths > 100);
+    CHECK(failures > 100);
+    CHECK(stragglers > 100);
+  }
+
+  TEST_CASE("no job is left slower after a grant once both paces are measured") {
+    const std::uint64_t first = test::seed("never left slower");
+    int tries = 0;
+    for (std::uint64_t seed = first; seed < first + 6; ++seed) {
+      const Workload work = random_workload(seed, 12);
+      for (const scheduler::PolicyInfo& policy : scheduler::policies()) {
+        CAPTURE(policy.name);
+        CAPTURE(seed);
+        SimulationOptions how = options(std::string(policy.name), 2);
+        how.world.sync_s = 0.2 + 0.2 * static_cast<double>(seed % 5);
+        Draw draw(seed);
+        how.world.claims = random_claims(draw);
+        HeadOracle oracle(work, how.world.sync_s);
+        CHECK(run_watched(work, how, oracle).unfinished == 0);
+        std::map<JobId, std::vector<Placement>> by_job;
+        for (const Placement& p : oracle.placements()) by_job[p.job].push_back(p);
+        for (const auto& [id, placements] : by_job) check_never_left_slower(placements, tries);
+      }
+    }
+    CHECK(tries > 10);
+  }
+
+  TEST_CASE("quotas: what a tenant owns is its jobs' before anybody else's") {
+    const std::uint64_t first = test::seed("simulated quotas");
+    for (const scheduler::PolicyInfo& policy : scheduler::policies()) {
+      // One job at a time leaves devices unused, whoever owns them.
+      if (!policy.holds_quotas || policy.name == "fifo-serial") continue;
+      CAPTURE(policy.name);
+      for (std::uint64_t seed = first; seed < first + 6; ++seed) {
+        CAPTURE(seed);
+        // Others have taken everything when the owner's only job comes.
+        Draw draw(seed);
+        std::vector<store::TraceJob> jobs;
+        for (int i = 0; i < 6; ++i)
+          jobs.push_back(
+              job("guest" + std::to_string(i), draw(0, 50), draw(1, 8), draw(4000, 20000)));
+        const std::uint32_t owned = draw(1, 6);
+        store::TraceJob own = job("own", 300, draw(1, owned), 1000);
+        own.tenant = "owner";
+        jobs.push_back(own);
+        const Workload work = workload(jobs, "a:8");
+        SimulationOptions how = options(std::string(policy.name), 1);
+        how.quotas = {{"owner", *parse_device_set("a:" + std::to_string(owned))}};
+        HeadOracle oracle(work);
+        const SimulationResult result = run_watched(work, how, oracle);
+        CHECK(result.unfinished == 0);
+        // A step of a guest that has to leave takes at most 8 s.
+        CHECK(result.jobs.back().waiting_s <= 8 + 1e-6);
+      }
+    }
+  }
+}
+
+}  // namespace es::actors::simulator

@@ -1,0 +1,273 @@
+// Local steps one after the other on a device, against the CPU, all bytes: inputs that are copied
+// ahead, work that is recorded once and launched again, values that are not finite and hidden.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include "gpu/cuda/device_executor.h"
+#include "gpu/engine.h"
+#include "gpu/graph/builder.h"
+#include "gpu/graph/fuse.h"
+#include "proto/base/check.h"
+#include "tests/gpu/cuda/shuffled_device.h"
+#include "tests/gpu/cuda/test_device.h"
+#include "tests/gpu/graph/operator_cases.h"
+#include "tests/gpu/support/step_rig.h"
+#include "tests/support/seed.h"
+
+TEST_SUITE("gpu/cuda/device_steps") {
+  using namespace es::gpu;
+  using es::test::ShuffledDevice;
+  using es::test::StepRig;
+
+  std::unique_ptr<StepRunner> on_device(const StepRig& rig, const Graph& graph,
+                                        std::unique_ptr<cuda::Device> device) {
+    auto runner =
+        cuda::DeviceExecutor::create(compile(graph), std::move(device), rig.buckets, nullptr);
+    ES_CHECK_MSG(runner.ok(), runner.ok() ? "" : runner.error().message);
+    return *std::move(runner);
+  }
+
+  // What one local step reads, in memory of its own.
+  struct Input {
+    std::vector<float> words, stats;
+    DropoutKey key;
+    std::uint64_t serial = 0;
+
+    StepInput step_input() const { return {stats.data(), {words.data(), serial}, key}; }
+  };
+
+  Input random_input(const StepRig& rig, std::mt19937_64& random, std::uint64_t serial) {
+    Input input{rig.words, rig.stats, rig.key, serial};
+    const es::SampleField& first = rig.graph().layout.fields[0];
+    const auto count = static_cast<std::size_t>(rig.graph().batch * first.words());
+    if (first.type == es::FieldType::kF32)
+      for (std::size_t i = 0; i < count; ++i)
+        input.words[i] = std::uniform_real_distribution<float>(-1, 1)(random);
+    for (float& stat : input.stats) stat = std::uniform_real_distribution<float>(0.5F, 2)(random);
+    input.key.step = static_cast<std::uint32_t>(serial);
+    input.key.rank = static_cast<std::uint32_t>(random() % 3);
+    return input;
+  }
+
+  // Loss, gradients and statistics.
+  std::vector<std::uint32_t> step_bits(StepRunner & runner, StepRig & rig, const Input& input,
+                                       const std::function<void()>& meanwhile) {
+    std::fill_n(rig.grads.data(), rig.grads.floats(), std::numeric_limits<float>::quiet_NaN());
+    LocalStep step = rig.step();
+    step.stats = input.stats.data();
+    step.batch = {input.words.data(), input.serial};
+    step.key = input.key;
+    step.meanwhile = meanwhile;
+    const auto result = runner.run_local_step(step, [](std::uint32_t) {});
+    REQUIRE(result.ok());
+    CHECK(result->fault.op == nullptr);
+    std::vector<std::uint32_t> bits{std::bit_cast<std::uint32_t>(result->loss)};
+    for (std::int64_t i = 0; i < rig.grads.floats(); ++i)
+      bits.push_back(std::bit_cast<std::uint32_t>(rig.grads.data()[i]));
+    for (const float s : rig.next_stats) bits.push_back(std::bit_cast<std::uint32_t>(s));
+    return bits;
+  }
+
+  // Steps with inputs of all kinds: prefetched, another one than was prefetched, the same one
+  // again, none prefetched, an evaluation between, other parameters.
+  void check_steps(std::uint64_t seed, StepRunner & device, StepRig & rig, int steps) {
+    std::mt19937_64 random(seed);
+    std::uint64_t serial = 0;
+    Input now = random_input(rig, random, ++serial);
+    for (int i = 0; i < steps; ++i) {
+      CAPTURE(i);
+      const Input next = random_input(rig, random, ++serial);
+      const auto expected = step_bits(*rig.executor, rig, now, {});
+      const bool announced = random() % 4 != 0;
+      const auto got = step_bits(device, rig, now, [&] {
+        if (announced) device.prefetch(next.step_input());
+      });
+      CHECK(got == expected);
+      if (random() % 5 == 0) continue;  // the same again: what was prefetched is not wanted
+      if (random() % 5 == 0) {
+        rig.params.data()[rig.graph().table[0].offset] += 0.125F;
+        device.params_changed();
+      }
+      if (random() % 5 == 0)
+        CHECK(device.run_eval(rig.params.data(), now.stats.data(), {now.words.data()}).ok());
+      now = random() % 4 == 0 ? random_input(rig, random, ++serial) : next;
+      if (random() % 4 == 0) now.serial = 0;
+    }
+  }
+
+  TEST_CASE("streams that go forward in any order they may give the CPU's bits, step after step") {
+    const std::uint64_t seed = es::test::seed("device shuffled");
+    for (const es::test::OperatorCase& c : es::test::network_cases()) {
+      CAPTURE(c.name);
+      StepRig rig(compile(c.graph), seed);
+      ShuffledDevice::Counts counts;
+      const auto device =
+          on_device(rig, c.graph, std::make_unique<ShuffledDevice>(seed, true, counts));
+      check_steps(seed, *device, rig, 8);
+      // Both inputs' variants of every piece, once.
+      CHECK(counts.recorded <= 2 * static_cast<int>(1 + rig.buckets.size()));
+      CHECK(counts.launched >= 6 * static_cast<int>(1 + rig.buckets.size()));
+      CHECK(device->slower_because().empty());
+    }
+  }
+
+  TEST_CASE("the test's device: inputs of all kinds, step after step") {
+    const std::uint64_t seed = es::test::seed("device steps");
+    const es::test::OperatorCase c = es::test::network_cases()[0];
+    StepRig rig(compile(c.graph), seed);
+    const auto device = on_device(rig, c.graph, es::test::open_test_device());
+    check_steps(seed, *device, rig, 20);
+    CHECK(device->slower_because() == "");
+  }
+
+  TEST_CASE("a device that cannot record queues every step, asks once, and says so") {
+    const std::uint64_t seed = es::test::seed("device records nothing");
+    const Graph graph = es::test::network_cases()[0].graph;
+    StepRig rig(compile(graph), seed);
+    ShuffledDevice::Counts counts;
+    const auto device =
+        on_device(rig, graph, std::make_unique<ShuffledDevice>(seed, false, counts));
+    check_steps(seed, *device, rig, 4);
+    CHECK(counts.recorded == 1);
+    CHECK(counts.launched == 0);
+    CHECK(device->slower_because() == "local steps are not CUDA graphs: shuffled: records nothing");
+  }
+
+  TEST_CASE("memory that was prefetched and has other content under another serial is read again") {
+    const std::uint64_t seed = es::test::seed("device stale");
+    const Graph graph = es::test::network_cases()[0].graph;
+    StepRig rig(compile(graph), seed);
+    const auto device = on_device(rig, graph, es::test::open_test_device());
+    std::mt19937_64 random(seed);
+    Input input = random_input(rig, random, 1);
+    (void)step_bits(*device, rig, input, [&] { device->prefetch(input.step_input()); });
+    for (float& word : input.words) word = word == 0.0F ? word : std::abs(word) * 0.5F;
+    const es::SampleField& first = rig.graph().layout.fields[0];
+    std::copy(rig.words.begin() + rig.graph().batch * first.words(), rig.words.end(),
+              input.words.begin() + rig.graph().batch * first.words());
+    input.serial = 2;
+    const auto got = step_bits(*device, rig, input, {});
+    CHECK(got == step_bits(*rig.executor, rig, input, {}));
+  }
+
+  TEST_CASE("a batch that was prefetched is used with the statistics and the key of the step") {
+    const std::uint64_t seed = es::test::seed("device contexts");
+    const Graph graph = es::test::network_cases()[2].graph;  // batch norm and dropout
+    StepRig rig(compile(graph), seed);
+    REQUIRE_FALSE(rig.stats.empty());
+    const auto device = on_device(rig, graph, es::test::open_test_device());
+    std::mt19937_64 random(seed);
+    Input ahead = random_input(rig, random, 1);
+    const StepInput announced = ahead.step_input();
+    const auto check = [&](const Input& input) {
+      (void)step_bits(*device, rig, random_input(rig, random, 0),
+                      [&] { device->prefetch(announced); });
+      return step_bits(*device, rig, input, {}) == step_bits(*rig.executor, rig, input, {});
+    };
+    CHECK(check(ahead));
+    Input other = ahead;  // its statistics lie elsewhere
+    for (float& stat : other.stats) stat += 0.25F;
+    CHECK(check(other));
+    ahead.key.rank += 1;
+    CHECK(check(ahead));
+  }
+
+  TEST_CASE("statistics that change in their place after they were prefetched are copied again") {
+    const std::uint64_t seed = es::test::seed("device statistics");
+    const Graph graph = es::test::network_cases()[2].graph;
+    StepRig rig(compile(graph), seed);
+    const auto device = on_device(rig, graph, es::test::open_test_device());
+    std::mt19937_64 random(seed);
+    Input input = random_input(rig, random, 1);
+    (void)step_bits(*device, rig, input, [&] { device->prefetch(input.step_input()); });
+    for (float& stat : input.stats) stat += 0.25F;
+    device->params_changed();
+    const auto got = step_bits(*device, rig, input, {});
+    CHECK(got == step_bits(*rig.executor, rig, input, {}));
+  }
+
+  std::unique_ptr<Engine> engine_on(DeviceKind device) {
+    es::JobSpec spec;
+    spec.max_p = 4;
+    spec.batch_size = 2;
+    spec.level = es::DeterminismLevel::kD2;
+    spec.model = {.name = "small_cnn", .width = 4, .classes = 10};
+    const es::SampleLayout images{{{.name = "image", .height = 6, .width = 6, .channels = 1},
+                                   {.name = "label", .type = es::FieldType::kI32, .high = 9}}};
+    auto engine = *Engine::create(spec, images, {.device = device, .bucket_bytes = 1000});
+    ES_CHECK(engine->init_replica().ok());
+    return engine;
+  }
+
+  TEST_CASE("an engine that is told of each next batch gives the CPU's bits, and its refusals") {
+    const bool gpu = std::getenv("ES_GPU") != nullptr;
+    const auto cpu = engine_on(DeviceKind::kCpu);
+    const auto device = engine_on(gpu ? DeviceKind::kGpu : DeviceKind::kCudaHost);
+    std::mt19937_64 random(es::test::seed("device engine prefetch"));
+    std::vector<std::vector<float>> words(4, std::vector<float>(2 * 37));
+    for (auto& batch : words)
+      for (std::size_t i = 0; i < batch.size(); ++i)
+        batch[i] = i < 72 ? std::uniform_real_distribution<float>(-1, 1)(random)
+                          : std::bit_cast<float>(static_cast<std::int32_t>(random() % 10));
+    words[2][73] = std::bit_cast<float>(99);  // no such class
+    for (int round = 0; round < 3; ++round) {
+      for (es::VirtualRank rank = 0; rank < 4; ++rank) {
+        CAPTURE(rank);
+        const std::uint64_t serial = 10 * static_cast<std::uint64_t>(round) + rank + 1;
+        AlignedBuffer expected(cpu->table().total_floats()), got = expected;
+        EstContext expected_next, next;
+        if (rank < 3) device->prefetch(rank + 1, {words[rank + 1].data(), serial + 1});
+        const auto loss = device->local_step(rank, {words[rank].data(), serial}, {}, got.data(),
+                                             next, [](std::uint32_t) {});
+        const auto expected_loss = cpu->local_step(rank, {words[rank].data()}, {}, expected.data(),
+                                                   expected_next, [](std::uint32_t) {});
+        REQUIRE(loss.ok() == expected_loss.ok());
+        CHECK(loss.ok() == (rank != 2));
+        if (!loss.ok()) {
+          CHECK(loss.error().message == expected_loss.error().message);
+          continue;
+        }
+        CHECK(*loss == *expected_loss);
+        CHECK(next == expected_next);
+        CHECK(std::memcmp(got.data(), expected.data(), got.bytes()) == 0);
+      }
+    }
+  }
+
+  TEST_CASE("a value that is not finite and has no effect on any result is traced as a CPU does") {
+    GraphBuilder b(
+        "hidden", 2,
+        {{{"image", es::FieldType::kF32, 3, 3, 2}, {"label", es::FieldType::kI32, 1, 1, 1, 0, 4}}});
+    const TensorId low = b.relu("relu", b.linear("low", b.input("image"), {.out = 4}));
+    const TensorId logits = b.linear("fc", b.flatten("flatten", low), {.out = 5});
+    b.cross_entropy("loss", logits, b.input("label"));
+    const Graph graph = *b.finish({logits});
+    StepRig rig(compile(graph), es::test::seed("device hidden"));
+    std::fill_n(rig.words.begin(), 2 * 18, 1.0F);
+    const auto device = on_device(rig, graph, es::test::open_test_device());
+    const auto report = [](std::uint32_t) {};
+    const AlignedBuffer good = rig.params;
+    for (int round = 0; round < 3; ++round) {  // as it is, recorded, launched
+      CAPTURE(round);
+      CHECK(device->run_local_step(rig.step(), report)->fault.op == nullptr);
+      std::fill_n(rig.params.data() + rig.graph().table[0].offset, rig.graph().table[0].count,
+                  std::numeric_limits<float>::lowest());
+      device->params_changed();
+      const auto expected = rig.executor->run_local_step(rig.step(), report);
+      const auto found = device->run_local_step(rig.step(), report);
+      REQUIRE(expected->fault.op != nullptr);
+      REQUIRE(found->fault.op != nullptr);
+      CHECK(found->fault.op->name == "low");
+      CHECK(found->fault.op->name == expected->fault.op->name);
+      CHECK(found->fault.op->kind == expected->fault.op->kind);
+      std::copy_n(good.data(), good.floats(), rig.params.data());
+      device->params_changed();
+    }
+  }
+}
