@@ -42,8 +42,8 @@ def result_of(workload, count, run, alone, duel):
             "memory_ratio_without_buffers": round(rest, 4)}
 
 
-# A step of NeuMF takes a millisecond: more of them, so that the first does not decide.
-SWITCH_STEPS = {"published_neumf": 2000}
+# Short steps: more of them, so that the first do not decide.
+SWITCH_STEPS = {"published_neumf": 2000, "published_shufflenetv2": 20}
 
 
 def context_switches():
