@@ -207,7 +207,7 @@ int main(int argc, char** argv) {
   if (!device) stop(device.error().message);
   std::unique_ptr<es::gpu::cuda::DeviceVendorLibrary> library;
   if (!host) {
-    auto found = es::gpu::cuda::open_vendor_library(**device);
+    auto found = es::gpu::cuda::open_vendor_library(**device, es::gpu::cuda::VendorMath::kFp32);
     if (!found) stop(found.error().message);
     library = *std::move(found);
   }
