@@ -1,30 +1,15 @@
 #include "scheduler/policy/greedy.h"
 
 #include <algorithm>
-#include <limits>
 #include <queue>
 #include <tuple>
 #include <utility>
 
 #include "scheduler/device_sets.h"
+#include "scheduler/policy/missing_devices.h"
 
 namespace es::scheduler {
 namespace {
-
-// The types that the job can still add, the ones whose proposals gain most first.
-std::vector<DeviceType> preferred_types(const JobView& job, bool mix_types) {
-  const auto best_gain = [&](const DeviceType& type) {
-    double best = -std::numeric_limits<double>::infinity();
-    for (const Proposal& p : job.proposals)
-      if (p.type == type) best = std::max(best, gain_per_device(p));
-    return best;
-  };
-  std::vector<DeviceType> types = addable_types(job, mix_types);
-  std::stable_sort(types.begin(), types.end(), [&](const DeviceType& a, const DeviceType& b) {
-    return best_gain(a) > best_gain(b);
-  });
-  return types;
-}
 
 // One call of decide(): the view, and what the decisions so far have made of it.
 class Round {
@@ -89,46 +74,12 @@ class Round {
     return true;
   }
 
-  // What the job gets when free_ and `rest` can be had; none when they do not suffice.
   std::optional<DeviceSet> choose_missing(std::size_t j, const DeviceSet& rest) const {
     const JobView& job = view_.jobs[j];
-    const DeviceSet supply = sum(free_, rest);
-    if (job.pinned) {
-      DeviceSet missing = beyond(*job.pinned, job.held);
-      if (!supply.contains(missing)) return std::nullopt;
-      return missing;
-    }
-    const std::uint32_t missing = job.min_devices - job.held.total();
-    return mixes(job) ? choose_mixed(job, missing, rest) : choose_one_type(job, missing, supply);
+    return missing_devices(job, mixes(job), free_, rest);
   }
 
   bool mixes(const JobView& job) const { return job.mix_types && !homogeneous_; }
-
-  static std::optional<DeviceSet> choose_one_type(const JobView& job, std::uint32_t missing,
-                                                  const DeviceSet& supply) {
-    for (const DeviceType& type : preferred_types(job, false)) {
-      if (supply.count_of(type) < missing) continue;
-      DeviceSet chosen;
-      chosen.add(type, missing);
-      return chosen;
-    }
-    return std::nullopt;
-  }
-
-  std::optional<DeviceSet> choose_mixed(const JobView& job, std::uint32_t missing,
-                                        const DeviceSet& rest) const {
-    DeviceSet chosen;
-    const std::vector<DeviceType> types = preferred_types(job, true);
-    for (const DeviceSet* supply : {&free_, &rest}) {
-      for (const DeviceType& type : types) {
-        const std::uint32_t count = std::min(missing, supply->count_of(type));
-        chosen.add(type, count);
-        missing -= count;
-      }
-    }
-    if (missing > 0) return std::nullopt;
-    return chosen;
-  }
 
   bool is_changed(const Job& job) const {
     const auto at = changes_.find(job);

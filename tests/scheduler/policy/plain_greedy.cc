@@ -1,11 +1,11 @@
 #include "tests/scheduler/policy/plain_greedy.h"
 
 #include <algorithm>
-#include <limits>
 #include <tuple>
 #include <utility>
 
 #include "scheduler/device_sets.h"
+#include "scheduler/policy/missing_devices.h"
 
 namespace es::test {
 namespace {
@@ -32,21 +32,6 @@ std::vector<DeviceType> addable_types(const JobView& job, bool mix_types) {
   const DeviceType& only = job.held.counts.front().type;
   if (job.held.counts.size() > 1 || !may_use(job, only)) return {};
   return {only};
-}
-
-// Those types, the ones whose proposals gain most first.
-std::vector<DeviceType> preferred_types(const JobView& job, bool mix_types) {
-  const auto best_gain = [&](const DeviceType& type) {
-    double best = -std::numeric_limits<double>::infinity();
-    for (const Proposal& p : job.proposals)
-      if (p.type == type) best = std::max(best, gain_per_device(p));
-    return best;
-  };
-  std::vector<DeviceType> types = addable_types(job, mix_types);
-  std::stable_sort(types.begin(), types.end(), [&](const DeviceType& a, const DeviceType& b) {
-    return best_gain(a) > best_gain(b);
-  });
-  return types;
 }
 
 // One call of decide(): the view, and what the decisions so far have made of it.
@@ -114,46 +99,12 @@ class Round {
     }
   }
 
-  // What the job gets when free_ and `rest` can be had; none when they do not suffice.
   std::optional<DeviceSet> choose_missing(std::size_t j, const DeviceSet& rest) const {
     const JobView& job = view_.jobs[j];
-    const DeviceSet supply = sum(free_, rest);
-    if (job.pinned) {
-      DeviceSet missing = beyond(*job.pinned, job.held);
-      if (!supply.contains(missing)) return std::nullopt;
-      return missing;
-    }
-    const std::uint32_t missing = job.min_devices - job.held.total();
-    return mixes(job) ? choose_mixed(job, missing, rest) : choose_one_type(job, missing, supply);
+    return missing_devices(job, mixes(job), free_, rest);
   }
 
   bool mixes(const JobView& job) const { return job.mix_types && !homogeneous_; }
-
-  static std::optional<DeviceSet> choose_one_type(const JobView& job, std::uint32_t missing,
-                                                  const DeviceSet& supply) {
-    for (const DeviceType& type : preferred_types(job, false)) {
-      if (supply.count_of(type) < missing) continue;
-      DeviceSet chosen;
-      chosen.add(type, missing);
-      return chosen;
-    }
-    return std::nullopt;
-  }
-
-  std::optional<DeviceSet> choose_mixed(const JobView& job, std::uint32_t missing,
-                                        const DeviceSet& rest) const {
-    DeviceSet chosen;
-    const std::vector<DeviceType> types = preferred_types(job, true);
-    for (const DeviceSet* supply : {&free_, &rest}) {
-      for (const DeviceType& type : types) {
-        const std::uint32_t count = std::min(missing, supply->count_of(type));
-        chosen.add(type, count);
-        missing -= count;
-      }
-    }
-    if (missing > 0) return std::nullopt;
-    return chosen;
-  }
 
   void grant(std::size_t j, const DeviceSet& devices) {
     free_ = beyond(free_, devices);
