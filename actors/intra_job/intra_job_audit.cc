@@ -79,8 +79,10 @@ void IntraJobCore::go_back_to(Version good) {
   record_.rewinding = restart;
   record_.known.clear();
   effects_.push_back(SaveRecord{record_});
-  for (const Incarnation incarnation : fleet_.in_phase(Worker::Phase::kKnown))
-    kill(*fleet_.find(incarnation));
+  // Those that leave may still have a checkpoint to tell of.
+  for (const auto phase : {Worker::Phase::kLeaving, Worker::Phase::kKnown})
+    for (const Incarnation incarnation : fleet_.in_phase(phase))
+      if (Worker& worker = *fleet_.find(incarnation); !worker.killed) kill(worker);
   finish_rewinding();
   begin_round();
   keep_suspensions();

@@ -82,8 +82,9 @@ Effects IntraJobCore::on(const Event& event, Instant now) {
   return take_effects();
 }
 
-// A checkpoint is on the disk, whatever has become of its writer.
+// A checkpoint is on the disk though its writer leaves; but what a killed one wrote may be spoiled.
 bool IntraJobCore::counts(const Worker& worker, const WorkerMessage& message) const {
+  if (worker.killed) return false;
   if (std::holds_alternative<CheckpointWritten>(message)) return true;
   if (worker.phase == Worker::Phase::kLeaving) return false;
   const bool fact =

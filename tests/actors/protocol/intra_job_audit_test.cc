@@ -95,6 +95,22 @@ TEST_SUITE("actors/intra_job/intra_job_audit") {
     CHECK(bench.core.state() == JobState::kRunning);
   }
 
+  TEST_CASE("a checkpoint of a void version that comes late is not taken") {
+    Bench bench(audited());
+    at_second_audit(bench);
+    bench.event(CheckpointCommand{30, "/late"});
+    blame_second_worker(bench);
+    const auto late = bench.say(CheckpointWritten{bench.stamp(1), 30, "/late", 1, {}, ""});
+    CHECK(late.empty());
+    for (const std::uint64_t id : {1, 2, 3}) bench.exited(id);
+    bench.hello(4);
+    bench.hello(5);
+    bench.round({4, 5}, std::nullopt, {4, 5});
+    for (const std::uint64_t id : {4, 5})
+      CHECK(all<CheckpointDone>(bench.committed(id, 1, 8)).empty());
+    CHECK_FALSE(bench.core.record().checkpoint.has_value());
+  }
+
   TEST_CASE("the newest checkpoint that the device cannot have touched is where it goes back to") {
     Bench bench(audited());
     bench.run_with(3);
