@@ -59,7 +59,8 @@ class FrozenNode(harness.EndToEndTest):
         stale = [w["pid"] for w in before["workers"] if w["node"] == "second"]
         signal_all([node.pid, *stale], signal.SIGSTOP)
         alone = self.trains_on(head, job, ["first"], before["steps"])
-        self.assertEqual(self.alive(head), {"first": True, "second": False})
+        harness.wait_until("the node is missed",
+                           lambda: self.alive(head) == {"first": True, "second": False})
         order = [*stale, node.pid] if workers_first else [node.pid, *stale]
         signal_all(order, signal.SIGCONT)
         harness.wait_until("the stale workers are gone",
