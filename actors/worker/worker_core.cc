@@ -117,7 +117,7 @@ void WorkerCore::send_peer(const Member& to, PeerMessage message) {
 
 void WorkerCore::suspect(Incarnation awaited) {
   suspected_ = true;
-  const Version step = phase_ == Phase::kLoading ? install_.target : *version_;
+  const Version step = phase_ == Phase::kLoading ? install_.target : version_.value_or(0);
   send_head(Suspect{stamp(), step, awaited});
 }
 

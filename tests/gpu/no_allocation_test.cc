@@ -21,10 +21,14 @@ void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   ++allocations;
   return std::malloc(bytes == 0 ? 1 : bytes);
 }
-void* operator new(std::size_t bytes, std::align_val_t alignment) {
+// Both aligned forms: a sanitizer's own would not go with the delete below.
+void* operator new(std::size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
   ++allocations;
   const auto unit = static_cast<std::size_t>(alignment);
-  if (void* memory = std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit)) return memory;
+  return std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit);
+}
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  if (void* memory = ::operator new(bytes, alignment, std::nothrow)) return memory;
   throw std::bad_alloc();
 }
 void operator delete(void* memory, std::align_val_t) noexcept {
