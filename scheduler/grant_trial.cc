@@ -1,7 +1,5 @@
 #include "scheduler/grant_trial.h"
 
-#include <algorithm>
-
 #include "scheduler/capability_watch.h"
 #include "scheduler/device_sets.h"
 
@@ -35,25 +33,21 @@ std::optional<FallBack> GrantTrial::verdict() const {
 }
 
 void GrantTrial::fall_back() {
-  Refused refused{trial_->held, {}, std::move(trial_->capabilities)};
-  for (const DeviceCount& added : beyond(devices_, refused.held).counts)
-    refused.types.push_back(added.type);
-  refused_.push_back(std::move(refused));
+  Refusal refusal{trial_->held, {}, std::move(trial_->capabilities)};
+  for (const DeviceCount& added : beyond(devices_, refusal.held).counts)
+    refusal.types.push_back(added.type);
+  refusals_.push_back(std::move(refusal));
   trial_.reset();
 }
 
-void GrantTrial::capability_changed(const DeviceType& type, double steps_per_second) {
-  std::erase_if(refused_, [&](const Refused& r) {
-    const auto known = r.capabilities.find(type);
-    return r.held == devices_ && r.held.count_of(type) > 0 && known != r.capabilities.end() &&
+bool GrantTrial::capability_changed(const DeviceType& type, double steps_per_second) {
+  const std::size_t ended = std::erase_if(refusals_, [&](const Refusal& refusal) {
+    const auto known = refusal.capabilities.find(type);
+    return refusal.held == devices_ && refusal.held.count_of(type) > 0 &&
+           known != refusal.capabilities.end() &&
            capability_differs(known->second, steps_per_second);
   });
-}
-
-bool GrantTrial::refuses(const DeviceSet& held, const DeviceType& type) const {
-  return std::any_of(refused_.begin(), refused_.end(), [&](const Refused& r) {
-    return r.held == held && std::find(r.types.begin(), r.types.end(), type) != r.types.end();
-  });
+  return ended > 0;
 }
 
 }  // namespace es::scheduler

@@ -6,18 +6,20 @@
 //              had is known (step_pace.h); it ends with the first pace on the new ones
 //   slower     pace now > (1 + kSlowerMin) * pace before: all that was added is given back. Grants
 //              that came before the first was measured are judged together with it
-//   refused    from then on the job asks for no device of the types that were added while it holds
-//              exactly what it fell back to, until a C_i measured on these devices differs by more
-//              than kCapabilityChangeMin from what it was before the grant. What C_i was on more
-//              devices does not count: they may slow each other down, and the job would ping-pong
+//   refused    from then on the job neither asks for what it fell back to with more devices of the
+//              types that were added, nor is it given that (refusal.h, policy/policy.h), until a
+//              C_i measured on what it fell back to differs by more than kCapabilityChangeMin from
+//              what it was before the grant. What C_i was on more devices does not count: they may
+//              slow each other down, and the job would ping-pong
 //
 // So a job is never left slower after a grant once both paces are measured, and tries the same
 // grant again only when the devices have become others. Devices that a user has pinned are not
 // judged.
 #include <optional>
+#include <utility>
 #include <vector>
 
-#include "scheduler/model.h"
+#include "scheduler/refusal.h"
 #include "scheduler/step_pace.h"
 
 namespace es::scheduler {
@@ -32,6 +34,9 @@ class GrantTrial {
  public:
   static constexpr double kSlowerMin = 0.05;
 
+  // `refusals`: of an earlier head.
+  explicit GrantTrial(std::vector<Refusal> refusals = {}) : refusals_(std::move(refusals)) {}
+
   // The job steps on these devices from now on. `capabilities`: known so far. `chosen`: by the
   // scheduler, not by a user.
   void placed(const DeviceSet& devices, const Capabilities& capabilities, bool chosen);
@@ -41,11 +46,10 @@ class GrantTrial {
   std::optional<FallBack> verdict() const;
   // The verdict is being carried out.
   void fall_back();
-  // C_i became this, by measurements on the devices of now.
-  void capability_changed(const DeviceType& type, double steps_per_second);
+  // C_i became this, by measurements on the devices of now. Whether a refusal has ended by that.
+  bool capability_changed(const DeviceType& type, double steps_per_second);
 
-  // Whether a job that holds these devices must not ask for more of the type.
-  bool refuses(const DeviceSet& held, const DeviceType& type) const;
+  const std::vector<Refusal>& refusals() const { return refusals_; }
   // Of the devices of now, seconds of a global step.
   std::optional<double> pace() const { return pace_.seconds(); }
 
@@ -55,16 +59,11 @@ class GrantTrial {
     double seconds = 0;
     Capabilities capabilities;
   };
-  struct Refused {
-    DeviceSet held;
-    std::vector<DeviceType> types;  // that were added
-    Capabilities capabilities;      // known before the grant
-  };
 
   DeviceSet devices_;
   StepPace pace_;
   std::optional<Trial> trial_;
-  std::vector<Refused> refused_;
+  std::vector<Refusal> refusals_;
 };
 
 }  // namespace es::scheduler

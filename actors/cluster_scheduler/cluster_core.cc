@@ -130,6 +130,17 @@ void ClusterCore::handle(const cluster::JobDemand& event) {
   if (event.progress) refresh_progress(*job, view_.jobs[job->slot]);
 }
 
+void ClusterCore::handle(const cluster::JobRefuses& event) {
+  Job* job = find(event.job);
+  if (job == nullptr) {
+    ++ignored_events_;
+    return;
+  }
+  job->refusals = event.refusals;
+  if (job->demand) job->demand->proposals.clear();
+  touch(*job);
+}
+
 // Why the demand can never be met here; empty when it can.
 std::string ClusterCore::refuse(const Job& job, const cluster::JobDemand& demand) const {
   const bool judged_before = job.admitted.restored && !job.demand;

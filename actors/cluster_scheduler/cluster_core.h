@@ -109,6 +109,13 @@ struct JobDemand {
   std::optional<JobProgress> progress = std::nullopt;  // none: as it was
 };
 
+// All that the job refuses from now on (scheduler/refusal.h). Its proposals are void: it is about
+// to give devices back, or makes others.
+struct JobRefuses {
+  JobId job;
+  std::vector<scheduler::Refusal> refusals;  // capabilities do not matter here
+};
+
 // The worker process on this device has been reaped (or never was). Also for a device that the job
 // gives back unasked, because its plan does not use it.
 struct DeviceReleased {
@@ -151,9 +158,9 @@ struct ClaimEnded {
   std::string name;
 };
 
-using Event =
-    std::variant<NodeJoined, NodeLost, NodeDraining, JobAdmitted, JobDemand, DeviceReleased,
-                 DeviceSuspected, DeviceCleared, JobEnded, ClaimMade, ClaimResized, ClaimEnded>;
+using Event = std::variant<NodeJoined, NodeLost, NodeDraining, JobAdmitted, JobDemand, JobRefuses,
+                           DeviceReleased, DeviceSuspected, DeviceCleared, JobEnded, ClaimMade,
+                           ClaimResized, ClaimEnded>;
 
 // --- effects -----------------------------------------------------------------------------------
 
@@ -236,7 +243,8 @@ class ClusterCore {
   struct Job {
     cluster::JobAdmitted admitted;
     std::optional<cluster::JobDemand> demand;  // the one in force
-    std::uint64_t sequence = 0;                // of the last Allocation
+    std::vector<scheduler::Refusal> refusals;
+    std::uint64_t sequence = 0;  // of the last Allocation
     std::uint64_t releases_seen = 0;
     std::size_t slot = 0;  // in view_.jobs
     bool changed = false;  // held devices changed since then
@@ -250,6 +258,7 @@ class ClusterCore {
   void handle(const cluster::NodeDraining& event);
   void handle(const cluster::JobAdmitted& event);
   void handle(const cluster::JobDemand& event);
+  void handle(const cluster::JobRefuses& event);
   void handle(const cluster::DeviceReleased& event);
   void handle(const cluster::DeviceSuspected& event);
   void handle(const cluster::DeviceCleared& event);

@@ -300,11 +300,16 @@ void ClusterSchedulerState::on_ended(const JobId& job) {
   stop_if_idle();
 }
 
-// Nobody is going to ask.
+// Nobody is going to ask. That its actors end then is no news.
 void ClusterSchedulerState::forget_job(const JobId& job) {
   const auto at = jobs_.find(job);
-  for (const caf::actor& actor : {at->second.actor, at->second.companion})
+  for (const caf::actor& actor : {at->second.actor, at->second.companion}) {
+    self_->demonitor(actor);
+    children_->erase(actor.id());
     self_->send_exit(actor, caf::exit_reason::normal);
+  }
+  const Status forgotten = store_->forget(job);
+  ES_CHECK_MSG(forgotten.ok(), forgotten.ok() ? "" : "journal: " + forgotten.error().message);
   submit_order_.erase(at->second.number);
   jobs_.erase(at);
 }

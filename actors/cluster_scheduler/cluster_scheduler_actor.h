@@ -58,7 +58,7 @@ struct ClusterSchedulerOptions {
   std::chrono::nanoseconds gather{0};
   double start_s = 1;      // what a job's first start costs, for the policy
   double rescale_s = 0.5;  // and a later change, before the job has measured one
-  // A job that is over can be asked about. False: nothing of it stays but its record.
+  // A job that is over can be asked about. False: nothing of it stays.
   bool keep_past_jobs = true;
   // Fills in what a job needs from its text; tests put their own.
   std::function<Result<AdmittedJob>(const std::string& spec_toml, const std::string& checkpoint)>

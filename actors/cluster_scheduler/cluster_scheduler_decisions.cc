@@ -26,6 +26,15 @@ cluster::JobProgress progress_from(wire::JobProgress::Reader r) {
   return progress;
 }
 
+std::vector<scheduler::Refusal> refusals_from(wire::Demand::Reader r) {
+  std::vector<scheduler::Refusal> refusals;
+  for (const auto refusal : r.getRefusals()) {
+    refusals.push_back({device_set_from(refusal.getHeld()), {}, {}});
+    for (const auto type : refusal.getTypes()) refusals.back().types.push_back({type.cStr()});
+  }
+  return refusals;
+}
+
 }  // namespace
 
 cluster::JobAdmitted ClusterSchedulerState::admitted_event(const JobId& id, const JobSpec& spec,
@@ -53,6 +62,7 @@ cluster::JobAdmitted ClusterSchedulerState::admitted_event(const JobId& id, cons
 
 void ClusterSchedulerState::on_demand(const JobId& job, wire::Demand::Reader r) {
   if (!jobs_.contains(job)) return;
+  if (r.isRefusals()) return take(cluster::JobRefuses{job, refusals_from(r)});
   cluster::JobDemand demand{.job = job, .exact = {}, .proposals = {}, .sequence = r.getSequence()};
   if (r.isExact()) {
     demand.exact = device_set_from(r.getExact());

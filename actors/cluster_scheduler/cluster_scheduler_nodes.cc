@@ -78,8 +78,12 @@ void ClusterSchedulerState::on_return_timeout() {
   stop_waiting();
 }
 
+// One decision for all of them: after the first node a job whose devices are on another would seem
+// to hold nothing, and be granted some.
 void ClusterSchedulerState::stop_waiting() {
   for (const Arrival& node : std::exchange(held_back_, {})) take_in(node);
+  on_decide(decide_due_s_);
+  send_inventory();
 }
 
 void ClusterSchedulerState::take_in(const Arrival& node) {
@@ -88,8 +92,7 @@ void ClusterSchedulerState::take_in(const Arrival& node) {
   for (const Incarnation worker : node.workers)
     if (const auto at = survivors_.find(worker); at != survivors_.end())
       joined.kept.push_back(at->second);
-  take_now(joined);
-  send_inventory();
+  take(joined);
 }
 
 void ClusterSchedulerState::on_peer_down(const PeerDown& down) {

@@ -107,6 +107,10 @@ void ClusterCore::refresh(Job& job) {
       !job.changed && job.demand->sequence == job.sequence && (!progress || progress->adopted);
   view.proposals.clear();
   if (!view.pinned && !job.changed) view.proposals = job.demand->proposals;
+  // A job that was measured below its minimum (by its owner's choice) must still be able to start.
+  view.refusals.clear();
+  for (const scheduler::Refusal& refusal : job.refusals)
+    if (refusal.held.total() >= view.min_devices) view.refusals.push_back(refusal);
 }
 
 // The job has just said how far it is.

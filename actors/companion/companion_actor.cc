@@ -189,6 +189,8 @@ void CompanionState::on_report(wire::CapabilityReport::Reader report) {
 caf::behavior companion_actor(caf::stateful_actor<CompanionState>* self, CompanionOptions options,
                               std::shared_ptr<HeadStore> store) {
   self->state.init(std::move(options), std::move(store));
+  // Also when its job is over, which is no error and which actors do not heed by themselves.
+  self->set_exit_handler([=](caf::exit_msg& exit) { self->quit(std::move(exit.reason)); });
   return {
       [=](const Msg<wire::PlanQuery>& m) {
         self->send(caf::actor_cast<caf::actor>(self->current_sender()),

@@ -38,6 +38,12 @@ class HeadStore {
     return journal_.next_sequence();
   }
   Result<std::optional<store::JobRecord>> load(const JobId& id) const { return journal_.load(id); }
+  // Everything of a job that is over.
+  Status forget(const JobId& id) {
+    ES_RETURN_IF_ERROR(ledger_.remove(id));
+    ES_RETURN_IF_ERROR(history_.remove(id));
+    return journal_.remove(id);
+  }
   // Of the cluster scheduler.
   store::SuspectDevices& suspects() { return suspects_; }
   // Of the cluster scheduler.

@@ -32,6 +32,7 @@ void IntraJobState::init(caf::stateful_actor<IntraJobState>* self, IntraJobOptio
   if (!directory.empty())
     options_.config.checkpoint_directory =
         (std::filesystem::path(directory) / options_.job).string();
+  grant_trial_ = scheduler::GrantTrial(refusals_of(options_.record));
   core_.emplace(make_core());
   lost_steps_.emplace(options_.restored && !core_->fleet().workers().empty());
   // Unlike those of an earlier head, which workers may still remember.
@@ -39,6 +40,7 @@ void IntraJobState::init(caf::stateful_actor<IntraJobState>* self, IntraJobOptio
   for (const auto& [incarnation, worker] : core_->fleet().workers()) awaited_.insert(incarnation);
   awaited_until_ = now() + kReturnTimeout;
   perform(core_->start(now()));
+  if (!grant_trial_.refusals().empty()) tell_refusals();
   query_plans();
 }
 
@@ -208,6 +210,7 @@ void IntraJobState::on_inventory(wire::Inventory::Reader r) {
 }
 
 void IntraJobState::tick() {
+  --timers_;
   tick_armed_.reset();
   perform(core_->tick(now()));
   if (now() > awaited_until_) {
@@ -216,6 +219,13 @@ void IntraJobState::tick() {
     lose(missing, "did not come back to the restarted head");
   }
   arm_tick();
+  if (leaves_) leave();
+}
+
+// The job is over, and nobody is going to ask about it. A timer that comes finds it there still.
+void IntraJobState::leave() {
+  leaves_ = true;
+  if (timers_ == 0) self_->quit();
 }
 
 // Rounded up to whole ticks, so that a job that changes often does not arm a timer for each change.
@@ -226,6 +236,7 @@ void IntraJobState::arm_tick() {
   const Instant at = std::max((*due / kTickInterval + 1) * Instant(kTickInterval), now());
   if (tick_armed_ && *tick_armed_ <= at) return;
   tick_armed_ = at;
+  ++timers_;
   self_->delayed_send(self_, at - now(), TickAtom::value);
 }
 
@@ -241,6 +252,10 @@ void IntraJobState::log(const std::string& line) {
 caf::behavior intra_job_actor(caf::stateful_actor<IntraJobState>* self, IntraJobOptions options,
                               IntraJobPeers peers) {
   self->state.init(self, std::move(options), std::move(peers));
+  // A normal end, which actors do not heed by themselves: the job is forgotten.
+  self->set_exit_handler([=](caf::exit_msg& exit) {
+    exit.reason ? self->quit(std::move(exit.reason)) : self->state.leave();
+  });
   return {
       [=](const Inbound& inbound) { self->state.on_inbound(inbound); },
       [=](const Msg<wire::Allocation>& m) { self->state.on_allocation(*m.view()); },

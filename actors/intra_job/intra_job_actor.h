@@ -10,7 +10,7 @@
 //           agents, answers and job events to clients. Demand, DeviceReleased, JobEnded to the
 //           cluster scheduler; PlanQuery, PlanListQuery, CapabilityReport to the companion.
 // State     the core's, and views for people. Journaled before anything of a generation is sent:
-//           generation, known workers, state. Ledger lines: run ledger.
+//           generation, known workers, state, refused devices. Ledger lines: run ledger.
 // Fails     Monitored by the cluster scheduler. Workers keep stepping without it.
 //           A journal or ledger that cannot be written ends the daemon: nothing may be sent that a
 //           restarted head would not know.
@@ -74,6 +74,7 @@ class IntraJobState {
   Msg<wire::JobDetails> details() const;
   void cancel_unasked();
   void tick();
+  void leave();
 
  private:
   struct Follower {
@@ -106,6 +107,8 @@ class IntraJobState {
   void consider_fall_back();
   void release_unused();
   void give_back(DeviceSet rest);
+  void keep_refusals();
+  void tell_refusals();
 
   // Speeds (intra_job_speed.cc).
   void on_worker_stats(wire::WorkerStats::Reader r, Incarnation incarnation);
@@ -191,6 +194,8 @@ class IntraJobState {
 
   bool has_run_ = false;
   std::optional<Instant> tick_armed_;  // the timer that comes next
+  int timers_ = 0;                     // that will come
+  bool leaves_ = false;                // after the last of them
 
   // After a restart of the head: workers of the journal that have not spoken to this one yet.
   std::set<Incarnation> awaited_;

@@ -42,6 +42,7 @@ IntraJobCore::IntraJobCore(Config config, Services services, JobRecord record,
       record_(std::move(record)),
       fleet_(config_.spec.max_p),
       ledger_(config_.start_version),
+      progress_(config_.start_version),
       audits_(config_.spec.audit.every_steps),
       periodic_(config_.spec.checkpoint, config_.last_version, record_) {
   ES_CHECK(config_.last_version > 0 && config_.bucket_count > 0);
@@ -59,6 +60,8 @@ IntraJobCore::IntraJobCore(Config config, Services services, JobRecord record,
     worker.placed = true;
     trusted_through_[known.device] = config_.start_version;  // what it passed is not journaled
   }
+  // Workers of the record are not behind the ledger until they say so.
+  progress_ = record_.known.empty() ? restart_point().second : ledger_.through();
   if (staged()) stage_ = schedule_.stage_at(ledger_.through());
 }
 
@@ -235,6 +238,7 @@ void IntraJobCore::handle(Worker& worker, const Drained& message) {
 
 void IntraJobCore::handle(Worker& worker, const Committed& message) {
   worker.version = std::max(worker.version.value_or(0), message.line.version);
+  progress_ = std::max(progress_, message.line.version);
   if (config_.sparse_ledger) ledger_.skip_to(message.line.version - 1);
   switch (ledger_.add(message.line, worker.incarnation)) {
     case LedgerBook::Answer::kAdded:

@@ -87,6 +87,10 @@ class IntraJobCore {
   const JobRecord& record() const { return record_; }
   const Fleet& fleet() const { return fleet_; }
   const LedgerBook& ledger() const { return ledger_; }
+  // The version from which the job goes on, as far as is known: members step on from it, or will.
+  // Less than ledger().through() after all who held that were lost: the steps between are done
+  // again.
+  Version progress() const { return progress_; }
   // The members of the last placement, ascending by rank.
   const std::vector<protocol::Member>& members() const { return members_; }
   // Devices of the members as text; empty before the first placement.
@@ -226,6 +230,7 @@ class IntraJobCore {
   Phase phase_ = Phase::kIdle;
   Fleet fleet_;
   LedgerBook ledger_;
+  Version progress_;
   StageClock clock_;
   std::map<Version, Digest> evaluations_;  // of their totals
   AuditBook audits_;

@@ -132,7 +132,8 @@ void IntraJobCore::suspend() {
   members_.clear();
   placement_ = {};
   waits_for_stage_ = false;
-  if (staged()) stage_ = schedule_.stage_at(restart_point().second);
+  progress_ = restart_point().second;
+  if (staged()) stage_ = schedule_.stage_at(progress_);
   show_state(*std::exchange(suspending_, std::nullopt));
   if (paused() && scale_request_) answer_scale({});  // it is for the time after
   record_.known.clear();

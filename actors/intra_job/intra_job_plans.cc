@@ -9,6 +9,7 @@
 #include "actors/common/wire_devices.h"
 #include "actors/intra_job/durations.h"
 #include "actors/intra_job/intra_job_actor.h"
+#include "actors/intra_job/journal_record.h"
 #include "scheduler/device_sets.h"
 #include "scheduler/plans.h"
 
@@ -46,7 +47,7 @@ DeviceSet IntraJobState::addable_devices() const {
 }
 
 Version IntraJobState::steps_left() const {
-  return options_.config.last_version - core_->ledger().through();
+  return options_.config.last_version - core_->progress();
 }
 
 // The companion ranks what more devices would bring; pointless for a job that wants an exact set.
@@ -74,8 +75,11 @@ void IntraJobState::on_plans(wire::PlanAnswer::Reader r) {
   if (demand_is_exact_ || intra_job::is_over(core_->state())) return;
   const DeviceSet held = held_devices();
   std::vector<wire::Proposal::Reader> proposals;
-  for (const auto p : r.getProposals())
-    if (!grant_trial_.refuses(held, {p.getDeviceType().cStr()})) proposals.push_back(p);
+  for (const auto p : r.getProposals()) {
+    DeviceSet after = held;
+    after.add({p.getDeviceType().cStr()}, p.getCount());
+    if (refusal_of(grant_trial_.refusals(), after) == nullptr) proposals.push_back(p);
+  }
   self_->send(peers_.cluster,
               Msg<wire::Demand>::build({.job = options_.job}, [&](wire::Demand::Builder b) {
                 auto list = b.initProposals(proposals.size());
@@ -153,7 +157,30 @@ void IntraJobState::consider_fall_back() {
       milliseconds_text(verdict->seconds_now) + " with them, " +
       milliseconds_text(verdict->seconds_before) + " without");
   grant_trial_.fall_back();
+  keep_refusals();
   give_back(verdict->give_back);
+}
+
+// They changed. Journaled before anything is given back, and told before that can be granted again.
+void IntraJobState::keep_refusals() {
+  update(options_.record, grant_trial_.refusals());
+  const Status status = peers_.store->save(options_.record);
+  ES_CHECK_MSG(status.ok(), status.ok() ? "" : "journal: " + status.error().message);
+  tell_refusals();
+}
+
+void IntraJobState::tell_refusals() {
+  const std::vector<scheduler::Refusal>& refusals = grant_trial_.refusals();
+  self_->send(peers_.cluster,
+              Msg<wire::Demand>::build({.job = options_.job}, [&](wire::Demand::Builder b) {
+                auto list = b.initRefusals(refusals.size());
+                for (unsigned i = 0; i < list.size(); ++i) {
+                  const scheduler::Refusal& refusal = refusals[i];
+                  put(list[i].initHeld(refusal.held.counts.size()), refusal.held);
+                  auto types = list[i].initTypes(refusal.types.size());
+                  for (unsigned t = 0; t < types.size(); ++t) types.set(t, refusal.types[t].name);
+                }
+              }));
 }
 
 // Role 1: what the best plan does not use is of more use to others, unless the job ends soon.

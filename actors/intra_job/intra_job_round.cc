@@ -43,7 +43,8 @@ void IntraJobCore::wait_for_workers() {
   placement_ = {};
   drop_written_checkpoints("all workers were lost before the ledger had its version");
   if (!record_.known.empty()) save();  // their devices may be used again from now on
-  if (staged()) stage_ = schedule_.stage_at(restart_point().second);
+  progress_ = restart_point().second;
+  if (staged()) stage_ = schedule_.stage_at(progress_);
   show_state(fleet_.allocated_set().empty() ? JobState::kQueued : JobState::kStarting);
 }
 
@@ -70,7 +71,7 @@ std::pair<Source, Version> IntraJobCore::newest_reported() const {
 void IntraJobCore::install() {
   phase_ = Phase::kInstalling;
   auto [source, target] = newest_reported();
-  target_ = target;
+  target_ = progress_ = target;
   if (target < ledger_.through() && !std::holds_alternative<FromPeer>(source))
     log("no worker holds the job's state: going on from version " + std::to_string(target));
   const Fleet::Choice choice = fleet_.choose(wanted_at(target), false);

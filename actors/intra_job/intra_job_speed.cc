@@ -65,7 +65,7 @@ void IntraJobState::measured(const DeviceType& type, double steps_per_second) {
   if (!changed) return;
   capabilities_[type] = *changed;
   measured_types_.insert(type);
-  grant_trial_.capability_changed(type, *changed);
+  if (grant_trial_.capability_changed(type, *changed)) keep_refusals();
   released_from_.clear();
   self_->send(peers_.companion,
               Msg<wire::CapabilityReport>::build({}, [&](wire::CapabilityReport::Builder b) {
@@ -115,12 +115,11 @@ void IntraJobState::consider_rebalance() {
       if (member.incarnation == incarnation) current.push_back(member.ranks);
   }
   const Instant pause = pause_of_a_change();
-  const auto change = scheduler::rebalance(
-      {.capabilities = capabilities,
-       .current = current,
-       .max_p = options_.spec.max_p,
-       .pause_seconds = in_seconds(pause),
-       .steps_left = options_.config.last_version - core_->ledger().through()});
+  const auto change = scheduler::rebalance({.capabilities = capabilities,
+                                            .current = current,
+                                            .max_p = options_.spec.max_p,
+                                            .pause_seconds = in_seconds(pause),
+                                            .steps_left = steps_left()});
   if (!change) return;
   log("moves ESTs: a step of " + decimal(change->seconds_now, 3) + " s would take " +
       decimal(change->seconds_then, 3) + " s");

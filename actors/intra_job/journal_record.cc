@@ -69,6 +69,19 @@ void update(store::JobRecord& stored, const intra_job::JobRecord& record) {
   stored.rewinding = record.rewinding;
 }
 
+void update(store::JobRecord& stored, const std::vector<scheduler::Refusal>& refusals) {
+  stored.refusals.clear();
+  for (const scheduler::Refusal& refusal : refusals)
+    stored.refusals.push_back({refusal.held, refusal.types, refusal.capabilities});
+}
+
+std::vector<scheduler::Refusal> refusals_of(const store::JobRecord& stored) {
+  std::vector<scheduler::Refusal> refusals;
+  for (const store::Refusal& refusal : stored.refusals)
+    refusals.push_back({refusal.held, refusal.types, refusal.capabilities});
+  return refusals;
+}
+
 intra_job::JobRecord core_record(const store::JobRecord& stored) {
   intra_job::JobRecord record;
   record.state = state_of(stored.phase);

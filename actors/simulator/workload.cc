@@ -70,6 +70,7 @@ Result<Workload> make_workload(const store::JobTrace& trace, const store::StepTi
                                const DeviceSet& cluster, const WorkloadOptions& options) {
   Workload workload{cluster, {}};
   std::mt19937_64 random(options.seed);
+  workload.jobs.reserve(trace.jobs.size());
   for (const store::TraceJob& job : trace.jobs) {
     auto work = work_job(job, times, cluster);
     if (!work) return work.error();

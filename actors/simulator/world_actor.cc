@@ -100,13 +100,23 @@ void WorldState::end_worker(Incarnation incarnation, int exit_code, bool tell) {
   run.workers.erase(incarnation);
   const PeerId node = node_peer(at->second.device.node);
   workers_.erase(at);
-  if (!tell) return;
-  const auto exited =
-      Msg<wire::WorkerExited>::build({.job = run.id}, [&](wire::WorkerExited::Builder b) {
-        b.setIncarnation(incarnation.value);
-        b.setExitCode(exit_code);
-      });
-  self_->send(run.actor, Inbound{node, exited.frame()});
+  if (tell) {
+    const auto exited =
+        Msg<wire::WorkerExited>::build({.job = run.id}, [&](wire::WorkerExited::Builder b) {
+          b.setIncarnation(incarnation.value);
+          b.setExitCode(exit_code);
+        });
+    self_->send(run.actor, Inbound{node, exited.frame()});
+  }
+  if (run.is_over && run.workers.empty()) forget(run);
+}
+
+// Nobody speaks for it any more.
+void WorldState::forget(Run& run) {
+  run.actor = {};
+  run.members = {};
+  run.local_s = {};
+  run.checkpoint.reset();
 }
 
 void WorldState::tell(Run& run, const WorkerMessage& message) {

@@ -192,6 +192,7 @@ class WorldState {
   void finish(Run& run);
   void commit(Run& run, Incarnation by, Version version);
   void tell(Run& run, const protocol::WorkerMessage& message);
+  void forget(Run& run);
   Run& run_of(const Worker& worker) { return runs_[worker.run]; }
   std::size_t index_of(const Run& run) const {
     return static_cast<std::size_t>(&run - runs_.data());

@@ -18,6 +18,8 @@ struct Demand {
     # Exactly these: a stage, or an explicit scale. Served whole or refused (DemandRefused).
     proposals @1 :List(Proposal);
     # More devices would help this much; the policy chooses.
+    refusals @4 :List(RefusedDevices);
+    # All that the job refuses from now on; besides, its last demand stays as it was.
   }
   sequence @2 :UInt64;
   # Of the newest Allocation that the job has adopted, 0 before the first: what the proposals are
@@ -48,6 +50,12 @@ struct Proposal {
   # How many more of this type.
   speedup @2 :Float64;
   # Estimated throughput with them / throughput now, > 0.
+}
+
+struct RefusedDevices {
+  # Measured: the job is slower on `held` with more devices of these types than without them.
+  held @0 :List(DeviceCount);
+  types @1 :List(Text);
 }
 
 struct Allocation {

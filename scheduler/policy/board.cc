@@ -63,6 +63,7 @@ void Board::build_frame(const ClusterView& view) {
   fill(view.total, total_.data());
   elastic_held_.assign(t, 0);
   rows_.clear();
+  refused_.clear();
   hungry_.clear();
   add_slots(view.jobs.size());
   tenants_.clear();
@@ -76,6 +77,7 @@ void Board::add_slots(std::size_t slots) {
   rows_.resize(slots);
   for (auto* flat : {&held_, &room_, &pinned_}) flat->resize(slots * types());
   capabilities_.resize(slots * types());
+  refused_.resize(slots);
 }
 
 void Board::write_row(const JobView& job, std::size_t slot) {
@@ -84,6 +86,7 @@ void Board::write_row(const JobView& job, std::size_t slot) {
   hungry_.erase({row.number, slot});
   row = Row();
   row.slot = slot;
+  refused_[slot].clear();
   if (job.id.empty()) return;
   row.present = true;
   row.number = job.number;
@@ -111,6 +114,7 @@ void Board::write_row(const JobView& job, std::size_t slot) {
   row.paused_until_s = job.work.paused_until_s;
   row.job_seconds_at_submit = job.job_seconds_at_submit;
   write_devices(job, slot);
+  write_refusals(job, slot);
   write_speeds(job, slot);
   add_supply(slot, 1);
   if (is_hungry(slot)) hungry_.insert({row.number, slot});
@@ -128,20 +132,45 @@ bool Board::is_hungry(std::size_t slot) const {
 
 void Board::write_devices(const JobView& job, std::size_t slot) {
   const std::size_t first = slot * types();
-  fill(job.held, &held_[first]);
-  std::fill_n(&pinned_[first], types(), 0U);
-  if (job.pinned) fill(*job.pinned, &pinned_[first]);
+  fill(job.held, held_.data() + first);
+  std::fill_n(pinned_.data() + first, types(), 0U);
+  if (job.pinned) fill(*job.pinned, pinned_.data() + first);
   rows_[slot].pin_exists = job.pinned && knows_types_of(*job.pinned);
   rows_[slot].held_total = job.held.total();
-  std::fill_n(&room_[first], types(), 0U);
+  std::fill_n(room_.data() + first, types(), 0U);
   for (const Proposal& p : job.proposals) {
     const std::int32_t t = type_index(p.type);
     if (t >= 0) room_[first + t] = std::max(room_[first + t], p.count);
   }
 }
 
+// One with a type that is not there refuses nothing that the job could be given.
+void Board::write_refusals(const JobView& job, std::size_t slot) {
+  for (const Refusal& refusal : job.refusals) {
+    if (!knows_types_of(refusal.held)) continue;
+    Refused refused{Counts(types(), 0), Counts(types(), 0)};
+    fill(refusal.held, refused.held.data());
+    for (const DeviceType& type : refusal.types)
+      if (const std::int32_t t = type_index(type); t >= 0) refused.types[t] = 1;
+    refused_[slot].push_back(std::move(refused));
+  }
+}
+
+const Counts* Board::fall_back_of(std::size_t slot, std::span<const std::uint32_t> counts) const {
+  for (const Refused& refused : refused_[slot]) {
+    bool more = false, covered = true;
+    for (std::size_t t = 0; t < counts.size() && covered; ++t) {
+      more = more || counts[t] > refused.held[t];
+      covered =
+          counts[t] == refused.held[t] || (counts[t] > refused.held[t] && refused.types[t] > 0);
+    }
+    if (covered && more) return &refused.held;
+  }
+  return nullptr;
+}
+
 void Board::write_speeds(const JobView& job, std::size_t slot) {
-  double* const speeds = &capabilities_[slot * types()];
+  double* const speeds = capabilities_.data() + slot * types();
   std::fill_n(speeds, types(), 0.0);
   for (const DeviceType& type : job.types) {
     const std::int32_t t = type_index(type);

@@ -84,6 +84,8 @@ class Board {
   std::span<const std::uint32_t> room(std::size_t slot) const { return at(room_, slot); }
   // Of a pinned job: what it is pinned to.
   std::span<const std::uint32_t> pinned(std::size_t slot) const { return at(pinned_, slot); }
+  // The job refuses `counts`: the fewer devices that it falls back to. None: it does not.
+  const Counts* fall_back_of(std::size_t slot, std::span<const std::uint32_t> counts) const;
 
   struct Tenant {
     std::string name;
@@ -118,6 +120,7 @@ class Board {
   bool is_hungry(std::size_t slot) const;
   void add_slots(std::size_t slots);
   void write_devices(const JobView& job, std::size_t slot);
+  void write_refusals(const JobView& job, std::size_t slot);
   void write_speeds(const JobView& job, std::size_t slot);
   std::uint32_t tenant_index(const std::string& name);
   std::int32_t type_index(const DeviceType& type) const;
@@ -131,6 +134,11 @@ class Board {
   Counts total_, free_, returning_, supply_;
   std::vector<std::int64_t> elastic_held_;  // by type: what update() adds to free and returning
   std::vector<std::uint32_t> held_, room_, pinned_;  // by slot and type
+  struct Refused {
+    Counts held;
+    Counts types;  // 1: of those that were added to it
+  };
+  std::vector<std::vector<Refused>> refused_;  // by slot
   std::vector<double> capabilities_;
   std::vector<Tenant> tenants_;
   std::vector<Quota> quotas_;

@@ -94,10 +94,17 @@ class Chooser {
     candidate_ = kept;
   }
 
+  // What the job refuses it would give back again: then rather what it falls back to.
   void consider() {
+    const auto is_held = [&] { return std::equal(held_.begin(), held_.end(), candidate_.begin()); };
+    while (!is_held()) {
+      const Counts* fall_back = board_.fall_back_of(row_.slot, candidate_);
+      if (fall_back == nullptr) break;
+      candidate_ = *fall_back;
+    }
+    const bool kept = is_held();
     const std::uint32_t devices = total(candidate_);
     if (devices < row_.min_devices || devices == 0) return;
-    const bool kept = std::equal(held_.begin(), held_.end(), candidate_.begin());
     const double speed = kept ? row_.held_speed : speed_on(board_, row_, candidate_);
     if (speed <= 0) return;
     double capability = 0;
@@ -172,6 +179,7 @@ Counts gang_of(const Board& board, const Row& row) {
     if (speed > best_speed) best = t, best_speed = speed;
   }
   if (best < counts.size()) counts[best] = std::min(board.total()[best], row.max_devices);
+  while (const Counts* fall_back = board.fall_back_of(row.slot, counts)) counts = *fall_back;
   return counts;
 }
 

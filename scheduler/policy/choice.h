@@ -27,7 +27,8 @@ inline constexpr double kPausesToGain = 3;
 //                                           devices, measured; 0 for those that it holds
 //
 // Ties to what it holds, then to fewer devices. Keeps the rules of policy.h for what it may be
-// granted. Without any known speed: nothing but what it holds, or its minimum of one type.
+// granted. Without any known speed: nothing but what it holds, or its minimum of one type. In the
+// place of a set that the job refuses comes what it falls back to.
 Choice best_choice(const Board& board, const Board::Row& row, std::span<const std::uint32_t> left,
                    const ChoiceLimits& limits);
 
@@ -38,7 +39,7 @@ bool surely_keeps(const Board& board, const Board::Row& row, std::span<const std
 bool surely_nothing(const Board& board, const Board::Row& row, std::span<const std::uint32_t> left);
 
 // All or nothing, for policies that do not scale: max_devices (as many as exist) of the type that
-// was asked for, or of the fastest.
+// was asked for, or of the fastest; of what the job refuses, what it falls back to.
 Counts gang_of(const Board& board, const Board::Row& row);
 
 // The speed of the job on these devices.

@@ -20,6 +20,14 @@ std::string group_of(const JobView& job, bool mix_types) {
   return group;
 }
 
+// Whether the job refuses what it would hold with the proposal.
+bool refuses_to_add(const JobView& job, const Proposal& proposal) {
+  if (job.refusals.empty()) return false;
+  DeviceSet after = job.held;
+  after.add(proposal.type, proposal.count);
+  return refusal_of(job.refusals, after) != nullptr;
+}
+
 template <class Map, class Key, class Value>
 void erase_from(Map& sets, const Key& key, const Value& value) {
   const auto at = sets.find(key);
@@ -103,6 +111,7 @@ void GreedyIndex::enter_candidates(Entry& entry, const JobView& job) {
   for (const Proposal& p : job.proposals) {
     if (p.speedup <= 1 || job.held.total() + p.count > job.max_devices) continue;
     if (std::find(types.begin(), types.end(), p.type) == types.end()) continue;
+    if (refuses_to_add(job, p)) continue;
     const Kind kind{p.type, p.count};
     const Candidate candidate{gain_per_device(p), entry.job};
     if (candidates_[kind].insert(candidate).second) entry.candidates.emplace_back(kind, candidate);

@@ -120,6 +120,7 @@ class Round {
     const std::uint32_t most = held > 0 ? held + board_.room(row.slot)[type] : row.max_devices;
     if (counts[type] > std::min(most, row.max_devices)) return false;
     if (counts[type] - n > targets_.left()[type]) return false;
+    if (board_.fall_back_of(row.slot, counts) != nullptr) return false;
     targets_.set(row.slot, counts);
     return true;
   }

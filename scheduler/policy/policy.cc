@@ -45,9 +45,12 @@ Status check_bounds(const JobView& job, const DeviceSet& granted, const DeviceSe
 Status check_grant(const JobView& job, const JobChange& change) {
   const std::uint32_t held = job.held.total();
   const DeviceSet kept = beyond(job.held, change.shrunk);
-  ES_RETURN_IF_ERROR(check_bounds(job, change.granted, sum(kept, change.granted)));
+  const DeviceSet after = sum(kept, change.granted);
+  ES_RETURN_IF_ERROR(check_bounds(job, change.granted, after));
+  if (refusal_of(job.refusals, after) != nullptr)
+    return broken(job, "left with \"" + after.text() + "\", which it refuses");
   if (held > 0 && held < job.min_devices) {
-    if (sum(kept, change.granted).total() == job.min_devices) return {};
+    if (after.total() == job.min_devices) return {};
     return broken(job, "granted \"" + change.granted.text() +
                            "\", which does not make its minimum of " +
                            std::to_string(job.min_devices));

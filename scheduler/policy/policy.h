@@ -18,6 +18,7 @@
 //   grow      a job that holds its minimum is granted at most what it proposed of each type (a
 //             proposal is void once its devices changed), or migrates
 //   migrate   a job may be shrunk by all that it holds and be granted anything within the bounds
+//   refused   no grant leaves an elastic job with devices that it refuses
 //   start     a job that holds nothing is granted anything within the bounds, one that holds less
 //             than its minimum what is missing to it
 //   suspend   a job that may be suspended can be shrunk by all that it holds: it writes a
@@ -36,6 +37,7 @@
 #include "proto/base/result.h"
 #include "scheduler/model.h"
 #include "scheduler/proposal.h"
+#include "scheduler/refusal.h"
 
 namespace es::scheduler {
 
@@ -75,6 +77,7 @@ struct JobView {
   DeviceSet held;       // devices that it may hold; those it is giving back excluded
   bool settled = true;  // has adopted its last change of devices and answered with proposals
   std::vector<Proposal> proposals;  // relative to held; empty once one of them was granted
+  std::vector<Refusal> refusals;    // each of what is at least min_devices
 
   // What it does with them. All measured where there is a measurement, else estimated.
   std::uint32_t max_p = 1;    // ESTs

@@ -72,4 +72,12 @@ Result<std::optional<std::string>> JobHistory::end(const JobId& job) const {
   return store_.get(end_key(job));
 }
 
+Status JobHistory::remove(const JobId& job) {
+  ES_RETURN_IF_ERROR(rewind(job, 0));
+  WriteBatch batch;
+  batch.erase(state_key(job));
+  batch.erase(end_key(job));
+  return store_.write(batch, Durability::kBuffered);
+}
+
 }  // namespace es::store

@@ -38,6 +38,9 @@ class JobHistory {
   // None when it has not ended.
   Result<std::optional<std::string>> end(const JobId& job) const;
 
+  // Forgets the job.
+  Status remove(const JobId& job);
+
  private:
   KeyValueStore& store_;
 };

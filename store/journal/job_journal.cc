@@ -10,7 +10,7 @@
 namespace es::store {
 namespace {
 
-constexpr std::uint8_t kRecordVersion = 3;  // of a job
+constexpr std::uint8_t kRecordVersion = 4;  // of a job
 constexpr std::uint8_t kCounterVersion = 1;
 constexpr const char* kTable = "job";
 
@@ -97,6 +97,50 @@ std::vector<CheckpointRef> read_checkpoints(RecordReader& in) {
   return checkpoints;
 }
 
+void write_refusals(RecordWriter& out, const std::vector<Refusal>& refusals) {
+  out.u32(static_cast<std::uint32_t>(refusals.size()));
+  for (const Refusal& refusal : refusals) {
+    write_devices(out, refusal.held);
+    out.u32(static_cast<std::uint32_t>(refusal.types.size()));
+    for (const DeviceType& type : refusal.types) out.text(type.name);
+    out.u32(static_cast<std::uint32_t>(refusal.capabilities.size()));
+    for (const auto& [type, steps_per_second] : refusal.capabilities) {
+      out.text(type.name);
+      out.f64(steps_per_second);
+    }
+  }
+}
+
+Refusal read_refusal(RecordReader& in) {
+  Refusal refusal;
+  refusal.held = read_devices(in, "refusals");
+  const std::uint32_t types = in.count(sizeof(std::uint32_t));
+  for (std::uint32_t i = 0; i < types && in.ok(); ++i) {
+    DeviceType type{in.text()};
+    const bool ascending = refusal.types.empty() || refusal.types.back() < type;
+    in.expect(ascending && !type.name.empty(), "refusals");
+    refusal.types.push_back(std::move(type));
+  }
+  const std::uint32_t speeds = in.count(sizeof(double));
+  for (std::uint32_t i = 0; i < speeds && in.ok(); ++i) {
+    DeviceType type{in.text()};
+    const double steps_per_second = in.f64();
+    auto& known = refusal.capabilities;
+    const bool ascending = known.empty() || known.rbegin()->first < type;
+    in.expect(ascending && !type.name.empty() && steps_per_second > 0, "refusals");
+    known.emplace(std::move(type), steps_per_second);
+  }
+  in.expect(!refusal.held.empty() && !refusal.types.empty(), "refusals");
+  return refusal;
+}
+
+std::vector<Refusal> read_refusals(RecordReader& in) {
+  std::vector<Refusal> refusals;
+  const std::uint32_t count = in.count(3 * sizeof(std::uint32_t));
+  for (std::uint32_t i = 0; i < count && in.ok(); ++i) refusals.push_back(read_refusal(in));
+  return refusals;
+}
+
 }  // namespace
 
 const char* phase_name(JobPhase phase) {
@@ -128,6 +172,7 @@ std::string encode_job_record(const JobRecord& record) {
   if (record.pinned) write_devices(out, *record.pinned);
   write_checkpoints(out, record.checkpoints);
   write_checkpoints(out, record.spoiled);
+  write_refusals(out, record.refusals);
   out.u8(record.rewinding ? 1 : 0);
   if (record.rewinding) out.u64(*record.rewinding);
   out.u64(record.sequence);
@@ -151,6 +196,7 @@ Result<JobRecord> decode_job_record(std::string_view bytes, const JobId& id) {
   if (read_presence(in, "pinned")) record.pinned = read_devices(in, "pinned");
   record.checkpoints = read_checkpoints(in);
   record.spoiled = read_checkpoints(in);
+  record.refusals = read_refusals(in);
   if (read_presence(in, "rewinding")) record.rewinding = in.u64();
   record.sequence = in.u64();
   record.submitted_unix_ms = in.u64();

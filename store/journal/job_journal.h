@@ -4,6 +4,7 @@
 //
 // Owned by one thread of the head. Not thread-safe: the counters are read, then written.
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -48,6 +49,14 @@ struct KnownWorker {
   bool operator==(const KnownWorker&) const = default;
 };
 
+// Devices that the job was slower with than without: `held` and more of these types.
+struct Refusal {
+  DeviceSet held;
+  std::vector<DeviceType> types;
+  std::map<DeviceType, double> capabilities;  // local steps per second, as known before
+  bool operator==(const Refusal&) const = default;
+};
+
 struct JobRecord {
   JobId id;
   std::string spec_toml;         // canonical text
@@ -58,8 +67,9 @@ struct JobRecord {
   std::optional<DeviceSet> pinned;         // the last accepted explicit scale
   std::vector<CheckpointRef> checkpoints;  // newest first
   std::vector<CheckpointRef> spoiled;      // void, to be removed from the disk
-  std::optional<Version> rewinding;        // what is after it in ledger and history is void
-  std::uint64_t sequence = 0;              // order of submission, unique (next_sequence)
+  std::vector<Refusal> refusals;
+  std::optional<Version> rewinding;  // what is after it in ledger and history is void
+  std::uint64_t sequence = 0;        // order of submission, unique (next_sequence)
   std::uint64_t submitted_unix_ms = 0;
   std::string error;       // for kFailed
   std::string request_id;  // of the client that submitted it, to know it again; may be empty

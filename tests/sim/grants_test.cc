@@ -82,6 +82,26 @@ TEST_SUITE("sim/grants") {
     }
   }
 
+  TEST_CASE("a head that is started again does not try what a job has given back") {
+    Fixture f(seed("refused before"), 300,
+              [](std::size_t processes) { return processes > 2 ? 4.0 : 1.0; });
+    f.end_rival();
+    REQUIRE(f.wait([&] { return f.placement() == "cpu-avx2:4"; }));
+    REQUIRE(f.wait([&] { return f.placement() == "cpu-avx2:2"; }));
+    REQUIRE(f.wait([&] { return f.world.client().free_devices() == 2; }));
+    f.world.stop_head();
+    f.world.run_for(seconds(1));
+    f.world.start_head();
+    f.world.run_for(seconds(1));
+    f.wait_for_steps(10);
+    for (int i = 0; i < 100; ++i) {
+      f.world.run_for(milliseconds(500));
+      REQUIRE(f.placement() == "cpu-avx2:2");
+    }
+    CHECK(f.world.client().free_devices() == 2);
+    f.finish();
+  }
+
   TEST_CASE("a grant that makes a job faster is kept") {
     Fixture f(seed("faster grant"), 120, {});
     f.end_rival();

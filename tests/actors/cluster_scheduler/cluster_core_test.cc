@@ -160,6 +160,25 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
           Effects{Allocation{"j", 3, 1, ids("n", "a", 1)}});
   }
 
+  TEST_CASE("what a job refuses it is not granted, until it refuses it no more") {
+    Cluster c;
+    c.on(NodeJoined{"n", devices("a:4")});
+    c.admit("j");
+    c.propose("j", {}, 0);
+    CHECK(c.on(JobRefuses{"j", {{devices("a:1"), {{"a"}}, {}}}}).empty());
+    CHECK(c.propose("j", {{{"a"}, 2, 3.0}}, 1).empty());
+    CHECK(c.on(JobRefuses{"j", {}}).empty());  // its proposals are void
+    CHECK(c.propose("j", {{{"a"}, 2, 3.0}}, 1) == Effects{Allocation{"j", 2, 0, ids("n", "a", 3)}});
+  }
+
+  TEST_CASE("what a job refuses is its minimum nevertheless") {
+    Cluster c;
+    c.on(NodeJoined{"n", devices("a:4")});
+    c.admit("j", 2);
+    c.on(JobRefuses{"j", {{devices("a:1"), {{"a"}}, {}}}});  // measured where its owner had put it
+    CHECK(c.propose("j", {}, 0) == Effects{Allocation{"j", 1, 0, ids("n", "a", 2)}});
+  }
+
   TEST_CASE("a device changes hands only after its release") {
     Cluster c;
     c.on(NodeJoined{"n", devices("a:2")});

@@ -226,6 +226,41 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(install.source == Source(FromCheckpoint{"dir"}));
   }
 
+  TEST_CASE("steps that were lost are to be done again, though the ledger has them") {
+    Bench bench;
+    bench.run_with(1);
+    bench.event(CheckpointCommand{5, "dir"});
+    for (Version version = 1; version <= 4; ++version) bench.committed(1, version);
+    bench.say(CheckpointWritten{bench.stamp(1), 5, "dir", 2, {}, ""});
+    CHECK(bench.core.progress() == 4);
+    bench.exited(1);
+    CHECK(bench.core.progress() == 2);
+    bench.hello(2);
+    CHECK(bench.core.progress() == 2);
+    bench.report(2, std::nullopt);
+    bench.ready(2, 2);
+    REQUIRE(bench.core.phase() == Phase::kNormal);
+    CHECK(bench.core.progress() == 2);
+    bench.committed(2, 3);
+    CHECK(bench.core.progress() == 3);
+    CHECK(bench.core.ledger().through() == 4);
+    bench.exited(2);
+    bench.hello(3);
+    bench.report(3, std::nullopt);
+    bench.ready(3, 2);
+    CHECK(bench.core.progress() == 2);
+  }
+
+  TEST_CASE("no step is lost while somebody holds the newest version") {
+    Bench bench;
+    bench.run_with(2);
+    for (Version version = 1; version <= 4; ++version) bench.committed(1, version);
+    bench.exited(1);  // the one that told of them
+    CHECK(bench.core.progress() == 4);
+    bench.report(2, 5);
+    CHECK(bench.core.progress() == 5);
+  }
+
   TEST_CASE("hole: a checkpoint counts only when the ledger has its version") {
     Bench bench;
     bench.run_with(1);
@@ -591,9 +626,11 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(receivers<Prepare>(bench.started) == Ids{1, 2});
     CHECK(all<StartWorker>(bench.started).empty());
     CHECK(all<KillWorker>(bench.hello(9)).size() == 1);  // a joiner of the head before
+    CHECK(bench.core.progress() == 1);
     bench.report(1, 3);
     const Install install = message<Install>(bench.report(2, 3));
     CHECK(install.acknowledged_through == 1);
+    CHECK(bench.core.progress() == 3);
     bench.ready(1, 3);
     bench.ready(2, 3);
     CHECK(all<LedgerLineAdded>(bench.committed(1, 2)).size() == 1);  // told again after Go

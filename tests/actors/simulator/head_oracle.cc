@@ -8,6 +8,7 @@
 #include "actors/intra_job/durations.h"
 #include "actors/node_agent/node_agent_actor.h"
 #include "actors/protocol/codec.h"
+#include "scheduler/device_sets.h"
 
 namespace es::actors::simulator {
 namespace {
@@ -43,12 +44,33 @@ void HeadOracle::on(const Msg<wire::Demand>& demand, std::uint64_t sender) {
   const JobId& id = demand.head().job;
   job_of_actor_[sender] = id;
   auto view = demand.view();
+  if (view->isRefusals()) return note_refusals(jobs_[id], *view);
+  if (view->hasProgress()) judge_progress(id, jobs_[id], view->getProgress());
   if (view->isExact()) return;
   auto& proposed = jobs_[id].proposed[view->getSequence()];
   for (const auto p : view->getProposals()) {
     std::uint32_t& most = proposed[{p.getDeviceType().cStr()}];
     most = std::max(most, p.getCount());
   }
+}
+
+void HeadOracle::note_refusals(Job& job, wire::Demand::Reader r) {
+  const std::size_t before = job.refusals.size();
+  job.refusals.clear();
+  for (const auto refusal : r.getRefusals()) {
+    job.refusals.push_back({device_set_from(refusal.getHeld()), {}, {}});
+    for (const auto type : refusal.getTypes()) job.refusals.back().types.push_back({type.cStr()});
+  }
+  if (job.refusals.size() > before) ++refusals_;
+}
+
+void HeadOracle::judge_progress(const JobId& id, Job& job, wire::JobProgress::Reader r) {
+  job.told_steps = r.getTotalSteps() - r.getRemainingSteps();
+  if (job.members.empty() || !(r.getStepsPerSecond() > 0)) return;
+  const double held = static_cast<double>(job.version) * job.members.back().ranks.end;
+  if (job.told_steps > held)
+    violated(id + " steps from version " + std::to_string(job.version) +
+             ", says that it has done " + std::to_string(job.told_steps) + " local steps");
 }
 
 void HeadOracle::on(const Msg<wire::DeviceReleased>& released) {
@@ -102,6 +124,9 @@ void HeadOracle::judge_growth(const JobId& id, const Job& job, const std::set<De
   DeviceSet kept, granted;
   for (const DeviceId& device : now)
     (job.allocated.contains(device) ? kept : granted).add(device.type, 1);
+  const DeviceSet all = scheduler::sum(kept, granted);
+  if (!granted.empty() && scheduler::refusal_of(job.refusals, all) != nullptr)
+    violated(id + " is left with " + all.text() + ", which it refuses");
   if (kept.empty() || granted.empty()) return;
   ++growths_;
   const auto proposed = job.proposed.find(job.sequence);
@@ -116,6 +141,15 @@ void HeadOracle::on_inbound(const Inbound& inbound) {
   if (const auto exited = Msg<wire::WorkerExited>::from_frame(inbound.frame))
     end_process({exited->view()->getIncarnation()});
   if (inbound.frame->head.type == MessageType::kNodeHello) lost_nodes_.erase(inbound.from);
+  if (inbound.frame->head.type == MessageType::kCommitted) on_committed(inbound);
+}
+
+void HeadOracle::on_committed(const Inbound& inbound) {
+  const auto message = protocol::decode_worker(inbound.frame);
+  const auto job = jobs_.find(inbound.frame->head.job);
+  if (!message || job == jobs_.end()) return;
+  const auto& committed = std::get<protocol::Committed>(*message);
+  job->second.version = std::max(job->second.version, committed.line.version);
 }
 
 void HeadOracle::on_peer_down(const PeerDown& down) {
@@ -179,6 +213,11 @@ void HeadOracle::on(const JobId& id, const protocol::Install& install) {
   if (next != workload_.jobs.at(job.index).spec.max_p)
     violated(id + ": a placement has " + std::to_string(next) + " ESTs");
   job.members = install.members;
+  job.version = install.target;
+  const bool held = std::holds_alternative<protocol::FromPeer>(install.source);
+  if (!held && job.told_steps > static_cast<double>(install.target) * next)
+    violated(id + " goes back to version " + std::to_string(install.target) +
+             ", and said that it had done " + std::to_string(job.told_steps) + " local steps");
 }
 
 void HeadOracle::on(const JobId& id, const protocol::Go&) {

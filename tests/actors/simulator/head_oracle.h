@@ -8,6 +8,9 @@
 //                   runs
 //   proposals       a job that holds something and keeps some of it is granted at most what it
 //                   proposed of a type for the devices that it held
+//   refusals        no grant leaves a job with devices that it refuses
+//   progress        a job says that it has done no more steps than those from which its workers go
+//                   on; what is lost with all of them, it has to do again
 //   ESTs            the members of a placement have all ranks, each once
 //   nothing left    a job that is over has no process and no device
 #include <caf/mailbox_element.hpp>
@@ -22,6 +25,7 @@
 #include "actors/protocol/messages.h"
 #include "actors/simulator/workload.h"
 #include "proto/messages.h"
+#include "scheduler/refusal.h"
 
 namespace es::actors::simulator {
 
@@ -48,6 +52,7 @@ class HeadOracle {
   std::uint64_t grants() const { return grants_; }
   std::uint64_t taken_back() const { return taken_back_; }
   std::uint64_t growths() const { return growths_; }  // grants beside devices that were kept
+  std::uint64_t refusals() const { return refusals_; }
 
  private:
   struct Job {
@@ -58,6 +63,9 @@ class HeadOracle {
     // By the sequence of the Allocation that they are relative to: the most of each type.
     std::map<std::uint64_t, std::map<DeviceType, std::uint32_t>> proposed;
     std::vector<protocol::Member> members;
+    std::vector<scheduler::Refusal> refusals;
+    double told_steps = 0;      // local steps that it has done, as it says
+    Version version = 0;        // that its workers hold, as far as the head was told
     std::size_t placement = 0;  // number of the one that runs + 1; 0: none
   };
 
@@ -67,10 +75,13 @@ class HeadOracle {
   void on_ended(const JobId& job);
   // To a job.
   void on(const Msg<wire::Allocation>& allocation, std::uint64_t receiver);
+  void note_refusals(Job& job, wire::Demand::Reader r);
+  void judge_progress(const JobId& id, Job& job, wire::JobProgress::Reader r);
   void judge_growth(const JobId& id, const Job& job, const std::set<DeviceId>& now,
                     std::uint64_t sequence);
   // Between head and world.
   void on_inbound(const Inbound& inbound);
+  void on_committed(const Inbound& inbound);
   void on_outbound(const Outbound& outbound);
   void on_peer_down(const PeerDown& down);
   void on_start(const std::shared_ptr<const Frame>& frame);
@@ -92,7 +103,7 @@ class HeadOracle {
   std::set<PeerId> lost_nodes_;
   std::vector<Placement> placements_;
   std::vector<std::string> violations_;
-  std::uint64_t grants_ = 0, taken_back_ = 0, growths_ = 0;
+  std::uint64_t grants_ = 0, taken_back_ = 0, growths_ = 0, refusals_ = 0;
 };
 
 }  // namespace es::actors::simulator

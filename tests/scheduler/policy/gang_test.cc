@@ -97,6 +97,8 @@ TEST_SUITE("scheduler/policy/gang") {
     CHECK(granted() == "fast:2");
     view.jobs[0].gang_type = {"slow"};
     CHECK(granted() == "slow:2");
+    view.jobs[0].refusals = {{*parse_device_set("slow:1"), {{"slow"}}, {}}};
+    CHECK(granted() == "slow:1");
   }
 
   TEST_CASE("what srtf keeps between decisions decides what looking at every job anew does") {

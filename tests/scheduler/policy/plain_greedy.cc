@@ -159,8 +159,11 @@ class Round {
     const JobView& job = view_.jobs[candidate.job];
     const Proposal& p = *candidate.proposal;
     const std::vector<DeviceType> types = addable_types(job, mixes(job));
-    return p.speedup > 1 && jobs_[candidate.job].granted.empty() &&
-           p.count <= free_.count_of(p.type) && job.held.total() + p.count <= job.max_devices &&
+    DeviceSet after = job.held;
+    after.add(p.type, p.count);
+    return p.speedup > 1 && refusal_of(job.refusals, after) == nullptr &&
+           jobs_[candidate.job].granted.empty() && p.count <= free_.count_of(p.type) &&
+           job.held.total() + p.count <= job.max_devices &&
            std::find(types.begin(), types.end(), p.type) != types.end();
   }
 

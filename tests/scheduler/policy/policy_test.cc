@@ -84,6 +84,22 @@ TEST_SUITE("scheduler/policy/policy") {
     CHECK_FALSE(allowed(view, grant("a:1", "a:2")));  // given and taken
   }
 
+  TEST_CASE("a job is neither granted nor moved onto devices that it refuses") {
+    ClusterView view = one_job_view();
+    view.jobs[0].refusals = {{devices("a:2"), {{"a"}}, {}}, {devices("b:1"), {{"b"}}, {}}};
+    CHECK_FALSE(allowed(view, grant("a:1")));
+    CHECK_FALSE(allowed(view, grant("b:3", "a:2")));
+    CHECK(allowed(view, grant("b:1", "a:2")));
+    view.jobs[0].held = {};
+    CHECK_FALSE(allowed(view, grant("a:3")));
+    CHECK(allowed(view, grant("a:2")));
+    view.jobs[0].held = devices("a:4");  // by its owner's choice, perhaps
+    CHECK(allowed(view, shrink("a:1")));
+    view.jobs[0].mix_types = true;
+    view.jobs[0].held = devices("a:2");
+    CHECK(allowed(view, grant("b:1")));
+  }
+
   TEST_CASE("a job that mixes may exchange some of its devices for proposed ones") {
     ClusterView view = one_job_view();
     view.jobs[0].mix_types = true;

@@ -28,6 +28,20 @@ void RandomViews::propose(JobView& job, const DeviceSet& total) {
         job.proposals.push_back({type, draw(1, job.max_devices - held), draw(8, 40) / 10.0});
 }
 
+// Also what it holds may come to be refused, and refusals end.
+void RandomViews::refuse(JobView& job, const DeviceSet& total) {
+  job.refusals.clear();
+  for (std::uint32_t n = one_in(2) ? draw(1, 3) : 0; n > 0; --n) {
+    scheduler::Refusal refusal{some(total), {}, {}};
+    for (const DeviceType& type : job.types)
+      if (one_in(2)) refusal.types.push_back(type);
+    while (refusal.held.total() > job.max_devices)
+      refusal.held.remove(refusal.held.counts.front().type, 1);
+    if (refusal.held.total() >= job.min_devices && !refusal.types.empty())
+      job.refusals.push_back(std::move(refusal));
+  }
+}
+
 JobView RandomViews::job(const ClusterView& view) {
   JobView job;
   job.number = jobs_++;
@@ -51,6 +65,7 @@ JobView RandomViews::job(const ClusterView& view) {
   job.work.as_of_s = view.now_s;
   job.job_seconds_at_submit = view.job_seconds - (view.now_s - job.submit_s) * draw(1, 3);
   propose(job, view.total);
+  refuse(job, view.total);
   return job;
 }
 
@@ -111,6 +126,7 @@ void RandomViews::move_on(ClusterView& view, const scheduler::Decisions& decisio
       changed.push_back(slot);
     } else if (!job.id.empty() && one_in(10)) {
       if (one_in(2)) job.pinned = one_in(2) ? std::optional(some(view.total)) : std::nullopt;
+      if (one_in(2)) refuse(job, view.total);
       job.settled = true;
       propose(job, view.total);
       changed.push_back(slot);

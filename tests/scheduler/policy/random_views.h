@@ -30,6 +30,7 @@ class RandomViews {
   scheduler::JobView job(const scheduler::ClusterView& view);
   DeviceSet some(const DeviceSet& of);
   void propose(scheduler::JobView& job, const DeviceSet& total);
+  void refuse(scheduler::JobView& job, const DeviceSet& total);
 
   std::mt19937_64 random_;
   std::uint64_t jobs_ = 0;

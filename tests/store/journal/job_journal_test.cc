@@ -29,6 +29,12 @@ JobRecord sample(const JobId& id, std::uint64_t sequence) {
   record.pinned->add({"cpu-avx512"}, 1);
   record.checkpoints = {{"/checkpoints/v80-g7-i3", 80, true}, {"/mine", 70, false}};
   record.spoiled = {{"/checkpoints/v90-g7-i3", 90, true}};
+  record.refusals.resize(2);
+  record.refusals[0].held.add({"cpu-avx2"}, 2);
+  record.refusals[0].types = {{"cpu-avx2"}, {"cpu-avx512"}};
+  record.refusals[0].capabilities = {{{"cpu-avx2"}, 3.25}, {{"cpu-avx512"}, 7.5}};
+  record.refusals[1].held.add({"cpu-avx512"}, 1);
+  record.refusals[1].types = {{"cpu-avx512"}};
   record.rewinding = 80;
   record.sequence = sequence;
   record.submitted_unix_ms = 1'700'000'000'123;
