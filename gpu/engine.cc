@@ -112,22 +112,6 @@ void Engine::lose_device(const Error& error) {
 const Graph& Engine::graph() const {
   return runner_->graph();
 }
-const Replica& Engine::replica() const {
-  ES_CHECK_MSG(fetched_, "the moments are on the device");
-  return replica_;
-}
-Status Engine::fetch_replica() {
-  if (fetched_) return {};
-  ES_RETURN_IF_ERROR(runner_->updater()->fetch_moments(replica_));
-  fetched_ = true;
-  return {};
-}
-Digest Engine::params_digest() const {
-  return gpu::params_digest(table_, replica_);
-}
-Digest Engine::state_digest() const {
-  return gpu::state_digest(table_, replica());
-}
 float Engine::learning_rate(std::uint64_t step) const {
   return optimizer_.rate(step);
 }
@@ -139,6 +123,9 @@ GradientOrder Engine::gradient_order() const {
 }
 bool Engine::merges_on_device() const {
   return options_.device != DeviceKind::kCpu;
+}
+cuda::DeviceReduction* Engine::reduction() {
+  return runner_->reduction();
 }
 std::string Engine::slower_because() const {
   return runner_->slower_because();
@@ -331,6 +318,10 @@ StepInput Engine::input_of(VirtualRank rank, const Batch& batch) const {
       .batch = batch,
       .key = {
           .seed = spec_.seed, .step = static_cast<std::uint32_t>(replica_.version), .rank = rank}};
+}
+
+void Engine::pin_batches(std::span<const float> memory, std::shared_ptr<const void> owner) {
+  runner_->pin_batches(memory, std::move(owner));
 }
 
 void Engine::prefetch(VirtualRank rank, const Batch& batch) {

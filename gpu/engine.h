@@ -136,6 +136,11 @@ class Engine {
   GradientOrder gradient_order() const;
   // Whether slots are the device's, so that only those of parts are asked for in host memory.
   bool merges_on_device() const;
+  // What sums over workers in the device's memory; nullptr: a CPU.
+  cuda::DeviceReduction* reduction();
+  // Takes the memory for that, once, if updates are the device's. REQUIRES: an update came before,
+  // so that all else has its memory. Error (failure): the device is lost.
+  Status provide_for_peers();
 
   // What this device does in a slower way than it could, and why; empty: nothing.
   std::string slower_because() const;
@@ -145,6 +150,9 @@ class Engine {
   // Whether the device still works; an error is for good. A CPU always does.
   Status device_status() const;
   void lose_device(const Error& error);  // for tests (StepRunner)
+  // Mini-batches will come from this memory, which `owner` keeps: where it can, a device reads them
+  // there instead of copying them once more. May be left out; once.
+  void pin_batches(std::span<const float> memory, std::shared_ptr<const void> owner);
   // Sees every operator from now on; nullptr: nobody. For profiles.
   void set_observer(OpObserver* observer);
   // What an operator wrote; for an observer, while its end_op() runs.
@@ -160,17 +168,16 @@ class Engine {
   // Error (failure): sizes, ranks or versions that do not fit this model, a parameter, moment or
   // statistic that is not finite; nothing changes then.
   Status install(Replica replica);
-  // A device that updates by itself leaves the moments where they are until fetch_replica(); the
-  // rest is here always.
+  // A device that updates by itself keeps parameters and moments until fetch_replica(); the rest,
+  // and the parameters' digest, are here always.
   Version version() const { return replica_.version; }
-  const AlignedBuffer& params() const { return replica_.params; }
   const std::vector<EstContext>& contexts() const { return replica_.contexts; }
   // Brings replica() up to date. Error (failure): the device is lost.
   Status fetch_replica();
   // REQUIRES: fetch_replica() came after the last apply_update(), or there is no device.
   const Replica& replica() const;
-  Digest params_digest() const;
   Digest state_digest() const;  // likewise
+  Digest params_digest() const;
 
   // --- Training. REQUIRES of all: init_replica() or install() came before.
   // Forward and backward of one EST on spec.batch_size samples, from its context of the current
@@ -188,19 +195,21 @@ class Engine {
                            const OnBucketReady& on_bucket_ready);
 
   // Says which local step follows the next one, as far as is known: a device copies its mini-batch
-  // and statistics, and the host looks at its values, while the device computes the next one.
-  // Nothing depends on its being right. REQUIRES: batch.serial != 0; the batch's memory stays as it
-  // is until the next local_step() returns.
+  // and statistics, and the host looks at its values, while it computes the next one; then it
+  // begins with its forward pass. Nothing depends on its being right. REQUIRES: batch.serial != 0;
+  // the batch's memory stays as it is until the next local_step() returns.
   void prefetch(VirtualRank rank, const Batch& batch);
 
-  // reduced[b]: the floats of bucket b, summed over all ranks (not yet divided by max_p);
-  // next: the contexts of all ranks in rank order. Afterwards the version is one higher.
-  // Error (failure): contexts of another version: nothing changes then. A sum, or an updated
-  // parameter, that is not finite (names parameter and step): with clipping a bad sum changes
-  // nothing; otherwise values are checked block by block where they are used, so some parameters
-  // are updated already: the replica is lost, and every use of it is this error again until
-  // install(). Since local_step lets no bad gradient pass, that takes finite gradients of several
-  // ESTs with an infinite sum, or a learning rate that throws a parameter out of fp32's range.
+  // reduced[b]: the floats of bucket b, summed over all ranks (not yet divided by max_p), in host
+  // memory or in reduction()->pool(). Where this engine's ranks are all of them, the slots of that
+  // path (GradientPath::whole), which may have no values; not a copy of them. next: the contexts of
+  // all ranks in rank order. Afterwards the version is one higher. Error (failure): contexts of
+  // another version: nothing changes then. A sum, or an updated parameter, that is not finite
+  // (names parameter and step): with clipping a bad sum changes nothing; otherwise values are
+  // checked block by block where they are used, so some parameters are updated already: the replica
+  // is lost, and every use of it is this error again until install(). Since local_step lets no bad
+  // gradient pass, that takes finite gradients of several ESTs with an infinite sum, or a learning
+  // rate that throws a parameter out of fp32's range.
   Status apply_update(std::span<const float* const> reduced, std::vector<EstContext> next);
 
   // Evaluates a batch with the statistics of rank 0. The memory holds spec.batch_size samples of
@@ -241,7 +250,7 @@ class Engine {
   void replica_changed();
   Error fault_error(VirtualRank rank, const Fault& fault) const;
   Error lose_replica(const std::string& why);
-  Error lose_replica(const ReducedGradient& gradient);
+  Error lose_replica_by_sum(const std::string& param);
 
   // Constant after construction.
   JobSpec spec_;
@@ -257,7 +266,7 @@ class Engine {
   DeviceType device_type_;
   Replica replica_;
   Status usable_;                       // or why the replica is lost
-  bool fetched_ = true;                 // all of the replica is here
+  bool fetched_ = true;                 // else parameters and moments are the updater's
   std::vector<float> squares_;          // by parameter; for clipping
   std::optional<Following> following_;  // what follows the next local step
   std::uint64_t checked_ = 0;           // serial of a batch with good values; 0: none

@@ -1,12 +1,31 @@
-// Updates of an engine's replica: on the host, or where a device has its parameters.
+// Updates of an engine's replica: on the host, or where a device has its parameters; what there is
+// of the replica here.
 #include <cmath>
 #include <utility>
 
+#include "gpu/cuda/device_reduction.h"
 #include "gpu/engine.h"
 #include "gpu/float_flags.h"
 #include "proto/base/check.h"
 
 namespace es::gpu {
+
+const Replica& Engine::replica() const {
+  ES_CHECK_MSG(fetched_, "parameters and moments are on the device");
+  return replica_;
+}
+Status Engine::fetch_replica() {
+  if (fetched_) return {};
+  ES_RETURN_IF_ERROR(runner_->updater()->fetch(replica_));
+  fetched_ = true;
+  return {};
+}
+Digest Engine::params_digest() const {
+  return fetched_ ? gpu::params_digest(table_, replica_) : runner_->updater()->params_digest();
+}
+Digest Engine::state_digest() const {
+  return gpu::state_digest(table_, replica());
+}
 
 Error Engine::lose_replica(const std::string& why) {
   const Error error = failure("step " + std::to_string(replica_.version) + ": " + why);
@@ -32,6 +51,10 @@ Updater* Engine::updater() {
   return updater != nullptr && updater->room_for(moment_count()) ? updater : nullptr;
 }
 
+Status Engine::provide_for_peers() {
+  return updater() != nullptr ? runner_->reduction()->provide(spec_.max_p) : Status();
+}
+
 // `squares`: of all sums.
 Status Engine::clip(UpdateStep& step, Result<float> squares) const {
   if (!squares) return squares.error();
@@ -43,12 +66,15 @@ Status Engine::clip(UpdateStep& step, Result<float> squares) const {
 }
 
 Status Engine::update_on_host(const ReducedGradient& gradient, UpdateStep step) {
+  ES_CHECK(fetched_);
+  if (Updater* const device = runner_->updater())
+    ES_RETURN_IF_ERROR(device->fetch_sums(gradient.sums));
   if (optimizer_.clips())
     ES_RETURN_IF_ERROR(clip(step, sum_of_squares(gradient, kernels_, parallel_, squares_)));
   clear_non_finite_flags();
   runner_->params_changed();
   if (!update_params(gradient, optimizer_, step, kernels_, parallel_, replica_))
-    return lose_replica(gradient);
+    return lose_replica_by_sum(first_non_finite(gradient, kernels_));
   if (non_finite_flags() == 0) return {};
   return keep_if_finite();
 }
@@ -58,18 +84,19 @@ Status Engine::update_on_device(const ReducedGradient& gradient, UpdateStep step
   ES_RETURN_IF_ERROR(updater.begin(gradient.sums, replica_));
   if (optimizer_.clips()) ES_RETURN_IF_ERROR(clip(step, updater.sum_of_squares(squares_)));
   fetched_ = false;
-  const auto found = updater.apply(optimizer_, step, replica_);
+  const auto found = updater.apply(optimizer_, step);
   if (!found) return found.error();
-  if (!found->finite_sums) return lose_replica(gradient);
+  if (!found->finite_sums) {
+    const Result<std::string> param = updater.bad_sum();
+    return param ? lose_replica_by_sum(*param) : param.error();
+  }
   if (found->finite_results) return {};
   ES_RETURN_IF_ERROR(fetch_replica());
   return keep_if_finite();
 }
 
-// A sum of gradients is not finite.
-Error Engine::lose_replica(const ReducedGradient& gradient) {
-  return lose_replica("the gradient of " + first_non_finite(gradient, kernels_) +
-                      " is not finite in the sum over all ESTs");
+Error Engine::lose_replica_by_sum(const std::string& param) {
+  return lose_replica("the gradient of " + param + " is not finite in the sum over all ESTs");
 }
 
 Status Engine::keep_if_finite() {

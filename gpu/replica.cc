@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "gpu/digest_chunk.h"
 #include "proto/base/check.h"
 
 namespace es::gpu {
@@ -9,6 +10,24 @@ namespace {
 
 std::span<const std::byte> bytes_of(const AlignedBuffer& array) {
   return std::as_bytes(std::span(array.data(), static_cast<std::size_t>(array.floats())));
+}
+
+constexpr std::uint64_t kChunkBytes = kDigestChunkBytes;
+
+std::uint64_t array_bytes(const ParamTable& table) {
+  return static_cast<std::uint64_t>(table.total_floats()) * sizeof(float);
+}
+
+void add_table(const ParamTable& table, DigestBuilder& digest) {
+  for (const ParamInfo& param : table.params()) {
+    digest.add_text(param.name);
+    digest.add_u64(static_cast<std::uint64_t>(param.count));
+  }
+}
+
+void add_digest(const Digest& part, DigestBuilder& digest) {
+  digest.add_u64(part.high);
+  digest.add_u64(part.low);
 }
 
 }  // namespace
@@ -22,36 +41,53 @@ Replica empty_replica(const ParamTable& table, std::size_t moment_count) {
 }
 
 void ArrayDigest::add(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) bytes = bytes.subspan(add_to_param(bytes));
+  while (!bytes.empty()) bytes = bytes.subspan(add_to_chunk(bytes));
 }
 
-// Takes what belongs to the present parameter; returns how many bytes that was.
-std::size_t ArrayDigest::add_to_param(std::span<const std::byte> bytes) {
-  const ParamInfo& param = table_.params().at(param_);
-  if (came_ == 0) {
-    digest_.add_text(param.name);
-    digest_.add_u64(static_cast<std::uint64_t>(param.count));
+// Takes what belongs to the present chunk, or rest; returns how many bytes that was.
+std::size_t ArrayDigest::add_to_chunk(std::span<const std::byte> bytes) {
+  if (came_ == 0 && chunk_.empty()) add_table(table_, digest_);
+  const std::uint64_t size = std::min(kChunkBytes, array_bytes(table_) - came_);
+  const std::size_t taken = std::min<std::uint64_t>(bytes.size(), size - chunk_.size());
+  if (taken == size) {
+    end_chunk(bytes.first(taken));
+    return taken;
   }
-  const std::int64_t end = table_.padded_end(static_cast<ParamId>(param_));
-  const auto whole = static_cast<std::uint64_t>(end - param.offset) * sizeof(float);
-  const auto counted = static_cast<std::uint64_t>(param.count) * sizeof(float);
-  const std::size_t taken = std::min<std::uint64_t>(bytes.size(), whole - came_);
-  if (came_ < counted) digest_.add(bytes.first(std::min<std::uint64_t>(taken, counted - came_)));
-  came_ += taken;
-  if (came_ == whole) {
-    came_ = 0;
-    param_ = (param_ + 1) % table_.params().size();
+  chunk_.insert(chunk_.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(taken));
+  if (chunk_.size() == size) {
+    end_chunk(chunk_);
+    chunk_.clear();
   }
   return taken;
 }
 
+void ArrayDigest::end_chunk(std::span<const std::byte> bytes) {
+  if (bytes.size() == kChunkBytes) {
+    add_digest(digest_of(bytes), digest_);
+  } else {
+    digest_.add(bytes);
+  }
+  came_ += bytes.size();
+  if (came_ == array_bytes(table_)) came_ = 0;
+}
+
 void ArrayDigest::add(std::span<const EstContext> contexts) {
-  ES_CHECK(param_ == 0 && came_ == 0);
+  ES_CHECK(came_ == 0 && chunk_.empty());
   for (const EstContext& context : contexts) {
     const std::vector<std::byte> bytes = encode(context);
     digest_.add_u64(bytes.size());
     digest_.add(bytes);
   }
+}
+
+Digest array_digest(const ParamTable& table, std::span<const Digest> chunks,
+                    std::span<const std::byte> rest) {
+  ES_CHECK(chunks.size() * kChunkBytes + rest.size() == array_bytes(table));
+  DigestBuilder digest;
+  add_table(table, digest);
+  for (const Digest& chunk : chunks) add_digest(chunk, digest);
+  digest.add(rest);
+  return digest.finish();
 }
 
 Digest params_digest(const ParamTable& table, const Replica& replica) {

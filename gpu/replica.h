@@ -27,11 +27,18 @@ struct Replica {
 // Version 0 with zeros for `table` and without contexts. Throws NoMemory (aligned_buffer.h).
 Replica empty_replica(const ParamTable& table, std::size_t moment_count);
 
-// Digest of the parameters in table order: name, count, bytes without padding.
+// Digest of the parameters. An array is digested as its table (name and count of each parameter),
+// the digests of its full chunks (digest_chunk.h; high, low), and the bytes of the rest, which is
+// shorter than a chunk: nearly all of it can be done chunk by chunk, side by side, where the array
+// is. Its padding, always +0, belongs to the bytes.
 Digest params_digest(const ParamTable& table, const Replica& replica);
 
-// Digest of the rest of the state: every moment in the same order and form, then the encoded
-// contexts of all ranks in rank order.
+// The same of an array elsewhere. REQUIRES: chunks and rest are those of table.total_floats().
+Digest array_digest(const ParamTable& table, std::span<const Digest> chunks,
+                    std::span<const std::byte> rest);
+
+// Digest of the rest of the state: every moment in the same form, then the encoded contexts of all
+// ranks in rank order.
 Digest state_digest(const ParamTable& table, const Replica& replica);
 
 // The two digests above, of arrays that come piece by piece. Not thread-safe.
@@ -47,12 +54,13 @@ class ArrayDigest {
   Digest finish() const { return digest_.finish(); }
 
  private:
-  std::size_t add_to_param(std::span<const std::byte> bytes);
+  std::size_t add_to_chunk(std::span<const std::byte> bytes);
+  void end_chunk(std::span<const std::byte> bytes);
 
   const ParamTable& table_;
   DigestBuilder digest_;
-  std::size_t param_ = 0;   // of the table, in the array that comes
-  std::uint64_t came_ = 0;  // of its bytes, padding included
+  std::uint64_t came_ = 0;        // bytes of the array that comes, in chunks that have ended
+  std::vector<std::byte> chunk_;  // what came of the next one
 };
 
 }  // namespace es::gpu

@@ -9,7 +9,7 @@
 namespace es {
 
 // Version of the wire vocabulary (Envelope.protocol).
-inline constexpr std::uint16_t kProtocolVersion = 2;
+inline constexpr std::uint16_t kProtocolVersion = 3;
 
 enum class MessageType : std::uint16_t {
   kNone = 0,

@@ -9,6 +9,8 @@ from pathlib import Path
 
 # Part of every system, and bound to its kernel.
 OF_THE_SYSTEM = re.compile(r"^(ld-linux.*|lib(c|m|dl|rt|pthread|resolv))\.so")
+# The compiler's: used only where the system's are older.
+OF_THE_COMPILER = re.compile(r"^lib(stdc\+\+|gcc_s)\.so")
 BYTES_MAX = 60 << 20
 
 
@@ -25,14 +27,15 @@ def copy_programs(programs, build, root):
     for name, path in programs.items():
         subprocess.run(["strip", "-o", root / "bin" / name, build / path], check=True)
         for library, source in libraries(build / path).items():
-            shutil.copy(source, root / "lib" / library)
+            folder = "lib/compiler" if OF_THE_COMPILER.match(library) else "lib"
+            shutil.copy(source, root / folder / library)
 
 
 def bundle(programs, scripts, build, file, peers):
     """`peers`: a directory with the PyTorch models to compare with; may be missing. The exit status."""
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch) / "gpu_check_bundle"
-        for folder in ("bin", "lib", "jobs"):
+        for folder in ("bin", "lib/compiler", "jobs"):
             (root / folder).mkdir(parents=True)
         copy_programs(programs, build, root)
         for job in (Path(__file__).resolve().parent.parent / "configs/jobs").glob("tiny_*.toml"):

@@ -19,6 +19,9 @@ class BatchPool {
         words_(static_cast<std::int64_t>(slots * batch_words), "mini-batches") {}
 
   std::uint32_t slots() const { return slots_; }
+  std::span<const float> all_words() const {
+    return {words_.data(), static_cast<std::size_t>(words_.floats())};
+  }
   std::span<float> words(std::uint32_t slot) {
     return {words_.data() + slot * batch_words_, batch_words_};
   }

@@ -45,6 +45,7 @@ struct Stamp {
 };
 
 using Bytes = std::shared_ptr<const std::vector<std::byte>>;
+using DeviceBytes = std::shared_ptr<const std::byte>;  // in device memory (gpu/cuda/device_pool.h)
 
 // Bulk data by reference: `bytes` bytes at `offset` of the shared-memory segment named `segment`,
 // or, when the peer shares no memory with us (segment empty), the bytes themselves. `remote`: too
@@ -53,6 +54,8 @@ using Bytes = std::shared_ptr<const std::vector<std::byte>>;
 // A segment belongs to one (job, generation, incarnation); who may still read it: worker_core.h.
 // `transfer`: not 0 for bytes that come through the sender's channel to the receiver
 // (worker/channel_book.h), which are as many as `bytes` says; a shell takes them out of it.
+// `device`, `in_host`: within a worker only, never sent. The bytes are in the memory of its GPU
+// too, where they stay as they are while somebody holds them; or there alone, not in the segment.
 struct Bulk {
   std::string segment;
   std::uint64_t offset = 0;
@@ -60,6 +63,14 @@ struct Bulk {
   Bytes inline_bytes;   // null when segment is not empty
   bool remote = false;  // the segment cannot be mapped here
   std::uint64_t transfer = 0;
+  DeviceBytes device;
+  bool in_host = true;
+};
+
+// Bytes that came by a channel: in host memory, or in that of the GPU. One of the two is set.
+struct Arrived {
+  Bytes host;
+  DeviceBytes device;
 };
 
 // What a worker's device can be joined to others by, beside host memory.

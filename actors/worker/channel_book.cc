@@ -1,5 +1,6 @@
 #include "actors/worker/channel_book.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "actors/worker/bulk_pull.h"
@@ -9,12 +10,15 @@ namespace es::actors::worker {
 using namespace protocol;
 
 ChannelBook::Use ChannelBook::use(Incarnation to) {
-  const auto found = outgoing_.find(to);
-  if (found != outgoing_.end())
-    return found->second.ready && !found->second.broken ? Use::kNow : Use::kNo;
+  if (outgoing_.contains(to)) return is_open(to) ? Use::kNow : Use::kNo;
   if (avoided_.contains(to) || outgoing_.size() == channels_max_) return Use::kNo;
   outgoing_.emplace(to, Outgoing{});
   return Use::kOffer;
+}
+
+bool ChannelBook::is_open(Incarnation to) const {
+  const auto found = outgoing_.find(to);
+  return found != outgoing_.end() && found->second.ready && !found->second.broken;
 }
 
 std::uint64_t ChannelBook::announce(Incarnation to) {
@@ -41,6 +45,15 @@ void ChannelBook::abandon() {
   outgoing_.clear();
 }
 
+bool carries_gradient(const PeerMessage& message) {
+  return std::holds_alternative<Contrib>(message) || std::holds_alternative<Reduced>(message);
+}
+
+bool on_device_alone(PeerMessage& message) {
+  const std::vector<Bulk*> bulks = bulks_of(message);
+  return std::any_of(bulks.begin(), bulks.end(), [](const Bulk* bulk) { return !bulk->in_host; });
+}
+
 Bulk* channel_bulk(PeerMessage& message) {
   for (Bulk* const bulk : bulks_of(message))
     if (bulk->transfer != 0) return bulk;
@@ -58,14 +71,16 @@ ChannelInbox::Arrival ChannelInbox::add(PeerMessage message) {
   return {.receive = bulk.bytes};
 }
 
-std::optional<PeerMessage> ChannelInbox::take(Incarnation from, Bytes bytes) {
+std::optional<PeerMessage> ChannelInbox::take(Incarnation from, Arrived bytes) {
   const auto found = incoming_.find(from);
   if (found == incoming_.end() || found->second.waiting.empty()) return std::nullopt;
   PeerMessage message = std::move(found->second.waiting.front());
   found->second.waiting.pop_front();
   Bulk& bulk = *channel_bulk(message);
   bulk.transfer = 0;
-  bulk.inline_bytes = std::move(bytes);
+  bulk.inline_bytes = std::move(bytes.host);
+  bulk.device = std::move(bytes.device);
+  bulk.in_host = bulk.inline_bytes != nullptr;
   return message;
 }
 

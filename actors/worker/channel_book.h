@@ -39,6 +39,8 @@ class ChannelBook {
   };
   // Data is to go to this peer, and transport_between() says kChannel.
   Use use(Incarnation to);
+  // Whether use(to) would say kNow; changes nothing.
+  bool is_open(Incarnation to) const;
   // The number of the transfer that begins now. REQUIRES: use(to) has just said kNow.
   std::uint64_t announce(Incarnation to);
 
@@ -76,7 +78,7 @@ class ChannelInbox {
   // have.
   Arrival add(protocol::PeerMessage message);
   // The bytes of the oldest message of this sender: the message, whole.
-  std::optional<protocol::PeerMessage> take(Incarnation from, protocol::Bytes bytes);
+  std::optional<protocol::PeerMessage> take(Incarnation from, protocol::Arrived bytes);
   // The channel of this sender is broken. Whether something that it announced is lost; what it has
   // announced and has not come here yet will be.
   bool broken(Incarnation from);
@@ -91,6 +93,10 @@ class ChannelInbox {
   std::map<Incarnation, Incoming> incoming_;
 };
 
+// Whether its bulk data may go by channel: one gradient, or sum of gradients.
+bool carries_gradient(const protocol::PeerMessage& message);
+// Whether some of its bulk data is in the memory of this worker's GPU and nowhere else.
+bool on_device_alone(protocol::PeerMessage& message);
 // The bulk data of a message that comes by channel; nullptr: none does.
 protocol::Bulk* channel_bulk(protocol::PeerMessage& message);
 

@@ -18,8 +18,9 @@ constexpr Instant kQuietRest = std::chrono::milliseconds(2);
 
 }  // namespace
 
-ChannelExchange::ChannelExchange(gpu::ChannelDevice device, Report report)
-    : device_(std::move(device)), report_(std::move(report)) {}
+ChannelExchange::ChannelExchange(gpu::ChannelDevice device,
+                                 std::shared_ptr<gpu::cuda::DevicePool> pool, Report report)
+    : device_(std::move(device)), pool_(std::move(pool)), report_(std::move(report)) {}
 
 ChannelExchange::~ChannelExchange() {
   for (auto& [key, open] : open_) open.channel->abort();
@@ -58,19 +59,25 @@ void ChannelExchange::perform_one(const JoinChannel& command, Instant) {
 void ChannelExchange::perform_one(const SendBytes& command, Instant now) {
   const Key key{command.to, ChannelEnd::kSender};
   if (!open_.contains(key)) return;  // broken: reported
+  if (const auto& device = command.bulk.device)
+    return queue(key,
+                 {.device = std::const_pointer_cast<std::byte>(device),  // it is only read
+                  .out = {},
+                  .in = nullptr,
+                  .bytes = command.bulk.bytes},
+                 now);
   const auto bytes = segments_.read(command.bulk.segment, command.bulk.offset, command.bulk.bytes);
   if (!bytes) return break_channel(key, bytes.error().message);
-  queue(key, {.out = *bytes, .in = nullptr, .bytes = bytes->size()}, now);
+  queue(key, {.device = nullptr, .out = *bytes, .in = nullptr, .bytes = bytes->size()}, now);
 }
 
 void ChannelExchange::perform_one(const ReceiveBytes& command, Instant now) {
   const Key key{command.from, ChannelEnd::kReceiver};
   if (!open_.contains(key)) return;
-  queue(key,
-        {.out = {},
-         .in = std::make_shared<std::vector<std::byte>>(command.bytes),
-         .bytes = command.bytes},
-        now);
+  Transfer transfer{.device = nullptr, .out = {}, .in = nullptr, .bytes = command.bytes};
+  if (pool_ && command.bytes != 0) transfer.device = pool_->take(command.bytes);
+  if (!transfer.device) transfer.in = std::make_shared<std::vector<std::byte>>(command.bytes);
+  queue(key, std::move(transfer), now);
 }
 
 Status ChannelExchange::open(const Key& key, const std::string& id) {
@@ -161,27 +168,34 @@ Result<bool> ChannelExchange::go_on(const Key& key, Open& open) {
 
 void ChannelExchange::begin_piece(const Key& key, Open& open) {
   const Transfer& transfer = open.transfers.front();
-  open.piece = std::min(kChannelPieceBytes, transfer.bytes - transfer.done);
-  if (key.second == ChannelEnd::kSender)
-    device_.device->copy_in(open.lane.stream, open.lane.staging,
-                            transfer.out.data() + transfer.done, *open.piece);
-  open.channel->begin(open.lane.stream, open.lane.staging, *open.piece);
+  const std::uint64_t bytes = std::min(kChannelPieceBytes, transfer.bytes - transfer.done);
+  std::byte* const memory =
+      transfer.device ? transfer.device.get() + transfer.done : open.lane.staging;
+  if (!transfer.device && key.second == ChannelEnd::kSender)
+    device_.device->copy_in(open.lane.stream, memory, transfer.out.data() + transfer.done, bytes);
+  open.channel->begin(open.lane.stream, memory, bytes);
+  open.piece = bytes;
   kill_point("channel.piece");
+  if (transfer.device) kill_point("channel.direct");
 }
 
 Status ChannelExchange::end_piece(const Key& key, Open& open) {
   Transfer& transfer = open.transfers.front();
-  if (key.second == ChannelEnd::kReceiver) {
+  if (transfer.in) {
     device_.device->copy_out(open.lane.stream, transfer.in->data() + transfer.done,
                              open.lane.staging, *open.piece);
     ES_RETURN_IF_ERROR(device_.device->synchronise(open.lane.stream));
   }
   transfer.done += *std::exchange(open.piece, std::nullopt);
-  if (transfer.done < transfer.bytes) return {};
-  if (key.second == ChannelEnd::kReceiver)
-    report_(BytesReceived{generation_, key.first, std::move(transfer.in)});
-  open.transfers.pop_front();
+  if (transfer.done == transfer.bytes) end_transfer(key, open);
   return device_.device->check();
+}
+
+void ChannelExchange::end_transfer(const Key& key, Open& open) {
+  Transfer transfer = std::move(open.transfers.front());
+  open.transfers.pop_front();
+  if (key.second == ChannelEnd::kReceiver)
+    report_(BytesReceived{generation_, key.first, {std::move(transfer.in), transfer.device}});
 }
 
 void ChannelExchange::break_channel(const Key& key, const std::string& error) {
@@ -204,8 +218,9 @@ void ChannelExchange::collect_lanes() {
   });
 }
 
-ChannelThread::ChannelThread(gpu::ChannelDevice device, ChannelExchange::Report report)
-    : exchange_(std::move(device), std::move(report)),
+ChannelThread::ChannelThread(gpu::ChannelDevice device, std::shared_ptr<gpu::cuda::DevicePool> pool,
+                             ChannelExchange::Report report)
+    : exchange_(std::move(device), std::move(pool), std::move(report)),
       thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
 ChannelThread::~ChannelThread() {

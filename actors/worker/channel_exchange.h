@@ -2,8 +2,15 @@
 // ChannelExchange: the channels of a worker's device under one generation, and what goes through
 // them. ChannelThread gives it a thread of its own, since a step's kernels take the device's.
 //
-// Gradients are in host memory, so bytes are staged: from the segment to device memory, through the
-// channel, and on the other side from device memory to the host, piece by piece.
+// Bytes that are in device memory go from there, and those that come go to blocks of the pool, with
+// no host memory in between. That is the memory of the engine's Device, whose addresses are good
+// here too (gpu/cuda/device_pool.h); a part is announced when the host has seen the end of what
+// wrote it, and bytes are reported when it has seen their transfer's, so no event of one Device is
+// waited for in the other.
+//
+// Bytes that are in host memory alone, and those that come when the pool has no room, are staged:
+// from the segment to device memory, through the channel; from device memory to the host. Either
+// end does it as it has to: pieces are the same.
 //
 // Nothing waits for a peer: work() goes on with what can go on and returns. A transfer without
 // progress for kStallLimit breaks its channel; a new generation ends all, whatever their peers do.
@@ -27,6 +34,7 @@
 #include "actors/protocol/instant.h"
 #include "actors/protocol/messages.h"
 #include "gpu/channel_device.h"
+#include "gpu/cuda/device_pool.h"
 
 namespace es::actors::worker {
 
@@ -46,7 +54,8 @@ struct JoinChannel {  // make the receiver's end; ignored beyond kIncomingMax
   Incarnation from;
   std::string id;
 };
-// The segment is this worker's own. It must hold the bytes until the receiver has them.
+// From `bulk.device`, or else from the segment, which is this worker's own. That must hold the
+// bytes until the receiver has them; a device block is held here.
 struct SendBytes {
   Generation generation;
   Incarnation to;
@@ -77,7 +86,7 @@ struct ChannelReady {  // the sender's end has met the receiver's
 struct BytesReceived {
   Generation generation;
   Incarnation from;
-  protocol::Bytes bytes;
+  protocol::Arrived bytes;
 };
 // This end is closed; what was not reported is lost.
 struct ChannelBroken {
@@ -92,8 +101,10 @@ using ChannelEvent = std::variant<ChannelOffered, ChannelReady, BytesReceived, C
 class ChannelExchange {
  public:
   using Report = std::function<void(ChannelEvent)>;
-  // REQUIRES: `device` has both parts.
-  ChannelExchange(gpu::ChannelDevice device, Report report);
+  // `pool`: of the same GPU; nullptr: all is received in host memory. REQUIRES: `device` has both
+  // parts.
+  ChannelExchange(gpu::ChannelDevice device, std::shared_ptr<gpu::cuda::DevicePool> pool,
+                  Report report);
   ~ChannelExchange();
   ChannelExchange(const ChannelExchange&) = delete;
   ChannelExchange& operator=(const ChannelExchange&) = delete;
@@ -110,9 +121,11 @@ class ChannelExchange {
     gpu::cuda::Stream stream;
     std::byte* staging = nullptr;
   };
+  // One of the first three is set.
   struct Transfer {
-    std::span<const std::byte> out;              // to send
-    std::shared_ptr<std::vector<std::byte>> in;  // to receive into
+    gpu::cuda::DevicePool::Block device;         // to send from, or to receive into
+    std::span<const std::byte> out;              // to send, staged
+    std::shared_ptr<std::vector<std::byte>> in;  // to receive into, staged
     std::uint64_t bytes = 0, done = 0;
   };
   struct Open {
@@ -137,24 +150,27 @@ class ChannelExchange {
   Result<bool> go_on(const Key& key, Open& open);
   Status end_piece(const Key& key, Open& open);
   void begin_piece(const Key& key, Open& open);
+  void end_transfer(const Key& key, Open& open);
   void close(Open open);
   void collect_lanes();
   std::size_t count(gpu::cuda::ChannelEnd end) const;
   void break_channel(const Key& key, const std::string& error);
 
   gpu::ChannelDevice device_;
+  std::shared_ptr<gpu::cuda::DevicePool> pool_;
   Report report_;
   Generation generation_;  // of all that is open
   std::map<Key, Open> open_;
-  std::vector<Open> closing_;  // aborted, not released yet
+  std::vector<Open> closing_;  // aborted, not released yet; hold their transfers' blocks
   std::vector<Lane> free_;
   SegmentCache segments_;  // own mappings: they outlive the device half's
 };
 
 class ChannelThread {
  public:
-  // `report` is called on the thread.
-  ChannelThread(gpu::ChannelDevice device, ChannelExchange::Report report);
+  // As ChannelExchange; `report` is called on the thread.
+  ChannelThread(gpu::ChannelDevice device, std::shared_ptr<gpu::cuda::DevicePool> pool,
+                ChannelExchange::Report report);
   ~ChannelThread();
   ChannelThread(const ChannelThread&) = delete;
   ChannelThread& operator=(const ChannelThread&) = delete;

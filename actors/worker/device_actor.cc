@@ -2,8 +2,6 @@
 
 #include <caf/all.hpp>
 
-#include "gpu/est/reduce_tree.h"
-
 namespace es::actors {
 
 void DeviceState::init(caf::stateful_actor<DeviceState>* self, std::shared_ptr<DeviceParts> parts,
@@ -21,13 +19,14 @@ void DeviceState::init(caf::stateful_actor<DeviceState>* self, std::shared_ptr<D
 
 // Missing memory ends the job by saying what it was for, or a checkpoint that was asked for, and
 // not the process.
-void DeviceState::perform(const worker::Effect& effect) {
+void DeviceState::perform(const DeviceCommand& command) {
+  host_copies_ = command.host_copies;
   try {
-    std::visit([this](const auto& e) { perform_effect(e); }, effect);
+    std::visit([this](const auto& e) { perform_effect(e); }, command.effect);
   } catch (const std::bad_alloc& missing) {
     const bool named = dynamic_cast<const gpu::NoMemory*>(&missing) != nullptr;
     const std::string error = named ? missing.what() : "not enough memory for this worker";
-    const auto* write = std::get_if<worker::WriteVersion>(&effect);
+    const auto* write = std::get_if<worker::WriteVersion>(&command.effect);
     if (write == nullptr) return fail(error);
     report(worker::CheckpointFinished{
         write->request, write->directory, parts_->engine->version(), {}, error});
@@ -80,7 +79,8 @@ caf::behavior device_actor(caf::stateful_actor<DeviceState>* self,
                            caf::actor data_workers) {
   self->state.init(self, std::move(parts), std::move(control), std::move(data_workers));
   return {
-      [=](const DeviceCommand& command) { self->state.perform(command.effect); },
+      [=](const DeviceCommand& command) { self->state.perform(command); },
+      [=](const CopyOut& wanted) { self->state.copy_out(wanted); },
       [=](const RunSlices&) { self->state.run_next_slices(); },
       [=](const Msg<wire::RunLocalStep>& message) {
         self->state.on_slice(*message.view(), caf::actor_cast<caf::actor>(self->current_sender()));

@@ -3,9 +3,11 @@
 // memory; grants the device to the ESTs of its ranks in turn, one time slice each per global step.
 //
 // Accepts   DeviceCommand from the control half: one effect of the worker core, performed in order.
+//           CopyOut: what is in device memory alone is wanted in its segment.
 //           RunLocalStep from an EST that was granted a slice; the slices run in rank order
 //           whatever the order of arrival. One of an abandoned generation is answered SliceDone.
-// Sends     DeviceEvent, DeviceStats to the control half; GrantSlice, SliceDone, Dismiss to ESTs;
+// Sends     DeviceEvent, DeviceStats, CopiedOut to the control half; GrantSlice, SliceDone, Dismiss
+// to ESTs;
 //           NextSlice to the data workers; RunSlices to itself, so that it sees which slices have
 //           come when it begins one: what the next of them reads is copied meanwhile.
 // State     engine (version, parameters, optimizer, contexts of all ranks), gradient tree and
@@ -38,10 +40,12 @@
 #include "actors/worker/audit_run.h"
 #include "actors/worker/device_messages.h"
 #include "actors/worker/gradient_store.h"
+#include "actors/worker/reduce_parts.h"
 #include "actors/worker/snapshot.h"
 #include "actors/worker/step_clock.h"
 #include "actors/worker/version_io.h"
 #include "actors/worker/version_writer.h"
+#include "gpu/cuda/device_reduction.h"
 #include "gpu/engine.h"
 #include "gpu/est/gradient_tree.h"
 #include "gpu/frozen_replica.h"
@@ -74,7 +78,8 @@ class DeviceState {
  public:
   void init(caf::stateful_actor<DeviceState>* self, std::shared_ptr<DeviceParts> parts,
             caf::actor control, caf::actor data_workers);
-  void perform(const worker::Effect& effect);
+  void perform(const DeviceCommand& command);
+  void copy_out(const CopyOut& wanted);
   void on_slice(const wire::RunLocalStep::Reader& slice, const caf::actor& est);
   void run_next_slices();
 
@@ -126,7 +131,15 @@ class DeviceState {
   void node_summed(const gpu::NodeReady& node);
   std::vector<protocol::RankResult> results_of(RankRange ranks) const;
   float* gradient_slot(std::uint32_t slot);
-  Result<const float*> read_floats(const protocol::Bulk& bulk, std::int64_t floats);
+  Result<const float*> find_floats(const protocol::Bulk& bulk, std::int64_t floats);
+  bool is_on_device(const float* data) const;
+  Result<protocol::Bulk> sum_parts(std::uint32_t bucket, std::vector<worker::PartData>& parts);
+  Result<protocol::Bulk> sum_on_device(std::uint32_t bucket,
+                                       const std::vector<worker::PartData>& parts,
+                                       const gpu::cuda::DevicePool::Block& out);
+  Result<protocol::Bulk> sum_on_host(std::uint32_t bucket, std::vector<worker::PartData>& parts);
+  gpu::AlignedBuffer copy_of(const float* device, std::int64_t floats);
+  void provide_for_peers();
   void report(worker::EngineEvent event);
   void fail(const std::string& error) { report(worker::EngineFailed{error}); }
 
@@ -164,6 +177,7 @@ class DeviceState {
   double told_at_ = 0;  // seconds of computing when slices were last given back
 
   gpu::AlignedBuffer reduce_workspace_;
+  bool host_copies_ = true;  // of the command that is performed
 
   std::unique_ptr<worker::VersionWriter> writer_;  // last: ends before what it reads
 };

@@ -16,6 +16,17 @@ namespace es::actors {
 // control -> device: perform this effect of the engine.
 struct DeviceCommand {
   worker::Effect effect;
+  // Whether some member will get what comes of it through host memory, as far as is known now.
+  bool host_copies = true;
+};
+
+// control -> device, and back when it is done: this message's data is in device memory alone, and
+// has to be in its segment before the message can go. Not answered when its generation is over.
+struct CopyOut {
+  worker::SendPeer send;
+};
+struct CopiedOut {
+  worker::SendPeer send;
 };
 
 // device -> control: an effect has been completed.
@@ -42,6 +53,8 @@ using AbandonedBelow = std::atomic<std::uint64_t>;
 }  // namespace es::actors
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::DeviceCommand)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::CopyOut)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::CopiedOut)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::DeviceEvent)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::RunSlices)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::DeviceStats)

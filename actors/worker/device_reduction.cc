@@ -1,8 +1,10 @@
 // What follows the local steps on the device: reduction of buckets, the update, evaluation.
 #include <caf/all.hpp>
 
+#include <algorithm>
+
+#include "actors/worker/bulk_pull.h"
 #include "actors/worker/device_actor.h"
-#include "actors/worker/reduce_parts.h"
 #include "proto/base/kill_point.h"
 
 namespace es::actors {
@@ -10,10 +12,20 @@ namespace es::actors {
 using worker::BucketReduced;
 using worker::DataUnreadable;
 
-Result<const float*> DeviceState::read_floats(const protocol::Bulk& bulk, std::int64_t floats) {
-  if (bulk.bytes != static_cast<std::uint64_t>(floats) * sizeof(float))
+namespace {
+
+std::uint64_t bytes_of(std::int64_t floats) {
+  return static_cast<std::uint64_t>(floats) * sizeof(float);
+}
+
+}  // namespace
+
+// In host memory, or in the pool's where the bytes are there.
+Result<const float*> DeviceState::find_floats(const protocol::Bulk& bulk, std::int64_t floats) {
+  if (bulk.bytes != bytes_of(floats))
     return failure("bulk data of " + std::to_string(bulk.bytes) + " bytes, expected " +
-                   std::to_string(floats * sizeof(float)));
+                   std::to_string(bytes_of(floats)));
+  if (bulk.device) return reinterpret_cast<const float*>(bulk.device.get());
   if (bulk.inline_bytes) return reinterpret_cast<const float*>(bulk.inline_bytes->data());
   if (gradients_)
     if (const float* own = gradients_->own(bulk)) return own;
@@ -31,25 +43,105 @@ void DeviceState::perform_effect(const worker::ReduceBucket& effect) {
   const std::int64_t floats = parts_->engine->buckets()[effect.bucket].floats();
   std::vector<worker::PartData> parts;
   for (const worker::Part& part : effect.parts) {
-    const auto data = read_floats(part.data, floats);
+    const auto data = find_floats(part.data, floats);
     if (!data) return report(DataUnreadable{effect.generation, part.from});
     parts.push_back({part.ranks, *data});
   }
-  const Result<float*> sum = gradients_->sum(effect.bucket, floats);
-  if (!sum) return fail(sum.error().message);
   kill_point("reduce.before");
-  worker::reduce_parts(*parts_->engine, parts_->options.spec.max_p, parts, floats,
-                       reduce_workspace_.data(), *sum);
+  const Result<protocol::Bulk> sum = sum_parts(effect.bucket, parts);
+  if (!sum) end_if_device_lost();
+  if (!sum) return fail(sum.error().message);
   kill_point("reduce.after");
-  report(BucketReduced{effect.generation, effect.step, effect.bucket,
-                       gradients_->sum_bulk(effect.bucket)});
+  report(BucketReduced{effect.generation, effect.step, effect.bucket, *sum});
+}
+
+bool DeviceState::is_on_device(const float* data) const {
+  gpu::cuda::DeviceReduction* const reduction = parts_->engine->reduction();
+  return reduction != nullptr && reduction->pool()->contains(data);
+}
+
+// On the device when a part is there, and there is room for the sum.
+Result<protocol::Bulk> DeviceState::sum_parts(std::uint32_t bucket,
+                                              std::vector<worker::PartData>& parts) {
+  const bool any = std::any_of(parts.begin(), parts.end(),
+                               [this](const auto& part) { return is_on_device(part.data); });
+  if (!any) return sum_on_host(bucket, parts);
+  const std::int64_t floats = parts_->engine->buckets()[bucket].floats();
+  const auto out = parts_->engine->reduction()->pool()->take(bytes_of(floats));
+  return out ? sum_on_device(bucket, parts, out) : sum_on_host(bucket, parts);
+}
+
+Result<protocol::Bulk> DeviceState::sum_on_device(std::uint32_t bucket,
+                                                  const std::vector<worker::PartData>& parts,
+                                                  const gpu::cuda::DevicePool::Block& out) {
+  gpu::Engine& engine = *parts_->engine;
+  gpu::cuda::DeviceReduction& device = *engine.reduction();
+  const std::int64_t floats = engine.buckets()[bucket].floats();
+  const Result<float*> host = gradients_->sum(bucket, floats);
+  if (!host) return host.error();
+  auto* const sum = reinterpret_cast<float*>(out.get());
+  worker::reduce_parts(engine.gradient_order(), parts_->options.spec.max_p, parts, floats,
+                       device.workspace(), sum, device);
+  if (host_copies_) device.copy_out(*host, sum, floats);
+  ES_RETURN_IF_ERROR(device.synchronise());
+  kill_point("reduce.on_device");
+  protocol::Bulk bulk = gradients_->sum_bulk(bucket);
+  bulk.device = out;
+  bulk.in_host = host_copies_;
+  return bulk;
+}
+
+Result<protocol::Bulk> DeviceState::sum_on_host(std::uint32_t bucket,
+                                                std::vector<worker::PartData>& parts) {
+  gpu::Engine& engine = *parts_->engine;
+  const std::int64_t floats = engine.buckets()[bucket].floats();
+  std::vector<gpu::AlignedBuffer> copies;
+  for (worker::PartData& part : parts)
+    if (is_on_device(part.data)) part.data = copies.emplace_back(copy_of(part.data, floats)).data();
+  const Result<float*> sum = gradients_->sum(bucket, floats);
+  if (!sum) return sum.error();
+  ES_RETURN_IF_ERROR(engine.device_status());
+  gpu::HostAdder host(engine.kernels());
+  worker::reduce_parts(engine.gradient_order(), parts_->options.spec.max_p, parts, floats,
+                       reduce_workspace_.data(), *sum, host);
+  return gradients_->sum_bulk(bucket);
+}
+
+// In host memory; an error stays with the device.
+gpu::AlignedBuffer DeviceState::copy_of(const float* device, std::int64_t floats) {
+  auto copy = gpu::AlignedBuffer::uninitialised(floats, "a copy of a gradient");
+  parts_->engine->reduction()->copy_out(copy.data(), device, floats);
+  (void)parts_->engine->reduction()->synchronise();
+  return copy;
+}
+
+void DeviceState::copy_out(const CopyOut& wanted) {
+  worker::SendPeer send = wanted.send;
+  if (abandoned(protocol::stamp_of(send.message).generation) || !gradients_) return;
+  for (protocol::Bulk* const bulk : worker::bulks_of(send.message)) {
+    if (bulk->in_host) continue;
+    float* const host = gradients_->own(*bulk);
+    ES_CHECK(host != nullptr);
+    parts_->engine->reduction()->copy_out(host, reinterpret_cast<const float*>(bulk->device.get()),
+                                          static_cast<std::int64_t>(bulk->bytes / sizeof(float)));
+    bulk->in_host = true;
+  }
+  const Status copied = parts_->engine->reduction()->synchronise();
+  if (!copied.ok()) end_if_device_lost();
+  self_->send(control_, CopiedOut{std::move(send)});
+}
+
+// Memory for what comes from peers and goes to them, when all else that a step needs has its own.
+void DeviceState::provide_for_peers() {
+  if (ranks_.size() == parts_->options.spec.max_p) return;
+  if (!parts_->engine->provide_for_peers().ok()) end_if_device_lost();
 }
 
 void DeviceState::perform_effect(const worker::ApplyUpdate& effect) {
   gpu::Engine& engine = *parts_->engine;
   std::vector<const float*> reduced;
   for (const protocol::Reduced& bucket : effect.buckets) {
-    const auto data = read_floats(bucket.data, engine.buckets()[bucket.bucket].floats());
+    const auto data = find_floats(bucket.data, engine.buckets()[bucket.bucket].floats());
     if (!data) return report(DataUnreadable{effect.generation, bucket.stamp.sender});
     reduced.push_back(*data);
   }
@@ -67,6 +159,7 @@ void DeviceState::perform_effect(const worker::ApplyUpdate& effect) {
   kill_point("update.after");
   if (!status.ok()) end_if_device_lost();
   if (!status.ok()) return fail(status.error().message);
+  provide_for_peers();
   line.version = engine.version();
   params_ = line.params = engine.params_digest();
   if (effect.last) {

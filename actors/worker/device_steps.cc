@@ -35,8 +35,12 @@ void DeviceState::set_ranks(RankRange ranks) {
 
 // Missing memory cannot be answered from inside a backward pass, so all slots are taken before.
 Status DeviceState::take_gradient_slots() {
-  const gpu::Engine& engine = *parts_->engine;
-  if (engine.merges_on_device()) return gradients_->take_slots(tree_->part_slots());
+  gpu::Engine& engine = *parts_->engine;
+  if (engine.merges_on_device()) {
+    if (ranks_.size() != parts_->options.spec.max_p)
+      gradients_->take_device_slots(tree_->part_slots(), *engine.reduction()->pool(), host_copies_);
+    return gradients_->take_slots(tree_->part_slots());
+  }
   std::vector<std::uint32_t> slots(
       gpu::max_live_buffers(ranks_, parts_->options.spec.max_p, engine.gradient_order()));
   std::iota(slots.begin(), slots.end(), 0U);
@@ -169,8 +173,10 @@ Status DeviceState::run_slice(VirtualRank rank, const Slice& slice) {
   if (following != waiting_.end() && following->second.error.empty())
     parts_->engine->prefetch(rank + 1, batch_of(following->second));
   gpu::EstContext& context = next_contexts_[rank];
-  const gpu::GradientTarget gradient(tree_->begin_rank(rank),
-                                     [this](std::uint32_t slot) { return gradient_slot(slot); });
+  gpu::GradientTarget gradient(tree_->begin_rank(rank),
+                               [this](std::uint32_t slot) { return gradient_slot(slot); });
+  gradient.device = [this](std::uint32_t slot) { return gradients_->device_slot(slot); };
+  gradient.in_host = gradients_->in_host(gradient.path.slots.back());
   worker::LocalStepDigest digest;
   const bool audited = audited_ == rank;
   const double computed_before = clock_.seconds(StepClock::kCompute);

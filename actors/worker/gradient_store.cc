@@ -34,13 +34,39 @@ Status GradientStore::take_slots(std::span<const std::uint32_t> slots) {
   return {};
 }
 
+void GradientStore::take_device_slots(std::span<const std::uint32_t> slots,
+                                      gpu::cuda::DevicePool& pool, bool host_copies) {
+  host_copies_ = host_copies;
+  const std::uint64_t bytes = bytes_of(total_floats_);
+  for (const std::uint32_t slot : slots) {
+    if (device_slots_.contains(slot)) continue;
+    if ((device_slots_.size() + 1) * bytes > pool.capacity() / 2) return;
+    auto block = pool.take(bytes);
+    if (!block) return;
+    device_slots_.emplace(slot, std::move(block));
+  }
+}
+
+float* GradientStore::device_slot(std::uint32_t slot) const {
+  const auto at = device_slots_.find(slot);
+  return at == device_slots_.end() ? nullptr : reinterpret_cast<float*>(at->second.get());
+}
+
+bool GradientStore::in_host(std::uint32_t slot) const {
+  return host_copies_ || !device_slots_.contains(slot);
+}
+
 Result<float*> GradientStore::sum(std::uint32_t bucket, std::int64_t floats) {
   return create(sums_, bucket, "sum.", floats);
 }
 
 protocol::Bulk GradientStore::slot_bulk(std::uint32_t slot, std::int64_t begin,
                                         std::int64_t floats) const {
-  return {slots_.at(slot)->address(), bytes_of(begin), bytes_of(floats), nullptr};
+  protocol::Bulk bulk{slots_.at(slot)->address(), bytes_of(begin), bytes_of(floats), nullptr};
+  bulk.in_host = in_host(slot);
+  if (const auto at = device_slots_.find(slot); at != device_slots_.end())
+    bulk.device = {at->second, at->second.get() + bytes_of(begin)};
+  return bulk;
 }
 
 protocol::Bulk GradientStore::sum_bulk(std::uint32_t bucket) const {
@@ -48,13 +74,12 @@ protocol::Bulk GradientStore::sum_bulk(std::uint32_t bucket) const {
   return {segment.address(), 0, segment.bytes(), nullptr};
 }
 
-const float* GradientStore::own(const protocol::Bulk& bulk) const {
+float* GradientStore::own(const protocol::Bulk& bulk) const {
   for (const auto* segments : {&slots_, &sums_})
     for (const auto& [index, segment] : *segments) {
       const bool inside = segment->address() == bulk.segment && bulk.offset <= segment->bytes() &&
                           bulk.bytes <= segment->bytes() - bulk.offset;
-      if (inside)
-        return reinterpret_cast<const float*>(std::as_const(*segment).data() + bulk.offset);
+      if (inside) return reinterpret_cast<float*>(segment->data() + bulk.offset);
     }
   return nullptr;
 }

@@ -5,6 +5,8 @@
 //   slots   whole flat gradients: on a CPU written by the local steps and merged in place, of a GPU
 //           the parts that leave it (gpu/est/gradient_target.h).
 //           Peers that own a bucket read contributions here until the step commits.
+//           Parts of a GPU lie in its memory too, where there is room: they go to other GPUs from
+//           there, and to host memory only when somebody wants them there.
 //   sums    one per bucket that this worker owns: the reduced bucket. Members read it for their
 //           update. It is written again only when all ranks have contributed to the next step,
 //           which proves that all members have committed this one.
@@ -16,6 +18,7 @@
 
 #include "actors/data_plane/segment.h"
 #include "actors/protocol/messages.h"
+#include "gpu/cuda/device_pool.h"
 #include "proto/base/ids.h"
 
 namespace es::actors::worker {
@@ -34,6 +37,13 @@ class GradientStore {
   Result<float*> slot(std::uint32_t slot);
   // All of these. Error: as slot.
   Status take_slots(std::span<const std::uint32_t> slots);
+  // Blocks of device memory for these, as many as half of the pool has room for; the other half is
+  // for what comes from peers. For a step: `host_copies` says whether parts that have a block are
+  // wanted in host memory too.
+  void take_device_slots(std::span<const std::uint32_t> slots, gpu::cuda::DevicePool& pool,
+                         bool host_copies);
+  float* device_slot(std::uint32_t slot) const;  // nullptr: it has none
+  bool in_host(std::uint32_t slot) const;
   // The reduced bucket of this many floats.
   Result<float*> sum(std::uint32_t bucket, std::int64_t floats);
 
@@ -41,7 +51,7 @@ class GradientStore {
   protocol::Bulk slot_bulk(std::uint32_t slot, std::int64_t begin, std::int64_t floats) const;
   protocol::Bulk sum_bulk(std::uint32_t bucket) const;
   // Where those floats are here; nullptr: not this worker's, or not of this generation.
-  const float* own(const protocol::Bulk& bulk) const;
+  float* own(const protocol::Bulk& bulk) const;
 
  private:
   Result<float*> create(std::map<std::uint32_t, std::unique_ptr<Segment>>& segments,
@@ -52,6 +62,8 @@ class GradientStore {
   Generation generation_;
   std::int64_t total_floats_;
   std::map<std::uint32_t, std::unique_ptr<Segment>> slots_, sums_;
+  std::map<std::uint32_t, gpu::cuda::DevicePool::Block> device_slots_;
+  bool host_copies_ = true;
 };
 
 }  // namespace es::actors::worker

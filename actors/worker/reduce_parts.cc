@@ -3,8 +3,6 @@
 #include <bit>
 #include <vector>
 
-#include "gpu/est/reduce_tree.h"
-
 namespace es::actors::worker {
 namespace {
 
@@ -16,16 +14,16 @@ gpu::TreeNode node_of(RankRange ranks) {
 
 }  // namespace
 
-void reduce_parts(const gpu::Engine& engine, std::uint32_t max_p, std::span<const PartData> parts,
-                  std::int64_t floats, float* workspace, float* out) {
-  if (engine.gradient_order() == gpu::GradientOrder::kPerWorker) {
+void reduce_parts(gpu::GradientOrder order, std::uint32_t max_p, std::span<const PartData> parts,
+                  std::int64_t floats, float* workspace, float* out, gpu::Adder& adder) {
+  if (order == gpu::GradientOrder::kPerWorker) {
     std::vector<gpu::WorkerPart> workers;
     for (const PartData& part : parts) workers.push_back({part.ranks, part.data});
-    return gpu::reduce_workers(max_p, workers, floats, out, engine.kernels());
+    return gpu::reduce_workers(max_p, workers, floats, out, workspace, adder);
   }
   std::vector<gpu::TreePart> nodes;
   for (const PartData& part : parts) nodes.push_back({node_of(part.ranks), part.data});
-  gpu::reduce_tree(max_p, nodes, floats, out, workspace, engine.kernels());
+  gpu::reduce_tree(max_p, nodes, floats, out, workspace, adder);
 }
 
 }  // namespace es::actors::worker

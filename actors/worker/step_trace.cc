@@ -125,7 +125,9 @@ Status Replay::step(StepTrace* trace) {
   for (const gpu::Bucket& bucket : engine_->buckets())
     reduced.push_back(sum_.data() + bucket.begin);
   ES_RETURN_IF_ERROR(engine_->apply_update(reduced, next_));
-  if (trace != nullptr) trace_params("update of ", engine_->params().data(), *trace);
+  if (trace == nullptr) return {};
+  ES_RETURN_IF_ERROR(engine_->fetch_replica());
+  trace_params("update of ", engine_->replica().params.data(), *trace);
   return {};
 }
 
@@ -143,12 +145,13 @@ Status Replay::run_rank(VirtualRank rank, StepTrace* trace) {
 }
 
 void Replay::sum_gradients() {
+  gpu::HostAdder host(engine_->kernels());
   for (const gpu::Bucket& bucket : engine_->buckets()) {
     std::vector<PartData> parts;
     for (VirtualRank rank = 0; rank < spec_.max_p; ++rank)
       parts.push_back({{rank, rank + 1}, gradients_[rank].data() + bucket.begin});
-    reduce_parts(*engine_, spec_.max_p, parts, bucket.floats(), workspace_.data(),
-                 sum_.data() + bucket.begin);
+    reduce_parts(engine_->gradient_order(), spec_.max_p, parts, bucket.floats(), workspace_.data(),
+                 sum_.data() + bucket.begin, host);
   }
 }
 

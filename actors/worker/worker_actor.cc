@@ -123,7 +123,10 @@ void WorkerState::perform_effect(const worker::SendPeer& effect) {
     self_->send(gateway_, ConnectPeer{peer, effect.address});
   protocol::PeerMessage message = effect.message;
   const worker::Transport transport = choose_transport(effect);
-  if (transport == worker::Transport::kChannel) put_into_channel(effect.to, message);
+  if (transport == worker::Transport::kChannel)
+    put_into_channel(effect.to, message);
+  else if (worker::on_device_alone(message))
+    return self_->send(device_, CopyOut{effect});
   const Status status =
       transport == worker::Transport::kMessages ? make_bulk_reachable(message) : Status();
   if (!status.ok()) return perform_effect(worker::ReportAnomaly{status.error().message});
@@ -143,7 +146,7 @@ void WorkerState::perform_effect(const worker::AbandonGenerations& effect) {
 template <class EngineEffect>
 void WorkerState::perform_effect(const EngineEffect& effect) {
   ES_CHECK_MSG(device_, "the core gives the device work although its set-up failed");
-  self_->send(device_, DeviceCommand{effect});
+  self_->send(device_, DeviceCommand{effect, needs_host_copies()});
 }
 
 void WorkerState::perform_effect(const worker::Exit&) {
@@ -174,6 +177,7 @@ caf::behavior worker_actor(caf::stateful_actor<WorkerState>* self, WorkerOptions
       [=](const DeviceEvent& event) { self->state.on_device(event); },
       [=](const DeviceStats& stats) { self->state.on_stats(stats); },
       [=](const ChannelReport& report) { self->state.on_channel(report); },
+      [=](const CopiedOut& copied) { self->state.on_copied_out(copied); },
       [=](const BeginWork& begin) { self->state.begin(begin); },
       [=](TickAtom) { self->state.tick(); },
   };

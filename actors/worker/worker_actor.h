@@ -6,9 +6,11 @@
 //           what is malformed, of another job, or claims another sender than its link is counted
 //           and dropped. PeerUp of the head: Hello. PeerDown of a worker: its messages may be lost.
 //           FetchPart of a worker on another host: a piece of a segment of the current generation.
-//           OpenChannel of a worker: the other end of a channel. DeviceEvent, DeviceStats from the
-//           device half, ChannelReport from the channel thread.
-// Sends     Outbound to the gateway (head, peers); DeviceCommand to the device half. To a worker on
+//           OpenChannel of a worker: the other end of a channel. DeviceEvent, DeviceStats,
+//           CopiedOut from the device half, ChannelReport from the channel thread.
+// Sends     Outbound to the gateway (head, peers); DeviceCommand to the device half, and CopyOut
+// for
+//           what lies in device memory and cannot go by a channel (any more). To a worker on
 //           another host bulk data goes inside its message, or when it is large in pieces on
 //           request. Between devices that a channel joins, gradients go through it: the message
 //           says only that they do (channel_book.h).
@@ -71,6 +73,7 @@ class WorkerState {
   void on_device(const DeviceEvent& event);
   void on_stats(const DeviceStats& stats);
   void on_channel(const ChannelReport& report);
+  void on_copied_out(const CopiedOut& copied);
   void tick();
 
  private:
@@ -83,7 +86,10 @@ class WorkerState {
   void perform_effect(const worker::ReportAnomaly& effect);
   template <class EngineEffect>
   void perform_effect(const EngineEffect& effect);
+  worker::Transport best_transport(const protocol::ChannelPoint& channel,
+                                   const std::string& host_id) const;
   worker::Transport choose_transport(const worker::SendPeer& effect);
+  bool needs_host_copies() const;
   Status make_bulk_reachable(protocol::PeerMessage& message);
   void put_into_channel(Incarnation to, protocol::PeerMessage& message);
   void on_open_channel(const Inbound& inbound);

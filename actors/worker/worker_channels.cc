@@ -1,6 +1,7 @@
 // The part of WorkerActor that moves bulk data between devices that a channel joins.
 #include <caf/all.hpp>
 
+#include <algorithm>
 #include <iostream>
 
 #include "actors/common/caf_messages.h"
@@ -11,16 +12,39 @@ namespace es::actors {
 
 using worker::Transport;
 
-// The first data for a peer offers it a channel, and goes like all else until that is there.
+Transport WorkerState::best_transport(const protocol::ChannelPoint& channel,
+                                      const std::string& host_id) const {
+  return worker::transport_between({options_.core.host_id, options_.core.channel},
+                                   {host_id, channel});
+}
+
+// The first message to a peer offers it a channel, and gradients go like all else until that is
+// there.
 Transport WorkerState::choose_transport(const worker::SendPeer& effect) {
-  const Transport best = worker::transport_between({options_.core.host_id, options_.core.channel},
-                                                   {effect.host_id, effect.channel});
+  const Transport best = best_transport(effect.channel, effect.host_id);
   if (best != Transport::kChannel) return best;
   const auto use = channel_book_.use(effect.to);
-  if (use == worker::ChannelBook::Use::kNow) return Transport::kChannel;
+  if (use == worker::ChannelBook::Use::kNow && worker::carries_gradient(effect.message))
+    return Transport::kChannel;
   if (use == worker::ChannelBook::Use::kOffer)
     channels_->perform(worker::OfferChannel{core_->generation(), effect.to});
   return worker::host_transport(options_.core.host_id, effect.host_id);
+}
+
+// A guess: channels may open or break before the data goes. What is missing then is copied out
+// when it is to be sent.
+bool WorkerState::needs_host_copies() const {
+  const auto& members = core_->members();
+  return std::any_of(members.begin(), members.end(), [this](const protocol::Member& member) {
+    return member.incarnation != options_.core.self &&
+           (best_transport(member.channel, member.host_id) != Transport::kChannel ||
+            !channel_book_.is_open(member.incarnation));
+  });
+}
+
+void WorkerState::on_copied_out(const CopiedOut& copied) {
+  if (protocol::stamp_of(copied.send.message).generation == core_->generation())
+    perform_effect(copied.send);
 }
 
 void WorkerState::put_into_channel(Incarnation to, protocol::PeerMessage& message) {
@@ -28,6 +52,7 @@ void WorkerState::put_into_channel(Incarnation to, protocol::PeerMessage& messag
     channels_->perform(worker::SendBytes{core_->generation(), to, *bulk});
     bulk->segment.clear();
     bulk->offset = 0;
+    bulk->device = nullptr;
     bulk->transfer = channel_book_.announce(to);
   }
 }

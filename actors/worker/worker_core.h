@@ -81,6 +81,8 @@ class WorkerCore {
   Generation generation() const { return generation_; }
   std::optional<Version> version() const { return version_; }
   RankRange ranks() const { return ranks_; }
+  // Of the last Install; empty before the first.
+  const std::vector<protocol::Member>& members() const { return install_.members; }
   // Stops the process when the core's own state contradicts itself.
   void check_invariants() const;
 

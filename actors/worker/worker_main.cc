@@ -19,6 +19,7 @@
 #include "actors/worker/device_loss.h"
 #include "actors/worker/worker_actor.h"
 #include "gpu/channel_device.h"
+#include "gpu/cuda/device_reduction.h"
 #include "gpu/device_choice.h"
 #include "gpu/vendor/vendor.h"
 
@@ -118,6 +119,7 @@ Result<std::shared_ptr<DeviceParts>> make_parts(const Arguments& a) {
   parts->engine = *std::move(engine);
   parts->on_device_lost = end_with_device;
   parts->data = *std::move(data);
+  parts->engine->pin_batches(parts->data->pool.all_words(), parts->data);
   parts->abandoned_below = std::make_shared<AbandonedBelow>(0);
   return parts;
 }
@@ -208,10 +210,12 @@ int worker_main(int argc, char** argv) {
     device = system.spawn<caf::detached>(device_actor, *parts, worker, data);
   }
   std::shared_ptr<worker::ChannelThread> channels;
-  if (joining.library)
-    channels = std::make_shared<worker::ChannelThread>(std::move(joining), [worker](auto event) {
-      caf::anon_send(worker, ChannelReport{std::move(event)});
-    });
+  if (joining.library) {
+    gpu::cuda::DeviceReduction* const reduction = (*parts)->engine->reduction();
+    channels = std::make_shared<worker::ChannelThread>(
+        std::move(joining), reduction != nullptr ? reduction->pool() : nullptr,
+        [worker](auto event) { caf::anon_send(worker, ChannelReport{std::move(event)}); });
+  }
   caf::anon_send(worker, BeginWork{gateway->actor, gateway->endpoint, device, channels});
   caf::scoped_actor waiter(system);
   waiter->wait_for(worker, gateway->actor);

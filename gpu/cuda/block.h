@@ -16,23 +16,19 @@
 // Block offers
 //   x(), y(), z()       which block of the grid
 //   thread()            which thread of the block, [0, kThreads)
-//   sync()              all threads of the block meet; REQUIRES: every thread calls it
+//   sync()              all threads of the block meet; REQUIRES: every thread calls it, at the
+//                       same place of the source
 //   down(value, delta)  the value of thread + delta of the same run of 32 threads (its own value
-//                       where that is beyond the run); REQUIRES: every thread of the run calls it
+//                       where that is beyond the run); REQUIRES: every thread of the run calls it,
+//                       at the same place, with the same delta
 //   first(value)        the value of the first thread of the same run of 32; REQUIRES: as down()
+//
+// The host threads of tests stop the program where a thread does not come to the others.
 //
 // No atomics on floats: what is added to what is fixed by gpu/canonical/README.md.
 #include <cstdint>
 
 #include "gpu/canonical/on_device.h"
-
-// Before a loop of few steps, which becomes straight code: arrays that it indexes stay in
-// registers.
-#ifdef __CUDACC__
-#define ES_UNROLL _Pragma("unroll")
-#else
-#define ES_UNROLL
-#endif
 
 namespace es::gpu::cuda {
 

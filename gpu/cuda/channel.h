@@ -15,7 +15,7 @@
 //     begun, or follows those before it in the same channel, when it was announced.
 //   - One transfer of a channel is on the device at a time, on a stream of its own, so nothing that
 //     another process waits for stands behind one that waits. kOutgoingMax and kIncomingMax keep
-//     the streams of a device below its hardware queues (32: open_gpu), and a transfer has few
+//     the streams of a device below its hardware queues (32 are asked for), and a transfer has few
 //     blocks, so that all of them fit on the device beside the kernels of a step.
 //   - Nobody allocates or frees device memory that a transfer could be waited for by: memory lives
 //     as long as its Device.

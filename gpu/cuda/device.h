@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -49,6 +50,13 @@ class Device {
   virtual Result<void*> allocate(std::size_t bytes, const std::string& what) = 0;
   // Host memory that copies to and from the device run beside computing (pinned).
   virtual Result<void*> allocate_host(std::size_t bytes, const std::string& what) = 0;
+
+  // From now on copies from this host memory run beside computing, as those from allocate_host()'s
+  // do. `owner` keeps it and is let go of by the Device's end. False: not possible here, nothing
+  // has changed.
+  virtual bool pin(std::span<const std::byte>, std::shared_ptr<const void> /*owner*/) {
+    return false;
+  }
 
   // What may be allocated though one could do without it: on a GPU not the last of its memory,
   // which libraries and channels take later. At most this; allocate() may fail all the same.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "gpu/cuda/op_device.h"
 #include "gpu/graph/dense_op.h"
@@ -33,12 +34,13 @@ Result<std::unique_ptr<DeviceExecutor>> DeviceExecutor::create(
   ES_RETURN_IF_ERROR(executor->device_->begin());
   ES_RETURN_IF_ERROR(executor->make_streams());
   ES_RETURN_IF_ERROR(executor->allocate());
-  ES_SET(executor->gradients_,
-         DeviceGradients::create(*executor->device_, buckets,
-                                 executor->graph().table.total_floats(), device_sums));
-  executor->updater_ = std::make_unique<DeviceUpdater>(
-      *executor->device_, executor->graph().table, buckets, *executor->gradients_,
-      executor->compute_, executor->params_, executor->params_stale_);
+  const std::int64_t floats = executor->graph().table.total_floats();
+  executor->reduction_ = std::make_unique<DeviceReduction>(*executor->device_, floats);
+  ES_SET(executor->gradients_, DeviceGradients::create(*executor->device_, buckets, floats,
+                                                       device_sums, *executor->reduction_->pool()));
+  executor->updater_ =
+      std::make_unique<DeviceUpdater>(*executor->device_, executor->graph().table,
+                                      *executor->gradients_, executor->compute_, executor->params_);
   executor->cut_pieces(buckets);
   std::vector<const float*> constants;
   ES_RETURN_IF_ERROR(executor->upload_constants(constants));
@@ -99,7 +101,7 @@ Result<float*> DeviceExecutor::host_floats(std::int64_t count, const char* what)
 
 Status DeviceExecutor::make_streams() {
   ES_SET(compute_, device_->make_stream());
-  ES_SET(forward_done_, device_->make_event());
+  for (Forward& forward : forwards_) ES_SET(forward.done, device_->make_event());
   ES_SET(step_done_, device_->make_event());
   return {};
 }
@@ -108,10 +110,12 @@ Status DeviceExecutor::allocate() {
   const std::int64_t params = graph().table.total_floats(), stats = graph().table.stat_floats();
   ES_SET(arena_, device_floats(plan_.arena_floats, "activations and their gradients"));
   ES_SET(workspace_, device_floats(workspace_floats_, "the kernels' workspace"));
-  ES_SET(params_, device_floats(params, "the parameters"));
-  ES_SET(next_stats_, device_floats(stats, "statistics"));
-  ES_SET(host_next_stats_, host_floats(stats, "statistics"));
-  ES_SET(host_loss_, host_floats(1, "the loss"));
+  ES_SET(params_.memory, device_floats(params, "the parameters"));
+  for (Forward& forward : forwards_) {
+    ES_SET(forward.next_stats, device_floats(stats, "statistics"));
+    ES_SET(forward.host_next_stats, host_floats(stats, "statistics"));
+    ES_SET(forward.host_loss, host_floats(1, "the loss"));
+  }
   ES_SET(inputs_, DeviceInputs::create(*device_, graph().batch * graph().layout.words(), stats));
   ES_SET(checks_, FiniteChecks::create(*device_, graph()));
   checks_->set_scope(scope_);
@@ -138,7 +142,8 @@ Status DeviceExecutor::upload_constants(std::vector<const float*>& addresses) {
 }
 
 void DeviceExecutor::params_changed() {
-  params_stale_ = true;
+  params_.stale = true;
+  ++params_.edition;
   inputs_->stats_changed();
 }
 
@@ -154,21 +159,33 @@ std::string DeviceExecutor::slower_because() const {
 }
 
 void DeviceExecutor::enter(const float* params, const StepInput& input) {
-  if (params_stale_) {
+  if (params_.stale) {
     device_->wait(inputs_->stream(), step_done_);
-    device_->copy_in(inputs_->stream(), params_, params, bytes_of(graph().table.total_floats()));
+    device_->copy_in(inputs_->stream(), params_.memory, params,
+                     bytes_of(graph().table.total_floats()));
   }
-  params_stale_ = false;
+  params_.stale = false;
   inputs_->enter(input, compute_);
-  tensors_->bind_inputs(inputs_->words());
+  use(inputs_->present());
+}
+
+void DeviceExecutor::use(std::size_t variant) {
+  variant_ = variant;
+  tensors_->bind_inputs(inputs_->words(variant));
+  checks_->use(variant);
+}
+
+void DeviceExecutor::prefetch(const StepInput& input) {
+  drop_next_forward();
+  inputs_->prefetch(input);
 }
 
 RunBuffers DeviceExecutor::buffers() const {
   return {.tensors = tensors_->data(),
-          .params = params_,
+          .params = params_.memory,
           .grads = gradients_->gradient(),
-          .stats = inputs_->stats(),
-          .next_stats = next_stats_,
+          .stats = inputs_->stats(variant_),
+          .next_stats = forwards_[variant_].next_stats,
           .workspace = workspace_,
           .clear_padding = false};
 }
@@ -176,13 +193,14 @@ RunBuffers DeviceExecutor::buffers() const {
 void DeviceExecutor::launch(std::size_t index, RunMode mode, const RunBuffers& buffers) {
   const Op& op = graph().ops[index];
   if (index >= vendor_ops_.size() || vendor_ops_[index] == nullptr)
-    return run_op(*device_, compute_, graph(), op, mode, buffers, inputs_->key());
+    return run_op(*device_, compute_, graph(), op, mode, buffers, inputs_->key(variant_));
   const DenseCall call = dense_call(graph(), op, buffers);
   vendor_ops_[index]->run(compute_, call.a, call.b, call.out, workspace_);
   if (!adds_bias(op)) return;
   const TensorShape& y = graph().shape(op.out[0]);
   const ChainStage bias{.kind = ChainKind::kAddRow, .operand = call.bias, .columns = y.c};
-  device_->kernels().chain(compute_, y.count(), call.out, &bias, 1, inputs_->key(), call.out);
+  device_->kernels().chain(compute_, y.count(), call.out, &bias, 1, inputs_->key(variant_),
+                           call.out);
 }
 
 void DeviceExecutor::queue_op(std::size_t index, RunMode mode, const RunBuffers& buffers) {
@@ -209,54 +227,88 @@ void DeviceExecutor::queue_piece(std::size_t piece, const RunBuffers& buffers) {
     if (piece == 0) queue_results();
   };
   if (observer_ != nullptr) return queue();
-  recordings_->run(compute_, piece, inputs_->index(), queue);
+  recordings_->run(compute_, piece, variant_, queue);
 }
 
 void DeviceExecutor::queue_results() {
-  device_->copy_out(compute_, host_loss_, (*tensors_)[graph().mean_loss], sizeof(float));
-  device_->copy_out(compute_, host_next_stats_, next_stats_, bytes_of(graph().table.stat_floats()));
+  const Forward& forward = forwards_[variant_];
+  device_->copy_out(compute_, forward.host_loss, (*tensors_)[graph().mean_loss], sizeof(float));
+  device_->copy_out(compute_, forward.host_next_stats, forward.next_stats,
+                    bytes_of(graph().table.stat_floats()));
 }
 
-void DeviceExecutor::queue_step(const RunBuffers& buffers) {
-  queue_piece(0, buffers);
-  device_->record(forward_done_, compute_);
+void DeviceExecutor::queue_forward() {
+  checks_->begin();
+  queue_piece(0, buffers());
+  device_->record(forwards_[variant_].done, compute_);
+}
+
+void DeviceExecutor::queue_backward() {
   for (std::size_t bucket = 0; bucket + 1 < pieces_.size(); ++bucket) {
-    queue_piece(1 + bucket, buffers);
+    queue_piece(1 + bucket, buffers());
     gradients_->queue_bucket(compute_, bucket);
   }
   device_->record(step_done_, compute_);
+}
+
+// Nobody reads the arena of the present step any more when its last operator is done.
+void DeviceExecutor::queue_next_forward() {
+  if (observer_ != nullptr || !inputs_->has_next()) return;
+  inputs_->wait_for_next(compute_);
+  use(1 - inputs_->present());
+  queue_forward();
+  next_forward_of_ = params_.edition;
+  use(inputs_->present());
+}
+
+bool DeviceExecutor::forward_is_queued(const StepInput& input) {
+  const bool same = next_forward_of_ == params_.edition && inputs_->is_next(input);
+  if (observer_ != nullptr || !same) drop_next_forward();
+  return std::exchange(next_forward_of_, std::nullopt).has_value();
+}
+
+// What it writes can be used again. An error stays with the device.
+void DeviceExecutor::drop_next_forward() {
+  if (next_forward_of_) (void)device_->synchronise(forwards_[1 - inputs_->present()].done);
+  next_forward_of_.reset();
 }
 
 Result<LocalStepResult> DeviceExecutor::run_local_step(const LocalStep& step,
                                                        const OnBucketReady& on_bucket_ready) {
   ES_RETURN_IF_ERROR(device_->begin());
   ES_RETURN_IF_ERROR(gradients_->begin(step.gradient));
-  checks_->begin();
+  const bool has_forward = forward_is_queued(step.input());
   enter(step.params, step.input());
-  queue_step(buffers());
+  if (!has_forward) queue_forward();
+  queue_backward();
   if (step.meanwhile) step.meanwhile();
-  return take_results(step, on_bucket_ready);
+  queue_next_forward();
+  auto results = take_results(step, on_bucket_ready);
+  inputs_->finish_prefetch();
+  return results;
 }
 
 Result<LocalStepResult> DeviceExecutor::take_results(const LocalStep& step,
                                                      const OnBucketReady& on_bucket_ready) {
-  ES_RETURN_IF_ERROR(device_->synchronise(forward_done_));
+  const Forward& results = forwards_[variant_];
+  ES_RETURN_IF_ERROR(device_->synchronise(results.done));
   const Fault forward = checks_->fault(0, forward_ops());
   if (forward.op != nullptr) return stop_at(forward);
   const std::size_t stat_bytes = bytes_of(graph().table.stat_floats());
-  if (stat_bytes != 0) std::memcpy(step.next_stats, host_next_stats_, stat_bytes);
+  if (stat_bytes != 0) std::memcpy(step.next_stats, results.host_next_stats, stat_bytes);
   for (std::size_t b = 0; b + 1 < pieces_.size(); ++b) {
     ES_RETURN_IF_ERROR(gradients_->take(b));
     const Fault fault = checks_->fault(pieces_[1 + b].first, pieces_[1 + b].end);
     if (fault.op != nullptr) return stop_at(fault);
     on_bucket_ready(static_cast<std::uint32_t>(b));
   }
-  return LocalStepResult{*host_loss_, {}};
+  return LocalStepResult{*results.host_loss, {}};
 }
 
 // Nothing of the step is under way any more when it ends.
 Result<LocalStepResult> DeviceExecutor::stop_at(const Fault& fault) {
-  const float loss = *host_loss_;
+  const float loss = *forwards_[variant_].host_loss;
+  drop_next_forward();
   ES_RETURN_IF_ERROR(device_->synchronise(compute_));
   ES_RETURN_IF_ERROR(gradients_->synchronise());
   if (scope_ == FiniteChecks::Scope::kAll) return LocalStepResult{loss, fault};
@@ -279,6 +331,7 @@ Result<Fault> DeviceExecutor::find_first_fault() {
 
 Status DeviceExecutor::run_eval(const float* params, const float* stats, const Batch& batch) {
   ES_RETURN_IF_ERROR(device_->begin());
+  drop_next_forward();
   enter(params, {.stats = stats, .batch = batch, .key = {}});
   const RunBuffers run = buffers();
   for (std::size_t i = 0; i < forward_ops(); ++i) queue_op(i, RunMode::kEvaluate, run);

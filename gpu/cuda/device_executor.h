@@ -6,11 +6,15 @@
 //   merge, copy-out: what becomes of gradients, bucket by bucket, while the backward pass goes on
 //              (device_gradients.h)
 //
-// The host queues a whole local step, copies the input of the next one, then takes the results in
-// their order: loss and statistics, bucket 0, 1, ... What operators write is looked through for
-// values that are not finite (finite_checks.h): all of it, so what a CPU would report is reported;
-// with a vendor's kernels, whose bits no CPU has, only what leaves the step, and a step with such a
-// value runs again, and all is looked through.
+// The host queues a whole local step, copies the input of the next one, queues its forward pass
+// behind the present step, then takes the results in their order: loss and statistics, bucket 0, 1,
+// ... What operators write is looked through for values that are not finite (finite_checks.h): all
+// of it, so what a CPU would report is reported; with a vendor's kernels, whose bits no CPU has,
+// only what leaves the step, and a step with such a value runs again, and all is looked through.
+//
+// What one step's forward pass leaves for the host, loss, statistics and what was found, is there
+// twice, as inputs are: variant 0 or 1. A forward pass that was queued ahead is used when the next
+// step has the same input and the parameters are the same; else it is waited for, and forgotten.
 //
 // From its second time on a local step is a few CUDA graphs (step_recordings.h), but not while an
 // observer watches.
@@ -19,16 +23,20 @@
 // and one gradient in device memory; a gradient and two mini-batches in pinned host memory. What
 // sums over ESTs and moments need comes when they are first needed (device_gradients.h,
 // device_updater.h). Only sums depend on the number of ESTs: log2.
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gpu/aligned_buffer.h"
 #include "gpu/cuda/device.h"
 #include "gpu/cuda/device_gradients.h"
 #include "gpu/cuda/device_inputs.h"
+#include "gpu/cuda/device_reduction.h"
 #include "gpu/cuda/device_updater.h"
 #include "gpu/cuda/finite_checks.h"
 #include "gpu/cuda/step_recordings.h"
@@ -58,8 +66,12 @@ class DeviceExecutor final : public StepRunner {
   void set_observer(OpObserver* observer) override { observer_ = observer; }
 
   Updater* updater() override { return updater_.get(); }
+  DeviceReduction* reduction() override { return reduction_.get(); }
   void params_changed() override;
-  void prefetch(const StepInput& input) override { inputs_->prefetch(input); }
+  void prefetch(const StepInput& input) override;
+  void pin_batches(std::span<const float> memory, std::shared_ptr<const void> owner) override {
+    inputs_->pin_words(memory, std::move(owner));
+  }
   std::string slower_because() const override;
   // Error (failure), beside the device's: a bad value that a second run of the step does not show.
   Result<LocalStepResult> run_local_step(const LocalStep& step,
@@ -76,6 +88,11 @@ class DeviceExecutor final : public StepRunner {
   struct Piece {
     std::size_t first = 0, end = 0;
   };
+  // What a forward pass leaves.
+  struct Forward {
+    float *next_stats = nullptr, *host_next_stats = nullptr, *host_loss = nullptr;
+    Event done;
+  };
 
   DeviceExecutor(Program program, std::unique_ptr<Device> device,
                  std::unique_ptr<DeviceVendorLibrary> vendor);
@@ -88,13 +105,18 @@ class DeviceExecutor final : public StepRunner {
 
   void cut_pieces(const std::vector<Bucket>& buckets);
   void enter(const float* params, const StepInput& input);
+  void use(std::size_t variant);
   RunBuffers buffers() const;
   void launch(std::size_t index, RunMode mode, const RunBuffers& buffers);
   void queue_op(std::size_t index, RunMode mode, const RunBuffers& buffers);
   void queue_operators(const Piece& piece, const RunBuffers& buffers);
   void queue_piece(std::size_t piece, const RunBuffers& buffers);
   void queue_results();
-  void queue_step(const RunBuffers& buffers);
+  void queue_forward();
+  void queue_backward();
+  void queue_next_forward();
+  bool forward_is_queued(const StepInput& input);
+  void drop_next_forward();
   Result<LocalStepResult> take_results(const LocalStep& step, const OnBucketReady& on_bucket_ready);
   Result<LocalStepResult> stop_at(const Fault& fault);
   Result<Fault> find_first_fault();
@@ -107,7 +129,8 @@ class DeviceExecutor final : public StepRunner {
   MemoryPlan plan_;
   std::int64_t workspace_floats_ = 0;
   Stream compute_;
-  Event forward_done_, step_done_;
+  Event step_done_;
+  std::unique_ptr<DeviceReduction> reduction_;
   std::unique_ptr<DeviceGradients> gradients_;
   std::unique_ptr<DeviceUpdater> updater_;
   std::unique_ptr<DeviceInputs> inputs_;
@@ -115,12 +138,13 @@ class DeviceExecutor final : public StepRunner {
   FiniteChecks::Scope scope_ = FiniteChecks::Scope::kAll;  // of a step
   std::unique_ptr<StepRecordings> recordings_;
   std::vector<Piece> pieces_;
-  float *arena_ = nullptr, *workspace_ = nullptr, *params_ = nullptr;
-  float *next_stats_ = nullptr, *host_next_stats_ = nullptr;
-  float* host_loss_ = nullptr;
+  float *arena_ = nullptr, *workspace_ = nullptr;
+  std::array<Forward, 2> forwards_;  // by variant
 
+  DeviceParams params_;
   std::unique_ptr<TensorAddresses> tensors_;
-  bool params_stale_ = true;
+  std::size_t variant_ = 0;                       // that is queued, or whose results are taken
+  std::optional<std::uint64_t> next_forward_of_;  // the edition of params_ of one that is queued
   OpObserver* observer_ = nullptr;
   mutable std::map<TensorId, AlignedBuffer> values_;  // on the host
   mutable std::vector<float> gradient_copy_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "proto/base/check.h"
 
@@ -17,9 +18,10 @@ std::size_t bytes_of(std::int64_t floats) {
 Result<std::unique_ptr<DeviceGradients>> DeviceGradients::create(Device& device,
                                                                  const std::vector<Bucket>& buckets,
                                                                  std::int64_t floats,
-                                                                 std::uint32_t sums_max) {
+                                                                 std::uint32_t sums_max,
+                                                                 const DevicePool& pool) {
   std::unique_ptr<DeviceGradients> gradients(
-      new DeviceGradients(device, buckets, floats, sums_max));
+      new DeviceGradients(device, buckets, floats, sums_max, pool));
   ES_RETURN_IF_ERROR(gradients->allocate());
   return gradients;
 }
@@ -115,11 +117,18 @@ Status DeviceGradients::begin(const GradientTarget& target) {
   if (path.first) {
     for (const Waiting& sum : waiting_) release(sum);
     waiting_.clear();
+    forget_whole();
   }
   ES_RETURN_IF_ERROR(provide(path.kept_max));
+  const bool stays_in_place = path.whole && path.slots.size() == 1;
+  if (stays_in_place && saved_ == nullptr) ES_SET(saved_, host_memory("a gradient"));
+  ES_RETURN_IF_ERROR(save_whole());
   target_ = &target;
-  forget_part();
   place_ = path.slots.size() == 1 && !path.leaves ? take_place() : nullptr;
+  const bool is_part = path.leaves && !path.whole;
+  part_ = is_part && target.device ? target.device(path.slots.back()) : nullptr;
+  part_leaves_ = is_part && target.in_host;
+  ES_CHECK(!is_part || part_ != nullptr || part_leaves_);
   return {};
 }
 
@@ -169,7 +178,9 @@ void DeviceGradients::queue_out(std::size_t b, const float* sum) {
   const Bucket& bucket = buckets_[b];
   device_.record(events_[b].merged, merge_);
   device_.wait(copy_out_, events_[b].merged);
-  if (target_->path.leaves)
+  if (part_ != nullptr)
+    device_.copy(copy_out_, part_ + bucket.begin, sum, bytes_of(bucket.floats()));
+  if (part_leaves_)
     device_.copy_out(copy_out_, staging_ + bucket.begin, sum, bytes_of(bucket.floats()));
   device_.record(events_[b].out, copy_out_);
 }
@@ -185,11 +196,8 @@ void DeviceGradients::end_path() {
     if (taken.device != nullptr) std::swap(sum.device, taken.device);  // the sum moved on into it
     release(taken);
   }
+  if (path.whole) whole_ = {sum.device != nullptr ? sum.device : gradient_, target_->last_slot()};
   if (path.leaves) {
-    if (path.first || path.slots.size() > 1) {
-      part_ = sum.device != nullptr ? sum.device : gradient_;
-      part_host_ = target_->last_slot();
-    }
     release(sum);
   } else {
     waiting_.push_back(sum);
@@ -199,18 +207,58 @@ void DeviceGradients::end_path() {
 Status DeviceGradients::take(std::size_t b) {
   ES_RETURN_IF_ERROR(device_.synchronise(events_[b].out));
   const Bucket& bucket = buckets_[b];
-  if (target_->path.leaves)
+  if (target_->path.whole) {
+    target_->last_slot()[bucket.begin] = std::numeric_limits<float>::quiet_NaN();
+  } else if (part_leaves_) {
     std::memcpy(target_->last_slot() + bucket.begin, staging_ + bucket.begin,
                 bytes_of(bucket.floats()));
+  }
   return {};
 }
 
-const float* DeviceGradients::part_here(std::size_t b, const float* host) const {
-  const std::int64_t begin = buckets_[b].begin;
-  return part_ != nullptr && host == part_host_ + begin ? part_ + begin : nullptr;
+bool DeviceGradients::is_whole(std::size_t b, const float* host) const {
+  return whole_.host != nullptr && host == whole_.host + buckets_[b].begin;
+}
+
+// Operators are about to write gradient(). Rare: the audit of a job with one EST.
+Status DeviceGradients::save_whole() {
+  if (whole_.device != gradient_) return {};
+  device_.copy_out(merge_, saved_, gradient_, bytes_of(floats_));
+  ES_RETURN_IF_ERROR(device_.synchronise(merge_));
+  whole_.device = nullptr;
+  return {};
+}
+
+void DeviceGradients::gather(Stream compute, std::span<const float* const> sums) {
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    const std::int64_t begin = buckets_[b].begin;
+    const std::size_t bytes = bytes_of(buckets_[b].floats());
+    float* const to = gradient_ + begin;
+    if (pool_.contains(sums[b])) {
+      device_.copy(compute, to, sums[b], bytes);
+    } else if (!is_whole(b, sums[b])) {
+      device_.copy_in(compute, to, sums[b], bytes);
+    } else if (whole_.device == nullptr) {
+      device_.copy_in(compute, to, saved_ + begin, bytes);
+    } else if (whole_.device != gradient_) {
+      device_.copy(compute, to, whole_.device + begin, bytes);
+    }
+  }
+  forget_whole();
+}
+
+Status DeviceGradients::fetch(std::span<const float* const> sums) {
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    if (!is_whole(b, sums[b])) continue;
+    const std::int64_t begin = buckets_[b].begin;
+    const float* const from = whole_.device != nullptr ? whole_.device : saved_;
+    device_.copy_out(merge_, whole_.host + begin, from + begin, bytes_of(buckets_[b].floats()));
+  }
+  return device_.synchronise(merge_);
 }
 
 Status DeviceGradients::synchronise() {
+  forget_whole();
   ES_RETURN_IF_ERROR(device_.synchronise(merge_));
   return device_.synchronise(copy_out_);
 }

@@ -6,6 +6,10 @@
 //   merge      slots[i] += slots[i - 1]
 //   copy-out   what leaves, while the backward pass goes on
 //
+// The sum over all ranks (GradientPath::whole) stays: gather() finds it for the update. A part for
+// which GradientTarget::device has a place is copied there, and to host memory only if that is
+// wanted too.
+//
 // Every EST writes its gradient to the same place, gradient(). One that is a right child is added
 // from there; one that has to wait is copied, in device memory. A part is copied out from where its
 // sum lies. So device memory holds gradient() and the sums that wait: log2 many.
@@ -19,10 +23,12 @@
 // those before; it stays.
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "gpu/cuda/device.h"
+#include "gpu/cuda/device_pool.h"
 #include "gpu/est/gradient_target.h"
 #include "gpu/graph/step_runner.h"
 #include "gpu/params/buckets.h"
@@ -31,12 +37,13 @@ namespace es::gpu::cuda {
 
 class DeviceGradients {
  public:
-  // `floats`: of a gradient. `sums_max`: that wait in device memory at most; 0: any number.
-  // Error (failure): missing memory.
+  // `floats`: of a gradient. `sums_max`: that wait in device memory at most; 0: any number. `pool`:
+  // what sums over workers may lie in; outlives this. Error (failure): missing memory.
   static Result<std::unique_ptr<DeviceGradients>> create(Device& device,
                                                          const std::vector<Bucket>& buckets,
                                                          std::int64_t floats,
-                                                         std::uint32_t sums_max);
+                                                         std::uint32_t sums_max,
+                                                         const DevicePool& pool);
 
   // Where operators write gradients. The padding is +0 and stays so.
   float* gradient() const { return gradient_; }
@@ -50,14 +57,19 @@ class DeviceGradients {
   void queue_bucket(Stream compute, std::size_t bucket);
 
   // The host waits for a bucket: afterwards it has gone its path, and is in the target's host
-  // memory if it leaves.
+  // memory if it leaves. Of a whole sum that memory has NaN at the bucket's begin, for who reads it
+  // all the same.
   Status take(std::size_t bucket);
 
-  // A bucket of the part that the last local step left, in device memory; `host`: where it lies in
-  // host memory. nullptr: something else lies there. Stays until the next begin().
-  const float* part_here(std::size_t bucket, const float* host) const;
-  // gradient() is about to hold something else.
-  void forget_part() { part_ = part_host_ = nullptr; }
+  // --- The whole sum that a step's last EST left. It stays until a step begins
+  // (GradientPath::first) or forget_whole(), whatever runs between. sums[b]: bucket b, in host
+  // memory or the pool's. Queues all buckets' sums to gradient(): those of the whole sum, and of
+  // the pool, from where they are, others from host memory; there they must stay until they are
+  // copied. Afterwards the whole sum is forgotten.
+  void gather(Stream compute, std::span<const float* const> sums);
+  // Fills the host memory of those that are the whole sum's.
+  Status fetch(std::span<const float* const> sums);
+  void forget_whole() { whole_ = {}; }
   // Nothing of a step that is given up is under way any more.
   Status synchronise();
 
@@ -72,8 +84,8 @@ class DeviceGradients {
   };
 
   DeviceGradients(Device& device, const std::vector<Bucket>& buckets, std::int64_t floats,
-                  std::uint32_t sums_max)
-      : device_(device), buckets_(buckets), floats_(floats), sums_max_(sums_max) {}
+                  std::uint32_t sums_max, const DevicePool& pool)
+      : device_(device), buckets_(buckets), floats_(floats), pool_(pool), sums_max_(sums_max) {}
   Status allocate();
   Status provide(std::uint32_t sums);
   Result<float*> device_memory(const char* what);
@@ -83,6 +95,8 @@ class DeviceGradients {
   float* spill_oldest();
   const Waiting& left(std::size_t i) const { return waiting_[waiting_.size() - i]; }
   void inspect(std::size_t bucket);
+  bool is_whole(std::size_t bucket, const float* host) const;
+  Status save_whole();
   float* merge(const Bucket& bucket);
   void queue_out(std::size_t bucket, const float* sum);
   void end_path();
@@ -91,6 +105,7 @@ class DeviceGradients {
   Device& device_;
   const std::vector<Bucket> buckets_;
   const std::int64_t floats_;
+  const DevicePool& pool_;
   std::uint32_t sums_max_;  // or what turned out to fit
   Stream merge_, copy_out_;
   Event spilled_;
@@ -104,11 +119,18 @@ class DeviceGradients {
 
   // The local step in progress.
   const GradientTarget* target_ = nullptr;
-  float* place_ = nullptr;  // of a gradient that has to wait
+  float* place_ = nullptr;    // of a gradient that has to wait
+  float* part_ = nullptr;     // where a part goes on the device; nullptr: nowhere
+  bool part_leaves_ = false;  // for host memory
 
-  // The part that it left, if it is one of several ESTs, or of the first: no other is the whole
-  // sum.
-  const float *part_ = nullptr, *part_host_ = nullptr;
+  // The whole sum: in a free slot of device memory, or gradient(); or, when something else has been
+  // written there, in saved_. host: where the host knows it, nullptr: there is none.
+  struct Whole {
+    const float* device = nullptr;
+    float* host = nullptr;
+  };
+  Whole whole_;
+  float* saved_ = nullptr;  // pinned; where a job has one EST
 };
 
 }  // namespace es::gpu::cuda

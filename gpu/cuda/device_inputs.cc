@@ -1,6 +1,8 @@
 #include "gpu/cuda/device_inputs.h"
 
 #include <cstring>
+#include <functional>
+#include <utility>
 
 namespace es::gpu::cuda {
 namespace {
@@ -53,7 +55,19 @@ void DeviceInputs::copy(const Pair& pair, std::int64_t floats) {
   device_.copy_in(copy_in_, pair.device, pair.host, bytes_of(floats));
 }
 
+void DeviceInputs::pin_words(std::span<const float> memory, std::shared_ptr<const void> owner) {
+  if (device_.pin(std::as_bytes(memory), std::move(owner))) pinned_ = memory;
+}
+
+bool DeviceInputs::is_pinned(const Batch& batch) const {
+  const std::less_equal<const float*> before;
+  return before(pinned_.data(), batch.words) &&
+         before(batch.words + batch_floats_, pinned_.data() + pinned_.size());
+}
+
 void DeviceInputs::copy_words(Input& to, const Batch& batch) {
+  if (is_pinned(batch))
+    return device_.copy_in(copy_in_, to.words.device, batch.words, bytes_of(batch_floats_));
   std::memcpy(to.words.host, batch.words, bytes_of(batch_floats_));
   copy(to.words, batch_floats_);
 }
@@ -78,15 +92,28 @@ void DeviceInputs::prefetch(const StepInput& input) {
   next.key = input.key;
 }
 
+void DeviceInputs::finish_prefetch() {
+  (void)device_.synchronise(next().copied);  // an error stays with the device
+}
+
+bool DeviceInputs::is_next(const StepInput& input) const {
+  return input.batch.serial != 0 && next().serial == input.batch.serial &&
+         next().stats == input.stats && same(next().key, input.key);
+}
+
+void DeviceInputs::wait_for_next(Stream compute) {
+  device_.wait(compute, next().copied);
+}
+
 void DeviceInputs::stats_changed() {
   for (Input& input : inputs_) input.stats = nullptr;
 }
 
 void DeviceInputs::enter(const StepInput& input, Stream compute) {
+  const bool words = input.batch.serial != 0 && next().serial == input.batch.serial;
+  const bool context = is_next(input);
   present_ = 1 - present_;
   Input& now = inputs_[present_];
-  const bool words = input.batch.serial != 0 && now.serial == input.batch.serial;
-  const bool context = words && now.stats == input.stats && same(now.key, input.key);
   if (!words || !context) (void)device_.synchronise(now.copied);
   if (!words) copy_words(now, input.batch);
   if (!context) copy_context(now, input);

@@ -4,10 +4,10 @@
 // the next are copied, on a stream of their own.
 //
 // Threads: one at a time. Errors: the device's. Memory: twice an input on the device, twice in
-// pinned host memory.
+// pinned host memory, through which words go that are not in such memory already.
 #include <cstdint>
 #include <memory>
-#include <optional>
+#include <span>
 
 #include "gpu/cuda/device.h"
 #include "gpu/graph/step_runner.h"
@@ -20,10 +20,15 @@ class DeviceInputs {
   static Result<std::unique_ptr<DeviceInputs>> create(Device& device, std::int64_t batch_floats,
                                                       std::int64_t stat_floats);
 
+  // Words in this memory need not be copied to pinned memory of this object, if the device can pin
+  // it. REQUIRES: called once.
+  void pin_words(std::span<const float> memory, std::shared_ptr<const void> owner);
+
   // Copies what enter() will probably be given next; a batch without serial is not. The caller's
-  // memory is read before it returns. REQUIRES, as enter(): what read the input before the present
-  // one is done.
+  // memory is read before it returns, pinned words before finish_prefetch() does. REQUIRES, as
+  // enter(): what read the input before the present one is done.
   void prefetch(const StepInput& input);
+  void finish_prefetch();
   // Statistics in the caller's memory are not what they were.
   void stats_changed();
 
@@ -32,12 +37,18 @@ class DeviceInputs {
   void enter(const StepInput& input, Stream compute);
   Stream stream() const { return copy_in_; }
 
-  // The present one. In device memory.
-  std::size_t index() const { return present_; }  // 0 or 1: which of the two
-  const float* words() const { return inputs_[present_].words.device; }
-  const float* stats() const { return inputs_[present_].context.device + kKeyFloats; }
-  const DropoutKey* key() const {
-    return reinterpret_cast<const DropoutKey*>(inputs_[present_].context.device);
+  // --- The next one: whether something was prefetched, and whether it is this.
+  bool has_next() const { return next().serial != 0 && next().stats != nullptr; }
+  bool is_next(const StepInput& input) const;
+  // What is queued on `compute` from now on comes after its copies.
+  void wait_for_next(Stream compute);
+
+  // --- Input 0 or 1, in device memory.
+  std::size_t present() const { return present_; }
+  const float* words(std::size_t index) const { return inputs_[index].words.device; }
+  const float* stats(std::size_t index) const { return inputs_[index].context.device + kKeyFloats; }
+  const DropoutKey* key(std::size_t index) const {
+    return reinterpret_cast<const DropoutKey*>(inputs_[index].context.device);
   }
 
  private:
@@ -57,8 +68,10 @@ class DeviceInputs {
 
   DeviceInputs(Device& device, std::int64_t batch_floats, std::int64_t stat_floats)
       : device_(device), batch_floats_(batch_floats), stat_floats_(stat_floats) {}
+  const Input& next() const { return inputs_[1 - present_]; }
   Status allocate();
   Result<Pair> pair(std::int64_t floats, const char* what);
+  bool is_pinned(const Batch& batch) const;
   void copy_words(Input& to, const Batch& batch);
   void copy_context(Input& to, const StepInput& from);
   void copy(const Pair& pair, std::int64_t floats);
@@ -66,6 +79,7 @@ class DeviceInputs {
   Device& device_;
   const std::int64_t batch_floats_, stat_floats_;
   Stream copy_in_;
+  std::span<const float> pinned_;
   Input inputs_[2];
   std::size_t present_ = 0;
 };

@@ -108,11 +108,12 @@ struct DeviceKernels {
                            float* mean_loss);
   void (*softmax_xent_bwd)(Stream, std::int64_t rows, std::int64_t classes, const float* probs,
                            const std::int32_t* labels, float* dlogits);
+  std::size_t (*mean_loss_workspace_floats)(std::int64_t n);  // of bce_fwd and mse_fwd
   void (*bce_fwd)(Stream, std::int64_t n, const float* x, const float* target, float* element_loss,
-                  float* mean_loss);
+                  float* mean_loss, float* ws);
   void (*bce_bwd)(Stream, std::int64_t n, const float* x, const float* target, float* dx);
   void (*mse_fwd)(Stream, std::int64_t n, const float* x, const float* target, float* element_loss,
-                  float* mean_loss);
+                  float* mean_loss, float* ws);
   void (*mse_bwd)(Stream, std::int64_t n, const float* x, const float* target, float* dx);
   std::size_t (*yolo_loss_workspace_floats)(const YoloShape&);
   void (*yolo_loss)(Stream, const YoloShape&, const float* const outputs[3], const float* boxes,
@@ -127,6 +128,12 @@ struct DeviceKernels {
                float* p, float* m, float* v);
   void (*sgd)(Stream, std::int64_t n, const float* grad_sum, float grad_scale, float lr,
               float momentum, float weight_decay, bool nesterov, float* p, float* v);
+
+  // --- Digests (digest.cu).
+  // digest_of() of each of `chunks` runs of kDigestChunkBytes (gpu/replica.h): the low word, then
+  // the high one. secret: the words of digest_secret(). x, secret and digests are 16-byte aligned.
+  void (*chunk_digests)(Stream, std::int64_t chunks, const float* x, const std::uint64_t* secret,
+                        std::uint64_t* digests);
 };
 
 // Kernels for GPUs. REQUIRES: a build with the CUDA toolkit (have_gpu_kernels()).

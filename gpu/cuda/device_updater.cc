@@ -4,6 +4,7 @@
 
 #include "gpu/optim/update.h"
 #include "proto/base/check.h"
+#include "proto/base/digest_secret.h"
 
 namespace es::gpu::cuda {
 namespace {
@@ -33,12 +34,29 @@ Status DeviceUpdater::allocate(std::size_t moments) {
   flags_ = static_cast<std::int32_t*>(memory);
   ES_SET(memory, device_.allocate_host(kFlags * sizeof(std::int32_t), "flags"));
   host_flags_ = static_cast<std::int32_t*>(memory);
+  ES_RETURN_IF_ERROR(allocate_digests());
   for (std::size_t m = 0; m < moments; ++m) {
     float* moment = nullptr;
     ES_SET(moment, device_floats(table_.total_floats(), "the optimizer's moments"));
     moments_.push_back(moment);
   }
   return {};
+}
+
+Status DeviceUpdater::allocate_digests() {
+  const std::size_t words = 2 * static_cast<std::size_t>(std::max<std::int64_t>(chunks(), 1));
+  void* memory = nullptr;
+  ES_SET(memory, device_.allocate(words * sizeof(std::uint64_t), "digests"));
+  chunk_digests_ = static_cast<std::uint64_t*>(memory);
+  ES_SET(memory, device_.allocate_host(words * sizeof(std::uint64_t), "digests"));
+  host_chunk_digests_ = static_cast<std::uint64_t*>(memory);
+  ES_SET(memory, device_.allocate_host(bytes_of(kDigestChunkFloats), "digests"));
+  host_rest_ = static_cast<float*>(memory);
+  const DigestSecret secret = digest_secret();
+  ES_SET(memory, device_.allocate(sizeof secret, "digests"));
+  secret_ = static_cast<std::uint64_t*>(memory);
+  device_.copy_in(compute_, secret_, secret.data(), sizeof secret);
+  return device_.synchronise(compute_);
 }
 
 bool DeviceUpdater::room_for(std::size_t moments) {
@@ -51,24 +69,15 @@ void DeviceUpdater::look_for(Flag flag, const float* values) {
   device_.kernels().find_non_finite(compute_, &check, 1);
 }
 
-void DeviceUpdater::copy_sum(std::size_t b, const float* host) {
-  float* const to = gradients_.gradient() + buckets_[b].begin;
-  const std::size_t bytes = bytes_of(buckets_[b].floats());
-  const float* const here = gradients_.part_here(b, host);
-  if (here == nullptr) return device_.copy_in(compute_, to, host, bytes);
-  if (here != to) device_.copy(compute_, to, here, bytes);
-}
-
 Status DeviceUpdater::begin(std::span<const float* const> sums, const Replica& replica) {
   ES_RETURN_IF_ERROR(device_.begin());
   const std::size_t bytes = bytes_of(table_.total_floats());
-  if (params_stale_) device_.copy_in(compute_, params_, replica.params.data(), bytes);
-  params_stale_ = false;
+  if (params_.stale) device_.copy_in(compute_, params_.memory, replica.params.data(), bytes);
+  params_.stale = false;
   for (std::size_t m = 0; m < moments_.size() && moments_stale_; ++m)
     device_.copy_in(compute_, moments_[m], replica.moments[m].data(), bytes);
   moments_stale_ = false;
-  for (std::size_t b = 0; b < buckets_.size(); ++b) copy_sum(b, sums[b]);
-  gradients_.forget_part();
+  gradients_.gather(compute_, sums);
   device_.kernels().fill_zero(compute_, kFlags, reinterpret_cast<float*>(flags_));
   look_for(kSums, gradients_.gradient());
   return device_.check();
@@ -87,34 +96,70 @@ Result<float> DeviceUpdater::sum_of_squares(std::span<float> by_param) {
   return chained(by_param);
 }
 
+Result<std::string> DeviceUpdater::bad_sum() {
+  for (const ParamInfo& p : table_.params()) {
+    const FiniteCheck check{gradients_.gradient() + p.offset, p.count, flags_ + kSums};
+    device_.kernels().fill_zero(compute_, kFlags, reinterpret_cast<float*>(flags_));
+    device_.kernels().find_non_finite(compute_, &check, 1);
+    device_.copy_out(compute_, host_flags_, flags_, kFlags * sizeof(std::int32_t));
+    ES_RETURN_IF_ERROR(device_.synchronise(compute_));
+    if (host_flags_[kSums] != 0) return p.name;
+  }
+  return std::string();
+}
+
+Status DeviceUpdater::fetch_sums(std::span<const float* const> sums) {
+  ES_RETURN_IF_ERROR(device_.begin());
+  return gradients_.fetch(sums);
+}
+
 void DeviceUpdater::update(const Optimizer& optimizer, const UpdateStep& step) {
   const DeviceKernels& k = device_.kernels();
   const std::int64_t n = table_.total_floats();
   if (!optimizer.is_sgd())
-    return k.adam(compute_, n, gradients_.gradient(), step.grad_scale, step.adam, params_,
+    return k.adam(compute_, n, gradients_.gradient(), step.grad_scale, step.adam, params_.memory,
                   moments_[0], moments_[1]);
   const SgdNumbers sgd = optimizer.sgd_numbers();
   k.sgd(compute_, n, gradients_.gradient(), step.grad_scale, step.rate, sgd.momentum,
-        sgd.weight_decay, sgd.nesterov, params_, moments_.empty() ? nullptr : moments_[0]);
+        sgd.weight_decay, sgd.nesterov, params_.memory, moments_.empty() ? nullptr : moments_[0]);
 }
 
-Result<UpdateFound> DeviceUpdater::apply(const Optimizer& optimizer, const UpdateStep& step,
-                                         Replica& replica) {
+void DeviceUpdater::queue_digests() {
+  if (chunks() != 0)
+    device_.kernels().chunk_digests(compute_, chunks(), params_.memory, secret_, chunk_digests_);
+  device_.copy_out(compute_, host_chunk_digests_, chunk_digests_,
+                   2 * static_cast<std::size_t>(chunks()) * sizeof(std::uint64_t));
+  device_.copy_out(compute_, host_rest_, params_.memory + chunks() * kDigestChunkFloats,
+                   bytes_of(rest_floats()));
+}
+
+Result<UpdateFound> DeviceUpdater::apply(const Optimizer& optimizer, const UpdateStep& step) {
+  ++params_.edition;
   update(optimizer, step);
-  look_for(kResults, params_);
+  look_for(kResults, params_.memory);
   for (const float* const moment : moments_) look_for(kResults, moment);
-  device_.copy_out(compute_, replica.params.data(), params_, bytes_of(table_.total_floats()));
+  queue_digests();
   device_.copy_out(compute_, host_flags_, flags_, kFlags * sizeof(std::int32_t));
   ES_RETURN_IF_ERROR(device_.synchronise(compute_));
   return UpdateFound{.finite_sums = host_flags_[kSums] == 0,
                      .finite_results = host_flags_[kResults] == 0};
 }
 
-Status DeviceUpdater::fetch_moments(Replica& replica) {
+Digest DeviceUpdater::params_digest() const {
+  std::vector<Digest> digests;
+  for (std::int64_t i = 0; i < chunks(); ++i)
+    digests.push_back({host_chunk_digests_[2 * i + 1], host_chunk_digests_[2 * i]});
+  return array_digest(
+      table_, digests,
+      std::as_bytes(std::span(host_rest_, static_cast<std::size_t>(rest_floats()))));
+}
+
+Status DeviceUpdater::fetch(Replica& replica) {
   ES_RETURN_IF_ERROR(device_.begin());
+  const std::size_t bytes = bytes_of(table_.total_floats());
+  device_.copy_out(compute_, replica.params.data(), params_.memory, bytes);
   for (std::size_t m = 0; m < moments_.size(); ++m)
-    device_.copy_out(compute_, replica.moments[m].data(), moments_[m],
-                     bytes_of(table_.total_floats()));
+    device_.copy_out(compute_, replica.moments[m].data(), moments_[m], bytes);
   return device_.synchronise(compute_);
 }
 

@@ -24,9 +24,10 @@ Result<std::unique_ptr<FiniteChecks>> FiniteChecks::create(Device& device, const
   }
   checks->begin_.push_back(checks->results_.size());
   checks->pending_.reserve(kFiniteChecksMax);
-  const auto words = device.allocate_host(checks->results_.size() * sizeof(std::int32_t), "flags");
+  const std::size_t count = kVariants * checks->results_.size();
+  const auto words = device.allocate_host(count * sizeof(std::int32_t), "flags");
   if (!words) return words.error();
-  checks->found_ = static_cast<std::int32_t*>(*words);
+  checks->words_ = checks->found_ = static_cast<std::int32_t*>(*words);
   return checks;
 }
 

@@ -5,6 +5,7 @@
 // cache.
 //
 // Threads: one at a time. Errors: the device's.
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -22,14 +23,18 @@ class FiniteChecks {
     kVisible,  // the loss, statistics, gradients of parameters: what has an effect on those is
   };
 
-  // Takes a word for each result, in host memory that the device writes to when it finds something.
-  // Both arguments outlive it. Error (failure): missing memory.
+  static constexpr std::size_t kVariants = 2;
+
+  // Takes a word for each result and variant, in host memory that the device writes to when it
+  // finds something. Both arguments outlive it. Error (failure): missing memory.
   static Result<std::unique_ptr<FiniteChecks>> create(Device& device, const Graph& graph);
 
   // From the next operator on; kAll at first.
   void set_scope(Scope scope) { scope_ = scope; }
 
-  // A local step begins. REQUIRES: nothing of the one before is under way.
+  // From now on all is about one of two local steps: one may begin while the other is under way.
+  void use(std::size_t variant) { found_ = words_ + variant * results_.size(); }
+  // The local step begins. REQUIRES: nothing of the one before of this variant is under way.
   void begin();
   // --- Queued, around each operator; finish() at any time, and at last.
   void before(Stream stream, std::size_t op, const RunBuffers& buffers);
@@ -47,7 +52,7 @@ class FiniteChecks {
   const Graph& graph_;
   std::vector<OpResult> results_;   // of all operators; a word each
   std::vector<std::size_t> begin_;  // by operator, and one more: where its results begin
-  std::int32_t* found_ = nullptr;
+  std::int32_t *words_ = nullptr, *found_ = nullptr;  // of all variants; of the one in use
   Scope scope_ = Scope::kAll;
   std::vector<FiniteCheck> pending_;
   std::int64_t pending_floats_ = 0;

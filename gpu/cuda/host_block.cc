@@ -1,7 +1,10 @@
+#include <sanitizer/asan_interface.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "gpu/cuda/launch_host.h"
@@ -42,7 +45,26 @@ constexpr std::size_t kRun = 32;  // threads that down() joins
 // Odd in cache lines, so that stacks do not meet in the same cache sets.
 constexpr std::size_t kStackBytes = (64 << 10) + 16 * 67;
 
-enum class At : std::uint8_t { kDown, kSync, kEnd };
+enum class At : std::uint8_t { kDown, kFirst, kSync, kEnd };
+
+// Where threads meet: a GPU takes those that come from another place for ones that did not come.
+struct Meeting {
+  At at = At::kDown;
+  unsigned delta = 0;
+  const char* file = "";
+  unsigned line = 0;
+
+  // Also for a function of a header, whose name is in memory once for each kernel file.
+  bool operator==(const Meeting& other) const {
+    return at == other.at && delta == other.delta && line == other.line &&
+           std::string_view(file) == other.file;
+  }
+  bool of_run() const { return at == At::kDown || at == At::kFirst; }
+};
+
+Meeting meeting(At at, const SourcePlace& place, unsigned delta = 0) {
+  return {at, delta, place.file_name(), place.line()};
+}
 
 std::byte* stacks(std::size_t threads) {
   static thread_local std::unique_ptr<std::byte[]> memory;
@@ -65,6 +87,8 @@ class HostThreads {
       : block_(block), kernel_(kernel), threads_(threads) {
     block_.threads = this;
     auto top = reinterpret_cast<std::uintptr_t>(stacks(threads));
+    // The threads of the block before have not returned: their frames count as in use.
+    ASAN_UNPOISON_MEMORY_REGION(stacks(threads), threads * kStackBytes);
     for (Thread& thread : threads_) {
       top += kStackBytes;
       // As if change_stack had been called: six registers, then where to go on. enter() finds the
@@ -79,26 +103,27 @@ class HostThreads {
   void run() {
     HostThreads* const outer = running;
     running = this;
-    for (At at = At::kSync; at == At::kSync;) {
-      at = advance_run(in_turn(0, threads_.size()) / kRun * kRun);
+    for (Meeting all{.at = At::kSync}; all.at == At::kSync;) {
+      all = advance_run(in_turn(0, threads_.size()) / kRun * kRun);
       for (std::size_t i = kRun; i < threads_.size(); i += kRun) {
         const std::size_t first = in_turn(i, threads_.size()) / kRun * kRun;
-        ES_CHECK_MSG(advance_run(first) == at, "a thread of a block does not come to sync()");
+        ES_CHECK_MSG(advance_run(first) == all, "a thread of a block does not come to sync()");
       }
     }
     running = outer;
   }
 
-  void meet(unsigned thread, At at) {
+  void meet(unsigned thread, const Meeting& at) {
     threads_[thread].at = at;
     es_cuda_change_stack(&threads_[thread].stack, caller_);
   }
 
-  float down(unsigned thread, float value, unsigned delta) {
-    return exchange(thread, value, thread % kRun + delta < kRun ? thread + delta : thread);
+  float down(unsigned thread, float value, const Meeting& at) {
+    return exchange(thread, value, thread % kRun + at.delta < kRun ? thread + at.delta : thread,
+                    at);
   }
-  float first(unsigned thread, float value) {
-    return exchange(thread, value, thread - thread % kRun);
+  float first(unsigned thread, float value, const Meeting& at) {
+    return exchange(thread, value, thread - thread % kRun, at);
   }
 
  private:
@@ -106,15 +131,15 @@ class HostThreads {
     void* stack = nullptr;
     float values[2] = {};
     bool turn = false;
-    At at = At::kDown;
+    Meeting at;
   };
 
   // The values lie in two places in turn: who is a round ahead overwrites nothing.
-  float exchange(unsigned thread, float value, std::size_t source) {
+  float exchange(unsigned thread, float value, std::size_t source, const Meeting& at) {
     Thread& self = threads_[thread];
     const bool turn = self.turn = !self.turn;
     self.values[turn] = value;
-    meet(thread, At::kDown);
+    meet(thread, at);
     return threads_[source].values[turn];
   }
 
@@ -125,9 +150,9 @@ class HostThreads {
   }
 
   // Until the run of 32 that begins with thread `first` is at sync() or at the end: at which.
-  At advance_run(std::size_t first) {
-    At at = At::kDown;
-    while (at == At::kDown) {
+  Meeting advance_run(std::size_t first) {
+    Meeting at;
+    while (at.of_run()) {
       for (std::size_t i = 0; i < kRun; ++i) {
         at_ = first + in_turn(i, kRun);
         es_cuda_change_stack(&caller_, threads_[at_].stack);
@@ -143,7 +168,7 @@ class HostThreads {
     HostBlock block = all.block_;
     block.at_thread = static_cast<unsigned>(all.at_);
     all.kernel_.run(block, all.kernel_.kernel, all.kernel_.shared);
-    all.meet(block.at_thread, At::kEnd);
+    all.meet(block.at_thread, {.at = At::kEnd});
   }
 
   static thread_local HostThreads* running;
@@ -157,19 +182,19 @@ class HostThreads {
 
 thread_local HostThreads* HostThreads::running = nullptr;
 
-void HostBlock::sync() const {
+void HostBlock::sync(SourcePlace place) const {
   ES_CHECK_MSG(threads != nullptr, "sync() in a kernel without shared memory (NoShared)");
-  threads->meet(at_thread, At::kSync);
+  threads->meet(at_thread, meeting(At::kSync, place));
 }
 
-float HostBlock::down(float value, unsigned delta) const {
+float HostBlock::down(float value, unsigned delta, SourcePlace place) const {
   ES_CHECK_MSG(threads != nullptr, "down() in a kernel without shared memory (NoShared)");
-  return threads->down(at_thread, value, delta);
+  return threads->down(at_thread, value, meeting(At::kDown, place, delta));
 }
 
-float HostBlock::first(float value) const {
+float HostBlock::first(float value, SourcePlace place) const {
   ES_CHECK_MSG(threads != nullptr, "first() in a kernel without shared memory (NoShared)");
-  return threads->first(at_thread, value);
+  return threads->first(at_thread, value, meeting(At::kFirst, place));
 }
 
 void run_block(unsigned threads, const HostBlock& block, const HostKernel& kernel) {

@@ -57,6 +57,11 @@ class HostDevice final : public Device {
     return allocate(bytes, what);
   }
 
+  bool pin(std::span<const std::byte>, std::shared_ptr<const void> owner) override {
+    pinned_.push_back(std::move(owner));
+    return true;
+  }
+
   Result<Stream> make_stream() override {
     streams_.push_back(std::make_unique<HostStream>());
     return Stream{streams_.back().get()};
@@ -96,6 +101,7 @@ class HostDevice final : public Device {
 
  private:
   std::vector<std::unique_ptr<std::byte, Free>> memory_;
+  std::vector<std::shared_ptr<const void>> pinned_;
   std::vector<std::unique_ptr<HostStream>> streams_;
   std::vector<std::unique_ptr<Work>> recordings_;
   std::optional<Error> lost_;

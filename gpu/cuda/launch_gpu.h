@@ -1,9 +1,11 @@
 #pragma once
-// For launch.h, with the CUDA compiler. An error of a launch stays with the CUDA runtime until
-// Device::check() (device.h) asks for it.
+// For launch.h, with the CUDA compiler.
 #include <cuda_runtime.h>
 
-#include "gpu/cuda/block.h"
+#include <typeinfo>
+
+#include "gpu/cuda/launch_limits.h"
+#include "gpu/cuda/toolkit/launches.h"
 
 namespace es::gpu::cuda::on_gpu {
 
@@ -19,17 +21,6 @@ struct GpuBlock {
   __device__ float first(float value) const { return __shfl_sync(0xffffffffu, value, 0); }
 };
 
-// Blocks that a multiprocessor shall hold at once, which limits the registers of a thread. A kernel
-// may name them.
-template <class Kernel>
-constexpr unsigned blocks_at_once() {
-  if constexpr (requires { Kernel::kBlocksAtOnce; }) {
-    return Kernel::kBlocksAtOnce;
-  } else {
-    return 1;
-  }
-}
-
 template <class Kernel>
 __global__ void __launch_bounds__(Kernel::kThreads, blocks_at_once<Kernel>())
     run_kernel(const Kernel kernel) {
@@ -37,12 +28,26 @@ __global__ void __launch_bounds__(Kernel::kThreads, blocks_at_once<Kernel>())
   kernel(GpuBlock{}, shared);
 }
 
+// Every kernel that is launched somewhere, noted when the program starts.
+template <class Kernel>
+struct Launched {
+  static inline const bool noted =
+      note_kernel(reinterpret_cast<const void*>(&run_kernel<Kernel>), typeid(Kernel));
+};
+
+// An error stays with the calling thread until Device::check() (device.h) asks for it.
 template <class Kernel>
 void launch(Stream stream, Grid grid, const Kernel& kernel) {
+  check_kernel<Kernel>();
+  check_grid(grid);
+  static_cast<void>(&Launched<Kernel>::noted);
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   const dim3 blocks(static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y),
                     static_cast<unsigned>(grid.z));
-  run_kernel<<<blocks, Kernel::kThreads, 0, static_cast<cudaStream_t>(stream.handle)>>>(kernel);
+  void* arguments[] = {const_cast<Kernel*>(&kernel)};
+  const cudaError_t code = cudaLaunchKernel(&run_kernel<Kernel>, blocks, dim3(Kernel::kThreads),
+                                            arguments, 0, static_cast<cudaStream_t>(stream.handle));
+  if (code != cudaSuccess) note_failed_launch(code, typeid(Kernel));
 }
 
 }  // namespace es::gpu::cuda::on_gpu

@@ -6,9 +6,10 @@
 #include <cstddef>
 #include <cstring>
 #include <functional>
+#include <source_location>
 #include <type_traits>
 
-#include "gpu/cuda/block.h"
+#include "gpu/cuda/launch_limits.h"
 
 namespace es::gpu::cuda {
 
@@ -26,14 +27,17 @@ namespace es::gpu::cuda::on_host {
 
 class HostThreads;  // the coroutines of the block in progress
 
+// Which line of a kernel a thread has come to.
+using SourcePlace = std::source_location;
+
 struct HostBlock {
   unsigned x() const { return at_x; }
   unsigned y() const { return at_y; }
   unsigned z() const { return at_z; }
   unsigned thread() const { return at_thread; }
-  void sync() const;
-  float down(float value, unsigned delta) const;
-  float first(float value) const;
+  void sync(SourcePlace place = SourcePlace::current()) const;
+  float down(float value, unsigned delta, SourcePlace place = SourcePlace::current()) const;
+  float first(float value, SourcePlace place = SourcePlace::current()) const;
 
   unsigned at_x, at_y, at_z, at_thread;
   HostThreads* threads;
@@ -52,7 +56,6 @@ void run_block(unsigned threads, const HostBlock& block, const HostKernel& kerne
 template <class Kernel>
 void run_grid(Grid grid, const Kernel& kernel) {
   using Shared = typename Kernel::Shared;
-  static_assert(std::is_trivially_copyable_v<Shared> && sizeof(Shared) <= 48 << 10);
   Shared shared;
   const HostKernel erased{[](const HostBlock& block, const void* k, void* s) {
                             (*static_cast<const Kernel*>(k))(block, *static_cast<Shared*>(s));
@@ -76,6 +79,8 @@ void run_grid(Grid grid, const Kernel& kernel) {
 
 template <class Kernel>
 void launch(Stream stream, Grid grid, const Kernel& kernel) {
+  check_kernel<Kernel>();
+  check_grid(grid);
   if (stream.handle == nullptr) return run_grid(grid, kernel);
   static_cast<HostQueue*>(stream.handle)->add([grid, kernel] { run_grid(grid, kernel); });
 }

@@ -196,11 +196,11 @@ bool OpQueue::loss() const {
     case OpKind::kCrossEntropyGrad:
       return k_.softmax_xent_bwd(stream_, x.rows(), x.c, in(0), run_.ids(1), out(0)), true;
     case OpKind::kBce:
-      return k_.bce_fwd(stream_, x.count(), in(0), in(1), out(0), out(1)), true;
+      return k_.bce_fwd(stream_, x.count(), in(0), in(1), out(0), out(1), ws_), true;
     case OpKind::kBceGrad:
       return k_.bce_bwd(stream_, x.count(), in(0), in(1), out(0)), true;
     case OpKind::kMse:
-      return k_.mse_fwd(stream_, x.count(), in(0), in(1), out(0), out(1)), true;
+      return k_.mse_fwd(stream_, x.count(), in(0), in(1), out(0), out(1), ws_), true;
     case OpKind::kMseGrad:
       return k_.mse_bwd(stream_, x.count(), in(0), in(1), out(0)), true;
     case OpKind::kYolo: {
@@ -249,6 +249,9 @@ std::size_t op_workspace_floats(const DeviceKernels& k, const Graph& graph, cons
     case OpKind::kEmbeddingGrad:
       return k.embedding_bwd_workspace_floats(
           in.rows(), graph.table[op.weight].count / graph.shape(op.in[1]).c);
+    case OpKind::kBce:
+    case OpKind::kMse:
+      return k.mean_loss_workspace_floats(in.count());
     case OpKind::kYolo:
       return k.yolo_loss_workspace_floats(op.yolo);
     default:

@@ -18,6 +18,9 @@ struct GradientPath {
   std::span<const std::uint32_t> slots;
   // slots.back() has a part: read in host memory, and not changed, until the step is over.
   bool leaves = true;
+  // The part is the sum over all ranks, which nobody reads but the update: a device keeps it, and
+  // of the slot in host memory only the address is used, by which Engine::apply_update() knows it.
+  bool whole = false;
   bool first = false;  // of a step: nothing is kept from before
   // Slots without a part that the step's local steps keep at once, at most.
   std::uint32_t kept_max = 0;
@@ -38,6 +41,11 @@ struct GradientTarget {
   // A slot in host memory, 64-byte aligned, the same on every call. Asked for on a CPU: every slot
   // of the path; on a device: the last slot of one that leaves.
   SlotAddress host;
+  // Where a device puts a part too, in its own memory; not changed until the step is over. Empty,
+  // or gives nullptr: nowhere.
+  SlotAddress device;
+  // Whether a part is wanted in host memory. REQUIRES: true, or `device` gives a place.
+  bool in_host = true;
   // Sees bucket 0, 1, ... of the EST's own gradient in host memory before it is merged, and may
   // change it; a device waits for it. Empty: nobody.
   Inspect inspect;

@@ -49,6 +49,7 @@ GradientPath GradientTree::begin_rank(VirtualRank rank) {
   for (const Partial& partial : path_) path_slots_.push_back(partial.slot);
   return {.slots = path_slots_,
           .leaves = finishes_part(),
+          .whole = finishes_part() && ranges_over_all(),
           .first = rank == range_.begin,
           .kept_max = kept_max_};
 }
@@ -89,6 +90,10 @@ void GradientTree::bucket_ready(std::uint32_t bucket) {
 bool GradientTree::finishes_part() const {
   if (order_ == GradientOrder::kPerWorker) return next_rank_ + 1 == range_.end;
   return std::find(maximal_.begin(), maximal_.end(), finished_) != maximal_.end();
+}
+
+bool GradientTree::ranges_over_all() const {
+  return range_.begin == 0 && range_.end == max_p_;
 }
 
 RankRange GradientTree::part_ranks() const {

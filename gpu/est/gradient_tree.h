@@ -25,8 +25,8 @@
 
 namespace es::gpu {
 
-// A finished bucket of a part: of a maximal node, or of the whole range. It lies in the slot, and
-// stays as it is until release_all().
+// A finished bucket of a part: of a maximal node, or of the whole range. It lies in the slot (or is
+// known by it: GradientPath::whole), and stays as it is until release_all().
 struct NodeReady {
   RankRange ranks;  // whose sum it is
   TreeNode node;    // the node that covers them; order kTree only
@@ -73,6 +73,7 @@ class GradientTree {
   void plan_merges();
   void plan_chain();
   bool finishes_part() const;
+  bool ranges_over_all() const;
   RankRange part_ranks() const;
   void end_rank();
   std::uint32_t acquire_slot();

@@ -14,9 +14,8 @@ constexpr std::int64_t kBlockFloats = 4096;
 // Sums one block of the arrays.
 class BlockSum {
  public:
-  BlockSum(std::uint32_t max_p, std::span<const TreePart> parts, float* workspace,
-           const KernelTable& kernels)
-      : max_p_(max_p), parts_(parts), workspace_(workspace), kernels_(kernels) {}
+  BlockSum(std::uint32_t max_p, std::span<const TreePart> parts, float* workspace, Adder& adder)
+      : max_p_(max_p), parts_(parts), workspace_(workspace), adder_(adder) {}
 
   void set_block(std::int64_t begin, std::int64_t floats) {
     begin_ = begin;
@@ -25,14 +24,15 @@ class BlockSum {
 
   // The node's sum: in `scratch`, or where a part already has it.
   const float* sum(TreeNode node, float* scratch) {
-    if (const float* part = find(node); part != nullptr) return part + begin_;
+    if (const float* part = find(node); part != nullptr)
+      return adder_.read(part, begin_, floats_, scratch);
     ES_CHECK(node.level > 0);
     const TreeNode left{node.level - 1, 2 * node.index};
     const TreeNode right{node.level - 1, 2 * node.index + 1};
     const float* left_sum = sum(left, scratch);
     if (covered_ranks(right, max_p_).empty()) return left_sum;
-    const float* right_sum = sum(right, workspace_ + left.level * kBlockFloats);
-    kernels_.add(floats_, left_sum, right_sum, scratch);
+    const float* right_sum = sum(right, workspace_ + left.level * adder_.block_floats());
+    adder_.add(floats_, left_sum, right_sum, scratch);
     return scratch;
   }
 
@@ -49,16 +49,36 @@ class BlockSum {
   std::uint32_t max_p_;
   std::span<const TreePart> parts_;
   float* workspace_;
-  const KernelTable& kernels_;
+  Adder& adder_;
   std::int64_t begin_ = 0;
   std::int64_t floats_ = 0;
 };
 
 }  // namespace
 
+std::int64_t HostAdder::block_floats() const {
+  return kBlockFloats;
+}
+
+const float* HostAdder::read(const float* part, std::int64_t begin, std::int64_t, float*) {
+  return part + begin;
+}
+
+void HostAdder::add(std::int64_t n, const float* a, const float* b, float* y) {
+  kernels_.add(n, a, b, y);
+}
+
+void HostAdder::copy(std::int64_t n, const float* from, float* to) {
+  std::memcpy(to, from, sizeof(float) * static_cast<std::size_t>(n));
+}
+
+std::int64_t reduce_blocks(std::uint32_t max_p) {
+  // One per level below the root, and one for the root.
+  return std::int64_t{tree_levels(max_p)} + 1;
+}
+
 std::int64_t reduce_tree_workspace_floats(std::uint32_t max_p) {
-  // One block per level below the root, and one for the root.
-  return (std::int64_t{tree_levels(max_p)} + 1) * kBlockFloats;
+  return reduce_blocks(max_p) * kBlockFloats;
 }
 
 bool covers_all_ranks(std::uint32_t max_p, std::span<const TreePart> parts) {
@@ -76,16 +96,16 @@ bool covers_all_ranks(std::uint32_t max_p, std::span<const TreePart> parts) {
 }
 
 void reduce_tree(std::uint32_t max_p, std::span<const TreePart> parts, std::int64_t n, float* out,
-                 float* workspace, const KernelTable& kernels) {
+                 float* workspace, Adder& adder) {
   ES_CHECK(covers_all_ranks(max_p, parts));
   const std::uint32_t levels = tree_levels(max_p);
-  BlockSum block(max_p, parts, workspace, kernels);
-  for (std::int64_t begin = 0; begin < n; begin += kBlockFloats) {
-    const std::int64_t floats = std::min(kBlockFloats, n - begin);
+  BlockSum block(max_p, parts, workspace, adder);
+  for (std::int64_t begin = 0; begin < n; begin += adder.block_floats()) {
+    const std::int64_t floats = std::min(adder.block_floats(), n - begin);
     block.set_block(begin, floats);
     // Not straight into `out`: that may be a part which is still to be read.
-    const float* root = block.sum({levels, 0}, workspace + levels * kBlockFloats);
-    if (root != out + begin) std::memcpy(out + begin, root, sizeof(float) * floats);
+    const float* root = block.sum({levels, 0}, workspace + levels * adder.block_floats());
+    if (root != out + begin) adder.copy(floats, root, out + begin);
   }
 }
 
@@ -102,18 +122,18 @@ bool covers_all_ranks(std::uint32_t max_p, std::span<const WorkerPart> parts) {
 }
 
 void reduce_workers(std::uint32_t max_p, std::span<WorkerPart> parts, std::int64_t n, float* out,
-                    const KernelTable& kernels) {
+                    float* workspace, Adder& adder) {
   ES_CHECK(covers_all_ranks(max_p, parts));
   std::sort(parts.begin(), parts.end(),
             [](const WorkerPart& a, const WorkerPart& b) { return a.ranks < b.ranks; });
-  for (std::int64_t begin = 0; begin < n; begin += kBlockFloats) {
-    const std::int64_t floats = std::min(kBlockFloats, n - begin);
-    const float* sum = parts[0].data + begin;
+  for (std::int64_t begin = 0; begin < n; begin += adder.block_floats()) {
+    const std::int64_t floats = std::min(adder.block_floats(), n - begin);
+    const float* sum = adder.read(parts[0].data, begin, floats, out + begin);
     for (std::size_t i = 1; i < parts.size(); ++i) {
-      kernels.add(floats, sum, parts[i].data + begin, out + begin);
+      adder.add(floats, sum, adder.read(parts[i].data, begin, floats, workspace), out + begin);
       sum = out + begin;
     }
-    if (sum != out + begin) std::memcpy(out + begin, sum, sizeof(float) * floats);
+    if (sum != out + begin) adder.copy(floats, sum, out + begin);
   }
 }
 

@@ -7,6 +7,7 @@
 // and nothing of a run is kept for the next. Pointers are to host memory.
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,6 +22,10 @@
 
 namespace es::gpu {
 
+namespace cuda {
+class DeviceReduction;
+}
+
 // What a local step reads besides parameters.
 struct StepInput {
   const float* stats = nullptr;  // the EST's statistics of this version
@@ -29,7 +34,7 @@ struct StepInput {
 };
 
 struct LocalStep {
-  const float* params = nullptr;  // flat layout
+  const float* params = nullptr;  // flat layout; a device reads them after params_changed() only
   const float* stats = nullptr;   // the EST's statistics of this version
   float* next_stats = nullptr;    // of the next version; other memory than stats
   GradientTarget gradient;        // all of the slot is written, padding included
@@ -89,11 +94,18 @@ class StepRunner {
 
   // Makes updates where the parameters of runs are; nullptr: it does not.
   virtual Updater* updater() = 0;
+  // Makes sums over workers in a device's memory; nullptr: a CPU.
+  virtual cuda::DeviceReduction* reduction() { return nullptr; }
   // Parameters and statistics are not those of the last run any more.
   virtual void params_changed() = 0;
   // What the next local step will probably be given, if its batch has a serial: a device copies it
-  // beside what it computes. Reads the memory before it returns.
+  // beside what it computes, and begins with it when that is done. Reads the memory before it
+  // returns, that of pin_batches() before the present run_local_step() does.
   virtual void prefetch(const StepInput& input) = 0;
+  // Mini-batches will come from this memory, which `owner` keeps: a device copies them from where
+  // they are, if it can.
+  virtual void pin_batches(std::span<const float> /*memory*/,
+                           std::shared_ptr<const void> /*owner*/) {}
   // What a device does in a slower way than it could, and why; empty: nothing.
   virtual std::string slower_because() const = 0;
 

@@ -2,12 +2,13 @@
 // Updater: makes the parameters and moments of the next version where a device has them. The
 // arithmetic and its order are update.h's, so are the bits.
 //
-// Parameters are copied to the host with every update, since the version's digest is made of them;
-// moments stay on the device until somebody asks for them.
+// Both stay on the device until somebody asks for them. What leaves with every update is what the
+// digest of the parameters is made of.
 //
 // Threads: one at a time. Errors: the device is lost.
 #include <cstddef>
 #include <span>
+#include <string>
 
 #include "gpu/optim/optimizer.h"
 #include "gpu/replica.h"
@@ -32,17 +33,25 @@ class Updater {
 
   // --- An update is begin(), sum_of_squares() where the job clips, apply().
   // Copies the sums to the device, and what it does not have of the replica. sums[b]: bucket b's
-  // floats in host memory, which stay as they are until apply() has returned.
+  // floats in host memory or the device's pool, which stay as they are until apply() has returned;
+  // or the address of a bucket of the whole sum that a local step left on the device
+  // (GradientPath::whole).
   virtual Status begin(std::span<const float* const> sums, const Replica& replica) = 0;
   // As sum_of_squares() in update.h.
   virtual Result<float> sum_of_squares(std::span<float> by_param) = 0;
-  // Updates on the device, and the replica's parameters. With sums that are not finite the results
-  // mean nothing.
-  virtual Result<UpdateFound> apply(const Optimizer& optimizer, const UpdateStep& step,
-                                    Replica& replica) = 0;
+  // Name of the first parameter whose sum is not finite.
+  virtual Result<std::string> bad_sum() = 0;
+  // Updates on the device. With sums that are not finite the results mean nothing.
+  virtual Result<UpdateFound> apply(const Optimizer& optimizer, const UpdateStep& step) = 0;
 
-  // The moments after the last apply(), to the replica.
-  virtual Status fetch_moments(Replica& replica) = 0;
+  // For an update on the host: fills the host memory of what only the device has of the sums.
+  virtual Status fetch_sums(std::span<const float* const> sums) = 0;
+
+  // --- REQUIRES: apply() came, and replica_changed() not after it.
+  // Digest of the parameters (replica.h).
+  virtual Digest params_digest() const = 0;
+  // Parameters and moments, to the replica.
+  virtual Status fetch(Replica& replica) = 0;
 };
 
 }  // namespace es::gpu

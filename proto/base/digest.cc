@@ -1,5 +1,6 @@
 #include "proto/base/digest.h"
 
+#define XXH_STATIC_LINKING_ONLY  // XXH3_generateSecret_fromSeed
 #include <xxhash.h>
 
 #include <charconv>
@@ -7,6 +8,7 @@
 #include <new>
 
 #include "proto/base/check.h"
+#include "proto/base/digest_secret.h"
 
 namespace es {
 
@@ -71,6 +73,13 @@ Digest DigestBuilder::finish() const {
 Digest digest_of(std::span<const std::byte> bytes) {
   const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
   return {hash.high64, hash.low64};
+}
+
+DigestSecret digest_secret() {
+  DigestSecret secret;
+  static_assert(sizeof secret == XXH3_SECRET_DEFAULT_SIZE);
+  XXH3_generateSecret_fromSeed(secret.data(), 0);  // seed 0: the default one, as it is
+  return secret;
 }
 
 Digest digest_of(std::string_view text) {

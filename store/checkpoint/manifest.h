@@ -12,7 +12,7 @@
 
 namespace es::store {
 
-inline constexpr std::uint32_t kCheckpointFormatVersion = 2;
+inline constexpr std::uint32_t kCheckpointFormatVersion = 3;
 inline constexpr std::uint64_t kCheckpointBlockBytes = 1 << 20;
 inline constexpr std::size_t kSectionsMax = 65'536;
 inline constexpr std::uint64_t kCheckpointBytesMax = std::uint64_t{1} << 42;  // of all sections

@@ -8,7 +8,7 @@
 namespace es::store {
 namespace {
 
-constexpr std::string_view kMagic = "easyscale-ledger 1";
+constexpr std::string_view kMagic = "easyscale-ledger 2";
 
 std::string hex(std::uint32_t bits) {
   char text[9];

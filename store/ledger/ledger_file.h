@@ -1,7 +1,7 @@
 #pragma once
 // A ledger as a portable text file, to compare runs of different clusters or of different days.
 //
-//   easyscale-ledger 1
+//   easyscale-ledger 2
 //   job small_cnn-1
 //   spec 0123456789abcdef0123456789abcdef        what decides the bits of the result, as one digest
 //   placements cpu-avx2:4@20,cpu-scalar:1@10     that it went through; absent: not known

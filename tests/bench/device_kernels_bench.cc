@@ -4,14 +4,16 @@
 //   device_kernels_bench [--gpu INDEX | --host] [--quick]
 //
 // One JSON line for each shape and pass, on stdout: milliseconds, Tflop/s, and the ratio of the
-// library's time to ours; null where there is no library. Rounds alternate; medians. --host: the
-// kernels on host memory, which says nothing of speed. --quick: small shapes.
+// library's time to ours; null where there is no library. Kernels that only read or write memory:
+// milliseconds and GB/s. Rounds alternate; medians. --host: the kernels on host memory, which says
+// nothing of speed. --quick: small shapes.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <iostream>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -52,9 +54,8 @@ class Bench {
       const auto memory = device.allocate(floats * sizeof(float), "a benchmark");
       if (!memory) stop(memory.error().message);
       *buffer = static_cast<float*>(*memory);
-      device.kernels().fill_zero(stream_, static_cast<std::int64_t>(floats), *buffer);
+      fill(*buffer, floats);
     }
-    require(device.synchronise(stream_));
   }
 
   using Run = std::function<void(cuda::Stream)>;
@@ -80,11 +81,31 @@ class Bench {
     std::fflush(stdout);
   }
 
+  // What reads and writes `bytes`.
+  void measure(const std::string& name, double bytes, const Run& run) {
+    std::vector<double> times;
+    for (int i = 0; i < kRounds; ++i) times.push_back(time(run));
+    std::printf("{\"case\": \"%s\", \"ms\": %.4f, \"gb_per_s\": %.1f}\n", name.c_str(),
+                1e3 * median(times), 1e-9 * bytes / median(times));
+    std::fflush(stdout);
+  }
+
   const cuda::DeviceKernels& kernels() const { return device_.kernels(); }
   cuda::DeviceVendorLibrary* library() const { return library_; }
   float *a = nullptr, *b = nullptr, *c = nullptr, *ws = nullptr;
 
  private:
+  // Random numbers, the same again and again: a processor is faster at zeros.
+  void fill(float* memory, std::size_t floats) {
+    std::mt19937 random(1);
+    std::uniform_real_distribution<float> value(-1.0F, 1.0F);
+    std::vector<float> values(std::size_t{1} << 20);
+    for (float& v : values) v = value(random);
+    for (std::size_t at = 0; at < floats; at += values.size())
+      device_.copy_in(stream_, memory + at, values.data(),
+                      std::min(values.size(), floats - at) * sizeof(float));
+    require(device_.synchronise(stream_));
+  }
   // Seconds of one run: as many as fill a round.
   double time(const Run& run) {
     run(stream_);
@@ -167,7 +188,24 @@ ConvShape square(std::int64_t n, std::int64_t side, std::int64_t c, std::int64_t
           .pad = kernel / 2};
 }
 
+// The search for values that are not finite, which D2 pays for each result; a sum beside it.
+// 16 MiB: what is looked through together, perhaps still in the cache.
+void memory(Bench& bench, std::int64_t floats) {
+  const std::string size = std::to_string(floats >> 18) + " MiB";
+  const auto bytes = static_cast<double>(4 * floats);
+  const cuda::DeviceKernels& k = bench.kernels();
+  auto* const found = reinterpret_cast<std::int32_t*>(bench.ws);
+  bench.measure("find non-finite " + size, bytes, [&](cuda::Stream stream) {
+    const cuda::FiniteCheck check{bench.a, floats, found};
+    k.find_non_finite(stream, &check, 1);
+  });
+  bench.measure("add " + size, 3 * bytes,
+                [&](cuda::Stream stream) { k.add(stream, floats, bench.a, bench.b, bench.c); });
+}
+
 void run(Bench& bench, bool quick) {
+  memory(bench, quick ? 1 << 18 : 4 << 20);
+  if (!quick) memory(bench, 128 << 20);
   if (quick) {
     gemm(bench, 64, 64, 64);
     conv(bench, square(2, 8, 16, 16, 3));

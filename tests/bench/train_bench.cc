@@ -1,7 +1,7 @@
 // train_bench: times one training workload of this engine in one process and prints a JSON line.
 //
 //   train_bench --workload resnet18_cifar32_b32 [--level D1|D2] [--warm N] [--steps N]
-//               [--device cpu-avx512|cuda-sm90-h200|...] [--threads N] [--ests N]
+//               [--tf32] [--device cpu-avx512|cuda-sm90-h200|...] [--threads N] [--ests N]
 //               [--profile | --against-one]
 //
 // A step is what a worker does that has all ESTs: local steps in turn, gradients merged in the
@@ -17,12 +17,14 @@
 #include <iostream>
 #include <map>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "gpu/device_choice.h"
 #include "gpu/engine.h"
 #include "gpu/est/gradient_tree.h"
+#include "gpu/graph/op_results.h"
 #include "gpu/vendor/vendor.h"
 #include "tests/bench/duel.h"
 #include "tests/bench/op_profile.h"
@@ -36,7 +38,7 @@ struct Options {
   std::string workload, level = "D2", device = "cpu-avx512";
   int warm = 2, steps = 7;
   std::uint32_t threads = 1, ests = 1;
-  bool profile = false, against_one = false;
+  bool profile = false, against_one = false, tf32 = false;
 };
 
 [[noreturn]] void stop(const std::string& message) {
@@ -52,6 +54,8 @@ Options parse(int argc, char** argv) {
       o.profile = true;
     } else if (std::string(argv[i]) == "--against-one") {
       o.against_one = true;
+    } else if (std::string(argv[i]) == "--tf32") {
+      o.tf32 = true;
     } else if (i + 1 < argc) {
       given[argv[i]] = argv[i + 1];
       ++i;
@@ -101,6 +105,7 @@ class Worker {
     const Result<DeterminismLevel> level = parse_level(options.level);
     if (!level) stop(level.error().message);
     spec_.level = *level;
+    spec_.tf32 = options.tf32;
     gpu::EngineOptions engine_options{.threads = options.threads,
                                       .vendor = gpu::allows_vendor(*level)};
     const Status there = gpu::choose_device({options.device}, 0, engine_options);
@@ -109,7 +114,9 @@ class Worker {
     if (!engine) stop(engine.error().message);
     engine_ = *std::move(engine);
     if (const Status made = engine_->init_replica(); !made.ok()) stop(made.error().message);
-    fill_randomly(workload, 7, {batch_.data(), static_cast<std::size_t>(batch_.floats())});
+    const std::span<float> words{batch_.data(), static_cast<std::size_t>(batch_.floats())};
+    fill_randomly(workload, 7, words);
+    engine_->pin_batches(words, nullptr);
     const std::uint32_t slots =
         gpu::max_live_buffers({0, spec_.max_p}, spec_.max_p, engine_->gradient_order());
     for (std::uint32_t i = 0; i < slots; ++i) slots_.emplace_back(engine_->table().total_floats());
@@ -137,9 +144,11 @@ class Worker {
   }
 
   float local_step(VirtualRank rank) {
+    const gpu::Batch batch{batch_.data(), serial_++};
+    if (rank + 1 < spec_.max_p) engine_->prefetch(rank + 1, {batch_.data(), serial_});
     const auto result =
-        engine_->local_step(rank, {batch_.data()}, {0, engine_->version() + 1}, target(rank),
-                            contexts_[rank], [this](std::uint32_t bucket) { merged(bucket); });
+        engine_->local_step(rank, batch, {0, engine_->version() + 1}, target(rank), contexts_[rank],
+                            [this](std::uint32_t bucket) { merged(bucket); });
     if (!result) stop(result.error().message);
     return *result;
   }
@@ -176,6 +185,7 @@ class Worker {
 
   JobSpec spec_;
   gpu::AlignedBuffer batch_;
+  std::uint64_t serial_ = 1;  // each local step's mini-batch counts as another
   std::vector<gpu::EstContext> contexts_;
   std::unique_ptr<gpu::Engine> engine_;
   std::vector<gpu::AlignedBuffer> slots_;
@@ -203,6 +213,14 @@ Times measure(Worker& worker, int steps) {
   return times;
 }
 
+// What all operators of a step write: at D2 a GPU reads it once more (finite_checks.h).
+double result_bytes(const gpu::Graph& graph) {
+  double floats = 0.0;
+  for (const gpu::Op& op : graph.ops)
+    for (const gpu::OpResult& result : gpu::op_results(graph, op)) floats += double(result.count);
+  return sizeof(float) * floats;
+}
+
 void print_json(const Options& o, Worker& worker, const Times& times) {
   constexpr double kMib = 1.0 / (1 << 20);
   const gpu::MemoryUse m = worker.engine().memory_use();
@@ -211,24 +229,26 @@ void print_json(const Options& o, Worker& worker, const Times& times) {
   rusage usage;
   getrusage(RUSAGE_SELF, &usage);
   std::printf(
-      "{\"workload\": \"%s\", \"level\": \"%s\", \"device\": \"%s\", \"threads\": %u, \"ests\": "
+      "{\"workload\": \"%s\", \"level\": \"%s\", \"tf32\": %s, \"device\": \"%s\", \"threads\": "
       "%u, "
+      "\"ests\": %u, "
       "\"batch\": %u, \"ms\": %.4f, \"min_ms\": %.4f, \"spread\": %.3f, \"cpu_ms\": %.4f, "
       "\"min_cpu_ms\": %.4f, \"update_ms\": %.4f, \"merge_ms\": %.4f, \"samples_per_s\": %.2f, "
       "\"peak_rss_mib\": %.1f, "
       "\"params_mib\": %.2f, \"moments_mib\": %.2f, \"gradient_mib\": %.2f, \"arena_mib\": %.2f, "
       "\"live_peak_mib\": %.2f, \"workspace_mib\": %.2f, \"device_gradients_mib\": %.2f, "
-      "\"spilled_gradients_mib\": %.2f, \"ops\": %zu, \"loss\": %.6f, "
+      "\"spilled_gradients_mib\": %.2f, \"results_mib\": %.2f, \"ops\": %zu, \"loss\": %.6f, "
       "\"gflop\": %.4f, \"peak_gflops\": %.1f, \"live_gradient_buffers\": %u, \"library\": "
       "\"%s\"}\n",
-      o.workload.c_str(), o.level.c_str(), o.device.c_str(), o.threads, o.ests,
-      worker.spec().batch_size, ms, *least, (*most - *least) / ms, median(times.cpu_ms),
+      o.workload.c_str(), o.level.c_str(), o.tf32 ? "true" : "false", o.device.c_str(), o.threads,
+      o.ests, worker.spec().batch_size, ms, *least, (*most - *least) / ms, median(times.cpu_ms),
       *std::min_element(times.cpu_ms.begin(), times.cpu_ms.end()), median(times.update_ms),
       median(times.merge_ms), 1e3 * worker.spec().batch_size * o.ests / ms,
       double(usage.ru_maxrss) / 1024.0, double(m.params) * kMib, double(m.moments) * kMib,
       double(m.gradient_slot) * kMib, double(m.arena) * kMib, double(m.arena_live_peak) * kMib,
       double(m.workspace) * kMib, double(m.device_gradients) * kMib,
-      double(m.spilled_gradients) * kMib, worker.engine().graph().ops.size(), double(times.loss),
+      double(m.spilled_gradients) * kMib, result_bytes(worker.engine().graph()) * kMib,
+      worker.engine().graph().ops.size(), double(times.loss),
       1e-9 * step_flops(worker.engine().graph()), peak_gflops(worker.engine().kernels().cpu_class),
       worker.live_gradient_buffers(), worker.engine().vendor_library().c_str());
 }

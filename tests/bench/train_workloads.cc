@@ -89,7 +89,9 @@ std::vector<Workload> workloads() {
           workload("yolov3_96_b2", "yolov3", 2, 80, scenes(96, 20), 1e-4),
           workload("neumf_b1024", "neumf", 1024, 10, ratings()),
           workload("bert_base_s64_b4", "bert", 4, 10, questions(64, 30522)),
-          workload("electra_small_s64_b4", "electra", 4, 10, questions(64, 30522))};
+          workload("electra_small_s64_b4", "electra", 4, 10, questions(64, 30522)),
+          workload("resnet50_224_b32", "resnet50", 32, 1000, images(224, 1000)),
+          workload("bert_base_s384_b8", "bert", 8, 10, questions(384, 30522))};
 }
 
 void fill_randomly(const Workload& workload, std::uint64_t seed, std::span<float> words) {

@@ -1,5 +1,5 @@
 #pragma once
-// The nine training workloads that are compared with PyTorch: shapes, batch sizes and optimizer of
+// The training workloads that are compared with PyTorch: shapes, batch sizes and optimizer of
 // one step (SGD, learning rate 0.01 or less, momentum 0.9), with random samples.
 #include <cstdint>
 #include <span>
@@ -17,7 +17,7 @@ struct Workload {
   SampleLayout layout;
 };
 
-// All workloads, in the order of the paper's table; small ones of the same form are not among them.
+// All workloads, in the order of the paper's table; then two of a size that fills a GPU.
 std::vector<Workload> workloads();
 
 // One mini-batch of random samples, the same for the same seed: reals in [-1.7, 1.7) (variance 1),

@@ -67,7 +67,7 @@ class Comparisons(unittest.TestCase):
 
     def test_a_ledger_file_is_read(self):
         digest = "00112233445566778899aabbccddeeff"
-        text = ("easyscale-ledger 1\njob j-1\ntoml steps = 2\nlosses 2\n"
+        text = ("easyscale-ledger 2\njob j-1\ntoml steps = 2\nlosses 2\n"
                 f"1 {digest} 3f800000 40000000\n2 - 3f000000 3e800000\nend 2\n")
         self.assertEqual(read_ledger(text), [(1, digest, ["3f800000", "40000000"]),
                                              (2, "-", ["3f000000", "3e800000"])])

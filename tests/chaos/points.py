@@ -100,9 +100,10 @@ POINTS = {
 }
 
 # What other tests get to: the head after a failed audit (tests/e2e/audit_test.py), state that comes
-# in parts from another host (tests/e2e/other_host_test.py), and a piece of a gradient in a channel
-# (tests/e2e/channel_test.py).
-ELSEWHERE = {"rewind.before", "rewind.after", "channel.piece"}
+# in parts from another host (tests/e2e/other_host_test.py), and gradients that go from device to
+# device and are summed there (tests/e2e/channel_test.py).
+ELSEWHERE = {"rewind.before", "rewind.after", "channel.piece", "channel.direct",
+             "reduce.on_device"}
 
 
 def environment(point, token):

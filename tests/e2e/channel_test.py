@@ -76,18 +76,28 @@ class Channels(harness.EndToEndTest):
         self.assert_bits_of_cpu(end)
         head.stop()
 
-    def test_a_worker_that_dies_in_the_middle_of_a_transfer(self):
+    def die_at(self, point):
         token = self.directory / "token"
         token.write_text("")
-        self.environment.update(ES_KILL_POINT="channel.piece:9", ES_KILL_TOKEN=str(token))
+        self.environment.update(ES_KILL_POINT=point, ES_KILL_TOKEN=str(token))
         head = self.head()
         del self.environment["ES_KILL_POINT"]
         job = head.submit(self.job_file, "--stages", f"{CUDA}:3@{STEPS}")
         end = head.wait_for_state(job, "finished")
-        self.assertFalse(token.exists(), "nobody died")
+        self.assertFalse(token.exists(), f"nobody came to {point}")
         self.assertIn("Killed", head.esctl("logs", job).out)
         self.assert_bits_of_cpu(end)
         head.stop()
+
+    def test_a_worker_that_dies_in_the_middle_of_a_transfer(self):
+        self.die_at("channel.piece:9")
+
+    # Gradients that do not touch host memory: the points are passed by no others.
+    def test_a_worker_that_dies_in_the_middle_of_a_transfer_in_device_memory(self):
+        self.die_at("channel.direct:40")
+
+    def test_a_worker_that_dies_with_a_sum_in_device_memory(self):
+        self.die_at("reduce.on_device:20")
 
     def disturb(self, number):
         head = self.head()

@@ -1,6 +1,6 @@
 // Cross entropy, binary cross entropy, squared error.
+#include "gpu/cuda/kernels/array_sum.h"
 #include "gpu/cuda/kernels/map.h"
-#include "gpu/cuda/kernels/means.h"
 #include "gpu/cuda/kernels/rows.h"
 #include "gpu/cuda/kernels/topics.h"
 
@@ -127,14 +127,15 @@ struct SquaredErrorGradient {
   ES_HD float operator()(float x, float t) const { return (x - t) * share; }
 };
 
-void mean_of_losses(Stream stream, std::int64_t n, const float* element_loss, float* mean_loss) {
-  launch(stream, {.x = 1}, Mean{n, element_loss, recip(n), mean_loss});
+void mean_of_losses(Stream stream, std::int64_t n, const float* element_loss, float* mean_loss,
+                    float* ws) {
+  array_sum<AddElement>(stream, n, element_loss, recip(n), mean_loss, ws);
 }
 
 void bce_fwd(Stream stream, std::int64_t n, const float* x, const float* target,
-             float* element_loss, float* mean_loss) {
+             float* element_loss, float* mean_loss, float* ws) {
   map(stream, n, x, target, element_loss, BceLoss());
-  mean_of_losses(stream, n, element_loss, mean_loss);
+  mean_of_losses(stream, n, element_loss, mean_loss, ws);
 }
 
 void bce_bwd(Stream stream, std::int64_t n, const float* x, const float* target, float* dx) {
@@ -142,9 +143,9 @@ void bce_bwd(Stream stream, std::int64_t n, const float* x, const float* target,
 }
 
 void mse_fwd(Stream stream, std::int64_t n, const float* x, const float* target,
-             float* element_loss, float* mean_loss) {
+             float* element_loss, float* mean_loss, float* ws) {
   map(stream, n, x, target, element_loss, SquaredError());
-  mean_of_losses(stream, n, element_loss, mean_loss);
+  mean_of_losses(stream, n, element_loss, mean_loss, ws);
 }
 
 void mse_bwd(Stream stream, std::int64_t n, const float* x, const float* target, float* dx) {
@@ -156,6 +157,7 @@ void mse_bwd(Stream stream, std::int64_t n, const float* x, const float* target,
 void add_loss(DeviceKernels& kernels) {
   kernels.softmax_xent_fwd = softmax_xent_fwd;
   kernels.softmax_xent_bwd = softmax_xent_bwd;
+  kernels.mean_loss_workspace_floats = array_sum_workspace_floats;
   kernels.bce_fwd = bce_fwd;
   kernels.bce_bwd = bce_bwd;
   kernels.mse_fwd = mse_fwd;

@@ -78,9 +78,12 @@ ES_HD inline float moved_squares(const BnForward& bn, const BnWorkspace& ws, std
   return sum;
 }
 
+// Of kernels with a thread for each column: more registers would not make a chain of 64 faster.
+constexpr unsigned kColumnThreads = 64, kColumnBlocksAtOnce = 8;
+
 // The mean of a column out of at most 64 sums.
 struct BnMean {
-  static constexpr unsigned kThreads = 64;
+  static constexpr unsigned kThreads = kColumnThreads, kBlocksAtOnce = kColumnBlocksAtOnce;
   using Shared = NoShared;
   BnForward bn;
   FewRows sums;
@@ -94,7 +97,7 @@ struct BnMean {
 
 // The first level of the sum of squared deviations: to[runs of 64 runs][c].
 struct BnMovedSquares {
-  static constexpr unsigned kThreads = 64;
+  static constexpr unsigned kThreads = kColumnThreads, kBlocksAtOnce = kColumnBlocksAtOnce;
   using Shared = NoShared;
   BnForward bn;
   BnWorkspace ws;
@@ -111,7 +114,7 @@ struct BnMovedSquares {
 
 // The rest of a column out of at most 64 sums of squared deviations.
 struct BnFinish {
-  static constexpr unsigned kThreads = 64;
+  static constexpr unsigned kThreads = kColumnThreads, kBlocksAtOnce = kColumnBlocksAtOnce;
   using Shared = NoShared;
   BnForward bn;
   float* a;
@@ -128,7 +131,7 @@ struct BnFinish {
 
 // All of that at once where there are at most 64 runs.
 struct BnMergeFew {
-  static constexpr unsigned kThreads = 64;
+  static constexpr unsigned kThreads = kColumnThreads, kBlocksAtOnce = kColumnBlocksAtOnce;
   using Shared = NoShared;
   BnForward bn;
   BnWorkspace ws;
@@ -222,7 +225,7 @@ void bn_train_fwd(Stream stream, const BnForward& bn) {
 
 // gamma / sqrt(running_var + eps).
 struct BnEvalScale {
-  static constexpr unsigned kThreads = 64;
+  static constexpr unsigned kThreads = kColumnThreads;
   using Shared = NoShared;
   std::int64_t c;
   const float *gamma, *running_var;
@@ -279,7 +282,7 @@ struct BnBackwardSums {
 
 // dgamma, dbeta and what the input's gradients share, out of at most 64 sums of each.
 struct BnBackwardMerge {
-  static constexpr unsigned kThreads = 64;
+  static constexpr unsigned kThreads = kColumnThreads, kBlocksAtOnce = kColumnBlocksAtOnce;
   using Shared = NoShared;
   BnBackward bn;
   FewRows sums;           // two matrices: of g, of g * d

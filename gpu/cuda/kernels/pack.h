@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "gpu/canonical/scalar_math.h"
+#include "proto/base/check.h"
 
 namespace es::gpu::cuda {
 namespace {
@@ -14,13 +15,24 @@ struct alignas(kWidth * sizeof(float)) Pack {
   float v[kWidth];
 };
 
+// A GPU stops at what the host forgives.
+template <int kWidth>
+ES_HD inline void check_aligned([[maybe_unused]] const float* p) {
+#ifndef __CUDA_ARCH__
+  ES_CHECK_MSG(reinterpret_cast<std::uintptr_t>(p) % sizeof(Pack<kWidth>) == 0,
+               "a misaligned pack");
+#endif
+}
+
 // REQUIRES: p is aligned to the pack.
 template <int kWidth>
 ES_HD inline Pack<kWidth> load_pack(const float* p) {
+  check_aligned<kWidth>(p);
   return *reinterpret_cast<const Pack<kWidth>*>(p);
 }
 template <int kWidth>
 ES_HD inline void store_pack(float* p, const Pack<kWidth>& pack) {
+  check_aligned<kWidth>(p);
   *reinterpret_cast<Pack<kWidth>*>(p) = pack;
 }
 

@@ -18,6 +18,7 @@ DeviceKernels all_topics() {
   add_loss(kernels);
   add_yolo(kernels);
   add_update(kernels);
+  add_digest(kernels);
   return kernels;
 }
 

@@ -18,5 +18,6 @@ void add_embedding(DeviceKernels& kernels);
 void add_loss(DeviceKernels& kernels);
 void add_yolo(DeviceKernels& kernels);
 void add_update(DeviceKernels& kernels);
+void add_digest(DeviceKernels& kernels);
 
 }  // namespace es::gpu::cuda::ES_CUDA_SPACE

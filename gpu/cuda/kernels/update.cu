@@ -1,6 +1,7 @@
 // Checks and norms of gradients; updates of parameters.
 #include "gpu/canonical/update_math.h"
-#include "gpu/cuda/kernels/sums.h"
+#include "gpu/cuda/kernels/array_sum.h"
+#include "gpu/cuda/kernels/pack.h"
 #include "gpu/cuda/kernels/topics.h"
 #include "proto/base/check.h"
 
@@ -47,50 +48,8 @@ void find_non_finite(Stream stream, const FiniteCheck* checks, std::int64_t coun
   launch(stream, {.x = blocks}, kernel);
 }
 
-// SUM64(x * x) of each chunk of 16,384, by a run of 32 threads.
-struct SquaresOfChunks {
-  static constexpr unsigned kThreads = 128;
-  using Shared = OnlyRuns;
-  std::int64_t n;
-  const float* x;
-  float* to;
-
-  template <class Block>
-  ES_HD void operator()(const Block& block, Shared&) const {
-    const std::int64_t chunk = thread_in_grid(*this, block) / 32, begin = chunk * kSumChunk;
-    if (begin >= n) return;
-    const float sum =
-        run_sum64_chunk(block, begin, smaller(kSumChunk, n - begin),
-                        [&](std::int64_t i, float lane) { return fused(x[i], x[i], lane); });
-    if (block.thread() % 32 == 0) to[chunk] = sum;
-  }
-};
-
-// SUM64 of at most 16,384 numbers.
-struct SumOfChunks {
-  static constexpr unsigned kThreads = 32;
-  using Shared = OnlyRuns;
-  std::int64_t n;
-  const float* x;
-  float* to;
-
-  template <class Block>
-  ES_HD void operator()(const Block& block, Shared&) const {
-    const float sum =
-        run_sum64_chunk(block, 0, n, [&](std::int64_t i, float lane) { return lane + x[i]; });
-    if (block.thread() == 0) *to = sum;
-  }
-};
-
-std::size_t sum_of_squares_workspace_floats(std::int64_t n) {
-  return static_cast<std::size_t>(ceil_div(n, kSumChunk));
-}
-
 void sum_of_squares(Stream stream, std::int64_t n, const float* x, float* sum, float* ws) {
-  const std::int64_t chunks = ceil_div(n, kSumChunk);
-  launch(stream, {.x = blocks_for<SquaresOfChunks>(32 * chunks)},
-         SquaresOfChunks{n, x, chunks == 1 ? sum : ws});
-  if (chunks != 1) launch(stream, {.x = 1}, SumOfChunks{chunks, ws, sum});
+  array_sum<AddSquare>(stream, n, x, 1.0f, sum, ws);
 }
 
 template <int kWidth>
@@ -175,7 +134,7 @@ void sgd(Stream stream, std::int64_t n, const float* grad_sum, float grad_scale,
 
 void add_update(DeviceKernels& kernels) {
   kernels.find_non_finite = find_non_finite;
-  kernels.sum_of_squares_workspace_floats = sum_of_squares_workspace_floats;
+  kernels.sum_of_squares_workspace_floats = array_sum_workspace_floats;
   kernels.sum_of_squares = sum_of_squares;
   kernels.adam = adam;
   kernels.sgd = sgd;

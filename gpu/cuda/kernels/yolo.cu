@@ -1,8 +1,8 @@
 // The YOLO loss, all images of a batch at once: first every position as one without a box, then the
 // boxes, then the sums.
 #include "gpu/canonical/yolo_math.h"
+#include "gpu/cuda/kernels/array_sum.h"
 #include "gpu/cuda/kernels/map.h"
-#include "gpu/cuda/kernels/means.h"
 #include "gpu/cuda/kernels/topics.h"
 
 namespace es::gpu::cuda::ES_CUDA_SPACE {
@@ -163,7 +163,8 @@ void yolo_loss(Stream stream, const YoloShape& s, const float* const outputs[3],
   launch(stream, {.x = blocks_for<YoloLearn>(32 * s.batch * s.boxes)}, YoloLearn{y});
   launch(stream, {.x = s.batch},
          YoloImages{yolo_positions(s), s.boxes, y.objectness, y.box_loss, image_loss});
-  launch(stream, {.x = 1}, Mean{s.batch, image_loss, y.mean_scale, mean_loss});
+  // The objectness losses are summed: their memory serves.
+  array_sum<AddElement>(stream, s.batch, image_loss, y.mean_scale, mean_loss, y.objectness);
 }
 
 }  // namespace

@@ -2,13 +2,22 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdlib>
+
 namespace es::gpu {
 namespace {
 
 // fp32 operations that a multiprocessor begins in one clock; CUDA C++ Programming Guide,
 // "Arithmetic Instructions".
 int lanes(int capability) {
-  return capability == 75 || capability == 80 ? 64 : 128;
+  return capability == 60 || (capability >= 70 && capability <= 80) ? 64 : 128;
+}
+
+// Hardware queues: of two streams that share one, either can stand behind the other (channel.h).
+// Read by the driver when it is first called, which is here.
+void ask_for_queues() {
+  static const int done = ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  (void)done;
 }
 
 double peak_tflops(int device, int capability, int multiprocessors) {
@@ -20,6 +29,7 @@ double peak_tflops(int device, int capability, int multiprocessors) {
 }  // namespace
 
 CudaInventory cuda_inventory() {
+  ask_for_queues();
   CudaInventory inventory;
   int count = 0;
   // Without a driver this is an error, not zero devices.

@@ -1,11 +1,11 @@
 #include <cuda_runtime_api.h>
 
-#include <cstdlib>
 #include <optional>
 #include <string_view>
 #include <vector>
 
 #include "gpu/cuda/device.h"
+#include "gpu/cuda/toolkit/launches.h"
 #include "gpu/cuda_inventory.h"
 
 namespace es::gpu::cuda {
@@ -49,6 +49,7 @@ class GpuDevice final : public Device {
     for (const cudaGraphExec_t graph : graphs_) cudaGraphExecDestroy(graph);
     for (const cudaEvent_t event : events_) cudaEventDestroy(event);
     for (const cudaStream_t stream : streams_) cudaStreamDestroy(stream);
+    for (const Pinned& pinned : pinned_) cudaHostUnregister(pinned.memory);
     for (void* const memory : host_memory_) cudaFreeHost(memory);
     for (void* const memory : memory_) cudaFree(memory);
   }
@@ -59,6 +60,13 @@ class GpuDevice final : public Device {
   Status begin() override {
     note(cudaSetDevice(index_), ES_HERE("cudaSetDevice"));
     return check();
+  }
+
+  // Error (failure): this build has no code for the GPU, or the driver cannot load it.
+  Status load() {
+    const std::optional<LaunchError> error = load_kernels();
+    if (!error) return {};
+    return failed(error->code, ES_HERE(("loading " + error->kernel).c_str()));
   }
 
   Result<void*> allocate(std::size_t bytes, const std::string& what) override {
@@ -90,6 +98,17 @@ class GpuDevice final : public Device {
     if (code != cudaSuccess) return failed(code, ES_HERE("cudaMallocHost"));
     host_memory_.push_back(memory);
     return memory;
+  }
+
+  bool pin(std::span<const std::byte> memory, std::shared_ptr<const void> owner) override {
+    if (!check().ok()) return false;
+    void* const begin = const_cast<std::byte*>(memory.data());
+    if (cudaHostRegister(begin, memory.size(), cudaHostRegisterDefault) != cudaSuccess) {
+      cudaGetLastError();  // forget it: nothing is lost
+      return false;
+    }
+    pinned_.push_back({begin, std::move(owner)});
+    return true;
   }
 
   Result<Stream> make_stream() override {
@@ -153,7 +172,7 @@ class GpuDevice final : public Device {
     return check();
   }
   Status check() override {
-    note(cudaGetLastError(), ES_HERE("a kernel"));
+    note_launches();
     return lost_ ? Status(*lost_) : Status();
   }
   // What goes wrong while work is recorded has not been done: nothing is lost by it.
@@ -163,6 +182,11 @@ class GpuDevice final : public Device {
   }
 
  private:
+  struct Pinned {
+    void* memory;
+    std::shared_ptr<const void> owner;
+  };
+
   void queue_copy(Stream stream, void* to, const void* from, std::size_t bytes,
                   cudaMemcpyKind kind) {
     if (bytes == 0) return;
@@ -174,7 +198,7 @@ class GpuDevice final : public Device {
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t launched = nullptr;
     note(cudaStreamEndCapture(native(stream), &graph), ES_HERE("cudaStreamEndCapture"));
-    note(cudaGetLastError(), ES_HERE("a kernel"));
+    note_launches();
     if (!cannot_record_)
       note(cudaGraphInstantiateWithFlags(&launched, graph, 0),
            ES_HERE("cudaGraphInstantiateWithFlags"));
@@ -182,6 +206,14 @@ class GpuDevice final : public Device {
     if (!cannot_record_) return launched;
     cudaGetLastError();  // forget it: nothing is lost
     return *cannot_record_;
+  }
+
+  // What goes wrong in a launch, and behind it.
+  void note_launches() {
+    const std::optional<LaunchError> failed = take_failed_launch();
+    if (failed)
+      lose(cuda_error(failed->code, text_, ES_HERE(("launching " + failed->kernel).c_str())));
+    note(cudaGetLastError(), ES_HERE("a kernel"));
   }
 
   Error failed(cudaError_t code, const Site& site) {
@@ -209,6 +241,7 @@ class GpuDevice final : public Device {
   bool recording_ = false;
   std::optional<Error> cannot_record_;  // the first error of a recording
   std::vector<void*> memory_, host_memory_;
+  std::vector<Pinned> pinned_;
   std::vector<cudaStream_t> streams_;
   std::vector<cudaEvent_t> events_;
   std::vector<cudaGraphExec_t> graphs_;
@@ -217,9 +250,6 @@ class GpuDevice final : public Device {
 }  // namespace
 
 Result<std::unique_ptr<Device>> open_gpu(int index) {
-  // Hardware queues: of two streams that share one, either can stand behind the other (channel.h).
-  // Read when the first device is begun.
-  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   const CudaInventory inventory = cuda_inventory();
   const std::string gpu = "GPU " + std::to_string(index) + ": ";
   if (inventory.devices.empty()) return failure(gpu + inventory.why_none);
@@ -228,6 +258,7 @@ Result<std::unique_ptr<Device>> open_gpu(int index) {
   auto device =
       std::make_unique<GpuDevice>(index, inventory.devices[static_cast<std::size_t>(index)]);
   ES_RETURN_IF_ERROR(device->begin());
+  ES_RETURN_IF_ERROR(device->load());
   return std::unique_ptr<Device>(std::move(device));
 }
 

@@ -54,6 +54,8 @@ class NcclChannel final : public Channel {
   Status open(const ncclUniqueId& id) {
     const cudaError_t made = cudaEventCreateWithFlags(&moved_, cudaEventDisableTiming);
     if (made != cudaSuccess) return cuda_failure(made, "cudaEventCreateWithFlags");
+    const cudaError_t found = cudaGetDevice(&device_);
+    if (found != cudaSuccess) return cuda_failure(found, "cudaGetDevice");
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     config.minCTAs = 1;
@@ -87,12 +89,20 @@ class NcclChannel final : public Channel {
     const ncclComm_t communicator = std::exchange(communicator_, nullptr);
     if (communicator == nullptr) return;
     *released_ = false;
-    std::thread([abort = f.abort, communicator, released = released_] {
+    std::thread([abort = f.abort, communicator, released = released_, device = device_] {
+      cudaSetDevice(device);  // or a thread begins, and ends, with the first of the machine
       abort(communicator);
       *released = true;
     }).detach();
   }
-  bool released() const override { return *released_; }
+  // A kernel that was told to end may still be on the stream.
+  bool released() const override {
+    if (!*released_) return false;
+    if (stream_ == nullptr) return true;
+    const bool running = cudaStreamQuery(stream_) == cudaErrorNotReady;
+    cudaGetLastError();  // forget it: what the stream has to say is not the channel's any more
+    return !running;
+  }
 
  private:
   // A call that does not block returns before its kernel is on the stream; only then an event can
@@ -126,6 +136,7 @@ class NcclChannel final : public Channel {
 
   const Functions f;
   ChannelEnd end_;
+  int device_ = 0;
   ncclComm_t communicator_ = nullptr;
   cudaEvent_t moved_ = nullptr;
   cudaStream_t stream_ = nullptr;

@@ -115,7 +115,7 @@ TEST_SUITE("actors/esctl/ledger") {
     CHECK(files.json().at("lines").size() == 2);
     CHECK(files.json().at("lines")[0].at("step") == 2);
     CHECK(files.session.run({"ledger", a, "--from", "3", "--to", "2"}) == 2);
-    es::test::write_file(files.directory / "bad", "easyscale-ledger 1\nlosses 2\n1 -\n");
+    es::test::write_file(files.directory / "bad", "easyscale-ledger 2\nlosses 2\n1 -\n");
     CHECK(files.session.run({"ledger", (files.directory / "bad").string()}) == 2);
     CHECK(files.session.err().find("bad, line 3") != std::string::npos);
   }

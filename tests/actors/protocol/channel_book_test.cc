@@ -72,6 +72,25 @@ TEST_SUITE("actors/worker/channel_book") {
     CHECK(book.announce(kPeer) == 1);
   }
 
+  TEST_CASE("a channel is open from when both ends have met until it breaks") {
+    ChannelBook book(4);
+    CHECK_FALSE(book.is_open(kPeer));
+    CHECK(book.use(kPeer) == Use::kOffer);
+    CHECK_FALSE(book.is_open(kPeer));
+    book.ready(kPeer);
+    CHECK(book.is_open(kPeer));
+    CHECK_FALSE(book.is_open(kOther));
+    book.broken(kPeer, kStart);
+    CHECK_FALSE(book.is_open(kPeer));
+  }
+
+  TEST_CASE("gradients and their sums go by channels, nothing else does") {
+    CHECK(carries_gradient(Contrib{}));
+    CHECK(carries_gradient(Reduced{}));
+    CHECK_FALSE(carries_gradient(State{}));
+    CHECK_FALSE(carries_gradient(Fetch{}));
+  }
+
   TEST_CASE("no more channels than the device has room for") {
     ChannelBook book(1);
     CHECK(book.use(kPeer) == Use::kOffer);
@@ -124,14 +143,30 @@ TEST_SUITE("actors/worker/channel_inbox") {
     for (const Incarnation from : {kOther, kPeer}) {
       for (const std::uint32_t transfer : {1U, 2U}) {
         const Bytes data = bytes(10 * transfer);
-        const auto message = inbox.take(from, data);
+        const auto message = inbox.take(from, {data, nullptr});
         CHECK(bucket_of(message) == transfer);
         const Bulk& bulk = std::get<Contrib>(*message).data;
         CHECK(bulk.inline_bytes == data);
         CHECK(bulk.transfer == 0);
       }
-      CHECK_FALSE(inbox.take(from, bytes(1)));
+      CHECK_FALSE(inbox.take(from, {bytes(1), nullptr}));
     }
+  }
+
+  TEST_CASE("bytes in device memory are there alone, those in host memory are not") {
+    ChannelInbox inbox;
+    CHECK(inbox.add(announced(1)).receive);
+    CHECK(inbox.add(announced(2)).receive);
+    const DeviceBytes device = std::make_shared<const std::byte>();
+    auto first = inbox.take(kPeer, {nullptr, device});
+    REQUIRE(first);
+    const Bulk& bulk = std::get<Contrib>(*first).data;
+    CHECK(bulk.device == device);
+    CHECK(bulk.inline_bytes == nullptr);
+    CHECK(on_device_alone(*first));
+    auto second = inbox.take(kPeer, {bytes(20), nullptr});
+    REQUIRE(second);
+    CHECK_FALSE(on_device_alone(*second));
   }
 
   TEST_CASE("after a message that is missing nothing is taken from the channel") {
@@ -151,7 +186,7 @@ TEST_SUITE("actors/worker/channel_inbox") {
     ChannelInbox inbox;
     CHECK_FALSE(inbox.broken(kOther));
     CHECK(inbox.add(announced(1)).receive);
-    inbox.take(kPeer, bytes(10));
+    inbox.take(kPeer, {bytes(10), nullptr});
     ChannelInbox same = inbox;
     CHECK_FALSE(inbox.broken(kPeer));
     CHECK(same.add(announced(2)).receive);
@@ -172,7 +207,7 @@ TEST_SUITE("actors/worker/channel_inbox") {
     ChannelInbox inbox;
     CHECK(inbox.add(announced(1)).receive);
     inbox.abandon();
-    CHECK_FALSE(inbox.take(kPeer, bytes(10)));
+    CHECK_FALSE(inbox.take(kPeer, {bytes(10), nullptr}));
     CHECK(inbox.add(announced(1)).receive);
   }
 }

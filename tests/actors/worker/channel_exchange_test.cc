@@ -19,8 +19,9 @@ constexpr std::uint64_t kTwoPieces = kChannelPieceBytes + 1000;
 // One worker; `self` is whom the other names as its peer.
 struct Worker {
   explicit Worker(Incarnation incarnation)
-      : self(incarnation),
-        exchange(device(), [this](ChannelEvent event) { events.push_back(std::move(event)); }) {}
+      : self(incarnation), exchange(device(), pool, [this](ChannelEvent event) {
+          events.push_back(std::move(event));
+        }) {}
 
   gpu::ChannelDevice device() const {
     gpu::ChannelDevice opened;
@@ -41,8 +42,16 @@ struct Worker {
     return event;
   }
 
+  // From now on so many bytes of device memory can be received into.
+  void provide(std::size_t bytes) {
+    memory = std::make_unique<std::byte[]>(bytes);
+    pool->provide(memory.get(), bytes);
+  }
+
   Incarnation self;
   Instant now = kStart;
+  std::unique_ptr<std::byte[]> memory;
+  std::shared_ptr<gpu::cuda::DevicePool> pool = std::make_shared<gpu::cuda::DevicePool>();
   std::deque<ChannelEvent> events;
   ChannelExchange exchange;
 };
@@ -78,8 +87,28 @@ void connect(Worker& sender, Worker& receiver, Generation generation = kGenerati
 
 void check_received(Worker& worker, const Segment& sent, std::uint64_t offset) {
   const auto received = worker.next<BytesReceived>();
-  REQUIRE(received.bytes->size() == sent.bytes() - offset);
-  CHECK(std::memcmp(received.bytes->data(), sent.data() + offset, received.bytes->size()) == 0);
+  const protocol::Bytes& host = received.bytes.host;
+  REQUIRE(host);
+  REQUIRE(host->size() == sent.bytes() - offset);
+  CHECK(std::memcmp(host->data(), sent.data() + offset, host->size()) == 0);
+}
+
+void check_received_on_device(Worker& worker, const Segment& sent) {
+  const auto received = worker.next<BytesReceived>();
+  REQUIRE(received.bytes.device);
+  CHECK_FALSE(received.bytes.host);
+  CHECK(std::memcmp(received.bytes.device.get(), sent.data(), sent.bytes()) == 0);
+}
+
+// The same bytes in the worker's device memory, and in no segment.
+protocol::Bulk on_device(Worker& worker, const Segment& data) {
+  const auto block = worker.pool->take(data.bytes());
+  REQUIRE(block);
+  std::memcpy(block.get(), data.data(), data.bytes());
+  protocol::Bulk bulk{.segment = "", .offset = 0, .bytes = data.bytes(), .inline_bytes = nullptr};
+  bulk.device = block;
+  bulk.in_host = false;
+  return bulk;
 }
 
 TEST_SUITE("actors/worker/channel_exchange") {
@@ -95,6 +124,70 @@ TEST_SUITE("actors/worker/channel_exchange") {
     check_received(b, *large, 8);
     check_received(b, *small, 0);
     CHECK(a.events.empty());
+  }
+
+  TEST_CASE(
+      "what is in device memory goes from there to device memory, else what has to is staged") {
+    for (const bool from_device : {true, false})
+      for (const bool to_device : {true, false}) {
+        CAPTURE(from_device);
+        CAPTURE(to_device);
+        Worker a(kFirst), b(kSecond);
+        if (from_device) a.provide(2 * kTwoPieces);
+        if (to_device) b.provide(2 * kTwoPieces);
+        connect(a, b);
+        const auto data = gradient(kTwoPieces, 1);
+        protocol::Bulk sent = bulk(*data, 0);
+        if (from_device) sent = on_device(a, *data);
+        a.tell(SendBytes{kGeneration, kSecond, sent});
+        b.tell(ReceiveBytes{kGeneration, kFirst, kTwoPieces});
+        sent.device = nullptr;  // it is held until it has gone
+        CHECK((a.pool->taken() != 0) == from_device);
+        work_until(a, b, [&] { return !b.events.empty(); });
+        CHECK((b.pool->taken() != 0) == to_device);
+        if (to_device)
+          check_received_on_device(b, *data);
+        else
+          check_received(b, *data, 0);
+        while (a.work()) {
+        }
+        CHECK(a.pool->taken() == 0);
+        CHECK(b.pool->taken() == 0);
+      }
+  }
+
+  TEST_CASE("what device memory has no room for comes to host memory, until there is room again") {
+    Worker a(kFirst), b(kSecond);
+    b.provide(kTwoPieces + kChannelPieceBytes);
+    connect(a, b);
+    const auto data = gradient(kTwoPieces, 3);
+    for (int i = 0; i < 3; ++i) {
+      a.tell(SendBytes{kGeneration, kSecond, bulk(*data, 0)});
+      if (i < 2) b.tell(ReceiveBytes{kGeneration, kFirst, kTwoPieces});
+    }
+    work_until(a, b, [&] { return b.events.size() == 2; });
+    check_received_on_device(b, *data);
+    check_received(b, *data, 0);
+    b.tell(ReceiveBytes{kGeneration, kFirst, kTwoPieces});
+    work_until(a, b, [&] { return !b.events.empty(); });
+    check_received_on_device(b, *data);
+  }
+
+  TEST_CASE("device memory of transfers that end with their generation can be taken again") {
+    Worker a(kFirst), b(kSecond);
+    for (Worker* const worker : {&a, &b}) worker->provide(2 * kTwoPieces);
+    connect(a, b);
+    const auto data = gradient(kTwoPieces, 4);
+    a.tell(SendBytes{kGeneration, kSecond, on_device(a, *data)});
+    b.tell(ReceiveBytes{kGeneration, kFirst, kTwoPieces});
+    a.work(), b.work();
+    CHECK(a.pool->taken() != 0);
+    CHECK(b.pool->taken() != 0);
+    for (Worker* const worker : {&a, &b}) {
+      worker->tell(BeginGeneration{{kGeneration.value + 1}});
+      worker->work();
+      CHECK(worker->pool->taken() == 0);
+    }
   }
 
   TEST_CASE("both send before either receives") {

@@ -1,3 +1,4 @@
+#include <sanitizer/asan_interface.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -15,10 +16,13 @@ GuardedBytes::GuardedBytes(std::size_t bytes) : size_(bytes) {
   map_ = static_cast<std::uint8_t*>(map);
   ES_CHECK(mprotect(map_ + used, page, PROT_NONE) == 0);
   data_ = map_ + used - bytes;
+  ASAN_POISON_MEMORY_REGION(map_, used - bytes);  // what is before it, where a build looks for that
 }
 
 GuardedBytes::~GuardedBytes() {
-  if (map_ != nullptr) munmap(map_, map_size_);
+  if (map_ == nullptr) return;
+  ASAN_UNPOISON_MEMORY_REGION(map_, map_size_);
+  munmap(map_, map_size_);
 }
 
 }  // namespace es::gpu::testing

@@ -1,7 +1,12 @@
 #include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
+#include <functional>
 #include <vector>
 
+#include "gpu/cuda/kernels/pack.h"
 #include "gpu/cuda/launch_host.h"
 
 namespace es::gpu::cuda::on_host {
@@ -71,6 +76,41 @@ struct Count {
   }
 };
 
+// A kernel as `body` says, which may do what a GPU does not define.
+struct Wrong {
+  static constexpr unsigned kThreads = 64;
+  struct Shared {
+    float unused;
+  };
+  void (*body)(const HostBlock& block);
+  void operator()(const HostBlock& block, Shared&) const { body(block); }
+};
+
+// Whether a check ends the process, here another one.
+bool stops(const std::function<void()>& run) {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    std::signal(SIGABRT, SIG_DFL);  // not the handler of the test program
+    ::fclose(stderr);
+    run();
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+}
+bool stops(void (*body)(const HostBlock& block), Grid grid = {}) {
+  return stops([&] { launch(Stream{}, grid, Wrong{body}); });
+}
+
+void sync_here_or_there(const HostBlock& block) {
+  if (block.thread() < 32) {
+    block.sync();
+  } else {
+    block.sync();
+  }
+}
+
 TEST_SUITE("gpu/cuda/block") {
   TEST_CASE("threads of a block meet, in every block of the grid") {
     constexpr std::int64_t kFloats = 6 * 128;
@@ -96,6 +136,46 @@ TEST_SUITE("gpu/cuda/block") {
     std::vector<int> calls(2 * 3 * 64);
     launch(Stream{}, {.x = 2, .z = 3}, Count{calls.data()});
     for (const int count : calls) CHECK(count == 1);
+  }
+
+  TEST_CASE("a thread that does not come to the others of its run is found") {
+    CHECK(!stops([](const HostBlock& block) { block.down(1.0f, block.x() + 1); }));
+    CHECK(stops([](const HostBlock& block) {
+      if (block.thread() != 7) block.down(1.0f, 1);
+    }));
+    CHECK(stops([](const HostBlock& block) { block.down(1.0f, block.thread() % 2); }));
+    CHECK(stops([](const HostBlock& block) {
+      block.thread() < 8 ? block.first(1.0f) : block.down(1.0f, 0);
+    }));
+    CHECK(stops([](const HostBlock& block) {
+      for (unsigned i = 0; i < 1 + block.thread() / 16; ++i) block.first(1.0f);
+    }));
+  }
+
+  TEST_CASE("a thread that does not come to the others of its block is found") {
+    CHECK(!stops([](const HostBlock& block) { block.sync(); }));
+    CHECK(stops([](const HostBlock& block) {
+      if (block.thread() < 32) block.sync();
+    }));
+    CHECK(stops(sync_here_or_there));
+  }
+
+  TEST_CASE("a pack that does not lie at its boundary is found") {
+    alignas(16) float values[8] = {};
+    CHECK(!stops([&] { store_pack(values + 4, load_pack<4>(values)); }));
+    CHECK(stops([&] { load_pack<4>(values + 1); }));
+    CHECK(stops([&] { store_pack(values + 2, Pack<4>()); }));
+    CHECK(!stops([&] { store_pack(values + 3, load_pack<1>(values + 1)); }));
+  }
+
+  TEST_CASE("grids that no GPU takes are refused") {
+    const auto nothing = [](const HostBlock&) {};
+    CHECK(!stops(nothing, {.x = 3, .y = 0}));
+    CHECK(!stops(nothing, {.x = 0, .y = 65'535, .z = 65'535}));
+    CHECK(stops(nothing, {.x = std::int64_t{1} << 31, .y = 0}));
+    CHECK(stops(nothing, {.x = 0, .y = 65'536}));
+    CHECK(stops(nothing, {.x = 0, .z = 65'536}));
+    CHECK(stops(nothing, {.x = -1}));
   }
 }
 

@@ -4,8 +4,9 @@
   device_code_check.py KERNELS_DIR FILE...
 
 FILE: for each topic the object (.o, with its PTX readable) and the assembler's report (.txt).
-A kernel may not spill registers nor keep arrays in memory, and its code may not hold an operation that
-rounds otherwise than the canonical order says, nor an atomic on floats. Exit code 77 (skipped) without files.
+A kernel may not spill registers nor keep arrays in memory, nor need so many registers that a multiprocessor
+cannot hold two of its blocks; its code may not hold an operation that rounds otherwise than the canonical
+order says, nor an atomic on floats. Exit code 77 (skipped) without files.
 """
 import re
 import sys
@@ -14,12 +15,23 @@ from pathlib import Path
 # PTX: approximations, flushed subnormals, products contracted by the compiler, atomics and tensor cores.
 FORBIDDEN = [r"\.approx\b", r"\.ftz\b", r"\bmad\.\w+\.f32", r"\b(?:atom|red)\.\S*f(?:16|32|64)\b",
              r"\b(?:mma|wmma|wgmma)\."]
+REGISTERS = 65536  # of a multiprocessor
+ENTRY = re.compile(rb"\.entry (\w+)\(.*?\.maxntid (\d+)", re.DOTALL)
 INSTRUCTION = re.compile(rb"^\s*(?:@!?%p\d+\s+)?([a-z][\w.:]+)\s", re.MULTILINE)
 
 
-def spilled(report, resources):
+def threads_of_blocks(ptx):
+    return {name.decode(): int(threads) for name, threads in ENTRY.findall(ptx)}
+
+
+def crowded(kernels, threads):
+    """A line for each kernel of which a multiprocessor holds one block only; registers come by eight."""
+    return [f"{k.name} for {k.arch}: {k.registers} registers of {threads[k.name]} threads: no two blocks"
+            for k in kernels if 2 * -(-k.registers // 8) * 8 * threads[k.name] > REGISTERS]
+
+
+def spilled(report, kernels):
     """A line for each kernel of a report that needs more than its registers."""
-    kernels = resources.kernels(report.read_text())
     for k in kernels:
         print(f"{report.stem} {k.arch} {k.registers:3} registers {k.shared:5} bytes shared  {k.name}")
     return [f"{report.name}: {k.name} for {k.arch}: {k.spills} bytes spilled, {k.stack} bytes of stack"
@@ -45,14 +57,18 @@ def main(kernels_dir, *files):
     sys.path.insert(0, kernels_dir)
     import resources
 
-    problems, kernels_seen = [], 0
+    problems, kernels, threads = [], [], {}
     for path in map(Path, files):
         if path.suffix == ".txt":
-            problems += spilled(path, resources)
+            found = resources.kernels(path.read_text())
+            kernels += found
+            problems += spilled(path, found)
         else:
             ptx = readable_ptx(path.read_bytes())
-            kernels_seen += ptx.count(b".entry ")
+            threads.update(threads_of_blocks(ptx))
             problems += [f"{path.name}: {i}" for i in forbidden(ptx)]
+    problems += crowded(kernels, threads)
+    kernels_seen = len(threads)
     if kernels_seen == 0:
         problems.append("no PTX found in the objects")
     print("\n".join(problems) or f"{kernels_seen} kernels: nothing spilled, nothing forbidden")

@@ -35,6 +35,14 @@ class DeviceCodeCheckTest(unittest.TestCase):
         self.assertIn("216 bytes spilled", resources.summary(REPORT))
         self.assertEqual(resources.summary("ptxas info    : 0 bytes gmem"), "no kernels")
 
+    def test_blocks_that_fill_a_multiprocessor_are_found(self):
+        ptx = b""".visible .entry _Zone(\n\t.param .b8 _Zone_param_0[16]\n)\n.maxntid 256, 1, 1\n{\n}
+.visible .entry _Ztwo(\n\t.param .b8 _Ztwo_param_0[16]\n)\n.maxntid 512, 1, 1\n{\n}\n"""
+        threads = device_code_check.threads_of_blocks(ptx)
+        self.assertEqual(threads, {"_Zone": 256, "_Ztwo": 512})
+        [problem] = device_code_check.crowded(resources.kernels(REPORT), threads)
+        self.assertIn("_Ztwo for sm_90: 128 registers of 512 threads", problem)
+
     def test_canonical_operations_are_allowed(self):
         ptx = b"\tfma.rn.f32 \t%f1, %f2, %f3, %f4;\n\tdiv.rn.f32 %f1, %f2, %f3;\n\tmad.lo.s32 %r1, %r2, %r3, %r4;\n"
         self.assertEqual(device_code_check.forbidden(ptx), [])

@@ -58,7 +58,10 @@ TEST_SUITE("gpu/cuda/device_engine") {
     InProcessJob got(spec, images(), cpu, kBucketBytes);
     for (int i = 0; i < 2; ++i) CHECK(got.step() == expected.step());
     got.replace_workers(workers);
-    for (int i = 0; i < 3; ++i) CHECK(got.step() == expected.step());
+    for (int i = 0; i < 3; ++i) {
+      CHECK(got.step() == expected.step());
+      CHECK(got.params_digest() == expected.params_digest());
+    }
     for (std::size_t w = 0; w < workers.size(); ++w) {
       REQUIRE(got.engine(w).fetch_replica().ok());
       check_equal(got.engine(w).replica(), expected.engine(0).replica());
@@ -74,6 +77,12 @@ TEST_SUITE("gpu/cuda/device_engine") {
         compare(job_spec(ests % 2 == 0 ? "small_cnn" : "mlp", ests),
                 {{.range = {0, ests}, .device = device_kind(), .device_sums = sums}});
       }
+  }
+
+  TEST_CASE("parameters of several chunks of their digest, which nobody fetches") {
+    JobSpec spec = job_spec("mlp", 2);
+    spec.model.width = 160;
+    compare(spec, {{.range = {0, 2}, .device = device_kind()}});
   }
 
   TEST_CASE("several workers of both kinds, ranges of any size") {
@@ -201,8 +210,8 @@ TEST_SUITE("gpu/cuda/device_engine") {
     return engine;
   }
 
-  // Runs the ESTs in the tree until one fails; `bad`: whose images are too large. Returns its error
-  // and the parts that were reported.
+  // Runs the ESTs in the tree, five of eight, until one fails; `bad`: whose images are too large.
+  // Returns its error and the parts that were reported.
   struct Outcome {
     std::string error;
     std::vector<float> parts;
@@ -210,9 +219,9 @@ TEST_SUITE("gpu/cuda/device_engine") {
   Outcome run_step(Engine & engine, std::uint32_t bad) {
     Outcome outcome;
     const RankRange range{0, 5};
-    std::vector<AlignedBuffer> slots(max_live_buffers(range, 5),
+    std::vector<AlignedBuffer> slots(max_live_buffers(range, 8),
                                      AlignedBuffer(engine.table().total_floats()));
-    GradientTree tree(range, 5, engine.buckets().size(), [&](const NodeReady& node) {
+    GradientTree tree(range, 8, engine.buckets().size(), [&](const NodeReady& node) {
       const Bucket& b = engine.buckets()[node.bucket];
       const float* const data = slots[node.slot].data();
       outcome.parts.insert(outcome.parts.end(), data + b.begin, data + b.end);

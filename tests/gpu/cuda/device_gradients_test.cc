@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "gpu/cuda/device_executor.h"
@@ -38,15 +39,29 @@ TEST_SUITE("gpu/cuda/device_gradients") {
     es::Status status;
   };
 
+  // Copies to the host what a device has of the whole sum.
+  es::Status fetch_whole(StepRunner & runner, const std::vector<Bucket>& buckets,
+                         const AlignedBuffer& slot) {
+    if (runner.updater() == nullptr) return {};
+    std::vector<const float*> sums;
+    for (const Bucket& b : buckets) {
+      sums.push_back(slot.data() + b.begin);
+      CHECK(std::isnan(slot.data()[b.begin]));
+    }
+    return runner.updater()->fetch_sums(sums);
+  }
+
   // Runs the ESTs of a range; they differ by what dropout draws, and by a factor for their batch.
   Parts run_range(StepRunner & runner, StepRig & rig, RankRange range, std::uint32_t max_p,
                   GradientOrder order = GradientOrder::kTree) {
     Parts parts;
     std::vector<AlignedBuffer> slots(max_live_buffers(range, max_p, order),
                                      AlignedBuffer(rig.grads.floats()));
+    const bool whole = range.size() == max_p;
     GradientTree tree(
         range, max_p, rig.buckets.size(),
         [&](const NodeReady& node) {
+          if (whole) return;
           const Bucket& b = rig.buckets[node.bucket];
           const float* const data = slots[node.slot].data();
           parts.values.insert(parts.values.end(), data + b.begin, data + b.end);
@@ -66,6 +81,11 @@ TEST_SUITE("gpu/cuda/device_gradients") {
       if (!result) parts.status = result.error();
     }
     rig.words = words;
+    if (!whole || !parts.status.ok()) return parts;
+    const AlignedBuffer& sum = slots[tree.part_slots().front()];
+    parts.status = fetch_whole(runner, rig.buckets, sum);
+    for (const Bucket& b : rig.buckets)
+      parts.values.insert(parts.values.end(), sum.data() + b.begin, sum.data() + b.end);
     return parts;
   }
 

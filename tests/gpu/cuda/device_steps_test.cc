@@ -13,6 +13,7 @@
 #include "gpu/engine.h"
 #include "gpu/graph/builder.h"
 #include "gpu/graph/fuse.h"
+#include "gpu/optim/optimizer.h"
 #include "proto/base/check.h"
 #include "tests/gpu/cuda/shuffled_device.h"
 #include "tests/gpu/cuda/test_device.h"
@@ -55,13 +56,14 @@ TEST_SUITE("gpu/cuda/device_steps") {
     return input;
   }
 
-  // Loss, gradients and statistics.
+  // Loss, gradients and statistics. `words`: where the input's are; nullptr: in it.
   std::vector<std::uint32_t> step_bits(StepRunner & runner, StepRig & rig, const Input& input,
-                                       const std::function<void()>& meanwhile) {
+                                       const std::function<void()>& meanwhile,
+                                       const float* words = nullptr) {
     std::fill_n(rig.grads.data(), rig.grads.floats(), std::numeric_limits<float>::quiet_NaN());
     LocalStep step = rig.step();
     step.stats = input.stats.data();
-    step.batch = {input.words.data(), input.serial};
+    step.batch = {words != nullptr ? words : input.words.data(), input.serial};
     step.key = input.key;
     step.meanwhile = meanwhile;
     const auto result = runner.run_local_step(step, [](std::uint32_t) {});
@@ -190,6 +192,94 @@ TEST_SUITE("gpu/cuda/device_steps") {
     device->params_changed();
     const auto got = step_bits(*device, rig, input, {});
     CHECK(got == step_bits(*rig.executor, rig, input, {}));
+  }
+
+  TEST_CASE("the next forward pass is queued once, behind the present step, and used") {
+    const std::uint64_t seed = es::test::seed("device ahead");
+    const Graph graph = es::test::network_cases()[2].graph;
+    StepRig rig(compile(graph), seed);
+    ShuffledDevice::Counts counts;
+    const auto device = on_device(rig, graph, std::make_unique<ShuffledDevice>(seed, true, counts));
+    const int pieces = 1 + static_cast<int>(rig.buckets.size());
+    std::mt19937_64 random(seed);
+    std::vector<Input> inputs;
+    for (std::uint64_t i = 0; i < 12; ++i) inputs.push_back(random_input(rig, random, i + 1));
+    int before = 0;
+    for (std::size_t i = 0; i + 1 < inputs.size(); ++i) {
+      CAPTURE(i);
+      const auto got =
+          step_bits(*device, rig, inputs[i], [&] { device->prefetch(inputs[i + 1].step_input()); });
+      CHECK(got == step_bits(*rig.executor, rig, inputs[i], {}));
+      if (i > 3) CHECK(counts.launched - before == pieces);  // all is recorded
+      before = counts.launched;
+    }
+    // One that was not announced: the pass that was queued is one too many.
+    const auto other = random_input(rig, random, 100);
+    CHECK(step_bits(*device, rig, other, {}) == step_bits(*rig.executor, rig, other, {}));
+    CHECK(counts.launched - before == pieces);
+    CHECK(step_bits(*device, rig, other, {}) == step_bits(*rig.executor, rig, other, {}));
+    CHECK(counts.launched - before == 2 * pieces);
+  }
+
+  TEST_CASE("a forward pass that was queued before an update is not used after it") {
+    const std::uint64_t seed = es::test::seed("device ahead update");
+    const Graph graph = es::test::network_cases()[2].graph;
+    StepRig rig(compile(graph), seed);
+    ShuffledDevice::Counts counts;
+    const auto device = on_device(rig, graph, std::make_unique<ShuffledDevice>(seed, true, counts));
+    REQUIRE(device->updater()->room_for(0));
+    Optimizer optimizer({.learning_rate = 0.5, .momentum = 0.0}, {}, 10, 1);
+    std::mt19937_64 random(seed);
+    const Input first = random_input(rig, random, 1), second = random_input(rig, random, 2);
+    Replica replica = empty_replica(rig.graph().table, 0);
+    for (int round = 0; round < 4; ++round) {
+      (void)step_bits(*device, rig, first, [&] { device->prefetch(second.step_input()); });
+      std::vector<const float*> sums;
+      for (const Bucket& b : rig.buckets) sums.push_back(rig.grads.data() + b.begin);
+      replica.params = rig.params;
+      REQUIRE(device->updater()->begin(sums, replica).ok());
+      REQUIRE(device->updater()->apply(optimizer, optimizer.step(0)).ok());
+      REQUIRE(device->updater()->fetch(replica).ok());
+      rig.params = replica.params;
+      CHECK(step_bits(*device, rig, second, {}) == step_bits(*rig.executor, rig, second, {}));
+    }
+  }
+
+  TEST_CASE("mini-batches in pinned memory are read before the step that they were told to ends") {
+    const std::uint64_t seed = es::test::seed("device pinned");
+    const Graph graph = es::test::network_cases()[0].graph;
+    StepRig rig(compile(graph), seed);
+    for (std::uint64_t trial = 0; trial < 8; ++trial) {
+      CAPTURE(trial);
+      ShuffledDevice::Counts counts;
+      const auto device =
+          on_device(rig, graph, std::make_unique<ShuffledDevice>(seed + trial, true, counts));
+      const std::size_t words = rig.words.size();
+      const auto pool = std::make_shared<std::vector<float>>(2 * words);
+      device->pin_batches(*pool, pool);
+      std::mt19937_64 random(seed + trial);
+      Input now = random_input(rig, random, 1);
+      std::vector<std::uint32_t> expected, got;
+      for (std::uint64_t i = 0; i < 8; ++i) {
+        Input next = random_input(rig, random, i + 2);
+        float* const slots[] = {pool->data() + i % 2 * words, pool->data() + (i + 1) % 2 * words};
+        expected = step_bits(*rig.executor, rig, now, {});
+        // From now on what was announced is known by its serial alone.
+        if (i == 0 || i % 3 == 0) std::copy(now.words.begin(), now.words.end(), slots[0]);
+        const bool announced = (i + 1) % 3 != 0;
+        got = step_bits(
+            *device, rig, now,
+            [&] {
+              std::copy(next.words.begin(), next.words.end(), slots[1]);
+              if (announced)
+                device->prefetch({next.stats.data(), {slots[1], next.serial}, next.key});
+            },
+            slots[0]);
+        CHECK(got == expected);
+        std::fill(pool->begin(), pool->end(), std::numeric_limits<float>::quiet_NaN());
+        now = std::move(next);
+      }
+    }
   }
 
   std::unique_ptr<Engine> engine_on(DeviceKind device) {

@@ -120,13 +120,14 @@ TEST_SUITE("gpu/cuda/rows") {
       const Floats target(n, [&] { return random.coin() ? 1.0f : std::abs(random.normal()); });
       const std::vector<std::int64_t> sizes = {n, 1, n, n, 1, n};
       auto out = outputs(sizes), on_device = outputs(sizes);
+      const Floats ws = workspace(device().mean_loss_workspace_floats(n));
       reference().bce_fwd(n, x, target, out[0], out[1]);
       reference().bce_bwd(n, x, target, out[2]);
       reference().mse_fwd(n, x, target, out[3], out[4]);
       reference().mse_bwd(n, x, target, out[5]);
-      device().bce_fwd(kStream, n, x, target, on_device[0], on_device[1]);
+      device().bce_fwd(kStream, n, x, target, on_device[0], on_device[1], ws);
       device().bce_bwd(kStream, n, x, target, on_device[2]);
-      device().mse_fwd(kStream, n, x, target, on_device[3], on_device[4]);
+      device().mse_fwd(kStream, n, x, target, on_device[3], on_device[4], ws);
       device().mse_bwd(kStream, n, x, target, on_device[5]);
       check_same(shaped("losses", n, 1), out, on_device);
     }

@@ -40,6 +40,9 @@ class ShuffledDevice final : public gpu::cuda::Device {
   Result<void*> allocate_host(std::size_t bytes, const std::string& what) override {
     return host_->allocate_host(bytes, what);
   }
+  bool pin(std::span<const std::byte> memory, std::shared_ptr<const void> owner) override {
+    return host_->pin(memory, std::move(owner));
+  }
   Result<Stream> make_stream() override {
     queues_.push_back(std::make_unique<Queue>(*this, random_()));
     return Stream{queues_.back().get()};

@@ -1,18 +1,19 @@
 #pragma once
-// The device that these tests run on: host memory, or with ES_GPU=INDEX in the environment that
-// GPU.
+// The device that these tests run on: host memory (guarded_device.h), or with ES_GPU=INDEX in the
+// environment that GPU.
 #include <cstdlib>
 #include <memory>
 #include <string>
 
 #include "gpu/cuda/device.h"
 #include "proto/base/check.h"
+#include "tests/gpu/cuda/guarded_device.h"
 
 namespace es::test {
 
 inline std::unique_ptr<gpu::cuda::Device> open_test_device() {
   const char* const index = std::getenv("ES_GPU");
-  if (index == nullptr) return gpu::cuda::open_host_device();
+  if (index == nullptr) return std::make_unique<GuardedDevice>();
   auto gpu = gpu::cuda::open_gpu(std::atoi(index));
   ES_CHECK_MSG(gpu.ok(), gpu.ok() ? "" : gpu.error().message);
   return *std::move(gpu);

@@ -105,14 +105,21 @@ void InProcessJob::reduce_bucket(const std::vector<Part>& ready, gpu::AlignedBuf
   gpu::reduce_tree(spec_.max_p, parts, out.floats(), out.data(), workspace.data(), owner.kernels());
 }
 
-std::vector<gpu::AlignedBuffer> InProcessJob::reduce() {
+// One part is the whole sum, which only its worker may read (GradientPath::whole).
+std::vector<const float*> InProcessJob::reduce() {
   const std::vector<gpu::Bucket>& buckets = workers_[0].engine->buckets();
-  std::vector<gpu::AlignedBuffer> reduced;
+  std::vector<const float*> sums;
+  reduced_.clear();
   for (std::size_t b = 0; b < buckets.size(); ++b) {
-    reduced.emplace_back(buckets[b].floats());
-    reduce_bucket(parts_[b], reduced.back(), *workers_[b % workers_.size()].engine);
+    if (parts_[b].size() == 1) {
+      sums.push_back(parts_[b].front().data);
+      continue;
+    }
+    gpu::AlignedBuffer& sum = reduced_.emplace_back(buckets[b].floats());
+    reduce_bucket(parts_[b], sum, *workers_[b % workers_.size()].engine);
+    sums.push_back(sum.data());
   }
-  return reduced;
+  return sums;
 }
 
 std::vector<float> InProcessJob::step() {
@@ -133,9 +140,7 @@ std::vector<float> InProcessJob::step() {
     }
     ES_CHECK(w.tree->complete());
   }
-  const std::vector<gpu::AlignedBuffer> reduced = reduce();
-  std::vector<const float*> sums;
-  for (const gpu::AlignedBuffer& r : reduced) sums.push_back(r.data());
+  const std::vector<const float*> sums = reduce();
   for (Worker& w : workers_) {
     const Status updated = w.engine->apply_update(sums, next);
     ES_CHECK_MSG(updated.ok(), updated.error().message);

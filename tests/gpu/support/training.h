@@ -71,7 +71,7 @@ class InProcessJob {
   };
   void add_part(Worker& worker, const gpu::NodeReady& ready);
   void start_workers(const std::vector<WorkerPlan>& plans);
-  std::vector<gpu::AlignedBuffer> reduce();
+  std::vector<const float*> reduce();
   void reduce_bucket(const std::vector<Part>& ready, gpu::AlignedBuffer& out,
                      const gpu::Engine& owner);
 
@@ -81,7 +81,8 @@ class InProcessJob {
   std::uint32_t threads_;
   BatchSource batches_;
   std::vector<Worker> workers_;
-  std::vector<std::vector<Part>> parts_;  // by bucket, from all workers
+  std::vector<std::vector<Part>> parts_;     // by bucket, from all workers
+  std::vector<gpu::AlignedBuffer> reduced_;  // of buckets with several parts
 };
 
 }  // namespace es::test

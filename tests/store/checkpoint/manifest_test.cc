@@ -41,7 +41,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 TEST_SUITE("store/checkpoint/manifest") {
   TEST_CASE("the text is the one that FORMAT.md shows") {
     const std::string expected =
-        "easyscale-checkpoint 2\n"
+        "easyscale-checkpoint 3\n"
         "job_name job\n"
         "version 7\n"
         "params_digest 00000000000000010000000000000002\n"
@@ -67,9 +67,9 @@ TEST_SUITE("store/checkpoint/manifest") {
 
   TEST_CASE("an unknown format version is named with the one that is allowed") {
     const auto decoded =
-        decode_manifest(replaced(encode_manifest(sample()), "checkpoint 2", "checkpoint 1"), "m");
+        decode_manifest(replaced(encode_manifest(sample()), "checkpoint 3", "checkpoint 2"), "m");
     REQUIRE_FALSE(decoded.ok());
-    CHECK(decoded.error().message == "m: format version = \"1\": allowed is 2");
+    CHECK(decoded.error().message == "m: format version = \"2\": allowed is 3");
   }
 
   TEST_CASE("each changed byte and each cut is found") {

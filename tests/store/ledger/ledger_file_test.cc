@@ -58,7 +58,7 @@ TEST_SUITE("store/ledger/ledger_file") {
   TEST_CASE("a wrong line is named") {
     const std::string text = encode_ledger_file(sample());
     CHECK(error_of("").find("line 0") != std::string::npos);
-    CHECK(error_of("easyscale-ledger 2\n").find("x.ledger, line 1") != std::string::npos);
+    CHECK(error_of("easyscale-ledger 1\n").find("x.ledger, line 1") != std::string::npos);
     CHECK(error_of(text.substr(0, text.rfind("end"))).find("end 2") != std::string::npos);
     CHECK(error_of(text + "3 -\n").find("end 2, at the end") != std::string::npos);
     std::string cut = text;

@@ -1,0 +1,46 @@
+#pragma once
+// What every GPU from P100 on takes in one launch. Both launchers (launch.h) ask for it, so that a
+// kernel that tests have run on host threads can be launched on a GPU.
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "gpu/cuda/block.h"
+#include "proto/base/check.h"
+
+namespace es::gpu::cuda {
+
+// Blocks that a multiprocessor shall hold at once, which limits the registers of a thread. A kernel
+// may name them.
+template <class Kernel>
+constexpr unsigned blocks_at_once() {
+  if constexpr (requires { Kernel::kBlocksAtOnce; }) {
+    return Kernel::kBlocksAtOnce;
+  } else {
+    return 1;
+  }
+}
+
+// Of a block: static shared memory; of a launch: arguments. Of a multiprocessor: threads (T4).
+inline constexpr std::size_t kSharedBytesMax = 48 << 10, kArgumentBytesMax = 4096;
+inline constexpr unsigned kBlockThreadsMax = 1024, kThreadsAtOnceMax = 1024;
+
+template <class Kernel>
+constexpr void check_kernel() {
+  using Shared = typename Kernel::Shared;
+  constexpr unsigned kThreads = Kernel::kThreads;
+  static_assert(kThreads % 32 == 0 && kThreads > 0 && kThreads <= kBlockThreadsMax);
+  static_assert(blocks_at_once<Kernel>() * kThreads <= kThreadsAtOnceMax);
+  static_assert(std::is_trivially_copyable_v<Shared> && sizeof(Shared) <= kSharedBytesMax);
+  static_assert(std::is_trivially_copyable_v<Kernel> && sizeof(Kernel) <= kArgumentBytesMax);
+}
+
+// REQUIRES: a grid that GPUs take; one without blocks is no launch.
+inline void check_grid(Grid grid) {
+  constexpr std::int64_t kAcross = (std::int64_t{1} << 31) - 1, kDown = 65'535;
+  ES_CHECK_MSG(grid.x >= 0 && grid.x <= kAcross && grid.y >= 0 && grid.y <= kDown && grid.z >= 0 &&
+                   grid.z <= kDown,
+               "a grid that no GPU takes");
+}
+
+}  // namespace es::gpu::cuda

@@ -1,0 +1,157 @@
+// Sizes that a GPU meets and no test on host threads computes: models as published, mini-batches of
+// 512. What is queued is dropped; grids, divisors and arguments are checked when it is queued
+// (launch_limits.h, divider.h).
+#include <doctest/doctest.h>
+
+#include "gpu/cuda/device_kernels.h"
+#include "gpu/cuda/launch_host.h"
+
+namespace es::gpu::cuda {
+namespace {
+
+class Dropped final : public HostQueue {
+ public:
+  void add(std::function<void()>) override { ++launches_; }
+  int launches() const { return launches_; }
+
+ private:
+  int launches_ = 0;
+};
+
+// Aligned, and never read.
+float* const kFloats = reinterpret_cast<float*>(std::uintptr_t{1} << 32);
+std::int32_t* const kNumbers = reinterpret_cast<std::int32_t*>(kFloats);
+
+constexpr std::int64_t kBatch = 512;
+
+// How many kernels `queue` launches.
+template <class Queue>
+int launches(const Queue& queue) {
+  Dropped dropped;
+  queue(host_kernels(), Stream{&dropped});
+  return dropped.launches();
+}
+
+int conv_launches(const ConvShape& s) {
+  return launches([&](const DeviceKernels& k, Stream stream) {
+    k.conv_fwd(stream, s, kFloats, kFloats, kFloats, kFloats, kFloats);
+    k.conv_dgrad(stream, s, kFloats, kFloats, kFloats, kFloats);
+    k.conv_wgrad(stream, s, kFloats, kFloats, kFloats, kFloats);
+  });
+}
+
+TEST_SUITE("gpu/cuda/large") {
+  TEST_CASE("convolutions of the models at a mini-batch of 512") {
+    for (const ConvShape& s : {
+             ConvShape{
+                 .h = 224, .w = 224, .c = 3, .oc = 64, .kh = 7, .kw = 7, .stride = 2, .pad = 3},
+             ConvShape{.h = 224, .w = 224, .c = 64, .oc = 64, .kh = 3, .kw = 3, .pad = 1},
+             ConvShape{.h = 416, .w = 416, .c = 3, .oc = 32, .kh = 3, .kw = 3, .pad = 1},
+             ConvShape{.h = 208, .w = 208, .c = 64, .oc = 32, .kh = 1, .kw = 1},
+             ConvShape{.h = 56, .w = 56, .c = 256, .oc = 512, .kh = 1, .kw = 1, .stride = 2},
+             ConvShape{.h = 7, .w = 7, .c = 512, .oc = 2048, .kh = 1, .kw = 1},
+             ConvShape{.h = 56,
+             .w = 56,
+             .c = 24,
+             .oc = 24,
+             .kh = 3,
+             .kw = 3,
+             .stride = 2,
+             .pad = 1,
+             .groups = 24},
+             ConvShape{
+                 .h = 28, .w = 28, .c = 58, .oc = 58, .kh = 3, .kw = 3, .pad = 1, .groups = 58},
+         }) {
+      ConvShape shape = s;
+      shape.n = kBatch;
+      CHECK(conv_launches(shape) >= 3);
+    }
+  }
+
+  TEST_CASE("products and attention of the models") {
+    const auto product = [](std::int64_t m, std::int64_t n, std::int64_t k) {
+      const GemmShape s{.m = m,
+                        .n = n,
+                        .k = k,
+                        .a_row = k,
+                        .a_col = 1,
+                        .b_row = n,
+                        .b_col = 1,
+                        .c_row = n,
+                        .c_col = 1};
+      return launches([&](const DeviceKernels& kernels, Stream stream) {
+        kernels.gemm(stream, s, 1, 0, 0, 0, kFloats, kFloats, kFloats, kFloats, kFloats);
+      });
+    };
+    CHECK(product(4096, 4096, 4096) >= 1);
+    CHECK(product(kBatch, 4096, 25088) >= 1);
+    CHECK(product(25088, 4096, kBatch) >= 1);
+    CHECK(product(kBatch * 512, 3072, 768) >= 1);
+    CHECK(product(768, 3072, kBatch * 512) >= 1);
+    CHECK(product(kBatch * 512, 30522, 1) >= 1);
+    AttentionShape s{.batch = kBatch,
+                     .tokens = 384,
+                     .heads = 12,
+                     .head_dim = 64,
+                     .qkv_stride = 3 * 768,
+                     .y_stride = 768,
+                     .masks = 0,
+                     .dropout = {}};
+    s.dropout = {.threshold = 1u << 31, .factor = 2.0F};
+    const DropoutKey key;
+    CHECK(launches([&](const DeviceKernels& k, Stream stream) {
+            k.attention_fwd(stream, s, kFloats, kFloats, kFloats, {}, &key, kFloats, kFloats,
+                            kFloats);
+            k.attention_bwd(stream, s, kFloats, kFloats, kFloats, kFloats, kFloats, &key, kFloats,
+                            kFloats, kFloats, kFloats, kFloats);
+          }) >= 8);
+  }
+
+  TEST_CASE("what goes through rows and columns") {
+    constexpr std::int64_t kPixels = kBatch * 112 * 112, kTokens = kBatch * 512;
+    BnForward forward{.rows = kPixels, .c = 64};
+    forward.x = forward.gamma = forward.beta = forward.running_mean = forward.running_var = kFloats;
+    forward.y = forward.mean = forward.istd = forward.ws = kFloats;
+    forward.next_mean = forward.next_var = kFloats;
+    BnBackward backward{.rows = kPixels, .c = 64};
+    backward.x = backward.dy = backward.mean = backward.istd = kFloats;
+    backward.gamma = backward.beta = kFloats;
+    backward.dx = backward.dgamma = backward.dbeta = backward.ws = kFloats;
+    CHECK(launches([&](const DeviceKernels& k, Stream stream) {
+            k.bn_train_fwd(stream, forward);
+            k.bn_bwd(stream, backward);
+            k.colsum(stream, kTokens, 3072, kFloats, kFloats, kFloats);
+            k.layer_norm_fwd(stream, kTokens, 768, kFloats, kFloats, kFloats, 1e-5F, kFloats,
+                             kFloats, kFloats);
+            k.layer_norm_bwd(stream, kTokens, 768, kFloats, kFloats, kFloats, kFloats, kFloats,
+                             kFloats, kFloats, kFloats, kFloats);
+            k.softmax_xent_fwd(stream, kTokens, 2, kFloats, kNumbers, kFloats, kFloats, kFloats);
+            k.softmax_xent_bwd(stream, kTokens, 2, kFloats, kNumbers, kFloats);
+            k.embedding_fwd(stream, kTokens, 768, kFloats, kNumbers, kFloats);
+            k.embedding_bwd(stream, kTokens, 768, 30522, kNumbers, kFloats, kFloats, kFloats);
+          }) >= 20);
+  }
+
+  TEST_CASE("what goes through all elements of a tensor of nearly 2^32") {
+    constexpr std::int64_t kElements = (std::int64_t{1} << 32) - 4096;
+    const ChainStage relu{.kind = ChainKind::kScale};
+    const DropoutKey key;
+    const FiniteCheck check{kFloats, kElements, kNumbers};
+    const PoolShape pool{
+        .n = kBatch, .h = 360, .w = 360, .c = 64, .kh = 3, .kw = 3, .stride = 2, .pad = 1};
+    auto* const argmax = reinterpret_cast<std::uint8_t*>(kFloats);
+    CHECK(launches([&](const DeviceKernels& k, Stream stream) {
+            k.chain(stream, kElements, kFloats, &relu, 1, &key, kFloats);
+            k.add(stream, kElements, kFloats, kFloats, kFloats);
+            k.add(stream, kElements - 1, kFloats, kFloats, kFloats);  // floats, not packs
+            k.fill_zero(stream, kElements, kFloats);
+            k.find_non_finite(stream, &check, 1);
+            k.adam(stream, kElements, kFloats, 1.0F, {}, kFloats, kFloats, kFloats);
+            k.max_pool_fwd(stream, pool, kFloats, kFloats, argmax);
+            k.max_pool_bwd(stream, pool, kFloats, argmax, kFloats);
+          }) == 8);
+  }
+}
+
+}  // namespace
+}  // namespace es::gpu::cuda
