@@ -92,7 +92,7 @@ void ClusterSchedulerState::take_in(const Arrival& node) {
   for (const Incarnation worker : node.workers)
     if (const auto at = survivors_.find(worker); at != survivors_.end())
       joined.kept.push_back(at->second);
-  take(joined);
+  perform(core_->take(joined, now_s()));
 }
 
 void ClusterSchedulerState::on_peer_down(const PeerDown& down) {
