@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "actors/common/wire_error.h"
+#include "proto/base/check.h"
 #include "proto/messages.h"
 
 namespace es::actors::protocol {
@@ -49,6 +50,8 @@ Digest digest_from(wire::Digest::Reader r) {
 }
 
 void put(wire::Bulk::Builder b, const Bulk& bulk) {
+  // Else the receiver would take what the segment happens to hold for a gradient.
+  ES_CHECK(bulk.in_host || bulk.transfer != 0);
   if (bulk.inline_bytes) {
     b.setInlined(data_of(*bulk.inline_bytes));
     return;
