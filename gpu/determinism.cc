@@ -39,6 +39,7 @@ class StepTimer {
   }
 
   std::vector<std::string> vendor_ops() const { return engine_->vendor_ops(); }
+  std::vector<std::string> vendor_refusals() const { return engine_->vendor_refusals(); }
 
  private:
   explicit StepTimer(std::unique_ptr<Engine> engine)
@@ -60,7 +61,10 @@ Result<D2Verdict> measure_d2(const JobSpec& spec, const SampleLayout& layout,
     at_level.vendor = allows_vendor(level);
     auto timer = StepTimer::create(one_est_at(spec, level), layout, at_level);
     if (!timer) return timer.error();
-    if (level == DeterminismLevel::kD1) verdict.vendor_ops = timer->vendor_ops();
+    if (level == DeterminismLevel::kD1) {
+      verdict.vendor_ops = timer->vendor_ops();
+      verdict.vendor_refusals = timer->vendor_refusals();
+    }
     if (verdict.vendor_ops.empty()) return verdict;
     const Result<double> time = timer->median(batch, seconds, rounds);
     if (!time) return time.error();

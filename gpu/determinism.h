@@ -15,6 +15,8 @@ struct D2Verdict {
   // Operators for which D1 uses a kernel whose bits depend on the hardware, in order of execution:
   // "layer1.0.conv1 (conv2d weight gradient): brgconv_bwd_w:avx512_core". Empty: D1 = D2.
   std::vector<std::string> vendor_ops;
+  // What the library refused, as StepRunner::vendor_refusals(): D1 runs canonical kernels there.
+  std::vector<std::string> vendor_refusals;
   // One local step, medians. Equal when there is no such operator (nothing is measured then).
   double d1_seconds = 0.0;
   double d2_seconds = 0.0;

@@ -192,6 +192,10 @@ std::string Engine::vendor_library() const {
   return runner_->vendor_library();
 }
 
+std::vector<std::string> Engine::vendor_refusals() const {
+  return runner_->vendor_refusals();
+}
+
 Status Engine::init_replica() {
   return if_memory_suffices(spec_, [&]() -> Status {
     Replica fresh = empty_replica(table_, moment_count());
@@ -231,6 +235,25 @@ void Engine::replica_changed() {
   usable_ = {};
 }
 
+namespace {
+
+// All finite, and no variance below 0: its square root would be no number.
+Status check_statistics(const ParamTable& table, const EstContext& context,
+                        const std::string& where) {
+  for (const StatInfo& s : table.stats()) {
+    for (std::int64_t i = s.offset; i < s.offset + s.count; ++i) {
+      const float value = context.stats[static_cast<std::size_t>(i)];
+      if (std::isfinite(value) && !(s.is_variance && value < 0.0F)) continue;
+      return failure(where + "statistic " + s.name + " of EST " + std::to_string(context.rank) +
+                     " = " + std::to_string(value) + ": allowed is a finite number" +
+                     (s.is_variance ? " of at least 0" : ""));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 Status Engine::check_finite(const Replica& replica) const {
   const std::string where = "version " + std::to_string(replica.version) + ": ";
   std::string bad = first_non_finite(table_, replica.params.data(), kernels_);
@@ -240,8 +263,7 @@ Status Engine::check_finite(const Replica& replica) const {
     if (!bad.empty()) return failure(where + "the optimizer's moment of " + bad + " is not finite");
   }
   for (const EstContext& c : replica.contexts)
-    if (kernels_.any_non_finite(static_cast<std::int64_t>(c.stats.size()), c.stats.data()))
-      return failure(where + "a statistic of EST " + std::to_string(c.rank) + " is not finite");
+    ES_RETURN_IF_ERROR(check_statistics(table_, c, where));
   return {};
 }
 

@@ -128,6 +128,8 @@ class Engine {
   std::vector<std::string> vendor_ops() const;
   // Whose kernels those are, "oneDNN 2.6.3"; empty when there is none.
   std::string vendor_library() const;
+  // As StepRunner::vendor_refusals().
+  std::vector<std::string> vendor_refusals() const;
   // The learning rate that global step t (0-based) uses.
   float learning_rate(std::uint64_t step) const;
   // Arrays of Replica::moments.

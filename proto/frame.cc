@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "envelope.capnp.h"
+#include "proto/text_of.h"
 
 namespace es {
 namespace {
@@ -48,6 +49,13 @@ bool is_known(std::uint16_t type) {
     case MessageType::kKillWorker:
     case MessageType::kWorkerExited:
     case MessageType::kDrainNode:
+    case MessageType::kDirectoryTried:
+    case MessageType::kFindStates:
+    case MessageType::kStatesFound:
+    case MessageType::kRemoveStates:
+    case MessageType::kStatesRemoved:
+    case MessageType::kReadState:
+    case MessageType::kStatePart:
     case MessageType::kSubmitJob:
     case MessageType::kListJobs:
     case MessageType::kDescribeJob:
@@ -101,7 +109,7 @@ Result<Head> read_head(const kj::Array<capnp::word>& words) {
       return usage_error("envelope: type = " + std::to_string(e.getType()) + " is unknown");
     Head head;
     head.type = static_cast<MessageType>(e.getType());
-    head.job = e.getJob().cStr();
+    head.job = name_of(e.getJob(), "job");
     head.generation = {e.getGeneration()};
     head.step = e.getStep();
     head.sender = {e.getSender()};

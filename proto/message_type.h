@@ -9,7 +9,7 @@
 namespace es {
 
 // Version of the wire vocabulary (Envelope.protocol).
-inline constexpr std::uint16_t kProtocolVersion = 3;
+inline constexpr std::uint16_t kProtocolVersion = 4;
 
 enum class MessageType : std::uint16_t {
   kNone = 0,
@@ -50,6 +50,14 @@ enum class MessageType : std::uint16_t {
   kKillWorker = 44,
   kWorkerExited = 45,
   kDrainNode = 46,
+  kDirectoryTried = 47,
+  kFindStates = 48,
+  kStatesFound = 49,
+  kRemoveStates = 50,
+  kStatesRemoved = 51,
+  // worker -> head -> node agent, and back
+  kReadState = 52,
+  kStatePart = 53,
   // client.capnp: esctl <-> head
   kSubmitJob = 60,
   kListJobs = 61,
@@ -89,6 +97,7 @@ enum class MessageType : std::uint16_t {
   kInventory = 108,
   kDeviceSuspected = 109,
   kPlanListQuery = 110,
+  kDevicesKept = 111,
   // slice.capnp: inside a worker, never on a wire
   kGrantSlice = 120,
   kLoadBatch = 121,

@@ -54,6 +54,13 @@ ES_MESSAGE(StartWorker);
 ES_MESSAGE(KillWorker);
 ES_MESSAGE(WorkerExited);
 ES_MESSAGE(DrainNode);
+ES_MESSAGE(DirectoryTried);
+ES_MESSAGE(FindStates);
+ES_MESSAGE(StatesFound);
+ES_MESSAGE(RemoveStates);
+ES_MESSAGE(StatesRemoved);
+ES_MESSAGE(ReadState);
+ES_MESSAGE(StatePart);
 // client.capnp
 ES_MESSAGE(SubmitJob);
 ES_MESSAGE(ListJobs);
@@ -93,6 +100,7 @@ ES_MESSAGE(CapabilityReport);
 ES_MESSAGE(Inventory);
 ES_MESSAGE(DeviceSuspected);
 ES_MESSAGE(PlanListQuery);
+ES_MESSAGE(DevicesKept);
 // slice.capnp
 ES_MESSAGE(GrantSlice);
 ES_MESSAGE(LoadBatch);

@@ -12,6 +12,7 @@ Rules, each named in what it reports:
   top-level   nothing beyond the agreed entries
 Exits with 1 when a rule is broken.
 """
+import argparse
 import re
 import sys
 from pathlib import Path
@@ -139,6 +140,9 @@ def problems(root):
 
 
 if __name__ == "__main__":
-    found = problems(sys.argv[1])
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("root", metavar="ROOT", help="the source tree")
+    found = problems(parser.parse_args().root)
     print("\n".join(found) if found else "the tree keeps the house rules")
     sys.exit(1 if found else 0)

@@ -13,10 +13,14 @@ WORKLOADS = ["resnet50_224_b32", "bert_base_s384_b8", "resnet18_cifar32_b32", "r
 QUICK = "neumf_b1024"
 LIMIT = 60  # seconds, of one program
 LEVELS = {"D2": ["--level", "D2"], "D1": ["--level", "D1"], "D1 TF32": ["--level", "D1", "--tf32"]}
+# The first step loads, the second runs operator by operator, the third and fourth record graphs for either
+# of two input buffers.
+WARM = 4
+WHOLE = ["resnet50_224_b32", "bert_base_s384_b8"]  # compared with the CPU after a step, in full size
 
 
 def steps(bench):
-    return ["--device", bench.device, "--warm", 2, "--steps", 2 if bench.quick else 10]
+    return ["--device", bench.device, "--warm", WARM, "--steps", 2 if bench.quick else 10]
 
 
 def measure(bench, workload, *options):
@@ -24,12 +28,38 @@ def measure(bench, workload, *options):
                                    limit=LIMIT))
 
 
+def whole_steps(bench):
+    """One D2 step of published sizes: the parameters after it, on the device and on this machine's CPU."""
+    for workload in [QUICK] if bench.quick else WHOLE:
+        yield from failing_alone(whole_step(bench, workload))
+
+
+def whole_step(bench, workload):
+    words = ["--workload", workload, "--level", "D2", "--warm", 0, "--steps", 1]
+    digests = [json.loads(bench.output("train_bench", *words, *where))["params_digest"] for where in
+               (["--device", bench.device], ["--device", bench.cpu, "--threads", os.cpu_count()])]
+    yield same_digests(workload, digests, bench.device, bench.cpu)
+
+
+def same_digests(workload, digests, device, cpu):
+    if len(set(digests)) != 1:
+        return Wrong(f"{workload} after a step at D2: {digests[0]} on {device}, {digests[1]} on {cpu}")
+    return f"{workload}: after a step at D2 the parameters of {cpu}, digest {digests[0]}"
+
+
+def order_of_levels(workloads):
+    """What is measured, in that order: D2, which is this engine's own, of all before the libraries' levels."""
+    return [(workload, name) for name in LEVELS for workload in workloads]
+
+
 def speed(bench):
     shared_workload = QUICK if bench.quick else "resnet18_cifar32_b32"
+    workloads = [QUICK] if bench.quick else WORKLOADS
     pieces = [kernels(bench)]
-    for workload in [QUICK] if bench.quick else WORKLOADS:
-        pieces += [level(bench, workload, name) for name in LEVELS]
-        pieces.append(cost_of_checks(bench, workload))
+    for workload, name in order_of_levels(workloads):
+        pieces.append(level(bench, workload, name))
+        if name == "D2":
+            pieces.append(cost_of_checks(bench, workload))
     pieces += [many_ests(bench, shared_workload, ests) for ests in (1, 2, 4, 8, 16)]
     pieces += [many_processes(bench, shared_workload, processes) for processes in (1, 2, 4)]
     try:
@@ -59,13 +89,19 @@ def kernels(bench):
     for line in bench.output("device_kernels_bench", *options, limit=LIMIT).splitlines():
         case = json.loads(line)
         bench.measured[case["case"]] = case
-        if "gb_per_s" in case:
-            yield f"{case['case']}: {case['ms']:.3f} ms, {case['gb_per_s']:.0f} GB/s"
-            continue
-        beside = "no library" if case["library"] is None else (
-            f"{case['ratio']:.2f} of the speed of {case['library']}")
-        peak = f" ({100 * case['of_peak']:.0f} % of fp32 peak)" if "of_peak" in case else ""
-        yield f"{case['case']}: {case['ms']:.3f} ms, {case['tflops']:.3f} Tflop/s{peak}, {beside}"
+        yield kernel_row(case)
+
+
+def kernel_row(case):
+    """A line of device_kernels_bench as a row."""
+    share = f"{100 * case['of_peak']:.0f} %" if "of_peak" in case else ""
+    if "gb_per_s" in case:
+        peak = f" ({share} of the memory's peak)" if share else ""
+        return f"{case['case']}: {case['ms']:.3f} ms, {case['gb_per_s']:.0f} GB/s{peak}"
+    peak = f" ({share} of fp32 peak)" if share else ""
+    beside = "no library" if case["library"] is None else (
+        f"{case['ratio']:.2f} of the speed of {case['library']}")
+    return f"{case['case']}: {case['ms']:.3f} ms, {case['tflops']:.3f} Tflop/s{peak}, {beside}"
 
 
 def cost_of_checks(bench, workload):

@@ -11,6 +11,7 @@
 #include "store/checkpoint/checkpoint.h"
 #include "store/dataset/epoch_sampler.h"
 #include "store/dataset/sample_source.h"
+#include "store/path_roots.h"
 
 namespace es::actors {
 namespace {
@@ -83,18 +84,28 @@ std::vector<DeviceType> first_types(const JobSpec& spec) {
   return types;
 }
 
-Result<Version> look_at_checkpoint(const JobSpec& spec, const std::string& directory) {
+struct Start {
+  Version version = 0;
+  protocol::VersionDigests digests;
+};
+
+Result<Start> look_at_checkpoint(const JobSpec& spec, const std::string& directory) {
   const auto reader = store::CheckpointReader::open(directory);
   if (!reader) return reader.error();
   ES_RETURN_IF_ERROR(reader->verify());
+  // What is wrong with it would quote the file, which is not the client's.
   const auto saved = parse_job(reader->job_toml(), directory);
-  if (!saved) return saved.error();
+  if (!saved)
+    return usage_error(directory +
+                       ": its job file is none that this version accepts: allowed is a "
+                       "checkpoint that it can go on from");
   ES_RETURN_IF_ERROR(check_same_job(spec, *saved, directory));
   const auto kernels = read_kernel_record(*reader, directory);
   if (!kernels) return kernels.error();
   ES_RETURN_IF_ERROR(
       check_device_types(*kernels, resolve_level(spec), first_types(spec), directory));
-  return reader->head().version;
+  const store::CheckpointHead& head = reader->head();
+  return Start{head.version, {head.params_digest, head.state_digest}};
 }
 
 // The digest of the initial weights belongs to the job from now on; workers hold the file to it.
@@ -117,6 +128,20 @@ Result<std::uint32_t> bucket_count(const JobSpec& spec, const SampleLayout& layo
       gpu::cut_buckets(graph->table, kBucketBytes / std::int64_t{sizeof(float)}).size());
 }
 
+// Before anything is opened. That a file lies elsewhere may not be told apart from its absence.
+Status check_named_paths(const JobSpec& spec, const std::string& from_checkpoint) {
+  using store::RootKind;
+  const auto check = [](RootKind kind, const char* field, const std::string& path) {
+    return path.empty() ? Status() : store::check_named(kind, field, path);
+  };
+  ES_RETURN_IF_ERROR(check(RootKind::kData, "data.path", spec.data.path));
+  ES_RETURN_IF_ERROR(check(RootKind::kData, "data.vocabulary_file", spec.data.vocabulary_file));
+  ES_RETURN_IF_ERROR(check(RootKind::kData, "model.weights", spec.model.weights));
+  ES_RETURN_IF_ERROR(
+      check(RootKind::kCheckpoints, "checkpoint.directory", spec.checkpoint.directory));
+  return check(RootKind::kCheckpoints, "--from", from_checkpoint);
+}
+
 // What only the data and the checkpoint tell: steps, level. The rules that depend on them are
 // checked again.
 Status resolve(JobSpec& spec, Version start, const store::DataFacts& data) {
@@ -132,15 +157,17 @@ Status resolve(JobSpec& spec, Version start, const store::DataFacts& data) {
 Result<AdmittedJob> admit(const std::string& spec_toml, const std::string& from_checkpoint) {
   auto spec = parse_job(spec_toml, kWhere);
   if (!spec) return spec.error();
+  ES_RETURN_IF_ERROR(check_named_paths(*spec, from_checkpoint));
   const auto data = store::data_facts(*spec);
   if (!data) return data.error();
   AdmittedJob job{*std::move(spec), {}, {}, {}};
   ES_RETURN_IF_ERROR(resolve_weights(job.spec, data->layout));
   if (!from_checkpoint.empty()) {
-    const auto version = look_at_checkpoint(job.spec, from_checkpoint);
-    if (!version) return version.error();
+    const auto start = look_at_checkpoint(job.spec, from_checkpoint);
+    if (!start) return start.error();
     job.config.start = protocol::FromCheckpoint{from_checkpoint};
-    job.config.start_version = *version;
+    job.config.start_version = start->version;
+    job.config.start_digests = start->digests;
   }
   ES_RETURN_IF_ERROR(resolve(job.spec, job.config.start_version, *data));
   const auto buckets = bucket_count(job.spec, data->layout);

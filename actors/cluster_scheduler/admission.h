@@ -21,7 +21,7 @@ struct AdmittedJob {
 // `from_checkpoint`: directory to start from, or empty. The dataset (and the checkpoint) must be
 // readable on the head. Errors: as parse_job; as data_facts; a model that does not fit the samples;
 // steps that do not agree with stages; a checkpoint that is damaged, of another job or beyond the
-// last step.
+// last step; a path outside the roots that hold for the calling thread (store/path_roots.h).
 Result<AdmittedJob> admit(const std::string& spec_toml, const std::string& from_checkpoint);
 
 // Size of a gradient bucket; both the head and the workers cut by it.

@@ -39,8 +39,9 @@ Status ClusterCore::check_count(const cluster::ClaimMade& claim) const {
   const std::string text = "claim \"" + claim.name + "\": " + std::to_string(claim.count) + " of " +
                            claim.type.name + ": ";
   if (claim.count > exist - std::min(exist, claimed))
-    return refused(text + "the cluster has " + std::to_string(exist) + ", and other claims have " +
-                   std::to_string(claimed));
+    return refused(text + "the cluster has " + std::to_string(exist) +
+                   (exist > 0 ? ", and other claims have " + std::to_string(claimed)
+                              : "; its devices are " + pool_.existing_devices().text()));
   if (!limits_.claims) return {};
   const std::uint32_t limit = limits_.claims->count_of(claim.type);
   if (claim.count <= limit - std::min(limit, claimed)) return {};
@@ -77,9 +78,26 @@ void ClusterCore::handle(const cluster::ClaimEnded& event) {
 
 std::vector<ClusterCore::ClaimView> ClusterCore::claims() const {
   std::vector<ClaimView> claims;
-  for (const auto& [name, claim] : claims_)
-    claims.push_back({name, claim.type, claim.count, claim.count - missing_to(name, claim)});
+  for (const auto& [name, claim] : claims_) {
+    const std::uint32_t missing = missing_to(name, claim);
+    claims.push_back({name, claim.type, claim.count, claim.count - missing, {}});
+    if (missing > 0) claims.back().waits = leaving(claim.type);
+  }
   return claims;
+}
+
+// Jobs that were called back from devices of this type, and how many they have not left yet.
+std::vector<std::pair<JobId, std::uint32_t>> ClusterCore::leaving(const DeviceType& type) const {
+  std::vector<std::pair<JobId, std::uint32_t>> jobs;
+  for (const auto& [number, job] : jobs_) {
+    const JobId& id = job.admitted.job;
+    std::uint32_t count = 0;
+    for (const DeviceId& device : pool_.owned(id))
+      if (device.type == type && pool_.is_live(device.node) && !pool_.held(id).contains(device))
+        ++count;
+    if (count > 0) jobs.emplace_back(id, count);
+  }
+  return jobs;
 }
 
 std::uint32_t ClusterCore::missing_to(const std::string& name, const Claim& claim) const {

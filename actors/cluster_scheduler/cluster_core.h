@@ -23,6 +23,12 @@
 //
 // So a device is granted only when it is free, and is free only when no process is left on it. A
 // device of a lost node is lost, not free (device_pool.h).
+//
+// A job that moves is given new devices while it still trains on the old ones: their processes warm
+// up, and the old ones hold the state until the new placement has it. So it owns more than the
+// max_p devices that it may be given, but never more than twice as many: while devices of two
+// changes are on their way back, it is given no others. Devices that it demands by name (exact) are
+// its owner's choice.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -224,6 +230,8 @@ class ClusterCore {
     DeviceType type;
     std::uint32_t count = 0;    // that it takes
     std::uint32_t devices = 0;  // that it has by now
+    // Whose devices of its type are called back, while it misses some, and how many.
+    std::vector<std::pair<JobId, std::uint32_t>> waits{};
   };
   // For display, by name.
   std::vector<ClaimView> claims() const;
@@ -282,6 +290,7 @@ class ClusterCore {
   void refresh_view();
   void refresh(Job& job);
   void refresh_progress(Job& job, scheduler::JobView& view) const;
+  void limit_holding(scheduler::JobView& view) const;
   void expect_change(const Job& job);
   void take_slot(Job& job);
   void release_slot(const Job& job);
@@ -294,6 +303,7 @@ class ClusterCore {
   Status check_count(const cluster::ClaimMade& claim) const;
   void serve_claims();
   std::uint32_t missing_to(const std::string& name, const Claim& claim) const;
+  std::vector<std::pair<JobId, std::uint32_t>> leaving(const DeviceType& type) const;
   void call_back(const DeviceType& type, std::uint32_t count);
   DeviceSet reserved_returning() const;
   void give_back_returned(const std::string& claim);

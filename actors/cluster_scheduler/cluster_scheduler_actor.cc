@@ -3,8 +3,8 @@
 #include <caf/all.hpp>
 
 #include <cmath>
-#include <iostream>
 
+#include "actors/common/shared_body.h"
 #include "actors/common/wire_devices.h"
 #include "actors/common/wire_error.h"
 #include "actors/companion/companion_actor.h"
@@ -13,6 +13,7 @@
 #include "actors/intra_job/past_job_actor.h"
 #include "actors/node_agent/node_agent_actor.h"
 #include "proto/base/kill_point.h"
+#include "proto/text_of.h"
 #include "scheduler/policy/registry.h"
 
 namespace es::actors {
@@ -45,15 +46,17 @@ void ClusterSchedulerState::init(caf::stateful_actor<ClusterSchedulerState>* sel
   core_.emplace(options_.make_policy ? options_.make_policy()
                                      : scheduler::make_policy(scheduler::kDefaultPolicy).value(),
                 options_.limits);
+  if (const Status restored = restore(); !restored.ok()) options_.on_unreadable(restored.error());
+}
+
+Status ClusterSchedulerState::restore() {
   const auto first = store_->next_incarnation();
-  ES_CHECK_MSG(first.ok(), first.ok() ? "" : "journal: " + first.error().message);
+  if (!first) return first.error();
   first_own_ = *first;
-  std::error_code ignored;  // who writes there says what is wrong
-  if (!options_.checkpoint_dir.empty())
-    std::filesystem::create_directories(options_.checkpoint_dir, ignored);
-  restore_suspects();
-  restore_claims();
-  restore_jobs();
+  write_probe_file();
+  ES_RETURN_IF_ERROR(restore_suspects());
+  ES_RETURN_IF_ERROR(restore_claims());
+  return restore_jobs();
 }
 
 // As links would: when one dies, or this actor does, so do all. But the end of one link costs as
@@ -84,6 +87,8 @@ void ClusterSchedulerState::on_inbound(const Inbound& inbound) {
       return on_drain_node(inbound);
     case MessageType::kWorkerExited:
       return on_worker_exited(inbound);
+    case MessageType::kDirectoryTried:
+      return on_directory_tried(inbound);
     case MessageType::kSubmitJob:
       return submit(inbound);
     case MessageType::kListJobs:
@@ -107,30 +112,53 @@ void ClusterSchedulerState::on_inbound(const Inbound& inbound) {
 
 void ClusterSchedulerState::forward_to_job(const Inbound& inbound) {
   const Head& head = inbound.frame->head;
-  const auto at = jobs_.find(head.job);
+  const auto at = jobs_.find(find_job(head.job));
   if (at == jobs_.end()) {
     if (head.request != 0)
       refuse(inbound, not_found("job \"" + head.job + "\": there is no such job (see esctl ps)"));
     return;
   }
   Inbound forwarded = inbound;
-  if (head.type == MessageType::kCheckpointJob) fill_in_checkpoint_directory(forwarded);
+  if (head.type == MessageType::kCheckpointJob)
+    if (const Status filled = fill_in_checkpoint_directory(forwarded, at->first); !filled.ok())
+      return refuse(inbound, filled.error());
   self_->send(at->second.actor, std::move(forwarded));
 }
 
-void ClusterSchedulerState::fill_in_checkpoint_directory(Inbound& inbound) {
+// People leave out what no other job of this head has.
+JobId ClusterSchedulerState::find_job(const JobId& named) const {
+  if (jobs_.contains(named) || store_->job_tag().empty()) return named;
+  return named + "-" + store_->job_tag();
+}
+
+// Where the client has chosen directories, these are checked.
+Status ClusterSchedulerState::fill_in_checkpoint_directory(Inbound& inbound, const JobId& job) {
   const auto request = Msg<wire::CheckpointJob>::from_frame(inbound.frame);
-  const auto directory = request->decode(
-      [](wire::CheckpointJob::Reader r) { return std::string(r.getDirectory().cStr()); });
-  if (!directory || !directory->empty()) return;
+  struct Asked {
+    std::string directory, otherwise;
+    bool at_end = false;
+  };
+  const auto asked = request->decode([](wire::CheckpointJob::Reader r) {
+    return Asked{name_of(r.getDirectory(), "directory"), name_of(r.getOtherwise(), "otherwise"),
+                 r.getAtEnd()};
+  });
+  if (!asked) return asked.error();
+  const store::ConfinedThread confined(options_.clients.roots);
+  for (const std::string& named : {asked->directory, asked->otherwise})
+    if (!named.empty())
+      ES_RETURN_IF_ERROR(store::check_named(store::RootKind::kCheckpoints, "--to", named));
+  if (!asked->directory.empty()) return {};
   const Head& head = inbound.frame->head;
   std::error_code ignored;
   std::filesystem::create_directories(options_.checkpoint_dir, ignored);
   const std::filesystem::path chosen =
-      options_.checkpoint_dir / (head.job + "-" + std::to_string(options_.unix_ms()));
+      options_.checkpoint_dir / (job + "-" + std::to_string(options_.unix_ms()));
   inbound.frame = Msg<wire::CheckpointJob>::build(head, [&](wire::CheckpointJob::Builder b) {
                     b.setDirectory(chosen.string());
+                    b.setAtEnd(asked->at_end);
+                    b.setOtherwise(asked->otherwise);
                   }).frame();
+  return {};
 }
 
 void ClusterSchedulerState::refuse(const Inbound& inbound, const Error& error) {
@@ -148,7 +176,9 @@ void ClusterSchedulerState::submit(const Inbound& inbound) {
     std::string spec_toml, checkpoint, id;
   };
   const auto request = message->decode([](wire::SubmitJob::Reader r) {
-    return Request{r.getSpecToml().cStr(), r.getFromCheckpoint().cStr(), r.getRequestId().cStr()};
+    return Request{text_of(r.getSpecToml(), "job spec"),
+                   name_of(r.getFromCheckpoint(), "from_checkpoint"),
+                   name_of(r.getRequestId(), "request id")};
   });
   if (!request) return refuse(inbound, request.error());
   const auto accept = [&](const JobId& job) {
@@ -157,21 +187,27 @@ void ClusterSchedulerState::submit(const Inbound& inbound) {
   if (const auto made = requests_.find(request->id); made != requests_.end())
     return accept(made->second);
   if (stopping_ || closed_) return refuse(inbound, refused("the head is shutting down"));
-  auto admitted = options_.admit(request->spec_toml, request->checkpoint);
+  if (const Status ok = check_accepting(); !ok.ok()) return refuse(inbound, ok.error());
+  auto admitted = [&] {
+    const store::ConfinedThread confined(options_.clients.roots);
+    return options_.admit(request->spec_toml, request->checkpoint);
+  }();
   if (!admitted) return refuse(inbound, admitted.error());
   if (const Status fits = check_fits(admitted->spec); !fits.ok())
     return refuse(inbound, fits.error());
   const auto sequence = store_->next_sequence();
-  if (!sequence) return refuse(inbound, sequence.error());
+  if (!sequence) return refuse(inbound, not_written(sequence.error()).error());
   store::JobRecord record;
-  record.id = admitted->spec.name + "-" + std::to_string(*sequence);
+  record.id = admitted->spec.name + "-" + std::to_string(*sequence) +
+              (store_->job_tag().empty() ? "" : "-" + store_->job_tag());
   record.spec_toml = admitted->spec_toml;
   record.start_checkpoint = request->checkpoint;
   record.sequence = *sequence;
   record.request_id = request->id;
   record.submitted_unix_ms = options_.unix_ms();
   kill_point("submit.before");
-  if (const Status saved = store_->save(record); !saved.ok()) return refuse(inbound, saved.error());
+  if (const Status saved = not_written(store_->save(record)); !saved.ok())
+    return refuse(inbound, saved.error());
   kill_point("submit.journaled");
   const JobId id = record.id;
   start_job(*std::move(admitted), std::move(record), false);
@@ -226,9 +262,9 @@ void ClusterSchedulerState::enter_in_order(const JobId& job) {
   submit_order_.emplace(number, job);
 }
 
-void ClusterSchedulerState::restore_jobs() {
+Status ClusterSchedulerState::restore_jobs() {
   auto records = store_->load_all();
-  ES_CHECK_MSG(records.ok(), records.ok() ? "" : "journal: " + records.error().message);
+  if (!records) return records.error();
   for (store::JobRecord& record : *records) {
     if (store::is_final(record.phase)) {
       restore_past(std::move(record));
@@ -245,11 +281,11 @@ void ClusterSchedulerState::restore_jobs() {
     }
     record.phase = store::JobPhase::kFailed;
     record.error = "after a restart of the head: " + admitted.error().message;
-    if (const Status saved = store_->save(record); !saved.ok())
-      std::cerr << "journal: " << saved.error().message << std::endl;
+    keep([this, record] { return store_->save(record); });
     restore_past(std::move(record));
   }
   if (!awaited_.empty()) self_->delayed_send(self_, kReturnTimeout, ReturnTimeoutAtom::value);
+  return {};
 }
 
 // Over, but people may ask for it.
@@ -262,32 +298,55 @@ void ClusterSchedulerState::restore_past(store::JobRecord record) {
   enter_in_order(id);
 }
 
+// All who ask while an answer is made are answered together by the next one: what a client was told
+// before it asked is in it.
 void ClusterSchedulerState::list_jobs(const Inbound& inbound) {
-  auto infos = std::make_shared<std::vector<Msg<wire::JobDetails>>>();
-  auto missing = std::make_shared<std::size_t>(submit_order_.size());
-  const auto finish = [this, inbound, infos] {
-    answer<wire::JobList>(inbound, [&](wire::JobList::Builder b) {
-      auto list = b.initJobs(infos->size());
-      for (std::size_t i = 0; i < infos->size(); ++i)
-        list.setWithCaveats(i, (*infos)[i].view()->getInfo());
-    });
-  };
-  if (submit_order_.empty()) return finish();
+  list_waiting_.push_back(inbound);
+  if (!listing_) gather_jobs();
+}
+
+void ClusterSchedulerState::gather_jobs() {
+  listing_ = true;
+  auto listing = std::make_shared<Listing>();
+  listing->clients = std::exchange(list_waiting_, {});
+  listing->jobs.resize(submit_order_.size());
+  listing->missing = submit_order_.size();
+  if (submit_order_.empty()) return answer_list(*listing);
   const auto describe = Msg<wire::DescribeJob>::build({}, [](wire::DescribeJob::Builder) {});
-  infos->resize(submit_order_.size());
   std::size_t next = 0;
   for (const auto& [number, id] : submit_order_)
     self_->request(jobs_.at(id).actor, kAnswerTimeout, describe)
         .then(
-            [=, i = next++](const Msg<wire::JobDetails>& details) {
-              (*infos)[i] = details;
-              if (--*missing == 0) finish();
+            [this, listing, i = next++](const Msg<wire::JobDetails>& details) {
+              listing->jobs[i] = details;
+              if (--listing->missing == 0 && !listing->failed) answer_list(*listing);
             },
-            [=, this](const caf::error&) {
-              if (*missing == 0) return;
-              *missing = 0;
-              refuse(inbound, failure("a job does not answer"));
+            [this, listing](const caf::error&) {
+              if (std::exchange(listing->failed, true)) return;
+              for (const Inbound& client : listing->clients)
+                refuse(client, failure("a job does not answer"));
+              end_listing();
             });
+}
+
+// One body for all of them.
+void ClusterSchedulerState::answer_list(const Listing& listing) {
+  const auto list = Msg<wire::JobList>::build({}, [&](wire::JobList::Builder b) {
+    b.setWarning(store_warning());
+    auto jobs = b.initJobs(listing.jobs.size());
+    for (std::size_t i = 0; i < listing.jobs.size(); ++i)
+      jobs.setWithCaveats(i, listing.jobs[i].view()->getInfo());
+  });
+  for (const Inbound& client : listing.clients)
+    self_->send(
+        gateway_,
+        Outbound{client.from, with_head(list.frame(), {.request = client.frame->head.request})});
+  end_listing();
+}
+
+void ClusterSchedulerState::end_listing() {
+  listing_ = false;
+  if (!list_waiting_.empty()) gather_jobs();
 }
 
 void ClusterSchedulerState::on_ended(const JobId& job) {
@@ -295,6 +354,7 @@ void ClusterSchedulerState::on_ended(const JobId& job) {
   if (at == jobs_.end() || at->second.over) return;
   at->second.over = true;
   live_.erase(job);
+  kept_devices_.erase(job);
   take(cluster::JobEnded{job});
   if (!options_.keep_past_jobs) forget_job(job);
   stop_if_idle();
@@ -308,8 +368,7 @@ void ClusterSchedulerState::forget_job(const JobId& job) {
     children_->erase(actor.id());
     self_->send_exit(actor, caf::exit_reason::normal);
   }
-  const Status forgotten = store_->forget(job);
-  ES_CHECK_MSG(forgotten.ok(), forgotten.ok() ? "" : "journal: " + forgotten.error().message);
+  keep([this, job] { return store_->forget(job); });
   submit_order_.erase(at->second.number);
   jobs_.erase(at);
 }
@@ -317,6 +376,11 @@ void ClusterSchedulerState::forget_job(const JobId& job) {
 // --- the end
 
 void ClusterSchedulerState::shut_down(const Inbound& inbound) {
+  if (!options_.clients.may_shut_down)
+    return refuse(inbound, refused("Shutdown: allowed is only over the local socket (ipc); on its "
+                                   "own machine this head is ended with SIGTERM"));
+  if (const Status ok = check_accepting(); !ok.ok() && !live_.empty())
+    return refuse(inbound, ok.error());
   shutdown_requests_.push_back(inbound);
   stop();
 }
@@ -350,9 +414,15 @@ caf::behavior cluster_scheduler_actor(caf::stateful_actor<ClusterSchedulerState>
       [=](const Msg<wire::Demand>& m) { self->state.on_demand(m.head().job, *m.view()); },
       [=](const Msg<wire::DeviceReleased>& m) { self->state.on_released(m.head().job, *m.view()); },
       [=](const Msg<wire::DeviceSuspected>& m) { self->state.on_suspected(*m.view()); },
+      [=](const Msg<wire::DevicesKept>& m) { self->state.on_kept(m.head().job, *m.view()); },
       [=](const Msg<wire::JobEnded>& m) { self->state.on_ended(m.head().job); },
       [=](const StopHead&) { self->state.stop(); },
       [=](const CloseHead&) { self->state.close(); },
+      [=](StoreFailedAtom, const std::string& reason) { self->state.on_store_failed(reason); },
+      [=](HistoryUnreadableAtom, const std::string& reason) {
+        self->state.on_history_unreadable(reason);
+      },
+      [=](TryStoreAtom) { self->state.on_try_store(); },
       [=](ReturnTimeoutAtom) { self->state.on_return_timeout(); },
       [=](DecideAtom, double due_s) { self->state.on_decide(due_s); },
   };

@@ -5,7 +5,8 @@
 //
 // Accepts   Inbound: NodeHello of node agents; requests of clients (client.capnp); everything about
 //           a job goes on to that job's intra-job scheduler. PeerUp, PeerDown of the gateway.
-//           Demand, DeviceReleased, DeviceSuspected, JobEnded of intra-job schedulers. StopHead,
+//           Demand, DeviceReleased, DeviceSuspected, DevicesKept, JobEnded of intra-job schedulers.
+//           DirectoryTried of node agents. StopHead,
 //           CloseHead of the daemon.
 // Sends     NodeWelcome, answers to clients through the gateway. Allocation, DemandRefused,
 // Inventory
@@ -16,10 +17,14 @@
 //           A node that runs workers which no job knows joins when these are killed and reaped.
 //           So does one that was lost: its jobs have given up all that was running there.
 // Fails     A request that cannot be served is refused with its reason; nothing changes then.
+//           While the state directory cannot be written (StoreFailedAtom of a job, or its own
+//           write) it accepts nothing, tries again every second, and tells the jobs when it can
+//           (StoreRecoveredAtom). What must be written all the same waits for that.
 //           When this actor dies the daemon ends; a restarted one reloads the journal.
 // Order     Per peer as the gateway promises; a job's events are handled in order of arrival.
-// Limits    None of its own. An event costs what it changes; a decision costs what the policy does,
-//           and events of one moment make one decision.
+// Limits    ListJobs: one answer is made at a time, for all who wait for it.
+//           Else none of its own. An event costs what it changes; a decision costs what the policy
+//           does, and events of one moment make one decision.
 // Threads   Cooperative. Admission reads the dataset once and blocks meanwhile; links stay alive,
 //           since the transport has a thread of its own.
 #include <caf/actor.hpp>
@@ -27,6 +32,7 @@
 #include <caf/stateful_actor.hpp>
 
 #include <chrono>
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -39,21 +45,35 @@
 #include "actors/cluster_scheduler/admission.h"
 #include "actors/cluster_scheduler/cluster_core.h"
 #include "actors/common/caf_messages.h"
+#include "actors/common/saved_state_files.h"
 #include "actors/gateway/gateway_messages.h"
 #include "actors/head/head_store.h"
+#include "actors/head/store_atoms.h"
 #include "proto/messages.h"
+#include "store/path_roots.h"
 
 namespace es::actors {
+
+// What clients may do, as far as it depends on how they reach the head.
+struct ClientRights {
+  store::PathRoots roots;     // where the paths lie that they name; default: anywhere
+  bool may_shut_down = true;  // Shutdown
+};
 
 struct ClusterSchedulerOptions {
   std::filesystem::path log_dir;           // empty: jobs keep their log in memory only
   std::filesystem::path checkpoint_dir;    // where checkpoints go when a client names no directory
+  // Random: by it nodes find out whether they see the same checkpoint_dir. Empty: they do not try.
+  std::string probe;
   std::function<std::uint64_t()> unix_ms;  // the date, for people
   // All jobs are over after StopHead or a client's Shutdown: the daemon may end.
   std::function<void()> on_stopped;
+  // The state directory cannot be read, and so the head cannot start. Not called twice.
+  std::function<void(const Error&)> on_unreadable;
   // A fresh policy; the default one when empty.
   std::function<std::unique_ptr<scheduler::Policy>()> make_policy;
   cluster::Limits limits;
+  ClientRights clients;
   // Events that come within this time make one decision. 0: those of one moment.
   std::chrono::nanoseconds gather{0};
   double start_s = 1;      // what a job's first start costs, for the policy
@@ -84,9 +104,13 @@ class ClusterSchedulerState {
   void on_demand(const JobId& job, wire::Demand::Reader r);
   void on_released(const JobId& job, wire::DeviceReleased::Reader r);
   void on_suspected(wire::DeviceSuspected::Reader r);
+  void on_kept(const JobId& job, wire::DevicesKept::Reader r);
   void on_ended(const JobId& job);
   void on_return_timeout();
   void on_decide(double due_s);
+  void on_store_failed(const std::string& reason);
+  void on_try_store();
+  void on_history_unreadable(const std::string& reason);
   void stop();
   void close();
 
@@ -98,6 +122,14 @@ class ClusterSchedulerState {
     std::uint64_t number = 0;  // in submit_order_
   };
   using ClientRequest = std::pair<PeerId, std::uint64_t>;
+
+  // An answer to ListJobs in the making: what the jobs say of themselves, in submit order.
+  struct Listing {
+    std::vector<Inbound> clients;
+    std::vector<Msg<wire::JobDetails>> jobs;
+    std::size_t missing = 0;
+    bool failed = false;
+  };
 
   // What a node says of itself.
   struct Arrival {
@@ -115,34 +147,49 @@ class ClusterSchedulerState {
   void admit(const Arrival& node);
   void stop_waiting();
   void take_in(const Arrival& node);
+  void write_probe_file();
+  void on_directory_tried(const Inbound& inbound);
+  void fill_claims(wire::NodeList::Builder b) const;
+  void fill_nodes(wire::NodeList::Builder b) const;
   void list_nodes(const Inbound& inbound);
   Msg<wire::Inventory> inventory() const;
   void send_inventory();
 
   void submit(const Inbound& inbound);
   void list_jobs(const Inbound& inbound);
+  void gather_jobs();
+  void answer_list(const Listing& listing);
+  void end_listing();
   void shut_down(const Inbound& inbound);
   void forward_to_job(const Inbound& inbound);
 
   // Suspect devices and ledgers (cluster_scheduler_audit.cc).
-  void restore_suspects();
+  Status restore_suspects();
   void clear_device(const Inbound& inbound);
   void read_ledger(const Inbound& inbound);
 
+  // A state directory that cannot be written (cluster_scheduler_store.cc).
+  Status check_accepting();
+  Status not_written(const Status& failed);
+  void keep(std::function<Status()> write);
+  std::string store_warning() const;
+
   // Claims (cluster_scheduler_claims.cc).
-  void restore_claims();
+  Status restore_claims();
   void claim_devices(const Inbound& inbound);
   void resize_claim(const Inbound& inbound, const cluster::ClaimResized& claim);
   void save_claim(const Inbound& inbound, const cluster::ClaimMade& claim,
                   const cluster::Event& event);
   void release_claim(const Inbound& inbound);
 
-  void fill_in_checkpoint_directory(Inbound& inbound);
+  Status fill_in_checkpoint_directory(Inbound& inbound, const JobId& job);
+  JobId find_job(const JobId& named) const;
 
   Status check_fits(const JobSpec& spec) const;
   void start_job(AdmittedJob admitted, store::JobRecord record, bool restored);
   void watch_children();
-  void restore_jobs();
+  Status restore();
+  Status restore_jobs();
   void restore_past(store::JobRecord record);
   void stop_if_idle();
   void enter_in_order(const JobId& job);
@@ -178,10 +225,15 @@ class ClusterSchedulerState {
       std::make_shared<std::map<caf::actor_id, caf::actor>>();
   std::map<std::uint64_t, JobId> submit_order_;
   std::map<std::string, JobId> requests_;  // SubmitJob.requestId that have made a job
+  bool listing_ = false;                   // a Listing is being made
+  std::vector<Inbound> list_waiting_;      // clients for the next one
   std::vector<Inbound> shutdown_requests_;
   std::set<JobId> live_;   // jobs that are not over
   bool stopping_ = false;  // all jobs are cancelled
   bool closed_ = false;    // they stay
+
+  std::string store_warning_;                        // why something waits; empty: nothing does
+  std::deque<std::function<Status()>> kept_writes_;  // of this actor, in order
 
   // Strays are workers that no job knows; their devices are not free before they end. On a node
   // that was lost meanwhile all are, since jobs give up what runs on a lost node. On one that is
@@ -189,8 +241,10 @@ class ClusterSchedulerState {
   std::map<PeerId, bool> was_lost_;  // of every node that has said hello to this head
   std::map<Incarnation, std::pair<JobId, DeviceId>> survivors_;
   Incarnation first_own_;
-  std::map<PeerId, Arrival> arriving_;  // nodes that wait for the end of strays
-  std::set<PeerId> draining_;           // their daemons are about to end
+  std::map<PeerId, Arrival> arriving_;         // nodes that wait for the end of strays
+  std::set<PeerId> draining_;                  // their daemons are about to end
+  std::map<PeerId, DirectoryTrial> tried_;     // what that directory is on the nodes
+  std::map<JobId, std::string> kept_devices_;  // why jobs keep what they are called back from
   // After a restart: nodes on which jobs run, until they have said hello or it takes too long. The
   // others wait with them, else the jobs would shrink to what has come first.
   std::set<PeerId> awaited_;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <iostream>
 
 #include "actors/cluster_scheduler/cluster_scheduler_actor.h"
 #include "actors/common/wire_devices.h"
@@ -37,19 +36,18 @@ std::size_t part_of(const std::vector<store::LedgerLine>& lines) {
 
 }  // namespace
 
-void ClusterSchedulerState::restore_suspects() {
+Status ClusterSchedulerState::restore_suspects() {
   const auto suspects = store_->suspects().load_all();
-  ES_CHECK_MSG(suspects.ok(), suspects.ok() ? "" : "journal: " + suspects.error().message);
+  if (!suspects) return suspects.error();
   for (const store::SuspectDevice& s : *suspects)
     take(cluster::DeviceSuspected{{s.node, s.type, s.index}, s.reason});
+  return {};
 }
 
-// What cannot be written down would be given out again after a restart; it is not given out before.
 void ClusterSchedulerState::on_suspected(wire::DeviceSuspected::Reader r) {
   const DeviceId device = device_from(r.getDevice());
   const std::string reason = r.getReason().cStr();
-  if (const Status saved = store_->suspects().save(stored(device, reason)); !saved.ok())
-    std::cerr << "suspect device " << device.text() << ": " << saved.error().message << std::endl;
+  keep([this, device, reason] { return store_->suspects().save(stored(device, reason)); });
   take(cluster::DeviceSuspected{device, reason});
   send_inventory();
 }
@@ -59,6 +57,7 @@ void ClusterSchedulerState::clear_device(const Inbound& inbound) {
   const auto device =
       request->decode([](wire::ClearDevice::Reader r) { return device_from(r.getDevice()); });
   if (!device) return refuse(inbound, device.error());
+  if (const Status ok = check_accepting(); !ok.ok()) return refuse(inbound, ok.error());
   const auto suspects = store_->suspects().load_all();
   if (!suspects) return refuse(inbound, suspects.error());
   const bool known = std::any_of(suspects->begin(), suspects->end(), [&](const auto& s) {
@@ -66,7 +65,7 @@ void ClusterSchedulerState::clear_device(const Inbound& inbound) {
   });
   if (!known)
     return refuse(inbound, not_found("device " + device->text() + " is not suspect (esctl nodes)"));
-  if (const Status saved = store_->suspects().clear(stored(*device, "")); !saved.ok())
+  if (const Status saved = not_written(store_->suspects().clear(stored(*device, ""))); !saved.ok())
     return refuse(inbound, saved.error());
   take(cluster::DeviceCleared{*device});
   send_inventory();
@@ -74,7 +73,7 @@ void ClusterSchedulerState::clear_device(const Inbound& inbound) {
 }
 
 void ClusterSchedulerState::read_ledger(const Inbound& inbound) {
-  const JobId& job = inbound.frame->head.job;
+  const JobId job = find_job(inbound.frame->head.job);
   struct Range {
     Version begin, end;
   };

@@ -3,6 +3,7 @@
 
 #include "actors/cluster_scheduler/cluster_scheduler_actor.h"
 #include "proto/base/kill_point.h"
+#include "proto/text_of.h"
 
 namespace es::actors {
 namespace {
@@ -25,17 +26,20 @@ Status check_request(const cluster::ClaimMade& claim) {
 }  // namespace
 
 // Before any node joins, so that nobody else is given their devices.
-void ClusterSchedulerState::restore_claims() {
+Status ClusterSchedulerState::restore_claims() {
   const auto claims = store_->claims().load_all();
-  ES_CHECK_MSG(claims.ok(), claims.ok() ? "" : "journal: " + claims.error().message);
+  if (!claims) return claims.error();
   for (const store::ClaimRecord& c : *claims) take(cluster::ClaimMade{c.name, c.type, c.count});
+  return {};
 }
 
 // A new one, or, without a device type, another number of devices for one that there is.
 void ClusterSchedulerState::claim_devices(const Inbound& inbound) {
   const auto claim =
       Msg<wire::ClaimDevices>::from_frame(inbound.frame)->decode([](wire::ClaimDevices::Reader r) {
-        return cluster::ClaimMade{r.getName().cStr(), {r.getDeviceType().cStr()}, r.getCount()};
+        return cluster::ClaimMade{name_of(r.getName(), "name"),
+                                  {name_of(r.getDeviceType(), "device type")},
+                                  r.getCount()};
       });
   if (!claim) return refuse(inbound, claim.error());
   if (const Status ok = check_request(*claim); !ok.ok()) return refuse(inbound, ok.error());
@@ -55,7 +59,7 @@ void ClusterSchedulerState::resize_claim(const Inbound& inbound,
 // `claim`: as it is from now on, by `event`.
 void ClusterSchedulerState::save_claim(const Inbound& inbound, const cluster::ClaimMade& claim,
                                        const cluster::Event& event) {
-  const Status saved = store_->claims().save({claim.name, claim.type, claim.count});
+  const Status saved = not_written(store_->claims().save({claim.name, claim.type, claim.count}));
   if (!saved.ok()) return refuse(inbound, saved.error());
   kill_point("claim.journaled");
   take_now(event);
@@ -65,11 +69,11 @@ void ClusterSchedulerState::save_claim(const Inbound& inbound, const cluster::Cl
 void ClusterSchedulerState::release_claim(const Inbound& inbound) {
   const auto name =
       Msg<wire::ReleaseClaim>::from_frame(inbound.frame)->decode([](wire::ReleaseClaim::Reader r) {
-        return std::string(r.getName().cStr());
+        return name_of(r.getName(), "name");
       });
   if (!name) return refuse(inbound, name.error());
   if (const Status ok = core_->check_claim_end(*name); !ok.ok()) return refuse(inbound, ok.error());
-  if (const Status saved = store_->claims().erase(*name); !saved.ok())
+  if (const Status saved = not_written(store_->claims().erase(*name)); !saved.ok())
     return refuse(inbound, saved.error());
   kill_point("claim.erased");
   take_now(cluster::ClaimEnded{*name});

@@ -1,17 +1,21 @@
 // ClusterScheduler: nodes that come, drain and go.
 #include <caf/all.hpp>
 
+#include <iostream>
+
 #include "actors/cluster_scheduler/cluster_scheduler_actor.h"
 #include "actors/common/wire_devices.h"
 #include "actors/node_agent/node_agent_actor.h"
+#include "proto/text_of.h"
 
 namespace es::actors {
 
 void ClusterSchedulerState::on_node_hello(const Inbound& inbound) {
   const auto hello = Msg<wire::NodeHello>::from_frame(inbound.frame);
   auto node = hello->decode([](wire::NodeHello::Reader r) {
-    Arrival n{r.getName().cStr(), {}, {}, {}};
-    for (const auto device : r.getDevices()) n.devices.add({device.getType().cStr()}, 1);
+    Arrival n{name_of(r.getName(), "name"), {}, {}, {}};
+    for (const auto device : r.getDevices())
+      n.devices.add({name_of(device.getType(), "device type")}, 1);
     for (const std::uint64_t worker : r.getWorkers()) n.workers.push_back({worker});
     return n;
   });
@@ -20,6 +24,8 @@ void ClusterSchedulerState::on_node_hello(const Inbound& inbound) {
   answer<wire::NodeWelcome>(inbound, [&](wire::NodeWelcome::Builder b) {
     b.setAccepted(reason.empty());
     b.setReason(reason);
+    b.setCheckpointDirectory(options_.checkpoint_dir.string());
+    b.setProbe(options_.probe);
   });
   if (!reason.empty()) return;
   // The jobs first: they must know which processes are gone before they are given devices.
@@ -102,6 +108,7 @@ void ClusterSchedulerState::on_peer_down(const PeerDown& down) {
     const auto known = was_lost_.find(down.peer);
     if (known == was_lost_.end()) return;  // it has not found this head yet
     known->second = true;
+    tried_.erase(down.peer);
     arriving_.erase(down.peer);
     draining_.erase(down.peer);
     std::erase_if(held_back_, [&](const Arrival& n) { return node_peer(n.name) == down.peer; });
@@ -115,8 +122,14 @@ void ClusterSchedulerState::on_peer_down(const PeerDown& down) {
 
 Msg<wire::Inventory> ClusterSchedulerState::inventory() const {
   const DeviceSet& devices = core_->existing_devices();
-  return Msg<wire::Inventory>::build(
-      {}, [&](wire::Inventory::Builder b) { put(b.initDevices(devices.counts.size()), devices); });
+  std::vector<std::string> present;
+  for (const auto& node : core_->nodes())
+    if (node.alive || draining_.contains(node_peer(node.name))) present.push_back(node.name);
+  return Msg<wire::Inventory>::build({}, [&](wire::Inventory::Builder b) {
+    put(b.initDevices(devices.counts.size()), devices);
+    auto nodes = b.initNodes(static_cast<unsigned>(present.size()));
+    for (unsigned i = 0; i < nodes.size(); ++i) nodes.set(i, present[i]);
+  });
 }
 
 void ClusterSchedulerState::send_inventory() {
@@ -124,31 +137,78 @@ void ClusterSchedulerState::send_inventory() {
   for (const JobId& id : live_) self_->send(jobs_.at(id).actor, message);
 }
 
-void ClusterSchedulerState::list_nodes(const Inbound& inbound) {
-  const auto nodes = core_->nodes();
+// By this file a node finds out whether it sees the same disk. That it cannot be written is said
+// when a job is to be saved; nodes do not find it then.
+void ClusterSchedulerState::write_probe_file() {
+  if (options_.checkpoint_dir.empty() || options_.probe.empty()) return;
+  const Status written = write_probe(options_.checkpoint_dir, options_.probe);
+  if (!written.ok())
+    std::cerr << "warning: " << written.error().message << std::endl;
+}
+
+void ClusterSchedulerState::on_directory_tried(const Inbound& inbound) {
+  const auto tried = Msg<wire::DirectoryTried>::from_frame(inbound.frame)
+                         ->decode([](wire::DirectoryTried::Reader r) {
+                           return DirectoryTrial{r.getShared(), r.getProblem().cStr()};
+                         });
+  if (tried && was_lost_.contains(inbound.from)) tried_[inbound.from] = *tried;
+}
+
+void ClusterSchedulerState::on_kept(const JobId& job, wire::DevicesKept::Reader r) {
+  const std::string reason = r.getReason().cStr();
+  if (reason.empty())
+    kept_devices_.erase(job);
+  else if (live_.contains(job))
+    kept_devices_[job] = reason;
+}
+
+void ClusterSchedulerState::fill_claims(wire::NodeList::Builder b) const {
   const auto claims = core_->claims();
-  answer<wire::NodeList>(inbound, [&](wire::NodeList::Builder b) {
-    auto claim_list = b.initClaims(claims.size());
-    for (std::size_t i = 0; i < claims.size(); ++i) {
-      claim_list[i].setName(claims[i].name);
-      claim_list[i].setDeviceType(claims[i].type.name);
-      claim_list[i].setCount(claims[i].count);
-      claim_list[i].setDevices(claims[i].devices);
+  auto list = b.initClaims(static_cast<unsigned>(claims.size()));
+  for (unsigned i = 0; i < list.size(); ++i) {
+    list[i].setName(claims[i].name);
+    list[i].setDeviceType(claims[i].type.name);
+    list[i].setCount(claims[i].count);
+    list[i].setDevices(claims[i].devices);
+    auto waits = list[i].initWaits(static_cast<unsigned>(claims[i].waits.size()));
+    for (unsigned w = 0; w < waits.size(); ++w) {
+      const auto& [job, devices] = claims[i].waits[w];
+      waits[w].setJob(job);
+      waits[w].setDevices(devices);
+      if (const auto kept = kept_devices_.find(job); kept != kept_devices_.end())
+        waits[w].setReason(kept->second);
     }
-    auto list = b.initNodes(nodes.size());
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      list[i].setName(nodes[i].name);
-      const bool draining = draining_.contains(node_peer(nodes[i].name));
-      list[i].setAlive(nodes[i].alive || draining);
-      list[i].setDraining(draining);
-      auto devices = list[i].initDevices(nodes[i].devices.size());
-      for (std::size_t d = 0; d < nodes[i].devices.size(); ++d) {
-        devices[d].setType(nodes[i].devices[d].id.type.name);
-        devices[d].setIndex(nodes[i].devices[d].id.index);
-        devices[d].setJob(nodes[i].devices[d].owner);
-        devices[d].setSuspect(nodes[i].devices[d].suspect);
-      }
+  }
+}
+
+void ClusterSchedulerState::fill_nodes(wire::NodeList::Builder b) const {
+  const auto nodes = core_->nodes();
+  auto list = b.initNodes(nodes.size());
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const PeerId peer = node_peer(nodes[i].name);
+    list[i].setName(nodes[i].name);
+    const bool draining = draining_.contains(peer);
+    list[i].setAlive(nodes[i].alive || draining);
+    list[i].setDraining(draining);
+    if (const auto tried = tried_.find(peer); tried != tried_.end()) {
+      list[i].setCheckpoints(tried->second.shared ? "shared" : "own");
+      list[i].setCheckpointProblem(tried->second.problem);
     }
+    auto devices = list[i].initDevices(nodes[i].devices.size());
+    for (std::size_t d = 0; d < nodes[i].devices.size(); ++d) {
+      devices[d].setType(nodes[i].devices[d].id.type.name);
+      devices[d].setIndex(nodes[i].devices[d].id.index);
+      devices[d].setJob(nodes[i].devices[d].owner);
+      devices[d].setSuspect(nodes[i].devices[d].suspect);
+    }
+  }
+}
+
+void ClusterSchedulerState::list_nodes(const Inbound& inbound) {
+  answer<wire::NodeList>(inbound, [this](wire::NodeList::Builder b) {
+    b.setWarning(store_warning());
+    fill_claims(b);
+    fill_nodes(b);
   });
 }
 

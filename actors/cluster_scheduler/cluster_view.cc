@@ -105,12 +105,23 @@ void ClusterCore::refresh(Job& job) {
   const auto& progress = job.demand->progress;
   view.settled =
       !job.changed && job.demand->sequence == job.sequence && (!progress || progress->adopted);
+  limit_holding(view);
   view.proposals.clear();
   if (!view.pinned && !job.changed) view.proposals = job.demand->proposals;
   // A job that was measured below its minimum (by its owner's choice) must still be able to start.
   view.refusals.clear();
   for (const scheduler::Refusal& refusal : job.refusals)
     if (refusal.held.total() >= view.min_devices) view.refusals.push_back(refusal);
+}
+
+// A grant adds at most max_p devices to what the job owns: so it comes only when these are at most
+// as many. To a job that holds nothing policies would give devices whether it is settled or not, so
+// it is shown as one that wants none.
+void ClusterCore::limit_holding(JobView& view) const {
+  const std::uint32_t returning = pool_.returning_count(view.id);
+  if (returning + view.held.total() <= view.max_p) return;
+  if (returning > 0) view.settled = false;
+  if (view.held.empty() && !view.pinned) view.pinned = DeviceSet();
 }
 
 // The job has just said how far it is.

@@ -162,6 +162,14 @@ DeviceSet DevicePool::held_devices(const JobId& job) const {
   return count_by_type(held(job));
 }
 
+std::uint32_t DevicePool::returning_count(const JobId& job) const {
+  const std::set<DeviceId>& all = owned(job);
+  if (all.size() == held(job).size()) return 0;
+  return static_cast<std::uint32_t>(std::count_if(all.begin(), all.end(), [&](const DeviceId& id) {
+    return devices_.at(id).state == State::kReturning;
+  }));
+}
+
 std::vector<DevicePool::NodeView> DevicePool::nodes() const {
   std::vector<NodeView> views;
   auto at = devices_.begin();

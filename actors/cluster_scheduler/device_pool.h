@@ -81,6 +81,8 @@ class DevicePool {
   // All that are not lost, nor suspect and released.
   const DeviceSet& existing_devices() const { return existing_devices_; }
   DeviceSet held_devices(const JobId& job) const;
+  // Devices that the job has not released yet, though they were taken back; without lost ones.
+  std::uint32_t returning_count(const JobId& job) const;
   std::vector<NodeView> nodes() const;  // by name
 
   // Every job that owns a device in whatever state, ascending.

@@ -15,9 +15,11 @@
 
 namespace es::actors {
 
-// Checks that the file has exactly the model's tensors, F32 and of its shapes (a batch norm's
-// num_batches_tracked may be there too), and returns the digest of all its bytes. Errors: not
-// found; usage, naming the file, the tensor and what is allowed.
+// Checks that the file has exactly the model's tensors, F32, of its shapes and finite, no variance
+// below 0, and returns the digest of all its bytes. What else PyTorch's state dict has may be there
+// too: num_batches_tracked of a batch norm, and ParamTable::buffers(), which must be what follows
+// from the model. Errors: not found; usage, naming the file, the tensor, the element and what is
+// allowed.
 Result<Digest> check_weights(const std::filesystem::path& file, const gpu::ParamTable& table);
 
 // Replaces parameters and statistics of version 0 by those of model.weights, for all ESTs; nothing
@@ -25,8 +27,9 @@ Result<Digest> check_weights(const std::filesystem::path& file, const gpu::Param
 // model.weights_digest: it was changed after the job was admitted.
 Status load_initial_weights(gpu::Engine& engine, const ModelSpec& model);
 
-// The whole state dict of a model: parameters, statistics, and num_batches_tracked = `version` for
-// every batch norm. `flat`, `stats`: as in gpu::export_state.
+// The whole state dict of a model: parameters, statistics, num_batches_tracked = `version` for
+// every batch norm, and the buffers that state dicts of today have. `flat`, `stats`: as in
+// gpu::export_state.
 class StateDict {
  public:
   StateDict(const gpu::ParamTable& table, const float* flat, const float* stats,
@@ -39,6 +42,7 @@ class StateDict {
  private:
   std::vector<gpu::NamedTensor> values_;
   std::int64_t version_;
+  std::vector<std::vector<std::byte>> buffers_;
   std::vector<store::TensorData> tensors_;
 };
 

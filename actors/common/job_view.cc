@@ -1,5 +1,7 @@
 #include "actors/common/job_view.h"
 
+#include "proto/text_of.h"
+
 namespace es::actors {
 namespace {
 
@@ -44,7 +46,7 @@ void put_worker(wire::WorkerInfo::Builder b, const WorkerView& worker) {
 std::vector<StageView> read_stages(capnp::List<wire::StageInfo>::Reader list) {
   std::vector<StageView> stages;
   for (const wire::StageInfo::Reader s : list)
-    stages.push_back({.placement = s.getPlacement().cStr(),
+    stages.push_back({.placement = line_of(s.getPlacement()),
                       .steps = s.getSteps(),
                       .seconds = s.getSeconds(),
                       .rescale_seconds = s.getRescaleSeconds()});
@@ -54,7 +56,7 @@ std::vector<StageView> read_stages(capnp::List<wire::StageInfo>::Reader list) {
 std::vector<MetricView> read_metrics(capnp::List<wire::Metric>::Reader list) {
   std::vector<MetricView> metrics;
   for (const wire::Metric::Reader m : list)
-    metrics.push_back({.name = m.getName().cStr(), .value = m.getValue()});
+    metrics.push_back({.name = line_of(m.getName()), .value = m.getValue()});
   return metrics;
 }
 
@@ -77,8 +79,8 @@ std::vector<WorkerView> read_workers(capnp::List<wire::WorkerInfo>::Reader list)
   std::vector<WorkerView> workers;
   for (const wire::WorkerInfo::Reader w : list)
     workers.push_back({.incarnation = w.getIncarnation(),
-                       .node = w.getNode().cStr(),
-                       .device_type = w.getDeviceType().cStr(),
+                       .node = line_of(w.getNode()),
+                       .device_type = line_of(w.getDeviceType()),
                        .device_index = w.getDeviceIndex(),
                        .rank_begin = w.getRankBegin(),
                        .rank_end = w.getRankEnd(),
@@ -103,7 +105,8 @@ void put(wire::JobInfo::Builder b, const JobView& view) {
   b.setPlacement(view.placement);
   b.setLossFirst(view.loss_first);
   b.setLossLast(view.loss_last);
-  b.setSamplesPerSecond(view.samples_per_second);
+  b.setSamplesPerSecond(view.samples_per_second_mean);
+  b.setSamplesPerSecondNow(view.samples_per_second_now);
   b.setPeakRssMib(view.peak_rss_mib);
   b.setContextSwitchShare(view.context_switch_share);
   b.setDataWaitShare(view.data_wait_share);
@@ -120,30 +123,31 @@ void put(wire::JobInfo::Builder b, const JobView& view) {
 }
 
 JobView read_job(wire::JobInfo::Reader j) {
-  return {.id = j.getId().cStr(),
-          .name = j.getName().cStr(),
-          .state = j.getState().cStr(),
-          .level = j.getLevel().cStr(),
+  return {.id = line_of(j.getId()),
+          .name = line_of(j.getName()),
+          .state = line_of(j.getState()),
+          .level = line_of(j.getLevel()),
           .max_p = j.getMaxP(),
           .step = j.getStep(),
           .last_step = j.getLastStep(),
-          .placement = j.getPlacement().cStr(),
+          .placement = line_of(j.getPlacement()),
           .loss_first = j.getLossFirst(),
           .loss_last = j.getLossLast(),
-          .samples_per_second = j.getSamplesPerSecond(),
+          .samples_per_second_mean = j.getSamplesPerSecond(),
+          .samples_per_second_now = j.getSamplesPerSecondNow(),
           .peak_rss_mib = j.getPeakRssMib(),
           .context_switch_share = j.getContextSwitchShare(),
           .data_wait_share = j.getDataWaitShare(),
-          .params_digest = j.getParamsDigest().cStr(),
-          .state_digest = j.getStateDigest().cStr(),
+          .params_digest = line_of(j.getParamsDigest()),
+          .state_digest = line_of(j.getStateDigest()),
           .stages = read_stages(j.getStages()),
           .evaluations = read_evaluations(j.getEvaluations()),
           .workers = read_workers(j.getWorkers()),
-          .error = j.getError().cStr(),
+          .error = line_of(j.getError()),
           .submitted_unix_ms = j.getSubmittedUnixMs(),
-          .checkpoint = j.getCheckpoint().cStr(),
-          .waiting_for = j.getWaitingFor().cStr(),
-          .warning = j.getWarning().cStr()};
+          .checkpoint = line_of(j.getCheckpoint()),
+          .waiting_for = line_of(j.getWaitingFor()),
+          .warning = line_of(j.getWarning())};
 }
 
 }  // namespace es::actors

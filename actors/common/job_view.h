@@ -57,7 +57,8 @@ struct JobView {
   std::string placement;             // empty while no devices are in use
   float loss_first = std::nanf("");  // NaN before the first step, as loss_last
   float loss_last = std::nanf("");
-  double samples_per_second = 0;
+  double samples_per_second_mean = 0;  // over all time of training; 0: none yet
+  double samples_per_second_now = 0;   // 0: the job does not step
   double peak_rss_mib = 0;
   // Of the workers' time for local steps, 0 to 1: going from one EST to the next; no data at hand.
   double context_switch_share = 0;

@@ -180,9 +180,21 @@ void CompanionState::on_report(wire::CapabilityReport::Reader report) {
       continue;
     known.steps_per_second = r.getStepsPerSecond();
     ++known.measurements;
-    warn_if_failed(
+    unsaved_.insert(type);
+  }
+  save_speeds();
+}
+
+// Those that could not be written are written with the next report.
+void CompanionState::save_speeds() {
+  while (!unsaved_.empty()) {
+    const DeviceType type = *unsaved_.begin();
+    const Known& known = known_.at(type);
+    const Status saved =
         store_->plans().save_capability(options_.model_key, options_.batch_size,
-                                        {type, known.steps_per_second, known.measurements}));
+                                        {type, known.steps_per_second, known.measurements});
+    if (!saved.ok()) return warn_if_failed(saved);
+    unsaved_.erase(type);
   }
 }
 

@@ -19,6 +19,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "actors/common/caf_messages.h"
@@ -58,6 +59,7 @@ class CompanionState {
   };
 
   void learn_history();
+  void save_speeds();
   scheduler::Capabilities capabilities_of(const DeviceSet& devices);
   scheduler::PlanQuery query_for(const DeviceSet& available, const DeviceSet& addable);
   scheduler::PlanList plans_for(const scheduler::PlanQuery& query);
@@ -65,6 +67,7 @@ class CompanionState {
   CompanionOptions options_;
   std::shared_ptr<HeadStore> store_;
   std::map<DeviceType, Known> known_;
+  std::set<DeviceType> unsaved_;  // of these
 };
 
 caf::behavior companion_actor(caf::stateful_actor<CompanionState>* self, CompanionOptions options,

@@ -3,10 +3,12 @@
 #include <toml++/toml.h>
 
 #include <charconv>
-#include <fstream>
 #include <limits>
 #include <set>
 #include <sstream>
+
+#include "actors/config/toml_bounds.h"
+#include "proto/base/text_file.h"
 
 namespace es::actors {
 namespace {
@@ -317,6 +319,7 @@ std::string on_one_line(std::string text) {
 }  // namespace
 
 Result<JobSpec> parse_job(std::string_view toml_text, const std::string& where) {
+  ES_RETURN_IF_ERROR(check_toml_text(toml_text, where));
   toml::table table;
   try {
     table = toml::parse(toml_text);
@@ -337,11 +340,9 @@ Result<JobSpec> parse_job(std::string_view toml_text, const std::string& where) 
 }
 
 Result<JobSpec> read_job_file(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return not_found(path.string() + ": no such job file, or it cannot be read");
-  std::ostringstream text;
-  text << in.rdbuf();
-  return parse_job(text.str(), path.string());
+  const Result<std::string> text = read_text_file(path, kTomlBytesMax);
+  if (!text) return text.error();
+  return parse_job(*text, path.string());
 }
 
 std::string to_toml(const JobSpec& s) {

@@ -13,10 +13,11 @@
 namespace es::actors {
 
 // Reads and validates. `where` names the source in errors ("job.toml").
-// Error (usage): syntax with line and column, unknown key, wrong type, or a rule of validate().
+// Error (usage): a text that toml_bounds.h refuses, syntax with line and column, unknown key, wrong
+// type, or a rule of validate().
 Result<JobSpec> parse_job(std::string_view toml_text, const std::string& where);
 
-// Error (not found): no such file. Otherwise as parse_job, with the file's path as `where`.
+// Error: as read_text_file; otherwise as parse_job, with the file's path as `where`.
 Result<JobSpec> read_job_file(const std::filesystem::path& path);
 
 // The canonical text: all keys in fixed order, so equal specs have equal text.

@@ -1,19 +1,24 @@
 #include "actors/easyscaled/daemon.h"
 
-#include <unistd.h>
-
 #include <caf/all.hpp>
 
 #include <chrono>
 #include <filesystem>
 #include <iostream>
+#include <random>
 
 #include "actors/cluster_scheduler/cluster_scheduler_actor.h"
+#include "actors/common/actor_process.h"
+#include "actors/config/private_directory.h"
 #include "actors/easyscaled/stop_signal.h"
 #include "actors/gateway/gateway_actor.h"
 #include "actors/node_agent/node_agent_actor.h"
 #include "actors/switchboard/switchboard_actor.h"
+#include "proto/base/text.h"
 #include "store/kv/rocksdb_key_value_store.h"
+#include "store/path_roots.h"
+#include "store/recovery/records.h"
+#include "store/recovery/recover.h"
 
 namespace es::actors {
 namespace {
@@ -24,16 +29,53 @@ std::uint64_t unix_ms() {
                                         .count());
 }
 
-void log_line(const std::string& line) {
-  std::cerr << line << std::endl;
+// 40 random bits, in letters and digits that cannot be taken for each other.
+std::string random_tag() {
+  static constexpr char kDigits[] = "abcdefghijkmnpqrstuvwxyz23456789";
+  constexpr int kLength = 8;
+  std::random_device random;
+  std::string tag;
+  for (int i = 0; i < kLength; ++i) tag += kDigits[random() % 32];
+  return tag;
 }
 
-Status make_directory(const std::filesystem::path& directory) {
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  if (error) return failure(directory.string() + ": cannot be made: " + error.message());
-  std::filesystem::permissions(directory, std::filesystem::perms::owner_all, error);
-  return {};
+// Peers' words are in some of these lines, and the log may be a terminal.
+void log_line(const std::string& line) {
+  std::cerr << escaped(line) << std::endl;
+}
+
+std::filesystem::path own_checkpoints(const DaemonOptions& options) {
+  return std::filesystem::absolute(options.state_dir) / "checkpoints";
+}
+
+bool listens_to_the_network(const DaemonOptions& options) {
+  return !options.listen.starts_with("ipc:");
+}
+
+// For paths that clients of this head name. `own` is its directory for checkpoints.
+Result<store::PathRoots> client_roots(const DaemonOptions& options,
+                                      const std::filesystem::path& own) {
+  auto data = store::resolve_roots(options.data_roots, "--data-root");
+  if (!data) return data.error();
+  std::vector<std::string> places = options.checkpoint_roots;
+  places.push_back(own.string());
+  auto checkpoints = store::resolve_roots(places, "--checkpoint-root");
+  if (!checkpoints) return checkpoints.error();
+  const bool from_afar = listens_to_the_network(options);
+  store::PathRoots roots;
+  if (from_afar || !options.data_roots.empty()) roots.data = *std::move(data);
+  if (from_afar || !options.checkpoint_roots.empty()) roots.checkpoints = *std::move(checkpoints);
+  return roots;
+}
+
+// What was given holds for the workers too.
+void add_roots(const DaemonOptions& options, std::vector<std::string>& command) {
+  for (const std::string& root : options.data_roots)
+    command.insert(command.end(), {"--data-root", std::filesystem::absolute(root).string()});
+  for (const std::string& root : options.checkpoint_roots)
+    command.insert(command.end(), {"--checkpoint-root", std::filesystem::absolute(root).string()});
+  if (options.head && !options.checkpoint_roots.empty())
+    command.insert(command.end(), {"--checkpoint-root", own_checkpoints(options).string()});
 }
 
 NodeAgentOptions node_options(const DaemonOptions& options, const std::string& head_endpoint,
@@ -45,17 +87,20 @@ NodeAgentOptions node_options(const DaemonOptions& options, const std::string& h
       node.devices.push_back({options.node_name, c.type, i});
   node.head_endpoint = head_endpoint;
   node.run_dir = std::filesystem::absolute(options.run_dir);
-  node.worker_command = {std::filesystem::read_symlink("/proc/self/exe").string(),
-                         "worker",
-                         "--loaders",
-                         std::to_string(options.loaders),
-                         "--rescue",
-                         std::filesystem::absolute(options.rescue_dir).string()};
+  node.worker_command = {std::filesystem::read_symlink("/proc/self/exe").string(), "worker",
+                         "--loaders", std::to_string(options.loaders)};
+  if (!options.rescue_dir.empty())
+    node.worker_command.insert(
+        node.worker_command.end(),
+        {"--rescue", std::filesystem::absolute(options.rescue_dir).string()});
   for (const std::string& argument : to_arguments(options.wire))
     node.worker_command.push_back(argument);
+  add_roots(options, node.worker_command);
   // Said once: a welcome comes again when the link to the head was lost and is back.
   node.on_welcome = [head_endpoint, said = false]() mutable {
     if (!said) std::cout << "ready " << head_endpoint << std::endl;
+    if (!said && !std::cout)
+      log_line("standard output cannot be written: nobody is told \"ready\"");
     said = true;
   };
   node.on_drained = [&stop] { stop.finish(); };
@@ -66,38 +111,85 @@ NodeAgentOptions node_options(const DaemonOptions& options, const std::string& h
   return node;
 }
 
+// The threads that wait for workers end only with them, and the kernel ends the workers when this
+// process ends: so it does not wait for its threads.
+[[noreturn]] void end_now(int code) {
+  std::cout.flush();
+  ::_exit(code);
+}
+
+// Says what was dropped: the state directory is not what it was.
+Status recover_journal(const std::filesystem::path& directory) {
+  const auto recovery = store::recover_state_directory(directory);
+  if (!recovery) return recovery.error();
+  if (recovery->original.empty()) {
+    log_line("state directory " + directory.string() + " is whole: nothing was changed");
+    return {};
+  }
+  for (const std::string& what : recovery->dropped) log_line("dropped: " + what);
+  for (const auto& [table, records] : recovery->kept)
+    log_line("kept: " + std::to_string(records) + " of " + table);
+  log_line("the damaged state directory is kept as " + recovery->original.string());
+  return {};
+}
+
+// All of its records are checked, so that no actor meets a damaged one later.
+Result<std::unique_ptr<store::KeyValueStore>> open_journal(const std::filesystem::path& directory,
+                                                           bool recover) {
+  if (recover) ES_RETURN_IF_ERROR(recover_journal(directory));
+  auto values = store::open_state_directory(directory);
+  if (!values) return values;
+  if (const Status whole = store::check_records(**values); !whole.ok())
+    return failure("state directory " + directory.string() + ": " + whole.error().message +
+                   "; easyscaled --head --recover goes on with what is whole");
+  return values;
+}
+
 // Whom the end concerns.
 struct Served {
-  caf::actor head;  // none: a daemon that is a node only
+  caf::actor head;         // none: a daemon that is a node only
+  caf::actor switchboard;  // the same
   caf::actor agent;
+  Gateway gateway;  // the wire ends with it
 };
 
 Result<Served> start_head(caf::actor_system& system, const DaemonOptions& options,
                           StopSignal& stop) {
   const std::filesystem::path state = std::filesystem::absolute(options.state_dir);
-  ES_RETURN_IF_ERROR(make_directory(state));
-  ES_RETURN_IF_ERROR(make_directory(state / "logs"));
-  auto values = store::open_state_directory(state / "db");
+  ES_RETURN_IF_ERROR(make_private_directory(state));
+  ES_RETURN_IF_ERROR(make_private_directory(state / "logs"));
+  ES_RETURN_IF_ERROR(make_private_directory(own_checkpoints(options)));
+  auto roots = client_roots(options, own_checkpoints(options));
+  if (!roots) return roots.error();
+  auto values = open_journal(state / "db", options.recover);
   if (!values) return values.error();
+  auto store = std::make_shared<HeadStore>(*std::move(values));
+  ES_RETURN_IF_ERROR(store->keep_tag(random_tag()));
   TransportOptions wire;
   wire.self = "head";
   wire.endpoint = options.listen;
   ES_RETURN_IF_ERROR(apply(options.wire, wire));
   const auto switchboard = system.spawn(switchboard_actor);
-  const auto gateway = start_gateway(system, std::move(wire), switchboard, log_line);
+  auto gateway = start_gateway(system, std::move(wire), switchboard, log_line);
   if (!gateway) return gateway.error();
   caf::anon_send(switchboard, AttachGateway{gateway->actor});
   ClusterSchedulerOptions cluster;
   cluster.log_dir = state / "logs";
-  cluster.checkpoint_dir = state / "checkpoints";
+  cluster.checkpoint_dir = own_checkpoints(options);
+  cluster.probe = random_tag();
   cluster.unix_ms = unix_ms;
   cluster.on_stopped = [&stop] { stop.finish(); };
+  cluster.on_unreadable = [](const Error& error) {
+    log_line(error.message);
+    end_now(exit_code(error.kind));
+  };
   cluster.make_policy = [policy = options.policy, how = options.policy_options] {
     return scheduler::make_policy(policy, how).value();
   };
   cluster.limits = {options.quotas, options.claim_quota};
-  const auto head = system.spawn(cluster_scheduler_actor, std::move(cluster), switchboard,
-                                 std::make_shared<HeadStore>(*std::move(values)));
+  cluster.clients = {*std::move(roots), !listens_to_the_network(options)};
+  const auto head =
+      system.spawn(cluster_scheduler_actor, std::move(cluster), switchboard, std::move(store));
   caf::anon_send(switchboard, RegisterPeer{"head", head});
   // The function runs later, on another thread: what it needs of this scope is copied.
   const auto agent = system.spawn([&options, &stop, switchboard, endpoint = gateway->endpoint](
@@ -106,7 +198,7 @@ Result<Served> start_head(caf::actor_system& system, const DaemonOptions& option
     self->send(switchboard, RegisterPeer{node_peer(options.node_name), self});
     return node_agent_actor(self, node_options(options, endpoint, stop), switchboard);
   });
-  return Served{head, caf::actor_cast<caf::actor>(agent)};
+  return Served{head, switchboard, caf::actor_cast<caf::actor>(agent), *std::move(gateway)};
 }
 
 // The gateway needs its sink first, and the agent needs the gateway.
@@ -121,36 +213,34 @@ Result<Served> start_node(caf::actor_system& system, const DaemonOptions& option
       self->become(node_agent_actor(self, node, attach.gateway));
     }};
   });
-  const auto gateway = start_gateway(system, std::move(wire), agent, log_line);
+  auto gateway = start_gateway(system, std::move(wire), agent, log_line);
   if (!gateway) return gateway.error();
   caf::anon_send(agent, AttachGateway{gateway->actor});
-  return Served{{}, caf::actor_cast<caf::actor>(agent)};
+  return Served{{}, {}, caf::actor_cast<caf::actor>(agent), *std::move(gateway)};
 }
 
 // The head of one `esctl run`: its job is cancelled, the processes end, then on_stopped finishes
-// the wait. The head's end is waited for, since it sends messages (watch_children), which an actor
-// that CAF ends in its scheduler's queue must not.
-void serve_private_head(caf::actor_system& system, StopSignal& stop, const caf::actor& head) {
+// the wait.
+void serve_private_head(StopSignal& stop, const caf::actor& head) {
   while (stop.wait() != StopSignal::Cause::kFinished) caf::anon_send(head, StopHead{});
-  caf::scoped_actor here(system);
-  here->send_exit(head, caf::exit_reason::user_shutdown);
-  here->wait_for(head);
 }
 
-// The threads that wait for workers end only with them, and the kernel ends the workers when this
-// process ends: so it does not wait for its threads.
-[[noreturn]] void end_now(int code) {
-  std::cout.flush();
-  ::_exit(code);
+// The head's last answers come to the gateway, which sends what it has before it ends.
+void hand_on(caf::actor_system& system, const caf::actor& switchboard) {
+  constexpr std::chrono::milliseconds kHandOnMax{500};
+  if (!switchboard) return;
+  caf::scoped_actor here(system);
+  here->request(switchboard, kHandOnMax, HandOn{})
+      .receive([](const HandOn&) {}, [](const caf::error&) {});
 }
 
 // What runs on this node is handed over, or saved, and then its agent finishes the wait. When the
 // head is here, its jobs are in the journal: those on other nodes go on, and find the next head.
+// The kernel ends the workers that are left when this process ends.
 Status serve(StopSignal& stop, const Served& served, std::chrono::milliseconds grace) {
   using Cause = StopSignal::Cause;
   const Cause cause = stop.wait();
-  if (cause == Cause::kFinished) return {};
-  if (cause == Cause::kParentEnded) end_now(0);
+  if (cause == Cause::kFinished || cause == Cause::kParentEnded) return {};
   log_line("hands over what runs here, within " +
            std::to_string(std::chrono::duration_cast<std::chrono::seconds>(grace).count()) +
            " s; a second signal ends at once");
@@ -158,16 +248,12 @@ Status serve(StopSignal& stop, const Served& served, std::chrono::milliseconds g
   caf::anon_send(served.agent, Drain{});
   switch (stop.wait(std::chrono::steady_clock::now() + grace)) {
     case Cause::kFinished:
-      // The jobs' actors still run, and all that they have promised is on the disk.
-      if (served.head) end_now(0);
       return {};
     case Cause::kTimeout:
-      log_line("ended before all workers were handed over: --grace is over");
-      break;
+      return failure("ended before all workers were handed over: --grace is over");
     default:
-      log_line("ended before all workers were handed over: a second signal");
+      return failure("ended before all workers were handed over: a second signal");
   }
-  end_now(exit_code(ErrorKind::kFailure));
 }
 
 }  // namespace
@@ -175,20 +261,24 @@ Status serve(StopSignal& stop, const Served& served, std::chrono::milliseconds g
 Status run_daemon(const DaemonOptions& options) {
   auto stop = StopSignal::create(options.parent_pid);
   if (!stop) return stop.error();
-  ES_RETURN_IF_ERROR(make_directory(options.run_dir));
-  caf::actor_system_config config;
-  config.set("scheduler.policy", caf::atom("sharing"));
-  config.set("scheduler.max-threads", 2);
-  caf::actor_system system(config);
-  // Actors end when main does, not the other way round.
-  system.await_actors_before_shutdown(false);
-  const auto served =
-      options.head ? start_head(system, options, *stop) : start_node(system, options, *stop);
-  if (!served) return served.error();
-  const bool is_private = options.head && options.parent_pid != 0;
-  if (!is_private) return serve(*stop, *served, options.grace);
-  serve_private_head(system, *stop, served->head);
-  return {};
+  ES_RETURN_IF_ERROR(make_private_directory(options.run_dir));
+  const auto data_roots = store::resolve_roots(options.data_roots, "--data-root");
+  if (!data_roots) return data_roots.error();
+  const auto checkpoint_roots = store::resolve_roots(options.checkpoint_roots, "--checkpoint-root");
+  if (!checkpoint_roots) return checkpoint_roots.error();
+  run_actor_process("easyscaled", 2, [&](caf::actor_system& system) -> Status {
+    const auto served =
+        options.head ? start_head(system, options, *stop) : start_node(system, options, *stop);
+    if (!served) return served.error();
+    const bool is_private = options.head && options.parent_pid != 0;
+    Status status;
+    if (is_private)
+      serve_private_head(*stop, served->head);
+    else
+      status = serve(*stop, *served, options.grace);
+    hand_on(system, served->switchboard);
+    return status;
+  });
 }
 
 }  // namespace es::actors

@@ -4,16 +4,21 @@
 #include <CLI/CLI.hpp>
 
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <iostream>
 
 #include "actors/config/default_devices.h"
 #include "actors/config/default_paths.h"
+#include "actors/config/finite.h"
+#include "actors/config/program.h"
 #include "actors/config/program_version.h"
 #include "actors/config/quota.h"
+#include "actors/config/unknown_word.h"
 #include "actors/easyscaled/daemon.h"
 #include "actors/worker/worker_main.h"
 #include "gpu/device_choice.h"
+#include "proto/base/text.h"
 
 namespace {
 
@@ -65,18 +70,25 @@ Result<DaemonOptions> parse(int argc, char** argv) {
   CLI::App app(
       "easyscaled: EasyScale's daemon.\n\n"
       "  easyscaled --head                        head and node in one process\n"
-      "  easyscaled --join tcp://HEAD:7070 ...    a node that joins a head\n");
+      "  easyscaled --join tcp://HEAD:7070 ...    a node that joins a head\n",
+      "easyscaled");
   app.set_version_flag("--version", version_line("easyscaled"));
   app.add_flag("--head", options.head, "Be the head (and a node)");
   app.add_option("--join", options.join, "Endpoint of the head to join");
   app.add_option("--listen", options.listen, "Head: endpoint to serve at")->capture_default_str();
   app.add_option("--state", options.state_dir, "Head: directory for journal, logs, checkpoints")
       ->capture_default_str();
+  app.add_flag(
+      "--recover", options.recover,
+      "Head: a damaged journal is moved aside, what is whole of it goes on, and what is not "
+      "is named");
   app.add_option("--run-dir", options.run_dir,
                  "Directory for sockets and logs of workers (default: STATE/run)");
   app.add_option("--rescue", options.rescue_dir,
                  "Directory where a job that fails because of its data leaves its last state "
                  "(default: STATE/rescue)");
+  bool no_rescue = false;
+  app.add_flag("--no-rescue", no_rescue, "Such a job leaves nothing")->excludes("--rescue");
   app.add_option("--node", options.node_name, "Name of this node")->capture_default_str();
   app.add_option(
       "--devices", devices,
@@ -94,6 +106,7 @@ Result<DaemonOptions> parse(int argc, char** argv) {
   app.add_option("--grace", grace_s,
                  "Seconds after SIGTERM to hand this node's workers over, or save their jobs")
       ->check(CLI::Range(0.0, 1e6))
+      ->check(finite_number())
       ->capture_default_str();
   app.add_option("--parent-pid", options.parent_pid,
                  "End when this process ends; a head cancels its jobs then, and at SIGTERM");
@@ -105,12 +118,22 @@ Result<DaemonOptions> parse(int argc, char** argv) {
   app.add_option("--fairness", options.policy_options.fairness,
                  "Head: of the policy elastic-srtf, 0 (fast) to 1 (fair)")
       ->check(CLI::Range(0.0, 1.0))
+      ->check(finite_number())
       ->capture_default_str();
   app.add_option(
       "--quota", quotas,
       "Head: devices that a tenant owns, TENANT=TYPE:COUNT[+TYPE:COUNT...]; may be repeated");
   app.add_option("--claim-quota", claim_quota,
                  "Head: the most devices that claims may take together (default: all)");
+  app.add_option("--data-root", options.data_roots,
+                 "Directory in which data sets, vocabularies and weights must lie that jobs name; "
+                 "may be repeated. Without it a head takes such paths from clients of its local "
+                 "socket only")
+      ->type_name("DIR");
+  app.add_option("--checkpoint-root", options.checkpoint_roots,
+                 "The same for checkpoints. Clients that reach a head by tcp may always name "
+                 "STATE/checkpoints, and nothing else without this option")
+      ->type_name("DIR");
   add_wire_options(app, options.wire);
   app.set_config("--config", "", "Read options from this TOML file, e.g. configs/easyscaled.toml")
       ->type_name("FILE");
@@ -118,12 +141,17 @@ Result<DaemonOptions> parse(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    std::exit(app.exit(e) == 0 ? 0 : exit_code(ErrorKind::kUsage));
+    const auto unknown = unknown_word(app, e);
+    if (unknown && e.get_exit_code() != 0)
+      return Error{unknown->kind, "easyscaled: " + unknown->message};
+    throw Ended{app.exit(e) == 0 ? 0 : exit_code(ErrorKind::kUsage)};
   }
   if (options.head != options.join.empty())
     return usage_error("easyscaled: give --head, or --join ENDPOINT, and not both");
+  if (options.recover && !options.head)
+    return usage_error("--recover: allowed with --head, which has the state directory");
   if (options.run_dir.empty()) options.run_dir = options.state_dir + "/run";
-  if (options.rescue_dir.empty()) options.rescue_dir = options.state_dir + "/rescue";
+  if (options.rescue_dir.empty() && !no_rescue) options.rescue_dir = options.state_dir + "/rescue";
   options.grace = std::chrono::milliseconds(std::llround(grace_s * 1000));
   options.devices = default_devices();
   if (!devices.empty()) {
@@ -136,13 +164,20 @@ Result<DaemonOptions> parse(int argc, char** argv) {
   return options;
 }
 
+int daemon_main(int argc, char** argv) {
+  const auto options = parse(argc, argv);
+  // Whoever read the log may go away; the jobs go on.
+  std::signal(SIGPIPE, SIG_IGN);
+  const Status status = options ? run_daemon(*options) : Status(options.error());
+  if (status.ok()) return 0;
+  std::cerr << escaped(status.error().message, "\n") << std::endl;
+  return exit_code(status.error().kind);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc > 1 && std::strcmp(argv[1], "worker") == 0) return worker_main(argc - 1, argv + 1);
-  const auto options = parse(argc, argv);
-  const Status status = options ? run_daemon(*options) : Status(options.error());
-  if (status.ok()) return 0;
-  std::cerr << status.error().message << std::endl;
-  return exit_code(status.error().kind);
+  if (argc > 1 && std::strcmp(argv[1], "worker") == 0)
+    return run_program("easyscaled worker", [&] { return worker_main(argc - 1, argv + 1); });
+  return run_program("easyscaled", [&] { return daemon_main(argc, argv); });
 }

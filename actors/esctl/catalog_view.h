@@ -13,8 +13,12 @@ std::string catalog_text(const std::vector<store::CatalogEntry>& entries, bool v
 std::string catalog_json(const std::vector<store::CatalogEntry>& entries, bool verified);
 
 struct Pruned {
+  bool dry_run = false;  // `removed` and `leftovers` would be, and are not
   std::vector<store::CatalogEntry> kept, removed, damaged;
-  std::size_t leftovers = 0;  // of writers that have died
+  std::vector<std::filesystem::path> leftovers;  // of writers that have died, removed
+  // One line each: what was not looked into; what stays since other files are in it; what could not
+  // be removed.
+  std::vector<std::string> skipped, stays, failed;
 };
 std::string pruned_text(const Pruned& pruned);
 std::string pruned_json(const Pruned& pruned);

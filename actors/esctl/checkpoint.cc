@@ -1,5 +1,7 @@
 #include <filesystem>
+#include <string_view>
 
+#include "actors/config/unknown_word.h"
 #include "actors/esctl/commands.h"
 #include "actors/esctl/options.h"
 #include "actors/esctl/render_json.h"
@@ -16,9 +18,32 @@ struct Options {
   bool json = false;
 };
 
+bool is_number(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+// Every id ends in a number, and most in a tag behind it, so a word without a number is a command
+// that was mistyped.
+Status check_job_id(const std::string& word) {
+  const std::string_view id = word;
+  const std::size_t dash = id.rfind('-');
+  if (dash != std::string_view::npos && dash > 0) {
+    if (is_number(id.substr(dash + 1))) return {};
+    const std::size_t before = id.rfind('-', dash - 1);
+    if (before != std::string_view::npos && dash + 1 < id.size() &&
+        is_number(id.substr(before + 1, dash - before - 1)))
+      return {};
+  }
+  const std::string nearest = nearest_word(word, {"ls", "verify", "prune"});
+  return usage_error("checkpoint \"" + word +
+                     "\": is neither the id of a job, NAME-NUMBER, nor ls, verify or prune" +
+                     (nearest.empty() ? "" : "; the nearest is " + nearest));
+}
+
 Status checkpoint(const Options& options, Console& console) {
   if (options.job.empty())
     return usage_error("checkpoint: allowed is the id of a job, or ls, verify, prune");
+  ES_RETURN_IF_ERROR(check_job_id(options.job));
   std::error_code code;
   const std::string directory =
       options.directory.empty() ? "" : std::filesystem::absolute(options.directory, code).string();

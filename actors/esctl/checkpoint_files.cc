@@ -8,17 +8,21 @@
 #include "actors/esctl/options.h"
 #include "actors/esctl/requests.h"
 #include "store/checkpoint/catalog.h"
+#include "store/checkpoint/removal.h"
 
 namespace es::actors::esctl {
 namespace {
 
 namespace fs = std::filesystem;
+using store::Catalog;
 using store::CatalogEntry;
+using store::CatalogSkip;
 
 struct Options {
   HeadOptions head;
   std::string place;  // directory, or for ls the id of a job
   std::size_t keep = 0;
+  bool dry_run = false;
   bool json = false;
 };
 
@@ -33,7 +37,7 @@ Result<fs::path> directory_of(const Options& options) {
   if (spec->checkpoint.directory.empty())
     return not_found("job " + options.place +
                      ": writes no checkpoints by itself (see [checkpoint] in its specification)");
-  return fs::path(spec->checkpoint.directory) / options.place;
+  return fs::path(spec->checkpoint.directory) / details->job.id;
 }
 
 Status list(const Options& options, Console& console) {
@@ -49,73 +53,113 @@ Status list(const Options& options, Console& console) {
     if (!found) return found.error();
     directory = *found;
   }
-  const auto entries = store::list_checkpoints(directory, false);
-  if (!entries) return entries.error();
-  console.out << (options.json ? catalog_json(*entries, false) + "\n"
-                               : catalog_text(*entries, false));
-  for (const CatalogEntry& entry : *entries)
+  const auto catalog = store::list_checkpoints(directory, false);
+  if (!catalog) return catalog.error();
+  const std::vector<CatalogEntry>& entries = catalog->entries;
+  console.out << (options.json ? catalog_json(entries, false) + "\n"
+                               : catalog_text(entries, false));
+  for (const CatalogEntry& entry : entries)
     if (!entry.damage.empty()) console.err << "esctl: " << entry.damage << std::endl;
+  for (const CatalogSkip& skip : catalog->skipped)
+    console.err << "esctl: skipped " << skip.why << std::endl;
   return {};
 }
 
-Result<std::vector<CatalogEntry>> verified_in(const std::string& directory) {
-  auto entries = store::list_checkpoints(directory, true);
-  if (entries && entries->empty()) return not_found(directory + ": there is no checkpoint in it");
-  return entries;
+Result<Catalog> verified_in(const std::string& directory) {
+  if (directory.empty())
+    return usage_error(
+        "checkpoint: in what? Allowed is a checkpoint, or a directory with checkpoints in it");
+  auto catalog = store::list_checkpoints(directory, true);
+  if (catalog && catalog->entries.empty() && catalog->skipped.empty())
+    return not_found(directory + ": there is no checkpoint in it");
+  return catalog;
 }
 
-// Says every damage; the exit code tells whether there is any.
-int report_damage(const std::vector<CatalogEntry>& entries, Console& console) {
+// Says every damage, and what could not be looked into; the exit code tells whether there is any.
+int report_damage(const std::vector<CatalogEntry>& entries, const std::vector<CatalogSkip>& skipped,
+                  Console& console) {
   int code = 0;
   for (const CatalogEntry& entry : entries)
     if (!entry.damage.empty()) code = report(failure(entry.damage), false, console);
+  for (const CatalogSkip& skip : skipped) {
+    if (skip.unreadable) {
+      code = report(failure(skip.why), false, console);
+    } else {
+      console.err << "esctl: skipped " << skip.why << std::endl;
+    }
+  }
   return code;
 }
 
 Result<int> verify(const Options& options, Console& console) {
-  const auto entries = verified_in(options.place);
-  if (!entries) return entries.error();
-  console.out << (options.json ? catalog_json(*entries, true) + "\n"
-                               : catalog_text(*entries, true));
-  return report_damage(*entries, console);
+  const auto catalog = verified_in(options.place);
+  if (!catalog) return catalog.error();
+  console.out << (options.json ? catalog_json(catalog->entries, true) + "\n"
+                               : catalog_text(catalog->entries, true));
+  return report_damage(catalog->entries, catalog->skipped, console);
 }
 
-Result<std::size_t> remove_leftovers_in(const std::set<fs::path>& parents) {
-  std::size_t removed = 0;
-  for (const fs::path& parent : parents) {
-    const auto count =
-        store::remove_leftovers(store::posix_file_system(), parent, store::process_exists);
-    if (!count) return count.error();
-    removed += *count;
+// Each entry on its own: what is odd about one is said, and the others go on.
+void remove_entry(const CatalogEntry& entry, Pruned& pruned) {
+  if (!pruned.dry_run) {
+    const auto others = store::remove_checkpoint(store::posix_file_system(), entry.directory);
+    if (!others) return pruned.failed.push_back(others.error().message);
+    if (!others->empty()) pruned.stays.push_back(store::stays_text(entry.directory, *others));
   }
-  return removed;
+  pruned.removed.push_back(entry);
+}
+
+void remove_unfinished(const std::set<fs::path>& parents, Pruned& pruned) {
+  for (const fs::path& parent : parents) {
+    auto leftovers = store::find_leftovers(parent, store::process_exists);
+    if (!leftovers) {
+      pruned.failed.push_back(leftovers.error().message);
+      continue;
+    }
+    store::LeftoversRemoved done{*std::move(leftovers), {}, {}};
+    if (!pruned.dry_run) done = store::remove_leftovers(store::posix_file_system(), done.removed);
+    pruned.leftovers.insert(pruned.leftovers.end(), done.removed.begin(), done.removed.end());
+    pruned.stays.insert(pruned.stays.end(), done.stays.begin(), done.stays.end());
+    pruned.failed.insert(pruned.failed.end(), done.failed.begin(), done.failed.end());
+  }
+}
+
+Pruned prune_catalog(const Catalog& catalog, const Options& options) {
+  const std::vector<std::size_t> beyond = store::beyond_newest(catalog.entries, options.keep);
+  const std::set<std::size_t> to_remove(beyond.begin(), beyond.end());
+  Pruned pruned;
+  pruned.dry_run = options.dry_run;
+  std::set<fs::path> parents;
+  for (std::size_t i = 0; i < catalog.entries.size(); ++i) {
+    const CatalogEntry& entry = catalog.entries[i];
+    parents.insert(entry.directory.parent_path());
+    if (to_remove.contains(i)) {
+      remove_entry(entry, pruned);
+    } else {
+      (entry.damage.empty() ? pruned.kept : pruned.damaged).push_back(entry);
+    }
+  }
+  remove_unfinished(parents, pruned);
+  for (const CatalogSkip& skip : catalog.skipped)
+    if (!skip.unreadable) pruned.skipped.push_back(skip.why);
+  return pruned;
 }
 
 Result<int> prune(const Options& options, Console& console) {
-  const auto entries = verified_in(options.place);
-  if (!entries) return entries.error();
-  if (entries->size() == 1 && fs::equivalent(entries->front().directory, options.place))
+  const auto catalog = verified_in(options.place);
+  if (!catalog) return catalog.error();
+  std::error_code code;
+  if (catalog->entries.size() == 1 &&
+      fs::equivalent(catalog->entries.front().directory, options.place, code))
     return usage_error(options.place +
                        ": is a checkpoint; allowed is a directory with checkpoints in it");
-  const std::vector<std::size_t> beyond = store::beyond_newest(*entries, options.keep);
-  const std::set<std::size_t> to_remove(beyond.begin(), beyond.end());
-  Pruned pruned;
-  std::set<fs::path> parents;
-  for (std::size_t i = 0; i < entries->size(); ++i) {
-    const CatalogEntry& entry = (*entries)[i];
-    parents.insert(entry.directory.parent_path());
-    if (to_remove.contains(i))
-      ES_RETURN_IF_ERROR(store::remove_checkpoint(store::posix_file_system(), entry.directory));
-    (to_remove.contains(i)  ? pruned.removed
-     : entry.damage.empty() ? pruned.kept
-                            : pruned.damaged)
-        .push_back(entry);
-  }
-  const auto leftovers = remove_leftovers_in(parents);
-  if (!leftovers) return leftovers.error();
-  pruned.leftovers = *leftovers;
+  const Pruned pruned = prune_catalog(*catalog, options);
   console.out << (options.json ? pruned_json(pruned) + "\n" : pruned_text(pruned));
-  return report_damage(pruned.damaged, console);
+  std::vector<CatalogSkip> unreadable = catalog->skipped;
+  std::erase_if(unreadable, [](const CatalogSkip& skip) { return !skip.unreadable; });
+  int ended = report_damage(pruned.damaged, unreadable, console);
+  for (const std::string& line : pruned.failed) ended = report(failure(line), false, console);
+  return ended;
 }
 
 template <class Run>
@@ -149,8 +193,9 @@ void add_checkpoint_file_commands(CLI::App& checkpoint, Shell& shell) {
 
   options = std::make_shared<Options>();
   command = add_command(checkpoint, shell, "prune",
-                        "Remove all but the newest undamaged checkpoints of each job in a "
-                        "directory; a damaged one neither counts nor goes",
+                        "Remove all but the newest undamaged checkpoints of each run of a job in "
+                        "a directory, newest by when they were written. A damaged one neither "
+                        "counts nor goes; no symbolic link is followed, and other files stay",
                         prune, options);
   command->add_option("directory", options->place, "A directory of checkpoints")
       ->required()
@@ -159,6 +204,7 @@ void add_checkpoint_file_commands(CLI::App& checkpoint, Shell& shell) {
       ->required()
       ->check(CLI::Range(1, 1'000'000))
       ->type_name("N");
+  command->add_flag("--dry-run", options->dry_run, "Say what would be removed, and remove nothing");
 }
 
 }  // namespace es::actors::esctl

@@ -14,6 +14,22 @@ struct Options {
   bool json = false;
 };
 
+Result<std::vector<ClaimView>> list_claims(Client& client) {
+  const auto list =
+      client.ask<wire::NodeList, wire::ListNodes>({}, [](wire::ListNodes::Builder) {});
+  if (!list) return list.error();
+  return list->decode(read_claims);
+}
+
+// Of the jobs that are to leave; one that is known to be unable to is told with its reason.
+Status say_what_it_waits_for(Client& client, const std::string& name, Console& console) {
+  const auto all = list_claims(client);
+  if (!all) return all.error();
+  for (const ClaimView& claim : *all)
+    if (claim.name == name) console.out << claim_waits_text(claim);
+  return {};
+}
+
 Status claim(const Options& options, Console& console) {
   const auto client = connect(options.head);
   if (!client) return client.error();
@@ -24,7 +40,7 @@ Status claim(const Options& options, Console& console) {
         b.setCount(options.count);
       });
   if (!done) return done.error();
-  const std::string count = std::to_string(options.count);
+  const std::uint64_t count = options.count;
   const bool is_new = !options.type.empty();
   if (options.json && is_new)
     console.out << fields_json({{"claim", options.name}, {"type", options.type}, {"count", count}})
@@ -33,9 +49,9 @@ Status claim(const Options& options, Console& console) {
     console.out << fields_json({{"claim", options.name}, {"count", count}}) << "\n";
   else
     console.out << "claim " << options.name << ": " << count
-                << (is_new ? " of " + options.type : " devices from now on")
+                << (is_new ? " of " + options.type : std::string(" from now on"))
                 << "; training jobs leave at their next step boundary (esctl claims)\n";
-  return {};
+  return options.json ? Status() : say_what_it_waits_for(**client, options.name, console);
 }
 
 Status release(const Options& options, Console& console) {
@@ -59,10 +75,7 @@ struct ListOptions {
 Status claims(const ListOptions& options, Console& console) {
   const auto client = connect(options.head);
   if (!client) return client.error();
-  const auto list =
-      (*client)->ask<wire::NodeList, wire::ListNodes>({}, [](wire::ListNodes::Builder) {});
-  if (!list) return list.error();
-  const auto all = list->decode(read_claims);
+  const auto all = list_claims(**client);
   if (!all) return all.error();
   console.out << (options.json ? claims_json(*all) + "\n" : claims_text(*all));
   return {};
@@ -79,6 +92,7 @@ void add_claims_command(CLI::App& app, Shell& shell) {
   command->footer(
       "A claim has free devices at once, and those of training jobs at their next step "
       "boundary.\n"
+      "Below the table: the jobs that it waits for, and why one cannot leave.\n"
       "Example:\n  esctl claims --json");
   command->callback([options, &shell] {
     shell.exit_code = finish(claims(*options, shell.console), options->json, shell.console);

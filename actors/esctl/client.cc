@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <random>
-#include <system_error>
 
-#include "actors/gateway/endpoint.h"
+#include "actors/esctl/connect_error.h"
+#include "proto/base/check.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -20,9 +19,19 @@ constexpr const char* kHeadPeer = "head";
 // the transport waits before it calls a peer silent, and goes on trying.
 constexpr std::chrono::seconds kConnectTimeout{5};
 
-Error nobody_answers(const std::string& endpoint) {
-  return not_found("no easyscaled answers at " + endpoint +
-                   " (is it running? see easyscaled --help, or use `esctl run` which needs none)");
+// Whoever takes a connection and says nothing for so long is looked at.
+constexpr std::chrono::seconds kSilenceMax{1};
+constexpr std::chrono::milliseconds kProbePatience{300};
+
+void note(ConnectAttempt& attempt, LinkNews news) {
+  attempt.news = news;
+  if (news.kind == LinkNews::Kind::kHandshakeFailed) ++attempt.handshakes_failed;
+}
+
+Result<std::shared_ptr<const Frame>> unless_refused(const std::shared_ptr<const Frame>& frame) {
+  if (frame->head.type != MessageType::kRefusal) return frame;
+  const auto refusal = Msg<wire::Refusal>::from_frame(frame)->decode(read_refusal);
+  return refusal ? refusal->error : refusal.error();
 }
 
 std::string random_peer_id() {
@@ -41,12 +50,7 @@ Client::Client(std::string endpoint, Interrupt interrupt)
 Result<std::unique_ptr<Client>> Client::connect(HeadAddress address, Interrupt interrupt) {
   const Result<Endpoint> endpoint = parse_endpoint(address.endpoint);
   if (!endpoint) return endpoint.error();
-  // Without a socket file there is no need to wait for an answer. (Trying to connect would tell
-  // more, but the head takes it for a broken handshake.)
-  std::error_code code;
-  if (endpoint->kind == Endpoint::Kind::kIpc && !std::filesystem::exists(endpoint->path, code))
-    return nobody_answers(address.endpoint);
-
+  const bool has_keys = address.keys.has_value();
   std::unique_ptr<Client> client(new Client(address.endpoint, std::move(interrupt)));
   Inbox* inbox = &client->inbox_;
   auto transport = Transport::start({.self = random_peer_id(),
@@ -64,22 +68,37 @@ Result<std::unique_ptr<Client>> Client::connect(HeadAddress address, Interrupt i
                                          [inbox](const PeerId&) {
                                            inbox->post({InboxItem::Kind::kHeadDown, nullptr});
                                          },
+                                     .on_link_news =
+                                         [inbox](const PeerId&, LinkNews news) {
+                                           inbox->post({InboxItem::Kind::kLinkNews, nullptr, news});
+                                         },
                                      .log = [](const std::string&) {}});
   if (!transport) return transport.error();
   client->transport_ = *std::move(transport);
   ES_RETURN_IF_ERROR(client->transport_->connect(kHeadPeer, address.endpoint));
-  ES_RETURN_IF_ERROR(client->wait_until_up());
+  ES_RETURN_IF_ERROR(client->wait_until_up(*endpoint, has_keys));
   return client;
 }
 
-Status Client::wait_until_up() {
+Status Client::wait_until_up(const Endpoint& endpoint, bool has_keys) {
   const auto deadline = Clock::now() + kConnectTimeout;
-  bool silent = false;
+  auto look_at = Clock::time_point::max();
+  ConnectAttempt attempt{endpoint_, has_keys, static_cast<int>(kConnectTimeout.count())};
   for (;;) {
-    const Result<InboxItem> item = next_item(deadline);
-    if (!item) return silent && Clock::now() >= deadline ? nobody_answers(endpoint_) : item.error();
-    if (item->kind == InboxItem::Kind::kHeadUp) return {};
-    silent = true;
+    const Result<InboxItem> item = next_item(std::min(deadline, look_at));
+    if (!item && Clock::now() < std::min(deadline, look_at)) return item.error();
+    if (!item && Clock::now() >= deadline) return error_after_wait(attempt);
+    if (item && item->kind == InboxItem::Kind::kHeadUp) return {};
+    if (item && item->kind != InboxItem::Kind::kLinkNews) continue;
+    if (item) note(attempt, item->news);
+    if (item && item->news.kind == LinkNews::Kind::kConnected) {
+      look_at = Clock::now() + kSilenceMax;
+      continue;
+    }
+    if (std::optional<Error> error = certain_error(attempt)) return *std::move(error);
+    look_at = Clock::time_point::max();
+    attempt.probe = probe_endpoint(endpoint, kProbePatience);
+    if (std::optional<Error> error = certain_error(attempt)) return *std::move(error);
   }
 }
 
@@ -110,22 +129,35 @@ Client::FrameResult Client::exchange(std::shared_ptr<const Frame> request,
                                      std::chrono::milliseconds timeout) {
   const std::uint64_t number = request->head.request;
   unanswered_ = true;
-  transport_->send(kHeadPeer, std::move(request));
+  send(std::move(request));
   return answer_to(number, Clock::now() + timeout);
 }
 
-// Answers to other requests came too late for whoever asked: they are skipped.
+void Client::send(std::shared_ptr<const Frame> request) {
+  transport_->send(kHeadPeer, std::move(request));
+}
+
+Client::FrameResult Client::answer_to_posted(std::uint64_t request) {
+  const auto posted = posted_.extract(request);
+  ES_CHECK(!posted.empty());
+  if (posted.mapped() != nullptr) return unless_refused(posted.mapped());
+  return answer_to(request, std::nullopt);
+}
+
+// Answers to other requests are kept for who will collect them, or came too late for whoever asked.
 Client::FrameResult Client::answer_to(std::uint64_t request, Deadline deadline) {
   for (;;) {
     Result<InboxItem> item = next_item(deadline);
     if (!item) return item.error();
     if (item->kind == InboxItem::Kind::kHeadDown)
       return failure("easyscaled at " + endpoint_ + " is gone; it did not answer");
-    if (item->frame == nullptr || item->frame->head.request != request) continue;
-    unanswered_ = false;
-    if (item->frame->head.type != MessageType::kRefusal) return item->frame;
-    const auto refusal = Msg<wire::Refusal>::from_frame(item->frame)->decode(read_refusal);
-    return refusal ? refusal->error : refusal.error();
+    if (item->frame == nullptr) continue;
+    if (item->frame->head.request == request) {
+      unanswered_ = false;
+      return unless_refused(item->frame);
+    }
+    const auto posted = posted_.find(item->frame->head.request);
+    if (posted != posted_.end()) posted->second = item->frame;
   }
 }
 

@@ -6,12 +6,14 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "actors/esctl/inbox.h"
 #include "actors/esctl/views.h"
+#include "actors/gateway/endpoint.h"
 #include "actors/gateway/keys.h"
 #include "actors/gateway/zmq_transport.h"
 #include "proto/messages.h"
@@ -44,7 +46,8 @@ inline constexpr std::chrono::minutes kJobTimeout{10};
 
 class Client {
  public:
-  // Errors: not found (nobody answers there), usage (endpoint), refused (TCP without keys).
+  // Errors: usage (endpoint), refused (TCP without keys), and why no head answers there, at once
+  // where the system knows (connect_error.h).
   static Result<std::unique_ptr<Client>> connect(HeadAddress address, Interrupt interrupt);
 
   // Sends a Request about `job` (empty: about none) and waits for its Answer.
@@ -53,6 +56,22 @@ class Client {
                           std::chrono::milliseconds timeout = kAnswerTimeout) {
     const Head head{.job = job, .request = ++last_request_};
     auto frame = exchange(Msg<Request>::build(head, fill).frame(), timeout);
+    if (!frame) return frame.error();
+    return Msg<Answer>::from_frame(*std::move(frame));
+  }
+
+  // Sends a Request whose answer comes much later: to be collected, once. Returns its number.
+  template <class Request, class Fill>
+  std::uint64_t post(const JobId& job, Fill&& fill) {
+    const Head head{.job = job, .request = ++last_request_};
+    posted_.emplace(head.request, nullptr);
+    send(Msg<Request>::build(head, fill).frame());
+    return head.request;
+  }
+  // Waits for the answer to a posted request. No time limit. REQUIRES: a number of post().
+  template <class Answer>
+  Result<Msg<Answer>> collect(std::uint64_t request) {
+    auto frame = answer_to_posted(request);
     if (!frame) return frame.error();
     return Msg<Answer>::from_frame(*std::move(frame));
   }
@@ -69,8 +88,10 @@ class Client {
   using Deadline = std::optional<std::chrono::steady_clock::time_point>;
 
   Client(std::string endpoint, Interrupt interrupt);
-  Status wait_until_up();
+  Status wait_until_up(const Endpoint& endpoint, bool has_keys);
+  void send(std::shared_ptr<const Frame> request);
   FrameResult exchange(std::shared_ptr<const Frame> request, std::chrono::milliseconds timeout);
+  FrameResult answer_to_posted(std::uint64_t request);
   FrameResult answer_to(std::uint64_t request, Deadline deadline);
   Result<InboxItem> next_item(Deadline deadline);
   Status wait_for_item(Deadline deadline);
@@ -81,6 +102,8 @@ class Client {
   bool unanswered_ = false;
   Inbox inbox_;
   std::unique_ptr<Transport> transport_;  // posts to inbox_, so it goes first
+  // Posted and not collected yet; the answer, when it came while something else was waited for.
+  std::map<std::uint64_t, std::shared_ptr<const Frame>> posted_;
 };
 
 }  // namespace es::actors::esctl

@@ -3,8 +3,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <iostream>
+#include <ostream>
 
+#include "actors/config/program.h"
 #include "actors/esctl/render_json.h"
 
 namespace es::actors::esctl {
@@ -20,8 +21,16 @@ int stderr_columns() {
 
 }  // namespace
 
+// As std::cout and std::cerr are, one of each in a process. Texts come from heads, files and jobs:
+// nothing of them reaches a terminal as a command. The first write to `out` that fails throws
+// OutputFailed, which ends the command in good order; `err` goes on, as whatever is being done is
+// worth more than words about it.
 Console process_console() {
-  return {std::cout, std::cerr, stderr_columns};
+  static OutputBuffer out_buffer(STDOUT_FILENO, OutputBuffer::Show::kEscaped);
+  static OutputBuffer err_buffer(STDERR_FILENO, OutputBuffer::Show::kEscaped);
+  static std::ostream out(&out_buffer), err(&err_buffer);
+  out.exceptions(std::ios::badbit);
+  return {out, err, stderr_columns};
 }
 
 int report(const Error& error, bool json, Console& console) {

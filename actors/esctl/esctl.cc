@@ -5,9 +5,29 @@
 #include <algorithm>
 
 #include "actors/config/program_version.h"
+#include "actors/config/unknown_word.h"
 #include "actors/esctl/commands.h"
 
 namespace es::actors::esctl {
+
+namespace {
+
+// What CLI11 refuses; its own words but for a word that nobody knows. --help and --version end here
+// too, and are answered.
+int report_parse_error(const CLI::App& app, const CLI::ParseError& error, bool json,
+                       Console& console) {
+  if (error.get_exit_code() == 0) return app.exit(error, console.out, console.err);
+  if (const auto unknown = unknown_word(app, error)) return report(*unknown, json, console);
+  std::string help = "esctl";
+  for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
+    at = at->get_subcommands().front();
+    help += " " + at->get_name();
+  }
+  return report(usage_error(std::string(error.what()) + " (see " + help + " --help)"), json,
+                console);
+}
+
+}  // namespace
 
 int run_esctl(std::vector<std::string> arguments, Console& console) {
   CLI::App app(
@@ -28,12 +48,12 @@ int run_esctl(std::vector<std::string> arguments, Console& console) {
         add_sim_command,        add_inspect_command,    add_ledger_command, add_diff_command,
         add_verify_command,     add_trace_step_command, add_keygen_command})
     add(app, shell);
+  const bool json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
   try {
     std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
-    const bool was_answered = app.exit(error, console.out, console.err) == 0;  // --help, --version
-    return was_answered ? 0 : exit_code(ErrorKind::kUsage);
+    return report_parse_error(app, error, json, console);
   }
   return shell.exit_code;
 }

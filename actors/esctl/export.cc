@@ -107,14 +107,18 @@ Status export_command(const Options& options, Console& console) {
   ES_RETURN_IF_ERROR(export_weights(*source, options.file));
   if (!options.optimizer.empty()) ES_RETURN_IF_ERROR(export_optimizer(*source, options.optimizer));
   const store::CheckpointHead& head = source->reader.head();
-  const std::vector<std::pair<std::string, std::string>> fields{
-      {"file", options.file},
-      {"job", head.job_name},
-      {"step", std::to_string(head.version)},
-      {"params_digest", head.params_digest.hex()}};
-  std::vector<std::vector<std::string>> rows;
-  for (const auto& [name, value] : fields) rows.push_back({name, value});
-  console.out << (options.json ? fields_json(fields) + "\n" : table(rows));
+  const std::string digest = head.params_digest.hex();
+  if (options.json)
+    console.out << fields_json({{"file", options.file},
+                                {"job", head.job_name},
+                                {"step", head.version},
+                                {"params_digest", digest}})
+                << "\n";
+  else
+    console.out << table({{"file", options.file},
+                          {"job", head.job_name},
+                          {"step", std::to_string(head.version)},
+                          {"params digest", digest}});
   return {};
 }
 

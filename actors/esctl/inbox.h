@@ -8,14 +8,16 @@
 #include <mutex>
 #include <optional>
 
+#include "actors/gateway/zmq_transport.h"
 #include "proto/frame.h"
 
 namespace es::actors::esctl {
 
 struct InboxItem {
-  enum class Kind { kFrame, kHeadUp, kHeadDown };
+  enum class Kind { kFrame, kHeadUp, kHeadDown, kLinkNews };
   Kind kind = Kind::kFrame;
-  std::shared_ptr<const Frame> frame;  // of a kFrame
+  std::shared_ptr<const Frame> frame = nullptr;  // of a kFrame
+  LinkNews news = {};                            // of a kLinkNews
 };
 
 class Inbox {

@@ -43,8 +43,8 @@ std::string operators_text(const gpu::EngineDescription& engine) {
 }
 
 std::string memory_text(const std::vector<gpu::EngineDescription>& engines) {
-  std::vector<Row> rows{{"MEMORY", "PARAMETERS", "MOMENTS", "CONSTANTS", "ARENA", "(AT LEAST)",
-                         "WORKSPACE", "EACH GRADIENT", "EACH EST"}};
+  std::vector<Row> rows{{"MEMORY IN MIB", "PARAMETERS", "MOMENTS", "CONSTANTS", "ARENA",
+                         "(AT LEAST)", "WORKSPACE", "EACH GRADIENT", "EACH EST"}};
   for (const gpu::EngineDescription& e : engines)
     rows.push_back({e.kernel_class, size_text(e.memory.params), size_text(e.memory.moments),
                     size_text(e.memory.constants), size_text(e.memory.arena),
@@ -98,25 +98,30 @@ Json cuda_json(const gpu::CudaInventory& cuda) {
                        {"device_type", device.type().name},
                        {"compute_capability", device.compute_capability},
                        {"memory_bytes", device.memory_bytes},
-                       {"peak_tflops", device.peak_tflops}});
-  return {{"devices", devices}, {"why_none", cuda.why_none}};
+                       {"peak_tflops", device.peak_tflops},
+                       {"peak_gb_per_s", device.peak_gb_per_s}});
+  return {{"devices", devices}, {"why_none", cuda.why_none.empty() ? Json() : Json(cuda.why_none)}};
 }
 
 // The verdict on level D2.
 std::string d2_text(const D2Cost& d2) {
+  std::string refused;
+  for (const std::string& op : d2.verdict.vendor_refusals) refused += "  " + op + "\n";
+  if (!refused.empty()) refused = "The vendor's library refuses:\n" + refused;
   if (d2.verdict.vendor_ops.empty())
-    return "D2 costs nothing: D1 uses no vendor kernel on " + d2.device_type + "\n";
+    return "D2 costs nothing: D1 uses no vendor kernel on " + d2.device_type + "\n" + refused;
   std::string text = "D2 costs " + fixed(100 * d2.verdict.cost(), 1) + " % of a local step on " +
                      d2.device_type + ": " + fixed(1e3 * d2.verdict.d2_seconds, 2) + " ms, D1 " +
                      fixed(1e3 * d2.verdict.d1_seconds, 2) +
                      " ms. D1 runs these with kernels whose bits depend on the hardware:\n";
   for (const std::string& op : d2.verdict.vendor_ops) text += "  " + op + "\n";
-  return text;
+  return text + refused;
 }
 
 Json d2_json(const D2Cost& d2) {
   return {{"device_type", d2.device_type},
           {"vendor_operators", d2.verdict.vendor_ops},
+          {"vendor_refusals", d2.verdict.vendor_refusals},
           {"d1_seconds", d2.verdict.d1_seconds},
           {"d2_seconds", d2.verdict.d2_seconds},
           {"cost", d2.verdict.cost()}};
@@ -130,8 +135,8 @@ std::string inspection_text(const Inspection& inspection) {
   std::string text =
       table({{"job", spec.name},
              {"model", first.model},
-             {"level", std::string(level_name(spec.level)) + ", " + std::to_string(spec.max_p) +
-                           " ESTs" + (spec.tf32 ? ", TF32 on GPUs" : "")},
+             {"level", std::string(level_name(spec.level)) + ", " + counted(spec.max_p, "EST") +
+                           (spec.tf32 ? ", TF32 on GPUs" : "")},
              {"sample", layout_text(inspection.layout)},
              {"batch", std::to_string(spec.batch_size) + " for each EST, " +
                            std::to_string(std::uint64_t{spec.batch_size} * spec.max_p) +

@@ -37,6 +37,7 @@ Status apply_level_and_stages(JobSpec& spec, const SpecChanges& changes) {
 // Without the checkpoint's version the number of steps cannot be told from stages: the head knows.
 Status apply_steps(JobSpec& spec, const SpecChanges& changes, const StartPoint& start) {
   if (changes.steps) spec.steps = *changes.steps;
+  if (changes.steps || changes.stages) spec.epochs = 0;
   const bool from_stages = !spec.stages.empty() && !changes.devices &&
                            (changes.stages || changes.steps || (spec.steps + spec.epochs) == 0);
   if (!from_stages || !start.version) return {};
@@ -57,6 +58,7 @@ Status apply_devices(JobSpec& spec, const SpecChanges& changes, const StartPoint
   const Result<std::uint64_t> total = total_steps(spec);
   if (!total) return total.error();
   spec.steps = *total;
+  spec.epochs = 0;
   // With no step left to do, check_steps_left says what is wrong.
   const std::uint64_t done = start.version.value_or(0);
   spec.stages = {{*std::move(devices), *total > done ? *total - done : 1}};

@@ -42,7 +42,7 @@ void add_ledger_command(CLI::App& app, Shell& shell) {
   command->add_option("--to", options->to, "Last step to show")->type_name("N");
   command
       ->add_option("--out", options->out,
-                   "Write a ledger file, which can be given wherever a ledger is compared")
+                   "Write a new ledger file, which can be given wherever a ledger is compared")
       ->type_name("FILE");
   add_head_options(*command, options->head);
   add_json_option(*command, options->json);

@@ -4,10 +4,13 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <span>
 #include <sstream>
 
 #include "actors/config/job_file.h"
 #include "actors/esctl/requests.h"
+#include "proto/text_of.h"
+#include "store/checkpoint/file_system.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -27,7 +30,7 @@ store::LedgerLine line_from(wire::LedgerLine::Reader r) {
 }
 
 Part part_from(wire::LedgerPart::Reader r) {
-  Part part{r.getSpecToml().cStr(), r.getStartCheckpoint().cStr(), {}, r.getNext()};
+  Part part{text_of(r.getSpecToml(), "job spec"), line_of(r.getStartCheckpoint()), {}, r.getNext()};
   for (const auto line : r.getLines()) part.lines.push_back(line_from(line));
   return part;
 }
@@ -66,7 +69,6 @@ Digest bits_digest(const JobSpec& spec) {
 
 Result<store::LedgerFile> read_ledger(Client& client, const JobId& job) {
   store::LedgerFile ledger;
-  ledger.job = job;
   for (Version begin = 0;;) {
     const auto answer =
         client.ask<wire::LedgerPart, wire::ReadLedger>(job, [&](wire::ReadLedger::Builder b) {
@@ -87,6 +89,7 @@ Result<store::LedgerFile> read_ledger(Client& client, const JobId& job) {
   ledger.spec = bits_digest(*spec);
   const auto details = describe_job(client, job);
   if (!details) return details.error();
+  ledger.job = details->job.id;
   ledger.placements = placements_of(details->job);
   ledger.checkpoint = details->job.checkpoint;
   return ledger;
@@ -101,11 +104,17 @@ Result<store::LedgerFile> open_ledger(const std::string& name, const HeadOptions
 }
 
 Status write_ledger_file(const store::LedgerFile& ledger, const std::string& path) {
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out << store::encode_ledger_file(ledger);
-  out.close();
-  if (!out) return failure(path + ": the ledger cannot be written there");
-  return {};
+  std::error_code code;
+  if (std::filesystem::exists(std::filesystem::symlink_status(path, code)))
+    return refused(path + ": exists already: allowed is a new name");
+  store::FileSystem& files = store::posix_file_system();
+  const auto file = files.create_file(path);
+  if (!file) return file.error();
+  const std::string text = store::encode_ledger_file(ledger);
+  Status written = (*file)->append(std::as_bytes(std::span(text)));
+  if (written.ok()) written = (*file)->finish();
+  if (!written.ok()) (void)files.remove_file(path);  // a part of it is no ledger
+  return written;
 }
 
 }  // namespace es::actors::esctl

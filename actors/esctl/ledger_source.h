@@ -20,6 +20,7 @@ Result<store::LedgerFile> read_ledger(Client& client, const JobId& job);
 // `name`: an existing file, else a job of the head. Errors: of read_ledger; usage (the file).
 Result<store::LedgerFile> open_ledger(const std::string& name, const HeadOptions& head);
 
+// Errors: refused (the file exists), failure (disk; nothing is left).
 Status write_ledger_file(const store::LedgerFile& ledger, const std::string& path);
 
 }  // namespace es::actors::esctl

@@ -54,7 +54,8 @@ std::string name_of(const store::LedgerFile& ledger) {
 }
 
 std::string only_text(const char* name, Version count) {
-  return count == 0 ? "" : std::to_string(count) + " steps are only in " + name + "\n";
+  if (count == 0) return {};
+  return counted(count, "step") + (count == 1 ? " is" : " are") + " only in " + name + "\n";
 }
 
 }  // namespace
@@ -88,7 +89,7 @@ std::string diff_text(const DiffView& view) {
   }
   if (view.deep) text += deep_text(*view.deep) + "\n";
   text += only_text("A", c.only_a) + only_text("B", c.only_b);
-  if (!c.first) text += std::to_string(c.compared) + " steps compared, none differs\n";
+  if (!c.first) text += counted(c.compared, "step") + " compared, none differs\n";
   return text + "identical " + (c.equal() ? "yes" : "no") + "\n";
 }
 

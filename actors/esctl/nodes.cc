@@ -48,9 +48,14 @@ Status nodes(const Options& options, Console& console) {
   const auto list =
       (*client)->ask<wire::NodeList, wire::ListNodes>({}, [](wire::ListNodes::Builder) {});
   if (!list) return list.error();
-  const auto all = list->decode(read_nodes);
+  std::string warning;
+  const auto all = list->decode([&](wire::NodeList::Reader reader) {
+    warning = reader.getWarning().cStr();
+    return read_nodes(reader);
+  });
   if (!all) return all.error();
-  console.out << (options.json ? nodes_json(*all) + "\n" : nodes_text(*all));
+  console.out << (options.json ? nodes_json(*all, warning) + "\n"
+                               : nodes_text(*all) + warning_text(warning));
   return {};
 }
 

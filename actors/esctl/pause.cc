@@ -9,6 +9,7 @@ namespace {
 struct Options {
   HeadOptions head;
   JobId job;
+  bool accept_loss = false;  // of resume
   bool json = false;
 };
 
@@ -30,14 +31,21 @@ Status pause(const Options& options, Console& console) {
 Status resume(const Options& options, Console& console) {
   const auto client = connect(options.head);
   if (!client) return client.error();
-  ES_RETURN_IF_ERROR(resume_job(**client, options.job));
-  print(options, "queued", "goes on as soon as it is given devices", console);
+  const auto note = resume_job(**client, options.job, options.accept_loss);
+  if (!note) return note.error();
+  if (options.json && options.accept_loss) {
+    console.out << fields_json({{"job", options.job}, {"state", "queued"}, {"note", *note}})
+                << "\n";
+    return {};
+  }
+  const std::string about = note->empty() ? "" : "; " + *note;
+  print(options, "queued", "goes on as soon as it is given devices" + about, console);
   return {};
 }
 
 CLI::App* add_command(CLI::App& app, Shell& shell, const char* name, const char* what,
-                      Status (*run)(const Options&, Console&)) {
-  auto options = std::make_shared<Options>();
+                      Status (*run)(const Options&, Console&),
+                      const std::shared_ptr<Options>& options = std::make_shared<Options>()) {
   CLI::App* command = app.add_subcommand(name, what);
   command->add_option("job", options->job, "Job id")->required()->type_name("JOB");
   add_head_options(*command, options->head);
@@ -59,8 +67,18 @@ void add_pause_command(CLI::App& app, Shell& shell) {
 }
 
 void add_resume_command(CLI::App& app, Shell& shell) {
-  add_command(app, shell, "resume", "Let a paused job go on", resume)
-      ->footer("Example:\n  esctl resume resnet18-1");
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = add_command(app, shell, "resume", "Let a paused job go on", resume, options);
+  command->add_flag("--accept-loss", options->accept_loss,
+                    "Give up the saved states of the job that no node can read now, and go on from "
+                    "the newest that can be read, else from its start");
+  command->footer(
+      "A job goes on from its newest saved state. While the node that holds it is away the job "
+      "waits;\n"
+      "--accept-loss, also for a job that is not paused, is for a node that will not come back. It "
+      "tells\n"
+      "what it gives up.\n"
+      "Example:\n  esctl resume resnet18-1\n  esctl resume resnet18-1 --accept-loss");
 }
 
 }  // namespace es::actors::esctl

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "actors/esctl/render_text.h"
+#include "proto/text_of.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -44,7 +45,7 @@ std::string now_text(const PlansView& view) {
 std::string left_out_text(const PlansView& view, std::size_t shown) {
   std::string text;
   if (shown < view.plans.size())
-    text += std::to_string(view.plans.size() - shown) + " more plans: --top 0 shows all.\n";
+    text += "Not shown: " + counted(view.plans.size() - shown, "plan") + "; --top 0 shows all.\n";
   if (!view.complete)
     text += "There are more: listed is the best plan for each number of devices.\n";
   return text;
@@ -54,10 +55,10 @@ std::string left_out_text(const PlansView& view, std::size_t shown) {
 
 PlansView read_plans(wire::PlanList::Reader reader) {
   PlansView view{.complete = reader.getComplete(),
-                 .placement = reader.getPlacement().cStr(),
+                 .placement = line_of(reader.getPlacement()),
                  .pace_seconds = reader.getPaceSeconds()};
   for (const auto s : reader.getSpeeds())
-    view.speeds.push_back({{s.getDeviceType().cStr()}, s.getStepsPerSecond(), s.getMeasured()});
+    view.speeds.push_back({{line_of(s.getDeviceType())}, s.getStepsPerSecond(), s.getMeasured()});
   const auto is_measured = [&](const PlanPartView& part) {
     return std::any_of(view.speeds.begin(), view.speeds.end(),
                        [&](const TypeSpeedView& s) { return s.type == part.type && s.measured; });
@@ -68,7 +69,7 @@ PlansView read_plans(wire::PlanList::Reader reader) {
                   .waste = p.getWaste()};
     for (const auto part : p.getParts())
       plan.parts.push_back(
-          {{part.getDeviceType().cStr()}, part.getDevices(), part.getEstsPerDevice()});
+          {{line_of(part.getDeviceType())}, part.getDevices(), part.getEstsPerDevice()});
     plan.runs = devices_of(plan).text() == view.placement;
     plan.measured = std::all_of(plan.parts.begin(), plan.parts.end(), is_measured);
     view.plans.push_back(std::move(plan));
@@ -78,7 +79,7 @@ PlansView read_plans(wire::PlanList::Reader reader) {
 
 std::string plans_text(const PlansView& view, std::size_t top) {
   std::vector<std::vector<std::string>> rows{
-      {"PLAN", "DEVICES", "ESTS EACH", "STEP", "LOCAL STEPS/S", "WASTE", "SPEEDS", ""}};
+      {"PLAN", "DEVICES", "ESTS EACH", "STEP", "LOCAL STEPS/S", "WASTED/S", "SPEEDS", ""}};
   for (std::size_t i = 0; i < view.plans.size(); ++i) {
     const PlanView& plan = view.plans[i];
     if (top != 0 && i >= top && !plan.runs) continue;

@@ -2,14 +2,20 @@
 
 #include "actors/config/default_devices.h"
 #include "actors/esctl/progress.h"
+#include "store/checkpoint/catalog.h"
 
 namespace es::actors::esctl {
 
+namespace fs = std::filesystem;
+
 Status PrivateRun::start(const std::filesystem::path& easyscaled) {
+  std::error_code code;
+  const fs::path here = fs::current_path(code);
+  if (code && options_.rescue) return failure("the current directory: " + code.message());
   auto daemon = PrivateDaemon::start({.executable = easyscaled,
                                       .devices = default_devices(),
                                       .keep = options_.keep,
-                                      .rescue = std::filesystem::current_path()},
+                                      .rescue = options_.rescue ? here : fs::path()},
                                      signals_);
   if (!daemon) return daemon.error();
   daemon_ = *std::move(daemon);
@@ -36,27 +42,49 @@ Result<JobView> PrivateRun::submit_and_follow(const JobSpec& spec, const StartPo
   Result<JobId> job = submit_job(*client_, spec, start);
   if (!job) return job.error();
   job_ = *std::move(job);
+  ask_for_checkpoint();
   Progress progress(console_, options_.quiet);
   Result<JobView> end = follow_job(*client_, job_, progress);
+  if (end) collect_checkpoint();
   if (end && options_.at_end) ES_RETURN_IF_ERROR(options_.at_end(*client_, job_));
   return end;
 }
 
+// Where the checkpoint goes when the wanted directory cannot be written to: somewhere in the
+// directory that a program runs in a person will look. Empty: there is none.
+fs::path PrivateRun::elsewhere() const {
+  std::error_code code;
+  const fs::path here = fs::current_path(code);
+  return code || job_.empty() ? fs::path() : here / job_;
+}
+
+void PrivateRun::ask_for_checkpoint() {
+  if (options_.checkpoint.empty()) return;
+  asked_ = client_->post<wire::CheckpointJob>(job_, [&](wire::CheckpointJob::Builder b) {
+    b.setDirectory(options_.checkpoint);
+    b.setAtEnd(true);
+    b.setOtherwise(elsewhere().string());
+  });
+}
+
+void PrivateRun::collect_checkpoint() {
+  if (!asked_) return;
+  const auto taken = client_->collect<wire::CheckpointTaken>(*std::exchange(asked_, {}));
+  checkpoint_ = taken ? taken->decode(read_checkpoint) : Result<CheckpointView>(taken.error());
+}
+
 Result<JobView> PrivateRun::stop_early() {
   signals_max_ = 1;
-  console_.err << "esctl: stopping job " << job_ << " (once more: at once)" << std::endl;
-  if (!options_.checkpoint.empty()) {
-    const auto taken = checkpoint_job(*client_, job_, options_.checkpoint);
-    if (taken)
-      console_.err << "esctl: checkpoint of step " << taken->version << " is in " << taken->path
-                   << std::endl;
-    else
-      report(taken.error(), false, console_);
-  }
-  ES_RETURN_IF_ERROR(cancel_job(*client_, job_));
+  console_.err << "esctl: stopping job " << job_ << (asked_ ? " with a checkpoint" : "")
+               << " (once more: at once)" << std::endl;
+  const std::uint64_t cancel =
+      client_->post<wire::CancelJob>(job_, [](wire::CancelJob::Builder) {});
+  collect_checkpoint();
+  // A job that has ended meanwhile refuses, and is described all the same.
+  const auto cancelled = client_->collect<wire::Done>(cancel);
   Result<JobDetailsView> details = describe_job(*client_, job_);
-  if (!details) return details.error();
-  return std::move(details->job);
+  if (details) return std::move(details->job);
+  return cancelled ? details.error() : cancelled.error();
 }
 
 void PrivateRun::shut_down() {
@@ -65,6 +93,20 @@ void PrivateRun::shut_down() {
   (void)client_->ask<wire::Done, wire::Shutdown>({}, [](wire::Shutdown::Builder) {});
   client_.reset();
   daemon_->stop(signals_max_);
+  remove_unfinished();
+}
+
+// What a writer has begun that was killed, as a second stop signal asks for.
+void PrivateRun::remove_unfinished() const {
+  if (options_.checkpoint.empty()) return;
+  for (const fs::path& place : {fs::path(options_.checkpoint), elsewhere()}) {
+    auto leftovers = store::find_leftovers(place.parent_path(), store::process_exists);
+    if (!leftovers) continue;
+    std::erase_if(*leftovers, [&](const fs::path& path) {
+      return !path.filename().string().starts_with("." + place.filename().string() + ".");
+    });
+    store::remove_leftovers(store::posix_file_system(), *leftovers);
+  }
 }
 
 }  // namespace es::actors::esctl

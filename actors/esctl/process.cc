@@ -82,7 +82,8 @@ ErrorKind kind_of_exit(int status) {
 
 Result<fs::path> find_easyscaled() {
   if (const char* named = std::getenv("EASYSCALED"); named != nullptr && named[0] != '\0') {
-    if (::access(named, X_OK) == 0) return fs::path(named);
+    std::error_code unknown;
+    if (fs::is_regular_file(named, unknown) && ::access(named, X_OK) == 0) return fs::path(named);
     return not_found(std::string("EASYSCALED = \"") + named + "\": no such program");
   }
   std::error_code code;
@@ -165,12 +166,15 @@ Status PrivateDaemon::launch(const DaemonOptions& options) {
                                  "local",
                                  "--run-dir",
                                  (directory_ / "run").string(),
-                                 "--rescue",
-                                 options.rescue.string(),
                                  "--devices",
                                  options.devices.text(),
                                  "--parent-pid",
                                  std::to_string(::getpid())};
+  if (options.rescue.empty()) {
+    words.push_back("--no-rescue");
+  } else {
+    words.insert(words.end(), {"--rescue", options.rescue.string()});
+  }
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);

@@ -30,7 +30,7 @@ struct DaemonOptions {
   // Where its state and log stay after the end; empty: they go with the private directory. Must be
   // absent or empty.
   std::filesystem::path keep;
-  // Where a job that fails because of its data leaves its last state.
+  // Where a job that fails because of its data leaves its last state; empty: nowhere.
   std::filesystem::path rescue;
 };
 

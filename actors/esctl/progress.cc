@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "actors/config/program.h"
 #include "actors/esctl/render_text.h"
 
 namespace es::actors::esctl {
@@ -22,12 +23,27 @@ std::string bar(const JobView& job, int columns) {
          std::string(static_cast<std::size_t>(columns - filled), '.') + "] ";
 }
 
+// The console keeps what a terminal obeys out of texts; these two sequences are our own.
+void control(std::ostream& err, std::string_view sequence) {
+  auto* const buffer = dynamic_cast<OutputBuffer*>(err.rdbuf());
+  if (buffer == nullptr) {
+    err << sequence << std::flush;
+  } else if (err.good()) {
+    try {
+      buffer->write_raw(sequence);
+    } catch (const OutputFailed&) {
+      err.setstate(std::ios::badbit);
+    }
+  }
+}
+
 }  // namespace
 
 std::string progress_text(const JobView& job) {
   std::string text = "step " + std::to_string(job.step) + "/" + std::to_string(job.last_step) +
-                     "  loss " + fixed(job.loss_last, 4) + "  " + fixed(job.samples_per_second, 1) +
-                     " samples/s";
+                     "  loss " + fixed(job.loss_last, 4);
+  if (job.samples_per_second_now > 0)
+    text += "  " + rate_text(job.samples_per_second_now) + " samples/s";
   if (!job.placement.empty()) text += "  " + job.placement;
   if (job.stages.size() > 1) text += "  stage " + std::to_string(job.stages.size());
   return text + "  " + job.state;
@@ -57,7 +73,9 @@ void Progress::show(const JobView& job) {
   if (quiet_) return;
   if (const int columns = console_.err_columns(); columns > 0) {
     // One column stays free: a full line would make some terminals scroll.
-    console_.err << '\r' << progress_bar(job, std::max(columns - 1, 1)) << "\x1b[K" << std::flush;
+    control(console_.err, "\r");
+    console_.err << progress_bar(job, std::max(columns - 1, 1)) << std::flush;
+    control(console_.err, "\x1b[K");
     line_open_ = true;
   } else if (plain_.worth_a_line(job)) {
     console_.err << progress_text(job) << std::endl;

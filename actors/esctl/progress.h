@@ -9,7 +9,8 @@
 
 namespace es::actors::esctl {
 
-// "step 27/60  loss 1.2345  512.3 samples/s  cpu-avx2:2  running"; a stage number when it matters.
+// "step 27/60  loss 1.2345  512.3 samples/s  cpu-avx2:2  running"; the rate is that of now, and
+// left out while the job does not step; a stage number when it matters.
 std::string progress_text(const JobView& job);
 // The same behind a bar, cut to `columns`. REQUIRES: columns >= 1.
 std::string progress_bar(const JobView& job, int columns);

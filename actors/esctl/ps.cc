@@ -17,9 +17,14 @@ Status ps(const Options& options, Console& console) {
   const auto list =
       (*client)->ask<wire::JobList, wire::ListJobs>({}, [](wire::ListJobs::Builder) {});
   if (!list) return list.error();
-  const auto jobs = list->decode(read_jobs);
+  std::string warning;
+  const auto jobs = list->decode([&](wire::JobList::Reader reader) {
+    warning = reader.getWarning().cStr();
+    return read_jobs(reader);
+  });
   if (!jobs) return jobs.error();
-  console.out << (options.json ? jobs_json(*jobs) + "\n" : jobs_text(*jobs));
+  console.out << (options.json ? jobs_json(*jobs, warning) + "\n"
+                               : jobs_text(*jobs) + warning_text(warning));
   return {};
 }
 

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 #include "actors/esctl/render_text.h"
 
@@ -32,11 +33,13 @@ std::string metric_key(const MetricView& metric) {
   return key;
 }
 
-// One key for each metric; "metric" names the headline's.
+// One key for each metric; "metric" names the headline's. Metrics of an evaluation that is not
+// finite are null, and it says so.
 Json evaluation(const EvaluationView& e) {
   Json json{{"version", e.version}, {"total", e.total}};
   if (!e.metrics.empty()) json["metric"] = metric_key(e.metrics.front());
   for (const MetricView& m : e.metrics) json[metric_key(m)] = m.value;
+  if (!e.metrics.empty() && !std::isfinite(e.metrics.front().value)) json["not_finite"] = true;
   return json;
 }
 
@@ -44,6 +47,11 @@ Json evaluations_of(const JobView& job) {
   Json list = Json::array();
   for (const EvaluationView& e : job.evaluations) list.push_back(evaluation(e));
   return list;
+}
+
+// Of what is measured: 0 is "not yet".
+Json positive_or_null(double value) {
+  return value > 0 ? Json(value) : Json();
 }
 
 Json workers_of(const JobView& job) {
@@ -55,8 +63,8 @@ Json workers_of(const JobView& job) {
                     {"rank_begin", w.rank_begin},
                     {"rank_end", w.rank_end},
                     {"pid", w.pid},
-                    {"local_step_seconds", w.local_step_seconds},
-                    {"samples_per_second", w.samples_per_second},
+                    {"local_step_seconds", positive_or_null(w.local_step_seconds)},
+                    {"samples_per_second", positive_or_null(w.samples_per_second)},
                     {"slowness", w.slowness},
                     {"est_seconds", w.est_seconds}});
   return list;
@@ -78,7 +86,8 @@ Json job_object(const JobView& job) {
   json["placement"] = text_or_null(job.placement);
   json["loss_first"] = job.loss_first;
   json["loss_last"] = job.loss_last;
-  json["samples_per_s"] = job.samples_per_second;
+  json["samples_per_s"] = positive_or_null(job.samples_per_second_now);
+  json["samples_per_s_mean"] = positive_or_null(job.samples_per_second_mean);
   json["peak_rss_mib"] = job.peak_rss_mib;
   json["context_switch_share"] = job.context_switch_share;
   json["data_wait_share"] = job.data_wait_share;
@@ -116,19 +125,25 @@ std::string job_json(const JobView& job) {
   return dump(job_object(job));
 }
 
+std::string run_json(const JobView& job, const std::optional<KeptWeights>& weights) {
+  Json json = job_object(job);
+  json["weights"] = weights ? Json{{"path", weights->path}, {"step", weights->step}} : Json();
+  return dump(json);
+}
+
 std::string details_json(const JobView& job, const std::string& spec_toml) {
   Json json = job_object(job);
   json["spec_toml"] = spec_toml;
   return dump(json);
 }
 
-std::string jobs_json(const std::vector<JobView>& jobs) {
+std::string jobs_json(const std::vector<JobView>& jobs, const std::string& warning) {
   Json list = Json::array();
   for (const JobView& job : jobs) list.push_back(job_object(job));
-  return dump({{"jobs", list}});
+  return dump({{"jobs", list}, {"warning", text_or_null(warning)}});
 }
 
-std::string nodes_json(const std::vector<NodeView>& nodes) {
+std::string nodes_json(const std::vector<NodeView>& nodes, const std::string& warning) {
   Json list = Json::array();
   for (const NodeView& node : nodes) {
     Json devices = Json::array();
@@ -140,9 +155,11 @@ std::string nodes_json(const std::vector<NodeView>& nodes) {
     list.push_back({{"name", node.name},
                     {"alive", node.alive},
                     {"draining", node.draining},
+                    {"checkpoints", text_or_null(node.checkpoints)},
+                    {"checkpoint_problem", text_or_null(node.checkpoint_problem)},
                     {"devices", devices}});
   }
-  return dump({{"nodes", list}});
+  return dump({{"nodes", list}, {"warning", text_or_null(warning)}});
 }
 
 std::string checkpoint_json(const std::string& job, const CheckpointView& checkpoint) {
@@ -161,9 +178,10 @@ std::string error_json(const Error& error) {
   return dump({{"error", error.message}, {"kind", kind_name(error.kind)}});
 }
 
-std::string fields_json(const std::vector<std::pair<std::string, std::string>>& fields) {
+std::string fields_json(const std::vector<std::pair<std::string, FieldValue>>& fields) {
   Json json = Json::object();
-  for (const auto& [name, value] : fields) json[name] = value;
+  for (const auto& [name, value] : fields)
+    std::visit([&json, &key = name](const auto& held) { json[key] = held; }, value);
   return dump(json);
 }
 

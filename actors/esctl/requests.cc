@@ -3,8 +3,18 @@
 #include "actors/config/job_file.h"
 #include "actors/esctl/render_json.h"
 #include "actors/esctl/render_text.h"
+#include "proto/text_of.h"
 
 namespace es::actors::esctl {
+namespace {
+
+// On one line, why the job is not what was wanted.
+int report_end(const JobView& job, Console& console) {
+  const std::string reason = job.error.empty() ? "" : ": " + job.error;
+  return report(failure("job " + job.id + " " + job.state + reason), false, console);
+}
+
+}  // namespace
 
 Result<JobId> submit_job(Client& client, const JobSpec& spec, const StartPoint& start,
                          const std::string& request_id) {
@@ -15,7 +25,8 @@ Result<JobId> submit_job(Client& client, const JobSpec& spec, const StartPoint& 
         b.setRequestId(request_id);
       });
   if (!accepted) return accepted.error();
-  return accepted->decode([](wire::JobAccepted::Reader r) { return JobId(r.getJob().cStr()); });
+  return accepted->decode(
+      [](wire::JobAccepted::Reader r) { return JobId(name_of(r.getJob(), "job")); });
 }
 
 Result<JobDetailsView> describe_job(Client& client, const JobId& job) {
@@ -23,7 +34,7 @@ Result<JobDetailsView> describe_job(Client& client, const JobId& job) {
       client.ask<wire::JobDetails, wire::DescribeJob>(job, [](wire::DescribeJob::Builder) {});
   if (!details) return details.error();
   return details->decode([](wire::JobDetails::Reader r) {
-    return JobDetailsView{read_job(r.getInfo()), r.getSpecToml().cStr()};
+    return JobDetailsView{read_job(r.getInfo()), text_of(r.getSpecToml(), "job spec")};
   });
 }
 
@@ -41,9 +52,11 @@ Status pause_job(Client& client, const JobId& job) {
   return done ? Status() : done.error();
 }
 
-Status resume_job(Client& client, const JobId& job) {
-  const auto done = client.ask<wire::Done, wire::ResumeJob>(job, [](wire::ResumeJob::Builder) {});
-  return done ? Status() : done.error();
+Result<std::string> resume_job(Client& client, const JobId& job, bool accept_loss) {
+  const auto done = client.ask<wire::Done, wire::ResumeJob>(
+      job, [&](wire::ResumeJob::Builder b) { b.setAcceptLoss(accept_loss); });
+  if (!done) return done.error();
+  return done->decode([](wire::Done::Reader r) { return std::string(r.getNote().cStr()); });
 }
 
 Status cancel_job(Client& client, const JobId& job) {
@@ -64,9 +77,17 @@ Result<JobView> follow_job(Client& client, const JobId& job, Progress& progress)
 
 int print_end(const JobView& job, bool json, Console& console) {
   console.out << (json ? job_json(job) + "\n" : summary_text(job)) << std::flush;
-  if (job.state == "finished") return 0;
-  const std::string reason = job.error.empty() ? "" : ": " + job.error;
-  return report(failure("job " + job.id + " " + job.state + reason), false, console);
+  return job.state == "finished" ? 0 : report_end(job, console);
+}
+
+int print_run_end(JobView job, const std::optional<KeptWeights>& weights, const std::string& error,
+                  bool json, Console& console) {
+  const bool failed = job.state == "failed" || !error.empty();
+  if (!error.empty()) job.error += (job.error.empty() ? "" : "; ") + error;
+  const std::string kept =
+      failed && !weights ? "\nThe weights are not kept.\n" : weights_text(weights);
+  console.out << (json ? run_json(job, weights) + "\n" : summary_text(job) + kept) << std::flush;
+  return job.state == "finished" && !failed ? 0 : report_end(job, console);
 }
 
 }  // namespace es::actors::esctl

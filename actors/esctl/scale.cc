@@ -1,6 +1,7 @@
 #include "actors/esctl/commands.h"
 #include "actors/esctl/options.h"
 #include "actors/esctl/render_json.h"
+#include "actors/esctl/requests.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -22,6 +23,24 @@ Result<std::string> demand_text(const std::string& devices) {
   return set->text();
 }
 
+// What happens to the job now that the head has accepted the demand; empty devices: auto.
+std::string scale_text(const JobView& job, const std::string& devices) {
+  const std::string name = "job " + job.id;
+  const bool runs = !job.placement.empty();
+  if (job.state == "paused")
+    return name + " is paused; once it is resumed, " +
+           (devices.empty() ? "the scheduler chooses its devices" : "it goes on on " + devices);
+  if (devices.empty())
+    return "the scheduler chooses the devices of " + name + " from now on" +
+           (runs ? "; it stays on " + job.placement +
+                       " until it is given others, and then changes at a step boundary"
+                 : "");
+  if (!runs) return name + " starts on " + devices;
+  if (job.placement == devices) return name + " stays on " + devices;
+  return name + " goes from " + job.placement + " to " + devices +
+         " at the first step boundary at which their workers are ready";
+}
+
 Status scale(const Options& options, Console& console) {
   const Result<std::string> demand = demand_text(options.devices);
   if (!demand) return demand.error();
@@ -30,12 +49,14 @@ Status scale(const Options& options, Console& console) {
   const auto done = (*client)->ask<wire::Done, wire::ScaleJob>(
       options.job, [&](wire::ScaleJob::Builder b) { b.setDevices(*demand); });
   if (!done) return done.error();
-  const std::string devices = demand->empty() ? kAuto : *demand;
-  if (options.json)
+  if (options.json) {
+    const std::string devices = demand->empty() ? kAuto : *demand;
     console.out << fields_json({{"job", options.job}, {"devices", devices}}) << "\n";
-  else
-    console.out << "job " << options.job << " goes to " << devices
-                << " at its next step boundary\n";
+    return {};
+  }
+  const auto details = describe_job(**client, options.job);
+  if (!details) return details.error();
+  console.out << scale_text(details->job, *demand) << "\n";
   return {};
 }
 

@@ -1,15 +1,17 @@
 // esctl sim: a job trace on a cluster that does not exist, by the actors that run a real one.
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 
+#include "actors/config/finite.h"
 #include "actors/config/quota.h"
 #include "actors/esctl/commands.h"
 #include "actors/esctl/options.h"
+#include "actors/esctl/render_text.h"
 #include "actors/esctl/sim_view.h"
 #include "actors/simulator/charts.h"
+#include "proto/base/number_text.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -42,12 +44,15 @@ struct Options {
 };
 
 // "v100=32,p100=16"
-Result<DeviceSet> parse_cluster(const std::string& text) {
+Result<DeviceSet> parse_cluster(const std::string& text, const store::StepTimes& times) {
   DeviceSet cluster;
   std::string rest = text + ",";
+  const std::string known = times.device_types_text();
   const auto bad = [&](const std::string& part) {
     return usage_error("--cluster " + text + ": \"" + part +
-                       "\": allowed is TYPE=COUNT[,TYPE=COUNT...], each type once, count > 0");
+                       "\": allowed is TYPE=COUNT[,TYPE=COUNT...], each type once, count > 0; a "
+                       "type is of lower-case letters, digits, - and _" +
+                       (known.empty() ? "" : "; step times are known on: " + known));
   };
   for (std::size_t end = rest.find(','); end != std::string::npos; end = rest.find(',')) {
     std::string part = rest.substr(0, end);
@@ -71,16 +76,16 @@ struct Scene {
 };
 
 Result<Scene> read_scene(const Options& options) {
-  const auto cluster = parse_cluster(options.cluster);
-  if (!cluster) return cluster.error();
-  const auto trace = store::read_trace(options.trace, options.workload);
-  if (!trace) return trace.error();
   store::StepTimes times;
   if (!options.step_times.empty()) {
     auto read = store::read_step_times(options.step_times);
     if (!read) return read.error();
     times = *std::move(read);
   }
+  const auto cluster = parse_cluster(options.cluster, times);
+  if (!cluster) return cluster.error();
+  const auto trace = store::read_trace(options.trace, options.workload);
+  if (!trace) return trace.error();
   const std::uint64_t seed = options.world.seed;
   auto workload = simulator::make_workload(*trace, times, *cluster,
                                            {.jitter_s = seed == 0 ? 0.0 : 1.0, .seed = seed});
@@ -108,8 +113,8 @@ class ProgressLine {
     if (now - last_ < (is_terminal_ ? kOnTerminal : kInLog)) return;
     last_ = now;
     shown_ = true;
-    console_.err << (is_terminal_ ? "\r\033[K" : "") << policy << ": " << done << " of " << all
-                 << " jobs done, day " << static_cast<long>(seconds / 86400)
+    console_.err << (is_terminal_ ? "\r\033[K" : "") << policy << ": " << done << " of "
+                 << counted(all, "job") << " done, day " << static_cast<long>(seconds / 86400)
                  << (is_terminal_ ? "" : "\n") << std::flush;
   }
 
@@ -128,12 +133,6 @@ struct Contestant {
   std::string knob;  // value of its knob, where there are several of this policy; else ""
   std::string label() const { return policy + (knob.empty() ? "" : "@" + knob); }
 };
-
-std::string number_text(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%g", value);
-  return text;
-}
 
 // A policy with a knob once for each of its values.
 std::vector<Contestant> contestants_of(const std::vector<std::string>& policies,
@@ -235,8 +234,8 @@ Result<int> simulate_policies(const Options& options, const std::vector<std::str
     if (!result) return result.error();
     reports.push_back(simulator::make_report(scene->workload, *result, scene->world.start_s));
     if (result->refused > 0)
-      console.err << result->policy << ": " << result->refused
-                  << " requests were refused, the first: " << result->first_refusal << "\n";
+      console.err << result->policy << ": the head refused " << counted(result->refused, "request")
+                  << ", the first: " << result->first_refusal << "\n";
     results.push_back(*std::move(result));
   }
   if (!options.out.empty()) ES_RETURN_IF_ERROR(write_files(options, *scene, results));
@@ -253,7 +252,10 @@ Result<int> simulate_policies(const Options& options, const std::vector<std::str
 void add_mishap_options(CLI::App& command, Options& options) {
   simulator::WorldOptions& world = options.world;
   const auto add = [&](const char* name, double& value, CLI::Validator range, const char* help) {
-    command.add_option(name, value, help)->check(range)->capture_default_str();
+    command.add_option(name, value, help)
+        ->check(range)
+        ->check(finite_number())
+        ->capture_default_str();
   };
   command
       .add_option("--seed", world.seed,
@@ -305,19 +307,23 @@ void add_options(CLI::App& command, Options& options) {
       ->type_name("TENANT=TYPE:COUNT[+...]");
   command.add_option("--start-cost", options.world.start_s, "Seconds of a job's first start")
       ->check(CLI::Range(0.0, 1e6))
+      ->check(finite_number())
       ->capture_default_str();
   command.add_option("--rescale-cost", options.world.rescale_s, "Seconds of any later change")
       ->check(CLI::Range(0.0, 1e6))
+      ->check(finite_number())
       ->capture_default_str();
   command
       .add_option("--round", options.round_s,
                   "Decide at most once in so many seconds; 0: at every event")
       ->check(CLI::Range(0.0, 1e6))
+      ->check(finite_number())
       ->capture_default_str();
   command
       .add_option("--fairness", options.fairness,
                   "Of elastic-srtf, 0 fast to 1 fair; compare: several, the policy runs with each")
       ->check(CLI::Range(0.0, 1.0))
+      ->check(finite_number())
       ->delimiter(',')
       ->type_name("F")
       ->capture_default_str();

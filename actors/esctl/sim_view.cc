@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "actors/esctl/render_text.h"
+
 namespace es::actors::esctl {
 namespace {
 
@@ -64,13 +66,11 @@ std::string reports_text(const std::vector<Report>& reports) {
         r.makespan_s, r.devices_held_mean, r.devices_computing_mean,
         static_cast<unsigned long long>(r.rescales), r.mean_rho, r.worst_rho, r.decision_ms_mean);
     text += line;
-    if (r.unfinished > 0) text += "  " + std::to_string(r.unfinished) + " jobs never ended\n";
+    if (r.unfinished > 0) text += "  " + counted(r.unfinished, "job") + " never ended\n";
     if (r.failures == 0 && r.stragglers == 0) continue;
-    std::snprintf(line, sizeof line,
-                  "  nodes were lost %u times, which cost %.1f s of training; devices were slow %u "
-                  "times\n",
-                  r.failures, r.lost_work_seconds, r.stragglers);
-    text += line;
+    text += "  nodes were lost " + counted(r.failures, "time") + ", which cost " +
+            fixed(r.lost_work_seconds, 1) + " s of training; devices were slow " +
+            counted(r.stragglers, "time") + "\n";
   }
   return text;
 }

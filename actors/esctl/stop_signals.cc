@@ -10,11 +10,8 @@ namespace es::actors::esctl {
 StopSignals::StopSignals() {
   sigset_t taken;
   sigemptyset(&taken);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&taken, signal);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD}) sigaddset(&taken, signal);
   ES_CHECK(::pthread_sigmask(SIG_BLOCK, &taken, &mask_before_) == 0);
-  struct sigaction ignore {};
-  ignore.sa_handler = SIG_IGN;
-  ES_CHECK(::sigaction(SIGPIPE, &ignore, &pipe_before_) == 0);
   fd_ = ::signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
   ES_CHECK_MSG(fd_ >= 0, "no file descriptor is left");
 }
@@ -36,7 +33,6 @@ void StopSignals::take() {
 }
 
 void StopSignals::restore() const {
-  ::sigaction(SIGPIPE, &pipe_before_, nullptr);
   ::pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
 }
 

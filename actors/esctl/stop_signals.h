@@ -1,8 +1,8 @@
 #pragma once
-// StopSignals: the wish to stop (SIGINT, SIGTERM, SIGHUP) as a file descriptor to wait for, instead
-// of a handler that interrupts anything anywhere.
+// StopSignals: the wish to stop (SIGINT, SIGTERM, SIGHUP, and SIGPIPE: nobody reads the output any
+// more) as a file descriptor to wait for, instead of a handler that interrupts anything anywhere.
 //
-// While one exists the process is not ended by these signals, nor by SIGPIPE. SIGCHLD is taken too,
+// While one exists the process is not ended by these signals. SIGCHLD is taken too,
 // so that a wait for a child ends when the child does. At most one at a time; create it before any
 // thread starts, since threads inherit what is blocked.
 #include <signal.h>
@@ -33,7 +33,6 @@ class StopSignals {
 
  private:
   sigset_t mask_before_;
-  struct sigaction pipe_before_;
   int fd_ = -1;
   int first_ = 0;
   int count_ = 0;

@@ -20,6 +20,7 @@ Status trace(const Options& options, Console& console) {
   const auto steps = total_steps(*spec);
   if (!steps) return steps.error();
   spec->steps = *steps;
+  spec->epochs = 0;
   if (options.step == 0) return usage_error("--step = 0: allowed is 1 and more");
   const auto traced = worker::trace_step({.spec = *spec,
                                           .device = {options.device_type},

@@ -53,6 +53,7 @@ Result<std::vector<Plan>> make_plans(const Options& options, Console& console) {
     if (!options.level.empty()) changes.level = options.level;
     auto spec = make_spec(options.file, changes, start);
     if (!spec) return spec.error();
+    spec->checkpoint = JobSpec().checkpoint;  // nobody goes on from these runs
     if (!plans.empty() && steps_of(spec->stages) != steps_of(plans.front().spec.stages))
       return usage_error("--stages " + *stages + " has " + std::to_string(steps_of(spec->stages)) +
                          " steps: allowed is the same number for all, " +
@@ -79,6 +80,7 @@ Result<Trained> train(const Plan& plan, const Options& options,
   Trained trained;
   const PrivateRunOptions run_options{.checkpoint = {},
                                       .keep = {},
+                                      .rescue = false,
                                       .quiet = options.quiet,
                                       .at_end = [&](Client& client, const JobId& job) {
                                         auto ledger = read_ledger(client, job);

@@ -1,6 +1,7 @@
 #include "actors/esctl/views.h"
 
 #include "actors/common/wire_error.h"
+#include "proto/text_of.h"
 
 namespace es::actors::esctl {
 std::vector<JobView> read_jobs(wire::JobList::Reader reader) {
@@ -12,22 +13,25 @@ std::vector<JobView> read_jobs(wire::JobList::Reader reader) {
 std::vector<NodeView> read_nodes(wire::NodeList::Reader reader) {
   std::vector<NodeView> nodes;
   for (const wire::NodeInfo::Reader n : reader.getNodes()) {
-    NodeView node{.name = n.getName().cStr(), .alive = n.getAlive(), .draining = n.getDraining()};
+    NodeView node{.name = line_of(n.getName()), .alive = n.getAlive(), .draining = n.getDraining()};
+    node.checkpoints = line_of(n.getCheckpoints());
+    node.checkpoint_problem = line_of(n.getCheckpointProblem());
     for (const wire::DeviceInfo::Reader d : n.getDevices())
-      node.devices.push_back({.type = d.getType().cStr(),
+      node.devices.push_back({.type = line_of(d.getType()),
                               .index = d.getIndex(),
-                              .job = d.getJob().cStr(),
-                              .suspect = d.getSuspect().cStr()});
+                              .job = line_of(d.getJob()),
+                              .suspect = line_of(d.getSuspect())});
     nodes.push_back(std::move(node));
   }
   return nodes;
 }
 
 CheckpointView read_checkpoint(wire::CheckpointTaken::Reader c) {
-  return {.path = c.getPath().cStr(),
+  return {.path = line_of(c.getPath()),
           .version = c.getVersion(),
-          .params_digest = c.getParamsDigest().cStr(),
-          .state_digest = c.getStateDigest().cStr()};
+          .params_digest = line_of(c.getParamsDigest()),
+          .state_digest = line_of(c.getStateDigest()),
+          .first_error = line_of(c.getFirstError())};
 }
 
 JobEventView read_event(wire::JobEvent::Reader event) {
@@ -35,7 +39,7 @@ JobEventView read_event(wire::JobEvent::Reader event) {
     case wire::JobEvent::INFO:
       return read_job(event.getInfo());
     case wire::JobEvent::LOG_LINE:
-      return LogLine{event.getLogLine().cStr()};
+      return LogLine{line_of(event.getLogLine())};
     case wire::JobEvent::ENDED:
       break;
   }
@@ -43,7 +47,7 @@ JobEventView read_event(wire::JobEvent::Reader event) {
 }
 
 RefusalView read_refusal(wire::Refusal::Reader refusal) {
-  return {Error{error_kind_from(refusal.getKind()), refusal.getMessage().cStr()}};
+  return {Error{error_kind_from(refusal.getKind()), line_of(refusal.getMessage())}};
 }
 
 }  // namespace es::actors::esctl

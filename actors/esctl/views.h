@@ -23,7 +23,9 @@ struct NodeView {
   std::string name;
   bool alive = false;
   bool draining = false;  // its daemon is about to end
-  std::vector<DeviceView> devices;
+  std::vector<DeviceView> devices{};
+  std::string checkpoints{};         // the head's checkpoint directory there: shared, own, or empty
+  std::string checkpoint_problem{};  // why no job can be saved there, or empty
 };
 
 struct CheckpointView {
@@ -31,6 +33,13 @@ struct CheckpointView {
   std::uint64_t version = 0;
   std::string params_digest;
   std::string state_digest;
+  std::string first_error{};  // why it is not in the directory that was asked for; or empty
+};
+
+// The checkpoint that holds the weights of a run.
+struct KeptWeights {
+  std::string path;
+  std::uint64_t step = 0;
 };
 
 struct RefusalView {

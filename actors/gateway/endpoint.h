@@ -31,7 +31,8 @@ Result<Endpoint> parse_endpoint(const std::string& text);
 Status check_security(const Endpoint& endpoint, bool has_keys, bool insecure_loopback);
 
 // Makes ready to listen at an ipc endpoint: creates the directory (0700) when it is missing.
-// Error (refused): the directory is open to other users, or somebody already listens there.
+// Error (refused): the directory is open to other users, somebody already listens there, or there
+// is a file that is no socket.
 Status prepare_ipc(const Endpoint& endpoint);
 
 }  // namespace es::actors

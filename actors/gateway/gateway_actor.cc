@@ -1,6 +1,7 @@
 #include "actors/gateway/gateway_actor.h"
 
 #include <caf/event_based_actor.hpp>
+#include <caf/scoped_actor.hpp>
 #include <caf/send.hpp>
 #include <caf/stateful_actor.hpp>
 
@@ -12,9 +13,15 @@
 namespace es::actors {
 namespace {
 
+// How long a gateway's end waits for its actor, which may wait for a thread behind others.
+constexpr std::chrono::milliseconds kHandOverMax{500};
+
 struct GatewayState {
   static constexpr const char* name = "gateway";
-  std::unique_ptr<Transport> transport;
+  std::shared_ptr<Transport> transport;
+  ~GatewayState() {
+    if (transport) transport->stop();
+  }
 };
 
 using Log = std::function<void(const std::string&)>;
@@ -31,9 +38,9 @@ TransportEvents events_to(const caf::actor& sink, const Log& log) {
 }
 
 caf::behavior gateway_behavior(caf::stateful_actor<GatewayState>* self,
-                               const std::shared_ptr<std::unique_ptr<Transport>>& transport,
-                               const caf::actor& sink, const Log& log) {
-  self->state.transport = std::move(*transport);
+                               const std::shared_ptr<Transport>& transport, const caf::actor& sink,
+                               const Log& log) {
+  self->state.transport = transport;
   self->monitor(sink);
   self->set_down_handler([self](const caf::down_msg& down) { self->quit(down.reason); });
   return {
@@ -59,16 +66,25 @@ caf::behavior gateway_behavior(caf::stateful_actor<GatewayState>* self,
 
 }  // namespace
 
+Gateway::Gateway(caf::actor a, std::shared_ptr<Transport> transport)
+    : actor(std::move(a)), endpoint(transport->endpoint()), transport_(std::move(transport)) {}
+
+Gateway::~Gateway() {
+  if (!transport_) return;  // moved from
+  // Once it answers, it has passed on what it was sent before. One that has ended has nothing.
+  caf::scoped_actor here(actor.home_system());
+  here->request(actor, kHandOverMax, GetTransportStats{})
+      .receive([](const TransportStats&) {}, [](const caf::error&) {});
+  transport_->stop();
+}
+
 Result<Gateway> start_gateway(caf::actor_system& system, TransportOptions options, caf::actor sink,
                               std::function<void(const std::string&)> log) {
   Result<std::unique_ptr<Transport>> started =
       Transport::start(std::move(options), events_to(sink, log));
   if (!started) return started.error();
-  const std::string endpoint = (*started)->endpoint();
-  // In a shared pointer because CAF copies the arguments of an actor.
-  auto transport = std::make_shared<std::unique_ptr<Transport>>(*std::move(started));
-  caf::actor actor = system.spawn(gateway_behavior, transport, sink, log);
-  return Gateway{.actor = std::move(actor), .endpoint = endpoint};
+  const std::shared_ptr<Transport> transport = *std::move(started);
+  return Gateway(system.spawn(gateway_behavior, transport, sink, log), transport);
 }
 
 }  // namespace es::actors

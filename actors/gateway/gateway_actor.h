@@ -7,6 +7,7 @@
 // State     a Transport (zmq_transport.h): sockets, links, peers. Nothing is saved.
 // Fails     monitors the sink; when it is down, the gateway ends and says goodbye to all peers.
 //           If this actor dies: the peers see a goodbye, the process has lost its wire and ends.
+//           The other way round, the owner of the Gateway ends the wire by letting go of it.
 // Order     per peer and direction, as Transport says; none between peers.
 // Limits    no limit on what waits to be sent: TransportStats.queued_bytes tells. Frames in and out
 //           have at most kBodyBytesMax bytes; the others are refused and counted.
@@ -18,6 +19,7 @@
 #include <caf/allowed_unsafe_message_type.hpp>
 
 #include <functional>
+#include <memory>
 #include <set>
 #include <string>
 
@@ -34,9 +36,24 @@ struct AuthorizeKeys {
 // anybody -> gateway: answered by TransportStats.
 struct GetTransportStats {};
 
-struct Gateway {
+// A gateway that runs. The transport's thread sends to the actors of `system`, so it may not
+// outlive that: whoever holds the Gateway is declared after the system, and letting go of it ends
+// the wire.
+class Gateway {
+ public:
   caf::actor actor;
   std::string endpoint;  // where the process listens; empty when it does not
+
+  Gateway(caf::actor actor, std::shared_ptr<Transport> transport);
+  Gateway(Gateway&&) = default;
+  Gateway(const Gateway&) = delete;
+  Gateway& operator=(const Gateway&) = delete;
+  // Sends what the process's actors have handed to the gateway before, as far as
+  // TransportOptions.shutdown_flush allows, says goodbye and joins the transport's thread.
+  ~Gateway();
+
+ private:
+  std::shared_ptr<Transport> transport_;
 };
 
 // Starts the transport and its actor. `log` is called from the transport's thread.

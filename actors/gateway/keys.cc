@@ -75,11 +75,16 @@ Status check_private(const fs::path& file) {
   return {};
 }
 
+Error exists_already(const fs::path& file) {
+  return refused("key file " + file.string() +
+                 " exists, and a key is never overwritten: allowed is a new directory");
+}
+
 Status write_new_file(const fs::path& file, const std::string& content, int mode) {
   const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
   if (fd < 0) {
-    const std::string why = std::strerror(errno);
-    return failure("key file " + file.string() + ": " + why + " (a key is never overwritten)");
+    if (errno == EEXIST) return exists_already(file);
+    return failure("key file " + file.string() + ": " + std::strerror(errno));
   }
   const bool written =
       ::write(fd, content.data(), content.size()) == static_cast<ssize_t>(content.size());
@@ -166,7 +171,12 @@ Status write_public_key_file(const fs::path& file, const std::string& public_key
 
 Result<ClusterKeys> read_cluster_keys(const fs::path& directory) {
   ClusterKeys keys;
-  if (fs::exists(directory / "server.key")) {
+  std::error_code unknown;
+  const bool has_secret = fs::exists(directory / "server.key", unknown);
+  if (unknown)
+    return failure("key directory " + directory.string() +
+                   ": cannot be read: " + unknown.message());
+  if (has_secret) {
     Result<CurveKeys> server = read_key_file(directory / "server.key");
     if (!server) return server.error();
     keys.server = *server;
@@ -186,6 +196,10 @@ Result<ClusterKeys> read_cluster_keys(const fs::path& directory) {
 }
 
 Status create_cluster_keys(const fs::path& directory) {
+  std::error_code ignored;  // what cannot be looked at cannot be written either, and that is said
+  for (const char* file : {"server.key", "server.pub", "client.key", "authorized/self.pub"})
+    if (fs::exists(fs::symlink_status(directory / file, ignored)))
+      return exists_already(directory / file);
   ES_RETURN_IF_ERROR(make_directory(directory));
   ES_RETURN_IF_ERROR(make_directory(directory / "authorized"));
   const CurveKeys server = generate_keys();

@@ -45,14 +45,15 @@ bool is_published_key(const std::string& public_key);
 Result<CurveKeys> read_key_file(const std::filesystem::path& file);
 Result<std::string> read_public_key_file(const std::filesystem::path& file);
 
-// Error: the file exists (a key is never overwritten) or cannot be written.
+// Error: refused, the file exists (a key is never overwritten); or it cannot be written.
 Status write_key_file(const std::filesystem::path& file, const CurveKeys& keys);
 Status write_public_key_file(const std::filesystem::path& file, const std::string& public_key);
 
 // Reads a key directory. Error: client.key, or both server.key and server.pub, are absent or bad.
 Result<ClusterKeys> read_cluster_keys(const std::filesystem::path& directory);
 
-// Creates a key directory for a new cluster, with this machine's client key authorized.
+// Creates a key directory for a new cluster, with this machine's client key authorized. Error: as
+// above; when one of its files exists, none is written.
 Status create_cluster_keys(const std::filesystem::path& directory);
 
 }  // namespace es::actors

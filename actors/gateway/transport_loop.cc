@@ -185,7 +185,7 @@ void TransportLoop::read_events() {
   for (auto& [id, peer] : peers_) {
     if (!peer.out || !peer.out->socket) continue;
     const std::optional<SocketEvent> event = peer.out->socket->next_event();
-    if (!event) continue;
+    if (!event || is_news_only(id, *event)) continue;
     while (std::optional<WireMessage> last = peer.out->socket->receive()) {
       on_link_message(id, peer, *last);
       if (!peer.out->socket) break;
@@ -203,6 +203,28 @@ void TransportLoop::read_events() {
   }
 }
 
+// True while the link only goes on trying.
+bool TransportLoop::is_news_only(const PeerId& id, SocketEvent event) {
+  using Kind = LinkNews::Kind;
+  switch (event) {
+    case SocketEvent::kConnectFailed:
+      return tell(id, {Kind::kConnectFailed}), true;
+    case SocketEvent::kConnected:
+      return tell(id, {Kind::kConnected}), true;
+    case SocketEvent::kHandshakeFailed:
+      return tell(id, {Kind::kHandshakeFailed}), false;
+    case SocketEvent::kKeyRefused:
+      return tell(id, {Kind::kKeyRefused}), false;
+    case SocketEvent::kDisconnected:
+      return false;
+  }
+  return false;
+}
+
+void TransportLoop::tell(const PeerId& id, LinkNews news) {
+  if (events_.on_link_news) events_.on_link_news(id, news);
+}
+
 // ---- messages
 
 void TransportLoop::on_link_message(const PeerId& id, Peer& peer, WireMessage& message) {
@@ -215,6 +237,11 @@ void TransportLoop::on_link_message(const PeerId& id, Peer& peer, WireMessage& m
   }
   const std::optional<ControlFrame> control =
       decode_control(message.parts[0].data(), message.parts[0].size());
+  if (!control && is_of_other_version(id, message)) {
+    tell(id, {LinkNews::Kind::kOtherVersion,
+              *foreign_protocol(message.parts[0].data(), message.parts[0].size())});
+    return fail_link(id, peer);
+  }
   if (!control)
     return refuse(counters_.refused_malformed, "refused a malformed message", "from " + id);
   if (control->from != id) {
@@ -223,8 +250,10 @@ void TransportLoop::on_link_message(const PeerId& id, Peer& peer, WireMessage& m
     return fail_link(id, peer);
   }
   if (control->kind == ControlKind::kBye) {
-    if (!link.established)
+    if (!link.established) {
       log_.line(now_, "a peer refused us, our name is taken or our key is not authorized", id);
+      tell(id, {LinkNews::Kind::kTurnedAway});
+    }
     return fail_link(id, peer);
   }
   link.heard = now_;
@@ -232,6 +261,15 @@ void TransportLoop::on_link_message(const PeerId& id, Peer& peer, WireMessage& m
   link.established = true;
   link.backoff = kBackoffMin;
   peer_up(id, peer, Peer::Route::kOut);
+}
+
+bool TransportLoop::is_of_other_version(const std::string& who, const WireMessage& message) {
+  const auto protocol = foreign_protocol(message.parts[0].data(), message.parts[0].size());
+  if (!protocol) return false;
+  refuse(counters_.refused_malformed, "refused a peer of another version",
+         who + " speaks protocol " + std::to_string(*protocol) + ", this program " +
+             std::to_string(kProtocolVersion));
+  return true;
 }
 
 void TransportLoop::on_listener_message(WireMessage& message) {
@@ -247,6 +285,11 @@ void TransportLoop::on_listener_message(WireMessage& message) {
 void TransportLoop::on_incoming_control(const WireMessage& message) {
   const std::optional<ControlFrame> control =
       decode_control(message.parts[0].data(), message.parts[0].size());
+  // It is told which version we speak.
+  if (!control && is_of_other_version("an incoming connection", message)) {
+    listener_->send_control(message.connection, bye_);
+    return;
+  }
   if (!control)
     return refuse(counters_.refused_malformed, "refused a malformed message",
                   "from an incoming connection");

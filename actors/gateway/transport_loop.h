@@ -86,11 +86,14 @@ class TransportLoop {
   void read_link(const PeerId& id, Peer& peer);
   void read_zap();
   void read_events();
+  bool is_news_only(const PeerId& id, SocketEvent event);
+  void tell(const PeerId& id, LinkNews news);
 
   // Messages.
   void on_link_message(const PeerId& id, Peer& peer, WireMessage& message);
   void on_listener_message(WireMessage& message);
   void on_incoming_control(const WireMessage& message);
+  bool is_of_other_version(const std::string& who, const WireMessage& message);
   bool admit(const WireMessage& message, const PeerId& id);
   bool is_taken(const PeerId& id);
   void deliver(const PeerId& from, const WireMessage& message);

@@ -125,7 +125,8 @@ Result<std::unique_ptr<WireSocket>> WireSocket::dial(zmq::context_t& context,
       socket.set(zmq::sockopt::curve_publickey, keys->client.public_key);
       socket.set(zmq::sockopt::curve_secretkey, keys->client.secret_key);
     }
-    wire->monitor(kHandshakeFailures | ZMQ_EVENT_DISCONNECTED);
+    wire->monitor(kHandshakeFailures | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CONNECTED |
+                  ZMQ_EVENT_CONNECT_RETRIED);
     socket.connect(endpoint.text);
     return wire;
   } catch (const zmq::error_t& error) {
@@ -202,6 +203,8 @@ std::optional<SocketEvent> WireSocket::next_event() {
     std::memcpy(&kind, event.data(), sizeof kind);
     zmq::message_t address;
     (void)events_.recv(address, zmq::recv_flags::dontwait);
+    if (kind == ZMQ_EVENT_CONNECT_RETRIED) return SocketEvent::kConnectFailed;
+    if (kind == ZMQ_EVENT_CONNECTED) return SocketEvent::kConnected;
     if (kind == ZMQ_EVENT_DISCONNECTED) return SocketEvent::kDisconnected;
     if (kind == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) return SocketEvent::kKeyRefused;
     return SocketEvent::kHandshakeFailed;

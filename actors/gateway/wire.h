@@ -31,7 +31,8 @@ struct WireMessage {
   bool too_many_parts = false;
 };
 
-enum class SocketEvent { kDisconnected, kHandshakeFailed, kKeyRefused };
+// The first two only on a socket that dials; it goes on trying after kConnectFailed.
+enum class SocketEvent { kConnectFailed, kConnected, kDisconnected, kHandshakeFailed, kKeyRefused };
 
 class WireSocket {
  public:

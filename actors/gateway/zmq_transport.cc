@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <mutex>
 #include <thread>
 #include <utility>
 #include <zmq.hpp>
@@ -66,10 +67,16 @@ class Transport::Impl {
         events_(std::move(events)),
         loop_(std::make_unique<TransportLoop>(context_, options_, events_, counters_)) {}
 
-  ~Impl() {
+  ~Impl() { stop(); }
+
+  // The end of the context waits for what the loop's sockets flush.
+  void stop() {
+    const std::lock_guard lock(stopping_);
     if (!thread_.joinable()) return;
     outbox_.post(StopCommand{});
     thread_.join();
+    loop_.reset();
+    context_.close();
   }
 
   Status listen() {
@@ -99,7 +106,8 @@ class Transport::Impl {
  private:
   zmq::context_t context_;
   std::unique_ptr<TransportLoop> loop_;
-  std::thread thread_;
+  std::mutex stopping_;
+  std::thread thread_;  // guarded by stopping_ once it runs
 };
 
 Transport::Transport(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -142,6 +150,10 @@ void Transport::disconnect(const PeerId& peer) {
 
 void Transport::authorize(std::set<std::string> public_keys) {
   impl_->outbox_.post(AuthorizeCommand{.public_keys = std::move(public_keys)});
+}
+
+void Transport::stop() {
+  impl_->stop();
 }
 
 TransportStats Transport::stats() const {

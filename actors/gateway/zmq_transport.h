@@ -24,10 +24,11 @@
 //            Without CURVE, any process that can connect may claim any id that is free.
 //
 // Threads: send, connect, disconnect, authorize and stats may be called from any thread. Callbacks
-// run on the transport's thread and must not block. The destructor says goodbye to all links, waits
-// up to shutdown_flush for what is queued, and joins the thread; no callback runs after it.
+// run on the transport's thread and must not block. stop(), and the destructor, say goodbye to all
+// links, wait up to shutdown_flush for what is queued, and join the thread; no callback runs after.
 // Do not fork() a process that has a Transport, except to exec.
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -53,10 +54,26 @@ struct TransportOptions {
   std::chrono::milliseconds shutdown_flush{500};
 };
 
+// What became known of a link that we open, before its peer is up: what a person may want to know.
+// The link goes on trying whatever it was.
+struct LinkNews {
+  enum class Kind {
+    kConnectFailed,    // nobody takes the connection there
+    kConnected,        // somebody does; is not known yet who
+    kHandshakeFailed,  // no or wrong keys on one of the sides, or not one of us
+    kKeyRefused,       // our key is not authorized there
+    kTurnedAway,       // the peer said goodbye instead of answering
+    kOtherVersion,     // the peer is a program of another release
+  };
+  Kind kind = Kind::kConnectFailed;
+  std::uint16_t protocol = 0;  // of kOtherVersion: the one that it speaks
+};
+
 struct TransportEvents {
   std::function<void(const PeerId& from, std::shared_ptr<const Frame>)> on_frame;
   std::function<void(const PeerId&)> on_peer_up;
   std::function<void(const PeerId&)> on_peer_down;
+  std::function<void(const PeerId&, LinkNews)> on_link_news = {};  // may be empty
   // Refusals and failures; at most one line per cause and second.
   std::function<void(const std::string& line)> log;
 };
@@ -64,7 +81,7 @@ struct TransportEvents {
 class Transport {
  public:
   // Binds and starts. Errors: bad PeerId, times, endpoint; tcp without keys; the address is taken.
-  // REQUIRES: every callback is set.
+  // REQUIRES: every callback is set, except on_link_news.
   static Result<std::unique_ptr<Transport>> start(TransportOptions options, TransportEvents events);
   ~Transport();
   Transport(const Transport&) = delete;
@@ -83,6 +100,10 @@ class Transport {
   void authorize(std::set<std::string> public_keys);
 
   TransportStats stats() const;
+
+  // From any thread but the transport's own, any number of times. Returns when the thread has
+  // ended; what is sent afterwards goes nowhere.
+  void stop();
 
  private:
   class Impl;

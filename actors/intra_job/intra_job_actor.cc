@@ -33,7 +33,17 @@ void IntraJobState::init(caf::stateful_actor<IntraJobState>* self, IntraJobOptio
     options_.config.checkpoint_directory =
         (std::filesystem::path(directory) / options_.job).string();
   grant_trial_ = scheduler::GrantTrial(refusals_of(options_.record));
-  core_.emplace(make_core());
+  if (options_.restored) {
+    auto history = read_history();
+    if (!history) {
+      self_->send(peers_.cluster, HistoryUnreadableAtom::value, history.error().message);
+      return self_->quit();
+    }
+    core_.emplace(options_.config, make_services(), core_record(options_.record),
+                  *std::move(history));
+  } else {
+    core_.emplace(options_.config, make_services());
+  }
   lost_steps_.emplace(options_.restored && !core_->fleet().workers().empty());
   // Unlike those of an earlier head, which workers may still remember.
   next_command_ = (core_->generation().value << 32) + 1;
@@ -44,22 +54,26 @@ void IntraJobState::init(caf::stateful_actor<IntraJobState>* self, IntraJobOptio
   query_plans();
 }
 
-intra_job::IntraJobCore IntraJobState::make_core() {
+intra_job::Services IntraJobState::make_services() {
   intra_job::Services services;
   services.next_incarnation = [store = peers_.store] {
-    const auto number = store->next_incarnation();
-    ES_CHECK_MSG(number.ok(), number.ok() ? "" : number.error().message);
-    return *number;
+    return store->next_incarnation().value();  // the cluster scheduler made the first call
   };
   services.assign_ranks = [this](std::uint32_t max_p, const std::vector<DeviceId>& devices) {
     return assign_ranks(max_p, devices);
   };
-  if (!options_.restored) return {options_.config, std::move(services)};
+  return services;
+}
+
+// What an earlier head wrote.
+Result<intra_job::LedgerHistory> IntraJobState::read_history() {
   intra_job::LedgerHistory history;
   const auto lines = peers_.store->ledger().read(options_.job, options_.config.start_version + 1,
                                                  options_.config.last_version + 1);
-  ES_CHECK_MSG(lines.ok(), lines.ok() ? "" : lines.error().message);
-  history.evaluations = read_evaluations();
+  if (!lines) return lines.error();
+  auto evaluations = read_evaluations();
+  if (!evaluations) return evaluations.error();
+  history.evaluations = *std::move(evaluations);
   for (const store::LedgerLine& line : *lines) {
     protocol::LedgerLine known{line.version, {}, line.params_digest.value_or(Digest{}), {}};
     for (const float loss : line.losses)
@@ -68,15 +82,16 @@ intra_job::IntraJobCore IntraJobState::make_core() {
   }
   if (!history.lines.empty() && history.lines.back().version == options_.config.last_version) {
     const auto state = peers_.store->history().final_state(options_.job);
-    if (state) history.lines.back().state = *state;
+    if (!state) return state.error();
+    history.lines.back().state = *state;
   }
-  return {options_.config, std::move(services), core_record(options_.record), std::move(history)};
+  return history;
 }
 
 // Those that an earlier head was told; also for people.
-std::vector<std::pair<Version, Digest>> IntraJobState::read_evaluations() {
+Result<std::vector<std::pair<Version, Digest>>> IntraJobState::read_evaluations() {
   const auto stored = peers_.store->history().evaluations(options_.job);
-  ES_CHECK_MSG(stored.ok(), stored.ok() ? "" : stored.error().message);
+  if (!stored) return stored.error();
   std::vector<std::pair<Version, Digest>> evaluations;
   for (const auto& [version, totals] : *stored) {
     const auto bytes = std::as_bytes(std::span(totals));
@@ -87,7 +102,8 @@ std::vector<std::pair<Version, Digest>> IntraJobState::read_evaluations() {
 }
 
 Instant IntraJobState::now() const {
-  return self_->clock().now().time_since_epoch();
+  return stands_still_at_ ? *stands_still_at_
+                          : self_->clock().now().time_since_epoch() - stood_still_;
 }
 
 // --- what comes in
@@ -110,12 +126,24 @@ void IntraJobState::on_inbound(const Inbound& inbound) {
     });
     return;
   }
-  on_client(inbound);
+  switch (type) {
+    case MessageType::kStatesFound:
+      return on_states_found(inbound);
+    case MessageType::kStatesRemoved:
+      return on_states_removed(inbound);
+    case MessageType::kReadState:
+      return on_read_state(inbound);
+    case MessageType::kStatePart:
+      return on_state_part(inbound);
+    default:
+      return on_client(inbound);
+  }
 }
 
 // A node that says hello names what runs there: whatever else was on it is gone, and what was to be
 // killed while it was away is to be killed now.
 void IntraJobState::on_node_hello(wire::NodeHello::Reader r) {
+  held_.forget_node(r.getName().cStr(), core_->fleet());  // it has not got that, and is not to
   std::set<Incarnation> running;
   for (const std::uint64_t worker : r.getWorkers()) running.insert({worker});
   std::vector<Incarnation> gone;
@@ -131,6 +159,7 @@ void IntraJobState::on_node_hello(wire::NodeHello::Reader r) {
     perform(core_->on(intra_job::Event(intra_job::WorkerExited{
                           incarnation, "is not running any more, says its node", true}),
                       now()));
+  perform(core_->on(intra_job::Event(intra_job::NodeSaidHello{r.getName().cStr()}), now()));
 }
 
 void IntraJobState::on_peer_down(const PeerDown& down) {
@@ -140,6 +169,10 @@ void IntraJobState::on_peer_down(const PeerDown& down) {
     if (down.peer == worker_peer(incarnation)) silent.push_back(incarnation);
     if (down.peer == node_peer(worker.device.node)) homeless.push_back(incarnation);
   }
+  for (const Incarnation incarnation : silent) held_.forget_worker(incarnation);
+  const std::string nodes = node_peer("");
+  if (down.peer.starts_with(nodes))
+    held_.forget_node(down.peer.substr(nodes.size()), core_->fleet());
   lose(silent, down.peer + " is silent");
   // As good as reaped: the node joins again only when nothing of this runs there any more.
   for (const Incarnation incarnation : homeless)
@@ -206,6 +239,9 @@ void IntraJobState::on_refused(wire::DemandRefused::Reader r) {
 void IntraJobState::on_inventory(wire::Inventory::Reader r) {
   inventory_ = device_set_from(r.getDevices());
   inventory_known_ = true;
+  intra_job::NodesPresent present;
+  for (const auto node : r.getNodes()) present.nodes.insert(node.cStr());
+  perform(core_->on(intra_job::Event(std::move(present)), now()));
   query_plans();
 }
 
@@ -245,8 +281,19 @@ void IntraJobState::arm_tick() {
 void IntraJobState::log(const std::string& line) {
   log_lines_.push_back(line);
   if (log_lines_.size() > kLogLinesMax) log_lines_.pop_front();
-  if (log_file_.is_open()) log_file_ << line << std::endl;
+  if (log_file_.is_open()) write_log_file();
   for (const Follower& follower : followers_) answer_log(follower, line);
+}
+
+// Lines that the disk did not take are written with the next one.
+void IntraJobState::write_log_file() {
+  log_file_lacks_ = std::min(log_file_lacks_ + 1, log_lines_.size());
+  log_file_.clear();
+  while (log_file_lacks_ > 0) {
+    log_file_ << log_lines_[log_lines_.size() - log_file_lacks_] << std::endl;
+    if (!log_file_) return;
+    --log_file_lacks_;
+  }
 }
 
 caf::behavior intra_job_actor(caf::stateful_actor<IntraJobState>* self, IntraJobOptions options,
@@ -266,6 +313,7 @@ caf::behavior intra_job_actor(caf::stateful_actor<IntraJobState>* self, IntraJob
       [=](const PeerDown& down) { self->state.on_peer_down(down); },
       [=](const Msg<wire::DescribeJob>&) { return self->state.details(); },
       [=](const Msg<wire::CancelJob>&) { self->state.cancel_unasked(); },
+      [=](StoreRecoveredAtom) { self->state.on_store_recovered(); },
       [=](TickAtom) { self->state.tick(); },
   };
 }

@@ -2,18 +2,21 @@
 // IntraJobScheduler: one per job, in the head; owns the job's placement and generation, from
 // admission to its last process. A thin shell around IntraJobCore.
 //
-// Accepts   Inbound: messages of the job's workers (round.capnp), WorkerExited of node agents, and
-//           client requests about this job (client.capnp). Allocation, DemandRefused, Inventory
+// Accepts   Inbound: messages of the job's workers (round.capnp), WorkerExited, StatesFound,
+//           StatesRemoved, StatePart of node agents, and client requests about this job
+//           (client.capnp). Allocation, DemandRefused, Inventory
 //           from the cluster scheduler; PlanAnswer, PlanList from the companion. Legal at any time;
 //           stale ones are dropped by generation, incarnation or sequence.
-// Sends     Through the gateway: round messages to workers, StartWorker and KillWorker to node
-//           agents, answers and job events to clients. Demand, DeviceReleased, JobEnded to the
-//           cluster scheduler; PlanQuery, PlanListQuery, CapabilityReport to the companion.
+// Sends     Through the gateway: round messages to workers, StartWorker, KillWorker, FindStates and
+//           RemoveStates to node agents, between those two ReadState and StatePart, answers and job
+//           events to clients. Demand, DeviceReleased, JobEnded to the cluster scheduler;
+//           PlanQuery, PlanListQuery, CapabilityReport to the companion.
 // State     the core's, and views for people. Journaled before anything of a generation is sent:
 //           generation, known workers, state, refused devices. Ledger lines: run ledger.
 // Fails     Monitored by the cluster scheduler. Workers keep stepping without it.
-//           A journal or ledger that cannot be written ends the daemon: nothing may be sent that a
-//           restarted head would not know.
+//           While the state directory cannot be written its effects wait, in order: nothing is sent
+//           that a restarted head would not know. Workers train on, and what they tell is kept.
+//           Commands are refused then. The cluster scheduler says when to go on.
 // Order     Effects of one event are performed in order, SaveRecord synchronously.
 // Limits    Log lines in memory: kLogLinesMax; the file has all of them.
 // Threads   Cooperative. Journal writes block it for a fraction of a millisecond.
@@ -34,6 +37,8 @@
 #include "actors/common/job_view.h"
 #include "actors/gateway/gateway_messages.h"
 #include "actors/head/head_store.h"
+#include "actors/head/store_atoms.h"
+#include "actors/intra_job/held_effects.h"
 #include "actors/intra_job/intra_job_core.h"
 #include "actors/intra_job/lost_steps.h"
 #include "actors/intra_job/straggler_watch.h"
@@ -73,6 +78,7 @@ class IntraJobState {
   void on_peer_down(const PeerDown& down);
   Msg<wire::JobDetails> details() const;
   void cancel_unasked();
+  void on_store_recovered();
   void tick();
   void leave();
 
@@ -90,10 +96,11 @@ class IntraJobState {
   void on_node_hello(wire::NodeHello::Reader r);
   void lose(const std::vector<Incarnation>& workers, const std::string& why);
   void arm_tick();
-  intra_job::IntraJobCore make_core();
-  std::vector<std::pair<Version, Digest>> read_evaluations();
+  intra_job::Services make_services();
+  Result<intra_job::LedgerHistory> read_history();
+  Result<std::vector<std::pair<Version, Digest>>> read_evaluations();
   std::string show_evaluation(Version version, const std::vector<std::byte>& totals);
-  void save_end();
+  Status save_end();
 
   // Plans (intra_job_plans.cc).
   DeviceSet held_devices() const;
@@ -108,6 +115,7 @@ class IntraJobState {
   void release_unused();
   void give_back(DeviceSet rest);
   void keep_refusals();
+  Status save_refusals();
   void tell_refusals();
 
   // Speeds (intra_job_speed.cc).
@@ -121,26 +129,43 @@ class IntraJobState {
   void measure_pause(intra_job::JobState state);
   Instant pause_of_a_change() const;
 
-  // Effects (intra_job_effects.cc).
+  // Saved states on the nodes' disks (intra_job_states.cc).
+  void on_states_found(const Inbound& inbound);
+  void on_states_removed(const Inbound& inbound);
+  void on_read_state(const Inbound& inbound);
+  void on_state_part(const Inbound& inbound);
+
+  // A state directory that cannot be written (intra_job_stall.cc).
   void perform(intra_job::Effects effects);
-  void perform_effect(const intra_job::SaveRecord& effect);
-  void perform_effect(const intra_job::StartWorker& effect);
+  Status perform_now(const intra_job::Effect& effect);
+  void hold(intra_job::Effect effect);
+  void stall(const Error& reason);
+  void write_held();
+  void tell_waiting_clients(const Error& reason);
+  Status check_accepting();
+  std::string store_warning() const;
+
+  // Effects (intra_job_effects.cc). Status: not performed, and to be tried again.
+  Status perform_effect(const intra_job::SaveRecord& effect);
+  Status perform_effect(const intra_job::StartWorker& effect);
   void perform_effect(const intra_job::KillWorker& effect);
-  void perform_effect(const intra_job::SendWorker& effect);
+  Status perform_effect(const intra_job::SendWorker& effect);
   void perform_effect(const intra_job::Demand& effect);
   void perform_effect(const intra_job::DemandLifted& effect);
   void perform_effect(const intra_job::DeviceReleased& effect);
   void perform_effect(const intra_job::DeviceSuspected& effect);
-  void perform_effect(const intra_job::LedgerRewound& effect);
+  Status perform_effect(const intra_job::LedgerRewound& effect);
+  void perform_effect(const intra_job::FindStates& effect);
   void perform_effect(const intra_job::RemoveCheckpoints& effect);
   void perform_effect(const intra_job::KeepSuspensions& effect);
-  void perform_effect(const intra_job::LedgerLineAdded& effect);
-  void perform_effect(const intra_job::EvaluationAdded& effect);
+  void perform_effect(const intra_job::DevicesKept& effect);
+  Status perform_effect(const intra_job::LedgerLineAdded& effect);
+  Status perform_effect(const intra_job::EvaluationAdded& effect);
   void perform_effect(const intra_job::StateChanged& effect);
   void perform_effect(const intra_job::CommandDone& effect);
   void perform_effect(const intra_job::CheckpointDone& effect);
   void perform_effect(const intra_job::LogLine& effect);
-  void perform_effect(const intra_job::JobEnded& effect);
+  Status perform_effect(const intra_job::JobEnded& effect);
 
   // Clients (intra_job_clients.cc).
   void on_client(const Inbound& inbound);
@@ -165,6 +190,7 @@ class IntraJobState {
   JobView view() const;
   WorkerView worker_view(const protocol::Member& member, const DeviceId& device) const;
   void log(const std::string& line);
+  void write_log_file();
   void send_to(const PeerId& peer, std::shared_ptr<const Frame> frame);
   Instant now() const;
 
@@ -197,6 +223,15 @@ class IntraJobState {
   int timers_ = 0;                     // that will come
   bool leaves_ = false;                // after the last of them
 
+  // Since something could not be written: why, and what waits for it.
+  std::optional<Error> stalled_;
+  intra_job::HeldEffects held_;
+  bool refusals_wait_ = false;  // to be saved, before held_
+  bool writes_held_ = false;    // write_held runs
+  // The core's time stands still while something waits that has a time limit of its own.
+  std::optional<Instant> stands_still_at_;
+  Instant stood_still_{};
+
   // After a restart of the head: workers of the journal that have not spoken to this one yet.
   std::set<Incarnation> awaited_;
   Instant awaited_until_{};
@@ -211,8 +246,10 @@ class IntraJobState {
   std::map<Version, EvaluationView> evaluations_;
   std::deque<std::string> log_lines_;
   std::ofstream log_file_;
+  std::size_t log_file_lacks_ = 0;  // so many of the newest lines, since its disk is full
   std::vector<Follower> followers_;
   std::map<std::uint64_t, std::pair<PeerId, std::uint64_t>> commands_;  // number -> client, request
+  std::map<std::uint64_t, std::pair<PeerId, std::uint64_t>> plan_lists_;  // as commands_
   std::uint64_t next_command_ = 1;
   bool progress_due_ = false;
 };

@@ -68,7 +68,7 @@ void IntraJobCore::condemn(const Verdict& verdict, Version step) {
 // begins again from the newest checkpoint that is not younger.
 void IntraJobCore::go_back_to(Version good) {
   give_up_unfinished(good);
-  const std::vector<std::string> void_paths = give_up_newer(good);
+  const std::vector<CheckpointRef> void_ones = give_up_newer(good);
   periodic_ = PeriodicCheckpoints(config_.spec.checkpoint, config_.last_version, record_);
   const Version restart = restart_point().second;
   log("audit: versions after " + std::to_string(good) + " may be spoiled; going back to version " +
@@ -86,7 +86,7 @@ void IntraJobCore::go_back_to(Version good) {
   finish_rewinding();
   begin_round();
   keep_suspensions();
-  if (!void_paths.empty()) effects_.push_back(RemoveCheckpoints{void_paths});
+  remove_from_nodes(void_ones);
 }
 
 void IntraJobCore::forget_after(Version version) {
@@ -100,25 +100,27 @@ void IntraJobCore::give_up_unfinished(Version good) {
   if (!pending) return;
   CheckpointRef ref{config_.checkpoint_directory + "/step-" + std::to_string(pending->at),
                     pending->at, true};
-  for (const CheckpointWritten& written : written_)
-    if (written.request == pending->number) ref = {written.path, written.version, true};
+  if (!members_.empty()) ref.nodes = {fleet_.find(members_.front().incarnation)->device.node};
+  for (const auto& [message, node] : written_)
+    if (message.request == pending->number)
+      ref = {message.path, message.version, true, {node}, message.digests};
   if (ref.version > good && ref.version <= ledger_.through()) record_.spoiled.push_back(ref);
 }
 
-// Forgets the checkpoints that may be spoiled. Those of the job itself are removed where this head
-// can see them, else by a writer; a client's stay.
-std::vector<std::string> IntraJobCore::give_up_newer(Version good) {
-  std::vector<std::string> paths;
+// Forgets the checkpoints that may be spoiled. Those of the job itself are removed from the nodes
+// that wrote them, or by the next writer; a client's stay.
+std::vector<CheckpointRef> IntraJobCore::give_up_newer(Version good) {
+  std::vector<CheckpointRef> void_ones;
   for (const CheckpointRef& ref : drop_newer(record_, good)) {
     if (ref.periodic) {
-      paths.push_back(ref.path);
+      void_ones.push_back(ref);
       record_.spoiled.push_back(ref);
     } else if (!is_suspension(ref, config_.suspend_prefix)) {
       log("warning: checkpoint " + ref.path + " of version " + std::to_string(ref.version) +
           " may be spoiled, and stays where it is");
     }
   }
-  return paths;
+  return void_ones;
 }
 
 // A head that dies before the second record does this again: nothing is added to the ledger before.

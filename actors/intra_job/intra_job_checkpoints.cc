@@ -1,6 +1,8 @@
 // IntraJobCore: checkpoints, on demand and of the job's own series, and what is left of them when a
 // restart needs one.
 #include <algorithm>
+#include <limits>
+#include <map>
 #include <utility>
 
 #include "actors/intra_job/intra_job_core.h"
@@ -18,7 +20,13 @@ void IntraJobCore::handle(const CheckpointCommand& event) {
     return checkpoint_done(event.request,
                            refused("the job is paused; what it holds is in its newest checkpoint"));
   }
-  checkpoints_.push_back({event.request, event.directory});
+  PendingCheckpoint pending{.request = event.request, .directory = event.directory};
+  pending.otherwise = event.otherwise;
+  if (event.at_end) {
+    pending.at = config_.last_version;
+    at_end_.insert(event.request);
+  }
+  checkpoints_.push_back(std::move(pending));
   if (phase_ == Phase::kNormal || phase_ == Phase::kDraining) ask_for_checkpoints();
 }
 
@@ -30,7 +38,9 @@ void IntraJobCore::ask_for_checkpoints() {
     send(writer, WriteCheckpoint{.stamp = stamp(),
                                  .request = pending.request,
                                  .directory = pending.directory,
-                                 .remove = {}});
+                                 .at = pending.at,
+                                 .remove = {},
+                                 .make_parent = pending.make_parent});
   }
 }
 
@@ -50,17 +60,17 @@ void IntraJobCore::ask_for_periodic() {
 }
 
 void IntraJobCore::drop_written_checkpoints(const std::string& why) {
-  for (const CheckpointWritten& written : std::exchange(written_, {})) {
-    if (periodic_.is_pending(written.request)) continue;
-    checkpoint_done(written.request, refused(why));
+  for (const WrittenCheckpoint& written : std::exchange(written_, {})) {
+    if (periodic_.is_pending(written.message.request)) continue;
+    checkpoint_done(written.message.request, refused(why));
   }
   periodic_.forget();
 }
 
-void IntraJobCore::handle(Worker&, const CheckpointWritten& message) {
+void IntraJobCore::handle(Worker& worker, const CheckpointWritten& message) {
   if (periodic_.is_pending(message.request)) {
     if (!message.error.empty()) return periodic_failed(message.error);
-    written_.push_back(message);
+    written_.push_back({message, worker.device.node});
     return take_written_checkpoints();
   }
   const auto pending = std::find_if(
@@ -74,8 +84,9 @@ void IntraJobCore::handle(Worker&, const CheckpointWritten& message) {
     pending->why_not = Error{message.error_kind, message.error};
     return no_answer_from(message.stamp.sender);
   }
+  if (!pending->first_error.empty()) first_errors_[pending->request] = pending->first_error;
   checkpoints_.erase(pending);
-  written_.push_back(message);
+  written_.push_back({message, worker.device.node});
   take_written_checkpoints();
 }
 
@@ -84,11 +95,32 @@ void IntraJobCore::no_answer_from(Incarnation worker) {
   std::vector<std::pair<std::uint64_t, Error>> failed;
   std::erase_if(checkpoints_, [&](PendingCheckpoint& pending) {
     pending.asked.erase(worker);
-    if (!pending.asked.empty() || !pending.why_not) return false;
+    if (!pending.asked.empty() || !pending.why_not || try_elsewhere(pending)) return false;
     failed.emplace_back(pending.request, *pending.why_not);
     return true;
   });
   for (const auto& [request, error] : failed) checkpoint_done(request, error);
+}
+
+// The last attempt keeps the errors of both.
+bool IntraJobCore::try_elsewhere(PendingCheckpoint& pending) {
+  if (!pending.first_error.empty()) {
+    pending.why_not->message = pending.first_error + "; " + pending.why_not->message;
+    return false;
+  }
+  if (pending.otherwise.empty()) return false;
+  pending.first_error = pending.why_not->message;
+  pending.why_not.reset();
+  log("warning: " + pending.first_error + "; trying " + pending.otherwise);
+  pending.directory = std::exchange(pending.otherwise, {});
+  ask_again_ = true;
+  return true;
+}
+
+// When a round has begun meanwhile, all are asked for after Go.
+void IntraJobCore::ask_elsewhere() {
+  const bool stepping = phase_ == Phase::kNormal || phase_ == Phase::kDraining;
+  if (std::exchange(ask_again_, false) && stepping) ask_for_checkpoints();
 }
 
 // The job goes on without: its last good one is untouched, and the next one may succeed.
@@ -103,8 +135,8 @@ void IntraJobCore::periodic_failed(const std::string& why) {
 // A checkpoint is valid when the ledger tells how its version came to be. Lines can be late when
 // the head was away; if all who know them are lost, so is the checkpoint.
 void IntraJobCore::take_written_checkpoints() {
-  for (const CheckpointWritten& written : std::exchange(written_, {})) {
-    if (written.version > ledger_.through()) {
+  for (const WrittenCheckpoint& written : std::exchange(written_, {})) {
+    if (written.message.version > ledger_.through()) {
       written_.push_back(written);
     } else {
       take_checkpoint(written);
@@ -112,13 +144,17 @@ void IntraJobCore::take_written_checkpoints() {
   }
 }
 
-void IntraJobCore::take_checkpoint(const CheckpointWritten& message) {
+void IntraJobCore::take_checkpoint(const WrittenCheckpoint& taken) {
+  const CheckpointWritten& message = taken.message;
   const bool periodic = periodic_.is_pending(message.request);
-  const CheckpointRef written{message.path, message.version, periodic};
+  const CheckpointRef written{
+      message.path, message.version, periodic, {taken.node}, message.digests};
   log("worker " + std::to_string(message.stamp.sender.value) + " wrote checkpoint " + written.path +
-      " of version " + std::to_string(written.version));
-  add_checkpoint(record_, written,
-                 periodic ? periodic_.pending()->remove : std::vector<std::string>());
+      " of version " + std::to_string(written.version) + " on node " + taken.node);
+  const std::vector<std::string> removed =
+      periodic ? periodic_.pending()->remove : std::vector<std::string>();
+  remove_replaced(written, removed);
+  add_checkpoint(record_, written, removed);
   const bool suspension = is_suspension(written, config_.suspend_prefix);
   // A client's may go at any time; these stay as long as the job goes on from them.
   const bool replaced = (periodic || suspension) && record_.checkpoint->path == written.path &&
@@ -126,7 +162,10 @@ void IntraJobCore::take_checkpoint(const CheckpointWritten& message) {
   save();
   if (replaced || suspension) keep_suspensions();
   if (!periodic) {
-    checkpoint_done(message.request, CheckpointTaken{written, message.digests});
+    const auto error = first_errors_.extract(message.request);
+    CheckpointTaken taken{written, message.digests};
+    if (!error.empty()) taken.first_error = error.mapped();
+    checkpoint_done(message.request, std::move(taken));
     return;
   }
   if (!write_warning_.empty()) log("checkpoints are written again");
@@ -137,21 +176,59 @@ void IntraJobCore::take_checkpoint(const CheckpointWritten& message) {
 
 // REQUIRES: what the record says is saved.
 void IntraJobCore::keep_suspensions() {
-  if (config_.suspend_prefix.empty()) return;
-  effects_.push_back(KeepSuspensions{suspensions(record_, config_.suspend_prefix)});
+  for (const std::string& node : saved_.nodes()) keep_suspensions(node);
 }
 
-// The one before it serves as well: the steps between are done again, with the same bits.
-void IntraJobCore::handle(Worker& worker, const CheckpointUnreadable& message) {
-  if (phase_ != Phase::kInstalling) return;
-  const std::string where = worker.device.text() + ": " + message.error;
-  if (!drop_checkpoint(record_, message.path)) return fail(where);
-  const auto [source, version] = restart_point();
-  const auto* next = std::get_if<FromCheckpoint>(&source);
-  damage_warning_ = where + "; going on from version " + std::to_string(version) + ", " +
-                    (next != nullptr ? "checkpoint " + next->path : "the start of the job");
-  log("warning: " + damage_warning_);
-  begin_round();
+// A message that comes late must not take one that was written meanwhile: hence the bound.
+void IntraJobCore::keep_suspensions(const std::string& node) {
+  if (config_.suspend_prefix.empty() || record_.generation.value == 0) return;
+  const std::uint64_t below = phase_ == Phase::kEnding ? std::numeric_limits<std::uint64_t>::max()
+                                                       : record_.generation.value;
+  effects_.push_back(KeepSuspensions{node, below, suspensions(record_, config_.suspend_prefix)});
+}
+
+// They are about to be dropped, and nodes that are away do not hear of it before they are back.
+void IntraJobCore::say_which_suspensions_stay() {
+  std::vector<CheckpointRef> away;
+  for (CheckpointRef state : saved_states()) {
+    std::erase_if(state.nodes, [this](const auto& node) { return saved_.nodes().contains(node); });
+    if (is_suspension(state, config_.suspend_prefix)) away.push_back(std::move(state));
+  }
+  remove_from_nodes(away);
+}
+
+// From the disks that they are on, without that of node `but`. REQUIRES: as keep_suspensions.
+void IntraJobCore::remove_from_nodes(const std::vector<CheckpointRef>& states,
+                                     const std::string& but) {
+  std::map<std::string, std::vector<CheckpointRef>> by_node;
+  for (const CheckpointRef& state : states)
+    for (const std::string& node : state.nodes)
+      if (node != but) by_node[node].push_back(state);
+  for (const auto& [node, on_it] : by_node) {
+    if (saved_.nodes().contains(node)) {
+      effects_.push_back(RemoveCheckpoints{node, on_it});
+      continue;
+    }
+    for (const CheckpointRef& state : on_it)
+      log("warning: a checkpoint that is not wanted any more stays: " + state.path + " on node " +
+          node + ", which is away");
+  }
+}
+
+// The writer removes what lies on its own disk. A void one of the same path is another one, on
+// another disk.
+void IntraJobCore::remove_replaced(const CheckpointRef& written,
+                                   const std::vector<std::string>& removed) {
+  std::vector<CheckpointRef> states;
+  const auto consider = [&](const CheckpointRef& state) {
+    if (std::ranges::find(removed, state.path) != removed.end()) states.push_back(state);
+  };
+  std::ranges::for_each(record_.older, consider);
+  for (const CheckpointRef& state : record_.spoiled) {
+    consider(state);
+    if (state.path == written.path && state.digests != written.digests) states.push_back(state);
+  }
+  remove_from_nodes(states, *written.nodes.begin());
 }
 
 std::string IntraJobCore::warning() const {

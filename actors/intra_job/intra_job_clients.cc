@@ -3,10 +3,12 @@
 
 #include <bit>
 
+#include "actors/common/shared_body.h"
 #include "actors/common/wire_devices.h"
 #include "actors/common/wire_error.h"
 #include "actors/intra_job/durations.h"
 #include "actors/intra_job/intra_job_actor.h"
+#include "proto/text_of.h"
 #include "scheduler/device_sets.h"
 
 namespace es::actors {
@@ -14,6 +16,13 @@ namespace {
 
 float mean_loss_of(const std::optional<protocol::LedgerLine>& line) {
   return line ? static_cast<float>(intra_job::mean_loss(*line)) : std::nanf("");
+}
+
+// Changes what is journaled.
+bool is_command(MessageType type) {
+  return type == MessageType::kScaleJob || type == MessageType::kCheckpointJob ||
+         type == MessageType::kPauseJob || type == MessageType::kResumeJob ||
+         type == MessageType::kCancelJob;
 }
 
 }  // namespace
@@ -31,6 +40,9 @@ void IntraJobState::refuse(const PeerId& client, std::uint64_t request, const Er
 }
 
 void IntraJobState::on_client(const Inbound& inbound) {
+  if (is_command(inbound.frame->head.type))
+    if (const Status accepting = check_accepting(); !accepting.ok())
+      return refuse(inbound.from, inbound.frame->head.request, accepting.error());
   switch (inbound.frame->head.type) {
     case MessageType::kDescribeJob:
       return describe(inbound);
@@ -78,10 +90,13 @@ JobView IntraJobState::view() const {
   v.submitted_unix_ms = options_.record.submitted_unix_ms;
   if (core_->record().checkpoint) v.checkpoint = core_->record().checkpoint->path;
   v.warning = core_->warning();
+  if (const std::string store = store_warning(); !store.empty())
+    v.warning = store + (v.warning.empty() ? "" : "; " + v.warning);
   if (const auto& last = core_->ledger().last()) {
     v.params_digest = last->params.hex();
     if (last->state) v.state_digest = last->state->hex();
   }
+  const double step_samples = static_cast<double>(spec.max_p) * spec.batch_size;
   double training = 0;
   std::uint64_t steps = 0;
   for (const intra_job::StageReport& s : core_->stage_reports(now())) {
@@ -90,7 +105,8 @@ JobView IntraJobState::view() const {
     steps += s.steps;
   }
   if (training > 0)
-    v.samples_per_second = static_cast<double>(steps) * spec.max_p * spec.batch_size / training;
+    v.samples_per_second_mean = static_cast<double>(steps) * step_samples / training;
+  v.samples_per_second_now = core_->steps_per_second(now()) * step_samples;
   for (const auto& [version, evaluation] : evaluations_) v.evaluations.push_back(evaluation);
   for (const protocol::Member& member : core_->members()) {
     const auto at = core_->fleet().workers().find(member.incarnation);
@@ -169,8 +185,18 @@ void IntraJobState::end_follower(const Follower& follower) {
                          [](wire::JobEvent::Builder b) { b.setEnded(); });
 }
 
+// One body for all of them.
 void IntraJobState::tell_followers_progress() {
-  for (const Follower& follower : followers_) answer_info(follower);
+  std::shared_ptr<const Frame> progress;
+  for (const Follower& follower : followers_) {
+    if (!follower.info) continue;
+    if (!progress)
+      progress = Msg<wire::JobEvent>::build({}, [&](wire::JobEvent::Builder b) {
+                   put(b.initInfo(), view());
+                 }).frame();
+    send_to(follower.client,
+            with_head(progress, {.job = options_.job, .request = follower.request}));
+  }
 }
 
 // --- commands
@@ -185,7 +211,7 @@ void IntraJobState::scale(const Inbound& inbound) {
   const auto request = Msg<wire::ScaleJob>::from_frame(inbound.frame);
   if (!request) return;
   const auto text =
-      request->decode([](wire::ScaleJob::Reader r) { return std::string(r.getDevices().cStr()); });
+      request->decode([](wire::ScaleJob::Reader r) { return name_of(r.getDevices(), "devices"); });
   const std::uint64_t number = inbound.frame->head.request;
   if (!text) return refuse(inbound.from, number, text.error());
   intra_job::ScaleCommand command;
@@ -201,16 +227,18 @@ void IntraJobState::scale(const Inbound& inbound) {
 void IntraJobState::checkpoint(const Inbound& inbound) {
   const auto request = Msg<wire::CheckpointJob>::from_frame(inbound.frame);
   if (!request) return;
-  const auto directory = request->decode(
-      [](wire::CheckpointJob::Reader r) { return std::string(r.getDirectory().cStr()); });
-  if (!directory) return refuse(inbound.from, inbound.frame->head.request, directory.error());
-  // The worker that writes would notice too, but only at the step's end.
+  auto command = request->decode([](wire::CheckpointJob::Reader r) {
+    return intra_job::CheckpointCommand{0, name_of(r.getDirectory(), "directory"), r.getAtEnd(),
+                                        name_of(r.getOtherwise(), "otherwise")};
+  });
+  if (!command) return refuse(inbound.from, inbound.frame->head.request, command.error());
+  // The worker that writes would notice too, but only at the step's end; it may be on another disk.
   std::error_code ignored;
-  if (std::filesystem::exists(*directory, ignored))
+  if (std::filesystem::exists(command->directory, ignored))
     return refuse(inbound.from, inbound.frame->head.request,
-                  refused(*directory + " exists: allowed is a new directory"));
-  perform(core_->on(intra_job::Event(intra_job::CheckpointCommand{remember(inbound), *directory}),
-                    now()));
+                  refused(command->directory + " exists: allowed is a new directory"));
+  command->request = remember(inbound);
+  perform(core_->on(intra_job::Event(*std::move(command)), now()));
 }
 
 void IntraJobState::pause(const Inbound& inbound) {
@@ -218,7 +246,13 @@ void IntraJobState::pause(const Inbound& inbound) {
 }
 
 void IntraJobState::resume(const Inbound& inbound) {
-  perform(core_->on(intra_job::Event(intra_job::ResumeCommand{remember(inbound)}), now()));
+  const auto request = Msg<wire::ResumeJob>::from_frame(inbound.frame);
+  if (!request) return;
+  const auto accept_loss =
+      request->decode([](wire::ResumeJob::Reader r) { return r.getAcceptLoss(); });
+  if (!accept_loss) return refuse(inbound.from, inbound.frame->head.request, accept_loss.error());
+  perform(core_->on(intra_job::Event(intra_job::ResumeCommand{remember(inbound), *accept_loss}),
+                    now()));
 }
 
 // The head is shutting down.
@@ -237,15 +271,16 @@ void IntraJobState::list_plans(const Inbound& inbound) {
   const auto fill = [&](wire::PlanListQuery::Builder b) {
     put(b.initAvailable(available.counts.size()), available);
   };
-  self_->send(peers_.companion,
-              Msg<wire::PlanListQuery>::build({.request = remember(inbound)}, fill));
+  const std::uint64_t number = next_command_++;
+  plan_lists_[number] = {inbound.from, inbound.frame->head.request};
+  self_->send(peers_.companion, Msg<wire::PlanListQuery>::build({.request = number}, fill));
 }
 
 void IntraJobState::on_plan_list(const Msg<wire::PlanList>& list) {
-  const auto at = commands_.find(list.head().request);
-  if (at == commands_.end()) return;
+  const auto at = plan_lists_.find(list.head().request);
+  if (at == plan_lists_.end()) return;
   const auto [client, request] = at->second;
-  commands_.erase(at);
+  plan_lists_.erase(at);
   auto view = list.view();
   answer<wire::PlanList>(client, request, [&](wire::PlanList::Builder b) {
     b.setPlans(view->getPlans());
@@ -262,7 +297,7 @@ void IntraJobState::perform_effect(const intra_job::CommandDone& effect) {
   const auto [client, request] = at->second;
   commands_.erase(at);
   if (effect.status.ok())
-    answer<wire::Done>(client, request, [](wire::Done::Builder) {});
+    answer<wire::Done>(client, request, [&](wire::Done::Builder b) { b.setNote(effect.note); });
   else
     refuse(client, request, effect.status.error());
 }
@@ -278,6 +313,7 @@ void IntraJobState::perform_effect(const intra_job::CheckpointDone& effect) {
     b.setVersion(effect.result->checkpoint.version);
     b.setParamsDigest(effect.result->digests.params.hex());
     b.setStateDigest(effect.result->digests.state.hex());
+    b.setFirstError(effect.result->first_error);
   });
 }
 

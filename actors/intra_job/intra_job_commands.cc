@@ -41,7 +41,7 @@ void IntraJobCore::handle(const CancelCommand& event) {
     return;
   }
   cancel_requests_.push_back(event.request);
-  end(JobState::kCancelled, "");
+  consider_stop();
 }
 
 void IntraJobCore::finish_if_done() {
@@ -52,7 +52,8 @@ void IntraJobCore::finish_if_done() {
   for (const Incarnation incarnation : fleet_.placed()) {
     if (fleet_.find(incarnation)->version != config_.last_version) return;
   }
-  end(JobState::kFinished, "");
+  const std::string why = unsaved();
+  end(why.empty() ? JobState::kFinished : JobState::kFailed, why);
 }
 
 void IntraJobCore::end(JobState state, std::string error) {
@@ -69,6 +70,8 @@ void IntraJobCore::end(JobState state, std::string error) {
   if (scale_request_) answer_scale(refused("the job has ended"));
   answer_pauses(refused("the job has ended"));
   show_state(state);
+  tell_kept("");
+  say_which_suspensions_stay();
   drop_suspensions(record_, config_.suspend_prefix, "");
   save();
   for (auto& [incarnation, worker] : fleet_.workers()) {
@@ -93,10 +96,7 @@ void IntraJobCore::end_if_empty() {
 // Nobody of this job will write one, and remove these, any more.
 void IntraJobCore::remove_void_checkpoints() {
   keep_suspensions();
-  if (record_.spoiled.empty()) return;
-  RemoveCheckpoints remove;
-  for (const CheckpointRef& ref : record_.spoiled) remove.paths.push_back(ref.path);
-  effects_.push_back(std::move(remove));
+  remove_from_nodes(record_.spoiled);
 }
 
 void IntraJobCore::show_state(JobState state) {

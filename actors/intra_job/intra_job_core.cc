@@ -71,7 +71,6 @@ Effects IntraJobCore::start(Instant now) {
     phase_ = Phase::kEnding;
   } else {
     if (record_.rewinding) finish_rewinding();
-    keep_suspensions();
     if (!paused()) begin_round();
   }
   settle();
@@ -126,6 +125,8 @@ Effects IntraJobCore::tick(Instant now) {
     if (late) kill(worker);
   }
   evict_silent_workers();
+  if (save_again_at_ && now >= *save_again_at_) suspension_failed_ = false;
+  if (!suspension_failed_) save_again_at_.reset();
   settle();
   return take_effects();
 }
@@ -134,6 +135,7 @@ std::optional<Instant> IntraJobCore::next_tick() const {
   std::optional<Instant> first = demand_again_at_;
   const auto limit = [&](Instant at) { first = std::min(first.value_or(at), at); };
   if (phase_ == Phase::kDraining) limit(drain_since_ + config_.drain_timeout);
+  if (save_again_at_) limit(*save_again_at_);
   if (const auto rested = rest_.first_end(now_)) limit(*rested);
   for (const auto& [incarnation, worker] : fleet_.workers()) {
     if (worker.phase == Worker::Phase::kLeaving && !worker.killed)
@@ -147,7 +149,13 @@ std::optional<Instant> IntraJobCore::next_tick() const {
 
 // What follows from the new state, whatever the event was.
 void IntraJobCore::settle() {
+  ask_elsewhere();
+  consider_stop();
   consider_suspension();
+  ask_nodes();
+  say_what_it_waits_for();
+  // What it goes on from may have become an older state, of an earlier stage.
+  if (staged() && phase_ == Phase::kIdle) stage_ = schedule_.stage_at(next_version());
   update_demand();
   reconcile();
   finish_if_done();
@@ -229,7 +237,7 @@ void IntraJobCore::handle(Worker& worker, const Drained& message) {
   clock_.pause(now_);
   if (!waits_for_stage_) show_state(JobState::kRescaling);
   if (phase_ != Phase::kDraining || !all_stopped()) return;
-  if (suspending_) {
+  if (suspending_ || stops()) {
     phase_ = Phase::kNormal;  // a checkpoint comes next, no other placement
   } else {
     begin_round();
@@ -243,7 +251,7 @@ void IntraJobCore::handle(Worker& worker, const Committed& message) {
   switch (ledger_.add(message.line, worker.incarnation)) {
     case LedgerBook::Answer::kAdded:
       effects_.push_back(LedgerLineAdded{message.line});
-      clock_.step();
+      clock_.step(now_);
       // What follows is the last evaluation, which is not training.
       if (ledger_.through() == config_.last_version) clock_.pause(now_);
       losses_without_progress_ = 0;

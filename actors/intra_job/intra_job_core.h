@@ -17,7 +17,9 @@
 // A change   of any kind (start, stage, scale, loss, restart of the head) is one round. Planned
 //            ones drain first. Any loss, in any phase, starts a new round: the head never waits for
 //            a worker that it has given up. Whoever holds the newest sealed version is the source;
-//            when nobody holds one it is the newest checkpoint.
+//            when nobody holds one it is the newest checkpoint, if it can be read on some node
+//            (saved_states.h), from which it goes to the others. Else the job holds no devices and
+//            waits for a node, or, when all that was saved is gone, for a word of its user.
 // Stages     The members pause by themselves where the stage ends. By then the next stage's workers
 //            are warm, since the demand of a stage includes the next one's. When one is missing,
 //            the members wait for it.
@@ -42,6 +44,7 @@
 #include "actors/intra_job/intra_job_events.h"
 #include "actors/intra_job/ledger_book.h"
 #include "actors/intra_job/periodic_checkpoints.h"
+#include "actors/intra_job/saved_states.h"
 #include "actors/intra_job/stage_clock.h"
 #include "actors/intra_job/stage_schedule.h"
 
@@ -55,14 +58,26 @@ inline constexpr int kStartAttemptsMax = 3;
 inline constexpr int kLossesWithoutProgressMax = 10;
 // Devices that a job had, and that are refused now, are asked for again after this.
 inline constexpr Instant kDemandAgainAfter = std::chrono::seconds(1);
+// A job that is to give all its devices up, and could not be saved, tries again after this.
+inline constexpr Instant kSaveAgainAfter = std::chrono::seconds(30);
 
 // A checkpoint on demand, to be written. A round may ask another worker for it while the first
 // still writes: then the first has the directory, and the other is refused it.
 struct PendingCheckpoint {
   std::uint64_t request = 0;
   std::string directory;
+  bool make_parent = false;
   std::set<Incarnation> asked{};   // and neither answered nor ended
   std::optional<Error> why_not{};  // what one of them said
+  Version at = 0;                  // not before this version
+  std::string otherwise{};         // tried once the first directory has failed
+  std::string first_error{};       // it has
+};
+
+// One that a worker says is written, and on whose disk.
+struct WrittenCheckpoint {
+  protocol::CheckpointWritten message;
+  std::string node;
 };
 
 class IntraJobCore {
@@ -98,6 +113,10 @@ class IntraJobCore {
   // For a person: what a job that does not train, or on less than it wants, waits for; else empty.
   std::string waiting_for() const;
   std::vector<StageReport> stage_reports(Instant now) const { return clock_.reports(now); }
+  // Global steps, by the last seconds (stage_clock.h); 0: the job does not step.
+  double steps_per_second(Instant now) const { return clock_.steps_per_second(now); }
+  // Whether this worker is to load the saved state at this path from another node.
+  bool may_read(Incarnation worker, const std::string& path) const;
   // What is wrong with checkpoints though the job goes on; empty: nothing.
   std::string warning() const;
   // Stops the process when the core's own state contradicts itself.
@@ -126,10 +145,42 @@ class IntraJobCore {
   bool counts(const Worker& worker, const protocol::WorkerMessage& message) const;
   void no_answer_from(Incarnation worker);
   void take_written_checkpoints();
-  void take_checkpoint(const protocol::CheckpointWritten& message);
+  void take_checkpoint(const WrittenCheckpoint& taken);
   void periodic_failed(const std::string& why);
   void drop_written_checkpoints(const std::string& why);
   void keep_suspensions();
+  bool try_elsewhere(PendingCheckpoint& pending);
+  void ask_elsewhere();
+
+  // Stopping early (intra_job_stop.cc).
+  bool stops() const { return !cancel_requests_.empty() && phase_ != Phase::kEnding; }
+  void consider_stop();
+  bool move_at_end(Version version);
+  std::string unsaved() const;
+  void keep_suspensions(const std::string& node);
+  void say_which_suspensions_stay();
+  void remove_from_nodes(const std::vector<CheckpointRef>& states, const std::string& but = "");
+  void remove_replaced(const CheckpointRef& written, const std::vector<std::string>& removed);
+
+  // What to go on from when no worker holds a version (intra_job_saved.cc).
+  void handle(const NodesPresent& event);
+  void handle(const NodeSaidHello& event);
+  void handle(const StatesFound& event);
+  std::vector<CheckpointRef> saved_states() const;
+  GoOn go_on() const { return saved_.choose(saved_states()); }
+  std::pair<protocol::Source, Version> restart_point() const;
+  bool somebody_holds_a_version() const;
+  void ask_nodes();
+  bool waits_for_state() const;
+  void say_what_it_waits_for();
+  bool may_begin(const std::set<Incarnation>& workers) const;
+  std::string state_text(const GoOn& go_on) const;
+  void stand_down();
+  void release_everybody();
+  void give_up_gone(const CheckpointRef& next);
+  std::string place_of(const Worker& worker) const;
+  void load_again_without(const std::set<std::string>& nodes);
+  Result<std::string> accept_loss();
 
   // Audits (intra_job_audit.cc).
   void begin_audits();
@@ -138,7 +189,7 @@ class IntraJobCore {
   void go_back_to(Version good);
   void forget_after(Version version);
   void give_up_unfinished(Version good);
-  std::vector<std::string> give_up_newer(Version good);
+  std::vector<CheckpointRef> give_up_newer(Version good);
   void finish_rewinding();
 
   // Other events (intra_job_fleet.cc, intra_job_commands.cc).
@@ -162,9 +213,9 @@ class IntraJobCore {
   void wait_for_workers();
   void place(const std::set<Incarnation>& chosen);
   protocol::Install make_install(protocol::Source source) const;
-  // The newest version that a sealed worker holds, and who; else the newest checkpoint.
-  std::pair<protocol::Source, Version> newest_reported() const;
-  std::pair<protocol::Source, Version> restart_point() const;
+  // The newest version that a sealed worker holds, and who; none: nobody holds one.
+  std::optional<std::pair<protocol::FromPeer, Version>> newest_reported() const;
+  void install(protocol::Source source, Version target);
   void drain();
   bool all_stopped() const;
   bool must_leave() const;
@@ -193,6 +244,7 @@ class IntraJobCore {
   void consider_suspension();
   void ask_for_suspension();
   void suspension_written(const Status& status);
+  void tell_kept(const std::string& reason);
   void suspend();
   void forget_suspension_request();
   void answer_pauses(const Status& status);
@@ -247,25 +299,33 @@ class IntraJobCore {
   DeviceRest rest_;  // not while the job has no other worker
   int losses_without_progress_ = 0;
   std::vector<PendingCheckpoint> checkpoints_;
-  std::vector<protocol::CheckpointWritten> written_;  // the ledger is not that far yet
+  std::set<std::uint64_t> at_end_;  // requests for the last version, not answered yet
+  std::vector<WrittenCheckpoint> written_;             // the ledger is not that far yet
+  std::map<std::uint64_t, std::string> first_errors_;  // of those that were written elsewhere
+  bool ask_again_ = false;                             // one is to be written elsewhere
   PeriodicCheckpoints periodic_;
   std::string write_warning_, damage_warning_;
   std::vector<std::uint64_t> cancel_requests_, pause_requests_;
   // What the job becomes once its checkpoint is written: paused, or queued until it is given
   // devices.
   std::optional<JobState> suspending_;
-  bool urgent_ = false;             // what members must leave is about to end
-  bool suspension_failed_ = false;  // since then
-  bool resumed_ = false;            // and not given devices yet
+  bool urgent_ = false;                   // what members must leave is about to end
+  bool suspension_failed_ = false;        // since then
+  std::optional<Instant> save_again_at_;  // because of that
+  std::string kept_;                      // why devices that are called back are kept, as told
+  bool resumed_ = false;                  // and not given devices yet
   bool demand_was_met_ = true;  // or could be, when the job was admitted; by an earlier head too
   std::string resume_refusal_;  // why it is paused still
   Version acknowledged_ = 0;
+  SavedStates saved_;
+  std::string said_to_wait_for_;  // in the log
   bool ended_ = false;
 
   // Of the round or placement.
   std::vector<protocol::Member> members_;
   DeviceSet placement_;  // of the members
   Version target_ = 0;
+  std::optional<GoOn> loads_;        // the members load this saved state
   std::optional<Version> pause_at_;  // where the members stop by themselves
   bool waits_for_stage_ = false;     // placed only to wait: the stage's workers are not complete
   std::map<Incarnation, std::optional<Version>> reports_;

@@ -11,53 +11,32 @@
 #include "actors/protocol/codec.h"
 #include "actors/worker/worker_actor.h"
 #include "proto/base/kill_point.h"
-#include "store/checkpoint/catalog.h"
 #include "store/metrics/metric.h"
 
 namespace es::actors {
-namespace {
 
-namespace fs = std::filesystem;
-
-// Whether `name` is `prefix` and a number.
-bool is_numbered(std::string_view name, std::string_view prefix) {
-  if (!name.starts_with(prefix) || name.size() == prefix.size()) return false;
-  return name.find_first_not_of("0123456789", prefix.size()) == std::string_view::npos;
-}
-
-}  // namespace
-
-void IntraJobState::perform(intra_job::Effects effects) {
-  for (const intra_job::Effect& effect : effects)
-    std::visit([this](const auto& e) { perform_effect(e); }, effect);
-  if (progress_due_) tell_followers_progress();
-  progress_due_ = false;
-  arm_tick();
-}
-
-void IntraJobState::perform_effect(const intra_job::SaveRecord& effect) {
+Status IntraJobState::perform_effect(const intra_job::SaveRecord& effect) {
   update(options_.record, effect.record);
-  if (intra_job::is_over(effect.record.state)) save_end();
+  if (intra_job::is_over(effect.record.state)) ES_RETURN_IF_ERROR(save_end());
   kill_point("journal.before");
-  const Status status = peers_.store->save(options_.record);
-  ES_CHECK_MSG(status.ok(), status.ok() ? "" : "journal: " + status.error().message);
+  ES_RETURN_IF_ERROR(peers_.store->save(options_.record));
   kill_point("journal.after");
+  return {};
 }
 
 // For those who ask after a restart of the head.
-void IntraJobState::save_end() {
+Status IntraJobState::save_end() {
   const Msg<wire::JobDetails> shown = details();
   const auto bytes = shown.frame()->body.asChars();
-  const Status status =
-      peers_.store->history().save_end(options_.job, {bytes.begin(), bytes.size()});
-  if (!status.ok()) log("the end of the job is not kept: " + status.error().message);
+  return peers_.store->history().save_end(options_.job, {bytes.begin(), bytes.size()});
 }
 
 void IntraJobState::send_to(const PeerId& peer, std::shared_ptr<const Frame> frame) {
   self_->send(peers_.gateway, Outbound{peer, std::move(frame)});
 }
 
-void IntraJobState::perform_effect(const intra_job::StartWorker& effect) {
+Status IntraJobState::perform_effect(const intra_job::StartWorker& effect) {
+  ES_RETURN_IF_ERROR(peers_.store->keep_incarnations());
   const auto message =
       Msg<wire::StartWorker>::build({.job = options_.job}, [&](wire::StartWorker::Builder b) {
         b.setIncarnation(effect.incarnation.value);
@@ -65,6 +44,7 @@ void IntraJobState::perform_effect(const intra_job::StartWorker& effect) {
         b.setSpecToml(options_.spec_toml);
       });
   send_to(node_peer(effect.device.node), message.frame());
+  return {};
 }
 
 void IntraJobState::perform_effect(const intra_job::KillWorker& effect) {
@@ -77,10 +57,12 @@ void IntraJobState::perform_effect(const intra_job::KillWorker& effect) {
   send_to(node_peer(at->second.device.node), message.frame());
 }
 
-void IntraJobState::perform_effect(const intra_job::SendWorker& effect) {
+Status IntraJobState::perform_effect(const intra_job::SendWorker& effect) {
+  if (makes_workers_forget(effect)) ES_RETURN_IF_ERROR(peers_.store->sync());
   if (const auto* install = std::get_if<protocol::Install>(&effect.message)) tell_loss(*install);
   if (std::holds_alternative<protocol::Go>(effect.message)) lost_steps_->go();
   send_to(worker_peer(effect.to), protocol::encode(options_.job, effect.message));
+  return {};
 }
 
 void IntraJobState::perform_effect(const intra_job::Demand& effect) {
@@ -111,66 +93,46 @@ void IntraJobState::perform_effect(const intra_job::DeviceSuspected& effect) {
                                   }));
 }
 
-void IntraJobState::perform_effect(const intra_job::LedgerRewound& effect) {
+Status IntraJobState::perform_effect(const intra_job::LedgerRewound& effect) {
   kill_point("rewind.before");
-  const Status status = peers_.store->ledger().rewind(options_.job, effect.through);
-  ES_CHECK_MSG(status.ok(), status.ok() ? "" : "ledger: " + status.error().message);
+  ES_RETURN_IF_ERROR(peers_.store->ledger().rewind(options_.job, effect.through));
+  ES_RETURN_IF_ERROR(peers_.store->history().rewind(options_.job, effect.through));
   evaluations_.erase(evaluations_.upper_bound(effect.through), evaluations_.end());
-  const Status rewound = peers_.store->history().rewind(options_.job, effect.through);
-  ES_CHECK_MSG(rewound.ok(), rewound.ok() ? "" : "evaluations: " + rewound.error().message);
   kill_point("rewind.after");
+  return {};
 }
 
-void IntraJobState::perform_effect(const intra_job::RemoveCheckpoints& effect) {
-  for (const std::string& path : effect.paths) {
-    const Status removed = store::remove_checkpoint(store::posix_file_system(), path);
-    if (removed.ok()) {
-      log("checkpoint " + path + " is removed");
-    } else if (removed.error().kind != ErrorKind::kNotFound) {
-      log("warning: a checkpoint that is not wanted any more stays: " + removed.error().message);
-    }
-  }
+void IntraJobState::perform_effect(const intra_job::DevicesKept& effect) {
+  self_->send(peers_.cluster, Msg<wire::DevicesKept>::build({.job = options_.job},
+                                                            [&](wire::DevicesKept::Builder b) {
+                                                              b.setReason(effect.reason);
+                                                            }));
 }
 
-// Also those that were written when nobody waited for them any more: the record has none of these.
-void IntraJobState::perform_effect(const intra_job::KeepSuspensions& effect) {
-  const fs::path prefix = options_.config.suspend_prefix;
-  intra_job::RemoveCheckpoints remove;
-  std::error_code code;  // a directory that is not there holds none
-  for (fs::directory_iterator at(prefix.parent_path(), code), end; !code && at != end;
-       at.increment(code)) {
-    const std::string path = at->path().string();
-    if (!is_numbered(at->path().filename().string(), prefix.filename().string())) continue;
-    if (std::ranges::find(effect.paths, path) == effect.paths.end()) remove.paths.push_back(path);
-  }
-  perform_effect(remove);
-}
-
-void IntraJobState::perform_effect(const intra_job::LedgerLineAdded& effect) {
+Status IntraJobState::perform_effect(const intra_job::LedgerLineAdded& effect) {
   store::LedgerLine line{effect.line.version, {}, effect.line.params};
-  if (effect.line.state) {
-    const Status saved = peers_.store->history().save_final_state(options_.job, *effect.line.state);
-    ES_CHECK_MSG(saved.ok(), saved.ok() ? "" : "final state: " + saved.error().message);
-  }
+  if (effect.line.state)
+    ES_RETURN_IF_ERROR(peers_.store->history().save_final_state(options_.job, *effect.line.state));
   for (const std::uint32_t bits : effect.line.loss_bits)
     line.losses.push_back(std::bit_cast<float>(bits));
   kill_point("ledger.before");
   // Members forget a line once it is acknowledged, so it must not be lost.
-  const Status status = peers_.store->ledger().append(options_.job, line);
-  ES_CHECK_MSG(status.ok(), status.ok() ? "" : "ledger: " + status.error().message);
+  ES_RETURN_IF_ERROR(peers_.store->ledger().append(options_.job, line));
   kill_point("ledger.after");
+  if (writes_held_) return {};  // the step itself was some time ago
   on_step();
   progress_due_ = true;
+  return {};
 }
 
-void IntraJobState::perform_effect(const intra_job::EvaluationAdded& effect) {
+Status IntraJobState::perform_effect(const intra_job::EvaluationAdded& effect) {
   const auto* bytes = reinterpret_cast<const char*>(effect.totals->data());
   // Its worker forgets it once the head has said that it knows it.
-  const Status status = peers_.store->history().save_evaluation(options_.job, effect.version,
-                                                                {bytes, effect.totals->size()});
-  ES_CHECK_MSG(status.ok(), status.ok() ? "" : "evaluation: " + status.error().message);
+  ES_RETURN_IF_ERROR(peers_.store->history().save_evaluation(options_.job, effect.version,
+                                                             {bytes, effect.totals->size()}));
   log(show_evaluation(effect.version, *effect.totals));
   progress_due_ = true;
+  return {};
 }
 
 // Keeps it for people; returns a line for the log.
@@ -181,6 +143,10 @@ std::string IntraJobState::show_evaluation(Version version, const std::vector<st
   EvaluationView& view = evaluations_[version];
   view = {version, totals->samples, {}};
   std::string text;
+  if (totals->not_finite > 0)
+    text = ": not finite: " + std::to_string(totals->not_finite) + " of " +
+           std::to_string(totals->samples) +
+           " samples have an output or a loss that is NaN or infinite";
   for (const store::NamedMetric& m : store::summarise(task_of(options_.spec.model), *totals)) {
     text += (text.empty() ? ": " : ", ") + m.name + " " + std::to_string(m.value);
     view.metrics.push_back({m.name, m.value});
@@ -202,17 +168,18 @@ void IntraJobState::perform_effect(const intra_job::LogLine& effect) {
   log(effect.text);
 }
 
-void IntraJobState::perform_effect(const intra_job::JobEnded& effect) {
+Status IntraJobState::perform_effect(const intra_job::JobEnded& effect) {
+  ES_RETURN_IF_ERROR(save_end());
   log(std::string("job ended: ") + intra_job::state_name(effect.state) +
       (effect.error.empty() ? "" : ": " + effect.error));
   log_file_.close();  // this actor stays, to answer questions
-  save_end();
   for (const Follower& follower : followers_) {
     answer_info(follower);
     end_follower(follower);
   }
   followers_.clear();
   self_->send(peers_.cluster, Msg<wire::JobEnded>::build({.job = options_.job}, [](auto) {}));
+  return {};
 }
 
 }  // namespace es::actors

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -40,6 +41,7 @@ struct Config {
   // The spec's stages count their steps from here.
   protocol::Source start = protocol::FromSeed{};
   Version start_version = 0;
+  protocol::VersionDigests start_digests{};           // of the checkpoint
   std::string checkpoint_directory;                   // parent of the job's own checkpoints
   Version acknowledge_every = 64;                     // ledger lines between two Acknowledge
   Instant drain_timeout = std::chrono::seconds(30);   // then a round without drain
@@ -49,7 +51,7 @@ struct Config {
   // Workers tell only some versions (simulations: the end, and where a placement stops).
   bool sparse_ledger = false;
   // Where the checkpoint of a job that gives up all its devices goes; the generation is appended.
-  // A path that this head can use; empty: none is ever removed.
+  // A path on the disk of the node that writes; empty: none is ever removed.
   std::string suspend_prefix;
 };
 
@@ -76,7 +78,9 @@ struct KnownWorker {
 struct CheckpointRef {
   std::string path;
   Version version = 0;
-  bool periodic = false;  // of the job's own series, which removes what is too old
+  bool periodic = false;               // of the job's own series, which removes what is too old
+  std::set<std::string> nodes{};       // on whose disks it was written; empty: not known
+  protocol::VersionDigests digests{};  // both zero: not known
   bool operator==(const CheckpointRef&) const = default;
 };
 
@@ -146,6 +150,11 @@ struct ScaleCommand {
 struct CheckpointCommand {
   std::uint64_t request = 0;
   std::string directory;  // must not exist
+  // Of the last version that the job comes to: at its end, or where it is cancelled, which then
+  // waits for this one.
+  bool at_end = false;
+  std::string
+      otherwise{};  // where it goes when it cannot be written to `directory`; empty: nowhere
 };
 
 // Write a checkpoint, end all workers, give all devices back, and wait for ResumeCommand.
@@ -155,6 +164,30 @@ struct PauseCommand {
 
 struct ResumeCommand {
   std::uint64_t request = 0;
+  // Give up the saved states that nobody can read now. Also for a job that waits for one of them.
+  bool accept_loss = false;
+};
+
+// The nodes that are there, all of them, those that are about to end included.
+struct NodesPresent {
+  std::set<std::string> nodes;
+};
+
+// A node says hello: again, perhaps, after its daemon or its link was away. What was on its way to
+// or from it may be lost.
+struct NodeSaidHello {
+  std::string node;
+};
+
+// Answer to FindStates.
+struct StateFound {
+  CheckpointRef state;  // path, version and digests
+  protocol::Sight sight = protocol::Sight::kUnclear;
+  std::string error;  // why not whole
+};
+struct StatesFound {
+  std::string node;
+  std::vector<StateFound> states;
 };
 
 struct CancelCommand {
@@ -169,9 +202,10 @@ struct GiveBackCommand {
   std::vector<DeviceId> devices;
 };
 
-using Event = std::variant<Allocation, DemandRefused, WorkerExited, WorkerLost, ScaleCommand,
-                           CheckpointCommand, PauseCommand, ResumeCommand, CancelCommand,
-                           RebalanceCommand, GiveBackCommand>;
+using Event =
+    std::variant<Allocation, DemandRefused, WorkerExited, WorkerLost, ScaleCommand,
+                 CheckpointCommand, PauseCommand, ResumeCommand, CancelCommand, RebalanceCommand,
+                 GiveBackCommand, NodesPresent, NodeSaidHello, StatesFound>;
 
 // --- effects -----------------------------------------------------------------------------------
 
@@ -224,15 +258,29 @@ struct LedgerRewound {
   Version through = 0;
 };
 
-// These directories are not wanted any more, if they are there.
+// To a node: which of these can it read? Answer: StatesFound, unless its link breaks.
+struct FindStates {
+  std::string node;
+  std::vector<CheckpointRef> states;
+};
+
+// To a node: these are not wanted any more, if they are on its disk.
 struct RemoveCheckpoints {
+  std::string node;
+  std::vector<CheckpointRef> states;
+};
+
+// To a node: of the checkpoints that this job has written to give up its devices
+// (Config.suspend_prefix) in generations before `below`, only these are still wanted.
+struct KeepSuspensions {
+  std::string node;
+  std::uint64_t below = 0;
   std::vector<std::string> paths;
 };
 
-// Of all checkpoints that this job has ever written to give up its devices (Config.suspend_prefix),
-// only these are still wanted.
-struct KeepSuspensions {
-  std::vector<std::string> paths;
+// Cluster scheduler: the job does not leave the devices that it was called back from.
+struct DevicesKept {
+  std::string reason;  // empty: it does, or none were
 };
 
 // A version is in the ledger now: once for each, ascending, without gap. Must be as durable as
@@ -255,11 +303,13 @@ struct StateChanged {
 struct CommandDone {
   std::uint64_t request = 0;
   Status status;
+  std::string note{};  // for the client, of what was done
 };
 
 struct CheckpointTaken {
   CheckpointRef checkpoint;
   protocol::VersionDigests digests;
+  std::string first_error{};  // why it is in CheckpointCommand::otherwise; empty: it is not
 };
 
 // Answer to CheckpointCommand.
@@ -279,10 +329,11 @@ struct JobEnded {
   std::string error;
 };
 
-using Effect = std::variant<SaveRecord, StartWorker, KillWorker, SendWorker, Demand, DemandLifted,
-                            DeviceReleased, DeviceSuspected, LedgerRewound, RemoveCheckpoints,
-                            KeepSuspensions, LedgerLineAdded, EvaluationAdded, StateChanged,
-                            CommandDone, CheckpointDone, LogLine, JobEnded>;
+using Effect =
+    std::variant<SaveRecord, StartWorker, KillWorker, SendWorker, Demand, DemandLifted,
+                 DeviceReleased, DeviceSuspected, LedgerRewound, FindStates, RemoveCheckpoints,
+                 KeepSuspensions, DevicesKept, LedgerLineAdded, EvaluationAdded, StateChanged,
+                 CommandDone, CheckpointDone, LogLine, JobEnded>;
 using Effects = std::vector<Effect>;
 
 // --- views -------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ void IntraJobCore::handle(const Allocation& event) {
                                       !fleet_.allocated(entry.second.device);
                              }));
   suspension_failed_ = false;
+  tell_kept("");
   demand_was_met_ = true;
   if (!event.devices.empty()) resumed_ = false;
   if (phase_ == Phase::kIdle && !paused()) {
@@ -172,7 +173,7 @@ Wanted IntraJobCore::wanted_at(Version version) const {
 
 // Whom the job wants to have warm, members included. Nobody when it is over.
 Wanted IntraJobCore::wanted_staff() const {
-  if (phase_ == Phase::kEnding || paused()) return DeviceSet();
+  if (phase_ == Phase::kEnding || paused() || waits_for_state()) return DeviceSet();
   if (staged()) return schedule_.demand(stage_);
   return record_.pinned;
 }

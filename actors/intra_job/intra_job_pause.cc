@@ -32,17 +32,30 @@ void IntraJobCore::handle(const PauseCommand& event) {
 }
 
 void IntraJobCore::handle(const ResumeCommand& event) {
-  if (!paused()) {
-    const char* why = phase_ == Phase::kEnding ? "the job has ended" : "the job is not paused";
-    effects_.push_back(CommandDone{event.request, refused(why)});
+  const bool waits = waits_for_state();
+  if (!paused() && !(event.accept_loss && waits)) {
+    std::string why = phase_ == Phase::kEnding ? "the job has ended" : "the job is not paused";
+    if (waits) why += "; it waits for " + waiting_for();
+    if (event.accept_loss && phase_ != Phase::kEnding) why += ", and waits for no saved state";
+    effects_.push_back(CommandDone{event.request, refused(std::move(why))});
     return;
   }
+  std::string note;
+  if (event.accept_loss) {
+    Result<std::string> accepted = accept_loss();
+    if (!accepted) {
+      effects_.push_back(CommandDone{event.request, accepted.error()});
+      return;
+    }
+    note = *std::move(accepted);
+  }
   answer_pauses({});
+  saved_.forget();  // what the nodes see may have changed since
   resumed_ = true;
   resume_refusal_.clear();
   show_state(JobState::kQueued);
   save();
-  effects_.push_back(CommandDone{event.request, Status()});
+  effects_.push_back(CommandDone{event.request, Status(), std::move(note)});
 }
 
 // What it wants is not there any more; somebody else may change that.
@@ -65,7 +78,7 @@ bool IntraJobCore::must_suspend() const {
 }
 
 void IntraJobCore::consider_suspension() {
-  if (phase_ == Phase::kEnding || paused()) return;
+  if (phase_ == Phase::kEnding || paused() || stops()) return;
   if (!suspending_ && must_suspend()) suspending_ = JobState::kQueued;
   if (suspending_ == JobState::kQueued && !must_suspend()) {  // it was given devices meanwhile
     suspending_.reset();
@@ -90,12 +103,14 @@ void IntraJobCore::ask_for_suspension() {
   const bool asked = std::ranges::any_of(checkpoints_, [](const PendingCheckpoint& pending) {
     return pending.request == kSuspensionRequest;
   });
-  const bool written = std::ranges::any_of(written_, [](const CheckpointWritten& message) {
-    return message.request == kSuspensionRequest;
+  const bool written = std::ranges::any_of(written_, [](const WrittenCheckpoint& taken) {
+    return taken.message.request == kSuspensionRequest;
   });
   if (asked || written) return;
   checkpoints_.push_back(
-      {kSuspensionRequest, config_.suspend_prefix + std::to_string(record_.generation.value)});
+      {.request = kSuspensionRequest,
+       .directory = config_.suspend_prefix + std::to_string(record_.generation.value),
+       .make_parent = true});
   ask_for_checkpoints();
 }
 
@@ -104,12 +119,14 @@ void IntraJobCore::forget_suspension_request() {
   std::erase_if(checkpoints_, [](const PendingCheckpoint& pending) {
     return pending.request == kSuspensionRequest;
   });
-  std::erase_if(written_, [](const CheckpointWritten& message) {
-    return message.request == kSuspensionRequest;
+  std::erase_if(written_, [](const WrittenCheckpoint& taken) {
+    return taken.message.request == kSuspensionRequest;
   });
 }
 
 void IntraJobCore::checkpoint_done(std::uint64_t request, Result<CheckpointTaken> result) {
+  at_end_.erase(request);
+  first_errors_.erase(request);
   if (request != kSuspensionRequest) {
     effects_.push_back(CheckpointDone{request, std::move(result)});
   } else if (suspending_) {
@@ -121,21 +138,38 @@ void IntraJobCore::suspension_written(const Status& status) {
   if (status.ok()) return suspend();
   log("the job keeps its devices: " + status.error().message);
   suspension_failed_ = suspending_ == JobState::kQueued;
+  if (suspension_failed_) {
+    save_again_at_ = now_ + kSaveAgainAfter;
+    tell_kept(status.error().message);
+  }
   suspending_.reset();
   answer_pauses(status);
   begin_round();
 }
 
-// The record is saved first: from then on nobody expects anything of the processes.
+// The cluster scheduler is told when it changes.
+void IntraJobCore::tell_kept(const std::string& reason) {
+  if (kept_ == reason) return;
+  kept_ = reason;
+  effects_.push_back(DevicesKept{reason});
+}
+
 void IntraJobCore::suspend() {
+  saved_.forget();
+  tell_kept("");
+  show_state(*std::exchange(suspending_, std::nullopt));
+  if (paused() && scale_request_) answer_scale({});  // it is for the time after
+  release_everybody();
+}
+
+// The record is saved first: from then on nobody expects anything of the processes.
+void IntraJobCore::release_everybody() {
   phase_ = Phase::kIdle;
   members_.clear();
   placement_ = {};
   waits_for_stage_ = false;
   progress_ = restart_point().second;
   if (staged()) stage_ = schedule_.stage_at(progress_);
-  show_state(*std::exchange(suspending_, std::nullopt));
-  if (paused() && scale_request_) answer_scale({});  // it is for the time after
   record_.known.clear();
   effects_.push_back(SaveRecord{record_});
   for (auto& [incarnation, worker] : fleet_.workers()) {
@@ -156,6 +190,8 @@ void IntraJobCore::answer_pauses(const Status& status) {
 std::string IntraJobCore::waiting_for() const {
   if (phase_ == Phase::kEnding) return {};
   if (paused()) return resume_refusal_;
+  if (phase_ == Phase::kIdle)
+    if (std::string state = state_text(go_on()); !state.empty()) return state;
   const Wanted wanted = wanted_at(next_version());
   const DeviceSet have = fleet_.allocated_set();
   if (wanted && !have.contains(*wanted)) {

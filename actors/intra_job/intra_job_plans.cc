@@ -152,7 +152,8 @@ void IntraJobState::on_step() {
 // Role 3: a grant that made the job slower goes back.
 void IntraJobState::consider_fall_back() {
   const auto verdict = grant_trial_.verdict();
-  if (!verdict || core_->phase() != intra_job::Phase::kNormal || demand_is_exact_) return;
+  if (stalled_ || !verdict || core_->phase() != intra_job::Phase::kNormal || demand_is_exact_)
+    return;
   log("gives " + verdict->give_back.text() + " back: a step takes " +
       milliseconds_text(verdict->seconds_now) + " with them, " +
       milliseconds_text(verdict->seconds_before) + " without");
@@ -163,10 +164,18 @@ void IntraJobState::consider_fall_back() {
 
 // They changed. Journaled before anything is given back, and told before that can be granted again.
 void IntraJobState::keep_refusals() {
+  const Status saved = save_refusals();
+  if (saved.ok()) return;
+  refusals_wait_ = true;
+  stall(saved.error());
+}
+
+Status IntraJobState::save_refusals() {
   update(options_.record, grant_trial_.refusals());
-  const Status status = peers_.store->save(options_.record);
-  ES_CHECK_MSG(status.ok(), status.ok() ? "" : "journal: " + status.error().message);
+  ES_RETURN_IF_ERROR(peers_.store->save(options_.record));
+  refusals_wait_ = false;
   tell_refusals();
+  return {};
 }
 
 void IntraJobState::tell_refusals() {
@@ -185,7 +194,7 @@ void IntraJobState::tell_refusals() {
 
 // Role 1: what the best plan does not use is of more use to others, unless the job ends soon.
 void IntraJobState::release_unused() {
-  if (core_->phase() != intra_job::Phase::kNormal || demand_is_exact_) return;
+  if (stalled_ || core_->phase() != intra_job::Phase::kNormal || demand_is_exact_) return;
   const double left = grant_trial_.pace().value_or(0) * static_cast<double>(steps_left());
   if (left < kPausesNearTheEnd * in_seconds(pause_of_a_change())) return;
   const DeviceSet held = count_by_type(member_devices());

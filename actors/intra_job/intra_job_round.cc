@@ -9,6 +9,7 @@ using namespace protocol;
 
 void IntraJobCore::begin_round() {
   clock_.pause(now_);
+  loads_.reset();
   reports_.clear();
   ready_.clear();
   drained_.clear();
@@ -16,6 +17,7 @@ void IntraJobCore::begin_round() {
   waits_for_stage_ = false;
   round_since_ = now_;
   forget_suspension_request();
+  move_at_end(config_.last_version);
   admit_warm_workers();
   const std::vector<Incarnation> known = fleet_.in_phase(Worker::Phase::kKnown);
   if (known.empty()) {
@@ -41,6 +43,7 @@ void IntraJobCore::admit_warm_workers() {
 void IntraJobCore::wait_for_workers() {
   phase_ = Phase::kIdle;
   placement_ = {};
+  saved_.forget();
   drop_written_checkpoints("all workers were lost before the ledger had its version");
   if (!record_.known.empty()) save();  // their devices may be used again from now on
   progress_ = restart_point().second;
@@ -48,14 +51,7 @@ void IntraJobCore::wait_for_workers() {
   show_state(fleet_.allocated_set().empty() ? JobState::kQueued : JobState::kStarting);
 }
 
-std::pair<Source, Version> IntraJobCore::restart_point() const {
-  if (record_.checkpoint) {
-    return {FromCheckpoint{record_.checkpoint->path}, record_.checkpoint->version};
-  }
-  return {config_.start, config_.start_version};
-}
-
-std::pair<Source, Version> IntraJobCore::newest_reported() const {
+std::optional<std::pair<FromPeer, Version>> IntraJobCore::newest_reported() const {
   std::optional<Version> newest;
   const Worker* holder = nullptr;
   for (const auto& [incarnation, version] : reports_) {
@@ -64,16 +60,29 @@ std::pair<Source, Version> IntraJobCore::newest_reported() const {
       holder = &fleet_.workers().at(incarnation);
     }
   }
-  if (!newest) return restart_point();
-  return {FromPeer{holder->incarnation, holder->address, holder->host_id}, *newest};
+  if (!newest) return std::nullopt;
+  return std::pair{FromPeer{holder->incarnation, holder->address, holder->host_id}, *newest};
 }
 
+// REQUIRES: all known workers have reported. Where nobody holds a version it waits for the nodes to
+// say what they can read, or stands down.
 void IntraJobCore::install() {
-  phase_ = Phase::kInstalling;
-  auto [source, target] = newest_reported();
-  target_ = progress_ = target;
-  if (target < ledger_.through() && !std::holds_alternative<FromPeer>(source))
+  loads_.reset();
+  if (const auto newest = newest_reported()) return install(newest->first, newest->second);
+  GoOn next = go_on();
+  if (next.kind == GoOn::Kind::kAsking) return;
+  if (next.kind == GoOn::Kind::kAway || next.kind == GoOn::Kind::kLost) return stand_down();
+  if (next.kind == GoOn::Kind::kReadable) give_up_gone(next.state);
+  const auto [source, target] = restart_point();
+  if (target < ledger_.through())
     log("no worker holds the job's state: going on from version " + std::to_string(target));
+  if (next.kind == GoOn::Kind::kReadable) loads_ = std::move(next);
+  install(source, target);
+}
+
+void IntraJobCore::install(Source source, Version target) {
+  phase_ = Phase::kInstalling;
+  target_ = progress_ = target;
   const Fleet::Choice choice = fleet_.choose(wanted_at(target), false);
   place(choice.complete ? choice.workers : fleet_.all_available());
   if (staged()) {
@@ -82,9 +91,14 @@ void IntraJobCore::install() {
     waits_for_stage_ = !choice.complete && target == schedule_.begin(stage_);
     pause_at_ = waits_for_stage_ ? target : schedule_.end(stage_);
   }
-  const Install install = make_install(std::move(source));
+  Install install = make_install(std::move(source));
   for (const Incarnation incarnation : fleet_.in_phase(Worker::Phase::kKnown)) {
-    send(*fleet_.find(incarnation), install);
+    const Worker& worker = *fleet_.find(incarnation);
+    if (loads_) {
+      const std::string place = place_of(worker);
+      install.source = FromCheckpoint{loads_->state.path, place == worker.device.node ? "" : place};
+    }
+    send(worker, install);
   }
 }
 
@@ -123,6 +137,7 @@ Install IntraJobCore::make_install(Source source) const {
 
 void IntraJobCore::go() {
   phase_ = Phase::kNormal;
+  loads_.reset();
   std::vector<Incarnation> leavers;
   for (const Incarnation incarnation : fleet_.in_phase(Worker::Phase::kKnown)) {
     Worker& worker = *fleet_.find(incarnation);
@@ -183,11 +198,11 @@ bool IntraJobCore::must_leave() const {
 
 // Starts a planned change when there is one and its workers are there.
 void IntraJobCore::consider_change() {
-  if (paused() || suspending_) return;
+  if (paused() || suspending_ || stops()) return;
   const Version version = next_version();
   const Fleet::Choice choice = fleet_.choose(wanted_at(version), true);
-  if (phase_ == Phase::kIdle && choice.complete) {
-    begin_round();
+  if (phase_ == Phase::kIdle) {
+    if (choice.complete && may_begin(choice.workers)) begin_round();
     return;
   }
   if (phase_ != Phase::kNormal || version == config_.last_version) return;

@@ -2,6 +2,7 @@
 #include <caf/all.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "actors/intra_job/durations.h"
@@ -22,9 +23,21 @@ std::string decimal(double value, int digits) {
   return text;
 }
 
+// Sums and plans grow from these numbers; one that is not finite would stay in them for ever.
+bool is_measurement(wire::WorkerStats::Reader r) {
+  const auto fits = [](double value) { return std::isfinite(value) && value >= 0; };
+  for (const double seconds : r.getEstSeconds())
+    if (!fits(seconds)) return false;
+  return fits(r.getLocalStepSeconds()) && fits(r.getPeakRssMib()) &&
+         fits(r.getContextSwitchSeconds()) && fits(r.getDataWaitSeconds());
+}
+
 }  // namespace
 
 void IntraJobState::on_worker_stats(wire::WorkerStats::Reader r, Incarnation incarnation) {
+  if (!is_measurement(r))
+    return log("worker " + std::to_string(incarnation.value) +
+               ": its times are not taken: allowed are finite numbers from 0");
   pids_[incarnation] = r.getPid();
   peak_rss_mib_ = std::max(peak_rss_mib_, r.getPeakRssMib());
   for (const double seconds : r.getEstSeconds()) compute_seconds_ += seconds;
@@ -102,7 +115,7 @@ std::vector<DeviceId> IntraJobState::member_devices() const {
 
 void IntraJobState::consider_rebalance() {
   if (core_->phase() != intra_job::Phase::kNormal) return;
-  if (options_.spec.level == DeterminismLevel::kD0 || now() < next_rebalance_) return;
+  if (stalled_ || options_.spec.level == DeterminismLevel::kD0 || now() < next_rebalance_) return;
   const std::vector<DeviceId> devices = member_devices();
   std::vector<double> capabilities;
   std::vector<RankRange> current;

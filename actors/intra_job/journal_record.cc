@@ -45,7 +45,16 @@ JobState state_of(JobPhase phase) {
 }
 
 store::CheckpointRef stored_ref(const intra_job::CheckpointRef& ref) {
-  return {ref.path, ref.version, ref.periodic};
+  return {ref.path,           ref.version,      ref.periodic, {ref.nodes.begin(), ref.nodes.end()},
+          ref.digests.params, ref.digests.state};
+}
+
+intra_job::CheckpointRef core_ref(const store::CheckpointRef& ref) {
+  return {ref.path,
+          ref.version,
+          ref.periodic,
+          {ref.nodes.begin(), ref.nodes.end()},
+          {ref.params, ref.state}};
 }
 
 }  // namespace
@@ -93,14 +102,12 @@ intra_job::JobRecord core_record(const store::JobRecord& stored) {
                             worker.address,
                             worker.host_id});
   record.pinned = stored.pinned;
-  for (const store::CheckpointRef& ref : stored.checkpoints)
-    record.older.push_back({ref.path, ref.version, ref.periodic});
+  for (const store::CheckpointRef& ref : stored.checkpoints) record.older.push_back(core_ref(ref));
   if (!record.older.empty()) {
     record.checkpoint = record.older.front();
     record.older.erase(record.older.begin());
   }
-  for (const store::CheckpointRef& ref : stored.spoiled)
-    record.spoiled.push_back({ref.path, ref.version, ref.periodic});
+  for (const store::CheckpointRef& ref : stored.spoiled) record.spoiled.push_back(core_ref(ref));
   record.rewinding = stored.rewinding;
   return record;
 }

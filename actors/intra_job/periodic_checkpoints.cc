@@ -58,6 +58,15 @@ void PeriodicCheckpoints::settle(Version version) {
 
 void add_checkpoint(JobRecord& record, CheckpointRef written,
                     const std::vector<std::string>& removed) {
+  // The same state on another disk: it may be read there, too.
+  const auto join = [&written](const CheckpointRef& ref) {
+    const bool same = ref.path == written.path && ref.version == written.version &&
+                      ref.digests == written.digests;
+    if (same) written.nodes.insert(ref.nodes.begin(), ref.nodes.end());
+  };
+  if (record.checkpoint) join(*record.checkpoint);
+  std::ranges::for_each(record.older, join);
+  std::ranges::for_each(record.spoiled, join);
   drop_checkpoint(record, written.path);
   for (const std::string& path : removed) drop_checkpoint(record, path);
   std::erase_if(record.spoiled, [&](const CheckpointRef& ref) {

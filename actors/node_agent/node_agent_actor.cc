@@ -2,11 +2,14 @@
 
 #include <caf/all.hpp>
 
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <fstream>
 
 #include "actors/common/wire_devices.h"
 #include "actors/gateway/host_id.h"
+#include "actors/worker/state_pull.h"
 #include "proto/base/kill_point.h"
 
 namespace es::actors {
@@ -26,6 +29,20 @@ void supervise(caf::event_based_actor* self, const caf::actor& agent, Incarnatio
   }
   self->send(agent, ProcessStarted{incarnation, *pid});
   self->send(agent, ProcessEnded{incarnation, wait_for_process(*pid, log_file)});
+}
+
+// What is wrong; empty: it is in the file. The disk may be full, or not be written.
+std::string write_text(const std::filesystem::path& file, const std::string& text) {
+  errno = 0;
+  std::ofstream out(file, std::ios::binary | std::ios::trunc);
+  out << text;
+  out.close();
+  if (out) return "";
+  const int code = errno;
+  std::error_code ignored;
+  std::filesystem::remove(file, ignored);
+  return file.string() + " cannot be written" +
+         (code == 0 ? "" : std::string(": ") + std::strerror(code));
 }
 
 }  // namespace
@@ -72,13 +89,18 @@ void NodeAgentState::end_when_drained() {
   if (draining_ && processes_.empty()) options_.on_drained();
 }
 
+void NodeAgentState::on_welcome(wire::NodeWelcome::Reader r) {
+  options_.on_welcome();
+  try_head_directory(r);
+}
+
 void NodeAgentState::on_inbound(const Inbound& inbound) {
   if (inbound.from != kHead) return;
   const JobId& job = inbound.frame->head.job;
   if (auto welcome = Msg<wire::NodeWelcome>::from_frame(inbound.frame)) {
     (void)welcome->decode([&](wire::NodeWelcome::Reader r) {
       if (r.getAccepted())
-        options_.on_welcome();
+        on_welcome(r);
       else
         options_.on_refused(r.getReason().cStr());
       return 0;
@@ -93,6 +115,8 @@ void NodeAgentState::on_inbound(const Inbound& inbound) {
       kill(job, {r.getIncarnation()});
       return 0;
     });
+  } else {
+    on_states(inbound);
   }
 }
 
@@ -117,7 +141,8 @@ void NodeAgentState::start(const JobId& job, wire::StartWorker::Reader request) 
   if (draining_) return send_exited(job, incarnation, {0, 0, "the node is about to end"});
   const std::string stem = "worker-" + std::to_string(incarnation.value);
   const std::filesystem::path spec_file = options_.run_dir / (stem + ".toml");
-  std::ofstream(spec_file) << request.getSpecToml().cStr();
+  if (const std::string error = write_text(spec_file, request.getSpecToml().cStr()); !error.empty())
+    return send_exited(job, incarnation, {1, 0, error});
   processes_[incarnation] = {job, 0, false};
   self_->spawn<caf::detached>(
       [=, agent = caf::actor_cast<caf::actor>(self_),
@@ -153,6 +178,7 @@ void NodeAgentState::on_ended(const ProcessEnded& ended) {
   std::error_code ignored;
   for (const char* suffix : {".toml", ".sock"})
     std::filesystem::remove(options_.run_dir / (stem + suffix), ignored);
+  std::filesystem::remove_all(options_.run_dir / (stem + worker::kPulledSuffix), ignored);
   send_exited(job, ended.incarnation, ended.exit);
   end_when_drained();
 }
@@ -180,6 +206,7 @@ caf::behavior node_agent_actor(caf::stateful_actor<NodeAgentState>* self, NodeAg
       [=](const Drain&) { self->state.drain(); },
       [=](const ProcessStarted& started) { self->state.on_started(started); },
       [=](const ProcessEnded& ended) { self->state.on_ended(ended); },
+      [=](const StateAnswer& answer) { self->state.answer(answer); },
   };
 }
 

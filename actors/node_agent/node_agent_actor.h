@@ -6,21 +6,26 @@
 //           WorkerExited. Known incarnations again: ignored.
 //           KillWorker -> SIGKILL, then WorkerExited; WorkerExited at once when it is not there.
 //           PeerUp of the head -> NodeHello, so a restarted head learns what runs here.
+//           FindStates, RemoveStates, ReadState of the head: saved states of jobs on this disk
+//           (node_agent_states.cc).
 //           Drain of the daemon -> DrainNode; nothing is started any more, and when no process is
 //           left the daemon may end.
-// Sends     NodeHello, DrainNode, WorkerExited to the head through the gateway.
+// Sends     NodeHello, DirectoryTried, DrainNode, WorkerExited, StatesFound, StatesRemoved,
+//           StatePart to the head through the gateway.
 // State     processes by incarnation. Nothing saved: the processes themselves are the state.
 // Fails     When this process ends, its workers are ended by the kernel (worker_process.h).
 //           Each process has a detached supervisor that waits for it; its end is a message.
 // Order     As the gateway promises.
 // Limits    One process per device; the head sees to that.
-// Threads   Cooperative; supervisors are detached, one per worker process.
+// Threads   Cooperative; supervisors are detached, one per worker process, and so is what reads the
+//           disk, one per request.
 #include <caf/actor.hpp>
 #include <caf/stateful_actor.hpp>
 
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -58,6 +63,11 @@ struct ProcessEnded {
   ProcessExit exit;
 };
 
+// thread of a request about saved states -> node agent.
+struct StateAnswer {
+  std::shared_ptr<const Frame> frame;
+};
+
 class NodeAgentState {
  public:
   void init(caf::stateful_actor<NodeAgentState>* self, NodeAgentOptions options,
@@ -67,6 +77,7 @@ class NodeAgentState {
   void drain();
   void on_started(const ProcessStarted& started);
   void on_ended(const ProcessEnded& ended);
+  void answer(const StateAnswer& answer);
 
  private:
   struct Process {
@@ -74,6 +85,10 @@ class NodeAgentState {
     pid_t pid = 0;        // 0 until it is started
     bool doomed = false;  // to be killed as soon as it is started
   };
+  void on_welcome(wire::NodeWelcome::Reader r);
+  void on_states(const Inbound& inbound);
+  void try_head_directory(wire::NodeWelcome::Reader r);
+  void on_thread(std::function<std::shared_ptr<const Frame>()> work);
   void start(const JobId& job, wire::StartWorker::Reader request);
   void kill(const JobId& job, Incarnation incarnation);
   void send_drain();
@@ -100,3 +115,4 @@ PeerId node_peer(const std::string& name);
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::Drain)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::ProcessStarted)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::ProcessEnded)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::StateAnswer)

@@ -358,12 +358,14 @@ FramePtr to_frame(const JobId& job, const CheckpointUnreadable& m) {
                                                 [&](wire::CheckpointUnreadable::Builder b) {
                                                   b.setPath(m.path);
                                                   b.setError(m.error);
+                                                  b.setGone(m.gone);
                                                 })
       .frame();
 }
 
 WorkerMessage from(const Frame& frame, wire::CheckpointUnreadable::Reader r) {
-  return CheckpointUnreadable{stamp_from(frame), r.getPath().cStr(), r.getError().cStr()};
+  return CheckpointUnreadable{stamp_from(frame), r.getPath().cStr(), r.getError().cStr(),
+                              r.getGone()};
 }
 
 FramePtr to_frame(const JobId& job, const Audited& m) {
@@ -431,7 +433,10 @@ void put_source(wire::Install::Source::Builder b, const Source& source) {
     group.setAddress(peer->address);
     group.setHostId(peer->host_id);
   } else if (const auto* disk = std::get_if<FromCheckpoint>(&source)) {
-    b.setCheckpoint(disk->path);
+    if (disk->node.empty()) return b.setCheckpoint(disk->path);
+    auto carried = b.initCarried();
+    carried.setPath(disk->path);
+    carried.setNode(disk->node);
   } else {
     b.setSeed();
   }
@@ -447,6 +452,8 @@ Source source_from(wire::Install::Source::Reader r) {
                       r.getPeer().getHostId().cStr()};
     case wire::Install::Source::CHECKPOINT:
       return FromCheckpoint{r.getCheckpoint().cStr()};
+    case wire::Install::Source::CARRIED:
+      return FromCheckpoint{r.getCarried().getPath().cStr(), r.getCarried().getNode().cStr()};
   }
   reject("source", static_cast<std::uint64_t>(r.which()));
 }
@@ -527,13 +534,15 @@ FramePtr to_frame(const JobId& job, const WriteCheckpoint& m) {
                                              b.setPeriodic(m.periodic);
                                              b.setAt(m.at);
                                              put_texts(b.initRemove(m.remove.size()), m.remove);
+                                             b.setMakeParent(m.make_parent);
                                            })
       .frame();
 }
 
 HeadMessage from(const Frame& frame, wire::WriteCheckpoint::Reader r) {
   return WriteCheckpoint{stamp_from(frame), r.getRequest(), r.getDirectory().cStr(),
-                         r.getPeriodic(),   r.getAt(),      texts_from(r.getRemove())};
+                         r.getPeriodic(),   r.getAt(),      texts_from(r.getRemove()),
+                         r.getMakeParent()};
 }
 
 FramePtr to_frame(const JobId& job, const Audit& m) {

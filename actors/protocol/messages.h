@@ -102,6 +102,13 @@ struct VersionDigests {
   bool operator==(const VersionDigests&) const = default;
 };
 
+// What a node sees of a saved state (a checkpoint of the job).
+enum class Sight : std::uint8_t {
+  kWhole = 0,    // it is there, of that version and with those digests
+  kGone = 1,     // was looked for, or read: not there, damaged, or another one
+  kUnclear = 2,  // the node could not tell
+};
+
 // What the ledger says about one version. The same on every worker, bit by bit.
 struct LedgerLine {
   Version version = 0;                   // made by step version - 1
@@ -220,11 +227,12 @@ struct CheckpointWritten {
   ErrorKind error_kind = ErrorKind::kFailure;  // of the error
 };
 
-// The checkpoint that Install named as the source is damaged, or cannot be read here.
+// The checkpoint that Install named as the source is damaged, or cannot be read.
 struct CheckpointUnreadable {
   Stamp stamp;
   std::string path;
   std::string error;  // one line for a person: file and block
+  bool gone = false;  // read where it lies, and damaged or not there; else it may be whole
 };
 
 // What the local step of one rank gave here: said unasked by the rank's owner and its auditor in an
@@ -271,6 +279,7 @@ struct FromPeer {  // a sealed worker that holds it, with or without ranks
 };
 struct FromCheckpoint {
   std::string path;
+  std::string node{};  // not empty: on that node's disk, which this worker does not see
   bool operator==(const FromCheckpoint&) const = default;
 };
 using Source = std::variant<FromSeed, FromPeer, FromCheckpoint>;
@@ -320,6 +329,7 @@ struct WriteCheckpoint {
   Version at = 0;  // not before this version
   // Of the same series, once the new one is verified on the disk.
   std::vector<std::string> remove{};
+  bool make_parent = false;  // of `directory`, when it is not there
 };
 
 // Opinions about an audited step differ: compute the local step of this rank once more.

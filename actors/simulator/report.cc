@@ -6,6 +6,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "proto/base/number_text.h"
 #include "scheduler/policy/speed.h"
 
 namespace es::actors::simulator {
@@ -107,11 +108,14 @@ std::string jobs_csv(const Workload& workload, const SimulationResult& result, d
   for (std::size_t i = 0; i < result.jobs.size(); ++i) {
     const JobResult& job = result.jobs[i];
     const WorkJob& work = workload.jobs[i];
-    out << work.id << ',' << job.submit_s << ',' << job.first_step_s << ',' << job.end_s << ','
-        << (job.end_s < 0 ? -1 : job.end_s - job.submit_s) << ',' << job.waiting_s << ','
-        << job.device_s << ',' << job.rescales << ',' << job.rescale_s << ',' << job.scale_ins
-        << ',' << (job.end_s < 0 ? -1 : fairness(work, job, workload.cluster, start_s)) << ','
-        << job.lost_s << '\n';
+    const bool ended = job.end_s >= 0;
+    out << work.id << ',' << number_text(job.submit_s) << ',' << number_text(job.first_step_s)
+        << ',' << number_text(job.end_s) << ','
+        << number_text(ended ? job.end_s - job.submit_s : -1) << ',' << number_text(job.waiting_s)
+        << ',' << number_text(job.device_s) << ',' << job.rescales << ','
+        << number_text(job.rescale_s) << ',' << job.scale_ins << ','
+        << number_text(ended ? fairness(work, job, workload.cluster, start_s) : -1) << ','
+        << number_text(job.lost_s) << '\n';
   }
   return out.str();
 }
@@ -123,7 +127,7 @@ std::string allocation_csv(const SimulationResult& result) {
     out << ",held_" << type.name << ",computing_" << type.name;
   out << '\n';
   for (const Sample& sample : result.samples) {
-    out << sample.time_s << ',' << sample.waiting << ',' << sample.claimed;
+    out << number_text(sample.time_s) << ',' << sample.waiting << ',' << sample.claimed;
     for (std::size_t t = 0; t < result.types.size(); ++t)
       out << ',' << sample.held[t] << ',' << sample.computing[t];
     out << '\n';

@@ -48,7 +48,8 @@ Result<WorkJob> work_job(const store::TraceJob& job, const store::StepTimes& tim
   if (work.capabilities.empty())
     return usage_error("job " + job.id + ": model " + job.model +
                        (job.mix_types || job.type.empty() ? "" : " on its only type " + job.type) +
-                       ": no step time on any device type of the cluster " + cluster.text());
+                       ": no step time on any device type of the cluster " + cluster.text() +
+                       (times.seconds.empty() ? "" : "; known are " + times.device_types_text()));
   const auto local_steps = local_steps_of(job, times);
   if (!local_steps) return local_steps.error();
   JobSpec& spec = work.spec;

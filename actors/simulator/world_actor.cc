@@ -131,11 +131,30 @@ void WorldState::on_outbound(const Outbound& outbound) {
   if (frame.head.type == MessageType::kStartWorker) return start_worker(outbound);
   if (auto kill = Msg<wire::KillWorker>::from_frame(outbound.frame))
     return end_worker({kill->view()->getIncarnation()}, -1, true);
+  if (auto find = Msg<wire::FindStates>::from_frame(outbound.frame))
+    return find_states(outbound.to, *find);
   const auto to = incarnation_of(outbound.to);
   if (!to || !is_head_message(frame.head.type)) return;
   const auto message = decode_head(outbound.frame);
   ES_CHECK(message.ok());
   on_head_message(*to, *message);
+}
+
+// All nodes see one disk.
+void WorldState::find_states(const PeerId& node, const Msg<wire::FindStates>& find) {
+  const auto at = run_of_job_.find(find.head().job);
+  if (at == run_of_job_.end() || !runs_[at->second].actor) return;
+  const auto answer =
+      Msg<wire::StatesFound>::build({.job = find.head().job}, [&](wire::StatesFound::Builder b) {
+        auto view = find.view();
+        const auto asked = view->getStates();
+        auto list = b.initStates(asked.size());
+        for (unsigned i = 0; i < list.size(); ++i) {
+          list[i].setState(asked[i]);
+          list[i].setSight(static_cast<std::uint8_t>(protocol::Sight::kWhole));
+        }
+      });
+  self_->send(runs_[at->second].actor, Inbound{node, answer.frame()});
 }
 
 void WorldState::on_head_message(Incarnation to, const HeadMessage& message) {

@@ -74,6 +74,7 @@ class WorldState {
             Recorder* recorder);
   void begin(const BeginWorld& begin);
   void on_outbound(const Outbound& outbound);
+  void find_states(const PeerId& node, const Msg<wire::FindStates>& find);
 
   enum class Timer {
     kSubmit,

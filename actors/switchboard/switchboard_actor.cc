@@ -47,6 +47,7 @@ caf::behavior switchboard_actor(Self self) {
       [=](const Inbound& inbound) { to_head(self, inbound); },
       [=](const PeerUp& up) { to_head(self, up); },
       [=](const PeerDown& down) { to_head(self, down); },
+      [](const HandOn& all) { return all; },
   };
 }
 

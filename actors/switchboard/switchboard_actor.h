@@ -4,7 +4,7 @@
 // else goes to the real gateway, whose sink it is.
 //
 // Accepts   Outbound, ConnectPeer from local sinks; Inbound, PeerUp, PeerDown from the gateway;
-//           AttachGateway once, before anything is sent to a remote peer.
+//           HandOn at any time; AttachGateway once, before anything is sent to a remote peer.
 // Sends     To local sinks what their gateway would send (gateway_messages.h). Frames and events of
 //           remote peers go to the head, which is the only local peer that remote ones talk to.
 // State     the local peers. Nothing saved.
@@ -32,6 +32,9 @@ struct RegisterPeer {
   caf::actor sink;
 };
 
+// anybody -> switchboard: answered by the same when all that it was sent before is handed on.
+struct HandOn {};
+
 struct SwitchboardState {
   caf::actor gateway;
   std::map<PeerId, caf::actor> sinks;
@@ -44,3 +47,4 @@ caf::behavior switchboard_actor(caf::stateful_actor<SwitchboardState>* self);
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::AttachGateway)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::RegisterPeer)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::HandOn)

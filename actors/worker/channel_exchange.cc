@@ -51,7 +51,7 @@ void ChannelExchange::perform_one(const OfferChannel& command, Instant) {
 
 void ChannelExchange::perform_one(const JoinChannel& command, Instant) {
   const Key key{command.from, ChannelEnd::kReceiver};
-  if (open_.contains(key) || count(ChannelEnd::kReceiver) == gpu::cuda::kIncomingMax) return;
+  if (open_.contains(key) || count(ChannelEnd::kReceiver) == channels_max()) return;
   if (const Status opened = open(key, command.id); !opened.ok())
     report_(ChannelBroken{generation_, command.from, key.second, opened.error().message});
 }
@@ -115,6 +115,10 @@ void ChannelExchange::queue(const Key& key, Transfer transfer, Instant now) {
   Open& open = open_.at(key);
   if (open.transfers.empty()) open.last_progress = now;
   open.transfers.push_back(std::move(transfer));
+}
+
+std::size_t ChannelExchange::channels_max() const {
+  return device_.library->channels_max();
 }
 
 std::size_t ChannelExchange::count(ChannelEnd end) const {

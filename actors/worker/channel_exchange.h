@@ -49,7 +49,7 @@ struct OfferChannel {  // make the sender's end. Answer: ChannelOffered or Chann
   Generation generation;
   Incarnation to;
 };
-struct JoinChannel {  // make the receiver's end; ignored beyond kIncomingMax
+struct JoinChannel {  // make the receiver's end; ignored beyond channels_max()
   Generation generation;
   Incarnation from;
   std::string id;
@@ -109,6 +109,8 @@ class ChannelExchange {
   ChannelExchange(const ChannelExchange&) = delete;
   ChannelExchange& operator=(const ChannelExchange&) = delete;
 
+  // Of either end, at a time (gpu/cuda/channel.h).
+  std::size_t channels_max() const;
   void perform(const ChannelCommand& command, Instant now);
   // True: something has moved, call it again at once.
   bool work(Instant now);
@@ -175,6 +177,8 @@ class ChannelThread {
   ChannelThread(const ChannelThread&) = delete;
   ChannelThread& operator=(const ChannelThread&) = delete;
 
+  // Thread-safe: it does not change.
+  std::size_t channels_max() const { return exchange_.channels_max(); }
   // Returns at once. In order. Thread-safe.
   void perform(ChannelCommand command);
 

@@ -103,6 +103,7 @@ class DeviceState {
   template <class Other>
   void perform_effect(const Other&);  // effects of the control half: cannot come here
 
+  Status load_checkpoint(const protocol::FromCheckpoint& from, const std::string& copy);
   bool abandoned(Generation generation) const;
   void begin_generation(Generation generation);
   void set_ranks(RankRange ranks);

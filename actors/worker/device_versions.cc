@@ -17,12 +17,15 @@ void DeviceState::perform_effect(const worker::LoadVersion& effect) {
     if (made.ok()) made = load_initial_weights(engine, parts_->options.spec.model);
     if (!made.ok()) return fail(made.error().message);
   } else if (const auto* disk = std::get_if<protocol::FromCheckpoint>(&effect.from)) {
-    const Status status = worker::load_checkpoint(engine, parts_->options.spec, disk->path);
+    const Status status = load_checkpoint(*disk, effect.copy);
     if (!status.ok() && status.error().kind == ErrorKind::kRefused)
       return fail(status.error().message);  // whole, but no checkpoint of this job's would do
-    if (!status.ok())
+    if (!status.ok()) {
+      // What is wrong with a copy may have come about on its way.
+      const bool read = status.error().kind != ErrorKind::kFailure && effect.copy.empty();
       return report(
-          worker::CheckpointDamaged{effect.generation, disk->path, status.error().message});
+          worker::CheckpointDamaged{effect.generation, disk->path, status.error().message, read});
+    }
   } else {
     const auto& state = std::get<protocol::State>(effect.from);
     if (!worker::import_version(engine, state, peers_).ok())
@@ -33,6 +36,15 @@ void DeviceState::perform_effect(const worker::LoadVersion& effect) {
                 std::to_string(effect.version));
   kill_point("load.end");
   report(worker::VersionLoaded{effect.version});
+}
+
+// From the disk, or from a copy of what lies on another node's, which is removed then.
+Status DeviceState::load_checkpoint(const protocol::FromCheckpoint& from, const std::string& copy) {
+  const Status status = worker::load_checkpoint(*parts_->engine, parts_->options.spec,
+                                                copy.empty() ? from.path : copy);
+  std::error_code ignored;
+  if (!copy.empty()) std::filesystem::remove_all(copy, ignored);
+  return status;
 }
 
 void DeviceState::perform_effect(const worker::ExportVersion& effect) {
@@ -69,6 +81,7 @@ worker::Snapshot DeviceState::snapshot() {
   const gpu::Engine& engine = *parts_->engine;
   const JobSpec& spec = parts_->options.spec;
   return {.job_name = spec.name,
+          .run = parts_->options.job,
           .job_toml = parts_->options.spec_toml,
           .kernels = kernel_record(engine, spec.level),
           .params = params_,
@@ -90,8 +103,8 @@ void DeviceState::fail_for_data(const std::string& error) {
 // Another worker of this host may have kept it already: it is the same.
 void DeviceState::fail_keeping_state(const std::string& error, const char* when) {
   const Version version = parts_->engine->version();
-  if (version == 0) return fail(error);
   const std::filesystem::path& parent = parts_->options.rescue_dir;
+  if (version == 0 || parent.empty()) return fail(error);
   const std::filesystem::path directory =
       parent / (parts_->options.job + "-step-" + std::to_string(version));
   std::error_code ignored;  // the writer says what is wrong with the directory

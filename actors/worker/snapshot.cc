@@ -1,5 +1,6 @@
 #include "actors/worker/snapshot.h"
 
+#include <chrono>
 #include <vector>
 
 #include "actors/common/checkpoint_sections.h"
@@ -9,6 +10,12 @@ namespace es::actors::worker {
 namespace {
 
 namespace fs = std::filesystem;
+
+std::uint64_t unix_ms_now() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+}
 
 // The sections of a snapshot, and the digests of what the writer reads from them.
 class Source {
@@ -26,7 +33,11 @@ class Source {
   Source& operator=(const Source&) = delete;
 
   store::CheckpointContents contents() {
-    return {{snapshot_.job_name, snapshot_.replica->version(), {}, {}},
+    return {{.job_name = snapshot_.job_name,
+             .version = snapshot_.replica->version(),
+             .params_digest = {},
+             .state_digest = {},
+             .run = snapshot_.run},
             snapshot_.job_toml,
             sections_,
             [this](store::CheckpointHead& head) { return complete(head); }};
@@ -55,6 +66,7 @@ class Source {
     state_.add(snapshot_.replica->contexts());
     head.params_digest = params_.finish();
     head.state_digest = state_.finish();
+    head.written_unix_ms = unix_ms_now();
     if (!snapshot_.params || *snapshot_.params == head.params_digest) return {};
     return failure("version " + std::to_string(head.version) + ": parameters have digest " +
                    head.params_digest.hex() + ", and in the ledger " + snapshot_.params->hex());

@@ -18,6 +18,7 @@ namespace es::actors::worker {
 // Can be written once: the version is read from its beginning to its end.
 struct Snapshot {
   std::string job_name;
+  JobId run;  // of the job that wrote it
   std::string job_toml;
   KernelRecord kernels;
   std::optional<Digest> params;            // as the ledger has it, where it is known

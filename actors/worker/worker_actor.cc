@@ -42,6 +42,7 @@ void WorkerState::begin(const BeginWork& begin) {
   gateway_ = begin.gateway;
   device_ = begin.device;
   channels_ = begin.channels;
+  if (channels_) channel_book_ = worker::ChannelBook(channels_->channels_max());
   options_.core.address = begin.address;
   core_.emplace(options_.core);
   self_->send(gateway_, ConnectPeer{kHead, options_.head_endpoint});
@@ -69,6 +70,7 @@ void WorkerState::on_inbound(const Inbound& inbound) {
     if (!message) return count_refused(inbound.from, message.error().message);
     return perform(core_->on(*message, now()));
   }
+  if (head.type == MessageType::kStatePart && inbound.from == kHead) return on_state_part(inbound);
   if (inbound.from == worker_peer(head.sender)) return on_peer_message(inbound);
   count_refused(inbound.from, "not a message that this peer may send");
 }
@@ -137,6 +139,7 @@ void WorkerState::perform_effect(const worker::AbandonGenerations& effect) {
   options_.abandoned_below->store(effect.before.value);
   own_segments_.clear();
   pull_.abandon(effect.before);
+  state_pull_.reset();
   channel_book_.abandon();
   channel_inbox_.abandon();
   if (channels_) channels_->perform(worker::BeginGeneration{effect.before});

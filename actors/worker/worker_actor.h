@@ -6,6 +6,7 @@
 //           what is malformed, of another job, or claims another sender than its link is counted
 //           and dropped. PeerUp of the head: Hello. PeerDown of a worker: its messages may be lost.
 //           FetchPart of a worker on another host: a piece of a segment of the current generation.
+//           StatePart of the head: a piece of a saved state that lies on another node's disk.
 //           OpenChannel of a worker: the other end of a channel. DeviceEvent, DeviceStats,
 //           CopiedOut from the device half, ChannelReport from the channel thread.
 // Sends     Outbound to the gateway (head, peers); DeviceCommand to the device half, and CopyOut
@@ -23,6 +24,7 @@
 #include <caf/actor.hpp>
 #include <caf/stateful_actor.hpp>
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <set>
@@ -34,8 +36,10 @@
 #include "actors/worker/channel_book.h"
 #include "actors/worker/channel_exchange.h"
 #include "actors/worker/device_messages.h"
+#include "actors/worker/state_pull.h"
 #include "actors/worker/transport.h"
 #include "actors/worker/worker_core.h"
+#include "proto/messages.h"
 
 namespace es::actors {
 
@@ -47,6 +51,7 @@ struct WorkerOptions {
   // head, and waits to be released.
   std::string setup_error;
   std::shared_ptr<AbandonedBelow> abandoned_below;
+  std::filesystem::path pull_directory{};  // for a saved state that is brought from another node
 };
 
 // worker process -> control, once: what could not exist before this actor did. Without a device the
@@ -81,6 +86,7 @@ class WorkerState {
   void perform_effect(const worker::SendHead& effect);
   void perform_effect(const worker::SendPeer& effect);
   void perform_effect(const worker::AbandonGenerations& effect);
+  void perform_effect(const worker::PullState& effect);
   void perform_effect(const worker::Exit& effect);
   void perform_effect(const worker::Abort& effect);
   void perform_effect(const worker::ReportAnomaly& effect);
@@ -93,6 +99,10 @@ class WorkerState {
   Status make_bulk_reachable(protocol::PeerMessage& message);
   void put_into_channel(Incarnation to, protocol::PeerMessage& message);
   void on_open_channel(const Inbound& inbound);
+  void send(const worker::StatePull::Outcome& outcome);
+  void give_up_pull(const std::string& error, bool gone);
+  void on_state_part(const Inbound& inbound);
+  void take_state_part(wire::StatePart::Reader r);
   void on_channel_message(const PeerId& from, protocol::PeerMessage message);
   void on_event(const worker::ChannelOffered& event);
   void on_event(const worker::ChannelReady& event);
@@ -113,11 +123,13 @@ class WorkerState {
   WorkerOptions options_;
   caf::actor gateway_, device_;
   std::optional<worker::WorkerCore> core_;
-  std::set<std::string> connected_;  // "peer endpoint" pairs that the gateway was told
-  SegmentCache own_segments_;        // to send what a peer on another host cannot map
-  worker::BulkPull pull_;            // what peers on other hosts have announced
+  std::set<std::string> connected_;      // "peer endpoint" pairs that the gateway was told
+  SegmentCache own_segments_;            // to send what a peer on another host cannot map
+  worker::BulkPull pull_;                // what peers on other hosts have announced
+  protocol::FromCheckpoint state_from_;  // what state_pull_ gets
+  std::unique_ptr<worker::StatePull> state_pull_;  // none: nothing is on its way
   std::shared_ptr<worker::ChannelThread> channels_;
-  worker::ChannelBook channel_book_{gpu::cuda::kOutgoingMax};
+  worker::ChannelBook channel_book_{0};  // as many as `channels_` has
   worker::ChannelInbox channel_inbox_;
   std::set<Incarnation> joined_;  // by a channel, once
   std::uint64_t refused_ = 0;

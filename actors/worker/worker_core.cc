@@ -44,6 +44,14 @@ Effects WorkerCore::on(const LinkEvent& event, Instant now) {
   return take_effects();
 }
 
+Effects WorkerCore::on(const PullEvent& event, Instant now) {
+  now_ = now;
+  if (phase_ != Phase::kExited && phase_ != Phase::kFailed) {
+    std::visit([this](const auto& e) { handle(e); }, event);
+  }
+  return take_effects();
+}
+
 void WorkerCore::handle(const BytesArrived& event) {
   if (awaited().contains(event.from)) last_progress_ = now_;
 }
@@ -55,6 +63,7 @@ void WorkerCore::handle(const LinkLost& event) {
 Effects WorkerCore::tick(Instant now) {
   now_ = now;
   if (suspected_ || operation_ != Operation::kNone) return {};
+  if (pulls(generation_) && now_ - last_progress_ > config_.pull_timeout) give_up_pull();
   for (const Incarnation peer : awaited()) {
     if (waits_in_vain_for(peer)) suspect(peer);
   }

@@ -54,6 +54,8 @@ struct WorkerConfig {
   // job of long steps waits for kPatienceSteps of them. Who loads a version waits for bytes.
   Instant step_timeout = std::chrono::seconds(30);
   Instant fetch_timeout = std::chrono::seconds(10);
+  // The same for a checkpoint on another node's disk, which is read there and verified first.
+  Instant pull_timeout = std::chrono::minutes(2);
   // ... and for this long when the link to whom it waits for broke: what was sent may be lost.
   Instant link_timeout = std::chrono::milliseconds(2500);
 };
@@ -74,12 +76,15 @@ class WorkerCore {
   Effects on(const protocol::PeerMessage& message, Instant now);
   Effects on(const EngineEvent& event, Instant now);
   Effects on(const LinkEvent& event, Instant now);
+  Effects on(const PullEvent& event, Instant now);
   // Call about once per second; suspects peers that make no progress.
   Effects tick(Instant now);
 
   Phase phase() const { return phase_; }
   Generation generation() const { return generation_; }
   std::optional<Version> version() const { return version_; }
+  // Of the last Install.
+  Version target() const { return install_.target; }
   RankRange ranks() const { return ranks_; }
   // Of the last Install; empty before the first.
   const std::vector<protocol::Member>& members() const { return install_.members; }
@@ -135,6 +140,11 @@ class WorkerCore {
   // Ends operation_; true when a Prepare had waited for that, and has been obeyed now.
   bool end_operation();
   void handle(const BytesArrived& event);
+  void handle(const PullProgress& event);
+  void handle(const StatePulled& event);
+  void handle(const PullFailed& event);
+  bool pulls(Generation generation) const;
+  void give_up_pull();
   void handle(const LinkLost& event);
   bool waits_in_vain_for(Incarnation peer) const;
   void suspect(Incarnation awaited);

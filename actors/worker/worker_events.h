@@ -33,6 +33,15 @@ struct LoadVersion {
   Generation generation;
   Version version = 0;
   std::variant<protocol::FromSeed, protocol::FromCheckpoint, protocol::State> from;
+  // Of a checkpoint on another node's disk: where PullState has put its bytes.
+  std::string copy{};
+};
+
+// For the shell: bring the bytes of a checkpoint that lies on another node's disk here, through the
+// head. Answer: PullEvent. Nothing of an abandoned generation.
+struct PullState {
+  Generation generation;
+  protocol::FromCheckpoint from;
 };
 
 // Run the local steps of step `step` for these ranks, from the contexts of version `step` into new
@@ -98,6 +107,7 @@ struct WriteVersion {
   std::string directory;
   bool periodic = false;
   std::vector<std::string> remove{};
+  bool make_parent = false;
 };
 
 // --- effects: the rest -------------------------------------------------------------------------
@@ -131,7 +141,7 @@ struct ReportAnomaly {
 
 using Effect = std::variant<AbandonGenerations, LoadVersion, StartLocalSteps, RunAudit,
                             ReduceBucket, ApplyUpdate, ExportVersion, RunEvaluation, WriteVersion,
-                            SendHead, SendPeer, Exit, Abort, ReportAnomaly>;
+                            PullState, SendHead, SendPeer, Exit, Abort, ReportAnomaly>;
 using Effects = std::vector<Effect>;
 
 // --- events: completions of the engine ---------------------------------------------------------
@@ -203,6 +213,7 @@ struct CheckpointDamaged {
   Generation generation;
   std::string path;
   std::string error;
+  bool gone = false;  // as in protocol::CheckpointUnreadable
 };
 
 // The job cannot go on, on whatever worker: protocol::Failed.
@@ -227,5 +238,27 @@ struct LinkLost {
 };
 
 using LinkEvent = std::variant<BytesArrived, LinkLost>;
+
+// --- events: of a PullState
+// -----------------------------------------------------------------------
+
+// Bytes of it have come.
+struct PullProgress {
+  Generation generation;
+};
+
+// All of it lies in the directory `copy`, which belongs to the LoadVersion that follows.
+struct StatePulled {
+  Generation generation;
+  std::string copy;
+};
+
+struct PullFailed {
+  Generation generation;
+  std::string error;
+  bool gone = false;  // as in protocol::CheckpointUnreadable
+};
+
+using PullEvent = std::variant<PullProgress, StatePulled, PullFailed>;
 
 }  // namespace es::actors::worker

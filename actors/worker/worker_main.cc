@@ -10,7 +10,9 @@
 #include <iostream>
 
 #include "actors/cluster_scheduler/admission.h"
+#include "actors/common/actor_process.h"
 #include "actors/config/job_file.h"
+#include "actors/config/program.h"
 #include "actors/config/wire_options.h"
 #include "actors/data_workers/data_workers_actor.h"
 #include "actors/gateway/gateway_actor.h"
@@ -22,6 +24,7 @@
 #include "gpu/cuda/device_reduction.h"
 #include "gpu/device_choice.h"
 #include "gpu/vendor/vendor.h"
+#include "store/path_roots.h"
 
 namespace es::actors {
 namespace {
@@ -44,6 +47,7 @@ struct Arguments {
   std::string run_dir;
   std::string rescue_dir;
   std::uint32_t loaders = 1;
+  std::vector<std::string> data_roots, checkpoint_roots;
   WireOptions wire;
 };
 
@@ -58,15 +62,38 @@ Arguments parse(int argc, char** argv) {
   app.add_option("--head", a.head_endpoint)->required();
   app.add_option("--spec", a.spec_file)->required();
   app.add_option("--run-dir", a.run_dir)->required();
-  app.add_option("--rescue", a.rescue_dir)->required();
+  app.add_option("--rescue", a.rescue_dir);
   app.add_option("--loaders", a.loaders)->check(CLI::Range(1, kLoadersMax));
+  app.add_option("--data-root", a.data_roots);
+  app.add_option("--checkpoint-root", a.checkpoint_roots);
   add_wire_options(app, a.wire);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    std::exit(app.exit(e) == 0 ? 0 : exit_code(ErrorKind::kUsage));
+    throw Ended{app.exit(e) == 0 ? 0 : exit_code(ErrorKind::kUsage)};
   }
   return a;
+}
+
+// Before any thread is started. The rescue directory is the node's own.
+Status confine(const Arguments& a) {
+  store::PathRoots roots;
+  if (!a.data_roots.empty()) {
+    auto data = store::resolve_roots(a.data_roots, "--data-root");
+    if (!data) return data.error();
+    roots.data = *std::move(data);
+  }
+  if (!a.checkpoint_roots.empty()) {
+    std::error_code ignored;
+    std::filesystem::create_directories(a.rescue_dir, ignored);
+    std::vector<std::string> places = a.checkpoint_roots;
+    places.push_back(a.rescue_dir);
+    auto checkpoints = store::resolve_roots(places, "--checkpoint-root");
+    if (!checkpoints) return checkpoints.error();
+    roots.checkpoints = *std::move(checkpoints);
+  }
+  store::confine_process(std::move(roots));
+  return {};
 }
 
 Result<std::shared_ptr<DataSource>> make_data(const JobSpec& spec, std::uint32_t loaders) {
@@ -104,6 +131,7 @@ Result<std::shared_ptr<DeviceParts>> make_parts(const Arguments& a) {
   engine_options.threads = spec->resources.threads;
   auto engine = gpu::Engine::create(*spec, (*data)->samples->layout(), engine_options);
   if (!engine) return engine.error();
+  for (const std::string& refused : (*engine)->vendor_refusals()) std::cerr << refused << std::endl;
   auto parts = std::make_shared<DeviceParts>();
   parts->options = {a.job,          {a.incarnation}, *spec,
                     to_toml(*spec), spec->steps,     std::filesystem::path(a.rescue_dir)};
@@ -150,6 +178,8 @@ WorkerOptions worker_options(const Arguments& a,
   options.core.device = a.device;
   options.core.host_id = host_id();
   options.core.link_timeout = std::chrono::milliseconds(a.wire.dead_after_ms);
+  options.pull_directory = std::filesystem::path(a.run_dir) /
+                           ("worker-" + std::to_string(a.incarnation) + worker::kPulledSuffix);
   options.head_endpoint = a.head_endpoint;
   if (parts) {
     options.core.max_p = (*parts)->options.spec.max_p;
@@ -179,50 +209,50 @@ int worker_main(int argc, char** argv) {
   // Ctrl-C goes to the whole process group; the daemon decides what becomes of its workers.
   std::signal(SIGINT, SIG_IGN);
   const Arguments arguments = parse(argc, argv);
+  if (const Status confined = confine(arguments); !confined.ok()) {
+    std::cerr << confined.error().message << std::endl;
+    return exit_code(confined.error().kind);
+  }
   const auto parts = make_parts_if_memory_suffices(arguments);
   auto wire = transport_options(arguments);
   if (!wire) {
     std::cerr << wire.error().message << std::endl;
     return exit_code(wire.error().kind);
   }
-  caf::actor_system_config config;
-  config.set("scheduler.policy", caf::atom("sharing"));
-  config.set("scheduler.max-threads", 1);
-  caf::actor_system system(config);
-  gpu::ChannelDevice joining = parts ? channel_device(arguments) : gpu::ChannelDevice();
-  WorkerOptions options = worker_options(arguments, parts);
-  if (joining.library) options.core.channel = {joining.library->kind(), joining.library->device()};
-  const auto worker = system.spawn(worker_actor, std::move(options));
-  const auto gateway = start_gateway(system, *std::move(wire), worker, [](const std::string& line) {
-    std::cerr << line << std::endl;
-  });
-  if (!gateway) {
-    std::cerr << gateway.error().message << std::endl;
-    return exit_code(gateway.error().kind);
-  }
-  caf::actor device;
-  if (parts) {
-    std::vector<caf::actor> loaders;
-    for (std::uint32_t i = 0; i < arguments.loaders; ++i)
-      loaders.push_back(system.spawn<caf::detached>(loader_actor, (*parts)->data));
-    const auto data =
-        system.spawn(data_workers_actor, (*parts)->data->pool.slots(), std::move(loaders));
-    device = system.spawn<caf::detached>(device_actor, *parts, worker, data);
-  }
+  // Never joined: its thread may be in a library's call that does not return.
   std::shared_ptr<worker::ChannelThread> channels;
-  if (joining.library) {
-    gpu::cuda::DeviceReduction* const reduction = (*parts)->engine->reduction();
-    channels = std::make_shared<worker::ChannelThread>(
-        std::move(joining), reduction != nullptr ? reduction->pool() : nullptr,
-        [worker](auto event) { caf::anon_send(worker, ChannelReport{std::move(event)}); });
-  }
-  caf::anon_send(worker, BeginWork{gateway->actor, gateway->endpoint, device, channels});
-  caf::scoped_actor waiter(system);
-  waiter->wait_for(worker, gateway->actor);
-  // The device half may be in the middle of a kernel; nothing of it is needed any more. The node
-  // agent removes what is left of shared memory.
-  std::cerr.flush();
-  ::_exit(0);
+  run_actor_process("easyscaled worker", 1, [&](caf::actor_system& system) -> Status {
+    gpu::ChannelDevice joining = parts ? channel_device(arguments) : gpu::ChannelDevice();
+    WorkerOptions options = worker_options(arguments, parts);
+    if (joining.library)
+      options.core.channel = {joining.library->kind(), joining.library->device()};
+    const auto worker = system.spawn(worker_actor, std::move(options));
+    const auto gateway =
+        start_gateway(system, *std::move(wire), worker,
+                      [](const std::string& line) { std::cerr << line << std::endl; });
+    if (!gateway) return gateway.error();
+    caf::actor device;
+    if (parts) {
+      std::vector<caf::actor> loaders;
+      for (std::uint32_t i = 0; i < arguments.loaders; ++i)
+        loaders.push_back(system.spawn<caf::detached>(loader_actor, (*parts)->data));
+      const auto data =
+          system.spawn(data_workers_actor, (*parts)->data->pool.slots(), std::move(loaders));
+      device = system.spawn<caf::detached>(device_actor, *parts, worker, data);
+    }
+    if (joining.library) {
+      gpu::cuda::DeviceReduction* const reduction = (*parts)->engine->reduction();
+      channels = std::make_shared<worker::ChannelThread>(
+          std::move(joining), reduction != nullptr ? reduction->pool() : nullptr,
+          [worker](auto event) { caf::anon_send(worker, ChannelReport{std::move(event)}); });
+    }
+    caf::anon_send(worker, BeginWork{gateway->actor, gateway->endpoint, device, channels});
+    caf::scoped_actor waiter(system);
+    waiter->wait_for(worker, gateway->actor);
+    // The device half may be in the middle of a kernel; nothing of it is needed any more. The node
+    // agent removes what is left of shared memory.
+    return {};
+  });
 }
 
 }  // namespace es::actors

@@ -74,12 +74,51 @@ void WorkerCore::load_target() {
     effects_.push_back(SendPeer{peer->incarnation, peer->address, peer->host_id, std::move(fetch)});
     return;
   }
-  operation_ = Operation::kLoad;
   LoadVersion load{.generation = generation_, .version = install_.target, .from = FromSeed{}};
   if (const auto* checkpoint = std::get_if<FromCheckpoint>(&install_.source)) {
+    if (!checkpoint->node.empty()) {
+      effects_.push_back(PullState{generation_, *checkpoint});
+      return;
+    }
     load.from = *checkpoint;
   }
+  operation_ = Operation::kLoad;
   effects_.push_back(std::move(load));
+}
+
+// Whether the bytes of a checkpoint on another node's disk are still on their way.
+bool WorkerCore::pulls(Generation generation) const {
+  const auto* checkpoint = std::get_if<FromCheckpoint>(&install_.source);
+  return generation == generation_ && phase_ == Phase::kLoading && !stalled_ &&
+         operation_ == Operation::kNone && checkpoint != nullptr && !checkpoint->node.empty();
+}
+
+void WorkerCore::handle(const PullProgress& event) {
+  if (pulls(event.generation)) last_progress_ = now_;
+}
+
+void WorkerCore::handle(const StatePulled& event) {
+  if (!pulls(event.generation)) return;
+  operation_ = Operation::kLoad;
+  effects_.push_back(LoadVersion{.generation = generation_,
+                                 .version = install_.target,
+                                 .from = std::get<FromCheckpoint>(install_.source),
+                                 .copy = event.copy});
+}
+
+// The head decides in a new round, as after CheckpointDamaged.
+void WorkerCore::handle(const PullFailed& event) {
+  if (!pulls(event.generation)) return;
+  stalled_ = true;
+  send_head(CheckpointUnreadable{stamp(), std::get<FromCheckpoint>(install_.source).path,
+                                 event.error, event.gone});
+}
+
+void WorkerCore::give_up_pull() {
+  const auto& from = std::get<FromCheckpoint>(install_.source);
+  handle(PullFailed{generation_,
+                    from.path + ": nothing has come from node " + from.node + " for " +
+                        std::to_string(config_.pull_timeout / std::chrono::seconds(1)) + " s"});
 }
 
 void WorkerCore::handle(const State& message) {
@@ -183,7 +222,8 @@ void WorkerCore::write_checkpoints() {
       continue;
     }
     checkpoints_begun_.emplace(request, asked.directory);
-    effects_.push_back(WriteVersion{request, asked.directory, asked.periodic, asked.remove});
+    effects_.push_back(
+        WriteVersion{request, asked.directory, asked.periodic, asked.remove, asked.make_parent});
   }
 }
 
@@ -201,7 +241,7 @@ void WorkerCore::handle(const CheckpointFinished& event) {
 void WorkerCore::handle(const CheckpointDamaged& event) {
   if (event.generation != generation_ || end_operation()) return;
   stalled_ = true;
-  send_head(CheckpointUnreadable{stamp(), event.path, event.error});
+  send_head(CheckpointUnreadable{stamp(), event.path, event.error, event.gone});
 }
 
 void WorkerCore::handle(const EngineFailed& event) {

@@ -24,7 +24,7 @@ ES_HD inline void drop(const ChainStage& s, const DropoutKey& key, const Index (
   bool kept = keeps(s.dropout, key, decision);
   for_values(at, values, [&](float v, Index i) {
     if (i / columns != decision) kept = keeps(s.dropout, key, decision = i / columns);
-    return kept ? v * s.dropout.factor : 0.0f;
+    return keep_scaled(kept, v, s.dropout.factor);
   });
 }
 
@@ -44,17 +44,16 @@ ES_HD inline void apply_stage(const ChainStage& s, const DropoutKey& key, const 
     case ChainKind::kAddRow:
       return for_values(at, values, [=](float v, Index i) { return v + operand[i % columns]; });
     case ChainKind::kRelu:
-      return for_values(at, values, [=](float v, Index) { return v > 0.0f ? v : 0.0f; });
+      return for_values(at, values, [=](float v, Index) { return positive_part(v); });
     case ChainKind::kLeakyRelu:
-      return for_values(at, values, [=](float v, Index) { return v > 0.0f ? v : v * factor; });
+      return for_values(at, values, [=](float v, Index) { return leaky(v, v, factor); });
     case ChainKind::kDropout:
       if (s.dropout.threshold != 0) drop(s, key, at, values);
       return;
     case ChainKind::kReluGrad:
-      return for_values(at, values, [=](float v, Index i) { return operand[i] > 0.0f ? v : 0.0f; });
+      return for_values(at, values, [=](float v, Index i) { return keep_positive(v, operand[i]); });
     case ChainKind::kLeakyReluGrad:
-      return for_values(at, values,
-                        [=](float v, Index i) { return operand[i] > 0.0f ? v : v * factor; });
+      return for_values(at, values, [=](float v, Index i) { return leaky(v, operand[i], factor); });
     case ChainKind::kTanhGrad:
       return for_values(at, values, [=](float v, Index i) {
         const float y = operand[i];

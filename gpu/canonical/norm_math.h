@@ -9,8 +9,8 @@ namespace {
 
 // `value` passed forward or backward through an activation whose input was `test`.
 ES_HD inline float activate(Activation act, float value, float test) {
-  if (act == Activation::kNone || test > 0.0f) return value;
-  return act == Activation::kRelu ? 0.0f : value * kLeakySlope;
+  if (act == Activation::kNone) return value;
+  return act == Activation::kRelu ? keep_positive(value, test) : leaky(value, test, kLeakySlope);
 }
 
 ES_HD inline float inverse_deviation(float variance, float eps) {

@@ -50,6 +50,36 @@ ES_HD inline float recip(std::int64_t n) {
   return 1.0f / static_cast<float>(n);
 }
 
+// --- G5, choices by comparison: a NaN that is compared, or that a choice would leave out, is the
+// result.
+ES_HD inline bool is_nan(float x) {
+  return x != x;
+}
+// x > 0 ? x : +0
+ES_HD inline float positive_part(float x) {
+  return x <= 0.0f ? 0.0f : x;
+}
+// test > 0 ? value : +0
+ES_HD inline float keep_positive(float value, float test) {
+  if (test > 0.0f) return value;
+  if (is_nan(test)) return test;
+  return is_nan(value) ? value : 0.0f;
+}
+// test > 0 ? value : value * slope
+ES_HD inline float leaky(float value, float test, float slope) {
+  if (is_nan(test)) return test;
+  return test > 0.0f ? value : value * slope;
+}
+// kept ? value * factor : +0
+ES_HD inline float keep_scaled(bool kept, float value, float factor) {
+  return kept || is_nan(value) ? value * factor : 0.0f;
+}
+// Whether `value` becomes the maximum in place of `best`: the first of equals stays, and the first
+// NaN for good.
+ES_HD inline bool takes_over(float best, float value) {
+  return best < value || (is_nan(value) && !is_nan(best));
+}
+
 // c0 + c1 x + ... with the coefficients from kFirst on, by Horner's rule: one fma for each but the
 // last. The coefficients are constants of the code, because GPUs do not see arrays of the host.
 template <const auto& kCoefficients, std::size_t kFirst = 0>
@@ -183,8 +213,7 @@ ES_HD inline float canonical_gelu_gradient(float x) {
 
 // Binary cross entropy of a logit: max(x, 0) - x t + log(1 + e^-|x|).
 ES_HD inline float canonical_bce(float x, float target) {
-  const float positive = x > 0.0f ? x : 0.0f;
-  return fused(-x, target, positive) + canonical_log(1.0f + canonical_exp(-absolute(x)));
+  return fused(-x, target, positive_part(x)) + canonical_log(1.0f + canonical_exp(-absolute(x)));
 }
 
 // Rows with a label that takes part in a cross entropy, at least 1.

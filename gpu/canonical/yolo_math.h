@@ -127,6 +127,15 @@ ES_HD inline bool yolo_overlaps(const YoloCorners& a, const YoloCorners& b) {
   return ((a.area + b.area) - common) * 0.5f < common;
 }
 
+// What the objectness of a position without a box of its own is worth: 1, or +0 where its
+// prediction `mine` overlaps a box, or NaN where that cannot be told. (Centre and half side are in
+// `left` and `top`; with numbers these are no NaN, since only a side can be infinite.)
+ES_HD inline float yolo_counted(const YoloCorners& mine, bool overlaps) {
+  if (is_nan(mine.left)) return mine.left;
+  if (is_nan(mine.top)) return mine.top;
+  return overlaps ? 0.0f : 1.0f;
+}
+
 // One image at a time. Floats in the workspace: objectness losses [positions], box losses [M],
 // class losses [classes], corners [M] and positions [M] of boxes.
 struct YoloWorkspace {

@@ -22,6 +22,8 @@
 //                       where that is beyond the run); REQUIRES: every thread of the run calls it,
 //                       at the same place, with the same delta
 //   first(value)        the value of the first thread of the same run of 32; REQUIRES: as down()
+//   order()             reads and writes of memory before it are made before those behind it: the
+//                       compiler moves none across; REQUIRES: every thread of the run calls it
 //
 // The host threads of tests stop the program where a thread does not come to the others.
 //

@@ -14,9 +14,10 @@
 //   - A send waits for nothing but its receive, a receive for nothing but its send. The send was
 //     begun, or follows those before it in the same channel, when it was announced.
 //   - One transfer of a channel is on the device at a time, on a stream of its own, so nothing that
-//     another process waits for stands behind one that waits. kOutgoingMax and kIncomingMax keep
+//     another process waits for stands behind one that waits. kChannelsMax keeps
 //     the streams of a device below its hardware queues (32 are asked for), and a transfer has few
-//     blocks, so that all of them fit on the device beside the kernels of a step.
+//     blocks: those of all channels have at most half of the multiprocessors, so that they all run
+//     at the same time, and the kernels of a step beside them (channels_each_way).
 //   - Nobody allocates or frees device memory that a transfer could be waited for by: memory lives
 //     as long as its Device.
 //
@@ -30,9 +31,13 @@
 
 namespace es::gpu::cuda {
 
-// Channels of one device at a time, by direction.
-inline constexpr std::size_t kOutgoingMax = 12;
-inline constexpr std::size_t kIncomingMax = 12;
+// Blocks of a transfer on a device. Each may need a multiprocessor of its own.
+inline constexpr int kTransferBlocks = 2;
+
+// Channels of one device at a time, in each direction, at most.
+inline constexpr std::size_t kChannelsMax = 12;
+// Of a device with that many multiprocessors: 5 of a T4's 40, 12 from 96 on.
+std::size_t channels_each_way(int multiprocessors);
 
 enum class ChannelEnd { kSender, kReceiver };
 
@@ -65,6 +70,8 @@ class ChannelLibrary {
   virtual std::string kind() const = 0;  // "nccl 2.28.9": ends of equal kinds can meet
   // The physical device; two workers on one device cannot be joined.
   virtual std::string device() const = 0;
+  // Channels of the device at a time, in each direction; at most kChannelsMax.
+  virtual std::size_t channels_max() const = 0;
   virtual Result<std::string> make_id() = 0;  // bytes; for one channel
   // Error (failure): the library's.
   virtual Result<std::unique_ptr<Channel>> open(ChannelEnd end, const std::string& id) = 0;

@@ -3,6 +3,21 @@
 #include "gpu/cuda_inventory.h"
 
 namespace es::gpu {
+namespace {
+
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+}  // namespace
+
+std::string why_no_gpu(int driver_version, int needed_version, const std::string& error) {
+  if (driver_version == 0) return "there is no GPU, or its driver is not loaded";
+  if (driver_version < needed_version)
+    return "the driver of the GPU is for CUDA " + version_text(driver_version) +
+           ", needed is one for CUDA " + version_text(needed_version) + " or newer";
+  return error;
+}
 
 DeviceType CudaDevice::type() const {
   const std::string maker = "NVIDIA ";

@@ -85,6 +85,11 @@ class Device {
   virtual Status check() = 0;  // the first error so far; waits for nothing
   // What a library has to report of its work on this device: from now on the device is lost.
   virtual void lose(const Error& error) = 0;
+  // Calls a library that works on this device, as all such calls are made: an error that the call
+  // leaves behind, though it may have succeeded, is the library's own and is forgotten. Of the
+  // device's own errors none is lost by it: those before were noted, and one that has ended the
+  // device comes back with every later call. Returns what `call` returns.
+  virtual Status call_library(const std::function<Status()>& call) { return call(); }
 };
 
 // GPU `index` of this process (cuda_inventory.h). Error (failure): no driver, no such device.

@@ -46,6 +46,7 @@ Result<std::unique_ptr<DeviceExecutor>> DeviceExecutor::create(
   ES_RETURN_IF_ERROR(executor->upload_constants(constants));
   executor->tensors_ = std::make_unique<TensorAddresses>(executor->graph(), executor->plan_,
                                                          executor->arena_, constants);
+  ES_RETURN_IF_ERROR(executor->try_vendor_kernels());
   return executor;
 }
 
@@ -57,24 +58,55 @@ DeviceExecutor::DeviceExecutor(Program program, std::unique_ptr<Device> device,
       plan_(plan_memory(program_)),
       workspace_floats_(max_workspace(program_, device_->kernels())) {
   if (vendor_) bind_vendor();
-  if (vendor_) scope_ = FiniteChecks::Scope::kVisible;
 }
 
 void DeviceExecutor::bind_vendor() {
+  vendor_refusals_ = vendor_->not_working();
   for (const Op& op : graph().ops) {
     std::unique_ptr<DeviceVendorKernel> kernel;
-    if (is_conv(op.kind)) {
-      kernel = vendor_->conv(op.conv, conv_pass(op.kind));
-    } else if (is_gemm(op.kind)) {
-      kernel = vendor_->gemm(op.kind == OpKind::kMatmul ? op.matmul
-                                                        : MatmulShape{gemm_shape(graph(), op)});
-    }
+    const Status bound = device_->call_library([&]() -> Status {
+      ES_SET(kernel, vendor_kernel(op));
+      return {};
+    });
+    if (!bound.ok()) vendor_refusals_.push_back(vendor_refusal(op, bound.error()));
     if (kernel) {
       const std::size_t floats = (kernel->workspace_bytes() + sizeof(float) - 1) / sizeof(float);
       workspace_floats_ = std::max(workspace_floats_, static_cast<std::int64_t>(floats));
     }
     vendor_ops_.push_back(std::move(kernel));
   }
+}
+
+Result<std::unique_ptr<DeviceVendorKernel>> DeviceExecutor::vendor_kernel(const Op& op) {
+  if (is_conv(op.kind)) return vendor_->conv(op.conv, conv_pass(op.kind));
+  if (!is_gemm(op.kind)) return std::unique_ptr<DeviceVendorKernel>();
+  return vendor_->gemm(op.kind == OpKind::kMatmul ? op.matmul
+                                                  : MatmulShape{gemm_shape(graph(), op)});
+}
+
+// Each of the library's kernels once, on whatever the memory holds. One that refuses its work would
+// end this worker in its first step, and the next worker in its.
+Status DeviceExecutor::try_vendor_kernels() {
+  use(inputs_->present());
+  for (std::size_t i = 0; i < vendor_ops_.size(); ++i) {
+    if (vendor_ops_[i] == nullptr) continue;
+    const Op& op = graph().ops[i];
+    const Status ran = run_vendor(i, dense_call(graph(), op, buffers()));
+    if (const Status alive = device_->synchronise(compute_); !alive.ok())
+      return failure(op.name + " (" + op_name(op.kind) + "): " + vendor_ops_[i]->algorithm() +
+                     ": " + alive.error().message);
+    if (ran.ok()) continue;
+    vendor_refusals_.push_back(vendor_refusal(op, ran.error()));
+    vendor_ops_[i].reset();
+  }
+  scope_ = vendor_library().empty() ? FiniteChecks::Scope::kAll : FiniteChecks::Scope::kVisible;
+  checks_->set_scope(scope_);
+  return {};
+}
+
+Status DeviceExecutor::run_vendor(std::size_t index, const DenseCall& call) {
+  return device_->call_library(
+      [&] { return vendor_ops_[index]->run(compute_, call.a, call.b, call.out, workspace_); });
 }
 
 std::string DeviceExecutor::vendor_algorithm(std::size_t index) const {
@@ -195,7 +227,8 @@ void DeviceExecutor::launch(std::size_t index, RunMode mode, const RunBuffers& b
   if (index >= vendor_ops_.size() || vendor_ops_[index] == nullptr)
     return run_op(*device_, compute_, graph(), op, mode, buffers, inputs_->key(variant_));
   const DenseCall call = dense_call(graph(), op, buffers);
-  vendor_ops_[index]->run(compute_, call.a, call.b, call.out, workspace_);
+  if (const Status ran = run_vendor(index, call); !ran.ok())
+    device_->lose(failure(device_->name() + ": " + ran.error().message));
   if (!adds_bias(op)) return;
   const TensorShape& y = graph().shape(op.out[0]);
   const ChainStage bias{.kind = ChainKind::kAddRow, .operand = call.bias, .columns = y.c};

@@ -41,6 +41,7 @@
 #include "gpu/cuda/finite_checks.h"
 #include "gpu/cuda/step_recordings.h"
 #include "gpu/cuda/vendor.h"
+#include "gpu/graph/dense_op.h"
 #include "gpu/graph/op_kernels.h"
 #include "gpu/graph/step_runner.h"
 #include "gpu/graph/tensor_addresses.h"
@@ -49,8 +50,8 @@ namespace es::gpu::cuda {
 
 class DeviceExecutor final : public StepRunner {
  public:
-  // `vendor`: runs the convolutions and products that it has; nullptr: none. Error (failure):
-  // memory that is missing; the device is lost.
+  // `vendor`: runs the convolutions and products that it has, and that it does not refuse when each
+  // has run once, here; nullptr: none. Error (failure): memory that is missing; the device is lost.
   static Result<std::unique_ptr<DeviceExecutor>> create(Program program,
                                                         std::unique_ptr<Device> device,
                                                         const std::vector<Bucket>& buckets,
@@ -63,6 +64,7 @@ class DeviceExecutor final : public StepRunner {
   GradientMemory gradient_memory() const override { return gradients_->memory(); }
   std::string vendor_algorithm(std::size_t index) const override;
   std::string vendor_library() const override;
+  std::vector<std::string> vendor_refusals() const override { return vendor_refusals_; }
   void set_observer(OpObserver* observer) override { observer_ = observer; }
 
   Updater* updater() override { return updater_.get(); }
@@ -97,6 +99,9 @@ class DeviceExecutor final : public StepRunner {
   DeviceExecutor(Program program, std::unique_ptr<Device> device,
                  std::unique_ptr<DeviceVendorLibrary> vendor);
   void bind_vendor();
+  Result<std::unique_ptr<DeviceVendorKernel>> vendor_kernel(const Op& op);
+  Status try_vendor_kernels();
+  Status run_vendor(std::size_t index, const DenseCall& call);
   Status allocate();
   Status make_streams();
   Status upload_constants(std::vector<const float*>& addresses);
@@ -126,6 +131,7 @@ class DeviceExecutor final : public StepRunner {
   std::unique_ptr<Device> device_;
   std::unique_ptr<DeviceVendorLibrary> vendor_;
   std::vector<std::unique_ptr<DeviceVendorKernel>> vendor_ops_;  // by operator; nullptr = canonical
+  std::vector<std::string> vendor_refusals_;
   MemoryPlan plan_;
   std::int64_t workspace_floats_ = 0;
   Stream compute_;

@@ -137,6 +137,7 @@ class HostChannels final : public ChannelLibrary {
 
   std::string kind() const override { return kind_; }
   std::string device() const override { return device_; }
+  std::size_t channels_max() const override { return kChannelsMax; }
   Result<std::string> make_id() override {
     std::random_device random;
     std::string id = "es-channel";
@@ -156,6 +157,11 @@ class HostChannels final : public ChannelLibrary {
 };
 
 }  // namespace
+
+std::size_t channels_each_way(int multiprocessors) {
+  const int each_way = multiprocessors / 2 / kTransferBlocks / 2;
+  return std::clamp<std::size_t>(static_cast<std::size_t>(std::max(each_way, 1)), 1, kChannelsMax);
+}
 
 std::unique_ptr<ChannelLibrary> open_host_channels(std::string device, const std::string& host) {
   return std::make_unique<HostChannels>(std::move(device), host);

@@ -19,6 +19,7 @@ struct GpuBlock {
     return __shfl_down_sync(0xffffffffu, value, delta);
   }
   __device__ float first(float value) const { return __shfl_sync(0xffffffffu, value, 0); }
+  __device__ void order() const { __syncwarp(); }
 };
 
 template <class Kernel>

@@ -38,6 +38,7 @@ struct HostBlock {
   void sync(SourcePlace place = SourcePlace::current()) const;
   float down(float value, unsigned delta, SourcePlace place = SourcePlace::current()) const;
   float first(float value, SourcePlace place = SourcePlace::current()) const;
+  void order() const {}  // a thread's code is in order
 
   unsigned at_x, at_y, at_z, at_thread;
   HostThreads* threads;

@@ -3,11 +3,13 @@
 // gpu/vendor/vendor.h is for CPUs. Algorithms are the library's choice by shape, never by timing;
 // arithmetic as VendorMath says.
 //
-// Errors stay with the device: Device::check().
+// A library that does not work, or has nothing for a shape, stops no job: it is said, and canonical
+// kernels run. All calls are made within Device::call_library().
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "gpu/cuda/device.h"
 #include "gpu/graph/graph.h"
@@ -27,8 +29,8 @@ class DeviceVendorKernel {
   virtual std::string algorithm() const = 0;  // "cudnnConvolutionForward 1", "... tf32"
   virtual std::size_t workspace_bytes() const = 0;
   // Queues out = pass(a, b), operands as in VendorKernel::run, without a bias. `ws`:
-  // workspace_bytes().
-  virtual void run(Stream stream, const float* a, const float* b, float* out, void* ws) = 0;
+  // workspace_bytes(). Error (failure): the library has refused it, or could not queue all of it.
+  virtual Status run(Stream stream, const float* a, const float* b, float* out, void* ws) = 0;
 };
 
 // Makes kernels for one device, which outlives it.
@@ -36,13 +38,17 @@ class DeviceVendorLibrary {
  public:
   virtual ~DeviceVendorLibrary() = default;
   virtual std::string name() const = 0;  // "cuBLAS 13.1.0, cuDNN 9.19.0"
-  // nullptr when the library has nothing for the shape.
-  virtual std::unique_ptr<DeviceVendorKernel> conv(const ConvShape& shape, ConvPass pass) = 0;
-  virtual std::unique_ptr<DeviceVendorKernel> gemm(const MatmulShape& shape) = 0;
+  // The libraries that are installed and do not work here, a line each: "cuDNN: cudnnCreate: ...".
+  virtual std::vector<std::string> not_working() const { return {}; }
+  // nullptr: there is no library for such an operator. Error (failure): the library has no kernel
+  // for this shape, and why.
+  virtual Result<std::unique_ptr<DeviceVendorKernel>> conv(const ConvShape& shape,
+                                                           ConvPass pass) = 0;
+  virtual Result<std::unique_ptr<DeviceVendorKernel>> gemm(const MatmulShape& shape) = 0;
 };
 
-// The libraries of a GPU, as far as they are installed; nullptr: none. Error (failure): one is
-// there and does not work. REQUIRES: a device of open_gpu().
+// The libraries of a GPU, as far as they are installed; nullptr: none. Error: the device's.
+// REQUIRES: a device of open_gpu(), or one whose streams and memory the libraries know (tests).
 Result<std::unique_ptr<DeviceVendorLibrary>> open_vendor_library(Device& device, VendorMath math);
 
 }  // namespace es::gpu::cuda

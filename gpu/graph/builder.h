@@ -96,6 +96,9 @@ class GraphBuilder {
   TensorId lookup(const std::string& parameter, TensorId ids, std::int64_t rows, std::int64_t out,
                   WeightInit init);
 
+  // What only PyTorch's state dict of the model has: no tensor of the graph.
+  void state_dict_buffer(BufferInfo info) { graph_.table.add_buffer(std::move(info)); }
+
   // Element-wise.
   TensorId relu(const std::string& name, TensorId x);
   TensorId leaky_relu(const std::string& name, TensorId x, float slope);

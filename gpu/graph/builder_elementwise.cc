@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "gpu/graph/builder.h"
+#include "proto/base/number_text.h"
 
 namespace es::gpu {
 
@@ -27,7 +28,7 @@ TensorId GraphBuilder::leaky_relu(const std::string& name, TensorId x, float slo
   if (failed() || !floats("leaky_relu", name, {x})) return 0;
   // The gradient reads the sign of x from y.
   if (!(slope > 0.0F))
-    return fail("leaky_relu", name, "slope " + std::to_string(slope) + " must be above 0");
+    return fail("leaky_relu", name, "slope " + number_text(slope) + " must be above 0");
   return chain(name, {x}, {.kind = ChainKind::kLeakyRelu, .factor = slope});
 }
 
@@ -94,7 +95,7 @@ TensorId GraphBuilder::drop(const char* kind, const std::string& name, TensorId 
                             std::int64_t columns) {
   if (!floats(kind, name, {x})) return 0;
   if (!(p >= 0.0 && p < 1.0))
-    return fail(kind, name, "p = " + std::to_string(p) + " must be at least 0 and below 1");
+    return fail(kind, name, "p = " + number_text(p) + " must be at least 0 and below 1");
   if (p == 0.0) return x;
   return chain(name, {x},
                {.kind = ChainKind::kDropout, .columns = columns, .dropout = next_dropout(p)});

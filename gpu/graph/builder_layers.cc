@@ -67,10 +67,16 @@ TensorId GraphBuilder::normalise(Op op, TensorId x) {
 
 TensorId GraphBuilder::batch_norm(const std::string& name, TensorId x, BatchNormOptions o) {
   if (failed() || !dense_floats("batch_norm", name, {x})) return 0;
-  const std::int64_t c = graph_.shape(x).c;
+  const TensorShape in = graph_.shape(x);
+  if (in.n * in.h * in.w == 1)
+    return fail("batch_norm", name,
+                "its input " + shape_text(in) +
+                    " has one value per channel, whose variance is 0: allowed are at least 2, by a "
+                    "larger batch_size or larger images");
+  const std::int64_t c = in.c;
   Op op{.kind = OpKind::kBatchNorm, .name = name, .in = {x}, .activation = o.activation};
-  op.stats.mean = graph_.table.add_stat(name + ".running_mean", c, 0.0F);
-  op.stats.variance = graph_.table.add_stat(name + ".running_var", c, 1.0F);
+  op.stats.mean = graph_.table.add_mean(name + ".running_mean", c);
+  op.stats.variance = graph_.table.add_variance(name + ".running_var", c);
   return normalise(std::move(op), x);
 }
 

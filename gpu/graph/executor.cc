@@ -37,14 +37,34 @@ Executor::Executor(Program program, const KernelTable& kernels, const std::vecto
       workspace_(max_workspace(program_, kernels, parallel.threads()), "the kernels' workspace"),
       tensors_(program_.graph, plan_, arena_.data(), constant_words(program_.graph)) {
   for (const Op& op : graph().ops) results_.push_back(op_results(graph(), op));
+  if (vendor_.count() != 0) try_vendor_kernels();
 }
 
-void Executor::run_one(std::size_t index, RunMode mode, const RunBuffers& buffers) {
+// One that refuses its work would end this worker in its first step, and the next worker in its.
+void Executor::try_vendor_kernels() {
+  const auto some = [](std::int64_t floats) {
+    return AlignedBuffer::uninitialised(floats, "a trial of the vendor's kernels");
+  };
+  const AlignedBuffer batch = some(graph().batch * graph().layout.words());
+  const AlignedBuffer params = some(graph().table.total_floats());
+  AlignedBuffer grads = some(graph().table.total_floats());
+  tensors_.bind_inputs(batch.data());
+  vendor_.drop_refused(graph(), {.tensors = tensors_.data(),
+                                 .params = params.data(),
+                                 .grads = grads.data(),
+                                 .workspace = workspace_.data(),
+                                 .parallel = &parallel_});
+}
+
+Status Executor::run_one(std::size_t index, RunMode mode, const RunBuffers& buffers) {
   const Op& op = graph().ops[index];
   if (observer_ != nullptr) observer_->begin_op(op);
   clear_non_finite_flags();
-  if (!vendor_.run(index, graph(), buffers)) run_op(kernels_, graph(), op, mode, buffers);
+  const Result<bool> by_vendor = vendor_.run(index, graph(), buffers);
+  if (!by_vendor) return failure(op.name + ": " + by_vendor.error().message);
+  if (!*by_vendor) run_op(kernels_, graph(), op, mode, buffers);
   if (observer_ != nullptr) observer_->end_op(op);
+  return {};
 }
 
 RunBuffers Executor::buffers_of(const LocalStep& step) {
@@ -66,30 +86,33 @@ Fault Executor::fault_of(std::size_t index, const RunBuffers& buffers) const {
   return {};
 }
 
-Fault Executor::run_forward(const LocalStep& step, Check check) {
+Result<Fault> Executor::run_forward(const LocalStep& step, Check check) {
   const RunBuffers buffers = buffers_of(step);
   for (std::size_t i = 0; i < program_.first_backward; ++i) {
-    run_one(i, RunMode::kTrain, buffers);
+    ES_RETURN_IF_ERROR(run_one(i, RunMode::kTrain, buffers));
     if (check == Check::kFlagged && non_finite_flags() == 0) continue;
     const Fault fault = fault_of(i, buffers);
     if (fault.op != nullptr) return fault;
   }
-  return {};
+  return Fault{};
 }
 
 Result<LocalStepResult> Executor::run_local_step(const LocalStep& step,
                                                  const OnBucketReady& on_bucket_ready) {
   tensors_.bind_inputs(step.batch.words);
   grads_ = step.gradient.host(step.gradient.path.slots.front());
-  Fault fault = run_forward(step, Check::kFlagged);
+  Result<Fault> forward = run_forward(step, Check::kFlagged);
+  if (!forward) return forward.error();
   const float loss = *tensors_[graph().mean_loss];
   // Without a fault the loss is finite, unless a value that is not entered the step.
-  if (fault.op == nullptr && !std::isfinite(loss)) fault = run_forward(step, Check::kAll);
+  if (forward->op == nullptr && !std::isfinite(loss)) forward = run_forward(step, Check::kAll);
+  if (!forward) return forward.error();
+  Fault fault = *forward;
   if (fault.op != nullptr) return LocalStepResult{loss, fault};
   const RunBuffers buffers = buffers_of(step);
   std::uint32_t bucket = 0;
   for (std::size_t i = program_.first_backward; i < graph().ops.size(); ++i) {
-    run_one(i, RunMode::kTrain, buffers);
+    ES_RETURN_IF_ERROR(run_one(i, RunMode::kTrain, buffers));
     if (non_finite_flags() != 0) fault = fault_of(i, buffers);
     if (fault.op != nullptr) return LocalStepResult{loss, fault};
     for (; bucket < buckets_.size() && bucket_ready_op_[bucket] == i; ++bucket) {
@@ -113,7 +136,8 @@ Status Executor::run_eval(const float* params, const float* stats, const Batch& 
                            .stats = stats,
                            .workspace = workspace_.data(),
                            .parallel = &parallel_};
-  for (std::size_t i = 0; i < program_.first_backward; ++i) run_one(i, RunMode::kEvaluate, buffers);
+  for (std::size_t i = 0; i < program_.first_backward; ++i)
+    ES_RETURN_IF_ERROR(run_one(i, RunMode::kEvaluate, buffers));
   return {};
 }
 

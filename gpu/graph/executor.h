@@ -25,7 +25,8 @@ namespace es::gpu {
 
 class Executor final : public StepRunner {
  public:
-  // `kernels` and `parallel` outlive the executor; `vendor` runs the operators that it has.
+  // `kernels` and `parallel` outlive the executor; `vendor` runs the operators that it has, and
+  // that it does not refuse when each has run once, here.
   Executor(Program program, const KernelTable& kernels, const std::vector<Bucket>& buckets,
            Parallel& parallel, VendorOps vendor = {});
 
@@ -37,6 +38,7 @@ class Executor final : public StepRunner {
     return vendor_.algorithm(index);
   }
   std::string vendor_library() const override { return vendor_.library(); }
+  std::vector<std::string> vendor_refusals() const override { return vendor_.refusals(); }
   void set_observer(OpObserver* observer) override { observer_ = observer; }
 
   Updater* updater() override { return nullptr; }
@@ -53,8 +55,9 @@ class Executor final : public StepRunner {
  private:
   enum class Check { kFlagged, kAll };
   RunBuffers buffers_of(const LocalStep& step);
-  void run_one(std::size_t op, RunMode mode, const RunBuffers& buffers);
-  Fault run_forward(const LocalStep& step, Check check);
+  void try_vendor_kernels();
+  Status run_one(std::size_t op, RunMode mode, const RunBuffers& buffers);
+  Result<Fault> run_forward(const LocalStep& step, Check check);
   Fault fault_of(std::size_t op, const RunBuffers& buffers) const;
   void complete_bucket(std::uint32_t bucket, const GradientTarget& target);
 

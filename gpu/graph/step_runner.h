@@ -85,6 +85,10 @@ class StepRunner {
   virtual std::string vendor_algorithm(std::size_t index) const = 0;
   // Name and version of the vendor library, or nothing when no operator uses it.
   virtual std::string vendor_library() const = 0;
+  // A line for each operator that the library was to run and refused, and for each library that
+  // does not work: "conv1 (conv2d): cudnnConvolutionForward: CUDNN_STATUS_..., so the canonical
+  // kernel runs". Complete when the runner is made.
+  virtual std::vector<std::string> vendor_refusals() const = 0;
   // nullptr: nobody.
   virtual void set_observer(OpObserver* observer) = 0;
 

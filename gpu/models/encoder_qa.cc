@@ -1,24 +1,44 @@
 // BERT (Devlin et al. 2019) and ELECTRA's discriminator (Clark et al. 2020) with the head for
 // extractive question answering, as they are fine-tuned on SQuAD: post-norm encoders whose tokens
 // each get a logit of being the first and of being the last of the answer.
+#include <numeric>
+#include <string_view>
+
 #include "gpu/models/families.h"
 
 namespace es::gpu {
 namespace {
 
 struct Config {
+  std::string_view name;
   std::string prefix;  // of the encoder's names
   std::int64_t layers, hidden, heads, feed_forward;
   std::int64_t embedding;  // projected to `hidden` when it differs
   std::int64_t positions;  // most tokens of a sequence
-  double dropout;
+  double dropout = 0.1;
 };
+const Config kVariants[] = {{"bert", "bert", 12, 768, 12, 3072, 768, 512},
+                            {"bert_large", "bert", 24, 1024, 16, 4096, 1024, 512},
+                            {"electra", "electra", 12, 256, 4, 1024, 128, 512},
+                            {"electra_base", "electra", 12, 768, 12, 3072, 768, 512},
+                            {"electra_large", "electra", 24, 1024, 16, 4096, 1024, 512}};
+const Config kTiny[] = {{"bert", "bert", 2, 128, 4, 512, 128, 64},
+                        {"bert_large", "bert", 2, 128, 4, 512, 128, 64},
+                        {"electra", "electra", 2, 64, 2, 128, 32, 64},
+                        {"electra_base", "electra", 2, 128, 4, 512, 128, 64},
+                        {"electra_large", "electra", 2, 128, 4, 512, 128, 64}};
 
 constexpr double kEps = 1e-12;  // layer norm
 constexpr WeightInit kInit{WeightInit::Kind::kDeviation, 0.02};
 
 TensorId linear(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t out) {
   return b.linear(name, x, {.out = out, .init = kInit});
+}
+
+std::vector<double> ascending(std::int64_t count) {
+  std::vector<double> numbers(static_cast<std::size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), 0.0);
+  return numbers;
 }
 
 TensorId embeddings(GraphBuilder& b, const Config& c) {
@@ -28,6 +48,13 @@ TensorId embeddings(GraphBuilder& b, const Config& c) {
   std::vector<std::int32_t> places(static_cast<std::size_t>(tokens));
   for (std::size_t i = 0; i < places.size(); ++i) places[i] = static_cast<std::int32_t>(i);
   const TensorId place = b.constant_ids(name + "position_ids", {1, tokens, 1, 1}, places);
+
+  // transformers kept them in state dicts until 4.31.
+  b.state_dict_buffer({.name = name + "position_ids",
+                       .torch_shape = {1, c.positions},
+                       .dtype = "I64",
+                       .values = ascending(c.positions),
+                       .current = false});
 
   const TensorId words = b.embedding(name + "word_embeddings", ids, std::int64_t{b.high("ids")} + 1,
                                      c.embedding, kInit);
@@ -83,16 +110,10 @@ Result<Graph> build(const ModelInput& in, const Config& c) {
 
 }  // namespace
 
-Result<Graph> build_bert(const ModelInput& in) {
-  const double p = in.dropout(0.1);
-  if (in.tiny()) return build(in, {"bert", 2, 128, 4, 512, 128, 64, p});
-  return build(in, {"bert", 12, 768, 12, 3072, 768, 512, p});
-}
-
-Result<Graph> build_electra(const ModelInput& in) {
-  const double p = in.dropout(0.1);
-  if (in.tiny()) return build(in, {"electra", 2, 64, 2, 128, 32, 64, p});
-  return build(in, {"electra", 12, 256, 4, 1024, 128, 512, p});
+Result<Graph> build_encoder_qa(const ModelInput& in) {
+  Config config = in.tiny() ? in.variant(kTiny) : in.variant(kVariants);
+  config.dropout = in.dropout(config.dropout);
+  return build(in, config);
 }
 
 }  // namespace es::gpu

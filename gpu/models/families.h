@@ -1,9 +1,12 @@
 #pragma once
 // The builders of the model families: internal to this folder, called by build_model after the
 // samples have been checked (sample_check.h). Each file holds one family.
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "gpu/graph/builder.h"
+#include "proto/base/check.h"
 #include "proto/base/job_spec.h"
 
 namespace es::gpu {
@@ -20,19 +23,25 @@ struct ModelInput {
   }
   double dropout(double published) const { return spec.dropout < 0.0 ? published : spec.dropout; }
   GraphBuilder builder() const { return {spec.name, batch, layout}; }
+  // Of a family's variants the one with the model's name.
+  template <class Variant, std::size_t kCount>
+  const Variant& variant(const Variant (&all)[kCount]) const {
+    const auto* const found = std::find_if(std::begin(all), std::end(all),
+                                           [&](const Variant& v) { return v.name == spec.name; });
+    ES_CHECK(found != std::end(all));
+    return *found;
+  }
 };
 
 Result<Graph> build_mlp(const ModelInput& in);
 Result<Graph> build_small_cnn(const ModelInput& in);
-Result<Graph> build_resnet18(const ModelInput& in);
-Result<Graph> build_resnet50(const ModelInput& in);
+Result<Graph> build_resnet(const ModelInput& in);
 Result<Graph> build_shufflenetv2(const ModelInput& in);
-Result<Graph> build_vgg19(const ModelInput& in);
-Result<Graph> build_swin_t(const ModelInput& in);  // model.dropout: its stochastic depth
+Result<Graph> build_vgg(const ModelInput& in);
+Result<Graph> build_swin(const ModelInput& in);  // model.dropout: its stochastic depth
 Result<Graph> build_yolov3(const ModelInput& in);
 Result<Graph> build_neumf(const ModelInput& in);
-Result<Graph> build_bert(const ModelInput& in);     // model.dropout: of activations and attention
-Result<Graph> build_electra(const ModelInput& in);  // model.dropout: likewise
+Result<Graph> build_encoder_qa(const ModelInput& in);  // model.dropout: of activations, attention
 
 // Ends a classifier: its loss against the field "label".
 Result<Graph> finish_classifier(GraphBuilder& b, TensorId logits);

@@ -5,11 +5,12 @@
 
 #include "gpu/models/families.h"
 #include "gpu/models/sample_check.h"
+#include "proto/base/number_text.h"
 
 namespace es::gpu {
 namespace {
 
-struct Family {
+struct Model {
   std::string_view name;
   Result<Graph> (*build)(const ModelInput&);
   bool has_width;    // takes model.width
@@ -19,34 +20,48 @@ struct Family {
   std::int64_t side_multiple;
 };
 
-constexpr Family kFamilies[] = {
+constexpr Model kModels[] = {
     {"small_cnn", build_small_cnn, true, false, 4, 1},
-    {"resnet18", build_resnet18, true, false, 1, 1},
+    {"resnet18", build_resnet, true, false, 1, 1},
     {"mlp", build_mlp, true, false, 1, 1},
-    {"resnet50", build_resnet50, false, false, 1, 1},
+    {"resnet34", build_resnet, false, false, 1, 1},
+    {"resnet50", build_resnet, false, false, 1, 1},
+    {"resnet101", build_resnet, false, false, 1, 1},
+    {"resnet152", build_resnet, false, false, 1, 1},
     {"shufflenetv2", build_shufflenetv2, false, false, 1, 1},
-    {"vgg19", build_vgg19, false, true, 32, 1},
-    {"swin_t", build_swin_t, false, true, 4, 1},
+    {"shufflenetv2_x0_5", build_shufflenetv2, false, false, 1, 1},
+    {"shufflenetv2_x1_5", build_shufflenetv2, false, false, 1, 1},
+    {"shufflenetv2_x2_0", build_shufflenetv2, false, false, 1, 1},
+    {"vgg11", build_vgg, false, true, 32, 1},
+    {"vgg13", build_vgg, false, true, 32, 1},
+    {"vgg16", build_vgg, false, true, 32, 1},
+    {"vgg19", build_vgg, false, true, 32, 1},
+    {"swin_t", build_swin, false, true, 4, 1},
+    {"swin_s", build_swin, false, true, 4, 1},
+    {"swin_b", build_swin, false, true, 4, 1},
     {"yolov3", build_yolov3, false, false, 32, 32},
     {"neumf", build_neumf, false, false, 1, 1},
-    {"bert", build_bert, false, true, 1, 1},
-    {"electra", build_electra, false, true, 1, 1},
+    {"bert", build_encoder_qa, false, true, 1, 1},
+    {"bert_large", build_encoder_qa, false, true, 1, 1},
+    {"electra", build_encoder_qa, false, true, 1, 1},
+    {"electra_base", build_encoder_qa, false, true, 1, 1},
+    {"electra_large", build_encoder_qa, false, true, 1, 1},
 };
 
 Error unknown_model(const ModelSpec& spec) {
   std::string allowed;
-  for (const Family& f : kFamilies) allowed += (allowed.empty() ? "" : ", ") + std::string(f.name);
+  for (const Model& m : kModels) allowed += (allowed.empty() ? "" : ", ") + std::string(m.name);
   return usage_error("model.name = \"" + spec.name + "\": allowed is " + allowed);
 }
 
-Status check_options(const ModelSpec& spec, const Family& family) {
+Status check_options(const ModelSpec& spec, const Model& model) {
   if (spec.size != "published" && spec.size != "tiny")
     return usage_error("model.size = \"" + spec.size + "\": allowed is published, tiny");
-  if (spec.width != 0 && !family.has_width)
+  if (spec.width != 0 && !model.has_width)
     return usage_error("model.width = " + std::to_string(spec.width) + ": " + spec.name +
                        " has no width of its own; allowed is 0");
-  if (spec.dropout > 0.0 && !family.has_dropout)
-    return usage_error("model.dropout = " + std::to_string(spec.dropout) + ": " + spec.name +
+  if (spec.dropout > 0.0 && !model.has_dropout)
+    return usage_error("model.dropout = " + number_text(spec.dropout) + ": " + spec.name +
                        " has no dropout; allowed is -1 or 0");
   return {};
 }
@@ -54,13 +69,13 @@ Status check_options(const ModelSpec& spec, const Family& family) {
 }  // namespace
 
 Result<Graph> build_model(const ModelSpec& spec, std::int64_t batch, const SampleLayout& layout) {
-  const auto* const family = std::find_if(std::begin(kFamilies), std::end(kFamilies),
-                                          [&](const Family& f) { return f.name == spec.name; });
-  if (family == std::end(kFamilies)) return unknown_model(spec);
-  ES_RETURN_IF_ERROR(check_options(spec, *family));
+  const auto* const model = std::find_if(std::begin(kModels), std::end(kModels),
+                                         [&](const Model& m) { return m.name == spec.name; });
+  if (model == std::end(kModels)) return unknown_model(spec);
+  ES_RETURN_IF_ERROR(check_options(spec, *model));
   ES_RETURN_IF_ERROR(check_samples(spec, layout));
-  ES_RETURN_IF_ERROR(check_image_sides(spec, layout, family->least_side, family->side_multiple));
-  return family->build({spec, batch, layout});
+  ES_RETURN_IF_ERROR(check_image_sides(spec, layout, model->least_side, model->side_multiple));
+  return model->build({spec, batch, layout});
 }
 
 Result<Graph> finish_classifier(GraphBuilder& b, TensorId logits) {

@@ -6,18 +6,23 @@
 //   mlp           Linear(128) x 2 and a classifier               nn.Sequential `net`, Flatten first
 //   small_cnn     two conv blocks, 105,914 parameters at 28x28   conv1, bn1, conv2, bn2, fc1, fc2
 //   resnet18      stem for small images, 11,173,962 parameters   torchvision
-//   resnet50      torchvision's, 25,557,032                      torchvision
-//   shufflenetv2  x1.0, 2,278,604                                torchvision
-//   vgg19         without batch norm, 143,667,240                torchvision
-//   swin_t        torchvision's, 28,288,354                      torchvision 0.14
-//   yolov3        Darknet-53 and three heads, 61,949,149         ultralytics/yolov3,
-//   models/yolov3.yaml neumf         GMF 8, MLP 64-32-16-8                          gu, gi, mu, mi,
-//   mlp.N, out bert          base, 108,893,186                              transformers
-//   BertForQuestionAnswering electra       small, 13,483,522                              ...
-//   ElectraForQuestionAnswering
+//   resnet34, 50, 101, 152     21,797,672; 25,557,032;           torchvision
+//                              44,549,160; 60,192,808
+//   shufflenetv2  x1.0, 2,278,604; with _x0_5: 1,366,792,        torchvision
+//                 _x1_5: 3,503,624, _x2_0: 7,393,996
+//   vgg11, 13, 16, 19   without batch norm, 132,863,336;         torchvision
+//                 133,047,848; 138,357,544; 143,667,240
+//   swin_t, s, b  28,288,354; 49,606,258; 87,768,224             torchvision
+//   yolov3        Darknet-53 and three heads, 61,949,149         ultralytics/yolov3, yolov3.yaml
+//   neumf         GMF 8, MLP 64-32-16-8                          gu, gi, mu, mi, mlp.N, out
+//   bert          base, 108,893,186; bert_large: 334,094,338     transformers
+//                                                                BertForQuestionAnswering
+//   electra       small, 13,483,522; electra_base: 108,893,186,  transformers
+//                 electra_large: 334,094,338                     ElectraForQuestionAnswering
 //
 // Parameter counts are for 1000 classes (yolov3: 80; small ones: 10) and a vocabulary of 30522.
-// Size "tiny" is the same architecture with every special path, fewer layers and channels.
+// Size "tiny" is the same architecture with every special path, fewer layers and channels; variants
+// that differ in layers and channels only have one tiny size.
 //
 // Where ours is not the published model to the letter:
 //   * batch norm has PyTorch's eps and momentum in yolov3 too (Ultralytics: 1e-3 and 0.03), and the

@@ -1,6 +1,7 @@
-// ResNet18 and ResNet50 (He et al. 2016), as torchvision builds them: the stride of a bottleneck is
-// on its 3x3 convolution. ResNet18 has the stem for small images (conv1 3x3 stride 1, no max pool).
+// ResNets (He et al. 2016), as torchvision builds them: the stride of a bottleneck is on its 3x3
+// convolution. ResNet18 has the stem for small images (conv1 3x3 stride 1, no max pool).
 #include <array>
+#include <string_view>
 
 #include "gpu/models/families.h"
 
@@ -64,23 +65,35 @@ Result<Graph> finish(GraphBuilder& b, TensorId x, Block block, std::int64_t widt
   return finish_classifier(b, b.linear("fc", x, {.out = classes}));
 }
 
+struct Variant {
+  std::string_view name;
+  Block block;
+  std::array<int, 4> blocks;  // of the published size
+  bool small_images;
+};
+constexpr Variant kVariants[] = {
+    {"resnet18", basic_block, {2, 2, 2, 2}, true},
+    {"resnet34", basic_block, {3, 4, 6, 3}, false},
+    {"resnet50", bottleneck, {3, 4, 6, 3}, false},
+    {"resnet101", bottleneck, {3, 4, 23, 3}, false},
+    {"resnet152", bottleneck, {3, 8, 36, 3}, false},
+};
+
 }  // namespace
 
-Result<Graph> build_resnet18(const ModelInput& in) {
+Result<Graph> build_resnet(const ModelInput& in) {
+  const Variant& variant = in.variant(kVariants);
   const std::int64_t width = in.width(64, 8);
   GraphBuilder b = in.builder();
-  const TensorId x = conv_bn_relu(b, "", 1, b.input("image"), conv(width, 3, 1));
-  const std::array<int, 4> blocks = in.tiny() ? std::array{1, 2, 1, 1} : std::array{2, 2, 2, 2};
-  return finish(b, x, basic_block, width, blocks, in.spec.classes);
-}
-
-Result<Graph> build_resnet50(const ModelInput& in) {
-  const std::int64_t width = in.tiny() ? 8 : 64;
-  GraphBuilder b = in.builder();
-  TensorId x = conv_bn_relu(b, "", 1, b.input("image"), conv(width, 7, 2));
-  x = b.max_pool("maxpool", x, {.kernel = 3, .stride = 2, .pad = 1});
-  const std::array<int, 4> blocks = in.tiny() ? std::array{1, 2, 1, 1} : std::array{3, 4, 6, 3};
-  return finish(b, x, bottleneck, width, blocks, in.spec.classes);
+  TensorId x = b.input("image");
+  if (variant.small_images) {
+    x = conv_bn_relu(b, "", 1, x, conv(width, 3, 1));
+  } else {
+    x = conv_bn_relu(b, "", 1, x, conv(width, 7, 2));
+    x = b.max_pool("maxpool", x, {.kernel = 3, .stride = 2, .pad = 1});
+  }
+  const std::array<int, 4> blocks = in.tiny() ? std::array{1, 2, 1, 1} : variant.blocks;
+  return finish(b, x, variant.block, width, blocks, in.spec.classes);
 }
 
 }  // namespace es::gpu

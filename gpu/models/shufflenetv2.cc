@@ -1,17 +1,26 @@
-// ShuffleNetV2 (Ma et al. 2018) x1.0, as torchvision builds it.
+// ShuffleNetV2 (Ma et al. 2018) in its four widths, as torchvision builds it.
 #include <array>
+#include <string_view>
 
 #include "gpu/models/families.h"
 
 namespace es::gpu {
 namespace {
 
-struct Config {
-  std::array<int, 3> repeats;            // blocks of stages 2, 3 and 4
-  std::array<std::int64_t, 5> channels;  // conv1, the stages, conv5
+using Channels = std::array<std::int64_t, 5>;  // conv1, stages 2, 3 and 4, conv5
+
+struct Variant {
+  std::string_view name;
+  Channels channels;
 };
-constexpr Config kPublished{{4, 8, 4}, {24, 116, 232, 464, 1024}};
-constexpr Config kTiny{{2, 3, 2}, {8, 12, 24, 48, 64}};
+constexpr Variant kVariants[] = {
+    {"shufflenetv2_x0_5", {24, 48, 96, 192, 1024}},
+    {"shufflenetv2", {24, 116, 232, 464, 1024}},
+    {"shufflenetv2_x1_5", {24, 176, 352, 704, 1024}},
+    {"shufflenetv2_x2_0", {24, 244, 488, 976, 2048}},
+};
+constexpr Channels kTinyChannels{8, 12, 24, 48, 64};
+constexpr std::array kRepeats{4, 8, 4}, kTinyRepeats{2, 3, 2};  // blocks of the stages
 
 enum class Relu { kNo, kYes };
 
@@ -65,14 +74,15 @@ TensorId stage(GraphBuilder& b, const std::string& name, TensorId x, std::int64_
 }  // namespace
 
 Result<Graph> build_shufflenetv2(const ModelInput& in) {
-  const Config& config = in.tiny() ? kTiny : kPublished;
+  const Channels& channels = in.tiny() ? kTinyChannels : in.variant(kVariants).channels;
+  const std::array<int, 3>& repeats = in.tiny() ? kTinyRepeats : kRepeats;
   GraphBuilder b = in.builder();
   TensorId x = conv_bn(b, "conv1", 0, b.input("image"),
-                       {.out = config.channels[0], .kernel = 3, .stride = 2, .pad = 1}, Relu::kYes);
+                       {.out = channels[0], .kernel = 3, .stride = 2, .pad = 1}, Relu::kYes);
   x = b.max_pool("maxpool", x, {.kernel = 3, .stride = 2, .pad = 1});
   for (int i = 0; i < 3; ++i)
-    x = stage(b, "stage" + std::to_string(i + 2), x, config.channels[i + 1], config.repeats[i]);
-  x = conv_bn(b, "conv5", 0, x, pointwise(config.channels[4]), Relu::kYes);
+    x = stage(b, "stage" + std::to_string(i + 2), x, channels[i + 1], repeats[i]);
+  x = conv_bn(b, "conv5", 0, x, pointwise(channels[4]), Relu::kYes);
   x = b.global_avg_pool("mean", x);
   return finish_classifier(b, b.linear("fc", x, {.out = in.spec.classes}));
 }

@@ -100,6 +100,22 @@ YoloShape loss_shape(std::int64_t classes, const TensorShape& image) {
   return shape;
 }
 
+// The detector's anchors, fine to coarse, in cells of each scale's grid.
+BufferInfo anchors() {
+  BufferInfo info{.name = "model.28.anchors",
+                  .torch_shape = {kYoloScaleCount, kYoloAnchorsPerScale, 2},
+                  .dtype = "F32",
+                  .values = {}};
+  for (int s = kYoloScaleCount - 1; s >= 0; --s) {
+    const double stride = 32 >> s;
+    for (int a = 0; a < kYoloAnchorsPerScale; ++a) {
+      info.values.push_back(kYoloAnchorWidth[s][a] / stride);
+      info.values.push_back(kYoloAnchorHeight[s][a] / stride);
+    }
+  }
+  return info;
+}
+
 }  // namespace
 
 Result<Graph> build_yolov3(const ModelInput& in) {
@@ -112,6 +128,7 @@ Result<Graph> build_yolov3(const ModelInput& in) {
   for (int s = 2; s >= 0; --s)  // the detector numbers its convolutions from fine to coarse
     outputs[s] = b.conv2d("model.28.m." + std::to_string(2 - s), heads[s],
                           {.out = 3 * (5 + classes), .kernel = 1, .bias = true});
+  b.state_dict_buffer(anchors());
   const TensorShape side = b.shape(image);
   b.yolo("loss", outputs, b.input("boxes"), loss_shape(classes, side), side.h, side.w);
   return b.finish(outputs);

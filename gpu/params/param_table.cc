@@ -13,10 +13,20 @@ ParamId ParamTable::add(ParamInfo info) {
   return static_cast<ParamId>(params_.size() - 1);
 }
 
-std::int64_t ParamTable::add_stat(std::string name, std::int64_t channels, float initial) {
-  stats_.push_back({std::move(name), stat_floats_, channels, initial});
-  stat_floats_ += channels;
+std::int64_t ParamTable::add_stat(StatInfo info) {
+  info.offset = stat_floats_;
+  stat_floats_ += info.count;
+  stats_.push_back(std::move(info));
   return stats_.back().offset;
+}
+
+std::int64_t ParamTable::add_mean(std::string name, std::int64_t channels) {
+  return add_stat({.name = std::move(name), .count = channels});
+}
+
+std::int64_t ParamTable::add_variance(std::string name, std::int64_t channels) {
+  return add_stat(
+      {.name = std::move(name), .count = channels, .initial = 1.0F, .is_variance = true});
 }
 
 const ParamInfo& ParamTable::operator[](ParamId id) const {

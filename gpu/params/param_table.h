@@ -9,6 +9,7 @@
 // Values only; immutable once the model is built; readable from any thread.
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace es::gpu {
@@ -48,7 +49,19 @@ struct StatInfo {
   std::string name;
   std::int64_t offset = 0;
   std::int64_t count = 0;
-  float initial = 0.0F;  // 0 for means, 1 for variances
+  float initial = 0.0F;      // 0 for means, 1 for variances
+  bool is_variance = false;  // never below 0
+};
+
+// What PyTorch's state dict holds beside parameters and statistics, though it follows from the
+// model's shape: "features.1.0.attn.relative_position_index". No part of the training state.
+struct BufferInfo {
+  std::string name;
+  std::vector<std::int64_t> torch_shape;
+  std::string dtype;           // "I64" or "F32", as safetensors calls it
+  std::vector<double> values;  // row-major, exact in the type
+  // Whether the state dicts of today have it; else only those of older versions have.
+  bool current = true;
 };
 
 class ParamTable {
@@ -56,11 +69,14 @@ class ParamTable {
   // Appends; the returned id is the index in params(). `info.offset` and `.count` are set here.
   ParamId add(ParamInfo info);
   // Appends one statistic of `channels` floats and returns its offset.
-  std::int64_t add_stat(std::string name, std::int64_t channels, float initial);
+  std::int64_t add_mean(std::string name, std::int64_t channels);      // begins with 0
+  std::int64_t add_variance(std::string name, std::int64_t channels);  // begins with 1
+  void add_buffer(BufferInfo info) { buffers_.push_back(std::move(info)); }
 
   const std::vector<ParamInfo>& params() const { return params_; }
   const ParamInfo& operator[](ParamId id) const;
   const std::vector<StatInfo>& stats() const { return stats_; }
+  const std::vector<BufferInfo>& buffers() const { return buffers_; }
 
   // Length of the flat array, padding included: a multiple of 16.
   std::int64_t total_floats() const { return total_floats_; }
@@ -72,8 +88,11 @@ class ParamTable {
   std::int64_t padded_end(ParamId id) const;
 
  private:
+  std::int64_t add_stat(StatInfo info);
+
   std::vector<ParamInfo> params_;
   std::vector<StatInfo> stats_;
+  std::vector<BufferInfo> buffers_;
   std::int64_t total_floats_ = 0;
   std::int64_t stat_floats_ = 0;
 };

@@ -33,8 +33,9 @@ class VendorKernel {
   virtual std::string algorithm() const = 0;
   // out = pass(a, b). Convolution: forward (x, weights), data gradient (dy, weights), weight
   // gradient (x, dy). Product: (A, B). bias: forward only, nullptr when the kernel was made
-  // without. No alias between out and operands.
-  virtual void run(const float* a, const float* b, const float* bias, float* out) = 0;
+  // without. No alias between out and operands. Error (failure): the library has refused it; `out`
+  // means nothing.
+  virtual Status run(const float* a, const float* b, const float* bias, float* out) = 0;
 };
 
 // Makes kernels for one kernel class. Thread-safe.
@@ -42,10 +43,11 @@ class VendorLibrary {
  public:
   virtual ~VendorLibrary() = default;
   virtual std::string name() const = 0;  // with its version, "oneDNN 2.6.3"
-  // nullptr when the library has nothing for the shape.
-  virtual std::unique_ptr<VendorKernel> conv(const ConvShape&, ConvPass, bool bias) const = 0;
+  // Error (failure): the library has nothing for the shape, in its words.
+  virtual Result<std::unique_ptr<VendorKernel>> conv(const ConvShape&, ConvPass,
+                                                     bool bias) const = 0;
   // REQUIRES: one stride of each operand is 1.
-  virtual std::unique_ptr<VendorKernel> gemm(const GemmShape&, bool bias) const = 0;
+  virtual Result<std::unique_ptr<VendorKernel>> gemm(const GemmShape&, bool bias) const = 0;
 };
 
 // The library for a class; nullptr for the scalar class and in builds without a library.

@@ -47,6 +47,15 @@ std::string quoted(std::string_view text) {
   return '"' + std::string(text) + '"';
 }
 
+// "; a device type is written in lower case: v100" when that is all that is wrong with the name.
+std::string case_hint(std::string_view name) {
+  std::string lower(name);
+  for (char& c : lower)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  if (lower == name || !is_type_name(lower)) return {};
+  return "; a device type is written in lower case: " + lower;
+}
+
 }  // namespace
 
 DeviceType device_type(CpuClass cpu_class) {
@@ -145,7 +154,8 @@ Result<DeviceSet> parse_device_set(std::string_view text) {
                                     : parse_positive(trim(item.substr(colon + 1)), kCountMax);
     if (!is_type_name(name) || count == 0)
       return usage_error("placement " + quoted(text) + ": " + quoted(item) +
-                         " is not TYPE:COUNT with COUNT from 1; allowed: " + kPlacementForm);
+                         " is not TYPE:COUNT with COUNT from 1" + case_hint(name) +
+                         "; allowed: " + kPlacementForm);
     set.add({std::string(name)}, static_cast<std::uint32_t>(count));
   }
   return set;

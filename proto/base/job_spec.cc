@@ -5,6 +5,9 @@
 #include <initializer_list>
 #include <vector>
 
+#include "proto/base/number_text.h"
+#include "proto/base/text.h"
+
 namespace es {
 namespace {
 
@@ -13,6 +16,12 @@ constexpr std::uint32_t kBatchMax = 65'536;
 constexpr std::uint64_t kStepsMax = 1'000'000'000'000;
 constexpr std::uint32_t kImageSideMax = 4096;
 constexpr std::uint32_t kIdsMax = 100'000'000;  // users, items, tokens of a vocabulary
+// What a text may hold: its canonical form must fit into a job's TOML
+// (actors/config/toml_bounds.h).
+constexpr std::size_t kTextBytesMax = 4096;
+constexpr std::size_t kTypeNameBytesMax = 64;
+constexpr std::size_t kTypesMax = 256;
+constexpr std::size_t kStagesTextBytesMax = std::size_t{64} << 10;
 
 // Collects the first complaint, so that validate() reads as a list of rules.
 class Rules {
@@ -31,8 +40,8 @@ class Rules {
   }
   // Rejects NaN too: the comparison is then false.
   void range_fp(const std::string& field, double value, double low, double high) {
-    expect(value >= low && value <= high && std::isfinite(value), field, std::to_string(value),
-           std::to_string(low) + " to " + std::to_string(high));
+    expect(value >= low && value <= high && std::isfinite(value), field, number_text(value),
+           number_text(low) + " to " + number_text(high));
   }
   void one_of(const std::string& field, const std::string& value,
               const std::vector<std::string>& allowed, const std::string& when = "") {
@@ -40,6 +49,13 @@ class Rules {
     for (const std::string& a : allowed) list += (list.empty() ? "" : ", ") + a;
     const bool found = std::find(allowed.begin(), allowed.end(), value) != allowed.end();
     expect(found, field, '"' + value + '"', list + when);
+  }
+  // Texts are shown on terminals and written into one-line records.
+  void plain(const std::string& field, const std::string& value, std::size_t bytes_max) {
+    expect(
+        is_plain(value) && value.size() <= bytes_max, field,
+        '"' + escaped(value.substr(0, 60)) + (value.size() > 60 ? "...\"" : "\""),
+        "UTF-8 text without control characters, at most " + std::to_string(bytes_max) + " bytes");
   }
   Status status() const { return error_ ? Status(*error_) : Status(); }
 
@@ -66,10 +82,15 @@ struct TaskRules {
 const TaskRules kTasks[] = {
     {Task::kClassification,
      "classification",
-     {"small_cnn", "resnet18", "mlp", "resnet50", "shufflenetv2", "vgg19", "swin_t"},
+     {"small_cnn", "resnet18", "mlp", "resnet34", "resnet50", "resnet101", "resnet152",
+      "shufflenetv2", "shufflenetv2_x0_5", "shufflenetv2_x1_5", "shufflenetv2_x2_0", "vgg11",
+      "vgg13", "vgg16", "vgg19", "swin_t", "swin_s", "swin_b"},
      {"idx", "cifar10", "image_folder", "synthetic"}},
     {Task::kRecommendation, "recommendation", {"neumf"}, {"ratings", "synthetic"}},
-    {Task::kQuestionAnswering, "question answering", {"bert", "electra"}, {"squad", "synthetic"}},
+    {Task::kQuestionAnswering,
+     "question answering",
+     {"bert", "bert_large", "electra", "electra_base", "electra_large"},
+     {"squad", "synthetic"}},
     {Task::kDetection, "detection", {"yolov3"}, {"voc", "synthetic"}},
 };
 
@@ -96,7 +117,7 @@ void check_model(Rules& rules, const ModelSpec& model) {
   rules.range<std::uint32_t>("model.classes", model.classes,
                              task_of(model) == Task::kDetection ? 1 : 2, 100'000);
   rules.expect(model.dropout == -1.0 || (model.dropout >= 0.0 && model.dropout < 1.0),
-               "model.dropout", std::to_string(model.dropout),
+               "model.dropout", number_text(model.dropout),
                "0 to below 1, or -1 for the published one");
   rules.expect(model.weights_digest.empty() || Digest::parse(model.weights_digest).has_value(),
                "model.weights_digest", '"' + model.weights_digest + '"',
@@ -163,11 +184,11 @@ void check_optimizer(Rules& rules, const OptimizerSpec& o) {
   rules.range_fp("optimizer.momentum", o.momentum, 0.0, 1.0);
   rules.expect(!o.nesterov || (o.kind == "sgd" && o.momentum > 0.0), "optimizer.nesterov", "true",
                "false, or kind = \"sgd\" with a momentum above 0");
-  rules.expect(o.beta1 >= 0.0 && o.beta1 < 1.0, "optimizer.beta1", std::to_string(o.beta1),
+  rules.expect(o.beta1 >= 0.0 && o.beta1 < 1.0, "optimizer.beta1", number_text(o.beta1),
                "0 to below 1");
-  rules.expect(o.beta2 >= 0.0 && o.beta2 < 1.0, "optimizer.beta2", std::to_string(o.beta2),
+  rules.expect(o.beta2 >= 0.0 && o.beta2 < 1.0, "optimizer.beta2", number_text(o.beta2),
                "0 to below 1");
-  rules.expect(o.epsilon > 0.0 && o.epsilon <= 1.0, "optimizer.epsilon", std::to_string(o.epsilon),
+  rules.expect(o.epsilon > 0.0 && o.epsilon <= 1.0, "optimizer.epsilon", number_text(o.epsilon),
                "above 0, at most 1");
   rules.range_fp("optimizer.weight_decay", o.weight_decay, 0.0, 1e3);
   rules.range_fp("optimizer.clip_norm", o.clip_norm, 0.0, 1e9);
@@ -204,7 +225,7 @@ void check_resources(Rules& rules, const JobSpec& spec) {
   rules.range<std::uint32_t>("resources.threads", r.threads, 1, 256);
   rules.range<int>("resources.priority", r.priority, -100, 100);
   rules.expect(r.deadline_seconds >= 0 && r.deadline_seconds <= 1e9, "resources.deadline_seconds",
-               std::to_string(r.deadline_seconds), "0 (none) to 1e9");
+               number_text(r.deadline_seconds), "0 (none) to 1000000000");
   // auto: the level that it becomes is checked again.
   const bool may_mix = spec.level == DeterminismLevel::kD2 || spec.level == DeterminismLevel::kAuto;
   for (const Stage& stage : spec.stages) {
@@ -216,6 +237,38 @@ void check_resources(Rules& rules, const JobSpec& spec) {
                  std::string("devices of one type at level ") + level_name(spec.level) +
                      "; a mix of types needs level D2");
   }
+}
+
+// How long the job trains is said once: by steps, by epochs, or by stages. Steps beside stages must
+// be their sum, which depends on the checkpoint that the job begins from (admission, job_request).
+void check_length(Rules& rules, const JobSpec& spec) {
+  rules.range<std::uint64_t>("steps", spec.steps, 0, kStepsMax);
+  rules.range<std::uint64_t>("epochs", spec.epochs, 0, 1'000'000);
+  rules.expect(spec.steps != 0 || spec.epochs != 0 || !spec.stages.empty(), "steps", "0",
+               "at least 1, or epochs at least 1, or stages");
+  const std::string epochs = std::to_string(spec.epochs);
+  rules.expect(spec.epochs == 0 || spec.steps == 0, "epochs", epochs,
+               "0 beside steps = " + std::to_string(spec.steps) + " (give steps or epochs)");
+  rules.expect(spec.epochs == 0 || spec.stages.empty(), "epochs", epochs,
+               "0 beside stages = " + quoted(stages_text(spec.stages)) +
+                   ", which say how many steps there are");
+}
+
+void check_texts(Rules& rules, const JobSpec& spec) {
+  rules.plain("data.path", spec.data.path, kTextBytesMax);
+  rules.plain("data.vocabulary_file", spec.data.vocabulary_file, kTextBytesMax);
+  rules.plain("model.weights", spec.model.weights, kTextBytesMax);
+  rules.plain("checkpoint.directory", spec.checkpoint.directory, kTextBytesMax);
+  rules.plain("resources.tenant", spec.resources.tenant, kTypeNameBytesMax);
+  const std::vector<DeviceType>& types = spec.resources.device_types;
+  rules.expect(types.size() <= kTypesMax, "resources.device_types",
+               std::to_string(types.size()) + " types", "at most " + std::to_string(kTypesMax));
+  for (const DeviceType& type : types)
+    rules.plain("resources.device_types", type.name, kTypeNameBytesMax);
+  const std::size_t stages_bytes = stages_text(spec.stages).size();
+  rules.expect(stages_bytes <= kStagesTextBytesMax, "stages",
+               "(" + std::to_string(stages_bytes) + " bytes)",
+               "at most " + std::to_string(kStagesTextBytesMax) + " bytes");
 }
 
 }  // namespace
@@ -257,10 +310,7 @@ Status validate(const JobSpec& spec, const std::string& where) {
                "1 to 64 letters, digits, '-', '_' or '.'");
   rules.range<std::uint32_t>("max_p", spec.max_p, 1, kMaxP);
   rules.range<std::uint32_t>("batch_size", spec.batch_size, 1, kBatchMax);
-  rules.range<std::uint64_t>("steps", spec.steps, 0, kStepsMax);
-  rules.range<std::uint64_t>("epochs", spec.epochs, 0, 1'000'000);
-  rules.expect(spec.steps != 0 || spec.epochs != 0 || !spec.stages.empty(), "steps", "0",
-               "at least 1, or epochs at least 1, or stages");
+  check_length(rules, spec);
   rules.range_fp("auto_cost", spec.auto_cost, 0.0, 100.0);
   const bool vendor_level =
       spec.level == DeterminismLevel::kD0 || spec.level == DeterminismLevel::kD1;
@@ -273,6 +323,7 @@ Status validate(const JobSpec& spec, const std::string& where) {
   check_schedule(rules, spec);
   check_resources(rules, spec);
   check_checkpoint(rules, spec.checkpoint);
+  check_texts(rules, spec);
   return rules.status();
 }
 

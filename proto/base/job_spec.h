@@ -27,8 +27,8 @@ enum class Task { kClassification, kRecommendation, kQuestionAnswering, kDetecti
 const char* task_name(Task task);  // "classification", "question answering"
 
 struct ModelSpec {
-  // small_cnn | resnet18 | mlp | resnet50 | shufflenetv2 | vgg19 | swin_t | yolov3 | neumf | bert |
-  // electra
+  // A name of gpu/models/models.h: small_cnn, mlp, neumf, yolov3, and those of the families ResNet,
+  // ShuffleNetV2, VGG, Swin, BERT and ELECTRA, whose variants have names of their own.
   std::string name = "small_cnn";
   // published | tiny: tiny is the same architecture, small enough for tests.
   std::string size = "published";

@@ -16,6 +16,8 @@ struct Refusal {
 
 struct Done {
   # Head -> client: carried out (ScaleJob, CancelJob, Shutdown).
+  note @0 :Text;
+  # What the client should know about it; may be empty.
 }
 
 struct SubmitJob {
@@ -51,6 +53,11 @@ struct CheckpointJob {
   # CheckpointTaken once it is complete on disk.
   directory @0 :Text;
   # The new directory, absolute; it must not exist. Empty: the head chooses one in its state.
+  atEnd @1 :Bool;
+  # Not at the next boundary but at the last one that the job comes to: its last version, or where
+  # it is cancelled, which then waits for this. Forgotten when the head restarts.
+  otherwise @2 :Text;
+  # Another new directory, absolute, for the case that it cannot be written to the first; empty: none.
 }
 
 struct CheckpointTaken {
@@ -58,11 +65,14 @@ struct CheckpointTaken {
   version @1 :UInt64;
   paramsDigest @2 :Text;
   stateDigest @3 :Text;
+  firstError @4 :Text;
+  # Why it is in CheckpointJob.otherwise and not in its directory; empty: it is in its directory.
 }
 
 struct CancelJob {
   # Client -> head, about the envelope's job: stop it and release its devices. Answer: Done once the
-  # devices are free. A job that has ended is refused.
+  # devices are free. A job that has ended is refused. When a checkpoint was asked for at the job's
+  # end, its members first stop at a common boundary and one of them writes it.
 }
 
 struct PauseJob {
@@ -73,6 +83,9 @@ struct PauseJob {
 struct ResumeJob {
   # Client -> head, about the envelope's job: go on from where it was paused. Answer: Done; the job
   # is queued.
+  acceptLoss @0 :Bool;
+  # Give up the saved states that nobody can read now, and go on from the newest that can be read, or
+  # from the start of the job. Also for a job that waits for such a state without being paused.
 }
 
 struct FollowJob {
@@ -188,6 +201,8 @@ struct TypeSpeed {
 struct JobList {
   jobs @0 :List(JobInfo);
   # In submit order.
+  warning @1 :Text;
+  # What is wrong with the head though it runs: its state directory cannot be written; else empty.
 }
 
 struct JobDetails {
@@ -271,17 +286,22 @@ struct JobInfo {
   waitingFor @20 :Text;
   # What a job that does not train, or trains on less than it wants, waits for; else empty.
   warning @21 :Text;
-  # What is wrong though the job goes on: a checkpoint that was not written, or was damaged; else empty.
+  # What is wrong though the job goes on: a checkpoint that was not written, or was damaged; a state
+  # directory of the head that cannot be written; else empty.
   contextSwitchShare @22 :Float64;
   # Of the workers' time for local steps, 0 to 1: between two of them, the next mini-batch at hand.
   dataWaitShare @23 :Float64;
   # Of the same time: no mini-batch at hand.
+  samplesPerSecondNow @24 :Float64;
+  # Over the last seconds of stepping (StageClock says how many); 0: it does not step, or has made no step yet.
 }
 
 struct NodeList {
   nodes @0 :List(NodeInfo);
   claims @1 :List(ClaimInfo);
   # By name.
+  warning @2 :Text;
+  # As in JobList.
 }
 
 struct ClaimInfo {
@@ -291,6 +311,16 @@ struct ClaimInfo {
   # That it takes.
   devices @3 :UInt32;
   # Of these, those that it has by now.
+  waits @4 :List(ClaimWait);
+  # Whose devices it waits for.
+}
+
+struct ClaimWait {
+  job @0 :Text;
+  devices @1 :UInt32;
+  # That this job is to leave.
+  reason @2 :Text;
+  # Why it has not; empty: it is about to.
 }
 
 struct NodeInfo {
@@ -299,6 +329,11 @@ struct NodeInfo {
   devices @2 :List(DeviceInfo);
   draining @3 :Bool;
   # Its daemon is about to end: its jobs go elsewhere.
+  checkpoints @4 :Text;
+  # What the head's checkpoint directory is there: "shared" with the head, the node's "own"; empty:
+  # not known.
+  checkpointProblem @5 :Text;
+  # Why a job cannot be saved there; empty: it can.
 }
 
 struct DeviceInfo {

@@ -75,6 +75,8 @@ struct Inventory {
   # Cluster scheduler -> intra-job scheduler: the devices that exist, when the job starts and whenever
   # that changes.
   devices @0 :List(DeviceCount);
+  nodes @1 :List(Text);
+  # That are there, those that are about to end included.
 }
 
 struct DemandRefused {
@@ -96,6 +98,12 @@ struct DeviceSuspected {
 
 struct JobEnded {
   # Intra-job scheduler -> cluster scheduler: the job is over and holds nothing any more.
+}
+
+struct DevicesKept {
+  # Intra-job scheduler -> cluster scheduler: the job does not leave the devices that are called back.
+  reason @0 :Text;
+  # Why; empty: it does.
 }
 
 struct PlanQuery {

@@ -2,6 +2,7 @@
 # Head <-> node agent: which devices a node has, and the worker processes that run on them.
 
 using Cxx = import "/capnp/c++.capnp";
+using Common = import "common.capnp";
 $Cxx.namespace("es::wire");
 
 struct Device {
@@ -31,6 +32,90 @@ struct NodeWelcome {
   accepted @0 :Bool;
   reason @1 :Text;
   # Why not accepted; the node agent then stops with this text.
+  checkpointDirectory @2 :Text;
+  # Where jobs that give up their devices are saved; the node tries it and answers DirectoryTried.
+  # Empty: there is none, and nothing is answered.
+  probe @3 :Text;
+  # What a file that the head has just written there holds (store/checkpoint/probe.h).
+}
+
+struct DirectoryTried {
+  # Node agent -> head: what NodeWelcome.checkpointDirectory is here.
+  shared @0 :Bool;
+  # The head's file is there: the two see the same disk.
+  problem @1 :Text;
+  # Why nothing can be written there; empty: something was.
+}
+
+struct SavedState {
+  # A checkpoint of the envelope's job: where it lies and what it is of.
+  path @0 :Text;
+  version @1 :UInt64;
+  params @2 :Common.Digest;
+  state @3 :Common.Digest;
+}
+
+struct FindStates {
+  # Head -> node agent: which of these can you read? Answer: StatesFound.
+  states @0 :List(SavedState);
+}
+
+struct FoundState {
+  state @0 :SavedState;
+  sight @1 :UInt8;
+  # es::actors::protocol::Sight
+  error @2 :Text;
+  # Why not whole; one line for a person.
+}
+
+struct StatesFound {
+  # Node agent -> head.
+  states @0 :List(FoundState);
+}
+
+struct RemoveStates {
+  # Head -> node agent: these checkpoints of the envelope's job are not wanted any more, as far as
+  # they lie here. Answer: StatesRemoved, when there was anything to do.
+  states @0 :List(SavedState);
+  # What lies there now with other digests stays.
+  prefix @1 :Text;
+  # Not empty: besides, every directory of this name with a number below `below` after it ...
+  below @2 :UInt64;
+  keep @3 :List(Text);
+  # ... but these.
+}
+
+struct StatesRemoved {
+  # Node agent -> head.
+  removed @0 :List(Text);
+  problems @1 :List(Text);
+  # What could not be removed, one line for a person each.
+}
+
+struct ReadState {
+  # Worker -> head -> node agent: bytes of a saved state that lies on that node's disk. Answer:
+  # StatePart. The envelope's sender is the worker, in all of these messages.
+  node @0 :Text;
+  path @1 :Text;
+  file @2 :UInt8;
+  # 0: none, but read and verify it all, and say how large its files are; else the number of the
+  # file (es::store::kCheckpointFiles) plus 1.
+  offset @3 :UInt64;
+  bytes @4 :UInt32;
+}
+
+struct StatePart {
+  # Node agent -> head -> worker, or head -> worker.
+  path @0 :Text;
+  file @1 :UInt8;
+  offset @2 :UInt64;
+  data @3 :Data;
+  sizes @4 :List(UInt64);
+  # Answer to file 0.
+  error @5 :Text;
+  # Not empty: there is nothing else in this message.
+  gone @6 :Bool;
+  # With an error: the node has read it, and it is damaged or is not there.
 }
 
 struct DrainNode {

@@ -60,6 +60,11 @@ struct Install {
     }
     checkpoint @4 :Text;
     # Read it from this directory.
+    carried :group {
+      # From this directory of another node, through the head (ReadState).
+      path @13 :Text;
+      node @14 :Text;
+    }
   }
   bucketCount @5 :UInt32;
   lastVersion @6 :UInt64;
@@ -123,6 +128,8 @@ struct WriteCheckpoint {
   # Not before this version.
   remove @4 :List(Text);
   # Earlier checkpoints of the series, to remove once the new one is on the disk and verified.
+  makeParent @5 :Bool;
+  # Make the directory's parent when it is not there.
 }
 
 struct CheckpointWritten {
@@ -140,6 +147,8 @@ struct CheckpointUnreadable {
   # Worker -> head: the source of the Install is damaged or cannot be read here.
   path @0 :Text;
   error @1 :Text;
+  gone @2 :Bool;
+  # It was read, and is damaged or not there. False: it may be whole all the same.
 }
 
 struct Evaluated {

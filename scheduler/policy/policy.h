@@ -74,8 +74,10 @@ struct JobView {
   bool may_suspend = true;          // may be left with nothing after it has started
 
   // What it has and asks for.
-  DeviceSet held;       // devices that it may hold; those it is giving back excluded
-  bool settled = true;  // has adopted its last change of devices and answered with proposals
+  DeviceSet held;  // devices that it may hold; those it is giving back excluded
+  // Has adopted its last change of devices and answered with proposals, and what it holds and still
+  // gives back is at most max_p devices.
+  bool settled = true;
   std::vector<Proposal> proposals;  // relative to held; empty once one of them was granted
   std::vector<Refusal> refusals;    // each of what is at least min_devices
 

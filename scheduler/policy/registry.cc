@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "proto/base/number_text.h"
 #include "scheduler/policy/elastic_srtf.h"
 #include "scheduler/policy/gang.h"
 #include "scheduler/policy/greedy.h"
@@ -65,7 +66,7 @@ std::vector<PolicyInfo> policies() {
 
 Result<std::unique_ptr<Policy>> make_policy(std::string_view name, const PolicyOptions& options) {
   if (!(options.fairness >= 0 && options.fairness <= 1))
-    return usage_error("fairness = " + std::to_string(options.fairness) + "; allowed: 0 to 1");
+    return usage_error("fairness = " + number_text(options.fairness) + "; allowed: 0 to 1");
   std::string names;
   for (const Entry& entry : kEntries) {
     if (entry.info.name == name) return entry.make(options);

@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
+#include <fstream>
 #include <map>
 #include <system_error>
 #include <tuple>
 
 #include "store/checkpoint/checkpoint.h"
 #include "store/checkpoint/layout.h"
+#include "store/checkpoint/removal.h"
 
 namespace es::store {
 namespace {
@@ -32,16 +35,32 @@ bool looks_like_checkpoint(const fs::path& directory) {
          fs::exists(directory / kDataFile, ignored);
 }
 
-Result<std::vector<fs::path>> directories_in(const fs::path& parent) {
-  std::vector<fs::path> found;
+struct Children {
+  std::vector<fs::path> directories;
+  std::vector<fs::path> links;
+};
+
+Result<Children> children_of(const fs::path& parent) {
+  Children found;
   std::error_code code;
   fs::directory_iterator entry(parent, code);
   for (; !code && entry != fs::directory_iterator(); entry.increment(code)) {
     std::error_code ignored;
-    if (entry->is_directory(ignored)) found.push_back(entry->path());
+    const fs::file_type type = entry->symlink_status(ignored).type();
+    if (type == fs::file_type::directory) found.directories.push_back(entry->path());
+    if (type == fs::file_type::symlink) found.links.push_back(entry->path());
   }
   if (code) return failure(parent.string() + ": cannot be read: " + code.message());
   return found;
+}
+
+std::uint64_t changed_unix_ms(const fs::path& file) {
+  std::error_code code;
+  const auto changed = fs::last_write_time(file, code);
+  if (code) return 0;
+  const auto since_epoch = std::chrono::file_clock::to_sys(changed).time_since_epoch();
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch).count());
 }
 
 std::uint64_t bytes_in(const fs::path& directory) {
@@ -56,100 +75,145 @@ std::uint64_t bytes_in(const fs::path& directory) {
 
 CatalogEntry describe(const fs::path& directory, bool verify) {
   CatalogEntry entry{directory, std::nullopt, bytes_in(directory), {}};
+  entry.written_unix_ms = changed_unix_ms(directory / kManifestFile);
   const Result<CheckpointReader> reader = CheckpointReader::open(directory);
   if (!reader) {
     entry.damage = reader.error().message;
     return entry;
   }
   entry.head = reader->head();
+  if (entry.head->written_unix_ms != 0) entry.written_unix_ms = entry.head->written_unix_ms;
   if (!verify) return entry;
   if (const Status status = reader->verify(); !status.ok()) entry.damage = status.error().message;
   return entry;
 }
 
-Status collect(const fs::path& directory, int levels, bool verify, std::vector<CatalogEntry>& out) {
+// What cannot be read below the root is skipped: the others are as good as they were.
+void collect(const fs::path& directory, int levels, bool verify, Catalog& out) {
   if (looks_like_checkpoint(directory)) {
-    out.push_back(describe(directory, verify));
-    return {};
+    out.entries.push_back(describe(directory, verify));
+    return;
   }
-  if (levels == 0) return {};
-  const Result<std::vector<fs::path>> children = directories_in(directory);
-  if (!children) return children.error();
-  for (const fs::path& child : *children)
-    if (!is_hidden(child)) ES_RETURN_IF_ERROR(collect(child, levels - 1, verify, out));
-  return {};
+  if (levels == 0) return;
+  const Result<Children> children = children_of(directory);
+  if (!children) {
+    out.skipped.push_back({directory, children.error().message, true});
+    return;
+  }
+  for (const fs::path& link : children->links)
+    if (!is_hidden(link))
+      out.skipped.push_back({link, link.string() + ": a symbolic link, which is not followed"});
+  for (const fs::path& child : children->directories)
+    if (!is_hidden(child)) collect(child, levels - 1, verify, out);
 }
 
-auto sort_key(const CatalogEntry& entry) {
-  const CheckpointHead head = entry.head.value_or(CheckpointHead{});
-  return std::tuple(entry.directory.parent_path(), head.job_name, head.version, entry.directory);
+using RunKey = std::pair<fs::path, std::string>;
+
+RunKey run_key(const CatalogEntry& entry) {
+  return {entry.directory.parent_path(), entry.run()};
 }
 
-// The process id in ".NAME.partial-PID-N"; none in any other name.
-std::optional<std::uint64_t> writer_of(const std::string& name) {
+void sort_entries(std::vector<CatalogEntry>& entries) {
+  std::map<RunKey, std::uint64_t> last_written;
+  for (const CatalogEntry& entry : entries) {
+    std::uint64_t& last = last_written[run_key(entry)];
+    last = std::max(last, entry.written_unix_ms);
+  }
+  const auto key = [&](const CatalogEntry& entry) {
+    return std::tuple(entry.directory.parent_path(), last_written.at(run_key(entry)), entry.run(),
+                      entry.written_unix_ms, entry.head ? entry.head->version : 0, entry.directory);
+  };
+  std::sort(entries.begin(), entries.end(),
+            [&](const CatalogEntry& a, const CatalogEntry& b) { return key(a) < key(b); });
+}
+
+// Who made a ".NAME.partial-PID-N-MACHINE". Earlier versions of EasyScale said no machine.
+struct Writer {
+  std::uint64_t pid = 0;
+  std::string machine;
+};
+
+std::optional<Writer> writer_of(const std::string& name) {
   const std::size_t at = name.rfind(kPartial);
   if (!name.starts_with('.') || at == std::string::npos) return std::nullopt;
   const char* begin = name.data() + at + kPartial.size();
   const char* end = name.data() + name.size();
-  std::uint64_t pid = 0;
-  const auto [rest, error] = std::from_chars(begin, end, pid);
-  if (error != std::errc() || rest == end || *rest != '-') return std::nullopt;
-  return pid;
+  Writer writer;
+  std::uint64_t number = 0;
+  const auto pid = std::from_chars(begin, end, writer.pid);
+  if (pid.ec != std::errc() || pid.ptr == end || *pid.ptr != '-') return std::nullopt;
+  const char* rest = std::from_chars(pid.ptr + 1, end, number).ptr;
+  if (rest != end && *rest == '-') writer.machine.assign(rest + 1, end);
+  return writer;
 }
 
 }  // namespace
 
-Result<std::vector<CatalogEntry>> list_checkpoints(const fs::path& root, bool verify) {
+std::string CatalogEntry::run() const {
+  if (!head) return {};
+  return head->run.empty() ? head->job_name : head->run;
+}
+
+Result<Catalog> list_checkpoints(const fs::path& root, bool verify) {
   std::error_code ignored;
   const fs::path path = normal_path(root);
   if (!fs::is_directory(path, ignored)) return not_found(path.string() + ": no such directory");
-  std::vector<CatalogEntry> entries;
-  ES_RETURN_IF_ERROR(collect(path, kLevels, verify, entries));
-  std::sort(entries.begin(), entries.end(),
-            [](const CatalogEntry& a, const CatalogEntry& b) { return sort_key(a) < sort_key(b); });
-  return entries;
+  Catalog catalog;
+  collect(path, kLevels, verify, catalog);
+  for (const CatalogSkip& skip : catalog.skipped)
+    if (skip.path == path) return failure(skip.why);
+  sort_entries(catalog.entries);
+  return catalog;
 }
 
 std::vector<std::size_t> beyond_newest(const std::vector<CatalogEntry>& entries, std::size_t keep) {
-  std::map<std::pair<fs::path, std::string>, std::size_t> kept;
+  std::map<RunKey, std::size_t> kept;
   std::vector<std::size_t> beyond;
   for (std::size_t i = entries.size(); i-- > 0;) {  // newest first
     const CatalogEntry& entry = entries[i];
     if (!entry.damage.empty()) continue;
-    if (++kept[{entry.directory.parent_path(), entry.head->job_name}] > keep) beyond.push_back(i);
+    if (++kept[run_key(entry)] > keep) beyond.push_back(i);
   }
   std::reverse(beyond.begin(), beyond.end());
   return beyond;
 }
 
-Status remove_checkpoint(FileSystem& files, const fs::path& directory) {
-  const fs::path path = normal_path(directory);
-  if (!looks_like_checkpoint(path)) return not_found(path.string() + ": no checkpoint");
-  const fs::path prefix =
-      path.parent_path() / ("." + path.filename().string() + std::string(kPartial));
-  const Result<fs::path> hidden = files.make_unique_directory(prefix);
-  if (!hidden) return hidden.error();
-  const Status renamed = files.rename_directory(path, *hidden);  // replaces the empty directory
-  const Status removed = files.remove_tree(*hidden);
-  return renamed.ok() ? removed : renamed;
+Result<std::vector<fs::path>> find_leftovers(const fs::path& parent,
+                                             const std::function<bool(std::uint64_t pid)>& alive) {
+  const Result<Children> children = children_of(parent);
+  if (!children) return children.error();
+  std::vector<fs::path> leftovers;
+  for (const fs::path& directory : children->directories) {
+    const std::optional<Writer> writer = writer_of(directory.filename().string());
+    if (!writer || alive(writer->pid)) continue;
+    if (writer->machine.empty() || writer->machine == machine_name())
+      leftovers.push_back(directory);
+  }
+  return leftovers;
 }
 
-Result<std::size_t> remove_leftovers(FileSystem& files, const fs::path& parent,
-                                     const std::function<bool(std::uint64_t pid)>& alive) {
-  const Result<std::vector<fs::path>> directories = directories_in(parent);
-  if (!directories) return directories.error();
-  std::size_t removed = 0;
-  for (const fs::path& directory : *directories) {
-    const auto pid = writer_of(directory.filename().string());
-    if (!pid || alive(*pid)) continue;
-    ES_RETURN_IF_ERROR(files.remove_tree(directory));
-    ++removed;
+LeftoversRemoved remove_leftovers(FileSystem& files, const std::vector<fs::path>& leftovers) {
+  LeftoversRemoved result;
+  for (const fs::path& directory : leftovers) {
+    const auto others = remove_own_files(files, directory);
+    if (!others) {
+      result.failed.push_back(others.error().message);
+    } else if (!others->empty()) {
+      result.stays.push_back(stays_text(directory, *others));
+    } else {
+      result.removed.push_back(directory);
+    }
   }
-  return removed;
+  return result;
 }
 
 bool process_exists(std::uint64_t pid) {
-  return ::kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM;
+  if (::kill(static_cast<pid_t>(pid), 0) != 0) return errno == EPERM;
+  // "PID (NAME) STATE ...": one that has ended and waits for its parent writes nothing any more.
+  std::string text;
+  std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/stat"), text);
+  const std::size_t name_end = text.rfind(')');
+  return name_end == std::string::npos || text.compare(name_end, 3, ") Z") != 0;
 }
 
 }  // namespace es::store

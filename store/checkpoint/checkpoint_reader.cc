@@ -10,6 +10,7 @@
 #include "store/checkpoint/direct_file.h"
 #include "store/checkpoint/layout.h"
 #include "store/checkpoint/system_error.h"
+#include "store/path_roots.h"
 
 namespace es::store {
 namespace {
@@ -23,8 +24,10 @@ using File = std::unique_ptr<std::FILE, CloseFile>;
 
 Result<File> open_file(const fs::path& path) {
   File file(std::fopen(path.c_str(), "rb"));
+  const int code = errno;
+  ES_RETURN_IF_ERROR(check_opened(RootKind::kCheckpoints, path, file ? ::fileno(file.get()) : -1));
   if (file != nullptr) return file;
-  return open_failure(path, errno);
+  return open_failure(path, code);
 }
 
 Result<std::uint64_t> file_bytes(const fs::path& path) {
@@ -94,6 +97,7 @@ CheckpointReader::CheckpointReader(fs::path directory, CheckpointManifest manife
       job_toml_(std::move(job_toml)) {}
 
 Result<CheckpointReader> CheckpointReader::open(const fs::path& directory) {
+  ES_RETURN_IF_ERROR(check_place(RootKind::kCheckpoints, directory));
   std::error_code ignored;
   if (!fs::is_directory(directory, ignored))
     return not_found(directory.string() + ": no such checkpoint directory");

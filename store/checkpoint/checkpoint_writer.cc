@@ -6,6 +6,7 @@
 #include "store/checkpoint/checkpoint.h"
 #include "store/checkpoint/direct_file.h"
 #include "store/checkpoint/layout.h"
+#include "store/checkpoint/removal.h"
 
 namespace es::store {
 namespace {
@@ -86,7 +87,7 @@ CheckpointDraft::CheckpointDraft(CheckpointDraft&& other) noexcept
 
 CheckpointDraft::~CheckpointDraft() {
   // What cannot be removed stays, like that of a writer which was killed.
-  if (!partial_.empty()) (void)files_.remove_tree(partial_);
+  if (!partial_.empty()) (void)remove_own_files(files_, partial_);
 }
 
 Result<CheckpointDraft> CheckpointDraft::write(FileSystem& files, const fs::path& directory,
@@ -135,8 +136,8 @@ Status CheckpointDraft::publish(const fs::path& directory) {
 }
 
 Error CheckpointDraft::give_up(Error error) {
-  const Status removed = files_.remove_tree(std::exchange(partial_, {}));
-  if (!removed.ok()) error.message += "; in addition, " + removed.error().message;
+  const auto removed = remove_own_files(files_, std::exchange(partial_, {}));
+  if (!removed) error.message += "; in addition, " + removed.error().message;
   return error;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "store/checkpoint/system_error.h"
+#include "store/path_roots.h"
 
 namespace es::store {
 namespace {
@@ -127,8 +128,12 @@ DirectReader::~DirectReader() {
 
 Result<DirectReader> DirectReader::open(const fs::path& path) {
   const int descriptor = open_direct(path, O_RDONLY);
-  if (descriptor < 0) return open_failure(path, errno);
-  return DirectReader(descriptor, path);
+  const int code = errno;
+  const Status allowed = check_opened(RootKind::kCheckpoints, path, descriptor);
+  if (descriptor < 0) return allowed.ok() ? open_failure(path, code) : allowed.error();
+  DirectReader reader(descriptor, path);
+  if (!allowed.ok()) return allowed.error();
+  return reader;
 }
 
 Result<std::span<const std::byte>> DirectReader::next(std::uint64_t bytes_max) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "proto/base/result.h"
 
@@ -23,7 +24,8 @@ class WritableFile {
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
-  // Makes a directory with a new, unique name that begins with `prefix`.
+  // Makes a directory with a new, unique name: `prefix`, then PID-N-MACHINE, of this process and
+  // machine_name().
   virtual Result<std::filesystem::path> make_unique_directory(
       const std::filesystem::path& prefix) = 0;
   // Error also when the file exists.
@@ -37,8 +39,14 @@ class FileSystem {
   // Error (refused): `to` exists and is not an empty directory.
   virtual Status rename_directory(const std::filesystem::path& from,
                                   const std::filesystem::path& to) = 0;
-  virtual Status remove_tree(const std::filesystem::path& directory) = 0;
+  // No error when it is not there. A symbolic link goes itself, not what it points to.
+  virtual Status remove_file(const std::filesystem::path& file) = 0;
+  // Error (refused): it is not empty.
+  virtual Status remove_directory(const std::filesystem::path& directory) = 0;
 };
+
+// The machine's host name as a part of file names: letters, digits, '_', '.', at most 32.
+std::string machine_name();
 
 // The machine's file system. Lives as long as the process.
 FileSystem& posix_file_system();

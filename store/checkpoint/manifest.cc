@@ -10,8 +10,9 @@
 namespace es::store {
 namespace {
 
-constexpr std::string_view kFirstWord = "easyscale-checkpoint ";
 constexpr std::size_t kNameMax = 128;
+constexpr std::uint32_t kFormatWithRun = 4;
+constexpr std::string_view kNoRun = "-";
 
 bool is_name(std::string_view name, std::string_view punctuation) {
   return !name.empty() && name.size() <= kNameMax &&
@@ -43,7 +44,7 @@ class LineReader {
     const std::size_t end = rest_.find('\n');
     const bool fits = end != std::string_view::npos && end > keyword.size() &&
                       rest_.starts_with(keyword) && rest_[keyword.size()] == ' ';
-    if (!fits) return fail(keyword, rest_.substr(0, std::min<std::size_t>(end, 60)));
+    if (!fits) return fail(keyword);
     const std::string_view argument = rest_.substr(keyword.size() + 1, end - keyword.size() - 1);
     rest_.remove_prefix(end + 1);
     return argument;
@@ -54,17 +55,17 @@ class LineReader {
   std::pair<std::string_view, std::string_view> pair(std::string_view keyword) {
     const std::string_view both = text(keyword);
     const std::size_t space = both.find(' ');
-    if (space == std::string_view::npos) return {fail(keyword, both), {}};
+    if (space == std::string_view::npos) return {fail(keyword), {}};
     return {both.substr(0, space), both.substr(space + 1)};
   }
   std::uint64_t to_number(std::string_view keyword, std::string_view argument) {
     const auto value = parse_number<std::uint64_t>(argument);
-    if (!value) fail(keyword, argument);
+    if (!value) fail(keyword);
     return value.value_or(0);
   }
   Digest to_digest(std::string_view keyword, std::string_view argument) {
     const auto value = Digest::parse(argument);
-    if (!value) fail(keyword, argument);
+    if (!value) fail(keyword);
     return value.value_or(Digest{});
   }
 
@@ -72,10 +73,10 @@ class LineReader {
   const Status& status() const { return status_; }
 
  private:
-  std::string_view fail(std::string_view keyword, std::string_view found) {
+  std::string_view fail(std::string_view keyword) {
     if (status_.ok())
-      status_ = usage_error(where_ + ": " + std::string(keyword) + " = \"" + std::string(found) +
-                            "\": allowed is a line of the form that its format defines");
+      status_ = usage_error(where_ + ": " + std::string(keyword) +
+                            ": allowed is a line of the form that its format defines");
     rest_ = {};
     return {};
   }
@@ -85,17 +86,32 @@ class LineReader {
   Status status_;
 };
 
+// REQUIRES: the text begins with kManifestFirstWord.
+std::string_view version_text(std::string_view text) {
+  return text.substr(kManifestFirstWord.size(), text.find('\n') - kManifestFirstWord.size());
+}
+
+// 0: none that is read. REQUIRES: as version_text.
+std::uint32_t format_of(std::string_view text) {
+  for (std::uint32_t format = kOldestCheckpointFormat; format <= kCheckpointFormatVersion; ++format)
+    if (version_text(text) == std::to_string(format)) return format;
+  return 0;
+}
+
 // The part before the last line, after the first line's version and the last line's digest have
 // been checked.
 Result<std::string_view> checked_body(std::string_view text, const std::string& where) {
-  if (!text.starts_with(kFirstWord))
+  if (!text.starts_with(kManifestFirstWord))
     return usage_error(where + ": damaged: allowed is a file that begins with \"" +
-                       std::string(kFirstWord) + "\"");
-  const std::string_view version =
-      text.substr(kFirstWord.size(), text.find('\n') - kFirstWord.size());
-  if (version != std::to_string(kCheckpointFormatVersion))
-    return usage_error(where + ": format version = \"" + std::string(version.substr(0, 20)) +
-                       "\": allowed is " + std::to_string(kCheckpointFormatVersion));
+                       std::string(kManifestFirstWord) + "\"");
+  if (format_of(text) == 0) {
+    // No other text of the file is repeated: whoever named it may not be who may read it.
+    const auto number = parse_number<std::uint32_t>(version_text(text));
+    return usage_error(where + ": format version = " +
+                       (number ? '"' + std::to_string(*number) + '"' : "(no number)") +
+                       ": allowed is " + std::to_string(kOldestCheckpointFormat) + " to " +
+                       std::to_string(kCheckpointFormatVersion));
+  }
   const std::size_t last_size = last_line({}).size();
   const std::string_view body = text.substr(0, text.size() - std::min(last_size, text.size()));
   if (text.substr(body.size()) != last_line(body))
@@ -124,6 +140,9 @@ Status validate(const CheckpointManifest& manifest) {
   if (!is_name(manifest.head.job_name, "-_."))
     return usage_error("job_name = \"" + manifest.head.job_name +
                        "\": allowed is 1 to 128 letters, digits, '-', '_', '.'");
+  const std::string& run = manifest.head.run;
+  if (!run.empty() && (run == kNoRun || !is_name(run, "-_.")))
+    return usage_error("run = \"" + run + "\": allowed is 1 to 128 letters, digits, '-', '_', '.'");
   if (manifest.job_toml_bytes > kJobTomlBytesMax)
     return usage_error("size of the job spec = " + std::to_string(manifest.job_toml_bytes) +
                        " bytes: allowed is at most " + std::to_string(kJobTomlBytesMax));
@@ -151,10 +170,14 @@ Status validate(const CheckpointManifest& manifest) {
 
 std::string encode_manifest(const CheckpointManifest& manifest) {
   ES_CHECK(validate(manifest).ok());
-  std::string text(kFirstWord);
+  std::string text(kManifestFirstWord);
   const auto line = [&](const std::string& argument) { text += argument + '\n'; };
-  line(std::to_string(kCheckpointFormatVersion));
+  line(std::to_string(manifest.format));
   line("job_name " + manifest.head.job_name);
+  if (manifest.format >= kFormatWithRun) {
+    line("run " + (manifest.head.run.empty() ? std::string(kNoRun) : manifest.head.run));
+    line("written_unix_ms " + std::to_string(manifest.head.written_unix_ms));
+  }
   line("version " + std::to_string(manifest.head.version));
   line("params_digest " + manifest.head.params_digest.hex());
   line("state_digest " + manifest.head.state_digest.hex());
@@ -174,7 +197,13 @@ Result<CheckpointManifest> decode_manifest(std::string_view text, const std::str
   if (!body) return body.error();
   LineReader lines(body->substr(body->find('\n') + 1), where);
   CheckpointManifest manifest;
+  manifest.format = format_of(text);
   manifest.head.job_name = lines.text("job_name");
+  if (manifest.format >= kFormatWithRun) {
+    manifest.head.run = lines.text("run");
+    if (manifest.head.run == kNoRun) manifest.head.run.clear();
+    manifest.head.written_unix_ms = lines.number("written_unix_ms");
+  }
   manifest.head.version = lines.number("version");
   manifest.head.params_digest = lines.digest("params_digest");
   manifest.head.state_digest = lines.digest("state_digest");

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cctype>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
@@ -13,6 +14,7 @@
 #include "store/checkpoint/direct_file.h"
 #include "store/checkpoint/file_system.h"
 #include "store/checkpoint/system_error.h"
+#include "store/path_roots.h"
 
 namespace es::store {
 namespace {
@@ -56,10 +58,11 @@ class PosixFile final : public WritableFile {
 class PosixFileSystem final : public FileSystem {
  public:
   Result<fs::path> make_unique_directory(const fs::path& prefix) override {
+    ES_RETURN_IF_ERROR(check_place(RootKind::kCheckpoints, prefix));
     static std::atomic<std::uint64_t> counter{0};
     for (int attempt = 0; attempt < kNameAttemptsMax; ++attempt) {
-      const fs::path directory =
-          prefix.string() + std::to_string(::getpid()) + "-" + std::to_string(counter++);
+      const fs::path directory = prefix.string() + std::to_string(::getpid()) + "-" +
+                                 std::to_string(counter++) + "-" + machine_name();
       if (::mkdir(directory.c_str(), 0777) == 0) return directory;
       if (errno != EEXIST) return system_failure(directory, "be created", errno);
     }
@@ -67,12 +70,14 @@ class PosixFileSystem final : public FileSystem {
   }
 
   Result<std::unique_ptr<WritableFile>> create_file(const fs::path& file) override {
+    ES_RETURN_IF_ERROR(check_place(RootKind::kCheckpoints, file));
     const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor < 0) return system_failure(file, "be created", errno);
     return std::unique_ptr<WritableFile>(std::make_unique<PosixFile>(descriptor, file));
   }
 
   Result<std::unique_ptr<WritableFile>> create_large_file(const fs::path& file) override {
+    ES_RETURN_IF_ERROR(check_place(RootKind::kCheckpoints, file));
     return create_direct_file(file);
   }
 
@@ -86,6 +91,7 @@ class PosixFileSystem final : public FileSystem {
   }
 
   Status rename_directory(const fs::path& from, const fs::path& to) override {
+    ES_RETURN_IF_ERROR(check_place(RootKind::kCheckpoints, to));
     if (std::rename(from.c_str(), to.c_str()) == 0) return {};
     const int code = errno;
     if (code == EEXIST || code == ENOTEMPTY || code == ENOTDIR)
@@ -93,15 +99,32 @@ class PosixFileSystem final : public FileSystem {
     return system_failure(from, "be renamed to " + to.string(), code);
   }
 
-  Status remove_tree(const fs::path& directory) override {
-    std::error_code code;
-    fs::remove_all(directory, code);
-    if (code) return system_failure(directory, "be removed", code.value());
-    return {};
+  Status remove_file(const fs::path& file) override {
+    ES_RETURN_IF_ERROR(check_place(RootKind::kCheckpoints, file));
+    if (::unlink(file.c_str()) == 0 || errno == ENOENT) return {};
+    return system_failure(file, "be removed", errno);
+  }
+
+  Status remove_directory(const fs::path& directory) override {
+    ES_RETURN_IF_ERROR(check_place(RootKind::kCheckpoints, directory));
+    if (::rmdir(directory.c_str()) == 0) return {};
+    const int code = errno;
+    if (code == EEXIST || code == ENOTEMPTY)
+      return refused(directory.string() + ": is not empty: allowed is an empty directory");
+    return system_failure(directory, "be removed", code);
   }
 };
 
 }  // namespace
+
+std::string machine_name() {
+  constexpr std::size_t kBytesMax = 32;
+  char name[kBytesMax + 1] = {};
+  ::gethostname(name, kBytesMax);  // a longer one is cut
+  for (char* c = name; *c != '\0'; ++c)
+    if (!std::isalnum(static_cast<unsigned char>(*c)) && *c != '.') *c = '_';
+  return name;
+}
 
 FileSystem& posix_file_system() {
   static PosixFileSystem files;

@@ -11,6 +11,8 @@
 #include <string>
 #include <system_error>
 
+#include "store/path_roots.h"
+
 namespace es::store {
 namespace {
 
@@ -98,12 +100,17 @@ ByteSource::~ByteSource() = default;
 ByteSource::ByteSource(ByteSource&&) noexcept = default;
 ByteSource& ByteSource::operator=(ByteSource&&) noexcept = default;
 
-Result<ByteSource> ByteSource::open(const std::filesystem::path& file) {
+Result<ByteSource> ByteSource::open(const std::filesystem::path& file, const std::string& where) {
   auto state = std::make_unique<State>();
-  state->name = file.string();
+  state->name = where.empty() ? file.string() : where;
+  struct stat info {};
+  if (::stat(file.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
+    return failure(state->name + ": cannot be read: it is no regular file");
   state->file.reset(std::fopen(file.c_str(), "rb"));
+  const int code = errno;
+  ES_RETURN_IF_ERROR(
+      check_opened(RootKind::kData, file, state->file ? ::fileno(state->file.get()) : -1));
   if (state->file == nullptr) {
-    const int code = errno;
     const std::string message = state->name + ": cannot be opened: " + reason(code);
     return code == ENOENT || code == ENOTDIR ? not_found(message) : failure(message);
   }

@@ -16,8 +16,10 @@ namespace es::store {
 
 class ByteSource {
  public:
-  // Error: not found, or failure when the file exists and cannot be read.
-  static Result<ByteSource> open(const std::filesystem::path& file);
+  // `where` stands for the file in errors, here and later; empty: its path. Error: not found, or
+  // failure when it exists and is no regular file or cannot be read. (Opening a pipe would wait for
+  // whoever writes to it.)
+  static Result<ByteSource> open(const std::filesystem::path& file, const std::string& where = {});
   ~ByteSource();
   ByteSource(ByteSource&&) noexcept;
   ByteSource& operator=(ByteSource&&) noexcept;
@@ -27,11 +29,11 @@ class ByteSource {
   // Error (usage): compressed data that is damaged, cut short, or followed by other bytes.
   Result<std::size_t> read(std::span<std::uint8_t> out);
 
-  // Size of the file; nothing when it is compressed or no regular file: only reading it all tells.
+  // Size of the file; nothing when it is compressed: only reading it all tells.
   std::optional<std::uint64_t> plain_bytes() const;
 
   // Size of the data modulo 2^32 as the end of a gzip file says, without reading what is before;
-  // nothing when it is not compressed or no regular file. Only read() finds out whether it is true.
+  // nothing when it is not compressed. Only read() finds out whether it is true.
   std::optional<std::uint32_t> promised_bytes() const;
 
  private:

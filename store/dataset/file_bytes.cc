@@ -18,8 +18,9 @@ std::span<std::uint8_t> tail(std::string& bytes, std::size_t from) {
 
 }  // namespace
 
-Result<std::string> file_bytes(const std::filesystem::path& file, std::uint64_t bytes_max) {
-  Result<ByteSource> source = ByteSource::open(file);
+Result<std::string> file_bytes(const std::filesystem::path& file, std::uint64_t bytes_max,
+                               const std::string& where) {
+  Result<ByteSource> source = ByteSource::open(file, where);
   if (!source) return source.error();
   std::string bytes;
   while (true) {
@@ -30,7 +31,8 @@ Result<std::string> file_bytes(const std::filesystem::path& file, std::uint64_t 
     if (!got) return got.error();
     bytes.resize(before + *got);
     if (bytes.size() > bytes_max)
-      return bad_field(file.string(), "size in bytes", "more than " + std::to_string(bytes_max),
+      return bad_field(where.empty() ? file.string() : where, "size in bytes",
+                       "more than " + std::to_string(bytes_max),
                        "at most " + std::to_string(bytes_max));
     if (*got < piece) return bytes;
   }

@@ -14,8 +14,10 @@ std::string key_of(const std::string& name) {
   return KeyBuilder(kTable).text(name).key();
 }
 
-Result<ClaimRecord> decode(std::string_view value) {
-  RecordReader in(value, kRecordVersion, "claim");
+}  // namespace
+
+Result<ClaimRecord> decode_claim(std::string_view bytes) {
+  RecordReader in(bytes, kRecordVersion, "claim");
   ClaimRecord claim;
   claim.name = in.text();
   claim.type.name = in.text();
@@ -23,8 +25,6 @@ Result<ClaimRecord> decode(std::string_view value) {
   ES_RETURN_IF_ERROR(in.finish());
   return claim;
 }
-
-}  // namespace
 
 Status ClaimJournal::save(const ClaimRecord& claim) {
   RecordWriter out(kRecordVersion);
@@ -46,7 +46,7 @@ Result<std::vector<ClaimRecord>> ClaimJournal::load_all() const {
   const std::string begin = KeyBuilder(kTable).key();
   return scan_records<ClaimRecord>(
       store_, begin, prefix_end(begin),
-      [](std::string_view, std::string_view value) { return decode(value); });
+      [](std::string_view, std::string_view value) { return decode_claim(value); });
 }
 
 }  // namespace es::store

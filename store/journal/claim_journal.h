@@ -5,6 +5,7 @@
 // Owned by one thread of the head.
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "proto/base/device.h"
@@ -19,6 +20,9 @@ struct ClaimRecord {
   std::uint32_t count = 0;
   bool operator==(const ClaimRecord&) const = default;
 };
+
+// Error (failure): not what ClaimJournal wrote.
+Result<ClaimRecord> decode_claim(std::string_view bytes);
 
 class ClaimJournal {
  public:

@@ -10,12 +10,17 @@
 namespace es::store {
 namespace {
 
-constexpr std::uint8_t kRecordVersion = 4;  // of a job
+constexpr std::uint8_t kRecordVersion = 5;  // of a job
 constexpr std::uint8_t kCounterVersion = 1;
+constexpr std::uint8_t kTagVersion = 1;
 constexpr const char* kTable = "job";
 
 std::string record_key(const JobId& id) {
   return KeyBuilder(kTable).text(id).key();
+}
+
+std::string counter_key(const char* counter) {
+  return KeyBuilder("counter").text(counter).key();
 }
 
 void write_devices(RecordWriter& out, const DeviceSet& devices) {
@@ -81,6 +86,10 @@ void write_checkpoints(RecordWriter& out, const std::vector<CheckpointRef>& chec
     out.text(ref.path);
     out.u64(ref.version);
     out.u8(ref.periodic ? 1 : 0);
+    out.u32(static_cast<std::uint32_t>(ref.nodes.size()));
+    for (const std::string& node : ref.nodes) out.text(node);
+    out.digest(ref.params);
+    out.digest(ref.state);
   }
 }
 
@@ -92,6 +101,10 @@ std::vector<CheckpointRef> read_checkpoints(RecordReader& in) {
     ref.path = in.text();
     ref.version = in.u64();
     ref.periodic = read_presence(in, "checkpoints");
+    const std::uint32_t nodes = in.count(sizeof(std::uint32_t));
+    for (std::uint32_t n = 0; n < nodes && in.ok(); ++n) ref.nodes.push_back(in.text());
+    ref.params = in.digest();
+    ref.state = in.digest();
     checkpoints.push_back(std::move(ref));
   }
   return checkpoints;
@@ -206,6 +219,26 @@ Result<JobRecord> decode_job_record(std::string_view bytes, const JobId& id) {
   return record;
 }
 
+std::string encode_counter(std::uint64_t number) {
+  RecordWriter out(kCounterVersion);
+  out.u64(number);
+  return out.take();
+}
+
+Result<std::uint64_t> decode_counter(std::string_view bytes, std::string_view counter) {
+  RecordReader in(bytes, kCounterVersion, "counter \"" + std::string(counter) + '"');
+  const std::uint64_t number = in.u64();
+  ES_RETURN_IF_ERROR(in.finish());
+  return number;
+}
+
+Result<std::string> decode_tag(std::string_view bytes) {
+  RecordReader in(bytes, kTagVersion, "tag of the jobs");
+  std::string tag = in.text();
+  ES_RETURN_IF_ERROR(in.finish());
+  return tag;
+}
+
 Status JobJournal::save(const JobRecord& record) {
   ES_CHECK(!record.id.empty());
   WriteBatch batch;
@@ -239,32 +272,48 @@ Status JobJournal::remove(const JobId& id) {
   return store_.write(batch, Durability::kSynced);
 }
 
-Result<Incarnation> JobJournal::next_incarnation() {
-  const Result<std::uint64_t> number = take_number("incarnation");
+Result<Incarnation> JobJournal::last_incarnation() const {
+  const Result<std::uint64_t> number = last_number("incarnation");
   if (!number) return number.error();
   return Incarnation{*number};
 }
 
-Result<std::uint64_t> JobJournal::next_sequence() {
-  return take_number("sequence");
+Status JobJournal::keep_incarnation(Incarnation last) {
+  return keep_number("incarnation", last.value);
 }
 
-Result<std::uint64_t> JobJournal::take_number(const char* counter) {
-  const std::string key = KeyBuilder("counter").text(counter).key();
+Result<std::string> JobJournal::keep_tag(const std::string& fresh) {
+  ES_CHECK(!fresh.empty());
+  const std::string key = KeyBuilder("tag").text("jobs").key();
   const Result<std::optional<std::string>> bytes = store_.get(key);
   if (!bytes) return bytes.error();
-  std::uint64_t number = 1;
-  if (bytes->has_value()) {
-    RecordReader in(**bytes, kCounterVersion, "counter \"" + std::string(counter) + '"');
-    number = in.u64() + 1;
-    ES_RETURN_IF_ERROR(in.finish());
-  }
-  RecordWriter out(kCounterVersion);
-  out.u64(number);
+  if (bytes->has_value()) return decode_tag(**bytes);
+  RecordWriter out(kTagVersion);
+  out.text(fresh);
   WriteBatch batch;
   batch.put(key, out.take());
   ES_RETURN_IF_ERROR(store_.write(batch, Durability::kSynced));
-  return number;
+  return fresh;
+}
+
+Result<std::uint64_t> JobJournal::next_sequence() {
+  const Result<std::uint64_t> last = last_number("sequence");
+  if (!last) return last.error();
+  ES_RETURN_IF_ERROR(keep_number("sequence", *last + 1));
+  return *last + 1;
+}
+
+Result<std::uint64_t> JobJournal::last_number(const char* counter) const {
+  const Result<std::optional<std::string>> bytes = store_.get(counter_key(counter));
+  if (!bytes) return bytes.error();
+  if (!bytes->has_value()) return std::uint64_t{0};
+  return decode_counter(**bytes, counter);
+}
+
+Status JobJournal::keep_number(const char* counter, std::uint64_t number) {
+  WriteBatch batch;
+  batch.put(counter_key(counter), encode_counter(number));
+  return store_.write(batch, Durability::kSynced);
 }
 
 }  // namespace es::store

@@ -30,11 +30,13 @@ constexpr bool is_final(JobPhase phase) {
   return phase >= JobPhase::kCompleted && phase <= JobPhase::kCancelled;
 }
 
-// A checkpoint that the head has accepted as valid; its own manifest has the digests.
+// A checkpoint that the head has accepted as valid.
 struct CheckpointRef {
   std::string path;
   Version version = 0;
-  bool periodic = false;  // of the job's own series
+  bool periodic = false;                // of the job's own series
+  std::vector<std::string> nodes = {};  // on whose disks it was written, ascending
+  Digest params = {}, state = {};       // as its manifest has them
   bool operator==(const CheckpointRef&) const = default;
 };
 
@@ -80,6 +82,13 @@ std::string encode_job_record(const JobRecord& record);
 // Error (failure): not a record that encode_job_record wrote.
 Result<JobRecord> decode_job_record(std::string_view bytes, const JobId& id);
 
+std::string encode_counter(std::uint64_t number);
+// Error (failure): not what encode_counter wrote.
+Result<std::uint64_t> decode_counter(std::string_view bytes, std::string_view counter);
+
+// Error (failure): damaged.
+Result<std::string> decode_tag(std::string_view bytes);
+
 class JobJournal {
  public:
   // `store` must outlive the journal.
@@ -94,12 +103,20 @@ class JobJournal {
   // No error when there is no such job.
   Status remove(const JobId& id);
 
-  // Numbers that this state directory has never given out before, from 1 on.
-  Result<Incarnation> next_incarnation();
+  // The newest incarnation that may have been used; 0 when none was.
+  Result<Incarnation> last_incarnation() const;
+  // Before `last` is used.
+  Status keep_incarnation(Incarnation last);
+  // A number that this state directory has never given out before, from 1 on.
   Result<std::uint64_t> next_sequence();
 
+  // What tells the jobs of this state directory from those of any other: the first `fresh` that it
+  // was ever called with. REQUIRES: `fresh` is random, and not empty.
+  Result<std::string> keep_tag(const std::string& fresh);
+
  private:
-  Result<std::uint64_t> take_number(const char* counter);
+  Result<std::uint64_t> last_number(const char* counter) const;
+  Status keep_number(const char* counter, std::uint64_t number);
 
   KeyValueStore& store_;
 };

@@ -14,8 +14,10 @@ std::string key_of(const SuspectDevice& device) {
   return KeyBuilder(kTable).text(device.node).text(device.type.name).number(device.index).key();
 }
 
-Result<SuspectDevice> decode(std::string_view value) {
-  RecordReader in(value, kRecordVersion, "suspect device");
+}  // namespace
+
+Result<SuspectDevice> decode_suspect_device(std::string_view bytes) {
+  RecordReader in(bytes, kRecordVersion, "suspect device");
   SuspectDevice device;
   device.node = in.text();
   device.type.name = in.text();
@@ -24,8 +26,6 @@ Result<SuspectDevice> decode(std::string_view value) {
   ES_RETURN_IF_ERROR(in.finish());
   return device;
 }
-
-}  // namespace
 
 Status SuspectDevices::save(const SuspectDevice& device) {
   RecordWriter out(kRecordVersion);
@@ -48,7 +48,7 @@ Result<std::vector<SuspectDevice>> SuspectDevices::load_all() const {
   const std::string begin = KeyBuilder(kTable).key();
   return scan_records<SuspectDevice>(
       store_, begin, prefix_end(begin),
-      [](std::string_view, std::string_view value) { return decode(value); });
+      [](std::string_view, std::string_view value) { return decode_suspect_device(value); });
 }
 
 }  // namespace es::store

@@ -6,6 +6,7 @@
 // Owned by one thread of the head.
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "proto/base/device.h"
@@ -21,6 +22,9 @@ struct SuspectDevice {
   std::string reason;  // one line for a person
   bool operator==(const SuspectDevice&) const = default;
 };
+
+// Error (failure): not what SuspectDevices wrote.
+Result<SuspectDevice> decode_suspect_device(std::string_view bytes);
 
 class SuspectDevices {
  public:

@@ -58,6 +58,11 @@ class KeyValueStore {
   // The largest key in [begin, end); none when there is none.
   virtual Result<std::optional<KeyValue>> last(std::string_view begin,
                                                std::string_view end) const = 0;
+  // Everything that was written is on the disk when it returns.
+  virtual Status sync() = 0;
+  // After a failed write: makes the store writable again, where the storage allows it. Error: why
+  // it still cannot be written; it can be read as before, and called again.
+  virtual Status recover() = 0;
 };
 
 }  // namespace es::store

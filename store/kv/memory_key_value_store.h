@@ -14,6 +14,8 @@ class MemoryKeyValueStore final : public KeyValueStore {
   Status write(const WriteBatch& batch, Durability durability) override;
   Status scan(std::string_view begin, std::string_view end, const Visitor& visit) const override;
   Result<std::optional<KeyValue>> last(std::string_view begin, std::string_view end) const override;
+  Status sync() override { return {}; }
+  Status recover() override { return {}; }
 
  private:
   mutable std::mutex mutex_;

@@ -1,17 +1,20 @@
 #include "store/kv/rocksdb_key_value_store.h"
 
 #include <rocksdb/db.h>
-#include <rocksdb/options.h>
 #include <rocksdb/write_batch.h>
 
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+
 #include "store/kv/keys.h"
+#include "store/kv/rocksdb_directory.h"
+#include "store/kv/seal_file.h"
 
 namespace es::store {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kSchemaVersion = "1";
 
 rocksdb::Slice slice(std::string_view text) {
   return {text.data(), text.size()};
@@ -22,10 +25,23 @@ std::string_view view(const rocksdb::Slice& slice) {
 
 class RocksdbKeyValueStore final : public KeyValueStore {
  public:
-  RocksdbKeyValueStore(std::unique_ptr<rocksdb::DB> db, std::string name)
-      : db_(std::move(db)), name_(std::move(name)) {}
+  explicit RocksdbKeyValueStore(fs::path directory) : directory_(std::move(directory)) {}
+  RocksdbKeyValueStore(const RocksdbKeyValueStore&) = delete;
+  RocksdbKeyValueStore& operator=(const RocksdbKeyValueStore&) = delete;
+  // What was buffered is sealed as well, so that nothing of it can get lost unnoticed.
+  ~RocksdbKeyValueStore() override {
+    if (writable_ && unsealed_) (void)seal();
+  }
+
+  // Once, before any other call.
+  Status open() {
+    const std::lock_guard lock(writing_);
+    return open_database();
+  }
 
   Result<std::optional<std::string>> get(std::string_view key) const override {
+    const std::shared_lock lock(access_);
+    if (!db_) return closed();
     std::string value;
     const rocksdb::Status status = db_->Get(rocksdb::ReadOptions(), slice(key), &value);
     if (status.IsNotFound()) return std::optional<std::string>();
@@ -33,7 +49,11 @@ class RocksdbKeyValueStore final : public KeyValueStore {
     return std::optional<std::string>(std::move(value));
   }
 
+  // One at a time, so that the newest change after a synced write is on the disk.
   Status write(const WriteBatch& batch, Durability durability) override {
+    const std::lock_guard writing(writing_);
+    const std::shared_lock lock(access_);
+    if (!writable_) return closed();
     rocksdb::WriteBatch changes;
     for (const WriteBatch::Change& change : batch.changes()) {
       const rocksdb::Status status =
@@ -44,10 +64,13 @@ class RocksdbKeyValueStore final : public KeyValueStore {
     options.sync = durability == Durability::kSynced;
     const rocksdb::Status status = db_->Write(options, &changes);
     if (!status.ok()) return error("written", status);
-    return {};
+    unsealed_ = true;
+    return durability == Durability::kSynced ? seal_newest() : Status();
   }
 
   Status scan(std::string_view begin, std::string_view end, const Visitor& visit) const override {
+    const std::shared_lock lock(access_);
+    if (!db_) return closed();
     const Range range(*db_, begin, end);
     rocksdb::Iterator& at = *range.iterator;
     for (at.Seek(slice(begin)); at.Valid(); at.Next())
@@ -58,12 +81,40 @@ class RocksdbKeyValueStore final : public KeyValueStore {
 
   Result<std::optional<KeyValue>> last(std::string_view begin,
                                        std::string_view end) const override {
+    const std::shared_lock lock(access_);
+    if (!db_) return closed();
     const Range range(*db_, begin, end);
     rocksdb::Iterator& at = *range.iterator;
     at.SeekToLast();
     if (!at.status().ok()) return error("read", at.status());
     if (!at.Valid()) return std::optional<KeyValue>();
     return std::optional<KeyValue>(KeyValue{at.key().ToString(), at.value().ToString()});
+  }
+
+  Status sync() override {
+    const std::lock_guard writing(writing_);
+    const std::shared_lock lock(access_);
+    if (!writable_) return closed();
+    return unsealed_ ? seal() : Status();
+  }
+
+  // A database that could not write something writes nothing any more, or not all of what comes
+  // later; which of it depends on the error. One that is opened anew has read what is on the disk.
+  Status recover() override {
+    const std::lock_guard writing(writing_);
+    const std::unique_lock lock(access_);
+    if (const Status room = try_to_write(directory_); !room.ok())
+      return failure(name() + " cannot be written: " + room.error().message);
+    writable_ = false;
+    seal_.reset();
+    db_.reset();
+    const Status opened = open_database();
+    if (opened.ok()) return {};
+    db_.reset();
+    rocksdb::DB* db = nullptr;
+    if (rocksdb::DB::OpenForReadOnly(database_options(), directory_.string(), &db).ok())
+      db_.reset(db);
+    return opened;
   }
 
  private:
@@ -81,57 +132,47 @@ class RocksdbKeyValueStore final : public KeyValueStore {
     std::unique_ptr<rocksdb::Iterator> iterator;
   };
 
+  // Nothing is changed before all of it was found to be whole: a database that is opened for
+  // writing removes files that it does not know.
+  Status open_database() {
+    ES_RETURN_IF_ERROR(check_directory(directory_));
+    rocksdb::DB* db = nullptr;
+    const rocksdb::Status status = rocksdb::DB::Open(database_options(), directory_.string(), &db);
+    if (!status.ok()) return open_error(directory_, status);
+    db_.reset(db);
+    auto seal = SealFile::open(directory_);
+    if (!seal) return seal.error();
+    seal_.emplace(*std::move(seal));
+    writable_ = true;
+    return this->seal();
+  }
+
+  Status seal() {
+    const rocksdb::Status synced = db_->SyncWAL();
+    return synced.ok() ? seal_newest() : Status(error("written", synced));
+  }
+
+  // REQUIRES: the newest change is on the disk.
+  Status seal_newest() {
+    ES_RETURN_IF_ERROR(seal_->write(db_->GetLatestSequenceNumber()));
+    unsealed_ = false;
+    return {};
+  }
+
+  std::string name() const { return "state directory " + directory_.string(); }
   Error error(const char* action, const rocksdb::Status& status) const {
-    return failure("state directory " + name_ + " cannot be " + action + ": " + status.ToString());
+    return failure(name() + " cannot be " + action + ": " + status.ToString());
   }
+  Error closed() const { return failure(name() + " cannot be opened again after an error"); }
 
-  std::unique_ptr<rocksdb::DB> db_;
-  std::string name_;
+  const fs::path directory_;
+  std::mutex writing_;  // before access_
+  mutable std::shared_mutex access_;
+  std::unique_ptr<rocksdb::DB> db_;  // changed under both
+  std::optional<SealFile> seal_;     // guarded by writing_
+  bool writable_ = false;            // guarded by writing_
+  bool unsealed_ = false;            // guarded by writing_: something was written since
 };
-
-rocksdb::Options database_options() {
-  rocksdb::Options options;
-  options.create_if_missing = true;
-  options.paranoid_checks = true;
-  // The default mode forgets silently whatever follows a damaged entry of the log.
-  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
-  options.keep_log_file_num = 2;
-  return options;
-}
-
-// RocksDB takes a directory without the file CURRENT for an empty database. Where other files of a
-// database are, that file was lost, and with it everything that must not be overwritten.
-Status check_not_beheaded(const fs::path& directory) {
-  std::error_code code;
-  if (!fs::exists(directory, code) || fs::exists(directory / "CURRENT", code)) return {};
-  for (const auto& entry : fs::directory_iterator(directory, code)) {
-    const std::string extension = entry.path().extension().string();
-    if (extension == ".sst" || extension == ".log")
-      return failure("state directory " + directory.string() + " is damaged: it has " +
-                     entry.path().filename().string() + ", but no file CURRENT");
-  }
-  if (code)
-    return failure("state directory " + directory.string() + " cannot be read: " + code.message());
-  return {};
-}
-
-Status check_place(const fs::path& directory) {
-  std::error_code code;
-  const fs::path parent = fs::absolute(directory).lexically_normal().parent_path();
-  if (!fs::is_directory(parent, code))
-    return not_found("state directory " + directory.string() + ": allowed is a directory in one " +
-                     "that exists, but " + parent.string() + " does not");
-  if (fs::exists(directory, code) && !fs::is_directory(directory, code))
-    return failure("state directory " + directory.string() + " is a file: allowed is a directory");
-  return check_not_beheaded(directory);
-}
-
-// The two messages of RocksDB 7.8: locked by another process, and by this one.
-bool says_locked(const rocksdb::Status& status) {
-  const std::string text = status.ToString();
-  return status.IsIOError() && (text.find("While lock file") != std::string::npos ||
-                                text.find("lock hold by current process") != std::string::npos);
-}
 
 // A new store gets the version of the schema, an old one must have it.
 Status check_schema(KeyValueStore& store, const std::string& name) {
@@ -154,19 +195,10 @@ Status check_schema(KeyValueStore& store, const std::string& name) {
 }  // namespace
 
 Result<std::unique_ptr<KeyValueStore>> open_state_directory(const fs::path& directory) {
-  const std::string name = directory.string();
-  ES_RETURN_IF_ERROR(check_place(directory));
-  rocksdb::DB* db = nullptr;
-  const rocksdb::Status status = rocksdb::DB::Open(database_options(), name, &db);
-  if (says_locked(status))
-    return refused("state directory " + name +
-                   " is in use by another easyscaled: allowed is one at a time");
-  if (!status.ok())
-    return failure("state directory " + name + " cannot be opened: " + status.ToString());
-  std::unique_ptr<KeyValueStore> store =
-      std::make_unique<RocksdbKeyValueStore>(std::unique_ptr<rocksdb::DB>(db), name);
-  ES_RETURN_IF_ERROR(check_schema(*store, name));
-  return store;
+  auto store = std::make_unique<RocksdbKeyValueStore>(directory);
+  ES_RETURN_IF_ERROR(store->open());
+  ES_RETURN_IF_ERROR(check_schema(*store, directory.string()));
+  return std::unique_ptr<KeyValueStore>(std::move(store));
 }
 
 }  // namespace es::store

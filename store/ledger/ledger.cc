@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "proto/base/check.h"
+#include "proto/base/number_text.h"
 #include "store/kv/keys.h"
 #include "store/kv/record_codec.h"
 #include "store/kv/scan_records.h"
@@ -37,10 +38,9 @@ std::string difference(const LedgerLine& old_line, const LedgerLine& new_line) {
            std::to_string(old_line.losses.size());
   for (std::size_t rank = 0; rank < old_line.losses.size(); ++rank)
     if (bits(old_line.losses[rank]) != bits(new_line.losses[rank]))
-      return "loss of rank " + std::to_string(rank) + " = " +
-             std::to_string(new_line.losses[rank]) + " (bits " +
-             std::to_string(bits(new_line.losses[rank])) + "): allowed is " +
-             std::to_string(old_line.losses[rank]) + " (bits " +
+      return "loss of rank " + std::to_string(rank) + " = " + number_text(new_line.losses[rank]) +
+             " (bits " + std::to_string(bits(new_line.losses[rank])) + "): allowed is " +
+             number_text(old_line.losses[rank]) + " (bits " +
              std::to_string(bits(old_line.losses[rank])) + ")";
   return "digest of the parameters = " + text(new_line.params_digest) + ": allowed is " +
          text(old_line.params_digest);

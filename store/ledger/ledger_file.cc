@@ -1,5 +1,6 @@
 #include "store/ledger/ledger_file.h"
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cstdio>
@@ -8,7 +9,28 @@
 namespace es::store {
 namespace {
 
-constexpr std::string_view kMagic = "easyscale-ledger 2";
+constexpr std::string_view kFirstWord = "easyscale-ledger ";
+constexpr std::uint32_t kFormatVersion = 3;
+constexpr std::string_view kMark = " #";     // before a line's check
+constexpr std::size_t kCheckBytes = 2 + 16;  // with the mark
+
+// What each line of the file is checked by: its text and all the text before it.
+class Chain {
+ public:
+  // " #" and 16 hexadecimal digits.
+  std::string check(std::string_view line) {
+    const std::string text = last_ + std::string(line) + "\n";
+    last_ = digest_of(text).hex().substr(0, kCheckBytes - kMark.size());
+    return std::string(kMark) + last_;
+  }
+
+ private:
+  std::string last_;
+};
+
+std::string first_line() {
+  return std::string(kFirstWord) + std::to_string(kFormatVersion);
+}
 
 std::string hex(std::uint32_t bits) {
   char text[9];
@@ -16,8 +38,11 @@ std::string hex(std::uint32_t bits) {
   return text;
 }
 
-std::string field(const char* name, const std::string& value) {
-  return value.empty() ? "" : std::string(name) + " " + value + "\n";
+std::string step_text(const LedgerLine& line) {
+  std::string text =
+      std::to_string(line.version) + " " + (line.params_digest ? line.params_digest->hex() : "-");
+  for (const float loss : line.losses) text += " " + hex(std::bit_cast<std::uint32_t>(loss));
+  return text;
 }
 
 template <class Integer>
@@ -45,7 +70,7 @@ class Reader {
   Reader(std::string_view text, const std::string& where) : rest_(text), where_(where) {}
 
   Result<LedgerFile> read() {
-    if (!next() || line_ != kMagic) return bad("\"" + std::string(kMagic) + "\"");
+    ES_RETURN_IF_ERROR(check_format());
     while (next() && line_ != "" && read_head()) {
     }
     if (error_) return *error_;
@@ -55,19 +80,46 @@ class Reader {
         return bad("VERSION DIGEST and " + std::to_string(losses_) +
                    " losses of 8 hexadecimal digits, versions ascending");
     }
+    if (error_) return *error_;
     if (line_ != "end " + std::to_string(file_.lines.size()) || !rest_.empty())
       return bad("end " + std::to_string(file_.lines.size()) + ", at the end of the file");
     return std::move(file_);
   }
 
  private:
+  // The version is looked at first: another one may have another form.
+  Status check_format() {
+    const std::string_view first = rest_.substr(0, rest_.find('\n'));
+    const std::string_view version =
+        first.starts_with(kFirstWord) ? first.substr(kFirstWord.size()) : std::string_view();
+    const std::string_view number = version.substr(0, version.find(' '));
+    if (!number.empty() && number != std::to_string(kFormatVersion) &&
+        number.find_first_not_of("0123456789") == std::string_view::npos)
+      return usage_error(where_ +
+                         ", line 1: format version = " + std::string(number.substr(0, 20)) +
+                         ": allowed is " + std::to_string(kFormatVersion) +
+                         "; write it anew with `esctl ledger JOB --out FILE`");
+    const bool read = next();
+    if (error_) return *error_;
+    return read && line_ == first_line() ? Status() : bad("\"" + first_line() + "\" and its check");
+  }
+  // The next line without its check. False: the end of the text, or a damaged line (error_).
   bool next() {
-    if (rest_.empty()) {
-      line_ = {};
+    const bool more = !rest_.empty() && !error_;
+    line_ = {};
+    if (!more) return false;
+    ++number_;
+    const bool ended = rest_.find('\n') != std::string_view::npos;
+    line_ = take(rest_, '\n');
+    const std::size_t bytes = line_.size() - std::min(kCheckBytes, line_.size());
+    if (!ended || line_.substr(bytes) != chain_.check(line_.substr(0, bytes))) {
+      error_ =
+          bad(ended ? "a line with its check: this line, or one before it, is damaged, missing "
+                      "or in another place"
+                    : "a whole line: the file is cut");
       return false;
     }
-    ++number_;
-    line_ = take(rest_, '\n');
+    line_ = line_.substr(0, bytes);
     return true;
   }
   Error bad(const std::string& allowed) const {
@@ -124,6 +176,7 @@ class Reader {
 
   std::string_view rest_, line_;
   const std::string& where_;
+  Chain chain_;
   std::size_t number_ = 0;
   std::uint32_t losses_ = 0;
   LedgerFile file_;
@@ -133,20 +186,26 @@ class Reader {
 }  // namespace
 
 std::string encode_ledger_file(const LedgerFile& file) {
-  std::string text = std::string(kMagic) + "\n" + field("job", file.job) +
-                     field("spec", file.spec.hex()) + field("placements", file.placements) +
-                     field("from", file.from) + field("checkpoint", file.checkpoint);
+  std::string text;
+  Chain chain;
+  const auto line = [&](const std::string& content) {
+    text += content + chain.check(content) + "\n";
+  };
+  const auto field = [&](const char* name, const std::string& value) {
+    if (!value.empty()) line(std::string(name) + " " + value);
+  };
+  line(first_line());
+  field("job", file.job);
+  field("spec", file.spec.hex());
+  field("placements", file.placements);
+  field("from", file.from);
+  field("checkpoint", file.checkpoint);
   std::string_view toml = file.spec_toml;
-  while (!toml.empty()) text += "toml " + std::string(take(toml, '\n')) + "\n";
-  const std::size_t losses = file.lines.empty() ? 0 : file.lines.front().losses.size();
-  text += "losses " + std::to_string(losses) + "\n";
-  for (const LedgerLine& line : file.lines) {
-    text +=
-        std::to_string(line.version) + " " + (line.params_digest ? line.params_digest->hex() : "-");
-    for (const float loss : line.losses) text += " " + hex(std::bit_cast<std::uint32_t>(loss));
-    text += "\n";
-  }
-  return text + "end " + std::to_string(file.lines.size()) + "\n";
+  while (!toml.empty()) line("toml " + std::string(take(toml, '\n')));
+  line("losses " + std::to_string(file.lines.empty() ? 0 : file.lines.front().losses.size()));
+  for (const LedgerLine& step : file.lines) line(step_text(step));
+  line("end " + std::to_string(file.lines.size()));
+  return text;
 }
 
 Result<LedgerFile> decode_ledger_file(std::string_view text, const std::string& where) {

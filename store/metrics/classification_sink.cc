@@ -6,8 +6,7 @@
 namespace es::store {
 namespace {
 
-// Number of classes that are better than the true one. A NaN is better than any: it never makes a
-// model look good.
+// Number of classes that are better than the true one.
 std::size_t rank_of(std::span<const float> logits, std::size_t label) {
   std::size_t rank = 0;
   for (std::size_t j = 0; j < logits.size(); ++j) {

@@ -1,6 +1,8 @@
 #include "store/metrics/metric.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "proto/base/check.h"
 #include "store/metrics/average_precision.h"
@@ -11,6 +13,12 @@ namespace {
 
 double ratio(double sum, double count) {
   return count == 0 ? 0.0 : sum / count;
+}
+
+bool all_finite(std::span<const std::span<const float>> output, double loss) {
+  return std::isfinite(loss) && std::ranges::all_of(output, [](std::span<const float> values) {
+           return std::ranges::all_of(values, [](float v) { return std::isfinite(v); });
+         });
 }
 
 double sum_at(const MetricTotals& totals, std::size_t i) {
@@ -74,15 +82,22 @@ void MetricSink::add(std::uint64_t begin, std::uint64_t count,
       const std::size_t size = outputs[o].size() / count;
       slices[o] = outputs[o].subspan(i * size, size);
     }
+    ++totals_.samples;
+    if (!all_finite(slices, losses[i])) {
+      ++totals_.not_finite;
+      totals_ = {.samples = totals_.samples, .not_finite = totals_.not_finite};
+    }
+    if (totals_.not_finite > 0) continue;
     add_sample(begin + i, slices);
     totals_.loss_sum += losses[i];
-    ++totals_.samples;
   }
 }
 
 std::vector<NamedMetric> summarise(Task task, const MetricTotals& totals) {
   std::vector<NamedMetric> result = figures(task, totals);
   result.push_back({"loss", ratio(totals.loss_sum, static_cast<double>(totals.samples))});
+  if (totals.not_finite > 0)
+    for (NamedMetric& metric : result) metric.value = std::numeric_limits<double>::quiet_NaN();
   return result;
 }
 

@@ -41,6 +41,9 @@ struct ScoredAnswer {
 // samples, then the result is that of the whole, whatever the parts were.
 struct MetricTotals {
   std::uint64_t samples = 0;
+  // Samples with an output or a loss that is NaN or infinite. With any, what follows is empty: no
+  // figure can be made of them, and the bits of a NaN are not the same everywhere.
+  std::uint64_t not_finite = 0;
   double loss_sum = 0;
   // classification: right among the first 1, among the first 5;
   // recommendation: groups, hits, sum of the gains.
@@ -78,7 +81,7 @@ class MetricSink {
   const MetricTotals& totals() const { return totals_; }
 
  protected:
-  // `output` holds the slices of sample `index`, one per output of the model.
+  // `output` holds the slices of sample `index`, one per output of the model; all are finite.
   virtual void add_sample(std::uint64_t index, std::span<const std::span<const float>> output) = 0;
 
   MetricTotals totals_;
@@ -93,7 +96,8 @@ struct NamedMetric {
   bool operator==(const NamedMetric&) const = default;
 };
 
-// The task's figures, the headline first and "loss" last. Without any sample all are 0.
+// The task's figures, the headline first and "loss" last. Without any sample all are 0, and with
+// any that is not finite all are NaN.
 std::vector<NamedMetric> summarise(Task task, const MetricTotals& totals);
 
 }  // namespace es::store

@@ -1,6 +1,6 @@
-// Byte form of MetricTotals, all little endian: version u32 = 1; samples u64; loss_sum f64; then
-// four lists, each a count u64 and its items: sums (f64), answers (question u64, score f32, exact
-// f64, f1 f64), boxes (label i32, score f32, hit u8), box_counts (u64).
+// Byte form of MetricTotals, all little endian: version u32 = 2; samples u64; not_finite u64;
+// loss_sum f64; then four lists, each a count u64 and its items: sums (f64), answers (question u64,
+// score f32, exact f64, f1 f64), boxes (label i32, score f32, hit u8), box_counts (u64).
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -11,7 +11,7 @@
 namespace es::store {
 namespace {
 
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 
 class Writer {
  public:
@@ -89,6 +89,11 @@ bool read_boxes(Reader& reader, std::vector<ScoredBox>& boxes) {
 
 void MetricTotals::append(const MetricTotals& next) {
   samples += next.samples;
+  not_finite += next.not_finite;
+  if (not_finite > 0) {
+    *this = {.samples = samples, .not_finite = not_finite};
+    return;
+  }
   loss_sum += next.loss_sum;
   add_up(sums, next.sums);
   add_up(box_counts, next.box_counts);
@@ -105,6 +110,7 @@ std::vector<std::byte> MetricTotals::encode() const {
   Writer writer;
   writer.put(kVersion);
   writer.put(samples);
+  writer.put(not_finite);
   writer.put(loss_sum);
   writer.put(std::uint64_t{sums.size()});
   for (const double sum : sums) writer.put(sum);
@@ -134,12 +140,17 @@ Result<MetricTotals> MetricTotals::decode(std::span<const std::byte> bytes) {
                        std::to_string(kVersion));
   MetricTotals totals;
   totals.samples = reader.get<std::uint64_t>();
+  totals.not_finite = reader.get<std::uint64_t>();
   totals.loss_sum = reader.get<double>();
   for (auto n = reader.count(8); n > 0; --n) totals.sums.push_back(reader.get<double>());
   read_answers(reader, totals.answers);
   const bool valid = read_boxes(reader, totals.boxes);
   for (auto n = reader.count(8); n > 0; --n)
     totals.box_counts.push_back(reader.get<std::uint64_t>());
+  if (totals.not_finite > 0 &&
+      totals != MetricTotals{.samples = totals.samples, .not_finite = totals.not_finite})
+    return usage_error("metric totals: not_finite = " + std::to_string(totals.not_finite) +
+                       ": allowed is 0 beside figures");
   if (!valid) return usage_error("metric totals: a box has a label or mark that no encoding has");
   if (!reader.complete())
     return usage_error("metric totals: length = " + std::to_string(bytes.size()) +

@@ -17,7 +17,7 @@ constexpr double kGain[] = {1.0,
                             0.28906482631788786};
 constexpr std::size_t kFirst = std::size(kGain);
 
-// Number of items that are not below the first one. A NaN is below nothing.
+// Number of items that are not below the first one.
 std::size_t rank_of_first(std::span<const float> scores) {
   std::size_t rank = 0;
   for (const float other : scores.subspan(1)) rank += !(other < scores[0]);

@@ -51,6 +51,8 @@ std::string encode_capability(const CapabilityRecord& record) {
   return out.take();
 }
 
+}  // namespace
+
 Result<CapabilityRecord> decode_capability(std::string_view bytes, const std::string& type,
                                            const std::string& model_key) {
   RecordReader in(bytes, kRecordVersion,
@@ -64,8 +66,6 @@ Result<CapabilityRecord> decode_capability(std::string_view bytes, const std::st
   ES_RETURN_IF_ERROR(in.finish());
   return record;
 }
-
-}  // namespace
 
 std::string encode_plans(const PlanListRecord& list) {
   RecordWriter out(kPlansVersion);

@@ -51,6 +51,10 @@ std::string encode_plans(const PlanListRecord& list);
 // Error (failure): not what encode_plans wrote.
 Result<PlanListRecord> decode_plans(std::string_view bytes, const std::string& what);
 
+// Error (failure): not what PlanStore wrote for a capability.
+Result<CapabilityRecord> decode_capability(std::string_view bytes, const std::string& type,
+                                           const std::string& model_key);
+
 class PlanStore {
  public:
   // `store` must outlive this object.

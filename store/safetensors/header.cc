@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "store/json_depth.h"
+
 namespace es::store {
 namespace {
 
@@ -12,7 +14,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kMetadata = "__metadata__";
 constexpr std::uint64_t kBytesMax = std::uint64_t{1} << 62;
-constexpr int kDepthMax = 3;  // an offset: header, tensor, list
+constexpr int kDepthMax = 3;  // header, tensor, list of offsets
 
 struct Type {
   const char* name;
@@ -24,16 +26,20 @@ constexpr Type kTypes[] = {{"F32", 4}, {"F64", 8}, {"F16", 2},  {"BF16", 2},    
 
 // The header as a tree; discarded when it is no JSON, too deep, or has a name twice.
 Json parse_strictly(std::string_view text) {
+  if (json_depth(text) > kDepthMax) return Json(Json::value_t::discarded);
   bool good = true;
   std::set<std::string> names;
   const auto check = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth > kDepthMax) good = false;
     if (event == Json::parse_event_t::key && depth == 1)
       good = good && names.insert(parsed.get<std::string>()).second;
     return good;
   };
   Json json = Json::parse(text.begin(), text.end(), check, false);
   return good ? json : Json(Json::value_t::discarded);
+}
+
+std::string tensor_place(std::size_t number) {
+  return "tensor number " + std::to_string(number) + " of its header";
 }
 
 bool read_numbers(const Json& list, std::vector<std::uint64_t>& out) {
@@ -45,9 +51,10 @@ bool read_numbers(const Json& list, std::vector<std::uint64_t>& out) {
   return true;
 }
 
-Result<TensorInfo> read_tensor(const std::string& name, const Json& json) {
-  const auto bad = [&](const char* allowed) {
-    return usage_error("tensor \"" + name + "\": allowed is " + allowed);
+// `number` counts the tensors of the header from 1: errors do not repeat what a file holds.
+Result<TensorInfo> read_tensor(const std::string& name, std::size_t number, const Json& json) {
+  const auto bad = [&](const std::string& allowed) {
+    return usage_error(tensor_place(number) + ": allowed is " + allowed);
   };
   if (!json.is_object() || json.size() != 3 || !json.contains("dtype") || !json.contains("shape") ||
       !json.contains("data_offsets") || !json["dtype"].is_string())
@@ -60,12 +67,9 @@ Result<TensorInfo> read_tensor(const std::string& name, const Json& json) {
   tensor.begin = offsets[0];
   tensor.end = offsets[1];
   const Result<std::uint64_t> bytes = tensor_bytes(tensor.dtype, tensor.shape);
-  if (!bytes) return usage_error("tensor \"" + name + "\": " + bytes.error().message);
+  if (!bytes) return bad("a dtype of safetensors, and a shape of at most 2^62 bytes");
   if (tensor.end < tensor.begin || tensor.end - tensor.begin != *bytes)
-    return usage_error("tensor \"" + name + "\": data_offsets = [" + std::to_string(tensor.begin) +
-                       "," + std::to_string(tensor.end) + "]: allowed are " +
-                       std::to_string(*bytes) + " bytes, for " + tensor.dtype + " " +
-                       shape_text(tensor.shape));
+    return bad("data_offsets as far apart as its dtype and shape say");
   return tensor;
 }
 
@@ -81,16 +85,16 @@ Status read_metadata(const Json& json, Metadata& out) {
 // Ascending, without overlap and without a byte that belongs to nobody.
 Status check_layout(const std::vector<TensorInfo>& tensors, std::uint64_t data_bytes) {
   std::uint64_t at = 0;
-  for (const TensorInfo& tensor : tensors) {
-    if (tensor.begin != at)
-      return usage_error("tensor \"" + tensor.name + "\": data_offsets begin at " +
-                         std::to_string(tensor.begin) + ": allowed is " + std::to_string(at) +
-                         ", where the one before ends");
-    at = tensor.end;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].begin != at)
+      return usage_error("tensor number " + std::to_string(i + 1) +
+                         " of its data: allowed are data_offsets that begin where those of the one "
+                         "before end");
+    at = tensors[i].end;
   }
   if (at == data_bytes) return {};
-  return usage_error("data of " + std::to_string(data_bytes) + " bytes: allowed are " +
-                     std::to_string(at) + ", as the tensors say");
+  return usage_error("data of " + std::to_string(data_bytes) +
+                     " bytes: allowed are as many as the tensors say");
 }
 
 }  // namespace
@@ -129,7 +133,7 @@ Result<SafetensorsHeader> decode_header(std::string_view text, std::uint64_t dat
         return at(read.error());
       continue;
     }
-    Result<TensorInfo> tensor = read_tensor(name, value);
+    Result<TensorInfo> tensor = read_tensor(name, header.tensors.size() + 1, value);
     if (!tensor) return at(tensor.error());
     header.tensors.push_back(*std::move(tensor));
   }

@@ -1,11 +1,16 @@
 #include "store/safetensors/safetensors.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <fstream>
 #include <set>
 #include <system_error>
 
+#include "store/path_roots.h"
 #include "store/safetensors/header.h"
 
 namespace es::store {
@@ -65,6 +70,14 @@ Status write_all(FileSystem& files, const fs::path& file, const std::string& hea
   return (*out)->finish();
 }
 
+// Whatever came under that name meanwhile is not replaced, where the file system can tell.
+Status rename_to_new(const fs::path& from, const fs::path& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return {};
+  if (errno == EEXIST) return refused(to.string() + ": exists already: allowed is a new name");
+  if ((errno == EINVAL || errno == ENOSYS) && std::rename(from.c_str(), to.c_str()) == 0) return {};
+  return failure(to.string() + ": cannot be made: " + std::generic_category().message(errno));
+}
+
 }  // namespace
 
 Status write_safetensors(FileSystem& files, const fs::path& file,
@@ -74,18 +87,17 @@ Status write_safetensors(FileSystem& files, const fs::path& file,
     return refused(file.string() + ": exists already: allowed is a new name");
   const auto header = describe(file, tensors, metadata);
   if (!header) return header.error();
-  const fs::path partial = file.string() + ".partial";
-  fs::remove(partial, code);
+  const fs::path partial = file.string() + ".partial-" + std::to_string(::getpid());
+  if (fs::exists(fs::symlink_status(partial, code)))
+    return refused(partial.string() + ": is in the way: allowed is a directory without it");
   Status status = write_all(files, partial, encode_header(*header), tensors);
-  if (status.ok()) {
-    fs::rename(partial, file, code);
-    if (code) status = failure(file.string() + ": cannot be made: " + code.message());
-  }
-  if (!status.ok()) fs::remove(partial, code);
+  if (status.ok()) status = rename_to_new(partial, file);
+  if (!status.ok()) (void)files.remove_file(partial);
   return status;
 }
 
 Result<SafetensorsFile> SafetensorsFile::open(const fs::path& path) {
+  ES_RETURN_IF_ERROR(check_place(RootKind::kData, path));
   std::error_code code;
   const std::uint64_t size = fs::file_size(path, code);
   std::ifstream in(path, std::ios::binary);
@@ -97,9 +109,9 @@ Result<SafetensorsFile> SafetensorsFile::open(const fs::path& path) {
   ES_RETURN_IF_ERROR(read_at(in, path, 0, length));
   const std::uint64_t header_bytes = little_endian(length);
   if (header_bytes > std::min(size - kLengthBytes, kSafetensorsHeaderMax))
-    return usage_error(path.string() + ": header of " + std::to_string(header_bytes) +
-                       " bytes: allowed is a safetensors file, whose header is in it and has at "
-                       "most 64 MiB");
+    return usage_error(path.string() +
+                       ": its first 8 bytes are no length of a header: allowed is a safetensors "
+                       "file, whose header is in it and has at most 64 MiB");
   std::string json(header_bytes, '\0');
   ES_RETURN_IF_ERROR(
       read_at(in, path, kLengthBytes, std::as_writable_bytes(std::span(json.data(), json.size()))));
@@ -120,6 +132,7 @@ const TensorInfo* SafetensorsFile::find(std::string_view name) const {
 }
 
 Result<std::vector<std::byte>> SafetensorsFile::read(const TensorInfo& tensor) const {
+  ES_RETURN_IF_ERROR(check_place(RootKind::kData, file_));
   std::ifstream in(file_, std::ios::binary);
   if (!in) return unreadable(file_);
   std::vector<std::byte> bytes(tensor.end - tensor.begin);

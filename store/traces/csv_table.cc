@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <sstream>
+
+#include "proto/base/number_text.h"
 
 namespace es::store {
 namespace {
@@ -24,12 +25,6 @@ std::vector<std::string> split(std::string_view line) {
     }
   }
   return fields;
-}
-
-std::string text_of(double value) {
-  std::ostringstream out;
-  out << value;
-  return out.str();
 }
 
 }  // namespace
@@ -91,7 +86,7 @@ Result<double> CsvTable::Row::number(std::string_view column, double least, doub
   const auto [end, code] = std::from_chars(field.data(), field.data() + field.size(), value);
   if (code != std::errc() || end != field.data() + field.size() || !std::isfinite(value) ||
       value < least || value > most)
-    return error(column, "a number from " + text_of(least) + " to " + text_of(most));
+    return error(column, "a number from " + number_text(least) + " to " + number_text(most));
   return value;
 }
 

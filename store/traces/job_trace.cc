@@ -255,6 +255,14 @@ std::optional<double> StepTimes::local_step_s(const std::string& model, const st
   return fixed->second + batch_size * per_sample->second;
 }
 
+std::string StepTimes::device_types_text() const {
+  std::set<std::string> types;
+  for (const auto& [model_and_type, time] : seconds) types.insert(model_and_type.second);
+  std::string text;
+  for (const std::string& type : types) text += (text.empty() ? "" : ", ") + type;
+  return text;
+}
+
 Result<std::vector<TraceClaim>> parse_claims(std::string_view text, const std::string& file) {
   const auto table = CsvTable::parse(text, file);
   if (!table) return table.error();

@@ -54,6 +54,8 @@ struct StepTimes {
   // None: not known.
   std::optional<double> local_step_s(const std::string& model, const std::string& type,
                                      std::uint32_t batch_size) const;
+  // Those that some model has a time on, ascending: "p100, v100".
+  std::string device_types_text() const;
 };
 
 // Either `model,gpu_type,seconds_per_local_step[,seconds_per_sample][,samples_total]`, or Gavel's

@@ -4,9 +4,10 @@
 //   device_kernels_bench [--gpu INDEX | --host] [--quick]
 //
 // One JSON line for each shape and pass, on stdout: milliseconds, Tflop/s, and the ratio of the
-// library's time to ours; null where there is no library. Kernels that only read or write memory:
-// milliseconds and GB/s. Rounds alternate; medians. --host: the kernels on host memory, which says
-// nothing of speed. --quick: small shapes.
+// library's time to ours; null where there is no library. Kernels whose time is that of reading and
+// writing memory: milliseconds, GB/s and the share of the device's peak, by the bytes of operands
+// and results, each counted once, though some are read more often. Rounds alternate; medians.
+// --host: the kernels on host memory, which says nothing of speed. --quick: small shapes.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -43,13 +44,10 @@ double seconds() {
 // The memory that all cases share, the stream, the library.
 class Bench {
  public:
-  // `peak_tflops`: the device's, 0 when it is not known.
+  // `peaks`: the device's, 0 where they are not known.
   Bench(cuda::Device& device, cuda::DeviceVendorLibrary* library, std::size_t floats,
-        double peak_tflops)
-      : device_(device),
-        library_(library),
-        stream_(*device.make_stream()),
-        peak_tflops_(peak_tflops) {
+        const CudaDevice& peaks)
+      : device_(device), library_(library), stream_(*device.make_stream()), peaks_(peaks) {
     for (float** buffer : {&a, &b, &c, &ws}) {
       const auto memory = device.allocate(floats * sizeof(float), "a benchmark");
       if (!memory) stop(memory.error().message);
@@ -62,7 +60,7 @@ class Bench {
   void compare(const std::string& name, double flop, const Run& ours,
                std::unique_ptr<cuda::DeviceVendorKernel> theirs) {
     std::vector<double> our_s, their_s;
-    const Run library = [&](cuda::Stream s) { theirs->run(s, a, b, c, ws); };
+    const Run library = [&](cuda::Stream s) { require(theirs->run(s, a, b, c, ws)); };
     for (int i = 0; i < kRounds; ++i) {
       our_s.push_back(time(ours));
       if (theirs) their_s.push_back(time(library));
@@ -71,7 +69,7 @@ class Bench {
     const double tflops = 1e-12 * flop / best;
     std::printf("{\"case\": \"%s\", \"ms\": %.4f, \"tflops\": %.3f, ", name.c_str(), 1e3 * best,
                 tflops);
-    if (peak_tflops_ > 0) std::printf("\"of_peak\": %.3f, ", tflops / peak_tflops_);
+    if (peaks_.peak_tflops > 0) std::printf("\"of_peak\": %.3f, ", tflops / peaks_.peak_tflops);
     if (theirs) {
       std::printf("\"library\": \"%s\", \"library_ms\": %.4f, \"ratio\": %.3f}\n",
                   theirs->algorithm().c_str(), 1e3 * median(their_s), median(their_s) / best);
@@ -85,8 +83,11 @@ class Bench {
   void measure(const std::string& name, double bytes, const Run& run) {
     std::vector<double> times;
     for (int i = 0; i < kRounds; ++i) times.push_back(time(run));
-    std::printf("{\"case\": \"%s\", \"ms\": %.4f, \"gb_per_s\": %.1f}\n", name.c_str(),
-                1e3 * median(times), 1e-9 * bytes / median(times));
+    const double gb_per_s = 1e-9 * bytes / median(times);
+    std::printf("{\"case\": \"%s\", \"ms\": %.4f, ", name.c_str(), 1e3 * median(times));
+    if (peaks_.peak_gb_per_s > 0)
+      std::printf("\"of_peak\": %.3f, ", gb_per_s / peaks_.peak_gb_per_s);
+    std::printf("\"gb_per_s\": %.1f}\n", gb_per_s);
     std::fflush(stdout);
   }
 
@@ -127,8 +128,14 @@ class Bench {
   cuda::Device& device_;
   cuda::DeviceVendorLibrary* library_;
   cuda::Stream stream_;
-  double peak_tflops_;
+  const CudaDevice peaks_;
 };
+
+// What the library does not have is measured without it.
+std::unique_ptr<cuda::DeviceVendorKernel> kernel_or_none(
+    Result<std::unique_ptr<cuda::DeviceVendorKernel>> made) {
+  return made ? *std::move(made) : nullptr;
+}
 
 void gemm(Bench& bench, std::int64_t m, std::int64_t n, std::int64_t k) {
   const GemmShape s{.m = m,
@@ -146,7 +153,7 @@ void gemm(Bench& bench, std::int64_t m, std::int64_t n, std::int64_t k) {
       [&](cuda::Stream stream) {
         bench.kernels().gemm(stream, s, 1, 0, 0, 0, bench.a, bench.b, nullptr, bench.c, bench.ws);
       },
-      bench.library() ? bench.library()->gemm({.gemm = s}) : nullptr);
+      bench.library() ? kernel_or_none(bench.library()->gemm({.gemm = s})) : nullptr);
 }
 
 void conv(Bench& bench, const ConvShape& s) {
@@ -157,7 +164,7 @@ void conv(Bench& bench, const ConvShape& s) {
                             std::to_string(s.oc) + ", " + std::to_string(s.kh) + "x" +
                             std::to_string(s.kw);
   const auto theirs = [&](ConvPass pass) {
-    return bench.library() ? bench.library()->conv(s, pass) : nullptr;
+    return bench.library() ? kernel_or_none(bench.library()->conv(s, pass)) : nullptr;
   };
   const cuda::DeviceKernels& k = bench.kernels();
   bench.compare(
@@ -203,9 +210,138 @@ void memory(Bench& bench, std::int64_t floats) {
                 [&](cuda::Stream stream) { k.add(stream, floats, bench.a, bench.b, bench.c); });
 }
 
+double bytes_of(std::int64_t floats) {
+  return 4.0 * static_cast<double>(floats);
+}
+std::string sized(const char* what, std::int64_t rows, std::int64_t c) {
+  return std::string(what) + " " + std::to_string(rows) + "x" + std::to_string(c);
+}
+
+// Small vectors lie at the beginning of the workspace, the kernel's own scratch behind them.
+constexpr std::int64_t kVectors = 1 << 16;
+
+void batch_norm(Bench& bench, std::int64_t rows, std::int64_t c) {
+  const cuda::DeviceKernels& k = bench.kernels();
+  const auto vector = [&](int i) { return bench.ws + i * c; };
+  float* const scratch = bench.ws + kVectors;
+  bench.measure(sized("batch norm forward", rows, c), 2 * bytes_of(rows * c),
+                [&](cuda::Stream stream) {
+                  k.bn_train_fwd(stream, {.rows = rows,
+                                          .c = c,
+                                          .x = bench.a,
+                                          .gamma = vector(0),
+                                          .beta = vector(1),
+                                          .running_mean = vector(2),
+                                          .running_var = vector(3),
+                                          .y = bench.c,
+                                          .mean = vector(4),
+                                          .istd = vector(5),
+                                          .next_mean = vector(6),
+                                          .next_var = vector(7),
+                                          .ws = scratch});
+                });
+  bench.measure(sized("batch norm backward", rows, c), 3 * bytes_of(rows * c),
+                [&](cuda::Stream stream) {
+                  k.bn_bwd(stream, {.rows = rows,
+                                    .c = c,
+                                    .x = bench.a,
+                                    .dy = bench.b,
+                                    .mean = vector(4),
+                                    .istd = vector(5),
+                                    .gamma = vector(0),
+                                    .beta = vector(1),
+                                    .dx = bench.c,
+                                    .dgamma = vector(6),
+                                    .dbeta = vector(7),
+                                    .ws = scratch});
+                });
+}
+
+void layer_norm(Bench& bench, std::int64_t rows, std::int64_t c) {
+  const cuda::DeviceKernels& k = bench.kernels();
+  float *const gamma = bench.ws, *const beta = gamma + c, *const dgamma = beta + c;
+  float *const dbeta = dgamma + c, *const mean = bench.ws + kVectors, *const istd = mean + rows;
+  bench.measure(
+      sized("layer norm forward", rows, c), 2 * bytes_of(rows * c), [&](cuda::Stream stream) {
+        k.layer_norm_fwd(stream, rows, c, bench.a, gamma, beta, 1e-5F, bench.c, mean, istd);
+      });
+  bench.measure(sized("layer norm backward", rows, c), 3 * bytes_of(rows * c),
+                [&](cuda::Stream stream) {
+                  k.layer_norm_bwd(stream, rows, c, bench.a, bench.b, mean, istd, gamma, bench.c,
+                                   dgamma, dbeta, istd + rows);
+                });
+}
+
+void softmax(Bench& bench, std::int64_t rows, std::int64_t c) {
+  const cuda::DeviceKernels& k = bench.kernels();
+  bench.measure(sized("softmax forward", rows, c), 2 * bytes_of(rows * c),
+                [&](cuda::Stream stream) { k.softmax_fwd(stream, rows, c, bench.a, bench.c); });
+  bench.measure(
+      sized("softmax backward", rows, c), 3 * bytes_of(rows * c),
+      [&](cuda::Stream stream) { k.softmax_bwd(stream, rows, c, bench.a, bench.b, bench.c); });
+}
+
+void attention(Bench& bench, std::int64_t batch, std::int64_t tokens, std::int64_t heads) {
+  constexpr std::int64_t kHeadDim = 64;
+  const std::int64_t width = heads * kHeadDim, each = batch * tokens * width;
+  const AttentionShape s{.batch = batch,
+                         .tokens = tokens,
+                         .heads = heads,
+                         .head_dim = kHeadDim,
+                         .qkv_stride = width,
+                         .y_stride = width,
+                         .scale = 0.125F};
+  const std::int64_t probs = batch * heads * tokens * tokens;
+  const cuda::DeviceKernels& k = bench.kernels();
+  const auto in = [&](int i) { return bench.a + i * each; };
+  const auto out = [&](int i) { return bench.c + i * each; };
+  const std::string size = sized("", batch, tokens) + "x" + std::to_string(width);
+  bench.measure("attention forward" + size, bytes_of(4 * each + probs), [&](cuda::Stream stream) {
+    k.attention_fwd(stream, s, in(0), in(1), in(2), {}, nullptr, out(0), bench.b, bench.ws);
+  });
+  bench.measure("attention backward" + size, bytes_of(7 * each + probs), [&](cuda::Stream stream) {
+    k.attention_bwd(stream, s, in(0), in(1), in(2), bench.b, in(3), nullptr, out(0), out(1), out(2),
+                    nullptr, bench.ws);
+  });
+}
+
+void adam(Bench& bench, std::int64_t n) {
+  const AdamStep step{.lr_over_bc1 = 1e-3F, .rsqrt_bc2 = 1.0F};
+  bench.measure("Adam " + std::to_string(n), 7 * bytes_of(n), [&](cuda::Stream stream) {
+    bench.kernels().adam(stream, n, bench.a, 1.0F, step, bench.b, bench.c, bench.ws);
+  });
+}
+
+void depthwise(Bench& bench, ConvShape s) {
+  s.groups = s.oc = s.c;
+  const cuda::DeviceKernels& k = bench.kernels();
+  const std::int64_t rows = s.n * s.h * s.w;
+  const double bytes = 2 * bytes_of(rows * s.c);
+  bench.measure(sized("depthwise forward", rows, s.c), bytes, [&](cuda::Stream stream) {
+    k.conv_fwd(stream, s, bench.a, bench.b, nullptr, bench.c, bench.ws);
+  });
+  bench.measure(sized("depthwise data gradient", rows, s.c), bytes, [&](cuda::Stream stream) {
+    k.conv_dgrad(stream, s, bench.a, bench.b, bench.c, bench.ws);
+  });
+  bench.measure(sized("depthwise weight gradient", rows, s.c), bytes, [&](cuda::Stream stream) {
+    k.conv_wgrad(stream, s, bench.a, bench.b, bench.c, bench.ws);
+  });
+}
+
+// What reads memory for longer than it computes.
+void bandwidth(Bench& bench, bool quick) {
+  batch_norm(bench, quick ? 512 : 32 * 56 * 56, quick ? 16 : 256);
+  layer_norm(bench, quick ? 64 : 128 * 384, quick ? 96 : 768);
+  softmax(bench, quick ? 64 : 8 * 12 * 1024, 384);
+  attention(bench, quick ? 1 : 8, quick ? 32 : 384, quick ? 2 : 12);
+  adam(bench, quick ? 1 << 16 : 25'557'032);  // ResNet-50
+  depthwise(bench, square(quick ? 1 : 32, quick ? 8 : 56, quick ? 16 : 128, 1, 3));
+}
+
 void run(Bench& bench, bool quick) {
   memory(bench, quick ? 1 << 18 : 4 << 20);
   if (!quick) memory(bench, 128 << 20);
+  bandwidth(bench, quick);
   if (quick) {
     gemm(bench, 64, 64, 64);
     conv(bench, square(2, 8, 16, 16, 3));
@@ -252,7 +388,7 @@ int main(int argc, char** argv) {
   // Every operand and workspace of the shapes above fits.
   const es::gpu::CudaInventory cuda = es::gpu::cuda_inventory();
   Bench bench(**device, library.get(), quick ? std::size_t{1} << 20 : std::size_t{256} << 20,
-              host ? 0 : cuda.devices.at(static_cast<std::size_t>(gpu)).peak_tflops);
+              host ? es::gpu::CudaDevice() : cuda.devices.at(static_cast<std::size_t>(gpu)));
   run(bench, quick);
   return 0;
 }

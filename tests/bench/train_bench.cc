@@ -239,7 +239,7 @@ void print_json(const Options& o, Worker& worker, const Times& times) {
       "\"live_peak_mib\": %.2f, \"workspace_mib\": %.2f, \"device_gradients_mib\": %.2f, "
       "\"spilled_gradients_mib\": %.2f, \"results_mib\": %.2f, \"ops\": %zu, \"loss\": %.6f, "
       "\"gflop\": %.4f, \"peak_gflops\": %.1f, \"live_gradient_buffers\": %u, \"library\": "
-      "\"%s\"}\n",
+      "\"%s\", \"params_digest\": \"%s\"}\n",
       o.workload.c_str(), o.level.c_str(), o.tf32 ? "true" : "false", o.device.c_str(), o.threads,
       o.ests, worker.spec().batch_size, ms, *least, (*most - *least) / ms, median(times.cpu_ms),
       *std::min_element(times.cpu_ms.begin(), times.cpu_ms.end()), median(times.update_ms),
@@ -250,7 +250,8 @@ void print_json(const Options& o, Worker& worker, const Times& times) {
       double(m.spilled_gradients) * kMib, result_bytes(worker.engine().graph()) * kMib,
       worker.engine().graph().ops.size(), double(times.loss),
       1e-9 * step_flops(worker.engine().graph()), peak_gflops(worker.engine().kernels().cpu_class),
-      worker.live_gradient_buffers(), worker.engine().vendor_library().c_str());
+      worker.live_gradient_buffers(), worker.engine().vendor_library().c_str(),
+      worker.engine().params_digest().hex().c_str());
 }
 
 // A step of `many` and as many local steps of `one`, each with its update: after every local step

@@ -15,6 +15,11 @@ NOT_FOUND = 3     # exit code of esctl
 LEAVE_S = 0.1     # from the end of the token to that of the process
 
 
+def name_of(job):
+    """Of an id, NAME-NUMBER-TAG."""
+    return job.rsplit("-", 2)[0]
+
+
 class AtPoint:
     """Arms the point of a run whose cluster has the environment of points.environment()."""
 
@@ -134,7 +139,7 @@ class AtPoint:
             return
         jobs = wait_until("the side jobs end", self._ended_side_jobs, FAULT_S)
         for name, acknowledged in self.submitted.items():
-            ids = [job for job in jobs if job.rpartition("-")[0] == name]
+            ids = [job for job in jobs if name_of(job) == name]
             if len(ids) > 1:
                 self.run.wrong.append(f"{name} was submitted once and ran as {', '.join(ids)}")
             if acknowledged and ids != [acknowledged]:
@@ -145,7 +150,7 @@ class AtPoint:
         not list what ended before, the logs do."""
         logs = (self.run.cluster.state / "logs").glob("*.log")
         texts = {log.stem: log.read_text() for log in logs
-                 if log.stem.rpartition("-")[0] in self.submitted}
+                 if name_of(log.stem) in self.submitted}
         missing = [a for a in self.submitted.values() if a and a not in texts]
         if missing or any("job ended: finished" not in text for text in texts.values()):
             return None

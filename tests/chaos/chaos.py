@@ -18,7 +18,7 @@ import job as chaos_job  # noqa: E402
 import network  # noqa: E402
 import points  # noqa: E402
 from at_point import AtPoint  # noqa: E402
-from cluster import ALL_CLASSES, ChaosError, make_directory  # noqa: E402
+from cluster import ALL_CLASSES, ChaosError, make_directory, why_no_own_disks  # noqa: E402
 from plan import KINDS, plan  # noqa: E402
 from run import Run, classes_of, undisturbed  # noqa: E402
 
@@ -30,6 +30,8 @@ def arguments():
     parser.add_argument("--kind", help=f"of {','.join(KINDS)} (default: all that can be done here)")
     parser.add_argument("--job", type=Path, help="job file (default: a small ResNet18)")
     parser.add_argument("--steps", type=int, help="of the job (default: grows with --faults)")
+    parser.add_argument("--own-disks", action="store_true",
+                        help="nodes share no disk: what is saved on one is read through the head")
     parser.add_argument("--at", metavar="POINT", help="kill at this point instead, or at `all`")
     parser.add_argument("--times", type=int, default=1, help="kills at each point (default 1)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result here too")
@@ -42,7 +44,7 @@ def say(line):
     print(f"{time.strftime('%H:%M:%S')} {line}", flush=True)
 
 
-def kinds_of(parser, text):
+def kinds_of(parser, text, build):
     """The kinds to inject; those that this machine cannot do are left out with a word."""
     wanted = text.split(",") if text else list(KINDS)
     unknown = [kind for kind in wanted if kind not in KINDS]
@@ -51,7 +53,16 @@ def kinds_of(parser, text):
     if "partition" in wanted and (why := network.why_not()):
         say(f"skipped: partition: {why}")
         wanted.remove("partition")
+    if "state" in wanted and not failing_disk(build):
+        say("skipped: state: build it first: ninja -C build tests/libes_failing_disk.so")
+        wanted.remove("state")
     return wanted
+
+
+def failing_disk(build):
+    """The library that lets a disk fail (tests/support/failing_disk.cc), where it was built."""
+    path = build.resolve() / "tests/libes_failing_disk.so"
+    return path if path.exists() else None
 
 
 def nodes_for(classes):
@@ -111,7 +122,9 @@ def drive(run, result, inject):
 
 
 def seeded(args, kinds, programs, jobs, nodes, reference, result):
-    run = Run(programs, nodes, jobs, reference, "partition" in kinds, say=say)
+    run = Run(programs, nodes, jobs, reference, "partition" in kinds, say=say,
+              failing_disk=failing_disk(args.build) if "state" in kinds else None,
+              own_disks=args.own_disks)
 
     def inject(run):
         for fault in plan(args.seed, args.faults, kinds):
@@ -144,7 +157,10 @@ def main():
     for name in (args.at or "all").split(","):
         if name != "all" and name not in points.POINTS:
             parser.error(f"--at {name}: see --points for what is allowed")
-    kinds = kinds_of(parser, args.kind)
+    kinds = kinds_of(parser, args.kind, args.build)
+    if args.own_disks and (why := why_no_own_disks()):
+        say(f"skipped: --own-disks: {why}")
+        return 77
     if not args.at and not kinds:
         return 77  # nothing that could be done here
     for number in (signal.SIGINT, signal.SIGTERM):  # also when it was started in the background

@@ -52,11 +52,33 @@ def make_directory():
     return Path(tempfile.mkdtemp(prefix="es-chaos-"))
 
 
+# In a mount namespace of its own, in which the words before MOUNTED name directories and where they
+# lie, the program that follows takes the place.
+MOUNTS = ["unshare", "--mount", "--propagation", "private", "sh", "-c",
+          'while [ "$1" != MOUNTED ]; do mount --bind "$1" "$2" || exit 1; shift 2; done; '
+          'shift; exec "$@"', "sh"]
+
+
+def why_no_own_disks():
+    """Why nodes cannot have disks of their own here; empty when they can."""
+    if os.geteuid() != 0:
+        return "mount namespaces need root"
+    if shutil.which("unshare") is None:
+        return "the program unshare (package util-linux) is not here"
+    ended = subprocess.run([*MOUNTS, "/tmp", "/mnt", "MOUNTED", "true"], capture_output=True,
+                           text=True)
+    return ended.stderr.strip() if ended.returncode != 0 else ""
+
+
 class Cluster:
     """`nodes`: {name: devices}; the first is the head's own. With `networked` each node is a host
-    of its own in a network namespace. `environment`: for all daemons and their workers."""
+    of its own in a network namespace. `own_disks`: paths at which the nodes beside the head have
+    directories of their own, as then at that of the head's state; empty: they share all.
+    `environment`: for all daemons and their workers. `failing_disk`: the library that lets the
+    head's journal fail, while there is a file `switch`."""
 
-    def __init__(self, programs, nodes, networked=False, environment=None, head_options=()):
+    def __init__(self, programs, nodes, networked=False, environment=None, head_options=(),
+                 own_disks=(), failing_disk=None):
         self.esctl_program, self.easyscaled_program = programs
         self.directory = make_directory()
         self.names = list(nodes)
@@ -65,7 +87,13 @@ class Cluster:
         self.environment.update(HOME=str(self.directory), TMPDIR=str(self.directory))
         self.client_environment = dict(self.environment)
         self.environment.update(environment or {})
+        self.switch = self.directory / "switch"
+        if failing_disk:
+            self.environment.update(LD_PRELOAD=str(failing_disk),
+                                    ES_FAILING_DIR=str(self.directory / "state" / "db"),
+                                    ES_FAILING_SWITCH=str(self.switch))
         self.network = Network(self.names[1:]) if networked else None
+        self.own_disks = [self.state, *own_disks] if own_disks else []
         self.keys = self.directory / "keys"
         if networked:
             self.esctl_here("keygen", self.keys)
@@ -82,15 +110,28 @@ class Cluster:
         if name == self.names[0]:
             words += ["--head", "--state", self.directory / "state", "--listen", self.endpoint,
                       *self.head_options]
+            if self.endpoint.startswith("tcp:"):  # its clients write where faults are
+                words += ["--data-root", "/", "--checkpoint-root", "/"]
         else:
             words += ["--join", self.endpoint, "--rescue", self.directory / "rescue"]
         words = [str(word) for word in [*words, *self.wire]]
+        if self.own_disks and name != self.names[0]:
+            words = [*self._own_disks_of(name), *words]
         if self.network:
             at_head = name == self.names[0]
             words += ["--address",
                       Network.HUB_ADDRESS if at_head else self.network.address(name)]
             words = self.network.inside(None if at_head else name, words)
         return processes.Daemon(name, words, self.environment, self.directory / f"{name}.log")
+
+    def _own_disks_of(self, name):
+        mounts = list(MOUNTS)
+        for path in self.own_disks:
+            own = self.directory / f"disk-of-{name}" / path.name
+            own.mkdir(parents=True)
+            path.mkdir(exist_ok=True)
+            mounts += [str(own), str(path)]
+        return [*mounts, "MOUNTED"]
 
     @property
     def head(self):

@@ -21,8 +21,8 @@ class Outcome:
         return Outcome(job, details["params_digest"], details["state_digest"], lines)
 
 
-# version, digest of the parameters, bits of the losses (store/ledger/ledger_file.h)
-_LINE = re.compile(r"^(\d+) ([0-9a-f]{32}|-)((?: [0-9a-f]{8})+)$", re.MULTILINE)
+# version, digest of the parameters, bits of the losses, check (store/ledger/ledger_file.h)
+_LINE = re.compile(r"^(\d+) ([0-9a-f]{32}|-)((?: [0-9a-f]{8})+) #[0-9a-f]{16}$", re.MULTILINE)
 
 
 def ledger_lines(cluster, job):

@@ -3,6 +3,8 @@
 `inject(run, fault)` returns a line that says what was done to whom, or nothing when there was
 nobody. What must be undone later is put on the agenda of the run.
 """
+import errno
+import os
 import signal
 
 import processes
@@ -155,5 +157,28 @@ def _refused_checkpoint(run, directory):
     return f"{directory.name} not written, as it must be: {answer.err.strip()[-160:]}"
 
 
-_KINDS = {"kill": _kill, "head": _head, "freeze": _freeze, "scale": _scale,
+# --- state
+
+_STATE_ERRORS = {"full": errno.ENOSPC, "read-only": errno.EROFS, "broken": errno.EIO}
+
+
+def _state(run, fault):
+    """The disk of the head's journal fails. Whatever is asked for then is refused, or kept."""
+    cluster = run.cluster
+    if cluster.names[0] in run.expects_down or not cluster.head.runs():
+        return None
+    number = _STATE_ERRORS[fault.variant]
+    cluster.switch.write_text(str(number))
+    run.agenda.add(fault.seconds, run.mend_state)
+    name = f"refused-{fault.number}"
+    answer = cluster.esctl("claim", "--type", run.device_sets[0].partition(":")[0], "--count", 1,
+                           "--name", name)
+    if answer.ok and cluster.switch.exists():
+        raise ChaosError(f"claim {name} was accepted on a disk that fails: {os.strerror(number)}")
+    if answer.ok or answer.code != EXIT_REFUSED:  # it came too late, or nobody knows
+        run.agenda.add(fault.seconds, lambda: cluster.esctl("release", name))
+    return f"{os.strerror(number)} for {fault.seconds:.1f} s: {answer.err.strip()[-160:]}"
+
+
+_KINDS = {"state": _state, "kill": _kill, "head": _head, "freeze": _freeze, "scale": _scale,
           "partition": _partition, "disk": _disk}

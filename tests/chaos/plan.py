@@ -2,7 +2,7 @@
 import random
 from dataclasses import dataclass, field
 
-KINDS = ("kill", "freeze", "scale", "partition", "head", "disk")
+KINDS = ("kill", "freeze", "scale", "partition", "head", "disk", "state")
 
 # T_dead is 2.5 s: a freeze or a cut is shorter or longer than that.
 SHORT_S = (0.2, 1.5)
@@ -21,6 +21,7 @@ VARIANTS = {
     "partition": (("full", 2), ("to the head", 1), ("from the head", 1), ("flapping", 1)),
     "head": (("kill", 1),),
     "disk": (("full", 2), ("no directory", 1), ("well", 1)),
+    "state": (("full", 2), ("read-only", 1), ("broken", 1)),
 }
 
 
@@ -30,7 +31,7 @@ class Fault:
     kind: str
     variant: str
     wait_s: float | None  # None: for a new step; else so long after the fault before it
-    seconds: float        # of a freeze, a cut, a full disk; until a restart, until a job goes on
+    seconds: float        # of a freeze, a cut, a disk that fails; until a restart, until a job goes on
     picks: list = field(default_factory=list)  # numbers in [0, 1) that choose victims
 
     def pick(self, things):

@@ -67,8 +67,9 @@ class Comparisons(unittest.TestCase):
 
     def test_a_ledger_file_is_read(self):
         digest = "00112233445566778899aabbccddeeff"
-        text = ("easyscale-ledger 2\njob j-1\ntoml steps = 2\nlosses 2\n"
-                f"1 {digest} 3f800000 40000000\n2 - 3f000000 3e800000\nend 2\n")
+        text = "".join(f"{line} #0123456789abcdef\n" for line in (
+            "easyscale-ledger 3", "job j-1", "toml steps = 2", "losses 2",
+            f"1 {digest} 3f800000 40000000", "2 - 3f000000 3e800000", "end 2"))
         self.assertEqual(read_ledger(text), [(1, digest, ["3f800000", "40000000"]),
                                              (2, "-", ["3f000000", "3e800000"])])
 

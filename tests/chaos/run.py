@@ -18,8 +18,9 @@ class Run:
     """`jobs`: job.Jobs. `reference`: an Outcome of the same job, undisturbed."""
 
     def __init__(self, programs, nodes, jobs, reference, networked=False, environment=None,
-                 say=print):
-        self.cluster = Cluster(programs, nodes, networked, environment)
+                 say=print, own_disks=False, failing_disk=None):
+        self.cluster = Cluster(programs, nodes, networked, environment, failing_disk=failing_disk,
+                               own_disks=[jobs.disk.path] if own_disks else [])
         self.jobs, self.reference, self.say = jobs, reference, say
         self.device_sets = device_sets(nodes, jobs.max_p)
         self.agenda = Agenda()
@@ -82,6 +83,7 @@ class Run:
     def end(self):
         """The cluster in good order again, and what it has kept."""
         self.agenda.wait_until_empty()
+        self.mend_state()
         self._wait_for_idle()
         self.wrong += self.resources.grown()
         self.wrong += self.cluster.stop()
@@ -104,6 +106,8 @@ class Run:
             return False
         self.expects_down.add(name)
         self.cluster.daemons[name].kill()
+        if name == self.cluster.names[0]:
+            self.mend_state()  # a head does not start on a disk that fails
         self.agenda.add(seconds, lambda: self.bring_back(name))
         return True
 
@@ -111,6 +115,9 @@ class Run:
         # Without waiting for a welcome: the head may be away too.
         self.cluster.daemons[name].start()
         self.expects_down.discard(name)
+
+    def mend_state(self):
+        self.cluster.switch.unlink(missing_ok=True)
 
     def check_daemons(self):
         for name, daemon in self.cluster.daemons.items():

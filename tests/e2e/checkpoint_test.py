@@ -136,7 +136,7 @@ class Restart(Series):
         daemon.stop()
         self.assertEqual(digests(end), self.reference(self.STEPS))
 
-    def test_all_damaged_begins_again_and_says_so(self):
+    def test_all_damaged_waits_for_a_word_of_the_user(self):
         daemon = self.start_daemon()
         job = self.submit(daemon, self.job(self.STEPS, self.EVERY), self.STEPS)
         self.wait_for_checkpoint(daemon, job, 2)
@@ -145,8 +145,12 @@ class Restart(Series):
             for checkpoint in newest.parent.glob("step-*"):
                 self.flip_a_bit(checkpoint)
         self.kill_workers(daemon, job, damage)
+        waiting = daemon.wait_for(job, "a word of the user", lambda d: "--accept-loss" in (
+            d["waiting_for"] or ""))
+        self.assertIn("/data: damaged: section", waiting["waiting_for"])
+        self.assertEqual((waiting["state"], waiting["workers"]), ("queued", []))
+        self.assertIn("the start of the job", daemon.esctl("resume", job, "--accept-loss").out)
         end = daemon.wait_for_state(job, "finished")
-        self.assertIn("going on from version 0, the start of the job", end["warning"])
         daemon.stop()
         self.assertEqual(digests(end), self.reference(self.STEPS))
 

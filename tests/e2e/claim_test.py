@@ -62,14 +62,15 @@ class Claim(harness.EndToEndTest):
         before = sum(len(changes(f)) for f in followers)
 
         answer = daemon.json("claim", "--type", fast, "--count", 2, "--name", "serving")
-        self.assertEqual(answer, {"claim": "serving", "type": fast, "count": "2"})
+        self.assertEqual(answer, {"claim": "serving", "type": fast, "count": 2})
 
         def is_claimed(owners):
             claimed = [d for d, owner in owners.items() if owner == "claim:serving"]
             return len(claimed) == 2 and all(d.startswith(fast) for d in claimed)
         self.wait_for_owners(daemon, "the claim has two devices", is_claimed)
         self.assertEqual(daemon.json("claims")["claims"],
-                         [{"claim": "serving", "type": fast, "count": 2, "devices": 2}])
+                         [{"claim": "serving", "type": fast, "count": 2, "devices": 2,
+                           "waits_for": []}])
         harness.wait_until("a job has gone on with fewer devices",
                            lambda: sum(len(changes(f)) for f in followers) > before)
         for job in jobs:  # those that are left with something go on, and nobody fails
@@ -123,7 +124,8 @@ class Claim(harness.EndToEndTest):
 
         def is_listed(count):
             self.assertEqual(daemon.json("claims")["claims"],
-                             [{"claim": "web", "type": fast, "count": count, "devices": count}])
+                             [{"claim": "web", "type": fast, "count": count, "devices": count,
+                               "waits_for": []}])
         self.assertIn("no such claim", resize(1, EXIT_NOT_FOUND).err)
         daemon.esctl("claim", "--type", fast, "--count", 1, "--name", "web")
         resize(2)

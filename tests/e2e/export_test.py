@@ -6,7 +6,7 @@ import struct
 import sys
 
 import harness
-from harness import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_USAGE
+from harness import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_USAGE, digests
 from jobs import job_text
 
 DEBIAN_PYTHON = "/usr/bin/python3"  # the one that Debian's python3-torch belongs to
@@ -36,6 +36,16 @@ def read_safetensors(path):
         name: (tensor["dtype"], tensor["shape"], types[tensor["dtype"]],
                data[slice(*tensor["data_offsets"])])
         for name, tensor in header.items()}
+
+
+def write_safetensors(path, tensors):
+    header, data = {}, b""
+    for name, (dtype, shape, _, content) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape,
+                        "data_offsets": [len(data), len(data) + len(content)]}
+        data += content
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
 
 
 def to_torch(tensors):
@@ -127,6 +137,41 @@ class Export(harness.EndToEndTest):
         missing = self.job("missing.toml", **{"model.weights": "nowhere.safetensors"})
         self.assertIn("nowhere.safetensors",
                       self.esctl("run", missing, "--quiet", code=EXIT_NOT_FOUND).err)
+
+    def changed(self, name, **values):
+        """A copy of exported weights in which all elements of some tensors have another value."""
+        _, file = self.exported()
+        _, tensors = read_safetensors(file)
+        for tensor, value in values.items():
+            dtype, shape, kind, data = tensors[tensor.replace("__", ".")]
+            tensors[tensor.replace("__", ".")] = (dtype, shape, kind,
+                                                  struct.pack("<f", value) * (len(data) // 4))
+        path = self.directory / name
+        write_safetensors(path, tensors)
+        return path
+
+    def test_a_variance_below_zero_is_refused_before_the_first_step(self):
+        weights = self.changed("bad.safetensors", bn1__running_var=-1000.0)
+        ended = self.esctl("run", self.job("bad.toml", **{"model.weights": str(weights)}),
+                           "--quiet", code=EXIT_USAGE)
+        self.assertIn(f'{weights}: tensor "bn1.running_var": element 0 = -1000: allowed is a finite '
+                      "number of at least 0", ended.err)
+
+    def test_an_evaluation_that_is_not_finite_is_named_and_is_no_number(self):
+        # Training normalises with the mini-batch's statistics, so only the evaluation overflows.
+        weights = self.changed("far.safetensors", bn1__running_mean=-3e38, bn1__running_var=0.0)
+        job = self.job("far.toml", **{"model.weights": str(weights), "steps": 1, "level": "D2"})
+        bits = []
+        for device in (self.fast_class(), self.other_class(), "cpu-scalar"):
+            summary = self.run_job(job, "--devices", device + ":1")
+            self.assertEqual(summary["state"], "finished")
+            bits.append(digests(summary))
+            evaluation = summary["eval"]
+            self.assertEqual((evaluation["accuracy"], evaluation["mean_loss"]), (None, None))
+            self.assertTrue(evaluation["not_finite"])
+        self.assertEqual(bits, bits[:1] * 3)
+        ended = self.esctl("run", job, "--devices", "cpu-scalar:1")
+        self.assertIn("accuracy not finite", (ended.out + ended.err).replace("  ", " "))
 
     def test_a_file_that_is_not_the_one_of_the_job_is_noticed(self):
         _, file = self.exported()

@@ -43,7 +43,7 @@ class Stragglers(harness.EndToEndTest):
         details = daemon.wait_for(
             name, "two workers with known speeds",
             lambda d: len(d["workers"]) == 2 and all(
-                w["local_step_seconds"] > 0 for w in d["workers"]))
+                (w["local_step_seconds"] or 0) > 0 for w in d["workers"]))
         for worker in details["workers"]:
             self.assertEqual(len(worker["est_seconds"]), worker["rank_end"] - worker["rank_begin"])
             self.assertGreater(worker["samples_per_second"], 0)

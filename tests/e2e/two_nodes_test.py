@@ -3,7 +3,7 @@
 import signal
 
 import harness
-from harness import EXIT_NOT_FOUND, EXIT_REFUSED, digests
+from harness import EXIT_REFUSED, digests
 from jobs import ANY_LENGTH, job_text
 
 LISTEN = "tcp://127.0.0.1:*"
@@ -102,7 +102,7 @@ class TwoNodes(harness.EndToEndTest):
         head.running.wait_for_line("refused a connection, handshake failed")
         self.assertEqual(self.nodes(head), {"first": True})
         for wire in (["--keys", others], ["--insecure-loopback"]):
-            ended = self.esctl("ps", "--head", head.endpoint, *wire, code=EXIT_NOT_FOUND)
+            ended = self.esctl("ps", "--head", head.endpoint, *wire, code=EXIT_REFUSED)
             self.assertIn(head.endpoint, ended.err)
         node = self.train_across(head)  # the strangers still knock
         self.assertEqual(self.nodes(head), {"first": True, "second": True})

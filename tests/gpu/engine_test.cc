@@ -228,7 +228,7 @@ TEST_SUITE("gpu/engine") {
     CHECK(engine->install(bad_moment).error().message ==
           "version 0: the optimizer's moment of conv2.weight is not finite");
     CHECK(engine->install(bad_stat).error().message ==
-          "version 0: a statistic of EST 1 is not finite");
+          "version 0: statistic bn1.running_mean of EST 1 = nan: allowed is a finite number");
     CHECK(engine->state_digest() == state);
   }
 

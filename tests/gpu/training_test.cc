@@ -11,9 +11,9 @@ TEST_SUITE("gpu/training") {
   using test::WorkerPlan;
 
   // Every model in its tiny size, on small samples of its task.
-  const char* const kModels[] = {"mlp",          "small_cnn", "resnet18", "resnet50",
-                                 "shufflenetv2", "vgg19",     "swin_t",   "yolov3",
-                                 "neumf",        "bert",      "electra"};
+  const char* const kModels[] = {"mlp",     "small_cnn", "resnet18",    "resnet50", "shufflenetv2",
+                                 "vgg19",   "swin_t",    "yolov3",      "neumf",    "bert",
+                                 "electra", "resnet34",  "electra_base"};
 
   SampleLayout layout_of(const JobSpec& spec) {
     test::SampleSizes sizes;

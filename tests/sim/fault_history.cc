@@ -80,10 +80,14 @@ class FaultHistory {
   void flapping_node();
   void lose_node();
   void freeze_node();
+  void hide_newest_state();
   void kill_head();
   void trap_disk();
+  void fill_disk();
   void checkpoint();
+  void pause_job();
   void failing_disk();
+  void destroy_disk();
   void reset_link();
   void lose_frames();
   void slow_link();
@@ -96,6 +100,7 @@ class FaultHistory {
   bool node_is_away_ = false;
   bool may_wait_in_vain_ = false;  // a message was lost or late, or somebody stood still
   std::uint64_t checkpoints_ = 0;
+  std::uint64_t disk_failures_ = 0;  // that were counted
   HistoryReport report_;
 };
 
@@ -110,6 +115,10 @@ JobSpec FaultHistory::some_spec(std::uint64_t number) {
   } else if (world_.pick(2) == 0) {
     spec.level = DeterminismLevel::kD2;
   }
+  if (world_.pick(3) == 0)
+    spec.checkpoint = {.every_steps = 5 + world_.pick(20),
+                       .directory = "/series",
+                       .keep = static_cast<std::uint32_t>(2 + world_.pick(2))};
   spec.eval_every = world_.pick(3) * 4;
   spec.batch_size = static_cast<std::uint32_t>(1 + world_.pick(3));
   spec.data.samples = spec.max_p * spec.batch_size * (2 + world_.pick(9)) +
@@ -159,6 +168,8 @@ void FaultHistory::set_pace() {
 
 HistoryReport FaultHistory::run() {
   set_pace();
+  world_.cluster().shared_disk = world_.pick(3) == 0;
+  ++report_.done[world_.cluster().shared_disk ? "one disk" : "own disks"];
   const std::uint64_t jobs = 1 + (world_.pick(4) == 0 ? 1 : 0);
   for (std::uint64_t i = 0; i < jobs; ++i) {
     // Two staged jobs could want more than there is.
@@ -190,11 +201,18 @@ HistoryReport FaultHistory::run() {
       {"flapping node", &FaultHistory::flapping_node, true},
       {"lose node", &FaultHistory::lose_node, true},
       {"freeze node", &FaultHistory::freeze_node, true},
+      {"hide newest state", &FaultHistory::hide_newest_state, true},
+      {"hide newest state", &FaultHistory::hide_newest_state, true},
       {"kill head", &FaultHistory::kill_head},
       {"head dies at a write", &FaultHistory::trap_disk},
       {"head dies at a write", &FaultHistory::trap_disk},
+      {"full disk", &FaultHistory::fill_disk, true},
+      {"full disk", &FaultHistory::fill_disk, true},
       {"checkpoint", &FaultHistory::checkpoint},
+      {"pause", &FaultHistory::pause_job},
+      {"pause", &FaultHistory::pause_job},
       {"failing disk", &FaultHistory::failing_disk},
+      {"destroyed disk", &FaultHistory::destroy_disk},
       {"reset link", &FaultHistory::reset_link, true},
       {"lose frames", &FaultHistory::lose_frames, true},
       {"slow link", &FaultHistory::slow_link, true},
@@ -209,6 +227,7 @@ HistoryReport FaultHistory::run() {
   }
   world_.disturb(SetTrap{});
   world_.trap_disk(0);
+  world_.mend_disk();
   advance(milliseconds(10));
   while (!undo_.empty()) advance(undo_.begin()->first - world_.now() + milliseconds(1));
   report_.error = final_check(world_, jobs_, report_.done);
@@ -296,6 +315,19 @@ void FaultHistory::checkpoint() {
     world_.client().post_checkpoint(job, "disk/" + std::to_string(++checkpoints_));
 }
 
+// And other jobs, or nobody, may have its devices meanwhile.
+void FaultHistory::pause_job() {
+  for (const auto& [job, spec] : jobs_) {
+    world_.client().post_pause(job);
+    later(some_time(seconds(6)), [this, job = job] { world_.client().post_resume(job); });
+  }
+}
+
+// What was saved there is gone.
+void FaultHistory::destroy_disk() {
+  world_.cluster().disk_of("n" + std::to_string(1 + world_.pick(3))).clear();
+}
+
 void FaultHistory::failing_disk() {
   world_.cluster().disk_fails = true;
   checkpoint();
@@ -380,6 +412,28 @@ void FaultHistory::lose_node() {
   });
 }
 
+// The node whose disk has the newest saved state of some job goes away, and all workers die: older
+// states may be on the disks of nodes that are there.
+void FaultHistory::hide_newest_state() {
+  std::string node;
+  Version newest = 0;
+  const auto records = world_.disk().load_all();
+  for (const auto& record : records.value())
+    for (const auto& state : record.checkpoints)
+      if (!store::is_final(record.phase) && state.version > newest && !state.nodes.empty()) {
+        newest = state.version;
+        node = *state.nodes.begin();
+      }
+  if (node.empty() || std::exchange(node_is_away_, true)) return;
+  ++report_.done["hidden state"];
+  world_.lose_node(node);
+  kill_all();
+  later(seconds(5) + some_time(seconds(10)), [this, node] {
+    world_.return_node(node);
+    later(seconds(5), [this] { node_is_away_ = false; });
+  });
+}
+
 // The machine is suspended with all that runs on it.
 void FaultHistory::freeze_node() {
   std::string node;
@@ -407,6 +461,17 @@ void FaultHistory::kill_head() {
 void FaultHistory::trap_disk() {
   world_.trap_disk(static_cast<std::uint32_t>(1 + world_.pick(4)));
   world_.pick(2) == 0 ? scale() : kill_one();
+}
+
+// Between two effects of one event as well; until then and meanwhile nothing is journaled.
+void FaultHistory::fill_disk() {
+  world_.fill_disk(static_cast<std::uint32_t>(1 + world_.pick(6)));
+  if (world_.pick(2) == 0) world_.pick(2) == 0 ? scale() : kill_one();
+  later(some_time(world_.pick(2) == 0 ? milliseconds(500) : seconds(12)), [this] {
+    if (world_.disk_trap().failed > disk_failures_) ++report_.done["wrote to a full disk"];
+    disk_failures_ = world_.disk_trap().failed;
+    world_.mend_disk();
+  });
 }
 
 }  // namespace

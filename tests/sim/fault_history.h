@@ -17,7 +17,12 @@
 //                      can be had
 //            head      killed between two events, or at a write to its disk, and started again
 //                      later
-//            checkpoint  at any time, on a disk that may fail
+//            full disk  the head's disk takes nothing from some write on, and later it does again
+//            checkpoint  at any time, on a disk that may fail; of its own series too
+//            pause     and resumed later
+//            hide      the machine with a job's newest saved state away, and all workers killed
+//            disk      of one machine destroyed, with all that was saved there
+// In two of three histories the machines share no disk.
 #include <cstdint>
 #include <map>
 #include <string>

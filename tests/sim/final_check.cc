@@ -12,6 +12,8 @@ namespace {
 
 // Far beyond what a job of these sizes needs after its last fault, all time limits included.
 constexpr Instant kPatience = std::chrono::minutes(15);
+// Of 200 ms each.
+constexpr int kRoundsToResume = 25;
 
 std::map<JobId, store::JobRecord> records(SimWorld& world) {
   std::map<JobId, store::JobRecord> found;
@@ -87,10 +89,27 @@ std::string last_words(SimWorld& world, const JobId& job) {
   return text.empty() ? "" : "; the end of its log:" + text;
 }
 
+// Whoever has paused them. A job whose saved states are all gone waits for its user's word, which
+// comes where a history has destroyed disks, and only there.
+void resume_paused(SimWorld& world, const std::map<JobId, JobSpec>& jobs,
+                   const std::map<std::string, int>& remarks) {
+  const bool destroyed = remarks.contains("destroyed disk");
+  for (const auto& [job, record] : records(world)) {
+    if (store::is_final(record.phase) || !jobs.contains(job)) continue;
+    if (record.phase == store::JobPhase::kPaused) world.client().post_resume(job);
+    if (destroyed) world.client().post_resume(job, true);
+  }
+}
+
 bool may_give_up(const std::string& error) {
   return error.find("without one step of progress") != std::string::npos ||
          error.find("no worker process comes up") != std::string::npos ||
          error.find("the devices that the job needs cannot be had") != std::string::npos;
+}
+
+// The disk failed just when the last checkpoint of the job's own series was written.
+bool result_not_kept(const std::string& error) {
+  return error.find("steps are done, but their result is not kept") != std::string::npos;
 }
 
 }  // namespace
@@ -98,7 +117,10 @@ bool may_give_up(const std::string& error) {
 std::string final_check(SimWorld& world, const std::map<JobId, JobSpec>& jobs,
                         std::map<std::string, int>& remarks) {
   const Instant end = world.now() + kPatience;
-  while (!all_over(world, jobs) && world.now() < end) world.run_for(std::chrono::milliseconds(200));
+  for (int round = 0; !all_over(world, jobs) && world.now() < end; ++round) {
+    world.run_for(std::chrono::milliseconds(200));
+    if (round % kRoundsToResume == 0) resume_paused(world, jobs, remarks);
+  }
   world.run_for(std::chrono::seconds(1));  // the client finds a head that was just started
   if (!world.cluster().violations.empty()) return world.cluster().violations.front();
   for (const auto& [job, record] : records(world)) {
@@ -108,7 +130,10 @@ std::string final_check(SimWorld& world, const std::map<JobId, JobSpec>& jobs,
       ++remarks["gave up"];
       continue;
     }
-    if (record.phase != store::JobPhase::kCompleted)
+    const bool not_kept =
+        record.phase == store::JobPhase::kFailed && result_not_kept(record.error);
+    if (not_kept) ++remarks["result not kept"];
+    if (record.phase != store::JobPhase::kCompleted && !not_kept)
       return job + (store::is_final(record.phase) ? " is " : " hangs: it is ") + phase + ": " +
              record.error + last_words(world, job);
     if (const std::string wrong = check_ledger(world, job, spec); !wrong.empty()) return wrong;

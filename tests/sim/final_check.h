@@ -14,7 +14,8 @@ namespace es::test {
 //
 // A job may give up where its limits allow that (too many losses without progress, a process that
 // does not come up, devices that are not there before it has ever run); that is counted in
-// `remarks`.
+// `remarks`. So is a job that fails because the last checkpoint of its series could not be written;
+// its ledger and its samples are checked like those of any other.
 std::string final_check(SimWorld& world, const std::map<JobId, JobSpec>& jobs,
                         std::map<std::string, int>& remarks);
 

@@ -43,8 +43,10 @@ TEST_SUITE("sim/histories") {
     for (const auto& [what, times] : done) std::printf("%7d %s\n", times, what.c_str());
     // A job gives up when most of its processes die again and again, which is rare.
     CHECK(done["gave up"] * 20 <= static_cast<int>(count));
+    CHECK(done["result not kept"] * 10 <= static_cast<int>(count));
     if (count < kHistories) return;
-    for (const char* what : {"caught", "caught and frozen", "head caught"}) CHECK(done[what] > 0);
+    for (const char* what : {"caught", "caught and frozen", "head caught", "wrote to a full disk"})
+      CHECK(done[what] > 0);
     // Of data used exactly once: so many resizes, kills and resumes it went through.
     int disturbances = 0;
     for (const char* what : {"scale", "kill one", "kill several", "kill all", "kill all but one",

@@ -199,7 +199,7 @@ TEST_SUITE("sim/scheduling") {
       REQUIRE_MESSAGE(taken.ok(), taken.error().message);
       CHECK(taken->path == "disk/one");
       const ToyVersion expected = reference_version(toy_job(spec), taken->version);
-      CHECK(world.cluster().checkpoints.at("disk/one") == expected);
+      CHECK(world.cluster().disk_of("").at("disk/one") == expected);
       CHECK(taken->params_digest == digests_of(expected).params.hex());
       CHECK(taken->state_digest == digests_of(expected).state.hex());
       CHECK(!client.wait_checkpoint(client.post_checkpoint(job, "disk/one")).ok());  // occupied

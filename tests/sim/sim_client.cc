@@ -56,6 +56,15 @@ std::uint64_t SimClient::post_cancel(const JobId& job) {
   return post<wire::CancelJob>(job, [](wire::CancelJob::Builder) {});
 }
 
+std::uint64_t SimClient::post_pause(const JobId& job) {
+  return post<wire::PauseJob>(job, [](wire::PauseJob::Builder) {});
+}
+
+std::uint64_t SimClient::post_resume(const JobId& job, bool accept_loss) {
+  return post<wire::ResumeJob>(job,
+                               [&](wire::ResumeJob::Builder b) { b.setAcceptLoss(accept_loss); });
+}
+
 std::uint64_t SimClient::post_checkpoint(const JobId& job, const std::string& directory) {
   return post<wire::CheckpointJob>(
       job, [&](wire::CheckpointJob::Builder b) { b.setDirectory(directory); });

@@ -40,6 +40,8 @@ class SimClient {
   std::uint64_t post_scale(const JobId& job, const std::string& devices);
   std::uint64_t post_cancel(const JobId& job);
   std::uint64_t post_checkpoint(const JobId& job, const std::string& directory);
+  std::uint64_t post_pause(const JobId& job);
+  std::uint64_t post_resume(const JobId& job, bool accept_loss = false);
 
   bool answered(std::uint64_t request) const { return inbox_->frames.contains(request); }
   // Waits for the answer. Error: the head refused, with its reason.

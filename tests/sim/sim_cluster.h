@@ -1,9 +1,12 @@
 #pragma once
 // What the simulated processes of a cluster share: its devices' speeds, its disks, and what is
 // really running where, so that a broken promise of the scheduler is noticed where it hurts.
+#include <cstring>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,8 +25,16 @@ struct SimCluster {
   // How many times longer a step takes in a job of so many processes, which lose time to each
   // other; its local steps are not longer. Empty: 1.
   std::function<double(std::size_t processes)> drag;
-  std::map<std::string, ToyVersion> checkpoints;    // by directory
-  bool disk_fails = false;                          // no checkpoint can be written
+  // Whether all nodes see one disk; else each has its own, which outlives the node.
+  bool shared_disk = true;
+  std::map<std::string, std::map<std::string, ToyVersion>> disks;  // by node, directory
+  std::map<std::string, ToyVersion>& disk_of(const std::string& node) {
+    return disks[shared_disk ? "" : node];
+  }
+  bool disk_fails = false;  // no checkpoint can be written
+  // The newest version of the job that was ever journaled as saved, and is whole on some disk;
+  // none: there is none. For what must never happen: that the job goes on from something older.
+  std::function<std::optional<Version>(const JobId&)> newest_saved;
   std::map<actors::DeviceId, Incarnation> running;  // processes that exist, by their device
   std::map<Incarnation, JobId> job_of;              // of these
   // The samples that made each committed version, by virtual rank.
@@ -64,6 +75,18 @@ inline ToyJob toy_job(const JobSpec& spec) {
           .max_p = spec.max_p,
           .bucket_count = kToyBuckets,
           .last_version = spec.steps};
+}
+
+// A toy version as the one piece of a saved state (wire::StatePart).
+inline std::vector<std::uint64_t> words_of(const ToyVersion& version) {
+  std::vector<std::uint64_t> words = {version.version, version.params};
+  words.insert(words.end(), version.contexts.begin(), version.contexts.end());
+  return words;
+}
+inline ToyVersion toy_version_from(std::span<const unsigned char> data) {
+  std::vector<std::uint64_t> words(data.size() / sizeof(std::uint64_t));
+  std::memcpy(words.data(), data.data(), data.size());
+  return {words.at(0), words.at(1), {words.begin() + 2, words.end()}};
 }
 
 }  // namespace es::test

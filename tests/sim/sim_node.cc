@@ -3,7 +3,9 @@
 #include <caf/all.hpp>
 
 #include <csignal>
+#include <set>
 
+#include "actors/common/saved_state_files.h"
 #include "actors/common/wire_devices.h"
 #include "actors/config/job_file.h"
 #include "actors/node_agent/node_agent_actor.h"
@@ -61,9 +63,75 @@ void SimNodeState::on_inbound(const Inbound& inbound) {
     start(job, *start_worker->view());
   } else if (const auto kill_worker = Msg<wire::KillWorker>::from_frame(inbound.frame)) {
     kill(job, {kill_worker->view()->getIncarnation()});
-  } else {
+  } else if (!on_states(inbound)) {
     cluster_->violations.push_back("a node got a message that is not for nodes");
   }
+}
+
+// --- saved states on the node's disk
+
+bool SimNodeState::on_states(const Inbound& inbound) {
+  const Head head{.job = inbound.frame->head.job,
+                  .generation = inbound.frame->head.generation,
+                  .step = inbound.frame->head.step,
+                  .sender = inbound.frame->head.sender};
+  if (const auto find = Msg<wire::FindStates>::from_frame(inbound.frame))
+    find_states(head, *find->view());
+  else if (const auto remove = Msg<wire::RemoveStates>::from_frame(inbound.frame))
+    remove_states(*remove->view());
+  else if (const auto part = Msg<wire::ReadState>::from_frame(inbound.frame))
+    read_state(head, *part->view());
+  else
+    return false;
+  return true;
+}
+
+void SimNodeState::find_states(const Head& head, wire::FindStates::Reader request) {
+  const auto& disk = cluster_->disk_of(options_.name);
+  const auto message = Msg<wire::StatesFound>::build(head, [&](wire::StatesFound::Builder b) {
+    auto list = b.initStates(request.getStates().size());
+    for (unsigned i = 0; i < list.size(); ++i) {
+      const SavedState state = saved_state_from(request.getStates()[i]);
+      const auto found = disk.find(state.path);
+      const bool whole = found != disk.end() && found->second.version == state.version &&
+                         digests_of(found->second) == state.digests;
+      put(list[i].initState(), state);
+      list[i].setSight(
+          static_cast<std::uint8_t>(whole ? protocol::Sight::kWhole : protocol::Sight::kGone));
+      if (!whole) list[i].setError(state.path + " is not there");
+    }
+  });
+  self_->send(gateway_, Outbound{kHead, message.frame()});
+}
+
+void SimNodeState::remove_states(wire::RemoveStates::Reader request) {
+  auto& disk = cluster_->disk_of(options_.name);
+  for (const auto wire_state : request.getStates()) {
+    const SavedState state = saved_state_from(wire_state);
+    const auto found = disk.find(state.path);
+    if (found != disk.end() && digests_of(found->second) == state.digests) disk.erase(found);
+  }
+  const std::string prefix = request.getPrefix().cStr();
+  std::set<std::string> keep;
+  for (const auto path : request.getKeep()) keep.insert(path.cStr());
+  std::erase_if(disk, [&](const auto& entry) {
+    if (prefix.empty() || !entry.first.starts_with(prefix) || keep.contains(entry.first))
+      return false;
+    return std::stoull(entry.first.substr(prefix.size())) < request.getBelow();
+  });
+}
+
+void SimNodeState::read_state(const Head& head, wire::ReadState::Reader request) {
+  const auto& disk = cluster_->disk_of(options_.name);
+  const auto found = disk.find(request.getPath().cStr());
+  const auto message = Msg<wire::StatePart>::build(head, [&](wire::StatePart::Builder b) {
+    b.setPath(request.getPath());
+    b.setGone(found == disk.end());
+    if (found == disk.end()) return b.setError("it is not there");
+    const std::vector<std::uint64_t> words = words_of(found->second);
+    b.setData({reinterpret_cast<const kj::byte*>(words.data()), words.size() * sizeof words[0]});
+  });
+  self_->send(gateway_, Outbound{kHead, message.frame()});
 }
 
 void SimNodeState::start(const JobId& job, wire::StartWorker::Reader request) {

@@ -17,6 +17,7 @@ namespace {
 using TickAtom = caf::atom_constant<caf::atom("tick")>;
 constexpr auto kTickInterval = std::chrono::seconds(1);
 const PeerId kHead = "head";
+const std::string kCopy = "copy";
 
 }  // namespace
 
@@ -35,9 +36,17 @@ void SimWorkerState::init(caf::stateful_actor<SimWorkerState>* self, SimWorkerOp
                                      .eval_every = options_.spec.eval_every});
   engine_ = std::make_unique<ToyEngine>(
       toy_job(options_.spec), [this](Incarnation of) { return cluster_->job_of.contains(of); },
-      [this](const std::string& path) { return cluster_->checkpoints.at(path); });
+      [this](const std::string& path) -> std::optional<ToyVersion> {
+        if (path == kCopy) return copy_;
+        const auto& disk = cluster_->disk_of(options_.device.node);
+        const auto found = disk.find(path);
+        return found == disk.end() ? std::nullopt : std::optional(found->second);
+      });
   engine_->on_checkpoint = [this](const std::string& path, const ToyVersion& version) {
-    return !cluster_->disk_fails && cluster_->checkpoints.emplace(path, version).second;
+    if (cluster_->disk_fails) return false;
+    auto& disk = cluster_->disk_of(options_.device.node);
+    if (disk.emplace(path, version).second) return true;
+    return path.starts_with("/series/") && disk.at(path) == version;  // as worker::keep_snapshot
   };
   record_samples();
   self_->send(gateway_, ConnectPeer{kHead, "sim://head"});
@@ -74,7 +83,9 @@ void SimWorkerState::on_peer_up(const PeerUp& up) {
 void SimWorkerState::on_inbound(const Inbound& inbound) {
   const Head& head = inbound.frame->head;
   if (head.job != options_.job) return violated("a message for job " + head.job);
-  if (inbound.from == kHead) {
+  if (head.type == MessageType::kStatePart) {
+    on_state_part(inbound);
+  } else if (inbound.from == kHead) {
     const auto message = protocol::decode_head(inbound.frame);
     if (!message) return violated(message.error().message);
     perform(core_->on(*message, now()));
@@ -122,6 +133,49 @@ void SimWorkerState::perform_effect(const worker::SendPeer& effect) {
   const PeerId peer = worker_peer(effect.to);
   if (connected_.insert(peer).second) self_->send(gateway_, ConnectPeer{peer, effect.address});
   self_->send(gateway_, Outbound{peer, protocol::encode(options_.job, effect.message)});
+}
+
+// A toy version is one piece.
+void SimWorkerState::perform_effect(const worker::PullState& effect) {
+  pulls_ = effect.generation;
+  Head head;
+  head.job = options_.job;
+  head.generation = effect.generation;
+  head.sender = options_.incarnation;
+  head.step = core_->target();
+  const auto message = Msg<wire::ReadState>::build(head, [&](wire::ReadState::Builder b) {
+    b.setNode(effect.from.node);
+    b.setPath(effect.from.path);
+  });
+  self_->send(gateway_, Outbound{kHead, message.frame()});
+}
+
+void SimWorkerState::on_state_part(const Inbound& inbound) {
+  const Head& head = inbound.frame->head;
+  if (pulls_ != head.generation || core_->generation() != head.generation) return;
+  pulls_.reset();
+  const auto part = Msg<wire::StatePart>::from_frame(inbound.frame);
+  auto view = part->view();
+  if (view->getError().size() > 0)
+    return perform(core_->on(worker::PullEvent(worker::PullFailed{
+                                 head.generation, view->getError().cStr(), view->getGone()}),
+                             now()));
+  copy_ = toy_version_from({view->getData().begin(), view->getData().size()});
+  perform(core_->on(worker::PullEvent(worker::StatePulled{head.generation, kCopy}), now()));
+}
+
+// Nothing that is saved is ever given up for something older.
+void SimWorkerState::perform_effect(const worker::LoadVersion& effect) {
+  const auto saved = cluster_->newest_saved(options_.job);
+  if (!std::holds_alternative<protocol::State>(effect.from) && saved && *saved > effect.version)
+    violated(options_.job + " goes on from version " + std::to_string(effect.version) +
+             ", and version " + std::to_string(*saved) + " is saved");
+  engine_->add(effect);
+}
+
+void SimWorkerState::perform_effect(const worker::WriteVersion& effect) {
+  engine_->add(effect);
+  for (const std::string& path : effect.remove) cluster_->disk_of(options_.device.node).erase(path);
 }
 
 void SimWorkerState::perform_effect(const worker::Exit&) {

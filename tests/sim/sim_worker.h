@@ -49,10 +49,14 @@ class SimWorkerState {
   void perform(const actors::worker::Effects& effects);
   void perform_effect(const actors::worker::SendHead& effect);
   void perform_effect(const actors::worker::SendPeer& effect);
+  void perform_effect(const actors::worker::PullState& effect);
+  void perform_effect(const actors::worker::LoadVersion& effect);
+  void perform_effect(const actors::worker::WriteVersion& effect);
   void perform_effect(const actors::worker::Exit& effect);
   void perform_effect(const actors::worker::Abort& effect);
   void perform_effect(const actors::worker::ReportAnomaly& effect);
   void perform_effect(const auto& engine_effect) { engine_->add(engine_effect); }
+  void on_state_part(const actors::Inbound& inbound);
   void record_samples();
   void work();
   void send_stats(Version version);
@@ -68,6 +72,8 @@ class SimWorkerState {
   std::optional<actors::worker::WorkerCore> core_;
   std::unique_ptr<ToyEngine> engine_;
   std::set<std::string> connected_;
+  std::optional<Generation> pulls_;  // a state from another node's disk
+  std::optional<ToyVersion> copy_;   // of it
   bool working_ = false;
   bool frozen_ = false;
   std::vector<std::function<void()>> missed_;  // while frozen, in order

@@ -43,12 +43,20 @@ class Disk final : public store::KeyValueStore {
     return values_->get(key);
   }
   Status write(const store::WriteBatch& batch, store::Durability durability) override {
+    ++trap_->writes;
+    if (trap_->fails_at > 0 && --trap_->fails_at == 0) trap_->fails_now = true;
+    if (const Status well = recover(); !well.ok()) return ++trap_->failed, well;
     if (trap_->writes_left > 0 && --trap_->writes_left == 0) {
       // It runs on to the end of this message, and writes to a ghost of its disk.
       values_ = copy_of(*values_);
       trap_->on_death();
     }
-    return values_->write(batch, durability);
+    const Status written = values_->write(batch, durability);
+    const auto is_job = [](const auto& change) {
+      return change.key.starts_with(std::string_view("job\0", 4));
+    };
+    if (std::ranges::any_of(batch.changes(), is_job)) trap_->on_job_written();
+    return written;
   }
   Status scan(std::string_view begin, std::string_view end, const Visitor& visit) const override {
     return values_->scan(begin, end, visit);
@@ -56,6 +64,11 @@ class Disk final : public store::KeyValueStore {
   Result<std::optional<store::KeyValue>> last(std::string_view begin,
                                               std::string_view end) const override {
     return values_->last(begin, end);
+  }
+  Status sync() override { return recover(); }
+  Status recover() override {
+    if (trap_->fails_now) return failure("the simulated disk is full");
+    return {};
   }
 
  private:
@@ -85,12 +98,14 @@ SimWorld::SimWorld(SimWorldOptions options) : options_(std::move(options)), rand
   cluster_->step_time = {{"cpu-scalar", std::chrono::milliseconds(40)},
                          {"cpu-avx2", std::chrono::milliseconds(10)},
                          {"cpu-avx512", std::chrono::milliseconds(6)}};
+  cluster_->newest_saved = [this](const JobId& job) { return newest_saved(job); };
   config_.set("scheduler.policy", caf::atom("testing"));
   system_.emplace(config_);
   system_->await_actors_before_shutdown(false);
   scheduler_ = &dynamic_cast<caf::scheduler::test_coordinator&>(system_->scheduler());
   gateway_ = system_->spawn(sim_gateway_actor, random_(),
                             [this](const PeerId& peer, bool freeze) { on_caught(peer, freeze); });
+  disk_trap_->on_job_written = [this] { remember_saved(); };
   disk_trap_->on_death = [this] { disturb(SilenceHead{}); };
   start_head();
   const auto inbox = std::make_shared<SimClient::Inbox>();
@@ -161,6 +176,28 @@ void SimWorld::run_for(Instant duration, const std::function<bool()>& or_until) 
     }};
   });
   run_until([&] { return *over || or_until(); }, duration * 2);
+}
+
+// What the journal has named once. A head that gives a state up takes it out of the journal before
+// it has an older one loaded, so the journal of that moment proves nothing.
+void SimWorld::remember_saved() {
+  const auto records = disk().load_all();
+  for (const store::JobRecord& record : records.value())
+    for (const store::CheckpointRef& state : record.checkpoints)
+      for (const std::string& node : state.nodes)
+        saved_once_[record.id].insert({state.version, node, state.path});
+}
+
+// A node that is away has its disk still.
+std::optional<Version> SimWorld::newest_saved(const JobId& job) {
+  std::optional<Version> newest;
+  for (const auto& [version, node, path] : saved_once_[job]) {
+    const auto& on_disk = cluster_->disk_of(node);
+    const auto found = on_disk.find(path);
+    if (found != on_disk.end() && found->second.version == version)
+      newest = std::max(newest, std::optional(version));
+  }
+  return newest;
 }
 
 Instant SimWorld::random_time(Instant least, Instant most) {
@@ -235,6 +272,7 @@ void SimWorld::start_head() {
   ClusterSchedulerOptions options;
   options.unix_ms = [] { return std::uint64_t{0}; };
   options.on_stopped = [] {};
+  options.on_unreadable = [](const Error& error) { throw std::runtime_error(error.message); };
   options.make_policy = [this] { return scheduler::make_policy(options_.policy).value(); };
   options.admit = admit_toy;
   head_ = system_->spawn(cluster_scheduler_actor, std::move(options), gateway_,

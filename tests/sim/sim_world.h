@@ -14,7 +14,9 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -37,6 +39,12 @@ struct SimWorldOptions {
 struct DiskTrap {
   std::uint32_t writes_left = 0;
   std::function<void()> on_death;
+  std::function<void()> on_job_written;  // after each write of a job's record
+  // The disk takes nothing from the nth write on; with 1, from now on. 0: it does.
+  std::uint32_t fails_at = 0;
+  std::uint64_t writes = 0;  // that it was asked for
+  std::uint64_t failed = 0;  // of these
+  bool fails_now = false;
 };
 
 class SimWorld {
@@ -84,6 +92,13 @@ class SimWorld {
     return std::exchange(caught_, std::nullopt);
   }
   void trap_disk(std::uint32_t nth_write) { disk_trap_->writes_left = nth_write; }
+  // The disk of the head takes nothing from its nth write on, until it is mended.
+  void fill_disk(std::uint32_t nth_write) { disk_trap_->fails_at = nth_write; }
+  void mend_disk() {
+    disk_trap_->fails_at = 0;
+    disk_trap_->fails_now = false;
+  }
+  const DiskTrap& disk_trap() const { return *disk_trap_; }
   bool head_runs() const { return static_cast<bool>(head_); }
   // What a head would find on the disk now.
   actors::HeadStore disk() const;
@@ -94,6 +109,8 @@ class SimWorld {
   bool step();
   void run_for(actors::Instant duration, const std::function<bool()>& or_until);
   void start_node(const std::string& name);
+  std::optional<Version> newest_saved(const JobId& job);
+  void remember_saved();
   void on_caught(const actors::PeerId& peer, bool freeze);
 
   SimWorldOptions options_;
@@ -111,6 +128,8 @@ class SimWorld {
   caf::scheduler::test_coordinator* scheduler_ = nullptr;
   caf::actor gateway_, head_, client_actor_;
   std::map<std::string, caf::actor> nodes_;
+  // Version, node and path of each saved state that the journal has ever named.
+  std::map<JobId, std::set<std::tuple<Version, std::string, std::string>>> saved_once_;
   std::optional<std::pair<actors::PeerId, bool>> caught_;  // and whether it was frozen
   std::optional<SimClient> client_;
 };

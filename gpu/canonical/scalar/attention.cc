@@ -24,9 +24,9 @@ void finish_scores(const AttentionShape& s, const AttentionExtras& extras, std::
 void drop(const Dropout& dropout, const DropoutKey& key, std::int64_t begin, std::int64_t n,
           const float* x, float* y) {
   for (std::int64_t i = 0; i < n; ++i) {
-    y[i] = dropout.threshold == 0           ? x[i]
-           : keeps(dropout, key, begin + i) ? x[i] * dropout.factor
-                                            : 0.0f;
+    y[i] = dropout.threshold == 0
+               ? x[i]
+               : keep_scaled(keeps(dropout, key, begin + i), x[i], dropout.factor);
   }
 }
 

@@ -4,11 +4,11 @@
 namespace es::gpu::scalar {
 
 void relu_fwd(std::int64_t n, const float* x, float* y) {
-  for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] > 0.0f ? x[i] : 0.0f;
+  for (std::int64_t i = 0; i < n; ++i) y[i] = positive_part(x[i]);
 }
 
 void relu_bwd(std::int64_t n, const float* y, const float* dy, float* dx) {
-  for (std::int64_t i = 0; i < n; ++i) dx[i] = y[i] > 0.0f ? dy[i] : 0.0f;
+  for (std::int64_t i = 0; i < n; ++i) dx[i] = keep_positive(dy[i], y[i]);
 }
 
 void add(std::int64_t n, const float* a, const float* b, float* y) {
@@ -16,10 +16,7 @@ void add(std::int64_t n, const float* a, const float* b, float* y) {
 }
 
 void add_relu(std::int64_t n, const float* a, const float* b, float* y) {
-  for (std::int64_t i = 0; i < n; ++i) {
-    const float sum = a[i] + b[i];
-    y[i] = sum > 0.0f ? sum : 0.0f;
-  }
+  for (std::int64_t i = 0; i < n; ++i) y[i] = positive_part(a[i] + b[i]);
 }
 
 void scale(std::int64_t n, const float* x, float factor, float* y) {

@@ -11,7 +11,7 @@ void max_pool_fwd(const PoolShape& s, const float* x, float* y, std::uint8_t* ar
       for (std::int64_t kh = window.kh0; kh < window.kh1; ++kh) {
         for (std::int64_t kw = window.kw0; kw < window.kw1; ++kw) {
           const float value = x[window.cell(s, kh, kw) + c];
-          if (!first && !(y[c] < value)) continue;  // the first maximum stays
+          if (!first && !takes_over(y[c], value)) continue;
           first = false;
           y[c] = value;
           argmax[c] = static_cast<std::uint8_t>(kh * s.kw + kw);

@@ -16,8 +16,9 @@ struct Steps {
       for (std::int64_t m = 0; m < boxes; ++m) ignored = ignored || yolo_overlaps(mine, corners[m]);
       for (std::int64_t j = 0; j < channels; ++j) gradient[j] = 0.0f;
       const float logit = output[kYoloObjectness];
-      loss[i] = ignored ? 0.0f : canonical_bce(logit, 0.0f);
-      gradient[kYoloObjectness] = ignored ? 0.0f : canonical_sigmoid(logit) * mean_scale;
+      const float counted = yolo_counted(mine, ignored);
+      loss[i] = keep_positive(canonical_bce(logit, 0.0f), counted);
+      gradient[kYoloObjectness] = keep_positive(canonical_sigmoid(logit) * mean_scale, counted);
       output += channels;
       gradient += channels;
     }

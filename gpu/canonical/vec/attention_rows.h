@@ -65,7 +65,7 @@ class HeadDropout {
   }
   // The vector v of elements i, i + 1, ... of the head.
   Vec operator()(std::int64_t i, Vec v) const {
-    return keep_if(kept_lanes(bits_, skipped_ + i), mul(v, factor_));
+    return keep_if_or_nan(kept_lanes(bits_, skipped_ + i), mul(v, factor_));
   }
 
  private:

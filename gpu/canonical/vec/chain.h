@@ -51,7 +51,10 @@ inline void drop_runs(const ChainStage& stage, const DropoutKey& key, std::int64
     if (keeps(stage.dropout, key, run)) {
       scale(count, from + i, stage.dropout.factor, to + i);
     } else {
-      zero_floats(to + i, count);
+      for_vectors(count, [=](std::int64_t j, auto at) {
+        const Vec v = at.load(from + i + j);
+        at.store(to + i + j, keep_if(unordered(v, v), v));
+      });
     }
     i += count;
   }
@@ -82,10 +85,6 @@ inline __attribute__((always_inline)) void map(std::int64_t n, const float* from
   });
 }
 
-inline Vec leaky(Vec v, Vec test, Vec slope) {
-  return select(less(zero(), test), v, mul(v, slope));
-}
-
 // One stage over elements [first, first + n): to[i] is element first + i. `to` may be `from` or the
 // stage's operand at `first`.
 inline void chain_stage(const ChainStage& stage, const DropoutKey& key, std::int64_t first,
@@ -102,9 +101,9 @@ inline void chain_stage(const ChainStage& stage, const DropoutKey& key, std::int
     case ChainKind::kAddRow:
       return add_row(n, first, stage.columns, stage.operand, from, to);
     case ChainKind::kRelu:
-      return map(n, from, to, [](Vec v) { return keep_positive(v, v); });
+      return map(n, from, to, [](Vec v) { return positive_part(v); });
     case ChainKind::kLeakyRelu:
-      return map(n, from, to, [=](Vec v) { return leaky(v, v, factor); });
+      return map(n, from, to, [=](Vec v) { return leaky(v, factor); });
     case ChainKind::kGelu:
       return map(n, from, to, [](Vec v) { return canonical_gelu(v); });
     case ChainKind::kTanh:

@@ -86,8 +86,8 @@ inline Test kept_lanes(const std::uint8_t* bits, std::int64_t j) {
   return test_of_bits(word >> (j % 8));
 }
 
-// y[j] = decision begin + j keeps ? x[j] * factor : +0, for j in [0, n). y may be x. Without
-// dropout (threshold 0) y = x.
+// y[j] = decision begin + j keeps ? x[j] * factor : +0 (or NaN), for j in [0, n). y may be
+// x. Without dropout (threshold 0) y = x.
 inline void drop(const Dropout& dropout, const DropoutKey& key, std::int64_t begin, std::int64_t n,
                  const float* x, float* y) {
   if (dropout.threshold == 0) return copy_floats(y, x, n);
@@ -98,7 +98,8 @@ inline void drop(const Dropout& dropout, const DropoutKey& key, std::int64_t beg
     const std::int64_t count = smaller(n, kKeepBlocks * kDropoutBlock - skipped);
     keep_bits(dropout, key, begin / kDropoutBlock, ceil_div(skipped + count, kDropoutBlock), bits);
     for_vectors(count, [&](std::int64_t j, auto at) {
-      at.store(y + j, keep_if(kept_lanes(bits, skipped + j), mul(at.load(x + j), factor)));
+      const Test kept = kept_lanes(bits, skipped + j);
+      at.store(y + j, keep_if_or_nan(kept, mul(at.load(x + j), factor)));
     });
     begin += count;
     n -= count;

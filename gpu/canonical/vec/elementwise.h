@@ -5,10 +5,7 @@ namespace es::gpu {
 namespace {
 
 inline void relu_fwd(std::int64_t n, const float* x, float* y) {
-  for_vectors(n, [=](std::int64_t i, auto at) {
-    const Vec value = at.load(x + i);
-    at.store(y + i, keep_positive(value, value));
-  });
+  for_vectors(n, [=](std::int64_t i, auto at) { at.store(y + i, positive_part(at.load(x + i))); });
 }
 
 inline void relu_bwd(std::int64_t n, const float* y, const float* dy, float* dx) {
@@ -24,8 +21,7 @@ inline void add_floats(std::int64_t n, const float* a, const float* b, float* y)
 
 inline void add_relu(std::int64_t n, const float* a, const float* b, float* y) {
   for_vectors(n, [=](std::int64_t i, auto at) {
-    const Vec sum = add(at.load(a + i), at.load(b + i));
-    at.store(y + i, keep_positive(sum, sum));
+    at.store(y + i, positive_part(add(at.load(a + i), at.load(b + i))));
   });
 }
 

@@ -25,6 +25,19 @@ struct Constant {
   static constexpr int value = kValue;
 };
 
+// test > 0 ? v : v * slope, or NaN where `test` is one.
+inline Vec leaky(Vec v, Vec test, Vec slope) {
+  return select(unordered(test, test), test, select(less(zero(), test), v, mul(v, slope)));
+}
+// The same with v as its test.
+inline Vec leaky(Vec v, Vec slope) {
+  return select(less(zero(), v), v, mul(v, slope));
+}
+// The lanes of v that are kept, or NaN, and +0 elsewhere.
+inline Vec keep_if_or_nan(Test kept, Vec v) {
+  return keep_if(either(kept, unordered(v, v)), v);
+}
+
 // How a body reads and writes a vector: whole, or only its first lanes (the others load as +0).
 struct Whole {
   Vec load(const float* p) const { return es::gpu::load(p); }

@@ -59,15 +59,20 @@ inline Vec negate(Vec a) {
   return _mm256_xor_ps(a, _mm256_set1_ps(-0.0f));
 }
 
-// test > 0 ? v : +0
-inline Vec keep_positive(Vec v, Vec test) {
-  return _mm256_and_ps(v, _mm256_cmp_ps(test, zero(), _CMP_GT_OQ));
+// v > 0 ? v : +0; a NaN stays.
+inline Vec positive_part(Vec v) {
+  return _mm256_and_ps(v, _mm256_cmp_ps(v, zero(), _CMP_NLE_UQ));
 }
-// best < v ? v : best. A NaN in v is never taken.
+// test > 0 ? v : +0, or NaN where either is one.
+inline Vec keep_positive(Vec v, Vec test) {
+  return _mm256_or_ps(_mm256_and_ps(v, _mm256_cmp_ps(test, zero(), _CMP_GT_OQ)),
+                      _mm256_cmp_ps(v, test, _CMP_UNORD_Q));  // all bits set: a NaN
+}
+// best < v ? v : best. A NaN in v is never taken, one in `best` stays.
 inline Vec larger_of(Vec best, Vec v) {
   return _mm256_max_ps(v, best);
 }
-// v < best ? v : best. A NaN in v is never taken.
+// v < best ? v : best. A NaN in v is never taken, one in `best` stays.
 inline Vec smaller_of(Vec best, Vec v) {
   return _mm256_min_ps(v, best);
 }
@@ -100,11 +105,6 @@ using IntVec = __m256i;
 inline IntVec set_int(std::int32_t x) {
   return _mm256_set1_epi32(x);
 }
-// best < v ? then : otherwise
-inline IntVec select_if_less(Vec best, Vec v, IntVec then, IntVec otherwise) {
-  return _mm256_blendv_epi8(otherwise, then,
-                            _mm256_castps_si256(_mm256_cmp_ps(best, v, _CMP_LT_OQ)));
-}
 // index == wanted ? v : +0
 inline Vec keep_if_equal(Vec v, IntVec index, IntVec wanted) {
   return _mm256_and_ps(v, _mm256_castsi256_ps(_mm256_cmpeq_epi32(index, wanted)));
@@ -132,9 +132,23 @@ inline Test less(Vec a, Vec b) {
 inline Test equal(Vec a, Vec b) {
   return _mm256_cmp_ps(a, b, _CMP_EQ_OQ);
 }
+// Either is a NaN.
+inline Test unordered(Vec a, Vec b) {
+  return _mm256_cmp_ps(a, b, _CMP_UNORD_Q);
+}
+inline Test either(Test a, Test b) {
+  return _mm256_or_ps(a, b);
+}
+// Whether v becomes the maximum in place of `best`: the first NaN does, and then stays.
+inline Test takes_over(Vec best, Vec v) {
+  return _mm256_and_ps(_mm256_cmp_ps(best, v, _CMP_NGE_UQ), _mm256_cmp_ps(best, best, _CMP_ORD_Q));
+}
 // test ? a : b
 inline Vec select(Test test, Vec a, Vec b) {
   return _mm256_blendv_ps(b, a, test);
+}
+inline IntVec select(Test test, IntVec a, IntVec b) {
+  return _mm256_blendv_epi8(b, a, _mm256_castps_si256(test));
 }
 // test ? v : +0
 inline Vec keep_if(Test test, Vec v) {

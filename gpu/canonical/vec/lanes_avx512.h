@@ -59,15 +59,20 @@ inline Vec negate(Vec a) {
       _mm512_xor_si512(_mm512_castps_si512(a), _mm512_set1_epi32(INT32_MIN)));
 }
 
-// test > 0 ? v : +0
-inline Vec keep_positive(Vec v, Vec test) {
-  return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(test, zero(), _CMP_GT_OQ), v);
+// v > 0 ? v : +0; a NaN stays.
+inline Vec positive_part(Vec v) {
+  return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(v, zero(), _CMP_NLE_UQ), v);
 }
-// best < v ? v : best. A NaN in v is never taken.
+// test > 0 ? v : +0, or NaN where either is one.
+inline Vec keep_positive(Vec v, Vec test) {
+  const Vec kept = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(test, zero(), _CMP_GT_OQ), v);
+  return _mm512_mask_add_ps(kept, _mm512_cmp_ps_mask(v, test, _CMP_UNORD_Q), v, test);
+}
+// best < v ? v : best. A NaN in v is never taken, one in `best` stays.
 inline Vec larger_of(Vec best, Vec v) {
   return _mm512_max_ps(v, best);
 }
-// v < best ? v : best. A NaN in v is never taken.
+// v < best ? v : best. A NaN in v is never taken, one in `best` stays.
 inline Vec smaller_of(Vec best, Vec v) {
   return _mm512_min_ps(v, best);
 }
@@ -87,10 +92,6 @@ inline Vec times_power_of_two(Vec p, Vec n) {
 using IntVec = __m512i;
 inline IntVec set_int(std::int32_t x) {
   return _mm512_set1_epi32(x);
-}
-// best < v ? then : otherwise
-inline IntVec select_if_less(Vec best, Vec v, IntVec then, IntVec otherwise) {
-  return _mm512_mask_mov_epi32(otherwise, _mm512_cmp_ps_mask(best, v, _CMP_LT_OQ), then);
 }
 // index == wanted ? v : +0
 inline Vec keep_if_equal(Vec v, IntVec index, IntVec wanted) {
@@ -118,9 +119,23 @@ inline Test less(Vec a, Vec b) {
 inline Test equal(Vec a, Vec b) {
   return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ);
 }
+// Either is a NaN.
+inline Test unordered(Vec a, Vec b) {
+  return _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q);
+}
+inline Test either(Test a, Test b) {
+  return static_cast<Test>(a | b);
+}
+// Whether v becomes the maximum in place of `best`: the first NaN does, and then stays.
+inline Test takes_over(Vec best, Vec v) {
+  return _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(best, best, _CMP_ORD_Q), best, v, _CMP_NGE_UQ);
+}
 // test ? a : b
 inline Vec select(Test test, Vec a, Vec b) {
   return _mm512_mask_mov_ps(b, test, a);
+}
+inline IntVec select(Test test, IntVec a, IntVec b) {
+  return _mm512_mask_mov_epi32(b, test, a);
 }
 // test ? v : +0
 inline Vec keep_if(Test test, Vec v) {

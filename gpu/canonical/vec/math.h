@@ -108,7 +108,7 @@ inline Vec canonical_gelu_gradient(Vec x) {
 
 inline Vec canonical_bce(Vec x, Vec target) {
   const Vec e = bounded_exp(exp_raised(negate(absolute(x))));
-  return add(fused(negate(x), target, keep_positive(x, x)), canonical_log(add(set(1.0f), e)));
+  return add(fused(negate(x), target, positive_part(x)), canonical_log(add(set(1.0f), e)));
 }
 
 }  // namespace

@@ -151,13 +151,18 @@ inline void bn_eval_scale(std::int64_t c, const float* gamma, const float* runni
   });
 }
 
-// `value` passed forward or backward through an activation whose input was `test`.
+// The gradient `value` behind an activation whose input was `test`.
 template <Activation kAct>
 inline Vec activate(Vec value, Vec test) {
   if constexpr (kAct == Activation::kRelu) return keep_positive(value, test);
-  if constexpr (kAct == Activation::kLeakyRelu) {
-    return select(less(zero(), test), value, mul(value, set(kLeakySlope)));
-  }
+  if constexpr (kAct == Activation::kLeakyRelu) return leaky(value, test, set(kLeakySlope));
+  return value;
+}
+// Forward: the value is its own test.
+template <Activation kAct>
+inline Vec activate(Vec value) {
+  if constexpr (kAct == Activation::kRelu) return positive_part(value);
+  if constexpr (kAct == Activation::kLeakyRelu) return leaky(value, set(kLeakySlope));
   return value;
 }
 
@@ -193,7 +198,7 @@ void normalize(std::int64_t rows, std::int64_t c, MatrixPart part, const float* 
     for_vectors(part.col_end - part.col_begin, [&](std::int64_t j, auto at) {
       const Vec value =
           fused(sub(at.load(x + row + j), at.load(mean + j)), at.load(a + j), at.load(beta + j));
-      at.store(y + row + j, activate<kAct>(value, value));
+      at.store(y + row + j, activate<kAct>(value));
     });
   });
 }

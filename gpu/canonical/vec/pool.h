@@ -32,8 +32,9 @@ inline void max_pool_fwd(const PoolShape& s, const float* x, float* y, std::uint
         for (std::int64_t kw = window.kw0; kw < window.kw1; ++kw) {
           const Vec value = at.load(x + window.cell(s, kh, kw) + c);
           const IntVec tap = set_int(static_cast<std::int32_t>(kh * s.kw + kw));
-          winner = select_if_less(best, value, tap, winner);
-          best = larger_of(best, value);
+          const Test better = takes_over(best, value);
+          winner = select(better, tap, winner);
+          best = select(better, value, best);
         }
       }
       at.store(y + c, best);

@@ -43,18 +43,18 @@ inline YoloRectangles yolo_predicted(const YoloLanes& p, float recip_w, float re
   return {sub(x, half_w), sub(y, half_h), add(x, half_w), add(y, half_h), mul(w, h)};
 }
 
-// 1 in the lanes where no box overlaps by more than one half, else +0.
+// yolo_counted() in each lane, against all boxes.
 inline Vec yolo_counted(const YoloRectangles& r, const YoloCorners* corners, std::int64_t boxes) {
   Vec counted = set(1.0f);
   for (std::int64_t m = 0; m < boxes; ++m) {
     const YoloCorners& box = corners[m];
     const Vec w = sub(smaller_of(r.right, set(box.right)), larger_of(r.left, set(box.left)));
     const Vec h = sub(smaller_of(r.bottom, set(box.bottom)), larger_of(r.top, set(box.top)));
-    const Vec common = mul(keep_positive(w, w), keep_positive(h, h));
+    const Vec common = mul(positive_part(w), positive_part(h));
     const Vec joint = sub(add(r.area, set(box.area)), common);
     counted = select(less(mul(joint, set(0.5f)), common), zero(), counted);
   }
-  return counted;
+  return select(unordered(r.left, r.top), set(kNaN), counted);
 }
 
 struct YoloSteps {

@@ -65,7 +65,7 @@ struct ProbabilityRows {
     if (dropped == nullptr) return;
     const DropoutKey drawn = *key;
     write_row(block, t, dropped + row * t, [&](std::int64_t i) {
-      return keeps(s.dropout, drawn, row * t + i) ? p[i] * s.dropout.factor : 0.0f;
+      return keep_scaled(keeps(s.dropout, drawn, row * t + i), p[i], s.dropout.factor);
     });
   }
 };
@@ -91,8 +91,8 @@ struct GradientRows {
       const DropoutKey drawn = *key;
       write_row(block, t, d, [&](std::int64_t i) {
         const bool keep = keeps(s.dropout, drawn, row * t + i);
-        dropped[row * t + i] = keep ? p[i] * s.dropout.factor : 0.0f;
-        return keep ? d[i] * s.dropout.factor : 0.0f;
+        dropped[row * t + i] = keep_scaled(keep, p[i], s.dropout.factor);
+        return keep_scaled(keep, d[i], s.dropout.factor);
       });
     }
     const float total =

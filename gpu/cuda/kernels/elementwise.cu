@@ -55,7 +55,7 @@ struct Chain {
     const DropoutWords words = dropout_words(dropout, *key, counter);
     ES_UNROLL
     for (int i = 0; i < kValues; ++i) {
-      v[i] = words.word[i] < dropout.threshold ? v[i] * dropout.factor : 0.0f;
+      v[i] = keep_scaled(words.word[i] < dropout.threshold, v[i], dropout.factor);
     }
   }
 };

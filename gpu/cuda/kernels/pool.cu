@@ -41,7 +41,7 @@ struct MaxPoolForward {
         const auto v = load_pack<kWidth>(x + at.cell(s, kh, kw) + channel);
         ES_UNROLL
         for (int j = 0; j < kWidth; ++j) {
-          if (!first && !(best.v[j] < v.v[j])) continue;  // the first maximum stays
+          if (!first && !takes_over(best.v[j], v.v[j])) continue;
           best.v[j] = v.v[j];
           winner.v[j] = static_cast<std::uint8_t>(kh * s.kw + kw);
         }

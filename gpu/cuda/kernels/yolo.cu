@@ -88,9 +88,11 @@ struct YoloBackground {
       ignored = ignored || (y.claimed[m] >= 0 && yolo_overlaps(mine, y.corners[m]));
     }
     const float logit = output[at + kYoloObjectness];
+    const float counted = yolo_counted(mine, ignored);
     y.objectness[image * yolo_positions(s) + first + index] =
-        ignored ? 0.0f : canonical_bce(logit, 0.0f);
-    gradient[at + kYoloObjectness] = ignored ? 0.0f : canonical_sigmoid(logit) * y.mean_scale;
+        keep_positive(canonical_bce(logit, 0.0f), counted);
+    gradient[at + kYoloObjectness] =
+        keep_positive(canonical_sigmoid(logit) * y.mean_scale, counted);
   }
 };
 

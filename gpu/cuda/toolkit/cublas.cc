@@ -16,7 +16,7 @@ constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 
 class CublasLibrary final : public Cublas {
  public:
-  CublasLibrary(Device& device, const SharedLibrary& library, VendorMath math)
+  CublasLibrary(Device& device, SharedLibrary& library, VendorMath math)
       : device_(device),
         math_(math),
         create_(ES_FUNCTION(library, cublasCreate_v2)),
@@ -47,22 +47,23 @@ class CublasLibrary final : public Cublas {
     return "cuBLAS " + std::to_string(number_ / 10000) + "." + std::to_string(number_ / 100 % 100) +
            "." + std::to_string(number_ % 100);
   }
-  std::unique_ptr<DeviceVendorKernel> gemm(const MatmulShape& shape) override;
+  Result<std::unique_ptr<DeviceVendorKernel>> gemm(const MatmulShape& shape) override;
 
   // cublasSetStream forgets the workspace.
-  void use(Stream stream) {
-    if (stream_ && stream_->handle == stream.handle) return;
+  Status use(Stream stream) {
+    if (stream_ && stream_->handle == stream.handle) return {};
+    stream_.reset();
+    ES_RETURN_IF_ERROR(
+        check(set_stream_(handle_, static_cast<cudaStream_t>(stream.handle)), "cublasSetStream"));
+    ES_RETURN_IF_ERROR(
+        check(set_workspace_(handle_, workspace_, kWorkspaceBytes), "cublasSetWorkspace"));
     stream_ = stream;
-    report(set_stream_(handle_, static_cast<cudaStream_t>(stream.handle)), "cublasSetStream");
-    report(set_workspace_(handle_, workspace_, kWorkspaceBytes), "cublasSetWorkspace");
+    return {};
   }
 
   Status check(cublasStatus_t status, const char* call) const {
     if (status == CUBLAS_STATUS_SUCCESS) return {};
-    return failure(device_.name() + ": " + call + ": " + text_(status));
-  }
-  void report(cublasStatus_t status, const char* call) {
-    if (const Status done = check(status, call); !done.ok()) device_.lose(done.error());
+    return failure(std::string(call) + ": " + text_(status));
   }
 
   cublasHandle_t handle() const { return handle_; }
@@ -111,16 +112,16 @@ class CublasGemm final : public DeviceVendorKernel {
     return std::string("cublasSgemmStridedBatched") + (tf32 ? " tf32" : "");
   }
   std::size_t workspace_bytes() const override { return 0; }
-  void run(Stream stream, const float* a, const float* b, float* out, void*) override {
+  Status run(Stream stream, const float* a, const float* b, float* out, void*) override {
     const float one = 1.0F, zero = 0.0F;
     const GemmShape& g = shape_.gemm;
-    library_.use(stream);
-    library_.report(library_.gemm_function()(
-                        library_.handle(), b_.operation, a_.operation, static_cast<int>(g.n),
-                        static_cast<int>(g.m), static_cast<int>(g.k), &one, b, b_.leading,
-                        shape_.b_step, a, a_.leading, shape_.a_step, &zero, out, c_.leading,
-                        shape_.y_step, static_cast<int>(shape_.count)),
-                    "cublasSgemmStridedBatched");
+    ES_RETURN_IF_ERROR(library_.use(stream));
+    return library_.check(library_.gemm_function()(
+                              library_.handle(), b_.operation, a_.operation, static_cast<int>(g.n),
+                              static_cast<int>(g.m), static_cast<int>(g.k), &one, b, b_.leading,
+                              shape_.b_step, a, a_.leading, shape_.a_step, &zero, out, c_.leading,
+                              shape_.y_step, static_cast<int>(shape_.count)),
+                          "cublasSgemmStridedBatched");
   }
 
  private:
@@ -129,20 +130,23 @@ class CublasGemm final : public DeviceVendorKernel {
   Side a_, b_, c_;
 };
 
-std::unique_ptr<DeviceVendorKernel> CublasLibrary::gemm(const MatmulShape& shape) {
+Result<std::unique_ptr<DeviceVendorKernel>> CublasLibrary::gemm(const MatmulShape& shape) {
   const GemmShape& g = shape.gemm;
   const auto a = side(g.a_row, g.a_col, g.m, g.k), b = side(g.b_row, g.b_col, g.k, g.n),
              c = side(g.c_row, g.c_col, g.m, g.n);
-  if (!a || !b || !c || c->operation != CUBLAS_OP_N) return nullptr;
-  return std::make_unique<CublasGemm>(*this, shape, *a, *b, *c);
+  if (!a || !b || !c || c->operation != CUBLAS_OP_N)
+    return failure("cublasSgemmStridedBatched: takes no matrices of these strides");
+  return std::unique_ptr<DeviceVendorKernel>(
+      std::make_unique<CublasGemm>(*this, shape, *a, *b, *c));
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Cublas>> open_cublas(Device& device, VendorMath math) {
-  const SharedLibrary library("libcublas.so." + std::to_string(CUBLAS_VER_MAJOR));
-  if (!library.found()) return std::unique_ptr<Cublas>();
+  SharedLibrary library("libcublas.so." + std::to_string(CUBLAS_VER_MAJOR));
+  if (!library.installed()) return std::unique_ptr<Cublas>();
   auto cublas = std::make_unique<CublasLibrary>(device, library, math);
+  ES_RETURN_IF_ERROR(library.complete());
   ES_RETURN_IF_ERROR(cublas->start());
   return std::unique_ptr<Cublas>(std::move(cublas));
 }

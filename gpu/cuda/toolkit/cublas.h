@@ -10,7 +10,8 @@ class Cublas {
  public:
   virtual ~Cublas() = default;
   virtual std::string name() const = 0;
-  virtual std::unique_ptr<DeviceVendorKernel> gemm(const MatmulShape& shape) = 0;
+  // Error (failure): the strides are not those of a matrix as cuBLAS knows it.
+  virtual Result<std::unique_ptr<DeviceVendorKernel>> gemm(const MatmulShape& shape) = 0;
 };
 
 // nullptr: not installed. Error (failure): cuBLAS does not work here.

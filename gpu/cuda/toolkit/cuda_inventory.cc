@@ -26,6 +26,14 @@ double peak_tflops(int device, int capability, int multiprocessors) {
   return 1e-12 * 2 * lanes(capability) * multiprocessors * (1e3 * khz);
 }
 
+double peak_gb_per_s(int device) {
+  int khz = 0, bits = 0;
+  if (cudaDeviceGetAttribute(&khz, cudaDevAttrMemoryClockRate, device) != cudaSuccess ||
+      cudaDeviceGetAttribute(&bits, cudaDevAttrGlobalMemoryBusWidth, device) != cudaSuccess)
+    return 0;
+  return 1e-9 * 2 * (1e3 * khz) * bits / 8;
+}
+
 }  // namespace
 
 CudaInventory cuda_inventory() {
@@ -34,7 +42,10 @@ CudaInventory cuda_inventory() {
   int count = 0;
   // Without a driver this is an error, not zero devices.
   if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) {
-    inventory.why_none = cudaGetErrorString(error);
+    int driver = 0, runtime = 0;
+    if (cudaDriverGetVersion(&driver) != cudaSuccess) driver = 0;
+    if (cudaRuntimeGetVersion(&runtime) != cudaSuccess) runtime = 0;
+    inventory.why_none = why_no_gpu(driver, runtime, cudaGetErrorString(error));
     return inventory;
   }
   if (count == 0) inventory.why_none = "the driver knows no device";
@@ -43,7 +54,8 @@ CudaInventory cuda_inventory() {
     if (cudaGetDeviceProperties(&properties, i) != cudaSuccess) continue;
     const int capability = 10 * properties.major + properties.minor;
     inventory.devices.push_back({properties.name, capability, properties.totalGlobalMem,
-                                 peak_tflops(i, capability, properties.multiProcessorCount)});
+                                 peak_tflops(i, capability, properties.multiProcessorCount),
+                                 peak_gb_per_s(i)});
   }
   return inventory;
 }

@@ -16,7 +16,7 @@ constexpr std::size_t kWorkspaceBytesMax = std::size_t{1} << 30;
 constexpr int kAlgorithmsMax = 10;
 
 struct Functions {
-  explicit Functions(const SharedLibrary& library)
+  explicit Functions(SharedLibrary& library)
       :
 #define ES_CUDNN(member, name) member(ES_FUNCTION(library, name))
         ES_CUDNN(create, cudnnCreate),
@@ -38,6 +38,9 @@ struct Functions {
         ES_CUDNN(choose_forward, cudnnGetConvolutionForwardAlgorithm_v7),
         ES_CUDNN(choose_data, cudnnGetConvolutionBackwardDataAlgorithm_v7),
         ES_CUDNN(choose_filter, cudnnGetConvolutionBackwardFilterAlgorithm_v7),
+        ES_CUDNN(forward_bytes, cudnnGetConvolutionForwardWorkspaceSize),
+        ES_CUDNN(data_bytes, cudnnGetConvolutionBackwardDataWorkspaceSize),
+        ES_CUDNN(filter_bytes, cudnnGetConvolutionBackwardFilterWorkspaceSize),
         ES_CUDNN(forward, cudnnConvolutionForward),
         ES_CUDNN(backward_data, cudnnConvolutionBackwardData),
         ES_CUDNN(backward_filter, cudnnConvolutionBackwardFilter) {
@@ -63,77 +66,68 @@ struct Functions {
   decltype(&cudnnGetConvolutionForwardAlgorithm_v7) choose_forward;
   decltype(&cudnnGetConvolutionBackwardDataAlgorithm_v7) choose_data;
   decltype(&cudnnGetConvolutionBackwardFilterAlgorithm_v7) choose_filter;
+  decltype(&cudnnGetConvolutionForwardWorkspaceSize) forward_bytes;
+  decltype(&cudnnGetConvolutionBackwardDataWorkspaceSize) data_bytes;
+  decltype(&cudnnGetConvolutionBackwardFilterWorkspaceSize) filter_bytes;
   decltype(&cudnnConvolutionForward) forward;
   decltype(&cudnnConvolutionBackwardData) backward_data;
   decltype(&cudnnConvolutionBackwardFilter) backward_filter;
 };
 
-// Calls `call` until one fails.
+// The first status of several that is not success.
 class Calls {
  public:
   Calls& operator<<(cudnnStatus_t status) {
-    if (ok_) ok_ = status == CUDNN_STATUS_SUCCESS;
+    if (first_ == CUDNN_STATUS_SUCCESS) first_ = status;
     return *this;
   }
-  bool ok() const { return ok_; }
+  bool ok() const { return first_ == CUDNN_STATUS_SUCCESS; }
+  cudnnStatus_t status() const { return first_; }
 
  private:
-  bool ok_ = true;
+  cudnnStatus_t first_ = CUDNN_STATUS_SUCCESS;
 };
 
-// The first that cuDNN's heuristics propose and that promises the same bits every time.
-// None may round to anything less than TF32.
-bool allowed(cudnnMathType_t type, VendorMath math) {
-  if (type == CUDNN_FMA_MATH) return true;
-  const bool tf32 = type == CUDNN_DEFAULT_MATH || type == CUDNN_TENSOR_OP_MATH;
-  return tf32 && math == VendorMath::kTf32;
-}
-template <class Perf>
-std::optional<Perf> first_allowed(const std::array<Perf, kAlgorithmsMax>& found, int count,
-                                  VendorMath math) {
-  for (int i = 0; i < count; ++i) {
-    const Perf& p = found[static_cast<std::size_t>(i)];
-    if (p.status == CUDNN_STATUS_SUCCESS && p.determinism == CUDNN_DETERMINISTIC &&
-        allowed(p.mathType, math) && p.memory <= kWorkspaceBytesMax)
-      return p;
+// The arithmetic in which a proposed algorithm is to run; nullopt: in none that is allowed. None
+// may round to anything less than TF32. In fp32 an algorithm that is proposed with the default
+// arithmetic, where the library may choose TF32, is asked for plain fused multiply-adds.
+std::optional<cudnnMathType_t> arithmetic(cudnnMathType_t proposed, VendorMath math) {
+  if (math == VendorMath::kFp32) {
+    if (proposed == CUDNN_FMA_MATH || proposed == CUDNN_DEFAULT_MATH) return CUDNN_FMA_MATH;
+    return std::nullopt;
   }
-  return std::nullopt;
+  const bool known = proposed == CUDNN_FMA_MATH || proposed == CUDNN_DEFAULT_MATH ||
+                     proposed == CUDNN_TENSOR_OP_MATH;
+  return known ? std::optional(proposed) : std::nullopt;
 }
 
 class CudnnLibrary final : public Cudnn {
  public:
   const Functions f;
 
-  CudnnLibrary(Device& device, const SharedLibrary& library, VendorMath math)
-      : f(library), device_(device), math_(math) {}
+  CudnnLibrary(SharedLibrary& library, VendorMath math) : f(library), math_(math) {}
   ~CudnnLibrary() override {
     if (handle_ != nullptr) f.destroy(handle_);
   }
-  Status start() {
-    const cudnnStatus_t status = f.create(&handle_);
-    if (status == CUDNN_STATUS_SUCCESS) return {};
-    return failure(device_.name() + ": cudnnCreate: " + f.text(status));
-  }
+  Status start() { return check(f.create(&handle_), "cudnnCreate"); }
   std::string name() const override {
     const std::size_t v = f.version();  // 91900 = 9.19.0
     return "cuDNN " + std::to_string(v / 10000) + "." + std::to_string(v / 100 % 100) + "." +
            std::to_string(v % 100);
   }
-  std::unique_ptr<DeviceVendorKernel> conv(const ConvShape& shape, ConvPass pass) override;
+  Result<std::unique_ptr<DeviceVendorKernel>> conv(const ConvShape& shape, ConvPass pass) override;
 
-  void report(cudnnStatus_t status, const char* call) {
-    if (status != CUDNN_STATUS_SUCCESS)
-      device_.lose(failure(device_.name() + ": " + call + ": " + f.text(status)));
+  Status check(cudnnStatus_t status, const char* call) const {
+    if (status == CUDNN_STATUS_SUCCESS) return {};
+    return failure(std::string(call) + ": " + f.text(status));
   }
   cudnnHandle_t handle() const { return handle_; }
   VendorMath math() const { return math_; }
-  cudnnHandle_t on(Stream stream) {
-    report(f.set_stream(handle_, static_cast<cudaStream_t>(stream.handle)), "cudnnSetStream");
-    return handle_;
+  Status use(Stream stream) {
+    return check(f.set_stream(handle_, static_cast<cudaStream_t>(stream.handle)), "cudnnSetStream");
   }
 
  private:
-  Device& device_;
   const VendorMath math_;
   cudnnHandle_t handle_ = nullptr;
 };
@@ -148,12 +142,12 @@ class CudnnConv final : public DeviceVendorKernel {
     if (conv_ != nullptr) f.destroy_conv(conv_);
   }
 
-  bool describe(const ConvShape& s) {
+  Status describe(const ConvShape& s) {
     const auto number = [](std::int64_t value) { return static_cast<int>(value); };
     Calls calls;
     calls << f.create_tensor(&x_) << f.create_tensor(&y_) << f.create_filter(&w_)
           << f.create_conv(&conv_);
-    if (!calls.ok()) return false;
+    if (!calls.ok()) return library_.check(calls.status(), "the descriptors of a convolution");
     calls << f.set_tensor(x_, CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT, number(s.n), number(s.c),
                           number(s.h), number(s.w))
           << f.set_tensor(y_, CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT, number(s.n), number(s.oc),
@@ -165,10 +159,10 @@ class CudnnConv final : public DeviceVendorKernel {
           << f.set_groups(conv_, number(s.groups))
           << f.set_math(conv_,
                         library_.math() == VendorMath::kTf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH);
-    return calls.ok();
+    return library_.check(calls.status(), "the descriptors of a convolution");
   }
 
-  bool choose() {
+  Status choose() {
     const cudnnHandle_t handle = library_.handle();
     if (pass_ == ConvPass::kForward)
       return choose_from<cudnnConvolutionFwdAlgoPerf_t>([&](int* count, auto* found) {
@@ -189,9 +183,10 @@ class CudnnConv final : public DeviceVendorKernel {
   }
   std::size_t workspace_bytes() const override { return bytes_; }
 
-  void run(Stream stream, const float* a, const float* b, float* out, void* ws) override {
+  Status run(Stream stream, const float* a, const float* b, float* out, void* ws) override {
     const float one = 1.0F, zero = 0.0F;
-    const cudnnHandle_t handle = library_.on(stream);
+    ES_RETURN_IF_ERROR(library_.use(stream));
+    const cudnnHandle_t handle = library_.handle();
     cudnnStatus_t status;
     if (pass_ == ConvPass::kForward) {
       status =
@@ -206,7 +201,7 @@ class CudnnConv final : public DeviceVendorKernel {
                                  static_cast<cudnnConvolutionBwdFilterAlgo_t>(algorithm_), ws,
                                  bytes_, &zero, w_, out);
     }
-    library_.report(status, call());
+    return library_.check(status, call());
   }
 
  private:
@@ -215,17 +210,39 @@ class CudnnConv final : public DeviceVendorKernel {
     return pass_ == ConvPass::kDataGradient ? "cudnnConvolutionBackwardData"
                                             : "cudnnConvolutionBackwardFilter";
   }
+  // The first that cuDNN's heuristics propose and that promises the same bits every time.
   template <class Perf, class Choose>
-  bool choose_from(const Choose& propose) {
+  Status choose_from(const Choose& propose) {
     int count = 0;
     std::array<Perf, kAlgorithmsMax> found{};
-    if (propose(&count, found.data()) != CUDNN_STATUS_SUCCESS) return false;
-    const auto best = first_allowed(found, count, library_.math());
-    if (!best) return false;
-    algorithm_ = static_cast<int>(best->algo);
-    bytes_ = best->memory;
-    math_ = best->mathType;
-    return f.set_math(conv_, math_) == CUDNN_STATUS_SUCCESS;
+    ES_RETURN_IF_ERROR(library_.check(propose(&count, found.data()), call()));
+    for (int i = 0; i < count; ++i) {
+      const Perf& p = found[static_cast<std::size_t>(i)];
+      if (p.status == CUDNN_STATUS_SUCCESS && p.determinism == CUDNN_DETERMINISTIC &&
+          take(static_cast<int>(p.algo), p.mathType))
+        return {};
+    }
+    return failure(std::string(call()) + ": of " + std::to_string(count) +
+                   " algorithms that cuDNN proposes none is deterministic in the job's arithmetic");
+  }
+  // The scratch that was proposed is that of the proposed arithmetic.
+  bool take(int algorithm, cudnnMathType_t proposed) {
+    const auto math = arithmetic(proposed, library_.math());
+    if (!math || f.set_math(conv_, *math) != CUDNN_STATUS_SUCCESS) return false;
+    algorithm_ = algorithm;
+    math_ = *math;
+    return scratch_bytes(bytes_) == CUDNN_STATUS_SUCCESS && bytes_ <= kWorkspaceBytesMax;
+  }
+  cudnnStatus_t scratch_bytes(std::size_t& bytes) const {
+    const cudnnHandle_t handle = library_.handle();
+    if (pass_ == ConvPass::kForward)
+      return f.forward_bytes(handle, x_, w_, conv_, y_,
+                             static_cast<cudnnConvolutionFwdAlgo_t>(algorithm_), &bytes);
+    if (pass_ == ConvPass::kDataGradient)
+      return f.data_bytes(handle, w_, y_, conv_, x_,
+                          static_cast<cudnnConvolutionBwdDataAlgo_t>(algorithm_), &bytes);
+    return f.filter_bytes(handle, x_, y_, conv_, w_,
+                          static_cast<cudnnConvolutionBwdFilterAlgo_t>(algorithm_), &bytes);
   }
 
   CudnnLibrary& library_;
@@ -239,18 +256,21 @@ class CudnnConv final : public DeviceVendorKernel {
   cudnnMathType_t math_ = CUDNN_FMA_MATH;
 };
 
-std::unique_ptr<DeviceVendorKernel> CudnnLibrary::conv(const ConvShape& shape, ConvPass pass) {
+Result<std::unique_ptr<DeviceVendorKernel>> CudnnLibrary::conv(const ConvShape& shape,
+                                                               ConvPass pass) {
   auto kernel = std::make_unique<CudnnConv>(*this, pass);
-  if (!kernel->describe(shape) || !kernel->choose()) return nullptr;
-  return kernel;
+  ES_RETURN_IF_ERROR(kernel->describe(shape));
+  ES_RETURN_IF_ERROR(kernel->choose());
+  return std::unique_ptr<DeviceVendorKernel>(std::move(kernel));
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Cudnn>> open_cudnn(Device& device, VendorMath math) {
-  const SharedLibrary library("libcudnn.so." + std::to_string(CUDNN_MAJOR));
-  if (!library.found()) return std::unique_ptr<Cudnn>();
-  auto cudnn = std::make_unique<CudnnLibrary>(device, library, math);
+Result<std::unique_ptr<Cudnn>> open_cudnn(VendorMath math) {
+  SharedLibrary library("libcudnn.so." + std::to_string(CUDNN_MAJOR));
+  if (!library.installed()) return std::unique_ptr<Cudnn>();
+  auto cudnn = std::make_unique<CudnnLibrary>(library, math);
+  ES_RETURN_IF_ERROR(library.complete());
   ES_RETURN_IF_ERROR(cudnn->start());
   return std::unique_ptr<Cudnn>(std::move(cudnn));
 }

@@ -11,11 +11,12 @@ class Cudnn {
  public:
   virtual ~Cudnn() = default;
   virtual std::string name() const = 0;
-  // nullptr: cuDNN has no deterministic algorithm for it.
-  virtual std::unique_ptr<DeviceVendorKernel> conv(const ConvShape& shape, ConvPass pass) = 0;
+  // Error (failure): cuDNN has no deterministic algorithm for it.
+  virtual Result<std::unique_ptr<DeviceVendorKernel>> conv(const ConvShape& shape,
+                                                           ConvPass pass) = 0;
 };
 
 // nullptr: not installed. Error (failure): cuDNN does not work here.
-Result<std::unique_ptr<Cudnn>> open_cudnn(Device& device, VendorMath math);
+Result<std::unique_ptr<Cudnn>> open_cudnn(VendorMath math);
 
 }  // namespace es::gpu::cuda

@@ -180,6 +180,12 @@ class GpuDevice final : public Device {
     std::optional<Error>& first = recording_ ? cannot_record_ : lost_;
     if (!first) first = error;
   }
+  Status call_library(const std::function<Status()>& call) override {
+    note_launches();
+    const Status done = call();
+    cudaGetLastError();  // forget it: it is the library's
+    return done;
+  }
 
  private:
   struct Pinned {

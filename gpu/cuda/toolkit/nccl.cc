@@ -15,11 +15,8 @@
 namespace es::gpu::cuda {
 namespace {
 
-// Blocks of a transfer: with those of kOutgoingMax + kIncomingMax others they fit on any GPU.
-constexpr int kBlocksMax = 2;
-
 struct Functions {
-  explicit Functions(const SharedLibrary& library)
+  explicit Functions(SharedLibrary& library)
       : version(ES_FUNCTION(library, ncclGetVersion)),
         unique_id(ES_FUNCTION(library, ncclGetUniqueId)),
         init(ES_FUNCTION(library, ncclCommInitRankConfig)),
@@ -38,6 +35,12 @@ struct Functions {
   decltype(&ncclRecv) recv;
   decltype(&ncclGetErrorString) text;
 };
+
+// After each call of NCCL: what it leaves behind, though it may have succeeded, is its own and
+// would count as the device's (Device::call_library()).
+void forget_errors() {
+  cudaGetLastError();
+}
 
 Error cuda_failure(cudaError_t code, const char* call) {
   return failure(std::string("channel: ") + call + ": " + cudaGetErrorString(code));
@@ -59,7 +62,7 @@ class NcclChannel final : public Channel {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     config.minCTAs = 1;
-    config.maxCTAs = kBlocksMax;
+    config.maxCTAs = kTransferBlocks;
     note(f.init(&communicator_, 2, id, rank(end_), &config), "ncclCommInitRankConfig");
     return error_ ? Status(*error_) : Status();
   }
@@ -130,6 +133,7 @@ class NcclChannel final : public Channel {
   }
 
   void note(ncclResult_t code, const char* call) {
+    forget_errors();
     if (code == ncclSuccess || code == ncclInProgress || error_) return;
     error_ = failure(std::string("channel: ") + call + ": " + f.text(code));
   }
@@ -157,26 +161,30 @@ std::string hexadecimal(const cudaUUID_t& uuid) {
 
 class Nccl final : public ChannelLibrary {
  public:
-  explicit Nccl(const SharedLibrary& library) : f(library) {}
+  explicit Nccl(SharedLibrary& library) : f(library) {}
 
   Status start(int gpu_index) {
     int number = 0;
-    if (const ncclResult_t code = f.version(&number); code != ncclSuccess)
-      return failure(std::string("ncclGetVersion: ") + f.text(code));
+    const ncclResult_t known = f.version(&number);
+    forget_errors();
+    if (known != ncclSuccess) return failure(std::string("ncclGetVersion: ") + f.text(known));
     kind_ = "nccl " + std::to_string(number / 10000) + "." + std::to_string(number / 100 % 100) +
             "." + std::to_string(number % 100);
     cudaDeviceProp properties{};
     const cudaError_t code = cudaGetDeviceProperties(&properties, gpu_index);
     if (code != cudaSuccess) return cuda_failure(code, "cudaGetDeviceProperties");
     device_ = "GPU-" + hexadecimal(properties.uuid);
+    channels_max_ = channels_each_way(properties.multiProcessorCount);
     return {};
   }
 
   std::string kind() const override { return kind_; }
   std::string device() const override { return device_; }
+  std::size_t channels_max() const override { return channels_max_; }
   Result<std::string> make_id() override {
     ncclUniqueId id{};
     const ncclResult_t code = f.unique_id(&id);
+    forget_errors();
     if (code != ncclSuccess) return failure(std::string("ncclGetUniqueId: ") + f.text(code));
     return std::string(id.internal, sizeof(id.internal));
   }
@@ -194,15 +202,17 @@ class Nccl final : public ChannelLibrary {
  private:
   const Functions f;
   std::string kind_, device_;
+  std::size_t channels_max_ = 1;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<ChannelLibrary>> open_nccl(Device& device, int gpu_index) {
-  const SharedLibrary library("libnccl.so." + std::to_string(NCCL_MAJOR));
-  if (!library.found()) return std::unique_ptr<ChannelLibrary>();
+  SharedLibrary library("libnccl.so." + std::to_string(NCCL_MAJOR));
+  if (!library.installed()) return std::unique_ptr<ChannelLibrary>();
   ES_RETURN_IF_ERROR(device.begin());
   auto nccl = std::make_unique<Nccl>(library);
+  ES_RETURN_IF_ERROR(library.complete());
   ES_RETURN_IF_ERROR(nccl->start(gpu_index));
   return std::unique_ptr<ChannelLibrary>(std::move(nccl));
 }

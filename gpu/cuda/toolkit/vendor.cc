@@ -8,35 +8,53 @@ namespace {
 
 class Libraries final : public DeviceVendorLibrary {
  public:
-  Libraries(std::unique_ptr<Cublas> cublas, std::unique_ptr<Cudnn> cudnn)
-      : cublas_(std::move(cublas)), cudnn_(std::move(cudnn)) {}
+  void open(Device& device, VendorMath math) {
+    take("cuBLAS", open_cublas(device, math), cublas_);
+    take("cuDNN", open_cudnn(math), cudnn_);
+  }
+  bool nothing() const { return !cublas_ && !cudnn_ && not_working_.empty(); }
 
   std::string name() const override {
     const std::string first = cublas_ ? cublas_->name() : "", second = cudnn_ ? cudnn_->name() : "";
     return first + (first.empty() || second.empty() ? "" : ", ") + second;
   }
-  std::unique_ptr<DeviceVendorKernel> conv(const ConvShape& shape, ConvPass pass) override {
-    return cudnn_ ? cudnn_->conv(shape, pass) : nullptr;
+  std::vector<std::string> not_working() const override { return not_working_; }
+  Result<std::unique_ptr<DeviceVendorKernel>> conv(const ConvShape& shape, ConvPass pass) override {
+    if (!cudnn_) return std::unique_ptr<DeviceVendorKernel>();
+    return cudnn_->conv(shape, pass);
   }
-  std::unique_ptr<DeviceVendorKernel> gemm(const MatmulShape& shape) override {
-    return cublas_ ? cublas_->gemm(shape) : nullptr;
+  Result<std::unique_ptr<DeviceVendorKernel>> gemm(const MatmulShape& shape) override {
+    if (!cublas_) return std::unique_ptr<DeviceVendorKernel>();
+    return cublas_->gemm(shape);
   }
 
  private:
+  template <class Library>
+  void take(const char* which, Result<std::unique_ptr<Library>> opened,
+            std::unique_ptr<Library>& library) {
+    if (opened) {
+      library = *std::move(opened);
+    } else {
+      not_working_.push_back(std::string(which) + " does not work here: " + opened.error().message);
+    }
+  }
+
   std::unique_ptr<Cublas> cublas_;
   std::unique_ptr<Cudnn> cudnn_;
+  std::vector<std::string> not_working_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<DeviceVendorLibrary>> open_vendor_library(Device& device, VendorMath math) {
-  auto cublas = open_cublas(device, math);
-  if (!cublas) return cublas.error();
-  auto cudnn = open_cudnn(device, math);
-  if (!cudnn) return cudnn.error();
-  if (*cublas == nullptr && *cudnn == nullptr) return std::unique_ptr<DeviceVendorLibrary>();
-  return std::unique_ptr<DeviceVendorLibrary>(
-      std::make_unique<Libraries>(*std::move(cublas), *std::move(cudnn)));
+  auto libraries = std::make_unique<Libraries>();
+  (void)device.call_library([&] {
+    libraries->open(device, math);
+    return Status();
+  });
+  ES_RETURN_IF_ERROR(device.check());
+  if (libraries->nothing()) return std::unique_ptr<DeviceVendorLibrary>();
+  return std::unique_ptr<DeviceVendorLibrary>(std::move(libraries));
 }
 
 }  // namespace es::gpu::cuda

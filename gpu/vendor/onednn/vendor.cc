@@ -27,6 +27,10 @@ void use_one_thread() {
   omp_set_num_threads(1);
 }
 
+Error refusal(const std::string& what, const dnnl::error& error) {
+  return failure("oneDNN: " + what + ": " + error.what());
+}
+
 // One operand of a kernel: the caller's memory, and a copy in the library's layout when it prefers
 // another one.
 class Operand {
@@ -76,8 +80,18 @@ class OneDnnKernel final : public VendorKernel {
 
   std::string algorithm() const override { return algorithm_; }
 
-  void run(const float* a, const float* b, const float* bias, float* out) override {
+  Status run(const float* a, const float* b, const float* bias, float* out) override {
     use_one_thread();
+    try {
+      execute(a, b, bias, out);
+    } catch (const dnnl::error& error) {
+      return refusal(algorithm_, error);
+    }
+    return {};
+  }
+
+ private:
+  void execute(const float* a, const float* b, const float* bias, float* out) {
     a_.bind(a);
     b_.bind(b);
     out_.bind(out);
@@ -89,7 +103,6 @@ class OneDnnKernel final : public VendorKernel {
     stream_.wait();
   }
 
- private:
   dnnl::primitive primitive_;
   std::string algorithm_;
   Operand a_, b_;
@@ -189,12 +202,12 @@ std::unique_ptr<VendorKernel> make_gemm(const GemmShape& s, bool bias) {
 
 // The library throws; here an unsupported shape is an ordinary answer.
 template <class Make>
-std::unique_ptr<VendorKernel> or_nothing(Make make) {
+Result<std::unique_ptr<VendorKernel>> or_refusal(const char* what, Make make) {
   use_one_thread();
   try {
     return make();
-  } catch (const dnnl::error&) {
-    return nullptr;
+  } catch (const dnnl::error& error) {
+    return refusal(what, error);
   }
 }
 
@@ -210,8 +223,9 @@ class OneDnnLibrary final : public VendorLibrary {
            std::to_string(v->patch);
   }
 
-  std::unique_ptr<VendorKernel> conv(const ConvShape& s, ConvPass pass, bool bias) const override {
-    return or_nothing([&]() -> std::unique_ptr<VendorKernel> {
+  Result<std::unique_ptr<VendorKernel>> conv(const ConvShape& s, ConvPass pass,
+                                             bool bias) const override {
+    return or_refusal("a convolution", [&]() -> std::unique_ptr<VendorKernel> {
       const ConvLayout layout(s);
       switch (pass) {
         case ConvPass::kForward:
@@ -225,8 +239,8 @@ class OneDnnLibrary final : public VendorLibrary {
     });
   }
 
-  std::unique_ptr<VendorKernel> gemm(const GemmShape& s, bool bias) const override {
-    return or_nothing([&] { return make_gemm(s, bias); });
+  Result<std::unique_ptr<VendorKernel>> gemm(const GemmShape& s, bool bias) const override {
+    return or_refusal("a product", [&] { return make_gemm(s, bias); });
   }
 
  private:

@@ -55,10 +55,10 @@ class BoxSource : public RecordSource {
 
 class VocSource final : public BoxSource {
  public:
-  VocSource(DataFacts facts, PixelWriter writer, std::filesystem::path images,
+  VocSource(DataFacts facts, PixelWriter writer, std::filesystem::path root,
             std::vector<VocImage> train, std::vector<VocImage> eval)
       : BoxSource(std::move(facts), std::move(writer)),
-        images_(std::move(images)),
+        root_(std::move(root)),
         train_(std::move(train)),
         eval_(std::move(eval)) {}
 
@@ -74,19 +74,18 @@ class VocSource final : public BoxSource {
 
   Status draw(Half half, std::uint64_t index, Scratch& scratch) const override {
     const VocImage& annotated = image(half, index);
-    const std::filesystem::path file = images_ / (annotated.name + ".jpg");
-    ES_RETURN_IF_ERROR(read_image(file, scratch.decoded));
+    const std::filesystem::path file = root_ / "JPEGImages" / (annotated.name + ".jpg");
+    const std::string where =
+        voc_place(root_, half == Half::kTrain ? "train" : "val", index, "its file in JPEGImages");
+    ES_RETURN_IF_ERROR(read_image(file, scratch.decoded, where));
     const RawImage& decoded = scratch.decoded;
     if (decoded.height != annotated.height || decoded.width != annotated.width)
-      return bad_field(file.string(), "height x width",
-                       std::to_string(decoded.height) + "x" + std::to_string(decoded.width),
-                       std::to_string(annotated.height) + "x" + std::to_string(annotated.width) +
-                           ", as its annotation says");
+      return bad_content(where, "height x width", "what its annotation says");
     scale_image(decoded, {0, 0, decoded.height, decoded.width}, shape(), scratch.pixels);
     return {};
   }
 
-  std::filesystem::path images_;
+  std::filesystem::path root_;
   std::vector<VocImage> train_, eval_;
 };
 
@@ -124,13 +123,13 @@ Result<PixelWriter> make_writer(const JobSpec& spec) {
   return PixelWriter::create({data.height, data.width, data.channels}, data, spec.seed);
 }
 
-Status check_boxes(const std::string& path, const std::vector<VocImage>& images,
-                   std::uint32_t most) {
-  for (const VocImage& image : images) {
-    const auto count = std::ranges::count(image.boxes, false, &TrueBox::difficult);
+Status check_boxes(const std::filesystem::path& root, const std::string& set,
+                   const std::vector<VocImage>& images, std::uint32_t most) {
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    const auto count = std::ranges::count(images[i].boxes, false, &TrueBox::difficult);
     if (static_cast<std::uint64_t>(count) > most)
-      return bad_field(path + ": image " + shown(image.name), "objects", std::to_string(count),
-                       "at most data.boxes = " + std::to_string(most));
+      return bad_field(voc_place(root, set, i, "its file in Annotations"), "objects",
+                       std::to_string(count), "at most data.boxes = " + std::to_string(most));
   }
   return {};
 }
@@ -168,14 +167,13 @@ Result<std::shared_ptr<const SampleSource>> voc_source(const JobSpec& spec) {
   if (!train) return train.error();
   Result<std::vector<VocImage>> eval = read_voc_set(root, "val", *classes);
   if (!eval) return eval.error();
-  ES_RETURN_IF_ERROR(check_boxes(spec.data.path, *train, spec.data.boxes));
-  ES_RETURN_IF_ERROR(check_boxes(spec.data.path, *eval, spec.data.boxes));
+  ES_RETURN_IF_ERROR(check_boxes(root, "train", *train, spec.data.boxes));
+  ES_RETURN_IF_ERROR(check_boxes(root, "val", *eval, spec.data.boxes));
   DataFacts facts{.layout = box_layout(writer->shape(), spec.data.boxes),
                   .train_count = train->size(),
                   .eval_count = eval->size()};
-  return std::shared_ptr<const SampleSource>(
-      std::make_shared<VocSource>(std::move(facts), *std::move(writer), root / "JPEGImages",
-                                  *std::move(train), *std::move(eval)));
+  return std::shared_ptr<const SampleSource>(std::make_shared<VocSource>(
+      std::move(facts), *std::move(writer), root, *std::move(train), *std::move(eval)));
 }
 
 Result<std::shared_ptr<const SampleSource>> synthetic_box_source(const JobSpec& spec) {

@@ -48,9 +48,9 @@ Result<double> number(const std::string& where, const pugi::xml_node& parent, co
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool number = code == std::errc{} && end == text.data() + text.size();
   if (number && value >= low && value <= high) return value;
-  return bad_field(where, field, shown(text),
-                   "a number from " + std::to_string(static_cast<std::int64_t>(low)) + " to " +
-                       std::to_string(static_cast<std::int64_t>(high)));
+  return bad_content(where, field,
+                     "a number from " + std::to_string(static_cast<std::int64_t>(low)) + " to " +
+                         std::to_string(static_cast<std::int64_t>(high)));
 }
 
 // Place and length of [low, high] of `size` pixels, counted from 1, in parts of the size.
@@ -70,9 +70,7 @@ Result<Extent> side(const std::string& where, const pugi::xml_node& bounds, cons
   if (!first) return first.error();
   const Result<double> last = number(where, bounds, high, 0, size);
   if (!last) return last.error();
-  if (!(*first < *last))
-    return bad_field(where, high, std::to_string(*last),
-                     std::string("more than ") + low + " = " + std::to_string(*first));
+  if (!(*first < *last)) return bad_content(where, high, std::string("more than ") + low);
   return extent(*first, *last, size);
 }
 
@@ -81,8 +79,7 @@ Result<TrueBox> parse_object(const std::string& where, const pugi::xml_node& obj
   const std::string_view name = trimmed(object.child_value("name"));
   const auto at = std::ranges::find(classes, name);
   if (at == classes.end())
-    return bad_field(where, "name", shown(name),
-                     "one of the " + std::to_string(classes.size()) + " classes");
+    return bad_content(where, "name", "one of the " + std::to_string(classes.size()) + " classes");
   const pugi::xml_node bounds = object.child("bndbox");
   const Result<Extent> x = side(where, bounds, "xmin", "xmax", image.width);
   if (!x) return x.error();
@@ -96,19 +93,29 @@ Result<TrueBox> parse_object(const std::string& where, const pugi::xml_node& obj
                  .difficult = trimmed(object.child_value("difficult")) == "1"};
 }
 
-Status append_image(const fs::path& directory, const std::string& name,
+// `where` stands for the file in errors: its name is a line of the list.
+Status append_image(const fs::path& directory, const std::string& name, const std::string& where,
                     const std::vector<std::string>& classes, std::vector<VocImage>& images) {
   const fs::path file = directory / "Annotations" / (name + ".xml");
-  const Result<std::string> xml = file_bytes(file, kAnnotationBytesMax);
+  const Result<std::string> xml = file_bytes(file, kAnnotationBytesMax, where);
   if (!xml) return xml.error();
-  Result<VocImage> image = parse_voc_annotation(*xml, file.string(), classes);
+  Result<VocImage> image = parse_voc_annotation(*xml, where, classes);
   if (!image) return image.error();
   image->name = name;
   images.push_back(*std::move(image));
   return {};
 }
 
+fs::path list_of(const fs::path& directory, const std::string& set) {
+  return directory / "ImageSets" / "Main" / (set + ".txt");
+}
+
 }  // namespace
+
+std::string voc_place(const fs::path& directory, const std::string& set, std::size_t index,
+                      const std::string& what) {
+  return list_of(directory, set).string() + ": line " + std::to_string(index + 1) + ": " + what;
+}
 
 Result<std::vector<std::string>> read_voc_classes(const fs::path& directory) {
   const fs::path file = directory / "classes.txt";
@@ -118,8 +125,7 @@ Result<std::vector<std::string>> read_voc_classes(const fs::path& directory) {
   ES_RETURN_IF_ERROR(for_each_line(file, [&](const LineReader& reader, std::string_view line) {
     const std::string name(trimmed(line));
     if (name.empty() || std::ranges::find(classes, name) != classes.end())
-      return Status(
-          bad_field(reader.where(), "class", shown(name), "a name that no earlier line has"));
+      return Status(bad_content(reader.where(), "class", "a name that no earlier line has"));
     classes.push_back(name);
     return Status();
   }));
@@ -151,12 +157,12 @@ Result<VocImage> parse_voc_annotation(const std::string& xml, const std::string&
 }
 
 Result<std::vector<std::string>> read_voc_names(const fs::path& directory, const std::string& set) {
-  const fs::path list = directory / "ImageSets" / "Main" / (set + ".txt");
+  const fs::path list = list_of(directory, set);
   std::vector<std::string> names;
   ES_RETURN_IF_ERROR(for_each_line(list, [&](const LineReader& reader, std::string_view line) {
     const std::string_view name = trimmed(line);
     if (name.empty() || name.find_first_of("/ \t") != std::string_view::npos)
-      return Status(bad_field(reader.where(), "image", shown(name), "the name of one image"));
+      return Status(bad_content(reader.where(), "image", "the name of one image"));
     names.emplace_back(name);
     return Status();
   }));
@@ -169,8 +175,10 @@ Result<std::vector<VocImage>> read_voc_set(const fs::path& directory, const std:
   const Result<std::vector<std::string>> names = read_voc_names(directory, set);
   if (!names) return names.error();
   std::vector<VocImage> images;
-  for (const std::string& name : *names)
-    ES_RETURN_IF_ERROR(append_image(directory, name, classes, images));
+  for (std::size_t i = 0; i < names->size(); ++i) {
+    const std::string where = voc_place(directory, set, i, "its file in Annotations");
+    ES_RETURN_IF_ERROR(append_image(directory, (*names)[i], where, classes, images));
+  }
   return images;
 }
 

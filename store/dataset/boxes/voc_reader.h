@@ -33,6 +33,11 @@ Result<std::vector<std::string>> read_voc_classes(const std::filesystem::path& d
 Result<std::vector<std::string>> read_voc_names(const std::filesystem::path& directory,
                                                 const std::string& set);
 
+// "DIR/ImageSets/Main/SET.txt: line N: WHAT": how errors name a file whose name is line N of the
+// list, N = index + 1, without repeating the line.
+std::string voc_place(const std::filesystem::path& directory, const std::string& set,
+                      std::size_t index, const std::string& what);
+
 // One annotation: the text of FILE.
 // Error (usage) with file, object and field: no XML, a missing or wrong value, a class that is not
 // among the names, a box that is not in the image.

@@ -43,9 +43,9 @@ Status append_file(const fs::path& file, std::uint32_t classes, ImageSet& set) {
     const std::string_view record = std::string_view(*bytes).substr(r * kRecordBytes, kRecordBytes);
     const auto label = static_cast<std::uint8_t>(record[0]);
     if (label >= classes)
-      return bad_field(file.string(), "label of record " + std::to_string(r), std::to_string(label),
-                       "0 to " + std::to_string(classes - 1) +
-                           " (model.classes = " + std::to_string(classes) + ")");
+      return bad_content(file.string(), "label of record " + std::to_string(r),
+                         "0 to " + std::to_string(classes - 1) +
+                             " (model.classes = " + std::to_string(classes) + ")");
     set.labels.push_back(label);
     append_pixels(record.substr(1), set.pixels);
   }

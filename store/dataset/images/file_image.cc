@@ -17,10 +17,10 @@ void make_grey(std::vector<std::uint8_t>& pixels) {
 
 }  // namespace
 
-Status read_image(const std::filesystem::path& file, RawImage& image) {
-  const Result<std::string> bytes = file_bytes(file, kImageFileBytesMax);
+Status read_image(const std::filesystem::path& file, RawImage& image, const std::string& where) {
+  const Result<std::string> bytes = file_bytes(file, kImageFileBytesMax, where);
   if (!bytes) return bytes.error();
-  return decode_image(*bytes, file.string(), image);
+  return decode_image(*bytes, where.empty() ? file.string() : where, image);
 }
 
 void scale_image(const RawImage& image, const PixelBox& box, const ImageShape& shape,

@@ -8,8 +8,10 @@
 
 namespace es::store {
 
-// Reads and decodes a file. Error: as file_bytes and decode_image.
-Status read_image(const std::filesystem::path& file, RawImage& image);
+// Reads and decodes a file; `where` stands for it in errors, empty: its path.
+// Error: as file_bytes and decode_image.
+Status read_image(const std::filesystem::path& file, RawImage& image,
+                  const std::string& where = {});
 
 // Resizes the box to shape, as red, green and blue, or grey when shape.channels = 1:
 // (19595 red + 38470 green + 7471 blue + 32768) / 65536. REQUIRES: 1 or 3 channels.

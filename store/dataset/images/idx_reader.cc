@@ -64,16 +64,15 @@ Status read_header(ByteSource& source, IdxArray<D>& array) {
   const Result<std::uint32_t> magic = read_u32(source, array.file, "magic number");
   if (!magic) return magic.error();
   if (*magic != kMagic)
-    return bad_field(array.file, "magic number", hex(*magic),
-                     hex(kMagic) + " (unsigned bytes, " + std::to_string(D) + " dimension(s))");
+    return bad_content(array.file, "magic number",
+                       hex(kMagic) + " (unsigned bytes, " + std::to_string(D) + " dimension(s))");
   std::uint64_t bytes = 1;
   for (std::size_t d = 0; d < D; ++d) {
     const Result<std::uint32_t> size = read_u32(source, array.file, kSizeNames[d]);
     if (!size) return size.error();
     const std::uint32_t largest = d == 0 ? kIdxCountMax : kIdxSideMax;
     if (*size < 1 || *size > largest)
-      return bad_field(array.file, kSizeNames[d], std::to_string(*size),
-                       "1 to " + std::to_string(largest));
+      return bad_content(array.file, kSizeNames[d], "1 to " + std::to_string(largest));
     array.sizes[d] = *size;
     bytes *= *size;
   }
@@ -130,9 +129,9 @@ Result<IdxArray<D>> read_idx(const fs::path& directory, const std::string& name,
 Result<std::vector<std::int32_t>> checked_labels(const IdxArray<1>& labels, std::uint32_t classes) {
   for (std::size_t i = 0; i < labels.payload.size(); ++i)
     if (labels.payload[i] >= classes)
-      return bad_field(labels.file, "label " + std::to_string(i), std::to_string(labels.payload[i]),
-                       "0 to " + std::to_string(classes - 1) +
-                           " (model.classes = " + std::to_string(classes) + ")");
+      return bad_content(labels.file, "label " + std::to_string(i),
+                         "0 to " + std::to_string(classes - 1) +
+                             " (model.classes = " + std::to_string(classes) + ")");
   return std::vector<std::int32_t>(labels.payload.begin(), labels.payload.end());
 }
 

@@ -22,7 +22,7 @@ inline constexpr std::uint32_t kIdxSideMax = 4096;
 inline constexpr std::uint64_t kIdxPayloadBytesMax = std::uint64_t{4} << 30;
 
 // Reads the four files of `directory`; channels = 1.
-// Errors name the file, the field, its value and what is allowed: not found (directory or file),
+// Errors name the file, the field and what is allowed: not found (directory or file),
 // usage (magic, sizes, counts of images and labels that differ, a file that is too short or too
 // long, damaged compression, a label that is not below `classes`).
 Result<ImageDataset> read_idx_dataset(const std::filesystem::path& directory,

@@ -8,6 +8,7 @@
 #include "store/dataset/images/file_image.h"
 #include "store/dataset/images/pixel_writer.h"
 #include "store/dataset/stream_key.h"
+#include "store/path_roots.h"
 
 namespace es::store {
 namespace {
@@ -33,6 +34,7 @@ bool is_image(const fs::path& file) {
 
 // Names in `directory` in the order of their bytes: of folders, or of image files.
 Result<std::vector<std::string>> names_in(const fs::path& directory, bool folders) {
+  ES_RETURN_IF_ERROR(check_place(RootKind::kData, directory));
   std::error_code code;
   std::vector<std::string> names;
   for (fs::directory_iterator at(directory, code), end; !code && at != end; at.increment(code)) {
@@ -64,7 +66,7 @@ Result<Folder> list_folder(const fs::path& directory, const std::vector<std::str
   for (const std::string& name : *names) {
     const auto at = std::ranges::lower_bound(classes, name);
     if (at == classes.end() || *at != name)
-      return bad_field(directory.string(), "class", shown(name), "a class that train/ has too");
+      return bad_content(directory.string(), "folder of a class", "one whose name train/ has too");
     ES_RETURN_IF_ERROR(append_class(folder, name, static_cast<std::int32_t>(at - classes.begin())));
   }
   return folder;

@@ -3,6 +3,7 @@
 #include <csetjmp>
 #include <cstddef>
 #include <cstdio>
+#include <cstring>
 
 // jpeglib.h needs the two above.
 #include <jerror.h>
@@ -31,9 +32,19 @@ Decoder& decoder_of(j_common_ptr jpeg) {
   return *reinterpret_cast<Decoder*>(jpeg);
 }
 
+// The message as libjpeg words it, up to where numbers of the file would stand.
+void copy_fixed_part(const jpeg_error_mgr& errors, char (&message)[JMSG_LENGTH_MAX]) {
+  const bool known = errors.msg_code > 0 && errors.msg_code <= errors.last_jpeg_message;
+  const char* const text = known ? errors.jpeg_message_table[errors.msg_code] : "damaged";
+  std::size_t size = std::strcspn(text, "%");
+  if (text[size] != '\0')
+    while (size > 0 && std::strchr(" :(,=#0x", text[size - 1]) != nullptr) --size;
+  std::snprintf(message, sizeof message, "%.*s", static_cast<int>(size), text);
+}
+
 [[noreturn]] void stop(j_common_ptr jpeg) {
   Decoder& decoder = decoder_of(jpeg);
-  (*decoder.errors.format_message)(jpeg, decoder.message);
+  copy_fixed_part(*jpeg->err, decoder.message);
   std::longjmp(decoder.start, 1);
 }
 

@@ -24,7 +24,9 @@ struct Decoder {
 
 [[noreturn]] void stop(png_structp png, png_const_charp message) {
   Decoder& decoder = *static_cast<Decoder*>(png_get_error_ptr(png));
-  std::strncpy(decoder.message, message, sizeof decoder.message - 1);
+  // Its own messages name the chunk as the file does; what follows is one of a fixed list.
+  const char* const text = std::strstr(message, ": ");
+  std::strncpy(decoder.message, text != nullptr ? text + 2 : message, sizeof decoder.message - 1);
   std::longjmp(decoder.start, 1);
 }
 

@@ -17,7 +17,7 @@ Status check_image_size(const std::string& file, std::uint64_t height, std::uint
 Status decode_image(std::string_view bytes, const std::string& file, RawImage& image) {
   if (bytes.starts_with("\xff\xd8")) return decode_jpeg(bytes, file, image);
   if (bytes.starts_with("\x89PNG\r\n\x1a\n")) return decode_png(bytes, file, image);
-  return bad_field(file, "first bytes", shown(bytes.substr(0, 8)), "a JPEG or PNG image");
+  return usage_error(file + ": does not begin as an image does: allowed is a JPEG or PNG image");
 }
 
 }  // namespace es::store

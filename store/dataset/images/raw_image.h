@@ -31,7 +31,8 @@ struct RawImage {
 };
 
 // Decodes the file's bytes; `file` is its name for messages. The memory of `image` is used again.
-// Error (usage): not JPEG or PNG, damaged, cut short, too large; with the library's reason.
+// Error (usage): not JPEG or PNG, damaged, cut short, too large; with the library's reason,
+// as far as it says nothing of the content.
 Status decode_image(std::string_view bytes, const std::string& file, RawImage& image);
 
 // The two decoders. REQUIRES: the bytes begin as the format does.

@@ -5,11 +5,14 @@
 #include "store/dataset/field_error.h"
 #include "store/dataset/file_bytes.h"
 #include "store/dataset/questions/unicode.h"
+#include "store/json_depth.h"
 
 namespace es::store {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr int kSquadDepthMax = 32;  // SQuAD's own members go nine deep
 
 // A value and where it stands in the file.
 struct Node {
@@ -64,8 +67,7 @@ Status read_answer(const Node& node, const std::string& context, SquadQuestion& 
   const bool there = begin != std::string::npos && !text->empty() &&
                      std::string_view(context).substr(begin).starts_with(*text);
   if (!there)
-    return bad_field(node.where + " (id " + shown(question.id) + ")", "answer_start",
-                     std::to_string(number), "where the context has " + shown(*text));
+    return bad_content(node.where, "answer_start", "where the context has the answer's text");
   question.answers.push_back({*text, static_cast<std::uint32_t>(begin)});
   return {};
 }
@@ -82,8 +84,7 @@ Status read_question(const Node& node, SquadParagraph& paragraph) {
     return read_answer(answer, paragraph.context, question);
   }));
   if (question.answers.empty())
-    return bad_field(node.where + " (id " + shown(question.id) + ")", "answers", "(none)",
-                     "at least one, as in SQuAD v1.1");
+    return bad_field(node.where, "answers", "(none)", "at least one, as in SQuAD v1.1");
   paragraph.questions.push_back(std::move(question));
   return {};
 }
@@ -104,12 +105,17 @@ Status read_paragraph(const Node& node, std::vector<SquadParagraph>& paragraphs)
 Result<std::vector<SquadParagraph>> read_squad(const std::filesystem::path& file) {
   const Result<std::string> bytes = file_bytes(file, kSquadBytesMax);
   if (!bytes) return bytes.error();
+  if (const int depth = json_depth(*bytes); depth > kSquadDepthMax)
+    return bad_field(file.string(), "depth of the JSON text", std::to_string(depth),
+                     "at most " + std::to_string(kSquadDepthMax));
   Json json;
   try {
     json = Json::parse(*bytes);
-  } catch (const Json::exception& error) {
-    return usage_error(file.string() + ": no JSON (" + error.what() +
+  } catch (const Json::parse_error& error) {
+    return usage_error(file.string() + ": no JSON (at byte " + std::to_string(error.byte) +
                        "): allowed is the format of SQuAD v1.1");
+  } catch (const Json::exception&) {
+    return usage_error(file.string() + ": no JSON: allowed is the format of SQuAD v1.1");
   }
   std::vector<SquadParagraph> paragraphs;
   const Node root{&json, file.string() + ": $"};

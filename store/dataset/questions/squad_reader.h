@@ -34,9 +34,9 @@ struct SquadParagraph {
 };
 
 // The paragraphs in the file's order; at least one question. Errors name file, place
-// ("$.data[3].paragraphs[0].qas[1]", with the question's id), field, value and what is allowed: not
-// found; usage (no JSON, a member that is missing or of another type, a question without an answer,
-// an answer that is not where answer_start says).
+// ("$.data[3].paragraphs[0].qas[1]"), field and what is allowed: not found; usage (no JSON, or too
+// deep, a member that is missing or of another type, a question without an answer, an answer that
+// is not where answer_start says).
 Result<std::vector<SquadParagraph>> read_squad(const std::filesystem::path& file);
 
 }  // namespace es::store

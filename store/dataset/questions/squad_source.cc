@@ -54,11 +54,14 @@ class Builder {
   Result<Windows> read(const std::filesystem::path& file, Half half) {
     Result<std::vector<SquadParagraph>> paragraphs = read_squad(file);
     if (!paragraphs) return paragraphs.error();
-    for (SquadParagraph& paragraph : *paragraphs) {
+    for (std::size_t i = 0; i < paragraphs->size(); ++i) {
+      SquadParagraph& paragraph = (*paragraphs)[i];
       std::vector<Piece> pieces = vocabulary_.pieces(paragraph.context);
       if (pieces.empty())
-        return bad_field(file.string(), "context of question " + shown(paragraph.questions[0].id),
-                         shown(paragraph.context), "a text with at least one token");
+        return bad_content(
+            file.string(),
+            "context of paragraph " + std::to_string(i) + " (of those with questions, from 0)",
+            "a text with at least one token");
       out_.contexts.push_back({std::move(paragraph.context), std::move(pieces)});
       for (const SquadQuestion& question : paragraph.questions) add(question, half);
     }

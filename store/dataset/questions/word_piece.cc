@@ -53,9 +53,9 @@ Result<WordPiece> WordPiece::read(const std::filesystem::path& file) {
     if (!more) return more.error();
     if (!*more) break;
     if (line.empty() || !is_utf8(line))
-      return bad_field(reader->where(), "token", shown(line), "UTF-8 text that is not empty");
+      return bad_content(reader->where(), "token", "UTF-8 text that is not empty");
     if (!pieces.ids_.try_emplace(std::string(line), static_cast<std::int32_t>(pieces.size_)).second)
-      return bad_field(reader->where(), "token", shown(line), "one that no earlier line has");
+      return bad_content(reader->where(), "token", "one that no earlier line has");
     if (++pieces.size_ > kVocabularyMax)
       return bad_field(reader->where(), "tokens", "more",
                        "at most " + std::to_string(kVocabularyMax));

@@ -49,6 +49,10 @@ std::string_view divider_of(std::string_view line) {
 
 using Fields = std::array<std::string_view, 4>;
 
+std::string divider_name(std::string_view divider) {
+  return divider == "\t" ? "a tab" : '"' + std::string(divider) + '"';
+}
+
 Status split(const LineReader& reader, std::string_view line, std::string_view divider,
              Fields& fields) {
   std::size_t count = 0;
@@ -61,8 +65,8 @@ Status split(const LineReader& reader, std::string_view line, std::string_view d
     rest.remove_prefix(end + divider.size());
   }
   if (count == fields.size()) return {};
-  return bad_field(reader.where(), "fields", std::to_string(count) + " in " + shown(line),
-                   "4 (user, item, rating, time), divided by " + shown(divider));
+  return bad_field(reader.where(), "fields", std::to_string(count),
+                   "4 (user, item, rating, time), divided by " + divider_name(divider));
 }
 
 template <class T>
@@ -71,7 +75,7 @@ Result<T> number(const LineReader& reader, const char* field, std::string_view t
   T value{};
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (code == std::errc{} && end == text.data() + text.size()) return value;
-  return bad_field(reader.where(), field, shown(text), allowed);
+  return bad_content(reader.where(), field, allowed);
 }
 
 struct Parsed {
@@ -87,8 +91,7 @@ Result<Parsed> parse(const LineReader& reader, const Fields& fields) {
   if (!item) return item.error();
   const auto rating = number<double>(reader, "rating", fields[2], "a number");
   if (!rating) return rating.error();
-  if (!std::isfinite(*rating))
-    return bad_field(reader.where(), "rating", shown(fields[2]), "a finite number");
+  if (!std::isfinite(*rating)) return bad_content(reader.where(), "rating", "a finite number");
   const auto time = number<std::int64_t>(reader, "time", fields[3], "a whole number of seconds");
   if (!time) return time.error();
   return Parsed{*user, *item, *time};
@@ -114,8 +117,8 @@ Status read_rows(LineReader& reader, IdMap& users, IdMap& items, std::vector<Rat
     if (reader.number() == 1) {
       divider = divider_of(line);
       if (divider.empty())
-        return bad_field(reader.where(), "text", shown(line),
-                         "user, item, rating and time divided by a tab, \"::\" or a comma");
+        return bad_content(reader.where(), "text",
+                           "user, item, rating and time divided by a tab, \"::\" or a comma");
       if (line == kHeader) continue;
     }
     Fields fields;

@@ -34,7 +34,7 @@ struct Ratings {
 };
 
 // `path`: a file whose first line tells the kind, or a directory that holds one of the names above,
-// looked for in this order. Errors name file, line, field, value and what is allowed: not found;
+// looked for in this order. Errors name file, line, field and what is allowed: not found;
 // usage (a field that is no number, too few or many fields, too many rows, none at all).
 Result<Ratings> read_ratings(const std::filesystem::path& path);
 

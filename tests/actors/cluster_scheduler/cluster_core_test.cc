@@ -23,6 +23,28 @@ std::vector<DeviceId> ids(const std::string& node, const char* type, std::uint32
   return result;
 }
 
+// Gives the only job all free devices of the type whose turn it is, and takes all others.
+class Mover : public scheduler::Policy {
+ public:
+  explicit Mover(const DeviceType& turn) : turn_(turn) {}
+  scheduler::Decisions decide(const scheduler::ClusterView& view) override {
+    scheduler::Decisions decisions;
+    for (std::size_t slot = 0; slot < view.jobs.size(); ++slot) {
+      const scheduler::JobView& job = view.jobs[slot];
+      if (job.id.empty() || job.pinned) continue;
+      const std::uint32_t free = view.free.count_of(turn_);
+      if (!job.held.empty() && job.held.count_of(turn_) == 0)
+        decisions.shrinks.push_back({slot, job.held});
+      else if (job.held.empty() && free > 0)
+        decisions.grants.push_back({slot, {{{turn_, std::min(free, job.max_devices)}}}});
+    }
+    return decisions;
+  }
+
+ private:
+  const DeviceType& turn_;
+};
+
 // A core whose invariants are checked after every event.
 struct Cluster {
   Effects on(const Event& event) {
@@ -190,6 +212,31 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     CHECK(c.core.held("k").empty());
     CHECK(c.on(DeviceReleased{"j", {"n", {"a"}, 1}}) ==
           Effects{Allocation{"k", 1, 0, {{"n", {"a"}, 1}}}});
+  }
+
+  TEST_CASE("a job owns at most twice its max_p: devices of two changes come back before a third") {
+    DeviceType turn{"a"};
+    ClusterCore core(std::make_unique<Mover>(turn));
+    const auto on = [&](const Event& event) {
+      Effects effects = core.on(event);
+      core.check_invariants();
+      return effects;
+    };
+    on(NodeJoined{"n", devices("a:2+b:2+c:2")});
+    on(JobAdmitted{.job = "j", .max_p = 2});
+    on(JobDemand{.job = "j"});
+    CHECK(core.held("j").size() == 2);
+    const auto move_to = [&](const char* type) {  // takes all back, and may give others
+      turn = {type};
+      on(ClaimEnded{"none"});
+      return on(ClaimEnded{"none"});
+    };
+    CHECK(move_to("b") == Effects{Allocation{"j", 3, 0, ids("n", "b", 2)}});
+    CHECK(move_to("c").empty());
+    CHECK(core.held("j").empty());
+    CHECK(on(DeviceReleased{"j", {"n", {"a"}, 0}}).empty());
+    CHECK(on(DeviceReleased{"j", {"n", {"a"}, 1}}) ==
+          Effects{Allocation{"j", 5, 2, ids("n", "c", 2)}});
   }
 
   TEST_CASE("a job pinned to fewer devices chooses itself which ones it gives back") {

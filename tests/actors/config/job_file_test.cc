@@ -97,7 +97,6 @@ TEST_SUITE("actors/config/job_file") {
 name = "fashion"
 max_p = 4
 batch_size = 64
-epochs = 3
 level = "D2"
 stages = "cpu-avx2:2@20,cpu-scalar:1@5"
 [model]

@@ -75,6 +75,55 @@ TEST_SUITE("actors/esctl/checkpoint_files") {
     CHECK(std::filesystem::exists(series.step(3)));
   }
 
+  TEST_CASE("prune skips a symbolic link and says so, and what it points to stays") {
+    namespace fs = std::filesystem;
+    Series series;
+    fs::create_directory_symlink("step-1", series.directory / "latest");
+    CHECK(series.run("prune", {"--keep", "2", "--json"}) == 0);
+    CHECK(series.json()["removed"].size() == 1);
+    REQUIRE(series.json()["skipped"].size() == 1);
+    const std::string skipped = series.json()["skipped"][0];
+    CHECK(skipped.find("latest: a symbolic link, which is not followed") != std::string::npos);
+    CHECK(fs::is_symlink(fs::symlink_status(series.directory / "latest")));
+
+    Series other;
+    es::test::TempDirectory kept;
+    fs::rename(other.step(1), kept / "step-1");
+    fs::create_directory_symlink(kept / "step-1", other.step(1));
+    CHECK(other.run("prune", {"--keep", "1"}) == 0);
+    CHECK(other.session.out().find("skipped " + other.step(1).string()) != std::string::npos);
+    CHECK(fs::exists(kept / "step-1/data"));
+    CHECK_FALSE(fs::exists(other.step(2)));
+    CHECK(fs::exists(other.step(3)));
+  }
+
+  TEST_CASE("prune leaves a user's own files where they are, and says so") {
+    Series series;
+    es::test::write_file(series.step(1) / "notes.txt", "mine");
+    CHECK(series.run("prune", {"--keep", "1"}) == 0);
+    CHECK(series.session.out().find(series.step(1).string() +
+                                    ": other files stay in it: notes.txt") != std::string::npos);
+    CHECK(es::test::read_file(series.step(1) / "notes.txt") == "mine");
+    CHECK_FALSE(std::filesystem::exists(series.step(1) / "data"));
+    CHECK_FALSE(std::filesystem::exists(series.step(2)));
+    CHECK(series.run("ls", {"--json"}) == 0);
+    CHECK(series.json()["checkpoints"].size() == 1);
+  }
+
+  TEST_CASE("a dry run says what would be removed, and removes nothing") {
+    Series series;
+    std::filesystem::create_directory(series.directory / ".step-9.partial-999999999-0");
+    CHECK(series.run("prune", {"--keep", "1", "--dry-run", "--json"}) == 0);
+    CHECK(series.json()["dry_run"] == true);
+    CHECK(series.json()["removed"].size() == 2);
+    CHECK(series.json()["unfinished_removed"] == 1);
+    CHECK(series.run("prune", {"--keep", "1", "--dry-run"}) == 0);
+    CHECK(series.session.out().find("would remove " + series.step(1).string()) !=
+          std::string::npos);
+    for (Version v = 1; v <= 3; ++v) CHECK(std::filesystem::exists(series.step(v) / "data"));
+    CHECK(std::filesystem::exists(series.directory / ".step-9.partial-999999999-0"));
+  }
+
   TEST_CASE("wrong words are usage errors, and remove nothing") {
     Series series;
     CHECK(series.run("prune", {"--keep", "0"}) == 2);

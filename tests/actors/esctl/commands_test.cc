@@ -89,11 +89,48 @@ TEST_SUITE("actors/esctl/commands") {
     CHECK(session.out().empty());
   }
 
+  TEST_CASE("an unknown word is named, and the nearest one that is known") {
+    Session session;
+    const auto says = [&](std::vector<std::string> words, const std::string& text) {
+      CHECK(session.run(words) == 2);
+      CAPTURE(session.err());
+      CHECK(session.err() == "esctl: " + text + "\n");
+    };
+    says({"bogus"}, "unknown command \"bogus\"; the nearest is logs (see esctl --help)");
+    says({"sbumit", "job.toml"},
+         "unknown command \"sbumit\"; the nearest is submit (see esctl --help)");
+    says({"xyzzyplugh"}, "unknown command \"xyzzyplugh\" (see esctl --help)");
+    says({"describe", "--jsno"},
+         "describe: unknown option \"--jsno\"; the nearest is --json (see esctl describe "
+         "--help)");
+    says({"run", "job.toml", "--step=5"},
+         "run: unknown option \"--step\"; the nearest is --steps (see esctl run --help)");
+    says({"ps", "all"}, "ps: unknown argument \"all\" (see esctl ps --help)");
+    says({"sim", "compair"},
+         "sim: unknown command \"compair\"; the nearest is compare (see esctl sim --help)");
+    says({"sim", "compare", "--polices", "srtf"},
+         "compare: unknown option \"--polices\"; the nearest is --policies (see esctl sim "
+         "compare --help)");
+    says({"checkpoint", "prun", "directory"},
+         "checkpoint: unknown command \"prun\"; the nearest is prune (see esctl checkpoint "
+         "--help)");
+    says({"checkpoint", "prun"},
+         "checkpoint \"prun\": is neither the id of a job, NAME-NUMBER, nor ls, verify or prune; "
+         "the nearest is prune");
+    says({}, "A subcommand is required (see esctl --help)");
+    CHECK(session.run({"bogus", "--json"}) == 2);
+    CHECK(Json::parse(session.out()).at("kind") == "usage");
+  }
+
   TEST_CASE("a head that is not there is not found") {
     Session session;
     CHECK(session.run({"ps", "--head", "ipc:///nonexistent/head.sock", "--json"}) == 3);
     CHECK(session.err().starts_with("esctl: no easyscaled answers at ipc:///nonexistent/"));
     CHECK(Json::parse(session.out()).at("kind") == "not_found");
+    for (const char* id : {"cnn-1", "cnn-1-k3x9w2fa", "small-cnn-12-12345678"})
+      CHECK(session.run({"checkpoint", id, "--head", "ipc:///nonexistent/head.sock"}) == 3);
+    for (const char* word : {"cnn", "cnn-k3x9w2fa", "cnn-1-", "1-k3x9w2fa"})
+      CHECK(session.run({"checkpoint", word, "--head", "ipc:///nonexistent/head.sock"}) == 2);
   }
 
   TEST_CASE("a malformed endpoint is a usage error, and TCP without keys is refused") {
@@ -162,13 +199,14 @@ TEST_SUITE("actors/esctl/commands") {
     });
     const auto shows = [&](const char* text) {
       CAPTURE(text);
-      CHECK(desk.session.out().find(text) != std::string::npos);
+      CHECK_MESSAGE(desk.session.out().find(text) != std::string::npos, desk.session.out());
     };
     CHECK(desk.run({"plans", "cnn-1", "--top", "1"}) == 0);
     shows("cpu-avx2     8.00           measured\n");
-    shows("1     cpu-avx2:2+cpu-scalar:1  1, 2       250.0 ms  16.00          1.50   assumed\n");
+    shows("1     cpu-avx2:2+cpu-scalar:1  1, 2       250.0 ms  16.00          1.50      assumed\n");
     shows(
-        "2     cpu-avx2:1               4          500.0 ms  0.00           0.00   measured  runs "
+        "2     cpu-avx2:1               4          500.0 ms  0.00           0.00      measured  "
+        "runs "
         "now\n");
     shows("The job runs on cpu-avx2:1, where a step takes 520.0 ms.\n");
     shows("There are more");
@@ -208,7 +246,7 @@ TEST_SUITE("actors/esctl/commands") {
                  [](const Request& request) { return Frames{done(request)}; });
     CHECK(desk.run({"scale", "cnn-1", "cpu-scalar:1+cpu-avx2:1", "--json"}) == 0);
     CHECK(desk.json() == Json{{"job", "cnn-1"}, {"devices", "cpu-avx2:1+cpu-scalar:1"}});
-    CHECK(desk.run({"scale", "cnn-1", "auto"}) == 0);
+    CHECK(desk.run({"scale", "cnn-1", "auto", "--json"}) == 0);
     CHECK(desk.run({"scale", "cnn-1", "lots"}) == 2);
     const Frames seen = desk.head.seen();
     REQUIRE(seen.size() == 2);
@@ -216,6 +254,32 @@ TEST_SUITE("actors/esctl/commands") {
     CHECK(seen[0]->head.job == "cnn-1");
     CHECK(read<wire::ScaleJob>(seen[0], devices) == "cpu-avx2:1+cpu-scalar:1");
     CHECK(read<wire::ScaleJob>(seen[1], devices).empty());
+  }
+
+  TEST_CASE("scale says what will happen to the job") {
+    Desk desk;
+    std::string state = "running";
+    desk.head.on(MessageType::kScaleJob,
+                 [](const Request& request) { return Frames{done(request)}; });
+    desk.head.on(MessageType::kDescribeJob,
+                 [&](const Request& request) { return details(request, state); });
+    const auto says = [&](const char* devices, const std::string& text) {
+      CHECK(desk.run({"scale", "cnn-1", devices}) == 0);
+      CHECK(desk.session.out() == text + "\n");
+    };
+    says("auto",
+         "the scheduler chooses the devices of job cnn-1 from now on; it stays on cpu-scalar:1 "
+         "until it is given others, and then changes at a step boundary");
+    says("cpu-scalar:1", "job cnn-1 stays on cpu-scalar:1");
+    says("cpu-avx2:2",
+         "job cnn-1 goes from cpu-scalar:1 to cpu-avx2:2 at the first step boundary at which their "
+         "workers are ready");
+    state = "paused";
+    says("auto", "job cnn-1 is paused; once it is resumed, the scheduler chooses its devices");
+    says("cpu-avx2:2", "job cnn-1 is paused; once it is resumed, it goes on on cpu-avx2:2");
+    state = "queued";
+    says("auto", "the scheduler chooses the devices of job cnn-1 from now on");
+    says("cpu-avx2:2", "job cnn-1 starts on cpu-avx2:2");
   }
 
   TEST_CASE("checkpoint makes the directory absolute and prints where it is") {
@@ -300,7 +364,11 @@ TEST_SUITE("actors/esctl/commands") {
     REQUIRE(claims.size() == 2);
     CHECK(claims[0].at("claim") == "api");
     CHECK(claims[0].at("devices") == 0);
-    CHECK(claims[1] == Json{{"claim", "web"}, {"type", "cpu-avx2"}, {"count", 2}, {"devices", 1}});
+    CHECK(claims[1] == Json{{"claim", "web"},
+                            {"type", "cpu-avx2"},
+                            {"count", 2},
+                            {"devices", 1},
+                            {"waits_for", Json::array()}});
     CHECK(desk.run({"claims"}) == 0);
     CHECK(desk.session.out().starts_with("CLAIM  TYPE      COUNT  HAS\n"));
   }
@@ -316,7 +384,7 @@ TEST_SUITE("actors/esctl/commands") {
     });
     CHECK(desk.run({"claim", "--name", "web", "--count", "3", "--json"}) == 0);
     CHECK(asked == "web \"\" 3");
-    CHECK(desk.json() == Json{{"claim", "web"}, {"count", "3"}});
+    CHECK(desk.json() == Json{{"claim", "web"}, {"count", 3}});
   }
 
   TEST_CASE("submit sends the canonical specification and prints the id") {
@@ -381,6 +449,69 @@ TEST_SUITE("actors/esctl/commands") {
     CHECK(json.at("classes")[0].at("memory").at("arena_bytes") > 0);
   }
 
+  // A head, a node, or whoever wrote a job's log, may mean harm to the terminal of who looks.
+  TEST_CASE("what a head says is shown in one line, without anything that a terminal obeys") {
+    const std::string bad = "x\x1b[2J\x07\nall is well\r\xc2\x9b\xff";
+    const std::string shown = "x\\x1b[2J\\x07\\x0aall is well\\x0d\\xc2\\x9b\\xff";
+    Desk desk;
+    const auto fill = [&](wire::JobInfo::Builder job) {
+      fill_job(job, bad, "running");
+      job.setName(bad);
+      job.setError(bad);
+      job.setWarning(bad);
+      job.setWaitingFor(bad);
+      job.getWorkers()[0].setNode(bad);
+      job.getStages()[0].setPlacement(bad);
+    };
+    desk.head.on(MessageType::kListJobs, [&](const Request& request) {
+      return Frames{
+          reply<wire::JobList>(request, [&](wire::JobList::Builder b) { fill(b.initJobs(1)[0]); })};
+    });
+    desk.head.on(MessageType::kDescribeJob, [&](const Request& request) {
+      return Frames{reply<wire::JobDetails>(request, [&](wire::JobDetails::Builder b) {
+        fill(b.initInfo());
+        b.setSpecToml(job_toml());
+      })};
+    });
+    desk.head.on(MessageType::kFollowJob, [&](const Request& request) {
+      return Frames{log_event(request, bad), end_event(request)};
+    });
+    desk.head.on(MessageType::kListNodes, [&](const Request& request) {
+      return Frames{reply<wire::NodeList>(request, [&](wire::NodeList::Builder b) {
+        auto node = b.initNodes(1)[0];
+        node.setName(bad);
+        node.setAlive(true);
+        auto device = node.initDevices(1)[0];
+        device.setType(bad);
+        device.setJob(bad);
+        device.setSuspect(bad);
+        auto claim = b.initClaims(1)[0];
+        claim.setName(bad);
+        claim.setDeviceType(bad);
+      })};
+    });
+    desk.head.on(MessageType::kCancelJob, [&](const Request& request) {
+      return Frames{refusal(request, ErrorKind::kRefused, bad)};
+    });
+    for (const char* command : {"ps", "describe", "logs", "nodes", "claims", "cancel"}) {
+      for (const bool json : {false, true}) {
+        std::vector<std::string> words{command};
+        const bool of_job =
+            std::string(command) == "describe" || words[0] == "logs" || words[0] == "cancel";
+        if (of_job) words.push_back("cnn-1");
+        if (json && words[0] != "logs") words.push_back("--json");
+        CAPTURE(command);
+        CAPTURE(json);
+        desk.run(words);
+        const std::string all = desk.session.out() + desk.session.err();
+        CHECK(all.find("\nall is well") == std::string::npos);
+        for (const char* part : {"\x1b", "\x07", "\r", "\xc2\x9b", "\xff"})
+          CHECK(all.find(part) == std::string::npos);
+        if (!json) CHECK_MESSAGE(all.find(shown) != std::string::npos, all);
+      }
+    }
+  }
+
   TEST_CASE("keygen makes keys once and prints no secret") {
     const es::test::TempDirectory directory;
     const std::string keys = (directory / "keys").string();
@@ -390,7 +521,17 @@ TEST_SUITE("actors/esctl/commands") {
     REQUIRE(made.ok());
     CHECK(Json::parse(session.out()).at("server_public") == made->server_public);
     CHECK(session.out().find(made->client.secret_key) == std::string::npos);
-    CHECK(session.run({"keygen", keys}) != 0);
+    CHECK(session.run({"keygen", keys}) == exit_code(ErrorKind::kRefused));
+    CHECK(session.err() ==
+          "esctl: key file " + keys +
+              "/server.key exists, and a key is never overwritten: allowed is a new "
+              "directory\n");
+    // Nothing is written when only the last of the files is there.
+    const std::string others = (directory / "others").string();
+    std::filesystem::create_directories(std::filesystem::path(others) / "authorized");
+    es::test::write_file(std::filesystem::path(others) / "authorized/self.pub", "public = x\n");
+    CHECK(session.run({"keygen", others}) == exit_code(ErrorKind::kRefused));
+    CHECK_FALSE(std::filesystem::exists(std::filesystem::path(others) / "server.key"));
   }
 }
 

@@ -10,6 +10,9 @@
 //   vanish     ends without a word when a job is submitted
 //   die        complains and ends before it is ready, as for an occupied state directory
 //   deaf       esctl gets SIGTERM before the daemon is ready
+//
+// With " unwritten" after it no checkpoint can be written; with " elsewhere" not where it is
+// wanted.
 #include <signal.h>
 #include <unistd.h>
 
@@ -43,7 +46,9 @@ Options parse(int argc, char** argv) {
   app.add_option("--node", options.node)->required();
   app.add_option("--devices", options.devices)->required();
   app.add_option("--run-dir", options.run_dir)->required();
-  app.add_option("--rescue", options.rescue)->required();
+  app.add_option("--rescue", options.rescue);
+  bool no_rescue = false;
+  app.add_flag("--no-rescue", no_rescue);
   app.add_option("--parent-pid", options.parent_pid)->required();
   try {
     app.parse(argc, argv);
@@ -61,7 +66,9 @@ void note(const std::string& line) {
 class Script {
  public:
   Script(std::string mode, Options options, FakeHead& head)
-      : mode_(std::move(mode)), options_(std::move(options)) {
+      : mode_(mode.substr(0, mode.find(' '))),
+        checkpoint_(mode.substr(mode.find(' ') + 1)),
+        options_(std::move(options)) {
     on(head, MessageType::kSubmitJob, "submit", [this](const Request& r) { return submit(r); });
     on(head, MessageType::kFollowJob, "follow", [this](const Request& r) { return follow(r); });
     on(head, MessageType::kDescribeJob, "describe", [this](const Request& r) {
@@ -71,10 +78,12 @@ class Script {
       })};
     });
     on(head, MessageType::kCancelJob, "cancel", [this](const Request& r) { return cancel(r); });
-    on(head, MessageType::kCheckpointJob, "checkpoint", [](const Request& r) {
-      return Frames{reply<wire::CheckpointTaken>(r, [](wire::CheckpointTaken::Builder b) {
+    on(head, MessageType::kCheckpointJob, "checkpoint", [this](const Request& r) {
+      if (checkpoint_ == "unwritten") return Frames{refusal(r, ErrorKind::kFailure, "disk full")};
+      return Frames{reply<wire::CheckpointTaken>(r, [&](wire::CheckpointTaken::Builder b) {
         b.setPath("/checkpoints/1");
         b.setVersion(30);
+        if (checkpoint_ == "elsewhere") b.setFirstError("disk full");
       })};
     });
     on(head, MessageType::kShutdown, "shutdown", [this](const Request& r) {
@@ -128,6 +137,7 @@ class Script {
   }
 
   const std::string mode_;
+  const std::string checkpoint_;
   const Options options_;
   std::string state_ = "running";
   std::promise<void> ended_;

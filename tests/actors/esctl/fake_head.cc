@@ -76,6 +76,7 @@ void fill_job(wire::JobInfo::Builder job, const std::string& id, const std::stri
   job.setLossFirst(2.25F);
   job.setLossLast(0.5F);
   job.setSamplesPerSecond(512.5);
+  job.setSamplesPerSecondNow(state == "running" ? 640.25 : 0);
   job.setPeakRssMib(123.25);
   job.setParamsDigest("00112233445566778899aabbccddeeff");
   job.setStateDigest("ffeeddccbbaa99887766554433221100");

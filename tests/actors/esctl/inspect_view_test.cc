@@ -39,6 +39,20 @@ TEST_SUITE("actors/esctl/inspect_view") {
               .ends_with("\nD2 costs nothing: D1 uses no vendor kernel on cpu-avx512\n"));
   }
 
+  TEST_CASE("what the vendor's library refuses is said, whether it runs other operators or none") {
+    gpu::D2Verdict verdict;
+    verdict.vendor_refusals = {"conv1 (conv2d): oneDNN: no, so the canonical kernel runs"};
+    const std::string said =
+        "The vendor's library refuses:\n  conv1 (conv2d): oneDNN: no, so the canonical kernel "
+        "runs\n";
+    CHECK(inspection_text(inspection(verdict)).ends_with("on cpu-avx512\n" + said));
+    CHECK(nlohmann::json::parse(inspection_json(inspection(verdict)))
+              .at("d2")
+              .at("vendor_refusals") == verdict.vendor_refusals);
+    verdict.vendor_ops = kDear.vendor_ops;
+    CHECK(inspection_text(inspection(verdict)).ends_with("avx512_core\n" + said));
+  }
+
   TEST_CASE("scripts find the verdict in numbers") {
     const auto json = nlohmann::json::parse(inspection_json(inspection(kDear))).at("d2");
     CHECK(json.at("device_type") == "cpu-avx512");

@@ -96,6 +96,27 @@ TEST_SUITE("actors/esctl/job_request") {
     CHECK(spec->steps == 24);
   }
 
+  TEST_CASE("steps and stages of the command line replace the file's epochs") {
+    const JobFile file(test::job_toml("epochs = 3\n"));
+    CHECK(file.spec({})->epochs == 3);
+    const auto steps = file.spec({.steps = 5});
+    REQUIRE(steps.ok());
+    CHECK(steps->steps == 5);
+    CHECK(steps->epochs == 0);
+    const auto stages = file.spec({.stages = "cpu-avx2:2@4"});
+    REQUIRE(stages.ok());
+    CHECK(stages->steps == 4);
+    CHECK(stages->epochs == 0);
+    // Of a checkpoint that only the nodes can read, the head adds the steps up.
+    const auto far =
+        file.spec({.stages = "cpu-avx2:2@4"}, {.checkpoint = "/c", .version = std::nullopt});
+    REQUIRE(far.ok());
+    CHECK(far->epochs == 0);
+    const JobFile both(test::job_toml("steps = 5\nepochs = 3\n"));
+    CHECK(both.spec({}).error().message.ends_with(
+        "job.toml: epochs = 3: allowed is 0 beside steps = 5 (give steps or epochs)"));
+  }
+
   TEST_CASE("a checkpoint at the end of the job leaves nothing to do") {
     const auto spec = JobFile().spec({}, {.checkpoint = "/c", .version = 60});
     REQUIRE_FALSE(spec.ok());

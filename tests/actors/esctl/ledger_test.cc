@@ -1,6 +1,8 @@
 // Ledgers on the command line: shown, written down, compared; and a step that is run again.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include <bit>
 #include <cmath>
 #include <fstream>
@@ -115,9 +117,16 @@ TEST_SUITE("actors/esctl/ledger") {
     CHECK(files.json().at("lines").size() == 2);
     CHECK(files.json().at("lines")[0].at("step") == 2);
     CHECK(files.session.run({"ledger", a, "--from", "3", "--to", "2"}) == 2);
-    es::test::write_file(files.directory / "bad", "easyscale-ledger 2\nlosses 2\n1 -\n");
-    CHECK(files.session.run({"ledger", (files.directory / "bad").string()}) == 2);
-    CHECK(files.session.err().find("bad, line 3") != std::string::npos);
+    std::string text = es::test::read_file(a);
+    const std::size_t at = text.find("\n3 ");
+    const auto line =
+        std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
+    text[at + 5] ^= 1;
+    es::test::write_file(files.directory / "bad", text);
+    const std::string bad = (files.directory / "bad").string();
+    CHECK(files.session.run({"ledger", bad}) == 2);
+    CHECK(files.session.run({"diff", a, bad}) == 2);
+    CHECK(files.session.err().find("bad, line " + std::to_string(line + 2)) != std::string::npos);
   }
 
   TEST_CASE("the ledger of a job is read part by part, and written to a file that reads back") {
@@ -139,6 +148,12 @@ TEST_SUITE("actors/esctl/ledger") {
     CHECK(read->placements == "cpu-avx2:4@20,cpu-scalar:1@40");
     CHECK(read->spec == esctl::bits_digest(parse_job(read->spec_toml, "file").value()));
     CHECK(files.session.run({"diff", out, "cnn-1", "--head", endpoint}) == 0);
+    CHECK(files.session.run({"ledger", "cnn-1", "--out", out, "--head", endpoint}) == 4);
+    CHECK(files.session.err().find("exists already: allowed is a new name") != std::string::npos);
+    std::filesystem::create_symlink(files.directory / "elsewhere", files.directory / "link");
+    const std::string link = (files.directory / "link").string();
+    CHECK(files.session.run({"ledger", "cnn-1", "--out", link, "--head", endpoint}) == 4);
+    CHECK_FALSE(std::filesystem::exists(files.directory / "elsewhere"));
   }
 
   TEST_CASE("what cannot change the bits does not change the digest of a specification") {

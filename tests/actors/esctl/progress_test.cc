@@ -14,7 +14,8 @@ JobView at_step(std::uint64_t step, const std::string& placement = "cpu-avx2:2")
   job.last_step = 1000;
   job.placement = placement;
   job.loss_last = 1.5F;
-  job.samples_per_second = 100;
+  job.samples_per_second_now = 100;
+  job.samples_per_second_mean = 90;
   return job;
 }
 
@@ -30,6 +31,13 @@ TEST_SUITE("actors/esctl/progress") {
   TEST_CASE("the text has step, loss, throughput, devices and state") {
     CHECK(progress_text(at_step(27)) ==
           "step 27/1000  loss 1.5000  100.0 samples/s  cpu-avx2:2  running");
+  }
+
+  TEST_CASE("a job that does not step has no rate") {
+    JobView paused = at_step(27);
+    paused.samples_per_second_now = 0;
+    paused.state = "paused";
+    CHECK(progress_text(paused) == "step 27/1000  loss 1.5000  cpu-avx2:2  paused");
   }
 
   TEST_CASE("the stage is named from the second one on") {

@@ -39,9 +39,36 @@ TEST_SUITE("actors/esctl/render_json") {
     CHECK(json.at("loss_last") == 0.5);
     CHECK(json.at("params_digest") == "00112233445566778899aabbccddeeff");
     CHECK(json.at("state_digest") == "ffeeddccbbaa99887766554433221100");
-    CHECK(json.at("samples_per_s") == 512.5);
+    CHECK(json.at("samples_per_s_mean") == 512.5);
     CHECK(json.at("peak_rss_mib") == 123.25);
     CHECK(json.at("error").is_null());
+  }
+
+  TEST_CASE("the rate is that of now, and null for a job that does not step") {
+    const Json running = Json::parse(job_json(job_view("running")));
+    CHECK(running.at("samples_per_s") == 640.25);
+    CHECK(running.at("samples_per_s_mean") == 512.5);
+    for (const char* state : {"paused", "queued", "finished"})
+      CHECK(Json::parse(job_json(job_view(state))).at("samples_per_s").is_null());
+    JobView unborn = job_view("queued");
+    unborn.samples_per_second_mean = 0;
+    CHECK(Json::parse(job_json(unborn)).at("samples_per_s_mean").is_null());
+  }
+
+  TEST_CASE("ranks are half open, and a number of 64 bits keeps its digits") {
+    JobView job = job_view("running");
+    job.step = (std::uint64_t{1} << 53) + 1;
+    const Json json = Json::parse(job_json(job));
+    CHECK(json.at("steps").is_number_unsigned());
+    CHECK(json.at("steps") == 9007199254740993U);
+    CHECK(json.at("workers")[0].at("rank_begin") == 0);
+    CHECK(json.at("workers")[0].at("rank_end") == 4);
+  }
+
+  TEST_CASE("numbers of an answer are numbers, texts are texts") {
+    const Json json = Json::parse(
+        fields_json({{"job", "300"}, {"step", std::uint64_t{300}}, {"most", ~std::uint64_t{0}}}));
+    CHECK(json == Json{{"job", "300"}, {"step", 300}, {"most", 18446744073709551615U}});
   }
 
   TEST_CASE("each stage tells its devices, steps, time and the pause before it") {
@@ -75,6 +102,20 @@ TEST_SUITE("actors/esctl/render_json") {
     const Json json = Json::parse(job_json(job));
     CHECK(json.at("loss_first").is_null());
     CHECK(json.at("loss_last").is_null());
+  }
+
+  TEST_CASE("an evaluation that is not finite says so, and has no numbers") {
+    JobView job = job_view("finished");
+    job.evaluations = {{.version = 6, .total = 30, .metrics = {{"top1", kNan}, {"loss", kNan}}}};
+    CHECK(Json::parse(job_json(job)).at("eval") == Json{{"version", 6},
+                                                        {"total", 30},
+                                                        {"metric", "accuracy"},
+                                                        {"accuracy", nullptr},
+                                                        {"mean_loss", nullptr},
+                                                        {"not_finite", true}});
+    CHECK(contains(summary_text(job),
+                   "test accuracy  not finite, mean loss not finite on 30 samples after step 6\n"));
+    CHECK(contains(jobs_text({job}), "  accuracy not finite\n"));
   }
 
   TEST_CASE("bytes that are not UTF-8 are replaced") {
@@ -120,6 +161,30 @@ TEST_SUITE("actors/esctl/render_text") {
     CHECK_FALSE(contains(text, "error"));
   }
 
+  TEST_CASE("the list of jobs has the rate of now, and a dash for a job that does not step") {
+    CHECK(contains(jobs_text({job_view("running")}), "  640.2  "));
+    const std::string paused = jobs_text({job_view("paused")});
+    CHECK(contains(paused, "0.5000  -  "));
+    CHECK_FALSE(contains(paused, "512.5"));
+  }
+
+  TEST_CASE("the summary says which rate is which") {
+    CHECK(contains(summary_text(job_view("running")),
+                   "640.2 samples/s now, 512.5 samples/s on average over all training\n"));
+    CHECK(contains(summary_text(job_view("finished")),
+                   " 512.5 samples/s on average over all training\n"));
+    JobView unborn = job_view("queued");
+    unborn.samples_per_second_mean = 0;
+    CHECK(contains(summary_text(unborn), "throughput     -\n"));
+  }
+
+  TEST_CASE("ranks are named by the first and the last") {
+    JobView job = job_view("running");
+    CHECK(contains(details_text(job, ""), "  0 to 3  "));
+    job.workers[0].rank_begin = 3;
+    CHECK(contains(details_text(job, ""), "cpu-scalar#0  3      4242"));
+  }
+
   TEST_CASE("a job's headline metric stands in the list of jobs") {
     JobView job = job_view("running");
     CHECK(contains(jobs_text({job}), "  accuracy 85.00 %\n"));
@@ -139,8 +204,8 @@ TEST_SUITE("actors/esctl/render_text") {
                         .alive = true,
                         .devices = {{.type = "cpu-avx2", .index = 0, .job = "cnn-1"},
                                     {.type = "cpu-avx2", .index = 1, .job = ""}}};
-    CHECK(contains(nodes_text({node, {.name = "m"}}), "n     alive  cpu-avx2  2      1\n"));
-    CHECK(contains(nodes_text({node, {.name = "m"}}), "m     lost   -         0      0\n"));
+    CHECK(contains(nodes_text({node, {.name = "m"}}), "n     alive  cpu-avx2  2      1       -\n"));
+    CHECK(contains(nodes_text({node, {.name = "m"}}), "m     lost   -         0      0       -\n"));
   }
 
   TEST_CASE("describe ends with the specification") {

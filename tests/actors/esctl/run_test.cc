@@ -107,9 +107,45 @@ TEST_SUITE("actors/esctl/run") {
   TEST_CASE("Ctrl-C writes a checkpoint first when one is wanted") {
     Bench bench("interrupt");
     CHECK(bench.run({"--checkpoint", bench.path("new").string()}) == 130);
-    CHECK(bench.asked() == "submit follow checkpoint cancel describe shutdown");
-    CHECK(bench.session.err().find("checkpoint of step 30 is in /checkpoints/1") !=
+    CHECK(bench.asked() == "submit checkpoint follow cancel describe shutdown");
+    CHECK(bench.session.err().find("stopping job cnn-1 with a checkpoint") != std::string::npos);
+  }
+
+  TEST_CASE(
+      "a checkpoint that cannot be written is an error of the run, whatever the job came to") {
+    Bench finished("finish unwritten");
+    const std::string place = finished.path("new").string();
+    CHECK(finished.run({"--checkpoint", place}) == 1);
+    CHECK(finished.json().at("state") == "finished");
+    CHECK(finished.session.err().find("no checkpoint is written: disk full") != std::string::npos);
+    Bench stopped("interrupt unwritten");
+    CHECK(stopped.run({"--checkpoint", stopped.path("new").string()}) == 1);
+    CHECK(stopped.session.err().find("no checkpoint is written: disk full") != std::string::npos);
+    Bench elsewhere("finish elsewhere");
+    CHECK(elsewhere.run({"--checkpoint", elsewhere.path("new").string()}) == 1);
+    CHECK(elsewhere.session.err().find("the checkpoint of step 30 is in /checkpoints/1, as it "
+                                       "could not be written where it was wanted: disk full") !=
           std::string::npos);
+  }
+
+  TEST_CASE("where a checkpoint cannot go is said before anything is started") {
+    Bench bench("finish");
+    CHECK(bench.run({"--checkpoint", bench.path("no/such/directory").string()}) == 3);
+    CHECK(bench.run({"--checkpoint", bench.path("tmp").string()}) == 4);
+    CHECK(bench.asked().empty());
+  }
+
+  TEST_CASE("a run says that it keeps no weights, at its begin and at its end") {
+    Bench bench("finish");
+    CHECK(bench.run() == 0);
+    CHECK(bench.json().at("weights").is_null());
+    CHECK(bench.session.err().find(
+              "nothing keeps the weights of this run; --checkpoint DIR does") != std::string::npos);
+    CHECK(bench.session.run({"run", bench.path("job.toml").string(), "--quiet"}) == 0);
+    CHECK(bench.session.out().find("The weights are not kept. With --checkpoint DIR they are.") !=
+          std::string::npos);
+    CHECK(bench.run({"--checkpoint", bench.path("new").string()}) == 0);
+    CHECK(bench.session.err().find("nothing keeps") == std::string::npos);
   }
 
   TEST_CASE("a second Ctrl-C kills a daemon that does not listen") {

@@ -89,6 +89,48 @@ TEST_SUITE("actors/esctl/sim") {
     CHECK(bench.run({"--node-devices", "0"}) == 2);
   }
 
+  TEST_CASE("after months, times are written to the millisecond") {
+    Bench bench;
+    es::test::write_file(bench.directory / "jobs.csv",
+                         "job_id,submit_s,gpus,duration_s,vc\n"
+                         "a,12345678.125,4,500,vision\n");
+    const auto out = bench.directory / "tables";
+    REQUIRE(bench.run({"--start-cost", "20", "--out", out.string()}) == 0);
+    const std::string jobs = es::test::read_file(out / "jobs.csv");
+    CHECK(jobs.find("\na,12345678.125,12345698.125,12346198.125,520,0,2080,") != std::string::npos);
+    CHECK(es::test::read_file(out / "allocation.csv").find("\n12345698.125,") != std::string::npos);
+    CHECK(bench.json().at("makespan_s") == 12346198.125);
+  }
+
+  TEST_CASE("a device type in upper case is refused; those with step times are named") {
+    Bench bench;
+    es::test::write_file(bench.directory / "steps.csv",
+                         "model,gpu_type,seconds_per_local_step\nbert,v100,0.5\nbert,p100,0.7\n");
+    const std::string trace = (bench.directory / "jobs.csv").string();
+    CHECK(bench.session.run({"sim", "--trace", trace, "--steptimes",
+                             (bench.directory / "steps.csv").string(), "--cluster", "V100=4"}) ==
+          2);
+    CHECK(bench.session.err() ==
+          "esctl: --cluster V100=4: \"V100=4\": allowed is TYPE=COUNT[,TYPE=COUNT...], each type "
+          "once, count > 0; a type is of lower-case letters, digits, - and _; step times are known "
+          "on: p100, v100\n");
+  }
+
+  // NaN is neither below nor above anything.
+  TEST_CASE("a number that is not finite is refused, by every option with a number") {
+    Bench bench;
+    for (const char* option : {"--start-cost", "--rescale-cost", "--round", "--fairness",
+                               "--failures", "--repair-time", "--checkpoint-every", "--stragglers",
+                               "--straggler-time", "--straggler-factor", "--sync-cost"})
+      for (const char* value : {"nan", "-nan", "NaN", "inf", "-inf", "infinity", "1e999"}) {
+        CAPTURE(option);
+        CAPTURE(value);
+        CHECK(bench.run({"--policy", "elastic-srtf", std::string(option) + "=" + value}) == 2);
+        CHECK(bench.session.err().find(option) != std::string::npos);
+        CHECK(bench.json().at("kind") == "usage");
+      }
+  }
+
   TEST_CASE("several values of the knob are for compare only") {
     Bench bench;
     CHECK(bench.run({"--policy", "elastic-srtf", "--fairness", "0,1"}) == 2);

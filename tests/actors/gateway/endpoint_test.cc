@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
+#include <fstream>
 #include <string>
 
 #include "tests/actors/gateway/station.h"
@@ -73,6 +74,15 @@ TEST_SUITE("actors/gateway/endpoint") {
     const Status status = prepare_ipc(parsed(dir.ipc("head.sock")));
     REQUIRE_FALSE(status.ok());
     CHECK(status.error().kind == ErrorKind::kRefused);
+  }
+
+  TEST_CASE("a file that is no socket is not removed to listen there") {
+    const test::TempDirectory dir;
+    std::ofstream(dir.path() / "thesis.txt") << "mine";
+    const Status status = prepare_ipc(parsed(dir.ipc("thesis.txt")));
+    REQUIRE_FALSE(status.ok());
+    CHECK(status.error().kind == ErrorKind::kRefused);
+    CHECK(status.error().message.find("no socket") != std::string::npos);
   }
 
   TEST_CASE("a directory that cannot be made is an error") {

@@ -5,7 +5,9 @@
 #include <caf/all.hpp>
 
 #include <chrono>
+#include <optional>
 #include <string>
+#include <thread>
 
 #include "proto/messages.h"
 #include "tests/actors/gateway/station.h"
@@ -30,6 +32,7 @@ struct Process {
     REQUIRE(started.ok());
     gateway = started->actor;
     endpoint = started->endpoint;
+    wire.emplace(*std::move(started));
   }
   ~Process() {
     stop();
@@ -64,6 +67,7 @@ struct Process {
   std::unique_ptr<caf::scoped_actor> self;
   caf::actor gateway;
   std::string endpoint;
+  std::optional<Gateway> wire;  // ends before the system does
 };
 
 Msg<wire::KillWorker> kill_message(std::uint64_t incarnation) {
@@ -145,6 +149,40 @@ TEST_SUITE("actors/gateway/gateway_actor") {
     caf::anon_send(node->actor, ConnectPeer{.peer = "head", .endpoint = head.endpoint});
     CHECK(head.next<PeerUp>().peer == "node/a");
     caf::anon_send_exit(sink, caf::exit_reason::user_shutdown);
+    CHECK(head.next<PeerDown>().peer == "node/a");
+  }
+
+  TEST_CASE("a program that ends while its peers do joins the wire before its actor system ends") {
+    const TempDirectory dir;
+    constexpr int kRounds = 40;
+    for (int i = 0; i < kRounds; ++i) {
+      std::optional<Process> head(std::in_place,
+                                  quick_options("head", dir.ipc("h" + std::to_string(i))));
+      Process node(quick_options("node/a"));
+      node.send(ConnectPeer{.peer = "head", .endpoint = head->endpoint});
+      CHECK(node.next<PeerUp>().peer == "head");
+      // Of both the wires go, and then the systems, while the other's goodbye is on its way.
+      std::thread other([&] { head.reset(); });
+      node.wire.reset();
+      other.join();
+    }
+  }
+
+  TEST_CASE("what was sent before the gateway is let go of still arrives") {
+    const TempDirectory dir;
+    Process head(quick_options("head", dir.ipc("head.sock")));
+    Process node(quick_options("node/a"));
+    node.send(ConnectPeer{.peer = "head", .endpoint = head.endpoint});
+    CHECK(node.next<PeerUp>().peer == "head");
+    CHECK(head.next<PeerUp>().peer == "node/a");
+    for (std::uint64_t i = 0; i < 1000; ++i)
+      node.send(Outbound{.to = "head", .frame = kill_message(i).frame()});
+    node.wire.reset();
+    for (std::uint64_t i = 0; i < 1000; ++i) {
+      const auto message = Msg<wire::KillWorker>::from_frame(head.next<Inbound>().frame);
+      REQUIRE(message.ok());
+      CHECK((*message).view()->getIncarnation() == i);
+    }
     CHECK(head.next<PeerDown>().peer == "node/a");
   }
 

@@ -1,8 +1,10 @@
 #pragma once
-// The core of a job's head, driven event by event.
+// The core of a job's head, driven event by event. The one node, "node", is there, and can read
+// whatever it is asked about, unless a test says otherwise (Bench::sight).
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "actors/intra_job/intra_job_core.h"
 
@@ -55,13 +57,18 @@ class Bench {
  public:
   explicit Bench(const std::string& stages = "", std::uint32_t max_p = 4)
       : core(config(stages, max_p), services()) {
-    started = core.start(now);
+    start();
   }
-  explicit Bench(Config config) : core(std::move(config), services()) { started = core.start(now); }
+  explicit Bench(Config config) : core(std::move(config), services()) { start(); }
   Bench(JobRecord record, LedgerHistory history)
       : core(config("", 4), services(), std::move(record), std::move(history)) {
     next = 100;
+    start();
+  }
+  void start() {
     started = core.start(now);
+    const Effects more = event(NodesPresent{{"node"}});
+    started.insert(started.end(), more.begin(), more.end());
   }
 
   static Config config(const std::string& stages, std::uint32_t max_p) {
@@ -85,12 +92,26 @@ class Bench {
                 }};
   }
 
-  Effects event(Event e) { return core.on(e, now); }
+  Effects event(Event e) { return answered(core.on(e, now)); }
+  // Nodes answer at once what they are asked.
+  Effects answered(Effects effects) {
+    for (std::size_t i = 0; i < effects.size(); ++i) {
+      const auto* find = std::get_if<FindStates>(&effects[i]);
+      if (find == nullptr) continue;
+      StatesFound found{find->node, {}};
+      for (const CheckpointRef& state : find->states)
+        found.states.push_back({state, sight(find->node, state), "what is wrong with it"});
+      effects.erase(effects.begin() + static_cast<std::ptrdiff_t>(i--));
+      const Effects more = core.on(Event(found), now);
+      effects.insert(effects.end(), more.begin(), more.end());
+    }
+    return effects;
+  }
   Effects allocate(std::vector<DeviceId> devices) {
     return event(Allocation{++sequence, releases, std::move(devices)});
   }
   Stamp stamp(std::uint64_t from) const { return {core.generation(), Incarnation{from}}; }
-  Effects say(WorkerMessage message) { return core.on(message, now); }
+  Effects say(WorkerMessage message) { return answered(core.on(message, now)); }
   static ChannelPoint channel(std::uint64_t of) { return {"nccl", "GPU-" + std::to_string(of)}; }
   Effects hello(std::uint64_t from) {
     return say(Hello{{Generation{0}, Incarnation{from}}, {}, "address", "host", channel(from)});
@@ -127,6 +148,8 @@ class Bench {
     REQUIRE(core.state() == JobState::kRunning);
   }
 
+  std::function<Sight(const std::string& node, const CheckpointRef&)> sight =
+      [](const std::string&, const CheckpointRef&) { return Sight::kWhole; };
   Instant now{};
   std::uint64_t next = 1;
   std::uint64_t sequence = 0;

@@ -136,25 +136,26 @@ TEST_SUITE("actors/intra_job/intra_job_audit") {
     record.generation = Generation{1};
     for (std::uint32_t i = 0; i < 3; ++i)
       record.known.push_back({Incarnation{i + 1}, device(i), "address", "host"});
-    record.checkpoint = CheckpointRef{"/d/step-4", 4, true};
+    const CheckpointRef step4{"/d/step-4", 4, true, {"node"}};
+    record.checkpoint = step4;
     record.older = {{"/s/job-suspended-1", 3, false}, {"/mine", 3, false}};
     LedgerHistory history;
     for (Version v = 1; v <= 5; ++v)
       history.lines.push_back({v, {0, 0, 0, 0}, {7, v}, std::nullopt});
     Bench bench(config);
     bench.core = IntraJobCore(config, bench.services(), record, history);
-    bench.core.start(bench.now);
+    bench.start();
     bench.round({1, 2, 3}, 5, {1, 2, 3});
     const Effects effects = blame_second_worker(bench);
-    CHECK(all<RemoveCheckpoints>(effects).at(0).paths == std::vector<std::string>{"/d/step-4"});
+    CHECK(all<RemoveCheckpoints>(effects).at(0).states == std::vector<CheckpointRef>{step4});
     CHECK(all<KeepSuspensions>(effects).at(0).paths.empty());
     CHECK(all<LogLine>(effects).size() > 0);
     const JobRecord saved = all<SaveRecord>(effects).back().record;
-    CHECK(saved.spoiled == std::vector<CheckpointRef>{{"/d/step-4", 4, true}});
+    CHECK(saved.spoiled == std::vector<CheckpointRef>{step4});
     CHECK_FALSE(saved.checkpoint.has_value());
     for (const std::uint64_t id : {1, 2, 3}) bench.exited(id);
     const Effects ended = bench.event(CancelCommand{9});
-    CHECK(all<RemoveCheckpoints>(ended).at(0).paths == std::vector<std::string>{"/d/step-4"});
+    CHECK(all<RemoveCheckpoints>(ended).at(0).states == std::vector<CheckpointRef>{step4});
   }
 
   TEST_CASE("a head that dies while it goes back finds the record first, and goes on going back") {
@@ -220,7 +221,7 @@ TEST_SUITE("actors/intra_job/intra_job_audit") {
     JobRecord record = before.core.record();
     Bench bench(audited());
     bench.core = IntraJobCore(audited(), bench.services(), record, history);
-    bench.core.start(bench.now);
+    bench.start();
     bench.round({1, 2, 3}, 5, {1, 2, 3});
     const Effects effects = blame_second_worker(bench);
     CHECK(all<LedgerRewound>(effects).at(0).through == 0);

@@ -269,8 +269,9 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK_FALSE(bench.core.record().checkpoint.has_value());
     const Effects effects = bench.committed(1, 1);
     REQUIRE(all<CheckpointDone>(effects).size() == 1);
-    CHECK(all<CheckpointDone>(effects)[0].result->checkpoint == CheckpointRef{"dir", 1});
-    CHECK(bench.core.record().checkpoint == CheckpointRef{"dir", 1});
+    CHECK(all<CheckpointDone>(effects)[0].result->checkpoint ==
+          CheckpointRef{"dir", 1, false, {"node"}});
+    CHECK(bench.core.record().checkpoint == CheckpointRef{"dir", 1, false, {"node"}});
   }
 
   TEST_CASE("a checkpoint that fails is told, and the job goes on") {
@@ -308,7 +309,8 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     SUBCASE("which has written it") {
       const Effects effects = bench.say(CheckpointWritten{bench.stamp(1), 5, "dir", 1, {}, ""});
       REQUIRE(all<CheckpointDone>(effects).size() == 1);
-      CHECK(all<CheckpointDone>(effects)[0].result->checkpoint == CheckpointRef{"dir", 1});
+      CHECK(all<CheckpointDone>(effects)[0].result->checkpoint ==
+            CheckpointRef{"dir", 1, false, {"node"}});
     }
     SUBCASE("which ends without an answer") {
       const Effects effects = bench.exited(1);

@@ -198,7 +198,7 @@ const std::vector<std::string> kTable = {
     "keeeeeek..",  // Evaluated
     "k..PPPPk..",  // Suspect
     "k......k..",  // CheckpointWritten, unasked
-    "k..X...k..",  // CheckpointUnreadable
+    "k......k..",  // CheckpointUnreadable
     "k......k..",  // Audited
     "kXXXXXXk..",  // Failed
     ".kP..P..k.",  // much later

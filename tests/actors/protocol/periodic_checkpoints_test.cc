@@ -25,6 +25,7 @@ class Bench {
  public:
   Bench() : core(config(), services()) {
     core.start(now);
+    core.on(Event(NodesPresent{{"node"}}), now);
     begin();
   }
 
@@ -44,7 +45,20 @@ class Bench {
                 }};
   }
   Stamp stamp() const { return {core.generation(), Incarnation{worker}}; }
-  Effects say(WorkerMessage message) { return last = core.on(message, now); }
+  Effects say(WorkerMessage message) { return last = answered(core.on(message, now)); }
+  // The node can read whatever it is asked about.
+  Effects answered(Effects effects) {
+    for (std::size_t i = 0; i < effects.size(); ++i) {
+      const auto* find = std::get_if<FindStates>(&effects[i]);
+      if (find == nullptr) continue;
+      StatesFound found{find->node, {}};
+      for (const CheckpointRef& state : find->states)
+        found.states.push_back({state, Sight::kWhole});
+      const Effects more = core.on(Event(found), now);
+      effects.insert(effects.end(), more.begin(), more.end());
+    }
+    return effects;
+  }
   // A new process on the device, up to its report.
   void begin() {
     core.on(Event(Allocation{++sequence, 0, {{"node", {"a"}, 0}}}), now);
@@ -52,7 +66,7 @@ class Bench {
     say(Report{stamp(), std::nullopt});
   }
   void lose() {
-    core.on(Event(WorkerExited{Incarnation{worker}, "signal 9"}), now);
+    answered(core.on(Event(WorkerExited{Incarnation{worker}, "signal 9"}), now));
     say(Hello{{Generation{0}, Incarnation{worker}}, {}, "address", "host"});
     say(Report{stamp(), std::nullopt});
   }
@@ -197,7 +211,7 @@ TEST_SUITE("actors/intra_job/periodic_checkpoints") {
     bench.say(Ready{bench.stamp(), 0});
     CHECK(Bench::sent<WriteCheckpoint>(bench.last)->at == 20);
     CHECK(Bench::sent<WriteCheckpoint>(bench.written(20))->at == 40);
-    CHECK(bench.core.record().checkpoint == step(20));
+    CHECK(bench.core.record().checkpoint->path == step(20).path);
     CHECK(Bench::sent<WriteCheckpoint>(bench.written(40))->at == kLast);
     const Effects asked = bench.last;
     bench.commit(41, kLast);
@@ -206,7 +220,7 @@ TEST_SUITE("actors/intra_job/periodic_checkpoints") {
     bench.last = asked;
     bench.written(kLast);
     CHECK(bench.core.state() == JobState::kFinished);
-    CHECK(bench.core.record().checkpoint == step(kLast));
+    CHECK(bench.core.record().checkpoint->path == step(kLast).path);
   }
 
   TEST_CASE("a failing disk is said until it works again, and the last good one stays") {
@@ -216,33 +230,37 @@ TEST_SUITE("actors/intra_job/periodic_checkpoints") {
     bench.written(40, "/d/step-40/data: cannot be written: No space left on device");
     CHECK(bench.core.state() == JobState::kRunning);
     CHECK(bench.core.warning().find("version 40: /d/step-40/data") != std::string::npos);
-    CHECK(bench.core.record().checkpoint == step(20));
+    CHECK(bench.core.record().checkpoint->path == step(20).path);
     CHECK(Bench::sent<WriteCheckpoint>(bench.last)->remove.empty());
     bench.written(kLast);
     CHECK(bench.core.warning().empty());
   }
 
-  TEST_CASE("a damaged newest one is left for the one before it, then for the start, loudly") {
+  TEST_CASE("a damaged newest one is left for the one before it, loudly, and the start for none") {
     Bench bench;
     bench.say(Ready{bench.stamp(), 0});
     bench.written(20);
     bench.written(40);
     bench.lose();
-    for (const auto& [path, next] : {std::pair<std::string, Version>{"/d/step-40", 20},
-                                     std::pair<std::string, Version>{"/d/step-20", 0}}) {
+    for (const std::string path : {"/d/step-40", "/d/step-20"}) {
       const Install* install = Bench::sent<Install>(bench.last);
       REQUIRE(install != nullptr);
       CHECK(install->source == Source(FromCheckpoint{path}));
-      bench.say(CheckpointUnreadable{bench.stamp(), path, path + "/data: damaged: block 3"});
-      CHECK(bench.core.warning().find(path + "/data: damaged: block 3") != std::string::npos);
-      CHECK(bench.core.warning().find("from version " + std::to_string(next)) != std::string::npos);
+      bench.say(CheckpointUnreadable{bench.stamp(), path, path + "/data: damaged: block 3", true});
       bench.say(Report{bench.stamp(), std::nullopt});
     }
-    const Install* install = Bench::sent<Install>(bench.last);
-    REQUIRE(install != nullptr);
-    CHECK(install->source == Source(FromSeed{}));
-    CHECK(install->target == 0);
+    CHECK(bench.core.warning().find("/d/step-40/data: damaged: block 3") != std::string::npos);
+    CHECK(bench.core.warning().find("from version 20") != std::string::npos);
+    // All that was saved is gone: the job holds nothing and waits for a word of its user.
+    CHECK(Bench::sent<Install>(bench.last) == nullptr);
+    CHECK(Bench::sent<Release>(bench.last) != nullptr);
+    CHECK(bench.core.state() == JobState::kQueued);
+    CHECK(bench.core.waiting_for().find("/d/step-20/data: damaged: block 3") != std::string::npos);
+    CHECK(bench.core.waiting_for().find("--accept-loss") != std::string::npos);
+    CHECK(bench.core.record().checkpoint->path == "/d/step-20");
+    bench.core.on(Event(ResumeCommand{1, true}), bench.now);
     CHECK_FALSE(bench.core.record().checkpoint.has_value());
+    CHECK(bench.core.waiting_for() == "its worker processes to start");
   }
 }
 

@@ -82,6 +82,7 @@ bool Simulation::lives(std::uint64_t incarnation) const {
 void Simulation::run() {
   if (options_.stages.empty()) reallocate();
   perform_head(head_->start(now_));
+  perform_head(head_->on(intra_job::Event(intra_job::NodesPresent{{"node"}}), now_));
   while (true) {
     if (++actions_ > 200'000) violated("no end in sight");
     now_ += std::chrono::milliseconds(1);
@@ -107,18 +108,24 @@ void Simulation::at_rest() {
   if (++quiet_rounds_ > 20) {
     violated("hangs: head phase " + std::to_string(static_cast<int>(head_->phase())) + ", state " +
              intra_job::state_name(head_->state()) + ", ledger through " +
-             std::to_string(ledger_.size()));
+             std::to_string(ledger_.size()) + ", waits for \"" + head_->waiting_for() + "\"");
   }
   if (head_->state() == intra_job::JobState::kPaused) {
     open_requests_.insert(next_request_);
     from_clients_.push_back(intra_job::ResumeCommand{next_request_++});
     return;
   }
+  if (head_->waiting_for().starts_with("a decision")) {
+    mark("a loss was accepted");
+    open_requests_.insert(next_request_);
+    from_clients_.push_back(intra_job::ResumeCommand{next_request_++, true});
+    return;
+  }
   if (options_.stages.empty() && !demand_ && granted_.empty()) {
     reallocate();
     return;
   }
-  if (demand_ && granted_.empty()) serve_demand(demand_);
+  if (demand_) serve_demand(demand_);  // a device may have become free without a word to the job
   mark("a time limit was needed");
   now_ += std::chrono::seconds(31);
   for (auto& [incarnation, process] : processes_) {

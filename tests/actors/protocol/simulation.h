@@ -101,6 +101,7 @@ class Simulation {
   void perform_one(const actors::intra_job::Demand& effect);
   void perform_one(const actors::intra_job::DemandLifted& effect);
   void perform_one(const actors::intra_job::DeviceReleased& effect);
+  void perform_one(const actors::intra_job::FindStates& effect);
   void perform_one(const actors::intra_job::LedgerLineAdded& effect);
   void perform_one(const actors::intra_job::EvaluationAdded& effect);
   void perform_one(const actors::intra_job::CommandDone& effect);

@@ -87,6 +87,15 @@ void Simulation::perform_one(const intra_job::DeviceReleased& effect) {
   if (demand_) serve_demand(demand_);
 }
 
+// By its name: that the bytes are damaged is found when it is loaded.
+void Simulation::perform_one(const intra_job::FindStates& effect) {
+  intra_job::StatesFound found{effect.node, {}};
+  for (const intra_job::CheckpointRef& state : effect.states)
+    found.states.push_back(
+        {state, checkpoints_.contains(state.path) ? Sight::kWhole : Sight::kGone, "not there"});
+  from_nodes_.push_back(std::move(found));
+}
+
 void Simulation::perform_one(const intra_job::LedgerLineAdded& effect) {
   check_ledger(effect.line);
 }
@@ -273,6 +282,7 @@ void Simulation::restart_head() {
     if (process.life != Process::Life::kGone) occupied_.insert(process.device);
   }
   perform_head(head_->start(now_));
+  perform_head(head_->on(intra_job::Event(intra_job::NodesPresent{{"node"}}), now_));
   allocate(granted_);
 }
 

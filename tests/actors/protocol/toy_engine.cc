@@ -144,8 +144,8 @@ EngineEvent ToyEngine::load(const LoadVersion& effect) {
   if (std::holds_alternative<FromSeed>(effect.from)) {
     held_ = reference_version(job_, 0);
   } else if (const auto* disk = std::get_if<FromCheckpoint>(&effect.from)) {
-    const auto found = checkpoint_(disk->path);
-    if (!found) return CheckpointDamaged{effect.generation, disk->path, "damaged"};
+    const auto found = checkpoint_(effect.copy.empty() ? disk->path : effect.copy);
+    if (!found) return CheckpointDamaged{effect.generation, disk->path, "damaged", true};
     held_ = found;
   } else {
     const State& state = std::get<State>(effect.from);

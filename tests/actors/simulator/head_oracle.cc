@@ -3,6 +3,7 @@
 #include <caf/all.hpp>
 
 #include <algorithm>
+#include <utility>
 
 #include "actors/common/wire_devices.h"
 #include "actors/intra_job/durations.h"
@@ -20,6 +21,11 @@ const T* content(const caf::type_erased_tuple& tuple) {
   return tuple.match_elements<T>() ? &tuple.get_as<T>(0) : nullptr;
 }
 
+// In the workload: ids are "NAME-SEQUENCE", in its order.
+std::size_t number_of(const JobId& id) {
+  return std::stoul(id.substr(id.rfind('-') + 1)) - 1;
+}
+
 }  // namespace
 
 void HeadOracle::violated(const std::string& what) {
@@ -27,8 +33,19 @@ void HeadOracle::violated(const std::string& what) {
     violations_.push_back("at " + std::to_string(now_s_) + " s: " + what);
 }
 
+bool HeadOracle::is_lost(const DeviceId& device) const {
+  return lost_nodes_.contains(node_peer(device.node));
+}
+
+void HeadOracle::advance(double now_s) {
+  const double passed = now_s - std::exchange(now_s_, now_s);
+  if (passed <= 0) return;
+  for (const auto& [device, owner] : owner_)
+    if (!is_lost(device)) owned_device_s_[owner] += passed;
+}
+
 void HeadOracle::see(Instant now, std::uint64_t receiver, const caf::mailbox_element& message) {
-  now_s_ = in_seconds(now);
+  advance(in_seconds(now));
   const caf::type_erased_tuple& tuple = message.content();
   const std::uint64_t sender = message.sender ? message.sender->id() : 0;
   if (const auto* demand = content<Msg<wire::Demand>>(tuple)) return on(*demand, sender);
@@ -115,7 +132,22 @@ void HeadOracle::on(const Msg<wire::Allocation>& allocation, std::uint64_t recei
   }
   judge_growth(id, job, now, view->getSequence());
   job.allocated = std::move(now);
+  judge_holding(id, job);
   job.sequence = view->getSequence();
+}
+
+void HeadOracle::judge_holding(const JobId& id, const Job& job) {
+  const std::size_t max_p = workload_.jobs.at(number_of(id)).spec.max_p;
+  const auto owned = std::count_if(owner_.begin(), owner_.end(), [&](const auto& entry) {
+    return entry.second == id && !is_lost(entry.first);
+  });
+  if (static_cast<std::size_t>(owned) > max_p) ++beyond_max_p_;
+  if (job.allocated.size() > max_p)
+    violated(id + " is given " + std::to_string(job.allocated.size()) + " devices, its max_p is " +
+             std::to_string(max_p));
+  if (static_cast<std::size_t>(owned) > 2 * max_p)
+    violated(id + " holds " + std::to_string(owned) + " devices, its max_p is " +
+             std::to_string(max_p));
 }
 
 void HeadOracle::judge_growth(const JobId& id, const Job& job, const std::set<DeviceId>& now,
@@ -208,8 +240,7 @@ void HeadOracle::on(const JobId& id, const protocol::Install& install) {
       violated(id + ": ranks of a placement overlap or are missing");
     next = member.ranks.end;
   }
-  // Ids are "NAME-SEQUENCE", in the order of the workload.
-  job.index = std::stoul(id.substr(id.rfind('-') + 1)) - 1;
+  job.index = number_of(id);
   if (next != workload_.jobs.at(job.index).spec.max_p)
     violated(id + ": a placement has " + std::to_string(next) + " ESTs");
   job.members = install.members;

@@ -13,6 +13,8 @@
 //                   on; what is lost with all of them, it has to do again
 //   ESTs            the members of a placement have all ranks, each once
 //   nothing left    a job that is over has no process and no device
+//   holding         a job is given at most max_p devices. Beside them it holds those that it was
+//                   told to give back, until it steps without them: together at most twice max_p
 #include <caf/mailbox_element.hpp>
 
 #include <map>
@@ -53,6 +55,11 @@ class HeadOracle {
   std::uint64_t taken_back() const { return taken_back_; }
   std::uint64_t growths() const { return growths_; }  // grants beside devices that were kept
   std::uint64_t refusals() const { return refusals_; }
+  // Devices x seconds that each job owned: from the Allocation that grants a device until the job
+  // releases it, or its node is lost.
+  const std::map<JobId, double>& owned_device_s() const { return owned_device_s_; }
+  // How often a job owned more devices than its max_p, old ones beside new ones.
+  std::uint64_t beyond_max_p() const { return beyond_max_p_; }
 
  private:
   struct Job {
@@ -77,6 +84,9 @@ class HeadOracle {
   void on(const Msg<wire::Allocation>& allocation, std::uint64_t receiver);
   void note_refusals(Job& job, wire::Demand::Reader r);
   void judge_progress(const JobId& id, Job& job, wire::JobProgress::Reader r);
+  void judge_holding(const JobId& id, const Job& job);
+  void advance(double now_s);
+  bool is_lost(const DeviceId& device) const;
   void judge_growth(const JobId& id, const Job& job, const std::set<DeviceId>& now,
                     std::uint64_t sequence);
   // Between head and world.
@@ -103,6 +113,8 @@ class HeadOracle {
   std::set<PeerId> lost_nodes_;
   std::vector<Placement> placements_;
   std::vector<std::string> violations_;
+  std::map<JobId, double> owned_device_s_;
+  std::uint64_t beyond_max_p_ = 0;
   std::uint64_t grants_ = 0, taken_back_ = 0, growths_ = 0, refusals_ = 0;
 };
 

@@ -120,6 +120,24 @@ void check_never_left_slower(const std::vector<Placement>& placements, int& trie
   }
 }
 
+// Each job's share of the report, as of when it ended.
+void check_owned(const SimulationResult& result, const HeadOracle& oracle) {
+  for (std::size_t i = 0; i < result.jobs.size(); ++i) {
+    const JobId id = "job-" + std::to_string(i + 1);
+    const auto owned = oracle.owned_device_s().find(id);
+    REQUIRE(owned != oracle.owned_device_s().end());
+    CHECK_MESSAGE(result.jobs[i].device_s == doctest::Approx(owned->second).epsilon(1e-9), id);
+  }
+}
+
+void check_samples(const SimulationResult& result, const DeviceSet& cluster) {
+  for (const Sample& sample : result.samples)
+    for (std::size_t t = 0; t < result.types.size(); ++t) {
+      REQUIRE(sample.held[t] <= cluster.count_of(result.types[t]));
+      REQUIRE(sample.computing[t] <= sample.held[t]);
+    }
+}
+
 }  // namespace
 
 TEST_SUITE("actors/simulator/promises") {
@@ -163,6 +181,29 @@ TEST_SUITE("actors/simulator/promises") {
     CHECK(growths > 100);
     CHECK(failures > 100);
     CHECK(stragglers > 100);
+  }
+
+  // Slow changes, so that old and new devices are held together for long.
+  TEST_CASE(
+      "what a job is said to hold is what the head lets it own, old devices beside new ones") {
+    const std::uint64_t first = test::seed("devices of moving jobs");
+    std::uint64_t beyond_max_p = 0;
+    for (std::uint64_t seed = first; seed < first + 6; ++seed) {
+      const Workload work = random_workload(seed, 20);
+      for (const scheduler::PolicyInfo& policy : scheduler::policies()) {
+        CAPTURE(policy.name);
+        CAPTURE(seed);
+        SimulationOptions how = rough_weather(std::string(policy.name), seed);
+        how.world.rescale_s = 30;
+        how.world.failure_hours = 0;  // with lost nodes: the test above
+        HeadOracle oracle(work);
+        const SimulationResult result = run_watched(work, how, oracle);
+        check_owned(result, oracle);
+        check_samples(result, work.cluster);
+        beyond_max_p += oracle.beyond_max_p();
+      }
+    }
+    CHECK(beyond_max_p > 10);
   }
 
   TEST_CASE("no job is left slower after a grant once measured, or given again what it refuses") {

@@ -281,7 +281,7 @@ TEST_SUITE("actors/worker/channel_exchange") {
   TEST_CASE("more channels than there is room for are not joined; their senders wait, unharmed") {
     Worker b(kSecond);
     std::vector<std::unique_ptr<Worker>> senders;
-    for (std::uint64_t i = 0; i <= gpu::cuda::kIncomingMax; ++i) {
+    for (std::uint64_t i = 0; i <= gpu::cuda::kChannelsMax; ++i) {
       senders.push_back(std::make_unique<Worker>(Incarnation{100 + i}));
       senders.back()->tell(OfferChannel{kGeneration, kSecond});
       const auto offered = senders.back()->next<ChannelOffered>();
@@ -292,7 +292,7 @@ TEST_SUITE("actors/worker/channel_exchange") {
       sender->work();
       ready += sender->events.size();
     }
-    CHECK(ready == gpu::cuda::kIncomingMax);
+    CHECK(ready == gpu::cuda::kChannelsMax);
     CHECK(b.events.empty());
   }
 }

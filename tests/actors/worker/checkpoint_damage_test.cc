@@ -104,7 +104,7 @@ TEST_SUITE("actors/worker/checkpoint_damage") {
     CHECK_FALSE(fs::exists(first));
     const auto left = store::list_checkpoints(parent, true);
     REQUIRE(left.ok());
-    for (const store::CatalogEntry& entry : *left) CHECK(entry.damage.empty());
+    for (const store::CatalogEntry& entry : left->entries) CHECK(entry.damage.empty());
   }
 }
 

@@ -139,14 +139,14 @@ TEST_SUITE("gpu/canonical/pool") {
     }
   }
 
-  TEST_CASE("the first of equal maxima wins, and a NaN wins only when it comes first") {
+  TEST_CASE("the first of equal maxima wins, and the first NaN wins over all") {
     const PoolShape s{.n = 1, .h = 1, .w = 3, .c = 1, .kh = 1, .kw = 3};
     const float nan = std::nanf("");
     const struct {
       float x[3];
       float argmax;
-    } cases[] = {
-        {{2, 2, 1}, 0}, {{1, 2, 2}, 1}, {{-0.0f, 0.0f, -1}, 0}, {{1, nan, 2}, 2}, {{nan, 5, 6}, 0}};
+    } cases[] = {{{2, 2, 1}, 0},   {{1, 2, 2}, 1},   {{-0.0f, 0.0f, -1}, 0},   {{1, nan, 2}, 1},
+                 {{nan, 5, 6}, 0}, {{1, 2, nan}, 2}, {{-1, nan, INFINITY}, 1}, {{nan, nan, 3}, 0}};
     for (const auto& c : cases) {
       Floats x(3, [p = c.x]() mutable { return *p++; }), dy(1, [] { return 1.0f; });
       same_in_all_classes("argmax", [&](const KernelTable& t) {

@@ -89,6 +89,16 @@ TEST_SUITE("gpu/cuda/attention") {
     }
   }
 
+  TEST_CASE("a NaN ends where the scalar class has it") {
+    Random random(test::seed("cuda attention nan"));
+    for (int i = 0; i < 20; ++i) {
+      Case c(random, random.integer(1, 3), random.integer(1, 70), 2, 5, true);
+      c.qkv[static_cast<std::size_t>(random.integer(0, std::ssize(c.qkv) - 1))] = NAN;
+      c.dy[static_cast<std::size_t>(random.integer(0, std::ssize(c.dy) - 1))] = NAN;
+      check(c);
+    }
+  }
+
   TEST_CASE("aligned heads, and more keys than a chunk of 512") {
     Random random(test::seed("cuda attention long"));
     check(Case(random, 2, 64, 4, 32, true));

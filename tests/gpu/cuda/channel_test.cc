@@ -85,6 +85,11 @@ void end_process(pid_t child) {
   REQUIRE(::waitpid(child, nullptr, 0) == child);
 }
 
+// Of all channels that a device with that many multiprocessors has at a time, in both directions.
+int blocks_of_transfers(int multiprocessors) {
+  return 2 * static_cast<int>(channels_each_way(multiprocessors)) * kTransferBlocks;
+}
+
 TEST_SUITE("gpu/cuda/channel") {
   TEST_CASE("transfers arrive whole and in their order") {
     const Ends ends = open_pair();
@@ -122,6 +127,18 @@ TEST_SUITE("gpu/cuda/channel") {
     sender->abort();
     CHECK(sender->released());
     CHECK_FALSE(sender->poll().ok());
+  }
+
+  TEST_CASE("transfers of all channels have at most half of a device's multiprocessors") {
+    for (int multiprocessors = 8; multiprocessors <= 300; ++multiprocessors) {
+      CAPTURE(multiprocessors);
+      CHECK(blocks_of_transfers(multiprocessors) <= multiprocessors / 2);
+      CHECK(channels_each_way(multiprocessors) >= channels_each_way(multiprocessors - 1));
+    }
+    CHECK(channels_each_way(1) == 1);               // a device that can do nothing else meanwhile
+    CHECK(channels_each_way(40) == 5);              // T4
+    CHECK(channels_each_way(132) == kChannelsMax);  // H100
+    CHECK(open_host_channels("device", "host")->channels_max() == kChannelsMax);
   }
 
   TEST_CASE("a receiver without a sender is an error") {

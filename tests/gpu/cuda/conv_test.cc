@@ -43,6 +43,31 @@ std::int64_t channels(Random& random, std::int64_t most) {
   return random.coin() ? 4 * random.integer(1, most / 4) : random.integer(1, most);
 }
 
+// Forward and data gradient of a large convolution: all of it on the device, one image of it by the
+// reference, which takes its time.
+void check_one_image(Random& random, const ConvShape& s) {
+  const std::int64_t x_image = s.h * s.w * s.c, y_image = s.oh() * s.ow() * s.oc;
+  const Floats x = mixed(random, s.n * x_image), w = mixed(random, s.oc * s.kh * s.kw * s.c);
+  const Floats dy = mixed(random, s.n * y_image), bias = random.normals(s.oc);
+  Floats y(s.n * y_image), dx(s.n * x_image);
+  device().conv_fwd(kStream, s, x, w, bias, y, workspace(device().conv_fwd_workspace_floats(s)));
+  device().conv_dgrad(kStream, s, dy, w, dx, workspace(device().conv_dgrad_workspace_floats(s)));
+  const std::int64_t image = random.integer(0, s.n - 1);
+  ConvShape one = s;
+  one.n = 1;
+  const auto expected = outputs({y_image, x_image});
+  const KernelTable& scalar = reference();
+  scalar.conv_fwd(one, x + image * x_image, w, bias, expected[0],
+                  workspace(scalar.conv_fwd_workspace_floats(one)));
+  scalar.conv_dgrad(one, dy + image * y_image, w, expected[1],
+                    workspace(scalar.conv_dgrad_workspace_floats(one)));
+  finish();
+  std::vector<Floats> actual;
+  actual.emplace_back(y_image, [p = y + image * y_image]() mutable { return *p++; });
+  actual.emplace_back(x_image, [p = dx + image * x_image]() mutable { return *p++; });
+  check_same(text(s) + " image " + std::to_string(image), expected, actual);
+}
+
 TEST_SUITE("gpu/cuda/conv") {
   TEST_CASE("any shape, stride and padding") {
     Random random(test::seed("cuda conv"));
@@ -115,6 +140,23 @@ TEST_SUITE("gpu/cuda/conv") {
       check(random,
             {.n = 1, .h = 4, .w = 3, .c = side, .oc = 9 * side, .kh = 3, .kw = 5, .pad = 2});
     }
+  }
+
+  TEST_CASE("the largest tile with several chunks, made at the same time and one after the other") {
+    Random random(test::seed("cuda conv chunks of the largest tile"));
+    const auto is_cut = [](const cuda::ProductShape& shape, bool in_turn) {
+      const cuda::ProductCut cut = cuda::cut_product(shape, true);
+      return cut.side == 128 && (cut.at_once == 0) == in_turn;
+    };
+    // Forward, data gradient, weight gradient.
+    const std::int64_t pixels = 87 * 87, k = 9 * 128;
+    CHECK(is_cut({.m = pixels, .n = 128, .k = k}, false));
+    CHECK(is_cut({.m = 128, .n = k, .k = pixels}, false));
+    check(random, {.h = 87, .w = 87, .c = 128, .oc = 128, .kh = 3, .kw = 3, .pad = 1});
+    // Forward, data gradient.
+    CHECK(is_cut({.m = 9 * 61 * 65, .n = 128, .k = 5 * 128}, true));
+    check_one_image(random,
+                    {.n = 9, .h = 65, .w = 65, .c = 128, .oc = 128, .kh = 5, .kw = 1, .pad = 0});
   }
 }
 

@@ -8,6 +8,16 @@ TEST_SUITE("gpu/device_choice") {
   using namespace es;
   using gpu::CudaDevice;
 
+  TEST_CASE("where there is no GPU or no driver, that is what is said; else what is missing") {
+    const std::string insufficient = "CUDA driver version is insufficient for CUDA runtime version";
+    CHECK(gpu::why_no_gpu(0, 13000, insufficient) ==
+          "there is no GPU, or its driver is not loaded");
+    CHECK(gpu::why_no_gpu(12040, 13000, insufficient) ==
+          "the driver of the GPU is for CUDA 12.4, needed is one for CUDA 13.0 or newer");
+    CHECK(gpu::why_no_gpu(13000, 13000, "no CUDA-capable device is detected") ==
+          "no CUDA-capable device is detected");
+  }
+
   TEST_CASE("a GPU's type is its capability and name") {
     CHECK(CudaDevice{"NVIDIA H200", 90, 0}.type().name == "cuda-sm90-h200");
     CHECK(CudaDevice{"Tesla T4", 75, 0}.type().name == "cuda-sm75-tesla-t4");

@@ -6,16 +6,22 @@
 FILE: for each topic the object (.o, with its PTX readable) and the assembler's report (.txt).
 A kernel may not spill registers nor keep arrays in memory, nor need so many registers that a multiprocessor
 cannot hold two of its blocks; its code may not hold an operation that rounds otherwise than the canonical
-order says, nor an atomic on floats. Exit code 77 (skipped) without files.
+order says, nor an atomic on floats. The loop of a dense product reads what comes next from global memory
+within the first 60 % of its multiply-adds, in the machine code of every architecture: what is read at its
+end makes the next ones wait. Exit code 77 (skipped) without files.
 """
 import re
 import sys
 from pathlib import Path
 
+sys.dont_write_bytecode = True
+
 # PTX: approximations, flushed subnormals, products contracted by the compiler, atomics and tensor cores.
 FORBIDDEN = [r"\.approx\b", r"\.ftz\b", r"\bmad\.\w+\.f32", r"\b(?:atom|red)\.\S*f(?:16|32|64)\b",
              r"\b(?:mma|wmma|wgmma)\."]
 REGISTERS = 65536  # of a multiprocessor
+PRODUCT = "7ProductI"  # in the mangled names of dense products
+LATEST_LOAD = 0.6  # of a loop's multiply-adds
 ENTRY = re.compile(rb"\.entry (\w+)\(.*?\.maxntid (\d+)", re.DOTALL)
 INSTRUCTION = re.compile(rb"^\s*(?:@!?%p\d+\s+)?([a-z][\w.:]+)\s", re.MULTILINE)
 
@@ -44,6 +50,25 @@ def forbidden(ptx):
     return sorted(i for i in found if any(re.search(rule, i) for rule in FORBIDDEN))
 
 
+def late_loads(kernel, loops):
+    """A line for each loop of a product that loads what comes next too late, or not at all. `loops`: as
+    machine_code.product_loops gives them."""
+    problems = [] if loops else [f"{kernel}: no loop with multiply-adds"]
+    for multiply_adds, before in loops:
+        if len(before) < 2:
+            problems.append(f"{kernel}: a loop without loads of both operands")
+        problems += [f"{kernel}: a load after {done} of a loop's {multiply_adds} multiply-adds"
+                     for done in before if done > LATEST_LOAD * multiply_adds]
+    return problems
+
+
+def not_built(kernels, functions):
+    """A line for each product of a report whose machine code was not found."""
+    built = {(f.name, f.arch) for f in functions}
+    return [f"{k.name} for {k.arch}: no machine code found in the objects" for k in kernels
+            if PRODUCT in k.name and (k.name, k.arch) not in built]
+
+
 def readable_ptx(data):
     start = data.find(b".version ")
     return data[start:] if start >= 0 else b""
@@ -53,21 +78,25 @@ def main(kernels_dir, *files):
     if not files:
         print("skipped: built without the CUDA toolkit")
         return 77
-    sys.dont_write_bytecode = True
     sys.path.insert(0, kernels_dir)
+    import machine_code
     import resources
 
-    problems, kernels, threads = [], [], {}
+    problems, kernels, functions, threads = [], [], [], {}
     for path in map(Path, files):
         if path.suffix == ".txt":
             found = resources.kernels(path.read_text())
             kernels += found
             problems += spilled(path, found)
         else:
-            ptx = readable_ptx(path.read_bytes())
+            data = path.read_bytes()
+            functions += machine_code.functions(data)
+            ptx = readable_ptx(data)
             threads.update(threads_of_blocks(ptx))
             problems += [f"{path.name}: {i}" for i in forbidden(ptx)]
-    problems += crowded(kernels, threads)
+    problems += crowded(kernels, threads) + not_built(kernels, functions)
+    for f in (f for f in functions if PRODUCT in f.name):
+        problems += late_loads(f"{f.name} for {f.arch}", list(machine_code.product_loops(f)))
     kernels_seen = len(threads)
     if kernels_seen == 0:
         problems.append("no PTX found in the objects")

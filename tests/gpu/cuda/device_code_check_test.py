@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""device_code_check.py and resources.py on texts; no toolkit needed.
+"""device_code_check.py, resources.py and machine_code.py on texts and instructions; no toolkit needed.
 
   device_code_check_test.py KERNELS_DIR
 """
@@ -23,7 +23,67 @@ ptxas info    : Used 128 registers, 56 bytes cumulative stack size
 """
 
 
+# Instructions as cuobjdump shows them, of sm_80 and sm_90: operands do not matter here.
+MULTIPLY_ADD = bytes.fromhex("2372145f0c0000000004ff01001fe408")
+LOAD = bytes.fromhex("8173200c04000000001d1e0c00a26e00")
+OTHER = bytes.fromhex("027a0100000a0000000f000000e40f00")
+
+
+def branch(by, new):
+    """Over so many instructions, from the next one on."""
+    words = by * 4
+    bits = 0x947
+    if new:
+        bits |= (words & 0xff) << 16
+        words >>= 8
+    return (bits | (words & (1 << 48) - 1) << 34).to_bytes(16, "little")
+
+
+def loop(body, new):
+    return OTHER + b"".join(body) + branch(-len(body) - 1, new) + OTHER
+
+
 class DeviceCodeCheckTest(unittest.TestCase):
+    def test_branches_are_read(self):
+        # From sm_80: at 0x760, BRA 0x9d0; from sm_90: at 0x32a0, BRA 0x5970.
+        old = bytes.fromhex("47090000600200000000800300ea0f00")
+        self.assertEqual(machine_code.branch_distance(old, False), (0x9d0 - 0x770) // 16)
+        new = bytes.fromhex("4709b000240000000000800300ec0f00")
+        self.assertEqual(machine_code.branch_distance(new, True), (0x5970 - 0x32b0) // 16)
+        for by in (-5000, -1, 0, 3000):
+            for new in (False, True):
+                self.assertEqual(machine_code.branch_distance(branch(by, new), new), by)
+
+    def test_loops_of_products_are_found_with_their_loads(self):
+        for arch in ("sm_75", "sm_90", "sm_120"):
+            new = arch != "sm_75"
+            early = loop([MULTIPLY_ADD] * 3 + [LOAD] * 2 + [MULTIPLY_ADD] * 5, new)
+            others = loop([LOAD] * 4, new) + branch(2, new) + OTHER
+            function = machine_code.Function("_Zproduct", arch, others + early)
+            self.assertEqual(list(machine_code.product_loops(function)), [(8, [3, 3])])
+            # Of loops in each other the innermost.
+            inside = loop([LOAD] * 20 + [early], new).replace(branch(-22, new), branch(-34, new))
+            function = machine_code.Function("_Zproduct", arch, inside)
+            self.assertEqual(list(machine_code.product_loops(function)), [(8, [3, 3])])
+
+    def test_late_loads_are_found(self):
+        self.assertEqual(device_code_check.late_loads("k", [(100, [0, 60])]), [])
+        self.assertEqual(device_code_check.late_loads("k", [(100, [10, 61]), (580, [578, 579])]),
+                         ["k: a load after 61 of a loop's 100 multiply-adds",
+                          "k: a load after 578 of a loop's 580 multiply-adds",
+                          "k: a load after 579 of a loop's 580 multiply-adds"])
+        self.assertEqual(device_code_check.late_loads("k", [(100, [10])]),
+                         ["k: a loop without loads of both operands"])
+        self.assertEqual(device_code_check.late_loads("k", []), ["k: no loop with multiply-adds"])
+
+    def test_machine_code_that_is_missing_is_found(self):
+        report = REPORT.replace("_Zone", "_Z7ProductILi128E")
+        kernels = resources.kernels(report)
+        there = machine_code.Function("_Z7ProductILi128E", "sm_80", b"")
+        self.assertEqual(device_code_check.not_built(kernels, [there]), [])
+        self.assertEqual(device_code_check.not_built(kernels, []),
+                         ["_Z7ProductILi128E for sm_80: no machine code found in the objects"])
+
     def test_report_is_read(self):
         one, two = resources.kernels(REPORT)
         self.assertEqual((one.name, one.arch, one.registers, one.spills, one.stack, one.shared),
@@ -56,6 +116,7 @@ class DeviceCodeCheckTest(unittest.TestCase):
 
 if __name__ == "__main__":
     sys.path.insert(0, sys.argv.pop(1))
+    import machine_code
     import resources
 
     unittest.main()

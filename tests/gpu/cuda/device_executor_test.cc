@@ -8,6 +8,7 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <optional>
 
 #include "gpu/cuda/launch_host.h"
 #include "gpu/graph/fuse.h"
@@ -135,13 +136,14 @@ TEST_SUITE("gpu/cuda/device_executor") {
   // The canonical kernels in the place of a library's.
   class FakeKernel final : public cuda::DeviceVendorKernel {
    public:
-    using Run = std::function<void(cuda::Stream, const float*, const float*, float*, float*)>;
+    using Run = std::function<es::Status(cuda::Stream, const float*, const float*, float*, float*)>;
     explicit FakeKernel(Run run) : run_(std::move(run)) {}
     std::string algorithm() const override { return "fake 1"; }
     std::size_t workspace_bytes() const override { return kBytes; }
-    void run(cuda::Stream stream, const float* a, const float* b, float* out, void* ws) override {
+    es::Status run(cuda::Stream stream, const float* a, const float* b, float* out,
+                   void* ws) override {
       static_cast<cuda::HostQueue*>(stream.handle)->add([ws] { std::memset(ws, 0xff, kBytes); });
-      run_(stream, a, b, out, static_cast<float*>(ws));
+      return run_(stream, a, b, out, static_cast<float*>(ws));
     }
 
    private:
@@ -149,21 +151,43 @@ TEST_SUITE("gpu/cuda/device_executor") {
     Run run_;
   };
 
+  // What a library is asked for that cannot be had from it.
+  struct Refusing {
+    bool making = false;                // the kernel of a data gradient, when it is bound
+    std::optional<int> running_from{};  // a convolution, from its n-th run on
+  };
+
   class FakeLibrary final : public cuda::DeviceVendorLibrary {
    public:
+    using Made = es::Result<std::unique_ptr<cuda::DeviceVendorKernel>>;
+    explicit FakeLibrary(Refusing refusing = {}) : refusing_(refusing) {}
     std::string name() const override { return "Fake 1.0"; }
-    std::unique_ptr<cuda::DeviceVendorKernel> conv(const ConvShape& s, ConvPass pass) override {
-      if (pass != ConvPass::kForward) return nullptr;
-      return std::make_unique<FakeKernel>([s](auto stream, auto* x, auto* w, auto* y, auto* ws) {
+    std::vector<std::string> not_working() const override { return {"Other does not work here"}; }
+    Made conv(const ConvShape& s, ConvPass pass) override {
+      if (pass == ConvPass::kDataGradient && refusing_.making)
+        return es::failure("no such algorithm");
+      if (pass != ConvPass::kForward) return std::unique_ptr<cuda::DeviceVendorKernel>();
+      return kernel([s, runs = 0, last = refusing_.running_from](auto stream, auto* x, auto* w,
+                                                                 auto* y, auto* ws) mutable {
+        if (last && runs++ >= *last) return es::Status(es::failure("fake 1: not supported"));
         cuda::host_kernels().conv_fwd(stream, s, x, w, nullptr, y, ws);
+        return es::Status();
       });
     }
-    std::unique_ptr<cuda::DeviceVendorKernel> gemm(const MatmulShape& s) override {
-      return std::make_unique<FakeKernel>([s](auto stream, auto* a, auto* b, auto* c, auto* ws) {
+    Made gemm(const MatmulShape& s) override {
+      return kernel([s](auto stream, auto* a, auto* b, auto* c, auto* ws) {
         cuda::host_kernels().gemm(stream, s.gemm, s.count, s.a_step, s.b_step, s.y_step, a, b,
                                   nullptr, c, ws);
+        return es::Status();
       });
     }
+
+   private:
+    static Made kernel(FakeKernel::Run run) {
+      return std::unique_ptr<cuda::DeviceVendorKernel>(
+          std::make_unique<FakeKernel>(std::move(run)));
+    }
+    Refusing refusing_;
   };
 
   TEST_CASE("a vendor library runs what it has, with biases, and says so") {
@@ -183,6 +207,49 @@ TEST_SUITE("gpu/cuda/device_executor") {
       const auto expected = rig.step_bits();
       for (int i = 0; i < 3; ++i) CHECK(step_bits(*runner, rig) == expected);
     }
+  }
+
+  // Of a network with convolutions and linear layers.
+  std::size_t count_of(const StepRunner& runner, OpKind kind) {
+    return static_cast<std::size_t>(std::count_if(runner.graph().ops.begin(),
+                                                  runner.graph().ops.end(),
+                                                  [&](const Op& op) { return op.kind == kind; }));
+  }
+
+  TEST_CASE("what a vendor library refuses, the canonical kernels run, and it is said") {
+    const Graph graph = es::test::network_cases()[0].graph;
+    StepRig rig(compile(graph), es::test::seed("device vendor refuses"));
+    const Refusing refusing{.making = true, .running_from = 0};
+    const auto runner =
+        cuda::DeviceExecutor::create(compile(graph), cuda::open_host_device(), rig.buckets,
+                                     std::make_unique<FakeLibrary>(refusing));
+    REQUIRE(runner.ok());
+    const std::size_t forward = count_of(**runner, OpKind::kConv2d);
+    const std::size_t data_gradient = count_of(**runner, OpKind::kConvDgrad);
+    REQUIRE(forward > 0);
+    REQUIRE(data_gradient > 0);
+    const auto& refusals = (*runner)->vendor_refusals();
+    REQUIRE(refusals.size() == 1 + data_gradient + forward);
+    CHECK(refusals.front() == "Other does not work here");
+    CHECK(refusals[1].ends_with(": no such algorithm, so the canonical kernel runs"));
+    CHECK(refusals.back().ends_with(": fake 1: not supported, so the canonical kernel runs"));
+    for (std::size_t i = 0; i < (*runner)->graph().ops.size(); ++i)
+      if (is_conv((*runner)->graph().ops[i].kind)) CHECK((*runner)->vendor_algorithm(i) == "");
+    const auto expected = rig.step_bits();
+    for (int i = 0; i < 3; ++i) CHECK(step_bits(**runner, rig) == expected);
+  }
+
+  TEST_CASE("a vendor kernel that refuses its work later ends the step with its name") {
+    const Graph graph = es::test::network_cases()[0].graph;
+    StepRig rig(compile(graph), es::test::seed("device vendor refuses later"));
+    const auto runner =
+        *cuda::DeviceExecutor::create(compile(graph), cuda::open_host_device(), rig.buckets,
+                                      std::make_unique<FakeLibrary>(Refusing{.running_from = 2}));
+    CHECK(runner->vendor_refusals().size() == 1);
+    CHECK(step_bits(*runner, rig) == rig.step_bits());
+    const auto result = runner->run_local_step(rig.step(), [](std::uint32_t) {});
+    REQUIRE_FALSE(result.ok());
+    CHECK(result.error().message == "host: fake 1: not supported");
   }
 
   TEST_CASE(

@@ -78,6 +78,29 @@ void check_linear(Random& random, std::int64_t rows, std::int64_t in, std::int64
   }
 }
 
+// A large product: all of it on the device, every `step`-th row by the reference, which takes its
+// time. Each tile of 128 results a side has rows among them.
+void check_some_rows(Random& random, const GemmShape& s, std::int64_t step) {
+  const Floats a = mixed(random, s.m * s.k), b = mixed(random, s.k * s.n),
+               bias = random.normals(s.n);
+  Floats c(s.m * s.n), ws = workspace(device().gemm_workspace_floats(s, 1));
+  device().gemm(kStream, s, 1, 0, 0, 0, a, b, bias, c, ws);
+  const std::int64_t first = random.integer(0, step - 1);
+  GemmShape some = s;
+  some.m = (s.m - first + step - 1) / step;
+  some.a_row *= step;
+  std::vector<Floats> expected = outputs({some.m * s.n}), actual;
+  reference().gemm(some, a + first * s.a_row, b, bias, expected[0],
+                   workspace(reference().gemm_workspace_floats(some)));
+  finish();
+  actual.emplace_back(some.m * s.n, [&, at = std::int64_t{0}]() mutable {
+    const std::int64_t row = first + at / s.n * step, col = at % s.n;
+    ++at;
+    return c[row * s.c_row + col];
+  });
+  check_same(text(s, 1) + " from row " + std::to_string(first), expected, actual);
+}
+
 TEST_SUITE("gpu/cuda/gemm") {
   TEST_CASE("matrices of any shape and stride, alone and in batches") {
     Random random(test::seed("cuda gemm"));
@@ -107,6 +130,31 @@ TEST_SUITE("gpu/cuda/gemm") {
     CHECK(cut_product({.m = 1496, .n = 1484, .k = 12}, true).side == 128);
     check_linear(random, 1496, 12, 1484);
     check_linear(random, 1495, 13, 1483);  // on smaller tiles, since rows are not aligned
+  }
+
+  TEST_CASE("the largest tile, with chunks made at the same time") {
+    Random random(test::seed("cuda gemm parallel chunks"));
+    const std::int64_t side = 128, k = 67'600;
+    const cuda::ProductCut cut = cut_product({.m = side, .n = side, .k = k}, true);
+    CHECK(cut.side == 128);
+    CHECK(cut.at_once == 133);
+    // Operands whose k are neighbours, and whose rows are.
+    check_some_rows(random, {.m = side, .n = side, .k = k, .a_row = k, .b_col = k, .c_row = side},
+                    2);
+    check_some_rows(random,
+                    {.m = side, .n = side, .k = k, .a_col = side, .b_row = side, .c_row = side}, 2);
+  }
+
+  TEST_CASE("the largest tile, with chunks one after the other, the last of them short") {
+    Random random(test::seed("cuda gemm chunks in turn"));
+    const std::int64_t m = 2048, n = 2176;
+    for (const std::int64_t k : {1030, 516}) {
+      const cuda::ProductCut cut = cut_product({.m = m, .n = n, .k = k}, true);
+      CHECK(cut.side == 128);
+      CHECK(cut.at_once == 0);
+    }
+    check_some_rows(random, {.m = m, .n = n, .k = 1030, .a_col = m, .b_row = n, .c_row = n}, 16);
+    check_some_rows(random, {.m = m, .n = n, .k = 516, .a_row = 516, .b_row = n, .c_row = n}, 16);
   }
 
   TEST_CASE("chunk results are added from the left") {

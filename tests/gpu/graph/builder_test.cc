@@ -118,7 +118,7 @@ TEST_SUITE("gpu/graph/builder") {
       const TensorId x = image(b);
       return b.add_rows("a", x, x);
     });
-    check_error("p = 1.0", [](GraphBuilder& b) { return b.dropout("d", image(b), 1.0); });
+    check_error("p = 1 ", [](GraphBuilder& b) { return b.dropout("d", image(b), 1.0); });
     check_error("[n,h,m,k] and [n,h,p,k]", [](GraphBuilder& b) {
       const TensorId x = image(b);
       return b.matmul("m", x, b.linear("l", x, {.out = 3}), true);

@@ -3,13 +3,17 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "gpu/engine.h"
 #include "gpu/graph/builder.h"
 #include "gpu/graph/fuse.h"
+#include "tests/gpu/support/step_rig.h"
 #include "tests/gpu/support/training.h"
 #include "tests/gpu/support/vendor_class.h"
+#include "tests/support/seed.h"
 
 namespace es::gpu {
 namespace {
@@ -71,6 +75,36 @@ AlignedBuffer gradient(Engine& engine, DeterminismLevel level) {
   return out;
 }
 
+// Has nothing for weight gradients, and refuses forward convolutions when they run, from the n-th
+// run of each on.
+class RefusingLibrary final : public VendorLibrary {
+ public:
+  explicit RefusingLibrary(int runs) : runs_(runs) {}
+  std::string name() const override { return "Refusing 1.0"; }
+  Result<std::unique_ptr<VendorKernel>> conv(const ConvShape&, ConvPass pass, bool) const override {
+    if (pass != ConvPass::kForward) return failure("Refusing: no kernel");
+    return std::unique_ptr<VendorKernel>(std::make_unique<Kernel>(runs_));
+  }
+  Result<std::unique_ptr<VendorKernel>> gemm(const GemmShape&, bool) const override {
+    return failure("Refusing: no kernel");
+  }
+
+ private:
+  class Kernel final : public VendorKernel {
+   public:
+    explicit Kernel(int runs) : left_(runs) {}
+    std::string algorithm() const override { return "refusing"; }
+    Status run(const float*, const float*, const float*, float*) override {
+      if (left_-- > 0) return {};
+      return failure("Refusing: not supported");
+    }
+
+   private:
+    int left_;
+  };
+  int runs_;
+};
+
 bool same_bits(const AlignedBuffer& a, const AlignedBuffer& b) {
   return std::memcmp(a.data(), b.data(), a.bytes()) == 0;
 }
@@ -98,7 +132,38 @@ TEST_SUITE("gpu/graph/vendor_ops") {
     CHECK(none.count() == 0);
     CHECK(none.library().empty());
     CHECK(bound(p, none).empty());
-    for (std::size_t i = 0; i < p.graph.ops.size(); ++i) CHECK_FALSE(none.run(i, p.graph, {}));
+    for (std::size_t i = 0; i < p.graph.ops.size(); ++i) CHECK_FALSE(*none.run(i, p.graph, {}));
+  }
+
+  TEST_CASE("what a library refuses, the canonical kernels run, and it is said") {
+    test::StepRig rig(program(), test::seed("vendor refuses"));
+    Executor executor(program(), kernel_table(CpuClass::kScalar), rig.buckets, rig.parallel,
+                      VendorOps(program(), RefusingLibrary(0), CpuClass::kAvx512));
+    CHECK(executor.vendor_library().empty());
+    const std::vector<std::string> refused = executor.vendor_refusals();
+    REQUIRE_FALSE(refused.empty());
+    CHECK(refused.front().ends_with(
+        "(conv2d weight gradient): Refusing: no kernel, so the canonical kernel runs"));
+    CHECK(refused.back() ==
+          "first (conv2d): Refusing: not supported, so the canonical kernel runs");
+    for (std::size_t i = 0; i < executor.graph().ops.size(); ++i)
+      CHECK(executor.vendor_algorithm(i).empty());
+    const auto expected = rig.step_bits();
+    REQUIRE(executor.run_local_step(rig.step(), [](std::uint32_t) {}).ok());
+    std::vector<std::uint32_t> gradients(static_cast<std::size_t>(rig.grads.floats()));
+    std::memcpy(gradients.data(), rig.grads.data(), rig.grads.bytes());
+    CHECK(std::equal(gradients.begin(), gradients.end(), expected.begin() + 1));  // behind the loss
+  }
+
+  TEST_CASE("a kernel that refuses its work later is an error of the step, and of an evaluation") {
+    test::StepRig rig(program(), test::seed("vendor refuses later"));
+    Executor executor(program(), kernel_table(CpuClass::kScalar), rig.buckets, rig.parallel,
+                      VendorOps(program(), RefusingLibrary(1), CpuClass::kAvx512));
+    CHECK(executor.vendor_library() == "Refusing 1.0");
+    const auto step = executor.run_local_step(rig.step(), [](std::uint32_t) {});
+    REQUIRE_FALSE(step.ok());
+    CHECK(step.error().message == "first: Refusing: not supported");
+    CHECK_FALSE(executor.run_eval(rig.params.data(), rig.stats.data(), rig.batch()).ok());
   }
 
   TEST_CASE("D0 and D1 use the same vendor kernels, D2 none") {

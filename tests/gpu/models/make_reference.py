@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes reference/MODEL.txt: what PyTorch says about each model.
 
-  make_reference.py      (needs torch and torchvision 0.14; the tests read only its output)
+  make_reference.py [MODEL...]      all, or these (needs torch and torchvision 0.14; the unit tests
+                                    read only its output, e2e_pytorch_models builds the models too)
 
 Lines of a file:
   param NAME DIMS...        every parameter of the published model (1000 classes, yolov3: 80)
@@ -11,6 +12,7 @@ Lines of a file:
   output INDEX NORM PROBE   of the tiny model in evaluation mode, likewise with fill("probe.output")
 Weights and samples are a formula (fill) that the tests repeat. All sums are in fp64.
 """
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -86,7 +88,7 @@ class ResNet(nn.Module):
         return self.fc(x.mean((2, 3)))
 
 
-def vgg19(groups, hidden, classes):
+def vgg(groups, hidden, classes):
     features, channels = [], 3
     for count, out in groups:
         for _ in range(count):
@@ -127,6 +129,11 @@ class Concat(nn.Module):
 class Detect(nn.Module):
     def __init__(self, channels, out):
         super().__init__()
+        # Fine to coarse, in cells of each grid.
+        pixels = torch.tensor([[10, 13, 16, 30, 33, 23], [30, 61, 62, 45, 59, 119],
+                               [116, 90, 156, 198, 373, 326]], dtype=torch.float32)
+        strides = torch.tensor([8, 16, 32], dtype=torch.float32)
+        self.register_buffer("anchors", (pixels / strides[:, None]).view(3, 3, 2))
         self.m = nn.ModuleList(nn.Conv2d(c, out, 1) for c in channels)
 
 
@@ -343,6 +350,7 @@ def detection():
 
 
 def swin(width, depths, heads, classes):
+    """torchvision's, without stochastic depth."""
     return torchvision.models.SwinTransformer([4, 4], width, depths, heads, [7, 7],
                                               stochastic_depth_prob=0.0, num_classes=classes)
 
@@ -363,20 +371,32 @@ MODELS = {
     "resnet18": (lambda: ResNet(rn.BasicBlock, 64, [2, 2, 2, 2], 1000, True),
                  lambda: ResNet(rn.BasicBlock, 8, [1, 2, 1, 1], CLASSES, True),
                  lambda: classification(SIDE)),
-    "resnet50": (tv.resnet50, lambda: ResNet(rn.Bottleneck, 8, [1, 2, 1, 1], CLASSES, False),
+    "resnet34": (tv.resnet34, lambda: ResNet(rn.BasicBlock, 8, [1, 2, 1, 1], CLASSES, False),
                  lambda: classification(SIDE)),
-    "shufflenetv2": (tv.shufflenet_v2_x1_0, lambda: shufflenet([2, 3, 2], [8, 12, 24, 48, 64]),
-                     lambda: classification(SIDE)),
-    "vgg19": (tv.vgg19, lambda: vgg19(VGG_TINY, 32, CLASSES), lambda: classification(SIDE)),
-    "swin_t": (tv.swin_t, lambda: swin(16, [2, 2], [2, 4], CLASSES), lambda: classification(SIDE)),
+    **{name: (getattr(tv, name), lambda: ResNet(rn.Bottleneck, 8, [1, 2, 1, 1], CLASSES, False),
+              lambda: classification(SIDE)) for name in ("resnet50", "resnet101", "resnet152")},
+    **{"shufflenetv2" + suffix: (
+        getattr(tv, "shufflenet_v2" + (suffix or "_x1_0")),
+        lambda: shufflenet([2, 3, 2], [8, 12, 24, 48, 64]), lambda: classification(SIDE))
+       for suffix in ("", "_x0_5", "_x1_5", "_x2_0")},
+    **{name: (getattr(tv, name), lambda: vgg(VGG_TINY, 32, CLASSES),
+              lambda: classification(SIDE)) for name in ("vgg11", "vgg13", "vgg16", "vgg19")},
+    **{name: (getattr(tv, name), lambda: swin(16, [2, 2], [2, 4], CLASSES),
+              lambda: classification(SIDE)) for name in ("swin_t", "swin_s", "swin_b")},
     "yolov3": (lambda: YoloV3(32, [1, 2, 8, 8, 4], 80), lambda: YoloV3(4, [1, 1, 2, 1, 1], CLASSES),
                detection),
     "neumf": (lambda: NeuMF(8, [64, 32, 16, 8], 943, 1682),
               lambda: NeuMF(4, [16, 8, 4], USERS, ITEMS), recommendation),
     "bert": (lambda: EncoderQa("bert", 12, 768, 12, 3072, 768, 512, 30522),
              lambda: EncoderQa("bert", 2, 128, 4, 512, 128, 64, VOCABULARY), QA),
+    "bert_large": (lambda: EncoderQa("bert", 24, 1024, 16, 4096, 1024, 512, 30522),
+                   lambda: EncoderQa("bert", 2, 128, 4, 512, 128, 64, VOCABULARY), QA),
     "electra": (lambda: EncoderQa("electra", 12, 256, 4, 1024, 128, 512, 30522),
                 lambda: EncoderQa("electra", 2, 64, 2, 128, 32, 64, VOCABULARY), QA),
+    "electra_base": (lambda: EncoderQa("electra", 12, 768, 12, 3072, 768, 512, 30522),
+                     lambda: EncoderQa("electra", 2, 128, 4, 512, 128, 64, VOCABULARY), QA),
+    "electra_large": (lambda: EncoderQa("electra", 24, 1024, 16, 4096, 1024, 512, 30522),
+                      lambda: EncoderQa("electra", 2, 128, 4, 512, 128, 64, VOCABULARY), QA),
 }
 
 
@@ -415,6 +435,8 @@ if __name__ == "__main__":
     folder = Path(__file__).parent / "reference"
     folder.mkdir(exist_ok=True)
     for name, (published, tiny, batch) in MODELS.items():
+        if sys.argv[1:] and name not in sys.argv[1:]:
+            continue
         lines = [*names_and_shapes(published()), *behaviour(tiny(), *batch())]
         (folder / f"{name}.txt").write_text("\n".join(lines) + "\n")
         print(name, len(lines))

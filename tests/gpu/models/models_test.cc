@@ -13,9 +13,33 @@ TEST_SUITE("gpu/models") {
   using namespace es::gpu;
   using test::SampleSizes;
 
-  const char* const kModels[] = {"mlp",          "small_cnn", "resnet18", "resnet50",
-                                 "shufflenetv2", "vgg19",     "swin_t",   "yolov3",
-                                 "neumf",        "bert",      "electra"};
+  const char* const kModels[] = {
+      "mlp",
+      "small_cnn",
+      "resnet18",
+      "resnet34",
+      "resnet50",
+      "resnet101",
+      "resnet152",
+      "shufflenetv2",
+      "vgg11",
+      "shufflenetv2_x0_5",
+      "shufflenetv2_x1_5",
+      "shufflenetv2_x2_0",
+      "vgg13",
+      "vgg16",
+      "vgg19",
+      "swin_t",
+      "swin_s",
+      "swin_b",
+      "yolov3",
+      "neumf",
+      "bert",
+      "bert_large",
+      "electra",
+      "electra_base",
+      "electra_large",
+  };
 
   // Sizes that the published models are counted with.
   SampleSizes published_sizes(const std::string& model) {
@@ -54,13 +78,27 @@ TEST_SUITE("gpu/models") {
     const auto count = [](const char* model) {
       return build_published(model)->table.parameter_count();
     };
+    CHECK(count("resnet34") == 21'797'672);
     CHECK(count("resnet50") == 25'557'032);
+    CHECK(count("resnet101") == 44'549'160);
+    CHECK(count("resnet152") == 60'192'808);
     CHECK(count("shufflenetv2") == 2'278'604);
+    CHECK(count("shufflenetv2_x0_5") == 1'366'792);
+    CHECK(count("shufflenetv2_x1_5") == 3'503'624);
+    CHECK(count("shufflenetv2_x2_0") == 7'393'996);
+    CHECK(count("vgg11") == 132'863'336);
+    CHECK(count("vgg13") == 133'047'848);
+    CHECK(count("vgg16") == 138'357'544);
     CHECK(count("vgg19") == 143'667'240);
     CHECK(count("swin_t") == 28'288'354);
+    CHECK(count("swin_s") == 49'606'258);
+    CHECK(count("swin_b") == 87'768'224);
     CHECK(count("yolov3") == 61'949'149);
     CHECK(count("bert") == 108'893'186);
+    CHECK(count("bert_large") == 334'094'338);
     CHECK(count("electra") == 13'483'522);
+    CHECK(count("electra_base") == 108'893'186);
+    CHECK(count("electra_large") == 334'094'338);
     CHECK(count("neumf") == 107'761);
     const auto small = [](const char* model, std::int64_t side) {
       return build({.name = model}, {.side = side})->table.parameter_count();
@@ -120,9 +158,12 @@ TEST_SUITE("gpu/models") {
   }
 
   TEST_CASE("an unknown model, size or option is refused with what is allowed") {
-    CHECK(error_of(build({.name = "vgg"}, {})) ==
-          "model.name = \"vgg\": allowed is small_cnn, resnet18, mlp, resnet50, shufflenetv2, "
-          "vgg19, swin_t, yolov3, neumf, bert, electra");
+    CHECK(
+        error_of(build({.name = "vgg"}, {})) ==
+        "model.name = \"vgg\": allowed is small_cnn, resnet18, mlp, resnet34, resnet50, resnet101, "
+        "resnet152, shufflenetv2, shufflenetv2_x0_5, shufflenetv2_x1_5, shufflenetv2_x2_0, vgg11, "
+        "vgg13, vgg16, vgg19, swin_t, swin_s, swin_b, yolov3, neumf, bert, bert_large, electra, "
+        "electra_base, electra_large");
     CHECK(error_of(build({.name = "bert", .size = "large"}, {})) ==
           "model.size = \"large\": allowed is published, tiny");
     CHECK(error_of(build({.name = "resnet50", .width = 32}, {})) ==
@@ -130,6 +171,44 @@ TEST_SUITE("gpu/models") {
     CHECK(
         error_of(build({.name = "resnet50", .dropout = 0.5}, {})).find("resnet50 has no dropout") !=
         std::string::npos);
+  }
+
+  TEST_CASE("one value per channel is refused by the batch norm's name, as PyTorch does") {
+    const std::string error = error_of(build({.name = "resnet18"}, {.side = 8}, 1));
+    CHECK(
+        error ==
+        "model resnet18: batch_norm \"layer4.0.bn1\": its input [1,1,1,512] has one value per "
+        "channel, whose variance is 0: allowed are at least 2, by a larger batch_size or larger "
+        "images");
+    CHECK(build({.name = "resnet18"}, {.side = 8}, 2).ok());
+    CHECK(build({.name = "resnet18"}, {.side = 9}, 1).ok());  // 2 x 2 pixels in the last layer
+    CHECK(build({.name = "vgg19"}, {.side = 32}, 1).ok());    // no batch norm
+  }
+
+  TEST_CASE("buffers of the state dicts are those that follow from the model") {
+    const auto buffers = [](const char* model, const char* size) {
+      const SampleSizes sizes = published_sizes(model);
+      const Result<Graph> g =
+          build({.name = model, .size = size, .classes = static_cast<std::uint32_t>(sizes.classes)},
+                sizes);
+      return g->table.buffers();
+    };
+    const auto swin = buffers("swin_t", "published");
+    REQUIRE(swin.size() == 12);
+    CHECK(swin[11].name == "features.7.1.attn.relative_position_index");
+    CHECK(swin[11].torch_shape == std::vector<std::int64_t>{2401});
+    CHECK(swin[11].values[1] == 83.0);
+    CHECK(swin[11].current);
+    const auto bert = buffers("bert", "published");
+    REQUIRE(bert.size() == 1);
+    CHECK(bert[0].name == "bert.embeddings.position_ids");
+    CHECK(bert[0].torch_shape == std::vector<std::int64_t>{1, 512});
+    CHECK_FALSE(bert[0].current);
+    const auto yolo = buffers("yolov3", "tiny");
+    REQUIRE(yolo.size() == 1);
+    CHECK(yolo[0].name == "model.28.anchors");
+    CHECK(yolo[0].values[0] == 1.25);
+    CHECK(buffers("resnet50", "tiny").empty());
   }
 
   TEST_CASE("samples that do not fit the model are refused by field") {

@@ -124,9 +124,10 @@ TEST_SUITE("gpu/models") {
 
   TEST_CASE("the tiny models' losses, gradients and outputs agree with PyTorch") {
     for (const char* model :
-         {"mlp", "small_cnn", "neumf", "resnet18", "resnet50", "vgg19", "swin_t"})
+         {"mlp", "small_cnn", "neumf", "resnet18", "resnet34", "resnet50", "vgg19", "swin_t"})
       compare(model, 1e-5);
     // Some of their gradients are 0 but for rounding, or sums that cancel.
-    for (const char* model : {"shufflenetv2", "yolov3", "bert", "electra"}) compare(model, 5e-5);
+    for (const char* model : {"shufflenetv2", "yolov3", "bert", "electra", "electra_base"})
+      compare(model, 5e-5);
   }
 }

@@ -17,8 +17,8 @@ TEST_SUITE("gpu/params") {
     table.add({.name = "a", .torch_shape = {5}, .order = {.outer = 5}});
     table.add({.name = "b", .torch_shape = {4, 2, 2, 2}, .order = {4, 4, 2}, .init = {0, 0.5F}});
     table.add({.name = "c", .torch_shape = {10, 10}, .order = {10, 1, 10}, .init = {1, 0}});
-    table.add_stat("bn.running_mean", 3, 0.0F);
-    table.add_stat("bn.running_var", 3, 1.0F);
+    table.add_mean("bn.running_mean", 3);
+    table.add_variance("bn.running_var", 3);
     return table;
   }
 

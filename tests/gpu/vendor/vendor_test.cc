@@ -1,5 +1,6 @@
 #include "gpu/vendor/vendor.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -82,8 +83,13 @@ Floats canonical(const GemmShape& s, const Call& call) {
 
 Floats run(VendorKernel& kernel, const Call& call) {
   Floats out(call.out_floats);
-  kernel.run(call.a, call.b, call.bias_or_null(), out);
+  REQUIRE(kernel.run(call.a, call.b, call.bias_or_null(), out).ok());
   return out;
+}
+
+bool any_nan(const Floats& values) {
+  return std::any_of(values.data(), values.data() + values.size(),
+                     [](float v) { return std::isnan(v); });
 }
 
 Floats absolute(const Floats& values) {
@@ -151,7 +157,7 @@ TEST_SUITE("gpu/vendor") {
       for (const ConvPass pass : kPasses) {
         const Call call = conv_call(random, s, pass);
         INFO(call.what);
-        const auto kernel = library->conv(s, pass, call.has_bias);
+        const auto kernel = *library->conv(s, pass, call.has_bias);
         REQUIRE(kernel != nullptr);
         const Floats out = run(*kernel, call);
         check_agrees(out, canonical(s, pass, call), canonical(s, pass, absolute(call)), call);
@@ -175,11 +181,41 @@ TEST_SUITE("gpu/vendor") {
                       s.m * s.n,
                       s.k};
       INFO(call.what);
-      const auto kernel = library->gemm(s, call.has_bias);
+      const auto kernel = *library->gemm(s, call.has_bias);
       REQUIRE(kernel != nullptr);
       const Floats out = run(*kernel, call);
       check_agrees(out, canonical(s, call), canonical(s, absolute(call)), call);
       CHECK(run(*kernel, call).first_difference(out) == -1);
+    }
+  }
+
+  TEST_CASE("a NaN that the canonical kernels pass on comes out of the library's too") {
+    const VendorLibrary* library = vendor_library_or_skip();
+    if (library == nullptr) return;
+    Random random(es::test::seed("vendor nan"));
+    for (int round = 0; round < 40; ++round) {
+      const ConvShape s = random_shape(random);
+      for (const ConvPass pass : kPasses) {
+        const Call call = conv_call(random, s, pass);
+        INFO(call.what);
+        const Floats& planted = random.coin() ? call.a : call.b;
+        planted[random.integer(0, planted.size() - 1)] = NAN;
+        const auto kernel = library->conv(s, pass, call.has_bias);
+        REQUIRE(kernel.ok());
+        CHECK((any_nan(run(**kernel, call)) || !any_nan(canonical(s, pass, call))));
+      }
+      const GemmShape g = random_product(random);
+      const Call call{"product",
+                      random.normals(g.m * g.k),
+                      random.normals(g.k * g.n),
+                      random.normals(g.n),
+                      random.coin(),
+                      g.m * g.n,
+                      g.k};
+      (random.coin() ? call.a : call.b)[0] = NAN;
+      const auto product = library->gemm(g, call.has_bias);
+      REQUIRE(product.ok());
+      CHECK(any_nan(run(**product, call)));
     }
   }
 
@@ -192,8 +228,8 @@ TEST_SUITE("gpu/vendor") {
       for (const ConvPass pass : kPasses) {
         const Call call = conv_call(random, s, pass);
         INFO(call.what);
-        const auto first = library->conv(s, pass, call.has_bias);
-        const auto second = library->conv(s, pass, call.has_bias);
+        const auto first = *library->conv(s, pass, call.has_bias);
+        const auto second = *library->conv(s, pass, call.has_bias);
         CHECK_FALSE(first->algorithm().empty());
         CHECK(first->algorithm() == second->algorithm());
         CHECK(run(*first, call).first_difference(run(*second, call)) == -1);
@@ -211,11 +247,11 @@ TEST_SUITE("gpu/vendor") {
       const Call call = conv_call(random, s, pass);
       INFO(call.what);
       const std::size_t before = threads_of_process();
-      const auto kernel = library->conv(s, pass, call.has_bias);
+      const auto kernel = *library->conv(s, pass, call.has_bias);
       const Floats here = run(*kernel, call);
       CHECK(threads_of_process() == before);
       std::thread([&] {
-        const auto made_there = library->conv(s, pass, call.has_bias);
+        const auto made_there = *library->conv(s, pass, call.has_bias);
         CHECK(run(*made_there, call).first_difference(here) == -1);
         CHECK(run(*kernel, call).first_difference(here) == -1);
         CHECK(threads_of_process() == before + 1);

@@ -54,4 +54,11 @@ TEST_SUITE("proto/base/device") {
     CHECK(c.error().message.find("cpu-scalar, cpu-avx2, cpu-avx512") != std::string::npos);
     CHECK(*parse_cpu_class("cpu-avx2") == CpuClass::kAvx2);
   }
+
+  TEST_CASE("a type in upper case is refused, and how it is written is said") {
+    const auto set = parse_device_set("cpu-avx2:1+CPU-Scalar:2");
+    REQUIRE_FALSE(set.ok());
+    CHECK(set.error().message.find("written in lower case: cpu-scalar") != std::string::npos);
+    CHECK(parse_device_set("v100=4").error().message.find("lower case") == std::string::npos);
+  }
 }

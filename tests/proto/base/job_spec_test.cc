@@ -31,6 +31,13 @@ TEST_SUITE("proto/base/job_spec") {
         {"max_p", [](JobSpec& s) { s.max_p = 0; }},
         {"batch_size", [](JobSpec& s) { s.batch_size = 0; }},
         {"steps", [](JobSpec& s) { s.steps = 0; }},
+        {"epochs", [](JobSpec& s) { s.epochs = 2; }},
+        {"epochs",
+         [](JobSpec& s) {
+           s.steps = 0;
+           s.epochs = 2;
+           s.stages = parse_stages("cpu-avx2:1@10").value();
+         }},
         {"model.name", [](JobSpec& s) { s.model.name = "resnet19"; }},
         {"model.classes", [](JobSpec& s) { s.model.classes = 1; }},
         {"model.size", [](JobSpec& s) { s.model.size = "huge"; }},
@@ -137,5 +144,34 @@ TEST_SUITE("proto/base/job_spec") {
       CHECK(task_of(spec.model) == task);
       CHECK(validate(spec, "job.toml").ok());
     }
+  }
+
+  TEST_CASE("steps beside epochs, and epochs beside stages, are refused by both names") {
+    JobSpec spec = good();
+    spec.epochs = 2;
+    CHECK(validate(spec, "job.toml").error().message ==
+          "job.toml: epochs = 2: allowed is 0 beside steps = 10 (give steps or epochs)");
+    spec.steps = 0;
+    CHECK(validate(spec, "job.toml").ok());
+    spec.stages = parse_stages("cpu-avx2:1@10").value();
+    CHECK(
+        validate(spec, "job.toml").error().message ==
+        "job.toml: epochs = 2: allowed is 0 beside stages = \"cpu-avx2:1@10\", which say how many "
+        "steps there are");
+    spec.epochs = 0;
+    CHECK(validate(spec, "job.toml").ok());
+    spec.steps = 10;
+    CHECK(validate(spec, "job.toml").ok());
+  }
+
+  TEST_CASE("a range is written with the digits that it needs") {
+    JobSpec spec = good();
+    spec.optimizer.learning_rate = 1e7;
+    CHECK(validate(spec, "job.toml").error().message ==
+          "job.toml: optimizer.learning_rate = 10000000: allowed is 0 to 1000000");
+    spec = good();
+    spec.optimizer.epsilon = -1e-12;
+    CHECK(validate(spec, "job.toml").error().message ==
+          "job.toml: optimizer.epsilon = -1e-12: allowed is above 0, at most 1");
   }
 }

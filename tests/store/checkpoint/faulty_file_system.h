@@ -45,9 +45,13 @@ class FaultyFileSystem final : public store::FileSystem {
     if (!step("rename", to)) return injected();
     return real_.rename_directory(from, to);
   }
-  Status remove_tree(const std::filesystem::path& directory) override {
+  Status remove_file(const std::filesystem::path& file) override {
+    if (!step("remove", file)) return injected();
+    return real_.remove_file(file);
+  }
+  Status remove_directory(const std::filesystem::path& directory) override {
     if (!step("remove", directory)) return injected();
-    return real_.remove_tree(directory);
+    return real_.remove_directory(directory);
   }
 
  private:

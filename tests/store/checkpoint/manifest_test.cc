@@ -13,8 +13,12 @@ namespace {
 
 CheckpointManifest sample() {
   CheckpointManifest manifest;
-  manifest.head = {
-      .job_name = "job", .version = 7, .params_digest = {1, 2}, .state_digest = {~0ull, 0}};
+  manifest.head = {.job_name = "job",
+                   .version = 7,
+                   .params_digest = {1, 2},
+                   .state_digest = {~0ull, 0},
+                   .run = "job-1-k3x9w2fa",
+                   .written_unix_ms = 1'700'000'000'123};
   manifest.job_toml_bytes = 20;
   manifest.job_toml_digest = {5, 6};
   manifest.sections = {{"parameters", (1 << 20) + 1, {{7, 8}, {9, 10}}},
@@ -41,8 +45,10 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 TEST_SUITE("store/checkpoint/manifest") {
   TEST_CASE("the text is the one that FORMAT.md shows") {
     const std::string expected =
-        "easyscale-checkpoint 3\n"
+        "easyscale-checkpoint 4\n"
         "job_name job\n"
+        "run job-1-k3x9w2fa\n"
+        "written_unix_ms 1700000000123\n"
         "version 7\n"
         "params_digest 00000000000000010000000000000002\n"
         "state_digest ffffffffffffffff0000000000000000\n"
@@ -67,9 +73,22 @@ TEST_SUITE("store/checkpoint/manifest") {
 
   TEST_CASE("an unknown format version is named with the one that is allowed") {
     const auto decoded =
-        decode_manifest(replaced(encode_manifest(sample()), "checkpoint 3", "checkpoint 2"), "m");
+        decode_manifest(replaced(encode_manifest(sample()), "checkpoint 4", "checkpoint 2"), "m");
     REQUIRE_FALSE(decoded.ok());
-    CHECK(decoded.error().message == "m: format version = \"2\": allowed is 3");
+    CHECK(decoded.error().message == "m: format version = \"2\": allowed is 3 to 4");
+  }
+
+  TEST_CASE("format 3 is read, and says neither which run nor when") {
+    std::string body = body_of(encode_manifest(sample()));
+    body = replaced(body, "checkpoint 4", "checkpoint 3");
+    body = replaced(body, "run job-1-k3x9w2fa\nwritten_unix_ms 1700000000123\n", "");
+    const auto decoded = decode_manifest(sealed(body), "m");
+    REQUIRE(decoded.ok());
+    CHECK(decoded->format == 3);
+    CHECK(decoded->head.run.empty());
+    CHECK(decoded->head.written_unix_ms == 0);
+    CHECK(encode_manifest(*decoded) == sealed(body));
+    CHECK_FALSE(decode_manifest(sealed(replaced(body, "checkpoint 3", "checkpoint 4")), "m").ok());
   }
 
   TEST_CASE("each changed byte and each cut is found") {
@@ -87,6 +106,9 @@ TEST_SUITE("store/checkpoint/manifest") {
     const std::pair<const char*, const char*> changes[] = {
         {"job_name job", "job_name j/b"},
         {"job_name job\n", ""},
+        {"run job-1", "run job/1"},
+        {"run job-1-k3x9w2fa\n", ""},
+        {"written_unix_ms 17", "written_unix_ms 017"},
         {"version 7", "version 07"},
         {"version 7", "version -7"},
         {"version 7", "version 99999999999999999999"},

@@ -84,6 +84,15 @@ TEST_SUITE("store/journal/job_journal") {
     CHECK(*journal.next_sequence() == 5);
   }
 
+  TEST_CASE("the tag of a state directory is the first one that it was given") {
+    TempDirectory directory;
+    for (const char* fresh : {"k3x9w2fa", "other"}) {
+      auto store = open_state_directory(directory / "state");
+      REQUIRE(store.ok());
+      CHECK(*JobJournal(**store).keep_tag(fresh) == "k3x9w2fa");
+    }
+  }
+
   TEST_CASE("saving replaces the record of the same job") {
     MemoryKeyValueStore store;
     JobJournal journal(store);
@@ -100,11 +109,12 @@ TEST_SUITE("store/journal/job_journal") {
   TEST_CASE("numbers are never given out twice, and incarnations do not use up sequences") {
     MemoryKeyValueStore store;
     JobJournal before(store);
-    CHECK(*before.next_incarnation() == Incarnation{1});
-    CHECK(*before.next_incarnation() == Incarnation{2});
+    CHECK(*before.last_incarnation() == Incarnation{0});
+    REQUIRE(before.keep_incarnation({2}).ok());
+    CHECK(*before.next_sequence() == 1);
     JobJournal after(store);
-    CHECK(*after.next_incarnation() == Incarnation{3});
-    CHECK(*after.next_sequence() == 1);
+    CHECK(*after.last_incarnation() == Incarnation{2});
+    CHECK(*after.next_sequence() == 2);
   }
 
   TEST_CASE("a damaged record is an error that names the job") {

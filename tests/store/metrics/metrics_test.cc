@@ -124,17 +124,55 @@ TEST_SUITE("store/metrics") {
     const JobSpec spec = job("small_cnn");
     const auto source = *open_samples(spec);  // label i mod 7
     const auto sink = MetricSink::create(spec, source);
-    const float nan = std::numeric_limits<float>::quiet_NaN();
     add(*sink, 0, 4, {{9, 1,   2, 3, 4, 5, 6,     // label 0: first
                        9, 4.5, 2, 3, 4, 5, 6,     // label 1: fourth
                        9, 9,   0, 9, 9, 9, 9,     // label 2: last
                        1, 1,   1, 1, 1, 1, 1}});  // label 3: three lower classes are equal
-    add(*sink, 4, 5, {{nan, nan, nan, nan, 9, nan, nan}});
+    add(*sink, 4, 5, {{9, 9, 9, 9, 8, 9, 9}});    // label 4: last
     const auto metrics = summarise(Task::kClassification, sink->totals());
     CHECK(metrics.front().name == "top1");
     CHECK(named(metrics, "top1") == 1.0 / 5);
     CHECK(named(metrics, "top5") == 3.0 / 5);
     CHECK(named(metrics, "loss") == 2.0);
+  }
+
+  TEST_CASE(
+      "an output or a loss that is not finite makes no figure, and the same bytes everywhere") {
+    constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    for (const TaskCase& task : kTasks) {
+      CAPTURE(task.model);
+      const JobSpec spec = job(task.model);
+      const auto source = *open_samples(spec);
+      const auto one_bad = [&](float output, double loss) {
+        const auto sink = MetricSink::create(spec, source);
+        for (std::uint64_t i = 0; i < 300; ++i) {
+          std::vector<std::vector<float>> values;
+          for (const std::size_t size : task.sizes) values.emplace_back(size, 0.5F);
+          if (i == 120) values.back().back() = output;
+          const std::vector<std::span<const float>> outputs(values.begin(), values.end());
+          sink->add(i, 1, outputs, std::vector<double>{i == 120 ? loss : 1.0});
+        }
+        return sink->totals();
+      };
+      const MetricTotals found = one_bad(kNan, 1.0);
+      CHECK(found == MetricTotals{.samples = 300, .not_finite = 1});
+      CHECK(one_bad(-kNan, 1.0).encode() == found.encode());
+      CHECK(one_bad(kInfinity, 1.0) == found);
+      CHECK(one_bad(0.5F, kNan) == found);
+      CHECK(one_bad(0.5F, -kNan).encode() == found.encode());
+      for (const NamedMetric& metric : summarise(task_of(spec.model), found))
+        CHECK(std::isnan(metric.value));
+      const MetricTotals whole = one_bad(0.5F, 1.0);
+      CHECK(whole.not_finite == 0);
+      MetricTotals sum = whole;
+      sum.append(found);
+      CHECK(sum == MetricTotals{.samples = 600, .not_finite = 1});
+      sum = found;
+      sum.append(whole);
+      CHECK(sum == MetricTotals{.samples = 600, .not_finite = 1});
+      CHECK(*MetricTotals::decode(sum.encode()) == sum);
+    }
   }
 
   TEST_CASE("recommendation: hits and gains among the first ten of a hundred") {

@@ -84,7 +84,7 @@ TEST_SUITE("store/traces") {
   TEST_CASE("what is wrong is named by file, line, field, value and what is allowed") {
     const std::string header = "job_id,submit_s,model,max_p,batch_size,samples_total,d2,gpu_type\n";
     CHECK(error_of(header + "a,0,m,1,1,5,1,\nb,-1,m,1,1,5,1,\n") ==
-          "jobs.csv: line 3: submit_s = \"-1\": allowed is a number from 0 to 1e+10");
+          "jobs.csv: line 3: submit_s = \"-1\": allowed is a number from 0 to 10000000000");
     CHECK(error_of(header + "a,0,m,0,1,5,1,\n") ==
           "jobs.csv: line 2: max_p = \"0\": allowed is a whole number from 1 to 1024");
     CHECK(error_of(header + "a,0,m,1,1,5x,1,\n").find("samples_total = \"5x\"") !=

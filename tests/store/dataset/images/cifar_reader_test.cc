@@ -77,11 +77,12 @@ TEST_SUITE("store/dataset/images/cifar_reader") {
   TEST_CASE("a label out of range is refused with its file and record") {
     TempDirectory directory;
     write_set(directory);
-    CHECK(mentions(error_of(directory, 5), "data_batch_1.bin: label of record 1 = 5"));
+    CHECK(mentions(error_of(directory, 5),
+                   "data_batch_1.bin: label of record 1 is not as it must be: allowed is 0 to 4"));
     std::string bytes = records(0, 3);
     bytes[2 * 3073] = '\xff';
     write_file(directory / "test_batch.bin", bytes);
     CHECK(mentions(error_of(directory),
-                   "test_batch.bin: label of record 2 = 255: allowed is 0 to 9"));
+                   "test_batch.bin: label of record 2 is not as it must be: allowed is 0 to 9"));
   }
 }

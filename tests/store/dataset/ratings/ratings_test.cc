@@ -117,14 +117,18 @@ TEST_SUITE("store/dataset/ratings") {
 
   TEST_CASE("what is wrong with a row is told with its line") {
     const std::string good = "1\t2\t3\t4\n";
-    CHECK(mentions(error_of(good + "1\t2\t3\n"), "u.data: line 2: fields = 3 in \"1?2?3\""));
-    CHECK(mentions(error_of(good + good + "1\tx\t3\t4\n"), "line 3: item = \"x\""));
-    CHECK(mentions(error_of("-1\t2\t3\t4\n"), "line 1: user = \"-1\""));
-    CHECK(mentions(error_of("1\t2\tnan\t4\n"), "rating = \"nan\""));
-    CHECK(mentions(error_of("1\t2\t3\t4.5\n"), "time = \"4.5\""));
-    CHECK(mentions(error_of("99999999999999999999\t2\t3\t4\n"), "user = "));
+    CHECK(mentions(
+        error_of(good + "1\t2\t3\n"),
+        "u.data: line 2: fields = 3: allowed is 4 (user, item, rating, time), divided by a tab"));
+    CHECK(mentions(error_of(good + good + "1\tx\t3\t4\n"),
+                   "line 3: item is not as it must be: allowed is a whole"));
+    CHECK(mentions(error_of("-1\t2\t3\t4\n"), "line 1: user is not as it must be"));
+    CHECK(mentions(error_of("1\t2\tnan\t4\n"),
+                   "rating is not as it must be: allowed is a finite number"));
+    CHECK(mentions(error_of("1\t2\t3\t4.5\n"), "time is not as it must be"));
+    CHECK(mentions(error_of("99999999999999999999\t2\t3\t4\n"), "user is not as it must be"));
     CHECK(mentions(error_of(good + "\n" + good), "line 2: fields = 1"));
-    CHECK(mentions(error_of("hello\n"), "line 1: text = \"hello\""));
+    CHECK(mentions(error_of("hello\n"), "line 1: text is not as it must be"));
     CHECK(mentions(error_of(""), "ratings = 0"));
     CHECK(mentions(error_of(good + std::string(10'000, '1')), "line 2: length"));
     TempDirectory empty;

@@ -1,5 +1,6 @@
-// Swin Transformer, tiny (Liu et al. 2021), as torchvision 0.14 builds it.
+// Swin Transformer (Liu et al. 2021), as torchvision 0.14 builds it.
 #include <array>
+#include <string_view>
 
 #include "gpu/models/families.h"
 
@@ -7,10 +8,15 @@ namespace es::gpu {
 namespace {
 
 struct Config {
+  std::string_view name;
   std::int64_t width;  // channels of the first stage; each stage doubles them
   std::vector<int> depths;
   std::vector<std::int64_t> heads;
+  double drop;  // stochastic depth of the deepest block
 };
+const Config kVariants[] = {{"swin_t", 96, {2, 2, 6, 2}, {3, 6, 12, 24}, 0.2},
+                            {"swin_s", 96, {2, 2, 18, 2}, {3, 6, 12, 24}, 0.3},
+                            {"swin_b", 128, {2, 2, 18, 2}, {4, 8, 16, 32}, 0.5}};
 
 constexpr double kEps = 1e-5;  // layer norm
 constexpr std::int64_t kSide = 7;
@@ -118,6 +124,11 @@ TensorId attend(GraphBuilder& b, const std::string& name, TensorId x, const Stag
   constexpr std::int64_t kTableRows = (2 * kSide - 1) * (2 * kSide - 1);
   TensorId bias =
       b.lookup(name + ".relative_position_bias_table", stage.index, kTableRows, stage.heads, kInit);
+  const std::vector<std::int32_t> index = relative_position_index();
+  b.state_dict_buffer({.name = name + ".relative_position_index",
+                       .torch_shape = {kWindowTokens * kWindowTokens},
+                       .dtype = "I64",
+                       .values = {index.begin(), index.end()}});
   bias = b.permute(name + ".bias", bias, {Axis::kN, Axis::kC, Axis::kH, Axis::kW});
 
   x = pad_to(b, name, x, w.padded.h, w.padded.w);
@@ -193,14 +204,14 @@ TensorId stages(GraphBuilder& b, TensorId x, const Config& config, double deepes
 
 }  // namespace
 
-Result<Graph> build_swin_t(const ModelInput& in) {
-  const Config config =
-      in.tiny() ? Config{16, {2, 2}, {2, 4}} : Config{96, {2, 2, 6, 2}, {3, 6, 12, 24}};
+Result<Graph> build_swin(const ModelInput& in) {
+  Config config = in.variant(kVariants);
+  if (in.tiny()) config = {config.name, 16, {2, 2}, {2, 4}, config.drop};
   GraphBuilder b = in.builder();
   TensorId x = b.conv2d("features.0.0", b.input("image"),
                         {.out = config.width, .kernel = 4, .stride = 4, .bias = true});
   x = b.layer_norm("features.0.2", x, kEps);
-  x = stages(b, x, config, in.dropout(0.2));
+  x = stages(b, x, config, in.dropout(config.drop));
   x = b.global_avg_pool("avgpool", b.layer_norm("norm", x, kEps));
   return finish_classifier(b, linear(b, "head", x, in.spec.classes));
 }

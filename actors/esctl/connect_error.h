@@ -1,0 +1,27 @@
+#pragma once
+// Why no head answers: what is known of an attempt to connect, in words. Pure.
+#include <optional>
+#include <string>
+
+#include "actors/gateway/endpoint_probe.h"
+#include "actors/gateway/zmq_transport.h"
+#include "proto/base/result.h"
+
+namespace es::actors::esctl {
+
+struct ConnectAttempt {
+  std::string endpoint;
+  bool has_keys = false;
+  int waited_s = 0;
+  std::optional<LinkNews> news;  // the latest
+  int handshakes_failed = 0;
+  std::optional<EndpointProbe> probe;  // the latest
+};
+
+// The error, when it is certain that waiting longer would change nothing; else empty.
+std::optional<Error> certain_error(const ConnectAttempt& attempt);
+
+// The error after the wait.
+Error error_after_wait(const ConnectAttempt& attempt);
+
+}  // namespace es::actors::esctl

@@ -1,0 +1,83 @@
+"""Reads the machine code of GPUs in an object file: which instructions a kernel has, and its loops.
+
+Instructions of all GPUs from V100 on have 16 bytes. What is known of them here: the operation (the low
+nine bits), and where a branch goes. The toolkit's cuobjdump, which not every machine has, shows the same.
+"""
+import struct
+from dataclasses import dataclass
+
+ELF = b"\x7fELF"
+CUDA = 190  # e_machine
+FMA, LOAD, BRANCH = 0x023, 0x181, 0x147  # FFMA in all its forms, LDG, BRA
+STEP = 16  # bytes of an instruction
+
+
+@dataclass
+class Function:
+    name: str  # mangled
+    arch: str  # "sm_80"
+    code: bytes
+
+    def operations(self):
+        return [struct.unpack_from("<H", self.code, at)[0] & 0x1ff
+                for at in range(0, len(self.code), STEP)]
+
+    def backward_branches(self):
+        """(first, last) instruction of each loop, the branch included."""
+        new = int(self.arch[3:]) >= 90
+        for index, operation in enumerate(self.operations()):
+            if operation != BRANCH:
+                continue
+            target = index + 1 + branch_distance(self.code[index * STEP:(index + 1) * STEP], new)
+            if 0 <= target <= index:
+                yield target, index
+
+
+def branch_distance(instruction, new):
+    """In instructions, from the next one on. From sm_90 on the low eight bits are apart."""
+    bits = int.from_bytes(instruction, "little")
+    words = bits >> 34 & (1 << 48) - 1  # of four bytes
+    if words >> 47:
+        words -= 1 << 48
+    if new:
+        words = words << 8 | bits >> 16 & 0xff
+    return words * 4 // STEP
+
+
+def functions(data):
+    """All functions in the images for GPUs that a file holds, not compressed."""
+    at = data.find(ELF)
+    while at >= 0:
+        if struct.unpack_from("<H", data, at + 18)[0] == CUDA:
+            yield from functions_of_image(data[at:])
+        at = data.find(ELF, at + 4)
+
+
+def functions_of_image(image):
+    version, = struct.unpack_from("<B", image, 8)
+    sections_at, flags = struct.unpack_from("<QI", image, 40)
+    size, count, names_index = struct.unpack_from("<HHH", image, 58)
+    arch = "sm_" + str(flags >> 8 & 0xff if version >= 8 else flags & 0xff)
+
+    def section(index):
+        return struct.unpack_from("<IIQQQQ", image, sections_at + index * size)
+
+    names = section(names_index)[4]
+    for index in range(count):
+        name_at, _, _, _, offset, length = section(index)
+        name = image[names + name_at:image.index(b"\0", names + name_at)].decode()
+        if name.startswith(".text."):
+            yield Function(name.removeprefix(".text."), arch, image[offset:offset + length])
+
+
+def product_loops(function):
+    """Of each innermost loop with multiply-adds: their number, and how many of them stand before each
+    load from global memory."""
+    operations = function.operations()
+    loops = [(first, last) for first, last in function.backward_branches()
+             if FMA in operations[first:last]]
+    for first, last in loops:
+        if any(first <= f and l <= last and (f, l) != (first, last) for f, l in loops):
+            continue
+        body = operations[first:last + 1]
+        yield body.count(FMA), [body[:i].count(FMA) for i, o in enumerate(body) if o == LOAD]

@@ -1,0 +1,54 @@
+#include "proto/base/text_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace es {
+namespace {
+
+// Closes what it was given.
+class OpenFile {
+ public:
+  explicit OpenFile(int fd) : fd_(fd) {}
+  ~OpenFile() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  int fd() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+Error unreadable(const std::filesystem::path& path, int code) {
+  const std::string message = path.string() + ": cannot be read: " + std::strerror(code);
+  return code == ENOENT || code == ENOTDIR ? not_found(message) : failure(message);
+}
+
+}  // namespace
+
+Result<std::string> read_text_file(const std::filesystem::path& path, std::size_t bytes_max) {
+  const OpenFile file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.fd() < 0) return unreadable(path, errno);
+  constexpr std::size_t kPieceBytes = 64 << 10;
+  std::string text;
+  for (;;) {
+    const std::size_t before = text.size();
+    const std::size_t piece = std::min(kPieceBytes, bytes_max + 1 - before);
+    text.resize(before + piece);
+    const ssize_t got = ::read(file.fd(), text.data() + before, piece);
+    if (got < 0 && errno != EINTR) return unreadable(path, errno);
+    text.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (text.size() > bytes_max)
+      return usage_error(path.string() + ": more than " + std::to_string(bytes_max) +
+                         " bytes: allowed is at most that");
+    if (got == 0) return text;
+  }
+}
+
+}  // namespace es

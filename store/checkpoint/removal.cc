@@ -1,0 +1,105 @@
+#include "store/checkpoint/removal.h"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <system_error>
+
+#include "store/checkpoint/layout.h"
+#include "store/checkpoint/manifest.h"
+
+namespace es::store {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Names = std::vector<std::string>;
+
+// The manifest first: from then on there is no checkpoint, whatever happens.
+constexpr std::array<const char*, 3> kOwnFiles{kManifestFile, kJobTomlFile, kDataFile};
+
+bool is_own(const fs::directory_entry& entry) {
+  std::error_code ignored;
+  return entry.symlink_status(ignored).type() == fs::file_type::regular &&
+         std::ranges::find(kOwnFiles, entry.path().filename().string()) != kOwnFiles.end();
+}
+
+// Names of what no writer of checkpoints has made.
+Result<Names> others_in(const fs::path& directory) {
+  Names others;
+  std::error_code code;
+  fs::directory_iterator entry(directory, code);
+  for (; !code && entry != fs::directory_iterator(); entry.increment(code))
+    if (!is_own(*entry)) others.push_back(entry->path().filename().string());
+  if (code) return failure(directory.string() + ": cannot be read: " + code.message());
+  std::ranges::sort(others);
+  return others;
+}
+
+bool is_manifest(const fs::path& file) {
+  std::error_code ignored;
+  if (fs::symlink_status(file, ignored).type() != fs::file_type::regular) return false;
+  std::string begin(kManifestFirstWord.size(), '\0');
+  std::ifstream(file, std::ios::binary).read(begin.data(), std::ssize(begin));
+  return begin == kManifestFirstWord;
+}
+
+Status check_removable(const fs::path& path) {
+  std::error_code ignored;
+  const fs::file_type type = fs::symlink_status(path, ignored).type();
+  if (type == fs::file_type::symlink)
+    return refused(path.string() +
+                   ": is a symbolic link, which is not followed to remove anything");
+  const bool any =
+      type == fs::file_type::directory && std::ranges::any_of(kOwnFiles, [&](const char* name) {
+        return fs::exists(fs::symlink_status(path / name, ignored));
+      });
+  if (!any) return not_found(path.string() + ": no checkpoint");
+  if (is_manifest(path / kManifestFile)) return {};
+  return refused(path.string() + ": has no manifest of a checkpoint, so it is not removed");
+}
+
+}  // namespace
+
+Result<Names> remove_own_files(FileSystem& files, const fs::path& directory) {
+  const Result<Names> others = others_in(directory);
+  if (!others) return others;
+  for (const char* name : kOwnFiles) {
+    if (std::ranges::find(*others, name) != others->end()) continue;
+    ES_RETURN_IF_ERROR(files.remove_file(directory / name));
+  }
+  if (!others->empty()) return others;
+  const Status removed = files.remove_directory(directory);
+  if (removed.ok()) return Names();
+  if (removed.error().kind != ErrorKind::kRefused) return removed.error();
+  return others_in(directory);  // something came in between
+}
+
+Result<Names> remove_checkpoint(FileSystem& files, const fs::path& directory) {
+  const fs::path path = normal_path(directory);
+  ES_RETURN_IF_ERROR(check_removable(path));
+  const Result<Names> others = others_in(path);
+  if (!others) return others;
+  if (!others->empty()) return remove_own_files(files, path);
+  const fs::path prefix = path.parent_path() / ("." + path.filename().string() + ".partial-");
+  const Result<fs::path> hidden = files.make_unique_directory(prefix);
+  if (!hidden) return hidden.error();
+  // Replaces the empty directory.
+  if (const Status renamed = files.rename_directory(path, *hidden); !renamed.ok()) {
+    (void)files.remove_directory(*hidden);
+    return renamed.error();
+  }
+  Result<Names> left = remove_own_files(files, *hidden);
+  if (left && !left->empty()) ES_RETURN_IF_ERROR(files.rename_directory(*hidden, path));
+  return left;
+}
+
+std::string stays_text(const fs::path& directory, const Names& others) {
+  constexpr std::size_t kNamed = 3;
+  std::string text = directory.string() + ": other files stay in it: ";
+  for (std::size_t i = 0; i < std::min(kNamed, others.size()); ++i)
+    text += (i == 0 ? "" : ", ") + others[i];
+  return text + (others.size() > kNamed ? ", ..." : "");
+}
+
+}  // namespace es::store

@@ -1,0 +1,64 @@
+#include "store/kv/guarded_key_value_store.h"
+
+#include "store/kv/keys.h"
+
+namespace es::store {
+namespace {
+
+// Erases a key that nobody writes.
+WriteBatch small_write() {
+  WriteBatch batch;
+  batch.erase(KeyBuilder("meta").text("writable").key());
+  return batch;
+}
+
+Error not_accepting(const Error& reason) {
+  return refused(reason.message + "; nothing new is accepted until it can");
+}
+
+}  // namespace
+
+std::optional<Error> GuardedKeyValueStore::trouble() const {
+  const std::lock_guard lock(mutex_);
+  return trouble_;
+}
+
+Status GuardedKeyValueStore::write(const WriteBatch& batch, Durability durability) {
+  if (const auto known = trouble()) return *known;
+  const Status written = values_->write(batch, durability);
+  return written.ok() ? written : fail(batch, written.error());
+}
+
+Status GuardedKeyValueStore::sync() {
+  if (const auto known = trouble()) return *known;
+  const Status synced = values_->sync();
+  return synced.ok() ? synced : fail({}, synced.error());
+}
+
+Status GuardedKeyValueStore::try_write() {
+  return write(small_write(), Durability::kSynced);
+}
+
+// Of two failed writes of one key the first one knows what was there before.
+Status GuardedKeyValueStore::fail(const WriteBatch& batch, const Error& reason) {
+  const std::lock_guard lock(mutex_);
+  for (const WriteBatch::Change& change : batch.changes())
+    if (const auto old_value = values_->get(change.key); old_value.ok())
+      before_.try_emplace(change.key, *old_value);
+  trouble_ = not_accepting(reason);
+  return *trouble_;
+}
+
+Status GuardedKeyValueStore::recover() {
+  const std::lock_guard lock(mutex_);
+  Status status = values_->recover();
+  WriteBatch undo = small_write();
+  for (const auto& [key, value] : before_) value ? undo.put(key, *value) : undo.erase(key);
+  if (status.ok()) status = values_->write(undo, Durability::kSynced);
+  if (!status.ok()) return trouble_ = not_accepting(status.error()), *trouble_;
+  before_.clear();
+  trouble_.reset();
+  return {};
+}
+
+}  // namespace es::store

@@ -1,0 +1,239 @@
+#include "store/kv/rocksdb_directory.h"
+
+#include <fcntl.h>
+#include <rocksdb/db.h>
+#include <rocksdb/sst_file_reader.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <memory>
+
+#include "store/checkpoint/system_error.h"
+#include "store/kv/seal_file.h"
+
+namespace es::store {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kAdvice = "; easyscaled --head --recover goes on with what is whole";
+// Removed by RocksDB, should it be left behind.
+constexpr const char* kProbeName = "probe.dbtmp";
+constexpr std::size_t kProbeBytes = 256 * 1024;
+
+std::string name_of(const fs::path& directory) {
+  return "state directory " + directory.string();
+}
+
+Error damaged(const fs::path& directory, const std::string& what) {
+  return failure(name_of(directory) + " is damaged: " + what + kAdvice);
+}
+
+// The two messages of RocksDB 7.8: locked by another process, and by this one.
+bool says_locked(const rocksdb::Status& status) {
+  const std::string text = status.ToString();
+  return status.IsIOError() && (text.find("While lock file") != std::string::npos ||
+                                text.find("lock hold by current process") != std::string::npos);
+}
+
+Status check_place(const fs::path& directory) {
+  std::error_code code;
+  const fs::path parent = fs::absolute(directory).lexically_normal().parent_path();
+  if (!fs::is_directory(parent, code))
+    return not_found("state directory " + directory.string() + ": allowed is a directory in one " +
+                     "that exists, but " + parent.string() + " does not");
+  if (fs::exists(directory, code) && !fs::is_directory(directory, code))
+    return failure("state directory " + directory.string() + " is a file: allowed is a directory");
+  return {};
+}
+
+// The files of a database that hold something. RocksDB takes a directory without the file CURRENT
+// for an empty database, and so would overwrite them.
+Result<std::vector<fs::path>> files_with_content(const fs::path& directory) {
+  std::vector<fs::path> files;
+  std::error_code code;
+  for (fs::directory_iterator at(directory, code), end; !code && at != end; at.increment(code)) {
+    const std::string name = at->path().filename().string();
+    const std::string extension = at->path().extension().string();
+    if (extension == ".sst" || extension == ".log" || name.starts_with("MANIFEST-") ||
+        name == SealFile::kName)
+      files.push_back(at->path());
+  }
+  if (code) return failure(name_of(directory) + " cannot be read: " + code.message());
+  return files;
+}
+
+// The file CURRENT names the newest file MANIFEST.
+Status check_current(const fs::path& directory) {
+  std::error_code code;
+  if (!fs::exists(directory, code)) return {};
+  const fs::path current = directory / "CURRENT";
+  if (!fs::exists(current, code)) {
+    const auto files = files_with_content(directory);
+    if (!files) return files.error();
+    if (files->empty()) return {};
+    return damaged(directory,
+                   "it has " + files->front().filename().string() + ", but no file CURRENT");
+  }
+  std::ifstream in(current);
+  std::string manifest;
+  if (!std::getline(in, manifest))
+    return damaged(directory, current.string() + " is empty, or cannot be read");
+  if (!manifest.starts_with("MANIFEST-") || manifest.find('/') != std::string::npos ||
+      manifest.find('\0') != std::string::npos)
+    return damaged(directory, current.string() + " does not name a file MANIFEST");
+  if (!fs::is_regular_file(directory / manifest, code))
+    return damaged(directory, (directory / manifest).string() + " is missing");
+  return {};
+}
+
+// Nobody else has it open while this lives.
+class DirectoryLock {
+ public:
+  static Result<std::unique_ptr<DirectoryLock>> take(const fs::path& directory) {
+    rocksdb::FileLock* lock = nullptr;
+    const rocksdb::Status status =
+        rocksdb::Env::Default()->LockFile((directory / "LOCK").string(), &lock);
+    if (!status.ok()) return open_error(directory, status);
+    return std::unique_ptr<DirectoryLock>(new DirectoryLock(lock));
+  }
+  ~DirectoryLock() { (void)rocksdb::Env::Default()->UnlockFile(lock_); }
+  DirectoryLock(const DirectoryLock&) = delete;
+  DirectoryLock& operator=(const DirectoryLock&) = delete;
+
+ private:
+  explicit DirectoryLock(rocksdb::FileLock* lock) : lock_(lock) {}
+  rocksdb::FileLock* lock_;
+};
+
+Status read_everything(rocksdb::DB& db) {
+  rocksdb::ReadOptions once;
+  once.fill_cache = false;
+  if (const rocksdb::Status whole = db.VerifyChecksum(once); !whole.ok())
+    return failure(whole.ToString());
+  const std::unique_ptr<rocksdb::Iterator> at(db.NewIterator(once));
+  for (at->SeekToFirst(); at->Valid(); at->Next()) {
+  }
+  if (!at->status().ok()) return failure(at->status().ToString());
+  return {};
+}
+
+// Changes are numbered; the seal knows one that must be there.
+Status check_seal(const fs::path& directory, std::uint64_t newest) {
+  const auto sealed = SealFile::read(directory);
+  if (!sealed) return damaged(directory, sealed.error().message);
+  if (newest >= *sealed) return {};
+  return damaged(directory, "its newest change is number " + std::to_string(newest) + ", but " +
+                                (directory / SealFile::kName).string() + " knows of " +
+                                std::to_string(*sealed) +
+                                ": its write-ahead log (.log) was cut or is missing");
+}
+
+// RocksDB does not always name the file of a table that is not what its manifest says.
+std::string damaged_tables(const fs::path& directory) {
+  std::string text;
+  std::error_code code;
+  for (fs::directory_iterator at(directory, code), end; !code && at != end; at.increment(code)) {
+    if (at->path().extension() != ".sst") continue;
+    rocksdb::SstFileReader reader(database_options());
+    const rocksdb::Status opened = reader.Open(at->path().string());
+    if (opened.ok() && reader.VerifyChecksum().ok()) continue;
+    text += "; " + at->path().string() + " is damaged";
+  }
+  return text.empty()
+             ? "; the tables (.sst) that are there are whole, so one is missing or is not the "
+               "one that belongs there, or MANIFEST or CURRENT is damaged"
+             : text;
+}
+
+}  // namespace
+
+void Complaints::Logv(const char* format, va_list arguments) {
+  char line[1024];
+  std::vsnprintf(line, sizeof line, format, arguments);
+  if (std::string(line).find("dropping") == std::string::npos) return;
+  const std::lock_guard lock(mutex_);
+  lines_.push_back(line);
+}
+
+std::vector<std::string> Complaints::lines() const {
+  const std::lock_guard lock(mutex_);
+  return lines_;
+}
+
+namespace {
+
+// RocksDB's own log file ends the process (an assertion of the library) at the second line that a
+// full disk does not take. What goes wrong is told by the status of each call.
+class NoLog final : public rocksdb::Logger {
+ public:
+  NoLog() : rocksdb::Logger(rocksdb::InfoLogLevel::FATAL_LEVEL) {}
+  using rocksdb::Logger::Logv;
+  void Logv(const char*, va_list) override {}
+};
+
+}  // namespace
+
+rocksdb::Options database_options() {
+  rocksdb::Options options;
+  options.info_log = std::make_shared<NoLog>();
+  options.create_if_missing = true;
+  options.paranoid_checks = true;
+  // The default mode forgets silently whatever follows a damaged entry of the log.
+  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
+  return options;
+}
+
+Error open_error(const fs::path& directory, const rocksdb::Status& status) {
+  if (says_locked(status))
+    return refused(name_of(directory) +
+                   " is in use by another easyscaled: allowed is one at a time");
+  std::string text = status.ToString();
+  // RocksDB looks for a table under an older name last, and complains of that.
+  for (std::size_t at = 0; (at = text.find(".ldb:", at)) != std::string::npos;)
+    text.replace(at, 4, ".sst");
+  if (status.IsCorruption() || text.find("No such file or directory") != std::string::npos)
+    return damaged(directory, text + damaged_tables(directory));
+  return failure(name_of(directory) + " cannot be opened: " + text);
+}
+
+Status check_directory(const fs::path& directory) {
+  ES_RETURN_IF_ERROR(check_place(directory));
+  ES_RETURN_IF_ERROR(check_current(directory));
+  std::error_code code;
+  if (!fs::exists(directory / "CURRENT", code)) return {};
+  const auto lock = DirectoryLock::take(directory);
+  if (!lock) return lock.error();
+  rocksdb::Options options = database_options();
+  const auto complaints = std::make_shared<Complaints>();
+  options.create_if_missing = false;
+  options.info_log = complaints;
+  rocksdb::DB* opened = nullptr;
+  const rocksdb::Status status = rocksdb::DB::OpenForReadOnly(options, directory.string(), &opened);
+  const std::unique_ptr<rocksdb::DB> db(opened);
+  if (!status.ok()) {
+    Error error = open_error(directory, status);
+    for (const std::string& line : complaints->lines()) error.message += "; " + line;
+    return error;
+  }
+  if (const Status read = read_everything(*db); !read.ok())
+    return damaged(directory, read.error().message);
+  return check_seal(directory, db->GetLatestSequenceNumber());
+}
+
+Status try_to_write(const fs::path& directory) {
+  const fs::path path = directory / kProbeName;
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (descriptor < 0) return system_failure(path, "be made", errno);
+  const std::vector<char> bytes(kProbeBytes, 'e');
+  const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+  int code = written == static_cast<ssize_t>(bytes.size()) ? 0 : written < 0 ? errno : ENOSPC;
+  if (code == 0 && ::fsync(descriptor) != 0) code = errno;
+  ::close(descriptor);
+  ::unlink(path.c_str());
+  if (code != 0) return system_failure(path, "be written", code);
+  return {};
+}
+
+}  // namespace es::store

@@ -1,0 +1,145 @@
+#include "store/path_roots.h"
+
+#include <algorithm>
+#include <deque>
+#include <system_error>
+#include <utility>
+
+namespace es::store {
+namespace {
+
+namespace fs = std::filesystem;
+
+PathRoots& process_roots() {
+  static PathRoots roots;
+  return roots;
+}
+
+// As many as Linux follows.
+constexpr int kLinksMax = 40;
+
+thread_local const PathRoots* thread_roots = nullptr;
+
+const std::optional<std::vector<fs::path>>& roots_of(RootKind kind) {
+  const PathRoots& roots = thread_roots != nullptr ? *thread_roots : process_roots();
+  return kind == RootKind::kData ? roots.data : roots.checkpoints;
+}
+
+const char* option_of(RootKind kind) {
+  return kind == RootKind::kData ? "--data-root" : "--checkpoint-root";
+}
+
+// By whole names: /data2 is not in /data.
+bool lies_in(const fs::path& path, const fs::path& root) {
+  return std::ranges::mismatch(root, path).in1 == root.end();
+}
+
+bool lies_in_any(const fs::path& resolved, const std::vector<fs::path>& roots) {
+  return std::ranges::any_of(roots, [&](const fs::path& root) { return lies_in(resolved, root); });
+}
+
+bool has_parent_name(const fs::path& path) {
+  return std::ranges::any_of(path, [](const fs::path& name) { return name == ".."; });
+}
+
+// Where it leads: every link followed, also one to what does not exist, of which nothing may be
+// told either. Names that do not exist stay. Empty: it leads nowhere, or in circles.
+fs::path resolve(const fs::path& path) {
+  if (!path.is_absolute()) return {};
+  std::deque<fs::path> names(path.begin(), path.end());
+  fs::path resolved;
+  for (int links = 0; !names.empty();) {
+    const fs::path name = std::exchange(names.front(), {});
+    names.pop_front();
+    if (name.is_absolute()) {
+      resolved = name;
+    } else if (name == "..") {
+      resolved = resolved.parent_path();
+    } else if (!name.empty() && name != ".") {
+      std::error_code code;
+      const fs::path target = fs::read_symlink(resolved / name, code);
+      if (code) {  // not a link
+        resolved /= name;
+        continue;
+      }
+      if (++links > kLinksMax) return {};
+      names.insert(names.begin(), target.begin(), target.end());
+    }
+  }
+  return resolved;
+}
+
+Error leads_out(RootKind kind, const fs::path& path) {
+  return refused(path.string() + ": leads out of the directories of easyscaled " + option_of(kind));
+}
+
+std::string allowed_text(RootKind kind, const std::vector<fs::path>& roots) {
+  if (roots.empty())
+    return std::string("no paths: this head has no ") + option_of(kind) +
+           " for clients that reach it over the network (easyscaled --help)";
+  std::string text = "absolute paths, without \"..\", in";
+  for (std::size_t i = 0; i < roots.size(); ++i)
+    text += (i == 0 ? " " : " or ") + roots[i].string();
+  return text + " (easyscaled " + option_of(kind) + ")";
+}
+
+// A client's text in a message of one line.
+std::string shown(const std::string& text) {
+  std::string safe;
+  for (const char c : text) safe += static_cast<unsigned char>(c) < ' ' || c == '\x7f' ? '?' : c;
+  return safe;
+}
+
+}  // namespace
+
+Result<std::vector<fs::path>> resolve_roots(const std::vector<std::string>& directories,
+                                            const std::string& option) {
+  std::vector<fs::path> roots;
+  for (const std::string& directory : directories) {
+    std::error_code code;
+    const fs::path root = fs::canonical(directory, code);
+    if (code || !fs::is_directory(root, code))
+      return usage_error(option + " = " + directory + ": allowed is an existing directory");
+    roots.push_back(root);
+  }
+  return roots;
+}
+
+Status check_named(RootKind kind, const std::string& field, const std::string& path) {
+  const auto& roots = roots_of(kind);
+  if (!roots) return {};
+  const fs::path named(path);
+  const bool plain =
+      named.is_absolute() && !has_parent_name(named) && path.find('\0') == std::string::npos;
+  if (plain && lies_in_any(resolve(named), *roots)) return {};
+  return refused(field + " = \"" + shown(path) + "\": allowed are " + allowed_text(kind, *roots));
+}
+
+Status check_place(RootKind kind, const fs::path& path) {
+  const auto& roots = roots_of(kind);
+  if (!roots || lies_in_any(resolve(path), *roots)) return {};
+  return leads_out(kind, path);
+}
+
+Status check_opened(RootKind kind, const fs::path& path, int descriptor) {
+  if (descriptor < 0) return check_place(kind, path);
+  const auto& roots = roots_of(kind);
+  if (!roots) return {};
+  std::error_code code;
+  const fs::path opened = fs::read_symlink("/proc/self/fd/" + std::to_string(descriptor), code);
+  if (!code && lies_in_any(opened, *roots)) return {};
+  return leads_out(kind, path);
+}
+
+void confine_process(PathRoots roots) {
+  process_roots() = std::move(roots);
+}
+
+ConfinedThread::ConfinedThread(const PathRoots& roots)
+    : before_(std::exchange(thread_roots, &roots)) {}
+
+ConfinedThread::~ConfinedThread() {
+  thread_roots = before_;
+}
+
+}  // namespace es::store

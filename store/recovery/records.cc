@@ -1,0 +1,156 @@
+#include "store/recovery/records.h"
+
+#include <algorithm>
+
+#include "proto/base/digest.h"
+#include "store/journal/claim_journal.h"
+#include "store/journal/job_journal.h"
+#include "store/journal/suspect_devices.h"
+#include "store/kv/keys.h"
+#include "store/ledger/ledger.h"
+#include "store/metrics/metric.h"
+#include "store/plans/plan_store.h"
+
+namespace es::store {
+namespace {
+
+// Components of the keys of a table: t = text, n = number.
+const std::map<std::string, std::string, std::less<>> kTables = {
+    {"capability", "tnt"}, {"claim", "t"},       {"counter", "t"},   {"end", "t"},
+    {"evaluation", "tn"},  {"final_state", "t"}, {"job", "t"},       {"ledger", "tn"},
+    {"meta", "t"},         {"plans", "tn"},      {"suspect", "ttn"},  {"tag", "t"},
+};
+// Behind a damaged place of a table with many numbers.
+constexpr std::uint64_t kVersionJumpMax = std::uint64_t{1} << 40;
+
+std::optional<std::string> take_text(std::string_view& rest) {
+  const std::size_t end = rest.find('\0');
+  if (end == std::string_view::npos) return {};
+  std::string text(rest.substr(0, end));
+  rest.remove_prefix(end + 1);
+  return text;
+}
+
+std::string quoted(const std::string& text) {
+  std::string safe;
+  for (const char c : text) safe.push_back(c >= ' ' && c != 127 ? c : '?');
+  return '"' + safe + '"';
+}
+
+bool is_digest(std::string_view value) {
+  return Digest::parse(value).has_value();
+}
+
+Status expect(bool holds, std::string_view key) {
+  if (holds) return {};
+  return failure(name_of_key(key) + " in the state directory cannot be read: it is damaged");
+}
+
+Status check_totals(std::string_view value, std::string_view key) {
+  const auto* bytes = reinterpret_cast<const std::byte*>(value.data());
+  return expect(MetricTotals::decode({bytes, value.size()}).ok(), key);
+}
+
+template <class T>
+Status status_of(const Result<T>& result) {
+  return result ? Status() : Status(result.error());
+}
+
+}  // namespace
+
+std::optional<RecordKey> parse_key(std::string_view key) {
+  const auto table = take_text(key);
+  const auto form = table ? kTables.find(*table) : kTables.end();
+  if (form == kTables.end()) return {};
+  RecordKey parsed{*table, {}, {}};
+  for (const char component : form->second) {
+    if (component == 't') {
+      auto text = take_text(key);
+      if (!text) return {};
+      parsed.texts.push_back(*std::move(text));
+    } else {
+      if (key.size() < 8) return {};
+      parsed.number = decode_key_number(key.substr(0, 8));
+      key.remove_prefix(8);
+    }
+  }
+  if (!key.empty()) return {};
+  return parsed;
+}
+
+std::string name_of_key(std::string_view key) {
+  const auto parsed = parse_key(key);
+  if (!parsed) return "a record of no known table, " + quoted(std::string(key.substr(0, 40)));
+  const std::string what = quoted(parsed->texts.front());
+  if (parsed->table == "job" || parsed->table == "claim" || parsed->table == "counter")
+    return parsed->table + " " + what;
+  if (parsed->table == "ledger" || parsed->table == "evaluation")
+    return parsed->table + " of job " + what + ", version " + std::to_string(*parsed->number);
+  if (parsed->table == "end" || parsed->table == "final_state")
+    return parsed->table + " of job " + what;
+  std::string text = parsed->table;
+  for (const std::string& component : parsed->texts) text += " " + quoted(component);
+  return text + (parsed->number ? " " + std::to_string(*parsed->number) : "");
+}
+
+Status check_record(std::string_view key, std::string_view value) {
+  const auto parsed = parse_key(key);
+  if (!parsed) return expect(false, key);
+  const std::string& table = parsed->table;
+  const std::string& name = parsed->texts.front();
+  if (table == "job") return status_of(decode_job_record(value, name));
+  if (table == "claim") {
+    const auto claim = decode_claim(value);
+    return claim ? expect(claim->name == name, key) : Status(claim.error());
+  }
+  if (table == "suspect") {
+    const auto suspect = decode_suspect_device(value);
+    if (!suspect) return suspect.error();
+    return expect(suspect->node == name && suspect->type.name == parsed->texts[1] &&
+                      suspect->index == *parsed->number,
+                  key);
+  }
+  if (table == "counter") return status_of(decode_counter(value, name));
+  if (table == "tag") return status_of(decode_tag(value));
+  if (table == "plans") return status_of(decode_plans(value, name_of_key(key)));
+  if (table == "capability") return status_of(decode_capability(value, parsed->texts[1], name));
+  if (table == "ledger")
+    return status_of(decode_ledger_line(value, *parsed->number, name_of_key(key)));
+  if (table == "evaluation") return check_totals(value, key);
+  if (table == "final_state") return expect(is_digest(value), key);
+  if (table == "end") return expect(!value.empty() && value.size() % 8 == 0, key);
+  return {};  // meta: checked when the directory is opened
+}
+
+Status check_records(const KeyValueStore& store) {
+  Status checked;
+  ES_RETURN_IF_ERROR(
+      store.scan({"\0", 1}, "\xff", [&](std::string_view key, std::string_view value) {
+        checked = check_record(key, value);
+        return checked.ok();
+      }));
+  return checked;
+}
+
+std::vector<std::string> starts_after(const std::map<std::string, std::string>& pairs,
+                                      const std::string& after) {
+  std::vector<std::string> starts;
+  std::vector<std::string> jobs;
+  for (const auto& [key, value] : pairs)
+    if (const auto parsed = parse_key(key); parsed && parsed->table == "job")
+      jobs.push_back(parsed->texts.front());
+  for (const auto& [table, form] : kTables) {
+    starts.push_back(KeyBuilder(table).key());
+    for (const std::string& job : jobs) starts.push_back(KeyBuilder(table).text(job).key());
+  }
+  const auto last = parse_key(after);
+  if (last && (last->table == "ledger" || last->table == "evaluation"))
+    for (std::uint64_t jump = 2; jump < kVersionJumpMax; jump *= 2)
+      starts.push_back(
+          KeyBuilder(last->table).text(last->texts.front()).number(*last->number + jump).key());
+  std::ranges::sort(starts);
+  std::erase_if(starts, [&](const std::string& start) { return start <= after; });
+  return starts;
+}
+
+}  // namespace es::store

@@ -1,0 +1,244 @@
+#include "store/recovery/recover.h"
+
+#include <algorithm>
+
+#include "store/journal/job_journal.h"
+#include "store/kv/keys.h"
+#include "store/kv/record_codec.h"
+#include "store/kv/rocksdb_key_value_store.h"
+#include "store/kv/rocksdb_salvage.h"
+#include "store/recovery/records.h"
+
+namespace es::store {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Pairs = std::map<std::string, std::string>;
+
+// Numbers that a lost record may have used are not used again.
+constexpr std::uint64_t kSequenceGap = 1000;
+constexpr std::uint64_t kIncarnationGap = std::uint64_t{1} << 32;
+constexpr std::uint64_t kGenerationGap = 1'000'000;
+
+std::string plural(std::size_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+bool is_whole(const fs::path& directory) {
+  const auto store = open_state_directory(directory);
+  return store && check_records(**store).ok();
+}
+
+void drop_wrong_records(Pairs& pairs, std::vector<std::string>& dropped) {
+  std::erase_if(pairs, [&](const auto& pair) {
+    const Status checked = check_record(pair.first, pair.second);
+    if (!checked.ok()) dropped.push_back(name_of_key(pair.first) + ": " + checked.error().message);
+    return !checked.ok();
+  });
+}
+
+std::map<std::string, JobRecord> jobs_of(const Pairs& pairs) {
+  std::map<std::string, JobRecord> jobs;
+  for (const auto& [key, value] : pairs) {
+    const auto parsed = parse_key(key);
+    if (!parsed || parsed->table != "job") continue;
+    if (auto record = decode_job_record(value, parsed->texts.front()))
+      jobs.emplace(parsed->texts.front(), *std::move(record));
+  }
+  return jobs;
+}
+
+bool belongs_to_a_job(const std::string& table) {
+  return table == "ledger" || table == "evaluation" || table == "final_state" || table == "end";
+}
+
+// What is left of jobs whose record is lost.
+void drop_orphans(Pairs& pairs, const std::map<std::string, JobRecord>& jobs,
+                  std::vector<std::string>& dropped) {
+  std::map<std::string, std::size_t> orphans;
+  std::erase_if(pairs, [&](const auto& pair) {
+    const auto parsed = parse_key(pair.first);
+    if (!belongs_to_a_job(parsed->table) || jobs.contains(parsed->texts.front())) return false;
+    ++orphans[parsed->texts.front()];
+    return true;
+  });
+  for (const auto& [job, count] : orphans)
+    dropped.push_back("job \"" + job + "\": its record is lost, and so " + plural(count, "line") +
+                      " of its ledger and history");
+}
+
+// The keys of a table that belong to a job, ascending by version.
+std::vector<std::string> keys_of(const Pairs& pairs, const char* table, const std::string& job) {
+  const std::string begin = KeyBuilder(table).text(job).key();
+  std::vector<std::string> keys;
+  for (auto at = pairs.lower_bound(begin); at != pairs.end() && at->first.starts_with(begin); ++at)
+    keys.push_back(at->first);
+  return keys;
+}
+
+struct Ledger {
+  std::uint64_t whole_through = 0;  // the last line that no line before is missing of; 0: none
+  std::string gap;                  // what is missing; empty: nothing in between
+  std::vector<std::string> behind;  // keys of the lines behind
+};
+
+// A job from a checkpoint begins anywhere.
+Ledger look_at_ledger(const Pairs& pairs, const std::string& job, const JobRecord& record) {
+  Ledger ledger;
+  bool begins_anywhere = !record.start_checkpoint.empty();
+  for (const std::string& key : keys_of(pairs, "ledger", job)) {
+    const std::uint64_t version = *parse_key(key)->number;
+    if (ledger.gap.empty() && version != ledger.whole_through + 1 && !begins_anywhere)
+      ledger.gap = "versions " + std::to_string(ledger.whole_through + 1) + " to " +
+                   std::to_string(version - 1);
+    begins_anywhere = false;
+    if (ledger.gap.empty())
+      ledger.whole_through = version;
+    else
+      ledger.behind.push_back(key);
+  }
+  return ledger;
+}
+
+// A job goes on from a version that its ledger leads to; what is behind is trained again, to the
+// same bits. Its workers may be further, and are not known any more.
+void rewind(Pairs& pairs, const std::string& job, JobRecord record, const Ledger& ledger,
+            std::vector<std::string>& dropped) {
+  for (const std::string& key : ledger.behind) pairs.erase(key);
+  for (const std::string& key : keys_of(pairs, "evaluation", job))
+    if (*parse_key(key)->number > ledger.whole_through) pairs.erase(key);
+  std::erase_if(record.checkpoints, [&](const CheckpointRef& ref) {
+    const bool is_behind = ref.version > ledger.whole_through;
+    if (is_behind)
+      dropped.push_back("job \"" + job + "\": checkpoint " + ref.path + " of version " +
+                        std::to_string(ref.version) +
+                        ", which its ledger does not lead to; it "
+                        "stays on the disk");
+    return is_behind;
+  });
+  record.known.clear();
+  record.generation.value += kGenerationGap;
+  pairs[KeyBuilder("job").text(job).key()] = encode_job_record(record);
+}
+
+void mend_job(Pairs& pairs, const std::string& job, const JobRecord& record,
+              std::vector<std::string>& dropped) {
+  const Ledger ledger = look_at_ledger(pairs, job, record);
+  const std::string lost = "ledger of job \"" + job + "\": " + ledger.gap + " are lost";
+  if (is_final(record.phase)) {
+    if (!ledger.gap.empty()) dropped.push_back(lost + "; the job is over");
+    return;
+  }
+  if (!ledger.gap.empty())
+    dropped.push_back(lost + ", and with them " + plural(ledger.behind.size(), "line") +
+                      " behind; the job trains these steps again");
+  if (dropped.empty()) return;
+  rewind(pairs, job, record, ledger, dropped);
+}
+
+std::uint64_t counter_in(const Pairs& pairs, const char* name) {
+  const auto at = pairs.find(KeyBuilder("counter").text(name).key());
+  if (at == pairs.end()) return 0;
+  const auto number = decode_counter(at->second, name);
+  return number ? *number : 0;
+}
+
+void set_counter(Pairs& pairs, const char* name, std::uint64_t number) {
+  pairs[KeyBuilder("counter").text(name).key()] = encode_counter(number);
+}
+
+void raise_counters(Pairs& pairs, const std::map<std::string, JobRecord>& jobs) {
+  std::uint64_t sequence = counter_in(pairs, "sequence");
+  std::uint64_t incarnation = counter_in(pairs, "incarnation");
+  for (const auto& [job, record] : jobs) {
+    sequence = std::max(sequence, record.sequence);
+    for (const KnownWorker& worker : record.known)
+      incarnation = std::max(incarnation, worker.incarnation.value);
+  }
+  set_counter(pairs, "sequence", sequence + kSequenceGap);
+  set_counter(pairs, "incarnation", incarnation + kIncarnationGap);
+}
+
+Status write_new(const fs::path& directory, const Pairs& pairs) {
+  std::error_code code;
+  fs::remove_all(directory, code);
+  const auto store = open_state_directory(directory);
+  if (!store) return store.error();
+  WriteBatch batch;
+  for (const auto& [key, value] : pairs) batch.put(key, value);
+  ES_RETURN_IF_ERROR((*store)->write(batch, Durability::kSynced));
+  return check_records(**store);
+}
+
+fs::path beside(const fs::path& directory, const std::string& suffix) {
+  fs::path path = directory;
+  path += suffix;
+  return path;
+}
+
+fs::path free_name(const fs::path& directory) {
+  std::error_code code;
+  for (int n = 1;; ++n) {
+    const fs::path path = beside(directory, ".damaged-" + std::to_string(n));
+    if (!fs::exists(fs::symlink_status(path, code))) return path;
+  }
+}
+
+Status move(const fs::path& from, const fs::path& to) {
+  std::error_code code;
+  fs::rename(from, to, code);
+  if (code)
+    return failure(from.string() + " cannot be moved to " + to.string() + ": " + code.message());
+  return {};
+}
+
+// The version of the schema is not damage; a program of that version can read it.
+Status check_schema(const Pairs& pairs, const fs::path& directory) {
+  const auto schema = pairs.find(KeyBuilder("meta").text("schema").key());
+  if (schema != pairs.end() && schema->second != kSchemaVersion)
+    return failure("state directory " + directory.string() + ": schema version = \"" +
+                   schema->second + "\": allowed is " + kSchemaVersion);
+  const bool ours = std::any_of(pairs.begin(), pairs.end(),
+                                [](const auto& pair) { return parse_key(pair.first).has_value(); });
+  if (!ours && !pairs.empty())
+    return failure("state directory " + directory.string() +
+                   " is a database of some other program");
+  return {};
+}
+
+}  // namespace
+
+void make_consistent(Pairs& pairs, std::vector<std::string>& dropped) {
+  drop_wrong_records(pairs, dropped);
+  const auto jobs = jobs_of(pairs);
+  drop_orphans(pairs, jobs, dropped);
+  for (const auto& [job, record] : jobs) mend_job(pairs, job, record, dropped);
+  if (!dropped.empty()) raise_counters(pairs, jobs);
+}
+
+Result<Recovery> recover_state_directory(const fs::path& directory) {
+  std::error_code code;
+  if (!fs::is_directory(directory, code))
+    return not_found("state directory " + directory.string() + ": there is no such directory");
+  Recovery recovery;
+  if (is_whole(directory)) return recovery;
+  if (const auto locked = open_state_directory(directory);
+      !locked && locked.error().kind == ErrorKind::kRefused)
+    return locked.error();
+  auto salvage = salvage_database(directory, beside(directory, ".copy"), starts_after, name_of_key);
+  if (!salvage) return salvage.error();
+  ES_RETURN_IF_ERROR(check_schema(salvage->pairs, directory));
+  recovery.dropped = std::move(salvage->losses);
+  make_consistent(salvage->pairs, recovery.dropped);
+  salvage->pairs.erase(KeyBuilder("meta").text("schema").key());
+  for (const auto& [key, value] : salvage->pairs) ++recovery.kept[parse_key(key)->table];
+  const fs::path fresh = beside(directory, ".recovered");
+  ES_RETURN_IF_ERROR(write_new(fresh, salvage->pairs));
+  recovery.original = free_name(directory);
+  ES_RETURN_IF_ERROR(move(directory, recovery.original));
+  ES_RETURN_IF_ERROR(move(fresh, directory));
+  return recovery;
+}
+
+}  // namespace es::store

@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+"""Every command with every kind of path that is wrong: one clear error, the right exit status, and
+nothing half done."""
+import os
+import re
+import shutil
+import subprocess
+
+import harness
+from jobs import job_text
+
+NOBODY = 65534
+# The words of a command; None stands where the path goes. `made`: a path that is missing is made.
+# Those that talk to a head are given one that is not there: a path is looked at before.
+READS = {
+    "run": [["run", None], ["run", "JOB", "--from", None]],
+    "submit": [["submit", None, "HEAD"], ["submit", "JOB", "--from", None, "HEAD"]],
+    "inspect": [["inspect", None, "HEAD"]],
+    "verify": [["verify", None]],
+    "trace-step": [["trace-step", None, "--step", "1", "--device", "cpu-scalar"],
+                   ["trace-step", "JOB", "--step", "2", "--device", "cpu-scalar", "--from", None]],
+    "export": [["export", None, "new.safetensors"]],
+    "checkpoint": [["checkpoint", "ls", None], ["checkpoint", "verify", None],
+                   ["checkpoint", "prune", None, "--keep", "1"]],
+    "diff": [["diff", None, "LEDGER", "HEAD"], ["diff", "LEDGER", None, "HEAD"]],
+    "ledger": [["ledger", None, "HEAD"]],
+    "sim": [["sim", "--trace", None, "--cluster", "v100=1"],
+            ["sim", "--trace", "TRACE", "--cluster", "v100=1", "--claims", None],
+            ["sim", "--trace", "TRACE", "--cluster", "v100=1", "--steptimes", None],
+            ["sim", "compare", "--trace", None, "--cluster", "v100=1"]],
+}
+MAKES = {
+    "run": [["run", "JOB", "--keep", None, "--quiet"]],
+    "ledger": [["ledger", "LEDGER", "--out", None]],
+    "keygen": [["keygen", None]],
+    "sim": [["sim", "--trace", "TRACE", "--cluster", "v100=1", "--out", None]],
+}
+# What is no error there: it is made, or says that there is none.
+MADE = {"run": ["missing", "a folder", "no path"], "sim": ["missing", "a folder", "no path"],
+        "ledger": ["no path"], "keygen": ["a folder"]}
+# Whatever else they take, a head is named by a path, and so are keys.
+ASKS = {
+    "ps": ["ps"], "describe": ["describe", "j"], "plans": ["plans", "j"],
+    "scale": ["scale", "j", "auto"], "pause": ["pause", "j"], "resume": ["resume", "j"],
+    "checkpoint": ["checkpoint", "j"], "cancel": ["cancel", "j"], "logs": ["logs", "j"],
+    "nodes": ["nodes"], "claim": ["claim", "--type", "cpu-avx2", "--count", "1", "--name", "c"],
+    "claims": ["claims"], "release": ["release", "c"], "submit": ["submit", "JOB"],
+    "inspect": ["inspect", "j"], "ledger": ["ledger", "j"], "diff": ["diff", "j", "j"],
+}
+PATHLIKE_VARIABLES = ["HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "TMPDIR", "ES_KEYS", "ES_HEAD",
+                      "EASYSCALED"]
+
+
+def exists(path):
+    try:
+        return path.exists()
+    except OSError:  # too long, or a loop
+        return False
+
+
+class BadPaths(harness.EndToEndTest):
+    def setUp(self):
+        super().setUp()
+        here = self.directory / "here"
+        here.mkdir()
+        (here / "file").write_text("no such thing\n")
+        (here / "folder").mkdir()
+        (here / "loop").symlink_to(here / "loop")
+        (here / "empty").write_text("")
+        (here / "binary").write_bytes(bytes(range(256)))
+        self.here = here
+        self.bad = {"missing": here / "none" / "there", "below a file": here / "file" / "x",
+                    "a file": here / "file", "a folder": here / "folder", "a loop": here / "loop",
+                    "below a loop": here / "loop" / "x", "a name too long": here / ("n" * 300),
+                    "a path too long": here / "/".join(["d" * 200] * 25), "empty": here / "empty",
+                    "binary": here / "binary", "no path": ""}
+        self.job = self.write_job(job_text(self.word, changes={"steps": 1, "eval_every": None}))
+        trace = self.directory / "trace.csv"
+        trace.write_text("job_id,submit_s,model,max_p,batch_size,samples_total,d2,gpu_type\n"
+                         "a,0,m,1,1,10,0,v100\n")
+        self.words = {"JOB": self.job, "TRACE": trace, "LEDGER": self.directory / "ledger"}
+        self.words["LEDGER"].write_text("no ledger\n")
+
+    def state(self):
+        """Everything in this test's directory."""
+        return sorted((str(p), p.lstat().st_mode, p.lstat().st_size)
+                      for p in self.directory.rglob("*"))
+
+    def command(self, template, path=None):
+        words = []
+        for word in template:
+            if word == "HEAD":
+                words += ["--head", f"ipc://{self.directory}/s"]
+            else:
+                words.append(path if word is None else self.words.get(word, word))
+        return words
+
+    def assert_one_error(self, words, environment=None, program=None, prefix=(), may_succeed=False):
+        before = self.state()
+        ended = subprocess.run([str(w) for w in [*prefix, program or harness.esctl_program, *words]],
+                               env=environment or self.environment, cwd=self.directory, text=True,
+                               stdin=subprocess.DEVNULL, capture_output=True, timeout=120)
+        shown = f"{words}\nexit status {ended.returncode}\n{ended.stdout}{ended.stderr}"
+        self.assertNotIn("terminate called", ended.stderr, shown)
+        self.assertNotIn("check failed", ended.stderr, shown)
+        if may_succeed and ended.returncode == 0:
+            return ended
+        self.assertIn(ended.returncode, (1, 2, 3, 4), shown)
+        lines = [line for line in ended.stderr.splitlines()
+                 if line and "--help for more information" not in line]
+        self.assertEqual(len(lines), 1, shown)
+        self.assertNotIn("filesystem error", ended.stderr, shown)
+        self.assertEqual(self.state(), before, shown)
+        return ended
+
+    def test_every_command_is_tried(self):
+        listed = re.findall(r"^  ([a-z][a-z-]*)  ", self.esctl("--help").out, re.MULTILINE)
+        self.assertGreater(len(listed), 20)
+        self.assertEqual(sorted({*READS, *MAKES, *ASKS}), sorted(set(listed)))
+
+    def test_paths_to_read(self):
+        for templates in READS.values():
+            for template in templates:
+                for what, path in self.bad.items():
+                    if what == "no path" and template[-2:-1] == ["--from"]:
+                        continue  # says that there is none
+                    with self.subTest(command=template, path=what):
+                        # A list of checkpoints, or a place without any, is no error.
+                        lists = template[0] == "checkpoint" and what == "a folder"
+                        optional = what == "no path" and template[0] == "sim"
+                        self.assert_one_error(self.command(template, path),
+                                              may_succeed=lists or optional)
+
+    def test_paths_to_make(self):
+        self.make_ledger()
+        for command, templates in MAKES.items():
+            for template in templates:
+                for what, path in self.bad.items():
+                    if what in MADE[command]:
+                        continue
+                    with self.subTest(command=template, path=what):
+                        self.assert_one_error(self.command(template, path))
+
+    def make_ledger(self):
+        """A good one, in place of the bad one."""
+        daemon = self.start_daemon(devices=self.fast_class() + ":1")
+        job = daemon.submit(self.job)
+        daemon.wait_for_state(job, "finished")
+        self.words["LEDGER"].unlink()
+        daemon.esctl("ledger", job, "--out", self.words["LEDGER"])
+        daemon.stop()
+
+    def test_heads_and_keys(self):
+        for template in ASKS.values():
+            for what, path in self.bad.items():
+                words = self.command(template)
+                with self.subTest(command=template, path=what):
+                    # To find that nobody answers takes a while.
+                    if template == ["ps"] or not path or not exists(path):
+                        self.assert_one_error([*words, "--head", f"ipc://{path}"])
+                    if what == "no path":
+                        continue
+                    keys = ["--head", "tcp://127.0.0.1:1", "--keys", path]
+                    self.assert_one_error([*words, *keys])
+                    self.assert_one_error([*words, "--head", "tcp://127.0.0.1:1"],
+                                          {**self.environment, "ES_KEYS": str(path)})
+
+    def test_the_environment(self):
+        for variable in PATHLIKE_VARIABLES:
+            for what, path in self.bad.items():
+                environment = {**self.environment, variable: str(path)}
+                with self.subTest(variable=variable, path=what):
+                    self.assert_one_error(["ps"], environment)
+                    if variable in ("HOME", "TMPDIR", "EASYSCALED"):
+                        run = ["run", self.job, "--quiet", "--json"]
+                        self.assert_one_error(run, environment, may_succeed=True)
+
+    def test_paths_of_a_daemon(self):
+        good = ["--head", "--listen", f"ipc://{self.directory}/d/s", "--state",
+                self.directory / "d/state"]
+        for what, path in self.bad.items():
+            options = [["--config", path], ["--keys", path, *good[:1], "--listen",
+                                            "tcp://127.0.0.1:*", *good[3:]]]
+            if what not in ("missing", "a folder", "no path"):
+                options += [["--head", "--state", path, *good[1:3]],
+                            [*good, "--run-dir", path],
+                            ["--head", "--listen", f"ipc://{path}/s", *good[3:]]]
+            for words in options:
+                if what == "no path" and words[0] == "--keys":
+                    continue
+                with self.subTest(options=words, path=what):
+                    shutil.rmtree(self.directory / "d", ignore_errors=True)
+                    self.assert_one_daemon_error(words)
+
+    def assert_one_daemon_error(self, words):
+        """A daemon may have made its state directory before it comes to what is wrong."""
+        ended = subprocess.run([str(w) for w in [harness.easyscaled_program, *words]],
+                               env=self.environment, cwd=self.directory, text=True,
+                               stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+        shown = f"exit status {ended.returncode}\n{ended.stdout}{ended.stderr}"
+        self.assertIn(ended.returncode, (1, 2, 3, 4), shown)
+        lines = [line for line in ended.stderr.splitlines()
+                 if line and "--help for more information" not in line]
+        self.assertEqual(len(lines), 1, shown)
+        self.assertNotIn("filesystem error", ended.stderr, shown)
+
+    def test_a_directory_that_is_gone(self):
+        gone = self.directory / "gone"
+        for words in (["run", "job.toml"], ["run", self.job], ["checkpoint", "ls", "."],
+                      ["keygen", "keys"], ["ps"]):
+            script = 'mkdir "$1" && cd "$1" && rmdir "$1" && shift && exec "$@"'
+            ended = subprocess.run(["sh", "-c", script, "sh", gone, harness.esctl_program, *words],
+                                   env=self.environment, text=True, capture_output=True, timeout=60)
+            self.assertIn(ended.returncode, (0, 1, 2, 3, 4), f"{words}: {ended.stderr}")
+            self.assertNotIn("terminate called", ended.stderr)
+
+    def test_what_this_user_may_not_enter(self):
+        closed = self.directory / "closed"
+        (closed / "inner").mkdir(parents=True)
+        prefix = []
+        if os.geteuid() == 0:
+            prefix = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+            for directory in (self.directory, self.here):
+                directory.chmod(0o755)
+            tried = shutil.which("setpriv") and subprocess.run(
+                [*prefix, harness.esctl_program, "--version"], capture_output=True)
+            if not tried or tried.returncode != 0:
+                self.skipTest("no other user may run the programs here")
+        closed.chmod(0)
+        self.addCleanup(closed.chmod, 0o700)
+        inner = closed / "inner"
+        for templates in [*READS.values(), *MAKES.values()]:
+            for template in templates:
+                for path in (closed, inner):
+                    with self.subTest(command=template, path=path.name):
+                        if template[0] == "keygen" and path == closed:
+                            continue  # the directory is there: its files cannot be made
+                        self.assert_one_error(self.command(template, path), prefix=prefix)
+        for variable in PATHLIKE_VARIABLES:
+            environment = {**self.environment, variable: str(inner)}
+            with self.subTest(variable=variable):
+                self.assert_one_error(["ps", "--insecure-loopback"], environment, prefix=prefix)
+        self.assert_one_error(["ps", "--head", "tcp://127.0.0.1:1"],
+                              {**self.environment, "ES_KEYS": str(inner)}, prefix=prefix)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,232 @@
+#!/usr/bin/env python3
+"""What a client that reaches the head by TCP may name: files in the roots, and nothing else by any
+trick; and it may not shut the head down. A client of the local socket is the head's own user."""
+import os
+import shutil
+import signal
+import unittest
+
+import harness
+from harness import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_USAGE
+from jobs import job_text, shipped_job
+
+LISTEN = "tcp://127.0.0.1:*"
+ENDLESS = 1_000_000
+SECRET = "wqxj-secret-wqxj"
+NO_SIZES = {f"data.{key}": None
+            for key in ("height", "width", "channels", "samples", "eval_samples")}
+
+
+class Roots(harness.EndToEndTest):
+    def setUp(self):
+        super().setUp()
+        self.raw_client = harness.esctl_program.parents[2] / "tests/e2e/raw_client"
+        self.keys = self.directory / "keys"
+        self.esctl("keygen", self.keys)
+        self.fast = self.fast_class()
+        self.data = self.make("data")
+        self.kept = self.make("kept")
+        # Beside the roots: a name that begins like one, and what nobody may learn of.
+        for name in ("data2", "kept2", "outside"):
+            self.make(name)
+            for inside in ("file", "train.csv", "vocabulary.txt"):
+                (self.directory / name / inside).write_text(f"{SECRET}\n")
+        (self.data / "link").symlink_to(self.directory / "outside")
+        (self.data / "nowhere").symlink_to(self.directory / "outside/absent")
+        (self.kept / "link").symlink_to(self.directory / "outside")
+
+    def make(self, name):
+        path = self.directory / name
+        path.mkdir()
+        return path
+
+    def start_head(self, *options, listen=LISTEN, name="head"):
+        place = self.directory / name
+        place.mkdir(mode=0o700)
+        wire = [] if listen.startswith("ipc") else ["--keys", self.keys]
+        running = self.start(harness.easyscaled_program, "--head", "--state", place / "state",
+                             "--listen", listen, "--node", "first", "--devices", f"{self.fast}:1",
+                             *wire, *options)
+        return harness.Daemon(self, running, wire)
+
+    def start_confined(self, name="head"):
+        return self.start_head("--data-root", self.data, "--checkpoint-root", self.kept, name=name)
+
+    def ask(self, head, *words, code=0):
+        keys = self.keys if head.wire else "-"
+        ended = self.start(self.raw_client, head.endpoint, keys, *words).wait()
+        self.assertEqual(ended.code, code, str(ended))
+        return ended
+
+    def job(self, **changes):
+        """The TOML of a job that trains for long, with these fields."""
+        return job_text(self.word, changes={"steps": ENDLESS, **changes})
+
+    def tricks(self, root, name, escape=True):
+        """Paths that lead out of a root, or try to."""
+        nul = "\\u0000" if escape else "%00"
+        return [f"/etc/{name}", str(self.directory / "outside" / name), f"{root}2/{name}",
+                f"{root}/../outside/{name}", f"{root}/link/{name}", f"{root}/link/absent",
+                f"outside/{name}", f"./{name}", f"{root}/x{nul}/../../etc/{name}", f"{root}{nul}",
+                "/proc/self/environ", "/"]
+
+    def assert_refused(self, ended, field, option):
+        """One line that names field and option, and nothing of what lies there."""
+        self.assertEqual(len(ended.err.splitlines()), 1, str(ended))
+        self.assertIn(field, ended.err)
+        self.assertIn(option, ended.err)
+        for telling in (SECRET, "no such", "exist", "cannot be", "permission", "directory \""):
+            self.assertNotIn(telling, ended.err.lower().replace(str(self.directory).lower(), ""))
+
+    def refused_jobs(self, head, field, changes, root, option, name):
+        for path in self.tricks(root, name):
+            with self.subTest(field=field, path=path):
+                file = self.write_job(self.job(**{**changes, field: path}), "trick.toml")
+                if "u0000" in path:  # no text of a job may hold one, or else no path
+                    ended = self.start(self.raw_client, head.endpoint, self.keys, "submit",
+                                       file).wait()
+                    self.assertIn(ended.code, (EXIT_USAGE, EXIT_REFUSED), str(ended))
+                    continue
+                ended = self.ask(head, "submit", file, code=EXIT_REFUSED)
+                self.assert_refused(ended, field, option)
+
+    def test_no_field_of_a_job_leads_out(self):
+        head = self.start_confined()
+        squad = {"data.kind": "squad", **NO_SIZES, "data.crop_padding": None, "data.flip": None,
+                 "model.name": "bert", "model.classes": None, "data.path": str(self.data / "squad")}
+        fields = {
+            "data.path": ({"data.kind": "idx", **NO_SIZES}, self.data, "--data-root"),
+            "data.vocabulary_file": (squad, self.data, "--data-root"),
+            "model.weights": ({}, self.data, "--data-root"),
+            "checkpoint.directory": ({"checkpoint.every_steps": 5}, self.kept,
+                                     "--checkpoint-root")}
+        for field, (changes, root, option) in fields.items():
+            self.refused_jobs(head, field, changes, root, option, "file")
+        self.assertEqual(head.json("ps")["jobs"], [])
+        head.stop()
+
+    def assert_leads_nowhere(self, head, words, path, option, field):
+        """A NUL is refused in whatever text; all else by the roots."""
+        if "%00" in path:
+            ended = self.ask(head, *words, code=EXIT_USAGE)
+            self.assert_refused(ended, field + ": ", "allowed is UTF-8 text without control")
+        else:
+            ended = self.ask(head, *words, code=EXIT_REFUSED)
+            self.assert_refused(ended, option, "--checkpoint-root")
+
+    def test_no_checkpoint_leads_out(self):
+        head = self.start_confined()
+        plain = self.write_job(self.job())
+        for path in self.tricks(self.kept, "file", escape=False):
+            with self.subTest(start=path):
+                self.assert_leads_nowhere(head, ["submit", plain, path], path, "--from",
+                                          "from_checkpoint")
+        job = head.submit(plain)
+        head.wait_for_step(job, 1)
+        before = sorted(os.walk(self.directory / "outside"))
+        for path in self.tricks(self.kept, "new", escape=False):
+            with self.subTest(to=path):
+                self.assert_leads_nowhere(head, ["checkpoint", job, path], path, "--to",
+                                          "directory")
+        self.assertEqual(sorted(os.walk(self.directory / "outside")), before)
+        self.assertEqual([p.name for p in self.kept.iterdir()], ["link"])
+        inside = head.json("checkpoint", job, "--to", self.kept / "mine")
+        own = head.json("checkpoint", job)  # the head's own choice is always allowed
+        head.esctl("cancel", job)
+        for taken in (inside, own):
+            head.esctl("cancel", head.submit(plain, "--from", taken["path"]))
+        head.stop()
+
+    def test_a_link_that_is_made_later(self):
+        head = self.start_confined()
+        series = self.kept / "series"
+        series.mkdir()
+        job = head.submit(self.write_job(self.job(**{"checkpoint.every_steps": 200,
+                                                     "checkpoint.directory": str(series)})))
+        head.wait_for(job, "a first checkpoint", lambda d: list(series.glob("*/step-*")))
+        shutil.move(series, self.directory / "moved")
+        series.symlink_to(self.directory / "outside")
+        head.wait_for(job, "a warning", lambda d: "--checkpoint-root" in (d["warning"] or ""))
+        self.assertEqual(sorted(p.name for p in (self.directory / "outside").iterdir()),
+                         ["file", "train.csv", "vocabulary.txt"])
+        head.esctl("cancel", job)
+        head.stop()
+
+    def test_data_that_leads_out_file_by_file(self):
+        text, dataset = shipped_job(harness.source_root)
+        inside = self.data / "fashion"
+        shutil.copytree(dataset, inside)
+        head = self.start_confined()
+        changed = text.replace(str(dataset), str(inside))
+        head.esctl("cancel", head.submit(self.write_job(changed)))
+        for file in inside.iterdir():
+            file.rename(self.directory / "outside" / file.name)
+            file.symlink_to(self.directory / "outside" / file.name)
+        ended = self.ask(head, "submit", self.write_job(changed), code=EXIT_REFUSED)
+        self.assertIn("leads out of the directories of easyscaled --data-root", ended.err)
+        head.stop()
+
+    def test_without_roots_nothing_but_the_own_checkpoints(self):
+        head = self.start_head()
+        file = self.write_job(self.job(**{"data.kind": "idx", **NO_SIZES,
+                                          "data.path": str(self.data)}))
+        self.assert_refused(self.ask(head, "submit", file, code=EXIT_REFUSED), "data.path",
+                            "--data-root")
+        job = head.submit(self.write_job(self.job()))  # synthetic: names no path
+        head.wait_for_step(job, 1)
+        self.assertTrue(head.json("checkpoint", job)["path"])
+        self.ask(head, "checkpoint", job, self.kept / "x", code=EXIT_REFUSED)
+        head.esctl("cancel", job)
+        head.stop()
+
+    def test_shutdown_over_the_network_is_refused(self):
+        head = self.start_head()
+        ended = self.ask(head, "shutdown", code=EXIT_REFUSED)
+        self.assertIn("only over the local socket", ended.err)
+        self.assertEqual(head.json("ps")["jobs"], [])
+        head.stop()
+
+    def test_the_local_socket_is_as_free_as_its_user(self):
+        place = self.make("socket")
+        os.chmod(place, 0o700)
+        head = self.start_head(listen=f"ipc://{place}/head.sock")
+        job = head.submit(self.write_job(self.job()))
+        head.wait_for_step(job, 1)
+        taken = head.json("checkpoint", job, "--to", self.directory / "outside/taken")
+        head.esctl("cancel", job)
+        missing = self.write_job(self.job(**{"data.kind": "idx", **NO_SIZES,
+                                             "data.path": str(self.directory / "absent")}))
+        self.ask(head, "submit", missing, code=EXIT_NOT_FOUND)
+        self.assertTrue(taken["path"])
+        self.ask(head, "shutdown")
+        self.assertEqual(head.running.wait().code, 0)
+
+    def test_a_node_checks_by_its_own_roots(self):
+        head = self.start_head("--data-root", self.directory, "--checkpoint-root", self.directory)
+        node = self.start(harness.easyscaled_program, "--join", head.endpoint, "--node", "second",
+                          "--devices", f"{self.other_class()}:1", "--run-dir",
+                          self.directory / "n2", "--checkpoint-root", self.kept, "--keys",
+                          self.keys)
+        node.wait_for_line("^ready ", stream="out")
+        job = head.submit(self.write_job(self.job()), "--stages",
+                          f"{self.other_class()}:1@{ENDLESS}")
+        head.wait_for_step(job, 1)
+        ended = self.start_esctl("checkpoint", job, "--to", self.directory / "outside/x", "--head",
+                                 head.endpoint, *head.wire).wait()
+        self.assertNotEqual(ended.code, 0, str(ended))
+        self.assertIn("--checkpoint-root", ended.err)
+        self.assertFalse((self.directory / "outside/x").exists())
+        self.assertTrue(head.json("checkpoint", job, "--to", self.kept / "x")["path"])
+        head.esctl("cancel", job)
+        self.assertEqual(node.stop(signal.SIGTERM).code, 0)
+        head.stop()
+
+    def test_a_root_that_is_not_there(self):
+        ended = self.start(harness.easyscaled_program, "--head", "--state",
+                           self.directory / "state", "--data-root", self.directory / "none").wait()
+        self.assertEqual(ended.code, EXIT_USAGE, str(ended))
+        self.assertIn("--data-root", ended.err)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,289 @@
+// cuBLAS and cuDNN that refuse, answer what is not wanted and leave errors behind: stand-ins for
+// them (fake_vendor.h), a device on host memory.
+#include <dlfcn.h>
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <optional>
+
+#include "gpu/cuda/channel.h"
+#include "gpu/cuda/device_executor.h"
+#include "gpu/graph/dense_op.h"
+#include "gpu/graph/fuse.h"
+#include "tests/gpu/cuda/fake_vendor.h"
+#include "tests/gpu/cuda/forwarding_device.h"
+#include "tests/gpu/graph/operator_cases.h"
+#include "tests/gpu/support/step_rig.h"
+#include "tests/support/seed.h"
+
+namespace es::gpu::cuda {
+namespace {
+
+using test::FakeCublas;
+using test::FakeCudnn;
+using test::StepRig;
+
+// The settings of a stand-in; the program loads the same library later.
+template <class Fake>
+Fake& settings(const std::string& soname, const char* function) {
+  void* const library = ::dlopen(soname.c_str(), RTLD_NOW | RTLD_LOCAL);
+  REQUIRE_MESSAGE(library != nullptr, ::dlerror());
+  void* const symbol = ::dlsym(library, function);
+  REQUIRE_MESSAGE(symbol != nullptr, soname, " is not the stand-in");
+  return *reinterpret_cast<Fake* (*)()>(symbol)();
+}
+
+void convolve(const ConvShape& s, ConvPass pass, const float* a, const float* b, float* out) {
+  const DeviceKernels& k = host_kernels();
+  const Stream now;
+  std::vector<float> ws(std::max({k.conv_fwd_workspace_floats(s), k.conv_dgrad_workspace_floats(s),
+                                  k.conv_wgrad_workspace_floats(s), std::size_t{1}}));
+  if (pass == ConvPass::kForward) return k.conv_fwd(now, s, a, b, nullptr, out, ws.data());
+  if (pass == ConvPass::kDataGradient) return k.conv_dgrad(now, s, a, b, out, ws.data());
+  k.conv_wgrad(now, s, a, b, out, ws.data());
+}
+
+void multiply(const GemmShape& s, const float* a, const float* b, float* c) {
+  std::vector<float> ws(host_kernels().gemm_workspace_floats(s, 1) + 1);
+  host_kernels().gemm(Stream{}, s, 1, 0, 0, 0, a, b, nullptr, c, ws.data());
+}
+
+// Both libraries, whole: the canonical kernels in their place.
+struct Fakes {
+  FakeCudnn& cudnn = settings<FakeCudnn>("libcudnn.so." ES_CUDNN_MAJOR, "es_fake_cudnn");
+  FakeCublas& cublas = settings<FakeCublas>("libcublas.so." ES_CUBLAS_MAJOR, "es_fake_cublas");
+  Fakes() {
+    cudnn = FakeCudnn{.proposals = {{.algorithm = 1}},
+                      .scratch = [](int, cudnnMathType_t) { return std::size_t{64}; },
+                      .runs = {},
+                      .compute = convolve,
+                      .leaves = {},
+                      .ran_with = {}};
+    cublas = FakeCublas{.runs = {}, .compute = multiply, .leaves = {}};
+  }
+  ~Fakes() {
+    cudnn = {};
+    cublas = {};
+  }
+};
+
+// As a GPU: what stands as the last error when the device looks at it is the device's.
+class LastError final : public test::ForwardingDevice {
+ public:
+  LastError() : ForwardingDevice(open_host_device()) {}
+  void leave() { last_ = true; }
+  Status check() override {
+    if (std::exchange(last_, false)) lose(failure("a kernel: an error that a library left"));
+    return ForwardingDevice::check();
+  }
+  Status synchronise(Stream s) override {
+    (void)check();
+    return ForwardingDevice::synchronise(s);
+  }
+  Status call_library(const std::function<Status()>& call) override {
+    (void)check();
+    const Status done = call();
+    last_ = false;
+    return done;
+  }
+
+ private:
+  bool last_ = false;
+};
+
+Graph network() {
+  return test::network_cases()[0].graph;
+}
+
+std::unique_ptr<DeviceExecutor> executor_on(std::unique_ptr<Device> device, const StepRig& rig,
+                                            VendorMath math = VendorMath::kFp32) {
+  auto library = open_vendor_library(*device, math);
+  REQUIRE(library.ok());
+  auto made = DeviceExecutor::create(compile(network()), std::move(device), rig.buckets,
+                                     *std::move(library));
+  REQUIRE_MESSAGE(made.ok(), (made.ok() ? "" : made.error().message));
+  return *std::move(made);
+}
+
+StepRig rig() {
+  return StepRig(compile(network()), test::seed("vendor libraries"));
+}
+
+// A step has the bits of the canonical kernels, which stand for the library's. Statistics and loss
+// are compared with the gradients.
+void check_step(StepRunner& runner, StepRig& rig) {
+  const auto expected = rig.step_bits();
+  std::fill_n(rig.grads.data(), rig.grads.floats(), std::numeric_limits<float>::quiet_NaN());
+  const auto result = runner.run_local_step(rig.step(), [](std::uint32_t) {});
+  REQUIRE_MESSAGE(result.ok(), (result.ok() ? "" : result.error().message));
+  std::vector<float> all{result->loss};
+  all.insert(all.end(), rig.grads.data(), rig.grads.data() + rig.grads.floats());
+  all.insert(all.end(), rig.next_stats.begin(), rig.next_stats.end());
+  REQUIRE(all.size() == expected.size());
+  CHECK(std::memcmp(all.data(), expected.data(), all.size() * sizeof(float)) == 0);
+}
+
+// The algorithms of the operators of a kind.
+std::vector<std::string> algorithms(const StepRunner& runner, bool (*of)(OpKind)) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < runner.graph().ops.size(); ++i)
+    if (of(runner.graph().ops[i].kind)) names.push_back(runner.vendor_algorithm(i));
+  return names;
+}
+bool all_end(const std::vector<std::string>& names, const std::string& end) {
+  return !names.empty() && std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+    return !name.empty() && name.ends_with(end);
+  });
+}
+bool none(const std::vector<std::string>& names) {
+  return !names.empty() && std::all_of(names.begin(), names.end(),
+                                       [](const std::string& name) { return name.empty(); });
+}
+
+TEST_SUITE("gpu/cuda/vendor_libraries") {
+  TEST_CASE("both libraries run what they have, and name it") {
+    Fakes fakes;
+    StepRig r = rig();
+    const auto runner = executor_on(open_host_device(), r);
+    CHECK(runner->vendor_library() == "cuBLAS 13.1.0, cuDNN 9.19.0");
+    CHECK(runner->vendor_refusals().empty());
+    CHECK(all_end(algorithms(*runner, is_conv), " 1"));
+    CHECK(all_end(algorithms(*runner, is_gemm), "cublasSgemmStridedBatched"));
+    CHECK(fakes.cublas.math == CUBLAS_PEDANTIC_MATH);
+    for (int i = 0; i < 3; ++i) check_step(*runner, r);
+    CHECK(fakes.cublas.ran > 0);
+  }
+
+  TEST_CASE("in fp32 an algorithm of the default arithmetic is taken, with fused multiply-adds") {
+    Fakes fakes;
+    fakes.cudnn.proposals = {{.algorithm = 0, .math = CUDNN_TENSOR_OP_MATH},
+                             {.algorithm = 2, .math = CUDNN_DEFAULT_MATH},
+                             {.algorithm = 1, .math = CUDNN_FMA_MATH}};
+    StepRig r = rig();
+    const auto runner = executor_on(open_host_device(), r);
+    CHECK(all_end(algorithms(*runner, is_conv), " 2"));
+    check_step(*runner, r);
+    CHECK(!fakes.cudnn.ran_with.empty());
+    for (const cudnnMathType_t math : fakes.cudnn.ran_with) CHECK(math == CUDNN_FMA_MATH);
+  }
+
+  TEST_CASE("with TF32 the arithmetic that is proposed is taken, and said") {
+    Fakes fakes;
+    fakes.cudnn.proposals = {{.algorithm = 1, .math = CUDNN_DEFAULT_MATH}};
+    StepRig r = rig();
+    const auto runner = executor_on(open_host_device(), r, VendorMath::kTf32);
+    CHECK(all_end(algorithms(*runner, is_conv), " 1 tf32"));
+    CHECK(fakes.cublas.math == CUBLAS_TF32_TENSOR_OP_MATH);
+    check_step(*runner, r);
+    for (const cudnnMathType_t math : fakes.cudnn.ran_with) CHECK(math == CUDNN_DEFAULT_MATH);
+  }
+
+  TEST_CASE("scratch is that of the arithmetic in which an algorithm runs") {
+    Fakes fakes;
+    fakes.cudnn.proposals = {{.algorithm = 0, .math = CUDNN_DEFAULT_MATH},
+                             {.algorithm = 2, .math = CUDNN_DEFAULT_MATH}};
+    fakes.cudnn.scratch = [](int algorithm, cudnnMathType_t math) {
+      if (math == CUDNN_DEFAULT_MATH) return std::size_t{0};
+      return algorithm == 0 ? std::size_t{2} << 30 : std::size_t{1} << 20;
+    };
+    StepRig r = rig();
+    const auto runner = executor_on(open_host_device(), r);
+    CHECK(all_end(algorithms(*runner, is_conv), " 2"));  // the other wants more than is allowed
+    CHECK(runner->workspace_floats() >= (1 << 20) / 4);
+    check_step(*runner, r);
+  }
+
+  TEST_CASE("without a deterministic algorithm the canonical kernels run, and it is said") {
+    Fakes fakes;
+    fakes.cudnn.proposals = {{.algorithm = 0, .determinism = CUDNN_NON_DETERMINISTIC}};
+    StepRig r = rig();
+    const auto runner = executor_on(open_host_device(), r);
+    CHECK(none(algorithms(*runner, is_conv)));
+    CHECK(runner->vendor_refusals().size() == algorithms(*runner, is_conv).size());
+    CHECK(runner->vendor_refusals()[0].find("of 1 algorithms that cuDNN proposes none is "
+                                            "deterministic") != std::string::npos);
+    check_step(*runner, r);
+  }
+
+  TEST_CASE(
+      "a convolution that is refused when it runs is the canonical kernel's, and it is said") {
+    Fakes fakes;
+    fakes.cudnn.runs = [](ConvPass pass) {
+      return pass == ConvPass::kDataGradient ? CUDNN_STATUS_NOT_SUPPORTED : CUDNN_STATUS_SUCCESS;
+    };
+    StepRig r = rig();
+    const auto runner = executor_on(open_host_device(), r);
+    const auto data_gradient = [](OpKind kind) { return kind == OpKind::kConvDgrad; };
+    const auto forward = [](OpKind kind) { return kind == OpKind::kConv2d; };
+    CHECK(none(algorithms(*runner, data_gradient)));
+    CHECK(all_end(algorithms(*runner, forward), " 1"));
+    CHECK(runner->vendor_refusals().size() == algorithms(*runner, data_gradient).size());
+    for (const std::string& line : runner->vendor_refusals())
+      CHECK(
+          line.ends_with("(conv2d data gradient): cudnnConvolutionBackwardData: fake: not "
+                         "supported, so the canonical kernel runs"));
+    for (int i = 0; i < 3; ++i) check_step(*runner, r);
+  }
+
+  TEST_CASE("a product that is refused when it runs is the canonical kernel's, and it is said") {
+    Fakes fakes;
+    fakes.cublas.runs = [] { return CUBLAS_STATUS_NOT_SUPPORTED; };
+    StepRig r = rig();
+    const auto runner = executor_on(open_host_device(), r);
+    CHECK(none(algorithms(*runner, is_gemm)));
+    CHECK(runner->vendor_refusals().size() == algorithms(*runner, is_gemm).size());
+    CHECK(runner->vendor_refusals()[0].ends_with(
+        "cublasSgemmStridedBatched: fake: not supported, so the canonical kernel runs"));
+    check_step(*runner, r);
+  }
+
+  TEST_CASE("errors that calls leave behind which succeeded do not lose the device") {
+    Fakes fakes;
+    auto device = std::make_unique<LastError>();
+    fakes.cudnn.leaves = fakes.cublas.leaves = [d = device.get()] { d->leave(); };
+    StepRig r = rig();
+    const auto runner = executor_on(std::move(device), r);
+    CHECK(runner->vendor_refusals().empty());
+    for (int i = 0; i < 3; ++i) check_step(*runner, r);
+    fakes.cudnn.leaves = fakes.cublas.leaves = {};
+  }
+
+  TEST_CASE("an error of the device before a call of a library is not forgotten") {
+    Fakes fakes;
+    auto owned = std::make_unique<LastError>();
+    LastError* const device = owned.get();
+    StepRig r = rig();
+    const auto runner = executor_on(std::move(owned), r);
+    device->leave();
+    CHECK_FALSE(runner->run_local_step(r.step(), [](std::uint32_t) {}).ok());
+  }
+
+  TEST_CASE("a library that does not start is done without, and it is said") {
+    Fakes fakes;
+    StepRig r = rig();
+    fakes.cudnn.starts = CUDNN_STATUS_NOT_INITIALIZED;
+    auto runner = executor_on(open_host_device(), r);
+    CHECK(runner->vendor_library() == "cuBLAS 13.1.0");
+    CHECK(runner->vendor_refusals() ==
+          std::vector<std::string>{"cuDNN does not work here: cudnnCreate: fake: another error"});
+    check_step(*runner, r);
+    fakes.cublas.starts = CUBLAS_STATUS_NOT_INITIALIZED;
+    runner = executor_on(open_host_device(), r);
+    CHECK(runner->vendor_library().empty());
+    REQUIRE(runner->vendor_refusals().size() == 2);
+    CHECK(runner->vendor_refusals()[0].starts_with("cuBLAS does not work here: cublasCreate: "));
+    check_step(*runner, r);
+  }
+
+  TEST_CASE("a library that lacks a function does not work: that of channels stands empty here") {
+    const auto device = open_host_device();
+    const auto nccl = open_nccl(*device, 0);
+    REQUIRE_FALSE(nccl.ok());
+    CHECK(nccl.error().message == "libnccl.so." ES_NCCL_MAJOR " has no function ncclGetVersion");
+  }
+}
+
+}  // namespace
+}  // namespace es::gpu::cuda
