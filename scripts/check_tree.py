@@ -7,7 +7,7 @@ Rules, each named in what it reports:
   include     who may include whom (README.md, "The house")
   third-party which folder may use which library
   registered  every *_test.cc is in its folder's meson.build (or a parent's)
-  readme      every folder of the house has a README.md, and the paths in READMEs exist
+  readme      every folder of the house has a README.md, and the paths in documents exist
   width       no line of C++ is longer than 100 characters (.clang-format)
   top-level   nothing beyond the agreed entries
 Exits with 1 when a rule is broken.
@@ -28,8 +28,9 @@ MAY_INCLUDE = {
 }
 # Inside proto, base/ is the part that everybody may have; gpu and scheduler take nothing else.
 ONLY_BASE = {"gpu", "scheduler"}
-TOP_LEVEL = {"actors", "configs", "gpu", "LICENSE", "meson.build", "meson_options.txt", "proto",
-             "README.md", "scheduler", "scripts", "store", "tests"}
+TOP_LEVEL = {"actors", "CHANGELOG.md", "configs", "CONTRIBUTING.md", "docs", "gpu", "LICENSE",
+             "meson.build", "meson_options.txt", "proto", "pyproject.toml", "python", "README.md",
+             "scheduler", "scripts", "store", "tests"}
 
 # Header pattern -> paths (prefixes) where it is allowed. tests/ may use what it tests.
 THIRD_PARTY = [
@@ -115,7 +116,7 @@ def check_readmes(root):
     for folder in FOLDERS + ["configs", "scripts"]:
         if not (root / folder / "README.md").is_file():
             yield f"readme: {folder}/README.md is missing"
-    for readme in sorted(root.rglob("README.md")):
+    for readme in sorted(root.rglob("*.md")):
         name = readme.relative_to(root).as_posix()
         if name.split("/")[0].startswith(("build", ".")):
             continue

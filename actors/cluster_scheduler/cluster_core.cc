@@ -141,6 +141,16 @@ void ClusterCore::handle(const cluster::JobRefuses& event) {
   touch(*job);
 }
 
+void ClusterCore::handle(const cluster::JobBound& event) {
+  Job* job = find(event.job);
+  if (job == nullptr) {
+    ++ignored_events_;
+    return;
+  }
+  job->admitted.device_types = {event.type};
+  touch(*job);
+}
+
 // Why the demand can never be met here; empty when it can.
 std::string ClusterCore::refuse(const Job& job, const cluster::JobDemand& demand) const {
   const bool judged_before = job.admitted.restored && !job.demand;

@@ -122,6 +122,13 @@ struct JobRefuses {
   std::vector<scheduler::Refusal> refusals;  // capabilities do not matter here
 };
 
+// The job uses devices of this type only from now on, whatever JobAdmitted said: below level D2 the
+// kernels of the type on which it began decide its bits.
+struct JobBound {
+  JobId job;
+  DeviceType type;
+};
+
 // The worker process on this device has been reaped (or never was). Also for a device that the job
 // gives back unasked, because its plan does not use it.
 struct DeviceReleased {
@@ -165,8 +172,8 @@ struct ClaimEnded {
 };
 
 using Event = std::variant<NodeJoined, NodeLost, NodeDraining, JobAdmitted, JobDemand, JobRefuses,
-                           DeviceReleased, DeviceSuspected, DeviceCleared, JobEnded, ClaimMade,
-                           ClaimResized, ClaimEnded>;
+                           JobBound, DeviceReleased, DeviceSuspected, DeviceCleared, JobEnded,
+                           ClaimMade, ClaimResized, ClaimEnded>;
 
 // --- effects -----------------------------------------------------------------------------------
 
@@ -267,6 +274,7 @@ class ClusterCore {
   void handle(const cluster::JobAdmitted& event);
   void handle(const cluster::JobDemand& event);
   void handle(const cluster::JobRefuses& event);
+  void handle(const cluster::JobBound& event);
   void handle(const cluster::DeviceReleased& event);
   void handle(const cluster::DeviceSuspected& event);
   void handle(const cluster::DeviceCleared& event);

@@ -61,8 +61,8 @@ struct ClientRights {
 };
 
 struct ClusterSchedulerOptions {
-  std::filesystem::path log_dir;           // empty: jobs keep their log in memory only
-  std::filesystem::path checkpoint_dir;    // where checkpoints go when a client names no directory
+  std::filesystem::path log_dir;         // empty: jobs keep their log in memory only
+  std::filesystem::path checkpoint_dir;  // where checkpoints go when a client names no directory
   // Random: by it nodes find out whether they see the same checkpoint_dir. Empty: they do not try.
   std::string probe;
   std::function<std::uint64_t()> unix_ms;  // the date, for people

@@ -63,6 +63,7 @@ cluster::JobAdmitted ClusterSchedulerState::admitted_event(const JobId& id, cons
 void ClusterSchedulerState::on_demand(const JobId& job, wire::Demand::Reader r) {
   if (!jobs_.contains(job)) return;
   if (r.isRefusals()) return take(cluster::JobRefuses{job, refusals_from(r)});
+  if (r.isBoundType()) return take(cluster::JobBound{job, {r.getBoundType().cStr()}});
   cluster::JobDemand demand{.job = job, .exact = {}, .proposals = {}, .sequence = r.getSequence()};
   if (r.isExact()) {
     demand.exact = device_set_from(r.getExact());

@@ -142,8 +142,7 @@ void ClusterSchedulerState::send_inventory() {
 void ClusterSchedulerState::write_probe_file() {
   if (options_.checkpoint_dir.empty() || options_.probe.empty()) return;
   const Status written = write_probe(options_.checkpoint_dir, options_.probe);
-  if (!written.ok())
-    std::cerr << "warning: " << written.error().message << std::endl;
+  if (!written.ok()) std::cerr << "warning: " << written.error().message << std::endl;
 }
 
 void ClusterSchedulerState::on_directory_tried(const Inbound& inbound) {

@@ -88,7 +88,6 @@ void ClusterCore::refresh(Job& job) {
     view.max_devices = max_devices(admitted);
     view.min_devices = std::min(std::max(admitted.min_devices, 1U), view.max_devices);
     view.mix_types = mixes_types(admitted);
-    if (!admitted.device_types.empty()) view.gang_type = admitted.device_types.front();
     view.max_p = admitted.max_p;
     view.start_s = admitted.start_s;
     view.rescale_s = admitted.rescale_s;
@@ -98,6 +97,7 @@ void ClusterCore::refresh(Job& job) {
   }
   follow(view, now_s_);
   view.types = usable_types(admitted, all_types_);
+  if (!admitted.device_types.empty()) view.gang_type = admitted.device_types.front();
   DeviceSet held = pool_.held_devices(admitted.job);
   if (view.held != held) view.changed_s = now_s_;
   view.held = std::move(held);

@@ -1,5 +1,7 @@
 #include "actors/config/wire_options.h"
 
+#include <filesystem>
+
 namespace es::actors {
 
 void add_wire_options(CLI::App& app, WireOptions& options) {
@@ -29,6 +31,7 @@ Status apply(const WireOptions& wire, TransportOptions& options) {
   auto keys = read_cluster_keys(wire.keys_dir);
   if (!keys) return keys.error();
   options.keys = *std::move(keys);
+  options.authorized_dir = (std::filesystem::path(wire.keys_dir) / "authorized").string();
   return {};
 }
 

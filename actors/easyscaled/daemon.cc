@@ -168,6 +168,7 @@ Result<Served> start_head(caf::actor_system& system, const DaemonOptions& option
   TransportOptions wire;
   wire.self = "head";
   wire.endpoint = options.listen;
+  wire.also_self = {node_peer(options.node_name)};
   ES_RETURN_IF_ERROR(apply(options.wire, wire));
   const auto switchboard = system.spawn(switchboard_actor);
   auto gateway = start_gateway(system, std::move(wire), switchboard, log_line);

@@ -24,8 +24,9 @@ Status keygen(const Options& options, Console& console) {
                 << "\n";
   else
     console.out << "keys of a new cluster are in " << options.directory
-                << "\n  nodes and clients need server.pub and a client.key of their own;\n"
-                   "  the public half of each client key belongs into authorized/\n";
+                << "\n  a node needs a copy of server.key and server.pub, a client needs server.pub;\n"
+                   "  each machine has a client.key of its own, and its public half belongs into the\n"
+                   "  directory authorized/ of every node\n";
   return {};
 }
 

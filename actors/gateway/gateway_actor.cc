@@ -5,7 +5,9 @@
 #include <caf/send.hpp>
 #include <caf/stateful_actor.hpp>
 
+#include <filesystem>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "actors/gateway/message_kill_point.h"
@@ -15,16 +17,36 @@ namespace {
 
 // How long a gateway's end waits for its actor, which may wait for a thread behind others.
 constexpr std::chrono::milliseconds kHandOverMax{500};
+// How often the directory of the keys that may connect is read again.
+constexpr std::chrono::seconds kReadKeysEvery{1};
 
 struct GatewayState {
   static constexpr const char* name = "gateway";
   std::shared_ptr<Transport> transport;
+  std::set<std::string> authorized;
+  std::string keys_error;  // the last one that was logged
   ~GatewayState() {
     if (transport) transport->stop();
   }
 };
 
 using Log = std::function<void(const std::string&)>;
+
+// Keys that cannot be read leave the ones before in force: a file that is just being written must
+// not shut everybody out.
+void follow_keys(GatewayState& state, const std::string& directory, const Log& log) {
+  std::error_code unknown;
+  Result<std::set<std::string>> keys =
+      std::filesystem::is_directory(directory, unknown)
+          ? read_authorized(directory)
+          : Result<std::set<std::string>>(failure(directory + ": there is no such directory"));
+  const std::string error = keys ? std::string() : keys.error().message;
+  if (std::exchange(state.keys_error, error) != error && !error.empty())
+    log("the keys that may connect stay as they were: " + error);
+  if (!keys || *keys == state.authorized) return;
+  state.authorized = *keys;
+  state.transport->authorize(*std::move(keys));
+}
 
 TransportEvents events_to(const caf::actor& sink, const Log& log) {
   return {.on_frame =
@@ -39,8 +61,11 @@ TransportEvents events_to(const caf::actor& sink, const Log& log) {
 
 caf::behavior gateway_behavior(caf::stateful_actor<GatewayState>* self,
                                const std::shared_ptr<Transport>& transport, const caf::actor& sink,
-                               const Log& log) {
+                               const Log& log, const std::set<std::string>& authorized,
+                               const std::string& authorized_dir) {
   self->state.transport = transport;
+  self->state.authorized = authorized;
+  if (!authorized_dir.empty()) self->delayed_send(self, kReadKeysEvery, caf::tick_atom_v);
   self->monitor(sink);
   self->set_down_handler([self](const caf::down_msg& down) { self->quit(down.reason); });
   return {
@@ -58,8 +83,9 @@ caf::behavior gateway_behavior(caf::stateful_actor<GatewayState>* self,
         self->send(sink, PeerDown{message.peer});
       },
       [self](const DisconnectPeer& message) { self->state.transport->disconnect(message.peer); },
-      [self](AuthorizeKeys& message) {
-        self->state.transport->authorize(std::move(message.public_keys));
+      [self, log, authorized_dir](caf::tick_atom) {
+        follow_keys(self->state, authorized_dir, log);
+        self->delayed_send(self, kReadKeysEvery, caf::tick_atom_v);
       },
       [self](const GetTransportStats&) { return self->state.transport->stats(); }};
 }
@@ -80,11 +106,16 @@ Gateway::~Gateway() {
 
 Result<Gateway> start_gateway(caf::actor_system& system, TransportOptions options, caf::actor sink,
                               std::function<void(const std::string&)> log) {
+  const bool checks_keys = options.keys && options.endpoint.starts_with("tcp:");
+  const std::string authorized_dir = checks_keys ? options.authorized_dir : std::string();
+  const std::set<std::string> authorized =
+      checks_keys ? options.keys->authorized : decltype(authorized)();
   Result<std::unique_ptr<Transport>> started =
       Transport::start(std::move(options), events_to(sink, log));
   if (!started) return started.error();
   const std::shared_ptr<Transport> transport = *std::move(started);
-  return Gateway(system.spawn(gateway_behavior, transport, sink, log), transport);
+  return Gateway(system.spawn(gateway_behavior, transport, sink, log, authorized, authorized_dir),
+                 transport);
 }
 
 }  // namespace es::actors

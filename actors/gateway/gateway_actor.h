@@ -1,16 +1,19 @@
 #pragma once
 // Gateway: one per process; puts the frames of the process's actors on ZeroMQ and turns lost
 // processes into messages.
-// Accepts   Outbound, ConnectPeer, DisconnectPeer -> none (gateway_messages.h); AuthorizeKeys ->
-//           none; GetTransportStats -> TransportStats. All are legal at any time.
+// Accepts   Outbound, ConnectPeer, DisconnectPeer -> none (gateway_messages.h);
+//           GetTransportStats -> TransportStats. All are legal at any time.
 // Sends     Inbound, PeerUp, PeerDown to the sink, in the order in which they happened.
-// State     a Transport (zmq_transport.h): sockets, links, peers. Nothing is saved.
+// State     a Transport (zmq_transport.h): sockets, links, peers. Nothing is saved. Where it
+//           listens with keys, it reads the directory of the keys that may connect every second
+//           (TransportOptions.authorized_dir): a key whose file is removed loses its connections.
 // Fails     monitors the sink; when it is down, the gateway ends and says goodbye to all peers.
 //           If this actor dies: the peers see a goodbye, the process has lost its wire and ends.
 //           The other way round, the owner of the Gateway ends the wire by letting go of it.
 // Order     per peer and direction, as Transport says; none between peers.
-// Limits    no limit on what waits to be sent: TransportStats.queued_bytes tells. Frames in and out
-//           have at most kBodyBytesMax bytes; the others are refused and counted.
+// Limits    what waits for a client is bounded (zmq_transport.h), for others it is not:
+//           TransportStats.queued_bytes tells. Frames in and out have at most kBodyBytesMax bytes;
+//           the others are refused and counted.
 // Threads   cooperative; never blocks in a handler. Ending waits for
 // TransportOptions.shutdown_flush
 //           at most. The transport has a thread of its own.
@@ -27,11 +30,6 @@
 #include "actors/gateway/zmq_transport.h"
 
 namespace es::actors {
-
-// operator -> gateway: from now on these keys, and no others, may connect (Transport::authorize).
-struct AuthorizeKeys {
-  std::set<std::string> public_keys;
-};
 
 // anybody -> gateway: answered by TransportStats.
 struct GetTransportStats {};
@@ -63,6 +61,5 @@ Result<Gateway> start_gateway(caf::actor_system& system, TransportOptions option
 
 }  // namespace es::actors
 
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::AuthorizeKeys)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::GetTransportStats)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::TransportStats)

@@ -100,20 +100,6 @@ Status make_directory(const fs::path& directory) {
   return failure("key directory " + directory.string() + ": " + std::strerror(errno));
 }
 
-Result<std::set<std::string>> read_authorized(const fs::path& directory) {
-  std::set<std::string> keys;
-  std::error_code error;
-  for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
-    if (it->path().extension() != ".pub") continue;
-    Result<std::string> key = read_public_key_file(it->path());
-    if (!key) return key.error();
-    keys.insert(*std::move(key));
-  }
-  if (error && error != std::errc::no_such_file_or_directory)
-    return failure("key directory " + directory.string() + ": " + error.message());
-  return keys;
-}
-
 }  // namespace
 
 CurveKeys generate_keys() {
@@ -167,6 +153,20 @@ Status write_public_key_file(const fs::path& file, const std::string& public_key
       file,
       std::string("# EasyScale public key.\n") + std::string(kPublicField) + public_key + "\n",
       0644);
+}
+
+Result<std::set<std::string>> read_authorized(const fs::path& directory) {
+  std::set<std::string> keys;
+  std::error_code error;
+  for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
+    if (it->path().extension() != ".pub") continue;
+    Result<std::string> key = read_public_key_file(it->path());
+    if (!key) return key.error();
+    keys.insert(*std::move(key));
+  }
+  if (error && error != std::errc::no_such_file_or_directory)
+    return failure("key directory " + directory.string() + ": " + error.message());
+  return keys;
 }
 
 Result<ClusterKeys> read_cluster_keys(const fs::path& directory) {

@@ -11,7 +11,8 @@
 //   server.key          pair of the processes that listen, the same on every node of a cluster
 //   server.pub          its public half: all that a machine needs which only connects
 //   client.key          pair by which this machine's processes are known when they connect
-//   authorized/*.pub    public keys that may connect to us; removing a file revokes the key
+//   authorized/*.pub    public keys that may connect to us. Adding a file lets its key in, removing
+//                       it shuts the key out, within seconds and without a restart
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -48,6 +49,9 @@ Result<std::string> read_public_key_file(const std::filesystem::path& file);
 // Error: refused, the file exists (a key is never overwritten); or it cannot be written.
 Status write_key_file(const std::filesystem::path& file, const CurveKeys& keys);
 Status write_public_key_file(const std::filesystem::path& file, const std::string& public_key);
+
+// The public keys in a directory of .pub files. Error: one of them is bad, or it cannot be read.
+Result<std::set<std::string>> read_authorized(const std::filesystem::path& directory);
 
 // Reads a key directory. Error: client.key, or both server.key and server.pub, are absent or bad.
 Result<ClusterKeys> read_cluster_keys(const std::filesystem::path& directory);

@@ -12,6 +12,10 @@ using PeerId = std::string;
 
 inline constexpr std::size_t kPeerIdBytesMax = 128;
 
+inline bool is_client(std::string_view id) {
+  return id.starts_with("client/");
+}
+
 // 1 to kPeerIdBytesMax printable ASCII characters without spaces.
 inline bool is_valid_peer_id(std::string_view id) {
   return !id.empty() && id.size() <= kPeerIdBytesMax &&

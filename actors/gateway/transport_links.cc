@@ -85,13 +85,29 @@ void TransportLoop::link_lost(const PeerId& id, Peer& peer) {
 void TransportLoop::transmit(Peer& peer, std::shared_ptr<const Frame> frame) {
   if (peer.route == Peer::Route::kOut) {
     peer.out->sent = now_;
-    peer.out->socket->send_frame({}, std::move(frame), counters_);
+    peer.out->socket->send_frame({}, std::move(frame), counters_, peer.out->queued);
     ++counters_.sent;
     return;
   }
+  if (peer.in.empty()) return drop(1);  // it went down while earlier frames were sent
+  transmit_in(peer, std::move(frame));
+}
+
+void TransportLoop::transmit_in(Peer& peer, std::shared_ptr<const Frame> frame) {
   InLink& link = in_links_.at(peer.in);
+  // Workers and nodes read all the time, and what they are sent is bounded by the protocol. A
+  // client asks as often as it likes, and may be a program of somebody else that never reads.
+  if (is_client(link.peer) && *link.queued > kClientQueuedBytesMax) {
+    refuse(counters_.refused_unread, "disconnected a client that does not read its answers",
+           link.peer + ", " + std::to_string(*link.queued) + " bytes wait for it");
+    drop(1);
+    const std::string connection = peer.in;
+    condemn(connection, link);
+    return lose_connection(connection, link);
+  }
   link.sent = now_;
-  if (!link.unreachable && listener_->send_frame(peer.in, std::move(frame), counters_)) {
+  if (!link.unreachable &&
+      listener_->send_frame(peer.in, std::move(frame), counters_, link.queued)) {
     ++counters_.sent;
   } else {
     // What the peer sent before it left may still wait to be read: it is down at the next tick.

@@ -319,7 +319,8 @@ bool TransportLoop::admit(const WireMessage& message, const PeerId& id) {
     refuse(counters_.refused_key, "refused a connection, key not authorized", message.user);
     return false;
   }
-  if (id == options_.self || is_taken(id) || !owners_.claim(id, message.user)) {
+  const bool ours = id == options_.self || options_.also_self.contains(id);
+  if (ours || is_taken(id) || !owners_.claim(id, message.user)) {
     refuse(counters_.refused_identity, "refused a peer under a name that is taken", id);
     return false;
   }

@@ -46,11 +46,14 @@ class TransportLoop {
   // Pause before a failed link is tried again; doubled each time.
   static constexpr std::chrono::milliseconds kBackoffMin{50};
   static constexpr std::chrono::milliseconds kBackoffMax{2000};
+  // A client for which more than this waits to be sent is disconnected: two of the largest frames.
+  static constexpr std::uint64_t kClientQueuedBytesMax = 2 * std::uint64_t{kBodyBytesMax};
 
   struct OutLink {
     Endpoint endpoint;
     std::unique_ptr<WireSocket> socket;  // none while it waits to try again
     bool established = false;
+    std::shared_ptr<QueuedBytes> queued = std::make_shared<QueuedBytes>(0);
     Time heard, sent, retry_at;
     std::chrono::milliseconds backoff;
   };
@@ -58,6 +61,7 @@ class TransportLoop {
     PeerId peer;
     std::string user;  // CURVE key, empty without
     Time heard, sent;
+    std::shared_ptr<QueuedBytes> queued = std::make_shared<QueuedBytes>(0);
     bool condemned = false;    // its peer was told goodbye: nothing from it counts any more
     bool unreachable = false;  // ZeroMQ says that it is gone
   };
@@ -109,6 +113,7 @@ class TransportLoop {
   void peer_up(const PeerId& id, Peer& peer, Peer::Route route);
   void link_lost(const PeerId& id, Peer& peer);
   void transmit(Peer& peer, std::shared_ptr<const Frame> frame);
+  void transmit_in(Peer& peer, std::shared_ptr<const Frame> frame);
   void drop(std::size_t frame_count);
 
   // Time.

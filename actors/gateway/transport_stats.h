@@ -15,6 +15,7 @@ struct TransportStats {
   std::uint64_t refused_identity = 0;     // a PeerId that belongs to another key or connection
   std::uint64_t refused_key = 0;          // CURVE keys that are not authorized
   std::uint64_t refused_handshake = 0;    // no CURVE, wrong server key, not ZeroMQ, too slow
+  std::uint64_t refused_unread = 0;       // clients that were sent off: they read too slowly
   std::uint64_t dropped_unreachable = 0;  // frames for a peer that is not connected
 };
 
@@ -22,7 +23,7 @@ struct TransportStats {
 struct TransportCounters {
   std::atomic<std::uint64_t> received{0}, sent{0}, queued_bytes{0}, refused_malformed{0},
       refused_oversize{0}, refused_stranger{0}, refused_identity{0}, refused_key{0},
-      refused_handshake{0}, dropped_unreachable{0};
+      refused_handshake{0}, refused_unread{0}, dropped_unreachable{0};
 
   TransportStats snapshot() const {
     return {.received = received,
@@ -34,6 +35,7 @@ struct TransportCounters {
             .refused_identity = refused_identity,
             .refused_key = refused_key,
             .refused_handshake = refused_handshake,
+            .refused_unread = refused_unread,
             .dropped_unreachable = dropped_unreachable};
   }
 };

@@ -1,8 +1,6 @@
 #include "actors/gateway/wire.h"
 
 #include <algorithm>
-#include <atomic>
-#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -54,17 +52,21 @@ void set_address_family(zmq::socket_t& socket, const Endpoint& endpoint) {
 struct QueuedBody {
   std::shared_ptr<const Frame> frame;
   TransportCounters& counters;
+  std::shared_ptr<QueuedBytes> queued;
 };
 
 void release_body(void*, void* hint) {
   const std::unique_ptr<QueuedBody> body(static_cast<QueuedBody*>(hint));
   body->counters.queued_bytes -= body->frame->body_bytes();
+  *body->queued -= body->frame->body_bytes();
 }
 
-zmq::message_t body_message(std::shared_ptr<const Frame> frame, TransportCounters& counters) {
+zmq::message_t body_message(std::shared_ptr<const Frame> frame, TransportCounters& counters,
+                            std::shared_ptr<QueuedBytes> queued) {
   const auto bytes = frame->body.asBytes();
   counters.queued_bytes += bytes.size();
-  auto* keep = new QueuedBody{std::move(frame), counters};
+  *queued += bytes.size();
+  auto* keep = new QueuedBody{std::move(frame), counters, std::move(queued)};
   return {const_cast<kj::byte*>(bytes.begin()), bytes.size(), release_body, keep};
 }
 
@@ -159,12 +161,12 @@ bool WireSocket::send_control(const std::string& connection, const std::string& 
 }
 
 bool WireSocket::send_frame(const std::string& connection, std::shared_ptr<const Frame> frame,
-                            TransportCounters& counters) {
+                            TransportCounters& counters, std::shared_ptr<QueuedBytes> queued) {
   try {
     if (!send_route(connection)) return false;
     const std::string envelope = encode_head(frame->head);
     if (!socket_.send(zmq::buffer(envelope), zmq::send_flags::sndmore)) return false;
-    zmq::message_t body = body_message(std::move(frame), counters);
+    zmq::message_t body = body_message(std::move(frame), counters, std::move(queued));
     return socket_.send(body, zmq::send_flags::none).has_value();
   } catch (const zmq::error_t&) {
     return false;

@@ -2,7 +2,9 @@
 // WireSocket: the ZeroMQ calls of the transport, without exceptions. A socket with our settings,
 // one message out, one message in, and what happened to its connections. Used by one thread at a
 // time.
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +17,9 @@
 #include "proto/frame.h"
 
 namespace es::actors {
+
+// Bytes of bodies that wait to be sent. Any thread: ZeroMQ's own thread subtracts what it has sent.
+using QueuedBytes = std::atomic<std::uint64_t>;
 
 struct SocketSettings {
   std::chrono::milliseconds dead_after;
@@ -62,10 +67,10 @@ class WireSocket {
   // Sends to `connection` (empty on a socket that dials). False: that connection is gone; nothing
   // else can go wrong, as the queue has no limit.
   bool send_control(const std::string& connection, const std::string& bytes);
-  // The body is not copied: the frame lives until ZeroMQ has sent it, and its bytes count as queued
-  // meanwhile. REQUIRES: counters outlive the context.
+  // The body is not copied: the frame lives until ZeroMQ has sent it. Until then its bytes are part
+  // of `counters.queued_bytes` and of `*queued`. REQUIRES: counters outlive the context.
   bool send_frame(const std::string& connection, std::shared_ptr<const Frame> frame,
-                  TransportCounters& counters);
+                  TransportCounters& counters, std::shared_ptr<QueuedBytes> queued);
 
   // The next message, or event, if there is one.
   std::optional<WireMessage> receive();

@@ -15,7 +15,8 @@
 //            behind it. Time in which this process did not run is not held against peers.
 // Queues     send() never blocks and never refuses for lack of room; stats().queued_bytes counts
 //            the bodies that wait. The queue of a link that we opened ends at the latest dead_after
-//            after the peer fell silent, of a connection that the peer opened when that breaks.
+//            after the peer fell silent, of a connection that the peer opened when that breaks. A
+//            client for which more than two of the largest frames wait is disconnected.
 // Identity   a PeerId belongs to the CURVE key that first used it, while it is present and until
 //            kPastOwnersMax other ids left after it; another key is refused. A second connection
 //            under an id that is present is refused too, and tries again: a restarted process gets
@@ -46,8 +47,12 @@ namespace es::actors {
 struct TransportOptions {
   PeerId self;                      // who we are
   std::string endpoint;             // where to listen; empty: we only connect
+  std::set<PeerId> also_self{};     // other peers that live in this process: nobody else is these
   std::optional<ClusterKeys> keys;  // CURVE for all tcp links; absent: only ipc
-  bool insecure_loopback = false;   // allow tcp without keys on the loopback address
+  // Directory of the keys that may connect, for who watches it (gateway_actor.h); empty: nobody
+  // does.
+  std::string authorized_dir{};
+  bool insecure_loopback = false;  // allow tcp without keys on the loopback address
   std::chrono::milliseconds heartbeat_interval{500};
   std::chrono::milliseconds dead_after{2500};         // from 2 heartbeat_interval to 1 hour
   std::chrono::milliseconds handshake_timeout{2000};  // a connection that says nothing is closed

@@ -151,6 +151,7 @@ class IntraJobState {
   void perform_effect(const intra_job::KillWorker& effect);
   Status perform_effect(const intra_job::SendWorker& effect);
   void perform_effect(const intra_job::Demand& effect);
+  void perform_effect(const intra_job::BoundToType& effect);
   void perform_effect(const intra_job::DemandLifted& effect);
   void perform_effect(const intra_job::DeviceReleased& effect);
   void perform_effect(const intra_job::DeviceSuspected& effect);

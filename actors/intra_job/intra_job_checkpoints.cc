@@ -184,7 +184,9 @@ void IntraJobCore::keep_suspensions(const std::string& node) {
   if (config_.suspend_prefix.empty() || record_.generation.value == 0) return;
   const std::uint64_t below = phase_ == Phase::kEnding ? std::numeric_limits<std::uint64_t>::max()
                                                        : record_.generation.value;
-  effects_.push_back(KeepSuspensions{node, below, suspensions(record_, config_.suspend_prefix)});
+  std::vector<std::string> kept = suspensions(record_, config_.suspend_prefix);
+  kept.insert(kept.end(), record_.set_aside.begin(), record_.set_aside.end());
+  effects_.push_back(KeepSuspensions{node, below, std::move(kept)});
 }
 
 // They are about to be dropped, and nodes that are away do not hear of it before they are back.

@@ -17,6 +17,7 @@ void IntraJobCore::handle(const ScaleCommand& event) {
     return refuse("devices = " + event.devices->text() +
                   ": allowed are 1 to max_p = " + std::to_string(config_.spec.max_p) + " devices");
   }
+  if (std::string why = refuse_types(event.devices); !why.empty()) return refuse(std::move(why));
   if (scale_request_) {
     answer_scale(refused("a later scale request has replaced this one"));
   } else {
@@ -28,6 +29,18 @@ void IntraJobCore::handle(const ScaleCommand& event) {
   const bool granted =
       !event.devices || paused() || fleet_.allocated_set().contains(*event.devices);
   if (granted) answer_scale({});
+}
+
+// Why a job whose bits depend on the device type cannot have these; empty: it can.
+std::string IntraJobCore::refuse_types(const Wanted& wanted) const {
+  const DeterminismLevel level = config_.spec.level;
+  if (level == DeterminismLevel::kD2 || !wanted) return {};
+  const std::string why = "devices = " + wanted->text() + ": at level " + level_name(level) +
+                          " the kernels of a device type decide the bits; allowed are devices of ";
+  if (wanted->counts.size() > 1) return why + "one type";
+  const std::optional<DeviceType>& bound = record_.bound_type;
+  if (!bound || wanted->counts.front().type == *bound) return {};
+  return why + bound->name + ", on which the job began";
 }
 
 void IntraJobCore::answer_scale(Status status) {
@@ -72,7 +85,11 @@ void IntraJobCore::end(JobState state, std::string error) {
   show_state(state);
   tell_kept("");
   say_which_suspensions_stay();
-  drop_suspensions(record_, config_.suspend_prefix, "");
+  if (state == JobState::kFailed) {
+    say_what_is_kept();
+  } else {
+    drop_suspensions(record_, config_.suspend_prefix, "");
+  }
   save();
   for (auto& [incarnation, worker] : fleet_.workers()) {
     if (worker.phase == Worker::Phase::kStarting) {
@@ -81,6 +98,15 @@ void IntraJobCore::end(JobState state, std::string error) {
       release(worker);
     }
   }
+}
+
+// What a job that fails had saved may be all that is left of days of work.
+void IntraJobCore::say_what_is_kept() {
+  if (!record_.checkpoint) return;
+  const CheckpointRef& kept = *record_.checkpoint;
+  log("its newest saved state is kept: version " + std::to_string(kept.version) + ", " + kept.path +
+      (kept.nodes.empty() ? "" : " on " + nodes_text(kept.nodes)) +
+      "; a job that is submitted --from there goes on with it");
 }
 
 void IntraJobCore::end_if_empty() {

@@ -70,6 +70,7 @@ Effects IntraJobCore::start(Instant now) {
   if (is_over(record_.state)) {
     phase_ = Phase::kEnding;
   } else {
+    if (record_.bound_type) effects_.push_back(BoundToType{*record_.bound_type});
     if (record_.rewinding) finish_rewinding();
     if (!paused()) begin_round();
   }
@@ -220,7 +221,7 @@ void IntraJobCore::handle(Worker& worker, const Report& message) {
   if (phase_ != Phase::kPreparing) return;
   worker.version = message.version;
   reports_[worker.incarnation] = message.version;
-  if (reports_.size() == fleet_.in_phase(Worker::Phase::kKnown).size()) install();
+  install_when_known();
 }
 
 void IntraJobCore::handle(Worker& worker, const Ready& message) {

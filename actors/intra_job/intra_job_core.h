@@ -207,8 +207,12 @@ class IntraJobCore {
 
   // Rounds (intra_job_round.cc).
   void begin_round();
+  void install_when_known();
+  bool all_reported() const;
   void install();
   void go();
+  bool bind_to_type(const std::set<Incarnation>& workers);
+  void give_up_other_types(const Allocation& event);
   void admit_warm_workers();
   void wait_for_workers();
   void place(const std::set<Incarnation>& chosen);
@@ -234,6 +238,8 @@ class IntraJobCore {
   void release(Worker& worker);
   void evict(Worker& worker, const std::string& why);
   void is_gone(const Worker& worker, const std::string& why, bool counts = true);
+  std::string refuse_types(const Wanted& wanted) const;
+  void say_what_is_kept();
   void answer_scale(Status status);
   std::vector<KnownWorker> known_workers() const;
 
@@ -299,8 +305,8 @@ class IntraJobCore {
   DeviceRest rest_;  // not while the job has no other worker
   int losses_without_progress_ = 0;
   std::vector<PendingCheckpoint> checkpoints_;
-  std::set<std::uint64_t> at_end_;  // requests for the last version, not answered yet
-  std::vector<WrittenCheckpoint> written_;             // the ledger is not that far yet
+  std::set<std::uint64_t> at_end_;          // requests for the last version, not answered yet
+  std::vector<WrittenCheckpoint> written_;  // the ledger is not that far yet
   std::map<std::uint64_t, std::string> first_errors_;  // of those that were written elsewhere
   bool ask_again_ = false;                             // one is to be written elsewhere
   PeriodicCheckpoints periodic_;

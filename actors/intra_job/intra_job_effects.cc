@@ -73,6 +73,13 @@ void IntraJobState::perform_effect(const intra_job::Demand& effect) {
               }));
 }
 
+void IntraJobState::perform_effect(const intra_job::BoundToType& effect) {
+  self_->send(peers_.cluster,
+              Msg<wire::Demand>::build({.job = options_.job}, [&](wire::Demand::Builder b) {
+                b.setBoundType(effect.type.name);
+              }));
+}
+
 void IntraJobState::perform_effect(const intra_job::DemandLifted&) {
   demand_is_exact_ = false;
   query_plans();

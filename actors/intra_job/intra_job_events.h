@@ -94,8 +94,13 @@ struct JobRecord {
   std::optional<CheckpointRef> checkpoint;  // the newest valid one that this run wrote
   std::vector<CheckpointRef> older;         // to go back to when that is damaged, newest first
   std::optional<DeviceSet> pinned;          // the last accepted `scale`
+  // At D0 and D1: the type on which the job began to compute. Its kernels decide the bits, so the
+  // job uses no other type from then on. None: at D2, of a staged job, and before the first step.
+  std::optional<DeviceType> bound_type;
   // Of the job's own series, and void since an audit: to be removed from the disk.
   std::vector<CheckpointRef> spoiled;
+  // Paths of states that a recovery of the journal has kept apart: they stay on the disk.
+  std::vector<std::string> set_aside{};
   // Lines and evaluations after this version are void and may still be on the disk.
   std::optional<Version> rewinding;
   bool operator==(const JobRecord&) const = default;
@@ -241,6 +246,11 @@ struct Demand {
 // Cluster scheduler: the scale pin is lifted; the scheduler decides again.
 struct DemandLifted {};
 
+// To the cluster scheduler: the job can use this type only from now on.
+struct BoundToType {
+  DeviceType type;
+};
+
 struct DeviceReleased {
   DeviceId device;
 };
@@ -330,7 +340,7 @@ struct JobEnded {
 };
 
 using Effect =
-    std::variant<SaveRecord, StartWorker, KillWorker, SendWorker, Demand, DemandLifted,
+    std::variant<SaveRecord, StartWorker, KillWorker, SendWorker, Demand, DemandLifted, BoundToType,
                  DeviceReleased, DeviceSuspected, LedgerRewound, FindStates, RemoveCheckpoints,
                  KeepSuspensions, DevicesKept, LedgerLineAdded, EvaluationAdded, StateChanged,
                  CommandDone, CheckpointDone, LogLine, JobEnded>;

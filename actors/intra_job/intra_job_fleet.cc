@@ -9,6 +9,7 @@ using namespace protocol;
 
 void IntraJobCore::handle(const Allocation& event) {
   if (!fleet_.allocate(event)) return;
+  give_up_other_types(event);
   const auto& workers = fleet_.workers();
   urgent_ = event.urgent || (urgent_ && std::ranges::any_of(workers, [this](const auto& entry) {
                                return entry.second.phase == Worker::Phase::kKnown &&
@@ -22,6 +23,13 @@ void IntraJobCore::handle(const Allocation& event) {
     show_state(event.devices.empty() ? JobState::kQueued : JobState::kStarting);
   }
   if (scale_request_ && fleet_.allocated_set().contains(*record_.pinned)) answer_scale({});
+}
+
+// The cluster scheduler may have granted them before it heard to which type the job is bound.
+void IntraJobCore::give_up_other_types(const Allocation& event) {
+  if (!record_.bound_type) return;
+  for (const DeviceId& device : event.devices)
+    if (device.type != *record_.bound_type && fleet_.allocated(device)) fleet_.give_up(device);
 }
 
 void IntraJobCore::handle(const DemandRefused& event) {

@@ -190,7 +190,7 @@ void IntraJobCore::answer_pauses(const Status& status) {
 std::string IntraJobCore::waiting_for() const {
   if (phase_ == Phase::kEnding) return {};
   if (paused()) return resume_refusal_;
-  if (phase_ == Phase::kIdle)
+  if (phase_ == Phase::kIdle || all_reported())
     if (std::string state = state_text(go_on()); !state.empty()) return state;
   const Wanted wanted = wanted_at(next_version());
   const DeviceSet have = fleet_.allocated_set();
@@ -200,7 +200,7 @@ std::string IntraJobCore::waiting_for() const {
   if (phase_ != Phase::kIdle) return {};
   if (!have.empty()) return "its worker processes to start";
   return "at least " + std::to_string(std::max(config_.spec.resources.min_devices, 1U)) +
-         " free devices";
+         " free devices" + (record_.bound_type ? " of type " + record_.bound_type->name : "");
 }
 
 }  // namespace es::actors::intra_job

@@ -37,7 +37,9 @@ DeviceSet IntraJobState::held_devices() const {
 
 // Of the types that it may use, those of the cluster that it does not hold.
 DeviceSet IntraJobState::addable_devices() const {
-  const std::vector<DeviceType>& types = options_.spec.resources.device_types;
+  const std::optional<DeviceType>& bound = core_->record().bound_type;
+  const std::vector<DeviceType> types =
+      bound ? std::vector{*bound} : options_.spec.resources.device_types;
   const DeviceSet held = held_devices();
   DeviceSet addable;
   for (const DeviceCount& c : inventory_.counts)

@@ -64,6 +64,16 @@ std::optional<std::pair<FromPeer, Version>> IntraJobCore::newest_reported() cons
   return std::pair{FromPeer{holder->incarnation, holder->address, holder->host_id}, *newest};
 }
 
+// The round goes on once every worker has said which version it holds.
+void IntraJobCore::install_when_known() {
+  if (all_reported()) install();
+}
+
+bool IntraJobCore::all_reported() const {
+  return phase_ == Phase::kPreparing &&
+         reports_.size() == fleet_.in_phase(Worker::Phase::kKnown).size();
+}
+
 // REQUIRES: all known workers have reported. Where nobody holds a version it waits for the nodes to
 // say what they can read, or stands down.
 void IntraJobCore::install() {
@@ -84,7 +94,9 @@ void IntraJobCore::install(Source source, Version target) {
   phase_ = Phase::kInstalling;
   target_ = progress_ = target;
   const Fleet::Choice choice = fleet_.choose(wanted_at(target), false);
-  place(choice.complete ? choice.workers : fleet_.all_available());
+  const std::set<Incarnation> chosen = choice.complete ? choice.workers : fleet_.all_available();
+  if (!bind_to_type(chosen)) return stand_down();
+  place(chosen);
   if (staged()) {
     stage_ = schedule_.stage_at(target);
     // A stage begins with exactly its devices. Who is there meanwhile holds the state and waits.
@@ -158,6 +170,28 @@ void IntraJobCore::go() {
   for (const Incarnation incarnation : leavers) send(*fleet_.find(incarnation), Release{stamp()});
   ask_for_checkpoints();
   ask_for_periodic();
+}
+
+// Below D2 the kernels of a device type decide the bits: a job that went on with another type would
+// end with other bits than one that stayed, and could not load what it had saved. So it is bound to
+// the type of its first members, or of the devices that its user has asked for. False: these
+// workers are on other devices. Stages are the choice of the job's owner.
+bool IntraJobCore::bind_to_type(const std::set<Incarnation>& workers) {
+  if (config_.spec.level == DeterminismLevel::kD2 || staged()) return true;
+  const auto type_of = [this](Incarnation worker) { return fleet_.find(worker)->device.type; };
+  std::optional<DeviceType> type = record_.bound_type;
+  if (!type && record_.pinned) type = record_.pinned->counts.front().type;
+  if (!type) type = type_of(*workers.begin());
+  if (!std::ranges::all_of(workers, [&](Incarnation w) { return type_of(w) == *type; }))
+    return false;
+  if (record_.bound_type) return true;
+  record_.bound_type = type;
+  save();
+  log("at level " + std::string(level_name(config_.spec.level)) +
+      " the kernels of a device type decide the bits: from now on the job uses " + type->name +
+      " only");
+  effects_.push_back(BoundToType{*type});
+  return true;
 }
 
 void IntraJobCore::drain() {

@@ -51,6 +51,7 @@ void IntraJobCore::handle(const NodesPresent& event) {
     for (const std::string& node : event.nodes)
       if (!before.contains(node)) keep_suspensions(node);
   load_again_without(lost);
+  install_when_known();  // a node that left owes no answer any more
 }
 
 void IntraJobCore::handle(const NodeSaidHello& event) {
@@ -73,9 +74,7 @@ void IntraJobCore::load_again_without(const std::set<std::string>& nodes) {
 void IntraJobCore::handle(const StatesFound& event) {
   for (const StateFound& found : event.states)
     saved_.found(event.node, found.state, found.sight, found.error);
-  const bool reported = phase_ == Phase::kPreparing &&
-                        reports_.size() == fleet_.in_phase(Worker::Phase::kKnown).size();
-  if (reported) install();
+  install_when_known();
 }
 
 // Where this worker reads the saved state that is loaded: on its own node, if it can be read there.

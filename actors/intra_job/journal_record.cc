@@ -68,6 +68,7 @@ void update(store::JobRecord& stored, const intra_job::JobRecord& record) {
     stored.known.push_back({worker.incarnation, worker.device.node, worker.device.type,
                             worker.device.index, worker.address, worker.host_id});
   stored.pinned = record.pinned;
+  stored.bound_type = record.bound_type.value_or(DeviceType{});
   stored.checkpoints.clear();
   if (record.checkpoint) stored.checkpoints.push_back(stored_ref(*record.checkpoint));
   for (const intra_job::CheckpointRef& ref : record.older)
@@ -75,6 +76,7 @@ void update(store::JobRecord& stored, const intra_job::JobRecord& record) {
   stored.spoiled.clear();
   for (const intra_job::CheckpointRef& ref : record.spoiled)
     stored.spoiled.push_back(stored_ref(ref));
+  stored.set_aside = record.set_aside;
   stored.rewinding = record.rewinding;
 }
 
@@ -102,12 +104,14 @@ intra_job::JobRecord core_record(const store::JobRecord& stored) {
                             worker.address,
                             worker.host_id});
   record.pinned = stored.pinned;
+  if (!stored.bound_type.name.empty()) record.bound_type = stored.bound_type;
   for (const store::CheckpointRef& ref : stored.checkpoints) record.older.push_back(core_ref(ref));
   if (!record.older.empty()) {
     record.checkpoint = record.older.front();
     record.older.erase(record.older.begin());
   }
   for (const store::CheckpointRef& ref : stored.spoiled) record.spoiled.push_back(core_ref(ref));
+  record.set_aside = stored.set_aside;
   record.rewinding = stored.rewinding;
   return record;
 }

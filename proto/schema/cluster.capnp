@@ -20,6 +20,9 @@ struct Demand {
     # More devices would help this much; the policy chooses.
     refusals @4 :List(RefusedDevices);
     # All that the job refuses from now on; besides, its last demand stays as it was.
+    boundType @5 :Text;
+    # The only device type that the job can use from now on, whatever its spec allows; besides, its
+    # last demand stays as it was.
   }
   sequence @2 :UInt64;
   # Of the newest Allocation that the job has adopted, 0 before the first: what the proposals are

@@ -10,7 +10,7 @@
 namespace es::store {
 namespace {
 
-constexpr std::uint8_t kRecordVersion = 5;  // of a job
+constexpr std::uint8_t kRecordVersion = 6;  // of a job
 constexpr std::uint8_t kCounterVersion = 1;
 constexpr std::uint8_t kTagVersion = 1;
 constexpr const char* kTable = "job";
@@ -80,14 +80,25 @@ bool read_presence(RecordReader& in, const char* field) {
   return present == 1;
 }
 
+void write_texts(RecordWriter& out, const std::vector<std::string>& texts) {
+  out.u32(static_cast<std::uint32_t>(texts.size()));
+  for (const std::string& text : texts) out.text(text);
+}
+
+std::vector<std::string> read_texts(RecordReader& in) {
+  std::vector<std::string> texts;
+  const std::uint32_t count = in.count(sizeof(std::uint32_t));
+  for (std::uint32_t i = 0; i < count && in.ok(); ++i) texts.push_back(in.text());
+  return texts;
+}
+
 void write_checkpoints(RecordWriter& out, const std::vector<CheckpointRef>& checkpoints) {
   out.u32(static_cast<std::uint32_t>(checkpoints.size()));
   for (const CheckpointRef& ref : checkpoints) {
     out.text(ref.path);
     out.u64(ref.version);
     out.u8(ref.periodic ? 1 : 0);
-    out.u32(static_cast<std::uint32_t>(ref.nodes.size()));
-    for (const std::string& node : ref.nodes) out.text(node);
+    write_texts(out, ref.nodes);
     out.digest(ref.params);
     out.digest(ref.state);
   }
@@ -101,8 +112,7 @@ std::vector<CheckpointRef> read_checkpoints(RecordReader& in) {
     ref.path = in.text();
     ref.version = in.u64();
     ref.periodic = read_presence(in, "checkpoints");
-    const std::uint32_t nodes = in.count(sizeof(std::uint32_t));
-    for (std::uint32_t n = 0; n < nodes && in.ok(); ++n) ref.nodes.push_back(in.text());
+    ref.nodes = read_texts(in);
     ref.params = in.digest();
     ref.state = in.digest();
     checkpoints.push_back(std::move(ref));
@@ -183,8 +193,10 @@ std::string encode_job_record(const JobRecord& record) {
   write_known(out, record.known);
   out.u8(record.pinned ? 1 : 0);
   if (record.pinned) write_devices(out, *record.pinned);
+  out.text(record.bound_type.name);
   write_checkpoints(out, record.checkpoints);
   write_checkpoints(out, record.spoiled);
+  write_texts(out, record.set_aside);
   write_refusals(out, record.refusals);
   out.u8(record.rewinding ? 1 : 0);
   if (record.rewinding) out.u64(*record.rewinding);
@@ -207,8 +219,10 @@ Result<JobRecord> decode_job_record(std::string_view bytes, const JobId& id) {
   record.generation.value = in.u64();
   record.known = read_known(in);
   if (read_presence(in, "pinned")) record.pinned = read_devices(in, "pinned");
+  record.bound_type.name = in.text();
   record.checkpoints = read_checkpoints(in);
   record.spoiled = read_checkpoints(in);
+  record.set_aside = read_texts(in);
   record.refusals = read_refusals(in);
   if (read_presence(in, "rewinding")) record.rewinding = in.u64();
   record.sequence = in.u64();

@@ -67,8 +67,12 @@ struct JobRecord {
   Generation generation;  // last one that was started; 0 = none yet
   std::vector<KnownWorker> known;
   std::optional<DeviceSet> pinned;         // the last accepted explicit scale
+  DeviceType bound_type{};                 // the only type that it may use; no name: any
   std::vector<CheckpointRef> checkpoints;  // newest first
   std::vector<CheckpointRef> spoiled;      // void, to be removed from the disk
+  // Paths of states that a recovery of the journal could not make sense of: nobody goes on from
+  // them, and nobody removes them.
+  std::vector<std::string> set_aside{};
   std::vector<Refusal> refusals;
   std::optional<Version> rewinding;  // what is after it in ledger and history is void
   std::uint64_t sequence = 0;        // order of submission, unique (next_sequence)

@@ -110,11 +110,13 @@ void rewind(Pairs& pairs, const std::string& job, JobRecord record, const Ledger
     if (*parse_key(key)->number > ledger.whole_through) pairs.erase(key);
   std::erase_if(record.checkpoints, [&](const CheckpointRef& ref) {
     const bool is_behind = ref.version > ledger.whole_through;
-    if (is_behind)
+    if (is_behind) {
+      record.set_aside.push_back(ref.path);
       dropped.push_back("job \"" + job + "\": checkpoint " + ref.path + " of version " +
                         std::to_string(ref.version) +
                         ", which its ledger does not lead to; it "
                         "stays on the disk");
+    }
     return is_behind;
   });
   record.known.clear();

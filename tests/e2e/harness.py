@@ -58,8 +58,9 @@ def seeded_random(name):
     return random.Random(f"{name} {seed}")
 
 
-def wait_until(what, probe, deadline_s=DEADLINE_S):
-    """The first true value of probe(). The only place that polls."""
+def wait_until(what, probe, deadline_s=DEADLINE_S, state=lambda: ""):
+    """The first true value of probe(). The only place that polls. Past the deadline the error says
+    what state() returns."""
     pause = threading.Event()
     end = time.monotonic() + deadline_s
     while True:
@@ -67,7 +68,7 @@ def wait_until(what, probe, deadline_s=DEADLINE_S):
         if value:
             return value
         if time.monotonic() > end:
-            raise AssertionError(f"not within {deadline_s} s: {what}")
+            raise AssertionError(f"not within {deadline_s} s: {what}\n{state()}")
         pause.wait(POLL_S)
 
 
@@ -318,12 +319,15 @@ class Daemon:
 
     def wait_for(self, job, what, holds):
         """The first description of the job for which `holds`; the job may not fail meanwhile."""
+        last = {}
+
         def probe():
             details = self.describe(job)
+            last.update(details)
             if details["state"] == "failed" and what != "failed":
                 raise AssertionError(f"{job} failed while waiting for {what}: {details['error']}")
             return details if holds(details) else None
-        return wait_until(f"{job}: {what}", probe)
+        return wait_until(f"{job}: {what}", probe, state=lambda: f"last seen: {last}")
 
     def wait_for_state(self, job, state):
         return self.wait_for(job, state, lambda details: details["state"] == state)

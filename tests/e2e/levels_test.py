@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What each level of determinism promises, and that the weaker ones do not promise more."""
 import harness
-from harness import digests
-from jobs import job_text
+from harness import EXIT_REFUSED, digests
+from jobs import ANY_LENGTH, job_text
 
 STEPS = 12
 
@@ -36,6 +36,27 @@ class Levels(harness.EndToEndTest):
         again = self.run_at(chosen["level"], f"{fast}:3@12")
         self.assertEqual(again["level"], chosen["level"])
         self.assertEqual(digests(chosen), digests(again))
+
+    def test_below_d2_a_job_waits_for_its_type_rather_than_compute_other_bits(self):
+        fast, other = self.fast_class(), self.other_class()
+        if fast == other:
+            self.skipTest("two kernel classes are needed")
+        file = self.write_job(job_text(self.word, changes={"level": "D1", "steps": 2000,
+                                                           **ANY_LENGTH}))
+        daemon = self.start_daemon(devices="+".join(sorted([f"{fast}:1", f"{other}:1"])))
+        job = daemon.submit(file)
+        began = daemon.wait_for_step(job, 5)["placement"].removesuffix(":1")
+        free = other if began == fast else fast
+        refused = daemon.esctl("scale", job, f"{free}:1", code=EXIT_REFUSED)
+        self.assertIn(f"allowed are devices of {began}", refused.err)
+        daemon.esctl("claim", "--name", "serving", "--type", began, "--count", 1)
+        waiting = daemon.wait_for_state(job, "queued")
+        self.assertEqual(waiting["waiting_for"], f"at least 1 free devices of type {began}")
+        self.assertGreater(waiting["steps"], 0)
+        daemon.esctl("release", "serving")
+        found = digests(daemon.wait_for_state(job, "finished"))
+        self.assertEqual(found, digests(self.run_job(file, "--devices", f"{began}:1")))
+        daemon.stop()
 
 
 if __name__ == "__main__":

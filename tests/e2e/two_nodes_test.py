@@ -112,6 +112,44 @@ class TwoNodes(harness.EndToEndTest):
         self.stop_node(head, node)
         head.stop()
 
+    def test_nobody_takes_the_name_of_the_heads_own_node(self):
+        head = self.start_head("--insecure-loopback")
+        job = head.submit(self.write_job(job_text(self.word, changes={"steps": 100_000})))
+        head.wait_for_step(job, 5)
+        own = head.describe(job)["workers"]
+        thief = self.start_node(head, "first", "--insecure-loopback")
+        thief.wait_for_line("our name is taken")
+        head.wait_for_step(job, head.describe(job)["steps"] + 5)
+        self.assertEqual(head.describe(job)["workers"], own)
+        self.assertNotIn("ready", thief.out)
+        thief.stop(signal.SIGTERM)
+        self.assertEqual(self.nodes(head), {"first": True})
+        head.esctl("cancel", job)
+        head.stop()
+
+    def test_a_key_is_let_in_and_shut_out_while_the_head_runs(self):
+        keys, others = self.directory / "keys", self.directory / "others"
+        for directory in (keys, others):
+            self.esctl("keygen", directory)
+        (others / "server.key").unlink()
+        (others / "server.pub").write_bytes((keys / "server.pub").read_bytes())
+        head = self.start_head("--keys", keys)
+        let_in = keys / "authorized/other.pub"
+        let_in.write_bytes((others / "authorized/self.pub").read_bytes())
+        node = self.start_node(head, "second", "--keys", others)
+        node.wait_for_line("^ready ", stream="out")
+        self.assertEqual(self.nodes(head), {"first": True, "second": True})
+        broken = keys / "authorized/half-written.pub"
+        broken.write_text("public = ")
+        head.running.wait_for_line("the keys that may connect stay as they were: .*half-written")
+        broken.unlink()
+        let_in.unlink()
+        node.wait_for_line("our key was refused: by head")
+        harness.wait_until("the node is away",
+                           lambda: self.nodes(head) == {"first": True, "second": False})
+        node.stop(signal.SIGKILL)
+        head.stop()
+
 
 if __name__ == "__main__":
     harness.main()

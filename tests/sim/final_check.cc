@@ -130,8 +130,7 @@ std::string final_check(SimWorld& world, const std::map<JobId, JobSpec>& jobs,
       ++remarks["gave up"];
       continue;
     }
-    const bool not_kept =
-        record.phase == store::JobPhase::kFailed && result_not_kept(record.error);
+    const bool not_kept = record.phase == store::JobPhase::kFailed && result_not_kept(record.error);
     if (not_kept) ++remarks["result not kept"];
     if (record.phase != store::JobPhase::kCompleted && !not_kept)
       return job + (store::is_final(record.phase) ? " is " : " hangs: it is ") + phase + ": " +

@@ -33,8 +33,9 @@ struct SimCluster {
   }
   bool disk_fails = false;  // no checkpoint can be written
   // The newest version of the job that was ever journaled as saved, and is whole on some disk;
-  // none: there is none. For what must never happen: that the job goes on from something older.
-  std::function<std::optional<Version>(const JobId&)> newest_saved;
+  // none: there is none. For what must never happen: that the job goes on from something older. A
+  // worker of a generation that is over may still do what it was told then: none, too.
+  std::function<std::optional<Version>(const JobId&, Generation)> newest_saved;
   std::map<actors::DeviceId, Incarnation> running;  // processes that exist, by their device
   std::map<Incarnation, JobId> job_of;              // of these
   // The samples that made each committed version, by virtual rank.

@@ -98,7 +98,9 @@ SimWorld::SimWorld(SimWorldOptions options) : options_(std::move(options)), rand
   cluster_->step_time = {{"cpu-scalar", std::chrono::milliseconds(40)},
                          {"cpu-avx2", std::chrono::milliseconds(10)},
                          {"cpu-avx512", std::chrono::milliseconds(6)}};
-  cluster_->newest_saved = [this](const JobId& job) { return newest_saved(job); };
+  cluster_->newest_saved = [this](const JobId& job, Generation generation) {
+    return newest_saved(job, generation);
+  };
   config_.set("scheduler.policy", caf::atom("testing"));
   system_.emplace(config_);
   system_->await_actors_before_shutdown(false);
@@ -189,8 +191,10 @@ void SimWorld::remember_saved() {
 }
 
 // A node that is away has its disk still.
-std::optional<Version> SimWorld::newest_saved(const JobId& job) {
+std::optional<Version> SimWorld::newest_saved(const JobId& job, Generation generation) {
   std::optional<Version> newest;
+  const auto record = disk().load(job);
+  if (record.value()->generation > generation) return newest;
   for (const auto& [version, node, path] : saved_once_[job]) {
     const auto& on_disk = cluster_->disk_of(node);
     const auto found = on_disk.find(path);

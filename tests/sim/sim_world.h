@@ -109,7 +109,7 @@ class SimWorld {
   bool step();
   void run_for(actors::Instant duration, const std::function<bool()>& or_until);
   void start_node(const std::string& name);
-  std::optional<Version> newest_saved(const JobId& job);
+  std::optional<Version> newest_saved(const JobId& job, Generation generation);
   void remember_saved();
   void on_caught(const actors::PeerId& peer, bool freeze);
 

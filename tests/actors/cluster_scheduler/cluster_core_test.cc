@@ -297,6 +297,21 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     CHECK(c.propose("j", {{{"a"}, 1, 9.0}}, 0) == Effects{Allocation{"j", 1, 0, ids("n", "b", 2)}});
   }
 
+  TEST_CASE("a job that is bound to a type is given no other from then on") {
+    Cluster c;
+    c.on(NodeJoined{"n", devices("a:1+b:4")});
+    c.admit("j", 1, DeterminismLevel::kD1);
+    c.pin("j", "a:1");
+    // Its pin is lifted: b is free, and would be faster.
+    CHECK(c.on(JobBound{"j", {"a"}}).empty());
+    CHECK(c.propose("j", {{{"b"}, 4, 9.0}}, 1).empty());
+    CHECK(c.on(ClaimMade{"other", {"a"}, 1}) == Effects{Allocation{"j", 2, 0, {}, true}});
+    c.on(DeviceReleased{"j", {"n", {"a"}, 0}});
+    CHECK(c.propose("j", {}, 2).empty());
+    CHECK(c.core.held("j").empty());
+    CHECK(c.on(ClaimEnded{"other"}) == Effects{Allocation{"j", 3, 1, ids("n", "a", 1)}});
+  }
+
   TEST_CASE("only allowed types are given without being asked for by name") {
     Cluster c;
     c.on(NodeJoined{"n", devices("a:1+b:1")});

@@ -67,10 +67,11 @@ Parts mutated(std::mt19937_64& random) {
 
 class RawPeer {
  public:
-  RawPeer(const std::string& endpoint, const PeerId& id)
+  RawPeer(const std::string& endpoint, const PeerId& id, int unread_max = 1000)
       : socket_(context_, zmq::socket_type::dealer) {
     socket_.set(zmq::sockopt::linger, 0);
     socket_.set(zmq::sockopt::sndhwm, 0);
+    socket_.set(zmq::sockopt::rcvhwm, unread_max);
     socket_.connect(endpoint);
     if (!id.empty()) send({beat_of(id)});
   }
@@ -195,6 +196,31 @@ TEST_SUITE("actors/gateway/hostile") {
     Station honest(quick_options("node/a"));
     REQUIRE(honest->connect("head", (*head)->endpoint()).ok());
     CHECK(honest.wait_for("up head"));
+  }
+
+  TEST_CASE("a client that never reads its answers is disconnected before they fill the memory") {
+    const TempDirectory dir;
+    Station head(quick_options("head", dir.ipc("head.sock")));
+    const auto answer = numbered_frame(1, (std::size_t{8} << 20) / sizeof(capnp::word));
+    {
+      RawPeer greedy(head->endpoint(), "client/1", 1);
+      REQUIRE(head.wait_for("up client/1"));
+      // The client speaks all the time, so that nobody takes it for dead, and never reads.
+      for (int i = 0; i < 64; ++i) {
+        greedy.send({beat_of("client/1")});
+        head->send("client/1", answer);
+      }
+      REQUIRE(head.wait_for("down client/1"));
+      CHECK(head->stats().refused_unread == 1);
+      CHECK(head->stats().queued_bytes <= 3 * std::uint64_t{kBodyBytesMax});
+      // Another beat does not open the door again.
+      greedy.send({beat_of("client/1")});
+      Station honest(quick_options("client/2"));
+      REQUIRE(honest->connect("head", head->endpoint()).ok());
+      CHECK(honest.wait_for("up head"));
+      CHECK(head.seen().count("up client/1") == 1);
+    }
+    CHECK(head.wait_stats([](const TransportStats& s) { return s.queued_bytes == 0; }));
   }
 
   TEST_CASE("a body far over the limit is cut off, and others are served meanwhile") {

@@ -648,6 +648,69 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(all<SendWorker>(bench.started).empty());
   }
 
+  // Its kernels decide the bits: a job that moved to another type would end with other ones.
+  TEST_CASE("below D2 a job stays on the type of device on which it began") {
+    for (const auto level : {DeterminismLevel::kD0, DeterminismLevel::kD1}) {
+      Config config = Bench::config("", 4);
+      config.spec.level = level;
+      Bench bench(config);
+      CHECK(all<CommandDone>(bench.event(ScaleCommand{3, parse_device_set("a:1+b:1").value()}))
+                .at(0)
+                .status.error()
+                .message.ends_with("decide the bits; allowed are devices of one type"));
+      CHECK_FALSE(bench.core.record().bound_type.has_value());
+      bench.run_with(1);
+      CHECK(bench.core.record().bound_type == DeviceType{"a"});
+      CHECK(all<CommandDone>(bench.event(ScaleCommand{4, parse_device_set("b:1").value()}))
+                .at(0)
+                .status.error()
+                .message.ends_with("allowed are devices of a, on which the job began"));
+      // Granted before the cluster scheduler knew.
+      const Effects effects = bench.allocate({device(0), device(1, "b")});
+      CHECK(all<StartWorker>(effects).empty());
+      CHECK(all<DeviceReleased>(effects).at(0).device == device(1, "b"));
+      CHECK(all<StartWorker>(bench.allocate({device(0), device(1)})).size() == 1);
+      JobRecord record = bench.core.record();
+      record.known.clear();
+      Bench restarted(record, {}, config);
+      CHECK(all<StartWorker>(restarted.allocate({device(1, "b")})).empty());
+    }
+  }
+
+  TEST_CASE("a staged job and a job at D2 may go on with other types") {
+    Bench bench;
+    bench.run_with(1);
+    CHECK_FALSE(bench.core.record().bound_type.has_value());
+    Config config = Bench::config("a:1@5,b:1@5", 4);
+    config.spec.level = DeterminismLevel::kD1;
+    Bench staged(config);
+    staged.run_with(1);
+    CHECK_FALSE(staged.core.record().bound_type.has_value());
+  }
+
+  TEST_CASE("a job that fails keeps what it had saved, one that is cancelled does not") {
+    JobRecord record;
+    record.state = JobState::kQueued;
+    record.generation = Generation{4};
+    record.checkpoint = CheckpointRef{"/s/job-g4", 3, false, {"node"}, {}};
+    Config config = Bench::config("", 4);
+    config.suspend_prefix = "/s/job-g";
+    for (const bool fails : {true, false}) {
+      Bench bench(record, {}, config);
+      bench.allocate({device(0)});
+      bench.hello(100);
+      bench.report(100, std::nullopt);
+      bench.ready(100, 3);
+      if (fails) {
+        bench.say(Failed{bench.stamp(100), "the data is gone"});
+      } else {
+        bench.event(CancelCommand{5});
+      }
+      CHECK(bench.core.state() == (fails ? JobState::kFailed : JobState::kCancelled));
+      CHECK(bench.core.record().checkpoint.has_value() == fails);
+    }
+  }
+
   TEST_CASE("with its only device taken away the job keeps it until another worker is warm") {
     Bench bench;
     bench.run_with(1);

@@ -169,6 +169,45 @@ TEST_SUITE("actors/intra_job/intra_job_saved") {
     CHECK(apart.bench->core.record().checkpoint == state(3, {"one"}));
   }
 
+  TEST_CASE("a node that is lost before it answers keeps nobody waiting for its answer") {
+    Apart apart;
+    apart.bench->silent = {"one"};
+    apart.bench->event(ResumeCommand{1});
+    apart.bench->event(NodeSaidHello{"one"});  // what it said before counts no more
+    apart.bench->allocate({on("two")});
+    apart.bench->hello(100);
+    CHECK(apart.bench->core.waiting_for().starts_with("node one to say whether"));
+    const Effects effects = apart.present({"two"});
+    CHECK(apart.bench->core.waiting_for().starts_with("node one, which holds its newest"));
+    CHECK(all<Demand>(effects).at(0).devices.empty());
+  }
+
+  // The node of the only member is lost while the job moves away from it.
+  TEST_CASE("a node that is lost in the middle of a round keeps the round from nothing") {
+    JobRecord record;
+    record.state = JobState::kRunning;
+    record.generation = Generation{4};
+    record.checkpoint = state(3, {"one"});
+    record.known = {{Incarnation{1}, on("one"), "address", "host"}};
+    Bench bench(record, LedgerHistory{});
+    bench.sight = [](const std::string&, const CheckpointRef&) { return Sight::kGone; };
+    bench.silent = {"one"};
+    bench.event(NodesPresent{{"one", "two"}});
+    bench.allocate({on("one"), on("two")});
+    bench.report(1, 3);
+    bench.ready(1, 3);
+    REQUIRE(receivers<Drain>(bench.hello(100)) == Ids{1});
+    REQUIRE(receivers<Prepare>(bench.exited(1)) == Ids{100});
+    bench.report(100, std::nullopt);
+    REQUIRE(bench.core.phase() == Phase::kPreparing);
+    CHECK(bench.core.waiting_for().starts_with("node one to say whether"));
+    const Effects effects = bench.event(NodesPresent{{"two"}});
+    CHECK(receivers<Release>(effects) == Ids{100});
+    CHECK(bench.core.phase() == Phase::kIdle);
+    CHECK(bench.core.waiting_for() ==
+          "node one, which holds its newest saved state (version 3, /s/3)");
+  }
+
   TEST_CASE("the user gives up a state whose node does not come back, and is told what that is") {
     Apart apart;
     apart.present({"two"});

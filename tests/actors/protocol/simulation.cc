@@ -45,6 +45,7 @@ intra_job::Config Simulation::config() const {
   config.spec.checkpoint.keep = 2;
   config.checkpoint_directory = "series";
   config.suspend_prefix = "suspended-";
+  config.spec.level = DeterminismLevel::kD2;  // devices of several types
   return config;
 }
 

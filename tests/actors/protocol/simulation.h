@@ -100,6 +100,7 @@ class Simulation {
   void perform_one(const actors::intra_job::SendWorker& effect);
   void perform_one(const actors::intra_job::Demand& effect);
   void perform_one(const actors::intra_job::DemandLifted& effect);
+  void perform_one(const actors::intra_job::BoundToType&) {}  // all of its devices are of one type
   void perform_one(const actors::intra_job::DeviceReleased& effect);
   void perform_one(const actors::intra_job::FindStates& effect);
   void perform_one(const actors::intra_job::LedgerLineAdded& effect);

@@ -25,6 +25,8 @@ JobRecord sample(const JobId& id, std::uint64_t sequence) {
   record.known = {{{3}, "node-a", {"cpu-avx2"}, 0, "ipc:///run/es/3", "host-a"},
                   {{1'000'000'000'000}, "node-b", {"cpu-avx512"}, 7, "tcp://10.0.0.2:7000", ""}};
   record.pinned.emplace();
+  record.bound_type = {"cpu-avx2"};
+  record.set_aside = {"/checkpoints/job-1-suspended-3"};
   record.pinned->add({"cpu-avx2"}, 2);
   record.pinned->add({"cpu-avx512"}, 1);
   record.checkpoints = {{"/checkpoints/v80-g7-i3", 80, true}, {"/mine", 70, false}};
