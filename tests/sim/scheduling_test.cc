@@ -136,11 +136,15 @@ TEST_SUITE("sim/scheduling") {
     const JobSpec spec = job_spec(3, 60);
     const JobId job = client.submit(spec).value();
     wait_for_placement(world, job, "cpu-avx512:2");
-    const Status scaled = client.wait(client.post_scale(job, "cpu-avx2:3"));
+    const Status scaled = client.wait(client.post_scale(job, "cpu-avx512:3"));
     REQUIRE(!scaled.ok());
     CHECK(scaled.error().kind == ErrorKind::kRefused);
-    CHECK(scaled.error().message.find("the cluster has cpu-avx2:2") != std::string::npos);
-    CHECK(!client.wait(client.post_scale(job, "cpu-avx2:5")).ok());
+    CHECK(scaled.error().message.find("the cluster has cpu-avx512:2") != std::string::npos);
+    // Below D2 the job stays on the type on which it began.
+    const Status other = client.wait(client.post_scale(job, "cpu-avx2:2"));
+    REQUIRE(!other.ok());
+    CHECK(other.error().message.find("allowed are devices of cpu-avx512") != std::string::npos);
+    CHECK(!client.wait(client.post_scale(job, "cpu-avx512:5")).ok());
     CHECK(!client.wait(client.post_scale("nobody-7", "cpu-avx2:1")).ok());
     check_finished(client.wait_until_over(job), spec);
     check_at_rest(world);
