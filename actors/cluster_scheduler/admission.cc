@@ -8,6 +8,7 @@
 #include "actors/config/job_file.h"
 #include "gpu/models/models.h"
 #include "gpu/params/buckets.h"
+#include "proto/base/job_fields.h"
 #include "store/checkpoint/checkpoint.h"
 #include "store/dataset/epoch_sampler.h"
 #include "store/dataset/sample_source.h"
@@ -57,23 +58,10 @@ Status resolve_steps(JobSpec& spec, Version start, std::uint64_t steps_per_epoch
 // A run from a checkpoint gives the bits of an uninterrupted run only when everything that decides
 // them is the same.
 Status check_same_job(const JobSpec& spec, const JobSpec& saved, const std::string& directory) {
-  const auto differs = [&](const char* field) {
-    return usage_error(directory + ": the checkpoint is of a job with another " + field +
-                       "; allowed is the same " + field);
-  };
-  if (spec.max_p != saved.max_p) return differs("max_p");
-  if (spec.batch_size != saved.batch_size) return differs("batch_size");
-  if (spec.seed != saved.seed) return differs("seed");
-  ModelSpec model = saved.model;
-  model.weights = spec.model.weights;  // its digest is what counts
-  if (!(spec.model == model)) return differs("model");
-  DataSpec data = saved.data;
-  data.path = spec.data.path;  // where the files lie does not matter
-  data.vocabulary_file = spec.data.vocabulary_file;
-  if (!(spec.data == data)) return differs("data");
-  if (!(spec.optimizer == saved.optimizer)) return differs("optimizer");
-  if (!(spec.schedule == saved.schedule)) return differs("schedule");
-  return {};
+  const std::string key(first_other_bits(spec, saved));
+  if (key.empty()) return {};
+  return usage_error(directory + ": the checkpoint is of a job with another " + key +
+                     "; allowed is the same " + key);
 }
 
 // Device types of the first placement; empty: the scheduler may take any.

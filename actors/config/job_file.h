@@ -24,4 +24,7 @@ Result<JobSpec> read_job_file(const std::filesystem::path& path);
 // parse_job(to_toml(spec)) == spec for every valid spec.
 std::string to_toml(const JobSpec& spec);
 
+// The same with defaults in place of what does not decide the bits of the result.
+std::string bits_toml(const JobSpec& spec);
+
 }  // namespace es::actors

@@ -55,16 +55,7 @@ Result<store::LedgerFile> read_file(const std::string& path) {
 }  // namespace
 
 Digest bits_digest(const JobSpec& spec) {
-  const JobSpec defaults;
-  JobSpec bits = spec;
-  bits.name = defaults.name;
-  bits.auto_cost = defaults.auto_cost;
-  bits.eval_every = defaults.eval_every;
-  bits.resources = defaults.resources;
-  bits.checkpoint = defaults.checkpoint;
-  bits.audit = defaults.audit;
-  bits.stages.clear();
-  return digest_of(to_toml(bits));
+  return digest_of(bits_toml(spec));
 }
 
 Result<store::LedgerFile> read_ledger(Client& client, const JobId& job) {

@@ -50,8 +50,9 @@ class Levels(harness.EndToEndTest):
         refused = daemon.esctl("scale", job, f"{free}:1", code=EXIT_REFUSED)
         self.assertIn(f"allowed are devices of {began}", refused.err)
         daemon.esctl("claim", "--name", "serving", "--type", began, "--count", 1)
-        waiting = daemon.wait_for_state(job, "queued")
-        self.assertEqual(waiting["waiting_for"], f"at least 1 free devices of type {began}")
+        reason = f"at least 1 free devices of type {began}"
+        waiting = daemon.wait_for(job, reason, lambda d: d["waiting_for"] == reason)
+        self.assertEqual(waiting["state"], "queued")
         self.assertGreater(waiting["steps"], 0)
         daemon.esctl("release", "serving")
         found = digests(daemon.wait_for_state(job, "finished"))

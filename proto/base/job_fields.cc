@@ -1,0 +1,125 @@
+#include "proto/base/job_fields.h"
+
+#include <charconv>
+#include <concepts>
+
+#include "proto/base/number_text.h"
+
+namespace es {
+namespace {
+
+std::string choices_text(std::string_view choices) {
+  std::string text;
+  for (const char c : choices)
+    if (c == '|')
+      text += ", ";
+    else
+      text += c;
+  return text;
+}
+
+std::string range_text(const JobField& field) {
+  if (field.low_is_open)
+    return "above " + number_text(field.low) + ", at most " + number_text(field.high);
+  std::string text = number_text(field.low);
+  if (!field.zero.empty()) text += " (" + std::string(field.zero) + ")";
+  text += field.high_is_open ? " to below " : " to ";
+  text += number_text(field.high);
+  if (!field.also_means.empty())
+    text += ", or " + number_text(field.also) + " for " + std::string(field.also_means);
+  return text;
+}
+
+template <std::integral Integer>
+std::string_view type_name(Integer) {
+  return "whole number";
+}
+std::string_view type_name(bool) {
+  return "true or false";
+}
+std::string_view type_name(double) {
+  return "number";
+}
+std::string_view type_name(const std::vector<DeviceType>&) {
+  return "list of texts";
+}
+template <class Text>
+std::string_view type_name(const Text&) {
+  return "text";
+}
+
+template <std::integral Integer>
+std::string toml_text(Integer value) {
+  return std::to_string(value);
+}
+
+std::string toml_text(bool value) {
+  return value ? "true" : "false";
+}
+
+// The shortest decimal text that reads back as the same double, always with a point or exponent.
+std::string toml_text(double value) {
+  char text[64];
+  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
+  std::string out(text, end);
+  if (out.find_first_of(".en") == std::string::npos) out += ".0";
+  return out;
+}
+
+std::string toml_text(const std::string& value) {
+  std::string out = "\"";
+  for (const char c : value) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + '"';
+}
+
+std::string toml_text(DeterminismLevel level) {
+  return toml_text(std::string(level_name(level)));
+}
+
+std::string toml_text(const std::vector<Stage>& stages) {
+  return toml_text(stages_text(stages));
+}
+
+std::string toml_text(const std::vector<DeviceType>& types) {
+  std::string list;
+  for (const DeviceType& type : types) list += (list.empty() ? "" : ", ") + toml_text(type.name);
+  return "[" + list + "]";
+}
+
+}  // namespace
+
+std::string allowed_text(const JobField& field) {
+  if (!field.allowed.empty()) return std::string(field.allowed);
+  if (!field.choices.empty()) return choices_text(field.choices);
+  if (field.low != field.high) return range_text(field);
+  return {};
+}
+
+std::string_view table_of(const JobField& field) {
+  const std::size_t dot = field.key.find('.');
+  return dot == std::string_view::npos ? std::string_view() : field.key.substr(0, dot);
+}
+
+std::string_view name_in_table(const JobField& field) {
+  return field.key.substr(field.key.find('.') + 1);  // npos + 1 is 0
+}
+
+std::vector<FieldValue> field_values(const JobSpec& spec) {
+  std::vector<FieldValue> values;
+  visit_job_fields(spec, [&](const JobField& field, const auto& value) {
+    values.push_back({field, type_name(value), toml_text(value)});
+  });
+  return values;
+}
+
+std::string_view first_other_bits(const JobSpec& a, const JobSpec& b) {
+  const std::vector<FieldValue> mine = field_values(a), other = field_values(b);
+  for (std::size_t i = 0; i < mine.size(); ++i)
+    if (mine[i].field.bits == Bits::kDecided && !(mine[i] == other[i])) return mine[i].field.key;
+  return {};
+}
+
+}  // namespace es

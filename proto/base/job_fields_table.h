@@ -1,0 +1,443 @@
+#pragma once
+// The rows of the table; included by job_fields.h alone.
+#include <utility>
+
+namespace es {
+namespace job_fields {
+
+constexpr double kStepsMax = 1e12;
+constexpr double kIdsMax = 1e8;                      // users, items, tokens of a vocabulary
+constexpr double kSamplesMax = 1e9;                  // that are made up
+constexpr double kWholeMax = 9223372036854775807.0;  // the largest whole number of TOML
+
+// Whether a field has a meaning for a job.
+inline bool has_images(const JobSpec& s) {
+  const Task task = task_of(s.model);
+  return task == Task::kClassification || task == Task::kDetection;
+}
+inline bool has_image_shape(const JobSpec& s) {
+  return has_images(s) &&
+         (s.data.kind == "synthetic" || s.data.kind == "image_folder" || s.data.kind == "voc");
+}
+inline bool is_synthetic(const JobSpec& s) {
+  return s.data.kind == "synthetic";
+}
+inline bool recommends(const JobSpec& s) {
+  return task_of(s.model) == Task::kRecommendation;
+}
+inline bool answers_questions(const JobSpec& s) {
+  return task_of(s.model) == Task::kQuestionAnswering;
+}
+inline bool detects(const JobSpec& s) {
+  return task_of(s.model) == Task::kDetection;
+}
+inline bool goes_by_steps(const JobSpec& s) {
+  return s.schedule.kind == "step";
+}
+
+template <class Spec, class Visit>
+void visit_top(Spec& s, Visit& visit) {
+  visit(JobField{.key = "name",
+                 .bits = Bits::kNot,
+                 .meaning = "What people call the job; its id begins with it.",
+                 .allowed = "1 to 64 letters, digits, '-', '_' or '.'"},
+        s.name);
+  visit(
+      JobField{.key = "max_p",
+               .unit = "ESTs",
+               .meaning = "How many EasyScale threads (ESTs) train the job: the most devices that "
+                          "it can use, and the factor of its global batch.",
+               .low = 1,
+               .high = 1024},
+      s.max_p);
+  visit(JobField{.key = "batch_size",
+                 .unit = "samples",
+                 .meaning = "Samples of one EST in one global step.",
+                 .low = 1,
+                 .high = 65'536},
+        s.batch_size);
+  visit(JobField{.key = "steps",
+                 .bits = Bits::kByLength,
+                 .unit = "global steps",
+                 .meaning = "How long the job trains.",
+                 .high = kStepsMax,
+                 .zero = "given by epochs or stages"},
+        s.steps);
+  visit(JobField{.key = "epochs",
+                 .bits = Bits::kByLength,
+                 .unit = "passes over the data",
+                 .meaning = "How long the job trains; not beside steps or stages.",
+                 .high = 1e6,
+                 .zero = "given by steps or stages"},
+        s.epochs);
+  visit(JobField{.key = "seed",
+                 .meaning = "Begins all random numbers: initial parameters, the order of samples, "
+                            "augmentation and dropout.",
+                 .high = kWholeMax,
+                 .allowed = "0 to 9223372036854775807"},
+        s.seed);
+  visit(
+      JobField{.key = "level",
+               .bits = Bits::kByLevel,
+               .meaning = "On which sets of devices the result has the same bits: D0 the same "
+                          "devices, D1 any number of one type, D2 any mix of types, auto D2 where "
+                          "it costs little.",
+               .choices = "D0|D1|D2|auto"},
+      s.level);
+  visit(JobField{.key = "auto_cost",
+                 .bits = Bits::kNot,
+                 .unit = "part of a step",
+                 .meaning = "At level auto: by how much D2 may make a step longer than D1.",
+                 .high = 100},
+        s.auto_cost);
+  visit(JobField{.key = "tf32",
+                 .bits = Bits::kByLevel,
+                 .meaning = "At D0 and D1, cuBLAS and cuDNN may round the factors of products to "
+                            "TF32.",
+                 .left_out_at_default = true},
+        s.tf32);
+  visit(JobField{.key = "eval_every",
+                 .bits = Bits::kNot,
+                 .unit = "global steps",
+                 .meaning = "Steps from one evaluation to the next; the last step is always "
+                            "evaluated.",
+                 .high = kStepsMax,
+                 .zero = "only at the end"},
+        s.eval_every);
+  visit(JobField{.key = "stages",
+                 .bits = Bits::kNot,
+                 .meaning = "Placements that the job goes through, instead of what the scheduler "
+                            "decides.",
+                 .bytes_max = std::size_t{64} << 10,
+                 .allowed = "PLACEMENT@STEPS[,PLACEMENT@STEPS...], e.g. "
+                            "\"cpu-avx512:4@20,cpu-avx2:2@20\"",
+                 .left_out_at_default = true},
+        s.stages);
+}
+
+template <class Model, class Visit>
+void visit_model(Model& m, Visit& visit) {
+  visit(JobField{.key = "model.name",
+                 .meaning = "The model; it decides the task.",
+                 .allowed = "a name of a built-in model"},
+        m.name);
+  visit(JobField{.key = "model.size",
+                 .meaning = "The published size, or the same architecture small enough for tests.",
+                 .choices = "published|tiny"},
+        m.size);
+  visit(JobField{.key = "model.width",
+                 .unit = "channels",
+                 .meaning = "Base width of small_cnn, resnet18 and mlp.",
+                 .high = 4096,
+                 .zero = "that of the size"},
+        m.width);
+  visit(JobField{.key = "model.classes",
+                 .unit = "classes",
+                 .meaning = "Classes that the model tells apart; at least 2 for classification.",
+                 .low = 1,
+                 .high = 100'000},
+        m.classes);
+  visit(JobField{.key = "model.dropout",
+                 .meaning = "Probability with which dropout zeroes a value.",
+                 .high = 1,
+                 .high_is_open = true,
+                 .also = -1,
+                 .also_means = "the published one"},
+        m.dropout);
+  visit(JobField{.key = "model.weights",
+                 .bits = Bits::kByContent,
+                 .meaning = "A safetensors file with the parameters of version 0; empty: they come "
+                            "from the seed."},
+        m.weights);
+  visit(JobField{.key = "model.weights_digest",
+                 .meaning = "The digest of that file; the head fills it in when it is empty.",
+                 .allowed = "32 lower-case hexadecimal digits"},
+        m.weights_digest);
+}
+
+template <class Data, class Visit>
+void visit_data(Data& d, Visit& visit) {
+  visit(JobField{.key = "data.kind",
+                 .meaning = "The format of the data; which ones fit depends on the task.",
+                 .choices = "idx|cifar10|image_folder|ratings|squad|voc|synthetic"},
+        d.kind);
+  visit(JobField{.key = "data.path",
+                 .bits = Bits::kByContent,
+                 .meaning = "The file or directory of the data; not for synthetic."},
+        d.path);
+  visit(JobField{.key = "data.height",
+                 .unit = "pixels",
+                 .meaning = "Height of an image, as it is made up or scaled to.",
+                 .low = 1,
+                 .high = 4096,
+                 .applies = has_image_shape,
+                 .applies_to = "synthetic images, image_folder, voc"},
+        d.height);
+  visit(JobField{.key = "data.width",
+                 .unit = "pixels",
+                 .meaning = "Width of an image, as it is made up or scaled to.",
+                 .low = 1,
+                 .high = 4096,
+                 .applies = has_image_shape,
+                 .applies_to = "synthetic images, image_folder, voc"},
+        d.width);
+  visit(JobField{.key = "data.channels",
+                 .meaning = "Channels of an image.",
+                 .low = 1,
+                 .high = 64,
+                 .applies = has_image_shape,
+                 .applies_to = "synthetic images, image_folder, voc"},
+        d.channels);
+  visit(JobField{.key = "data.samples",
+                 .unit = "samples",
+                 .meaning = "How many training samples are made up.",
+                 .low = 1,
+                 .high = kSamplesMax,
+                 .applies = is_synthetic,
+                 .applies_to = "synthetic data"},
+        d.samples);
+  visit(JobField{.key = "data.eval_samples",
+                 .unit = "samples",
+                 .meaning = "How many evaluation samples are made up.",
+                 .high = kSamplesMax,
+                 .applies = is_synthetic,
+                 .applies_to = "synthetic data"},
+        d.eval_samples);
+  visit(JobField{.key = "data.normalise",
+                 .meaning = "How pixels x from 0 to 1 become inputs: half is (x - 0.5) / 0.5, "
+                            "imagenet uses the mean and deviation of that set.",
+                 .choices = "half|imagenet",
+                 .applies = has_images,
+                 .applies_to = "images"},
+        d.normalise);
+  visit(
+      JobField{.key = "data.crop_padding",
+               .unit = "pixels",
+               .meaning = "Images are padded by so many zeros on each side and cropped at random.",
+               .high = 64,
+               .zero = "no cropping",
+               .applies = has_images,
+               .applies_to = "images"},
+      d.crop_padding);
+  visit(JobField{.key = "data.flip",
+                 .meaning = "Half of the images, at random, are flipped left to right.",
+                 .applies = has_images,
+                 .applies_to = "images"},
+        d.flip);
+  visit(JobField{.key = "data.random_resized_crop",
+                 .meaning = "A random part of 8 to 100 % of an image, of aspect 3/4 to 4/3, is "
+                            "scaled to height and width.",
+                 .applies = has_images,
+                 .applies_to = "image_folder"},
+        d.random_resized_crop);
+  visit(JobField{.key = "data.users",
+                 .meaning = "Users of made-up ratings.",
+                 .low = 1,
+                 .high = kIdsMax,
+                 .applies = recommends,
+                 .applies_to = "recommendation"},
+        d.users);
+  visit(JobField{.key = "data.items",
+                 .meaning = "Items of made-up ratings.",
+                 .low = 2,
+                 .high = kIdsMax,
+                 .applies = recommends,
+                 .applies_to = "recommendation"},
+        d.items);
+  visit(JobField{.key = "data.negatives",
+                 .meaning = "Items that a user has not rated, drawn at random for each rating.",
+                 .low = 1,
+                 .high = 1000,
+                 .applies = recommends,
+                 .applies_to = "recommendation"},
+        d.negatives);
+  visit(JobField{.key = "data.tokens",
+                 .unit = "tokens",
+                 .meaning = "Length of a sequence.",
+                 .low = 8,
+                 .high = 512,
+                 .applies = answers_questions,
+                 .applies_to = "question answering"},
+        d.tokens);
+  visit(JobField{.key = "data.vocabulary",
+                 .unit = "tokens",
+                 .meaning = "Size of the vocabulary of made-up questions.",
+                 .low = 16,
+                 .high = kIdsMax,
+                 .applies = answers_questions,
+                 .applies_to = "question answering"},
+        d.vocabulary);
+  visit(JobField{.key = "data.vocabulary_file",
+                 .bits = Bits::kByContent,
+                 .meaning = "WordPiece vocabulary of squad, one token a line."},
+        d.vocabulary_file);
+  visit(JobField{.key = "data.boxes",
+                 .meaning = "The most boxes of one image; further ones are left out.",
+                 .low = 1,
+                 .high = 1000,
+                 .applies = detects,
+                 .applies_to = "detection"},
+        d.boxes);
+}
+
+template <class Optimizer, class Visit>
+void visit_optimizer(Optimizer& o, Visit& visit) {
+  visit(JobField{.key = "optimizer.kind",
+                 .meaning = "The rule by which gradients change parameters.",
+                 .choices = "sgd|adam|adamw"},
+        o.kind);
+  visit(JobField{.key = "optimizer.learning_rate",
+                 .meaning = "Learning rate before the schedule.",
+                 .high = 1e6},
+        o.learning_rate);
+  visit(JobField{.key = "optimizer.momentum", .meaning = "Momentum of sgd.", .high = 1},
+        o.momentum);
+  visit(JobField{.key = "optimizer.nesterov",
+                 .meaning = "Nesterov's form of momentum; sgd with a momentum above 0."},
+        o.nesterov);
+  visit(JobField{.key = "optimizer.beta1",
+                 .meaning = "Decay of the first moment of adam and adamw.",
+                 .high = 1,
+                 .high_is_open = true},
+        o.beta1);
+  visit(JobField{.key = "optimizer.beta2",
+                 .meaning = "Decay of the second moment of adam and adamw.",
+                 .high = 1,
+                 .high_is_open = true},
+        o.beta2);
+  visit(JobField{.key = "optimizer.epsilon",
+                 .meaning = "Added to the root of the second moment of adam and adamw.",
+                 .high = 1,
+                 .low_is_open = true},
+        o.epsilon);
+  visit(JobField{.key = "optimizer.weight_decay",
+                 .meaning = "Weight decay: added to the gradient by sgd and adam, apart from it by "
+                            "adamw.",
+                 .high = 1e3},
+        o.weight_decay);
+  visit(JobField{.key = "optimizer.clip_norm",
+                 .meaning = "The largest norm of the whole gradient; a larger one is scaled down.",
+                 .high = 1e9,
+                 .zero = "no clipping"},
+        o.clip_norm);
+}
+
+template <class Schedule, class Visit>
+void visit_schedule(Schedule& s, Visit& visit) {
+  visit(JobField{.key = "schedule.kind",
+                 .meaning = "How the learning rate changes with the steps.",
+                 .choices = "constant|step|cosine|linear"},
+        s.kind);
+  visit(JobField{.key = "schedule.step_size",
+                 .unit = "global steps",
+                 .meaning = "The learning rate is multiplied by gamma after every so many steps.",
+                 .low = 1,
+                 .high = kStepsMax,
+                 .applies = goes_by_steps,
+                 .applies_to = "kind = \"step\""},
+        s.step_size);
+  visit(JobField{.key = "schedule.gamma", .meaning = "The factor of kind = \"step\".", .high = 1},
+        s.gamma);
+  visit(JobField{.key = "schedule.warmup_steps",
+                 .unit = "global steps",
+                 .meaning = "During the first so many steps the learning rate grows to its value.",
+                 .high = kStepsMax},
+        s.warmup_steps);
+}
+
+template <class Resources, class Visit>
+void visit_resources(Resources& r, Visit& visit) {
+  visit(JobField{.key = "resources.min_devices",
+                 .bits = Bits::kNot,
+                 .unit = "devices",
+                 .meaning = "The job waits until it can have as many.",
+                 .low = 1,
+                 .high = 1024,
+                 .allowed = "1 to max_p"},
+        r.min_devices);
+  visit(JobField{.key = "resources.max_devices",
+                 .bits = Bits::kNot,
+                 .unit = "devices",
+                 .meaning = "The scheduler gives the job at most as many.",
+                 .high = 1024,
+                 .allowed = "0 (max_p), or min_devices to max_p"},
+        r.max_devices);
+  visit(JobField{.key = "resources.threads",
+                 .bits = Bits::kNot,
+                 .unit = "threads",
+                 .meaning = "Compute threads of a CPU device.",
+                 .low = 1,
+                 .high = 256},
+        r.threads);
+  visit(JobField{.key = "resources.device_types",
+                 .bits = Bits::kNot,
+                 .meaning = "The device types that the scheduler may choose; empty: all. Policies "
+                            "that do not scale give the first one.",
+                 .bytes_max = 64,
+                 .allowed = "a list of at most 256 device types"},
+        r.device_types);
+  visit(JobField{.key = "resources.tenant",
+                 .bits = Bits::kNot,
+                 .meaning = "Whose quota the job uses; empty: nobody's.",
+                 .bytes_max = 64},
+        r.tenant);
+  visit(JobField{.key = "resources.priority",
+                 .bits = Bits::kNot,
+                 .meaning = "Jobs with a higher priority are served first.",
+                 .low = -100,
+                 .high = 100},
+        r.priority);
+  visit(JobField{.key = "resources.deadline_seconds",
+                 .bits = Bits::kNot,
+                 .unit = "seconds",
+                 .meaning = "Within this time from its submission the job should end.",
+                 .high = 1e9,
+                 .zero = "none"},
+        r.deadline_seconds);
+}
+
+template <class Checkpoint, class Visit>
+void visit_checkpoint(Checkpoint& c, Visit& visit) {
+  visit(JobField{.key = "checkpoint.every_steps",
+                 .bits = Bits::kNot,
+                 .unit = "global steps",
+                 .meaning = "Steps from one checkpoint of the job's own series to the next; the "
+                            "last step is always one.",
+                 .high = kStepsMax,
+                 .zero = "no series"},
+        c.every_steps);
+  visit(JobField{.key = "checkpoint.directory",
+                 .bits = Bits::kNot,
+                 .meaning = "The directory of the series; each job has a folder of its own in it."},
+        c.directory);
+  visit(JobField{.key = "checkpoint.keep",
+                 .bits = Bits::kNot,
+                 .unit = "checkpoints",
+                 .meaning = "The newest ones of the series, which stay.",
+                 .low = 2,
+                 .high = 1000},
+        c.keep);
+}
+
+}  // namespace job_fields
+
+template <class Spec, class Visit>
+void visit_job_fields(Spec& spec, Visit&& visit) {
+  job_fields::visit_top(spec, visit);
+  job_fields::visit_model(spec.model, visit);
+  job_fields::visit_data(spec.data, visit);
+  job_fields::visit_optimizer(spec.optimizer, visit);
+  job_fields::visit_schedule(spec.schedule, visit);
+  job_fields::visit_resources(spec.resources, visit);
+  job_fields::visit_checkpoint(spec.checkpoint, visit);
+  visit(JobField{.key = "audit.every_steps",
+                 .bits = Bits::kNot,
+                 .unit = "global steps",
+                 .meaning = "In every such step a second device computes one EST again, to find "
+                            "devices that compute wrongly.",
+                 .high = job_fields::kStepsMax,
+                 .zero = "no audits"},
+        spec.audit.every_steps);
+}
+
+}  // namespace es
