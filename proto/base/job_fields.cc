@@ -43,8 +43,13 @@ std::string_view type_name(double) {
 std::string_view type_name(const std::vector<DeviceType>&) {
   return "list of texts";
 }
-template <class Text>
-std::string_view type_name(const Text&) {
+std::string_view type_name(const std::string&) {
+  return "text";
+}
+std::string_view type_name(DeterminismLevel) {
+  return "text";
+}
+std::string_view type_name(const std::vector<Stage>&) {
   return "text";
 }
 

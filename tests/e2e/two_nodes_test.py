@@ -28,6 +28,9 @@ class TwoNodes(harness.EndToEndTest):
         return self.start(harness.easyscaled_program, "--join", head.endpoint, "--node", name,
                           "--devices", f"{self.other}:1", "--run-dir", self.directory / name, *wire)
 
+    def processes(self, head, job):
+        return [(w["incarnation"], w["pid"]) for w in head.describe(job)["workers"]]
+
     def nodes(self, head):
         return {node["name"]: node["alive"] for node in head.json("nodes")["nodes"]}
 
@@ -116,11 +119,11 @@ class TwoNodes(harness.EndToEndTest):
         head = self.start_head("--insecure-loopback")
         job = head.submit(self.write_job(job_text(self.word, changes={"steps": 100_000})))
         head.wait_for_step(job, 5)
-        own = head.describe(job)["workers"]
+        own = self.processes(head, job)
         thief = self.start_node(head, "first", "--insecure-loopback")
         thief.wait_for_line("our name is taken")
         head.wait_for_step(job, head.describe(job)["steps"] + 5)
-        self.assertEqual(head.describe(job)["workers"], own)
+        self.assertEqual(self.processes(head, job), own)
         self.assertNotIn("ready", thief.out)
         thief.stop(signal.SIGTERM)
         self.assertEqual(self.nodes(head), {"first": True})
