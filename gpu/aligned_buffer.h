@@ -1,13 +1,15 @@
 #pragma once
-// AlignedBuffer: an owned array of floats, 64-byte aligned, zero at first. Movable and copyable;
-// the address does not change while it lives (moving keeps it).
+// AlignedBuffer owns an array of floats. The array is aligned to 64 bytes and is zero at first. A
+// buffer can be moved and copied. The address of the array does not change during its lifetime, and
+// a move keeps it.
 //
-// Large buffers ask for huge pages: streaming the weights of a 25088 x 4096 layer from memory is
-// 5 to 10 % faster with them, and there are 512 times fewer page faults. A system that has none to
-// give, or does not know the request, gives ordinary pages.
+// A large buffer asks for huge pages: reading the weights of a 25088 x 4096 layer from memory is 5
+// to 10 % faster with them, and there are 512 times fewer page faults. A system that has no huge
+// pages left, or does not know the request, provides ordinary pages.
 //
-// Memory that is not there is the exception NoMemory, since a constructor has no other way to say
-// it; what creates large buffers for a job (Engine, the worker's device half) makes an Error of it.
+// If memory is missing, a constructor throws NoMemory, because it cannot return an error. The
+// classes that create large buffers for a job (Engine, and the device half of the worker) turn the
+// exception into an Error.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -24,7 +26,7 @@ namespace es::gpu {
 constexpr std::size_t kBufferAlignment = 64;
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 
-// "not enough memory for PURPOSE: N bytes are wanted, this machine has M".
+// The exception's text is "not enough memory for PURPOSE: N bytes are wanted, this machine has M".
 class NoMemory : public std::bad_alloc {
  public:
   NoMemory(const char* purpose, std::size_t bytes, std::size_t physical_bytes) {
@@ -41,7 +43,7 @@ class NoMemory : public std::bad_alloc {
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;
-  // `purpose`: what the memory is for, in the words of NoMemory.
+  // `purpose` says what the memory is for; it appears in the text of NoMemory.
   explicit AlignedBuffer(std::int64_t floats, const char* purpose = "a buffer")
       : AlignedBuffer(floats, purpose, Uninitialised()) {
     if (floats != 0) std::memset(data_.get(), 0, bytes_of(floats));
@@ -58,7 +60,8 @@ class AlignedBuffer {
     return *this;
   }
 
-  // Not zero: for who writes every float that is read. No memory is touched.
+  // The contents are undefined. Use this only if every float is written before it is read. No
+  // memory is touched.
   static AlignedBuffer uninitialised(std::int64_t floats, const char* purpose) {
     return AlignedBuffer(floats, purpose, Uninitialised());
   }
@@ -85,7 +88,8 @@ class AlignedBuffer {
     return static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) *
            static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   }
-  // A kernel that overcommits would grant any size, and kill the process when it is written.
+  // A system that overcommits memory would grant any size and later kill the process when it writes
+  // to the memory. Therefore a size above the physical memory is refused here.
   static float* allocate(std::int64_t floats, const char* purpose) {
     if (floats == 0) return nullptr;
     const std::size_t bytes = bytes_of(floats);
@@ -95,7 +99,7 @@ class AlignedBuffer {
     if (p == nullptr) throw NoMemory(purpose, bytes, physical_bytes());
 #if defined(MADV_HUGEPAGE)
     const std::size_t whole = bytes / kHugePageBytes * kHugePageBytes;
-    if (whole != 0) madvise(p, whole, MADV_HUGEPAGE);  // advice: a refusal changes nothing
+    if (whole != 0) madvise(p, whole, MADV_HUGEPAGE);  // only advice: a refusal has no effect
 #endif
     return static_cast<float*>(p);
   }

@@ -1,5 +1,6 @@
 #pragma once
-// What joins a worker's device to those of others (cuda/channel.h), from the name of its type.
+// Opens what connects a worker's device with the devices of other workers (cuda/channel.h), given
+// the name of its device type.
 #include <memory>
 #include <string>
 
@@ -10,13 +11,13 @@
 namespace es::gpu {
 
 struct ChannelDevice {
-  std::unique_ptr<cuda::Device> device;  // for the channels alone, beside the engine's
+  std::unique_ptr<cuda::Device> device;  // used by the channels only; the engine opens its own
   std::unique_ptr<cuda::ChannelLibrary> library;
 };
 
-// Of device `index` of this type; both are nullptr where nothing joins it: a CPU, a GPU without
-// NCCL. `host`: text that is equal for processes of one machine. Error: choose_device's,
-// open_gpu's, open_nccl's.
+// Opens the channels of device `index` of this type. Both members are nullptr if the device has no
+// channels: a CPU, or a GPU without NCCL. `host` is a text that is equal for all processes of one
+// machine. Errors: those of choose_device(), open_gpu() and open_nccl().
 Result<ChannelDevice> open_channel_device(const DeviceType& type, std::uint32_t index,
                                           const std::string& host);
 

@@ -14,7 +14,7 @@ JobSpec one_est_at(const JobSpec& spec, DeterminismLevel level) {
   return one;
 }
 
-// An engine at version 0 and what its local steps write.
+// An engine at version 0, with the memory that its local steps write.
 class StepTimer {
  public:
   static Result<StepTimer> create(const JobSpec& spec, const SampleLayout& layout,
@@ -25,9 +25,10 @@ class StepTimer {
     return StepTimer(*std::move(engine));
   }
 
-  // Median seconds of `rounds` steps.
+  // Returns the median of the durations of `rounds` steps in seconds.
   Result<double> median(const Batch& batch, const std::function<double()>& seconds, int rounds) {
     std::vector<double> times;
+    // Step 0 warms up caches and lazily created state, so its time is not counted.
     for (int i = 0; i <= rounds; ++i) {
       const double begin = seconds();
       const auto loss = engine_->local_step(0, batch, {}, gradient_.data(), next_, [](auto) {});

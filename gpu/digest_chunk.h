@@ -1,6 +1,7 @@
 #pragma once
-// The digest of a flat array is made of the digests of its chunks (replica.h): a device computes
-// them side by side, and only they leave it.
+// The digest of a flat array is computed from the digests of its chunks (replica.h). Therefore a
+// device can compute the digests of all chunks in parallel, and only these digests leave the
+// device.
 #include <cstdint>
 
 namespace es::gpu {

@@ -24,14 +24,15 @@ std::int64_t parameters_of(const ParamTable& table, const Op& op) {
   return count;
 }
 
-// Whether a word of a field is allowed.
+// Returns whether the field allows this word.
 bool fits(const SampleField& field, float word) {
   const auto value = std::bit_cast<std::int32_t>(word);
   return field.type == FieldType::kI32 ? field.low <= value && value <= field.high
                                        : std::isfinite(word);
 }
 
-// Mean of each sample's rows.
+// Returns the mean of the losses of each sample's rows. The sums use double precision; they are
+// metrics and never reach a parameter.
 std::vector<double> sample_losses(std::span<const float> rows, std::uint64_t samples,
                                   std::int64_t rows_per_sample) {
   std::vector<double> losses(samples, 0.0);
@@ -43,8 +44,8 @@ std::vector<double> sample_losses(std::span<const float> rows, std::uint64_t sam
   return losses;
 }
 
-// What make() returns, or an error when it runs out of memory. bad_alloc itself comes from what is
-// small beside the buffers, or from a vendor library.
+// Returns what make() returns, or an error if memory runs out. NoMemory comes from the large
+// buffers. A plain bad_alloc comes from the small allocations beside them or from a vendor library.
 template <class Make>
 auto if_memory_suffices(const JobSpec& spec, Make make) -> decltype(make()) {
   const std::string model =
@@ -237,7 +238,8 @@ void Engine::replica_changed() {
 
 namespace {
 
-// All finite, and no variance below 0: its square root would be no number.
+// All statistics must be finite, and no variance may be negative, because its square root would be
+// NaN.
 Status check_statistics(const ParamTable& table, const EstContext& context,
                         const std::string& where) {
   for (const StatInfo& s : table.stats()) {
@@ -351,7 +353,7 @@ void Engine::prefetch(VirtualRank rank, const Batch& batch) {
   following_ = {rank, batch};
 }
 
-// A batch that is refused is refused when its own local step comes.
+// A batch with wrong values is not prefetched. The local step that uses it returns the error.
 void Engine::prepare(const Following& following) {
   if (check_fields(following.batch).ok())
     runner_->prefetch(input_of(following.rank, following.batch));
@@ -391,6 +393,7 @@ Result<EvalBatch> Engine::evaluate(const Batch& full_batch, std::uint64_t count)
   ES_CHECK(!replica_.contexts.empty() && count >= 1 && count <= spec_.batch_size);
   ES_RETURN_IF_ERROR(usable_);
   ES_RETURN_IF_ERROR(check_fields(full_batch));
+  // Evaluation always uses the statistics of rank 0, whichever ranks this worker runs.
   ES_RETURN_IF_ERROR(
       runner_->run_eval(replica_.params.data(), replica_.contexts[0].stats.data(), full_batch));
   EvalBatch result;

@@ -1,4 +1,4 @@
-// What an engine runs on: the CPU, a GPU, or host memory in a GPU's place.
+// Creates what an engine runs on: the CPU, a GPU, or host memory in place of a GPU.
 #include "gpu/cuda/device_executor.h"
 #include "gpu/engine.h"
 #include "gpu/graph/executor.h"

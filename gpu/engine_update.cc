@@ -1,5 +1,5 @@
-// Updates of an engine's replica: on the host, or where a device has its parameters; what there is
-// of the replica here.
+// Updates of an engine's replica, on the host or on the device that has the parameters, and access
+// to the parts of the replica that are in host memory.
 #include <cmath>
 #include <utility>
 
@@ -55,7 +55,7 @@ Status Engine::provide_for_peers() {
   return updater() != nullptr ? runner_->reduction()->provide(spec_.max_p) : Status();
 }
 
-// `squares`: of all sums.
+// `squares` is the sum of squares over all summed gradients.
 Status Engine::clip(UpdateStep& step, Result<float> squares) const {
   if (!squares) return squares.error();
   if (!std::isfinite(*squares))
@@ -71,6 +71,8 @@ Status Engine::update_on_host(const ReducedGradient& gradient, UpdateStep step) 
     ES_RETURN_IF_ERROR(device->fetch_sums(gradient.sums));
   if (optimizer_.clips())
     ES_RETURN_IF_ERROR(clip(step, sum_of_squares(gradient, kernels_, parallel_, squares_)));
+  // The sticky flags are cleared first, so that they tell afterwards whether this update produced a
+  // value that is not finite.
   clear_non_finite_flags();
   runner_->params_changed();
   if (!update_params(gradient, optimizer_, step, kernels_, parallel_, replica_))

@@ -47,6 +47,7 @@ FrozenReplica::~FrozenReplica() {
 Status FrozenReplica::read(std::size_t array, std::uint64_t offset, std::span<std::byte> out) {
   const std::lock_guard lock(mutex_);
   if (given_up_) return *given_up_;
+  // The reader has finished one array and begins the next one.
   if (array == array_ + 1 && offset_ == sizes_[array_]) {
     ++array_;
     offset_ = 0;
@@ -66,6 +67,8 @@ void FrozenReplica::thaw() {
   const std::lock_guard lock(mutex_);
   if (live_.empty()) return;
   try {
+    // The lock is held during the copy, so read() continues either with the live arrays or with the
+    // complete copies.
     if (!given_up_) copy_rest();
   } catch (const std::bad_alloc& missing) {
     const bool named = dynamic_cast<const NoMemory*>(&missing) != nullptr;
@@ -79,6 +82,8 @@ void FrozenReplica::copy_rest() {
   copies_.resize(sizes_.size());
   for (std::size_t array = array_; array < sizes_.size(); ++array) {
     const std::uint64_t read = array == array_ ? offset_ : 0;
+    // Only the bytes that the reader has not read yet are copied; read() uses the same offsets in
+    // the copy as in the live array.
     if (read == sizes_[array]) continue;
     copies_[array] = memory_->take(static_cast<std::int64_t>(sizes_[array] / sizeof(float)));
     std::memcpy(reinterpret_cast<std::byte*>(copies_[array].data()) + read, source(array, read),

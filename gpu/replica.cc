@@ -44,11 +44,13 @@ void ArrayDigest::add(std::span<const std::byte> bytes) {
   while (!bytes.empty()) bytes = bytes.subspan(add_to_chunk(bytes));
 }
 
-// Takes what belongs to the present chunk, or rest; returns how many bytes that was.
+// Consumes the bytes that belong to the current chunk, or to the rest of the array, and returns
+// their number.
 std::size_t ArrayDigest::add_to_chunk(std::span<const std::byte> bytes) {
   if (came_ == 0 && chunk_.empty()) add_table(table_, digest_);
   const std::uint64_t size = std::min(kChunkBytes, array_bytes(table_) - came_);
   const std::size_t taken = std::min<std::uint64_t>(bytes.size(), size - chunk_.size());
+  // A whole chunk is digested where it lies, without a copy into `chunk_`.
   if (taken == size) {
     end_chunk(bytes.first(taken));
     return taken;

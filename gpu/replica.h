@@ -1,6 +1,6 @@
 #pragma once
-// Replica: the whole training state of one version, a plain value. Any one replica is a complete
-// checkpoint.
+// Replica: the whole training state of one version, as a plain value. Any single replica is a
+// complete checkpoint.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -14,42 +14,48 @@
 
 namespace es::gpu {
 
-// Everything flat has the layout of ParamTable and total_floats() floats.
+// All flat arrays have the layout of ParamTable and total_floats() floats.
 struct Replica {
   Version version = 0;
   AlignedBuffer params;
-  // State of the optimizer, Engine::moment_count() of them: sgd with momentum: its velocity; adam,
-  // adamw: m, then v. Adam's powers of beta follow from the version and are not stored.
+  // Arrays of the optimizer; their number is Engine::moment_count(). sgd with momentum: the
+  // velocity. adam and adamw: m, then v. The powers of Adam's betas follow from the version and are
+  // not stored.
   std::vector<AlignedBuffer> moments;
-  std::vector<EstContext> contexts;  // of all max_p ranks, in rank order, at this version
+  std::vector<EstContext> contexts;  // contexts of all max_p ranks at this version, in rank order
 };
 
-// Version 0 with zeros for `table` and without contexts. Throws NoMemory (aligned_buffer.h).
+// Returns a replica of version 0 with arrays of zeros for `table` and without contexts. Throws
+// NoMemory (aligned_buffer.h).
 Replica empty_replica(const ParamTable& table, std::size_t moment_count);
 
-// Digest of the parameters. An array is digested as its table (name and count of each parameter),
-// the digests of its full chunks (digest_chunk.h; high, low), and the bytes of the rest, which is
-// shorter than a chunk: nearly all of it can be done chunk by chunk, side by side, where the array
-// is. Its padding, always +0, belongs to the bytes.
+// Returns the digest of the parameters. The input of the digest of an array is its table (name and
+// count of each parameter), then the digests of its full chunks (digest_chunk.h; the high word,
+// then the low word), then the bytes of the rest, which is shorter than a chunk. So nearly all of
+// the work can be done chunk by chunk and in parallel where the array is. The padding of the array,
+// always +0, belongs to its bytes.
 Digest params_digest(const ParamTable& table, const Replica& replica);
 
-// The same of an array elsewhere. REQUIRES: chunks and rest are those of table.total_floats().
+// Returns the same digest for an array that is elsewhere. REQUIRES: `chunks` and `rest` are those
+// of an array of table.total_floats() floats.
 Digest array_digest(const ParamTable& table, std::span<const Digest> chunks,
                     std::span<const std::byte> rest);
 
-// Digest of the rest of the state: every moment in the same form, then the encoded contexts of all
-// ranks in rank order.
+// Returns the digest of the rest of the state: every moment in the form above, then the encoded
+// contexts of all ranks in rank order.
 Digest state_digest(const ParamTable& table, const Replica& replica);
 
-// The two digests above, of arrays that come piece by piece. Not thread-safe.
+// Computes the two digests above for arrays that arrive piece by piece. Not thread-safe.
 class ArrayDigest {
  public:
-  // `table` must live as long as this.
+  // `table` must outlive this object.
   explicit ArrayDigest(const ParamTable& table) : table_(table) {}
 
-  // The next bytes: arrays one after the other, each whole in the end, with its padding.
+  // Adds the next bytes. The arrays follow each other, and each must arrive completely, with its
+  // padding.
   void add(std::span<const std::byte> bytes);
-  // What follows the moments in a state digest. REQUIRES: every array that was begun is whole.
+  // Adds the contexts, which follow the moments in a state digest. REQUIRES: every array that was
+  // begun is complete.
   void add(std::span<const EstContext> contexts);
   Digest finish() const { return digest_.finish(); }
 
@@ -59,8 +65,8 @@ class ArrayDigest {
 
   const ParamTable& table_;
   DigestBuilder digest_;
-  std::uint64_t came_ = 0;        // bytes of the array that comes, in chunks that have ended
-  std::vector<std::byte> chunk_;  // what came of the next one
+  std::uint64_t came_ = 0;        // bytes of the current array that belong to finished chunks
+  std::vector<std::byte> chunk_;  // bytes of the chunk that is incomplete
 };
 
 }  // namespace es::gpu

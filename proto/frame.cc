@@ -12,7 +12,8 @@ namespace {
 
 constexpr int kNestingLimit = 32;
 
-// Local messages are unknown here too: nothing that arrives may pose as one.
+// Whether a type may arrive from another process. Types of local messages are unknown here too, so
+// that no received message can pass as a local one.
 bool is_known(std::uint16_t type) {
   switch (static_cast<MessageType>(type)) {
     case MessageType::kContrib:
@@ -157,7 +158,7 @@ Result<std::shared_ptr<const Frame>> decode_frame(const void* envelope, std::siz
 
 capnp::ReaderOptions reader_options(const Frame& frame) {
   capnp::ReaderOptions options;
-  // Four visits of every word allow for reading a message several times through one view.
+  // Four visits of every word allow reading a message several times through one view.
   options.traversalLimitInWords = 4 * frame.body.size() + 1024;
   options.nestingLimit = kNestingLimit;
   return options;

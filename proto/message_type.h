@@ -1,6 +1,7 @@
 #pragma once
-// The type tag of every message, and Head: the envelope's fields as a plain value. Append only; a
-// number is never given to another message. Tags from kFirstLocal on never cross a process.
+// The type number of every message, and Head, the fields of an envelope as a plain value. New
+// numbers are only added, and a number is never given to another message. Types from kFirstLocal on
+// never leave a process.
 #include <cstdint>
 #include <string>
 
@@ -8,7 +9,7 @@
 
 namespace es {
 
-// Version of the wire vocabulary (Envelope.protocol).
+// Version of the protocol (Envelope.protocol).
 inline constexpr std::uint16_t kProtocolVersion = 4;
 
 enum class MessageType : std::uint16_t {
@@ -111,7 +112,7 @@ enum class MessageType : std::uint16_t {
 
 inline constexpr MessageType kFirstLocal = MessageType::kDemand;
 
-// The envelope of a message. `job` is empty and the numbers are 0 where they have no meaning.
+// The envelope of a message. `job` is empty, and a number is 0, where it has no meaning.
 struct Head {
   MessageType type = MessageType::kNone;
   JobId job;

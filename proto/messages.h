@@ -1,5 +1,5 @@
 #pragma once
-// Every schema struct that is a message of its own, and its type tag (proto/message_type.h).
+// Maps every schema struct that is a message of its own to its type number (proto/message_type.h).
 #include "client.capnp.h"
 #include "cluster.capnp.h"
 #include "common.capnp.h"

@@ -1,17 +1,18 @@
 #pragma once
-// Msg<T>: one immutable Cap'n Proto message of schema struct T with its envelope.
+// Msg<T> is one immutable Cap'n Proto message of the schema struct T, with its envelope.
 //
-// Built once, then shared: copying a Msg copies a pointer, inside a process every receiver reads
-// the same words, and across processes those words are the frame (nothing is encoded twice).
+// A message is built once and then shared. Copying a Msg copies a pointer. Inside a process every
+// receiver reads the same words; between processes these words are the frame, so no message is
+// encoded twice.
 //
 //   auto msg = Msg<wire::Prepare>::build(head, [&](wire::Prepare::Builder b) { ... });
 //   auto view = msg.view();            // cheap; one per use, never shared between threads
 //   view->getFoo();
 //
-// Thread safety: a Msg is immutable and may be shared between threads; a View may not.
-// Limits: a frame that arrives is refused when it is larger than kBodyBytesMax or is not a valid
-// message of type T (every pointer of it is checked while it is decoded by the reader's bounds).
-// A View throws kj::Exception (a std::exception) on malformed content: decode inside decode().
+// Thread safety: threads may share a Msg, because it is immutable. They must not share a View.
+// Limits: a received frame is refused if its body is larger than kBodyBytesMax. Cap'n Proto checks
+// the bounds of each pointer when it is read, and a View throws kj::Exception (a std::exception) on
+// malformed content. So messages from other processes are read inside decode().
 #include <capnp/message.h>
 #include <capnp/serialize.h>
 
@@ -25,7 +26,7 @@
 
 namespace es {
 
-// The type tag that belongs to a schema struct; specialised in proto/messages.h.
+// The type number of a schema struct; specialised in proto/messages.h.
 template <class Schema>
 struct MessageTypeOf;
 
@@ -36,11 +37,11 @@ class Msg {
 
   Msg() = default;
 
-  // Fills a new message. head.type is set here. `fill` gets a Schema::Builder; set each pointer
-  // field once (setting it again wastes space in the message).
+  // Fills a new message and sets head.type. `fill` gets a Schema::Builder. It should set each
+  // pointer field once, because setting it again wastes space in the message.
   template <std::invocable<typename Schema::Builder> Fill>
   static Msg build(Head head, Fill&& fill) {
-    capnp::word scratch[kScratchWords] = {};  // must be zeroed
+    capnp::word scratch[kScratchWords] = {};  // Cap'n Proto requires zeroed space
     capnp::MallocMessageBuilder builder(kj::arrayPtr(scratch, kScratchWords));
     fill(builder.initRoot<Schema>());
     head.type = kType;
@@ -48,7 +49,7 @@ class Msg {
         std::make_shared<const Frame>(Frame{std::move(head), capnp::messageToFlatArray(builder)}));
   }
 
-  // Takes a received frame. Error: the frame is of another type.
+  // Wraps a received frame. Error (usage): the frame is of another type.
   static Result<Msg> from_frame(std::shared_ptr<const Frame> frame) {
     if (frame->head.type != kType)
       return usage_error("message type " + std::to_string(static_cast<int>(frame->head.type)) +
@@ -76,11 +77,11 @@ class Msg {
     typename Schema::Reader root_;
   };
 
-  // REQUIRES: the message was built here or received; throws on malformed content.
+  // REQUIRES: the message was built here or received. Throws on malformed content.
   View view() const { return View(frame_); }
 
-  // Runs `read` on the content and returns what it returns; malformed content becomes an Error that
-  // says so. This is the way to read a message that came from another process.
+  // Runs `read` on the content and returns its result. Malformed content becomes an Error (usage).
+  // This is the way to read a message that came from another process.
   template <class Read>
   auto decode(Read&& read) const -> Result<std::invoke_result_t<Read, typename Schema::Reader>> {
     try {

@@ -1,7 +1,7 @@
 #pragma once
-// The texts of a message that came from another process. Cap'n Proto bounds them and nothing else:
-// they may hold a zero byte, behind which a C string ends, bytes that are no UTF-8, and what a
-// terminal obeys.
+// Reads the texts of a message that came from another process. Cap'n Proto only checks their
+// bounds. They may contain a zero byte, where a C string would end, bytes that are not UTF-8, and
+// characters that a terminal interprets.
 #include <capnp/blob.h>
 
 #include <stdexcept>
@@ -13,8 +13,9 @@ namespace es {
 
 inline constexpr std::size_t kNameBytesMax = 4096;
 
-// All of the text, however many lines. Throws std::invalid_argument, which Msg::decode() makes an
-// error, when it holds a zero byte or is no UTF-8; `field` names it there.
+// Returns the whole text, which may have several lines. Throws std::invalid_argument if it contains
+// a zero byte or is not UTF-8; `field` names the text in the error. Msg::decode() turns the
+// exception into an Error.
 inline std::string text_of(capnp::Text::Reader text, const char* field) {
   std::string all(text.begin(), text.size());
   if (all.find('\0') != std::string::npos || !is_utf8(all))
@@ -22,7 +23,8 @@ inline std::string text_of(capnp::Text::Reader text, const char* field) {
   return all;
 }
 
-// A name or a path: also throws when it holds a control character or is too long.
+// Returns a name or a path. It also throws if the text contains a control character or has more
+// than kNameBytesMax bytes.
 inline std::string name_of(capnp::Text::Reader text, const char* field) {
   std::string all(text.begin(), text.size());
   if (!is_plain(all) || all.size() > kNameBytesMax)
@@ -32,7 +34,7 @@ inline std::string name_of(capnp::Text::Reader text, const char* field) {
   return all;
 }
 
-// A text for people, in one line: what could not be shown as it is has become \xNN.
+// Returns a text for people as one line. What cannot be printed as it is becomes \xNN.
 inline std::string line_of(capnp::Text::Reader text) {
   return escaped({text.begin(), text.size()});
 }

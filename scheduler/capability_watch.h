@@ -1,14 +1,14 @@
 #pragma once
-// When a measured speed becomes the C_i of a device type. Pure: no clock, not thread-safe.
+// Decides when a measured speed becomes the C_i of a device type. Pure: no clock; not thread-safe.
 //
-// A report is the speed of one device over a while. With m = the median of the newest
-// kCapabilityWindow reports of the type (the lower one of two middle values):
+// A report is the speed of one device over some time. Let m be the median of the newest
+// kCapabilityWindow reports of the type (of two middle values the lower one). Then:
 //
-//   C := m   when C was only assumed
-//   C := m   when |m - C| > kCapabilityChangeMin * C, and there are kCapabilityReportsMin reports
+//   C := m   if C was only assumed
+//   C := m   if |m - C| > kCapabilityChangeMin * C and there are kCapabilityReportsMin reports
 //
-// So an outlier changes nothing, a lasting change is known after three reports, and what is within
-// the bound neither moves ESTs nor ranks plans anew.
+// So an outlier changes nothing, a lasting change is known after three reports, and a smaller
+// change neither moves ESTs nor changes the ranking of plans.
 #include <cstddef>
 #include <map>
 #include <optional>
@@ -27,11 +27,12 @@ bool capability_differs(double known, double measured);
 
 class CapabilityWatch {
  public:
-  // The new C of the type, when it is to be changed. `measured`: C is a measurement already.
-  // REQUIRES: steps_per_second > 0, known > 0.
+  // Adds a report. Returns the new C of the type if it changes. `measured` says whether the known C
+  // is a measurement. REQUIRES: steps_per_second > 0, known > 0.
   std::optional<double> add(const DeviceType& type, double steps_per_second, double known,
                             bool measured);
-  // The devices are others from now on, and devices of one machine slow each other down.
+  // Forgets all reports. Called when the devices of the job change, because devices of one machine
+  // can slow each other down.
   void restart() { newest_.clear(); }
 
  private:

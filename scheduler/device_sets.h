@@ -1,13 +1,13 @@
 #pragma once
-// Arithmetic on DeviceSet that schedulers need. Values in, values out; thread-safe.
+// Arithmetic on DeviceSet for schedulers. Pure functions of values; thread-safe.
 #include "proto/base/device.h"
 
 namespace es::scheduler {
 
-// Devices of both, type by type.
+// The devices of both, type by type.
 DeviceSet sum(const DeviceSet& a, const DeviceSet& b);
 
-// What `a` has beyond `b`, type by type: max(a - b, 0).
+// The devices of `a` that exceed `b`, type by type: max(a - b, 0).
 DeviceSet beyond(const DeviceSet& a, const DeviceSet& b);
 
 }  // namespace es::scheduler

@@ -10,7 +10,8 @@ namespace {
 
 using Counts = std::vector<std::uint32_t>;
 
-// Types [first, end) have the same number of places; of these the last ones are taken first.
+// Types [first, end) have the same number of places. The last ones of them are taken first, because
+// they have the smallest weight.
 struct PlaceClass {
   std::uint32_t places = 0;
   std::uint32_t available = 0;
@@ -66,12 +67,13 @@ class CoverPath {
     return choices_[(c * (devices_ + 1) + taken) * (loss_max_ + 1) + loss_left];
   }
 
-  // Places that n devices of class c have less than the best ones at the same positions.
+  // Places that n devices of class c lack compared with the best devices at the same positions.
   std::uint64_t loss_of(std::size_t c, std::size_t taken, std::uint32_t n) const {
     return most_places_[taken + n] - most_places_[taken] - std::uint64_t{n} * classes_[c].places;
   }
 
-  // Whether the classes from c on can fill the rest and lose no more than this.
+  // Whether the classes from c on can fill the remaining positions with at most this loss of
+  // places.
   bool can_fill(std::size_t c, std::size_t taken, std::uint64_t loss_left) const {
     std::uint64_t rest = devices_ - taken;
     std::uint64_t places = 0;
@@ -93,20 +95,22 @@ class CoverPath {
     return weight;
   }
 
-  // Of the devices after the first `taken` ones, all of class c or later. REQUIRES: can_fill.
+  // The least weight of the devices after the first `taken` ones, if all belong to class c or a
+  // later one. REQUIRES: can_fill.
   std::uint64_t least_weight(std::size_t c, std::size_t taken, std::uint64_t loss_left) {
     if (taken == devices_) return 0;
     Choice& best = choice(c, taken, loss_left);
     if (best.weight != kUnknown) return best.weight;
     const auto most = static_cast<std::uint32_t>(
         std::min<std::uint64_t>(devices_ - taken, classes_[c].available));
-    // One device fewer of this class means one of a class with fewer places: once that fails, it
-    // fails for all smaller numbers.
+    // One device fewer of this class means one more of a class with fewer places. If that fails, it
+    // fails for all smaller numbers too.
     for (std::uint32_t n = most + 1; n-- > 0;) {
       const std::uint64_t loss = loss_of(c, taken, n);
       if (loss > loss_left || !can_fill(c + 1, taken + n, loss_left - loss)) break;
       const std::uint64_t weight =
           weight_of(c, n) + least_weight(c + 1, taken + n, loss_left - loss);
+      // On equal weight the smaller n wins, so the list is the first one in lexicographic order.
       if (weight <= best.weight) best = {weight, n};
     }
     ES_CHECK(best.weight != kUnknown);
@@ -115,10 +119,10 @@ class CoverPath {
 
   const std::span<const CoverType> types_;
   std::vector<PlaceClass> classes_;
-  std::vector<std::uint64_t> most_places_;  // of so many devices
+  std::vector<std::uint64_t> most_places_;  // index: number of devices
   std::size_t devices_ = 0;                 // D
   std::uint64_t loss_max_ = 0;              // M - max_p
-  std::vector<Choice> choices_;             // by class, devices taken before it, loss left
+  std::vector<Choice> choices_;             // by class, devices taken before it, and remaining loss
 };
 
 }  // namespace

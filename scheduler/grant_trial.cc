@@ -13,6 +13,8 @@ bool is_more(const DeviceSet& devices, const DeviceSet& than) {
 }  // namespace
 
 void GrantTrial::placed(const DeviceSet& devices, const Capabilities& capabilities, bool chosen) {
+  // A grant on top of an unjudged one extends its trial. Any other change ends the trial without a
+  // verdict.
   if (trial_ && !(chosen && is_more(devices, trial_->held))) trial_.reset();
   const std::optional<double> before = pace_.seconds();
   if (!trial_ && chosen && before && is_more(devices, devices_))
@@ -23,6 +25,7 @@ void GrantTrial::placed(const DeviceSet& devices, const Capabilities& capabiliti
 
 void GrantTrial::step(double now_seconds, std::uint64_t steps) {
   pace_.step(now_seconds, steps);
+  // The new pace is known and is not slower, so the grant is accepted.
   if (trial_ && pace_.seconds() && !verdict()) trial_.reset();
 }
 

@@ -28,7 +28,8 @@ Estimate estimate(const Plan& plan, const Capabilities& capabilities, std::uint3
   for (const PlanPart& part : plan.parts)
     result.waste += part.devices * (capabilities.at(part.type) - part.ests_per_device / f);
   result.waste += (result.nest - max_p) / f;
-  // The short form of the identity: it orders plans exactly as f does, without rounding of sums.
+  // The short form of the identity orders plans exactly as f does, without the rounding errors of
+  // sums.
   result.throughput = max_p / f;
   return result;
 }
@@ -37,7 +38,7 @@ std::uint32_t ests_within(double seconds, double capability) {
   const double product = seconds * capability;
   ES_CHECK(seconds >= 0 && capability > 0 && product < 0x1p31);
   auto count = static_cast<std::uint32_t>(product);
-  // The product may be rounded across an integer: settle it by the quotient, which is the contract.
+  // Rounding may move the product across an integer. The quotient is the contract, so it decides.
   while ((count + 1) / capability <= seconds) ++count;
   while (count > 0 && count / capability > seconds) --count;
   return count;

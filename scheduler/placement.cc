@@ -14,12 +14,12 @@
 namespace es::scheduler {
 namespace {
 
-// One EST each, and then one after another to the device that is least loaded with it, the earlier
-// one among equals. The largest A_d / C_d is then the least possible: an EST that went to the
-// bottleneck would load any other device at least as much.
+// Every device gets one EST. Then one EST after another goes to the device that is least loaded
+// with it; of equals the earlier one. The largest A_d / C_d is then minimal, because the last EST
+// on the bottleneck would load any other device at least as much.
 std::vector<std::uint32_t> balanced_sizes(const std::vector<double>& capabilities,
                                           std::uint32_t max_p) {
-  using Load = std::pair<double, std::size_t>;  // of a device with one EST more, device
+  using Load = std::pair<double, std::size_t>;  // load of a device with one EST more, device
   std::priority_queue<Load, std::vector<Load>, std::greater<>> next;
   for (std::size_t d = 0; d < capabilities.size(); ++d) next.emplace(2 / capabilities[d], d);
   std::vector<std::uint32_t> sizes(capabilities.size(), 1);
@@ -32,7 +32,7 @@ std::vector<std::uint32_t> balanced_sizes(const std::vector<double>& capabilitie
   return sizes;
 }
 
-// The most ESTs that each device may have in the end.
+// The most ESTs that each device may finally have.
 std::vector<std::uint32_t> size_limits(const std::vector<double>& capabilities,
                                        std::uint32_t max_p) {
   const std::vector<std::uint32_t> balanced = balanced_sizes(capabilities, max_p);
@@ -45,8 +45,9 @@ std::vector<std::uint32_t> size_limits(const std::vector<double>& capabilities,
   return limits;
 }
 
-// Chooses sizes 1 <= A_d <= most[d] that sum to max_p with least cost, from the last device to the
-// first: row d has the best choice of device d for every rank at which its range may start.
+// Chooses sizes 1 <= A_d <= most[d] with the sum max_p and the least cost. It is a dynamic program
+// from the last device to the first: row d contains the best choice of device d for every rank at
+// which its range may start.
 class SizeSearch {
  public:
   SizeSearch(const std::vector<double>& capabilities, const std::vector<std::uint32_t>& most,
@@ -62,8 +63,8 @@ class SizeSearch {
     std::uint64_t before = std::accumulate(most_.begin(), most_.end(), std::uint64_t{0});
     std::uint64_t after = 0;
     for (std::size_t d = n; d-- > 0;) {
-      before -= most_[d];  // what the devices before d can take
-      after += most_[d];   // what d and later ones can take
+      before -= most_[d];  // number of ranks that the devices before d can take
+      after += most_[d];   // number of ranks that d and later devices can take
       const auto low = static_cast<std::uint32_t>(
           std::max<std::uint64_t>(d, after < max_p_ ? max_p_ - after : 0));
       const auto high =
@@ -83,12 +84,12 @@ class SizeSearch {
     auto operator<=>(const Cost&) const = default;
   };
   struct Choice {
-    std::optional<Cost> cost;  // none: the rest cannot be covered from here
+    std::optional<Cost> cost;  // nullopt if the remaining ranks cannot be covered from here
     std::uint32_t size = 0;
   };
   using Row = std::vector<Choice>;  // by first rank, from first_[d] on
 
-  // The best size of device d when its ranks start at `begin`; larger sizes win ties.
+  // The best size of device d if its ranks start at `begin`. Larger sizes win ties.
   Choice choose(std::size_t d, std::uint32_t begin, const Row& rest) const {
     Choice best;
     for (std::uint32_t size = std::min(most_[d], max_p_ - begin); size >= 1; --size) {
@@ -103,8 +104,8 @@ class SizeSearch {
     return best;
   }
 
-  // 1 / C_d relative to the fastest device, in steps of 2^-20: sums of squares are then exact, and
-  // a tie is a tie in whatever order it is added up.
+  // 1 / C_d relative to the fastest device, in multiples of 2^-20. Sums of squares are then exact,
+  // so equal costs are equal in whatever order they are added.
   double weight(std::size_t d) const {
     return std::round(capabilities_[0] / capabilities_[d] * 0x1p20) * 0x1p-20;
   }
@@ -124,7 +125,7 @@ class SizeSearch {
   const std::vector<double>& capabilities_;
   const std::vector<std::uint32_t>& most_;
   const std::uint32_t max_p_;
-  std::vector<std::uint32_t> first_;  // of each row: the least rank at which device d can start
+  std::vector<std::uint32_t> first_;  // for each row the least rank at which device d can start
 };
 
 }  // namespace
@@ -150,7 +151,8 @@ std::uint32_t partial_sums(RankRange range, std::uint32_t max_p) {
   ES_CHECK(range.begin <= range.end && range.end <= max_p);
   std::uint32_t nodes = 0;
   for (std::uint64_t at = range.begin; at < range.end; ++nodes) {
-    // The largest node that starts here and ends inside; a node that max_p cuts ends there.
+    // Finds the largest node that starts here and ends inside of the range. A node that max_p cuts
+    // ends at max_p.
     std::uint64_t size = 1;
     while (at % (2 * size) == 0 && std::min<std::uint64_t>(at + 2 * size, max_p) <= range.end &&
            at + size < max_p)

@@ -1,6 +1,6 @@
 #pragma once
-// From a plan to a placement: which device runs which virtual ranks, and which workers stay when
-// the devices change. Pure functions of values; thread-safe.
+// Converts a plan to a placement: it decides which device runs which virtual ranks, and which
+// workers stay when the devices change. Pure functions of values; thread-safe.
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -10,33 +10,35 @@
 
 namespace es::scheduler {
 
-// Gives every device a contiguous range of virtual ranks: range d is that of capabilities[d] (local
-// steps per second of that device, > 0). Together they are [0, max_p), none is empty.
+// Gives every device a contiguous range of virtual ranks. Range d belongs to the device with the
+// speed capabilities[d] (local steps per second, > 0). The ranges cover [0, max_p), and none is
+// empty.
 //
-//   order   ascending ranks go to devices of descending capability, equal ones in the given order.
-//           Pass workers in an order that does not change (ascending incarnation).
-//   sizes   A_d such that max over devices of A_d / C_d is minimal (the exact optimum).
-//           Among those where no device has more than twice its balanced share (ESTs handed out one
-//           by one, each to the device that is least loaded with it): the fewest partial sums, of
-//           which aligned powers of two need one; then the best balance, the least sum of
-//           A_d^2 / C_d; then more ESTs to earlier devices.
+// * Order: ascending ranks go to devices of descending capability; equal devices keep the given
+//   order. The caller passes workers in an order that does not change (ascending incarnation).
+// * Sizes: the sizes A_d make the maximum of A_d / C_d over the devices minimal (the exact
+//   optimum). Among the choices in which no device has more than twice its balanced share, the
+//   function takes the one with the fewest partial sums (an aligned power of two needs one); then
+//   the best balance, which is the least sum of A_d^2 / C_d; then more ESTs on earlier devices. The
+//   balanced shares result if ESTs are given out one by one, each to the device that is then least
+//   loaded.
 //
-// REQUIRES: 1 <= capabilities.size() <= max_p. Cost: of order max_p^2 at most.
+// REQUIRES: 1 <= capabilities.size() <= max_p. The cost is at most of order max_p^2.
 std::vector<RankRange> assign_ranks(std::span<const double> capabilities, std::uint32_t max_p);
 
-// How many partial gradient sums a worker with these ranks sends for a bucket: the maximal nodes of
-// the canonical tree over [0, max_p) inside the range. At most 2 * ceil(log2 max_p).
-// REQUIRES: range.end <= max_p.
+// The number of partial gradient sums that a worker with these ranks sends for each bucket: the
+// maximal nodes of the canonical tree over [0, max_p) inside the range (docs/ARITHMETIC.md). At
+// most 2 * ceil(log2 max_p). REQUIRES: range.end <= max_p.
 std::uint32_t partial_sums(RankRange range, std::uint32_t max_p);
 
-// Who stays when `current` workers (by the type of their devices) become `wanted`.
+// The workers that stay when the devices of `current` workers become `wanted`.
 struct StayChoice {
   std::vector<std::size_t> stay;   // indices into current, ascending
-  std::vector<std::size_t> leave;  // the others, ascending
-  DeviceSet join;                  // devices that wanted has beyond those that stay
+  std::vector<std::size_t> leave;  // the other indices, ascending
+  DeviceSet join;                  // devices in `wanted` in addition to those that stay
 };
 
-// As many as possible stay; of one type, the earlier ones in `current`.
+// As many workers as possible stay; of one type the earlier ones in `current`.
 StayChoice choose_stay(std::span<const DeviceType> current, const DeviceSet& wanted);
 
 }  // namespace es::scheduler

@@ -26,7 +26,7 @@ std::uint32_t device_limit(const PlanQuery& query) {
 }
 
 std::uint32_t places_within(double seconds, double capability, std::uint32_t max_p) {
-  // Far beyond max_p the product need not be a number that ests_within() takes.
+  // If the product is far beyond max_p, ests_within() might not accept it.
   if (seconds * capability >= max_p + 1.0) return max_p;
   return std::min(max_p, ests_within(seconds, capability));
 }
@@ -40,7 +40,7 @@ PlanSearch::PlanSearch(std::vector<SearchType> types, std::uint32_t max_p,
 bool PlanSearch::reaches(double seconds) const {
   std::uint64_t places = 0;
   std::uint32_t devices = max_devices_;
-  for (const SearchType& t : types_) {  // those with most places first
+  for (const SearchType& t : types_) {  // types with the most places first
     const std::uint32_t used = std::min(devices, t.available);
     if (used == 0) continue;
     places += std::uint64_t{used} * places_within(seconds, t.capability, max_p_);
@@ -54,7 +54,7 @@ std::optional<double> PlanSearch::least_seconds(double seconds) const {
   std::optional<double> least;
   for (const SearchType& t : types_) {
     if (t.available == 0) continue;
-    // The least A whose A / C is reached, of those that would be an improvement.
+    // Finds the least A for which A / C is reached, among those that would improve `least`.
     std::uint32_t low = 1;
     std::uint32_t high = places_within(least.value_or(seconds), t.capability, max_p_);
     if (high == 0 || !reaches(high / t.capability)) continue;

@@ -40,14 +40,14 @@ std::uint64_t places_of(const std::vector<std::uint32_t>& counts, const Places& 
   return sum;
 }
 
-// Visits the minimal covers of max_p at one f: device counts by type, such that the devices have
-// places for max_p ESTs and no device can be left out.
+// Visits the minimal covers of max_p at one f: counts of devices by type that have places for max_p
+// ESTs, where no device can be omitted.
 class CoverSearch {
  public:
-  // False: stop.
+  // Returns false to stop.
   using Visit = std::function<bool(const std::vector<std::uint32_t>& counts)>;
 
-  // Counts its steps down; the search ends with them.
+  // Decrements `steps_left` at each step. The search ends when it is 0.
   CoverSearch(const PlanSearch& search, const Places& places, std::uint64_t& steps_left)
       : types_(search.types()),
         max_p_(search.max_p()),
@@ -68,7 +68,7 @@ class CoverSearch {
     --steps_left_;
     if (covered >= max_p_) return !is_minimal(covered) || visit(counts_);
     if (covered + reachable_[i] < max_p_) return true;
-    // Enough of this type to cover the rest is the most that a minimal cover can have.
+    // A minimal cover has at most as many devices of this type as cover the rest.
     const std::uint32_t enough =
         places_[i] == 0 ? 0 : static_cast<std::uint32_t>((max_p_ - covered - 1) / places_[i] + 1);
     const std::uint32_t most = std::min({enough, types_[i].available, max_devices_ - devices});
@@ -96,7 +96,7 @@ class CoverSearch {
   std::vector<std::uint32_t> counts_;
 };
 
-// Adds all plans that are not dominated. False: they are too many.
+// Adds all plans that are not dominated. Returns false if they are too many.
 bool add_all(const PlanSearch& search, const ListLimits& limits, std::vector<Found>& found) {
   std::uint64_t steps_left = limits.steps;
   Places before(search.types().size(), 0);  // a_i at the next smaller f
@@ -104,6 +104,7 @@ bool add_all(const PlanSearch& search, const ListLimits& limits, std::vector<Fou
     const Places places = places_at(f, search);
     CoverSearch covers(search, places, steps_left);
     const bool done = covers.visit_all([&](const std::vector<std::uint32_t>& counts) {
+      // A cover that also suffices at the next smaller f is a plan of that f.
       if (places_of(counts, before) < search.max_p())
         found.push_back({&search, search.cover(f, counts)});
       return found.size() <= limits.plans;
@@ -114,7 +115,7 @@ bool add_all(const PlanSearch& search, const ListLimits& limits, std::vector<Fou
   return true;
 }
 
-// Adds for each number of devices the best plan that uses no more.
+// Adds the best plan for each limit of the total number of devices.
 void add_frontier(const PlanSearch& search, std::vector<Found>& found) {
   PlanSearch smaller = search;
   while (const std::optional<double> f = smaller.least_seconds()) {

@@ -1,24 +1,25 @@
 #pragma once
-// The plans of a job that are worth having, and the best one for given devices (role 1).
+// The plans of a job that are not dominated, and the best plan for given devices (role 1 of
+// docs/SCHEDULING.md).
 //
-// A plan is dominated when another one needs no more devices of any type and is at least as fast.
-// So in a plan that is not dominated every device counts: without it the job would be slower.
-// Without mix_types, plans of different types do not dominate each other.
+// A plan is dominated if another plan needs no more devices of any type and is at least as fast. So
+// in a plan that is not dominated every device matters: without it the job would be slower. Without
+// mix_types, plans of different types do not dominate each other.
 //
-// Rank, best first: higher throughput (shorter f); then fewer devices; then less waste, which at
-// equal f is less capability used (the faster devices are left to others); then fewer of the
-// fastest type, and so on. The first plan is not dominated.
+// Plans are ranked by higher throughput (shorter f); then by fewer devices; then by less waste,
+// which at equal f means less capability (faster devices are left to other jobs); then by fewer
+// devices of the fastest type, and so on. The first plan is not dominated.
 //
-// How many there are: a plan that is not dominated is a minimal cover of max_p by places (at its f,
-// but not at the next shorter one), and for T types there are of order max_p^(T-1) of them. Nobody
-// needs them all, so they are listed only while they are few. Of many, the list has the frontier:
-// for each number of devices in all, the best plan on at most that many. At most max_p plans, none
-// of them dominated, among them the best.
+// A plan that is not dominated is a minimal cover of max_p by places, at its f but not at the next
+// shorter one. For T types there are of order max_p^(T-1) such plans. All of them are never needed,
+// so they are listed only while they are few. Of many, the list contains the frontier: for each
+// total number of devices the best plan with at most that number. These are at most max_p plans,
+// none of them dominated, and the best plan is among them.
 //
-// Cost, for T types whatever the number of devices:
+// The cost for T types does not depend on the number of devices:
 //   least_seconds   T^2 * log(max_p): a few microseconds
-//   best_plan       that, and fewest_devices.h for one f
-//   list_plans      max_p times that at most
+//   best_plan       the same, and fewest_devices.h for one f
+//   list_plans      at most max_p times that
 // Pure functions of values; thread-safe.
 #include <cstddef>
 #include <cstdint>
@@ -31,9 +32,9 @@ namespace es::scheduler {
 
 struct PlanQuery {
   std::uint32_t max_p = 1;        // ESTs of the job, >= 1
-  Capabilities capabilities;      // a type without capability is not planned with
-  DeviceSet available;            // at most so many devices of each type
-  std::uint32_t max_devices = 0;  // at most so many in all; 0 = no other bound than max_p
+  Capabilities capabilities;      // types without a capability are not used
+  DeviceSet available;            // most devices of each type
+  std::uint32_t max_devices = 0;  // most devices in all; 0 for max_p
   bool mix_types = false;         // level D2: a plan may use more than one type
 };
 
@@ -43,24 +44,24 @@ struct RankedPlan {
   bool operator==(const RankedPlan&) const = default;
 };
 
-// Role 1: the first of all plans. What it does not use of `available` is better released. None when
-// no device is available.
+// Role 1: the first of all plans. The devices in `available` that it does not use should be
+// released. nullopt if no device is available.
 std::optional<RankedPlan> best_plan(const PlanQuery& query);
 
-// Its f, found without it.
+// The f of the best plan, found without the plan.
 std::optional<double> least_seconds(const PlanQuery& query);
 
 struct PlanList {
-  std::vector<RankedPlan> plans;  // best first; empty when no device is available
-  bool complete = true;           // false: plans that are not dominated were left out
+  std::vector<RankedPlan> plans;  // best first; empty if no device is available
+  bool complete = true;           // false if plans that are not dominated were omitted
 };
 
 struct ListLimits {
   std::size_t plans = 500;
-  std::uint64_t steps = 200'000;  // of the search for all of them: a few milliseconds
+  std::uint64_t steps = 200'000;  // search steps for the complete list: a few milliseconds
 };
 
-// The plans that are not dominated: all, or within the limits those of the frontier.
+// The plans that are not dominated; if the limits do not allow all of them, those of the frontier.
 PlanList list_plans(const PlanQuery& query, const ListLimits& limits = {});
 
 }  // namespace es::scheduler

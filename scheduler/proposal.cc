@@ -9,7 +9,8 @@
 namespace es::scheduler {
 namespace {
 
-// Seconds of a step that speedups are relative to: now, or with one device of the fastest type.
+// Seconds of the step to which speedups are relative: the present one, or that of one device of the
+// fastest type.
 double reference_seconds(const PlanQuery& held, const DeviceSet& addable) {
   if (const auto now = least_seconds(held)) return *now;
   double least = kAnySeconds;
@@ -21,7 +22,8 @@ double reference_seconds(const PlanQuery& held, const DeviceSet& addable) {
   return least;
 }
 
-// How the shortest step depends on the number of devices of one type, beyond those held.
+// How the shortest step depends on the number of devices of one type in addition to those that are
+// held.
 class Growth {
  public:
   Growth(const PlanQuery& held, const DeviceType& type, std::uint32_t count_max)
@@ -39,7 +41,7 @@ class Growth {
   std::optional<Step> next(double seconds) {
     const std::optional<double> shorter = search_.next_below(seconds);
     if (!shorter || !reaches(*shorter, count_max_)) return std::nullopt;
-    std::uint32_t low = 0;  // not enough
+    std::uint32_t low = 0;  // known to be too few
     std::uint32_t high = count_max_;
     while (high - low > 1) {
       const std::uint32_t middle = (low + high) / 2;
@@ -47,12 +49,13 @@ class Growth {
     }
     search_.set_available(index_, held_ + high);
     const Step step{high, *search_.least_seconds(*shorter)};
-    search_.set_available(index_, held_ + count_max_);  // next_below() looks at what is possible
+    // next_below() considers all addable devices.
+    search_.set_available(index_, held_ + count_max_);
     return step;
   }
 
  private:
-  // The types of a group: all that are held and this one, or this one only.
+  // The types of the search: all held types and this one, or without mix_types only this one.
   static PlanSearch with_type(PlanQuery query, const DeviceType& type, std::uint32_t count_max) {
     if (!query.mix_types) {
       DeviceSet only;
@@ -73,7 +76,7 @@ class Growth {
   PlanSearch search_;
   const std::uint32_t count_max_;
   const std::uint32_t held_;
-  std::size_t index_ = 0;  // of the type
+  std::size_t index_ = 0;  // index of the type
 };
 
 std::vector<Proposal> propose_type(const PlanQuery& held, const DeviceType& type,

@@ -1,13 +1,13 @@
 #pragma once
-// Bounds the depth of a JSON text before it is parsed: a tree costs memory for each level, and
-// whoever walks it descends once for each.
+// Bounds the depth of a JSON text before it is parsed. A parsed tree needs memory for each level,
+// and a program that visits the tree recurses once for each level.
 #include <algorithm>
 #include <string_view>
 
 namespace es::store {
 
-// The most brackets and braces that are open at once, outside of strings. A text that is no JSON is
-// counted as far as it looks like it; its parser refuses it.
+// The largest number of brackets and braces that are open at the same time, outside of strings. A
+// text that is not JSON is counted as if it were; its parser refuses it.
 inline int json_depth(std::string_view text) {
   int open = 0, deepest = 0;
   bool in_string = false;

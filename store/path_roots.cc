@@ -15,7 +15,7 @@ PathRoots& process_roots() {
   return roots;
 }
 
-// As many as Linux follows.
+// Linux follows the same number of links.
 constexpr int kLinksMax = 40;
 
 thread_local const PathRoots* thread_roots = nullptr;
@@ -29,7 +29,7 @@ const char* option_of(RootKind kind) {
   return kind == RootKind::kData ? "--data-root" : "--checkpoint-root";
 }
 
-// By whole names: /data2 is not in /data.
+// Compares whole names: /data2 is not in /data.
 bool lies_in(const fs::path& path, const fs::path& root) {
   return std::ranges::mismatch(root, path).in1 == root.end();
 }
@@ -42,8 +42,9 @@ bool has_parent_name(const fs::path& path) {
   return std::ranges::any_of(path, [](const fs::path& name) { return name == ".."; });
 }
 
-// Where it leads: every link followed, also one to what does not exist, of which nothing may be
-// told either. Names that do not exist stay. Empty: it leads nowhere, or in circles.
+// Follows every link of an absolute path, also a link whose target does not exist, because an error
+// must not reveal whether it exists. Names that do not exist are kept. Returns an empty path if the
+// path is relative or its links form a cycle.
 fs::path resolve(const fs::path& path) {
   if (!path.is_absolute()) return {};
   std::deque<fs::path> names(path.begin(), path.end());
@@ -83,7 +84,7 @@ std::string allowed_text(RootKind kind, const std::vector<fs::path>& roots) {
   return text + " (easyscaled " + option_of(kind) + ")";
 }
 
-// A client's text in a message of one line.
+// Makes the text of a client safe for a message of one line.
 std::string shown(const std::string& text) {
   std::string safe;
   for (const char c : text) safe += static_cast<unsigned char>(c) < ' ' || c == '\x7f' ? '?' : c;
@@ -125,6 +126,8 @@ Status check_opened(RootKind kind, const fs::path& path, int descriptor) {
   if (descriptor < 0) return check_place(kind, path);
   const auto& roots = roots_of(kind);
   if (!roots) return {};
+  // The descriptor names the file that was opened. A check of the path could see another file, if a
+  // link was changed after the file was opened.
   std::error_code code;
   const fs::path opened = fs::read_symlink("/proc/self/fd/" + std::to_string(descriptor), code);
   if (!code && lies_in_any(opened, *roots)) return {};

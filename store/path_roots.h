@@ -1,11 +1,13 @@
 #pragma once
-// PathRoots: the directories in which files may lie that somebody else has named: a client of a
-// head that it reaches over the network. Fields of jobs are checked by name when a job is admitted
-// (check_named), and every file of a data set, of weights or of a checkpoint again where it is
-// opened or made (check_opened, check_place): a link may have been made meanwhile.
+// PathRoots are the directories to which paths from outside are confined, namely paths that a
+// client gives to a head over the network. The paths in a job are checked by name when the job is
+// admitted (check_named). Every file of a data set, of weights or of a checkpoint is checked again
+// when it is opened or created (check_opened, check_place), because a symbolic link may have been
+// made since.
 //
-// Which roots hold: those of the innermost ConfinedThread of the calling thread, else those of
-// confine_process, else none. A refusal is the same whether the file exists or not.
+// The roots of the innermost ConfinedThread of the calling thread apply, otherwise those of
+// confine_process, otherwise none. An error is the same whether the file exists or not, so that a
+// client cannot learn which files exist.
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -20,34 +22,37 @@ enum class RootKind {
   kCheckpoints,  // checkpoints: read, written and removed
 };
 
-// Existing directories, with all links resolved. Of a kind: absent: anywhere; empty: nowhere.
+// Existing directories with all symbolic links resolved. For each kind, nullopt allows every path,
+// and an empty list allows none.
 struct PathRoots {
   std::optional<std::vector<std::filesystem::path>> data;
   std::optional<std::vector<std::filesystem::path>> checkpoints;
 };
 
-// The directories of the program's option `option`. Error (usage): one is not an existing
-// directory.
+// Resolves the directories given to the program's option `option`. Error (usage): one of them is
+// not an existing directory.
 Result<std::vector<std::filesystem::path>> resolve_roots(
     const std::vector<std::string>& directories, const std::string& option);
 
-// A path that a client gave as `field`: with roots, it is absolute, has no "..", holds no NUL, and
-// lies in a root when all links are followed; what does not exist yet counts by what does.
-// Error (refused): names field, path and the roots.
+// Checks a path that a client gave as `field`. If there are roots, the path must be absolute,
+// without ".." and without a NUL byte, and it must lead into a root when all links are followed.
+// Names at its end that do not exist yet are allowed. Error (refused): names the field, the path
+// and the roots.
 Status check_named(RootKind kind, const std::string& field, const std::string& path);
 
-// Before something is made, listed or removed at `path`. Error (refused): it would not be in a
-// root.
+// Called before something is created, listed or removed at `path`. Error (refused): it would not be
+// in a root.
 Status check_place(RootKind kind, const std::filesystem::path& path);
 
-// After `path` was opened as `descriptor`; negative: it could not be, which need not be said of
-// what lies elsewhere. Error (refused): what was opened is not in a root.
+// Called after `path` was opened as `descriptor`. The descriptor may be negative if opening failed;
+// then the path is checked as by check_place, so that the error does not reveal a file outside of
+// the roots. Error (refused): the opened file is not in a root.
 Status check_opened(RootKind kind, const std::filesystem::path& path, int descriptor);
 
-// For all threads. REQUIRES: no other thread has been started.
+// Sets the roots of all threads. REQUIRES: no other thread has been started.
 void confine_process(PathRoots roots);
 
-// For the calling thread while it lives. The roots outlive it.
+// Sets the roots of the calling thread during its lifetime. The roots must outlive it.
 class ConfinedThread {
  public:
   explicit ConfinedThread(const PathRoots& roots);

@@ -26,8 +26,8 @@ Result<std::uint64_t> steps_per_epoch(const JobSpec& spec, std::uint64_t samples
   return sampler->steps_per_epoch();
 }
 
-// esctl has measured what D2 costs and submits a level; a job that comes with auto all the same
-// gets the stronger promise.
+// esctl measures what D2 costs and submits a level. A job that still says auto gets the stronger
+// promise.
 DeterminismLevel resolve_level(const JobSpec& spec) {
   return spec.level == DeterminismLevel::kAuto ? DeterminismLevel::kD2 : spec.level;
 }
@@ -37,7 +37,7 @@ std::uint64_t steps_of(const std::vector<Stage>& stages) {
                          [](std::uint64_t sum, const Stage& s) { return sum + s.steps; });
 }
 
-// Fixes the total number of steps; a checkpoint's steps count.
+// Fixes the total number of steps, which includes those of the checkpoint.
 Status resolve_steps(JobSpec& spec, Version start, std::uint64_t steps_per_epoch) {
   const std::uint64_t staged = steps_of(spec.stages);
   if (spec.steps == 0 && staged != 0) spec.steps = start + staged;
@@ -55,8 +55,8 @@ Status resolve_steps(JobSpec& spec, Version start, std::uint64_t steps_per_epoch
   return {};
 }
 
-// A run from a checkpoint gives the bits of an uninterrupted run only when everything that decides
-// them is the same.
+// A run from a checkpoint has the bits of an uninterrupted run only if everything that decides them
+// is the same.
 Status check_same_job(const JobSpec& spec, const JobSpec& saved, const std::string& directory) {
   const std::string key(first_other_bits(spec, saved));
   if (key.empty()) return {};
@@ -64,7 +64,7 @@ Status check_same_job(const JobSpec& spec, const JobSpec& saved, const std::stri
                      "; allowed is the same " + key);
 }
 
-// Device types of the first placement; empty: the scheduler may take any.
+// Device types of the first placement; empty: the scheduler may choose any.
 std::vector<DeviceType> first_types(const JobSpec& spec) {
   if (spec.stages.empty()) return spec.resources.device_types;
   std::vector<DeviceType> types;
@@ -81,7 +81,8 @@ Result<Start> look_at_checkpoint(const JobSpec& spec, const std::string& directo
   const auto reader = store::CheckpointReader::open(directory);
   if (!reader) return reader.error();
   ES_RETURN_IF_ERROR(reader->verify());
-  // What is wrong with it would quote the file, which is not the client's.
+  // The parser's error is not passed on: it would quote the file, which may not belong to the
+  // client.
   const auto saved = parse_job(reader->job_toml(), directory);
   if (!saved)
     return usage_error(directory +
@@ -96,9 +97,9 @@ Result<Start> look_at_checkpoint(const JobSpec& spec, const std::string& directo
   return Start{head.version, {head.params_digest, head.state_digest}};
 }
 
-// The digest of the initial weights belongs to the job from now on; workers hold the file to it.
-// One that the file of the job gives already is checked by them alone: the job may be further than
-// version 0, and its file gone.
+// From now on the digest of the initial weights belongs to the job, and workers compare the file
+// with it. If the job file contains a digest already, only the workers compare: the job may be
+// beyond version 0, and the file may be gone.
 Status resolve_weights(JobSpec& spec, const SampleLayout& layout) {
   if (spec.model.weights.empty() || !spec.model.weights_digest.empty()) return {};
   const auto graph = gpu::build_model(spec.model, spec.batch_size, layout);
@@ -116,7 +117,8 @@ Result<std::uint32_t> bucket_count(const JobSpec& spec, const SampleLayout& layo
       gpu::cut_buckets(graph->table, kBucketBytes / std::int64_t{sizeof(float)}).size());
 }
 
-// Before anything is opened. That a file lies elsewhere may not be told apart from its absence.
+// Checked before any file is opened, so that a client cannot find out which files exist outside of
+// the roots.
 Status check_named_paths(const JobSpec& spec, const std::string& from_checkpoint) {
   using store::RootKind;
   const auto check = [](RootKind kind, const char* field, const std::string& path) {
@@ -130,8 +132,8 @@ Status check_named_paths(const JobSpec& spec, const std::string& from_checkpoint
   return check(RootKind::kCheckpoints, "--from", from_checkpoint);
 }
 
-// What only the data and the checkpoint tell: steps, level. The rules that depend on them are
-// checked again.
+// Fills in what only the data and the checkpoint tell: steps and level. Then the rules that depend
+// on them are checked again.
 Status resolve(JobSpec& spec, Version start, const store::DataFacts& data) {
   const auto per_epoch = steps_per_epoch(spec, data.train_count);
   if (!per_epoch) return per_epoch.error();

@@ -1,7 +1,7 @@
 #pragma once
-// Admission: turns a submitted text into a job that can be journaled and started, or into one clear
-// error. Everything that can be known before a device is held is checked here, so that a mistake
-// costs a second and not an allocation. Pure but for reading the dataset and the checkpoint.
+// Admission turns a submitted text into a job that can be journaled and started, or into one clear
+// error. It checks everything that can be known before a device is held, so that a mistake costs a
+// second and not an allocation. Pure except for reading the data set and the checkpoint.
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -13,18 +13,19 @@ namespace es::actors {
 
 struct AdmittedJob {
   JobSpec spec;           // steps resolved from epochs or stages, level from auto
-  std::string spec_toml;  // its canonical text
+  std::string spec_toml;  // canonical text of `spec`
   intra_job::Config config;
   std::string model_key;  // what decides the speed of a local step, besides batch and device type
 };
 
-// `from_checkpoint`: directory to start from, or empty. The dataset (and the checkpoint) must be
-// readable on the head. Errors: as parse_job; as data_facts; a model that does not fit the samples;
-// steps that do not agree with stages; a checkpoint that is damaged, of another job or beyond the
-// last step; a path outside the roots that hold for the calling thread (store/path_roots.h).
+// `from_checkpoint`: the directory from which to start, or empty. The data set and the checkpoint
+// must be readable on the head. Errors: those of parse_job and data_facts; a model that does not
+// fit the samples; steps that do not agree with the stages; a checkpoint that is damaged, of
+// another job, or beyond the last step; a path outside the roots of the calling thread
+// (store/path_roots.h).
 Result<AdmittedJob> admit(const std::string& spec_toml, const std::string& from_checkpoint);
 
-// Size of a gradient bucket; both the head and the workers cut by it.
+// Size of a gradient bucket. The head and the workers both cut by it.
 inline constexpr std::int64_t kBucketBytes = std::int64_t{4} << 20;
 
 }  // namespace es::actors

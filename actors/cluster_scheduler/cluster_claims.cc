@@ -1,10 +1,10 @@
-// ClusterCore: claims. A claim takes devices at once and keeps them until it ends: the free ones
-// now, the others as soon as training jobs have let go of them, at their next step boundary. What
-// comes back goes to claims before it goes to jobs, to claims by name.
+// ClusterCore: claims. A claim takes devices and keeps them until it ends: free devices at once,
+// others as soon as training jobs have left them at a step boundary. A returned device goes to
+// claims before it goes to jobs; claims are served in the order of their names.
 //
-// Who lets go: jobs of the lowest priority first, of these the last submitted; at first only what a
-// job holds beyond its minimum, then whole jobs that can be suspended, and in the end those that
-// are pinned.
+// Devices are called back from jobs of the lowest priority first and, among these, from the last
+// submitted one. The first pass takes only devices beyond the minimum of a job. The second pass
+// suspends whole jobs. The third pass takes devices of pinned jobs.
 #include <algorithm>
 
 #include "actors/cluster_scheduler/cluster_core.h"
@@ -22,7 +22,7 @@ Status ClusterCore::check_claim(const cluster::ClaimMade& claim) const {
   return check_count(claim);
 }
 
-// Fewer than it takes now are fewer than all quotas, and than what exists if no node is away.
+// A smaller number is always accepted: it is within every quota, and the devices were there before.
 Status ClusterCore::check_claim(const cluster::ClaimResized& claim) const {
   ES_RETURN_IF_ERROR(check_claim_end(claim.name));
   const Claim& now = claims_.at(claim.name);
@@ -30,7 +30,7 @@ Status ClusterCore::check_claim(const cluster::ClaimResized& claim) const {
   return check_count({claim.name, now.type, claim.count});
 }
 
-// Of a claim that takes so many, beside all others.
+// Checks a claim of this size together with all others.
 Status ClusterCore::check_count(const cluster::ClaimMade& claim) const {
   std::uint32_t claimed = 0;
   for (const auto& [name, other] : claims_)
@@ -58,7 +58,7 @@ void ClusterCore::handle(const cluster::ClaimMade& event) {
   if (!claims_.try_emplace(event.name, Claim{event.type, event.count}).second) ++ignored_events_;
 }
 
-// The last ones by node and index go.
+// The last devices by node and index are given back.
 void ClusterCore::handle(const cluster::ClaimResized& event) {
   const auto at = claims_.find(event.name);
   if (at == claims_.end()) {
@@ -86,7 +86,7 @@ std::vector<ClusterCore::ClaimView> ClusterCore::claims() const {
   return claims;
 }
 
-// Jobs that were called back from devices of this type, and how many they have not left yet.
+// The jobs that were called back from devices of this type, and how many each has not left yet.
 std::vector<std::pair<JobId, std::uint32_t>> ClusterCore::leaving(const DeviceType& type) const {
   std::vector<std::pair<JobId, std::uint32_t>> jobs;
   for (const auto& [number, job] : jobs_) {
@@ -138,7 +138,7 @@ void ClusterCore::call_back(const DeviceType& type, std::uint32_t count) {
       if (round == kExtras) most = std::min(most, held.total() - std::min(held.total(), least));
       if (most == 0) continue;
       count -= most;
-      // With less than its minimum a job cannot run: it gives everything back.
+      // A job with less than its minimum cannot run, so it gives everything back.
       DeviceSet devices = held;
       if (pinned || held.total() - most >= least) {
         devices = {};
@@ -149,7 +149,7 @@ void ClusterCore::call_back(const DeviceType& type, std::uint32_t count) {
   }
 }
 
-// Of what is on its way back, what claims wait for.
+// The returning devices that claims wait for.
 DeviceSet ClusterCore::reserved_returning() const {
   DeviceSet reserved;
   for (const auto& [name, claim] : claims_)
@@ -158,7 +158,8 @@ DeviceSet ClusterCore::reserved_returning() const {
   return reserved;
 }
 
-// Devices of a lost node that is there again: nothing of the claim's is known to run there.
+// Devices of a lost node that has returned. No process of the claim is known to run there, so they
+// are free.
 void ClusterCore::give_back_returned(const std::string& claim) {
   const JobId owner = claim_owner(claim);
   const std::set<DeviceId> owned = pool_.owned(owner);

@@ -13,7 +13,7 @@ namespace {
 using cluster::JobAdmitted;
 using cluster::JobDemand;
 
-// "cpu-avx512:5 and cpu-avx2:3": the counts that `set` has of these types, zeros included.
+// "cpu-avx512:5 and cpu-avx2:3": the counts of these types in `set`, including zeros.
 std::string counts_text(const DeviceSet& set, const std::vector<DeviceType>& types) {
   std::string text;
   for (const DeviceType& type : types)
@@ -21,14 +21,14 @@ std::string counts_text(const DeviceSet& set, const std::vector<DeviceType>& typ
   return text;
 }
 
-// Why exactly these devices cannot be had; empty when they can.
+// Returns why exactly these devices cannot be had; empty: they can.
 std::string refuse_exact(const DeviceSet& exact, const DeviceSet& existing) {
   const std::vector<DeviceType> types = types_of(scheduler::beyond(exact, existing));
   if (types.empty()) return {};
   return "needs " + counts_text(exact, types) + ", the cluster has " + counts_text(existing, types);
 }
 
-// Why a job cannot even start; empty when it can.
+// Returns why a job cannot even start; empty: it can.
 std::string refuse_minimum(const JobAdmitted& job, const DeviceSet& existing) {
   const std::vector<DeviceType> types = usable_types(job, types_of(existing));
   std::uint32_t possible = 0;
@@ -125,6 +125,7 @@ void ClusterCore::handle(const cluster::JobDemand& event) {
   if (!progress && job->demand) progress = std::move(job->demand->progress);
   job->demand = event;
   job->demand->progress = std::move(progress);
+  // Proposals for an older Allocation are void, because the job's devices have changed since.
   if (event.sequence != job->sequence) job->demand->proposals.clear();
   touch(*job);
   if (event.progress) refresh_progress(*job, view_.jobs[job->slot]);
@@ -151,17 +152,17 @@ void ClusterCore::handle(const cluster::JobBound& event) {
   touch(*job);
 }
 
-// Why the demand can never be met here; empty when it can.
+// Returns why the demand can never be met here; empty: it can.
 std::string ClusterCore::refuse(const Job& job, const cluster::JobDemand& demand) const {
   const bool judged_before = job.admitted.restored && !job.demand;
   if (!pool_.has_nodes() || judged_before) return {};
   if (demand.exact) return refuse_exact(*demand.exact, pool_.existing_devices());
-  // Judged once: a job whose devices were lost since then waits for them to come back.
+  // The minimum is judged once. A job whose devices were lost later waits for their return.
   const bool was_elastic = job.demand && !job.demand->exact;
   if (was_elastic) return {};
   std::string refusal = refuse_minimum(job.admitted, pool_.existing_devices());
   if (refusal.empty()) return {};
-  DeviceSet known;  // those of nodes that are away may come back
+  DeviceSet known;  // nodes that are away may return
   for (const DevicePool::NodeView& node : pool_.nodes())
     for (const DevicePool::DeviceView& device : node.devices) known.add(device.id.type, 1);
   return refuse_minimum(job.admitted, known).empty() ? std::string() : refusal;
@@ -173,6 +174,8 @@ void ClusterCore::handle(const cluster::DeviceReleased& event) {
     ++ignored_events_;
     return;
   }
+  // Counted even if the device was not the job's, so that the count agrees with the job's own
+  // number.
   ++job->releases_seen;
   touch(*job);
   switch (pool_.release(event.job, event.device)) {
@@ -216,7 +219,7 @@ void ClusterCore::take_back(Job& job, const DeviceSet& devices) {
   job.moved = true;
   mark_changed(job);
   for (const DeviceCount& c : devices.counts) pool_.retire(job.admitted.job, c.type, c.count);
-  // Without being told so, a job keeps its last devices as long as it has no others.
+  // Without `urgent` the job would keep its last devices until it is given others.
   if (pool_.held(job.admitted.job).empty()) job.urgent = true;
 }
 

@@ -1,34 +1,34 @@
 #pragma once
-// ClusterCore: the decisions of the ClusterScheduler. Which devices exist, who holds them, what
-// each job asks for; when something has changed the policy is asked and its decisions are carried
-// out.
+// ClusterCore makes the decisions of the ClusterScheduler. It knows which devices exist, which job
+// holds each of them, and what each job asks for. When something has changed, it asks the policy
+// and carries out the answer.
 //
-// Pure: the same events at the same times give the same effects. No CAF, clock or I/O. Not
-// thread-safe. An event of an unknown job or node, or one that says what is known already, changes
-// nothing and is counted. Times are seconds from an origin of the caller's choice; they do not
-// fall.
+// The core is pure: the same events at the same times give the same effects. It uses no CAF, clock
+// or I/O, and it is not thread-safe. An event of an unknown job or node, or one that changes
+// nothing, is counted and otherwise ignored. Times are seconds from an origin that the caller
+// chooses; they never decrease.
 //
-// take() only enters an event, decide() asks the policy about all that was entered since: the
-// caller decides how many events make one decision. The view that the policy sees is kept up to
-// date job by job, so the cost of both is that of what has changed, and the policy's own.
+// take() only records an event. decide() asks the policy about everything that was recorded since,
+// so the caller decides how many events make one decision. The view for the policy is updated job
+// by job. Therefore the cost of both calls is that of the changes, plus that of the policy.
 //
-// Claims (a serving load outside of this system) come before any policy: see cluster_claims.cc.
+// Claims (loads outside of EasyScale) are served before any policy: see cluster_claims.cc.
 //
-// How a device changes hands:
+// This is how a device passes from one job to another:
 //
-//   core -> job   Allocation with fewer devices
-//   job           goes to a step boundary without it; its worker process ends and is reaped
-//   job -> core   DeviceReleased
-//   core -> other Allocation with one more
+//   core -> job    Allocation with fewer devices
+//   job            goes to a step boundary without it; its worker process ends and is reaped
+//   job -> core    DeviceReleased
+//   core -> other  Allocation with one device more
 //
-// So a device is granted only when it is free, and is free only when no process is left on it. A
+// So a device is granted only when it is free, and it is free only when no process is left on it. A
 // device of a lost node is lost, not free (device_pool.h).
 //
-// A job that moves is given new devices while it still trains on the old ones: their processes warm
-// up, and the old ones hold the state until the new placement has it. So it owns more than the
-// max_p devices that it may be given, but never more than twice as many: while devices of two
-// changes are on their way back, it is given no others. Devices that it demands by name (exact) are
-// its owner's choice.
+// A job that moves is given new devices while it still trains on the old ones: the new processes
+// warm up, and the old ones hold the state until the new placement has it. Therefore a job can own
+// more than the max_p devices that it may be given, but never more than twice max_p: while devices
+// of two changes are being returned, it is given no others. This limit does not apply to devices
+// that a job demands by name (exact), which are the choice of its user.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -47,9 +47,9 @@ namespace cluster {
 
 // --- events ------------------------------------------------------------------------------------
 
-// A node says hello, for the first time or again. Device indices are 0 .. count - 1 of each type.
-// The job that owned a device when the node was lost still owns it, until its DeviceReleased.
-// `kept`: devices on which, after a restart of the head, a process of a job still runs.
+// A node said hello, for the first time or again. Device indices are 0 .. count - 1 of each type. A
+// job that owned a device when the node was lost owns it until its DeviceReleased. `kept`: devices
+// on which a process of a job still runs after a restart of the head.
 struct NodeJoined {
   std::string node;
   DeviceSet devices;
@@ -60,100 +60,100 @@ struct NodeLost {
   std::string node;
 };
 
-// The daemon of this node is about to end: as if it were lost, but its processes live and are to be
-// handed over. NodeJoined ends it.
+// The daemon of this node is about to end. The node is treated as lost, but its processes live and
+// are to be handed over. NodeJoined ends this state.
 struct NodeDraining {
   std::string node;
 };
 
-// A job exists from now on, and its place in the submit order is taken. It is given nothing before
-// its first JobDemand.
+// A job exists and has its place in the submit order. It is given nothing before its first
+// JobDemand.
 struct JobAdmitted {
   JobId job;
   std::uint32_t min_devices = 1;  // >= 1
   std::uint32_t max_devices = 0;  // 0 = max_p
-  // That it may be given without asking for them by name (JobDemand.exact); empty = all.
+  // Types that the job may be given without naming them in JobDemand.exact; empty: all.
   std::vector<DeviceType> device_types;
   DeterminismLevel level = DeterminismLevel::kD1;
-  std::uint32_t max_p = 1;  // ESTs; the policy never gives a job more devices than these
-  // By an earlier head, which has judged what it can demand: its nodes may still be on their way.
+  std::uint32_t max_p = 1;  // ESTs; the policy never gives a job more devices than this
+  // Admitted by an earlier head, which has judged its demand. Its nodes may not have returned yet.
   bool restored = false;
-  // For the policy (scheduler/policy/policy.h says what these mean).
-  std::optional<double> submit_s;  // none: now
+  // For the policy; see scheduler/policy/policy.h.
+  std::optional<double> submit_s;  // nullopt: now
   std::string tenant;
   int priority = 0;
-  double deadline_s = scheduler::kNever;  // on the same clock as the events
-  double start_s = 1;                     // without progress at its first start, assumed
-  double rescale_s = 0.5;                 // and at later changes, until the job has measured it
+  double deadline_s = scheduler::kNever;  // on the clock of the events
+  double start_s = 1;                     // assumed seconds without progress at the first start
+  double rescale_s = 0.5;  // the same for later changes, until the job has measured one
 };
 
-// How far a job is, when it sends it.
+// The progress of a job when it sends it.
 struct JobProgress {
   double total_steps = scheduler::kNever;  // local steps
   double remaining_steps = scheduler::kNever;
-  double steps_per_s = 0;  // local steps per second with the devices of now; 0: it does not step
-  double rescale_s = 0;    // a change of its devices costs, measured
-  bool started = false;    // has ever run
-  bool adopted = true;     // uses what it was last given, and nothing else
+  double steps_per_s = 0;  // local steps per second on the current devices; 0: it stands
+  double rescale_s = 0;    // measured cost of a change of devices
+  bool started = false;    // the job has run before
+  bool adopted = true;     // it uses exactly what it was last given
   scheduler::Capabilities capabilities;
 };
 
-// What the job can use now; replaces its last demand. The job sends it when it starts, after it has
+// What the job can use now. Replaces its last demand. A job sends it when it starts, after it has
 // adopted an Allocation, and whenever its wishes or measurements change.
 struct JobDemand {
   JobId job;
-  // Set: exactly these (empty: none at all), of whatever types and even more than max_p: a job may
-  // warm up the devices of its next stage while it uses those of this one. What it holds beyond is
-  // not called back; the job releases it once it can do without. Unset: its minimum, and the
-  // proposals.
+  // If set: the job wants exactly these devices (empty: none), of any types and even more than
+  // max_p, because a job may warm up the devices of its next stage while it uses those of the
+  // current one. What it holds in excess is not called back; the job releases it when it can. If
+  // not set: the job wants its minimum and the proposals.
   std::optional<DeviceSet> exact;
-  // Relative to the devices of the Allocation with this sequence (0: to none). They are void from
-  // the next Allocation on, whether granted or not: the job then proposes anew. Ignored with
-  // `exact`.
+  // Proposals are relative to the devices of the Allocation with this sequence (0: to no devices).
+  // They become void with the next Allocation, whether they were granted or not, and the job
+  // proposes again. Ignored if `exact` is set.
   std::vector<scheduler::Proposal> proposals;
   std::uint64_t sequence = 0;
-  std::optional<JobProgress> progress = std::nullopt;  // none: as it was
+  std::optional<JobProgress> progress = std::nullopt;  // nullopt: unchanged
 };
 
-// All that the job refuses from now on (scheduler/refusal.h). Its proposals are void: it is about
-// to give devices back, or makes others.
+// The complete list of device sets that the job refuses from now on (scheduler/refusal.h). Its
+// proposals become void, because it is about to give devices back or to propose others.
 struct JobRefuses {
   JobId job;
-  std::vector<scheduler::Refusal> refusals;  // capabilities do not matter here
+  std::vector<scheduler::Refusal> refusals;  // capabilities are not used here
 };
 
-// The job uses devices of this type only from now on, whatever JobAdmitted said: below level D2 the
-// kernels of the type on which it began decide its bits.
+// The job uses only devices of this type from now on, whatever JobAdmitted said. Below level D2 the
+// kernels of the type on which a job began decide its bits.
 struct JobBound {
   JobId job;
   DeviceType type;
 };
 
-// The worker process on this device has been reaped (or never was). Also for a device that the job
-// gives back unasked, because its plan does not use it.
+// The worker process on this device was reaped, or never existed. A job also sends this for a
+// device that it gives back without being asked, because its plan does not use it.
 struct DeviceReleased {
   JobId job;
   DeviceId device;
 };
 
-// An audit has found that this device computes wrongly. Its job gives it back by DeviceReleased.
+// An audit found that this device computes wrongly. Its job gives it back by DeviceReleased.
 struct DeviceSuspected {
   DeviceId device;
   std::string reason;
 };
 
-// An operator has cleared it.
+// An operator has cleared the device.
 struct DeviceCleared {
   DeviceId device;
 };
 
-// The job is over, no process of it is left anywhere.
+// The job is over, and none of its processes is left.
 struct JobEnded {
   JobId job;
 };
 
-// Somebody outside takes so many devices of a type until ClaimEnded. check_claim() has let it pass,
-// now or in an earlier head.
+// A load outside of EasyScale takes `count` devices of a type until ClaimEnded. check_claim() has
+// accepted the claim, in this head or in an earlier one.
 struct ClaimMade {
   std::string name;
   DeviceType type;
@@ -161,7 +161,7 @@ struct ClaimMade {
   bool operator==(const ClaimMade&) const = default;
 };
 
-// A claim takes so many from now on. What it has beyond is free at once.
+// A claim changes its number of devices. Devices beyond the new number become free at once.
 struct ClaimResized {
   std::string name;
   std::uint32_t count = 0;  // > 0
@@ -177,36 +177,40 @@ using Event = std::variant<NodeJoined, NodeLost, NodeDraining, JobAdmitted, JobD
 
 // --- effects -----------------------------------------------------------------------------------
 
-// To the job: all devices that it may hold from now on. It starts workers on new ones, drains those
-// that are missing and sends DeviceReleased for each of these once its process is reaped.
-// Idempotent: of several, the highest sequence counts.
+// To the job: all devices that it may hold from now on. It starts workers on new ones, leaves the
+// missing ones, and sends DeviceReleased for each of these when its process was reaped. Idempotent:
+// of several allocations the highest sequence counts.
 struct Allocation {
   JobId job;
-  std::uint64_t sequence = 0;  // of this job, from 1, growing
-  // How many DeviceReleased of this job were handled before. A device that the job has released
-  // since then is no longer its own, though it is listed; one released before is granted anew.
+  std::uint64_t sequence = 0;  // counts the allocations of this job, from 1
+  // The number of DeviceReleased of this job that were handled before. A device that the job has
+  // released since then no longer belongs to it, although it is listed. A device that it released
+  // before is granted again.
   std::uint64_t releases_seen = 0;
   std::vector<DeviceId> devices;  // ascending
-  // A device that is missing is about to end: with nothing left, the job writes a checkpoint.
+  // A device that is missing is about to end. If the job has no device left, it writes a
+  // checkpoint.
   bool urgent = false;
   bool operator==(const Allocation&) const = default;
 };
 
-// To the job: its demand cannot be met: exact ones by the devices that exist; its minimum, when it
-// asks for that for the first time or after exact ones, not even with those of nodes that are away.
-// The demand before it stays in force.
-// Nothing is refused before the first node has joined: a restarted head has jobs before nodes.
+// To the job: its demand cannot be met. An exact demand is compared with the devices that exist.
+// The minimum is judged when the job first asks for it, or asks for it after an exact demand, and
+// includes the devices of nodes that are away. The previous demand stays in force. Nothing is
+// refused before the first node has joined, because a restarted head knows its jobs before its
+// nodes.
 struct DemandRefused {
   JobId job;
-  std::string reason;  // e.g. "needs cpu-avx512:5, the cluster has cpu-avx512:4"
+  std::string reason;  // such as "needs cpu-avx512:5, the cluster has cpu-avx512:4"
   bool operator==(const DemandRefused&) const = default;
 };
 
 using Effect = std::variant<DemandRefused, Allocation>;
 
 struct Limits {
-  std::vector<scheduler::Quota> quotas{};  // each tenant at most once; none: all is common
-  // What all claims together may take of each type; none: all that exist.
+  // Each tenant at most once; empty: all devices are common.
+  std::vector<scheduler::Quota> quotas{};
+  // Limit of all claims together, for each type; nullopt: all devices that exist.
   std::optional<DeviceSet> claims{};
 };
 
@@ -216,18 +220,20 @@ class ClusterCore {
  public:
   explicit ClusterCore(std::unique_ptr<scheduler::Policy> policy, cluster::Limits limits = {});
 
-  // Enters an event. What must be said at once, whatever the policy decides: refusals.
+  // Records an event. Returns the effects that do not depend on the policy: refusals.
   std::vector<cluster::Effect> take(const cluster::Event& event, double now_s);
-  // Asks the policy and carries its decisions out: allocations in submit order.
+  // Asks the policy and carries out its decisions. Returns allocations in submit order.
   std::vector<cluster::Effect> decide(double now_s);
-  // Both.
+  // Calls take() and decide().
   std::vector<cluster::Effect> on(const cluster::Event& event, double now_s = 0);
-  // When the policy wants to be asked again if nothing happens before; kNever: it does not.
+  // The time at which the policy wants to be asked again if nothing happens before; kNever: it does
+  // not.
   double decide_again_s() const { return again_s_; }
 
-  // Ok when ClaimMade may follow. Refused: the name is in use, no such devices, over the limit.
+  // Ok if ClaimMade may follow. Refused: the name is in use, no such devices, or over the limit.
   Status check_claim(const cluster::ClaimMade& claim) const;
-  // Ok when ClaimResized may follow. Not found: no such claim. Refused: as above; fewer never are.
+  // Ok if ClaimResized may follow. Not found: there is no such claim. Refused: as above; a smaller
+  // number is never refused.
   Status check_claim(const cluster::ClaimResized& claim) const;
   // Error (not found): there is no such claim.
   Status check_claim_end(const std::string& name) const;
@@ -235,37 +241,40 @@ class ClusterCore {
   struct ClaimView {
     std::string name;
     DeviceType type;
-    std::uint32_t count = 0;    // that it takes
-    std::uint32_t devices = 0;  // that it has by now
-    // Whose devices of its type are called back, while it misses some, and how many.
+    std::uint32_t count = 0;    // number that the claim asks for
+    std::uint32_t devices = 0;  // number that it has
+    // The jobs that still have to leave devices of its type, with the number of devices, while the
+    // claim lacks some.
     std::vector<std::pair<JobId, std::uint32_t>> waits{};
   };
-  // For display, by name.
+  // For display, ordered by name.
   std::vector<ClaimView> claims() const;
   std::vector<DevicePool::NodeView> nodes() const { return pool_.nodes(); }
   // Devices of live nodes, by type.
   const DeviceSet& existing_devices() const { return pool_.existing_devices(); }
-  // The devices that the job may hold now.
+  // Returns the devices that the job may hold now.
   const std::set<DeviceId>& held(const JobId& job) const { return pool_.held(job); }
-  // Events that changed nothing because they did not fit.
+  // The number of events that were ignored because they did not fit.
   std::uint64_t ignored_events() const { return ignored_events_; }
 
-  // No device has two owners, each owner is a known job or claim, and all counts agree. Aborts
-  // otherwise.
+  // Aborts unless every device has at most one owner, every owner is a known job or claim, and all
+  // counts agree.
   void check_invariants() const;
 
  private:
   struct Job {
     cluster::JobAdmitted admitted;
-    std::optional<cluster::JobDemand> demand;  // the one in force
+    std::optional<cluster::JobDemand> demand;  // the demand in force
     std::vector<scheduler::Refusal> refusals;
     std::uint64_t sequence = 0;  // of the last Allocation
     std::uint64_t releases_seen = 0;
-    std::size_t slot = 0;  // in view_.jobs
-    bool changed = false;  // held devices changed since then
-    bool moved = false;    // and not only by what the job gave back unasked: it must change over
-    bool urgent = false;   // some of them are on a node that drains, or all were taken away
-    bool listed = false;   // in touched_
+    std::size_t slot = 0;  // index in view_.jobs
+    bool changed = false;  // its devices changed since the last Allocation
+    // The job must change its placement: not all changes are devices that it gave back unasked.
+    bool moved = false;
+    // Some of the changes are on a draining node, or all devices were taken away.
+    bool urgent = false;
+    bool listed = false;  // contained in touched_
   };
 
   void handle(const cluster::NodeJoined& event);
@@ -327,16 +336,16 @@ class ClusterCore {
   double now_s_ = 0;
   double again_s_ = scheduler::kNever;
 
-  scheduler::ClusterView view_;           // as of the last decision, and what was touched since
-  std::vector<DeviceType> all_types_;     // that exist, ascending: view_ was written for these
-  std::vector<std::size_t> free_slots_;   // of view_.jobs, the next one last
-  std::vector<std::uint64_t> touched_;    // jobs whose view is not up to date, by submit number
-  std::vector<std::uint64_t> changed_;    // jobs with `changed`, by submit number
-  std::vector<std::size_t> left_slots_;   // of jobs that ended since the last decision
-  std::vector<cluster::Effect> effects_;  // of the call that runs
+  scheduler::ClusterView view_;          // as of the last decision, with later changes
+  std::vector<DeviceType> all_types_;    // types that exist, ascending; view_ was written for these
+  std::vector<std::size_t> free_slots_;  // of view_.jobs; the last one is used next
+  std::vector<std::uint64_t> touched_;   // jobs whose view is outdated, by submit number
+  std::vector<std::uint64_t> changed_;   // jobs with `changed`, by submit number
+  std::vector<std::size_t> left_slots_;  // slots of jobs that ended since the last decision
+  std::vector<cluster::Effect> effects_;  // effects of the running call
 };
 
-// Owner of a claim's devices in the inventory; no job has such an id.
+// The owner of a claim's devices in the pool. No job has such an id.
 JobId claim_owner(const std::string& claim);
 
 }  // namespace es::actors

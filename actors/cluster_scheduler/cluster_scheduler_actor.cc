@@ -59,8 +59,8 @@ Status ClusterSchedulerState::restore() {
   return restore_jobs();
 }
 
-// As links would: when one dies, or this actor does, so do all. But the end of one link costs as
-// much as there are links, in CAF.
+// Works like CAF links: if a child or this actor dies, all of them end. A plain link is not used,
+// because the end of one link costs time proportional to the number of links.
 void ClusterSchedulerState::watch_children() {
   self_->set_down_handler([this](caf::down_msg& down) {
     children_->erase(down.source.id());
@@ -125,13 +125,13 @@ void ClusterSchedulerState::forward_to_job(const Inbound& inbound) {
   self_->send(at->second.actor, std::move(forwarded));
 }
 
-// People leave out what no other job of this head has.
+// Users may omit the tag of this head from a job id.
 JobId ClusterSchedulerState::find_job(const JobId& named) const {
   if (jobs_.contains(named) || store_->job_tag().empty()) return named;
   return named + "-" + store_->job_tag();
 }
 
-// Where the client has chosen directories, these are checked.
+// Checks the directories that the client named, or chooses one if it named none.
 Status ClusterSchedulerState::fill_in_checkpoint_directory(Inbound& inbound, const JobId& job) {
   const auto request = Msg<wire::CheckpointJob>::from_frame(inbound.frame);
   struct Asked {
@@ -206,6 +206,8 @@ void ClusterSchedulerState::submit(const Inbound& inbound) {
   record.request_id = request->id;
   record.submitted_unix_ms = options_.unix_ms();
   kill_point("submit.before");
+  // The record is durable before JobAccepted, so an accepted job survives the head. A repeated
+  // request with the same id finds the job in requests_.
   if (const Status saved = not_written(store_->save(record)); !saved.ok())
     return refuse(inbound, saved.error());
   kill_point("submit.journaled");
@@ -214,7 +216,7 @@ void ClusterSchedulerState::submit(const Inbound& inbound) {
   accept(id);
 }
 
-// Before any node has said hello nothing is known, and the job waits.
+// Before the first node has said hello the devices are not known, and the job is accepted.
 Status ClusterSchedulerState::check_fits(const JobSpec& spec) const {
   const DeviceSet& existing = core_->existing_devices();
   if (existing.empty()) return {};
@@ -288,7 +290,7 @@ Status ClusterSchedulerState::restore_jobs() {
   return {};
 }
 
-// Over, but people may ask for it.
+// The job is over, but clients may ask about it.
 void ClusterSchedulerState::restore_past(store::JobRecord record) {
   const JobId id = record.id;
   if (!record.request_id.empty()) requests_[record.request_id] = id;
@@ -298,8 +300,9 @@ void ClusterSchedulerState::restore_past(store::JobRecord record) {
   enter_in_order(id);
 }
 
-// All who ask while an answer is made are answered together by the next one: what a client was told
-// before it asked is in it.
+// Clients that ask while an answer is being made wait for the next one and are answered together.
+// The running answer may be older than something that such a client has been told already, for
+// example that its job was accepted.
 void ClusterSchedulerState::list_jobs(const Inbound& inbound) {
   list_waiting_.push_back(inbound);
   if (!listing_) gather_jobs();
@@ -329,7 +332,7 @@ void ClusterSchedulerState::gather_jobs() {
             });
 }
 
-// One body for all of them.
+// All clients share one encoded body.
 void ClusterSchedulerState::answer_list(const Listing& listing) {
   const auto list = Msg<wire::JobList>::build({}, [&](wire::JobList::Builder b) {
     b.setWarning(store_warning());
@@ -360,7 +363,8 @@ void ClusterSchedulerState::on_ended(const JobId& job) {
   stop_if_idle();
 }
 
-// Nobody is going to ask. That its actors end then is no news.
+// No client will ask about this job. Its actors are no longer monitored, because their end is
+// expected.
 void ClusterSchedulerState::forget_job(const JobId& job) {
   const auto at = jobs_.find(job);
   for (const caf::actor& actor : {at->second.actor, at->second.companion}) {
@@ -409,7 +413,7 @@ caf::behavior cluster_scheduler_actor(caf::stateful_actor<ClusterSchedulerState>
   self->state.init(self, std::move(options), std::move(gateway), std::move(store));
   return {
       [=](const Inbound& inbound) { self->state.on_inbound(inbound); },
-      [](const PeerUp&) {},  // peers introduce themselves by their first message
+      [](const PeerUp&) {},  // a peer introduces itself by its first message
       [=](const PeerDown& down) { self->state.on_peer_down(down); },
       [=](const Msg<wire::Demand>& m) { self->state.on_demand(m.head().job, *m.view()); },
       [=](const Msg<wire::DeviceReleased>& m) { self->state.on_released(m.head().job, *m.view()); },

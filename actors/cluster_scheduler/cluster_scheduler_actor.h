@@ -1,32 +1,36 @@
 #pragma once
-// ClusterScheduler: one per cluster, in the head; owns the devices and the list of jobs. A thin
-// shell around ClusterCore, and the sink of the head's gateway: it hands every frame to whom it
-// concerns.
+// ClusterScheduler is the actor that owns the devices of the cluster and the list of jobs. There is
+// one in the head. It is a thin shell around ClusterCore. It also receives every frame of the
+// head's gateway and passes it to the actor that it concerns.
 //
-// Accepts   Inbound: NodeHello of node agents; requests of clients (client.capnp); everything about
-//           a job goes on to that job's intra-job scheduler. PeerUp, PeerDown of the gateway.
-//           Demand, DeviceReleased, DeviceSuspected, DevicesKept, JobEnded of intra-job schedulers.
-//           DirectoryTried of node agents. StopHead,
-//           CloseHead of the daemon.
-// Sends     NodeWelcome, answers to clients through the gateway. Allocation, DemandRefused,
-// Inventory
-//           to intra-job schedulers.
-// State     ClusterCore; jobs by id. Saved: each job's record, before JobAccepted is sent; claims,
-//           before Done is; suspect devices. Rebuilt
-//           after a restart: jobs from the journal, devices from NodeHello, their owners from both.
-//           A node that runs workers which no job knows joins when these are killed and reaped.
-//           So does one that was lost: its jobs have given up all that was running there.
-// Fails     A request that cannot be served is refused with its reason; nothing changes then.
-//           While the state directory cannot be written (StoreFailedAtom of a job, or its own
-//           write) it accepts nothing, tries again every second, and tells the jobs when it can
-//           (StoreRecoveredAtom). What must be written all the same waits for that.
-//           When this actor dies the daemon ends; a restarted one reloads the journal.
-// Order     Per peer as the gateway promises; a job's events are handled in order of arrival.
-// Limits    ListJobs: one answer is made at a time, for all who wait for it.
-//           Else none of its own. An event costs what it changes; a decision costs what the policy
-//           does, and events of one moment make one decision.
-// Threads   Cooperative. Admission reads the dataset once and blocks meanwhile; links stay alive,
-//           since the transport has a thread of its own.
+// Accepts   Inbound from node agents: NodeHello, DrainNode, WorkerExited, DirectoryTried.
+//           Inbound from clients: requests (client.capnp).
+//           Inbound about a job is passed on to that job's intra-job scheduler.
+//           From the gateway: PeerUp, PeerDown.
+//           From intra-job schedulers: Demand, DeviceReleased, DeviceSuspected, DevicesKept,
+//           JobEnded, StoreFailed, HistoryUnreadable.
+//           From the daemon: StopHead, CloseHead.
+// Sends     Through the gateway: NodeWelcome and KillWorker to node agents, answers to clients.
+//           To intra-job schedulers: Allocation, DemandRefused, Inventory, DescribeJob, CancelJob,
+//           StoreRecovered, and the NodeHello and PeerDown of nodes.
+// State     ClusterCore, and the jobs by id. Durable: the record of a job, before JobAccepted is
+//           sent; a claim, before Done is sent; suspect devices. After a restart the jobs are
+//           rebuilt from the journal, the devices from NodeHello, and their owners from both. A
+//           node on which workers run that no job knows joins after these were killed and reaped.
+//           The same holds for all workers of a node that was lost, because its jobs have given
+//           them up.
+// Fails     A request that cannot be served is refused with a reason and changes nothing. While the
+//           state directory cannot be written (StoreFailed of a job, or a failed write of its own),
+//           the actor accepts nothing new, tries again every second, and sends StoreRecovered to
+//           the jobs when it succeeds. Writes about facts that cannot be refused wait until then.
+//           When this actor dies, the daemon ends; a restarted daemon reads the journal.
+// Order     Messages of one peer arrive in the order that the gateway promises. The events of a job
+//           are handled in order of arrival.
+// Limits    One answer to ListJobs is made at a time, for all clients that wait for it. There is no
+//           other limit. An event costs as much as it changes. A decision costs what the policy
+//           needs, and the events of one moment make one decision.
+// Threads   Cooperative. Admission reads the data set once and blocks meanwhile. Links stay alive,
+//           because the transport has a thread of its own.
 #include <caf/actor.hpp>
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
@@ -54,45 +58,47 @@
 
 namespace es::actors {
 
-// What clients may do, as far as it depends on how they reach the head.
+// The rights of clients, as far as they depend on the way in which clients reach the head.
 struct ClientRights {
-  store::PathRoots roots;     // where the paths lie that they name; default: anywhere
-  bool may_shut_down = true;  // Shutdown
+  store::PathRoots roots;     // directories in which paths of clients must lie; default: anywhere
+  bool may_shut_down = true;  // whether Shutdown is allowed
 };
 
 struct ClusterSchedulerOptions {
-  std::filesystem::path log_dir;         // empty: jobs keep their log in memory only
-  std::filesystem::path checkpoint_dir;  // where checkpoints go when a client names no directory
-  // Random: by it nodes find out whether they see the same checkpoint_dir. Empty: they do not try.
+  std::filesystem::path log_dir;         // empty: jobs keep their logs in memory only
+  std::filesystem::path checkpoint_dir;  // for checkpoints of requests without a directory
+  // A random text by which nodes find out whether they see the same checkpoint_dir. Empty: not
+  // checked.
   std::string probe;
-  std::function<std::uint64_t()> unix_ms;  // the date, for people
-  // All jobs are over after StopHead or a client's Shutdown: the daemon may end.
+  std::function<std::uint64_t()> unix_ms;  // the date, for display
+  // Called when all jobs are over after StopHead or a Shutdown: the daemon may end.
   std::function<void()> on_stopped;
-  // The state directory cannot be read, and so the head cannot start. Not called twice.
+  // Called if the state directory cannot be read, so that the head cannot start. Called at most
+  // once.
   std::function<void(const Error&)> on_unreadable;
-  // A fresh policy; the default one when empty.
+  // Returns a new policy; if empty, the default policy is used.
   std::function<std::unique_ptr<scheduler::Policy>()> make_policy;
   cluster::Limits limits;
   ClientRights clients;
-  // Events that come within this time make one decision. 0: those of one moment.
+  // Events within this time make one decision; 0: the events of one moment.
   std::chrono::nanoseconds gather{0};
-  double start_s = 1;      // what a job's first start costs, for the policy
-  double rescale_s = 0.5;  // and a later change, before the job has measured one
-  // A job that is over can be asked about. False: nothing of it stays.
+  double start_s = 1;      // seconds without progress at a job's first start, for the policy
+  double rescale_s = 0.5;  // the same for a later change, until the job has measured one
+  // Whether clients can ask about jobs that are over. false: nothing of such a job is kept.
   bool keep_past_jobs = true;
-  // Fills in what a job needs from its text; tests put their own.
+  // Turns a submitted text and a checkpoint path into an admitted job. Tests replace it.
   std::function<Result<AdmittedJob>(const std::string& spec_toml, const std::string& checkpoint)>
       admit = es::actors::admit;
 };
 
-// daemon -> cluster scheduler: cancel all jobs, then call on_stopped.
+// From the daemon: cancel all jobs, then call on_stopped.
 struct StopHead {};
 
-// To itself: the moment has come to ask the policy.
+// From the actor to itself: it is time to ask the policy.
 using DecideAtom = caf::atom_constant<caf::atom("decide")>;
 
-// daemon -> cluster scheduler: accept no new job; this head ends when its node has drained, and its
-// jobs go on with the next one.
+// From the daemon: accept no new job. This head ends when its node has drained, and its jobs
+// continue under the next head.
 struct CloseHead {};
 
 class ClusterSchedulerState {
@@ -118,12 +124,12 @@ class ClusterSchedulerState {
   struct Job {
     caf::actor actor;
     bool over = false;
-    caf::actor companion{};    // none when it was over before this head started
-    std::uint64_t number = 0;  // in submit_order_
+    caf::actor companion{};    // none if the job was over before this head started
+    std::uint64_t number = 0;  // key in submit_order_
   };
   using ClientRequest = std::pair<PeerId, std::uint64_t>;
 
-  // An answer to ListJobs in the making: what the jobs say of themselves, in submit order.
+  // An unfinished answer to ListJobs, with the details of the jobs in submit order.
   struct Listing {
     std::vector<Inbound> clients;
     std::vector<Msg<wire::JobDetails>> jobs;
@@ -131,12 +137,12 @@ class ClusterSchedulerState {
     bool failed = false;
   };
 
-  // What a node says of itself.
+  // The contents of a NodeHello.
   struct Arrival {
     std::string name;
     DeviceSet devices;
-    std::vector<Incarnation> workers;  // that run there
-    std::set<Incarnation> strays;      // of these: killed, and not reaped yet
+    std::vector<Incarnation> workers;  // worker processes on the node
+    std::set<Incarnation> strays;      // those of them that were killed and are not reaped yet
   };
 
   // Nodes (cluster_scheduler_nodes.cc).
@@ -196,7 +202,8 @@ class ClusterSchedulerState {
   void forget_job(const JobId& job);
   double now_s() const;
 
-  // Decisions (cluster_scheduler_decisions.cc). The policy is asked soon (take), or now.
+  // Decisions (cluster_scheduler_decisions.cc). After take() the policy is asked soon, after
+  // take_now() at once.
   void take(const cluster::Event& event);
   void take_now(const cluster::Event& event);
   void decide_at(double due_s);
@@ -218,35 +225,38 @@ class ClusterSchedulerState {
   caf::actor gateway_;
   std::shared_ptr<HeadStore> store_;
   std::optional<ClusterCore> core_;
-  double decide_due_s_ = scheduler::kNever;  // the next decision that is planned
+  double decide_due_s_ = scheduler::kNever;  // time of the next planned decision
   std::map<JobId, Job> jobs_;
-  // Companions and intra-job schedulers that live, by actor id. Outlives this state by a moment.
+  // The running companions and intra-job schedulers, by actor id. Shared with a functor that ends
+  // them after this state is gone.
   std::shared_ptr<std::map<caf::actor_id, caf::actor>> children_ =
       std::make_shared<std::map<caf::actor_id, caf::actor>>();
   std::map<std::uint64_t, JobId> submit_order_;
-  std::map<std::string, JobId> requests_;  // SubmitJob.requestId that have made a job
+  std::map<std::string, JobId> requests_;  // SubmitJob.requestId of each job that was made by one
   bool listing_ = false;                   // a Listing is being made
-  std::vector<Inbound> list_waiting_;      // clients for the next one
+  std::vector<Inbound> list_waiting_;      // clients that the next Listing answers
   std::vector<Inbound> shutdown_requests_;
   std::set<JobId> live_;   // jobs that are not over
   bool stopping_ = false;  // all jobs are cancelled
-  bool closed_ = false;    // they stay
+  bool closed_ = false;    // no new jobs; the existing ones stay
 
-  std::string store_warning_;                        // why something waits; empty: nothing does
-  std::deque<std::function<Status()>> kept_writes_;  // of this actor, in order
+  std::string store_warning_;                        // why writes wait; empty: none do
+  std::deque<std::function<Status()>> kept_writes_;  // writes of this actor that wait, in order
 
-  // Strays are workers that no job knows; their devices are not free before they end. On a node
-  // that was lost meanwhile all are, since jobs give up what runs on a lost node. On one that is
-  // new to this head they are the incarnations below first_own_ that are not in the journal.
-  std::map<PeerId, bool> was_lost_;  // of every node that has said hello to this head
+  // Strays are worker processes that no job knows; their devices are not free before they end. On a
+  // node that was lost in between, all workers are strays, because jobs give up what runs on a lost
+  // node. On a node that is new to this head, strays are the incarnations below first_own_ that are
+  // not in the journal.
+  std::map<PeerId, bool> was_lost_;  // for each node that has said hello to this head
   std::map<Incarnation, std::pair<JobId, DeviceId>> survivors_;
   Incarnation first_own_;
-  std::map<PeerId, Arrival> arriving_;         // nodes that wait for the end of strays
-  std::set<PeerId> draining_;                  // their daemons are about to end
-  std::map<PeerId, DirectoryTrial> tried_;     // what that directory is on the nodes
-  std::map<JobId, std::string> kept_devices_;  // why jobs keep what they are called back from
-  // After a restart: nodes on which jobs run, until they have said hello or it takes too long. The
-  // others wait with them, else the jobs would shrink to what has come first.
+  std::map<PeerId, Arrival> arriving_;         // nodes that wait until their strays have ended
+  std::set<PeerId> draining_;                  // nodes whose daemons are about to end
+  std::map<PeerId, DirectoryTrial> tried_;     // result of the check of checkpoint_dir, by node
+  std::map<JobId, std::string> kept_devices_;  // why jobs keep devices that were called back
+  // After a restart: the nodes with workers of jobs that have not said hello, until a time limit.
+  // Other nodes wait in held_back_ until then; otherwise jobs would shrink to the nodes that came
+  // first.
   std::set<PeerId> awaited_;
   std::vector<Arrival> held_back_;
 };

@@ -1,4 +1,4 @@
-// ClusterScheduler: devices that an audit has found to be wrong, and what the ledger of a job says.
+// ClusterScheduler: devices that an audit found to be wrong, and requests for ledgers of jobs.
 #include <caf/all.hpp>
 
 #include <algorithm>
@@ -10,9 +10,9 @@
 namespace es::actors {
 namespace {
 
-// Numbers in one LedgerPart, so that it stays far below a frame's limit.
+// Numbers in one LedgerPart, so that it stays far below the limit of a frame.
 constexpr std::size_t kPartNumbersMax = 64 * 1024;
-constexpr std::size_t kDigestNumbers = 8;  // what a line takes beside its losses, roughly
+constexpr std::size_t kDigestNumbers = 8;  // approximate size of a line without its losses
 
 store::SuspectDevice stored(const DeviceId& device, const std::string& reason) {
   return {device.node, device.type, device.index, reason};
@@ -28,7 +28,7 @@ void put(wire::LedgerLine::Builder b, const store::LedgerLine& line) {
   b.getParams().setLow(line.params_digest->low);
 }
 
-// How many lines go into one part. REQUIRES: lines is not empty.
+// Returns the number of lines for one part. REQUIRES: lines is not empty.
 std::size_t part_of(const std::vector<store::LedgerLine>& lines) {
   const std::size_t each = lines.front().losses.size() + kDigestNumbers;
   return std::min(lines.size(), std::max<std::size_t>(1, kPartNumbersMax / each));

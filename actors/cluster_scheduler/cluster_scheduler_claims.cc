@@ -1,4 +1,4 @@
-// ClusterScheduler: claims of serving jobs on devices.
+// ClusterScheduler: claims of serving loads on devices.
 #include <caf/all.hpp>
 
 #include "actors/cluster_scheduler/cluster_scheduler_actor.h"
@@ -25,7 +25,7 @@ Status check_request(const cluster::ClaimMade& claim) {
 
 }  // namespace
 
-// Before any node joins, so that nobody else is given their devices.
+// Restored before any node joins, so that no job is given the devices of a claim.
 Status ClusterSchedulerState::restore_claims() {
   const auto claims = store_->claims().load_all();
   if (!claims) return claims.error();
@@ -33,7 +33,7 @@ Status ClusterSchedulerState::restore_claims() {
   return {};
 }
 
-// A new one, or, without a device type, another number of devices for one that there is.
+// Makes a new claim or, without a device type, changes the number of devices of an existing one.
 void ClusterSchedulerState::claim_devices(const Inbound& inbound) {
   const auto claim =
       Msg<wire::ClaimDevices>::from_frame(inbound.frame)->decode([](wire::ClaimDevices::Reader r) {
@@ -56,9 +56,10 @@ void ClusterSchedulerState::resize_claim(const Inbound& inbound,
       return save_claim(inbound, {claim.name, known.type, claim.count}, claim);
 }
 
-// `claim`: as it is from now on, by `event`.
+// `claim`: the state of the claim after `event`.
 void ClusterSchedulerState::save_claim(const Inbound& inbound, const cluster::ClaimMade& claim,
                                        const cluster::Event& event) {
+  // The claim is durable before Done is sent, so an acknowledged claim survives the head.
   const Status saved = not_written(store_->claims().save({claim.name, claim.type, claim.count}));
   if (!saved.ok()) return refuse(inbound, saved.error());
   kill_point("claim.journaled");

@@ -1,4 +1,4 @@
-// ClusterScheduler: what jobs ask for, when the policy is asked, and what it decided.
+// ClusterScheduler: demands of jobs, the times at which the policy is asked, and its decisions.
 #include <caf/all.hpp>
 
 #include <cmath>
@@ -10,7 +10,7 @@
 namespace es::actors {
 namespace {
 
-// A policy that wants to be asked again is not asked more often, in seconds.
+// Shortest time between two decisions that the policy itself asked for, in seconds.
 constexpr double kAgainMin = 0.1;
 
 cluster::JobProgress progress_from(wire::JobProgress::Reader r) {
@@ -96,7 +96,8 @@ void ClusterSchedulerState::decide_at(double due_s) {
                       DecideAtom::value, due_s);
 }
 
-// `due_s`: of the plan that this carries out; one that another has replaced does nothing.
+// `due_s` is the time for which this decision was planned. If an earlier one has replaced it,
+// nothing happens.
 void ClusterSchedulerState::on_decide(double due_s) {
   if (due_s != decide_due_s_) return;
   decide_due_s_ = scheduler::kNever;
@@ -112,7 +113,7 @@ void ClusterSchedulerState::perform(const std::vector<cluster::Effect>& effects)
 
 void ClusterSchedulerState::perform_effect(const cluster::Allocation& effect) {
   const auto job = jobs_.find(effect.job);
-  if (job == jobs_.end()) return;  // it has ended and is forgotten
+  if (job == jobs_.end()) return;  // the job has ended and is forgotten
   self_->send(job->second.actor, Msg<wire::Allocation>::build({}, [&](wire::Allocation::Builder b) {
                 b.setSequence(effect.sequence);
                 b.setReleasesSeen(effect.releases_seen);

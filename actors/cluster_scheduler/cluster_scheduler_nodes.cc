@@ -28,10 +28,12 @@ void ClusterSchedulerState::on_node_hello(const Inbound& inbound) {
     b.setProbe(options_.probe);
   });
   if (!reason.empty()) return;
-  // The jobs first: they must know which processes are gone before they are given devices.
+  // The jobs are told first: they must know which of their processes are gone before they are given
+  // devices.
   for (const JobId& id : live_) self_->send(jobs_.at(id).actor, inbound);
   node->strays = strays_of(inbound.from, node->workers);
   if (node->strays.empty()) return admit(*node);
+  // The node is admitted only after its strays were reaped, because they may still use its devices.
   for (const Incarnation stray : node->strays) {
     const auto kill = Msg<wire::KillWorker>::build(
         {}, [&](wire::KillWorker::Builder b) { b.setIncarnation(stray.value); });
@@ -49,7 +51,7 @@ std::set<Incarnation> ClusterSchedulerState::strays_of(const PeerId& node,
   return strays;
 }
 
-// What runs there is handed over, or saved; then the daemon ends.
+// The workers of the node are handed over, or their jobs are saved; then its daemon ends.
 void ClusterSchedulerState::on_drain_node(const Inbound& inbound) {
   const std::string prefix = node_peer("");
   if (!inbound.from.starts_with(prefix)) return;
@@ -84,8 +86,8 @@ void ClusterSchedulerState::on_return_timeout() {
   stop_waiting();
 }
 
-// One decision for all of them: after the first node a job whose devices are on another would seem
-// to hold nothing, and be granted some.
+// All nodes enter before one decision is made. After the first node alone, a job with devices on
+// another node would seem to hold nothing and would be granted other devices.
 void ClusterSchedulerState::stop_waiting() {
   for (const Arrival& node : std::exchange(held_back_, {})) take_in(node);
   on_decide(decide_due_s_);
@@ -112,7 +114,7 @@ void ClusterSchedulerState::on_peer_down(const PeerDown& down) {
     arriving_.erase(down.peer);
     draining_.erase(down.peer);
     std::erase_if(held_back_, [&](const Arrival& n) { return node_peer(n.name) == down.peer; });
-    // The devices first: a job must not start anything there again.
+    // The devices are lost first, so that no job starts anything there again.
     take_now(cluster::NodeLost{down.peer.substr(prefix.size())});
   }
   for (const auto& [number, id] : submit_order_)
@@ -137,8 +139,8 @@ void ClusterSchedulerState::send_inventory() {
   for (const JobId& id : live_) self_->send(jobs_.at(id).actor, message);
 }
 
-// By this file a node finds out whether it sees the same disk. That it cannot be written is said
-// when a job is to be saved; nodes do not find it then.
+// Nodes look for this file to find out whether they see the same disk. If it cannot be written,
+// nodes do not find it; the error itself appears when a job is to be saved.
 void ClusterSchedulerState::write_probe_file() {
   if (options_.checkpoint_dir.empty() || options_.probe.empty()) return;
   const Status written = write_probe(options_.checkpoint_dir, options_.probe);

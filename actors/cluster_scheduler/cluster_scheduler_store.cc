@@ -1,4 +1,4 @@
-// ClusterScheduler: a state directory that cannot be written, or not be read.
+// ClusterScheduler: a state directory that cannot be written or read.
 #include <caf/all.hpp>
 
 #include <iostream>
@@ -12,7 +12,7 @@ constexpr auto kTryStoreAgain = std::chrono::seconds(1);
 
 }  // namespace
 
-// Somebody has something that waits for the disk.
+// A write of this actor or of a job has failed and waits.
 void ClusterSchedulerState::on_store_failed(const std::string& reason) {
   const bool tries = !store_warning_.empty();
   if (!tries) std::cerr << "warning: " << reason << std::endl;
@@ -36,19 +36,21 @@ void ClusterSchedulerState::on_try_store() {
   for (const JobId& id : live_) self_->send(jobs_.at(id).actor, StoreRecoveredAtom::value);
 }
 
-// Before something new.
+// Checked before anything new is accepted.
 Status ClusterSchedulerState::check_accepting() {
   if (!store_warning_.empty()) return refused(store_warning_);
   return not_written(store_->check_writable());
 }
 
-// A request that failed for this is refused; from now on it is tried again for those who wait.
+// Passes a failed write on. The request is refused, and writing is tried again for everything that
+// waits.
 Status ClusterSchedulerState::not_written(const Status& failed) {
   if (!failed.ok()) on_store_failed(failed.error().message);
   return failed;
 }
 
-// What has happened anyhow: written now, or as soon as it can be.
+// For facts that cannot be refused: writes now, or as soon as it is possible. Later writes queue
+// behind earlier ones.
 void ClusterSchedulerState::keep(std::function<Status()> write) {
   if (kept_writes_.empty() && not_written(write()).ok()) return;
   kept_writes_.push_back(std::move(write));
@@ -59,7 +61,7 @@ std::string ClusterSchedulerState::store_warning() const {
   return trouble ? trouble->message : store_warning_;
 }
 
-// A job that was to be restored has met damage that was not there when the head started.
+// A job of an earlier head has met damage that was not found when the head started.
 void ClusterSchedulerState::on_history_unreadable(const std::string& reason) {
   options_.on_unreadable(failure(reason));
 }

@@ -1,4 +1,4 @@
-// ClusterCore: the view that the policy is shown, kept up to date job by job.
+// ClusterCore: the view that the policy sees, kept up to date job by job.
 #include <algorithm>
 #include <utility>
 
@@ -12,7 +12,7 @@ namespace {
 
 using scheduler::JobView;
 
-// The job's progress and service until now, with what it has held and done so far.
+// Advances the job's progress and service to now, with what it has held and its speed so far.
 void follow(JobView& view, double now_s) {
   const double remaining = scheduler::remaining_steps_at(view, now_s);
   const double attained = scheduler::attained_device_s_at(view, now_s);
@@ -44,11 +44,12 @@ void ClusterCore::touch(Job& job) {
   if (!std::exchange(job.listed, true)) touched_.push_back(submit_numbers_.at(job.admitted.job));
 }
 
-// For one decision. What claims have and wait for does not exist for policies: a plan that counts
-// on it would never come true, and be made anew at every event.
+// Prepares the view for one decision. Policies do not see the devices that claims have or wait for:
+// a plan that counts on such a device would never be carried out and would be made again at every
+// event.
 void ClusterCore::refresh_view() {
   std::vector<DeviceType> types = types_of(pool_.existing_devices());
-  const bool all = types != all_types_;  // a job without device_types may use other ones now
+  const bool all = types != all_types_;  // jobs without device_types may use other types now
   if (all) {
     all_types_ = std::move(types);
     for (auto& [number, job] : jobs_) touch(job);
@@ -108,15 +109,16 @@ void ClusterCore::refresh(Job& job) {
   limit_holding(view);
   view.proposals.clear();
   if (!view.pinned && !job.changed) view.proposals = job.demand->proposals;
-  // A job that was measured below its minimum (by its owner's choice) must still be able to start.
+  // A refusal of a set below the job's minimum (its user's choice) is hidden, because the job must
+  // still be able to start.
   view.refusals.clear();
   for (const scheduler::Refusal& refusal : job.refusals)
     if (refusal.held.total() >= view.min_devices) view.refusals.push_back(refusal);
 }
 
-// A grant adds at most max_p devices to what the job owns: so it comes only when these are at most
-// as many. To a job that holds nothing policies would give devices whether it is settled or not, so
-// it is shown as one that wants none.
+// A grant adds at most max_p devices to what the job owns, so it is allowed only if the job owns at
+// most max_p. Policies give devices to a job that holds nothing even if it is not settled. Such a
+// job is shown as one that wants none.
 void ClusterCore::limit_holding(JobView& view) const {
   const std::uint32_t returning = pool_.returning_count(view.id);
   if (returning + view.held.total() <= view.max_p) return;
@@ -124,7 +126,7 @@ void ClusterCore::limit_holding(JobView& view) const {
   if (view.held.empty() && !view.pinned) view.pinned = DeviceSet();
 }
 
-// The job has just said how far it is.
+// The job has just reported its progress.
 void ClusterCore::refresh_progress(Job& job, JobView& view) const {
   if (view.id.empty() || !job.demand->progress) return;
   const cluster::JobProgress& progress = *job.demand->progress;
@@ -138,8 +140,8 @@ void ClusterCore::refresh_progress(Job& job, JobView& view) const {
   if (progress.steps_per_s > 0) view.work.paused_until_s = now_s_;
 }
 
-// Until it says more: it stands still for as long as such a change takes, then it is as fast as the
-// model says.
+// Predicts the effect of a change until the job reports: the job stands still for the usual time of
+// a change, and then has the speed that the model predicts.
 void ClusterCore::expect_change(const Job& job) {
   JobView& view = view_.jobs[job.slot];
   if (view.id.empty()) return;
@@ -150,7 +152,7 @@ void ClusterCore::expect_change(const Job& job) {
   view.work.paused_until_s = now_s_ + (view.started ? view.rescale_s : view.start_s);
 }
 
-// Slots grow by doubling: a policy may have to look at all of them again when there are more.
+// The number of slots doubles when it grows, because a policy may have to look at all slots again.
 void ClusterCore::take_slot(Job& job) {
   if (free_slots_.empty()) {
     const std::size_t before = view_.jobs.size();

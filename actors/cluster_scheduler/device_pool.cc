@@ -30,6 +30,7 @@ void DevicePool::join(const std::string& node, const DeviceSet& devices) {
       const DeviceId id{node, c.type, index};
       const auto [at, is_new] = devices_.try_emplace(id);
       Device& device = at->second;
+      // A live device keeps its state: a repeated hello must not free what a job holds.
       if (device.state != State::kLost) continue;
       set_state(id, device, device.owner.empty() ? unowned(id) : State::kReturning, device.owner);
     }

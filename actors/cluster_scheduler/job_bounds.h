@@ -1,5 +1,5 @@
 #pragma once
-// What a job may hold, from what it was admitted with. Part of ClusterCore, pure functions.
+// The bounds of a job's devices, from its admission. Part of ClusterCore, pure functions.
 #include <algorithm>
 #include <cstdint>
 #include <vector>

@@ -13,7 +13,7 @@ namespace es::actors {
 
 void run_actor_process(const char* name, std::size_t threads,
                        const std::function<Status(caf::actor_system&)>& body) {
-  // Never deleted: see the header.
+  // Never deleted; see the header.
   auto* const config = new caf::actor_system_config;
   config->set("scheduler.policy", caf::atom("sharing"));
   config->set("scheduler.max-threads", threads);

@@ -1,5 +1,5 @@
 #pragma once
-// Lets Msg<T> travel between actors of one process: shared by reference, never serialised.
+// Lets Msg<T> travel between actors of one process, shared by reference and never serialised.
 #include <caf/allowed_unsafe_message_type.hpp>
 
 #include "proto/msg.h"

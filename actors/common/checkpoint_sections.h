@@ -1,6 +1,6 @@
 #pragma once
-// Names of the sections of a checkpoint that the training engine fills; what is in them:
-// store/checkpoint/FORMAT.md.
+// Names of the checkpoint sections that the training engine fills. store/checkpoint/FORMAT.md
+// describes their content.
 #include <cstddef>
 #include <string>
 

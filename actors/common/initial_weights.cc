@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 constexpr const char* kMean = ".running_mean";
 constexpr const char* kTracked = ".num_batches_tracked";
 
-// "bn1.num_batches_tracked" of "bn1.running_mean"; empty for other statistics.
+// Returns "bn1.num_batches_tracked" for "bn1.running_mean"; empty for other statistics.
 std::string tracked_name(const std::string& stat) {
   if (!stat.ends_with(kMean)) return {};
   return stat.substr(0, stat.size() - std::strlen(kMean)) + kTracked;
@@ -38,14 +38,14 @@ Result<Digest> file_digest(const fs::path& file) {
   return digest.finish();
 }
 
-// What a tensor of the file has to be.
+// The properties that a tensor of the file must have.
 struct Expected {
   std::string name;
   std::string dtype;
   std::vector<std::uint64_t> shape;
 };
 
-// The tensor of the file, which must be there.
+// Returns a tensor of the file, which must contain it.
 Result<const store::TensorInfo*> check_tensor(const store::SafetensorsFile& file,
                                               const std::string& where, const Expected& expected) {
   const store::TensorInfo* found = file.find(expected.name);
@@ -81,7 +81,7 @@ Error wrong_value(const std::string& where, const std::string& name, std::size_t
                      number_text(value) + ": allowed is " + allowed);
 }
 
-// A parameter or a statistic: finite, and a variance not below 0.
+// Checks a parameter or a statistic: finite, and no variance below 0.
 Status check_numbers(const store::SafetensorsFile& file, const std::string& where,
                      const std::string& name, const std::vector<std::uint64_t>& shape,
                      bool is_variance) {
@@ -108,7 +108,7 @@ Status check_buffer_values(const store::SafetensorsFile& file, const std::string
   return {};
 }
 
-// What follows from the model may be there, and is then what follows.
+// A buffer is optional. If the file has it, its values must be those that follow from the model.
 Status check_buffer(const store::SafetensorsFile& file, const std::string& where,
                     const gpu::BufferInfo& buffer) {
   if (file.find(buffer.name) == nullptr) return {};
@@ -140,7 +140,8 @@ Status check_tensors(const store::SafetensorsFile& file, const std::string& wher
     ES_RETURN_IF_ERROR(check_buffer(file, where, buffer));
     known.insert(buffer.name);
   }
-  // Names that the model does not have are not repeated: the file need not be the client's.
+  // The error does not repeat names that the model does not have, because the client may have no
+  // right to read the file.
   for (std::size_t i = 0; i < file.tensors().size(); ++i)
     if (!known.contains(file.tensors()[i].name))
       return usage_error(where + ": tensor number " + std::to_string(i + 1) +
@@ -149,7 +150,7 @@ Status check_tensors(const store::SafetensorsFile& file, const std::string& wher
   return {};
 }
 
-// Parameters and statistics; the rest was checked and is left out.
+// Reads parameters and statistics. The other tensors were checked and are not needed.
 Result<std::vector<gpu::NamedTensor>> read_tensors(const store::SafetensorsFile& file,
                                                    const gpu::ParamTable& table) {
   std::set<std::string> left_out;
@@ -164,7 +165,7 @@ Result<std::vector<gpu::NamedTensor>> read_tensors(const store::SafetensorsFile&
   return tensors;
 }
 
-// The values in the buffer's type.
+// Returns the values in the buffer's type.
 std::vector<std::byte> buffer_bytes(const gpu::BufferInfo& buffer) {
   std::vector<std::byte> bytes;
   const auto put = [&](auto value) {

@@ -1,6 +1,6 @@
 #pragma once
-// Model weights in safetensors files, with the names and layouts of PyTorch's state dicts: what a
-// job may begin from (ModelSpec::weights), and what `esctl export` writes.
+// Model weights in safetensors files, with the names and layouts of PyTorch's state dicts. A job
+// may begin from such a file (ModelSpec::weights), and `esctl export` writes one.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -15,20 +15,20 @@
 
 namespace es::actors {
 
-// Checks that the file has exactly the model's tensors, F32, of its shapes and finite, no variance
-// below 0, and returns the digest of all its bytes. What else PyTorch's state dict has may be there
-// too: num_batches_tracked of a batch norm, and ParamTable::buffers(), which must be what follows
-// from the model. Errors: not found; usage, naming the file, the tensor, the element and what is
-// allowed.
+// Checks that the file has exactly the model's tensors: F32, with their shapes, finite, and no
+// variance below 0. Returns the digest of all its bytes. The file may also contain what else
+// PyTorch's state dict has: num_batches_tracked of a batch norm, and ParamTable::buffers(), which
+// must have the values that follow from the model. Errors: not found; usage, naming the file, the
+// tensor, the element and what is allowed.
 Result<Digest> check_weights(const std::filesystem::path& file, const gpu::ParamTable& table);
 
-// Replaces parameters and statistics of version 0 by those of model.weights, for all ESTs; nothing
-// when that is empty. Errors: as check_weights; usage when the file's digest is not
-// model.weights_digest: it was changed after the job was admitted.
+// Replaces parameters and statistics of version 0 by those of model.weights, for all ESTs. Does
+// nothing if model.weights is empty. Errors: those of check_weights; usage if the digest of the
+// file is not model.weights_digest, because the file was changed after the job was admitted.
 Status load_initial_weights(gpu::Engine& engine, const ModelSpec& model);
 
 // The whole state dict of a model: parameters, statistics, num_batches_tracked = `version` for
-// every batch norm, and the buffers that state dicts of today have. `flat`, `stats`: as in
+// every batch norm, and the buffers that current state dicts have. `flat` and `stats` are those of
 // gpu::export_state.
 class StateDict {
  public:
@@ -36,7 +36,7 @@ class StateDict {
             std::uint64_t version);
   StateDict(const StateDict&) = delete;
   StateDict& operator=(const StateDict&) = delete;
-  // Valid while this lives.
+  // Valid during the lifetime of this object.
   const std::vector<store::TensorData>& tensors() const { return tensors_; }
 
  private:
@@ -46,7 +46,7 @@ class StateDict {
   std::vector<store::TensorData> tensors_;
 };
 
-// The parameters' part of it for one array of the optimizer, named PREFIX.NAME.
+// The tensors of one array of the optimizer, for all parameters. Their names are PREFIX.NAME.
 std::vector<gpu::NamedTensor> optimizer_tensors(const gpu::ParamTable& table, const float* flat,
                                                 const std::string& prefix);
 

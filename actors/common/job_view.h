@@ -1,5 +1,5 @@
 #pragma once
-// What people are shown of a job, as a plain value: the head fills it in, esctl prints it, and
+// The description of a job for users, as a plain value. The head fills it in, esctl prints it, and
 // JobInfo of client.capnp carries it.
 #include <cmath>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace es::actors {
 
-// The fields mean what proto/schema/client.capnp says.
+// The meaning of the fields is defined in proto/schema/client.capnp.
 struct StageView {
   std::string placement;
   std::uint64_t steps = 0;
@@ -55,12 +55,13 @@ struct JobView {
   std::uint64_t step = 0;
   std::uint64_t last_step = 0;
   std::string placement;             // empty while no devices are in use
-  float loss_first = std::nanf("");  // NaN before the first step, as loss_last
+  float loss_first = std::nanf("");  // NaN before the first step, like loss_last
   float loss_last = std::nanf("");
-  double samples_per_second_mean = 0;  // over all time of training; 0: none yet
+  double samples_per_second_mean = 0;  // over all training time; 0: none yet
   double samples_per_second_now = 0;   // 0: the job does not step
   double peak_rss_mib = 0;
-  // Of the workers' time for local steps, 0 to 1: going from one EST to the next; no data at hand.
+  // Shares (0 to 1) of the workers' time for local steps: switching from one EST to the next, and
+  // waiting for data.
   double context_switch_share = 0;
   double data_wait_share = 0;
   std::string params_digest;
@@ -68,11 +69,11 @@ struct JobView {
   std::vector<StageView> stages;
   std::vector<EvaluationView> evaluations;  // ascending by version
   std::vector<WorkerView> workers;
-  std::string error;  // why it failed
+  std::string error;  // why the job failed
   std::uint64_t submitted_unix_ms = 0;
-  std::string checkpoint;   // path of the newest, or empty
+  std::string checkpoint;   // path of the newest one, or empty
   std::string waiting_for;  // devices or processes; empty: nothing
-  std::string warning;      // what is wrong though the job goes on
+  std::string warning;      // a problem that does not stop the job
 };
 
 void put(wire::JobInfo::Builder b, const JobView& view);

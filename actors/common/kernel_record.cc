@@ -12,7 +12,7 @@ constexpr std::string_view kDeviceType = "device_type ";
 constexpr std::string_view kLibrary = "library ";
 constexpr std::string_view kOperator = "operator ";
 
-// Takes a line "KEYWORD ARGUMENT" off the text; nothing when the next line is another one.
+// Takes a line "KEYWORD ARGUMENT" off the text; nullopt if the next line is another one.
 std::optional<std::string> take(std::string_view& text, std::string_view keyword) {
   const std::size_t end = text.find('\n');
   if (end == std::string_view::npos || !text.starts_with(keyword)) return std::nullopt;
@@ -21,8 +21,8 @@ std::optional<std::string> take(std::string_view& text, std::string_view keyword
   return argument;
 }
 
-// Whether the next step's bits may depend on the kernels of the version before. What is not known
-// may.
+// Returns whether the bits of the next step may depend on the kernels of the version before.
+// Without a record they may.
 bool both_depend(const std::optional<KernelRecord>& saved, DeterminismLevel level) {
   return gpu::allows_vendor(level) && (!saved || gpu::allows_vendor(saved->level));
 }
@@ -32,7 +32,7 @@ std::string kernels_text(const KernelRecord& record) {
          record.device_type.name;
 }
 
-// The operator at which two records of one library and device type part.
+// Names the operator at which two records of one library and device type differ.
 std::string operator_text(const KernelRecord& record, std::size_t index) {
   return index < record.operators.size() ? ", operator " + record.operators[index]
                                          : ", no further operator";
@@ -43,8 +43,8 @@ std::string way_out(DeterminismLevel level) {
          " allowed are the same kernels, since others give other bits; level D2 goes on anywhere";
 }
 
-// Whether the stages of the job go through both types: a job that recovers in the second from a
-// version of the first does what it would have done undisturbed.
+// Returns whether the stages of the job use both types. Then a job that recovers on the second type
+// from a version of the first does what it would have done undisturbed.
 bool is_planned_change(const DeviceType& from, const DeviceType& to,
                        const std::vector<Stage>& stages) {
   const auto names = [&](const DeviceType& type) {
@@ -88,7 +88,7 @@ Result<KernelRecord> decode_kernel_record(std::string_view text, const std::stri
   record.device_type.name = take(rest, kDeviceType).value_or("");
   record.library = take(rest, kLibrary).value_or("");
   while (auto op = take(rest, kOperator)) record.operators.push_back(*std::move(op));
-  // Also refuses what was skipped above: a line that is missing, unknown or out of order.
+  // Also refuses a line that is missing, unknown or out of order, which was skipped above.
   if (!level || encode(record) != text)
     return usage_error(where + ": section " + kKernelsSection +
                        " is not in the form that its format defines");
@@ -111,7 +111,7 @@ Status check_kernels(const std::optional<KernelRecord>& saved, const KernelRecor
   if (!both_depend(saved, present.level)) return {};
   if (!saved) return no_record(present.level, where);
   if (saved->library == present.library && saved->operators == present.operators) {
-    // Kernels of a library belong to a device type; canonical ones are the same on all.
+    // Kernels of a library depend on the device type; canonical kernels do not.
     if (saved->operators.empty() || saved->device_type == present.device_type) return {};
   }
   if (is_planned_change(saved->device_type, present.device_type, stages)) return {};

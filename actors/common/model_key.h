@@ -1,5 +1,5 @@
 #pragma once
-// The name under which the speed of a job's local steps is remembered.
+// The key under which the speed of a job's local steps is stored.
 #include <string>
 
 #include "proto/base/job_spec.h"
@@ -7,11 +7,12 @@
 
 namespace es::actors {
 
-// Everything that decides how long a local step takes besides batch size and device type, which
-// names its kernel class: architecture (name, size, width, classes, dropout), the shape of a
-// sample, compute threads, and the level, which chooses between vendor and canonical kernels.
-// E.g. "resnet18-tiny/w16/c10/p-1.000000/image:28x28x1,label:1x1x1<=9/t1/D2". What a local step
-// does not include is not in it: optimizer, schedule, augmentation, seed, max_p, weights.
+// Returns a text of everything that decides how long a local step takes, besides the batch size and
+// the device type (which names its kernel class): architecture (name, size, width, classes,
+// dropout), the shape of a sample, compute threads, and the level, which chooses between vendor and
+// canonical kernels. Example:
+// "resnet18-tiny/w16/c10/p-1.000000/image:28x28x1,label:1x1x1<=9/t1/D2". The key does not contain
+// what is not part of a local step: optimizer, schedule, augmentation, seed, max_p, weights.
 // REQUIRES: a level other than auto.
 std::string model_key(const JobSpec& spec, const SampleLayout& layout);
 

@@ -42,12 +42,14 @@ Error system_error(const fs::path& path, const char* what) {
   return failure(path.string() + ": cannot be " + what + ": " + std::strerror(errno));
 }
 
+// Only a finding about the files proves that the state is gone. Other errors may be temporary.
 FoundState found(const SavedState& state, const Error& error) {
   const bool read = error.kind == ErrorKind::kNotFound || error.kind == ErrorKind::kUsage;
   return {state, read ? Sight::kGone : Sight::kUnclear, error.message};
 }
 
-// A parent that may not be entered, or a disk that does not answer, is no proof of anything.
+// A parent directory that may not be entered, or a disk that does not answer, proves nothing about
+// the state.
 Result<store::CheckpointReader> open(const fs::path& directory) {
   std::error_code code;
   (void)fs::status(directory, code);
@@ -74,7 +76,7 @@ FoundState look(const SavedState& state, bool verify) {
   return {state, Sight::kWhole, {}};
 }
 
-// The number after `prefix`, when `name` is nothing else.
+// Returns the number if `name` is `prefix` and a number and nothing else.
 std::optional<std::uint64_t> number_after(std::string_view name, std::string_view prefix) {
   if (!name.starts_with(prefix)) return std::nullopt;
   name.remove_prefix(prefix.size());
@@ -98,7 +100,7 @@ void remove_numbered(const StateRemoval& removal, Removed& removed) {
   const fs::path prefix = removal.prefix;
   const std::string name = prefix.filename().string();
   std::vector<std::string> paths;
-  std::error_code code;  // a directory that is not there holds none
+  std::error_code code;  // a missing directory counts as empty
   for (fs::directory_iterator at(prefix.parent_path(), code), end; !code && at != end;
        at.increment(code)) {
     const std::string path = at->path().string();

@@ -1,9 +1,9 @@
 #pragma once
-// The saved states of jobs as the files of one node: what a node agent does with them for a head
-// that may not see this disk. A saved state is a checkpoint (store/checkpoint) that the head knows
-// by its path, its version and its digests.
+// The saved states of jobs as files of one node. A node agent uses these functions for a head that
+// may not see this disk. A saved state is a checkpoint (store/checkpoint) that the head knows by
+// its path, its version and its digests.
 //
-// Functions of the file system; they may take as long as it takes. Thread-safe.
+// The functions access the file system and may block for a long time. Thread-safe.
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -18,7 +18,7 @@ namespace es::actors {
 struct SavedState {
   std::string path;
   Version version = 0;
-  protocol::VersionDigests digests;  // both zero: not known, any will do
+  protocol::VersionDigests digests;  // both zero: not known, any digests match
   bool operator==(const SavedState&) const = default;
 };
 
@@ -28,22 +28,24 @@ SavedState saved_state_from(wire::SavedState::Reader r);
 struct FoundState {
   SavedState state;
   protocol::Sight sight = protocol::Sight::kUnclear;
-  std::string error;  // why not whole
+  std::string error;  // why it is not whole
 };
 
-// By its manifest and the sizes of its files; its bytes are not read.
+// Checks the manifest and the sizes of the files. Does not read their content.
 FoundState find_state(const SavedState& state);
-// Reads and verifies all of it.
+// Reads and verifies the whole state.
 FoundState verify_state(const SavedState& state);
 
-// One piece of file `file` of store::kCheckpointFiles. Fewer bytes only where the file ends.
+// Reads a piece of file number `file` of store::kCheckpointFiles. Returns fewer bytes only at the
+// end of the file.
 Result<std::vector<std::byte>> read_part(const std::filesystem::path& directory, std::size_t file,
                                          std::uint64_t offset, std::uint32_t bytes);
 Result<std::vector<std::uint64_t>> file_sizes(const std::filesystem::path& directory);
 
 struct StateRemoval {
-  std::vector<SavedState> states;  // those that are still these
-  // Not empty: and every directory PREFIX and a number less than `below`, unless it is in `keep`.
+  std::vector<SavedState> states;  // removed if the path still contains this state
+  // If not empty: every directory whose path is this prefix and a number below `below` is removed
+  // too, except for those in `keep`.
   std::string prefix;
   std::uint64_t below = 0;
   std::vector<std::string> keep;
@@ -52,17 +54,17 @@ struct Removed {
   std::vector<std::string> paths;
   std::vector<std::string> problems;  // one line each
 };
-// What is not there is neither.
+// A state that does not exist is neither a removed path nor a problem.
 Removed remove_states(const StateRemoval& removal);
 
-// A file in `directory`, which is made, that holds `id`: whoever reads the same there sees the same
-// disk. Error (failure): nothing can be written there.
+// Writes a file that contains `id` into `directory`, which is created. A process that reads the
+// same id there sees the same disk. Error (failure): nothing can be written there.
 Status write_probe(const std::filesystem::path& directory, const std::string& id);
 struct DirectoryTrial {
   bool shared = false;
-  std::string problem;  // why nothing can be written there; empty: something was
+  std::string problem;  // why nothing can be written there; empty: it can
 };
-// What `directory` is here, where the head has written a probe.
+// Tries `directory` on this node, after the head has written a probe there.
 DirectoryTrial try_directory(const std::filesystem::path& directory, const std::string& id);
 
 }  // namespace es::actors

@@ -1,5 +1,5 @@
 #pragma once
-// Device ids and device sets in messages.
+// Conversion of device ids and device sets for messages.
 #include "actors/protocol/messages.h"
 #include "proto/base/device.h"
 #include "proto/messages.h"
@@ -10,10 +10,11 @@ void put(wire::Device::Builder b, const DeviceId& device);
 DeviceId device_from(wire::Device::Reader r);
 
 using DeviceCountList = capnp::List<wire::DeviceCount>;
-void put(DeviceCountList::Builder b, const DeviceSet& set);  // b has set.counts.size() elements
+// REQUIRES: b has set.counts.size() elements
+void put(DeviceCountList::Builder b, const DeviceSet& set);
 DeviceSet device_set_from(DeviceCountList::Reader r);
 
-// How many devices of each type.
+// Counts the devices of each type.
 template <class Devices>
 DeviceSet count_by_type(const Devices& devices) {
   DeviceSet set;

@@ -1,5 +1,5 @@
 #pragma once
-// ErrorKind as it travels in messages: its number.
+// ErrorKind in messages: its number.
 #include <cstdint>
 
 #include "proto/base/result.h"
@@ -10,7 +10,7 @@ constexpr std::uint8_t to_wire(ErrorKind kind) {
   return static_cast<std::uint8_t>(kind);
 }
 
-// A kind that this version does not know is a plain failure.
+// A kind that this version does not know becomes a plain failure.
 constexpr ErrorKind error_kind_from(std::uint8_t kind) {
   return kind <= to_wire(ErrorKind::kRefused) ? static_cast<ErrorKind>(kind) : ErrorKind::kFailure;
 }

@@ -35,7 +35,7 @@ scheduler::RankedPlan plan_of(const store::PlanRecord& record, const scheduler::
   return plan;
 }
 
-// All that a list of plans depends on, besides the key under which it is kept.
+// Everything on which a list of plans depends, except the key under which it is saved.
 std::string inputs_of(const scheduler::PlanQuery& query) {
   std::string text = query.available.text() + (query.mix_types ? " mixed" : " apart") +
                      " at most " + std::to_string(query.max_devices);
@@ -72,7 +72,8 @@ void CompanionState::init(CompanionOptions options, std::shared_ptr<HeadStore> s
   learn_history();
 }
 
-// Of types that this job has not measured itself; a job that runs beside it may have.
+// Loads the speeds of types that this job has not measured itself. A similar job that runs at the
+// same time may have measured them since.
 void CompanionState::learn_history() {
   const auto history = store_->plans().load_capabilities(options_.model_key, options_.batch_size);
   if (!history) return warn_if_failed(history.error());
@@ -111,7 +112,7 @@ scheduler::PlanQuery CompanionState::query_for(const DeviceSet& available,
 caf::message CompanionState::answer(wire::PlanQuery::Reader query) {
   const DeviceSet addable = device_set_from(query.getAddable());
   const scheduler::PlanQuery plan_query = query_for(device_set_from(query.getHeld()), addable);
-  // Without any measurement nobody knows how long a step takes beside a pause.
+  // Without any measurement it is not known how long a step is compared with a pause.
   const double pause = known_.empty() ? 0 : query.getRescaleSeconds();
   const auto proposals =
       scheduler::propose(plan_query, addable,
@@ -135,7 +136,7 @@ caf::message CompanionState::answer(wire::PlanQuery::Reader query) {
   }));
 }
 
-// From the store, where the same was asked before.
+// Returns the stored list if it was made from the same inputs, otherwise computes and stores it.
 scheduler::PlanList CompanionState::plans_for(const scheduler::PlanQuery& query) {
   const std::string inputs = inputs_of(query);
   const auto stored = store_->plans().load_plans(options_.model_key, options_.max_p);
@@ -185,7 +186,7 @@ void CompanionState::on_report(wire::CapabilityReport::Reader report) {
   save_speeds();
 }
 
-// Those that could not be written are written with the next report.
+// A speed that could not be written is written with the next report.
 void CompanionState::save_speeds() {
   while (!unsaved_.empty()) {
     const DeviceType type = *unsaved_.begin();
@@ -201,7 +202,8 @@ void CompanionState::save_speeds() {
 caf::behavior companion_actor(caf::stateful_actor<CompanionState>* self, CompanionOptions options,
                               std::shared_ptr<HeadStore> store) {
   self->state.init(std::move(options), std::move(store));
-  // Also when its job is over, which is no error and which actors do not heed by themselves.
+  // The end of the job sends an exit message with the reason `normal`, which CAF actors ignore
+  // unless they have a handler.
   self->set_exit_handler([=](caf::exit_msg& exit) { self->quit(std::move(exit.reason)); });
   return {
       [=](const Msg<wire::PlanQuery>& m) {

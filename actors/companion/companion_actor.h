@@ -1,19 +1,18 @@
 #pragma once
-// Companion: one per job, in the head; knows how fast the job's local steps are on each device type
-// and what plans that makes possible. Its knowledge outlives the job (plan store).
+// Companion: one for each job, in the head. It knows how fast the local steps of the job are on
+// each device type, and computes plans from that. Its knowledge outlives the job (plan store).
 //
-// Accepts   PlanQuery from the intra-job scheduler -> PlanAnswer, at any time.
-//           PlanListQuery from it -> PlanList.
-//           CapabilityReport from it: new measurements. One that differs from C_i by more than
-//           scheduler::kCapabilityChangeMin replaces it, and is stored; plans that are asked for
-//           later are ranked by it.
-// Sends     PlanAnswer or PlanList to whoever asked.
-// State     C_i; saved by (model key, batch size, device type), so that the next job of a known
-//           model begins with them. The plans that were listed; saved by (model key, max_p).
-// Fails     A plan store that cannot be written is told on stderr and costs only the history.
-// Order     None assumed.
-// Limits    kProposalsPerType proposals of each device type in an answer; scheduler::ListLimits.
-// Threads   Cooperative. A list of plans takes milliseconds.
+//   Accepts   PlanQuery from the intra-job scheduler, at any time; the answer is PlanAnswer.
+//             PlanListQuery from it; the answer is PlanList.
+//             CapabilityReport from it: new measurements. A value that differs from C_i by more
+//             than scheduler::kCapabilityChangeMin replaces it and is stored. Later plans use it.
+//   Sends     PlanAnswer or PlanList to the sender of the query.
+//   State     C_i, saved by (model key, batch size, device type), so that the next job of a known
+//             model begins with these values. The listed plans, saved by (model key, max_p).
+//   Fails     A plan store that cannot be written is reported on stderr; only history is lost.
+//   Order     No order of messages is assumed.
+//   Limits    kProposalsPerType proposals of each device type in an answer; scheduler::ListLimits.
+//   Threads   Runs on the CAF threads. A list of plans takes milliseconds.
 #include <caf/actor.hpp>
 #include <caf/stateful_actor.hpp>
 
@@ -36,13 +35,13 @@ struct CompanionOptions {
   std::string model_key;  // common/model_key.h
   std::uint32_t batch_size = 1;
   std::uint32_t max_p = 1;
-  std::uint32_t max_devices = 0;  // 0 = max_p
+  std::uint32_t max_devices = 0;  // 0 for max_p
   bool mix_types = false;
 };
 
-// What is assumed of a device type before one has reported: relative speeds of the CPU kernel
-// classes, in local steps per second. Only ratios matter: where other types are measured, an
-// assumed speed is multiplied by the median of measured / assumed of these.
+// The speed that is assumed of a device type before it is measured: relative speeds of the CPU
+// kernel classes, in local steps per second. Only ratios matter: if other types are measured, an
+// assumed speed is multiplied by the median of their measured / assumed.
 double assumed_capability(const DeviceType& type);
 
 class CompanionState {
@@ -67,7 +66,7 @@ class CompanionState {
   CompanionOptions options_;
   std::shared_ptr<HeadStore> store_;
   std::map<DeviceType, Known> known_;
-  std::set<DeviceType> unsaved_;  // of these
+  std::set<DeviceType> unsaved_;  // types in known_ that are not saved yet
 };
 
 caf::behavior companion_actor(caf::stateful_actor<CompanionState>* self, CompanionOptions options,

@@ -1,11 +1,11 @@
 #pragma once
-// The devices that a node offers when nothing is said.
+// The devices that a node offers by default.
 #include "proto/base/device.h"
 
 namespace es::actors {
 
-// Eight slots of every kernel class that this machine can execute. A CPU device is a slot, not a
-// core: more slots than cores share them. And every GPU.
+// Returns eight slots of every kernel class that this machine can execute, and every GPU. A CPU
+// device is a slot, not a core; more slots than cores share the cores.
 DeviceSet default_devices();
 
 }  // namespace es::actors

@@ -1,28 +1,29 @@
 #pragma once
-// Where the processes of one user find each other when nothing is said. The head and its clients
-// must agree, so the rule is here only.
+// The default paths by which the processes of one user find each other. The head and its clients
+// must agree, so this is the only place with the rule.
 //
-//   $XDG_RUNTIME_DIR/easyscale/head.sock         when that variable names an existing directory
-//   $XDG_STATE_HOME/easyscale/head.sock          otherwise; without that variable
-//   $HOME/.local/state/easyscale/head.sock
+//   $XDG_RUNTIME_DIR/easyscale/head.sock         if that variable names an existing directory
+//   $XDG_STATE_HOME/easyscale/head.sock          otherwise
+//   $HOME/.local/state/easyscale/head.sock       if XDG_STATE_HOME is not set
 //
-// The runtime directory is local to the machine, closed to other users and emptied at logout; the
-// state directory serves where there is no login session (containers, cron).
+// The runtime directory is local to the machine, closed to other users and emptied at logout. The
+// state directory is used where there is no login session (containers, cron).
 #include <filesystem>
 #include <functional>
 #include <string>
 
 namespace es::actors {
 
-// The value of an environment variable, empty when it is not set. Tests give their own.
+// The value of an environment variable; empty if it is not set. Tests supply their own function.
 using Environment = std::function<std::string(const char* name)>;
 std::string process_environment(const char* name);
 
-// The endpoint of the user's head, "ipc:///PATH". The directory may not exist yet: who listens
-// makes it (0700). A relative path in a variable is ignored, as the XDG specification demands.
+// The endpoint of the user's head, "ipc:///PATH". The directory may not exist yet; the process that
+// listens creates it with mode 0700. A relative path in a variable is ignored, as the XDG
+// specification demands.
 std::string default_head_endpoint(const Environment& environment = process_environment);
 
-// Where the user's head keeps its journal, logs and checkpoints: $XDG_STATE_HOME/easyscale, or
+// The directory of the head's journal, logs and checkpoints: $XDG_STATE_HOME/easyscale or
 // $HOME/.local/state/easyscale.
 std::string default_state_dir(const Environment& environment = process_environment);
 

@@ -1,5 +1,6 @@
 #pragma once
-// Numbers that a user may give: NaN lies within every range, since no comparison with it holds.
+// A check of numbers on the command line. Range checks accept NaN, since every comparison with it
+// is false.
 #include <CLI/CLI.hpp>
 
 #include <cmath>
@@ -7,7 +8,7 @@
 
 namespace es::actors {
 
-// For every option with a floating-point value, after its range: neither NaN nor infinity.
+// For every option with a floating-point value, in addition to its range: refuses NaN and infinity.
 inline CLI::Validator finite_number() {
   return CLI::Validator(
       [](std::string& text) {

@@ -17,7 +17,8 @@ Error cannot_be_made(const fs::path& directory) {
   return failure("directory " + directory.string() + ": cannot be made: " + std::strerror(errno));
 }
 
-// Not std::filesystem::create_directories: what that makes on the way is open to everybody.
+// std::filesystem::create_directories is not used, because other users could enter the parents that
+// it creates.
 Status make_missing(const fs::path& directory) {
   if (directory.empty() || ::mkdir(directory.c_str(), kPrivate) == 0 || errno == EEXIST) return {};
   if (errno != ENOENT || !directory.has_relative_path()) return cannot_be_made(directory);

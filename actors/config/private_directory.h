@@ -1,14 +1,14 @@
 #pragma once
-// Directories of a daemon: sockets, state and logs, which other users may not enter.
+// Directories of a daemon for sockets, state and logs, which other users may not enter.
 #include <filesystem>
 
 #include "proto/base/result.h"
 
 namespace es::actors {
 
-// Makes the directory and what is missing above it, each with mode 0700. One that is there and ours
-// gets this mode. Error: failure (it cannot be made, or is no directory); refused (it is somebody
-// else's, or one that everybody shares, such as /tmp).
+// Creates the directory and its missing parents with mode 0700. An existing directory that belongs
+// to our user gets this mode. Errors: failure (it cannot be created, or is not a directory);
+// refused (it belongs to another user, or all users share it, such as /tmp).
 Status make_private_directory(const std::filesystem::path& directory);
 
 }  // namespace es::actors

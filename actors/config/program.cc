@@ -21,12 +21,12 @@ constexpr int kFailed = 1;
 constexpr int kReaderGone = 128 + SIGPIPE;
 constexpr std::size_t kPendingMax = 16 << 10;
 
-// Ascending: open() takes the lowest free number.
+// The order must be ascending, because open() takes the lowest free number.
 void open_standard_files() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(fd, F_GETFD) != -1 || errno != EBADF) continue;
     const bool is_input = fd == STDIN_FILENO;
-    // The wrong way round on purpose.
+    // stdin is opened for writing and the others for reading, so that any use is an error.
     if (::open("/dev/null", is_input ? O_WRONLY : O_RDONLY) != fd) return;
   }
 }
@@ -42,7 +42,7 @@ int output_failed(const char* name, int error) {
   return say(name, std::string("standard output cannot be written: ") + std::strerror(error));
 }
 
-// What went through std::cout and stdio.
+// Checks what was written through std::cout and stdio.
 int check_standard_output(const char* name, int code) {
   errno = 0;
   std::cout.flush();
@@ -72,7 +72,7 @@ OutputBuffer::~OutputBuffer() {
   try {
     write_pending(pending_.size());
   } catch (const OutputFailed&) {
-    // Whoever needs to know has flushed.
+    // A program that has to know about errors has flushed before.
   }
 }
 
@@ -91,7 +91,7 @@ OutputBuffer::int_type OutputBuffer::overflow(int_type c) {
 std::streamsize OutputBuffer::xsputn(const char* bytes, std::streamsize count) {
   pending_.append(bytes, static_cast<std::size_t>(count));
   if (pending_.size() >= kPendingMax) {
-    // A character may have come in part: whole lines are written, if there are any.
+    // The last character may be incomplete, so whole lines are written if there are any.
     const std::size_t line = pending_.rfind('\n');
     write_pending(line == std::string::npos ? pending_.size() : line + 1);
   }
@@ -103,7 +103,8 @@ int OutputBuffer::sync() {
   return 0;
 }
 
-// What cannot be written is not kept: it would be written twice, or fail again at the end.
+// Bytes that cannot be written are dropped. Otherwise they could be written twice, or fail again at
+// the end of the program.
 void OutputBuffer::write_pending(std::size_t bytes) {
   const std::string text = pending_.substr(0, bytes);
   pending_.erase(0, bytes);

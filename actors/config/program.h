@@ -1,41 +1,43 @@
 #pragma once
-// What every program does around its work: standard files that are there, output that is known to
-// have been written, and no exception that leaves main().
+// What every program does around its work: it ensures that the standard files are open, that lost
+// output is noticed, and that no exception leaves main().
 #include <functional>
 #include <streambuf>
 #include <string>
 
 namespace es::actors {
 
-// Thrown to end the program with this code, from where returning it would be in everybody's way:
-// a parser of options that has answered --help.
+// Thrown to end the program with this exit code, where returning the code would be inconvenient,
+// for example in an option parser that has answered --help.
 struct Ended {
   int code = 0;
 };
 
-// A stream that could not be written, with the system's number for why.
+// A stream could not be written; `error` is the errno value.
 struct OutputFailed {
   int error = 0;
 };
 
-// Writes to a file descriptor, which it does not own. Throws OutputFailed where bytes cannot be
-// written: a std::ostream takes that for badbit, and passes it on if its exceptions() hold badbit.
+// Writes to a file descriptor, which it does not own. Throws OutputFailed if bytes cannot be
+// written. A std::ostream turns this into badbit, and throws it on if its exceptions() contain
+// badbit.
 class OutputBuffer : public std::streambuf {
  public:
   enum class Show {
     kAsIs,
-    // Everything that a terminal would obey instead of showing it becomes \xNN (proto/base/text.h),
-    // but the ends of lines and tabs.
+    // Characters that a terminal would execute instead of showing become \xNN (proto/base/text.h),
+    // except ends of lines and tabs.
     kEscaped,
   };
 
   OutputBuffer(int fd, Show show) : fd_(fd), show_(show) {}
-  // Writes what is left, as far as that is possible.
+  // Writes the remaining bytes, as far as possible.
   ~OutputBuffer() override;
   OutputBuffer(const OutputBuffer&) = delete;
   OutputBuffer& operator=(const OutputBuffer&) = delete;
 
-  // Writes these bytes, after what came before, as they are: sequences of our own for a terminal.
+  // Writes these bytes unchanged, after the earlier ones. It is meant for our own terminal
+  // sequences.
   void write_raw(std::string_view bytes);
 
  protected:
@@ -52,12 +54,13 @@ class OutputBuffer : public std::streambuf {
   std::string pending_;
 };
 
-// Runs `body` and returns the exit code of the program: body's, or 1 with one line on standard
-// error when an exception left it or when standard output could not be written. A reader that went
-// away is no error to speak of: then nothing is said, and the code is that of a process that
-// SIGPIPE ended. Before that, standard files that are closed are opened so that using them is an
-// error: else the next file that is opened would take the place of one of them, and get what is
-// printed.
+// Runs `body` and returns the exit code of the program: the result of body, or 1 with one line on
+// standard error if an exception left it or standard output could not be written. If the reader of
+// a pipe has gone away, nothing is printed, and the code is that of a process that SIGPIPE ended.
+//
+// Standard files that are closed are opened first, in a way that makes their use an error.
+// Otherwise the next file that is opened would get one of their numbers, and printed text would go
+// into it.
 int run_program(const char* name, const std::function<int()>& body);
 
 }  // namespace es::actors

@@ -1,5 +1,5 @@
 #pragma once
-// Quotas of tenants as options of programs.
+// The quotas of tenants as program options.
 #include <string>
 #include <vector>
 
@@ -7,7 +7,8 @@
 
 namespace es::actors {
 
-// Each "TENANT=TYPE:COUNT[+TYPE:COUNT...]". Error (usage): malformed, or a tenant twice.
+// Each text is "TENANT=TYPE:COUNT[+TYPE:COUNT...]". Error (usage): a text is malformed, or a tenant
+// occurs twice.
 inline Result<std::vector<scheduler::Quota>> parse_quotas(const std::vector<std::string>& texts) {
   std::vector<scheduler::Quota> quotas;
   for (const std::string& text : texts) {

@@ -7,14 +7,14 @@
 namespace es::actors {
 namespace {
 
-// Follows a text as far as its depth needs it: strings and comments are skipped, brackets and the
-// dots between names are counted. It never judges: what it takes for a string in a text that is not
-// TOML is refused by the parser before it is any deeper.
+// Scans a text only as far as its depth requires: it skips strings and comments, and counts
+// brackets and the dots between names. It does not check the syntax. If the text is not TOML, its
+// idea of a string may be wrong; the parser then refuses the text before it gets any deeper.
 class DepthScan {
  public:
   explicit DepthScan(std::string_view text) : text_(text) {}
 
-  // The line of the first place that is too deep, 0 when there is none.
+  // Returns the line of the first place that is too deep, or 0 if there is none.
   std::size_t too_deep_line() {
     while (at_ < text_.size()) {
       step();
@@ -37,7 +37,7 @@ class DepthScan {
   }
   void skip_comment() { at_ = std::min(text_.find('\n', at_), text_.size()); }
 
-  // One of several lines ends with three quotes, any other with its line at the latest.
+  // A multi-line string ends with three quotes. Any other string ends at the latest with its line.
   void skip_string(char quote) {
     const std::string three(3, quote);
     const bool several_lines = text_.substr(at_).starts_with(three);
@@ -59,7 +59,7 @@ class DepthScan {
   std::size_t at_ = 0, line_ = 1, open_ = 0, dots_ = 0;
 };
 
-// The line of the first character that TOML does not allow anywhere, 0 when there is none.
+// Returns the line of the first character that TOML does not allow anywhere, or 0 if there is none.
 std::size_t unfit_line(std::string_view text) {
   std::size_t line = 1;
   while (!text.empty()) {

@@ -1,7 +1,7 @@
 #pragma once
-// What a TOML text may be before it is parsed. The parser and its tree descend once for each level,
-// so that 50,000 levels would take more stack than a thread has; bytes that TOML does not allow end
-// its text early. Every text of a job is held to this, from wherever it comes.
+// Limits for a TOML text, which are checked before it is parsed. The parser and its tree recurse
+// once for each level, so 50,000 levels would overflow the stack. A byte that TOML does not allow
+// makes the parser end the text early. The limits apply to every job text, whatever its source.
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -10,13 +10,14 @@
 
 namespace es::actors {
 
-// A job has three tables' depth and some dozen lines; stages and long paths take most of the room.
+// A job text has three levels of tables and some dozen lines; stages and long paths need most
+// bytes.
 inline constexpr std::size_t kTomlBytesMax = std::size_t{256} << 10;
-// Brackets and braces that are open at once, and names in one dotted key or header.
+// The largest number of open brackets and braces, and of names in one dotted key or header.
 inline constexpr std::size_t kTomlDepthMax = 16;
 
-// Error (usage): more bytes or deeper than that, no UTF-8, or a control character other than tab
-// and the ends of lines; names `where`, the line, what was found and what is allowed.
+// Error (usage): the text exceeds a limit, is not UTF-8, or contains a control character other than
+// tab and ends of lines. The message contains `where`, the line, the fault and what is allowed.
 Status check_toml_text(std::string_view text, const std::string& where);
 
 }  // namespace es::actors

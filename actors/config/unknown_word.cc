@@ -6,7 +6,7 @@
 namespace es::actors {
 namespace {
 
-// Of Damerau and Levenshtein, without changing a part twice.
+// The Damerau-Levenshtein distance in which no part of a word is changed twice.
 std::size_t distance(const std::string& a, const std::string& b) {
   std::vector<std::vector<std::size_t>> cost(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   for (std::size_t i = 0; i <= a.size(); ++i) cost[i][0] = i;
@@ -39,21 +39,21 @@ std::vector<std::string> options_of(const CLI::App& app) {
   return names;
 }
 
-// "esctl checkpoint"
+// For example, "esctl checkpoint".
 std::string full_name(const CLI::App& app) {
   return app.get_parent() == nullptr ? app.get_name()
                                      : full_name(*app.get_parent()) + " " + app.get_name();
 }
 
-// Of an app that has commands as well as an argument: what was taken for the argument, because it
-// is no command.
+// For an app that has commands and also an argument: returns the word that was taken for the
+// argument because it is not a command.
 std::string argument_of(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options())
     if (option->get_positional() && option->count() > 0) return option->results().front();
   return {};
 }
 
-// `app` does not know this one.
+// Returns the error for a word that `app` does not know.
 Error unknown(const CLI::App& app, std::string word) {
   const bool is_option = word.starts_with('-');
   const std::string argument = argument_of(app);
@@ -68,7 +68,7 @@ Error unknown(const CLI::App& app, std::string word) {
                      full_name(app) + " --help)");
 }
 
-// CLI11 says no more than this, and the key. Keys are the options without their dashes.
+// CLI11 gives only this text and the key. Keys are the options without their dashes.
 const std::string kUnknownKey = "INI was not able to parse ";
 
 Error unknown_key(const CLI::App& app, const std::string& key) {
@@ -81,7 +81,7 @@ Error unknown_key(const CLI::App& app, const std::string& key) {
 
 std::string nearest_word(const std::string& word, const std::vector<std::string>& known) {
   std::string nearest;
-  std::size_t least = (word.size() + 1) / 2 + 1;  // half of it may be wrong
+  std::size_t least = (word.size() + 1) / 2 + 1;  // at most half of the word may differ
   for (const std::string& candidate : known) {
     const std::size_t wrong = distance(word, candidate);
     if (wrong < least) nearest = candidate;
@@ -97,7 +97,8 @@ std::optional<Error> unknown_word(const CLI::App& app, const CLI::ParseError& re
     if (auto error = unknown_word(*command, refusal)) return error;
   const std::vector<std::string> rest = app.remaining();
   if (rest.empty()) return std::nullopt;
-  // An option may have been meant for any of the commands on the line; the last one knows most.
+  // The option may belong to any of the commands on the line. The last command knows the most
+  // options.
   const CLI::App* last = &app;
   while (rest.front().starts_with('-') && !last->get_subcommands().empty())
     last = last->get_subcommands().front();

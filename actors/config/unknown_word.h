@@ -1,5 +1,5 @@
 #pragma once
-// What a command line says that no program knows, and the nearest word that it does know.
+// Finds the unknown word in a command line and the nearest known word.
 #include <CLI/CLI.hpp>
 
 #include <optional>
@@ -10,14 +10,15 @@
 
 namespace es::actors {
 
-// The word that the fewest changes make `word` (a letter more, less or another, two letters that
-// change places); of several the first. Empty: none of them is near.
+// Returns the word that needs the fewest changes to become `word`. A change inserts, removes or
+// replaces a letter, or swaps two adjacent letters. If several words are equally near, it returns
+// the first; if none is near, an empty text.
 std::string nearest_word(const std::string& word, const std::vector<std::string>& known);
 
-// After `app` has refused a command line, or a key of its configuration file, by `refusal`: a usage
-// error that names the first command, option, key or argument that it does not know, and the
-// nearest one of its kind; the program's name is not part of the text. None: that is not what is
-// wrong.
+// `app` has refused a command line, or a key of its configuration file, with `refusal`. Returns a
+// usage error that names the first unknown command, option, key or argument and the nearest known
+// word of its kind. The message does not contain the program's name. Returns no value if the
+// command line has another fault.
 std::optional<Error> unknown_word(const CLI::App& app, const CLI::ParseError& refusal);
 
 }  // namespace es::actors

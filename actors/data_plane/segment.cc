@@ -40,14 +40,15 @@ std::byte* map(int fd, std::uint64_t bytes, int protection) {
   return memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
 }
 
-// The kernel would hand out all memory there is before it says no to an absurd size.
+// The size of the memory of this machine. create() checks it first, because the kernel would hand
+// out all available memory before it refuses an absurd size.
 std::uint64_t physical_memory() {
   return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
          static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
 struct Address {
-  std::string path;  // of the owner's file descriptor
+  std::string path;  // of the owner's file descriptor, under /proc
   std::string label;
 };
 
@@ -66,8 +67,8 @@ Result<Address> parse_address(const std::string& text) {
       text.substr(second + 1)};
 }
 
-// Whether the descriptor is anonymous memory of this label, and not what a process that came later
-// has under the same numbers.
+// Returns whether the descriptor refers to anonymous memory with this label. After the owner has
+// ended or closed the segment, another process may have the same numbers for another file.
 bool has_label(int fd, const std::string& label) {
   std::error_code error;
   const auto target = std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd), error);
@@ -85,7 +86,8 @@ std::string segment_label(const JobId& job, Incarnation incarnation, Generation 
 Result<std::unique_ptr<Segment>> Segment::create(const std::string& label, std::uint64_t bytes) {
   FileDescriptor fd(::memfd_create(label.c_str(), MFD_CLOEXEC));
   if (fd.get() < 0) return failure(error_text(label, "cannot be created"));
-  // posix_fallocate, not ftruncate alone: missing memory is an error now, not a SIGBUS later.
+  // posix_fallocate instead of ftruncate: if memory is missing, this call fails now, whereas a
+  // later write would end the process with SIGBUS.
   errno = bytes <= physical_memory() ? ::posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes))
                                      : ENOMEM;
   std::byte* data = errno == 0 ? map(fd.get(), bytes, PROT_READ | PROT_WRITE) : nullptr;

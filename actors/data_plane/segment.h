@@ -1,14 +1,15 @@
 #pragma once
-// Shared-memory segments: how workers on one host read each other's gradients without a copy.
+// Segments of shared memory, through which workers on one host read each other's gradients without
+// a copy.
 //
-// Fencing by not sharing: a segment belongs to one (job, incarnation, generation), which is its
-// label; only its owner writes to it, and a label is never used again. A process that wakes up late
-// can therefore only write into memory that nobody reads any more.
+// A segment belongs to one job, incarnation and generation, which are its label. Only its owner
+// writes to it, and a label is never used again. A process that was frozen and wakes up late can
+// therefore only write into memory that no other process reads any more.
 //
-// The memory is anonymous (memfd): peers reach it through the process that owns it, by the address
-// "PID:FD:LABEL", while that process lives. So nothing stays behind however processes end, two
-// clusters on one machine cannot meet in a name, and the size of /dev/shm (64 MiB in many
-// containers) is no limit.
+// The memory is anonymous (memfd). While the owner lives, peers reach it through /proc by the
+// address "PID:FD:LABEL". Hence nothing is left behind however a process ends, two clusters on one
+// machine cannot have conflicting names, and the size of /dev/shm (64 MiB in many containers) does
+// not limit a segment.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -21,20 +22,21 @@
 
 namespace es::actors {
 
-// "es.JOB.INCARNATION.GENERATION.PART".
-// `part` tells the segments of one generation apart ("grad.0").
+// Returns "es.JOB.INCARNATION.GENERATION.PART". `part` distinguishes the segments of one generation
+// (for example, "grad.0").
 std::string segment_label(const JobId& job, Incarnation incarnation, Generation generation,
                           const std::string& part);
 
-// A mapping of a whole segment, unmapped on destruction.
-// Thread-compatible: the bytes are synchronised by the messages that refer to them.
+// A mapping of a whole segment, which is unmapped on destruction.
+//
+// Thread-compatible: the messages that refer to the bytes synchronise the accesses to them.
 class Segment {
  public:
-  // Creates a new segment, zeroed, read-write. Error (failure): the memory is not there. It is
-  // taken at once (no surprise later, when it is written).
+  // Creates a new segment that is zeroed and writable. All of its memory is allocated at once, so a
+  // later write cannot fail. Error (failure): there is not enough memory.
   static Result<std::unique_ptr<Segment>> create(const std::string& label, std::uint64_t bytes);
-  // Maps another's segment read-only. Errors: usage (not an address), not found (its owner has
-  // dropped it or has ended), failure.
+  // Maps the segment of another process for reading. Errors: usage (the text is not an address),
+  // not found (the owner has dropped the segment or has ended), failure.
   static Result<std::unique_ptr<Segment>> open(const std::string& address);
   ~Segment();
   Segment(const Segment&) = delete;
@@ -42,7 +44,7 @@ class Segment {
 
   const std::string& address() const { return address_; }
   std::uint64_t bytes() const { return bytes_; }
-  // REQUIRES: created, not opened.
+  // REQUIRES: this object was made by create().
   std::byte* data();
   const std::byte* data() const { return data_; }
 
@@ -53,14 +55,15 @@ class Segment {
   std::string address_;
   std::byte* data_;
   std::uint64_t bytes_;
-  int owner_fd_;  // of the owner, through which peers open the memory; -1 in a peer
+  int owner_fd_;  // the descriptor through which peers open the memory; -1 in a peer
 };
 
-// The segments of other workers that this one reads, mapped on first use. Used by one thread.
+// The segments of other workers that this worker reads. Each is mapped on first use. Not
+// thread-safe.
 class SegmentCache {
  public:
-  // The bytes [offset, offset + bytes) of a segment; valid until clear().
-  // Error: cannot be mapped, or the range is outside of it.
+  // Returns the bytes [offset, offset + bytes) of a segment, which are valid until clear(). Error:
+  // the segment cannot be mapped, or the range lies outside of it.
   Result<std::span<const std::byte>> read(const std::string& address, std::uint64_t offset,
                                           std::uint64_t bytes);
   void clear() { segments_.clear(); }

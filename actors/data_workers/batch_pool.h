@@ -1,7 +1,7 @@
 #pragma once
 // BatchPool: the memory for the mini-batches of one worker process, a fixed number of slots that
-// data workers fill and the device reads. Messages name slots; a slot has one user at a time, so
-// no lock is needed: the messages that hand it over order the accesses.
+// loaders fill and the device reads. Messages contain the number of a slot. A slot has one user at
+// a time, and the messages that hand it over order the accesses, so no lock is needed.
 #include <cstdint>
 #include <span>
 
@@ -11,8 +11,8 @@ namespace es::actors {
 
 class BatchPool {
  public:
-  // slots >= 1; batch_words = 32-bit words of one mini-batch (proto/base/sample_layout.h).
-  // Throws gpu::NoMemory.
+  // `batch_words` is the number of 32-bit words of one mini-batch (proto/base/sample_layout.h).
+  // REQUIRES: slots >= 1. Throws gpu::NoMemory.
   BatchPool(std::uint32_t slots, std::size_t batch_words)
       : slots_(slots),
         batch_words_(batch_words),

@@ -13,7 +13,9 @@ namespace {
 using Self = caf::stateful_actor<DataWorkersState>*;
 using Request = std::vector<BatchRequest>::iterator;
 
-// The request that gets a free slot now, or the end.
+// Returns the waiting request that can be served now, or the end. The last free slot is reserved
+// for the slice that the device runs next: ESTs return a slot only after their slice, so without
+// this rule later slices could hold all slots while the device waits for an earlier one.
 Request servable(DataWorkersState& s) {
   if (s.free_slots.empty() || s.free_loaders.empty()) return s.waiting.end();
   if (s.free_slots.size() == 1)

@@ -1,25 +1,26 @@
 #pragma once
-// DataWorkers: one per worker process; has the mini-batches of all its ESTs loaded and augmented by
-// a pool of loaders, so that a process opens its data once and not once for each EST.
+// DataWorkers: the actor of a worker process that has the mini-batches of all its ESTs loaded and
+// augmented by a pool of loaders. A process therefore opens its data once, and not once for each
+// EST.
 //
-// Accepts   LoadBatch from an EST, at any time -> BatchLoaded to it, once a slot and a loader are
-// free.
+// Accepts   LoadBatch from an EST, at any time. The answer is BatchLoaded, as soon as a slot and a
+//           loader are free.
 //           BatchDone from an EST: the slot may be used again.
-//           NextSlice from the device: which slice it runs next.
+//           NextSlice from the device: the slice that the device runs next.
 //           SlotFilled from a loader.
-// Sends     BatchLoaded to the EST that asked; FillSlot to a loader.
-// State     requests that wait, free slots and loaders, the next slice. Nothing saved: a mini-batch
-//           is a pure function of (seed, epoch, step, rank).
-// Fails     A sample that cannot be loaded (a corrupt image) is told to the EST in BatchLoaded.
-// Links
-//           to no one; dies with the worker process.
-// Order     As the device runs its slices: by step, then by rank, whatever the order of arrival.
-// The
-//           last free slot goes only to the slice that runs next, so the device never waits for a
-//           slice that finds all slots held by later ones. With several loaders mini-batches may be
-//           ready in another order; the device takes them in its own.
-// Limits    At most `slots` mini-batches in memory; requests wait beyond that (one per EST).
-// Threads   Cooperative: it only hands out work. The loaders are meant to be detached.
+// Sends     BatchLoaded to the EST that sent the request; FillSlot to a loader.
+// State     Waiting requests, free slots, free loaders and the next slice. Nothing is stored
+//           durably: a mini-batch is a pure function of (seed, epoch, step, rank).
+// Fails     If a sample cannot be loaded (for example, a corrupt image), BatchLoaded contains the
+//           error. The actor is linked to no other actor and ends with the worker process.
+// Order     Requests are served in the order in which the device runs slices, by step and then by
+//           rank, whatever their order of arrival. The last free slot is given only to the slice
+//           that runs next. Otherwise later slices could hold all slots, and the device would wait
+//           forever. With several loaders, mini-batches can be ready in another order than that of
+//           the slices; the device runs the slices in its own order.
+// Limits    At most `slots` mini-batches are in memory. Further requests wait; there is at most one
+//           for each EST.
+// Threads   Cooperative: it only distributes work. The loaders should be detached actors.
 #include <caf/actor.hpp>
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
@@ -44,7 +45,8 @@ struct DataWorkersState {
   VirtualRank next_rank = 0;
 };
 
-// `slots` of the pool that the loaders fill. REQUIRES: at least one slot and one loader.
+// `slots` is the number of slots in the pool that the loaders fill. REQUIRES: at least one slot and
+// one loader.
 caf::behavior data_workers_actor(caf::stateful_actor<DataWorkersState>* self, std::uint32_t slots,
                                  std::vector<caf::actor> loaders);
 

@@ -1,14 +1,14 @@
 #pragma once
-// Loader: one thread of the data workers. Fills a slot of the batch pool with one mini-batch.
+// Loader: one thread that fills a slot of the batch pool with one mini-batch.
 //
-// Accepts   FillSlot from the data workers -> SlotFilled to them.
-// State     None of its own. The data and the pool are shared with the other loaders and the
-// device. Fails     A sample that cannot be loaded is an answer with an error; the slot's content
-// is then
-//           arbitrary.
-// Order     One after the other, as asked.
-// Threads   Detached: reading files and decoding images must not delay the actors that answer the
-// head.
+// Accepts   FillSlot from the data workers. The answer is SlotFilled.
+// Sends     SlotFilled to the data workers.
+// State     None of its own. It shares the data and the pool with the other loaders and the device.
+// Fails     If a sample cannot be loaded, the answer contains an error, and the content of the slot
+//           is arbitrary.
+// Order     It fills one slot after the other, in the order of the requests.
+// Threads   Detached, because reading files and decoding images must not delay the actors that
+//           answer the head.
 #include <caf/actor.hpp>
 #include <caf/allowed_unsafe_message_type.hpp>
 #include <caf/event_based_actor.hpp>
@@ -24,7 +24,7 @@
 
 namespace es::actors {
 
-// What all mini-batches of a process come from; immutable but for the pool's slots.
+// The source of all mini-batches of a process. It is immutable except for the slots of the pool.
 struct DataSource {
   std::shared_ptr<const store::SampleSource> samples;
   store::EpochSampler sampler;
@@ -37,17 +37,17 @@ struct BatchRequest {
   VirtualRank rank = 0;
 };
 
-// data workers -> loader
+// Sent by the data workers to a loader.
 struct FillSlot {
   BatchRequest request;
   std::uint32_t slot = 0;
 };
 
-// loader -> data workers
+// Sent by a loader to the data workers.
 struct SlotFilled {
   BatchRequest request;
   std::uint32_t slot = 0;
-  std::string error;  // empty: the mini-batch is there
+  std::string error;  // empty if the mini-batch was loaded
 };
 
 caf::behavior loader_actor(caf::event_based_actor* self, std::shared_ptr<DataSource> source);

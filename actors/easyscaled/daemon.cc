@@ -1,5 +1,7 @@
 #include "actors/easyscaled/daemon.h"
 
+#include <malloc.h>
+
 #include <caf/all.hpp>
 
 #include <chrono>
@@ -29,7 +31,7 @@ std::uint64_t unix_ms() {
                                         .count());
 }
 
-// 40 random bits, in letters and digits that cannot be taken for each other.
+// Returns 40 random bits as letters and digits that cannot be confused with each other.
 std::string random_tag() {
   static constexpr char kDigits[] = "abcdefghijkmnpqrstuvwxyz23456789";
   constexpr int kLength = 8;
@@ -39,7 +41,8 @@ std::string random_tag() {
   return tag;
 }
 
-// Peers' words are in some of these lines, and the log may be a terminal.
+// Some lines contain text of peers, and the log may be a terminal, so control characters are
+// escaped.
 void log_line(const std::string& line) {
   std::cerr << escaped(line) << std::endl;
 }
@@ -52,7 +55,8 @@ bool listens_to_the_network(const DaemonOptions& options) {
   return !options.listen.starts_with("ipc:");
 }
 
-// For paths that clients of this head name. `own` is its directory for checkpoints.
+// Returns the roots for paths that clients of this head name. `own` is its directory for
+// checkpoints.
 Result<store::PathRoots> client_roots(const DaemonOptions& options,
                                       const std::filesystem::path& own) {
   auto data = store::resolve_roots(options.data_roots, "--data-root");
@@ -68,7 +72,7 @@ Result<store::PathRoots> client_roots(const DaemonOptions& options,
   return roots;
 }
 
-// What was given holds for the workers too.
+// The roots on the command line apply to the workers too.
 void add_roots(const DaemonOptions& options, std::vector<std::string>& command) {
   for (const std::string& root : options.data_roots)
     command.insert(command.end(), {"--data-root", std::filesystem::absolute(root).string()});
@@ -96,7 +100,7 @@ NodeAgentOptions node_options(const DaemonOptions& options, const std::string& h
   for (const std::string& argument : to_arguments(options.wire))
     node.worker_command.push_back(argument);
   add_roots(options, node.worker_command);
-  // Said once: a welcome comes again when the link to the head was lost and is back.
+  // Printed once: the head sends a welcome again after the link to it was lost and restored.
   node.on_welcome = [head_endpoint, said = false]() mutable {
     if (!said) std::cout << "ready " << head_endpoint << std::endl;
     if (!said && !std::cout)
@@ -111,14 +115,14 @@ NodeAgentOptions node_options(const DaemonOptions& options, const std::string& h
   return node;
 }
 
-// The threads that wait for workers end only with them, and the kernel ends the workers when this
-// process ends: so it does not wait for its threads.
+// Ends the process without waiting for its threads: the threads that wait for workers end only with
+// these, and the kernel ends the workers when this process ends.
 [[noreturn]] void end_now(int code) {
   std::cout.flush();
   ::_exit(code);
 }
 
-// Says what was dropped: the state directory is not what it was.
+// Logs what was dropped, because the state directory has changed.
 Status recover_journal(const std::filesystem::path& directory) {
   const auto recovery = store::recover_state_directory(directory);
   if (!recovery) return recovery.error();
@@ -133,7 +137,7 @@ Status recover_journal(const std::filesystem::path& directory) {
   return {};
 }
 
-// All of its records are checked, so that no actor meets a damaged one later.
+// All records are checked here, so that no actor meets a damaged one later.
 Result<std::unique_ptr<store::KeyValueStore>> open_journal(const std::filesystem::path& directory,
                                                            bool recover) {
   if (recover) ES_RETURN_IF_ERROR(recover_journal(directory));
@@ -145,12 +149,12 @@ Result<std::unique_ptr<store::KeyValueStore>> open_journal(const std::filesystem
   return values;
 }
 
-// Whom the end concerns.
+// The parts of the daemon that take part in its end.
 struct Served {
-  caf::actor head;         // none: a daemon that is a node only
-  caf::actor switchboard;  // the same
+  caf::actor head;         // none on a daemon that is only a node
+  caf::actor switchboard;  // none on a daemon that is only a node
   caf::actor agent;
-  Gateway gateway;  // the wire ends with it
+  Gateway gateway;  // the links end with it
 };
 
 Result<Served> start_head(caf::actor_system& system, const DaemonOptions& options,
@@ -192,10 +196,10 @@ Result<Served> start_head(caf::actor_system& system, const DaemonOptions& option
   const auto head =
       system.spawn(cluster_scheduler_actor, std::move(cluster), switchboard, std::move(store));
   caf::anon_send(switchboard, RegisterPeer{"head", head});
-  // The function runs later, on another thread: what it needs of this scope is copied.
+  // The function runs later, on another thread, so it copies what it needs of this scope.
   const auto agent = system.spawn([&options, &stop, switchboard, endpoint = gateway->endpoint](
                                       caf::stateful_actor<NodeAgentState>* self) {
-    // Registered before its first message, so that the switchboard knows who speaks.
+    // Registered before its first message, so that the switchboard knows the sender.
     self->send(switchboard, RegisterPeer{node_peer(options.node_name), self});
     return node_agent_actor(self, node_options(options, endpoint, stop), switchboard);
   });
@@ -220,13 +224,14 @@ Result<Served> start_node(caf::actor_system& system, const DaemonOptions& option
   return Served{{}, {}, caf::actor_cast<caf::actor>(agent), *std::move(gateway)};
 }
 
-// The head of one `esctl run`: its job is cancelled, the processes end, then on_stopped finishes
-// the wait.
+// Serves as the head of one `esctl run`: after a signal its job is cancelled, the processes end,
+// and on_stopped finishes the wait.
 void serve_private_head(StopSignal& stop, const caf::actor& head) {
   while (stop.wait() != StopSignal::Cause::kFinished) caf::anon_send(head, StopHead{});
 }
 
-// The head's last answers come to the gateway, which sends what it has before it ends.
+// Waits until the last answers of the head have reached the gateway, which sends them before it
+// ends.
 void hand_on(caf::actor_system& system, const caf::actor& switchboard) {
   constexpr std::chrono::milliseconds kHandOnMax{500};
   if (!switchboard) return;
@@ -235,9 +240,9 @@ void hand_on(caf::actor_system& system, const caf::actor& switchboard) {
       .receive([](const HandOn&) {}, [](const caf::error&) {});
 }
 
-// What runs on this node is handed over, or saved, and then its agent finishes the wait. When the
-// head is here, its jobs are in the journal: those on other nodes go on, and find the next head.
-// The kernel ends the workers that are left when this process ends.
+// After a signal the workers of this node are handed over or saved; then the node agent finishes
+// the wait. If the head runs here, its jobs are in the journal: those on other nodes train on and
+// find the next head. The kernel ends the remaining workers when this process ends.
 Status serve(StopSignal& stop, const Served& served, std::chrono::milliseconds grace) {
   using Cause = StopSignal::Cause;
   const Cause cause = stop.wait();
@@ -257,9 +262,20 @@ Status serve(StopSignal& stop, const Served& served, std::chrono::milliseconds g
   }
 }
 
+// A daemon passes parts of saved states and long answers on, on threads that come and go. The
+// allocator would keep what they have freed, some megabytes for each of many arenas. With a fixed
+// threshold, buffers of this size are mapped, and unmapped when they are freed.
+void return_freed_memory() {
+  constexpr int kMappedFromBytes = 256 << 10;
+  constexpr int kArenas = 4;
+  ::mallopt(M_MMAP_THRESHOLD, kMappedFromBytes);
+  ::mallopt(M_ARENA_MAX, kArenas);
+}
+
 }  // namespace
 
 Status run_daemon(const DaemonOptions& options) {
+  return_freed_memory();
   auto stop = StopSignal::create(options.parent_pid);
   if (!stop) return stop.error();
   ES_RETURN_IF_ERROR(make_private_directory(options.run_dir));

@@ -1,4 +1,4 @@
-// easyscaled: the daemon on every node. `easyscaled worker` is one of its worker processes.
+// easyscaled: the daemon of every node. `easyscaled worker` is one of its worker processes.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -166,7 +166,7 @@ Result<DaemonOptions> parse(int argc, char** argv) {
 
 int daemon_main(int argc, char** argv) {
   const auto options = parse(argc, argv);
-  // Whoever read the log may go away; the jobs go on.
+  // The reader of the log may go away; the jobs must continue.
   std::signal(SIGPIPE, SIG_IGN);
   const Status status = options ? run_daemon(*options) : Status(options.error());
   if (status.ok()) return 0;

@@ -53,7 +53,7 @@ StopSignal::Cause StopSignal::wait(std::optional<std::chrono::steady_clock::time
   }
   if (fds[1].revents != 0) return Cause::kFinished;
   if (fds[2].revents != 0) {
-    ::close(std::exchange(parent_, -1));  // poll ignores -1: it is told once
+    ::close(std::exchange(parent_, -1));  // poll ignores -1, so this is reported once
     return Cause::kParentEnded;
   }
   signalfd_siginfo info;

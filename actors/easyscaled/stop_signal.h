@@ -1,5 +1,5 @@
 #pragma once
-// StopSignal: one place to wait for the end of a daemon, whatever the cause.
+// StopSignal waits for the end of a daemon, for any cause.
 #include <sys/types.h>
 
 #include <chrono>
@@ -9,10 +9,11 @@
 
 namespace es::actors {
 
-// Construct before any thread is started: blocks SIGTERM and SIGINT in this and all later threads.
+// Construct it before any thread is started: it blocks SIGTERM and SIGINT in this and all later
+// threads.
 class StopSignal {
  public:
-  // parent: also stop when this process ends; 0 = none.
+  // `parent`: also stop when this process ends; 0: none.
   static Result<StopSignal> create(pid_t parent);
   ~StopSignal();
   StopSignal(StopSignal&& other) noexcept;
@@ -20,9 +21,9 @@ class StopSignal {
   StopSignal& operator=(const StopSignal&) = delete;
 
   enum class Cause { kSignal, kParentEnded, kFinished, kTimeout };
-  // Blocks until there is a cause, or until `deadline`.
+  // Blocks until there is a cause to stop, or until `deadline`.
   Cause wait(std::optional<std::chrono::steady_clock::time_point> deadline = std::nullopt);
-  // From any thread: the work is over (kFinished).
+  // Reports that the work is over (kFinished). May be called from any thread.
   void finish();
 
  private:

@@ -24,7 +24,7 @@ std::string mebibytes(std::uint64_t bytes) {
   return fixed(static_cast<double>(bytes) / (1 << 20), 1) + " MiB";
 }
 
-// "2026-03-01 17:04:05", of this machine's time zone.
+// For example "2026-03-01 17:04:05", in this machine's time zone.
 std::string date(std::uint64_t unix_ms) {
   if (unix_ms == 0) return "-";
   const auto seconds = static_cast<std::time_t>(unix_ms / 1000);

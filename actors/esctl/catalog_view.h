@@ -1,5 +1,5 @@
 #pragma once
-// What `esctl checkpoint ls`, `verify` and `prune` print.
+// The output of `esctl checkpoint ls`, `verify` and `prune`.
 #include <string>
 #include <vector>
 
@@ -7,17 +7,17 @@
 
 namespace es::actors::esctl {
 
-// One line for each checkpoint: where it is, of which job and step, its size, whether it is whole.
-// `verified`: all blocks were read, not only the manifest.
+// One line for each checkpoint: its path, job, step and size, and whether it is whole. `verified`
+// means that all blocks were read, and not only the manifest.
 std::string catalog_text(const std::vector<store::CatalogEntry>& entries, bool verified);
 std::string catalog_json(const std::vector<store::CatalogEntry>& entries, bool verified);
 
 struct Pruned {
-  bool dry_run = false;  // `removed` and `leftovers` would be, and are not
+  bool dry_run = false;  // nothing is removed; `removed` and `leftovers` are what would be
   std::vector<store::CatalogEntry> kept, removed, damaged;
-  std::vector<std::filesystem::path> leftovers;  // of writers that have died, removed
-  // One line each: what was not looked into; what stays since other files are in it; what could not
-  // be removed.
+  std::vector<std::filesystem::path> leftovers;  // removed remains of writers that have died
+  // One line each: directories that were not examined; those that stay because they contain other
+  // files; those that could not be removed.
   std::vector<std::string> skipped, stays, failed;
 };
 std::string pruned_text(const Pruned& pruned);

@@ -22,8 +22,8 @@ bool is_number(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// Every id ends in a number, and most in a tag behind it, so a word without a number is a command
-// that was mistyped.
+// Every id contains a number, and most have a tag after it. A word without a number is therefore a
+// mistyped command.
 Status check_job_id(const std::string& word) {
   const std::string_view id = word;
   const std::size_t dash = id.rfind('-');

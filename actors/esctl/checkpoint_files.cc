@@ -1,4 +1,4 @@
-// esctl checkpoint ls | verify | prune: the checkpoints that lie in a directory.
+// esctl checkpoint ls | verify | prune: the checkpoints in a directory.
 #include <filesystem>
 #include <set>
 
@@ -20,13 +20,13 @@ using store::CatalogSkip;
 
 struct Options {
   HeadOptions head;
-  std::string place;  // directory, or for ls the id of a job
+  std::string place;  // a directory, or for ls the id of a job
   std::size_t keep = 0;
   bool dry_run = false;
   bool json = false;
 };
 
-// Where the job writes its own checkpoints.
+// Returns the directory in which the job writes its own checkpoints.
 Result<fs::path> directory_of(const Options& options) {
   const auto client = connect(options.head);
   if (!client) return client.error();
@@ -75,7 +75,8 @@ Result<Catalog> verified_in(const std::string& directory) {
   return catalog;
 }
 
-// Says every damage, and what could not be looked into; the exit code tells whether there is any.
+// Reports every damage and every directory that could not be examined. The exit code says whether
+// there was any.
 int report_damage(const std::vector<CatalogEntry>& entries, const std::vector<CatalogSkip>& skipped,
                   Console& console) {
   int code = 0;
@@ -99,7 +100,7 @@ Result<int> verify(const Options& options, Console& console) {
   return report_damage(catalog->entries, catalog->skipped, console);
 }
 
-// Each entry on its own: what is odd about one is said, and the others go on.
+// Removes one entry. An error is recorded, and the other entries are still processed.
 void remove_entry(const CatalogEntry& entry, Pruned& pruned) {
   if (!pruned.dry_run) {
     const auto others = store::remove_checkpoint(store::posix_file_system(), entry.directory);

@@ -1,4 +1,4 @@
-// esctl claim, claims, release: devices for a serving job outside of this system.
+// esctl claim, claims, release: devices for a serving job outside of EasyScale.
 #include "actors/esctl/claims_view.h"
 #include "actors/esctl/commands.h"
 #include "actors/esctl/options.h"
@@ -21,7 +21,8 @@ Result<std::vector<ClaimView>> list_claims(Client& client) {
   return list->decode(read_claims);
 }
 
-// Of the jobs that are to leave; one that is known to be unable to is told with its reason.
+// Prints the jobs that have to leave. If a job is known to be unable to leave, it prints the
+// reason.
 Status say_what_it_waits_for(Client& client, const std::string& name, Console& console) {
   const auto all = list_claims(client);
   if (!all) return all.error();

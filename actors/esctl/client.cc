@@ -15,11 +15,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kHeadPeer = "head";
-// A head that listens says hello within milliseconds; on a busy machine it may take longer than
-// the transport waits before it calls a peer silent, and goes on trying.
+// A head that listens answers within milliseconds. On a busy machine it may take longer than the
+// time after which the transport calls a peer silent; the link continues to try.
 constexpr std::chrono::seconds kConnectTimeout{5};
 
-// Whoever takes a connection and says nothing for so long is looked at.
+// After this time, a process that accepts connections but sends nothing is probed.
 constexpr std::chrono::seconds kSilenceMax{1};
 constexpr std::chrono::milliseconds kProbePatience{300};
 
@@ -144,7 +144,8 @@ Client::FrameResult Client::answer_to_posted(std::uint64_t request) {
   return answer_to(request, std::nullopt);
 }
 
-// Answers to other requests are kept for who will collect them, or came too late for whoever asked.
+// Answers to other posted requests are kept until they are collected. Late answers to requests that
+// have timed out are dropped.
 Client::FrameResult Client::answer_to(std::uint64_t request, Deadline deadline) {
   for (;;) {
     Result<InboxItem> item = next_item(deadline);

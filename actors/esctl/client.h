@@ -1,8 +1,8 @@
 #pragma once
-// Client: one connection to a head. Sends a request and waits for its answer, or follows a job.
+// Client: one connection to a head. It sends a request and waits for the answer, or follows a job.
 //
-// Used by one thread. Every wait ends: with the answer, when the head is gone, after a time limit,
-// or when the caller's Interrupt says so. A Refusal becomes an Error with its kind and message.
+// Not thread-safe. Every wait ends: with the answer, with the loss of the head, after a time limit,
+// or when the caller's Interrupt demands it. A Refusal becomes an Error with its kind and message.
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -20,17 +20,17 @@
 
 namespace es::actors::esctl {
 
-// What may end a wait early: `raised` says whether to give up. It is asked before a wait and
-// whenever `fd` becomes readable, and must leave `fd` unreadable.
+// An event that can end a wait early. `raised` returns whether to stop waiting. It is called before
+// a wait and whenever `fd` becomes readable, and must leave `fd` unreadable.
 struct Interrupt {
   int fd = -1;
-  std::function<bool()> raised;  // empty: nothing interrupts
+  std::function<bool()> raised;  // empty if nothing can interrupt
 };
 
 struct HeadAddress {
   std::string endpoint;
   std::optional<ClusterKeys> keys;  // needed for tcp
-  bool insecure_loopback = false;   // but not for tcp on the loopback address
+  bool insecure_loopback = false;   // tcp on the loopback address needs no keys
 };
 
 struct FollowOptions {
@@ -39,18 +39,19 @@ struct FollowOptions {
   bool info = false;
 };
 
-// For answers that need no more than the head's attention.
+// The time limit for answers that the head gives at once.
 inline constexpr std::chrono::seconds kAnswerTimeout{60};
-// For answers that come after a job has written or stopped.
+// The time limit for answers that follow after a job has written a checkpoint or stopped.
 inline constexpr std::chrono::minutes kJobTimeout{10};
 
 class Client {
  public:
-  // Errors: usage (endpoint), refused (TCP without keys), and why no head answers there, at once
-  // where the system knows (connect_error.h).
+  // Errors: usage (endpoint), refused (TCP without keys), or the reason why no head answers. The
+  // call does not wait longer if the system already knows the reason (connect_error.h).
   static Result<std::unique_ptr<Client>> connect(HeadAddress address, Interrupt interrupt);
 
-  // Sends a Request about `job` (empty: about none) and waits for its Answer.
+  // Sends a Request about `job` and waits for its Answer. `job` is empty if the request is about
+  // none.
   template <class Answer, class Request, class Fill>
   Result<Msg<Answer>> ask(const JobId& job, Fill&& fill,
                           std::chrono::milliseconds timeout = kAnswerTimeout) {
@@ -60,7 +61,7 @@ class Client {
     return Msg<Answer>::from_frame(*std::move(frame));
   }
 
-  // Sends a Request whose answer comes much later: to be collected, once. Returns its number.
+  // Sends a Request whose answer arrives much later and must be collected once. Returns its number.
   template <class Request, class Fill>
   std::uint64_t post(const JobId& job, Fill&& fill) {
     const Head head{.job = job, .request = ++last_request_};
@@ -68,7 +69,8 @@ class Client {
     send(Msg<Request>::build(head, fill).frame());
     return head.request;
   }
-  // Waits for the answer to a posted request. No time limit. REQUIRES: a number of post().
+  // Waits for the answer to a posted request without a time limit. REQUIRES: post() returned
+  // `request`.
   template <class Answer>
   Result<Msg<Answer>> collect(std::uint64_t request) {
     auto frame = answer_to_posted(request);
@@ -76,10 +78,11 @@ class Client {
     return Msg<Answer>::from_frame(*std::move(frame));
   }
 
-  // The last request was not answered: the head ended, or is very slow. It may have been served.
+  // The last request was not answered, because the head ended or is very slow. The head may have
+  // carried it out.
   bool unanswered() const { return unanswered_; }
 
-  // Hands every event of the job's stream to `on_event` until the stream ends. No time limit.
+  // Passes every event of the job's stream to `on_event` until the stream ends. No time limit.
   Status follow(const JobId& job, const FollowOptions& options,
                 const std::function<void(const JobEventView&)>& on_event);
 
@@ -101,8 +104,9 @@ class Client {
   std::uint64_t last_request_ = 0;
   bool unanswered_ = false;
   Inbox inbox_;
-  std::unique_ptr<Transport> transport_;  // posts to inbox_, so it goes first
-  // Posted and not collected yet; the answer, when it came while something else was waited for.
+  std::unique_ptr<Transport> transport_;  // posts to inbox_, so it is destroyed first
+  // The posted requests that are not collected yet, each with its answer if this has arrived while
+  // another answer was awaited.
   std::map<std::uint64_t, std::shared_ptr<const Frame>> posted_;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// The commands of esctl, one file each. add_X_command declares the command's options; when it was
-// chosen, its callback runs it and sets the exit code.
+// The commands of esctl, one file each. add_X_command declares the options of the command. If the
+// user has chosen it, its callback runs the command and sets the exit code.
 #include <CLI/CLI.hpp>
 
 #include "actors/esctl/console.h"

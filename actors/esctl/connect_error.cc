@@ -3,7 +3,8 @@
 namespace es::actors::esctl {
 namespace {
 
-// A head that ends in this moment breaks one handshake too; the next attempt finds nobody.
+// A head that ends at this moment also breaks one handshake, and the next attempt shows that no
+// process listens. Two failures therefore have another reason.
 constexpr int kHandshakesMin = 2;
 
 Error nobody(const ConnectAttempt& a, const std::string& why) {

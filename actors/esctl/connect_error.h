@@ -1,5 +1,5 @@
 #pragma once
-// Why no head answers: what is known of an attempt to connect, in words. Pure.
+// Explains why no head answers from what is known about the attempt to connect. Pure functions.
 #include <optional>
 #include <string>
 
@@ -18,10 +18,10 @@ struct ConnectAttempt {
   std::optional<EndpointProbe> probe;  // the latest
 };
 
-// The error, when it is certain that waiting longer would change nothing; else empty.
+// Returns the error if it is certain that waiting longer would change nothing.
 std::optional<Error> certain_error(const ConnectAttempt& attempt);
 
-// The error after the wait.
+// Returns the error after the wait.
 Error error_after_wait(const ConnectAttempt& attempt);
 
 }  // namespace es::actors::esctl

@@ -21,10 +21,10 @@ int stderr_columns() {
 
 }  // namespace
 
-// As std::cout and std::cerr are, one of each in a process. Texts come from heads, files and jobs:
-// nothing of them reaches a terminal as a command. The first write to `out` that fails throws
-// OutputFailed, which ends the command in good order; `err` goes on, as whatever is being done is
-// worth more than words about it.
+// There is one of each in a process, like std::cout and std::cerr. Texts come from heads, files and
+// jobs, so they are escaped and a terminal never executes them. The first failed write to `out`
+// throws OutputFailed, which ends the command cleanly. After a failed write to `err` the command
+// continues, because its work is more important than its messages.
 Console process_console() {
   static OutputBuffer out_buffer(STDOUT_FILENO, OutputBuffer::Show::kEscaped);
   static OutputBuffer err_buffer(STDERR_FILENO, OutputBuffer::Show::kEscaped);

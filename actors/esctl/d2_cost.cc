@@ -16,7 +16,8 @@ double monotonic_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// The first samples of the data, some of them again when there are fewer than a batch.
+// Returns the first samples of the data. If there are fewer than a batch, some of them are
+// repeated.
 Result<std::vector<float>> first_batch(const store::SampleSource& source, std::uint32_t batch) {
   std::vector<std::uint64_t> samples(batch);
   std::iota(samples.begin(), samples.end(), std::uint64_t{0});

@@ -12,8 +12,8 @@ namespace es::actors::esctl {
 
 namespace {
 
-// What CLI11 refuses; its own words but for a word that nobody knows. --help and --version end here
-// too, and are answered.
+// Handles what CLI11 refuses. It prints CLI11's own message, except for an unknown word. --help and
+// --version arrive here too.
 int report_parse_error(const CLI::App& app, const CLI::ParseError& error, bool json,
                        Console& console) {
   if (error.get_exit_code() == 0) return app.exit(error, console.out, console.err);
@@ -50,7 +50,7 @@ int run_esctl(std::vector<std::string> arguments, Console& console) {
     add(app, shell);
   const bool json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
   try {
-    std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
+    std::reverse(arguments.begin(), arguments.end());  // CLI11 expects them in reverse order
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
     return report_parse_error(app, error, json, console);

@@ -18,12 +18,12 @@ namespace {
 struct Options {
   std::string checkpoint;
   std::string file;
-  std::string optimizer;  // file for the optimizer's arrays; empty = none
+  std::string optimizer;  // file for the optimizer arrays; empty if they are not exported
   std::string data;       // replaces the job's data.path
   bool json = false;
 };
 
-// What a checkpoint holds, and the model that it is of.
+// An open checkpoint and the model that it belongs to.
 struct Source {
   store::CheckpointReader reader;
   JobSpec spec;
@@ -78,7 +78,7 @@ Status export_weights(const Source& source, const std::string& file) {
                                   metadata_of(source));
 }
 
-// As torch.optim names its arrays.
+// The names that torch.optim gives to its arrays.
 std::vector<std::string> moment_names(const OptimizerSpec& optimizer) {
   if (optimizer.kind == "sgd") return {"momentum_buffer"};
   return {"exp_avg", "exp_avg_sq"};

@@ -14,11 +14,11 @@ const char* bits_text(Bits bits) {
     case Bits::kDecided:
       return "yes";
     case Bits::kByLength:
-      return "yes; a checkpoint may be gone on from with another value";
+      return "yes; a job may continue a checkpoint with another value";
     case Bits::kByLevel:
       return "yes; which kernels compute";
     case Bits::kByContent:
-      return "what lies there does";
+      return "no, but the content of the file does";
     case Bits::kNot:
       return "no";
   }
@@ -57,22 +57,22 @@ std::string markdown_row(const FieldValue& value) {
   return row + " |\n";
 }
 
-constexpr const char* kIntroduction =
-    "# The job file\n\n"
-    "A job is described by a TOML file. Every key is optional, except that one of `steps`, "
-    "`epochs` "
-    "and `stages` must say\nhow long the job trains. An unknown key, a wrong type and a value that "
-    "is "
-    "not allowed are errors, which name the file, the\nkey, the value and what is allowed. The "
-    "text "
-    "has at most 256 KiB of UTF-8. A relative path begins at the directory of\nthe job file.\n\n"
-    "This page is written by `esctl fields --markdown` from the table in "
-    "[job_fields_table.h](../proto/base/job_fields_table.h);\na test compares them. "
-    "[configs/README.md](../configs/README.md) explains how fields work together.\n\n"
-    "The column \"bits\" says whether the value decides the bits of the result. Jobs whose fields "
-    "with \"yes\" are equal, and whose\ndata and weights are equal, end with the same bits on "
-    "every "
-    "set of devices that `level` allows.\n";
+constexpr const char* kIntroduction = R"(# The job file
+
+A job is described by a TOML file. Every key is optional, except that one of `steps`, `epochs` and
+`stages` must say how long the job trains. An unknown key, a wrong type and a value that is not
+allowed are errors. An error names the file, the key, the value and what is allowed. The text has at
+most 256 KiB of UTF-8. A relative path begins at the directory of the job file.
+
+The command `esctl fields --markdown` writes this page from the table in
+[job_fields_table.h](../proto/base/job_fields_table.h), and a test compares the two.
+[reference/jobs.md](reference/jobs.md) explains how fields work together, and the folder configs/jobs
+has examples.
+
+The column "bits" says whether the value decides the bits of the result. Two jobs end with the same
+bits on all sets of devices that `level` allows if their fields with "yes" are equal and their data
+and weights are equal.
+)";
 
 std::string tasks_markdown() {
   std::string text =

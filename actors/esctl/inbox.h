@@ -1,8 +1,8 @@
 #pragma once
-// Inbox: what the transport's thread hands to the command's thread, and a file descriptor to wait
-// for it together with other things (signals).
+// Inbox: passes items from the transport's thread to the command's thread. Its file descriptor can
+// be polled together with others (signals).
 //
-// post() may be called from any thread; the rest belongs to one thread.
+// post() may be called on any thread; all other functions belong to one thread.
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -16,8 +16,8 @@ namespace es::actors::esctl {
 struct InboxItem {
   enum class Kind { kFrame, kHeadUp, kHeadDown, kLinkNews };
   Kind kind = Kind::kFrame;
-  std::shared_ptr<const Frame> frame = nullptr;  // of a kFrame
-  LinkNews news = {};                            // of a kLinkNews
+  std::shared_ptr<const Frame> frame = nullptr;  // for kFrame
+  LinkNews news = {};                            // for kLinkNews
 };
 
 class Inbox {
@@ -28,7 +28,7 @@ class Inbox {
   Inbox& operator=(const Inbox&) = delete;
 
   void post(InboxItem item);
-  // The oldest item, if there is one.
+  // Returns the oldest item, if there is one.
   std::optional<InboxItem> take();
   // Readable while there is an item.
   int fd() const { return fd_; }

@@ -18,7 +18,7 @@ struct Options {
   bool json = false;
 };
 
-// A file's name ends in .toml; everything else is the id of a job that the head knows.
+// The name of a file ends in .toml; any other word is the id of a job that the head knows.
 Result<JobSpec> find_spec(const Options& options) {
   if (options.job.ends_with(".toml"))
     return make_spec(options.job, {}, StartPoint{.checkpoint = {}, .version = 0});
@@ -29,7 +29,7 @@ Result<JobSpec> find_spec(const Options& options) {
   return parse_job(details->spec_toml, "job " + options.job);
 }
 
-// One engine for each type of GPU.
+// Describes one engine for each type of GPU.
 Status inspect_gpus(const SampleLayout& layout, std::uint64_t steps, Inspection& inspection) {
   DeviceSet seen;
   for (const gpu::CudaDevice& device : inspection.cuda.devices) {

@@ -103,7 +103,7 @@ Json cuda_json(const gpu::CudaInventory& cuda) {
   return {{"devices", devices}, {"why_none", cuda.why_none.empty() ? Json() : Json(cuda.why_none)}};
 }
 
-// The verdict on level D2.
+// The verdict about level D2.
 std::string d2_text(const D2Cost& d2) {
   std::string refused;
   for (const std::string& op : d2.verdict.vendor_refusals) refused += "  " + op + "\n";

@@ -1,5 +1,5 @@
 #pragma once
-// What `inspect` prints about a job. Pure functions.
+// The output of `inspect` about a job. Pure functions.
 #include <string>
 #include <vector>
 
@@ -14,13 +14,13 @@ namespace es::actors::esctl {
 struct Inspection {
   JobSpec spec;
   SampleLayout layout;
-  std::vector<gpu::EngineDescription> engines;  // one for each kernel class, slowest first
+  std::vector<gpu::EngineDescription> engines;  // one for each kernel class, the slowest first
   gpu::CudaInventory cuda;                      // of this machine
   D2Cost d2;
 };
 
-// The operators, once for all classes that execute the same, the memory of each class, and what D2
-// costs.
+// The operators, printed once for all classes with the same ones, the memory of each class, and the
+// cost of D2.
 std::string inspection_text(const Inspection& inspection);
 std::string inspection_json(const Inspection& inspection);
 

@@ -34,7 +34,8 @@ Status apply_level_and_stages(JobSpec& spec, const SpecChanges& changes) {
   return {};
 }
 
-// Without the checkpoint's version the number of steps cannot be told from stages: the head knows.
+// Without the version of the checkpoint, the number of steps cannot be computed from the stages.
+// The head computes it then.
 Status apply_steps(JobSpec& spec, const SpecChanges& changes, const StartPoint& start) {
   if (changes.steps) spec.steps = *changes.steps;
   if (changes.steps || changes.stages) spec.epochs = 0;
@@ -59,7 +60,7 @@ Status apply_devices(JobSpec& spec, const SpecChanges& changes, const StartPoint
   if (!total) return total.error();
   spec.steps = *total;
   spec.epochs = 0;
-  // With no step left to do, check_steps_left says what is wrong.
+  // If no step is left to do, check_steps_left reports it later.
   const std::uint64_t done = start.version.value_or(0);
   spec.stages = {{*std::move(devices), *total > done ? *total - done : 1}};
   return {};

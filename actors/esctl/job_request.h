@@ -1,7 +1,7 @@
 #pragma once
-// What `run` and `submit` ask for: the specification in a job file, changed by the command line,
-// and the checkpoint to start from. Everything wrong that can be seen here is refused here, before
-// anything is started.
+// The request of `run` and `submit`: the specification in a job file, changed by the command line,
+// and the checkpoint to start from. Every error that can be found here is reported here, before any
+// process is started.
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -13,37 +13,39 @@
 
 namespace es::actors::esctl {
 
-// Changes of a job file by the command line; absent = as in the file.
+// Changes of the job file by the command line; a field without a value leaves the file as it is.
 struct SpecChanges {
   std::optional<std::uint64_t> steps;
   std::optional<std::string> level;
-  std::optional<std::string> stages;   // not with devices
+  std::optional<std::string> stages;   // excludes `devices`
   std::optional<std::string> devices;  // one placement for all steps
 };
 
-// Where a job begins.
+// The state from which a job begins.
 struct StartPoint {
-  std::string checkpoint;          // absolute path, or empty: begin from the seed
-  std::optional<Version> version;  // of the checkpoint; absent when it cannot be read here
-  std::optional<DeterminismLevel> level = {};  // at which it was computed; absent: not known here
+  std::string checkpoint;          // absolute path; empty to begin from the seed
+  std::optional<Version> version;  // of the checkpoint; no value if it cannot be read here
+  // the level at which it was computed; no value if it is not known here
+  std::optional<DeterminismLevel> level = {};
 };
 
-// Opens a checkpoint and verifies all of its blocks; `from` empty = begin from the seed.
-// Errors: usage (damaged, naming file and block), not found. With `may_be_remote`, a checkpoint
-// that does not exist on this machine is left to the nodes to find.
+// Opens a checkpoint and verifies all its blocks. An empty `from` means the seed. Errors: usage (it
+// is damaged; the message names file and block), not found. With `may_be_remote`, a checkpoint that
+// does not exist on this machine is no error, because a node may have it.
 Result<StartPoint> open_start_point(const std::string& from, bool may_be_remote);
 
-// Reads the job file and applies the changes. Its paths become absolute: a relative one begins at
-// the job file's directory. The job's steps are the sum of its stages (after those of `start`),
-// when stages or steps are on the command line. Errors: of read_job_file; usage, naming the option.
+// Reads the job file and applies the changes. Paths become absolute; a relative path begins at the
+// directory of the job file. If stages or steps are on the command line, the job ends after the
+// steps of `start` and the sum of its stages. Errors: those of read_job_file; usage, naming the
+// option.
 Result<JobSpec> make_spec(const std::filesystem::path& file, const SpecChanges& changes,
                           const StartPoint& start);
 
-// Global steps of the job. Opens the dataset when they are given by epochs.
+// Returns the global steps of the job. Opens the data set if the spec gives them in epochs.
 Result<std::uint64_t> total_steps(const JobSpec& spec);
 
-// Whether a daemon on this machine has the devices that the spec names. Errors: usage (no such
-// type), refused (the processor cannot execute it, or more than `offered`).
+// Checks whether a daemon on this machine has the devices that the spec names. Errors: usage
+// (unknown type), refused (the processor cannot execute it, or there are more than `offered`).
 Status check_devices(const JobSpec& spec, const DeviceSet& offered);
 
 }  // namespace es::actors::esctl

@@ -23,10 +23,11 @@ Status keygen(const Options& options, Console& console) {
                                 {"client_public", keys->client.public_key}})
                 << "\n";
   else
-    console.out << "keys of a new cluster are in " << options.directory
-                << "\n  a node needs a copy of server.key and server.pub, a client needs server.pub;\n"
-                   "  each machine has a client.key of its own, and its public half belongs into the\n"
-                   "  directory authorized/ of every node\n";
+    console.out
+        << "keys of a new cluster are in " << options.directory
+        << "\n  a node needs a copy of server.key and server.pub, a client needs server.pub;\n"
+           "  each machine has a client.key of its own, and its public half belongs into the\n"
+           "  directory authorized/ of every node\n";
   return {};
 }
 

@@ -10,7 +10,7 @@ struct Options {
   HeadOptions head;
   std::string job;
   Version from = 0;
-  Version to = 0;  // 0: the last
+  Version to = 0;  // 0 means the last version
   std::string out;
   bool json = false;
 };

@@ -35,7 +35,7 @@ Part part_from(wire::LedgerPart::Reader r) {
   return part;
 }
 
-// "cpu-avx2:4@20,cpu-scalar:1@10"; stages without a step do not count.
+// For example "cpu-avx2:4@20,cpu-scalar:1@10". Stages without a step are left out.
 std::string placements_of(const JobView& job) {
   std::string text;
   for (const StageView& stage : job.stages)
@@ -104,7 +104,7 @@ Status write_ledger_file(const store::LedgerFile& ledger, const std::string& pat
   const std::string text = store::encode_ledger_file(ledger);
   Status written = (*file)->append(std::as_bytes(std::span(text)));
   if (written.ok()) written = (*file)->finish();
-  if (!written.ok()) (void)files.remove_file(path);  // a part of it is no ledger
+  if (!written.ok()) (void)files.remove_file(path);  // a partial file is not a ledger
   return written;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Where a ledger comes from: a job that the head knows, running or over, or a file that `esctl
-// ledger --out` wrote. Either can be given wherever a ledger is compared.
+// Reads a ledger from a job that the head knows, running or over, or from a file that `esctl ledger
+// --out` wrote. Commands that compare ledgers accept both.
 #include <string>
 
 #include "actors/esctl/client.h"
@@ -10,17 +10,18 @@
 
 namespace es::actors::esctl {
 
-// Digest of the fields of a spec that decide the bits of its result: two ledgers with different
-// ones need not agree.
+// The digest of the fields of a spec that decide the bits of the result. Two ledgers with different
+// digests need not be equal.
 Digest bits_digest(const JobSpec& spec);
 
-// The whole ledger of a job. Errors: of Client; not found.
+// Reads the whole ledger of a job. Errors: those of Client; not found.
 Result<store::LedgerFile> read_ledger(Client& client, const JobId& job);
 
-// `name`: an existing file, else a job of the head. Errors: of read_ledger; usage (the file).
+// `name` is an existing file, or otherwise a job of the head. Errors: those of read_ledger; usage
+// (the file is bad).
 Result<store::LedgerFile> open_ledger(const std::string& name, const HeadOptions& head);
 
-// Errors: refused (the file exists), failure (disk; nothing is left).
+// Errors: refused (the file exists), failure (the disk; then no file is left).
 Status write_ledger_file(const store::LedgerFile& ledger, const std::string& path);
 
 }  // namespace es::actors::esctl

@@ -23,7 +23,7 @@ std::string digest_text(const LedgerLine& line) {
   return line.params_digest ? line.params_digest->hex() : "-";
 }
 
-// Nine significant digits name every fp32.
+// Nine significant digits identify every fp32 value.
 std::string loss_text(float loss) {
   char text[32];
   std::snprintf(text, sizeof text, "%.9g", static_cast<double>(loss));

@@ -1,5 +1,5 @@
 #pragma once
-// How ledgers, their comparison and the first differing operator are shown.
+// The output for ledgers, for their comparison and for the first operator that differs.
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,7 +12,8 @@ namespace es::actors::esctl {
 std::string ledger_text(const store::LedgerFile& ledger);
 std::string ledger_json(const store::LedgerFile& ledger);
 
-// What `esctl diff` found. `notes`: what a reader should know of the two, one line each.
+// The result of `esctl diff`. `notes` are facts about the two ledgers that the reader should know,
+// one line each.
 struct DiffView {
   const store::LedgerFile& a;
   const store::LedgerFile& b;
@@ -28,7 +29,8 @@ struct VerifiedRun {
   std::string stages;
   store::LedgerFile ledger;
   std::string params_digest, state_digest;  // at the end
-  // The first step that differs from the first run's, or the state at the end; empty: all the same.
+  // The first step, or the state at the end, that differs from the first run; empty if nothing
+  // differs.
   std::string difference = {};
 };
 std::string verify_text(const std::vector<VerifiedRun>& runs);

@@ -8,7 +8,7 @@ namespace {
 
 using namespace es::actors;
 
-// Words about a command that could not be written are an error too, if there is none that is worse.
+// If messages could not be written, the code becomes an error too, unless it already is one.
 int finish(int code, esctl::Console& console) {
   console.out.flush();
   console.err.flush();

@@ -15,7 +15,7 @@ struct Options {
   bool json = false;
 };
 
-// "NODE/TYPE:INDEX", as DeviceId::text() writes it.
+// Reads "NODE/TYPE:INDEX", the form that DeviceId::text() writes.
 Result<DeviceId> parse_device(const std::string& text) {
   const std::size_t slash = text.find('/'), colon = text.rfind(':');
   DeviceId device;

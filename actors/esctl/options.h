@@ -10,10 +10,10 @@
 
 namespace es::actors::esctl {
 
-// Which head to talk to.
+// The head to which a command connects.
 struct HeadOptions {
   std::string endpoint;
-  std::string keys;  // directory of CURVE keys; empty = none
+  std::string keys;  // directory of CURVE keys; empty if there are none
   bool insecure_loopback = false;
 };
 void add_head_options(CLI::App& command, HeadOptions& options);
@@ -21,7 +21,7 @@ Result<std::unique_ptr<Client>> connect(const HeadOptions& options);
 
 void add_json_option(CLI::App& command, bool& json);
 
-// The job file and what changes it.
+// The job file and the options that change it.
 struct JobOptions {
   std::string file;
   std::string from;

@@ -9,7 +9,7 @@ namespace {
 struct Options {
   HeadOptions head;
   JobId job;
-  bool accept_loss = false;  // of resume
+  bool accept_loss = false;  // for resume
   bool json = false;
 };
 

@@ -16,7 +16,7 @@ DeviceSet devices_of(const PlanView& plan) {
   return devices;
 }
 
-// "2, 1": as many ESTs on each device of the first type, of the second one ...
+// For example "2, 1": two ESTs on each device of the first type and one on each of the second type.
 std::string ests_text(const PlanView& plan) {
   std::string text;
   for (const PlanPartView& part : plan.parts)

@@ -1,6 +1,6 @@
 #pragma once
-// A job's plans as plain values, and how `plans` prints them. The fields mean what PlanList in
-// proto/schema/client.capnp says.
+// A job's plans as plain values, and the output of `plans`. The fields have the meaning that
+// PlanList in proto/schema/client.capnp describes.
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -21,8 +21,8 @@ struct PlanView {
   double seconds_per_step = 0;
   double throughput = 0;
   double waste = 0;
-  bool runs = false;      // on these devices the job runs now
-  bool measured = false;  // the speeds of all its types are
+  bool runs = false;      // the job runs on these devices now
+  bool measured = false;  // the speeds of all its types are measured
 };
 
 struct TypeSpeedView {
@@ -39,11 +39,11 @@ struct PlansView {
   double pace_seconds = 0;
 };
 
-// Throws kj::Exception on malformed content: call it inside Msg::decode.
+// Throws kj::Exception on malformed content, so call it inside Msg::decode.
 PlansView read_plans(wire::PlanList::Reader reader);
 
-// The speeds, and a table of the first `top` plans (0: all); the one that runs is shown wherever it
-// is.
+// The speeds, and a table of the first `top` plans (0 means all). The plan that runs is always
+// included.
 std::string plans_text(const PlansView& view, std::size_t top);
 // All plans.
 std::string plans_json(const std::string& job, const PlansView& view);

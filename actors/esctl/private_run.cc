@@ -50,8 +50,8 @@ Result<JobView> PrivateRun::submit_and_follow(const JobSpec& spec, const StartPo
   return end;
 }
 
-// Where the checkpoint goes when the wanted directory cannot be written to: somewhere in the
-// directory that a program runs in a person will look. Empty: there is none.
+// The place for the checkpoint if the requested directory cannot be written: the working directory,
+// where the user will look for it. Empty if there is none.
 fs::path PrivateRun::elsewhere() const {
   std::error_code code;
   const fs::path here = fs::current_path(code);
@@ -80,7 +80,7 @@ Result<JobView> PrivateRun::stop_early() {
   const std::uint64_t cancel =
       client_->post<wire::CancelJob>(job_, [](wire::CancelJob::Builder) {});
   collect_checkpoint();
-  // A job that has ended meanwhile refuses, and is described all the same.
+  // A job that has ended meanwhile refuses the request, but it can still be described.
   const auto cancelled = client_->collect<wire::Done>(cancel);
   Result<JobDetailsView> details = describe_job(*client_, job_);
   if (details) return std::move(details->job);
@@ -89,14 +89,14 @@ Result<JobView> PrivateRun::stop_early() {
 
 void PrivateRun::shut_down() {
   signals_max_ = 1;
-  // Whether it was done shows in the daemon's end.
+  // The answer is ignored, because the end of the daemon shows whether the request was obeyed.
   (void)client_->ask<wire::Done, wire::Shutdown>({}, [](wire::Shutdown::Builder) {});
   client_.reset();
   daemon_->stop(signals_max_);
   remove_unfinished();
 }
 
-// What a writer has begun that was killed, as a second stop signal asks for.
+// Removes what a killed writer has left. A second stop signal kills it.
 void PrivateRun::remove_unfinished() const {
   if (options_.checkpoint.empty()) return;
   for (const fs::path& place : {fs::path(options_.checkpoint), elsewhere()}) {

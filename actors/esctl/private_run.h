@@ -1,9 +1,9 @@
 #pragma once
-// PrivateRun: a job with a daemon of its own, which lives as long as the job. The first stop signal
-// cancels the job, which first writes the checkpoint that is wanted, of its last completed step,
-// and ends in good order; the second one kills what is left.
+// PrivateRun: a job with a daemon of its own that lives as long as the job. The first stop signal
+// cancels the job, which first writes the requested checkpoint of its last completed step and then
+// ends cleanly. The second signal kills what is left.
 //
-// Used by one thread. One job each.
+// Not thread-safe. One object runs one job.
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -18,28 +18,29 @@
 namespace es::actors::esctl {
 
 struct PrivateRunOptions {
-  // Where the job leaves one at its end, or where it is stopped: a new directory; empty: none.
+  // A new directory for the checkpoint at the end of the job, or at the step where it is stopped.
+  // If it is empty, no checkpoint is written.
   std::string checkpoint;
-  std::string keep;    // as DaemonOptions::keep
-  bool rescue = true;  // a job that fails because of its data leaves its state in this directory
+  std::string keep;    // see DaemonOptions::keep
+  bool rescue = true;  // a job that fails for its data leaves its state in this directory
   bool quiet = false;
-  // Called when the job has ended by itself, while the daemon still answers; may be empty.
+  // Called after the job has ended by itself, while the daemon still answers. It may be empty.
   std::function<Status(Client& client, const JobId& job)> at_end = {};
 };
 
 class PrivateRun {
  public:
-  // Both outlive the run.
+  // Both parameters must outlive the run.
   PrivateRun(const PrivateRunOptions& options, Console& console)
       : options_(options), console_(console) {}
 
   Status start(const std::filesystem::path& easyscaled);
-  // The job's end, or why there is none. Afterwards the daemon is gone.
+  // Returns the final state of the job, or an error. The daemon has ended afterwards.
   Result<JobView> train(const JobSpec& spec, const StartPoint& start);
   // The signal that ended the run early, or 0.
   int stop_signal() const { return signals_.first(); }
-  // After train(): the checkpoint that was wanted, or why there is none. None: none was wanted, or
-  // the job was not accepted.
+  // After train(): the requested checkpoint, or the error why there is none. No value if no
+  // checkpoint was requested or the job was not accepted.
   const std::optional<Result<CheckpointView>>& checkpoint() const { return checkpoint_; }
 
  private:
@@ -54,10 +55,10 @@ class PrivateRun {
   const PrivateRunOptions& options_;
   Console& console_;
   StopSignals signals_;
-  int signals_max_ = 0;  // more of them end what is waited for
+  int signals_max_ = 0;  // a greater number of signals ends the current wait
   std::unique_ptr<PrivateDaemon> daemon_;
   std::unique_ptr<Client> client_;
-  JobId job_;                           // once it was accepted
+  JobId job_;                           // set when the job was accepted
   std::optional<std::uint64_t> asked_;  // the request for the checkpoint
   std::optional<Result<CheckpointView>> checkpoint_;
 };

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kReadyTimeout{60};
-// Of each of: the end that Shutdown asked for, and the end after SIGTERM.
+// The time limit for each of two waits: the one after Shutdown and the one after SIGTERM.
 constexpr std::chrono::seconds kEndTimeout{15};
 constexpr std::size_t kLogTailBytes = 2000;
 constexpr std::string_view kReadyPrefix = "ready ";
@@ -38,8 +38,8 @@ int milliseconds_until(Clock::time_point deadline) {
   return left.count() > 0 ? static_cast<int>(left.count()) : 0;
 }
 
-// A new directory that only we may enter, with a path short enough for sockets in it (the system
-// allows 107 bytes).
+// Creates a new directory that only our user may enter. Its path is short enough for sockets in it,
+// because the system allows 107 bytes for the path of a socket.
 Result<fs::path> make_private_directory() {
   constexpr std::size_t kBaseBytesMax = 60;
   const char* wanted = std::getenv("TMPDIR");
@@ -49,12 +49,12 @@ Result<fs::path> make_private_directory() {
   return fs::path(path);
 }
 
-// Only what is safe between fork and exec. Never returns.
+// Runs between fork and exec, where only async-signal-safe functions are allowed. Never returns.
 [[noreturn]] void become_daemon(char* const* argv, int output_fd, int log_fd, pid_t parent,
                                 const StopSignals& signals) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (::getppid() != parent) ::_exit(1);  // it died before the line above
+  if (::getppid() != parent) ::_exit(1);  // the parent ended before prctl took effect
   signals.restore();
   const int null_fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   ::dup2(null_fd, STDIN_FILENO);
@@ -193,7 +193,7 @@ Status PrivateDaemon::launch(const DaemonOptions& options) {
   ::close(output[1]);
   ::close(log_fd);
   if (child < 0) return system_failure("fork");
-  ::setpgid(child, child);  // here too: whoever of the two comes first
+  ::setpgid(child, child);  // parent and child both set it, so it is set whichever runs first
   pid_ = child;
   return {};
 }
@@ -220,7 +220,7 @@ Status PrivateDaemon::wait_ready() {
   }
 }
 
-// Its output is closed: it has ended or is about to.
+// The daemon has closed its output: it has ended, or is about to end.
 Error PrivateDaemon::ended_early() {
   if (!wait_for_end(kEndTimeout, 0)) return failure("easyscaled closed its output and hangs");
   const std::string tail = log_tail();
@@ -229,8 +229,8 @@ Error PrivateDaemon::ended_early() {
                                           (tail.empty() ? "" : ":\n" + tail)};
 }
 
-// True when no daemon runs any more. Until it is reaped its process group keeps its number, so what
-// it left behind in the group is ended here.
+// Returns true when the daemon has ended. Until it is reaped, the number of its process group
+// cannot be given to another group, so other processes in the group are killed first.
 bool PrivateDaemon::reap() {
   if (pid_ == 0) return true;
   siginfo_t info{};
@@ -247,7 +247,7 @@ bool PrivateDaemon::wait_for_end(std::chrono::milliseconds timeout, int signals_
   while (!reap()) {
     const int wait_ms = milliseconds_until(deadline);
     if (wait_ms == 0 || signals_.count() > signals_max) return false;
-    pollfd fd{signals_.fd(), POLLIN, 0};  // SIGCHLD wakes it
+    pollfd fd{signals_.fd(), POLLIN, 0};  // SIGCHLD makes it readable
     ::poll(&fd, 1, wait_ms);
     signals_.take();
   }

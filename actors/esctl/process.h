@@ -1,12 +1,13 @@
 #pragma once
-// PrivateDaemon: an easyscaled that belongs to one `esctl run`: a head and node in one, listening
-// on a Unix socket in a private directory that vanishes with it.
+// PrivateDaemon: an easyscaled that belongs to one `esctl run`. It is head and node in one process
+// and listens on a Unix socket in a private directory, which is removed with it.
 //
-// The daemon is told our process id and asked by the kernel to end when we end, so it does not
-// outlive us however we die. It runs in a process group of its own: Ctrl-C on the terminal reaches
-// esctl only, which then stops the daemon in an orderly way.
+// The daemon knows our process id, and the kernel tells it to end when we end, so it never outlives
+// us, however we end. It has a process group of its own: Ctrl-C in the terminal reaches only esctl,
+// which then stops the daemon cleanly.
 //
-// Used by one thread. Create it before the process has threads or a ZeroMQ context (it forks).
+// Not thread-safe. It calls fork(), so create it before the process has threads or a ZeroMQ
+// context.
 #include <sys/types.h>
 
 #include <chrono>
@@ -20,38 +21,40 @@
 
 namespace es::actors::esctl {
 
-// The program `easyscaled`: what the environment variable EASYSCALED names, or else beside esctl,
-// or else where the build tree has it. Error (not found): lists where it was looked for.
+// Finds the program `easyscaled`: the environment variable EASYSCALED names it; otherwise it is
+// beside esctl, or at its place in the build tree. Error (not found): lists the places that were
+// searched.
 Result<std::filesystem::path> find_easyscaled();
 
 struct DaemonOptions {
   std::filesystem::path executable;
-  DeviceSet devices;  // that it offers
-  // Where its state and log stay after the end; empty: they go with the private directory. Must be
-  // absent or empty.
+  DeviceSet devices;  // the devices that it offers
+  // The directory for its state and log, which stay after the end. It must be missing or empty. If
+  // no directory is given, they are removed with the private directory.
   std::filesystem::path keep;
-  // Where a job that fails because of its data leaves its last state; empty: nowhere.
+  // The directory in which a job that fails for its data leaves its last state. If it is empty, the
+  // state is not kept.
   std::filesystem::path rescue;
 };
 
 class PrivateDaemon {
  public:
-  // Starts it and waits until it serves. Errors: refused (`keep` is not empty); the daemon's own
-  // complaint and the kind of its exit code, when it ends early; failure when it is not ready in
-  // time, or when a stop signal came. REQUIRES: `signals` outlives the daemon.
+  // Starts the daemon and waits until it is ready. Errors: refused (`keep` is not empty); the
+  // message of the daemon and the kind of its exit code, if it ends early; failure, if it is not
+  // ready in time or a stop signal arrives. REQUIRES: `signals` outlives the daemon.
   static Result<std::unique_ptr<PrivateDaemon>> start(const DaemonOptions& options,
                                                       StopSignals& signals);
-  // Kills what is still there, and removes the private directory.
+  // Kills what is left, and removes the private directory.
   ~PrivateDaemon();
   PrivateDaemon(const PrivateDaemon&) = delete;
   PrivateDaemon& operator=(const PrivateDaemon&) = delete;
 
   const std::string& endpoint() const { return endpoint_; }
-  // The last lines that it wrote to its log.
+  // The last lines of its log.
   std::string log_tail() const;
 
-  // Ends it: waits for an end that was asked for by Shutdown, then SIGTERM, then SIGKILL. Each wait
-  // is bounded, and cut short as soon as signals.count() exceeds `signals_max`.
+  // Ends the daemon: waits for the end that Shutdown has requested, then sends SIGTERM, then
+  // SIGKILL. Each wait is bounded, and ends as soon as signals.count() exceeds `signals_max`.
   void stop(int signals_max);
 
  private:
@@ -65,13 +68,13 @@ class PrivateDaemon {
   void kill_group();
 
   StopSignals& signals_;
-  std::filesystem::path directory_;  // private; empty: not made
+  std::filesystem::path directory_;  // the private directory; empty before it is created
   std::filesystem::path state_;
   std::filesystem::path log_;
   std::string endpoint_;
-  pid_t pid_ = 0;  // 0: none runs
+  pid_t pid_ = 0;  // 0 if no daemon runs
   int exit_status_ = 0;
-  int ready_fd_ = -1;  // read end of its standard output
+  int ready_fd_ = -1;  // the read end of its standard output
 };
 
 }  // namespace es::actors::esctl

@@ -23,7 +23,8 @@ std::string bar(const JobView& job, int columns) {
          std::string(static_cast<std::size_t>(columns - filled), '.') + "] ";
 }
 
-// The console keeps what a terminal obeys out of texts; these two sequences are our own.
+// The console escapes control characters in texts. These two sequences are our own and are written
+// unescaped.
 void control(std::ostream& err, std::string_view sequence) {
   auto* const buffer = dynamic_cast<OutputBuffer*>(err.rdbuf());
   if (buffer == nullptr) {
@@ -72,7 +73,7 @@ Progress::~Progress() {
 void Progress::show(const JobView& job) {
   if (quiet_) return;
   if (const int columns = console_.err_columns(); columns > 0) {
-    // One column stays free: a full line would make some terminals scroll.
+    // One column stays free, because a full line makes some terminals scroll.
     control(console_.err, "\r");
     console_.err << progress_bar(job, std::max(columns - 1, 1)) << std::flush;
     control(console_.err, "\x1b[K");

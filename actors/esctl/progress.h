@@ -1,6 +1,7 @@
 #pragma once
-// Progress: shows a job while it trains. On a terminal one line that is rewritten, with a bar; else
-// plain lines, about one for every 5 % of the steps and one for each change of state or devices.
+// Progress: shows a job while it trains. On a terminal it rewrites one line with a bar. Otherwise
+// it prints plain lines: about one for every 5 % of the steps, and one for each change of state or
+// devices.
 #include <optional>
 #include <string>
 
@@ -9,13 +10,14 @@
 
 namespace es::actors::esctl {
 
-// "step 27/60  loss 1.2345  512.3 samples/s  cpu-avx2:2  running"; the rate is that of now, and
-// left out while the job does not step; a stage number when it matters.
+// For example "step 27/60  loss 1.2345  512.3 samples/s  cpu-avx2:2  running". The rate is the
+// current one and is left out while the job makes no steps. The stage number appears if there are
+// several stages.
 std::string progress_text(const JobView& job);
-// The same behind a bar, cut to `columns`. REQUIRES: columns >= 1.
+// The same text behind a bar, cut to `columns`. REQUIRES: columns >= 1.
 std::string progress_bar(const JobView& job, int columns);
 
-// Decides which updates are worth a plain line.
+// Decides which updates get a plain line.
 class PlainProgress {
  public:
   bool worth_a_line(const JobView& job);
@@ -26,9 +28,9 @@ class PlainProgress {
 
 class Progress {
  public:
-  // `quiet`: show nothing.
+  // With `quiet` it shows nothing.
   Progress(Console& console, bool quiet) : console_(console), quiet_(quiet) {}
-  // Ends a line that is still being rewritten.
+  // Ends the line that is being rewritten.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;

@@ -26,15 +26,15 @@ Json stages_of(const JobView& job) {
   return list;
 }
 
-// "mean loss" -> "mean_loss"
+// "mean loss" becomes "mean_loss".
 std::string metric_key(const MetricView& metric) {
   std::string key = metric_name(metric);
   std::replace(key.begin(), key.end(), ' ', '_');
   return key;
 }
 
-// One key for each metric; "metric" names the headline's. Metrics of an evaluation that is not
-// finite are null, and it says so.
+// One key for each metric; "metric" names the main one. If the evaluation is not finite, its
+// metrics are null, and a field says so.
 Json evaluation(const EvaluationView& e) {
   Json json{{"version", e.version}, {"total", e.total}};
   if (!e.metrics.empty()) json["metric"] = metric_key(e.metrics.front());
@@ -49,7 +49,7 @@ Json evaluations_of(const JobView& job) {
   return list;
 }
 
-// Of what is measured: 0 is "not yet".
+// For a measured value, for which 0 means that it is not known yet.
 Json positive_or_null(double value) {
   return value > 0 ? Json(value) : Json();
 }

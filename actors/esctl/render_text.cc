@@ -18,13 +18,13 @@ std::string step_text(const JobView& job) {
   return std::to_string(job.step) + "/" + std::to_string(job.last_step);
 }
 
-// All but the loss are parts of one.
+// All metrics except the loss are fractions of one.
 std::string value_text(const MetricView& metric) {
   if (!std::isfinite(metric.value)) return "not finite";
   return metric.name == "loss" ? fixed(metric.value, 4) : fixed(100 * metric.value, 2) + " %";
 }
 
-// "85.00 %, top5 99.00 %, mean loss 0.7500 on 1000 samples after step 30"
+// For example "85.00 %, top5 99.00 %, mean loss 0.7500 on 1000 samples after step 30".
 std::string evaluation_text(const EvaluationView& e) {
   std::string text;
   for (const MetricView& m : e.metrics)
@@ -42,7 +42,7 @@ std::string headline(const JobView& job) {
   return metric_name(metric) + " " + value_text(metric);
 }
 
-// "512.3 samples/s now, 498.0 samples/s on average over all training"
+// For example "512.3 samples/s now, 498.0 samples/s on average over all training".
 std::string speed_text(const JobView& job) {
   if (job.samples_per_second_mean <= 0) return "-";
   const std::string mean =
@@ -59,7 +59,7 @@ std::string stages_text(const std::vector<StageView>& stages) {
   return table(rows);
 }
 
-// "0 to 3", the last one included; "2" for one rank.
+// For example "0 to 3" including the last one, or "2" for one rank.
 std::string ranks_text(std::uint32_t begin, std::uint32_t end) {
   if (end <= begin) return "-";
   const std::string first = std::to_string(begin);

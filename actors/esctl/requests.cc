@@ -8,7 +8,7 @@
 namespace es::actors::esctl {
 namespace {
 
-// On one line, why the job is not what was wanted.
+// Prints on one line why the job did not finish.
 int report_end(const JobView& job, Console& console) {
   const std::string reason = job.error.empty() ? "" : ": " + job.error;
   return report(failure("job " + job.id + " " + job.state + reason), false, console);

@@ -1,6 +1,6 @@
 #pragma once
-// The requests about one job that several commands make, as functions. Errors: of Client, and the
-// head's refusals.
+// The requests about one job that several commands use, as functions. Errors: those of Client, and
+// the refusals of the head.
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,27 +17,28 @@ struct JobDetailsView {
   std::string spec_toml;
 };
 
-// `request_id`: unique for each job that is wanted; asked again with it, after an answer was lost,
-// the head names the job that it has made already. Empty: every call makes a job.
+// `request_id` is unique for each submission. If an answer was lost, a second call with the same id
+// returns the job that the head has already created. With an empty id, every call creates a job.
 Result<JobId> submit_job(Client& client, const JobSpec& spec, const StartPoint& start,
                          const std::string& request_id = {});
 Result<JobDetailsView> describe_job(Client& client, const JobId& job);
 Result<CheckpointView> checkpoint_job(Client& client, const JobId& job,
                                       const std::string& directory);
 Status pause_job(Client& client, const JobId& job);
-// What the head has to say about it; `accept_loss`: wire::ResumeJob.
+// Returns the head's remark on the request. `accept_loss` is described at wire::ResumeJob.
 Result<std::string> resume_job(Client& client, const JobId& job, bool accept_loss);
 Status cancel_job(Client& client, const JobId& job);
 
-// Shows the job's progress until it has ended, and returns what it then is.
+// Shows the job's progress until it has ended, and returns its final state.
 Result<JobView> follow_job(Client& client, const JobId& job, Progress& progress);
 
-// Prints the end of a job: the summary to out and, when it did not finish, the reason to err.
-// Returns the exit code that says whether it did.
+// Prints the end of a job: the summary to out, and the reason to err if the job did not finish.
+// Returns the exit code.
 int print_end(const JobView& job, bool json, Console& console);
 
-// The same of a run with its own daemon, and where its weights are (none: nowhere). `error`: what
-// is wrong with the checkpoint that was wanted; not empty: a failure, whatever the job came to.
+// The same for a run with its own daemon, together with the place of its weights (no value if they
+// are not kept). `error` describes a fault of the requested checkpoint; if it is not empty, the
+// exit code is a failure whatever the result of the job.
 int print_run_end(JobView job, const std::optional<KeptWeights>& weights, const std::string& error,
                   bool json, Console& console);
 

@@ -26,7 +26,7 @@ struct Options {
   bool json = false;
 };
 
-// Whether a checkpoint can be written there, before hours are spent on what goes into it.
+// Checks whether a checkpoint can be written there, before the job computes for hours.
 Status check_checkpoint_place(Options& options) {
   if (options.checkpoint.empty()) return {};
   std::error_code code;
@@ -50,8 +50,8 @@ void say_what_is_kept(const Options& options, const JobSpec& spec, Console& cons
   console.err << "esctl: nothing keeps the weights of this run; --checkpoint DIR does" << std::endl;
 }
 
-// The checkpoint that was wanted, or else the job's newest; none: the weights are gone with the
-// run.
+// Returns the requested checkpoint, or otherwise the job's newest one. No value means that the
+// weights are lost at the end of the run.
 std::optional<KeptWeights> kept_weights(const PrivateRun& run, const JobView& end) {
   if (run.checkpoint() && *run.checkpoint())
     return KeptWeights{(*run.checkpoint())->path, (*run.checkpoint())->version};
@@ -61,11 +61,11 @@ std::optional<KeptWeights> kept_weights(const PrivateRun& run, const JobView& en
   return KeptWeights{end.checkpoint, reader->head().version};
 }
 
-// What went wrong with the checkpoint that was wanted; empty: nothing.
+// Returns the fault of the requested checkpoint; empty if there is none.
 std::string checkpoint_error(const PrivateRun& run, const JobView& end) {
   if (!run.checkpoint()) return {};
   const Result<CheckpointView>& taken = *run.checkpoint();
-  if (!taken && end.state == "failed") return {};  // what it failed of is said
+  if (!taken && end.state == "failed") return {};  // the error of the job says enough
   if (!taken) return "no checkpoint is written: " + taken.error().message;
   if (taken->first_error.empty()) return {};
   return "the checkpoint of step " + std::to_string(taken->version) + " is in " + taken->path +

@@ -15,7 +15,7 @@ struct Options {
   bool json = false;
 };
 
-// The devices as the head takes them: canonical text, empty for `auto`.
+// Returns the devices in canonical text, as the head expects them; empty for `auto`.
 Result<std::string> demand_text(const std::string& devices) {
   if (devices == kAuto) return std::string();
   const Result<DeviceSet> set = parse_device_set(devices);
@@ -23,7 +23,8 @@ Result<std::string> demand_text(const std::string& devices) {
   return set->text();
 }
 
-// What happens to the job now that the head has accepted the demand; empty devices: auto.
+// Describes what happens to the job after the head has accepted the request. Empty `devices` mean
+// auto.
 std::string scale_text(const JobView& job, const std::string& devices) {
   const std::string name = "job " + job.id;
   const bool runs = !job.placement.empty();

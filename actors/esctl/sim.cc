@@ -1,4 +1,4 @@
-// esctl sim: a job trace on a cluster that does not exist, by the actors that run a real one.
+// esctl sim: runs a trace of jobs on an imaginary cluster with the actors that run a real one.
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -22,7 +22,7 @@ using simulator::SimulationResult;
 using simulator::Workload;
 
 const CLI::Range kMishapSeconds{1.0, 1e7};
-// More often than every 36 s nothing could be done between two.
+// If the mean time is less than 36 s, no job could make progress between two events.
 const CLI::Validator kMeanHours{[](const std::string& text) {
                                   double hours = -1;
                                   CLI::detail::lexical_cast(text, hours);
@@ -43,7 +43,7 @@ struct Options {
   bool json = false;
 };
 
-// "v100=32,p100=16"
+// For example "v100=32,p100=16".
 Result<DeviceSet> parse_cluster(const std::string& text, const store::StepTimes& times) {
   DeviceSet cluster;
   std::string rest = text + ",";
@@ -68,7 +68,7 @@ Result<DeviceSet> parse_cluster(const std::string& text, const store::StepTimes&
   return cluster;
 }
 
-// What stays the same for every policy.
+// The part of a simulation that is the same for every policy.
 struct Scene {
   Workload workload;
   simulator::WorldOptions world;
@@ -100,7 +100,7 @@ Result<Scene> read_scene(const Options& options) {
   return scene;
 }
 
-// One line every few seconds; on a terminal it is written over the last one.
+// Prints a line every few seconds; on a terminal it replaces the previous one.
 class ProgressLine {
  public:
   explicit ProgressLine(Console& console)
@@ -126,15 +126,17 @@ class ProgressLine {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-// One simulation of several on the same scene.
+// One of the simulations that are compared.
 struct Contestant {
   std::string policy;
   scheduler::PolicyOptions options;
-  std::string knob;  // value of its knob, where there are several of this policy; else ""
+  // value of the policy's option, if the policy runs with several values; otherwise ""
+  std::string knob;
   std::string label() const { return policy + (knob.empty() ? "" : "@" + knob); }
 };
 
-// A policy with a knob once for each of its values.
+// Returns one entry for each policy, and for a policy with several values of its option one for
+// each value.
 std::vector<Contestant> contestants_of(const std::vector<std::string>& policies,
                                        const Options& options) {
   std::vector<Contestant> contestants;
@@ -248,7 +250,7 @@ Result<int> simulate_policies(const Options& options, const std::vector<std::str
   return 0;
 }
 
-// What goes wrong, and what that costs.
+// The options for faults and what they cost.
 void add_mishap_options(CLI::App& command, Options& options) {
   simulator::WorldOptions& world = options.world;
   const auto add = [&](const char* name, double& value, CLI::Validator range, const char* help) {

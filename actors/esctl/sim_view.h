@@ -1,5 +1,5 @@
 #pragma once
-// What `esctl sim` prints. Pure functions.
+// The output of `esctl sim`. Pure functions.
 #include <string>
 #include <vector>
 
@@ -7,11 +7,11 @@
 
 namespace es::actors::esctl {
 
-// One object; the names are those of simulator::Report.
+// One object with the names of simulator::Report.
 std::string report_json(const simulator::Report& report);
 // {"policies": [...]}
 std::string reports_json(const std::vector<simulator::Report>& reports);
-// A table, one line for each policy.
+// A table with one line for each policy.
 std::string reports_text(const std::vector<simulator::Report>& reports);
 
 }  // namespace es::actors::esctl

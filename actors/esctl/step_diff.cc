@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 using store::LedgerFile;
 using store::LedgerLine;
 
-// A private directory that goes with this object.
+// A private directory, which the destructor removes.
 class Scratch {
  public:
   Scratch() {
@@ -45,7 +45,7 @@ std::string text_of(const fs::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// Runs the program to its end, its output in files. Returns its exit status, or -1.
+// Runs the program to its end with its output in files. Returns its exit status, or -1.
 int run_program(const std::vector<std::string>& words, const fs::path& out, const fs::path& err) {
   std::vector<char*> argv;
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
@@ -71,11 +71,11 @@ struct Side {
   const LedgerFile& ledger;
   const char* name;
   std::string device_type;
-  std::string checkpoint;  // to begin from, or empty: the seed
+  std::string checkpoint;  // where the run begins; empty for the seed
 };
 
-// The devices under which the ledger's step ran; the first type of a mix, since at D2 all types
-// give the same bits and at D1 there is only one.
+// Returns the device type on which the ledger's step ran. If it ran on several types, the first one
+// is used: at D2 all types give the same bits, and at D1 there is only one.
 Result<std::string> device_type_at(const LedgerFile& ledger, Version version, const char* name) {
   const auto stages = parse_stages(ledger.placements);
   Version end = ledger.lines.empty() ? 0 : ledger.lines.front().version - 1;
@@ -87,7 +87,7 @@ Result<std::string> device_type_at(const LedgerFile& ledger, Version version, co
                      " ran: name their type with --device-" + (*name == 'A' ? "a" : "b"));
 }
 
-// The version of a checkpoint that can serve, or none.
+// Returns the version of a checkpoint from which the step can be reached, or no value.
 std::optional<Version> usable_version(const std::string& checkpoint, Version step) {
   if (checkpoint.empty()) return std::nullopt;
   const auto reader = store::CheckpointReader::open(checkpoint);
@@ -115,7 +115,7 @@ Result<worker::StepTrace> trace(const Side& side, Version version, const std::st
   return worker::decode_trace(text_of(scratch / "out"));
 }
 
-// A re-run that does not begin where the ledger was says something else about the job.
+// If the repeated run does not begin in the state of the ledger, this remark says so.
 std::string remark_on(const Side& side, Version version, const worker::StepTrace& trace) {
   const auto& lines = side.ledger.lines;
   const auto before = std::find_if(lines.begin(), lines.end(), [&](const LedgerLine& line) {

@@ -1,10 +1,11 @@
 #pragma once
-// StopSignals: the wish to stop (SIGINT, SIGTERM, SIGHUP, and SIGPIPE: nobody reads the output any
-// more) as a file descriptor to wait for, instead of a handler that interrupts anything anywhere.
+// StopSignals: turns requests to stop into a file descriptor that can be polled, instead of a
+// handler that interrupts arbitrary code. The signals are SIGINT, SIGTERM, SIGHUP, and SIGPIPE,
+// which means that the reader of the output has gone.
 //
-// While one exists the process is not ended by these signals. SIGCHLD is taken too,
-// so that a wait for a child ends when the child does. At most one at a time; create it before any
-// thread starts, since threads inherit what is blocked.
+// While an object exists, these signals do not end the process. SIGCHLD is received too, so that a
+// wait for a child ends when the child does. At most one object may exist. Create it before any
+// thread starts, because threads inherit the blocked signals.
 #include <signal.h>
 
 #include <chrono>
@@ -14,21 +15,21 @@ namespace es::actors::esctl {
 class StopSignals {
  public:
   StopSignals();
-  // Signals that wait are forgotten.
+  // Pending signals are dropped.
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  // Readable when a signal waits to be taken.
+  // Readable when a signal is pending.
   int fd() const { return fd_; }
-  // Takes the signals that wait.
+  // Takes the pending signals.
   void take();
 
-  // Of the signals taken: the first wish to stop (0: none), and how many there were.
+  // Of the signals taken: the first request to stop (0 if there is none), and their number.
   int first() const { return first_; }
   int count() const { return count_; }
 
-  // For the child, between fork and exec: everything as before the constructor.
+  // For the child between fork and exec: restores the state before the constructor.
   void restore() const;
 
  private:

@@ -12,7 +12,7 @@
 namespace es::actors::esctl {
 namespace {
 
-// Between two attempts to reach a head that was there.
+// The pause between two attempts to reach a head that was there before.
 constexpr std::chrono::milliseconds kRetryInterval{200};
 
 struct Options {
@@ -42,7 +42,7 @@ Result<int> follow_to_end(Client& client, const JobId& job, const Options& optio
   return print_end(*end, options.json, console);
 }
 
-// Unique among all that were ever submitted.
+// Returns an id that is unique among all submissions.
 std::string new_request_id() {
   std::random_device random;
   std::string id;
@@ -55,8 +55,8 @@ struct Accepted {
   JobId job;
 };
 
-// A head that is restarted while it decides has made the job or not: it is asked again, under the
-// same id, until it says which.
+// If the head is restarted while it decides, the job may exist or not. The request is therefore
+// repeated with the same id until the head answers.
 Result<Accepted> submit_for_certain(const Options& options, const JobSpec& spec,
                                     const StartPoint& start, Console& console) {
   const std::string id = new_request_id();

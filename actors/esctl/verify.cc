@@ -14,7 +14,7 @@ namespace {
 struct Options {
   std::string file;
   std::string level;
-  std::uint64_t steps = 0;  // 0: as the stages say
+  std::uint64_t steps = 0;  // 0 means the sum of the stages
   std::vector<std::string> stages;
   bool quiet = false;
   bool json = false;
@@ -26,7 +26,7 @@ std::uint64_t steps_of(const std::vector<Stage>& stages) {
   return sum;
 }
 
-// The stages of one run. Without steps of their own ("cpu-avx2:2") they take all of `steps`.
+// Returns the stages of one run. Stages without steps ("cpu-avx2:2") take all `steps`.
 Result<std::string> with_steps(const std::string& text, std::uint64_t steps) {
   if (text.find('@') != std::string::npos) return text;
   if (steps == 0)
@@ -53,7 +53,7 @@ Result<std::vector<Plan>> make_plans(const Options& options, Console& console) {
     if (!options.level.empty()) changes.level = options.level;
     auto spec = make_spec(options.file, changes, start);
     if (!spec) return spec.error();
-    spec->checkpoint = JobSpec().checkpoint;  // nobody goes on from these runs
+    spec->checkpoint = JobSpec().checkpoint;  // these runs are never continued
     if (!plans.empty() && steps_of(spec->stages) != steps_of(plans.front().spec.stages))
       return usage_error("--stages " + *stages + " has " + std::to_string(steps_of(spec->stages)) +
                          " steps: allowed is the same number for all, " +

@@ -1,6 +1,6 @@
 #pragma once
-// What the head says about jobs and nodes, as plain values. Everything that prints works on these;
-// Cap'n Proto ends here.
+// What the head says about jobs and nodes, as plain values. Functions that print take these values
+// and no Cap'n Proto messages.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,8 +15,8 @@ namespace es::actors::esctl {
 struct DeviceView {
   std::string type;
   std::uint32_t index = 0;
-  std::string job;      // that holds it, or empty
-  std::string suspect;  // why nobody is given it, or empty
+  std::string job;      // the job that holds it, or empty
+  std::string suspect;  // why it is not given to any job, or empty
 };
 
 struct NodeView {
@@ -24,7 +24,8 @@ struct NodeView {
   bool alive = false;
   bool draining = false;  // its daemon is about to end
   std::vector<DeviceView> devices{};
-  std::string checkpoints{};         // the head's checkpoint directory there: shared, own, or empty
+  // whether the head's checkpoint directory is seen there: shared, own, or empty
+  std::string checkpoints{};
   std::string checkpoint_problem{};  // why no job can be saved there, or empty
 };
 
@@ -33,10 +34,10 @@ struct CheckpointView {
   std::uint64_t version = 0;
   std::string params_digest;
   std::string state_digest;
-  std::string first_error{};  // why it is not in the directory that was asked for; or empty
+  std::string first_error{};  // why it is not in the requested directory, or empty
 };
 
-// The checkpoint that holds the weights of a run.
+// The checkpoint that contains the weights of a run.
 struct KeptWeights {
   std::string path;
   std::uint64_t step = 0;
@@ -52,7 +53,7 @@ struct LogLine {
 struct StreamEnd {};
 using JobEventView = std::variant<JobView, LogLine, StreamEnd>;
 
-// These throw kj::Exception on malformed content: call them inside Msg::decode.
+// These throw kj::Exception on malformed content, so call them inside Msg::decode.
 std::vector<JobView> read_jobs(wire::JobList::Reader reader);
 std::vector<NodeView> read_nodes(wire::NodeList::Reader reader);
 CheckpointView read_checkpoint(wire::CheckpointTaken::Reader reader);

@@ -12,7 +12,8 @@ void give_back(Self self, std::uint32_t slot) {
              Msg<wire::BatchDone>::build({}, [&](auto b) { b.setSlot(slot); }));
 }
 
-// Makes sure that the mini-batch of `step` is in hand or on its way.
+// Ensures that the mini-batch of `step` is held here or has been requested. A mini-batch of another
+// step is returned: after a round the job may continue at an earlier step than the prefetched one.
 void want(Self self, Version step) {
   EstState& s = self->state;
   if (s.loaded && s.loaded->step != step) {
@@ -39,13 +40,14 @@ void run_if_ready(Self self) {
              }));
   const Version next = s.granted->step + 1;
   s.granted.reset();
-  s.loaded.reset();  // the device holds it until SliceDone
+  s.loaded.reset();  // the device uses the slot until SliceDone
   if (next < s.last_version) want(self, next);
 }
 
 void on_loaded(Self self, wire::BatchLoaded::Reader loaded) {
   EstState& s = self->state;
   if (s.requested != loaded.getStep()) return give_back(self, loaded.getSlot());
+  // The answer to an older request, which a Dismiss or a grant of another step has replaced.
   s.requested.reset();
   s.loaded = EstState::Loaded{loaded.getStep(), loaded.getSlot(), loaded.getError().cStr()};
   run_if_ready(self);

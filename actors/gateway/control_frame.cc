@@ -11,7 +11,7 @@ constexpr std::string_view kMagic(kControlMagic);
 constexpr std::size_t kVersionsBytes = kMagic.size() + 3;
 constexpr std::size_t kHeaderBytes = kVersionsBytes + 1;
 
-// Of the versions that begin every control frame since version 2.
+// The fixed bytes at the beginning of every control frame since version 2.
 std::string versions() {
   return std::string(kMagic) + static_cast<char>(kControlVersion) +
          static_cast<char>(kProtocolVersion & 0xff) + static_cast<char>(kProtocolVersion >> 8);
@@ -40,7 +40,7 @@ std::optional<std::uint16_t> foreign_protocol(const void* bytes, std::size_t siz
   if (size <= kVersionsBytes || !text.starts_with(kMagic) || text.starts_with(versions()))
     return std::nullopt;
   const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
-  if (byte(kMagic.size()) < 2) return std::nullopt;  // the first format did not say
+  if (byte(kMagic.size()) < 2) return std::nullopt;  // version 1 did not contain it
   return static_cast<std::uint16_t>(byte(kMagic.size() + 1) | byte(kMagic.size() + 2) << 8);
 }
 

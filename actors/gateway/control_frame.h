@@ -1,6 +1,6 @@
 #pragma once
-// The gateway's own message between two transports: proof of life, and goodbye. It is one ZeroMQ
-// frame (a message of the vocabulary is two, proto/frame.h), and no actor ever sees it.
+// The gateway's own messages between two transports: a proof of life and a goodbye. Such a message
+// is one ZeroMQ frame, whereas a message of the protocol has two (proto/frame.h). No actor sees it.
 //
 //   offset 0  4 bytes  "ESGW"
 //          4  1 byte   version of this format, kControlVersion
@@ -8,12 +8,12 @@
 //          7  1 byte   kind: 'B' beat, 'Q' bye
 //          8  n bytes  PeerId of the sender, to the end of the frame
 //
-// The first 7 bytes stay as they are in all later versions, so that two programs of different
-// releases can tell people which versions they speak.
+// The first 7 bytes keep their form in all later versions, so that two programs of different
+// releases can tell their users which versions they speak.
 //
-// A beat is the first message of every connection, in both directions: it says who speaks. After
-// that it is sent when nothing else was. A bye ends the connection; what follows it is refused. A
-// beat of another version is answered by a bye of our own.
+// A beat is the first message of every connection, in both directions; it names the sender. After
+// that, it is sent when no other message was sent for a while. A bye ends the connection, and
+// messages after it are refused. A beat of another version is answered with a bye of this version.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -36,10 +36,11 @@ struct ControlFrame {
 
 std::string encode_control(const ControlFrame& frame);
 
-// Empty when the bytes are not a control frame of these versions with a valid PeerId.
+// Returns no value if the bytes are not a control frame of these versions with a valid PeerId.
 std::optional<ControlFrame> decode_control(const void* bytes, std::size_t size);
 
-// The protocol version of a control frame whose versions are not both ours; else empty.
+// Returns the protocol version of a control frame in which one of the two versions differs from
+// ours; otherwise no value.
 std::optional<std::uint16_t> foreign_protocol(const void* bytes, std::size_t size);
 
 }  // namespace es::actors

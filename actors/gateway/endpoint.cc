@@ -102,7 +102,8 @@ Status prepare_ipc(const Endpoint& endpoint) {
   if (info.st_uid != ::geteuid() || (info.st_mode & 077) != 0)
     return refused("directory " + directory + " of " + endpoint.text +
                    ": other users may enter it; it must be ours, with mode 0700");
-  // ZeroMQ removes what is there: a socket that an earlier process left.
+  // When ZeroMQ binds, it removes what is there, as it must for the socket of an earlier process.
+  // Any other kind of file has to be protected from this.
   if (::lstat(endpoint.path.c_str(), &info) == 0 && !S_ISSOCK(info.st_mode))
     return refused("endpoint " + endpoint.text +
                    ": there is a file that is no socket; allowed is a new path");

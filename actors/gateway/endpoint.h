@@ -1,11 +1,11 @@
 #pragma once
-// Endpoint: an address at which a process listens, and the rule about which addresses are allowed
-// without keys.
+// Endpoint: an address at which a process listens, and the rule that decides which addresses are
+// allowed without keys.
 //
-//   ipc:///PATH        Unix socket. Protected by file permissions: its directory belongs to us and
-//                      is closed to everybody else (mode 0700).
-//   tcp://HOST:PORT    PORT is 1..65535, or * to listen on any free port. Needs CURVE keys, unless
-//                      HOST is the loopback address and the operator allowed that.
+//   ipc:///PATH        A Unix socket. File permissions protect it: its directory belongs to our
+//                      user and has mode 0700.
+//   tcp://HOST:PORT    PORT is 1 to 65535, or * to listen on any free port. It needs CURVE keys,
+//                      unless HOST is the loopback address and the operator has allowed this.
 #include <string>
 
 #include "proto/base/result.h"
@@ -15,7 +15,7 @@ namespace es::actors {
 struct Endpoint {
   enum class Kind { kIpc, kTcp };
   Kind kind = Kind::kIpc;
-  std::string text;  // as ZeroMQ takes it
+  std::string text;  // in the form that ZeroMQ expects
   std::string path;  // of the socket file; ipc only
   std::string host;  // tcp only; IPv6 in brackets
 
@@ -23,16 +23,16 @@ struct Endpoint {
   bool operator==(const Endpoint&) const = default;
 };
 
-// Reads an endpoint. Error (usage): says the text and what is allowed.
+// Reads an endpoint. Error (usage): the message contains the text and what is allowed.
 Result<Endpoint> parse_endpoint(const std::string& text);
 
-// Error (refused): a TCP endpoint without keys that `insecure_loopback` does not excuse; says how
-// to get keys.
+// Error (refused): a TCP endpoint without keys that `insecure_loopback` does not allow. The message
+// says how to make keys.
 Status check_security(const Endpoint& endpoint, bool has_keys, bool insecure_loopback);
 
-// Makes ready to listen at an ipc endpoint: creates the directory (0700) when it is missing.
-// Error (refused): the directory is open to other users, somebody already listens there, or there
-// is a file that is no socket.
+// Prepares to listen at an ipc endpoint: creates the directory with mode 0700 if it is missing.
+// Error (refused): other users may enter the directory, a process already listens at the endpoint,
+// or the path is a file that is not a socket.
 Status prepare_ipc(const Endpoint& endpoint);
 
 }  // namespace es::actors

@@ -20,11 +20,11 @@ using Clock = std::chrono::steady_clock;
 using namespace std::string_view_literals;
 
 // ZMTP 3 (ZeroMQ RFC 23): signature, version 3.0, mechanism, and zeros up to 64 bytes. A server
-// sends the signature at once and the rest when it has seen our version. Ours ends there: a server
-// with another mechanism would close the connection before it names its own.
+// sends the signature at once and the rest after it has seen our version. Our greeting ends there,
+// because a server with another mechanism would close the connection before it names its own.
 constexpr std::size_t kSignatureBytes = 10, kMechanismAt = 12, kGreetingBytes = 64;
 constexpr std::string_view kOurStart = "\xff\0\0\0\0\0\0\0\1\x7f\3\0"sv;
-// What most other servers answer, if only by an error.
+// Most other servers answer this request, if only with an error.
 constexpr std::string_view kOtherGreeting = "GET / HTTP/1.0\r\n\r\n"sv;
 
 class Socket {
@@ -50,7 +50,8 @@ bool wait_for(int fd, short events, Clock::time_point deadline) {
   }
 }
 
-// At most kGreetingBytes, until `wanted` are there, it says no more, or the time is over.
+// Receives at most kGreetingBytes, until `wanted` bytes are there, the peer closes the connection,
+// or the deadline has passed.
 void receive(int fd, std::size_t wanted, Clock::time_point deadline, std::string& text) {
   std::array<char, kGreetingBytes> block;
   while (text.size() < wanted && wait_for(fd, POLLIN, deadline)) {
@@ -61,7 +62,8 @@ void receive(int fd, std::size_t wanted, Clock::time_point deadline, std::string
 }
 
 void send(int fd, std::string_view text) {
-  // Whoever has closed the connection says so by silence.
+  // Errors are ignored: if the peer has closed the connection, the receive that follows finds
+  // nothing.
   (void)::send(fd, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
@@ -134,7 +136,7 @@ EndpointProbe probe_tcp(const Endpoint& endpoint, std::chrono::milliseconds pati
       bracketed ? endpoint.host.substr(1, endpoint.host.size() - 2) : endpoint.host;
   const std::string port = endpoint.text.substr(endpoint.text.rfind(':') + 1);
   addrinfo hints{};
-  hints.ai_family = bracketed ? AF_INET6 : AF_INET;  // as ZeroMQ is told
+  hints.ai_family = bracketed ? AF_INET6 : AF_INET;  // the choice that ZeroMQ makes too
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;
   if (const int code = ::getaddrinfo(host.c_str(), port.c_str(), &hints, &list); code != 0)

@@ -1,7 +1,8 @@
 #pragma once
-// EndpointProbe: who, if anybody, listens at an endpoint. For people whose link does not come up:
-// ZeroMQ says that it failed, not why. Looks from outside, by a connection of its own that says no
-// more than a ZeroMQ greeting; an easyscaled takes it for a handshake that failed, and logs a line.
+// EndpointProbe finds out what kind of process, if any, listens at an endpoint. It serves users
+// whose link is not established, because ZeroMQ reports only that it failed. It opens a connection
+// of its own and sends no more than a ZeroMQ greeting; an easyscaled treats this as a failed
+// handshake and logs a line.
 #include <chrono>
 #include <string>
 
@@ -10,12 +11,12 @@
 namespace es::actors {
 
 enum class Listener {
-  kNone,         // the connection is refused; of ipc: no such socket, or nobody behind it
+  kNone,         // the connection is refused; ipc: there is no socket, or no process listens
   kNoAccess,     // ipc: we may not use the socket
-  kUnknownHost,  // the host's name cannot be resolved
-  kNoRoute,      // no way to that host
-  kNoHost,       // no answer to the attempt to connect
-  kSilent,       // takes connections, says nothing
+  kUnknownHost,  // the host name cannot be resolved
+  kNoRoute,      // there is no route to the host
+  kNoHost,       // the attempt to connect is not answered
+  kSilent,       // accepts connections but sends nothing
   kOther,        // does not speak ZeroMQ
   kOpen,         // speaks ZeroMQ without keys
   kSecure,       // speaks ZeroMQ with CURVE keys
@@ -23,11 +24,11 @@ enum class Listener {
 
 struct EndpointProbe {
   Listener listener = Listener::kNone;
-  std::string reason;  // the system's words, where it has some
+  std::string reason;  // the error text of the system, if there is one
 };
 
-// Blocks for `patience` at most, twice that where whoever listens is silent, and for as long as the
-// system takes to resolve a host's name.
+// Blocks for at most `patience`, or twice that if the process that listens is silent. The system
+// can also block to resolve a host name.
 EndpointProbe probe_endpoint(const Endpoint& endpoint, std::chrono::milliseconds patience);
 
 }  // namespace es::actors

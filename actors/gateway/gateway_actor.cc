@@ -15,16 +15,17 @@
 namespace es::actors {
 namespace {
 
-// How long a gateway's end waits for its actor, which may wait for a thread behind others.
+// The time for which ~Gateway waits for the actor; the actor may have to wait for a free CAF
+// thread.
 constexpr std::chrono::milliseconds kHandOverMax{500};
-// How often the directory of the keys that may connect is read again.
+// The interval at which the directory of authorized keys is read again.
 constexpr std::chrono::seconds kReadKeysEvery{1};
 
 struct GatewayState {
   static constexpr const char* name = "gateway";
   std::shared_ptr<Transport> transport;
   std::set<std::string> authorized;
-  std::string keys_error;  // the last one that was logged
+  std::string keys_error;  // the last error that was logged
   ~GatewayState() {
     if (transport) transport->stop();
   }
@@ -32,8 +33,8 @@ struct GatewayState {
 
 using Log = std::function<void(const std::string&)>;
 
-// Keys that cannot be read leave the ones before in force: a file that is just being written must
-// not shut everybody out.
+// If the keys cannot be read, the previous ones stay in force, because a file that is just being
+// written must not lock out all peers.
 void follow_keys(GatewayState& state, const std::string& directory, const Log& log) {
   std::error_code unknown;
   Result<std::set<std::string>> keys =
@@ -96,8 +97,9 @@ Gateway::Gateway(caf::actor a, std::shared_ptr<Transport> transport)
     : actor(std::move(a)), endpoint(transport->endpoint()), transport_(std::move(transport)) {}
 
 Gateway::~Gateway() {
-  if (!transport_) return;  // moved from
-  // Once it answers, it has passed on what it was sent before. One that has ended has nothing.
+  if (!transport_) return;  // it was moved from
+  // Messages of one sender stay in order, so the answer proves that the actor has passed on all
+  // frames that were sent to it before. An actor that has ended answers with an error.
   caf::scoped_actor here(actor.home_system());
   here->request(actor, kHandOverMax, GetTransportStats{})
       .receive([](const TransportStats&) {}, [](const caf::error&) {});

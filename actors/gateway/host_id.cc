@@ -18,7 +18,7 @@ std::string unique_text() {
 std::string find_host_id() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  // Segments are opened by process id: the same number must mean the same process.
+  // Segments are opened by process id, so a number must mean the same process for both sides.
   std::error_code error;
   const auto processes = std::filesystem::read_symlink("/proc/self/ns/pid", error);
   if (boot.empty() || error) return unique_text();

@@ -1,13 +1,13 @@
 #pragma once
-// HostId: which processes can share memory.
+// HostId tells which processes can share memory.
 #include <string>
 
 namespace es::actors {
 
-// Text that is equal for two processes exactly when one can open a memory segment of the other:
-// same running kernel, same numbering of processes (containers usually have their own), same user.
-// When that cannot be found out, the text is unique to this process, so that bytes travel in
-// messages instead. Constant during the life of a process; thread safe.
+// A text that is equal for two processes exactly if each can open memory segments of the other:
+// they have the same running kernel, the same PID namespace (containers usually have their own) and
+// the same user. If this cannot be found out, the text is unique to this process, so that bytes
+// travel in messages instead. It is constant during the life of a process. Thread-safe.
 const std::string& host_id();
 
 }  // namespace es::actors

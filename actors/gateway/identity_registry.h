@@ -1,6 +1,6 @@
 #pragma once
-// IdentityRegistry: which CURVE key each PeerId belongs to. The first key that uses an id owns it
-// while it is present, and after it left until kPastOwnersMax other ids have left since.
+// IdentityRegistry stores which CURVE key each PeerId belongs to. The first key that uses an id
+// owns it while the id is present, and after it has left until kPastOwnersMax other ids have left.
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -16,16 +16,16 @@ inline constexpr std::size_t kPastOwnersMax = 4096;
 
 class IdentityRegistry {
  public:
-  // True, and the id is present, when nobody or the same key owns it.
+  // Returns true, and the id is present from now on, if the id has no owner or belongs to this key.
   bool claim(const PeerId& id, const std::string& key);
 
-  // The id left. REQUIRES: it is present.
+  // The id has left. REQUIRES: it is present.
   void release(const PeerId& id);
 
  private:
   struct Owner {
     std::string key;
-    std::uint64_t left = 0;  // number of the departure; 0 while present
+    std::uint64_t left = 0;  // number of the departure; 0 while the id is present
   };
   std::unordered_map<PeerId, Owner> owners_;
   std::deque<std::pair<std::uint64_t, PeerId>> departures_;  // oldest first

@@ -21,7 +21,7 @@ constexpr std::size_t kKeyBytes = 32;
 constexpr std::string_view kPublicField = "public = ";
 constexpr std::string_view kSecretField = "secret = ";
 
-// The server's and the client's public key of the example in zmq_curve(7).
+// The public keys of server and client in the example of zmq_curve(7).
 constexpr std::array<std::string_view, 2> kPublished = {"rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7",
                                                         "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID"};
 
@@ -50,7 +50,7 @@ Result<KeyText> read_fields(const fs::path& file) {
 
 Status check_key(const fs::path& file, const char* field, const std::string& key) {
   std::array<std::uint8_t, kKeyBytes> bytes{};
-  // The length is checked first: zmq_z85_decode writes as many bytes as the text is long.
+  // The length is checked first, because zmq_z85_decode writes as many bytes as the text is long.
   if (key.size() != kZ85Chars || zmq_z85_decode(bytes.data(), key.c_str()) == nullptr)
     return usage_error("key file " + file.string() + ": " + field + " key: has " +
                        std::to_string(key.size()) + " characters or a wrong one; a key is " +
@@ -196,7 +196,7 @@ Result<ClusterKeys> read_cluster_keys(const fs::path& directory) {
 }
 
 Status create_cluster_keys(const fs::path& directory) {
-  std::error_code ignored;  // what cannot be looked at cannot be written either, and that is said
+  std::error_code ignored;  // an unreadable path cannot be written either, which is reported then
   for (const char* file : {"server.key", "server.pub", "client.key", "authorized/self.pub"})
     if (fs::exists(fs::symlink_status(directory / file, ignored)))
       return exists_already(directory / file);

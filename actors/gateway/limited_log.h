@@ -1,6 +1,6 @@
 #pragma once
-// LimitedLog: a log that a peer cannot flood. One line per cause and second; the next line of the
-// cause says how many were left out.
+// LimitedLog: a log that a peer cannot flood. It writes at most one line per second for each cause;
+// the next line of the cause says how many lines were left out.
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -15,7 +15,7 @@ class LimitedLog {
   using Time = std::chrono::steady_clock::time_point;
   explicit LimitedLog(std::function<void(const std::string&)> sink) : sink_(std::move(sink)) {}
 
-  // `cause` is one of a fixed set of texts, never taken from a peer.
+  // `cause` must be one of a fixed set of texts and never come from a peer.
   void line(Time now, const std::string& cause, const std::string& detail) {
     auto [entry, is_first] = causes_.try_emplace(cause);
     if (!is_first && now - entry->second.written < std::chrono::seconds(1)) {

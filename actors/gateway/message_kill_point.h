@@ -1,15 +1,16 @@
 #pragma once
-// Kill points (proto/base/kill_point.h) at the messages of the step protocol, the nodes and the
-// clients, all at the one place that every message between processes passes:
-//   send.TYPE  before it goes out       sent.TYPE  it has gone out, and nothing after it does
-//   got.TYPE   it has come in, nobody has seen it
-// TYPE is the name of the message in its schema, e.g. send.Prepare.
+// Kill points (proto/base/kill_point.h) for the messages of the step protocol, of nodes and of
+// clients. They are in the gateway, because every message between processes passes it:
+//   send.TYPE  before the message is sent
+//   sent.TYPE  after the message has been sent and before any later one
+//   got.TYPE   the message has arrived, and no actor has seen it
+// TYPE is the name of the message in its schema, for example send.Prepare.
 #include "proto/base/kill_point.h"
 #include "proto/message_type.h"
 
 namespace es::actors {
 
-// Empty for a message that has no points.
+// Empty for a message that has no kill points.
 std::string_view kill_point_name(MessageType type);
 
 void reach_message_kill_point(std::string_view moment, MessageType type, bool after);

@@ -32,8 +32,9 @@ void Outbox::post(TransportCommand command) {
 
 std::deque<TransportCommand> Outbox::take_all() {
   std::uint64_t count = 0;
-  // The order matters: a post after the read writes again, one before it is taken now. Reading
-  // nothing is fine, it only means that no post happened.
+  // The event is cleared before the commands are taken. A command that is posted after the read
+  // sets the event again; one that was posted before is taken now. A failed read only means that no
+  // command was posted.
   [[maybe_unused]] const ssize_t read = ::read(fd_, &count, sizeof count);
   std::deque<TransportCommand> taken;
   const std::lock_guard lock(mutex_);

@@ -1,5 +1,5 @@
 #pragma once
-// Outbox: commands from any thread to the thread that owns the sockets.
+// Outbox: passes commands from any thread to the thread that owns the sockets.
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -38,9 +38,9 @@ class Outbox {
   Outbox(const Outbox&) = delete;
   Outbox& operator=(const Outbox&) = delete;
 
-  void post(TransportCommand command);      // any thread
-  std::deque<TransportCommand> take_all();  // owner; clears fd()
-  int fd() const { return fd_; }            // readable when commands wait
+  void post(TransportCommand command);      // on any thread
+  std::deque<TransportCommand> take_all();  // by the owner; clears fd()
+  int fd() const { return fd_; }            // readable while commands wait
 
  private:
   const int fd_;  // an eventfd

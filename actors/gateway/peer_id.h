@@ -1,5 +1,5 @@
 #pragma once
-// PeerId: the routing id of a process, "head", "node/NAME", "worker/INCARNATION" or
+// PeerId: the routing id of a process: "head", "node/NAME", "worker/INCARNATION" or
 // "client/RANDOM".
 #include <algorithm>
 #include <cstddef>
@@ -16,7 +16,7 @@ inline bool is_client(std::string_view id) {
   return id.starts_with("client/");
 }
 
-// 1 to kPeerIdBytesMax printable ASCII characters without spaces.
+// A valid id has 1 to kPeerIdBytesMax printable ASCII characters without spaces.
 inline bool is_valid_peer_id(std::string_view id) {
   return !id.empty() && id.size() <= kPeerIdBytesMax &&
          std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c <= '~'; });

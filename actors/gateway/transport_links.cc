@@ -1,4 +1,4 @@
-// The second half of TransportLoop: links, peers and time.
+// The second half of TransportLoop: links, peers and time limits.
 #include "actors/gateway/transport_loop.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ void TransportLoop::open_link(const PeerId& id, OutLink& link) {
   link.socket->send_control({}, beat_);
 }
 
-// Ends the connection of a link that we opened, and tries again later with a new socket: so nothing
+// Ends the connection of a link that we opened. The next attempt uses a new socket, so that nothing
 // of the old connection can reach the new one.
 void TransportLoop::fail_link(const PeerId& id, Peer& peer) {
   OutLink& link = *peer.out;
@@ -35,7 +35,7 @@ void TransportLoop::fail_link(const PeerId& id, Peer& peer) {
   if (was_established) link_lost(id, peer);
 }
 
-// Ends a link that we opened, on purpose.
+// Closes a link that we opened, on purpose.
 void TransportLoop::close_link(Peer& peer) {
   OutLink& link = *peer.out;
   if (link.established) {
@@ -70,6 +70,8 @@ void TransportLoop::peer_up(const PeerId& id, Peer& peer, Peer::Route route) {
     transmit(peer, std::move(frame));
 }
 
+// A PeerDown is reported even if the peer's other connection is alive, because frames on the lost
+// one may be missing. The PeerUp that follows makes the gap visible to the sink.
 void TransportLoop::link_lost(const PeerId& id, Peer& peer) {
   if (peer.state == Peer::State::kDown) return;
   peer.state = Peer::State::kDown;
@@ -95,8 +97,8 @@ void TransportLoop::transmit(Peer& peer, std::shared_ptr<const Frame> frame) {
 
 void TransportLoop::transmit_in(Peer& peer, std::shared_ptr<const Frame> frame) {
   InLink& link = in_links_.at(peer.in);
-  // Workers and nodes read all the time, and what they are sent is bounded by the protocol. A
-  // client asks as often as it likes, and may be a program of somebody else that never reads.
+  // Workers and nodes read all the time, and the protocol bounds what they are sent. A client can
+  // send any number of requests, and may be a program that never reads the answers.
   if (is_client(link.peer) && *link.queued > kClientQueuedBytesMax) {
     refuse(counters_.refused_unread, "disconnected a client that does not read its answers",
            link.peer + ", " + std::to_string(*link.queued) + " bytes wait for it");
@@ -110,7 +112,8 @@ void TransportLoop::transmit_in(Peer& peer, std::shared_ptr<const Frame> frame) 
       listener_->send_frame(peer.in, std::move(frame), counters_, link.queued)) {
     ++counters_.sent;
   } else {
-    // What the peer sent before it left may still wait to be read: it is down at the next tick.
+    // Messages that the peer sent before it left may still wait to be read, so it is reported as
+    // down only at the next tick.
     link.unreachable = true;
     drop(1);
   }
@@ -141,7 +144,8 @@ void TransportLoop::tick() {
   next_tick_ = now_ + options_.heartbeat_interval / 2;
 }
 
-// A process that was stopped, or starved, has not listened: its peers were not silent meanwhile.
+// A process that was stopped or got no processor time has not listened. Its peers were not silent
+// during that time, so their time limits are extended by it.
 void TransportLoop::forgive_lateness() {
   const auto late = now_ - next_tick_;
   if (late < options_.heartbeat_interval) return;

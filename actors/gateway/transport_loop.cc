@@ -7,7 +7,7 @@
 namespace es::actors {
 namespace {
 
-// Messages read from one socket before the others get their turn.
+// The number of messages that are read from one socket before the other sockets are read.
 constexpr int kReadBatch = 256;
 
 template <class Duration>
@@ -141,7 +141,7 @@ void TransportLoop::wait(int outbox_fd) {
     watch(peer.out->socket->handle());
     watch(peer.out->socket->event_handle());
   }
-  // An error (a signal) only means that nothing is ready.
+  // An error (for example, a signal) only means that no socket is ready.
   (void)zmq_poll(items.data(), static_cast<int>(items.size()),
                  to_poll_ms(next_tick_ - Clock::now()));
 }
@@ -186,11 +186,13 @@ void TransportLoop::read_events() {
     if (!peer.out || !peer.out->socket) continue;
     const std::optional<SocketEvent> event = peer.out->socket->next_event();
     if (!event || is_news_only(id, *event)) continue;
+    // The peer may have sent messages before it closed the connection. Deliver them before the loss
+    // is reported, so that the sink gets everything that has arrived.
     while (std::optional<WireMessage> last = peer.out->socket->receive()) {
       on_link_message(id, peer, *last);
       if (!peer.out->socket) break;
     }
-    if (!peer.out->socket) continue;  // it said goodbye
+    if (!peer.out->socket) continue;  // a goodbye among them has closed it
     if (event == SocketEvent::kKeyRefused) {
       log_.line(now_, "our key was refused", "by " + id + " at " + peer.out->endpoint.text);
       peer.out->backoff = kBackoffMax;
@@ -203,7 +205,7 @@ void TransportLoop::read_events() {
   }
 }
 
-// True while the link only goes on trying.
+// Returns true if the event is only reported and the link continues to try.
 bool TransportLoop::is_news_only(const PeerId& id, SocketEvent event) {
   using Kind = LinkNews::Kind;
   switch (event) {
@@ -285,7 +287,7 @@ void TransportLoop::on_listener_message(WireMessage& message) {
 void TransportLoop::on_incoming_control(const WireMessage& message) {
   const std::optional<ControlFrame> control =
       decode_control(message.parts[0].data(), message.parts[0].size());
-  // It is told which version we speak.
+  // The bye tells the other side which version we speak.
   if (!control && is_of_other_version("an incoming connection", message)) {
     listener_->send_control(message.connection, bye_);
     return;
@@ -313,7 +315,7 @@ void TransportLoop::on_incoming_control(const WireMessage& message) {
   in_links_.erase(found);
 }
 
-// A beat of a connection that has no name yet: it gets the id, unless that is another's.
+// Handles the first beat of a connection: the connection gets the id, unless the id is taken.
 bool TransportLoop::admit(const WireMessage& message, const PeerId& id) {
   if (zap_ && !zap_->accepts(message.user)) {
     refuse(counters_.refused_key, "refused a connection, key not authorized", message.user);
@@ -332,8 +334,8 @@ bool TransportLoop::admit(const WireMessage& message, const PeerId& id) {
   return true;
 }
 
-// True while a connection under this id is there. One that broke makes room at once, so that a
-// restarted process need not wait until its predecessor is found silent.
+// Returns whether another connection uses this id. A connection that is already broken is removed
+// here, so that a restarted process need not wait until its predecessor is found silent.
 bool TransportLoop::is_taken(const PeerId& id) {
   const auto found = peers_.find(id);
   if (found == peers_.end() || found->second.in.empty()) return false;

@@ -1,12 +1,12 @@
 #pragma once
-// TransportLoop: the thread of a Transport. Owns every socket and all knowledge of peers; takes
-// commands from an Outbox, reads sockets (transport_loop.cc), keeps links and peers and time
-// (transport_links.cc).
+// TransportLoop: the thread of a Transport. It owns all sockets and all state of peers. It takes
+// commands from an Outbox and reads sockets (transport_loop.cc), and it manages links, peers and
+// time limits (transport_links.cc).
 //
 // A peer can have a link that we opened (OutLink) and a connection that it opened (InLink). Each is
-// established by the other side's first beat. Frames go over the one that was established first
-// (the peer's route), until the peer is down. The loss of either is a PeerDown, because frames that
-// the peer sent may be lost with it; if the other one lives, a PeerUp follows at once.
+// established by the first beat of the other side. Frames use the one that was established first
+// (the peer's route) until the peer is down. The loss of either of them causes a PeerDown, because
+// frames of the peer may be lost with it. If the other one is alive, a PeerUp follows at once.
 #include <chrono>
 #include <deque>
 #include <map>
@@ -33,25 +33,26 @@ class TransportLoop {
   TransportLoop(zmq::context_t& context, const TransportOptions& options,
                 const TransportEvents& events, TransportCounters& counters);
 
-  // Before run(), on any thread. Error: cannot bind. Returns where we listen.
+  // Call it before run(), on any thread. Returns the address where we listen. Error: it cannot
+  // bind.
   Result<std::string> listen(const Endpoint& endpoint);
 
-  // Until a StopCommand: then says goodbye to all links and closes them.
+  // Runs until a StopCommand. Then it says goodbye on all links and closes them.
   void run(Outbox& outbox);
 
  private:
   using Clock = std::chrono::steady_clock;
   using Time = Clock::time_point;
 
-  // Pause before a failed link is tried again; doubled each time.
+  // The pause before a failed link is tried again; it is doubled each time.
   static constexpr std::chrono::milliseconds kBackoffMin{50};
   static constexpr std::chrono::milliseconds kBackoffMax{2000};
-  // A client for which more than this waits to be sent is disconnected: two of the largest frames.
+  // A client is disconnected when more than this waits to be sent to it, two of the largest frames.
   static constexpr std::uint64_t kClientQueuedBytesMax = 2 * std::uint64_t{kBodyBytesMax};
 
   struct OutLink {
     Endpoint endpoint;
-    std::unique_ptr<WireSocket> socket;  // none while it waits to try again
+    std::unique_ptr<WireSocket> socket;  // null while it waits to try again
     bool established = false;
     std::shared_ptr<QueuedBytes> queued = std::make_shared<QueuedBytes>(0);
     Time heard, sent, retry_at;
@@ -59,24 +60,25 @@ class TransportLoop {
   };
   struct InLink {
     PeerId peer;
-    std::string user;  // CURVE key, empty without
+    std::string user;  // CURVE key; empty without CURVE
     Time heard, sent;
     std::shared_ptr<QueuedBytes> queued = std::make_shared<QueuedBytes>(0);
-    bool condemned = false;    // its peer was told goodbye: nothing from it counts any more
-    bool unreachable = false;  // ZeroMQ says that it is gone
+    bool condemned = false;    // we said goodbye to its peer, and nothing from it counts any more
+    bool unreachable = false;  // ZeroMQ has reported that it is gone
   };
   struct Peer {
     enum class State { kConnecting, kUp, kDown };
     enum class Route { kOut, kIn };
     State state = State::kDown;
-    Route route = Route::kOut;  // while up
+    Route route = Route::kOut;  // while the peer is up
     std::unique_ptr<OutLink> out;
-    std::string in;                                     // key of in_links_, empty: none
-    Time connecting_since;                              // while connecting
-    std::vector<std::shared_ptr<const Frame>> pending;  // while connecting: sent when up
+    std::string in;         // a key of in_links_; empty if there is none
+    Time connecting_since;  // while connecting
+    // while connecting: sent when the peer is up
+    std::vector<std::shared_ptr<const Frame>> pending;
   };
 
-  // Commands. False: stop.
+  // Commands. take_commands() returns false for a StopCommand.
   bool take_commands(Outbox& outbox);
   void handle(SendCommand command);
   void handle(ConnectCommand command);
@@ -133,9 +135,9 @@ class TransportLoop {
   const std::string beat_;
   const std::string bye_;
 
-  TransportCounters& counters_;  // own synchronisation
+  TransportCounters& counters_;  // synchronised by themselves
 
-  // Touched by the loop's thread only, once run() is called.
+  // After run() was called, only the loop's thread uses these.
   LimitedLog log_;
   std::unique_ptr<ZapHandler> zap_;
   std::unique_ptr<WireSocket> listener_;

@@ -8,12 +8,13 @@ namespace es::actors {
 namespace {
 
 constexpr char kZapDomain[] = "easyscale";
-// ZMQ_ZAP_ENFORCE_DOMAIN: refuses connections when no ZAP handler answers. The header of this
-// version declares it for draft builds only, the library knows it.
+// ZMQ_ZAP_ENFORCE_DOMAIN refuses connections if no ZAP handler answers. The header of this version
+// declares it only for draft builds, but the library knows it.
 constexpr int kZapEnforceDomain = 93;
 constexpr int kReconnectMs = 50;
 constexpr int kReconnectMaxMs = 1000;
-// Room to see, and count, a body that is a little too large; anything larger is cut off by ZeroMQ.
+// A body that is slightly too large still arrives and is counted. ZeroMQ closes the connection for
+// anything larger.
 constexpr std::int64_t kPartBytesMax = static_cast<std::int64_t>(kBodyBytesMax) + (64 << 10);
 
 constexpr int kHandshakeFailures = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
@@ -28,11 +29,12 @@ void set_common(zmq::socket_t& socket, const SocketSettings& settings) {
   socket.set(zmq::sockopt::linger, 0);
   socket.set(zmq::sockopt::sndhwm, 0);
   socket.set(zmq::sockopt::sndtimeo, 0);
-  // No limit here either, and none of ZeroMQ's heartbeats: when a limit has stopped it from reading
-  // a connection, and that breaks, the next heartbeat or ping ends the process ("Assertion failed:
-  // !_io_error", libzmq 4.3.4). The transport's thread reads all that comes anyway.
+  // The receive queue has no limit either, and ZeroMQ's own heartbeats are off. If a limit has
+  // stopped libzmq 4.3.4 from reading a connection and this connection breaks, the next heartbeat
+  // or ping ends the process ("Assertion failed: !_io_error"). The transport's thread reads
+  // everything that arrives anyway.
   socket.set(zmq::sockopt::rcvhwm, 0);
-  // Our beats say who is alive; these close TCP connections to hosts that are gone.
+  // Our beats show which processes live. TCP keepalive closes connections to hosts that are gone.
   const int dead_after_s = std::max(1, to_int(settings.dead_after) / 1000);
   socket.set(zmq::sockopt::tcp_keepalive, 1);
   socket.set(zmq::sockopt::tcp_keepalive_idle, dead_after_s);
@@ -103,7 +105,8 @@ Result<std::unique_ptr<WireSocket>> WireSocket::listen(zmq::context_t& context,
       socket.set(zmq::sockopt::curve_secretkey, server_keys->secret_key);
       socket.set(zmq::sockopt::zap_domain, kZapDomain);
       const int on = 1;
-      // Where the library does not know it, the handler that is bound before us does the same.
+      // If the library does not know the option, the ZAP handler that was bound before has the same
+      // effect.
       (void)zmq_setsockopt(socket.handle(), kZapEnforceDomain, &on, sizeof on);
     }
     wire->monitor(kHandshakeFailures);
@@ -137,7 +140,7 @@ Result<std::unique_ptr<WireSocket>> WireSocket::dial(zmq::context_t& context,
 }
 
 void WireSocket::monitor(int events) {
-  static std::atomic<std::uint64_t> count{0};  // names are unique in a context
+  static std::atomic<std::uint64_t> count{0};  // makes the name unique in a context
   const std::string address = "inproc://monitor-" + std::to_string(++count);
   if (zmq_socket_monitor(socket_.handle(), address.c_str(), events) != 0) throw zmq::error_t();
   events_.set(zmq::sockopt::linger, 0);
@@ -201,7 +204,7 @@ std::optional<SocketEvent> WireSocket::next_event() {
   try {
     zmq::message_t event;
     if (!events_.recv(event, zmq::recv_flags::dontwait)) return std::nullopt;
-    std::uint16_t kind = 0;  // the first field of the event, ZeroMQ's manual zmq_socket_monitor(3)
+    std::uint16_t kind = 0;  // the first field of the event, see zmq_socket_monitor(3)
     std::memcpy(&kind, event.data(), sizeof kind);
     zmq::message_t address;
     (void)events_.recv(address, zmq::recv_flags::dontwait);

@@ -16,7 +16,7 @@ constexpr char kVersion[] = "1.0";
 constexpr std::size_t kKeyBytes = 32;
 constexpr std::size_t kZ85Chars = 40;
 
-// Parts of a request.
+// The parts of a request.
 enum : std::size_t { kVersionPart, kRequestId, kDomain, kPeerAddress, kIdentity, kMechanism, kKey };
 
 std::string key_of(const std::vector<zmq::message_t>& request) {
@@ -60,7 +60,7 @@ std::optional<ZapHandler::Decision> ZapHandler::answer() {
     const std::string status = decision.accepted ? "200" : "400";
     const std::string text = decision.accepted ? "accepted" : "key is not authorized";
     const std::string user = decision.accepted ? decision.public_key : "";
-    // version, request id, status, text, user id, metadata
+    // The parts of a reply: version, request id, status, text, user id, metadata.
     zmq::send_multipart(socket_,
                         std::array<zmq::const_buffer, 6>{zmq::str_buffer(kVersion), zmq::buffer(id),
                                                          zmq::buffer(status), zmq::buffer(text),

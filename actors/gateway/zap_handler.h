@@ -1,7 +1,7 @@
 #pragma once
-// ZapHandler: decides which CURVE keys may connect (ZeroMQ RFC 27). libzmq asks it, over an inproc
-// socket of the same context, during every CURVE handshake; without it libzmq accepts any key.
-// Used by one thread at a time.
+// ZapHandler decides which CURVE keys may connect (ZeroMQ RFC 27). libzmq asks it during every
+// CURVE handshake, over an inproc socket of the same context; without a handler libzmq accepts any
+// key. Not thread-safe.
 #include <memory>
 #include <optional>
 #include <set>
@@ -16,18 +16,18 @@ namespace es::actors {
 class ZapHandler {
  public:
   // REQUIRES: no socket of this context listens with CURVE yet. Error: no socket is left, or the
-  // context has a handler.
+  // context already has a handler.
   static Result<std::unique_ptr<ZapHandler>> bind(zmq::context_t& context,
                                                   std::set<std::string> authorized);
 
   struct Decision {
-    std::string public_key;  // Z85; empty when the request carried none
+    std::string public_key;  // Z85; empty if the request contained none
     bool accepted = false;
   };
   // Answers one waiting request, if there is one.
   std::optional<Decision> answer();
 
-  // True for an authorized key that is not a published one (keys.h).
+  // Returns true for an authorized key that is not a published one (keys.h).
   bool accepts(const std::string& public_key) const;
   void authorize(std::set<std::string> public_keys) { authorized_ = std::move(public_keys); }
 

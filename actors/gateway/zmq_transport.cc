@@ -15,7 +15,7 @@
 namespace es::actors {
 namespace {
 
-constexpr std::chrono::hours kDeadAfterMax{1};  // TCP's timers hold little more
+constexpr std::chrono::hours kDeadAfterMax{1};  // the timers of TCP allow little more
 
 Status check_peer_id(const PeerId& id) {
   if (is_valid_peer_id(id)) return {};
@@ -47,7 +47,7 @@ Result<Endpoint> check_listen(const TransportOptions& options) {
   return endpoint;
 }
 
-// Starts a thread that gets no signals: those are the main thread's.
+// Starts a thread that receives no signals, because the main thread handles them.
 template <class Run>
 std::thread start_quiet_thread(Run run) {
   sigset_t all, before;
@@ -69,7 +69,7 @@ class Transport::Impl {
 
   ~Impl() { stop(); }
 
-  // The end of the context waits for what the loop's sockets flush.
+  // The end of the context waits until the loop's sockets have flushed their queues.
   void stop() {
     const std::lock_guard lock(stopping_);
     if (!thread_.joinable()) return;
@@ -98,8 +98,8 @@ class Transport::Impl {
   const TransportEvents events_;
   std::string endpoint_;
 
-  // Own synchronisation. The context is destroyed after all sockets (in loop_), and waits for what
-  // they flush; counters are written until then.
+  // Synchronised by themselves. The context is destroyed after all sockets (in loop_) and waits
+  // until their queues are flushed; the counters are written until then.
   TransportCounters counters_;
   Outbox outbox_;
 
@@ -107,7 +107,7 @@ class Transport::Impl {
   zmq::context_t context_;
   std::unique_ptr<TransportLoop> loop_;
   std::mutex stopping_;
-  std::thread thread_;  // guarded by stopping_ once it runs
+  std::thread thread_;  // guarded by stopping_ while it runs
 };
 
 Transport::Transport(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

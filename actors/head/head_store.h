@@ -1,6 +1,7 @@
 #pragma once
-// HeadStore: what the head keeps on disk, shared by its actors: jobs, ledgers, plans and the
-// numbers that are given out once. One RocksDB directory in a daemon, memory in simulations.
+// HeadStore: what the head keeps on disk and its actors share: jobs, ledgers, plans, and the
+// numbers that are given out only once. A daemon uses one RocksDB directory; a simulation uses
+// memory.
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -15,12 +16,13 @@
 
 namespace es::actors {
 
-// After a write that failed (a full disk, one that cannot be written or is broken) all writes fail
-// at once, with the reason, until recover() succeeds. Whoever has something to write keeps it, and
-// sends nothing that must be durable first. The cluster scheduler calls recover() once a second,
-// and tells the others; whoever meets such an error tells it (store_atoms.h).
+// After a failed write (the disk is full, read-only or broken) all writes fail at once, with the
+// same reason, until recover() succeeds. An actor that could not write keeps its data in memory and
+// sends nothing that depends on this data being durable. An actor that gets such an error reports
+// it to the cluster scheduler, which calls recover() once a second and informs the other actors
+// when it succeeds (store_atoms.h).
 //
-// Thread-safe: each job writes only its own records, and the counters are behind a lock.
+// Thread-safe: each job writes only its own records, and a lock protects the counters.
 class HeadStore {
  public:
   explicit HeadStore(std::unique_ptr<store::KeyValueStore> values)
@@ -34,8 +36,8 @@ class HeadStore {
 
   Status save(const store::JobRecord& record) { return journal_.save(record); }
   Result<std::vector<store::JobRecord>> load_all() const { return journal_.load_all(); }
-  // Never given out before. Before a process is started in its name: keep_incarnations().
-  // Error: only of the first call, which reads.
+  // Returns an incarnation that was never given out before. Call keep_incarnations() before a
+  // process is started under it. Only the first call can fail, because it reads the store.
   Result<Incarnation> next_incarnation() {
     const std::lock_guard lock(mutex_);
     if (!given_out_) {
@@ -46,7 +48,8 @@ class HeadStore {
     ++given_out_->value;
     return *given_out_;
   }
-  // No later head gives those out that this one has given out by now.
+  // Makes the incarnations that were given out so far durable, so that no later head gives them
+  // out.
   Status keep_incarnations() {
     const std::lock_guard lock(mutex_);
     if (given_out_ == kept_) return {};
@@ -58,32 +61,35 @@ class HeadStore {
     const std::lock_guard lock(mutex_);
     return journal_.next_sequence();
   }
-  // From now on the ids of new jobs end in a tag of this store: `fresh` the first time, and the
-  // same ever after. So no two heads give the same id. Call it before the store is shared.
+  // The ids of jobs submitted from now on end in a tag of this store, so that two heads never give
+  // the same id. The first call stores `fresh` as the tag; later calls keep the stored one.
+  // REQUIRES: it is called before other threads use this object.
   Status keep_tag(const std::string& fresh) {
     auto tag = journal_.keep_tag(fresh);
-    if (tag) job_tag_ = *std::move(tag);
-    return tag ? Status() : Status(tag.error());
+    if (!tag) return tag.error();
+    job_tag_ = *std::move(tag);
+    return {};
   }
-  // Empty: ids are unique in this store only.
+  // An empty tag means that ids are unique only within this store.
   const std::string& job_tag() const { return job_tag_; }
   Result<std::optional<store::JobRecord>> load(const JobId& id) const { return journal_.load(id); }
-  // Everything of a job that is over.
+  // Removes all records of a job that has ended.
   Status forget(const JobId& id) {
     ES_RETURN_IF_ERROR(ledger_.remove(id));
     ES_RETURN_IF_ERROR(history_.remove(id));
     return journal_.remove(id);
   }
-  // Everything that was written is on the disk when it returns.
+  // When it returns without an error, everything written before is on the disk.
   Status sync() { return values_->sync(); }
-  // Why nothing can be written, as far as is known.
+  // The reason why nothing can be written, if one is known.
   std::optional<Error> trouble() const { return values_->trouble(); }
-  // Whether something new may be accepted: the disk takes a write.
+  // Returns an error if the disk does not accept a write; then the head must not accept anything
+  // new.
   Status check_writable() { return values_->try_write(); }
   Status recover() { return values_->recover(); }
-  // Of the cluster scheduler.
+  // Used by the cluster scheduler only.
   store::SuspectDevices& suspects() { return suspects_; }
-  // Of the cluster scheduler.
+  // Used by the cluster scheduler only.
   store::ClaimJournal& claims() { return claims_; }
   store::JobHistory& history() { return history_; }
   store::Ledger& ledger() { return ledger_; }

@@ -49,7 +49,8 @@ void AuditBook::place(std::vector<Member> members) {
   step_ = 0;
 }
 
-// Two at first: of the owner and of the auditor. Then one more of every member.
+// At first two results are expected, from the owner and from the auditor. After a difference one
+// more is expected from every member.
 std::size_t AuditBook::expected() const {
   return 2 + (asked_ ? members_.size() : 0);
 }

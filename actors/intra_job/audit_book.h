@@ -1,12 +1,12 @@
 #pragma once
-// The head's side of audits (protocol/audit.h): collects what members say that a local step gave,
-// and when they differ finds out whose device computes wrongly.
+// AuditBook is the head's side of audits (protocol/audit.h). It collects the results of a local
+// step that members report and, if they differ, finds the device that computes wrongly.
 //
-// While opinions differ all members are asked to compute the same local step once more. That finds
-// a device that disagrees with itself (a transient error), and with three devices or more one that
-// is alone with its opinion (a permanent one).
+// If the results differ, all members are asked to compute the same local step once more. This finds
+// a device that contradicts itself (a transient error). With three devices or more it also finds a
+// device whose result no other device has (a permanent error).
 //
-// Pure. One audit at a time: no member commits an audited step before it has passed.
+// Pure. One audit runs at a time: no member commits an audited step before the audit has passed.
 #include <cstdint>
 #include <map>
 #include <set>
@@ -17,38 +17,39 @@
 
 namespace es::actors::intra_job {
 
-// All opinions of each member about one local step, in the order in which they came.
+// All results of each member for one local step, in the order in which they came.
 using Opinions = std::map<Incarnation, std::vector<Digest>>;
 
 struct Verdict {
   std::set<Incarnation> guilty;  // empty: all agree
-  // The others have the right result. False: nobody can say who is right (two devices that each
-  // repeat what they said), and all who spoke are in `guilty`.
+  // true: the members that are not guilty have the right result. false: it cannot be decided which
+  // device is right (two devices that each repeat their result), and all members that answered are
+  // guilty.
   bool decided = true;
 };
 
-// A device that gave two results is wrong. Of those that gave one, what most of them say is right,
-// when these are more than half; a device that was not asked counts for nothing.
+// A device that reported two different results is wrong. Among the other devices a result is right
+// if more than half of them report it. A device that was not asked does not count.
 Verdict judge(const Opinions& opinions);
 
 class AuditBook {
  public:
   explicit AuditBook(std::uint64_t every_steps) : every_steps_(every_steps) {}
 
-  // A new placement is about to run, or none: what was said before is void.
+  // Begins a new placement, or none. Earlier results are dropped.
   void place(std::vector<protocol::Member> members);
 
   enum class Next {
-    kWait,    // for more opinions
+    kWait,    // wait for more results
     kPassed,  // the step may be committed
-    kAsk,     // opinions differ: ask all members for one more
-    kJudged,  // all have answered: verdict()
+    kAsk,     // results differ: ask all members for one more
+    kJudged,  // all members have answered: call verdict()
   };
-  // REQUIRES: `from` is a member. An opinion about anything but the audit that runs is void
+  // REQUIRES: `from` is a member. A result that does not belong to the running audit is ignored
   // (kWait).
   Next add(const protocol::Audited& message, Incarnation from);
   Verdict verdict() const { return judge(opinions_); }
-  // The step of the last opinion that counted.
+  // The step of the last result that counted.
   Version step() const { return step_; }
 
  private:
@@ -57,8 +58,8 @@ class AuditBook {
   std::uint64_t every_steps_;
   std::vector<protocol::Member> members_;
   Version step_ = 0;
-  bool over_ = false;   // of step_: it has passed, or was judged
-  bool asked_ = false;  // all members
+  bool over_ = false;   // the audit of step_ has passed, or was judged
+  bool asked_ = false;  // all members were asked
   std::size_t count_ = 0;
   Opinions opinions_;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// Time for people and for the scheduler's formulas, which count in seconds.
+// Durations in seconds, for output and for the scheduler's formulas.
 #include "actors/protocol/instant.h"
 
 namespace es::actors {

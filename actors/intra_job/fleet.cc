@@ -13,6 +13,8 @@ bool Fleet::allocate(const Allocation& allocation) {
   allocated_.clear();
   for (const DeviceId& device : allocation.devices) {
     const auto release = released_.find(device);
+    // The scheduler sent this list before it had processed the release, so the device no longer
+    // belongs to the job.
     if (release != released_.end() && release->second > allocation.releases_seen) continue;
     allocated_.insert(device);
     held_.insert(device);
@@ -115,7 +117,8 @@ std::set<Incarnation> Fleet::all_available() const {
 }
 
 Fleet::Staffing Fleet::staffing(const Wanted& wanted) const {
-  // After a restart it is not known yet what may be used; nothing, when the job is over.
+  // After a restart it is not known which devices may be used. A job that wants none can give all
+  // back.
   if (sequence_ == 0 && !(wanted && wanted->empty())) return {};
   std::map<DeviceType, std::uint32_t> staffed;
   std::map<DeviceType, std::uint32_t> held;

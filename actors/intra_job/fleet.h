@@ -1,9 +1,10 @@
 #pragma once
-// The job's devices and worker processes, and who of them should be a member.
+// Fleet contains the devices and worker processes of a job, and chooses the workers that should be
+// members.
 //
-// Pure bookkeeping and choices: the head core turns the answers into effects.
-// Invariants: at most one process per held device; a device is given back only when no process is
-// on it (WorkerExited has come), so its memory is free.
+// Pure bookkeeping and choices: the head core turns the answers into effects. Invariants: a held
+// device has at most one process; a device is given back only after its process was reaped
+// (WorkerExited), so that its memory is free.
 #include <map>
 #include <optional>
 #include <set>
@@ -16,34 +17,34 @@ namespace es::actors::intra_job {
 
 struct Worker {
   enum class Phase {
-    kStarting,  // process started, no Hello yet
-    kWarm,      // said Hello, waits outside
-    kKnown,     // takes part in rounds: is sent Prepare, may hold state
-    kLeaving,   // released or to be killed; only its exit is awaited
+    kStarting,  // the process was started and has not sent Hello
+    kWarm,      // has sent Hello, takes no part in rounds yet
+    kKnown,     // takes part in rounds: receives Prepare and may hold a version
+    kLeaving,   // released or killed; only its exit is awaited
   };
   Incarnation incarnation;
   DeviceId device;
   Phase phase = Phase::kStarting;
   std::string address;
   std::string host_id;
-  protocol::ChannelPoint channel{};  // none after a restart of the head, before the next Hello
+  protocol::ChannelPoint channel{};  // none after a restart of the head, until the next Hello
   bool placed = false;               // member of the last installed placement
-  std::optional<Version> version{};  // newest that it said to hold
+  std::optional<Version> version{};  // newest version that it reported to hold
   Instant started{};
   Instant leaving_since{};
   bool killed = false;
 };
 
-// The devices that the job wants: an exact set, or none = all that it is given.
+// The devices that the job wants: an exact set; nullopt: all that it is given.
 using Wanted = std::optional<DeviceSet>;
 
 class Fleet {
  public:
   explicit Fleet(std::uint32_t max_p) : max_p_(max_p) {}
 
-  // False: stale, nothing changed.
+  // Returns false for a stale allocation, which changes nothing.
   bool allocate(const Allocation& allocation);
-  // A device that a restarted head finds in its journal.
+  // Adds a device that a restarted head finds in its journal.
   void hold(const DeviceId& device);
   bool holds(const DeviceId& device) const { return held_.contains(device); }
   bool holds_nothing() const { return held_.empty() && workers_.empty(); }
@@ -51,12 +52,12 @@ class Fleet {
     return allocated_.contains(device) && !given_up_.contains(device);
   }
   DeviceSet allocated_set() const;
-  // Nothing is placed on this device any more, whatever an Allocation says, and it is given back as
-  // soon as its process has ended.
+  // Places nothing on this device any more, whatever an Allocation says. The device is given back
+  // as soon as its process has ended.
   void give_up(const DeviceId& device) { given_up_.insert(device); }
-  // Held devices without a process.
+  // Returns the held devices without a process.
   std::vector<DeviceId> idle_devices() const;
-  // REQUIRES: held and idle.
+  // REQUIRES: the device is held and idle.
   void release(const DeviceId& device);
 
   // REQUIRES: the device is held and idle.
@@ -70,16 +71,18 @@ class Fleet {
 
   struct Choice {
     std::set<Incarnation> workers;
-    bool complete = false;  // exactly what is wanted; for "all": nobody is about to come
+    bool complete = false;  // exactly what is wanted; for "all": no further worker is starting
   };
-  // Of the known workers (and the warm ones when `with_warm`) on devices that are still allocated,
-  // those that should be members. Members stay where types allow it, so that few processes change.
+  // Chooses the future members among the known workers (and the warm ones if `with_warm`) on
+  // devices that are still allocated. Members stay where the types allow it, so that few processes
+  // change.
   Choice choose(const Wanted& wanted, bool with_warm) const;
-  // When the wanted set cannot be had now: all known workers on allocated devices, or just all.
+  // Returns the members to use while the wanted set is not available: the known workers on
+  // allocated devices or, if there are none, all known workers.
   std::set<Incarnation> all_available() const;
 
-  // Nothing before the first allocation, unless nothing is wanted. Idle devices on which `wanted`
-  // needs a process, and those that it does not need at all.
+  // Returns the idle devices on which `wanted` needs a process, and those that it does not need at
+  // all. Returns nothing before the first allocation, unless `wanted` is the empty set.
   struct Staffing {
     std::vector<DeviceId> start;
     std::vector<DeviceId> give_back;
@@ -98,7 +101,7 @@ class Fleet {
   std::map<DeviceId, std::uint64_t> released_;  // by device: number of its last release
   std::set<DeviceId> held_;
   std::set<DeviceId> allocated_;
-  std::set<DeviceId> given_up_;  // until they are released
+  std::set<DeviceId> given_up_;  // removed at their release
   std::map<Incarnation, Worker> workers_;
 };
 

@@ -1,8 +1,9 @@
 #pragma once
-// HeldEffects: what a job wants done and what must wait, because something before it could not be
-// made durable. Kept in order: to those to whom it is sent later, the head was slow.
+// HeldEffects contains the effects of a job that wait because an effect before them could not be
+// made durable. Their order is kept. To a receiver that gets them later, the head only appears
+// slow.
 //
-// A peer whose link is lost meanwhile has lost what was on its way, and that includes what waits
+// When the link to a peer breaks, messages on the way are lost. This includes the effects that wait
 // here: a node that comes back must not start a process that its job has given up.
 //
 // Pure; one owner.
@@ -23,19 +24,21 @@ class HeldEffects {
   void pop() { effects_.pop_front(); }
   void add(Effect effect) { effects_.push_back(std::move(effect)); }
 
-  // What waits to be sent to this worker is lost.
+  // Drops the messages that wait for this worker.
   void forget_worker(Incarnation worker);
-  // What waits to be sent to this node is lost. `fleet`: whom KillWorker means.
+  // Drops the effects that wait for this node. `fleet` tells on which node the worker of a
+  // KillWorker is.
   void forget_node(const std::string& node, const Fleet& fleet);
 
  private:
   std::deque<Effect> effects_;
 };
 
-// Somebody will answer to it, within a time limit that must not run before it is performed.
+// Returns whether the effect is answered within a time limit. The limit must not run before the
+// effect is performed.
 bool awaits_an_answer(const Effect& effect);
-// Must be on the disk, with all that was written before it, before it is sent: workers forget then
-// what they have told.
+// Returns whether workers forget reported data when they receive this message. Then everything that
+// was written before must be on the disk before the message is sent.
 bool makes_workers_forget(const SendWorker& effect);
 
 }  // namespace es::actors::intra_job

@@ -17,7 +17,7 @@ namespace {
 using TickAtom = caf::atom_constant<caf::atom("tick")>;
 
 constexpr auto kTickInterval = std::chrono::seconds(1);
-// How long a restarted head waits for a worker of its journal.
+// The time that a restarted head gives the workers of its journal to send a message.
 constexpr auto kReturnTimeout = std::chrono::seconds(30);
 
 }  // namespace
@@ -45,7 +45,8 @@ void IntraJobState::init(caf::stateful_actor<IntraJobState>* self, IntraJobOptio
     core_.emplace(options_.config, make_services());
   }
   lost_steps_.emplace(options_.restored && !core_->fleet().workers().empty());
-  // Unlike those of an earlier head, which workers may still remember.
+  // Numbers of an earlier head must not be used again, because workers may still remember them. The
+  // generation grows with every round, so it keeps them apart.
   next_command_ = (core_->generation().value << 32) + 1;
   for (const auto& [incarnation, worker] : core_->fleet().workers()) awaited_.insert(incarnation);
   awaited_until_ = now() + kReturnTimeout;
@@ -57,7 +58,8 @@ void IntraJobState::init(caf::stateful_actor<IntraJobState>* self, IntraJobOptio
 intra_job::Services IntraJobState::make_services() {
   intra_job::Services services;
   services.next_incarnation = [store = peers_.store] {
-    return store->next_incarnation().value();  // the cluster scheduler made the first call
+    // This cannot fail, because the cluster scheduler made the first call.
+    return store->next_incarnation().value();
   };
   services.assign_ranks = [this](std::uint32_t max_p, const std::vector<DeviceId>& devices) {
     return assign_ranks(max_p, devices);
@@ -65,7 +67,7 @@ intra_job::Services IntraJobState::make_services() {
   return services;
 }
 
-// What an earlier head wrote.
+// Reads the ledger and the evaluations that an earlier head stored.
 Result<intra_job::LedgerHistory> IntraJobState::read_history() {
   intra_job::LedgerHistory history;
   const auto lines = peers_.store->ledger().read(options_.job, options_.config.start_version + 1,
@@ -88,7 +90,7 @@ Result<intra_job::LedgerHistory> IntraJobState::read_history() {
   return history;
 }
 
-// Those that an earlier head was told; also for people.
+// Reads the evaluations that an earlier head stored; they are also shown to users.
 Result<std::vector<std::pair<Version, Digest>>> IntraJobState::read_evaluations() {
   const auto stored = peers_.store->history().evaluations(options_.job);
   if (!stored) return stored.error();
@@ -106,7 +108,7 @@ Instant IntraJobState::now() const {
                           : self_->clock().now().time_since_epoch() - stood_still_;
 }
 
-// --- what comes in
+// --- incoming messages
 
 void IntraJobState::on_inbound(const Inbound& inbound) {
   const MessageType type = inbound.frame->head.type;
@@ -140,10 +142,11 @@ void IntraJobState::on_inbound(const Inbound& inbound) {
   }
 }
 
-// A node that says hello names what runs there: whatever else was on it is gone, and what was to be
-// killed while it was away is to be killed now.
+// The Hello of a node lists the processes that run there. Any other process of this job on the node
+// is gone. A worker that was to be killed while the node was away is killed now.
 void IntraJobState::on_node_hello(wire::NodeHello::Reader r) {
-  held_.forget_node(r.getName().cStr(), core_->fleet());  // it has not got that, and is not to
+  // What was on its way to the node is lost, and must not be sent now.
+  held_.forget_node(r.getName().cStr(), core_->fleet());
   std::set<Incarnation> running;
   for (const std::uint64_t worker : r.getWorkers()) running.insert({worker});
   std::vector<Incarnation> gone;
@@ -174,7 +177,8 @@ void IntraJobState::on_peer_down(const PeerDown& down) {
   if (down.peer.starts_with(nodes))
     held_.forget_node(down.peer.substr(nodes.size()), core_->fleet());
   lose(silent, down.peer + " is silent");
-  // As good as reaped: the node joins again only when nothing of this runs there any more.
+  // These workers count as reaped: the node is admitted again only after none of its old processes
+  // is left.
   for (const Incarnation incarnation : homeless)
     perform(core_->on(
         intra_job::Event(intra_job::WorkerExited{incarnation, "its node is lost", true}), now()));
@@ -204,7 +208,7 @@ void IntraJobState::on_worker_message(const Inbound& inbound) {
   perform(core_->on(*message, now()));
 }
 
-// Once in each round.
+// Called for every Install of a round; logs only once for each generation.
 void IntraJobState::tell_loss(const protocol::Install& install) {
   if (std::exchange(told_generation_, install.stamp.generation) == install.stamp.generation) return;
   const std::uint64_t lost =
@@ -228,7 +232,7 @@ void IntraJobState::on_allocation(wire::Allocation::Reader r) {
   for (const auto device : r.getDevices()) allocation.devices.push_back(device_from(device));
   allocation_sequence_ = allocation.sequence;
   perform(core_->on(intra_job::Event(std::move(allocation)), now()));
-  // While it changes over, it does not know yet what it will want.
+  // While the job changes its placement, it does not know yet what it will want.
   if (has_adopted()) query_plans();
 }
 
@@ -258,13 +262,15 @@ void IntraJobState::tick() {
   if (leaves_) leave();
 }
 
-// The job is over, and nobody is going to ask about it. A timer that comes finds it there still.
+// The job is over and no client will ask about it. The actor quits after the last timer, because a
+// timer must find the actor alive.
 void IntraJobState::leave() {
   leaves_ = true;
   if (timers_ == 0) self_->quit();
 }
 
-// Rounded up to whole ticks, so that a job that changes often does not arm a timer for each change.
+// The time is rounded up to whole ticks, so that a job that changes often does not set a timer for
+// each change.
 void IntraJobState::arm_tick() {
   std::optional<Instant> due = core_->next_tick();
   if (!awaited_.empty()) due = std::min(due.value_or(awaited_until_), awaited_until_);
@@ -285,7 +291,7 @@ void IntraJobState::log(const std::string& line) {
   for (const Follower& follower : followers_) answer_log(follower, line);
 }
 
-// Lines that the disk did not take are written with the next one.
+// Lines that the disk did not accept are written together with the next line.
 void IntraJobState::write_log_file() {
   log_file_lacks_ = std::min(log_file_lacks_ + 1, log_lines_.size());
   log_file_.clear();
@@ -299,7 +305,7 @@ void IntraJobState::write_log_file() {
 caf::behavior intra_job_actor(caf::stateful_actor<IntraJobState>* self, IntraJobOptions options,
                               IntraJobPeers peers) {
   self->state.init(self, std::move(options), std::move(peers));
-  // A normal end, which actors do not heed by themselves: the job is forgotten.
+  // A normal exit message means that the job is to be forgotten. CAF actors ignore it by default.
   self->set_exit_handler([=](caf::exit_msg& exit) {
     exit.reason ? self->quit(std::move(exit.reason)) : self->state.leave();
   });

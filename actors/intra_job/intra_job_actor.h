@@ -1,25 +1,34 @@
 #pragma once
-// IntraJobScheduler: one per job, in the head; owns the job's placement and generation, from
-// admission to its last process. A thin shell around IntraJobCore.
+// IntraJobScheduler is the actor that runs one job in the head. It owns the job's placement and
+// generation, from admission to the end of the last process. It is a thin shell around
+// IntraJobCore.
 //
-// Accepts   Inbound: messages of the job's workers (round.capnp), WorkerExited, StatesFound,
-//           StatesRemoved, StatePart of node agents, and client requests about this job
-//           (client.capnp). Allocation, DemandRefused, Inventory
-//           from the cluster scheduler; PlanAnswer, PlanList from the companion. Legal at any time;
-//           stale ones are dropped by generation, incarnation or sequence.
-// Sends     Through the gateway: round messages to workers, StartWorker, KillWorker, FindStates and
-//           RemoveStates to node agents, between those two ReadState and StatePart, answers and job
-//           events to clients. Demand, DeviceReleased, JobEnded to the cluster scheduler;
-//           PlanQuery, PlanListQuery, CapabilityReport to the companion.
-// State     the core's, and views for people. Journaled before anything of a generation is sent:
-//           generation, known workers, state, refused devices. Ledger lines: run ledger.
-// Fails     Monitored by the cluster scheduler. Workers keep stepping without it.
-//           While the state directory cannot be written its effects wait, in order: nothing is sent
-//           that a restarted head would not know. Workers train on, and what they tell is kept.
-//           Commands are refused then. The cluster scheduler says when to go on.
-// Order     Effects of one event are performed in order, SaveRecord synchronously.
-// Limits    Log lines in memory: kLogLinesMax; the file has all of them.
-// Threads   Cooperative. Journal writes block it for a fraction of a millisecond.
+// Accepts   Inbound from the job's workers: round messages (round.capnp), WorkerStats, ReadState.
+//           Inbound from node agents: NodeHello, WorkerExited, StatesFound, StatesRemoved,
+//           StatePart.
+//           Inbound from clients: requests about this job (client.capnp).
+//           From the gateway: PeerDown.
+//           From the cluster scheduler: Allocation, DemandRefused, Inventory, DescribeJob,
+//           CancelJob, StoreRecovered.
+//           From the companion: PlanAnswer, PlanList.
+//           Every message is legal at any time. Stale ones are dropped by generation, incarnation
+//           or sequence.
+// Sends     Through the gateway: round messages to workers; StartWorker, KillWorker, FindStates and
+//           RemoveStates to node agents; ReadState and StatePart, passed on between workers and
+//           node agents; answers and job events to clients.
+//           To the cluster scheduler: Demand, DeviceReleased, DeviceSuspected, DevicesKept,
+//           JobEnded, and the state of the store (StoreFailed, HistoryUnreadable).
+//           To the companion: PlanQuery, PlanListQuery, CapabilityReport.
+// State     The state of the core, and views for users. Generation, known workers, state of the job
+//           and refused devices are journaled before any message of a generation is sent. Ledger
+//           lines go to the run ledger.
+// Fails     The cluster scheduler monitors this actor. Workers train on without it. While the state
+//           directory cannot be written, its effects wait in order, so nothing is sent that a
+//           restarted head would not know. Workers train on, their reports are kept, and commands
+//           are refused. The cluster scheduler says when to continue.
+// Order     The effects of one event are performed in order, SaveRecord synchronously.
+// Limits    kLogLinesMax log lines in memory; the log file contains all of them.
+// Threads   Cooperative. A journal write blocks it for a fraction of a millisecond.
 #include <caf/actor.hpp>
 #include <caf/stateful_actor.hpp>
 
@@ -56,9 +65,10 @@ struct IntraJobOptions {
   std::string spec_toml;  // canonical text of `spec`
   intra_job::Config config;
   store::JobRecord record;  // as admitted, or as the journal has it
-  bool restored = false;    // the head was restarted: go on from the record
-  Instant pause_assumed = std::chrono::milliseconds(500);  // of a change, before one was measured
-  std::filesystem::path log_file;                          // empty: lines are kept in memory only
+  bool restored = false;    // the head was restarted: continue from the record
+  // assumed pause of a change, until one was measured
+  Instant pause_assumed = std::chrono::milliseconds(500);
+  std::filesystem::path log_file;  // empty: lines are kept in memory only
 };
 
 struct IntraJobPeers {
@@ -145,7 +155,8 @@ class IntraJobState {
   Status check_accepting();
   std::string store_warning() const;
 
-  // Effects (intra_job_effects.cc). Status: not performed, and to be tried again.
+  // Effects (intra_job_effects.cc). An error means that the effect was not performed and has to be
+  // tried again.
   Status perform_effect(const intra_job::SaveRecord& effect);
   Status perform_effect(const intra_job::StartWorker& effect);
   void perform_effect(const intra_job::KillWorker& effect);
@@ -200,57 +211,60 @@ class IntraJobState {
   IntraJobPeers peers_;
   std::optional<intra_job::IntraJobCore> core_;
 
-  // For the scheduler: what devices there are and how fast they were measured to be.
+  // Input of the scheduler: the devices of the cluster and their measured speeds.
   DeviceSet inventory_;
   bool inventory_known_ = false;
   scheduler::Capabilities capabilities_;
-  std::set<DeviceType> measured_types_;  // of these; the others are assumed
+  std::set<DeviceType> measured_types_;  // types with a measured speed; the others are assumed
   scheduler::CapabilityWatch capability_watch_;
   scheduler::GrantTrial grant_trial_;
-  // Of these it has given some back once: given them anew, it keeps them until a speed changes.
+  // Device sets of which the job once gave a part back as unused. If it is given such a set again,
+  // it keeps it until a speed changes.
   std::set<std::string> released_from_;
-  Generation paced_generation_;  // of the placement whose steps are timed
-  Version paced_through_ = 0;    // the newest of them
-  double queried_seconds_ = 0;   // that were left when plans were asked for last; 0: not known
+  Generation paced_generation_;  // the placement whose steps are timed
+  Version paced_through_ = 0;    // the newest timed version
+  double queried_seconds_ = 0;   // seconds that were left at the last plan query; 0: not known
   intra_job::StragglerWatch stragglers_;
   std::optional<Instant> rescaling_since_, last_pause_;
-  Instant next_rebalance_{};  // not before
+  Instant next_rebalance_{};  // earliest time of the next rebalance
   bool demand_is_exact_ = false;
   std::uint64_t allocation_sequence_ = 0;  // of the newest Allocation, 0 before the first
-  std::uint32_t plan_queries_ = 0;         // that the companion has not answered yet
+  std::uint32_t plan_queries_ = 0;         // queries that the companion has not answered yet
 
   bool has_run_ = false;
-  std::optional<Instant> tick_armed_;  // the timer that comes next
-  int timers_ = 0;                     // that will come
-  bool leaves_ = false;                // after the last of them
+  std::optional<Instant> tick_armed_;  // time of the next timer
+  int timers_ = 0;                     // timers that have not fired yet
+  bool leaves_ = false;                // quit after the last timer
 
-  // Since something could not be written: why, and what waits for it.
+  // Set while the state directory cannot be written: the error, and the effects that wait.
   std::optional<Error> stalled_;
   intra_job::HeldEffects held_;
-  bool refusals_wait_ = false;  // to be saved, before held_
-  bool writes_held_ = false;    // write_held runs
-  // The core's time stands still while something waits that has a time limit of its own.
+  bool refusals_wait_ = false;  // refusals must be saved before the held effects
+  bool writes_held_ = false;    // write_held() is running
+  // The core's time stands still while an effect waits whose answer has a time limit: the limit
+  // must not run before the effect is performed. `stood_still_` is the total of these times.
   std::optional<Instant> stands_still_at_;
   Instant stood_still_{};
 
-  // After a restart of the head: workers of the journal that have not spoken to this one yet.
+  // After a restart of the head: workers of the journal that have not sent anything to this head
+  // yet.
   std::set<Incarnation> awaited_;
   Instant awaited_until_{};
 
-  // For people.
+  // Views for users.
   std::map<Incarnation, std::uint64_t> pids_;
   std::map<Incarnation, std::vector<double>> est_seconds_;  // newest local step of each rank
   double peak_rss_mib_ = 0;
-  double compute_seconds_ = 0, switch_seconds_ = 0, wait_seconds_ = 0;  // of all workers
+  double compute_seconds_ = 0, switch_seconds_ = 0, wait_seconds_ = 0;  // sums over all workers
   std::optional<intra_job::LostSteps> lost_steps_;
-  Generation told_generation_;  // of which tell_loss has told
+  Generation told_generation_;  // generation for which tell_loss() has logged
   std::map<Version, EvaluationView> evaluations_;
   std::deque<std::string> log_lines_;
   std::ofstream log_file_;
-  std::size_t log_file_lacks_ = 0;  // so many of the newest lines, since its disk is full
+  std::size_t log_file_lacks_ = 0;  // newest lines that the file lacks, because its disk is full
   std::vector<Follower> followers_;
   std::map<std::uint64_t, std::pair<PeerId, std::uint64_t>> commands_;  // number -> client, request
-  std::map<std::uint64_t, std::pair<PeerId, std::uint64_t>> plan_lists_;  // as commands_
+  std::map<std::uint64_t, std::pair<PeerId, std::uint64_t>> plan_lists_;  // like commands_
   std::uint64_t next_command_ = 1;
   bool progress_due_ = false;
 };

@@ -1,5 +1,5 @@
-// IntraJobCore: audits. Who computes wrongly is taken out, and nothing that it may have touched
-// stays.
+// IntraJobCore: audits. A device that computes wrongly is taken out, and nothing that it may have
+// spoiled stays.
 #include <algorithm>
 
 #include "actors/intra_job/intra_job_core.h"
@@ -8,7 +8,7 @@ namespace es::actors::intra_job {
 
 using namespace protocol;
 
-// From here on the members' devices contribute; what they do from now on is not proven yet.
+// The devices of the members contribute from here on; their later results are not verified yet.
 void IntraJobCore::begin_audits() {
   audits_.place(members_);
   for (const Member& member : members_)
@@ -37,7 +37,7 @@ void IntraJobCore::handle(Worker& worker, const Audited& message) {
   }
 }
 
-// Who computed the rank right has computed right until now: what is found later began later.
+// Both devices computed this rank correctly, so an error that is found later began after this step.
 void IntraJobCore::pass_audit(const Audited& message) {
   const auto plan = plan_audit(message.step, config_.spec.audit.every_steps, members_);
   for (const Incarnation incarnation : {plan->owner, plan->auditor})
@@ -46,7 +46,7 @@ void IntraJobCore::pass_audit(const Audited& message) {
     send(*fleet_.find(incarnation), AuditPassed{stamp(), message.step});
 }
 
-// No member has committed the step, so version `step` is the newest there is.
+// No member has committed the audited step, so `step` is the newest version.
 void IntraJobCore::condemn(const Verdict& verdict, Version step) {
   Version good = step;
   for (const Incarnation incarnation : verdict.guilty) {
@@ -64,8 +64,8 @@ void IntraJobCore::condemn(const Verdict& verdict, Version step) {
     evict(*fleet_.find(incarnation), "is taken out by an audit");
 }
 
-// Versions after `good` may be spoiled, and every worker holds one of them: all end, and the job
-// begins again from the newest checkpoint that is not younger.
+// Versions after `good` may be spoiled, and every worker holds one of them. All workers end, and
+// the job begins again from the newest saved state that is not newer than `good`.
 void IntraJobCore::go_back_to(Version good) {
   give_up_unfinished(good);
   const std::vector<CheckpointRef> void_ones = give_up_newer(good);
@@ -75,11 +75,13 @@ void IntraJobCore::go_back_to(Version good) {
       std::to_string(restart));
   drop_written_checkpoints("an audit has found that it may be spoiled");
   forget_after(restart);
-  // The record is saved first: the next head must not take anything of this for good.
+  // The record is saved first, with `rewinding` set: a head that restarts from here must not use
+  // any of the spoiled versions.
   record_.rewinding = restart;
   record_.known.clear();
   effects_.push_back(SaveRecord{record_});
-  // Those that leave may still have a checkpoint to tell of.
+  // Workers that are leaving may still report a checkpoint, which must not count, so they are
+  // killed too.
   for (const auto phase : {Worker::Phase::kLeaving, Worker::Phase::kKnown})
     for (const Incarnation incarnation : fleet_.in_phase(phase))
       if (Worker& worker = *fleet_.find(incarnation); !worker.killed) kill(worker);
@@ -94,7 +96,7 @@ void IntraJobCore::forget_after(Version version) {
   evaluations_.erase(evaluations_.upper_bound(version), evaluations_.end());
 }
 
-// The one of the series that a worker was asked for may be on the disk already.
+// The checkpoint of the series that was requested from a worker may be on the disk already.
 void IntraJobCore::give_up_unfinished(Version good) {
   const std::optional<PeriodicRequest>& pending = periodic_.pending();
   if (!pending) return;
@@ -107,8 +109,8 @@ void IntraJobCore::give_up_unfinished(Version good) {
   if (ref.version > good && ref.version <= ledger_.through()) record_.spoiled.push_back(ref);
 }
 
-// Forgets the checkpoints that may be spoiled. Those of the job itself are removed from the nodes
-// that wrote them, or by the next writer; a client's stay.
+// Forgets the checkpoints that may be spoiled. Those of the job's own series are removed by the
+// nodes that wrote them or by the next writer. Those of clients stay.
 std::vector<CheckpointRef> IntraJobCore::give_up_newer(Version good) {
   std::vector<CheckpointRef> void_ones;
   for (const CheckpointRef& ref : drop_newer(record_, good)) {
@@ -123,7 +125,8 @@ std::vector<CheckpointRef> IntraJobCore::give_up_newer(Version good) {
   return void_ones;
 }
 
-// A head that dies before the second record does this again: nothing is added to the ledger before.
+// A head that dies before the second record is durable repeats this. It is safe, because nothing is
+// added to the ledger before.
 void IntraJobCore::finish_rewinding() {
   effects_.push_back(LedgerRewound{*record_.rewinding});
   record_.rewinding.reset();

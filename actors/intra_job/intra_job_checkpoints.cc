@@ -1,5 +1,5 @@
-// IntraJobCore: checkpoints, on demand and of the job's own series, and what is left of them when a
-// restart needs one.
+// IntraJobCore: checkpoints on request, checkpoints of the job's own series, and the choice of
+// those that stay.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -30,7 +30,8 @@ void IntraJobCore::handle(const CheckpointCommand& event) {
   if (phase_ == Phase::kNormal || phase_ == Phase::kDraining) ask_for_checkpoints();
 }
 
-// Any member can: each holds a whole version. A round makes it forget; after Go it is asked again.
+// Any member can write, because each holds a whole version. A round makes the writer forget the
+// request, so it is repeated after Go.
 void IntraJobCore::ask_for_checkpoints() {
   const Worker& writer = *fleet_.find(members_.front().incarnation);
   for (PendingCheckpoint& pending : checkpoints_) {
@@ -44,7 +45,7 @@ void IntraJobCore::ask_for_checkpoints() {
   }
 }
 
-// Ahead of time, so that the writer meets the version exactly.
+// The request is sent ahead of time, so that the writer meets the version exactly.
 void IntraJobCore::ask_for_periodic() {
   periodic_.plan(ledger_.through(), record_);
   const bool stepping = phase_ == Phase::kNormal || phase_ == Phase::kDraining;
@@ -77,7 +78,8 @@ void IntraJobCore::handle(Worker& worker, const CheckpointWritten& message) {
       checkpoints_.begin(), checkpoints_.end(),
       [&](const PendingCheckpoint& asked) { return asked.request == message.request; });
   if (pending == checkpoints_.end()) return;
-  // Of a suspension that was given up: nobody's any more, it may be gone at any moment.
+  // The checkpoint of a suspension that was given up does not belong to the job any more. It may be
+  // removed at any moment.
   const CheckpointRef ref{message.path, message.version};
   if (is_suspension(ref, config_.suspend_prefix) && ref.path != pending->directory) return;
   if (!message.error.empty()) {
@@ -90,7 +92,7 @@ void IntraJobCore::handle(Worker& worker, const CheckpointWritten& message) {
   take_written_checkpoints();
 }
 
-// The last one's error stands, when there was one.
+// If several workers were asked, the last error is reported.
 void IntraJobCore::no_answer_from(Incarnation worker) {
   std::vector<std::pair<std::uint64_t, Error>> failed;
   std::erase_if(checkpoints_, [&](PendingCheckpoint& pending) {
@@ -102,7 +104,7 @@ void IntraJobCore::no_answer_from(Incarnation worker) {
   for (const auto& [request, error] : failed) checkpoint_done(request, error);
 }
 
-// The last attempt keeps the errors of both.
+// If the second directory fails too, the error names both reasons.
 bool IntraJobCore::try_elsewhere(PendingCheckpoint& pending) {
   if (!pending.first_error.empty()) {
     pending.why_not->message = pending.first_error + "; " + pending.why_not->message;
@@ -117,13 +119,14 @@ bool IntraJobCore::try_elsewhere(PendingCheckpoint& pending) {
   return true;
 }
 
-// When a round has begun meanwhile, all are asked for after Go.
+// If a round has begun meanwhile, all checkpoints are requested again after Go.
 void IntraJobCore::ask_elsewhere() {
   const bool stepping = phase_ == Phase::kNormal || phase_ == Phase::kDraining;
   if (std::exchange(ask_again_, false) && stepping) ask_for_checkpoints();
 }
 
-// The job goes on without: its last good one is untouched, and the next one may succeed.
+// The job continues without this checkpoint. The previous one is untouched, and the next one may
+// succeed.
 void IntraJobCore::periodic_failed(const std::string& why) {
   const Version version = std::max(periodic_.pending()->at, ledger_.through());
   write_warning_ = "no checkpoint of version " + std::to_string(version) + ": " + why;
@@ -132,8 +135,8 @@ void IntraJobCore::periodic_failed(const std::string& why) {
   ask_for_periodic();
 }
 
-// A checkpoint is valid when the ledger tells how its version came to be. Lines can be late when
-// the head was away; if all who know them are lost, so is the checkpoint.
+// A checkpoint is valid only if the ledger contains its version. Ledger lines can be late after the
+// head was away. If all workers that know them are lost, the checkpoint is lost too.
 void IntraJobCore::take_written_checkpoints() {
   for (const WrittenCheckpoint& written : std::exchange(written_, {})) {
     if (written.message.version > ledger_.through()) {
@@ -156,10 +159,12 @@ void IntraJobCore::take_checkpoint(const WrittenCheckpoint& taken) {
   remove_replaced(written, removed);
   add_checkpoint(record_, written, removed);
   const bool suspension = is_suspension(written, config_.suspend_prefix);
-  // A client's may go at any time; these stay as long as the job goes on from them.
+  // A client may remove its own checkpoints at any time. A suspension checkpoint stays until a
+  // newer one of the job replaces it.
   const bool replaced = (periodic || suspension) && record_.checkpoint->path == written.path &&
                         drop_suspensions(record_, config_.suspend_prefix, written.path);
   save();
+  // Nodes remove old suspension checkpoints only after the record without them is durable.
   if (replaced || suspension) keep_suspensions();
   if (!periodic) {
     const auto error = first_errors_.extract(message.request);
@@ -174,12 +179,13 @@ void IntraJobCore::take_checkpoint(const WrittenCheckpoint& taken) {
   ask_for_periodic();
 }
 
-// REQUIRES: what the record says is saved.
+// REQUIRES: the record is saved.
 void IntraJobCore::keep_suspensions() {
   for (const std::string& node : saved_.nodes()) keep_suspensions(node);
 }
 
-// A message that comes late must not take one that was written meanwhile: hence the bound.
+// The bound on the generation protects a checkpoint that is written while this message is on its
+// way.
 void IntraJobCore::keep_suspensions(const std::string& node) {
   if (config_.suspend_prefix.empty() || record_.generation.value == 0) return;
   const std::uint64_t below = phase_ == Phase::kEnding ? std::numeric_limits<std::uint64_t>::max()
@@ -189,7 +195,8 @@ void IntraJobCore::keep_suspensions(const std::string& node) {
   effects_.push_back(KeepSuspensions{node, below, std::move(kept)});
 }
 
-// They are about to be dropped, and nodes that are away do not hear of it before they are back.
+// These checkpoints are about to be dropped, and nodes that are away learn it only when they
+// return.
 void IntraJobCore::say_which_suspensions_stay() {
   std::vector<CheckpointRef> away;
   for (CheckpointRef state : saved_states()) {
@@ -199,7 +206,7 @@ void IntraJobCore::say_which_suspensions_stay() {
   remove_from_nodes(away);
 }
 
-// From the disks that they are on, without that of node `but`. REQUIRES: as keep_suspensions.
+// Removes the states from all their nodes but `but`. REQUIRES: the record is saved.
 void IntraJobCore::remove_from_nodes(const std::vector<CheckpointRef>& states,
                                      const std::string& but) {
   std::map<std::string, std::vector<CheckpointRef>> by_node;
@@ -217,8 +224,8 @@ void IntraJobCore::remove_from_nodes(const std::vector<CheckpointRef>& states,
   }
 }
 
-// The writer removes what lies on its own disk. A void one of the same path is another one, on
-// another disk.
+// The writer removes the files on its own disk. A void checkpoint with the same path and other
+// digests lies on another disk.
 void IntraJobCore::remove_replaced(const CheckpointRef& written,
                                    const std::vector<std::string>& removed) {
   std::vector<CheckpointRef> states;

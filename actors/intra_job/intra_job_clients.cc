@@ -18,7 +18,7 @@ float mean_loss_of(const std::optional<protocol::LedgerLine>& line) {
   return line ? static_cast<float>(intra_job::mean_loss(*line)) : std::nanf("");
 }
 
-// Changes what is journaled.
+// Returns whether the request changes journaled state.
 bool is_command(MessageType type) {
   return type == MessageType::kScaleJob || type == MessageType::kCheckpointJob ||
          type == MessageType::kPauseJob || type == MessageType::kResumeJob ||
@@ -160,7 +160,8 @@ void IntraJobState::follow(const Inbound& inbound) {
     answer_info(follower);
     if (r.getUntilNow() || core_->phase() == intra_job::Phase::kEnding ||
         intra_job::is_over(core_->state())) {
-      // Ending: what remains is the exit of processes; JobEnded tells the followers that stay.
+      // In phase Ending only the exits of processes are missing. Followers that stay are told by
+      // JobEnded.
       if (r.getUntilNow() || core_->fleet().holds_nothing()) return end_follower(follower), 0;
     }
     followers_.push_back(follower);
@@ -185,7 +186,7 @@ void IntraJobState::end_follower(const Follower& follower) {
                          [](wire::JobEvent::Builder b) { b.setEnded(); });
 }
 
-// One body for all of them.
+// All followers share one encoded body.
 void IntraJobState::tell_followers_progress() {
   std::shared_ptr<const Frame> progress;
   for (const Follower& follower : followers_) {
@@ -232,7 +233,8 @@ void IntraJobState::checkpoint(const Inbound& inbound) {
                                         name_of(r.getOtherwise(), "otherwise")};
   });
   if (!command) return refuse(inbound.from, inbound.frame->head.request, command.error());
-  // The worker that writes would notice too, but only at the step's end; it may be on another disk.
+  // The worker that writes would find an existing directory too, but only at the end of the step.
+  // It may be on another disk, so this check does not replace that one.
   std::error_code ignored;
   if (std::filesystem::exists(command->directory, ignored))
     return refuse(inbound.from, inbound.frame->head.request,

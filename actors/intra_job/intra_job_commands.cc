@@ -1,4 +1,4 @@
-// IntraJobCore: what a client asks for, and the end of the job.
+// IntraJobCore: commands of clients, and the end of the job.
 #include <utility>
 
 #include "actors/intra_job/intra_job_core.h"
@@ -31,7 +31,7 @@ void IntraJobCore::handle(const ScaleCommand& event) {
   if (granted) answer_scale({});
 }
 
-// Why a job whose bits depend on the device type cannot have these; empty: it can.
+// Returns why a job whose bits depend on the device type cannot have these devices; empty: it can.
 std::string IntraJobCore::refuse_types(const Wanted& wanted) const {
   const DeterminismLevel level = config_.spec.level;
   if (level == DeterminismLevel::kD2 || !wanted) return {};
@@ -90,6 +90,8 @@ void IntraJobCore::end(JobState state, std::string error) {
   } else {
     drop_suspensions(record_, config_.suspend_prefix, "");
   }
+  // The outcome is durable before any worker is released: a restarted head must not continue the
+  // job.
   save();
   for (auto& [incarnation, worker] : fleet_.workers()) {
     if (worker.phase == Worker::Phase::kStarting) {
@@ -100,7 +102,7 @@ void IntraJobCore::end(JobState state, std::string error) {
   }
 }
 
-// What a job that fails had saved may be all that is left of days of work.
+// The saved state of a failed job may be all that is left of days of work, so the log names it.
 void IntraJobCore::say_what_is_kept() {
   if (!record_.checkpoint) return;
   const CheckpointRef& kept = *record_.checkpoint;
@@ -119,7 +121,7 @@ void IntraJobCore::end_if_empty() {
   effects_.push_back(JobEnded{record_.state, record_.error});
 }
 
-// Nobody of this job will write one, and remove these, any more.
+// No worker of this job will write another checkpoint and remove these with it.
 void IntraJobCore::remove_void_checkpoints() {
   keep_suspensions();
   remove_from_nodes(record_.spoiled);
@@ -131,8 +133,7 @@ void IntraJobCore::show_state(JobState state) {
   effects_.push_back(StateChanged{state});
 }
 
-// The workers of an ended job are nobody's any more: what is left of them is killed after a
-// restart.
+// An ended job has no known workers: a restarted head kills those that are left.
 void IntraJobCore::save() {
   record_.known = phase_ == Phase::kEnding ? std::vector<KnownWorker>() : known_workers();
   effects_.push_back(SaveRecord{record_});

@@ -50,6 +50,7 @@ IntraJobCore::IntraJobCore(Config config, Services services, JobRecord record,
     ES_CHECK(ledger_.add(line, Incarnation{}) == LedgerBook::Answer::kAdded);
   }
   evaluations_.insert(history.evaluations.begin(), history.evaluations.end());
+  // A head that died while it cut the ledger may have left lines that an audit made void.
   if (record_.rewinding) forget_after(std::min(*record_.rewinding, ledger_.through()));
   for (const KnownWorker& known : record_.known) {
     fleet_.hold(known.device);
@@ -58,9 +59,11 @@ IntraJobCore::IntraJobCore(Config config, Services services, JobRecord record,
     worker.address = known.address;
     worker.host_id = known.host_id;
     worker.placed = true;
-    trusted_through_[known.device] = config_.start_version;  // what it passed is not journaled
+    // Passed audits are not journaled.
+    trusted_through_[known.device] = config_.start_version;
   }
-  // Workers of the record are not behind the ledger until they say so.
+  // Workers of the record may hold a version up to the newest in the ledger. This is assumed until
+  // they report.
   progress_ = record_.known.empty() ? restart_point().second : ledger_.through();
   if (staged()) stage_ = schedule_.stage_at(ledger_.through());
 }
@@ -85,7 +88,8 @@ Effects IntraJobCore::on(const Event& event, Instant now) {
   return take_effects();
 }
 
-// A checkpoint is on the disk though its writer leaves; but what a killed one wrote may be spoiled.
+// A checkpoint is on the disk even if its writer is leaving, so it counts. A message of a killed
+// worker does not count, because what it wrote may be spoiled.
 bool IntraJobCore::counts(const Worker& worker, const WorkerMessage& message) const {
   if (worker.killed) return false;
   if (std::holds_alternative<CheckpointWritten>(message)) return true;
@@ -148,14 +152,18 @@ std::optional<Instant> IntraJobCore::next_tick() const {
   return first;
 }
 
-// What follows from the new state, whatever the event was.
+// Draws the consequences of the new state after any event. The order matters. A stop or a
+// suspension may change the phase, on which the rest depends. update_demand() clears
+// demand_again_at_, which reconcile() reads. finish_if_done() precedes consider_change(), so that a
+// finished job begins no further round. end_if_empty() follows reconcile(), which gives back the
+// last devices.
 void IntraJobCore::settle() {
   ask_elsewhere();
   consider_stop();
   consider_suspension();
   ask_nodes();
   say_what_it_waits_for();
-  // What it goes on from may have become an older state, of an earlier stage.
+  // The restart point may have become an older state, which belongs to an earlier stage.
   if (staged() && phase_ == Phase::kIdle) stage_ = schedule_.stage_at(next_version());
   update_demand();
   reconcile();
@@ -198,7 +206,8 @@ void IntraJobCore::handle(const Hello& message) {
   const Incarnation sender = message.stamp.sender;
   Worker* worker = fleet_.find(sender);
   if (worker == nullptr) {
-    // Also a joiner that an earlier head started: it has no state, and its device may be in use.
+    // This includes a joining worker that an earlier head started. It holds no state, and the head
+    // may use its device for another process.
     kill_unknown(sender);
     return;
   }
@@ -208,12 +217,13 @@ void IntraJobCore::handle(const Hello& message) {
   worker->host_id = message.host_id;
   worker->channel = message.channel;
   if (worker->phase != Worker::Phase::kKnown || phase_ == Phase::kEnding) return;
-  // Its link was down, and what either side has sent meanwhile may be lost. A round finds out.
+  // The link of this worker was down, and messages in both directions may be lost. A new round
+  // determines the state of all workers.
   if (phase_ != Phase::kPreparing) {
     log("worker " + std::to_string(sender.value) + " is back after its link broke");
     begin_round();
   } else if (!reports_.contains(sender)) {
-    send(*worker, Prepare{stamp()});  // after a restart of the head this is the rule
+    send(*worker, Prepare{stamp()});  // the normal case after a restart of the head
   }
 }
 
@@ -251,9 +261,11 @@ void IntraJobCore::handle(Worker& worker, const Committed& message) {
   if (config_.sparse_ledger) ledger_.skip_to(message.line.version - 1);
   switch (ledger_.add(message.line, worker.incarnation)) {
     case LedgerBook::Answer::kAdded:
+      // The line precedes every Acknowledge in the list of effects, so it is durable before workers
+      // forget it.
       effects_.push_back(LedgerLineAdded{message.line});
       clock_.step(now_);
-      // What follows is the last evaluation, which is not training.
+      // Only the last evaluation follows, which does not count as training time.
       if (ledger_.through() == config_.last_version) clock_.pause(now_);
       losses_without_progress_ = 0;
       suspected_.clear();
@@ -276,7 +288,7 @@ void IntraJobCore::handle(Worker& worker, const Committed& message) {
 
 void IntraJobCore::acknowledge() {
   if (ledger_.through() < acknowledged_ + config_.acknowledge_every) return;
-  // A worker forgets its evaluations by this, too.
+  // An Acknowledge also makes workers forget their evaluations of earlier versions.
   if (!is_evaluated_before(ledger_.through())) return;
   acknowledged_ = ledger_.through();
   for (const Incarnation incarnation : fleet_.placed()) {
@@ -296,8 +308,8 @@ void IntraJobCore::handle(Worker& worker, const Evaluated& message) {
   }
 }
 
-// All that were due up to this version are known: what a worker made while the head was away it
-// must tell, though a later one is known.
+// Returns the newest version up to which all due evaluations are known. An evaluation that a worker
+// made while the head was away must still be reported, even if a later one is known already.
 Version IntraJobCore::evaluated_through() const {
   Version through = 0;
   for (const auto& [version, digest] : evaluations_) {
@@ -308,14 +320,15 @@ Version IntraJobCore::evaluated_through() const {
   return through;
 }
 
-// The first version from `version` on that is evaluated.
+// Returns the first version that is evaluated, not before `version`.
 Version IntraJobCore::next_evaluation(Version version) const {
   const Version every = config_.spec.eval_every;
   if (every == 0) return config_.last_version;
   return std::min((version + every - 1) / every * every, config_.last_version);
 }
 
-// The newest that members had to make before they could step to `version`; none: true.
+// Returns whether the head knows the newest evaluation that members had to make before they could
+// step to `version`; true if none was due.
 bool IntraJobCore::is_evaluated_before(Version version) const {
   const Version every = config_.spec.eval_every;
   if (every == 0 || version == 0) return true;
@@ -343,9 +356,10 @@ void IntraJobCore::handle(Worker& worker, const Suspect& message) {
   }
 }
 
-// One that holds nothing, if the other does: a joiner that cannot reach its source names it, and
-// perhaps nobody else has the state. Else the one that more members named, else the one whose loss
-// costs no version, else the higher ranks.
+// Chooses the worker to evict when two workers cannot reach each other. First a worker that holds
+// no version, if the other one does: a joiner that cannot reach its source names the source, which
+// may be the only holder of the state. Then the worker that more members named, then the one whose
+// loss costs no version, then the one with the higher ranks.
 Worker& IntraJobCore::whom_to_evict(Worker& a, Worker& b) {
   if (a.version.has_value() != b.version.has_value()) return a.version ? b : a;
   const int named_a = named_[a.incarnation];

@@ -1,36 +1,42 @@
 #pragma once
-// IntraJobCore: everything that the head of one job decides about its workers, from admission to
-// the last exit.
+// IntraJobCore makes every decision that the head of one job makes about its workers, from
+// admission to the exit of the last process. docs/PROTOCOL.md describes the protocol.
 //
-// Pure: no clock, no I/O, no thread. An event and the time go in, effects come out in the order in
-// which the shell must perform them; SaveRecord must be durable before a later effect is performed.
-// Not thread-safe; one owner.
+// The core is pure: it has no clock, no I/O and no thread. An event and the time go in, and effects
+// come out in the order in which the shell must perform them. A SaveRecord must be durable before
+// any later effect is performed. The core is not thread-safe and has one owner.
 //
-// Events     messages of workers; intra_job_events.h; tick().
-// Effects    intra_job_events.h.
-// Phases     Idle        no worker takes part in rounds: the job waits for devices and processes
-//            Preparing   a new generation is journaled; waits for the reports of all known workers
-//            Installing  target and placement are sent; waits until all members are ready
-//            Normal      members run steps, or have paused at the end of a stage
-//            Draining    members were asked to pause, so that a planned change wastes no work
-//            Ending      the outcome is journaled; waits until every process has exited
-// A change   of any kind (start, stage, scale, loss, restart of the head) is one round. Planned
-//            ones drain first. Any loss, in any phase, starts a new round: the head never waits for
-//            a worker that it has given up. Whoever holds the newest sealed version is the source;
-//            when nobody holds one it is the newest checkpoint, if it can be read on some node
-//            (saved_states.h), from which it goes to the others. Else the job holds no devices and
-//            waits for a node, or, when all that was saved is gone, for a word of its user.
-// Stages     The members pause by themselves where the stage ends. By then the next stage's workers
-//            are warm, since the demand of a stage includes the next one's. When one is missing,
-//            the members wait for it.
-// Invariants - A generation is journaled before anything of it is sent, and used once.
-//            - Go only when all members hold the target. Workers without ranks stand by until then.
-//            - A device is given back only after its process was reaped.
-//            - A ledger line, and an evaluation, is let through once; a repetition must be equal
-//              bit by bit, else the job fails as non-deterministic.
-//            - Messages of another generation, or of a worker that takes no part, change nothing;
-//              unknown senders are killed. Facts that no placement can change are taken from any
-//              known worker whatever its generation: Failed, Evaluated, CheckpointWritten.
+// Events    Messages of workers; the events of intra_job_events.h; tick().
+// Effects   The effects of intra_job_events.h.
+// Phases      Idle        No worker takes part in rounds. The job waits for devices and processes.
+//             Preparing   A new generation is journaled; the core waits for the report of every
+//             known
+//                         worker.
+//             Installing  Target and placement are sent; the core waits until all members are
+//             ready. Normal      Members run steps, or have paused at the end of a stage. Draining
+//             Members were asked to pause, so that a planned change wastes no work. Ending      The
+//             outcome is journaled; the core waits until every process has exited.
+// Changes     Every change (start, stage, scaling, loss, restart of the head) is one round. A
+// planned
+//             change is preceded by a drain. A loss starts a new round in every phase, so the head
+//             never waits for a worker that it has given up. The source of a round is a worker that
+//             holds the newest sealed version. If no worker holds a version, it is the newest saved
+//             state that a node can read (saved_states.h); workers on other nodes receive its files
+//             from there. Otherwise the job holds no devices and waits for a node or, if everything
+//             that was saved is gone, for a decision of its user.
+// Stages      The members pause by themselves where a stage ends. The workers of the next stage are
+//             warm by then, because the demand of a stage includes the devices of the next one. If
+//             one of them is missing, the members wait for it.
+// Invariants  - A generation is journaled before any of its messages is sent, and is used once.
+//             - Go is sent only after all members hold the target. Workers without ranks stay
+//               available as sources until then.
+//             - A device is given back only after its process was reaped.
+//             - A ledger line or an evaluation is passed on once. A repetition must be equal bit by
+//               bit, otherwise the job fails as non-deterministic.
+//             - A message of another generation, or of a worker that takes no part in rounds,
+//             changes
+//               nothing. An unknown sender is killed. Facts that no placement can change (Failed,
+//               Evaluated, CheckpointWritten) are accepted from a known worker in any generation.
 #include <map>
 #include <optional>
 #include <set>
@@ -52,29 +58,31 @@ namespace es::actors::intra_job {
 
 enum class Phase { kIdle, kPreparing, kInstalling, kNormal, kDraining, kEnding };
 
-// A job fails when this many worker processes in a row end on one device without a Hello.
+// A job fails if this many worker processes in a row end on one device before their Hello.
 inline constexpr int kStartAttemptsMax = 3;
-// ... and when this many others were lost without one new version; a lost node is one.
+// A job fails after this many other losses without one new version. The loss of a node counts as
+// one.
 inline constexpr int kLossesWithoutProgressMax = 10;
-// Devices that a job had, and that are refused now, are asked for again after this.
+// If the cluster refuses devices that the job had before, the job asks again after this time.
 inline constexpr Instant kDemandAgainAfter = std::chrono::seconds(1);
-// A job that is to give all its devices up, and could not be saved, tries again after this.
+// A job that must give up all its devices and could not be saved tries again after this time.
 inline constexpr Instant kSaveAgainAfter = std::chrono::seconds(30);
 
-// A checkpoint on demand, to be written. A round may ask another worker for it while the first
-// still writes: then the first has the directory, and the other is refused it.
+// A checkpoint that was requested and is not written yet. After a round another worker may be asked
+// for it while the first one still writes. Then the first worker has created the directory, and the
+// second one is refused.
 struct PendingCheckpoint {
   std::uint64_t request = 0;
   std::string directory;
   bool make_parent = false;
-  std::set<Incarnation> asked{};   // and neither answered nor ended
-  std::optional<Error> why_not{};  // what one of them said
-  Version at = 0;                  // not before this version
-  std::string otherwise{};         // tried once the first directory has failed
-  std::string first_error{};       // it has
+  std::set<Incarnation> asked{};   // asked workers that have neither answered nor ended
+  std::optional<Error> why_not{};  // the error that one of them reported
+  Version at = 0;                  // the oldest version that may be written
+  std::string otherwise{};         // directory to try after the first one has failed
+  std::string first_error{};       // error of the first directory, once it has failed
 };
 
-// One that a worker says is written, and on whose disk.
+// A checkpoint that a worker has reported as written, and the node on whose disk it lies.
 struct WrittenCheckpoint {
   protocol::CheckpointWritten message;
   std::string node;
@@ -83,16 +91,17 @@ struct WrittenCheckpoint {
 class IntraJobCore {
  public:
   IntraJobCore(Config config, Services services);
-  // After a restart of the head. The workers of the record keep stepping meanwhile.
+  // Continues a job after a restart of the head. The workers of the record train on meanwhile.
   IntraJobCore(Config config, Services services, JobRecord record, LedgerHistory history);
 
-  // Once, before any event: the first demand; after a restart a fresh round.
+  // Call once, before any event. Returns the first demand or, after a restart, the messages of a
+  // new round.
   Effects start(Instant now);
   Effects on(const Event& event, Instant now);
   Effects on(const protocol::WorkerMessage& message, Instant now);
-  // Call when next_tick() has passed, not much later: time limits.
+  // Call soon after next_tick() has passed; it acts on time limits that have ended.
   Effects tick(Instant now);
-  // When the first of the time limits that run now ends; none: tick() has nothing to do.
+  // Returns the end of the earliest running time limit; nullopt: tick() has nothing to do.
   std::optional<Instant> next_tick() const;
 
   Phase phase() const { return phase_; }
@@ -102,31 +111,32 @@ class IntraJobCore {
   const JobRecord& record() const { return record_; }
   const Fleet& fleet() const { return fleet_; }
   const LedgerBook& ledger() const { return ledger_; }
-  // The version from which the job goes on, as far as is known: members step on from it, or will.
-  // Less than ledger().through() after all who held that were lost: the steps between are done
-  // again.
+  // The version from which the job continues, as far as the head knows. It is less than
+  // ledger().through() after all workers that held the newest version were lost; then the steps in
+  // between are computed again.
   Version progress() const { return progress_; }
   // The members of the last placement, ascending by rank.
   const std::vector<protocol::Member>& members() const { return members_; }
   // Devices of the members as text; empty before the first placement.
   std::string placement() const { return placement_.text(); }
-  // For a person: what a job that does not train, or on less than it wants, waits for; else empty.
+  // Text for users that says what the job waits for, if it does not train or trains on fewer
+  // devices than it wants; otherwise empty.
   std::string waiting_for() const;
   std::vector<StageReport> stage_reports(Instant now) const { return clock_.reports(now); }
-  // Global steps, by the last seconds (stage_clock.h); 0: the job does not step.
+  // Global steps per second, measured over the last seconds (stage_clock.h); 0 if the job stands.
   double steps_per_second(Instant now) const { return clock_.steps_per_second(now); }
-  // Whether this worker is to load the saved state at this path from another node.
+  // Returns whether this worker has to load the saved state at this path from another node.
   bool may_read(Incarnation worker, const std::string& path) const;
-  // What is wrong with checkpoints though the job goes on; empty: nothing.
+  // Text for users about problems with checkpoints that do not stop the job; empty: none.
   std::string warning() const;
-  // Stops the process when the core's own state contradicts itself.
+  // Aborts the process if the state of the core contradicts itself.
   void check_invariants() const;
 
  private:
   using Pair = std::pair<Incarnation, Incarnation>;
 
-  // Messages of workers (intra_job_core.cc, intra_job_checkpoints.cc). `worker` is in the fleet and
-  // not leaving.
+  // Messages of workers (intra_job_core.cc, intra_job_checkpoints.cc). `worker` is in the fleet. It
+  // is not leaving, except in handle(CheckpointWritten).
   void handle(const protocol::Hello& message);
   void handle(Worker& worker, const protocol::Report& message);
   void handle(Worker& worker, const protocol::Ready& message);
@@ -138,7 +148,7 @@ class IntraJobCore {
   void handle(Worker& worker, const protocol::CheckpointUnreadable& message);
   void handle(Worker& worker, const protocol::Audited& message);
   void handle(Worker& worker, const protocol::Failed& message);
-  void handle(Worker&, const protocol::Hello&) {}  // already known
+  void handle(Worker&, const protocol::Hello&) {}  // the worker is already known
   Worker& whom_to_evict(Worker& a, Worker& b);
   void acknowledge();
   void evict_silent_workers();
@@ -152,7 +162,7 @@ class IntraJobCore {
   bool try_elsewhere(PendingCheckpoint& pending);
   void ask_elsewhere();
 
-  // Stopping early (intra_job_stop.cc).
+  // Stopping before the last version (intra_job_stop.cc).
   bool stops() const { return !cancel_requests_.empty() && phase_ != Phase::kEnding; }
   void consider_stop();
   bool move_at_end(Version version);
@@ -162,7 +172,7 @@ class IntraJobCore {
   void remove_from_nodes(const std::vector<CheckpointRef>& states, const std::string& but = "");
   void remove_replaced(const CheckpointRef& written, const std::vector<std::string>& removed);
 
-  // What to go on from when no worker holds a version (intra_job_saved.cc).
+  // The restart point when no worker holds a version (intra_job_saved.cc).
   void handle(const NodesPresent& event);
   void handle(const NodeSaidHello& event);
   void handle(const StatesFound& event);
@@ -217,7 +227,8 @@ class IntraJobCore {
   void wait_for_workers();
   void place(const std::set<Incarnation>& chosen);
   protocol::Install make_install(protocol::Source source) const;
-  // The newest version that a sealed worker holds, and who; none: nobody holds one.
+  // The newest version that a sealed worker reported, and that worker; nullopt: no worker holds
+  // one.
   std::optional<std::pair<protocol::FromPeer, Version>> newest_reported() const;
   void install(protocol::Source source, Version target);
   void drain();
@@ -243,7 +254,7 @@ class IntraJobCore {
   void answer_scale(Status status);
   std::vector<KnownWorker> known_workers() const;
 
-  // To no devices and back (intra_job_pause.cc).
+  // Giving up all devices and coming back (intra_job_pause.cc).
   bool paused() const { return record_.state == JobState::kPaused; }
   void refuse_resume(const std::string& why);
   bool must_suspend() const;
@@ -276,73 +287,75 @@ class IntraJobCore {
   protocol::Stamp stamp() const { return {record_.generation, Incarnation{}}; }
   void log(std::string text) { effects_.push_back(LogLine{std::move(text)}); }
 
-  // Constant.
+  // Constant after construction.
   Config config_;
   Services services_;
   StageSchedule schedule_;
 
-  // Journal.
+  // Journaled by SaveRecord.
   JobRecord record_;
 
-  // Volatile.
+  // Volatile: lost when the head ends.
   Phase phase_ = Phase::kIdle;
   Fleet fleet_;
   LedgerBook ledger_;
   Version progress_;
   StageClock clock_;
-  std::map<Version, Digest> evaluations_;  // of their totals
+  std::map<Version, Digest> evaluations_;  // digests of the totals
   AuditBook audits_;
-  // By device of a member: it cannot have spoiled versions up to this one. It joined then, or has
-  // passed an audit of the step before.
+  // For each device of a member, the newest version that the device cannot have spoiled: the
+  // version at which it joined, or the one after the last audited step that it passed.
   std::map<DeviceId, Version> trusted_through_;
-  std::size_t stage_ = 0;                       // of the placement that runs
-  std::optional<DeviceSet> demanded_;           // the last Demand
-  std::optional<Instant> demand_again_at_;      // it was refused
-  std::optional<std::uint64_t> scale_request_;  // not answered yet
+  std::size_t stage_ = 0;              // stage of the current placement
+  std::optional<DeviceSet> demanded_;  // devices of the last Demand; nullopt: lifted or not sent
+  std::optional<Instant> demand_again_at_;      // time to repeat a refused Demand
+  std::optional<std::uint64_t> scale_request_;  // scale request that is not answered yet
   std::optional<DeviceSet> pin_before_scale_;
-  std::set<Incarnation> exited_;  // late messages of these are no surprise
+  std::set<Incarnation> exited_;  // late messages of these workers are expected and ignored
   std::map<DeviceId, int> failed_starts_;
-  DeviceRest rest_;  // not while the job has no other worker
+  DeviceRest rest_;  // applies only while the job has another known worker
   int losses_without_progress_ = 0;
   std::vector<PendingCheckpoint> checkpoints_;
-  std::set<std::uint64_t> at_end_;          // requests for the last version, not answered yet
-  std::vector<WrittenCheckpoint> written_;  // the ledger is not that far yet
-  std::map<std::uint64_t, std::string> first_errors_;  // of those that were written elsewhere
-  bool ask_again_ = false;                             // one is to be written elsewhere
+  std::set<std::uint64_t> at_end_;  // unanswered requests for a checkpoint of the last version
+  std::vector<WrittenCheckpoint> written_;  // reported, but newer than the ledger
+  // By request: the error of the first directory, for a checkpoint that went to the second one.
+  std::map<std::uint64_t, std::string> first_errors_;
+  bool ask_again_ = false;  // a checkpoint has to be requested in its second directory
   PeriodicCheckpoints periodic_;
   std::string write_warning_, damage_warning_;
   std::vector<std::uint64_t> cancel_requests_, pause_requests_;
-  // What the job becomes once its checkpoint is written: paused, or queued until it is given
-  // devices.
+  // The state that the job takes after its checkpoint is written: paused, or queued until it is
+  // given devices.
   std::optional<JobState> suspending_;
-  bool urgent_ = false;                   // what members must leave is about to end
-  bool suspension_failed_ = false;        // since then
-  std::optional<Instant> save_again_at_;  // because of that
-  std::string kept_;                      // why devices that are called back are kept, as told
-  bool resumed_ = false;                  // and not given devices yet
-  bool demand_was_met_ = true;  // or could be, when the job was admitted; by an earlier head too
-  std::string resume_refusal_;  // why it is paused still
+  bool urgent_ = false;                   // the devices that members must leave are about to end
+  bool suspension_failed_ = false;        // saving the job failed since the last allocation
+  std::optional<Instant> save_again_at_;  // when to try again after such a failure
+  std::string kept_;      // the reason last reported for keeping devices that were called back
+  bool resumed_ = false;  // resumed, and not given any device since
+  // The demand was met once. This is assumed for a job that an earlier head admitted.
+  bool demand_was_met_ = true;
+  std::string resume_refusal_;  // why the job is still paused after `resume`
   Version acknowledged_ = 0;
   SavedStates saved_;
-  std::string said_to_wait_for_;  // in the log
+  std::string said_to_wait_for_;  // the last text in the log about what the job waits for
   bool ended_ = false;
 
-  // Of the round or placement.
+  // State of the round or of the placement.
   std::vector<protocol::Member> members_;
-  DeviceSet placement_;  // of the members
+  DeviceSet placement_;  // devices of the members
   Version target_ = 0;
-  std::optional<GoOn> loads_;        // the members load this saved state
-  std::optional<Version> pause_at_;  // where the members stop by themselves
-  bool waits_for_stage_ = false;     // placed only to wait: the stage's workers are not complete
+  std::optional<GoOn> loads_;        // the saved state that members load in this round
+  std::optional<Version> pause_at_;  // the version at which the members pause by themselves
+  bool waits_for_stage_ = false;     // this placement only waits: workers of the stage are missing
   std::map<Incarnation, std::optional<Version>> reports_;
   std::set<Incarnation> ready_;
   std::set<Incarnation> drained_;
   Instant round_since_{};
   Instant drain_since_{};
   std::set<Pair> suspected_;
-  std::map<Incarnation, int> named_;  // how often a worker was suspected
+  std::map<Incarnation, int> named_;  // how often each worker was named in a Suspect
 
-  // Of the call that runs.
+  // State of the running call.
   Instant now_{};
   Effects effects_;
 };

@@ -1,4 +1,4 @@
-// The intra-job scheduler: what its core wants done.
+// The intra-job scheduler: performs the effects of its core.
 #include <caf/all.hpp>
 
 #include <algorithm>
@@ -17,6 +17,8 @@ namespace es::actors {
 
 Status IntraJobState::perform_effect(const intra_job::SaveRecord& effect) {
   update(options_.record, effect.record);
+  // The details of the end are stored before the record, so a restarted head that finds the job
+  // over can show them.
   if (intra_job::is_over(effect.record.state)) ES_RETURN_IF_ERROR(save_end());
   kill_point("journal.before");
   ES_RETURN_IF_ERROR(peers_.store->save(options_.record));
@@ -24,7 +26,7 @@ Status IntraJobState::perform_effect(const intra_job::SaveRecord& effect) {
   return {};
 }
 
-// For those who ask after a restart of the head.
+// For clients that ask after a restart of the head.
 Status IntraJobState::save_end() {
   const Msg<wire::JobDetails> shown = details();
   const auto bytes = shown.frame()->body.asChars();
@@ -36,6 +38,7 @@ void IntraJobState::send_to(const PeerId& peer, std::shared_ptr<const Frame> fra
 }
 
 Status IntraJobState::perform_effect(const intra_job::StartWorker& effect) {
+  // The incarnation is durable before the process exists, so no later head can give it out again.
   ES_RETURN_IF_ERROR(peers_.store->keep_incarnations());
   const auto message =
       Msg<wire::StartWorker>::build({.job = options_.job}, [&](wire::StartWorker::Builder b) {
@@ -123,10 +126,11 @@ Status IntraJobState::perform_effect(const intra_job::LedgerLineAdded& effect) {
   for (const std::uint32_t bits : effect.line.loss_bits)
     line.losses.push_back(std::bit_cast<float>(bits));
   kill_point("ledger.before");
-  // Members forget a line once it is acknowledged, so it must not be lost.
+  // Members forget a line after it is acknowledged, so it is stored first.
   ES_RETURN_IF_ERROR(peers_.store->ledger().append(options_.job, line));
   kill_point("ledger.after");
-  if (writes_held_) return {};  // the step itself was some time ago
+  // The step itself was some time ago and was counted when it was held.
+  if (writes_held_) return {};
   on_step();
   progress_due_ = true;
   return {};
@@ -134,7 +138,7 @@ Status IntraJobState::perform_effect(const intra_job::LedgerLineAdded& effect) {
 
 Status IntraJobState::perform_effect(const intra_job::EvaluationAdded& effect) {
   const auto* bytes = reinterpret_cast<const char*>(effect.totals->data());
-  // Its worker forgets it once the head has said that it knows it.
+  // The worker forgets the evaluation after the head has acknowledged it, so it is stored first.
   ES_RETURN_IF_ERROR(peers_.store->history().save_evaluation(options_.job, effect.version,
                                                              {bytes, effect.totals->size()}));
   log(show_evaluation(effect.version, *effect.totals));
@@ -142,7 +146,7 @@ Status IntraJobState::perform_effect(const intra_job::EvaluationAdded& effect) {
   return {};
 }
 
-// Keeps it for people; returns a line for the log.
+// Keeps the evaluation for users and returns a line for the log.
 std::string IntraJobState::show_evaluation(Version version, const std::vector<std::byte>& bytes) {
   const std::string what = "evaluation of version " + std::to_string(version);
   const auto totals = store::MetricTotals::decode(bytes);

@@ -1,6 +1,6 @@
 #pragma once
-// What goes into the head core of one job and what comes out of it. Messages between head and
-// workers are in protocol/messages.h.
+// The events that go into the head core of one job and the effects that come out. The messages
+// between head and workers are in protocol/messages.h.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -35,32 +35,37 @@ inline bool is_over(JobState state) {
 
 struct Config {
   JobSpec spec;
-  Version last_version = 0;        // total global steps of the job, > 0
-  std::uint32_t bucket_count = 1;  // of the model's flat parameters
-  // Where the run begins: FromSeed at version 0, or FromCheckpoint at that checkpoint's version.
-  // The spec's stages count their steps from here.
+  Version last_version = 0;        // number of global steps of the job, > 0
+  std::uint32_t bucket_count = 1;  // buckets of the model's flat parameters
+  // Where the run begins: FromSeed at version 0, or FromCheckpoint at the version of that
+  // checkpoint. The stages of the spec count their steps from here.
   protocol::Source start = protocol::FromSeed{};
   Version start_version = 0;
-  protocol::VersionDigests start_digests{};           // of the checkpoint
-  std::string checkpoint_directory;                   // parent of the job's own checkpoints
-  Version acknowledge_every = 64;                     // ledger lines between two Acknowledge
-  Instant drain_timeout = std::chrono::seconds(30);   // then a round without drain
-  Instant exit_timeout = std::chrono::seconds(5);     // from Release to kill
-  Instant report_timeout = std::chrono::seconds(30);  // from Prepare to Report, then evicted
-  Instant start_timeout = std::chrono::minutes(10);   // from the start of a process to its Hello
-  // Workers tell only some versions (simulations: the end, and where a placement stops).
+  protocol::VersionDigests start_digests{};          // digests of the checkpoint in `start`
+  std::string checkpoint_directory;                  // parent of the job's own checkpoints
+  Version acknowledge_every = 64;                    // ledger lines between two Acknowledge
+  Instant drain_timeout = std::chrono::seconds(30);  // after this time a round begins without drain
+  // Time from Release to exit, then the worker is killed.
+  Instant exit_timeout = std::chrono::seconds(5);
+  // Time from Prepare to Report, then the worker is evicted.
+  Instant report_timeout = std::chrono::seconds(30);
+  // Time from the start of a process to its Hello.
+  Instant start_timeout = std::chrono::minutes(10);
+  // true: workers report only some versions. Simulations report the last one and those at which a
+  // placement stops.
   bool sparse_ledger = false;
-  // Where the checkpoint of a job that gives up all its devices goes; the generation is appended.
-  // A path on the disk of the node that writes; empty: none is ever removed.
+  // Prefix of the checkpoints that the job writes to give up all its devices; the generation is
+  // appended. It is a path on the disk of the node that writes. Empty: such checkpoints are never
+  // removed.
   std::string suspend_prefix;
 };
 
-// Decisions that the core leaves to others. Both are pure or give a fresh value.
+// Decisions that the core leaves to its owner. Both are pure or return a fresh value.
 struct Services {
-  // Unique in the cluster, never reused, > 0.
+  // Returns a number that is unique in the cluster, never used before, and > 0.
   std::function<Incarnation()> next_incarnation;
-  // Range d is that of device d: contiguous, not empty, together [0, max_p). The order of the
-  // devices is that of their workers' incarnations. REQUIRES: 1 <= devices <= max_p.
+  // Returns one range for each device: contiguous, not empty, together [0, max_p). The devices are
+  // ordered by the incarnations of their workers. REQUIRES: 1 <= devices <= max_p.
   std::function<std::vector<RankRange>(std::uint32_t max_p, const std::vector<DeviceId>& devices)>
       assign_ranks;
 };
@@ -78,75 +83,79 @@ struct KnownWorker {
 struct CheckpointRef {
   std::string path;
   Version version = 0;
-  bool periodic = false;               // of the job's own series, which removes what is too old
-  std::set<std::string> nodes{};       // on whose disks it was written; empty: not known
+  bool periodic = false;               // of the job's own series, which removes old checkpoints
+  std::set<std::string> nodes{};       // nodes on whose disks it was written; empty: not known
   protocol::VersionDigests digests{};  // both zero: not known
   bool operator==(const CheckpointRef&) const = default;
 };
 
-// What must survive the head. Target and placement are not in it: a restarted head runs a fresh
-// round and computes both from sealed reports.
+// The part of the state that must survive the head. It does not contain target and placement: a
+// restarted head runs a new round and computes both from the reports of sealed workers.
 struct JobRecord {
   JobState state = JobState::kQueued;
-  std::string error;  // why it failed
+  std::string error;  // why the job failed
   Generation generation;
   std::vector<KnownWorker> known;
   std::optional<CheckpointRef> checkpoint;  // the newest valid one that this run wrote
-  std::vector<CheckpointRef> older;         // to go back to when that is damaged, newest first
-  std::optional<DeviceSet> pinned;          // the last accepted `scale`
-  // At D0 and D1: the type on which the job began to compute. Its kernels decide the bits, so the
-  // job uses no other type from then on. None: at D2, of a staged job, and before the first step.
+  std::vector<CheckpointRef> older;  // older ones, newest first, used if `checkpoint` is gone
+  std::optional<DeviceSet> pinned;   // the devices of the last accepted `scale`
+  // At D0 and D1: the device type on which the job began to compute. Its kernels decide the bits,
+  // so the job uses no other type from then on. nullopt at D2, for a job with stages, and before
+  // the first step.
   std::optional<DeviceType> bound_type;
-  // Of the job's own series, and void since an audit: to be removed from the disk.
+  // Checkpoints of the job's own series that an audit has made void. They must be removed from
+  // disks.
   std::vector<CheckpointRef> spoiled;
-  // Paths of states that a recovery of the journal has kept apart: they stay on the disk.
+  // Paths of states that a recovery of the journal has set aside. They stay on the disk.
   std::vector<std::string> set_aside{};
-  // Lines and evaluations after this version are void and may still be on the disk.
+  // Ledger lines and evaluations after this version are void but may still be on the disk.
   std::optional<Version> rewinding;
   bool operator==(const JobRecord&) const = default;
 };
 
-// What the run ledger on disk says, for a restarted head. `lines` ascend without gap from the
+// The contents of the run ledger on disk, for a restarted head. `lines` ascend without gap from the
 // version after Config.start_version.
 struct LedgerHistory {
   std::vector<protocol::LedgerLine> lines;
-  std::vector<std::pair<Version, Digest>> evaluations{};  // of their totals
+  std::vector<std::pair<Version, Digest>> evaluations{};  // digests of the totals
 };
 
 // --- events ------------------------------------------------------------------------------------
 
-// Cluster scheduler: all devices that the job may hold from now on. An older sequence is stale.
-// After a restart of the head it does not list a device on which a process runs that the job's
-// journal does not know, before that process is reaped.
+// From the cluster scheduler: the complete list of devices that the job may hold from now on. An
+// allocation with an older sequence is ignored. After a restart of the head the list omits a device
+// on which a process runs that the job's journal does not know, until that process is reaped.
 struct Allocation {
   std::uint64_t sequence = 0;
-  // How many DeviceReleased of this job the sender had processed. A device that the job has
-  // released since then is not the job's any more, though it is listed.
+  // The number of DeviceReleased messages of this job that the cluster scheduler had processed. A
+  // device that the job has released since then no longer belongs to the job, although it is
+  // listed.
   std::uint64_t releases_seen = 0;
   std::vector<DeviceId> devices;
-  // What is missing is about to end: with nothing left, the job writes a checkpoint and waits.
+  // The devices that are missing from the list are about to end. If the job has none left, it
+  // writes a checkpoint and waits.
   bool urgent = false;
 };
 
-// Cluster scheduler: the last Demand can never be met.
+// From the cluster scheduler: the last Demand can never be met.
 struct DemandRefused {
   std::string reason;
 };
 
-// Node agent: the process is reaped, its device is free.
+// From a node agent: the process was reaped and its device is free.
 struct WorkerExited {
   Incarnation incarnation;
-  std::string description;  // for people: status or signal, and its last words
-  bool with_node = false;   // its node was lost or started anew: the process is not to blame
+  std::string description;  // for users: status or signal, and the last output of the process
+  bool with_node = false;   // the node was lost or restarted, so the process is not to blame
 };
 
-// The process is silent or cut off. It may still run; it is evicted.
+// The process is silent or cannot be reached. It may still run; the core evicts it.
 struct WorkerLost {
   Incarnation incarnation;
   std::string reason;
 };
 
-// Go to exactly these devices; none: give the choice back to the cluster scheduler.
+// Use exactly these devices; nullopt gives the choice back to the cluster scheduler.
 struct ScaleCommand {
   std::uint64_t request = 0;
   std::optional<DeviceSet> devices;
@@ -155,40 +164,40 @@ struct ScaleCommand {
 struct CheckpointCommand {
   std::uint64_t request = 0;
   std::string directory;  // must not exist
-  // Of the last version that the job comes to: at its end, or where it is cancelled, which then
-  // waits for this one.
+  // Write the last version of the job: the one at its end, or the one at which it is cancelled. The
+  // cancellation waits for this checkpoint.
   bool at_end = false;
-  std::string
-      otherwise{};  // where it goes when it cannot be written to `directory`; empty: nowhere
+  std::string otherwise{};  // directory to use if `directory` cannot be written; empty: none
 };
 
-// Write a checkpoint, end all workers, give all devices back, and wait for ResumeCommand.
+// Write a checkpoint, end all workers, give back all devices, and wait for ResumeCommand.
 struct PauseCommand {
   std::uint64_t request = 0;
 };
 
 struct ResumeCommand {
   std::uint64_t request = 0;
-  // Give up the saved states that nobody can read now. Also for a job that waits for one of them.
+  // Give up the saved states that no node can read now. Also valid for a job that is not paused but
+  // waits for one of them.
   bool accept_loss = false;
 };
 
-// The nodes that are there, all of them, those that are about to end included.
+// All nodes that are connected, including those that are about to end.
 struct NodesPresent {
   std::set<std::string> nodes;
 };
 
-// A node says hello: again, perhaps, after its daemon or its link was away. What was on its way to
-// or from it may be lost.
+// A node has said hello, perhaps again after its daemon or its link was away. Messages to it or
+// from it may have been lost.
 struct NodeSaidHello {
   std::string node;
 };
 
-// Answer to FindStates.
+// The answer to FindStates.
 struct StateFound {
-  CheckpointRef state;  // path, version and digests
+  CheckpointRef state;  // identified by path, version and digests
   protocol::Sight sight = protocol::Sight::kUnclear;
-  std::string error;  // why not whole
+  std::string error;  // why it is not whole
 };
 struct StatesFound {
   std::string node;
@@ -199,10 +208,11 @@ struct CancelCommand {
   std::uint64_t request = 0;
 };
 
-// The devices' speeds ask for other ranks on the same devices (scheduler/rebalance.h).
+// Other ranks on the same devices fit their measured speeds better (scheduler/rebalance.h).
 struct RebalanceCommand {};
 
-// The job goes on without these devices and gives them back: it is as fast without them, or faster.
+// The job continues without these devices and gives them back, because it is at least as fast
+// without them.
 struct GiveBackCommand {
   std::vector<DeviceId> devices;
 };
@@ -214,39 +224,41 @@ using Event =
 
 // --- effects -----------------------------------------------------------------------------------
 
-// Must be durable before any later effect of the same list is performed.
+// Must be durable before any later effect is performed.
 struct SaveRecord {
   JobRecord record;
 };
 
-// Node agent of the device: start a process; it says Hello, or WorkerExited comes.
+// To the node agent of the device: start a process. Its Hello or its WorkerExited follows.
 struct StartWorker {
   Incarnation incarnation;
   DeviceId device;
 };
 
-// SIGKILL, which also ends a stopped process. WorkerExited follows once it is reaped.
+// Sends SIGKILL, which also ends a stopped process. WorkerExited follows when it is reaped.
 struct KillWorker {
   Incarnation incarnation;
 };
 
-// To a worker at the address that its Hello gave.
+// To a worker, at the address of its Hello.
 struct SendWorker {
   Incarnation to;
   std::string address;
   protocol::HeadMessage message;
 };
 
-// Cluster scheduler: exactly these devices, no more, replaces the last one. What is held beyond is
-// given back by DeviceReleased; the scheduler need not revoke it. Empty when the job is over.
+// To the cluster scheduler: the job wants exactly these devices. Replaces the previous Demand. The
+// job gives back what it holds in excess by DeviceReleased; the scheduler need not revoke it. Empty
+// when the job is over.
 struct Demand {
   DeviceSet devices;
 };
 
-// Cluster scheduler: the scale pin is lifted; the scheduler decides again.
+// To the cluster scheduler: the exact demand is lifted, and the scheduler chooses the devices
+// again.
 struct DemandLifted {};
 
-// To the cluster scheduler: the job can use this type only from now on.
+// To the cluster scheduler: the job can use only this type from now on.
 struct BoundToType {
   DeviceType type;
 };
@@ -255,85 +267,87 @@ struct DeviceReleased {
   DeviceId device;
 };
 
-// Cluster scheduler: an audit has found that this device computes wrongly; nobody is to be given
-// it. It is released like any other when its process has ended.
+// To the cluster scheduler: an audit found that this device computes wrongly, so it must not be
+// given to any job. It is released like any other device after its process has ended.
 struct DeviceSuspected {
   DeviceId device;
   std::string reason;
 };
 
-// The lines and evaluations after this version are void: an audit has found that they may be
-// spoiled. Must be durable before a later effect is performed.
+// Ledger lines and evaluations after this version are void, because an audit found that they may be
+// spoiled. Must be durable before any later effect is performed.
 struct LedgerRewound {
   Version through = 0;
 };
 
-// To a node: which of these can it read? Answer: StatesFound, unless its link breaks.
+// To a node: which of these states can it read? StatesFound answers, unless the link breaks.
 struct FindStates {
   std::string node;
   std::vector<CheckpointRef> states;
 };
 
-// To a node: these are not wanted any more, if they are on its disk.
+// To a node: remove these states if they are on its disk.
 struct RemoveCheckpoints {
   std::string node;
   std::vector<CheckpointRef> states;
 };
 
-// To a node: of the checkpoints that this job has written to give up its devices
-// (Config.suspend_prefix) in generations before `below`, only these are still wanted.
+// To a node: remove the checkpoints that this job wrote to give up its devices
+// (Config.suspend_prefix) in generations before `below`, except for `paths`.
 struct KeepSuspensions {
   std::string node;
   std::uint64_t below = 0;
   std::vector<std::string> paths;
 };
 
-// Cluster scheduler: the job does not leave the devices that it was called back from.
+// To the cluster scheduler: why the job does not leave the devices that were called back.
 struct DevicesKept {
-  std::string reason;  // empty: it does, or none were
+  std::string reason;  // empty: it leaves them, or none were called back
 };
 
-// A version is in the ledger now: once for each, ascending, without gap. Must be as durable as
-// SaveRecord before a later Acknowledge or Install is sent, since workers then forget the line.
+// A version was added to the ledger. This effect comes once for each version, ascending and without
+// gap. The line must be as durable as a SaveRecord before a later Acknowledge or Install is sent,
+// because workers then forget it.
 struct LedgerLineAdded {
   protocol::LedgerLine line;
 };
 
-// A version has been evaluated: once for each.
+// A version was evaluated. This effect comes once for each evaluation.
 struct EvaluationAdded {
   Version version = 0;
-  protocol::Bytes totals;  // as in protocol::Evaluated
+  protocol::Bytes totals;  // see protocol::Evaluated
 };
 
 struct StateChanged {
   JobState state = JobState::kQueued;
 };
 
-// Answer to ScaleCommand, PauseCommand, ResumeCommand and CancelCommand.
+// The answer to ScaleCommand, PauseCommand, ResumeCommand and CancelCommand.
 struct CommandDone {
   std::uint64_t request = 0;
   Status status;
-  std::string note{};  // for the client, of what was done
+  std::string note{};  // text for the client about what was done
 };
 
 struct CheckpointTaken {
   CheckpointRef checkpoint;
   protocol::VersionDigests digests;
-  std::string first_error{};  // why it is in CheckpointCommand::otherwise; empty: it is not
+  std::string first_error{};  // why the checkpoint is in CheckpointCommand::otherwise; empty: it is
+                              // in `directory`
 };
 
-// Answer to CheckpointCommand.
+// The answer to CheckpointCommand.
 struct CheckpointDone {
   std::uint64_t request = 0;
   Result<CheckpointTaken> result;
 };
 
-// For the job's log: one line for a person.
+// One line for the job's log.
 struct LogLine {
   std::string text;
 };
 
-// The job is over, every process reaped and every device released.
+// The job is over: every process was reaped and every device released.
 struct JobEnded {
   JobState state = JobState::kFinished;
   std::string error;
@@ -348,13 +362,13 @@ using Effects = std::vector<Effect>;
 
 // --- views -------------------------------------------------------------------------------------
 
-// One placement that the job went through.
+// A placement that the job went through.
 struct StageReport {
   std::string placement;    // device set as text
-  std::uint64_t steps = 0;  // ledger lines added under it
-  Instant training{};       // time of stepping
-  Instant rescale{};        // pauses before it, and within it (a lost worker): first Drained, or
-                            // the loss, to Go. 0 for the start of the job
+  std::uint64_t steps = 0;  // ledger lines added under this placement
+  Instant training{};       // time spent stepping
+  Instant rescale{};  // pauses before this placement and within it (lost workers), from the first
+                      // Drained or the loss to Go; 0 for the start of the job
 };
 
 }  // namespace es::actors::intra_job

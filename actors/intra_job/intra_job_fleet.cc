@@ -25,7 +25,8 @@ void IntraJobCore::handle(const Allocation& event) {
   if (scale_request_ && fleet_.allocated_set().contains(*record_.pinned)) answer_scale({});
 }
 
-// The cluster scheduler may have granted them before it heard to which type the job is bound.
+// The cluster scheduler may have granted these devices before it heard that the job is bound to a
+// type.
 void IntraJobCore::give_up_other_types(const Allocation& event) {
   if (!record_.bound_type) return;
   for (const DeviceId& device : event.devices)
@@ -38,12 +39,12 @@ void IntraJobCore::handle(const DemandRefused& event) {
     if (resumed_) return refuse_resume(event.reason);
     const std::string text = "the devices that the job needs cannot be had: " + event.reason;
     if (!demand_was_met_) return fail(text);
-    // They were there: a node is away, or has not found a restarted head yet.
+    // The devices existed before: a node is away, or has not found a restarted head yet.
     if (!demand_again_at_) log(text + ": waiting for them");
     demand_again_at_ = now_ + kDemandAgainAfter;
     return;
   }
-  demand_was_met_ = true;  // the one that stands again
+  demand_was_met_ = true;  // the earlier demand, which is restored here, was met
   record_.pinned = pin_before_scale_;
   save();
   answer_scale(refused(event.reason));
@@ -58,7 +59,7 @@ void IntraJobCore::handle(const WorkerExited& event) {
   no_answer_from(event.incarnation);
   if (worker.phase == Worker::Phase::kLeaving || phase_ == Phase::kEnding) return;
   if (event.with_node && worker.phase == Worker::Phase::kStarting) return;
-  // A node is one loss, however many workers it had: that of the last one.
+  // Several workers of one lost node count as one loss, which the last of them represents.
   const bool others = std::ranges::any_of(fleet_.workers(), [&](const auto& entry) {
     const Worker& other = entry.second;
     return other.device.node == worker.device.node &&
@@ -73,15 +74,15 @@ void IntraJobCore::handle(const WorkerLost& event) {
   evict(*worker, "is lost: " + event.reason);
 }
 
-// The device is not free before the exit is reported.
+// The device stays in use until the exit is reported.
 void IntraJobCore::evict(Worker& worker, const std::string& why) {
   const Worker before = worker;
   kill(worker);
   if (phase_ != Phase::kEnding && before.phase != Worker::Phase::kLeaving) is_gone(before, why);
 }
 
-// The job goes on without it: with a new round when it took part. `counts`: as a loss of its own.
-// REQUIRES: `worker` is a copy.
+// The job continues without this worker, with a new round if the worker took part. `counts`: the
+// loss counts against the limit of losses. REQUIRES: `worker` is a copy.
 void IntraJobCore::is_gone(const Worker& worker, const std::string& why, bool counts) {
   const std::string text = "worker " + std::to_string(worker.incarnation.value) + " on " +
                            worker.device.text() + " " + why;
@@ -98,8 +99,8 @@ void IntraJobCore::is_gone(const Worker& worker, const std::string& why, bool co
   }
 }
 
-// Nothing says that these are lost, and yet they do not answer: one hangs, or was stopped before it
-// said Hello.
+// Evicts workers that neither the gateway nor a node reports as lost and that do not answer: they
+// hang, or were stopped before their Hello.
 void IntraJobCore::evict_silent_workers() {
   std::vector<Incarnation> silent;
   for (const auto& [incarnation, worker] : fleet_.workers()) {
@@ -124,7 +125,7 @@ void IntraJobCore::kill(Worker& worker) {
   effects_.push_back(KillWorker{worker.incarnation});
 }
 
-// A worker that takes no part yet has promised no generation.
+// A worker that takes no part in rounds yet has promised no generation.
 void IntraJobCore::release(Worker& worker) {
   const bool known = worker.phase == Worker::Phase::kKnown;
   worker.phase = Worker::Phase::kLeaving;
@@ -139,7 +140,7 @@ void IntraJobCore::start_worker(const DeviceId& device) {
   effects_.push_back(StartWorker{incarnation, device});
 }
 
-// Processes and devices follow what is wanted: more are started, what is not needed is given back.
+// Starts processes on devices that the job wants, and gives back devices that it does not need.
 void IntraJobCore::reconcile() {
   const Fleet::Staffing staffing = fleet_.staffing(wanted_staff());
   for (const Incarnation incarnation : staffing.dismiss) {
@@ -151,7 +152,8 @@ void IntraJobCore::reconcile() {
     }
   }
   for (const DeviceId& device : staffing.give_back) {
-    // While a demand is refused the one before stands: by that the device would come at once again.
+    // While a demand is refused, the earlier demand is in force. It would bring the device back at
+    // once.
     if (demand_again_at_ && fleet_.allocated(device)) continue;
     fleet_.release(device);
     effects_.push_back(DeviceReleased{device});
@@ -179,14 +181,14 @@ Wanted IntraJobCore::wanted_at(Version version) const {
   return record_.pinned;
 }
 
-// Whom the job wants to have warm, members included. Nobody when it is over.
+// The devices on which the job wants a warm worker, members included; none when the job is over.
 Wanted IntraJobCore::wanted_staff() const {
   if (phase_ == Phase::kEnding || paused() || waits_for_state()) return DeviceSet();
   if (staged()) return schedule_.demand(stage_);
   return record_.pinned;
 }
 
-// The version from which the next step goes on, as far as the head has heard.
+// The version from which the next step begins, as far as the head knows.
 Version IntraJobCore::next_version() const {
   std::optional<Version> newest;
   for (const auto& [incarnation, worker] : fleet_.workers()) {

@@ -1,10 +1,10 @@
-// IntraJobCore: to no devices at all and back, through a checkpoint. On request (the job is paused
-// until it is resumed), or because its last devices are about to end (it is queued until it is
-// given others).
+// IntraJobCore: how a job gives up all its devices and comes back, through a checkpoint. Either a
+// user pauses it until it is resumed, or its last devices are about to end and it is queued until
+// it is given others.
 //
-// Members drain, so that nothing is computed that the checkpoint does not hold; one of them writes
-// it; when the head has journaled it, all processes end and the devices go back. Until then the job
-// can go on at any moment: a checkpoint that cannot be written costs nothing.
+// The members drain, so that nothing is computed that the checkpoint does not contain. One of them
+// writes it. After the head has journaled it, all processes end and the devices go back. Until then
+// the job can continue at any moment, so a checkpoint that cannot be written costs nothing.
 #include <algorithm>
 #include <utility>
 
@@ -16,7 +16,7 @@ using namespace protocol;
 
 namespace {
 
-// Never a number of a client; those of the job's own series begin above.
+// Above the request numbers of clients and below those of the job's own series.
 constexpr std::uint64_t kSuspensionRequest = (std::uint64_t{1} << 63) - 1;
 
 }  // namespace
@@ -50,7 +50,7 @@ void IntraJobCore::handle(const ResumeCommand& event) {
     note = *std::move(accepted);
   }
   answer_pauses({});
-  saved_.forget();  // what the nodes see may have changed since
+  saved_.forget();  // the nodes may see other states now
   resumed_ = true;
   resume_refusal_.clear();
   show_state(JobState::kQueued);
@@ -58,7 +58,7 @@ void IntraJobCore::handle(const ResumeCommand& event) {
   effects_.push_back(CommandDone{event.request, Status(), std::move(note)});
 }
 
-// What it wants is not there any more; somebody else may change that.
+// The devices that the job wants cannot be had any more. The job stays paused until a user decides.
 void IntraJobCore::refuse_resume(const std::string& why) {
   resumed_ = false;
   resume_refusal_ = why;
@@ -67,7 +67,7 @@ void IntraJobCore::refuse_resume(const std::string& why) {
   save();
 }
 
-// The job has nothing left that it can use but what it must give away.
+// Returns whether the job can use no device except those that it must give away.
 bool IntraJobCore::must_suspend() const {
   if (!urgent_ || suspension_failed_ || fleet_.placed().empty()) return false;
   const Wanted wanted = wanted_at(next_version());
@@ -83,12 +83,12 @@ void IntraJobCore::consider_suspension() {
   if (suspending_ == JobState::kQueued && !must_suspend()) {  // it was given devices meanwhile
     suspending_.reset();
     forget_suspension_request();
-    // The answer to a forgotten request is lost; the next one needs another directory.
+    // The answer to a forgotten request is lost, and the next request needs another directory.
     if (phase_ == Phase::kNormal && all_stopped()) begin_round();
   }
   if (!suspending_) return;
-  if (phase_ == Phase::kIdle) return suspend();  // nobody holds more than the restart point
-  // At the last version nobody stops: the job ends by itself.
+  if (phase_ == Phase::kIdle) return suspend();  // no worker holds more than the restart point
+  // At the last version the members do not stop; the job ends by itself.
   if (phase_ != Phase::kNormal || next_version() == config_.last_version) return;
   if (all_stopped()) {
     ask_for_suspension();
@@ -97,8 +97,8 @@ void IntraJobCore::consider_suspension() {
   }
 }
 
-// A directory is never used twice: one request in each generation, and a failed one begins a new
-// one.
+// A directory is never used twice: each generation makes one request, and after a failed request a
+// new generation begins.
 void IntraJobCore::ask_for_suspension() {
   const bool asked = std::ranges::any_of(checkpoints_, [](const PendingCheckpoint& pending) {
     return pending.request == kSuspensionRequest;
@@ -114,7 +114,7 @@ void IntraJobCore::ask_for_suspension() {
   ask_for_checkpoints();
 }
 
-// Of this generation: the next one writes to a directory of its own.
+// Forgets the request of this generation. The next generation writes to a directory of its own.
 void IntraJobCore::forget_suspension_request() {
   std::erase_if(checkpoints_, [](const PendingCheckpoint& pending) {
     return pending.request == kSuspensionRequest;
@@ -147,7 +147,7 @@ void IntraJobCore::suspension_written(const Status& status) {
   begin_round();
 }
 
-// The cluster scheduler is told when it changes.
+// Tells the cluster scheduler, if the reason has changed.
 void IntraJobCore::tell_kept(const std::string& reason) {
   if (kept_ == reason) return;
   kept_ = reason;
@@ -158,11 +158,12 @@ void IntraJobCore::suspend() {
   saved_.forget();
   tell_kept("");
   show_state(*std::exchange(suspending_, std::nullopt));
-  if (paused() && scale_request_) answer_scale({});  // it is for the time after
+  if (paused() && scale_request_) answer_scale({});  // the new placement applies after the pause
   release_everybody();
 }
 
-// The record is saved first: from then on nobody expects anything of the processes.
+// The record is saved first. From then on a restarted head expects nothing of these processes, so
+// they may be released.
 void IntraJobCore::release_everybody() {
   phase_ = Phase::kIdle;
   members_.clear();

@@ -1,6 +1,6 @@
-// What the job asks its companion and the cluster scheduler for: it gives back what its best plan
-// does not use (role 1), proposes what it could use (role 2), and gives back what made it slower
-// (role 3).
+// The job's requests to its companion and to the cluster scheduler. It gives back devices that its
+// best plan does not use, proposes devices that it could use, and gives back devices that made it
+// slower.
 #include <caf/all.hpp>
 
 #include <algorithm>
@@ -16,7 +16,8 @@
 namespace es::actors {
 namespace {
 
-// While more is left to do than so many pauses of a change, the pause hardly counts.
+// Plans are queried again near the end of the job: when the remaining time is less than this
+// multiple of the pause of a change. Before that the pause hardly matters.
 constexpr double kPausesNearTheEnd = 40;
 
 std::string milliseconds_text(double seconds) {
@@ -27,7 +28,7 @@ std::string milliseconds_text(double seconds) {
 
 }  // namespace
 
-// Without those that are on their way back.
+// The devices of the job's workers, without those that are being given back.
 DeviceSet IntraJobState::held_devices() const {
   DeviceSet held;
   for (const auto& [incarnation, worker] : core_->fleet().workers())
@@ -35,7 +36,7 @@ DeviceSet IntraJobState::held_devices() const {
   return held;
 }
 
-// Of the types that it may use, those of the cluster that it does not hold.
+// The devices of the cluster that the job may use and does not hold.
 DeviceSet IntraJobState::addable_devices() const {
   const std::optional<DeviceType>& bound = core_->record().bound_type;
   const std::vector<DeviceType> types =
@@ -52,7 +53,8 @@ Version IntraJobState::steps_left() const {
   return options_.config.last_version - core_->progress();
 }
 
-// The companion ranks what more devices would bring; pointless for a job that wants an exact set.
+// The companion ranks what more devices would bring. Its answer is ignored while the job wants an
+// exact set.
 void IntraJobState::query_plans() {
   if (intra_job::is_over(core_->state()) || !inventory_known_) return;
   const DeviceSet held = held_devices();
@@ -73,7 +75,7 @@ void IntraJobState::on_plans(wire::PlanAnswer::Reader r) {
     capabilities_[type] = c.getStepsPerSecond();
     if (c.getMeasured()) measured_types_.insert(type);
   }
-  if (--plan_queries_ > 0) return;  // a later answer knows the newest allocation
+  if (--plan_queries_ > 0) return;  // a later answer takes the newest allocation into account
   if (demand_is_exact_ || intra_job::is_over(core_->state())) return;
   const DeviceSet held = held_devices();
   std::vector<wire::Proposal::Reader> proposals;
@@ -91,8 +93,8 @@ void IntraJobState::on_plans(wire::PlanAnswer::Reader r) {
               }));
 }
 
-// Whether it uses what it was last given and nothing else. One that has not started can still take
-// more at no cost.
+// Returns whether the job uses exactly the devices that it was last given. A job without a
+// placement counts as ready, because it can still take more devices at no cost.
 bool IntraJobState::has_adopted() const {
   if (core_->phase() == intra_job::Phase::kIdle) return true;
   if (core_->phase() != intra_job::Phase::kNormal) return false;
@@ -105,7 +107,7 @@ bool IntraJobState::has_adopted() const {
   });
 }
 
-// Local steps per second on the devices in use: measured, else by the model.
+// Local steps per second on the devices in use: measured, or predicted by the model.
 double IntraJobState::speed_now() const {
   if (core_->phase() != intra_job::Phase::kNormal || core_->members().empty()) return 0;
   if (const auto pace = grant_trial_.pace()) return options_.spec.max_p / *pace;
@@ -134,7 +136,7 @@ void IntraJobState::put_progress(wire::JobProgress::Builder b) const {
   }
 }
 
-// A line was added to the ledger; where it is sparse, for all steps since the line before.
+// A ledger line was added. In a sparse ledger it stands for all steps since the line before.
 void IntraJobState::on_step() {
   const Version through = core_->ledger().through();
   const Version steps = through - std::exchange(paced_through_, through);
@@ -144,14 +146,14 @@ void IntraJobState::on_step() {
     capability_watch_.restart();
   }
   grant_trial_.step(in_seconds(now()), steps);
-  // What paid before may not pay any more when little is left to do.
+  // A change that paid before may not pay any more if little is left to do.
   const double left = grant_trial_.pace().value_or(0) * static_cast<double>(steps_left());
   const bool near_the_end = left < kPausesNearTheEnd * in_seconds(pause_of_a_change());
   if (left > 0 && near_the_end && (queried_seconds_ == 0 || 2 * left < queried_seconds_))
     query_plans();
 }
 
-// Role 3: a grant that made the job slower goes back.
+// Gives a grant back that made the job slower.
 void IntraJobState::consider_fall_back() {
   const auto verdict = grant_trial_.verdict();
   if (stalled_ || !verdict || core_->phase() != intra_job::Phase::kNormal || demand_is_exact_)
@@ -164,7 +166,8 @@ void IntraJobState::consider_fall_back() {
   give_back(verdict->give_back);
 }
 
-// They changed. Journaled before anything is given back, and told before that can be granted again.
+// The refusals have changed. They are journaled before a device is given back, and the cluster
+// scheduler learns them before it can grant the same devices again.
 void IntraJobState::keep_refusals() {
   const Status saved = save_refusals();
   if (saved.ok()) return;
@@ -194,7 +197,8 @@ void IntraJobState::tell_refusals() {
               }));
 }
 
-// Role 1: what the best plan does not use is of more use to others, unless the job ends soon.
+// Gives devices back that the best plan does not use, because other jobs may use them. Does nothing
+// if the job ends soon.
 void IntraJobState::release_unused() {
   if (stalled_ || core_->phase() != intra_job::Phase::kNormal || demand_is_exact_) return;
   const double left = grant_trial_.pace().value_or(0) * static_cast<double>(steps_left());
@@ -217,7 +221,7 @@ void IntraJobState::release_unused() {
   give_back(unused);
 }
 
-// Of each type, the workers that came last go.
+// Among the devices of a type, those whose workers came last are given back.
 void IntraJobState::give_back(DeviceSet rest) {
   intra_job::GiveBackCommand command;
   const std::vector<DeviceId> devices = member_devices();

@@ -1,4 +1,4 @@
-// IntraJobCore: the round PREPARE - REPORT - INSTALL - READY - GO, and what leads to one.
+// IntraJobCore: the round Prepare, Report, Install, Ready, Go, and the changes that lead to one.
 #include <algorithm>
 
 #include "actors/intra_job/intra_job_core.h"
@@ -27,11 +27,13 @@ void IntraJobCore::begin_round() {
   phase_ = Phase::kPreparing;
   ++record_.generation.value;
   if (record_.state == JobState::kRunning) show_state(JobState::kRescaling);
+  // The generation is durable before the first Prepare, because a restarted head must not use it
+  // again.
   save();
   for (const Incarnation incarnation : known) send(*fleet_.find(incarnation), Prepare{stamp()});
 }
 
-// Joiners enter with the next round, those that the placement will need.
+// Joining workers take part from the next round on, if the placement will need them.
 void IntraJobCore::admit_warm_workers() {
   if (phase_ == Phase::kIdle && fleet_.in_phase(Worker::Phase::kWarm).empty()) return;
   for (const Incarnation incarnation : fleet_.choose(wanted_at(next_version()), true).workers) {
@@ -39,13 +41,14 @@ void IntraJobCore::admit_warm_workers() {
   }
 }
 
-// Nobody is left: the job goes on from its newest checkpoint when its processes are there again.
+// No known worker is left. The job continues from its newest saved state when it has processes
+// again.
 void IntraJobCore::wait_for_workers() {
   phase_ = Phase::kIdle;
   placement_ = {};
   saved_.forget();
   drop_written_checkpoints("all workers were lost before the ledger had its version");
-  if (!record_.known.empty()) save();  // their devices may be used again from now on
+  if (!record_.known.empty()) save();  // from now on their devices may be used again
   progress_ = restart_point().second;
   if (staged()) stage_ = schedule_.stage_at(progress_);
   show_state(fleet_.allocated_set().empty() ? JobState::kQueued : JobState::kStarting);
@@ -64,7 +67,7 @@ std::optional<std::pair<FromPeer, Version>> IntraJobCore::newest_reported() cons
   return std::pair{FromPeer{holder->incarnation, holder->address, holder->host_id}, *newest};
 }
 
-// The round goes on once every worker has said which version it holds.
+// The round continues when every known worker has reported which version it holds.
 void IntraJobCore::install_when_known() {
   if (all_reported()) install();
 }
@@ -74,8 +77,8 @@ bool IntraJobCore::all_reported() const {
          reports_.size() == fleet_.in_phase(Worker::Phase::kKnown).size();
 }
 
-// REQUIRES: all known workers have reported. Where nobody holds a version it waits for the nodes to
-// say what they can read, or stands down.
+// REQUIRES: all known workers have reported. If no worker holds a version, this waits until the
+// nodes have said what they can read, or gives up all devices.
 void IntraJobCore::install() {
   loads_.reset();
   if (const auto newest = newest_reported()) return install(newest->first, newest->second);
@@ -99,7 +102,8 @@ void IntraJobCore::install(Source source, Version target) {
   place(chosen);
   if (staged()) {
     stage_ = schedule_.stage_at(target);
-    // A stage begins with exactly its devices. Who is there meanwhile holds the state and waits.
+    // A stage begins with exactly its devices. Until they are complete, the workers that are
+    // present hold the state and wait.
     waits_for_stage_ = !choice.complete && target == schedule_.begin(stage_);
     pause_at_ = waits_for_stage_ ? target : schedule_.end(stage_);
   }
@@ -126,7 +130,7 @@ void IntraJobCore::place(const std::set<Incarnation>& chosen) {
   const std::vector<RankRange> ranges = services_.assign_ranks(config_.spec.max_p, devices);
   ES_CHECK(ranges.size() == chosen.size());
   auto range = ranges.begin();
-  for (const Incarnation incarnation : chosen) {  // ascending, as the devices are
+  for (const Incarnation incarnation : chosen) {  // ascending by incarnation, like `devices`
     const Worker& worker = *fleet_.find(incarnation);
     members_.push_back({incarnation, *range++, worker.address, worker.host_id, worker.channel});
   }
@@ -164,6 +168,8 @@ void IntraJobCore::go() {
     clock_.go(now_, stage_, placement());
     show_state(JobState::kRunning);
   }
+  // The members are durable before Go, and the leavers are no longer in the record: a restarted
+  // head expects exactly the workers of its record.
   save();
   begin_audits();
   for (const Member& member : members_) send(*fleet_.find(member.incarnation), Go{stamp()});
@@ -172,10 +178,11 @@ void IntraJobCore::go() {
   ask_for_periodic();
 }
 
-// Below D2 the kernels of a device type decide the bits: a job that went on with another type would
-// end with other bits than one that stayed, and could not load what it had saved. So it is bound to
-// the type of its first members, or of the devices that its user has asked for. False: these
-// workers are on other devices. Stages are the choice of the job's owner.
+// Below D2 the kernels of a device type decide the bits. A job that continued on another type would
+// end with other bits than one that stayed, and could not load its own saved states. So it is bound
+// to the type of its first members, or of the devices that its user asked for. Returns false if
+// these workers are on devices of another type. A job with stages is not bound, because its user
+// chose the types.
 bool IntraJobCore::bind_to_type(const std::set<Incarnation>& workers) {
   if (config_.spec.level == DeterminismLevel::kD2 || staged()) return true;
   const auto type_of = [this](Incarnation worker) { return fleet_.find(worker)->device.type; };
@@ -207,7 +214,7 @@ bool IntraJobCore::all_stopped() const {
   return drained_.size() == members_.size();
 }
 
-// The same devices, ranks from what they are measured to do.
+// Drains for a round with the same members and with ranks that fit their measured speeds.
 void IntraJobCore::handle(const RebalanceCommand&) {
   const Version version = next_version();
   const bool stops_soon = version == config_.last_version || (pause_at_ && version >= *pause_at_);
@@ -215,14 +222,15 @@ void IntraJobCore::handle(const RebalanceCommand&) {
   if (steps && !stops_soon) drain();
 }
 
-// The members on these devices leave as if they had been called back. Not those of a user's choice.
+// The members on these devices leave as if the devices had been called back. Ignored for devices
+// that the user chose.
 void IntraJobCore::handle(const GiveBackCommand& event) {
   if (phase_ != Phase::kNormal || suspending_ || wanted_staff()) return;
   for (const DeviceId& device : event.devices)
     if (fleet_.allocated(device)) fleet_.give_up(device);
 }
 
-// Whether a member is on a device that the job must give back.
+// Returns whether a member is on a device that the job must give back.
 bool IntraJobCore::must_leave() const {
   const std::vector<Incarnation> placed = fleet_.placed();
   return std::any_of(placed.begin(), placed.end(), [this](Incarnation incarnation) {
@@ -230,7 +238,7 @@ bool IntraJobCore::must_leave() const {
   });
 }
 
-// Starts a planned change when there is one and its workers are there.
+// Starts a planned change if there is one and its workers are ready.
 void IntraJobCore::consider_change() {
   if (paused() || suspending_ || stops()) return;
   const Version version = next_version();
@@ -242,7 +250,7 @@ void IntraJobCore::consider_change() {
   if (phase_ != Phase::kNormal || version == config_.last_version) return;
   const std::vector<Incarnation> placed = fleet_.placed();
   const bool leaving = must_leave();
-  // Somebody has to keep the state: with nobody who would be a member instead, the leave waits.
+  // One worker must keep the state. If no other worker can be a member, leaving waits.
   const bool can_leave =
       !choice.workers.empty() || !fleet_.choose(std::nullopt, false).workers.empty();
   const bool changed =

@@ -1,6 +1,6 @@
-// IntraJobCore: what the job goes on from when no worker holds a version of it. The newest state
-// that was saved, wherever it lies; an older one, or the start of the job, only when all that is
-// newer is proven gone (saved_states.h). Until that is clear the job waits, and says for what.
+// IntraJobCore: the restart point when no worker holds a version. It is the newest saved state, on
+// whichever node it lies. An older state or the start of the job is used only if everything newer
+// is proven gone (saved_states.h). Until this is decided the job waits and says for what.
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -11,7 +11,7 @@ namespace es::actors::intra_job {
 
 using namespace protocol;
 
-// Newest first; the checkpoint that the run began from is one of them.
+// Newest first. The checkpoint from which the run began is one of them.
 std::vector<CheckpointRef> IntraJobCore::saved_states() const {
   std::vector<CheckpointRef> states;
   if (record_.checkpoint) states.push_back(*record_.checkpoint);
@@ -59,7 +59,7 @@ void IntraJobCore::handle(const NodeSaidHello& event) {
   load_again_without({event.node});
 }
 
-// What a member gets from one of these nodes will not come, or not all of it.
+// A member that reads from one of these nodes will not receive the rest of the state.
 void IntraJobCore::load_again_without(const std::set<std::string>& nodes) {
   if (phase_ == Phase::kPreparing) return;
   const bool waits_in_vain =
@@ -77,7 +77,8 @@ void IntraJobCore::handle(const StatesFound& event) {
   install_when_known();
 }
 
-// Where this worker reads the saved state that is loaded: on its own node, if it can be read there.
+// Returns the node from which this worker reads the state that is loaded: its own node if the state
+// can be read there.
 std::string IntraJobCore::place_of(const Worker& worker) const {
   const std::set<std::string>& at = loads_->at;
   if (at.contains(worker.device.node)) return worker.device.node;
@@ -92,14 +93,14 @@ bool IntraJobCore::may_read(Incarnation worker, const std::string& path) const {
          place_of(found->second) != found->second.device.node;
 }
 
-// The job needs a state that cannot be read now: it holds no devices, which would do it no good.
+// The job needs a state that cannot be read now. It holds no devices, because it cannot use them.
 bool IntraJobCore::waits_for_state() const {
   if (phase_ != Phase::kIdle || paused()) return false;
   const GoOn::Kind kind = go_on().kind;
   return kind == GoOn::Kind::kAway || kind == GoOn::Kind::kLost;
 }
 
-// For a person, after "waits for"; empty: the job can go on.
+// Text for users, after "waits for"; empty: the job can continue.
 std::string IntraJobCore::state_text(const GoOn& next) const {
   const std::string what =
       "saved state (version " + std::to_string(next.state.version) + ", " + next.state.path + ")";
@@ -123,7 +124,7 @@ std::string IntraJobCore::state_text(const GoOn& next) const {
          " its newest " + what;
 }
 
-// Once for each thing that it waits for.
+// Logs each reason once.
 void IntraJobCore::say_what_it_waits_for() {
   const std::string text = waits_for_state() ? state_text(go_on()) : std::string();
   if (!text.empty()) show_state(JobState::kQueued);
@@ -132,8 +133,8 @@ void IntraJobCore::say_what_it_waits_for() {
   if (!text.empty()) log("the job waits for " + text);
 }
 
-// Nobody asks a node that does not know yet whether it sees the state: its workers would get from
-// another node what lies on their own.
+// Returns whether the nodes of these workers have all said whether they can read the state.
+// Otherwise a worker could be told to fetch from another node what lies on its own disk.
 bool IntraJobCore::may_begin(const std::set<Incarnation>& workers) const {
   const GoOn next = go_on();
   if (next.kind == GoOn::Kind::kStart) return true;
@@ -143,13 +144,14 @@ bool IntraJobCore::may_begin(const std::set<Incarnation>& workers) const {
   return next.kind == GoOn::Kind::kReadable && saved_.answered(next.state, nodes);
 }
 
-// Its processes hold nothing, and there is nothing now that they could load.
+// The processes hold no version, and there is nothing that they could load now.
 void IntraJobCore::stand_down() {
   show_state(JobState::kQueued);
   release_everybody();
 }
 
-// What is newer than `next` is proven gone. The steps between are done again, with the same bits.
+// Forgets the checkpoints newer than `next`, which are proven gone. The steps in between are
+// computed again, with the same bits at D1 and D2.
 void IntraJobCore::give_up_gone(const CheckpointRef& next) {
   while (record_.checkpoint && record_.checkpoint->path != next.path) {
     const CheckpointRef gone = *record_.checkpoint;
@@ -160,7 +162,8 @@ void IntraJobCore::give_up_gone(const CheckpointRef& next) {
   }
 }
 
-// A worker that has read it on its own node's disk knows. Else the node that has it is asked again.
+// If the worker has read the state on its own node's disk, its answer is final. Otherwise the node
+// that has the state is asked again.
 void IntraJobCore::handle(Worker& worker, const CheckpointUnreadable& message) {
   if (phase_ != Phase::kInstalling || !loads_ || message.path != loads_->state.path) return;
   const std::string place = place_of(worker);
@@ -173,7 +176,7 @@ void IntraJobCore::handle(Worker& worker, const CheckpointUnreadable& message) {
   begin_round();
 }
 
-// By the user's word. Returns what is given up, for the user.
+// Carries out the user's decision. Returns the text that tells the user what is given up.
 Result<std::string> IntraJobCore::accept_loss() {
   const std::vector<CheckpointRef> states = saved_states();
   std::vector<CheckpointRef> lost;

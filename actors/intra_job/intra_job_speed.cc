@@ -1,4 +1,5 @@
-// The speeds of the job's devices: what workers measure, who is slow, and whether ESTs should move.
+// The speeds of the job's devices: the times that workers measure, the devices that are slow, and
+// the decision to move ESTs.
 #include <caf/all.hpp>
 
 #include <algorithm>
@@ -13,7 +14,8 @@
 namespace es::actors {
 namespace {
 
-// Between two changes at least so many times the pause, and so long: they cost at most a twentieth.
+// Between two changes at least this multiple of the pause and at least this time must pass, so that
+// the changes cost at most a twentieth of the time.
 constexpr int kPausesApart = 20;
 constexpr Instant kRebalanceApart = std::chrono::seconds(5);
 
@@ -23,7 +25,7 @@ std::string decimal(double value, int digits) {
   return text;
 }
 
-// Sums and plans grow from these numbers; one that is not finite would stay in them for ever.
+// A value that is not finite would stay in sums and plans for ever, so such a report is refused.
 bool is_measurement(wire::WorkerStats::Reader r) {
   const auto fits = [](double value) { return std::isfinite(value) && value >= 0; };
   for (const double seconds : r.getEstSeconds())
@@ -90,7 +92,8 @@ void IntraJobState::measured(const DeviceType& type, double steps_per_second) {
   query_plans();
 }
 
-// At D0 bits depend on who has which ranks, so there speeds of single devices do not count.
+// At D0 the bits depend on which device has which ranks, so the speeds of single devices are
+// ignored.
 double IntraJobState::capability_of(const DeviceId& device) const {
   const auto at = capabilities_.find(device.type);
   const double of_type = at == capabilities_.end() ? 1.0 : at->second;
@@ -105,7 +108,7 @@ std::vector<RankRange> IntraJobState::assign_ranks(std::uint32_t max_p,
   return scheduler::assign_ranks(capabilities, max_p);
 }
 
-// In the order of their workers' incarnations, as for assign_ranks.
+// Ordered by the incarnations of the workers, as assign_ranks() requires.
 std::vector<DeviceId> IntraJobState::member_devices() const {
   std::vector<DeviceId> devices;
   for (const Incarnation incarnation : core_->fleet().placed())
@@ -140,10 +143,11 @@ void IntraJobState::consider_rebalance() {
   perform(core_->on(intra_job::Event(intra_job::RebalanceCommand{}), now()));
 }
 
-// From the wish to change until the members step again: what a change costs, or a little more.
+// Measures the time from the decision to change until the members step again. This is the cost of a
+// change, or slightly more.
 void IntraJobState::measure_pause(intra_job::JobState state) {
   if (state == intra_job::JobState::kRescaling) rescaling_since_ = now();
-  // It waits for devices: not what a change costs.
+  // The job waits for devices, which is not part of the cost of a change.
   if (state == intra_job::JobState::kQueued || state == intra_job::JobState::kPaused)
     rescaling_since_.reset();
   if (state != intra_job::JobState::kRunning || !rescaling_since_) return;

@@ -9,6 +9,8 @@ namespace es::actors {
 
 void IntraJobState::perform(intra_job::Effects effects) {
   for (intra_job::Effect& effect : effects) {
+    // After one effect has failed, all later ones wait, also those that need no disk: a message
+    // must not leave before the record that it depends on is durable.
     if (!stalled_) {
       const Status performed = perform_now(effect);
       if (performed.ok()) continue;
@@ -34,7 +36,8 @@ Status IntraJobState::perform_now(const intra_job::Effect& effect) {
       effect);
 }
 
-// A step counts when it comes; only what follows from it waits.
+// A step is counted for the speed and for followers when it is reported; only its consequences
+// wait.
 void IntraJobState::hold(intra_job::Effect effect) {
   if (awaits_an_answer(effect) && !stands_still_at_) stands_still_at_ = now();
   const bool is_step = std::holds_alternative<intra_job::LedgerLineAdded>(effect);
@@ -51,7 +54,7 @@ void IntraJobState::stall(const Error& reason) {
   self_->send(peers_.cluster, StoreFailedAtom::value, reason.message);
 }
 
-// Their commands were accepted a moment ago, and cannot be taken back.
+// Their commands were accepted a moment ago and cannot be taken back.
 void IntraJobState::tell_waiting_clients(const Error& reason) {
   for (const auto& [number, client] : commands_)
     refuse(client.first, client.second,
@@ -66,6 +69,8 @@ void IntraJobState::on_store_recovered() {
   write_held();
   writes_held_ = false;
   if (!stalled_) {
+    // The total time in which the core stood still, including earlier stalls, because
+    // stands_still_at_ is in the core's time.
     if (stands_still_at_)
       stood_still_ = self_->clock().now().time_since_epoch() - *stands_still_at_;
     stands_still_at_.reset();
@@ -87,7 +92,7 @@ void IntraJobState::write_held() {
   }
 }
 
-// Before a command: what it changes has to be journaled.
+// Checked before a command is accepted, because the change has to be journaled.
 Status IntraJobState::check_accepting() {
   if (stalled_) return *stalled_;
   const Status writable = peers_.store->check_writable();

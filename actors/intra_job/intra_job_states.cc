@@ -1,6 +1,6 @@
 // The intra-job scheduler: the job's saved states on the disks of the nodes. It asks node agents
-// what they see, has them remove what is not wanted, and passes the bytes of a state on from the
-// node that has it to workers elsewhere, which have no link to it.
+// what they can read, has them remove what is not wanted, and passes the bytes of a state from the
+// node that has it to workers on other nodes, which have no link to that node.
 #include <caf/all.hpp>
 
 #include "actors/common/saved_state_files.h"
@@ -24,7 +24,7 @@ void put_states(capnp::List<wire::SavedState>::Builder list,
   for (unsigned i = 0; i < list.size(); ++i) put(list[i], state_of(refs[i]));
 }
 
-// None: it is no node.
+// Returns the name of the node; nullopt if the peer is no node.
 std::optional<std::string> node_of(const PeerId& peer) {
   const std::string prefix = node_peer("");
   return peer.starts_with(prefix) ? std::optional(peer.substr(prefix.size())) : std::nullopt;
@@ -48,7 +48,8 @@ void IntraJobState::perform_effect(const intra_job::RemoveCheckpoints& effect) {
   send_to(node_peer(effect.node), message.frame());
 }
 
-// Also those that were written when nobody waited for them any more: the record has none of these.
+// The node also removes checkpoints that were written after the job had stopped waiting for them.
+// The record does not contain those.
 void IntraJobState::perform_effect(const intra_job::KeepSuspensions& effect) {
   const auto message =
       Msg<wire::RemoveStates>::build({.job = options_.job}, [&](wire::RemoveStates::Builder b) {
@@ -93,7 +94,7 @@ void IntraJobState::on_states_removed(const Inbound& inbound) {
   });
 }
 
-// A worker may read what the head has told it to load, and nothing else.
+// A worker may read only the state that the head has told it to load.
 void IntraJobState::on_read_state(const Inbound& inbound) {
   const Incarnation sender = inbound.frame->head.sender;
   const auto message = Msg<wire::ReadState>::from_frame(inbound.frame);

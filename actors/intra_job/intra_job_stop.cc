@@ -1,6 +1,7 @@
-// IntraJobCore: the end before the last version. A job is cancelled at once, unless a checkpoint
-// was asked for at its end: then its members drain, so that nothing is computed that the checkpoint
-// does not hold, one of them writes it, and the job ends when it is written, or cannot be.
+// IntraJobCore: the end of a job before its last version. A job is cancelled at once, unless a
+// checkpoint was requested at its end. Then the members drain, so that nothing is computed that the
+// checkpoint does not contain, and one of them writes it. The job ends when it is written or has
+// failed.
 #include <algorithm>
 
 #include "actors/intra_job/intra_job_core.h"
@@ -9,8 +10,8 @@ namespace es::actors::intra_job {
 
 using namespace protocol;
 
-// In Idle nobody holds anything newer than the restart point. At the last version nobody stops: the
-// job ends by itself, with its checkpoint.
+// In phase Idle no worker holds anything newer than the restart point. At the last version the
+// members do not stop: the job ends by itself, with its checkpoint.
 void IntraJobCore::consider_stop() {
   if (!stops()) return;
   if (at_end_.empty() || phase_ == Phase::kIdle) return end(JobState::kCancelled, "");
@@ -19,8 +20,8 @@ void IntraJobCore::consider_stop() {
   if (move_at_end(0)) ask_for_checkpoints();
 }
 
-// What is to be written at the end is written from this version on. After a round the members step
-// again, and stop at another one.
+// Sets the version from which on the checkpoints at the end may be written. After a round the
+// members step again and stop at another version. Returns whether anything changed.
 bool IntraJobCore::move_at_end(Version version) {
   bool changed = false;
   for (PendingCheckpoint& pending : checkpoints_) {
@@ -31,7 +32,8 @@ bool IntraJobCore::move_at_end(Version version) {
   return changed;
 }
 
-// Why the state of the last version is nowhere, though the job writes checkpoints; else empty.
+// Returns why the state of the last version was saved nowhere although the job writes checkpoints;
+// otherwise empty.
 std::string IntraJobCore::unsaved() const {
   const bool kept = record_.checkpoint && record_.checkpoint->version == config_.last_version;
   if (kept || write_warning_.empty()) return {};

@@ -22,7 +22,7 @@ LedgerBook::Answer LedgerBook::add(const LedgerLine& line, Incarnation from) {
   const bool state_differs = line.state && is_last && last_->state && last_->state != line.state;
   if (entry.params == line.params && entry.losses == losses && !state_differs) {
     if (is_last && line.state)
-      last_ = line;  // after a restart of the head the first one had no state
+      last_ = line;  // after a restart of the head the first line had no state
     return Answer::kRepeated;
   }
   const bool params_differ = entry.params != line.params;

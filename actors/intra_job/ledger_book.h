@@ -1,8 +1,9 @@
 #pragma once
-// The head's side of the run ledger: takes what workers say about versions, lets each version
-// through once and in order, and compares every repetition with the first, bit by bit.
+// LedgerBook is the head's side of the run ledger. It takes the ledger lines that workers report,
+// passes each version on once and in order, and compares every repetition with the first one, bit
+// by bit.
 //
-// Memory: 40 bytes per version of the run.
+// Memory: 40 bytes for each version of the run.
 #include <optional>
 #include <vector>
 
@@ -17,19 +18,19 @@ class LedgerBook {
   enum class Answer {
     kAdded,
     kRepeated,
-    kGap,       // not the next version: a correct worker tells all of its lines in order
-    kConflict,  // another value than before: conflict() says which
+    kGap,       // not the next version; a correct worker reports all its lines in order
+    kConflict,  // differs from the line before; conflict() describes it
   };
   Answer add(const protocol::LedgerLine& line, Incarnation from);
-  // Lines up to this version are taken as known without having been told, if any is missing; what
-  // was told before is forgotten, so that a repetition of it is a gap.
+  // Treats lines up to this version as known although they were not reported, if any is missing.
+  // Lines that were reported before are forgotten, so that a repetition of them is a gap.
   void skip_to(Version version);
   // Forgets all lines after this version. REQUIRES: start <= version <= through().
   void rewind(Version version);
-  // After kConflict: one line for a person.
+  // After kConflict: one line for a user.
   const std::string& conflict() const { return conflict_; }
 
-  // All lines up to here are known; `start` when there are none.
+  // All lines up to this version are known; `start` if there are none.
   Version through() const { return start_ + entries_.size(); }
   const std::optional<protocol::LedgerLine>& first() const { return first_; }
   const std::optional<protocol::LedgerLine>& last() const { return last_; }

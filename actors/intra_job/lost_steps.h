@@ -1,5 +1,5 @@
 #pragma once
-// LostSteps: how many global steps an interruption makes the members compute again. Pure.
+// LostSteps counts the global steps that members compute again after an interruption. Pure.
 #include <cstdint>
 
 #include "proto/base/ids.h"
@@ -8,15 +8,16 @@ namespace es::actors::intra_job {
 
 class LostSteps {
  public:
-  // `running`: members train already, for a head that was started again.
+  // `running`: the head was restarted and members train already.
   explicit LostSteps(bool running) : running_(running) {}
 
   void go() { running_ = true; }
-  // A member has stopped at a common boundary: no step is begun beyond it.
+  // A member has stopped at a common boundary, so no step is begun beyond it.
   void drained() { running_ = false; }
 
-  // The first Install of a round: the members go on from `target`. `through`: the newest version in
-  // the ledger. The step that was under way, and all that the ledger has beyond the target.
+  // Call for the first Install of a round: the members continue from `target`, and `through` is the
+  // newest version in the ledger. Returns the number of steps to repeat: the step that was under
+  // way, and all steps that the ledger has beyond the target.
   std::uint64_t install(Version target, Version through, Version last) {
     const std::uint64_t under_way = running_ && target < last ? 1 : 0;
     running_ = false;

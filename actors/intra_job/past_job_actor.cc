@@ -36,7 +36,7 @@ Details of_record(const store::JobRecord& record) {
   });
 }
 
-// As it was saved at the end; none when that cannot be read.
+// Returns the details stored at the end of the job; nullopt if they cannot be read.
 std::optional<Details> saved_details(const store::JobRecord& record, HeadStore& store) {
   const auto bytes = store.history().end(record.id);
   if (!bytes || !bytes->has_value() || (*bytes)->size() % sizeof(capnp::word) != 0) return {};
@@ -73,7 +73,8 @@ void follow(caf::event_based_actor* self, const PastJob& job, const Inbound& inb
 
 void on_inbound(caf::event_based_actor* self, const PastJob& job, const Inbound& inbound) {
   const Head& head = inbound.frame->head;
-  if (head.request == 0) return;  // nobody waits: a node, or a worker that outlived its job
+  // No client waits for an answer: the sender is a node, or a worker that outlived its job.
+  if (head.request == 0) return;
   if (head.type == MessageType::kFollowJob) return follow(self, job, inbound);
   if (head.type != MessageType::kDescribeJob)
     return answer<wire::Refusal>(self, job, inbound, [](wire::Refusal::Builder b) {

@@ -1,13 +1,17 @@
 #pragma once
-// PastJob: one for each job that was over before the head was restarted. Shows it to clients.
+// PastJob shows a job to clients that was over before the head was restarted. There is one PastJob
+// for each such job.
 //
-// Accepts   Inbound: requests of clients about this job: DescribeJob and FollowJob are answered as
-//           at its end, all others refused. DescribeJob of the cluster scheduler -> JobDetails.
-// Sends     Answers through the gateway.
-// State     what the store has of the job's end. Changes nothing.
-// Fails     A job whose end was not kept is shown by its journal's record alone.
-// Order, limits  None assumed, none of its own.
-// Threads   Cooperative; reads the log file while it answers.
+// Accepts   Inbound requests of clients about this job: DescribeJob and FollowJob are answered as
+//           at the end of the job, all others are refused. DescribeJob of the cluster scheduler is
+//           answered with JobDetails.
+// Sends     Answers, through the gateway.
+// State     What the store has about the end of the job. The actor changes nothing.
+// Fails     If the end of the job was not stored, the actor shows what the journal's record
+//           contains.
+// Order     No order is assumed.
+// Limits    None of its own.
+// Threads   Cooperative. Reads the log file while it answers.
 #include <caf/actor.hpp>
 #include <caf/event_based_actor.hpp>
 

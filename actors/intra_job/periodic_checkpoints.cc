@@ -6,14 +6,15 @@
 namespace es::actors::intra_job {
 namespace {
 
-// Numbers of clients' requests stay below.
+// Numbers of clients' requests stay below this one.
 constexpr std::uint64_t kFirstNumber = std::uint64_t{1} << 63;
-// Plans of one generation; a restarted head begins a new generation.
+// Bits for the plans of one generation. A restarted head begins a new generation, so its numbers
+// differ.
 constexpr int kPlanBits = 24;
-// Checkpoints of clients that may serve as a source when newer ones are damaged.
+// Number of clients' checkpoints that may serve as a source if newer ones are damaged.
 constexpr std::size_t kClientsKept = 8;
 
-// Paths of the series beyond its `keep` newest.
+// Paths of the checkpoints of the series, except for its `keep` newest ones.
 std::vector<std::string> beyond(std::uint32_t keep, const JobRecord& record) {
   std::vector<std::string> paths;
   std::uint32_t kept = record.checkpoint && record.checkpoint->periodic ? 1 : 0;
@@ -45,8 +46,8 @@ void PeriodicCheckpoints::plan(Version through, const JobRecord& record) {
       PeriodicRequest{.number = kFirstNumber + (record.generation.value << kPlanBits) + planned_++,
                       .at = std::min(next, last_version_),
                       .remove = beyond(spec_.keep - 1, record)};
-  // One of a version that is still to come may turn out to have the right bits: then the writer
-  // finds it there, and it is the new one.
+  // A void checkpoint of a later version is not removed yet: the version may be computed again with
+  // the same bits. Then the writer finds the checkpoint in place and uses it.
   for (const CheckpointRef& ref : record.spoiled)
     if (ref.version < pending_->at) pending_->remove.push_back(ref.path);
 }
@@ -58,7 +59,7 @@ void PeriodicCheckpoints::settle(Version version) {
 
 void add_checkpoint(JobRecord& record, CheckpointRef written,
                     const std::vector<std::string>& removed) {
-  // The same state on another disk: it may be read there, too.
+  // The same state may lie on several disks, and it can be read on each of them.
   const auto join = [&written](const CheckpointRef& ref) {
     const bool same = ref.path == written.path && ref.version == written.version &&
                       ref.digests == written.digests;
@@ -74,7 +75,8 @@ void add_checkpoint(JobRecord& record, CheckpointRef written,
   });
   std::vector<CheckpointRef>& older = record.older;
   if (record.checkpoint) older.insert(older.begin(), *record.checkpoint);
-  // A restart from an older one may have come between: then the newest is not the last.
+  // After a restart from an older state the checkpoint that is written now need not be the newest
+  // one.
   const auto place = std::find_if(older.begin(), older.end(), [&](const CheckpointRef& ref) {
     return ref.version <= written.version;
   });

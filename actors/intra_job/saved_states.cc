@@ -9,7 +9,7 @@ using protocol::Sight;
 
 namespace {
 
-// A node whose state cannot be read though it says that it is whole is asked again so often.
+// Number of failed reads after which a node that reports a state as whole counts as unclear.
 constexpr int kReadAttemptsMax = 3;
 
 }  // namespace
@@ -69,7 +69,7 @@ const SavedStates::Said* SavedStates::said(const std::string& node,
 }
 
 std::string SavedStates::error_of(const CheckpointRef& state) const {
-  for (const std::string& node : state.nodes)  // who wrote it knows best
+  for (const std::string& node : state.nodes)  // the node that wrote it knows best
     if (const Said* one = said(node, state); one != nullptr && !one->error.empty())
       return "node " + node + ": " + one->error;
   for (const std::string& node : nodes_)
@@ -100,6 +100,7 @@ GoOn SavedStates::look(const CheckpointRef& state) const {
   }
   for (const std::string& node : state.nodes)
     if (!nodes_.contains(node)) go_on.missing.insert(node);
+  // Without a known writer nothing is ever proven gone: the node that has the state may be away.
   const bool proven = go_on.missing.empty() && !state.nodes.empty();
   go_on.kind = proven ? GoOn::Kind::kLost : GoOn::Kind::kAway;
   return go_on;

@@ -7,7 +7,7 @@
 namespace es::actors::intra_job {
 namespace {
 
-// A thousand steps a second need no thousand marks.
+// Limits the number of marks for jobs that make many steps in a second.
 constexpr Instant kMarksApart = StageClock::kRateWindow / 40;
 
 }  // namespace
@@ -44,7 +44,8 @@ void StageClock::step(Instant now) {
 
 double StageClock::steps_per_second(Instant now) const {
   if (marks_.size() < 2) return 0;
-  // The newest mark from before the window, but for the last one: there must be a step after it.
+  // The newest mark from before the window. It is never the last mark, because a step must follow
+  // it.
   std::size_t from = 0;
   while (from + 2 < marks_.size() && now - marks_[from + 1].at >= kRateWindow) ++from;
   const auto steps = static_cast<double>(marks_.back().steps - marks_[from].steps);

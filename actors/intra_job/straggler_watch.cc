@@ -7,10 +7,11 @@ namespace es::actors::intra_job {
 namespace {
 
 constexpr int kUsualReportsMin = 3;
-constexpr double kUsualWeight = 0.1;  // of a new report in the moving mean
+constexpr double kUsualWeight = 0.1;  // weight of a new report in the moving mean
 constexpr double kFactorStepMin = 0.25;
 
-// The lower one of two middle values: half of the devices being slow must not hide them.
+// Returns the lower one of two middle values, so that slow devices do not hide each other if half
+// of the devices are slow.
 std::optional<double> median(std::vector<double> values) {
   if (values.empty()) return std::nullopt;
   std::sort(values.begin(), values.end());
@@ -23,7 +24,7 @@ std::optional<StragglerWatch::Report> StragglerWatch::add(const Measurement& mea
                                                           std::span<const DeviceId> members) {
   follow_members(members);
   Device& device = devices_[measured.device];
-  if (device.worker != measured.worker) {  // its first step
+  if (device.worker != measured.worker) {  // the first step of a process
     device.worker = measured.worker;
     device.work_seconds = 0;
     device.local_steps = 0;
@@ -75,7 +76,7 @@ void StragglerWatch::follow_members(std::span<const DeviceId> members) {
 }
 
 void StragglerWatch::learn_usual(Device& device) {
-  // The first reports count equally, later ones by a fixed weight.
+  // The first reports have equal weights, later ones a fixed weight.
   const double weight = std::max(kUsualWeight, 1.0 / ++device.usual_reports);
   const double before = device.usual.value_or(*device.last);
   device.usual = before + weight * (*device.last - before);

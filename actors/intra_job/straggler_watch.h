@@ -1,19 +1,20 @@
 #pragma once
-// StragglerWatch: which of a job's devices are slower than they should be, from what their workers
-// measure. Pure: no clock, no I/O, not thread-safe.
+// StragglerWatch finds the devices of a job that are slower than they should be, from the times
+// that their workers measure. Pure: no clock, no I/O, not thread-safe.
 //
-// A report is the mean of a device's local steps over kReportSeconds of work, or of one global step
-// where that is longer; so a hiccup of a millisecond in a tiny job is not a report. What the first
-// step of a process takes is not counted. The slowness of a report is the larger of
+// A report is the mean time of a device's local steps over kReportSeconds of work, or over one
+// global step if that takes longer. So a hiccup of a millisecond in a tiny job is not a report. The
+// first step of a process is not counted. The slowness of a report is the larger of
 //
 //   report / median of the newest reports of the other members of its type
-//   report / what is usual for the device, divided by what that is for the other members (median,
-//            at least 1): what slows all of them down is no straggler
+//   report / usual report of the device, divided by the same ratio of the other members (median, at
+//            least 1), so that a cause that slows all of them down makes no straggler
 //
-// A device is named after kSlowReports reports in a row with slowness kSlow or more, and cleared
-// after as many below kUsual; between the two nothing changes. What is usual is a moving mean of
-// its reports that were not kSlow times as long, from the third one on. It is learnt anew when the
-// members change, since devices of one machine slow each other down; a named device keeps it.
+// A device is named as slow after kSlowReports reports in a row with a slowness of at least kSlow.
+// It is cleared after the same number below kUsual. Between the two limits nothing changes. The
+// usual report is a moving mean of the reports that were less than kSlow times as long. It counts
+// from the third one on. It is learnt again when the members change, because devices of one machine
+// slow each other down; a named device keeps it.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -35,22 +36,23 @@ class StragglerWatch {
   struct Measurement {
     DeviceId device;
     Incarnation worker;
-    std::uint64_t local_steps = 0;  // of one global step or a few, >= 1
-    double seconds = 0;             // mean of these, > 0
+    std::uint64_t local_steps = 0;  // of one or several global steps, >= 1
+    double seconds = 0;             // mean time of one local step, > 0
   };
   enum class Change { kNone, kNamed, kCleared };
   struct Report {
     double seconds = 0;   // per local step
-    double slowness = 1;  // as above; 1 where nothing is known to compare with
+    double slowness = 1;  // see above; 1 if there is nothing to compare with
     Change change = Change::kNone;
   };
-  // A report when the measurement completes one. `members`: the devices of the placement.
+  // Returns a report if the measurement completes one. `members` are the devices of the placement.
   std::optional<Report> add(const Measurement& measured, std::span<const DeviceId> members);
 
-  // How many times slower than it should be: 1, or of a named device the median of its newest
-  // kSlowReports reports, which follows them in steps of a quarter so that noise moves nothing.
+  // Returns how many times slower the device is than it should be: 1 or, for a named device, the
+  // median slowness of its newest kSlowReports reports. The value follows this median in steps of a
+  // quarter, so that noise changes nothing.
   double factor(const DeviceId& device) const;
-  // Of the newest report, per local step; none before the first.
+  // Returns the newest report of the device, per local step; nullopt before the first one.
   std::optional<double> seconds(const DeviceId& device) const;
 
  private:
@@ -60,9 +62,9 @@ class StragglerWatch {
     std::uint64_t local_steps = 0;
     std::optional<double> last;  // newest report
     std::optional<double> usual;
-    int usual_reports = 0;           // that it was made from
+    int usual_reports = 0;           // number of reports in the moving mean
     std::vector<double> slownesses;  // newest kSlowReports, oldest first
-    double factor = 1;               // above 1: named
+    double factor = 1;               // above 1: the device is named
   };
   double slowness(const DeviceId& device, std::span<const DeviceId> members) const;
   void follow_members(std::span<const DeviceId> members);

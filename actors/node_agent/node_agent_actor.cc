@@ -17,7 +17,8 @@ namespace {
 
 const PeerId kHead = "head";
 
-// Runs on a thread of its own, which lives as long as the process does.
+// Runs on a thread of its own, which lives as long as the process: the kernel kills a worker when
+// the thread that started it ends.
 void supervise(caf::event_based_actor* self, const caf::actor& agent, Incarnation incarnation,
                const std::vector<std::string>& command, const std::filesystem::path& log_file) {
   kill_point("spawn.before");
@@ -31,7 +32,7 @@ void supervise(caf::event_based_actor* self, const caf::actor& agent, Incarnatio
   self->send(agent, ProcessEnded{incarnation, wait_for_process(*pid, log_file)});
 }
 
-// What is wrong; empty: it is in the file. The disk may be full, or not be written.
+// Returns an error text; empty: the file contains the text. The disk may be full or not writable.
 std::string write_text(const std::filesystem::path& file, const std::string& text) {
   errno = 0;
   std::ofstream out(file, std::ios::binary | std::ios::trunc);
@@ -163,6 +164,7 @@ void NodeAgentState::kill(const JobId& job, Incarnation incarnation) {
 void NodeAgentState::on_started(const ProcessStarted& started) {
   Process& process = processes_.at(started.incarnation);
   process.pid = started.pid;
+  // The kill may have come before the process id was known.
   if (process.doomed) ::kill(process.pid, SIGKILL);
 }
 
@@ -171,6 +173,8 @@ void NodeAgentState::on_ended(const ProcessEnded& ended) {
   if (at == processes_.end()) return;
   const JobId job = at->second.job;
   kill_point("reap.before");
+  // The process is reaped by the actor that also signals it, so a signal never hits a reused
+  // process id.
   if (at->second.pid != 0) reap_process(at->second.pid);
   kill_point("reap.after");
   processes_.erase(at);
@@ -202,7 +206,7 @@ caf::behavior node_agent_actor(caf::stateful_actor<NodeAgentState>* self, NodeAg
   return {
       [=](const Inbound& inbound) { self->state.on_inbound(inbound); },
       [=](const PeerUp& up) { self->state.on_peer_up(up); },
-      [](const PeerDown&) {},  // the gateway goes on trying; PeerUp follows
+      [](const PeerDown&) {},  // the gateway tries again; PeerUp follows
       [=](const Drain&) { self->state.drain(); },
       [=](const ProcessStarted& started) { self->state.on_started(started); },
       [=](const ProcessEnded& ended) { self->state.on_ended(ended); },

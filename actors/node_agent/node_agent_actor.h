@@ -1,24 +1,28 @@
 #pragma once
-// NodeAgent: one per daemon; owns the node's devices and the worker processes on them.
+// NodeAgent is the actor that owns the devices of a node and the worker processes on them. There is
+// one for each daemon.
 //
-// Accepts   NodeWelcome from the head: refused -> ends the daemon with the reason.
-//           StartWorker from the head -> a process, which says Hello to the head itself, or
-//           WorkerExited. Known incarnations again: ignored.
-//           KillWorker -> SIGKILL, then WorkerExited; WorkerExited at once when it is not there.
-//           PeerUp of the head -> NodeHello, so a restarted head learns what runs here.
-//           FindStates, RemoveStates, ReadState of the head: saved states of jobs on this disk
+// Accepts   NodeWelcome from the head. If the head refuses the node, the daemon ends with the
+//           reason.
+//           StartWorker from the head: starts a process, which sends Hello to the head by itself,
+//           or answers WorkerExited. An incarnation that is known already is ignored.
+//           KillWorker from the head: SIGKILL, then WorkerExited; WorkerExited at once if there is
+//           no such process.
+//           PeerUp of the head: answers NodeHello, so a restarted head learns what runs here.
+//           FindStates, RemoveStates, ReadState from the head: saved states of jobs on this disk
 //           (node_agent_states.cc).
-//           Drain of the daemon -> DrainNode; nothing is started any more, and when no process is
-//           left the daemon may end.
-// Sends     NodeHello, DirectoryTried, DrainNode, WorkerExited, StatesFound, StatesRemoved,
-//           StatePart to the head through the gateway.
-// State     processes by incarnation. Nothing saved: the processes themselves are the state.
-// Fails     When this process ends, its workers are ended by the kernel (worker_process.h).
-//           Each process has a detached supervisor that waits for it; its end is a message.
+//           Drain from the daemon: sends DrainNode and starts no process any more. When no process
+//           is left, the daemon may end.
+// Sends     To the head, through the gateway: NodeHello, DirectoryTried, DrainNode, WorkerExited,
+//           StatesFound, StatesRemoved, StatePart.
+// State     The processes by incarnation. Nothing is saved, because the processes themselves are
+//           the state.
+// Fails     When this process ends, the kernel ends its workers (worker_process.h). Each worker
+//           process has a detached supervisor that waits for it and reports its end as a message.
 // Order     As the gateway promises.
-// Limits    One process per device; the head sees to that.
-// Threads   Cooperative; supervisors are detached, one per worker process, and so is what reads the
-//           disk, one per request.
+// Limits    One process for each device; the head ensures this.
+// Threads   Cooperative. Detached threads: one supervisor for each worker process, and one for each
+//           request that reads the disk.
 #include <caf/actor.hpp>
 #include <caf/stateful_actor.hpp>
 
@@ -42,18 +46,18 @@ struct NodeAgentOptions {
   std::string head_endpoint;                // for this agent and its workers
   std::filesystem::path run_dir;            // sockets, specs and logs of workers; exists
   std::vector<std::string> worker_command;  // program and leading arguments
-  // Called when the head has taken this node in: from now on its devices can be asked for.
+  // Called when the head has admitted this node, so that its devices can be used.
   std::function<void()> on_welcome;
-  // Called when the head refuses this node; ends the daemon.
+  // Called when the head refuses this node. Ends the daemon.
   std::function<void(const std::string& reason)> on_refused;
   // Called after Drain, when no process is left.
   std::function<void()> on_drained;
 };
 
-// daemon -> node agent: hand over what runs here, then call on_drained.
+// From the daemon: hand over the workers of this node, then call on_drained.
 struct Drain {};
 
-// supervisor -> node agent.
+// From a supervisor.
 struct ProcessStarted {
   Incarnation incarnation;
   pid_t pid = 0;
@@ -63,7 +67,7 @@ struct ProcessEnded {
   ProcessExit exit;
 };
 
-// thread of a request about saved states -> node agent.
+// From the thread that serves a request about saved states.
 struct StateAnswer {
   std::shared_ptr<const Frame> frame;
 };
@@ -82,8 +86,8 @@ class NodeAgentState {
  private:
   struct Process {
     JobId job;
-    pid_t pid = 0;        // 0 until it is started
-    bool doomed = false;  // to be killed as soon as it is started
+    pid_t pid = 0;        // 0 until the process is started
+    bool doomed = false;  // kill the process as soon as it is started
   };
   void on_welcome(wire::NodeWelcome::Reader r);
   void on_states(const Inbound& inbound);

@@ -1,6 +1,6 @@
 // NodeAgent: the saved states of jobs on this node's disk, for a head that may not see it. Each
-// request is served on a thread of its own, which lives as long as that takes: a disk that does not
-// answer must not make the node look dead.
+// request runs on a thread of its own until it is served, because a disk that does not answer must
+// not make the node look dead.
 #include <caf/all.hpp>
 
 #include "actors/common/saved_state_files.h"
@@ -54,7 +54,7 @@ FramePtr remove_all(const Head& head, const StateRemoval& removal) {
       .frame();
 }
 
-// What a worker asks of a state on this disk.
+// The piece of a state that a worker requests.
 struct PartWanted {
   std::string path;
   std::uint8_t file = 0;
@@ -132,7 +132,7 @@ void NodeAgentState::try_head_directory(wire::NodeWelcome::Reader r) {
 }
 
 void NodeAgentState::on_states(const Inbound& inbound) {
-  // The answer has the envelope of the question.
+  // The answer has the envelope of the request.
   const Head head{.job = inbound.frame->head.job,
                   .generation = inbound.frame->head.generation,
                   .step = inbound.frame->head.step,

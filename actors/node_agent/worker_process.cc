@@ -25,7 +25,7 @@ std::string tail_of(const std::filesystem::path& file) {
   return text;
 }
 
-// Between fork and exec: only calls that are safe there.
+// Runs between fork and exec, so it makes only async-signal-safe calls.
 [[noreturn]] void become(char* const* argv, int log, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(127);  // the parent died before the line above
@@ -58,6 +58,7 @@ Result<pid_t> start_process(const std::vector<std::string>& argv,
 
 ProcessExit wait_for_process(pid_t pid, const std::filesystem::path& log_file) {
   siginfo_t info{};
+  // WNOWAIT leaves the process unreaped, so its number is not used again before reap_process().
   while (::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
   }
   ProcessExit exit;

@@ -1,5 +1,6 @@
 #pragma once
-// Starting a worker process and waiting for its end. No actor; each function says its thread.
+// Functions that start a worker process and wait for its end. Each one states on which thread it
+// runs.
 #include <sys/types.h>
 
 #include <filesystem>
@@ -11,27 +12,27 @@
 namespace es::actors {
 
 struct ProcessExit {
-  int exit_code = -1;  // -1 when a signal ended it
+  int exit_code = -1;  // -1 if a signal ended it
   int signal = 0;
-  std::string last_words;  // end of its stderr, at most kLastWordsBytesMax
+  std::string last_words;  // end of its stderr, at most kLastWordsBytesMax bytes
 };
 
 inline constexpr std::size_t kLastWordsBytesMax = 2048;
 
-// Starts argv[0] with stdout and stderr in `log_file` (made anew). The child is killed when the
-// calling thread ends, so call it from the thread that will wait for it.
+// Starts argv[0] with stdout and stderr in `log_file`, which is created anew. The kernel kills the
+// child when the calling thread ends, so call it from the thread that will wait for the child.
 // Error (failure): the program or the log file cannot be used.
 Result<pid_t> start_process(const std::vector<std::string>& argv,
                             const std::filesystem::path& log_file);
 
-// Blocks until the child has ended. Its number stays taken until reap_process, so that whoever
-// still signals it cannot hit another process.
+// Blocks until the child has ended. Its process id stays in use until reap_process(), so that a
+// signal to it cannot hit another process.
 ProcessExit wait_for_process(pid_t pid, const std::filesystem::path& log_file);
 
-// After wait_for_process, by the thread that would signal it.
+// Call it after wait_for_process(), on the thread that would signal the process.
 void reap_process(pid_t pid);
 
-// "exited with status 1" or "was ended by signal 9 (Killed)", and its last words.
+// Returns "exited with status 1" or "was ended by signal 9 (Killed)", with its last output.
 std::string describe(const ProcessExit& exit);
 
 }  // namespace es::actors

@@ -1,7 +1,8 @@
 #pragma once
-// Audits: in every N-th step one EST's local step is computed by a second worker too, and both tell
-// the head the digest of what they got. Which step, which rank and who: pure functions, the same on
-// every member and in the head. What follows from the digests: intra_job/audit_book.h.
+// Audits. In every N-th step a second worker also computes the local step of one EST, and both send
+// the digest of their result to the head. The functions here choose the step, the rank and the two
+// workers. They are pure and give the same answer on every member and in the head.
+// intra_job/audit_book.h compares the digests.
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -12,18 +13,18 @@ namespace es::actors::protocol {
 
 struct AuditPlan {
   VirtualRank rank = 0;
-  Incarnation owner;    // runs the rank in this step anyway
-  Incarnation auditor;  // computes it a second time; the owner itself when it is the only member
+  Incarnation owner;    // computes the rank in this step anyway
+  Incarnation auditor;  // computes it a second time; equal to `owner` if the job has one member
   bool operator==(const AuditPlan&) const = default;
 };
 
-// Whether this step is audited. `every_steps` 0: none is.
+// Returns whether this step is audited. If `every_steps` is 0, no step is.
 inline bool is_audited(Version step, std::uint64_t every_steps) {
   return every_steps != 0 && step % every_steps == 0;
 }
 
-// The audit of this step, or none. Audits take the ranks in turn, and from one turn to the next
-// another member is the auditor of a rank. REQUIRES: `members` cover [0, max_p) without gap.
+// Returns the audit of this step, or nullopt. Audits take the ranks in turn. From one turn to the
+// next a rank gets another auditor. REQUIRES: `members` cover [0, max_p) without gap, ascending.
 inline std::optional<AuditPlan> plan_audit(Version step, std::uint64_t every_steps,
                                            const std::vector<Member>& members) {
   if (!is_audited(step, every_steps) || members.empty()) return std::nullopt;

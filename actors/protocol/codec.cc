@@ -25,7 +25,7 @@ Stamp stamp_from(const Frame& frame) {
   return {frame.head.generation, frame.head.sender};
 }
 
-// A field outside its range; decode() turns it into an Error like any other malformed content.
+// Reports a field outside its range. decode() turns it into an Error, like other malformed content.
 [[noreturn]] void reject(const char* field, std::uint64_t value) {
   throw std::runtime_error(std::string(field) + " = " + std::to_string(value) + " is out of range");
 }
@@ -50,7 +50,8 @@ Digest digest_from(wire::Digest::Reader r) {
 }
 
 void put(wire::Bulk::Builder b, const Bulk& bulk) {
-  // Else the receiver would take what the segment happens to hold for a gradient.
+  // Bytes that exist only in GPU memory leave the worker only through a channel. In a message
+  // without a transfer the receiver would take unrelated bytes of the segment for a gradient.
   ES_CHECK(bulk.in_host || bulk.transfer != 0);
   if (bulk.inline_bytes) {
     b.setInlined(data_of(*bulk.inline_bytes));
@@ -568,7 +569,7 @@ HeadMessage from(const Frame& frame, wire::AuditPassed::Reader r) {
   return AuditPassed{stamp_from(frame), r.getStep()};
 }
 
-// Decodes `frame` as the first schema of the list whose type matches.
+// Decodes `frame` with the first schema of the list whose type matches.
 template <class Message, class First, class... Rest>
 Result<Message> decode_as(const FramePtr& frame) {
   if (frame->head.type == MessageTypeOf<First>::value) {

@@ -1,6 +1,6 @@
 #pragma once
-// Between the plain structs of the step protocol (messages.h) and frames. Decoding validates what
-// can be validated without state: lengths, ranges, known alternatives.
+// Conversion between the plain structs of the step protocol (messages.h) and frames. Decoding
+// checks everything that can be checked without state: lengths, ranges, known alternatives.
 #include <memory>
 
 #include "actors/protocol/messages.h"
@@ -18,7 +18,7 @@ bool is_peer_message(MessageType type);
 bool is_worker_message(MessageType type);
 bool is_head_message(MessageType type);
 
-// Error (usage): malformed, or not one of this direction's types.
+// Error (usage): the frame is malformed, or its type does not belong to this direction.
 Result<PeerMessage> decode_peer(const FramePtr& frame);
 Result<WorkerMessage> decode_worker(const FramePtr& frame);
 Result<HeadMessage> decode_head(const FramePtr& frame);

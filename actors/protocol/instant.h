@@ -1,10 +1,10 @@
 #pragma once
-// Time as the pure cores see it: a parameter of each event, never read from a clock.
+// Time as the pure cores see it: a parameter of each event, which they never read from a clock.
 #include <chrono>
 
 namespace es::actors {
 
-// Since an epoch that the shell chose and keeps; never runs backwards.
+// Time since an epoch that the shell chooses once. It never decreases.
 using Instant = std::chrono::nanoseconds;
 
 }  // namespace es::actors

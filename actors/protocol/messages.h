@@ -1,13 +1,16 @@
 #pragma once
-// The messages of the step and commit protocol as plain structs: what the pure cores of the worker
-// and of the job's head (IntraJobScheduler) exchange. The schemas step.capnp and round.capnp carry
-// the same fields; a shell decodes and validates, then hands one of these to its core.
+// This file defines the messages of the step and commit protocol as plain structs. The pure cores
+// of the worker and of the job's head (IntraJobScheduler) exchange them. The schemas step.capnp and
+// round.capnp carry the same fields. A shell decodes and validates a message, and then hands one of
+// these structs to its core. docs/PROTOCOL.md explains the protocol; worker_core.h and
+// intra_job_core.h say which transitions the messages cause.
 //
-// Every message carries a Stamp. A receiver drops what is older than the generation it promised and
-// what comes from an incarnation it does not know; nothing else protects a job from a process that
-// wakes up late. Which transitions the messages cause: worker_core.h and intra_job_core.h.
+// Every message carries a Stamp. A receiver drops a message that is older than the generation it
+// promised, or that comes from an incarnation it does not know. Nothing else protects a job from a
+// process that was frozen and wakes up late.
 //
-// Values only, immutable once sent: bulk data and contexts are shared, not copied.
+// The structs are values and immutable once they are sent. Bulk data and contexts are shared
+// between copies of a message, not copied.
 #include <bit>
 #include <compare>
 #include <cstddef>
@@ -25,19 +28,19 @@
 
 namespace es::actors {
 
-// One device of the cluster: (node, type, index) is unique.
+// A device of the cluster. The triple (node, type, index) is unique.
 struct DeviceId {
   std::string node;
   DeviceType type;
-  std::uint32_t index = 0;  // among the devices of this type on this node
+  std::uint32_t index = 0;  // index among the devices of this type on this node
   auto operator<=>(const DeviceId&) const = default;
-  // "NODE/TYPE:INDEX", for people.
+  // "NODE/TYPE:INDEX", for log lines and messages to users.
   std::string text() const { return node + "/" + type.name + ":" + std::to_string(index); }
 };
 
 namespace protocol {
 
-// Who says it, under which placement. `sender` is 0 when the head is the sender.
+// The sender of a message and the generation in which it speaks. `sender` is 0 for the head.
 struct Stamp {
   Generation generation;
   Incarnation sender;
@@ -45,92 +48,99 @@ struct Stamp {
 };
 
 using Bytes = std::shared_ptr<const std::vector<std::byte>>;
-using DeviceBytes = std::shared_ptr<const std::byte>;  // in device memory (gpu/cuda/device_pool.h)
+// Bytes in GPU memory (gpu/cuda/device_pool.h).
+using DeviceBytes = std::shared_ptr<const std::byte>;
 
-// Bulk data by reference: `bytes` bytes at `offset` of the shared-memory segment named `segment`,
-// or, when the peer shares no memory with us (segment empty), the bytes themselves. `remote`: too
-// much for one message; a shell asks the sender for the bytes of its segment in pieces, and hands
-// the message to its core when it has them (bulk_pull.h).
-// A segment belongs to one (job, generation, incarnation); who may still read it: worker_core.h.
-// `transfer`: not 0 for bytes that come through the sender's channel to the receiver
-// (worker/channel_book.h), which are as many as `bytes` says; a shell takes them out of it.
-// `device`, `in_host`: within a worker only, never sent. The bytes are in the memory of its GPU
-// too, where they stay as they are while somebody holds them; or there alone, not in the segment.
+// Bulk data. It takes one of these forms:
+// - a reference to `bytes` bytes at `offset` of the shared-memory segment named `segment`;
+// - the bytes themselves, in `inline_bytes`, if the peers share no memory (`segment` is empty);
+// - a reference with `remote` set, if the data are too large for one message. The receiving shell
+//   requests the bytes of the sender's segment in pieces and hands the message to its core when it
+//   has all of them (worker/bulk_pull.h);
+// - a transfer through the sender's channel to the receiver, if `transfer` is not 0
+//   (worker/channel_book.h). The shell takes `bytes` bytes out of the channel.
+//
+// A segment belongs to one (job, generation, incarnation); worker_core.h states how long it may be
+// read. `device` and `in_host` are used within one worker and are never sent: `device` holds the
+// same bytes in the memory of the worker's GPU and keeps them unchanged while a reference exists.
+// If `in_host` is false, the bytes exist only there and not in the segment.
 struct Bulk {
   std::string segment;
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
-  Bytes inline_bytes;   // null when segment is not empty
-  bool remote = false;  // the segment cannot be mapped here
+  Bytes inline_bytes;   // null if segment is not empty
+  bool remote = false;  // the segment cannot be mapped in this process
   std::uint64_t transfer = 0;
   DeviceBytes device;
   bool in_host = true;
 };
 
-// Bytes that came by a channel: in host memory, or in that of the GPU. One of the two is set.
+// Bytes that came through a channel, in host memory or in GPU memory. Exactly one pointer is set.
 struct Arrived {
   Bytes host;
   DeviceBytes device;
 };
 
-// What a worker's device can be joined to others by, beside host memory.
+// The endpoint by which GPU channels can connect the device of a worker to other devices.
 struct ChannelPoint {
-  std::string kind;    // "nccl 2.28.9"; workers of equal kinds can be joined; empty: none
+  std::string kind;    // such as "nccl 2.28.9"; channels connect equal kinds only; empty: none
   std::string device;  // the physical device, which several workers may share
   bool operator==(const ChannelPoint&) const = default;
 };
 
-// Whether a node of the canonical gradient tree over [0, max_p) covers exactly these ranks: they
-// begin at a multiple of a power of two and are as many, or less only where max_p cuts them off.
+// Returns whether `ranks` are exactly the ranks of one node of the canonical gradient tree over [0,
+// max_p): they begin at a multiple of a power of two, and their number is this power, or less where
+// max_p cuts the node off.
 inline bool is_tree_range(RankRange ranks, std::uint32_t max_p) {
   if (ranks.begin >= ranks.end || ranks.end > max_p) return false;
   const std::uint64_t size = std::bit_ceil(std::uint64_t{ranks.size()});
   return ranks.begin % size == 0 && (ranks.size() == size || ranks.end == max_p);
 }
 
-// What one EST's local step leaves beside its gradient.
+// What the local step of one EST produces in addition to its gradient.
 struct RankResult {
   VirtualRank rank = 0;
   std::uint32_t loss_bits = 0;  // mean loss of the EST's mini-batch, bits of an IEEE fp32
-  Bytes context;                // the EST's next context, encoded; opaque here
+  Bytes context;                // encoded next context of the EST; opaque here
 };
 
-// Digests of one version. `state` covers optimizer state and all EST contexts.
+// Digests of one version. `state` covers the optimizer state and all EST contexts.
 struct VersionDigests {
   Digest params;
   Digest state;
   bool operator==(const VersionDigests&) const = default;
 };
 
-// What a node sees of a saved state (a checkpoint of the job).
+// What a node reports about a saved state (a checkpoint of the job).
 enum class Sight : std::uint8_t {
-  kWhole = 0,    // it is there, of that version and with those digests
-  kGone = 1,     // was looked for, or read: not there, damaged, or another one
-  kUnclear = 2,  // the node could not tell
+  kWhole = 0,    // the files exist and have the expected version and digests
+  kGone = 1,     // looked for or read: missing, damaged, or another state
+  kUnclear = 2,  // the node could not determine it
 };
 
-// What the ledger says about one version. The same on every worker, bit by bit.
+// The ledger line of one version. It is the same on every worker, bit by bit.
 struct LedgerLine {
   Version version = 0;                   // made by step version - 1
   std::vector<std::uint32_t> loss_bits;  // by virtual rank, bits of an IEEE fp32
   Digest params;
-  std::optional<Digest> state;  // at the job's last version only
+  std::optional<Digest> state;  // present only for the last version of the job
   bool operator==(const LedgerLine&) const = default;
 };
 
 // --- worker <-> worker -------------------------------------------------------------------------
 
-// Worker -> owner of the bucket (maybe itself): the sum over one part of the sender's ranks, a
-// maximal node of the canonical tree, or at level D0 all of them. Counted once per (sender, bucket,
-// ranks); the same again is ignored; overlap is a bug.
+// Worker -> owner of the bucket, which may be the worker itself. Carries the sum over a part of the
+// sender's ranks: a maximal node of the canonical tree or, at level D0, all its ranks. The owner
+// counts a contribution once for each (sender, bucket, ranks) and ignores a repetition. Parts that
+// overlap are a program error.
 struct Contrib {
   Stamp stamp;
-  Version step = 0;  // the version whose step this is
+  Version step = 0;  // the step from version `step` to version `step` + 1
   std::uint32_t bucket = 0;
   RankRange ranks;
   Bulk data;
-  std::vector<RankResult> results;  // bucket 0: of these ranks, ascending; else empty
-  bool drain = false;               // bucket 0: the sender wants to stop at the boundary
+  std::vector<RankResult> results;  // bucket 0: results of these ranks, ascending; else empty
+  bool drain = false;               // bucket 0: the sender asks to stop after this step
 };
 
 // Owner -> members: the finished bucket. All members that use it see the same drain flag.
@@ -139,12 +149,12 @@ struct Reduced {
   Version step = 0;
   std::uint32_t bucket = 0;
   Bulk data;
-  std::vector<RankResult> results;  // bucket 0: of all ranks, ascending; else empty
+  std::vector<RankResult> results;  // bucket 0: results of all ranks, ascending; else empty
   bool drain = false;               // bucket 0: OR of the contributions' flags
 };
 
-// Sealed worker -> the source that Install named: send me this version. The source may not have its
-// own Install yet, so the message says where the answer goes.
+// Sealed worker -> the source that Install named: a request for this version. The source may not
+// have received its own Install yet, so the message contains the address for the answer.
 struct Fetch {
   Stamp stamp;
   Version version = 0;
@@ -152,71 +162,74 @@ struct Fetch {
   std::string host_id;
 };
 
-// Answer to Fetch: a whole version. The receiver verifies the digests before it counts.
+// The answer to Fetch: a whole version. The receiver uses it only if the digests match.
 struct State {
   Stamp stamp;
   Version version = 0;
   VersionDigests digests;
   Bulk parameters;
-  std::vector<Bulk> moments;    // of the optimizer's state, in its order
-  std::vector<Bytes> contexts;  // by virtual rank, max_p of them
-  // What the head has not acknowledged, ascending, up to `version`: whoever holds a version can
-  // also tell the head how it came to be, even when all that made it are gone.
+  std::vector<Bulk> moments;    // arrays of optimizer state, in the optimizer's order
+  std::vector<Bytes> contexts;  // by virtual rank, max_p entries
+  // Ledger lines up to `version` that the head has not acknowledged, ascending. So every worker
+  // that holds a version can also report its ledger lines to the head, even if all workers that
+  // computed the version are gone.
   std::vector<LedgerLine> unacknowledged;
 };
 
 // --- worker -> head ----------------------------------------------------------------------------
 
-// The process is up and warm: device, graph, memory plan. Its generation is 0. Repeated whenever
-// the link to the head comes up again.
+// The process is running and warm: its device, graph and memory plan are ready. The generation of
+// the stamp is 0. A worker sends Hello again whenever its link to the head has been restored.
 struct Hello {
   Stamp stamp;
   DeviceId device;
-  std::string address;  // where peers reach it
-  std::string host_id;  // equal for two workers exactly when they can share memory segments
+  std::string address;  // where other workers reach this one
+  std::string host_id;  // equal for two workers if and only if they can share memory segments
   ChannelPoint channel{};
 };
 
-// I am sealed at this version (none: I hold no state).
+// The sender is sealed at this version; nullopt if it holds no version.
 struct Report {
   Stamp stamp;
   std::optional<Version> version;
 };
 
-// I hold the target completely, digests checked.
+// The sender holds the whole target version and has verified its digests.
 struct Ready {
   Stamp stamp;
   Version version = 0;
 };
 
-// I have paused at this version: the drain flag or the planned stop was reached.
+// The sender has paused at this version, because of the drain flag or a planned stop.
 struct Drained {
   Stamp stamp;
   Version version = 0;
 };
 
-// One version came to be here. Sent at each commit, and again after Go for every version that the
-// head has not acknowledged.
+// The sender has committed a version. A worker sends this message at each commit, and again after
+// Go for every version that the head has not acknowledged.
 struct Committed {
   Stamp stamp;
   LedgerLine line;
 };
 
-// The owner of rank 0 has evaluated this version on the evaluation set.
+// The owner of rank 0 has evaluated this version on the evaluation samples.
 struct Evaluated {
   Stamp stamp;
   Version version = 0;
-  Bytes totals;  // what the metrics are computed from, encoded; opaque here
+  Bytes totals;  // encoded input of the metrics; opaque here
 };
 
-// No progress within the step's deadline: what this worker waits for is to come from `awaited`.
+// The sender made no progress within the time limit of the step. It waits for data of the worker
+// `awaited`.
 struct Suspect {
   Stamp stamp;
   Version step = 0;
   Incarnation awaited;
 };
 
-// Answer to WriteCheckpoint: where it lies, or why there is none (error not empty).
+// The answer to WriteCheckpoint: the place of the checkpoint, or the reason for which there is none
+// (`error` is not empty).
 struct CheckpointWritten {
   Stamp stamp;
   std::uint64_t request = 0;
@@ -224,40 +237,42 @@ struct CheckpointWritten {
   Version version = 0;
   VersionDigests digests;
   std::string error;
-  ErrorKind error_kind = ErrorKind::kFailure;  // of the error
+  ErrorKind error_kind = ErrorKind::kFailure;  // kind of `error`
 };
 
-// The checkpoint that Install named as the source is damaged, or cannot be read.
+// The saved state that Install named as the source is damaged or cannot be read.
 struct CheckpointUnreadable {
   Stamp stamp;
   std::string path;
-  std::string error;  // one line for a person: file and block
-  bool gone = false;  // read where it lies, and damaged or not there; else it may be whole
+  std::string error;  // one line for a user: file and block
+  // True: it was read where it lies and is damaged or missing; false: it may be whole.
+  bool gone = false;
 };
 
-// What the local step of one rank gave here: said unasked by the rank's owner and its auditor in an
-// audited step (audit.h), and after Audit.
+// The result of the local step of one rank on this worker. In an audited step (audit.h) the owner
+// and the auditor of the rank send it without a request. A member also sends it in answer to Audit.
 struct Audited {
   Stamp stamp;
   Version step = 0;
   VirtualRank rank = 0;
-  Digest digest;  // of the whole gradient, bucket by bucket, and of the EST's next context
+  Digest digest;  // digest of the whole gradient, bucket by bucket, and of the EST's next context
 };
 
-// The job itself cannot go on, on whatever worker: a bad data set, a loss that is not finite.
+// The job cannot continue on any worker, for example because of a bad data set or a loss that is
+// not finite.
 struct Failed {
   Stamp stamp;
-  std::string error;  // one line for a person
+  std::string error;  // one line for a user
 };
 
 // --- head -> worker ----------------------------------------------------------------------------
 
-// Promise this generation, stop, report.
+// A request to promise this generation, to stop, and to report.
 struct Prepare {
   Stamp stamp;
 };
 
-// One worker of a placement. Owner of bucket b: members[b mod n].
+// A worker of a placement. The owner of bucket b is members[b mod n].
 struct Member {
   Incarnation incarnation;
   RankRange ranks;
@@ -267,7 +282,7 @@ struct Member {
   bool operator==(const Member&) const = default;
 };
 
-// Where a version comes from when a worker does not hold it.
+// Where a worker that does not hold a version obtains it.
 struct FromSeed {  // version 0, a pure function of the job spec
   bool operator==(const FromSeed&) const = default;
 };
@@ -279,67 +294,72 @@ struct FromPeer {  // a sealed worker that holds it, with or without ranks
 };
 struct FromCheckpoint {
   std::string path;
-  std::string node{};  // not empty: on that node's disk, which this worker does not see
+  // Not empty: the state lies on the disk of that node, and the receiver cannot see it.
+  std::string node{};
   bool operator==(const FromCheckpoint&) const = default;
 };
 using Source = std::variant<FromSeed, FromPeer, FromCheckpoint>;
 
-// Your ranks; get to the target. Also sent to workers without ranks: they stand by as sources.
+// The new placement, with the ranks of the receiver, and the target version that it must obtain.
+// Workers without ranks receive it too, because they stay available as sources.
 struct Install {
   Stamp stamp;
   Version target = 0;
-  std::vector<Member> members;  // ascending, gapless ranks over [0, max_p); the same for all
+  // Ascending, contiguous ranks over [0, max_p); the same list for all.
+  std::vector<Member> members;
   Source source;
   std::uint32_t bucket_count = 0;
-  Version last_version = 0;          // total steps of the job
-  std::optional<Version> pause_at;   // planned stop: pause and report Drained at this version
-  Version evaluated_through = 0;     // all evaluations up to this version are known to the head
-  Version acknowledged_through = 0;  // ledger lines up to this version are known to the head
+  Version last_version = 0;          // number of steps of the job
+  std::optional<Version> pause_at;   // planned stop: pause at this version and send Drained
+  Version evaluated_through = 0;     // the head knows all evaluations up to this version
+  Version acknowledged_through = 0;  // the head has all ledger lines up to this version
 };
 
-// All members are ready: start.
+// All members are ready; training starts.
 struct Go {
   Stamp stamp;
 };
 
-// You are no longer needed: exit.
+// The receiver is no longer needed and must exit.
 struct Release {
   Stamp stamp;
 };
 
-// Stop at the next common boundary.
+// A request to stop after the next common step.
 struct Drain {
   Stamp stamp;
 };
 
-// The head has the ledger up to this version, and the evaluations of versions before it: these need
-// not be kept any longer.
+// The head has stored the ledger lines up to this version and the evaluations of earlier versions.
+// The receiver need not keep them any longer.
 struct Acknowledge {
   Stamp stamp;
   Version through = 0;
 };
 
-// Write the version that you hold at your next commit boundary (or now, when you do not step) into
-// this new directory. Forgotten at Prepare: the head asks again, maybe another member.
+// A request to write a version into a new directory: the version of the next commit, or the current
+// one if the worker does not step. A worker drops the request at Prepare; the head then repeats it,
+// perhaps to another member.
 struct WriteCheckpoint {
   Stamp stamp;
   std::uint64_t request = 0;
-  std::string directory;  // of a periodic one: its parent, which is made; its name is step-VERSION
+  // A periodic one names its parent, which is created; its own name is step-VERSION.
+  std::string directory;
   bool periodic = false;
-  Version at = 0;  // not before this version
-  // Of the same series, once the new one is verified on the disk.
+  Version at = 0;  // the oldest version that may be written
+  // Checkpoints of the same series to remove after the new one was verified on the disk.
   std::vector<std::string> remove{};
-  bool make_parent = false;  // of `directory`, when it is not there
+  bool make_parent = false;  // create the parent of `directory` if it does not exist
 };
 
-// Opinions about an audited step differ: compute the local step of this rank once more.
+// The results of an audited step differ: compute the local step of this rank once more.
 struct Audit {
   Stamp stamp;
   Version step = 0;
   VirtualRank rank = 0;
 };
 
-// The opinions about this audited step agree: its update may begin.
+// The results of this audited step agree: the update may begin.
 struct AuditPassed {
   Stamp stamp;
   Version step = 0;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kWidth = 960, kHeight = 480, kLeft = 80, kRight = 180, kTop = 40, kBottom = 60;
 constexpr double kPlotWidth = kWidth - kLeft - kRight, kPlotHeight = kHeight - kTop - kBottom;
-constexpr std::size_t kPointsMax = 1500;  // of a line; more cannot be seen
+constexpr std::size_t kPointsMax = 1500;  // points of a line; more cannot be distinguished
 constexpr std::array kColours = {"#1b6ca8", "#d1495b", "#2e933c", "#edae49", "#6a4c93",
                                  "#00798c", "#8d6a9f", "#3d3d3d", "#b5651d"};
 
@@ -40,7 +40,7 @@ struct Range {
   double low = 0, high = 1;
 };
 
-// From a value to a share of the axis.
+// Converts a value to a share of the axis.
 struct Scale {
   Range range;
   bool log = false;
@@ -110,7 +110,7 @@ void draw_line(std::ostream& out, const Series& series, const Scale& x, const Sc
   out << "'/>\n";
 }
 
-// From the least to the greatest value, with a margin.
+// An axis from the least to the greatest value, with a margin.
 Scale scale_around(const std::vector<Trial>& trials, double Trial::*value) {
   constexpr double kMargin = 0.08;
   double low = std::numeric_limits<double>::infinity(), high = 0;
@@ -132,7 +132,7 @@ void draw_legend(std::ostream& out, std::size_t index, const std::string& name,
 
 void draw_trials(std::ostream& out, const std::vector<Trial>& trials, const Scale& x,
                  const Scale& y, const char* colour) {
-  constexpr double kTextApart = 14;  // nearer points share a text
+  constexpr double kTextApart = 14;  // points that are nearer share a text
   struct Spot {
     double x, y;
     std::string text;

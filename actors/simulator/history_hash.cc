@@ -11,7 +11,7 @@
 
 namespace es::actors::simulator {
 
-// One round of a multiply-rotate hash: fast, and every bit counts.
+// One round of a multiply-rotate hash. It is fast, and every bit influences the result.
 void HistoryHash::mix(std::uint64_t value) {
   state_ = std::rotl((state_ ^ value) * 0xff51afd7ed558ccd, 31) + 0x9e3779b97f4a7c15;
 }

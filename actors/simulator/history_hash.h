@@ -1,6 +1,7 @@
 #pragma once
-// HistoryHash: one number of all messages that actors received, in order: when, who, from whom,
-// what kind, and the whole content of what crosses the border between head and world.
+// HistoryHash: one number for all messages that actors received, in order. It covers the time, the
+// receiver, the sender and the number of parts of each message, and the whole content of each frame
+// between the head and the world.
 #include <caf/mailbox_element.hpp>
 
 #include <cstdint>

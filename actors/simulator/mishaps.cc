@@ -13,9 +13,9 @@ double Mishaps::unit() {
   return static_cast<double>(random_() >> 11) * 0x1p-53;
 }
 
-// By von Neumann's comparisons: a logarithm has other last bits in other libraries. Of uniform
-// numbers that fall until one does not, the first one, x, begins a run of odd length with
-// probability exp(-x); each run of even length adds 1.
+// Von Neumann's method, which needs only comparisons; the last bits of a logarithm differ between
+// libraries. It draws uniform numbers as long as they fall. The run that begins with x has an odd
+// length with probability exp(-x). If the length is even, 1 is added and the method is repeated.
 double Mishaps::exponential() {
   for (double whole = 0;; ++whole) {
     const double first = unit();

@@ -32,7 +32,7 @@ void Recorder::advance(double now_s) {
   now_.time_s = now_s;
 }
 
-// After a change: the newest sample is replaced while it is young.
+// Adds a sample after a change. The newest sample is replaced if it is less than a second old.
 void Recorder::sample(double now_s) {
   constexpr double kApart = 1;
   if (now_s - samples_.back().time_s < kApart) {
@@ -82,7 +82,7 @@ void Recorder::held(std::size_t job, const DeviceType& type, int change, double 
   if (waits && !waited && std::exchange(life.stepped, 0) > 0) ++jobs_[job].scale_ins;
   now_.waiting += static_cast<std::uint32_t>(waits) - static_cast<std::uint32_t>(waited);
   now_.held[index_of(type)] += change;
-  // A pause without devices is waiting.
+  // The time without devices counts as waiting and not as a pause, so the pause begins now.
   if (waited && life.stopped_s >= 0) life.stopped_s = now_s;
   sample(now_s);
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Recorder: what happened in a simulation, as it happens, for the report. Pure bookkeeping; times
-// in seconds of the trace, and they do not fall.
+// Recorder keeps what happens in a simulation, for the report. It is pure bookkeeping. Times are in
+// seconds of the trace and never decrease.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -10,24 +10,24 @@
 
 namespace es::actors::simulator {
 
-// Of one job. A time < 0: it has not happened.
+// The result of one job. A time < 0 means that the event has not happened.
 struct JobResult {
   double submit_s = 0;
   double first_step_s = -1;
   double end_s = -1;
-  double waiting_s = 0;         // submitted, and without any device
+  double waiting_s = 0;         // seconds since submission without any device
   double device_s = 0;          // devices x seconds held
   std::uint32_t rescales = 0;   // changes of its devices after its first start
-  double rescale_s = 0;         // time in which it stood still for them, with devices
-  std::uint32_t scale_ins = 0;  // it went on with fewer devices, or was left with none
-  double lost_s = 0;            // of its training, in vain or done again after failures
+  double rescale_s = 0;         // seconds without steps because of them, with devices
+  std::uint32_t scale_ins = 0;  // changes to fewer devices or to none
+  double lost_s = 0;            // seconds of training that failures made vain or that were repeated
   double sharing_job_s = 0;     // integral over its life of the number of jobs in the cluster
 };
 
-// The cluster between two changes.
+// The state of the cluster between two changes.
 struct Sample {
   double time_s = 0;
-  std::vector<std::uint32_t> held, computing;  // devices, by type
+  std::vector<std::uint32_t> held, computing;  // number of devices, by type
   std::uint32_t waiting = 0;                   // jobs without any device
   std::uint32_t claimed = 0;                   // devices of serving jobs
 };
@@ -39,17 +39,18 @@ class Recorder {
   void submitted(std::size_t job, double now_s);
   void ended(std::size_t job, double now_s);
   void held(std::size_t job, const DeviceType& type, int change, double now_s);
-  // The devices on which the job steps from now on; none: it stands still.
+  // The devices on which the job steps from now on; an empty set if it stands still.
   void stepping(std::size_t job, const DeviceSet& devices, double now_s);
   void claimed(int change, double now_s);
-  // So much of the job's training was in vain.
+  // This amount of the job's training was in vain.
   void lost(std::size_t job, double seconds) { jobs_[job].lost_s += seconds; }
 
   const std::vector<JobResult>& jobs() const { return jobs_; }
   const std::vector<DeviceType>& types() const { return types_; }
-  // One for each change, at least a second apart, the last one at the last change.
+  // One sample for each change, at least a second apart; the last one is the state after the last
+  // change.
   const std::vector<Sample>& samples() const { return samples_; }
-  // Integrals over time, devices x seconds by type.
+  // Integrals over time: devices x seconds, by type.
   const std::vector<double>& held_device_s() const { return held_device_s_; }
   const std::vector<double>& computing_device_s() const { return computing_device_s_; }
   std::uint32_t held_now() const;
@@ -57,11 +58,11 @@ class Recorder {
  private:
   struct Life {
     std::uint32_t held = 0;
-    double since_s = 0;     // of the last change of `held`
-    double stopped_s = -1;  // stands still since then, or < 0
+    double since_s = 0;     // time of the last change of `held`
+    double stopped_s = -1;  // time since which it stands still, or < 0
     double job_s_at_submit = 0;
     DeviceSet stepping;
-    std::uint32_t stepped = 0;  // devices with which it made its last step
+    std::uint32_t stepped = 0;  // number of devices with which it made its last step
     bool is_over = false;
   };
   void advance(double now_s);

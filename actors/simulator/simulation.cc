@@ -25,17 +25,18 @@ namespace {
 using WallClock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kEventsBetweenReports = 2000;
-// Messages that are handled without any time passing; more means that actors pass something to and
-// fro without end.
+// Limit of messages that are handled while no time passes. More would mean that actors send
+// messages to each other forever.
 constexpr std::uint64_t kEventsAtOnceMax = 50'000'000;
-// Nothing is held and nothing submitted for so long: the rest waits for ever.
+// If nothing is held or submitted for this time, the remaining jobs would wait forever.
 constexpr double kStuckAfterS = 86'400;
 constexpr Instant kStepsPatience = std::chrono::hours(24);
 
 // A path that cannot exist.
 constexpr const char* kNowhere = "/dev/null/simulated";
 
-// Every so many seconds of training with one EST on each device of its fastest type.
+// A checkpoint after every `every_s` seconds of training with one EST on each device of the fastest
+// type.
 CheckpointSpec checkpoint_spec(const WorkJob& job, double every_s) {
   if (every_s <= 0) return {};
   double fastest = 0;
@@ -57,7 +58,7 @@ Result<AdmittedJob> look_up(const Workload& workload, double checkpoint_s,
   admitted.config.last_version = job.spec.steps;
   admitted.config.sparse_ledger = true;
   admitted.config.acknowledge_every = std::numeric_limits<Version>::max() / 2;
-  admitted.config.drain_timeout = kStepsPatience;  // members stop where their step ends
+  admitted.config.drain_timeout = kStepsPatience;  // members stop when their step ends
   admitted.model_key = job.model_key;
   return admitted;
 }
@@ -73,14 +74,15 @@ Status teach_speeds(const Workload& workload, store::PlanStore& plans) {
   return {};
 }
 
-// Of this thread on a processor: what a decision costs, whatever else the machine does.
+// Processor time of this thread, which is the cost of a decision whatever else the machine does.
 double thread_seconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-// One head and its world. The scheduler of CAF runs one actor for one message at a time, here.
+// One head and its world. This scheduler of CAF runs one actor for one message at a time, on this
+// thread.
 class Machine {
  public:
   Machine(const Workload& workload, const SimulationOptions& options)
@@ -157,7 +159,7 @@ class Machine {
       if (const auto* message = actor->mailbox().peek()) {
         hash_.add(now(), actor->id(), *message);
         if (options_.watch) options_.watch(now(), actor->id(), *message);
-        // The head's only message of this form: ask the policy.
+        // Only the request to ask the policy has this form in the head.
         decides = actor->id() == head_.id() &&
                   message->content().match_elements<caf::atom_value, double>();
       }

@@ -28,7 +28,7 @@ Result<double> local_steps_of(const store::TraceJob& job, const store::StepTimes
                      " is: give --steptimes with a column samples_total");
 }
 
-// Its own type first, where policies that do not scale look.
+// The job's own type is first, because policies without elastic scaling use the first type.
 std::vector<DeviceType> types_of(const store::TraceJob& job,
                                  const scheduler::Capabilities& capabilities) {
   std::vector<DeviceType> types;
@@ -75,7 +75,8 @@ Result<Workload> make_workload(const store::JobTrace& trace, const store::StepTi
   for (const store::TraceJob& job : trace.jobs) {
     auto work = work_job(job, times, cluster);
     if (!work) return work.error();
-    // Of the generator's bits alone: distributions differ between libraries.
+    // The delay is computed from the bits of the generator alone, because distributions differ
+    // between libraries.
     work->submit_s += options.jitter_s * (static_cast<double>(random() >> 11) * 0x1p-53);
     workload.jobs.push_back(*std::move(work));
   }

@@ -1,13 +1,13 @@
 #pragma once
-// Workload: the jobs of a trace, made ready for one cluster: how fast they are on its devices and
-// how many global steps they have. Pure.
+// Workload: the jobs of a trace, prepared for one cluster: their speeds on its devices and their
+// numbers of global steps. Pure.
 //
-//   capability C_i   1 / (seconds of a local step) by model, device type and, where the step times
-//                    say so, batch size of an EST; a job without a model does one local step per
-//                    second on every type
-//   global steps     local steps of the trace / max_p, at least 1, rounded up
-//   device types     level D2 (mix_types): all that the model has a speed for, its own type first;
-//                    else D1: its own type, or any one of them
+//   capability C_i   1 / (seconds of a local step) by model, device type and, if the step times
+//                    contain it, batch size of an EST; a job without a model makes one local step
+//                    per second on every type
+//   global steps     local steps of the trace / max_p, rounded up, at least 1
+//   device types     level D2 (mix_types): all types for which the model has a speed, its own type
+//                    first; otherwise D1: its own type, or any one of them
 #include <map>
 #include <string>
 #include <vector>
@@ -21,10 +21,10 @@
 namespace es::actors::simulator {
 
 struct WorkJob {
-  std::string id;  // of the trace
+  std::string id;  // as in the trace
   double submit_s = 0;
   JobSpec spec;           // name, max_p, steps, level, resources
-  std::string model_key;  // jobs of one key are equally fast
+  std::string model_key;  // jobs with equal keys are equally fast
   scheduler::Capabilities capabilities;
 };
 
@@ -34,12 +34,12 @@ struct Workload {
 };
 
 struct WorkloadOptions {
-  double jitter_s = 0;     // each submission is later by a random time below this
-  std::uint64_t seed = 0;  // of the jitter
+  double jitter_s = 0;     // each submission is delayed by a random time below this
+  std::uint64_t seed = 0;  // seed of the delays
 };
 
-// Errors (usage): a job of which no device type of the cluster has a speed, or whose work is not
-// known; named by its id.
+// Errors (usage), which name the job by its id: no device type of the cluster has a speed for it,
+// or its work is not known.
 Result<Workload> make_workload(const store::JobTrace& trace, const store::StepTimes& times,
                                const DeviceSet& cluster, const WorkloadOptions& options);
 

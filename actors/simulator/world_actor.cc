@@ -62,7 +62,7 @@ bool WorldState::is_idle() const {
          workers_.empty();
 }
 
-// --- processes
+// --- Processes.
 
 void WorldState::start_worker(const Outbound& outbound) {
   const auto start = Msg<wire::StartWorker>::from_frame(outbound.frame);
@@ -70,7 +70,7 @@ void WorldState::start_worker(const Outbound& outbound) {
   wire::StartWorker::Reader r = *view;
   const Incarnation incarnation{r.getIncarnation()};
   const DeviceId device = device_from(r.getDevice());
-  if (lost_nodes_.contains(device.node)) return;  // the head is about to hear of it
+  if (lost_nodes_.contains(device.node)) return;  // the head is about to hear of the loss
   const std::uint32_t index = run_of_job_.at(outbound.frame->head.job);
   Run& run = runs_[index];
   Worker& worker = workers_[incarnation];
@@ -111,7 +111,7 @@ void WorldState::end_worker(Incarnation incarnation, int exit_code, bool tell) {
   if (run.is_over && run.workers.empty()) forget(run);
 }
 
-// Nobody speaks for it any more.
+// Releases the memory of a job that is over and has no worker.
 void WorldState::forget(Run& run) {
   run.actor = {};
   run.members = {};
@@ -123,7 +123,7 @@ void WorldState::tell(Run& run, const WorkerMessage& message) {
   self_->send(run.actor, Inbound{worker_peer(stamp_of(message).sender), encode(run.id, message)});
 }
 
-// --- rounds
+// --- Rounds.
 
 void WorldState::on_outbound(const Outbound& outbound) {
   const Frame& frame = *outbound.frame;
@@ -140,7 +140,7 @@ void WorldState::on_outbound(const Outbound& outbound) {
   on_head_message(*to, *message);
 }
 
-// All nodes see one disk.
+// Answers that every checkpoint is whole, as if all nodes shared one disk.
 void WorldState::find_states(const PeerId& node, const Msg<wire::FindStates>& find) {
   const auto at = run_of_job_.find(find.head().job);
   if (at == run_of_job_.end() || !runs_[at->second].actor) return;
@@ -165,8 +165,9 @@ void WorldState::on_head_message(Incarnation to, const HeadMessage& message) {
   std::visit([&](const auto& m) { on(worker, to, m); }, message);
 }
 
-// Whole steps since the last Go. A timer that is due at a step's end may come a rounding of time
-// before it: months in seconds are as exact as a few nanoseconds.
+// Number of whole steps since the last Go. A timer that is due at the end of a step may fire
+// slightly before it because of rounding: after months, times in seconds are exact to a few
+// nanoseconds only.
 double WorldState::steps_done(const Run& run, double now_s) {
   constexpr double kRoundingS = 1e-7;
   return std::floor((now_s - run.since_s) / run.step_s + std::min(0.5, kRoundingS / run.step_s));
@@ -190,7 +191,7 @@ void WorldState::on(Worker& worker, Incarnation to, const Prepare& message) {
   Run& run = run_of(worker);
   if (run.steps) stand_still(run, version_at(run, now_s()));
   worker.generation = message.stamp.generation;
-  run.checkpoint.reset();  // the head asks again
+  run.checkpoint.reset();  // the head repeats the request
   Report report{{message.stamp.generation, to}, std::nullopt};
   if (worker.has_state) report.version = run.version;
   tell(run, report);
@@ -198,7 +199,8 @@ void WorldState::on(Worker& worker, Incarnation to, const Prepare& message) {
 
 void WorldState::on(Worker& worker, Incarnation, const Install& message) {
   Run& run = run_of(worker);
-  if (run.generation == message.stamp.generation) return;  // the others' is the same
+  // The Install of the other members is the same.
+  if (run.generation == message.stamp.generation) return;
   run.generation = message.stamp.generation;
   run.members = message.members;
   run.target = message.target;
@@ -215,7 +217,7 @@ void WorldState::become_ready(Run& run) {
       tell(run, Ready{{run.generation, member.incarnation}, run.target});
 }
 
-// What the job had done beyond is to be done again: nobody is left who holds it.
+// The steps beyond `target` have to be done again, because no worker that holds them is left.
 void WorldState::lose_work(Run& run, Version target) {
   if (target >= run.version) return;
   recorder_->lost(index_of(run), static_cast<double>(run.version - target) * run.step_s);
@@ -237,12 +239,12 @@ void WorldState::on(Worker& worker, Incarnation, const Go& message) {
   run.version = run.reported = run.target;
   set_pace(run);
   recorder_->stepping(index_of(run), devices, now_s());
-  // After an unplanned round the head has not heard yet how far the job had come.
+  // After an unplanned round the head does not know yet how far the job has come.
   if (run.version > run.told) commit(run, run.members.front().incarnation, run.version);
   plan_steps(run);
 }
 
-// From here on, as fast as it is now.
+// Plans all timers of the job from now on, at its present speed.
 void WorldState::plan_steps(Run& run) {
   run.since_s = now_s();
   ++run.epoch;
@@ -257,14 +259,14 @@ void WorldState::plan_steps(Run& run) {
 void WorldState::on(Worker& worker, Incarnation to, const protocol::Drain& message) {
   Run& run = run_of(worker);
   if (!run.steps) return tell(run, Drained{{message.stamp.generation, to}, run.version});
-  if (std::exchange(run.stops, true)) return;  // one timer for all
+  if (std::exchange(run.stops, true)) return;  // one timer for all members
   const double done = steps_done(run, now_s()) + 1;
   after(run.since_s + done * run.step_s - now_s(), {Timer::kBoundary, index_of(run), run.epoch});
 }
 
 void WorldState::reach_boundary(Run& run) {
   const Version version = version_at(run, now_s());
-  if (version == workload_->jobs[index_of(run)].spec.steps) return;  // it finishes now
+  if (version == workload_->jobs[index_of(run)].spec.steps) return;  // the job finishes now
   stand_still(run, version);
   if (version > run.told) commit(run, run.members.front().incarnation, version);
   for (const Member& member : run.members)
@@ -286,7 +288,8 @@ void WorldState::finish(Run& run) {
   for (const Member& member : run.members) commit(run, member.incarnation, last);
 }
 
-// Bits are what they are meant to be: a function of job and version.
+// The digest of a version is a function of the job and the version, as equal bits of real workers
+// would be.
 void WorldState::commit(Run& run, Incarnation by, Version version) {
   run.told = std::max(run.told, version);
   LedgerLine line{
@@ -296,7 +299,8 @@ void WorldState::commit(Run& run, Incarnation by, Version version) {
   tell(run, Committed{{run.generation, by}, std::move(line)});
 }
 
-// On demand where the job stands still for it; of its own series at a version, or later.
+// A checkpoint on demand is written while the job stands still for it. One of the job's own series
+// is written at its version or later.
 void WorldState::on(Worker& worker, Incarnation, const WriteCheckpoint& message) {
   Run& run = run_of(worker);
   if (message.periodic && version_at(run, now_s()) < message.at) {

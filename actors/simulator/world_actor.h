@@ -1,29 +1,30 @@
 #pragma once
-// World: everything outside of the head, as one actor in the place of the gateway: nodes, worker
-// processes, and the client that submits the jobs of a workload. The head cannot tell the
-// difference; what it is told is what real processes would tell it, but for the following.
+// World is everything outside of the head, as one actor in the place of the gateway: nodes, worker
+// processes, and the client that submits the jobs of a workload. To the head it behaves like real
+// processes, with these exceptions:
 //
-//   start      a process says Hello start_s after its job's first device was given, or at once when
-//              the job has trained before
-//   training   no worker computes anything: from Go on a job makes a step every f seconds, f being
-//              the largest (ranks x seconds of a local step) of its members, and sync_s for each
-//              member but one. The world answers only where something falls due: the last version,
-//              a checkpoint, the boundary at which members were asked to stop (so the ledger is
-//              sparse: Config.sparse_ledger)
-//   speeds     where they are not what the head was told (is_measured), members report what their
-//              steps take: after every change a few times, for as long as the head needs to see it,
-//              then ever more seldom
-//   changes    a round takes rescale_s from Install to Ready, but for a job's first one
-//   processes  end at once when they are told to
-//   failures   a node is gone with its workers, and says hello again repair_s later. What a job
-//              does then is the head's business; lost are the step that was being computed, and
-//              what no worker holds and no checkpoint has
+//   start      A process says Hello start_s after its job's first device was given, or at once if
+//              the job has trained before.
+//   training   No worker computes anything. From Go on a job makes a step every f seconds, where f
+//              is the largest (ranks x seconds of a local step) of its members, plus sync_s for
+//              each member but one. The world sends messages only at certain versions: the last
+//              one, a checkpoint, and the boundary at which members were asked to stop. So the
+//              ledger is sparse (Config.sparse_ledger).
+//   speeds     If they differ from what the head was told (is_measured), members report how long
+//              their steps take: after every change several times, until the head can see it, and
+//              then at growing intervals.
+//   changes    A round takes rescale_s from Install to Ready, except a job's first round.
+//   processes  They end at once when they are told to.
+//   failures   A node is lost with its workers, and says hello again repair_s later. The head
+//              decides what a job does then. The step that was being computed is lost, and so is
+//              what no worker holds and no checkpoint contains.
 //
-// Accepts   Outbound of the head's actors; BeginWorld once. Timers of its own.
-// Sends     Inbound, PeerDown to the head; Inbound to intra-job schedulers, in answer.
-// State     what runs where, and how far each job is; the Recorder is told every change.
-// Order     of arrival; one thread. Everything random comes from the seed.
-// Fails     never by itself. A job that the head refuses or gives up is counted as unfinished.
+//   Accepts   Outbound from the head's actors; BeginWorld once. Its own timers.
+//   Sends     Inbound and PeerDown to the head; Inbound to intra-job schedulers, as answers.
+//   State     What runs where, and how far each job is. The Recorder is told every change.
+//   Order     Messages are handled in the order of arrival, on one thread. All random values come
+//             from the seed.
+//   Fails     Never by itself. A job that the head refuses or gives up is counted as unfinished.
 #include <caf/actor.hpp>
 #include <caf/stateful_actor.hpp>
 
@@ -50,14 +51,14 @@ inline constexpr const char* kSimulatedClient = "client/simulation";
 struct WorldOptions {
   double start_s = 20;
   double rescale_s = 1;
-  double sync_s = 0;  // a global step takes so much longer for each device but one
+  double sync_s = 0;  // seconds that a global step takes longer for each device but one
   std::uint32_t devices_per_node = 8;
-  std::uint64_t seed = 0;       // of failures and stragglers, each its own
-  double failure_hours = 0;     // mean time between two losses of one node; 0: none
-  double repair_s = 3600;       // a lost node is back after this
-  double straggler_hours = 0;   // mean time between two slow times of one device; 0: none
-  double straggler_s = 600;     // how long one lasts
-  double straggler_factor = 3;  // a local step takes so many times as long there
+  std::uint64_t seed = 0;       // of failures and of stragglers, independently
+  double failure_hours = 0;     // mean hours between two losses of one node; 0 for none
+  double repair_s = 3600;       // seconds until a lost node is back
+  double straggler_hours = 0;   // mean hours between two slow times of one device; 0 for none
+  double straggler_s = 600;     // seconds that a slow time lasts
+  double straggler_factor = 3;  // factor of the duration of a local step during it
   std::vector<store::TraceClaim> claims;
 
   bool is_measured() const { return sync_s > 0 || straggler_hours > 0; }
@@ -94,7 +95,7 @@ class WorldState {
   struct Due {
     Timer timer;
     std::uint64_t subject = 0;  // incarnation, job, node or device
-    std::uint64_t epoch = 0;    // of the job; an older one is void
+    std::uint64_t epoch = 0;    // epoch of the job; a timer of an older epoch is void
   };
   void on_due(const Due& due);
 
@@ -103,7 +104,7 @@ class WorldState {
   const std::string& first_refusal() const { return first_refusal_; }
   std::uint32_t failures() const { return failures_; }
   std::uint32_t stragglers() const { return stragglers_; }
-  // No job will be submitted or claimed for any more, and nobody holds anything.
+  // True if no more jobs or claims will be submitted and no worker exists.
   bool is_idle() const;
 
  private:
@@ -114,34 +115,34 @@ class WorldState {
     bool has_state = false;
   };
   struct Run {
-    JobId id;  // empty: not admitted yet
+    JobId id;  // empty before the job is admitted
     caf::actor actor;
     std::set<Incarnation> workers;
     double first_given_s = -1;
     bool has_run = false;
     bool is_over = false;
-    // Of the placement.
+    // State of the placement.
     std::vector<protocol::Member> members;
     Generation generation;
     Version target = 0;
     std::uint64_t epoch = 0;  // counts every begin and end of stepping, and every round
     bool steps = false;
     bool stops = false;              // at the next boundary
-    double since_s = 0, step_s = 0;  // it has stepped from `version` since then, one per step_s
-    Version version = 0;             // when it stands still: where
-    Version told = 0;                // the newest that the head was told of
-    // The checkpoint of its own series that comes next.
+    double since_s = 0, step_s = 0;  // steps from `version` since since_s, one every step_s
+    Version version = 0;             // while it stands still: its version
+    Version told = 0;                // newest version that the head was told
+    // The next checkpoint of the job's own series.
     std::optional<protocol::WriteCheckpoint> checkpoint;
-    std::vector<double> local_s;  // of the members' local steps
-    Version reported = 0;         // speeds are, up to this version
-    int reports = 0;              // since they last changed
+    std::vector<double> local_s;  // seconds of a local step of each member
+    Version reported = 0;         // speeds are reported up to this version
+    int reports = 0;              // number of reports since the speeds changed
   };
   // A serving load.
   struct Serving {
     std::string type;
     std::uint32_t wanted = 0;
-    std::uint32_t has = 0;  // devices, or has asked for
-    bool waits = false;     // refused while a node was away
+    std::uint32_t has = 0;  // number of devices that it has or has requested
+    bool waits = false;     // it was refused while a node was away
   };
 
   // Time.
@@ -161,7 +162,7 @@ class WorldState {
   void fail_node(std::size_t node);
   void repair_node(std::size_t node);
   void lose_workers(const std::string& node);
-  // How fast (world_speed.cc).
+  // Speeds (world_speed.cc).
   void plan_straggler();
   void set_slow(std::size_t device, bool slow);
   void set_pace(Run& run);
@@ -182,7 +183,7 @@ class WorldState {
   void on(Worker& worker, Incarnation to, const protocol::Drain& message);
   void on(Worker& worker, Incarnation to, const protocol::WriteCheckpoint& message);
   void on(Worker&, Incarnation to, const protocol::Release&) { end_worker(to, 0, true); }
-  void on(Worker&, Incarnation, const auto&) {}  // what this world has no use for
+  void on(Worker&, Incarnation, const auto&) {}  // messages that this world ignores
   void stand_still(Run& run, Version version);
   void plan_steps(Run& run);
   static double steps_done(const Run& run, double now_s);
@@ -204,7 +205,7 @@ class WorldState {
   WorldOptions options_;
   Recorder* recorder_ = nullptr;
   caf::actor head_;
-  std::vector<Run> runs_;  // as the jobs of the workload
+  std::vector<Run> runs_;  // in the order of the jobs of the workload
   std::unordered_map<JobId, std::uint32_t> run_of_job_;
   std::unordered_map<Incarnation, Worker> workers_;
   struct Node {
@@ -217,11 +218,12 @@ class WorldState {
   std::set<DeviceId> slow_;
   std::optional<Mishaps> failure_plan_, straggler_plan_;
   std::map<std::string, Serving> servings_;  // by name
-  // Requests of these that are not answered yet: whose, and how many devices more.
+  // Requests of claims that are not answered yet: the name of the claim, and the change of its
+  // number of devices.
   std::map<std::uint64_t, std::pair<std::string, int>> asked_;
   std::size_t next_submission_ = 0, next_claim_ = 0;
   std::uint32_t finished_ = 0, refused_ = 0, failures_ = 0, stragglers_ = 0;
-  std::uint64_t next_request_ = 0;  // of claims
+  std::uint64_t next_request_ = 0;  // number of the next request of a claim
   std::string first_refusal_;
 };
 

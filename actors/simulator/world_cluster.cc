@@ -1,4 +1,4 @@
-// World: the clients, and the nodes with their failures.
+// The part of World for clients, and for nodes with their failures.
 #include <caf/all.hpp>
 
 #include <algorithm>
@@ -21,7 +21,8 @@ void WorldState::add_nodes() {
       nodes_.push_back({name, std::move(devices)});
     }
   }
-  constexpr std::uint64_t kOtherSeed = 0x9e3779b97f4a7c15;  // one plan does not change the other
+  // Makes the two plans independent of each other.
+  constexpr std::uint64_t kOtherSeed = 0x9e3779b97f4a7c15;
   if (options_.failure_hours > 0)
     failure_plan_.emplace(options_.seed, options_.failure_hours * 3600, nodes_.size());
   if (options_.straggler_hours > 0)
@@ -29,14 +30,14 @@ void WorldState::add_nodes() {
                             devices_.size());
 }
 
-// --- jobs
+// --- Jobs.
 
 void WorldState::plan_submission() {
   if (next_submission_ == runs_.size()) return;
   after(workload_->jobs[next_submission_].submit_s - now_s(), {Timer::kSubmit});
 }
 
-// The text of a job is its number: admission looks it up (simulation.cc).
+// The text of a job is its number, which admission looks up (simulation.cc).
 void WorldState::submit() {
   const std::size_t index = next_submission_++;
   recorder_->submitted(index, now_s());
@@ -66,7 +67,7 @@ void WorldState::on_answer(const std::shared_ptr<const Frame>& frame) {
   if (first_refusal_.empty()) first_refusal_ = refusal->view()->getMessage().cStr();
 }
 
-// --- claims
+// --- Claims.
 
 void WorldState::plan_claim() {
   if (next_claim_ == options_.claims.size()) return;
@@ -84,7 +85,7 @@ void WorldState::claim() {
   plan_claim();
 }
 
-// The claim as it is to be, from what it is.
+// Requests the change from what the claim has to what it wants.
 void WorldState::ask_for(const std::string& name) {
   Serving& serving = servings_.at(name);
   serving.waits = false;
@@ -104,7 +105,7 @@ void WorldState::ask_for(const std::string& name) {
   }));
 }
 
-// False: it was refused, and not because nodes are away.
+// Returns false if the request was refused for a reason other than absent nodes.
 bool WorldState::on_claim_answer(Serving& serving, int change, bool refused) {
   if (!refused) {
     recorder_->claimed(change, now_s());
@@ -115,7 +116,7 @@ bool WorldState::on_claim_answer(Serving& serving, int change, bool refused) {
   return serving.waits;
 }
 
-// --- nodes
+// --- Nodes.
 
 void WorldState::node_hello(std::size_t node) {
   const Node& n = nodes_[node];
@@ -130,7 +131,7 @@ void WorldState::node_hello(std::size_t node) {
   self_->send(head_, Inbound{node_peer(n.name), hello.frame()});
 }
 
-// Nodes fail while there is work.
+// Nodes fail only while there is work.
 void WorldState::plan_failure() {
   if (!failure_plan_ || finished_ == runs_.size()) return;
   const Mishaps::Mishap next = failure_plan_->next();
@@ -147,7 +148,7 @@ void WorldState::fail_node(std::size_t node) {
   after(options_.repair_s, {Timer::kRepair, node});
 }
 
-// What survives stands still at the last boundary; the step that was being computed is lost.
+// The surviving members stand still at the last boundary. The step that was being computed is lost.
 void WorldState::lose_workers(const std::string& node) {
   std::vector<Incarnation> gone;
   for (const auto& [incarnation, worker] : workers_)

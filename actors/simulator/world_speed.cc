@@ -1,4 +1,4 @@
-// World: how fast jobs are, what their workers say about it, and their checkpoints.
+// The part of World for the speeds of jobs, the reports of their workers, and their checkpoints.
 #include <caf/all.hpp>
 
 #include <algorithm>
@@ -13,14 +13,15 @@ namespace es::actors::simulator {
 
 namespace {
 
-// After a change of speed: the first step, which is not counted, and as many blocks as a median of
-// the newest needs to follow. Later reports are each twice as far from the one before.
+// Number of frequent reports after a change of speed: the first step, which is not counted, and as
+// many blocks as are needed until the median of the newest blocks has followed. After these, the
+// interval doubles with each report.
 constexpr int kReportsAfterChange = 1 + static_cast<int>(scheduler::StepPace::kBlocks);
 constexpr double kStepsOfAReportMax = 1e9;
 
 }  // namespace
 
-// --- slow devices
+// --- Slow devices.
 
 void WorldState::plan_straggler() {
   if (!straggler_plan_ || finished_ == runs_.size()) return;
@@ -28,7 +29,7 @@ void WorldState::plan_straggler() {
   after(next.after_s, {Timer::kSlow, next.subject});
 }
 
-// A job is faster or slower from its next step on.
+// The speed of the job changes from its next step on.
 void WorldState::set_slow(std::size_t device, bool slow) {
   const DeviceId& id = devices_[device];
   if (slow) {
@@ -55,7 +56,7 @@ void WorldState::set_pace(Run& run) {
   run.step_s = 0;
   for (const protocol::Member& member : run.members) {
     const auto at = workers_.find(member.incarnation);
-    if (at == workers_.end()) {  // the head is about to hear of it
+    if (at == workers_.end()) {  // the head is about to hear of the loss
       run.local_s.push_back(0);
       continue;
     }
@@ -67,16 +68,16 @@ void WorldState::set_pace(Run& run) {
   run.step_s += options_.sync_s * static_cast<double>(run.members.size() - 1);
 }
 
-// At a step's end.
+// Called at the end of a step.
 void WorldState::change_pace(Run& run) {
   if (!run.steps || run.stops) return;
-  report(run);  // what was, as it was
+  report(run);  // at the old speed
   run.version = version_at(run, now_s());
   set_pace(run);
   plan_steps(run);
 }
 
-// --- what workers report
+// --- Reports of workers.
 
 void WorldState::plan_report(Run& run) {
   const double block = std::max(1.0, std::ceil(scheduler::StepPace::kBlockSeconds / run.step_s));
@@ -85,11 +86,11 @@ void WorldState::plan_report(Run& run) {
       run.reports == 0 ? 1 : std::min(kStepsOfAReportMax, std::ldexp(block, later));
   const double next = steps_done(run, now_s()) + steps;
   const Version last = workload_->jobs[index_of(run)].spec.steps;
-  if (next >= static_cast<double>(last - run.version)) return;  // the end is told in any case
+  if (next >= static_cast<double>(last - run.version)) return;  // the end is reported in any case
   after(run.since_s + next * run.step_s - now_s(), {Timer::kReport, index_of(run), run.epoch});
 }
 
-// As real members do after a step, but for all steps since the last time.
+// Sends what real members send after each step, for all steps since the last report.
 void WorldState::report(Run& run) {
   const Version version = version_at(run, now_s());
   const Version last = workload_->jobs[index_of(run)].spec.steps;
@@ -113,7 +114,7 @@ void WorldState::report(Run& run) {
   plan_report(run);
 }
 
-// --- checkpoints
+// --- Checkpoints.
 
 void WorldState::plan_checkpoint(Run& run) {
   if (!run.checkpoint || !run.steps) return;

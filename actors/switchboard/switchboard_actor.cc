@@ -31,7 +31,7 @@ void on_outbound(Self self, const Outbound& outbound) {
 
 }  // namespace
 
-// Jobs send in the head's name: whoever is not registered is part of the head.
+// Jobs send in the name of the head: every sender that is not registered is a part of the head.
 PeerId SwitchboardState::id_of(const caf::strong_actor_ptr& sender) const {
   for (const auto& [id, sink] : sinks)
     if (caf::actor_cast<caf::strong_actor_ptr>(sink) == sender) return id;

@@ -1,16 +1,17 @@
 #pragma once
-// Switchboard: stands where a gateway would, for a process that is several peers at once: the
-// daemon that is head and node. Messages between its own peers never leave the process; everything
-// else goes to the real gateway, whose sink it is.
+// Switchboard takes the place of a gateway in a process that is several peers at once: the daemon
+// that is head and node. Messages between these local peers never leave the process. All other
+// messages go to the real gateway, whose sink is the switchboard.
 //
-// Accepts   Outbound, ConnectPeer from local sinks; Inbound, PeerUp, PeerDown from the gateway;
-//           HandOn at any time; AttachGateway once, before anything is sent to a remote peer.
+// Accepts   Outbound and ConnectPeer from local sinks; Inbound, PeerUp and PeerDown from the
+//           gateway; HandOn at any time; AttachGateway once, before anything is sent to a remote
+//           peer; RegisterPeer.
 // Sends     To local sinks what their gateway would send (gateway_messages.h). Frames and events of
-//           remote peers go to the head, which is the only local peer that remote ones talk to.
-// State     the local peers. Nothing saved.
-// Fails     When it ends, the process has lost its wires: the daemon ends.
-// Order     First in, first out per pair of peers.
-// Limits    none of its own.
+//           remote peers go to the head, which is the only local peer that talks to remote ones.
+// State     The local peers. Nothing is saved.
+// Fails     When it ends, the process has lost its links, and the daemon ends.
+// Order     First in, first out for each pair of peers.
+// Limits    None of its own.
 // Threads   Cooperative.
 #include <caf/actor.hpp>
 #include <caf/stateful_actor.hpp>
@@ -26,13 +27,13 @@ struct AttachGateway {
   caf::actor gateway;
 };
 
-// A local peer: its sink is the sender's address from then on.
+// Registers a local peer. From then on messages of its sink carry this id as the sender.
 struct RegisterPeer {
   PeerId id;
   caf::actor sink;
 };
 
-// anybody -> switchboard: answered by the same when all that it was sent before is handed on.
+// Answered by the same message when everything that was sent before has been passed on.
 struct HandOn {};
 
 struct SwitchboardState {

@@ -8,9 +8,10 @@ namespace es::actors::worker {
 namespace {
 
 constexpr std::string_view kKind = "flip-gradient:";
-constexpr std::uint32_t kFlippedBit = 1U << 20;  // of the significand: finite stays finite
+// a bit of the significand: a finite value stays finite
+constexpr std::uint32_t kFlippedBit = 1U << 20;
 
-// The text after the last colon, which is cut off with it.
+// Cuts off the last colon and the text after it, and returns that text.
 std::string_view take_last(std::string_view& text) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return {};

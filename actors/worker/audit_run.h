@@ -1,5 +1,6 @@
 #pragma once
-// What an audited local step gives, as one digest; and, for tests, a device that computes wrongly.
+// The digest of what an audited local step computes, and a fault for tests that makes a device
+// compute wrongly.
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -11,8 +12,9 @@
 
 namespace es::actors::worker {
 
-// Digest of a gradient and of the next context. Buckets are added as they become ready, before they
-// are merged (GradientTarget::inspect): 0, 1, 2, ...
+// Computes the digest of a gradient and of the next context. Buckets are added in the order 0, 1,
+// 2, ... as they become ready, before they are merged with other gradients
+// (GradientTarget::inspect).
 class LocalStepDigest {
  public:
   void add_bucket(const float* data, const gpu::Bucket& bucket) {
@@ -28,22 +30,23 @@ class LocalStepDigest {
   DigestBuilder builder_;
 };
 
-// A fault for tests: from step `step` on, or in that step only and then once, one bit of the
-// gradient of `rank`, or of every rank, is flipped when this device computes it.
+// A fault for tests. It flips one bit of the gradient of `rank`, or of every rank, when this device
+// computes it: in step `step` only and once, or in every step from `step` on.
 struct GradientFault {
   Version step = 0;
-  std::optional<VirtualRank> rank{};  // none: of every rank
+  std::optional<VirtualRank> rank{};  // no value means every rank
   bool permanent = false;
-  bool spent = false;  // a fault of one time that has struck
+  bool spent = false;  // a fault that strikes only once has struck
 
-  // Flips the bit when it is time. REQUIRES: `bucket_data` is bucket 0 of the gradient.
+  // Flips the bit if the fault is due. REQUIRES: `bucket_data` is bucket 0 of the gradient.
   void strike(Version at, VirtualRank of, float* bucket_data);
 };
 
-// Reads "flip-gradient:NODE/TYPE:INDEX:STEP:RANK", with STEP "7" for once and "7+" for ever after,
-// and RANK "*" for all; several, separated by commas. Returns the one for `device`
-// ("NODE/TYPE:INDEX"), or none.
-// Error (usage): another form.
+// Reads a list of faults, separated by commas, of the form
+// "flip-gradient:NODE/TYPE:INDEX:STEP:RANK". STEP is "7" for a fault that strikes once, or "7+" for
+// one that strikes in every step from 7 on. RANK is a number, or "*" for all ranks. Returns the
+// fault for `device` ("NODE/TYPE:INDEX"), if there is one. Error (usage): the text has another
+// form.
 Result<std::optional<GradientFault>> parse_fault(std::string_view text, std::string_view device);
 
 }  // namespace es::actors::worker

@@ -1,9 +1,9 @@
 #pragma once
-// Gathers the contributions to one bucket of one step, at the bucket's owner.
+// BucketSum collects the contributions to one bucket of one step, at the bucket's owner.
 //
-// Invariant S5 of the protocol: each rank is in the sum exactly once. Sending twice changes
-// nothing; a rank from two different contributions is refused. Not kept across generations, since
-// a new placement cuts the ranks differently.
+// Invariant: each rank is in the sum exactly once. A repeated contribution changes nothing, and a
+// rank from two different contributions is refused. A BucketSum belongs to one generation, because
+// a new placement divides the ranks differently.
 #include <optional>
 #include <vector>
 
@@ -21,10 +21,11 @@ class BucketSum {
   Added add(const protocol::Contrib& contrib);
 
   bool complete() const { return covered_ == max_p_; }
-  // REQUIRES: no contribution lies partly inside `ranks`, as for the ranks of one worker.
+  // Returns whether all of these ranks have been counted. REQUIRES: no contribution lies partly
+  // inside `ranks`. This holds if `ranks` are all ranks of one worker.
   bool covers(RankRange ranks) const;
   bool drain() const { return drain_; }
-  // Ascending by rank. REQUIRES: complete().
+  // The contributions in ascending order of ranks. REQUIRES: complete().
   std::vector<Part> parts() const;
   std::vector<protocol::RankResult> results() const;
 
@@ -32,7 +33,7 @@ class BucketSum {
   std::uint32_t max_p_;
   std::uint32_t covered_ = 0;
   bool drain_ = false;
-  std::vector<protocol::Contrib> counted_;  // ascending by first rank
+  std::vector<protocol::Contrib> counted_;  // in ascending order of their first rank
 };
 
 }  // namespace es::actors::worker

@@ -55,7 +55,8 @@ BulkPull::Outcome BulkPull::take(const Stamp& from, const std::string& segment,
   return outcome;
 }
 
-// Asks for what the window has room for, or goes on to the next bulk or message.
+// Requests as many pieces as the window has room for. When a bulk or message is complete, it goes
+// on to the next one.
 void BulkPull::advance(Incarnation sender, Outcome& outcome) {
   const auto queue = fetching_.find(sender);
   while (!queue->second.empty()) {

@@ -1,21 +1,22 @@
 #pragma once
-// ChannelBook: which messages of a worker send their bulk data through a channel, and which do not
-// yet or no more. ChannelInbox: the other end's messages, until their bytes have come.
+// ChannelBook decides which messages of a worker send their bulk data through a channel.
+// ChannelInbox holds the messages at the receiver until their bytes have arrived.
 //
-// A channel belongs to one generation and carries one way. The sender offers it with the first data
-// for a peer, and uses it when both ends have met; what goes before then goes through host memory.
-// So nobody waits for a channel, and one that cannot be made costs nothing.
+// A channel belongs to one generation and carries data in one direction. The sender offers it with
+// the first data for a peer, and uses it as soon as both ends are connected. Until then data goes
+// through host memory. So no worker waits for a channel, and a channel that cannot be made costs
+// nothing.
 //
-// Every message whose data comes by channel has the number of its transfer. When a number is
-// missing, a message was lost on the way, and no byte of the channel can be trusted to be whose it
-// seems: it counts as broken.
+// Every message whose data travels by channel has a transfer number. A missing number means that a
+// message was lost, so the bytes in the channel can no longer be matched to messages. The channel
+// then counts as broken.
 //
-// A broken channel loses data that was announced; the worker takes it as a broken link to that peer
-// (worker_core.h), which begins a round. When it was not broken by a round that had begun already,
-// this worker sends that peer nothing by channel any more, so a device that cannot do it stops no
-// job.
+// A broken channel loses data that was announced. The worker treats it like a broken link to that
+// peer (worker_core.h), which causes a round. If the break was not itself caused by a round, this
+// worker does not use a channel to that peer any more, so a device that cannot run channels does
+// not stop a job.
 //
-// Pure; not thread-safe.
+// Both classes are free of I/O and not thread-safe.
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -34,23 +35,24 @@ class ChannelBook {
 
   enum class Use {
     kNo,
-    kOffer,  // not now; the caller offers a channel to the peer
+    kOffer,  // not now; the caller has to offer a channel to the peer
     kNow,
   };
-  // Data is to go to this peer, and transport_between() says kChannel.
+  // Says how data for this peer is sent now. REQUIRES: transport_between() returned kChannel.
   Use use(Incarnation to);
-  // Whether use(to) would say kNow; changes nothing.
+  // Returns whether use(to) would return kNow. It changes nothing.
   bool is_open(Incarnation to) const;
-  // The number of the transfer that begins now. REQUIRES: use(to) has just said kNow.
+  // Returns the number of the transfer that begins now. REQUIRES: use(to) has just returned kNow.
   std::uint64_t announce(Incarnation to);
 
-  // Both ends have met.
+  // Both ends are connected.
   void ready(Incarnation to);
-  // Whether something that was announced may be lost.
+  // Records that the channel is broken. Returns whether announced data may be lost.
   bool broken(Incarnation to, Instant now);
-  // A breach that no round has followed at once is the channel's own.
+  // Call it periodically. A break that no round has followed within kRoundFollows was caused by the
+  // channel itself, so the peer gets no channel any more.
   void tick(Instant now);
-  // A new generation.
+  // A new generation begins.
   void abandon();
 
  private:
@@ -64,25 +66,28 @@ class ChannelBook {
   std::set<Incarnation> avoided_;
 };
 
-// How long after a breach a round that caused it is heard of: the head tells all workers at once.
+// If a round caused a break, this worker hears of the round within this time, because the head
+// informs all workers at once.
 inline constexpr Instant kRoundFollows = std::chrono::seconds(1);
 
 class ChannelInbox {
  public:
-  // What came with a message: its bytes are asked for (their number), or nothing.
+  // What to do for a message. `receive` is the number of bytes to request from the channel, if any.
   struct Arrival {
     std::optional<std::uint64_t> receive;
-    bool lost = false;  // its bytes will not come; said once
+    bool lost = false;  // its bytes will not arrive; reported only once
   };
-  // REQUIRES: its bulk data comes by channel (Bulk::transfer); one bulk, as Contrib and Reduced
-  // have.
+  // REQUIRES: the bulk data of the message travels by channel (Bulk::transfer), and the message has
+  // exactly one bulk, as Contrib and Reduced do.
   Arrival add(protocol::PeerMessage message);
-  // The bytes of the oldest message of this sender: the message, whole.
+  // The bytes of the oldest waiting message of this sender have arrived. Returns the complete
+  // message.
   std::optional<protocol::PeerMessage> take(Incarnation from, protocol::Arrived bytes);
-  // The channel of this sender is broken. Whether something that it announced is lost; what it has
-  // announced and has not come here yet will be.
+  // The channel of this sender is broken. Returns whether announced data is lost and has not been
+  // reported yet. Messages with data for this channel that arrive later are lost too; add() reports
+  // them.
   bool broken(Incarnation from);
-  void abandon();  // a new generation
+  void abandon();  // a new generation begins
 
  private:
   struct Incoming {
@@ -93,11 +98,11 @@ class ChannelInbox {
   std::map<Incarnation, Incoming> incoming_;
 };
 
-// Whether its bulk data may go by channel: one gradient, or sum of gradients.
+// Returns whether the bulk data of the message may travel by channel: it is one gradient or sum.
 bool carries_gradient(const protocol::PeerMessage& message);
-// Whether some of its bulk data is in the memory of this worker's GPU and nowhere else.
+// Returns whether some of its bulk data is only in the memory of this worker's GPU.
 bool on_device_alone(protocol::PeerMessage& message);
-// The bulk data of a message that comes by channel; nullptr: none does.
+// The bulk data of a message that travels by channel, or nullptr.
 protocol::Bulk* channel_bulk(protocol::PeerMessage& message);
 
 }  // namespace es::actors::worker

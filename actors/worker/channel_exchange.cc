@@ -12,7 +12,7 @@ using gpu::cuda::ChannelEnd;
 
 namespace {
 
-// Between two looks: at a transfer that is under way; at whether the other end is there.
+// Pauses between two polls: while a transfer is running, and while waiting for the other end.
 constexpr Instant kBusyRest = std::chrono::microseconds(50);
 constexpr Instant kQuietRest = std::chrono::milliseconds(2);
 
@@ -58,7 +58,7 @@ void ChannelExchange::perform_one(const JoinChannel& command, Instant) {
 
 void ChannelExchange::perform_one(const SendBytes& command, Instant now) {
   const Key key{command.to, ChannelEnd::kSender};
-  if (!open_.contains(key)) return;  // broken: reported
+  if (!open_.contains(key)) return;  // it is broken, which has been reported
   if (const auto& device = command.bulk.device)
     return queue(key,
                  {.device = std::const_pointer_cast<std::byte>(device),  // it is only read
@@ -209,6 +209,8 @@ void ChannelExchange::break_channel(const Key& key, const std::string& error) {
   report_(ChannelBroken{generation_, key.first, key.second, error});
 }
 
+// An aborted channel may still use its stream and memory, so they wait in closing_ until it is
+// released (collect_lanes).
 void ChannelExchange::close(Open open) {
   open.channel->abort();
   closing_.push_back(std::move(open));
@@ -247,7 +249,7 @@ void ChannelThread::run(const std::stop_token& stop) {
   }
 }
 
-// Those that have come; waits for the first when there is nothing else to do.
+// Returns the queued commands. If the exchange has nothing to do, it waits for a command.
 std::vector<ChannelCommand> ChannelThread::next_commands(const std::stop_token& stop, bool moved) {
   std::unique_lock lock(mutex_);
   const auto some = [this] { return !commands_.empty(); };

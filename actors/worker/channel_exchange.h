@@ -1,19 +1,23 @@
 #pragma once
-// ChannelExchange: the channels of a worker's device under one generation, and what goes through
-// them. ChannelThread gives it a thread of its own, since a step's kernels take the device's.
+// ChannelExchange runs the channels of a worker's device under one generation and moves data
+// through them. ChannelThread runs it on a thread of its own, since the kernels of a step occupy
+// the device's thread.
 //
-// Bytes that are in device memory go from there, and those that come go to blocks of the pool, with
-// no host memory in between. That is the memory of the engine's Device, whose addresses are good
-// here too (gpu/cuda/device_pool.h); a part is announced when the host has seen the end of what
-// wrote it, and bytes are reported when it has seen their transfer's, so no event of one Device is
-// waited for in the other.
+// Bytes in device memory are sent from there, and bytes that arrive go into blocks of the pool,
+// without a copy in host memory. The pool is memory of the engine's Device; its addresses are valid
+// in the Device of this class too (gpu/cuda/device_pool.h). Neither Device waits for an event of
+// the other one, because the host orders their work: a part is announced only after the host has
+// seen the end of the kernel that wrote it, and received bytes are reported only after the host has
+// seen the end of their transfer.
 //
-// Bytes that are in host memory alone, and those that come when the pool has no room, are staged:
-// from the segment to device memory, through the channel; from device memory to the host. Either
-// end does it as it has to: pieces are the same.
+// Some bytes are staged instead: those to send that are only in host memory, and those received
+// while the pool is full. The sender copies a piece from the segment to device memory and then
+// sends it; the receiver copies a received piece from device memory to the host. Each end decides
+// this for itself, because the pieces are the same in both cases.
 //
-// Nothing waits for a peer: work() goes on with what can go on and returns. A transfer without
-// progress for kStallLimit breaks its channel; a new generation ends all, whatever their peers do.
+// No call waits for a peer: work() continues whatever can continue, and returns. A transfer without
+// progress for kStallLimit breaks its channel. A new generation ends all channels, whatever their
+// peers do.
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -38,30 +42,32 @@
 
 namespace es::actors::worker {
 
-// Bytes that are staged at once, and so in device memory for each channel.
+// The number of bytes that are staged at once; each channel has this much staging memory on the
+// device.
 inline constexpr std::uint64_t kChannelPieceBytes = std::uint64_t{4} << 20;
 inline constexpr Instant kStallLimit = std::chrono::seconds(4);
 
-// --- What it is told. The first of a newer generation gives up all that is open under older ones;
-// then those are ignored.
+// --- Commands. The first command of a newer generation closes everything that is open under older
+// generations. Commands of older generations are then ignored.
 
-struct OfferChannel {  // make the sender's end. Answer: ChannelOffered or ChannelBroken
+struct OfferChannel {  // create the sender's end; the answer is ChannelOffered or ChannelBroken
   Generation generation;
   Incarnation to;
 };
-struct JoinChannel {  // make the receiver's end; ignored beyond channels_max()
+struct JoinChannel {  // create the receiver's end; ignored if channels_max() of them are open
   Generation generation;
   Incarnation from;
   std::string id;
 };
-// From `bulk.device`, or else from the segment, which is this worker's own. That must hold the
-// bytes until the receiver has them; a device block is held here.
+// Sends from `bulk.device` if it is set, and otherwise from the segment, which belongs to this
+// worker. The segment must hold the bytes until the receiver has them. A device block is kept alive
+// here.
 struct SendBytes {
   Generation generation;
   Incarnation to;
   protocol::Bulk bulk;
 };
-struct ReceiveBytes {  // answer: BytesReceived, in the order in which they were asked for
+struct ReceiveBytes {  // the answer is BytesReceived, in the order of these commands
   Generation generation;
   Incarnation from;
   std::uint64_t bytes = 0;
@@ -72,14 +78,14 @@ struct BeginGeneration {
 using ChannelCommand =
     std::variant<OfferChannel, JoinChannel, SendBytes, ReceiveBytes, BeginGeneration>;
 
-// --- What it reports.
+// --- Events.
 
-struct ChannelOffered {  // tell the receiver
+struct ChannelOffered {  // send this id to the receiver
   Generation generation;
   Incarnation to;
   std::string id;
 };
-struct ChannelReady {  // the sender's end has met the receiver's
+struct ChannelReady {  // the sender's end is connected to the receiver's end
   Generation generation;
   Incarnation to;
 };
@@ -88,53 +94,55 @@ struct BytesReceived {
   Incarnation from;
   protocol::Arrived bytes;
 };
-// This end is closed; what was not reported is lost.
+// This end is closed. What has not been reported is lost.
 struct ChannelBroken {
   Generation generation;
   Incarnation peer;
-  gpu::cuda::ChannelEnd end = gpu::cuda::ChannelEnd::kSender;  // this one
+  gpu::cuda::ChannelEnd end = gpu::cuda::ChannelEnd::kSender;  // which end this worker has
   std::string error;
 };
 using ChannelEvent = std::variant<ChannelOffered, ChannelReady, BytesReceived, ChannelBroken>;
 
-// Threads: one, which the device takes for its own.
+// Not thread-safe. All calls come from one thread, to which the device is bound.
 class ChannelExchange {
  public:
   using Report = std::function<void(ChannelEvent)>;
-  // `pool`: of the same GPU; nullptr: all is received in host memory. REQUIRES: `device` has both
-  // parts.
+  // `pool` is the pool of the same GPU; if it is nullptr, all data is received in host memory.
+  // REQUIRES: `device` has a device and a library.
   ChannelExchange(gpu::ChannelDevice device, std::shared_ptr<gpu::cuda::DevicePool> pool,
                   Report report);
   ~ChannelExchange();
   ChannelExchange(const ChannelExchange&) = delete;
   ChannelExchange& operator=(const ChannelExchange&) = delete;
 
-  // Of either end, at a time (gpu/cuda/channel.h).
+  // The largest number of open channels for each of the two ends (gpu/cuda/channel.h).
   std::size_t channels_max() const;
   void perform(const ChannelCommand& command, Instant now);
-  // True: something has moved, call it again at once.
+  // Moves data. If it returns true, data has moved, and the caller should call it again at once.
   bool work(Instant now);
-  // How soon work() may have something to do again; none: not before the next command.
+  // The time after which work() may have something to do again. No value means that it has nothing
+  // to do before the next command.
   std::optional<Instant> rest() const;
 
  private:
-  // What a channel works with on the device. Reused: device memory lives as long as the device.
+  // The device resources of a channel. They are reused, since device memory lives as long as the
+  // device.
   struct Lane {
     gpu::cuda::Stream stream;
     std::byte* staging = nullptr;
   };
-  // One of the first three is set.
+  // Exactly one of the first three fields is set.
   struct Transfer {
-    gpu::cuda::DevicePool::Block device;         // to send from, or to receive into
-    std::span<const std::byte> out;              // to send, staged
-    std::shared_ptr<std::vector<std::byte>> in;  // to receive into, staged
+    gpu::cuda::DevicePool::Block device;         // a block to send from or to receive into
+    std::span<const std::byte> out;              // bytes to send, staged
+    std::shared_ptr<std::vector<std::byte>> in;  // buffer to receive into, staged
     std::uint64_t bytes = 0, done = 0;
   };
   struct Open {
     std::unique_ptr<gpu::cuda::Channel> channel;
     Lane lane;
     std::deque<Transfer> transfers;
-    std::optional<std::uint64_t> piece{};  // bytes of the first transfer that are in the channel
+    std::optional<std::uint64_t> piece{};  // size of the piece that is in the channel now
     bool met = false;
     Instant last_progress{};
   };
@@ -161,25 +169,26 @@ class ChannelExchange {
   gpu::ChannelDevice device_;
   std::shared_ptr<gpu::cuda::DevicePool> pool_;
   Report report_;
-  Generation generation_;  // of all that is open
+  Generation generation_;  // the generation of everything that is open
   std::map<Key, Open> open_;
-  std::vector<Open> closing_;  // aborted, not released yet; hold their transfers' blocks
+  // aborted but not released yet; they keep the blocks of their transfers alive
+  std::vector<Open> closing_;
   std::vector<Lane> free_;
-  SegmentCache segments_;  // own mappings: they outlive the device half's
+  SegmentCache segments_;  // mappings of its own, because they outlive those of the device half
 };
 
 class ChannelThread {
  public:
-  // As ChannelExchange; `report` is called on the thread.
+  // The parameters are those of ChannelExchange; `report` is called on the new thread.
   ChannelThread(gpu::ChannelDevice device, std::shared_ptr<gpu::cuda::DevicePool> pool,
                 ChannelExchange::Report report);
   ~ChannelThread();
   ChannelThread(const ChannelThread&) = delete;
   ChannelThread& operator=(const ChannelThread&) = delete;
 
-  // Thread-safe: it does not change.
+  // Thread-safe, because the value never changes.
   std::size_t channels_max() const { return exchange_.channels_max(); }
-  // Returns at once. In order. Thread-safe.
+  // Queues a command and returns at once. Commands are performed in order. Thread-safe.
   void perform(ChannelCommand command);
 
  private:
@@ -190,7 +199,7 @@ class ChannelThread {
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::vector<ChannelCommand> commands_;
-  std::jthread thread_;  // last: ends before the rest goes
+  std::jthread thread_;  // the last member, so that it ends before the others are destroyed
 };
 
 }  // namespace es::actors::worker

@@ -17,8 +17,8 @@ void DeviceState::init(caf::stateful_actor<DeviceState>* self, std::shared_ptr<D
       [control = control_](auto done) { caf::anon_send(control, DeviceEvent{std::move(done)}); });
 }
 
-// Missing memory ends the job by saying what it was for, or a checkpoint that was asked for, and
-// not the process.
+// If memory is missing, the job fails with an error that says what it was for, or only the
+// requested checkpoint fails. The process does not end.
 void DeviceState::perform(const DeviceCommand& command) {
   host_copies_ = command.host_copies;
   try {
@@ -46,6 +46,8 @@ bool DeviceState::abandoned(Generation generation) const {
   return generation.value < parts_->abandoned_below->load();
 }
 
+// The slices that are still waiting end here. Later slices of the abandoned generation are returned
+// by on_slice. An AbandonGenerations that arrives after the new generation began changes nothing.
 void DeviceState::perform_effect(const worker::AbandonGenerations& effect) {
   if (generation_ >= effect.before) return;
   if (!done_.empty()) end_done_slices();

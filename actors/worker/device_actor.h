@@ -1,28 +1,35 @@
 #pragma once
-// DeviceActor: the device half of a worker. Owns the device's engine, the replica and the gradient
-// memory; grants the device to the ESTs of its ranks in turn, one time slice each per global step.
+// DeviceActor: the device half of a worker. It owns the engine, the replica and the gradient
+// memory, and it grants the device to the ESTs of its ranks in turn, one time slice each per global
+// step.
 //
-// Accepts   DeviceCommand from the control half: one effect of the worker core, performed in order.
-//           CopyOut: what is in device memory alone is wanted in its segment.
-//           RunLocalStep from an EST that was granted a slice; the slices run in rank order
-//           whatever the order of arrival. One of an abandoned generation is answered SliceDone.
-// Sends     DeviceEvent, DeviceStats, CopiedOut to the control half; GrantSlice, SliceDone, Dismiss
-// to ESTs;
-//           NextSlice to the data workers; RunSlices to itself, so that it sees which slices have
-//           come when it begins one: what the next of them reads is copied meanwhile.
-// State     engine (version, parameters, optimizer, contexts of all ranks), gradient tree and
-//           segments of the current generation. Nothing durable; any other member can replace it.
-// Fails     What the engine reports (a loss that is not finite, a damaged checkpoint) and what the
-//           data workers could not load go to the control half as an event; the step is given up
-//           and the version stays. For bad data (not loaded, or refused by the engine) and for
-//           missing gradient memory, which can be mended, it is written to the rescue directory
-//           first. A peer's data that cannot be read is DataUnreadable. A lost device ends the
-//           process.
-// Order     Commands are performed in order; slices in rank order.
-// Limits    Gradient buffers: gpu::max_live_buffers. Batches: the pool's slots.
-// Threads   Detached: a kernel runs for as long as it runs, and the control half must answer.
-//           Checkpoints are written by a thread of its own (version_writer.h), which reads the live
-//           replica; whatever changes the replica calls thaw() before.
+// Accepts   DeviceCommand from the control half: one effect of the worker core.
+//           CopyOut from the control half: data that is only in device memory has to be copied to
+//           its segment.
+//           RunLocalStep from an EST that was granted a slice. The slices run in rank order,
+//           whatever their order of arrival. A slice of an abandoned generation is answered with
+//           SliceDone and not run.
+//           RunSlices from itself.
+// Sends     DeviceEvent, DeviceStats and CopiedOut to the control half; GrantSlice, SliceDone and
+//           Dismiss to ESTs; NextSlice to the data workers.
+//           RunSlices to itself. The message is queued behind slices that have already arrived, so
+//           the actor knows them when it begins a slice and can copy the next mini-batch to the
+//           device meanwhile.
+// State     The engine (version, parameters, optimizer, contexts of all ranks), and the gradient
+//           tree and segments of the current generation. Nothing is durable; any other member can
+//           replace this one.
+// Fails     Errors of the engine (a loss that is not finite, a damaged checkpoint) and mini-batches
+//           that could not be loaded become an event for the control half; the step is abandoned
+//           and the version stays. If the cause can be repaired (unreadable data, a sample that the
+//           engine refuses, missing gradient memory), the version is first written to the rescue
+//           directory. Data of a peer that cannot be read causes DataUnreadable. The loss of the
+//           device ends the process.
+// Order     Commands are performed in order; slices run in rank order.
+// Limits    At most gpu::max_live_buffers gradient buffers, and as many mini-batches as the pool
+//           has slots.
+// Threads   Detached, because a kernel can run for a long time while the control half must answer
+//           the head. Checkpoints are written by another thread (version_writer.h), which reads the
+//           live replica; every function that changes the replica calls thaw() first.
 #include <caf/actor.hpp>
 #include <caf/stateful_actor.hpp>
 
@@ -58,14 +65,15 @@ struct DeviceOptions {
   JobId job;
   Incarnation incarnation;
   JobSpec spec;
-  std::string spec_toml;             // canonical, for checkpoints
-  Version last_version = 0;          // total steps
-  std::filesystem::path rescue_dir;  // for the last state of a job whose data cannot be read
-  std::optional<worker::GradientFault> fault{};  // this device computes wrongly: for tests
-  std::optional<Version> lost_at{};              // this device is lost in that step: for tests
+  std::string spec_toml;             // the canonical text, for checkpoints
+  Version last_version = 0;          // the number of steps of the job
+  std::filesystem::path rescue_dir;  // for the last state of a job that fails for its data
+  std::optional<worker::GradientFault> fault{};  // for tests: this device computes wrongly
+  std::optional<Version> lost_at{};              // for tests: this device is lost in that step
 };
 
-// The parts that worker_main builds before any actor runs, so that their errors are plain results.
+// The parts that worker_main builds before any actor runs, so that their errors are ordinary
+// results.
 struct DeviceParts {
   DeviceOptions options;
   std::unique_ptr<gpu::Engine> engine;
@@ -87,8 +95,9 @@ class DeviceState {
   struct Slice {
     caf::actor est;
     std::uint32_t slot = 0;
-    std::string error;         // of its mini-batch
-    std::uint64_t serial = 0;  // of this arrival: names what the slot holds until it is given back
+    std::string error;  // of its mini-batch
+    // the number of this arrival; it identifies the content of the slot until SliceDone
+    std::uint64_t serial = 0;
   };
 
   void perform_effect(const worker::AbandonGenerations& effect);
@@ -101,7 +110,7 @@ class DeviceState {
   void perform_effect(const worker::RunEvaluation& effect);
   void perform_effect(const worker::WriteVersion& effect);
   template <class Other>
-  void perform_effect(const Other&);  // effects of the control half: cannot come here
+  void perform_effect(const Other&);  // effects of the control half, which must not arrive here
 
   Status load_checkpoint(const protocol::FromCheckpoint& from, const std::string& copy);
   bool abandoned(Generation generation) const;
@@ -122,7 +131,7 @@ class DeviceState {
   void give_up_step();
   void fail_for_data(const std::string& error);
   void fail_keeping_state(const std::string& error, const char* when);
-  std::string where(VirtualRank rank) const;  // "EST 3, step 7: "
+  std::string where(VirtualRank rank) const;  // returns a prefix such as "EST 3, step 7: "
   Error wrong_batch(VirtualRank rank, const gpu::Batch& batch, const Error& error) const;
   Status take_gradient_slots();
   void fetch_replica();
@@ -149,11 +158,13 @@ class DeviceState {
   caf::actor control_, data_workers_;
   std::map<VirtualRank, caf::actor> ests_;
 
-  std::optional<Digest> params_;  // of the version held here, where its ledger line is from here
-  std::vector<std::shared_ptr<gpu::FrozenReplica>> frozen_;  // it, for the writer; not thawed yet
-  std::shared_ptr<gpu::CopyMemory> copies_;                  // for one version
+  // digest of the version held here, if this worker has made its ledger line
+  std::optional<Digest> params_;
+  // this version, frozen for the writer and not thawed yet
+  std::vector<std::shared_ptr<gpu::FrozenReplica>> frozen_;
+  std::shared_ptr<gpu::CopyMemory> copies_;  // memory for the copies of one version
 
-  // Of the current generation.
+  // State of the current generation.
   Generation generation_;
   RankRange ranks_;
   std::unique_ptr<worker::GradientStore> gradients_;
@@ -161,26 +172,28 @@ class DeviceState {
   std::unique_ptr<gpu::GradientTree> tree_;
   SegmentCache peers_;
 
-  // Of the current step.
+  // State of the current step.
   Version step_ = 0;
-  std::optional<VirtualRank> audited_;  // its result is digested
+  std::optional<VirtualRank> audited_;  // the local step of this rank is digested
   VirtualRank next_rank_ = 0;
   std::map<VirtualRank, Slice> waiting_;
-  std::uint64_t arrivals_ = 0;    // of slices, ever
-  bool run_slices_sent_ = false;  // and not come back yet
+  std::uint64_t arrivals_ = 0;    // number of slices that have ever arrived
+  bool run_slices_sent_ = false;  // a RunSlices has been sent and has not arrived yet
   bool said_slower_ = false;
   std::map<VirtualRank, gpu::EstContext> next_contexts_;
   std::map<VirtualRank, float> losses_;
-  std::vector<gpu::NodeReady> first_bucket_;         // wait for the loss of the slice that runs
-  std::vector<double> slice_seconds_;                // of the step, by rank
-  std::vector<std::pair<VirtualRank, Slice>> done_;  // not given back yet
+  // nodes of bucket 0 that wait for the loss of the running slice
+  std::vector<gpu::NodeReady> first_bucket_;
+  std::vector<double> slice_seconds_;  // of this step, by rank
+  // finished, but SliceDone has not been sent yet
+  std::vector<std::pair<VirtualRank, Slice>> done_;
   StepClock clock_;
-  double told_at_ = 0;  // seconds of computing when slices were last given back
+  double told_at_ = 0;  // compute time, in seconds, at which SliceDone was last sent
 
   gpu::AlignedBuffer reduce_workspace_;
-  bool host_copies_ = true;  // of the command that is performed
+  bool host_copies_ = true;  // of the running command
 
-  std::unique_ptr<worker::VersionWriter> writer_;  // last: ends before what it reads
+  std::unique_ptr<worker::VersionWriter> writer_;  // the last member: it ends before what it reads
 };
 
 caf::behavior device_actor(caf::stateful_actor<DeviceState>* self,

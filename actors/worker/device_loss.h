@@ -1,5 +1,5 @@
 #pragma once
-// For tests: a device that is lost when it comes to a step.
+// For tests: a device that is lost when it reaches a given step.
 #include <charconv>
 #include <optional>
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace es::actors::worker {
 
-// Reads "NODE/TYPE:INDEX:STEP": the step, if that is `device` ("NODE/TYPE:INDEX"). Empty: none.
-// Error (usage): another form.
+// Reads "NODE/TYPE:INDEX:STEP" and returns the step if the text names `device` ("NODE/TYPE:INDEX").
+// An empty text returns no step. Error (usage): the text has another form.
 inline Result<std::optional<Version>> parse_device_loss(std::string_view text,
                                                         std::string_view device) {
   if (text.empty()) return std::optional<Version>();

@@ -1,7 +1,7 @@
 #pragma once
-// Between the two halves of a worker: the control half (WorkerActor, which decides and answers the
-// head at any time) and the device half (DeviceActor, which computes on a thread of its own). They
-// hand over the effects and events of the worker core as they are (worker_events.h).
+// Messages between the two halves of a worker: the control half (WorkerActor), which decides and
+// can answer the head at any time, and the device half (DeviceActor), which computes on a thread of
+// its own. They contain the effects and events of the worker core unchanged (worker_events.h).
 #include <caf/allowed_unsafe_message_type.hpp>
 
 #include <atomic>
@@ -13,15 +13,16 @@
 
 namespace es::actors {
 
-// control -> device: perform this effect of the engine.
+// From the control half to the device half: perform this effect of the engine.
 struct DeviceCommand {
   worker::Effect effect;
-  // Whether some member will get what comes of it through host memory, as far as is known now.
+  // Whether some member will get the result through host memory, as far as this is known now.
   bool host_copies = true;
 };
 
-// control -> device, and back when it is done: this message's data is in device memory alone, and
-// has to be in its segment before the message can go. Not answered when its generation is over.
+// From the control half to the device half: the data of this message is only in device memory and
+// must be in its segment before the message can be sent. The answer is CopiedOut; there is no
+// answer if the generation of the message is abandoned.
 struct CopyOut {
   worker::SendPeer send;
 };
@@ -29,25 +30,28 @@ struct CopiedOut {
   worker::SendPeer send;
 };
 
-// device -> control: an effect has been completed.
+// From the device half to the control half: the result of an effect.
 struct DeviceEvent {
   worker::EngineEvent event;
 };
 
-// device -> itself: run the slices that have arrived, now that what had come before is seen.
+// From the device half to itself: run the slices that have arrived (device_actor.h).
 struct RunSlices {};
 
-// device -> control, after each update: for the companion and for people.
+// From the device half to the control half after each update: measurements for the companion and
+// for users.
 struct DeviceStats {
   Version version = 0;
-  std::vector<double> est_seconds;    // of the step's local steps, by rank
-  double context_switch_seconds = 0;  // between them, the next mini-batch at hand
-  double data_wait_seconds = 0;       // no mini-batch at hand
+  std::vector<double> est_seconds;  // duration of each local step of this step, by rank
+  // time between local steps while the next mini-batch was loaded
+  double context_switch_seconds = 0;
+  double data_wait_seconds = 0;  // time in which the next mini-batch was not loaded
   std::uint32_t live_gradient_buffers_max = 0;
 };
 
-// Generations below this are abandoned; set by the control half at once, so that the device half
-// stops between two slices, or two evaluation batches, instead of working off its queue.
+// Generations below this number are abandoned. The control half sets it at once, so that the device
+// half stops between two slices, or between two evaluation batches, and does not first perform the
+// commands in its queue.
 using AbandonedBelow = std::atomic<std::uint64_t>;
 
 }  // namespace es::actors

@@ -1,4 +1,4 @@
-// What follows the local steps on the device: reduction of buckets, the update, evaluation.
+// The work of the device after the local steps: reduction of buckets, the update, evaluation.
 #include <caf/all.hpp>
 
 #include <algorithm>
@@ -20,7 +20,8 @@ std::uint64_t bytes_of(std::int64_t floats) {
 
 }  // namespace
 
-// In host memory, or in the pool's where the bytes are there.
+// Returns the address of the data. The places are the pool, the message, the memory of this worker,
+// and a mapped segment of a peer.
 Result<const float*> DeviceState::find_floats(const protocol::Bulk& bulk, std::int64_t floats) {
   if (bulk.bytes != bytes_of(floats))
     return failure("bulk data of " + std::to_string(bulk.bytes) + " bytes, expected " +
@@ -36,7 +37,8 @@ Result<const float*> DeviceState::find_floats(const protocol::Bulk& bulk, std::i
 
 void DeviceState::perform_effect(const worker::ReduceBucket& effect) {
   if (abandoned(effect.generation)) return;
-  // One part is the whole tree: the only member's own sum, which nobody else reads.
+  // A single part covers all ranks, so it is the sum. It belongs to the only member, and no other
+  // worker reads it.
   if (effect.parts.size() == 1)
     return report(
         BucketReduced{effect.generation, effect.step, effect.bucket, effect.parts.front().data});
@@ -60,7 +62,7 @@ bool DeviceState::is_on_device(const float* data) const {
   return reduction != nullptr && reduction->pool()->contains(data);
 }
 
-// On the device when a part is there, and there is room for the sum.
+// Sums on the device if a part is there and the pool has room for the sum, otherwise on the host.
 Result<protocol::Bulk> DeviceState::sum_parts(std::uint32_t bucket,
                                               std::vector<worker::PartData>& parts) {
   const bool any = std::any_of(parts.begin(), parts.end(),
@@ -107,7 +109,7 @@ Result<protocol::Bulk> DeviceState::sum_on_host(std::uint32_t bucket,
   return gradients_->sum_bulk(bucket);
 }
 
-// In host memory; an error stays with the device.
+// Copies a gradient to host memory. The caller checks the status of the device for errors.
 gpu::AlignedBuffer DeviceState::copy_of(const float* device, std::int64_t floats) {
   auto copy = gpu::AlignedBuffer::uninitialised(floats, "a copy of a gradient");
   parts_->engine->reduction()->copy_out(copy.data(), device, floats);
@@ -131,7 +133,8 @@ void DeviceState::copy_out(const CopyOut& wanted) {
   self_->send(control_, CopiedOut{std::move(send)});
 }
 
-// Memory for what comes from peers and goes to them, when all else that a step needs has its own.
+// Allocates memory for data that comes from peers and goes to them, after everything else that a
+// step needs has been allocated.
 void DeviceState::provide_for_peers() {
   if (ranks_.size() == parts_->options.spec.max_p) return;
   if (!parts_->engine->provide_for_peers().ok()) end_if_device_lost();
@@ -154,6 +157,8 @@ void DeviceState::perform_effect(const worker::ApplyUpdate& effect) {
     line.loss_bits.push_back(result.loss_bits);
   }
   kill_point("update.before");
+  // A checkpoint may still be reading the replica; it gets its copies before the update changes
+  // them.
   thaw();
   const Status status = engine.apply_update(reduced, std::move(contexts));
   kill_point("update.after");
@@ -173,7 +178,8 @@ void DeviceState::perform_effect(const worker::ApplyUpdate& effect) {
                   clock_.seconds(StepClock::kWait), tree_ ? tree_->peak_live_buffers() : 0});
 }
 
-// All samples in their order, by one worker, so nothing is ever added up in another order.
+// One worker computes all samples in their order, so the sums of the metrics never depend on the
+// placement.
 void DeviceState::perform_effect(const worker::RunEvaluation& effect) {
   const std::shared_ptr<const store::SampleSource>& samples = parts_->data->samples;
   const std::uint64_t batch_size = parts_->options.spec.batch_size;

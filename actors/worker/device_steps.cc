@@ -12,14 +12,14 @@
 namespace es::actors {
 namespace {
 
-constexpr double kTellEvery = 5e-3;  // seconds of computing
+constexpr double kTellEvery = 5e-3;  // seconds of compute time
 
 }  // namespace
 
 void DeviceState::set_ranks(RankRange ranks) {
   if (tree_ && ranks == ranks_) return;
-  // All of them: a mini-batch that was fetched ahead for later ranks could hold the slot that the
-  // first rank of the new range needs.
+  // All ESTs are dismissed, also those whose ranks stay. A mini-batch that was prefetched for a
+  // later rank could otherwise hold the slot that the first rank of the new range needs.
   for (const auto& [rank, est] : ests_)
     self_->send(est, Msg<wire::Dismiss>::build({}, [](wire::Dismiss::Builder) {}));
   ranks_ = ranks;
@@ -33,7 +33,8 @@ void DeviceState::set_ranks(RankRange ranks) {
       [this](const gpu::NodeReady& node) { node_ready(node); }, engine.gradient_order());
 }
 
-// Missing memory cannot be answered from inside a backward pass, so all slots are taken before.
+// Takes all gradient slots before the step, because an error cannot be returned from inside a
+// backward pass.
 Status DeviceState::take_gradient_slots() {
   gpu::Engine& engine = *parts_->engine;
   if (engine.merges_on_device()) {
@@ -93,6 +94,8 @@ void DeviceState::announce_next_slice() {
               }));
 }
 
+// A slice of an older generation or step, or of a rank that has already run, is returned and not
+// run.
 void DeviceState::on_slice(const wire::RunLocalStep::Reader& slice, const caf::actor& est) {
   const bool current = slice.getGeneration() == generation_.value && slice.getStep() == step_ &&
                        !abandoned(generation_) && tree_;
@@ -102,6 +105,8 @@ void DeviceState::on_slice(const wire::RunLocalStep::Reader& slice, const caf::a
   if (waiting_.contains(next_rank_)) see_what_has_come();
 }
 
+// Runs the slices by a message to itself, so that slices already in the mailbox are seen first.
+// run_slice can then prefetch the mini-batch of the following rank.
 void DeviceState::see_what_has_come() {
   if (run_slices_sent_) return;
   run_slices_sent_ = true;
@@ -113,7 +118,7 @@ void DeviceState::run_next_slices() {
   if (!waiting_.contains(next_rank_)) return;
   clock_.enter(StepClock::kSwitch);
   work_off_slices();
-  if (run_slices_sent_) return;  // more of them at once
+  if (run_slices_sent_) return;  // the remaining slices follow with the next RunSlices
   clock_.enter(next_rank_ == ranks_.end ? StepClock::kNothing : StepClock::kWait);
   end_done_slices();
 }
@@ -133,8 +138,10 @@ void DeviceState::work_off_slices() {
     }
     ++next_rank_;
     if (clock_.seconds(StepClock::kCompute) >= told_at_ + kTellEvery) end_done_slices();
-    // An abandonment waits in the queue; let it through before the next slice.
+    // An AbandonGenerations waits in the mailbox; it must be handled before the next slice.
     if (abandoned(generation_)) return;
+    // The next slice is there, but the one after it is not. It may be in the mailbox, so look there
+    // first: its mini-batch can then be copied to the device while the next slice runs.
     if (waiting_.contains(next_rank_) && next_rank_ + 1 != ranks_.end &&
         !waiting_.contains(next_rank_ + 1))
       return see_what_has_come();
@@ -145,8 +152,9 @@ std::string DeviceState::where(VirtualRank rank) const {
   return "EST " + std::to_string(rank) + ", step " + std::to_string(step_) + ": ";
 }
 
-// Telling the others of a slice wakes them up, which takes as long as a small model's local step.
-// So those of short slices are told together.
+// Sends SliceDone for finished slices and announces the next one. These messages wake other
+// threads, which takes as long as a local step of a small model. Therefore short slices are
+// reported together, once per kTellEvery of compute time.
 void DeviceState::end_done_slices() {
   for (const auto& [rank, slice] : done_) end_slice(slice, step_, rank);
   done_.clear();
@@ -154,8 +162,8 @@ void DeviceState::end_done_slices() {
   told_at_ = clock_.seconds(StepClock::kCompute);
 }
 
-// The job cannot go on. The engine keeps its version; slices that wait or still come are given
-// back.
+// Abandons the step, because the job cannot continue. The engine keeps its version. Waiting slices
+// are returned, and so are slices that arrive later, since tree_ is null.
 void DeviceState::give_up_step() {
   tree_.reset();
   for (const auto& [rank, slice] : waiting_) end_slice(slice, step_, rank);
@@ -190,7 +198,7 @@ Status DeviceState::run_slice(VirtualRank rank, const Slice& slice) {
   if (!loss) return loss.error();
   if (audited) report(worker::AuditDone{generation_, step_, rank, digest.finish(context)});
   losses_[rank] = *loss;
-  // Sums are handed over while the local step runs, the first bucket's at its end.
+  // Sums are reported while the local step runs, those of the first bucket at its end (node_ready).
   for (const gpu::NodeReady& node : first_bucket_) node_summed(node);
   first_bucket_.clear();
   clock_.enter(StepClock::kSwitch);
@@ -203,7 +211,7 @@ void DeviceState::end_if_device_lost() {
   if (!device.ok()) parts_->on_device_lost(device.error().message);
 }
 
-// What the engine says of a mini-batch, with the step and the sample's place in the data.
+// Returns an engine error about a mini-batch, with the step and the name of the sample.
 Error DeviceState::wrong_batch(VirtualRank rank, const gpu::Batch& batch,
                                const Error& error) const {
   const store::EpochSampler& sampler = parts_->data->sampler;
@@ -215,13 +223,16 @@ Error DeviceState::wrong_batch(VirtualRank rank, const gpu::Batch& batch,
       ": " + error.message);
 }
 
-// Every gradient that this device computes comes from here. `digest`: of what it gives, or null.
+// Computes a local step; every gradient of this device is computed here. If `digest` is not null,
+// it receives the digest of the gradient.
 Result<float> DeviceState::local_step(VirtualRank rank, const gpu::Batch& batch,
                                       gpu::GradientTarget gradient, gpu::EstContext& next,
                                       worker::LocalStepDigest* digest,
                                       const gpu::Engine::OnBucketReady& on_bucket_ready) {
   gpu::Engine& engine = *parts_->engine;
   const Version step = engine.version();
+  // The cursor of version step + 1 is the position after this step; it becomes part of the next
+  // context.
   const store::DataCursor cursor = parts_->data->sampler.cursor(step + 1);
   if (parts_->options.lost_at == step) engine.lose_device(failure("ES_LOSE_DEVICE says so"));
   if (digest != nullptr || parts_->options.fault)
@@ -233,8 +244,9 @@ Result<float> DeviceState::local_step(VirtualRank rank, const gpu::Batch& batch,
                            on_bucket_ready);
 }
 
-// A local step of another's rank, or of its own once more: in memory of its own, which is given
-// back, since audits are rare. Its mini-batch is filled here, beside those of the ESTs.
+// Computes the local step of a rank of another member, or of an own rank once more. Audits are
+// rare, so the memory is allocated here and freed afterwards, and the mini-batch does not use a
+// slot of the ESTs.
 void DeviceState::perform_effect(const worker::RunAudit& effect) {
   if (abandoned(effect.generation)) return;
   const DataSource& data = *parts_->data;
@@ -252,13 +264,15 @@ void DeviceState::perform_effect(const worker::RunAudit& effect) {
   const Result<float> loss =
       local_step(effect.rank, {words.data()}, gradient.data(), next, &digest, [](std::uint32_t) {});
   if (!loss) end_if_device_lost();
-  // A device that computes wrongly may find no finite result: that is its opinion.
+  // A faulty device may get a loss that is not finite. This is a result to be compared, not a
+  // failure of the job: the digest of the error text takes its place, so that the head can find the
+  // device.
   const Digest opinion = loss ? digest.finish(next) : digest_of(loss.error().message);
   report(worker::AuditDone{effect.generation, effect.step, effect.rank, opinion});
 }
 
 void DeviceState::node_ready(const gpu::NodeReady& node) {
-  // Bucket 0 carries the loss of the slice, which is known when the slice ends.
+  // Bucket 0 carries the loss of the slice, which is known only when the slice ends.
   if (node.bucket == 0)
     first_bucket_.push_back(node);
   else

@@ -1,4 +1,4 @@
-// The versions that the device holds: loading one, handing it to a peer, writing it to the disk.
+// The versions that the device holds: loads one, exports it to a peer, writes it to the disk.
 #include <caf/all.hpp>
 
 #include "actors/common/initial_weights.h"
@@ -19,9 +19,11 @@ void DeviceState::perform_effect(const worker::LoadVersion& effect) {
   } else if (const auto* disk = std::get_if<protocol::FromCheckpoint>(&effect.from)) {
     const Status status = load_checkpoint(*disk, effect.copy);
     if (!status.ok() && status.error().kind == ErrorKind::kRefused)
-      return fail(status.error().message);  // whole, but no checkpoint of this job's would do
+      // the file is whole, but no checkpoint of this job would fit
+      return fail(status.error().message);
     if (!status.ok()) {
-      // What is wrong with a copy may have come about on its way.
+      // `gone` must be false if the file may still be good: after a read error, and for a copy,
+      // which may have been damaged on its way.
       const bool read = status.error().kind != ErrorKind::kFailure && effect.copy.empty();
       return report(
           worker::CheckpointDamaged{effect.generation, disk->path, status.error().message, read});
@@ -38,7 +40,8 @@ void DeviceState::perform_effect(const worker::LoadVersion& effect) {
   report(worker::VersionLoaded{effect.version});
 }
 
-// From the disk, or from a copy of what lies on another node's, which is removed then.
+// Loads a checkpoint from the disk, or from the local copy of one on another node, which is then
+// removed.
 Status DeviceState::load_checkpoint(const protocol::FromCheckpoint& from, const std::string& copy) {
   const Status status = worker::load_checkpoint(*parts_->engine, parts_->options.spec,
                                                 copy.empty() ? from.path : copy);
@@ -63,7 +66,8 @@ void DeviceState::perform_effect(const worker::ExportVersion& effect) {
                                  worker::export_version(*parts_->engine, *exported_)});
 }
 
-// Nothing is copied here, and as little as possible before the next update: thaw().
+// Nothing is copied here. Before the next update changes the replica, thaw() copies what the writer
+// has not read yet.
 void DeviceState::perform_effect(const worker::WriteVersion& effect) {
   kill_point("checkpoint.copy");
   worker::Snapshot version = snapshot();
@@ -71,7 +75,8 @@ void DeviceState::perform_effect(const worker::WriteVersion& effect) {
   writer_->write(std::move(version), effect);
 }
 
-// What a device that updates by itself has of the replica. When it is lost, the process ends.
+// Updates the host copy of the replica, if the device updates its own. If the device is lost, the
+// process ends.
 void DeviceState::fetch_replica() {
   if (!parts_->engine->fetch_replica().ok()) end_if_device_lost();
 }
@@ -89,7 +94,7 @@ worker::Snapshot DeviceState::snapshot() {
           .replica = std::make_shared<gpu::FrozenReplica>(engine.replica(), copies_)};
 }
 
-// Before anything changes the replica.
+// Must be called before anything changes the replica.
 void DeviceState::thaw() {
   for (const auto& version : frozen_) version->thaw();
   frozen_.clear();
@@ -99,15 +104,15 @@ void DeviceState::fail_for_data(const std::string& error) {
   fail_keeping_state(error, "when the data are mended");
 }
 
-// What is wrong can be mended, and then the job can go on from here; so its last state is kept.
-// Another worker of this host may have kept it already: it is the same.
+// Keeps the last state of a job whose failure can be repaired, so that the job can continue from
+// it. Another worker of this host may have written it already; both states are equal.
 void DeviceState::fail_keeping_state(const std::string& error, const char* when) {
   const Version version = parts_->engine->version();
   const std::filesystem::path& parent = parts_->options.rescue_dir;
   if (version == 0 || parent.empty()) return fail(error);
   const std::filesystem::path directory =
       parent / (parts_->options.job + "-step-" + std::to_string(version));
-  std::error_code ignored;  // the writer says what is wrong with the directory
+  std::error_code ignored;  // keep_snapshot reports what is wrong with the directory
   std::filesystem::create_directories(parent, ignored);
   const auto kept = worker::keep_snapshot(snapshot(), directory);
   if (kept)

@@ -1,16 +1,19 @@
 #pragma once
-// GradientStore: the shared memory that one worker's gradients live in, under one generation.
+// GradientStore: the shared memory that holds the gradients of one worker under one generation.
 //
-// Two kinds of memory, both created when asked for and dropped as a whole with the generation:
-//   slots   whole flat gradients: on a CPU written by the local steps and merged in place, of a GPU
-//           the parts that leave it (gpu/est/gradient_target.h).
-//           Peers that own a bucket read contributions here until the step commits.
-//           Parts of a GPU lie in its memory too, where there is room: they go to other GPUs from
-//           there, and to host memory only when somebody wants them there.
-//   sums    one per bucket that this worker owns: the reduced bucket. Members read it for their
-//           update. It is written again only when all ranks have contributed to the next step,
-//           which proves that all members have committed this one.
-// Used by the device's thread only.
+// There are two kinds of memory. Both are created on first use and dropped together with the
+// generation.
+//
+// * Slots are whole flat gradients. On a CPU the local steps write them and merge them in place. On
+//   a GPU they hold the parts that leave the GPU (gpu/est/gradient_target.h), and these parts are
+//   in device memory too, if there is room. Other GPUs get them from there, and they are copied to
+//   host memory only if some member needs them there. Owners of buckets read contributions from the
+//   slots until the step is committed.
+// * Sums are the reduced buckets, one for each bucket that this worker owns. Members read them for
+//   their update. A sum is overwritten only when all ranks have contributed to the next step, which
+//   proves that all members have committed this one.
+//
+// Only the device thread uses this class.
 #include <map>
 #include <memory>
 #include <span>
@@ -32,25 +35,26 @@ class GradientStore {
         generation_(generation),
         total_floats_(total_floats) {}
 
-  // A whole flat gradient, 64-byte aligned; the same address on every call.
-  // Error (failure): shared memory is full.
+  // Returns a whole flat gradient, aligned to 64 bytes. Its address does not change. Error
+  // (failure): shared memory is full.
   Result<float*> slot(std::uint32_t slot);
-  // All of these. Error: as slot.
+  // Creates all of these slots. Error: as for slot().
   Status take_slots(std::span<const std::uint32_t> slots);
-  // Blocks of device memory for these, as many as half of the pool has room for; the other half is
-  // for what comes from peers. For a step: `host_copies` says whether parts that have a block are
-  // wanted in host memory too.
+  // Takes blocks of device memory for these slots, at most half of the pool's capacity; the other
+  // half is for data that comes from peers. Call it for each step: `host_copies` says whether parts
+  // that have a block are needed in host memory too.
   void take_device_slots(std::span<const std::uint32_t> slots, gpu::cuda::DevicePool& pool,
                          bool host_copies);
-  float* device_slot(std::uint32_t slot) const;  // nullptr: it has none
+  float* device_slot(std::uint32_t slot) const;  // nullptr if the slot has none
   bool in_host(std::uint32_t slot) const;
-  // The reduced bucket of this many floats.
+  // Returns the memory of a reduced bucket with `floats` elements. Error: as for slot().
   Result<float*> sum(std::uint32_t bucket, std::int64_t floats);
 
-  // How peers find floats [begin, begin + floats) of a slot, or a whole sum. REQUIRES: created.
+  // How peers find the elements [begin, begin + floats) of a slot, or a whole sum. REQUIRES: it
+  // exists.
   protocol::Bulk slot_bulk(std::uint32_t slot, std::int64_t begin, std::int64_t floats) const;
   protocol::Bulk sum_bulk(std::uint32_t bucket) const;
-  // Where those floats are here; nullptr: not this worker's, or not of this generation.
+  // The address of this data here; nullptr if it belongs to another worker or generation.
   float* own(const protocol::Bulk& bulk) const;
 
  private:

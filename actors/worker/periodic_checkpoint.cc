@@ -24,7 +24,8 @@ void warn(const std::string& what) {
   std::cerr << what + "\n" << std::flush;
 }
 
-// Of writers that died. What stays costs room, and no checkpoint.
+// Removes what dead writers have left. Leftovers that stay cost disk space only, so errors are just
+// warnings.
 void remove_unfinished(const fs::path& parent) {
   const auto leftovers = store::find_leftovers(parent, store::process_exists);
   if (!leftovers) return warn(leftovers.error().message);

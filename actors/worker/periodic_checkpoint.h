@@ -1,6 +1,7 @@
 #pragma once
-// Writing the checkpoint that the head asked for: a new directory of a client's, or the next one of
-// the job's own series (actors/intra_job/periodic_checkpoints.h says when).
+// Writes a checkpoint that the head has asked for: either into a new directory that a client named,
+// or as the next one of the job's own series (actors/intra_job/periodic_checkpoints.h decides
+// when).
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -10,10 +11,10 @@
 
 namespace es::actors::worker {
 
-// Makes `parent` when it is missing and removes what writers of this machine that have died left in
-// it; keeps the snapshot there as step-VERSION (keep_snapshot); only then removes the checkpoints
-// at `remove`. What cannot be removed is said on standard error and stays. Errors: as
-// keep_snapshot; nothing is removed then.
+// Creates `parent` if it is missing and removes what dead writers of this machine have left in it.
+// Then it writes the snapshot there as step-VERSION (keep_snapshot), and only then removes the
+// checkpoints in `remove`. A directory that cannot be removed stays and is reported on standard
+// error. Errors: those of keep_snapshot; then nothing is removed.
 Result<Written> write_periodic(const Snapshot& snapshot, const std::filesystem::path& parent,
                                const std::vector<std::string>& remove);
 

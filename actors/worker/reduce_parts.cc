@@ -6,7 +6,8 @@
 namespace es::actors::worker {
 namespace {
 
-// The node of the canonical tree that covers these ranks. REQUIRES: protocol::is_tree_range.
+// Returns the node of the canonical tree that covers these ranks. REQUIRES:
+// protocol::is_tree_range.
 gpu::TreeNode node_of(RankRange ranks) {
   const auto level = static_cast<std::uint32_t>(std::bit_width(ranks.size() - 1));
   return {level, ranks.begin >> level};

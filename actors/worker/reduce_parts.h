@@ -1,5 +1,5 @@
 #pragma once
-// Adds up the contributions to one bucket in the order that the job's level asks for.
+// Sums the contributions to one bucket in the order of the job's determinism level.
 #include <cstdint>
 #include <span>
 
@@ -9,15 +9,15 @@
 
 namespace es::actors::worker {
 
-// One contribution: `floats` floats, the sum over these ranks.
+// One contribution: the sum of `floats` elements over these ranks.
 struct PartData {
   RankRange ranks;
-  const float* data = nullptr;  // where the adder reads them
+  const float* data = nullptr;  // in the memory that the adder reads
 };
 
-// out[0..floats) = the sum over all ranks. `workspace`: gpu::reduce_blocks(max_p) blocks, in the
-// adder's memory as `out` is.
-// REQUIRES: the parts cover [0, max_p) once; each is what protocol::Contrib allows.
+// Sets out[0..floats) to the sum over all ranks. `workspace` has gpu::reduce_blocks(max_p) blocks
+// and is in the same memory as `out`, that of the adder. REQUIRES: the parts cover [0, max_p)
+// exactly once, and each is what protocol::Contrib allows.
 void reduce_parts(gpu::GradientOrder order, std::uint32_t max_p, std::span<const PartData> parts,
                   std::int64_t floats, float* workspace, float* out, gpu::Adder& adder);
 

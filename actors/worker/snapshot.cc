@@ -17,7 +17,7 @@ std::uint64_t unix_ms_now() {
       std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
 }
 
-// The sections of a snapshot, and the digests of what the writer reads from them.
+// Provides the sections of a snapshot and computes the digests of the bytes that the writer reads.
 class Source {
  public:
   explicit Source(const Snapshot& snapshot)

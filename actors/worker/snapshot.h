@@ -1,5 +1,5 @@
 #pragma once
-// A version on its way from the engine to a checkpoint, while training goes on.
+// A version that is being written to a checkpoint while training goes on.
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -15,14 +15,14 @@
 
 namespace es::actors::worker {
 
-// Can be written once: the version is read from its beginning to its end.
+// A snapshot can be written only once, because the version is read from its beginning to its end.
 struct Snapshot {
   std::string job_name;
-  JobId run;  // of the job that wrote it
+  JobId run;  // the job that wrote it
   std::string job_toml;
   KernelRecord kernels;
-  std::optional<Digest> params;            // as the ledger has it, where it is known
-  const gpu::ParamTable* table = nullptr;  // of the engine, which must live until it is written
+  std::optional<Digest> params;            // the digest in the ledger, if it is known
+  const gpu::ParamTable* table = nullptr;  // of the engine, which must outlive the writing
   std::shared_ptr<gpu::FrozenReplica> replica;
 };
 
@@ -32,14 +32,15 @@ struct Written {
   protocol::VersionDigests digests;
 };
 
-// Writes it to `directory`, on the calling thread, which is the reader of the frozen replica.
-// Errors: those of store::write_checkpoint; of the frozen replica; failure (it has other parameters
-// than the ledger says).
+// Writes the snapshot to `directory` on the calling thread, which becomes the reader of the frozen
+// replica. Errors: those of store::write_checkpoint and of the frozen replica; failure if the
+// parameters differ from the ledger.
 Result<Written> write_snapshot(const Snapshot& snapshot, const std::filesystem::path& directory);
 
-// Writes it, reads back every block, and only then names it `directory`, or when that name is taken
-// the first free one of DIRECTORY-2, -3, ... Where a whole checkpoint with the same digests has
-// such a name already, that is the result. Errors: as write_snapshot, and damage.
+// Writes the snapshot, reads back every block, and only then gives it the name `directory`. If this
+// name is taken, it uses the first free one of DIRECTORY-2, DIRECTORY-3, ... If one of these names
+// already belongs to a whole checkpoint with the same digests, that checkpoint is the result.
+// Errors: those of write_snapshot, and damage.
 Result<Written> keep_snapshot(const Snapshot& snapshot, const std::filesystem::path& directory);
 
 }  // namespace es::actors::worker

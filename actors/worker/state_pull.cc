@@ -23,7 +23,7 @@ Error system_error(const fs::path& path) {
 }  // namespace
 
 StatePull::StatePull(fs::path directory) : directory_(std::move(directory)) {
-  std::error_code ignored;  // who writes there says what is wrong
+  std::error_code ignored;  // the first write reports what is wrong
   fs::remove_all(directory_, ignored);
   fs::create_directories(directory_, ignored);
 }

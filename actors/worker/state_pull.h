@@ -1,10 +1,10 @@
 #pragma once
-// StatePull: gets the files of a checkpoint that lies on another node's disk, piece by piece
-// through the head, into a directory of this worker's own.
+// StatePull fetches the files of a checkpoint on another node's disk, piece by piece through the
+// head, into a directory of this worker.
 //
-// Messages come in and requests go out by the caller; only the directory is written, a piece at a
-// time into the system's cache. What is in the files is checked by who reads the checkpoint.
-// Not thread-safe.
+// The caller receives messages and sends requests; this class only writes the directory, one piece
+// at a time into the page cache. The reader of the checkpoint verifies the content of the files
+// later. Not thread-safe.
 #include <cstdint>
 #include <filesystem>
 #include <set>
@@ -17,12 +17,13 @@
 
 namespace es::actors::worker {
 
-// Of the directory, after the stem of a worker's files in the run directory.
+// The suffix of the directory; before it stands the stem of the worker's files in the run
+// directory.
 inline constexpr const char* kPulledSuffix = ".state";
 
 class StatePull {
  public:
-  // wire::ReadState.
+  // The fields of wire::ReadState.
   struct Request {
     std::uint8_t file = 0;
     std::uint64_t offset = 0;
@@ -31,23 +32,24 @@ class StatePull {
   };
   struct Outcome {
     std::vector<Request> requests;  // to be sent
-    bool complete = false;          // all files are there
+    bool complete = false;          // all files are here
   };
 
-  // Makes the directory anew.
+  // Creates the directory and removes an older one.
   explicit StatePull(std::filesystem::path directory);
-  // Removes it, unless release() was called.
+  // Removes the directory, unless release() was called.
   ~StatePull();
   StatePull(const StatePull&) = delete;
   StatePull& operator=(const StatePull&) = delete;
 
-  // The first request.
+  // Returns the first request.
   Outcome begin();
-  // An answer without an error. One that was not asked for changes nothing. Error: it cannot be
-  // written, or is not what was asked for; nothing more will come of this pull then.
+  // Handles an answer without an error. An answer that was not requested changes nothing. Error:
+  // the data cannot be written, or is not what was requested. After an error this object must not
+  // be used for more answers.
   Result<Outcome> take(std::uint8_t file, std::uint64_t offset, std::span<const std::byte> data,
                        const std::vector<std::uint64_t>& sizes);
-  // The directory is the caller's from now on.
+  // Returns the directory, which the caller owns from now on.
   std::filesystem::path release();
 
  private:
@@ -56,7 +58,7 @@ class StatePull {
   void ask(Outcome& outcome);
 
   std::filesystem::path directory_;
-  std::vector<Request> missing_;  // not asked for yet, the next one last
+  std::vector<Request> missing_;  // not requested yet; the next piece is the last element
   std::set<Request> asked_;
 };
 

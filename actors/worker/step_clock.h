@@ -1,7 +1,7 @@
 #pragma once
-// Where the time of a device goes in the local steps of one global step: computing, switching from
-// one EST to the next, or waiting for a mini-batch. For people and the companion; nothing depends
-// on it. Not thread-safe.
+// StepClock measures how a device spends its time in the local steps of one global step: computing,
+// switching from one EST to the next, or waiting for a mini-batch. Users and the companion see the
+// result; no decision of the worker depends on it. Not thread-safe.
 #include <array>
 #include <chrono>
 
@@ -11,13 +11,13 @@ class StepClock {
  public:
   enum Use : std::size_t { kNothing, kCompute, kSwitch, kWait, kUses };
 
-  // A new step: what has been counted is forgotten; the device waits for its first mini-batch.
+  // Begins a new step: all counts become zero, and the device waits for its first mini-batch.
   void restart() {
     seconds_ = {};
     use_ = kWait;
     since_ = Now::now();
   }
-  // From here on, time counts as `use`.
+  // From now on, time is counted as `use`.
   void enter(Use use) {
     const auto now = Now::now();
     seconds_[use_] += std::chrono::duration<double>(now - since_).count();

@@ -22,7 +22,7 @@ Digest digest_of_floats(const float* data, std::int64_t count) {
                              static_cast<std::size_t>(count) * sizeof(float)));
 }
 
-// Digests what every operator of one EST's local step leaves.
+// Computes the digest of every output in the local step of one EST.
 class OpTracer : public gpu::OpObserver {
  public:
   OpTracer(const gpu::Engine& engine, VirtualRank rank, std::vector<TraceLine>& lines)
@@ -60,7 +60,7 @@ class OpTracer : public gpu::OpObserver {
 class Replay {
  public:
   static Result<std::unique_ptr<Replay>> create(const TraceRequest& request);
-  // One global step; with `trace` every result goes into it.
+  // Runs one global step. If `trace` is not null, every result is added to it.
   Status step(StepTrace* trace);
   Version version() const { return engine_->version(); }
 

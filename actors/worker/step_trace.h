@@ -1,7 +1,7 @@
 #pragma once
-// One global step, run in this process by one engine, with a digest of everything that it computes:
-// the outputs of every operator, the gradients of every EST, their sum, the update. Two traces of
-// the same step under two kernel classes tell where the first bit parts.
+// Runs one global step in this process with one engine, and computes a digest of every result: the
+// outputs of every operator, the gradients of every EST, their sum and the update. Two traces of
+// the same step under two kernel classes show the first result that differs.
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -17,29 +17,31 @@ namespace es::actors::worker {
 
 struct TraceLine {
   Digest digest;
-  std::string what;  // "EST 0: output of conv1 (conv2d) [32,28,28,8]"
+  std::string what;  // for example "EST 0: output of conv1 (conv2d) [32,28,28,8]"
   bool operator==(const TraceLine&) const = default;
 };
 
 struct StepTrace {
-  Digest before;                 // parameters when the step begins
-  std::vector<TraceLine> lines;  // in the order of computation, EST by EST
+  Digest before;                 // the parameters when the step begins
+  std::vector<TraceLine> lines;  // in the order of computation, one EST after the other
 };
 
-// One line of text each: "DIGEST WHAT".
+// One line of text for each digest: "DIGEST WHAT".
 std::string encode(const StepTrace& trace);
-// Error (failure): not what encode writes.
+// Error (failure): the text was not written by encode.
 Result<StepTrace> decode_trace(std::string_view text);
 
 struct TraceRequest {
-  JobSpec spec;  // steps resolved
+  JobSpec spec;  // `steps` must be resolved
   DeviceType device{device_type(CpuClass::kScalar)};
   Version step = 0;
-  std::filesystem::path checkpoint;  // to begin from, of a version <= step; empty: the seed
+  // initial state, of a version <= step; an empty path means the seed
+  std::filesystem::path checkpoint;
 };
 
-// Runs the steps before `step` too, all ESTs one after the other. At level D0 the order of the sum
-// is that of a single device. Errors: of the data, the checkpoint, the engine.
+// Runs the steps before `step` too, with all ESTs one after the other. At level D0 the gradients
+// are summed in the order of a single device. Errors: those of the data, the checkpoint and the
+// engine.
 Result<StepTrace> trace_step(const TraceRequest& request);
 
 }  // namespace es::actors::worker

@@ -1,5 +1,5 @@
 #pragma once
-// How bulk data gets from one worker to another. Pure.
+// Decides how bulk data gets from one worker to another. Pure functions.
 #include <string>
 
 #include "actors/protocol/messages.h"
@@ -9,22 +9,22 @@ namespace es::actors::worker {
 enum class Transport {
   kChannel,       // from device to device (gpu/cuda/channel.h)
   kSharedMemory,  // the receiver maps the sender's segment
-  kMessages,      // inside a message, or when it is large in pieces on request
+  kMessages,      // inside a message, or in pieces on request if it is large
 };
 
-// Where a worker is, as far as others can get at it.
+// The properties of a worker that decide how others reach it.
 struct Place {
   std::string host_id;
   protocol::ChannelPoint channel;
 };
 
-// The way through host memory.
+// The transport through host memory.
 inline Transport host_transport(const std::string& host_id_a, const std::string& host_id_b) {
   return host_id_a == host_id_b ? Transport::kSharedMemory : Transport::kMessages;
 }
 
-// The best way between two workers; the same in both directions. Two workers on one physical device
-// have no channel: NCCL joins devices, not processes.
+// The best transport between two workers; it is the same in both directions. Two workers on one
+// physical device have no channel, because NCCL connects devices, not processes.
 inline Transport transport_between(const Place& a, const Place& b) {
   const bool joined = !a.channel.kind.empty() && a.channel.kind == b.channel.kind &&
                       a.channel.device != b.channel.device;

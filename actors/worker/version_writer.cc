@@ -15,8 +15,8 @@ namespace {
 constexpr const char* kThreadName = "checkpoint";
 constexpr int kLowestPriority = 19;
 
-// A nice value of this thread alone: with it, a thread gets at most 1.5 % of a processor that
-// others want, and never nothing, so a checkpoint ends however busy the machine is.
+// Sets the nice value of this thread only. The thread then gets at most 1.5 % of a processor that
+// other threads want, but never nothing, so a checkpoint is completed even on a busy machine.
 void become_unimportant() {
   ::pthread_setname_np(::pthread_self(), kThreadName);
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kLowestPriority);
@@ -33,7 +33,7 @@ Result<Written> write_if_memory_suffices(const Snapshot& snapshot, const WriteVe
 CheckpointFinished finish(const Snapshot& snapshot, const WriteVersion& asked) {
   CheckpointFinished done{asked.request, asked.directory, snapshot.replica->version(), {}, {}};
   const Result<Written> written = write_if_memory_suffices(snapshot, asked);
-  snapshot.replica->give_up("it is written, or was given up");  // nothing is to be copied for it
+  snapshot.replica->give_up("it is written, or was given up");  // ends its copying
   if (written) {
     done.path = written->path.string();
     done.digests = written->digests;

@@ -1,9 +1,10 @@
 #pragma once
-// VersionWriter: the thread of a worker's device half that writes checkpoints, one after the other,
-// while the device's own thread goes on with the steps.
+// VersionWriter: the thread of the device half that writes checkpoints, one after the other, while
+// the device thread continues with the steps.
 //
-// Priority: the lowest, so that it takes what the steps leave of the processors. (Not one of CAF's
-// threads: those serve others afterwards, and a thread cannot raise its priority again.)
+// The thread has the lowest priority, so that it uses only processor time that the steps leave. It
+// is not a CAF thread, because those serve other actors afterwards, and a thread cannot raise its
+// priority again.
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -20,15 +21,15 @@ namespace es::actors::worker {
 
 class VersionWriter {
  public:
-  // `report` is called on the writer's thread, once for every write(), in order.
+  // `report` is called on the writer's thread, once for every write() and in the same order.
   using Report = std::function<void(CheckpointFinished)>;
   explicit VersionWriter(Report report);
-  // Gives up what is being written and what waits, without a report, and waits for the thread.
+  // Abandons the running write and the waiting ones without a report, and joins the thread.
   ~VersionWriter();
   VersionWriter(const VersionWriter&) = delete;
   VersionWriter& operator=(const VersionWriter&) = delete;
 
-  // Has `snapshot` written as `asked` says. Returns at once. Thread-safe.
+  // Queues `snapshot` to be written as `asked` says. Returns at once. Thread-safe.
   void write(Snapshot snapshot, WriteVersion asked);
 
  private:
@@ -43,8 +44,8 @@ class VersionWriter {
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::deque<Job> waiting_;
-  std::shared_ptr<gpu::FrozenReplica> reading_;  // of the one that is being written
-  std::jthread thread_;                          // last: ends before the rest goes
+  std::shared_ptr<gpu::FrozenReplica> reading_;  // of the snapshot that is being written
+  std::jthread thread_;  // the last member, so that it ends before the others are destroyed
 };
 
 }  // namespace es::actors::worker

@@ -62,7 +62,7 @@ void WorkerState::on_peer_up(const PeerUp& up) {
 }
 
 void WorkerState::on_inbound(const Inbound& inbound) {
-  if (!core_) return;  // nobody can know this process yet
+  if (!core_) return;  // no other process can know this one yet
   const Head& head = inbound.frame->head;
   if (head.job != options_.job) return count_refused(inbound.from, "another job");
   if (protocol::is_head_message(head.type) && inbound.from == kHead) {

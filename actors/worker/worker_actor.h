@@ -1,26 +1,32 @@
 #pragma once
-// WorkerActor: the control half of a worker. A thin shell around WorkerCore: decodes, asks the
-// core, performs its effects. It must answer the head while a kernel runs, so it never computes.
+// WorkerActor: the control half of a worker. It is a thin shell around WorkerCore: it decodes a
+// message, asks the core and performs the effects. It must answer the head while a kernel runs, so
+// it never computes.
 //
-// Accepts   Inbound frames of the head (round.capnp) and of other workers of the job (step.capnp);
-//           what is malformed, of another job, or claims another sender than its link is counted
-//           and dropped. PeerUp of the head: Hello. PeerDown of a worker: its messages may be lost.
-//           FetchPart of a worker on another host: a piece of a segment of the current generation.
-//           StatePart of the head: a piece of a saved state that lies on another node's disk.
-//           OpenChannel of a worker: the other end of a channel. DeviceEvent, DeviceStats,
-//           CopiedOut from the device half, ChannelReport from the channel thread.
-// Sends     Outbound to the gateway (head, peers); DeviceCommand to the device half, and CopyOut
-// for
-//           what lies in device memory and cannot go by a channel (any more). To a worker on
-//           another host bulk data goes inside its message, or when it is large in pieces on
-//           request. Between devices that a channel joins, gradients go through it: the message
-//           says only that they do (channel_book.h).
-// State     the core's. Nothing durable.
-// Fails     Ends the process when the core says Exit (released) or Abort (a broken invariant); the
-//           node agent reports that to the head.
-// Order     As the gateway promises: first in, first out per peer.
-// Limits    Early step messages wait in the core, at most one step of them.
-// Threads   Cooperative; never blocks.
+// Accepts   BeginWork from the main thread, once.
+//           Inbound frames of the head (round.capnp) and of other workers of the job (step.capnp).
+//           A frame is counted and dropped if it is malformed, belongs to another job, or names
+//           another sender than that of its link.
+//           PeerUp of the head: the answer is Hello, or Failed if the device could not be set up.
+//           PeerDown of a worker: messages of this worker may be lost.
+//           FetchPart of a worker on another host: a request for a piece of a segment of this
+//           generation.
+//           StatePart of the head: a piece of a saved state on another node's disk.
+//           OpenChannel of a worker: the offer of a channel.
+//           DeviceEvent, DeviceStats and CopiedOut from the device half; ChannelReport from the
+//           channel thread.
+// Sends     Outbound to the gateway, for the head and for peers; DeviceCommand to the device half.
+//           CopyOut to the device half, if data is only in device memory and cannot travel by a
+//           channel.
+//           Bulk data for a worker on another host travels inside its message, or in pieces on
+//           request if it is large. Gradients for a device with a channel travel through the
+//           channel, and the message only says so (channel_book.h).
+// State     That of the core. Nothing is durable.
+// Fails     It ends the process when the core returns Exit (released) or Abort (a broken
+//           invariant). The node agent reports the end to the head.
+// Order     First in, first out for each peer, as the gateway promises.
+// Limits    Early step messages wait in the core; they belong to one step at most.
+// Threads   Cooperative; it never blocks.
 #include <caf/actor.hpp>
 #include <caf/stateful_actor.hpp>
 
@@ -45,25 +51,25 @@ namespace es::actors {
 
 struct WorkerOptions {
   JobId job;
-  worker::WorkerConfig core;  // `address` is set by BeginWork
+  worker::WorkerConfig core;  // BeginWork sets `address`
   std::string head_endpoint;
-  // Not empty: the device could not be set up (a bad dataset, say). The worker then only tells the
-  // head, and waits to be released.
+  // Not empty if the device could not be set up, for example because of a bad data set. The worker
+  // then only reports this error to the head and waits until it is released.
   std::string setup_error;
   std::shared_ptr<AbandonedBelow> abandoned_below;
-  std::filesystem::path pull_directory{};  // for a saved state that is brought from another node
+  std::filesystem::path pull_directory{};  // for a saved state from another node
 };
 
-// worker process -> control, once: what could not exist before this actor did. Without a device the
+// From the main thread, once: the things that are created after this actor. `device` is null if the
 // set-up has failed.
 struct BeginWork {
   caf::actor gateway;
   std::string address;  // where peers reach this process
   caf::actor device;
-  std::shared_ptr<worker::ChannelThread> channels;  // nullptr: nothing joins the device to others
+  std::shared_ptr<worker::ChannelThread> channels;  // nullptr if the device has no channels
 };
 
-// channel thread -> control
+// From the channel thread.
 struct ChannelReport {
   worker::ChannelEvent event;
 };
@@ -123,15 +129,15 @@ class WorkerState {
   WorkerOptions options_;
   caf::actor gateway_, device_;
   std::optional<worker::WorkerCore> core_;
-  std::set<std::string> connected_;      // "peer endpoint" pairs that the gateway was told
-  SegmentCache own_segments_;            // to send what a peer on another host cannot map
-  worker::BulkPull pull_;                // what peers on other hosts have announced
-  protocol::FromCheckpoint state_from_;  // what state_pull_ gets
-  std::unique_ptr<worker::StatePull> state_pull_;  // none: nothing is on its way
+  std::set<std::string> connected_;      // "peer endpoint" pairs that the gateway knows
+  SegmentCache own_segments_;            // to send data that a peer on another host cannot map
+  worker::BulkPull pull_;                // data that peers on other hosts have announced
+  protocol::FromCheckpoint state_from_;  // the source of state_pull_
+  std::unique_ptr<worker::StatePull> state_pull_;  // null if no saved state is being fetched
   std::shared_ptr<worker::ChannelThread> channels_;
-  worker::ChannelBook channel_book_{0};  // as many as `channels_` has
+  worker::ChannelBook channel_book_{0};  // begin() sets the number of channels of `channels_`
   worker::ChannelInbox channel_inbox_;
-  std::set<Incarnation> joined_;  // by a channel, once
+  std::set<Incarnation> joined_;  // peers that were connected by a channel at least once
   std::uint64_t refused_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// WorkerCore: audited steps. Two members compute the local step of one rank; nobody commits before
-// the head has compared what they say.
+// WorkerCore: audited steps. Two members compute the local step of one rank, and no member commits
+// the step before the head has compared their digests.
 #include "actors/protocol/audit.h"
 #include "actors/worker/worker_core.h"
 
@@ -19,21 +19,24 @@ void WorkerCore::start_local_steps() {
   start_asked_audit();
 }
 
-// The head may ask, or let a step pass, before the last member has reached it.
+// Starts an audit that the head has asked for. The request may arrive before this worker has
+// reached the step, and then waits.
 void WorkerCore::start_asked_audit() {
   if (!audit_asked_ || audit_asked_->step != version_ || !steps_started_) return;
   effects_.push_back(RunAudit{generation_, audit_asked_->step, audit_asked_->rank});
   audit_asked_.reset();
 }
 
-// Two members that have committed the step may have passed the next one before this worker has all
-// of this one: then both have passed.
+// The comparison is `<`, because audit_passed_ may be a later step: two faster members may have
+// committed this step and passed the audit of the next one while this worker still waits for
+// buckets of this step. They could commit this step only after its audit had passed.
 bool WorkerCore::audit_holds() const {
   return is_audited(*version_, config_.audit_every) &&
          (!audit_passed_ || *audit_passed_ < *version_);
 }
 
-// Everything is staged and the head has not let the step pass: one of the two may hang.
+// All buckets are staged, but the head has not passed the audit: one of the two computing members
+// may hang.
 std::set<Incarnation> WorkerCore::awaited_for_audit() const {
   std::set<Incarnation> peers;
   const auto plan = plan_audit(*version_, config_.audit_every, install_.members);

@@ -25,7 +25,7 @@ std::optional<Incarnation> incarnation_of(const PeerId& peer) {
 
 }  // namespace
 
-// A link to a peer broke: what was on its way may be lost.
+// A link to a peer broke: messages on their way may be lost.
 void WorkerState::on_peer_down(const PeerDown& down) {
   const auto peer = incarnation_of(down.peer);
   if (core_ && peer) perform(core_->on(worker::LinkEvent(worker::LinkLost{*peer}), now()));
@@ -40,6 +40,8 @@ void WorkerState::on_peer_message(const Inbound& inbound) {
     return count_refused(inbound.from, "not a message that this peer may send");
   auto message = protocol::decode_peer(inbound.frame);
   if (!message) return count_refused(inbound.from, message.error().message);
+  // A late message of an older generation refers to memory that no longer exists, so it is not
+  // fetched.
   const bool is_past = protocol::stamp_of(*message).generation < core_->generation();
   if (is_past) return;
   if (worker::channel_bulk(*message) != nullptr)
@@ -59,7 +61,8 @@ void WorkerState::perform(worker::BulkPull::Outcome outcome) {
   for (const protocol::PeerMessage& message : outcome.complete) perform(core_->on(message, now()));
 }
 
-// The asker is of this generation, and asks for what this worker has announced under it.
+// The requesting worker must be in the same generation, and may only ask for memory that this
+// worker has announced under this generation.
 void WorkerState::on_fetch_part(const Inbound& inbound) {
   if (inbound.frame->head.generation != core_->generation()) return;
   const auto request = Msg<wire::FetchPart>::from_frame(inbound.frame);
@@ -103,8 +106,8 @@ void WorkerState::on_bulk_part(const Inbound& inbound) {
   perform(*std::move(taken));
 }
 
-// For a peer that cannot map this worker's segments: the bytes themselves when they are few, else
-// the word that it may ask for them.
+// Prepares bulk data for a peer that cannot map the segments of this worker. If there are few
+// bytes, they are put into the message; otherwise the message says that the peer may request them.
 Status WorkerState::make_bulk_reachable(protocol::PeerMessage& message) {
   const std::vector<protocol::Bulk*> bulks = worker::bulks_of(message);
   const std::uint64_t total = std::accumulate(

@@ -1,4 +1,4 @@
-// The part of WorkerActor that moves bulk data between devices that a channel joins.
+// The part of WorkerActor that moves bulk data between devices through channels.
 #include <caf/all.hpp>
 
 #include <algorithm>
@@ -18,8 +18,8 @@ Transport WorkerState::best_transport(const protocol::ChannelPoint& channel,
                                    {host_id, channel});
 }
 
-// The first message to a peer offers it a channel, and gradients go like all else until that is
-// there.
+// The first message to a peer makes this worker offer a channel. Until the channel is open,
+// gradients go through host memory like all other data.
 Transport WorkerState::choose_transport(const worker::SendPeer& effect) {
   const Transport best = best_transport(effect.channel, effect.host_id);
   if (best != Transport::kChannel) return best;
@@ -31,8 +31,8 @@ Transport WorkerState::choose_transport(const worker::SendPeer& effect) {
   return worker::host_transport(options_.core.host_id, effect.host_id);
 }
 
-// A guess: channels may open or break before the data goes. What is missing then is copied out
-// when it is to be sent.
+// This is a prediction: channels may open or break before the data is sent. Data that is then
+// missing in host memory is copied out before it is sent (CopyOut).
 bool WorkerState::needs_host_copies() const {
   const auto& members = core_->members();
   return std::any_of(members.begin(), members.end(), [this](const protocol::Member& member) {
@@ -113,7 +113,8 @@ void WorkerState::on_event(const worker::BytesReceived& event) {
   if (message) perform(core_->on(*message, now()));
 }
 
-// What this worker sent may have come; the peer, which has begun a round perhaps, knows.
+// The sender's end broke. The data may have arrived, so this is not reported as an anomaly; the
+// peer knows whether it is missing, and may have begun a round already.
 void WorkerState::on_event(const worker::ChannelBroken& event) {
   if (event.end == gpu::cuda::ChannelEnd::kReceiver) {
     if (channel_inbox_.broken(event.peer)) on_lost(event.peer, event.error);

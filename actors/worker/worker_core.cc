@@ -5,7 +5,7 @@
 
 namespace es::actors::worker {
 
-using namespace protocol;  // the vocabulary of this file
+using namespace protocol;  // most names in this file are of the protocol
 
 Effects WorkerCore::hello() const {
   Hello hello{.stamp = stamp(),
@@ -56,6 +56,7 @@ void WorkerCore::handle(const BytesArrived& event) {
   if (awaited().contains(event.from)) last_progress_ = now_;
 }
 
+// The version is stored with the break, so that a commit can tell when the break no longer matters.
 void WorkerCore::handle(const LinkLost& event) {
   broken_links_[event.peer] = {now_, version_};
 }
@@ -63,6 +64,8 @@ void WorkerCore::handle(const LinkLost& event) {
 Effects WorkerCore::tick(Instant now) {
   now_ = now;
   if (suspected_ || operation_ != Operation::kNone) return {};
+  // No load or update runs here, and awaited() is empty while the own local steps run. Every wait
+  // is therefore a wait for another process.
   if (pulls(generation_) && now_ - last_progress_ > config_.pull_timeout) give_up_pull();
   for (const Incarnation peer : awaited()) {
     if (waits_in_vain_for(peer)) suspect(peer);
@@ -70,6 +73,8 @@ Effects WorkerCore::tick(Instant now) {
   return take_effects();
 }
 
+// After a break of the link the limit is shorter. Both times must exceed it, so that the peer gets
+// the whole time after the break, and progress after the break restarts it.
 bool WorkerCore::waits_in_vain_for(Incarnation peer) const {
   const Instant idle = now_ - last_progress_;
   if (const auto link = broken_links_.find(peer); link != broken_links_.end()) {
@@ -99,7 +104,6 @@ void WorkerCore::check_invariants() const {
   ES_CHECK(lines_.empty() || lines_.rbegin()->first <= *version_);
 }
 
-// The ledger lines that this worker still answers for.
 void WorkerCore::forget_lines_through(Version version) {
   lines_.erase(lines_.begin(), lines_.upper_bound(version));
 }

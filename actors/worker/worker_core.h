@@ -1,31 +1,35 @@
 #pragma once
-// WorkerCore: everything that one worker process decides in the step and commit protocol.
+// WorkerCore makes all decisions of one worker process in the step and commit protocol.
 //
-// Pure: no clock, no I/O, no thread. An event and the time go in, effects come out in the order in
-// which the shell must perform them. Not thread-safe; one owner.
+// It has no clock, no I/O and no thread. An event and the time go in, and effects come out in the
+// order in which the shell must perform them. Not thread-safe; it has one owner.
 //
-// Events     messages of the head and of peers; completions of the engine; links; tick().
-// Effects    worker_events.h.
-// Phases     Sealed     promised a generation and reported; nothing older can change this worker
-//            Loading    gets the target version: waits for a State or for the engine
-//            Ready      holds the target; waits for Go
-//            Active     runs steps
-//            Paused     stopped at a common boundary (drain or planned stop); waits for Prepare
-//            Failed     told the head that the job cannot go on; waits for Release
-//            Exited     released, or aborted; every event is ignored
-// Invariants - `version()` names one whole version (parameters, optimizer, all contexts) or none.
-//              It changes only when the engine has completed a load or an update.
-//            - After Report(g) nothing of a generation before g is counted, staged or committed.
-//              An update or load that has begun is completed first, and the report says so.
-//            - No update begins before all buckets of the step are staged.
-//            - A step message of the promised generation is never dropped because it is early: it
-//              waits until this worker is active and at that step.
-//            - A rank is summed once per bucket and step (BucketSum).
-//            - An audited step is not committed before the head says that its audit has passed.
-//            - Ledger lines up to version(), and evaluations, that the head has not acknowledged
-//              are kept.
-// Memory     up to one step of early messages, and what is not acknowledged: it grows while the
-//            head is away.
+// Events: messages of the head and of peers, results of the engine, changes of links, tick().
+// Effects: see worker_events.h.
+//
+// Phases:
+//   Sealed    It has promised a generation and reported; nothing older can change this worker.
+//   Loading   It obtains the target version and waits for a State or for the engine.
+//   Ready     It holds the target version and waits for Go.
+//   Active    It runs steps.
+//   Paused    It has stopped at a common step boundary (drain, planned stop); waits for Prepare.
+//   Failed    It has told the head that the job cannot continue, and waits for Release.
+//   Exited    It was released or has aborted; every event is ignored.
+//
+// Invariants:
+// * version() names one whole version (parameters, optimizer, all contexts) or none. It changes
+//   only when the engine has completed a load or an update.
+// * After Report(g), nothing of a generation before g is counted, staged or committed. An update or
+//   load that has already begun is completed first, and the report contains its version.
+// * No update begins before all buckets of the step are staged.
+// * A step message of the promised generation is never dropped because it is early. It waits until
+//   this worker is active and has reached that step.
+// * A rank is summed once for each bucket and step (BucketSum).
+// * An audited step is not committed before the head says that its audit has passed.
+// * Ledger lines up to version() and evaluations are kept until the head has acknowledged them.
+//
+// Memory: early messages of at most one step, and what the head has not acknowledged; this part
+// grows while the head is away.
 #include <map>
 #include <optional>
 #include <set>
@@ -47,20 +51,23 @@ struct WorkerConfig {
   std::string host_id;
   protocol::ChannelPoint channel{};
   std::uint32_t max_p = 1;
-  bool sum_per_worker = false;  // level D0: a worker's part are all of its ranks
-  Version eval_every = 0;       // versions between evaluations; 0 = only at the end
-  Version audit_every = 0;      // steps between audits (protocol/audit.h); 0 = none
-  // Without progress for this long a worker that has done its part suspects those it waits for; a
-  // job of long steps waits for kPatienceSteps of them. Who loads a version waits for bytes.
+  bool sum_per_worker = false;  // level D0: a part contains all ranks of a worker
+  Version eval_every = 0;       // versions between evaluations; 0 means only at the end
+  Version audit_every = 0;      // steps between audits (protocol/audit.h); 0 means none
+  // A worker that has completed its own part suspects the peers that it waits for after this time
+  // without progress. If steps take long, it waits for kPatienceSteps steps instead. A worker that
+  // loads a version suspects the source if no bytes arrive for fetch_timeout.
   Instant step_timeout = std::chrono::seconds(30);
   Instant fetch_timeout = std::chrono::seconds(10);
-  // The same for a checkpoint on another node's disk, which is read there and verified first.
+  // The same limit for a checkpoint on another node's disk, which that node first reads and
+  // verifies.
   Instant pull_timeout = std::chrono::minutes(2);
-  // ... and for this long when the link to whom it waits for broke: what was sent may be lost.
+  // The same limit after the link to the awaited peer broke, because messages may have been lost.
   Instant link_timeout = std::chrono::milliseconds(2500);
 };
 
-// Mean steps, or times that the own part of the running step took, that a slow peer is waited for.
+// A worker waits for a slow peer at least this many times the mean duration of a step, or the
+// duration of its own part of the running step.
 inline constexpr int kPatienceSteps = 10;
 
 enum class Phase { kSealed, kLoading, kReady, kActive, kPaused, kFailed, kExited };
@@ -69,7 +76,7 @@ class WorkerCore {
  public:
   explicit WorkerCore(WorkerConfig config) : config_(std::move(config)) {}
 
-  // The engine is warm, or the link to the head came up again: Hello.
+  // Returns Hello. Call it when the engine is warm, and when the link to the head comes up again.
   Effects hello() const;
 
   Effects on(const protocol::HeadMessage& message, Instant now);
@@ -77,22 +84,22 @@ class WorkerCore {
   Effects on(const EngineEvent& event, Instant now);
   Effects on(const LinkEvent& event, Instant now);
   Effects on(const PullEvent& event, Instant now);
-  // Call about once per second; suspects peers that make no progress.
+  // Call it about once per second. It suspects peers that make no progress.
   Effects tick(Instant now);
 
   Phase phase() const { return phase_; }
   Generation generation() const { return generation_; }
   std::optional<Version> version() const { return version_; }
-  // Of the last Install.
+  // The target of the last Install.
   Version target() const { return install_.target; }
   RankRange ranks() const { return ranks_; }
-  // Of the last Install; empty before the first.
+  // The members of the last Install; empty before the first.
   const std::vector<protocol::Member>& members() const { return install_.members; }
-  // Stops the process when the core's own state contradicts itself.
+  // Ends the process if the state of the core contradicts itself.
   void check_invariants() const;
 
  private:
-  // The one operation of the engine that changes version_, while it runs.
+  // The operation of the engine that changes version_ and is running now. There is at most one.
   enum class Operation { kNone, kLoad, kUpdate };
 
   // Messages of the head (worker_round.cc).
@@ -125,7 +132,7 @@ class WorkerCore {
   void count(const protocol::Contrib& contrib);
   void stage(const protocol::Reduced& reduced);
 
-  // Completions of the engine (worker_step.cc, worker_round.cc).
+  // Results of the engine (worker_step.cc, worker_round.cc, worker_audit.cc).
   void handle(const VersionLoaded& event);
   void handle(const PartSummed& event);
   void handle(const BucketReduced& event);
@@ -137,7 +144,7 @@ class WorkerCore {
   void handle(const DataUnreadable& event);
   void handle(const CheckpointDamaged& event);
   void handle(const EngineFailed& event);
-  // Ends operation_; true when a Prepare had waited for that, and has been obeyed now.
+  // Ends operation_. Returns true if a Prepare had waited for this and has now been obeyed.
   bool end_operation();
   void handle(const BytesArrived& event);
   void handle(const PullProgress& event);
@@ -149,7 +156,7 @@ class WorkerCore {
   bool waits_in_vain_for(Incarnation peer) const;
   void suspect(Incarnation awaited);
 
-  // Starts whatever the state allows: pause, evaluation, local steps, update.
+  // Starts what the state allows: a pause, an evaluation, local steps or the update.
   void advance();
   bool all_staged() const { return staged_.size() == install_.bucket_count; }
   void start_update();
@@ -176,51 +183,52 @@ class WorkerCore {
   // Constant.
   WorkerConfig config_;
 
-  // Across generations.
+  // State that outlives a generation.
   Phase phase_ = Phase::kSealed;
   Generation generation_;
   std::optional<Version> version_;
   Operation operation_ = Operation::kNone;
-  Instant mean_step_{};                            // of recent steps; 0 before the first
-  std::optional<Generation> prepare_pending_;      // arrived while operation_ runs; the newest
-  std::map<Version, protocol::LedgerLine> lines_;  // not acknowledged, all <= version_
-  // (request, directory): the head asks again after each round, none is written twice.
+  Instant mean_step_{};                        // of recent steps; 0 before the first
+  std::optional<Generation> prepare_pending_;  // a Prepare that waits for operation_; the newest
+  std::map<Version, protocol::LedgerLine> lines_;  // not acknowledged; all <= version_
+  // Pairs of request and directory. The head asks again after each round, and no checkpoint is
+  // written twice.
   std::set<std::pair<std::uint64_t, std::string>> checkpoints_begun_;
-  // Made here, and not known to have reached the head: it may be away.
+  // Evaluations of this worker that the head may not have received; the head may be away.
   std::map<Version, protocol::Evaluated> evaluations_;
-  std::string failure_;  // of the job; not empty exactly in Failed
+  std::string failure_;  // of the job; not empty exactly in phase Failed
 
-  // Of the promised generation; reset when it is sealed.
+  // State of the promised generation; seal() resets it.
   bool installed_ = false;
   protocol::Install install_;
   RankRange ranks_;
   bool drain_wanted_ = false;
-  bool drain_agreed_ = false;  // the flag came back with bucket 0: all stop at this version
+  bool drain_agreed_ = false;  // the flag came back with bucket 0: all members stop at this version
   bool evaluating_ = false;
-  bool stalled_ = false;  // a peer's data is gone: only a new round helps
+  bool stalled_ = false;  // the data of a peer is lost, so only a new round helps
   std::map<std::uint64_t, protocol::WriteCheckpoint> checkpoints_asked_;  // by request
-  std::vector<protocol::PeerMessage> waiting_;       // early ones, in order of arrival
+  std::vector<protocol::PeerMessage> waiting_;       // early messages, in order of arrival
   std::vector<protocol::LedgerLine> loading_lines_;  // came with the State that is being loaded
-  std::map<Incarnation, protocol::Fetch> fetches_;   // being served
+  std::map<Incarnation, protocol::Fetch> fetches_;   // requests that are being served
   struct Break {
     Instant at{};
-    std::optional<Version> version;  // held then
+    std::optional<Version> version;  // the version that this worker held then
   };
-  std::map<Incarnation, Break> broken_links_;  // the newest of each peer
+  std::map<Incarnation, Break> broken_links_;  // the newest break of each peer
   Instant last_progress_{};
-  bool suspected_ = false;                      // in this step
-  std::optional<Version> audit_passed_;         // the newest
-  std::optional<protocol::Audit> audit_asked_;  // not begun yet: the version is not reached
+  bool suspected_ = false;                      // a peer was suspected in this step
+  std::optional<Version> audit_passed_;         // the newest step that has passed
+  std::optional<protocol::Audit> audit_asked_;  // not begun, because its version is not reached
 
-  // Of the step `version_`; reset at commit.
+  // State of the step `version_`; a commit resets it.
   bool steps_started_ = false;
   Instant step_begin_{};
-  Instant own_part_{};  // how long the own local steps took; 0 until they are done
+  Instant own_part_{};  // duration of the own local steps; 0 until they are done
   std::map<std::uint32_t, BucketSum> sums_;                  // owned buckets, by number
   std::map<std::uint32_t, std::uint32_t> own_ranks_summed_;  // by bucket
   std::map<std::uint32_t, protocol::Reduced> staged_;        // by bucket
 
-  // Of the call that runs.
+  // State of the running call.
   Instant now_{};
   Effects effects_;
 };

@@ -1,11 +1,12 @@
 #pragma once
-// What goes into the worker core and what comes out of it. Messages are in protocol/messages.h.
+// The events that go into the worker core and the effects that come out of it. Messages are in
+// protocol/messages.h.
 //
 // The engine works on another thread. It performs the effects of the engine in the order in which
-// they were issued, one at a time, and answers each with the event named beside it. An effect whose
-// generation has been abandoned may be skipped or cut short: its answer is ignored. The two that
-// change the version held here (LoadVersion, ApplyUpdate) are never cut short and always answered;
-// neither is a WriteVersion.
+// they were issued, one at a time, and answers each with the event that is named beside it. An
+// effect of an abandoned generation may be skipped or cut short; its answer is ignored. Two effects
+// change the version held here, LoadVersion and ApplyUpdate. They are never cut short and are
+// always answered. A WriteVersion is never cut short either.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,44 +20,46 @@ namespace es::actors::worker {
 
 // --- effects: the engine -----------------------------------------------------------------------
 
-// Stop local steps, reductions and evaluations of generations before this one, and drop the shared
-// memory that belongs to them. What this worker mapped from peers for an ApplyUpdate or
-// LoadVersion that runs stays readable until that has ended.
+// Stops local steps, reductions and evaluations of generations before this one, and drops the
+// shared memory that belongs to them. If an ApplyUpdate or LoadVersion is running, the memory that
+// it has mapped from peers stays readable until it has ended.
 struct AbandonGenerations {
   Generation before;
 };
 
-// Come to hold `version`, whole and verified, in an image of its own that replaces the current one
-// only when it is complete. Answer: VersionLoaded; or DataUnreadable, CheckpointDamaged, with
-// nothing changed.
+// Loads `version`, whole and verified, into a separate image that replaces the current one only
+// when it is complete. Answer: VersionLoaded; or DataUnreadable or CheckpointDamaged, if nothing
+// has changed.
 struct LoadVersion {
   Generation generation;
   Version version = 0;
   std::variant<protocol::FromSeed, protocol::FromCheckpoint, protocol::State> from;
-  // Of a checkpoint on another node's disk: where PullState has put its bytes.
+  // The directory into which PullState has copied a checkpoint of another node; otherwise empty.
   std::string copy{};
 };
 
-// For the shell: bring the bytes of a checkpoint that lies on another node's disk here, through the
-// head. Answer: PullEvent. Nothing of an abandoned generation.
+// For the shell: fetches a checkpoint on another node's disk through the head. Answer: a PullEvent,
+// unless the generation is abandoned.
 struct PullState {
   Generation generation;
   protocol::FromCheckpoint from;
 };
 
-// Run the local steps of step `step` for these ranks, from the contexts of version `step` into new
-// ones. Answer: one PartSummed for each bucket and part of the range (protocol::Contrib), as it is
-// ready.
-// Also tells that nobody reads the contributions or reduced buckets of earlier steps any longer.
+// Runs the local steps of step `step` for these ranks. They read the contexts of version `step` and
+// write new ones. Answer: one PartSummed for each bucket and each part of the range
+// (protocol::Contrib), as soon as it is ready.
+//
+// It also means that no worker reads the contributions of this worker to earlier steps any longer.
+// Slower members may still read its reduced buckets of the previous step (gradient_store.h).
 struct StartLocalSteps {
   Generation generation;
   Version step = 0;
   RankRange ranks;
-  std::optional<VirtualRank> audited{};  // of `ranks`: AuditDone follows for what this one gives
+  std::optional<VirtualRank> audited{};  // one of `ranks`: AuditDone follows for its local step
 };
 
-// Compute the local step of this rank, whoever owns it, and keep nothing of it. `step` is the
-// version held here. Answer: AuditDone.
+// Computes the local step of this rank, whichever worker owns it, and keeps nothing of it. `step`
+// is the version held here. Answer: AuditDone.
 struct RunAudit {
   Generation generation;
   Version step = 0;
@@ -70,38 +73,39 @@ struct Part {
   Incarnation from;
 };
 
-// All ranks are there: sum the parts in the order of the canonical tree, or at level D0 in rank
-// order (the update takes the mean). Answer: BucketReduced, or DataUnreadable.
+// All ranks are there: sums the parts in the order of the canonical tree, or at level D0 in rank
+// order. The update computes the mean. Answer: BucketReduced or DataUnreadable.
 struct ReduceBucket {
   Generation generation;
   Version step = 0;
   std::uint32_t bucket = 0;
-  std::vector<Part> parts;  // ascending by rank, covering [0, max_p) exactly
+  std::vector<Part> parts;  // in ascending order of ranks, covering [0, max_p) exactly
 };
 
-// All buckets are staged: make version step + 1. Answer: UpdateApplied, or DataUnreadable with
-// nothing changed (so every bucket is mapped before the first one is applied).
+// All buckets are staged: makes version step + 1. Answer: UpdateApplied, or DataUnreadable with
+// nothing changed. Every bucket is therefore mapped before the first one is applied.
 struct ApplyUpdate {
   Generation generation;
   Version step = 0;
-  std::vector<protocol::Reduced> buckets;     // by bucket number
-  std::vector<protocol::RankResult> results;  // of all ranks: losses, and contexts of step + 1
-  bool last = false;                          // version step + 1 ends the job: digest the state too
+  std::vector<protocol::Reduced> buckets;  // by bucket number
+  // of all ranks: losses, and contexts of version step + 1
+  std::vector<protocol::RankResult> results;
+  bool last = false;  // version step + 1 ends the job, so the state is digested too
 };
 
-// Describe the version held here for a peer that fetches it. Answer: VersionExported.
+// Describes the version held here for a peer that fetches it. Answer: VersionExported.
 struct ExportVersion {
   Generation generation;
   Incarnation to;
 };
 
-// Evaluate the version held here. Answer: EvaluationDone.
+// Evaluates the version held here. Answer: EvaluationDone.
 struct RunEvaluation {
   Generation generation;
   Version version = 0;
 };
 
-// Write the version held here, as protocol::WriteCheckpoint says. Answer: CheckpointFinished.
+// Writes the version held here, as protocol::WriteCheckpoint says. Answer: CheckpointFinished.
 struct WriteVersion {
   std::uint64_t request = 0;
   std::string directory;
@@ -116,7 +120,7 @@ struct SendHead {
   protocol::WorkerMessage message;
 };
 
-// The shell chooses how bulk data goes (transport.h). `channel`: the peer's.
+// The shell chooses how bulk data travels (transport.h). `channel` is that of the peer.
 struct SendPeer {
   Incarnation to;
   std::string address;
@@ -125,16 +129,16 @@ struct SendPeer {
   protocol::ChannelPoint channel{};
 };
 
-// The head has released this worker: end the process with status 0.
+// The head has released this worker: ends the process with status 0.
 struct Exit {};
 
-// Something that the protocol excludes has happened: print it and end the process. The job goes on
-// without this worker, and no bit of the result can have been touched.
+// Something that the protocol excludes has happened: prints it and ends the process. The job
+// continues without this worker, and no bit of the result can have been changed.
 struct Abort {
   std::string reason;
 };
 
-// A message that a correct peer cannot have sent was dropped: log and count it.
+// A message that a correct peer cannot have sent was dropped: logs and counts it.
 struct ReportAnomaly {
   std::string text;
 };
@@ -144,13 +148,14 @@ using Effect = std::variant<AbandonGenerations, LoadVersion, StartLocalSteps, Ru
                             PullState, SendHead, SendPeer, Exit, Abort, ReportAnomaly>;
 using Effects = std::vector<Effect>;
 
-// --- events: completions of the engine ---------------------------------------------------------
+// --- events: results of the engine -------------------------------------------------------------
 
 struct VersionLoaded {
   Version version = 0;
 };
 
-// One part of the own ranks is summed for one bucket. `ranks`, `results`: as in protocol::Contrib.
+// One part of the own ranks is summed for one bucket. `ranks` and `results` are as in
+// protocol::Contrib.
 struct PartSummed {
   Generation generation;
   Version step = 0;
@@ -167,7 +172,7 @@ struct BucketReduced {
   protocol::Bulk data;
 };
 
-// `digest`: as in protocol::Audited.
+// `digest` is as in protocol::Audited.
 struct AuditDone {
   Generation generation;
   Version step = 0;
@@ -179,7 +184,7 @@ struct UpdateApplied {
   protocol::LedgerLine line;  // of the version that was made
 };
 
-// `state` without stamp and unacknowledged lines, which the core adds.
+// `state` has no stamp and no unacknowledged lines; the core adds them.
 struct VersionExported {
   Generation generation;
   Incarnation to;
@@ -197,18 +202,19 @@ struct CheckpointFinished {
   std::string path;
   Version version = 0;
   protocol::VersionDigests digests;
-  std::string error;  // not empty: no checkpoint was written
+  std::string error;  // not empty if no checkpoint was written
   ErrorKind error_kind = ErrorKind::kFailure;
 };
 
-// A LoadVersion, ReduceBucket or ApplyUpdate could not read, or could not verify, what `of` had
-// offered: it died or left. Nothing was changed. Not for files of this host (EngineFailed).
+// A LoadVersion, ReduceBucket or ApplyUpdate could not read or verify the data that `of` had
+// offered, because that worker has died or left. Nothing has changed. Errors of files on this host
+// are EngineFailed instead.
 struct DataUnreadable {
   Generation generation;
   Incarnation of;
 };
 
-// The checkpoint of a LoadVersion is damaged, or cannot be read here. Nothing was changed.
+// The checkpoint of a LoadVersion is damaged or cannot be read here. Nothing has changed.
 struct CheckpointDamaged {
   Generation generation;
   std::string path;
@@ -216,7 +222,7 @@ struct CheckpointDamaged {
   bool gone = false;  // as in protocol::CheckpointUnreadable
 };
 
-// The job cannot go on, on whatever worker: protocol::Failed.
+// The job cannot continue on any worker (protocol::Failed).
 struct EngineFailed {
   std::string error;
 };
@@ -227,27 +233,26 @@ using EngineEvent = std::variant<VersionLoaded, PartSummed, BucketReduced, Audit
 
 // --- events: links to other workers -------------------------------------------------------------
 
-// Bytes of a message of this peer have come; the message itself follows when it is complete.
+// Bytes of a message of this peer have arrived; the message itself follows when it is complete.
 struct BytesArrived {
   Incarnation from;
 };
 
-// The link to this peer broke: what was sent over it may be lost, also when it is up again.
+// The link to this peer broke. Messages that were sent over it may be lost, even if it is up again.
 struct LinkLost {
   Incarnation peer;
 };
 
 using LinkEvent = std::variant<BytesArrived, LinkLost>;
 
-// --- events: of a PullState
-// -----------------------------------------------------------------------
+// --- events: results of a PullState -------------------------------------------------------------
 
-// Bytes of it have come.
+// Bytes of the checkpoint have arrived.
 struct PullProgress {
   Generation generation;
 };
 
-// All of it lies in the directory `copy`, which belongs to the LoadVersion that follows.
+// The whole checkpoint is in the directory `copy`, which the LoadVersion that follows takes over.
 struct StatePulled {
   Generation generation;
   std::string copy;

@@ -29,9 +29,9 @@
 namespace es::actors {
 namespace {
 
-// Mini-batches in memory: one on the device, one loaded, one that each loader fills. Where they are
-// small all that ESTs may hold, which is one in use and one ahead each, so that short local steps
-// need not wait for a message.
+// The number of mini-batches in memory: one on the device, one that is loaded, and one that each
+// loader fills. If mini-batches are small, it is the number that all ESTs together may hold, one in
+// use and one prefetched for each, so that short local steps need not wait for a message.
 std::uint32_t batch_slots(std::uint32_t loaders, std::uint32_t max_p, std::size_t batch_bytes) {
   constexpr std::size_t kSmallBatchesBytes = std::size_t{4} << 20;
   const std::size_t small = std::min<std::size_t>(2 * max_p, kSmallBatchesBytes / batch_bytes);
@@ -75,7 +75,8 @@ Arguments parse(int argc, char** argv) {
   return a;
 }
 
-// Before any thread is started. The rescue directory is the node's own.
+// Restricts the process to the allowed paths. Call it before any thread is started. The rescue
+// directory belongs to the node and is always allowed.
 Status confine(const Arguments& a) {
   store::PathRoots roots;
   if (!a.data_roots.empty()) {
@@ -110,14 +111,14 @@ Result<std::shared_ptr<DataSource>> make_data(const JobSpec& spec, std::uint32_t
       DataSource{*std::move(samples), *sampler, BatchPool(slots, batch_words)});
 }
 
-// Nothing of a lost device can be saved, and the next process begins with a device that works: the
-// job goes on without this one, as after any other end of it.
+// Nothing on a lost device can be saved, so the process ends at once. The job continues without
+// this worker, as after any other end of a process.
 void end_with_device(const std::string& error) {
   std::cerr << "the device is lost: " << error << std::endl;
   ::_exit(exit_code(ErrorKind::kFailure));
 }
 
-// Everything that can fail before the first message.
+// Builds everything that can fail before the first message.
 Result<std::shared_ptr<DeviceParts>> make_parts(const Arguments& a) {
   auto spec = read_job_file(a.spec_file);
   if (!spec) return spec.error();
@@ -162,7 +163,8 @@ Result<std::shared_ptr<DeviceParts>> make_parts_if_memory_suffices(const Argumen
   }
 }
 
-// What joins the device to others. Without it everything goes through host memory.
+// Returns the part of the device that connects it to other devices. Without it all data goes
+// through host memory.
 gpu::ChannelDevice channel_device(const Arguments& a) {
   auto opened = gpu::open_channel_device(a.device.type, a.device.index, host_id());
   if (opened) return *std::move(opened);
@@ -206,7 +208,7 @@ Result<TransportOptions> transport_options(const Arguments& a) {
 }  // namespace
 
 int worker_main(int argc, char** argv) {
-  // Ctrl-C goes to the whole process group; the daemon decides what becomes of its workers.
+  // Ctrl-C goes to the whole process group. The daemon decides what happens to its workers.
   std::signal(SIGINT, SIG_IGN);
   const Arguments arguments = parse(argc, argv);
   if (const Status confined = confine(arguments); !confined.ok()) {
@@ -219,7 +221,8 @@ int worker_main(int argc, char** argv) {
     std::cerr << wire.error().message << std::endl;
     return exit_code(wire.error().kind);
   }
-  // Never joined: its thread may be in a library's call that does not return.
+  // The thread of the channels is never joined, because it may be inside a library call that does
+  // not return.
   std::shared_ptr<worker::ChannelThread> channels;
   run_actor_process("easyscaled worker", 1, [&](caf::actor_system& system) -> Status {
     gpu::ChannelDevice joining = parts ? channel_device(arguments) : gpu::ChannelDevice();
@@ -249,8 +252,8 @@ int worker_main(int argc, char** argv) {
     caf::anon_send(worker, BeginWork{gateway->actor, gateway->endpoint, device, channels});
     caf::scoped_actor waiter(system);
     waiter->wait_for(worker, gateway->actor);
-    // The device half may be in the middle of a kernel; nothing of it is needed any more. The node
-    // agent removes what is left of shared memory.
+    // The device half may still be inside a kernel. Its result is no longer needed. The node agent
+    // removes what is left of shared memory.
     return {};
   });
 }

@@ -1,12 +1,12 @@
 #pragma once
-// The worker process: `easyscaled worker ...`, started by a node agent, never by a person.
+// The worker process `easyscaled worker ...`. A node agent starts it; users do not.
 
 namespace es::actors {
 
-// Most threads of one worker process that load mini-batches (--loaders).
+// The largest number of threads that load mini-batches in one worker process (--loaders).
 inline constexpr int kLoadersMax = 64;
 
-// Runs until the head releases this worker. argv[0] is "worker". Returns the exit status.
+// Runs until the head releases this worker, and returns the exit status. argv[0] is "worker".
 int worker_main(int argc, char** argv);
 
 }  // namespace es::actors

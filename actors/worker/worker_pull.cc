@@ -1,4 +1,4 @@
-// The part of WorkerActor that gets a saved state from another node's disk, through the head.
+// The part of WorkerActor that fetches a saved state from another node's disk, through the head.
 #include <caf/all.hpp>
 
 #include "actors/common/caf_messages.h"
@@ -32,7 +32,8 @@ void WorkerState::send(const worker::StatePull::Outcome& outcome) {
   perform(core_->on(worker::PullEvent(worker::StatePulled{core_->generation(), copy}), now()));
 }
 
-// `gone` where the node has found that nothing whole is there; else it may be.
+// `gone` is true if the node has found that no whole checkpoint is there. If it is false, the
+// checkpoint may exist.
 void WorkerState::give_up_pull(const std::string& error, bool gone) {
   state_pull_.reset();
   const std::string text = "from node " + state_from_.node + ": " + error;

@@ -1,5 +1,4 @@
-// WorkerCore: the round PREPARE - REPORT - INSTALL - READY - GO, and the other messages of the
-// head.
+// WorkerCore: the round (Prepare, Report, Install, Ready, Go) and the other messages of the head.
 #include <utility>
 
 #include "actors/worker/worker_core.h"
@@ -12,12 +11,15 @@ void WorkerCore::handle(const Prepare& message) {
   const Generation promised = prepare_pending_.value_or(generation_);
   if (message.stamp.generation <= promised) return;
   prepare_pending_ = message.stamp.generation;
-  // An update or load that has begun is not torn: it ends first, and the report tells its version.
+  // An update or load that has begun is never interrupted. It ends first, and the report contains
+  // the version that it made.
   if (operation_ == Operation::kNone) seal();
 }
 
 void WorkerCore::seal() {
   generation_ = *std::exchange(prepare_pending_, std::nullopt);
+  // A failed worker repeats its failure under the new generation, since the first message may have
+  // been lost.
   if (phase_ == Phase::kFailed) {
     send_head(Failed{stamp(), failure_});
     return;
@@ -39,7 +41,8 @@ void WorkerCore::seal() {
   send_head(Report{stamp(), version_});
 }
 
-// Before the report: a worker that has no ranks from now on is the only one that knows them.
+// Sends the evaluations before the report. If this worker gets no ranks in this round, it is
+// released, and no other worker knows them.
 void WorkerCore::tell_evaluations() {
   for (auto& [version, evaluation] : evaluations_) {
     evaluation.stamp = stamp();
@@ -54,11 +57,12 @@ void WorkerCore::handle(const Install& message) {
   forget_lines_through(message.acknowledged_through);
   evaluations_.erase(evaluations_.begin(), evaluations_.upper_bound(message.evaluated_through));
   const Member* self = member(config_.self);
-  if (self == nullptr) return;  // stands by as a source until it is released
+  if (self == nullptr) return;  // it waits as a possible source until Release
   ranks_ = self->ranks;
   if (version_ == message.target) {
     report_ready();
   } else if (version_ && *version_ > message.target) {
+    // The head chooses a target that no member exceeds, so this is an error of the program.
     abort("holds version " + std::to_string(*version_) + ", newer than the target " +
           std::to_string(message.target) + " of generation " + std::to_string(generation_.value));
   } else {
@@ -86,7 +90,7 @@ void WorkerCore::load_target() {
   effects_.push_back(std::move(load));
 }
 
-// Whether the bytes of a checkpoint on another node's disk are still on their way.
+// Returns whether a checkpoint on another node's disk is still being fetched.
 bool WorkerCore::pulls(Generation generation) const {
   const auto* checkpoint = std::get_if<FromCheckpoint>(&install_.source);
   return generation == generation_ && phase_ == Phase::kLoading && !stalled_ &&
@@ -106,7 +110,7 @@ void WorkerCore::handle(const StatePulled& event) {
                                  .copy = event.copy});
 }
 
-// The head decides in a new round, as after CheckpointDamaged.
+// As after CheckpointDamaged, the head chooses another source in a new round.
 void WorkerCore::handle(const PullFailed& event) {
   if (!pulls(event.generation)) return;
   stalled_ = true;
@@ -158,6 +162,8 @@ void WorkerCore::handle(const VersionExported& event) {
   fetches_.erase(fetch);
 }
 
+// The event has no generation, because a load is never cut short: operation_ shows that it is
+// awaited. A Prepare that arrived meanwhile is obeyed now, and its report contains the new version.
 void WorkerCore::handle(const VersionLoaded& event) {
   if (operation_ != Operation::kLoad) return;
   version_ = event.version;
@@ -182,13 +188,14 @@ void WorkerCore::handle(const Go& message) {
   if (message.stamp.generation != generation_ || phase_ != Phase::kReady) return;
   phase_ = Phase::kActive;
   last_progress_ = now_;
+  // Lines of earlier generations may not have reached the head; it ignores repetitions.
   for (const auto& [version, line] : lines_) send_head(Committed{stamp(), line});
   reconsider_waiting();
   advance();
 }
 
-// The generation may be one whose Prepare still waits for an operation to end: nobody needs this
-// worker any more, so it need not end.
+// The generation may be one whose Prepare still waits for an operation. The worker is no longer
+// needed, so it does not wait for the operation to end.
 void WorkerCore::handle(const Release& message) {
   if (message.stamp.generation < generation_) return;
   phase_ = Phase::kExited;
@@ -199,7 +206,8 @@ void WorkerCore::handle(const Drain& message) {
   if (message.stamp.generation == generation_ && phase_ == Phase::kActive) drain_wanted_ = true;
 }
 
-// An evaluation was told before the step after it was begun.
+// The evaluation of a version is sent before the next step begins, so an acknowledged later version
+// covers it. The evaluation of version `through` itself is not covered.
 void WorkerCore::handle(const Acknowledge& message) {
   if (message.stamp.generation != generation_) return;
   forget_lines_through(message.through);
@@ -237,7 +245,7 @@ void WorkerCore::handle(const CheckpointFinished& event) {
                               .error_kind = event.error_kind});
 }
 
-// The head chooses another source, in a new round.
+// The head chooses another source in a new round.
 void WorkerCore::handle(const CheckpointDamaged& event) {
   if (event.generation != generation_ || end_operation()) return;
   stalled_ = true;

@@ -27,12 +27,14 @@ std::string describe(const char* what, const Stamp& stamp, Version step, std::ui
 
 }  // namespace
 
-// Fences, and holds back what is early. What is left belongs to the step that this worker runs.
+// Drops messages of older generations and holds back those that are early. The remaining messages
+// are handled in the running step.
 void WorkerCore::take(const PeerMessage& message) {
   const Stamp& stamp = stamp_of(message);
   if (stamp.generation < generation_) return;
   if (stamp.generation > generation_) {
-    // Nobody is sent an Install before all have promised its generation.
+    // The head sends Install only after all workers have promised its generation, so a correct peer
+    // cannot send this.
     anomaly("message of generation " + std::to_string(stamp.generation.value) +
             ", promised is only " + std::to_string(generation_.value));
     return;
@@ -44,6 +46,8 @@ void WorkerCore::take(const PeerMessage& message) {
   std::visit([this](const auto& m) { handle(m); }, message);
 }
 
+// Before this worker is active, every step message waits: a peer may get Go earlier than this
+// worker. Peers are at most one step ahead.
 bool WorkerCore::must_wait(const PeerMessage& message) const {
   const auto early = [this](Version step) {
     return phase_ != Phase::kActive || step == *version_ + 1;
@@ -58,7 +62,7 @@ void WorkerCore::reconsider_waiting() {
 }
 
 void WorkerCore::handle(const Contrib& message) {
-  if (message.step < *version_) return;  // a repetition: this step is committed
+  if (message.step < *version_) return;  // a repetition; this step is committed
   if (message.step > *version_ || !well_formed(message)) {
     anomaly("refused: " + describe("Contrib", message.stamp, message.step, message.bucket));
     return;
@@ -159,6 +163,8 @@ void WorkerCore::handle(const BucketReduced& event) {
 
 void WorkerCore::advance() {
   if (phase_ != Phase::kActive || operation_ != Operation::kNone || stalled_ || evaluating_) return;
+  // The pause comes before the evaluation, so that a round does not wait for one. An evaluation
+  // that is due at this version follows after the next Go.
   if (pause_is_due()) {
     phase_ = Phase::kPaused;
     send_head(Drained{stamp(), *version_});
@@ -183,6 +189,8 @@ bool WorkerCore::evaluation_is_due() const {
   return at_last() || (config_.eval_every != 0 && *version_ % config_.eval_every == 0);
 }
 
+// The update is issued only when every bucket is staged, and from then on no Prepare can interrupt
+// it (operation_).
 void WorkerCore::start_update() {
   operation_ = Operation::kUpdate;
   ApplyUpdate update{.generation = generation_,
@@ -200,14 +208,16 @@ void WorkerCore::handle(const UpdateApplied& event) {
   drain_agreed_ = staged_.at(0).drain;
   const Instant step = now_ - step_begin_;
   mean_step_ = mean_step_ == Instant{} ? step : (7 * mean_step_ + step) / 8;
-  // A peer sends at most one step ahead: nothing that a break has cost can still be missing.
+  // A peer is at most one step ahead, so a message lost in a break belongs to the step of the break
+  // or to the next one. Breaks from before the step that is committed now cannot delay anything any
+  // more.
   std::erase_if(broken_links_,
                 [this](const auto& entry) { return entry.second.version != version_; });
   version_ = event.line.version;
   lines_.emplace(event.line.version, event.line);
   reset_step();
   last_progress_ = now_;
-  if (end_operation()) return;  // the line follows after the next Go
+  if (end_operation()) return;  // after the next Go, the ledger line is sent
   send_head(Committed{stamp(), event.line});
   write_checkpoints();
   advance();
@@ -247,7 +257,7 @@ bool WorkerCore::own_part_is_done() const {
   return true;
 }
 
-// Whom this worker waits for, having done all that it can.
+// The peers that this worker waits for after it has done all that it can do.
 std::set<Incarnation> WorkerCore::awaited() const {
   std::set<Incarnation> peers;
   if (phase_ == Phase::kLoading) {

@@ -1,24 +1,25 @@
 #pragma once
-// What softmax and attention of every class share: the two numbers of a row, and the addresses of
-// the matrices of one head. Unnamed namespace: see scalar_math.h.
+// What softmax and attention have in common in all classes: two numbers of a row, and the addresses
+// of the matrices of one head. The namespace is unnamed for the reason given in scalar_math.h.
 #include "gpu/canonical/kernels.h"
 #include "gpu/canonical/scalar_math.h"
 
 namespace es::gpu {
 namespace {
 
-// What is subtracted from a row with this maximum before EXP. A row of nothing but -inf (all keys
-// masked) has no maximum to speak of: its exponentials shall be +0, not NaN.
+// Returns what is subtracted from a row with this maximum before EXP. In a row whose elements are
+// all -inf (all keys are masked), x - max would be NaN. +0 is subtracted instead, so that the
+// exponentials are +0.
 ES_HD inline float softmax_shift(float max) {
   return max == -kInfinity ? 0.0f : max;
 }
-// What the exponentials of a row with this sum are multiplied with. The sum is +0 only in a row of
-// nothing but -inf, whose probabilities are +0.
+// Returns the factor for the exponentials of a row with this sum. The sum is +0 only if all
+// elements of the row are -inf; the probabilities are then +0.
 ES_HD inline float softmax_scale(float sum) {
   return sum == 0.0f ? 0.0f : 1.0f / sum;
 }
 
-// Heads that an AttentionShape asks for: [first, last).
+// The heads that an AttentionShape asks for are [first_head(), last_head()).
 ES_HD inline std::int64_t first_head(const AttentionShape& s) {
   return s.head_begin;
 }
@@ -26,20 +27,20 @@ ES_HD inline std::int64_t last_head(const AttentionShape& s) {
   return s.head_count == 0 ? s.heads : s.head_begin + s.head_count;
 }
 
-// Offsets of the matrices of sequence b, head h.
+// Offsets of the matrices of sequence b and head h, in floats.
 ES_HD inline std::int64_t qkv_offset(const AttentionShape& s, std::int64_t b, std::int64_t h) {
   return b * s.tokens * s.qkv_stride + h * s.head_dim;
 }
 ES_HD inline std::int64_t y_offset(const AttentionShape& s, std::int64_t b, std::int64_t h) {
   return b * s.tokens * s.y_stride + h * s.head_dim;
 }
-// Also the number of the first dropout decision.
+// The offset is also the number of the first dropout decision of the head.
 ES_HD inline std::int64_t probs_offset(const AttentionShape& s, std::int64_t b, std::int64_t h) {
   return (b * s.heads + h) * s.tokens * s.tokens;
 }
 
 // --- The six products of one head, each C = A B. Scores, probabilities and their gradients are
-// matrices [tokens][tokens] with rows `stride` apart.
+// matrices [tokens][tokens] whose rows are `stride` floats apart.
 ES_HD inline GemmShape scores_product(const AttentionShape& s, std::int64_t stride) {  // q k^T
   return {.m = s.tokens,
           .n = s.tokens,
@@ -84,16 +85,17 @@ ES_HD inline GemmShape dv_product(const AttentionShape& s, std::int64_t stride) 
   return g;
 }
 
-// --- COLSUM (G3) over sequences that come one after the other. Level 0 holds the chain of the
-// current run of 64 rows, level l + 1 the chain of the results of level l.
+// --- COLSUM (G3) over sequences that arrive one after the other. Level 0 contains the chain of the
+// current run of 64 rows. Level l + 1 contains the chain of the results of level l.
 ES_HD inline std::int64_t colsum_levels(std::int64_t rows) {
-  std::int64_t levels = 1;  // run results are summed at least once
+  std::int64_t levels = 1;  // the run results are summed at least once
   for (std::int64_t count = ceil_div(rows, kColumnRun); count > kColumnRun; ++levels) {
     count = ceil_div(count, kColumnRun);
   }
   return levels;
 }
-// Levels that end with row `row`: 0..n - 1 are added to the level above them.
+// Returns the number of levels that end with row `row`: the levels 0..n - 1 are then added to the
+// level above them.
 ES_HD inline std::int64_t colsum_finished(std::int64_t row, std::int64_t rows) {
   const std::int64_t levels = colsum_levels(rows);
   if (row + 1 == rows) return levels;

@@ -1,6 +1,6 @@
 #pragma once
-// One stage of an element-wise chain (ChainKind), for some elements at once. Unnamed namespace: see
-// scalar_math.h.
+// One stage of an element-wise chain (ChainKind), for several elements at once. The namespace is
+// unnamed for the reason given in scalar_math.h.
 #include "gpu/canonical/kernels.h"
 #include "gpu/canonical/random_math.h"
 #include "gpu/canonical/scalar_math.h"
@@ -15,7 +15,8 @@ ES_HD inline void for_values(const Index (&at)[kCount], float (&values)[kCount],
   for (int i = 0; i < kCount; ++i) values[i] = f(values[i], at[i]);
 }
 
-// Dropout. Neighbours often share a decision, that on their sample.
+// Dropout. Neighbouring elements often have the same decision, for example with stochastic depth,
+// so it is computed again only if the decision number changes.
 template <int kCount, class Index>
 ES_HD inline void drop(const ChainStage& s, const DropoutKey& key, const Index (&at)[kCount],
                        float (&values)[kCount]) {
@@ -28,7 +29,7 @@ ES_HD inline void drop(const ChainStage& s, const DropoutKey& key, const Index (
   });
 }
 
-// values[i], the running value of element at[i], goes through the stage.
+// Applies the stage to values[i], which is the running value of element at[i].
 template <int kCount, class Index>
 ES_HD inline void apply_stage(const ChainStage& s, const DropoutKey& key, const Index (&at)[kCount],
                               float (&values)[kCount]) {

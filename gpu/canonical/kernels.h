@@ -1,17 +1,20 @@
 #pragma once
-// The canonical kernels of a CPU kernel class: one table of functions per class (scalar, AVX2,
-// AVX-512). Every function computes the same order of IEEE-754 operations in each class, so all
-// classes return the same bits for the same arguments. README.md in this folder defines the order.
+// The canonical kernels of a CPU kernel class: one table of functions for each class (scalar, AVX2,
+// AVX-512). Every function executes the same IEEE-754 operations in the same order in each class,
+// so all classes return the same bits for equal arguments. docs/reference/operators.md defines the
+// order; G0 to G5 are the names of its rules.
 //
-// Conventions for every function here:
+// Conventions for every function:
 //   dtype    fp32 in memory, int32 labels and indices
 //   layout   activations NHWC, convolution weights OHWI ([oc][kh][kw][c/groups]), linear weights
 //            [out][in]; all dense and row-major
-//   memory   caller owns everything; outputs never alias inputs unless said; pointers need only
-//            4-byte alignment (64 is faster); nothing is allocated, scratch comes as `ws`
-//   ws       at least the matching *_workspace_floats() floats, 64-byte aligned; content arbitrary
-//   threads  re-entrant; no global state. Kernels that take a range or a MatrixPart are phases of
-//            an operator: phases.h says in which order, and what may run at the same time
+//   memory   the caller owns all memory; outputs never alias inputs unless a comment says so;
+//            pointers need an alignment of 4 bytes only (64 is faster); nothing is allocated, and
+//            scratch memory is the argument `ws`
+//   ws       at least as many floats as the matching *_workspace_floats() returns, aligned to 64
+//            bytes, with arbitrary contents
+//   threads  re-entrant, without global state. Kernels that take a range or a MatrixPart are phases
+//            of an operator: phases.h says in which order they run and what may run concurrently
 //   errors   none: shapes are validated when the graph is built
 #include <cstddef>
 #include <cstdint>
@@ -30,7 +33,8 @@ struct ConvShape {
   bool operator==(const ConvShape&) const = default;
 };
 
-// A window pooling over [n,h,w,c]; padding cells never take part, every window has >= 1 real cell.
+// A window pooling over [n,h,w,c]. Padding cells never take part, and every window has at least one
+// real cell.
 struct PoolShape {
   std::int64_t n = 1, h = 1, w = 1, c = 1;
   std::int64_t kh = 1, kw = 1, stride = 1, pad = 0;  // pad < kh and pad < kw
@@ -38,23 +42,23 @@ struct PoolShape {
   ES_HD std::int64_t ow() const { return (w + 2 * pad - kw) / stride + 1; }
 };
 
-// Windows of adaptive average pooling: output (i, j) covers rows [floor(i*h/oh), ceil((i+1)*h/oh))
-// and columns alike; windows may overlap (oh > h).
+// Windows of adaptive average pooling. Output (i, j) covers the rows [floor(i*h/oh),
+// ceil((i+1)*h/oh)) and the columns likewise. Windows may overlap (for example if oh > h).
 struct AdaptivePoolShape {
   std::int64_t n = 1, h = 1, w = 1, c = 1, oh = 1, ow = 1;
 };
 
-// What follows a batch norm in the same pass. Leaky: x > 0 ? x : x * kLeakySlope.
+// The activation that follows a batch norm in the same pass. Leaky: x > 0 ? x : x * kLeakySlope.
 enum class Activation : std::uint8_t { kNone, kRelu, kLeakyRelu };
 constexpr float kLeakySlope = 0.1F;
 
-// A part of the work on a matrix: runs of 64 rows (G3; the last one may be shorter) and columns,
-// both [begin, end).
+// A part of the work on a matrix: runs of 64 rows (G3; the last run may be shorter) and columns,
+// both as half-open ranges [begin, end).
 struct MatrixPart {
   std::int64_t run_begin, run_end, col_begin, col_end;
 };
 
-// Batch norm of one EST's mini-batch, training mode, x[rows][c] with rows = n*h*w.
+// Batch norm of one EST's mini-batch in training mode, for x[rows][c] with rows = n*h*w.
 struct BnForward {
   std::int64_t rows = 1, c = 1;
   const float *x = nullptr, *gamma = nullptr, *beta = nullptr;
@@ -64,10 +68,11 @@ struct BnForward {
   float* y = nullptr;
   float *mean = nullptr, *istd = nullptr;  // [c], for the backward pass
   float *next_mean = nullptr,
-        *next_var = nullptr;  // [c], running statistics after it; not in place
-  float* ws = nullptr;        // its first c floats: gamma * istd
+        *next_var = nullptr;  // [c], the running statistics after this mini-batch; not in place
+  float* ws = nullptr;        // the first c floats receive gamma * istd
 };
-// Its backward pass. The activation's mask is recomputed from x, so y is not needed.
+// The backward pass of batch norm. The mask of the activation is recomputed from x, so y is not
+// needed.
 struct BnBackward {
   std::int64_t rows = 1, c = 1;
   const float *x = nullptr, *dy = nullptr, *mean = nullptr, *istd = nullptr;
@@ -77,24 +82,24 @@ struct BnBackward {
   float* ws = nullptr;
 };
 
-// Which random numbers an operator draws: key = seed, counter = ((e>>7)*32 + (e&31), operator,
-// step, rank) for decision e, word (e>>5)&3.
+// Selects the random numbers that an operator draws: key = seed, counter = ((e>>7)*32 + (e&31),
+// operator, step, rank) for decision e, word (e>>5)&3.
 struct DropoutKey {
   std::uint64_t seed = 0;
   std::uint32_t step = 0;
   std::uint32_t rank = 0;
 };
 
-// Dropout with probability p. threshold = round((1-p) * 2^32) in [1, 2^32 - 1]; decision e keeps
-// iff its word < threshold; kept values are multiplied by factor = recip of (1-p), rounded to fp32
-// once.
+// Dropout with probability p. threshold = round((1-p) * 2^32), in [1, 2^32 - 1]. Decision e keeps
+// its value if and only if its word is below the threshold. Kept values are multiplied by `factor`,
+// which is 1/(1-p) rounded to fp32 once.
 struct Dropout {
-  std::uint32_t threshold = 0;  // 0: no dropout at all
+  std::uint32_t threshold = 0;  // 0: no dropout
   std::uint32_t op = 0;         // number of the random operator in its model
   float factor = 1.0F;
 };
 
-// One operation of an element-wise chain; v is the running value of element i.
+// One operation of an element-wise chain. v is the running value of element i.
 enum class ChainKind : std::uint8_t {
   kScale,      // v * factor
   kAdd,        // v + operand[i]
@@ -105,9 +110,10 @@ enum class ChainKind : std::uint8_t {
   kGelu,       // GELU(v), exact form with ERF
   kTanh,       // TANH(v)
   kSigmoid,    // SIGMOID(v)
-  kDropout,    // decision (i / columns): keep ? v * dropout.factor : +0. columns = 1: per element;
-               // columns = elements of one sample: stochastic depth
-  kReluGrad,   // operand[i] > 0 ? v : +0           operand: y (or x)
+  // Decision (i / columns): keep ? v * dropout.factor : +0. columns = 1: one decision for each
+  // element; columns = elements of one sample: stochastic depth.
+  kDropout,
+  kReluGrad,       // operand[i] > 0 ? v : +0           operand: y (or x)
   kLeakyReluGrad,  // operand[i] > 0 ? v : v * factor   operand: y (or x)
   kGeluGrad,       // v * gelu'(operand[i])             operand: x
   kTanhGrad,       // v * fma(-y, y, 1)                 operand: y
@@ -121,47 +127,47 @@ struct ChainStage {
   Dropout dropout;
 };
 
-// Scaled dot-product attention over `batch` independent sequences. q, k, v and y have rows of
-// heads * head_dim floats (head h at column h * head_dim); token t of sequence b begins at
-// (b * tokens + t) * stride.
+// Scaled dot-product attention over `batch` independent sequences. Rows of q, k, v and y have heads
+// * head_dim floats, and head h begins at column h * head_dim. Token t of sequence b begins at (b *
+// tokens + t) * stride.
 struct AttentionShape {
   std::int64_t batch = 1, tokens = 1, heads = 1, head_dim = 1;
-  std::int64_t qkv_stride = 1;  // of q, k, v and their gradients, floats
-  std::int64_t y_stride = 1;    // of y and dy
+  std::int64_t qkv_stride = 1;  // of q, k, v and their gradients, in floats
+  std::int64_t y_stride = 1;    // of y and dy, in floats
   float scale = 1.0F;
-  std::int64_t masks = 0;  // sequence b uses mask b mod masks; 0 = no mask
-  Dropout dropout;         // of the probabilities; decision = index into probs
-  // Only heads [head_begin, head_begin + head_count) are computed, so that threads can share the
-  // work; all pointers still mean head 0. head_count 0: all heads.
+  std::int64_t masks = 0;  // sequence b uses the mask b mod masks; 0: no mask
+  Dropout dropout;         // of the probabilities; the number of a decision is the index into probs
+  // Only the heads [head_begin, head_begin + head_count) are computed, so that threads can share
+  // the work. All pointers still refer to head 0. head_count = 0: all heads.
   std::int64_t head_begin = 0, head_count = 0;
 };
-// Operands that an attention may have; nullptr = without.
+// Optional operands of an attention; nullptr: absent.
 struct AttentionExtras {
   const float* bias = nullptr;           // [heads][tokens][tokens], added to the scaled scores
   const float* mask = nullptr;           // [masks][tokens][tokens], added after the bias
-  const std::int32_t* length = nullptr;  // [batch]: scores of keys >= length are -inf
+  const std::int32_t* length = nullptr;  // [batch]: the scores of keys >= length are -inf
 };
 
-// YOLO loss of one image size (Redmon & Farhadi 2018, three scales). Scale s has a grid
-// [h[s]][w[s]] and three anchors of anchor_w/h[s][3], in pixels of an image_h x image_w image.
+// The YOLO loss for one image size (Redmon & Farhadi 2018, three scales). Scale s has a grid
+// [h[s]][w[s]] and the three anchors anchor_w/h[s][3], in pixels of an image_h x image_w image.
 struct YoloShape {
-  std::int64_t batch = 1, classes = 1, boxes = 1;  // boxes: M per image, class -1 = none
+  std::int64_t batch = 1, classes = 1, boxes = 1;  // boxes: M for each image; class -1: no box
   std::int64_t image_h = 1, image_w = 1;
   std::int64_t h[3] = {1, 1, 1}, w[3] = {1, 1, 1};
   float anchor_w[3][3] = {}, anchor_h[3][3] = {};
 };
 
 struct AdamStep {
-  float lr_over_bc1 = 0.0F;  // lr / (1 - beta1^t), from fp64, rounded once
-  float rsqrt_bc2 = 0.0F;    // 1 / sqrt(1 - beta2^t), from fp64, rounded once
+  float lr_over_bc1 = 0.0F;  // lr / (1 - beta1^t), computed in fp64, rounded once
+  float rsqrt_bc2 = 0.0F;    // 1 / sqrt(1 - beta2^t), computed in fp64, rounded once
   float beta1 = 0.9F, beta2 = 0.999F;
-  float one_minus_beta1 = 0.1F, one_minus_beta2 = 0.001F;  // from fp64, rounded once
+  float one_minus_beta1 = 0.1F, one_minus_beta2 = 0.001F;  // computed in fp64, rounded once
   float epsilon = 1e-8F;
-  float weight_decay = 0.0F;  // Adam: g = fma(wd, p, g)
-  float decay = 1.0F;         // AdamW: p = p * decay first, decay = 1 - lr * wd; Adam: 1 (skipped)
+  float weight_decay = 0.0F;  // Adam: g = fma(weight_decay, p, g)
+  float decay = 1.0F;         // AdamW: p = p * decay first, decay = 1 - lr * weight_decay; Adam: 1
 };
 
-// C[m][n] = sum_k A(m,k) * B(k,n); element (i,j) of a matrix X is X[i*row_stride + j*col_stride].
+// C[m][n] = sum_k A(m,k) * B(k,n). Element (i,j) of a matrix X is X[i*x_row + j*x_col].
 struct GemmShape {
   std::int64_t m = 1, n = 1, k = 1;
   std::int64_t a_row = 1, a_col = 1, b_row = 1, b_col = 1, c_row = 1, c_col = 1;
@@ -170,76 +176,78 @@ struct GemmShape {
 struct KernelTable {
   CpuClass cpu_class;
 
-  // --- GEMM: DOT(K), chunks of 512 (G1); bias[n] added after when bias != nullptr.
+  // --- GEMM: DOT(K) in chunks of 512 (G1); bias[n] is added afterwards if bias != nullptr.
   std::size_t (*gemm_workspace_floats)(const GemmShape&);
   void (*gemm)(const GemmShape&, const float* a, const float* b, const float* bias, float* c,
                float* ws);
 
-  // `count` independent products; operand X of product i begins at x + i * x_step.
+  // `count` independent products. Operand X of product i begins at x + i * x_step.
   void (*gemm_batched)(const GemmShape&, std::int64_t count, std::int64_t a_step,
                        std::int64_t b_step, std::int64_t c_step, const float* a, const float* b,
                        float* c, float* ws);  // ws as for gemm
 
-  // --- Convolution. w is the plain weight tensor [oc][kh][kw][c/groups]; slices of it are arranged
-  // in `ws` on the way, so nothing is kept between calls. A part of the images (another n) is a
-  // shape of its own and may need more workspace than the whole.
+  // --- Convolution. `w` is the plain weight tensor [oc][kh][kw][c/groups]. The kernels rearrange
+  // slices of it in `ws`, so nothing is kept between calls. A part of the images (another n) is a
+  // shape of its own and may need more workspace than all images.
   std::size_t (*conv_fwd_workspace_floats)(const ConvShape&);
   void (*conv_fwd)(const ConvShape&, const float* x, const float* w, const float* bias, float* y,
-                   float* ws);  // bias[oc] or nullptr, added after
+                   float* ws);  // bias[oc] or nullptr, added afterwards
 
   std::size_t (*conv_dgrad_workspace_floats)(const ConvShape&);
   void (*conv_dgrad)(const ConvShape&, const float* dy, const float* w, float* dx, float* ws);
 
-  // Writes the rows [oc_begin, oc_end) of dw, which points at row 0, so that threads can share the
-  // work. Their results do not depend on the range.
+  // Writes the rows [oc_begin, oc_end) of dw; dw points to row 0. Threads can share the work in
+  // this way, and the results do not depend on the ranges.
   std::size_t (*conv_wgrad_workspace_floats)(const ConvShape&);
   void (*conv_wgrad)(const ConvShape&, std::int64_t oc_begin, std::int64_t oc_end, const float* x,
                      const float* dy, float* dw, float* ws);
 
-  // --- COLSUM(R, C) (G3): out[c] = sum over rows of x[r][c]. The bias gradient. colsum_runs leaves
-  // the sum of each run in ws[runs][cols]; colsum_finish sums those of some columns into `out`, in
-  // place.
+  // --- COLSUM(R, C) (G3): out[c] = the sum over the rows of x[r][c]. It is the bias gradient.
+  // colsum_runs leaves the sum of each run in ws[runs][cols]. colsum_finish sums these for some
+  // columns into `out`; it overwrites ws.
   std::size_t (*colsum_workspace_floats)(std::int64_t rows, std::int64_t cols);
   void (*colsum_runs)(std::int64_t rows, std::int64_t cols, const MatrixPart&, const float* x,
                       float* ws);
   void (*colsum_finish)(std::int64_t rows, std::int64_t cols, std::int64_t col_begin,
                         std::int64_t col_end, float* ws, float* out);
 
-  // --- Batch norm, training: y = fma(x-mean, gamma*istd, beta), then the activation. Running
-  // statistics: r' = fma(momentum, new, (1-momentum)*r), new variance unbiased:
-  // var * (rows * recip(rows-1)) (biased when rows == 1).
-  std::size_t (*bn_workspace_floats)(std::int64_t rows, std::int64_t c);  // both directions
+  // --- Batch norm in training: y = fma(x-mean, gamma*istd, beta), then the activation. Running
+  // statistics: r' = fma(momentum, new, (1-momentum)*r). The new variance is unbiased: var * (rows
+  // * recip(rows-1)); it is biased if rows == 1.
+  std::size_t (*bn_workspace_floats)(std::int64_t rows, std::int64_t c);  // for both directions
   void (*bn_statistics)(const BnForward&, const MatrixPart&);             // of each run
-  // mean, istd, next_mean, next_var and gamma*istd out of the runs.
+  // Computes mean, istd, next_mean, next_var and gamma*istd from the runs.
   void (*bn_merge)(const BnForward&, std::int64_t col_begin, std::int64_t col_end);
-  // y, last rows of the part first: they are what bn_statistics has left in the caches.
+  // Computes y, beginning with the last rows of the part, which bn_statistics has left in the
+  // caches.
   void (*bn_apply)(std::int64_t rows, std::int64_t c, const MatrixPart&, const float* x,
                    const float* mean, const float* a, const float* beta, Activation act, float* y);
-  // Evaluation: a = gamma / sqrt(running_var + eps); then bn_apply with the running mean.
+  // For evaluation: a = gamma / sqrt(running_var + eps) as gamma * (1 / sqrt(...)). bn_apply
+  // follows with the running mean.
   void (*bn_eval_scale)(std::int64_t c, const float* gamma, const float* running_var, float eps,
                         float* a);
   void (*bn_bwd_sums)(const BnBackward&, const MatrixPart&);  // of each run
   void (*bn_bwd_merge)(const BnBackward&, std::int64_t col_begin, std::int64_t col_end);
   void (*bn_bwd_input)(const BnBackward&, const MatrixPart&);  // dx, last rows first
 
-  // --- Element-wise over n floats. Outputs may alias inputs element for element.
+  // --- Element-wise operators on n floats. An output may alias an input element for element.
   void (*relu_fwd)(std::int64_t n, const float* x, float* y);                    // x > 0 ? x : +0
   void (*relu_bwd)(std::int64_t n, const float* y, const float* dy, float* dx);  // y > 0 ? dy : +0
   void (*add)(std::int64_t n, const float* a, const float* b, float* y);         // a + b
   void (*add_relu)(std::int64_t n, const float* a, const float* b, float* y);
   void (*scale)(std::int64_t n, const float* x, float factor, float* y);  // x * factor
 
-  // --- Pooling.
-  // max: first maximum in (kh, kw) order; argmax[i] = kh*kw_size + kw of the winner (uint8, so
-  //   kh*kw <= 256); backward gathers contributing windows in ascending (oh, ow).
+  // --- Pooling. max: the first maximum in (kh, kw) order. argmax[i] = kh*kw_size + kw of the
+  // winner (uint8, so kh*kw <= 256). The backward pass adds the windows that the cell won in
+  // ascending (oh, ow).
   void (*max_pool_fwd)(const PoolShape&, const float* x, float* y, std::uint8_t* argmax);
   void (*max_pool_bwd)(const PoolShape&, const float* dy, const std::uint8_t* argmax, float* dx);
-  // average: chain of adds in (kh, kw) order times recip(count of real cells); backward sums
-  //   dy*recip(count) of the windows that cover a cell in ascending (oh, ow).
+  // Average: a chain of additions in (kh, kw) order times recip(number of real cells). The backward
+  // pass adds dy*recip(number) of the windows that cover a cell in ascending (oh, ow).
   void (*avg_pool_fwd)(const PoolShape&, const float* x, float* y);
   void (*avg_pool_bwd)(const PoolShape&, const float* dy, float* dx);
-  // global average: COLSUM over the h*w rows of each image, times recip(h*w);
-  //   backward dx = dy * recip(h*w).
+  // Global average: COLSUM over the h*w rows of each image, times recip(h*w); backward: dx = dy *
+  // recip(h*w).
   std::size_t (*global_avg_pool_workspace_floats)(std::int64_t hw, std::int64_t c);
   void (*global_avg_pool_fwd)(std::int64_t n, std::int64_t hw, std::int64_t c, const float* x,
                               float* y, float* ws);
@@ -247,40 +255,41 @@ struct KernelTable {
                               float* dx);
 
   void (*adaptive_avg_pool_fwd)(const AdaptivePoolShape&, const float* x, float* y);
-  // chain of adds of dy * recip(cells of the window), ascending (oh, ow)
+  // A chain of additions of dy * recip(cells of the window) in ascending (oh, ow).
   void (*adaptive_avg_pool_bwd)(const AdaptivePoolShape&, const float* dy, float* dx);
-  // Nearest-neighbour upsampling by 2, backward: dx[h][w] = chain of adds from +0 of the four dy in
-  // (row, column) order; h, w are the input's sides. (The forward pass only moves data.)
+  // Backward pass of nearest-neighbour upsampling by 2: dx[h][w] = a chain of additions from +0 of
+  // the four dy in (row, column) order. h and w are the sides of the input. (The forward pass only
+  // moves data.)
   void (*upsample2_bwd)(std::int64_t n, std::int64_t h, std::int64_t w, std::int64_t c,
                         const float* dy, float* dx);
 
-  // --- Element-wise chains over elements [begin, end) of dense arrays: y[i] = stages applied to
-  // x[i] in order. y may alias x and any operand, element for element.
+  // --- Element-wise chains over the elements [begin, end) of dense arrays: y[i] = the stages
+  // applied to x[i] in order. y may alias x and any operand, element for element.
   void (*chain)(std::int64_t begin, std::int64_t end, const float* x, const ChainStage* stages,
                 std::int64_t count, const DropoutKey& key, float* y);
 
   // --- Layer norm over the last axis of x[rows][c]: y = fma((x-mean)*istd, gamma, beta).
   void (*layer_norm_fwd)(std::int64_t rows, std::int64_t c, const float* x, const float* gamma,
                          const float* beta, float eps, float* y, float* mean, float* istd);
-  // bwd: dx (which may alias dy) of the rows of runs [run_begin, run_end), and their sums, which
-  // colsum_finish makes dgamma, from ws, and dbeta, from ws + half the workspace.
+  // Backward pass for the runs [run_begin, run_end): dx of their rows (dx may alias dy), and their
+  // sums. colsum_finish then computes dgamma from ws, and dbeta from ws + half the workspace.
   std::size_t (*layer_norm_bwd_workspace_floats)(std::int64_t rows, std::int64_t c);
   void (*layer_norm_bwd)(std::int64_t rows, std::int64_t c, std::int64_t run_begin,
                          std::int64_t run_end, const float* x, const float* dy, const float* mean,
                          const float* istd, const float* gamma, float* dx, float* ws);
 
-  // --- Softmax over the last axis, y may alias x; bwd: dx = y * (dy - SUM64(dy*y)), dx may alias
-  // dy. A row of nothing but -inf gives +0.
+  // --- Softmax over the last axis; y may alias x. Backward: dx = y * (dy - SUM64(dy*y)); dx may
+  // alias dy. A row whose elements are all -inf gives +0.
   void (*softmax_fwd)(std::int64_t rows, std::int64_t c, const float* x, float* y);
   void (*softmax_bwd)(std::int64_t rows, std::int64_t c, const float* y, const float* dy,
                       float* dx);
 
-  // --- Attention: the composition of gemm (q k^T), *scale, +bias, +mask, -inf beyond the length,
-  // softmax, dropout, gemm (p v), with the same bits. probs [batch][heads][tokens][tokens] are kept
-  // before dropout, for the backward pass; dropout is drawn again there.
-  // bwd: dbias[heads][tokens][tokens] = COLSUM over sequences of the gradient of the scores (may be
-  // nullptr). Of products: dv = p'^T dy, dp = dy v^T, dq = ds k, dk = ds^T q, ds scaled by `scale`
-  // before the last two.
+  // --- Attention: has the same bits as the composition gemm (q k^T), *scale, +bias, +mask, -inf
+  // beyond the length, softmax, dropout, gemm (p v). probs [batch][heads][tokens][tokens] are the
+  // probabilities before dropout, kept for the backward pass, which draws dropout again. Backward:
+  // dbias[heads][tokens][tokens] = COLSUM over the sequences of the gradient of the scores; it may
+  // be nullptr. The products are dv = p'^T dy, dp = dy v^T, dq = ds k, dk = ds^T q; ds is
+  // multiplied by `scale` before the last two.
   std::size_t (*attention_workspace_floats)(const AttentionShape&);
   void (*attention_fwd)(const AttentionShape&, const float* q, const float* k, const float* v,
                         const AttentionExtras&, const DropoutKey&, float* y, float* probs,
@@ -289,10 +298,10 @@ struct KernelTable {
                         const float* probs, const float* dy, const DropoutKey&, float* dq,
                         float* dk, float* dv, float* dbias, float* ws);
 
-  // --- Embedding: y[i][c] = table[ids[i]][c], ids in [0, rows). bwd writes dtable[rows][c]: per
-  // row DOT-like chain of adds in ascending position, in chunks of 512; +0 where no id points.
-  // embedding_sort lists the positions of each row in ws; embedding_bwd writes a rectangle of
-  // dtable.
+  // --- Embedding: y[i][c] = table[ids[i]][c] with ids in [0, rows). The backward pass writes
+  // dtable[rows][c]: for each row a chain of additions in ascending position, in chunks of 512; +0
+  // if no id names the row. embedding_sort lists the positions of each row in ws. embedding_bwd
+  // writes a rectangle of dtable.
   void (*embedding_fwd)(std::int64_t count, std::int64_t c, const float* table,
                         const std::int32_t* ids, float* y);
   std::size_t (*embedding_bwd_workspace_floats)(std::int64_t count, std::int64_t rows);
@@ -301,53 +310,53 @@ struct KernelTable {
                         std::int64_t row_end, std::int64_t col_begin, std::int64_t col_end,
                         const float* dy, const float* ws, float* dtable);
 
-  // --- Softmax cross entropy over logits[rows][classes]; labels in [0, classes),
-  // or negative: the row takes no part (row_loss +0, dx +0). With R rows that take part (at least
-  // 1): row_loss[r] = LOG(s) - (x_t - max); *mean_loss = SUM64(row_loss) * recip(R) (G2).
-  // probs[rows][classes] is kept for the backward pass: dx = (p - onehot) * recip(R).
+  // --- Softmax cross entropy over logits[rows][classes]. Labels are in [0, classes), or negative:
+  // the row takes no part (row_loss +0, dx +0). With R rows that take part (at least 1):
+  // row_loss[r] = LOG(s) - (x_t - max); *mean_loss = SUM64(row_loss) * recip(R) (G2).
+  // probs[rows][classes] are kept for the backward pass: dx = (p - onehot) * recip(R).
   void (*softmax_xent_fwd)(std::int64_t rows, std::int64_t classes, const float* logits,
                            const std::int32_t* labels, float* probs, float* row_loss,
                            float* mean_loss);
   void (*softmax_xent_bwd)(std::int64_t rows, std::int64_t classes, const float* probs,
                            const std::int32_t* labels, float* dlogits);
 
-  // --- Losses over n elements; *mean_loss = SUM64(element losses) * recip(n), element_loss [n].
-  // bce (with logits): fma(-x, t, max(x, +0)) + LOG(1 + EXP(-|x|)); bwd (SIGMOID(x) - t) *
-  // recip(n). mse: d = x - t; d*d; bwd d * (2 * recip(n)).
+  // --- Losses over n elements: *mean_loss = SUM64(element losses) * recip(n); element_loss is [n].
+  // bce (with logits): fma(-x, t, max(x, +0)) + LOG(1 + EXP(-|x|)); backward: (SIGMOID(x) - t) *
+  // recip(n). mse: d = x - t; d*d; backward: d * (2 * recip(n)).
   void (*bce_fwd)(std::int64_t n, const float* x, const float* target, float* element_loss,
                   float* mean_loss);
   void (*bce_bwd)(std::int64_t n, const float* x, const float* target, float* dx);
   void (*mse_fwd)(std::int64_t n, const float* x, const float* target, float* element_loss,
                   float* mean_loss);
   void (*mse_bwd)(std::int64_t n, const float* x, const float* target, float* dx);
-  // YOLO: outputs[s] [batch][h][w][3*(5+classes)] raw, per anchor (x, y, w, h, objectness,
-  // classes); boxes [batch][M][5]. Writes the loss of each image, their mean, and the mean's
-  // gradient.
+  // YOLO: outputs[s] is [batch][h][w][3*(5+classes)] without activation; for each anchor (x, y, w,
+  // h, objectness, classes). boxes is [batch][M][5]. Writes the loss of each image, their mean, and
+  // the gradient of the mean.
   std::size_t (*yolo_loss_workspace_floats)(const YoloShape&);
   void (*yolo_loss)(const YoloShape&, const float* const outputs[3], const float* boxes,
                     float* const gradients[3], float* image_loss, float* mean_loss, float* ws);
 
-  // --- Whether any of n floats is infinite or NaN.
+  // --- Returns whether any of n floats is infinite or NaN.
   bool (*any_non_finite)(std::int64_t n, const float* x);
 
-  // --- SUM64(x*x), products as fma (G2): a tensor's part of the gradient norm.
+  // --- SUM64(x*x) with products as fma (G2): one tensor's part of the gradient norm.
   float (*sum_of_squares)(std::int64_t n, const float* x);
 
-  // --- Adam and AdamW: g = grad_sum*grad_scale, then fma(weight_decay, p, g) when it is not 0;
-  //   m = fma(beta1, m, (1-beta1)*g); v = fma(beta2, v, (1-beta2)*(g*g));
-  //   p = fma(-lr_over_bc1, m / fma(sqrt(v), rsqrt_bc2, epsilon), p), after p = p*decay (AdamW).
+  // --- Adam and AdamW: g = grad_sum*grad_scale, then fma(weight_decay, p, g) if it is not 0; m =
+  // fma(beta1, m, (1-beta1)*g); v = fma(beta2, v, (1-beta2)*(g*g)); p = fma(-lr_over_bc1, m /
+  // fma(sqrt(v), rsqrt_bc2, epsilon), p*decay), where decay is 1 for Adam.
   void (*adam)(std::int64_t n, const float* grad_sum, float grad_scale, const AdamStep&, float* p,
                float* m, float* v);
 
-  // --- SGD with momentum and weight decay over n parameters (CANONICAL: g = fma(wd,p,g);
-  //   v = fma(mu,v,g); p = fma(-lr,v,p)), where g = grad_sum * grad_scale first (the mean over
-  //   ESTs: grad_scale = recip(max_p)). Nesterov: p = fma(-lr, fma(mu,v,g), p). Updates p and v in
-  //   place; v == nullptr: without momentum, p = fma(-lr, g, p).
+  // --- SGD with momentum and weight decay over n parameters (docs/reference/operators.md): g =
+  // fma(weight_decay, p, grad_sum*grad_scale), where grad_scale = recip(max_p) gives the mean over
+  // ESTs; v = fma(momentum, v, g); p = fma(-lr, v, p). Nesterov: p = fma(-lr, fma(momentum, v, g),
+  // p). p and v are updated in place. v == nullptr: no momentum, p = fma(-lr, g, p).
   void (*sgd)(std::int64_t n, const float* grad_sum, float grad_scale, float lr, float momentum,
               float weight_decay, bool nesterov, float* p, float* v);
 };
 
-// The table of a class. REQUIRES: cpu_supports(cpu_class).
+// Returns the table of a class. REQUIRES: cpu_supports(cpu_class).
 const KernelTable& kernel_table(CpuClass cpu_class);
 
 }  // namespace es::gpu

@@ -1,13 +1,13 @@
 #pragma once
-// Formulas of batch norm and layer norm for one element or one column. Unnamed namespace: see
-// scalar_math.h.
+// Formulas of batch norm and layer norm for one element or one column. The namespace is unnamed for
+// the reason given in scalar_math.h.
 #include "gpu/canonical/kernels.h"
 #include "gpu/canonical/scalar_math.h"
 
 namespace es::gpu {
 namespace {
 
-// `value` passed forward or backward through an activation whose input was `test`.
+// Returns `value` after it has passed, forward or backward, an activation whose input was `test`.
 ES_HD inline float activate(Activation act, float value, float test) {
   if (act == Activation::kNone) return value;
   return act == Activation::kRelu ? keep_positive(value, test) : leaky(value, test, kLeakySlope);
@@ -17,14 +17,15 @@ ES_HD inline float inverse_deviation(float variance, float eps) {
   return 1.0f / square_root(variance + eps);
 }
 
-// What a run with mean `run_mean` adds to the squared deviations from the mean of all.
+// Returns the squared deviations of a run from the mean of all rows. `squares` are its squared
+// deviations from its own mean `run_mean`; the difference of the two means contributes count * e^2.
 ES_HD inline float bn_moved_squares(float squares, float count, float run_mean, float mean) {
   const float e = run_mean - mean;
   return fused(count * e, e, squares);
 }
 
-// Everything of column j that follows from its mean, which is in bn.mean[j], and the sum of squared
-// deviations from it; returns gamma * istd.
+// Computes all results of column j that follow from its mean, which is in bn.mean[j], and from the
+// sum of squared deviations from it. Returns gamma * istd.
 ES_HD inline float bn_finish_column(const BnForward& bn, std::int64_t j, float squares) {
   const float unbiased = bn.rows == 1 ? 1.0f : static_cast<float>(bn.rows) * recip(bn.rows - 1);
   const float keep = 1.0f - bn.momentum, variance = squares * recip(bn.rows);
@@ -39,7 +40,7 @@ ES_HD inline float bn_output(float x, float mean, float a, float beta, Activatio
   return activate(act, value, value);
 }
 
-// d = x - mean and the gradient g behind the activation, of one element; a = gamma * istd.
+// For one element: d = x - mean, and the gradient g with respect to the input of the activation.
 struct BnBackwardElement {
   float d, g;
 };
@@ -49,7 +50,7 @@ ES_HD inline BnBackwardElement bn_backward_element(float x, float dy, float mean
   return {d, activate(act, dy, fused(d, a, beta))};
 }
 
-// What the gradients of a column's input share: db / R and dg * istd / R.
+// The values that all gradients of a column's input use: db / R and dg * istd / R.
 struct BnBackwardColumn {
   float gradient, product;
 };
@@ -67,8 +68,8 @@ ES_HD inline float bn_input_gradient(const BnBackwardElement& e, float a,
   return a * fused(-e.d, column.product, e.g - column.gradient);
 }
 
-// t = dy * gamma of layer norm's backward pass, h the normalised input, c1 and c2 the means of t
-// and t * h.
+// t = dy * gamma of the backward pass of layer norm, h is the normalised input, c1 and c2 are the
+// means of t and of t * h.
 ES_HD inline float layer_norm_input_gradient(float t, float h, float istd, float c1, float c2) {
   return istd * fused(h, -c2, t - c1);
 }

@@ -1,6 +1,6 @@
 #pragma once
-// The numbers that belong to the canonical order (README.md in this folder). They are part of the
-// definition: another value gives other bits.
+// The numbers that belong to the canonical order (docs/reference/operators.md). They are part of
+// the definition: another value gives other bits.
 #include <cstdint>
 
 namespace es::gpu {

@@ -1,20 +1,20 @@
 #pragma once
-// Operators whose kernels are phases: which one follows which, and how each may be cut. The only
-// place that composes them, for one thread and for several.
+// Operators whose kernels are phases: the order of the phases, and how each may be divided. This is
+// the only place that composes them, for one thread and for several.
 //
-// `by` says who works:
-//   by.threads()                   how many may work at once
+// `by` describes the workers:
+//   by.threads()                   number of threads that may work at once
 //   by.share(count, floats, task)  calls task(begin, end) for ranges that together are [0, count),
-//                                  possibly at the same time, and returns when all have returned;
+//                                  possibly concurrently, and returns when all calls have returned;
 //                                  an item is work on about `floats` floats
-// Bits depend neither on `by` nor on the cuts: no chain of G3 is cut.
+// The bits depend neither on `by` nor on the division, because no chain of G3 is divided.
 #include "gpu/canonical/kernels.h"
 #include "gpu/canonical/shapes.h"
 
 namespace es::gpu {
 namespace {
 
-// One thread does everything.
+// One thread does all the work.
 struct Alone {
   int threads() const { return 1; }
   template <class Task>
@@ -23,17 +23,18 @@ struct Alone {
   }
 };
 
-// Threads do not share a block of columns: a kernel walks down its rows with all of its chains at
-// once, and needs that many to keep the processor busy.
+// Threads do not divide a block of columns: a kernel goes down the rows with all chains of the
+// block at once, and needs that many chains to keep the processor busy.
 constexpr std::int64_t kColumnBlock = 64;
 
-// Plain sums over fewer floats take a few microseconds, like two calls of helpers: one thread does
-// them.
+// Plain sums over fewer floats take only a few microseconds, like two calls of helper threads, so
+// one thread computes them.
 constexpr std::int64_t kSumAloneFloats = 1 << 17;
 
-// Whether rows[cols] are better cut by columns than by runs: when the largest part is then smaller
-// (deep layers have few rows), or as small and there are few runs, because a thread that has its
-// columns alone goes through all phases without waiting for others.
+// Returns whether rows[cols] should be divided by columns and not by runs. That is so if the
+// largest part is then smaller (deep layers have few rows). It is also so if the parts are equal
+// and there are few runs, because a thread that owns its columns goes through all phases without
+// waiting for other threads.
 inline bool cut_by_columns(std::int64_t rows, std::int64_t cols, int threads) {
   const std::int64_t runs = run_count(rows);
   const std::int64_t most_runs = ceil_div(runs, threads);
@@ -43,7 +44,7 @@ inline bool cut_by_columns(std::int64_t rows, std::int64_t cols, int threads) {
   return by_columns < by_runs || (by_columns == by_runs && runs <= 4 * threads);
 }
 
-// task(begin, end) for columns, each of which means work on `floats` floats.
+// Calls task(begin, end) for ranges of columns; each column is work on `floats` floats.
 template <class Workers, class Task>
 void share_columns(std::int64_t cols, std::int64_t floats, const Workers& by, Task&& task) {
   by.share(ceil_div(cols, kColumnBlock), floats * kColumnBlock,
@@ -52,13 +53,13 @@ void share_columns(std::int64_t cols, std::int64_t floats, const Workers& by, Ta
            });
 }
 
-// task(begin, end) for runs.
+// Calls task(begin, end) for ranges of runs.
 template <class Workers, class Task>
 void share_runs(std::int64_t rows, std::int64_t cols, const Workers& by, Task&& task) {
   by.share(run_count(rows), smaller(kColumnRun, rows) * cols, task);
 }
 
-// The parts of a matrix that `by` works on at once, in one phase.
+// Calls task(part) for the parts of a matrix that `by` works on concurrently in one phase.
 template <class Workers, class Task>
 void share_matrix(std::int64_t rows, std::int64_t cols, const Workers& by, Task&& task) {
   if (cut_by_columns(rows, cols, by.threads())) {
@@ -72,8 +73,9 @@ void share_matrix(std::int64_t rows, std::int64_t cols, const Workers& by, Task&
   }
 }
 
-// first(part) for all parts of a matrix, then merge(col_begin, col_end), which reads what `first`
-// has left for all runs of its columns, then, where there is one, last(part).
+// Calls first(part) for all parts of a matrix, then merge(col_begin, col_end), which reads what
+// `first` has left for all runs of its columns, and then last(part) if there is one. With a
+// division by columns, one thread runs all phases of its columns, so no thread has to wait.
 template <class Workers, class First, class Merge, class... Last>
 void share_phases(std::int64_t rows, std::int64_t cols, const Workers& by, First&& first,
                   Merge&& merge, Last&&... last) {
@@ -130,7 +132,7 @@ void colsum(const KernelTable& k, std::int64_t rows, std::int64_t cols, const fl
   share_phases(rows, cols, by, runs, finish);
 }
 
-// dx may alias dy.
+// Dx may alias dy.
 template <class Workers>
 void layer_norm_bwd(const KernelTable& k, std::int64_t rows, std::int64_t c, const float* x,
                     const float* dy, const float* mean, const float* istd, const float* gamma,
@@ -145,8 +147,8 @@ void layer_norm_bwd(const KernelTable& k, std::int64_t rows, std::int64_t c, con
   });
 }
 
-// dtable[rows][c] from dy[count][c]. Cut by columns where they are enough: words are not read
-// equally often, columns are.
+// Computes dtable[rows][c] from dy[count][c]. The work is divided by columns if there are enough of
+// them: rows of the table are not read equally often, but columns are.
 template <class Workers>
 void embedding_bwd(const KernelTable& k, std::int64_t count, std::int64_t c, std::int64_t rows,
                    const std::int32_t* ids, const float* dy, float* dtable, float* ws,

@@ -1,7 +1,8 @@
 #pragma once
-// The random decisions of dropout, one at a time: Philox4x32-10 (Salmon et al., SC '11) under the
+// The random decisions of dropout, one at a time: Philox4x32-10 (Salmon et al., SC '11) with the
 // key and counter that DropoutKey describes. proto/base/philox.h is the same function for files
-// that are not compiled for an instruction set. Unnamed namespace: see scalar_math.h.
+// that are not compiled for an instruction set. The namespace is unnamed for the reason given in
+// scalar_math.h.
 #include "gpu/canonical/kernels.h"
 
 namespace es::gpu {
@@ -10,11 +11,12 @@ namespace {
 constexpr std::uint32_t kPhiloxMultiplier0 = 0xD2511F53u, kPhiloxMultiplier1 = 0xCD9E8D57u;
 constexpr std::uint32_t kPhiloxKeyStep0 = 0x9E3779B9u, kPhiloxKeyStep1 = 0xBB67AE85u;
 constexpr int kPhiloxRounds = 10;
-// Decisions that share a run of 32 counters: decision e uses counter (e / 128) * 32 + e % 32 and
-// word (e / 32) % 4, so neighbours take the same word of neighbouring counters.
+// Number of decisions that share a run of 32 counters. Decision e uses the counter (e / 128) * 32 +
+// e % 32 and the word (e / 32) % 4. So 32 neighbouring decisions use the same word of neighbouring
+// counters, which fits vector registers.
 constexpr std::int64_t kDropoutBlock = 128;
 
-// The upper half of the product.
+// Returns the upper half of the product.
 ES_HD inline std::uint32_t multiply_high(std::uint32_t a, std::uint32_t b) {
 #ifdef __CUDA_ARCH__
   return __umulhi(a, b);
@@ -23,7 +25,7 @@ ES_HD inline std::uint32_t multiply_high(std::uint32_t a, std::uint32_t b) {
 #endif
 }
 
-// The words of counter number `counter`: those of decisions e, e + 32, e + 64 and e + 96.
+// The words of counter number `counter`: those of the decisions e, e + 32, e + 64 and e + 96.
 struct DropoutWords {
   std::uint32_t word[4];
 };
@@ -49,10 +51,10 @@ ES_HD inline std::uint32_t dropout_counter(std::int64_t e) {
   return static_cast<std::uint32_t>(e / kDropoutBlock * 32 + e % 32);
 }
 
-// Whether decision e keeps its value. The counter has 32 bits: e < 2^34.
+// Returns whether decision e keeps its value. The counter has 32 bits, so e < 2^34.
 ES_HD inline bool keeps(const Dropout& dropout, const DropoutKey& key, std::int64_t e) {
   const DropoutWords words = dropout_words(dropout, key, dropout_counter(e));
-  const bool odd = (e & 32) != 0;  // no index that GPUs would need memory for
+  const bool odd = (e & 32) != 0;  // an array index would force GPUs to put the words into memory
   const std::uint32_t low = odd ? words.word[1] : words.word[0];
   const std::uint32_t high = odd ? words.word[3] : words.word[2];
   return ((e & 64) != 0 ? high : low) < dropout.threshold;

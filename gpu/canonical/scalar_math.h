@@ -1,10 +1,10 @@
 #pragma once
-// Scalar arithmetic of the canonical order: what one element goes through. Used by the scalar
-// kernels, and by the vector kernels where a value exists once per row.
+// Scalar arithmetic of the canonical order: the operations on one element. The scalar kernels use
+// it, and the vector kernels use it for values that exist once for each row.
 //
-// Everything is in an unnamed namespace on purpose. Files compiled for different instruction sets
-// include this header; internal linkage keeps the linker from merging their copies into one that
-// the processor cannot execute.
+// Everything is in an unnamed namespace on purpose. Files that are compiled for different
+// instruction sets include this header. Internal linkage prevents the linker from merging their
+// copies into one that the processor may be unable to execute.
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -30,7 +30,7 @@ ES_HD inline std::int64_t round_up(std::int64_t a, std::int64_t b) {
   return ceil_div(a, b) * b;
 }
 
-// One rounding. An instruction where the file is compiled with -mfma.
+// Returns a * b + c with one rounding. It is one instruction if the file is compiled with -mfma.
 ES_HD inline float fused(float a, float b, float c) {
 #ifdef __CUDA_ARCH__
   return __fmaf_rn(a, b, c);
@@ -45,12 +45,12 @@ ES_HD inline float square_root(float x) {
   return __builtin_sqrtf(x);
 #endif
 }
-// G4.
+// G4: a mean is multiplied by this quotient.
 ES_HD inline float recip(std::int64_t n) {
   return 1.0f / static_cast<float>(n);
 }
 
-// --- G5, choices by comparison: a NaN that is compared, or that a choice would leave out, is the
+// --- G5, choices by comparison: a NaN that is compared, or that the choice would leave out, is the
 // result.
 ES_HD inline bool is_nan(float x) {
   return x != x;
@@ -74,14 +74,15 @@ ES_HD inline float leaky(float value, float test, float slope) {
 ES_HD inline float keep_scaled(bool kept, float value, float factor) {
   return kept || is_nan(value) ? value * factor : 0.0f;
 }
-// Whether `value` becomes the maximum in place of `best`: the first of equals stays, and the first
-// NaN for good.
+// Returns whether `value` replaces `best` as the maximum. The first of equal values stays, and the
+// first NaN stays for good.
 ES_HD inline bool takes_over(float best, float value) {
   return best < value || (is_nan(value) && !is_nan(best));
 }
 
-// c0 + c1 x + ... with the coefficients from kFirst on, by Horner's rule: one fma for each but the
-// last. The coefficients are constants of the code, because GPUs do not see arrays of the host.
+// Returns c0 + c1 x + ... with the coefficients from kFirst on, by Horner's rule: one fma for each
+// but the last. The coefficients are a template argument, because GPU code cannot read arrays of
+// the host.
 template <const auto& kCoefficients, std::size_t kFirst = 0>
 ES_HD inline float polynomial(float x) {
   constexpr float c = kCoefficients[kFirst];
@@ -92,7 +93,8 @@ ES_HD inline float polynomial(float x) {
   }
 }
 
-// e^x as (1 + r * p) * 2^n, for x clamped to where the result is neither +0 nor +inf. NaN stays.
+// E^x as (1 + r * p) * 2^n, where x is clamped to the range in which the result is neither +0 nor
+// +inf. A NaN stays NaN.
 struct ExpParts {
   float r, p;
   std::int32_t n;
@@ -100,8 +102,9 @@ struct ExpParts {
 
 ES_HD inline ExpParts exp_parts(float x) {
   x = kExpHighest < x ? kExpHighest : x;
-  x = x < kExpLowest ? kExpLowest : x;  // NaN passes both comparisons
-  // n = x / ln 2 to the nearest integer: adding kExpMagic leaves n in the low mantissa bits.
+  x = x < kExpLowest ? kExpLowest : x;  // a NaN passes both comparisons
+  // N is x / ln 2 rounded to the nearest integer: adding kExpMagic leaves n in the low mantissa
+  // bits.
   const float shifted = fused(x, kExpLog2E, kExpMagic);
   const float n = shifted - kExpMagic;
   float r = fused(n, -kExpLn2High, x);
@@ -111,8 +114,8 @@ ES_HD inline ExpParts exp_parts(float x) {
           static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(shifted) - kExpMagicBits)};
 }
 
-// x * 2^n for n in [-150, 128], by two powers of two: the first product is exact, so only the
-// second one rounds.
+// Returns x * 2^n for n in [-150, 128] as a product with two powers of two. The first product is
+// exact, so only the second one rounds.
 ES_HD inline float times_power_of_two(float x, std::int32_t n) {
   const auto exponent = static_cast<std::uint32_t>(n), half = static_cast<std::uint32_t>(n >> 1);
   const float first = std::bit_cast<float>((half + 127u) << 23);
@@ -120,7 +123,7 @@ ES_HD inline float times_power_of_two(float x, std::int32_t n) {
   return (x * first) * second;
 }
 
-// EXP: e^x within 1 ulp. EXP(NaN) = NaN, EXP(x < -103.97) = +0, EXP(x > 88.72) = +inf; results
+// EXP: e^x within 1 ulp. EXP(NaN) = NaN, EXP(x < -103.97) = +0, EXP(x > 88.72) = +inf. Results
 // below the normal range are rounded once.
 ES_HD inline float canonical_exp(float x) {
   const ExpParts e = exp_parts(x);
@@ -180,7 +183,7 @@ ES_HD inline float canonical_tanh(float x) {
 }
 
 // SIGMOID: 1 / (1 + e^-x) within 1.4 ulp. With e = e^-|x| it is 1 / (1 + e), or e / (1 + e) for
-// negative x. e and 1 + e are carried as two floats each, and the quotient is corrected once.
+// negative x. e and 1 + e are each represented by two floats, and the quotient is corrected once.
 // SIGMOID(inf) = 1, SIGMOID(-inf) = +0, SIGMOID(NaN) = NaN.
 ES_HD inline float canonical_sigmoid(float x) {
   const ExpParts parts = exp_parts(-absolute(x));
@@ -198,14 +201,15 @@ ES_HD inline float canonical_sigmoid(float x) {
   return times_power_of_two(y, negative ? parts.n : 0);
 }
 
-// GELU: x/2 * (1 + erf(x / sqrt 2)). The sum cancels for negative x, so the error is bounded
-// relative to x, not to the result. GELU(inf) = inf, GELU(-inf) = NaN, GELU(-0) = +0.
+// GELU: x/2 * (1 + erf(x / sqrt 2)). The sum cancels for negative x, so the error bound is relative
+// to x and not to the result. GELU(inf) = inf, GELU(-inf) = NaN, GELU(-0) = +0.
 ES_HD inline float canonical_gelu(float x) {
   const float half = x * 0.5f;
   return fused(half, canonical_erf(x * kSqrtHalf), half);
 }
 
-// The derivative of GELU: the normal distribution at x plus x times its density. NaN at +-inf.
+// The derivative of GELU: the normal distribution function at x plus x times the normal density.
+// NaN at +-inf.
 ES_HD inline float canonical_gelu_gradient(float x) {
   const float density = canonical_exp((x * -0.5f) * x) * kNormalDensity;
   return fused(x, density, fused(0.5f, canonical_erf(x * kSqrtHalf), 0.5f));
@@ -216,7 +220,7 @@ ES_HD inline float canonical_bce(float x, float target) {
   return fused(-x, target, positive_part(x)) + canonical_log(1.0f + canonical_exp(-absolute(x)));
 }
 
-// Rows with a label that takes part in a cross entropy, at least 1.
+// Returns the number of rows with a label that takes part in a cross entropy, at least 1.
 inline std::int64_t labelled_rows(std::int64_t rows, const std::int32_t* labels) {
   std::int64_t count = 0;
   for (std::int64_t r = 0; r < rows; ++r) count += labels[r] >= 0 ? 1 : 0;

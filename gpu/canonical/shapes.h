@@ -1,12 +1,13 @@
 #pragma once
-// Small facts about shapes that every kernel class needs. Unnamed namespace: see scalar_math.h.
+// Small facts about shapes that every kernel class needs. The namespace is unnamed for the reason
+// given in scalar_math.h.
 #include "gpu/canonical/kernels.h"
 #include "gpu/canonical/scalar_math.h"
 
 namespace es::gpu {
 namespace {
 
-// Depthwise convolution has its own canonical order.
+// Depthwise convolution has a canonical order of its own.
 ES_HD inline bool is_depthwise(const ConvShape& s) {
   return s.groups > 1 && s.groups == s.c && s.oc == s.c;
 }
@@ -24,7 +25,7 @@ ES_HD inline std::int64_t weight_floats(const ConvShape& s) {
   return s.oc * taps(s) * group_c(s);
 }
 
-// Output rows that form one block of a depthwise weight gradient.
+// Returns the number of output rows that form one block of a depthwise weight gradient.
 ES_HD inline std::int64_t depthwise_block_rows(const ConvShape& s) {
   return smaller(s.oh(), ceil_div(kDepthwiseBlock, s.ow()));
 }
@@ -32,7 +33,7 @@ ES_HD inline std::int64_t depthwise_blocks(const ConvShape& s) {
   return s.n * ceil_div(s.oh(), depthwise_block_rows(s));
 }
 
-// Runs of 64 rows (G3), and the rows of one of them.
+// Number of runs of 64 rows (G3), and the number of rows of one run.
 ES_HD inline std::int64_t run_count(std::int64_t rows) {
   return ceil_div(rows, kColumnRun);
 }
@@ -40,11 +41,11 @@ ES_HD inline std::int64_t run_rows(std::int64_t rows, std::int64_t run) {
   return smaller(kColumnRun, rows - run * kColumnRun);
 }
 
-// What the phases of a batch norm leave for each other in its workspace.
+// The workspace through which the phases of a batch norm pass values to each other.
 struct BnWorkspace {
   float* a;                     // [c], gamma * istd
-  float *sum, *mean, *squares;  // [runs][c], forward: squared deviations from the run's mean
-  float *gradient, *product;    // [runs][c], backward: sums of g and of g * d; in the same memory
+  float *sum, *mean, *squares;  // [runs][c], forward; squares: deviations from the run's mean
+  float *gradient, *product;    // [runs][c], backward: sums of g and of g * d; same memory as above
 };
 ES_HD inline BnWorkspace bn_workspace(std::int64_t rows, std::int64_t c, float* ws) {
   const std::int64_t size = run_count(rows) * c;
@@ -52,7 +53,7 @@ ES_HD inline BnWorkspace bn_workspace(std::int64_t rows, std::int64_t c, float* 
   return {ws, runs, runs + size, runs + 2 * size, runs, runs + size};
 }
 
-// a / b of numbers in [0, 2^32), which GPUs divide faster than longer ones.
+// Returns a / b for numbers in [0, 2^32), which GPUs divide faster than longer numbers.
 ES_HD inline std::int64_t small_quotient(std::int64_t a, std::int64_t b) {
 #ifdef __CUDA_ARCH__
   return static_cast<std::uint32_t>(a) / static_cast<std::uint32_t>(b);
@@ -61,12 +62,12 @@ ES_HD inline std::int64_t small_quotient(std::int64_t a, std::int64_t b) {
 #endif
 }
 
-// The real cells of pooling window `index` = (n, oh, ow): taps [kh0, kh1) x [kw0, kw1).
+// The real cells of pooling window `index` = (n, oh, ow): the taps [kh0, kh1) x [kw0, kw1).
 struct PoolWindow {
   std::int64_t kh0, kh1, kw0, kw1;
-  std::int64_t n, top, left;  // input position of tap (0, 0), possibly in the padding
+  std::int64_t n, top, left;  // input position of tap (0, 0), which may lie in the padding
   ES_HD std::int64_t cells() const { return (kh1 - kh0) * (kw1 - kw0); }
-  // Offset of the first channel of a tap.
+  // Returns the offset of the first channel of a tap.
   ES_HD std::int64_t cell(const PoolShape& s, std::int64_t kh, std::int64_t kw) const {
     return ((n * s.h + top + kh) * s.w + left + kw) * s.c;
   }
@@ -87,14 +88,14 @@ ES_HD inline PoolWindow pool_window(const PoolShape& s, std::int64_t index) {
   return pool_window(s, index / (s.oh() * s.ow()), index / s.ow() % s.oh(), index % s.ow());
 }
 
-// The pooling windows [oh0, oh1) x [ow0, ow1) that cover input cell (n, h, w).
+// The pooling windows [oh0, oh1) x [ow0, ow1) that cover the input cell (n, h, w).
 struct PoolCover {
   std::int64_t oh0, oh1, ow0, ow1;
   std::int64_t n, row, col;  // position of the cell in the padded input
   ES_HD std::int64_t window(const PoolShape& s, std::int64_t oh, std::int64_t ow) const {
     return (n * s.oh() + oh) * s.ow() + ow;
   }
-  // The tap (kh * kw_size + kw) under which window (oh, ow) sees the cell.
+  // Returns the tap (kh * kw_size + kw) at which window (oh, ow) contains the cell.
   ES_HD std::int64_t tap(const PoolShape& s, std::int64_t oh, std::int64_t ow) const {
     return (row - oh * s.stride) * s.kw + col - ow * s.stride;
   }
@@ -102,7 +103,7 @@ struct PoolCover {
 
 ES_HD inline PoolCover pool_cover(const PoolShape& s, std::int64_t n, std::int64_t h,
                                   std::int64_t w) {
-  // oh covers the row when oh * stride <= row < oh * stride + kh.
+  // Window oh covers the row if oh * stride <= row < oh * stride + kh.
   const auto first = [&](std::int64_t at, std::int64_t size) {
     return at < size ? 0 : small_quotient(at - size, s.stride) + 1;
   };
@@ -116,8 +117,8 @@ ES_HD inline PoolCover pool_cover(const PoolShape& s, std::int64_t n, std::int64
           col};
 }
 
-// The inputs [begin, end) of output `index` of `outputs` that share `size` inputs (adaptive
-// pooling).
+// The inputs [begin, end) of output `index` in adaptive pooling, where `outputs` outputs share
+// `size` inputs.
 struct AdaptiveRange {
   std::int64_t begin, end;
 };
@@ -126,7 +127,7 @@ ES_HD inline AdaptiveRange adaptive_range(std::int64_t size, std::int64_t output
   return {small_quotient(index * size, outputs),
           small_quotient((index + 1) * size + outputs - 1, outputs)};
 }
-// The outputs [begin, end) whose range holds input `at`.
+// The outputs [begin, end) whose range contains input `at`.
 ES_HD inline AdaptiveRange adaptive_cover(std::int64_t size, std::int64_t outputs,
                                           std::int64_t at) {
   return {small_quotient(at * outputs, size), small_quotient((at + 1) * outputs + size - 1, size)};

@@ -1,5 +1,5 @@
 #pragma once
-// The three tables behind kernel_table(), each defined in a file compiled for its class.
+// The three tables behind kernel_table(). Each is defined in a file that is compiled for its class.
 #include "gpu/canonical/kernels.h"
 
 namespace es::gpu {

@@ -1,5 +1,5 @@
 #pragma once
-// The update of one parameter. Unnamed namespace: see scalar_math.h.
+// The update of one parameter. The namespace is unnamed for the reason given in scalar_math.h.
 #include "gpu/canonical/kernels.h"
 #include "gpu/canonical/scalar_math.h"
 
@@ -11,7 +11,7 @@ struct SgdStep {
   bool nesterov;
 };
 
-// v == nullptr: without momentum.
+// v == nullptr: no momentum.
 ES_HD inline void sgd_update(const SgdStep& s, float grad_sum, float* p, float* v) {
   float step = fused(s.weight_decay, *p, grad_sum * s.grad_scale);
   if (v != nullptr) {
@@ -28,7 +28,7 @@ ES_HD inline void adam_update(const AdamStep& s, float grad_scale, float grad_su
   *m = fused(s.beta1, *m, s.one_minus_beta1 * g);
   *v = fused(s.beta2, *v, s.one_minus_beta2 * (g * g));
   const float root = fused(square_root(*v), s.rsqrt_bc2, s.epsilon);
-  *p = fused(-s.lr_over_bc1, *m / root, *p * s.decay);  // a decay of 1 changes nothing
+  *p = fused(-s.lr_over_bc1, *m / root, *p * s.decay);  // decay = 1 changes nothing
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
 #pragma once
 // The parts of the YOLO loss that exist once for each box, and the order in which a kernel class
-// goes through them. Formulas: README.md, "yolo loss". Unnamed namespace: see scalar_math.h.
+// executes them. The formulas are in docs/reference/operators.md. The namespace is unnamed for the
+// reason given in scalar_math.h.
 //
-// A position is one anchor of one cell of one scale; positions of an image are numbered by (scale,
-// row, column, anchor). Its 5 + classes channels lie together: x, y, w, h, objectness, classes.
+// A position is one anchor of one cell of one scale. The positions of an image are numbered by
+// (scale, row, column, anchor). The 5 + classes channels of a position are contiguous: x, y, w, h,
+// objectness, classes.
 #include "gpu/canonical/kernels.h"
 #include "gpu/canonical/scalar_math.h"
 
@@ -11,7 +13,7 @@ namespace es::gpu {
 namespace {
 
 constexpr std::int64_t kYoloScales = 3, kYoloAnchors = 3, kYoloBoxFloats = 5;
-constexpr std::int64_t kYoloObjectness = 4, kYoloClasses = 5;  // channels
+constexpr std::int64_t kYoloObjectness = 4, kYoloClasses = 5;  // numbers of channels
 
 ES_HD inline std::int64_t yolo_channels(const YoloShape& s) {
   return kYoloClasses + s.classes;
@@ -23,7 +25,7 @@ ES_HD inline std::int64_t yolo_positions(const YoloShape& s) {
   return yolo_positions(s, 0) + yolo_positions(s, 1) + yolo_positions(s, 2);
 }
 
-// A rectangle of the image by its corners, in units of the image's sides.
+// A rectangle of the image by its corners, in units of the sides of the image.
 struct YoloCorners {
   float left, top, right, bottom, area;
 };
@@ -33,24 +35,24 @@ ES_HD inline YoloCorners yolo_corners(const float* box) {
   return {box[1] - half_w, box[2] - half_h, box[1] + half_w, box[2] + half_h, box[3] * box[4]};
 }
 
-// What one box asks of the position that learns it.
+// The targets that one box sets for the position that learns it.
 struct YoloTarget {
   std::int64_t scale, index;  // position `index` of the scale
-  std::int64_t position;      // the same among all positions of the image
+  std::int64_t position;      // its number among all positions of the image
   std::int32_t label;         // -1: a class beyond the last one, so all classes are absent
-  float x, y;                 // of the centre in its cell, in [0, 1]
-  float w, h;                 // logarithm of the side over the anchor's
-  float weight;               // of the place's terms: 2 - area, so small boxes count more
+  float x, y;                 // position of the centre in its cell, in [0, 1]
+  float w, h;                 // logarithm of the box's side divided by the anchor's side
+  float weight;               // of the terms for the place: 2 - area, so small boxes count more
 };
 
-// The cell that coordinate x of [0, cells] lies in.
+// Returns the cell in which coordinate x of [0, cells] lies.
 ES_HD inline std::int64_t yolo_cell(float x, std::int64_t cells) {
   if (!(x > 0.0f)) return 0;
   return x < static_cast<float>(cells) ? static_cast<std::int64_t>(x) : cells - 1;
 }
 
-// The anchor (scale * 3 + anchor) whose shape overlaps most with a box of w x h pixels, when both
-// are centred at one point. The first one of equals.
+// Returns the anchor (scale * 3 + anchor) that overlaps most with a box of w x h pixels if both
+// have the same centre. The first one of equals.
 ES_HD inline std::int64_t yolo_best_anchor(const YoloShape& s, float w, float h) {
   std::int64_t best = 0;
   float best_overlap = -1.0f;
@@ -90,7 +92,8 @@ ES_HD inline YoloTarget yolo_target(const YoloShape& s, const float* box) {
   return t;
 }
 
-// The terms of a box's place: returns their sum, writes the gradients of channels 0..3.
+// The terms for the place of a box. Returns their sum and writes the gradients of the channels
+// 0..3.
 ES_HD inline float yolo_place(const YoloTarget& t, const float* output, float mean_scale,
                               float* gradient) {
   const float w = output[2] - t.w, h = output[3] - t.h;
@@ -103,7 +106,7 @@ ES_HD inline float yolo_place(const YoloTarget& t, const float* output, float me
   return (centre + t.weight * (w * w)) + t.weight * (h * h);
 }
 
-// The rectangle that a position predicts.
+// Returns the rectangle that a position predicts.
 ES_HD inline YoloCorners yolo_prediction(const YoloShape& s, std::int64_t scale, std::int64_t index,
                                          const float* output) {
   const std::int64_t anchor = index % kYoloAnchors, cell = index / kYoloAnchors;
@@ -119,7 +122,7 @@ ES_HD inline YoloCorners yolo_prediction(const YoloShape& s, std::int64_t scale,
   return {x - half_w, y - half_h, x + half_w, y + half_h, w * h};
 }
 
-// Whether intersection over union is above one half.
+// Returns whether intersection over union is above one half.
 ES_HD inline bool yolo_overlaps(const YoloCorners& a, const YoloCorners& b) {
   const float w = (b.right < a.right ? b.right : a.right) - (a.left < b.left ? b.left : a.left);
   const float h = (b.bottom < a.bottom ? b.bottom : a.bottom) - (a.top < b.top ? b.top : a.top);
@@ -127,21 +130,22 @@ ES_HD inline bool yolo_overlaps(const YoloCorners& a, const YoloCorners& b) {
   return ((a.area + b.area) - common) * 0.5f < common;
 }
 
-// What the objectness of a position without a box of its own is worth: 1, or +0 where its
-// prediction `mine` overlaps a box, or NaN where that cannot be told. (Centre and half side are in
-// `left` and `top`; with numbers these are no NaN, since only a side can be infinite.)
+// Returns the factor of the objectness terms at a position without a box of its own: 1, or +0 if
+// its prediction `mine` overlaps a box, or NaN if that is undecidable. (`left` and `top` contain
+// the centre and half of the side. With finite numbers they are not NaN, because only a side can be
+// infinite.)
 ES_HD inline float yolo_counted(const YoloCorners& mine, bool overlaps) {
   if (is_nan(mine.left)) return mine.left;
   if (is_nan(mine.top)) return mine.top;
   return overlaps ? 0.0f : 1.0f;
 }
 
-// One image at a time. Floats in the workspace: objectness losses [positions], box losses [M],
-// class losses [classes], corners [M] and positions [M] of boxes.
+// The workspace of one image. In floats: objectness losses [positions], box losses [M], class
+// losses [classes], corners [M] and positions [M] of boxes.
 struct YoloWorkspace {
   float *objectness, *box_loss, *class_loss;
   YoloCorners* corners;
-  std::int32_t* claimed;  // position of each box; -1 for no box
+  std::int32_t* claimed;  // the position of each box; -1: no box
 };
 
 ES_HD inline std::size_t yolo_loss_workspace_floats(const YoloShape& s) {
@@ -159,7 +163,8 @@ ES_HD inline YoloWorkspace yolo_workspace(const YoloShape& s, float* ws) {
   return w;
 }
 
-// Corners of the boxes that exist, one after the other; returns their number. Fills `claimed`.
+// Writes the corners of the boxes that exist, one after the other, and returns their number. Fills
+// `claimed`.
 ES_HD inline std::int64_t yolo_read_boxes(const YoloShape& s, const float* boxes,
                                           const YoloWorkspace& ws) {
   std::int64_t count = 0;
@@ -173,7 +178,7 @@ ES_HD inline std::int64_t yolo_read_boxes(const YoloShape& s, const float* boxes
   return count;
 }
 
-// Whether box m of an image learns: it exists, and no later one claims its position.
+// Returns whether box m of an image learns: it exists, and no later box claims its position.
 ES_HD inline bool yolo_learns(std::int64_t boxes, const std::int32_t* claimed, std::int64_t m) {
   for (std::int64_t later = m + 1; later < boxes; ++later) {
     if (claimed[later] == claimed[m]) return false;
@@ -181,11 +186,12 @@ ES_HD inline bool yolo_learns(std::int64_t boxes, const std::int32_t* claimed, s
   return claimed[m] >= 0;
 }
 
-// The whole loss. Steps holds what a kernel class does in its own way:
-//   background(shape, scale, output, corners, boxes, mean_scale, loss, gradient)   every position
-//     of a scale as one without a box: writes losses [positions] and all channels' gradients
+// The whole loss. Steps contains what each kernel class does in its own way:
+//   background(shape, scale, output, corners, boxes, mean_scale, loss, gradient)   treats every
+//     position of a scale as one without a box: writes losses [positions] and all channels'
+//     gradients
 //   classes(classes, label, logits, mean_scale, loss, gradient)   binary cross entropies
-//   sum(n, x)                                                                    SUM64
+//   sum(n, x)                                                     SUM64
 template <class Steps>
 inline void yolo_loss_by(const YoloShape& s, const float* const outputs[3], const float* boxes,
                          float* const gradients[3], float* image_loss, float* mean_loss,
@@ -208,6 +214,7 @@ inline void yolo_loss_by(const YoloShape& s, const float* const outputs[3], cons
       const std::int64_t at = (image * yolo_positions(s, t.scale) + t.index) * yolo_channels(s);
       const float* output = outputs[t.scale] + at;
       float* gradient = gradients[t.scale] + at;
+      // A box overwrites the loss and the gradients that background() wrote for its position.
       const float place = yolo_place(t, output, mean_scale, gradient);
       ws.objectness[t.position] = canonical_bce(output[kYoloObjectness], 1.0f);
       gradient[kYoloObjectness] = (canonical_sigmoid(output[kYoloObjectness]) - 1.0f) * mean_scale;

@@ -1,27 +1,27 @@
 #pragma once
-// Channel: moves bytes from the memory of one device to that of another, in another process; one
-// direction. It never adds.
+// Channel: moves bytes from the memory of one device to the memory of another device, in another
+// process, in one direction. It never adds.
 //
-// The two ends find each other by an id, which the sender makes and the receiver is told. A FIFO:
-// the n-th transfer of one end meets the n-th of the other, and both name the same number of bytes.
-// No call waits for the peer, whatever that does: it may be slow, frozen or dead.
+// The two ends find each other by an id, which the sender creates and the receiver is told. A
+// channel is a FIFO: the n-th transfer of one end meets the n-th transfer of the other, and both
+// name the same number of bytes. No call waits for the peer, which may be slow, frozen or dead.
 //
-// Why nothing can lock, in whatever order any number of workers send:
-//   - Each ordered pair of workers has a channel of its own (with NCCL a communicator of two), so
-//     there is no order between the transfers of two channels that processes would have to agree
-//     on. Within one channel the order is the sender's: it announces its transfers in messages that
-//     arrive in their order, and the receiver takes them as they are announced.
-//   - A send waits for nothing but its receive, a receive for nothing but its send. The send was
-//     begun, or follows those before it in the same channel, when it was announced.
-//   - One transfer of a channel is on the device at a time, on a stream of its own, so nothing that
-//     another process waits for stands behind one that waits. kChannelsMax keeps
-//     the streams of a device below its hardware queues (32 are asked for), and a transfer has few
-//     blocks: those of all channels have at most half of the multiprocessors, so that they all run
-//     at the same time, and the kernels of a step beside them (channels_each_way).
-//   - Nobody allocates or frees device memory that a transfer could be waited for by: memory lives
-//     as long as its Device.
+// Why no deadlock is possible, in whatever order any number of workers send:
+//   - Each ordered pair of workers has its own channel (with NCCL a communicator of two). So there
+//     is no order between the transfers of two channels on which processes would have to agree.
+//     Within a channel the order is the sender's: it announces its transfers in messages that
+//     arrive in order, and the receiver takes them as they are announced.
+//   - A send waits only for its receive, and a receive only for its send. When a send is announced,
+//     it has begun or stands behind earlier sends of the same channel.
+//   - A channel has one transfer on the device at a time, on a stream of its own. So no work for
+//     which another process waits stands behind work that waits. kChannelsMax keeps the number of
+//     streams of a device below its hardware queues (32 are requested). A transfer has few blocks:
+//     those of all channels use at most half of the multiprocessors, so that all transfers run at
+//     the same time, and the kernels of a step beside them (channels_each_way).
+//   - No thread allocates or frees device memory while a transfer could wait for that call: memory
+//     lives as long as its Device.
 //
-// Threads: one at a time. Errors: values; after one the channel is of no use but to be aborted.
+// Threads: one at a time. Errors: values. After an error the channel can only be aborted.
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -31,12 +31,12 @@
 
 namespace es::gpu::cuda {
 
-// Blocks of a transfer on a device. Each may need a multiprocessor of its own.
+// Number of blocks of a transfer on a device. Each may need a multiprocessor of its own.
 inline constexpr int kTransferBlocks = 2;
 
-// Channels of one device at a time, in each direction, at most.
+// Largest number of channels of one device at a time, in each direction.
 inline constexpr std::size_t kChannelsMax = 12;
-// Of a device with that many multiprocessors: 5 of a T4's 40, 12 from 96 on.
+// The limit for a device with this number of multiprocessors: 5 for the 40 of a T4, 12 from 96 on.
 std::size_t channels_each_way(int multiprocessors);
 
 enum class ChannelEnd { kSender, kReceiver };
@@ -45,43 +45,45 @@ class Channel {
  public:
   enum class State {
     kOpening,  // the other end has not been met yet
-    kIdle,     // the last transfer is done: what was sent, or received, may be used
+    kIdle,     // the last transfer is done: the bytes that were sent or received may be used
     kBusy,
   };
   virtual ~Channel() = default;
 
-  // Goes on with what can go on. Error (failure): the other end is gone, or the library's.
+  // Continues what can continue. Error (failure): the other end is gone, or an error of the
+  // library.
   virtual Result<State> poll() = 0;
-  // Begins a transfer of these bytes of device memory, after what is queued on the stream; poll()
-  // tells its end. REQUIRES: the last poll() said kIdle; memory and stream are the channel's until
-  // the next kIdle or released().
+  // Begins a transfer of these bytes of device memory, after everything that is queued on the
+  // stream. poll() reports its end. REQUIRES: the last poll() returned kIdle. Memory and stream
+  // belong to the channel until the next kIdle or until released() returns true.
   virtual void begin(Stream stream, void* memory, std::size_t bytes) = 0;
 
-  // Gives the channel up, at once. What runs is ended in the background.
+  // Gives the channel up immediately. A running transfer is ended in the background.
   virtual void abort() = 0;
-  // After abort(): nothing uses the memory and the stream any more.
+  // After abort(): returns whether nothing uses the memory and the stream any more.
   virtual bool released() const = 0;
 };
 
-// Makes the channels of one device, which outlives it.
+// Creates the channels of one device. The device must outlive the library.
 class ChannelLibrary {
  public:
   virtual ~ChannelLibrary() = default;
-  virtual std::string kind() const = 0;  // "nccl 2.28.9": ends of equal kinds can meet
-  // The physical device; two workers on one device cannot be joined.
+  virtual std::string kind() const = 0;  // for example "nccl 2.28.9"; ends of equal kinds can meet
+  // Identifies the physical device. Two workers on one device cannot be connected.
   virtual std::string device() const = 0;
-  // Channels of the device at a time, in each direction; at most kChannelsMax.
+  // Largest number of channels of the device at a time, in each direction; at most kChannelsMax.
   virtual std::size_t channels_max() const = 0;
-  virtual Result<std::string> make_id() = 0;  // bytes; for one channel
-  // Error (failure): the library's.
+  virtual Result<std::string> make_id() = 0;  // an id for one channel; arbitrary bytes
+  // Error (failure): the library's error.
   virtual Result<std::unique_ptr<Channel>> open(ChannelEnd end, const std::string& id) = 0;
 };
 
-// NCCL on a GPU; nullptr: it is not installed. Error (failure): it is there and does not work.
-// REQUIRES: a device of open_gpu(gpu_index).
+// Opens NCCL on a GPU; nullptr: it is not installed. Error (failure): it is installed and does not
+// work. REQUIRES: `device` comes from open_gpu(gpu_index).
 Result<std::unique_ptr<ChannelLibrary>> open_nccl(Device& device, int gpu_index);
-// Sockets of this machine between host memory: what stands there for NCCL with open_host_device().
-// `device`, `host`: texts that tell devices and machines apart.
+// Opens channels that use sockets of this machine between host memories. They replace NCCL if the
+// device is open_host_device(). `device` and `host` are texts that distinguish devices and
+// machines.
 std::unique_ptr<ChannelLibrary> open_host_channels(std::string device, const std::string& host);
 
 }  // namespace es::gpu::cuda

@@ -22,7 +22,7 @@ std::string why_no_gpu(int driver_version, int needed_version, const std::string
 DeviceType CudaDevice::type() const {
   const std::string maker = "NVIDIA ";
   std::string type = "cuda-sm" + std::to_string(compute_capability);
-  bool dash = true;  // before the next letter
+  bool dash = true;  // insert a dash before the next letter or digit
   for (const char c : name.starts_with(maker) ? name.substr(maker.size()) : name) {
     if (std::isalnum(static_cast<unsigned char>(c)) == 0) {
       dash = true;

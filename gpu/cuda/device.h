@@ -1,11 +1,11 @@
 #pragma once
-// Device: the memory, streams and errors of one GPU, behind an interface that host memory can stand
-// in for (tests, machines without GPU).
+// Device: the memory, streams and errors of one GPU, behind an interface that host memory can
+// implement too (for tests and for machines without a GPU).
 //
-// Threads: one at a time. Memory: what allocate() and allocate_host() give lives as long as the
-// Device. Errors: values, with the call that failed and where it was made. An error of queued work
-// appears at the next check() or synchronise(); after it the device is lost: every later call
-// returns it again.
+// Threads: one at a time. Memory: what allocate() and allocate_host() return lives as long as the
+// Device. Errors: values that contain the failed call and its place in the source. An error of
+// queued work appears at the next check() or synchronise(). After it the device is lost: every
+// later call returns the error again.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -21,16 +21,16 @@
 
 namespace es::gpu::cuda {
 
-// The type of open_host_device(): the CUDA device's program on the host. For tests; devices of this
-// type exist only where a configuration names them.
+// The device type of open_host_device(): the program of the CUDA device on the host. It is for
+// tests. Devices of this type exist only where a configuration names them.
 inline const DeviceType kHostStandIn{"cuda-host"};
 
-// Something that has been queued; wait() for it from another stream or the host.
+// A point in a stream. Another stream or the host can wait() for it.
 struct Event {
   void* handle = nullptr;
 };
 
-// Queued work that was recorded: launched as one, as often as wanted. A CUDA graph.
+// Recorded work that can be launched as one unit any number of times. A CUDA graph.
 struct Recording {
   void* handle = nullptr;
 };
@@ -40,66 +40,75 @@ class Device {
   virtual ~Device() = default;
 
   virtual const DeviceKernels& kernels() const = 0;
-  virtual std::string name() const = 0;  // "NVIDIA H200", "host"
-  virtual DeviceType type() const = 0;   // "cuda-sm90-h200", "cuda-host"
+  virtual std::string name() const = 0;  // for example "NVIDIA H200" or "host"
+  virtual DeviceType type() const = 0;   // for example "cuda-sm90-h200" or "cuda-host"
 
-  // The calling thread goes on with this device: before anything else that it does with it.
+  // Makes this device the current device of the calling thread. A thread calls it before it does
+  // anything else with the device.
   virtual Status begin() = 0;
 
-  // Device memory, 256-byte aligned; content arbitrary. `what` completes "no memory for ...".
+  // Allocates device memory, aligned to 256 bytes, with arbitrary contents. `what` completes the
+  // text "no memory for ...".
   virtual Result<void*> allocate(std::size_t bytes, const std::string& what) = 0;
-  // Host memory that copies to and from the device run beside computing (pinned).
+  // Allocates pinned host memory. Copies between it and the device run concurrently with
+  // computation.
   virtual Result<void*> allocate_host(std::size_t bytes, const std::string& what) = 0;
 
-  // From now on copies from this host memory run beside computing, as those from allocate_host()'s
-  // do. `owner` keeps it and is let go of by the Device's end. False: not possible here, nothing
-  // has changed.
+  // Pins this host memory: from now on copies from it run concurrently with computation, like those
+  // from memory of allocate_host(). `owner` keeps the memory alive and is released at the end of
+  // the Device. Returns false, and changes nothing, if this is not possible here.
   virtual bool pin(std::span<const std::byte>, std::shared_ptr<const void> /*owner*/) {
     return false;
   }
 
-  // What may be allocated though one could do without it: on a GPU not the last of its memory,
-  // which libraries and channels take later. At most this; allocate() may fail all the same.
+  // Returns the number of bytes that may be allocated for optional purposes. On a GPU that excludes
+  // the last part of the memory, which libraries and channels need later. allocate() may still
+  // fail.
   virtual std::size_t spare_bytes() { return SIZE_MAX; }
 
   virtual Result<Stream> make_stream() = 0;
   virtual Result<Event> make_event() = 0;
 
-  // --- Queued. The host side of a copy must stay as it is until the copy is done.
+  // --- Queued work. The host side of a copy must not change until the copy is done.
   virtual void copy_in(Stream, void* device, const void* host, std::size_t bytes) = 0;
   virtual void copy_out(Stream, void* host, const void* device, std::size_t bytes) = 0;
-  virtual void copy(Stream, void* to, const void* from, std::size_t bytes) = 0;  // in device memory
-  virtual void record(Event, Stream) = 0;  // the event: all that is queued on the stream so far
-  virtual void wait(Stream, Event) = 0;    // what is queued from now on comes after the event
+  // Within device memory.
+  virtual void copy(Stream, void* to, const void* from, std::size_t bytes) = 0;
+  // The event marks everything that is queued on the stream so far.
+  virtual void record(Event, Stream) = 0;
+  virtual void wait(Stream, Event) = 0;  // what is queued from now on runs after the event
 
-  // --- Recording. What `queue` queues on the stream is kept and not done; it queues on no other
-  // stream and waits for nothing. Arguments are kept as they are: what shall differ from launch to
-  // launch comes from device memory. The recording lives as long as the device. Error (failure):
-  // this work cannot be recorded here; nothing has been queued, and the device works as before.
+  // --- Recording. Everything that `queue` queues on the stream is recorded and not executed.
+  // `queue` must not queue on another stream and must not wait. Arguments are recorded with their
+  // current values, so what changes from launch to launch must come from device memory. The
+  // recording lives as long as the device. Error (failure): this work cannot be recorded here.
+  // Nothing has been queued then, and the device works as before.
   virtual Result<Recording> record_work(Stream, const std::function<void()>& queue) = 0;
   virtual void launch(Stream, Recording) = 0;
 
-  // --- The host waits.
+  // --- Calls in which the host waits.
   virtual Status synchronise(Stream) = 0;
   virtual Status synchronise(Event) = 0;
-  virtual Status check() = 0;  // the first error so far; waits for nothing
-  // What a library has to report of its work on this device: from now on the device is lost.
+  virtual Status check() = 0;  // returns the first error so far; does not wait
+  // Reports an error of a library's work on this device. From now on the device is lost.
   virtual void lose(const Error& error) = 0;
-  // Calls a library that works on this device, as all such calls are made: an error that the call
-  // leaves behind, though it may have succeeded, is the library's own and is forgotten. Of the
-  // device's own errors none is lost by it: those before were noted, and one that has ended the
-  // device comes back with every later call. Returns what `call` returns.
+  // Calls a library that works on this device. All calls of such libraries go through this
+  // function. A CUDA error that the call leaves behind, even though the call may have succeeded,
+  // belongs to the library and is cleared. No error of the device is lost by this: earlier errors
+  // were recorded, and an error that has ended the device is returned again by every later call.
+  // Returns what `call` returns.
   virtual Status call_library(const std::function<Status()>& call) { return call(); }
 };
 
-// GPU `index` of this process (cuda_inventory.h). Error (failure): no driver, no such device.
+// Opens GPU `index` of this process (cuda_inventory.h). Error (failure): there is no driver, or no
+// such device.
 Result<std::unique_ptr<Device>> open_gpu(int index);
-// Host memory and host_kernels().
+// Opens a device that consists of host memory and host_kernels().
 std::unique_ptr<Device> open_host_device();
 
 }  // namespace es::gpu::cuda
 
-// Sets `target` to what `expr` gives, or returns its error.
+// Sets `target` to the value of `expr`, or returns its error.
 #define ES_SET(target, expr)                    \
   do {                                          \
     auto es_result_ = (expr);                   \

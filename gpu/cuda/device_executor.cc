@@ -84,8 +84,9 @@ Result<std::unique_ptr<DeviceVendorKernel>> DeviceExecutor::vendor_kernel(const 
                                                   : MatmulShape{gemm_shape(graph(), op)});
 }
 
-// Each of the library's kernels once, on whatever the memory holds. One that refuses its work would
-// end this worker in its first step, and the next worker in its.
+// Runs each kernel of the library once on arbitrary contents of memory. Without this trial, a
+// kernel that refuses its work would end this worker in its first step, and then the next worker in
+// its first step.
 Status DeviceExecutor::try_vendor_kernels() {
   use(inputs_->present());
   for (std::size_t i = 0; i < vendor_ops_.size(); ++i) {
@@ -191,6 +192,7 @@ std::string DeviceExecutor::slower_because() const {
 }
 
 void DeviceExecutor::enter(const float* params, const StepInput& input) {
+  // The copy must not overwrite parameters that the previous step still reads.
   if (params_.stale) {
     device_->wait(inputs_->stream(), step_done_);
     device_->copy_in(inputs_->stream(), params_.memory, params,
@@ -241,7 +243,7 @@ void DeviceExecutor::queue_op(std::size_t index, RunMode mode, const RunBuffers&
   if (observer_ != nullptr) observer_->begin_op(op);
   launch(index, mode, buffers);
   if (observer_ == nullptr) return;
-  (void)device_->synchronise(compute_);  // an error stays with the device
+  (void)device_->synchronise(compute_);  // a device error is reported by a later call
   observer_->end_op(op);
 }
 
@@ -284,7 +286,8 @@ void DeviceExecutor::queue_backward() {
   device_->record(step_done_, compute_);
 }
 
-// Nobody reads the arena of the present step any more when its last operator is done.
+// Queues the forward pass of the next step. It may overwrite the arena, because stream order runs
+// it after the last operator of the current step, and nothing reads the arena after that.
 void DeviceExecutor::queue_next_forward() {
   if (observer_ != nullptr || !inputs_->has_next()) return;
   inputs_->wait_for_next(compute_);
@@ -300,7 +303,8 @@ bool DeviceExecutor::forward_is_queued(const StepInput& input) {
   return std::exchange(next_forward_of_, std::nullopt).has_value();
 }
 
-// What it writes can be used again. An error stays with the device.
+// Waits for a queued forward pass that will not be used, so that the memory that it writes can be
+// used again. A device error is reported by a later call.
 void DeviceExecutor::drop_next_forward() {
   if (next_forward_of_) (void)device_->synchronise(forwards_[1 - inputs_->present()].done);
   next_forward_of_.reset();
@@ -315,6 +319,8 @@ Result<LocalStepResult> DeviceExecutor::run_local_step(const LocalStep& step,
   if (!has_forward) queue_forward();
   queue_backward();
   if (step.meanwhile) step.meanwhile();
+  // The next forward pass is queued before the host waits for results, so the device never runs out
+  // of work.
   queue_next_forward();
   auto results = take_results(step, on_bucket_ready);
   inputs_->finish_prefetch();
@@ -338,7 +344,7 @@ Result<LocalStepResult> DeviceExecutor::take_results(const LocalStep& step,
   return LocalStepResult{*results.host_loss, {}};
 }
 
-// Nothing of the step is under way any more when it ends.
+// Ends a step early. No work of the step is in progress when the function returns.
 Result<LocalStepResult> DeviceExecutor::stop_at(const Fault& fault) {
   const float loss = *forwards_[variant_].host_loss;
   drop_next_forward();
@@ -376,7 +382,7 @@ std::span<const float> DeviceExecutor::values(TensorId t) const {
   AlignedBuffer& copy = values_[t];
   if (copy.floats() != count) copy = AlignedBuffer(count, "a result");
   device_->copy_out(compute_, copy.data(), (*tensors_)[t], bytes_of(count));
-  (void)device_->synchronise(compute_);  // an error stays with the device
+  (void)device_->synchronise(compute_);  // a device error is reported by check()
   return {copy.data(), static_cast<std::size_t>(count)};
 }
 
@@ -385,7 +391,7 @@ std::span<const float> DeviceExecutor::gradient(ParamId param) const {
   gradient_copy_.resize(static_cast<std::size_t>(info.count));
   device_->copy_out(compute_, gradient_copy_.data(), gradients_->gradient() + info.offset,
                     bytes_of(info.count));
-  (void)device_->synchronise(compute_);  // an error stays with the device
+  (void)device_->synchronise(compute_);  // a device error is reported by check()
   return gradient_copy_;
 }
 

@@ -1,28 +1,32 @@
 #pragma once
-// DeviceExecutor: runs a program on a CUDA device, queued on streams.
+// DeviceExecutor runs a program on a CUDA device. It queues all work on streams:
 //
-//   copy-in    mini-batch, statistics, parameters when they changed
+//   copy-in    mini-batch and statistics; parameters if they have changed
 //   compute    operators
-//   merge, copy-out: what becomes of gradients, bucket by bucket, while the backward pass goes on
+//   merge, copy-out   gradients, bucket by bucket, while the backward pass goes on
 //              (device_gradients.h)
 //
-// The host queues a whole local step, copies the input of the next one, queues its forward pass
-// behind the present step, then takes the results in their order: loss and statistics, bucket 0, 1,
-// ... What operators write is looked through for values that are not finite (finite_checks.h): all
-// of it, so what a CPU would report is reported; with a vendor's kernels, whose bits no CPU has,
-// only what leaves the step, and a step with such a value runs again, and all is looked through.
 //
-// What one step's forward pass leaves for the host, loss, statistics and what was found, is there
-// twice, as inputs are: variant 0 or 1. A forward pass that was queued ahead is used when the next
-// step has the same input and the parameters are the same; else it is waited for, and forgotten.
+// The host queues a whole local step, copies the input of the next step, and queues the forward
+// pass of the next step behind the current step. Then it takes the results in their order: loss and
+// statistics, bucket 0, bucket 1, ... The outputs of operators are searched for values that are not
+// finite (finite_checks.h). With canonical kernels all outputs are searched, so the device reports
+// what a CPU would report. With vendor kernels, whose bits no CPU has, only what leaves the step is
+// searched; a step with such a value runs again, and then all outputs are searched.
 //
-// From its second time on a local step is a few CUDA graphs (step_recordings.h), but not while an
-// observer watches.
+// What a forward pass leaves for the host (loss, statistics, and the findings of the search) exists
+// twice, like the inputs: variant 0 and variant 1. A forward pass that was queued ahead is used if
+// the next step has the announced input and the parameters have not changed. Otherwise the host
+// waits for it and ignores its results.
 //
-// Memory: create() allocates the arena, the workspace, the constants, two mini-batches, parameters
-// and one gradient in device memory; a gradient and two mini-batches in pinned host memory. What
-// sums over ESTs and moments need comes when they are first needed (device_gradients.h,
-// device_updater.h). Only sums depend on the number of ESTs: log2.
+// From its second execution on, a local step consists of a few CUDA graphs (step_recordings.h),
+// except while an observer watches.
+//
+// Memory: create() allocates in device memory the arena, the workspace, the constants, two
+// mini-batches, the parameters and one gradient; in pinned host memory one gradient and two
+// mini-batches. Sums over ESTs and optimizer moments are allocated when they are first needed
+// (device_gradients.h, device_updater.h). Only the number of sums depends on the number of ESTs,
+// and it grows with the logarithm.
 #include <array>
 #include <cstdint>
 #include <map>
@@ -50,8 +54,9 @@ namespace es::gpu::cuda {
 
 class DeviceExecutor final : public StepRunner {
  public:
-  // `vendor`: runs the convolutions and products that it has, and that it does not refuse when each
-  // has run once, here; nullptr: none. Error (failure): memory that is missing; the device is lost.
+  // `vendor` runs the convolutions and products for which it has a kernel; nullptr: no vendor
+  // library. create() runs each of these kernels once and drops those that refuse their work. Error
+  // (failure): memory is missing, or the device is lost.
   static Result<std::unique_ptr<DeviceExecutor>> create(Program program,
                                                         std::unique_ptr<Device> device,
                                                         const std::vector<Bucket>& buckets,
@@ -75,7 +80,8 @@ class DeviceExecutor final : public StepRunner {
     inputs_->pin_words(memory, std::move(owner));
   }
   std::string slower_because() const override;
-  // Error (failure), beside the device's: a bad value that a second run of the step does not show.
+  // Error (failure), besides those of the device: a second run of the step did not show the bad
+  // value again.
   Result<LocalStepResult> run_local_step(const LocalStep& step,
                                          const OnBucketReady& on_bucket_ready) override;
   Status run_eval(const float* params, const float* stats, const Batch& batch) override;
@@ -85,12 +91,12 @@ class DeviceExecutor final : public StepRunner {
   void lose_device(const Error& error) override { device_->lose(error); }
 
  private:
-  // Operators [first, end). The first piece is the forward pass, each other one ends with the last
-  // operator of a bucket.
+  // The operators [first, end). The first piece is the forward pass. Each other piece ends with the
+  // last operator of a bucket.
   struct Piece {
     std::size_t first = 0, end = 0;
   };
-  // What a forward pass leaves.
+  // The results of a forward pass.
   struct Forward {
     float *next_stats = nullptr, *host_next_stats = nullptr, *host_loss = nullptr;
     Event done;
@@ -126,11 +132,12 @@ class DeviceExecutor final : public StepRunner {
   Result<LocalStepResult> stop_at(const Fault& fault);
   Result<Fault> find_first_fault();
 
-  // Constant after create().
+  // These members are constant after create().
   Program program_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<DeviceVendorLibrary> vendor_;
-  std::vector<std::unique_ptr<DeviceVendorKernel>> vendor_ops_;  // by operator; nullptr = canonical
+  // [operator]; nullptr: the canonical kernel runs
+  std::vector<std::unique_ptr<DeviceVendorKernel>> vendor_ops_;
   std::vector<std::string> vendor_refusals_;
   MemoryPlan plan_;
   std::int64_t workspace_floats_ = 0;
@@ -141,18 +148,19 @@ class DeviceExecutor final : public StepRunner {
   std::unique_ptr<DeviceUpdater> updater_;
   std::unique_ptr<DeviceInputs> inputs_;
   std::unique_ptr<FiniteChecks> checks_;
-  FiniteChecks::Scope scope_ = FiniteChecks::Scope::kAll;  // of a step
+  FiniteChecks::Scope scope_ = FiniteChecks::Scope::kAll;  // for every local step
   std::unique_ptr<StepRecordings> recordings_;
   std::vector<Piece> pieces_;
   float *arena_ = nullptr, *workspace_ = nullptr;
-  std::array<Forward, 2> forwards_;  // by variant
+  std::array<Forward, 2> forwards_;  // [variant]
 
   DeviceParams params_;
   std::unique_ptr<TensorAddresses> tensors_;
-  std::size_t variant_ = 0;                       // that is queued, or whose results are taken
-  std::optional<std::uint64_t> next_forward_of_;  // the edition of params_ of one that is queued
+  std::size_t variant_ = 0;  // the variant that is being queued, or whose results are taken
+  // The edition of params_ that a queued forward pass uses.
+  std::optional<std::uint64_t> next_forward_of_;
   OpObserver* observer_ = nullptr;
-  mutable std::map<TensorId, AlignedBuffer> values_;  // on the host
+  mutable std::map<TensorId, AlignedBuffer> values_;  // copies in host memory
   mutable std::vector<float> gradient_copy_;
 };
 

@@ -39,7 +39,7 @@ Status DeviceGradients::allocate() {
   }
   ES_SET(gradient_, device_memory("a gradient"));
   ES_SET(staging_, host_memory("a gradient"));
-  // No kernel writes the padding: it is +0 from now on.
+  // The padding of the gradient must be +0. No kernel writes it, so it is set once here.
   device_.kernels().fill_zero(merge_, floats_, gradient_);
   return device_.synchronise(merge_);
 }
@@ -60,7 +60,7 @@ GradientMemory DeviceGradients::memory() const {
   return {.device_floats = (1 + device_sums_) * floats_, .pinned_floats = host_sums_ * floats_};
 }
 
-// Memory for so many sums that wait: on the device as far as it goes, one at least.
+// Allocates memory for this number of waiting sums: on the device as far as possible, at least one.
 Status DeviceGradients::provide(std::uint32_t sums) {
   while (device_sums_ < sums && (sums_max_ == 0 || device_sums_ < sums_max_)) {
     const bool needed = device_sums_ == 0;
@@ -96,8 +96,9 @@ float* DeviceGradients::take_place() {
   return place;
 }
 
-// Copies are queued for copy-out alone, which has waited for all that was merged: the forward pass
-// goes on beside them, and merging waits.
+// Moves the oldest sum in device memory to host memory and returns its place. The copy is queued on
+// the stream copy-out, which has already waited for all merges. The forward pass of the EST
+// continues beside it; only merging waits for it.
 float* DeviceGradients::spill_oldest() {
   const auto oldest = std::find_if(waiting_.begin(), waiting_.end(),
                                    [](const Waiting& sum) { return sum.device != nullptr; });
@@ -144,18 +145,19 @@ void DeviceGradients::queue_bucket(Stream compute, std::size_t b) {
   if (b + 1 == buckets_.size()) end_path();
 }
 
-// Rare: an audit, or a fault that a test wants.
+// Called rarely: for an audit, or for a fault that a test injects.
 void DeviceGradients::inspect(std::size_t b) {
   const Bucket& bucket = buckets_[b];
   float *const device = gradient_ + bucket.begin, *const host = staging_ + bucket.begin;
   device_.copy_out(merge_, host, device, bytes_of(bucket.floats()));
-  (void)device_.synchronise(merge_);  // an error stays with the device
+  (void)device_.synchronise(merge_);  // a device error is reported by a later call
   target_->inspect(static_cast<std::uint32_t>(b), host);
   device_.copy_in(merge_, device, host, bytes_of(bucket.floats()));
 }
 
-// Where the bucket's sum lies in the end. The sum kept last is always in device memory, so one that
-// is not comes into a bucket of gradient() that has been added to it already.
+// Queues the additions for one bucket and returns the place of its sum. The sum that was kept last
+// is always in device memory. A sum in host memory is therefore copied into a bucket of gradient()
+// that has already been added to another sum and is free.
 float* DeviceGradients::merge(const Bucket& bucket) {
   const DeviceKernels& k = device_.kernels();
   float* const own = gradient_ + bucket.begin;
@@ -168,6 +170,7 @@ float* DeviceGradients::merge(const Bucket& bucket) {
     } else {
       ES_CHECK(sum != own);
       device_.copy_in(merge_, own, left(i).host + bucket.begin, bytes_of(bucket.floats()));
+      // The older sum covers the lower ranks, so it is the left operand.
       k.add(merge_, bucket.floats(), own, sum, sum);
     }
   }
@@ -185,7 +188,7 @@ void DeviceGradients::queue_out(std::size_t b, const float* sum) {
   device_.record(events_[b].out, copy_out_);
 }
 
-// All of the path is queued: what waits from now on, and what is free.
+// The whole path is queued. Records which sum waits from now on and which places are free.
 void DeviceGradients::end_path() {
   const GradientPath& path = target_->path;
   Waiting sum{.slot = path.slots.back(), .device = place_, .host = nullptr};
@@ -193,7 +196,8 @@ void DeviceGradients::end_path() {
     Waiting taken = waiting_.back();
     ES_CHECK(taken.slot == path.slots[i]);
     waiting_.pop_back();
-    if (taken.device != nullptr) std::swap(sum.device, taken.device);  // the sum moved on into it
+    // The new sum was accumulated in the place of this one.
+    if (taken.device != nullptr) std::swap(sum.device, taken.device);
     release(taken);
   }
   if (path.whole) whole_ = {sum.device != nullptr ? sum.device : gradient_, target_->last_slot()};
@@ -208,6 +212,7 @@ Status DeviceGradients::take(std::size_t b) {
   ES_RETURN_IF_ERROR(device_.synchronise(events_[b].out));
   const Bucket& bucket = buckets_[b];
   if (target_->path.whole) {
+    // The values stay on the device. NaN marks the place in host memory.
     target_->last_slot()[bucket.begin] = std::numeric_limits<float>::quiet_NaN();
   } else if (part_leaves_) {
     std::memcpy(target_->last_slot() + bucket.begin, staging_ + bucket.begin,
@@ -220,7 +225,8 @@ bool DeviceGradients::is_whole(std::size_t b, const float* host) const {
   return whole_.host != nullptr && host == whole_.host + buckets_[b].begin;
 }
 
-// Operators are about to write gradient(). Rare: the audit of a job with one EST.
+// The operators of the next local step are about to overwrite gradient(). If the whole sum lies
+// there, it is saved first. Called rarely: for an audit of a job with one EST.
 Status DeviceGradients::save_whole() {
   if (whole_.device != gradient_) return {};
   device_.copy_out(merge_, saved_, gradient_, bytes_of(floats_));

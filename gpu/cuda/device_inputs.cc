@@ -83,7 +83,7 @@ void DeviceInputs::prefetch(const StepInput& input) {
   if (input.batch.serial == 0) return;
   Input& next = inputs_[1 - present_];
   (void)device_.synchronise(
-      next.copied);  // its host memory is free; an error stays with the device
+      next.copied);  // its host memory must be free; a device error is reported later
   copy_words(next, input.batch);
   copy_context(next, input);
   device_.record(next.copied, copy_in_);
@@ -93,7 +93,7 @@ void DeviceInputs::prefetch(const StepInput& input) {
 }
 
 void DeviceInputs::finish_prefetch() {
-  (void)device_.synchronise(next().copied);  // an error stays with the device
+  (void)device_.synchronise(next().copied);  // a device error is reported by a later call
 }
 
 bool DeviceInputs::is_next(const StepInput& input) const {
@@ -114,6 +114,7 @@ void DeviceInputs::enter(const StepInput& input, Stream compute) {
   const bool context = is_next(input);
   present_ = 1 - present_;
   Input& now = inputs_[present_];
+  // The pinned memory of this input is written below, so its last copy must be done.
   if (!words || !context) (void)device_.synchronise(now.copied);
   if (!words) copy_words(now, input.batch);
   if (!context) copy_context(now, input);

@@ -1,10 +1,10 @@
 #pragma once
-// DeviceInputs: what a local step reads besides parameters: a mini-batch, statistics, the key of
-// its random numbers. There are two of each: while the device works on those of one step, those of
-// the next are copied, on a stream of their own.
+// DeviceInputs: the input of a local step besides the parameters: a mini-batch, statistics, and the
+// key of its random numbers. There are two copies of each: while the device works on the input of
+// one step, the input of the next step is copied on a stream of its own.
 //
-// Threads: one at a time. Errors: the device's. Memory: twice an input on the device, twice in
-// pinned host memory, through which words go that are not in such memory already.
+// Threads: one at a time. Errors: those of the device. Memory: two inputs on the device and two in
+// pinned host memory. Words that are not in pinned memory already are copied through the latter.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -16,31 +16,32 @@ namespace es::gpu::cuda {
 
 class DeviceInputs {
  public:
-  // Error (failure): missing memory.
+  // Error (failure): memory is missing.
   static Result<std::unique_ptr<DeviceInputs>> create(Device& device, std::int64_t batch_floats,
                                                       std::int64_t stat_floats);
 
-  // Words in this memory need not be copied to pinned memory of this object, if the device can pin
-  // it. REQUIRES: called once.
+  // Words in this memory need not be copied to the pinned memory of this object if the device can
+  // pin it. REQUIRES: called at most once.
   void pin_words(std::span<const float> memory, std::shared_ptr<const void> owner);
 
-  // Copies what enter() will probably be given next; a batch without serial is not. The caller's
-  // memory is read before it returns, pinned words before finish_prefetch() does. REQUIRES, as
-  // enter(): what read the input before the present one is done.
+  // Copies the input that enter() will probably get next. A batch without a serial is not copied.
+  // The caller's memory is read before the function returns; pinned words are read before
+  // finish_prefetch() returns. REQUIRES, as for enter(): the work that read the input before the
+  // present one is done.
   void prefetch(const StepInput& input);
   void finish_prefetch();
-  // Statistics in the caller's memory are not what they were.
+  // Says that the statistics in the caller's memory have changed.
   void stats_changed();
 
-  // Makes `input` the present one: what is queued on `compute` from now on comes after it, and
-  // after everything else that is queued on stream(). Copies what was not prefetched.
+  // Makes `input` the present one and copies what was not prefetched. What is queued on `compute`
+  // from now on runs after these copies and after everything else that is queued on stream().
   void enter(const StepInput& input, Stream compute);
   Stream stream() const { return copy_in_; }
 
-  // --- The next one: whether something was prefetched, and whether it is this.
+  // --- The next input: whether something was prefetched, and whether it equals `input`.
   bool has_next() const { return next().serial != 0 && next().stats != nullptr; }
   bool is_next(const StepInput& input) const;
-  // What is queued on `compute` from now on comes after its copies.
+  // What is queued on `compute` from now on runs after the copies of the next input.
   void wait_for_next(Stream compute);
 
   // --- Input 0 or 1, in device memory.
@@ -52,16 +53,16 @@ class DeviceInputs {
   }
 
  private:
-  static constexpr std::int64_t kKeyFloats = 16;  // the key, and what keeps statistics aligned
+  static constexpr std::int64_t kKeyFloats = 16;  // the key, padded to keep the statistics aligned
 
   struct Pair {
     float *host = nullptr, *device = nullptr;
   };
   struct Input {
-    Pair words, context;  // context: the key, then statistics
+    Pair words, context;  // context: the key, then the statistics
     Event copied;
     // What has been copied ahead.
-    std::uint64_t serial = 0;  // 0: nothing
+    std::uint64_t serial = 0;  // 0: nothing has been copied
     const float* stats = nullptr;
     DropoutKey key;
   };

@@ -1,12 +1,12 @@
 #pragma once
-// The canonical kernels of the CUDA device: one table of functions, each a whole operator queued on
-// a stream. The same order of IEEE-754 operations as gpu/canonical/kernels.h, whose conventions
-// hold (dtype, layout, aliasing, workspace), but that
-//   memory   every pointer is to device memory, 4-byte aligned at least
-//   sizes    a tensor has fewer than 2^32 elements; a chain at most 16 stages
-//   errors   those of launching stay with the device: Device::check()
-// The table exists twice: kernels for GPUs (builds with the CUDA toolkit), and the same sources run
-// on the host, for tests and machines without GPU (launch.h).
+// The canonical kernels of the CUDA device: a table of functions, each of which queues a whole
+// operator on a stream. The order of IEEE-754 operations is that of gpu/canonical/kernels.h, whose
+// conventions hold (dtype, layout, aliasing, workspace) with these differences:
+//   memory   every pointer is to device memory and aligned to at least 4 bytes
+//   sizes    a tensor has fewer than 2^32 elements; a chain has at most 16 stages
+//   errors   an error of a launch stays with the device: Device::check()
+// The table exists twice: kernels for GPUs (in builds with the CUDA toolkit), and the same sources
+// on the host, for tests and for machines without a GPU (launch.h).
 #include <cstddef>
 #include <cstdint>
 
@@ -16,7 +16,7 @@
 
 namespace es::gpu::cuda {
 
-// A run of floats, and the word that shall be 1 when one of them is infinite or NaN.
+// A run of floats, and the word that is set to 1 if one of them is infinite or NaN.
 struct FiniteCheck {
   const float* x = nullptr;
   std::int64_t count = 0;
@@ -25,10 +25,10 @@ struct FiniteCheck {
 constexpr std::int64_t kFiniteChecksMax = 16;
 
 struct DeviceKernels {
-  // --- Dense (gemm.cu, conv.cu, depthwise.cu, attention.cu).
+  // --- Dense operators (gemm.cu, conv.cu, depthwise.cu, attention.cu).
   std::size_t (*gemm_workspace_floats)(const GemmShape&, std::int64_t count);
-  // `count` independent products; operand X of product i begins at x + i * x_step. bias[n] or
-  // nullptr.
+  // `count` independent products. Operand X of product i begins at x + i * x_step. `bias` is
+  // bias[n] or nullptr.
   void (*gemm)(Stream, const GemmShape&, std::int64_t count, std::int64_t a_step,
                std::int64_t b_step, std::int64_t c_step, const float* a, const float* b,
                const float* bias, float* c, float* ws);
@@ -41,8 +41,8 @@ struct DeviceKernels {
   std::size_t (*conv_wgrad_workspace_floats)(const ConvShape&);
   void (*conv_wgrad)(Stream, const ConvShape&, const float* x, const float* dy, float* dw,
                      float* ws);
-  // All heads (AttentionShape::head_begin and head_count are not used). A DropoutKey is in device
-  // memory, so that a step whose work has been recorded can be launched with another.
+  // Computes all heads (AttentionShape::head_begin and head_count are not used). The DropoutKey is
+  // in device memory, so that a recorded step can be launched with another key.
   std::size_t (*attention_workspace_floats)(const AttentionShape&);
   void (*attention_fwd)(Stream, const AttentionShape&, const float* q, const float* k,
                         const float* v, const AttentionExtras&, const DropoutKey*, float* y,
@@ -51,7 +51,7 @@ struct DeviceKernels {
                         const float* v, const float* probs, const float* dy, const DropoutKey*,
                         float* dq, float* dk, float* dv, float* dbias, float* ws);
 
-  // --- Sums over rows, normalisation (norm.cu, layer_norm.cu, softmax.cu).
+  // --- Sums over rows and normalisation (norm.cu, layer_norm.cu, softmax.cu).
   std::size_t (*colsum_workspace_floats)(std::int64_t rows, std::int64_t cols);
   void (*colsum)(Stream, std::int64_t rows, std::int64_t cols, const float* x, float* out,
                  float* ws);
@@ -72,7 +72,7 @@ struct DeviceKernels {
   void (*softmax_bwd)(Stream, std::int64_t rows, std::int64_t c, const float* y, const float* dy,
                       float* dx);
 
-  // --- Element by element (elementwise.cu). The stages of a chain lie in host memory.
+  // --- Element-wise operators (elementwise.cu). The stages of a chain are in host memory.
   void (*chain)(Stream, std::int64_t n, const float* x, const ChainStage* stages,
                 std::int64_t count, const DropoutKey*, float* y);
   void (*add)(Stream, std::int64_t n, const float* a, const float* b, float* y);
@@ -97,7 +97,7 @@ struct DeviceKernels {
   void (*upsample2_bwd)(Stream, std::int64_t n, std::int64_t h, std::int64_t w, std::int64_t c,
                         const float* dy, float* dx);
 
-  // --- Embedding and losses (embedding.cu, loss.cu, yolo.cu). ids in [0, rows).
+  // --- Embedding and losses (embedding.cu, loss.cu, yolo.cu). ids are in [0, rows).
   void (*embedding_fwd)(Stream, std::int64_t count, std::int64_t c, const float* table,
                         const std::int32_t* ids, float* y);
   std::size_t (*embedding_bwd_workspace_floats)(std::int64_t count, std::int64_t rows);
@@ -108,7 +108,7 @@ struct DeviceKernels {
                            float* mean_loss);
   void (*softmax_xent_bwd)(Stream, std::int64_t rows, std::int64_t classes, const float* probs,
                            const std::int32_t* labels, float* dlogits);
-  std::size_t (*mean_loss_workspace_floats)(std::int64_t n);  // of bce_fwd and mse_fwd
+  std::size_t (*mean_loss_workspace_floats)(std::int64_t n);  // for bce_fwd and mse_fwd
   void (*bce_fwd)(Stream, std::int64_t n, const float* x, const float* target, float* element_loss,
                   float* mean_loss, float* ws);
   void (*bce_bwd)(Stream, std::int64_t n, const float* x, const float* target, float* dx);
@@ -119,8 +119,8 @@ struct DeviceKernels {
   void (*yolo_loss)(Stream, const YoloShape&, const float* const outputs[3], const float* boxes,
                     float* const gradients[3], float* image_loss, float* mean_loss, float* ws);
 
-  // --- Updates and checks (update.cu).
-  // Sets what is found; leaves the other words. At most kFiniteChecksMax checks, in host memory.
+  // --- Updates and checks (update.cu). find_non_finite sets the words of runs with such a value
+  // and leaves the other words unchanged. At most kFiniteChecksMax checks, in host memory.
   void (*find_non_finite)(Stream, const FiniteCheck* checks, std::int64_t count);
   std::size_t (*sum_of_squares_workspace_floats)(std::int64_t n);
   void (*sum_of_squares)(Stream, std::int64_t n, const float* x, float* sum, float* ws);
@@ -129,17 +129,17 @@ struct DeviceKernels {
   void (*sgd)(Stream, std::int64_t n, const float* grad_sum, float grad_scale, float lr,
               float momentum, float weight_decay, bool nesterov, float* p, float* v);
 
-  // --- Digests (digest.cu).
-  // digest_of() of each of `chunks` runs of kDigestChunkBytes (gpu/replica.h): the low word, then
-  // the high one. secret: the words of digest_secret(). x, secret and digests are 16-byte aligned.
+  // --- Digests (digest.cu). chunk_digests computes digest_of() for each of `chunks` runs of
+  // kDigestChunkBytes (gpu/replica.h): the low word, then the high word. `secret` contains the
+  // words of digest_secret(). `x`, `secret` and `digests` are aligned to 16 bytes.
   void (*chunk_digests)(Stream, std::int64_t chunks, const float* x, const std::uint64_t* secret,
                         std::uint64_t* digests);
 };
 
-// Kernels for GPUs. REQUIRES: a build with the CUDA toolkit (have_gpu_kernels()).
+// Returns the kernels for GPUs. REQUIRES: a build with the CUDA toolkit (have_gpu_kernels()).
 const DeviceKernels& gpu_kernels();
 bool have_gpu_kernels();
-// The same sources on the calling thread.
+// Returns the same sources, executed on the calling thread.
 const DeviceKernels& host_kernels();
 
 }  // namespace es::gpu::cuda

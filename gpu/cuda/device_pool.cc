@@ -23,7 +23,7 @@ void DevicePool::provide(void* memory, std::size_t bytes) {
   if (capacity_ != 0) free_.emplace(0, capacity_);
 }
 
-// The first that is large enough.
+// Takes the first free range that is large enough.
 DevicePool::Block DevicePool::take(std::size_t bytes) {
   const std::size_t size = rounded_up(bytes);
   const std::lock_guard lock(mutex_);

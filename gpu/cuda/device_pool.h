@@ -1,15 +1,15 @@
 #pragma once
-// DevicePool: device memory for gradients on their way between workers: parts, what comes by
-// channels, sums. Taken in blocks of any size and given back; all of it was allocated at once, so
-// nobody allocates while transfers run.
+// DevicePool: device memory for gradients that travel between workers: parts, data that arrives
+// through channels, and sums. Blocks of any size are taken and given back. All of the memory was
+// allocated at once, so nothing is allocated while transfers run.
 //
-// A block belongs to whoever holds it, several at a time if they like, and goes back when the last
-// has let go of it. Nothing that is queued may still use it then: whoever has queued something
-// holds the block until he has seen its end.
+// A block belongs to its holders; there may be several at a time. It returns to the pool when the
+// last holder has released it. Queued work must not use it after that: the code that queues work
+// holds the block until it has seen the end of the work.
 //
-// The memory is the engine's Device's. Its address is good for every Device of the same process and
-// the same GPU; the bytes are there for another one once the host has seen the end of what wrote
-// them.
+// The memory belongs to the Device of the engine. Its address is valid for every Device of the same
+// process and the same GPU. Another Device may read the bytes once the host has seen the end of the
+// work that wrote them.
 //
 // Threads: any number.
 #include <cstddef>
@@ -22,21 +22,23 @@ namespace es::gpu::cuda {
 class DevicePool : public std::enable_shared_from_this<DevicePool> {
  public:
   using Block = std::shared_ptr<std::byte>;
-  static constexpr std::size_t kAlignment = 256;  // of blocks, if the memory has it
+  // Alignment of blocks in bytes, if the memory itself is aligned.
+  static constexpr std::size_t kAlignment = 256;
 
-  // Empty at first. REQUIRES: held by a shared_ptr.
+  // The pool is empty at first. REQUIRES: a shared_ptr holds the pool.
   DevicePool() = default;
 
-  // From now on these bytes can be taken. They outlive every use of a block. REQUIRES: called once.
+  // From now on these bytes can be taken. They must outlive every use of a block. REQUIRES: called
+  // at most once.
   void provide(void* memory, std::size_t bytes);
 
-  // nullptr: there is no room at present. REQUIRES: bytes > 0.
+  // Returns nullptr if there is no room at present. REQUIRES: bytes > 0.
   Block take(std::size_t bytes);
 
-  // Whether this is an address in the pool's memory.
+  // Returns whether the address lies in the memory of the pool.
   bool contains(const void* address) const;
   std::size_t capacity() const;
-  // Bytes in blocks that somebody holds.
+  // Number of bytes in blocks that have a holder.
   std::size_t taken() const;
 
  private:
@@ -45,7 +47,7 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
   mutable std::mutex mutex_;
   std::byte* memory_ = nullptr;
   std::size_t capacity_ = 0, taken_ = 0;
-  std::map<std::size_t, std::size_t> free_;  // offset to bytes; no two of them touch
+  std::map<std::size_t, std::size_t> free_;  // offset to bytes; free ranges never touch each other
 };
 
 }  // namespace es::gpu::cuda

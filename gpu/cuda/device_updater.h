@@ -1,9 +1,10 @@
 #pragma once
-// DeviceUpdater: updates of parameters on a CUDA device, with its canonical kernels.
+// DeviceUpdater updates parameters on a CUDA device with its canonical kernels.
 //
-// Memory: the sums are copied to where a local step writes gradients, which is free between steps;
-// in the device when they are the whole sum that the last local step left there. room_for() takes
-// the moments and what digests need; they stay.
+// Memory: the sums are copied to the place where a local step writes gradients, which is free
+// between steps. If the sums are the whole sum that the last local step left on the device, this
+// copy stays within device memory. room_for() allocates the moments and the memory of digests; both
+// are kept.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -21,19 +22,19 @@ namespace es::gpu::cuda {
 // The parameters of a device.
 struct DeviceParams {
   float* memory = nullptr;    // flat layout
-  bool stale = true;          // they are not the replica's: its own are to be copied
-  std::uint64_t edition = 0;  // another one whenever they change
+  bool stale = true;          // the replica has other parameters, which must be copied
+  std::uint64_t edition = 0;  // changes whenever the parameters change
 };
 
 class DeviceUpdater final : public Updater {
  public:
-  // Everything is queued on `compute`. All arguments outlive it.
+  // Queues everything on `compute`. All arguments must outlive this object.
   DeviceUpdater(Device& device, const ParamTable& table, DeviceGradients& gradients, Stream compute,
                 DeviceParams& params)
       : device_(device), table_(table), gradients_(gradients), compute_(compute), params_(params) {}
 
   bool room_for(std::size_t moments) override;
-  // False: room_for() was.
+  // Returns false if room_for() has returned false.
   bool has_room() const { return room_ != Room::kMissing; }
   void replica_changed() override {
     moments_stale_ = true;
@@ -67,10 +68,10 @@ class DeviceUpdater final : public Updater {
 
   enum class Room { kUnknown, kThere, kMissing } room_ = Room::kUnknown;
   std::vector<float*> moments_;
-  float *squares_ = nullptr, *host_squares_ = nullptr;  // by parameter
-  float* workspace_ = nullptr;                          // of a sum of squares
+  float *squares_ = nullptr, *host_squares_ = nullptr;  // [parameter]
+  float* workspace_ = nullptr;                          // workspace of a sum of squares
   std::int32_t *flags_ = nullptr, *host_flags_ = nullptr;
-  // What the parameters' digest is made of: two words for each chunk, and the floats after them.
+  // The input of the parameters' digest: two words for each chunk, and the floats after the chunks.
   std::uint64_t *secret_ = nullptr, *chunk_digests_ = nullptr, *host_chunk_digests_ = nullptr;
   float* host_rest_ = nullptr;
 };

@@ -6,7 +6,7 @@
 namespace es::gpu::cuda {
 namespace {
 
-// 16 MiB: more would have left the cache of most GPUs before it is looked through.
+// 16 MiB. More would have left the cache of most GPUs before it is read again.
 constexpr std::int64_t kPendingFloatsMax = 4 << 20;
 
 bool overlap(const float* a, std::int64_t a_count, const float* b, std::int64_t b_count) {
@@ -43,6 +43,7 @@ void FiniteChecks::before(Stream stream, std::size_t op, const RunBuffers& buffe
     const auto overwritten = [&](const FiniteCheck& check) {
       return overlap(check.x, check.count, written, count);
     };
+    // The pending checks must read their values before this operator overwrites them.
     if (std::any_of(pending_.begin(), pending_.end(), overwritten)) return finish(stream);
   }
 }

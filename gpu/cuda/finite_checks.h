@@ -1,10 +1,10 @@
 #pragma once
-// FiniteChecks: looks for values that are not finite in what the operators of a local step write,
-// on the device, and says which operator wrote the first. A GPU has no sticky floating-point flags,
-// so results are read once more: together, as long as nothing overwrites them and they are in the
-// cache.
+// FiniteChecks searches the outputs of a local step's operators, on the device, for values that are
+// not finite, and reports the operator that wrote the first one. A GPU has no sticky floating-point
+// flags, so the outputs are read once more. Several outputs are read together, as long as no
+// operator overwrites them and they are in the cache.
 //
-// Threads: one at a time. Errors: the device's.
+// Threads: one at a time. Errors: those of the device.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -19,29 +19,32 @@ namespace es::gpu::cuda {
 class FiniteChecks {
  public:
   enum class Scope {
-    kAll,      // every result of every operator: what a CPU notices is noticed
-    kVisible,  // the loss, statistics, gradients of parameters: what has an effect on those is
+    kAll,      // every output of every operator: the device notices what a CPU notices
+    kVisible,  // the loss, the statistics, the gradients of parameters
   };
 
   static constexpr std::size_t kVariants = 2;
 
-  // Takes a word for each result and variant, in host memory that the device writes to when it
-  // finds something. Both arguments outlive it. Error (failure): missing memory.
+  // Allocates a word for each result and variant, in host memory to which the device writes if it
+  // finds something. Both arguments must outlive this object. Error (failure): memory is missing.
   static Result<std::unique_ptr<FiniteChecks>> create(Device& device, const Graph& graph);
 
-  // From the next operator on; kAll at first.
+  // Applies from the next operator on. The scope is kAll at first.
   void set_scope(Scope scope) { scope_ = scope; }
 
-  // From now on all is about one of two local steps: one may begin while the other is under way.
+  // Selects one of two local steps; all other calls refer to it. Two, because the next step may
+  // begin while the current one is in progress.
   void use(std::size_t variant) { found_ = words_ + variant * results_.size(); }
-  // The local step begins. REQUIRES: nothing of the one before of this variant is under way.
+  // Begins a local step. REQUIRES: no work of the previous step of this variant is in progress.
   void begin();
-  // --- Queued, around each operator; finish() at any time, and at last.
+  // --- Queued work: before() and after() around each operator; finish() at any time and at the
+  // end.
   void before(Stream stream, std::size_t op, const RunBuffers& buffers);
   void after(Stream stream, std::size_t op, const RunBuffers& buffers);
   void finish(Stream stream);
 
-  // Of operators [first, end). REQUIRES: the host has waited for what finish() queued behind them.
+  // Returns the first fault of the operators [first, end). REQUIRES: the host has waited for the
+  // work that finish() queued behind them.
   Fault fault(std::size_t first, std::size_t end) const;
 
  private:
@@ -50,9 +53,9 @@ class FiniteChecks {
 
   Device& device_;
   const Graph& graph_;
-  std::vector<OpResult> results_;   // of all operators; a word each
-  std::vector<std::size_t> begin_;  // by operator, and one more: where its results begin
-  std::int32_t *words_ = nullptr, *found_ = nullptr;  // of all variants; of the one in use
+  std::vector<OpResult> results_;   // results of all operators; each has a word
+  std::vector<std::size_t> begin_;  // [operator], and one more: index of its first result
+  std::int32_t *words_ = nullptr, *found_ = nullptr;  // of all variants; of the selected variant
   Scope scope_ = Scope::kAll;
   std::vector<FiniteCheck> pending_;
   std::int64_t pending_floats_ = 0;

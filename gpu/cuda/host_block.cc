@@ -10,10 +10,10 @@
 #include "gpu/cuda/launch_host.h"
 #include "proto/base/check.h"
 
-// void es_cuda_change_stack(void** from, void* to): leaves what a function must preserve on the
-// stack in use, notes in *from where, and goes on where `to` was noted. (The C library's
-// swapcontext asks the kernel each time, and forgets the sticky flags of floating-point
-// operations.)
+// Void es_cuda_change_stack(void** from, void* to) saves on the current stack what a function must
+// preserve, stores the stack pointer in *from, and continues where `to` was stored. (The
+// swapcontext of the C library makes a system call each time and clears the sticky floating-point
+// flags.).
 asm(R"(
 .text
 .p2align 4
@@ -41,20 +41,22 @@ extern "C" void es_cuda_change_stack(void** from, void* to) asm("es_cuda_change_
 namespace es::gpu::cuda::on_host {
 namespace {
 
-constexpr std::size_t kRun = 32;  // threads that down() joins
-// Odd in cache lines, so that stacks do not meet in the same cache sets.
+constexpr std::size_t kRun = 32;  // number of threads that down() connects
+// An odd number of cache lines, so that equal places of different stacks use different cache sets.
 constexpr std::size_t kStackBytes = (64 << 10) + 16 * 67;
 
 enum class At : std::uint8_t { kDown, kFirst, kSync, kEnd };
 
-// Where threads meet: a GPU takes those that come from another place for ones that did not come.
+// The place at which a thread waits. A GPU treats threads that arrive from different places as
+// threads that do not arrive, and so does this comparison.
 struct Meeting {
   At at = At::kDown;
   unsigned delta = 0;
   const char* file = "";
   unsigned line = 0;
 
-  // Also for a function of a header, whose name is in memory once for each kernel file.
+  // Compares the names of files as texts, because the name of a header exists once in memory for
+  // each kernel file.
   bool operator==(const Meeting& other) const {
     return at == other.at && delta == other.delta && line == other.line &&
            std::string_view(file) == other.file;
@@ -78,21 +80,23 @@ std::byte* stacks(std::size_t threads) {
 
 }  // namespace
 
-// Threads of a block that change places where they meet. A run of 32 goes on until all of it is at
-// sync() or at the end, then the next run does. Every other block goes through its threads from the
-// last to the first: so a sync() that is missing shows in the results of one or the other.
+// The threads of one block, as coroutines that switch where they meet. A run of 32 continues until
+// all its threads are at sync() or at the end; then the next run continues. Every other block
+// executes its threads from the last to the first. So a missing sync() shows in the results of one
+// block or the other.
 class HostThreads {
  public:
   HostThreads(unsigned threads, const HostBlock& block, const HostKernel& kernel)
       : block_(block), kernel_(kernel), threads_(threads) {
     block_.threads = this;
     auto top = reinterpret_cast<std::uintptr_t>(stacks(threads));
-    // The threads of the block before have not returned: their frames count as in use.
+    // The threads of the previous block have not returned, so AddressSanitizer counts their frames
+    // as in use.
     ASAN_UNPOISON_MEMORY_REGION(stacks(threads), threads * kStackBytes);
     for (Thread& thread : threads_) {
       top += kStackBytes;
-      // As if change_stack had been called: six registers, then where to go on. enter() finds the
-      // stack aligned as after a call.
+      // The initial stack looks as if change_stack had been called: six registers, then the return
+      // address. enter() finds the stack aligned as after a call.
       auto** frame = reinterpret_cast<void**>((top & ~std::uintptr_t{15}) - 16) - 6;
       std::memset(frame, 0, 8 * sizeof(void*));
       frame[6] = reinterpret_cast<void*>(&HostThreads::enter);
@@ -134,7 +138,8 @@ class HostThreads {
     Meeting at;
   };
 
-  // The values lie in two places in turn: who is a round ahead overwrites nothing.
+  // Each thread has two places for its value and uses them in turn, so a thread that is one round
+  // ahead overwrites nothing that another thread still reads.
   float exchange(unsigned thread, float value, std::size_t source, const Meeting& at) {
     Thread& self = threads_[thread];
     const bool turn = self.turn = !self.turn;
@@ -143,13 +148,14 @@ class HostThreads {
     return threads_[source].values[turn];
   }
 
-  // The i-th of `count` in this block's direction.
+  // Returns the i-th of `count` in the direction of this block.
   std::size_t in_turn(std::size_t i, std::size_t count) const {
     const bool backwards = (block_.at_x + block_.at_y + block_.at_z) % 2 != 0;
     return backwards ? count - 1 - i : i;
   }
 
-  // Until the run of 32 that begins with thread `first` is at sync() or at the end: at which.
+  // Runs the 32 threads that begin with thread `first` until they are at sync() or at the end.
+  // Returns where they are.
   Meeting advance_run(std::size_t first) {
     Meeting at;
     while (at.of_run()) {

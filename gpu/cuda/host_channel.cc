@@ -1,5 +1,5 @@
-// Channels between host memory of processes of one machine: a socket each, without a name in the
-// file system.
+// Channels between the host memories of processes of one machine. Each is a socket without a name
+// in the file system.
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -40,7 +40,7 @@ Error failed(const char* call) {
   return failure(std::string("channel: ") + call + ": " + std::strerror(errno));
 }
 
-// In the abstract name space: it vanishes with its last socket.
+// The address is in the abstract name space, so it vanishes with its last socket.
 socklen_t address_of(const std::string& id, sockaddr_un& address) {
   address = {};
   address.sun_family = AF_UNIX;
@@ -116,7 +116,8 @@ class HostChannel final : public Channel {
     return {};
   }
 
-  // What it has sent before it left is still to be received.
+  // Returns whether the peer has closed the socket. Data that it sent before must still be
+  // received, so data in the socket means that the peer has not left.
   bool peer_left() const {
     pollfd look{peer_.get(), POLLIN, 0};
     if (::poll(&look, 1, 0) <= 0) return false;

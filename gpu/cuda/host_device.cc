@@ -1,4 +1,4 @@
-// Host memory in the place of a GPU's; every call does its work at once, or records it.
+// Host memory in place of a GPU. Every call does its work at once, or records it.
 #include <cstring>
 #include <memory>
 #include <new>
@@ -19,7 +19,7 @@ struct Free {
 
 using Work = std::vector<std::function<void()>>;
 
-// Does work at once, or keeps it.
+// Executes work at once, or records it.
 class HostStream final : public HostQueue {
  public:
   void add(std::function<void()> work) override {
@@ -43,7 +43,8 @@ class HostDevice final : public Device {
   DeviceType type() const override { return kHostStandIn; }
   Status begin() override { return {}; }
 
-  // Filled with ones (NaN as floats), so that what is read before it is written shows.
+  // The memory is filled with one bits (NaN as floats), so that a read of memory that was never
+  // written shows in the results.
   Result<void*> allocate(std::size_t bytes, const std::string& what) override {
     auto* const memory = static_cast<std::byte*>(::operator new(bytes, kAlignment, std::nothrow));
     if (memory == nullptr)

@@ -1,5 +1,5 @@
 #pragma once
-// For launch.h, with the CUDA compiler.
+// The part of launch.h for the CUDA compiler.
 #include <cuda_runtime.h>
 
 #include <typeinfo>
@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(Kernel::kThreads, blocks_at_once<Kernel>())
   kernel(GpuBlock{}, shared);
 }
 
-// Every kernel that is launched somewhere, noted when the program starts.
+// Registers every kernel that the program can launch, when the program starts.
 template <class Kernel>
 struct Launched {
   static inline const bool noted =

@@ -1,8 +1,8 @@
 #pragma once
-// For launch.h, without the CUDA compiler: blocks one after the other on the calling thread, the
-// threads of a block as coroutines that change at sync() and down() (host_block.cc). What a block
-// shares is filled with ones first (NaN as floats), so that tests see what is read before it is
-// written.
+// The part of launch.h for other compilers. Blocks run one after the other on the calling thread;
+// the threads of a block are coroutines that switch at sync() and down() (host_block.cc). The
+// shared memory of a block is first filled with one bits (NaN as floats), so that tests notice a
+// read of memory that was never written.
 #include <cstddef>
 #include <cstring>
 #include <functional>
@@ -13,8 +13,8 @@
 
 namespace es::gpu::cuda {
 
-// What the handle of a stream is on the host: work goes there. A stream without one does it at
-// once.
+// The meaning of a stream's handle on the host: it receives the work. A stream without a handle
+// executes work at once.
 class HostQueue {
  public:
   virtual ~HostQueue() = default;
@@ -25,9 +25,9 @@ class HostQueue {
 
 namespace es::gpu::cuda::on_host {
 
-class HostThreads;  // the coroutines of the block in progress
+class HostThreads;  // the coroutines of the current block
 
-// Which line of a kernel a thread has come to.
+// The source line that a thread has reached.
 using SourcePlace = std::source_location;
 
 struct HostBlock {
@@ -38,20 +38,20 @@ struct HostBlock {
   void sync(SourcePlace place = SourcePlace::current()) const;
   float down(float value, unsigned delta, SourcePlace place = SourcePlace::current()) const;
   float first(float value, SourcePlace place = SourcePlace::current()) const;
-  void order() const {}  // a thread's code is in order
+  void order() const {}  // a coroutine executes its code in order
 
   unsigned at_x, at_y, at_z, at_thread;
   HostThreads* threads;
 };
 
-// A kernel and what its block shares, without their types.
+// A kernel and the shared memory of its block, without their types.
 struct HostKernel {
   void (*run)(const HostBlock& block, const void* kernel, void* shared);
   const void* kernel;
   void* shared;
 };
 
-// All threads of one block.
+// Runs all threads of one block.
 void run_block(unsigned threads, const HostBlock& block, const HostKernel& kernel);
 
 template <class Kernel>

@@ -1,5 +1,5 @@
 #pragma once
-// What every GPU from P100 on takes in one launch. Both launchers (launch.h) ask for it, so that a
+// The limits of one launch on every GPU from P100 on. Both launchers (launch.h) check them, so a
 // kernel that tests have run on host threads can be launched on a GPU.
 #include <cstddef>
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace es::gpu::cuda {
 
-// Blocks that a multiprocessor shall hold at once, which limits the registers of a thread. A kernel
-// may name them.
+// Number of blocks that a multiprocessor must be able to hold at once; it limits the registers of a
+// thread. A kernel may declare it.
 template <class Kernel>
 constexpr unsigned blocks_at_once() {
   if constexpr (requires { Kernel::kBlocksAtOnce; }) {
@@ -21,7 +21,8 @@ constexpr unsigned blocks_at_once() {
   }
 }
 
-// Of a block: static shared memory; of a launch: arguments. Of a multiprocessor: threads (T4).
+// Bytes of static shared memory of a block; bytes of arguments of a launch; threads of a block;
+// threads of a multiprocessor (T4).
 inline constexpr std::size_t kSharedBytesMax = 48 << 10, kArgumentBytesMax = 4096;
 inline constexpr unsigned kBlockThreadsMax = 1024, kThreadsAtOnceMax = 1024;
 
@@ -35,7 +36,7 @@ constexpr void check_kernel() {
   static_assert(std::is_trivially_copyable_v<Kernel> && sizeof(Kernel) <= kArgumentBytesMax);
 }
 
-// REQUIRES: a grid that GPUs take; one without blocks is no launch.
+// REQUIRES: a grid that GPUs accept. A grid without blocks means that nothing is launched.
 inline void check_grid(Grid grid) {
   constexpr std::int64_t kAcross = (std::int64_t{1} << 31) - 1, kDown = 65'535;
   ES_CHECK_MSG(grid.x >= 0 && grid.x <= kAcross && grid.y >= 0 && grid.y <= kDown && grid.z >= 0 &&

@@ -18,7 +18,7 @@ class OpQueue {
         ws_(run.buffers.workspace),
         key_(key) {}
 
-  // Each returns false for kinds that are not its own.
+  // Each function returns false for kinds that it does not run.
   bool dense() const;
   bool rows() const;
   bool pool() const;

@@ -1,13 +1,13 @@
 #pragma once
-// StepRecordings: the work of a local step in pieces, each recorded once and launched as one from
-// then on (a CUDA graph). A piece ends where another stream or the host takes part: at the end of
-// the forward pass, and where a bucket of gradients is ready. What differs from step to step is
-// either read from device memory or in the piece's variant.
+// StepRecordings divides the work of a local step into pieces. Each piece is recorded once and then
+// launched as one unit (a CUDA graph). A piece ends where another stream or the host takes part: at
+// the end of the forward pass, and where a bucket of gradients is ready. What differs from step to
+// step is read from device memory or belongs to the variant of the piece.
 //
-// The first time a piece is queued as it is, so that libraries have loaded what they need. Where
-// the device cannot record a piece, none is recorded any more.
+// A piece is queued without recording the first time, so that libraries have loaded what they need.
+// If the device cannot record a piece, no piece is recorded from then on.
 //
-// Threads: one at a time. Errors: the device's.
+// Threads: one at a time. Errors: those of the device.
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -25,11 +25,12 @@ class StepRecordings {
 
   StepRecordings(Device& device, std::size_t pieces) : device_(device), pieces_(pieces) {}
 
-  // Queues the work of a piece; queue() would queue it, the same for the same piece and variant.
+  // Queues the work of a piece. `queue` queues this work; it queues the same work for the same
+  // piece and variant every time.
   void run(Stream stream, std::size_t piece, std::size_t variant,
            const std::function<void()>& queue);
 
-  // Why nothing is recorded; empty: nothing is wrong.
+  // Returns why nothing is recorded; empty: there was no problem.
   const std::string& why_none() const { return why_none_; }
 
  private:

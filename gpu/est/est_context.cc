@@ -9,7 +9,7 @@
 namespace es::gpu {
 namespace {
 
-// The statistics are copied as they lie in memory.
+// The statistics are copied in their representation in memory, which must be little endian.
 static_assert(std::endian::native == std::endian::little);
 
 constexpr std::uint32_t kMagic = 0x58435345;  // "ESCX"
@@ -22,7 +22,7 @@ void put(std::vector<std::byte>& out, Word value) {
     out.push_back(static_cast<std::byte>((value >> (8 * i)) & 0xFF));
 }
 
-// Reads little-endian words off the front. The caller has checked the length.
+// Reads little-endian words from the front. The caller has checked the length.
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}

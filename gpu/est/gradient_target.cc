@@ -6,12 +6,13 @@
 namespace es::gpu {
 namespace {
 
-// 16 KiB per operand: what one merge writes is in the cache when the next one reads it.
+// 16 KiB for each operand: the next merge then finds in the cache what the previous one wrote.
 constexpr std::int64_t kBlockFloats = 4096;
 
 constexpr std::uint32_t kOnlySlot[] = {0};
 
-// Floats [begin, begin + floats) go up the whole path.
+// Merges the floats [begin, begin + floats) along the whole path. The left operand of each addition
+// is the sum of the lower ranks, which the canonical tree requires.
 void merge_block(const GradientTarget& target, std::int64_t begin, std::int64_t floats,
                  const KernelTable& kernels) {
   const std::span<const std::uint32_t> slots = target.path.slots;

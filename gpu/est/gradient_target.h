@@ -1,7 +1,7 @@
 #pragma once
-// Where the gradient of one local step goes, and the sums over ESTs that take it over. Planned by
-// GradientTree; executed by what runs the step: a CPU in the caller's memory, a device in its own,
-// which only finished parts leave.
+// Describes where the gradient of one local step goes and which sums over ESTs it is merged into.
+// GradientTree plans it. The runner of the step executes it: a CPU in the caller's memory, a device
+// in its own memory, from which only finished parts leave.
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -11,18 +11,21 @@
 
 namespace es::gpu {
 
-// A slot is a whole flat gradient. The gradient is written into slots[0]; then, bucket by bucket,
-// slots[i] += slots[i - 1] for i = 1, 2, ... What slots.back() has is kept, the others are free.
-// Slots that are kept are taken over in the order of a stack: slots[1] is the one kept last.
+// A slot is memory for a whole flat gradient. The gradient is written into slots[0]. Then, bucket
+// by bucket, slots[i] += slots[i - 1] for i = 1, 2, ... The contents of slots.back() are kept, and
+// the other slots become free. Kept slots are taken over in the order of a stack: slots[1] is the
+// slot that was kept last.
 struct GradientPath {
   std::span<const std::uint32_t> slots;
-  // slots.back() has a part: read in host memory, and not changed, until the step is over.
+  // Whether slots.back() contains a finished part. It is then read in host memory and does not
+  // change until the step is over.
   bool leaves = true;
-  // The part is the sum over all ranks, which nobody reads but the update: a device keeps it, and
-  // of the slot in host memory only the address is used, by which Engine::apply_update() knows it.
+  // Whether the part is the sum over all ranks, which only the update reads. A device then keeps
+  // the sum and uses only the address of the slot in host memory; Engine::apply_update() recognises
+  // the sum by this address.
   bool whole = false;
-  bool first = false;  // of a step: nothing is kept from before
-  // Slots without a part that the step's local steps keep at once, at most.
+  bool first = false;  // the first rank of a step: no slot is kept from before
+  // Largest number of slots without a part that the local steps of this step keep at one time.
   std::uint32_t kept_max = 0;
 };
 
@@ -31,27 +34,28 @@ struct GradientTarget {
   using Inspect = std::function<void(std::uint32_t bucket, float* data)>;
 
   GradientTarget(GradientPath path, SlotAddress host, Inspect inspect = {});
-  // Into this memory (flat layout) and nowhere else; nothing is merged, and slots in use stay as
-  // they are.
+  // The gradient goes into this memory (flat layout) and nowhere else. Nothing is merged, and slots
+  // that are in use do not change.
   GradientTarget(float* alone);  // NOLINT(google-explicit-constructor): a place, as `path` is
 
   float* last_slot() const { return host(path.slots.back()); }
 
   GradientPath path;
-  // A slot in host memory, 64-byte aligned, the same on every call. Asked for on a CPU: every slot
-  // of the path; on a device: the last slot of one that leaves.
+  // Returns a slot in host memory, aligned to 64 bytes; every call returns the same address. A CPU
+  // asks for every slot of the path. A device asks only for the last slot of a path that leaves.
   SlotAddress host;
-  // Where a device puts a part too, in its own memory; not changed until the step is over. Empty,
-  // or gives nullptr: nowhere.
+  // Returns the place in the device's memory into which the device also copies a part. The part
+  // does not change there until the step is over. Empty, or a result of nullptr: there is no such
+  // place.
   SlotAddress device;
-  // Whether a part is wanted in host memory. REQUIRES: true, or `device` gives a place.
+  // Whether a part is needed in host memory. REQUIRES: true, or `device` returns a place.
   bool in_host = true;
-  // Sees bucket 0, 1, ... of the EST's own gradient in host memory before it is merged, and may
-  // change it; a device waits for it. Empty: nobody.
+  // Is called with the buckets 0, 1, ... of the EST's own gradient in host memory before they are
+  // merged, and may change them. A device waits for the call. Empty: it is not called.
   Inspect inspect;
 };
 
-// Merges one bucket, all slots being in host memory.
+// Merges one bucket along its path. All slots are in host memory.
 void merge_on_host(const GradientTarget& target, const Bucket& bucket, const KernelTable& kernels);
 
 }  // namespace es::gpu

@@ -24,7 +24,8 @@ GradientTree::GradientTree(RankRange range, std::uint32_t max_p, std::size_t buc
   rehearse();
 }
 
-// Which slots a step uses for what: the same in every step.
+// Runs a step without gradients and records which slots serve which purpose. Every step uses the
+// same slots.
 void GradientTree::rehearse() {
   for (VirtualRank rank = range_.begin; rank < range_.end; ++rank) {
     const GradientPath path = begin_rank(rank);
@@ -54,26 +55,28 @@ GradientPath GradientTree::begin_rank(VirtualRank rank) {
           .kept_max = kept_max_};
 }
 
-// Fixes, for the rank that begins, the chain of merges that its leaf completes. `path_` becomes the
-// leaf, then the left partial sums that take it over one after the other; the last is what remains.
+// Plans the chain of merges that the leaf of the starting rank completes. `path_` becomes the leaf,
+// followed by the left partial sums that take it over one after the other. The slot of the last one
+// keeps the result.
 void GradientTree::plan_merges() {
   TreeNode node = path_.front().node;
   while (std::find(maximal_.begin(), maximal_.end(), node) == maximal_.end()) {
     const TreeNode parent{node.level + 1, node.index / 2};
     const bool is_left = node.index % 2 == 0;
     const bool has_sibling = !covered_ranks({node.level, node.index + 1}, max_p_).empty();
-    if (is_left && has_sibling) break;  // waits for its right sibling
+    if (is_left && has_sibling) break;  // the node waits for its right sibling
     if (!is_left) {
       ES_CHECK(!pending_.empty() && pending_.back().node == TreeNode({node.level, node.index - 1}));
       path_.push_back(pending_.back());
       pending_.pop_back();
     }
+    // A left node that has no sibling passes its sum unchanged to its parent.
     node = parent;
   }
   finished_ = node;
 }
 
-// The sum of the ranks before takes the rank over.
+// The sum of the lower ranks takes over the gradient of this rank.
 void GradientTree::plan_chain() {
   finished_ = path_.front().node;
   if (pending_.empty()) return;
@@ -101,6 +104,7 @@ RankRange GradientTree::part_ranks() const {
 }
 
 void GradientTree::end_rank() {
+  // All slots of the path were merged into its last slot, which alone keeps a value.
   for (std::size_t i = 0; i + 1 < path_.size(); ++i) slot_used_[path_[i].slot] = false;
   if (!finishes_part()) pending_.push_back({finished_, path_.back().slot});
   path_.clear();

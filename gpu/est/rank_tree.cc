@@ -50,8 +50,9 @@ std::vector<TreeNode> maximal_nodes(RankRange range, std::uint32_t max_p) {
 
 std::uint32_t max_live_buffers(RankRange range, std::uint32_t max_p, GradientOrder order) {
   if (order == GradientOrder::kPerWorker) return std::min(range.size(), 2U);
-  // Each maximal node keeps one buffer from its first rank on. Inside it, while rank r runs, every
-  // finished left sibling on the path from the node to r holds one, and r itself one.
+  // Each maximal node keeps one buffer from the start of its first rank on. Inside a maximal node,
+  // while rank r runs, r itself needs a buffer, and so does every finished left sibling on the path
+  // from the node down to r. These siblings correspond to the one bits of r below the node's level.
   std::uint32_t held = 0;
   std::uint32_t peak = 0;
   for (const TreeNode node : maximal_nodes(range, max_p)) {

@@ -8,7 +8,7 @@
 namespace es::gpu {
 namespace {
 
-// 16 KiB per operand: a whole path of the tree stays in the second-level cache.
+// 16 KiB for each operand: a whole path of the tree stays in the second-level cache.
 constexpr std::int64_t kBlockFloats = 4096;
 
 // Sums one block of the arrays.
@@ -22,7 +22,9 @@ class BlockSum {
     floats_ = floats;
   }
 
-  // The node's sum: in `scratch`, or where a part already has it.
+  // Returns the address of the node's sum: `scratch`, or the place where a part already has it.
+  // Each recursion into a right child uses the workspace block of its own level, so no sum that is
+  // still needed is overwritten.
   const float* sum(TreeNode node, float* scratch) {
     if (const float* part = find(node); part != nullptr)
       return adder_.read(part, begin_, floats_, scratch);
@@ -37,8 +39,8 @@ class BlockSum {
   }
 
  private:
-  // Nodes are compared by the ranks that they cover: above a missing sibling one sum has several
-  // names.
+  // Compares nodes by the ranks that they cover, because a node with a missing right child has the
+  // same sum as its left child and so has several names.
   const float* find(TreeNode node) const {
     const RankRange ranks = covered_ranks(node, max_p_);
     for (const TreePart& p : parts_)
@@ -73,7 +75,7 @@ void HostAdder::copy(std::int64_t n, const float* from, float* to) {
 }
 
 std::int64_t reduce_blocks(std::uint32_t max_p) {
-  // One per level below the root, and one for the root.
+  // One block for each level below the root, and one for the root.
   return std::int64_t{tree_levels(max_p)} + 1;
 }
 
@@ -103,7 +105,8 @@ void reduce_tree(std::uint32_t max_p, std::span<const TreePart> parts, std::int6
   for (std::int64_t begin = 0; begin < n; begin += adder.block_floats()) {
     const std::int64_t floats = std::min(adder.block_floats(), n - begin);
     block.set_block(begin, floats);
-    // Not straight into `out`: that may be a part which is still to be read.
+    // The sum is not computed directly in `out`, because `out` may be a part that is still to be
+    // read.
     const float* root = block.sum({levels, 0}, workspace + levels * adder.block_floats());
     if (root != out + begin) adder.copy(floats, root, out + begin);
   }
@@ -126,6 +129,8 @@ void reduce_workers(std::uint32_t max_p, std::span<WorkerPart> parts, std::int64
   ES_CHECK(covers_all_ranks(max_p, parts));
   std::sort(parts.begin(), parts.end(),
             [](const WorkerPart& a, const WorkerPart& b) { return a.ranks < b.ranks; });
+  // Within a block every part is read before or when it is added, and `out` may only be the first
+  // part. So writing the running sum to `out` destroys nothing that is still needed.
   for (std::int64_t begin = 0; begin < n; begin += adder.block_floats()) {
     const std::int64_t floats = std::min(adder.block_floats(), n - begin);
     const float* sum = adder.read(parts[0].data, begin, floats, out + begin);

@@ -1,7 +1,7 @@
 #pragma once
 // Sums the partial results of all workers: into the root of the canonical tree, or at level D0 in
-// one chain. The order is written here once, whoever adds: the host, or a device that queues it
-// (cuda/device_reduction.h).
+// one chain. The order of additions is written here once. The host adds, or a device queues the
+// additions (cuda/device_reduction.h).
 #include <cstdint>
 #include <span>
 
@@ -10,21 +10,22 @@
 
 namespace es::gpu {
 
-// What adds, in memory that it can add in.
+// Adds arrays in a memory that it can access.
 class Adder {
  public:
   virtual ~Adder() = default;
-  // Floats that are worked off together.
+  // Number of floats that are processed together.
   virtual std::int64_t block_floats() const = 0;
-  // Floats [begin, begin + n) of a part: where they are, or copied to `scratch`.
+  // Returns the address of the floats [begin, begin + n) of a part: their place, or `scratch` after
+  // a copy.
   virtual const float* read(const float* part, std::int64_t begin, std::int64_t n,
                             float* scratch) = 0;
-  // y = a + b. y may be a or b.
+  // y = a + b for n elements. y may be equal to a or b.
   virtual void add(std::int64_t n, const float* a, const float* b, float* y) = 0;
   virtual void copy(std::int64_t n, const float* from, float* to) = 0;
 };
 
-// The host's: all parts are in its memory.
+// The adder of the host. All parts are in host memory.
 class HostAdder final : public Adder {
  public:
   explicit HostAdder(const KernelTable& kernels) : kernels_(kernels) {}
@@ -39,22 +40,23 @@ class HostAdder final : public Adder {
 
 struct TreePart {
   TreeNode node;
-  const float* data = nullptr;  // n floats, where the adder reads them
+  const float* data = nullptr;  // n floats in memory that the adder can read
 };
 
-// Blocks of workspace that reduce_tree needs, and more than reduce_workers does.
+// Returns the number of workspace blocks that reduce_tree() needs; reduce_workers() needs fewer.
 std::int64_t reduce_blocks(std::uint32_t max_p);
-// The same in floats, for the host.
+// The same as a number of floats, for the host.
 std::int64_t reduce_tree_workspace_floats(std::uint32_t max_p);
 
-// Whether the parts cover every rank of [0, max_p) exactly once.
+// Returns whether the parts cover every rank of [0, max_p) exactly once.
 bool covers_all_ranks(std::uint32_t max_p, std::span<const TreePart> parts);
 
-// out[0..n) = the root's sum, in the order of the tree whatever the cut into parts; not multiplied
-// by 1/max_p (sgd's grad_scale does that). Works block by block, so that on a host everything but
-// the parts and `out` stays in cache. `out` may be one of the parts' data. Allocates nothing.
-// `workspace`: reduce_blocks(max_p) blocks of the adder's memory, as `out` is.
-// REQUIRES: covers_all_ranks(max_p, parts).
+// Sets out[0..n) to the sum at the root. The additions have the order of the tree, whatever the
+// division into parts. The sum is not multiplied by 1/max_p (grad_scale of the update does that).
+// The function works block by block, so that on a host everything but the parts and `out` stays in
+// the cache. `out` may be the data of one of the parts. Nothing is allocated. `workspace` has
+// reduce_blocks(max_p) blocks in the adder's memory, in which `out` lies too. REQUIRES:
+// covers_all_ranks(max_p, parts).
 void reduce_tree(std::uint32_t max_p, std::span<const TreePart> parts, std::int64_t n, float* out,
                  float* workspace, Adder& adder);
 inline void reduce_tree(std::uint32_t max_p, std::span<const TreePart> parts, std::int64_t n,
@@ -63,18 +65,19 @@ inline void reduce_tree(std::uint32_t max_p, std::span<const TreePart> parts, st
   reduce_tree(max_p, parts, n, out, workspace, host);
 }
 
-// Order kPerWorker: the sum of one worker's range.
+// A part in the order kPerWorker: the sum of one worker's range.
 struct WorkerPart {
   RankRange ranks;
-  const float* data = nullptr;  // n floats, where the adder reads them
+  const float* data = nullptr;  // n floats in memory that the adder can read
 };
 
 // Whether the parts, in any order, cover every rank of [0, max_p) exactly once.
 bool covers_all_ranks(std::uint32_t max_p, std::span<const WorkerPart> parts);
 
-// out[0..n) = the parts chained in rank order, ((p0 + p1) + p2) ... `parts` is sorted by rank on
-// the way. `out` may be the part of rank 0, no other. Allocates nothing. `workspace`: one block of
-// the adder's memory; the host needs none. REQUIRES: covers_all_ranks(max_p, parts).
+// Sets out[0..n) to the parts chained in rank order, ((p0 + p1) + p2) ... The function sorts
+// `parts` by rank. `out` may be the part of rank 0, but no other part. Nothing is allocated.
+// `workspace` is one block in the adder's memory; the host needs none. REQUIRES:
+// covers_all_ranks(max_p, parts).
 void reduce_workers(std::uint32_t max_p, std::span<WorkerPart> parts, std::int64_t n, float* out,
                     float* workspace, Adder& adder);
 inline void reduce_workers(std::uint32_t max_p, std::span<WorkerPart> parts, std::int64_t n,

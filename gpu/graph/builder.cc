@@ -8,7 +8,7 @@
 namespace es::gpu {
 namespace {
 
-// Largest count for which offsets and kernel indices stay far away from overflow.
+// Largest number of elements of a tensor. Offsets and kernel indices then stay far below overflow.
 constexpr std::int64_t kTensorFloatsMax = std::int64_t{1} << 40;
 
 bool addressable(const TensorShape& s) {
@@ -41,7 +41,7 @@ GraphBuilder::GraphBuilder(std::string model, std::int64_t batch, const SampleLa
     graph_.inputs.push_back(t);
   }
   if (layout.fields.empty()) {
-    add_tensor({}, false);  // so that there is a tensor to return
+    add_tensor({}, false);  // a tensor whose id can be returned after the error
     fail("input", "", "a sample has no fields");
   }
 }
@@ -146,7 +146,7 @@ ParamId GraphBuilder::add_param(const std::string& name, std::vector<std::int64_
       {.name = name, .torch_shape = std::move(torch_shape), .order = order, .init = init});
 }
 
-// An operator that nothing reads has no gradient.
+// Every operator must have a reader, because an output without a reader gets no gradient.
 void GraphBuilder::check_all_used() {
   std::vector<bool> used(graph_.tensors.size(), false);
   for (const TensorId t : graph_.outputs) used[static_cast<std::size_t>(t)] = true;
@@ -159,7 +159,8 @@ void GraphBuilder::check_all_used() {
   }
 }
 
-// A step writes the gradient of every parameter, so each has one.
+// Every parameter must have an influence on the loss, because a step writes the gradient of every
+// parameter.
 void GraphBuilder::check_all_trained() {
   std::vector<bool> reaches_loss(graph_.tensors.size(), false);
   for (std::size_t i = graph_.ops.size(); i-- > 0;) {

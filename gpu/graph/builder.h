@@ -1,5 +1,5 @@
 #pragma once
-// GraphBuilder: writes a model down operator by operator.
+// GraphBuilder describes a model operator by operator.
 //
 //   GraphBuilder b("mlp", batch, layout);
 //   TensorId x = b.flatten("flatten", b.input("image"));
@@ -8,10 +8,12 @@
 //   b.cross_entropy("loss", logits, b.input("label"));
 //   Result<Graph> graph = b.finish({logits});
 //
-// Tensors have up to four dimensions (n, h, w, c), rows of c contiguous: images [n,h,w,c], tokens
-// [n,t,1,c], matrices [n,1,1,c]. The first error stops everything after it and is what finish()
-// returns, with the operator's name; so a model needs one check. Parameters are laid out in the
-// order of the calls. Operators that follow each other element by element are fused later (fuse.h).
+//
+// Tensors have up to four dimensions (n, h, w, c), and a row of c elements is contiguous: images
+// [n,h,w,c], tokens [n,t,1,c], matrices [n,1,1,c]. After the first error every call returns without
+// effect, and finish() returns that error with the name of the operator; so a model needs only one
+// check. Parameters are laid out in the order of the calls. Element-wise operators that follow each
+// other are fused later (fuse.h).
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -57,23 +59,25 @@ struct ReluFused {
   bool relu = false;
 };
 
-// q, k, v: tensors [n,t,1,heads*d], or q alone packed as [n,t,1,3*heads*d] (q, then k, then v).
+// Q, k and v are tensors [n,t,1,heads*d], or one packed tensor [n,t,1,3*heads*d] (q, then k, then
+// v).
 struct AttentionOptions {
   std::int64_t heads = 1;
   TensorId bias = kNoTensor;    // [1,heads,t,t]; may depend on parameters
-  TensorId mask = kNoTensor;    // [m,1,t,t] constant; sequence b uses mask b mod m
-  TensorId length = kNoTensor;  // i32 [n,1,1,1]: keys in use
-  double dropout = 0.0;         // of the probabilities
+  TensorId mask = kNoTensor;    // constant [m,1,t,t]; sequence b uses the mask b mod m
+  TensorId length = kNoTensor;  // i32 [n,1,1,1]: number of keys in use
+  double dropout = 0.0;         // dropout probability of the attention probabilities
 };
 
 class GraphBuilder {
  public:
   GraphBuilder(std::string model, std::int64_t batch, const SampleLayout& layout);
 
-  // The field's tensor [batch, height, width, channels]. Error: no such field.
+  // Returns the tensor [batch, height, width, channels] of the field. Error: there is no such
+  // field.
   TensorId input(std::string_view field);
   const TensorShape& shape(TensorId t) const { return graph_.shape(t); }
-  // Largest value of an integer field; 0 for others and after an error.
+  // Returns the largest value of an integer field; 0 for other fields and after an error.
   std::int32_t high(std::string_view field) const;
 
   // Constants that belong to the model.
@@ -81,25 +85,28 @@ class GraphBuilder {
   TensorId constant_ids(const std::string& name, TensorShape shape,
                         std::vector<std::int32_t> values);
 
-  // `name` is the module's path in the state dict; parameters are NAME.weight and NAME.bias,
-  // statistics NAME.running_mean and NAME.running_var.
+  // `name` is the path of the module in the state dict. Its parameters are NAME.weight and
+  // NAME.bias, its statistics NAME.running_mean and NAME.running_var.
   TensorId conv2d(const std::string& name, TensorId x, const Conv2dOptions& options);
-  // Over the last axis of any tensor.
+  // Works on the last axis of any tensor.
   TensorId linear(const std::string& name, TensorId x, const LinearOptions& options);
   TensorId batch_norm(const std::string& name, TensorId x, BatchNormOptions options = {});
   TensorId layer_norm(const std::string& name, TensorId x, double eps);
-  // ids i32 [n,h,w,1] -> [n,h,w,out]; NAME.weight [rows][out]. An id outside [0, rows) is refused
-  // with the input's name before the step, from the layout's range.
+  // ids i32 [n,h,w,1] -> [n,h,w,out]; NAME.weight is [rows][out]. The model is refused if the range
+  // of the ids in the layout exceeds [0, rows). The engine refuses a batch with an id outside the
+  // layout's range before the step, so the kernels never see a wrong id.
   TensorId embedding(const std::string& name, TensorId ids, std::int64_t rows, std::int64_t out,
                      WeightInit init);
-  // As embedding, of a parameter whose state-dict name is not NAME.weight (Swin's bias tables).
+  // Like embedding(), for a parameter whose name in the state dict is not NAME.weight (Swin's bias
+  // tables).
   TensorId lookup(const std::string& parameter, TensorId ids, std::int64_t rows, std::int64_t out,
                   WeightInit init);
 
-  // What only PyTorch's state dict of the model has: no tensor of the graph.
+  // Declares a value that only PyTorch's state dict of the model contains. It is not a tensor of
+  // the graph.
   void state_dict_buffer(BufferInfo info) { graph_.table.add_buffer(std::move(info)); }
 
-  // Element-wise.
+  // Element-wise operators.
   TensorId relu(const std::string& name, TensorId x);
   TensorId leaky_relu(const std::string& name, TensorId x, float slope);
   TensorId gelu(const std::string& name, TensorId x);
@@ -108,9 +115,9 @@ class GraphBuilder {
   TensorId scale(const std::string& name, TensorId x, float factor);
   TensorId add(const std::string& name, TensorId a, TensorId b, ReluFused fused = {});
   TensorId mul(const std::string& name, TensorId a, TensorId b);
-  // a + row, row [1,h,w,c] repeated over n (position embeddings).
+  // a + row, where `row` is [1,h,w,c] and is repeated over n (position embeddings).
   TensorId add_rows(const std::string& name, TensorId a, TensorId row);
-  // Nothing in evaluation, and nothing when p = 0. drop_path drops whole samples.
+  // Both do nothing in evaluation and if p = 0. drop_path drops whole samples.
   TensorId dropout(const std::string& name, TensorId x, double p);
   TensorId drop_path(const std::string& name, TensorId x, double p);
 
@@ -118,7 +125,7 @@ class GraphBuilder {
   TensorId attention(const std::string& name, TensorId q, TensorId k, TensorId v,
                      const AttentionOptions& options);
   TensorId attention(const std::string& name, TensorId packed_qkv, const AttentionOptions& options);
-  // Batched over n and h: a [n,h,m,k] x b [n,h,k,p], or b [n,h,p,k] with transpose_b.
+  // Batched over n and h: a [n,h,m,k] times b [n,h,k,p], or times b [n,h,p,k] with transpose_b.
   TensorId matmul(const std::string& name, TensorId a, TensorId b, bool transpose_b = false);
 
   TensorId max_pool(const std::string& name, TensorId x, const PoolOptions& options);
@@ -126,57 +133,58 @@ class GraphBuilder {
   TensorId adaptive_avg_pool(const std::string& name, TensorId x, std::int64_t h, std::int64_t w);
   TensorId global_avg_pool(const std::string& name, TensorId x);
 
-  // Moving data: no arithmetic forwards.
+  // Operators that move data. Their forward pass has no arithmetic.
   TensorId reshape(const std::string& name, TensorId x, TensorShape shape);
-  // [n,h,w,c] -> [n,1,1,h*w*c]. PyTorch flattens [c,h,w]: a linear that follows permutes its
-  // columns on import and export. So between the two only element-wise operators may stand.
+  // [n,h,w,c] -> [n,1,1,h*w*c]. PyTorch flattens [c,h,w], so the import and export of weights
+  // permute the columns of a linear layer that follows. Therefore only element-wise operators may
+  // stand between flatten and that linear layer.
   TensorId flatten(const std::string& name, TensorId x);
   TensorId concat(const std::string& name, const std::vector<TensorId>& xs, Axis axis);
   TensorId slice(const std::string& name, TensorId x, Axis axis, std::int64_t begin,
                  std::int64_t count);
   std::vector<TensorId> split(const std::string& name, TensorId x, Axis axis, std::int64_t parts);
   TensorId pad(const std::string& name, TensorId x, Axis axis, std::int64_t before,
-               std::int64_t after);  // with +0
+               std::int64_t after);  // the padding is +0
   TensorId permute(const std::string& name, TensorId x, const std::vector<Axis>& order);
-  // y[i] = x[(i - shift) mod size], as torch.roll.
+  // y[i] = x[(i - shift) mod size], as in torch.roll.
   TensorId roll(const std::string& name, TensorId x, Axis axis, std::int64_t shift);
-  // [n,h,w,c] -> [n*(h/s)*(w/s), s*s, 1, c] and back; h and w are multiples of s.
+  // [n,h,w,c] -> [n*(h/s)*(w/s), s*s, 1, c] and back. h and w are multiples of the side s.
   TensorId window_partition(const std::string& name, TensorId x, std::int64_t side);
   TensorId window_reverse(const std::string& name, TensorId windows, std::int64_t side,
                           TensorShape image);
   TensorId upsample2(const std::string& name, TensorId x);
   TensorId channel_shuffle(const std::string& name, TensorId x, std::int64_t groups);
-  // The same bits as split(channel_shuffle(concat({a, b}), 2), 2) in one pass (ShuffleNetV2).
+  // Gives the same bits as split(channel_shuffle(concat({a, b}), 2), 2) in one pass (ShuffleNetV2).
   std::pair<TensorId, TensorId> concat_shuffle_split(const std::string& name, TensorId a,
                                                      TensorId b);
 
-  // --- Losses; a model has exactly one. Mean over what takes part.
-  // logits [n,h,w,classes], labels i32 with n*h*w values; a negative label takes no part.
+  // --- Losses. A model has exactly one. A loss is the mean over everything that takes part.
+  // logits [n,h,w,classes], labels i32 with n*h*w values. A row with a negative label takes no
+  // part.
   void cross_entropy(const std::string& name, TensorId logits, TensorId labels);
   void bce_with_logits(const std::string& name, TensorId logits, TensorId targets);
   void mse(const std::string& name, TensorId x, TensorId targets);
-  // outputs: [n,h,w,3*(5+classes)], coarse to fine; boxes [n,M,1,5] or [n,M,5,1] as the field is
-  // laid out. The layout of YoloShape::anchor_* is per scale, in pixels.
+  // Outputs: three tensors [n,h,w,3*(5+classes)], coarse to fine. boxes: [n,M,1,5] or [n,M,5,1], as
+  // the field is laid out. YoloShape::anchor_* is given for each scale, in pixels.
   void yolo(const std::string& name, const std::vector<TensorId>& outputs, TensorId boxes,
             const YoloShape& shape, std::int64_t image_h, std::int64_t image_w);
 
-  // Ends the model; `outputs` are what an evaluation returns, in this order.
-  // Error (usage): the first operator whose shapes do not fit, an operator that nothing reads, no
-  // loss.
+  // Completes the model. `outputs` are what an evaluation returns, in this order. Error (usage):
+  // the first operator whose shapes do not fit, an operator without a reader, a missing loss.
   Result<Graph> finish(const std::vector<TensorId>& outputs);
 
  private:
-  // What is known of a tensor beyond its shape.
+  // What is known about a tensor beyond its shape.
   struct Note {
-    // The image that it is a flattened form of: its pixels and channels.
+    // If the tensor is a flattened image: the numbers of its pixels and channels.
     std::int64_t pixels = 1, channels = 1;
-    std::int32_t low = 0, high = 0;  // kI32: every value is in [low, high]
+    std::int32_t low = 0, high = 0;  // for kI32: every value is in [low, high]
   };
 
   bool failed() const { return error_.has_value(); }
-  // Notes the first error; returns a valid tensor: later calls return early.
+  // Records the first error. Returns a valid tensor id; later calls return early.
   TensorId fail(const char* kind, const std::string& name, const std::string& what);
-  // Whether all are fp32 and none is a flattened image; else fails.
+  // Returns whether all tensors are fp32 and none is a flattened image. Otherwise records an error.
   bool dense_floats(const char* kind, const std::string& name, const std::vector<TensorId>& xs);
   bool floats(const char* kind, const std::string& name, const std::vector<TensorId>& xs);
   const Tensor& tensor(TensorId t) const { return graph_.tensors[static_cast<std::size_t>(t)]; }
@@ -185,9 +193,9 @@ class GraphBuilder {
   TensorId add_tensor(TensorShape shape, bool needs_grad, ElementType type = ElementType::kF32);
   TensorId add_constant(const std::string& name, TensorShape shape, ElementType type,
                         std::vector<float> words);
-  // One-output operator whose parameters are already in the op.
+  // Appends an operator with one output; its parameters are already in `op`.
   TensorId emit(Op op, TensorShape y);
-  // Adds outputs to the operator emitted last.
+  // Adds an output to the operator that was emitted last.
   TensorId emit_extra(TensorShape shape, ElementType type = ElementType::kF32);
   ParamId add_param(const std::string& name, std::vector<std::int64_t> torch_shape,
                     ParamOrder order, ParamInit init);
@@ -214,7 +222,7 @@ class GraphBuilder {
 
   Graph graph_;
   std::optional<Error> error_;
-  std::vector<Note> notes_;  // by tensor
+  std::vector<Note> notes_;  // [tensor]
   std::uint32_t random_ops_ = 0;
 };
 

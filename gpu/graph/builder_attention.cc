@@ -58,7 +58,7 @@ TensorId GraphBuilder::attention(const std::string& name, TensorId packed_qkv,
   return attend(name, std::move(op), shape.c / 3, o);
 }
 
-// `width`: heads * head_dim.
+// `width` is heads * head_dim.
 TensorId GraphBuilder::attend(const std::string& name, Op op, std::int64_t width,
                               const AttentionOptions& o) {
   const TensorShape in = graph_.shape(op.in[0]);

@@ -1,5 +1,5 @@
-// GraphBuilder: operators that work element by element. Each is a chain of one stage; fuse.h joins
-// those that follow each other.
+// GraphBuilder: element-wise operators. Each is a chain with one stage; fuse.h joins chains that
+// follow each other.
 #include <algorithm>
 #include <cmath>
 
@@ -8,7 +8,7 @@
 
 namespace es::gpu {
 
-// xs[0] runs through the stage; further tensors are the stage's operand.
+// xs[0] is the value that the stage transforms. A second tensor is the operand of the stage.
 TensorId GraphBuilder::chain(const std::string& name, const std::vector<TensorId>& xs,
                              ChainStep step) {
   const TensorId x = xs[0];
@@ -26,7 +26,7 @@ TensorId GraphBuilder::relu(const std::string& name, TensorId x) {
 
 TensorId GraphBuilder::leaky_relu(const std::string& name, TensorId x, float slope) {
   if (failed() || !floats("leaky_relu", name, {x})) return 0;
-  // The gradient reads the sign of x from y.
+  // The gradient takes the sign of x from y, which requires a positive slope.
   if (!(slope > 0.0F))
     return fail("leaky_relu", name, "slope " + number_text(slope) + " must be above 0");
   return chain(name, {x}, {.kind = ChainKind::kLeakyRelu, .factor = slope});
@@ -82,7 +82,7 @@ TensorId GraphBuilder::add_rows(const std::string& name, TensorId a, TensorId ro
   return chain(name, {a, row}, {.kind = ChainKind::kAddRow, .columns = expected.count()});
 }
 
-// Numbers random operators in the order of the calls.
+// Numbers the random operators in the order of the calls. The number is part of the Philox counter.
 Dropout GraphBuilder::next_dropout(double p) {
   constexpr double kTwo32 = 4294967296.0;
   const double threshold = std::nearbyint((1.0 - p) * kTwo32);

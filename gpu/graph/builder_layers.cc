@@ -52,7 +52,8 @@ TensorId GraphBuilder::linear(const std::string& name, TensorId x, const LinearO
   return emit(std::move(op), {in.n, in.h, in.w, o.out});
 }
 
-// Parameters and outputs that batch norm and layer norm share; mean and istd have `op`'s shape.
+// Adds the parameters and outputs that batch norm and layer norm have in common. `mean` and `istd`
+// have one value for each channel (batch norm) or each row (layer norm).
 TensorId GraphBuilder::normalise(Op op, TensorId x) {
   const TensorShape in = graph_.shape(x);
   const std::string name = op.name;
@@ -127,7 +128,8 @@ TensorId GraphBuilder::pool(OpKind kind, const std::string& name, TensorId x,
              .kw = o.kernel,
              .stride = o.stride,
              .pad = o.pad};
-  // The last window starts inside the input, so that every window has a real cell.
+  // The last window must start inside the input, so that every window has a cell that is not
+  // padding.
   const bool fits = in.h + 2 * o.pad >= o.kernel && in.w + 2 * o.pad >= o.kernel &&
                     (op.pool.oh() - 1) * o.stride < in.h + o.pad &&
                     (op.pool.ow() - 1) * o.stride < in.w + o.pad;

@@ -8,7 +8,7 @@ bool GraphBuilder::begin_loss(const char* kind, const std::string& name) {
   return !failed();
 }
 
-// `kept`: outputs before the row losses; `rows`: how many row losses there are.
+// `kept` are the outputs before the row losses. `rows` is the number of row losses.
 void GraphBuilder::end_loss(Op op, const std::vector<TensorShape>& kept, std::int64_t rows) {
   if (rows % graph_.batch != 0) {
     fail(op_name(op.kind), op.name,

@@ -13,7 +13,8 @@ std::string axis_name(Axis axis) {
 
 }  // namespace
 
-// Works on integers too; their range is that of the inputs, and 0 where nothing is written.
+// Moves also work on integers. The range of an output's values is that of the inputs. It includes 0
+// if a part of the output is not written.
 std::vector<TensorId> GraphBuilder::move(OpKind kind, const char* label, const std::string& name,
                                          const std::vector<TensorId>& xs, Move move,
                                          const std::vector<TensorShape>& ys) {

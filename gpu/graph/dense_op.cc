@@ -6,7 +6,7 @@
 namespace es::gpu {
 namespace {
 
-// The three products of a linear operator y = x * W^T with x [n][in], W [out][in].
+// The three products of a linear layer y = x * W^T with x [n][in] and W [out][in].
 GemmShape linear_forward(std::int64_t n, std::int64_t in, std::int64_t out) {
   return {.m = n,
           .n = out,

@@ -16,7 +16,7 @@ class Differentiator {
   Program run() {
     const std::size_t forward_ops = graph_.ops.size();
     for (std::size_t i = forward_ops; i-- > 0;) {
-      const Op op = graph_.ops[i];  // a copy: the list grows
+      const Op op = graph_.ops[i];  // a copy, because the list of operators grows
       if (is_loss(op.kind)) {
         loss(op);
       } else if (std::any_of(op.out.begin(), op.out.end(),
@@ -40,7 +40,7 @@ class Differentiator {
     return static_cast<TensorId>(graph_.tensors.size() - 1);
   }
 
-  // Appends a backward operator that inherits `forward`'s attributes.
+  // Appends a backward operator that has the attributes of `forward`.
   void emit(const Op& forward, OpKind kind, std::vector<TensorId> in, std::vector<TensorId> out) {
     Op op = forward;
     op.kind = kind;
@@ -49,7 +49,7 @@ class Differentiator {
     graph_.ops.push_back(std::move(op));
   }
 
-  // Appends an operator whose one output is a gradient contribution to tensor x.
+  // Appends an operator whose single output is a contribution to the gradient of tensor x.
   void emit_data_grad(const Op& forward, OpKind kind, std::vector<TensorId> in, TensorId x) {
     if (!needs_grad(x)) return;
     const TensorId dx = add_tensor(shape(x));
@@ -57,7 +57,7 @@ class Differentiator {
     contribute(forward.name, x, dx);
   }
 
-  // Appends a chain of one stage; its result has dy's shape.
+  // Appends a chain with one stage. The result has the shape of dy.
   TensorId emit_chain(const std::string& name, TensorId dy, ChainStep step,
                       TensorId operand = kNoTensor) {
     const TensorId out = add_tensor(shape(dy));
@@ -69,6 +69,8 @@ class Differentiator {
     return out;
   }
 
+  // Adds a contribution to the gradient of x. The sum of earlier contributions is the left operand,
+  // so the order of emission fixes the order of additions.
   void contribute(const std::string& name, TensorId x, TensorId dx) {
     if (!needs_grad(x)) return;
     if (gradient(x) != kNoTensor) dx = emit_chain(name, gradient(x), {.kind = ChainKind::kAdd}, dx);
@@ -83,7 +85,7 @@ class Differentiator {
         return emit_data_grad(op, OpKind::kBceGrad, op.in, op.in[0]);
       case OpKind::kMse:
         return emit_data_grad(op, OpKind::kMseGrad, op.in, op.in[0]);
-      default:  // yolo computes its gradients with its loss
+      default:  // the YOLO loss computes its gradients together with the loss
         for (std::size_t s = 0; s < 3; ++s) contribute(op.name, op.in[s], op.out[s]);
     }
   }
@@ -135,7 +137,7 @@ class Differentiator {
     emit_data_grad(op, data_grad, {dy}, x);
   }
 
-  // y = a b: da = dy b^T, db = a^T dy, each product of the batch by itself.
+  // y = a b gives da = dy b^T and db = a^T dy, separately for each product of the batch.
   void matmul(const Op& op) {
     const TensorId a = op.in[0], b = op.in[1], dy = gradient(op.out[0]);
     const MatmulShape& s = op.matmul;
@@ -171,7 +173,8 @@ class Differentiator {
     emit_data_grad(db, OpKind::kMatmul, {a, dy}, b);
   }
 
-  // The parameters' gradients come with the data gradient, so that is computed even for an input.
+  // The kernel computes the gradients of the parameters together with dx, so dx is computed even if
+  // the input needs no gradient.
   void normalised(const Op& op, OpKind kind) {
     const TensorId x = op.in[0], dx = add_tensor(shape(x));
     emit(op, kind, {x, gradient(op.out[0]), op.out[1], op.out[2]}, {dx});
@@ -198,9 +201,11 @@ class Differentiator {
       case ChainKind::kSigmoid:
         return local(ChainKind::kSigmoidGrad, y);
       case ChainKind::kScale:
-      case ChainKind::kDropout:  // the same decisions again
+      // The gradient makes the same decisions again, from the same counters.
+      case ChainKind::kDropout:
         return contribute(op.name, x, emit_chain(op.name, dy, step));
       case ChainKind::kAdd:
+        // Both operands receive dy itself, without a copy.
         contribute(op.name, x, dy);
         return contribute(op.name, op.in[1], dy);
       case ChainKind::kMul:
@@ -232,8 +237,9 @@ class Differentiator {
     if (bias_grad) contribute(op.name, bias, out.back());
   }
 
-  // The copies backwards, for the inputs that need a gradient and the outputs that have one. What
-  // was not read has gradient +0, which is what a move leaves where it does not write.
+  // The gradient of a move copies in the opposite direction, from the outputs that have a gradient
+  // to the inputs that need one. A word that was not read has gradient +0, which is what a move
+  // leaves where it does not write.
   void move(const Op& op) {
     std::vector<TensorId> dys, dxs;
     std::vector<std::int32_t> source_of(op.out.size(), -1), target_of(op.in.size(), -1);
@@ -260,7 +266,7 @@ class Differentiator {
   }
 
   Graph graph_;
-  std::vector<TensorId> gradient_;  // by tensor; kNoTensor = none yet
+  std::vector<TensorId> gradient_;  // [tensor]; kNoTensor: none yet
 };
 
 }  // namespace

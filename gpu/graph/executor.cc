@@ -40,7 +40,8 @@ Executor::Executor(Program program, const KernelTable& kernels, const std::vecto
   if (vendor_.count() != 0) try_vendor_kernels();
 }
 
-// One that refuses its work would end this worker in its first step, and the next worker in its.
+// Runs each vendor kernel once. Without this trial, a kernel that refuses its work would end this
+// worker in its first step, and then the next worker in its first step.
 void Executor::try_vendor_kernels() {
   const auto some = [](std::int64_t floats) {
     return AlignedBuffer::uninitialised(floats, "a trial of the vendor's kernels");
@@ -104,7 +105,9 @@ Result<LocalStepResult> Executor::run_local_step(const LocalStep& step,
   Result<Fault> forward = run_forward(step, Check::kFlagged);
   if (!forward) return forward.error();
   const float loss = *tensors_[graph().mean_loss];
-  // Without a fault the loss is finite, unless a value that is not entered the step.
+  // Without a fault the loss is finite, unless a value that is not finite entered the step. Such a
+  // value passes through operations without raising a flag, so the forward pass runs again with all
+  // outputs checked.
   if (forward->op == nullptr && !std::isfinite(loss)) forward = run_forward(step, Check::kAll);
   if (!forward) return forward.error();
   Fault fault = *forward;

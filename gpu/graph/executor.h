@@ -1,13 +1,13 @@
 #pragma once
-// Executor: runs a program on the CPU, with the kernels of one class.
+// Executor runs a program on the CPU with the kernels of one class.
 //
-// Threads: operators may spread over the helpers of `parallel`. Memory: allocated by the
-// constructor.
+// Threads: an operator may use the helper threads of `parallel`. Memory: the constructor allocates
+// all of it.
 //
-// Values that are not finite: every operator is watched through the processor's floating-point
-// flags (float_flags.h), and only one that raised them has its outputs read again. That finds the
-// first operator whose result is infinite or NaN provided that what enters the step is finite; the
-// caller sees to that for parameters, statistics and samples.
+// Values that are not finite: the executor reads the processor's floating-point flags after every
+// operator (float_flags.h) and reads the outputs of an operator only if it raised one. This finds
+// the first operator with an infinite or NaN output, provided that everything that enters the step
+// is finite. The caller checks parameters, statistics and samples.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -25,8 +25,9 @@ namespace es::gpu {
 
 class Executor final : public StepRunner {
  public:
-  // `kernels` and `parallel` outlive the executor; `vendor` runs the operators that it has, and
-  // that it does not refuse when each has run once, here.
+  // `kernels` and `parallel` must outlive the executor. `vendor` runs the operators for which it
+  // has a kernel. The constructor runs each of these kernels once and drops those that refuse their
+  // work.
   Executor(Program program, const KernelTable& kernels, const std::vector<Bucket>& buckets,
            Parallel& parallel, VendorOps vendor = {});
 
@@ -42,7 +43,7 @@ class Executor final : public StepRunner {
   void set_observer(OpObserver* observer) override { observer_ = observer; }
 
   Updater* updater() override { return nullptr; }
-  void params_changed() override {}  // they are read where they are
+  void params_changed() override {}  // a run reads parameters from the caller's memory
   void prefetch(const StepInput&) override {}
   std::string slower_because() const override { return {}; }
   Result<LocalStepResult> run_local_step(const LocalStep& step,
@@ -61,20 +62,20 @@ class Executor final : public StepRunner {
   Fault fault_of(std::size_t op, const RunBuffers& buffers) const;
   void complete_bucket(std::uint32_t bucket, const GradientTarget& target);
 
-  // Constant after construction.
+  // These members are constant after construction, apart from the contents of the buffers.
   Program program_;
   const KernelTable& kernels_;
   Parallel& parallel_;
   VendorOps vendor_;
   MemoryPlan plan_;
   std::vector<Bucket> buckets_;
-  std::vector<std::size_t> bucket_ready_op_;    // by bucket
-  std::vector<std::vector<OpResult>> results_;  // by operator
+  std::vector<std::size_t> bucket_ready_op_;    // [bucket]
+  std::vector<std::vector<OpResult>> results_;  // [operator]
 
   AlignedBuffer arena_;
   AlignedBuffer workspace_;
   TensorAddresses tensors_;
-  float* grads_ = nullptr;  // of the step in progress
+  float* grads_ = nullptr;  // the gradient slot of the step in progress
   OpObserver* observer_ = nullptr;
 };
 

@@ -34,11 +34,12 @@ class ChainFusion {
   }
 
  private:
-  // Takes the chain that computes the running value of operator `index` into it.
+  // Merges one chain that feeds operator `index` into it. Returns false if there is none. The
+  // operator keeps its place; the merged chain is removed later.
   bool absorb_one(std::size_t index) {
     Op& into = program_.graph.ops[index];
     if (!is_candidate(into.in[0], index)) {
-      // v + operand and v * operand may be read either way round.
+      // v + operand and v * operand are commutative bit for bit, so the roles may be exchanged.
       ChainStep& first = into.chain[0];
       const bool swaps = (first.kind == ChainKind::kAdd || first.kind == ChainKind::kMul) &&
                          reads_once(into, first.operand);
@@ -53,13 +54,13 @@ class ChainFusion {
     return true;
   }
 
-  // Whether no stage but the first reads this operand.
+  // Returns whether only the first stage reads this operand.
   static bool reads_once(const Op& op, std::int32_t operand) {
     return std::none_of(op.chain.begin() + 1, op.chain.end(),
                         [&](const ChainStep& s) { return s.operand == operand; });
   }
 
-  // Whether tensor t is computed by a chain that operator `reader` may take over.
+  // Returns whether tensor t is computed by a chain that operator `reader` may take over.
   bool is_candidate(TensorId t, std::size_t reader) {
     const std::int64_t writer = Uses::at(uses_.writer, t);
     if (writer < 0 || Uses::at(uses_.reads, t) != 1) return false;
@@ -73,7 +74,8 @@ class ChainFusion {
                                reader);
   }
 
-  // Stages of `first`, then those of `into`, which keeps its place and result.
+  // The new chain has the stages of `first` and then those of `into`. It keeps the place and the
+  // result of `into`.
   void merge(const Op& first, Op& into) {
     std::vector<TensorId> in = first.in;
     std::vector<ChainStep> chain = first.chain;
@@ -83,6 +85,7 @@ class ChainFusion {
       if (step.operand != 0) step.operand += shift;
       chain.push_back(step);
     }
+    // The inputs of `first` are now read at the place of `into` and live at least until there.
     const auto reader = &into - program_.graph.ops.data();
     for (const TensorId t : first.in)
       Uses::at(uses_.last_read, t) = std::max<std::int64_t>(Uses::at(uses_.last_read, t), reader);
@@ -92,7 +95,7 @@ class ChainFusion {
 
   Program program_;
   Uses uses_;
-  std::vector<bool> merged_;  // by operator: it is part of a later one
+  std::vector<bool> merged_;  // [operator]: it has become a part of a later one
 };
 
 }  // namespace

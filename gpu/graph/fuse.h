@@ -1,22 +1,23 @@
 #pragma once
-// Fusion: fewer passes over memory, the same bits. Pure functions.
+// Fusion: fewer passes over memory with the same bits. Pure functions.
 #include "gpu/graph/differentiate.h"
 
 namespace es::gpu {
 
-// A batch norm whose result only a ReLU (or a leaky ReLU of slope kLeakySlope) reads does both, and
-// its gradient finds the mask again from its input. REQUIRES: chains have one stage.
+// If only a ReLU (or a leaky ReLU with slope kLeakySlope) reads the result of a batch norm, the
+// batch norm also applies the activation. Its gradient recomputes the activation's mask from its
+// input. REQUIRES: every chain has one stage.
 Graph fuse_activations(Graph graph);
 
-// A chain that only another chain reads becomes the first stages of that chain, forwards as well as
-// among the gradients, where this keeps no more tensors alive than before. Tensors that are no
-// longer written stay in the list, without operator.
+// A chain that only another chain reads becomes the first stages of that chain, in the forward pass
+// and among the gradients, if this keeps no more tensors alive than before. Tensors that are no
+// longer written stay in the list without an operator.
 Program fuse_chains(Program program);
 
-// A move that only another move reads, be it through views, is done on the way by that one.
+// A move that only another move reads, possibly through views, becomes part of that other move.
 Program fuse_moves(Program program);
 
-// From a model to what runs: fuse_activations, differentiate, fuse_chains, fuse_moves.
+// Compiles a model: fuse_activations, differentiate, fuse_chains, fuse_moves.
 Program compile(Graph graph);
 
 }  // namespace es::gpu

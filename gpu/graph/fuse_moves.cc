@@ -1,4 +1,4 @@
-// Moves that follow each other as one move, through views between them.
+// Fuses moves that follow each other, with views possibly between them, into one move.
 #include <utility>
 
 #include "gpu/graph/fuse.h"
@@ -25,7 +25,8 @@ class MoveFusion {
   }
 
  private:
-  // Takes the move that alone feeds one of the inputs of operator `index` into it.
+  // Merges a move that feeds one of the inputs of operator `index`, and has no other reader, into
+  // the operator. Returns false if there is none.
   bool absorb_one(std::size_t index) {
     Op& into = program_.graph.ops[index];
     for (std::size_t i = 0; i < into.in.size(); ++i) {
@@ -44,8 +45,9 @@ class MoveFusion {
     return false;
   }
 
-  // The move whose only result is `t` or what `t` is a view of, when only operator `reader` reads
-  // it; or -1. Notes the views.
+  // Returns the operator index of the move whose only result is `t`, or a tensor of which `t` is a
+  // view, if only operator `reader` reads it; otherwise -1. Records the views on the way in
+  // `views_`.
   std::int64_t move_behind(TensorId t, std::size_t reader) {
     while (true) {
       const std::int64_t writer = Uses::at(uses_.writer, t);
@@ -77,6 +79,8 @@ class MoveFusion {
                        .second_outputs = outputs};
     const auto index = static_cast<std::int32_t>(between);
     std::optional<Move> move = composed(first.move, into.move, index, sizes);
+    // The search first looks at one image only, which is much faster. If the moves differ between
+    // images, it looks at the whole batch.
     sizes.images = 1;
     if (!move) move = composed(first.move, into.move, index, sizes);
     if (!move) return false;
@@ -96,8 +100,8 @@ class MoveFusion {
 
   Program program_;
   Uses uses_;
-  std::vector<bool> merged_;        // by operator: it is part of a later one
-  std::vector<std::size_t> views_;  // passed on the way to a move
+  std::vector<bool> merged_;        // [operator]: it has become a part of a later one
+  std::vector<std::size_t> views_;  // views between the move and its reader
 };
 
 }  // namespace

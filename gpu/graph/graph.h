@@ -1,8 +1,8 @@
 #pragma once
 // Graph: a model as a list of typed operators over tensors of fixed shape, in execution order.
 //
-// Every tensor is written by exactly one operator, once (single assignment); sharing of memory is
-// decided later, by the memory plan. Values only, immutable once built.
+// Every tensor is written exactly once, by one operator (single assignment). The memory plan
+// decides later which tensors share memory. Values only, immutable once built.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -17,7 +17,7 @@ namespace es::gpu {
 using TensorId = std::int32_t;
 constexpr TensorId kNoTensor = -1;
 
-// NHWC; vectors and matrices have h = w = 1: [n][c]. Tokens are [n][t][1][c].
+// NHWC. Vectors and matrices have h = w = 1: [n][c]. Tokens are [n][t][1][c].
 struct TensorShape {
   std::int64_t n = 1, h = 1, w = 1, c = 1;
   std::int64_t count() const { return n * h * w * c; }
@@ -27,27 +27,29 @@ struct TensorShape {
 
 std::string shape_text(const TensorShape& shape);  // "[32,28,28,64]"
 
-// Integers are ids and labels: they are looked up and moved, never computed with.
+// Integers are ids and labels: they are looked up and moved, but no arithmetic uses them.
 enum class ElementType { kF32, kI32, kU8 };
 
 struct Tensor {
   TensorShape shape;
   ElementType type = ElementType::kF32;
-  bool needs_grad = false;  // depends on a parameter
+  bool needs_grad = false;  // the tensor depends on a parameter
 };
 
-// Operators. "in" and "out" list the tensors by position; p: weight, bias = parameters.
+// The operators. "in" and "out" list the tensors by position. "p" lists the parameters: weight,
+// bias.
 enum class OpKind {
   // Forward.
-  kConv2d,           // in x            out y                        p: weight, bias or none
-  kLinear,           // in x            out y                        p: weight, bias or none
-  kMatmul,           // in a, b         out y: `count` products      also its own gradients
-  kBatchNorm,        // in x            out y, mean, istd            p: gamma, beta; `activation`
-  kLayerNorm,        // in x            out y, mean, istd            p: gamma, beta; `eps`
-  kChain,            // in x, operands  out y: `chain` on x, element by element; also gradients
-  kSoftmax,          // in x            out y
-  kAttention,        // in q, k, v or packed; then bias, mask, length as `attention_in` says
-                     //                 out y, probs
+  kConv2d,     // in x            out y                        p: weight, bias or none
+  kLinear,     // in x            out y                        p: weight, bias or none
+  kMatmul,     // in a, b         out y: `count` products      also its own gradients
+  kBatchNorm,  // in x            out y, mean, istd            p: gamma, beta; `activation`
+  kLayerNorm,  // in x            out y, mean, istd            p: gamma, beta; `eps`
+  kChain,      // in x, operands  out y: `chain` on x, element by element; also gradients
+  kSoftmax,    // in x            out y
+  // in q, k, v or one packed tensor; then bias, mask, length if `attention_in` has them. out y,
+  // probs
+  kAttention,
   kEmbedding,        // in ids (i32)    out y                        p: weight
   kMaxPool,          // in x            out y, argmax (u8)
   kAvgPool,          // in x            out y
@@ -60,18 +62,18 @@ enum class OpKind {
   kBce,              // in x, targets   out element_loss, mean_loss
   kMse,              // in x, targets   out element_loss, mean_loss
   kYolo,             // in 3 outputs, boxes   out 3 gradients, image_loss, mean_loss
-  // Backward. The gradient of p goes straight to the flat gradient array.
-  kConvDgrad,            // in dy           out dx                    p: weight
-  kConvWgrad,            // in x, dy                                  gradient of weight
-  kLinearDgrad,          // in dy           out dx                    p: weight
-  kLinearWgrad,          // in x, dy                                  gradient of weight
-  kBiasGrad,             // in dy                                     gradient of bias
-  kBatchNormGrad,        // in x, dy, mean, istd   out dx             gradients of gamma and beta
-  kLayerNormGrad,        // in x, dy, mean, istd   out dx             gradients of gamma and beta
-  kColumnSum,            // in dy           out sum over n of dy: the gradient of a repeated row
-  kSoftmaxGrad,          // in y, dy        out dx
-  kAttentionGrad,        // in as kAttention, then probs, dy
-                         //                 out dq, dk, dv or dpacked; dbias if the bias needs it
+  // Backward operators. The gradient of a parameter is written to the flat gradient array.
+  kConvDgrad,      // in dy           out dx                    p: weight
+  kConvWgrad,      // in x, dy                                  gradient of weight
+  kLinearDgrad,    // in dy           out dx                    p: weight
+  kLinearWgrad,    // in x, dy                                  gradient of weight
+  kBiasGrad,       // in dy                                     gradient of bias
+  kBatchNormGrad,  // in x, dy, mean, istd   out dx             gradients of gamma and beta
+  kLayerNormGrad,  // in x, dy, mean, istd   out dx             gradients of gamma and beta
+  kColumnSum,      // in dy           out sum over n of dy: the gradient of a repeated row
+  kSoftmaxGrad,    // in y, dy        out dx
+  // In as kAttention, then probs, dy. out dq, dk, dv or dpacked; and dbias if the bias needs it.
+  kAttentionGrad,
   kEmbeddingGrad,        // in ids, dy                                gradient of weight
   kMaxPoolGrad,          // in dy, argmax   out dx
   kAvgPoolGrad,          // in dy           out dx
@@ -83,10 +85,10 @@ enum class OpKind {
   kMseGrad,              // in x, targets   out dx
 };
 
-const char* op_name(OpKind kind);  // "conv2d"
+const char* op_name(OpKind kind);  // for example "conv2d"
 bool is_loss(OpKind kind);
 
-// The running statistics of one batch norm: offsets into an EST's statistics.
+// The running statistics of one batch norm: their offsets in an EST's statistics.
 struct BatchNormStats {
   std::int64_t mean = 0;
   std::int64_t variance = 0;
@@ -95,34 +97,34 @@ struct BatchNormStats {
 // One stage of a chain: a ChainStage whose operand is a tensor.
 struct ChainStep {
   ChainKind kind = ChainKind::kScale;
-  std::int32_t operand = 0;  // index into Op::in; 0: the stage has none
+  std::int32_t operand = 0;  // index into Op::in; 0: the stage has no operand
   float factor = 1.0F;
   std::int64_t columns = 1;
   Dropout dropout;
 };
-constexpr std::size_t kChainStepsMax = 16;  // of one chain
+constexpr std::size_t kChainStepsMax = 16;  // stages of one chain
 
-// `count` independent products of one shape (gemm_batched).
+// `count` independent products of one shape (gemm_batched). The steps are in floats.
 struct MatmulShape {
   GemmShape gemm;
   std::int64_t count = 1, a_step = 0, b_step = 0, y_step = 0;
 };
 
-// Where a kAttention finds its operands in Op::in; -1: it has none.
+// The positions of a kAttention's operands in Op::in; -1: the operator has no such operand.
 struct AttentionInputs {
-  bool packed = false;  // in[0] holds rows of q, k, v; else in[0..2]
+  bool packed = false;  // in[0] contains rows of q, k, v; otherwise they are in[0..2]
   std::int32_t bias = -1, mask = -1, length = -1;
   std::int32_t first_extra() const { return packed ? 1 : 3; }
 };
 
 struct Op {
   OpKind kind = OpKind::kView;
-  std::string name;  // module path, "layer1.0.conv1"
+  std::string name;  // module path, for example "layer1.0.conv1"
   std::vector<TensorId> in;
   std::vector<TensorId> out;
   ParamId weight = kNoParam;  // or gamma
   ParamId bias = kNoParam;    // or beta
-  // Attributes; a gradient has those of its operator.
+  // Attributes. A backward operator has those of its forward operator.
   ConvShape conv;                             // convolutions
   PoolShape pool;                             // max and average pooling
   AdaptivePoolShape adaptive;                 // adaptive average pooling
@@ -137,14 +139,15 @@ struct Op {
   YoloShape yolo;  // kYolo
 };
 
-// Whether the operator writes the gradient of op.weight, and of op.bias.
+// Returns whether the operator writes the gradient of op.weight, or of op.bias.
 bool writes_weight_grad(OpKind kind);
 bool writes_bias_grad(OpKind kind);
 
 constexpr float kBatchNormEps = 1e-5F;  // PyTorch's defaults
 constexpr float kBatchNormMomentum = 0.1F;
 
-// A tensor whose values belong to the model; it lies outside the arena. int32 values as their bits.
+// A tensor whose values belong to the model. It lies outside the arena. An int32 is stored as its
+// bits.
 struct Constant {
   std::string name;
   TensorId tensor = kNoTensor;
@@ -157,12 +160,12 @@ struct Graph {
   std::vector<Op> ops;
   ParamTable table;
   std::int64_t batch = 1;
-  SampleLayout layout;           // what a sample consists of
-  std::vector<TensorId> inputs;  // by field of the layout, [batch,...]; outside the arena
+  SampleLayout layout;           // the fields of a sample
+  std::vector<TensorId> inputs;  // by field of the layout, [batch,...]; they lie outside the arena
   std::vector<Constant> constants;
-  std::vector<TensorId> outputs;  // what an evaluation returns; n is a multiple of batch
-  // Losses of the rows, [batch * rows_per_sample]; a sample's loss is the mean of its rows. Rows
-  // that take no part (negative labels) hold +0.
+  std::vector<TensorId> outputs;  // the results of an evaluation; n is a multiple of `batch`
+  // The losses of the rows, [batch * rows_per_sample]. The loss of a sample is the mean of its
+  // rows. Rows that take no part (negative labels) contain +0.
   TensorId row_loss = kNoTensor;
   std::int64_t rows_per_sample = 1;
   TensorId mean_loss = kNoTensor;  // [1]

@@ -24,7 +24,8 @@ std::int64_t tensor_floats(const Tensor& t) {
   return t.type == ElementType::kU8 ? (count + 3) / 4 : count;
 }
 
-// Sets of tensors that share one block: a block is named by one of its tensors.
+// Groups tensors that share one block of memory (a disjoint-set forest). A block is identified by
+// one of its tensors, the root.
 class SharedBlocks {
  public:
   explicit SharedBlocks(const Program& program)
@@ -68,7 +69,8 @@ class SharedBlocks {
     block_[t].last = std::max(block_[t].last, static_cast<std::int64_t>(program_.first_backward));
   }
 
-  // The memory of `into` also serves `from`; what lies outside the arena stays the owner.
+  // Lets `from` use the memory of `into`. If one of the two lies outside the arena, it must be
+  // `into`.
   void merge(TensorId into, TensorId from) {
     into = find(into);
     from = find(from);
@@ -91,18 +93,20 @@ class SharedBlocks {
   const Program& program_;
   const Graph& graph_;
   std::vector<TensorId> parent_;
-  std::vector<LiveBlock> block_;  // valid at roots
-  std::vector<bool> outside_;     // valid at roots
+  std::vector<LiveBlock> block_;  // valid for roots
+  std::vector<bool> outside_;     // valid for roots
 };
 
-// The length of the arena, or `give_up` as soon as it is reached.
+// Places the blocks in this order, each at the lowest free offset. Returns the length of the arena,
+// or `give_up` as soon as the length reaches it.
 std::int64_t place_in_order(std::span<const LiveBlock> blocks, std::span<const std::size_t> order,
                             std::int64_t give_up, std::vector<std::int64_t>& offset) {
-  std::vector<std::size_t> placed;  // by offset
+  std::vector<std::size_t> placed;  // indices of blocks, sorted by offset
   std::int64_t length = 0;
   for (const std::size_t i : order) {
     const std::int64_t size = round_up(blocks[i].floats);
     std::int64_t at = 0;
+    // `placed` is sorted by offset, so the first gap that is large enough is the lowest one.
     for (const std::size_t p : placed) {
       if (!live_together(blocks[i], blocks[p])) continue;
       if (offset[p] >= at + size) break;
@@ -119,7 +123,7 @@ std::int64_t place_in_order(std::span<const LiveBlock> blocks, std::span<const s
   return length;
 }
 
-// Orders of placing, by a key that comes first when it is large.
+// Orders in which blocks are placed. The block with the largest key comes first.
 using Key = std::int64_t (*)(const LiveBlock&);
 constexpr Key kOrders[] = {
     [](const LiveBlock& b) { return b.floats; },
@@ -157,6 +161,7 @@ std::int64_t live_peak(std::span<const LiveBlock> blocks) {
   for (const LiveBlock& b : blocks) end = std::max(end, b.last + 2);
   std::vector<std::int64_t> change(static_cast<std::size_t>(end), 0);
   for (const LiveBlock& b : blocks) {
+    // A block counts from its first operator up to and including its last one.
     change[b.first] += round_up(b.floats);
     change[b.last + 1] -= round_up(b.floats);
   }

@@ -7,12 +7,12 @@
 namespace es::gpu {
 namespace {
 
-// Which words of a tensor a group of moves reads.
+// The words of a tensor that a group of moves reads.
 class ReadWords {
  public:
   explicit ReadWords(std::int64_t count) : read_(static_cast<std::size_t>(count), false) {}
 
-  // Adds all words of the move, or nothing and returns false when one of them was read before.
+  // Adds all words of the move. Returns false and adds nothing if one of them was read before.
   bool add(const Move& move) {
     const std::vector<bool> before = read_;
     for (const BlockCopy& copy : move) {
@@ -52,7 +52,8 @@ void join(Op& into, const Op& op) {
 }  // namespace
 
 Graph merge_slices(Graph graph) {
-  std::map<TensorId, std::vector<std::size_t>> moves_of;  // by tensor: operators that move only it
+  // [tensor]: operators that move this tensor only
+  std::map<TensorId, std::vector<std::size_t>> moves_of;
   for (std::size_t i = 0; i < graph.ops.size(); ++i) {
     const Op& op = graph.ops[i];
     if (op.kind == OpKind::kMove && op.in.size() == 1 &&

@@ -8,8 +8,8 @@ namespace es::gpu {
 namespace {
 
 constexpr std::size_t kLast = kMoveRank - 1;
-constexpr std::int64_t kShortRun = 16;  // words below which a loop beats a call of memcpy
-constexpr std::int64_t kTile = 16;      // side of a block of a transposition: a cache line
+constexpr std::int64_t kShortRun = 16;  // words; below this a loop is faster than a call of memcpy
+constexpr std::int64_t kTile = 16;  // side of a block of a transposition in floats: one cache line
 
 // The two innermost dimensions of a copy.
 struct Plane {
@@ -37,7 +37,8 @@ void copy_strided_run(std::int64_t count, const float* source, std::int64_t sour
   for (std::int64_t i = 0; i < count; ++i) target[i * target_step] = source[i * source_step];
 }
 
-// Rows of one array are columns of the other: in tiles, so that every cache line is used whole.
+// The rows of one array are the columns of the other. The copy works in tiles, so that every cache
+// line that it touches is used completely.
 void copy_transposed(const Plane& p, const float* source, float* target) {
   for (std::int64_t r0 = 0; r0 < p.rows; r0 += kTile) {
     const std::int64_t rows = std::min(kTile, p.rows - r0);
@@ -60,7 +61,7 @@ void copy_plane(const Plane& p, const float* source, float* target) {
   }
 }
 
-// target[0], target[2], ... from a, target[1], target[3], ... from b.
+// Writes target[0], target[2], ... from a, and target[1], target[3], ... from b.
 void interleave(std::int64_t pairs, const float* __restrict a, const float* __restrict b,
                 float* __restrict target) {
   for (std::int64_t i = 0; i < pairs; ++i) {
@@ -92,7 +93,8 @@ void for_planes(const BlockCopy& c, Visit&& plane) {
                 i0 * t[0] + i1 * t[1] + i2 * t[2] + i3 * t[3]);
 }
 
-// Two copies that together fill every word of a run in one array: the even and the odd ones.
+// Recognises two copies that together fill or read every word of a run, one the even and the other
+// the odd words. Both are then done in one pass.
 enum class Pair { kNone, kInterleave, kDeinterleave };
 
 Pair pair_of(const BlockCopy& a, const BlockCopy& b) {
@@ -108,7 +110,8 @@ Pair pair_of(const BlockCopy& a, const BlockCopy& b) {
   return Pair::kNone;
 }
 
-// The share of one thread: a range of the widest dimension, of the innermost only when it is alone.
+// Returns the share of one thread: a range of the widest dimension. The innermost dimension is
+// divided only if all others have size 1, because its runs are contiguous.
 BlockCopy part_of(BlockCopy copy, std::int64_t part, std::int64_t parts) {
   if (parts == 1) return copy;
   std::size_t widest = kLast - 1;

@@ -8,15 +8,16 @@ namespace es::gpu {
 namespace {
 
 constexpr std::size_t kCopiesMax = 64;
-constexpr std::int64_t kRunsMax = 1 << 20;  // more are not worth the time to look at them
+constexpr std::int64_t kRunsMax = 1 << 20;  // with more runs the search would take too long
 
-// Consecutive words of both arrays.
+// A run of words that are consecutive in both arrays.
 struct Run {
   std::int32_t source = 0, target = 0;
   std::int64_t from = 0, to = 0, words = 0;
 };
 
-// The copy within the first image; nothing when it is not the same in every image.
+// Returns the part of the copy within the first image; nothing if the copy is not the same in every
+// image.
 std::optional<BlockCopy> first_image(BlockCopy copy, std::int64_t images, std::int64_t source_words,
                                      std::int64_t target_words) {
   if (images == 1) return copy;
@@ -30,7 +31,7 @@ std::optional<BlockCopy> first_image(BlockCopy copy, std::int64_t images, std::i
   return copy;
 }
 
-// The same copy for every image.
+// Returns the same copy for every image.
 BlockCopy all_images(BlockCopy copy, std::int64_t images, std::int64_t source_words,
                      std::int64_t target_words) {
   copy.size[0] = images;
@@ -54,7 +55,8 @@ void append_runs(const BlockCopy& copy, std::vector<Run>& runs) {
   }
 }
 
-// Where the words that `second` reads come from, piece by piece. `first` is ordered by target.
+// Appends the origins of the words that `second` reads, piece by piece. `first` is sorted by
+// target.
 void append_composed(const std::vector<Run>& first, const Run& second, std::vector<Run>& out) {
   const std::int64_t end = second.from + second.words;
   auto run = std::upper_bound(first.begin(), first.end(), second.from,
@@ -67,8 +69,8 @@ void append_composed(const std::vector<Run>& first, const Run& second, std::vect
   }
 }
 
-// One more dimension around copies of one form: a maximal sequence at equal distances.
-// Returns whether there was any.
+// Groups copies of one form into a copy with one more dimension: a maximal sequence at equal
+// distances becomes one copy. Returns whether it grouped anything.
 bool group(std::vector<BlockCopy>& copies, std::size_t dimension) {
   std::stable_sort(copies.begin(), copies.end(), [](const BlockCopy& a, const BlockCopy& b) {
     return std::tie(a.source, a.target, a.size, a.source_stride, a.target_stride, a.target_offset) <
@@ -101,7 +103,7 @@ bool group(std::vector<BlockCopy>& copies, std::size_t dimension) {
   return any;
 }
 
-// The runs as few copies; dimension 0 stays free.
+// Expresses the runs as few copies. Dimension 0 stays free; all_images() uses it.
 std::vector<BlockCopy> grouped(const std::vector<Run>& runs) {
   std::vector<BlockCopy> copies;
   for (const Run& r : runs) {
@@ -119,7 +121,7 @@ std::vector<BlockCopy> grouped(const std::vector<Run>& runs) {
   return copies;
 }
 
-// Neighbours in both arrays become one run.
+// Joins runs that are neighbours in both arrays.
 std::vector<Run> joined(std::vector<Run> runs) {
   std::sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) {
     return std::tie(a.target, a.to) < std::tie(b.target, b.to);
@@ -136,7 +138,7 @@ std::vector<Run> joined(std::vector<Run> runs) {
   return out;
 }
 
-// All runs of a move in its first image, or nothing.
+// Returns all runs of a move in its first image, or nothing.
 std::optional<std::vector<Run>> runs_of(const Move& move, std::int64_t images,
                                         std::span<const std::int64_t> inputs,
                                         std::span<const std::int64_t> outputs) {
@@ -170,7 +172,8 @@ std::optional<Move> composed(const Move& first, const Move& second, std::int32_t
   auto before = runs_of(first, sizes.images, sizes.first_inputs, between_words);
   const auto after = runs_of(through, sizes.images, sizes.second_inputs, sizes.second_outputs);
   if (!before || !after) return std::nullopt;
-  // What the first image reads must be what the first image wrote.
+  // What the first image reads must be what the first image wrote. Otherwise one image does not
+  // represent all images.
   const std::int64_t image = sizes.between / sizes.images;
   for (const Run& r : *before)
     if (r.to + r.words > image) return std::nullopt;

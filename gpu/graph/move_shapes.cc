@@ -28,7 +28,7 @@ std::int64_t offset(const TensorShape& shape, const Index& index) {
   return sum;
 }
 
-// The box of `box`'s size that begins at `from` in the source and at `to` in the target.
+// Copies the box of size `box` that begins at `from` in the source and at `to` in the target.
 BlockCopy box_copy(const TensorShape& source, const Index& from, const TensorShape& target,
                    const Index& to, const TensorShape& box) {
   BlockCopy copy;
@@ -107,6 +107,7 @@ Move roll_move(const TensorShape& input, Axis axis, std::int64_t shift) {
   const std::int64_t size = extent(input, axis);
   const TensorShape wrapped = with_extent(input, axis, shift);
   const TensorShape rest = with_extent(input, axis, size - shift);
+  // A roll is two copies: the part that stays in order, and the part that wraps around.
   Move move{simplified(box_copy(input, {}, input, at(axis, shift), rest))};
   if (shift > 0)
     move.push_back(simplified(box_copy(input, at(axis, size - shift), input, {}, wrapped)));
@@ -150,8 +151,8 @@ Move concat_shuffle_split_move(const TensorShape& input) {
   Move move;
   for (std::int32_t target = 0; target < 2; ++target) {
     for (std::int32_t source = 0; source < 2; ++source) {
-      // Shuffled channels target * c + j, j in [0, c), that come from this source: those whose
-      // number has the source's parity.
+      // The shuffled channels target * c + j, j in [0, c), that come from this source are those
+      // whose number has the parity of the source.
       const std::int64_t first_j = (target * c + source) % 2;
       BlockCopy copy;
       copy.source = source;

@@ -7,7 +7,8 @@ struct Products {
   float *q, *k, *v;
 };
 
-// Those at the first positions of the inputs (or outputs), or packed in one.
+// Q, k and v are the tensors at the first positions of the inputs (or outputs), or parts of one
+// packed tensor.
 template <class Address>
 Products products(const Op& op, Address&& address) {
   if (!op.attention_in.packed) return {address(0), address(1), address(2)};

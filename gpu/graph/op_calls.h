@@ -1,6 +1,6 @@
 #pragma once
-// What operators pass to their kernels, the same on CPUs and GPUs: arguments that take more than an
-// address. (Convolutions and products: dense_op.h.)
+// The arguments that operators pass to their kernels if these are more than addresses. They are the
+// same on CPUs and GPUs. (Convolutions and products are in dense_op.h.)
 #include <array>
 #include <cstdint>
 
@@ -9,19 +9,19 @@
 namespace es::gpu {
 
 using ChainStages = std::array<ChainStage, kChainStepsMax>;
-// The stages that run in this mode; returns how many. None: the chain is a copy.
+// Sets the stages that run in this mode and returns their number. 0: the chain is a copy.
 std::int64_t chain_stages(const OpRun& run, ChainStages& stages);
 
 BnForward batch_norm_call(const OpRun& run);
 BnBackward batch_norm_grad_call(const OpRun& run);
 
 struct AttentionCall {
-  AttentionShape shape;  // without dropout in evaluations
+  AttentionShape shape;  // without dropout in an evaluation
   const float *q = nullptr, *k = nullptr, *v = nullptr;
-  AttentionExtras extras;                       // forward only
-  const float *probs = nullptr, *dy = nullptr;  // backward only, as what follows
+  AttentionExtras extras;                       // forward pass only
+  const float *probs = nullptr, *dy = nullptr;  // backward pass only, like all fields below
   float *dq = nullptr, *dk = nullptr, *dv = nullptr;
-  float* dbias = nullptr;  // nullptr: not wanted
+  float* dbias = nullptr;  // nullptr: not needed
 };
 AttentionCall attention_call(const OpRun& run);
 AttentionCall attention_grad_call(const OpRun& run);

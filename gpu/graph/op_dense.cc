@@ -1,5 +1,6 @@
-// Convolutions, products and attention on several threads: images, rows or columns of a product,
-// and heads are cut; every thread has its own scratch.
+// Runs convolutions, products and attention on several threads. The work is divided by images, by
+// rows or columns of a product, and by heads; no sum is divided. Every thread has its own scratch
+// memory.
 #include "gpu/graph/dense_op.h"
 #include "gpu/graph/op_calls.h"
 #include "gpu/graph/op_run.h"
@@ -9,7 +10,8 @@ namespace {
 
 constexpr std::int64_t kScratchAlignment = 16;  // floats
 
-// Rows or columns of a product, whichever are more; sizes are multiples of a register tile.
+// Divides the rows or the columns of a product, whichever are more. The sizes of the parts are
+// multiples of a register tile.
 struct GemmCut {
   GemmCut(const GemmShape& shape, int threads)
       : by_rows(shape.m >= shape.n),
@@ -43,7 +45,7 @@ AttentionShape heads(const AttentionShape& shape, std::int64_t begin, std::int64
   return part;
 }
 
-// Scratch of one part.
+// Returns the scratch memory of one part in floats.
 std::size_t part_floats(const KernelTable& k, const Graph& graph, const Op& op, int threads) {
   std::size_t most = 0;
   if (op.kind == OpKind::kConvWgrad) {
@@ -85,6 +87,7 @@ class DenseRun {
     run_.parts(cut.parts, [&](int i) {
       const std::int64_t begin = cut.begin(i), end = cut.end(i);
       if (op_.kind == OpKind::kConvWgrad) {
+        // Weight gradients are divided by output channels, because their sums run over all images.
         k_.conv_wgrad(s, begin, end, call.a, call.b, call.out, scratch(i));
       } else if (op_.kind == OpKind::kConv2d) {
         k_.conv_fwd(images(s, begin, end), call.a + begin * image, call.b, call.bias,
@@ -153,7 +156,7 @@ class DenseRun {
   const KernelTable& k_;
   const OpRun& run_;
   const Op& op_;
-  std::size_t scratch_;  // floats between the parts' scratch
+  std::size_t scratch_;  // floats between the scratch memories of two parts
 };
 
 }  // namespace

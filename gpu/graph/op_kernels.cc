@@ -11,7 +11,7 @@
 namespace es::gpu {
 namespace {
 
-// Everything that op_dense.cc, op_pool.cc and op_loss.cc do not run.
+// Runs all operators that op_dense.cc, op_pool.cc and op_loss.cc do not run.
 class RowRun {
  public:
   RowRun(const KernelTable& kernels, const OpRun& run)

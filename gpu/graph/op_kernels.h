@@ -1,5 +1,6 @@
 #pragma once
-// Which kernels of the table execute an operator: the only place where the two meet.
+// Maps operators to the kernels of the table that execute them. It is the only place that does so
+// for the CPU.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,41 +10,44 @@
 
 namespace es::gpu {
 
-// Evaluation: batch norm with running statistics, no dropout.
+// In evaluation mode batch norm uses the running statistics, and there is no dropout.
 enum class RunMode { kTrain, kEvaluate };
 
-// Addresses for one run of a program. All memory belongs to the caller.
+// The addresses for one run of a program. All memory belongs to the caller.
 struct RunBuffers {
-  float* const* tensors = nullptr;  // by tensor, inputs and constants too
+  float* const* tensors = nullptr;  // [tensor], with inputs and constants
   const float* params = nullptr;    // flat layout
   float* grads = nullptr;           // flat layout; backward operators only
-  const float* stats = nullptr;     // running statistics that are read
-  float* next_stats = nullptr;      // and, in training, written; never the same memory
-  DropoutKey key;                   // of this step's random numbers
-  float* workspace = nullptr;       // op_workspace_floats() of the same number of threads
-  bool clear_padding = true;        // of gradients; false: it is +0 already
+  const float* stats = nullptr;     // the running statistics that are read
+  float* next_stats = nullptr;      // those that training writes; never the same memory as `stats`
+  DropoutKey key;                   // the key of this step's random numbers
+  float* workspace = nullptr;       // op_workspace_floats() floats for the same number of threads
+  bool clear_padding = true;        // write the padding of gradients; false: it is +0 already
   Parallel* parallel = nullptr;     // nullptr: only the calling thread
 };
 
-// Scratch that the operator needs with that many threads, whichever the mode.
+// Returns the floats of scratch memory that the operator needs with this number of threads, in
+// every mode.
 std::size_t op_workspace_floats(const KernelTable& kernels, const Graph& graph, const Op& op,
                                 int threads);
 
-// Executes the operator. A gradient of a parameter is written with its padding (+0). The bits do
-// not depend on the number of threads: work is cut only where no sum is cut.
+// Executes the operator. The gradient of a parameter is written together with its padding (+0). The
+// bits do not depend on the number of threads, because work is divided only where no sum is
+// divided.
 void run_op(const KernelTable& kernels, const Graph& graph, const Op& op, RunMode mode,
             const RunBuffers& buffers);
 
-// Inputs whose memory the operator's first output may take over, best first: the kernel reads and
-// writes these element for element. The memory plan checks that nothing else reads them later.
+// Returns the inputs whose memory the first output of the operator may take over, the best one
+// first. The kernel reads and writes these element for element. The memory plan checks that nothing
+// reads them later.
 std::vector<TensorId> in_place_inputs(const Op& op);
 
-// Names of the kernels, of the table or put together in phases.h, that run an operator and its
-// gradients: "conv_fwd, conv_wgrad"; "none" for operators without arithmetic.
+// Returns the names of the kernels, of the table or composed in phases.h, that run an operator and
+// its gradients, for example "conv_fwd, conv_wgrad"; "none" for operators without arithmetic.
 std::string kernel_names(const Op& forward_op);
 
-// What the operator does, beyond its kind: "add, relu" for a chain, "relu" for a fused batch norm;
-// often empty.
+// Returns what the operator does beyond its kind, for example "add, relu" for a chain or "relu" for
+// a fused batch norm; often empty.
 std::string op_detail(const Op& op);
 
 }  // namespace es::gpu

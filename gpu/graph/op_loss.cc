@@ -1,4 +1,4 @@
-// Losses and their gradients: small, on one thread.
+// Losses and their gradients. They are small and run on one thread.
 #include "gpu/graph/op_run.h"
 
 namespace es::gpu {

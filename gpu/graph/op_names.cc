@@ -1,4 +1,4 @@
-// Words for people: which kernels an operator uses, and what a fused one does.
+// Text for users: the kernels that an operator uses, and the parts of a fused operator.
 #include "gpu/graph/op_kernels.h"
 
 namespace es::gpu {

@@ -1,10 +1,10 @@
-// Pooling on several threads: images are cut.
+// Runs pooling on several threads; the work is divided by images.
 #include "gpu/graph/op_run.h"
 
 namespace es::gpu {
 namespace {
 
-// Floats of one image.
+// Returns the number of floats of one image.
 std::int64_t image(const TensorShape& s) {
   return s.h * s.w * s.c;
 }
@@ -66,7 +66,7 @@ class PoolRun {
 
   const KernelTable& k_;
   const OpRun& run_;
-  std::int64_t x_, y_;  // floats of an image of the first input and output
+  std::int64_t x_, y_;  // floats of one image of the first input, and of the first output
   Cut cut_;
 };
 

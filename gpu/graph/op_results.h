@@ -1,5 +1,6 @@
 #pragma once
-// What an operator writes, as runs of floats: where values that are not finite are looked for.
+// Lists the runs of floats that an operator writes, in which values that are not finite are looked
+// for.
 #include <cstdint>
 #include <vector>
 
@@ -11,14 +12,15 @@ struct OpResult {
   enum class Place { kTensor, kGradient, kStatistic };
   Place place = Place::kTensor;
   TensorId tensor = kNoTensor;  // kTensor
-  ParamId param = kNoParam;     // kGradient: whose
-  std::int64_t offset = 0;      // kGradient: flat layout; kStatistic: the EST's statistics
+  ParamId param = kNoParam;     // kGradient: the parameter
+  std::int64_t offset = 0;  // kGradient: in the flat layout; kStatistic: in the EST's statistics
   std::int64_t count = 0;
 
   const float* values(const RunBuffers& buffers) const;
 };
 
-// In training. First tensors, then gradients, then statistics. A view writes nothing.
+// Returns the results of the operator in training: tensors, then gradients, then statistics. A view
+// writes nothing.
 std::vector<OpResult> op_results(const Graph& graph, const Op& op);
 
 }  // namespace es::gpu

@@ -1,6 +1,6 @@
 #pragma once
-// One operator being executed: short names for its addresses and shapes, and how its work is cut
-// among threads. For who dispatches operators: gpu/graph and gpu/cuda.
+// One operator that is being executed: short names for its addresses and shapes, and the division
+// of its work among threads. gpu/graph and gpu/cuda use it.
 #include <algorithm>
 #include <cstdint>
 
@@ -8,10 +8,10 @@
 
 namespace es::gpu {
 
-// Floats below which a piece of element-wise work is not worth a thread.
+// A smaller piece of element-wise work (in floats) is not worth another thread.
 constexpr std::int64_t kGrainFloats = 8192;
 
-// [0, count) in at most `threads` parts whose inner bounds are multiples of `grain`.
+// Divides [0, count) into at most `threads` parts whose inner bounds are multiples of `grain`.
 struct Cut {
   Cut(std::int64_t count, std::int64_t grain, int threads)
       : count(count),
@@ -26,7 +26,7 @@ struct Cut {
   std::int64_t count, grain, parts;
 };
 
-// Rows of `floats` floats each.
+// Divides rows of `floats` floats each, so that a part has about kGrainFloats floats or more.
 inline Cut cut_rows(std::int64_t rows, std::int64_t floats, int threads) {
   return {rows, std::max<std::int64_t>(1, kGrainFloats / std::max<std::int64_t>(1, floats)),
           threads};
@@ -49,7 +49,7 @@ class OpRun {
   const float* param(ParamId id) const {
     return id == kNoParam ? nullptr : buffers.params + graph.table[id].offset;
   }
-  // Where the gradient goes; its padding is set to +0 here (RunBuffers::clear_padding).
+  // Returns where the gradient goes, and sets its padding to +0 (RunBuffers::clear_padding).
   float* grad(ParamId id) const {
     const ParamInfo& info = graph.table[id];
     if (!buffers.clear_padding) return buffers.grads + info.offset;
@@ -59,7 +59,7 @@ class OpRun {
   }
 
   int threads() const { return buffers.parallel == nullptr ? 1 : buffers.parallel->threads(); }
-  // task(part) for every part of the cut.
+  // Calls task(part) for every part.
   template <class Task>
   void parts(std::int64_t count, Task&& task) const {
     if (count == 1) {
@@ -68,13 +68,13 @@ class OpRun {
       buffers.parallel->run(static_cast<int>(count), task);
     }
   }
-  // task(begin, end) for every part of the cut.
+  // Calls task(begin, end) for every part of the cut.
   template <class Task>
   void ranges(const Cut& cut, Task&& task) const {
     parts(cut.parts, [&](int part) { task(cut.begin(part), cut.end(part)); });
   }
-  // The same for `count` items of work on `floats` floats each; what gpu/canonical/phases.h cuts
-  // with.
+  // Calls task(begin, end) for ranges of `count` items of work on `floats` floats each.
+  // gpu/canonical/phases.h divides its work with this function.
   template <class Task>
   void share(std::int64_t count, std::int64_t floats, Task&& task) const {
     ranges(cut_rows(count, floats, threads()), task);
@@ -89,11 +89,11 @@ class OpRun {
   float* address(TensorId t) const { return buffers.tensors[static_cast<std::size_t>(t)]; }
 };
 
-// --- Operators by topic; each returns false for kinds that are not its own.
+// --- Operators by topic. Each function returns false for kinds that it does not run.
 bool run_dense(const KernelTable& kernels, const OpRun& run);  // op_dense.cc
 bool run_pool(const KernelTable& kernels, const OpRun& run);   // op_pool.cc
 bool run_loss(const KernelTable& kernels, const OpRun& run);   // op_loss.cc
-// Scratch of a convolution, product or attention; 0 for others.
+// Floats of scratch memory of a convolution, product or attention; 0 for other operators.
 std::size_t dense_workspace_floats(const KernelTable& kernels, const Graph& graph, const Op& op,
                                    int threads);
 

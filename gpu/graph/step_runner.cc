@@ -13,7 +13,7 @@ std::vector<std::size_t> bucket_ready_ops(const Program& program,
     if (writes_weight_grad(op.kind)) ready[bucket_of(buckets, graph.table[op.weight])] = i;
     if (writes_bias_grad(op.kind)) ready[bucket_of(buckets, graph.table[op.bias])] = i;
   }
-  for (std::size_t b = 1; b < ready.size(); ++b)  // reported in order
+  for (std::size_t b = 1; b < ready.size(); ++b)  // buckets are reported in order
     ready[b] = std::max(ready[b], ready[b - 1]);
   return ready;
 }

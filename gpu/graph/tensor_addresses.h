@@ -1,5 +1,5 @@
 #pragma once
-// Where the tensors of a program lie: in the arena, among the constants, in the mini-batch.
+// The addresses of a program's tensors: in the arena, among the constants, or in the mini-batch.
 #include <cstdint>
 #include <vector>
 
@@ -9,12 +9,12 @@ namespace es::gpu {
 
 class TensorAddresses {
  public:
-  // `arena` has plan.arena_floats floats; constants[i] are the words of graph.constants[i]. Nothing
-  // is read or written here. Operators write to the arena only.
+  // `arena` has plan.arena_floats floats. constants[i] points to the words of graph.constants[i].
+  // The constructor reads and writes none of this memory. Operators write to the arena only.
   TensorAddresses(const Graph& graph, const MemoryPlan& plan, float* arena,
                   const std::vector<const float*>& constants);
 
-  // The mini-batch: `words` as in Batch.
+  // Sets the mini-batch; `words` is laid out as in Batch.
   void bind_inputs(const float* words);
 
   float* const* data() const { return tensors_.data(); }
@@ -23,9 +23,9 @@ class TensorAddresses {
  private:
   struct Place {
     TensorId tensor;
-    std::int64_t offset;  // in the mini-batch
+    std::int64_t offset;  // floats from the start of the mini-batch
   };
-  std::vector<Place> inputs_;  // and views of them
+  std::vector<Place> inputs_;  // the inputs and views of them
   std::vector<float*> tensors_;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
-// Who reads and writes each tensor of a program; for passes that rewrite programs (fuse.h).
+// The readers and the writer of each tensor of a program, for passes that rewrite programs
+// (fuse.h).
 #include <cstdint>
 #include <vector>
 
@@ -18,15 +19,17 @@ struct Uses {
     return values[static_cast<std::size_t>(t)];
   }
 
-  // By tensor. The caller of an evaluation reads the graph's outputs.
+  // [tensor]: number of reads. The caller of an evaluation counts as a reader of the graph's
+  // outputs.
   std::vector<int> reads;
-  std::vector<std::int64_t> writer;     // operator, or -1
-  std::vector<std::int64_t> last_read;  // operator, or -1
+  std::vector<std::int64_t> writer;     // [tensor]: operator, or -1
+  std::vector<std::int64_t> last_read;  // [tensor]: operator, or -1
 };
 
-// Whether operator `writer` may run where `reader`, the only one to read its result, stands: its
-// inputs that would then live longer hold no more than its result, or nothing lies between the two.
-// `merged` marks operators that are already part of others.
+// Returns whether operator `writer` may run at the place of `reader`, which is the only reader of
+// its result, without keeping more memory alive. That holds if no operator lies between the two, or
+// if the inputs of `writer` that would then live longer are together not larger than its result.
+// `merged` marks operators that are already parts of others.
 bool keeps_no_more_alive(const Graph& graph, const Uses& uses, const std::vector<bool>& merged,
                          std::size_t writer, std::size_t reader);
 

@@ -1,6 +1,6 @@
 #pragma once
 // The operators of a program that a vendor library runs instead of the canonical kernels (levels D0
-// and D1), each bound to one algorithm when the program is made.
+// and D1). Each is bound to one algorithm when the program is prepared.
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -14,39 +14,41 @@ namespace es::gpu {
 
 // REQUIRES: is_conv(kind).
 ConvPass conv_pass(OpKind kind);
-// Whether the operator adds a bias to its convolution or product.
+// Returns whether the operator adds a bias to its convolution or product.
 bool adds_bias(const Op& op);
 
-// A line about an operator that a vendor library refuses.
+// Returns a line of text about an operator that a vendor library refuses.
 std::string vendor_refusal(const Op& op, const Error& why);
 
 class VendorOps {
  public:
-  // No operator at all: level D2.
+  // No operator has a vendor kernel: level D2.
   VendorOps() = default;
-  // Those that gpu/vendor/preference.h prefers for the class and `library` has.
+  // Binds the operators that gpu/vendor/preference.h prefers for the class and that `library`
+  // supports.
   VendorOps(const Program& program, const VendorLibrary& library, CpuClass cpu_class);
 
-  // Runs every kernel once, on whatever the memory of `buffers` holds; from then on operators whose
-  // kernel refuses its work have none.
+  // Runs every kernel once, on arbitrary contents of `buffers`. An operator whose kernel refuses
+  // its work loses the kernel.
   void drop_refused(const Graph& graph, const RunBuffers& buffers);
 
-  // Runs operator `index` and returns true, or false when it has no vendor kernel. Error (failure):
-  // the kernel's. Not thread-safe: kernels own scratch.
+  // Runs operator `index` and returns true, or returns false if it has no vendor kernel. Error
+  // (failure): the kernel's error. Not thread-safe, because kernels own scratch memory.
   Result<bool> run(std::size_t index, const Graph& graph, const RunBuffers& buffers) const;
 
-  // "brgconv:avx512_core", or nothing when operator `index` has no vendor kernel.
+  // Returns for example "brgconv:avx512_core"; empty if operator `index` has no vendor kernel.
   std::string algorithm(std::size_t index) const;
   std::size_t count() const;
-  // Name and version of the library, or nothing when no operator has a vendor kernel.
+  // Returns the name and version of the library; empty if no operator has a vendor kernel.
   std::string library() const { return count() == 0 ? "" : library_; }
-  // As StepRunner::vendor_refusals().
+  // Returns what StepRunner::vendor_refusals() describes.
   const std::vector<std::string>& refusals() const { return refusals_; }
 
  private:
   std::string library_;
   std::vector<std::string> refusals_;
-  std::vector<std::unique_ptr<VendorKernel>> kernels_;  // by operator; nullptr = canonical
+  // [operator]; nullptr: the canonical kernel runs
+  std::vector<std::unique_ptr<VendorKernel>> kernels_;
 };
 
 }  // namespace es::gpu

@@ -5,7 +5,8 @@
 namespace es::gpu {
 namespace {
 
-// sqrt and division are exactly rounded by IEEE-754, so a bound has the same bits everywhere.
+// IEEE-754 rounds square roots and divisions exactly, so a bound has the same bits on every
+// machine.
 ParamInit uniform(double bound) {
   return {.bound = static_cast<float>(bound)};
 }

@@ -1,6 +1,6 @@
-// BERT (Devlin et al. 2019) and ELECTRA's discriminator (Clark et al. 2020) with the head for
-// extractive question answering, as they are fine-tuned on SQuAD: post-norm encoders whose tokens
-// each get a logit of being the first and of being the last of the answer.
+// BERT (Devlin et al. 2019) and the discriminator of ELECTRA (Clark et al. 2020) with the head for
+// extractive question answering, as they are fine-tuned on SQuAD. Both are post-norm encoders. The
+// head gives each token two logits: for being the first and for being the last token of the answer.
 #include <numeric>
 #include <string_view>
 
@@ -11,10 +11,10 @@ namespace {
 
 struct Config {
   std::string_view name;
-  std::string prefix;  // of the encoder's names
+  std::string prefix;  // prefix of the encoder's parameter names
   std::int64_t layers, hidden, heads, feed_forward;
-  std::int64_t embedding;  // projected to `hidden` when it differs
-  std::int64_t positions;  // most tokens of a sequence
+  std::int64_t embedding;  // width of the embeddings; they are projected to `hidden` if it differs
+  std::int64_t positions;  // largest number of tokens in a sequence
   double dropout = 0.1;
 };
 const Config kVariants[] = {{"bert", "bert", 12, 768, 12, 3072, 768, 512},
@@ -28,7 +28,7 @@ const Config kTiny[] = {{"bert", "bert", 2, 128, 4, 512, 128, 64},
                         {"electra_base", "electra", 2, 128, 4, 512, 128, 64},
                         {"electra_large", "electra", 2, 128, 4, 512, 128, 64}};
 
-constexpr double kEps = 1e-12;  // layer norm
+constexpr double kEps = 1e-12;  // of layer norm
 constexpr WeightInit kInit{WeightInit::Kind::kDeviation, 0.02};
 
 TensorId linear(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t out) {
@@ -49,7 +49,7 @@ TensorId embeddings(GraphBuilder& b, const Config& c) {
   for (std::size_t i = 0; i < places.size(); ++i) places[i] = static_cast<std::int32_t>(i);
   const TensorId place = b.constant_ids(name + "position_ids", {1, tokens, 1, 1}, places);
 
-  // transformers kept them in state dicts until 4.31.
+  // The library transformers kept this buffer in state dicts until version 4.31.
   b.state_dict_buffer({.name = name + "position_ids",
                        .torch_shape = {1, c.positions},
                        .dtype = "I64",
@@ -69,7 +69,7 @@ TensorId embeddings(GraphBuilder& b, const Config& c) {
   return c.embedding == c.hidden ? x : linear(b, c.prefix + ".embeddings_project", x, c.hidden);
 }
 
-// LayerNorm(x + dropout(dense(y)))
+// Returns LayerNorm(x + dropout(dense(y))).
 TensorId output(GraphBuilder& b, const std::string& name, TensorId x, TensorId y, const Config& c) {
   y = b.dropout(name + ".dropout", linear(b, name + ".dense", y, c.hidden), c.dropout);
   return b.layer_norm(name + ".LayerNorm", b.add(name + ".add", y, x), kEps);
@@ -101,7 +101,8 @@ Result<Graph> build(const ModelInput& in, const Config& c) {
   for (std::int64_t i = 0; i < c.layers; ++i)
     x = layer(b, c.prefix + ".encoder.layer." + std::to_string(i), x, length, c);
   x = linear(b, "qa_outputs", x, 2);
-  // One softmax over the tokens for the first and one for the last token of each answer.
+  // The loss is one softmax over the tokens for the first token of each answer and one for the
+  // last. The permutation moves the tokens to the last axis, over which the softmax runs.
   const TensorId logits =
       b.permute("qa_outputs.permute", x, {Axis::kN, Axis::kC, Axis::kW, Axis::kH});
   b.cross_entropy("loss", logits, b.input("span"));

@@ -1,6 +1,6 @@
 #pragma once
-// The builders of the model families: internal to this folder, called by build_model after the
-// samples have been checked (sample_check.h). Each file holds one family.
+// The builders of the model families. They are internal to this folder: build_model() calls them
+// after it has checked the samples (sample_check.h). Each file contains one family.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +23,7 @@ struct ModelInput {
   }
   double dropout(double published) const { return spec.dropout < 0.0 ? published : spec.dropout; }
   GraphBuilder builder() const { return {spec.name, batch, layout}; }
-  // Of a family's variants the one with the model's name.
+  // Returns the variant of the family that has the model's name.
   template <class Variant, std::size_t kCount>
   const Variant& variant(const Variant (&all)[kCount]) const {
     const auto* const found = std::find_if(std::begin(all), std::end(all),
@@ -38,12 +38,13 @@ Result<Graph> build_small_cnn(const ModelInput& in);
 Result<Graph> build_resnet(const ModelInput& in);
 Result<Graph> build_shufflenetv2(const ModelInput& in);
 Result<Graph> build_vgg(const ModelInput& in);
-Result<Graph> build_swin(const ModelInput& in);  // model.dropout: its stochastic depth
+Result<Graph> build_swin(const ModelInput& in);  // model.dropout is its stochastic depth
 Result<Graph> build_yolov3(const ModelInput& in);
 Result<Graph> build_neumf(const ModelInput& in);
-Result<Graph> build_encoder_qa(const ModelInput& in);  // model.dropout: of activations, attention
+// model.dropout: of activations and attention
+Result<Graph> build_encoder_qa(const ModelInput& in);
 
-// Ends a classifier: its loss against the field "label".
+// Completes a classifier: computes its loss from the field "label".
 Result<Graph> finish_classifier(GraphBuilder& b, TensorId logits);
 
 }  // namespace es::gpu

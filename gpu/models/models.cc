@@ -13,9 +13,9 @@ namespace {
 struct Model {
   std::string_view name;
   Result<Graph> (*build)(const ModelInput&);
-  bool has_width;    // takes model.width
-  bool has_dropout;  // takes model.dropout
-  // Sides of an image: at least, and in multiples of.
+  bool has_width;    // accepts model.width
+  bool has_dropout;  // accepts model.dropout
+  // The least side of an image in pixels, and the number of which each side is a multiple.
   std::int64_t least_side;
   std::int64_t side_multiple;
 };

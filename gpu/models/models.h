@@ -1,6 +1,6 @@
 #pragma once
-// The models, by name, over the fields of the samples of their task (proto/base/sample_layout.h).
-// Parameter names are those of the PyTorch state dict given with each model.
+// The models, by name. They use the fields of their task's samples (proto/base/sample_layout.h).
+// Parameter names are those of the PyTorch state dict that is given with each model.
 //
 //   name          size "published"                               names as in
 //   mlp           Linear(128) x 2 and a classifier               nn.Sequential `net`, Flatten first
@@ -20,15 +20,16 @@
 //   electra       small, 13,483,522; electra_base: 108,893,186,  transformers
 //                 electra_large: 334,094,338                     ElectraForQuestionAnswering
 //
-// Parameter counts are for 1000 classes (yolov3: 80; small ones: 10) and a vocabulary of 30522.
-// Size "tiny" is the same architecture with every special path, fewer layers and channels; variants
-// that differ in layers and channels only have one tiny size.
 //
-// Where ours is not the published model to the letter:
-//   * batch norm has PyTorch's eps and momentum in yolov3 too (Ultralytics: 1e-3 and 0.03), and the
-//     activation is the paper's leaky ReLU 0.1;
-//   * word embeddings of the padding token learn as any other's (transformers keeps them at 0);
-//   * normal distributions are uniform ones of the same variance (WeightInit).
+// The numbers of parameters are for 1000 classes (yolov3: 80; the small models: 10) and a
+// vocabulary of 30522 words. The size "tiny" has the same architecture with every special path, but
+// fewer layers and channels. Variants that differ only in layers and channels share one tiny size.
+//
+// The implementation differs from the published model as follows:
+//   * Batch norm has PyTorch's eps and momentum in yolov3 too (Ultralytics: 1e-3 and 0.03), and the
+//     activation is the leaky ReLU of the paper with slope 0.1.
+//   * The word embedding of the padding token learns as all others do (transformers keeps it at 0).
+//   * Normal distributions are replaced by uniform ones of the same variance (WeightInit).
 #include <cstdint>
 
 #include "gpu/graph/graph.h"
@@ -38,16 +39,19 @@
 
 namespace es::gpu {
 
-// The model for mini-batches of `batch` samples of `layout`. Numbers of classes, rows of
-// embeddings, image sides and tokens come from the layout's fields. Outputs for evaluation:
+// Builds the model for mini-batches of `batch` samples of `layout`. Numbers of classes, rows of
+// embeddings, image sides and numbers of tokens come from the fields of the layout. Outputs of an
+// evaluation:
 //   classification      logits [batch,1,1,classes]
 //   recommendation      logit [batch,1,1,1]
 //   question answering  logits [batch,2,1,T]: of the first and of the last token
-//   detection           three heads [batch,h,w,3*(5+classes)], coarse to fine; per anchor
-//                       x, y, w, h, objectness, classes, all raw
-// Error (usage), which names model, field, value and what is allowed: an unknown model or size, an
-// option that the model does not have, a missing field or one of another type, model.classes other
-// than the labels' range, images that are too small or no multiple of the stride, too many tokens.
+//   detection           three heads [batch,h,w,3*(5+classes)], coarse to fine; for each anchor
+//                       x, y, w, h, objectness, classes, all without activation
+//
+// Error (usage); the text names model, field, value and what is allowed: an unknown model or size,
+// an option that the model does not have, a field that is missing or has another type,
+// model.classes that differs from the range of the labels, images that are too small or not a
+// multiple of the stride, too many tokens.
 Result<Graph> build_model(const ModelSpec& spec, std::int64_t batch, const SampleLayout& layout);
 
 }  // namespace es::gpu

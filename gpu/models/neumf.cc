@@ -1,13 +1,13 @@
-// NeuMF (He et al. 2017): generalised matrix factorisation and an MLP over users and items, joined
-// by one linear layer to the logit of "the user rated the item".
+// NeuMF (He et al. 2017): generalised matrix factorisation and an MLP over users and items. One
+// linear layer joins both and computes the logit of "the user rated the item".
 #include "gpu/models/families.h"
 
 namespace es::gpu {
 namespace {
 
 struct Config {
-  std::int64_t factors;              // of the matrix factorisation
-  std::vector<std::int64_t> layers;  // of the MLP; the first is user and item together
+  std::int64_t factors;              // width of the matrix factorisation
+  std::vector<std::int64_t> layers;  // widths of the MLP; the first counts user and item together
 };
 
 }  // namespace
@@ -27,7 +27,7 @@ Result<Graph> build_neumf(const ModelInput& in) {
 
   TensorId x = b.concat("mlp.input", {mlp_user, mlp_item}, Axis::kC);
   for (std::size_t i = 1; i < config.layers.size(); ++i) {
-    const std::size_t index = 2 * (i - 1);  // in the nn.Sequential `mlp`
+    const std::size_t index = 2 * (i - 1);  // index in the nn.Sequential `mlp`
     x = b.linear("mlp." + std::to_string(index), x, {.out = config.layers[i]});
     x = b.relu("mlp." + std::to_string(index + 1), x);
   }

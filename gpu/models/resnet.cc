@@ -1,5 +1,6 @@
-// ResNets (He et al. 2016), as torchvision builds them: the stride of a bottleneck is on its 3x3
-// convolution. ResNet18 has the stem for small images (conv1 3x3 stride 1, no max pool).
+// ResNets (He et al. 2016) as torchvision builds them: the stride of a bottleneck is in its 3x3
+// convolution. ResNet18 has the stem for small images (conv1 is 3x3 with stride 1, and there is no
+// max pool).
 #include <array>
 #include <string_view>
 
@@ -22,8 +23,8 @@ TensorId conv_bn_relu(GraphBuilder& b, const std::string& block, int number, Ten
   return b.batch_norm(block + "bn" + std::to_string(number), x, {.activation = Activation::kRelu});
 }
 
-// relu(main + shortcut), the shortcut x or downsample(x). The downsample comes after the main path,
-// so that parameters have torchvision's order.
+// Returns relu(main + shortcut). The shortcut is x or downsample(x). The downsample is added after
+// the main path, so that the parameters have torchvision's order.
 TensorId join(GraphBuilder& b, const std::string& block, TensorId x, TensorId main,
               std::int64_t stride) {
   TensorId shortcut = x;
@@ -52,7 +53,7 @@ TensorId bottleneck(GraphBuilder& b, const std::string& block, TensorId x, std::
   return join(b, block, x, b.batch_norm(block + "bn3", main), stride);
 }
 
-// layer1 .. layer4, the average and the classifier.
+// Adds layer1 to layer4, the global average and the classifier.
 Result<Graph> finish(GraphBuilder& b, TensorId x, Block block, std::int64_t width,
                      const std::array<int, 4>& blocks, std::int64_t classes) {
   for (int layer = 0; layer < 4; ++layer) {
@@ -68,7 +69,7 @@ Result<Graph> finish(GraphBuilder& b, TensorId x, Block block, std::int64_t widt
 struct Variant {
   std::string_view name;
   Block block;
-  std::array<int, 4> blocks;  // of the published size
+  std::array<int, 4> blocks;  // for the published size
   bool small_images;
 };
 constexpr Variant kVariants[] = {

@@ -6,7 +6,7 @@
 namespace es::gpu {
 namespace {
 
-// Words per sample of a field, 0: any number.
+// A field that a task needs. `words` is the number of words in each sample; 0: any number.
 struct Expected {
   const char* name;
   FieldType type;

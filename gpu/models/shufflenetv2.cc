@@ -1,4 +1,4 @@
-// ShuffleNetV2 (Ma et al. 2018) in its four widths, as torchvision builds it.
+// ShuffleNetV2 (Ma et al. 2018) in its four widths as torchvision builds it.
 #include <array>
 #include <string_view>
 
@@ -20,11 +20,11 @@ constexpr Variant kVariants[] = {
     {"shufflenetv2_x2_0", {24, 244, 488, 976, 2048}},
 };
 constexpr Channels kTinyChannels{8, 12, 24, 48, 64};
-constexpr std::array kRepeats{4, 8, 4}, kTinyRepeats{2, 3, 2};  // blocks of the stages
+constexpr std::array kRepeats{4, 8, 4}, kTinyRepeats{2, 3, 2};  // number of blocks of each stage
 
 enum class Relu { kNo, kYes };
 
-// Convolution NAME.index and batch norm NAME.(index + 1).
+// Adds the convolution NAME.index and the batch norm NAME.(index + 1).
 TensorId conv_bn(GraphBuilder& b, const std::string& name, int index, TensorId x,
                  const Conv2dOptions& options, Relu relu) {
   x = b.conv2d(name + "." + std::to_string(index), x, options);
@@ -54,8 +54,8 @@ TensorId down_branch(GraphBuilder& b, const std::string& block, TensorId x, std:
   return conv_bn(b, name, 2, x, pointwise(width), Relu::kYes);
 }
 
-// A stage's blocks hand on two halves of the channels: torchvision's concatenation, shuffle and
-// split between two blocks are one pass here.
+// The blocks of a stage pass on two halves of the channels. torchvision concatenates, shuffles and
+// splits between two blocks; here that is one pass over the data with the same result.
 TensorId stage(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t channels,
                int repeats) {
   const std::int64_t width = channels / 2;

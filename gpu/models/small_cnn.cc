@@ -1,5 +1,5 @@
-// Two blocks conv 3x3 - batch norm - ReLU - max pool 2x2 (width, then twice the width channels),
-// flatten, Linear(4 * width) - ReLU - Linear(classes).
+// Two blocks of conv 3x3, batch norm, ReLU and max pool 2x2 (the first with `width` channels, the
+// second with twice as many), then flatten, Linear(4 * width), ReLU, Linear(classes).
 #include "gpu/models/families.h"
 
 namespace es::gpu {

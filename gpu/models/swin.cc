@@ -1,4 +1,4 @@
-// Swin Transformer (Liu et al. 2021), as torchvision 0.14 builds it.
+// Swin Transformer (Liu et al. 2021) as torchvision 0.14 builds it.
 #include <array>
 #include <string_view>
 
@@ -12,18 +12,19 @@ struct Config {
   std::int64_t width;  // channels of the first stage; each stage doubles them
   std::vector<int> depths;
   std::vector<std::int64_t> heads;
-  double drop;  // stochastic depth of the deepest block
+  // Stochastic depth of the deepest block; it grows linearly from 0 at the first block.
+  double drop;
 };
 const Config kVariants[] = {{"swin_t", 96, {2, 2, 6, 2}, {3, 6, 12, 24}, 0.2},
                             {"swin_s", 96, {2, 2, 18, 2}, {3, 6, 12, 24}, 0.3},
                             {"swin_b", 128, {2, 2, 18, 2}, {4, 8, 16, 32}, 0.5}};
 
-constexpr double kEps = 1e-5;  // layer norm
+constexpr double kEps = 1e-5;  // of layer norm
 constexpr std::int64_t kSide = 7;
 constexpr std::int64_t kWindowTokens = kSide * kSide;
 constexpr WeightInit kInit{WeightInit::Kind::kDeviation, 0.02};
 
-// How the image of a block is cut into windows.
+// How the image of a block is divided into windows.
 struct Windows {
   TensorShape image;   // before padding
   TensorShape padded;  // sides are multiples of kSide
@@ -31,7 +32,7 @@ struct Windows {
   bool shifted() const { return shift_h + shift_w > 0; }
 };
 
-// No shift along a side that one window covers.
+// A side that one window covers is not shifted.
 Windows windows_of(const TensorShape& image, bool shift) {
   Windows w{.image = image, .padded = image};
   w.padded.h = (image.h + kSide - 1) / kSide * kSide;
@@ -41,19 +42,22 @@ Windows windows_of(const TensorShape& image, bool shift) {
   return w;
 }
 
-// After the roll, rows [size - shift, size) came from the other end, and those before them share
-// windows with them.
+// Returns the region of row (or column) i after the roll. Rows [size - shift, size) came from the
+// other end (region 2). The rows of the same last window before them are region 1. All rows of the
+// other windows are region 0. Tokens of different regions in one window must not attend to each
+// other.
 int region(std::int64_t i, std::int64_t size, std::int64_t shift) {
   if (shift == 0 || i < size - kSide) return 0;
   return i < size - shift ? 1 : 2;
 }
 
-// torchvision masks with -100, whose EXP is subnormal: products with subnormal numbers take many
-// times as long. This one gives +0, and the same probabilities to well below one unit of the last
-// place.
+// Torchvision masks with -100, whose EXP is subnormal, and products with subnormal numbers take
+// many times as long. This value gives exactly +0 and the same probabilities, except for a
+// difference far below one unit in the last place.
 constexpr float kMasked = -1000.0F;
 
-// [windows][token][token]: kMasked between tokens that were no neighbours before the roll, else 0.
+// Returns [windows][token][token]: kMasked between tokens that were not neighbours before the roll,
+// else 0.
 std::vector<float> shift_mask(const Windows& w) {
   const std::int64_t across = w.padded.w / kSide;
   const std::int64_t count = w.padded.h / kSide * across;
@@ -71,7 +75,8 @@ std::vector<float> shift_mask(const Windows& w) {
   return mask;
 }
 
-// [token][token]: the row of the bias table for the difference of two tokens' places.
+// Returns [token][token]: the row of the bias table that belongs to the offset between the two
+// tokens.
 std::vector<std::int32_t> relative_position_index() {
   std::vector<std::int32_t> index;
   for (std::int64_t q = 0; q < kWindowTokens; ++q)
@@ -113,9 +118,9 @@ TensorId roll(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t
 // What the blocks of one stage share.
 struct Stage {
   std::int64_t heads = 1;
-  TensorId index = kNoTensor;  // relative_position_index
+  TensorId index = kNoTensor;  // the tensor of relative_position_index()
   Windows plain, shifted;
-  TensorId mask = kNoTensor;  // of `shifted`
+  TensorId mask = kNoTensor;  // the shift mask of `shifted`
 };
 
 TensorId attend(GraphBuilder& b, const std::string& name, TensorId x, const Stage& stage,
@@ -156,7 +161,9 @@ TensorId block(GraphBuilder& b, const std::string& name, TensorId x, const Stage
   return b.add(name + ".add2", x, b.drop_path(name + ".drop2", y, drop));
 }
 
-// 2x2 neighbours (down first, then right) become channels; then norm and reduction to half of them.
+// Merges 2x2 neighbours into one token. Their channels follow each other in the order top left,
+// bottom left, top right, bottom right. A layer norm and a linear layer to half of the channels
+// follow.
 TensorId merge_patches(GraphBuilder& b, const std::string& name, TensorId x) {
   const TensorShape from = b.shape(x);
   x = pad_to(b, name, x, from.h + from.h % 2, from.w + from.w % 2);

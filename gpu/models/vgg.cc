@@ -1,4 +1,4 @@
-// VGG (Simonyan & Zisserman 2015) without batch norm, as torchvision builds it.
+// VGG (Simonyan & Zisserman 2015) without batch norm as torchvision builds it.
 #include <array>
 #include <string_view>
 
@@ -7,14 +7,14 @@
 namespace es::gpu {
 namespace {
 
-// Five groups of 3x3 convolutions, each ended by a max pool 2x2.
+// There are five groups of 3x3 convolutions; a 2x2 max pool ends each group.
 constexpr std::size_t kGroups = 5;
 using Counts = std::array<int, kGroups>;
 using Channels = std::array<std::int64_t, kGroups>;
 
 struct Variant {
   std::string_view name;
-  Counts convolutions;  // of the groups, in the published size
+  Counts convolutions;  // of each group, in the published size
 };
 constexpr Variant kVariants[] = {{"vgg11", {1, 1, 2, 2, 2}},
                                  {"vgg13", {2, 2, 2, 2, 2}},
@@ -25,7 +25,7 @@ constexpr Channels kChannels{64, 128, 256, 512, 512}, kTinyChannels{8, 8, 16, 16
 
 TensorId features(GraphBuilder& b, TensorId x, const Counts& convolutions,
                   const Channels& channels) {
-  int index = 0;  // in the nn.Sequential `features`
+  int index = 0;  // index in the nn.Sequential `features`
   const auto next = [&] { return "features." + std::to_string(index++); };
   for (std::size_t group = 0; group < kGroups; ++group) {
     for (int i = 0; i < convolutions[group]; ++i) {

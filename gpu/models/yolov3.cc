@@ -1,6 +1,6 @@
-// YOLOv3 (Redmon & Farhadi 2018): the Darknet-53 trunk and heads of strides 32, 16 and 8. Modules
-// are numbered as in models/yolov3.yaml of ultralytics/yolov3, whose bottlenecks without a shortcut
-// are the pairs of 1x1 and 3x3 convolutions between the scales.
+// YOLOv3 (Redmon & Farhadi 2018): the trunk Darknet-53 and heads with the strides 32, 16 and 8. The
+// modules are numbered as in models/yolov3.yaml of ultralytics/yolov3. Its bottlenecks without a
+// shortcut are the pairs of 1x1 and 3x3 convolutions between the scales.
 #include <array>
 
 #include "gpu/models/families.h"
@@ -11,7 +11,7 @@ namespace {
 
 struct Config {
   std::int64_t width;           // channels of the first convolution
-  std::array<int, 5> residual;  // blocks of the five stages
+  std::array<int, 5> residual;  // number of blocks of each of the five stages
 };
 constexpr Config kPublished{32, {1, 2, 8, 8, 4}};
 constexpr Config kTiny{4, {1, 1, 2, 1, 1}};
@@ -32,7 +32,8 @@ TensorId bottleneck(GraphBuilder& b, const std::string& name, TensorId x, std::i
   return shortcut == Shortcut::kYes ? b.add(name + ".add", x, y) : y;
 }
 
-// `count` bottlenecks of as many channels as x: NAME.0, NAME.1, ... when there are several.
+// Adds `count` bottlenecks with the number of channels of x. They are named NAME.0, NAME.1, ... if
+// there are several.
 TensorId bottlenecks(GraphBuilder& b, const std::string& name, TensorId x, int count,
                      Shortcut shortcut) {
   const std::int64_t out = b.shape(x).c;
@@ -61,14 +62,15 @@ Trunk darknet53(GraphBuilder& b, TensorId x, const Config& config) {
   return {stages[2], stages[3], stages[4]};
 }
 
-// 1x1 convolution, upsampling and concatenation with the trunk: modules first .. first + 2.
+// Adds a 1x1 convolution, an upsampling and the concatenation with the trunk: the modules first to
+// first + 2.
 TensorId join_finer(GraphBuilder& b, int first, TensorId coarse, TensorId trunk, std::int64_t out) {
   TensorId x = conv_unit(b, module(first), coarse, out, 1);
   x = b.upsample2(module(first + 1), x);
   return b.concat(module(first + 2), {x, trunk}, Axis::kC);
 }
 
-// What the three heads' last convolutions read, coarse to fine.
+// Returns the inputs of the last convolutions of the three heads, coarse to fine.
 std::array<TensorId, 3> scales(GraphBuilder& b, const Trunk& trunk, std::int64_t width) {
   TensorId x = bottlenecks(b, module(11), trunk.stride32, 1, Shortcut::kNo);
   x = conv_unit(b, module(12), x, 16 * width, 1);
@@ -100,7 +102,7 @@ YoloShape loss_shape(std::int64_t classes, const TensorShape& image) {
   return shape;
 }
 
-// The detector's anchors, fine to coarse, in cells of each scale's grid.
+// Returns the anchors of the detector, fine to coarse, in cells of the grid of each scale.
 BufferInfo anchors() {
   BufferInfo info{.name = "model.28.anchors",
                   .torch_shape = {kYoloScaleCount, kYoloAnchorsPerScale, 2},

@@ -9,7 +9,7 @@
 namespace es::gpu {
 namespace {
 
-// PyTorch's, against a division by zero.
+// The epsilon of PyTorch's clip_grad_norm_, which prevents a division by zero.
 constexpr float kClipEpsilon = 1e-6F;
 
 float rounded(double value) {

@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kPi = 3.14159265358979323846;
 
-// Taylor series on [0, pi/4]: the first term left out is below 2e-17 relative.
+// Taylor series on [0, pi/4]. The first omitted term is below 2e-17 of the result.
 double sin_small(double a) {
   constexpr double kCoefficients[] = {
       1.0 / 355687428096000.0, -1.0 / 1307674368000.0, 1.0 / 6227020800.0, -1.0 / 39916800.0,
@@ -30,7 +30,7 @@ double cos_small(double a) {
   return 1.0 + sum * square;
 }
 
-// base^exponent by repeated squaring: a fixed order of multiplications.
+// Computes base^exponent by repeated squaring, which is a fixed order of multiplications.
 double power(double base, std::uint64_t exponent) {
   double result = 1.0;
   for (; exponent != 0; exponent >>= 1) {
@@ -40,7 +40,7 @@ double power(double base, std::uint64_t exponent) {
   return result;
 }
 
-// From 0 at the end of the warm-up to 1 at the end of the job.
+// Returns 0 up to the end of the warm-up, and then rises linearly to 1 at the end of the job.
 double linear_progress(std::uint64_t warmup_steps, std::uint64_t step, std::uint64_t total_steps) {
   if (step >= total_steps) return 1.0;
   if (step <= warmup_steps) return 0.0;
@@ -51,6 +51,7 @@ double linear_progress(std::uint64_t warmup_steps, std::uint64_t step, std::uint
 
 double cos_pi(double x) {
   ES_CHECK(x >= 0.0 && x <= 1.0);
+  // The argument is reduced to at most pi/4, where the Taylor series are accurate.
   if (x > 0.5) return -cos_pi(1.0 - x);
   if (x > 0.25) return sin_small(kPi * (0.5 - x));
   return cos_small(kPi * x);

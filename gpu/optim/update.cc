@@ -9,8 +9,8 @@
 namespace es::gpu {
 namespace {
 
-// 16 KiB of each array: parameters, gradient and two moments fit into the first-level cache
-// together with what the processor fetches ahead.
+// 16 KiB of each array: parameters, gradient and two moments then fit into the caches closest to
+// the core, together with what the processor prefetches.
 constexpr std::int64_t kBlockFloats = 2048;
 constexpr std::size_t kMomentsMax = 2;
 
@@ -48,6 +48,7 @@ bool update_params(const ReducedGradient& gradient, const Optimizer& optimizer,
     const Bucket bucket = gradient.buckets[b];
     const float* const sums = gradient.sums[b];
     const auto update_block = [&](std::int64_t begin, std::int64_t floats) {
+      // The check loads the block into the cache, so the update reads it from there.
       if (kernels.any_non_finite(floats, sums + begin)) return false;
       const std::int64_t at = bucket.begin + begin;
       std::array<float*, kMomentsMax> moments{};

@@ -1,9 +1,9 @@
 #pragma once
-// Updater: makes the parameters and moments of the next version where a device has them. The
-// arithmetic and its order are update.h's, so are the bits.
+// Updater computes the parameters and moments of the next version on the device that has them. The
+// arithmetic and its order are those of update.h, and so are the bits.
 //
-// Both stay on the device until somebody asks for them. What leaves with every update is what the
-// digest of the parameters is made of.
+// Parameters and moments stay on the device until fetch(). Each update transfers only the input of
+// the parameters' digest.
 //
 // Threads: one at a time. Errors: the device is lost.
 #include <cstddef>
@@ -18,39 +18,40 @@ namespace es::gpu {
 
 struct UpdateFound {
   bool finite_sums = true;
-  bool finite_results = true;  // parameters and moments
+  bool finite_results = true;  // refers to parameters and moments
 };
 
 class Updater {
  public:
   virtual ~Updater() = default;
 
-  // Takes memory for so many moments, once. False: there is none; updates are the host's.
+  // Allocates the memory for this number of moments, once. Returns false if there is not enough of
+  // it; the host then computes the updates.
   virtual bool room_for(std::size_t moments) = 0;
 
-  // The replica has other parameters or moments than those of the last update.
+  // Says that the replica has other parameters or moments than those of the last update.
   virtual void replica_changed() = 0;
 
-  // --- An update is begin(), sum_of_squares() where the job clips, apply().
-  // Copies the sums to the device, and what it does not have of the replica. sums[b]: bucket b's
-  // floats in host memory or the device's pool, which stay as they are until apply() has returned;
-  // or the address of a bucket of the whole sum that a local step left on the device
-  // (GradientPath::whole).
+  // --- An update is begin(), then sum_of_squares() if the job clips, then apply().
+  // Copies the sums, and whatever the device lacks of the replica, to the device. sums[b] points to
+  // the floats of bucket b in host memory or in the device's pool, where they do not change until
+  // apply() has returned; or it is the address of a bucket of the whole sum that a local step left
+  // on the device (GradientPath::whole).
   virtual Status begin(std::span<const float* const> sums, const Replica& replica) = 0;
-  // As sum_of_squares() in update.h.
+  // Like sum_of_squares() in update.h.
   virtual Result<float> sum_of_squares(std::span<float> by_param) = 0;
-  // Name of the first parameter whose sum is not finite.
+  // Returns the name of the first parameter whose sum is not finite.
   virtual Result<std::string> bad_sum() = 0;
-  // Updates on the device. With sums that are not finite the results mean nothing.
+  // Updates on the device. If a sum is not finite, the resulting parameters are meaningless.
   virtual Result<UpdateFound> apply(const Optimizer& optimizer, const UpdateStep& step) = 0;
 
-  // For an update on the host: fills the host memory of what only the device has of the sums.
+  // Prepares an update on the host: copies to host memory the sums that only the device has.
   virtual Status fetch_sums(std::span<const float* const> sums) = 0;
 
-  // --- REQUIRES: apply() came, and replica_changed() not after it.
-  // Digest of the parameters (replica.h).
+  // --- REQUIRES: apply() was called, and replica_changed() was not called after it.
+  // Returns the digest of the parameters (replica.h).
   virtual Digest params_digest() const = 0;
-  // Parameters and moments, to the replica.
+  // Copies parameters and moments into the replica.
   virtual Status fetch(Replica& replica) = 0;
 };
 

@@ -8,7 +8,7 @@
 
 namespace es::gpu {
 
-// Floats [begin, end) of the flat layout; both are parameter boundaries.
+// The floats [begin, end) of the flat layout. Both ends are boundaries of parameters.
 struct Bucket {
   std::int64_t begin = 0;
   std::int64_t end = 0;
@@ -17,13 +17,13 @@ struct Bucket {
 };
 
 // Cuts the flat layout from its end: bucket 0 holds the last parameters, whose gradients the
-// backward pass produces first. A bucket is closed before the parameter that would take it above
-// target_floats, so only a single larger parameter makes a larger bucket. Together the buckets
-// cover [0, total_floats) once. Pure; the result of a reduction does not depend on the cut.
-// REQUIRES: target_floats > 0.
+// backward pass produces first. A bucket is closed before a parameter that would make it larger
+// than target_floats. So a bucket is larger only if it holds a single parameter that is larger
+// itself. Together the buckets cover [0, total_floats) exactly once. Pure function. The result of a
+// reduction does not depend on the cut. REQUIRES: target_floats > 0.
 std::vector<Bucket> cut_buckets(const ParamTable& table, std::int64_t target_floats);
 
-// Index of the bucket that holds the parameter.
+// Returns the index of the bucket that holds the parameter.
 std::uint32_t bucket_of(std::span<const Bucket> buckets, const ParamInfo& param);
 
 }  // namespace es::gpu

@@ -21,7 +21,7 @@ void initialise_param(const ParamInfo& param, std::uint32_t index, PhiloxKey key
                       key);
     for (std::int64_t i = 0; i < std::min<std::int64_t>(4, param.count - e); ++i) {
       const float centred =
-          2.0F * uniform_float(words[static_cast<std::size_t>(i)]) - 1.0F;  // exact
+          2.0F * uniform_float(words[static_cast<std::size_t>(i)]) - 1.0F;  // exact in fp32
       values[e + i] = std::fma(param.init.bound, centred, param.init.constant);
     }
   }

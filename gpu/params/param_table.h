@@ -1,12 +1,13 @@
 #pragma once
-// The parameters and the batch-norm statistics of a model, and where each lies in memory.
+// The parameters and the batch-norm statistics of a model, and their places in memory.
 //
-// Parameters: ONE contiguous fp32 array holds all of them, in forward order of the model. Each
-// starts at a multiple of 16 floats (64 bytes); the padding between them is +0 and stays +0.
-// Gradients, momentum and reduced gradients use the same layout. Statistics (running mean and
-// variance of every batch norm) lie dense in a second array, one per EST.
+// ONE contiguous fp32 array holds all parameters in the forward order of the model. Each parameter
+// starts at a multiple of 16 floats (64 bytes). The padding between parameters is +0 and stays +0.
+// Gradients, optimizer moments and reduced gradients have the same layout. The statistics (running
+// mean and variance of every batch norm) lie without padding in a second array; each EST has its
+// own.
 //
-// Values only; immutable once the model is built; readable from any thread.
+// Values only. Immutable once the model is built, and readable from any thread.
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -18,16 +19,17 @@ using ParamId = std::int32_t;
 constexpr ParamId kNoParam = -1;
 constexpr std::int64_t kParamAlignmentFloats = 16;
 
-// Initial value of every element: constant + uniform(-bound, bound).
+// The initial value of every element is constant + uniform(-bound, bound).
 struct ParamInit {
   float constant = 0.0F;
   float bound = 0.0F;
 };
 
-// Memory order. Ours is [outer][spatial][channels], PyTorch's is [outer][channels][spatial]:
+// The order of elements in memory. The engine uses [outer][spatial][channels]; PyTorch uses
+// [outer][channels][spatial]:
 //   convolution           outer = oc, spatial = kh*kw, channels = c/groups    (OHWI <-> OIHW)
 //   linear on an image    outer = out, spatial = h*w, channels = c of the flattened image
-//   anything else         spatial = 1: the orders are equal
+//   anything else         spatial = 1: both orders are equal
 struct ParamOrder {
   std::int64_t outer = 1;
   std::int64_t spatial = 1;
@@ -35,42 +37,44 @@ struct ParamOrder {
 };
 
 struct ParamInfo {
-  std::string name;                       // as in the PyTorch state dict, "layer1.0.conv1.weight"
+  std::string name;  // as in the PyTorch state dict, for example "layer1.0.conv1.weight"
   std::vector<std::int64_t> torch_shape;  // as in the PyTorch state dict
   ParamOrder order;
   ParamInit init;
-  std::int64_t offset = 0;  // in the flat array, floats
-  std::int64_t count = 0;   // floats without padding
+  std::int64_t offset = 0;  // offset in the flat array, floats
+  std::int64_t count = 0;   // number of floats without padding
 };
 
-// One running statistic of a batch norm: "bn1.running_mean", floats [offset, offset+count) of an
-// EST's statistics.
+// One running statistic of a batch norm, for example "bn1.running_mean": the floats [offset, offset
+// + count) of an EST's statistics.
 struct StatInfo {
   std::string name;
   std::int64_t offset = 0;
   std::int64_t count = 0;
   float initial = 0.0F;      // 0 for means, 1 for variances
-  bool is_variance = false;  // never below 0
+  bool is_variance = false;  // a variance is never negative
 };
 
-// What PyTorch's state dict holds beside parameters and statistics, though it follows from the
-// model's shape: "features.1.0.attn.relative_position_index". No part of the training state.
+// A value that PyTorch's state dict contains beside parameters and statistics although it follows
+// from the shape of the model, for example "features.1.0.attn.relative_position_index". It does not
+// belong to the training state.
 struct BufferInfo {
   std::string name;
   std::vector<std::int64_t> torch_shape;
-  std::string dtype;           // "I64" or "F32", as safetensors calls it
-  std::vector<double> values;  // row-major, exact in the type
-  // Whether the state dicts of today have it; else only those of older versions have.
+  std::string dtype;           // "I64" or "F32", as safetensors names them
+  std::vector<double> values;  // row-major; each is exact in the dtype
+  // Whether current state dicts contain it; otherwise only those of older PyTorch versions do.
   bool current = true;
 };
 
 class ParamTable {
  public:
-  // Appends; the returned id is the index in params(). `info.offset` and `.count` are set here.
+  // Appends a parameter. The returned id is its index in params(). The function sets `info.offset`
+  // and `info.count`.
   ParamId add(ParamInfo info);
   // Appends one statistic of `channels` floats and returns its offset.
-  std::int64_t add_mean(std::string name, std::int64_t channels);      // begins with 0
-  std::int64_t add_variance(std::string name, std::int64_t channels);  // begins with 1
+  std::int64_t add_mean(std::string name, std::int64_t channels);      // initially 0
+  std::int64_t add_variance(std::string name, std::int64_t channels);  // initially 1
   void add_buffer(BufferInfo info) { buffers_.push_back(std::move(info)); }
 
   const std::vector<ParamInfo>& params() const { return params_; }
@@ -78,13 +82,13 @@ class ParamTable {
   const std::vector<StatInfo>& stats() const { return stats_; }
   const std::vector<BufferInfo>& buffers() const { return buffers_; }
 
-  // Length of the flat array, padding included: a multiple of 16.
+  // Length of the flat array with padding: a multiple of 16.
   std::int64_t total_floats() const { return total_floats_; }
-  // Without padding: what a user calls the number of parameters.
+  // Number of parameters without padding, as users count them.
   std::int64_t parameter_count() const;
-  // Length of one EST's statistics.
+  // Length of the statistics of one EST.
   std::int64_t stat_floats() const { return stat_floats_; }
-  // End of the parameter's region, padding included = the next parameter's offset.
+  // End of the parameter's region with padding, which is the offset of the next parameter.
   std::int64_t padded_end(ParamId id) const;
 
  private:

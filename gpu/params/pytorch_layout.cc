@@ -11,7 +11,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return text + "]";
 }
 
-// The values of the named tensor, checked against the shape that the model has.
+// Returns the values of the named tensor after checking them against the shape in the model.
 Result<const float*> find_values(std::span<const NamedTensor> tensors, const std::string& name,
                                  const std::vector<std::int64_t>& shape, std::int64_t count) {
   const auto found = std::find_if(tensors.begin(), tensors.end(),

@@ -1,5 +1,5 @@
 #pragma once
-// Weights in PyTorch's layout: export to, and import from, tensors as a state dict holds them.
+// Weights in PyTorch's layout: export to, and import from, tensors of a state dict.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -16,16 +16,18 @@ struct NamedTensor {
   std::vector<float> values;  // row-major in `shape`
 };
 
-// One parameter between the two layouts; count floats each, `ours` points at the parameter itself.
+// Converts one parameter between the two layouts. Both arrays have param.count floats; `ours`
+// points to the parameter itself, not to the flat array.
 void to_pytorch(const ParamInfo& param, const float* ours, float* theirs);
 void from_pytorch(const ParamInfo& param, const float* theirs, float* ours);
 
-// All parameters of a flat array, then all batch-norm statistics of one EST, in table order.
+// Returns all parameters of a flat array, then all batch-norm statistics of one EST, in table
+// order.
 std::vector<NamedTensor> export_state(const ParamTable& table, const float* flat,
                                       const float* stats);
 
-// Fills `flat` (padding included) and `stats` from tensors in any order; others are ignored.
-// Error (usage): a parameter or statistic that is missing or has another shape.
+// Fills `flat` (padding included) and `stats` from tensors in any order. Other tensors are ignored.
+// Error (usage): a parameter or statistic is missing or has another shape.
 Status import_state(const ParamTable& table, std::span<const NamedTensor> tensors, float* flat,
                     float* stats);
 

@@ -1,6 +1,6 @@
 #pragma once
-// The uses that the engine makes of Philox (proto/base/philox.h); part of the counter, so that no
-// two uses share numbers.
+// The purposes for which the engine uses Philox (proto/base/philox.h). The number is part of the
+// counter of every stream but that of dropout: philox.h says which counters the two can share.
 #include <cstdint>
 
 namespace es::gpu {

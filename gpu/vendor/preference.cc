@@ -4,13 +4,13 @@
 
 namespace es::gpu {
 
-// Measured on an Emerald Rapids core, operator by operator in the nine workloads of scripts/bench
-// train: oneDNN 2.6.3 needs 0.4-0.9 of the canonical kernels' time for first layers, 0.7-0.9 for
-// weight gradients of depthwise convolutions and of 1x1 convolutions with stride 2, and with AVX2
-// 0.7-0.85 for depthwise forward passes. Everywhere else the canonical kernels are as fast or
+// Measured on an Emerald Rapids core, operator by operator in the nine workloads of `scripts/bench
+// train`: oneDNN 2.6.3 needs 0.4-0.9 of the time of the canonical kernels for first layers, 0.7-0.9
+// for weight gradients of depthwise convolutions and of 1x1 convolutions with stride 2, and with
+// AVX2 0.7-0.85 for depthwise forward passes. Everywhere else the canonical kernels are as fast or
 // faster.
 bool vendor_preferred(CpuClass cpu_class, const ConvShape& s, ConvPass pass) {
-  constexpr std::int64_t kFirstLayerChannels = 4;  // images come with 1, 3 or 4
+  constexpr std::int64_t kFirstLayerChannels = 4;  // images have 1, 3 or 4 channels
   if (s.groups == 1 && s.c <= kFirstLayerChannels) return pass != ConvPass::kDataGradient;
   if (is_depthwise(s))
     return pass == ConvPass::kWeightGradient ||
@@ -19,7 +19,8 @@ bool vendor_preferred(CpuClass cpu_class, const ConvShape& s, ConvPass pass) {
          pass == ConvPass::kWeightGradient;
 }
 
-// None: of 40 shapes of matrix products no rule found a class of them that is 10 % faster.
+// No product prefers the vendor library: in measurements of 40 shapes, no rule described a class of
+// shapes for which it is 10 % faster.
 bool vendor_preferred(CpuClass, const GemmShape&) {
   return false;
 }

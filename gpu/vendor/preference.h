@@ -1,8 +1,8 @@
 #pragma once
-// Which operators a vendor kernel runs at the levels that allow it: those that it does faster than
-// the canonical kernel of the class, for at least 10 % of the time, by `scripts/bench kernels`.
-// Rules over shapes, measured once and written down: a choice by timing at run time would not be
-// repeatable.
+// Says which operators a vendor kernel runs at the levels that allow it: those for which
+// `scripts/bench kernels` measured that it needs at least 10 % less time than the canonical kernel
+// of the class. These are rules over shapes that were written down after one measurement, because a
+// choice by timing at run time would not be repeatable.
 #include "gpu/vendor/vendor.h"
 
 namespace es::gpu {

@@ -1,12 +1,12 @@
 #pragma once
-// ES_CHECK: asserts what cannot be false in a correct program. Active in every build type: a wrong
-// result that goes on silently is worse than a process that stops, and a stopped worker is
-// replaced without changing a bit of the result.
+// ES_CHECK asserts a condition that cannot be false in a correct program. It is active in every
+// build type. A process that stops is better than a wrong result that goes unnoticed, and a stopped
+// worker is replaced without any effect on the bits of the result.
 #include <string>
 
 namespace es {
 
-// Prints the location and text to stderr and aborts.
+// Prints the location, the condition and the detail to stderr, and aborts.
 [[noreturn]] void check_failed(const char* file, int line, const char* condition,
                                const std::string& detail);
 

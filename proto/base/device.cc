@@ -29,7 +29,7 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
-// A decimal number in [1, max], or 0 when the text is anything else.
+// A decimal number in [1, max]; 0 if the text is anything else.
 std::uint64_t parse_positive(std::string_view text, std::uint64_t max) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -47,7 +47,8 @@ std::string quoted(std::string_view text) {
   return '"' + std::string(text) + '"';
 }
 
-// "; a device type is written in lower case: v100" when that is all that is wrong with the name.
+// Returns "; a device type is written in lower case: v100" if upper case is the only error in the
+// name, otherwise an empty text.
 std::string case_hint(std::string_view name) {
   std::string lower(name);
   for (char& c : lower)
@@ -96,6 +97,7 @@ bool cpu_supports(CpuClass cpu_class) {
 
 std::vector<CpuClass> supported_cpu_classes() {
   std::vector<CpuClass> classes;
+  // kScalar is listed without a check, so that the list is never empty.
   for (const CpuClass c : {CpuClass::kScalar, CpuClass::kAvx2, CpuClass::kAvx512})
     if (c == CpuClass::kScalar || cpu_supports(c)) classes.push_back(c);
   return classes;

@@ -1,7 +1,7 @@
 #pragma once
 // Device types, placements and stages: their values and their text form.
 //
-//   device type   cpu-scalar | cpu-avx2 | cpu-avx512        (later: cuda-sm90-h200 ...)
+//   device type   cpu-scalar | cpu-avx2 | cpu-avx512 | the name of a GPU type, e.g. cuda-sm90-h200
 //   placement     TYPE:COUNT[+TYPE:COUNT...]                 cpu-scalar:1+cpu-avx2:1
 //   stages        PLACEMENT@STEPS[,PLACEMENT@STEPS...]       cpu-avx512:4@20,cpu-avx2:2@20
 #include <compare>
@@ -14,22 +14,25 @@
 
 namespace es {
 
-// The type of a device: devices of one type give the same bits at level D1, devices of different
-// types only at D2. A name, not an enum: GPU types come from the hardware.
+// The type of a device. Devices of one type give the same bits at level D1, devices of different
+// types only at D2. The type is a name and not an enum, because the names of GPU types come from
+// the hardware.
 struct DeviceType {
   std::string name;
   auto operator<=>(const DeviceType&) const = default;
 };
 
-// The kernel classes of a CPU device, slowest first.
+// The kernel classes of a CPU device, the slowest first.
 enum class CpuClass { kScalar, kAvx2, kAvx512 };
 
 DeviceType device_type(CpuClass cpu_class);
-// Error (usage): not one of the CPU classes; the message lists them.
+// Error (usage): the name is not one of the CPU classes; the message lists them.
 Result<CpuClass> parse_cpu_class(std::string_view name);
-// Whether this machine's processor can execute the class.
+// Whether the processor of this machine can execute the class. Every class needs the FMA
+// instructions on x86-64, including kScalar.
 bool cpu_supports(CpuClass cpu_class);
-// All classes that this machine can execute, slowest first. Never empty: scalar always works.
+// All classes that this machine can execute, the slowest first. The list always contains kScalar,
+// even on a processor without FMA, so it is never empty.
 std::vector<CpuClass> supported_cpu_classes();
 
 struct DeviceCount {
@@ -38,7 +41,8 @@ struct DeviceCount {
   bool operator==(const DeviceCount&) const = default;
 };
 
-// How many devices of each type: sorted by type name, counts > 0, each type once.
+// A number of devices for each type. The entries are sorted by type name, each type occurs once,
+// and all counts are > 0.
 struct DeviceSet {
   std::vector<DeviceCount> counts;
 
@@ -53,15 +57,17 @@ struct DeviceSet {
   bool operator==(const DeviceSet&) const = default;
 };
 
-// Error (usage): what is malformed, and the form that is allowed. At least one device.
+// Parses a placement of at least one device. Error (usage): the message names the malformed part
+// and the allowed form.
 Result<DeviceSet> parse_device_set(std::string_view text);
 
 struct Stage {
   DeviceSet devices;
-  std::uint64_t steps = 0;  // global steps, > 0
+  std::uint64_t steps = 0;  // number of global steps, > 0
   bool operator==(const Stage&) const = default;
 };
 
+// Parses a list of stages. Error (usage), as above.
 Result<std::vector<Stage>> parse_stages(std::string_view text);
 std::string stages_text(const std::vector<Stage>& stages);
 

@@ -1,6 +1,6 @@
 #include "proto/base/digest.h"
 
-#define XXH_STATIC_LINKING_ONLY  // XXH3_generateSecret_fromSeed
+#define XXH_STATIC_LINKING_ONLY  // for XXH3_generateSecret_fromSeed
 #include <xxhash.h>
 
 #include <charconv>
@@ -37,7 +37,7 @@ std::optional<Digest> Digest::parse(std::string_view text) {
   };
   Digest digest;
   if (!half(0, digest.high) || !half(kHalfDigits, digest.low)) return std::nullopt;
-  if (digest.hex() != text) return std::nullopt;  // upper case
+  if (digest.hex() != text) return std::nullopt;  // the text had upper-case digits
   return digest;
 }
 
@@ -78,7 +78,7 @@ Digest digest_of(std::span<const std::byte> bytes) {
 DigestSecret digest_secret() {
   DigestSecret secret;
   static_assert(sizeof secret == XXH3_SECRET_DEFAULT_SIZE);
-  XXH3_generateSecret_fromSeed(secret.data(), 0);  // seed 0: the default one, as it is
+  XXH3_generateSecret_fromSeed(secret.data(), 0);  // seed 0 gives the default secret
   return secret;
 }
 

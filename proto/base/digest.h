@@ -1,6 +1,6 @@
 #pragma once
-// 128-bit digests (XXH3) of parameters, optimizer state, contexts and checkpoint blocks.
-// They find differences and damage; they are not a defence against a forger.
+// 128-bit digests (XXH3) of parameters, optimizer arrays, contexts and blocks of checkpoints. They
+// detect differences and damage; they do not protect against a forger.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -15,13 +15,13 @@ struct Digest {
   std::uint64_t high = 0;
   std::uint64_t low = 0;
   bool operator==(const Digest&) const = default;
-  // 32 lower-case hexadecimal digits, high half first.
+  // 32 lower-case hexadecimal digits, the high half first.
   std::string hex() const;
-  // The digest whose hex() is `text`; none for any other text.
+  // The digest whose hex() equals `text`, or nullopt for any other text.
   static std::optional<Digest> parse(std::string_view text);
 };
 
-// Accumulates bytes in the order in which they are added. Not thread-safe; movable.
+// Computes a digest of bytes in the order in which they are added. Not thread-safe; movable.
 class DigestBuilder {
  public:
   DigestBuilder();
@@ -31,7 +31,8 @@ class DigestBuilder {
 
   void add(std::span<const std::byte> bytes);
   void add(const void* data, std::size_t bytes);
-  // Length (64 bits, little endian) and then the characters, so that fields cannot run together.
+  // Adds the length of the text (64 bits, little endian) and then its bytes, so that two adjacent
+  // fields cannot be confused with two others.
   void add_text(std::string_view text);
   void add_u64(std::uint64_t value);
   Digest finish() const;

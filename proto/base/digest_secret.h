@@ -1,6 +1,6 @@
 #pragma once
-// For who computes digest_of() (digest.h) without its library, on a GPU: the bytes that XXH3 mixes
-// its input with.
+// The bytes with which XXH3 mixes its input. A GPU kernel needs them to compute digest_of()
+// (digest.h) without the XXH3 library.
 #include <array>
 #include <cstdint>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Distinct types for the numbers that must never be mixed up.
+// Distinct types for numbers that must not be confused.
 #include <compare>
 #include <cstdint>
 #include <functional>
@@ -13,20 +13,21 @@ struct StrongId {
   auto operator<=>(const StrongId&) const = default;
 };
 
-// Unique name of a job in one head, e.g. "resnet18-3f2a". Letters, digits, '-', '_', '.'.
+// Unique name of a job in one head, e.g. "resnet18-1-7xcx2yfn". Letters, digits, '-', '_' and '.'.
 using JobId = std::string;
 
-// Counter of placements of one job; every message of a step carries it (fencing). 0 = none yet.
+// Counts the placements of one job. Every message of a step carries it, so that messages of older
+// placements can be dropped (fencing). 0 before the first placement.
 using Generation = StrongId<struct GenerationTag, std::uint64_t>;
 
-// Unique number of one worker process, never reused by a head. 0 = not a worker.
+// Unique number of one worker process, which a head never reuses. 0 means: not a worker.
 using Incarnation = StrongId<struct IncarnationTag, std::uint64_t>;
 
-// Number of completed global steps, which names a version of the parameters: version 0 is the
-// initial state, version t+1 is what global step t makes of version t.
+// Number of completed global steps, which names a version of the parameters. Version 0 is the
+// initial state, and global step t makes version t + 1 from version t.
 using Version = std::uint64_t;
 
-// An EST's rank in [0, max_p). It never changes, wherever the EST runs.
+// Rank of an EST in [0, max_p). It never changes, wherever the EST runs.
 using VirtualRank = std::uint32_t;
 
 // A contiguous, half-open range of virtual ranks.

@@ -62,7 +62,8 @@ std::string toml_text(bool value) {
   return value ? "true" : "false";
 }
 
-// The shortest decimal text that reads back as the same double, always with a point or exponent.
+// The shortest decimal text that reads back as the same double. It always has a point or an
+// exponent, because TOML would read it as an integer otherwise.
 std::string toml_text(double value) {
   char text[64];
   const auto end = std::to_chars(text, text + sizeof text, value).ptr;

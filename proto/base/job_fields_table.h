@@ -1,5 +1,5 @@
 #pragma once
-// The rows of the table; included by job_fields.h alone.
+// The rows of the table of job fields. Only job_fields.h includes this file.
 #include <utility>
 
 namespace es {
@@ -7,10 +7,10 @@ namespace job_fields {
 
 constexpr double kStepsMax = 1e12;
 constexpr double kIdsMax = 1e8;                      // users, items, tokens of a vocabulary
-constexpr double kSamplesMax = 1e9;                  // that are made up
-constexpr double kWholeMax = 9223372036854775807.0;  // the largest whole number of TOML
+constexpr double kSamplesMax = 1e9;                  // generated samples
+constexpr double kWholeMax = 9223372036854775807.0;  // the largest integer of TOML
 
-// Whether a field has a meaning for a job.
+// Whether a field has a meaning for a job (JobField::applies).
 inline bool has_images(const JobSpec& s) {
   const Task task = task_of(s.model);
   return task == Task::kClassification || task == Task::kDetection;
@@ -39,17 +39,17 @@ template <class Spec, class Visit>
 void visit_top(Spec& s, Visit& visit) {
   visit(JobField{.key = "name",
                  .bits = Bits::kNot,
-                 .meaning = "What people call the job; its id begins with it.",
+                 .meaning = "Name of the job; the id of the job begins with it.",
                  .allowed = "1 to 64 letters, digits, '-', '_' or '.'"},
         s.name);
-  visit(
-      JobField{.key = "max_p",
-               .unit = "ESTs",
-               .meaning = "How many EasyScale threads (ESTs) train the job: the most devices that "
-                          "it can use, and the factor of its global batch.",
-               .low = 1,
-               .high = 1024},
-      s.max_p);
+  visit(JobField{.key = "max_p",
+                 .unit = "ESTs",
+                 .meaning = "Number of EasyScale threads (ESTs) that train the job. The "
+                            "job uses at most as many devices, and its global batch has "
+                            "max_p * batch_size samples.",
+                 .low = 1,
+                 .high = 1024},
+        s.max_p);
   visit(JobField{.key = "batch_size",
                  .unit = "samples",
                  .meaning = "Samples of one EST in one global step.",
@@ -59,20 +59,21 @@ void visit_top(Spec& s, Visit& visit) {
   visit(JobField{.key = "steps",
                  .bits = Bits::kByLength,
                  .unit = "global steps",
-                 .meaning = "How long the job trains.",
+                 .meaning = "Length of the training.",
                  .high = kStepsMax,
                  .zero = "given by epochs or stages"},
         s.steps);
   visit(JobField{.key = "epochs",
                  .bits = Bits::kByLength,
                  .unit = "passes over the data",
-                 .meaning = "How long the job trains; not beside steps or stages.",
+                 .meaning = "Length of the training; it may not be given beside steps or "
+                            "stages.",
                  .high = 1e6,
                  .zero = "given by steps or stages"},
         s.epochs);
   visit(JobField{.key = "seed",
-                 .meaning = "Begins all random numbers: initial parameters, the order of samples, "
-                            "augmentation and dropout.",
+                 .meaning = "Seed of all random numbers: initial parameters, order of the "
+                            "samples, augmentation and dropout.",
                  .high = kWholeMax,
                  .allowed = "0 to 9223372036854775807"},
         s.seed);
@@ -87,7 +88,7 @@ void visit_top(Spec& s, Visit& visit) {
   visit(JobField{.key = "auto_cost",
                  .bits = Bits::kNot,
                  .unit = "part of a step",
-                 .meaning = "At level auto: by how much D2 may make a step longer than D1.",
+                 .meaning = "Largest cost of D2 over D1 that level auto accepts.",
                  .high = 100},
         s.auto_cost);
   visit(JobField{.key = "tf32",
@@ -99,8 +100,8 @@ void visit_top(Spec& s, Visit& visit) {
   visit(JobField{.key = "eval_every",
                  .bits = Bits::kNot,
                  .unit = "global steps",
-                 .meaning = "Steps from one evaluation to the next; the last step is always "
-                            "evaluated.",
+                 .meaning = "Steps between two evaluations; the job is always evaluated "
+                            "after its last step.",
                  .high = kStepsMax,
                  .zero = "only at the end"},
         s.eval_every);
@@ -167,7 +168,7 @@ void visit_data(Data& d, Visit& visit) {
         d.path);
   visit(JobField{.key = "data.height",
                  .unit = "pixels",
-                 .meaning = "Height of an image, as it is made up or scaled to.",
+                 .meaning = "Height to which images are generated or scaled.",
                  .low = 1,
                  .high = 4096,
                  .applies = has_image_shape,
@@ -175,7 +176,7 @@ void visit_data(Data& d, Visit& visit) {
         d.height);
   visit(JobField{.key = "data.width",
                  .unit = "pixels",
-                 .meaning = "Width of an image, as it is made up or scaled to.",
+                 .meaning = "Width to which images are generated or scaled.",
                  .low = 1,
                  .high = 4096,
                  .applies = has_image_shape,
@@ -190,7 +191,7 @@ void visit_data(Data& d, Visit& visit) {
         d.channels);
   visit(JobField{.key = "data.samples",
                  .unit = "samples",
-                 .meaning = "How many training samples are made up.",
+                 .meaning = "Number of training samples that are generated.",
                  .low = 1,
                  .high = kSamplesMax,
                  .applies = is_synthetic,
@@ -198,7 +199,7 @@ void visit_data(Data& d, Visit& visit) {
         d.samples);
   visit(JobField{.key = "data.eval_samples",
                  .unit = "samples",
-                 .meaning = "How many evaluation samples are made up.",
+                 .meaning = "Number of evaluation samples that are generated.",
                  .high = kSamplesMax,
                  .applies = is_synthetic,
                  .applies_to = "synthetic data"},
@@ -210,15 +211,14 @@ void visit_data(Data& d, Visit& visit) {
                  .applies = has_images,
                  .applies_to = "images"},
         d.normalise);
-  visit(
-      JobField{.key = "data.crop_padding",
-               .unit = "pixels",
-               .meaning = "Images are padded by so many zeros on each side and cropped at random.",
-               .high = 64,
-               .zero = "no cropping",
-               .applies = has_images,
-               .applies_to = "images"},
-      d.crop_padding);
+  visit(JobField{.key = "data.crop_padding",
+                 .unit = "pixels",
+                 .meaning = "Zeros added to each side of an image before a random crop.",
+                 .high = 64,
+                 .zero = "no cropping",
+                 .applies = has_images,
+                 .applies_to = "images"},
+        d.crop_padding);
   visit(JobField{.key = "data.flip",
                  .meaning = "Half of the images, at random, are flipped left to right.",
                  .applies = has_images,
@@ -231,21 +231,22 @@ void visit_data(Data& d, Visit& visit) {
                  .applies_to = "image_folder"},
         d.random_resized_crop);
   visit(JobField{.key = "data.users",
-                 .meaning = "Users of made-up ratings.",
+                 .meaning = "Users of generated ratings.",
                  .low = 1,
                  .high = kIdsMax,
                  .applies = recommends,
                  .applies_to = "recommendation"},
         d.users);
   visit(JobField{.key = "data.items",
-                 .meaning = "Items of made-up ratings.",
+                 .meaning = "Items of generated ratings.",
                  .low = 2,
                  .high = kIdsMax,
                  .applies = recommends,
                  .applies_to = "recommendation"},
         d.items);
   visit(JobField{.key = "data.negatives",
-                 .meaning = "Items that a user has not rated, drawn at random for each rating.",
+                 .meaning = "Items without a rating of the user that are drawn for each "
+                            "rating.",
                  .low = 1,
                  .high = 1000,
                  .applies = recommends,
@@ -261,7 +262,7 @@ void visit_data(Data& d, Visit& visit) {
         d.tokens);
   visit(JobField{.key = "data.vocabulary",
                  .unit = "tokens",
-                 .meaning = "Size of the vocabulary of made-up questions.",
+                 .meaning = "Size of the vocabulary of generated questions.",
                  .low = 16,
                  .high = kIdsMax,
                  .applies = answers_questions,
@@ -272,7 +273,8 @@ void visit_data(Data& d, Visit& visit) {
                  .meaning = "WordPiece vocabulary of squad, one token a line."},
         d.vocabulary_file);
   visit(JobField{.key = "data.boxes",
-                 .meaning = "The most boxes of one image; further ones are left out.",
+                 .meaning = "Largest number of boxes of one image; further boxes are left "
+                            "out.",
                  .low = 1,
                  .high = 1000,
                  .applies = detects,
@@ -330,7 +332,8 @@ void visit_schedule(Schedule& s, Visit& visit) {
         s.kind);
   visit(JobField{.key = "schedule.step_size",
                  .unit = "global steps",
-                 .meaning = "The learning rate is multiplied by gamma after every so many steps.",
+                 .meaning = "Steps after which the learning rate is multiplied by gamma, "
+                            "again and again.",
                  .low = 1,
                  .high = kStepsMax,
                  .applies = goes_by_steps,
@@ -340,7 +343,8 @@ void visit_schedule(Schedule& s, Visit& visit) {
         s.gamma);
   visit(JobField{.key = "schedule.warmup_steps",
                  .unit = "global steps",
-                 .meaning = "During the first so many steps the learning rate grows to its value.",
+                 .meaning = "Steps at the beginning during which the learning rate grows "
+                            "linearly.",
                  .high = kStepsMax},
         s.warmup_steps);
 }
@@ -350,7 +354,7 @@ void visit_resources(Resources& r, Visit& visit) {
   visit(JobField{.key = "resources.min_devices",
                  .bits = Bits::kNot,
                  .unit = "devices",
-                 .meaning = "The job waits until it can have as many.",
+                 .meaning = "Smallest number of devices with which the job trains.",
                  .low = 1,
                  .high = 1024,
                  .allowed = "1 to max_p"},
@@ -358,7 +362,7 @@ void visit_resources(Resources& r, Visit& visit) {
   visit(JobField{.key = "resources.max_devices",
                  .bits = Bits::kNot,
                  .unit = "devices",
-                 .meaning = "The scheduler gives the job at most as many.",
+                 .meaning = "Largest number of devices that the scheduler gives the job.",
                  .high = 1024,
                  .allowed = "0 (max_p), or min_devices to max_p"},
         r.max_devices);
@@ -378,7 +382,7 @@ void visit_resources(Resources& r, Visit& visit) {
         r.device_types);
   visit(JobField{.key = "resources.tenant",
                  .bits = Bits::kNot,
-                 .meaning = "Whose quota the job uses; empty: nobody's.",
+                 .meaning = "Tenant whose quota the job uses; empty: none.",
                  .bytes_max = 64},
         r.tenant);
   visit(JobField{.key = "resources.priority",
@@ -390,7 +394,7 @@ void visit_resources(Resources& r, Visit& visit) {
   visit(JobField{.key = "resources.deadline_seconds",
                  .bits = Bits::kNot,
                  .unit = "seconds",
-                 .meaning = "Within this time from its submission the job should end.",
+                 .meaning = "Time after the submission by which the job should have ended.",
                  .high = 1e9,
                  .zero = "none"},
         r.deadline_seconds);
@@ -401,8 +405,8 @@ void visit_checkpoint(Checkpoint& c, Visit& visit) {
   visit(JobField{.key = "checkpoint.every_steps",
                  .bits = Bits::kNot,
                  .unit = "global steps",
-                 .meaning = "Steps from one checkpoint of the job's own series to the next; the "
-                            "last step is always one.",
+                 .meaning = "Steps between two checkpoints of the job's own series, which "
+                            "also has one of the last step.",
                  .high = kStepsMax,
                  .zero = "no series"},
         c.every_steps);
@@ -413,7 +417,8 @@ void visit_checkpoint(Checkpoint& c, Visit& visit) {
   visit(JobField{.key = "checkpoint.keep",
                  .bits = Bits::kNot,
                  .unit = "checkpoints",
-                 .meaning = "The newest ones of the series, which stay.",
+                 .meaning = "Number of checkpoints of the series that are kept, the newest "
+                            "ones.",
                  .low = 2,
                  .high = 1000},
         c.keep);
@@ -433,8 +438,9 @@ void visit_job_fields(Spec& spec, Visit&& visit) {
   visit(JobField{.key = "audit.every_steps",
                  .bits = Bits::kNot,
                  .unit = "global steps",
-                 .meaning = "In every such step a second device computes one EST again, to find "
-                            "devices that compute wrongly.",
+                 .meaning = "Steps between two audits: a second device computes the "
+                            "gradient of one EST too, which finds devices that compute "
+                            "wrongly.",
                  .high = job_fields::kStepsMax,
                  .zero = "no audits"},
         spec.audit.every_steps);

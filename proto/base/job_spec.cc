@@ -13,11 +13,11 @@
 namespace es {
 namespace {
 
-// What lists may hold: the canonical text of a specification must fit into a job's TOML
-// (actors/config/toml_bounds.h).
+// Longest list of device types. The canonical text of a specification must stay within the limits
+// of a job file (actors/config/toml_bounds.h).
 constexpr std::size_t kTypesMax = 256;
 
-// Collects the first complaint, so that validate() reads as a list of rules.
+// Keeps the first violation and ignores later ones, so that validate() reads as a list of rules.
 class Rules {
  public:
   explicit Rules(std::string where) : where_(std::move(where)) {}
@@ -39,7 +39,7 @@ class Rules {
     const bool found = std::find(allowed.begin(), allowed.end(), value) != allowed.end();
     expect(found, field, '"' + value + '"', list + when);
   }
-  // Texts are shown on terminals and written into one-line records.
+  // Texts are printed on terminals and written into records of one line.
   void plain(const std::string& field, const std::string& value, std::size_t bytes_max) {
     expect(
         is_plain(value) && value.size() <= bytes_max, field,
@@ -53,7 +53,7 @@ class Rules {
   std::optional<Error> error_;
 };
 
-// The rule of one field by the table of fields, whatever the others are.
+// Checks one field by its row in the table of fields, without regard to other fields.
 class FieldRules {
  public:
   FieldRules(Rules& rules, const JobSpec& spec) : rules_(rules), spec_(spec) {}
@@ -91,7 +91,7 @@ class FieldRules {
                   "at most " + std::to_string(field.bytes_max) + " bytes");
   }
 
-  // False for NaN: every comparison is then false.
+  // False for NaN, because every comparison with NaN is false.
   static bool holds(const JobField& field, double value) {
     if (!field.also_means.empty() && value == field.also) return true;
     const bool above = field.low_is_open ? value > field.low : value >= field.low;
@@ -115,7 +115,7 @@ bool is_job_name(const std::string& name) {
          });
 }
 
-// The models of one task, and what each may read.
+// The models of one task, and the kinds of data that they can read.
 struct TaskRules {
   Task task;
   const char* name;
@@ -170,7 +170,7 @@ void check_images(Rules& rules, const DataSpec& data) {
                "true", "false for data.kind = " + quoted(data.kind));
 }
 
-// What changes an image has no meaning for anything else; said, not ignored.
+// Options that change images have no meaning for other data. They are refused rather than ignored.
 void check_no_images(Rules& rules, const DataSpec& data, Task task) {
   const std::string images = std::string(" for ") + task_name(task) + ", which has no images";
   rules.expect(data.crop_padding == 0, "data.crop_padding", std::to_string(data.crop_padding),
@@ -201,7 +201,7 @@ void check_optimizer(Rules& rules, const OptimizerSpec& o) {
 
 void check_schedule(Rules& rules, const JobSpec& spec) {
   const ScheduleSpec& s = spec.schedule;
-  // The number of steps may be known later, from epochs or stages; then this is checked again.
+  // Epochs or stages may give the number of steps later. validate() is then called again.
   if (s.kind == "linear" && spec.steps != 0)
     rules.expect(s.warmup_steps < spec.steps, "schedule.warmup_steps",
                  std::to_string(s.warmup_steps),
@@ -221,7 +221,7 @@ void check_resources(Rules& rules, const JobSpec& spec) {
     rules.expect(r.max_devices >= r.min_devices, "resources.max_devices",
                  std::to_string(r.max_devices),
                  "0 or at least min_devices = " + std::to_string(r.min_devices));
-  // auto: the level that it becomes is checked again.
+  // For level auto, validate() is called again with the level that was chosen.
   const bool may_mix = spec.level == DeterminismLevel::kD2 || spec.level == DeterminismLevel::kAuto;
   for (const Stage& stage : spec.stages) {
     rules.expect(stage.devices.total() <= spec.max_p, "stages", quoted(stage.devices.text()),
@@ -234,8 +234,9 @@ void check_resources(Rules& rules, const JobSpec& spec) {
   }
 }
 
-// How long the job trains is said once: by steps, by epochs, or by stages. Steps beside stages must
-// be their sum, which depends on the checkpoint that the job begins from (admission, job_request).
+// The length of the training is given once: by steps, by epochs or by stages. If steps are given
+// with stages, they must be the sum of the stages. That sum depends on the checkpoint from which
+// the job begins, so admission and esctl check it.
 void check_length(Rules& rules, const JobSpec& spec) {
   rules.expect(spec.steps != 0 || spec.epochs != 0 || !spec.stages.empty(), "steps", "0",
                "at least 1, or epochs at least 1, or stages");
@@ -266,9 +267,8 @@ const char* level_name(DeterminismLevel level) {
 std::vector<TaskNames> task_names() {
   std::vector<TaskNames> all;
   for (const TaskRules& t : kTasks)
-    all.push_back({t.task,
-                   {t.models.begin(), t.models.end()},
-                   {t.data_kinds.begin(), t.data_kinds.end()}});
+    all.push_back(
+        {t.task, {t.models.begin(), t.models.end()}, {t.data_kinds.begin(), t.data_kinds.end()}});
   return all;
 }
 

@@ -14,13 +14,13 @@
 namespace es::kill_points {
 namespace {
 
-// Enough for a message to leave through another thread, short beside a step.
+// Long enough for another thread to send a message, and short compared with a step.
 constexpr std::chrono::milliseconds kLeaveTime{3};
 
 struct Armed {
-  std::string name;  // empty: none
+  std::string name;  // empty if no point is armed
   std::uint64_t after = 1;
-  std::string token;  // empty: nobody else is armed
+  std::string token;  // empty if no other process has the same point armed
 };
 
 Armed read_environment() {
@@ -45,11 +45,14 @@ const Armed& armed_point() {
   return armed;
 }
 
-// Whether this is the point, the time, and the process that was to die.
+// Whether this is the armed point, its N-th visit, and the process that obtained the token.
 bool is_due(std::string_view name) {
+  // Only visits of the armed point are counted, because && and || stop at the first test that
+  // decides.
   static std::atomic<std::uint64_t> times{0};
   const Armed& armed = armed_point();
   if (name != armed.name || ++times < armed.after) return false;
+  // unlink() is atomic: of several processes exactly one removes the file.
   return armed.token.empty() || ::unlink(armed.token.c_str()) == 0;
 }
 
@@ -61,6 +64,8 @@ bool is_due(std::string_view name) {
 }  // namespace
 
 bool is_armed() {
+  // Several threads may arrive here first. The exchange changes only kUnread, so a thread that
+  // comes late cannot overwrite kDying.
   Mode unread = Mode::kUnread;
   mode.compare_exchange_strong(unread, armed_point().name.empty() ? Mode::kOff : Mode::kArmed);
   return mode.load() == Mode::kArmed;

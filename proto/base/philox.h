@@ -1,11 +1,16 @@
 #pragma once
 // Philox4x32-10: the counter-based generator behind every random number of the system.
 //
-// A pure function of (counter, key): no state to save, to order or to share, so a draw is named by
-// its coordinates (seed, rank, step, element ...) and is the same on every machine and device.
-// Definition: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC '11); the outputs
-// equal those of Random123. Integer arithmetic only, except the last step to a float, which is
-// exact. Thread-safe. Good for simulation, not for secrets.
+// It is a pure function of a counter and a key. There is no state to save, to order or to share, so
+// a random number is identified by its coordinates (seed, rank, step, element and others) and is
+// the same on every machine and device. Definition: Salmon et al., "Parallel random numbers: as
+// easy as 1, 2, 3" (SC '11); the outputs equal those of Random123. The arithmetic is on integers
+// except for the last conversion to a float, which is exact. Thread-safe. Not suitable for secrets.
+//
+// Two uses with equal counters and equal keys get equal numbers. Dropout and the initial values of
+// parameters share the key (the seed), and nothing keeps their counters apart: dropout of operator
+// i at step 1 and rank 0 uses {n, i, 1, 0}, and the initial values of parameter i use {e/4, i, 1,
+// 0}. Data sources have keys of their own (store/dataset/stream_key.h).
 #include <array>
 #include <cstdint>
 
@@ -32,12 +37,13 @@ constexpr std::array<std::uint32_t, 4> philox4x32_10(PhiloxCounter counter, Phil
   return counter;
 }
 
-// The key that carries a 64-bit seed.
+// The key that contains a 64-bit seed.
 constexpr PhiloxKey philox_key(std::uint64_t seed) {
   return {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
 }
 
-// A uniform float in [0, 1): a multiple of 2^-24 made of the word's upper 24 bits. Exact.
+// A uniform float in [0, 1). It is a multiple of 2^-24, made of the upper 24 bits of the word, and
+// is exact.
 constexpr float uniform_float(std::uint32_t word) {
   return static_cast<float>(word >> 8) * 0x1p-24f;
 }

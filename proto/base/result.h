@@ -1,9 +1,11 @@
 #pragma once
-// Result<T>: a value or an Error, for everything that can fail while the program is correct
-// (a missing file, a bad message, a peer that left). What cannot happen is ES_CHECK (check.h).
+// Result<T> contains a value or an Error. It is used for everything that can fail in a correct
+// program, such as a missing file, a bad message or a lost connection. A condition that cannot be
+// false in a correct program is an ES_CHECK (check.h).
 //
-// An Error's message is one line for a person: what is wrong, where (file, field), the value that
-// was found, and what is allowed. Its kind decides the exit code of the command line (DESIGN 8).
+// The message of an Error is one line for a person. It says what is wrong, where (file, field),
+// which value was found, and what is allowed. The kind of an Error decides the exit code of the
+// command line (docs/OPERATIONS.md).
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,7 +19,7 @@ enum class ErrorKind {
   kFailure,   // exit 1: the operation was attempted and failed
   kUsage,     // exit 2: the request itself is wrong (bad field, bad flag, bad file content)
   kNotFound,  // exit 3: the named job, file, checkpoint or node does not exist
-  kRefused,   // exit 4: well formed, but not allowed now (no capacity, occupied, fenced)
+  kRefused,   // exit 4: a correct request that is not allowed now (no capacity, occupied, fenced)
 };
 
 struct [[nodiscard]] Error {
@@ -25,7 +27,7 @@ struct [[nodiscard]] Error {
   std::string message;
 };
 
-// Exit code of a command that ends in an error of this kind.
+// Exit code of a command that ends with an error of this kind.
 constexpr int exit_code(ErrorKind kind) {
   switch (kind) {
     case ErrorKind::kFailure:
@@ -92,7 +94,7 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
-// Result of an operation that yields nothing but success.
+// The result of an operation that returns no value.
 template <>
 class [[nodiscard]] Result<void> {
  public:
@@ -112,7 +114,7 @@ class [[nodiscard]] Result<void> {
 
 using Status = Result<void>;
 
-// Returns the error of `expr` from the enclosing function, if it has one.
+// Returns from the enclosing function if `expr` has an error.
 #define ES_RETURN_IF_ERROR(expr)                                               \
   do {                                                                         \
     if (auto es_status_ = (expr); !es_status_.ok()) return es_status_.error(); \

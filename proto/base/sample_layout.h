@@ -1,20 +1,20 @@
 #pragma once
-// SampleLayout: what one sample of a dataset consists of, as data sources write it and models read
-// it.
+// SampleLayout describes the fields of one sample of a data set, as data sources write them and
+// models read them. A plain value.
 //
 // A sample is a list of named fields of 32-bit words. A mini-batch of B samples is one block of
 // words, field after field: field f is a dense array [B][height][width][channels] that begins at
-// word B * offset(f). A plain value.
+// word B * offset(f).
 //
-// The tasks and their fields ("?": any size; T tokens, M boxes):
+// The tasks and their fields are as follows. T is the number of tokens and M the number of boxes.
 //   classification   image f32 [h,w,c]; label i32 [1]
 //   recommendation   user i32 [1]; item i32 [1]; label f32 [1] (1: the user rated the item, else 0)
 //   question answering   ids i32 [T]; types i32 [T] (0 question, 1 context); length i32 [1]
-//                    (tokens in use, the rest is padding); span i32 [2] (first and last token of
+//                    (tokens in use; the rest is padding); span i32 [2] (first and last token of
 //                    the answer)
 //   detection        image f32 [h,w,3]; boxes f32 [M,5] (height M, channels 5): class, centre x,
-//                    centre y, width, height, the last four in (0, 1] of the image; class -1 = no
-//                    box
+//                    centre y, width, height; the last four in (0, 1] as parts of the image; class
+//                    -1 means that there is no box
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -29,8 +29,8 @@ struct SampleField {
   std::string name;
   FieldType type = FieldType::kF32;
   std::int64_t height = 1, width = 1, channels = 1;
-  // kI32: every value is in [low, high]. An embedding has high + 1 rows, a classifier high + 1
-  // classes.
+  // Every value of a kI32 field is in [low, high]. An embedding has high + 1 rows, and a classifier
+  // has high + 1 classes.
   std::int32_t low = 0, high = 0;
 
   std::int64_t words() const { return height * width * channels; }
@@ -40,19 +40,19 @@ struct SampleField {
 struct SampleLayout {
   std::vector<SampleField> fields;
 
-  // Words of one sample.
+  // Number of words of one sample.
   std::int64_t words() const {
     std::int64_t sum = 0;
     for (const SampleField& f : fields) sum += f.words();
     return sum;
   }
-  // Words of the fields before field `index`, for one sample.
+  // Number of words of one sample in the fields before field `index`.
   std::int64_t offset(std::size_t index) const {
     std::int64_t sum = 0;
     for (std::size_t i = 0; i < index; ++i) sum += fields[i].words();
     return sum;
   }
-  // Index of the field, or fields.size() when there is none of that name.
+  // Index of the field with this name, or fields.size() if there is none.
   std::size_t find(std::string_view name) const {
     std::size_t i = 0;
     while (i < fields.size() && fields[i].name != name) ++i;

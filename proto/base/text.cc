@@ -7,10 +7,11 @@ namespace {
 
 struct Character {
   std::uint32_t value = 0;
-  std::size_t bytes = 0;  // 0: none begins here
+  std::size_t bytes = 0;  // 0 if no character begins here
 };
 
-// What the first byte says: the bytes of the character and the bits of it that it holds itself.
+// Decodes the first byte: the number of bytes of the character, and the bits of its value that the
+// first byte contains. 0xc0 and 0xc1 could only begin overlong forms, so they are refused here.
 Character begin_character(unsigned char first) {
   if (first < 0x80) return {first, 1};
   if (first >= 0xc2 && first < 0xe0) return {first & 0x1fU, 2};
@@ -27,6 +28,7 @@ Character next_character(std::string_view text) {
     if ((byte & 0xc0) != 0x80) return {};
     c.value = c.value << 6 | (byte & 0x3fU);
   }
+  // Forms of three and four bytes can be overlong without being recognised by their first byte.
   const bool too_long = (c.bytes == 3 && c.value < 0x800) || (c.bytes == 4 && c.value < 0x10000);
   const bool surrogate = c.value >= 0xd800 && c.value < 0xe000;
   return too_long || surrogate || c.value > 0x10ffff ? Character{} : c;

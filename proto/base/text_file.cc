@@ -10,7 +10,7 @@
 namespace es {
 namespace {
 
-// Closes what it was given.
+// Closes the file descriptor when it goes out of scope.
 class OpenFile {
  public:
   explicit OpenFile(int fd) : fd_(fd) {}
@@ -39,6 +39,7 @@ Result<std::string> read_text_file(const std::filesystem::path& path, std::size_
   std::string text;
   for (;;) {
     const std::size_t before = text.size();
+    // One byte more than allowed is requested, so that a file that is too large is noticed.
     const std::size_t piece = std::min(kPieceBytes, bytes_max + 1 - before);
     text.resize(before + piece);
     const ssize_t got = ::read(file.fd(), text.data() + before, piece);

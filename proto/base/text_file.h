@@ -1,5 +1,5 @@
 #pragma once
-// A small text file, read whole.
+// Reads a small text file as a whole.
 #include <cstddef>
 #include <filesystem>
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace es {
 
-// The content, of a file, pipe or device; never more than bytes_max + 1 bytes are read. Errors name
-// the path and the system's reason: not found (nothing there); usage (more bytes than bytes_max);
-// failure (a directory, no permission, ...).
+// Returns the content of a file, pipe or device; at most bytes_max + 1 bytes are read. Errors name
+// the path and the system's reason. They are: not found (the path does not exist); usage (more than
+// bytes_max bytes); failure (a directory, no permission, and others).
 Result<std::string> read_text_file(const std::filesystem::path& path, std::size_t bytes_max);
 
 }  // namespace es

@@ -1,6 +1,7 @@
 @0xb81d8d5a9d0c4f03;
-# esctl <-> head. A client puts a number into the envelope's `request`; every answer carries it.
-# Each request is answered once, by the message named with it or by Refusal; FollowJob by a stream.
+# Messages between esctl and the head. A client puts a number into the envelope's `request`, and
+# every answer carries the same number. Each request has one answer, either the message that is
+# named with it or Refusal. Only FollowJob is answered by a stream.
 
 using Cxx = import "/capnp/c++.capnp";
 using Common = import "common.capnp";
@@ -8,26 +9,27 @@ using Node = import "node.capnp";
 $Cxx.namespace("es::wire");
 
 struct Refusal {
-  # Head -> client: the request was not carried out, nothing changed.
+  # Head -> client: the request was not carried out, and nothing has changed.
   kind @0 :UInt8;
-  # es::ErrorKind; decides esctl's exit code.
+  # es::ErrorKind; it decides the exit code of esctl.
   message @1 :Text;
 }
 
 struct Done {
-  # Head -> client: carried out (ScaleJob, CancelJob, Shutdown).
+  # Head -> client: the request was carried out.
   note @0 :Text;
-  # What the client should know about it; may be empty.
+  # Additional information for the client; may be empty.
 }
 
 struct SubmitJob {
   # Client -> head: admit this job. Answer: JobAccepted, sent after the job is in the journal.
   specToml @0 :Text;
   fromCheckpoint @1 :Text;
-  # Directory of a checkpoint to start from, readable on the nodes; empty = start from the seed.
+  # Directory of a checkpoint to start from, readable on the nodes; empty to start from the seed.
   requestId @2 :Text;
-  # Unique for each job that a client wants. The same again, after an answer was lost, is answered by
-  # the id of the job that it had made. Empty: always a new job.
+  # Unique for each job that a client submits. If a client repeats a request because its answer was
+  # lost, the answer is the id of the job that exists already. If the text is empty, a new job is
+  # always made.
 }
 
 struct JobAccepted {
@@ -43,21 +45,24 @@ struct DescribeJob {
 }
 
 struct ScaleJob {
-  # Client -> head, about the envelope's job: go to exactly these devices at the next step boundary.
-  # Answer: Done once the demand is accepted. Empty text: give the choice back to the scheduler.
+  # Client -> head, about the envelope's job: use exactly these devices from the next step boundary
+  # on. An empty text returns the choice to the scheduler. Answer: Done when the demand is accepted.
   devices @0 :Text;
 }
 
 struct CheckpointJob {
   # Client -> head, about the envelope's job: write a checkpoint at the next step boundary. Answer:
-  # CheckpointTaken once it is complete on disk.
+  # CheckpointTaken when it is complete on disk.
   directory @0 :Text;
-  # The new directory, absolute; it must not exist. Empty: the head chooses one in its state.
+  # The new directory, an absolute path that must not exist. If empty, the head chooses a directory
+  # in its state directory.
   atEnd @1 :Bool;
-  # Not at the next boundary but at the last one that the job comes to: its last version, or where
-  # it is cancelled, which then waits for this. Forgotten when the head restarts.
+  # If set, the checkpoint is written at the last boundary of the job: at its last version, or where
+  # it is cancelled; the cancellation then waits for the checkpoint. The request is lost when the
+  # head restarts.
   otherwise @2 :Text;
-  # Another new directory, absolute, for the case that it cannot be written to the first; empty: none.
+  # Another new directory, an absolute path, which is used if the first one cannot be written; empty
+  # for none.
 }
 
 struct CheckpointTaken {
@@ -66,26 +71,27 @@ struct CheckpointTaken {
   paramsDigest @2 :Text;
   stateDigest @3 :Text;
   firstError @4 :Text;
-  # Why it is in CheckpointJob.otherwise and not in its directory; empty: it is in its directory.
+  # Why the checkpoint is in CheckpointJob.otherwise; empty if it is in CheckpointJob.directory.
 }
 
 struct CancelJob {
-  # Client -> head, about the envelope's job: stop it and release its devices. Answer: Done once the
-  # devices are free. A job that has ended is refused. When a checkpoint was asked for at the job's
-  # end, its members first stop at a common boundary and one of them writes it.
+  # Client -> head, about the envelope's job: stop it and release its devices. A job that has ended
+  # is refused. If a checkpoint at the job's end was requested, the members first stop at a common
+  # boundary and one of them writes it. Answer: Done when the devices are free.
 }
 
 struct PauseJob {
   # Client -> head, about the envelope's job: write a checkpoint at the next step boundary, end its
-  # workers and release its devices. Answer: Done once the devices are free.
+  # workers and release its devices. Answer: Done when the devices are free.
 }
 
 struct ResumeJob {
-  # Client -> head, about the envelope's job: go on from where it was paused. Answer: Done; the job
-  # is queued.
+  # Client -> head, about the envelope's job: continue from where it was paused. Answer: Done when
+  # the job is queued.
   acceptLoss @0 :Bool;
-  # Give up the saved states that nobody can read now, and go on from the newest that can be read, or
-  # from the start of the job. Also for a job that waits for such a state without being paused.
+  # Give up the saved states that no node can read now. Continue from the newest one that can be
+  # read, or from the start of the job. This is also allowed for a job that waits for such a state
+  # without being paused.
 }
 
 struct FollowJob {
@@ -93,9 +99,9 @@ struct FollowJob {
   logFromStart @0 :Bool;
   # Send the whole log first.
   untilNow @1 :Bool;
-  # Send what is there and end: do not wait for more.
+  # Send what exists now and end, without waiting for more.
   info @2 :Bool;
-  # Send progress (JobInfo) beside log lines.
+  # Send progress (JobInfo) in addition to log lines.
 }
 
 struct JobEvent {
@@ -111,24 +117,24 @@ struct ListNodes {
 }
 
 struct Shutdown {
-  # Client -> head: cancel all jobs, release all devices and exit. Answer: Done when jobs are gone.
+  # Client -> head: cancel all jobs, release all devices and exit. Answer: Done when no job is left.
 }
 
 struct ReadLedger {
-  # Client -> head, about the envelope's job, running or over: the ledger lines with versions in
-  # [begin, end). Answer: LedgerPart.
+  # Client -> head, about the envelope's job, which may be running or over: send the ledger lines of
+  # versions in [begin, end). Answer: LedgerPart.
   begin @0 :UInt64;
   end @1 :UInt64;
 }
 
 struct LedgerPart {
-  # Head -> client: lines, ascending, as many as fit into one message.
+  # Head -> client: the lines in ascending order, as many as one message can contain.
   specToml @0 :Text;
   startCheckpoint @1 :Text;
-  # Where the run began, or empty: from the seed.
+  # Checkpoint from which the run began; empty if it began from the seed.
   lines @2 :List(Common.LedgerLine);
   next @3 :UInt64;
-  # Ask for the rest from this version on; 0: there is none.
+  # First version of the remaining lines, for the next request; 0 if no lines remain.
 }
 
 struct ClearDevice {
@@ -137,15 +143,16 @@ struct ClearDevice {
 }
 
 struct ClaimDevices {
-  # Client -> head: somebody outside of this system takes so many devices of a type, now and until
-  # ReleaseClaim. Answer: Done once the claim is in the journal; training jobs leave the devices at
-  # their next step boundary.
+  # Client -> head: a load outside of EasyScale takes this number of devices of a type, from now
+  # until ReleaseClaim. Training jobs leave the devices at their next step boundary. Answer: Done
+  # when the claim is in the journal.
   name @0 :Text;
-  # Unique among the claims. Letters, digits, '-', '_', '.'.
+  # Unique among the claims. Allowed are letters, digits, '-', '_' and '.'.
   deviceType @1 :Text;
-  # Empty: there is such a claim, and it takes `count` from now on. What it has beyond is free at once.
+  # Empty to change an existing claim to `count` devices. Devices beyond that number are free at
+  # once.
   count @2 :UInt32;
-  # > 0
+  # Number of devices, > 0.
 }
 
 struct ReleaseClaim {
@@ -155,39 +162,40 @@ struct ReleaseClaim {
 
 struct ListPlans {
   # Client -> head, about the envelope's job, which must not be over: how it could use the devices
-  # that the cluster has. Answer: PlanList.
+  # of the cluster. Answer: PlanList.
 }
 
 struct PlanList {
   # Companion -> intra-job scheduler -> client.
   plans @0 :List(PlanInfo);
-  # That are not dominated, best first.
+  # Plans that are not dominated, the best first (docs/SCHEDULING.md).
   complete @1 :Bool;
-  # false: there are more; of these only the best for each number of devices are listed.
+  # False if there are more plans; the list then contains only the best one for each number of
+  # devices.
   speeds @2 :List(TypeSpeed);
-  # Of the device types that the plans are made of.
+  # Speeds of the device types in the plans.
   placement @3 :Text;
-  # Devices in use now, empty while none.
+  # Devices in use now; empty if there are none.
   paceSeconds @4 :Float64;
-  # Measured duration of a global step on these; 0 while there are too few steps.
+  # Measured duration of a global step on these devices; 0 while there are too few steps.
 }
 
 struct PlanInfo {
   parts @0 :List(PlanPart);
-  # Ascending type names.
+  # Parts in ascending order of their type names.
   secondsPerStep @1 :Float64;
-  # f: estimated duration of a global step.
+  # f of the waste model: the estimated duration of a global step.
   throughput @2 :Float64;
   # Local steps per second.
   waste @3 :Float64;
-  # Local steps per second that the devices could do more.
+  # Local steps per second that the devices could compute in addition.
 }
 
 struct PlanPart {
   deviceType @0 :Text;
   devices @1 :UInt32;
   estsPerDevice @2 :UInt32;
-  # At most.
+  # Largest number of ESTs on one of these devices.
 }
 
 struct TypeSpeed {
@@ -195,14 +203,15 @@ struct TypeSpeed {
   stepsPerSecond @1 :Float64;
   # Local steps per second of one device.
   measured @2 :Bool;
-  # By this job or an earlier one like it; false: assumed.
+  # True if this job or an earlier similar job measured the value; false if it is assumed.
 }
 
 struct JobList {
   jobs @0 :List(JobInfo);
-  # In submit order.
+  # Jobs in the order of their submission.
   warning @1 :Text;
-  # What is wrong with the head though it runs: its state directory cannot be written; else empty.
+  # A problem of the running head, such as a state directory that cannot be written; empty if there
+  # is none.
 }
 
 struct JobDetails {
@@ -211,14 +220,15 @@ struct JobDetails {
 }
 
 struct StageInfo {
-  # One placement that the job went through.
+  # One placement of the job's history.
   placement @0 :Text;
   steps @1 :UInt64;
-  # Global steps committed under it.
+  # Global steps committed under this placement.
   seconds @2 :Float64;
-  # Time of training under it.
+  # Seconds of training under this placement.
   rescaleSeconds @3 :Float64;
-  # Pause before it: from the last commit under the previous placement to its start.
+  # Pause in seconds before it: from the last commit under the previous placement to the start of
+  # this one.
 }
 
 struct Metric {
@@ -229,9 +239,10 @@ struct Metric {
 struct EvaluationInfo {
   version @0 :UInt64;
   total @1 :UInt64;
-  # Samples.
+  # Number of evaluated samples.
   metrics @2 :List(Metric);
-  # Of the model's task; the first is its headline, "loss" the mean loss.
+  # Metrics of the model's task. The first one is the main metric of the task; "loss" is the mean
+  # loss.
 }
 
 struct WorkerInfo {
@@ -245,11 +256,13 @@ struct WorkerInfo {
   localStepSeconds @7 :Float64;
   # Mean duration of its newest local steps; 0 before the first report.
   samplesPerSecond @8 :Float64;
-  # What the device computes in that time, without waiting for others; 0 before.
+  # Samples per second that the device computes in that time, without waiting for other devices; 0
+  # before the first report.
   slowness @9 :Float64;
-  # 1, or how many times slower the device is than others of its type or than usual.
+  # 1, or the factor by which the device is slower than other devices of its type or than usual.
   estSeconds @10 :List(Float64);
-  # Duration of the newest local step of each of its ranks, ascending; empty before.
+  # Duration of the newest local step of each of its ranks, ascending; empty before the first
+  # report.
 }
 
 struct JobInfo {
@@ -260,46 +273,50 @@ struct JobInfo {
   level @3 :Text;
   maxP @4 :UInt32;
   step @5 :UInt64;
-  # Committed global steps.
+  # Number of committed global steps.
   lastStep @6 :UInt64;
   placement @7 :Text;
-  # Devices in use now, empty while none.
+  # Devices in use now; empty if there are none.
   lossFirst @8 :Float32;
-  # Mean over the ESTs, of the first step that this run committed; NaN before.
+  # Mean loss over the ESTs at the first step that this run committed; NaN before it.
   lossLast @9 :Float32;
+  # Mean loss over the ESTs at the last committed step; NaN before the first one.
   samplesPerSecond @10 :Float64;
-  # Over the training time of all stages.
+  # Mean over the training time of all stages.
   peakRssMib @11 :Float64;
   # Largest resident set of any worker of the job.
   paramsDigest @12 :Text;
-  # Of the last committed version.
+  # Digest of the parameters at the last committed version.
   stateDigest @13 :Text;
-  # Of the last version; empty before.
+  # Digest of the state at the job's last version; empty before it.
   stages @14 :List(StageInfo);
   evaluations @15 :List(EvaluationInfo);
   workers @16 :List(WorkerInfo);
   error @17 :Text;
-  # Why it failed; empty otherwise.
+  # Reason of the failure; empty if the job has not failed.
   submittedUnixMs @18 :UInt64;
   checkpoint @19 :Text;
-  # Path of the newest checkpoint, or empty.
+  # Path of the newest checkpoint; empty if there is none.
   waitingFor @20 :Text;
-  # What a job that does not train, or trains on less than it wants, waits for; else empty.
+  # What the job waits for, if it does not train or trains on fewer devices than it wants; otherwise
+  # empty.
   warning @21 :Text;
-  # What is wrong though the job goes on: a checkpoint that was not written, or was damaged; a state
-  # directory of the head that cannot be written; else empty.
+  # A problem of a job that continues: a checkpoint that was not written or was damaged, or a state
+  # directory of the head that cannot be written; otherwise empty.
   contextSwitchShare @22 :Float64;
-  # Of the workers' time for local steps, 0 to 1: between two of them, the next mini-batch at hand.
+  # Share, 0 to 1, of the workers' time for local steps that was spent between two local steps while
+  # the next mini-batch was ready.
   dataWaitShare @23 :Float64;
-  # Of the same time: no mini-batch at hand.
+  # Share of the same time in which no mini-batch was ready.
   samplesPerSecondNow @24 :Float64;
-  # Over the last seconds of stepping (StageClock says how many); 0: it does not step, or has made no step yet.
+  # Mean over the last seconds of training (StageClock::kRateWindow); 0 while the job does not train
+  # or has not completed a step.
 }
 
 struct NodeList {
   nodes @0 :List(NodeInfo);
   claims @1 :List(ClaimInfo);
-  # By name.
+  # Claims in the order of their names.
   warning @2 :Text;
   # As in JobList.
 }
@@ -308,19 +325,19 @@ struct ClaimInfo {
   name @0 :Text;
   deviceType @1 :Text;
   count @2 :UInt32;
-  # That it takes.
+  # Number of devices that the claim reserves.
   devices @3 :UInt32;
-  # Of these, those that it has by now.
+  # Number of devices that it holds by now.
   waits @4 :List(ClaimWait);
-  # Whose devices it waits for.
+  # Jobs whose devices it waits for.
 }
 
 struct ClaimWait {
   job @0 :Text;
   devices @1 :UInt32;
-  # That this job is to leave.
+  # Number of devices that this job has to leave.
   reason @2 :Text;
-  # Why it has not; empty: it is about to.
+  # Why the job has not left them; empty if it is about to leave them.
 }
 
 struct NodeInfo {
@@ -328,19 +345,20 @@ struct NodeInfo {
   alive @1 :Bool;
   devices @2 :List(DeviceInfo);
   draining @3 :Bool;
-  # Its daemon is about to end: its jobs go elsewhere.
+  # The daemon of the node is about to end; jobs on the node move elsewhere.
   checkpoints @4 :Text;
-  # What the head's checkpoint directory is there: "shared" with the head, the node's "own"; empty:
-  # not known.
+  # Whose checkpoint directory the node sees under the head's path: "shared" if it is the directory
+  # of the head, "own" if it belongs to the node, empty if it is not known.
   checkpointProblem @5 :Text;
-  # Why a job cannot be saved there; empty: it can.
+  # Why a job cannot be saved on this node; empty if it can.
 }
 
 struct DeviceInfo {
   type @0 :Text;
   index @1 :UInt32;
   job @2 :Text;
-  # The job that holds it, or empty.
+  # The job that holds the device; empty if it is free.
   suspect @3 :Text;
-  # Why nobody is given it until an operator clears it, or empty.
+  # Why the device is suspect and given to no job until an operator clears it; empty if it is not
+  # suspect.
 }

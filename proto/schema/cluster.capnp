@@ -1,6 +1,7 @@
 @0xc4f3a2be77e14004;
-# Inside the head: cluster scheduler <-> intra-job scheduler <-> companion. These never cross a
-# process; they are Cap'n Proto messages so that a recorded history can be replayed and compared.
+# Messages inside the head: cluster scheduler <-> intra-job scheduler <-> companion. They never
+# leave the process. They are Cap'n Proto messages so that a recorded history can be replayed and
+# compared.
 
 using Cxx = import "/capnp/c++.capnp";
 using Node = import "node.capnp";
@@ -12,78 +13,82 @@ struct DeviceCount {
 }
 
 struct Demand {
-  # Intra-job scheduler -> cluster scheduler: what the job can use now. Replaces its last demand.
+  # Intra-job scheduler -> cluster scheduler: what the job can use now. `exact` and `proposals`
+  # replace the previous demand of the job; `refusals` and `boundType` leave it unchanged.
   union {
     exact @0 :List(DeviceCount);
-    # Exactly these: a stage, or an explicit scale. Served whole or refused (DemandRefused).
+    # Exactly these devices, for a stage or an explicit scale command. The demand is met as a whole
+    # or refused (DemandRefused).
     proposals @1 :List(Proposal);
-    # More devices would help this much; the policy chooses.
+    # Devices that would make the job faster. The policy chooses among the proposals.
     refusals @4 :List(RefusedDevices);
-    # All that the job refuses from now on; besides, its last demand stays as it was.
+    # The complete list of what the job refuses from now on. The previous demand stays valid.
     boundType @5 :Text;
-    # The only device type that the job can use from now on, whatever its spec allows; besides, its
-    # last demand stays as it was.
+    # The only device type that the job can use from now on, whatever its spec allows. The previous
+    # demand stays valid.
   }
   sequence @2 :UInt64;
-  # Of the newest Allocation that the job has adopted, 0 before the first: what the proposals are
-  # relative to. Proposals relative to an older one are void.
+  # Sequence number of the newest Allocation that the job has adopted; 0 before the first one. The
+  # proposals are relative to that allocation. Proposals relative to an older one are void.
   progress @3 :JobProgress;
-  # Absent: as it was.
+  # Absent if unchanged.
 }
 
 struct JobProgress {
-  # How far a job is when it demands, for the policy.
+  # Progress of a job at the time of its demand, for the policy.
   totalSteps @0 :Float64;
   # Local steps of the whole job.
   remainingSteps @1 :Float64;
   stepsPerSecond @2 :Float64;
-  # Local steps per second on the devices that it uses now; 0: it does not step.
+  # Local steps per second on the devices in use; 0 while the job does not train.
   rescaleSeconds @3 :Float64;
-  # What a change of its devices costs; 0: not measured.
+  # Seconds of training that a change of the devices costs; 0 if not measured.
   started @4 :Bool;
-  # Has ever run.
+  # The job has trained before.
   adopted @5 :Bool;
-  # Uses what it was last given, and nothing else.
+  # The job uses exactly the devices of its last allocation.
   capabilities @6 :List(Capability);
 }
 
 struct Proposal {
   deviceType @0 :Text;
   count @1 :UInt32;
-  # How many more of this type.
+  # Number of additional devices of this type.
   speedup @2 :Float64;
-  # Estimated throughput with them / throughput now, > 0.
+  # Estimated throughput with these devices divided by the throughput now, > 0.
 }
 
 struct RefusedDevices {
-  # Measured: the job is slower on `held` with more devices of these types than without them.
+  # A measured refusal: on the devices `held`, the job is slower with additional devices of these
+  # types than without them.
   held @0 :List(DeviceCount);
   types @1 :List(Text);
 }
 
 struct Allocation {
   # Cluster scheduler -> intra-job scheduler: all devices that the job may hold from now on. The job
-  # starts workers on new ones, drains the missing ones and sends DeviceReleased for each of those.
-  # An older sequence number is stale.
+  # starts workers on the new devices, drains the devices that are no longer listed, and sends
+  # DeviceReleased for each of those. An allocation with an older sequence number is stale.
   sequence @0 :UInt64;
   devices @1 :List(Node.Device);
   releasesSeen @2 :UInt64;
-  # How many DeviceReleased of this job the sender had processed. A device that the job has released
-  # since then is not the job's any more, though it is listed.
+  # Number of DeviceReleased messages of this job that the sender had processed. A device that the
+  # job has released since then no longer belongs to the job, although it is listed.
   urgent @3 :Bool;
-  # What is missing is about to end: a job that is left with nothing writes a checkpoint and waits.
+  # The devices that are no longer listed are about to end. A job that keeps no device writes a
+  # checkpoint and waits.
 }
 
 struct Inventory {
-  # Cluster scheduler -> intra-job scheduler: the devices that exist, when the job starts and whenever
-  # that changes.
+  # Cluster scheduler -> intra-job scheduler: the devices that exist. Sent when the job starts and
+  # whenever they change.
   devices @0 :List(DeviceCount);
   nodes @1 :List(Text);
-  # That are there, those that are about to end included.
+  # Names of the nodes that are present, including those that are about to end.
 }
 
 struct DemandRefused {
-  # Cluster scheduler -> intra-job scheduler: the demand can never be met here.
+  # Cluster scheduler -> intra-job scheduler: this cluster can never meet the demand.
   reason @0 :Text;
 }
 
@@ -94,40 +99,41 @@ struct DeviceReleased {
 
 struct DeviceSuspected {
   # Intra-job scheduler -> cluster scheduler: an audit has found that this device computes wrongly.
-  # It is given to nobody until an operator clears it; its job releases it as any other.
+  # No job is given the device until an operator clears it. Its job releases it as any other device.
   device @0 :Node.Device;
   reason @1 :Text;
 }
 
 struct JobEnded {
-  # Intra-job scheduler -> cluster scheduler: the job is over and holds nothing any more.
+  # Intra-job scheduler -> cluster scheduler: the job is over and holds no device any more.
 }
 
 struct DevicesKept {
-  # Intra-job scheduler -> cluster scheduler: the job does not leave the devices that are called back.
+  # Intra-job scheduler -> cluster scheduler: whether the job leaves the devices that it was told to
+  # leave.
   reason @0 :Text;
-  # Why; empty: it does.
+  # Why the job does not leave them; empty if it does.
 }
 
 struct PlanQuery {
   # Intra-job scheduler -> companion: rank the plans for these devices. Answer: PlanAnswer.
   held @0 :List(DeviceCount);
   addable @1 :List(DeviceCount);
-  # Devices that the cluster has beyond these, by type.
+  # Devices, by type, that the cluster has in addition to `held`.
   stepsLeft @2 :UInt64;
-  # Global steps of the job.
+  # Global steps of the job that remain.
   rescaleSeconds @3 :Float64;
-  # Pause of a change of devices, measured or assumed.
+  # Pause in seconds of a change of devices, measured or assumed.
 }
 
 struct PlanListQuery {
-  # Intra-job scheduler -> companion: the plans for these devices. Answer: PlanList (client.capnp),
-  # with the same number in the envelope's `request`.
+  # Intra-job scheduler -> companion: list the plans for these devices. Answer: PlanList
+  # (client.capnp), with the same number in the envelope's `request`.
   available @0 :List(DeviceCount);
 }
 
 struct PlanAnswer {
-  # Companion -> intra-job scheduler.
+  # Companion -> intra-job scheduler: the answer to PlanQuery.
   proposals @0 :List(Proposal);
   capabilities @1 :List(Capability);
 }
@@ -135,12 +141,12 @@ struct PlanAnswer {
 struct Capability {
   deviceType @0 :Text;
   stepsPerSecond @1 :Float64;
-  # Local steps per second of one device, C_i of the waste model.
+  # Local steps per second of one device: C_i of the waste model (docs/SCHEDULING.md).
   measured @2 :Bool;
-  # By this job or an earlier one like it; false: an assumption.
+  # True if this job or an earlier similar job measured the value; false if it is assumed.
 }
 
 struct CapabilityReport {
-  # Intra-job scheduler -> companion: measured local steps per second of devices in use.
+  # Intra-job scheduler -> companion: measured local steps per second of the devices in use.
   reports @0 :List(Capability);
 }

@@ -1,8 +1,10 @@
 @0x9b6df0a8c85e4207;
-# A placement and every change of it: head (the job's intra-job scheduler) <-> worker, as rounds
-# PREPARE, REPORT, INSTALL, READY, GO under a new generation. The envelope carries job, generation
-# and sender. A worker drops what is below the generation it has promised; the head ignores what is
-# not of the current generation or comes from an incarnation that it does not know.
+# Messages of a round, which makes every change of a placement: head (the job's intra-job scheduler)
+# <-> worker. The order PREPARE, REPORT, INSTALL, READY, GO is described in docs/PROTOCOL.md.
+#
+# The envelope carries the job, the generation and the sender. A worker drops a message of a
+# generation below the one that it has promised. The head ignores a message that is not of the
+# current generation, and one from an incarnation that it does not know.
 
 using Cxx = import "/capnp/c++.capnp";
 using Common = import "common.capnp";
@@ -10,11 +12,11 @@ using Node = import "node.capnp";
 $Cxx.namespace("es::wire");
 
 struct Hello {
-  # Worker -> head: the process is up and warm (device, graph, memory plan). Generation 0. Sent again
-  # whenever the link to the head comes up.
+  # Worker -> head: the process has started and its device, graph and memory plan are ready. The
+  # generation is 0. The worker repeats the message whenever its link to the head is restored.
   device @0 :Node.Device;
   address @1 :Text;
-  # Endpoint where peers reach it.
+  # Endpoint at which other workers reach this one.
   hostId @2 :Text;
   channelKind @3 :Text;
   channelDevice @4 :Text;
@@ -22,11 +24,13 @@ struct Hello {
 }
 
 struct Prepare {
-  # Head -> all known workers: promise the envelope's generation, stop, report. Journaled before.
+  # Head -> all known workers: promise the envelope's generation, stop, and report. The head
+  # journals the generation before it sends this.
 }
 
 struct Report {
-  # Worker -> head: sealed. Nothing of an older generation counts here any more.
+  # Worker -> head: the worker is sealed. No message of an older generation can change its state any
+  # more.
   hasVersion @0 :Bool;
   version @1 :UInt64;
 }
@@ -38,30 +42,31 @@ struct Member {
   address @3 :Text;
   hostId @4 :Text;
   channelKind @5 :Text;
-  # What carries bytes between its device and another that says the same; empty: nothing.
+  # Means by which bytes pass between its device and a device with an equal value; empty if there is
+  # none.
   channelDevice @6 :Text;
-  # The physical device.
+  # Identifier of the physical device.
 }
 
 struct Install {
-  # Head -> all known workers, leavers included: get to the target version. A worker without ranks
-  # stands by as a source until Release.
+  # Head -> all known workers, including those that leave: obtain the target version. A worker
+  # without ranks stays available as a source until Release.
   target @0 :UInt64;
   members @1 :List(Member);
-  # Ascending gapless ranks; the owner of bucket b is member b mod n.
+  # The members, by ascending ranks without gaps. The owner of bucket b is member b mod n.
   source :union {
     seed @2 :Void;
-    # Version 0, computed from the job spec.
+    # The target is version 0, which is computed from the job spec.
     peer :group {
-      # Fetch it from this sealed worker.
+      # Fetch the target from this sealed worker.
       incarnation @3 :UInt64;
       address @11 :Text;
       hostId @12 :Text;
     }
     checkpoint @4 :Text;
-    # Read it from this directory.
+    # Read the target from this directory.
     carried :group {
-      # From this directory of another node, through the head (ReadState).
+      # Read the target from this directory of another node, through the head (ReadState).
       path @13 :Text;
       node @14 :Text;
     }
@@ -71,134 +76,140 @@ struct Install {
   # The job ends at this version.
   pauses @7 :Bool;
   pauseAt @8 :UInt64;
-  # A planned stop, when `pauses`: report Drained at this version.
+  # Version of a planned stop, if `pauses` is set. The member reports Drained at this version.
   evaluatedThrough @9 :UInt64;
   acknowledgedThrough @10 :UInt64;
-  # Evaluations and ledger lines up to these versions are known to the head.
+  # The head knows evaluations and ledger lines up to these versions.
 }
 
 struct Ready {
-  # Worker -> head: I hold the target completely, digests checked.
+  # Worker -> head: the worker holds the whole target, and its digests are verified.
   version @0 :UInt64;
 }
 
 struct Go {
-  # Head -> members, after all are ready and the placement is journaled: start.
+  # Head -> members: start. Sent after all members are ready and the placement is journaled.
 }
 
 struct Release {
-  # Head -> leavers: exit.
+  # Head -> workers without ranks: exit.
 }
 
 struct Drain {
-  # Head -> members: stop at the next common boundary.
+  # Head -> members: stop at the next common step boundary.
 }
 
 struct Drained {
-  # Member -> head: paused at this version.
+  # Member -> head: the member has paused at this version.
   version @0 :UInt64;
 }
 
 struct Committed {
-  # Member -> head at each commit, and again after Go for lines that are not acknowledged. The same
-  # version must say the same on every worker, bit by bit; else the job stops as non-deterministic.
+  # Member -> head at each commit, and again after Go for lines that are not acknowledged. Every
+  # worker must report the same bits for the same version; otherwise the job stops as
+  # non-deterministic.
   line @0 :Common.LedgerLine;
 }
 
 struct Acknowledge {
-  # Head -> members: ledger lines up to here are in the journal and need not be kept.
+  # Head -> members: the ledger lines up to this version are in the journal. Workers need not keep
+  # them.
   through @0 :UInt64;
 }
 
 struct Suspect {
-  # Member -> head: no progress within the step's deadline; what is missing is to come from this one.
+  # Member -> head: there was no progress within the time limit of the step. The worker `awaited`
+  # has to send what is missing.
   step @0 :UInt64;
   awaited @1 :UInt64;
 }
 
 struct WriteCheckpoint {
-  # Head -> one member: write the version you hold at your next commit boundary, or now when you do
-  # not step. Forgotten at Prepare: the head then asks again.
+  # Head -> one member: write the version that you hold at your next commit, or now if you do not
+  # train. A member forgets the request at Prepare, and the head then repeats it.
   request @0 :UInt64;
   directory @1 :Text;
-  # The new directory; of a periodic checkpoint its parent.
+  # The new directory; for a periodic checkpoint its parent directory.
   periodic @2 :Bool;
-  # Part of the job's own series: the name is step-VERSION.
+  # True if the checkpoint belongs to the job's own series. Its name is then step-VERSION.
   at @3 :UInt64;
-  # Not before this version.
+  # The earliest version that may be written.
   remove @4 :List(Text);
-  # Earlier checkpoints of the series, to remove once the new one is on the disk and verified.
+  # Earlier checkpoints of the series. They are removed when the new one is on disk and verified.
   makeParent @5 :Bool;
-  # Make the directory's parent when it is not there.
+  # Create the parent of the directory if it does not exist.
 }
 
 struct CheckpointWritten {
-  # Member -> head. With an error text nothing was left behind.
+  # Member -> head: the result of WriteCheckpoint. With an error text, no files are left behind.
   request @0 :UInt64;
   path @1 :Text;
   version @2 :UInt64;
   params @3 :Common.Digest;
   state @4 :Common.Digest;
   error @5 :Text;
-  errorKind @6 :UInt8;  # ErrorKind, what the one who asked is to make of the error
+  errorKind @6 :UInt8;  # es::ErrorKind of the error, for the requester
 }
 
 struct CheckpointUnreadable {
-  # Worker -> head: the source of the Install is damaged or cannot be read here.
+  # Worker -> head: the source of the Install is damaged or cannot be read on this node.
   path @0 :Text;
   error @1 :Text;
   gone @2 :Bool;
-  # It was read, and is damaged or not there. False: it may be whole all the same.
+  # True if the checkpoint was read and is damaged, or does not exist. False if it may still be
+  # whole.
 }
 
 struct Evaluated {
-  # Owner of rank 0 -> head: the evaluation set under this version and rank 0's statistics.
+  # Owner of rank 0 -> head: the evaluation of this version, with the statistics of rank 0.
   version @0 :UInt64;
   totals @1 :Data;
-  # What the metrics are computed from, encoded (store/metrics/metric.h).
+  # The totals from which the metrics are computed, encoded (store/metrics/metric.h).
 }
 
 struct Failed {
-  # Worker -> head: the job itself cannot go on, on whatever worker.
+  # Worker -> head: the job itself cannot continue, on any worker.
   error @0 :Text;
 }
 
 struct WorkerStats {
-  # Worker -> head after each commit, for the companion and for people; no bit depends on it.
+  # Worker -> head after each commit, for the companion and for display. No bit depends on it.
   version @0 :UInt64;
   localStepSeconds @1 :Float64;
   # Mean duration of its local steps of this global step.
   peakRssMib @2 :Float64;
   pid @3 :UInt64;
   liveGradientBuffersMax @4 :UInt32;
-  # Most gradient buffers that were in use at once in this generation.
+  # Largest number of gradient buffers that were in use at the same time in this generation.
   estSeconds @5 :List(Float64);
   # Duration of each of these local steps, by rank.
   contextSwitchSeconds @6 :Float64;
-  # Between them, with the next mini-batch at hand.
+  # Time between local steps while the next mini-batch was ready.
   dataWaitSeconds @7 :Float64;
-  # Before and between them, without.
+  # Time before and between local steps while no mini-batch was ready.
   steps @8 :UInt32 = 1;
-  # Global steps that localStepSeconds is the mean of. A worker that computes sends one for each step.
+  # Number of global steps over which localStepSeconds is the mean. A worker sends one message for
+  # each global step.
 }
 
 struct Audit {
-  # Head -> members: the opinions about an audited step differ. Compute the local step of this rank
-  # once more, from the version that you hold, and answer Audited.
+  # Head -> members: the digests of an audited step differ. Compute the local step of this rank once
+  # more, from the version that you hold, and answer Audited.
   step @0 :UInt64;
   rank @1 :UInt32;
 }
 
 struct Audited {
-  # Member -> head: what the local step of this rank gave on my device. Sent unasked by the rank's
-  # owner and by its auditor in every audited step (actors/protocol/audit.h), and after Audit.
+  # Member -> head: the result of the local step of this rank on the member's device. In every
+  # audited step the owner of the rank and its auditor (actors/protocol/audit.h) send it without a
+  # request; after Audit, every member sends it.
   step @0 :UInt64;
   rank @1 :UInt32;
   digest @2 :Common.Digest;
-  # Of the gradient, bucket by bucket, and of the EST's next context.
+  # Digest of the gradient, bucket by bucket, and of the EST's next context.
 }
 
 struct AuditPassed {
-  # Head -> members: the opinions agree, the update of this step may begin.
+  # Head -> members: the digests agree; the update of this step may begin.
   step @0 :UInt64;
 }

@@ -1,53 +1,59 @@
 @0xe8c2b9d30a6d4105;
-# One global step: worker <-> worker. The envelope carries job, generation, step and sender.
+# Messages of one global step, from worker to worker. The envelope carries the job, the generation,
+# the step and the sender.
 #
-# Stale: any of these with a generation below the one that the receiver has promised is dropped.
-# Early: the same generation with step = own version + 1, or before the receiver was told to start,
-# is kept until its time. Meaning and order: actors/protocol/README.md.
+# A receiver drops a message of a generation below the one that it has promised (a stale message).
+# It keeps a message of its own generation with step = own version + 1, and a message that arrives
+# before the receiver was told to start, until it can use the message. docs/PROTOCOL.md describes
+# the order of the messages.
 
 using Cxx = import "/capnp/c++.capnp";
 using Common = import "common.capnp";
 $Cxx.namespace("es::wire");
 
 struct Bulk {
-  # Tensor bytes by reference.
+  # Refers to the bytes of a tensor, or contains them.
   union {
     segment :group {
       name @0 :Text;
-      # Shared-memory segment of the sender, belonging to one (job, generation, incarnation).
+      # Name of a shared-memory segment of the sender. The segment belongs to one job, generation
+      # and incarnation.
       offset @1 :UInt64;
       bytes @2 :UInt64;
     }
     inlined @3 :Data;
     # The bytes themselves, for a receiver that shares no memory with the sender.
     remote :group {
-      # Too much for one message to a receiver that shares no memory with the sender: the receiver
-      # asks for it in pieces (FetchPart).
+      # The bytes are too many for one message, and the receiver shares no memory with the sender.
+      # The receiver requests them in pieces (FetchPart).
       name @4 :Text;
       offset @5 :UInt64;
       bytes @6 :UInt64;
     }
     channel :group {
-      # The sender's next bytes in its channel to the receiver (OpenChannel).
+      # The next bytes of the sender in its channel to the receiver (OpenChannel).
       transfer @7 :UInt64;
-      # 1, 2, 3, ... in one channel: a message that was lost on the way shows.
+      # Number of the transfer in its channel: 1, 2, 3, ... The receiver detects a lost message by a
+      # gap in these numbers.
       bytes @8 :UInt64;
     }
   }
 }
 
 struct OpenChannel {
-  # Sender of a channel -> its receiver: join, from now on bulk data may come that way. A channel
-  # joins the devices of two workers in one direction, under the envelope's generation.
+  # Sender of a channel -> its receiver: join the channel; bulk data may use it from now on. A
+  # channel connects the devices of two workers in one direction, under the generation of the
+  # envelope.
   kind @0 :Text;
-  # As in Member.
+  # Kind of the channel, as in Member.channelKind (round.capnp).
   id @1 :Data;
-  # Under which the two ends find each other; its meaning belongs to the kind.
+  # Identifier by which the two ends find each other. Its content is defined by the kind.
 }
 
 struct FetchPart {
-  # Receiver of a remote Bulk -> its sender: send me these bytes of that segment. Not answered when
-  # the segment is gone; whoever asks suspects the sender when no bytes come for a while.
+  # Receiver of a remote Bulk -> its sender: send these bytes of that segment. The request stays
+  # unanswered if the segment no longer exists. A requester that receives no bytes for some time
+  # reports the sender as suspect (Suspect, round.capnp).
   segment @0 :Text;
   offset @1 :UInt64;
   bytes @2 :UInt32;
@@ -61,57 +67,60 @@ struct BulkPart {
 }
 
 struct RankResult {
-  # What one EST's local step leaves beside its gradient.
+  # Results of the local step of one EST, without its gradient.
   rank @0 :UInt32;
   lossBits @1 :UInt32;
   # Bits of the fp32 mean loss of its mini-batch.
   context @2 :Data;
-  # Its next context, encoded (gpu/est/context.h).
+  # The next context of the EST, encoded (gpu/est/est_context.h).
 }
 
 struct Contrib {
-  # Worker -> owner of the bucket, as soon as one part of its ranks is summed: the ranks of a maximal
-  # node of the canonical tree; at level D0 all ranks of the sender. The owner adds each rank once;
-  # the same part of the same sender again is ignored.
+  # Worker -> owner of the bucket. The worker sends it as soon as it has summed one part of its
+  # ranks: the ranks of a maximal node of the canonical tree, or at level D0 all its ranks. The
+  # owner adds each rank once. It ignores a part that the same sender has sent before.
   bucket @0 :UInt32;
   rankBegin @1 :UInt32;
   rankEnd @2 :UInt32;
   data @3 :Bulk;
   results @4 :List(RankResult);
-  # Bucket 0 only: of these ranks, ascending.
+  # Results of these ranks, in ascending order; only with bucket 0.
   drain @5 :Bool;
-  # Bucket 0 only: the sender has been asked to stop at the next boundary.
+  # The sender has been asked to stop at the next step boundary; only with bucket 0.
 }
 
 struct Reduced {
-  # Owner -> members, when all ranks are in. The receiver stages it; when all buckets of the step are
-  # staged it updates and commits, in one local decision.
+  # Owner -> members, when the owner has summed all ranks. The receiver stages the sum. When all
+  # buckets of the step are staged, it updates its parameters and commits, in one local decision.
   bucket @0 :UInt32;
   data @1 :Bulk;
   results @2 :List(RankResult);
-  # Bucket 0 only: of all ranks. So a worker that has committed holds a whole checkpoint.
+  # Results of all ranks; only with bucket 0. They make a worker that has committed the holder of a
+  # whole checkpoint.
   drain @3 :Bool;
-  # Bucket 0 only: OR of the contributions' flags, the same for all that commit this step.
+  # The OR of the drain flags of all contributions; only with bucket 0. All members that commit this
+  # step receive the same value.
 }
 
 struct Fetch {
-  # Sealed worker -> the source that Install named: send me the version in the envelope's `step`. The
-  # source may not have its own Install yet, so the message says where the answer goes.
+  # Sealed worker -> the source that Install named: send the version in the envelope's `step`. The
+  # source may not have received its own Install yet, so the message contains the address for the
+  # answer.
   address @0 :Text;
   hostId @1 :Text;
 }
 
 struct State {
-  # Answer to Fetch: one whole version, the envelope's `step`. The receiver verifies both digests
-  # before it counts as holding it.
+  # Answer to Fetch: one whole version, which the envelope's `step` names. The receiver holds the
+  # version only after it has verified both digests.
   params @0 :Common.Digest;
   state @1 :Common.Digest;
   parameters @2 :Bulk;
   moments @3 :List(Bulk);
-  # Arrays of the optimizer's state, in its order; as many as the kind of optimizer has.
+  # Arrays of the optimizer, in the optimizer's order. Their number depends on the optimizer.
   contexts @4 :List(Data);
-  # By virtual rank.
+  # Encoded contexts, indexed by virtual rank.
   unacknowledged @5 :List(Common.LedgerLine);
-  # What the head has not acknowledged, ascending, up to this version: whoever holds a version can
-  # also tell the head how it came to be.
+  # Ledger lines up to this version that the head has not acknowledged, in ascending order. With
+  # them every holder of a version can also report to the head how the version was made.
 }

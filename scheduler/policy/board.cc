@@ -17,6 +17,7 @@ bool same_quotas(const std::vector<Quota>& a, const std::vector<Quota>& b) {
 
 void Board::update(const ClusterView& view) {
   now_s_ = view.now_s;
+  // A change of types, tenants or totals changes the indices, so everything is built again.
   job_seconds_ = view.job_seconds;
   written_.clear();
   if (!view.changed || !same_frame(view)) {
@@ -25,6 +26,8 @@ void Board::update(const ClusterView& view) {
   } else {
     add_slots(view.jobs.size());
     for (const std::size_t slot : *view.changed) {
+      // The supply is a sum over rows. The old row is subtracted before it is overwritten, and
+      // write_row adds the new one.
       add_supply(slot, -1);
       write_row(view.jobs[slot], slot);
     }
@@ -144,7 +147,8 @@ void Board::write_devices(const JobView& job, std::size_t slot) {
   }
 }
 
-// One with a type that is not there refuses nothing that the job could be given.
+// A refusal whose devices include a type that does not exist cannot apply to anything that the job
+// could be given.
 void Board::write_refusals(const JobView& job, std::size_t slot) {
   for (const Refusal& refusal : job.refusals) {
     if (!knows_types_of(refusal.held)) continue;
@@ -190,7 +194,8 @@ void Board::write_speeds(const JobView& job, std::size_t slot) {
   row.held_speed = row.held_total == 0 ? 0 : mixed_speed(row.max_p, held(slot), capabilities(slot));
 }
 
-// A pinned job keeps what it is pinned to, and all that it holds while it lacks some of that.
+// A pinned job keeps what it is pinned to, and everything that it holds while it lacks some of
+// that.
 void Board::add_supply(std::size_t slot, int sign) {
   const Row& row = rows_[slot];
   if (!row.present) return;

@@ -1,9 +1,9 @@
 #pragma once
-// Board: the cluster view in numbers, for policies that look at every job in every decision.
+// Board is the cluster view in numbers, for policies that look at every job in every decision.
 //
 // Device types become indices 0 .. types()-1 (ascending by name), sets of devices become counts by
-// type, jobs become rows that lie side by side. Only rows of changed slots are written again.
-// Not thread-safe.
+// type, and jobs become rows in one array. Only the rows of changed slots are written again. Not
+// thread-safe.
 #include <cstdint>
 #include <set>
 #include <span>
@@ -15,7 +15,7 @@
 
 namespace es::scheduler {
 
-using Counts = std::vector<std::uint32_t>;  // devices by type, types() entries
+using Counts = std::vector<std::uint32_t>;  // number of devices by type, types() entries
 
 class Board {
  public:
@@ -28,10 +28,10 @@ class Board {
     std::uint32_t max_devices = 1;  // never more than max_p
     std::uint32_t max_p = 1;
     std::uint32_t held_total = 0;
-    std::int32_t gang_type = -1;  // index; -1: none was asked for
+    std::int32_t gang_type = -1;  // index; -1 if the owner asked for no type
     bool present = false;
     bool pinned = false;
-    bool pin_exists = false;  // all types that it is pinned to do
+    bool pin_exists = false;  // all types to which it is pinned exist
     bool mix_types = false;
     bool may_suspend = true;
     bool settled = true;
@@ -41,22 +41,22 @@ class Board {
     double total_steps = 0;  // never more than kUnknownSteps
     double remaining_steps = 0;
     double steps_per_s = 0;
-    double progress_from_s = 0;  // remaining_steps falls by steps_per_s from then on
+    double progress_from_s = 0;  // remaining_steps falls by steps_per_s from this time on
     double attained_device_s = 0;
     double as_of_s = 0;
     double changed_s = 0;
-    double pause_s = 0;  // what getting other devices costs now: start_s or rescale_s
+    double pause_s = 0;  // present cost of other devices: start_s or rescale_s
     double paused_until_s = 0;
     double job_seconds_at_submit = 0;
-    double cluster_speed = 0;  // sum of all capabilities in the cluster: no schedule is faster
-    double best_speed = 0;     // with the best devices that the cluster has, nobody else there
-    double held_speed = 0;     // with what it holds, by the model
+    double cluster_speed = 0;  // sum of all capabilities in the cluster; no schedule is faster
+    double best_speed = 0;     // with the best devices of the cluster, without other jobs
+    double held_speed = 0;     // with the devices that it holds, by the model
   };
-  // What stands for work of unknown length: longer than any other, but still a number.
+  // Stands for work of unknown length. It is longer than any other work, but still a finite number.
   static constexpr double kUnknownSteps = 1e15;
 
-  // Takes over the view. The rows of slots that it does not list as changed stay as they are, and
-  // cost nothing.
+  // Reads the view. The rows of slots that it does not list as changed stay as they are, at no
+  // cost.
   void update(const ClusterView& view);
 
   std::size_t types() const { return types_.size(); }
@@ -69,42 +69,43 @@ class Board {
 
   const Counts& total() const { return total_; }
   const Counts& free() const { return free_; }
-  // Free, returning, and held by jobs that are not pinned, with what pinned jobs will give back:
-  // all that can be shared out anew.
+  // Devices that can be distributed anew: free ones, returning ones, those held by jobs that are
+  // not pinned, and those that pinned jobs will give back.
   const Counts& supply() const { return supply_; }
 
-  // The jobs that could be faster, or lack what they are pinned to: numbers and slots, ascending.
+  // Jobs that could be faster, or lack devices to which they are pinned: number and slot,
+  // ascending.
   const std::set<std::pair<std::uint64_t, std::size_t>>& hungry() const { return hungry_; }
 
   std::span<const std::uint32_t> held(std::size_t slot) const { return at(held_, slot); }
-  // C_i; 0 for a type that the job may not use, or whose speed is not known. All types that it may
-  // use have speed 1 while nothing at all is known.
+  // C_i; 0 for a type that the job may not use, or whose speed is not known. While no speed is
+  // known, all types that it may use have speed 1.
   std::span<const double> capabilities(std::size_t slot) const { return at(capabilities_, slot); }
-  // The most that the job can be granted of a type while it keeps what it holds.
+  // The most devices of each type that the job can be granted while it keeps what it holds.
   std::span<const std::uint32_t> room(std::size_t slot) const { return at(room_, slot); }
-  // Of a pinned job: what it is pinned to.
+  // The devices to which a pinned job is pinned.
   std::span<const std::uint32_t> pinned(std::size_t slot) const { return at(pinned_, slot); }
-  // The job refuses `counts`: the fewer devices that it falls back to. None: it does not.
+  // If the job refuses `counts`, the smaller set to which it falls back; otherwise nullptr.
   const Counts* fall_back_of(std::size_t slot, std::span<const std::uint32_t> counts) const;
 
   struct Tenant {
     std::string name;
     Counts owned;
   };
-  // The tenants with a quota, and those without one behind them.
+  // The tenants with a quota, followed by those without one.
   const std::vector<Tenant>& tenants() const { return tenants_; }
   bool has_quotas() const { return has_quotas_; }
 
   double remaining(const Row& row) const;
   double attained(const Row& row) const;
   bool is_unknown(const Row& row) const { return row.remaining_steps >= kUnknownSteps; }
-  // Local steps done so far; of a job of unknown length those that its attained service was good
-  // for, had it always been on its best devices.
+  // Local steps done until now. For a job of unknown length it is an estimate: the steps that its
+  // attained service would have given, had it always had its best devices.
   double done(const Row& row) const;
-  // Seconds that it would still run with its best devices from now on, their start included.
+  // Seconds that the job would still run with its best devices from now on, including their start.
   double seconds_alone(const Row& row) const;
-  // Local steps per second with a 1/n share of the cluster, n being the mean number of jobs since
-  // it was submitted: min(best_speed, cluster_speed / n).
+  // Local steps per second with a 1/n share of the cluster, where n is the mean number of jobs
+  // since it was submitted: min(best_speed, cluster_speed / n).
   double fair_speed(const Row& row) const;
   DeviceSet to_set(std::span<const std::uint32_t> counts) const;
 
@@ -136,7 +137,7 @@ class Board {
   std::vector<std::uint32_t> held_, room_, pinned_;  // by slot and type
   struct Refused {
     Counts held;
-    Counts types;  // 1: of those that were added to it
+    Counts types;  // 1 for the types that were added
   };
   std::vector<std::vector<Refused>> refused_;  // by slot
   std::vector<double> capabilities_;

@@ -37,7 +37,7 @@ class Chooser {
   }
 
  private:
-  // A job that has not settled, or does not know its speeds, is only given what is missing to run.
+  // A job that has not settled is only given what it lacks in order to run.
   bool may_grow() const { return row_.settled || row_.held_total < row_.min_devices; }
 
   void try_held() {
@@ -55,13 +55,13 @@ class Chooser {
     std::fill(candidate_.begin(), candidate_.end(), 0);
     candidate_[t] = std::max(row_.min_devices, useful_devices(row_.max_p, n));
     if (candidate_[t] > n) return;
-    // Rather some than none, where so many are not worth it.
+    // If the efficiency of this number is too low, a smaller number is better than none.
     while (candidate_[t] > row_.min_devices && !is_worth(candidate_[t]))
       candidate_[t] = std::max(row_.min_devices, useful_devices(row_.max_p, candidate_[t] - 1));
     consider();
   }
 
-  // So many devices of one type.
+  // Whether this number of devices of one type is efficient enough.
   bool is_worth(std::uint32_t devices) const {
     return one_type_speed(row_.max_p, devices, 1) >= limits_.efficiency_min * devices;
   }
@@ -94,7 +94,8 @@ class Chooser {
     candidate_ = kept;
   }
 
-  // What the job refuses it would give back again: then rather what it falls back to.
+  // The job would give back devices that it refuses, so the set to which it falls back is
+  // considered instead.
   void consider() {
     const auto is_held = [&] { return std::equal(held_.begin(), held_.end(), candidate_.begin()); };
     while (!is_held()) {
@@ -142,7 +143,7 @@ bool surely_keeps(const Board& board, const Row& row, CountSpan left) {
   if (row.held_total < row.min_devices || row.held_speed <= 0) return false;
   const auto held = board.held(row.slot);
   const auto speeds = board.capabilities(row.slot);
-  // No set is faster than its devices together, which are at most max_devices.
+  // No set is faster than its devices together, and it has at most max_devices devices.
   double all = 0, fastest = 0, best = 0;
   for (std::size_t t = 0; t < left.size(); ++t) {
     if (held[t] > left[t]) return false;

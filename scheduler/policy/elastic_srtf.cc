@@ -15,7 +15,7 @@ namespace {
 using Row = Board::Row;
 
 constexpr double kMakespanSlack = 0.03;
-constexpr double kClaimSlack = 0.25;  // a projection this late is answered by a claim
+constexpr double kClaimSlack = 0.25;  // a projection that is later than this leads to a claim
 constexpr int kMovesMax = 4;
 constexpr std::size_t kProjectedMax = 128;
 constexpr ChoiceLimits kLimits{.efficiency_min = 0.8};
@@ -25,7 +25,7 @@ using Served = ElasticSrtf::Served;
 // One call of decide().
 class Round {
  public:
-  // `jobs`: arranged as of the board's time. `plainly`: every job is looked at.
+  // `jobs` is arranged as of the board's time. With `plainly` every job is looked at.
   Round(const Board& board, const ServiceOrder& jobs, ElasticSrtf::Scratch& scratch, bool plainly)
       : board_(board),
         jobs_(jobs),
@@ -54,14 +54,16 @@ class Round {
   }
 
  private:
-  // The order is that of jobs_ up to place `end_`, then `moved_`.
+  // The order is that of jobs_ up to place `end_`, followed by `moved_`.
 
-  // Changes the order so that all are done in time. Who comes first by priority, by a deadline or
-  // because it is overdue does so still.
+  // Changes the order so that all jobs end in time. Jobs that come first by priority, by a deadline
+  // or because they are overdue keep their places.
   void project() {
-    if (jobs_.widths() <= 1) return;  // nobody waits
+    if (jobs_.widths() <= 1) return;  // no job waits
     const std::size_t count = jobs_.places().size();
     std::size_t fixed = first_movable();
+    // Only the last kProjectedMax jobs are projected one by one; the work before them counts as one
+    // busy period.
     if (count > kProjectedMax) fixed = std::max(fixed, count - kProjectedMax);
     std::vector<Place> last;
     std::vector<Task> tasks;
@@ -91,7 +93,7 @@ class Round {
     return places.count_before(Place::rank_of(places.back().priority_rank(), Service::kAged));
   }
 
-  // Places `from` to `to` of jobs_, one by one.
+  // Visits the places `from` to `to` of jobs_ one by one.
   template <class Visit>
   void for_places(std::size_t from, std::size_t to, const Visit& visit) const {
     std::size_t first = 0;
@@ -124,7 +126,7 @@ class Round {
     place_fixed(board_, slots, targets_);
   }
 
-  // Whoever is in a pause keeps what it holds, as far as it is left.
+  // Lets jobs in a pause keep what they hold, as far as it is left.
   void keep_paused() {
     if (jobs_.paused().empty()) return;
     if (!plainly_ && keep_all_paused()) return;
@@ -134,7 +136,8 @@ class Round {
     });
   }
 
-  // All of them at once. False: that is not left, and nothing is changed.
+  // Lets all paused jobs keep their devices at once. Returns false, without a change, if not all of
+  // that is left.
   bool keep_all_paused() {
     std::vector<std::size_t> fixed;
     for (const std::size_t slot : jobs_.fixed())
@@ -167,7 +170,7 @@ class Round {
     for (std::size_t t = 0; t < left_.size(); ++t) paused_[t] += held[t];
   }
 
-  // Every tenant's jobs first have what it owns.
+  // Gives the jobs of every tenant first what the tenant owns.
   void serve_owners() {
     std::vector<Counts> owned;
     for (const Board::Tenant& tenant : board_.tenants()) owned.push_back(tenant.owned);
@@ -203,7 +206,8 @@ class Round {
     for (const Place& place : moved_) serve_in_turn(place);
   }
 
-  // Whether all of its jobs surely keep what they hold, if anything.
+  // Whether all jobs of the block surely keep what they hold, if anything. If so, their devices are
+  // taken from what is left, and the block is passed as a whole.
   bool pass(const PlaceList::Block& block) {
     if (all_given()) return block.losers == 0;
     if ((block.wakes & types_left()) != 0) return false;
@@ -226,7 +230,8 @@ class Round {
     return true;
   }
 
-  // The nearest number of devices that makes a difference, to the part that it claims.
+  // Serves the claim with that useful number of devices which is nearest to the claimed part. A
+  // number between two useful ones would not be faster than the smaller one.
   void serve_claim() {
     if (claim_ <= 0 || all_given()) return;
     const std::size_t slot = moved_[claimant_].slot;
@@ -244,13 +249,13 @@ class Round {
     assign(slot, best_choice(board_, part, left_, kLimits));
   }
 
-  // What it holds, for certain: decided before its turn.
+  // Whether it was decided before the job's turn that it keeps what it holds.
   bool keeps(const Place& place) const {
     return served_[place.slot] == Served::kKeeps || (!plainly_ && place.paused && !place.pinned);
   }
 
-  // Those that hold something and may have to give up all of it are leaving. The others whose
-  // target may differ from what they hold are ranked.
+  // Serves one job. A job that holds devices and may have to give up all of them is added to
+  // leaving_; another job whose target may differ from what it holds is ranked.
   void serve_in_turn(const Place& place) {
     if (!place.pinned && !keeps(place) && !all_given()) serve(place);
     if (place.pinned || keeps(place)) return;
@@ -279,8 +284,8 @@ class Round {
     assign(place.slot, choice);
   }
 
-  // A job that needs many devices at once keeps those that are left until pauses are over: else
-  // there would always be somebody in a pause.
+  // A job that needs many devices at once reserves those that are left until pauses are over.
+  // Otherwise some job would always be in a pause, and the wide job would never start.
   void wait_for_pauses(const Row& row) {
     for (std::size_t t = 0; t < left_.size(); ++t) left_[t] += paused_[t];
     if (surely_nothing(board_, row, left_)) return;
@@ -288,7 +293,7 @@ class Round {
     if (!later.counts.empty()) targets_.reserve(later.counts);
   }
 
-  // Nothing is faster than what it holds, and it can keep that.
+  // Whether nothing is faster than what the job holds, and it can keep that.
   bool is_best_off(const Place& place) const {
     if (!place.best_off) return false;
     const auto held = board_.held(place.slot);
@@ -297,7 +302,7 @@ class Round {
     return true;
   }
 
-  // What the job may choose from: what is left, and what it was given already.
+  // What the job may choose from: the devices that are left, and those that it was already given.
   void offer(std::size_t slot) {
     for (std::size_t t = 0; t < left_.size(); ++t)
       left_[t] = targets_.left()[t] + targets_.of(slot)[t];
@@ -321,10 +326,10 @@ class Round {
   bool plainly_;
   std::size_t end_;
   std::vector<Place> moved_;
-  std::size_t claimant_ = 0;  // in moved_
-  double claim_ = 0;          // part of its devices; 0: nobody claims
-  Counts paused_;             // held by jobs in a pause
-  Counts left_;               // scratch
+  std::size_t claimant_ = 0;  // index in moved_
+  double claim_ = 0;          // part of its devices that is claimed; 0 for no claim
+  Counts paused_;             // devices of jobs in a pause
+  Counts left_;               // temporary
   std::vector<std::size_t> leaving_;
 };
 

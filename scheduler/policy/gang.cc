@@ -13,7 +13,7 @@ using Row = Board::Row;
 
 constexpr double kQueueDeviceSeconds[] = {3600, 36000};
 
-// The attained service at which the job leaves its queue; kNever in the last one.
+// The attained service at which the job leaves its queue; kNever in the last queue.
 double queue_end(double attained) {
   for (const double end : kQueueDeviceSeconds)
     if (attained < end) return end;
@@ -69,7 +69,7 @@ class Round {
     return owners_first(slots);
   }
 
-  // In the same order, but jobs for which their tenant still owns devices before those that borrow.
+  // Keeps the order, but puts jobs whose tenant still owns enough devices before those that borrow.
   std::vector<std::size_t> owners_first(const std::vector<std::size_t>& slots) const {
     if (!board_.has_quotas()) return slots;
     std::vector<Counts> owned;
@@ -92,7 +92,7 @@ class Round {
     return stays(row) ? Counts(held.begin(), held.end()) : gang_of(board_, row);
   }
 
-  // False: those behind it must wait.
+  // Places one job. Returns false if all later jobs must wait.
   bool place(const Row& row) {
     if (row.pinned) return true;
     const bool one_runs = rules_.blocking == GangRules::Blocking::kSerial && placed_;
@@ -107,7 +107,7 @@ class Round {
     return fits || rules_.blocking == GangRules::Blocking::kNone;
   }
 
-  // When the next running job leaves its queue.
+  // The time at which the next running job leaves its queue.
   double next_queue_s() const {
     double next = kNever;
     for (const Row& row : board_.rows()) {

@@ -58,7 +58,7 @@ void GangQueue::write(const Board& board, std::size_t slot) {
     ++others_;
     return;
   }
-  if (chosen == gang.end()) return;  // it cannot run
+  if (chosen == gang.end()) return;  // the job cannot run
   const GangPlace place = gang_place(board, row, gang);
   entry.type = static_cast<std::size_t>(chosen - gang.begin());
   entry.devices = *chosen;
@@ -102,7 +102,7 @@ void GangQueue::erase(std::size_t slot) {
   entry = {};
 }
 
-// One type in one decision.
+// The decision for one type.
 class QueueWalk {
  public:
   QueueWalk(const GangQueue& all, std::size_t type, const Board& board, Decisions& result)
@@ -127,8 +127,8 @@ class QueueWalk {
   }
 
  private:
-  // The next one of those that stand still: of the jobs in a pause, or of those that wait for
-  // equally many devices.
+  // The next job among those that stand still: among the jobs in a pause, or among those that wait
+  // for equal numbers of devices.
   struct Head {
     std::set<Place>::const_iterator at, end;
   };
@@ -141,7 +141,8 @@ class QueueWalk {
     return first;
   }
 
-  // Running jobs up to this place come before the one that stands still.
+  // Running jobs up to this place come before the job that stands still. Its key is a remaining
+  // time, which becomes an end if it starts now.
   Place end_of(const Place& stands) const {
     Place end;
     end.rank = stands.rank;
@@ -150,7 +151,7 @@ class QueueWalk {
     return end;
   }
 
-  // That running jobs up to `end` hold.
+  // Devices that running jobs up to `end` hold.
   std::int64_t devices_before(const Place& end) const {
     std::int64_t sum = 0;
     for (const PlaceList::Block& block : queue_.running.blocks()) {
@@ -165,7 +166,7 @@ class QueueWalk {
     return sum;
   }
 
-  // The job at the head has its gang, of `left` devices, or not.
+  // Decides whether the job at the head gets its gang, with `left` devices available.
   void take(std::size_t index, std::int64_t left) {
     Head& head = heads_[index];
     const Place& place = *head.at;
@@ -174,12 +175,13 @@ class QueueWalk {
     if (fits) left_ -= devices;
     if (fits && !place.holds) grant(place.slot, devices);
     if (!fits && place.holds) drop(place.slot, devices);
-    const bool is_over = !fits && !place.holds;  // nor do the others that need as many
+    const bool is_over = !fits && !place.holds;  // the others in this line need as many devices
     if (is_over || ++head.at == head.end)
       heads_.erase(heads_.begin() + static_cast<std::ptrdiff_t>(index));
   }
 
-  // From the first running job on that does not fit: each in its turn.
+  // Called if the running jobs do not all fit. From the first running job that does not fit, each
+  // job is served in turn.
   void squeeze() {
     std::int64_t left = left_;
     bool begun = false;
@@ -202,7 +204,7 @@ class QueueWalk {
     serve_heads(kLast, left);
   }
 
-  // Those that stand still and come before this running job.
+  // Serves the jobs that stand still and come before this running job.
   std::int64_t serve_heads(const Place& running, std::int64_t left) {
     while (const auto head = first_head()) {
       if (!(end_of(*heads_[*head].at) < running)) break;
@@ -213,7 +215,8 @@ class QueueWalk {
     return left;
   }
 
-  // Devices that are not free yet are waited for.
+  // Grants devices that are free. Other devices are reserved, and are granted when they have come
+  // back.
   void grant(std::size_t slot, std::uint32_t devices) {
     const bool is_free = devices <= free_;
     free_ -= std::min(free_, devices);
@@ -235,8 +238,8 @@ class QueueWalk {
   const Board& board_;
   const std::size_t type_;
   std::vector<Head> heads_;
-  std::int64_t left_;   // of the supply, without what jobs that stand still are to have
-  std::uint32_t free_;  // not granted yet, nor waited for
+  std::int64_t left_;   // supply without the devices of jobs that stand still
+  std::uint32_t free_;  // neither granted nor reserved yet
   Decisions& result_;
 };
 

@@ -1,14 +1,14 @@
 #pragma once
-// GangQueue: `srtf` (gang.h) without looking at every job.
+// GangQueue decides for `srtf` (gang.h) without looking at every job.
 //
-// The gang of a job is of one type, so each type is decided on its own. A running job has its end
-// as key, which stays where it is as time passes; a job that stands still has its remaining time.
-// So both are kept sorted, and a decision merges them: of running jobs only the devices that those
-// before some other job hold are asked for, and of waiting jobs with equally many devices none
-// behind the first one that does not fit.
+// The gang of a job is of one type, so each type is decided on its own. The key of a running job is
+// its end, which does not change as time passes; the key of a job that stands still is its
+// remaining time, which does not change either. Both kinds are kept sorted, and a decision merges
+// them. Of running jobs it only needs the devices held by those before some other job. Of waiting
+// jobs with equal numbers of devices it needs none after the first one that does not fit.
 //
-// It knows jobs that run on their gang or hold nothing, and may be suspended. While there are
-// others (has_others) somebody else must decide. Not thread-safe.
+// The queue handles jobs that run on their gang or hold nothing, and may be suspended. While there
+// are other jobs (has_others), the caller must decide in another way. Not thread-safe.
 #include <cstdint>
 #include <map>
 #include <set>
@@ -19,23 +19,23 @@
 
 namespace es::scheduler {
 
-// Where a job is in the order of srtf, ascending: higher priority, less to do, those that run, and
-// submit order.
+// The place of a job in the order of srtf, ascending: higher priority, less remaining time, running
+// jobs first, submit order.
 struct GangPlace {
   std::int64_t priority_rank = 0;
-  double end_s = 0;  // on its gang from now on, or as it does
+  double end_s = 0;  // end on its gang from now on, or as it runs
   bool stands = false;
-  double left_s = 0;  // 0 of a job that does not stand still
+  double left_s = 0;  // remaining seconds; 0 for a running job
   std::uint64_t number = 0;
   auto operator<=>(const GangPlace&) const = default;
 };
-// `gang`: its gang_of(). A job that holds something else stands still.
+// `gang` is the job's gang_of(). A job that holds other devices stands still.
 GangPlace gang_place(const Board& board, const Board::Row& row, const Counts& gang);
 
 class GangQueue {
  public:
-  // Takes over the rows that the board has written by its last update. REQUIRES: called after every
-  // update of the board.
+  // Reads the rows that the board wrote in its last update. REQUIRES: called after every update of
+  // the board.
   void update(const Board& board);
   bool has_others() const { return others_ > 0; }
   // REQUIRES: not has_others().
@@ -48,13 +48,13 @@ class GangQueue {
     std::size_t type = 0;
     std::uint32_t devices = 0;
     Place place;
-    double from_s = 0;  // of kPaused: it runs from then on
+    double from_s = 0;  // for kPaused: the time from which it runs
   };
   using Line = std::set<Place>;
   struct Queue {
     PlaceList running;                      // by end_s
     Line paused;                            // by left_s
-    std::map<std::uint32_t, Line> waiting;  // by devices, then by left_s; no empty ones
+    std::map<std::uint32_t, Line> waiting;  // by devices, then by left_s; without empty lines
   };
   friend class QueueWalk;
 
@@ -64,7 +64,7 @@ class GangQueue {
 
   std::vector<Entry> entries_;                       // by slot
   std::vector<Queue> queues_;                        // by type
-  std::set<std::pair<double, std::size_t>> pauses_;  // from_s and slots of those that are paused
+  std::set<std::pair<double, std::size_t>> pauses_;  // from_s and slot of paused jobs
   std::size_t others_ = 0;
 };
 

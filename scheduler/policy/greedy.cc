@@ -11,7 +11,7 @@
 namespace es::scheduler {
 namespace {
 
-// One call of decide(): the view, and what the decisions so far have made of it.
+// One call of decide(): the view, and the state after the decisions so far.
 class Round {
  public:
   Round(const ClusterView& view, bool homogeneous, GreedyIndex& index)
@@ -28,8 +28,8 @@ class Round {
   Round& operator=(const Round&) = delete;
 
   Decisions run() {
-    // What a pinned job holds beyond its demand comes back, unless it waits for the rest: until
-    // then it needs what it has.
+    // What a pinned job holds beyond its demand comes back, unless the job waits for the rest of
+    // its demand. Until then it needs what it has.
     for (const auto& [number, slot] : index_.pinned()) {
       const JobView& job = view_.jobs[slot];
       returning_ = sum(returning_, beyond(job.held, *job.pinned));
@@ -47,8 +47,8 @@ class Round {
     DeviceSet shrunk;
   };
 
-  // Heads of sets, the earliest submitted first. What does not suffice for a job does not suffice
-  // for the rest of its group: devices only become fewer.
+  // Takes the earliest submitted job from the heads of all groups. If the devices do not suffice
+  // for a job, they do not suffice for the rest of its group, because devices only become fewer.
   void serve_needs() {
     using Head = std::tuple<Job, const std::set<Job>*, std::set<Job>::const_iterator>;
     const auto later = [](const Head& a, const Head& b) { return std::get<0>(a) > std::get<0>(b); };
@@ -62,7 +62,7 @@ class Round {
     }
   }
 
-  // False: the devices do not suffice.
+  // Returns false if the devices do not suffice.
   bool serve_need(std::size_t j) {
     if (const auto now = choose_missing(j, {})) {
       grant(j, *now);
@@ -92,7 +92,7 @@ class Round {
     change_of(j).granted = devices;
   }
 
-  // Keeps the devices for a waiting job: free ones, then returning ones, then extras.
+  // Reserves the devices for a waiting job: free ones, then returning ones, then extra ones.
   void reserve(const DeviceSet& devices) {
     const DeviceSet not_free = beyond(devices, free_);
     const DeviceSet not_returning = beyond(not_free, returning_);
@@ -101,7 +101,8 @@ class Round {
     returning_ = beyond(returning_, not_free);
   }
 
-  // Shrinks jobs by these devices altogether, or, when that cannot be, not at all.
+  // Shrinks jobs by these devices in total. If that is not possible, shrinks none and returns
+  // false.
   bool call_back(const DeviceSet& devices) {
     CallBacks done;
     for (const DeviceCount& c : devices.counts) {
@@ -118,14 +119,14 @@ class Round {
     return true;
   }
 
-  // By one device, or one less than before.
+  // Shrinks the job by one device more, or by one less than before.
   void shrink(std::size_t j, const DeviceType& type, bool more) {
     DeviceSet& shrunk = change_of(j).shrunk;
     more ? shrunk.add(type, 1) : shrunk.remove(type, 1);
     index_.hold(view_, j, beyond(view_.jobs[j].held, shrunk));
   }
 
-  // What is then free goes to the best proposals that fit, heads of sets again.
+  // Gives the devices that are then free to the best proposals that fit, in the same way.
   void serve_proposals() {
     if (free_.empty()) return;
     using Set = std::set<GreedyIndex::Candidate>;
@@ -149,7 +150,7 @@ class Round {
       heads.pop();
       const auto& [gain, count, job, type] = key;
       const auto devices = static_cast<std::uint32_t>(-count);
-      if (devices > free_.count_of(*type)) continue;  // nor are there enough for the rest of them
+      if (devices > free_.count_of(*type)) continue;  // not enough for the rest of this set either
       if (!is_changed(job)) {
         DeviceSet granted;
         granted.add(*type, devices);

@@ -11,7 +11,8 @@ bool may_use(const JobView& job, const DeviceType& type) {
   return std::find(job.types.begin(), job.types.end(), type) != job.types.end();
 }
 
-// What decides whether devices suffice for a job that lacks something.
+// The name of the group of a job that lacks something: it contains everything that decides whether
+// devices suffice for it.
 std::string group_of(const JobView& job, bool mix_types) {
   if (job.pinned) return "pinned " + beyond(*job.pinned, job.held).text();
   std::string group = mix_types ? "mixed " : "one type ";
@@ -20,7 +21,7 @@ std::string group_of(const JobView& job, bool mix_types) {
   return group;
 }
 
-// Whether the job refuses what it would hold with the proposal.
+// Whether the job refuses the devices that it would hold with the proposal.
 bool refuses_to_add(const JobView& job, const Proposal& proposal) {
   if (job.refusals.empty()) return false;
   DeviceSet after = job.held;

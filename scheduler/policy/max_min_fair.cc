@@ -36,7 +36,7 @@ class Round {
 
  private:
   struct Entry {
-    double share;  // normalized throughput; below 0: has nothing yet
+    double share;  // normalised throughput
     std::uint64_t number;
     std::size_t slot;
     bool operator>(const Entry& o) const {
@@ -44,7 +44,7 @@ class Round {
     }
   };
 
-  // Slots by priority, then by the part of their fair share that they have had so far.
+  // Slots by priority, then by the part of their fair share that they have had until now.
   std::vector<std::size_t> by_share() const {
     std::vector<std::pair<std::tuple<int, double, std::uint64_t>, std::size_t>> keyed;
     for (const Row& row : board_.rows()) {
@@ -72,7 +72,7 @@ class Round {
     kept_[row.slot] = true;
   }
 
-  // The job starts with its minimum, on the type that is fastest for it.
+  // Gives the job its minimum of the type that is fastest for it.
   void enter(const Row& row) {
     if (row.pinned || kept_[row.slot]) return;
     const auto speeds = board_.capabilities(row.slot);
@@ -106,13 +106,14 @@ class Round {
     }
   }
 
-  // The fewest devices more that make the job faster. False: it cannot have them.
+  // Adds the fewest devices that make the job faster. Returns false if it cannot have them.
   bool grow(const Row& row) {
     const auto had = targets_.of(row.slot);
     Counts counts(had.begin(), had.end());
     std::size_t type = 0;
     while (counts[type] == 0) ++type;
     const std::uint32_t n = counts[type];
+    // The step becomes shorter when the largest number of ESTs on one device falls by one.
     const std::uint32_t ests = (row.max_p + n - 1) / n;
     if (ests <= 1) return false;
     counts[type] = (row.max_p + ests - 2) / (ests - 1);
@@ -125,7 +126,7 @@ class Round {
     return true;
   }
 
-  // When the next job has had its turn.
+  // The time at which the next job has had its turn.
   double next_turn_s() const {
     double next = kNever;
     for (const Row& row : board_.rows())

@@ -9,7 +9,7 @@
 namespace es::scheduler {
 namespace {
 
-// The types that the job can still add, the ones whose proposals gain most first.
+// The types that the job can still add; those whose proposals gain most come first.
 std::vector<DeviceType> preferred_types(const JobView& job, bool mix_types) {
   const auto best_gain = [&](const DeviceType& type) {
     double best = -std::numeric_limits<double>::infinity();

@@ -6,7 +6,7 @@
 namespace es::scheduler {
 namespace {
 
-constexpr double kNothing = 1e-9;  // less of the cluster than any device is
+constexpr double kNothing = 1e-9;  // a smaller part of the cluster than any device is
 
 void run_through(std::span<const Task> tasks, double busy_s, Order& order) {
   FreeProfile profile(busy_s);
@@ -17,7 +17,7 @@ void run_through(std::span<const Task> tasks, double busy_s, Order& order) {
   }
 }
 
-// The last place at which the task makes the deadline; 0 when there is none.
+// The last position at which the task meets the deadline; 0 if there is none.
 std::size_t place_in_time(std::span<const Task> tasks, double busy_s, double deadline_s,
                           const Order& order) {
   const Task& task = tasks[order.tasks[order.last]];
@@ -61,7 +61,7 @@ double FreeProfile::place(const Task& task) {
     const double free = i < steps_.size() ? steps_[i].free : 1;
     steps_.insert(at(i), {finish_s, free - std::min(task.width, free)});
   }
-  // The busy steps at the front become one.
+  // Busy steps at the front are merged into one.
   std::size_t busy = 0;
   while (busy < steps_.size() && steps_[busy].free <= kNothing) ++busy;
   if (busy > 1) steps_.erase(at(0), at(busy - 1));
@@ -69,7 +69,7 @@ double FreeProfile::place(const Task& task) {
 }
 
 bool surely_in_time(std::span<const Task> tasks, double busy_s, double deadline_s) {
-  // While a task waits, those before it use the whole cluster.
+  // While a task waits, the tasks before it use the whole cluster.
   double before_s = busy_s;
   for (const Task& task : tasks) {
     if (before_s + task.work_s / task.width > deadline_s * (1 - 1e-9)) return false;

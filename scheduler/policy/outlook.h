@@ -1,7 +1,7 @@
 #pragma once
-// Outlook: when the jobs that are there now would be done, served in a given order and nobody else
-// arriving. A fluid model: a job takes what those before it leave, at most its own width, and has
-// the time that its work needs; devices differ only by how much of the cluster they are.
+// Outlook predicts when the present jobs end if they are served in a given order and no other job
+// arrives. It is a fluid model: a job takes what the jobs before it leave, at most its own width,
+// and needs the time of its work. Devices differ only in the part of the cluster that they are.
 //
 // Pure functions of values; thread-safe.
 #include <cstddef>
@@ -11,18 +11,18 @@
 namespace es::scheduler {
 
 struct Task {
-  double width = 1;   // most that it can use of the cluster, in (0, 1]
-  double work_s = 0;  // seconds that it would take the whole cluster; work_s / width on its own
+  double width = 1;   // largest part of the cluster that it can use, in (0, 1]
+  double work_s = 0;  // seconds of the whole cluster; alone it takes work_s / width
 };
 
-// The part of the cluster that is free at each time from now on: grows with time.
+// The part of the cluster that is free at each time from now on. It grows with time.
 class FreeProfile {
  public:
-  // All of the cluster is busy for so long.
+  // The whole cluster is busy for this time.
   explicit FreeProfile(double busy_s);
-  // When the task would be done, given all that it can use from now on.
+  // The time at which the task would end if it got all that it can use from now on.
   double finish(const Task& task) const;
-  // Gives it that; returns when it is done.
+  // Gives the task that, and returns the time of its end.
   double place(const Task& task);
 
  private:
@@ -30,23 +30,23 @@ class FreeProfile {
     double end_s;
     double free;
   };
-  std::vector<Step> steps_;  // ascending; after the last one everything is free
+  std::vector<Step> steps_;  // ascending; after the last step everything is free
 };
 
-// Whether meet_deadline() surely has nothing to do: every task would be done by the deadline even
-// if it began only when all those before it are done. Cost: one pass.
+// Whether meet_deadline() surely has nothing to do: every task would end by the deadline even if it
+// began only after all tasks before it have ended. The cost is one pass.
 bool surely_in_time(std::span<const Task> tasks, double busy_s, double deadline_s);
 
 struct Order {
-  std::vector<std::size_t> tasks;  // indices, first served first
-  double done_s = 0;               // when all are done
-  std::size_t last = 0;            // which place in the order is done last
+  std::vector<std::size_t> tasks;  // indices in the order of service
+  double done_s = 0;               // time at which all have ended
+  std::size_t last = 0;            // position in the order of the task that ends last
 };
 
-// The tasks in their order, changed only so that all are done by the deadline: again and again the
-// one that would be done last moves forward, to the last place at which it makes the deadline (to
-// the front, where none does). At most `moves_max` times. The cluster is busy for `busy_s` before.
-// Cost: moves_max times the square of the number of tasks, at most.
+// Keeps the order of the tasks, and changes it only so that all end by the deadline. Repeatedly,
+// the task that would end last moves forward, to the last position at which it meets the deadline
+// (to the front if there is none), at most `moves_max` times. The cluster is busy for `busy_s`
+// before. The cost is at most moves_max times the square of the number of tasks.
 Order meet_deadline(std::span<const Task> tasks, double busy_s, double deadline_s, int moves_max);
 
 }  // namespace es::scheduler

@@ -24,7 +24,7 @@ void PlaceList::clear(std::size_t types) {
   held_.clear();
 }
 
-// The last block that begins with it or before it, else the first one.
+// The last block whose first place is not after `place`; otherwise the first block.
 std::size_t PlaceList::block_of(const Place& place) const {
   const auto after =
       std::upper_bound(blocks_.begin(), blocks_.end(), place,
@@ -33,6 +33,7 @@ std::size_t PlaceList::block_of(const Place& place) const {
 }
 
 void PlaceList::count(Block& block, const Place& place, int sign) const {
+  // Subtraction works too, because unsigned arithmetic wraps around.
   const auto change = static_cast<std::uint32_t>(sign);
   if (place.may_lose()) block.losers += change;
   if (!place.is_in_turn()) return;
@@ -85,7 +86,7 @@ void PlaceList::erase(const Place& place) {
   }
 }
 
-// Unless the two were nearly too many for one.
+// Joins two small blocks, unless together they would soon have to be split again.
 void PlaceList::join_next(std::size_t index) {
   if (index + 1 == blocks_.size()) return;
   Block& block = blocks_[index];

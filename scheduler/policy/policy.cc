@@ -31,7 +31,7 @@ bool is_proposed(const JobView& job, const DeviceCount& granted) {
   });
 }
 
-// What it holds afterwards, when it was granted something.
+// Checks what the job holds after a grant.
 Status check_bounds(const JobView& job, const DeviceSet& granted, const DeviceSet& after) {
   for (const DeviceCount& c : granted.counts)
     if (std::find(job.types.begin(), job.types.end(), c.type) == job.types.end())
@@ -56,7 +56,7 @@ Status check_grant(const JobView& job, const JobChange& change) {
                            std::to_string(job.min_devices));
   }
   if (held > 0 && !job.settled) return broken(job, "granted more before it has settled");
-  if (kept.empty()) return {};  // it starts, or migrates
+  if (kept.empty()) return {};  // it starts or migrates
   for (const DeviceCount& c : change.granted.counts)
     if (!is_proposed(job, c))
       return broken(job, "granted \"" + change.granted.text() + "\", which it did not propose");
@@ -76,7 +76,7 @@ Status check_elastic(const JobView& job, const JobChange& change) {
 
 using ChangesBySlot = std::map<std::size_t, JobChange>;
 
-// Enters a list of changes; every entry must be new, not empty and of a job.
+// Enters a list of changes. Every entry must be new, must not be empty, and must belong to a job.
 Status enter(const ClusterView& view, const std::vector<Change>& changes,
              DeviceSet JobChange::*part, ChangesBySlot& by_slot) {
   for (const Change& change : changes) {

@@ -9,14 +9,14 @@
 
 namespace es::scheduler {
 
-// The policy of a cluster whose operator chose none. It may suspend a running job, which the others
-// of policies() but the preemptive ones never do; nothing but the pause is lost by that.
+// The policy of a cluster whose operator has chosen none. It may suspend a running job, which costs
+// only the pause. The policies `easyscale` and `fifo-*` do not suspend jobs to serve others first.
 inline constexpr std::string_view kDefaultPolicy = "elastic-srtf";
 
 struct PolicyOptions {
-  // elastic-srtf: 0 = as fast as possible, 1 = as fair as possible (elastic_srtf.h). In [0, 1].
+  // elastic-srtf: 0 for as fast as possible, 1 for as fair as possible (elastic_srtf.h). In [0, 1].
   double fairness = 0.5;
-  // easyscale: every job uses one device type at a time, whatever it may mix.
+  // easyscale: every job uses one device type at a time, even if it may mix types.
   bool homogeneous = false;
 };
 
@@ -27,15 +27,15 @@ struct PolicyInfo {
   bool has_fairness = false;  // reads PolicyOptions::fairness
 };
 
-// All policies, ours first.
+// All policies, the default one first.
 std::vector<PolicyInfo> policies();
 
 // Error (usage): no policy has this name (the message lists them), or an option is out of range.
 Result<std::unique_ptr<Policy>> make_policy(std::string_view name,
                                             const PolicyOptions& options = {});
 
-// Error (usage): there are quotas, and the policy would not hold them (the message lists those that
-// do).
+// Error (usage): there are quotas, and the policy does not support them (the message lists the
+// policies that do).
 Status check_quotas(std::string_view name, const std::vector<Quota>& quotas);
 
 }  // namespace es::scheduler

@@ -11,14 +11,16 @@ namespace {
 
 using Row = Board::Row;
 
-constexpr double kNarrow = 0.125;         // of the cluster
-constexpr double kDeadlineMargin = 0.25;  // of the time that the job needs
-constexpr double kOverdueFactor = 2;      // beyond rho_max: nobody is moved before such a job
-constexpr double kRounding = 1e-9;        // relative: bounds on what is computed later
-constexpr int kStepBits = 48;             // of a double, below those that make its step
-constexpr std::int64_t kUnknownStep = std::int64_t{1} << 20;  // behind all steps
+constexpr double kNarrow = 0.125;         // part of the cluster
+constexpr double kDeadlineMargin = 0.25;  // part of the time that the job needs
+// Above this multiple of rho_max no job is moved before the job.
+constexpr double kOverdueFactor = 2;
+constexpr double kRounding = 1e-9;  // relative error of values that are computed later
+constexpr int kStepBits = 48;       // bits of a double below those that give its step
+constexpr std::int64_t kUnknownStep = std::int64_t{1} << 20;  // after all steps
 
-// A little before `dt` seconds have passed: what is due then is looked at in time.
+// Returns a time slightly before `dt` seconds have passed, so that rounding cannot make the job be
+// looked at too late.
 double shortly_before(double now_s, double dt) {
   return now_s + dt - 1e-6 * (1 + dt);
 }
@@ -43,8 +45,8 @@ std::uint64_t wakes_of(const ServiceLine& line, const Board& board, const Row& r
   return wakes;
 }
 
-// When an amount of `seconds` has fallen by `drop`: first with the pause of the job, then as
-// alone_at() does.
+// The time when an amount of `seconds` has fallen by `drop`. First it falls with the pause of the
+// job, then as alone_at() does.
 double when_fallen(const ServiceLine& line, double now_s, double pause_left_s, double seconds,
                    double drop) {
   if (drop <= pause_left_s) return shortly_before(now_s, drop);
@@ -81,7 +83,7 @@ class Observer {
 
  private:
   void until(double time_s) { result_.next_s = std::min(result_.next_s, time_s); }
-  // It is looked at in every decision.
+  // Makes every decision look at the job.
   void watch() { result_.next_s = now_s_; }
   void put(Service service, std::int64_t key) {
     result_.place.rank = Place::rank_of(line_.priority_rank, service);
@@ -138,7 +140,8 @@ class Observer {
            std::max(line_.fair_alone_s, line_.fair_shared_s * std::max(1.0, sharing));
   }
 
-  // `late_s`: from its submission until it would be done. `fair`: as much with a 1/n share.
+  // `late_s` is the time from its submission until it would end. `fair` is the same with a 1/n
+  // share.
   bool is_aged(double late_s, double fair) {
     late_s_ = late_s;
     bound_s_ = std::max(fair, 1.0);
@@ -149,7 +152,7 @@ class Observer {
       return true;
     }
     if (!line_.holds && !line_.pinned) {
-      // When it ages into that class, should nothing happen before.
+      // The time at which the job ages into this class, if nothing happens before.
       const double later_s = (rules_.rho_max * bound_s_ - late_s) * (fair / bound_s_);
       result_.waits = later_s > kAgesSoon;
       if (!result_.waits) result_.ages_s = now_s_ + std::max(1.0, later_s);
@@ -157,10 +160,12 @@ class Observer {
     return false;
   }
 
-  // The share of the job only grows by what job_seconds does, and falls by age; how late it would
-  // be grows by at most a second per second, and never falls.
+  // certify_below() rests on two bounds. The number of jobs that share the cluster with the job is
+  // its job-seconds divided by its age: job-seconds only grow, so the lowest value that is possible
+  // at a later time is the present job-seconds divided by the age then. The time by which the job
+  // would be late grows by at most one second per second, and never falls.
 
-  // For how long late + ahead_s stays below rho * bound.
+  // Finds a time until which late + ahead_s surely stays below rho * bound.
   void certify_below(double rho, double ahead_s, double age_s, double jobs) {
     double dt = std::max(0.0, rho * bound_s_ - late_s_ - ahead_s);
     for (int i = 0; i < 10; ++i, dt /= 2) {
@@ -191,11 +196,12 @@ class Observer {
     if (board_.job_seconds() > result_.next_job_seconds) watch();
   }
 
-  // After all others, those that were given least so far first. Not part of any projection.
+  // Jobs of unknown length come after all others, the least attained service first. They are not
+  // part of projections.
   void observe_unknown() {
     watch();
     result_.alone_step = step_of(Board::kUnknownSteps);
-    // It ages by the steps that it has done.
+    // Such a job ages by the steps that it has done.
     if (row_.best_speed > 0 && is_aged(now_s_ - line_.submit_s,
                                        row_.pause_s + board_.done(row_) / board_.fair_speed(row_)))
       return;
@@ -242,7 +248,7 @@ bool ServiceLine::is_narrow() const {
 
 Backlog::Part Backlog::part_of(const ServiceLine& line, double now_s) {
   if (!line.is_finite()) return {};
-  constexpr double kWorkMax = 1 << 30;  // s; longer than any job
+  constexpr double kWorkMax = 1 << 30;  // seconds; longer than any job
   Part part;
   part.width = std::llround(std::ldexp(line.width, 40));
   if (now_s >= line.done_at_s()) return part;

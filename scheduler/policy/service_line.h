@@ -1,9 +1,10 @@
 #pragma once
-// ServiceLine: what a job's place in the order of service depends on, written as a few numbers when
-// its row changes: where its remaining work was, and how fast it falls. Its place at any later time
-// follows from these and from that time, and stays as it is until a time that is known.
+// ServiceLine contains the few numbers on which a job's place in the order of service depends. They
+// are written when its row changes: its remaining work at that time, and how fast it falls. The
+// place at any later time follows from these numbers and that time, and it stays the same until a
+// time that can be computed.
 //
-// Amounts that fall as time passes are ranked by steps of a few percent (step_of), so a place
+// Amounts that fall as time passes are ranked in steps of a few percent (step_of), so a place
 // changes now and then and not all the time. Pure functions of values; thread-safe.
 #include <cstdint>
 #include <limits>
@@ -13,16 +14,17 @@
 
 namespace es::scheduler {
 
-// The number of the step that x >= 0 is on: 16 steps between x and 2 * x, ascending with x.
+// The number of the step on which x >= 0 lies. There are 16 steps between x and 2 * x, ascending
+// with x.
 std::int64_t step_of(double x);
 // The smallest x on this step.
 double step_begin(std::int64_t step);
 
-// Seconds, but where it says otherwise.
+// All times are in seconds, unless stated otherwise.
 struct ServiceLine {
   std::uint64_t number = 0;
   std::uint32_t slot = 0;
-  bool known = false;  // length and speed are
+  bool known = false;  // length and speed are known
   bool holds = false;
   bool pinned = false;
   bool keeps_minimum = false;
@@ -31,31 +33,31 @@ struct ServiceLine {
   double alone_s = 0;      // with its best devices, at from_s
   double alone_falls = 0;  // per second, from from_s on; at most 1
   double from_s = 0;
-  double width = 0;  // of the cluster
+  double width = 0;  // part of the cluster
   double submit_s = 0;
-  double paused_until_s = 0;  // -kNever when it holds nothing
-  double pause_s = 0;         // a change of its devices costs
-  double key_s = 0;           // to be added to alone_s for the key
-  double fair_alone_s = 0;    // from start to end, were the cluster its own
-  double fair_shared_s = 0;   // as much with all speeds there are, times the number of jobs
+  double paused_until_s = 0;  // -kNever if it holds nothing
+  double pause_s = 0;         // cost of a change of its devices
+  double key_s = 0;           // added to alone_s for the key
+  double fair_alone_s = 0;    // from start to end with its best devices
+  double fair_shared_s = 0;  // the same at the speed of the whole cluster; times the number of jobs
   double job_seconds_at_submit = 0;
   double deadline_s = kNever;
 
-  // With its best devices from then on; never rises while the line stays the same.
-  // Board::kUnknownSteps: not known.
+  // Remaining seconds with its best devices from then on. Never rises while the line stays the
+  // same. Board::kUnknownSteps if not known.
   double alone_at(double now_s) const;
-  double done_at_s() const;  // when alone_at() is 0, should it go on like this
+  double done_at_s() const;  // when alone_at() is 0 if nothing changes
   Task task_at(double now_s) const;
-  // Of a finite length: part of projections.
+  // Whether the length is finite, so that the job is part of projections.
   bool is_finite() const { return known && alone_s < Board::kUnknownSteps; }
   bool is_narrow() const;
 };
 
-// Work of all jobs in seconds of the whole cluster, exactly: the same whatever the order in which
-// jobs came and went, and without looking at each of them as time passes.
+// The work of all jobs in seconds of the whole cluster, in exact integers. It does not depend on
+// the order in which jobs came and went, and no job has to be looked at as time passes.
 class Backlog {
  public:
-  // A line as of some time; it counts as such until it is taken out.
+  // The contribution of a line as of some time. It is valid until it is removed.
   struct Part {
     std::int64_t work = 0;   // in units of 2^-32 s, at from
     std::int64_t falls = 0;  // per second, in units of 2^-48
@@ -63,12 +65,13 @@ class Backlog {
     std::int64_t width = 0;  // in units of 2^-40
     bool operator==(const Part&) const = default;
   };
-  // Stays the same while the line does, until from_s and the time when alone_s is 0.
+  // The result stays the same while the line does, until from_s and until the time when alone_s is
+  // 0.
   static Part part_of(const ServiceLine& line, double now_s);
   void add(const Part& part, int sign);
 
   double seconds_at(double now_s) const;
-  double widths() const;  // of all jobs together
+  double widths() const;  // sum over all jobs
 
  private:
   using Wide = __int128;
@@ -76,16 +79,17 @@ class Backlog {
   std::int64_t widths_ = 0;
 };
 
-// Where a job stands at a moment, and until when.
+// The place of a job at a moment, and the time until which it is valid.
 struct Standing {
   Place place;
-  // Class kCritical rather than kOrdinary, if its step of alone_s is at least the threshold.
+  // The job is in class kCritical instead of kOrdinary if its step of alone_s is at least the
+  // threshold.
   bool may_be_critical = false;
   std::int64_t alone_step = 0;
-  double ages_s = kNever;  // when it may age, if nothing happens; of a job that
-                           // waits, and is soon
+  double ages_s = kNever;  // when it may age, if it waits and that is soon and nothing else happens
   bool waits = false;      // it may age, but not soon
-  // Everything here stays the same before this time, while the integral is at most this.
+  // All members stay the same before this time, while the integral of the number of jobs is at most
+  // next_job_seconds.
   double next_s = kNever;
   double next_job_seconds = kNever;
 };
@@ -95,11 +99,11 @@ struct ServiceRules {
   std::int64_t critical_step = std::numeric_limits<std::int64_t>::max();
 };
 
-// A job that may age within so many seconds is watched at every decision; so often a policy wants
-// to be asked while others wait.
+// Seconds. A job that may age within this time is looked at in every decision. While other jobs
+// wait, the policy wants to be asked again after this time.
 inline constexpr double kAgesSoon = 600;
 
-// `board`: has the row of which the line was written.
+// `board` contains the row from which the line was written.
 Standing standing_at(const ServiceLine& line, const Board& board, const ServiceRules& rules);
 
 }  // namespace es::scheduler

@@ -9,7 +9,7 @@ namespace {
 
 using Row = Board::Row;
 
-constexpr double kCriticalPart = 0.9;  // of the horizon
+constexpr double kCriticalPart = 0.9;  // part of the horizon
 
 ServiceLine line_of(const Board& board, const Row& row) {
   ServiceLine line;
@@ -27,8 +27,8 @@ ServiceLine line_of(const Board& board, const Row& row) {
   line.pause_s = row.pause_s;
   line.job_seconds_at_submit = row.job_seconds_at_submit;
   line.deadline_s = row.deadline_s;
-  // Whatever depends on what it holds must never make a job that lost it come earlier: two
-  // decisions would undo each other.
+  // A key that depends on what a job holds must never give a job that has lost its devices an
+  // earlier place. Otherwise two decisions would undo each other.
   line.key_s = line.holds ? -row.pause_s : row.started ? 0 : row.pause_s;
   if (!line.known) return line;
   line.alone_s = row.remaining_steps / row.best_speed;
@@ -107,6 +107,7 @@ void ServiceOrder::set_alarm(double time_s, std::size_t slot) {
   if (time_s == kNever) return;
   alarms_.emplace_back(time_s, slot);
   std::push_heap(alarms_.begin(), alarms_.end(), std::greater<>());
+  // Outdated entries stay in the heap until it is much larger than the number of jobs.
   if (alarms_.size() <= 64 + 4 * entries_.size()) return;
   std::erase_if(alarms_, [this](const auto& alarm) {
     const Entry& entry = entries_[alarm.second];
@@ -142,7 +143,7 @@ void ServiceOrder::look_at(const Board& board, std::size_t slot) {
   set_alarm(is.next_s, slot);
 }
 
-// Between the lists of jobs that stand in some way; the standing of no job is on none of them.
+// Moves a job between the lists that depend on its standing. A default Standing is on none of them.
 void ServiceOrder::move(std::size_t slot, const Standing& was, const Standing& is) {
   if (was.next_job_seconds != is.next_job_seconds) {
     by_job_seconds_.erase({was.next_job_seconds, slot});
@@ -184,8 +185,8 @@ void ServiceOrder::enter_pause(const Entry& entry, std::size_t slot, int sign) {
     paused_devices_[t] += static_cast<std::uint32_t>(sign) * entry.held[t];
 }
 
-// What a job has to do only falls, so what was found earlier is a bound: those that could be the
-// longest are looked at.
+// The remaining time of a job only falls, so an earlier value is an upper bound. Only the jobs that
+// could be the longest are looked at.
 void ServiceOrder::find_horizon() {
   backlog_s_ = backlog_.seconds_at(now_s_);
   double longest_s = 0;
@@ -202,7 +203,7 @@ void ServiceOrder::find_horizon() {
   horizon_s_ = std::max(longest_s, backlog_s_);
 }
 
-// Those that have come to the other side of the threshold, as it moves or they do.
+// Looks at the jobs that have crossed the threshold, either because it moved or because they did.
 void ServiceOrder::mark_critical(const Board& board) {
   const std::int64_t threshold = step_of(kCriticalPart * horizon_s_);
   rules_.critical_step = threshold;

@@ -21,7 +21,7 @@ std::uint64_t places_within(double f, std::span<const std::uint32_t> counts,
   return places;
 }
 
-// The smallest A / C_i above f: the next duration at which some device runs one EST more.
+// The smallest A / C_i above f: the next duration at which some device runs one more EST.
 double next_f(double f, std::span<const std::uint32_t> counts,
               std::span<const double> capabilities) {
   double next = 0;
@@ -48,7 +48,7 @@ double mixed_speed(std::uint32_t max_p, std::span<const std::uint32_t> counts,
   double sum = 0;
   for (std::size_t i = 0; i < counts.size(); ++i) sum += counts[i] * capabilities[i];
   if (sum <= 0) return 0;
-  // No f below max_p / sum can do, and every step adds at least one place.
+  // No f below max_p / sum is possible, and every iteration adds at least one place.
   double f = max_p / sum * (1 - 1e-9);
   while (places_within(f, counts, capabilities) < max_p) f = next_f(f, counts, capabilities);
   return max_p / f;
@@ -58,7 +58,7 @@ void trim_to_speed(std::uint32_t max_p, double speed, std::span<std::uint32_t> c
                    std::span<const double> capabilities) {
   const double f = max_p / speed;
   std::uint32_t need = max_p;
-  for (double below = -1;;) {  // types by falling capability
+  for (double below = -1;;) {  // types by descending capability
     double fastest = 0;
     for (const double c : capabilities)
       if (c > fastest && (below < 0 || c < below)) fastest = c;

@@ -76,8 +76,9 @@ class Carrier {
     shrink(slot);
   }
 
-  // Whether add_ and drop_ keep the rules of policy.h. A change that does not is left out of this
-  // decision: what it waits for (returning devices, a settled job) makes an event of its own.
+  // Whether add_ and drop_ keep the rules of policy.h. A change that does not is omitted from this
+  // decision. It waits for returning devices or for a job to settle, and each of these causes
+  // another decision.
   bool may_change(const Row& row) const {
     if (row.pinned) return true;
     const std::uint32_t kept = row.held_total - total(drop_);
@@ -101,14 +102,14 @@ class Carrier {
     result_.shrinks.push_back({slot, board_.to_set(drop_)});
   }
 
-  // A job that is to have other devices, and waits for some of them.
+  // A job that shall have other devices and waits for some of them.
   struct Deferred {
     std::size_t slot;
     Counts missing;  // what more important jobs wait for
   };
 
-  // It keeps what it has meanwhile, unless somebody more important lacks that. So of two jobs that
-  // want each other's devices the less important one lets go first.
+  // The job keeps what it has in the meantime, unless a more important job lacks that. So of two
+  // jobs that want each other's devices the less important one releases its devices first.
   void make_room(const Deferred& deferred) {
     const std::size_t slot = deferred.slot;
     compare(slot);
@@ -128,9 +129,9 @@ class Carrier {
   const Board& board_;
   const Targets& targets_;
   Counts free_;
-  Counts missing_;     // that ranked jobs wait for, beyond what is free
-  Counts coming_;      // called back by this decision
-  Counts add_, drop_;  // of the job that is looked at
+  Counts missing_;     // devices that ranked jobs wait for, beyond the free ones
+  Counts coming_;      // devices called back by this decision
+  Counts add_, drop_;  // change of the job that is looked at
   std::vector<Deferred> deferred_;
   Decisions result_;
 };
@@ -213,7 +214,7 @@ void place_pinned(const Board& board, std::size_t slot, Targets& targets) {
     targets.add_pinned(board, slot, missing);
 }
 
-// The job keeps its minimum, of its fastest devices.
+// Lets the job keep its minimum, of its fastest devices.
 void keep_minimum(const Board& board, std::size_t slot, Targets& targets) {
   const auto held = board.held(slot);
   const auto speeds = board.capabilities(slot);

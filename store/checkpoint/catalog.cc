@@ -27,7 +27,7 @@ bool is_hidden(const fs::path& path) {
   return path.filename().string().starts_with('.');
 }
 
-// One file of the three is enough: the others may be what is missing.
+// One of the three files is enough, because the others may be missing.
 bool looks_like_checkpoint(const fs::path& directory) {
   std::error_code ignored;
   return fs::exists(directory / kManifestFile, ignored) ||
@@ -88,7 +88,8 @@ CatalogEntry describe(const fs::path& directory, bool verify) {
   return entry;
 }
 
-// What cannot be read below the root is skipped: the others are as good as they were.
+// Adds a directory or what is below it. A directory below the root that cannot be read is skipped;
+// the other checkpoints are still valid.
 void collect(const fs::path& directory, int levels, bool verify, Catalog& out) {
   if (looks_like_checkpoint(directory)) {
     out.entries.push_back(describe(directory, verify));
@@ -127,7 +128,8 @@ void sort_entries(std::vector<CatalogEntry>& entries) {
             [&](const CatalogEntry& a, const CatalogEntry& b) { return key(a) < key(b); });
 }
 
-// Who made a ".NAME.partial-PID-N-MACHINE". Earlier versions of EasyScale said no machine.
+// Identifies the writer of a ".NAME.partial-PID-N-MACHINE". Earlier versions of EasyScale wrote no
+// machine name.
 struct Writer {
   std::uint64_t pid = 0;
   std::string machine;
@@ -209,7 +211,7 @@ LeftoversRemoved remove_leftovers(FileSystem& files, const std::vector<fs::path>
 
 bool process_exists(std::uint64_t pid) {
   if (::kill(static_cast<pid_t>(pid), 0) != 0) return errno == EPERM;
-  // "PID (NAME) STATE ...": one that has ended and waits for its parent writes nothing any more.
+  // The file contains "PID (NAME) STATE ...". A zombie (Z) has ended and writes nothing any more.
   std::string text;
   std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/stat"), text);
   const std::size_t name_end = text.rfind(')');

@@ -48,7 +48,7 @@ Status read_exactly(std::FILE* file, const fs::path& path, std::span<std::byte> 
   return cut_short(path);
 }
 
-// Reads a small file whole. Its size is checked before memory is taken.
+// Reads a small file as a whole. The size is checked before memory is allocated.
 Result<std::string> read_text(const fs::path& path, std::uint64_t bytes_max) {
   const Result<std::uint64_t> bytes = file_bytes(path);
   if (!bytes) return bytes.error();

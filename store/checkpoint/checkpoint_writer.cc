@@ -17,7 +17,7 @@ std::span<const std::byte> as_bytes(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-// What the manifest says of the contents, but for the digests of blocks that are not read yet.
+// The manifest of the contents, without the digests of the blocks, which are computed later.
 CheckpointManifest describe(const CheckpointContents& contents) {
   CheckpointManifest manifest{
       contents.head, contents.job_toml.size(), digest_of(contents.job_toml), {}};
@@ -27,7 +27,7 @@ CheckpointManifest describe(const CheckpointContents& contents) {
   return manifest;
 }
 
-// Each block is read once, and digested and written while it is in the processor's cache.
+// Each block is read once, and is digested and written while it is in the cache of the processor.
 Status write_section(WritableFile& file, const Section& section, std::span<std::byte> buffer,
                      std::vector<Digest>& blocks) {
   for (std::uint64_t b = 0; b < blocks.size(); ++b) {
@@ -86,7 +86,7 @@ CheckpointDraft::CheckpointDraft(CheckpointDraft&& other) noexcept
       head_(std::move(other.head_)) {}
 
 CheckpointDraft::~CheckpointDraft() {
-  // What cannot be removed stays, like that of a writer which was killed.
+  // If the files cannot be removed, they stay like those of a writer that was killed.
   if (!partial_.empty()) (void)remove_own_files(files_, partial_);
 }
 
@@ -129,6 +129,8 @@ Status CheckpointDraft::publish(const fs::path& directory) {
   ES_RETURN_IF_ERROR(check_new(target));
   ES_RETURN_IF_ERROR(files_.rename_directory(partial_, target));
   kill_point("checkpoint.renamed");
+  // Until the parent is on disk, the draft still counts as unpublished, so an error removes it
+  // under its new name.
   partial_ = target;
   ES_RETURN_IF_ERROR(files_.sync_directory(target.parent_path()));
   partial_.clear();

@@ -25,15 +25,17 @@ bool is_aligned(const std::byte* address) {
   return reinterpret_cast<std::uintptr_t>(address) % kDirectAlignment == 0;
 }
 
-// Opens with O_DIRECT where the file system knows it.
+// Opens with O_DIRECT if the file system supports it.
 int open_direct(const fs::path& path, int flags) {
   const int descriptor = ::open(path.c_str(), flags | O_DIRECT | O_CLOEXEC, 0666);
   if (descriptor >= 0 || errno != EINVAL) return descriptor;
-  // A file system may create the file before it finds that it cannot open it so.
+  // Some file systems create the file before they find that they do not support O_DIRECT. So the
+  // second attempt omits O_EXCL.
   return ::open(path.c_str(), (flags & ~O_EXCL) | O_CLOEXEC, 0666);
 }
 
-// From here on ordinary transfers. False: they were ordinary already, or the system refuses.
+// Switches to ordinary transfers. Returns false if they were ordinary already, or the system
+// refuses.
 bool leave_direct(int descriptor) {
   const int flags = ::fcntl(descriptor, F_GETFL);
   return flags >= 0 && (flags & O_DIRECT) != 0 &&
@@ -52,6 +54,8 @@ class DirectFile final : public WritableFile {
 
   Status append(std::span<const std::byte> bytes) override {
     while (!bytes.empty()) {
+      // O_DIRECT needs aligned addresses and whole units. An aligned block is written from where it
+      // is; other bytes pass through the buffer.
       std::size_t taken =
           buffered_ == 0 && is_aligned(bytes.data()) ? whole_units(bytes.size()) : 0;
       if (taken != 0) {
@@ -72,6 +76,7 @@ class DirectFile final : public WritableFile {
     const std::size_t tail = buffered_ - whole;
     ES_RETURN_IF_ERROR(write_buffered(whole));
     if (tail != 0) {
+      // The tail is not a whole unit, so O_DIRECT would refuse it.
       leave_direct(descriptor_);
       ES_RETURN_IF_ERROR(write(buffer_.bytes().subspan(whole, tail)));
     }
@@ -91,7 +96,8 @@ class DirectFile final : public WritableFile {
     while (!bytes.empty()) {
       const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
       if (written < 0 && errno == EINTR) continue;
-      // A device with larger units, or the rest of a write that the system has cut short.
+      // EINVAL has two causes: the device has larger units, or the system has written only a part
+      // of the bytes and the next address is not aligned. Ordinary transfers solve both.
       if (written < 0 && errno == EINVAL && leave_direct(descriptor_)) continue;
       if (written < 0) return system_failure(path_, "be written", errno);
       bytes = bytes.subspan(static_cast<std::size_t>(written));
@@ -102,7 +108,7 @@ class DirectFile final : public WritableFile {
   int descriptor_;
   fs::path path_;
   DirectBuffer buffer_;
-  std::size_t buffered_ = 0;  // bytes in it that are still to be written
+  std::size_t buffered_ = 0;  // bytes in the buffer that have not been written
 };
 
 }  // namespace
@@ -147,7 +153,7 @@ Status DirectReader::fill() {
   for (;;) {
     const ssize_t got = ::read(descriptor_, buffer_.bytes().data(), kBufferBytes);
     if (got < 0 && errno == EINTR) continue;
-    // As in DirectFile::write: after a read that was cut short the file stands between two units.
+    // As in DirectFile::write: after a partial read the position in the file may not be aligned.
     if (got < 0 && errno == EINVAL && leave_direct(descriptor_)) continue;
     if (got < 0) return system_failure(path_, "be read", errno);
     rest_ = buffer_.bytes().first(static_cast<std::size_t>(got));

@@ -1,8 +1,8 @@
 #pragma once
-// Files written and read past the system's page cache (O_DIRECT): what is written once and hardly
-// ever read takes no memory from others, costs the processor a tenth of a copy into the cache, and
-// what is read comes from the disk itself. A file system that does not do that gets ordinary reads
-// and writes; the bytes are the same.
+// Files that are written and read without the page cache of the system (O_DIRECT). They hold data
+// that is written once and hardly ever read: it takes no memory from other files, costs the
+// processor a tenth of a copy into the cache, and is read from the disk itself. On a file system
+// without O_DIRECT the functions use ordinary reads and writes; the bytes are the same.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -15,10 +15,10 @@
 
 namespace es::store {
 
-// What disks ask of offset, size and address of a direct transfer, with room to spare.
+// Alignment in bytes of the offset, size and address of a direct transfer. Disks need at most this.
 inline constexpr std::size_t kDirectAlignment = 4096;
 
-// Memory with that alignment, not initialised.
+// Uninitialised memory with that alignment.
 class DirectBuffer {
  public:
   explicit DirectBuffer(std::size_t bytes)
@@ -34,9 +34,9 @@ class DirectBuffer {
   std::size_t bytes_;
 };
 
-// A new file at `path`. Appended spans that begin and end at a kDirectAlignment, while the file
-// does too, are written from where they are; others through a buffer. Errors: as
-// FileSystem::create_file.
+// Creates a new file at `path`. An appended span is written directly from its memory if it begins
+// and ends at a multiple of kDirectAlignment and the end of the file is at one too; other spans
+// pass through a buffer. Errors as for FileSystem::create_file.
 Result<std::unique_ptr<WritableFile>> create_direct_file(const std::filesystem::path& path);
 
 // Reads a file from its beginning to its end. Not thread-safe.
@@ -48,8 +48,8 @@ class DirectReader {
   DirectReader& operator=(DirectReader&&) = delete;
   ~DirectReader();
 
-  // The next bytes: at least one and at most `bytes_max` of them, none at the file's end. Valid
-  // until the next call. Error (failure): the system's.
+  // Returns the next bytes, at least one and at most `bytes_max`; none at the end of the file. The
+  // span is valid until the next call. Error (failure): that of the system.
   Result<std::span<const std::byte>> next(std::uint64_t bytes_max);
 
  private:
@@ -59,7 +59,7 @@ class DirectReader {
   int descriptor_;
   std::filesystem::path path_;
   DirectBuffer buffer_;
-  std::span<const std::byte> rest_;  // of the buffer: read from the file, not given out yet
+  std::span<const std::byte> rest_;  // bytes in the buffer that next() has not returned yet
 };
 
 }  // namespace es::store

@@ -1,5 +1,5 @@
 #pragma once
-// Names of the files of a checkpoint directory; FORMAT.md says what is in them.
+// Names of the files of a checkpoint directory. FORMAT.md describes their contents.
 #include <filesystem>
 #include <system_error>
 
@@ -10,8 +10,8 @@ inline constexpr const char* kJobTomlFile = "job.toml";
 inline constexpr const char* kDataFile = "data";
 inline constexpr const char* kCheckpointFiles[] = {kManifestFile, kJobTomlFile, kDataFile};
 
-// The directory as an absolute path that ends in its own name ("a/b/" and "b" do not). It stays
-// relative where nothing says to what: an empty one, or one in a working directory that is gone.
+// Converts a directory to an absolute path that ends with its own name; "a/b/" becomes ".../a/b".
+// The path stays relative if it is empty, or if the working directory does not exist any more.
 inline std::filesystem::path normal_path(const std::filesystem::path& directory) {
   std::error_code code;
   const std::filesystem::path absolute = std::filesystem::absolute(directory, code);

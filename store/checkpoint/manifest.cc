@@ -34,8 +34,8 @@ std::string last_line(std::string_view body) {
   return "end " + digest_of(body).hex() + "\n";
 }
 
-// Takes "KEYWORD ARGUMENT..." lines off a text in the order in which they must come. The first line
-// that is not as expected sets `error`; from then on everything returned is zero or empty.
+// Takes lines "KEYWORD ARGUMENT..." from a text in the expected order. The first line that differs
+// sets the error; after that all functions return zero or empty values.
 class LineReader {
  public:
   LineReader(std::string_view text, const std::string& where) : rest_(text), where_(where) {}
@@ -51,7 +51,7 @@ class LineReader {
   }
   std::uint64_t number(std::string_view keyword) { return to_number(keyword, text(keyword)); }
   Digest digest(std::string_view keyword) { return to_digest(keyword, text(keyword)); }
-  // "KEYWORD FIRST SECOND"
+  // Reads "KEYWORD FIRST SECOND".
   std::pair<std::string_view, std::string_view> pair(std::string_view keyword) {
     const std::string_view both = text(keyword);
     const std::size_t space = both.find(' ');
@@ -91,21 +91,22 @@ std::string_view version_text(std::string_view text) {
   return text.substr(kManifestFirstWord.size(), text.find('\n') - kManifestFirstWord.size());
 }
 
-// 0: none that is read. REQUIRES: as version_text.
+// Returns 0 if the format is not one that can be read. REQUIRES: as version_text.
 std::uint32_t format_of(std::string_view text) {
   for (std::uint32_t format = kOldestCheckpointFormat; format <= kCheckpointFormatVersion; ++format)
     if (version_text(text) == std::to_string(format)) return format;
   return 0;
 }
 
-// The part before the last line, after the first line's version and the last line's digest have
-// been checked.
+// Returns the text before the last line, after checking the version in the first line and the
+// digest in the last line.
 Result<std::string_view> checked_body(std::string_view text, const std::string& where) {
   if (!text.starts_with(kManifestFirstWord))
     return usage_error(where + ": damaged: allowed is a file that begins with \"" +
                        std::string(kManifestFirstWord) + "\"");
   if (format_of(text) == 0) {
-    // No other text of the file is repeated: whoever named it may not be who may read it.
+    // The error repeats no other text of the file, because the user who named the file may not be
+    // allowed to read it.
     const auto number = parse_number<std::uint32_t>(version_text(text));
     return usage_error(where + ": format version = " +
                        (number ? '"' + std::to_string(*number) + '"' : "(no number)") +
@@ -220,7 +221,8 @@ Result<CheckpointManifest> decode_manifest(std::string_view text, const std::str
                        std::to_string(kCheckpointBlockBytes));
   if (const Status valid = validate(manifest); !valid.ok())
     return usage_error(where + ": " + valid.error().message);
-  // Also refuses what the parser would overlook: leading zeros, bytes after the last section.
+  // This comparison also refuses what the parser accepts: leading zeros, and bytes after the last
+  // section.
   if (encode_manifest(manifest) != text)
     return usage_error(where + ": damaged: not in the one form that its contents have");
   return manifest;

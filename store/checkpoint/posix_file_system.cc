@@ -21,7 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Names tried for a unique directory: other processes may have left some that are taken.
+// Number of names that are tried for a unique directory. Other processes may have used some of
+// them.
 constexpr int kNameAttemptsMax = 1000;
 
 class PosixFile final : public WritableFile {
@@ -120,7 +121,7 @@ class PosixFileSystem final : public FileSystem {
 std::string machine_name() {
   constexpr std::size_t kBytesMax = 32;
   char name[kBytesMax + 1] = {};
-  ::gethostname(name, kBytesMax);  // a longer one is cut
+  ::gethostname(name, kBytesMax);  // a longer name is cut
   for (char* c = name; *c != '\0'; ++c)
     if (!std::isalnum(static_cast<unsigned char>(*c)) && *c != '.') *c = '_';
   return name;

@@ -15,7 +15,8 @@ namespace fs = std::filesystem;
 
 using Names = std::vector<std::string>;
 
-// The manifest first: from then on there is no checkpoint, whatever happens.
+// The manifest is first. Once it is removed, the directory is no longer a checkpoint, even if a
+// later removal fails.
 constexpr std::array<const char*, 3> kOwnFiles{kManifestFile, kJobTomlFile, kDataFile};
 
 bool is_own(const fs::directory_entry& entry) {
@@ -24,7 +25,7 @@ bool is_own(const fs::directory_entry& entry) {
          std::ranges::find(kOwnFiles, entry.path().filename().string()) != kOwnFiles.end();
 }
 
-// Names of what no writer of checkpoints has made.
+// Names of the entries that no writer of checkpoints has created.
 Result<Names> others_in(const fs::path& directory) {
   Names others;
   std::error_code code;
@@ -72,7 +73,7 @@ Result<Names> remove_own_files(FileSystem& files, const fs::path& directory) {
   const Status removed = files.remove_directory(directory);
   if (removed.ok()) return Names();
   if (removed.error().kind != ErrorKind::kRefused) return removed.error();
-  return others_in(directory);  // something came in between
+  return others_in(directory);  // another process created something in between
 }
 
 Result<Names> remove_checkpoint(FileSystem& files, const fs::path& directory) {
@@ -84,7 +85,7 @@ Result<Names> remove_checkpoint(FileSystem& files, const fs::path& directory) {
   const fs::path prefix = path.parent_path() / ("." + path.filename().string() + ".partial-");
   const Result<fs::path> hidden = files.make_unique_directory(prefix);
   if (!hidden) return hidden.error();
-  // Replaces the empty directory.
+  // rename() replaces an empty directory, so the unique name stays reserved for this process.
   if (const Status renamed = files.rename_directory(path, *hidden); !renamed.ok()) {
     (void)files.remove_directory(*hidden);
     return renamed.error();

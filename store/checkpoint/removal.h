@@ -1,6 +1,6 @@
 #pragma once
-// Removing from a disk what a writer of checkpoints has made, and nothing else: a user's own files
-// in such a directory stay, and no symbolic link is followed.
+// Removes from a disk what a writer of checkpoints has created, and nothing else. A user's own
+// files in such a directory stay, and symbolic links are not followed.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -11,15 +11,15 @@
 namespace es::store {
 
 // Removes the files of a checkpoint from `directory`, the manifest first, and then the directory
-// unless something else is in it. Returns the names of what else is in it, ascending; empty: the
-// directory is gone. Errors (failure): what could not be removed.
+// unless it contains something else. Returns the names of the other entries, ascending; if the list
+// is empty, the directory was removed. Error (failure): something could not be removed.
 Result<std::vector<std::string>> remove_own_files(FileSystem& files,
                                                   const std::filesystem::path& directory);
 
-// Removes a checkpoint. When nothing else is in its directory, that is renamed first to a name that
-// nobody reads, ".NAME.partial-*", so that no reader sees a part of it. Returns what
-// remove_own_files does. Errors: not found (there is no checkpoint), refused (a symbolic link, or
-// nothing that EasyScale wrote), failure (disk).
+// Removes a checkpoint. If its directory contains nothing else, it is first renamed to a name that
+// no reader uses, ".NAME.partial-*", so that no reader sees a part of it. Returns the same as
+// remove_own_files. Errors: not found (there is no checkpoint), refused (a symbolic link, or a
+// directory that EasyScale did not write), failure (disk).
 Result<std::vector<std::string>> remove_checkpoint(FileSystem& files,
                                                    const std::filesystem::path& directory);
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the system says of a file, as an Error.
+// Converts errors of the system about a file to an Error.
 #include <cerrno>
 #include <filesystem>
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace es::store {
 
-// `action`: "be written".
+// `action` is, for example, "be written".
 inline Error system_failure(const std::filesystem::path& path, const std::string& action,
                             int code) {
   return failure(path.string() + ": cannot " + action + ": " +
                  std::generic_category().message(code));
 }
 
-// The same, of a file that is to be read: not found when there is none.
+// The same for a file that is to be read. The error is `not found` if the file does not exist.
 inline Error open_failure(const std::filesystem::path& path, int code) {
   Error error = system_failure(path, "be opened", code);
   if (code == ENOENT) error.kind = ErrorKind::kNotFound;

@@ -20,7 +20,7 @@ struct CloseFile {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
 
-constexpr int kGzipWindowBits = 15 + 16;  // zlib's way to ask for the gzip wrapper
+constexpr int kGzipWindowBits = 15 + 16;  // this value makes zlib expect the gzip wrapper
 constexpr std::size_t kInflateStepMax = std::size_t{1} << 30;  // zlib counts in 32 bits
 
 std::string reason(int code) {
@@ -33,7 +33,7 @@ struct ByteSource::State {
   std::string name;
   std::unique_ptr<std::FILE, CloseFile> file;
   bool compressed = false;
-  bool finished = false;  // the gzip stream has ended, its checksum was right
+  bool finished = false;  // the gzip stream has ended with a valid checksum
   z_stream zlib{};
   std::array<std::uint8_t, 64 * 1024> input;
 
@@ -53,7 +53,7 @@ struct ByteSource::State {
     return got;
   }
 
-  // Makes input available to zlib. False at the end of the file.
+  // Provides input to zlib. Returns false at the end of the file.
   Result<bool> refill() {
     if (zlib.avail_in != 0) return true;
     const Result<std::size_t> got = read_plain(input);
@@ -63,7 +63,7 @@ struct ByteSource::State {
     return *got != 0;
   }
 
-  // One call of inflate into at most `out`; returns the number of bytes made.
+  // Calls inflate once, with at most `out` as output. Returns the number of bytes produced.
   Result<std::size_t> inflate_some(std::span<std::uint8_t> out) {
     const Result<bool> more = refill();
     if (!more) return more.error();

@@ -1,8 +1,8 @@
 #pragma once
-// ByteSource: the bytes of a file in order, decompressed if it is a gzip file.
+// ByteSource reads the bytes of a file in order, decompressed if it is a gzip file.
 //
-// gzip is recognised by its first two bytes, whatever the file's name. Reads in bounded pieces, so
-// a small file that decompresses to terabytes costs no more than the caller asks for. Not
+// A gzip file is recognised by its first two bytes, not by its name. Reads come in bounded pieces,
+// so a small file that decompresses to terabytes needs no more memory than the caller asks for. Not
 // thread-safe.
 #include <cstdint>
 #include <filesystem>
@@ -16,24 +16,25 @@ namespace es::store {
 
 class ByteSource {
  public:
-  // `where` stands for the file in errors, here and later; empty: its path. Error: not found, or
-  // failure when it exists and is no regular file or cannot be read. (Opening a pipe would wait for
-  // whoever writes to it.)
+  // `where` replaces the path of the file in all errors; if empty, the path is used. Errors: not
+  // found; failure if the file exists but is not a regular file, or cannot be read. (Opening a pipe
+  // would wait for a writer.)
   static Result<ByteSource> open(const std::filesystem::path& file, const std::string& where = {});
   ~ByteSource();
   ByteSource(ByteSource&&) noexcept;
   ByteSource& operator=(ByteSource&&) noexcept;
 
-  // Fills `out` from the start and returns how many bytes were there: fewer than out.size() only at
-  // the end of the data. At that end the checksum of a gzip file has been verified.
-  // Error (usage): compressed data that is damaged, cut short, or followed by other bytes.
+  // Fills `out` from its beginning and returns the number of bytes, which is smaller than
+  // out.size() only at the end of the data. At that end the checksum of a gzip file has been
+  // verified. Error (usage): the compressed data are damaged, cut, or followed by other bytes.
   Result<std::size_t> read(std::span<std::uint8_t> out);
 
-  // Size of the file; nothing when it is compressed: only reading it all tells.
+  // Size of the file in bytes; nullopt if it is compressed, since the size is then known only after
+  // reading everything.
   std::optional<std::uint64_t> plain_bytes() const;
 
-  // Size of the data modulo 2^32 as the end of a gzip file says, without reading what is before;
-  // nothing when it is not compressed. Only read() finds out whether it is true.
+  // Size of the data modulo 2^32 according to the end of a gzip file, without reading the data
+  // before it; nullopt if the file is not compressed. Only read() verifies the size.
   std::optional<std::uint32_t> promised_bytes() const;
 
  private:

@@ -1,18 +1,18 @@
 #pragma once
-// EpochSampler: which training sample goes where, as a pure function of
+// EpochSampler decides which training sample is used where. The decision is a pure function of
 // (seed, epoch, step in epoch, virtual rank, position in the batch).
 //
-// With N samples, P virtual ranks and B samples per EST and step, an epoch is one permutation of
-// [0, N) and has floor(N / (P*B)) global steps. Global step k of the epoch takes the positions
-// [k*P*B, (k+1)*P*B) of the permutation, and rank r of these the B positions that begin at
-// k*P*B + r*B. The last, incomplete global batch of an epoch is dropped (PyTorch's
-// DistributedSampler with drop_last does the same; its ranks take strided positions, ours
-// contiguous ones). So within an epoch no sample is used twice, and where the ESTs run, or when
-// that changed, has no influence: there is no cursor beyond the number of the global step.
+// With N samples, P virtual ranks and B samples for each EST and step, an epoch is one permutation
+// of [0, N) and has floor(N / (P*B)) global steps. Global step k of the epoch uses the positions
+// [k*P*B, (k+1)*P*B) of the permutation, of which rank r uses the B positions that begin at k*P*B +
+// r*B. The last, incomplete global batch of an epoch is dropped. (PyTorch's DistributedSampler with
+// drop_last does the same, but its ranks use strided positions and not contiguous ones.) So no
+// sample is used twice in an epoch, and it does not matter where an EST runs or when it moves: the
+// only position in the data is the number of the global step.
 //
-// The permutation: keyed_permutation.h, under a key drawn from (seed, epoch).
+// The permutation is a KeyedPermutation with a key derived from (seed, epoch).
 //
-// Immutable, thread-safe, allocates nothing.
+// Immutable, thread-safe; allocates no memory.
 #include <cstdint>
 #include <span>
 
@@ -29,7 +29,7 @@ struct SamplerOptions {
   std::uint64_t seed = 0;
 };
 
-// Where a global step lies in the data.
+// Position of a global step in the data.
 struct DataCursor {
   std::uint64_t epoch = 0;
   std::uint64_t step = 0;  // in [0, steps_per_epoch)
@@ -38,7 +38,7 @@ struct DataCursor {
 
 class EpochSampler {
  public:
-  // Error (usage): a zero, or fewer samples than one global batch (P*B).
+  // Error (usage): a value is zero, or there are fewer samples than one global batch (P*B).
   static Result<EpochSampler> create(const SamplerOptions& options);
 
   std::uint64_t samples() const { return options_.samples; }
@@ -48,16 +48,16 @@ class EpochSampler {
   // At least 1.
   std::uint64_t steps_per_epoch() const { return steps_per_epoch_; }
 
-  // Global step t (0-based, over the whole job) is step t mod steps_per_epoch of its epoch.
+  // Global step t (from 0, over the whole job) is step t mod steps_per_epoch of its epoch.
   DataCursor cursor(std::uint64_t global_step) const {
     return {global_step / steps_per_epoch_, global_step % steps_per_epoch_};
   }
 
-  // Index of the training sample that is number `i` of the batch of `rank`.
-  // REQUIRES: at.step < steps_per_epoch(), rank < max_p(), i < batch_size().
+  // Index of the training sample at position `i` of the batch of `rank`. REQUIRES: at.step <
+  // steps_per_epoch(), rank < max_p(), i < batch_size().
   std::uint64_t sample(DataCursor at, VirtualRank rank, std::uint32_t i) const;
 
-  // All samples of the batch of `rank`. REQUIRES: as sample; samples.size() == batch_size().
+  // All samples of the batch of `rank`. REQUIRES: as sample(); samples.size() == batch_size().
   void batch(DataCursor at, VirtualRank rank, std::span<std::uint64_t> samples) const;
 
   // Element `position` of the permutation of `epoch`. REQUIRES: position < samples().

@@ -1,5 +1,5 @@
 #pragma once
-// A whole file in memory.
+// Reads a whole file into memory.
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace es::store {
 
-// The bytes of `file`, decompressed if it is a gzip file. Memory grows with the bytes that really
-// arrive. `where` stands for the file in errors; empty: its path.
-// Error: not found; failure (cannot be read); usage (more than bytes_max, damaged gzip).
+// Returns the bytes of `file`, decompressed if it is a gzip file. Memory grows with the bytes that
+// are actually read. `where` replaces the path in errors; if empty, the path is used. Errors: not
+// found; failure (cannot be read); usage (more than bytes_max, or damaged gzip data).
 Result<std::string> file_bytes(const std::filesystem::path& file, std::uint64_t bytes_max,
                                const std::string& where = {});
 

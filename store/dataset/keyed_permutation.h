@@ -1,11 +1,11 @@
 #pragma once
-// A random permutation of [0, n) of which any element can be computed alone.
+// A random permutation of [0, n) of which each element can be computed alone.
 //
-// A Feistel network of 8 rounds over 2 x h bits, with 2^(2h) >= n and h >= 4, whose round function
-// is Philox4x32-10 under the key. A position outside [0, n) is sent through again until it falls
-// inside ("cycle walking"). That is a permutation by construction, and any element of it costs the
-// same small, constant time on average: no shuffled array to build, to hold or to hand over.
-// Immutable, thread-safe, allocates nothing.
+// It is a Feistel network of 8 rounds over 2 x h bits, with 2^(2h) >= n and h >= 4. The round
+// function is Philox4x32-10 with the key. A value outside [0, n) passes through the network again
+// until it is inside ("cycle walking"), so the result is a permutation by construction. Each
+// element costs the same small time on average, and no shuffled array has to be built, stored or
+// transferred. Immutable, thread-safe; allocates no memory.
 #include <array>
 #include <cstdint>
 #include <span>
@@ -30,12 +30,15 @@ class KeyedPermutation {
     return value;
   }
 
-  // Elements first, first + 1, ... several at once: a round waits for the one before it, so a
-  // processor is busy only with more than one element. REQUIRES: first + out.size() <= n.
+  // Writes the elements first, first + 1, ... Several are computed at once, because each round
+  // waits for the one before it, and one element alone does not occupy a processor. REQUIRES: first
+  // + out.size() <= n.
   void fill(std::uint64_t first, std::span<std::uint64_t> out) const {
     ES_CHECK(first <= n_ && out.size() <= n_ - first);
     std::array<Lane, kLanes> lanes;
     std::size_t used = 0, next = 0;
+    // A lane keeps its value while it is outside of [0, n); a lane that is finished gets the next
+    // position.
     while (used > 0 || next < out.size()) {
       for (; used < kLanes && next < out.size(); ++next) lanes[used++] = {first + next, next};
       rounds(std::span(lanes).first(used));
@@ -56,7 +59,7 @@ class KeyedPermutation {
 
   struct Lane {
     std::uint64_t value = 0;
-    std::size_t place = 0;  // in what is filled
+    std::size_t place = 0;  // index in the output
   };
 
   void rounds(std::span<Lane> lanes) const {

@@ -1,6 +1,6 @@
 #pragma once
 // The fields of a sample of each task, in the order of proto/base/sample_layout.h. Sources write
-// fields by these numbers.
+// fields by these indices.
 #include <cstdint>
 
 #include "proto/base/sample_layout.h"

@@ -25,6 +25,7 @@ std::string LineReader::where() const {
 
 Result<bool> LineReader::next(std::string_view& line) {
   std::size_t end = piece_.find('\n', at_);
+  // One piece is enough: a line that does not end in it is longer than allowed.
   if (end == std::string::npos && !finished_) {
     piece_.erase(0, at_);
     at_ = 0;

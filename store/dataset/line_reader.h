@@ -1,6 +1,6 @@
 #pragma once
-// The lines of a text file one after the other, decompressed if it is a gzip file. Memory: one line
-// and one piece of the file. Not thread-safe.
+// Reads the lines of a text file in order, decompressed if it is a gzip file. It uses memory for
+// one line and one piece of the file. Not thread-safe.
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -15,11 +15,12 @@ class LineReader {
  public:
   static Result<LineReader> open(const std::filesystem::path& file);
 
-  // False at the end. The line is without its end (\n or \r\n) and valid until the next call. An
-  // empty line after the last \n is none. Error: as ByteSource; usage for a line that is too long.
+  // Returns false at the end of the file. The line does not include its end (\n or \r\n) and is
+  // valid until the next call. There is no empty line after the last \n. Errors: as ByteSource;
+  // usage for a line that is too long.
   Result<bool> next(std::string_view& line);
 
-  std::uint64_t number() const { return number_; }  // of the last line, from 1
+  std::uint64_t number() const { return number_; }  // number of the last line, from 1
   std::string where() const;                        // "FILE: line N"
 
  private:

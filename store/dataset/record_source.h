@@ -1,6 +1,6 @@
 #pragma once
-// RecordSource: a SampleSource that writes one sample at a time. What the readers and generators of
-// this folder derive from.
+// RecordSource is a SampleSource that writes one sample at a time. The readers and generators of
+// this folder derive from it.
 #include <bit>
 #include <cstddef>
 #include <span>
@@ -11,10 +11,10 @@
 
 namespace es::store {
 
-// Which samples: the numbers of the two halves both begin at 0.
+// The half of the data to which a sample belongs. The numbers of both halves begin at 0.
 enum class Half { kTrain, kEval };
 
-// The memory of one batch, seen as fields of samples. Does not own it.
+// The memory of one batch, accessed by field and sample. Does not own the memory.
 class SampleBlock {
  public:
   SampleBlock(const SampleLayout& layout, std::uint64_t batch, std::span<float> words)
@@ -40,7 +40,7 @@ class SampleBlock {
   std::span<float> words_;
 };
 
-// Memory that is kept from sample to sample of a batch.
+// Memory that is reused for all samples of a batch.
 struct Scratch {
   RawImage decoded;
   std::vector<std::uint8_t> pixels;
@@ -60,7 +60,7 @@ class RecordSource : public SampleSource {
  protected:
   explicit RecordSource(DataFacts facts) : facts_(std::move(facts)) {}
 
-  // Writes every field of the sample to `position` of the block. `epoch` counts for kTrain only.
+  // Writes every field of the sample to `position` of the block. `epoch` is used for kTrain only.
   virtual Status write(Half half, std::uint64_t epoch, std::uint64_t index,
                        const SampleBlock& block, std::uint64_t position,
                        Scratch& scratch) const = 0;

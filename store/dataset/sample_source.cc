@@ -56,7 +56,7 @@ Result<DataFacts> cifar_facts(const JobSpec& spec) {
   return memory_facts(count_cifar_dataset(spec.data.path), spec);
 }
 
-// Of kinds whose opening computes and decodes no sample.
+// For kinds whose open function neither computes nor decodes a sample.
 template <Opened (*open)(const JobSpec&)>
 Result<DataFacts> opened_facts(const JobSpec& spec) {
   const Opened source = open(spec);

@@ -1,11 +1,12 @@
 #pragma once
-// SampleSource: the samples that a job trains and is evaluated on, whatever they are read from.
+// SampleSource provides the samples with which a job is trained and evaluated.
 //
-// A training sample is a pure function of (job spec, epoch, number of the sample), an evaluation
-// sample of (job spec, number): integers, and fp32 or fp64 in a written order without libm, so they
-// are the same bits on any machine, whoever fills the batch. Fields: proto/base/sample_layout.h.
+// A training sample is a pure function of (job spec, epoch, number of the sample), and an
+// evaluation sample of (job spec, number). It is computed with integers, and fp32 or fp64 in a
+// written order without libm, so its bits are the same on any machine and for any thread that fills
+// the batch. The fields are described in proto/base/sample_layout.h.
 //
-// Sources are immutable; any number of threads may use one at once.
+// Sources are immutable; any number of threads may use one at the same time.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -25,22 +26,23 @@ struct DataFacts {
   SampleLayout layout;
   std::uint64_t train_count = 0;
   std::uint64_t eval_count = 0;
-  // Evaluation samples are compared within groups of this size: what is cut into parts for several
-  // workers may be cut only at its multiples. 1 except for ratings.
+  // Evaluation samples are compared within groups of this size. Parts for several workers may begin
+  // only at multiples of it. It is 1 except for ratings.
   std::uint64_t eval_group = 1;
 };
 
-// A rectangle that an image really shows.
+// A box of the annotation of an image.
 struct TrueBox {
   std::int32_t label = 0;
   float x = 0, y = 0, w = 0, h = 0;  // centre and sides, in (0, 1] of the image
-  bool difficult = false;            // not counted, neither found nor missed (VOC)
+  bool difficult = false;            // not counted, neither as found nor as missed (VOC)
 };
 
-// One evaluation sample of question answering: a window of a question's context.
+// One evaluation sample of question answering: a window of the context of a question.
 struct QuestionWindow {
-  std::uint64_t question = 0;  // ascending with the samples; windows of one question are neighbours
-  std::uint32_t first = 0;     // tokens of the context: [first, end) of the sample
+  // Ascending with the samples; the windows of one question are adjacent.
+  std::uint64_t question = 0;
+  std::uint32_t first = 0;  // tokens [first, end) of the sample are context
   std::uint32_t end = 0;
   std::vector<std::string> answers;  // accepted texts; at least one
 };
@@ -54,47 +56,48 @@ class SampleSource {
   virtual std::uint64_t eval_count() const = 0;
   virtual std::uint64_t eval_group() const = 0;
 
-  // Writes the samples as one block of a batch (proto/base/sample_layout.h).
-  // REQUIRES: words.size() == samples.size() * layout().words(); each sample < train_count().
-  // Error: a file that is damaged or gone, with its name.
+  // Writes the samples as one block of a batch (proto/base/sample_layout.h). REQUIRES: words.size()
+  // == samples.size() * layout().words(); each sample < train_count(). Error: a file is damaged or
+  // missing; the error names it.
   virtual Status fill_train(std::uint64_t epoch, std::span<const std::uint64_t> samples,
                             std::span<float> words) const = 0;
 
-  // Writes the evaluation samples [begin, begin + count), and the last of them again until the
-  // block holds batch_size samples.
-  // REQUIRES: 1 <= count <= batch_size, begin + count <= eval_count(),
+  // Writes the evaluation samples [begin, begin + count), and repeats the last one until the block
+  // contains batch_size samples. REQUIRES: 1 <= count <= batch_size, begin + count <= eval_count(),
   // words.size() == batch_size * layout().words(). Error: as fill_train.
   virtual Status fill_eval(std::uint64_t begin, std::uint64_t count, std::uint64_t batch_size,
                            std::span<float> words) const = 0;
 
-  // What metrics compare predictions with. Each only for its task; index < eval_count().
+  // The true values with which metrics compare predictions. Each function may be called only for
+  // its task; index < eval_count().
   virtual std::int32_t true_label(std::uint64_t index) const;          // classification
   virtual std::vector<TrueBox> true_boxes(std::uint64_t index) const;  // detection
   virtual QuestionWindow question_window(std::uint64_t index) const;   // question answering
-  // The text of tokens [first, last] of the sample. REQUIRES: both lie in the window's context.
+  // The text of tokens [first, last] of the sample. REQUIRES: both are in the context of the
+  // window.
   virtual std::string answer_text(std::uint64_t index, std::uint32_t first,
                                   std::uint32_t last) const;
 };
 
-// Opens the data that a job names. REQUIRES: a valid spec (validate).
-// Error (usage, not found): names file, record and field, value and what is allowed; also when the
-// data do not fit the spec's fields (sizes, classes). Images of folders are looked at only when
-// they are used.
+// Opens the data of a job. REQUIRES: a valid spec (validate). Errors (usage, not found): name the
+// file, the record, the field, the value and what is allowed; also if the data do not match the
+// fields of the spec (sizes, classes). Image files of folders are read only when they are used.
 Result<std::shared_ptr<const SampleSource>> open_samples(const JobSpec& spec);
 
-// The facts of those data, without holding them: synthetic data from the spec; idx from labels and
-// headers, cifar10 from the sizes of files, image_folder and voc from the lists of images. ratings
-// and squad are read once: only their whole text tells how many samples it makes.
-// Errors: the same but for what is not read; open_samples may still fail for that.
+// The facts about the same data, with as little reading as possible. They come from the spec
+// (synthetic), from labels and headers (idx), from file sizes (cifar10), or from the lists of
+// images (image_folder, voc). Files of ratings and squad are read once, because only their whole
+// text gives the number of samples. Errors: the same, except for what is not read; open_samples may
+// still fail because of that.
 Result<DataFacts> data_facts(const JobSpec& spec);
 
-// How errors name a sample: "training sample 17 of DIR", "evaluation sample 3 of synthetic data".
+// Names of samples in errors: "training sample 17 of DIR", "evaluation sample 3 of synthetic data".
 std::string training_sample_name(const DataSpec& data, std::uint64_t index);
 std::string evaluation_sample_name(const DataSpec& data, std::uint64_t index);
 
-// Writes the mini-batch of `rank` at `at`.
-// REQUIRES: sampler.samples() == source.train_count(); the position is valid for the sampler;
-// words.size() == sampler.batch_size() * source.layout().words(). Error: as fill_train.
+// Writes the mini-batch of `rank` at `at`. REQUIRES: sampler.samples() == source.train_count(); the
+// position is valid for the sampler; words.size() == sampler.batch_size() *
+// source.layout().words(). Error: as fill_train.
 Status fill_batch(const SampleSource& source, const EpochSampler& sampler, DataCursor at,
                   VirtualRank rank, std::span<float> words);
 

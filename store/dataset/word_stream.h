@@ -1,5 +1,5 @@
 #pragma once
-// Random words one after the other, for a sample whose parts draw a varying number of them.
+// A sequence of random words, for a sample whose parts need a varying number of them.
 #include <array>
 #include <cstdint>
 
@@ -20,7 +20,7 @@ class WordStream {
     }
     return words_[used_++];
   }
-  // In [0, bound). REQUIRES: bound > 0.
+  // A number in [0, bound). REQUIRES: bound > 0.
   std::uint32_t next_below(std::uint32_t bound) { return below(bound, next()); }
 
  private:

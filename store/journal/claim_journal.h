@@ -1,8 +1,8 @@
 #pragma once
-// ClaimJournal: the claims of serving jobs on devices. They hold until they are released, whatever
-// restarts meanwhile. Every write is on the disk before the call returns.
+// ClaimJournal keeps the claims of serving jobs on devices. A claim lasts until it is released,
+// also across restarts. Every write is on disk before the call returns.
 //
-// Owned by one thread of the head.
+// One thread of the head owns it.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -21,7 +21,7 @@ struct ClaimRecord {
   bool operator==(const ClaimRecord&) const = default;
 };
 
-// Error (failure): not what ClaimJournal wrote.
+// Error (failure): the bytes were not written by ClaimJournal.
 Result<ClaimRecord> decode_claim(std::string_view bytes);
 
 class ClaimJournal {
@@ -29,11 +29,11 @@ class ClaimJournal {
   // `store` must outlive this object.
   explicit ClaimJournal(KeyValueStore& store) : store_(store) {}
 
-  // Inserts, or replaces the one of this name.
+  // Inserts the claim, or replaces the claim with this name.
   Status save(const ClaimRecord& claim);
-  // No error when it is not there.
+  // It is no error if the claim does not exist.
   Status erase(const std::string& name);
-  // By name. Error (failure): a record cannot be read.
+  // All claims by name. Error (failure): a record cannot be read.
   Result<std::vector<ClaimRecord>> load_all() const;
 
  private:

@@ -1,9 +1,9 @@
 #pragma once
-// JobHistory: what people want to know of a job after the head was restarted, beside its record and
-// its ledger: the evaluations, and how it ended. Opaque bytes here.
+// JobHistory keeps what people want to know about a job after a restart of the head, in addition to
+// its record and its ledger: its evaluations and how it ended. The contents are opaque bytes here.
 //
-// Writes are buffered: what a power cut takes away of a running job is told again by its workers.
-// Owned by the job's thread. Errors are those of the storage.
+// Writes are buffered. If a power cut loses an entry of a running job, its workers report it again.
+// The job's thread owns the object. Errors are those of the storage.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,19 +26,19 @@ class JobHistory {
   Status save_evaluation(const JobId& job, Version version, std::string_view totals);
   // Ascending by version.
   Result<std::vector<std::pair<Version, std::string>>> evaluations(const JobId& job) const;
-  // Forgets the evaluations after this version.
+  // Removes the evaluations after this version.
   Status rewind(const JobId& job, Version through);
 
-  // The digest of the optimizer's state and the contexts at the last version.
+  // The digest of the optimizer arrays and the contexts at the last version.
   Status save_final_state(const JobId& job, const Digest& state);
   Result<std::optional<Digest>> final_state(const JobId& job) const;
 
-  // What the job came to, as it is shown.
+  // Details of the job that has ended, as they are displayed.
   Status save_end(const JobId& job, std::string_view details);
-  // None when it has not ended.
+  // Returns nullopt if the job has not ended.
   Result<std::optional<std::string>> end(const JobId& job) const;
 
-  // Forgets the job.
+  // Removes all entries of the job.
   Status remove(const JobId& job);
 
  private:

@@ -10,7 +10,7 @@
 namespace es::store {
 namespace {
 
-constexpr std::uint8_t kRecordVersion = 6;  // of a job
+constexpr std::uint8_t kRecordVersion = 6;  // version of a job record
 constexpr std::uint8_t kCounterVersion = 1;
 constexpr std::uint8_t kTagVersion = 1;
 constexpr const char* kTable = "job";

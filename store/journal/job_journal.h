@@ -1,8 +1,9 @@
 #pragma once
-// JobJournal: what the head must know again after a restart. Every write is on the disk before the
-// call returns, so the head may act on it ("journal, then send").
+// JobJournal keeps what the head must know after a restart. Every write is on disk before the call
+// returns, so the head may act on it (the rule "make durable first, then send" of
+// docs/PROTOCOL.md).
 //
-// Owned by one thread of the head. Not thread-safe: the counters are read, then written.
+// One thread of the head owns it. Not thread-safe, because the counters are read and then written.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -19,11 +20,12 @@ namespace es::store {
 
 enum class JobPhase : std::uint8_t {
   kQueued = 0,     // accepted, holds no device yet
-  kRunning = 1,    // holds devices, or is about to get them back after a restart of the head
-  kCompleted = 2,  // final: all steps done
-  kFailed = 3,     // final: `error` says why
+  kRunning = 1,    // holds devices, or will get them back after a restart of the head
+  kCompleted = 2,  // final: all steps are done
+  kFailed = 3,     // final: `error` contains the reason
   kCancelled = 4,  // final: stopped on request
-  kPaused = 5,     // on request: holds no device, goes on from its newest checkpoint when resumed
+  // Paused on request: holds no device; resuming it continues from its newest checkpoint.
+  kPaused = 5,
 };
 const char* phase_name(JobPhase phase);
 constexpr bool is_final(JobPhase phase) {
@@ -34,13 +36,13 @@ constexpr bool is_final(JobPhase phase) {
 struct CheckpointRef {
   std::string path;
   Version version = 0;
-  bool periodic = false;                // of the job's own series
-  std::vector<std::string> nodes = {};  // on whose disks it was written, ascending
-  Digest params = {}, state = {};       // as its manifest has them
+  bool periodic = false;                // part of the job's own series
+  std::vector<std::string> nodes = {};  // nodes on whose disks it was written, ascending
+  Digest params = {}, state = {};       // as in its manifest
   bool operator==(const CheckpointRef&) const = default;
 };
 
-// A worker process that may hold state of the last generation, and where it is reached.
+// A worker process that may hold state of the last generation, and its address.
 struct KnownWorker {
   Incarnation incarnation;
   std::string node;
@@ -51,7 +53,8 @@ struct KnownWorker {
   bool operator==(const KnownWorker&) const = default;
 };
 
-// Devices that the job was slower with than without: `held` and more of these types.
+// A measured refusal: the job was slower on `held` with more devices of these types than without
+// them.
 struct Refusal {
   DeviceSet held;
   std::vector<DeviceType> types;
@@ -61,36 +64,37 @@ struct Refusal {
 
 struct JobRecord {
   JobId id;
-  std::string spec_toml;         // canonical text
-  std::string start_checkpoint;  // directory that the run began from; empty = from the seed
+  std::string spec_toml;  // canonical text of the spec
+  // Directory from which the run began; empty if it began from the seed.
+  std::string start_checkpoint;
   JobPhase phase = JobPhase::kQueued;
-  Generation generation;  // last one that was started; 0 = none yet
+  Generation generation;  // the last one that was started; 0 if none was
   std::vector<KnownWorker> known;
-  std::optional<DeviceSet> pinned;         // the last accepted explicit scale
-  DeviceType bound_type{};                 // the only type that it may use; no name: any
+  std::optional<DeviceSet> pinned;  // devices of the last accepted scale command
+  DeviceType bound_type{};          // the only type that it may use; an empty name for any type
   std::vector<CheckpointRef> checkpoints;  // newest first
-  std::vector<CheckpointRef> spoiled;      // void, to be removed from the disk
-  // Paths of states that a recovery of the journal could not make sense of: nobody goes on from
-  // them, and nobody removes them.
+  std::vector<CheckpointRef> spoiled;      // void checkpoints, to be removed from the disk
+  // Paths of states that a recovery of the journal could not interpret. No job continues from them,
+  // and they are never removed.
   std::vector<std::string> set_aside{};
   std::vector<Refusal> refusals;
-  std::optional<Version> rewinding;  // what is after it in ledger and history is void
+  std::optional<Version> rewinding;  // ledger and history after this version are void
   std::uint64_t sequence = 0;        // order of submission, unique (next_sequence)
   std::uint64_t submitted_unix_ms = 0;
   std::string error;       // for kFailed
-  std::string request_id;  // of the client that submitted it, to know it again; may be empty
+  std::string request_id;  // given by the client, to recognise a repeated request; may be empty
   bool operator==(const JobRecord&) const = default;
 };
 
 std::string encode_job_record(const JobRecord& record);
-// Error (failure): not a record that encode_job_record wrote.
+// Error (failure): the bytes were not written by encode_job_record.
 Result<JobRecord> decode_job_record(std::string_view bytes, const JobId& id);
 
 std::string encode_counter(std::uint64_t number);
-// Error (failure): not what encode_counter wrote.
+// Error (failure): the bytes were not written by encode_counter.
 Result<std::uint64_t> decode_counter(std::string_view bytes, std::string_view counter);
 
-// Error (failure): damaged.
+// Error (failure): the bytes are damaged.
 Result<std::string> decode_tag(std::string_view bytes);
 
 class JobJournal {
@@ -100,22 +104,23 @@ class JobJournal {
 
   // Inserts or replaces the record of record.id.
   Status save(const JobRecord& record);
-  // None when there is no such job.
+  // Returns nullopt if there is no such job.
   Result<std::optional<JobRecord>> load(const JobId& id) const;
-  // All jobs, in order of submission. Error (failure): a record cannot be read; it names the job.
+  // All jobs, in the order of their submission. Error (failure): a record cannot be read; the error
+  // names the job.
   Result<std::vector<JobRecord>> load_all() const;
-  // No error when there is no such job.
+  // It is no error if there is no such job.
   Status remove(const JobId& id);
 
-  // The newest incarnation that may have been used; 0 when none was.
+  // The newest incarnation that may have been used; 0 if none was.
   Result<Incarnation> last_incarnation() const;
-  // Before `last` is used.
+  // Must return before `last` is used.
   Status keep_incarnation(Incarnation last);
-  // A number that this state directory has never given out before, from 1 on.
+  // A number, from 1 on, that this state directory has never given out before.
   Result<std::uint64_t> next_sequence();
 
-  // What tells the jobs of this state directory from those of any other: the first `fresh` that it
-  // was ever called with. REQUIRES: `fresh` is random, and not empty.
+  // A text that distinguishes the jobs of this state directory from those of any other one. It is
+  // the `fresh` of the first call ever. REQUIRES: `fresh` is random and not empty.
   Result<std::string> keep_tag(const std::string& fresh);
 
  private:

@@ -1,9 +1,9 @@
 #pragma once
-// SuspectDevices: the devices that an audit has found to compute wrongly. They stay suspect until
-// an operator clears them, whatever restarts meanwhile. Every write is on the disk before the call
+// SuspectDevices keeps the devices that an audit has found to compute wrongly. A device stays
+// suspect until an operator clears it, also across restarts. Every write is on disk before the call
 // returns.
 //
-// Owned by one thread of the head.
+// One thread of the head owns it.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -23,7 +23,7 @@ struct SuspectDevice {
   bool operator==(const SuspectDevice&) const = default;
 };
 
-// Error (failure): not what SuspectDevices wrote.
+// Error (failure): the bytes were not written by SuspectDevices.
 Result<SuspectDevice> decode_suspect_device(std::string_view bytes);
 
 class SuspectDevices {
@@ -31,9 +31,9 @@ class SuspectDevices {
   // `store` must outlive this object.
   explicit SuspectDevices(KeyValueStore& store) : store_(store) {}
 
-  // Inserts, or replaces the reason.
+  // Inserts the device, or replaces its reason.
   Status save(const SuspectDevice& device);
-  // No error when it is not there. The reason does not matter.
+  // It is no error if the device is not suspect. The reason is ignored.
   Status clear(const SuspectDevice& device);
   // Error (failure): a record cannot be read.
   Result<std::vector<SuspectDevice>> load_all() const;

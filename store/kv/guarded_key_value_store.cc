@@ -5,7 +5,7 @@
 namespace es::store {
 namespace {
 
-// Erases a key that nobody writes.
+// Erases a key that no program writes.
 WriteBatch small_write() {
   WriteBatch batch;
   batch.erase(KeyBuilder("meta").text("writable").key());
@@ -39,7 +39,8 @@ Status GuardedKeyValueStore::try_write() {
   return write(small_write(), Durability::kSynced);
 }
 
-// Of two failed writes of one key the first one knows what was there before.
+// Remembers the previous values. If two failed writes change one key, try_emplace keeps the value
+// from before the first one.
 Status GuardedKeyValueStore::fail(const WriteBatch& batch, const Error& reason) {
   const std::lock_guard lock(mutex_);
   for (const WriteBatch::Change& change : batch.changes())
@@ -50,6 +51,7 @@ Status GuardedKeyValueStore::fail(const WriteBatch& batch, const Error& reason) 
 }
 
 Status GuardedKeyValueStore::recover() {
+  // Holding the lock keeps trouble_ set for all other calls until the undo is on disk.
   const std::lock_guard lock(mutex_);
   Status status = values_->recover();
   WriteBatch undo = small_write();

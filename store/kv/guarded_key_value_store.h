@@ -1,10 +1,11 @@
 #pragma once
-// GuardedKeyValueStore: a store on a disk that may be full, read-only or broken for a while. What
-// is written has happened, and a write that failed has not, neither now nor later: it is undone
-// before the next one, should the disk have kept it after all.
+// GuardedKeyValueStore is a store on a disk that may be full, read-only or broken for some time. A
+// write that succeeded has happened. A write that failed has not happened and will not happen
+// later: if the disk has kept it after all, it is undone before the next write.
 //
-// After a failed write all others fail at once, with the same reason, until recover() succeeds.
-// Reads go on. So whoever has something to write keeps it, and writes it in its own order later.
+// After a failed write all further writes fail at once, with the same reason, until recover()
+// succeeds. Reads continue. A caller therefore keeps what it has to write, and writes it later in
+// its own order.
 //
 // Thread-safe.
 #include <map>
@@ -37,9 +38,9 @@ class GuardedKeyValueStore final : public KeyValueStore {
   Status sync() override;
   Status recover() override;
 
-  // Why nothing can be written, as far as is known; none: it can.
+  // Why nothing can be written, as far as is known; nullopt if writes are possible.
   std::optional<Error> trouble() const;
-  // Whether the storage takes a small write now, which changes no record.
+  // Tests whether the storage accepts a small write, which changes no record.
   Status try_write();
 
  private:
@@ -49,7 +50,7 @@ class GuardedKeyValueStore final : public KeyValueStore {
   std::unique_ptr<KeyValueStore> values_;
   mutable std::mutex mutex_;
   std::optional<Error> trouble_;  // guarded by mutex_
-  Pairs before_;                  // guarded by mutex_: what failed writes were about to replace
+  Pairs before_;                  // guarded by mutex_: values before failed writes
 };
 
 }  // namespace es::store

@@ -1,9 +1,11 @@
 #pragma once
-// KeyValueStore: an ordered map of byte strings on disk, with atomic batches. What the head keeps
-// (jobs, plans, ledgers) lies in one such store; README.md has the table of keys.
+// KeyValueStore is an ordered map of byte strings on disk, with atomic batches. The head keeps its
+// state (jobs, plans, ledgers and others) in one such store; docs/reference/state-directory.md
+// lists the keys.
 //
-// Two implementations: RocksDB (rocksdb_key_value_store.h) and memory (tests and simulation).
-// Thread-safe. Errors of the storage are failures that name the store and the reason.
+// There are two implementations: RocksDB (rocksdb_key_value_store.h) and memory (for tests and
+// simulation). Thread-safe. An error of the storage is a failure that names the store and the
+// reason.
 #include <functional>
 #include <optional>
 #include <string>
@@ -20,12 +22,12 @@ struct KeyValue {
   bool operator==(const KeyValue&) const = default;
 };
 
-// Changes that happen together or not at all, in order.
+// Changes that happen all together or not at all, in order.
 class WriteBatch {
  public:
   struct Change {
     std::string key;
-    std::optional<std::string> value;  // none = erase
+    std::optional<std::string> value;  // nullopt erases the key
   };
 
   void put(std::string key, std::string value) {
@@ -39,29 +41,30 @@ class WriteBatch {
 };
 
 enum class Durability {
-  kSynced,    // on the disk before write() returns
-  kBuffered,  // survives the death of the process, and a power cut once a later write is synced
+  kSynced,    // on disk before write() returns
+  kBuffered,  // survives the end of the process, and a power cut once a later write is synced
 };
 
 class KeyValueStore {
  public:
-  // Sees the pairs in ascending order; returns false to stop. Must not write to the store.
+  // Called with the pairs in ascending order; returns false to stop. Must not write to the store.
   using Visitor = std::function<bool(std::string_view key, std::string_view value)>;
 
   virtual ~KeyValueStore() = default;
 
-  // None when the key is absent.
+  // Returns nullopt if the key does not exist.
   virtual Result<std::optional<std::string>> get(std::string_view key) const = 0;
   virtual Status write(const WriteBatch& batch, Durability durability) = 0;
   // Visits all keys in [begin, end), ordered as unsigned bytes, of one state of the store.
   virtual Status scan(std::string_view begin, std::string_view end, const Visitor& visit) const = 0;
-  // The largest key in [begin, end); none when there is none.
+  // The largest key in [begin, end) with its value; nullopt if there is none.
   virtual Result<std::optional<KeyValue>> last(std::string_view begin,
                                                std::string_view end) const = 0;
-  // Everything that was written is on the disk when it returns.
+  // Returns when everything that was written is on disk.
   virtual Status sync() = 0;
-  // After a failed write: makes the store writable again, where the storage allows it. Error: why
-  // it still cannot be written; it can be read as before, and called again.
+  // Makes the store writable again after a failed write, if the storage allows it. Error: the
+  // reason why it still cannot be written. Reads are still possible, and recover() may be called
+  // again.
   virtual Status recover() = 0;
 };
 

@@ -1,9 +1,9 @@
 #pragma once
-// Keys of the store: a table name and its components, so that pairs that belong together lie
-// together and in order. The tables are listed in README.md.
+// Keys of the store. A key is the name of a table and its components, so related pairs are adjacent
+// and ordered. docs/reference/state-directory.md lists the tables.
 //
-// Form: each text component followed by a zero byte; numbers as 8 bytes, big-endian, so that byte
-// order is numeric order.
+// Each text component is followed by a zero byte. A number has 8 bytes in big-endian order, so that
+// the order of bytes is the order of numbers.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -14,7 +14,7 @@ class KeyBuilder {
  public:
   explicit KeyBuilder(std::string_view table) { text(table); }
 
-  // REQUIRES: no zero byte in `component`.
+  // REQUIRES: `component` contains no zero byte.
   KeyBuilder& text(std::string_view component);
   KeyBuilder& number(std::uint64_t component);
   const std::string& key() const { return key_; }
@@ -23,10 +23,10 @@ class KeyBuilder {
   std::string key_;
 };
 
-// The component as KeyBuilder::number writes it. REQUIRES: 8 bytes.
+// Decodes a component that KeyBuilder::number wrote. REQUIRES: 8 bytes.
 std::uint64_t decode_key_number(std::string_view bytes);
 
-// The first key after all that begin with `prefix`. REQUIRES: a byte of `prefix` is not 0xff.
+// The first key after all keys that begin with `prefix`. REQUIRES: a byte of `prefix` is not 0xff.
 std::string prefix_end(std::string prefix);
 
 }  // namespace es::store

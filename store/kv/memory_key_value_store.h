@@ -1,5 +1,5 @@
 #pragma once
-// KeyValueStore in memory, for tests and simulation: nothing survives the object.
+// KeyValueStore in memory, for tests and simulation. The contents are lost with the object.
 #include <map>
 #include <memory>
 #include <mutex>

@@ -1,7 +1,7 @@
 #pragma once
 // The form of the values in the store: a format version, then the fields in order. Numbers are
-// little-endian, texts carry their length. A reader checks everything it reads: bytes that were
-// not written by the matching writer are one error, never a crash.
+// little endian, and a text is preceded by its length. The reader checks everything: bytes that the
+// matching writer did not write give one error and never end the process.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -18,7 +18,7 @@ class RecordWriter {
   void u8(std::uint8_t value);
   void u32(std::uint32_t value);
   void u64(std::uint64_t value);
-  void f64(double value);  // its bits
+  void f64(double value);  // the bits of the value
   void text(std::string_view value);
   void digest(const Digest& value);
   std::string take() { return std::move(bytes_); }
@@ -27,8 +27,9 @@ class RecordWriter {
   std::string bytes_;
 };
 
-// Reads in the order of the writer. The first thing wrong sets the status; from then on every read
-// returns zero or empty, so a decoder is a straight list of reads, checked once at the end.
+// Reads in the order of the writer. The first problem sets the status, and after it every read
+// returns zero or an empty value. A decoder is therefore a plain sequence of reads with one check
+// at the end.
 class RecordReader {
  public:
   // `what` names the record in errors. `bytes` must outlive the reader.
@@ -40,14 +41,15 @@ class RecordReader {
   double f64();
   std::string text();
   Digest digest();
-  // A number of items that follow, each of at least `item_bytes_min` bytes, so that a wrong number
-  // cannot make the caller reserve more than the record holds.
+  // Reads the number of items that follow, each of at least `item_bytes_min` bytes. A number that
+  // the record cannot contain is an error, so a wrong number cannot make the caller reserve too
+  // much memory.
   std::uint32_t count(std::size_t item_bytes_min);
 
-  // Notes that a field has a value that is not allowed.
+  // Sets an error if `holds` is false: the field has a value that is not allowed.
   void expect(bool holds, const char* field);
   bool ok() const { return status_.ok(); }
-  // Error (failure): what was wrong first, or bytes that are left over.
+  // Error (failure): the first problem, or bytes after the last field.
   Status finish();
 
  private:

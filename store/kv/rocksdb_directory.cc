@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kAdvice = "; easyscaled --head --recover goes on with what is whole";
-// Removed by RocksDB, should it be left behind.
+// RocksDB removes a file with this name when it opens the database, if a crash leaves it behind.
 constexpr const char* kProbeName = "probe.dbtmp";
 constexpr std::size_t kProbeBytes = 256 * 1024;
 
@@ -30,7 +30,8 @@ Error damaged(const fs::path& directory, const std::string& what) {
   return failure(name_of(directory) + " is damaged: " + what + kAdvice);
 }
 
-// The two messages of RocksDB 7.8: locked by another process, and by this one.
+// Recognises the two messages of RocksDB 7.8: the database is locked by another process, or by this
+// one.
 bool says_locked(const rocksdb::Status& status) {
   const std::string text = status.ToString();
   return status.IsIOError() && (text.find("While lock file") != std::string::npos ||
@@ -48,8 +49,8 @@ Status check_place(const fs::path& directory) {
   return {};
 }
 
-// The files of a database that hold something. RocksDB takes a directory without the file CURRENT
-// for an empty database, and so would overwrite them.
+// The files of a database that contain data. RocksDB treats a directory without the file CURRENT as
+// an empty database, and would overwrite these files.
 Result<std::vector<fs::path>> files_with_content(const fs::path& directory) {
   std::vector<fs::path> files;
   std::error_code code;
@@ -64,7 +65,7 @@ Result<std::vector<fs::path>> files_with_content(const fs::path& directory) {
   return files;
 }
 
-// The file CURRENT names the newest file MANIFEST.
+// Checks the file CURRENT, which names the newest file MANIFEST.
 Status check_current(const fs::path& directory) {
   std::error_code code;
   if (!fs::exists(directory, code)) return {};
@@ -88,7 +89,7 @@ Status check_current(const fs::path& directory) {
   return {};
 }
 
-// Nobody else has it open while this lives.
+// Locks the database against other processes during its lifetime.
 class DirectoryLock {
  public:
   static Result<std::unique_ptr<DirectoryLock>> take(const fs::path& directory) {
@@ -119,7 +120,7 @@ Status read_everything(rocksdb::DB& db) {
   return {};
 }
 
-// Changes are numbered; the seal knows one that must be there.
+// Changes are numbered. The seal contains the number of a change that must exist.
 Status check_seal(const fs::path& directory, std::uint64_t newest) {
   const auto sealed = SealFile::read(directory);
   if (!sealed) return damaged(directory, sealed.error().message);
@@ -130,7 +131,8 @@ Status check_seal(const fs::path& directory, std::uint64_t newest) {
                                 ": its write-ahead log (.log) was cut or is missing");
 }
 
-// RocksDB does not always name the file of a table that is not what its manifest says.
+// Names the damaged tables, because RocksDB does not always name the file of a table that does not
+// match its manifest.
 std::string damaged_tables(const fs::path& directory) {
   std::string text;
   std::error_code code;
@@ -164,8 +166,8 @@ std::vector<std::string> Complaints::lines() const {
 
 namespace {
 
-// RocksDB's own log file ends the process (an assertion of the library) at the second line that a
-// full disk does not take. What goes wrong is told by the status of each call.
+// RocksDB's own log file ends the process, by an assertion of the library, at the second line that
+// a full disk does not accept. Errors are reported by the status of each call instead.
 class NoLog final : public rocksdb::Logger {
  public:
   NoLog() : rocksdb::Logger(rocksdb::InfoLogLevel::FATAL_LEVEL) {}
@@ -180,7 +182,7 @@ rocksdb::Options database_options() {
   options.info_log = std::make_shared<NoLog>();
   options.create_if_missing = true;
   options.paranoid_checks = true;
-  // The default mode forgets silently whatever follows a damaged entry of the log.
+  // The default mode silently ignores everything after a damaged entry of the log.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   return options;
 }
@@ -190,7 +192,7 @@ Error open_error(const fs::path& directory, const rocksdb::Status& status) {
     return refused(name_of(directory) +
                    " is in use by another easyscaled: allowed is one at a time");
   std::string text = status.ToString();
-  // RocksDB looks for a table under an older name last, and complains of that.
+  // RocksDB looks for a table under an older name last, and its message contains that name.
   for (std::size_t at = 0; (at = text.find(".ldb:", at)) != std::string::npos;)
     text.replace(at, 4, ".sst");
   if (status.IsCorruption() || text.find("No such file or directory") != std::string::npos)
@@ -203,6 +205,8 @@ Status check_directory(const fs::path& directory) {
   ES_RETURN_IF_ERROR(check_current(directory));
   std::error_code code;
   if (!fs::exists(directory / "CURRENT", code)) return {};
+  // The lock keeps other processes from changing the database while it is read. RocksDB does not
+  // lock a database that it opens read-only.
   const auto lock = DirectoryLock::take(directory);
   if (!lock) return lock.error();
   rocksdb::Options options = database_options();

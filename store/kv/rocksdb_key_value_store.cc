@@ -28,12 +28,12 @@ class RocksdbKeyValueStore final : public KeyValueStore {
   explicit RocksdbKeyValueStore(fs::path directory) : directory_(std::move(directory)) {}
   RocksdbKeyValueStore(const RocksdbKeyValueStore&) = delete;
   RocksdbKeyValueStore& operator=(const RocksdbKeyValueStore&) = delete;
-  // What was buffered is sealed as well, so that nothing of it can get lost unnoticed.
+  // Seals buffered changes too, so that a later loss of them is noticed.
   ~RocksdbKeyValueStore() override {
     if (writable_ && unsealed_) (void)seal();
   }
 
-  // Once, before any other call.
+  // Called once, before any other call.
   Status open() {
     const std::lock_guard lock(writing_);
     return open_database();
@@ -49,7 +49,8 @@ class RocksdbKeyValueStore final : public KeyValueStore {
     return std::optional<std::string>(std::move(value));
   }
 
-  // One at a time, so that the newest change after a synced write is on the disk.
+  // Writes run one at a time. So after a synced write the newest change is on disk, and its number
+  // may be sealed.
   Status write(const WriteBatch& batch, Durability durability) override {
     const std::lock_guard writing(writing_);
     const std::shared_lock lock(access_);
@@ -98,8 +99,8 @@ class RocksdbKeyValueStore final : public KeyValueStore {
     return unsealed_ ? seal() : Status();
   }
 
-  // A database that could not write something writes nothing any more, or not all of what comes
-  // later; which of it depends on the error. One that is opened anew has read what is on the disk.
+  // After a failed write RocksDB writes nothing more, or loses some of the later writes, depending
+  // on the error. A database that is opened again has read what is on the disk.
   Status recover() override {
     const std::lock_guard writing(writing_);
     const std::unique_lock lock(access_);
@@ -118,7 +119,7 @@ class RocksdbKeyValueStore final : public KeyValueStore {
   }
 
  private:
-  // An iterator over [begin, end). RocksDB keeps pointers to the bounds.
+  // An iterator over [begin, end). RocksDB keeps pointers to the bounds, so they live beside it.
   struct Range {
     Range(rocksdb::DB& db, std::string_view begin, std::string_view end)
         : lower(slice(begin)), upper(slice(end)) {
@@ -132,8 +133,8 @@ class RocksdbKeyValueStore final : public KeyValueStore {
     std::unique_ptr<rocksdb::Iterator> iterator;
   };
 
-  // Nothing is changed before all of it was found to be whole: a database that is opened for
-  // writing removes files that it does not know.
+  // The whole database is checked before anything is changed, because RocksDB removes unknown files
+  // when it opens a database for writing.
   Status open_database() {
     ES_RETURN_IF_ERROR(check_directory(directory_));
     rocksdb::DB* db = nullptr;
@@ -152,7 +153,7 @@ class RocksdbKeyValueStore final : public KeyValueStore {
     return synced.ok() ? seal_newest() : Status(error("written", synced));
   }
 
-  // REQUIRES: the newest change is on the disk.
+  // REQUIRES: the newest change is on disk.
   Status seal_newest() {
     ES_RETURN_IF_ERROR(seal_->write(db_->GetLatestSequenceNumber()));
     unsealed_ = false;
@@ -166,15 +167,15 @@ class RocksdbKeyValueStore final : public KeyValueStore {
   Error closed() const { return failure(name() + " cannot be opened again after an error"); }
 
   const fs::path directory_;
-  std::mutex writing_;  // before access_
+  std::mutex writing_;  // locked before access_
   mutable std::shared_mutex access_;
-  std::unique_ptr<rocksdb::DB> db_;  // changed under both
+  std::unique_ptr<rocksdb::DB> db_;  // changed while both are locked
   std::optional<SealFile> seal_;     // guarded by writing_
   bool writable_ = false;            // guarded by writing_
-  bool unsealed_ = false;            // guarded by writing_: something was written since
+  bool unsealed_ = false;  // guarded by writing_: something was written since the last seal
 };
 
-// A new store gets the version of the schema, an old one must have it.
+// Writes the schema version into a new store, and checks it in an existing one.
 Status check_schema(KeyValueStore& store, const std::string& name) {
   const std::string key = KeyBuilder("meta").text("schema").key();
   const Result<std::optional<std::string>> found = store.get(key);

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 using Pairs = std::map<std::string, std::string>;
 
-// Reads what a database in a copy still gives.
+// Reads what can still be read from a copy of the database.
 class Salvager {
  public:
   Salvager(fs::path copy,
@@ -23,7 +23,8 @@ class Salvager {
            std::function<std::string(const std::string&)> name)
       : copy_(std::move(copy)), starts_(std::move(starts)), name_(std::move(name)) {}
 
-  // False: it cannot be opened, or a file is missing, so that nothing can be read.
+  // Returns false if the database cannot be opened or a file is missing, so that nothing can be
+  // read.
   bool read(const rocksdb::Options& options) {
     rocksdb::DB* opened = nullptr;
     const rocksdb::Status status = rocksdb::DB::OpenForReadOnly(options, copy_.string(), &opened);
@@ -47,6 +48,8 @@ class Salvager {
   }
 
   bool read_all() {
+    // Reads forward to a damaged place, continues behind it, and ends when no start behind it gives
+    // a pair.
     auto at = iterator();
     at->SeekToFirst();
     bool any = at->Valid() || at->status().ok();
@@ -61,8 +64,8 @@ class Salvager {
     }
   }
 
-  // An iterator behind the damaged place after `last`, at something that was not read yet; none:
-  // there is nothing.
+  // Returns an iterator at a pair behind the damaged place after `last`, or nullptr if there is
+  // none.
   std::unique_ptr<rocksdb::Iterator> behind(const std::string& last) {
     for (const std::string& start : starts_(pairs, last)) {
       auto at = iterator();
@@ -75,7 +78,8 @@ class Salvager {
     return nullptr;
   }
 
-  // What lies between the damaged place and `found`; its first key.
+  // Reads the pairs between the damaged place and `found` backwards. Returns the first key behind
+  // the damage.
   std::string read_back(const std::string& found, const std::string& last) {
     std::string first = found;
     auto at = iterator();
@@ -103,7 +107,7 @@ class Salvager {
   std::uint64_t newest_ = 0;
 };
 
-// Without what RocksDB writes only for people. A file that cannot be read is a loss.
+// Copies the database without the log files for people. A file that cannot be read is a loss.
 Status copy_database(const fs::path& from, const fs::path& to, std::vector<std::string>& losses) {
   std::error_code code;
   fs::remove_all(to, code);
@@ -145,7 +149,8 @@ struct RemoveAtEnd {
   }
 };
 
-// Named even where no pair between two others is known to be lost.
+// Reports that the end of the log was cut. This is reported even if no pair between two others is
+// known to be lost.
 void note_cut(const fs::path& directory, std::uint64_t newest, std::vector<std::string>& losses) {
   const auto sealed = SealFile::read(directory);
   if (!sealed) {
@@ -179,8 +184,8 @@ Result<Salvage> salvage_database(
   const rocksdb::Options options = lenient(complaints);
   auto salvager = std::make_unique<Salvager>(copy, starts, name_of_key);
   if (!salvager->read(options) || !salvager->losses.empty()) {
-    // Whatever the files of tables and logs still have, whether the manifest knows of them or not.
-    // A table with a damaged block is left out then, so this may be less.
+    // RepairDB uses whatever the files of tables and logs contain, even if the manifest does not
+    // list them. It omits a table with a damaged block, so its result can also be smaller.
     salvager->close();
     const rocksdb::Status repaired = rocksdb::RepairDB(copy.string(), options);
     auto second = std::make_unique<Salvager>(copy, starts, name_of_key);

@@ -1,5 +1,5 @@
 #pragma once
-// What can still be read of a damaged RocksDB database.
+// Reads what can still be read from a damaged RocksDB database.
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -11,14 +11,16 @@
 namespace es::store {
 
 struct Salvage {
-  std::map<std::string, std::string> pairs;  // each with a checksum that holds
-  std::vector<std::string> losses;           // what could not be read, one line for a person each
+  std::map<std::string, std::string> pairs;  // each has a valid checksum
+  std::vector<std::string> losses;           // what could not be read, one line of text for each
 };
 
-// Reads the database in `directory`, which it does not change, by way of a copy in `copy`, a
-// directory that does not exist and does not exist afterwards.
-// `starts`: keys from which there may be something to read again, behind a damaged place, given the
-// pairs that were read so far and the last key before that place; ascending.
+// Reads the database in `directory` without changing it. It uses a copy in the directory `copy`,
+// which must not exist and is removed at the end.
+//
+// `starts` returns keys, ascending, from which there may be readable pairs behind a damaged place.
+// It is given the pairs that were read until then and the last key before the damaged place.
+//
 // Error (failure): nothing can be read, or the copy cannot be written.
 Result<Salvage> salvage_database(
     const std::filesystem::path& directory, const std::filesystem::path& copy,

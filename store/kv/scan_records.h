@@ -1,5 +1,5 @@
 #pragma once
-// Decoding of all records in a range of keys.
+// Decodes all records in a range of keys.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -11,9 +11,9 @@
 
 namespace es::store {
 
-// The records of all keys in [begin, end), or of the first `most` of them, in order of key.
-// `decode(key, value)` gives a
-// Result<Record>; its first error ends the scan and is the result.
+// Returns the records of all keys in [begin, end), or of the first `most` of them, in the order of
+// the keys. `decode(key, value)` returns a Result<Record>; its first error ends the scan and is
+// returned.
 template <class Record, class Decode>
 Result<std::vector<Record>> scan_records(const KeyValueStore& store, const std::string& begin,
                                          const std::string& end, Decode decode,

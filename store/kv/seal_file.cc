@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// 20 digits, so that the line always has the same length.
+// The number has 20 digits, so the line always has the same length and can be replaced in place.
 std::string line_of(std::uint64_t number) {
   const std::string digits = std::to_string(number);
   const std::string padded = std::string(20 - digits.size(), '0') + digits;

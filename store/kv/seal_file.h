@@ -1,8 +1,8 @@
 #pragma once
-// SealFile: beside the files of the database, the number of the newest change that is known to be
-// on the disk. The database cannot see by itself that the end of its log is missing.
+// SealFile lies beside the files of the database and contains the number of the newest change that
+// is known to be on disk. The database cannot detect by itself that the end of its log is missing.
 //
-// One line of text, written in place: the number, and its digest. Not thread-safe.
+// The file is one line of text, written in place: the number and its digest. Not thread-safe.
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -15,17 +15,17 @@ class SealFile {
  public:
   static constexpr const char* kName = "SEAL";
 
-  // Number 0 when the file is not there, or was made and not written. Error (failure): unreadable,
-  // or damaged.
+  // Returns 0 if the file does not exist, or was created but not written. Error (failure): the file
+  // is unreadable or damaged.
   static Result<std::uint64_t> read(const std::filesystem::path& directory);
 
-  // Opens it, making it if it is absent.
+  // Opens the file and creates it if it does not exist.
   static Result<SealFile> open(const std::filesystem::path& directory);
   SealFile(SealFile&& other) noexcept;
   SealFile& operator=(SealFile&& other) noexcept;
   ~SealFile();
 
-  // On the disk when it returns.
+  // The number is on disk when the call returns.
   Status write(std::uint64_t number);
 
  private:

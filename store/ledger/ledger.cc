@@ -31,7 +31,7 @@ std::string line_name(const JobId& job, Version version) {
   return "ledger line of job \"" + job + "\", version " + std::to_string(version);
 }
 
-// The first place where two lines of one version part. REQUIRES: !same_bits(a, b).
+// Describes the first difference between two lines of one version. REQUIRES: !same_bits(a, b).
 std::string difference(const LedgerLine& old_line, const LedgerLine& new_line) {
   if (old_line.losses.size() != new_line.losses.size())
     return "number of losses = " + std::to_string(new_line.losses.size()) + ": allowed is " +

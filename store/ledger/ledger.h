@@ -1,10 +1,10 @@
 #pragma once
-// Ledger: per job and global step, the loss of every EST and the digest of the parameters. It is
-// the witness of determinism: a step that is run again (after a loss, or from a checkpoint) must
-// give the line that is already there, bit by bit.
+// Ledger contains, for each job and global step, the loss of every EST and the digest of the
+// parameters. It is the evidence of determinism: a step that is run again, after a loss or from a
+// checkpoint, must give the same line bit by bit.
 //
-// Writes are buffered: a line that a power cut takes away is computed again, with the same bits.
-// Owned by one thread of the head: append reads, then writes.
+// Writes are buffered. A line that a power cut loses is computed again with the same bits. One
+// thread of the head owns the ledger, because append() reads and then writes.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,15 +19,16 @@ namespace es::store {
 
 struct LedgerLine {
   Version version = 0;                  // the version that the step made: step t writes line t + 1
-  std::vector<float> losses;            // by virtual rank; any bits, NaN too
-  std::optional<Digest> params_digest;  // of that version; absent between digest intervals
+  std::vector<float> losses;            // by virtual rank; any bits, also NaN
+  std::optional<Digest> params_digest;  // digest of that version; absent between digest intervals
 };
 
-// Same version, same bits of every loss (so NaN equals itself, +0 differs from -0), same digest.
+// True if the versions, the bits of every loss and the digests are equal. So a NaN equals itself if
+// its bits do, and +0 differs from -0.
 bool same_bits(const LedgerLine& a, const LedgerLine& b);
 
 std::string encode_ledger_line(const LedgerLine& line);
-// Error (failure): not what encode_ledger_line wrote.
+// Error (failure): the bytes were not written by encode_ledger_line.
 Result<LedgerLine> decode_ledger_line(std::string_view bytes, Version version,
                                       const std::string& what);
 
@@ -36,19 +37,19 @@ class Ledger {
   // `store` must outlive this object.
   explicit Ledger(KeyValueStore& store) : store_(store) {}
 
-  // Adds a line; an equal line that is there already is no error.
-  // Error (failure): a line of that version is there and differs; the message names the job, the
-  // step and the first rank, or the digests. The old line stays.
+  // Adds a line. It is no error if an equal line exists already. Error (failure): a different line
+  // of that version exists and is kept; the message names the job, the step, and the first rank or
+  // the digests that differ.
   Status append(const JobId& job, const LedgerLine& line);
-  // The lines with versions in [begin, end), ascending, the first `most` of them; versions without
-  // a line are left out. REQUIRES: most > 0.
+  // The lines with versions in [begin, end), ascending, at most the first `most` of them. Versions
+  // without a line are omitted. REQUIRES: most > 0.
   Result<std::vector<LedgerLine>> read(const JobId& job, Version begin, Version end,
                                        std::size_t most = SIZE_MAX) const;
-  // The line of the highest version; none when the ledger is empty.
+  // The line with the highest version; nullopt if the ledger is empty.
   Result<std::optional<LedgerLine>> last(const JobId& job) const;
-  // Forgets the lines after this version, durably: an audit has found that they may be spoiled.
+  // Durably removes the lines after this version, when an audit has found that they may be wrong.
   Status rewind(const JobId& job, Version through);
-  // Forgets the job.
+  // Removes all lines of the job.
   Status remove(const JobId& job);
 
  private:

@@ -11,13 +11,13 @@ namespace {
 
 constexpr std::string_view kFirstWord = "easyscale-ledger ";
 constexpr std::uint32_t kFormatVersion = 3;
-constexpr std::string_view kMark = " #";     // before a line's check
-constexpr std::size_t kCheckBytes = 2 + 16;  // with the mark
+constexpr std::string_view kMark = " #";     // precedes the check of a line
+constexpr std::size_t kCheckBytes = 2 + 16;  // including the mark
 
-// What each line of the file is checked by: its text and all the text before it.
+// Computes the check of each line of the file, which covers its text and all text before it.
 class Chain {
  public:
-  // " #" and 16 hexadecimal digits.
+  // Returns " #" and 16 hexadecimal digits.
   std::string check(std::string_view line) {
     const std::string text = last_ + std::string(line) + "\n";
     last_ = digest_of(text).hex().substr(0, kCheckBytes - kMark.size());
@@ -57,7 +57,7 @@ bool read_digest(std::string_view text, Digest& digest) {
   return parsed.has_value();
 }
 
-// The text up to the first separator, which is cut off with it.
+// Removes and returns the text up to the first separator. The separator is removed too.
 std::string_view take(std::string_view& text, char separator) {
   const std::size_t at = text.find(separator);
   const std::string_view first = text.substr(0, at);
@@ -87,7 +87,7 @@ class Reader {
   }
 
  private:
-  // The version is looked at first: another one may have another form.
+  // Checks the version before anything else, because another version may have another form.
   Status check_format() {
     const std::string_view first = rest_.substr(0, rest_.find('\n'));
     const std::string_view version =
@@ -103,7 +103,8 @@ class Reader {
     if (error_) return *error_;
     return read && line_ == first_line() ? Status() : bad("\"" + first_line() + "\" and its check");
   }
-  // The next line without its check. False: the end of the text, or a damaged line (error_).
+  // Reads the next line without its check. False at the end of the text or at a damaged line
+  // (error_).
   bool next() {
     const bool more = !rest_.empty() && !error_;
     line_ = {};
@@ -126,7 +127,7 @@ class Reader {
     return usage_error(where_ + ", line " + std::to_string(number_) + ": \"" +
                        std::string(line_.substr(0, 60)) + "\": allowed is " + allowed);
   }
-  // False: the line is none of the head's, or wrong (error_).
+  // False if the line does not belong to the head of the file, or is wrong (error_).
   bool read_head() {
     std::string_view value = line_;
     const std::string_view name = take(value, ' ');

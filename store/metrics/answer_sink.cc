@@ -16,7 +16,7 @@ class AnswerSink final : public MetricSink {
     const QuestionWindow window = source_->question_window(index);
     const PredictedSpan span =
         best_span(output[0].first(tokens), output[0].subspan(tokens), window.first, window.end);
-    // A later window of the same question replaces the answer only when it is surer.
+    // A later window of the same question replaces the answer only if its score is higher.
     const bool same =
         !totals_.answers.empty() && totals_.answers.back().question == window.question;
     if (same && !(totals_.answers.back().score < span.score)) return;

@@ -10,7 +10,8 @@ double average_precision(std::vector<ScoredBox> boxes, std::uint64_t count) {
   ES_CHECK(count > 0);
   std::ranges::stable_sort(
       boxes, [](const ScoredBox& a, const ScoredBox& b) { return a.score > b.score; });
-  std::vector<double> precision;  // where a box is found, so where recall grows by 1 / count
+  // Precision at each true box found, where recall grows by 1 / count.
+  std::vector<double> precision;
   std::uint64_t hits = 0;
   for (std::size_t i = 0; i < boxes.size(); ++i) {
     if (!boxes[i].hit) continue;
@@ -18,6 +19,7 @@ double average_precision(std::vector<ScoredBox> boxes, std::uint64_t count) {
     precision.push_back(static_cast<double>(hits) / static_cast<double>(i + 1));
   }
   double area = 0, best = 0;
+  // From the right: the precision at a recall is the best one at this or any higher recall.
   for (std::size_t i = precision.size(); i > 0; --i) {
     best = std::max(best, precision[i - 1]);
     area += best;

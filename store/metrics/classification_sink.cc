@@ -6,7 +6,8 @@
 namespace es::store {
 namespace {
 
-// Number of classes that are better than the true one.
+// Number of classes that are better than the true one. Of equal logits the lower class is better. A
+// NaN does not occur (MetricSink::add).
 std::size_t rank_of(std::span<const float> logits, std::size_t label) {
   std::size_t rank = 0;
   for (std::size_t j = 0; j < logits.size(); ++j) {

@@ -15,7 +15,7 @@ class DetectionSink final : public MetricSink {
   }
 
  private:
-  // The grid of a scale: one cell for 32, 16 or 8 pixels of a side.
+  // The grid of a scale: a cell covers 32, 16 or 8 pixels of a side.
   GridSize grid(int scale) const {
     const SampleField& image = source_->layout().fields[box_field::kImage];
     const std::int64_t stride = 32 >> scale;

@@ -16,7 +16,7 @@ bool stronger(const FoundBox& a, const FoundBox& b) {
   return a.score > b.score;
 }
 
-// Length of the common part of two intervals, given by centre and length.
+// Length of the common part of two intervals, each given by its centre and its length.
 double common_length(double a, double a_length, double b, double b_length) {
   const double low = std::max(a - a_length / 2, b - b_length / 2);
   const double high = std::min(a + a_length / 2, b + b_length / 2);
@@ -28,16 +28,17 @@ bool finite(const FoundBox& box) {
          std::isfinite(box.h) && std::isfinite(box.score);
 }
 
-// Where an anchor lies.
+// Position of an anchor.
 struct Place {
   GridSize grid;
   std::uint32_t row, col;
-  double anchor_w, anchor_h;  // parts of the image
+  double anchor_w, anchor_h;  // as parts of the image
 };
 
-// A box for each class that is likely enough.
+// Appends one box for each class whose score is at least kScoreMin.
 void decode_anchor(std::span<const float> t, const Place& place, std::vector<FoundBox>& found) {
   const double object = fixed_sigmoid(t[kObjectness]);
+  // Written as a negation, so that a NaN also returns here.
   if (!(object >= kScoreMin)) return;
   FoundBox box{.x = (fixed_sigmoid(t[0]) + place.col) / place.grid.w,
                .y = (fixed_sigmoid(t[1]) + place.row) / place.grid.h,
@@ -102,11 +103,13 @@ std::vector<ScoredBox> match(std::span<const FoundBox> found, std::span<const Tr
     for (std::size_t t = 0; t < truth.size(); ++t) {
       if (truth[t].label != box.label) continue;
       const double here = overlap(box, as_found(truth[t]));
+      // Of true boxes with equal overlap, the first one is taken.
       if (here < most || (here == most && best != truth.size())) continue;
       most = here;
       best = t;
     }
     const bool matched = best != truth.size();
+    // VOC ignores detections of difficult objects; they are neither hits nor errors.
     if (matched && truth[best].difficult) continue;
     scored.push_back({box.label, static_cast<float>(box.score), matched && !taken[best]});
     if (matched) taken[best] = true;

@@ -83,6 +83,8 @@ void MetricSink::add(std::uint64_t begin, std::uint64_t count,
       slices[o] = outputs[o].subspan(i * size, size);
     }
     ++totals_.samples;
+    // One bad sample clears all totals, so that their bytes do not depend on how samples were
+    // divided.
     if (!all_finite(slices, losses[i])) {
       ++totals_.not_finite;
       totals_ = {.samples = totals_.samples, .not_finite = totals_.not_finite};

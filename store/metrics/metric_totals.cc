@@ -1,6 +1,6 @@
 // Byte form of MetricTotals, all little endian: version u32 = 2; samples u64; not_finite u64;
-// loss_sum f64; then four lists, each a count u64 and its items: sums (f64), answers (question u64,
-// score f32, exact f64, f1 f64), boxes (label i32, score f32, hit u8), box_counts (u64).
+// loss_sum f64; then four lists, each with a count u64 and its items: sums (f64), answers (question
+// u64, score f32, exact f64, f1 f64), boxes (label i32, score f32, hit u8), box_counts (u64).
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -40,7 +40,8 @@ class Reader {
     }
     return std::bit_cast<T>(bytes);
   }
-  // Number of items of a list, each of at least `item_bytes`: no more than can be there.
+  // Reads the number of items of a list, each of at least `item_bytes`. A number that the remaining
+  // bytes cannot contain is an error, so a bad number never allocates memory.
   std::uint64_t count(std::size_t item_bytes) {
     const auto n = get<std::uint64_t>();
     if (n > rest_.size() / item_bytes) short_ = true;
@@ -70,7 +71,7 @@ void read_answers(Reader& reader, std::vector<ScoredAnswer>& answers) {
   }
 }
 
-// False when a mark is neither 0 nor 1.
+// Returns false if a hit mark is neither 0 nor 1, or a label is negative.
 bool read_boxes(Reader& reader, std::vector<ScoredBox>& boxes) {
   bool valid = true;
   for (std::uint64_t n = reader.count(9); n > 0; --n) {
@@ -99,6 +100,7 @@ void MetricTotals::append(const MetricTotals& next) {
   add_up(box_counts, next.box_counts);
   boxes.insert(boxes.end(), next.boxes.begin(), next.boxes.end());
   for (const ScoredAnswer& answer : next.answers) {
+    // The windows of one question may be divided between two parts. Then the better answer counts.
     if (answers.empty() || answers.back().question != answer.question)
       answers.push_back(answer);
     else if (answers.back().score < answer.score)

@@ -4,7 +4,7 @@
 namespace es::store {
 namespace {
 
-// 1 / log2(rank + 2) of the ranks that count.
+// 1 / log2(rank + 2) for the ranks that count.
 constexpr double kGain[] = {1.0,
                             0.63092975357145743,
                             0.5,
@@ -46,7 +46,7 @@ class RankingSink final : public MetricSink {
   }
 
   SourcePointer source_;
-  std::vector<float> scores_;  // of the group that is not complete
+  std::vector<float> scores_;  // scores of the group that is not complete
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-// The sinks of the four tasks; MetricSink::create chooses among them.
+// The metric sinks of the four tasks. MetricSink::create chooses among them.
 #include <memory>
 
 #include "store/metrics/metric.h"
@@ -8,18 +8,18 @@ namespace es::store {
 
 using SourcePointer = std::shared_ptr<const SampleSource>;
 
-// Output: logits [classes]. Right among the first k: fewer than k classes are better than the true
-// one; of equal logits the lower class is the better one.
+// Output: logits [classes]. A sample counts as right among the first k if fewer than k classes are
+// better than the true one. Of equal logits the lower class is better.
 std::unique_ptr<MetricSink> classification_sink(SourcePointer source);
 
 // Output: a score. Sample 0 of a group is the rated item. The rank is the number of other items
-// that are not below it; hit: rank < 10, gain 1 / log2(rank + 2).
+// that are not below it. A rank < 10 is a hit with the gain 1 / log2(rank + 2).
 std::unique_ptr<MetricSink> ranking_sink(SourcePointer source);
 
-// Output: [2][tokens], logits of the first and of the last token of the answer.
+// Output: [2][tokens], the logits of the first and of the last token of the answer.
 std::unique_ptr<MetricSink> answer_sink(SourcePointer source);
 
-// Outputs: three scales of [h][w][3 * (5 + classes)] as the YOLO loss reads them.
+// Outputs: three scales of [h][w][3 * (5 + classes)], as the YOLO loss reads them.
 std::unique_ptr<MetricSink> detection_sink(SourcePointer source, std::uint32_t classes);
 
 }  // namespace es::store

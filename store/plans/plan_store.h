@@ -1,10 +1,10 @@
 #pragma once
-// PlanStore: the companion's knowledge that outlives a job: plans that were computed, and how fast
-// each device type was measured to be.
+// PlanStore keeps knowledge of companions beyond the life of a job: computed plans, and the
+// measured speed of each device type.
 //
-// `model_key` is the caller's name for everything that decides the speed of a local step besides
-// batch size and device type (actors/common/model_key.h); no zero byte. Thread-safe: of two jobs
-// that measure the same at once, the later report counts.
+// `model_key` is the caller's name for everything that decides the speed of a local step except the
+// batch size and the device type (actors/common/model_key.h). It must not contain a zero byte.
+// Thread-safe: if two jobs measure the same speed at the same time, the later report is kept.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -16,7 +16,7 @@
 
 namespace es::store {
 
-// One device type's part in a plan (DESIGN 7).
+// The part of one device type in a plan (docs/SCHEDULING.md).
 struct PlanPart {
   DeviceType type;
   std::uint32_t devices = 0;  // N_i >= 1
@@ -31,9 +31,10 @@ struct PlanRecord {
   bool operator==(const PlanRecord&) const = default;
 };
 
-// The plans of a job, best first, and what they were made from.
+// The plans of a job, the best first, and the inputs of the search that found them.
 struct PlanListRecord {
-  std::string inputs;  // of the search, the caller's words: other inputs, other plans
+  std::string inputs;  // the caller's description of the inputs; other inputs give other plans
+  // True if the list contains every plan that is not dominated.
   bool complete = true;
   std::vector<PlanRecord> plans;
   bool operator==(const PlanListRecord&) const = default;
@@ -43,15 +44,15 @@ struct CapabilityRecord {
   DeviceType type;
   double local_steps_per_s = 0.0;  // C_i, finite, > 0
   std::uint64_t measurements =
-      0;  // how often it was measured to have changed, or for the first time
+      0;  // number of changes that were measured, including the first measurement
   bool operator==(const CapabilityRecord&) const = default;
 };
 
 std::string encode_plans(const PlanListRecord& list);
-// Error (failure): not what encode_plans wrote.
+// Error (failure): the bytes were not written by encode_plans.
 Result<PlanListRecord> decode_plans(std::string_view bytes, const std::string& what);
 
-// Error (failure): not what PlanStore wrote for a capability.
+// Error (failure): the bytes were not written by PlanStore for a capability.
 Result<CapabilityRecord> decode_capability(std::string_view bytes, const std::string& type,
                                            const std::string& model_key);
 
@@ -60,17 +61,17 @@ class PlanStore {
   // `store` must outlive this object.
   explicit PlanStore(KeyValueStore& store) : store_(store) {}
 
-  // Replaces the plans of (model_key, max_p). They can be computed again, so a power cut may lose
-  // them.
+  // Replaces the plans of (model_key, max_p). A power cut may lose them; they can be computed
+  // again.
   Status save_plans(const std::string& model_key, std::uint32_t max_p, const PlanListRecord& list);
-  // None when nothing was saved.
+  // Returns nullopt if no plans were saved.
   Result<std::optional<PlanListRecord>> load_plans(const std::string& model_key,
                                                    std::uint32_t max_p) const;
 
-  // Replaces what is known of (model_key, batch_size, record.type).
+  // Replaces the speed of (model_key, batch_size, record.type).
   Status save_capability(const std::string& model_key, std::uint32_t batch_size,
                          const CapabilityRecord& record);
-  // All that is known of (model_key, batch_size), ordered by the name of the device type.
+  // All speeds of (model_key, batch_size), ordered by the name of the device type.
   Result<std::vector<CapabilityRecord>> load_capabilities(const std::string& model_key,
                                                           std::uint32_t batch_size) const;
 

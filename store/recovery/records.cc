@@ -14,13 +14,13 @@
 namespace es::store {
 namespace {
 
-// Components of the keys of a table: t = text, n = number.
+// Components of the keys of each table: t is a text, n is a number.
 const std::map<std::string, std::string, std::less<>> kTables = {
     {"capability", "tnt"}, {"claim", "t"},       {"counter", "t"},   {"end", "t"},
     {"evaluation", "tn"},  {"final_state", "t"}, {"job", "t"},       {"ledger", "tn"},
-    {"meta", "t"},         {"plans", "tn"},      {"suspect", "ttn"},  {"tag", "t"},
+    {"meta", "t"},         {"plans", "tn"},      {"suspect", "ttn"}, {"tag", "t"},
 };
-// Behind a damaged place of a table with many numbers.
+// Largest jump over versions behind a damaged place of a table with versions.
 constexpr std::uint64_t kVersionJumpMax = std::uint64_t{1} << 40;
 
 std::optional<std::string> take_text(std::string_view& rest) {
@@ -145,6 +145,7 @@ std::vector<std::string> starts_after(const std::map<std::string, std::string>& 
   }
   const auto last = parse_key(after);
   if (last && (last->table == "ledger" || last->table == "evaluation"))
+    // A table of versions may be long. Starts at growing distances find where it is readable again.
     for (std::uint64_t jump = 2; jump < kVersionJumpMax; jump *= 2)
       starts.push_back(
           KeyBuilder(last->table).text(last->texts.front()).number(*last->number + jump).key());

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 using Pairs = std::map<std::string, std::string>;
 
-// Numbers that a lost record may have used are not used again.
+// Numbers that a lost record may have used are skipped.
 constexpr std::uint64_t kSequenceGap = 1000;
 constexpr std::uint64_t kIncarnationGap = std::uint64_t{1} << 32;
 constexpr std::uint64_t kGenerationGap = 1'000'000;
@@ -53,7 +53,7 @@ bool belongs_to_a_job(const std::string& table) {
   return table == "ledger" || table == "evaluation" || table == "final_state" || table == "end";
 }
 
-// What is left of jobs whose record is lost.
+// Drops ledger lines and history of jobs whose record is lost.
 void drop_orphans(Pairs& pairs, const std::map<std::string, JobRecord>& jobs,
                   std::vector<std::string>& dropped) {
   std::map<std::string, std::size_t> orphans;
@@ -78,12 +78,13 @@ std::vector<std::string> keys_of(const Pairs& pairs, const char* table, const st
 }
 
 struct Ledger {
-  std::uint64_t whole_through = 0;  // the last line that no line before is missing of; 0: none
-  std::string gap;                  // what is missing; empty: nothing in between
-  std::vector<std::string> behind;  // keys of the lines behind
+  std::uint64_t whole_through = 0;  // last line with no missing line before it; 0 for none
+  std::string gap;                  // the missing lines; empty if none is missing in between
+  std::vector<std::string> behind;  // keys of the lines after the gap
 };
 
-// A job from a checkpoint begins anywhere.
+// Finds the first gap of a ledger. The ledger of a job that started from a checkpoint may begin at
+// any version.
 Ledger look_at_ledger(const Pairs& pairs, const std::string& job, const JobRecord& record) {
   Ledger ledger;
   bool begins_anywhere = !record.start_checkpoint.empty();
@@ -101,8 +102,9 @@ Ledger look_at_ledger(const Pairs& pairs, const std::string& job, const JobRecor
   return ledger;
 }
 
-// A job goes on from a version that its ledger leads to; what is behind is trained again, to the
-// same bits. Its workers may be further, and are not known any more.
+// Takes a job back to the end of the gapless part of its ledger. The job trains the later steps
+// again, with the same bits. Its workers may hold later versions, so they are forgotten, and the
+// generation skips ahead, so that their messages are stale.
 void rewind(Pairs& pairs, const std::string& job, JobRecord record, const Ledger& ledger,
             std::vector<std::string>& dropped) {
   for (const std::string& key : ledger.behind) pairs.erase(key);
@@ -195,7 +197,7 @@ Status move(const fs::path& from, const fs::path& to) {
   return {};
 }
 
-// The version of the schema is not damage; a program of that version can read it.
+// Another schema version is not damage; a program of that version can read the directory.
 Status check_schema(const Pairs& pairs, const fs::path& directory) {
   const auto schema = pairs.find(KeyBuilder("meta").text("schema").key());
   if (schema != pairs.end() && schema->second != kSchemaVersion)
@@ -238,6 +240,7 @@ Result<Recovery> recover_state_directory(const fs::path& directory) {
   const fs::path fresh = beside(directory, ".recovered");
   ES_RETURN_IF_ERROR(write_new(fresh, salvage->pairs));
   recovery.original = free_name(directory);
+  // The damaged directory is moved only after the new one is complete and on disk.
   ES_RETURN_IF_ERROR(move(directory, recovery.original));
   ES_RETURN_IF_ERROR(move(fresh, directory));
   return recovery;

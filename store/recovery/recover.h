@@ -1,5 +1,5 @@
 #pragma once
-// Recovery of a damaged state directory: what is whole goes into a new one, what is not is named,
+// Recovers a damaged state directory. Whole records go into a new directory, lost ones are named,
 // and the damaged original is kept.
 #include <cstddef>
 #include <filesystem>
@@ -12,23 +12,23 @@
 namespace es::store {
 
 struct Recovery {
-  std::filesystem::path original;  // where the damaged directory is now; empty: nothing was damaged
-  std::map<std::string, std::size_t> kept;  // records, by table
-  std::vector<std::string> dropped;  // what is not there any more, one line each, for a person
+  // New place of the damaged directory; empty if there was no damage.
+  std::filesystem::path original;
+  std::map<std::string, std::size_t> kept;  // number of records, by table
+  std::vector<std::string> dropped;         // what was lost, one line of text for each
 };
 
-// Of a directory that nobody has open. One that is whole is left as it is. Otherwise the records
-// that are whole, and make sense together, go into a new directory in its place, and the old one is
-// beside it, as NAME.damaged-N. Numbers that must not be given out twice go on behind a gap.
-// Nothing is moved before the new directory is complete and on the disk; NAME.recovered and
-// NAME.copy are used meanwhile. Errors: not found (there is no such directory), refused (in use),
-// failure (nothing of it can be read, another schema version, or the disk takes no copy); then
-// nothing was changed.
+// Recovers a directory that no process has open. A whole directory is not changed. Otherwise the
+// records that are whole and consistent go into a new directory in its place, and the old one is
+// moved to NAME.damaged-N. Numbers that must not be given out twice continue after a gap. Nothing
+// is moved before the new directory is complete and on disk; NAME.recovered and NAME.copy are used
+// meanwhile. Errors: not found (there is no such directory), refused (in use), failure (nothing can
+// be read, another schema version, or the disk cannot store the copy).
 Result<Recovery> recover_state_directory(const std::filesystem::path& directory);
 
-// Drops what cannot be read or makes no sense without something that was lost, and repairs the
-// counters: the decision in recover_state_directory. `dropped`: what is known to be lost already;
-// with nothing lost nothing changes.
+// The decision of recover_state_directory: drops what cannot be read or depends on something lost,
+// and raises the counters. `dropped` contains the losses that are already known and receives
+// further ones. If nothing is lost, nothing changes.
 void make_consistent(std::map<std::string, std::string>& pairs, std::vector<std::string>& dropped);
 
 }  // namespace es::store

@@ -14,7 +14,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kMetadata = "__metadata__";
 constexpr std::uint64_t kBytesMax = std::uint64_t{1} << 62;
-constexpr int kDepthMax = 3;  // header, tensor, list of offsets
+constexpr int kDepthMax = 3;  // levels: header, tensor, list of offsets
 
 struct Type {
   const char* name;
@@ -24,7 +24,8 @@ constexpr Type kTypes[] = {{"F32", 4}, {"F64", 8}, {"F16", 2},  {"BF16", 2},    
                            {"I32", 4}, {"I16", 2}, {"I8", 1},   {"U64", 8},     {"U32", 4},
                            {"U16", 2}, {"U8", 1},  {"BOOL", 1}, {"F8_E5M2", 1}, {"F8_E4M3", 1}};
 
-// The header as a tree; discarded when it is no JSON, too deep, or has a name twice.
+// Parses the header. The result is discarded if the text is not JSON, is too deep, or has a name
+// twice.
 Json parse_strictly(std::string_view text) {
   if (json_depth(text) > kDepthMax) return Json(Json::value_t::discarded);
   bool good = true;
@@ -51,7 +52,8 @@ bool read_numbers(const Json& list, std::vector<std::uint64_t>& out) {
   return true;
 }
 
-// `number` counts the tensors of the header from 1: errors do not repeat what a file holds.
+// `number` counts the tensors of the header from 1. Errors name the number, because they must not
+// repeat content of a file.
 Result<TensorInfo> read_tensor(const std::string& name, std::size_t number, const Json& json) {
   const auto bad = [&](const std::string& allowed) {
     return usage_error(tensor_place(number) + ": allowed is " + allowed);
@@ -82,7 +84,7 @@ Status read_metadata(const Json& json, Metadata& out) {
   return {};
 }
 
-// Ascending, without overlap and without a byte that belongs to nobody.
+// Checks that the arrays are ascending, without overlap and without unused bytes between them.
 Status check_layout(const std::vector<TensorInfo>& tensors, std::uint64_t data_bytes) {
   std::uint64_t at = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {

@@ -1,5 +1,5 @@
 #pragma once
-// The header of a safetensors file: from and to JSON.
+// Converts the header of a safetensors file from and to JSON.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -11,18 +11,18 @@ namespace es::store {
 
 struct SafetensorsHeader {
   Metadata metadata;
-  std::vector<TensorInfo> tensors;  // ascending by begin, without gap from 0
+  std::vector<TensorInfo> tensors;  // ascending by begin, without gaps from 0 on
 };
 
-// Checks everything against `data_bytes`, the size of what follows the header. Error (usage),
-// beginning with `where`.
+// Checks everything against `data_bytes`, the size of the data after the header. Error (usage),
+// which begins with `where`.
 Result<SafetensorsHeader> decode_header(std::string_view json, std::uint64_t data_bytes,
                                         const std::string& where);
 
 // JSON, padded with spaces to a multiple of 8 bytes.
 std::string encode_header(const SafetensorsHeader& header);
 
-// Bytes of an array. Errors: usage (no such dtype, more than 2^62 bytes).
+// Number of bytes of an array. Error (usage): the dtype does not exist, or more than 2^62 bytes.
 Result<std::uint64_t> tensor_bytes(std::string_view dtype, std::span<const std::uint64_t> shape);
 
 }  // namespace es::store

@@ -70,7 +70,8 @@ Status write_all(FileSystem& files, const fs::path& file, const std::string& hea
   return (*out)->finish();
 }
 
-// Whatever came under that name meanwhile is not replaced, where the file system can tell.
+// Renames without replacing a file that was created under the new name meanwhile. On a file system
+// without RENAME_NOREPLACE it can be replaced.
 Status rename_to_new(const fs::path& from, const fs::path& to) {
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return {};
   if (errno == EEXIST) return refused(to.string() + ": exists already: allowed is a new name");

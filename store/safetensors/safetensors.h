@@ -1,12 +1,14 @@
 #pragma once
-// Files in the safetensors format: named arrays with a JSON header, as PyTorch's users exchange
-// weights. 8 bytes N (little endian), N bytes of JSON, then the arrays' bytes one after the other:
+// Files in the safetensors format, in which users of PyTorch exchange weights: named arrays with a
+// JSON header. The file has 8 bytes N (little endian), N bytes of JSON, and the bytes of the arrays
+// one after the other:
 //
 //   {"__metadata__": {"KEY": "TEXT"}, "NAME": {"dtype": "F32", "shape": [2, 3],
 //    "data_offsets": [0, 24]}, ...}
 //
-// A reader believes nothing: sizes are bounded, every byte of the data belongs to exactly one
-// array, no name comes twice. What is wrong is an error that names file and array, never a crash.
+// The reader trusts nothing in a file. Sizes are bounded, every byte of the data belongs to exactly
+// one array, and names are unique. An error names the file and the array; a bad file never ends the
+// process.
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -25,8 +27,8 @@ inline constexpr std::uint64_t kSafetensorsHeaderMax = std::uint64_t{64} << 20;
 struct TensorInfo {
   std::string name;
   std::string dtype;                 // "F32", "I64", ...
-  std::vector<std::uint64_t> shape;  // empty: a scalar
-  std::uint64_t begin = 0, end = 0;  // bytes, in the data
+  std::vector<std::uint64_t> shape;  // empty for a scalar
+  std::uint64_t begin = 0, end = 0;  // byte offsets in the data
 };
 
 struct TensorData {
@@ -38,21 +40,21 @@ struct TensorData {
 
 using Metadata = std::map<std::string, std::string>;
 
-// Writes a new file, whole or not at all. Errors: refused (the file exists), usage (an array whose
-// bytes do not fit its shape, two of one name), failure (disk).
+// Writes a new file, as a whole or not at all. Errors: refused (the file exists), usage (the bytes
+// of an array do not fit its shape, or two arrays have one name), failure (disk).
 Status write_safetensors(FileSystem& files, const std::filesystem::path& file,
                          std::span<const TensorData> tensors, const Metadata& metadata);
 
-// An open file's header. Holds no file open between calls; const and thread-safe.
+// The header of a file. Keeps no file open between calls; const and thread-safe.
 class SafetensorsFile {
  public:
-  // Errors: not found; usage (anything that is not of the format).
+  // Errors: not found; usage (the file is not in the format).
   static Result<SafetensorsFile> open(const std::filesystem::path& file);
 
   const Metadata& metadata() const { return metadata_; }
   const std::vector<TensorInfo>& tensors() const { return tensors_; }  // in the order of the data
-  const TensorInfo* find(std::string_view name) const;                 // or null
-  // The bytes of an array of this file.
+  const TensorInfo* find(std::string_view name) const;                 // nullptr if there is none
+  // Reads the bytes of an array of this file.
   Result<std::vector<std::byte>> read(const TensorInfo& tensor) const;
 
  private:

@@ -17,7 +17,7 @@ constexpr double kSecondsMax = 1e10;
 constexpr double kWorkMax = 1e15;
 constexpr std::uint32_t kMaxP = 1024;
 
-// Takes a Result's value or leaves the function with its error.
+// Takes the value of a Result, or returns its error from the enclosing function.
 #define ES_TAKE(target, expression)   \
   do {                                \
     auto taken = (expression);        \
@@ -49,7 +49,8 @@ Result<TraceJob> easyscale_job(const Row& row) {
   return job;
 }
 
-// A row without devices or without a duration is a job that never ran: nothing to schedule.
+// A row without devices or without a duration is a job that never ran, so there is nothing to
+// schedule.
 Result<std::vector<TraceJob>> philly_job(const Row& row) {
   TraceJob job;
   ES_TAKE(job.id, row.required("job_id"));
@@ -77,7 +78,8 @@ Result<TraceJob> pollux_job(const Row& row) {
   return job;
 }
 
-// Throughputs of Gavel are of a whole gang, so a model is a job type with a number of devices.
+// Gavel gives throughputs of a whole gang. A model is therefore a job type with a number of
+// devices.
 std::string gavel_model(const std::string& type, std::uint32_t gpus) {
   return type + " on " + std::to_string(gpus);
 }
@@ -104,7 +106,7 @@ Result<TraceJob> gavel_job(const Row& row) {
 
 struct Format {
   TraceFormat format;
-  std::vector<const char*> columns;  // that tell it from the others
+  std::vector<const char*> columns;  // columns by which the format is recognised
 };
 
 const std::vector<Format>& formats() {
@@ -133,7 +135,7 @@ Result<TraceFormat> format_of(const CsvTable& table) {
   return usage_error(table.file() + ": line 1: header \"" + columns + "\": allowed are " + known);
 }
 
-// The jobs of one row: one, or none.
+// The jobs of one row: one job or none.
 Result<std::vector<TraceJob>> jobs_of(const Row& row, TraceFormat format) {
   const auto one = [](Result<TraceJob> job) -> Result<std::vector<TraceJob>> {
     if (!job) return job.error();
@@ -203,6 +205,7 @@ Result<JobTrace> parse_trace(std::string_view text, const std::string& file,
   std::set<std::string> ids;
   for (std::size_t i = 0; i < table->rows(); ++i) {
     const Row row = table->row(i);
+    // Without a chosen workload the first row decides it.
     if (wanted.empty()) wanted = row.text("workload");
     if (row.text("workload") != wanted) continue;
     auto jobs = jobs_of(row, trace.format);
@@ -279,6 +282,7 @@ Result<std::vector<TraceClaim>> parse_claims(std::string_view text, const std::s
     ES_TAKE(claim.name, row.required("name"));
     double count = 0;
     ES_TAKE(count, row.number("count", -1e9, 1e9));
+    // A count of 0 or less releases the claim.
     claim.count = count > 0 ? static_cast<std::uint32_t>(count) : 0;
     claims.push_back(std::move(claim));
   }

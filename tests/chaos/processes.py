@@ -44,9 +44,10 @@ def send(pid, number):
 
 
 def resident_kib(pid):
-    """Memory of its own: what other processes share with it comes and goes with them."""
+    """Memory of its own: what other processes share with it comes and goes with them. Pages that
+    the kernel has written to swap, because the process was idle, are its own too."""
     text = Path(f"/proc/{pid}/status").read_text()
-    return int(re.search(r"^RssAnon:\s+(\d+)", text, re.MULTILINE).group(1))
+    return sum(int(kib) for kib in re.findall(r"^(?:RssAnon|VmSwap):\s+(\d+)", text, re.MULTILINE))
 
 
 # Files that a database keeps open change with what it compacts.

@@ -2,7 +2,7 @@
 """Many clients that ask at the same moment are answered by one answer: the head does not grow by one
 for each of them.
 
-ES_CROWD=JOBS:CLIENTS sets how many; 1001:200 is what the README's figures were measured with.
+ES_CROWD=JOBS:CLIENTS sets how many (docs/reference/testing.md); 1001:200 is a larger run by hand.
 """
 import os
 import re

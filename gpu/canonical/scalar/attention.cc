@@ -5,7 +5,7 @@
 namespace es::gpu::scalar {
 namespace {
 
-// Scores of one head after the product, in place: scale, bias, mask, length.
+// Completes the scores of one head after the product, in place: scale, bias, mask, length.
 void finish_scores(const AttentionShape& s, const AttentionExtras& extras, std::int64_t b,
                    std::int64_t h, float* scores) {
   const std::int64_t t = s.tokens;
@@ -30,8 +30,8 @@ void drop(const Dropout& dropout, const DropoutKey& key, std::int64_t begin, std
   }
 }
 
-// Adds row `row` of `rows` to the levels of a COLSUM; the highest one holds the result after the
-// last.
+// Adds row `row` of `rows` to the levels of a COLSUM. After the last row `highest`, the highest
+// level, contains the result.
 void colsum_row(std::int64_t row, std::int64_t rows, std::int64_t n, const float* x, float* levels,
                 float* highest) {
   const auto level = [&](std::int64_t l) {

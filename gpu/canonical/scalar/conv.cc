@@ -5,14 +5,14 @@
 namespace es::gpu::scalar {
 namespace {
 
-// Element (n, row, col) of an NHWC tensor, or nullptr in the padding.
+// Returns the address of element (n, row, col) of an NHWC tensor, or nullptr in the padding.
 const float* pixel_or_null(const float* x, std::int64_t n, std::int64_t row, std::int64_t col,
                            std::int64_t h, std::int64_t w, std::int64_t c) {
   const bool inside = row >= 0 && row < h && col >= 0 && col < w;
   return inside ? x + ((n * h + row) * w + col) * c : nullptr;
 }
 
-// One output pixel of one group: k = (kh, kw, c), the padding takes part as +0.
+// Computes one output pixel of one group: k = (kh, kw, c). The padding takes part as +0.
 void fwd_pixel(const ConvShape& s, const float* x, const float* filters, std::int64_t n,
                std::int64_t oh, std::int64_t ow, std::int64_t g, float* acc, float* out) {
   const std::int64_t cg = group_c(s), ocg = group_oc(s);
@@ -30,8 +30,8 @@ void fwd_pixel(const ConvShape& s, const float* x, const float* filters, std::in
   dots.finish();
 }
 
-// One input pixel of one group: k = (kh, kw, oc) over the taps that hit a multiple of the stride;
-// output pixels outside the image take part as +0.
+// Computes one input pixel of one group: k = (kh, kw, oc) over the taps that hit a multiple of the
+// stride. Output pixels outside the image take part as +0.
 void dgrad_pixel(const ConvShape& s, const float* dy, const float* w, std::int64_t n,
                  std::int64_t h, std::int64_t col, std::int64_t g, float* acc, float* out) {
   const std::int64_t cg = group_c(s), ocg = group_oc(s);
@@ -49,7 +49,7 @@ void dgrad_pixel(const ConvShape& s, const float* dy, const float* w, std::int64
   dots.finish();
 }
 
-// One tap of one output channel: k = (n, oh, ow), the padding takes part as +0.
+// Computes one tap of one output channel: k = (n, oh, ow). The padding takes part as +0.
 void wgrad_tap(const ConvShape& s, const float* x, const float* dy, std::int64_t oc,
                std::int64_t kh, std::int64_t kw, const float* zeros, float* acc, float* out) {
   const std::int64_t cg = group_c(s), first_c = oc / group_oc(s) * cg;
@@ -66,7 +66,8 @@ void wgrad_tap(const ConvShape& s, const float* x, const float* dy, std::int64_t
   dots.finish();
 }
 
-// [group][kh][kw][c][oc], so that the output channels of one k are contiguous.
+// Writes the weights as [group][kh][kw][c][oc], so that the output channels of one k are
+// contiguous.
 void transpose_filters(const ConvShape& s, const float* w, float* out) {
   const std::int64_t depth = taps(s) * group_c(s), ocg = group_oc(s);
   for (std::int64_t g = 0; g < s.groups; ++g) {

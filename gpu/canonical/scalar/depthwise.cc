@@ -1,11 +1,13 @@
-// Depthwise convolution: k = (kh, kw), and padding taps do not take part.
+// Depthwise convolution: k = (kh, kw). Padding taps are skipped. That gives the bits of padding
+// that counts as +0, because the last addition to +0 removes the only difference, the sign of a
+// zero.
 #include "gpu/canonical/scalar/scalar.h"
 #include "gpu/canonical/shapes.h"
 
 namespace es::gpu::scalar {
 namespace {
 
-// [kh][kw][c], so that the channels of one tap are contiguous.
+// Writes the weights as [kh][kw][c], so that the channels of one tap are contiguous.
 void pack_taps(const ConvShape& s, const float* w, float* packed) {
   for (std::int64_t t = 0; t < taps(s); ++t) {
     for (std::int64_t c = 0; c < s.c; ++c) *packed++ = w[c * taps(s) + t];
@@ -62,8 +64,8 @@ struct Channels {
   std::int64_t begin, end;
 };
 
-// One tap over one block of output rows [oh0, oh1) of image n: a chain over the pixels (oh, ow)
-// whose tap lies in the image.
+// Computes one tap over one block of output rows [oh0, oh1) of image n: a chain over the pixels
+// (oh, ow) whose tap lies in the image.
 void wgrad_block(const ConvShape& s, const Channels& channels, const float* x, const float* dy,
                  std::int64_t n, std::int64_t oh0, std::int64_t oh1, std::int64_t kh,
                  std::int64_t kw, float* out) {
@@ -83,7 +85,8 @@ void wgrad_block(const ConvShape& s, const Channels& channels, const float* x, c
 }
 
 // Sums `rows` rows in place into row 0: runs of 64, each a chain that starts from its first
-// element, until one row remains. Only the channels of each of the `taps` groups of a row.
+// element, until one row remains. Only the given channels of each of the `taps` groups of a row are
+// summed.
 void sum_blocks(std::int64_t rows, std::int64_t taps, std::int64_t c, const Channels& channels,
                 float* p) {
   const std::int64_t cols = taps * c;

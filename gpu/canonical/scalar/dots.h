@@ -1,26 +1,26 @@
 #pragma once
-// G1, the rule behind every dense product.
+// DOT (G1), the rule of every dense product.
 #include "gpu/canonical/scalar_math.h"
 
 namespace es::gpu {
 namespace {
 
 // `count` DOT(K) results that advance together, one k at a time. A chunk of 512 k is one chain of
-// fused multiply-adds from +0; the chunk results are added to +0 in ascending order.
+// fused multiply-adds from +0. The chunk results are added to +0 in ascending order.
 class Dots {
  public:
-  // Result j goes to out[j * out_stride]; `acc` holds `count` floats of scratch.
+  // Result j is written to out[j * out_stride]. `acc` has `count` floats of scratch memory.
   Dots(std::int64_t count, float* acc, float* out, std::int64_t out_stride = 1)
       : count_(count), acc_(acc), out_(out), out_stride_(out_stride) {}
 
-  // The next k: a times b[j * b_stride] is added to result j.
+  // Processes the next k: adds a times b[j * b_stride] to result j.
   void step(float a, const float* b, std::int64_t b_stride = 1) {
     if (k_ % kDotChunk == 0) begin_chunk();
     for (std::int64_t j = 0; j < count_; ++j) acc_[j] = fused(a, b[j * b_stride], acc_[j]);
     if (++k_ % kDotChunk == 0) end_chunk();
   }
 
-  // After the last k. Without any k the result is +0.
+  // Must be called after the last k. Without any k the result is +0.
   void finish() {
     if (k_ == 0) begin_chunk();
     if (k_ == 0 || k_ % kDotChunk != 0) end_chunk();
@@ -33,6 +33,7 @@ class Dots {
   void end_chunk() {
     for (std::int64_t j = 0; j < count_; ++j) {
       float& out = out_[j * out_stride_];
+      // The first chunk is added to +0, which turns a result of -0 into +0.
       out = (k_ <= kDotChunk ? 0.0f : out) + acc_[j];
     }
   }

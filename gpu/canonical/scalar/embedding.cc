@@ -14,10 +14,13 @@ std::size_t embedding_bwd_workspace_floats(std::int64_t count, std::int64_t rows
   return static_cast<std::size_t>(count + rows);
 }
 
-// Sorted positions: those of row r are [ends[r-1], ends[r]) of the part of ws that follows `ends`.
+// Sorts the positions by row. Those of row r are [ends[r-1], ends[r]) of the part of ws that
+// follows `ends`. Counting sort keeps them in ascending order within a row, which the order of
+// summation requires.
 void embedding_sort(std::int64_t count, std::int64_t rows, const std::int32_t* ids, float* ws) {
-  auto* ends = reinterpret_cast<std::int32_t*>(ws);  // [rows] at first the positions so far
-  std::int32_t* order = ends + rows;                 // [count]
+  // [rows]; during the sort, the next free place of each row
+  auto* ends = reinterpret_cast<std::int32_t*>(ws);
+  std::int32_t* order = ends + rows;  // [count]
   for (std::int64_t r = 0; r < rows; ++r) ends[r] = 0;
   for (std::int64_t i = 0; i < count; ++i) ++ends[ids[i]];
   for (std::int64_t r = 0, first = 0; r < rows; ++r) {

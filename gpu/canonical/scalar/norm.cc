@@ -1,4 +1,4 @@
-// COLSUM (G3) and batch norm. Accumulators live in memory, one for each column, so that the inner
+// COLSUM (G3) and batch norm. There is one accumulator in memory for each column, so that the inner
 // loop runs over columns.
 #include "gpu/canonical/norm_math.h"
 #include "gpu/canonical/scalar/scalar.h"
@@ -7,8 +7,8 @@
 namespace es::gpu::scalar {
 namespace {
 
-// out[c] = chain of adds from +0 over `rows` rows that are `stride` apart, for columns [begin,
-// end). `out` may be the first of the rows.
+// out[c] = a chain of additions from +0 over `rows` rows that are `stride` floats apart, for the
+// columns [begin, end). `out` may be the first of the rows.
 void sum_rows(std::int64_t rows, std::int64_t stride, std::int64_t begin, std::int64_t end,
               const float* x, float* out) {
   for (std::int64_t c = begin; c < end; ++c) out[c] = 0.0f + x[c];
@@ -17,8 +17,8 @@ void sum_rows(std::int64_t rows, std::int64_t stride, std::int64_t begin, std::i
   }
 }
 
-// Second half of COLSUM: sums the run results p[runs][stride] of columns [begin, end) in place, by
-// runs of 64, at least once, until one row remains.
+// The second half of COLSUM: sums the run results p[runs][stride] of the columns [begin, end) in
+// place, in runs of 64, at least once, until one row remains.
 void fold_runs(std::int64_t runs, std::int64_t stride, std::int64_t begin, std::int64_t end,
                float* p) {
   do {
@@ -30,7 +30,8 @@ void fold_runs(std::int64_t runs, std::int64_t stride, std::int64_t begin, std::
   } while (runs > 1);
 }
 
-// d = x - mean and the gradient g behind the activation, of element (r, j).
+// Returns d = x - mean and the gradient g with respect to the activation's input, for element (r,
+// j).
 BnBackwardElement backward_element(const BnBackward& bn, std::int64_t r, std::int64_t j) {
   const std::int64_t i = r * bn.c + j;
   return bn_backward_element(bn.x[i], bn.dy[i], bn.mean[j], bn.gamma[j] * bn.istd[j], bn.beta[j],

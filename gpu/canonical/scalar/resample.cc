@@ -5,7 +5,7 @@ namespace es::gpu::scalar {
 void upsample2_bwd(std::int64_t n, std::int64_t h, std::int64_t w, std::int64_t c, const float* dy,
                    float* dx) {
   for (std::int64_t pixel = 0; pixel < n * h * w; ++pixel) {
-    // n and h count as one: two rows of dy belong to each row of dx.
+    // N and h count as one dimension: two rows of dy belong to each row of dx.
     const float* first = dy + (pixel / w * 2 * (2 * w) + pixel % w * 2) * c;
     const float* second = first + 2 * w * c;
     for (std::int64_t j = 0; j < c; ++j) {

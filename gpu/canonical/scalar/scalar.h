@@ -1,10 +1,10 @@
 #pragma once
-// The scalar kernels: the canonical order written as plain loops. They are the definition that the
-// vector kernels are tested against, byte for byte. Contracts: gpu/canonical/kernels.h, which has
-// one comment for each function.
+// The scalar kernels: the canonical order written as plain loops. They are the definition against
+// which the vector kernels are tested, byte for byte. gpu/canonical/kernels.h has the contract of
+// each function.
 //
 // The innermost loop runs over independent results wherever it can, so that a processor can overlap
-// the chains; the order within each result is what the definition says.
+// the chains. The order within each result is the one that the definition prescribes.
 #include "gpu/canonical/kernels.h"
 
 namespace es::gpu::scalar {
@@ -33,8 +33,8 @@ std::size_t conv_wgrad_workspace_floats(const ConvShape&);
 void conv_wgrad(const ConvShape&, std::int64_t oc_begin, std::int64_t oc_end, const float* x,
                 const float* dy, float* dw, float* ws);
 
-// Depthwise convolution has its own order; conv_* come here when is_depthwise(shape). `packed` is
-// scratch of the size of the weights.
+// Depthwise convolution has an order of its own; conv_* call these functions if
+// is_depthwise(shape). `packed` is scratch memory of the size of the weights.
 void depthwise_fwd(const ConvShape&, const float* x, const float* w, const float* bias, float* y,
                    float* packed);
 void depthwise_dgrad(const ConvShape&, const float* dy, const float* w, float* dx, float* packed);

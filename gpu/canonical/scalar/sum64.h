@@ -1,13 +1,13 @@
 #pragma once
-// G2, the rule behind every sum along a row.
+// SUM64 (G2), the rule of every sum along a row.
 #include "gpu/canonical/scalar_math.h"
 
 namespace es::gpu {
 namespace {
 
-// Up to 16,384 elements: element i goes to lane i % 64, each lane a chain from +0, then lanes are
-// folded by halves. step(i, sum) returns `sum` with element `begin + i` added. The +0 summands that
-// fill the last row of lanes change nothing, since a lane is never -0.
+// Sums up to 16,384 elements: element i goes to lane i % 64, each lane is a chain from +0, and then
+// the lanes are folded by halves. step(i, sum) returns `sum` with element i added. The +0 summands
+// that fill the last row of lanes change nothing, since a lane is never -0.
 template <class Step>
 float sum64_chunk(std::int64_t begin, std::int64_t n, Step step) {
   float lanes[kSumLanes] = {};
@@ -18,8 +18,8 @@ float sum64_chunk(std::int64_t begin, std::int64_t n, Step step) {
   return lanes[0];
 }
 
-// SUM64 of n elements. Above 16,384: SUM64 of the chunk results, which are added to their lanes as
-// they come (n <= 2^28, so there is no third level).
+// SUM64 of n elements. Above 16,384 it is SUM64 of the chunk results, which are added to their
+// lanes as they arrive. (n <= 2^28, so there is no third level.)
 template <class Step>
 float sum64_steps(std::int64_t n, Step step) {
   if (n <= kSumChunk) return sum64_chunk(0, n, step);
@@ -32,11 +32,11 @@ float sum64_steps(std::int64_t n, Step step) {
   return sum64_chunk(0, kSumLanes, [&](std::int64_t i, float sum) { return sum + results[i]; });
 }
 
-// SUM64 of x.
+// Returns SUM64 of x.
 inline float sum64(std::int64_t n, const float* x) {
   return sum64_steps(n, [x](std::int64_t i, float sum) { return sum + x[i]; });
 }
-// SUM64 of a * b, products as fma.
+// Returns SUM64 of a * b with products as fma.
 inline float sum64_products(std::int64_t n, const float* a, const float* b) {
   return sum64_steps(n, [a, b](std::int64_t i, float sum) { return fused(a[i], b[i], sum); });
 }

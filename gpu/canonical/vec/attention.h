@@ -1,6 +1,6 @@
 #pragma once
-// Attention, head by head: the matrices of one head stay in the caches, and q, k, v are read where
-// they are.
+// Attention, head by head: the matrices of one head stay in the caches, and q, k and v are read in
+// place.
 #include "gpu/canonical/vec/attention_rows.h"
 #include "gpu/canonical/vec/gemm.h"
 
@@ -49,7 +49,7 @@ inline void attention_fwd(const AttentionShape& s, const float* q, const float* 
   }
 }
 
-// Where the matrices of one sequence and head are.
+// The addresses of the matrices of one sequence and head.
 struct HeadGradients {
   const float *q, *k, *v, *probs, *dy;
   float *dq, *dk, *dv;

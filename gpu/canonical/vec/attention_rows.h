@@ -1,8 +1,9 @@
 #pragma once
-// What happens to the rows of scores of one head between its products.
+// The operations on the rows of scores of one head between its products.
 //
-// Matrices [tokens][tokens] in the workspace have rows that begin at vector boundaries. Dense rows
-// would be slow: each would be loaded right after a store that covers its first lanes too.
+// The matrices [tokens][tokens] in the workspace have rows that begin at vector boundaries. Dense
+// rows would be slow: each row would be loaded directly after a store that also covers its first
+// lanes.
 #include "gpu/canonical/vec/dropout.h"
 #include "gpu/canonical/vec/elementwise.h"
 #include "gpu/canonical/vec/softmax.h"
@@ -17,8 +18,8 @@ inline std::int64_t padded_row(const AttentionShape& s) {
   return round_up(s.tokens, kWidth);
 }
 
-// The matrices of one head in the workspace: two [tokens][stride], the levels of a COLSUM of such,
-// and the dropout decisions.
+// The workspace of one head: two matrices [tokens][stride], the levels of a COLSUM of such
+// matrices, and the dropout decisions.
 struct HeadScratch {
   HeadScratch(const AttentionShape& s, float* ws)
       : stride(padded_row(s)),
@@ -35,17 +36,18 @@ struct HeadScratch {
   }
 
   std::int64_t stride, size;
-  float* scores;       // or their gradient
-  float* kept;         // probabilities after dropout
-  float* sums;         // levels of the COLSUM of dbias, the highest is the result
-  std::uint8_t* bits;  // decisions
+  float* scores;       // scores, or their gradient
+  float* kept;         // the probabilities after dropout
+  float* sums;         // levels of the COLSUM of dbias; the highest is the result
+  std::uint8_t* bits;  // dropout decisions
   float* end;
 
  private:
   static std::int64_t sums_floats(const AttentionShape& s) {
     return (colsum_levels(s.batch) + 1) * s.tokens * padded_row(s);
   }
-  // Decisions of a head, from the block that has the first one.
+  // Returns the floats for the decisions of a head, beginning with the block that contains the
+  // first one.
   static std::int64_t bits_floats(const AttentionShape& s) {
     const std::int64_t bytes = (s.tokens * s.tokens / kDropoutBlock + 2) * kDropoutBlock / 8;
     return round_up(bytes + kKeepSlack, 64) / 4;
@@ -55,7 +57,7 @@ struct HeadScratch {
 // Dropout of one head.
 class HeadDropout {
  public:
-  // Makes the decisions from `first` on.
+  // Computes the decisions from `first` on.
   HeadDropout(const AttentionShape& s, const DropoutKey& key, std::int64_t first,
               const HeadScratch& scratch)
       : bits_(scratch.bits), skipped_(first % kDropoutBlock), factor_(set(s.dropout.factor)) {
@@ -63,7 +65,7 @@ class HeadDropout {
     const std::int64_t count = skipped_ + s.tokens * s.tokens;
     keep_bits(s.dropout, key, first / kDropoutBlock, ceil_div(count, kDropoutBlock), scratch.bits);
   }
-  // The vector v of elements i, i + 1, ... of the head.
+  // Applies dropout to the vector v of the elements i, i + 1, ... of the head.
   Vec operator()(std::int64_t i, Vec v) const {
     return keep_if_or_nan(kept_lanes(bits_, skipped_ + i), mul(v, factor_));
   }
@@ -74,11 +76,11 @@ class HeadDropout {
   Vec factor_;
 };
 
-// What is added to the scores of one sequence and head; nullptr = nothing.
+// The terms that are added to the scores of one sequence and head; nullptr: none.
 struct ScoreTerms {
   const float* bias;
   const float* mask;
-  std::int64_t keys;  // scores of later keys are -inf
+  std::int64_t keys;  // the scores of later keys are -inf
 };
 
 inline ScoreTerms score_terms(const AttentionShape& s, const AttentionExtras& extras,
@@ -89,7 +91,7 @@ inline ScoreTerms score_terms(const AttentionShape& s, const AttentionExtras& ex
           extras.length != nullptr ? extras.length[b] : s.tokens};
 }
 
-// Vector i of the head's scores, from their product; load_at(p) reads a vector.
+// Returns vector i of the head's scores, given their product. load_at(p) reads a vector.
 template <class Load>
 inline __attribute__((always_inline)) Vec finished_score(const ScoreTerms& terms, Vec scale,
                                                          Vec product, std::int64_t i,
@@ -139,7 +141,8 @@ inline void long_row_softmax(const AttentionShape& s, const ScoreTerms& terms,
   });
 }
 
-// Products in scratch.scores to probabilities, and to scratch.kept when there is dropout.
+// Turns the products in scratch.scores into probabilities, and with dropout also fills
+// scratch.kept.
 inline void head_softmax(const AttentionShape& s, const ScoreTerms& terms,
                          const HeadDropout& dropout, const HeadScratch& scratch, float* probs) {
   if (s.tokens <= kSumLanes) return short_rows_softmax(s, terms, dropout, scratch, probs);
@@ -160,8 +163,8 @@ inline void head_keep(const AttentionShape& s, const HeadDropout& dropout,
   }
 }
 
-// One row of the gradient of the scores, in place of the gradient of the kept probabilities; its
-// sum into `sums` (nullptr: none) comes before the scale.
+// Computes one row of the gradient of the scores in place of the gradient of the probabilities
+// after dropout. The row is added to the sums of dbias, if these are wanted, before it is scaled.
 class GradientRow {
  public:
   GradientRow(const AttentionShape& s, const HeadDropout& dropout, const float* probs, bool sums)
@@ -176,7 +179,7 @@ class GradientRow {
     const std::int64_t at = r * s_.tokens;
     float *ds = scratch.scores + r * scratch.stride, *sum = scratch.sums + r * scratch.stride;
     const auto finish = [&](std::int64_t i, auto store_at, Vec v) {
-      // Lanes beyond the row get numbers that nobody reads.
+      // Lanes beyond the row get numbers that are never read.
       if (sums_) store(sum + i, add(load(sum + i), v));
       store_at(ds + i, mul(v, scale_));
     };
@@ -212,7 +215,7 @@ class GradientRow {
   Vec scale_;
 };
 
-// Ends row `row` of `rows` of a COLSUM whose row is already in level 0.
+// Ends row `row` of `rows` of a COLSUM; the row is already in level 0.
 inline void finish_colsum_row(std::int64_t row, std::int64_t rows, const HeadScratch& scratch) {
   for (std::int64_t l = 0; l < colsum_finished(row, rows); ++l) {
     float *level = scratch.sums + l * scratch.size, *above = level + scratch.size;

@@ -1,5 +1,5 @@
 #pragma once
-// Element-wise chains: blocks of elements that stay in the first-level cache go through one stage
+// Element-wise chains. Blocks of elements that fit the first-level cache pass through one stage
 // after the other.
 #include "gpu/canonical/vec/dropout.h"
 #include "gpu/canonical/vec/elementwise.h"
@@ -9,10 +9,11 @@ namespace es::gpu {
 namespace {
 
 constexpr std::int64_t kChainBlock = kKeepBlocks * kDropoutBlock;
-// Rows below this length are repeated, so that a vector of them can be loaded at any place.
+// Rows that are shorter are repeated in memory, so that a vector of them can be loaded at any
+// position.
 constexpr std::int64_t kShortRow = 64;
 
-// to[i] = from[i] + row[(first + i) % columns].
+// to[i] = from[i] + row[(first + i) % columns] for a short row.
 inline void add_short_row(std::int64_t n, std::int64_t first, std::int64_t columns,
                           const float* row, const float* from, float* to) {
   float repeated[kShortRow + kWidth];
@@ -41,7 +42,7 @@ inline void add_row(std::int64_t n, std::int64_t first, std::int64_t columns, co
   }
 }
 
-// One decision for each run of `columns` elements.
+// There is one decision for each run of `columns` elements.
 inline void drop_runs(const ChainStage& stage, const DropoutKey& key, std::int64_t first,
                       std::int64_t n, const float* from, float* to) {
   if (stage.dropout.threshold == 0) return copy_floats(to, from, n);
@@ -85,8 +86,8 @@ inline __attribute__((always_inline)) void map(std::int64_t n, const float* from
   });
 }
 
-// One stage over elements [first, first + n): to[i] is element first + i. `to` may be `from` or the
-// stage's operand at `first`.
+// Applies one stage to the elements [first, first + n); to[i] is element first + i. `to` may be
+// equal to `from` or to the stage's operand at `first`.
 inline void chain_stage(const ChainStage& stage, const DropoutKey& key, std::int64_t first,
                         std::int64_t n, const float* from, float* to) {
   const Vec factor = set(stage.factor), one = set(1.0f);
@@ -128,8 +129,8 @@ inline void chain_stage(const ChainStage& stage, const DropoutKey& key, std::int
   }
 }
 
-// Stages in between keep their values apart, because y may be an operand of a later stage. Blocks
-// end at multiples of kChainBlock, where dropout's decisions do.
+// The values between stages are kept apart from y, because y may be an operand of a later stage.
+// Blocks end at multiples of kChainBlock, where blocks of dropout decisions end too.
 inline void chain(std::int64_t begin, std::int64_t end, const float* x, const ChainStage* stages,
                   std::int64_t count, const DropoutKey& key, float* y) {
   float values[kChainBlock];

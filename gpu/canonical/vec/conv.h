@@ -1,5 +1,5 @@
 #pragma once
-// Forward pass and data gradient of a convolution.
+// The forward pass and the data gradient of a convolution.
 #include "gpu/canonical/shapes.h"
 #include "gpu/canonical/vec/depthwise.h"
 #include "gpu/canonical/vec/pixel_product.h"
@@ -7,7 +7,7 @@
 namespace es::gpu {
 namespace {
 
-// What an output pixel of group g sees in x: k = (kh, kw, c).
+// Returns the window of an output pixel of group g in x: k = (kh, kw, c).
 inline Window forward_window(const ConvShape& s, std::int64_t g) {
   return {.rows = s.kh,
           .cols = s.kw,
@@ -59,13 +59,14 @@ inline void conv_fwd(const ConvShape& s, const float* x, const float* w, const f
   }
 }
 
-// The input pixels whose row and column leave remainders `row` and `col` by the stride: the same
-// taps hit all of them, so they form a convolution of stride 1 over dy.
+// A stride phase: the input pixels whose row and column leave the remainders `row` and `col` when
+// divided by the stride. The same taps hit all of them, so they form a convolution of stride 1 over
+// dy.
 struct StridePhase {
   std::int64_t row, col;
-  std::int64_t rows, cols;          // grid of pixels of this phase
-  std::int64_t kh0, kw0;            // first tap that hits; the next ones follow by the stride
-  std::int64_t tap_rows, tap_cols;  // taps that hit
+  std::int64_t rows, cols;  // grid of the pixels of this phase
+  std::int64_t kh0, kw0;    // the first tap that hits; the next ones follow in steps of the stride
+  std::int64_t tap_rows, tap_cols;  // numbers of taps that hit
 };
 
 inline StridePhase stride_phase(const ConvShape& s, std::int64_t row, std::int64_t col) {
@@ -107,7 +108,7 @@ inline PixelProduct phase_product(const ConvShape& s, const StridePhase& phase, 
                      .length = group_oc(s),
                      .row0 = (phase.row + s.pad - phase.kh0) / s.stride,
                      .col0 = (phase.col + s.pad - phase.kw0) / s.stride,
-                     .step = -1,  // the next tap hits the output before
+                     .step = -1,  // the next tap hits the previous output
                      .channel = g * group_oc(s)},
           .images = s.n,
           .columns = group_c(s),
@@ -128,7 +129,8 @@ inline std::size_t conv_dgrad_workspace_floats(const ConvShape& s) {
   return static_cast<std::size_t>(floats);
 }
 
-// The weights of k = (kh, kw, oc) in [k, k + depth) of a phase: rows of input channels.
+// Returns the weights of the k = (kh, kw, oc) in [k, k + depth) of a phase, as rows of input
+// channels.
 inline void weight_rows(const ConvShape& s, const StridePhase& phase, std::int64_t g,
                         const float* w, std::int64_t k, std::int64_t depth, const float** rows) {
   const std::int64_t ocg = group_oc(s), cg = group_c(s);
@@ -142,8 +144,8 @@ inline void weight_rows(const ConvShape& s, const StridePhase& phase, std::int64
   }
 }
 
-// Row i of a chunk of `depth` rows to all its panels at once: rows are far apart in memory, and
-// each is read in one go.
+// Writes row i of a chunk of `depth` rows to all its panels at once. Rows are far apart in memory,
+// so each is read in one pass.
 inline void pack_row(const float* row, std::int64_t columns, std::int64_t i, std::int64_t depth,
                      float* panels) {
   for (std::int64_t column = 0; column < columns; column += kPanelWidth) {
@@ -172,7 +174,7 @@ inline void dgrad_phase(const ConvShape& s, const StridePhase& phase, std::int64
 
 inline void conv_dgrad(const ConvShape& s, const float* dy, const float* w, float* dx, float* ws) {
   if (is_depthwise(s)) return depthwise_dgrad(s, dy, w, dx, ws);
-  // Where the stride is larger than the filter, no tap hits some of the pixels.
+  // If the stride is larger than the filter, no tap hits some of the pixels.
   if (s.stride > smaller(s.kh, s.kw)) zero_floats(dx, s.n * s.h * s.w * s.c);
   for_each_phase(s, [&](const StridePhase& phase) {
     if (phase.tap_rows * phase.tap_cols == 0) return;

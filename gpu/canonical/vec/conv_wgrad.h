@@ -1,21 +1,22 @@
 #pragma once
-// Weight gradient of a convolution: output channels are rows, pixels are the k of both operands.
-// Each tap reads the pixels for which it lies in the image, in place; windows of few channels are
-// gathered instead.
+// The weight gradient of a convolution. Output channels are rows, and pixels are the k of both
+// operands. Each tap reads, in place, the pixels for which it lies in the image. Windows of few
+// channels are gathered instead.
 #include "gpu/canonical/vec/conv.h"
 
 namespace es::gpu {
 namespace {
 
-constexpr std::int64_t kGatherColumns = 192;  // columns of a gathered block, a multiple of 32
-constexpr std::int64_t kGatherStride = kGatherColumns + 16;  // avoids shared cache sets
-// Distance of the tiles of dy: two cache lines more than a tile, so that they do not share cache
-// sets.
+constexpr std::int64_t kGatherColumns = 192;  // columns of a gathered block; a multiple of 32
+// 16 more floats, so that rows do not share cache sets
+constexpr std::int64_t kGatherStride = kGatherColumns + 16;
+// Distance between the tiles of dy: two cache lines more than a tile, so that tiles do not share
+// cache sets.
 constexpr std::int64_t kTileStep = kTileRows * kDotChunk + 2 * kLineFloats;
-// Fewer channels do not fill the vectors of a tap.
+// With so few channels the vectors of a tap would not be full, so windows are gathered.
 constexpr std::int64_t kFewChannels = 16;
 
-// Channels [begin, end) of a group, whose window is `window`.
+// The channels [begin, end) of a group, whose window is `window`.
 struct WgradRows {
   std::int64_t begin, end;
   Window window;
@@ -30,19 +31,19 @@ inline bool reads_in_place(const ConvShape& s) {
   return group_c(s) > kFewChannels;
 }
 
-// Tiles of any range of channels of a group, at most.
+// Largest number of tiles for any range of channels of a group.
 inline std::int64_t wgrad_tiles(const ConvShape& s) {
   return ceil_div(group_oc(s), kTileRows) + 1;
 }
 
-// dy of one chunk in tiles, then the other operand where it is not read in place.
+// Workspace: dy of one chunk in tiles, then the other operand if it is not read in place.
 inline std::size_t conv_wgrad_workspace_floats(const ConvShape& s) {
   if (is_depthwise(s)) return depthwise_wgrad_workspace_floats(s);
   return static_cast<std::size_t>(wgrad_tiles(s) * kTileStep +
                                   (reads_in_place(s) ? 0 : kDotChunk * kGatherStride));
 }
 
-// dy of a chunk in tiles by columns. Rows of dy are read whole.
+// Writes dy of a chunk into tiles by columns. Rows of dy are read completely.
 inline void pack_dy(const ConvShape& s, const WgradRows& rows, const PixelChunk& chunk,
                     const float* dy, float* tiles) {
   const Part whole(kTileRows);  // kTileRows < kWidth
@@ -65,7 +66,7 @@ inline void pack_dy(const ConvShape& s, const WgradRows& rows, const PixelChunk&
 }
 
 // A chunk of pixels as the second operand: rows of `columns` floats that begin at filter column
-// `column`; the pixels are `stride` floats apart within a run.
+// `column`. Within a run the pixels are `stride` floats apart.
 struct RightOperand {
   const float* b;
   std::int64_t stride, column, columns;
@@ -99,8 +100,8 @@ inline void multiply_chunk(const ConvShape& s, const WgradRows& rows, const Pixe
   }
 }
 
-// The runs of the pixels of a chunk for which position (i, j) of the window lies in the image;
-// offsets count from x.
+// Returns the runs of a chunk's pixels for which position (i, j) of the window lies in the image.
+// Offsets count from x.
 inline RunList position_runs(const ConvShape& s, const Window& window, const PixelChunk& chunk,
                              std::int64_t i, std::int64_t j, Run* runs) {
   const Range cols = outputs_inside(j, s.pad, s.stride, s.w, s.ow());

@@ -1,5 +1,5 @@
 #pragma once
-// Depthwise convolution: k = (kh, kw), padding taps do not take part. Vectors run over channels.
+// Depthwise convolution: k = (kh, kw), and padding taps are skipped. Vectors run over channels.
 #include "gpu/canonical/shapes.h"
 #include "gpu/canonical/vec/depthwise3x3.h"
 #include "gpu/canonical/vec/stage.h"
@@ -16,7 +16,7 @@ inline std::size_t depthwise_workspace_floats(const ConvShape& s) {
   return static_cast<std::size_t>(taps(s) * s.c + depthwise_zeros(s));
 }
 
-// [kh][kw][c], then the zeros. Returns the zeros.
+// Writes [kh][kw][c], then the zeros, and returns the address of the zeros.
 inline const float* depthwise_pack(const ConvShape& s, const float* w, float* ws) {
   for (std::int64_t c = 0; c < s.c; ++c) {
     for (std::int64_t t = 0; t < taps(s); ++t) ws[t * s.c + c] = *w++;
@@ -25,7 +25,7 @@ inline const float* depthwise_pack(const ConvShape& s, const float* w, float* ws
   return ws + taps(s) * s.c;
 }
 
-// Taps of a filter side of `size` that lie in [0, extent) for an origin.
+// Returns the taps of a filter side of `size` taps that lie in [0, extent) for the given origin.
 inline Range taps_inside(std::int64_t origin, std::int64_t size, std::int64_t extent) {
   return {larger(0, -origin), smaller(size, extent - origin)};
 }
@@ -60,14 +60,14 @@ inline void depthwise_fwd(const ConvShape& s, const float* x, const float* w, co
   }
 }
 
-// Taps that hit an output, ascending: tap, tap + stride, ... < end; the first one hits `output`,
-// each next one the output before.
+// The taps that hit an output, ascending: tap, tap + stride, ... < end. The first one hits
+// `output`, and each next one hits the previous output.
 struct HittingTaps {
   std::int64_t tap, end, output;
 };
 inline HittingTaps taps_hitting(std::int64_t at, std::int64_t size, std::int64_t stride,
                                 std::int64_t outputs) {
-  // Taps before at - (outputs - 1) * stride lie beyond the last output.
+  // Taps before at - (outputs - 1) * stride would hit beyond the last output.
   const std::int64_t tap = larger(at % stride, at - (outputs - 1) * stride);
   return {tap, smaller(size, at + 1), (at - tap) / stride};
 }
@@ -112,7 +112,7 @@ inline std::size_t depthwise_wgrad_workspace_floats(const ConvShape& s) {
   return static_cast<std::size_t>(depthwise_partial_floats(s) + depthwise_zeros(s));
 }
 
-// Output positions whose tap k lies in [0, extent).
+// Returns the output positions whose tap k lies in [0, extent).
 inline Range outputs_inside(std::int64_t k, std::int64_t pad, std::int64_t stride,
                             std::int64_t extent, std::int64_t outputs) {
   const std::int64_t begin = k < pad ? ceil_div(pad - k, stride) : 0;
@@ -120,7 +120,7 @@ inline Range outputs_inside(std::int64_t k, std::int64_t pad, std::int64_t strid
   return {begin, room < 0 ? 0 : smaller(outputs, room / stride + 1)};
 }
 
-// One tap over some output rows of one image, channels [begin, end).
+// Computes one tap over some output rows of one image for the channels [begin, end).
 inline void depthwise_wgrad_tap(const ConvShape& s, const Range& channels, const float* image,
                                 const float* dy, const Range& output_rows, std::int64_t kh,
                                 std::int64_t kw, float* out) {
@@ -141,8 +141,8 @@ inline void depthwise_wgrad_tap(const ConvShape& s, const Range& channels, const
   });
 }
 
-// Sums `rows` rows of `cols` floats in place into row 0, columns [begin, end): runs of 64, each a
-// chain that starts from its first element, until one row remains.
+// Sums `rows` rows of `cols` floats in place into row 0, for the columns [begin, end): runs of 64,
+// each a chain that starts from its first element, until one row remains.
 inline void sum_blocks(std::int64_t rows, std::int64_t cols, const Range& columns, float* p) {
   while (rows > 1) {
     const std::int64_t runs = ceil_div(rows, kColumnRun);

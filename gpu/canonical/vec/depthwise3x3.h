@@ -1,7 +1,8 @@
 #pragma once
-// Depthwise convolution with a 3x3 filter, padding 1 and stride 1 or 2. A vector of channels walks
-// along a row of pixels with what it sees, 3x3 vectors, in registers. Rows and columns outside the
-// image are +0: no sum can change by a product with +0, because it starts from +0.
+// Depthwise convolution with a 3x3 filter, padding 1 and stride 1 or 2. A vector of channels moves
+// along a row of pixels with its window, 3x3 vectors, in registers. Rows and columns outside the
+// image are +0. A product with +0 changes at most the sign of a partial sum that is zero, and the
+// last addition to +0 removes this difference.
 #include "gpu/canonical/shapes.h"
 #include "gpu/canonical/vec/stage.h"
 
@@ -12,13 +13,13 @@ inline bool is_3x3(const ConvShape& s) {
   return s.kh == 3 && s.kw == 3 && s.pad == 1 && s.stride <= 2;
 }
 
-// Three rows of pixels that a row of results sees, from the top, at column 0. Rows outside the
+// The three rows of pixels that a row of results reads, from the top, at column 0. Rows outside the
 // image are a row of zeros.
 struct ThreeRows {
   const float* row[3];
 };
 
-// Rows `first`, first + step, first + 2 * step of an image of `height` rows.
+// Returns the rows `first`, first + step, first + 2 * step of an image of `height` rows.
 inline ThreeRows three_rows(const float* image, std::int64_t row_floats, std::int64_t height,
                             std::int64_t first, std::int64_t step, const float* zeros) {
   ThreeRows rows;
@@ -55,7 +56,7 @@ inline __attribute__((always_inline)) Filter load_filter(const float* packed, st
   return f;
 }
 
-// The sum over a window of columns a, b, c, in the order of the filter's taps.
+// Returns the sum over a window of the columns a, b, c, in the order of the filter's taps.
 inline __attribute__((always_inline)) Vec window_sum(const Filter& f, const Column& a,
                                                      const Column& b, const Column& c) {
   Vec sum = zero();
@@ -68,12 +69,14 @@ inline __attribute__((always_inline)) Vec window_sum(const Filter& f, const Colu
   return add(zero(), sum);
 }
 
-// One row of results, for one vector of channels. kFlip: the filter's columns meet the pixels from
-// right to left (the data gradient of stride 1).
+// Computes one row of results for one vector of channels. kFlip: the columns of the filter meet the
+// pixels from right to left (the data gradient with stride 1).
 template <bool kFlip, class Store, class Access>
 inline __attribute__((always_inline)) void walk_stride1(const ThreeRows& rows, const Filter& f,
                                                         std::int64_t width, std::int64_t c,
                                                         Access access, Store store_result) {
+  // The three columns of the window rotate through the variables a, b and d, so no register is
+  // copied.
   const auto step = [&](std::int64_t q, const Column& left, const Column& mid, Column& right) {
     right = q + 1 < width ? load_column(rows, (q + 1) * c, access) : zero_column();
     store_result(q, kFlip ? window_sum(f, right, mid, left) : window_sum(f, left, mid, right));
@@ -147,8 +150,9 @@ inline void dgrad_stride1_3x3(const ConvShape& s, const float* dy, const float* 
   }
 }
 
-// Stride 2, rows 2i and 2i + 1 of dx out of rows i (`low`) and i + 1 (`high`) of dy: every tap of
-// the filter hits one of the four pixels of a 2x2 block. `odd` is nullptr without row 2i + 1.
+// Stride 2: computes the rows 2i and 2i + 1 of dx from the rows i (`low`) and i + 1 (`high`) of dy.
+// Every tap of the filter hits one of the four pixels of a 2x2 block. `odd` is nullptr if there is
+// no row 2i + 1.
 template <class Access>
 inline __attribute__((always_inline)) void dgrad_row_pair(const ConvShape& s, const Filter& f,
                                                           const float* low, const float* high,
@@ -239,7 +243,8 @@ inline __attribute__((always_inline)) void wgrad_row_stride2(const ThreeRows& ro
   }
 }
 
-// All taps over output rows [oh0, oh1) of one image, channels [begin, end): out[tap][c].
+// Computes all taps over the output rows [oh0, oh1) of one image for the channels [begin, end):
+// out[tap][c].
 inline void wgrad_block_3x3(const ConvShape& s, const Range& channels, const float* image,
                             const float* dy, const Range& output_rows, const float* zeros,
                             float* out) {

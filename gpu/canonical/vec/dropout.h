@@ -1,17 +1,18 @@
 #pragma once
-// Dropout decisions by the vector: Philox4x32-10 of random_math.h.
+// Dropout decisions in vectors: Philox4x32-10 of random_math.h.
 //
-// A state word sits in the low half of a 64-bit lane. The widening multiply ignores high halves, so
-// the low half of a product needs no masking and its high half is one shift away. One step makes
-// the counters of even and of odd decisions side by side; the four words of a counter belong to
-// decisions 32 apart, so nothing is transposed.
+// A state word is the low half of a 64-bit lane. The widening multiplication ignores high halves,
+// so the low half of a product needs no mask, and its high half is one shift away. One step
+// computes the counters of even and of odd decisions side by side. The four words of a counter
+// belong to decisions that are 32 apart, so nothing has to be transposed.
 #include "gpu/canonical/random_math.h"
 #include "gpu/canonical/vec/lanes.h"
 
 namespace es::gpu {
 namespace {
 
-// Bytes of decisions that are made ahead: 1024 decisions, and what reading by 32 bits may touch.
+// Bytes for the decisions that are computed ahead: 1024 decisions, and the bytes that reading in
+// units of 32 bits may touch.
 constexpr std::int64_t kKeepBlocks = 8;
 constexpr std::int64_t kKeepBytes = kKeepBlocks * kDropoutBlock / 8;
 constexpr std::int64_t kKeepSlack = 4;
@@ -29,11 +30,12 @@ inline __attribute__((always_inline)) void philox_round(PhiloxState& s, IntVec k
   s.word[3] = product0;
 }
 
-// States that advance together: as many as registers hold. State i has the even (odd) counters of
-// kWidth counters when i is even (odd).
+// Number of states that advance together, limited by the registers. State i has the even (odd)
+// counters of kWidth counters if i is even (odd).
 constexpr int kPhiloxStates = kWidth == 16 ? 4 : 2;
 
-// The four words of the counters `first`, first + 1, ...: kPhiloxStates / 2 * kWidth counters.
+// Computes the four words of the counters `first`, first + 1, ...: kPhiloxStates / 2 * kWidth
+// counters.
 inline __attribute__((always_inline)) void philox(const Dropout& dropout, const DropoutKey& key,
                                                   std::uint32_t first, PhiloxState* states) {
 #pragma GCC unroll 4
@@ -54,8 +56,8 @@ inline __attribute__((always_inline)) void philox(const Dropout& dropout, const 
   }
 }
 
-// Bit j % 8 of bits[j / 8]: decision kDropoutBlock * first + j keeps, for j in
-// [0, kDropoutBlock * blocks).
+// Sets bit j % 8 of bits[j / 8] if decision kDropoutBlock * first + j keeps its value, for j in [0,
+// kDropoutBlock * blocks).
 inline void keep_bits(const Dropout& dropout, const DropoutKey& key, std::int64_t first,
                       std::int64_t blocks, std::uint8_t* bits) {
   constexpr std::int64_t kStep = kPhiloxStates / 2 * kWidth;
@@ -78,15 +80,15 @@ inline void keep_bits(const Dropout& dropout, const DropoutKey& key, std::int64_
   }
 }
 
-// The lanes whose decision keeps: bits j .. j + kWidth of what keep_bits() wrote. Reads up to
-// kKeepSlack bytes from byte j / 8 on.
+// Returns the lanes whose decision keeps its value: the bits j .. j + kWidth - 1 that keep_bits()
+// wrote. Reads 4 bytes from byte j / 8 on, so up to kKeepSlack bytes beyond the decisions.
 inline Test kept_lanes(const std::uint8_t* bits, std::int64_t j) {
   std::uint32_t word;
   __builtin_memcpy(&word, bits + j / 8, sizeof word);
   return test_of_bits(word >> (j % 8));
 }
 
-// y[j] = decision begin + j keeps ? x[j] * factor : +0 (or NaN), for j in [0, n). y may be
+// y[j] = decision begin + j keeps ? x[j] * factor : +0 (or NaN), for j in [0, n). y may be equal to
 // x. Without dropout (threshold 0) y = x.
 inline void drop(const Dropout& dropout, const DropoutKey& key, std::int64_t begin, std::int64_t n,
                  const float* x, float* y) {

@@ -15,8 +15,8 @@ inline std::size_t embedding_bwd_workspace_floats(std::int64_t count, std::int64
   return static_cast<std::size_t>(count + rows);
 }
 
-// Stable counting sort: the positions of row r are order[ends[r-1] .. ends[r]), ascending, where
-// ends is the first part of ws and order the second.
+// Stable counting sort: the positions of row r are order[ends[r-1] .. ends[r]) in ascending order,
+// where `ends` is the first part of ws and `order` the second.
 inline void embedding_sort(std::int64_t count, std::int64_t rows, const std::int32_t* ids,
                            float* ws) {
   auto* ends = reinterpret_cast<std::int32_t*>(ws);
@@ -31,7 +31,7 @@ inline void embedding_sort(std::int64_t count, std::int64_t rows, const std::int
   for (std::int64_t i = 0; i < count; ++i) order[ends[ids[i]]++] = static_cast<std::int32_t>(i);
 }
 
-// out[c] = the sum of `count` >= 1 rows of dy, which are `stride` apart, in chunks of 512.
+// out[c] = the sum of `count` >= 1 rows of dy, which are `stride` floats apart, in chunks of 512.
 inline void sum_positions(std::int64_t count, std::int64_t stride, std::int64_t cols,
                           const std::int32_t* order, const float* dy, float* out) {
   for_columns<kEmbeddingVecs>(cols, [&](std::int64_t j, auto at, auto vecs) {

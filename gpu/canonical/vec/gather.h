@@ -1,14 +1,14 @@
 #pragma once
-// Convolution as a dense product: the operand that has one row for each output pixel and one column
-// for each k is never stored whole. Pixels and what they see are described here; gather() writes a
-// block of that operand where it cannot be read in place (stage.h).
+// A convolution as a dense product. The operand that has one row for each output pixel and one
+// column for each k is never stored completely. This file describes pixels and their windows.
+// gather() writes a block of that operand where it cannot be read in place (stage.h).
 #include "gpu/canonical/vec/lanes.h"
 
 namespace es::gpu {
 namespace {
 
-// An NHWC tensor and the grid of pixels that look at it: pixel (n, r, q) has its origin at row
-// r * stride, column q * stride of image n.
+// An NHWC tensor and a grid of pixels with windows in it: pixel (n, r, q) has its origin at row r *
+// stride and column q * stride of image n.
 struct PixelGrid {
   const float* x;
   std::int64_t h, w, c;
@@ -16,25 +16,27 @@ struct PixelGrid {
   std::int64_t stride;
 };
 
-// What a pixel sees: k = (i, j, e) for i < rows, j < cols, e < length is float `channel + e` at
-// position (row0 + i * step, col0 + j * step) from its origin; positions outside the image are +0.
+// The window of a pixel. k = (i, j, e) with i < rows, j < cols, e < length is the float `channel +
+// e` at the position (row0 + i * step, col0 + j * step) from the pixel's origin. Positions outside
+// the image are +0.
 struct Window {
   std::int64_t rows, cols, length;
   std::int64_t row0, col0, step;  // step is 1 or -1
   std::int64_t channel;
   std::int64_t depth() const { return rows * cols * length; }
-  // The first row and column of the image that the window reaches.
+  // The first row, and the first column, that the window reaches.
   std::int64_t top() const { return step > 0 ? row0 : row0 - (rows - 1); }
   std::int64_t left() const { return step > 0 ? col0 : col0 - (cols - 1); }
 };
 
-// The same k with the columns of a row as one position: its floats follow each other in memory.
+// Returns the same k with the columns of a row as one position, because their floats are contiguous
+// in memory.
 inline Window join_columns(const PixelGrid& grid, const Window& w) {
   if (w.step != 1 || w.length != grid.c) return w;
   return {w.rows, 1, w.cols * w.length, w.row0, w.col0, w.step, w.channel};
 }
 
-// The part of one position of a window that falls in the wanted range of k.
+// The part of one position of a window that lies in the wanted range of k.
 struct Segment {
   std::int64_t row, offset;   // row from the origin; floats from the start of the origin's column
   std::int64_t begin, count;  // column of the destination; floats
@@ -50,7 +52,7 @@ inline Segment segment(const PixelGrid& grid, const Window& window, std::int64_t
           .count = smaller(window.length - skip, end - k)};
 }
 
-// A segment of one pixel that may reach over the left or right edge of the image.
+// Gathers a segment of one pixel that may reach beyond the left or right edge of the image.
 inline void gather_clipped(const float* row, std::int64_t row_floats, std::int64_t at,
                            std::int64_t count, float* out) {
   const std::int64_t low = smaller(count, larger(0, -at));
@@ -71,7 +73,8 @@ inline void gather_inside(std::int64_t pixels, std::int64_t count, const float* 
   }
 }
 
-// One segment of pixels [first, last) of one grid row; row = that image row, or nullptr outside.
+// Gathers one segment of the pixels [first, last) of one grid row. `row` is the row of the image,
+// or nullptr outside.
 inline void gather_row(const PixelGrid& grid, const Segment& s, const float* row,
                        std::int64_t first, std::int64_t last, float* out, std::int64_t out_stride) {
   const std::int64_t step = grid.stride * grid.c, row_floats = grid.w * grid.c;
@@ -84,7 +87,7 @@ inline void gather_row(const PixelGrid& grid, const Segment& s, const float* row
     for (; q < last; ++q, out += out_stride) zero_floats(out, s.count);
     return;
   }
-  // Pixels [low, high) see only the inside of the row.
+  // The segments of the pixels [low, high) lie completely inside the row.
   const std::int64_t room = row_floats - s.count - s.offset;
   const std::int64_t low =
       smaller(last, larger(first, s.offset < 0 ? ceil_div(-s.offset, step) : 0));
@@ -98,8 +101,8 @@ inline void gather_row(const PixelGrid& grid, const Segment& s, const float* row
   clipped_until(last);
 }
 
-// Row p - first_pixel of `out` = k in [k_begin, k_end) of pixel p, for pixels [first_pixel,
-// last_pixel) counted over the whole batch.
+// Row p - first_pixel of `out` receives the k in [k_begin, k_end) of pixel p, for the pixels
+// [first_pixel, last_pixel), counted over the whole batch.
 inline void gather(const PixelGrid& grid, const Window& window, std::int64_t first_pixel,
                    std::int64_t last_pixel, std::int64_t k_begin, std::int64_t k_end, float* out,
                    std::int64_t out_stride) {

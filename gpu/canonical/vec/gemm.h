@@ -1,5 +1,5 @@
 #pragma once
-// GEMM: one of the operands stays in the second-level cache while the other passes by, slice by
+// GEMM. One of the operands stays in the second-level cache while the other passes by, slice by
 // slice. A slice is one chunk of K of a tile of rows of A, or of a panel of columns of B.
 #include "gpu/canonical/vec/gemm_narrow.h"
 #include "gpu/canonical/vec/gemm_pack.h"
@@ -8,24 +8,24 @@
 namespace es::gpu {
 namespace {
 
-// One product being computed.
+// One product in progress.
 struct GemmRun {
-  const GemmShape& s;  // !computes_transpose(s)
+  const GemmShape& s;  // REQUIRES: !computes_transpose(s)
   const GemmPlan& plan;
   const float *a, *b;
-  const float* bias;  // by column, or by row when `bias_by_row`; nullptr: none
+  const float* bias;  // by column, or by row if `bias_by_row`; nullptr: none
   bool bias_by_row;
   float* c;
   float *a_copy, *b_copy, *stage;
 };
 
-// Where a tile reads one of its operands.
+// The place from which a tile reads one of its operands.
 struct Slice {
   const float* at;
   std::int64_t stride;
 };
 
-// --- Slices of A (`lanes` are rows of a tile) and of B (columns of a panel).
+// --- Slices of A (`lanes` are rows of a tile) and of B (`lanes` are columns of a panel).
 
 struct LeftSlices {
   const GemmRun& r;
@@ -40,7 +40,7 @@ struct LeftSlices {
     return {r.a + lanes.begin * r.s.a_row + k.begin * r.s.a_col,
             r.plan.side == ASide::kRows ? r.s.a_row : r.s.a_col};
   }
-  // Copies the k of `part`, which is in `chunk`, of the slice that begins at `out`.
+  // Copies the k of `part`, which lies in `chunk`, of the slice that begins at `out`.
   void pack(const Span& chunk, const Span& part, const Span& lanes, float* out) const {
     const std::int64_t skipped = part.begin - chunk.begin, stride = copied_stride(lanes);
     pack_tile(r.s, r.plan.side, part, lanes, stride, r.a,
@@ -75,14 +75,14 @@ struct RightSlices {
   }
 };
 
-// The slices of the operand that passes by. While one is used, the next is copied part by part,
-// each part after a tile that has fetched it from memory.
+// The slices of the operand that passes by. While one slice is used, the next one is copied part by
+// part. Each part is copied after a tile has prefetched it from memory.
 template <class Slices>
 class Passing {
  public:
   explicit Passing(const GemmRun& r) : slices_{r} {}
 
-  // The slice that is used now: the one announced before, or the very first.
+  // Returns the slice that is used now: the one announced before, or the first one.
   Slice current(const Span& chunk, const Span& lanes) {
     if (!slices_.copied()) return slices_.in_place(chunk, lanes);
     if (!ready_) slices_.pack(chunk, chunk, lanes, buffer());
@@ -91,7 +91,7 @@ class Passing {
     ready_ = false;
     return slice;
   }
-  // The slice after it, to be made in `steps` parts.
+  // Announces the slice that follows; it is copied in `steps` parts.
   void announce(const Span& chunk, const Span& lanes, std::int64_t steps) {
     chunk_ = chunk;
     lanes_ = lanes;
@@ -120,7 +120,7 @@ class Passing {
 
 // --- Tiles.
 
-// C (+)= a tile of one chunk, element by element, with the bias.
+// Adds a tile of one chunk to C, element by element, with the bias.
 inline void spread_stage(const GemmRun& r, const Span& k, const Span& rows, const Span& columns) {
   const bool last = k.end == r.s.k && r.bias != nullptr;
   for (std::int64_t i = rows.begin; i < rows.end; ++i) {
@@ -133,7 +133,7 @@ inline void spread_stage(const GemmRun& r, const Span& k, const Span& rows, cons
   }
 }
 
-// A tile of results and the chunk that it advances by.
+// A tile of results and the chunk by which it advances.
 struct Step {
   Span k, rows, columns;
 };
@@ -173,7 +173,7 @@ inline Span panel_at(std::int64_t column, const Span& columns) {
   return {column, column + next_panel(columns.end - column)};
 }
 
-// A slice of the operand that stays, copied to `out` when it is met first.
+// Returns a slice of the operand that stays. It is copied to `out` at its first use.
 template <class Slices>
 Slice staying_slice(const Slices& slices, const Span& chunk, const Span& lanes, float* out,
                     bool first) {
@@ -182,7 +182,7 @@ Slice staying_slice(const Slices& slices, const Span& chunk, const Span& lanes, 
   return {out, slices.copied_stride(lanes)};
 }
 
-// Copies the chunks of a block of A that is read by strips; says whether it is one.
+// Copies the chunks of a block of A that is read in strips. Returns whether the block is one.
 inline bool copy_strips(const GemmRun& r, const Span& depth, const Span& rows) {
   if (!r.plan.copy_a || r.plan.side != ASide::kColumns || r.s.a_row != 1) return false;
   const std::int64_t slice = a_slice_floats(r.plan.side, r.plan.depth_step);
@@ -194,7 +194,7 @@ inline bool copy_strips(const GemmRun& r, const Span& depth, const Span& rows) {
   return true;
 }
 
-// The block of A stays: panels of B pass by.
+// The block of A stays, and the panels of B pass by.
 inline void pass_panels(const GemmRun& r, const Span& depth, const Span& rows) {
   const LeftSlices left{r};
   Passing<RightSlices> right(r);
@@ -206,9 +206,10 @@ inline void pass_panels(const GemmRun& r, const Span& depth, const Span& rows) {
     for (Span chunk = chunk_at(depth.begin, depth); chunk.size() > 0;
          chunk = chunk_at(chunk.end, depth)) {
       const Slice b = right.current(chunk, columns);
-      const bool turns = chunk.end == depth.end;  // to the next panel
+      const bool turns = chunk.end == depth.end;  // the next slice belongs to the next panel
       const Span next = turns ? panel_at(columns.end, all) : columns;
       if (next.size() > 0) {
+        // The chunks of K ascend for each tile, as DOT requires; the order of tiles is free.
         right.announce(chunk_at(turns ? depth.begin : chunk.end, depth), next, tiles);
       }
       for (std::int64_t i = 0; i < tiles; ++i, slot += left.floats()) {
@@ -221,7 +222,7 @@ inline void pass_panels(const GemmRun& r, const Span& depth, const Span& rows) {
   }
 }
 
-// The block of B stays: tiles of A pass by.
+// The block of B stays, and the tiles of A pass by.
 inline void pass_tiles(const GemmRun& r, const Span& depth, const Span& block) {
   const RightSlices right{r};
   Passing<LeftSlices> left(r);
@@ -233,7 +234,7 @@ inline void pass_tiles(const GemmRun& r, const Span& depth, const Span& block) {
          chunk = chunk_at(chunk.end, depth)) {
       const Span tile = tile_rows(all, i);
       const Slice a = left.current(chunk, tile);
-      const bool turns = chunk.end == depth.end;  // to the next tile
+      const bool turns = chunk.end == depth.end;  // the next slice belongs to the next tile
       if (!turns || i + 1 < tiles) {
         left.announce(chunk_at(turns ? depth.begin : chunk.end, depth),
                       turns ? tile_rows(all, i + 1) : tile, ceil_div(block.size(), kPanelWidth));
@@ -265,7 +266,7 @@ inline void run_gemm(const GemmRun& r) {
   }
 }
 
-// A shape with all that is decided about it, for any number of products.
+// A shape with all decisions about its execution, for any number of products.
 struct PreparedGemm {
   explicit PreparedGemm(const GemmShape& shape)
       : swap(computes_transpose(shape)),
@@ -295,8 +296,8 @@ struct PreparedGemm {
     if (p.stream) stream_fence();
   }
 
-  bool swap;    // the transpose of what is asked for is computed
-  GemmShape s;  // of what is computed
+  bool swap;    // the transpose of the requested product is computed
+  GemmShape s;  // shape of the computed product
   bool narrow;
   GemmPlan plan;
 };

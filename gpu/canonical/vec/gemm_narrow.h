@@ -1,23 +1,25 @@
 #pragma once
-// GEMM with few rows and a B that is large: what counts is to read B once, from memory, in long
-// contiguous pieces. (A linear layer with a small batch: its weights are hundreds of megabytes.)
+// GEMM with few rows and a large B. The time depends on reading B once from memory, in long
+// contiguous pieces. (An example is a linear layer with a small batch, whose weights are hundreds
+// of megabytes.)
 #include "gpu/canonical/vec/gemm_plan.h"
 
 namespace es::gpu {
 namespace {
 
-constexpr std::int64_t kNarrowRows = kTileRows;   // of A, at most
-constexpr std::int64_t kLargeFloats = 64 * 1024;  // B is large from here on
-constexpr std::int64_t kNarrowAhead = 512;        // k that B is fetched ahead in long rows
-constexpr std::int64_t kStreamColumns = 4096;     // of B that are read at a time, where rows are
-constexpr std::int64_t kStreamDepth = 32;         // contiguous, and this many rows side by side
+constexpr std::int64_t kNarrowRows = kTileRows;   // largest number of rows of A
+constexpr std::int64_t kLargeFloats = 64 * 1024;  // from this size on B is large
+constexpr std::int64_t kNarrowAhead = 512;  // number of k that B is prefetched ahead in long rows
+// Columns of B with contiguous rows that are read at a time.
+constexpr std::int64_t kStreamColumns = 4096;
+constexpr std::int64_t kStreamDepth = 32;  // rows of B that are read side by side
 
 inline bool is_narrow(const GemmShape& s) {
   return s.m <= kNarrowRows && s.a_col == 1 && s.c_col == 1 && s.n >= kWidth &&
          (s.b_row == 1 || s.b_col == 1) && s.n * s.k >= kLargeFloats;
 }
 
-// --- B with contiguous columns of k (y = x W^T): kWidth columns side by side, transposed in
+// --- B with contiguous columns (y = x W^T): kWidth columns side by side are transposed in
 // registers, four k at a time.
 
 template <int kRows>
@@ -25,7 +27,7 @@ struct NarrowSums {
   Vec v[kRows];
 };
 
-// The chain of one chunk for kWidth columns, from b on.
+// Computes the chain of one chunk for kWidth columns, from b on.
 template <int kRows>
 inline __attribute__((always_inline)) void narrow_chunk(const GemmShape& s, std::int64_t depth,
                                                         const float* a, const float* b,
@@ -58,7 +60,8 @@ inline __attribute__((always_inline)) void narrow_chunk(const GemmShape& s, std:
 template <int kRows>
 void narrow_by_k(const GemmShape& s, const float* a, const float* b, const float* bias, float* c) {
   for (std::int64_t block = 0; block < s.n; block += kWidth) {
-    const std::int64_t j = smaller(block, s.n - kWidth);  // the last block overlaps
+    // The last block overlaps; equal bits are stored twice.
+    const std::int64_t j = smaller(block, s.n - kWidth);
     Vec total[kRows];
     for (Vec& v : total) v = zero();
     for (std::int64_t k = 0; k < s.k; k += kDotChunk) {
@@ -83,7 +86,7 @@ NarrowFunction narrow_function(std::int64_t rows) {
 }
 
 // --- B with contiguous rows (dx = dy W): kStreamDepth rows of B side by side, over all columns of
-// a slice; the chains wait in C, or in `partial` for later chunks.
+// a slice. Between blocks the chains are kept in C, or in `partial` for later chunks.
 
 struct NarrowBlock {
   std::int64_t k, depth;       // of the rows of B
@@ -119,7 +122,7 @@ inline void stream_block(const GemmShape& s, const NarrowBlock& block, const flo
 inline void narrow_by_rows(const GemmShape& s, const float* a, const float* b, const float* bias,
                            float* c, float* partial) {
   for (std::int64_t j = 0, width; j < s.n; j += width) {
-    // The rest is at least a vector.
+    // The last slice must have at least one vector of columns.
     width = s.n - j < kStreamColumns + kWidth ? s.n - j : kStreamColumns;
     if (width > kStreamColumns) width = kStreamColumns - kWidth;
     for (std::int64_t k = 0; k < s.k; k += kStreamDepth) {
@@ -130,7 +133,7 @@ inline void narrow_by_rows(const GemmShape& s, const float* a, const float* b, c
   }
 }
 
-// REQUIRES: is_narrow(s).
+// Returns the floats of workspace. REQUIRES: is_narrow(s).
 inline std::int64_t narrow_floats(const GemmShape& s) {
   return s.b_row == 1 ? 0 : s.m * kStreamColumns;
 }

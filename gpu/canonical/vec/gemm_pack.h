@@ -1,25 +1,26 @@
 #pragma once
-// Copies of parts of GEMM operands, in the layouts that gemm_tile.h reads, and what fetches them.
+// Copies parts of GEMM operands into the layouts that gemm_tile.h reads, and describes their
+// prefetching.
 #include "gpu/canonical/vec/gemm_plan.h"
 #include "gpu/canonical/vec/pack.h"
 
 namespace es::gpu {
 namespace {
 
-// Half-open ranges of k, rows or columns.
+// A half-open range of k, rows or columns.
 struct Span {
   std::int64_t begin, end;
   std::int64_t size() const { return end - begin; }
 };
 
-// Tile `index` of a block of rows, which is cut into equal tiles.
+// Returns tile `index` of a block of rows, which is divided into equal tiles.
 inline Span tile_rows(const Span& rows, std::int64_t index) {
   const std::int64_t tiles = ceil_div(rows.size(), kTileRows);
   return {rows.begin + index * rows.size() / tiles, rows.begin + (index + 1) * rows.size() / tiles};
 }
 
-// Columns of B: k by k, copied_panel_stride() apart; a panel narrower than a vector is filled with
-// +0.
+// Copies columns of B: the k are copied_panel_stride() floats apart. A panel that is narrower than
+// a vector is filled with +0.
 inline void pack_panel(const GemmShape& s, const Span& k, const Span& columns, const float* b,
                        float* out) {
   const float* from = b + k.begin * s.b_row + columns.begin * s.b_col;
@@ -35,7 +36,8 @@ inline void pack_panel(const GemmShape& s, const Span& k, const Span& columns, c
   }
 }
 
-// Rows of A: by rows, row_stride apart; by columns, kTileRows a k.
+// Copies rows of A. By rows: the rows are row_stride floats apart. By columns: each k has kTileRows
+// floats.
 inline void pack_tile(const GemmShape& s, ASide side, const Span& k, const Span& rows,
                       std::int64_t row_stride, const float* a, float* out) {
   const float* from = a + rows.begin * s.a_row + k.begin * s.a_col;
@@ -49,15 +51,17 @@ inline void pack_tile(const GemmShape& s, ASide side, const Span& k, const Span&
     return pack_transposed(k.size(), rows.size(), from, s.a_col, s.a_row, out, kTileRows,
                            rows.size());
   }
-  // kTileRows < kWidth: what a whole vector stores too much, the next one overwrites.
+  // KTileRows < kWidth: a store of a whole vector writes too many floats, and the next store
+  // overwrites them.
   const Part row(rows.size());
   const std::int64_t last = k.size() - 1;
   for (std::int64_t i = 0; i < last; ++i) store(out + i * kTileRows, row.load(from + i * s.a_col));
   row.store(out + last * kTileRows, row.load(from + last * s.a_col));
 }
 
-// All tiles of rows [rows.begin, rows.end) of an A with a_row = 1, for the k of one chunk; each is
-// `slice` floats. The k are taken a few at a time, so that rows of memory are read whole.
+// Copies all tiles of the rows [rows.begin, rows.end) of an A with a_row = 1, for the k of one
+// chunk. Each tile has `slice` floats. A few k are copied at a time, so that rows of memory are
+// read completely.
 inline void pack_strips(const GemmShape& s, const Span& k, const Span& rows, const float* a,
                         std::int64_t slice, float* out) {
   constexpr std::int64_t kRowsAtOnce = 16;
@@ -70,7 +74,7 @@ inline void pack_strips(const GemmShape& s, const Span& k, const Span& rows, con
   }
 }
 
-// What fetches `rows` rows of `count` floats that are `stride` apart.
+// Returns a Fetch of `rows` rows of `count` floats that are `stride` floats apart.
 inline Fetch fetch_block(const float* from, std::int64_t rows, std::int64_t count,
                          std::int64_t stride) {
   return {reinterpret_cast<const char*>(from), count * 4, stride * 4, rows};

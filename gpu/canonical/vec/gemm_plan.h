@@ -1,6 +1,6 @@
 #pragma once
-// How a product is cut: which operand stays in the second-level cache, what is copied on the way,
-// and where the parts of the workspace are. No choice here changes a bit of the result.
+// Plans a product: which operand stays in the second-level cache, what is copied, and where the
+// parts of the workspace are. No choice in this file changes a bit of the result.
 #include "gpu/canonical/shapes.h"
 #include "gpu/canonical/vec/gemm_tile.h"
 
@@ -9,20 +9,20 @@ namespace {
 
 // Floats of the operand that stays: half of a second-level cache of 2 MiB.
 constexpr std::int64_t kResidentFloats = 256 * 1024;
-// Floats of an operand that is surely still in the first-level cache when it is used again.
+// Floats of an operand that is certainly still in the first-level cache at its next use.
 constexpr std::int64_t kSmallFloats = 6 * 1024;
-// Rows that many bytes apart share their first-level cache sets.
+// Rows at multiples of this distance in floats share their first-level cache sets.
 constexpr std::int64_t kAliasFloats = 1024;
 constexpr std::int64_t kCacheLineFloats = 16;
-// Fewer k are not worth the order in which C is written when A stays.
+// With fewer k, the order in which C is written when A stays costs more than it gains.
 constexpr std::int64_t kStripDepth = 64;
 
-// A C that is so large, from so few k, does not fit where the stores would put it.
+// A C of this size that is computed from so few k is written past the caches, because it does not
+// fit them.
 constexpr std::int64_t kStreamedFloats = 4 * 1024 * 1024;
 constexpr std::int64_t kStreamedDepth = 64;
 
-// C is computed with rows contiguous; so a C whose columns are contiguous is computed as its
-// transpose.
+// C is computed with contiguous rows. So a C with contiguous columns is computed as its transpose.
 inline bool computes_transpose(const GemmShape& s) {
   return s.c_col != 1 && s.c_row == 1;
 }
@@ -42,27 +42,28 @@ constexpr std::int64_t kStageFloats = kTileRows * kPanelWidth;
 
 struct GemmPlan {
   ASide side;               // how tiles read A
-  bool copy_a, copy_b;      // to the workspace, or read in place
-  bool b_stays;             // else A stays
+  bool copy_a, copy_b;      // to the workspace; otherwise the operand is read in place
+  bool b_stays;             // otherwise A stays
   bool stream;              // C is written past the caches: it is large and made of few products
-  bool staged;              // C is spread from a tile in the workspace: no stride of C is 1
+  bool staged;              // C is written from a tile in the workspace: no stride of C is 1
   std::int64_t depth_step;  // k of the operand that stays: whole chunks, or K
-  std::int64_t rows_step;   // rows of A that are worked on at a time
+  std::int64_t rows_step;   // rows of A that are processed at a time
   std::int64_t columns_step;
   // Floats in the workspace.
   std::int64_t a_floats, b_floats, stage_floats;
   std::int64_t floats() const { return a_floats + b_floats + stage_floats; }
 };
 
-// Distance of the rows of a copied tile of A by rows: a line more, for the cache sets.
+// Distance between the rows of a copied tile of A by rows. It is one cache line more than needed,
+// so that rows use different cache sets.
 inline std::int64_t copied_row_stride(std::int64_t depth) {
   return round_up(smaller(depth, kDotChunk), kCacheLineFloats) + kCacheLineFloats;
 }
-// Floats of one copied tile of A and one chunk of K.
+// Floats of one copied tile of A for one chunk of K.
 inline std::int64_t a_slice_floats(ASide side, std::int64_t depth) {
   return kTileRows * (side == ASide::kRows ? copied_row_stride(depth) : smaller(depth, kDotChunk));
 }
-// Distance of the k of a copied panel of B.
+// Distance between the k of a copied panel of B.
 inline std::int64_t copied_panel_stride(std::int64_t width) {
   return width > kWidth ? kPanelWidth : kWidth;
 }
@@ -72,12 +73,13 @@ inline std::int64_t b_slice_floats(std::int64_t columns, std::int64_t depth) {
 }
 
 inline bool wants_b_to_stay(const GemmShape& s, ASide side) {
-  // Tiles of an A by columns are narrow strips of memory; better all are copied at once, and stay.
+  // Tiles of an A by columns are narrow strips of memory. It is better to copy all of them at once
+  // and let A stay.
   if (side == ASide::kColumns && s.k >= kStripDepth && s.n > kPanelWidth) return false;
   return s.n * s.k <= kResidentFloats || (s.m * s.k > kResidentFloats && s.n < s.m);
 }
 
-// Whether A is copied when it is read `times` times.
+// Returns whether A is copied if it is read `times` times.
 inline bool wants_copied_a(const GemmShape& s, bool b_stays, std::int64_t times) {
   if (s.a_col != 1 && s.a_row != 1) return true;
   if (times <= 1) return false;

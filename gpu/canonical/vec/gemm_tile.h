@@ -1,26 +1,25 @@
 #pragma once
-// The register tile of GEMM and attention: up to kTileRows x 2 vectors of results of G1 that
-// advance together through a part of one chunk of K. Operands are read where they are, or where
-// pack.h put them; only the strides differ.
+// The register tile of GEMM and attention: up to kTileRows x 2 vectors of DOT results (G1) that
+// advance together through a part of one chunk of K. Operands are read in place or from the copies
+// of gemm_pack.h; only the strides differ.
 #include "gpu/canonical/vec/lanes.h"
 
 namespace es::gpu {
 namespace {
 
-// How the k of one row of A follow each other: next to each other, or a_stride apart with the rows
-// next to each other.
+// Whether the k of one row of A are contiguous, or a_stride floats apart with contiguous rows.
 enum class ASide { kRows, kColumns };
 
-// Rows of memory that a tile asks into the second-level cache while it computes, line by line: an
-// operand of what comes next.
+// Rows of memory that a tile prefetches into the second-level cache while it computes, line by
+// line: an operand of the work that follows.
 struct Fetch {
   const char* at = nullptr;
   std::int64_t row_bytes = 0, row_stride = 0;  // bytes
   std::int64_t rows = 0;
 };
 
-// Walks over a Fetch. (Its numbers are read one by one: a copy of the whole by vectors would wait
-// for the scalar stores that made it, behind all results that are on their way to memory.)
+// Iterates over a Fetch. (Its members are read one by one. A vector copy of the whole struct would
+// wait for the scalar stores that wrote it, behind all results that are on their way to memory.)
 class Fetching {
  public:
   inline __attribute__((always_inline)) explicit Fetching(const Fetch& f)
@@ -47,22 +46,23 @@ class Fetching {
 
 struct GemmTile {
   const float* a;
-  std::int64_t a_stride;  // by rows: distance of the rows; by columns: of the k
+  std::int64_t a_stride;  // by rows: distance between rows; by columns: between the k
   const float* b;
-  std::int64_t b_stride;  // distance of the k
-  std::int64_t width;     // columns, <= kVecs * kWidth; with two vectors >= kWidth
-  std::int64_t depth;     // k, all in one chunk
+  std::int64_t b_stride;  // distance between the k
+  std::int64_t width;     // columns, at most kVecs * kWidth; at least kWidth with two vectors
+  std::int64_t depth;     // number of k, all in one chunk
   float* c;
-  std::int64_t c_stride;  // distance of the rows
-  const float* start;     // chains go on from here; nullptr: from +0
+  std::int64_t c_stride;  // distance between rows
+  const float* start;     // the chains continue from here; nullptr: from +0
   std::int64_t start_stride;
-  bool add;             // the chunk result is added to c, else to +0
-  const float* bias;    // added after, by column; nullptr: nothing
+  bool add;             // the chunk result is added to c, otherwise to +0
+  const float* bias;    // added afterwards, by column; nullptr: nothing
   bool stream = false;  // store past the caches; needs aligned whole vectors, no add, no bias
 };
 
-// Vector j of a row of results begins at column `offset(j)`. The second vector ends with the tile,
-// so it may overlap the first: both compute the same bits there, and nothing needs a mask.
+// Vector j of a row of results begins at column tile_offset(j). The second vector ends where the
+// tile ends, so it may overlap the first. Both compute the same bits in the overlap, and no mask is
+// needed.
 template <int kVecs>
 inline __attribute__((always_inline)) std::int64_t tile_offset(const GemmTile& t, int j) {
   return j == 0 ? 0 : t.width - kWidth;
@@ -73,7 +73,7 @@ struct GemmSums {
   Vec v[kRows][kVecs];
 };
 
-// body(i, j, offset of the vector)
+// Calls body(i, j, offset of the vector).
 template <int kRows, int kVecs, class Body>
 inline __attribute__((always_inline)) void for_sums(const GemmTile& t, Body body) {
 #pragma GCC unroll 16
@@ -123,7 +123,7 @@ inline __attribute__((always_inline)) void finish_sums(const GemmTile& t,
   });
 }
 
-// B is fetched from the second-level cache this many k ahead.
+// B is prefetched from the second-level cache this many k ahead.
 constexpr std::int64_t kGemmAhead = 16;
 
 template <ASide kSide, int kRows, int kVecs>
@@ -149,7 +149,8 @@ void gemm_tile(const GemmTile& t, const Fetch& fetch) {
     if constexpr (kVecs == 2) right[1] = load(b + last);
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
-      if (kByRows && i % 3 == 0) asm("" : "+r"(a[i / 3]));  // or GCC keeps a pointer for each row
+      // Otherwise GCC keeps a pointer for each row.
+      if (kByRows && i % 3 == 0) asm("" : "+r"(a[i / 3]));
       const Vec left = set(kByRows ? a[i / 3][i % 3 * a_stride] : a[0][i]);
 #pragma GCC unroll 2
       for (int j = 0; j < kVecs; ++j) sum.v[i][j] = fused(left, right[j], sum.v[i][j]);
@@ -179,8 +180,8 @@ inline void run_gemm_tile(ASide side, std::int64_t rows, const GemmTile& t, cons
   function(t, fetch);
 }
 
-// Width of the panel of columns that comes next when `columns` are left: no panel but a lone one is
-// narrower than a vector.
+// Returns the width of the next panel if `columns` columns are left. Only a panel that is the only
+// one may be narrower than a vector.
 inline std::int64_t next_panel(std::int64_t columns) {
   if (columns <= kPanelWidth) return columns;
   return columns < kPanelWidth + kWidth ? kWidth : kPanelWidth;

@@ -1,10 +1,11 @@
 #pragma once
-// One vector register of the kernel class that this file is compiled for, and the operations on it
-// that the kernels use. The rest of vec/ is written once, against these names.
+// One vector register of the kernel class for which this file is compiled, and the operations on it
+// that the kernels use. The rest of vec/ is written once against these names.
 //
-// Everything in vec/ is in unnamed namespaces on purpose: each class compiles the same headers for
-// another instruction set, and internal linkage keeps the linker from merging their functions into
-// one that the processor cannot execute. For the same reason nothing here uses library templates.
+// Everything in vec/ is in unnamed namespaces on purpose. Each class compiles the same headers for
+// another instruction set. Internal linkage prevents the linker from merging their functions into
+// one that the processor may be unable to execute. For the same reason nothing here uses templates
+// of the standard library.
 #if defined(__AVX512F__)
 #include "gpu/canonical/vec/lanes_avx512.h"
 #elif defined(__AVX2__)
@@ -25,7 +26,7 @@ struct Constant {
   static constexpr int value = kValue;
 };
 
-// test > 0 ? v : v * slope, or NaN where `test` is one.
+// Returns test > 0 ? v : v * slope, or NaN where `test` is NaN.
 inline Vec leaky(Vec v, Vec test, Vec slope) {
   return select(unordered(test, test), test, select(less(zero(), test), v, mul(v, slope)));
 }
@@ -33,17 +34,17 @@ inline Vec leaky(Vec v, Vec test, Vec slope) {
 inline Vec leaky(Vec v, Vec slope) {
   return select(less(zero(), v), v, mul(v, slope));
 }
-// The lanes of v that are kept, or NaN, and +0 elsewhere.
+// Returns the kept lanes of v; the other lanes are NaN where v is NaN, and +0 elsewhere.
 inline Vec keep_if_or_nan(Test kept, Vec v) {
   return keep_if(either(kept, unordered(v, v)), v);
 }
 
-// How a body reads and writes a vector: whole, or only its first lanes (the others load as +0).
+// How a body reads and writes a vector: all lanes, or only the first lanes (the others load as +0).
 struct Whole {
   Vec load(const float* p) const { return es::gpu::load(p); }
   void store(float* p, Vec v) const { es::gpu::store(p, v); }
-  Vec keep(Vec v) const { return v; }          // the lanes that this body stands for, +0 beyond
-  Vec keep_or(Vec v, Vec) const { return v; }  // the same with another vector's lanes beyond
+  Vec keep(Vec v) const { return v; }          // the lanes of this access; +0 in the others
+  Vec keep_or(Vec v, Vec) const { return v; }  // the same, with the other lanes of another vector
   std::int64_t count() const { return kWidth; }
 };
 struct Part {
@@ -59,8 +60,8 @@ struct Part {
   Mask mask_;
 };
 
-// Calls body(i, access, Constant<V>) so that [0, n) is covered by groups of V vectors from i on:
-// V = kVecs as long as that fits, then 1, and at last a part of one vector.
+// Calls body(i, access, Constant<V>) so that groups of V vectors from i on cover [0, n): V = kVecs
+// as long as that fits, then 1, and finally a part of one vector.
 template <int kVecs, class Body>
 inline __attribute__((always_inline)) void for_columns(std::int64_t n, Body body) {
   std::int64_t i = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// Eight lanes of AVX2 with FMA. Included by lanes.h only.
+// Eight lanes of AVX2 with FMA. Only lanes.h includes this file.
 #include <immintrin.h>
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace {
 using Vec = __m256;
 using Mask = __m256i;
 constexpr std::int64_t kWidth = 8;
-// A register tile is kTileRows x 2 vectors: 12 of 16 registers hold sums.
+// A register tile has kTileRows x 2 vectors: 12 of 16 registers hold sums.
 constexpr int kTileRows = 6;
 
 inline Vec zero() {
@@ -63,34 +63,34 @@ inline Vec negate(Vec a) {
 inline Vec positive_part(Vec v) {
   return _mm256_and_ps(v, _mm256_cmp_ps(v, zero(), _CMP_NLE_UQ));
 }
-// test > 0 ? v : +0, or NaN where either is one.
+// test > 0 ? v : +0, or NaN where either is NaN.
 inline Vec keep_positive(Vec v, Vec test) {
   return _mm256_or_ps(_mm256_and_ps(v, _mm256_cmp_ps(test, zero(), _CMP_GT_OQ)),
                       _mm256_cmp_ps(v, test, _CMP_UNORD_Q));  // all bits set: a NaN
 }
-// best < v ? v : best. A NaN in v is never taken, one in `best` stays.
+// best < v ? v : best. A NaN in v is never taken; a NaN in `best` stays.
 inline Vec larger_of(Vec best, Vec v) {
   return _mm256_max_ps(v, best);
 }
-// v < best ? v : best. A NaN in v is never taken, one in `best` stays.
+// v < best ? v : best. A NaN in v is never taken; a NaN in `best` stays.
 inline Vec smaller_of(Vec best, Vec v) {
   return _mm256_min_ps(v, best);
 }
 
-// 2^n as a float, for n in [-126, 127].
+// Returns 2^n as a float, for n in [-126, 127].
 inline Vec power_of_two(__m256i n) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
 }
-// p * 2^n for an integer n in [-125, 128]: of the two products the first is exact.
+// Returns p * 2^n for an integer n in [-125, 128]. The first of the two products is exact.
 inline Vec times_large_power_of_two(Vec p, Vec n) {
   const __m256i exponent = _mm256_cvtps_epi32(n);
   const __m256i half = _mm256_srai_epi32(exponent, 1);
   return mul(mul(p, power_of_two(half)), power_of_two(_mm256_sub_epi32(exponent, half)));
 }
-// p * 2^n rounded once, for p in [0.5, 2) and an integer n in [-150, 128], or NaN. A processor
-// takes hundreds of cycles for a multiplication with a subnormal result; so where the result may be
-// one, it is rounded as the integer that counts the smallest subnormals in it, which are also its
-// bits.
+// Returns p * 2^n rounded once, for p in [0.5, 2) and an integer n in [-150, 128], or NaN. A
+// processor takes hundreds of cycles for a multiplication with a subnormal result. So where the
+// result may be subnormal, it is computed as a rounded integer that counts units of the smallest
+// subnormal number; the bits of this integer are the bits of the result.
 inline Vec times_power_of_two(Vec p, Vec n) {
   const Vec tiny = _mm256_cmp_ps(n, set(-125.0f), _CMP_LT_OQ);
   if (__builtin_expect(_mm256_movemask_ps(tiny) == 0, 1)) return times_large_power_of_two(p, n);
@@ -100,7 +100,7 @@ inline Vec times_power_of_two(Vec p, Vec n) {
   return _mm256_blendv_ps(large, _mm256_castsi256_ps(_mm256_cvtps_epi32(count)), tiny);
 }
 
-// Lanes of small integers beside a Vec.
+// Lanes of small integers that accompany a Vec.
 using IntVec = __m256i;
 inline IntVec set_int(std::int32_t x) {
   return _mm256_set1_epi32(x);
@@ -115,7 +115,7 @@ inline void store_ints(std::int32_t* p, IntVec v) {
 inline IntVec load_ints(const std::int32_t* p) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
 }
-// kWidth bytes as integers, and back.
+// Converts kWidth bytes to integers, and back.
 inline IntVec load_bytes(const std::uint8_t* p) {
   return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
 }
@@ -132,14 +132,14 @@ inline Test less(Vec a, Vec b) {
 inline Test equal(Vec a, Vec b) {
   return _mm256_cmp_ps(a, b, _CMP_EQ_OQ);
 }
-// Either is a NaN.
+// Returns whether either is NaN.
 inline Test unordered(Vec a, Vec b) {
   return _mm256_cmp_ps(a, b, _CMP_UNORD_Q);
 }
 inline Test either(Test a, Test b) {
   return _mm256_or_ps(a, b);
 }
-// Whether v becomes the maximum in place of `best`: the first NaN does, and then stays.
+// Returns whether v replaces `best` as the maximum. The first NaN does, and then stays.
 inline Test takes_over(Vec best, Vec v) {
   return _mm256_and_ps(_mm256_cmp_ps(best, v, _CMP_NGE_UQ), _mm256_cmp_ps(best, best, _CMP_ORD_Q));
 }
@@ -154,11 +154,11 @@ inline IntVec select(Test test, IntVec a, IntVec b) {
 inline Vec keep_if(Test test, Vec v) {
   return _mm256_and_ps(test, v);
 }
-// The first lanes of v, +0 beyond.
+// Returns the first lanes of v, and +0 in the others.
 inline Vec keep_first(Vec v, Mask m) {
   return _mm256_and_ps(v, _mm256_castsi256_ps(m));
 }
-// The first lanes of v, those of `beyond` after them.
+// Returns the first lanes of v, and those of `beyond` in the others.
 inline Vec first_or(Vec v, Vec beyond, Mask m) {
   return _mm256_blendv_ps(beyond, v, _mm256_castsi256_ps(m));
 }
@@ -178,13 +178,14 @@ inline float fold_lanes(Vec v) {
   q = _mm_add_ps(q, _mm_movehl_ps(q, q));
   return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
 }
-// The largest lane; no lane is NaN.
+// Returns the largest lane. No lane is NaN.
 inline float largest_lane(Vec v) {
   __m128 q = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
   q = _mm_max_ps(q, _mm_movehl_ps(q, q));
   return _mm_cvtss_f32(_mm_max_ss(q, _mm_movehdup_ps(q)));
 }
-// A store past the caches, to a multiple of 32 bytes; stream_fence() after the last one.
+// Stores past the caches, to an address that is a multiple of 32. stream_fence() must follow the
+// last such store.
 inline void stream(float* p, Vec v) {
   _mm256_stream_ps(p, v);
 }
@@ -192,7 +193,7 @@ inline void stream_fence() {
   _mm_sfence();
 }
 
-// --- The bits of floats, as 32-bit integers.
+// --- The bits of floats as 32-bit integers.
 inline IntVec bits_of(Vec v) {
   return _mm256_castps_si256(v);
 }
@@ -208,7 +209,7 @@ inline IntVec sub(IntVec a, IntVec b) {
 inline IntVec both(IntVec a, IntVec b) {
   return _mm256_and_si256(a, b);
 }
-// As signed numbers: the exponent above 23 bits of mantissa.
+// The integers are signed: the exponent is above 23 bits of mantissa.
 inline IntVec shift_right_23(IntVec v) {
   return _mm256_srai_epi32(v, 23);
 }
@@ -216,7 +217,7 @@ inline Vec to_floats(IntVec v) {
   return _mm256_cvtepi32_ps(v);
 }
 
-// --- 64-bit lanes of which the low halves matter (vec/dropout.h).
+// --- 64-bit lanes of which only the low halves matter (vec/dropout.h).
 inline IntVec set_wide(std::uint32_t x) {
   return _mm256_set1_epi64x(x);
 }
@@ -227,7 +228,7 @@ inline IntVec wide_even_numbers() {
 inline IntVec wide_add(IntVec a, IntVec b) {
   return _mm256_add_epi64(a, b);
 }
-// Products of the low halves.
+// Returns the products of the low halves.
 inline IntVec wide_product(IntVec a, IntVec b) {
   return _mm256_mul_epu32(a, b);
 }
@@ -237,24 +238,24 @@ inline IntVec wide_high(IntVec v) {
 inline IntVec exclusive_or(IntVec a, IntVec b, IntVec c) {
   return _mm256_xor_si256(_mm256_xor_si256(a, b), c);
 }
-// The low halves of `even` in even 32-bit lanes, those of `odd` in odd lanes.
+// Returns the low halves of `even` in the even 32-bit lanes and those of `odd` in the odd lanes.
 inline IntVec interleave_low(IntVec even, IntVec odd) {
   return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
 }
-// Bit j: lane j of a < lane j of b, unsigned.
+// Bit j of the result: lane j of a < lane j of b, unsigned.
 inline std::uint32_t less_unsigned(IntVec a, IntVec b) {
-  const IntVec flip = _mm256_set1_epi32(INT32_MIN);  // the comparison is signed
+  const IntVec flip = _mm256_set1_epi32(INT32_MIN);  // the instruction compares signed numbers
   const IntVec less = _mm256_cmpgt_epi32(_mm256_xor_si256(b, flip), _mm256_xor_si256(a, flip));
   return static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(less)));
 }
-// Lane j is true when bit j is set.
+// Lane j is true if bit j is set.
 inline Test test_of_bits(std::uint32_t bits) {
   const IntVec lanes = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
   const IntVec set = _mm256_and_si256(_mm256_set1_epi32(static_cast<int>(bits)), lanes);
   return _mm256_castsi256_ps(_mm256_cmpeq_epi32(set, lanes));
 }
 
-// out[j] lane i = from[i * stride + j] for j < 4, i < kWidth. Rows are gathered by halves of a
+// out[j] lane i = from[i * stride + j] for j < 4, i < kWidth. Rows are loaded into halves of a
 // register, so that only the transposition inside each half needs shuffles.
 inline __attribute__((always_inline)) void transpose_four(const float* from, std::int64_t stride,
                                                           Vec out[4]) {

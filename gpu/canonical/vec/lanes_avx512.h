@@ -1,5 +1,5 @@
 #pragma once
-// Sixteen lanes of AVX-512. Included by lanes.h only.
+// Sixteen lanes of AVX-512. Only lanes.h includes this file.
 #include <immintrin.h>
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace {
 using Vec = __m512;
 using Mask = __mmask16;
 constexpr std::int64_t kWidth = 16;
-// A register tile is kTileRows x 2 vectors: 28 of 32 registers hold sums.
+// A register tile has kTileRows x 2 vectors: 28 of 32 registers hold sums.
 constexpr int kTileRows = 14;
 
 inline Vec zero() {
@@ -63,23 +63,23 @@ inline Vec negate(Vec a) {
 inline Vec positive_part(Vec v) {
   return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(v, zero(), _CMP_NLE_UQ), v);
 }
-// test > 0 ? v : +0, or NaN where either is one.
+// test > 0 ? v : +0, or NaN where either is NaN.
 inline Vec keep_positive(Vec v, Vec test) {
   const Vec kept = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(test, zero(), _CMP_GT_OQ), v);
   return _mm512_mask_add_ps(kept, _mm512_cmp_ps_mask(v, test, _CMP_UNORD_Q), v, test);
 }
-// best < v ? v : best. A NaN in v is never taken, one in `best` stays.
+// best < v ? v : best. A NaN in v is never taken; a NaN in `best` stays.
 inline Vec larger_of(Vec best, Vec v) {
   return _mm512_max_ps(v, best);
 }
-// v < best ? v : best. A NaN in v is never taken, one in `best` stays.
+// v < best ? v : best. A NaN in v is never taken; a NaN in `best` stays.
 inline Vec smaller_of(Vec best, Vec v) {
   return _mm512_min_ps(v, best);
 }
-// p * 2^n rounded once, for p in [0.5, 2) and an integer n in [-150, 128], or NaN. A processor
-// takes hundreds of cycles for a multiplication with a subnormal result; so where the result may be
-// one, it is rounded as the integer that counts the smallest subnormals in it, which are also its
-// bits.
+// Returns p * 2^n rounded once, for p in [0.5, 2) and an integer n in [-150, 128], or NaN. A
+// processor takes hundreds of cycles for a multiplication with a subnormal result. So where the
+// result may be subnormal, it is computed as a rounded integer that counts units of the smallest
+// subnormal number; the bits of this integer are the bits of the result.
 inline Vec times_power_of_two(Vec p, Vec n) {
   const __mmask16 tiny = _mm512_cmp_ps_mask(n, _mm512_set1_ps(-125.0f), _CMP_LT_OQ);
   if (__builtin_expect(tiny == 0, 1)) return _mm512_scalef_ps(p, n);
@@ -88,7 +88,7 @@ inline Vec times_power_of_two(Vec p, Vec n) {
   return _mm512_mask_mov_ps(large, tiny, _mm512_castsi512_ps(_mm512_cvtps_epi32(count)));
 }
 
-// Lanes of small integers beside a Vec.
+// Lanes of small integers that accompany a Vec.
 using IntVec = __m512i;
 inline IntVec set_int(std::int32_t x) {
   return _mm512_set1_epi32(x);
@@ -103,7 +103,7 @@ inline void store_ints(std::int32_t* p, IntVec v) {
 inline IntVec load_ints(const std::int32_t* p) {
   return _mm512_loadu_si512(p);
 }
-// kWidth bytes as integers, and back.
+// Converts kWidth bytes to integers, and back.
 inline IntVec load_bytes(const std::uint8_t* p) {
   return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
@@ -119,14 +119,14 @@ inline Test less(Vec a, Vec b) {
 inline Test equal(Vec a, Vec b) {
   return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ);
 }
-// Either is a NaN.
+// Returns whether either is NaN.
 inline Test unordered(Vec a, Vec b) {
   return _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q);
 }
 inline Test either(Test a, Test b) {
   return static_cast<Test>(a | b);
 }
-// Whether v becomes the maximum in place of `best`: the first NaN does, and then stays.
+// Returns whether v replaces `best` as the maximum. The first NaN does, and then stays.
 inline Test takes_over(Vec best, Vec v) {
   return _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(best, best, _CMP_ORD_Q), best, v, _CMP_NGE_UQ);
 }
@@ -141,11 +141,11 @@ inline IntVec select(Test test, IntVec a, IntVec b) {
 inline Vec keep_if(Test test, Vec v) {
   return _mm512_maskz_mov_ps(test, v);
 }
-// The first lanes of v, +0 beyond.
+// Returns the first lanes of v, and +0 in the others.
 inline Vec keep_first(Vec v, Mask m) {
   return _mm512_maskz_mov_ps(m, v);
 }
-// The first lanes of v, those of `beyond` after them.
+// Returns the first lanes of v, and those of `beyond` in the others.
 inline Vec first_or(Vec v, Vec beyond, Mask m) {
   return _mm512_mask_mov_ps(beyond, m, v);
 }
@@ -168,14 +168,15 @@ inline float fold_lanes(Vec v) {
   q = _mm_add_ps(q, _mm_movehl_ps(q, q));
   return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
 }
-// The largest lane; no lane is NaN.
+// Returns the largest lane. No lane is NaN.
 inline float largest_lane(Vec v) {
   const __m256 h = _mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
   __m128 q = _mm_max_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
   q = _mm_max_ps(q, _mm_movehl_ps(q, q));
   return _mm_cvtss_f32(_mm_max_ss(q, _mm_movehdup_ps(q)));
 }
-// A store past the caches, to a multiple of 64 bytes; stream_fence() after the last one.
+// Stores past the caches, to an address that is a multiple of 64. stream_fence() must follow the
+// last such store.
 inline void stream(float* p, Vec v) {
   _mm512_stream_ps(p, v);
 }
@@ -183,7 +184,7 @@ inline void stream_fence() {
   _mm_sfence();
 }
 
-// --- The bits of floats, as 32-bit integers.
+// --- The bits of floats as 32-bit integers.
 inline IntVec bits_of(Vec v) {
   return _mm512_castps_si512(v);
 }
@@ -199,7 +200,7 @@ inline IntVec sub(IntVec a, IntVec b) {
 inline IntVec both(IntVec a, IntVec b) {
   return _mm512_and_si512(a, b);
 }
-// As signed numbers: the exponent above 23 bits of mantissa.
+// The integers are signed: the exponent is above 23 bits of mantissa.
 inline IntVec shift_right_23(IntVec v) {
   return _mm512_srai_epi32(v, 23);
 }
@@ -207,7 +208,7 @@ inline Vec to_floats(IntVec v) {
   return _mm512_cvtepi32_ps(v);
 }
 
-// --- 64-bit lanes of which the low halves matter (vec/dropout.h).
+// --- 64-bit lanes of which only the low halves matter (vec/dropout.h).
 inline IntVec set_wide(std::uint32_t x) {
   return _mm512_set1_epi64(x);
 }
@@ -218,7 +219,7 @@ inline IntVec wide_even_numbers() {
 inline IntVec wide_add(IntVec a, IntVec b) {
   return _mm512_add_epi64(a, b);
 }
-// Products of the low halves.
+// Returns the products of the low halves.
 inline IntVec wide_product(IntVec a, IntVec b) {
   return _mm512_mul_epu32(a, b);
 }
@@ -228,20 +229,20 @@ inline IntVec wide_high(IntVec v) {
 inline IntVec exclusive_or(IntVec a, IntVec b, IntVec c) {
   return _mm512_ternarylogic_epi64(a, b, c, 0x96);
 }
-// The low halves of `even` in even 32-bit lanes, those of `odd` in odd lanes.
+// Returns the low halves of `even` in the even 32-bit lanes and those of `odd` in the odd lanes.
 inline IntVec interleave_low(IntVec even, IntVec odd) {
   return _mm512_mask_mov_epi32(even, 0xaaaa, _mm512_slli_epi64(odd, 32));
 }
-// Bit j: lane j of a < lane j of b, unsigned.
+// Bit j of the result: lane j of a < lane j of b, unsigned.
 inline std::uint32_t less_unsigned(IntVec a, IntVec b) {
   return _mm512_cmplt_epu32_mask(a, b);
 }
-// Lane j is true when bit j is set.
+// Lane j is true if bit j is set.
 inline Test test_of_bits(std::uint32_t bits) {
   return static_cast<Test>(bits);
 }
 
-// out[j] lane i = from[i * stride + j] for j < 4, i < kWidth. Rows are gathered by quarters of a
+// out[j] lane i = from[i * stride + j] for j < 4, i < kWidth. Rows are loaded into quarters of a
 // register, so that only the transposition inside each quarter needs shuffles.
 inline __attribute__((always_inline)) void transpose_four(const float* from, std::int64_t stride,
                                                           Vec out[4]) {

@@ -5,7 +5,7 @@
 namespace es::gpu {
 namespace {
 
-// SUM64 of (x - mean)^2.
+// Returns SUM64 of (x - mean)^2.
 inline float squared_deviations(std::int64_t c, const float* x, float mean) {
   const Vec means = set(mean);
   return sum64_chunks(c, [=](std::int64_t begin, std::int64_t count) {
@@ -47,11 +47,11 @@ struct LayerNormRow {
   }
 };
 
-// Adds the row to its run's sums of dy * h and of dy. Returns through c1 and c2 the SUM64 of
-// t = dy * gamma and of t * h.
+// Adds the row to the sums of dy * h and of dy of its run. Returns through c1 and c2 the SUM64 of t
+// = dy * gamma and of t * h.
 inline void layer_norm_bwd_sums(const LayerNormRow& row, std::int64_t c, float* run_products,
                                 float* run_sums, float* c1, float* c2) {
-  float products[kSumLanes];  // of the chunks above 16,384 columns
+  float products[kSumLanes];  // of the chunks, if there are more than 16,384 columns
   std::int64_t chunks = 0;
   for (float& p : products) p = 0.0f;
   *c1 = sum64_chunks(c, [&](std::int64_t begin, std::int64_t count) {

@@ -29,7 +29,7 @@ inline void softmax_xent_bwd(std::int64_t rows, std::int64_t classes, const floa
       zero_floats(dlogits, classes);
     } else {
       const float label = probs[labels[r]];
-      scale(classes, probs, mean_scale, dlogits);  // p - 0 is p
+      scale(classes, probs, mean_scale, dlogits);  // p - 0 has the bits of p
       dlogits[labels[r]] = (label - 1.0f) * mean_scale;
     }
   }

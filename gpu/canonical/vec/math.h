@@ -1,5 +1,5 @@
 #pragma once
-// The functions of scalar_math.h, lane by lane: the same operations in the same order.
+// The functions of scalar_math.h for each lane: the same operations in the same order.
 #include "gpu/canonical/vec/lanes.h"
 
 namespace es::gpu {
@@ -9,7 +9,8 @@ struct ExpLanes {
   Vec r, p, n;
 };
 
-// For x in [kExpLowest, kExpHighest], or NaN. Callers clamp what their arguments can exceed.
+// REQUIRES: x is in [kExpLowest, kExpHighest], or NaN. Callers clamp arguments that can exceed a
+// bound.
 inline ExpLanes exp_parts(Vec x) {
   const Vec magic = set(kExpMagic);
   const Vec n = sub(fused(x, set(kExpLog2E), magic), magic);
@@ -20,7 +21,7 @@ inline ExpLanes exp_parts(Vec x) {
   return {r, fused(p, r, set(1.0f)), n};
 }
 
-// Bounds on one side, which let a NaN pass.
+// Each function clamps on one side only, and lets a NaN pass.
 inline Vec exp_raised(Vec x) {
   return larger_of(x, set(kExpLowest));
 }
@@ -28,7 +29,7 @@ inline Vec exp_lowered(Vec x) {
   return smaller_of(x, set(kExpHighest));
 }
 
-// EXP of a number within the bounds.
+// Returns EXP of a number within the bounds.
 inline Vec bounded_exp(Vec x) {
   const ExpLanes e = exp_parts(x);
   return times_power_of_two(fused(e.p, e.r, set(1.0f)), e.n);
@@ -51,6 +52,7 @@ inline Vec canonical_log(Vec x) {
   Vec q = set(kLogPoly[6]);
   for (int i = 5; i >= 0; --i) q = fused(q, f, set(kLogPoly[i]));
   const Vec r = fused(fused(q, f, set(-0.5f)), square, f);
+  // Every lane computes all cases, and select() chooses among them.
   const Vec finite =
       select(less(x, set(kInfinity)), fused(k, set(kLn2), r), x);  // inf and NaN stay
   const Vec positive = select(less(x, zero()), set(kNaN), finite);

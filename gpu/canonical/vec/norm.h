@@ -1,6 +1,6 @@
 #pragma once
-// COLSUM (G3) and batch norm. One accumulator for each column, held in registers over a run of 64
-// rows: no lanes across rows.
+// COLSUM (G3) and batch norm. There is one accumulator for each column. It is in a register during
+// a run of 64 rows, so the lanes of a vector are different columns and never different rows.
 #include "gpu/canonical/shapes.h"
 #include "gpu/canonical/vec/lanes.h"
 
@@ -9,7 +9,8 @@ namespace {
 
 constexpr int kRunVecs = 4;  // vectors of columns that advance together
 
-// to[c] = chain of adds over `rows` rows that are `stride` apart. `to` may be the first of them.
+// to[c] = a chain of additions over `rows` rows that are `stride` floats apart. `to` may be the
+// first of them.
 inline void sum_rows(std::int64_t rows, std::int64_t stride, std::int64_t cols, const float* x,
                      float* to) {
   for_columns<kRunVecs>(cols, [&](std::int64_t c, auto at, auto vecs) {
@@ -24,7 +25,7 @@ inline void sum_rows(std::int64_t rows, std::int64_t stride, std::int64_t cols, 
   });
 }
 
-// Run results p[runs][stride] to one row p[0..cols), at least one level.
+// Folds the run results p[runs][stride] into one row p[0..cols); at least one level.
 inline void fold_runs(std::int64_t runs, std::int64_t stride, std::int64_t cols, float* p) {
   do {
     for (std::int64_t run = 0; run < run_count(runs); ++run) {
@@ -52,8 +53,8 @@ inline void colsum_finish(std::int64_t rows, std::int64_t cols, std::int64_t col
   copy_floats(out + col_begin, ws + col_begin, col_end - col_begin);
 }
 
-// Sum, mean and squared deviations from that mean of one run. The second walk over the rows finds
-// them in the first-level cache, so x is read once.
+// Computes the sum, the mean and the squared deviations from that mean for one run. The second pass
+// over the rows finds them in the first-level cache, so x is read from memory once.
 inline void run_statistics(std::int64_t rows, std::int64_t stride, std::int64_t cols,
                            const float* x, float* sums, float* means, float* squares) {
   const Vec recip_rows = set(recip(rows));
@@ -96,14 +97,14 @@ inline void bn_statistics(const BnForward& bn, const MatrixPart& part) {
   }
 }
 
-// As for_vectors, for [begin, end).
+// Like for_vectors(), for [begin, end).
 template <class Body>
 inline __attribute__((always_inline)) void for_range(std::int64_t begin, std::int64_t end,
                                                      Body body) {
   for_vectors(end - begin, [&](std::int64_t i, auto at) { body(begin + i, at); });
 }
 
-// The mean of all rows, and variance * rows in the first row of ws.squares.
+// Computes the mean of all rows, and leaves variance * rows in the first row of ws.squares.
 inline void merge_runs(const BnForward& bn, std::int64_t begin, std::int64_t end,
                        const BnWorkspace& ws) {
   const std::int64_t runs = run_count(bn.rows);
@@ -151,14 +152,14 @@ inline void bn_eval_scale(std::int64_t c, const float* gamma, const float* runni
   });
 }
 
-// The gradient `value` behind an activation whose input was `test`.
+// Returns the gradient `value` after an activation whose input was `test`.
 template <Activation kAct>
 inline Vec activate(Vec value, Vec test) {
   if constexpr (kAct == Activation::kRelu) return keep_positive(value, test);
   if constexpr (kAct == Activation::kLeakyRelu) return leaky(value, test, set(kLeakySlope));
   return value;
 }
-// Forward: the value is its own test.
+// Forward pass: the value is its own test.
 template <Activation kAct>
 inline Vec activate(Vec value) {
   if constexpr (kAct == Activation::kRelu) return positive_part(value);
@@ -166,7 +167,7 @@ inline Vec activate(Vec value) {
   return value;
 }
 
-// Calls body(activation as a template argument).
+// Passes the activation to `body` as a template argument.
 template <Activation kAct>
 struct ActivationConstant {
   static constexpr Activation value = kAct;
@@ -178,8 +179,8 @@ inline __attribute__((always_inline)) void with_activation(Activation act, Body 
   body(ActivationConstant<Activation::kLeakyRelu>());
 }
 
-// Calls body(first element of a row) for the rows of a part, those of the last run first: they are
-// what the pass before has left in the caches.
+// Calls body(first element of a row) for the rows of a part. The rows of the last run come first,
+// because the previous pass has left them in the caches.
 template <class Body>
 inline __attribute__((always_inline)) void for_rows_backwards(std::int64_t rows, std::int64_t c,
                                                               const MatrixPart& part, Body body) {
@@ -212,7 +213,7 @@ inline void bn_apply(std::int64_t rows, std::int64_t c, const MatrixPart& part, 
   });
 }
 
-// Of one run: the sums of g, and of g * d.
+// Computes the sums of g, and of g * d, of one run.
 template <Activation kAct>
 void backward_run(const BnBackward& bn, std::int64_t run, std::int64_t col_begin,
                   std::int64_t col_end, const BnWorkspace& ws) {
@@ -271,8 +272,8 @@ inline void bn_bwd_merge(const BnBackward& bn, std::int64_t col_begin, std::int6
   });
 }
 
-// dx = a * fma(-d, spread, g - shift). Addresses are local: a store of a vector may change anything
-// that is in memory, so those in `bn` would be read again after each.
+// dx = a * fma(-d, spread, g - shift). The addresses are local variables: a vector store may change
+// anything in memory, so the compiler would read addresses in `bn` again after each store.
 template <Activation kAct>
 void backward_input(const BnBackward& bn, MatrixPart part, const BnWorkspace& ws) {
   const std::int64_t first = part.col_begin, cols = part.col_end - first;

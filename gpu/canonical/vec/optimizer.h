@@ -47,7 +47,7 @@ void adam_floats(std::int64_t n, const float* grad_sum, float grad_scale, const 
     at.store(m + i, first);
     at.store(v + i, second);
     const Vec step = div(first, fused(root(second), rsqrt_bc2, epsilon));
-    at.store(p + i, fused(rate, step, mul(parameter, decay)));  // a decay of 1 changes nothing
+    at.store(p + i, fused(rate, step, mul(parameter, decay)));  // decay = 1 changes nothing
   });
 }
 
@@ -61,7 +61,7 @@ inline float sum_of_squares(std::int64_t n, const float* x) {
   return sum64_products(n, x, x);
 }
 
-// x * 0 is a NaN for the numbers that are looked for, and a NaN stays in the sum.
+// X * 0 is NaN if x is infinite or NaN, and a NaN stays in the sum.
 inline bool any_non_finite(std::int64_t n, const float* x) {
   constexpr int kVecs = 8;
   Vec sum[kVecs];

@@ -1,11 +1,11 @@
 #pragma once
-// Arranging the weights of convolutions: panels of B (tile.h).
+// Arranges the weights of convolutions in panels of B (tile.h).
 #include "gpu/canonical/vec/tile.h"
 
 namespace es::gpu {
 namespace {
 
-// Panels of `depth` rows out of rows whose columns are contiguous: row(k) points at column 0.
+// Packs panels of `depth` rows from rows with contiguous columns. row(k) points to column 0.
 template <class RowPointer>
 void pack_rows(std::int64_t depth, std::int64_t columns, RowPointer row, float* out) {
   for (std::int64_t column = 0; column < columns; column += kPanelWidth) {
@@ -70,7 +70,7 @@ inline void pack_transposed(std::int64_t depth, std::int64_t columns, const floa
   }
 }
 
-// Panels of a matrix with any strides.
+// Packs panels of a matrix with any strides.
 inline void pack_panels(std::int64_t depth, std::int64_t columns, const float* from,
                         std::int64_t k_stride, std::int64_t column_stride, float* out) {
   if (column_stride == 1) {

@@ -1,9 +1,9 @@
 #pragma once
-// The product behind the forward pass and the data gradient of a convolution: pixels are rows and
-// are read in place (stage.h), weights are packed into panels a slice at a time, on the way.
+// The product that the forward pass and the data gradient of a convolution use. Pixels are rows and
+// are read in place (stage.h). Weights are packed into panels, one slice at a time.
 //
-// Pixels go through in areas for which the same taps lie in the image, so that products with the
-// padding are left out. Areas of few pixels would make small tiles; where that costs more than it
+// Pixels are processed in areas for which the same taps lie in the image, so that products with the
+// padding are left out. Areas of few pixels would make small tiles. Where that costs more than it
 // saves, pixels are staged with their padding instead.
 #include "gpu/canonical/vec/pack.h"
 #include "gpu/canonical/vec/stage.h"
@@ -14,10 +14,11 @@ namespace {
 // Floats of packed weights: they stay in the second-level cache while all pixels of a region pass.
 constexpr std::int64_t kSliceFloats = 256 * 1024;
 constexpr std::int64_t kSliceChunks = 4;  // chunks of K in a slice
-// Between panels, so that rows that are packed into all of them do not share cache sets.
+// Floats between panels, so that a row that is packed into all of them does not use the same cache
+// sets.
 constexpr std::int64_t kPanelGap = 2 * kLineFloats;
-// Floats that a region reads: once (it stays in the second-level cache), or once for each slice of
-// the weights (the more pixels, the less packing).
+// Floats that a region reads. The small region is read once and stays in the second-level cache.
+// The large region is read once for each slice of the weights; more pixels mean less packing.
 constexpr std::int64_t kRegionFloats = 128 * 1024;
 constexpr std::int64_t kLargeRegionFloats = 1024 * 1024;
 
@@ -27,27 +28,28 @@ struct PixelProduct {
   Window window;
   std::int64_t images, columns;
   const float* bias;  // by column, or nullptr
-  // Where the result of pixel (n, r, q) begins: out + n * image_step + r * row_step + q * col_step.
+  // The result of pixel (n, r, q) begins at out + n * image_step + r * row_step + q * col_step.
   float* out;
   std::int64_t image_step, row_step, col_step;
 };
 
-// Floats of one packed chunk of `depth` k, a multiple of a cache line.
+// Floats of one packed chunk of `depth` k; a multiple of a cache line.
 inline std::int64_t packed_chunk_floats(std::int64_t depth, std::int64_t columns) {
   return round_up(depth * padded_columns(columns), kLineFloats) +
          ceil_div(columns, kPanelWidth) * kPanelGap;
 }
 
-// How the product is cut: regions of pixels, and slices of weights of at most `slice_columns`
+// The division of the product: regions of pixels, and slices of weights of at most `slice_columns`
 // columns and `slice_depth` k.
 struct ProductPlan {
   std::int64_t slice_columns, slice_depth, packed_floats;
   bool one_slice;
-  std::int64_t region_images, region_rows;  // one of them covers its side, or images is 1
-  std::int64_t staged_floats;               // 0: in place
+  std::int64_t region_images, region_rows;  // region_rows covers the grid, or region_images is 1
+  std::int64_t staged_floats;               // 0: pixels are read in place
 };
 
-// Images and rows of a region that reads at most `floats` floats, at least a row of one image.
+// Chooses the images and rows of a region that reads at most `floats` floats, but at least a row of
+// one image.
 inline void plan_regions(const PixelProduct& p, std::int64_t floats, ProductPlan& plan) {
   const auto fits = [&](std::int64_t images, std::int64_t rows) {
     return staged_floats(p.grid, p.window, {{0, images}, {0, rows}}) <= floats;
@@ -64,13 +66,14 @@ inline void plan_regions(const PixelProduct& p, std::int64_t floats, ProductPlan
   plan.region_images = ceil_div(p.images, ceil_div(p.images, plan.region_images));
 }
 
-// What tiles of `pixels` rows cost, in rows: few rows take as long as four.
+// Returns the cost of tiles of `pixels` rows in units of a row. Fewer than four rows take as long
+// as four.
 inline std::int64_t tile_cost(std::int64_t pixels) {
   return pixels / kTileRows * kTileRows +
          (pixels % kTileRows == 0 ? 0 : larger(4, pixels % kTileRows));
 }
 
-// Whether areas cost less than all pixels of a region with their padding.
+// Returns whether areas cost less than all pixels of a region with their padding.
 inline bool areas_pay(const PixelProduct& p, const Region& region) {
   std::int64_t cost = 0;
   for_each_area(source_in_place(p.grid, p.window), region, p.grid.cols,
@@ -103,8 +106,8 @@ inline std::int64_t product_workspace_floats(const PixelProduct& p) {
   return plan.packed_floats + plan.staged_floats;
 }
 
-// A slice of the weights in panels, [chunk][panel][k][column]: k [k, k + depth), columns [column,
-// column + columns).
+// A slice of the weights in panels, [chunk][panel][k][column]: the k in [k, k + depth) and the
+// columns [column, column + columns).
 struct WeightSlice {
   std::int64_t k, depth, column, columns;
   const float* packed;
@@ -131,13 +134,13 @@ inline void find_runs(const Source& source, const Area& area, const WeightSlice&
   }
 }
 
-// Rows of a tile: where pixels are read and where their results go.
+// The rows of a tile: the addresses of its pixels and of their results.
 struct TileRows {
   const float* in[kTileRows];
   float* out[kTileRows];
 };
 
-// A walk over the pixels of an area.
+// Iterates over the pixels of an area.
 class PixelCursor {
  public:
   PixelCursor(const PixelProduct& p, const Source& source, const Area& area)
@@ -176,7 +179,8 @@ class PixelCursor {
   float* out_ = nullptr;
 };
 
-// One tile of pixels times a slice.
+// Multiplies one tile of pixels by a slice. The chunks of K are added to the result in ascending
+// order.
 inline void multiply_rows(const PixelProduct& p, const WeightSlice& slice, const SliceRuns& runs,
                           std::int64_t row_count, const TileRows& rows) {
   for (std::int64_t i = 0; i < slice.chunk_count(); ++i) {
@@ -226,7 +230,7 @@ void for_each_region(const PixelProduct& p, const ProductPlan& plan, Body body) 
   }
 }
 
-// Calls body(slice) for all slices of a plan; k ascends for each column.
+// Calls body(slice) for all slices of a plan. k ascends for each column, as DOT requires.
 template <class Body>
 void for_each_slice(const PixelProduct& p, const ProductPlan& plan, const float* packed,
                     Body body) {
@@ -238,7 +242,7 @@ void for_each_slice(const PixelProduct& p, const ProductPlan& plan, const float*
   }
 }
 
-// pack(k, depth, column, columns, out) writes panels of that part of the weights.
+// pack(k, depth, column, columns, out) writes the panels of that part of the weights.
 template <class Pack>
 void multiply_pixels(const PixelProduct& p, Pack pack, float* ws) {
   const ProductPlan plan = product_plan(p);

@@ -1,5 +1,5 @@
 #pragma once
-// Vectors run over channels.
+// Pooling. Vectors run over channels.
 #include "gpu/canonical/shapes.h"
 #include "gpu/canonical/vec/lanes.h"
 #include "gpu/canonical/vec/norm.h"
@@ -7,7 +7,7 @@
 namespace es::gpu {
 namespace {
 
-// `count` lanes as bytes, and back.
+// Converts `count` lanes to bytes, and back.
 inline void store_bytes(std::uint8_t* p, IntVec v, std::int64_t count) {
   if (count == kWidth) return store_bytes(p, v);
   std::int32_t lanes[kWidth];

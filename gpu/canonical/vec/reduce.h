@@ -23,8 +23,8 @@ struct SumLanes {
   }
 };
 
-// Calls body(i, access, v) for the vectors of [0, n) in ascending order, where v is the vector of a
-// SumLanes that holds the lanes of elements i, i + 1, ...
+// Calls body(i, access, v) for the vectors of [0, n) in ascending order, where v is the index of
+// the vector of a SumLanes that contains the lanes of the elements i, i + 1, ...
 template <class Body>
 inline __attribute__((always_inline)) void for_sum_lanes(std::int64_t n, Body body) {
   constexpr int kVecs = SumLanes::kVecs;
@@ -39,8 +39,8 @@ inline __attribute__((always_inline)) void for_sum_lanes(std::int64_t n, Body bo
   }
 }
 
-// SUM64 of n elements, of which chunk(begin, count) gives the sum of a part up to 16,384. Above
-// that the chunk results are added to their lanes as they come (n <= 2^28, so there is no third
+// SUM64 of n elements; chunk(begin, count) returns the sum of a part of up to 16,384. Above that
+// size the chunk results are added to their lanes as they arrive (n <= 2^28, so there is no third
 // level).
 template <class Chunk>
 inline __attribute__((always_inline)) float sum64_chunks(std::int64_t n, Chunk chunk) {
@@ -56,7 +56,7 @@ inline __attribute__((always_inline)) float sum64_chunks(std::int64_t n, Chunk c
   return lanes.fold();
 }
 
-// SUM64 of x.
+// Returns SUM64 of x.
 inline float sum64(std::int64_t n, const float* x) {
   return sum64_chunks(n, [x](std::int64_t begin, std::int64_t count) {
     SumLanes lanes;
@@ -67,7 +67,7 @@ inline float sum64(std::int64_t n, const float* x) {
   });
 }
 
-// SUM64 of a * b, products as fma.
+// Returns SUM64 of a * b with products as fma.
 inline float sum64_products(std::int64_t n, const float* a, const float* b) {
   return sum64_chunks(n, [a, b](std::int64_t begin, std::int64_t count) {
     SumLanes lanes;
@@ -78,8 +78,8 @@ inline float sum64_products(std::int64_t n, const float* a, const float* b) {
   });
 }
 
-// max by `max < x ? x : max` from -inf. (Which zero is the maximum of both makes no difference to
-// the differences that are taken with it.)
+// Returns the maximum by `max < x ? x : max` from -inf. (If the maximum is a zero, its sign does
+// not matter to the differences that are taken with it.)
 inline float row_max(std::int64_t n, const float* x) {
   const Vec lowest = set(-kInfinity);
   Vec best = lowest;

@@ -7,7 +7,7 @@
 namespace es::gpu {
 namespace {
 
-// The vectors of rows of c <= 64 elements, of which only the first `live` are not -inf.
+// The vectors of rows of c <= 64 elements, of which only the first `live` elements are not -inf.
 class ShortRow {
  public:
   static constexpr int kVecs = SumLanes::kVecs;
@@ -18,8 +18,8 @@ class ShortRow {
     }
   }
 
-  // Softmax of the row whose vector at `offset` is score(offset, mask of the row); each vector of
-  // the result goes to finish(offset, mask of the row, vector).
+  // Computes the softmax of the row whose vector at `offset` is score(offset, mask of the row).
+  // Each vector of the result goes to finish(offset, mask of the row, vector).
   template <class Score, class Finish>
   inline __attribute__((always_inline)) void softmax(Score score, Finish finish) const {
     const Vec lowest = set(-kInfinity);
@@ -46,7 +46,7 @@ class ShortRow {
     }
   }
 
-  // The same for the gradient of a softmax y; dy is slope(offset, mask of the row).
+  // The same for the gradient of a softmax with the result y; dy is slope(offset, mask of the row).
   template <class Slope, class Finish>
   inline __attribute__((always_inline)) void gradient(const float* y, Slope slope,
                                                       Finish finish) const {
@@ -72,7 +72,7 @@ class ShortRow {
   Mask in_row_[kVecs], live_[kVecs];
 };
 
-// y = EXP(x - shift), returns SUM64(y). The row is read once.
+// y = EXP(x - shift). Returns SUM64(y). The row is read once.
 inline float exponentials(std::int64_t c, const float* x, float shift, float* y) {
   const Vec shifts = set(shift);
   return sum64_chunks(c, [=](std::int64_t begin, std::int64_t count) {

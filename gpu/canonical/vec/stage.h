@@ -1,6 +1,6 @@
 #pragma once
-// Where the windows of a grid of pixels are read: in the image itself as far as they lie inside, or
-// in a copy with its padding (staged).
+// The memory from which the windows of a grid of pixels are read: the image itself as far as they
+// lie inside, or a copy with its padding (staged).
 #include "gpu/canonical/vec/gather.h"
 #include "gpu/canonical/vec/tile.h"
 
@@ -13,13 +13,13 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-// Rows of a grid, all columns, of some images.
+// Rows of a grid, with all columns, of some images.
 struct Region {
   Range images, rows;
 };
 
-// Images whose pixels are read. The first one is `image` of the batch, and its first row is the
-// origin of row `row` of the grid.
+// The images whose pixels are read. The first one is image `image` of the batch, and its first row
+// is the origin of row `row` of the grid.
 struct Source {
   const float* x;
   std::int64_t h, w, c;
@@ -41,7 +41,7 @@ inline Source source_in_place(const PixelGrid& grid, const Window& window) {
   return {grid.x, grid.h, grid.w, grid.c, 0, 0, grid.stride, window};
 }
 
-// Rows or columns of the image that `pixels` pixels of a side see.
+// Returns the number of rows or columns of the image that `pixels` pixels of a side read.
 inline std::int64_t staged_side(std::int64_t pixels, std::int64_t stride, std::int64_t window) {
   return (pixels - 1) * stride + window;
 }
@@ -51,7 +51,7 @@ inline std::int64_t staged_floats(const PixelGrid& grid, const Window& window,
          staged_side(grid.cols, grid.stride, window.cols) * grid.c;
 }
 
-// One staged row: `count` floats from float `left` of an image row on, +0 outside.
+// Writes one staged row: `count` floats from float `left` of an image row on, with +0 outside.
 inline void stage_row(const float* row, std::int64_t row_floats, std::int64_t left,
                       std::int64_t count, float* out) {
   const std::int64_t before = smaller(count, larger(0, -left));
@@ -61,7 +61,7 @@ inline void stage_row(const float* row, std::int64_t row_floats, std::int64_t le
   zero_floats(out + end, count - end);
 }
 
-// Copies what a region sees with its padding to `out`, which holds staged_floats().
+// Copies what a region reads, with its padding, to `out`, which has staged_floats() floats.
 inline Source stage(const PixelGrid& grid, const Window& window, const Region& region, float* out) {
   const std::int64_t height = staged_side(region.rows.size(), grid.stride, window.rows);
   const std::int64_t width = staged_side(grid.cols, grid.stride, window.cols);
@@ -85,13 +85,14 @@ inline Source stage(const PixelGrid& grid, const Window& window, const Region& r
 // --- Areas: pixels for which the same positions of the window lie inside the image.
 
 struct Area {
-  Range images, rows, cols;        // pixels
+  Range images, rows, cols;        // of pixels
   Range window_rows, window_cols;  // positions of the window
   std::int64_t pixels() const { return images.size() * rows.size() * cols.size(); }
   std::int64_t positions() const { return window_rows.size() * window_cols.size(); }
 };
 
-// The positions i in [0, size) of one side of a window with origin + i * step in [0, extent).
+// Returns the positions i in [0, size) of one side of a window with origin + i * step in [0,
+// extent).
 inline Range positions_inside(std::int64_t origin, std::int64_t step, std::int64_t size,
                               std::int64_t extent) {
   const std::int64_t begin = step > 0 ? -origin : origin - extent + 1;
@@ -108,7 +109,7 @@ inline Range cols_inside(const Source& s, std::int64_t col) {
   return positions_inside(col * s.stride + s.window.col0, s.window.step, s.window.cols, s.w);
 }
 
-// Calls body(part of `pixels`, its positions) for the longest parts with the same positions.
+// Calls body(part of `pixels`, its positions) for the longest parts that have the same positions.
 template <class Inside, class Body>
 void for_each_side_part(const Range& pixels, Inside inside, Body body) {
   for (std::int64_t begin = pixels.begin; begin < pixels.end;) {
@@ -134,7 +135,8 @@ void for_each_area(const Source& s, const Region& region, std::int64_t cols, Bod
       });
 }
 
-// The float at which the first position of an area is seen from pixel (n, r, q); 0 without any.
+// Returns the offset of the float at the first position of an area from pixel (n, r, q); 0 if there
+// is no position.
 inline std::int64_t area_origin(const Source& s, const Area& area, std::int64_t n, std::int64_t r,
                                 std::int64_t q) {
   if (area.positions() == 0) return 0;
@@ -147,7 +149,7 @@ inline std::int64_t area_origin(const Source& s, const Area& area, std::int64_t 
 struct RunList {
   Run* runs;
   std::int64_t count = 0;
-  // Lengthens the last run when k and floats (`step` for each k) go on where it ends.
+  // Extends the last run if k and the floats (`step` for each k) continue where it ends.
   void append(const Run& run, std::int64_t step) {
     if (count > 0) {
       Run& last = runs[count - 1];
@@ -160,8 +162,8 @@ struct RunList {
   }
 };
 
-// The runs of an area's k in [k, k + depth), from area_origin(); at most one for each k. Returns
-// their number.
+// Writes the runs of an area's k in [k, k + depth), relative to area_origin(); at most one for each
+// k. Returns their number.
 inline std::int64_t area_runs(const Source& s, const Area& area, std::int64_t k, std::int64_t depth,
                               Run* runs) {
   RunList list{runs};

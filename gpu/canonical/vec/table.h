@@ -1,5 +1,5 @@
 #pragma once
-// The kernel table of the class that this file is compiled for.
+// The kernel table of the class for which this file is compiled.
 #include "gpu/canonical/kernels.h"
 #include "gpu/canonical/vec/attention.h"
 #include "gpu/canonical/vec/chain.h"

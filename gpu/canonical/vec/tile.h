@@ -1,44 +1,45 @@
 #pragma once
-// The register tile: up to kTileRows x 2 vectors of results of G1 that advance one chunk of K
-// together. All dense products end here; what surrounds it only says where operands are.
+// The register tile: up to kTileRows x 2 vectors of DOT results (G1) that advance one chunk of K
+// together. Every product of a convolution ends here; the surrounding code only says where the
+// operands are.
 //
-// A is in one of two layouts:
+// A has one of two layouts:
 //   by rows     each row begins anywhere and its k are contiguous
-//   by columns  element (i, k) at a[k * kTileRows + i]: for operands whose rows are not contiguous
-// B has columns that are contiguous: a packed panel of kPanelWidth columns, or rows in place.
+//   by columns  element (i, k) is a[k * kTileRows + i]: for operands whose rows are not contiguous
+// B has contiguous columns: it is a packed panel of kPanelWidth columns, or rows in place.
 //
-// The k of a chunk come in runs. Between runs the operand that is read in place jumps (A by rows,
-// or B beside an A by columns); the packed one goes on.
+// The k of a chunk come in runs. Between runs the address in the operand that is read in place
+// jumps (A by rows, or B beside an A by columns); the packed operand continues.
 #include "gpu/canonical/vec/lanes.h"
 
 namespace es::gpu {
 namespace {
 
-// A panel of B does not fit beside the tile of A in the first-level cache: it is fetched from the
-// second level this many k ahead.
+// A panel of B does not fit beside the tile of A in the first-level cache. It is prefetched from
+// the second level this many k ahead.
 constexpr std::int64_t kPrefetchDepth = 16;
 constexpr int kLineFloats = 16;
 
 enum class ALayout { kRows, kColumns };
 
-// The k [at, at + length) of a chunk: from float `offset` on in the operand that is read in place
-// (A by rows, or B beside an A by columns).
+// The k [at, at + length) of a chunk. They begin at float `offset` of the operand that is read in
+// place (A by rows, or B beside an A by columns).
 struct Run {
   std::int64_t offset, at, length;
 };
 
 struct TileArgs {
-  const float* const* a_rows;  // layout by rows: where each row begins
+  const float* const* a_rows;  // layout by rows: the address of each row
   const float* a;              // layout by columns
   const float* b;
-  std::int64_t b_stride;  // by columns: distance of the k of B; by rows B is a packed panel
+  std::int64_t b_stride;  // by columns: distance between the k of B; by rows B is a packed panel
   const Run* runs;
   std::int64_t run_count;
-  float* const* rows;   // where row i of the result begins
+  float* const* rows;   // the address of row i of the result
   std::int64_t column;  // first column of the panel
-  std::int64_t width;   // columns of the panel, <= kVecs * kWidth
-  bool first;           // the first chunk is added to +0, later ones to the result
-  const float* bias;    // added after, by column; nullptr before the last chunk
+  std::int64_t width;   // columns of the panel, at most kVecs * kWidth
+  bool first;           // the first chunk is added to +0, later chunks to the result
+  const float* bias;    // added afterwards, by column; nullptr before the last chunk
 };
 
 template <int kRows, int kVecs>
@@ -46,7 +47,7 @@ struct TileSums {
   Vec v[kRows][kVecs];
 };
 
-// Calls body(row, vector, column, access) for each vector of a tile; the last vector of a row may
+// Calls body(row, vector, column, access) for each vector of a tile. The last vector of a row may
 // be a part.
 template <int kRows, int kVecs, class Body>
 inline __attribute__((always_inline)) void for_tile(const TileArgs& t, Body body) {
@@ -73,7 +74,8 @@ inline __attribute__((always_inline)) void store_tile(const TileArgs& t,
   });
 }
 
-// One k: `left(i)` is the element of row i, b holds kVecs vectors of which the last may be a part.
+// Processes one k. left(i) is the element of row i. b has kVecs vectors, of which the last may be a
+// part.
 template <int kRows, int kVecs, class Last, class Left>
 inline __attribute__((always_inline)) void tile_step(const float* b, std::int64_t b_stride,
                                                      const Last& last, Left left,
@@ -129,7 +131,7 @@ void tile(const TileArgs& t) {
   TileSums<kRows, kVecs> sum;
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
-    if (!t.first) {  // what the sums are added to is needed when the chunk is done
+    if (!t.first) {  // the old results are needed when the chunk is done
       __builtin_prefetch(t.rows[i] + t.column, 1);
       __builtin_prefetch(t.rows[i] + t.column + t.width - 1, 1);
     }
@@ -146,7 +148,7 @@ void tile(const TileArgs& t) {
 
 using TileFunction = void (*)(const TileArgs&);
 
-// tile<kLayout, rows, vecs> for every number of rows up to kTileRows.
+// Returns tile<kLayout, rows, vecs>; there is one for every number of rows up to kTileRows.
 template <ALayout kLayout, int kVecs, int kRows = kTileRows>
 TileFunction tile_function(std::int64_t rows) {
   if (rows == kRows) return tile<kLayout, kRows, kVecs>;
@@ -159,8 +161,8 @@ inline void run_tile(std::int64_t rows, const TileArgs& t) {
   (t.width > kWidth ? tile_function<kLayout, 2> : tile_function<kLayout, 1>)(rows)(t);
 }
 
-// Rows of the next tile when `left` rows are left. Few rows do not fill the pipeline of the
-// multipliers, so the last two tiles share what is left.
+// Returns the number of rows of the next tile if `left` rows are left. Few rows do not fill the
+// pipeline of the multipliers, so the last two tiles share the rest.
 inline std::int64_t next_tile_rows(std::int64_t left) {
   if (left <= kTileRows) return left;
   return left < kTileRows * 3 / 2 ? ceil_div(left, 2) : kTileRows;
@@ -168,11 +170,11 @@ inline std::int64_t next_tile_rows(std::int64_t left) {
 
 // --- Panels of B.
 
-// Columns that B occupies in memory: full panels, then one of one or two vectors.
+// Returns the columns that B occupies in memory: full panels, then one of one or two vectors.
 inline std::int64_t padded_columns(std::int64_t columns) {
   return round_up(columns, kWidth);
 }
-// Distance between the k of a panel that holds `width` columns.
+// Returns the distance between the k of a panel with `width` columns.
 inline std::int64_t panel_stride(std::int64_t width) {
   return padded_columns(width);
 }

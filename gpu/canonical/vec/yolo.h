@@ -1,5 +1,5 @@
 #pragma once
-// The YOLO loss: all positions of a scale are decoded and compared with the boxes by the vector.
+// The YOLO loss. All positions of a scale are decoded and compared with the boxes in vectors.
 #include "gpu/canonical/vec/math.h"
 #include "gpu/canonical/vec/reduce.h"
 #include "gpu/canonical/yolo_math.h"
@@ -7,10 +7,10 @@
 namespace es::gpu {
 namespace {
 
-// kWidth neighbouring positions, one in each lane.
+// KWidth neighbouring positions, one in each lane.
 struct YoloLanes {
-  Vec x, y, w, h, objectness;        // raw outputs
-  Vec col, row, anchor_w, anchor_h;  // anchors as parts of the image's sides
+  Vec x, y, w, h, objectness;        // outputs without activation
+  Vec col, row, anchor_w, anchor_h;  // anchors in units of the image's sides
 };
 
 inline YoloLanes yolo_gather(const YoloShape& s, std::int64_t scale, const float* output,
@@ -43,7 +43,7 @@ inline YoloRectangles yolo_predicted(const YoloLanes& p, float recip_w, float re
   return {sub(x, half_w), sub(y, half_h), add(x, half_w), add(y, half_h), mul(w, h)};
 }
 
-// yolo_counted() in each lane, against all boxes.
+// Returns yolo_counted() in each lane, against all boxes.
 inline Vec yolo_counted(const YoloRectangles& r, const YoloCorners* corners, std::int64_t boxes) {
   Vec counted = set(1.0f);
   for (std::int64_t m = 0; m < boxes; ++m) {

@@ -1,6 +1,6 @@
 #pragma once
-// SUM64 of a whole array, times a factor: a run of 32 threads for each chunk of 16,384, in blocks
-// all over the device, then one for the sum of their results.
+// SUM64 of a whole array, times a factor. A run of 32 threads sums each chunk of 16,384 elements,
+// in blocks all over the device. Then one run sums the results of the chunks.
 #include <cstddef>
 
 #include "gpu/cuda/kernels/sums.h"

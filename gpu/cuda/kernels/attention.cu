@@ -1,5 +1,5 @@
-// Attention: batched products (gemm.h), and what happens to the rows of scores between them. A run
-// of 32 threads has a row.
+// Attention: batched products (gemm.h), and the operations on the rows of scores between them. A
+// run of 32 threads processes a row.
 #include "gpu/canonical/attention_math.h"
 #include "gpu/canonical/random_math.h"
 #include "gpu/cuda/kernels/columns.h"
@@ -18,7 +18,7 @@ std::int64_t score_floats(const AttentionShape& s) {
   return score_rows(s) * s.tokens;
 }
 
-// Where the matrices of heads lie: q, k, v and their gradients; y and dy; scores.
+// The steps between the matrices of heads: of q, k, v and their gradients; of y and dy; of scores.
 BatchSteps qkv_steps(const AttentionShape& s) {
   return {.outer = s.tokens * s.qkv_stride, .inner = s.head_dim};
 }
@@ -33,8 +33,8 @@ MatrixBatch heads(const AttentionShape& s, const BatchSteps& a, const BatchSteps
   return {.count = s.batch * s.heads, .inner = s.heads, .a = a, .b = b, .c = c};
 }
 
-// Scores after their product, in place: scale, bias, mask, length, softmax. With dropout also the
-// probabilities after it.
+// Turns the scores, after their product, into probabilities in place: scale, bias, mask, length,
+// softmax. With dropout it also writes the probabilities after dropout.
 struct ProbabilityRows {
   static constexpr unsigned kThreads = kRowThreads;
   using Shared = OnlyRuns;
@@ -70,8 +70,9 @@ struct ProbabilityRows {
   }
 };
 
-// Gradients of probabilities after dropout to those of scores before scaling, or after, in place.
-// With dropout also the probabilities after it.
+// Turns the gradients of the probabilities after dropout into those of the scores, before or after
+// the scale (`scaled`), in place. With dropout it also writes the probabilities after dropout
+// again.
 struct GradientRows {
   static constexpr unsigned kThreads = kRowThreads;
   using Shared = OnlyRuns;
@@ -109,8 +110,9 @@ struct TimesFactor {
   ES_HD float operator()(float a, float) const { return a * factor; }
 };
 
-// A pass has the probabilities after dropout, if there is any; the backward pass also gradients of
-// scores. Behind them what products and the column sums of dbias need.
+// The workspace. Both passes need the probabilities after dropout, if there is dropout. The
+// backward pass also needs the gradients of the scores. Behind them is the workspace of the
+// products and of the column sums of dbias.
 struct Workspace {
   float *dropped, *gradients, *rest;
 };
@@ -161,6 +163,7 @@ void attention_bwd(Stream stream, const AttentionShape& s, const float* q, const
   multiply_matrices(stream, dv_product(s, s.tokens), heads(s, scores, y_steps(s), qkv),
                     w.dropped != nullptr ? w.dropped : probs, dy, nullptr, dv, w.rest);
   if (dbias != nullptr) {
+    // dbias sums the gradients before they are scaled; the scale follows in a pass of its own.
     sum_columns(stream, 1, s.batch, scores.outer, 1.0f, w.gradients, dbias, w.rest);
     map(stream, score_floats(s), w.gradients, w.gradients, w.gradients, TimesFactor{s.scale});
   }

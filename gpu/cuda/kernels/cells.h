@@ -1,13 +1,13 @@
 #pragma once
-// Tensors [cells][c], a thread for each cell and pack of its channels.
+// Kernels over tensors [cells][c] with a thread for each cell and pack of its channels.
 #include "gpu/cuda/kernels/pack.h"
 #include "gpu/cuda/launch.h"
 
 namespace es::gpu::cuda::ES_CUDA_SPACE {
 namespace {
 
-// Function: template <int kWidth> void run(cell, channel) const, for channels [channel, channel +
-// kWidth).
+// Function has template <int kWidth> void run(cell, channel) const, for the channels [channel,
+// channel + kWidth).
 template <int kWidth, class Function>
 struct PerCell {
   static constexpr unsigned kThreads = 256;
@@ -23,7 +23,7 @@ struct PerCell {
   }
 };
 
-// `pointers`: all that are read and written by packs.
+// `pointers` are all addresses that are read or written in packs.
 template <class Function, class... Pointers>
 void for_cells(Stream stream, std::int64_t cells, std::int64_t c, const Function& function,
                const Pointers*... pointers) {

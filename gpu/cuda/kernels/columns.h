@@ -1,6 +1,6 @@
 #pragma once
-// COLSUM (G3 in gpu/canonical/README.md) for GPUs: a thread sums one column of one run of 64 rows,
-// and every level of runs is a launch.
+// COLSUM (G3 in docs/reference/operators.md) for GPUs. A thread sums one column of one run of 64
+// rows, and every level of runs is a launch.
 #include "gpu/canonical/shapes.h"
 #include "gpu/cuda/kernels/pack.h"
 #include "gpu/cuda/kernels/walk.h"
@@ -9,7 +9,8 @@
 namespace es::gpu::cuda::ES_CUDA_SPACE {
 namespace {
 
-// The chain of adds from +0 of one column over `count` rows, at most 64, that are `stride` apart.
+// Returns the chain of additions from +0 of one column over `count` rows, at most 64, that are
+// `stride` floats apart.
 ES_HD inline float sum_run(std::int64_t count, std::int64_t stride, const float* x) {
   float sum = 0.0f;
   walk_run<32>(
@@ -27,9 +28,9 @@ ES_HD inline RunColumn run_column(std::int64_t thread, std::int64_t cols) {
   return {at / width, at % width};
 }
 
-// One level of COLSUM of `matrices` matrices [rows][cols] that follow each other: in to
-// out[matrices][runs][cols]. The last level, of one run, adds its chain to +0 and multiplies by
-// `factor`.
+// One level of COLSUM of `matrices` matrices [rows][cols] that follow each other, from `in` to
+// out[matrices][runs][cols]. The last level, which has one run, adds its chain to +0 and multiplies
+// by `factor`.
 struct SumRuns {
   static constexpr unsigned kThreads = 128;
   using Shared = NoShared;
@@ -59,7 +60,7 @@ inline void sum_runs(Stream stream, std::int64_t matrices, std::int64_t rows, st
          SumRuns{matrices, rows, cols, factor, in, out});
 }
 
-// Floats of all levels that fold `rows` rows of one column to at most 64.
+// Returns the number of floats of all levels that fold `rows` rows of one column to at most 64.
 inline std::int64_t level_rows(std::int64_t rows) {
   std::int64_t sum = 0;
   while (rows > kColumnRun) sum += rows = run_count(rows);
@@ -71,8 +72,8 @@ struct FewRows {
   const float* p;
   std::int64_t rows;
 };
-// Levels of COLSUM until every matrix has at most 64 rows. `levels`: matrices * level_rows(rows) *
-// cols floats.
+// Computes levels of COLSUM until every matrix has at most 64 rows. `levels` has matrices *
+// level_rows(rows) * cols floats.
 inline FewRows fold_to_few(Stream stream, std::int64_t matrices, std::int64_t rows,
                            std::int64_t cols, const float* in, float* levels) {
   while (rows > kColumnRun) {
@@ -84,7 +85,8 @@ inline FewRows fold_to_few(Stream stream, std::int64_t matrices, std::int64_t ro
   return {in, rows};
 }
 
-// out[matrices][cols] = COLSUM of each matrix, times `factor`. Workspace as fold_to_few.
+// out[matrices][cols] = COLSUM of each matrix, times `factor`. The workspace is that of
+// fold_to_few().
 inline void sum_columns(Stream stream, std::int64_t matrices, std::int64_t rows, std::int64_t cols,
                         float factor, const float* x, float* out, float* ws) {
   const FewRows few = fold_to_few(stream, matrices, rows, cols, x, ws);

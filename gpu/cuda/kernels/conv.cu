@@ -1,5 +1,6 @@
-// Convolutions as products (G1): k = (kh, kw, c) forward, (kh, kw, oc) over the taps of a stride
-// phase for the data gradient, (n, oh, ow) for the weight gradient. A group is an item of a batch.
+// Convolutions as products (G1). The forward pass has k = (kh, kw, c). The data gradient has k =
+// (kh, kw, oc) over the taps of a stride phase. The weight gradient has k = (n, oh, ow). A group is
+// an item of a batch.
 #include "gpu/canonical/shapes.h"
 #include "gpu/cuda/kernels/depthwise.h"
 #include "gpu/cuda/kernels/gemm.h"
@@ -17,8 +18,8 @@ std::int32_t i32(std::int64_t value) {
   return static_cast<std::int32_t>(value);
 }
 
-// Rows of B are weights as they lie, [oc][kh][kw][c]: the k of a forward convolution are
-// contiguous.
+// The rows of B are the weights as they lie in memory, [oc][kh][kw][c]: the k of a forward
+// convolution are contiguous.
 Matrix<QuadAlongDepth> weights_by_oc(const ConvShape& s, const float* w) {
   const std::int64_t depth = taps(s) * group_c(s);
   return {w,
@@ -33,12 +34,12 @@ Image image(const float* p, std::int64_t height, std::int64_t width, std::int64_
   return {p, u32(height), u32(width), u32(channels)};
 }
 
-// One tap that visits every pixel: x, w and y are matrices.
+// If one tap visits every pixel, x, w and y are plain matrices.
 bool is_pointwise(const ConvShape& s) {
   return taps(s) == 1 && s.stride == 1 && s.pad == 0 && s.groups == 1;
 }
 
-// --- Forward.
+// --- Forward pass.
 ProductShape forward_shape(const ConvShape& s) {
   return {.m = s.n * s.oh() * s.ow(),
           .n = group_oc(s),
@@ -79,11 +80,11 @@ void conv_fwd(Stream stream, const ConvShape& s, const float* x, const float* w,
   multiply(stream, shape, windows, weights_by_oc(s, w), target, added, ws);
 }
 
-// --- Data gradient: the pixels of a stride phase, those with (h + pad) mod stride = tap_row and w
-// alike, are hit by the same taps.
+// --- Data gradient. The same taps hit all pixels of a stride phase. The pixels of a phase are
+// those with (h + pad) mod stride = tap_row, and the columns likewise.
 struct Phase {
   std::int64_t tap_row, tap_col;    // the first taps
-  std::int64_t tap_rows, tap_cols;  // how many
+  std::int64_t tap_rows, tap_cols;  // numbers of taps
   std::int64_t row, col;            // the first pixel
   std::int64_t rows, cols;          // pixels of an image
 };
@@ -134,7 +135,7 @@ void dgrad_phase(Stream stream, const ConvShape& s, const Phase& p, const float*
   const std::int64_t depth = taps(s) * group_c(s);
   const std::uint32_t tap_cols = u32(larger(1, p.tap_cols));  // without taps nothing is read
   const TapOrder order{Divider(group_oc(s)), Divider(tap_cols)};
-  // The output pixel under the first tap; later taps see those before it.
+  // The origin is the output pixel under the first tap; later taps read the pixels before it.
   const WindowsByPixel windows{.image = image(dy, s.oh(), s.ow(), s.oc),
                                .grid = {Divider(p.rows * p.cols), Divider(p.cols),
                                         i32((p.row + s.pad - p.tap_row) / s.stride),

@@ -1,5 +1,5 @@
-// Depthwise convolution: a thread has a channel (or four) of a pixel, or of a tap of the weight
-// gradient.
+// Depthwise convolution. A thread computes one channel, or four, of a pixel or of a tap of the
+// weight gradient.
 #include "gpu/cuda/kernels/depthwise.h"
 
 #include "gpu/canonical/shapes.h"
@@ -28,7 +28,7 @@ ES_HD void add_tap(const float* x, const float* w, std::int64_t taps, Pack<kWidt
   for (int j = 0; j < kWidth; ++j) sum.v[j] = fused(values.v[j], w[j * taps], sum.v[j]);
 }
 
-// The packs of an image tensor [n][rows][cols][c], a thread each.
+// The packs of an image tensor [n][rows][cols][c]; there is a thread for each.
 template <int kWidth>
 struct PackGrid {
   std::int64_t packs = 0;
@@ -52,7 +52,7 @@ struct PackGrid {
   }
 };
 
-// y[n][oh][ow][c]; a thread has kWidth channels.
+// Computes y[n][oh][ow][c]; a thread has kWidth channels.
 template <int kWidth>
 struct Forward {
   static constexpr unsigned kThreads = 256;
@@ -86,7 +86,7 @@ struct Forward {
   }
 };
 
-// dx[n][h][w][c]: taps whose output pixel exists, in the forward order.
+// Computes dx[n][h][w][c] from the taps whose output pixel exists, in the forward order.
 template <int kWidth>
 struct DataGradient {
   static constexpr unsigned kThreads = 256;
@@ -105,7 +105,8 @@ struct DataGradient {
     const float* from = dy + at.image * s.oh * s.ow * s.c + at.channel;
     const float* weights = w + at.channel * s.kh * s.kw;
     Pack<kWidth> sum{};
-    // The first tap of the stride phase, then every stride-th; output pixels descend.
+    // The first tap of the stride phase comes first, then every stride-th tap; the output pixels
+    // descend.
     for (std::int32_t kh = row % s.stride; kh < s.kh && kh <= row; kh += s.stride) {
       const std::int32_t oh = (row - kh) / s.stride;
       if (oh >= s.oh) continue;
@@ -122,8 +123,8 @@ struct DataGradient {
   }
 };
 
-// One tap of one channel over one block of output rows of an image: a chain over the pixels whose
-// tap lies in the image. Written to ws[block][tap][c].
+// Computes one tap of one channel over one block of output rows of an image: a chain over the
+// pixels whose tap lies in the image. The result is written to ws[block][tap][c].
 struct WeightBlocks {
   static constexpr unsigned kThreads = 256;
   using Shared = NoShared;
@@ -162,14 +163,15 @@ struct WeightBlocks {
   }
 };
 
-// Sums runs of 64 rows [tap][c], each a chain from its first; the last time into dw[c][tap].
+// Sums runs of 64 rows [tap][c], each a chain from its first element. The last launch writes
+// dw[c][tap].
 struct SumRuns {
   static constexpr unsigned kThreads = 256;
   using Shared = NoShared;
   const float* rows;
   float* out;
   std::int64_t row_count, results;
-  Divider cols, channels;  // of a row: taps * c; c
+  Divider cols, channels;  // taps * c, the floats of a row; c
   bool last;
 
   template <class Block>
@@ -214,7 +216,8 @@ void depthwise_dgrad(Stream stream, const ConvShape& s, const float* dy, const f
       dy, dx);
 }
 
-// Block results, and the sums of their runs, which take turns.
+// The workspace has the block results and the sums of their runs. The two areas take turns as
+// source and target.
 std::size_t depthwise_wgrad_workspace_floats(const ConvShape& s) {
   const std::int64_t blocks = depthwise_blocks(s);
   return static_cast<std::size_t>((blocks + ceil_div(blocks, kColumnRun)) * taps(s) * s.c);

@@ -1,5 +1,6 @@
 #pragma once
-// Depthwise convolution, whose order is its own (canonical/README.md). Used by conv.cu.
+// Depthwise convolution, which has an order of its own (docs/reference/operators.md). conv.cu uses
+// it.
 #include <cstddef>
 
 #include "gpu/canonical/kernels.h"

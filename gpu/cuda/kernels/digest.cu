@@ -1,6 +1,7 @@
-// Digests of chunks of memory: XXH3-128 (seed 0, default secret) of inputs of one length. As the
-// public specification says: an input is cut into stripes of eight 64-bit words, 16 stripes a
-// block; lane i accumulates word i of all stripes, and is scrambled after each block but the last.
+// Digests of chunks of memory: XXH3-128 (seed 0, default secret) of inputs of one length. According
+// to the public specification, an input consists of stripes of eight 64-bit words, and 16 stripes
+// are a block. Lane i accumulates word i of all stripes and is scrambled after each block except
+// the last.
 #include "gpu/cuda/kernels/pack.h"
 #include "gpu/cuda/kernels/topics.h"
 #include "gpu/digest_chunk.h"
@@ -21,7 +22,8 @@ constexpr Word kPrime64A = 0x9e3779b185ebca87, kPrime64B = 0xc2b2ae3d27d4eb4f,
                kPrime64C = 0x165667b19e3779f9, kPrime64D = 0x85ebca77c2b2ae63,
                kPrime64E = 0x27d4eb2f165667c5;
 
-// Where the secret is read, bytes: for a stripe's words at 8 times its number in the block.
+// The byte offsets at which the secret is read. A stripe's words use 8 times the number of the
+// stripe in its block.
 constexpr unsigned kLastStripeSecret = 121, kScrambleSecret = 128;
 constexpr unsigned kLowSecret = 11, kHighSecret = 117;
 
@@ -46,7 +48,7 @@ ES_HD inline Word first_state(unsigned lane) {
   }
 }
 
-// 8 bytes of the secret, at any byte.
+// Returns 8 bytes of the secret, from any byte on.
 ES_HD inline Word secret_at(const Word* secret, unsigned byte) {
   const unsigned shift = 8 * (byte % 8);
   const Word low = secret[byte / 8];
@@ -57,7 +59,7 @@ ES_HD inline Word word_of(float low, float high) {
   return Word{std::bit_cast<std::uint32_t>(high)} << 32 | std::bit_cast<std::uint32_t>(low);
 }
 
-// The two halves of the product of 128 bits, xor.
+// Returns the exclusive or of the two halves of the 128-bit product.
 ES_HD inline Word folded_product(Word a, Word b) {
   constexpr Word kLow = 0xffffffff;
   const Word low = (a & kLow) * (b & kLow), right = (a >> 32) * (b & kLow);
@@ -75,7 +77,7 @@ ES_HD inline Word merged(const Word* lanes, const Word* secret, unsigned at, Wor
   return start ^ start >> 32;
 }
 
-// A thread has a lane of a chunk.
+// A thread computes one lane of a chunk.
 struct ChunkDigests {
   static constexpr unsigned kThreads = 32;
   struct Shared {
@@ -87,7 +89,8 @@ struct ChunkDigests {
   Word* digests;
 
   ES_HD Word lane_of(const float* chunk, unsigned lane) const {
-    const float* pair = chunk + lane / 2 * 4;  // of words; the neighbour reads the same
+    // Address of a pair of words; the neighbouring lane reads the same pair.
+    const float* pair = chunk + lane / 2 * 4;
     const Word last_key = secret_at(secret, kLastStripeSecret + 8 * lane);
     const Word scramble_key = secret_at(secret, kScrambleSecret + 8 * lane);
     Word state = first_state(lane);

@@ -1,5 +1,6 @@
 #pragma once
-// Divides by a number that is known when a kernel is queued, without a division on the device.
+// Divides by a number that is known when a kernel is queued, without a division on the device: a
+// multiplication with a magic number and a shift.
 #include <cstdint>
 
 #include "gpu/canonical/on_device.h"

@@ -1,4 +1,4 @@
-// Element by element: chains of stages, sums, scaling, moves.
+// Element-wise kernels: chains of stages, sums, scaling, moves.
 #include "gpu/canonical/chain_math.h"
 #include "gpu/cuda/kernels/map.h"
 #include "gpu/cuda/kernels/topics.h"
@@ -7,11 +7,11 @@
 namespace es::gpu::cuda::ES_CUDA_SPACE {
 namespace {
 
-constexpr std::int64_t kStagesMax = 16;  // of one chain
+constexpr std::int64_t kStagesMax = 16;  // stages of one chain
 
-// A run of 32 threads has 128 neighbouring elements, a thread every 32nd of them: what it loads is
-// one piece of memory for the run at any alignment, and its four dropout decisions are the words of
-// one counter.
+// A run of 32 threads has 128 neighbouring elements, and each thread has every 32nd of them. So the
+// run loads one piece of memory at any alignment, and the four dropout decisions of a thread are
+// the words of one counter.
 struct Chain {
   static constexpr unsigned kThreads = 256;
   static constexpr int kValues = 4;
@@ -29,7 +29,7 @@ struct Chain {
     const std::uint32_t group = block.x() * (kThreads / 32) + block.thread() / 32;
     const std::uint32_t first = group * (32 * kValues) + block.thread() % 32;
     if (first >= n) return;
-    std::uint32_t at[kValues];  // beyond the end: the last element, which is not stored there
+    std::uint32_t at[kValues];  // beyond the end: the last element, which is then not stored
     float v[kValues];
     ES_UNROLL
     for (int i = 0; i < kValues; ++i) {
@@ -89,7 +89,8 @@ void scale(Stream stream, std::int64_t n, const float* x, float factor, float* y
   map(stream, n, x, x, y, Scaled{factor});
 }
 
-// A copy of blocks, a thread for each pack. Words pass unread: a NaN keeps its bits.
+// Copies blocks of words, with a thread for each pack. The words are not interpreted, so a NaN
+// keeps its bits.
 template <int kWidth>
 struct CopyBlocks {
   static constexpr unsigned kThreads = 256;
@@ -117,8 +118,8 @@ struct CopyBlocks {
   }
 };
 
-// Whether the offsets and strides, but the innermost stride, are multiples of four words, and the
-// innermost dimension is one run in both arrays.
+// Returns whether the offsets and strides, except the innermost stride, are multiples of four
+// words, and the innermost dimension is one run in both arrays.
 bool in_packs(const BlockCopy& copy) {
   constexpr std::size_t kLast = kMoveRank - 1;
   std::int64_t words = copy.source_offset | copy.target_offset | copy.size[kLast];

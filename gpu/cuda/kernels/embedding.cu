@@ -1,6 +1,7 @@
-// Embedding. Backwards, the positions are sorted by (id, position): the place of one is the number
-// of those before it, counted in its tile by comparing with all, in the other tiles, which are
-// sorted then, by a binary search (no atomics, so no order to fix).
+// Embedding. The backward pass sorts the positions by (id, position). The place of a position is
+// the number of positions before it. Within its own tile this number is counted by comparing with
+// all others; in the other tiles, which are sorted by then, it is found by a binary search. No
+// atomics are used, so no order has to be fixed afterwards.
 #include "gpu/canonical/order.h"
 #include "gpu/cuda/kernels/cells.h"
 #include "gpu/cuda/kernels/topics.h"
@@ -27,11 +28,11 @@ void embedding_fwd(Stream stream, std::int64_t count, std::int64_t c, const floa
   for_cells(stream, count, c, EmbeddingForward{c, table, ids, y}, table, y);
 }
 
-// Positions and their ids, in the same order.
+// Positions and their ids in the same order.
 struct Positions {
   std::int32_t *position, *id;  // [count]
 };
-// Sorted by id, and where those of each row end.
+// The positions sorted by id, and the end of the positions of each row.
 struct SortedPositions {
   std::int32_t *position, *id;
   std::int32_t* end;  // [rows]
@@ -39,7 +40,7 @@ struct SortedPositions {
 };
 // The workspace.
 struct Sorting {
-  Positions tiles;  // each tile sorted
+  Positions tiles;  // each tile is sorted
   SortedPositions all;
 };
 
@@ -51,7 +52,7 @@ Sorting sorting(std::int64_t count, float* ws) {
   return {{w, w + count}, {w + 2 * count, w + 3 * count, w + 4 * count}};
 }
 
-// How many of n ascending numbers are less than `bound`.
+// Returns how many of n ascending numbers are less than `bound`.
 ES_HD inline std::int32_t count_below(const std::int32_t* ascending, std::int32_t n,
                                       std::int32_t bound) {
   std::int32_t low = 0, high = n;
@@ -64,11 +65,11 @@ ES_HD inline std::int32_t count_below(const std::int32_t* ascending, std::int32_
   return low;
 }
 
-// A block sorts a tile.
+// A block sorts one tile.
 struct SortTiles {
   static constexpr unsigned kThreads = 256;
   static constexpr std::int32_t kTile = 1024;
-  static constexpr int kValues = kTile / kThreads;  // of a thread
+  static constexpr int kValues = kTile / kThreads;  // of one thread
   struct Shared {
     std::int32_t id[kTile];
   };
@@ -89,7 +90,7 @@ struct SortTiles {
       at[v] = thread + v * static_cast<std::int32_t>(kThreads);
       id[v] = at[v] < size ? shared.id[at[v]] : 0;
     }
-    // Among equal ids those at earlier positions are before it.
+    // Among equal ids, earlier positions come first.
     for (std::int32_t i = 0; i < size; ++i) {
       ES_UNROLL
       for (int v = 0; v < kValues; ++v) place[v] += shared.id[i] < id[v] + (i < at[v] ? 1 : 0);
@@ -103,7 +104,7 @@ struct SortTiles {
   }
 };
 
-// A thread finds the place of one position of a sorted tile among those of all.
+// A thread finds the place of one position of a sorted tile among all positions.
 struct MergeTiles {
   static constexpr unsigned kThreads = 128;
   using Shared = NoShared;
@@ -121,6 +122,8 @@ struct MergeTiles {
     for (std::int32_t tile = 0; tile < count; tile += kTile) {
       if (tile == own) continue;
       const std::int32_t size = count - tile < kTile ? count - tile : kTile;
+      // In earlier tiles equal ids come first; in later tiles they come after. This keeps the order
+      // of positions.
       place += count_below(tiles.id + tile, size, tile < own ? id + 1 : id);
     }
     to.position[place] = tiles.position[mine];
@@ -128,7 +131,7 @@ struct MergeTiles {
   }
 };
 
-// end[row]: how many sorted ids are at most `row`.
+// end[row] = the number of sorted ids that are at most `row`.
 struct FindEnds {
   static constexpr unsigned kThreads = 128;
   using Shared = NoShared;
@@ -144,7 +147,7 @@ struct FindEnds {
   }
 };
 
-// The chain of one chunk: the sorted positions [begin, end), at most 512.
+// Returns the chain of one chunk: the sorted positions [begin, end), at most 512.
 template <int kWidth>
 ES_HD inline Pack<kWidth> chunk_sum(const std::int32_t* position, std::int32_t begin,
                                     std::int32_t end, std::int64_t c, const float* dy) {
@@ -158,7 +161,7 @@ ES_HD inline Pack<kWidth> chunk_sum(const std::int32_t* position, std::int32_t b
   return sum;
 }
 
-// Rows whose positions are one chunk at most.
+// Sums the rows that have at most one chunk of positions.
 struct SumRareRows {
   std::int64_t c;
   SortedPositions sorted;
@@ -174,8 +177,9 @@ struct SumRareRows {
   }
 };
 
-// Rows with more positions. Such a row has a sorted position that is a multiple of 512; the block
-// of the first of them does 32 of its columns, each run of 32 threads a chunk.
+// Sums the rows with more positions. The positions of such a row include a sorted position that is
+// a multiple of 512. The block of the first such multiple computes 32 columns of the row; each run
+// of 32 threads sums a chunk.
 struct SumFrequentRows {
   static constexpr unsigned kThreads = 512;
   static constexpr std::int32_t kChunks = kThreads / 32;
@@ -207,6 +211,7 @@ struct SumFrequentRows {
         const float sum = shared.sum[i][lane];
         total = base == begin && i == 0 ? sum : total + sum;
       }
+      // The next round overwrites the sums of this round.
       block.sync();
     }
     if (mine == 0 && col < c) dtable[row * c + col] = total;

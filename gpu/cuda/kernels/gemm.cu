@@ -10,7 +10,8 @@ ProductShape product_shape(const GemmShape& s, const MatrixBatch& batch) {
   return {.m = s.m, .n = s.n, .k = s.k, .count = batch.count, .inner = batch.inner};
 }
 
-// One operand: `rows` x s.k. Contiguous along its rows it is fetched so; any other along k.
+// Describes one operand, `rows` x `depth`. If it is contiguous along its rows it is fetched in that
+// direction, otherwise along k.
 template <class Call>
 void with_operand(const float* p, std::int64_t rows, std::int64_t depth, std::int64_t row_step,
                   std::int64_t depth_step, const BatchSteps& batch, const Call& call) {

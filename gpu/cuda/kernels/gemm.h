@@ -1,5 +1,5 @@
 #pragma once
-// Batches of matrix products, for what is made of them.
+// Batches of matrix products, for operators that consist of them.
 #include <cstddef>
 
 #include "gpu/canonical/kernels.h"
@@ -8,14 +8,14 @@
 
 namespace es::gpu::cuda::ES_CUDA_SPACE {
 
-// `count` products; matrix X of product i begins at x + x.outer * (i / inner) + x.inner * (i mod
+// `count` products. Matrix X of product i begins at x + x.outer * (i / inner) + x.inner * (i mod
 // inner).
 struct MatrixBatch {
   std::int64_t count = 1, inner = 1;
   BatchSteps a, b, c;
 };
 
-// bias[n], added after, or nullptr. ws: matrices_workspace_floats().
+// `bias` is bias[n], added afterwards, or nullptr. `ws` has matrices_workspace_floats() floats.
 void multiply_matrices(Stream stream, const GemmShape& shape, const MatrixBatch& batch,
                        const float* a, const float* b, const float* bias, float* c, float* ws);
 std::size_t matrices_workspace_floats(const GemmShape& shape, const MatrixBatch& batch);

@@ -40,7 +40,7 @@ void layer_norm_fwd(Stream stream, std::int64_t rows, std::int64_t c, const floa
          LayerNormForward{rows, c, x, gamma, beta, eps, y, mean, istd});
 }
 
-// What the backward pass reads.
+// The input of the backward pass.
 struct LayerNormBackward {
   std::int64_t rows, c;
   const float *x, *dy, *mean, *istd, *gamma;
@@ -81,7 +81,7 @@ struct LayerNormInput {
   static constexpr unsigned kThreads = kRowThreads;
   using Shared = OnlyRuns;
   LayerNormBackward n;
-  float* dx;  // may be dy
+  float* dx;  // may be equal to dy
 
   template <class Block>
   ES_HD void operator()(const Block& block, Shared&) const {

@@ -1,4 +1,4 @@
-// Cross entropy, binary cross entropy, squared error.
+// Cross entropy, binary cross entropy and squared error.
 #include "gpu/cuda/kernels/array_sum.h"
 #include "gpu/cuda/kernels/map.h"
 #include "gpu/cuda/kernels/rows.h"
@@ -33,7 +33,8 @@ struct CrossEntropyRows {
   }
 };
 
-// Rows with a label, at least 1, in every thread of a block of kThreads.
+// Returns the number of rows with a label, at least 1, in every thread of a block of kThreads
+// threads.
 template <unsigned kThreads, class Block>
 ES_HD std::int64_t count_labelled(const Block& block, std::int32_t (&count)[kThreads],
                                   std::int64_t rows, const std::int32_t* labels) {
@@ -75,8 +76,8 @@ void softmax_xent_fwd(Stream stream, std::int64_t rows, std::int64_t classes, co
   launch(stream, {.x = 1}, CrossEntropyMean{rows, labels, row_loss, mean_loss});
 }
 
-// Every block counts the labels for itself, so there are few blocks, which take every `step`th
-// element.
+// Every block counts the labels itself, so there are few blocks, and each thread processes every
+// `step`th element.
 struct CrossEntropyBackward {
   static constexpr unsigned kThreads = 256;
   struct Shared {

@@ -1,12 +1,13 @@
 #pragma once
-// What has a thread for each element, or pack: a function of one element of two arrays, zeros.
+// Kernels with a thread for each element or pack: a function of one element of two arrays, and
+// filling with zeros.
 #include "gpu/cuda/kernels/pack.h"
 #include "gpu/cuda/launch.h"
 
 namespace es::gpu::cuda::ES_CUDA_SPACE {
 namespace {
 
-// y[i] = f(a[i], b[i]); y may be a or b.
+// y[i] = f(a[i], b[i]); y may be equal to a or b.
 template <int kWidth, class Function>
 struct Map {
   static constexpr unsigned kThreads = 256;

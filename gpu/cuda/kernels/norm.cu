@@ -1,5 +1,5 @@
-// Column sums and batch norm. What is added up is by thread (run of 64 rows, column); what is
-// written for each element is by packs of columns.
+// Column sums and batch norm. Sums are computed by thread (run of 64 rows, column). Values for each
+// element are written in packs of columns.
 #include "gpu/canonical/norm_math.h"
 #include "gpu/cuda/kernels/columns.h"
 #include "gpu/cuda/kernels/topics.h"
@@ -16,8 +16,8 @@ void colsum(Stream stream, std::int64_t rows, std::int64_t cols, const float* x,
   sum_columns(stream, 1, rows, cols, 1.0f, x, out, ws);
 }
 
-// The workspace: that of bn_workspace(), then the levels of sums over its runs; backwards of two at
-// once.
+// The workspace: that of bn_workspace(), then the levels of sums over its runs. The backward pass
+// needs two sets of levels at once.
 std::size_t bn_workspace_floats(std::int64_t rows, std::int64_t c) {
   const std::int64_t runs = run_count(rows);
   return static_cast<std::size_t>((1 + 3 * runs + 2 * (1 + level_rows(runs))) * c);
@@ -26,7 +26,8 @@ float* bn_levels(std::int64_t rows, std::int64_t c, float* ws) {
   return ws + (1 + 3 * run_count(rows)) * c;
 }
 
-// Sum, mean and squared deviations of each run. A thread keeps its 64 values: x is read once.
+// Computes the sum, the mean and the squared deviations of each run. A thread keeps its 64 values
+// in registers, so x is read once.
 struct BnStatistics {
   static constexpr unsigned kThreads = 128;
   using Shared = NoShared;
@@ -58,7 +59,8 @@ struct BnStatistics {
   }
 };
 
-// Squared deviations from the mean of all, summed over at most 64 runs that begin with `first`.
+// Returns the squared deviations from the mean of all rows, summed over at most 64 runs beginning
+// with `first`.
 ES_HD inline float moved_squares(const BnForward& bn, const BnWorkspace& ws, std::int64_t first,
                                  std::int64_t count, std::int64_t col) {
   struct Row {
@@ -78,10 +80,10 @@ ES_HD inline float moved_squares(const BnForward& bn, const BnWorkspace& ws, std
   return sum;
 }
 
-// Of kernels with a thread for each column: more registers would not make a chain of 64 faster.
+// For kernels with a thread for each column. More registers would not make a chain of 64 faster.
 constexpr unsigned kColumnThreads = 64, kColumnBlocksAtOnce = 8;
 
-// The mean of a column out of at most 64 sums.
+// Computes the mean of a column from at most 64 sums.
 struct BnMean {
   static constexpr unsigned kThreads = kColumnThreads, kBlocksAtOnce = kColumnBlocksAtOnce;
   using Shared = NoShared;
@@ -95,7 +97,7 @@ struct BnMean {
   }
 };
 
-// The first level of the sum of squared deviations: to[runs of 64 runs][c].
+// Computes the first level of the sum of squared deviations: to[runs of 64 runs][c].
 struct BnMovedSquares {
   static constexpr unsigned kThreads = kColumnThreads, kBlocksAtOnce = kColumnBlocksAtOnce;
   using Shared = NoShared;
@@ -112,7 +114,7 @@ struct BnMovedSquares {
   }
 };
 
-// The rest of a column out of at most 64 sums of squared deviations.
+// Computes all other results of a column from at most 64 sums of squared deviations.
 struct BnFinish {
   static constexpr unsigned kThreads = kColumnThreads, kBlocksAtOnce = kColumnBlocksAtOnce;
   using Shared = NoShared;
@@ -129,7 +131,7 @@ struct BnFinish {
   }
 };
 
-// All of that at once where there are at most 64 runs.
+// Does all of this at once if there are at most 64 runs.
 struct BnMergeFew {
   static constexpr unsigned kThreads = kColumnThreads, kBlocksAtOnce = kColumnBlocksAtOnce;
   using Shared = NoShared;
@@ -159,17 +161,18 @@ void bn_merge(Stream stream, const BnForward& bn) {
   launch(stream, {.x = blocks_for<BnFinish>(bn.c)}, BnFinish{bn, ws.a, squares});
 }
 
-// How the elements of a matrix are shared: a thread has a pack of columns and every `step`th row,
-// so that all threads together read one piece of memory after the other.
+// The division of a matrix's elements among threads: a thread has a pack of columns and every
+// `step`th row, so that all threads together read contiguous memory.
 struct RowSteps {
   std::int64_t rows, packs, step;
 };
 RowSteps row_steps(std::int64_t rows, std::int64_t packs) {
-  constexpr std::int64_t kThreadsWanted = 1 << 18, kRowsMost = 8;  // of a GPU; of a thread
+  // Threads wanted on a GPU; most rows of one thread.
+  constexpr std::int64_t kThreadsWanted = 1 << 18, kRowsMost = 8;
   const std::int64_t rows_each = larger(1, smaller(kRowsMost, rows * packs / kThreadsWanted));
   return {rows, packs, ceil_div(rows, rows_each)};
 }
-// The first row of a thread and its pack.
+// Returns the first row of a thread, and its pack.
 ES_HD inline RunColumn first_row(const RowSteps& s, std::int64_t thread) {
   return run_column(thread, s.packs);
 }
@@ -246,7 +249,7 @@ void bn_eval(Stream stream, std::int64_t rows, std::int64_t c, const float* x, c
   bn_apply(stream, rows, c, x, running_mean, ws, beta, act, y);
 }
 
-// Sums of g and of g * d over each run.
+// Computes the sums of g and of g * d over each run.
 struct BnBackwardSums {
   static constexpr unsigned kThreads = 128;
   using Shared = NoShared;
@@ -280,12 +283,13 @@ struct BnBackwardSums {
   }
 };
 
-// dgamma, dbeta and what the input's gradients share, out of at most 64 sums of each.
+// Computes dgamma, dbeta and the factors that all gradients of the input use, from at most 64 sums
+// of each.
 struct BnBackwardMerge {
   static constexpr unsigned kThreads = kColumnThreads, kBlocksAtOnce = kColumnBlocksAtOnce;
   using Shared = NoShared;
   BnBackward bn;
-  FewRows sums;           // two matrices: of g, of g * d
+  FewRows sums;           // two matrices: the sums of g, and of g * d
   float* shared_factors;  // [2][c]
 
   template <class Block>
@@ -306,7 +310,7 @@ struct BnInputGradient {
   using Shared = NoShared;
   RowSteps steps;
   BnBackward bn;
-  const float* factors;  // [2][c], of BnBackwardMerge
+  const float* factors;  // [2][c], from BnBackwardMerge
 
   template <class Block>
   ES_HD void operator()(const Block& block, Shared&) const {
@@ -340,7 +344,7 @@ void bn_bwd(Stream stream, const BnBackward& bn) {
   float* const levels = bn_levels(bn.rows, bn.c, bn.ws);
   const std::int64_t runs = run_count(bn.rows);
   launch(stream, {.x = blocks_for<BnBackwardSums>(runs * bn.c)}, BnBackwardSums{bn, ws});
-  // The two matrices of sums lie one after the other, and so do their levels.
+  // The two matrices of sums follow each other, and so do their levels.
   const FewRows sums = fold_to_few(stream, 2, runs, bn.c, ws.gradient, levels + 2 * bn.c);
   launch(stream, {.x = blocks_for<BnBackwardMerge>(bn.c)}, BnBackwardMerge{bn, sums, levels});
   with_pack_width(

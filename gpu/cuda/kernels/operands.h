@@ -1,7 +1,7 @@
 #pragma once
-// Operands of a product (tile.h): where its elements (row, k) lie. "Row" means a row of A or a
-// column of B. A thread fetches four neighbours of each eight k, in the direction in which memory
-// is contiguous. What is beyond the rows or k is +0.
+// The operands of a product (tile.h): the places of their elements (row, k). "Row" means a row of A
+// or a column of B. A thread fetches four neighbours of each eight k, in the direction in which
+// memory is contiguous. Elements beyond the rows or beyond k are +0.
 #include <cstddef>
 #include <cstdint>
 
@@ -12,7 +12,7 @@
 namespace es::gpu::cuda::ES_CUDA_SPACE {
 namespace {
 
-// Which product of a batch.
+// The index of a product in a batch.
 struct BatchIndex {
   std::uint32_t outer, inner;
   ES_HD std::int64_t offset(const BatchSteps& steps) const {
@@ -20,7 +20,8 @@ struct BatchIndex {
   }
 };
 
-// Whether four floats from p on, and from any multiple of `step` floats further, are one access.
+// Returns whether four floats from p on, and from any multiple of `step` floats further, are one
+// access.
 inline bool in_quads(const void* p, std::int64_t step) {
   return reinterpret_cast<std::uintptr_t>(p) % sizeof(Quad) == 0 && step % 4 == 0;
 }
@@ -28,13 +29,13 @@ inline bool in_quads(const void* p, const BatchSteps& steps) {
   return in_quads(p, steps.outer) && in_quads(p, steps.inner);
 }
 
-// The largest tile has no registers to spare for addresses of single floats.
+// The largest tile has no registers left for addresses of single floats.
 template <int kSide>
 ES_HD constexpr bool only_quads() {
   return kSide == 128;
 }
 
-// Four neighbours along k: of row thread / 2.
+// Four neighbours along k, of row thread / 2.
 template <int kSide>
 struct QuadAlongDepth {
   static constexpr bool kAlongDepth = true;
@@ -61,7 +62,7 @@ struct QuadAlongRows {
   }
 };
 
-// The four values of a quad, those that are there: value(i) for i < count.
+// Returns the values of a quad that exist: value(i) for i < count. The others are +0.
 template <class Value>
 ES_HD Quad gather_quad(std::uint32_t count, const Value& value) {
   Quad q{};
@@ -79,13 +80,13 @@ struct Matrix {
   std::int64_t row_step, depth_step;
   std::uint32_t rows;
   BatchSteps batch;
-  bool quads;  // four neighbours are there or not as a whole, and are one access
+  bool quads;  // four neighbours exist together or not at all, and are one access
 
   template <int kSide>
   struct Thread {
-    const float* p;  // of this thread's row, k = this thread's
+    const float* p;  // of this thread's row and this thread's k
     std::int64_t row_step, depth_step;
-    std::uint32_t rows;  // that are there, of this thread's
+    std::uint32_t rows;  // number of this thread's rows that exist
     unsigned thread;
     bool quads;
 
@@ -102,7 +103,8 @@ struct Matrix {
     }
   };
 
-  // Rows beyond the end are results that nobody keeps: a quad there reads the last ones.
+  // Rows beyond the end produce results that are discarded, so a quad there reads the last rows
+  // instead.
   template <int kSide>
   ES_HD Thread<kSide> at(unsigned thread, std::uint32_t first_row, const BatchIndex& index) const {
     std::uint32_t row = first_row + Placed<kSide>::row(thread);

@@ -1,6 +1,6 @@
 #pragma once
-// One or four neighbouring floats that a thread moves at once, and the count of blocks. Element
-// numbers of kernels have 32 bits where they are divided: a tensor has fewer than 2^32 elements.
+// One or four neighbouring floats that a thread moves at once, and the number of blocks. Element
+// numbers in kernels have 32 bits where they are divided; a tensor has fewer than 2^32 elements.
 #include <cstdint>
 #include <type_traits>
 
@@ -15,7 +15,8 @@ struct alignas(kWidth * sizeof(float)) Pack {
   float v[kWidth];
 };
 
-// A GPU stops at what the host forgives.
+// A GPU stops at a misaligned access, which the host would tolerate. This check makes tests on the
+// host fail too.
 template <int kWidth>
 ES_HD inline void check_aligned([[maybe_unused]] const float* p) {
 #ifndef __CUDA_ARCH__
@@ -36,8 +37,8 @@ ES_HD inline void store_pack(float* p, const Pack<kWidth>& pack) {
   *reinterpret_cast<Pack<kWidth>*>(p) = pack;
 }
 
-// calls f(width) with a constant: 4 where rows of `row` floats and all pointers allow packs,
-// else 1.
+// Calls f(width) with a constant: 4 if rows of `row` floats and all pointers allow packs, otherwise
+// 1.
 template <class Function, class... Pointers>
 void with_pack_width(std::int64_t row, Function&& f, const Pointers*... pointers) {
   const auto misaligned = (std::uintptr_t{0} | ... | reinterpret_cast<std::uintptr_t>(pointers));
@@ -48,12 +49,12 @@ void with_pack_width(std::int64_t row, Function&& f, const Pointers*... pointers
   }
 }
 
-// Which of all threads of a grid of one dimension.
+// Returns the number of the thread in a one-dimensional grid.
 template <class Kernel, class Block>
 ES_HD inline std::int64_t thread_in_grid(const Kernel&, const Block& block) {
   return static_cast<std::int64_t>(block.x()) * Kernel::kThreads + block.thread();
 }
-// Blocks of a grid with a thread for each of `count`.
+// Returns the blocks of a grid with a thread for each of `count` items.
 template <class Kernel>
 std::int64_t blocks_for(std::int64_t count) {
   return ceil_div(count, Kernel::kThreads);

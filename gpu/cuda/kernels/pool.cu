@@ -1,4 +1,4 @@
-// Pooling and the gradient of upsampling: a thread for each output cell and pack of channels.
+// Pooling and the gradient of upsampling, with a thread for each output cell and pack of channels.
 #include "gpu/canonical/shapes.h"
 #include "gpu/cuda/kernels/cells.h"
 #include "gpu/cuda/kernels/columns.h"
@@ -12,7 +12,7 @@ struct alignas(kWidth) Bytes {
   std::uint8_t v[kWidth];
 };
 
-// Row and column of a cell of images of one size.
+// The image, row and column of a cell in images of one size.
 struct Place {
   std::int64_t image, row, col;
 };
@@ -59,8 +59,8 @@ void max_pool_fwd(Stream stream, const PoolShape& s, const float* x, float* y,
   for_cells(stream, s.n * oh * ow, s.c, MaxPoolForward{s, oh, ow, x, y, argmax}, x, y, argmax);
 }
 
-// The chain over the windows that a cell of x lies in, in their order: add(cover, oh, ow, from,
-// sum), where dy of the window is at `from`. Stored in dx.
+// Computes the chain over the windows that contain a cell of x, in their order, and stores it in
+// dx: add(cover, oh, ow, from, sum) is called with `from`, the offset of the window's dy.
 template <int kWidth, class Add>
 ES_HD inline void sum_windows(const PoolShape& s, std::uint32_t cell, std::uint32_t channel,
                               float* dx, Add add) {
@@ -108,7 +108,8 @@ ES_HD inline void add_share(Pack<kWidth>& sum, const Pack<kWidth>& v, float shar
   ES_UNROLL
   for (int j = 0; j < kWidth; ++j) sum.v[j] = sum.v[j] + v.v[j] * share;
 }
-// The chain of adds of a rectangle of cells of an image [h][w][c], times recip(cells).
+// Returns the chain of additions over a rectangle of cells of an image [h][w][c], times
+// recip(cells).
 template <int kWidth>
 ES_HD inline Pack<kWidth> mean_of(const AdaptiveRange& rows, const AdaptiveRange& cols,
                                   std::int64_t w, std::int64_t c, const float* image) {
@@ -251,7 +252,7 @@ struct UpsampleBackward {
 
   template <int kWidth>
   ES_HD void run(std::uint32_t cell, std::uint32_t channel) const {
-    // Images and rows count as one: two rows of dy belong to each row of dx.
+    // Images and rows count as one dimension: two rows of dy belong to each row of dx.
     const std::uint32_t row = cell / static_cast<std::uint32_t>(w);
     const std::int64_t col = cell - row * w, line = 2 * w * c;
     const float* const from = dy + 2 * row * line + 2 * col * c + channel;

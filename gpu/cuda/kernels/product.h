@@ -1,10 +1,10 @@
 #pragma once
-// Dense products C = A B on tiles (tile.h): the kernel, and how a product is cut into blocks.
+// Dense products C = A B on tiles (tile.h): the kernel, and the division of a product into blocks.
 //
-// A block makes one tile and goes through the chunks of 512 k, whose results it adds in C. Where
-// there are few tiles and many chunks, as in weight gradients, blocks make chunk results at the
-// same time, in the workspace, and a second kernel adds them in ascending order. How a product is
-// cut changes no bit.
+// A block computes one tile. It goes through the chunks of 512 k and adds their results in C. If
+// there are few tiles and many chunks, as in weight gradients, blocks compute the chunk results
+// concurrently in the workspace, and a second kernel adds them in ascending order. The division of
+// a product changes no bit.
 #include <cstddef>
 #include <cstdint>
 
@@ -16,13 +16,13 @@
 namespace es::gpu::cuda::ES_CUDA_SPACE {
 namespace {
 
-// Where results go: element (row, col) of matrix i. Rows are either `row` floats apart, or pixels
-// of a part of an image: row = (image, r, c) is pixel (first_row + r * step, first_col + c * step)
-// of it.
+// The target: element (row, col) of matrix i. Its rows are either `row` floats apart, or they are
+// the pixels of a part of an image: row = (image, r, c) is its pixel (first_row + r * step,
+// first_col + c * step).
 struct PixelRows {
   Divider per_image, per_row;  // of the part
   std::uint32_t first_row = 0, first_col = 0, step = 1;
-  std::uint32_t height = 0, width = 0;  // of the image; height 0: not pixels
+  std::uint32_t height = 0, width = 0;  // of the image; height 0: the rows are not pixels
   ES_HD std::int64_t pixel(std::uint32_t row) const {
     const Divider::Parts image = per_image(row), at = per_row(image.rest);
     return (std::int64_t{image.quotient} * height + first_row + at.quotient * step) * width +
@@ -50,7 +50,8 @@ struct Product {
   using Tiles = Tile<kSide>;
   static constexpr unsigned kThreads = Tiles::kThreads;
   static constexpr unsigned kBlocksAtOnce = kSide == 128 ? 2 : 1;
-  // The block's tile: its first row and column in product `index`, and its chunk (with `parallel`).
+  // The place of a block: the first row and column of its tile in product `index`, and its chunk
+  // (only with `parallel`).
   struct Place {
     std::uint32_t row, col, chunk;
     std::uint32_t part;  // chunk * products + product
@@ -67,8 +68,8 @@ struct Product {
   Bias bias;
   std::uint32_t m, n, k;
   Divider tiles_down, tiles_across, batch, inner;
-  // Parallel: a block makes the result of one chunk, from first_chunk on. The target is the
-  // workspace: [chunk][product][m][n], part_step = m * n.
+  // Parallel: a block computes the result of one chunk, from first_chunk on. The target is the
+  // workspace, [chunk][product][m][n], and part_step = m * n.
   bool parallel;
   std::uint32_t first_chunk;
   std::int64_t part_step;
@@ -78,7 +79,7 @@ struct Product {
     const Place place = place_of(block.x());
     const auto thread_a = a.template at<kSide>(block.thread(), place.row, place.index);
     const auto thread_b = b.template at<kSide>(block.thread(), place.col, place.index);
-    // Kept where it takes no register while sums are made.
+    // Kept in shared memory, where it needs no register during the sums.
     if (block.thread() == 0) shared.place = place;
     typename Tiles::Sums sums;
     std::uint32_t begin = parallel ? (first_chunk + place.chunk) * chunk_length() : 0;
@@ -97,6 +98,7 @@ struct Product {
   }
 
   ES_HD Place place_of(std::uint32_t x) const {
+    // Consecutive blocks differ in their row first, so blocks that run together share columns of B.
     const Divider::Parts down = tiles_down(x), across = tiles_across(down.quotient),
                          item = batch(across.quotient), index = inner(item.rest);
     return {down.rest * kSide,
@@ -141,7 +143,7 @@ struct Product {
   }
 };
 
-// Adds the chunk results of a launch, in ascending order, to +0 or to what is in C.
+// Adds the chunk results of a launch in ascending order to +0, or to the contents of C.
 struct AddChunks {
   static constexpr unsigned kThreads = 256;
   using Shared = NoShared;
@@ -150,7 +152,7 @@ struct AddChunks {
   std::uint32_t chunks;
   Target target;
   Bias bias;
-  bool first, last;        // launch of this product
+  bool first, last;        // whether it is the first or last launch of this product
   std::uint32_t elements;  // of all products
   Divider n, m, inner;
 
@@ -218,7 +220,7 @@ void multiply_tiles(Stream stream, const ProductShape& shape, std::int64_t at_on
   }
 }
 
-// ws: product_workspace_floats(shape).
+// `ws` has product_workspace_floats(shape) floats.
 template <class A, class B>
 void multiply(Stream stream, const ProductShape& shape, const A& a, const B& b,
               const Target& target, const Bias& bias, float* ws) {

@@ -5,20 +5,20 @@
 namespace es::gpu::cuda {
 namespace {
 
-// Blocks that keep any of today's GPUs busy: twice what 132 multiprocessors hold at a time, which
-// is two blocks of the largest tile each, and more of smaller ones.
+// Number of blocks that keeps every current GPU busy: twice what 132 multiprocessors hold at a
+// time, which is two blocks of the largest tile each, and more of smaller tiles.
 std::int64_t enough_blocks(std::int64_t side) {
   return 528 * (128 / side);
 }
-// A larger tile than the smallest needs at least a block for each multiprocessor.
+// A tile larger than the smallest needs at least one block for each multiprocessor.
 constexpr std::int64_t kFewestBlocks = 132;
 
 std::int64_t tiles(const ProductShape& shape, std::int64_t side) {
   return ceil_div(shape.m, side) * ceil_div(shape.n, side) * shape.count;
 }
 
-// A large tile reads less for each result. A smaller one where a large one is mostly beyond the
-// edge, or where there are too few large ones.
+// A large tile reads less for each result. A smaller tile is better if a large one would lie mostly
+// beyond the edge, or if there are too few large ones.
 int tile_side(const ProductShape& shape, bool quads) {
   for (const int side : {128, 64}) {
     const std::int64_t half = side / 2;

@@ -1,5 +1,5 @@
 #pragma once
-// Kernels in which a run of 32 threads has a row.
+// Kernels in which a run of 32 threads processes a row.
 #include "gpu/cuda/kernels/sums.h"
 
 namespace es::gpu::cuda::ES_CUDA_SPACE {
@@ -7,7 +7,8 @@ namespace {
 
 constexpr unsigned kRowThreads = 256;  // of a block
 
-// The row of a thread; all 32 of its run leave together where it is beyond the last.
+// Returns the row of a thread. If it is beyond the last row, all 32 threads of the run return from
+// the kernel together.
 template <class Block>
 ES_HD std::int64_t my_row(const Block& block) {
   return static_cast<std::int64_t>(block.x()) * (kRowThreads / 32) + block.thread() / 32;
@@ -16,7 +17,7 @@ inline std::int64_t blocks_of_rows(std::int64_t rows) {
   return ceil_div(rows, kRowThreads / 32);
 }
 
-// The maximum by `max < x ? x : max` from -inf, in every thread of the run.
+// Returns the maximum by `max < x ? x : max` from -inf, in every thread of the run.
 template <class Block>
 ES_HD float row_max(const Block& block, std::int64_t n, const float* x) {
   float max = -kInfinity;
@@ -28,7 +29,8 @@ ES_HD float row_max(const Block& block, std::int64_t n, const float* x) {
   return block.first(max);
 }
 
-// y[i] = f(i) for the row; f may read element i of what y overwrites.
+// y[i] = f(i) for the row. f may read element i of an array that y overwrites, because a
+// thread computes the value of an element before it stores it.
 template <class Block, class Function>
 ES_HD void write_row(const Block& block, std::int64_t n, float* y, Function f) {
   constexpr int kAtOnce = 4;

@@ -5,7 +5,7 @@
 namespace es::gpu::cuda::ES_CUDA_SPACE {
 namespace {
 
-// EXP is computed twice rather than stored between its sum and the quotient.
+// EXP is computed twice. That is faster than storing it between its sum and the quotient.
 struct SoftmaxForward {
   static constexpr unsigned kThreads = kRowThreads;
   using Shared = OnlyRuns;

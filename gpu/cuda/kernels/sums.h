@@ -1,6 +1,6 @@
 #pragma once
-// SUM64 (G2 in gpu/canonical/README.md) for GPUs: a run of 32 threads sums a row, thread t has the
-// lanes t and t + 32.
+// SUM64 (G2 in docs/reference/operators.md) for GPUs. A run of 32 threads sums a row; thread t has
+// the lanes t and t + 32.
 #include "gpu/canonical/order.h"
 #include "gpu/cuda/kernels/pack.h"
 #include "gpu/cuda/launch.h"
@@ -13,19 +13,22 @@ struct OnlyRuns {
   std::uint32_t unused;
 };
 
-// Lane t of the sum is `low` of thread t, lane t + 32 its `high`. The result is in every thread.
+// Lane t of the sum is `low` of thread t, and lane t + 32 is its `high`. The result is in every
+// thread.
 template <class Block>
 ES_HD float fold_lanes(const Block& block, float low, float high) {
   float sum = low + high;
+  // Only the sum of thread 0 counts; first() gives it to all threads. The upper threads add values
+  // that the fold does not use.
   for (unsigned half = 16; half > 0; half /= 2) sum = sum + block.down(sum, half);
   return block.first(sum);
 }
 
-// SUM64 of up to 16,384 elements by a run of 32 threads: step(i, sum) returns `sum` with element
-// begin + i added.
+// Returns SUM64 of up to 16,384 elements, computed by a run of 32 threads. step(i, sum) returns
+// `sum` with element i added; i counts from the beginning of the array.
 template <class Block, class Step>
 ES_HD float run_sum64_chunk(const Block& block, std::int64_t begin, std::int64_t n, Step step) {
-  constexpr int kAtOnce = 8;  // so many loads are on their way
+  constexpr int kAtOnce = 8;  // number of loads in flight
   const std::int64_t lane = block.thread() % 32, end = begin + n;
   float low = 0.0f, high = 0.0f;
   std::int64_t i = begin + lane;
@@ -52,7 +55,7 @@ ES_HD void add_chunk(const Block& block, std::int64_t chunk, float result, float
   if (lane == thread + 32) high = high + result;
 }
 
-// SUM64 by a run of 32 threads.
+// Returns SUM64, computed by a run of 32 threads.
 template <class Block, class Step>
 ES_HD float run_sum64(const Block& block, std::int64_t n, Step step) {
   if (n <= kSumChunk) return run_sum64_chunk(block, 0, n, step);
@@ -65,8 +68,8 @@ ES_HD float run_sum64(const Block& block, std::int64_t n, Step step) {
   return fold_lanes(block, low, high);
 }
 
-// SUM64 by a block of kThreads threads: each run of 32 has chunks of its own. The result is in
-// every thread of the first run.
+// Returns SUM64, computed by a block of kThreads threads. Each run of 32 has chunks of its own. The
+// result is in every thread of the first run.
 struct BlockSum {
   float result[kSumLanes];
 };
@@ -85,6 +88,7 @@ ES_HD float block_sum64(const Block& block, BlockSum& shared, std::int64_t n, St
     block.sync();
     low = low + shared.result[block.thread() % 32];
     high = high + shared.result[block.thread() % 32 + 32];
+    // The next round overwrites the results of this round.
     block.sync();
   }
   return run == 0 ? fold_lanes(block, low, high) : 0.0f;

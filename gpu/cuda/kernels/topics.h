@@ -1,6 +1,6 @@
 #pragma once
-// The kernel sources, one function each: it fills in what its file has. Both copies of the sources
-// (launch.h) have all of them.
+// The kernel sources. Each has one function, which fills in the kernels of its file. Both copies of
+// the sources (launch.h) have all of them.
 #include "gpu/cuda/device_kernels.h"
 #include "gpu/cuda/launch.h"
 

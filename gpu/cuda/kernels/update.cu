@@ -1,4 +1,4 @@
-// Checks and norms of gradients; updates of parameters.
+// Checks and norms of gradients, and updates of parameters.
 #include "gpu/canonical/update_math.h"
 #include "gpu/cuda/kernels/array_sum.h"
 #include "gpu/cuda/kernels/pack.h"
@@ -8,13 +8,14 @@
 namespace es::gpu::cuda::ES_CUDA_SPACE {
 namespace {
 
-// A block looks through a piece of one of several runs. Threads that find one all write the same.
+// A block searches a piece of one of several runs. No atomics are needed: all threads that find a
+// value write the same word.
 struct FindNonFinite {
   static constexpr unsigned kThreads = 256;
-  static constexpr int kValues = 8;  // of a thread, whose loads are on their way together
+  static constexpr int kValues = 8;  // of a thread, loaded concurrently
   static constexpr std::int64_t kPiece = kValues * kThreads;
   using Shared = NoShared;
-  std::uint32_t end[kFiniteChecksMax];  // check i: blocks [end[i - 1], end[i])
+  std::uint32_t end[kFiniteChecksMax];  // check i has the blocks [end[i - 1], end[i])
   FiniteCheck check[kFiniteChecksMax];
 
   template <class Block>

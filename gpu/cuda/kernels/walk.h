@@ -1,5 +1,5 @@
 #pragma once
-// A chain of operations over rows in memory, by one thread, that does not wait for each row.
+// Executes a chain of operations over rows in memory in one thread, without waiting for each row.
 #include <cstdint>
 
 #include "gpu/canonical/on_device.h"
@@ -7,7 +7,7 @@
 namespace es::gpu::cuda {
 namespace {
 
-// Rows [base, base + kAtOnce): all loads, then the chain.
+// Processes the rows [base, base + kAtOnce): first all loads, then the chain.
 template <int kAtOnce, bool kWhole, class Load, class Chain>
 ES_HD void walk_rows(std::int64_t base, std::int64_t count, Load load, Chain chain) {
   decltype(load(base)) rows[kAtOnce] = {};
@@ -21,8 +21,8 @@ ES_HD void walk_rows(std::int64_t base, std::int64_t count, Load load, Chain cha
   }
 }
 
-// A chain over `count` rows: chain(row) in ascending order, where load(r) reads what it needs of
-// row r. The loads of kAtOnce rows are on their way together.
+// Executes a chain over `count` rows: chain(row) in ascending order, where load(r) reads the data
+// of row r. The loads of kAtOnce rows are in flight together.
 template <int kAtOnce, class Load, class Chain>
 ES_HD void walk_run(std::int64_t count, Load load, Chain chain) {
   std::int64_t base = 0;

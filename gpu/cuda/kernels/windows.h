@@ -1,6 +1,6 @@
 #pragma once
-// Operands of convolutions as products (operands.h): nothing is unrolled in memory, an element's
-// address is computed from (pixel, tap, channel). What lies in the padding is +0.
+// Operands of convolutions as products (operands.h). No operand is written to memory: the address
+// of an element is computed from (pixel, tap, channel). Elements in the padding are +0.
 #include "gpu/cuda/kernels/operands.h"
 
 namespace es::gpu::cuda::ES_CUDA_SPACE {
@@ -13,13 +13,14 @@ struct Image {
   ES_HD bool has(std::int32_t row, std::int32_t col) const {
     return static_cast<std::uint32_t>(row) < height && static_cast<std::uint32_t>(col) < width;
   }
-  // REQUIRES: a pixel of the image; there are fewer than 2^31.
+  // REQUIRES: the pixel lies in the image; there are fewer than 2^31 pixels.
   ES_HD std::int64_t at(std::uint32_t n, std::int32_t row, std::int32_t col) const {
     return std::int64_t{(n * height + row) * width + col} * stride;
   }
 };
 
-// Pixels of a grid per image, and where their windows begin: row = origin_row + r * step.
+// The pixels of a grid in each image, and the origins of their windows: row = origin_row + r *
+// step.
 struct PixelGrid {
   Divider per_image, per_row;
   std::int32_t origin_row, origin_col, step;
@@ -34,7 +35,7 @@ struct PixelGrid {
   }
 };
 
-// k = (tap row, tap col, channel).
+// k = (tap row, tap column, channel).
 struct TapOrder {
   Divider channels, cols;
   struct Tap {
@@ -48,7 +49,8 @@ struct TapOrder {
   }
 };
 
-// Row = pixel, k = (tap, channel): what a window sees. Windows grow by `direction`, +1 or -1.
+// Row = pixel, k = (tap, channel): the window of a pixel. The positions of a window advance by
+// `direction`, +1 or -1.
 struct WindowsByPixel {
   Image image;
   PixelGrid grid;
@@ -85,7 +87,7 @@ struct WindowsByPixel {
     }
   };
 
-  // Pixels beyond the end are results that nobody keeps.
+  // Pixels beyond the end produce results that are discarded.
   template <int kSide>
   ES_HD Thread<kSide> at(unsigned thread, std::uint32_t first_row, const BatchIndex& index) const {
     const std::uint32_t row = first_row + QuadAlongDepth<kSide>::row(thread);
@@ -95,7 +97,7 @@ struct WindowsByPixel {
   }
 };
 
-// Row = (tap, channel), k = pixel: the same, for weight gradients.
+// Row = (tap, channel), k = pixel: the same elements, for weight gradients.
 struct WindowsByTap {
   Image image;
   PixelGrid grid;
@@ -108,7 +110,7 @@ struct WindowsByTap {
   struct Thread {
     using Placed = QuadAlongRows<kSide>;
     const WindowsByTap& all;
-    const float* p;     // with quads: of the first row's channel
+    const float* p;     // with quads: address of the first row's channel
     TapOrder::Tap tap;  // of the first row
     std::uint32_t row;
     unsigned thread;
@@ -143,14 +145,14 @@ struct WindowsByTap {
   }
 };
 
-// Weights [oc][kernel taps][channels] of a data gradient: row = channel, k = (tap, oc) over the
-// taps first + i * step of both directions.
+// The weights [oc][kernel taps][channels] of a data gradient: row = channel, k = (tap, oc) over the
+// taps first + i * step in both directions.
 struct WeightsByTap {
   const float* p;
   TapOrder taps;  // its "channel" is oc
   std::int64_t oc_step;
   std::uint32_t first_row, first_col, step, kernel_width, channels;
-  std::uint32_t rows;  // = channels
+  std::uint32_t rows;  // equal to `channels`
   BatchSteps batch;
   bool quads;
 

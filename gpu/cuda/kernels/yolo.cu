@@ -1,5 +1,5 @@
-// The YOLO loss, all images of a batch at once: first every position as one without a box, then the
-// boxes, then the sums.
+// The YOLO loss, for all images of a batch at once: first every position as one without a box, then
+// the boxes, then the sums.
 #include "gpu/canonical/yolo_math.h"
 #include "gpu/cuda/kernels/array_sum.h"
 #include "gpu/cuda/kernels/map.h"
@@ -8,8 +8,9 @@
 namespace es::gpu::cuda::ES_CUDA_SPACE {
 namespace {
 
-// What the kernels share. The workspace: objectness losses [batch][positions], then of each box its
-// loss, its corners and the position that it claims, -1 for no box: [batch][boxes].
+// The data that the kernels share. The workspace has the objectness losses [batch][positions], then
+// for each box its loss, its corners and the position that it claims, -1 for no box:
+// [batch][boxes].
 struct Yolo {
   YoloShape s;
   const float* outputs[kYoloScales];
@@ -48,7 +49,7 @@ Yolo yolo_of(const YoloShape& s, const float* const outputs[3], const float* box
   return y;
 }
 
-// What all boxes claim and where they lie: a thread for each.
+// Computes the claimed positions and the corners of all boxes, with a thread for each.
 struct YoloBoxes {
   static constexpr unsigned kThreads = 64;
   using Shared = NoShared;
@@ -65,13 +66,13 @@ struct YoloBoxes {
   }
 };
 
-// Positions of one scale as if no box were learnt there: a thread for each. The gradients of other
-// channels are +0 already.
+// Computes the positions of one scale as if no box were learnt there, with a thread for each. The
+// gradients of the other channels are already +0.
 struct YoloBackground {
   static constexpr unsigned kThreads = 128;
   using Shared = NoShared;
   YoloShape s;
-  std::int64_t scale, first;  // `first` of the positions of an image
+  std::int64_t scale, first;  // `first` is the index of the scale's first position in an image
   const float* output;
   float* gradient;
   Yolo y;
@@ -96,7 +97,7 @@ struct YoloBackground {
   }
 };
 
-// The boxes that learn: a run of 32 threads for each, which share its classes.
+// The boxes that learn: a run of 32 threads for each box; the threads share its classes.
 struct YoloLearn {
   static constexpr unsigned kThreads = 128;
   using Shared = OnlyRuns;
@@ -130,7 +131,7 @@ struct YoloLearn {
   }
 };
 
-// The loss of an image: a block for each.
+// Computes the loss of an image, with a block for each.
 struct YoloImages {
   static constexpr unsigned kThreads = 256;
   using Shared = BlockSum;
@@ -165,7 +166,7 @@ void yolo_loss(Stream stream, const YoloShape& s, const float* const outputs[3],
   launch(stream, {.x = blocks_for<YoloLearn>(32 * s.batch * s.boxes)}, YoloLearn{y});
   launch(stream, {.x = s.batch},
          YoloImages{yolo_positions(s), s.boxes, y.objectness, y.box_loss, image_loss});
-  // The objectness losses are summed: their memory serves.
+  // The objectness losses have been summed, so their memory is used as workspace.
   array_sum<AddElement>(stream, s.batch, image_loss, y.mean_scale, mean_loss, y.objectness);
 }
 

@@ -10,8 +10,8 @@
 namespace es::gpu::cuda {
 namespace {
 
-// What cuBLAS recommends for the GPUs that want most. The same everywhere: it may decide the
-// algorithm.
+// The size that cuBLAS recommends for the GPUs that need most. It is the same on every GPU, because
+// it may decide the algorithm.
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 
 class CublasLibrary final : public Cublas {
@@ -49,7 +49,7 @@ class CublasLibrary final : public Cublas {
   }
   Result<std::unique_ptr<DeviceVendorKernel>> gemm(const MatmulShape& shape) override;
 
-  // cublasSetStream forgets the workspace.
+  // CublasSetStream resets the workspace, so it is set again.
   Status use(Stream stream) {
     if (stream_ && stream_->handle == stream.handle) return {};
     stream_.reset();
@@ -87,7 +87,7 @@ class CublasLibrary final : public Cublas {
   std::optional<Stream> stream_;
 };
 
-// A matrix of ours as cuBLAS sees its transpose: columns first.
+// A row-major matrix as cuBLAS sees its transpose: columns first.
 struct Side {
   cublasOperation_t operation = CUBLAS_OP_N;
   int leading = 0;
@@ -101,7 +101,8 @@ std::optional<Side> side(std::int64_t row, std::int64_t col, std::int64_t rows, 
   return std::nullopt;
 }
 
-// C = A B row by row is C' = B' A' column by column.
+// CuBLAS stores matrices by columns. C = A B by rows is the same as C' = B' A' by columns, so the
+// operands are exchanged.
 class CublasGemm final : public DeviceVendorKernel {
  public:
   CublasGemm(CublasLibrary& library, const MatmulShape& shape, Side a, Side b, Side c)

@@ -1,5 +1,5 @@
 #pragma once
-// Matrix products by cuBLAS: pedantic fp32 or TF32, a fixed workspace, one stream.
+// Matrix products by cuBLAS: pedantic fp32 or TF32, with a fixed workspace and one stream.
 #include <memory>
 
 #include "gpu/cuda/vendor.h"
@@ -10,11 +10,11 @@ class Cublas {
  public:
   virtual ~Cublas() = default;
   virtual std::string name() const = 0;
-  // Error (failure): the strides are not those of a matrix as cuBLAS knows it.
+  // Error (failure): the strides do not describe a matrix that cuBLAS supports.
   virtual Result<std::unique_ptr<DeviceVendorKernel>> gemm(const MatmulShape& shape) = 0;
 };
 
-// nullptr: not installed. Error (failure): cuBLAS does not work here.
+// Returns nullptr if cuBLAS is not installed. Error (failure): it does not work here.
 Result<std::unique_ptr<Cublas>> open_cublas(Device& device, VendorMath math);
 
 }  // namespace es::gpu::cuda

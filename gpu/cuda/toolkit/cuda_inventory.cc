@@ -7,14 +7,15 @@
 namespace es::gpu {
 namespace {
 
-// fp32 operations that a multiprocessor begins in one clock; CUDA C++ Programming Guide,
-// "Arithmetic Instructions".
+// Number of fp32 operations that a multiprocessor begins in each clock cycle, from the CUDA C++
+// Programming Guide, section "Arithmetic Instructions".
 int lanes(int capability) {
   return capability == 60 || (capability >= 70 && capability <= 80) ? 64 : 128;
 }
 
-// Hardware queues: of two streams that share one, either can stand behind the other (channel.h).
-// Read by the driver when it is first called, which is here.
+// Requests 32 hardware queues. If two streams share a queue, either can wait behind the other,
+// which channel.h must avoid. The driver reads the variable at its first call, which is in this
+// file.
 void ask_for_queues() {
   static const int done = ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   (void)done;
@@ -40,7 +41,7 @@ CudaInventory cuda_inventory() {
   ask_for_queues();
   CudaInventory inventory;
   int count = 0;
-  // Without a driver this is an error, not zero devices.
+  // Without a driver this call fails; it does not return zero devices.
   if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) {
     int driver = 0, runtime = 0;
     if (cudaDriverGetVersion(&driver) != cudaSuccess) driver = 0;

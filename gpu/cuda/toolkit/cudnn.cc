@@ -1,4 +1,5 @@
-// Its older interface is enough here: one convolution at a time, an algorithm by its number.
+// The older interface of cuDNN is sufficient here: one convolution at a time, and an algorithm that
+// is identified by its number.
 #include "gpu/cuda/toolkit/cudnn.h"
 
 #include <cudnn.h>
@@ -11,7 +12,7 @@
 namespace es::gpu::cuda {
 namespace {
 
-// Algorithms that want more scratch are not considered.
+// Largest scratch memory in bytes. Algorithms that need more are not considered.
 constexpr std::size_t kWorkspaceBytesMax = std::size_t{1} << 30;
 constexpr int kAlgorithmsMax = 10;
 
@@ -74,7 +75,7 @@ struct Functions {
   decltype(&cudnnConvolutionBackwardFilter) backward_filter;
 };
 
-// The first status of several that is not success.
+// Keeps the first status that is not success.
 class Calls {
  public:
   Calls& operator<<(cudnnStatus_t status) {
@@ -88,9 +89,10 @@ class Calls {
   cudnnStatus_t first_ = CUDNN_STATUS_SUCCESS;
 };
 
-// The arithmetic in which a proposed algorithm is to run; nullopt: in none that is allowed. None
-// may round to anything less than TF32. In fp32 an algorithm that is proposed with the default
-// arithmetic, where the library may choose TF32, is asked for plain fused multiply-adds.
+// Returns the arithmetic in which a proposed algorithm is to run; nullopt: the algorithm must not
+// run. Nothing may be rounded to less than TF32. In fp32 mode, an algorithm that is proposed with
+// the default arithmetic, in which the library may choose TF32, is requested with plain fused
+// multiply-adds.
 std::optional<cudnnMathType_t> arithmetic(cudnnMathType_t proposed, VendorMath math) {
   if (math == VendorMath::kFp32) {
     if (proposed == CUDNN_FMA_MATH || proposed == CUDNN_DEFAULT_MATH) return CUDNN_FMA_MATH;
@@ -111,7 +113,7 @@ class CudnnLibrary final : public Cudnn {
   }
   Status start() { return check(f.create(&handle_), "cudnnCreate"); }
   std::string name() const override {
-    const std::size_t v = f.version();  // 91900 = 9.19.0
+    const std::size_t v = f.version();  // for example 91900 = 9.19.0
     return "cuDNN " + std::to_string(v / 10000) + "." + std::to_string(v / 100 % 100) + "." +
            std::to_string(v % 100);
   }
@@ -210,7 +212,8 @@ class CudnnConv final : public DeviceVendorKernel {
     return pass_ == ConvPass::kDataGradient ? "cudnnConvolutionBackwardData"
                                             : "cudnnConvolutionBackwardFilter";
   }
-  // The first that cuDNN's heuristics propose and that promises the same bits every time.
+  // Chooses the first algorithm in the order of cuDNN's heuristics that promises the same bits
+  // every time.
   template <class Perf, class Choose>
   Status choose_from(const Choose& propose) {
     int count = 0;
@@ -225,7 +228,8 @@ class CudnnConv final : public DeviceVendorKernel {
     return failure(std::string(call()) + ": of " + std::to_string(count) +
                    " algorithms that cuDNN proposes none is deterministic in the job's arithmetic");
   }
-  // The scratch that was proposed is that of the proposed arithmetic.
+  // The proposed size of the scratch memory holds for the proposed arithmetic, so the size is asked
+  // for again.
   bool take(int algorithm, cudnnMathType_t proposed) {
     const auto math = arithmetic(proposed, library_.math());
     if (!math || f.set_math(conv_, *math) != CUDNN_STATUS_SUCCESS) return false;

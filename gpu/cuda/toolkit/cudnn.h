@@ -1,6 +1,6 @@
 #pragma once
-// Convolutions by cuDNN: deterministic algorithms, fp32 or TF32, that its heuristics put first,
-// without timing.
+// Convolutions by cuDNN, in fp32 or TF32. The deterministic algorithm that the heuristics of cuDNN
+// put first is used; nothing is timed.
 #include <memory>
 
 #include "gpu/cuda/vendor.h"
@@ -11,12 +11,12 @@ class Cudnn {
  public:
   virtual ~Cudnn() = default;
   virtual std::string name() const = 0;
-  // Error (failure): cuDNN has no deterministic algorithm for it.
+  // Error (failure): cuDNN has no deterministic algorithm for the shape.
   virtual Result<std::unique_ptr<DeviceVendorKernel>> conv(const ConvShape& shape,
                                                            ConvPass pass) = 0;
 };
 
-// nullptr: not installed. Error (failure): cuDNN does not work here.
+// Returns nullptr if cuDNN is not installed. Error (failure): it does not work here.
 Result<std::unique_ptr<Cudnn>> open_cudnn(VendorMath math);
 
 }  // namespace es::gpu::cuda

@@ -11,7 +11,7 @@
 namespace es::gpu::cuda {
 namespace {
 
-// Where a call is made, for its error.
+// The place of a call in the source, for its error.
 struct Site {
   const char* call;
   std::string_view file;
@@ -23,7 +23,8 @@ struct Site {
   }
 
 Error cuda_error(cudaError_t code, const std::string& device, const Site& site) {
-  const std::size_t up = site.file.find_first_not_of("./");  // seen from the build directory
+  // __FILE__ is relative to the build directory
+  const std::size_t up = site.file.find_first_not_of("./");
   return failure(device + ": " + site.call + ": " + cudaGetErrorString(code) + " (" +
                  std::string(site.file.substr(up)) + ":" + std::to_string(site.line) + ")");
 }
@@ -43,7 +44,7 @@ class GpuDevice final : public Device {
         type_(properties.type()),
         text_("GPU " + std::to_string(index) + " (" + properties.name + ")") {}
 
-  // Errors are of no interest any more: a lost device has nothing to free.
+  // Errors are ignored: a lost device has nothing to free.
   ~GpuDevice() override {
     cudaSetDevice(index_);
     for (const cudaGraphExec_t graph : graphs_) cudaGraphExecDestroy(graph);
@@ -91,7 +92,7 @@ class GpuDevice final : public Device {
     void* memory = nullptr;
     const cudaError_t code = cudaMallocHost(&memory, bytes);
     if (code == cudaErrorMemoryAllocation) {
-      cudaGetLastError();  // forget it: nothing is lost
+      cudaGetLastError();  // clears the error: the device still works
       return failure("not enough pinned host memory for " + what + ": " + std::to_string(bytes) +
                      " bytes are wanted");
     }
@@ -104,7 +105,7 @@ class GpuDevice final : public Device {
     if (!check().ok()) return false;
     void* const begin = const_cast<std::byte*>(memory.data());
     if (cudaHostRegister(begin, memory.size(), cudaHostRegisterDefault) != cudaSuccess) {
-      cudaGetLastError();  // forget it: nothing is lost
+      cudaGetLastError();  // clears the error: the device still works
       return false;
     }
     pinned_.push_back({begin, std::move(owner)});
@@ -175,7 +176,7 @@ class GpuDevice final : public Device {
     note_launches();
     return lost_ ? Status(*lost_) : Status();
   }
-  // What goes wrong while work is recorded has not been done: nothing is lost by it.
+  // Work that fails while it is recorded was not executed, so the device is not lost by it.
   void lose(const Error& error) override {
     std::optional<Error>& first = recording_ ? cannot_record_ : lost_;
     if (!first) first = error;
@@ -183,7 +184,7 @@ class GpuDevice final : public Device {
   Status call_library(const std::function<Status()>& call) override {
     note_launches();
     const Status done = call();
-    cudaGetLastError();  // forget it: it is the library's
+    cudaGetLastError();  // clears the error, which belongs to the library
     return done;
   }
 
@@ -199,7 +200,7 @@ class GpuDevice final : public Device {
     note(cudaMemcpyAsync(to, from, bytes, kind, native(stream)), ES_HERE("cudaMemcpyAsync"));
   }
 
-  // The capture ends whatever has gone wrong in it.
+  // Ends the capture. This is necessary even if something has failed during it.
   Result<cudaGraphExec_t> end_recording(Stream stream) {
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t launched = nullptr;
@@ -210,11 +211,11 @@ class GpuDevice final : public Device {
            ES_HERE("cudaGraphInstantiateWithFlags"));
     if (graph != nullptr) cudaGraphDestroy(graph);
     if (!cannot_record_) return launched;
-    cudaGetLastError();  // forget it: nothing is lost
+    cudaGetLastError();  // clears the error: the device still works
     return *cannot_record_;
   }
 
-  // What goes wrong in a launch, and behind it.
+  // Records errors of launches and of the kernels themselves.
   void note_launches() {
     const std::optional<LaunchError> failed = take_failed_launch();
     if (failed)
@@ -231,7 +232,7 @@ class GpuDevice final : public Device {
   }
 
   Error no_memory(std::size_t bytes, const std::string& what) const {
-    cudaGetLastError();  // forget it: nothing is lost
+    cudaGetLastError();  // clears the error: the device still works
     std::size_t free = 0, total = 0;
     cudaMemGetInfo(&free, &total);
     return failure("not enough memory on " + text_ + " for " + what + ": " + std::to_string(bytes) +
@@ -243,7 +244,7 @@ class GpuDevice final : public Device {
   const std::string name_;
   const DeviceType type_;
   const std::string text_;
-  std::optional<Error> lost_;  // the first error: every later call returns it
+  std::optional<Error> lost_;  // the first error; every later call returns it
   bool recording_ = false;
   std::optional<Error> cannot_record_;  // the first error of a recording
   std::vector<void*> memory_, host_memory_;

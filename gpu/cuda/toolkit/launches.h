@@ -1,5 +1,6 @@
 #pragma once
-// The kernels of this program, and launches that failed: what launch_gpu.h tells a Device.
+// The list of the program's kernels and the record of failed launches, by which launch_gpu.h
+// reports to a Device.
 #include <cuda_runtime_api.h>
 
 #include <optional>
@@ -10,19 +11,19 @@ namespace es::gpu::cuda {
 
 struct LaunchError {
   cudaError_t code;
-  std::string kernel;  // its type, "es::gpu::cuda::on_gpu::Mean"
+  std::string kernel;  // type of the kernel, for example "es::gpu::cuda::on_gpu::Mean"
 };
 
-// A kernel by its host function; while the program starts. Returns true.
+// Registers a kernel by its host function, while the program starts. Returns true.
 bool note_kernel(const void* function, const std::type_info& kernel);
 void note_failed_launch(cudaError_t code, const std::type_info& kernel);
 
-// The calling thread's first failed launch since it was asked.
+// Returns the first failed launch of the calling thread since the last call.
 std::optional<LaunchError> take_failed_launch();
 
-// Loads all kernels into the current device. Otherwise each is loaded by its first launch, which
-// may wait for everything that runs there, a transfer that waits for another process included.
-// nullopt: done.
+// Loads all kernels into the current device. Otherwise the first launch of each kernel would load
+// it. That may wait for everything that runs there, including a transfer that waits for another
+// process. Returns nullopt on success.
 std::optional<LaunchError> load_kernels();
 
 }  // namespace es::gpu::cuda

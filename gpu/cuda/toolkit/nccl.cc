@@ -36,8 +36,9 @@ struct Functions {
   decltype(&ncclGetErrorString) text;
 };
 
-// After each call of NCCL: what it leaves behind, though it may have succeeded, is its own and
-// would count as the device's (Device::call_library()).
+// Clears the CUDA error that a call of NCCL may leave behind even if the call succeeded. It belongs
+// to NCCL and would otherwise count as an error of the device (Device::call_library()). Used after
+// each call of NCCL.
 void forget_errors() {
   cudaGetLastError();
 }
@@ -87,13 +88,14 @@ class NcclChannel final : public Channel {
     step_ = Step::kCalled;
   }
 
-  // ncclCommAbort ends the kernel that runs and waits for it, and for its own threads.
+  // NcclCommAbort ends the running kernel and waits for it and for its own threads. Therefore it
+  // runs on a thread of its own.
   void abort() override {
     const ncclComm_t communicator = std::exchange(communicator_, nullptr);
     if (communicator == nullptr) return;
     *released_ = false;
     std::thread([abort = f.abort, communicator, released = released_, device = device_] {
-      cudaSetDevice(device);  // or a thread begins, and ends, with the first of the machine
+      cudaSetDevice(device);  // otherwise the thread would use the first GPU of the machine
       abort(communicator);
       *released = true;
     }).detach();
@@ -103,13 +105,13 @@ class NcclChannel final : public Channel {
     if (!*released_) return false;
     if (stream_ == nullptr) return true;
     const bool running = cudaStreamQuery(stream_) == cudaErrorNotReady;
-    cudaGetLastError();  // forget it: what the stream has to say is not the channel's any more
+    cudaGetLastError();  // clears the error: errors of the stream no longer concern the channel
     return !running;
   }
 
  private:
-  // A call that does not block returns before its kernel is on the stream; only then an event can
-  // be recorded behind it.
+  // A call that does not block returns before its kernel is on the stream. An event can be recorded
+  // behind the kernel only after that.
   enum class Step { kNone, kCalled, kQueued };
 
   static int rank(ChannelEnd end) { return end == ChannelEnd::kSender ? 0 : 1; }
@@ -123,7 +125,7 @@ class NcclChannel final : public Channel {
     if (step_ == Step::kQueued) {
       const cudaError_t code = cudaEventQuery(moved_);
       if (code == cudaErrorNotReady) {
-        cudaGetLastError();  // forget it: it is no error
+        cudaGetLastError();  // clears the error: cudaErrorNotReady is not a failure
         return State::kBusy;
       }
       if (code != cudaSuccess) return cuda_failure(code, "cudaEventQuery");

@@ -1,6 +1,6 @@
 #pragma once
-// A library that is found when the program runs, so that the program starts where it is not
-// installed.
+// A library that is loaded when the program runs, so that the program also starts where the library
+// is not installed.
 #include <dlfcn.h>
 
 #include <string>
@@ -11,19 +11,20 @@ namespace es::gpu::cuda {
 
 class SharedLibrary {
  public:
-  // By its soname, "libcudnn.so.9". It stays loaded.
+  // Loads the library by its soname, for example "libcudnn.so.9". It stays loaded.
   explicit SharedLibrary(const std::string& soname)
       : soname_(soname), handle_(::dlopen(soname.c_str(), RTLD_NOW | RTLD_LOCAL)) {
     if (handle_ == nullptr) why_not_ = ::dlerror();
   }
 
-  // Whether it is installed at all, working or not.
+  // Returns whether the library is installed, working or not.
   bool installed() const {
     return handle_ != nullptr ||
            !why_not_.starts_with(soname_ + ": cannot open shared object file: No such file");
   }
 
-  // ES_FUNCTION(library, NAME): the function that a header declares; nullptr where it is missing.
+  // ES_FUNCTION(library, NAME) returns the function that a header declares as NAME; nullptr if it
+  // is missing.
   template <class Function>
   Function* function(const char* name) {
     void* const symbol = handle_ != nullptr ? ::dlsym(handle_, name) : nullptr;
@@ -31,7 +32,7 @@ class SharedLibrary {
     return reinterpret_cast<Function*>(symbol);
   }
 
-  // Error (failure): it cannot be loaded, or lacks a function that was asked for.
+  // Error (failure): the library cannot be loaded, or lacks a function that was asked for.
   Status complete() const { return why_not_.empty() ? Status() : Status(failure(why_not_)); }
 
  private:

@@ -21,8 +21,8 @@ dnnl::engine& cpu_engine() {
   return engine;
 }
 
-// The library divides sums among as many threads as the calling thread may use, both when it makes
-// a kernel and when it runs one; bits must not depend on their number.
+// Limits the library to one thread. It divides sums among as many threads as the calling thread may
+// use, both when it creates a kernel and when it runs one, and no bit may depend on their number.
 void use_one_thread() {
   omp_set_num_threads(1);
 }
@@ -31,8 +31,8 @@ Error refusal(const std::string& what, const dnnl::error& error) {
   return failure("oneDNN: " + what + ": " + error.what());
 }
 
-// One operand of a kernel: the caller's memory, and a copy in the library's layout when it prefers
-// another one.
+// One operand of a kernel: the caller's memory, and a copy in the library's layout if the library
+// prefers another layout.
 class Operand {
  public:
   Operand(int argument, const memory::desc& ours, const memory::desc& theirs)
@@ -109,10 +109,12 @@ class OneDnnKernel final : public VendorKernel {
   std::optional<Operand> bias_;
   Operand out_;
   dnnl::stream stream_;
-  Arguments arguments_;  // share the operands' memory objects, so bind() reaches them
+  // The operands' memory objects are shared, so bind() changes the arguments too.
+  Arguments arguments_;
 };
 
-// The tensors of a convolution in our layouts, and as the library may rearrange them.
+// The tensors of a convolution in the layouts of this program. The library may choose another
+// layout only for the weights (w_any).
 struct ConvLayout {
   explicit ConvLayout(const ConvShape& s)
       : x({s.n, s.c, s.h, s.w}, kF32, memory::format_tag::nhwc),
@@ -200,7 +202,7 @@ std::unique_ptr<VendorKernel> make_gemm(const GemmShape& s, bool bias) {
       Operand(DNNL_ARG_DST, c, desc.dst_desc()), desc.scratchpad_desc());
 }
 
-// The library throws; here an unsupported shape is an ordinary answer.
+// The library throws an exception for an unsupported shape; here that is an ordinary result.
 template <class Make>
 Result<std::unique_ptr<VendorKernel>> or_refusal(const char* what, Make make) {
   use_one_thread();
@@ -255,7 +257,7 @@ Result<const VendorLibrary*> vendor_library(CpuClass cpu_class) {
   if (cpu_class == CpuClass::kScalar) return static_cast<const VendorLibrary*>(nullptr);
   const std::lock_guard lock(mutex);
   if (!library) {
-    // The library takes this limit only before its first kernel.
+    // The library accepts this limit only before it creates its first kernel.
     const auto limit =
         cpu_class == CpuClass::kAvx2 ? dnnl::cpu_isa::avx2 : dnnl::cpu_isa::avx512_core;
     if (dnnl::set_max_cpu_isa(limit) != dnnl::status::success)

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint32_t kSideMin = 8;
 
-// What both kinds share: pixels and boxes become a sample.
+// The common part of both kinds: pixels and boxes become a sample.
 class BoxSource : public RecordSource {
  public:
   BoxSource(DataFacts facts, PixelWriter writer)
@@ -33,11 +33,11 @@ class BoxSource : public RecordSource {
   }
 
  private:
-  // Makes scratch.pixels.
+  // Computes scratch.pixels.
   virtual Status draw(Half half, std::uint64_t index, Scratch& scratch) const = 0;
   virtual std::vector<TrueBox> boxes(Half half, std::uint64_t index) const = 0;
 
-  // REQUIRES: room for the boxes that are not difficult.
+  // REQUIRES: `out` has room for the boxes that are not difficult.
   static void write_boxes(const std::vector<TrueBox>& boxes, bool mirrored, std::span<float> out) {
     std::size_t at = 0;
     for (const TrueBox& box : boxes) {

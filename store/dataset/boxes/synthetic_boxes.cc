@@ -11,19 +11,19 @@ namespace {
 
 constexpr std::uint32_t kObjectsMax = 3, kQuarters = 4, kCells = 4;
 constexpr std::uint32_t kCellWeight = 176, kNoiseWeight = 80;
-constexpr std::uint32_t kObjectStream = 2;  // after the halves' noise
+constexpr std::uint32_t kObjectStream = 2;  // follows the streams of the two halves' noise
 
 PhiloxKey key_of(Half half, std::uint64_t stream) {
   return stream_key(0, DataStream::kSyntheticBoxes, stream + (half == Half::kEval ? 1 : 0));
 }
 
-// A place of half to the whole of `room` within it.
+// Draws a range within [0, room) of half to the whole of its length.
 std::pair<std::uint32_t, std::uint32_t> place(std::uint32_t room, WordStream& words) {
   const std::uint32_t length = room - words.next_below(room / 2 + 1);
   return {words.next_below(room - length + 1), length};
 }
 
-// Colours of a class: [cell row][cell column], red, green and blue in the low bytes.
+// Colours of a class: [cell row][cell column], with red, green and blue in the low bytes.
 std::array<std::uint32_t, kCells * kCells> cells_of(std::uint32_t label) {
   std::array<std::uint32_t, kCells * kCells> cells;
   WordStream words(label, stream_key(0, DataStream::kSyntheticTexture, 0));
@@ -67,7 +67,7 @@ std::vector<TrueBox> SyntheticBoxes::boxes(Half half, std::uint64_t index) const
   return result;
 }
 
-// Mixes the class's cells with the noise that is there.
+// Mixes the cells of the class with the noise that is already there.
 void SyntheticBoxes::paint(const Object& object, std::span<std::uint8_t> out) const {
   const auto cells = cells_of(object.label);
   for (std::uint32_t y = 0; y < object.h; ++y) {

@@ -1,5 +1,5 @@
 #pragma once
-// The images of synthetic detection; box_source.h tells what is on them.
+// The images of synthetic detection; box_source.h describes their contents.
 //   ground   pixel = (128 + noise) / 2     (integers, rounded down)
 //   object   pixel = (176 * cell + 80 * ground) / 256
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace es::store {
 
 class SyntheticBoxes {
  public:
-  // REQUIRES: sides of at least 8 pixels, 3 channels, no zero.
+  // REQUIRES: sides of at least 8 pixels, 3 channels, and no value is zero.
   SyntheticBoxes(const ImageShape& shape, std::uint32_t classes, std::uint32_t boxes_max);
 
   std::vector<TrueBox> boxes(Half half, std::uint64_t index) const;

@@ -53,7 +53,7 @@ Result<double> number(const std::string& where, const pugi::xml_node& parent, co
                          std::to_string(static_cast<std::int64_t>(high)));
 }
 
-// Place and length of [low, high] of `size` pixels, counted from 1, in parts of the size.
+// Centre and length of the pixels [low, high] of `size`, counted from 1, as parts of the size.
 struct Extent {
   float centre, length;
 };
@@ -63,7 +63,7 @@ Extent extent(double low, double high, double size) {
           static_cast<float>((high - begin) / size)};
 }
 
-// One side of a box: fields `low` and `high`.
+// Reads one side of a box from the fields `low` and `high`.
 Result<Extent> side(const std::string& where, const pugi::xml_node& bounds, const char* low,
                     const char* high, double size) {
   const Result<double> first = number(where, bounds, low, 0, size);
@@ -93,7 +93,7 @@ Result<TrueBox> parse_object(const std::string& where, const pugi::xml_node& obj
                  .difficult = trimmed(object.child_value("difficult")) == "1"};
 }
 
-// `where` stands for the file in errors: its name is a line of the list.
+// `where` replaces the path of the file in errors, because its name is a line of the list.
 Status append_image(const fs::path& directory, const std::string& name, const std::string& where,
                     const std::vector<std::string>& classes, std::vector<VocImage>& images) {
   const fs::path file = directory / "Annotations" / (name + ".xml");

@@ -18,7 +18,7 @@ constexpr std::size_t kRecordBytes = 1 + kChannels * kPlane;
 constexpr std::uint64_t kFileBytesMax = kCifarRecordsMax * kRecordBytes;
 constexpr ImageShape kShape{kSide, kSide, kChannels};
 
-// Planes of red, green and blue to pixels.
+// Converts planes of red, green and blue to pixels.
 void append_pixels(std::string_view planes, std::vector<std::uint8_t>& pixels) {
   for (std::size_t p = 0; p < kPlane; ++p)
     for (std::size_t c = 0; c < kChannels; ++c)
@@ -61,7 +61,7 @@ Result<std::uint64_t> count_file(const fs::path& file) {
   return records_in(file, bytes->size());
 }
 
-// Calls `take(half, file)` for each file of the set.
+// Calls `take(half, file)` for each file of the data set.
 template <class Take>
 Status for_each_file(const fs::path& directory, Take take) {
   std::error_code ignored;

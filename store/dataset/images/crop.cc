@@ -14,7 +14,7 @@ constexpr double kAreaMin = 0.08;
 constexpr double kRatioMax = 4.0 / 3.0, kRatioMin = 3.0 / 4.0;
 constexpr double kLogRatioMax = 0.28768207245178090;  // log(4/3)
 
-// To the nearest whole number, at least 1 and at most `limit`.
+// Rounds to the nearest whole number, at least 1 and at most `limit`.
 std::uint32_t side(double length, std::uint32_t limit) {
   const auto whole = static_cast<std::uint32_t>(std::min(length + 0.5, 4e9));
   return std::clamp(whole, std::uint32_t{1}, limit);
@@ -25,7 +25,7 @@ PixelBox central(std::uint32_t height, std::uint32_t width, std::uint32_t box_he
   return {(height - box_height) / 2, (width - box_width) / 2, box_height, box_width};
 }
 
-// The largest central box whose width / height is `ratio`.
+// The largest central box with the given ratio of width to height.
 PixelBox central_of_ratio(std::uint32_t height, std::uint32_t width, double ratio) {
   if (width > height * ratio) return central(height, width, height, side(height * ratio, width));
   return central(height, width, side(width / ratio, height), width);

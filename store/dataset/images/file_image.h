@@ -1,5 +1,5 @@
 #pragma once
-// An image file as the pixels of a sample.
+// Converts an image file to the pixels of a sample.
 #include <filesystem>
 
 #include "store/dataset/images/raw_image.h"
@@ -8,12 +8,12 @@
 
 namespace es::store {
 
-// Reads and decodes a file; `where` stands for it in errors, empty: its path.
-// Error: as file_bytes and decode_image.
+// Reads and decodes a file. `where` replaces its path in errors; if empty, the path is used.
+// Errors: as file_bytes and decode_image.
 Status read_image(const std::filesystem::path& file, RawImage& image,
                   const std::string& where = {});
 
-// Resizes the box to shape, as red, green and blue, or grey when shape.channels = 1:
+// Resizes the box to `shape`, as red, green and blue, or as grey if shape.channels = 1. Grey is
 // (19595 red + 38470 green + 7471 blue + 32768) / 65536. REQUIRES: 1 or 3 channels.
 void scale_image(const RawImage& image, const PixelBox& box, const ImageShape& shape,
                  std::vector<std::uint8_t>& pixels);

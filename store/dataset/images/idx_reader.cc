@@ -29,12 +29,12 @@ std::string hex(std::uint32_t value) {
 template <std::size_t D>
 struct IdxArray {
   std::string file;
-  std::uint64_t bytes = 0;  // of the payload, as the sizes promise
+  std::uint64_t bytes = 0;  // size of the payload according to the header
   std::array<std::uint32_t, D> sizes{};
   std::vector<std::uint8_t> payload;
 };
 
-// The plain file when it exists, else the compressed one.
+// Returns the plain file if it exists, otherwise the compressed one.
 Result<fs::path> locate(const fs::path& directory, const std::string& name) {
   std::error_code ignored;
   for (const fs::path& file : {directory / name, directory / (name + ".gz")})
@@ -57,7 +57,7 @@ Error wrong_payload(const std::string& file, const std::string& found, std::uint
                    std::to_string(bytes) + ", as the sizes in its header say");
 }
 
-// Reads and checks magic number and sizes, which tell the payload's bytes.
+// Reads and checks the magic number and the sizes, which give the size of the payload.
 template <std::size_t D>
 Status read_header(ByteSource& source, IdxArray<D>& array) {
   constexpr std::uint32_t kMagic = 0x0800 + D;
@@ -86,8 +86,8 @@ Status read_header(ByteSource& source, IdxArray<D>& array) {
   return {};
 }
 
-// Reads exactly the payload and then the end. Memory grows piece by piece, as the file really
-// delivers.
+// Reads exactly the payload and checks that the file ends there. Memory grows piece by piece with
+// the bytes that are actually read.
 template <std::size_t D>
 Status read_payload(ByteSource& source, IdxArray<D>& array) {
   std::vector<std::uint8_t>& payload = array.payload;
@@ -117,8 +117,8 @@ Result<IdxArray<D>> read_idx(const fs::path& directory, const std::string& name,
   IdxArray<D> array;
   array.file = file->string();
   ES_RETURN_IF_ERROR(read_header(*source, array));
-  // A compressed file whose end contradicts its header is read all the same: that tells what is
-  // wrong.
+  // A compressed file whose end contradicts its header is read although its payload is not needed.
+  // Only reading tells what is wrong.
   const std::optional<std::uint32_t> promised = source->promised_bytes();
   const bool doubtful =
       promised && *promised != static_cast<std::uint32_t>(header_bytes<D> + array.bytes);

@@ -1,8 +1,8 @@
 #pragma once
-// ImageDataset: a labelled set of images held in memory, with a training and an evaluation half.
+// ImageDataset is a labelled set of images in memory, with a training half and an evaluation half.
 //
-// Pixels are the raw bytes of the source (0..255), NHWC, image after image. A plain value that
-// nothing changes after it was made, so any number of threads may read it.
+// Pixels are the raw bytes of the source (0..255), NHWC, image after image. A plain value that does
+// not change after its construction, so any number of threads may read it.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -11,7 +11,7 @@
 
 namespace es::store {
 
-// One half of a dataset. Invariant: pixels.size() == labels.size() * shape.pixel_bytes().
+// One half of a data set. Invariant: pixels.size() == labels.size() * shape.pixel_bytes().
 struct ImageSet {
   std::vector<std::uint8_t> pixels;  // [count, height, width, channels]
   std::vector<std::int32_t> labels;  // [count], each in [0, classes)
@@ -19,7 +19,7 @@ struct ImageSet {
   std::uint64_t count() const { return labels.size(); }
 };
 
-// What a job has to know of a dataset before it reads the pixels.
+// What a job has to know about a data set before it reads the pixels.
 struct ImageCounts {
   ImageShape shape;
   std::uint64_t train = 0;

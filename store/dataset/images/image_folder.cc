@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct ImageFile {
-  std::string name;  // of the file, without its directory
+  std::string name;  // name of the file without its directory
   std::int32_t label = 0;
 };
 
@@ -32,7 +32,7 @@ bool is_image(const fs::path& file) {
   return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
 }
 
-// Names in `directory` in the order of their bytes: of folders, or of image files.
+// Names of the folders or of the image files in `directory`, in the order of their bytes.
 Result<std::vector<std::string>> names_in(const fs::path& directory, bool folders) {
   ES_RETURN_IF_ERROR(check_place(RootKind::kData, directory));
   std::error_code code;
@@ -58,7 +58,7 @@ Status append_class(Folder& folder, const std::string& name, std::int32_t label)
   return {};
 }
 
-// `classes`: the names of the training half.
+// `classes` contains the class names of the training half.
 Result<Folder> list_folder(const fs::path& directory, const std::vector<std::string>& classes) {
   const Result<std::vector<std::string>> names = names_in(directory, true);
   if (!names) return names.error();

@@ -3,7 +3,7 @@
 namespace es::store {
 namespace {
 
-// What both kinds share: a label and the bytes of an image become a sample.
+// The common part of both kinds: a label and the bytes of an image become a sample.
 class ImageSource : public RecordSource {
  public:
   ImageSource(DataFacts facts, PixelWriter writer)
@@ -22,7 +22,7 @@ class ImageSource : public RecordSource {
 
  private:
   virtual std::int32_t label(Half half, std::uint64_t index) const = 0;
-  // May use scratch.pixels to hold them.
+  // May use scratch.pixels as memory for the result.
   virtual std::span<const std::uint8_t> pixels(Half half, std::uint64_t index,
                                                Scratch& scratch) const = 0;
 

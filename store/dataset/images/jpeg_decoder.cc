@@ -1,11 +1,11 @@
-// libjpeg reports errors by a function that must not return: it jumps back to where decoding began.
-// The functions between hold no objects with destructors, so nothing is skipped by the jump.
+// libjpeg reports errors by a function that must not return; it jumps back to where decoding began.
+// The functions in between have no objects with destructors, so the jump skips none.
 #include <csetjmp>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
 
-// jpeglib.h needs the two above.
+// jpeglib.h needs the two headers above.
 #include <jerror.h>
 #include <jpeglib.h>
 
@@ -15,13 +15,13 @@
 namespace es::store {
 namespace {
 
-// A progressive file may ask for any number of passes over the image; published ones have about
-// ten.
+// Limit of passes. A progressive file may ask for any number of passes over the image; published
+// files have about ten.
 constexpr int kScansMax = 200;
 constexpr long kCoefficientBytesMax = 1L << 30;
 
 struct Decoder {
-  jpeg_decompress_struct jpeg;  // first: libjpeg hands out pointers to it
+  jpeg_decompress_struct jpeg;  // first, because libjpeg passes pointers to it
   jpeg_error_mgr errors;
   jpeg_progress_mgr progress;
   std::jmp_buf start;
@@ -32,7 +32,8 @@ Decoder& decoder_of(j_common_ptr jpeg) {
   return *reinterpret_cast<Decoder*>(jpeg);
 }
 
-// The message as libjpeg words it, up to where numbers of the file would stand.
+// Copies the text of libjpeg's message up to the place where numbers from the file would be
+// inserted.
 void copy_fixed_part(const jpeg_error_mgr& errors, char (&message)[JMSG_LENGTH_MAX]) {
   const bool known = errors.msg_code > 0 && errors.msg_code <= errors.last_jpeg_message;
   const char* const text = known ? errors.jpeg_message_table[errors.msg_code] : "damaged";
@@ -48,8 +49,9 @@ void copy_fixed_part(const jpeg_error_mgr& errors, char (&message)[JMSG_LENGTH_M
   std::longjmp(decoder.start, 1);
 }
 
-// libjpeg goes on after damaged data with a warning. Here it is an error, but for what leaves the
-// pixels right: bytes between two parts of the file, and marks of the writing program.
+// libjpeg continues after damaged data with a warning. Here a warning is an error, except for those
+// that leave the pixels right: bytes between two parts of the file, and marks of the program that
+// wrote it.
 void on_message(j_common_ptr jpeg, int level) {
   if (level >= 0) return;
   const int code = decoder_of(jpeg).errors.msg_code;
@@ -72,7 +74,8 @@ void prepare(Decoder& decoder) {
   decoder.progress.progress_monitor = on_progress;
 }
 
-// Reads the header and chooses the output. False: the decoder's message says why.
+// Reads the header and chooses the output format. Returns false after an error, with a message in
+// the decoder.
 bool read_header(Decoder& decoder, std::string_view bytes) {
   if (setjmp(decoder.start) != 0) return false;
   jpeg_decompress_struct& jpeg = decoder.jpeg;
@@ -102,8 +105,8 @@ bool read_pixels(Decoder& decoder, std::uint8_t* pixels, std::size_t row_bytes) 
   return true;
 }
 
-// Cyan, magenta, yellow and black to red, green and blue, rounded to nearest. Adobe's programs
-// write the complements.
+// Converts cyan, magenta, yellow and black to red, green and blue, rounded to nearest. Programs of
+// Adobe write the complements.
 void cmyk_to_rgb(bool complements, std::vector<std::uint8_t>& pixels) {
   const std::size_t count = pixels.size() / 4;
   for (std::size_t p = 0; p < count; ++p) {

@@ -1,17 +1,18 @@
 #pragma once
-// PixelWriter: from the bytes of an image to the numbers that a model sees.
+// PixelWriter converts the bytes of an image to the numbers that a model reads.
 //
-//   normalise = half      value = (pixel / 255 - 0.5) / 0.5: [0, 255] goes to [-1, 1]
-//   normalise = imagenet  value = (pixel / 255 - mean[c]) / deviation[c], the figures under which
-//                         torchvision publishes its models: mean 0.485, 0.456, 0.406, deviation
-//                         0.229, 0.224, 0.225 of red, green and blue
-// in fp32, in this order.
+//   normalise = half      value = (pixel / 255 - 0.5) / 0.5, which maps [0, 255] to [-1, 1]
+//   normalise = imagenet  value = (pixel / 255 - mean[c]) / deviation[c], with the values of
+//                         torchvision's models: mean 0.485, 0.456, 0.406, deviation 0.229,
+//                         0.224, 0.225 of red, green and blue
 //
-// Training images may be shifted and mirrored. The crop is that of the image padded by
-// crop_padding pixels of value 0 on every side; the offset of each side is uniform over
-// 2 * crop_padding + 1 values. The flip mirrors left and right with probability 1/2. Both are drawn
-// by Philox from (seed, epoch, index of the sample), so they belong to the sample and not to
-// whoever loads it.
+// The arithmetic is fp32, in this order.
+//
+// Training images may be shifted and mirrored. A shift takes a crop of the image after crop_padding
+// pixels of value 0 are added on every side; each offset is uniform over 2 * crop_padding + 1
+// values. The flip exchanges left and right with probability 1/2. Both are drawn by Philox from
+// (seed, epoch, index of the sample), so they depend on the sample and not on the worker that loads
+// it.
 //
 // Immutable, thread-safe.
 #include <array>
@@ -23,8 +24,9 @@
 
 namespace es::store {
 
-// How a training image is shifted and mirrored. Row y of the result is row y + offset_y of the
-// source, or padding where there is none; columns alike, counted from the right when mirrored.
+// Shift and flip of a training image. Row y of the result is row y + offset_y of the source, or
+// padding if that row does not exist. Columns are treated in the same way, counted from the right
+// if mirrored.
 struct View {
   std::int64_t offset_y = 0;
   std::int64_t offset_x = 0;
@@ -33,7 +35,7 @@ struct View {
 
 class PixelWriter {
  public:
-  // Error (usage): normalise = imagenet with other than 3 channels.
+  // Error (usage): normalise = imagenet with a number of channels other than 3.
   static Result<PixelWriter> create(const ImageShape& shape, const DataSpec& spec,
                                     std::uint64_t seed);
 
@@ -44,7 +46,7 @@ class PixelWriter {
   void write(std::span<const std::uint8_t> pixels, const View& view, std::span<float> out) const;
 
  private:
-  // [channel][pixel]; all channels alike unless imagenet.
+  // [channel][pixel]; all channels are equal unless normalise = imagenet.
   using Table = std::array<std::array<float, 256>, 3>;
 
   const std::array<float, 256>& values(std::uint32_t channel) const {

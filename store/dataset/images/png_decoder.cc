@@ -1,5 +1,5 @@
-// libpng reports errors by a function that must not return: it jumps back to where decoding began.
-// The functions between hold no objects with destructors, so nothing is skipped by the jump.
+// libpng reports errors by a function that must not return; it jumps back to where decoding began.
+// The functions in between have no objects with destructors, so the jump skips none.
 #include <png.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 struct Decoder {
   png_structp png = nullptr;
   png_infop info = nullptr;
-  std::string_view rest;  // of the file
+  std::string_view rest;  // remaining bytes of the file
   char message[200] = "";
   std::jmp_buf start;
 
@@ -24,7 +24,8 @@ struct Decoder {
 
 [[noreturn]] void stop(png_structp png, png_const_charp message) {
   Decoder& decoder = *static_cast<Decoder*>(png_get_error_ptr(png));
-  // Its own messages name the chunk as the file does; what follows is one of a fixed list.
+  // libpng's own messages begin with the name of the chunk, which is content of the file. The text
+  // after it is one of a fixed list.
   const char* const text = std::strstr(message, ": ");
   std::strncpy(decoder.message, text != nullptr ? text + 2 : message, sizeof decoder.message - 1);
   std::longjmp(decoder.start, 1);
@@ -39,7 +40,8 @@ void read_bytes(png_structp png, png_bytep out, std::size_t size) {
   decoder.rest.remove_prefix(size);
 }
 
-// Reads the header and asks for 8-bit red, green and blue. False: the message says why.
+// Reads the header and requests 8-bit red, green and blue. Returns false after an error, with a
+// message in the decoder.
 bool read_header(Decoder& decoder) {
   if (setjmp(decoder.start) != 0) return false;
   png_structp png = decoder.png;

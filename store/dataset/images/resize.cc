@@ -10,12 +10,12 @@ namespace {
 constexpr int kWeightBits = 22;
 constexpr std::size_t kChannels = 3;
 
-// What each output position of a side reads.
+// The input positions that each output position of a side reads.
 struct Taps {
   struct Range {
     std::uint32_t begin;  // first input position
     std::uint32_t count;
-    std::size_t weights;  // where its weights begin
+    std::size_t weights;  // index of its first weight
   };
   std::vector<Range> ranges;
   std::vector<std::int32_t> weights;
@@ -26,7 +26,7 @@ double triangle(double x) {
   return x < 1 ? 1 - x : 0.0;
 }
 
-// Weights of the inputs [range.begin, range.begin + range.count) around `centre`.
+// Appends the weights of the inputs [range.begin, range.begin + range.count) around `centre`.
 void append_weights(const Taps::Range& range, double centre, double per_scale, Taps& taps) {
   std::vector<double> exact(range.count);
   double sum = 0;
@@ -38,7 +38,7 @@ void append_weights(const Taps::Range& range, double centre, double per_scale, T
     taps.weights.push_back(static_cast<std::int32_t>(0.5 + weight / sum * (1 << kWeightBits)));
 }
 
-// From `in` positions to `out` positions.
+// Computes the weights for `in` input and `out` output positions.
 Taps make_taps(std::uint32_t in, std::uint32_t out) {
   const double scale = static_cast<double>(in) / out;
   const double support = std::max(scale, 1.0);
@@ -61,7 +61,7 @@ std::uint8_t rounded(std::int32_t sum) {
 
 constexpr std::int32_t kHalf = 1 << (kWeightBits - 1);
 
-// One row of the image, from column `x` on, to taps.ranges.size() pixels.
+// Resizes one row of the image to taps.ranges.size() pixels.
 void resize_row(const std::uint8_t* row, const Taps& taps, std::uint8_t* out) {
   for (const Taps::Range& range : taps.ranges) {
     std::int32_t sums[kChannels] = {kHalf, kHalf, kHalf};
@@ -73,7 +73,7 @@ void resize_row(const std::uint8_t* row, const Taps& taps, std::uint8_t* out) {
   }
 }
 
-// One output row from the rows below it.
+// Computes one output row from the rows that it reads.
 void mix_rows(const std::uint8_t* rows, const Taps& taps, const Taps::Range& range,
               std::span<std::int32_t> sums, std::span<std::uint8_t> out) {
   std::ranges::fill(sums, kHalf);

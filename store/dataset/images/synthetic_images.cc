@@ -8,10 +8,11 @@
 namespace es::store {
 namespace {
 
-constexpr std::uint32_t kCells = 4;  // of the template, along each side
+constexpr std::uint32_t kCells = 4;  // cells of the template along each side
 constexpr std::uint32_t kTemplateWeight = 96;
 constexpr std::uint32_t kNoiseWeight = 160;
-constexpr std::uint32_t kShiftBlock = 0xffffffff;  // noise blocks count from 0 and never get there
+// Noise blocks count from 0 and never reach this value.
+constexpr std::uint32_t kShiftBlock = 0xffffffff;
 
 using Block = std::array<std::uint8_t, 16>;
 
@@ -23,7 +24,7 @@ Block random_bytes(PhiloxCounter counter, PhiloxKey key) {
   return bytes;
 }
 
-// Brightness of the class's template, [channel][cell row][cell column].
+// Brightness of the template of a class, [channel][cell row][cell column].
 std::vector<std::uint8_t> class_template(std::uint32_t label, std::uint32_t channels) {
   static_assert(kCells * kCells == std::tuple_size_v<Block>);
   const PhiloxKey key = stream_key(0, DataStream::kSyntheticTemplate, 0);
@@ -35,7 +36,7 @@ std::vector<std::uint8_t> class_template(std::uint32_t label, std::uint32_t chan
   return cells;
 }
 
-// Cell of pixel `position` of a side of `size` pixels after a cyclic shift.
+// Cell of the pixel `position` of a side with `size` pixels, after a cyclic shift.
 std::uint32_t cell_of(std::uint32_t position, std::uint32_t shift, std::uint32_t size) {
   const std::uint64_t shifted = (std::uint64_t{position} + shift) % size;
   return static_cast<std::uint32_t>(shifted * kCells / size);

@@ -1,12 +1,13 @@
 #pragma once
-// Images of any shape that need no file and that a model can really learn to tell apart.
+// Images of any shape that need no file and that a model can learn to classify.
 //
 // Each class has a template of 4 x 4 coarse cells per channel with random brightness. An image is
-// its class's template, shifted cyclically by up to an eighth of each side, mixed with noise:
+// the template of its class, shifted cyclically by up to an eighth of each side and mixed with
+// noise:
 //   pixel = (96 * template + 160 * noise) / 256     (integers, rounded down)
-// Image i of a half has label i mod classes. Everything is drawn by Philox from (half, image,
-// pixel) when it is asked for, so image i is the same for any count and on any machine; there is no
-// seed: one shape and number of classes is one dataset, as it is with a real one.
+// Image i of a half has the label i mod classes. Everything is drawn by Philox from (half, image,
+// pixel) when it is requested, so image i is the same for any count and on any machine. There is no
+// seed: a shape and a number of classes define one data set.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -18,7 +19,7 @@ namespace es::store {
 
 class SyntheticImages {
  public:
-  // REQUIRES: no zero among them.
+  // REQUIRES: no value is zero.
   SyntheticImages(const ImageShape& shape, std::uint32_t classes);
 
   const ImageShape& shape() const { return shape_; }

@@ -1,9 +1,9 @@
 #pragma once
-// The sample that a question and a part of its context make:
+// The sample of a question and a part of its context:
 //   ids     [CLS] question [SEP] context [SEP] and padding
-//   types   0 up to the first [SEP], 1 up to the last, 0 for padding
-//   length  tokens before the padding
-//   span    first and last token of the answer; 0, 0 when it does not lie in this part
+//   types   0 up to the first [SEP], 1 up to the last one, 0 for padding
+//   length  number of tokens before the padding
+//   span    first and last token of the answer; 0, 0 if it is not in this part
 #include <cstdint>
 #include <span>
 
@@ -15,12 +15,12 @@ struct SpecialTokens {
   std::int32_t pad = 0, cls = 0, sep = 0;
 };
 
-// Answer as tokens [first, last] of `context`; first > last: not in this part.
+// The answer as tokens [first, last] of `context`; first > last if it is not in this part.
 struct ContextSpan {
   std::uint32_t first = 1, last = 0;
 };
 
-// Tokens before the context, and all that are not the question's or the context's.
+// Number of tokens before the context, and below it the number of special tokens of a sample.
 inline std::uint32_t context_offset(std::size_t question) {
   return static_cast<std::uint32_t>(question) + 2;
 }

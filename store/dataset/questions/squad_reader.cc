@@ -12,9 +12,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kSquadDepthMax = 32;  // SQuAD's own members go nine deep
+constexpr int kSquadDepthMax = 32;  // the members of SQuAD are nine levels deep
 
-// A value and where it stands in the file.
+// A value and its place in the file.
 struct Node {
   const Json* json;
   std::string where;  // "FILE: $.data[3].paragraphs[0]"

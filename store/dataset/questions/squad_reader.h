@@ -1,11 +1,11 @@
 #pragma once
-// Reads SQuAD v1.1's JSON:
+// Reads the JSON of SQuAD v1.1:
 //
 //   {"data": [{"paragraphs": [{"context": "...",
-//      "qas": [{"id": "...", "question": "...", "answers": [{"text": "...", "answer_start":
-//      12}]}]}]}]}
+//      "qas": [{"id": "...", "question": "...",
+//               "answers": [{"text": "...", "answer_start": 12}]}]}]}]}
 //
-// answer_start counts characters (not bytes) of the context. Other members are not looked at.
+// answer_start counts characters (not bytes) of the context. Other members are ignored.
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -19,7 +19,7 @@ inline constexpr std::uint64_t kSquadBytesMax = std::uint64_t{1} << 30;
 
 struct SquadAnswer {
   std::string text;
-  std::uint32_t begin = 0;  // bytes of the context; its text is there
+  std::uint32_t begin = 0;  // byte offset of the text in the context
 };
 
 struct SquadQuestion {
@@ -33,10 +33,10 @@ struct SquadParagraph {
   std::vector<SquadQuestion> questions;
 };
 
-// The paragraphs in the file's order; at least one question. Errors name file, place
-// ("$.data[3].paragraphs[0].qas[1]"), field and what is allowed: not found; usage (no JSON, or too
-// deep, a member that is missing or of another type, a question without an answer, an answer that
-// is not where answer_start says).
+// The paragraphs in the order of the file, with at least one question. Errors name the file, the
+// place ("$.data[3].paragraphs[0].qas[1]"), the field and what is allowed: not found; usage (not
+// JSON, or too deep; a member is missing or has another type; a question has no answer; an answer
+// is not at answer_start).
 Result<std::vector<SquadParagraph>> read_squad(const std::filesystem::path& file);
 
 }  // namespace es::store

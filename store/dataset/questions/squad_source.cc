@@ -21,7 +21,7 @@ struct Context {
 struct Question {
   std::uint32_t context = 0;
   std::vector<std::int32_t> ids;
-  ContextSpan answer;                // of the whole context
+  ContextSpan answer;                // in the whole context
   std::vector<std::string> answers;  // texts; evaluation only
 };
 
@@ -36,7 +36,7 @@ struct Windows {
   std::vector<Window> windows;
 };
 
-// The pieces that share a byte with [begin, end).
+// The pieces that have a byte in common with [begin, end).
 ContextSpan span_of(const std::vector<Piece>& pieces, std::uint32_t begin, std::uint32_t end) {
   const auto first = std::ranges::upper_bound(pieces, begin, {}, &Piece::end);
   const auto after = std::ranges::lower_bound(pieces, end, {}, &Piece::begin);
@@ -45,7 +45,7 @@ ContextSpan span_of(const std::vector<Piece>& pieces, std::uint32_t begin, std::
           static_cast<std::uint32_t>(after - pieces.begin()) - 1};
 }
 
-// Reads one half of the set.
+// Reads one half of the data set.
 class Builder {
  public:
   Builder(const WordPiece& vocabulary, std::uint32_t tokens)
@@ -101,7 +101,7 @@ class Builder {
   Windows out_;
 };
 
-// The answer within a window, when all of it is there.
+// The answer relative to a window, if the whole answer is in the window.
 ContextSpan within(const ContextSpan& answer, const Window& window) {
   const bool inside = answer.first <= answer.last && answer.first >= window.begin &&
                       answer.last < window.begin + window.count;

@@ -9,7 +9,7 @@
 namespace es::store {
 namespace {
 
-constexpr std::uint32_t kFirstKind = 4;  // after the special tokens
+constexpr std::uint32_t kFirstKind = 4;  // follows the special tokens
 constexpr SpecialTokens kSpecial{.pad = 0, .cls = 2, .sep = 3};
 constexpr std::uint32_t kAnswerMax = 3;
 constexpr std::uint32_t kContextMin = 4;
@@ -41,7 +41,7 @@ class SyntheticQuestionSource final : public RecordSource {
             {text(drawn, drawn.answer)}};
   }
 
-  // Tokens as words: their numbers.
+  // The words of the text are the numbers of the tokens.
   std::string answer_text(std::uint64_t index, std::uint32_t first,
                           std::uint32_t last) const override {
     const Drawn drawn = draw(Half::kEval, index);
@@ -58,7 +58,8 @@ class SyntheticQuestionSource final : public RecordSource {
     return words;
   }
 
-  // Writes a key and answer tokens somewhere in [begin, end) of the context; at least two tokens.
+  // Writes a key and its answer tokens at a random place in [begin, end) of the context, which has
+  // at least two tokens.
   ContextSpan place(std::uint32_t kind, std::uint32_t begin, std::uint32_t end, WordStream& words,
                     std::vector<std::int32_t>& context) const {
     const std::uint32_t length = 1 + words.next_below(std::min(kAnswerMax, end - begin - 1));
@@ -96,7 +97,7 @@ class SyntheticQuestionSource final : public RecordSource {
     return {};
   }
 
-  std::uint32_t room_;  // most tokens of a context
+  std::uint32_t room_;  // largest number of tokens of a context
   std::uint32_t kinds_, first_answer_, first_filler_, vocabulary_;
 };
 

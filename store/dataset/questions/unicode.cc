@@ -14,7 +14,7 @@ bool contains(std::span<const CodeRange> ranges, char32_t c) {
   return at != ranges.end() && at->low <= c;
 }
 
-// Bytes of the character that begins with `first`; 0 for what begins none.
+// Number of bytes of the character that begins with `first`; 0 if no character does.
 std::size_t length_of(unsigned char first) {
   if (first < 0x80) return 1;
   if (first >= 0xc2 && first < 0xe0) return 2;
@@ -25,7 +25,8 @@ std::size_t length_of(unsigned char first) {
 }  // namespace
 
 char32_t next_character(std::string_view text, std::size_t& at) {
-  constexpr char32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};  // by length: not overlong
+  // Smallest value for each length; a smaller one is overlong.
+  constexpr char32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
   const auto first = static_cast<unsigned char>(text[at]);
   const std::size_t length = length_of(first);
   const std::size_t begin = at++;

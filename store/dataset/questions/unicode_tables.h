@@ -1,6 +1,6 @@
 #pragma once
-// Facts of Unicode 14.0.0 (its character database), as unicode.h uses them: categories as ascending
-// ranges, and folded letters.
+// Data of the character database of Unicode 14.0.0 for unicode.h: categories as ascending ranges,
+// and folded letters.
 #include <cstdint>
 
 namespace es::store {
@@ -161,8 +161,8 @@ inline constexpr CodeRange kMarks[] = {
     {0x1e023, 0x1e024}, {0x1e026, 0x1e02a}, {0x1e130, 0x1e136}, {0x1e2ae, 0x1e2ae},
     {0x1e2ec, 0x1e2ef}, {0x1e8d0, 0x1e8d6}, {0x1e944, 0x1e94a}, {0xe0100, 0xe01ef}};
 
-// Letters from U+00C0 on and from U+1E00 on in lower case, decomposed (NFD), without marks; 0 for
-// what is a mark itself.
+// Letters from U+00C0 on and from U+1E00 on in lower case, decomposed (NFD) and without marks. An
+// entry is 0 for a mark itself.
 inline constexpr char32_t kFoldLow = 0xc0, kFoldHigh = 0x1e00;
 inline constexpr char16_t kFoldedLow[] = {
     0x61,  0x61,   0x61,  0x61,  0x61,  0x61,   0xe6,  0x63,  0x65,  0x65,  0x65,  0x65,  0x69,

@@ -20,8 +20,8 @@ bool is_utf8(std::string_view text) {
 
 }  // namespace
 
-// A folded word; character i is bytes [starts[i], starts[i + 1]) of it and came from bytes
-// [begins[i], ends[i]) of the text.
+// A folded word. Character i is the bytes [starts[i], starts[i + 1]) of `text` and came from the
+// bytes [begins[i], ends[i]) of the source text.
 struct WordPiece::Word {
   std::string text;
   std::vector<std::size_t> starts{0};
@@ -76,7 +76,8 @@ Status WordPiece::find_special(const std::string& file) {
   return {};
 }
 
-// Appends the longest piece that the word has at `from`, which moves behind it.
+// Appends the longest piece of the word at `from` and moves `from` behind it. Returns false if no
+// piece fits.
 bool WordPiece::add_longest(const Word& word, std::size_t& from, std::vector<Piece>& out) const {
   std::string rest;
   if (from > 0) rest = "##";

@@ -1,12 +1,12 @@
 #pragma once
-// WordPiece: text to the numbers of a vocabulary, as BERT's uncased models do it (Devlin et al.
-// 2019).
+// WordPiece converts text to the numbers of a vocabulary, like the uncased models of BERT (Devlin
+// et al. 2019).
 //
-// Control characters are dropped; the text is divided at spaces, and every sign of punctuation and
-// every Chinese character is a word of its own; letters are lower-cased and lose their accents
-// (unicode.h says for which alphabets). A word becomes the longest piece of the vocabulary that it
-// begins with, then the longest piece "##..." that its rest begins with, and so on; a word that
-// cannot be divided, or has more than 100 characters, is [UNK].
+// Control characters are dropped. The text is divided at spaces, and every punctuation sign and
+// every Chinese character is a word of its own. Letters are converted to lower case without accents
+// (unicode.h lists the alphabets). A word becomes the longest piece of the vocabulary with which it
+// begins, then the longest piece "##..." with which its rest begins, and so on. A word that cannot
+// be divided in this way, or has more than 100 characters, becomes [UNK].
 //
 // Immutable, thread-safe.
 #include <cstdint>
@@ -31,8 +31,8 @@ struct Piece {
 
 class WordPiece {
  public:
-  // Reads a vocabulary: one piece per line, numbered from 0. Error: not found; usage, with the
-  // line: an empty line, a piece that was there, bytes that are no UTF-8, no [PAD], [UNK], [CLS] or
+  // Reads a vocabulary: one piece per line, numbered from 0. Errors: not found; usage, with the
+  // line: an empty line, a repeated piece, bytes that are not UTF-8, or no [PAD], [UNK], [CLS] or
   // [SEP].
   static Result<WordPiece> read(const std::filesystem::path& file);
   WordPiece(WordPiece&&) noexcept;

@@ -8,7 +8,9 @@
 namespace es::store {
 namespace {
 
-// Number of the pairs whose item is not above the item that is `number` among the others.
+// Returns how many of the pairs have an item below the item that has number `number` among the
+// items that are not in `pairs`. It is a binary search, because pairs[i].item - i counts the other
+// items before pair i.
 std::uint32_t skipped(std::span<const Interactions::Pair> pairs, std::uint32_t number) {
   std::size_t low = 0, high = pairs.size();
   while (low < high) {
@@ -42,7 +44,7 @@ std::uint32_t Interactions::unrated(const Pair& held_out, std::uint32_t number) 
   return item < held_out.item ? item : untrained(held_out.user, number + 1);
 }
 
-// The ratings of one user in the order of time.
+// Adds the ratings of one user, which are ordered by time.
 void Interactions::add_user(std::span<const Rating> by_time) {
   const std::uint32_t user = by_time.front().user, last = by_time.back().item;
   std::vector<Pair> pairs;
@@ -57,7 +59,7 @@ void Interactions::add_user(std::span<const Rating> by_time) {
   begins_.push_back(trained_.size());
 }
 
-// With somebody to evaluate there are enough items for everybody: a negative can always be drawn.
+// If one user can be evaluated, there are enough items to draw a negative for every user.
 Status Interactions::check_negatives() const {
   if (held_out_.empty())
     return usage_error(

@@ -1,10 +1,10 @@
 #pragma once
-// Who rated what, split for training and leave-one-out evaluation (He et al. 2017).
+// Which user rated which item, split for training and leave-one-out evaluation (He et al. 2017).
 //
-// The rating of a user with the largest time is held out for evaluation (of equal times the one
-// that comes later in the file); a user with one item only is trained on, not evaluated. An item
-// that a user rated several times counts once, at its latest time. A plain value; thread-safe to
-// read.
+// The rating of a user with the largest time is held out for evaluation; of equal times the one
+// that comes later in the file. A user with only one item is used for training and not for
+// evaluation. An item that a user rated several times counts once, at its latest time. A plain
+// value; thread-safe to read.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -17,7 +17,7 @@ inline constexpr std::uint32_t kEvalNegatives = 99;
 
 class Interactions {
  public:
-  // Error (usage): no user with two items; a user for whom fewer than kEvalNegatives items are left
+  // Error (usage): no user has two items, or for some user fewer than kEvalNegatives items remain
   // that it has not rated.
   static Result<Interactions> create(Ratings ratings);
 
@@ -28,17 +28,17 @@ class Interactions {
 
   std::uint32_t users() const { return users_; }
   std::uint32_t items() const { return items_; }
-  // What is trained on, ascending by user and item.
+  // Pairs for training, ascending by user and item.
   std::span<const Pair> trained() const { return trained_; }
-  // One for each evaluated user, ascending by user.
+  // One pair for each evaluated user, ascending by user.
   std::span<const Pair> held_out() const { return held_out_; }
 
-  // Items that the user has not been trained on: there are untrained_count, numbered in ascending
-  // order from 0. The held-out item is one of them: training does not know it.
+  // The items with which the user is not trained: there are untrained_count, numbered from 0 in
+  // ascending order. The held-out item is one of them, because training does not know it.
   std::uint32_t untrained_count(std::uint32_t user) const;
   std::uint32_t untrained(std::uint32_t user, std::uint32_t number) const;
 
-  // Items that the user of a held-out pair has not rated at all.
+  // The items that the user of a held-out pair has not rated at all.
   std::uint32_t unrated_count(std::uint32_t user) const { return untrained_count(user) - 1; }
   std::uint32_t unrated(const Pair& held_out, std::uint32_t number) const;
 
@@ -49,7 +49,7 @@ class Interactions {
 
   std::uint32_t users_ = 0, items_ = 0;
   std::vector<Pair> trained_;
-  std::vector<std::uint64_t> begins_;  // [users + 1]: where a user's pairs begin in trained_
+  std::vector<std::uint64_t> begins_;  // [users + 1]: begin of a user's pairs in trained_
   std::vector<Pair> held_out_;
 };
 

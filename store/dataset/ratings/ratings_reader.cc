@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kHeader = "userId,movieId,rating,timestamp";
 constexpr std::uint64_t kIdsMax = std::numeric_limits<std::int32_t>::max();
 
-// Numbers the ids of a file in the order in which they come.
+// Numbers the ids of a file in the order of their appearance.
 class IdMap {
  public:
   std::uint32_t number_of(std::uint64_t id) {
@@ -27,7 +27,7 @@ class IdMap {
   }
   std::size_t size() const { return numbers_.size(); }
 
-  // Place of each number in the ascending order of ids.
+  // Position of each number in the ascending order of ids.
   std::vector<std::uint32_t> ascending() const {
     std::vector<std::pair<std::uint64_t, std::uint32_t>> ids(numbers_.begin(), numbers_.end());
     std::ranges::sort(ids);
@@ -40,7 +40,7 @@ class IdMap {
   std::unordered_map<std::uint64_t, std::uint32_t> numbers_;
 };
 
-// What divides the fields of this line; empty when nothing does.
+// The separator of the fields of this line; empty if there is none.
 std::string_view divider_of(std::string_view line) {
   for (const std::string_view divider : {"::", "\t", ","})
     if (line.find(divider) != std::string_view::npos) return divider;
@@ -107,7 +107,7 @@ Result<fs::path> locate(const fs::path& path) {
                    "ratings.csv");
 }
 
-// Rows numbered by first appearance.
+// Reads the rows; users and items are numbered by their first appearance.
 Status read_rows(LineReader& reader, IdMap& users, IdMap& items, std::vector<Rating>& rows) {
   std::string_view line, divider;
   while (true) {

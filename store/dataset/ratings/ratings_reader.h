@@ -1,14 +1,13 @@
 #pragma once
-// Reads ratings as MovieLens publishes them. Each line has a user, an item, a rating and a time:
+// Reads ratings in the formats of MovieLens. Each line has a user, an item, a rating and a time:
 //
-//   u.data       fields divided by one tab (MovieLens 100K)
-//   ratings.dat  fields divided by "::" (1M, 10M)
-//   ratings.csv  fields divided by a comma, after the line "userId,movieId,rating,timestamp" (20M
-//   on;
-//                the line may be absent)
+//   u.data       fields separated by one tab (MovieLens 100K)
+//   ratings.dat  fields separated by "::" (1M, 10M)
+//   ratings.csv  fields separated by a comma, after the line "userId,movieId,rating,timestamp"
+//                (20M and later; that line may be missing)
 //
 // Users and items are whole numbers, which become 0, 1, ... in ascending order. The rating must be
-// a number; its value is not used: that a user rated an item is what is learned (implicit
+// a number, but its value is not used: the model learns that a user rated an item (implicit
 // feedback). The time is a whole number of seconds.
 #include <cstdint>
 #include <filesystem>
@@ -33,9 +32,9 @@ struct Ratings {
   std::vector<Rating> rows;  // in the order of the file; at least one
 };
 
-// `path`: a file whose first line tells the kind, or a directory that holds one of the names above,
-// looked for in this order. Errors name file, line, field and what is allowed: not found;
-// usage (a field that is no number, too few or many fields, too many rows, none at all).
+// `path` is a file whose first line tells its kind, or a directory that contains one of the names
+// above, searched in this order. Errors name the file, the line, the field and what is allowed: not
+// found; usage (a field is not a number, too few or too many fields, too many rows, no row).
 Result<Ratings> read_ratings(const std::filesystem::path& path);
 
 }  // namespace es::store

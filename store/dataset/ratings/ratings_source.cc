@@ -81,12 +81,13 @@ class SyntheticRatingsSource final : public RecordSource {
   static constexpr PhiloxKey kUserKey = stream_key(0, DataStream::kSyntheticFactors, 0);
   static constexpr PhiloxKey kItemKey = stream_key(0, DataStream::kSyntheticFactors, 1);
 
-  // The hidden marks, one bit each.
+  // The hidden marks of a user or an item, one bit each.
   static std::uint32_t marks(std::uint32_t id, PhiloxKey key) {
     return philox4x32_10({id, 0, 0, 0}, key)[0] >> (32 - kMarks);
   }
 
-  // The first drawn item that the user likes or does not like; the last draw when none does.
+  // The first drawn item that the user likes, or does not like; the last draw if there is no such
+  // item.
   std::uint32_t draw_item(std::uint32_t user_marks, bool liked, std::uint64_t index,
                           PhiloxKey key) const {
     std::uint32_t item = 0;

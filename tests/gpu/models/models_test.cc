@@ -175,11 +175,10 @@ TEST_SUITE("gpu/models") {
 
   TEST_CASE("one value per channel is refused by the batch norm's name, as PyTorch does") {
     const std::string error = error_of(build({.name = "resnet18"}, {.side = 8}, 1));
-    CHECK(
-        error ==
-        "model resnet18: batch_norm \"layer4.0.bn1\": its input [1,1,1,512] has one value per "
-        "channel, whose variance is 0: allowed are at least 2, by a larger batch_size or larger "
-        "images");
+    CHECK(error ==
+          "model resnet18: batch_norm \"layer4.0.bn1\": its input [1,1,1,512] has one value per "
+          "channel, whose variance is 0: allowed are at least 2, by a larger batch_size or larger "
+          "images");
     CHECK(build({.name = "resnet18"}, {.side = 8}, 2).ok());
     CHECK(build({.name = "resnet18"}, {.side = 9}, 1).ok());  // 2 x 2 pixels in the last layer
     CHECK(build({.name = "vgg19"}, {.side = 32}, 1).ok());    // no batch norm
