@@ -66,8 +66,8 @@ most 256 KiB of UTF-8. A relative path begins at the directory of the job file.
 
 The command `esctl fields --markdown` writes this page from the table in
 [job_fields_table.h](../proto/base/job_fields_table.h), and a test compares the two.
-[reference/jobs.md](reference/jobs.md) explains how fields work together, and the folder configs/jobs
-has examples.
+[reference/jobs.md](reference/jobs.md) explains how fields work together, and the folder
+configs/jobs has examples.
 
 The column "bits" says whether the value decides the bits of the result. Two jobs end with the same
 bits on all sets of devices that `level` allows if their fields with "yes" are equal and their data
