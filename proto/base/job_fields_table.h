@@ -120,7 +120,7 @@ template <class Model, class Visit>
 void visit_model(Model& m, Visit& visit) {
   visit(JobField{.key = "model.name",
                  .meaning = "The model; it decides the task.",
-                 .allowed = "a name of a built-in model"},
+                 .allowed = "a name of a built-in model, see below"},
         m.name);
   visit(JobField{.key = "model.size",
                  .meaning = "The published size, or the same architecture small enough for tests.",
@@ -160,7 +160,7 @@ template <class Data, class Visit>
 void visit_data(Data& d, Visit& visit) {
   visit(JobField{.key = "data.kind",
                  .meaning = "The format of the data; which ones fit depends on the task.",
-                 .choices = "idx|cifar10|image_folder|ratings|squad|voc|synthetic"},
+                 .allowed = "a kind that fits the task, see below"},
         d.kind);
   visit(JobField{.key = "data.path",
                  .bits = Bits::kByContent,

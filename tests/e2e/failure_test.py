@@ -45,7 +45,7 @@ class JobFiles(Refusals):
         ({"optimizer.learning_rate": "fast"}, ["optimizer.learning_rate = ", "a number"]),
         ({"optimizer.momentum": 1.5}, ["optimizer.momentum = 1.5:", "0 to 1\n"]),
         ({"optimizer.kind": "lamb"}, ['optimizer.kind = "lamb"', "sgd, adam, adamw"]),
-        ({"optimizer.clip_norm": -1.0}, ["optimizer.clip_norm = -1:", "0 to 1000000000\n"]),
+        ({"optimizer.clip_norm": -1.0}, ["optimizer.clip_norm = -1:", "0 (no clipping) to 1000000000\n"]),
         ({"schedule.kind": "square"}, ['schedule.kind = "square"',
                                        "constant, step, cosine, linear"]),
         ({"schedule.kind": "linear", "schedule.warmup_steps": 60},

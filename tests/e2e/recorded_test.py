@@ -24,11 +24,11 @@ PHILLY_JOBS = 5000
 
 
 def keys_of(value):
-    """The form of a JSON value: objects by their keys, lists by their first element."""
+    """The form of a JSON value: objects by their keys, lists of objects by their first element."""
     if isinstance(value, dict):
         return {key: keys_of(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [keys_of(value[0])] if value else []
+        return [keys_of(value[0])] if value and isinstance(value[0], dict) else []
     return ""
 
 
