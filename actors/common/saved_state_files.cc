@@ -11,6 +11,7 @@
 #include <iterator>
 #include <optional>
 
+#include "proto/base/file_descriptor.h"
 #include "store/checkpoint/catalog.h"
 #include "store/checkpoint/checkpoint.h"
 #include "store/checkpoint/layout.h"
@@ -23,20 +24,6 @@ namespace fs = std::filesystem;
 using protocol::Sight;
 
 constexpr const char* kProbeFile = ".easyscale-probe";
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return number_; }
-
- private:
-  int number_;
-};
 
 Error system_error(const fs::path& path, const char* what) {
   return failure(path.string() + ": cannot be " + what + ": " + std::strerror(errno));
@@ -117,8 +104,8 @@ std::string read_probe(const fs::path& directory) {
 }
 
 Status write_text(const fs::path& path, const std::string& text) {
-  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
-                               S_IRUSR | S_IWUSR));
+  const FileDescriptor file(::open(
+      path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
   if (file.get() < 0) return system_error(path, "written");
   const ssize_t written = ::write(file.get(), text.data(), text.size());
   if (written == static_cast<ssize_t>(text.size())) return {};
@@ -164,7 +151,7 @@ FoundState verify_state(const SavedState& state) {
 Result<std::vector<std::byte>> read_part(const fs::path& directory, std::size_t file,
                                          std::uint64_t offset, std::uint32_t bytes) {
   const fs::path path = directory / store::kCheckpointFiles[file];
-  const Descriptor opened(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const FileDescriptor opened(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (opened.get() < 0) return system_error(path, "read");
   std::vector<std::byte> part(bytes);
   std::size_t filled = 0;

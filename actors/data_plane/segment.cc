@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "proto/base/check.h"
+#include "proto/base/file_descriptor.h"
 
 namespace es::actors {
 namespace {
@@ -19,21 +20,6 @@ namespace {
 std::string error_text(const std::string& segment, const char* what) {
   return "shared memory " + segment + ": " + what + ": " + std::strerror(errno);
 }
-
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  ~FileDescriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
 
 std::byte* map(int fd, std::uint64_t bytes, int protection) {
   void* memory = ::mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);

@@ -7,23 +7,10 @@
 #include <cerrno>
 #include <cstring>
 
+#include "proto/base/file_descriptor.h"
+
 namespace es {
 namespace {
-
-// Closes the file descriptor when it goes out of scope.
-class OpenFile {
- public:
-  explicit OpenFile(int fd) : fd_(fd) {}
-  ~OpenFile() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  int fd() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 Error unreadable(const std::filesystem::path& path, int code) {
   const std::string message = path.string() + ": cannot be read: " + std::strerror(code);
@@ -33,8 +20,8 @@ Error unreadable(const std::filesystem::path& path, int code) {
 }  // namespace
 
 Result<std::string> read_text_file(const std::filesystem::path& path, std::size_t bytes_max) {
-  const OpenFile file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.fd() < 0) return unreadable(path, errno);
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) return unreadable(path, errno);
   constexpr std::size_t kPieceBytes = 64 << 10;
   std::string text;
   for (;;) {
@@ -42,7 +29,7 @@ Result<std::string> read_text_file(const std::filesystem::path& path, std::size_
     // One byte more than allowed is requested, so that a file that is too large is noticed.
     const std::size_t piece = std::min(kPieceBytes, bytes_max + 1 - before);
     text.resize(before + piece);
-    const ssize_t got = ::read(file.fd(), text.data() + before, piece);
+    const ssize_t got = ::read(file.get(), text.data() + before, piece);
     if (got < 0 && errno != EINTR) return unreadable(path, errno);
     text.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     if (text.size() > bytes_max)

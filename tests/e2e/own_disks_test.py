@@ -60,6 +60,19 @@ class OwnDisks(harness.EndToEndTest):
         head.esctl("scale", job, f"{device}:1")
         return job
 
+    def resumed_without_its_state(self):
+        """A head and its job, which was saved on the second node; that one is stopped."""
+        head = self.start_head()
+        second = self.start_second(head)
+        job = self.submit_on(head, self.other)
+        self.wait_for_device(head, job, self.other)
+        head.wait_for_step(job, MIDDLE)
+        head.esctl("pause", job)
+        second.stop(signal.SIGTERM)
+        head.esctl("scale", job, f"{self.fast}:1")
+        head.esctl("resume", job)
+        return head, job
+
     def wait_for_device(self, head, job, device):
         return head.wait_for(job, f"{device} alone", lambda d: d["placement"] == f"{device}:1")
 
@@ -96,15 +109,7 @@ class OwnDisks(harness.EndToEndTest):
         head.stop()
 
     def test_a_job_waits_for_the_node_that_has_its_state_and_says_so(self):
-        head = self.start_head()
-        second = self.start_second(head)
-        job = self.submit_on(head, self.other)
-        self.wait_for_device(head, job, self.other)
-        head.wait_for_step(job, MIDDLE)
-        head.esctl("pause", job)
-        second.stop(signal.SIGTERM)
-        head.esctl("scale", job, f"{self.fast}:1")
-        head.esctl("resume", job)
+        head, job = self.resumed_without_its_state()
         waiting = self.wait_for_reason(head, job, "node second, which holds")
         self.assertEqual((waiting["state"], waiting["workers"]), ("queued", []))
         self.assertIn("node second", head.esctl("ps").out)
@@ -119,15 +124,7 @@ class OwnDisks(harness.EndToEndTest):
         head.stop()
 
     def test_the_user_may_give_up_what_will_not_come_back(self):
-        head = self.start_head()
-        second = self.start_second(head)
-        job = self.submit_on(head, self.other)
-        self.wait_for_device(head, job, self.other)
-        head.wait_for_step(job, MIDDLE)
-        head.esctl("pause", job)
-        second.stop(signal.SIGTERM)
-        head.esctl("scale", job, f"{self.fast}:1")
-        head.esctl("resume", job)
+        head, job = self.resumed_without_its_state()
         self.wait_for_reason(head, job, "node second")
         answer = head.esctl("resume", job, "--accept-loss").out
         self.assertRegex(answer, r"gives up version \d+ \(.*on node second\)")

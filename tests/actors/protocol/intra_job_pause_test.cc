@@ -102,6 +102,20 @@ TEST_SUITE("actors/intra_job/intra_job_pause") {
     CHECK(bench.core.record().checkpoint == std::nullopt);
   }
 
+  TEST_CASE("what a recovery of the journal has set aside is removed by no node") {
+    JobRecord record;
+    record.generation = Generation{4};
+    record.set_aside = {"/s/job-suspended-2"};
+    Config config = Bench::config("", 4);
+    config.suspend_prefix = "/s/job-suspended-";
+    Bench bench(record, {}, config);
+    for (const KeepSuspensions& keep : all<KeepSuspensions>(bench.started))
+      CHECK(keep.paths == record.set_aside);
+    const auto at_end = all<KeepSuspensions>(bench.event(CancelCommand{8}));
+    REQUIRE_FALSE(at_end.empty());
+    CHECK(at_end.at(0).paths == record.set_aside);
+  }
+
   TEST_CASE("a head that restarts leaves a paused job alone") {
     JobRecord record;
     record.state = JobState::kPaused;

@@ -375,13 +375,23 @@ TEST_SUITE("store/recovery/damage") {
     Pairs pairs = fill(directory / "db");
     pairs.erase(KeyBuilder("job").text("a-1").key());
     pairs.erase(KeyBuilder("ledger").text("b-2").number(100).key());
+    const std::string of_job = KeyBuilder("job").text("b-2").key();
+    JobRecord before = decode_job_record(pairs.at(of_job), "b-2").value();
+    before.checkpoints = {{.path = "/s/b-2-suspended-9", .version = 101},
+                          {.path = "/s/b-2-suspended-8", .version = 50}};
+    pairs[of_job] = encode_job_record(before);
     make_consistent(pairs, dropped);
-    REQUIRE(dropped.size() == 2);
+    REQUIRE(dropped.size() == 3);
     CHECK(dropped[0].find("job \"a-1\": its record is lost") == 0);
     const JobRecord record =
         decode_job_record(pairs.at(KeyBuilder("job").text("b-2").key()), "b-2").value();
     CHECK(record.known.empty());
     CHECK(record.generation.value > 3);
+    // Of a version that the ledger does not lead to: the job does not go on from it, and the record
+    // names it, so that no node removes it.
+    CHECK(record.set_aside == std::vector<std::string>{"/s/b-2-suspended-9"});
+    REQUIRE(record.checkpoints.size() == 1);
+    CHECK(record.checkpoints[0].version == 50);
     CHECK(dropped[1].find("ledger of job \"b-2\": versions 100 to 100 are lost") == 0);
     CHECK(pairs.contains(KeyBuilder("ledger").text("b-2").number(99).key()));
     CHECK_FALSE(pairs.contains(KeyBuilder("ledger").text("b-2").number(101).key()));
