@@ -8,6 +8,7 @@
 #include "actors/config/job_file.h"
 #include "gpu/models/models.h"
 #include "gpu/params/buckets.h"
+#include "gpu/vendor/vendor.h"
 #include "proto/base/job_fields.h"
 #include "store/checkpoint/checkpoint.h"
 #include "store/dataset/epoch_sampler.h"
@@ -75,7 +76,16 @@ std::vector<DeviceType> first_types(const JobSpec& spec) {
 struct Start {
   Version version = 0;
   protocol::VersionDigests digests;
+  std::optional<DeviceType> only_type;  // its kernels computed the checkpoint; none: any type may
 };
+
+// The bits of a checkpoint that a library has computed can be continued on its device type only.
+std::optional<DeviceType> only_type(const JobSpec& spec, const std::optional<KernelRecord>& saved) {
+  const bool depends = saved && !saved->operators.empty() && gpu::allows_vendor(saved->level) &&
+                       gpu::allows_vendor(resolve_level(spec));
+  if (!depends || !spec.stages.empty()) return std::nullopt;
+  return saved->device_type;
+}
 
 Result<Start> look_at_checkpoint(const JobSpec& spec, const std::string& directory) {
   const auto reader = store::CheckpointReader::open(directory);
@@ -94,7 +104,7 @@ Result<Start> look_at_checkpoint(const JobSpec& spec, const std::string& directo
   ES_RETURN_IF_ERROR(
       check_device_types(*kernels, resolve_level(spec), first_types(spec), directory));
   const store::CheckpointHead& head = reader->head();
-  return Start{head.version, {head.params_digest, head.state_digest}};
+  return Start{head.version, {head.params_digest, head.state_digest}, only_type(spec, *kernels)};
 }
 
 // From now on the digest of the initial weights belongs to the job, and workers compare the file
@@ -158,6 +168,7 @@ Result<AdmittedJob> admit(const std::string& spec_toml, const std::string& from_
     job.config.start = protocol::FromCheckpoint{from_checkpoint};
     job.config.start_version = start->version;
     job.config.start_digests = start->digests;
+    if (start->only_type) job.spec.resources.device_types = {*start->only_type};
   }
   ES_RETURN_IF_ERROR(resolve(job.spec, job.config.start_version, *data));
   const auto buckets = bucket_count(job.spec, data->layout);

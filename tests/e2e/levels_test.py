@@ -59,6 +59,26 @@ class Levels(harness.EndToEndTest):
         self.assertEqual(found, digests(self.run_job(file, "--devices", f"{began}:1")))
         daemon.stop()
 
+    def test_below_d2_a_checkpoint_is_continued_on_its_type(self):
+        fast, other = self.fast_class(), self.other_class()
+        if fast == other:
+            self.skipTest("two kernel classes are needed")
+        file = self.write_job(job_text(self.word, "resnet18",
+                                       {"level": "D1", "steps": STEPS, **ANY_LENGTH}))
+        whole = self.run_job(file, "--devices", f"{other}:1")
+        half = self.directory / "half"
+        self.run_job(file, "--stages", f"{other}:1@6", "--steps", 6, "--checkpoint", half)
+        daemon = self.start_daemon(devices="+".join(sorted([f"{fast}:1", f"{other}:1"])))
+        daemon.esctl("claim", "--name", "serving", "--type", other, "--count", 1)
+        job = daemon.submit(file, "--from", half)
+        # The other type is free, and would not be able to load the checkpoint.
+        daemon.wait_for(job, "waits", lambda d: d["state"] == "queued" and d["waiting_for"])
+        daemon.esctl("release", "serving")
+        finished = daemon.wait_for_state(job, "finished")
+        self.assertEqual({stage["placement"] for stage in finished["stages"]}, {f"{other}:1"})
+        self.assertEqual(digests(finished), digests(whole))
+        daemon.stop()
+
 
 if __name__ == "__main__":
     harness.main()
