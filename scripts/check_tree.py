@@ -4,7 +4,8 @@
   check_tree.py ROOT
 
 Rules, each named in what it reports:
-  include     who may include whom (README.md, "The house")
+  include     which folder may include which (docs/ARCHITECTURE.md)
+  order       the sub-folders of a folder include each other in one direction only
   third-party which folder may use which library
   registered  every *_test.cc is in its folder's meson.build (or a parent's)
   readme      every folder of the house has a README.md, and the paths in documents exist
@@ -37,23 +38,44 @@ THIRD_PARTY = [
     (r"caf/", ["actors/"]),
     (r"zmq", ["actors/gateway/"]),
     (r"rocksdb/", ["store/kv/rocksdb_"]),
-    (r"toml\+\+/", ["actors/config/"]),
-    (r"CLI/", ["actors/config/", "actors/easyscaled/", "actors/esctl/", "actors/worker/worker_main"]),
+    (r"toml\+\+/", ["actors/job_file/"]),
+    (r"CLI/", ["actors/program/", "actors/easyscaled/", "actors/esctl/",
+               "actors/worker/shell/worker_main"]),
     (r"nlohmann/", ["actors/esctl/", "store/dataset/questions/", "store/safetensors/"]),
     (r"capnp/|kj/", ["proto/", "actors/"]),
     (r"zlib\.h", ["store/dataset/"]),
     (r"jpeglib\.h|jerror\.h|png\.h", ["store/dataset/images/"]),
     (r"pugixml", ["store/dataset/boxes/"]),
     (r"xxhash\.h", ["proto/base/"]),
-    (r"dnnl|oneapi/|omp\.h", ["gpu/vendor/onednn/"]),
+    (r"dnnl|oneapi/|omp\.h", ["gpu/onednn/"]),
     (r"cblas", []),
 ]
-# Cores decide and do nothing else: no actors, no wires, no clock of their own.
-CORE = re.compile(r"actors/(?:worker/(?:worker_core|worker_round|worker_step|bucket_sum)"
-                  r"|intra_job/(?:intra_job_(?:core|round|fleet|commands|events|checkpoints)|fleet|periodic_checkpoints|ledger_book"
-                  r"|stage_clock|stage_schedule|straggler_watch)|cluster_scheduler/(?:cluster_core|device_pool)"
-                  r"|protocol/messages)\.(?:h|cc)$")
-CORE_FORBIDDEN = re.compile(r"caf/|zmq|capnp/|chrono_clock|actors/gateway/|_actor\.h")
+# Inside a folder, a sub-folder may include itself and those before it, so there is no circle. A file
+# that lies in none of them belongs to the longest entry that is a prefix of its path.
+ORDER = {
+    "proto": ["proto/base", "proto"],
+    "store": ["store", "store/kv", "store/checkpoint", "store/dataset", "store/safetensors",
+              "store/traces", "store/metrics", "store/plans", "store/ledger", "store/journal",
+              "store/recovery"],
+    "gpu": ["gpu/base", "gpu/canonical", "gpu/onednn", "gpu/random", "gpu/params", "gpu/est",
+            "gpu/optim", "gpu/graph", "gpu/models", "gpu/cuda", "gpu/engine"],
+    "scheduler": ["scheduler/model", "scheduler/plans", "scheduler/grants",
+                  "scheduler/policy/common", "scheduler/policy/gang", "scheduler/policy/greedy",
+                  "scheduler/policy/elastic_srtf", "scheduler/policy"],
+    "actors": ["actors/protocol/core", "actors/protocol/wire", "actors/protocol/shell",
+               "actors/gateway/core", "actors/gateway/shell", "actors/program", "actors/job_file",
+               "actors/head", "actors/data_plane", "actors/version",
+               "actors/intra_job/core", "actors/cluster_scheduler/core", "actors/worker/core",
+               "actors/data_workers/core", "actors/simulator/core", "actors/admission",
+               "actors/data_workers/shell", "actors/est/shell", "actors/companion/shell",
+               "actors/switchboard/shell", "actors/intra_job/shell", "actors/node_agent/shell",
+               "actors/worker/shell", "actors/cluster_scheduler/shell", "actors/simulator/shell",
+               "actors/simulator/report", "actors/easyscaled", "actors/esctl/views",
+               "actors/esctl/client", "actors/esctl/commands", "actors/esctl"],
+}
+# The core of a role decides and does nothing else: no actors, no wires, no files, no clock.
+CORE = re.compile(r"actors/[a-z_]+/core/")
+CORE_FORBIDDEN = re.compile(r"caf/|zmq|capnp/|kj/|chrono_clock|store/|/shell/|actors/protocol/wire/")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
@@ -76,6 +98,28 @@ def check_includes(root):
                 yield f"include: {name}: {folder} may include only proto/base, not {header}"
             if CORE.match(name) and CORE_FORBIDDEN.search(header):
                 yield f"include: {name}: a core may not include {header}"
+
+
+def floor(order, path):
+    """The index in `order` of the sub-folder that a file belongs to, or None."""
+    holds = [i for i, folder in enumerate(order) if path.startswith(folder + "/")]
+    return max(holds, key=lambda i: len(order[i]), default=None)
+
+
+def check_order(root):
+    for name, text in sources(root):
+        order = ORDER.get(name.split("/")[0])
+        if order is None:
+            continue
+        own = floor(order, name)
+        if own is None:
+            yield f"order: {name}: its folder is not in ORDER of scripts/check_tree.py"
+            continue
+        for _, header in INCLUDE.findall(text):
+            other = floor(order, header)
+            if other is not None and other > own:
+                yield (f"order: {name}: {order[own]} may not include {header}, because "
+                       f"{order[other]} is above it")
 
 
 def check_third_party(root):
@@ -132,7 +176,7 @@ def check_top_level(root):
             yield f"top-level: {entry.name} is not one of {', '.join(sorted(TOP_LEVEL))}"
 
 
-CHECKS = [check_includes, check_third_party, check_registered, check_width, check_readmes,
+CHECKS = [check_includes, check_order, check_third_party, check_registered, check_width, check_readmes,
           check_top_level]
 
 

@@ -9,13 +9,13 @@
 #include <iostream>
 #include <random>
 
-#include "actors/cluster_scheduler/cluster_scheduler_actor.h"
-#include "actors/common/actor_process.h"
-#include "actors/config/private_directory.h"
+#include "actors/cluster_scheduler/shell/cluster_scheduler_actor.h"
 #include "actors/easyscaled/stop_signal.h"
-#include "actors/gateway/gateway_actor.h"
-#include "actors/node_agent/node_agent_actor.h"
-#include "actors/switchboard/switchboard_actor.h"
+#include "actors/gateway/shell/gateway_actor.h"
+#include "actors/node_agent/shell/node_agent_actor.h"
+#include "actors/program/actor_process.h"
+#include "actors/program/private_directory.h"
+#include "actors/switchboard/shell/switchboard_actor.h"
 #include "proto/base/text.h"
 #include "store/kv/rocksdb_key_value_store.h"
 #include "store/path_roots.h"
@@ -170,7 +170,7 @@ Result<Served> start_head(caf::actor_system& system, const DaemonOptions& option
   auto store = std::make_shared<HeadStore>(*std::move(values));
   ES_RETURN_IF_ERROR(store->keep_tag(random_tag()));
   TransportOptions wire;
-  wire.self = "head";
+  wire.self = kHeadPeer;
   wire.endpoint = options.listen;
   wire.also_self = {node_peer(options.node_name)};
   ES_RETURN_IF_ERROR(apply(options.wire, wire));
@@ -195,7 +195,7 @@ Result<Served> start_head(caf::actor_system& system, const DaemonOptions& option
   cluster.clients = {*std::move(roots), !listens_to_the_network(options)};
   const auto head =
       system.spawn(cluster_scheduler_actor, std::move(cluster), switchboard, std::move(store));
-  caf::anon_send(switchboard, RegisterPeer{"head", head});
+  caf::anon_send(switchboard, RegisterPeer{kHeadPeer, head});
   // The function runs later, on another thread, so it copies what it needs of this scope.
   const auto agent = system.spawn([&options, &stop, switchboard, endpoint = gateway->endpoint](
                                       caf::stateful_actor<NodeAgentState>* self) {

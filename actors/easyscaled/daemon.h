@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/config/wire_options.h"
+#include "actors/program/wire_options.h"
 #include "proto/base/device.h"
 #include "proto/base/result.h"
 #include "scheduler/policy/registry.h"

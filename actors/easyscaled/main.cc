@@ -8,16 +8,16 @@
 #include <cstring>
 #include <iostream>
 
-#include "actors/config/default_devices.h"
-#include "actors/config/default_paths.h"
-#include "actors/config/finite.h"
-#include "actors/config/program.h"
-#include "actors/config/program_version.h"
-#include "actors/config/quota.h"
-#include "actors/config/unknown_word.h"
 #include "actors/easyscaled/daemon.h"
-#include "actors/worker/worker_main.h"
-#include "gpu/device_choice.h"
+#include "actors/program/default_devices.h"
+#include "actors/program/default_paths.h"
+#include "actors/program/finite.h"
+#include "actors/program/program.h"
+#include "actors/program/program_version.h"
+#include "actors/program/quota.h"
+#include "actors/program/unknown_word.h"
+#include "actors/worker/shell/worker_main.h"
+#include "gpu/engine/device_choice.h"
 #include "proto/base/text.h"
 
 namespace {

@@ -1,8 +1,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/config/program.h"
 #include "actors/esctl/esctl.h"
+#include "actors/program/program.h"
 
 namespace {
 

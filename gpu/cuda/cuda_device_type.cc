@@ -1,6 +1,6 @@
 #include <cctype>
 
-#include "gpu/cuda_inventory.h"
+#include "gpu/cuda/cuda_inventory.h"
 
 namespace es::gpu {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "gpu/cuda/op_device.h"
 #include "gpu/graph/dense_op.h"
-#include "gpu/graph/vendor_ops.h"
+#include "gpu/graph/onednn_ops.h"
 #include "proto/base/check.h"
 
 namespace es::gpu::cuda {

@@ -36,7 +36,7 @@
 #include <utility>
 #include <vector>
 
-#include "gpu/aligned_buffer.h"
+#include "gpu/base/aligned_buffer.h"
 #include "gpu/cuda/device.h"
 #include "gpu/cuda/device_gradients.h"
 #include "gpu/cuda/device_inputs.h"

@@ -130,7 +130,7 @@ struct DeviceKernels {
               float momentum, float weight_decay, bool nesterov, float* p, float* v);
 
   // --- Digests (digest.cu). chunk_digests computes digest_of() for each of `chunks` runs of
-  // kDigestChunkBytes (gpu/replica.h): the low word, then the high word. `secret` contains the
+  // kDigestChunkBytes (replica.h): the low word, then the high word. `secret` contains the
   // words of digest_secret(). `x`, `secret` and `digests` are aligned to 16 bytes.
   void (*chunk_digests)(Stream, std::int64_t chunks, const float* x, const std::uint64_t* secret,
                         std::uint64_t* digests);

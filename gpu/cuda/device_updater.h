@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "gpu/base/digest_chunk.h"
 #include "gpu/cuda/device.h"
 #include "gpu/cuda/device_gradients.h"
-#include "gpu/digest_chunk.h"
 #include "gpu/optim/updater.h"
 #include "gpu/params/param_table.h"
 

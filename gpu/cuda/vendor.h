@@ -1,6 +1,6 @@
 #pragma once
 // Vendor kernels of a GPU (cuBLAS, cuDNN) for the levels that allow them (D0 and D1), as
-// gpu/vendor/vendor.h is for CPUs. The library chooses algorithms by shape, never by timing.
+// gpu/onednn/onednn.h is for CPUs. The library chooses algorithms by shape, never by timing.
 // VendorMath chooses the arithmetic.
 //
 // A library that does not work, or has no kernel for a shape, does not stop a job: canonical
@@ -13,7 +13,7 @@
 
 #include "gpu/cuda/device.h"
 #include "gpu/graph/graph.h"
-#include "gpu/vendor/vendor.h"
+#include "gpu/onednn/onednn.h"
 
 namespace es::gpu::cuda {
 

@@ -4,7 +4,7 @@
 
 namespace es::gpu {
 
-// Whether the operator is one that a vendor library could run (gpu/vendor/vendor.h): is_conv() for
+// Whether the operator is one that a vendor library could run (gpu/onednn/onednn.h): is_conv() for
 // convolutions and their gradients, is_gemm() for linear layers, matrix products and their
 // gradients.
 bool is_conv(OpKind kind);

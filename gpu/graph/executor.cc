@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "gpu/float_flags.h"
+#include "gpu/base/float_flags.h"
 #include "proto/base/check.h"
 
 namespace es::gpu {

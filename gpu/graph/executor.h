@@ -13,13 +13,13 @@
 #include <string>
 #include <vector>
 
-#include "gpu/aligned_buffer.h"
+#include "gpu/base/aligned_buffer.h"
+#include "gpu/base/parallel.h"
+#include "gpu/graph/onednn_ops.h"
 #include "gpu/graph/op_kernels.h"
 #include "gpu/graph/op_results.h"
 #include "gpu/graph/step_runner.h"
 #include "gpu/graph/tensor_addresses.h"
-#include "gpu/graph/vendor_ops.h"
-#include "gpu/parallel.h"
 
 namespace es::gpu {
 

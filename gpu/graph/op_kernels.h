@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "gpu/base/parallel.h"
 #include "gpu/graph/graph.h"
-#include "gpu/parallel.h"
 
 namespace es::gpu {
 

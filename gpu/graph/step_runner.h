@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu/batch.h"
+#include "gpu/base/batch.h"
 #include "gpu/est/gradient_target.h"
 #include "gpu/graph/differentiate.h"
 #include "gpu/graph/memory_plan.h"

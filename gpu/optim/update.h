@@ -4,10 +4,10 @@
 #include <span>
 #include <string>
 
+#include "gpu/base/parallel.h"
 #include "gpu/optim/optimizer.h"
-#include "gpu/parallel.h"
+#include "gpu/optim/replica.h"
 #include "gpu/params/buckets.h"
-#include "gpu/replica.h"
 
 namespace es::gpu {
 

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "gpu/optim/optimizer.h"
-#include "gpu/replica.h"
+#include "gpu/optim/replica.h"
 #include "proto/base/result.h"
 
 namespace es::gpu {

@@ -16,6 +16,10 @@ struct Bucket {
   bool operator==(const Bucket&) const = default;
 };
 
+// The target size of a bucket in bytes. All members of a job must cut by the same size, because a
+// bucket is addressed by its index.
+inline constexpr std::int64_t kBucketBytes = std::int64_t{4} << 20;
+
 // Cuts the flat layout from its end: bucket 0 holds the last parameters, whose gradients the
 // backward pass produces first. A bucket is closed before a parameter that would make it larger
 // than target_floats. So a bucket is larger only if it holds a single parameter that is larger

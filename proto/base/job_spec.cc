@@ -14,7 +14,7 @@ namespace es {
 namespace {
 
 // Longest list of device types. The canonical text of a specification must stay within the limits
-// of a job file (actors/config/toml_bounds.h).
+// of a job file (actors/job_file/toml_bounds.h).
 constexpr std::size_t kTypesMax = 256;
 
 // Keeps the first violation and ignores later ones, so that validate() reads as a list of rules.

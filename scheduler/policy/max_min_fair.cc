@@ -4,9 +4,9 @@
 #include <queue>
 #include <tuple>
 
-#include "scheduler/policy/choice.h"
-#include "scheduler/policy/speed.h"
-#include "scheduler/policy/targets.h"
+#include "scheduler/policy/common/choice.h"
+#include "scheduler/policy/common/speed.h"
+#include "scheduler/policy/common/targets.h"
 
 namespace es::scheduler {
 namespace {

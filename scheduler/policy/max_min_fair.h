@@ -14,7 +14,7 @@
 //
 // The policy does not support quotas. A job uses one type at a time, and keeps what it was given
 // for at least 120 s, so that not every event moves every job.
-#include "scheduler/policy/board.h"
+#include "scheduler/policy/common/board.h"
 
 namespace es::scheduler {
 

@@ -3,9 +3,9 @@
 #include <functional>
 
 #include "proto/base/number_text.h"
-#include "scheduler/policy/elastic_srtf.h"
-#include "scheduler/policy/gang.h"
-#include "scheduler/policy/greedy.h"
+#include "scheduler/policy/elastic_srtf/elastic_srtf.h"
+#include "scheduler/policy/gang/gang.h"
+#include "scheduler/policy/greedy/greedy.h"
 #include "scheduler/policy/max_min_fair.h"
 
 namespace es::scheduler {

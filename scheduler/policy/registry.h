@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "scheduler/policy/policy.h"
+#include "scheduler/policy/common/policy.h"
 
 namespace es::scheduler {
 

@@ -9,8 +9,8 @@
 #include "store/checkpoint/checkpoint.h"
 #include "store/checkpoint/direct_file.h"
 #include "store/checkpoint/layout.h"
-#include "store/checkpoint/system_error.h"
 #include "store/path_roots.h"
+#include "store/system_error.h"
 
 namespace es::store {
 namespace {

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <utility>
 
-#include "store/checkpoint/system_error.h"
 #include "store/path_roots.h"
+#include "store/system_error.h"
 
 namespace es::store {
 namespace {

@@ -13,8 +13,8 @@
 
 #include "store/checkpoint/direct_file.h"
 #include "store/checkpoint/file_system.h"
-#include "store/checkpoint/system_error.h"
 #include "store/path_roots.h"
+#include "store/system_error.h"
 
 namespace es::store {
 namespace {

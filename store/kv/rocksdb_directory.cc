@@ -9,8 +9,8 @@
 #include <fstream>
 #include <memory>
 
-#include "store/checkpoint/system_error.h"
 #include "store/kv/seal_file.h"
+#include "store/system_error.h"
 
 namespace es::store {
 namespace {

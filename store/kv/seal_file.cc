@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "proto/base/digest.h"
-#include "store/checkpoint/system_error.h"
+#include "store/system_error.h"
 
 namespace es::store {
 namespace {

@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
+#include "gpu/cuda/cuda_inventory.h"
 #include "gpu/cuda/vendor.h"
-#include "gpu/cuda_inventory.h"
 
 namespace es::bench {
 namespace {

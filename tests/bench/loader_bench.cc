@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "actors/config/job_file.h"
+#include "actors/job_file/job_file.h"
 #include "store/dataset/sample_source.h"
 
 namespace es::bench {

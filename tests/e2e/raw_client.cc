@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/esctl/client.h"
+#include "actors/esctl/client/client.h"
 
 namespace {
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/config/program.h"
-#include "actors/esctl/client.h"
+#include "actors/esctl/client/client.h"
+#include "actors/program/program.h"
 #include "proto/base/text_file.h"
 
 namespace {

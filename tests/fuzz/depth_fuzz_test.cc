@@ -6,7 +6,7 @@
 #include <functional>
 #include <random>
 
-#include "actors/config/job_file.h"
+#include "actors/job_file/job_file.h"
 #include "store/dataset/boxes/voc_reader.h"
 #include "store/dataset/questions/squad_reader.h"
 #include "store/safetensors/safetensors.h"

@@ -4,8 +4,8 @@
 #include <iterator>
 #include <stdexcept>
 
-#include "actors/node_agent/node_agent_actor.h"
-#include "actors/worker/worker_actor.h"
+#include "actors/node_agent/shell/node_agent_actor.h"
+#include "actors/worker/shell/worker_actor.h"
 #include "tests/sim/final_check.h"
 #include "tests/sim/sim_gateway.h"
 #include "tests/sim/sim_jobs.h"

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "actors/common/caf_messages.h"
-#include "actors/common/job_view.h"
-#include "actors/gateway/gateway_messages.h"
-#include "actors/protocol/codec.h"
+#include "actors/gateway/shell/gateway_messages.h"
+#include "actors/protocol/shell/caf_messages.h"
+#include "actors/protocol/wire/codec.h"
+#include "actors/protocol/wire/job_view.h"
 #include "proto/base/job_spec.h"
 #include "proto/messages.h"
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/protocol/instant.h"
-#include "actors/protocol/messages.h"
+#include "actors/protocol/core/instant.h"
+#include "actors/protocol/core/messages.h"
 #include "proto/base/job_spec.h"
 #include "store/dataset/epoch_sampler.h"
 #include "tests/actors/protocol/toy_engine.h"

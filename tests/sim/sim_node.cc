@@ -5,11 +5,11 @@
 #include <csignal>
 #include <set>
 
-#include "actors/common/saved_state_files.h"
-#include "actors/common/wire_devices.h"
-#include "actors/config/job_file.h"
-#include "actors/node_agent/node_agent_actor.h"
-#include "actors/worker/worker_actor.h"
+#include "actors/job_file/job_file.h"
+#include "actors/node_agent/shell/node_agent_actor.h"
+#include "actors/protocol/wire/wire_devices.h"
+#include "actors/version/saved_state_files.h"
+#include "actors/worker/shell/worker_actor.h"
 #include "tests/sim/sim_gateway.h"
 #include "tests/sim/sim_worker.h"
 

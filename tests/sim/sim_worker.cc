@@ -2,9 +2,9 @@
 
 #include <caf/all.hpp>
 
-#include "actors/common/caf_messages.h"
-#include "actors/protocol/codec.h"
-#include "actors/worker/worker_actor.h"
+#include "actors/protocol/shell/caf_messages.h"
+#include "actors/protocol/wire/codec.h"
+#include "actors/worker/shell/worker_actor.h"
 #include "proto/messages.h"
 
 namespace es::test {

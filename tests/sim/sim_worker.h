@@ -11,8 +11,8 @@
 #include <set>
 #include <vector>
 
-#include "actors/gateway/gateway_messages.h"
-#include "actors/worker/worker_core.h"
+#include "actors/gateway/shell/gateway_messages.h"
+#include "actors/worker/core/worker_core.h"
 #include "tests/sim/sim_cluster.h"
 
 namespace es::test {

@@ -4,10 +4,10 @@
 
 #include <stdexcept>
 
-#include "actors/cluster_scheduler/cluster_scheduler_actor.h"
-#include "actors/config/job_file.h"
-#include "actors/node_agent/node_agent_actor.h"
-#include "actors/worker/worker_actor.h"
+#include "actors/cluster_scheduler/shell/cluster_scheduler_actor.h"
+#include "actors/job_file/job_file.h"
+#include "actors/node_agent/shell/node_agent_actor.h"
+#include "actors/worker/shell/worker_actor.h"
 #include "tests/sim/sim_gateway.h"
 #include "tests/sim/sim_node.h"
 

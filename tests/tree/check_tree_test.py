@@ -38,13 +38,13 @@ class CheckTree(unittest.TestCase):
         self.expect()
 
     def test_gpu_may_not_include_actors_or_store(self):
-        self.write("gpu/a.cc", '#include "actors/worker/worker_core.h"\n')
+        self.write("gpu/a.cc", '#include "actors/worker/core/worker_core.h"\n')
         self.write("gpu/b.cc", '#include "store/ledger/ledger.h"\n')
         self.expect("include: gpu/a.cc", "include: gpu/b.cc")
 
     def test_gpu_and_scheduler_do_not_know_each_other(self):
-        self.write("gpu/a.cc", '#include "scheduler/model.h"\n')
-        self.write("scheduler/b.cc", '#include "gpu/engine.h"\n')
+        self.write("gpu/a.cc", '#include "scheduler/model/model.h"\n')
+        self.write("scheduler/b.cc", '#include "gpu/engine/engine.h"\n')
         self.expect("include: gpu/a.cc", "include: scheduler/b.cc")
 
     def test_gpu_may_not_see_messages(self):
@@ -52,8 +52,8 @@ class CheckTree(unittest.TestCase):
         self.expect("include: gpu/a.cc: gpu may include only proto/base")
 
     def test_a_core_may_not_use_the_actor_library(self):
-        self.write("actors/worker/worker_core.cc", "#include <caf/actor.hpp>\n")
-        self.expect("include: actors/worker/worker_core.cc: a core")
+        self.write("actors/worker/core/worker_core.cc", "#include <caf/actor.hpp>\n")
+        self.expect("include: actors/worker/core/worker_core.cc: a core")
 
     def test_a_library_outside_its_folder_is_found(self):
         self.write("scheduler/a.cc", "#include <caf/all.hpp>\n")

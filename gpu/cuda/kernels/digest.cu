@@ -2,9 +2,9 @@
 // to the public specification, an input consists of stripes of eight 64-bit words, and 16 stripes
 // are a block. Lane i accumulates word i of all stripes and is scrambled after each block except
 // the last.
+#include "gpu/base/digest_chunk.h"
 #include "gpu/cuda/kernels/pack.h"
 #include "gpu/cuda/kernels/topics.h"
-#include "gpu/digest_chunk.h"
 
 namespace es::gpu::cuda::ES_CUDA_SPACE {
 namespace {

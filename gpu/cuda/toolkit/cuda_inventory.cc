@@ -1,4 +1,4 @@
-#include "gpu/cuda_inventory.h"
+#include "gpu/cuda/cuda_inventory.h"
 
 #include <cuda_runtime_api.h>
 

@@ -4,9 +4,9 @@
 #include <string_view>
 #include <vector>
 
+#include "gpu/cuda/cuda_inventory.h"
 #include "gpu/cuda/device.h"
 #include "gpu/cuda/toolkit/launches.h"
-#include "gpu/cuda_inventory.h"
 
 namespace es::gpu::cuda {
 namespace {

@@ -1,4 +1,4 @@
-#include "actors/protocol/codec.h"
+#include "actors/protocol/wire/codec.h"
 
 #include <doctest/doctest.h>
 

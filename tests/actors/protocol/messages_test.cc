@@ -1,4 +1,4 @@
-#include "actors/protocol/messages.h"
+#include "actors/protocol/core/messages.h"
 
 #include <doctest/doctest.h>
 

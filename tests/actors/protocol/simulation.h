@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/intra_job/intra_job_core.h"
-#include "actors/worker/worker_core.h"
+#include "actors/intra_job/core/intra_job_core.h"
+#include "actors/worker/core/worker_core.h"
 #include "tests/actors/protocol/toy_engine.h"
 
 namespace es::test {

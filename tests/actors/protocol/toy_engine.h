@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "actors/worker/worker_events.h"
+#include "actors/worker/core/worker_events.h"
 
 namespace es::test {
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <sstream>
 
-#include "actors/simulator/report.h"
+#include "actors/simulator/report/report.h"
 #include "tests/actors/simulator/small_traces.h"
 
 namespace es::actors::simulator {

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "actors/common/wire_devices.h"
-#include "actors/intra_job/durations.h"
-#include "actors/node_agent/node_agent_actor.h"
-#include "actors/protocol/codec.h"
-#include "scheduler/device_sets.h"
+#include "actors/node_agent/shell/node_agent_actor.h"
+#include "actors/protocol/core/durations.h"
+#include "actors/protocol/wire/codec.h"
+#include "actors/protocol/wire/wire_devices.h"
+#include "scheduler/model/device_sets.h"
 
 namespace es::actors::simulator {
 namespace {

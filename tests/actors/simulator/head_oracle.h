@@ -22,12 +22,12 @@
 #include <string>
 #include <vector>
 
-#include "actors/gateway/gateway_messages.h"
-#include "actors/protocol/instant.h"
-#include "actors/protocol/messages.h"
-#include "actors/simulator/workload.h"
+#include "actors/gateway/shell/gateway_messages.h"
+#include "actors/protocol/core/instant.h"
+#include "actors/protocol/core/messages.h"
+#include "actors/simulator/shell/workload.h"
 #include "proto/messages.h"
-#include "scheduler/refusal.h"
+#include "scheduler/grants/refusal.h"
 
 namespace es::actors::simulator {
 

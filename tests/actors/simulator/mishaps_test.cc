@@ -1,5 +1,5 @@
 // Lost nodes and slow devices: what jobs lose by them, and how the head reacts.
-#include "actors/simulator/mishaps.h"
+#include "actors/simulator/core/mishaps.h"
 
 #include <caf/all.hpp>
 

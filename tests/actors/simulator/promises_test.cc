@@ -7,8 +7,8 @@
 #include <optional>
 #include <utility>
 
-#include "actors/common/caf_messages.h"
-#include "actors/common/wire_devices.h"
+#include "actors/protocol/shell/caf_messages.h"
+#include "actors/protocol/wire/wire_devices.h"
 #include "tests/actors/simulator/head_oracle.h"
 #include "tests/actors/simulator/small_traces.h"
 #include "tests/support/seed.h"

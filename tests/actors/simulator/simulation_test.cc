@@ -1,11 +1,11 @@
 // Small traces whose outcome can be worked out by hand, and what must hold for any.
-#include "actors/simulator/simulation.h"
+#include "actors/simulator/shell/simulation.h"
 
 #include <doctest/doctest.h>
 
 #include <random>
 
-#include "actors/simulator/report.h"
+#include "actors/simulator/report/report.h"
 #include "tests/actors/simulator/small_traces.h"
 #include "tests/support/seed.h"
 

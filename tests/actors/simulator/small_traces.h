@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/simulator/simulation.h"
+#include "actors/simulator/shell/simulation.h"
 
 namespace es::actors::simulator {
 

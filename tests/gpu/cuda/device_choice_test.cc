@@ -1,8 +1,8 @@
-#include "gpu/device_choice.h"
+#include "gpu/engine/device_choice.h"
 
 #include <doctest/doctest.h>
 
-#include "gpu/cuda_inventory.h"
+#include "gpu/cuda/cuda_inventory.h"
 
 TEST_SUITE("gpu/device_choice") {
   using namespace es;

@@ -10,7 +10,7 @@
 #include <random>
 
 #include "gpu/cuda/device_executor.h"
-#include "gpu/engine.h"
+#include "gpu/engine/engine.h"
 #include "gpu/graph/builder.h"
 #include "gpu/graph/fuse.h"
 #include "gpu/optim/optimizer.h"

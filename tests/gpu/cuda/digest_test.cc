@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include "gpu/digest_chunk.h"
+#include "gpu/base/digest_chunk.h"
 #include "proto/base/digest.h"
 #include "proto/base/digest_secret.h"
 #include "tests/gpu/cuda/device_testing.h"

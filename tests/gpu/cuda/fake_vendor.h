@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "gpu/canonical/kernels.h"
-#include "gpu/vendor/vendor.h"
+#include "gpu/onednn/onednn.h"
 
 namespace es::test {
 

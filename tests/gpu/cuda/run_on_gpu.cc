@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
+#include "gpu/cuda/cuda_inventory.h"
 #include "gpu/cuda/device.h"
-#include "gpu/cuda_inventory.h"
 #include "proto/base/check.h"
 #include "tests/gpu/cuda/device_testing.h"
 

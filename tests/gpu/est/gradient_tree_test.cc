@@ -8,7 +8,7 @@
 #include <optional>
 #include <random>
 
-#include "gpu/aligned_buffer.h"
+#include "gpu/base/aligned_buffer.h"
 #include "gpu/est/reduce_tree.h"
 #include "tests/support/seed.h"
 

@@ -1,7 +1,7 @@
 // Every architecture, in its tiny size and with its published dropout, trains.
 #include <doctest/doctest.h>
 
-#include "gpu/engine.h"
+#include "gpu/engine/engine.h"
 #include "tests/gpu/models/samples_by_formula.h"
 
 TEST_SUITE("gpu/models") {

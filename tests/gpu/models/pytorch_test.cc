@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "gpu/engine.h"
+#include "gpu/engine/engine.h"
 #include "gpu/params/pytorch_layout.h"
 #include "tests/gpu/models/reference_file.h"
 #include "tests/gpu/models/samples_by_formula.h"

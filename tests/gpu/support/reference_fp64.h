@@ -4,7 +4,7 @@
 // gradients. Knows every operator but the YOLO loss.
 #include <vector>
 
-#include "gpu/batch.h"
+#include "gpu/base/batch.h"
 #include "gpu/graph/graph.h"
 
 namespace es::test {

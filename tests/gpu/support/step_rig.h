@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "gpu/aligned_buffer.h"
+#include "gpu/base/aligned_buffer.h"
 #include "gpu/graph/executor.h"
 #include "proto/base/device.h"
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "gpu/aligned_buffer.h"
-#include "gpu/engine.h"
+#include "gpu/base/aligned_buffer.h"
+#include "gpu/engine/engine.h"
 #include "gpu/est/gradient_tree.h"
 #include "gpu/est/reduce_tree.h"
 #include "proto/base/philox.h"

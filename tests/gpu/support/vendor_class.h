@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "gpu/vendor/vendor.h"
+#include "gpu/onednn/onednn.h"
 
 namespace es::test {
 

@@ -1,4 +1,4 @@
-#include "scheduler/policy/elastic_srtf.h"
+#include "scheduler/policy/elastic_srtf/elastic_srtf.h"
 
 #include <doctest/doctest.h>
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "scheduler/device_sets.h"
+#include "scheduler/model/device_sets.h"
 #include "scheduler/policy/registry.h"
 #include "tests/scheduler/policy/random_views.h"
 #include "tests/support/seed.h"

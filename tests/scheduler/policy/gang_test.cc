@@ -1,4 +1,4 @@
-#include "scheduler/policy/gang.h"
+#include "scheduler/policy/gang/gang.h"
 
 #include <doctest/doctest.h>
 

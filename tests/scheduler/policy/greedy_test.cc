@@ -1,4 +1,4 @@
-#include "scheduler/policy/greedy.h"
+#include "scheduler/policy/greedy/greedy.h"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "scheduler/policy/missing_devices.h"
+#include "scheduler/policy/greedy/missing_devices.h"
 
 namespace es::scheduler {
 namespace {

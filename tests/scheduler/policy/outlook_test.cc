@@ -1,4 +1,4 @@
-#include "scheduler/policy/outlook.h"
+#include "scheduler/policy/common/outlook.h"
 
 #include <doctest/doctest.h>
 

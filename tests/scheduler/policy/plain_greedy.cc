@@ -4,8 +4,8 @@
 #include <tuple>
 #include <utility>
 
-#include "scheduler/device_sets.h"
-#include "scheduler/policy/missing_devices.h"
+#include "scheduler/model/device_sets.h"
+#include "scheduler/policy/greedy/missing_devices.h"
 
 namespace es::test {
 namespace {

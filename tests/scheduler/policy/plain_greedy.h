@@ -1,7 +1,7 @@
 #pragma once
-// The rule of `easyscale` (scheduler/policy/greedy.h) word by word, looking at every job: what the
-// policy, which does not, must decide.
-#include "scheduler/policy/policy.h"
+// The rule of `easyscale` (greedy.h) word by word, looking at every job: what the policy, which does
+// not, must decide.
+#include "scheduler/policy/common/policy.h"
 
 namespace es::test {
 

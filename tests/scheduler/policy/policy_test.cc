@@ -1,4 +1,4 @@
-#include "scheduler/policy/policy.h"
+#include "scheduler/policy/common/policy.h"
 
 #include <doctest/doctest.h>
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "scheduler/device_sets.h"
+#include "scheduler/model/device_sets.h"
 
 namespace es::test {
 

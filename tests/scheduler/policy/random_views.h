@@ -3,7 +3,7 @@
 // so.
 #include <random>
 
-#include "scheduler/policy/policy.h"
+#include "scheduler/policy/common/policy.h"
 
 namespace es::test {
 

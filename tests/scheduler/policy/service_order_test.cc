@@ -1,12 +1,12 @@
 // What elastic-srtf keeps between decisions, and what it skips, changes nothing.
-#include "scheduler/policy/service_order.h"
+#include "scheduler/policy/elastic_srtf/service_order.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 
-#include "scheduler/policy/choice.h"
-#include "scheduler/policy/elastic_srtf.h"
+#include "scheduler/policy/common/choice.h"
+#include "scheduler/policy/elastic_srtf/elastic_srtf.h"
 #include "scheduler/policy/registry.h"
 #include "tests/scheduler/policy/random_views.h"
 #include "tests/support/seed.h"

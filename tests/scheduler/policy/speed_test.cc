@@ -1,11 +1,11 @@
-#include "scheduler/policy/speed.h"
+#include "scheduler/policy/common/speed.h"
 
 #include <doctest/doctest.h>
 
 #include <random>
 #include <vector>
 
-#include "scheduler/plans.h"
+#include "scheduler/plans/plans.h"
 #include "tests/support/seed.h"
 
 namespace es::scheduler {

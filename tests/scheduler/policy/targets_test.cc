@@ -1,4 +1,4 @@
-#include "scheduler/policy/targets.h"
+#include "scheduler/policy/common/targets.h"
 
 #include <doctest/doctest.h>
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "proto/base/result.h"
-#include "scheduler/policy/policy.h"
+#include "scheduler/policy/common/policy.h"
 
 namespace es::study {
 

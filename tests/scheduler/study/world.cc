@@ -6,8 +6,8 @@
 #include <queue>
 
 #include "proto/base/check.h"
-#include "scheduler/device_sets.h"
-#include "scheduler/policy/speed.h"
+#include "scheduler/model/device_sets.h"
+#include "scheduler/policy/common/speed.h"
 
 namespace es::study {
 namespace {

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "scheduler/policy/policy.h"
+#include "scheduler/policy/common/policy.h"
 #include "tests/scheduler/study/trace.h"
 
 namespace es::study {

@@ -1,0 +1,184 @@
+#include "actors/admission/admission.h"
+
+#include <numeric>
+
+#include "actors/admission/model_key.h"
+#include "actors/job_file/job_file.h"
+#include "actors/version/initial_weights.h"
+#include "actors/version/kernel_record.h"
+#include "gpu/models/models.h"
+#include "gpu/onednn/onednn.h"
+#include "gpu/params/buckets.h"
+#include "proto/base/job_fields.h"
+#include "store/checkpoint/checkpoint.h"
+#include "store/dataset/epoch_sampler.h"
+#include "store/dataset/sample_source.h"
+#include "store/path_roots.h"
+
+namespace es::actors {
+namespace {
+
+constexpr const char* kWhere = "job";
+
+Result<std::uint64_t> steps_per_epoch(const JobSpec& spec, std::uint64_t samples) {
+  const auto sampler = store::EpochSampler::create(
+      {.samples = samples, .max_p = spec.max_p, .batch_size = spec.batch_size, .seed = spec.seed});
+  if (!sampler) return sampler.error();
+  return sampler->steps_per_epoch();
+}
+
+// esctl measures what D2 costs and submits a level. A job that still says auto gets the stronger
+// promise.
+DeterminismLevel resolve_level(const JobSpec& spec) {
+  return spec.level == DeterminismLevel::kAuto ? DeterminismLevel::kD2 : spec.level;
+}
+
+std::uint64_t steps_of(const std::vector<Stage>& stages) {
+  return std::accumulate(stages.begin(), stages.end(), std::uint64_t{0},
+                         [](std::uint64_t sum, const Stage& s) { return sum + s.steps; });
+}
+
+// Fixes the total number of steps, which includes those of the checkpoint.
+Status resolve_steps(JobSpec& spec, Version start, std::uint64_t steps_per_epoch) {
+  const std::uint64_t staged = steps_of(spec.stages);
+  if (spec.steps == 0 && staged != 0) spec.steps = start + staged;
+  if (spec.steps == 0) spec.steps = spec.epochs * steps_per_epoch;
+  if (staged != 0 && start + staged != spec.steps)
+    return usage_error(std::string(kWhere) + ": steps = " + std::to_string(spec.steps) +
+                       ": allowed is the sum of the stages" +
+                       (start != 0 ? " after version " + std::to_string(start) : "") + ", " +
+                       std::to_string(start + staged));
+  if (spec.steps <= start)
+    return usage_error(std::string(kWhere) + ": steps = " + std::to_string(spec.steps) +
+                       ": allowed is more than the " + std::to_string(start) +
+                       " steps of the checkpoint");
+  spec.epochs = 0;
+  return {};
+}
+
+// A run from a checkpoint has the bits of an uninterrupted run only if everything that decides them
+// is the same.
+Status check_same_job(const JobSpec& spec, const JobSpec& saved, const std::string& directory) {
+  const std::string key(first_other_bits(spec, saved));
+  if (key.empty()) return {};
+  return usage_error(directory + ": the checkpoint is of a job with another " + key +
+                     "; allowed is the same " + key);
+}
+
+// Device types of the first placement; empty: the scheduler may choose any.
+std::vector<DeviceType> first_types(const JobSpec& spec) {
+  if (spec.stages.empty()) return spec.resources.device_types;
+  std::vector<DeviceType> types;
+  for (const DeviceCount& count : spec.stages.front().devices.counts) types.push_back(count.type);
+  return types;
+}
+
+struct Start {
+  Version version = 0;
+  protocol::VersionDigests digests;
+  std::optional<DeviceType> only_type;  // its kernels computed the checkpoint; none: any type may
+};
+
+// The bits of a checkpoint that a library has computed can be continued on its device type only.
+std::optional<DeviceType> only_type(const JobSpec& spec, const std::optional<KernelRecord>& saved) {
+  const bool depends = saved && !saved->operators.empty() && gpu::allows_vendor(saved->level) &&
+                       gpu::allows_vendor(resolve_level(spec));
+  if (!depends || !spec.stages.empty()) return std::nullopt;
+  return saved->device_type;
+}
+
+Result<Start> look_at_checkpoint(const JobSpec& spec, const std::string& directory) {
+  const auto reader = store::CheckpointReader::open(directory);
+  if (!reader) return reader.error();
+  ES_RETURN_IF_ERROR(reader->verify());
+  // The parser's error is not passed on: it would quote the file, which may not belong to the
+  // client.
+  const auto saved = parse_job(reader->job_toml(), directory);
+  if (!saved)
+    return usage_error(directory +
+                       ": its job file is none that this version accepts: allowed is a "
+                       "checkpoint that it can go on from");
+  ES_RETURN_IF_ERROR(check_same_job(spec, *saved, directory));
+  const auto kernels = read_kernel_record(*reader, directory);
+  if (!kernels) return kernels.error();
+  ES_RETURN_IF_ERROR(
+      check_device_types(*kernels, resolve_level(spec), first_types(spec), directory));
+  const store::CheckpointHead& head = reader->head();
+  return Start{head.version, {head.params_digest, head.state_digest}, only_type(spec, *kernels)};
+}
+
+// From now on the digest of the initial weights belongs to the job, and workers compare the file
+// with it. If the job file contains a digest already, only the workers compare: the job may be
+// beyond version 0, and the file may be gone.
+Status resolve_weights(JobSpec& spec, const SampleLayout& layout) {
+  if (spec.model.weights.empty() || !spec.model.weights_digest.empty()) return {};
+  const auto graph = gpu::build_model(spec.model, spec.batch_size, layout);
+  if (!graph) return graph.error();
+  const auto digest = check_weights(spec.model.weights, graph->table);
+  if (!digest) return digest.error();
+  spec.model.weights_digest = digest->hex();
+  return {};
+}
+
+Result<std::uint32_t> bucket_count(const JobSpec& spec, const SampleLayout& layout) {
+  const auto graph = gpu::build_model(spec.model, spec.batch_size, layout);
+  if (!graph) return graph.error();
+  return static_cast<std::uint32_t>(
+      gpu::cut_buckets(graph->table, gpu::kBucketBytes / std::int64_t{sizeof(float)}).size());
+}
+
+// Checked before any file is opened, so that a client cannot find out which files exist outside of
+// the roots.
+Status check_named_paths(const JobSpec& spec, const std::string& from_checkpoint) {
+  using store::RootKind;
+  const auto check = [](RootKind kind, const char* field, const std::string& path) {
+    return path.empty() ? Status() : store::check_named(kind, field, path);
+  };
+  ES_RETURN_IF_ERROR(check(RootKind::kData, "data.path", spec.data.path));
+  ES_RETURN_IF_ERROR(check(RootKind::kData, "data.vocabulary_file", spec.data.vocabulary_file));
+  ES_RETURN_IF_ERROR(check(RootKind::kData, "model.weights", spec.model.weights));
+  ES_RETURN_IF_ERROR(
+      check(RootKind::kCheckpoints, "checkpoint.directory", spec.checkpoint.directory));
+  return check(RootKind::kCheckpoints, "--from", from_checkpoint);
+}
+
+// Fills in what only the data and the checkpoint tell: steps and level. Then the rules that depend
+// on them are checked again.
+Status resolve(JobSpec& spec, Version start, const store::DataFacts& data) {
+  const auto per_epoch = steps_per_epoch(spec, data.train_count);
+  if (!per_epoch) return per_epoch.error();
+  ES_RETURN_IF_ERROR(resolve_steps(spec, start, *per_epoch));
+  spec.level = resolve_level(spec);
+  return validate(spec, kWhere);
+}
+
+}  // namespace
+
+Result<AdmittedJob> admit(const std::string& spec_toml, const std::string& from_checkpoint) {
+  auto spec = parse_job(spec_toml, kWhere);
+  if (!spec) return spec.error();
+  ES_RETURN_IF_ERROR(check_named_paths(*spec, from_checkpoint));
+  const auto data = store::data_facts(*spec);
+  if (!data) return data.error();
+  AdmittedJob job{*std::move(spec), {}, {}, {}};
+  ES_RETURN_IF_ERROR(resolve_weights(job.spec, data->layout));
+  if (!from_checkpoint.empty()) {
+    const auto start = look_at_checkpoint(job.spec, from_checkpoint);
+    if (!start) return start.error();
+    job.config.start = protocol::FromCheckpoint{from_checkpoint};
+    job.config.start_version = start->version;
+    job.config.start_digests = start->digests;
+    if (start->only_type) job.spec.resources.device_types = {*start->only_type};
+  }
+  ES_RETURN_IF_ERROR(resolve(job.spec, job.config.start_version, *data));
+  const auto buckets = bucket_count(job.spec, data->layout);
+  if (!buckets) return buckets.error();
+  job.spec_toml = to_toml(job.spec);
+  job.config.spec = job.spec;
+  job.config.last_version = job.spec.steps;
+  job.config.bucket_count = *buckets;
+  job.model_key = model_key(job.spec, data->layout);
+  return job;
+}
+
+}  // namespace es::actors

@@ -1,0 +1,27 @@
+#include "actors/admission/model_key.h"
+
+namespace es::actors {
+namespace {
+
+// "image:28x28x1,label:1x1x1<=9"
+std::string layout_text(const SampleLayout& layout) {
+  std::string text;
+  for (const SampleField& f : layout.fields) {
+    text += (text.empty() ? "" : ",") + f.name + ":" + std::to_string(f.height) + "x" +
+            std::to_string(f.width) + "x" + std::to_string(f.channels);
+    if (f.type == FieldType::kI32) text += "<=" + std::to_string(f.high);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string model_key(const JobSpec& spec, const SampleLayout& layout) {
+  const ModelSpec& model = spec.model;
+  return model.name + "-" + model.size + "/w" + std::to_string(model.width) + "/c" +
+         std::to_string(model.classes) + "/p" + std::to_string(model.dropout) + "/" +
+         layout_text(layout) + "/t" + std::to_string(spec.resources.threads) + "/" +
+         level_name(spec.level);
+}
+
+}  // namespace es::actors

@@ -1,0 +1,171 @@
+// ClusterCore: claims. A claim takes devices and keeps them until it ends: free devices at once,
+// others as soon as training jobs have left them at a step boundary. A returned device goes to
+// claims before it goes to jobs; claims are served in the order of their names.
+//
+// Devices are called back from jobs of the lowest priority first and, among these, from the last
+// submitted one. The first pass takes only devices beyond the minimum of a job. The second pass
+// suspends whole jobs. The third pass takes devices of pinned jobs.
+#include <algorithm>
+
+#include "actors/cluster_scheduler/core/cluster_core.h"
+#include "actors/cluster_scheduler/core/job_bounds.h"
+
+namespace es::actors {
+
+JobId claim_owner(const std::string& claim) {
+  return "claim:" + claim;
+}
+
+Status ClusterCore::check_claim(const cluster::ClaimMade& claim) const {
+  if (claims_.contains(claim.name))
+    return refused("claim \"" + claim.name + "\": there is a claim of this name already");
+  return check_count(claim);
+}
+
+// A smaller number is always accepted: it is within every quota, and the devices were there before.
+Status ClusterCore::check_claim(const cluster::ClaimResized& claim) const {
+  ES_RETURN_IF_ERROR(check_claim_end(claim.name));
+  const Claim& now = claims_.at(claim.name);
+  if (claim.count <= now.count) return {};
+  return check_count({claim.name, now.type, claim.count});
+}
+
+// Checks a claim of this size together with all others.
+Status ClusterCore::check_count(const cluster::ClaimMade& claim) const {
+  std::uint32_t claimed = 0;
+  for (const auto& [name, other] : claims_)
+    if (other.type == claim.type && name != claim.name) claimed += other.count;
+  const std::uint32_t exist = pool_.existing_devices().count_of(claim.type);
+  const std::string text = "claim \"" + claim.name + "\": " + std::to_string(claim.count) + " of " +
+                           claim.type.name + ": ";
+  if (claim.count > exist - std::min(exist, claimed))
+    return refused(text + "the cluster has " + std::to_string(exist) +
+                   (exist > 0 ? ", and other claims have " + std::to_string(claimed)
+                              : "; its devices are " + pool_.existing_devices().text()));
+  if (!limits_.claims) return {};
+  const std::uint32_t limit = limits_.claims->count_of(claim.type);
+  if (claim.count <= limit - std::min(limit, claimed)) return {};
+  return refused(text + "the quota of claims is " + std::to_string(limit) +
+                 ", and other claims have " + std::to_string(claimed));
+}
+
+Status ClusterCore::check_claim_end(const std::string& name) const {
+  if (claims_.contains(name)) return {};
+  return not_found("claim \"" + name + "\": there is no such claim");
+}
+
+void ClusterCore::handle(const cluster::ClaimMade& event) {
+  if (!claims_.try_emplace(event.name, Claim{event.type, event.count}).second) ++ignored_events_;
+}
+
+// The last devices by node and index are given back.
+void ClusterCore::handle(const cluster::ClaimResized& event) {
+  const auto at = claims_.find(event.name);
+  if (at == claims_.end()) {
+    ++ignored_events_;
+    return;
+  }
+  at->second.count = event.count;
+  const JobId owner = claim_owner(event.name);
+  while (pool_.held(owner).size() > event.count)
+    pool_.release(owner, DeviceId(*pool_.held(owner).rbegin()));
+}
+
+void ClusterCore::handle(const cluster::ClaimEnded& event) {
+  if (claims_.erase(event.name) == 0) ++ignored_events_;
+  pool_.release_all(claim_owner(event.name));
+}
+
+std::vector<ClusterCore::ClaimView> ClusterCore::claims() const {
+  std::vector<ClaimView> claims;
+  for (const auto& [name, claim] : claims_) {
+    const std::uint32_t missing = missing_to(name, claim);
+    claims.push_back({name, claim.type, claim.count, claim.count - missing, {}});
+    if (missing > 0) claims.back().waits = leaving(claim.type);
+  }
+  return claims;
+}
+
+// The jobs that were called back from devices of this type, and how many each has not left yet.
+std::vector<std::pair<JobId, std::uint32_t>> ClusterCore::leaving(const DeviceType& type) const {
+  std::vector<std::pair<JobId, std::uint32_t>> jobs;
+  for (const auto& [number, job] : jobs_) {
+    const JobId& id = job.admitted.job;
+    std::uint32_t count = 0;
+    for (const DeviceId& device : pool_.owned(id))
+      if (device.type == type && pool_.is_live(device.node) && !pool_.held(id).contains(device))
+        ++count;
+    if (count > 0) jobs.emplace_back(id, count);
+  }
+  return jobs;
+}
+
+std::uint32_t ClusterCore::missing_to(const std::string& name, const Claim& claim) const {
+  const std::size_t held = pool_.held(claim_owner(name)).size();
+  return claim.count - static_cast<std::uint32_t>(std::min<std::size_t>(claim.count, held));
+}
+
+void ClusterCore::serve_claims() {
+  std::map<DeviceType, std::uint32_t> missing;
+  for (const auto& [name, claim] : claims_) {
+    const std::uint32_t wanted = missing_to(name, claim);
+    const std::uint32_t now = std::min(wanted, pool_.free_devices().count_of(claim.type));
+    if (now > 0) pool_.grant(claim_owner(name), claim.type, now);
+    if (wanted > now) missing[claim.type] += wanted - now;
+  }
+  for (const auto& [type, count] : missing) {
+    const std::uint32_t returning = pool_.returning_devices().count_of(type);
+    if (count > returning) call_back(type, count - returning);
+  }
+}
+
+void ClusterCore::call_back(const DeviceType& type, std::uint32_t count) {
+  std::vector<Job*> order;
+  for (auto& [number, job] : jobs_)
+    if (pool_.held_devices(job.admitted.job).count_of(type) > 0) order.push_back(&job);
+  std::reverse(order.begin(), order.end());
+  std::stable_sort(order.begin(), order.end(), [](const Job* a, const Job* b) {
+    return a->admitted.priority < b->admitted.priority;
+  });
+  enum Round { kExtras, kElastic, kPinned };
+  for (const Round round : {kExtras, kElastic, kPinned}) {
+    for (Job* job : order) {
+      const DeviceSet held = pool_.held_devices(job->admitted.job);
+      const bool pinned = job->demand && job->demand->exact;
+      if (count == 0 || (pinned && round != kPinned)) continue;
+      const std::uint32_t least = std::min(job->admitted.min_devices, max_devices(job->admitted));
+      std::uint32_t most = std::min(count, held.count_of(type));
+      if (round == kExtras) most = std::min(most, held.total() - std::min(held.total(), least));
+      if (most == 0) continue;
+      count -= most;
+      // A job with less than its minimum cannot run, so it gives everything back.
+      DeviceSet devices = held;
+      if (pinned || held.total() - most >= least) {
+        devices = {};
+        devices.add(type, most);
+      }
+      take_back(*job, devices);
+    }
+  }
+}
+
+// The returning devices that claims wait for.
+DeviceSet ClusterCore::reserved_returning() const {
+  DeviceSet reserved;
+  for (const auto& [name, claim] : claims_)
+    if (const std::uint32_t missing = missing_to(name, claim); missing > 0)
+      reserved.add(claim.type, missing);
+  return reserved;
+}
+
+// Devices of a lost node that has returned. No process of the claim is known to run there, so they
+// are free.
+void ClusterCore::give_back_returned(const std::string& claim) {
+  const JobId owner = claim_owner(claim);
+  const std::set<DeviceId> owned = pool_.owned(owner);
+  for (const DeviceId& device : owned)
+    if (pool_.is_live(device.node) && !pool_.held(owner).contains(device))
+      pool_.release(owner, device);
+}
+
+}  // namespace es::actors

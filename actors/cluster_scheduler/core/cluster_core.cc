@@ -1,0 +1,283 @@
+#include "actors/cluster_scheduler/core/cluster_core.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/cluster_scheduler/core/job_bounds.h"
+#include "proto/base/check.h"
+#include "scheduler/model/device_sets.h"
+
+namespace es::actors {
+namespace {
+
+using cluster::JobAdmitted;
+using cluster::JobDemand;
+
+// "cpu-avx512:5 and cpu-avx2:3": the counts of these types in `set`, including zeros.
+std::string counts_text(const DeviceSet& set, const std::vector<DeviceType>& types) {
+  std::string text;
+  for (const DeviceType& type : types)
+    text += (text.empty() ? "" : " and ") + type.name + ":" + std::to_string(set.count_of(type));
+  return text;
+}
+
+// Returns why exactly these devices cannot be had; empty: they can.
+std::string refuse_exact(const DeviceSet& exact, const DeviceSet& existing) {
+  const std::vector<DeviceType> types = types_of(scheduler::beyond(exact, existing));
+  if (types.empty()) return {};
+  return "needs " + counts_text(exact, types) + ", the cluster has " + counts_text(existing, types);
+}
+
+// Returns why a job cannot even start; empty: it can.
+std::string refuse_minimum(const JobAdmitted& job, const DeviceSet& existing) {
+  const std::vector<DeviceType> types = usable_types(job, types_of(existing));
+  std::uint32_t possible = 0;
+  for (const DeviceType& type : types) {
+    const std::uint32_t count = existing.count_of(type);
+    possible = mixes_types(job) ? possible + count : std::max(possible, count);
+  }
+  if (possible >= job.min_devices) return {};
+  return "needs min_devices = " + std::to_string(job.min_devices) +
+         (mixes_types(job) ? " devices" : " devices of one type") + ", the cluster has " +
+         (types.empty() ? "none" : counts_text(existing, types));
+}
+
+}  // namespace
+
+ClusterCore::ClusterCore(std::unique_ptr<scheduler::Policy> policy, cluster::Limits limits)
+    : policy_(std::move(policy)), limits_(std::move(limits)) {
+  ES_CHECK(policy_ != nullptr);
+  view_.quotas = limits_.quotas;
+}
+
+std::vector<cluster::Effect> ClusterCore::take(const cluster::Event& event, double now_s) {
+  advance(now_s);
+  std::visit([this](const auto& e) { handle(e); }, event);
+  return std::exchange(effects_, {});
+}
+
+std::vector<cluster::Effect> ClusterCore::decide(double now_s) {
+  advance(now_s);
+  serve_claims();
+  schedule();
+  send_changed_allocations();
+  return std::exchange(effects_, {});
+}
+
+std::vector<cluster::Effect> ClusterCore::on(const cluster::Event& event, double now_s) {
+  std::vector<cluster::Effect> effects = take(event, now_s);
+  std::vector<cluster::Effect> decided = decide(now_s);
+  effects.insert(effects.end(), decided.begin(), decided.end());
+  return effects;
+}
+
+void ClusterCore::handle(const cluster::NodeJoined& event) {
+  pool_.join(event.node, event.devices);
+  for (const auto& [claim, devices] : claims_) give_back_returned(claim);
+  for (const auto& [id, device] : event.kept)
+    if (Job* job = find(id); job != nullptr && pool_.adopt(id, device)) {
+      mark_changed(*job);
+    }
+}
+
+void ClusterCore::handle(const cluster::NodeLost& event) {
+  lose(event.node, false);
+}
+
+void ClusterCore::handle(const cluster::NodeDraining& event) {
+  lose(event.node, true);
+}
+
+void ClusterCore::lose(const std::string& node, bool urgent) {
+  if (!pool_.is_live(node)) ++ignored_events_;
+  for (const JobId& id : pool_.lose(node)) {
+    Job* job = find(id);
+    if (job == nullptr) continue;  // a claim
+    job->moved = true;
+    job->urgent = job->urgent || urgent;
+    mark_changed(*job);
+  }
+}
+
+void ClusterCore::handle(const cluster::JobAdmitted& event) {
+  const auto [at, is_new] = submit_numbers_.try_emplace(event.job, next_submit_number_);
+  if (!is_new || event.job.empty()) {
+    ++ignored_events_;
+    return;
+  }
+  Job& job = jobs_[next_submit_number_++];
+  job.admitted = event;
+  if (!event.submit_s) job.admitted.submit_s = now_s_;
+  take_slot(job);
+}
+
+void ClusterCore::handle(const cluster::JobDemand& event) {
+  Job* job = find(event.job);
+  if (job == nullptr) {
+    ++ignored_events_;
+    return;
+  }
+  if (std::string refusal = refuse(*job, event); !refusal.empty()) {
+    effects_.push_back(cluster::DemandRefused{event.job, std::move(refusal)});
+    return;
+  }
+  std::optional<cluster::JobProgress> progress = event.progress;
+  if (!progress && job->demand) progress = std::move(job->demand->progress);
+  job->demand = event;
+  job->demand->progress = std::move(progress);
+  // Proposals for an older Allocation are void, because the job's devices have changed since.
+  if (event.sequence != job->sequence) job->demand->proposals.clear();
+  touch(*job);
+  if (event.progress) refresh_progress(*job, view_.jobs[job->slot]);
+}
+
+void ClusterCore::handle(const cluster::JobRefuses& event) {
+  Job* job = find(event.job);
+  if (job == nullptr) {
+    ++ignored_events_;
+    return;
+  }
+  job->refusals = event.refusals;
+  if (job->demand) job->demand->proposals.clear();
+  touch(*job);
+}
+
+void ClusterCore::handle(const cluster::JobBound& event) {
+  Job* job = find(event.job);
+  if (job == nullptr) {
+    ++ignored_events_;
+    return;
+  }
+  job->admitted.device_types = {event.type};
+  touch(*job);
+}
+
+// Returns why the demand can never be met here; empty: it can.
+std::string ClusterCore::refuse(const Job& job, const cluster::JobDemand& demand) const {
+  const bool judged_before = job.admitted.restored && !job.demand;
+  if (!pool_.has_nodes() || judged_before) return {};
+  if (demand.exact) return refuse_exact(*demand.exact, pool_.existing_devices());
+  // The minimum is judged once. A job whose devices were lost later waits for their return.
+  const bool was_elastic = job.demand && !job.demand->exact;
+  if (was_elastic) return {};
+  std::string refusal = refuse_minimum(job.admitted, pool_.existing_devices());
+  if (refusal.empty()) return {};
+  DeviceSet known;  // nodes that are away may return
+  for (const DevicePool::NodeView& node : pool_.nodes())
+    for (const DevicePool::DeviceView& device : node.devices) known.add(device.id.type, 1);
+  return refuse_minimum(job.admitted, known).empty() ? std::string() : refusal;
+}
+
+void ClusterCore::handle(const cluster::DeviceReleased& event) {
+  Job* job = find(event.job);
+  if (job == nullptr) {
+    ++ignored_events_;
+    return;
+  }
+  // Counted even if the device was not the job's, so that the count agrees with the job's own
+  // number.
+  ++job->releases_seen;
+  touch(*job);
+  switch (pool_.release(event.job, event.device)) {
+    case DevicePool::Released::kReturned:
+      break;
+    case DevicePool::Released::kUnasked:
+      mark_changed(*job);
+      break;
+    case DevicePool::Released::kNotItsOwn:
+      ++ignored_events_;
+      break;
+  }
+}
+
+void ClusterCore::handle(const cluster::DeviceSuspected& event) {
+  pool_.suspect(event.device, event.reason);
+}
+
+void ClusterCore::handle(const cluster::DeviceCleared& event) {
+  if (!pool_.clear(event.device)) ++ignored_events_;
+}
+
+void ClusterCore::handle(const cluster::JobEnded& event) {
+  const auto at = submit_numbers_.find(event.job);
+  if (at == submit_numbers_.end()) {
+    ++ignored_events_;
+    return;
+  }
+  pool_.release_all(event.job);
+  release_slot(jobs_.at(at->second));
+  jobs_.erase(at->second);
+  submit_numbers_.erase(at);
+}
+
+ClusterCore::Job* ClusterCore::find(const JobId& job) {
+  const auto at = submit_numbers_.find(job);
+  return at == submit_numbers_.end() ? nullptr : &jobs_.at(at->second);
+}
+
+void ClusterCore::take_back(Job& job, const DeviceSet& devices) {
+  job.moved = true;
+  mark_changed(job);
+  for (const DeviceCount& c : devices.counts) pool_.retire(job.admitted.job, c.type, c.count);
+  // Without `urgent` the job would keep its last devices until it is given others.
+  if (pool_.held(job.admitted.job).empty()) job.urgent = true;
+}
+
+void ClusterCore::give(Job& job, const DeviceSet& devices) {
+  job.moved = true;
+  mark_changed(job);
+  for (const DeviceCount& c : devices.counts) pool_.grant(job.admitted.job, c.type, c.count);
+}
+
+void ClusterCore::schedule() {
+  refresh_view();
+  const scheduler::Decisions decisions = policy_->decide(view_);
+  const Status status = check_decisions(view_, decisions);
+  ES_CHECK_MSG(status.ok(), status.error().message);
+  again_s_ = decisions.again_s;
+  for (const scheduler::Change& shrink : decisions.shrinks)
+    take_back(*find(view_.jobs[shrink.slot].id), shrink.devices);
+  for (const scheduler::Change& grant : decisions.grants)
+    give(*find(view_.jobs[grant.slot].id), grant.devices);
+}
+
+void ClusterCore::send_changed_allocations() {
+  std::vector<std::uint64_t> numbers = std::exchange(changed_, {});
+  std::sort(numbers.begin(), numbers.end());
+  for (const std::uint64_t number : numbers) {
+    const auto at = jobs_.find(number);
+    if (at == jobs_.end()) continue;
+    Job& job = at->second;
+    if (job.demand) job.demand->proposals.clear();
+    const std::set<DeviceId>& held = pool_.held(job.admitted.job);
+    effects_.push_back(cluster::Allocation{.job = job.admitted.job,
+                                           .sequence = ++job.sequence,
+                                           .releases_seen = job.releases_seen,
+                                           .devices = {held.begin(), held.end()},
+                                           .urgent = std::exchange(job.urgent, false)});
+    if (job.moved) expect_change(job);
+    job.changed = job.moved = false;
+    touch(job);
+  }
+}
+
+void ClusterCore::mark_changed(Job& job) {
+  if (!std::exchange(job.changed, true)) changed_.push_back(submit_numbers_.at(job.admitted.job));
+  touch(job);
+}
+
+void ClusterCore::check_invariants() const {
+  pool_.check_invariants();
+  std::set<JobId> owners;
+  for (const auto& [id, number] : submit_numbers_) owners.insert(id);
+  for (const auto& [name, claim] : claims_) owners.insert(claim_owner(name));
+  for (const JobId& owner : pool_.owners()) ES_CHECK_MSG(owners.contains(owner), owner);
+  ES_CHECK(jobs_.size() == submit_numbers_.size());
+  for (const auto& [number, job] : jobs_) {
+    ES_CHECK(submit_numbers_.at(job.admitted.job) == number);
+    ES_CHECK(!job.changed);
+  }
+  ES_CHECK(effects_.empty());
+}
+
+}  // namespace es::actors

@@ -1,0 +1,173 @@
+// ClusterCore: the view that the policy sees, kept up to date job by job.
+#include <algorithm>
+#include <utility>
+
+#include "actors/cluster_scheduler/core/cluster_core.h"
+#include "actors/cluster_scheduler/core/job_bounds.h"
+#include "scheduler/model/device_sets.h"
+#include "scheduler/policy/common/speed.h"
+
+namespace es::actors {
+namespace {
+
+using scheduler::JobView;
+
+// Advances the job's progress and service to now, with what it has held and its speed so far.
+void follow(JobView& view, double now_s) {
+  const double remaining = scheduler::remaining_steps_at(view, now_s);
+  const double attained = scheduler::attained_device_s_at(view, now_s);
+  view.work.remaining_steps = remaining;
+  view.work.attained_device_s = attained;
+  view.work.as_of_s = now_s;
+}
+
+double expected_speed(const JobView& view) {
+  std::vector<std::uint32_t> counts;
+  std::vector<double> capabilities;
+  for (const DeviceCount& c : view.held.counts) {
+    const auto known = view.capabilities.find(c.type);
+    counts.push_back(c.count);
+    capabilities.push_back(known == view.capabilities.end() ? 0 : known->second);
+  }
+  if (counts.empty()) return 0;
+  return scheduler::mixed_speed(view.max_p, counts, capabilities);
+}
+
+}  // namespace
+
+void ClusterCore::advance(double now_s) {
+  view_.job_seconds += std::max(0.0, now_s - now_s_) * static_cast<double>(jobs_.size());
+  now_s_ = std::max(now_s_, now_s);
+}
+
+void ClusterCore::touch(Job& job) {
+  if (!std::exchange(job.listed, true)) touched_.push_back(submit_numbers_.at(job.admitted.job));
+}
+
+// Prepares the view for one decision. Policies do not see the devices that claims have or wait for:
+// a plan that counts on such a device would never be carried out and would be made again at every
+// event.
+void ClusterCore::refresh_view() {
+  std::vector<DeviceType> types = types_of(pool_.existing_devices());
+  const bool all = types != all_types_;  // jobs without device_types may use other types now
+  if (all) {
+    all_types_ = std::move(types);
+    for (auto& [number, job] : jobs_) touch(job);
+  }
+  view_.free = pool_.free_devices();
+  view_.returning = scheduler::beyond(pool_.returning_devices(), reserved_returning());
+  DeviceSet claimed;
+  for (const auto& [name, claim] : claims_) claimed.add(claim.type, claim.count);
+  view_.total = scheduler::beyond(pool_.existing_devices(), claimed);
+  view_.now_s = now_s_;
+  std::vector<std::size_t> changed = std::exchange(left_slots_, {});
+  for (const std::uint64_t number : touched_) {
+    const auto at = jobs_.find(number);
+    if (at == jobs_.end()) continue;
+    refresh(at->second);
+    at->second.listed = false;
+    changed.push_back(at->second.slot);
+  }
+  touched_.clear();
+  std::sort(changed.begin(), changed.end());
+  changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
+  view_.changed = std::move(changed);
+}
+
+void ClusterCore::refresh(Job& job) {
+  if (!job.demand) return;
+  const cluster::JobAdmitted& admitted = job.admitted;
+  JobView& view = view_.jobs[job.slot];
+  if (view.id.empty()) {
+    view = JobView{};
+    view.id = admitted.job;
+    view.number = submit_numbers_.at(admitted.job);
+    view.submit_s = *admitted.submit_s;
+    view.tenant = admitted.tenant;
+    view.priority = admitted.priority;
+    view.deadline_s = admitted.deadline_s;
+    view.max_devices = max_devices(admitted);
+    view.min_devices = std::min(std::max(admitted.min_devices, 1U), view.max_devices);
+    view.mix_types = mixes_types(admitted);
+    view.max_p = admitted.max_p;
+    view.start_s = admitted.start_s;
+    view.rescale_s = admitted.rescale_s;
+    view.work.as_of_s = now_s_;
+    view.job_seconds_at_submit = view_.job_seconds;
+    refresh_progress(job, view);
+  }
+  follow(view, now_s_);
+  view.types = usable_types(admitted, all_types_);
+  if (!admitted.device_types.empty()) view.gang_type = admitted.device_types.front();
+  DeviceSet held = pool_.held_devices(admitted.job);
+  if (view.held != held) view.changed_s = now_s_;
+  view.held = std::move(held);
+  view.pinned = job.demand->exact;
+  const auto& progress = job.demand->progress;
+  view.settled =
+      !job.changed && job.demand->sequence == job.sequence && (!progress || progress->adopted);
+  limit_holding(view);
+  view.proposals.clear();
+  if (!view.pinned && !job.changed) view.proposals = job.demand->proposals;
+  // A refusal of a set below the job's minimum (its user's choice) is hidden, because the job must
+  // still be able to start.
+  view.refusals.clear();
+  for (const scheduler::Refusal& refusal : job.refusals)
+    if (refusal.held.total() >= view.min_devices) view.refusals.push_back(refusal);
+}
+
+// A grant adds at most max_p devices to what the job owns, so it is allowed only if the job owns at
+// most max_p. Policies give devices to a job that holds nothing even if it is not settled. Such a
+// job is shown as one that wants none.
+void ClusterCore::limit_holding(JobView& view) const {
+  const std::uint32_t returning = pool_.returning_count(view.id);
+  if (returning + view.held.total() <= view.max_p) return;
+  if (returning > 0) view.settled = false;
+  if (view.held.empty() && !view.pinned) view.pinned = DeviceSet();
+}
+
+// The job has just reported its progress.
+void ClusterCore::refresh_progress(Job& job, JobView& view) const {
+  if (view.id.empty() || !job.demand->progress) return;
+  const cluster::JobProgress& progress = *job.demand->progress;
+  follow(view, now_s_);
+  view.capabilities = progress.capabilities;
+  view.started = progress.started;
+  if (progress.rescale_s > 0) view.rescale_s = progress.rescale_s;
+  view.work.total_steps = progress.total_steps;
+  view.work.remaining_steps = progress.remaining_steps;
+  view.work.steps_per_s = progress.steps_per_s;
+  if (progress.steps_per_s > 0) view.work.paused_until_s = now_s_;
+}
+
+// Predicts the effect of a change until the job reports: the job stands still for the usual time of
+// a change, and then has the speed that the model predicts.
+void ClusterCore::expect_change(const Job& job) {
+  JobView& view = view_.jobs[job.slot];
+  if (view.id.empty()) return;
+  follow(view, now_s_);
+  view.held = pool_.held_devices(job.admitted.job);
+  view.changed_s = now_s_;
+  view.work.steps_per_s = expected_speed(view);
+  view.work.paused_until_s = now_s_ + (view.started ? view.rescale_s : view.start_s);
+}
+
+// The number of slots doubles when it grows, because a policy may have to look at all slots again.
+void ClusterCore::take_slot(Job& job) {
+  if (free_slots_.empty()) {
+    const std::size_t before = view_.jobs.size();
+    view_.jobs.resize(std::max<std::size_t>(16, 2 * before));
+    for (std::size_t slot = view_.jobs.size(); slot > before; --slot)
+      free_slots_.push_back(slot - 1);
+  }
+  job.slot = free_slots_.back();
+  free_slots_.pop_back();
+}
+
+void ClusterCore::release_slot(const Job& job) {
+  view_.jobs[job.slot] = {};
+  free_slots_.push_back(job.slot);
+  left_slots_.push_back(job.slot);
+}
+
+}  // namespace es::actors

@@ -1,0 +1,130 @@
+#pragma once
+// DevicePool stores which job or claim owns which device of the cluster. It is a part of
+// ClusterCore and pure state.
+//
+//   free -- grant --> held -- retire --> returning -- release --> free
+//                      `---- release (given back unasked) --------^
+//
+// A device is lost while its node is lost or does not list the device any more. A lost device
+// cannot be granted and counts as neither held nor free. It keeps its owner. When the node returns,
+// the device is returning until its owner has released it, because the node may only have been
+// unreachable, with the process still running there.
+//
+// A suspect device computes wrongly, according to an audit. Its job releases it like any other
+// device. After that it is not free and does not count as existing until an operator clears it.
+//
+// Not thread-safe.
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/protocol/core/messages.h"
+#include "proto/base/device.h"
+#include "proto/base/ids.h"
+
+namespace es::actors {
+
+class DevicePool {
+ public:
+  struct DeviceView {
+    DeviceId id;
+    JobId owner;          // empty: none
+    std::string suspect;  // reason; empty: not suspect
+  };
+  struct NodeView {
+    std::string name;
+    bool alive = false;
+    std::vector<DeviceView> devices;
+  };
+
+  // The node is present with these numbers of devices of each type (indices from 0). New devices
+  // are free. Known devices of a live node keep their state. Lost devices that are listed return.
+  void join(const std::string& node, const DeviceSet& devices);
+  // Marks a free device as held by the job that used it before a restart of the head. Returns false
+  // and changes nothing if the device is not free or does not exist.
+  bool adopt(const JobId& job, const DeviceId& device);
+  bool is_live(const std::string& node) const;
+  // Whether any node has ever joined.
+  bool has_nodes() const { return !live_nodes_.empty(); }
+  // Marks all devices of the node as lost. Does nothing if the node is not live. Returns the jobs
+  // that held some of them, ascending.
+  std::vector<JobId> lose(const std::string& node);
+
+  // Grants `count` free devices of the type. Prefers nodes where the job holds most devices, then
+  // nodes with most free devices of the type, then by name. REQUIRES: this many are free.
+  void grant(const JobId& job, const DeviceType& type, std::uint32_t count);
+  // Takes back `count` held devices of the type: they are returning until the job releases them.
+  // Begins with nodes where the job holds fewest devices. REQUIRES: the job holds this many.
+  void retire(const JobId& job, const DeviceType& type, std::uint32_t count);
+
+  enum class Released {
+    kReturned,   // it was asked for
+    kUnasked,    // the job held it
+    kNotItsOwn,  // nothing changed
+  };
+  Released release(const JobId& job, const DeviceId& device);
+  // The job is over and owns nothing any more.
+  void release_all(const JobId& job);
+
+  // The device need not be known (yet).
+  void suspect(const DeviceId& device, const std::string& reason);
+  // Returns false if the device is not suspect.
+  bool clear(const DeviceId& device);
+
+  const std::set<DeviceId>& held(const JobId& job) const;
+  // Held, returning or lost devices of the job.
+  const std::set<DeviceId>& owned(const JobId& job) const;
+  const DeviceSet& free_devices() const { return free_devices_; }
+  const DeviceSet& returning_devices() const { return returning_devices_; }
+  // All devices except lost ones, and suspect ones that were released.
+  const DeviceSet& existing_devices() const { return existing_devices_; }
+  DeviceSet held_devices(const JobId& job) const;
+  // The number of devices that the job must still release, without lost ones.
+  std::uint32_t returning_count(const JobId& job) const;
+  std::vector<NodeView> nodes() const;  // by name
+
+  // Every job that owns a device in any state, ascending.
+  std::vector<JobId> owners() const;
+  // Aborts unless every device is in one state and the counts and the sets of the jobs agree.
+  void check_invariants() const;
+
+ private:
+  enum class State { kFree, kHeld, kReturning, kSuspect, kLost };
+  struct Device {
+    State state = State::kLost;
+    JobId owner;  // not empty if held or returning; may be set if lost
+  };
+  // The free devices of one type: by node, and the nodes in the order in which grant() prefers
+  // them.
+  struct Free {
+    void insert(const DeviceId& id);
+    void erase(const DeviceId& id);
+    std::map<std::string, std::set<std::uint32_t>> by_node;   // indices; no empty sets
+    std::set<std::pair<std::int64_t, std::string>> by_count;  // (-devices, node)
+    bool operator==(const Free&) const = default;
+  };
+
+  // The state of a device that is present and has no owner.
+  State unowned(const DeviceId& id) const {
+    return suspects_.contains(id) ? State::kSuspect : State::kFree;
+  }
+  void set_state(const DeviceId& id, Device& device, State state, const JobId& owner);
+  // Adds a device to the indexes beside devices_, or removes it from them.
+  void account(const DeviceId& id, const Device& device, bool add);
+
+  std::map<std::string, bool> live_nodes_;    // every node ever seen, and whether it is live
+  std::map<DeviceId, Device> devices_;        // devices of all these nodes
+  std::map<DeviceId, std::string> suspects_;  // with the reason
+  // Indexes of devices_, which set_state() updates. They contain no empty sets.
+  std::map<JobId, std::set<DeviceId>> owned_;  // in any state
+  std::map<JobId, std::set<DeviceId>> held_;
+  std::map<DeviceType, Free> free_;
+  DeviceSet free_devices_;
+  DeviceSet returning_devices_;
+  DeviceSet existing_devices_;
+};
+
+}  // namespace es::actors

@@ -1,0 +1,271 @@
+#pragma once
+// ClusterScheduler is the actor that owns the devices of the cluster and the list of jobs. There is
+// one in the head. It is a thin shell around ClusterCore. It also receives every frame of the
+// head's gateway and passes it to the actor that it concerns.
+//
+// Accepts   Inbound from node agents: NodeHello, DrainNode, WorkerExited, DirectoryTried.
+//           Inbound from clients: requests (client.capnp).
+//           Inbound about a job is passed on to that job's intra-job scheduler.
+//           From the gateway: PeerUp, PeerDown.
+//           From intra-job schedulers: Demand, DeviceReleased, DeviceSuspected, DevicesKept,
+//           JobEnded, StoreFailed, HistoryUnreadable.
+//           From the daemon: StopHead, CloseHead.
+// Sends     Through the gateway: NodeWelcome and KillWorker to node agents, answers to clients.
+//           To intra-job schedulers: Allocation, DemandRefused, Inventory, DescribeJob, CancelJob,
+//           StoreRecovered, and the NodeHello and PeerDown of nodes.
+// State     ClusterCore, and the jobs by id. Durable: the record of a job, before JobAccepted is
+//           sent; a claim, before Done is sent; suspect devices. After a restart the jobs are
+//           rebuilt from the journal, the devices from NodeHello, and their owners from both. A
+//           node on which workers run that no job knows joins after these were killed and reaped.
+//           The same holds for all workers of a node that was lost, because its jobs have given
+//           them up.
+// Fails     A request that cannot be served is refused with a reason and changes nothing. While the
+//           state directory cannot be written (StoreFailed of a job, or a failed write of its own),
+//           the actor accepts nothing new, tries again every second, and sends StoreRecovered to
+//           the jobs when it succeeds. Writes about facts that cannot be refused wait until then.
+//           When this actor dies, the daemon ends; a restarted daemon reads the journal.
+// Order     Messages of one peer arrive in the order that the gateway promises. The events of a job
+//           are handled in order of arrival.
+// Limits    One answer to ListJobs is made at a time, for all clients that wait for it. There is no
+//           other limit. An event costs as much as it changes. A decision costs what the policy
+//           needs, and the events of one moment make one decision.
+// Threads   Cooperative. Admission reads the data set once and blocks meanwhile. Links stay alive,
+//           because the transport has a thread of its own.
+#include <caf/actor.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+
+#include <chrono>
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "actors/admission/admission.h"
+#include "actors/cluster_scheduler/core/cluster_core.h"
+#include "actors/gateway/shell/gateway_messages.h"
+#include "actors/head/head_store.h"
+#include "actors/head/store_atoms.h"
+#include "actors/protocol/shell/caf_messages.h"
+#include "actors/version/saved_state_files.h"
+#include "proto/messages.h"
+#include "store/path_roots.h"
+
+namespace es::actors {
+
+// The rights of clients, as far as they depend on the way in which clients reach the head.
+struct ClientRights {
+  store::PathRoots roots;     // directories in which paths of clients must lie; default: anywhere
+  bool may_shut_down = true;  // whether Shutdown is allowed
+};
+
+struct ClusterSchedulerOptions {
+  std::filesystem::path log_dir;         // empty: jobs keep their logs in memory only
+  std::filesystem::path checkpoint_dir;  // for checkpoints of requests without a directory
+  // A random text by which nodes find out whether they see the same checkpoint_dir. Empty: not
+  // checked.
+  std::string probe;
+  std::function<std::uint64_t()> unix_ms;  // the date, for display
+  // Called when all jobs are over after StopHead or a Shutdown: the daemon may end.
+  std::function<void()> on_stopped;
+  // Called if the state directory cannot be read, so that the head cannot start. Called at most
+  // once.
+  std::function<void(const Error&)> on_unreadable;
+  // Returns a new policy; if empty, the default policy is used.
+  std::function<std::unique_ptr<scheduler::Policy>()> make_policy;
+  cluster::Limits limits;
+  ClientRights clients;
+  // Events within this time make one decision; 0: the events of one moment.
+  std::chrono::nanoseconds gather{0};
+  double start_s = 1;      // seconds without progress at a job's first start, for the policy
+  double rescale_s = 0.5;  // the same for a later change, until the job has measured one
+  // Whether clients can ask about jobs that are over. false: nothing of such a job is kept.
+  bool keep_past_jobs = true;
+  // Turns a submitted text and a checkpoint path into an admitted job. Tests replace it.
+  std::function<Result<AdmittedJob>(const std::string& spec_toml, const std::string& checkpoint)>
+      admit = es::actors::admit;
+};
+
+// From the daemon: cancel all jobs, then call on_stopped.
+struct StopHead {};
+
+// From the actor to itself: it is time to ask the policy.
+using DecideAtom = caf::atom_constant<caf::atom("decide")>;
+
+// From the daemon: accept no new job. This head ends when its node has drained, and its jobs
+// continue under the next head.
+struct CloseHead {};
+
+class ClusterSchedulerState {
+ public:
+  void init(caf::stateful_actor<ClusterSchedulerState>* self, ClusterSchedulerOptions options,
+            caf::actor gateway, std::shared_ptr<HeadStore> store);
+  void on_inbound(const Inbound& inbound);
+  void on_peer_down(const PeerDown& down);
+  void on_demand(const JobId& job, wire::Demand::Reader r);
+  void on_released(const JobId& job, wire::DeviceReleased::Reader r);
+  void on_suspected(wire::DeviceSuspected::Reader r);
+  void on_kept(const JobId& job, wire::DevicesKept::Reader r);
+  void on_ended(const JobId& job);
+  void on_return_timeout();
+  void on_decide(double due_s);
+  void on_store_failed(const std::string& reason);
+  void on_try_store();
+  void on_history_unreadable(const std::string& reason);
+  void stop();
+  void close();
+
+ private:
+  struct Job {
+    caf::actor actor;
+    bool over = false;
+    caf::actor companion{};    // none if the job was over before this head started
+    std::uint64_t number = 0;  // key in submit_order_
+  };
+  using ClientRequest = std::pair<PeerId, std::uint64_t>;
+
+  // An unfinished answer to ListJobs, with the details of the jobs in submit order.
+  struct Listing {
+    std::vector<Inbound> clients;
+    std::vector<Msg<wire::JobDetails>> jobs;
+    std::size_t missing = 0;
+    bool failed = false;
+  };
+
+  // The contents of a NodeHello.
+  struct Arrival {
+    std::string name;
+    DeviceSet devices;
+    std::vector<Incarnation> workers;  // worker processes on the node
+    std::set<Incarnation> strays;      // those of them that were killed and are not reaped yet
+  };
+
+  // Nodes (cluster_scheduler_nodes.cc).
+  void on_node_hello(const Inbound& inbound);
+  std::set<Incarnation> strays_of(const PeerId& node, const std::vector<Incarnation>& workers);
+  void on_drain_node(const Inbound& inbound);
+  void on_worker_exited(const Inbound& inbound);
+  void admit(const Arrival& node);
+  void stop_waiting();
+  void take_in(const Arrival& node);
+  void write_probe_file();
+  void on_directory_tried(const Inbound& inbound);
+  void fill_claims(wire::NodeList::Builder b) const;
+  void fill_nodes(wire::NodeList::Builder b) const;
+  void list_nodes(const Inbound& inbound);
+  Msg<wire::Inventory> inventory() const;
+  void send_inventory();
+
+  void submit(const Inbound& inbound);
+  void list_jobs(const Inbound& inbound);
+  void gather_jobs();
+  void answer_list(const Listing& listing);
+  void end_listing();
+  void shut_down(const Inbound& inbound);
+  void forward_to_job(const Inbound& inbound);
+
+  // Suspect devices and ledgers (cluster_scheduler_audit.cc).
+  Status restore_suspects();
+  void clear_device(const Inbound& inbound);
+  void read_ledger(const Inbound& inbound);
+
+  // A state directory that cannot be written (cluster_scheduler_store.cc).
+  Status check_accepting();
+  Status not_written(const Status& failed);
+  void keep(std::function<Status()> write);
+  std::string store_warning() const;
+
+  // Claims (cluster_scheduler_claims.cc).
+  Status restore_claims();
+  void claim_devices(const Inbound& inbound);
+  void resize_claim(const Inbound& inbound, const cluster::ClaimResized& claim);
+  void save_claim(const Inbound& inbound, const cluster::ClaimMade& claim,
+                  const cluster::Event& event);
+  void release_claim(const Inbound& inbound);
+
+  Status fill_in_checkpoint_directory(Inbound& inbound, const JobId& job);
+  JobId find_job(const JobId& named) const;
+
+  Status check_fits(const JobSpec& spec) const;
+  void start_job(AdmittedJob admitted, store::JobRecord record, bool restored);
+  void watch_children();
+  Status restore();
+  Status restore_jobs();
+  void restore_past(store::JobRecord record);
+  void stop_if_idle();
+  void enter_in_order(const JobId& job);
+  void forget_job(const JobId& job);
+  double now_s() const;
+
+  // Decisions (cluster_scheduler_decisions.cc). After take() the policy is asked soon, after
+  // take_now() at once.
+  void take(const cluster::Event& event);
+  void take_now(const cluster::Event& event);
+  void decide_at(double due_s);
+  cluster::JobAdmitted admitted_event(const JobId& id, const JobSpec& spec,
+                                      const store::JobRecord& record, bool restored) const;
+  void perform(const std::vector<cluster::Effect>& effects);
+  void perform_effect(const cluster::Allocation& effect);
+  void perform_effect(const cluster::DemandRefused& effect);
+  template <class Schema, class Fill>
+  void answer(const Inbound& inbound, Fill&& fill) {
+    const Head& head = inbound.frame->head;
+    const auto message = Msg<Schema>::build({.job = head.job, .request = head.request}, fill);
+    self_->send(gateway_, Outbound{inbound.from, message.frame()});
+  }
+  void refuse(const Inbound& inbound, const Error& error);
+
+  caf::stateful_actor<ClusterSchedulerState>* self_ = nullptr;
+  ClusterSchedulerOptions options_;
+  caf::actor gateway_;
+  std::shared_ptr<HeadStore> store_;
+  std::optional<ClusterCore> core_;
+  double decide_due_s_ = scheduler::kNever;  // time of the next planned decision
+  std::map<JobId, Job> jobs_;
+  // The running companions and intra-job schedulers, by actor id. Shared with a functor that ends
+  // them after this state is gone.
+  std::shared_ptr<std::map<caf::actor_id, caf::actor>> children_ =
+      std::make_shared<std::map<caf::actor_id, caf::actor>>();
+  std::map<std::uint64_t, JobId> submit_order_;
+  std::map<std::string, JobId> requests_;  // SubmitJob.requestId of each job that was made by one
+  bool listing_ = false;                   // a Listing is being made
+  std::vector<Inbound> list_waiting_;      // clients that the next Listing answers
+  std::vector<Inbound> shutdown_requests_;
+  std::set<JobId> live_;   // jobs that are not over
+  bool stopping_ = false;  // all jobs are cancelled
+  bool closed_ = false;    // no new jobs; the existing ones stay
+
+  std::string store_warning_;                        // why writes wait; empty: none do
+  std::deque<std::function<Status()>> kept_writes_;  // writes of this actor that wait, in order
+
+  // Strays are worker processes that no job knows; their devices are not free before they end. On a
+  // node that was lost in between, all workers are strays, because jobs give up what runs on a lost
+  // node. On a node that is new to this head, strays are the incarnations below first_own_ that are
+  // not in the journal.
+  std::map<PeerId, bool> was_lost_;  // for each node that has said hello to this head
+  std::map<Incarnation, std::pair<JobId, DeviceId>> survivors_;
+  Incarnation first_own_;
+  std::map<PeerId, Arrival> arriving_;         // nodes that wait until their strays have ended
+  std::set<PeerId> draining_;                  // nodes whose daemons are about to end
+  std::map<PeerId, DirectoryTrial> tried_;     // result of the check of checkpoint_dir, by node
+  std::map<JobId, std::string> kept_devices_;  // why jobs keep devices that were called back
+  // After a restart: the nodes with workers of jobs that have not said hello, until a time limit.
+  // Other nodes wait in held_back_ until then; otherwise jobs would shrink to the nodes that came
+  // first.
+  std::set<PeerId> awaited_;
+  std::vector<Arrival> held_back_;
+};
+
+caf::behavior cluster_scheduler_actor(caf::stateful_actor<ClusterSchedulerState>* self,
+                                      ClusterSchedulerOptions options, caf::actor gateway,
+                                      std::shared_ptr<HeadStore> store);
+
+}  // namespace es::actors
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::StopHead)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::CloseHead)

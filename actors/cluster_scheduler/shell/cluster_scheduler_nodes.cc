@@ -1,0 +1,216 @@
+// ClusterScheduler: nodes that come, drain and go.
+#include <caf/all.hpp>
+
+#include <iostream>
+
+#include "actors/cluster_scheduler/shell/cluster_scheduler_actor.h"
+#include "actors/gateway/core/peer_id.h"
+#include "actors/protocol/wire/wire_devices.h"
+#include "proto/text_of.h"
+
+namespace es::actors {
+
+void ClusterSchedulerState::on_node_hello(const Inbound& inbound) {
+  const auto hello = Msg<wire::NodeHello>::from_frame(inbound.frame);
+  auto node = hello->decode([](wire::NodeHello::Reader r) {
+    Arrival n{name_of(r.getName(), "name"), {}, {}, {}};
+    for (const auto device : r.getDevices())
+      n.devices.add({name_of(device.getType(), "device type")}, 1);
+    for (const std::uint64_t worker : r.getWorkers()) n.workers.push_back({worker});
+    return n;
+  });
+  std::string reason = node ? "" : node.error().message;
+  if (node && inbound.from != node_peer(node->name)) reason = "a node must speak in its own name";
+  answer<wire::NodeWelcome>(inbound, [&](wire::NodeWelcome::Builder b) {
+    b.setAccepted(reason.empty());
+    b.setReason(reason);
+    b.setCheckpointDirectory(options_.checkpoint_dir.string());
+    b.setProbe(options_.probe);
+  });
+  if (!reason.empty()) return;
+  // The jobs are told first: they must know which of their processes are gone before they are given
+  // devices.
+  for (const JobId& id : live_) self_->send(jobs_.at(id).actor, inbound);
+  node->strays = strays_of(inbound.from, node->workers);
+  if (node->strays.empty()) return admit(*node);
+  // The node is admitted only after its strays were reaped, because they may still use its devices.
+  for (const Incarnation stray : node->strays) {
+    const auto kill = Msg<wire::KillWorker>::build(
+        {}, [&](wire::KillWorker::Builder b) { b.setIncarnation(stray.value); });
+    self_->send(gateway_, Outbound{inbound.from, kill.frame()});
+  }
+  arriving_[inbound.from] = *std::move(node);
+}
+
+std::set<Incarnation> ClusterSchedulerState::strays_of(const PeerId& node,
+                                                       const std::vector<Incarnation>& workers) {
+  const bool was_lost = std::exchange(was_lost_[node], false);
+  std::set<Incarnation> strays;
+  for (const Incarnation worker : workers)
+    if (was_lost || (worker < first_own_ && !survivors_.contains(worker))) strays.insert(worker);
+  return strays;
+}
+
+// The workers of the node are handed over, or their jobs are saved; then its daemon ends.
+void ClusterSchedulerState::on_drain_node(const Inbound& inbound) {
+  const std::string prefix = node_peer("");
+  if (!inbound.from.starts_with(prefix)) return;
+  draining_.insert(inbound.from);
+  arriving_.erase(inbound.from);
+  take_now(cluster::NodeDraining{inbound.from.substr(prefix.size())});
+  send_inventory();
+}
+
+void ClusterSchedulerState::on_worker_exited(const Inbound& inbound) {
+  forward_to_job(inbound);
+  const auto at = arriving_.find(inbound.from);
+  if (at == arriving_.end()) return;
+  const auto exited =
+      Msg<wire::WorkerExited>::from_frame(inbound.frame)->decode([](wire::WorkerExited::Reader r) {
+        return r.getIncarnation();
+      });
+  if (!exited || at->second.strays.erase({*exited}) == 0 || !at->second.strays.empty()) return;
+  const Arrival node = std::move(at->second);
+  arriving_.erase(at);
+  admit(node);
+}
+
+void ClusterSchedulerState::admit(const Arrival& node) {
+  awaited_.erase(node_peer(node.name));
+  held_back_.push_back(node);
+  if (awaited_.empty()) stop_waiting();
+}
+
+void ClusterSchedulerState::on_return_timeout() {
+  awaited_.clear();
+  stop_waiting();
+}
+
+// All nodes enter before one decision is made. After the first node alone, a job with devices on
+// another node would seem to hold nothing and would be granted other devices.
+void ClusterSchedulerState::stop_waiting() {
+  for (const Arrival& node : std::exchange(held_back_, {})) take_in(node);
+  on_decide(decide_due_s_);
+  send_inventory();
+}
+
+void ClusterSchedulerState::take_in(const Arrival& node) {
+  draining_.erase(node_peer(node.name));
+  cluster::NodeJoined joined{node.name, node.devices};
+  for (const Incarnation worker : node.workers)
+    if (const auto at = survivors_.find(worker); at != survivors_.end())
+      joined.kept.push_back(at->second);
+  perform(core_->take(joined, now_s()));
+}
+
+void ClusterSchedulerState::on_peer_down(const PeerDown& down) {
+  const std::string prefix = node_peer("");
+  const bool is_node = down.peer.starts_with(prefix);
+  if (is_node) {
+    const auto known = was_lost_.find(down.peer);
+    if (known == was_lost_.end()) return;  // it has not found this head yet
+    known->second = true;
+    tried_.erase(down.peer);
+    arriving_.erase(down.peer);
+    draining_.erase(down.peer);
+    std::erase_if(held_back_, [&](const Arrival& n) { return node_peer(n.name) == down.peer; });
+    // The devices are lost first, so that no job starts anything there again.
+    take_now(cluster::NodeLost{down.peer.substr(prefix.size())});
+  }
+  for (const auto& [number, id] : submit_order_)
+    if (!is_node || live_.contains(id)) self_->send(jobs_.at(id).actor, down);
+  if (is_node) send_inventory();
+}
+
+Msg<wire::Inventory> ClusterSchedulerState::inventory() const {
+  const DeviceSet& devices = core_->existing_devices();
+  std::vector<std::string> present;
+  for (const auto& node : core_->nodes())
+    if (node.alive || draining_.contains(node_peer(node.name))) present.push_back(node.name);
+  return Msg<wire::Inventory>::build({}, [&](wire::Inventory::Builder b) {
+    put(b.initDevices(devices.counts.size()), devices);
+    auto nodes = b.initNodes(static_cast<unsigned>(present.size()));
+    for (unsigned i = 0; i < nodes.size(); ++i) nodes.set(i, present[i]);
+  });
+}
+
+void ClusterSchedulerState::send_inventory() {
+  const auto message = inventory();
+  for (const JobId& id : live_) self_->send(jobs_.at(id).actor, message);
+}
+
+// Nodes look for this file to find out whether they see the same disk. If it cannot be written,
+// nodes do not find it; the error itself appears when a job is to be saved.
+void ClusterSchedulerState::write_probe_file() {
+  if (options_.checkpoint_dir.empty() || options_.probe.empty()) return;
+  const Status written = write_probe(options_.checkpoint_dir, options_.probe);
+  if (!written.ok()) std::cerr << "warning: " << written.error().message << std::endl;
+}
+
+void ClusterSchedulerState::on_directory_tried(const Inbound& inbound) {
+  const auto tried = Msg<wire::DirectoryTried>::from_frame(inbound.frame)
+                         ->decode([](wire::DirectoryTried::Reader r) {
+                           return DirectoryTrial{r.getShared(), r.getProblem().cStr()};
+                         });
+  if (tried && was_lost_.contains(inbound.from)) tried_[inbound.from] = *tried;
+}
+
+void ClusterSchedulerState::on_kept(const JobId& job, wire::DevicesKept::Reader r) {
+  const std::string reason = r.getReason().cStr();
+  if (reason.empty())
+    kept_devices_.erase(job);
+  else if (live_.contains(job))
+    kept_devices_[job] = reason;
+}
+
+void ClusterSchedulerState::fill_claims(wire::NodeList::Builder b) const {
+  const auto claims = core_->claims();
+  auto list = b.initClaims(static_cast<unsigned>(claims.size()));
+  for (unsigned i = 0; i < list.size(); ++i) {
+    list[i].setName(claims[i].name);
+    list[i].setDeviceType(claims[i].type.name);
+    list[i].setCount(claims[i].count);
+    list[i].setDevices(claims[i].devices);
+    auto waits = list[i].initWaits(static_cast<unsigned>(claims[i].waits.size()));
+    for (unsigned w = 0; w < waits.size(); ++w) {
+      const auto& [job, devices] = claims[i].waits[w];
+      waits[w].setJob(job);
+      waits[w].setDevices(devices);
+      if (const auto kept = kept_devices_.find(job); kept != kept_devices_.end())
+        waits[w].setReason(kept->second);
+    }
+  }
+}
+
+void ClusterSchedulerState::fill_nodes(wire::NodeList::Builder b) const {
+  const auto nodes = core_->nodes();
+  auto list = b.initNodes(nodes.size());
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const PeerId peer = node_peer(nodes[i].name);
+    list[i].setName(nodes[i].name);
+    const bool draining = draining_.contains(peer);
+    list[i].setAlive(nodes[i].alive || draining);
+    list[i].setDraining(draining);
+    if (const auto tried = tried_.find(peer); tried != tried_.end()) {
+      list[i].setCheckpoints(tried->second.shared ? "shared" : "own");
+      list[i].setCheckpointProblem(tried->second.problem);
+    }
+    auto devices = list[i].initDevices(nodes[i].devices.size());
+    for (std::size_t d = 0; d < nodes[i].devices.size(); ++d) {
+      devices[d].setType(nodes[i].devices[d].id.type.name);
+      devices[d].setIndex(nodes[i].devices[d].id.index);
+      devices[d].setJob(nodes[i].devices[d].owner);
+      devices[d].setSuspect(nodes[i].devices[d].suspect);
+    }
+  }
+}
+
+void ClusterSchedulerState::list_nodes(const Inbound& inbound) {
+  answer<wire::NodeList>(inbound, [this](wire::NodeList::Builder b) {
+    b.setWarning(store_warning());
+    fill_claims(b);
+    fill_nodes(b);
+  });
+}
+
+}  // namespace es::actors

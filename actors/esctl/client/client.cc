@@ -1,0 +1,184 @@
+#include "actors/esctl/client/client.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <random>
+
+#include "actors/esctl/client/connect_error.h"
+#include "proto/base/check.h"
+
+namespace es::actors::esctl {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A head that listens answers within milliseconds. On a busy machine it may take longer than the
+// time after which the transport calls a peer silent; the link continues to try.
+constexpr std::chrono::seconds kConnectTimeout{5};
+
+// After this time, a process that accepts connections but sends nothing is probed.
+constexpr std::chrono::seconds kSilenceMax{1};
+constexpr std::chrono::milliseconds kProbePatience{300};
+
+void note(ConnectAttempt& attempt, LinkNews news) {
+  attempt.news = news;
+  if (news.kind == LinkNews::Kind::kHandshakeFailed) ++attempt.handshakes_failed;
+}
+
+Result<std::shared_ptr<const Frame>> unless_refused(const std::shared_ptr<const Frame>& frame) {
+  if (frame->head.type != MessageType::kRefusal) return frame;
+  const auto refusal = Msg<wire::Refusal>::from_frame(frame)->decode(read_refusal);
+  return refusal ? refusal->error : refusal.error();
+}
+
+std::string random_peer_id() {
+  std::random_device random;
+  static constexpr char kHex[] = "0123456789abcdef";
+  std::string id = "client/";
+  for (int i = 0; i < 16; ++i) id += kHex[random() % 16];
+  return id;
+}
+
+}  // namespace
+
+Client::Client(std::string endpoint, Interrupt interrupt)
+    : endpoint_(std::move(endpoint)), interrupt_(std::move(interrupt)) {}
+
+Result<std::unique_ptr<Client>> Client::connect(HeadAddress address, Interrupt interrupt) {
+  const Result<Endpoint> endpoint = parse_endpoint(address.endpoint);
+  if (!endpoint) return endpoint.error();
+  const bool has_keys = address.keys.has_value();
+  std::unique_ptr<Client> client(new Client(address.endpoint, std::move(interrupt)));
+  Inbox* inbox = &client->inbox_;
+  auto transport = Transport::start({.self = random_peer_id(),
+                                     .keys = std::move(address.keys),
+                                     .insecure_loopback = address.insecure_loopback},
+                                    {.on_frame =
+                                         [inbox](const PeerId&, std::shared_ptr<const Frame> f) {
+                                           inbox->post({InboxItem::Kind::kFrame, std::move(f)});
+                                         },
+                                     .on_peer_up =
+                                         [inbox](const PeerId&) {
+                                           inbox->post({InboxItem::Kind::kHeadUp, nullptr});
+                                         },
+                                     .on_peer_down =
+                                         [inbox](const PeerId&) {
+                                           inbox->post({InboxItem::Kind::kHeadDown, nullptr});
+                                         },
+                                     .on_link_news =
+                                         [inbox](const PeerId&, LinkNews news) {
+                                           inbox->post({InboxItem::Kind::kLinkNews, nullptr, news});
+                                         },
+                                     .log = [](const std::string&) {}});
+  if (!transport) return transport.error();
+  client->transport_ = *std::move(transport);
+  ES_RETURN_IF_ERROR(client->transport_->connect(kHeadPeer, address.endpoint));
+  ES_RETURN_IF_ERROR(client->wait_until_up(*endpoint, has_keys));
+  return client;
+}
+
+Status Client::wait_until_up(const Endpoint& endpoint, bool has_keys) {
+  const auto deadline = Clock::now() + kConnectTimeout;
+  auto look_at = Clock::time_point::max();
+  ConnectAttempt attempt{endpoint_, has_keys, static_cast<int>(kConnectTimeout.count())};
+  for (;;) {
+    const Result<InboxItem> item = next_item(std::min(deadline, look_at));
+    if (!item && Clock::now() < std::min(deadline, look_at)) return item.error();
+    if (!item && Clock::now() >= deadline) return error_after_wait(attempt);
+    if (item && item->kind == InboxItem::Kind::kHeadUp) return {};
+    if (item && item->kind != InboxItem::Kind::kLinkNews) continue;
+    if (item) note(attempt, item->news);
+    if (item && item->news.kind == LinkNews::Kind::kConnected) {
+      look_at = Clock::now() + kSilenceMax;
+      continue;
+    }
+    if (std::optional<Error> error = certain_error(attempt)) return *std::move(error);
+    look_at = Clock::time_point::max();
+    attempt.probe = probe_endpoint(endpoint, kProbePatience);
+    if (std::optional<Error> error = certain_error(attempt)) return *std::move(error);
+  }
+}
+
+Status Client::follow(const JobId& job, const FollowOptions& options,
+                      const std::function<void(const JobEventView&)>& on_event) {
+  const std::uint64_t request = ++last_request_;
+  transport_->send(kHeadPeer,
+                   Msg<wire::FollowJob>::build({.job = job, .request = request},
+                                               [&](wire::FollowJob::Builder b) {
+                                                 b.setLogFromStart(options.log_from_start);
+                                                 b.setUntilNow(options.until_now);
+                                                 b.setInfo(options.info);
+                                               })
+                       .frame());
+  for (;;) {
+    FrameResult frame = answer_to(request, std::nullopt);
+    if (!frame) return frame.error();
+    const auto message = Msg<wire::JobEvent>::from_frame(*std::move(frame));
+    if (!message) return message.error();
+    const Result<JobEventView> event = message->decode(read_event);
+    if (!event) return event.error();
+    if (std::holds_alternative<StreamEnd>(*event)) return {};
+    on_event(*event);
+  }
+}
+
+Client::FrameResult Client::exchange(std::shared_ptr<const Frame> request,
+                                     std::chrono::milliseconds timeout) {
+  const std::uint64_t number = request->head.request;
+  unanswered_ = true;
+  send(std::move(request));
+  return answer_to(number, Clock::now() + timeout);
+}
+
+void Client::send(std::shared_ptr<const Frame> request) {
+  transport_->send(kHeadPeer, std::move(request));
+}
+
+Client::FrameResult Client::answer_to_posted(std::uint64_t request) {
+  const auto posted = posted_.extract(request);
+  ES_CHECK(!posted.empty());
+  if (posted.mapped() != nullptr) return unless_refused(posted.mapped());
+  return answer_to(request, std::nullopt);
+}
+
+// Answers to other posted requests are kept until they are collected. Late answers to requests that
+// have timed out are dropped.
+Client::FrameResult Client::answer_to(std::uint64_t request, Deadline deadline) {
+  for (;;) {
+    Result<InboxItem> item = next_item(deadline);
+    if (!item) return item.error();
+    if (item->kind == InboxItem::Kind::kHeadDown)
+      return failure("easyscaled at " + endpoint_ + " is gone; it did not answer");
+    if (item->frame == nullptr) continue;
+    if (item->frame->head.request == request) {
+      unanswered_ = false;
+      return unless_refused(item->frame);
+    }
+    const auto posted = posted_.find(item->frame->head.request);
+    if (posted != posted_.end()) posted->second = item->frame;
+  }
+}
+
+Result<InboxItem> Client::next_item(Deadline deadline) {
+  for (;;) {
+    if (std::optional<InboxItem> item = inbox_.take()) return *std::move(item);
+    ES_RETURN_IF_ERROR(wait_for_item(deadline));
+  }
+}
+
+Status Client::wait_for_item(Deadline deadline) {
+  if (interrupt_.raised && interrupt_.raised()) return failure("interrupted");
+  int wait_ms = -1;
+  if (deadline) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline - Clock::now());
+    if (left.count() <= 0) return failure("easyscaled at " + endpoint_ + " did not answer in time");
+    wait_ms = static_cast<int>(std::min<std::int64_t>(left.count(), 60'000));
+  }
+  std::array<pollfd, 2> fds{{{inbox_.fd(), POLLIN, 0}, {interrupt_.fd, POLLIN, 0}}};
+  ::poll(fds.data(), fds.size(), wait_ms);
+  return {};
+}
+
+}  // namespace es::actors::esctl

@@ -1,0 +1,69 @@
+#include "actors/esctl/client/d2_cost.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <vector>
+
+#include "actors/admission/admission.h"
+#include "actors/esctl/views/render_text.h"
+#include "gpu/params/buckets.h"
+#include "store/dataset/sample_source.h"
+
+namespace es::actors::esctl {
+namespace {
+
+double monotonic_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Returns the first samples of the data. If there are fewer than a batch, some of them are
+// repeated.
+Result<std::vector<float>> first_batch(const store::SampleSource& source, std::uint32_t batch) {
+  std::vector<std::uint64_t> samples(batch);
+  std::iota(samples.begin(), samples.end(), std::uint64_t{0});
+  for (std::uint64_t& sample : samples) sample %= source.train_count();
+  std::vector<float> words(batch * static_cast<std::size_t>(source.layout().words()));
+  const Status filled = source.fill_train(0, samples, words);
+  if (!filled.ok()) return filled.error();
+  return words;
+}
+
+}  // namespace
+
+Result<D2Cost> measure_d2_cost(const JobSpec& spec) {
+  const auto source = store::open_samples(spec);
+  if (!source) return source.error();
+  const Result<std::uint64_t> steps = total_steps(spec);
+  if (!steps) return steps.error();
+  const auto words = first_batch(**source, spec.batch_size);
+  if (!words) return words.error();
+  const CpuClass widest = supported_cpu_classes().back();
+  const auto verdict = gpu::measure_d2(spec, (*source)->layout(),
+                                       {.cpu_class = widest,
+                                        .total_steps = *steps,
+                                        .bucket_bytes = gpu::kBucketBytes,
+                                        .threads = spec.resources.threads},
+                                       {words->data()}, monotonic_seconds);
+  if (!verdict) return verdict.error();
+  return D2Cost{device_type(widest).name, *verdict};
+}
+
+Status resolve_auto_level(JobSpec& spec, const StartPoint& start, Console& console) {
+  if (spec.level != DeterminismLevel::kAuto) return {};
+  if (start.level) {
+    spec.level = *start.level;
+    console.err << "level auto is " << level_name(spec.level) << ", as in " << start.checkpoint
+                << std::endl;
+    return {};
+  }
+  const auto cost = measure_d2_cost(spec);
+  if (!cost) return cost.error();
+  spec.level = gpu::resolve_level(spec, cost->verdict);
+  console.err << "level auto is " << level_name(spec.level) << ": D2 costs "
+              << fixed(100 * cost->verdict.cost(), 1) << " % of a step on " << cost->device_type
+              << ", accepted are " << fixed(100 * spec.auto_cost, 1) << " %" << std::endl;
+  return {};
+}
+
+}  // namespace es::actors::esctl

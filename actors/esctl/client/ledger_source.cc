@@ -1,0 +1,111 @@
+#include "actors/esctl/client/ledger_source.h"
+
+#include <bit>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <span>
+#include <sstream>
+
+#include "actors/esctl/client/requests.h"
+#include "actors/job_file/job_file.h"
+#include "proto/text_of.h"
+#include "store/checkpoint/file_system.h"
+
+namespace es::actors::esctl {
+namespace {
+
+struct Part {
+  std::string spec_toml, from;
+  std::vector<store::LedgerLine> lines;
+  Version next = 0;
+};
+
+store::LedgerLine line_from(wire::LedgerLine::Reader r) {
+  store::LedgerLine line{
+      r.getVersion(), {}, Digest{r.getParams().getHigh(), r.getParams().getLow()}};
+  for (const std::uint32_t bits : r.getLossBits())
+    line.losses.push_back(std::bit_cast<float>(bits));
+  return line;
+}
+
+Part part_from(wire::LedgerPart::Reader r) {
+  Part part{text_of(r.getSpecToml(), "job spec"), line_of(r.getStartCheckpoint()), {}, r.getNext()};
+  for (const auto line : r.getLines()) part.lines.push_back(line_from(line));
+  return part;
+}
+
+// For example "cpu-avx2:4@20,cpu-scalar:1@10". Stages without a step are left out.
+std::string placements_of(const JobView& job) {
+  std::string text;
+  for (const StageView& stage : job.stages)
+    if (stage.steps > 0)
+      text += (text.empty() ? "" : ",") + stage.placement + "@" + std::to_string(stage.steps);
+  return text;
+}
+
+Result<store::LedgerFile> read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (!in) return not_found(path + ": cannot be read");
+  return store::decode_ledger_file(text.str(), path);
+}
+
+}  // namespace
+
+Digest bits_digest(const JobSpec& spec) {
+  return digest_of(bits_toml(spec));
+}
+
+Result<store::LedgerFile> read_ledger(Client& client, const JobId& job) {
+  store::LedgerFile ledger;
+  for (Version begin = 0;;) {
+    const auto answer =
+        client.ask<wire::LedgerPart, wire::ReadLedger>(job, [&](wire::ReadLedger::Builder b) {
+          b.setBegin(begin);
+          b.setEnd(std::numeric_limits<Version>::max());
+        });
+    if (!answer) return answer.error();
+    auto part = answer->decode(part_from);
+    if (!part) return part.error();
+    ledger.spec_toml = std::move(part->spec_toml);
+    ledger.from = std::move(part->from);
+    for (store::LedgerLine& line : part->lines) ledger.lines.push_back(std::move(line));
+    if (part->next <= begin) break;
+    begin = part->next;
+  }
+  const auto spec = parse_job(ledger.spec_toml, "job " + job);
+  if (!spec) return spec.error();
+  ledger.spec = bits_digest(*spec);
+  const auto details = describe_job(client, job);
+  if (!details) return details.error();
+  ledger.job = details->job.id;
+  ledger.placements = placements_of(details->job);
+  ledger.checkpoint = details->job.checkpoint;
+  return ledger;
+}
+
+Result<store::LedgerFile> open_ledger(const std::string& name, const HeadOptions& head) {
+  std::error_code code;
+  if (std::filesystem::is_regular_file(name, code)) return read_file(name);
+  const auto client = connect(head);
+  if (!client) return client.error();
+  return read_ledger(**client, name);
+}
+
+Status write_ledger_file(const store::LedgerFile& ledger, const std::string& path) {
+  std::error_code code;
+  if (std::filesystem::exists(std::filesystem::symlink_status(path, code)))
+    return refused(path + ": exists already: allowed is a new name");
+  store::FileSystem& files = store::posix_file_system();
+  const auto file = files.create_file(path);
+  if (!file) return file.error();
+  const std::string text = store::encode_ledger_file(ledger);
+  Status written = (*file)->append(std::as_bytes(std::span(text)));
+  if (written.ok()) written = (*file)->finish();
+  if (!written.ok()) (void)files.remove_file(path);  // a partial file is not a ledger
+  return written;
+}
+
+}  // namespace es::actors::esctl

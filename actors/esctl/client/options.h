@@ -1,0 +1,32 @@
+#pragma once
+// Command line options that several commands share.
+#include <CLI/CLI.hpp>
+
+#include <memory>
+#include <string>
+
+#include "actors/esctl/client/client.h"
+#include "actors/esctl/client/job_request.h"
+
+namespace es::actors::esctl {
+
+// The head to which a command connects.
+struct HeadOptions {
+  std::string endpoint;
+  std::string keys;  // directory of CURVE keys; empty if there are none
+  bool insecure_loopback = false;
+};
+void add_head_options(CLI::App& command, HeadOptions& options);
+Result<std::unique_ptr<Client>> connect(const HeadOptions& options);
+
+void add_json_option(CLI::App& command, bool& json);
+
+// The job file and the options that change it.
+struct JobOptions {
+  std::string file;
+  std::string from;
+  SpecChanges changes;
+};
+void add_job_options(CLI::App& command, JobOptions& options);
+
+}  // namespace es::actors::esctl

@@ -1,0 +1,93 @@
+#include "actors/esctl/client/requests.h"
+
+#include "actors/esctl/views/render_json.h"
+#include "actors/esctl/views/render_text.h"
+#include "actors/job_file/job_file.h"
+#include "proto/text_of.h"
+
+namespace es::actors::esctl {
+namespace {
+
+// Prints on one line why the job did not finish.
+int report_end(const JobView& job, Console& console) {
+  const std::string reason = job.error.empty() ? "" : ": " + job.error;
+  return report(failure("job " + job.id + " " + job.state + reason), false, console);
+}
+
+}  // namespace
+
+Result<JobId> submit_job(Client& client, const JobSpec& spec, const StartPoint& start,
+                         const std::string& request_id) {
+  const auto accepted =
+      client.ask<wire::JobAccepted, wire::SubmitJob>({}, [&](wire::SubmitJob::Builder b) {
+        b.setSpecToml(to_toml(spec));
+        b.setFromCheckpoint(start.checkpoint);
+        b.setRequestId(request_id);
+      });
+  if (!accepted) return accepted.error();
+  return accepted->decode(
+      [](wire::JobAccepted::Reader r) { return JobId(name_of(r.getJob(), "job")); });
+}
+
+Result<JobDetailsView> describe_job(Client& client, const JobId& job) {
+  const auto details =
+      client.ask<wire::JobDetails, wire::DescribeJob>(job, [](wire::DescribeJob::Builder) {});
+  if (!details) return details.error();
+  return details->decode([](wire::JobDetails::Reader r) {
+    return JobDetailsView{read_job(r.getInfo()), text_of(r.getSpecToml(), "job spec")};
+  });
+}
+
+Result<CheckpointView> checkpoint_job(Client& client, const JobId& job,
+                                      const std::string& directory) {
+  const auto taken = client.ask<wire::CheckpointTaken, wire::CheckpointJob>(
+      job, [&](wire::CheckpointJob::Builder b) { b.setDirectory(directory); }, kJobTimeout);
+  if (!taken) return taken.error();
+  return taken->decode(read_checkpoint);
+}
+
+Status pause_job(Client& client, const JobId& job) {
+  const auto done = client.ask<wire::Done, wire::PauseJob>(
+      job, [](wire::PauseJob::Builder) {}, kJobTimeout);
+  return done ? Status() : done.error();
+}
+
+Result<std::string> resume_job(Client& client, const JobId& job, bool accept_loss) {
+  const auto done = client.ask<wire::Done, wire::ResumeJob>(
+      job, [&](wire::ResumeJob::Builder b) { b.setAcceptLoss(accept_loss); });
+  if (!done) return done.error();
+  return done->decode([](wire::Done::Reader r) { return std::string(r.getNote().cStr()); });
+}
+
+Status cancel_job(Client& client, const JobId& job) {
+  const auto done = client.ask<wire::Done, wire::CancelJob>(
+      job, [](wire::CancelJob::Builder) {}, kJobTimeout);
+  return done ? Status() : done.error();
+}
+
+Result<JobView> follow_job(Client& client, const JobId& job, Progress& progress) {
+  ES_RETURN_IF_ERROR(client.follow(job, {.info = true}, [&](const JobEventView& event) {
+    if (const auto* info = std::get_if<JobView>(&event)) progress.show(*info);
+  }));
+  Result<JobDetailsView> details = describe_job(client, job);
+  if (!details) return details.error();
+  progress.show(details->job);
+  return std::move(details->job);
+}
+
+int print_end(const JobView& job, bool json, Console& console) {
+  console.out << (json ? job_json(job) + "\n" : summary_text(job)) << std::flush;
+  return job.state == "finished" ? 0 : report_end(job, console);
+}
+
+int print_run_end(JobView job, const std::optional<KeptWeights>& weights, const std::string& error,
+                  bool json, Console& console) {
+  const bool failed = job.state == "failed" || !error.empty();
+  if (!error.empty()) job.error += (job.error.empty() ? "" : "; ") + error;
+  const std::string kept =
+      failed && !weights ? "\nThe weights are not kept.\n" : weights_text(weights);
+  console.out << (json ? run_json(job, weights) + "\n" : summary_text(job) + kept) << std::flush;
+  return job.state == "finished" && !failed ? 0 : report_end(job, console);
+}
+
+}  // namespace es::actors::esctl

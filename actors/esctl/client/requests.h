@@ -1,0 +1,45 @@
+#pragma once
+// The requests about one job that several commands use, as functions. Errors: those of Client, and
+// the refusals of the head.
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "actors/esctl/client/client.h"
+#include "actors/esctl/client/job_request.h"
+#include "actors/esctl/views/progress.h"
+#include "actors/esctl/views/render_text.h"
+
+namespace es::actors::esctl {
+
+struct JobDetailsView {
+  JobView job;
+  std::string spec_toml;
+};
+
+// `request_id` is unique for each submission. If an answer was lost, a second call with the same id
+// returns the job that the head has already created. With an empty id, every call creates a job.
+Result<JobId> submit_job(Client& client, const JobSpec& spec, const StartPoint& start,
+                         const std::string& request_id = {});
+Result<JobDetailsView> describe_job(Client& client, const JobId& job);
+Result<CheckpointView> checkpoint_job(Client& client, const JobId& job,
+                                      const std::string& directory);
+Status pause_job(Client& client, const JobId& job);
+// Returns the head's remark on the request. `accept_loss` is described at wire::ResumeJob.
+Result<std::string> resume_job(Client& client, const JobId& job, bool accept_loss);
+Status cancel_job(Client& client, const JobId& job);
+
+// Shows the job's progress until it has ended, and returns its final state.
+Result<JobView> follow_job(Client& client, const JobId& job, Progress& progress);
+
+// Prints the end of a job: the summary to out, and the reason to err if the job did not finish.
+// Returns the exit code.
+int print_end(const JobView& job, bool json, Console& console);
+
+// The same for a run with its own daemon, together with the place of its weights (no value if they
+// are not kept). `error` describes a fault of the requested checkpoint; if it is not empty, the
+// exit code is a failure whatever the result of the job.
+int print_run_end(JobView job, const std::optional<KeptWeights>& weights, const std::string& error,
+                  bool json, Console& console);
+
+}  // namespace es::actors::esctl

@@ -1,0 +1,41 @@
+#pragma once
+// The commands of esctl, one file each. add_X_command declares the options of the command. If the
+// user has chosen it, its callback runs the command and sets the exit code.
+#include <CLI/CLI.hpp>
+
+#include "actors/esctl/views/console.h"
+
+namespace es::actors::esctl {
+
+struct Shell {
+  Console& console;
+  int exit_code = 0;
+};
+
+void add_run_command(CLI::App& app, Shell& shell);
+void add_submit_command(CLI::App& app, Shell& shell);
+void add_ps_command(CLI::App& app, Shell& shell);
+void add_describe_command(CLI::App& app, Shell& shell);
+void add_plans_command(CLI::App& app, Shell& shell);
+void add_scale_command(CLI::App& app, Shell& shell);
+void add_pause_command(CLI::App& app, Shell& shell);
+void add_resume_command(CLI::App& app, Shell& shell);
+void add_checkpoint_command(CLI::App& app, Shell& shell);
+void add_checkpoint_file_commands(CLI::App& checkpoint, Shell& shell);  // ls, verify, prune
+void add_export_command(CLI::App& app, Shell& shell);
+void add_cancel_command(CLI::App& app, Shell& shell);
+void add_logs_command(CLI::App& app, Shell& shell);
+void add_nodes_command(CLI::App& app, Shell& shell);
+void add_claim_command(CLI::App& app, Shell& shell);
+void add_claims_command(CLI::App& app, Shell& shell);
+void add_release_command(CLI::App& app, Shell& shell);
+void add_sim_command(CLI::App& app, Shell& shell);
+void add_inspect_command(CLI::App& app, Shell& shell);
+void add_fields_command(CLI::App& app, Shell& shell);
+void add_ledger_command(CLI::App& app, Shell& shell);
+void add_diff_command(CLI::App& app, Shell& shell);
+void add_verify_command(CLI::App& app, Shell& shell);
+void add_trace_step_command(CLI::App& app, Shell& shell);
+void add_keygen_command(CLI::App& app, Shell& shell);
+
+}  // namespace es::actors::esctl

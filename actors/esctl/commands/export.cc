@@ -1,0 +1,154 @@
+#include <filesystem>
+
+#include "actors/esctl/client/options.h"
+#include "actors/esctl/commands/commands.h"
+#include "actors/esctl/views/render_json.h"
+#include "actors/esctl/views/render_text.h"
+#include "actors/job_file/job_file.h"
+#include "actors/version/checkpoint_sections.h"
+#include "actors/version/initial_weights.h"
+#include "gpu/models/models.h"
+#include "gpu/optim/replica.h"
+#include "store/checkpoint/checkpoint.h"
+#include "store/dataset/sample_source.h"
+
+namespace es::actors::esctl {
+namespace {
+
+struct Options {
+  std::string checkpoint;
+  std::string file;
+  std::string optimizer;  // file for the optimizer arrays; empty if they are not exported
+  std::string data;       // replaces the job's data.path
+  bool json = false;
+};
+
+// An open checkpoint and the model that it belongs to.
+struct Source {
+  store::CheckpointReader reader;
+  JobSpec spec;
+  gpu::ParamTable table;
+};
+
+Result<Source> open_source(const Options& options) {
+  auto reader = store::CheckpointReader::open(options.checkpoint);
+  if (!reader) return reader.error();
+  auto spec = parse_job(reader->job_toml(), options.checkpoint);
+  if (!spec) return spec.error();
+  if (!options.data.empty()) spec->data.path = options.data;
+  // The sizes of the first and the last layer follow from the data.
+  const auto data = store::data_facts(*spec);
+  if (!data)
+    return Error{data.error().kind, data.error().message + " (--data names another place)"};
+  auto graph = gpu::build_model(spec->model, spec->batch_size, data->layout);
+  if (!graph) return graph.error();
+  return Source{*std::move(reader), *std::move(spec), std::move(graph->table)};
+}
+
+Status read_array(const Source& source, const std::string& section, gpu::AlignedBuffer& out) {
+  out = gpu::AlignedBuffer(source.table.total_floats());
+  return source.reader.read_into(section,
+                                 std::as_writable_bytes(std::span(out.data(), out.floats())));
+}
+
+store::Metadata metadata_of(const Source& source) {
+  const store::CheckpointHead& head = source.reader.head();
+  return {{"format", "pt"},
+          {"job", head.job_name},
+          {"model", source.spec.model.name},
+          {"version", std::to_string(head.version)},
+          {"params_digest", head.params_digest.hex()},
+          {"state_digest", head.state_digest.hex()}};
+}
+
+Status export_weights(const Source& source, const std::string& file) {
+  gpu::Replica replica;
+  ES_RETURN_IF_ERROR(read_array(source, kParamsSection, replica.params));
+  const Digest found = gpu::params_digest(source.table, replica);
+  const store::CheckpointHead& head = source.reader.head();
+  if (found != head.params_digest)
+    return usage_error(file + ": parameters with digest " + found.hex() + ": allowed is " +
+                       head.params_digest.hex() + "; the data is not that of the job");
+  const auto bytes = source.reader.read(context_section(0));
+  if (!bytes) return bytes.error();
+  const auto context = gpu::decode_context(*bytes, source.table.stat_floats());
+  if (!context) return context.error();
+  const StateDict state(source.table, replica.params.data(), context->stats.data(), head.version);
+  return store::write_safetensors(store::posix_file_system(), file, state.tensors(),
+                                  metadata_of(source));
+}
+
+// The names that torch.optim gives to its arrays.
+std::vector<std::string> moment_names(const OptimizerSpec& optimizer) {
+  if (optimizer.kind == "sgd") return {"momentum_buffer"};
+  return {"exp_avg", "exp_avg_sq"};
+}
+
+Status export_optimizer(const Source& source, const std::string& file) {
+  std::vector<gpu::NamedTensor> tensors;
+  const std::vector<std::string> names = moment_names(source.spec.optimizer);
+  for (std::size_t i = 0; source.reader.find(moment_section(i)) != nullptr; ++i) {
+    if (i == names.size())
+      return usage_error(source.spec.name + ": more arrays than optimizer " +
+                         source.spec.optimizer.kind + " has");
+    gpu::AlignedBuffer array;
+    ES_RETURN_IF_ERROR(read_array(source, moment_section(i), array));
+    for (gpu::NamedTensor& t : optimizer_tensors(source.table, array.data(), names[i]))
+      tensors.push_back(std::move(t));
+  }
+  std::vector<store::TensorData> data;
+  for (const gpu::NamedTensor& tensor : tensors) data.push_back(tensor_data(tensor));
+  return store::write_safetensors(store::posix_file_system(), file, data, metadata_of(source));
+}
+
+Status export_command(const Options& options, Console& console) {
+  const auto source = open_source(options);
+  if (!source) return source.error();
+  ES_RETURN_IF_ERROR(export_weights(*source, options.file));
+  if (!options.optimizer.empty()) ES_RETURN_IF_ERROR(export_optimizer(*source, options.optimizer));
+  const store::CheckpointHead& head = source->reader.head();
+  const std::string digest = head.params_digest.hex();
+  if (options.json)
+    console.out << fields_json({{"file", options.file},
+                                {"job", head.job_name},
+                                {"step", head.version},
+                                {"params_digest", digest}})
+                << "\n";
+  else
+    console.out << table({{"file", options.file},
+                          {"job", head.job_name},
+                          {"step", std::to_string(head.version)},
+                          {"params digest", digest}});
+  return {};
+}
+
+}  // namespace
+
+void add_export_command(CLI::App& app, Shell& shell) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "export", "Write a checkpoint's weights as safetensors, as PyTorch names and lays them out");
+  command->add_option("checkpoint", options->checkpoint, "The checkpoint")
+      ->required()
+      ->type_name("CHECKPOINT");
+  command->add_option("file", options->file, "The new file")
+      ->required()
+      ->type_name("FILE.safetensors");
+  command
+      ->add_option("--optimizer", options->optimizer,
+                   "Also write the optimizer's arrays to this new file")
+      ->type_name("FILE.safetensors");
+  command
+      ->add_option("--data", options->data,
+                   "Where the job's data is on this machine; the model's sizes follow from it")
+      ->type_name("PATH");
+  add_json_option(*command, options->json);
+  command->footer(
+      "Batch norms have the statistics of EST 0.\n"
+      "Example:\n  esctl export checkpoints/resnet18-1/step-200 resnet18.safetensors");
+  command->callback([options, &shell] {
+    shell.exit_code = finish(export_command(*options, shell.console), options->json, shell.console);
+  });
+}
+
+}  // namespace es::actors::esctl

@@ -1,0 +1,175 @@
+#include "actors/esctl/commands/inspect_view.h"
+
+#include <nlohmann/json.hpp>
+
+#include "actors/esctl/views/render_text.h"
+
+namespace es::actors::esctl {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Row = std::vector<std::string>;
+
+std::string size_text(std::int64_t bytes) {
+  return fixed(double(bytes) / (1 << 20), 2);
+}
+
+std::string layout_text(const SampleLayout& layout) {
+  std::string text;
+  for (const SampleField& f : layout.fields)
+    text += (text.empty() ? "" : ", ") + f.name + " " + std::to_string(f.height) + "x" +
+            std::to_string(f.width) + "x" + std::to_string(f.channels);
+  return text;
+}
+
+Json layout_json(const SampleLayout& layout) {
+  Json fields = Json::array();
+  for (const SampleField& f : layout.fields) {
+    Json field{{"name", f.name},
+               {"type", f.type == FieldType::kI32 ? "i32" : "f32"},
+               {"shape", {f.height, f.width, f.channels}}};
+    if (f.type == FieldType::kI32) field["range"] = {f.low, f.high};
+    fields.push_back(std::move(field));
+  }
+  return fields;
+}
+
+std::string operators_text(const gpu::EngineDescription& engine) {
+  std::vector<Row> rows{{"OPERATOR", "KIND", "OUTPUT", "PARAMETERS", "KERNELS"}};
+  for (const gpu::OpDescription& op : engine.ops)
+    rows.push_back({op.name, op.detail.empty() ? op.kind : op.kind + " (" + op.detail + ")",
+                    op.output, std::to_string(op.parameters), op.kernel});
+  return table(rows);
+}
+
+std::string memory_text(const std::vector<gpu::EngineDescription>& engines) {
+  std::vector<Row> rows{{"MEMORY IN MIB", "PARAMETERS", "MOMENTS", "CONSTANTS", "ARENA",
+                         "(AT LEAST)", "WORKSPACE", "EACH GRADIENT", "EACH EST"}};
+  for (const gpu::EngineDescription& e : engines)
+    rows.push_back({e.kernel_class, size_text(e.memory.params), size_text(e.memory.moments),
+                    size_text(e.memory.constants), size_text(e.memory.arena),
+                    size_text(e.memory.arena_live_peak), size_text(e.memory.workspace),
+                    size_text(e.memory.gradient_slot), size_text(e.memory.context)});
+  return table(rows);
+}
+
+Json memory_json(const gpu::MemoryUse& m) {
+  return {{"params_bytes", m.params},
+          {"moments_bytes", m.moments},
+          {"constants_bytes", m.constants},
+          {"arena_bytes", m.arena},
+          {"arena_live_peak_bytes", m.arena_live_peak},
+          {"workspace_bytes", m.workspace},
+          {"gradient_slot_bytes", m.gradient_slot},
+          {"device_gradients_bytes", m.device_gradients},
+          {"spilled_gradients_bytes", m.spilled_gradients},
+          {"context_bytes", m.context}};
+}
+
+Json engine_json(const gpu::EngineDescription& engine) {
+  Json ops = Json::array();
+  for (const gpu::OpDescription& op : engine.ops)
+    ops.push_back({{"name", op.name},
+                   {"kind", op.kind},
+                   {"detail", op.detail},
+                   {"output", op.output},
+                   {"parameters", op.parameters},
+                   {"kernel", op.kernel}});
+  return {{"kernel_class", engine.kernel_class},
+          {"parameters", engine.parameters},
+          {"buckets", engine.buckets},
+          {"memory", memory_json(engine.memory)},
+          {"operators", ops}};
+}
+
+std::string cuda_text(const gpu::CudaInventory& cuda) {
+  if (cuda.devices.empty()) return "none (" + cuda.why_none + ")";
+  std::string text;
+  for (const gpu::CudaDevice& device : cuda.devices)
+    text += (text.empty() ? "" : ", ") + device.name + " (" + device.type().name + ", " +
+            std::to_string(device.memory_bytes >> 20) + " MiB)";
+  return text;
+}
+
+Json cuda_json(const gpu::CudaInventory& cuda) {
+  Json devices = Json::array();
+  for (const gpu::CudaDevice& device : cuda.devices)
+    devices.push_back({{"name", device.name},
+                       {"device_type", device.type().name},
+                       {"compute_capability", device.compute_capability},
+                       {"memory_bytes", device.memory_bytes},
+                       {"peak_tflops", device.peak_tflops},
+                       {"peak_gb_per_s", device.peak_gb_per_s}});
+  return {{"devices", devices}, {"why_none", cuda.why_none.empty() ? Json() : Json(cuda.why_none)}};
+}
+
+// The verdict about level D2.
+std::string d2_text(const D2Cost& d2) {
+  std::string refused;
+  for (const std::string& op : d2.verdict.vendor_refusals) refused += "  " + op + "\n";
+  if (!refused.empty()) refused = "The vendor's library refuses:\n" + refused;
+  if (d2.verdict.vendor_ops.empty())
+    return "D2 costs nothing: D1 uses no vendor kernel on " + d2.device_type + "\n" + refused;
+  std::string text = "D2 costs " + fixed(100 * d2.verdict.cost(), 1) + " % of a local step on " +
+                     d2.device_type + ": " + fixed(1e3 * d2.verdict.d2_seconds, 2) + " ms, D1 " +
+                     fixed(1e3 * d2.verdict.d1_seconds, 2) +
+                     " ms. D1 runs these with kernels whose bits depend on the hardware:\n";
+  for (const std::string& op : d2.verdict.vendor_ops) text += "  " + op + "\n";
+  return text + refused;
+}
+
+Json d2_json(const D2Cost& d2) {
+  return {{"device_type", d2.device_type},
+          {"vendor_operators", d2.verdict.vendor_ops},
+          {"vendor_refusals", d2.verdict.vendor_refusals},
+          {"d1_seconds", d2.verdict.d1_seconds},
+          {"d2_seconds", d2.verdict.d2_seconds},
+          {"cost", d2.verdict.cost()}};
+}
+
+}  // namespace
+
+std::string inspection_text(const Inspection& inspection) {
+  const JobSpec& spec = inspection.spec;
+  const gpu::EngineDescription& first = inspection.engines.front();
+  std::string text =
+      table({{"job", spec.name},
+             {"model", first.model},
+             {"level", std::string(level_name(spec.level)) + ", " + counted(spec.max_p, "EST") +
+                           (spec.tf32 ? ", TF32 on GPUs" : "")},
+             {"sample", layout_text(inspection.layout)},
+             {"batch", std::to_string(spec.batch_size) + " for each EST, " +
+                           std::to_string(std::uint64_t{spec.batch_size} * spec.max_p) +
+                           " for each global step"},
+             {"parameters", std::to_string(first.parameters)},
+             {"buckets", std::to_string(first.buckets)},
+             {"CUDA devices", cuda_text(inspection.cuda)}});
+  std::string shown;
+  for (const gpu::EngineDescription& engine : inspection.engines) {
+    std::string operators = operators_text(engine);
+    if (operators == shown) continue;
+    shown = std::move(operators);
+    text += "\nfrom " + engine.kernel_class + " on:\n" + shown;
+  }
+  return text + "\n" + memory_text(inspection.engines) + "\n" + d2_text(inspection.d2);
+}
+
+std::string inspection_json(const Inspection& inspection) {
+  Json classes = Json::array();
+  for (const gpu::EngineDescription& engine : inspection.engines)
+    classes.push_back(engine_json(engine));
+  const JobSpec& spec = inspection.spec;
+  const Json json{{"name", spec.name},
+                  {"model", inspection.engines.front().model},
+                  {"level", level_name(spec.level)},
+                  {"tf32", spec.tf32},
+                  {"max_p", spec.max_p},
+                  {"batch_size", spec.batch_size},
+                  {"sample", layout_json(inspection.layout)},
+                  {"classes", classes},
+                  {"cuda", cuda_json(inspection.cuda)},
+                  {"d2", d2_json(inspection.d2)}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace es::actors::esctl

@@ -1,0 +1,84 @@
+#include "actors/esctl/client/options.h"
+#include "actors/esctl/client/requests.h"
+#include "actors/esctl/commands/commands.h"
+#include "actors/esctl/views/render_json.h"
+
+namespace es::actors::esctl {
+namespace {
+
+struct Options {
+  HeadOptions head;
+  JobId job;
+  bool accept_loss = false;  // for resume
+  bool json = false;
+};
+
+void print(const Options& options, const char* state, const std::string& text, Console& console) {
+  if (options.json)
+    console.out << fields_json({{"job", options.job}, {"state", state}}) << "\n";
+  else
+    console.out << "job " << options.job << " " << text << "\n";
+}
+
+Status pause(const Options& options, Console& console) {
+  const auto client = connect(options.head);
+  if (!client) return client.error();
+  ES_RETURN_IF_ERROR(pause_job(**client, options.job));
+  print(options, "paused", "is paused, its devices are free", console);
+  return {};
+}
+
+Status resume(const Options& options, Console& console) {
+  const auto client = connect(options.head);
+  if (!client) return client.error();
+  const auto note = resume_job(**client, options.job, options.accept_loss);
+  if (!note) return note.error();
+  if (options.json && options.accept_loss) {
+    console.out << fields_json({{"job", options.job}, {"state", "queued"}, {"note", *note}})
+                << "\n";
+    return {};
+  }
+  const std::string about = note->empty() ? "" : "; " + *note;
+  print(options, "queued", "goes on as soon as it is given devices" + about, console);
+  return {};
+}
+
+CLI::App* add_command(CLI::App& app, Shell& shell, const char* name, const char* what,
+                      Status (*run)(const Options&, Console&),
+                      const std::shared_ptr<Options>& options = std::make_shared<Options>()) {
+  CLI::App* command = app.add_subcommand(name, what);
+  command->add_option("job", options->job, "Job id")->required()->type_name("JOB");
+  add_head_options(*command, options->head);
+  add_json_option(*command, options->json);
+  command->callback([options, run, &shell] {
+    shell.exit_code = finish(run(*options, shell.console), options->json, shell.console);
+  });
+  return command;
+}
+
+}  // namespace
+
+void add_pause_command(CLI::App& app, Shell& shell) {
+  add_command(app, shell, "pause",
+              "Save a job at its next step boundary, end its workers and free its devices", pause)
+      ->footer(
+          "It goes on from there with `esctl resume`, with the same bits.\n"
+          "Example:\n  esctl pause resnet18-1");
+}
+
+void add_resume_command(CLI::App& app, Shell& shell) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = add_command(app, shell, "resume", "Let a paused job go on", resume, options);
+  command->add_flag("--accept-loss", options->accept_loss,
+                    "Give up the saved states of the job that no node can read now, and go on from "
+                    "the newest that can be read, else from its start");
+  command->footer(
+      "A job goes on from its newest saved state. While the node that holds it is away the job "
+      "waits;\n"
+      "--accept-loss, also for a job that is not paused, is for a node that will not come back. It "
+      "tells\n"
+      "what it gives up.\n"
+      "Example:\n  esctl resume resnet18-1\n  esctl resume resnet18-1 --accept-loss");
+}
+
+}  // namespace es::actors::esctl

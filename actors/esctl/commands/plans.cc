@@ -1,0 +1,46 @@
+#include "actors/esctl/client/options.h"
+#include "actors/esctl/commands/commands.h"
+#include "actors/esctl/views/plans_view.h"
+
+namespace es::actors::esctl {
+namespace {
+
+struct Options {
+  HeadOptions head;
+  JobId job;
+  std::size_t top = 20;
+  bool json = false;
+};
+
+Status plans(const Options& options, Console& console) {
+  const auto client = connect(options.head);
+  if (!client) return client.error();
+  const auto list =
+      (*client)->ask<wire::PlanList, wire::ListPlans>(options.job, [](wire::ListPlans::Builder) {});
+  if (!list) return list.error();
+  const auto view = list->decode(read_plans);
+  if (!view) return view.error();
+  console.out << (options.json ? plans_json(options.job, *view) + "\n"
+                               : plans_text(*view, options.top));
+  return {};
+}
+
+}  // namespace
+
+void add_plans_command(CLI::App& app, Shell& shell) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "plans", "Show how a job could use the cluster's devices, the fastest plan first");
+  command->add_option("job", options->job, "Job id")->required()->type_name("JOB");
+  command->add_option("--top", options->top, "How many plans to print; 0 = all")
+      ->type_name("N")
+      ->capture_default_str();
+  add_head_options(*command, options->head);
+  add_json_option(*command, options->json);
+  command->footer("Example:\n  esctl plans resnet18-1\n  esctl plans resnet18-1 --json");
+  command->callback([options, &shell] {
+    shell.exit_code = finish(plans(*options, shell.console), options->json, shell.console);
+  });
+}
+
+}  // namespace es::actors::esctl

@@ -1,0 +1,145 @@
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include "actors/esctl/client/d2_cost.h"
+#include "actors/esctl/client/options.h"
+#include "actors/esctl/client/private_run.h"
+#include "actors/esctl/client/requests.h"
+#include "actors/esctl/commands/commands.h"
+#include "actors/esctl/views/render_json.h"
+#include "actors/program/default_devices.h"
+#include "store/checkpoint/checkpoint.h"
+
+namespace es::actors::esctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  JobOptions job;
+  std::string checkpoint;
+  std::string keep;
+  bool quiet = false;
+  bool json = false;
+};
+
+// Checks whether a checkpoint can be written there, before the job computes for hours.
+Status check_checkpoint_place(Options& options) {
+  if (options.checkpoint.empty()) return {};
+  std::error_code code;
+  fs::path directory = fs::absolute(options.checkpoint, code).lexically_normal();
+  if (!directory.has_filename()) directory = directory.parent_path();
+  options.checkpoint = directory.string();
+  if (fs::exists(fs::symlink_status(directory, code)))
+    return refused("--checkpoint " + options.checkpoint + " exists; allowed is a new directory");
+  const fs::path parent = directory.parent_path();
+  if (!fs::is_directory(parent, code))
+    return not_found("--checkpoint " + options.checkpoint + ": there is no directory " +
+                     parent.string() + "; allowed is a new directory in one that exists");
+  if (::access(parent.c_str(), W_OK | X_OK) != 0)
+    return refused("--checkpoint " + options.checkpoint + ": directory " + parent.string() + ": " +
+                   std::generic_category().message(errno));
+  return {};
+}
+
+void say_what_is_kept(const Options& options, const JobSpec& spec, Console& console) {
+  if (options.quiet || !options.checkpoint.empty() || spec.checkpoint.every_steps != 0) return;
+  console.err << "esctl: nothing keeps the weights of this run; --checkpoint DIR does" << std::endl;
+}
+
+// Returns the requested checkpoint, or otherwise the job's newest one. No value means that the
+// weights are lost at the end of the run.
+std::optional<KeptWeights> kept_weights(const PrivateRun& run, const JobView& end) {
+  if (run.checkpoint() && *run.checkpoint())
+    return KeptWeights{(*run.checkpoint())->path, (*run.checkpoint())->version};
+  if (end.checkpoint.empty()) return std::nullopt;
+  const auto reader = store::CheckpointReader::open(end.checkpoint);
+  if (!reader) return std::nullopt;
+  return KeptWeights{end.checkpoint, reader->head().version};
+}
+
+// Returns the fault of the requested checkpoint; empty if there is none.
+std::string checkpoint_error(const PrivateRun& run, const JobView& end) {
+  if (!run.checkpoint()) return {};
+  const Result<CheckpointView>& taken = *run.checkpoint();
+  if (!taken && end.state == "failed") return {};  // the error of the job says enough
+  if (!taken) return "no checkpoint is written: " + taken.error().message;
+  if (taken->first_error.empty()) return {};
+  return "the checkpoint of step " + std::to_string(taken->version) + " is in " + taken->path +
+         ", as it could not be written where it was wanted: " + taken->first_error;
+}
+
+Result<int> run(Options& options, Console& console) {
+  ES_RETURN_IF_ERROR(check_checkpoint_place(options));
+  const Result<StartPoint> start = open_start_point(options.job.from, false);
+  if (!start) return start.error();
+  Result<JobSpec> spec = make_spec(options.job.file, options.job.changes, *start);
+  if (!spec) return spec.error();
+  ES_RETURN_IF_ERROR(resolve_auto_level(*spec, *start, console));
+  ES_RETURN_IF_ERROR(check_devices(*spec, default_devices()));
+  const Result<fs::path> easyscaled = find_easyscaled();
+  if (!easyscaled) return easyscaled.error();
+
+  const PrivateRunOptions run_options{
+      .checkpoint = options.checkpoint, .keep = options.keep, .quiet = options.quiet};
+  PrivateRun run(run_options, console);
+  say_what_is_kept(options, *spec, console);
+  Status started = run.start(*easyscaled);
+  const Result<JobView> end = started ? run.train(*spec, *start) : Result<JobView>(started.error());
+  const int stopped = 128 + run.stop_signal();
+  if (!end) {
+    const bool unwritten = run.checkpoint() && !*run.checkpoint();
+    const int failed = report(
+        {end.error().kind, end.error().message + (unwritten ? "; no checkpoint is written" : "")},
+        options.json, console);
+    return run.stop_signal() != 0 ? stopped : failed;
+  }
+  const std::string unwritten = checkpoint_error(run, *end);
+  const int ended = print_run_end(*end, kept_weights(run, *end), unwritten, options.json, console);
+  if (!unwritten.empty()) return ended;
+  return ended != 0 && run.stop_signal() != 0 ? stopped : ended;
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app, Shell& shell) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("run", "Train a job here and now, without a daemon");
+  add_job_options(*command, options->job);
+  command
+      ->add_option("--devices", options->job.changes.devices,
+                   "Stay on these devices, e.g. cpu-avx2:3; without this and stages the scheduler "
+                   "decides")
+      ->type_name("DEVICES")
+      ->excludes("--stages");
+  command
+      ->add_option("--checkpoint", options->checkpoint,
+                   "Keep the weights: at the last step, or when stopped by Ctrl-C or SIGTERM, "
+                   "write a checkpoint to this new directory, to go on from with --from or for "
+                   "esctl export")
+      ->type_name("DIR");
+  command
+      ->add_option("--keep", options->keep,
+                   "Keep the run's journal, ledger and logs in this new directory")
+      ->type_name("DIR");
+  command->add_flag("--quiet", options->quiet, "Show no progress, only the summary");
+  add_json_option(*command, options->json);
+  command->footer(
+      "Progress goes to standard error, the summary to standard output. Without --checkpoint, and\n"
+      "[checkpoint] in the job file, the weights are gone with the run. A checkpoint that cannot "
+      "be\n"
+      "written is tried as JOB here, and is an error of the run. A job that fails because its "
+      "data\n"
+      "cannot be read leaves its last state in JOB-step-N here, to go on from with --from.\n"
+      "Example:\n  esctl run configs/jobs/small_cnn.toml --checkpoint small_cnn\n"
+      "  esctl run configs/jobs/resnet18_synthetic.toml --level D2 \\\n"
+      "      --stages cpu-avx512:4@20,cpu-avx2:2@20,cpu-scalar:1+cpu-avx2:1@20");
+  command->callback([options, &shell] {
+    shell.exit_code = finish(run(*options, shell.console), options->json, shell.console);
+  });
+}
+
+}  // namespace es::actors::esctl

@@ -1,0 +1,383 @@
+// esctl sim: runs a trace of jobs on an imaginary cluster with the actors that run a real one.
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "actors/esctl/client/options.h"
+#include "actors/esctl/commands/commands.h"
+#include "actors/esctl/views/render_text.h"
+#include "actors/esctl/views/sim_view.h"
+#include "actors/program/finite.h"
+#include "actors/program/quota.h"
+#include "actors/simulator/report/charts.h"
+#include "proto/base/number_text.h"
+
+namespace es::actors::esctl {
+namespace {
+
+namespace fs = std::filesystem;
+using simulator::Report;
+using simulator::SimulationResult;
+using simulator::Workload;
+
+const CLI::Range kMishapSeconds{1.0, 1e7};
+// If the mean time is less than 36 s, no job could make progress between two events.
+const CLI::Validator kMeanHours{[](const std::string& text) {
+                                  double hours = -1;
+                                  CLI::detail::lexical_cast(text, hours);
+                                  if (hours == 0 || (hours >= 0.01 && hours <= 1e9))
+                                    return std::string();
+                                  return text + ": allowed is 0 for never, or 0.01 to 1e9 hours";
+                                },
+                                "HOURS"};
+
+struct Options {
+  std::string trace, workload, cluster, step_times, claims, out;
+  std::string policy{scheduler::kDefaultPolicy};
+  std::vector<std::string> policies, quotas;
+  std::vector<double> fairness{scheduler::PolicyOptions().fairness};
+  bool homogeneous = false;
+  simulator::WorldOptions world{.rescale_s = 5};
+  double round_s = 0, checkpoint_s = 0;
+  bool json = false;
+};
+
+// For example "v100=32,p100=16".
+Result<DeviceSet> parse_cluster(const std::string& text, const store::StepTimes& times) {
+  DeviceSet cluster;
+  std::string rest = text + ",";
+  const std::string known = times.device_types_text();
+  const auto bad = [&](const std::string& part) {
+    return usage_error("--cluster " + text + ": \"" + part +
+                       "\": allowed is TYPE=COUNT[,TYPE=COUNT...], each type once, count > 0; a "
+                       "type is of lower-case letters, digits, - and _" +
+                       (known.empty() ? "" : "; step times are known on: " + known));
+  };
+  for (std::size_t end = rest.find(','); end != std::string::npos; end = rest.find(',')) {
+    std::string part = rest.substr(0, end);
+    rest.erase(0, end + 1);
+    std::string devices = part;
+    if (const std::size_t equals = devices.find('='); equals != std::string::npos)
+      devices[equals] = ':';
+    const auto set = parse_device_set(devices);
+    if (!set || set->counts.size() != 1 || part.find('=') == std::string::npos) return bad(part);
+    if (cluster.count_of(set->counts[0].type) > 0) return bad(part);
+    cluster.add(set->counts[0].type, set->counts[0].count);
+  }
+  return cluster;
+}
+
+// The part of a simulation that is the same for every policy.
+struct Scene {
+  Workload workload;
+  simulator::WorldOptions world;
+  std::vector<scheduler::Quota> quotas;
+};
+
+Result<Scene> read_scene(const Options& options) {
+  store::StepTimes times;
+  if (!options.step_times.empty()) {
+    auto read = store::read_step_times(options.step_times);
+    if (!read) return read.error();
+    times = *std::move(read);
+  }
+  const auto cluster = parse_cluster(options.cluster, times);
+  if (!cluster) return cluster.error();
+  const auto trace = store::read_trace(options.trace, options.workload);
+  if (!trace) return trace.error();
+  const std::uint64_t seed = options.world.seed;
+  auto workload = simulator::make_workload(*trace, times, *cluster,
+                                           {.jitter_s = seed == 0 ? 0.0 : 1.0, .seed = seed});
+  if (!workload) return workload.error();
+  auto quotas = parse_quotas(options.quotas);
+  if (!quotas) return quotas.error();
+  Scene scene{*std::move(workload), options.world, *std::move(quotas)};
+  if (options.claims.empty()) return scene;
+  auto claims = store::read_claims(options.claims);
+  if (!claims) return claims.error();
+  scene.world.claims = *std::move(claims);
+  return scene;
+}
+
+// Prints a line every few seconds; on a terminal it replaces the previous one.
+class ProgressLine {
+ public:
+  explicit ProgressLine(Console& console)
+      : console_(console), is_terminal_(console.err_columns() > 0) {}
+  ~ProgressLine() {
+    if (is_terminal_ && shown_) console_.err << "\r\033[K" << std::flush;
+  }
+  void show(const std::string& policy, std::size_t done, std::size_t all, double seconds) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - last_ < (is_terminal_ ? kOnTerminal : kInLog)) return;
+    last_ = now;
+    shown_ = true;
+    console_.err << (is_terminal_ ? "\r\033[K" : "") << policy << ": " << done << " of "
+                 << counted(all, "job") << " done, day " << static_cast<long>(seconds / 86400)
+                 << (is_terminal_ ? "" : "\n") << std::flush;
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kOnTerminal{500}, kInLog{5000};
+  Console& console_;
+  const bool is_terminal_;
+  bool shown_ = false;
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+// One of the simulations that are compared.
+struct Contestant {
+  std::string policy;
+  scheduler::PolicyOptions options;
+  // value of the policy's option, if the policy runs with several values; otherwise ""
+  std::string knob;
+  std::string label() const { return policy + (knob.empty() ? "" : "@" + knob); }
+};
+
+// Returns one entry for each policy, and for a policy with several values of its option one for
+// each value.
+std::vector<Contestant> contestants_of(const std::vector<std::string>& policies,
+                                       const Options& options) {
+  std::vector<Contestant> contestants;
+  for (const std::string& policy : policies) {
+    const auto infos = scheduler::policies();
+    const bool has_knob = std::any_of(infos.begin(), infos.end(), [&](const auto& info) {
+      return info.name == policy && info.has_fairness;
+    });
+    for (const double fairness : options.fairness) {
+      const bool one = !has_knob || options.fairness.size() == 1;
+      contestants.push_back({policy,
+                             {.fairness = fairness, .homogeneous = options.homogeneous},
+                             one ? "" : number_text(fairness)});
+      if (one) break;
+    }
+  }
+  return contestants;
+}
+
+Status check_contestants(const std::vector<Contestant>& contestants, const Scene& scene) {
+  for (const Contestant& c : contestants) {
+    if (const auto known = scheduler::make_policy(c.policy, c.options); !known)
+      return known.error();
+    ES_RETURN_IF_ERROR(scheduler::check_quotas(c.policy, scene.quotas));
+  }
+  return {};
+}
+
+Result<SimulationResult> run_policy(const Scene& scene, const Options& options,
+                                    const Contestant& contestant, Console& console) {
+  ProgressLine line(console);
+  const std::string label = contestant.label();
+  simulator::SimulationOptions simulation{.policy = contestant.policy,
+                                          .policy_options = contestant.options,
+                                          .quotas = scene.quotas,
+                                          .round_s = options.round_s,
+                                          .checkpoint_s = options.checkpoint_s,
+                                          .world = scene.world,
+                                          .progress = {}};
+  simulation.progress = [&](std::size_t done, std::size_t all, double seconds) {
+    line.show(label, done, all, seconds);
+  };
+  auto result = simulator::simulate(scene.workload, simulation);
+  if (result) result->policy = label;
+  return result;
+}
+
+Status write_file(const fs::path& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  out.close();
+  if (!out) return failure(path.string() + ": cannot be written");
+  return {};
+}
+
+Status write_files(const Options& options, const Scene& scene,
+                   const std::vector<SimulationResult>& results) {
+  const fs::path directory = options.out;
+  std::error_code code;
+  fs::create_directories(directory, code);
+  if (code) return failure("--out " + options.out + ": " + code.message());
+  const double start_s = scene.world.start_s;
+  for (const SimulationResult& result : results) {
+    const std::string suffix = results.size() == 1 ? "" : "-" + result.policy;
+    ES_RETURN_IF_ERROR(write_file(directory / ("jobs" + suffix + ".csv"),
+                                  simulator::jobs_csv(scene.workload, result, start_s)));
+    ES_RETURN_IF_ERROR(write_file(directory / ("allocation" + suffix + ".csv"),
+                                  simulator::allocation_csv(result)));
+    ES_RETURN_IF_ERROR(write_file(directory / ("allocation" + suffix + ".svg"),
+                                  simulator::allocation_chart(result)));
+  }
+  ES_RETURN_IF_ERROR(write_file(directory / "jct.svg", simulator::jct_chart(results)));
+  return write_file(directory / "queue.svg", simulator::queue_chart(results));
+}
+
+Status write_fairness(const Options& options, const std::vector<Contestant>& contestants,
+                      const std::vector<Report>& reports) {
+  std::vector<simulator::Trial> trials;
+  for (std::size_t i = 0; i < reports.size(); ++i)
+    trials.push_back(
+        {contestants[i].policy, contestants[i].knob, reports[i].avg_jct_s, reports[i].worst_rho});
+  return write_file(fs::path(options.out) / "fairness.svg", simulator::fairness_chart(trials));
+}
+
+Result<int> simulate_policies(const Options& options, const std::vector<std::string>& policies,
+                              bool compare, Console& console) {
+  if (!compare && options.fairness.size() != 1)
+    return usage_error("--fairness: several values are for esctl sim compare");
+  const std::vector<Contestant> contestants = contestants_of(policies, options);
+  const auto scene = read_scene(options);
+  if (!scene) return scene.error();
+  ES_RETURN_IF_ERROR(check_contestants(contestants, *scene));
+  std::vector<SimulationResult> results;
+  std::vector<Report> reports;
+  for (const Contestant& contestant : contestants) {
+    auto result = run_policy(*scene, options, contestant, console);
+    if (!result) return result.error();
+    reports.push_back(simulator::make_report(scene->workload, *result, scene->world.start_s));
+    if (result->refused > 0)
+      console.err << result->policy << ": the head refused " << counted(result->refused, "request")
+                  << ", the first: " << result->first_refusal << "\n";
+    results.push_back(*std::move(result));
+  }
+  if (!options.out.empty()) ES_RETURN_IF_ERROR(write_files(options, *scene, results));
+  if (!options.out.empty() && compare)
+    ES_RETURN_IF_ERROR(write_fairness(options, contestants, reports));
+  if (options.json)
+    console.out << (compare ? reports_json(reports) : report_json(reports.front())) << "\n";
+  else
+    console.out << reports_text(reports);
+  return 0;
+}
+
+// The options for faults and what they cost.
+void add_mishap_options(CLI::App& command, Options& options) {
+  simulator::WorldOptions& world = options.world;
+  const auto add = [&](const char* name, double& value, CLI::Validator range, const char* help) {
+    command.add_option(name, value, help)
+        ->check(range)
+        ->check(finite_number())
+        ->capture_default_str();
+  };
+  command
+      .add_option("--seed", world.seed,
+                  "Of failures and stragglers, and, but for 0, of up to a second's delay of each "
+                  "submission")
+      ->capture_default_str();
+  add("--failures", world.failure_hours, kMeanHours,
+      "Mean hours between two losses of one node; 0: none");
+  add("--repair-time", world.repair_s, kMishapSeconds, "Seconds until a lost node is back");
+  command
+      .add_option("--node-devices", world.devices_per_node,
+                  "Devices of a node, all of one type, which are lost together")
+      ->check(CLI::Range(1U, 1'000'000U))
+      ->capture_default_str();
+  add("--checkpoint-every", options.checkpoint_s, CLI::Range(0.0, 1e9),
+      "Seconds of training between two checkpoints of a job, to which it goes back when all its "
+      "workers are lost at once; 0: only those of a suspension");
+  add("--stragglers", world.straggler_hours, kMeanHours,
+      "Mean hours between two slow times of one device; 0: none");
+  add("--straggler-time", world.straggler_s, kMishapSeconds, "Seconds of a slow time");
+  add("--straggler-factor", world.straggler_factor, CLI::Range(1.0, 1000.0),
+      "A slow device takes so many times as long for a step");
+  add("--sync-cost", world.sync_s, CLI::Range(0.0, 1e6),
+      "Seconds that a global step takes longer for each device but one; no plan knows of it");
+}
+
+void add_options(CLI::App& command, Options& options) {
+  command
+      .add_option("--trace", options.trace,
+                  "Jobs: a CSV file, may be gzipped (formats: store/README.md)")
+      ->required()
+      ->type_name("FILE");
+  command
+      .add_option("--workload", options.workload,
+                  "Of a trace with several, which one (default: the first)")
+      ->type_name("NAME");
+  command.add_option("--cluster", options.cluster, "Devices, e.g. v100=32,p100=16,t4=16")
+      ->required()
+      ->type_name("TYPE=COUNT,...");
+  command
+      .add_option("--steptimes", options.step_times,
+                  "Seconds of a local step by model and device type")
+      ->type_name("FILE");
+  command
+      .add_option("--claims", options.claims,
+                  "Serving load: time_s,type,count,name; count 0 ends a claim")
+      ->type_name("FILE");
+  command.add_option("--quota", options.quotas, "Devices that a tenant owns; may be repeated")
+      ->type_name("TENANT=TYPE:COUNT[+...]");
+  command.add_option("--start-cost", options.world.start_s, "Seconds of a job's first start")
+      ->check(CLI::Range(0.0, 1e6))
+      ->check(finite_number())
+      ->capture_default_str();
+  command.add_option("--rescale-cost", options.world.rescale_s, "Seconds of any later change")
+      ->check(CLI::Range(0.0, 1e6))
+      ->check(finite_number())
+      ->capture_default_str();
+  command
+      .add_option("--round", options.round_s,
+                  "Decide at most once in so many seconds; 0: at every event")
+      ->check(CLI::Range(0.0, 1e6))
+      ->check(finite_number())
+      ->capture_default_str();
+  command
+      .add_option("--fairness", options.fairness,
+                  "Of elastic-srtf, 0 fast to 1 fair; compare: several, the policy runs with each")
+      ->check(CLI::Range(0.0, 1.0))
+      ->check(finite_number())
+      ->delimiter(',')
+      ->type_name("F")
+      ->capture_default_str();
+  add_mishap_options(command, options);
+  command.add_flag("--homogeneous", options.homogeneous, "easyscale: one device type for each job");
+  command.add_option("--out", options.out, "Write tables (CSV) and charts (SVG) there")
+      ->type_name("DIR");
+  add_json_option(command, options.json);
+}
+
+std::string policy_list() {
+  std::string text = "Policies:\n";
+  for (const scheduler::PolicyInfo& info : scheduler::policies())
+    text += "  " + std::string(info.name) +
+            std::string(16 - std::min<std::size_t>(15, info.name.size()), ' ') +
+            std::string(info.summary) + "\n";
+  return text;
+}
+
+}  // namespace
+
+void add_sim_command(CLI::App& app, Shell& shell) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "sim", "Simulate a job trace on a cluster, with the actors that schedule a real one");
+  add_options(*command, *options);
+  command->add_option("--policy", options->policy, "Scheduling policy")->capture_default_str();
+  command->footer(
+      policy_list() +
+      "Example:\n  esctl sim --trace jobs.csv --steptimes steps.csv --cluster v100=32,t4=16 "
+      "--json\n"
+      "  esctl sim compare --policies elastic-srtf,srtf --trace jobs.csv --cluster gpu=64\n"
+      "  esctl sim compare --policies elastic-srtf,max-min-fair --fairness 0,0.25,0.5,0.75,1 "
+      "--out charts ...");
+  CLI::App* compare =
+      command->add_subcommand("compare", "Several policies on the same trace, side by side");
+  compare->fallthrough();
+  compare
+      ->add_option("--policies", options->policies,
+                   "Names, separated by commas (default: all; with --quota those that hold quotas)")
+      ->delimiter(',')
+      ->type_name("NAME,...");
+  command->callback([options, compare, &shell] {
+    std::vector<std::string> policies{options->policy};
+    if (compare->parsed()) policies = options->policies;
+    if (policies.empty())
+      for (const scheduler::PolicyInfo& info : scheduler::policies())
+        if (options->quotas.empty() || info.holds_quotas) policies.emplace_back(info.name);
+    shell.exit_code =
+        finish(simulate_policies(*options, policies, compare->parsed(), shell.console),
+               options->json, shell.console);
+  });
+}
+
+}  // namespace es::actors::esctl

@@ -1,0 +1,47 @@
+#pragma once
+// Progress: shows a job while it trains. On a terminal it rewrites one line with a bar. Otherwise
+// it prints plain lines: about one for every 5 % of the steps, and one for each change of state or
+// devices.
+#include <optional>
+#include <string>
+
+#include "actors/esctl/views/console.h"
+#include "actors/esctl/views/views.h"
+
+namespace es::actors::esctl {
+
+// For example "step 27/60  loss 1.2345  512.3 samples/s  cpu-avx2:2  running". The rate is the
+// current one and is left out while the job makes no steps. The stage number appears if there are
+// several stages.
+std::string progress_text(const JobView& job);
+// The same text behind a bar, cut to `columns`. REQUIRES: columns >= 1.
+std::string progress_bar(const JobView& job, int columns);
+
+// Decides which updates get a plain line.
+class PlainProgress {
+ public:
+  bool worth_a_line(const JobView& job);
+
+ private:
+  std::optional<JobView> shown_;
+};
+
+class Progress {
+ public:
+  // With `quiet` it shows nothing.
+  Progress(Console& console, bool quiet) : console_(console), quiet_(quiet) {}
+  // Ends the line that is being rewritten.
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void show(const JobView& job);
+
+ private:
+  Console& console_;
+  const bool quiet_;
+  PlainProgress plain_;
+  bool line_open_ = false;
+};
+
+}  // namespace es::actors::esctl

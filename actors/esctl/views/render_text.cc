@@ -1,0 +1,231 @@
+#include "actors/esctl/views/render_text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+
+namespace es::actors::esctl {
+namespace {
+
+using Row = std::vector<std::string>;
+
+std::string or_dash(const std::string& text) {
+  return text.empty() ? "-" : text;
+}
+
+std::string step_text(const JobView& job) {
+  return std::to_string(job.step) + "/" + std::to_string(job.last_step);
+}
+
+// All metrics except the loss are fractions of one.
+std::string value_text(const MetricView& metric) {
+  if (!std::isfinite(metric.value)) return "not finite";
+  return metric.name == "loss" ? fixed(metric.value, 4) : fixed(100 * metric.value, 2) + " %";
+}
+
+// For example "85.00 %, top5 99.00 %, mean loss 0.7500 on 1000 samples after step 30".
+std::string evaluation_text(const EvaluationView& e) {
+  std::string text;
+  for (const MetricView& m : e.metrics)
+    text += text.empty() ? value_text(m) : ", " + metric_name(m) + " " + value_text(m);
+  return text + " on " + counted(e.total, "sample") + " after step " + std::to_string(e.version);
+}
+
+bool is_evaluated(const JobView& job) {
+  return !job.evaluations.empty() && !job.evaluations.back().metrics.empty();
+}
+
+std::string headline(const JobView& job) {
+  if (!is_evaluated(job)) return "-";
+  const MetricView& metric = job.evaluations.back().metrics.front();
+  return metric_name(metric) + " " + value_text(metric);
+}
+
+// For example "512.3 samples/s now, 498.0 samples/s on average over all training".
+std::string speed_text(const JobView& job) {
+  if (job.samples_per_second_mean <= 0) return "-";
+  const std::string mean =
+      rate_text(job.samples_per_second_mean) + " samples/s on average over all training";
+  if (job.samples_per_second_now <= 0) return mean;
+  return rate_text(job.samples_per_second_now) + " samples/s now, " + mean;
+}
+
+std::string stages_text(const std::vector<StageView>& stages) {
+  std::vector<Row> rows{{"STAGE", "DEVICES", "STEPS", "SECONDS", "SECONDS OF PAUSE BEFORE"}};
+  for (const StageView& s : stages)
+    rows.push_back({std::to_string(rows.size()), s.placement, std::to_string(s.steps),
+                    fixed(s.seconds, 2), fixed(s.rescale_seconds, 3)});
+  return table(rows);
+}
+
+// For example "0 to 3" including the last one, or "2" for one rank.
+std::string ranks_text(std::uint32_t begin, std::uint32_t end) {
+  if (end <= begin) return "-";
+  const std::string first = std::to_string(begin);
+  return end == begin + 1 ? first : first + " to " + std::to_string(end - 1);
+}
+
+std::string workers_text(const std::vector<WorkerView>& workers) {
+  std::vector<Row> rows{
+      {"WORKER", "NODE", "DEVICE", "RANKS", "PID", "LOCAL STEP", "SAMPLES/S", ""}};
+  for (const WorkerView& w : workers)
+    rows.push_back({std::to_string(w.incarnation), w.node,
+                    w.device_type + "#" + std::to_string(w.device_index),
+                    ranks_text(w.rank_begin, w.rank_end), std::to_string(w.pid),
+                    w.local_step_seconds > 0 ? fixed(w.local_step_seconds * 1e3, 1) + " ms" : "-",
+                    rate_text(w.samples_per_second),
+                    w.slowness > 1 ? "slow: x" + fixed(w.slowness, 1) : ""});
+  return table(rows);
+}
+
+std::string suspects_text(const std::vector<NodeView>& nodes) {
+  std::string text;
+  for (const NodeView& node : nodes)
+    for (const DeviceView& d : node.devices)
+      if (!d.suspect.empty())
+        text += "suspect, given to nobody: " + node.name + "/" + d.type + ":" +
+                std::to_string(d.index) + ": " + d.suspect + "\n";
+  return text;
+}
+
+std::string disks_text(const std::vector<NodeView>& nodes) {
+  std::string text;
+  for (const NodeView& node : nodes)
+    if (!node.checkpoint_problem.empty())
+      text += "no job can be saved on " + node.name + ": " + node.checkpoint_problem + "\n";
+  return text;
+}
+
+std::string waits_text(const std::vector<JobView>& jobs) {
+  std::string text;
+  for (const JobView& job : jobs)
+    if (!job.waiting_for.empty()) text += job.id + " waits for " + job.waiting_for + "\n";
+  return text;
+}
+
+}  // namespace
+
+std::string table(const std::vector<Row>& rows) {
+  std::vector<std::size_t> widths;
+  for (const Row& row : rows)
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      if (c == widths.size()) widths.push_back(0);
+      widths[c] = std::max(widths[c], row[c].size());
+    }
+  std::string text;
+  for (const Row& row : rows) {
+    std::string line;
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      line += row[c];
+      if (c + 1 < row.size()) line.append(widths[c] - row[c].size() + 2, ' ');
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string jobs_text(const std::vector<JobView>& jobs) {
+  std::vector<Row> rows{
+      {"JOB", "STATE", "STEP", "LOSS", "SAMPLES/S", "DEVICES", "METRIC", "ERROR"}};
+  for (const JobView& job : jobs)
+    rows.push_back({job.id, job.state, step_text(job), fixed(job.loss_last, 4),
+                    rate_text(job.samples_per_second_now), or_dash(job.placement), headline(job),
+                    job.error});
+  return table(rows) + waits_text(jobs);
+}
+
+std::string nodes_text(const std::vector<NodeView>& nodes) {
+  struct Count {
+    int all = 0, used = 0;
+  };
+  std::vector<Row> rows{{"NODE", "STATE", "DEVICES", "COUNT", "IN USE", "CHECKPOINTS"}};
+  for (const NodeView& node : nodes) {
+    const std::string state = node.draining ? "draining" : node.alive ? "alive" : "lost";
+    std::map<std::string, Count> by_type;
+    for (const DeviceView& d : node.devices) {
+      Count& count = by_type[d.type];
+      ++count.all;
+      if (!d.job.empty()) ++count.used;
+    }
+    const std::string disk = or_dash(node.checkpoints);
+    if (by_type.empty()) rows.push_back({node.name, state, "-", "0", "0", disk});
+    for (const auto& [type, count] : by_type)
+      rows.push_back(
+          {node.name, state, type, std::to_string(count.all), std::to_string(count.used), disk});
+  }
+  return table(rows) + suspects_text(nodes) + disks_text(nodes);
+}
+
+std::string warning_text(const std::string& warning) {
+  return warning.empty() ? "" : "warning: " + warning + "\n";
+}
+
+std::string summary_text(const JobView& job) {
+  std::vector<Row> rows{
+      {"job", job.id},
+      {"state", job.state},
+      {"level", job.level + ", " + counted(job.max_p, "EST")},
+      {"steps", step_text(job)},
+      {"loss", fixed(job.loss_first, 6) + " -> " + fixed(job.loss_last, 6)},
+  };
+  if (is_evaluated(job)) {
+    const EvaluationView& last = job.evaluations.back();
+    rows.push_back({"test " + metric_name(last.metrics.front()), evaluation_text(last)});
+  }
+  rows.push_back({"throughput", speed_text(job)});
+  rows.push_back({"peak memory", fixed(job.peak_rss_mib, 1) + " MiB in a worker"});
+  rows.push_back({"between ESTs", fixed(100 * job.context_switch_share, 2) + " % switching, " +
+                                      fixed(100 * job.data_wait_share, 2) + " % waiting for data"});
+  if (!job.placement.empty()) rows.push_back({"devices", job.placement});
+  if (!job.checkpoint.empty()) rows.push_back({"checkpoint", job.checkpoint});
+  if (!job.warning.empty()) rows.push_back({"warning", job.warning});
+  if (!job.error.empty()) rows.push_back({"error", job.error});
+  if (!job.waiting_for.empty()) rows.push_back({"waits for", job.waiting_for});
+  rows.push_back({"params digest", or_dash(job.params_digest)});
+  rows.push_back({"state digest", or_dash(job.state_digest)});
+  return table(rows) + (job.stages.empty() ? "" : "\n" + stages_text(job.stages));
+}
+
+std::string details_text(const JobView& job, const std::string& spec_toml) {
+  return summary_text(job) + (job.workers.empty() ? "" : "\n" + workers_text(job.workers)) + "\n" +
+         spec_toml + (spec_toml.ends_with('\n') ? "" : "\n");
+}
+
+std::string weights_text(const std::optional<KeptWeights>& weights) {
+  if (!weights) return "\nThe weights are not kept. With --checkpoint DIR they are.\n";
+  return "\nThe weights of step " + std::to_string(weights->step) + " are in " + weights->path +
+         "\n  for PyTorch:  esctl export " + weights->path + " FILE.safetensors\n" +
+         "  to go on:     esctl run JOB.toml --from " + weights->path + "\n";
+}
+
+std::string checkpoint_text(const CheckpointView& checkpoint) {
+  return table({{"checkpoint", checkpoint.path},
+                {"step", std::to_string(checkpoint.version)},
+                {"params digest", checkpoint.params_digest},
+                {"state digest", checkpoint.state_digest}});
+}
+
+std::string metric_name(const MetricView& metric) {
+  if (metric.name == "top1") return "accuracy";
+  return metric.name == "loss" ? "mean loss" : metric.name;
+}
+
+std::string counted(std::uint64_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+std::string rate_text(double per_second) {
+  return per_second > 0 ? fixed(per_second, 1) : "-";
+}
+
+std::string fixed(double value, int decimals) {
+  if (!std::isfinite(value)) return "-";
+  const int size = std::snprintf(nullptr, 0, "%.*f", decimals, value);
+  std::string text(static_cast<std::size_t>(size), '\0');
+  std::snprintf(text.data(), text.size() + 1, "%.*f", decimals, value);
+  return text;
+}
+
+}  // namespace es::actors::esctl

@@ -1,0 +1,43 @@
+#pragma once
+// The text output of commands: tables, and the summary of a run. Pure functions; every line ends
+// with a newline.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/esctl/views/views.h"
+
+namespace es::actors::esctl {
+
+// Columns are as wide as their longest cell, with two spaces between them and no trailing spaces.
+// The first row is the heading.
+std::string table(const std::vector<std::vector<std::string>>& rows);
+
+// `ps`: one line for each job.
+std::string jobs_text(const std::vector<JobView>& jobs);
+// `nodes`: one line for each device type of a node.
+std::string nodes_text(const std::vector<NodeView>& nodes);
+// A line about a fault of the head that is still running; empty if there is none.
+std::string warning_text(const std::string& warning);
+// The end of the output of `run`, and most of `describe`.
+std::string summary_text(const JobView& job);
+// `describe`: the summary, the workers and the specification.
+std::string details_text(const JobView& job, const std::string& spec_toml);
+// The last lines of `run`: where the weights are. No value means that they are not kept.
+std::string weights_text(const std::optional<KeptWeights>& weights);
+std::string checkpoint_text(const CheckpointView& checkpoint);
+
+// The displayed name of a metric: "accuracy" for top1, "mean loss" for loss.
+std::string metric_name(const MetricView& metric);
+
+// A measured rate with one digit after the point, or "-" if it is not known yet.
+std::string rate_text(double per_second);
+
+// For example "1 step", "2 steps".
+std::string counted(std::uint64_t count, const std::string& what);
+
+// A number with `decimals` digits after the point, or "-" if it is not finite.
+std::string fixed(double value, int decimals);
+
+}  // namespace es::actors::esctl

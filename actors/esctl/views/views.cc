@@ -1,0 +1,53 @@
+#include "actors/esctl/views/views.h"
+
+#include "actors/protocol/wire/wire_error.h"
+#include "proto/text_of.h"
+
+namespace es::actors::esctl {
+std::vector<JobView> read_jobs(wire::JobList::Reader reader) {
+  std::vector<JobView> jobs;
+  for (const wire::JobInfo::Reader job : reader.getJobs()) jobs.push_back(read_job(job));
+  return jobs;
+}
+
+std::vector<NodeView> read_nodes(wire::NodeList::Reader reader) {
+  std::vector<NodeView> nodes;
+  for (const wire::NodeInfo::Reader n : reader.getNodes()) {
+    NodeView node{.name = line_of(n.getName()), .alive = n.getAlive(), .draining = n.getDraining()};
+    node.checkpoints = line_of(n.getCheckpoints());
+    node.checkpoint_problem = line_of(n.getCheckpointProblem());
+    for (const wire::DeviceInfo::Reader d : n.getDevices())
+      node.devices.push_back({.type = line_of(d.getType()),
+                              .index = d.getIndex(),
+                              .job = line_of(d.getJob()),
+                              .suspect = line_of(d.getSuspect())});
+    nodes.push_back(std::move(node));
+  }
+  return nodes;
+}
+
+CheckpointView read_checkpoint(wire::CheckpointTaken::Reader c) {
+  return {.path = line_of(c.getPath()),
+          .version = c.getVersion(),
+          .params_digest = line_of(c.getParamsDigest()),
+          .state_digest = line_of(c.getStateDigest()),
+          .first_error = line_of(c.getFirstError())};
+}
+
+JobEventView read_event(wire::JobEvent::Reader event) {
+  switch (event.which()) {
+    case wire::JobEvent::INFO:
+      return read_job(event.getInfo());
+    case wire::JobEvent::LOG_LINE:
+      return LogLine{line_of(event.getLogLine())};
+    case wire::JobEvent::ENDED:
+      break;
+  }
+  return StreamEnd{};
+}
+
+RefusalView read_refusal(wire::Refusal::Reader refusal) {
+  return {Error{error_kind_from(refusal.getKind()), line_of(refusal.getMessage())}};
+}
+
+}  // namespace es::actors::esctl

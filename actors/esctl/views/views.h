@@ -1,0 +1,63 @@
+#pragma once
+// What the head says about jobs and nodes, as plain values. Functions that print take these values
+// and no Cap'n Proto messages.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "actors/protocol/wire/job_view.h"
+#include "proto/messages.h"
+
+namespace es::actors::esctl {
+
+struct DeviceView {
+  std::string type;
+  std::uint32_t index = 0;
+  std::string job;      // the job that holds it, or empty
+  std::string suspect;  // why it is not given to any job, or empty
+};
+
+struct NodeView {
+  std::string name;
+  bool alive = false;
+  bool draining = false;  // its daemon is about to end
+  std::vector<DeviceView> devices{};
+  // whether the head's checkpoint directory is seen there: shared, own, or empty
+  std::string checkpoints{};
+  std::string checkpoint_problem{};  // why no job can be saved there, or empty
+};
+
+struct CheckpointView {
+  std::string path;
+  std::uint64_t version = 0;
+  std::string params_digest;
+  std::string state_digest;
+  std::string first_error{};  // why it is not in the requested directory, or empty
+};
+
+// The checkpoint that contains the weights of a run.
+struct KeptWeights {
+  std::string path;
+  std::uint64_t step = 0;
+};
+
+struct RefusalView {
+  Error error;
+};
+
+struct LogLine {
+  std::string text;
+};
+struct StreamEnd {};
+using JobEventView = std::variant<JobView, LogLine, StreamEnd>;
+
+// These throw kj::Exception on malformed content, so call them inside Msg::decode.
+std::vector<JobView> read_jobs(wire::JobList::Reader reader);
+std::vector<NodeView> read_nodes(wire::NodeList::Reader reader);
+CheckpointView read_checkpoint(wire::CheckpointTaken::Reader reader);
+JobEventView read_event(wire::JobEvent::Reader reader);
+RefusalView read_refusal(wire::Refusal::Reader reader);
+
+}  // namespace es::actors::esctl

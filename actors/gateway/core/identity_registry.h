@@ -1,0 +1,35 @@
+#pragma once
+// IdentityRegistry stores which CURVE key each PeerId belongs to. The first key that uses an id
+// owns it while the id is present, and after it has left until kPastOwnersMax other ids have left.
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "actors/gateway/core/peer_id.h"
+
+namespace es::actors {
+
+inline constexpr std::size_t kPastOwnersMax = 4096;
+
+class IdentityRegistry {
+ public:
+  // Returns true, and the id is present from now on, if the id has no owner or belongs to this key.
+  bool claim(const PeerId& id, const std::string& key);
+
+  // The id has left. REQUIRES: it is present.
+  void release(const PeerId& id);
+
+ private:
+  struct Owner {
+    std::string key;
+    std::uint64_t left = 0;  // number of the departure; 0 while the id is present
+  };
+  std::unordered_map<PeerId, Owner> owners_;
+  std::deque<std::pair<std::uint64_t, PeerId>> departures_;  // oldest first
+  std::uint64_t departure_count_ = 0;
+};
+
+}  // namespace es::actors

@@ -1,0 +1,123 @@
+#include "actors/gateway/shell/gateway_actor.h"
+
+#include <caf/event_based_actor.hpp>
+#include <caf/scoped_actor.hpp>
+#include <caf/send.hpp>
+#include <caf/stateful_actor.hpp>
+
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "actors/gateway/core/message_kill_point.h"
+
+namespace es::actors {
+namespace {
+
+// The time for which ~Gateway waits for the actor; the actor may have to wait for a free CAF
+// thread.
+constexpr std::chrono::milliseconds kHandOverMax{500};
+// The interval at which the directory of authorized keys is read again.
+constexpr std::chrono::seconds kReadKeysEvery{1};
+
+struct GatewayState {
+  static constexpr const char* name = "gateway";
+  std::shared_ptr<Transport> transport;
+  std::set<std::string> authorized;
+  std::string keys_error;  // the last error that was logged
+  ~GatewayState() {
+    if (transport) transport->stop();
+  }
+};
+
+using Log = std::function<void(const std::string&)>;
+
+// If the keys cannot be read, the previous ones stay in force, because a file that is just being
+// written must not lock out all peers.
+void follow_keys(GatewayState& state, const std::string& directory, const Log& log) {
+  std::error_code unknown;
+  Result<std::set<std::string>> keys =
+      std::filesystem::is_directory(directory, unknown)
+          ? read_authorized(directory)
+          : Result<std::set<std::string>>(failure(directory + ": there is no such directory"));
+  const std::string error = keys ? std::string() : keys.error().message;
+  if (std::exchange(state.keys_error, error) != error && !error.empty())
+    log("the keys that may connect stay as they were: " + error);
+  if (!keys || *keys == state.authorized) return;
+  state.authorized = *keys;
+  state.transport->authorize(*std::move(keys));
+}
+
+TransportEvents events_to(const caf::actor& sink, const Log& log) {
+  return {.on_frame =
+              [sink](const PeerId& from, std::shared_ptr<const Frame> frame) {
+                message_kill_point("got", frame->head.type);
+                caf::anon_send(sink, Inbound{.from = from, .frame = std::move(frame)});
+              },
+          .on_peer_up = [sink](const PeerId& peer) { caf::anon_send(sink, PeerUp{peer}); },
+          .on_peer_down = [sink](const PeerId& peer) { caf::anon_send(sink, PeerDown{peer}); },
+          .log = log};
+}
+
+caf::behavior gateway_behavior(caf::stateful_actor<GatewayState>* self,
+                               const std::shared_ptr<Transport>& transport, const caf::actor& sink,
+                               const Log& log, const std::set<std::string>& authorized,
+                               const std::string& authorized_dir) {
+  self->state.transport = transport;
+  self->state.authorized = authorized;
+  if (!authorized_dir.empty()) self->delayed_send(self, kReadKeysEvery, caf::tick_atom_v);
+  self->monitor(sink);
+  self->set_down_handler([self](const caf::down_msg& down) { self->quit(down.reason); });
+  return {
+      [self](Outbound& message) {
+        const MessageType type = message.frame->head.type;
+        message_kill_point("send", type);
+        if (kill_point_passed()) return;
+        self->state.transport->send(message.to, std::move(message.frame));
+        message_kill_point_after("sent", type);
+      },
+      [self, sink, log](const ConnectPeer& message) {
+        const Status status = self->state.transport->connect(message.peer, message.endpoint);
+        if (status.ok()) return;
+        log("cannot connect: " + message.peer + ": " + status.error().message);
+        self->send(sink, PeerDown{message.peer});
+      },
+      [self](const DisconnectPeer& message) { self->state.transport->disconnect(message.peer); },
+      [self, log, authorized_dir](caf::tick_atom) {
+        follow_keys(self->state, authorized_dir, log);
+        self->delayed_send(self, kReadKeysEvery, caf::tick_atom_v);
+      },
+      [self](const GetTransportStats&) { return self->state.transport->stats(); }};
+}
+
+}  // namespace
+
+Gateway::Gateway(caf::actor a, std::shared_ptr<Transport> transport)
+    : actor(std::move(a)), endpoint(transport->endpoint()), transport_(std::move(transport)) {}
+
+Gateway::~Gateway() {
+  if (!transport_) return;  // it was moved from
+  // Messages of one sender stay in order, so the answer proves that the actor has passed on all
+  // frames that were sent to it before. An actor that has ended answers with an error.
+  caf::scoped_actor here(actor.home_system());
+  here->request(actor, kHandOverMax, GetTransportStats{})
+      .receive([](const TransportStats&) {}, [](const caf::error&) {});
+  transport_->stop();
+}
+
+Result<Gateway> start_gateway(caf::actor_system& system, TransportOptions options, caf::actor sink,
+                              std::function<void(const std::string&)> log) {
+  const bool checks_keys = options.keys && options.endpoint.starts_with("tcp:");
+  const std::string authorized_dir = checks_keys ? options.authorized_dir : std::string();
+  const std::set<std::string> authorized =
+      checks_keys ? options.keys->authorized : decltype(authorized)();
+  Result<std::unique_ptr<Transport>> started =
+      Transport::start(std::move(options), events_to(sink, log));
+  if (!started) return started.error();
+  const std::shared_ptr<Transport> transport = *std::move(started);
+  return Gateway(system.spawn(gateway_behavior, transport, sink, log, authorized, authorized_dir),
+                 transport);
+}
+
+}  // namespace es::actors

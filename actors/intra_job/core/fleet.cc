@@ -1,0 +1,160 @@
+#include "actors/intra_job/core/fleet.h"
+
+#include <algorithm>
+
+#include "proto/base/check.h"
+#include "scheduler/plans/placement.h"
+
+namespace es::actors::intra_job {
+
+bool Fleet::allocate(const Allocation& allocation) {
+  if (allocation.sequence <= sequence_) return false;
+  sequence_ = allocation.sequence;
+  allocated_.clear();
+  for (const DeviceId& device : allocation.devices) {
+    const auto release = released_.find(device);
+    // The scheduler sent this list before it had processed the release, so the device no longer
+    // belongs to the job.
+    if (release != released_.end() && release->second > allocation.releases_seen) continue;
+    allocated_.insert(device);
+    held_.insert(device);
+  }
+  return true;
+}
+
+void Fleet::hold(const DeviceId& device) {
+  held_.insert(device);
+  allocated_.insert(device);
+}
+
+DeviceSet Fleet::allocated_set() const {
+  DeviceSet set;
+  for (const DeviceId& device : allocated_) set.add(device.type, 1);
+  return set;
+}
+
+std::vector<DeviceId> Fleet::idle_devices() const {
+  std::set<DeviceId> idle = held_;
+  for (const auto& [incarnation, worker] : workers_) idle.erase(worker.device);
+  return {idle.begin(), idle.end()};
+}
+
+void Fleet::release(const DeviceId& device) {
+  ES_CHECK(held_.erase(device) == 1);
+  allocated_.erase(device);
+  given_up_.erase(device);
+  released_[device] = ++releases_;
+}
+
+Worker& Fleet::add(Incarnation incarnation, const DeviceId& device) {
+  ES_CHECK(held_.contains(device));
+  for (const auto& [other, worker] : workers_) ES_CHECK(worker.device != device);
+  Worker& worker = workers_[incarnation];
+  worker.incarnation = incarnation;
+  worker.device = device;
+  return worker;
+}
+
+Worker* Fleet::find(Incarnation incarnation) {
+  const auto found = workers_.find(incarnation);
+  return found == workers_.end() ? nullptr : &found->second;
+}
+
+std::vector<Incarnation> Fleet::in_phase(Worker::Phase phase) const {
+  std::vector<Incarnation> found;
+  for (const auto& [incarnation, worker] : workers_) {
+    if (worker.phase == phase) found.push_back(incarnation);
+  }
+  return found;
+}
+
+std::vector<Incarnation> Fleet::placed() const {
+  std::vector<Incarnation> found;
+  for (const auto& [incarnation, worker] : workers_) {
+    if (worker.phase == Worker::Phase::kKnown && worker.placed) found.push_back(incarnation);
+  }
+  return found;
+}
+
+Fleet::Choice Fleet::choose(const Wanted& wanted, bool with_warm) const {
+  std::vector<const Worker*> pool;
+  bool somebody_is_coming = false;
+  for (const auto& [incarnation, worker] : workers_) {
+    if (!available(worker)) continue;
+    somebody_is_coming = somebody_is_coming || worker.phase == Worker::Phase::kStarting;
+    if (worker.phase == Worker::Phase::kKnown ||
+        (with_warm && worker.phase == Worker::Phase::kWarm)) {
+      pool.push_back(&worker);
+    }
+  }
+  std::stable_sort(pool.begin(), pool.end(),
+                   [](const Worker* a, const Worker* b) { return a->placed > b->placed; });
+  Choice choice;
+  if (!wanted) {
+    for (const Worker* worker : pool) {
+      if (choice.workers.size() < max_p_) choice.workers.insert(worker->incarnation);
+    }
+    choice.complete =
+        !choice.workers.empty() && (!somebody_is_coming || choice.workers.size() == max_p_);
+    return choice;
+  }
+  std::vector<DeviceType> types;
+  for (const Worker* worker : pool) types.push_back(worker->device.type);
+  const scheduler::StayChoice stay = scheduler::choose_stay(types, *wanted);
+  for (const std::size_t index : stay.stay) choice.workers.insert(pool[index]->incarnation);
+  choice.complete = stay.join.empty();
+  return choice;
+}
+
+std::set<Incarnation> Fleet::all_available() const {
+  const std::set<Incarnation> available = choose(std::nullopt, false).workers;
+  if (!available.empty()) return available;
+  std::set<Incarnation> known;
+  for (const Incarnation incarnation : in_phase(Worker::Phase::kKnown)) {
+    if (known.size() < max_p_) known.insert(incarnation);
+  }
+  return known;
+}
+
+Fleet::Staffing Fleet::staffing(const Wanted& wanted) const {
+  // After a restart it is not known which devices may be used. A job that wants none can give all
+  // back.
+  if (sequence_ == 0 && !(wanted && wanted->empty())) return {};
+  std::map<DeviceType, std::uint32_t> staffed;
+  std::map<DeviceType, std::uint32_t> held;
+  std::uint32_t total = 0;
+  Staffing result;
+  const auto has_room = [&](const DeviceType& type) {
+    return wanted ? staffed[type] < wanted->count_of(type) : total < max_p_;
+  };
+  const auto settle = [&](Worker::Phase phase) {
+    for (const auto& [incarnation, worker] : workers_) {
+      if (worker.phase != phase) continue;
+      const bool known = phase == Worker::Phase::kKnown;
+      if (available(worker) && (known || has_room(worker.device.type))) {
+        ++staffed[worker.device.type];
+        ++total;
+      } else if (!known) {
+        result.dismiss.push_back(incarnation);
+      }
+    }
+  };
+  settle(Worker::Phase::kKnown);
+  settle(Worker::Phase::kWarm);
+  settle(Worker::Phase::kStarting);
+  for (const DeviceId& device : held_) ++held[device.type];
+  for (const DeviceId& device : idle_devices()) {
+    if (allocated(device) && has_room(device.type)) {
+      ++staffed[device.type];
+      ++total;
+      result.start.push_back(device);
+    } else if (!allocated(device) ||
+               (wanted && held[device.type] > wanted->count_of(device.type))) {
+      --held[device.type];
+      result.give_back.push_back(device);
+    }
+  }
+  return result;
+}
+
+}  // namespace es::actors::intra_job

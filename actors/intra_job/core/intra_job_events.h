@@ -1,0 +1,374 @@
+#pragma once
+// The events that go into the head core of one job and the effects that come out. The messages
+// between head and workers are in protocol/messages.h.
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "actors/protocol/core/instant.h"
+#include "actors/protocol/core/messages.h"
+#include "proto/base/device.h"
+#include "proto/base/digest.h"
+#include "proto/base/ids.h"
+#include "proto/base/job_spec.h"
+
+namespace es::actors::intra_job {
+
+enum class JobState {
+  kQueued,
+  kStarting,
+  kRunning,
+  kRescaling,
+  kPaused,
+  kFinished,
+  kFailed,
+  kCancelled
+};
+const char* state_name(JobState state);
+inline bool is_over(JobState state) {
+  return state >= JobState::kFinished;
+}
+
+struct Config {
+  JobSpec spec;
+  Version last_version = 0;        // number of global steps of the job, > 0
+  std::uint32_t bucket_count = 1;  // buckets of the model's flat parameters
+  // Where the run begins: FromSeed at version 0, or FromCheckpoint at the version of that
+  // checkpoint. The stages of the spec count their steps from here.
+  protocol::Source start = protocol::FromSeed{};
+  Version start_version = 0;
+  protocol::VersionDigests start_digests{};          // digests of the checkpoint in `start`
+  std::string checkpoint_directory;                  // parent of the job's own checkpoints
+  Version acknowledge_every = 64;                    // ledger lines between two Acknowledge
+  Instant drain_timeout = std::chrono::seconds(30);  // after this time a round begins without drain
+  // Time from Release to exit, then the worker is killed.
+  Instant exit_timeout = std::chrono::seconds(5);
+  // Time from Prepare to Report, then the worker is evicted.
+  Instant report_timeout = std::chrono::seconds(30);
+  // Time from the start of a process to its Hello.
+  Instant start_timeout = std::chrono::minutes(10);
+  // true: workers report only some versions. Simulations report the last one and those at which a
+  // placement stops.
+  bool sparse_ledger = false;
+  // Prefix of the checkpoints that the job writes to give up all its devices; the generation is
+  // appended. It is a path on the disk of the node that writes. Empty: such checkpoints are never
+  // removed.
+  std::string suspend_prefix;
+};
+
+// Decisions that the core leaves to its owner. Both are pure or return a fresh value.
+struct Services {
+  // Returns a number that is unique in the cluster, never used before, and > 0.
+  std::function<Incarnation()> next_incarnation;
+  // Returns one range for each device: contiguous, not empty, together [0, max_p). The devices are
+  // ordered by the incarnations of their workers. REQUIRES: 1 <= devices <= max_p.
+  std::function<std::vector<RankRange>(std::uint32_t max_p, const std::vector<DeviceId>& devices)>
+      assign_ranks;
+};
+
+// --- journal -----------------------------------------------------------------------------------
+
+struct KnownWorker {
+  Incarnation incarnation;
+  DeviceId device;
+  std::string address;
+  std::string host_id;
+  bool operator==(const KnownWorker&) const = default;
+};
+
+struct CheckpointRef {
+  std::string path;
+  Version version = 0;
+  bool periodic = false;               // of the job's own series, which removes old checkpoints
+  std::set<std::string> nodes{};       // nodes on whose disks it was written; empty: not known
+  protocol::VersionDigests digests{};  // both zero: not known
+  bool operator==(const CheckpointRef&) const = default;
+};
+
+// The part of the state that must survive the head. It does not contain target and placement: a
+// restarted head runs a new round and computes both from the reports of sealed workers.
+struct JobRecord {
+  JobState state = JobState::kQueued;
+  std::string error;  // why the job failed
+  Generation generation;
+  std::vector<KnownWorker> known;
+  std::optional<CheckpointRef> checkpoint;  // the newest valid one that this run wrote
+  std::vector<CheckpointRef> older;  // older ones, newest first, used if `checkpoint` is gone
+  std::optional<DeviceSet> pinned;   // the devices of the last accepted `scale`
+  // At D0 and D1: the device type on which the job began to compute. Its kernels decide the bits,
+  // so the job uses no other type from then on. nullopt at D2, for a job with stages, and before
+  // the first step.
+  std::optional<DeviceType> bound_type;
+  // Checkpoints of the job's own series that an audit has made void. They must be removed from
+  // disks.
+  std::vector<CheckpointRef> spoiled;
+  // Paths of states that a recovery of the journal has set aside. They stay on the disk.
+  std::vector<std::string> set_aside{};
+  // Ledger lines and evaluations after this version are void but may still be on the disk.
+  std::optional<Version> rewinding;
+  bool operator==(const JobRecord&) const = default;
+};
+
+// The contents of the run ledger on disk, for a restarted head. `lines` ascend without gap from the
+// version after Config.start_version.
+struct LedgerHistory {
+  std::vector<protocol::LedgerLine> lines;
+  std::vector<std::pair<Version, Digest>> evaluations{};  // digests of the totals
+};
+
+// --- events ------------------------------------------------------------------------------------
+
+// From the cluster scheduler: the complete list of devices that the job may hold from now on. An
+// allocation with an older sequence is ignored. After a restart of the head the list omits a device
+// on which a process runs that the job's journal does not know, until that process is reaped.
+struct Allocation {
+  std::uint64_t sequence = 0;
+  // The number of DeviceReleased messages of this job that the cluster scheduler had processed. A
+  // device that the job has released since then no longer belongs to the job, although it is
+  // listed.
+  std::uint64_t releases_seen = 0;
+  std::vector<DeviceId> devices;
+  // The devices that are missing from the list are about to end. If the job has none left, it
+  // writes a checkpoint and waits.
+  bool urgent = false;
+};
+
+// From the cluster scheduler: the last Demand can never be met.
+struct DemandRefused {
+  std::string reason;
+};
+
+// From a node agent: the process was reaped and its device is free.
+struct WorkerExited {
+  Incarnation incarnation;
+  std::string description;  // for users: status or signal, and the last output of the process
+  bool with_node = false;   // the node was lost or restarted, so the process is not to blame
+};
+
+// The process is silent or cannot be reached. It may still run; the core evicts it.
+struct WorkerLost {
+  Incarnation incarnation;
+  std::string reason;
+};
+
+// Use exactly these devices; nullopt gives the choice back to the cluster scheduler.
+struct ScaleCommand {
+  std::uint64_t request = 0;
+  std::optional<DeviceSet> devices;
+};
+
+struct CheckpointCommand {
+  std::uint64_t request = 0;
+  std::string directory;  // must not exist
+  // Write the last version of the job: the one at its end, or the one at which it is cancelled. The
+  // cancellation waits for this checkpoint.
+  bool at_end = false;
+  std::string otherwise{};  // directory to use if `directory` cannot be written; empty: none
+};
+
+// Write a checkpoint, end all workers, give back all devices, and wait for ResumeCommand.
+struct PauseCommand {
+  std::uint64_t request = 0;
+};
+
+struct ResumeCommand {
+  std::uint64_t request = 0;
+  // Give up the saved states that no node can read now. Also valid for a job that is not paused but
+  // waits for one of them.
+  bool accept_loss = false;
+};
+
+// All nodes that are connected, including those that are about to end.
+struct NodesPresent {
+  std::set<std::string> nodes;
+};
+
+// A node has said hello, perhaps again after its daemon or its link was away. Messages to it or
+// from it may have been lost.
+struct NodeSaidHello {
+  std::string node;
+};
+
+// The answer to FindStates.
+struct StateFound {
+  CheckpointRef state;  // identified by path, version and digests
+  protocol::Sight sight = protocol::Sight::kUnclear;
+  std::string error;  // why it is not whole
+};
+struct StatesFound {
+  std::string node;
+  std::vector<StateFound> states;
+};
+
+struct CancelCommand {
+  std::uint64_t request = 0;
+};
+
+// Other ranks on the same devices fit their measured speeds better (scheduler/plans/rebalance.h).
+struct RebalanceCommand {};
+
+// The job continues without these devices and gives them back, because it is at least as fast
+// without them.
+struct GiveBackCommand {
+  std::vector<DeviceId> devices;
+};
+
+using Event =
+    std::variant<Allocation, DemandRefused, WorkerExited, WorkerLost, ScaleCommand,
+                 CheckpointCommand, PauseCommand, ResumeCommand, CancelCommand, RebalanceCommand,
+                 GiveBackCommand, NodesPresent, NodeSaidHello, StatesFound>;
+
+// --- effects -----------------------------------------------------------------------------------
+
+// Must be durable before any later effect is performed.
+struct SaveRecord {
+  JobRecord record;
+};
+
+// To the node agent of the device: start a process. Its Hello or its WorkerExited follows.
+struct StartWorker {
+  Incarnation incarnation;
+  DeviceId device;
+};
+
+// Sends SIGKILL, which also ends a stopped process. WorkerExited follows when it is reaped.
+struct KillWorker {
+  Incarnation incarnation;
+};
+
+// To a worker, at the address of its Hello.
+struct SendWorker {
+  Incarnation to;
+  std::string address;
+  protocol::HeadMessage message;
+};
+
+// To the cluster scheduler: the job wants exactly these devices. Replaces the previous Demand. The
+// job gives back what it holds in excess by DeviceReleased; the scheduler need not revoke it. Empty
+// when the job is over.
+struct Demand {
+  DeviceSet devices;
+};
+
+// To the cluster scheduler: the exact demand is lifted, and the scheduler chooses the devices
+// again.
+struct DemandLifted {};
+
+// To the cluster scheduler: the job can use only this type from now on.
+struct BoundToType {
+  DeviceType type;
+};
+
+struct DeviceReleased {
+  DeviceId device;
+};
+
+// To the cluster scheduler: an audit found that this device computes wrongly, so it must not be
+// given to any job. It is released like any other device after its process has ended.
+struct DeviceSuspected {
+  DeviceId device;
+  std::string reason;
+};
+
+// Ledger lines and evaluations after this version are void, because an audit found that they may be
+// spoiled. Must be durable before any later effect is performed.
+struct LedgerRewound {
+  Version through = 0;
+};
+
+// To a node: which of these states can it read? StatesFound answers, unless the link breaks.
+struct FindStates {
+  std::string node;
+  std::vector<CheckpointRef> states;
+};
+
+// To a node: remove these states if they are on its disk.
+struct RemoveCheckpoints {
+  std::string node;
+  std::vector<CheckpointRef> states;
+};
+
+// To a node: remove the checkpoints that this job wrote to give up its devices
+// (Config.suspend_prefix) in generations before `below`, except for `paths`.
+struct KeepSuspensions {
+  std::string node;
+  std::uint64_t below = 0;
+  std::vector<std::string> paths;
+};
+
+// To the cluster scheduler: why the job does not leave the devices that were called back.
+struct DevicesKept {
+  std::string reason;  // empty: it leaves them, or none were called back
+};
+
+// A version was added to the ledger. This effect comes once for each version, ascending and without
+// gap. The line must be as durable as a SaveRecord before a later Acknowledge or Install is sent,
+// because workers then forget it.
+struct LedgerLineAdded {
+  protocol::LedgerLine line;
+};
+
+// A version was evaluated. This effect comes once for each evaluation.
+struct EvaluationAdded {
+  Version version = 0;
+  protocol::Bytes totals;  // see protocol::Evaluated
+};
+
+struct StateChanged {
+  JobState state = JobState::kQueued;
+};
+
+// The answer to ScaleCommand, PauseCommand, ResumeCommand and CancelCommand.
+struct CommandDone {
+  std::uint64_t request = 0;
+  Status status;
+  std::string note{};  // text for the client about what was done
+};
+
+struct CheckpointTaken {
+  CheckpointRef checkpoint;
+  protocol::VersionDigests digests;
+  std::string first_error{};  // why the checkpoint is in CheckpointCommand::otherwise; empty: it is
+                              // in `directory`
+};
+
+// The answer to CheckpointCommand.
+struct CheckpointDone {
+  std::uint64_t request = 0;
+  Result<CheckpointTaken> result;
+};
+
+// One line for the job's log.
+struct LogLine {
+  std::string text;
+};
+
+// The job is over: every process was reaped and every device released.
+struct JobEnded {
+  JobState state = JobState::kFinished;
+  std::string error;
+};
+
+using Effect =
+    std::variant<SaveRecord, StartWorker, KillWorker, SendWorker, Demand, DemandLifted, BoundToType,
+                 DeviceReleased, DeviceSuspected, LedgerRewound, FindStates, RemoveCheckpoints,
+                 KeepSuspensions, DevicesKept, LedgerLineAdded, EvaluationAdded, StateChanged,
+                 CommandDone, CheckpointDone, LogLine, JobEnded>;
+using Effects = std::vector<Effect>;
+
+// --- views -------------------------------------------------------------------------------------
+
+// A placement that the job went through.
+struct StageReport {
+  std::string placement;    // device set as text
+  std::uint64_t steps = 0;  // ledger lines added under this placement
+  Instant training{};       // time spent stepping
+  Instant rescale{};  // pauses before this placement and within it (lost workers), from the first
+                      // Drained or the loss to Go; 0 for the start of the job
+};
+
+}  // namespace es::actors::intra_job

@@ -1,0 +1,135 @@
+#include "actors/intra_job/core/saved_states.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace es::actors::intra_job {
+
+using protocol::Sight;
+
+namespace {
+
+// Number of failed reads after which a node that reports a state as whole counts as unclear.
+constexpr int kReadAttemptsMax = 3;
+
+}  // namespace
+
+SavedStates::Key SavedStates::key_of(const CheckpointRef& state) {
+  return {state.path, state.version, state.digests.params.hex() + state.digests.state.hex()};
+}
+
+void SavedStates::set_nodes(std::set<std::string> nodes) {
+  nodes_ = std::move(nodes);
+  std::erase_if(said_, [this](const auto& entry) { return !nodes_.contains(entry.first); });
+  std::erase_if(failures_, [this](const auto& entry) { return !nodes_.contains(entry.first); });
+}
+
+void SavedStates::forget() {
+  said_.clear();
+  failures_.clear();
+}
+
+void SavedStates::forget(const std::string& node) {
+  said_.erase(node);
+  failures_.erase(node);
+}
+
+std::vector<CheckpointRef> SavedStates::to_ask(const std::string& node,
+                                               const std::vector<CheckpointRef>& states) {
+  std::vector<CheckpointRef> asked;
+  for (const CheckpointRef& state : states)
+    if (said_[node].try_emplace(key_of(state)).second) asked.push_back(state);
+  return asked;
+}
+
+void SavedStates::found(const std::string& node, const CheckpointRef& state, Sight sight,
+                        const std::string& error) {
+  const auto of_node = said_.find(node);
+  if (of_node == said_.end()) return;
+  const auto asked = of_node->second.find(key_of(state));
+  if (asked != of_node->second.end()) asked->second = {true, sight, error};
+}
+
+void SavedStates::failed_to_read(const std::string& node, const CheckpointRef& state,
+                                 const std::string& error) {
+  const Key key = key_of(state);
+  if (++failures_[node][key] < kReadAttemptsMax) {
+    said_[node].erase(key);
+  } else {
+    said_[node][key] = {true, Sight::kUnclear, error};
+  }
+}
+
+const SavedStates::Said* SavedStates::said(const std::string& node,
+                                           const CheckpointRef& state) const {
+  const auto of_node = said_.find(node);
+  if (of_node == said_.end()) return nullptr;
+  const auto found = of_node->second.find(key_of(state));
+  return found == of_node->second.end() || !found->second.answered ? nullptr : &found->second;
+}
+
+std::string SavedStates::error_of(const CheckpointRef& state) const {
+  for (const std::string& node : state.nodes)  // the node that wrote it knows best
+    if (const Said* one = said(node, state); one != nullptr && !one->error.empty())
+      return "node " + node + ": " + one->error;
+  for (const std::string& node : nodes_)
+    if (const Said* one = said(node, state); one != nullptr && !one->error.empty())
+      return "node " + node + ": " + one->error;
+  return {};
+}
+
+GoOn SavedStates::look(const CheckpointRef& state) const {
+  GoOn go_on{.kind = GoOn::Kind::kReadable, .state = state};
+  std::set<std::string> silent;
+  for (const std::string& node : nodes_) {
+    const Said* one = said(node, state);
+    if (one == nullptr) {
+      silent.insert(node);
+    } else if (one->sight == Sight::kWhole) {
+      go_on.at.insert(node);
+    } else if (one->sight == Sight::kUnclear) {
+      go_on.missing.insert(node);
+      go_on.why = one->error;
+    }
+  }
+  if (!go_on.at.empty()) return go_on;
+  if (!silent.empty()) {
+    go_on.kind = GoOn::Kind::kAsking;
+    go_on.missing = std::move(silent);
+    return go_on;
+  }
+  for (const std::string& node : state.nodes)
+    if (!nodes_.contains(node)) go_on.missing.insert(node);
+  // Without a known writer nothing is ever proven gone: the node that has the state may be away.
+  const bool proven = go_on.missing.empty() && !state.nodes.empty();
+  go_on.kind = proven ? GoOn::Kind::kLost : GoOn::Kind::kAway;
+  return go_on;
+}
+
+GoOn SavedStates::choose(const std::vector<CheckpointRef>& states) const {
+  for (const CheckpointRef& state : states) {
+    GoOn go_on = look(state);
+    if (go_on.kind != GoOn::Kind::kLost) return go_on;
+  }
+  if (states.empty()) return {};
+  return {.kind = GoOn::Kind::kLost, .state = states.front()};
+}
+
+bool SavedStates::answered(const CheckpointRef& state, const std::set<std::string>& nodes) const {
+  return std::ranges::all_of(nodes, [&](const std::string& node) {
+    return !nodes_.contains(node) || said(node, state) != nullptr;
+  });
+}
+
+std::string nodes_text(const std::set<std::string>& nodes) {
+  std::string text = nodes.size() == 1 ? "node " : "nodes ";
+  std::size_t left = nodes.size();
+  for (const std::string& node : nodes) {
+    text += node;
+    --left;
+    if (left > 0) text += left == 1 ? " and " : ", ";
+  }
+  return text;
+}
+
+}  // namespace es::actors::intra_job

@@ -1,0 +1,86 @@
+#pragma once
+// SavedStates decides from which of its saved states a job can continue, and on which nodes this
+// state can be read.
+//
+// Every node may have a disk of its own. A saved state therefore counts as possibly whole until it
+// is proven gone. It is gone only if every present node has looked and found nothing whole, and the
+// nodes that wrote it are among them: a node that did not write the state proves nothing by not
+// finding it. While this is undecided, no older state may take its place.
+//
+// Pure bookkeeping: the head core asks the nodes and acts on the answer. Not thread-safe.
+#include <compare>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "actors/intra_job/core/intra_job_events.h"
+
+namespace es::actors::intra_job {
+
+// What a job can do if no worker holds a version of it.
+struct GoOn {
+  enum class Kind {
+    kStart,     // no state was ever saved: continue from the start of the job
+    kReadable,  // continue from `state`, which is whole on the nodes `at`
+    kAsking,    // the nodes `missing` have not answered yet what they can read of `state`
+    kAway,      // `state` may be whole on the nodes `missing`, which are away or could not tell
+    kLost,      // every saved state is gone; `state` is the newest of them
+  };
+  Kind kind = Kind::kStart;
+  CheckpointRef state{};
+  std::set<std::string> at{};
+  std::set<std::string> missing{};
+  std::string why{};  // the error of a node that could not tell
+};
+
+class SavedStates {
+ public:
+  // Sets the nodes that are present. Answers of a node that left are dropped.
+  void set_nodes(std::set<std::string> nodes);
+  const std::set<std::string>& nodes() const { return nodes_; }
+  // Drops the answers and open questions, of all nodes or of one, because they may be outdated.
+  void forget();
+  void forget(const std::string& node);
+
+  // Returns those of `states` that this node was not asked about, and marks them as asked.
+  std::vector<CheckpointRef> to_ask(const std::string& node,
+                                    const std::vector<CheckpointRef>& states);
+  // Records an answer. Ignored if the node is not present or was not asked about this state.
+  void found(const std::string& node, const CheckpointRef& state, protocol::Sight sight,
+             const std::string& error);
+  // Records that a worker could not read the state from that node, although it may be whole there.
+  // The node is asked again a few times; after that it counts as a node that cannot tell.
+  void failed_to_read(const std::string& node, const CheckpointRef& state,
+                      const std::string& error);
+  // Returns why the state is not whole, as a node reported it; empty: no node gave a reason.
+  std::string error_of(const CheckpointRef& state) const;
+
+  // Chooses among `states`, newest first.
+  GoOn choose(const std::vector<CheckpointRef>& states) const;
+  // Looks at one state alone; the kind is kReadable, kAsking, kAway or kLost.
+  GoOn look(const CheckpointRef& state) const;
+  // Returns whether all of these nodes that are present have answered about the state.
+  bool answered(const CheckpointRef& state, const std::set<std::string>& nodes) const;
+
+ private:
+  // Path, version and digests. The path alone is not enough: another state may replace it there.
+  using Key = std::tuple<std::string, Version, std::string>;
+  struct Said {
+    bool answered = false;
+    protocol::Sight sight = protocol::Sight::kUnclear;
+    std::string error;
+  };
+  static Key key_of(const CheckpointRef& state);
+  const Said* said(const std::string& node, const CheckpointRef& state) const;
+
+  std::set<std::string> nodes_;
+  std::map<std::string, std::map<Key, Said>> said_;  // by node: the states that it was asked about
+  std::map<std::string, std::map<Key, int>> failures_;
+};
+
+// Returns "node n1", "nodes n1 and n2", "nodes n1, n2 and n3". REQUIRES: not empty.
+std::string nodes_text(const std::set<std::string>& nodes);
+
+}  // namespace es::actors::intra_job

@@ -1,0 +1,211 @@
+#include "actors/node_agent/shell/node_agent_actor.h"
+
+#include <caf/all.hpp>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+
+#include "actors/gateway/core/host_id.h"
+#include "actors/protocol/wire/wire_devices.h"
+#include "actors/version/state_pull.h"
+#include "proto/base/kill_point.h"
+
+namespace es::actors {
+namespace {
+
+// Runs on a thread of its own, which lives as long as the process: the kernel kills a worker when
+// the thread that started it ends.
+void supervise(caf::event_based_actor* self, const caf::actor& agent, Incarnation incarnation,
+               const std::vector<std::string>& command, const std::filesystem::path& log_file) {
+  kill_point("spawn.before");
+  const Result<pid_t> pid = start_process(command, log_file);
+  kill_point("spawn.after");
+  if (!pid) {
+    self->send(agent, ProcessEnded{incarnation, {127, 0, pid.error().message}});
+    return;
+  }
+  self->send(agent, ProcessStarted{incarnation, *pid});
+  self->send(agent, ProcessEnded{incarnation, wait_for_process(*pid, log_file)});
+}
+
+// Returns an error text; empty: the file contains the text. The disk may be full or not writable.
+std::string write_text(const std::filesystem::path& file, const std::string& text) {
+  errno = 0;
+  std::ofstream out(file, std::ios::binary | std::ios::trunc);
+  out << text;
+  out.close();
+  if (out) return "";
+  const int code = errno;
+  std::error_code ignored;
+  std::filesystem::remove(file, ignored);
+  return file.string() + " cannot be written" +
+         (code == 0 ? "" : std::string(": ") + std::strerror(code));
+}
+
+}  // namespace
+
+void NodeAgentState::init(caf::stateful_actor<NodeAgentState>* self, NodeAgentOptions options,
+                          caf::actor gateway) {
+  self_ = self;
+  options_ = std::move(options);
+  gateway_ = std::move(gateway);
+  self_->send(gateway_, ConnectPeer{kHeadPeer, options_.head_endpoint});
+}
+
+void NodeAgentState::on_peer_up(const PeerUp& up) {
+  if (up.peer != kHeadPeer) return;
+  const auto hello = Msg<wire::NodeHello>::build({}, [&](wire::NodeHello::Builder b) {
+    b.setName(options_.name);
+    b.setHostId(host_id());
+    auto devices = b.initDevices(options_.devices.size());
+    for (std::size_t i = 0; i < options_.devices.size(); ++i) put(devices[i], options_.devices[i]);
+    auto workers = b.initWorkers(processes_.size());
+    unsigned i = 0;
+    for (const auto& [incarnation, process] : processes_) workers.set(i++, incarnation.value);
+  });
+  self_->send(gateway_, Outbound{kHeadPeer, hello.frame()});
+  if (draining_) send_drain();
+}
+
+void NodeAgentState::drain() {
+  draining_ = true;
+  send_drain();
+  end_when_drained();
+}
+
+void NodeAgentState::send_drain() {
+  const auto message = Msg<wire::DrainNode>::build({}, [](wire::DrainNode::Builder) {});
+  self_->send(gateway_, Outbound{kHeadPeer, message.frame()});
+}
+
+void NodeAgentState::end_when_drained() {
+  if (draining_ && processes_.empty()) options_.on_drained();
+}
+
+void NodeAgentState::on_welcome(wire::NodeWelcome::Reader r) {
+  options_.on_welcome();
+  try_head_directory(r);
+}
+
+void NodeAgentState::on_inbound(const Inbound& inbound) {
+  if (inbound.from != kHeadPeer) return;
+  const JobId& job = inbound.frame->head.job;
+  if (auto welcome = Msg<wire::NodeWelcome>::from_frame(inbound.frame)) {
+    (void)welcome->decode([&](wire::NodeWelcome::Reader r) {
+      if (r.getAccepted())
+        on_welcome(r);
+      else
+        options_.on_refused(r.getReason().cStr());
+      return 0;
+    });
+  } else if (auto start_worker = Msg<wire::StartWorker>::from_frame(inbound.frame)) {
+    (void)start_worker->decode([&](wire::StartWorker::Reader r) {
+      start(job, r);
+      return 0;
+    });
+  } else if (auto kill_worker = Msg<wire::KillWorker>::from_frame(inbound.frame)) {
+    (void)kill_worker->decode([&](wire::KillWorker::Reader r) {
+      kill(job, {r.getIncarnation()});
+      return 0;
+    });
+  } else {
+    on_states(inbound);
+  }
+}
+
+std::vector<std::string> NodeAgentState::command_line(
+    const JobId& job, Incarnation incarnation, const DeviceId& device,
+    const std::filesystem::path& spec_file) const {
+  std::vector<std::string> command = options_.worker_command;
+  const std::string number = std::to_string(incarnation.value);
+  for (const std::string& argument :
+       {std::string("--job"), job, std::string("--incarnation"), number, std::string("--node"),
+        device.node, std::string("--device"), device.type.name, std::string("--device-index"),
+        std::to_string(device.index), std::string("--head"), options_.head_endpoint,
+        std::string("--spec"), spec_file.string(), std::string("--run-dir"),
+        options_.run_dir.string()})
+    command.push_back(argument);
+  return command;
+}
+
+void NodeAgentState::start(const JobId& job, wire::StartWorker::Reader request) {
+  const Incarnation incarnation{request.getIncarnation()};
+  if (processes_.contains(incarnation)) return;
+  if (draining_) return send_exited(job, incarnation, {0, 0, "the node is about to end"});
+  const std::string stem = "worker-" + std::to_string(incarnation.value);
+  const std::filesystem::path spec_file = options_.run_dir / (stem + ".toml");
+  if (const std::string error = write_text(spec_file, request.getSpecToml().cStr()); !error.empty())
+    return send_exited(job, incarnation, {1, 0, error});
+  processes_[incarnation] = {job, 0, false};
+  self_->spawn<caf::detached>(
+      [=, agent = caf::actor_cast<caf::actor>(self_),
+       command = command_line(job, incarnation, device_from(request.getDevice()), spec_file),
+       log_file = options_.run_dir / (stem + ".log")](caf::event_based_actor* supervisor) {
+        supervise(supervisor, agent, incarnation, command, log_file);
+      });
+}
+
+void NodeAgentState::kill(const JobId& job, Incarnation incarnation) {
+  const auto at = processes_.find(incarnation);
+  if (at == processes_.end())
+    return send_exited(job, incarnation, {0, 0, "there is no such process on this node"});
+  at->second.doomed = true;
+  if (at->second.pid != 0) ::kill(at->second.pid, SIGKILL);
+}
+
+void NodeAgentState::on_started(const ProcessStarted& started) {
+  Process& process = processes_.at(started.incarnation);
+  process.pid = started.pid;
+  // The kill may have come before the process id was known.
+  if (process.doomed) ::kill(process.pid, SIGKILL);
+}
+
+void NodeAgentState::on_ended(const ProcessEnded& ended) {
+  const auto at = processes_.find(ended.incarnation);
+  if (at == processes_.end()) return;
+  const JobId job = at->second.job;
+  kill_point("reap.before");
+  // The process is reaped by the actor that also signals it, so a signal never hits a reused
+  // process id.
+  if (at->second.pid != 0) reap_process(at->second.pid);
+  kill_point("reap.after");
+  processes_.erase(at);
+  const std::string stem = "worker-" + std::to_string(ended.incarnation.value);
+  std::error_code ignored;
+  for (const char* suffix : {".toml", ".sock"})
+    std::filesystem::remove(options_.run_dir / (stem + suffix), ignored);
+  std::filesystem::remove_all(options_.run_dir / (stem + worker::kPulledSuffix), ignored);
+  send_exited(job, ended.incarnation, ended.exit);
+  end_when_drained();
+}
+
+void NodeAgentState::send_exited(const JobId& job, Incarnation incarnation,
+                                 const ProcessExit& exit) {
+  Head head;
+  head.job = job;
+  const auto message = Msg<wire::WorkerExited>::build(head, [&](wire::WorkerExited::Builder b) {
+    b.setIncarnation(incarnation.value);
+    b.setExitCode(exit.exit_code);
+    b.setSignal(exit.signal);
+    b.setLastWords(exit.last_words);
+  });
+  self_->send(gateway_, Outbound{kHeadPeer, message.frame()});
+}
+
+caf::behavior node_agent_actor(caf::stateful_actor<NodeAgentState>* self, NodeAgentOptions options,
+                               caf::actor gateway) {
+  self->state.init(self, std::move(options), std::move(gateway));
+  return {
+      [=](const Inbound& inbound) { self->state.on_inbound(inbound); },
+      [=](const PeerUp& up) { self->state.on_peer_up(up); },
+      [](const PeerDown&) {},  // the gateway tries again; PeerUp follows
+      [=](const Drain&) { self->state.drain(); },
+      [=](const ProcessStarted& started) { self->state.on_started(started); },
+      [=](const ProcessEnded& ended) { self->state.on_ended(ended); },
+      [=](const StateAnswer& answer) { self->state.answer(answer); },
+  };
+}
+
+}  // namespace es::actors

@@ -1,0 +1,86 @@
+#include "actors/node_agent/shell/worker_process.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+
+namespace es::actors {
+namespace {
+
+std::string tail_of(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary | std::ios::ate);
+  if (!in) return {};
+  const auto size = static_cast<std::size_t>(in.tellg());
+  const std::size_t length = std::min(size, kLastWordsBytesMax);
+  std::string text(length, '\0');
+  in.seekg(static_cast<std::streamoff>(size - length));
+  in.read(text.data(), static_cast<std::streamsize>(length));
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\0')) text.pop_back();
+  return text;
+}
+
+// Runs between fork and exec, so it makes only async-signal-safe calls.
+[[noreturn]] void become(char* const* argv, int log, pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(127);  // the parent died before the line above
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::dup2(log, STDOUT_FILENO);
+  ::dup2(log, STDERR_FILENO);
+  ::execv(argv[0], argv);
+  ::_exit(127);
+}
+
+}  // namespace
+
+Result<pid_t> start_process(const std::vector<std::string>& argv,
+                            const std::filesystem::path& log_file) {
+  std::vector<char*> arguments;
+  for (const std::string& a : argv) arguments.push_back(const_cast<char*>(a.c_str()));
+  arguments.push_back(nullptr);
+  const int log = ::open(log_file.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
+  if (log < 0) return failure(log_file.string() + ": " + std::strerror(errno));
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid == 0) become(arguments.data(), log, parent);
+  const int error = errno;
+  ::close(log);
+  if (pid < 0) return failure("cannot start " + argv[0] + ": " + std::strerror(error));
+  return pid;
+}
+
+ProcessExit wait_for_process(pid_t pid, const std::filesystem::path& log_file) {
+  siginfo_t info{};
+  // WNOWAIT leaves the process unreaped, so its number is not used again before reap_process().
+  while (::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
+  }
+  ProcessExit exit;
+  if (info.si_code == CLD_EXITED)
+    exit.exit_code = info.si_status;
+  else
+    exit.signal = info.si_status;
+  exit.last_words = tail_of(log_file);
+  return exit;
+}
+
+void reap_process(pid_t pid) {
+  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+std::string describe(const ProcessExit& exit) {
+  std::string text = exit.signal != 0 ? "was ended by signal " + std::to_string(exit.signal) +
+                                            " (" + ::strsignal(exit.signal) + ")"
+                                      : "exited with status " + std::to_string(exit.exit_code);
+  if (!exit.last_words.empty()) text += ": " + exit.last_words;
+  return text;
+}
+
+}  // namespace es::actors

@@ -1,0 +1,48 @@
+#include "actors/program/private_directory.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace es::actors {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr mode_t kPrivate = 0700;
+
+Error cannot_be_made(const fs::path& directory) {
+  return failure("directory " + directory.string() + ": cannot be made: " + std::strerror(errno));
+}
+
+// std::filesystem::create_directories is not used, because other users could enter the parents that
+// it creates.
+Status make_missing(const fs::path& directory) {
+  if (directory.empty() || ::mkdir(directory.c_str(), kPrivate) == 0 || errno == EEXIST) return {};
+  if (errno != ENOENT || !directory.has_relative_path()) return cannot_be_made(directory);
+  ES_RETURN_IF_ERROR(make_missing(directory.parent_path()));
+  return ::mkdir(directory.c_str(), kPrivate) == 0 || errno == EEXIST
+             ? Status()
+             : Status(cannot_be_made(directory));
+}
+
+}  // namespace
+
+Status make_private_directory(const fs::path& directory) {
+  fs::path path = directory.lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();  // "state/"
+  ES_RETURN_IF_ERROR(make_missing(path));
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return cannot_be_made(path);
+  if (!S_ISDIR(info.st_mode))
+    return failure("directory " + path.string() + ": there is something else of this name");
+  if ((info.st_mode & 07777) == kPrivate && info.st_uid == ::geteuid()) return {};
+  if (info.st_uid != ::geteuid() || (info.st_mode & S_ISVTX) != 0)
+    return refused("directory " + path.string() +
+                   ": belongs to others too: allowed is a directory of our own, with mode 0700");
+  return ::chmod(path.c_str(), kPrivate) == 0 ? Status() : Status(cannot_be_made(path));
+}
+
+}  // namespace es::actors

@@ -1,0 +1,13 @@
+#include "actors/program/program_version.h"
+
+#include "proto/message_type.h"
+#include "store/checkpoint/manifest.h"
+
+namespace es::actors {
+
+std::string version_line(const std::string& program) {
+  return program + " " ES_VERSION " (protocol " + std::to_string(kProtocolVersion) +
+         ", checkpoint format " + std::to_string(store::kCheckpointFormatVersion) + ")";
+}
+
+}  // namespace es::actors

@@ -1,0 +1,120 @@
+#include "actors/simulator/core/recorder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "proto/base/check.h"
+
+namespace es::actors::simulator {
+
+Recorder::Recorder(DeviceSet cluster, std::size_t jobs) : jobs_(jobs), lives_(jobs) {
+  for (const DeviceCount& c : cluster.counts) types_.push_back(c.type);
+  now_.held.assign(types_.size(), 0);
+  now_.computing.assign(types_.size(), 0);
+  held_device_s_.assign(types_.size(), 0);
+  computing_device_s_.assign(types_.size(), 0);
+  samples_.push_back(now_);
+}
+
+std::size_t Recorder::index_of(const DeviceType& type) const {
+  const auto at = std::lower_bound(types_.begin(), types_.end(), type);
+  ES_CHECK(at != types_.end() && *at == type);
+  return static_cast<std::size_t>(at - types_.begin());
+}
+
+void Recorder::advance(double now_s) {
+  const double passed = now_s - now_.time_s;
+  for (std::size_t t = 0; t < types_.size(); ++t) {
+    held_device_s_[t] += passed * now_.held[t];
+    computing_device_s_[t] += passed * now_.computing[t];
+  }
+  job_s_ += passed * present_;
+  now_.time_s = now_s;
+}
+
+// Adds a sample after a change. The newest sample is replaced if it is less than a second old.
+void Recorder::sample(double now_s) {
+  constexpr double kApart = 1;
+  if (now_s - samples_.back().time_s < kApart) {
+    const double time_s = samples_.back().time_s;
+    samples_.back() = now_;
+    samples_.back().time_s = time_s;
+  } else {
+    samples_.push_back(now_);
+  }
+}
+
+void Recorder::settle(std::size_t job, double now_s) {
+  Life& life = lives_[job];
+  const double passed = now_s - std::exchange(life.since_s, now_s);
+  if (life.held == 0) jobs_[job].waiting_s += passed;
+  jobs_[job].device_s += passed * life.held;
+}
+
+void Recorder::submitted(std::size_t job, double now_s) {
+  advance(now_s);
+  jobs_[job].submit_s = now_s;
+  lives_[job].since_s = now_s;
+  lives_[job].job_s_at_submit = job_s_;
+  ++present_;
+  ++now_.waiting;
+  sample(now_s);
+}
+
+void Recorder::ended(std::size_t job, double now_s) {
+  stepping(job, {}, now_s);
+  settle(job, now_s);
+  jobs_[job].end_s = now_s;
+  jobs_[job].sharing_job_s = job_s_ - lives_[job].job_s_at_submit;
+  lives_[job].is_over = true;
+  if (lives_[job].held == 0) --now_.waiting;
+  --present_;
+  sample(now_s);
+}
+
+void Recorder::held(std::size_t job, const DeviceType& type, int change, double now_s) {
+  advance(now_s);
+  Life& life = lives_[job];
+  if (!life.is_over) settle(job, now_s);
+  const bool waited = life.held == 0 && !life.is_over;
+  life.held += change;
+  const bool waits = life.held == 0 && !life.is_over;
+  if (waits && !waited && std::exchange(life.stepped, 0) > 0) ++jobs_[job].scale_ins;
+  now_.waiting += static_cast<std::uint32_t>(waits) - static_cast<std::uint32_t>(waited);
+  now_.held[index_of(type)] += change;
+  // The time without devices counts as waiting and not as a pause, so the pause begins now.
+  if (waited && life.stopped_s >= 0) life.stopped_s = now_s;
+  sample(now_s);
+}
+
+void Recorder::stepping(std::size_t job, const DeviceSet& devices, double now_s) {
+  advance(now_s);
+  Life& life = lives_[job];
+  JobResult& result = jobs_[job];
+  for (const DeviceCount& c : life.stepping.counts) now_.computing[index_of(c.type)] -= c.count;
+  for (const DeviceCount& c : devices.counts) now_.computing[index_of(c.type)] += c.count;
+  if (devices.empty() && !life.stepping.empty()) life.stopped_s = now_s;
+  if (!devices.empty() && result.first_step_s < 0) result.first_step_s = now_s;
+  if (!devices.empty() && life.stopped_s >= 0) {
+    ++result.rescales;
+    result.rescale_s += now_s - std::exchange(life.stopped_s, -1);
+  }
+  if (!devices.empty() && devices.total() < life.stepped) ++result.scale_ins;
+  if (!devices.empty()) life.stepped = devices.total();
+  life.stepping = devices;
+  sample(now_s);
+}
+
+void Recorder::claimed(int change, double now_s) {
+  advance(now_s);
+  now_.claimed += change;
+  sample(now_s);
+}
+
+std::uint32_t Recorder::held_now() const {
+  std::uint32_t sum = 0;
+  for (const std::uint32_t count : now_.held) sum += count;
+  return sum;
+}
+
+}  // namespace es::actors::simulator

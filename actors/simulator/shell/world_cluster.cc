@@ -1,0 +1,175 @@
+// The part of World for clients, and for nodes with their failures.
+#include <caf/all.hpp>
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/gateway/core/peer_id.h"
+#include "actors/protocol/wire/wire_devices.h"
+#include "actors/simulator/shell/world_actor.h"
+
+namespace es::actors::simulator {
+
+void WorldState::add_nodes() {
+  for (const DeviceCount& c : workload_->cluster.counts) {
+    for (std::uint32_t first = 0; first < c.count; first += options_.devices_per_node) {
+      const std::string name =
+          c.type.name + "-" + std::to_string(first / options_.devices_per_node);
+      DeviceSet devices;
+      devices.add(c.type, std::min(options_.devices_per_node, c.count - first));
+      for (std::uint32_t i = 0; i < devices.total(); ++i) devices_.push_back({name, c.type, i});
+      nodes_.push_back({name, std::move(devices)});
+    }
+  }
+  // Makes the two plans independent of each other.
+  constexpr std::uint64_t kOtherSeed = 0x9e3779b97f4a7c15;
+  if (options_.failure_hours > 0)
+    failure_plan_.emplace(options_.seed, options_.failure_hours * 3600, nodes_.size());
+  if (options_.straggler_hours > 0)
+    straggler_plan_.emplace(options_.seed ^ kOtherSeed, options_.straggler_hours * 3600,
+                            devices_.size());
+}
+
+// --- Jobs.
+
+void WorldState::plan_submission() {
+  if (next_submission_ == runs_.size()) return;
+  after(workload_->jobs[next_submission_].submit_s - now_s(), {Timer::kSubmit});
+}
+
+// The text of a job is its number, which admission looks up (simulation.cc).
+void WorldState::submit() {
+  const std::size_t index = next_submission_++;
+  recorder_->submitted(index, now_s());
+  const auto request = Msg<wire::SubmitJob>::build(
+      {.request = index + 1},
+      [&](wire::SubmitJob::Builder b) { b.setSpecToml(std::to_string(index)); });
+  self_->send(head_, Inbound{kSimulatedClient, request.frame()});
+  plan_submission();
+}
+
+void WorldState::on_answer(const std::shared_ptr<const Frame>& frame) {
+  const auto refusal = Msg<wire::Refusal>::from_frame(frame);
+  const std::uint64_t request = frame->head.request;
+  if (const auto asked = asked_.find(request); asked != asked_.end()) {
+    const auto [name, change] = asked->second;
+    asked_.erase(asked);
+    if (on_claim_answer(servings_.at(name), change, refusal.ok())) return;
+  }
+  if (const auto accepted = Msg<wire::JobAccepted>::from_frame(frame)) {
+    const JobId id = accepted->view()->getJob().cStr();
+    runs_[request - 1].id = id;
+    run_of_job_[id] = static_cast<std::uint32_t>(request - 1);
+    return;
+  }
+  if (!refusal) return;
+  ++refused_;
+  if (first_refusal_.empty()) first_refusal_ = refusal->view()->getMessage().cStr();
+}
+
+// --- Claims.
+
+void WorldState::plan_claim() {
+  if (next_claim_ == options_.claims.size()) return;
+  after(options_.claims[next_claim_].time_s - now_s(), {Timer::kClaim});
+}
+
+void WorldState::claim() {
+  const store::TraceClaim& claim = options_.claims[next_claim_++];
+  Serving& serving = servings_[claim.name];
+  serving.wanted = 0;
+  if (serving.type != claim.type) ask_for(claim.name);
+  serving.type = claim.type;
+  serving.wanted = claim.count;
+  ask_for(claim.name);
+  plan_claim();
+}
+
+// Requests the change from what the claim has to what it wants.
+void WorldState::ask_for(const std::string& name) {
+  Serving& serving = servings_.at(name);
+  serving.waits = false;
+  const std::uint32_t before = std::exchange(serving.has, serving.wanted);
+  if (serving.has == before) return;
+  const ::es::Head head{.request = next_request_++};
+  asked_[head.request] = {name, static_cast<int>(serving.has) - static_cast<int>(before)};
+  const auto send = [&](const auto& message) {
+    self_->send(head_, Inbound{kSimulatedClient, message.frame()});
+  };
+  if (serving.has == 0)
+    return send(Msg<wire::ReleaseClaim>::build(head, [&](auto b) { b.setName(name); }));
+  send(Msg<wire::ClaimDevices>::build(head, [&](wire::ClaimDevices::Builder b) {
+    b.setName(name);
+    if (before == 0) b.setDeviceType(serving.type);
+    b.setCount(serving.has);
+  }));
+}
+
+// Returns false if the request was refused for a reason other than absent nodes.
+bool WorldState::on_claim_answer(Serving& serving, int change, bool refused) {
+  if (!refused) {
+    recorder_->claimed(change, now_s());
+    return true;
+  }
+  serving.has -= change;
+  serving.waits = !lost_nodes_.empty();
+  return serving.waits;
+}
+
+// --- Nodes.
+
+void WorldState::node_hello(std::size_t node) {
+  const Node& n = nodes_[node];
+  const auto hello = Msg<wire::NodeHello>::build({}, [&](wire::NodeHello::Builder b) {
+    b.setName(n.name);
+    b.setHostId(n.name);
+    auto devices = b.initDevices(n.devices.total());
+    unsigned at = 0;
+    for (const DeviceCount& c : n.devices.counts)
+      for (std::uint32_t i = 0; i < c.count; ++i) put(devices[at++], {n.name, c.type, i});
+  });
+  self_->send(head_, Inbound{node_peer(n.name), hello.frame()});
+}
+
+// Nodes fail only while there is work.
+void WorldState::plan_failure() {
+  if (!failure_plan_ || finished_ == runs_.size()) return;
+  const Mishaps::Mishap next = failure_plan_->next();
+  after(next.after_s, {Timer::kFail, next.subject});
+}
+
+void WorldState::fail_node(std::size_t node) {
+  plan_failure();
+  const std::string& name = nodes_[node].name;
+  if (!lost_nodes_.insert(name).second) return;
+  ++failures_;
+  lose_workers(name);
+  self_->send(head_, PeerDown{node_peer(name)});
+  after(options_.repair_s, {Timer::kRepair, node});
+}
+
+// The surviving members stand still at the last boundary. The step that was being computed is lost.
+void WorldState::lose_workers(const std::string& node) {
+  std::vector<Incarnation> gone;
+  for (const auto& [incarnation, worker] : workers_)
+    if (worker.device.node == node) gone.push_back(incarnation);
+  std::sort(gone.begin(), gone.end());
+  for (const Incarnation incarnation : gone) {
+    Run& run = run_of(workers_.at(incarnation));
+    if (run.steps) {
+      const double under_way_s = now_s() - run.since_s - steps_done(run, now_s()) * run.step_s;
+      recorder_->lost(index_of(run), std::max(0.0, under_way_s));
+      stand_still(run, version_at(run, now_s()));
+    }
+    end_worker(incarnation, -1, false);
+  }
+}
+
+void WorldState::repair_node(std::size_t node) {
+  lost_nodes_.erase(nodes_[node].name);
+  node_hello(node);
+  for (const auto& [name, serving] : servings_)
+    if (serving.waits) ask_for(name);
+}
+
+}  // namespace es::actors::simulator

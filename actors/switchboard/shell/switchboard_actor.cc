@@ -1,0 +1,52 @@
+#include "actors/switchboard/shell/switchboard_actor.h"
+
+#include <caf/all.hpp>
+
+namespace es::actors {
+namespace {
+
+using Self = caf::stateful_actor<SwitchboardState>*;
+
+void to_head(Self self, const auto& message) {
+  const auto head = self->state.sinks.find(kHeadPeer);
+  if (head != self->state.sinks.end()) self->send(head->second, message);
+}
+
+void on_connect(Self self, const ConnectPeer& connect) {
+  const SwitchboardState& s = self->state;
+  const auto target = s.sinks.find(connect.peer);
+  if (target == s.sinks.end()) return self->send(s.gateway, connect);
+  self->send(caf::actor_cast<caf::actor>(self->current_sender()), PeerUp{connect.peer});
+  self->send(target->second, PeerUp{s.id_of(self->current_sender())});
+}
+
+void on_outbound(Self self, const Outbound& outbound) {
+  const SwitchboardState& s = self->state;
+  const auto target = s.sinks.find(outbound.to);
+  if (target == s.sinks.end()) return self->send(s.gateway, outbound);
+  self->send(target->second, Inbound{s.id_of(self->current_sender()), outbound.frame});
+}
+
+}  // namespace
+
+// Jobs send in the name of the head: every sender that is not registered is a part of the head.
+PeerId SwitchboardState::id_of(const caf::strong_actor_ptr& sender) const {
+  for (const auto& [id, sink] : sinks)
+    if (caf::actor_cast<caf::strong_actor_ptr>(sink) == sender) return id;
+  return kHeadPeer;
+}
+
+caf::behavior switchboard_actor(Self self) {
+  return {
+      [=](AttachGateway& attach) { self->state.gateway = std::move(attach.gateway); },
+      [=](RegisterPeer& peer) { self->state.sinks[peer.id] = std::move(peer.sink); },
+      [=](const ConnectPeer& connect) { on_connect(self, connect); },
+      [=](const Outbound& outbound) { on_outbound(self, outbound); },
+      [=](const Inbound& inbound) { to_head(self, inbound); },
+      [=](const PeerUp& up) { to_head(self, up); },
+      [=](const PeerDown& down) { to_head(self, down); },
+      [](const HandOn& all) { return all; },
+  };
+}
+
+}  // namespace es::actors

@@ -1,0 +1,244 @@
+#include "actors/version/initial_weights.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <set>
+
+namespace es::actors {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kMean = ".running_mean";
+constexpr const char* kTracked = ".num_batches_tracked";
+
+// Returns "bn1.num_batches_tracked" for "bn1.running_mean"; empty for other statistics.
+std::string tracked_name(const std::string& stat) {
+  if (!stat.ends_with(kMean)) return {};
+  return stat.substr(0, stat.size() - std::strlen(kMean)) + kTracked;
+}
+
+std::vector<std::uint64_t> unsigned_shape(const std::vector<std::int64_t>& shape) {
+  return {shape.begin(), shape.end()};
+}
+
+Result<Digest> file_digest(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  DigestBuilder digest;
+  std::vector<char> block(std::size_t{1} << 20);
+  while (in) {
+    in.read(block.data(), static_cast<std::streamsize>(block.size()));
+    digest.add(block.data(), static_cast<std::size_t>(in.gcount()));
+  }
+  if (!in.eof()) return not_found(file.string() + ": no such file, or it cannot be read");
+  return digest.finish();
+}
+
+// The properties that a tensor of the file must have.
+struct Expected {
+  std::string name;
+  std::string dtype;
+  std::vector<std::uint64_t> shape;
+};
+
+// Returns a tensor of the file, which must contain it.
+Result<const store::TensorInfo*> check_tensor(const store::SafetensorsFile& file,
+                                              const std::string& where, const Expected& expected) {
+  const store::TensorInfo* found = file.find(expected.name);
+  const std::string tensor = where + ": tensor \"" + expected.name + "\"";
+  if (found == nullptr) return usage_error(tensor + " is missing: the model has it");
+  if (found->dtype != expected.dtype)
+    return usage_error(tensor + ": dtype = " + found->dtype + ": allowed is " + expected.dtype);
+  if (found->shape != expected.shape)
+    return usage_error(tensor + ": shape = " + store::shape_text(found->shape) + ": allowed is " +
+                       store::shape_text(expected.shape));
+  return found;
+}
+
+template <class T>
+Result<std::vector<T>> read_values(const store::SafetensorsFile& file,
+                                   const store::TensorInfo& tensor) {
+  const auto bytes = file.read(tensor);
+  if (!bytes) return bytes.error();
+  std::vector<T> values(bytes->size() / sizeof(T));
+  std::memcpy(values.data(), bytes->data(), bytes->size());
+  return values;
+}
+
+std::string number_text(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.9g", value);
+  return text.data();
+}
+
+Error wrong_value(const std::string& where, const std::string& name, std::size_t index,
+                  double value, const std::string& allowed) {
+  return usage_error(where + ": tensor \"" + name + "\": element " + std::to_string(index) + " = " +
+                     number_text(value) + ": allowed is " + allowed);
+}
+
+// Checks a parameter or a statistic: finite, and no variance below 0.
+Status check_numbers(const store::SafetensorsFile& file, const std::string& where,
+                     const std::string& name, const std::vector<std::uint64_t>& shape,
+                     bool is_variance) {
+  const auto tensor = check_tensor(file, where, {name, "F32", shape});
+  if (!tensor) return tensor.error();
+  const auto values = read_values<float>(file, **tensor);
+  if (!values) return values.error();
+  const auto wrong = std::ranges::find_if(
+      *values, [&](float v) { return !std::isfinite(v) || (is_variance && v < 0.0F); });
+  if (wrong == values->end()) return {};
+  return wrong_value(where, name, static_cast<std::size_t>(wrong - values->begin()), *wrong,
+                     is_variance ? "a finite number of at least 0" : "a finite number");
+}
+
+template <class T>
+Status check_buffer_values(const store::SafetensorsFile& file, const std::string& where,
+                           const store::TensorInfo& tensor, const gpu::BufferInfo& buffer) {
+  const auto values = read_values<T>(file, tensor);
+  if (!values) return values.error();
+  for (std::size_t i = 0; i < values->size(); ++i)
+    if ((*values)[i] != static_cast<T>(buffer.values[i]))
+      return wrong_value(where, buffer.name, i, static_cast<double>((*values)[i]),
+                         number_text(buffer.values[i]) + ", which follows from the model");
+  return {};
+}
+
+// A buffer is optional. If the file has it, its values must be those that follow from the model.
+Status check_buffer(const store::SafetensorsFile& file, const std::string& where,
+                    const gpu::BufferInfo& buffer) {
+  if (file.find(buffer.name) == nullptr) return {};
+  const auto tensor =
+      check_tensor(file, where, {buffer.name, buffer.dtype, unsigned_shape(buffer.torch_shape)});
+  if (!tensor) return tensor.error();
+  if (buffer.dtype == "I64")
+    return check_buffer_values<std::int64_t>(file, where, **tensor, buffer);
+  return check_buffer_values<float>(file, where, **tensor, buffer);
+}
+
+Status check_tensors(const store::SafetensorsFile& file, const std::string& where,
+                     const gpu::ParamTable& table) {
+  std::set<std::string> known;
+  for (const gpu::ParamInfo& p : table.params()) {
+    ES_RETURN_IF_ERROR(check_numbers(file, where, p.name, unsigned_shape(p.torch_shape), false));
+    known.insert(p.name);
+  }
+  for (const gpu::StatInfo& s : table.stats()) {
+    ES_RETURN_IF_ERROR(
+        check_numbers(file, where, s.name, {static_cast<std::uint64_t>(s.count)}, s.is_variance));
+    const std::string tracked = tracked_name(s.name);
+    if (!tracked.empty() && file.find(tracked) != nullptr)
+      if (const auto tensor = check_tensor(file, where, {tracked, "I64", {}}); !tensor)
+        return tensor.error();
+    known.insert({s.name, tracked});
+  }
+  for (const gpu::BufferInfo& buffer : table.buffers()) {
+    ES_RETURN_IF_ERROR(check_buffer(file, where, buffer));
+    known.insert(buffer.name);
+  }
+  // The error does not repeat names that the model does not have, because the client may have no
+  // right to read the file.
+  for (std::size_t i = 0; i < file.tensors().size(); ++i)
+    if (!known.contains(file.tensors()[i].name))
+      return usage_error(where + ": tensor number " + std::to_string(i + 1) +
+                         " of its data: allowed are the tensors of the model, which has none of "
+                         "that name");
+  return {};
+}
+
+// Reads parameters and statistics. The other tensors were checked and are not needed.
+Result<std::vector<gpu::NamedTensor>> read_tensors(const store::SafetensorsFile& file,
+                                                   const gpu::ParamTable& table) {
+  std::set<std::string> left_out;
+  for (const gpu::BufferInfo& buffer : table.buffers()) left_out.insert(buffer.name);
+  std::vector<gpu::NamedTensor> tensors;
+  for (const store::TensorInfo& info : file.tensors()) {
+    if (info.name.ends_with(kTracked) || left_out.contains(info.name)) continue;
+    auto values = read_values<float>(file, info);
+    if (!values) return values.error();
+    tensors.push_back({info.name, {info.shape.begin(), info.shape.end()}, *std::move(values)});
+  }
+  return tensors;
+}
+
+// Returns the values in the buffer's type.
+std::vector<std::byte> buffer_bytes(const gpu::BufferInfo& buffer) {
+  std::vector<std::byte> bytes;
+  const auto put = [&](auto value) {
+    const auto* const begin = reinterpret_cast<const std::byte*>(&value);
+    bytes.insert(bytes.end(), begin, begin + sizeof value);
+  };
+  for (const double value : buffer.values) {
+    if (buffer.dtype == "I64")
+      put(static_cast<std::int64_t>(value));
+    else
+      put(static_cast<float>(value));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+Result<Digest> check_weights(const fs::path& file, const gpu::ParamTable& table) {
+  const auto opened = store::SafetensorsFile::open(file);
+  if (!opened) return opened.error();
+  ES_RETURN_IF_ERROR(check_tensors(*opened, file.string(), table));
+  return file_digest(file);
+}
+
+Status load_initial_weights(gpu::Engine& engine, const ModelSpec& model) {
+  if (model.weights.empty()) return {};
+  const auto digest = check_weights(model.weights, engine.table());
+  if (!digest) return digest.error();
+  if (digest->hex() != model.weights_digest)
+    return usage_error(model.weights + ": digest = " + digest->hex() + ": allowed is " +
+                       model.weights_digest + ", which it had when the job was admitted");
+  const auto file = store::SafetensorsFile::open(model.weights);
+  if (!file) return file.error();
+  const auto tensors = read_tensors(*file, engine.table());
+  if (!tensors) return tensors.error();
+  gpu::Replica replica = engine.replica();
+  for (gpu::EstContext& context : replica.contexts)
+    ES_RETURN_IF_ERROR(
+        gpu::import_state(engine.table(), *tensors, replica.params.data(), context.stats.data()));
+  return engine.install(std::move(replica));
+}
+
+store::TensorData tensor_data(const gpu::NamedTensor& tensor) {
+  return {tensor.name, "F32", unsigned_shape(tensor.shape),
+          std::as_bytes(std::span(tensor.values))};
+}
+
+StateDict::StateDict(const gpu::ParamTable& table, const float* flat, const float* stats,
+                     std::uint64_t version)
+    : values_(gpu::export_state(table, flat, stats)), version_(static_cast<std::int64_t>(version)) {
+  for (const gpu::NamedTensor& tensor : values_) {
+    tensors_.push_back(tensor_data(tensor));
+    if (const std::string name = tracked_name(tensor.name); !name.empty())
+      tensors_.push_back({name, "I64", {}, std::as_bytes(std::span(&version_, 1))});
+  }
+  for (const gpu::BufferInfo& buffer : table.buffers()) {
+    if (!buffer.current) continue;
+    buffers_.push_back(buffer_bytes(buffer));
+    tensors_.push_back(
+        {buffer.name, buffer.dtype, unsigned_shape(buffer.torch_shape), buffers_.back()});
+  }
+}
+
+std::vector<gpu::NamedTensor> optimizer_tensors(const gpu::ParamTable& table, const float* flat,
+                                                const std::string& prefix) {
+  std::vector<gpu::NamedTensor> tensors;
+  for (const gpu::ParamInfo& p : table.params()) {
+    gpu::NamedTensor tensor{prefix + "." + p.name, p.torch_shape, {}};
+    tensor.values.resize(static_cast<std::size_t>(p.count));
+    gpu::to_pytorch(p, flat + p.offset, tensor.values.data());
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+}  // namespace es::actors

@@ -1,0 +1,55 @@
+#pragma once
+// Model weights in safetensors files, with the names and layouts of PyTorch's state dicts. A job
+// may begin from such a file (ModelSpec::weights), and `esctl export` writes one.
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "gpu/engine/engine.h"
+#include "gpu/params/param_table.h"
+#include "gpu/params/pytorch_layout.h"
+#include "proto/base/digest.h"
+#include "proto/base/job_spec.h"
+#include "proto/base/result.h"
+#include "store/safetensors/safetensors.h"
+
+namespace es::actors {
+
+// Checks that the file has exactly the model's tensors: F32, with their shapes, finite, and no
+// variance below 0. Returns the digest of all its bytes. The file may also contain what else
+// PyTorch's state dict has: num_batches_tracked of a batch norm, and ParamTable::buffers(), which
+// must have the values that follow from the model. Errors: not found; usage, naming the file, the
+// tensor, the element and what is allowed.
+Result<Digest> check_weights(const std::filesystem::path& file, const gpu::ParamTable& table);
+
+// Replaces parameters and statistics of version 0 by those of model.weights, for all ESTs. Does
+// nothing if model.weights is empty. Errors: those of check_weights; usage if the digest of the
+// file is not model.weights_digest, because the file was changed after the job was admitted.
+Status load_initial_weights(gpu::Engine& engine, const ModelSpec& model);
+
+// The whole state dict of a model: parameters, statistics, num_batches_tracked = `version` for
+// every batch norm, and the buffers that current state dicts have. `flat` and `stats` are those of
+// gpu::export_state.
+class StateDict {
+ public:
+  StateDict(const gpu::ParamTable& table, const float* flat, const float* stats,
+            std::uint64_t version);
+  StateDict(const StateDict&) = delete;
+  StateDict& operator=(const StateDict&) = delete;
+  // Valid during the lifetime of this object.
+  const std::vector<store::TensorData>& tensors() const { return tensors_; }
+
+ private:
+  std::vector<gpu::NamedTensor> values_;
+  std::int64_t version_;
+  std::vector<std::vector<std::byte>> buffers_;
+  std::vector<store::TensorData> tensors_;
+};
+
+// The tensors of one array of the optimizer, for all parameters. Their names are PREFIX.NAME.
+std::vector<gpu::NamedTensor> optimizer_tensors(const gpu::ParamTable& table, const float* flat,
+                                                const std::string& prefix);
+
+store::TensorData tensor_data(const gpu::NamedTensor& tensor);
+
+}  // namespace es::actors

@@ -1,0 +1,33 @@
+#pragma once
+// Copies a replica out of an engine for a peer, and loads one from a peer or a checkpoint. Writing
+// a checkpoint is in snapshot.h.
+#include <filesystem>
+
+#include "actors/data_plane/segment.h"
+#include "actors/protocol/core/messages.h"
+#include "actors/version/kernel_record.h"
+#include "gpu/engine/engine.h"
+#include "store/checkpoint/checkpoint.h"
+
+namespace es::actors::worker {
+
+protocol::VersionDigests digests_of(const gpu::Engine& engine);
+
+// Copies the parameters and the optimizer state into `segment`, and describes the version for a
+// peer. REQUIRES: segment.bytes() == export_bytes(engine).
+protocol::State export_version(const gpu::Engine& engine, Segment& segment);
+std::uint64_t export_bytes(const gpu::Engine& engine);
+
+// Loads the version that a peer described. Both digests are verified before the version counts.
+// Error: the bytes cannot be read or have other digests. The engine is then unchanged or holds the
+// rejected replica, so the caller must not use its replica (it has not reported Ready).
+Status import_version(gpu::Engine& engine, const protocol::State& state, SegmentCache& segments);
+
+// Loads a checkpoint into the engine, which trains the job `spec`. Errors: not found; damage (the
+// message names file and block); a checkpoint of another model; refused (check_kernels: the
+// checkpoint was computed with other kernels at D0 or D1; the engine is then unchanged). After
+// other errors the state of the engine is as after an error of import_version.
+Status load_checkpoint(gpu::Engine& engine, const JobSpec& spec,
+                       const std::filesystem::path& directory);
+
+}  // namespace es::actors::worker

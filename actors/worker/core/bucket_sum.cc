@@ -1,0 +1,54 @@
+#include "actors/worker/core/bucket_sum.h"
+
+#include <algorithm>
+
+namespace es::actors::worker {
+
+using protocol::Contrib;
+
+BucketSum::Added BucketSum::add(const Contrib& contrib) {
+  const RankRange range = contrib.ranks;
+  for (const Contrib& other : counted_) {
+    if (other.stamp.sender == contrib.stamp.sender && other.ranks == contrib.ranks) {
+      return Added::kDuplicate;
+    }
+    const RankRange taken = other.ranks;
+    if (range.begin < taken.end && taken.begin < range.end) return Added::kOverlap;
+  }
+  const auto after = std::find_if(counted_.begin(), counted_.end(), [&](const Contrib& other) {
+    return other.ranks.begin > range.begin;
+  });
+  counted_.insert(after, contrib);
+  covered_ += range.size();
+  drain_ = drain_ || contrib.drain;
+  return Added::kCounted;
+}
+
+bool BucketSum::covers(RankRange ranks) const {
+  std::uint32_t missing = ranks.size();
+  for (const Contrib& contrib : counted_) {
+    const RankRange range = contrib.ranks;
+    if (ranks.begin <= range.begin && range.end <= ranks.end) missing -= range.size();
+  }
+  return missing == 0;
+}
+
+std::vector<Part> BucketSum::parts() const {
+  ES_CHECK(complete());
+  std::vector<Part> parts;
+  for (const Contrib& contrib : counted_) {
+    parts.push_back({contrib.ranks, contrib.data, contrib.stamp.sender});
+  }
+  return parts;
+}
+
+std::vector<protocol::RankResult> BucketSum::results() const {
+  ES_CHECK(complete());
+  std::vector<protocol::RankResult> results;
+  for (const Contrib& contrib : counted_) {
+    results.insert(results.end(), contrib.results.begin(), contrib.results.end());
+  }
+  return results;
+}
+
+}  // namespace es::actors::worker

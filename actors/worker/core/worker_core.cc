@@ -1,0 +1,146 @@
+#include "actors/worker/core/worker_core.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace es::actors::worker {
+
+using namespace protocol;  // most names in this file are of the protocol
+
+Effects WorkerCore::hello() const {
+  Hello hello{.stamp = stamp(),
+              .device = config_.device,
+              .address = config_.address,
+              .host_id = config_.host_id,
+              .channel = config_.channel};
+  return {SendHead{std::move(hello)}};
+}
+
+Effects WorkerCore::on(const HeadMessage& message, Instant now) {
+  now_ = now;
+  if (phase_ != Phase::kExited) {
+    std::visit([this](const auto& m) { handle(m); }, message);
+  }
+  return take_effects();
+}
+
+Effects WorkerCore::on(const PeerMessage& message, Instant now) {
+  now_ = now;
+  if (phase_ != Phase::kExited && phase_ != Phase::kFailed) take(message);
+  return take_effects();
+}
+
+Effects WorkerCore::on(const EngineEvent& event, Instant now) {
+  now_ = now;
+  if (phase_ != Phase::kExited && phase_ != Phase::kFailed) {
+    std::visit([this](const auto& e) { handle(e); }, event);
+  }
+  return take_effects();
+}
+
+Effects WorkerCore::on(const LinkEvent& event, Instant now) {
+  now_ = now;
+  std::visit([this](const auto& e) { handle(e); }, event);
+  return take_effects();
+}
+
+Effects WorkerCore::on(const PullEvent& event, Instant now) {
+  now_ = now;
+  if (phase_ != Phase::kExited && phase_ != Phase::kFailed) {
+    std::visit([this](const auto& e) { handle(e); }, event);
+  }
+  return take_effects();
+}
+
+void WorkerCore::handle(const BytesArrived& event) {
+  if (awaited().contains(event.from)) last_progress_ = now_;
+}
+
+// The version is stored with the break, so that a commit can tell when the break no longer matters.
+void WorkerCore::handle(const LinkLost& event) {
+  broken_links_[event.peer] = {now_, version_};
+}
+
+Effects WorkerCore::tick(Instant now) {
+  now_ = now;
+  if (suspected_ || operation_ != Operation::kNone) return {};
+  // No load or update runs here, and awaited() is empty while the own local steps run. Every wait
+  // is therefore a wait for another process.
+  if (pulls(generation_) && now_ - last_progress_ > config_.pull_timeout) give_up_pull();
+  for (const Incarnation peer : awaited()) {
+    if (waits_in_vain_for(peer)) suspect(peer);
+  }
+  return take_effects();
+}
+
+// After a break of the link the limit is shorter. Both times must exceed it, so that the peer gets
+// the whole time after the break, and progress after the break restarts it.
+bool WorkerCore::waits_in_vain_for(Incarnation peer) const {
+  const Instant idle = now_ - last_progress_;
+  if (const auto link = broken_links_.find(peer); link != broken_links_.end()) {
+    if (std::min(idle, now_ - link->second.at) > config_.link_timeout) return true;
+  }
+  if (phase_ == Phase::kLoading) return idle > config_.fetch_timeout;
+  return idle > std::max(config_.step_timeout, kPatienceSteps * std::max(mean_step_, own_part_));
+}
+
+Effects WorkerCore::take_effects() {
+  check_invariants();
+  return std::exchange(effects_, {});
+}
+
+void WorkerCore::check_invariants() const {
+  if (phase_ == Phase::kExited || phase_ == Phase::kFailed) return;
+  const bool stepping = phase_ == Phase::kActive || phase_ == Phase::kPaused;
+  if (stepping || phase_ == Phase::kReady) {
+    ES_CHECK(version_.has_value());
+    ES_CHECK(installed_ && !ranks_.empty());
+    ES_CHECK(*version_ >= install_.target && *version_ <= install_.last_version);
+  }
+  ES_CHECK(operation_ != Operation::kUpdate || phase_ == Phase::kActive);
+  ES_CHECK(operation_ != Operation::kLoad || phase_ == Phase::kLoading);
+  ES_CHECK(!prepare_pending_ || operation_ != Operation::kNone);
+  ES_CHECK(stepping || (staged_.empty() && sums_.empty() && !steps_started_));
+  ES_CHECK(lines_.empty() || lines_.rbegin()->first <= *version_);
+}
+
+void WorkerCore::forget_lines_through(Version version) {
+  lines_.erase(lines_.begin(), lines_.upper_bound(version));
+}
+
+const Member& WorkerCore::owner_of(std::uint32_t bucket) const {
+  return install_.members[bucket % install_.members.size()];
+}
+
+const Member* WorkerCore::member(Incarnation incarnation) const {
+  for (const Member& member : install_.members) {
+    if (member.incarnation == incarnation) return &member;
+  }
+  return nullptr;
+}
+
+void WorkerCore::send_head(WorkerMessage message) {
+  effects_.push_back(SendHead{std::move(message)});
+}
+
+void WorkerCore::send_peer(const Member& to, PeerMessage message) {
+  effects_.push_back(
+      SendPeer{to.incarnation, to.address, to.host_id, std::move(message), to.channel});
+}
+
+void WorkerCore::suspect(Incarnation awaited) {
+  suspected_ = true;
+  const Version step = phase_ == Phase::kLoading ? install_.target : version_.value_or(0);
+  send_head(Suspect{stamp(), step, awaited});
+}
+
+void WorkerCore::anomaly(std::string text) {
+  effects_.push_back(ReportAnomaly{std::move(text)});
+}
+
+void WorkerCore::abort(std::string reason) {
+  phase_ = Phase::kExited;
+  effects_.push_back(Abort{std::move(reason)});
+}
+
+}  // namespace es::actors::worker

@@ -1,0 +1,236 @@
+#pragma once
+// WorkerCore makes all decisions of one worker process in the step and commit protocol.
+//
+// It has no clock, no I/O and no thread. An event and the time go in, and effects come out in the
+// order in which the shell must perform them. Not thread-safe; it has one owner.
+//
+// Events: messages of the head and of peers, results of the engine, changes of links, tick().
+// Effects: see worker_events.h.
+//
+// Phases:
+//   Sealed    It has promised a generation and reported; nothing older can change this worker.
+//   Loading   It obtains the target version and waits for a State or for the engine.
+//   Ready     It holds the target version and waits for Go.
+//   Active    It runs steps.
+//   Paused    It has stopped at a common step boundary (drain, planned stop); waits for Prepare.
+//   Failed    It has told the head that the job cannot continue, and waits for Release.
+//   Exited    It was released or has aborted; every event is ignored.
+//
+// Invariants:
+// * version() names one whole version (parameters, optimizer, all contexts) or none. It changes
+//   only when the engine has completed a load or an update.
+// * After Report(g), nothing of a generation before g is counted, staged or committed. An update or
+//   load that has already begun is completed first, and the report contains its version.
+// * No update begins before all buckets of the step are staged.
+// * A step message of the promised generation is never dropped because it is early. It waits until
+//   this worker is active and has reached that step.
+// * A rank is summed once for each bucket and step (BucketSum).
+// * An audited step is not committed before the head says that its audit has passed.
+// * Ledger lines up to version() and evaluations are kept until the head has acknowledged them.
+//
+// Memory: early messages of at most one step, and what the head has not acknowledged; this part
+// grows while the head is away.
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/protocol/core/instant.h"
+#include "actors/protocol/core/messages.h"
+#include "actors/worker/core/bucket_sum.h"
+#include "actors/worker/core/worker_events.h"
+
+namespace es::actors::worker {
+
+struct WorkerConfig {
+  Incarnation self;
+  DeviceId device;
+  std::string address;  // where peers reach this worker
+  std::string host_id;
+  protocol::ChannelPoint channel{};
+  std::uint32_t max_p = 1;
+  bool sum_per_worker = false;  // level D0: a part contains all ranks of a worker
+  Version eval_every = 0;       // versions between evaluations; 0 means only at the end
+  Version audit_every = 0;      // steps between audits (protocol/audit.h); 0 means none
+  // A worker that has completed its own part suspects the peers that it waits for after this time
+  // without progress. If steps take long, it waits for kPatienceSteps steps instead. A worker that
+  // loads a version suspects the source if no bytes arrive for fetch_timeout.
+  Instant step_timeout = std::chrono::seconds(30);
+  Instant fetch_timeout = std::chrono::seconds(10);
+  // The same limit for a checkpoint on another node's disk, which that node first reads and
+  // verifies.
+  Instant pull_timeout = std::chrono::minutes(2);
+  // The same limit after the link to the awaited peer broke, because messages may have been lost.
+  Instant link_timeout = std::chrono::milliseconds(2500);
+};
+
+// A worker waits for a slow peer at least this many times the mean duration of a step, or the
+// duration of its own part of the running step.
+inline constexpr int kPatienceSteps = 10;
+
+enum class Phase { kSealed, kLoading, kReady, kActive, kPaused, kFailed, kExited };
+
+class WorkerCore {
+ public:
+  explicit WorkerCore(WorkerConfig config) : config_(std::move(config)) {}
+
+  // Returns Hello. Call it when the engine is warm, and when the link to the head comes up again.
+  Effects hello() const;
+
+  Effects on(const protocol::HeadMessage& message, Instant now);
+  Effects on(const protocol::PeerMessage& message, Instant now);
+  Effects on(const EngineEvent& event, Instant now);
+  Effects on(const LinkEvent& event, Instant now);
+  Effects on(const PullEvent& event, Instant now);
+  // Call it about once per second. It suspects peers that make no progress.
+  Effects tick(Instant now);
+
+  Phase phase() const { return phase_; }
+  Generation generation() const { return generation_; }
+  std::optional<Version> version() const { return version_; }
+  // The target of the last Install.
+  Version target() const { return install_.target; }
+  RankRange ranks() const { return ranks_; }
+  // The members of the last Install; empty before the first.
+  const std::vector<protocol::Member>& members() const { return install_.members; }
+  // Ends the process if the state of the core contradicts itself.
+  void check_invariants() const;
+
+ private:
+  // The operation of the engine that changes version_ and is running now. There is at most one.
+  enum class Operation { kNone, kLoad, kUpdate };
+
+  // Messages of the head (worker_round.cc).
+  void handle(const protocol::Prepare& message);
+  void handle(const protocol::Install& message);
+  void handle(const protocol::Go& message);
+  void handle(const protocol::Release& message);
+  void handle(const protocol::Drain& message);
+  void handle(const protocol::Acknowledge& message);
+  void handle(const protocol::WriteCheckpoint& message);
+  void handle(const protocol::Audit& message);
+  void handle(const protocol::AuditPassed& message);
+  void seal();
+  void tell_evaluations();
+  void load_target();
+  void report_ready();
+  void write_checkpoints();
+  void forget_lines_through(Version version);
+
+  // Messages of peers (worker_step.cc).
+  void handle(const protocol::Contrib& message);
+  void handle(const protocol::Reduced& message);
+  void handle(const protocol::Fetch& message);
+  void handle(const protocol::State& message);
+  void take(const protocol::PeerMessage& message);
+  bool must_wait(const protocol::PeerMessage& message) const;
+  bool well_formed(const protocol::Contrib& message) const;
+  bool well_formed(const protocol::Reduced& message) const;
+  void reconsider_waiting();
+  void count(const protocol::Contrib& contrib);
+  void stage(const protocol::Reduced& reduced);
+
+  // Results of the engine (worker_step.cc, worker_round.cc, worker_audit.cc).
+  void handle(const VersionLoaded& event);
+  void handle(const PartSummed& event);
+  void handle(const BucketReduced& event);
+  void handle(const UpdateApplied& event);
+  void handle(const AuditDone& event);
+  void handle(const VersionExported& event);
+  void handle(const EvaluationDone& event);
+  void handle(const CheckpointFinished& event);
+  void handle(const DataUnreadable& event);
+  void handle(const CheckpointDamaged& event);
+  void handle(const EngineFailed& event);
+  // Ends operation_. Returns true if a Prepare had waited for this and has now been obeyed.
+  bool end_operation();
+  void handle(const BytesArrived& event);
+  void handle(const PullProgress& event);
+  void handle(const StatePulled& event);
+  void handle(const PullFailed& event);
+  bool pulls(Generation generation) const;
+  void give_up_pull();
+  void handle(const LinkLost& event);
+  bool waits_in_vain_for(Incarnation peer) const;
+  void suspect(Incarnation awaited);
+
+  // Starts what the state allows: a pause, an evaluation, local steps or the update.
+  void advance();
+  bool all_staged() const { return staged_.size() == install_.bucket_count; }
+  void start_update();
+  void start_local_steps();
+  void start_asked_audit();
+  bool audit_holds() const;
+  std::set<Incarnation> awaited_for_audit() const;
+  bool pause_is_due() const;
+  bool evaluation_is_due() const;
+  bool own_part_is_done() const;
+  std::set<Incarnation> awaited() const;
+  void reset_step();
+
+  const protocol::Member& owner_of(std::uint32_t bucket) const;
+  const protocol::Member* member(Incarnation incarnation) const;
+  bool at_last() const { return version_ == install_.last_version; }
+  protocol::Stamp stamp() const { return {generation_, config_.self}; }
+  void send_head(protocol::WorkerMessage message);
+  void send_peer(const protocol::Member& to, protocol::PeerMessage message);
+  void anomaly(std::string text);
+  void abort(std::string reason);
+  Effects take_effects();
+
+  // Constant.
+  WorkerConfig config_;
+
+  // State that outlives a generation.
+  Phase phase_ = Phase::kSealed;
+  Generation generation_;
+  std::optional<Version> version_;
+  Operation operation_ = Operation::kNone;
+  Instant mean_step_{};                        // of recent steps; 0 before the first
+  std::optional<Generation> prepare_pending_;  // a Prepare that waits for operation_; the newest
+  std::map<Version, protocol::LedgerLine> lines_;  // not acknowledged; all <= version_
+  // Pairs of request and directory. The head asks again after each round, and no checkpoint is
+  // written twice.
+  std::set<std::pair<std::uint64_t, std::string>> checkpoints_begun_;
+  // Evaluations of this worker that the head may not have received; the head may be away.
+  std::map<Version, protocol::Evaluated> evaluations_;
+  std::string failure_;  // of the job; not empty exactly in phase Failed
+
+  // State of the promised generation; seal() resets it.
+  bool installed_ = false;
+  protocol::Install install_;
+  RankRange ranks_;
+  bool drain_wanted_ = false;
+  bool drain_agreed_ = false;  // the flag came back with bucket 0: all members stop at this version
+  bool evaluating_ = false;
+  bool stalled_ = false;  // the data of a peer is lost, so only a new round helps
+  std::map<std::uint64_t, protocol::WriteCheckpoint> checkpoints_asked_;  // by request
+  std::vector<protocol::PeerMessage> waiting_;       // early messages, in order of arrival
+  std::vector<protocol::LedgerLine> loading_lines_;  // came with the State that is being loaded
+  std::map<Incarnation, protocol::Fetch> fetches_;   // requests that are being served
+  struct Break {
+    Instant at{};
+    std::optional<Version> version;  // the version that this worker held then
+  };
+  std::map<Incarnation, Break> broken_links_;  // the newest break of each peer
+  Instant last_progress_{};
+  bool suspected_ = false;                      // a peer was suspected in this step
+  std::optional<Version> audit_passed_;         // the newest step that has passed
+  std::optional<protocol::Audit> audit_asked_;  // not begun, because its version is not reached
+
+  // State of the step `version_`; a commit resets it.
+  bool steps_started_ = false;
+  Instant step_begin_{};
+  Instant own_part_{};  // duration of the own local steps; 0 until they are done
+  std::map<std::uint32_t, BucketSum> sums_;                  // owned buckets, by number
+  std::map<std::uint32_t, std::uint32_t> own_ranks_summed_;  // by bucket
+  std::map<std::uint32_t, protocol::Reduced> staged_;        // by bucket
+
+  // State of the running call.
+  Instant now_{};
+  Effects effects_;
+};
+
+}  // namespace es::actors::worker

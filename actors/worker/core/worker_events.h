@@ -1,0 +1,269 @@
+#pragma once
+// The events that go into the worker core and the effects that come out of it. Messages are in
+// protocol/messages.h.
+//
+// The engine works on another thread. It performs the effects of the engine in the order in which
+// they were issued, one at a time, and answers each with the event that is named beside it. An
+// effect of an abandoned generation may be skipped or cut short; its answer is ignored. Two effects
+// change the version held here, LoadVersion and ApplyUpdate. They are never cut short and are
+// always answered. A WriteVersion is never cut short either.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "actors/protocol/core/messages.h"
+#include "proto/base/ids.h"
+
+namespace es::actors::worker {
+
+// --- effects: the engine -----------------------------------------------------------------------
+
+// Stops local steps, reductions and evaluations of generations before this one, and drops the
+// shared memory that belongs to them. If an ApplyUpdate or LoadVersion is running, the memory that
+// it has mapped from peers stays readable until it has ended.
+struct AbandonGenerations {
+  Generation before;
+};
+
+// Loads `version`, whole and verified, into a separate image that replaces the current one only
+// when it is complete. Answer: VersionLoaded; or DataUnreadable or CheckpointDamaged, if nothing
+// has changed.
+struct LoadVersion {
+  Generation generation;
+  Version version = 0;
+  std::variant<protocol::FromSeed, protocol::FromCheckpoint, protocol::State> from;
+  // The directory into which PullState has copied a checkpoint of another node; otherwise empty.
+  std::string copy{};
+};
+
+// For the shell: fetches a checkpoint on another node's disk through the head. Answer: a PullEvent,
+// unless the generation is abandoned.
+struct PullState {
+  Generation generation;
+  protocol::FromCheckpoint from;
+};
+
+// Runs the local steps of step `step` for these ranks. They read the contexts of version `step` and
+// write new ones. Answer: one PartSummed for each bucket and each part of the range
+// (protocol::Contrib), as soon as it is ready.
+//
+// It also means that no worker reads the contributions of this worker to earlier steps any longer.
+// Slower members may still read its reduced buckets of the previous step (gradient_store.h).
+struct StartLocalSteps {
+  Generation generation;
+  Version step = 0;
+  RankRange ranks;
+  std::optional<VirtualRank> audited{};  // one of `ranks`: AuditDone follows for its local step
+};
+
+// Computes the local step of this rank, whichever worker owns it, and keeps nothing of it. `step`
+// is the version held here. Answer: AuditDone.
+struct RunAudit {
+  Generation generation;
+  Version step = 0;
+  VirtualRank rank = 0;
+};
+
+// A contribution to a bucket that this worker owns.
+struct Part {
+  RankRange ranks;
+  protocol::Bulk data;
+  Incarnation from;
+};
+
+// All ranks are there: sums the parts in the order of the canonical tree, or at level D0 in rank
+// order. The update computes the mean. Answer: BucketReduced or DataUnreadable.
+struct ReduceBucket {
+  Generation generation;
+  Version step = 0;
+  std::uint32_t bucket = 0;
+  std::vector<Part> parts;  // in ascending order of ranks, covering [0, max_p) exactly
+};
+
+// All buckets are staged: makes version step + 1. Answer: UpdateApplied, or DataUnreadable with
+// nothing changed. Every bucket is therefore mapped before the first one is applied.
+struct ApplyUpdate {
+  Generation generation;
+  Version step = 0;
+  std::vector<protocol::Reduced> buckets;  // by bucket number
+  // of all ranks: losses, and contexts of version step + 1
+  std::vector<protocol::RankResult> results;
+  bool last = false;  // version step + 1 ends the job, so the state is digested too
+};
+
+// Describes the version held here for a peer that fetches it. Answer: VersionExported.
+struct ExportVersion {
+  Generation generation;
+  Incarnation to;
+};
+
+// Evaluates the version held here. Answer: EvaluationDone.
+struct RunEvaluation {
+  Generation generation;
+  Version version = 0;
+};
+
+// Writes the version held here, as protocol::WriteCheckpoint says. Answer: CheckpointFinished.
+struct WriteVersion {
+  std::uint64_t request = 0;
+  std::string directory;
+  bool periodic = false;
+  std::vector<std::string> remove{};
+  bool make_parent = false;
+};
+
+// --- effects: the rest -------------------------------------------------------------------------
+
+struct SendHead {
+  protocol::WorkerMessage message;
+};
+
+// The shell chooses how bulk data travels (transport.h). `channel` is that of the peer.
+struct SendPeer {
+  Incarnation to;
+  std::string address;
+  std::string host_id;
+  protocol::PeerMessage message;
+  protocol::ChannelPoint channel{};
+};
+
+// The head has released this worker: ends the process with status 0.
+struct Exit {};
+
+// Something that the protocol excludes has happened: prints it and ends the process. The job
+// continues without this worker, and no bit of the result can have been changed.
+struct Abort {
+  std::string reason;
+};
+
+// A message that a correct peer cannot have sent was dropped: logs and counts it.
+struct ReportAnomaly {
+  std::string text;
+};
+
+using Effect = std::variant<AbandonGenerations, LoadVersion, StartLocalSteps, RunAudit,
+                            ReduceBucket, ApplyUpdate, ExportVersion, RunEvaluation, WriteVersion,
+                            PullState, SendHead, SendPeer, Exit, Abort, ReportAnomaly>;
+using Effects = std::vector<Effect>;
+
+// --- events: results of the engine -------------------------------------------------------------
+
+struct VersionLoaded {
+  Version version = 0;
+};
+
+// One part of the own ranks is summed for one bucket. `ranks` and `results` are as in
+// protocol::Contrib.
+struct PartSummed {
+  Generation generation;
+  Version step = 0;
+  std::uint32_t bucket = 0;
+  RankRange ranks;
+  protocol::Bulk data;
+  std::vector<protocol::RankResult> results;
+};
+
+struct BucketReduced {
+  Generation generation;
+  Version step = 0;
+  std::uint32_t bucket = 0;
+  protocol::Bulk data;
+};
+
+// `digest` is as in protocol::Audited.
+struct AuditDone {
+  Generation generation;
+  Version step = 0;
+  VirtualRank rank = 0;
+  Digest digest;
+};
+
+struct UpdateApplied {
+  protocol::LedgerLine line;  // of the version that was made
+};
+
+// `state` has no stamp and no unacknowledged lines; the core adds them.
+struct VersionExported {
+  Generation generation;
+  Incarnation to;
+  protocol::State state;
+};
+
+struct EvaluationDone {
+  Generation generation;
+  Version version = 0;
+  protocol::Bytes totals;  // as in protocol::Evaluated
+};
+
+struct CheckpointFinished {
+  std::uint64_t request = 0;
+  std::string path;
+  Version version = 0;
+  protocol::VersionDigests digests;
+  std::string error;  // not empty if no checkpoint was written
+  ErrorKind error_kind = ErrorKind::kFailure;
+};
+
+// A LoadVersion, ReduceBucket or ApplyUpdate could not read or verify the data that `of` had
+// offered, because that worker has died or left. Nothing has changed. Errors of files on this host
+// are EngineFailed instead.
+struct DataUnreadable {
+  Generation generation;
+  Incarnation of;
+};
+
+// The checkpoint of a LoadVersion is damaged or cannot be read here. Nothing has changed.
+struct CheckpointDamaged {
+  Generation generation;
+  std::string path;
+  std::string error;
+  bool gone = false;  // as in protocol::CheckpointUnreadable
+};
+
+// The job cannot continue on any worker (protocol::Failed).
+struct EngineFailed {
+  std::string error;
+};
+
+using EngineEvent = std::variant<VersionLoaded, PartSummed, BucketReduced, AuditDone, UpdateApplied,
+                                 VersionExported, EvaluationDone, CheckpointFinished,
+                                 DataUnreadable, CheckpointDamaged, EngineFailed>;
+
+// --- events: links to other workers -------------------------------------------------------------
+
+// Bytes of a message of this peer have arrived; the message itself follows when it is complete.
+struct BytesArrived {
+  Incarnation from;
+};
+
+// The link to this peer broke. Messages that were sent over it may be lost, even if it is up again.
+struct LinkLost {
+  Incarnation peer;
+};
+
+using LinkEvent = std::variant<BytesArrived, LinkLost>;
+
+// --- events: results of a PullState -------------------------------------------------------------
+
+// Bytes of the checkpoint have arrived.
+struct PullProgress {
+  Generation generation;
+};
+
+// The whole checkpoint is in the directory `copy`, which the LoadVersion that follows takes over.
+struct StatePulled {
+  Generation generation;
+  std::string copy;
+};
+
+struct PullFailed {
+  Generation generation;
+  std::string error;
+  bool gone = false;  // as in protocol::CheckpointUnreadable
+};
+
+using PullEvent = std::variant<PullProgress, StatePulled, PullFailed>;
+
+}  // namespace es::actors::worker

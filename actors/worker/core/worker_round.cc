@@ -1,0 +1,261 @@
+// WorkerCore: the round (Prepare, Report, Install, Ready, Go) and the other messages of the head.
+#include <utility>
+
+#include "actors/worker/core/worker_core.h"
+
+namespace es::actors::worker {
+
+using namespace protocol;
+
+void WorkerCore::handle(const Prepare& message) {
+  const Generation promised = prepare_pending_.value_or(generation_);
+  if (message.stamp.generation <= promised) return;
+  prepare_pending_ = message.stamp.generation;
+  // An update or load that has begun is never interrupted. It ends first, and the report contains
+  // the version that it made.
+  if (operation_ == Operation::kNone) seal();
+}
+
+void WorkerCore::seal() {
+  generation_ = *std::exchange(prepare_pending_, std::nullopt);
+  // A failed worker repeats its failure under the new generation, since the first message may have
+  // been lost.
+  if (phase_ == Phase::kFailed) {
+    send_head(Failed{stamp(), failure_});
+    return;
+  }
+  phase_ = Phase::kSealed;
+  installed_ = drain_wanted_ = drain_agreed_ = evaluating_ = stalled_ = suspected_ = false;
+  install_ = {};
+  ranks_ = {};
+  audit_passed_.reset();
+  audit_asked_.reset();
+  checkpoints_asked_.clear();
+  waiting_.clear();
+  loading_lines_.clear();
+  fetches_.clear();
+  broken_links_.clear();
+  reset_step();
+  effects_.push_back(AbandonGenerations{generation_});
+  tell_evaluations();
+  send_head(Report{stamp(), version_});
+}
+
+// Sends the evaluations before the report. If this worker gets no ranks in this round, it is
+// released, and no other worker knows them.
+void WorkerCore::tell_evaluations() {
+  for (auto& [version, evaluation] : evaluations_) {
+    evaluation.stamp = stamp();
+    send_head(evaluation);
+  }
+}
+
+void WorkerCore::handle(const Install& message) {
+  if (message.stamp.generation != generation_ || phase_ != Phase::kSealed || installed_) return;
+  installed_ = true;
+  install_ = message;
+  forget_lines_through(message.acknowledged_through);
+  evaluations_.erase(evaluations_.begin(), evaluations_.upper_bound(message.evaluated_through));
+  const Member* self = member(config_.self);
+  if (self == nullptr) return;  // it waits as a possible source until Release
+  ranks_ = self->ranks;
+  if (version_ == message.target) {
+    report_ready();
+  } else if (version_ && *version_ > message.target) {
+    // The head chooses a target that no member exceeds, so this is an error of the program.
+    abort("holds version " + std::to_string(*version_) + ", newer than the target " +
+          std::to_string(message.target) + " of generation " + std::to_string(generation_.value));
+  } else {
+    load_target();
+  }
+}
+
+void WorkerCore::load_target() {
+  phase_ = Phase::kLoading;
+  last_progress_ = now_;
+  if (const auto* peer = std::get_if<FromPeer>(&install_.source)) {
+    Fetch fetch{stamp(), install_.target, config_.address, config_.host_id};
+    effects_.push_back(SendPeer{peer->incarnation, peer->address, peer->host_id, std::move(fetch)});
+    return;
+  }
+  LoadVersion load{.generation = generation_, .version = install_.target, .from = FromSeed{}};
+  if (const auto* checkpoint = std::get_if<FromCheckpoint>(&install_.source)) {
+    if (!checkpoint->node.empty()) {
+      effects_.push_back(PullState{generation_, *checkpoint});
+      return;
+    }
+    load.from = *checkpoint;
+  }
+  operation_ = Operation::kLoad;
+  effects_.push_back(std::move(load));
+}
+
+// Returns whether a checkpoint on another node's disk is still being fetched.
+bool WorkerCore::pulls(Generation generation) const {
+  const auto* checkpoint = std::get_if<FromCheckpoint>(&install_.source);
+  return generation == generation_ && phase_ == Phase::kLoading && !stalled_ &&
+         operation_ == Operation::kNone && checkpoint != nullptr && !checkpoint->node.empty();
+}
+
+void WorkerCore::handle(const PullProgress& event) {
+  if (pulls(event.generation)) last_progress_ = now_;
+}
+
+void WorkerCore::handle(const StatePulled& event) {
+  if (!pulls(event.generation)) return;
+  operation_ = Operation::kLoad;
+  effects_.push_back(LoadVersion{.generation = generation_,
+                                 .version = install_.target,
+                                 .from = std::get<FromCheckpoint>(install_.source),
+                                 .copy = event.copy});
+}
+
+// As after CheckpointDamaged, the head chooses another source in a new round.
+void WorkerCore::handle(const PullFailed& event) {
+  if (!pulls(event.generation)) return;
+  stalled_ = true;
+  send_head(CheckpointUnreadable{stamp(), std::get<FromCheckpoint>(install_.source).path,
+                                 event.error, event.gone});
+}
+
+void WorkerCore::give_up_pull() {
+  const auto& from = std::get<FromCheckpoint>(install_.source);
+  handle(PullFailed{generation_,
+                    from.path + ": nothing has come from node " + from.node + " for " +
+                        std::to_string(config_.pull_timeout / std::chrono::seconds(1)) + " s"});
+}
+
+void WorkerCore::handle(const State& message) {
+  const auto* source = std::get_if<FromPeer>(&install_.source);
+  const bool wanted = phase_ == Phase::kLoading && operation_ == Operation::kNone && !stalled_ &&
+                      message.version == install_.target && source != nullptr &&
+                      source->incarnation == message.stamp.sender;
+  if (!wanted) return;
+  if (message.contexts.size() != config_.max_p) {
+    anomaly("State with " + std::to_string(message.contexts.size()) + " contexts");
+    return;
+  }
+  operation_ = Operation::kLoad;
+  loading_lines_ = message.unacknowledged;
+  effects_.push_back(
+      LoadVersion{.generation = generation_, .version = message.version, .from = message});
+}
+
+void WorkerCore::handle(const Fetch& message) {
+  const bool sealed = phase_ != Phase::kActive && phase_ != Phase::kPaused;
+  if (!sealed || operation_ != Operation::kNone || version_ != message.version) {
+    anomaly("Fetch of version " + std::to_string(message.version) + " that is not held sealed");
+    return;
+  }
+  fetches_[message.stamp.sender] = message;
+  effects_.push_back(ExportVersion{generation_, message.stamp.sender});
+}
+
+void WorkerCore::handle(const VersionExported& event) {
+  const auto fetch = fetches_.find(event.to);
+  if (event.generation != generation_ || fetch == fetches_.end()) return;
+  State state = event.state;
+  state.stamp = stamp();
+  for (const auto& [version, line] : lines_) state.unacknowledged.push_back(line);
+  effects_.push_back(
+      SendPeer{event.to, fetch->second.address, fetch->second.host_id, std::move(state)});
+  fetches_.erase(fetch);
+}
+
+// The event has no generation, because a load is never cut short: operation_ shows that it is
+// awaited. A Prepare that arrived meanwhile is obeyed now, and its report contains the new version.
+void WorkerCore::handle(const VersionLoaded& event) {
+  if (operation_ != Operation::kLoad) return;
+  version_ = event.version;
+  for (const LedgerLine& line : loading_lines_) lines_.emplace(line.version, line);
+  forget_lines_through(install_.acknowledged_through);
+  if (!end_operation()) report_ready();
+}
+
+bool WorkerCore::end_operation() {
+  operation_ = Operation::kNone;
+  if (!prepare_pending_) return false;
+  seal();
+  return true;
+}
+
+void WorkerCore::report_ready() {
+  phase_ = Phase::kReady;
+  send_head(Ready{stamp(), *version_});
+}
+
+void WorkerCore::handle(const Go& message) {
+  if (message.stamp.generation != generation_ || phase_ != Phase::kReady) return;
+  phase_ = Phase::kActive;
+  last_progress_ = now_;
+  // Lines of earlier generations may not have reached the head; it ignores repetitions.
+  for (const auto& [version, line] : lines_) send_head(Committed{stamp(), line});
+  reconsider_waiting();
+  advance();
+}
+
+// The generation may be one whose Prepare still waits for an operation. The worker is no longer
+// needed, so it does not wait for the operation to end.
+void WorkerCore::handle(const Release& message) {
+  if (message.stamp.generation < generation_) return;
+  phase_ = Phase::kExited;
+  effects_.push_back(Exit{});
+}
+
+void WorkerCore::handle(const Drain& message) {
+  if (message.stamp.generation == generation_ && phase_ == Phase::kActive) drain_wanted_ = true;
+}
+
+// The evaluation of a version is sent before the next step begins, so an acknowledged later version
+// covers it. The evaluation of version `through` itself is not covered.
+void WorkerCore::handle(const Acknowledge& message) {
+  if (message.stamp.generation != generation_) return;
+  forget_lines_through(message.through);
+  evaluations_.erase(evaluations_.begin(), evaluations_.lower_bound(message.through));
+}
+
+void WorkerCore::handle(const WriteCheckpoint& message) {
+  if (message.stamp.generation != generation_ || phase_ == Phase::kFailed) return;
+  if (checkpoints_begun_.contains({message.request, message.directory})) return;
+  checkpoints_asked_[message.request] = message;
+  if (phase_ == Phase::kPaused || (phase_ == Phase::kActive && at_last())) {
+    write_checkpoints();
+  }
+}
+
+void WorkerCore::write_checkpoints() {
+  for (const auto& [request, asked] : std::exchange(checkpoints_asked_, {})) {
+    if (asked.at > *version_) {
+      checkpoints_asked_.emplace(request, asked);
+      continue;
+    }
+    checkpoints_begun_.emplace(request, asked.directory);
+    effects_.push_back(
+        WriteVersion{request, asked.directory, asked.periodic, asked.remove, asked.make_parent});
+  }
+}
+
+void WorkerCore::handle(const CheckpointFinished& event) {
+  send_head(CheckpointWritten{.stamp = stamp(),
+                              .request = event.request,
+                              .path = event.path,
+                              .version = event.version,
+                              .digests = event.digests,
+                              .error = event.error,
+                              .error_kind = event.error_kind});
+}
+
+// The head chooses another source in a new round.
+void WorkerCore::handle(const CheckpointDamaged& event) {
+  if (event.generation != generation_ || end_operation()) return;
+  stalled_ = true;
+  send_head(CheckpointUnreadable{stamp(), event.path, event.error, event.gone});
+}
+
+void WorkerCore::handle(const EngineFailed& event) {
+  phase_ = Phase::kFailed;
+  failure_ = event.error;
+  if (!end_operation()) send_head(Failed{stamp(), failure_});
+}
+
+}  // namespace es::actors::worker

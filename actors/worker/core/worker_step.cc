@@ -1,0 +1,281 @@
+// WorkerCore: one global step and its commit.
+#include <algorithm>
+#include <utility>
+
+#include "actors/worker/core/worker_core.h"
+
+namespace es::actors::worker {
+
+using namespace protocol;
+
+namespace {
+
+bool results_cover(const std::vector<RankResult>& results, RankRange range) {
+  if (results.size() != range.size()) return false;
+  VirtualRank rank = range.begin;
+  for (const RankResult& result : results) {
+    if (result.rank != rank++ || result.context == nullptr) return false;
+  }
+  return true;
+}
+
+std::string describe(const char* what, const Stamp& stamp, Version step, std::uint32_t bucket) {
+  return std::string(what) + " of step " + std::to_string(step) + ", bucket " +
+         std::to_string(bucket) + ", generation " + std::to_string(stamp.generation.value) +
+         " from worker " + std::to_string(stamp.sender.value);
+}
+
+}  // namespace
+
+// Drops messages of older generations and holds back those that are early. The remaining messages
+// are handled in the running step.
+void WorkerCore::take(const PeerMessage& message) {
+  const Stamp& stamp = stamp_of(message);
+  if (stamp.generation < generation_) return;
+  if (stamp.generation > generation_) {
+    // The head sends Install only after all workers have promised its generation, so a correct peer
+    // cannot send this.
+    anomaly("message of generation " + std::to_string(stamp.generation.value) +
+            ", promised is only " + std::to_string(generation_.value));
+    return;
+  }
+  if (must_wait(message)) {
+    waiting_.push_back(message);
+    return;
+  }
+  std::visit([this](const auto& m) { handle(m); }, message);
+}
+
+// Before this worker is active, every step message waits: a peer may get Go earlier than this
+// worker. Peers are at most one step ahead.
+bool WorkerCore::must_wait(const PeerMessage& message) const {
+  const auto early = [this](Version step) {
+    return phase_ != Phase::kActive || step == *version_ + 1;
+  };
+  if (const auto* contrib = std::get_if<Contrib>(&message)) return early(contrib->step);
+  if (const auto* reduced = std::get_if<Reduced>(&message)) return early(reduced->step);
+  return false;
+}
+
+void WorkerCore::reconsider_waiting() {
+  for (const PeerMessage& message : std::exchange(waiting_, {})) take(message);
+}
+
+void WorkerCore::handle(const Contrib& message) {
+  if (message.step < *version_) return;  // a repetition; this step is committed
+  if (message.step > *version_ || !well_formed(message)) {
+    anomaly("refused: " + describe("Contrib", message.stamp, message.step, message.bucket));
+    return;
+  }
+  count(message);
+}
+
+void WorkerCore::handle(const Reduced& message) {
+  if (message.step < *version_) return;
+  if (message.step > *version_ || !well_formed(message)) {
+    anomaly("refused: " + describe("Reduced", message.stamp, message.step, message.bucket));
+    return;
+  }
+  stage(message);
+  advance();
+}
+
+bool WorkerCore::well_formed(const Contrib& message) const {
+  const Member* sender = member(message.stamp.sender);
+  if (sender == nullptr || message.bucket >= install_.bucket_count ||
+      owner_of(message.bucket).incarnation != config_.self) {
+    return false;
+  }
+  const RankRange ranks = message.ranks;
+  const bool inside = ranks.begin >= sender->ranks.begin && ranks.end <= sender->ranks.end;
+  const bool is_part = config_.sum_per_worker ? ranks == sender->ranks
+                                              : inside && is_tree_range(ranks, config_.max_p);
+  if (!is_part) return false;
+  return message.bucket == 0 ? results_cover(message.results, ranks) : message.results.empty();
+}
+
+bool WorkerCore::well_formed(const Reduced& message) const {
+  if (message.bucket >= install_.bucket_count ||
+      owner_of(message.bucket).incarnation != message.stamp.sender) {
+    return false;
+  }
+  return message.bucket == 0 ? results_cover(message.results, {0, config_.max_p})
+                             : message.results.empty();
+}
+
+void WorkerCore::count(const Contrib& contrib) {
+  BucketSum& sum = sums_.try_emplace(contrib.bucket, config_.max_p).first->second;
+  switch (sum.add(contrib)) {
+    case BucketSum::Added::kDuplicate:
+      return;
+    case BucketSum::Added::kOverlap:
+      abort("a rank would be summed twice: " +
+            describe("Contrib", contrib.stamp, contrib.step, contrib.bucket));
+      return;
+    case BucketSum::Added::kCounted:
+      break;
+  }
+  last_progress_ = now_;
+  if (sum.complete()) {
+    effects_.push_back(ReduceBucket{generation_, contrib.step, contrib.bucket, sum.parts()});
+  }
+}
+
+void WorkerCore::stage(const Reduced& reduced) {
+  if (staged_.emplace(reduced.bucket, reduced).second) last_progress_ = now_;
+}
+
+void WorkerCore::handle(const PartSummed& event) {
+  if (event.generation != generation_ || phase_ != Phase::kActive || event.step != version_) return;
+  last_progress_ = now_;
+  own_ranks_summed_[event.bucket] += event.ranks.size();
+  if (own_part_is_done()) own_part_ = now_ - step_begin_;
+  Contrib contrib{.stamp = stamp(),
+                  .step = event.step,
+                  .bucket = event.bucket,
+                  .ranks = event.ranks,
+                  .data = event.data,
+                  .results = event.results,
+                  .drain = event.bucket == 0 && drain_wanted_};
+  const Member& owner = owner_of(event.bucket);
+  if (owner.incarnation == config_.self) {
+    count(contrib);
+  } else {
+    send_peer(owner, std::move(contrib));
+  }
+}
+
+void WorkerCore::handle(const BucketReduced& event) {
+  if (event.generation != generation_ || phase_ != Phase::kActive || event.step != version_) return;
+  const BucketSum& sum = sums_.at(event.bucket);
+  Reduced reduced{.stamp = stamp(),
+                  .step = event.step,
+                  .bucket = event.bucket,
+                  .data = event.data,
+                  .results = event.bucket == 0 ? sum.results() : std::vector<RankResult>(),
+                  .drain = sum.drain()};
+  for (const Member& peer : install_.members) {
+    if (peer.incarnation != config_.self) send_peer(peer, reduced);
+  }
+  stage(reduced);
+  advance();
+}
+
+void WorkerCore::advance() {
+  if (phase_ != Phase::kActive || operation_ != Operation::kNone || stalled_ || evaluating_) return;
+  // The pause comes before the evaluation, so that a round does not wait for one. An evaluation
+  // that is due at this version follows after the next Go.
+  if (pause_is_due()) {
+    phase_ = Phase::kPaused;
+    send_head(Drained{stamp(), *version_});
+  } else if (evaluation_is_due()) {
+    evaluating_ = true;
+    effects_.push_back(RunEvaluation{generation_, *version_});
+  } else if (!at_last() && !steps_started_) {
+    start_local_steps();
+  } else if (all_staged() && !audit_holds()) {
+    start_update();
+  }
+}
+
+bool WorkerCore::pause_is_due() const {
+  if (at_last() || steps_started_) return false;
+  return drain_agreed_ || install_.pause_at == version_;
+}
+
+bool WorkerCore::evaluation_is_due() const {
+  const bool known = *version_ <= install_.evaluated_through || evaluations_.contains(*version_);
+  if (steps_started_ || !ranks_.contains(0) || known) return false;
+  return at_last() || (config_.eval_every != 0 && *version_ % config_.eval_every == 0);
+}
+
+// The update is issued only when every bucket is staged, and from then on no Prepare can interrupt
+// it (operation_).
+void WorkerCore::start_update() {
+  operation_ = Operation::kUpdate;
+  ApplyUpdate update{.generation = generation_,
+                     .step = *version_,
+                     .buckets = {},
+                     .results = staged_.at(0).results,
+                     .last = *version_ + 1 == install_.last_version};
+  for (const auto& [bucket, reduced] : staged_) update.buckets.push_back(reduced);
+  effects_.push_back(std::move(update));
+}
+
+void WorkerCore::handle(const UpdateApplied& event) {
+  if (operation_ != Operation::kUpdate) return;
+  ES_CHECK(event.line.version == *version_ + 1);
+  drain_agreed_ = staged_.at(0).drain;
+  const Instant step = now_ - step_begin_;
+  mean_step_ = mean_step_ == Instant{} ? step : (7 * mean_step_ + step) / 8;
+  // A peer is at most one step ahead, so a message lost in a break belongs to the step of the break
+  // or to the next one. Breaks from before the step that is committed now cannot delay anything any
+  // more.
+  std::erase_if(broken_links_,
+                [this](const auto& entry) { return entry.second.version != version_; });
+  version_ = event.line.version;
+  lines_.emplace(event.line.version, event.line);
+  reset_step();
+  last_progress_ = now_;
+  if (end_operation()) return;  // after the next Go, the ledger line is sent
+  send_head(Committed{stamp(), event.line});
+  write_checkpoints();
+  advance();
+  reconsider_waiting();
+}
+
+void WorkerCore::reset_step() {
+  steps_started_ = suspected_ = false;
+  own_part_ = {};
+  sums_.clear();
+  own_ranks_summed_.clear();
+  staged_.clear();
+}
+
+void WorkerCore::handle(const EvaluationDone& event) {
+  if (event.generation != generation_ || !evaluating_) return;
+  evaluating_ = false;
+  last_progress_ = now_;
+  const Evaluated evaluated{.stamp = stamp(), .version = event.version, .totals = event.totals};
+  evaluations_[event.version] = evaluated;
+  send_head(evaluated);
+  advance();
+}
+
+void WorkerCore::handle(const DataUnreadable& event) {
+  if (event.generation != generation_) return;
+  if (end_operation()) return;
+  stalled_ = true;
+  suspect(event.of);
+}
+
+bool WorkerCore::own_part_is_done() const {
+  for (std::uint32_t bucket = 0; bucket < install_.bucket_count; ++bucket) {
+    const auto summed = own_ranks_summed_.find(bucket);
+    if (summed == own_ranks_summed_.end() || summed->second != ranks_.size()) return false;
+  }
+  return true;
+}
+
+// The peers that this worker waits for after it has done all that it can do.
+std::set<Incarnation> WorkerCore::awaited() const {
+  std::set<Incarnation> peers;
+  if (phase_ == Phase::kLoading) {
+    if (const auto* peer = std::get_if<FromPeer>(&install_.source)) peers.insert(peer->incarnation);
+  }
+  if (phase_ != Phase::kActive || at_last() || !own_part_is_done()) return peers;
+  if (all_staged()) return awaited_for_audit();
+  for (std::uint32_t bucket = 0; bucket < install_.bucket_count; ++bucket) {
+    if (staged_.contains(bucket)) continue;
+    if (const Member& owner = owner_of(bucket); owner.incarnation != config_.self) {
+      peers.insert(owner.incarnation);
+      continue;
+    }
+    for (const Member& peer : install_.members) {
+      if (!sums_.at(bucket).covers(peer.ranks)) peers.insert(peer.incarnation);
+    }
+  }
+  return peers;
+}
+
+}  // namespace es::actors::worker

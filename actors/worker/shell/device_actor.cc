@@ -1,0 +1,93 @@
+#include "actors/worker/shell/device_actor.h"
+
+#include <caf/all.hpp>
+
+namespace es::actors {
+
+void DeviceState::init(caf::stateful_actor<DeviceState>* self, std::shared_ptr<DeviceParts> parts,
+                       caf::actor control, caf::actor data_workers) {
+  self_ = self;
+  parts_ = std::move(parts);
+  control_ = std::move(control);
+  data_workers_ = std::move(data_workers);
+  reduce_workspace_ =
+      gpu::AlignedBuffer(gpu::reduce_tree_workspace_floats(parts_->options.spec.max_p));
+  copies_ = std::make_shared<gpu::CopyMemory>(1 + parts_->engine->moment_count());
+  writer_ = std::make_unique<worker::VersionWriter>(
+      [control = control_](auto done) { caf::anon_send(control, DeviceEvent{std::move(done)}); });
+}
+
+// If memory is missing, the job fails with an error that says what it was for, or only the
+// requested checkpoint fails. The process does not end.
+void DeviceState::perform(const DeviceCommand& command) {
+  host_copies_ = command.host_copies;
+  try {
+    std::visit([this](const auto& e) { perform_effect(e); }, command.effect);
+  } catch (const std::bad_alloc& missing) {
+    const bool named = dynamic_cast<const gpu::NoMemory*>(&missing) != nullptr;
+    const std::string error = named ? missing.what() : "not enough memory for this worker";
+    const auto* write = std::get_if<worker::WriteVersion>(&command.effect);
+    if (write == nullptr) return fail(error);
+    report(worker::CheckpointFinished{
+        write->request, write->directory, parts_->engine->version(), {}, error});
+  }
+}
+
+template <class Other>
+void DeviceState::perform_effect(const Other&) {
+  ES_CHECK_MSG(false, "an effect of the control half reached the device");
+}
+
+void DeviceState::report(worker::EngineEvent event) {
+  self_->send(control_, DeviceEvent{std::move(event)});
+}
+
+bool DeviceState::abandoned(Generation generation) const {
+  return generation.value < parts_->abandoned_below->load();
+}
+
+// The slices that are still waiting end here. Later slices of the abandoned generation are returned
+// by on_slice. An AbandonGenerations that arrives after the new generation began changes nothing.
+void DeviceState::perform_effect(const worker::AbandonGenerations& effect) {
+  if (generation_ >= effect.before) return;
+  if (!done_.empty()) end_done_slices();
+  tree_.reset();
+  gradients_.reset();
+  exported_.reset();
+  peers_.clear();
+  for (const auto& [rank, slice] : waiting_) end_slice(slice, step_, rank);
+  waiting_.clear();
+}
+
+void DeviceState::end_slice(const Slice& slice, Version step, VirtualRank rank) {
+  self_->send(slice.est, Msg<wire::SliceDone>::build({}, [&](wire::SliceDone::Builder b) {
+                b.setStep(step);
+                b.setRank(rank);
+                b.setSlot(slice.slot);
+              }));
+}
+
+void DeviceState::begin_generation(Generation generation) {
+  if (gradients_ && generation_ == generation) return;
+  generation_ = generation;
+  gradients_ =
+      std::make_unique<worker::GradientStore>(parts_->options.job, parts_->options.incarnation,
+                                              generation, parts_->engine->table().total_floats());
+  tree_.reset();
+}
+
+caf::behavior device_actor(caf::stateful_actor<DeviceState>* self,
+                           std::shared_ptr<DeviceParts> parts, caf::actor control,
+                           caf::actor data_workers) {
+  self->state.init(self, std::move(parts), std::move(control), std::move(data_workers));
+  return {
+      [=](const DeviceCommand& command) { self->state.perform(command); },
+      [=](const CopyOut& wanted) { self->state.copy_out(wanted); },
+      [=](const RunSlices&) { self->state.run_next_slices(); },
+      [=](const Msg<wire::RunLocalStep>& message) {
+        self->state.on_slice(*message.view(), caf::actor_cast<caf::actor>(self->current_sender()));
+      },
+  };
+}
+
+}  // namespace es::actors

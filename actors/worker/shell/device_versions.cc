@@ -1,0 +1,125 @@
+// The versions that the device holds: loads one, exports it to a peer, writes it to the disk.
+#include <caf/all.hpp>
+
+#include "actors/version/initial_weights.h"
+#include "actors/worker/shell/device_actor.h"
+#include "proto/base/kill_point.h"
+
+namespace es::actors {
+
+void DeviceState::perform_effect(const worker::LoadVersion& effect) {
+  kill_point("load.begin");
+  thaw();
+  params_.reset();
+  gpu::Engine& engine = *parts_->engine;
+  if (std::holds_alternative<protocol::FromSeed>(effect.from)) {
+    Status made = engine.init_replica();
+    if (made.ok()) made = load_initial_weights(engine, parts_->options.spec.model);
+    if (!made.ok()) return fail(made.error().message);
+  } else if (const auto* disk = std::get_if<protocol::FromCheckpoint>(&effect.from)) {
+    const Status status = load_checkpoint(*disk, effect.copy);
+    if (!status.ok() && status.error().kind == ErrorKind::kRefused)
+      // the file is whole, but no checkpoint of this job would fit
+      return fail(status.error().message);
+    if (!status.ok()) {
+      // `gone` must be false if the file may still be good: after a read error, and for a copy,
+      // which may have been damaged on its way.
+      const bool read = status.error().kind != ErrorKind::kFailure && effect.copy.empty();
+      return report(
+          worker::CheckpointDamaged{effect.generation, disk->path, status.error().message, read});
+    }
+  } else {
+    const auto& state = std::get<protocol::State>(effect.from);
+    if (!worker::import_version(engine, state, peers_).ok())
+      return report(worker::DataUnreadable{effect.generation, state.stamp.sender});
+  }
+  if (engine.version() != effect.version)
+    return fail("loaded version " + std::to_string(engine.version()) + ", wanted " +
+                std::to_string(effect.version));
+  kill_point("load.end");
+  report(worker::VersionLoaded{effect.version});
+}
+
+// Loads a checkpoint from the disk, or from the local copy of one on another node, which is then
+// removed.
+Status DeviceState::load_checkpoint(const protocol::FromCheckpoint& from, const std::string& copy) {
+  const Status status = worker::load_checkpoint(*parts_->engine, parts_->options.spec,
+                                                copy.empty() ? from.path : copy);
+  std::error_code ignored;
+  if (!copy.empty()) std::filesystem::remove_all(copy, ignored);
+  return status;
+}
+
+void DeviceState::perform_effect(const worker::ExportVersion& effect) {
+  if (abandoned(effect.generation)) return;
+  if (!exported_ || generation_ != effect.generation) {
+    begin_generation(effect.generation);
+    kill_point("export.begin");
+    auto segment = Segment::create(segment_label(parts_->options.job, parts_->options.incarnation,
+                                                 effect.generation, "version"),
+                                   worker::export_bytes(*parts_->engine));
+    if (!segment) return fail(segment.error().message);
+    exported_ = *std::move(segment);
+  }
+  fetch_replica();
+  report(worker::VersionExported{effect.generation, effect.to,
+                                 worker::export_version(*parts_->engine, *exported_)});
+}
+
+// Nothing is copied here. Before the next update changes the replica, thaw() copies what the writer
+// has not read yet.
+void DeviceState::perform_effect(const worker::WriteVersion& effect) {
+  kill_point("checkpoint.copy");
+  worker::Snapshot version = snapshot();
+  frozen_.push_back(version.replica);
+  writer_->write(std::move(version), effect);
+}
+
+// Updates the host copy of the replica, if the device updates its own. If the device is lost, the
+// process ends.
+void DeviceState::fetch_replica() {
+  if (!parts_->engine->fetch_replica().ok()) end_if_device_lost();
+}
+
+worker::Snapshot DeviceState::snapshot() {
+  fetch_replica();
+  const gpu::Engine& engine = *parts_->engine;
+  const JobSpec& spec = parts_->options.spec;
+  return {.job_name = spec.name,
+          .run = parts_->options.job,
+          .job_toml = parts_->options.spec_toml,
+          .kernels = kernel_record(engine, spec.level),
+          .params = params_,
+          .table = &engine.table(),
+          .replica = std::make_shared<gpu::FrozenReplica>(engine.replica(), copies_)};
+}
+
+// Must be called before anything changes the replica.
+void DeviceState::thaw() {
+  for (const auto& version : frozen_) version->thaw();
+  frozen_.clear();
+}
+
+void DeviceState::fail_for_data(const std::string& error) {
+  fail_keeping_state(error, "when the data are mended");
+}
+
+// Keeps the last state of a job whose failure can be repaired, so that the job can continue from
+// it. Another worker of this host may have written it already; both states are equal.
+void DeviceState::fail_keeping_state(const std::string& error, const char* when) {
+  const Version version = parts_->engine->version();
+  const std::filesystem::path& parent = parts_->options.rescue_dir;
+  if (version == 0 || parent.empty()) return fail(error);
+  const std::filesystem::path directory =
+      parent / (parts_->options.job + "-step-" + std::to_string(version));
+  std::error_code ignored;  // keep_snapshot reports what is wrong with the directory
+  std::filesystem::create_directories(parent, ignored);
+  const auto kept = worker::keep_snapshot(snapshot(), directory);
+  if (kept)
+    return fail(error + "; the state after step " + std::to_string(version) + " is kept in " +
+                kept->path.string() + ", to go on from " + when);
+  fail(error + "; the state after step " + std::to_string(version) +
+       " could not be kept: " + kept.error().message);
+}
+
+}  // namespace es::actors

@@ -1,0 +1,46 @@
+#pragma once
+// A version that is being written to a checkpoint while training goes on.
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "actors/protocol/core/messages.h"
+#include "actors/version/kernel_record.h"
+#include "gpu/engine/frozen_replica.h"
+#include "gpu/params/param_table.h"
+#include "proto/base/digest.h"
+#include "proto/base/result.h"
+#include "store/checkpoint/checkpoint.h"
+
+namespace es::actors::worker {
+
+// A snapshot can be written only once, because the version is read from its beginning to its end.
+struct Snapshot {
+  std::string job_name;
+  JobId run;  // the job that wrote it
+  std::string job_toml;
+  KernelRecord kernels;
+  std::optional<Digest> params;            // the digest in the ledger, if it is known
+  const gpu::ParamTable* table = nullptr;  // of the engine, which must outlive the writing
+  std::shared_ptr<gpu::FrozenReplica> replica;
+};
+
+// A checkpoint on the disk.
+struct Written {
+  std::filesystem::path path;
+  protocol::VersionDigests digests;
+};
+
+// Writes the snapshot to `directory` on the calling thread, which becomes the reader of the frozen
+// replica. Errors: those of store::write_checkpoint and of the frozen replica; failure if the
+// parameters differ from the ledger.
+Result<Written> write_snapshot(const Snapshot& snapshot, const std::filesystem::path& directory);
+
+// Writes the snapshot, reads back every block, and only then gives it the name `directory`. If this
+// name is taken, it uses the first free one of DIRECTORY-2, DIRECTORY-3, ... If one of these names
+// already belongs to a whole checkpoint with the same digests, that checkpoint is the result.
+// Errors: those of write_snapshot, and damage.
+Result<Written> keep_snapshot(const Snapshot& snapshot, const std::filesystem::path& directory);
+
+}  // namespace es::actors::worker

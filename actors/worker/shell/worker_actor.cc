@@ -1,0 +1,185 @@
+#include "actors/worker/shell/worker_actor.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <caf/all.hpp>
+
+#include <iostream>
+#include <numeric>
+
+#include "actors/protocol/shell/caf_messages.h"
+#include "actors/protocol/wire/codec.h"
+#include "proto/base/kill_point.h"
+#include "proto/messages.h"
+
+namespace es::actors {
+namespace {
+
+using TickAtom = caf::atom_constant<caf::atom("tick")>;
+
+constexpr auto kTickInterval = std::chrono::seconds(1);
+
+double peak_rss_mib() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024.0;
+}
+
+}  // namespace
+
+void WorkerState::init(caf::stateful_actor<WorkerState>* self, WorkerOptions options) {
+  self_ = self;
+  options_ = std::move(options);
+}
+
+void WorkerState::begin(const BeginWork& begin) {
+  gateway_ = begin.gateway;
+  device_ = begin.device;
+  channels_ = begin.channels;
+  if (channels_) channel_book_ = worker::ChannelBook(channels_->channels_max());
+  options_.core.address = begin.address;
+  core_.emplace(options_.core);
+  self_->send(gateway_, ConnectPeer{kHeadPeer, options_.head_endpoint});
+  self_->delayed_send(self_, kTickInterval, TickAtom::value);
+}
+
+Instant WorkerState::now() const {
+  return self_->clock().now().time_since_epoch();
+}
+
+void WorkerState::on_peer_up(const PeerUp& up) {
+  if (up.peer != kHeadPeer) return;
+  if (!options_.setup_error.empty())
+    return perform(
+        core_->on(worker::EngineEvent(worker::EngineFailed{options_.setup_error}), now()));
+  perform(core_->hello());
+}
+
+void WorkerState::on_inbound(const Inbound& inbound) {
+  if (!core_) return;  // no other process can know this one yet
+  const Head& head = inbound.frame->head;
+  if (head.job != options_.job) return count_refused(inbound.from, "another job");
+  if (protocol::is_head_message(head.type) && inbound.from == kHeadPeer) {
+    const auto message = protocol::decode_head(inbound.frame);
+    if (!message) return count_refused(inbound.from, message.error().message);
+    return perform(core_->on(*message, now()));
+  }
+  if (head.type == MessageType::kStatePart && inbound.from == kHeadPeer)
+    return on_state_part(inbound);
+  if (inbound.from == worker_peer(head.sender)) return on_peer_message(inbound);
+  count_refused(inbound.from, "not a message that this peer may send");
+}
+
+void WorkerState::on_device(const DeviceEvent& event) {
+  perform(core_->on(event.event, now()));
+}
+
+::es::Head WorkerState::stamped() const {
+  Head head;
+  head.job = options_.job;
+  head.generation = core_->generation();
+  head.sender = options_.core.self;
+  return head;
+}
+
+void WorkerState::on_stats(const DeviceStats& stats) {
+  const auto message = Msg<wire::WorkerStats>::build(stamped(), [&](wire::WorkerStats::Builder b) {
+    b.setVersion(stats.version);
+    const std::vector<double>& seconds = stats.est_seconds;
+    const double all = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+    b.setLocalStepSeconds(all / static_cast<double>(seconds.size()));
+    auto list = b.initEstSeconds(static_cast<unsigned>(seconds.size()));
+    for (unsigned i = 0; i < seconds.size(); ++i) list.set(i, seconds[i]);
+    b.setPeakRssMib(peak_rss_mib());
+    b.setPid(static_cast<std::uint64_t>(::getpid()));
+    b.setLiveGradientBuffersMax(stats.live_gradient_buffers_max);
+    b.setContextSwitchSeconds(stats.context_switch_seconds);
+    b.setDataWaitSeconds(stats.data_wait_seconds);
+  });
+  self_->send(gateway_, Outbound{kHeadPeer, message.frame()});
+}
+
+void WorkerState::tick() {
+  channel_book_.tick(now());
+  perform(core_->tick(now()));
+  self_->delayed_send(self_, kTickInterval, TickAtom::value);
+}
+
+void WorkerState::perform(worker::Effects effects) {
+  for (const worker::Effect& effect : effects)
+    std::visit([this](const auto& e) { perform_effect(e); }, effect);
+}
+
+void WorkerState::perform_effect(const worker::SendHead& effect) {
+  self_->send(gateway_, Outbound{kHeadPeer, protocol::encode(options_.job, effect.message)});
+}
+
+void WorkerState::perform_effect(const worker::SendPeer& effect) {
+  const PeerId peer = worker_peer(effect.to);
+  if (connected_.insert(peer + " " + effect.address).second)
+    self_->send(gateway_, ConnectPeer{peer, effect.address});
+  protocol::PeerMessage message = effect.message;
+  const worker::Transport transport = choose_transport(effect);
+  if (transport == worker::Transport::kChannel)
+    put_into_channel(effect.to, message);
+  else if (worker::on_device_alone(message))
+    return self_->send(device_, CopyOut{effect});
+  const Status status =
+      transport == worker::Transport::kMessages ? make_bulk_reachable(message) : Status();
+  if (!status.ok()) return perform_effect(worker::ReportAnomaly{status.error().message});
+  self_->send(gateway_, Outbound{peer, protocol::encode(options_.job, message)});
+}
+
+void WorkerState::perform_effect(const worker::AbandonGenerations& effect) {
+  options_.abandoned_below->store(effect.before.value);
+  own_segments_.clear();
+  pull_.abandon(effect.before);
+  state_pull_.reset();
+  channel_book_.abandon();
+  channel_inbox_.abandon();
+  if (channels_) channels_->perform(worker::BeginGeneration{effect.before});
+  if (device_) self_->send(device_, DeviceCommand{effect});
+}
+
+template <class EngineEffect>
+void WorkerState::perform_effect(const EngineEffect& effect) {
+  ES_CHECK_MSG(device_, "the core gives the device work although its set-up failed");
+  self_->send(device_, DeviceCommand{effect, needs_host_copies()});
+}
+
+void WorkerState::perform_effect(const worker::Exit&) {
+  kill_point("exit");
+  self_->quit(caf::exit_reason::user_shutdown);
+}
+
+void WorkerState::perform_effect(const worker::Abort& effect) {
+  ES_CHECK_MSG(false, "protocol violated: " + effect.reason);
+}
+
+void WorkerState::perform_effect(const worker::ReportAnomaly& effect) {
+  std::cerr << "worker " << options_.core.self.value << ": " << effect.text << std::endl;
+}
+
+void WorkerState::count_refused(const PeerId& from, const std::string& why) {
+  ++refused_;
+  std::cerr << "worker " << options_.core.self.value << ": refused message " << refused_ << " from "
+            << from << ": " << why << std::endl;
+}
+
+caf::behavior worker_actor(caf::stateful_actor<WorkerState>* self, WorkerOptions options) {
+  self->state.init(self, std::move(options));
+  return {
+      [=](const Inbound& inbound) { self->state.on_inbound(inbound); },
+      [=](const PeerUp& up) { self->state.on_peer_up(up); },
+      [=](const PeerDown& down) { self->state.on_peer_down(down); },
+      [=](const DeviceEvent& event) { self->state.on_device(event); },
+      [=](const DeviceStats& stats) { self->state.on_stats(stats); },
+      [=](const ChannelReport& report) { self->state.on_channel(report); },
+      [=](const CopiedOut& copied) { self->state.on_copied_out(copied); },
+      [=](const BeginWork& begin) { self->state.begin(begin); },
+      [=](TickAtom) { self->state.tick(); },
+  };
+}
+
+}  // namespace es::actors

@@ -1,0 +1,261 @@
+#include "actors/worker/shell/worker_main.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <caf/all.hpp>
+
+#include <csignal>
+#include <filesystem>
+#include <iostream>
+
+#include "actors/data_workers/shell/data_workers_actor.h"
+#include "actors/gateway/core/host_id.h"
+#include "actors/gateway/shell/gateway_actor.h"
+#include "actors/job_file/job_file.h"
+#include "actors/program/actor_process.h"
+#include "actors/program/program.h"
+#include "actors/program/wire_options.h"
+#include "actors/worker/shell/device_actor.h"
+#include "actors/worker/shell/device_loss.h"
+#include "actors/worker/shell/worker_actor.h"
+#include "gpu/cuda/device_reduction.h"
+#include "gpu/engine/channel_device.h"
+#include "gpu/engine/device_choice.h"
+#include "gpu/onednn/onednn.h"
+#include "gpu/params/buckets.h"
+#include "store/path_roots.h"
+
+namespace es::actors {
+namespace {
+
+// The number of mini-batches in memory: one on the device, one that is loaded, and one that each
+// loader fills. If mini-batches are small, it is the number that all ESTs together may hold, one in
+// use and one prefetched for each, so that short local steps need not wait for a message.
+std::uint32_t batch_slots(std::uint32_t loaders, std::uint32_t max_p, std::size_t batch_bytes) {
+  constexpr std::size_t kSmallBatchesBytes = std::size_t{4} << 20;
+  const std::size_t small = std::min<std::size_t>(2 * max_p, kSmallBatchesBytes / batch_bytes);
+  return std::max(2 + loaders, 1 + static_cast<std::uint32_t>(small));
+}
+
+struct Arguments {
+  JobId job;
+  std::uint64_t incarnation = 0;
+  DeviceId device;
+  std::string head_endpoint;
+  std::string spec_file;
+  std::string run_dir;
+  std::string rescue_dir;
+  std::uint32_t loaders = 1;
+  std::vector<std::string> data_roots, checkpoint_roots;
+  WireOptions wire;
+};
+
+Arguments parse(int argc, char** argv) {
+  Arguments a;
+  CLI::App app("EasyScale worker process (started by easyscaled)");
+  app.add_option("--job", a.job)->required();
+  app.add_option("--incarnation", a.incarnation)->required();
+  app.add_option("--node", a.device.node)->required();
+  app.add_option("--device", a.device.type.name)->required();
+  app.add_option("--device-index", a.device.index)->required();
+  app.add_option("--head", a.head_endpoint)->required();
+  app.add_option("--spec", a.spec_file)->required();
+  app.add_option("--run-dir", a.run_dir)->required();
+  app.add_option("--rescue", a.rescue_dir);
+  app.add_option("--loaders", a.loaders)->check(CLI::Range(1, kLoadersMax));
+  app.add_option("--data-root", a.data_roots);
+  app.add_option("--checkpoint-root", a.checkpoint_roots);
+  add_wire_options(app, a.wire);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    throw Ended{app.exit(e) == 0 ? 0 : exit_code(ErrorKind::kUsage)};
+  }
+  return a;
+}
+
+// Restricts the process to the allowed paths. Call it before any thread is started. The rescue
+// directory belongs to the node and is always allowed.
+Status confine(const Arguments& a) {
+  store::PathRoots roots;
+  if (!a.data_roots.empty()) {
+    auto data = store::resolve_roots(a.data_roots, "--data-root");
+    if (!data) return data.error();
+    roots.data = *std::move(data);
+  }
+  if (!a.checkpoint_roots.empty()) {
+    std::error_code ignored;
+    std::filesystem::create_directories(a.rescue_dir, ignored);
+    std::vector<std::string> places = a.checkpoint_roots;
+    places.push_back(a.rescue_dir);
+    auto checkpoints = store::resolve_roots(places, "--checkpoint-root");
+    if (!checkpoints) return checkpoints.error();
+    roots.checkpoints = *std::move(checkpoints);
+  }
+  store::confine_process(std::move(roots));
+  return {};
+}
+
+Result<std::shared_ptr<DataSource>> make_data(const JobSpec& spec, std::uint32_t loaders) {
+  auto samples = store::open_samples(spec);
+  if (!samples) return samples.error();
+  auto sampler = store::EpochSampler::create({.samples = (*samples)->train_count(),
+                                              .max_p = spec.max_p,
+                                              .batch_size = spec.batch_size,
+                                              .seed = spec.seed});
+  if (!sampler) return sampler.error();
+  const auto batch_words = spec.batch_size * static_cast<std::size_t>((*samples)->layout().words());
+  const std::uint32_t slots = batch_slots(loaders, spec.max_p, batch_words * sizeof(float));
+  return std::make_shared<DataSource>(
+      DataSource{*std::move(samples), *sampler, BatchPool(slots, batch_words)});
+}
+
+// Nothing on a lost device can be saved, so the process ends at once. The job continues without
+// this worker, as after any other end of a process.
+void end_with_device(const std::string& error) {
+  std::cerr << "the device is lost: " << error << std::endl;
+  ::_exit(exit_code(ErrorKind::kFailure));
+}
+
+// Builds everything that can fail before the first message.
+Result<std::shared_ptr<DeviceParts>> make_parts(const Arguments& a) {
+  auto spec = read_job_file(a.spec_file);
+  if (!spec) return spec.error();
+  gpu::EngineOptions engine_options;
+  ES_RETURN_IF_ERROR(gpu::choose_device(a.device.type, a.device.index, engine_options));
+  auto data = make_data(*spec, a.loaders);
+  if (!data) return data.error();
+  engine_options.vendor = gpu::allows_vendor(spec->level);
+  engine_options.total_steps = spec->steps;
+  engine_options.bucket_bytes = gpu::kBucketBytes;
+  engine_options.threads = spec->resources.threads;
+  auto engine = gpu::Engine::create(*spec, (*data)->samples->layout(), engine_options);
+  if (!engine) return engine.error();
+  for (const std::string& refused : (*engine)->vendor_refusals()) std::cerr << refused << std::endl;
+  auto parts = std::make_shared<DeviceParts>();
+  parts->options = {a.job,          {a.incarnation}, *spec,
+                    to_toml(*spec), spec->steps,     std::filesystem::path(a.rescue_dir)};
+  // For tests: tests/README.md.
+  const char* fault = std::getenv("ES_FAULT");
+  auto parsed = worker::parse_fault(fault == nullptr ? "" : fault, a.device.text());
+  if (!parsed) return parsed.error();
+  parts->options.fault = *parsed;
+  const char* loss = std::getenv("ES_LOSE_DEVICE");
+  const auto lost_at = worker::parse_device_loss(loss == nullptr ? "" : loss, a.device.text());
+  if (!lost_at) return lost_at.error();
+  parts->options.lost_at = *lost_at;
+  parts->engine = *std::move(engine);
+  parts->on_device_lost = end_with_device;
+  parts->data = *std::move(data);
+  parts->engine->pin_batches(parts->data->pool.all_words(), parts->data);
+  parts->abandoned_below = std::make_shared<AbandonedBelow>(0);
+  return parts;
+}
+
+Result<std::shared_ptr<DeviceParts>> make_parts_if_memory_suffices(const Arguments& a) {
+  try {
+    return make_parts(a);
+  } catch (const gpu::NoMemory& missing) {
+    return failure(missing.what());
+  } catch (const std::bad_alloc&) {
+    return failure("not enough memory for the job's data");
+  }
+}
+
+// Returns the part of the device that connects it to other devices. Without it all data goes
+// through host memory.
+gpu::ChannelDevice channel_device(const Arguments& a) {
+  auto opened = gpu::open_channel_device(a.device.type, a.device.index, host_id());
+  if (opened) return *std::move(opened);
+  std::cerr << "no channels to other devices: " << opened.error().message << std::endl;
+  return {};
+}
+
+WorkerOptions worker_options(const Arguments& a,
+                             const Result<std::shared_ptr<DeviceParts>>& parts) {
+  WorkerOptions options;
+  options.job = a.job;
+  options.core.self = {a.incarnation};
+  options.core.device = a.device;
+  options.core.host_id = host_id();
+  options.core.link_timeout = std::chrono::milliseconds(a.wire.dead_after_ms);
+  options.pull_directory = std::filesystem::path(a.run_dir) /
+                           ("worker-" + std::to_string(a.incarnation) + worker::kPulledSuffix);
+  options.head_endpoint = a.head_endpoint;
+  if (parts) {
+    options.core.max_p = (*parts)->options.spec.max_p;
+    options.core.sum_per_worker =
+        (*parts)->engine->gradient_order() == gpu::GradientOrder::kPerWorker;
+    options.core.eval_every = (*parts)->options.spec.eval_every;
+    options.core.audit_every = (*parts)->options.spec.audit.every_steps;
+    options.abandoned_below = (*parts)->abandoned_below;
+  } else {
+    options.setup_error = parts.error().message;
+    options.abandoned_below = std::make_shared<AbandonedBelow>(0);
+  }
+  return options;
+}
+
+Result<TransportOptions> transport_options(const Arguments& a) {
+  TransportOptions options;
+  options.self = worker_peer({a.incarnation});
+  options.endpoint = worker_endpoint(a.wire, a.head_endpoint, a.run_dir, a.incarnation);
+  ES_RETURN_IF_ERROR(apply(a.wire, options));
+  return options;
+}
+
+}  // namespace
+
+int worker_main(int argc, char** argv) {
+  // Ctrl-C goes to the whole process group. The daemon decides what happens to its workers.
+  std::signal(SIGINT, SIG_IGN);
+  const Arguments arguments = parse(argc, argv);
+  if (const Status confined = confine(arguments); !confined.ok()) {
+    std::cerr << confined.error().message << std::endl;
+    return exit_code(confined.error().kind);
+  }
+  const auto parts = make_parts_if_memory_suffices(arguments);
+  auto wire = transport_options(arguments);
+  if (!wire) {
+    std::cerr << wire.error().message << std::endl;
+    return exit_code(wire.error().kind);
+  }
+  // The thread of the channels is never joined, because it may be inside a library call that does
+  // not return.
+  std::shared_ptr<worker::ChannelThread> channels;
+  run_actor_process("easyscaled worker", 1, [&](caf::actor_system& system) -> Status {
+    gpu::ChannelDevice joining = parts ? channel_device(arguments) : gpu::ChannelDevice();
+    WorkerOptions options = worker_options(arguments, parts);
+    if (joining.library)
+      options.core.channel = {joining.library->kind(), joining.library->device()};
+    const auto worker = system.spawn(worker_actor, std::move(options));
+    const auto gateway =
+        start_gateway(system, *std::move(wire), worker,
+                      [](const std::string& line) { std::cerr << line << std::endl; });
+    if (!gateway) return gateway.error();
+    caf::actor device;
+    if (parts) {
+      std::vector<caf::actor> loaders;
+      for (std::uint32_t i = 0; i < arguments.loaders; ++i)
+        loaders.push_back(system.spawn<caf::detached>(loader_actor, (*parts)->data));
+      const auto data =
+          system.spawn(data_workers_actor, (*parts)->data->pool.slots(), std::move(loaders));
+      device = system.spawn<caf::detached>(device_actor, *parts, worker, data);
+    }
+    if (joining.library) {
+      gpu::cuda::DeviceReduction* const reduction = (*parts)->engine->reduction();
+      channels = std::make_shared<worker::ChannelThread>(
+          std::move(joining), reduction != nullptr ? reduction->pool() : nullptr,
+          [worker](auto event) { caf::anon_send(worker, ChannelReport{std::move(event)}); });
+    }
+    caf::anon_send(worker, BeginWork{gateway->actor, gateway->endpoint, device, channels});
+    caf::scoped_actor waiter(system);
+    waiter->wait_for(worker, gateway->actor);
+    // The device half may still be inside a kernel. Its result is no longer needed. The node agent
+    // removes what is left of shared memory.
+    return {};
+  });
+}
+
+}  // namespace es::actors

@@ -1,0 +1,409 @@
+#include "gpu/engine/engine.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <utility>
+
+#include "gpu/graph/fuse.h"
+#include "gpu/graph/op_kernels.h"
+#include "gpu/models/models.h"
+#include "gpu/optim/update.h"
+#include "gpu/params/initialise.h"
+#include "proto/base/check.h"
+
+namespace es::gpu {
+namespace {
+
+constexpr std::int64_t kFloatBytes = sizeof(float);
+
+std::int64_t parameters_of(const ParamTable& table, const Op& op) {
+  std::int64_t count = 0;
+  for (const ParamId id : {op.weight, op.bias})
+    if (id != kNoParam) count += table[id].count;
+  return count;
+}
+
+// Returns whether the field allows this word.
+bool fits(const SampleField& field, float word) {
+  const auto value = std::bit_cast<std::int32_t>(word);
+  return field.type == FieldType::kI32 ? field.low <= value && value <= field.high
+                                       : std::isfinite(word);
+}
+
+// Returns the mean of the losses of each sample's rows. The sums use double precision; they are
+// metrics and never reach a parameter.
+std::vector<double> sample_losses(std::span<const float> rows, std::uint64_t samples,
+                                  std::int64_t rows_per_sample) {
+  std::vector<double> losses(samples, 0.0);
+  for (std::uint64_t i = 0; i < samples; ++i) {
+    for (const float row : rows.subspan(i * rows_per_sample, rows_per_sample))
+      losses[i] += static_cast<double>(row);
+    losses[i] /= static_cast<double>(rows_per_sample);
+  }
+  return losses;
+}
+
+// Returns what make() returns, or an error if memory runs out. NoMemory comes from the large
+// buffers. A plain bad_alloc comes from the small allocations beside them or from a vendor library.
+template <class Make>
+auto if_memory_suffices(const JobSpec& spec, Make make) -> decltype(make()) {
+  const std::string model =
+      "model " + spec.model.name + ", batch_size " + std::to_string(spec.batch_size) + ": ";
+  try {
+    return make();
+  } catch (const NoMemory& missing) {
+    return failure(model + missing.what());
+  } catch (const std::bad_alloc&) {
+    return failure(model + "not enough memory for its graph and tables");
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> Engine::create(const JobSpec& spec, const SampleLayout& layout,
+                                               const EngineOptions& options) {
+  if (!cpu_supports(options.cpu_class))
+    return usage_error("device type " + es::device_type(options.cpu_class).name +
+                       ": this processor cannot execute it");
+  const bool by_length = spec.schedule.kind == "cosine" || spec.schedule.kind == "linear";
+  if (by_length && options.total_steps == 0)
+    return usage_error("schedule.kind = \"" + spec.schedule.kind +
+                       "\": needs the total number of steps, got 0");
+  return if_memory_suffices(spec, [&]() -> Result<std::unique_ptr<Engine>> {
+    Result<Graph> graph = build_model(spec.model, spec.batch_size, layout);
+    if (!graph) return graph.error();
+    Program program = compile(*std::move(graph));
+    std::unique_ptr<Engine> engine(new Engine(spec, layout, options, program.graph.table));
+    ES_RETURN_IF_ERROR(engine->make_runner(std::move(program)));
+    return engine;
+  });
+}
+
+Engine::Engine(const JobSpec& spec, const SampleLayout& layout, const EngineOptions& options,
+               const ParamTable& table)
+    : spec_(spec),
+      layout_(layout),
+      options_(options),
+      kernels_(kernel_table(options.cpu_class)),
+      table_(table),
+      buckets_(cut_buckets(table_, std::max<std::int64_t>(1, options.bucket_bytes / kFloatBytes))),
+      parallel_(options.threads),
+      optimizer_(spec.optimizer, spec.schedule, options.total_steps, spec.max_p),
+      squares_(optimizer_.clips() ? table_.params().size() : 0) {}
+
+const ParamTable& Engine::table() const {
+  return table_;
+}
+const std::vector<Bucket>& Engine::buckets() const {
+  return buckets_;
+}
+const KernelTable& Engine::kernels() const {
+  return kernels_;
+}
+const DeviceType& Engine::device_type() const {
+  return device_type_;
+}
+Status Engine::device_status() const {
+  return runner_->check();
+}
+void Engine::lose_device(const Error& error) {
+  runner_->lose_device(error);
+}
+const Graph& Engine::graph() const {
+  return runner_->graph();
+}
+float Engine::learning_rate(std::uint64_t step) const {
+  return optimizer_.rate(step);
+}
+std::size_t Engine::moment_count() const {
+  return optimizer_.moment_count();
+}
+GradientOrder Engine::gradient_order() const {
+  return spec_.level == DeterminismLevel::kD0 ? GradientOrder::kPerWorker : GradientOrder::kTree;
+}
+bool Engine::merges_on_device() const {
+  return options_.device != DeviceKind::kCpu;
+}
+cuda::DeviceReduction* Engine::reduction() {
+  return runner_->reduction();
+}
+std::string Engine::slower_because() const {
+  return runner_->slower_because();
+}
+void Engine::set_observer(OpObserver* observer) {
+  runner_->set_observer(observer);
+}
+
+std::span<const float> Engine::values(TensorId t) const {
+  return runner_->values(t);
+}
+
+std::span<const float> Engine::gradient(ParamId param) const {
+  return runner_->gradient(param);
+}
+
+MemoryUse Engine::memory_use() const {
+  std::int64_t constants = 0;
+  for (const Constant& c : graph().constants)
+    constants += static_cast<std::int64_t>(c.words.size());
+  const std::int64_t params = table_.total_floats() * kFloatBytes;
+  return {.params = params,
+          .moments = params * static_cast<std::int64_t>(moment_count()),
+          .constants = constants * kFloatBytes,
+          .arena = runner_->plan().arena_floats * kFloatBytes,
+          .arena_live_peak = runner_->plan().live_peak_floats * kFloatBytes,
+          .workspace = runner_->workspace_floats() * kFloatBytes,
+          .gradient_slot = params,
+          .device_gradients = runner_->gradient_memory().device_floats * kFloatBytes,
+          .spilled_gradients = runner_->gradient_memory().pinned_floats * kFloatBytes,
+          .context = table_.stat_floats() * kFloatBytes};
+}
+
+EngineDescription Engine::describe() const {
+  EngineDescription description{.model = graph().name,
+                                .kernel_class = device_type_.name,
+                                .ops = {},
+                                .parameters = table_.parameter_count(),
+                                .buckets = buckets_.size(),
+                                .memory = memory_use()};
+  for (std::size_t i = 0; i < runner_->forward_ops(); ++i) {
+    const Op& op = graph().ops[i];
+    description.ops.push_back({.name = op.name,
+                               .kind = op_name(op.kind),
+                               .detail = op_detail(op),
+                               .kernel = kernel_names(op),
+                               .output = shape_text(graph().shape(op.out[0])),
+                               .parameters = parameters_of(table_, op)});
+  }
+  return description;
+}
+
+std::vector<std::string> Engine::vendor_ops() const {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < graph().ops.size(); ++i) {
+    const std::string algorithm = runner_->vendor_algorithm(i);
+    const Op& op = graph().ops[i];
+    if (!algorithm.empty()) names.push_back(op.name + " (" + op_name(op.kind) + "): " + algorithm);
+  }
+  return names;
+}
+
+std::string Engine::vendor_library() const {
+  return runner_->vendor_library();
+}
+
+std::vector<std::string> Engine::vendor_refusals() const {
+  return runner_->vendor_refusals();
+}
+
+Status Engine::init_replica() {
+  return if_memory_suffices(spec_, [&]() -> Status {
+    Replica fresh = empty_replica(table_, moment_count());
+    initialise_params(table_, spec_.seed, fresh.params.data());
+    for (VirtualRank rank = 0; rank < spec_.max_p; ++rank)
+      fresh.contexts.push_back(
+          {.rank = rank, .version = 0, .cursor = {}, .stats = initial_stats(table_)});
+    replica_ = std::move(fresh);
+    replica_changed();
+    return {};
+  });
+}
+
+Status Engine::install(Replica replica) {
+  const std::string name = "replica of version " + std::to_string(replica.version);
+  if (replica.moments.size() != moment_count())
+    return failure(name + " has " + std::to_string(replica.moments.size()) +
+                   " optimizer moments: allowed is " + std::to_string(moment_count()) +
+                   " for optimizer " + spec_.optimizer.kind);
+  std::vector<const AlignedBuffer*> arrays{&replica.params};
+  for (const AlignedBuffer& moment : replica.moments) arrays.push_back(&moment);
+  for (const AlignedBuffer* array : arrays)
+    if (array->floats() != table_.total_floats())
+      return failure(name + " has " + std::to_string(array->floats()) + " floats: allowed is " +
+                     std::to_string(table_.total_floats()) + " for model " + spec_.model.name);
+  ES_RETURN_IF_ERROR(check_contexts(replica.contexts, replica.version));
+  ES_RETURN_IF_ERROR(check_finite(replica));
+  replica_ = std::move(replica);
+  replica_changed();
+  return {};
+}
+
+void Engine::replica_changed() {
+  runner_->params_changed();
+  if (Updater* const updater = runner_->updater()) updater->replica_changed();
+  fetched_ = true;
+  usable_ = {};
+}
+
+namespace {
+
+// All statistics must be finite, and no variance may be negative, because its square root would be
+// NaN.
+Status check_statistics(const ParamTable& table, const EstContext& context,
+                        const std::string& where) {
+  for (const StatInfo& s : table.stats()) {
+    for (std::int64_t i = s.offset; i < s.offset + s.count; ++i) {
+      const float value = context.stats[static_cast<std::size_t>(i)];
+      if (std::isfinite(value) && !(s.is_variance && value < 0.0F)) continue;
+      return failure(where + "statistic " + s.name + " of EST " + std::to_string(context.rank) +
+                     " = " + std::to_string(value) + ": allowed is a finite number" +
+                     (s.is_variance ? " of at least 0" : ""));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Status Engine::check_finite(const Replica& replica) const {
+  const std::string where = "version " + std::to_string(replica.version) + ": ";
+  std::string bad = first_non_finite(table_, replica.params.data(), kernels_);
+  if (!bad.empty()) return failure(where + "parameter " + bad + " is not finite");
+  for (const AlignedBuffer& moment : replica.moments) {
+    bad = first_non_finite(table_, moment.data(), kernels_);
+    if (!bad.empty()) return failure(where + "the optimizer's moment of " + bad + " is not finite");
+  }
+  for (const EstContext& c : replica.contexts)
+    ES_RETURN_IF_ERROR(check_statistics(table_, c, where));
+  return {};
+}
+
+Status Engine::check_contexts(const std::vector<EstContext>& contexts, Version version) const {
+  if (contexts.size() != spec_.max_p)
+    return failure(std::to_string(contexts.size()) +
+                   " EST contexts: allowed is max_p = " + std::to_string(spec_.max_p));
+  for (VirtualRank rank = 0; rank < spec_.max_p; ++rank) {
+    const EstContext& c = contexts[rank];
+    const bool fits = c.rank == rank && c.version == version &&
+                      static_cast<std::int64_t>(c.stats.size()) == table_.stat_floats();
+    if (!fits)
+      return failure("EST context " + std::to_string(rank) + " is of rank " +
+                     std::to_string(c.rank) + ", version " + std::to_string(c.version) + ", " +
+                     std::to_string(c.stats.size()) + " statistics: allowed is rank " +
+                     std::to_string(rank) + ", version " + std::to_string(version) + ", " +
+                     std::to_string(table_.stat_floats()) + " statistics");
+  }
+  return {};
+}
+
+Error Engine::WrongValue::error() const {
+  const std::string where =
+      "field " + field->name + " of sample " + std::to_string(sample()) + " in the batch: ";
+  if (field->type == FieldType::kF32)
+    return usage_error(where + "value " + std::to_string(word) + ": allowed is a finite number");
+  return usage_error(where + "value " + std::to_string(std::bit_cast<std::int32_t>(word)) +
+                     ": allowed is " + std::to_string(field->low) + " to " +
+                     std::to_string(field->high));
+}
+
+std::optional<Engine::WrongValue> Engine::find_wrong(const Batch& batch) const {
+  const float* words = batch.words;
+  for (const SampleField& field : layout_.fields) {
+    const std::int64_t count = field.words() * spec_.batch_size;
+    const bool suspicious = field.type == FieldType::kI32 || kernels_.any_non_finite(count, words);
+    if (suspicious) {
+      const float* bad =
+          std::find_if(words, words + count, [&](float word) { return !fits(field, word); });
+      if (bad != words + count) return WrongValue{&field, bad - words, *bad};
+    }
+    words += count;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::uint64_t> Engine::wrong_sample(const Batch& batch) const {
+  const auto wrong = find_wrong(batch);
+  return wrong ? std::optional(wrong->sample()) : std::nullopt;
+}
+
+Status Engine::check_fields(const Batch& batch) {
+  if (batch.serial != 0 && batch.serial == checked_) return {};
+  const auto wrong = find_wrong(batch);
+  if (!wrong) checked_ = batch.serial;
+  return wrong ? Status(wrong->error()) : Status();
+}
+
+Error Engine::fault_error(VirtualRank rank, const Fault& fault) const {
+  const std::string where =
+      "EST " + std::to_string(rank) + ", step " + std::to_string(replica_.version) + ": ";
+  if (fault.op == nullptr) return failure(where + "the loss is not finite");
+  const std::string op = fault.op->name + " (" + op_name(fault.op->kind) + ")";
+  if (fault.param == kNoParam)
+    return failure(where +
+                   "a value that is not finite; the first operator with such an output: " + op);
+  return failure(where + "the gradient of " + table_[fault.param].name +
+                 " is not finite; operator: " + op);
+}
+
+StepInput Engine::input_of(VirtualRank rank, const Batch& batch) const {
+  return {
+      .stats = replica_.contexts[rank].stats.data(),
+      .batch = batch,
+      .key = {
+          .seed = spec_.seed, .step = static_cast<std::uint32_t>(replica_.version), .rank = rank}};
+}
+
+void Engine::pin_batches(std::span<const float> memory, std::shared_ptr<const void> owner) {
+  runner_->pin_batches(memory, std::move(owner));
+}
+
+void Engine::prefetch(VirtualRank rank, const Batch& batch) {
+  ES_CHECK(rank < replica_.contexts.size() && batch.serial != 0);
+  following_ = {rank, batch};
+}
+
+// A batch with wrong values is not prefetched. The local step that uses it returns the error.
+void Engine::prepare(const Following& following) {
+  if (check_fields(following.batch).ok())
+    runner_->prefetch(input_of(following.rank, following.batch));
+}
+
+Result<float> Engine::local_step(VirtualRank rank, const Batch& batch, SamplerCursor next_cursor,
+                                 const GradientTarget& gradient, EstContext& next,
+                                 const OnBucketReady& on_bucket_ready) {
+  ES_CHECK(rank < replica_.contexts.size());
+  const std::optional<Following> following = std::exchange(following_, std::nullopt);
+  ES_RETURN_IF_ERROR(usable_);
+  ES_RETURN_IF_ERROR(check_fields(batch));
+  const EstContext& current = replica_.contexts[rank];
+  next.rank = rank;
+  next.version = replica_.version + 1;
+  next.cursor = next_cursor;
+  next.stats.resize(current.stats.size());
+  const StepInput input = input_of(rank, batch);
+  const Result<LocalStepResult> run = runner_->run_local_step({.params = replica_.params.data(),
+                                                               .stats = input.stats,
+                                                               .next_stats = next.stats.data(),
+                                                               .gradient = gradient,
+                                                               .batch = batch,
+                                                               .key = input.key,
+                                                               .meanwhile =
+                                                                   [&] {
+                                                                     if (following)
+                                                                       prepare(*following);
+                                                                   }},
+                                                              on_bucket_ready);
+  if (!run) return run.error();
+  if (run->fault.op != nullptr || !std::isfinite(run->loss)) return fault_error(rank, run->fault);
+  return run->loss;
+}
+
+Result<EvalBatch> Engine::evaluate(const Batch& full_batch, std::uint64_t count) {
+  ES_CHECK(!replica_.contexts.empty() && count >= 1 && count <= spec_.batch_size);
+  ES_RETURN_IF_ERROR(usable_);
+  ES_RETURN_IF_ERROR(check_fields(full_batch));
+  // Evaluation always uses the statistics of rank 0, whichever ranks this worker runs.
+  ES_RETURN_IF_ERROR(
+      runner_->run_eval(replica_.params.data(), replica_.contexts[0].stats.data(), full_batch));
+  EvalBatch result;
+  for (const TensorId t : graph().outputs) {
+    const std::span<const float> values = runner_->values(t);
+    result.outputs.push_back(values.first(values.size() / spec_.batch_size * count));
+  }
+  result.losses = sample_losses(runner_->values(graph().row_loss), count, graph().rows_per_sample);
+  ES_RETURN_IF_ERROR(runner_->check());
+  return result;
+}
+
+}  // namespace es::gpu

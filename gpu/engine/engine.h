@@ -1,0 +1,294 @@
+#pragma once
+// Engine: one worker's training engine. It holds a model for one device and the replica. It runs
+// local steps, applies updates and evaluates. The parts of the engine are in the sub-folders.
+//
+// A worker drives a global step as follows:
+//   for each rank of the worker, in ascending order:
+//     engine.local_step(rank, batch, next_cursor, {tree.begin_rank(rank), slot_address},
+//                       next[rank], [&](std::uint32_t bucket) { tree.bucket_ready(bucket); });
+//   ... the owner of each bucket calls reduce_tree(); contexts are gathered from all workers ...
+//   engine.apply_update(reduced, next);     // the version increases by one
+//   tree.release_all();
+//
+// Threads: an engine may be used by one thread at a time. It may have helper threads
+// (options.threads). Engines share no state. Memory: create(), init_replica() and install()
+// allocate everything that is large; steps and evaluations reuse it.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gpu/base/batch.h"
+#include "gpu/base/parallel.h"
+#include "gpu/canonical/kernels.h"
+#include "gpu/est/est_context.h"
+#include "gpu/est/rank_tree.h"
+#include "gpu/graph/step_runner.h"
+#include "gpu/optim/optimizer.h"
+#include "gpu/optim/replica.h"
+#include "gpu/optim/update.h"
+#include "gpu/optim/updater.h"
+#include "gpu/params/buckets.h"
+#include "gpu/params/param_table.h"
+#include "proto/base/digest.h"
+#include "proto/base/job_spec.h"
+#include "proto/base/result.h"
+#include "proto/base/sample_layout.h"
+
+namespace es::gpu {
+
+// Where local steps and evaluations run and where the sums over a worker's ESTs are computed.
+enum class DeviceKind {
+  kCpu,
+  kGpu,
+  kCudaHost,  // the program and the kernels of a GPU on host memory: slow, for tests
+};
+
+struct EngineOptions {
+  CpuClass cpu_class = CpuClass::kScalar;  // kernel class of everything that runs on the host
+  DeviceKind device = DeviceKind::kCpu;    // device_choice.h sets it from the name of a device type
+  int gpu_index = 0;                       // index among the GPUs that this process sees
+  std::uint64_t total_steps = 0;        // of the whole job; required by cosine and linear schedules
+  std::int64_t bucket_bytes = 4 << 20;  // target size of a gradient bucket, bytes
+  // Number of computing threads, the caller's included; it never changes bits.
+  std::uint32_t threads = 1;
+  // Set at levels D0 and D1. On a CPU the operators that a vendor library computes faster
+  // (gpu/onednn/preference.h) then run in that library. On a GPU all operators that its libraries
+  // have run there (gpu/cuda/vendor.h). With this option a process serves only one kernel class.
+  bool vendor = false;
+  // Largest number of waiting sums over ESTs in the memory of a GPU. Further sums wait in host
+  // memory. 0: the number is limited only by the free memory.
+  std::uint32_t device_sums = 0;
+};
+
+// The results of an evaluation. The spans stay valid until the next call on the engine.
+struct EvalBatch {
+  std::vector<std::span<const float>> outputs;  // the graph's outputs in order, each [count][...]
+  std::vector<double> losses;  // [count]: for each sample the mean of the losses of its rows
+};
+
+// The memory that the engine allocates, in bytes. Only `gradient_slot` (one for each live buffer)
+// and `context` (one for each EST) are multiplied by a number that depends on the number of ESTs.
+// On a CPU the caller holds all slots. A GPU holds the slots that are not parts, and the caller
+// holds those of the parts.
+struct MemoryUse {
+  std::int64_t params = 0;
+  std::int64_t moments = 0;    // all arrays of the optimizer together
+  std::int64_t constants = 0;  // constants of the model
+  // Activations and their gradients, which share memory according to their lifetimes.
+  std::int64_t arena = 0;
+  std::int64_t arena_live_peak = 0;  // largest number of live bytes: the lower bound of `arena`
+  std::int64_t workspace = 0;        // kernel scratch, shared by all operators
+  std::int64_t gradient_slot = 0;
+  std::int64_t device_gradients = 0;  // GPU only: slots in device memory at present
+  // GPU only: pinned host memory for slots without room on the device
+  std::int64_t spilled_gradients = 0;
+  std::int64_t context = 0;  // statistics of one EST
+};
+
+struct OpDescription {
+  std::string name;    // module path, for example "layer1.0.conv1"
+  std::string kind;    // for example "conv2d"
+  std::string detail;  // what the operator does beyond its kind, "add, relu"; often empty
+  // Entries of the kernel table, forward and backward, for example "conv_fwd, ...".
+  std::string kernel;
+  std::string output;  // shape, for example "[32,28,28,64]"
+  std::int64_t parameters = 0;
+};
+
+// The description that `esctl inspect` prints.
+struct EngineDescription {
+  std::string model;
+  std::string kernel_class;  // the device type: "cpu-avx512", "cuda-sm90-h200"
+  std::vector<OpDescription> ops;
+  std::int64_t parameters = 0;
+  std::size_t buckets = 0;
+  MemoryUse memory;
+};
+
+class Engine {
+ public:
+  // Called with the buckets 0, 1, 2, ... in this order.
+  using OnBucketReady = StepRunner::OnBucketReady;
+
+  // Builds the model, its backward pass, the memory plan and the buckets. The replica is empty at
+  // first. Error (usage): the model does not fit the layout, this processor cannot execute the
+  // class, or a cosine or linear schedule has no total_steps. Error (failure): an error of
+  // vendor_library(); there is no such GPU; memory is missing (the text names the model, the
+  // purpose and the number of bytes).
+  static Result<std::unique_ptr<Engine>> create(const JobSpec& spec, const SampleLayout& layout,
+                                                const EngineOptions& options);
+
+  // --- The following functions return values that are constant after create().
+  const ParamTable& table() const;
+  const std::vector<Bucket>& buckets() const;
+  const KernelTable& kernels() const;  // the kernels of the host
+  const DeviceType& device_type() const;
+  MemoryUse memory_use() const;
+  EngineDescription describe() const;
+  // Returns the operators of a step, backward operators included, that a vendor kernel runs, in
+  // order of execution: "layer1.0.conv1 (conv2d weight gradient): brgconv_bwd_w:avx512_core".
+  std::vector<std::string> vendor_ops() const;
+  // Returns the library of these kernels, for example "oneDNN 2.6.3"; empty if there is none.
+  std::string vendor_library() const;
+  // Returns StepRunner::vendor_refusals().
+  std::vector<std::string> vendor_refusals() const;
+  // Returns the learning rate that global step `step` (0-based) uses.
+  float learning_rate(std::uint64_t step) const;
+  // Returns the number of arrays in Replica::moments.
+  std::size_t moment_count() const;
+  // Returns the order in which this job's level sums gradients.
+  GradientOrder gradient_order() const;
+  // Returns whether the device holds the slots. Then only the slots of parts must exist in host
+  // memory.
+  bool merges_on_device() const;
+  // Returns the object that sums over workers in the device's memory; nullptr on a CPU.
+  cuda::DeviceReduction* reduction();
+  // Allocates the memory for these sums, once, if the device computes updates. REQUIRES: an update
+  // came before, so that everything else has its memory already. Error (failure): the device is
+  // lost.
+  Status provide_for_peers();
+
+  // Returns what this device does more slowly than it could, and why; empty: nothing.
+  std::string slower_because() const;
+
+  // Returns the model with its backward operators.
+  const Graph& graph() const;
+  // Returns whether the device still works. An error is permanent. A CPU always works.
+  Status device_status() const;
+  void lose_device(const Error& error);  // for tests (StepRunner)
+  // Announces the memory from which mini-batches will come. `owner` keeps it alive. A device that
+  // supports it reads the mini-batches there, which saves a copy. The call is optional and may be
+  // made at most once.
+  void pin_batches(std::span<const float> memory, std::shared_ptr<const void> owner);
+  // `observer` sees every operator from now on; nullptr: no observer. For profiles.
+  void set_observer(OpObserver* observer);
+  // Returns the values that an operator wrote. Valid only for an observer, during its end_op().
+  std::span<const float> values(TensorId t) const;
+  // Returns what the operator wrote of a parameter's gradient, under the same condition.
+  std::span<const float> gradient(ParamId param) const;
+
+  // --- The replica.
+  // Computes version 0, a pure function of the spec. Error (failure): memory is missing, as in
+  // create(); the replica is unchanged then.
+  Status init_replica();
+  // Takes over a replica from a checkpoint or another worker. Error (failure): its sizes, ranks or
+  // versions do not fit this model, or a parameter, moment or statistic is not finite. The engine
+  // is unchanged then.
+  Status install(Replica replica);
+  // A device that computes updates itself keeps the parameters and moments until fetch_replica().
+  // The rest of the replica and the digest of the parameters are always available here.
+  Version version() const { return replica_.version; }
+  const std::vector<EstContext>& contexts() const { return replica_.contexts; }
+  // Copies what only the device has into replica(). Error (failure): the device is lost.
+  Status fetch_replica();
+  // REQUIRES: fetch_replica() was called after the last apply_update(), or the host updates.
+  const Replica& replica() const;
+  Digest state_digest() const;  // has the requirement of replica()
+  Digest params_digest() const;
+
+  // --- Training. All functions REQUIRE that init_replica() or install() was called before.
+  // Runs the forward and the backward pass of one EST on spec.batch_size samples. It starts from
+  // the EST's context of the current version. It writes the gradient of the mean over the
+  // mini-batch (total_floats() floats, padding included), adds it to the sums of the target's path,
+  // and writes the context of the next version with `next_cursor`. It returns the loss. It changes
+  // nothing else: equal arguments give equal bits.
+  //
+  // Error (usage), before anything runs: the batch has a value of an integer field outside the
+  // layout's range, or a value of a real field that is not finite (the text names field, sample and
+  // value). Only wrong data give an error of this kind. Error (failure): the output of an operator,
+  // or the gradient of a parameter, is not finite (the text names rank, step, operator and
+  // parameter). The bucket with such a gradient and the buckets after it are not reported, and
+  // everything that the step has merged up to now must be thrown away. Error (failure): the device
+  // is lost; this engine cannot be used any more.
+  Result<float> local_step(VirtualRank rank, const Batch& batch, SamplerCursor next_cursor,
+                           const GradientTarget& gradient, EstContext& next,
+                           const OnBucketReady& on_bucket_ready);
+
+  // Announces the local step that is expected after the next one. While the device computes the
+  // next step, the announced mini-batch and its statistics are copied to the device, and the host
+  // checks the values of the mini-batch. Then the device starts with the announced forward pass. A
+  // wrong announcement costs time but never changes a result. REQUIRES: batch.serial != 0; the
+  // memory of the batch does not change until the next local_step() returns.
+  void prefetch(VirtualRank rank, const Batch& batch);
+
+  // Updates the replica to the next version. reduced[b] points to the floats of bucket b, summed
+  // over all ranks and not yet divided by max_p, in host memory or in reduction()->pool(). If this
+  // engine runs all ranks, it must point into the slots of that path (GradientPath::whole), not to
+  // a copy; these slots may contain no values. `next` has the contexts of all ranks in rank order.
+  //
+  // Error (failure): the contexts belong to another version; nothing changes then. Error (failure):
+  // a sum or an updated parameter is not finite (the text names parameter and step). With clipping,
+  // a bad sum changes nothing. Without clipping, the values are checked block by block where they
+  // are used, so some parameters may already be updated: the replica is lost, and every use of it
+  // returns this error again until install(). Because local_step() reports no gradient that is not
+  // finite, such an error needs finite gradients of several ESTs with an infinite sum, or a
+  // learning rate that moves a parameter out of the range of fp32.
+  Status apply_update(std::span<const float* const> reduced, std::vector<EstContext> next);
+
+  // Evaluates a batch with the statistics of rank 0. The memory contains spec.batch_size samples,
+  // of which the first `count` are counted. The other samples must be valid too; a caller can
+  // repeat some. The result of a sample does not depend on the other samples of the batch. Errors:
+  // as local_step(), for any sample of the batch.
+  Result<EvalBatch> evaluate(const Batch& full_batch, std::uint64_t count);
+
+  // Returns the first sample of the batch for which local_step() and evaluate() would refuse the
+  // batch, if there is one.
+  std::optional<std::uint64_t> wrong_sample(const Batch& batch) const;
+
+ private:
+  Engine(const JobSpec& spec, const SampleLayout& layout, const EngineOptions& options,
+         const ParamTable& table);
+  Status make_runner(Program program);
+  struct WrongValue {
+    const SampleField* field = nullptr;
+    std::int64_t index = 0;  // index of the word among the field's words in the batch
+    float word = 0.0F;
+
+    std::uint64_t sample() const { return static_cast<std::uint64_t>(index / field->words()); }
+    Error error() const;
+  };
+  struct Following {
+    VirtualRank rank = 0;
+    Batch batch;
+  };
+  std::optional<WrongValue> find_wrong(const Batch& batch) const;
+  Status check_fields(const Batch& batch);
+  Status check_contexts(const std::vector<EstContext>& contexts, Version version) const;
+  Status check_finite(const Replica& replica) const;
+  StepInput input_of(VirtualRank rank, const Batch& batch) const;
+  void prepare(const Following& following);
+  Status update_on_host(const ReducedGradient& gradient, UpdateStep step);
+  Status update_on_device(const ReducedGradient& gradient, UpdateStep step);
+  Status clip(UpdateStep& step, Result<float> squares) const;
+  Updater* updater();
+  Status keep_if_finite();
+  void replica_changed();
+  Error fault_error(VirtualRank rank, const Fault& fault) const;
+  Error lose_replica(const std::string& why);
+  Error lose_replica_by_sum(const std::string& param);
+
+  // These members are constant after construction.
+  JobSpec spec_;
+  SampleLayout layout_;
+  EngineOptions options_;
+  const KernelTable& kernels_;
+  ParamTable table_;
+  std::vector<Bucket> buckets_;
+
+  Parallel parallel_;
+  Optimizer optimizer_;
+  std::unique_ptr<StepRunner> runner_;
+  DeviceType device_type_;
+  Replica replica_;
+  Status usable_;               // an error: the reason why the replica is lost
+  bool fetched_ = true;         // false: only the updater has the current parameters and moments
+  std::vector<float> squares_;  // [parameter]; used for clipping only
+  std::optional<Following> following_;  // the step announced by prefetch()
+  std::uint64_t checked_ = 0;  // serial of the last batch whose values were found good; 0: none
+};
+
+}  // namespace es::gpu

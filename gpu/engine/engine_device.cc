@@ -1,0 +1,49 @@
+// Creates what an engine runs on: the CPU, a GPU, or host memory in place of a GPU.
+#include "gpu/cuda/device_executor.h"
+#include "gpu/engine/engine.h"
+#include "gpu/graph/executor.h"
+
+namespace es::gpu {
+namespace {
+
+Result<VendorOps> bind_vendor(const Program& program, const EngineOptions& options) {
+  if (!options.vendor) return VendorOps();
+  const Result<const VendorLibrary*> library = vendor_library(options.cpu_class);
+  if (!library) return library.error();
+  if (*library == nullptr) return VendorOps();
+  return VendorOps(program, **library, options.cpu_class);
+}
+
+}  // namespace
+
+Status Engine::make_runner(Program program) {
+  if (options_.device == DeviceKind::kCpu) {
+    Result<VendorOps> vendor = bind_vendor(program, options_);
+    if (!vendor) return vendor.error();
+    runner_ = std::make_unique<Executor>(std::move(program), kernels_, buckets_, parallel_,
+                                         *std::move(vendor));
+    device_type_ = es::device_type(options_.cpu_class);
+    return {};
+  }
+  Result<std::unique_ptr<cuda::Device>> device = options_.device == DeviceKind::kGpu
+                                                     ? cuda::open_gpu(options_.gpu_index)
+                                                     : cuda::open_host_device();
+  if (!device) return device.error();
+  device_type_ = (*device)->type();
+  std::unique_ptr<cuda::DeviceVendorLibrary> vendor;
+  if (options_.vendor && options_.device == DeviceKind::kGpu) {
+    auto library = cuda::open_vendor_library(
+        **device, spec_.tf32 ? cuda::VendorMath::kTf32 : cuda::VendorMath::kFp32);
+    if (!library) return library.error();
+    vendor = *std::move(library);
+  }
+  auto runner = cuda::DeviceExecutor::create(std::move(program), *std::move(device), buckets_,
+                                             std::move(vendor), options_.device_sums);
+  if (!runner)
+    return failure("model " + spec_.model.name + ", batch_size " +
+                   std::to_string(spec_.batch_size) + ": " + runner.error().message);
+  runner_ = *std::move(runner);
+  return {};
+}
+
+}  // namespace es::gpu

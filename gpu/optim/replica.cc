@@ -1,0 +1,108 @@
+#include "gpu/optim/replica.h"
+
+#include <algorithm>
+
+#include "gpu/base/digest_chunk.h"
+#include "proto/base/check.h"
+
+namespace es::gpu {
+namespace {
+
+std::span<const std::byte> bytes_of(const AlignedBuffer& array) {
+  return std::as_bytes(std::span(array.data(), static_cast<std::size_t>(array.floats())));
+}
+
+constexpr std::uint64_t kChunkBytes = kDigestChunkBytes;
+
+std::uint64_t array_bytes(const ParamTable& table) {
+  return static_cast<std::uint64_t>(table.total_floats()) * sizeof(float);
+}
+
+void add_table(const ParamTable& table, DigestBuilder& digest) {
+  for (const ParamInfo& param : table.params()) {
+    digest.add_text(param.name);
+    digest.add_u64(static_cast<std::uint64_t>(param.count));
+  }
+}
+
+void add_digest(const Digest& part, DigestBuilder& digest) {
+  digest.add_u64(part.high);
+  digest.add_u64(part.low);
+}
+
+}  // namespace
+
+Replica empty_replica(const ParamTable& table, std::size_t moment_count) {
+  Replica replica;
+  replica.params = AlignedBuffer(table.total_floats(), "the parameters");
+  for (std::size_t m = 0; m < moment_count; ++m)
+    replica.moments.emplace_back(table.total_floats(), "a moment of the optimizer");
+  return replica;
+}
+
+void ArrayDigest::add(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) bytes = bytes.subspan(add_to_chunk(bytes));
+}
+
+// Consumes the bytes that belong to the current chunk, or to the rest of the array, and returns
+// their number.
+std::size_t ArrayDigest::add_to_chunk(std::span<const std::byte> bytes) {
+  if (came_ == 0 && chunk_.empty()) add_table(table_, digest_);
+  const std::uint64_t size = std::min(kChunkBytes, array_bytes(table_) - came_);
+  const std::size_t taken = std::min<std::uint64_t>(bytes.size(), size - chunk_.size());
+  // A whole chunk is digested where it lies, without a copy into `chunk_`.
+  if (taken == size) {
+    end_chunk(bytes.first(taken));
+    return taken;
+  }
+  chunk_.insert(chunk_.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(taken));
+  if (chunk_.size() == size) {
+    end_chunk(chunk_);
+    chunk_.clear();
+  }
+  return taken;
+}
+
+void ArrayDigest::end_chunk(std::span<const std::byte> bytes) {
+  if (bytes.size() == kChunkBytes) {
+    add_digest(digest_of(bytes), digest_);
+  } else {
+    digest_.add(bytes);
+  }
+  came_ += bytes.size();
+  if (came_ == array_bytes(table_)) came_ = 0;
+}
+
+void ArrayDigest::add(std::span<const EstContext> contexts) {
+  ES_CHECK(came_ == 0 && chunk_.empty());
+  for (const EstContext& context : contexts) {
+    const std::vector<std::byte> bytes = encode(context);
+    digest_.add_u64(bytes.size());
+    digest_.add(bytes);
+  }
+}
+
+Digest array_digest(const ParamTable& table, std::span<const Digest> chunks,
+                    std::span<const std::byte> rest) {
+  ES_CHECK(chunks.size() * kChunkBytes + rest.size() == array_bytes(table));
+  DigestBuilder digest;
+  add_table(table, digest);
+  for (const Digest& chunk : chunks) add_digest(chunk, digest);
+  digest.add(rest);
+  return digest.finish();
+}
+
+Digest params_digest(const ParamTable& table, const Replica& replica) {
+  ArrayDigest digest(table);
+  digest.add(bytes_of(replica.params));
+  return digest.finish();
+}
+
+Digest state_digest(const ParamTable& table, const Replica& replica) {
+  ArrayDigest digest(table);
+  for (const AlignedBuffer& moment : replica.moments) digest.add(bytes_of(moment));
+  digest.add(replica.contexts);
+  return digest.finish();
+}
+
+}  // namespace es::gpu

@@ -1,9 +1,0 @@
-#include "gpu/vendor/vendor.h"
-
-namespace es::gpu {
-
-Result<const VendorLibrary*> vendor_library(CpuClass) {
-  return static_cast<const VendorLibrary*>(nullptr);
-}
-
-}  // namespace es::gpu

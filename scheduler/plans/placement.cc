@@ -1,0 +1,179 @@
+#include "scheduler/plans/placement.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <optional>
+#include <queue>
+#include <utility>
+
+#include "proto/base/check.h"
+#include "scheduler/model/model.h"
+
+namespace es::scheduler {
+namespace {
+
+// Every device gets one EST. Then one EST after another goes to the device that is least loaded
+// with it; of equals the earlier one. The largest A_d / C_d is then minimal, because the last EST
+// on the bottleneck would load any other device at least as much.
+std::vector<std::uint32_t> balanced_sizes(const std::vector<double>& capabilities,
+                                          std::uint32_t max_p) {
+  using Load = std::pair<double, std::size_t>;  // load of a device with one EST more, device
+  std::priority_queue<Load, std::vector<Load>, std::greater<>> next;
+  for (std::size_t d = 0; d < capabilities.size(); ++d) next.emplace(2 / capabilities[d], d);
+  std::vector<std::uint32_t> sizes(capabilities.size(), 1);
+  for (std::size_t given = sizes.size(); given < max_p; ++given) {
+    const std::size_t d = next.top().second;
+    next.pop();
+    ++sizes[d];
+    next.emplace((sizes[d] + 1) / capabilities[d], d);
+  }
+  return sizes;
+}
+
+// The most ESTs that each device may finally have.
+std::vector<std::uint32_t> size_limits(const std::vector<double>& capabilities,
+                                       std::uint32_t max_p) {
+  const std::vector<std::uint32_t> balanced = balanced_sizes(capabilities, max_p);
+  double bottleneck = 0;
+  for (std::size_t d = 0; d < balanced.size(); ++d)
+    bottleneck = std::max(bottleneck, balanced[d] / capabilities[d]);
+  std::vector<std::uint32_t> limits;
+  for (std::size_t d = 0; d < balanced.size(); ++d)
+    limits.push_back(std::min(2 * balanced[d], ests_within(bottleneck, capabilities[d])));
+  return limits;
+}
+
+// Chooses sizes 1 <= A_d <= most[d] with the sum max_p and the least cost. It is a dynamic program
+// from the last device to the first: row d contains the best choice of device d for every rank at
+// which its range may start.
+class SizeSearch {
+ public:
+  SizeSearch(const std::vector<double>& capabilities, const std::vector<std::uint32_t>& most,
+             std::uint32_t max_p)
+      : capabilities_(capabilities), most_(most), max_p_(max_p) {}
+
+  std::vector<RankRange> run() {
+    const std::size_t n = most_.size();
+    std::vector<Row> rows(n + 1);
+    rows[n].resize(1);
+    rows[n][0].cost = Cost{};
+    first_.assign(n + 1, max_p_);
+    std::uint64_t before = std::accumulate(most_.begin(), most_.end(), std::uint64_t{0});
+    std::uint64_t after = 0;
+    for (std::size_t d = n; d-- > 0;) {
+      before -= most_[d];  // number of ranks that the devices before d can take
+      after += most_[d];   // number of ranks that d and later devices can take
+      const auto low = static_cast<std::uint32_t>(
+          std::max<std::uint64_t>(d, after < max_p_ ? max_p_ - after : 0));
+      const auto high =
+          static_cast<std::uint32_t>(std::min<std::uint64_t>(before, max_p_ - (n - d)));
+      first_[d] = low;
+      rows[d].resize(high - low + 1);
+      for (std::uint32_t begin = low; begin <= high; ++begin)
+        rows[d][begin - low] = choose(d, begin, rows[d + 1]);
+    }
+    return follow(rows);
+  }
+
+ private:
+  struct Cost {
+    std::uint32_t partial_sums = 0;
+    double imbalance = 0;
+    auto operator<=>(const Cost&) const = default;
+  };
+  struct Choice {
+    std::optional<Cost> cost;  // nullopt if the remaining ranks cannot be covered from here
+    std::uint32_t size = 0;
+  };
+  using Row = std::vector<Choice>;  // by first rank, from first_[d] on
+
+  // The best size of device d if its ranks start at `begin`. Larger sizes win ties.
+  Choice choose(std::size_t d, std::uint32_t begin, const Row& rest) const {
+    Choice best;
+    for (std::uint32_t size = std::min(most_[d], max_p_ - begin); size >= 1; --size) {
+      const std::uint32_t end = begin + size;
+      if (end < first_[d + 1] || end - first_[d + 1] >= rest.size()) continue;
+      const std::optional<Cost>& after = rest[end - first_[d + 1]].cost;
+      if (!after) continue;
+      const Cost cost{after->partial_sums + partial_sums({begin, end}, max_p_),
+                      after->imbalance + weight(d) * size * size};
+      if (!best.cost || cost < *best.cost) best = {cost, size};
+    }
+    return best;
+  }
+
+  // 1 / C_d relative to the fastest device, in multiples of 2^-20. Sums of squares are then exact,
+  // so equal costs are equal in whatever order they are added.
+  double weight(std::size_t d) const {
+    return std::round(capabilities_[0] / capabilities_[d] * 0x1p20) * 0x1p-20;
+  }
+
+  std::vector<RankRange> follow(const std::vector<Row>& rows) const {
+    std::vector<RankRange> ranges;
+    VirtualRank begin = 0;
+    for (std::size_t d = 0; d + 1 < rows.size(); ++d) {
+      const Choice& choice = rows[d][begin - first_[d]];
+      ES_CHECK(choice.cost.has_value());
+      ranges.push_back({begin, begin + choice.size});
+      begin += choice.size;
+    }
+    return ranges;
+  }
+
+  const std::vector<double>& capabilities_;
+  const std::vector<std::uint32_t>& most_;
+  const std::uint32_t max_p_;
+  std::vector<std::uint32_t> first_;  // for each row the least rank at which device d can start
+};
+
+}  // namespace
+
+std::vector<RankRange> assign_ranks(std::span<const double> capabilities, std::uint32_t max_p) {
+  const std::size_t n = capabilities.size();
+  ES_CHECK_MSG(n >= 1 && n <= max_p, "every device needs an EST");
+  std::vector<std::size_t> order(n);
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return capabilities[a] > capabilities[b]; });
+
+  std::vector<double> ordered(n);
+  for (std::size_t i = 0; i < n; ++i) ordered[i] = capabilities[order[i]];
+  const std::vector<RankRange> in_order =
+      SizeSearch(ordered, size_limits(ordered, max_p), max_p).run();
+  std::vector<RankRange> ranges(n);
+  for (std::size_t i = 0; i < n; ++i) ranges[order[i]] = in_order[i];
+  return ranges;
+}
+
+std::uint32_t partial_sums(RankRange range, std::uint32_t max_p) {
+  ES_CHECK(range.begin <= range.end && range.end <= max_p);
+  std::uint32_t nodes = 0;
+  for (std::uint64_t at = range.begin; at < range.end; ++nodes) {
+    // Finds the largest node that starts here and ends inside of the range. A node that max_p cuts
+    // ends at max_p.
+    std::uint64_t size = 1;
+    while (at % (2 * size) == 0 && std::min<std::uint64_t>(at + 2 * size, max_p) <= range.end &&
+           at + size < max_p)
+      size *= 2;
+    at += size;
+  }
+  return nodes;
+}
+
+StayChoice choose_stay(std::span<const DeviceType> current, const DeviceSet& wanted) {
+  StayChoice choice;
+  choice.join = wanted;
+  for (std::size_t i = 0; i < current.size(); ++i) {
+    if (choice.join.count_of(current[i]) > 0) {
+      choice.join.remove(current[i], 1);
+      choice.stay.push_back(i);
+    } else {
+      choice.leave.push_back(i);
+    }
+  }
+  return choice;
+}
+
+}  // namespace es::scheduler

@@ -1,0 +1,173 @@
+#include "scheduler/plans/plans.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "proto/base/check.h"
+#include "scheduler/plans/plan_search.h"
+
+namespace es::scheduler {
+namespace {
+
+struct Found {
+  const PlanSearch* search = nullptr;
+  Cover cover;
+};
+
+// All step times that a plan can have, ascending.
+std::vector<double> step_times(const PlanSearch& search) {
+  std::vector<double> seconds;
+  for (const SearchType& t : search.types())
+    for (std::uint32_t ests = 1; t.available > 0 && ests <= search.max_p(); ++ests)
+      seconds.push_back(ests / t.capability);
+  std::sort(seconds.begin(), seconds.end());
+  seconds.erase(std::unique(seconds.begin(), seconds.end()), seconds.end());
+  return seconds;
+}
+
+using Places = std::vector<std::uint32_t>;  // by type
+
+Places places_at(double f, const PlanSearch& search) {
+  Places places;
+  for (const SearchType& t : search.types())
+    places.push_back(places_within(f, t.capability, search.max_p()));
+  return places;
+}
+
+std::uint64_t places_of(const std::vector<std::uint32_t>& counts, const Places& places) {
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < counts.size(); ++i) sum += std::uint64_t{counts[i]} * places[i];
+  return sum;
+}
+
+// Visits the minimal covers of max_p at one f: counts of devices by type that have places for max_p
+// ESTs, where no device can be omitted.
+class CoverSearch {
+ public:
+  // Returns false to stop.
+  using Visit = std::function<bool(const std::vector<std::uint32_t>& counts)>;
+
+  // Decrements `steps_left` at each step. The search ends when it is 0.
+  CoverSearch(const PlanSearch& search, const Places& places, std::uint64_t& steps_left)
+      : types_(search.types()),
+        max_p_(search.max_p()),
+        max_devices_(search.max_devices()),
+        places_(places),
+        steps_left_(steps_left),
+        reachable_(types_.size() + 1, 0),
+        counts_(types_.size(), 0) {
+    for (std::size_t i = types_.size(); i-- > 0;)
+      reachable_[i] = reachable_[i + 1] + std::uint64_t{places_[i]} * types_[i].available;
+  }
+
+  bool visit_all(const Visit& visit) { return extend(0, 0, 0, visit); }
+
+ private:
+  bool extend(std::size_t i, std::uint64_t covered, std::uint32_t devices, const Visit& visit) {
+    if (steps_left_ == 0) return false;
+    --steps_left_;
+    if (covered >= max_p_) return !is_minimal(covered) || visit(counts_);
+    if (covered + reachable_[i] < max_p_) return true;
+    // A minimal cover has at most as many devices of this type as cover the rest.
+    const std::uint32_t enough =
+        places_[i] == 0 ? 0 : static_cast<std::uint32_t>((max_p_ - covered - 1) / places_[i] + 1);
+    const std::uint32_t most = std::min({enough, types_[i].available, max_devices_ - devices});
+    bool goes_on = true;
+    for (std::uint32_t n = 0; n <= most && goes_on; ++n) {
+      counts_[i] = n;
+      goes_on = extend(i + 1, covered + std::uint64_t{n} * places_[i], devices + n, visit);
+    }
+    counts_[i] = 0;
+    return goes_on;
+  }
+
+  bool is_minimal(std::uint64_t covered) const {
+    for (std::size_t i = 0; i < counts_.size(); ++i)
+      if (counts_[i] > 0 && covered - places_[i] >= max_p_) return false;
+    return true;
+  }
+
+  const std::vector<SearchType>& types_;
+  const std::uint32_t max_p_;
+  const std::uint32_t max_devices_;
+  const Places& places_;  // a_i
+  std::uint64_t& steps_left_;
+  std::vector<std::uint64_t> reachable_;  // places of all available devices of types i and later
+  std::vector<std::uint32_t> counts_;
+};
+
+// Adds all plans that are not dominated. Returns false if they are too many.
+bool add_all(const PlanSearch& search, const ListLimits& limits, std::vector<Found>& found) {
+  std::uint64_t steps_left = limits.steps;
+  Places before(search.types().size(), 0);  // a_i at the next smaller f
+  for (const double f : step_times(search)) {
+    const Places places = places_at(f, search);
+    CoverSearch covers(search, places, steps_left);
+    const bool done = covers.visit_all([&](const std::vector<std::uint32_t>& counts) {
+      // A cover that also suffices at the next smaller f is a plan of that f.
+      if (places_of(counts, before) < search.max_p())
+        found.push_back({&search, search.cover(f, counts)});
+      return found.size() <= limits.plans;
+    });
+    if (!done) return false;
+    before = places;
+  }
+  return true;
+}
+
+// Adds the best plan for each limit of the total number of devices.
+void add_frontier(const PlanSearch& search, std::vector<Found>& found) {
+  PlanSearch smaller = search;
+  while (const std::optional<double> f = smaller.least_seconds()) {
+    found.push_back({&search, smaller.best_at(*f)});
+    smaller.set_max_devices(found.back().cover.devices - 1);
+  }
+}
+
+}  // namespace
+
+std::optional<double> least_seconds(const PlanQuery& query) {
+  std::optional<double> least;
+  for (const PlanSearch& search : plan_searches(query))
+    if (const auto seconds = search.least_seconds(least.value_or(kAnySeconds))) least = seconds;
+  return least;
+}
+
+std::optional<RankedPlan> best_plan(const PlanQuery& query) {
+  const std::vector<PlanSearch> searches = plan_searches(query);
+  std::optional<Found> best;
+  for (const PlanSearch& search : searches) {
+    const auto seconds = search.least_seconds(best ? best->cover.seconds : kAnySeconds);
+    if (!seconds) continue;
+    Cover cover = search.best_at(*seconds);
+    if (!best || cover < best->cover) best = {&search, std::move(cover)};
+  }
+  if (!best) return std::nullopt;
+  return ranked_plan(*best->search, best->cover, query.capabilities);
+}
+
+PlanList list_plans(const PlanQuery& query, const ListLimits& limits) {
+  const std::vector<PlanSearch> searches = plan_searches(query);
+  PlanList list;
+  std::vector<Found> all;
+  for (const PlanSearch& search : searches) {
+    std::vector<Found> found;
+    if (!add_all(search, limits, found)) {
+      list.complete = false;
+      found.clear();
+      add_frontier(search, found);
+    }
+    all.insert(all.end(), found.begin(), found.end());
+  }
+  std::sort(all.begin(), all.end(),
+            [](const Found& a, const Found& b) { return a.cover < b.cover; });
+  if (all.size() > limits.plans) {
+    all.resize(limits.plans);
+    list.complete = false;
+  }
+  for (const Found& f : all)
+    list.plans.push_back(ranked_plan(*f.search, f.cover, query.capabilities));
+  return list;
+}
+
+}  // namespace es::scheduler

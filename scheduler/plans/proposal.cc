@@ -1,0 +1,141 @@
+#include "scheduler/plans/proposal.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "scheduler/plans/plan_search.h"
+
+namespace es::scheduler {
+namespace {
+
+// Seconds of the step to which speedups are relative: the present one, or that of one device of the
+// fastest type.
+double reference_seconds(const PlanQuery& held, const DeviceSet& addable) {
+  if (const auto now = least_seconds(held)) return *now;
+  double least = kAnySeconds;
+  for (const DeviceCount& c : addable.counts) {
+    const auto capability = held.capabilities.find(c.type);
+    if (capability != held.capabilities.end())
+      least = std::min(least, held.max_p / capability->second);
+  }
+  return least;
+}
+
+// How the shortest step depends on the number of devices of one type in addition to those that are
+// held.
+class Growth {
+ public:
+  Growth(const PlanQuery& held, const DeviceType& type, std::uint32_t count_max)
+      : search_(with_type(held, type, count_max)),
+        count_max_(count_max),
+        held_(held.available.count_of(type)) {
+    while (search_.types()[index_].type != type) ++index_;
+  }
+
+  struct Step {
+    std::uint32_t count = 0;
+    double seconds = 0;
+  };
+  // The next count at which a step is shorter than `seconds`.
+  std::optional<Step> next(double seconds) {
+    const std::optional<double> shorter = search_.next_below(seconds);
+    if (!shorter || !reaches(*shorter, count_max_)) return std::nullopt;
+    std::uint32_t low = 0;  // known to be too few
+    std::uint32_t high = count_max_;
+    while (high - low > 1) {
+      const std::uint32_t middle = (low + high) / 2;
+      (reaches(*shorter, middle) ? high : low) = middle;
+    }
+    search_.set_available(index_, held_ + high);
+    const Step step{high, *search_.least_seconds(*shorter)};
+    // next_below() considers all addable devices.
+    search_.set_available(index_, held_ + count_max_);
+    return step;
+  }
+
+ private:
+  // The types of the search: all held types and this one, or without mix_types only this one.
+  static PlanSearch with_type(PlanQuery query, const DeviceType& type, std::uint32_t count_max) {
+    if (!query.mix_types) {
+      DeviceSet only;
+      only.add(type, query.available.count_of(type));
+      query.available = only;
+    }
+    query.available.add(type, count_max);
+    return {search_types(query), query.max_p, device_limit(query)};
+  }
+
+  bool reaches(double seconds, std::uint32_t count) {
+    search_.set_available(index_, held_ + count);
+    const bool reached = search_.reaches(seconds);
+    search_.set_available(index_, held_ + count_max_);
+    return reached;
+  }
+
+  PlanSearch search_;
+  const std::uint32_t count_max_;
+  const std::uint32_t held_;
+  std::size_t index_ = 0;  // index of the type
+};
+
+std::vector<Proposal> propose_type(const PlanQuery& held, const DeviceType& type,
+                                   std::uint32_t count_max, double reference,
+                                   const ProposalLimits& limits) {
+  std::vector<Proposal> proposals;
+  if (count_max == 0) return proposals;
+  Growth growth(held, type, count_max);
+  const bool holds = !held.available.empty();
+  double seconds = holds ? reference : kAnySeconds;
+  while (const auto step = growth.next(seconds)) {
+    seconds = step->seconds;
+    Proposal proposal{type, step->count, reference / seconds};
+    if (holds)
+      proposal.speedup = speedup_after_pause(proposal.speedup, limits.pause_seconds,
+                                             limits.steps_left * reference);
+    if (!holds || proposal.speedup > 1) proposals.push_back(std::move(proposal));
+  }
+  std::sort(proposals.begin(), proposals.end(), better);
+  proposals.resize(std::min(proposals.size(), limits.per_type));
+  return proposals;
+}
+
+}  // namespace
+
+double gain_per_device(const Proposal& proposal) {
+  return std::round((proposal.speedup - 1) / proposal.count * 1e9) / 1e9;
+}
+
+bool better(const Proposal& a, const Proposal& b) {
+  const auto key = [](const Proposal& p) {
+    return std::tuple(-gain_per_device(p), -double(p.count));
+  };
+  if (key(a) != key(b)) return key(a) < key(b);
+  return a.type < b.type;
+}
+
+double speedup_after_pause(double speedup, double pause_seconds, double seconds_left) {
+  if (seconds_left == 0) return 0;
+  return speedup / (1 + speedup * pause_seconds / seconds_left);
+}
+
+std::vector<Proposal> propose(const PlanQuery& held, const DeviceSet& addable,
+                              const ProposalLimits& limits) {
+  const std::uint32_t most = device_limit(held);
+  const std::uint32_t holds = held.available.total();
+  const std::uint32_t room = most > holds ? most - holds : 0;
+  const double reference = reference_seconds(held, addable);
+
+  std::vector<Proposal> proposals;
+  for (const DeviceCount& c : addable.counts) {
+    if (!held.mix_types && holds > 0 && held.available.count_of(c.type) == 0) continue;
+    if (!held.capabilities.contains(c.type)) continue;
+    const std::vector<Proposal> of_type =
+        propose_type(held, c.type, std::min(c.count, room), reference, limits);
+    proposals.insert(proposals.end(), of_type.begin(), of_type.end());
+  }
+  std::sort(proposals.begin(), proposals.end(), better);
+  return proposals;
+}
+
+}  // namespace es::scheduler

@@ -1,0 +1,34 @@
+#include "scheduler/plans/rebalance.h"
+
+#include <algorithm>
+
+#include "proto/base/check.h"
+#include "scheduler/plans/placement.h"
+
+namespace es::scheduler {
+namespace {
+
+double step_seconds(std::span<const double> capabilities, std::span<const RankRange> ranks) {
+  double slowest = 0;
+  for (std::size_t d = 0; d < ranks.size(); ++d)
+    slowest = std::max(slowest, ranks[d].size() / capabilities[d]);
+  return slowest;
+}
+
+}  // namespace
+
+std::optional<Rebalance> rebalance(const RebalanceQuery& query) {
+  ES_CHECK(query.capabilities.size() == query.current.size());
+  Rebalance change;
+  change.ranks = assign_ranks(query.capabilities, query.max_p);
+  change.seconds_now = step_seconds(query.capabilities, query.current);
+  change.seconds_then = step_seconds(query.capabilities, change.ranks);
+  if (change.seconds_then > (1 - kRebalanceGainMin) * change.seconds_now) return std::nullopt;
+  const double steps = std::min(static_cast<double>(query.steps_left),
+                                kRebalanceHorizonSeconds / change.seconds_then);
+  const double saved = (change.seconds_now - change.seconds_then) * steps;
+  if (saved <= kRebalanceCostFactor * query.pause_seconds) return std::nullopt;
+  return change;
+}
+
+}  // namespace es::scheduler

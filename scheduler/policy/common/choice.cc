@@ -1,0 +1,197 @@
+#include "scheduler/policy/common/choice.h"
+
+#include <algorithm>
+
+#include "scheduler/policy/common/speed.h"
+
+namespace es::scheduler {
+namespace {
+
+using Row = Board::Row;
+using CountSpan = std::span<const std::uint32_t>;
+
+std::uint32_t total(CountSpan counts) {
+  std::uint32_t sum = 0;
+  for (const std::uint32_t c : counts) sum += c;
+  return sum;
+}
+
+// One call of best_choice().
+class Chooser {
+ public:
+  Chooser(const Board& board, const Row& row, CountSpan left, const ChoiceLimits& limits)
+      : board_(board),
+        row_(row),
+        left_(left),
+        limits_(limits),
+        held_(board.held(row.slot)),
+        speeds_(board.capabilities(row.slot)),
+        remaining_(board.remaining(row)),
+        candidate_(left.size(), 0) {}
+
+  Choice run() {
+    try_held();
+    for (std::size_t t = 0; t < left_.size(); ++t) try_type(t);
+    if (row_.mix_types) try_mix();
+    return std::move(best_);
+  }
+
+ private:
+  // A job that has not settled is only given what it lacks in order to run.
+  bool may_grow() const { return row_.settled || row_.held_total < row_.min_devices; }
+
+  void try_held() {
+    if (row_.held_total < row_.min_devices) return;
+    for (std::size_t t = 0; t < left_.size(); ++t) candidate_[t] = std::min(held_[t], left_[t]);
+    consider();
+  }
+
+  void try_type(std::size_t t) {
+    if (speeds_[t] <= 0 || left_[t] == 0) return;
+    std::uint32_t n = std::min(left_[t], row_.max_devices);
+    if (!may_grow()) n = std::min(n, held_[t]);
+    if (held_[t] > 0) n = std::min(n, held_[t] + board_.room(row_.slot)[t]);
+    if (n == 0) return;
+    std::fill(candidate_.begin(), candidate_.end(), 0);
+    candidate_[t] = std::max(row_.min_devices, useful_devices(row_.max_p, n));
+    if (candidate_[t] > n) return;
+    // If the efficiency of this number is too low, a smaller number is better than none.
+    while (candidate_[t] > row_.min_devices && !is_worth(candidate_[t]))
+      candidate_[t] = std::max(row_.min_devices, useful_devices(row_.max_p, candidate_[t] - 1));
+    consider();
+  }
+
+  // Whether this number of devices of one type is efficient enough.
+  bool is_worth(std::uint32_t devices) const {
+    return one_type_speed(row_.max_p, devices, 1) >= limits_.efficiency_min * devices;
+  }
+
+  void try_mix() {
+    const auto room = board_.room(row_.slot);
+    std::uint32_t budget = row_.max_devices;
+    for (std::size_t t = 0; t < left_.size(); ++t) {
+      std::uint32_t most = left_[t];
+      if (row_.held_total > 0) most = std::min(most, held_[t] + (may_grow() ? room[t] : 0));
+      candidate_[t] = speeds_[t] > 0 ? most : 0;
+    }
+    if (total(candidate_) > budget && row_.max_devices < row_.max_p) keep_fastest(budget);
+    const double speed = mixed_speed(row_.max_p, candidate_, speeds_);
+    if (speed <= 0) return;
+    trim_to_speed(row_.max_p, speed, candidate_, speeds_);
+    if (total(candidate_) <= row_.max_devices) consider();
+  }
+
+  void keep_fastest(std::uint32_t budget) {
+    Counts kept(candidate_.size(), 0);
+    while (budget > 0) {
+      std::size_t best = 0;
+      for (std::size_t t = 0; t < candidate_.size(); ++t)
+        if (candidate_[t] > 0 && (candidate_[best] == 0 || speeds_[t] > speeds_[best])) best = t;
+      kept[best] = std::min(budget, candidate_[best]);
+      budget -= kept[best];
+      candidate_[best] = 0;
+    }
+    candidate_ = kept;
+  }
+
+  // The job would give back devices that it refuses, so the set to which it falls back is
+  // considered instead.
+  void consider() {
+    const auto is_held = [&] { return std::equal(held_.begin(), held_.end(), candidate_.begin()); };
+    while (!is_held()) {
+      const Counts* fall_back = board_.fall_back_of(row_.slot, candidate_);
+      if (fall_back == nullptr) break;
+      candidate_ = *fall_back;
+    }
+    const bool kept = is_held();
+    const std::uint32_t devices = total(candidate_);
+    if (devices < row_.min_devices || devices == 0) return;
+    const double speed = kept ? row_.held_speed : speed_on(board_, row_, candidate_);
+    if (speed <= 0) return;
+    double capability = 0;
+    for (std::size_t t = 0; t < candidate_.size(); ++t) capability += candidate_[t] * speeds_[t];
+    if (!kept && speed < limits_.efficiency_min * capability) return;
+    const double paused = std::max(0.0, row_.paused_until_s - board_.now_s());
+    const double finish =
+        remaining_ / speed + (kept ? paused : std::max(paused, kPausesToGain * row_.pause_s));
+    const bool better = finish < best_.finish_s ||
+                        (finish == best_.finish_s && devices < total(best_.counts) && !best_kept_);
+    if (!better) return;
+    best_ = {candidate_, speed, finish};
+    best_kept_ = kept;
+  }
+
+  const Board& board_;
+  const Row& row_;
+  const CountSpan left_;
+  const ChoiceLimits& limits_;
+  const CountSpan held_;
+  const std::span<const double> speeds_;
+  const double remaining_;
+  Counts candidate_;
+  Choice best_;
+  bool best_kept_ = false;
+};
+
+}  // namespace
+
+Choice best_choice(const Board& board, const Row& row, CountSpan left, const ChoiceLimits& limits) {
+  return Chooser(board, row, left, limits).run();
+}
+
+bool surely_keeps(const Board& board, const Row& row, CountSpan left) {
+  if (row.held_total < row.min_devices || row.held_speed <= 0) return false;
+  const auto held = board.held(row.slot);
+  const auto speeds = board.capabilities(row.slot);
+  // No set is faster than its devices together, and it has at most max_devices devices.
+  double all = 0, fastest = 0, best = 0;
+  for (std::size_t t = 0; t < left.size(); ++t) {
+    if (held[t] > left[t]) return false;
+    const double speed = std::min(left[t], row.max_devices) * speeds[t];
+    all += speed;
+    fastest = std::max(fastest, speed);
+    if (left[t] > 0) best = std::max(best, row.max_devices * speeds[t]);
+  }
+  const double bound = (row.mix_types ? std::min(all, best) : fastest) * (1 + 1e-9);
+  const double remaining = board.remaining(row);
+  const double paused = std::max(0.0, row.paused_until_s - board.now_s());
+  return remaining / bound + std::max(paused, kPausesToGain * row.pause_s) >=
+         remaining / row.held_speed + paused;
+}
+
+bool surely_nothing(const Board& board, const Row& row, CountSpan left) {
+  if (row.held_total > 0) return false;
+  const auto speeds = board.capabilities(row.slot);
+  for (std::size_t t = 0; t < left.size(); ++t)
+    if (left[t] > 0 && speeds[t] > 0) return false;
+  return true;
+}
+
+Counts gang_of(const Board& board, const Row& row) {
+  const auto speeds = board.capabilities(row.slot);
+  Counts counts(board.types(), 0);
+  std::size_t best = counts.size();
+  double best_speed = 0;
+  for (std::size_t t = 0; t < counts.size(); ++t) {
+    const std::uint32_t n = std::min(board.total()[t], row.max_devices);
+    if (speeds[t] <= 0 || n < row.min_devices) continue;
+    const bool asked = row.gang_type == static_cast<std::int32_t>(t);
+    const double speed = asked ? Board::kUnknownSteps : one_type_speed(row.max_p, n, speeds[t]);
+    if (speed > best_speed) best = t, best_speed = speed;
+  }
+  if (best < counts.size()) counts[best] = std::min(board.total()[best], row.max_devices);
+  while (const Counts* fall_back = board.fall_back_of(row.slot, counts)) counts = *fall_back;
+  return counts;
+}
+
+double speed_on(const Board& board, const Row& row, CountSpan counts) {
+  const auto speeds = board.capabilities(row.slot);
+  std::size_t used = 0, type = 0;
+  for (std::size_t t = 0; t < counts.size(); ++t)
+    if (counts[t] > 0 && speeds[t] > 0) ++used, type = t;
+  if (used == 0) return 0;
+  if (used == 1) return one_type_speed(row.max_p, counts[type], speeds[type]);
+  return mixed_speed(row.max_p, counts, speeds);
+}
+
+}  // namespace es::scheduler

@@ -1,0 +1,49 @@
+#pragma once
+// Choice: the best devices for one job out of those that are left.
+#include <span>
+
+#include "scheduler/policy/common/board.h"
+
+namespace es::scheduler {
+
+struct Choice {
+  Counts counts;             // empty if the job cannot run on what is left
+  double speed = 0;          // local steps per second
+  double finish_s = kNever;  // best_choice() minimises this
+};
+
+struct ChoiceLimits {
+  // A set is worth its devices if speed >= efficiency_min * sum of their capabilities.
+  double efficiency_min = 0;
+};
+
+// A change must gain this many times its own pause, because the devices that the job moves to or
+// leaves cause changes of other jobs too.
+inline constexpr double kPausesToGain = 3;
+
+// Chooses the set out of `left` with which the job is done first:
+//
+//   finish = remaining / speed + kPausesToGain * pause
+//
+// `pause` is the measured cost of getting these devices; it is 0 for the devices that the job
+// holds. Ties go to what it holds, then to fewer devices. The choice keeps the rules of policy.h
+// for grants. Without any known speed only what it holds, or its minimum of one type, is chosen. A
+// set that the job refuses is replaced by the devices to which it falls back.
+Choice best_choice(const Board& board, const Board::Row& row, std::span<const std::uint32_t> left,
+                   const ChoiceLimits& limits);
+
+// Cheap bounds of best_choice(), for jobs that are not pinned. If the result is true, best_choice()
+// would surely return what the job holds (no other set out of `left` could be faster by more than
+// its pause), or no set at all, respectively.
+bool surely_keeps(const Board& board, const Board::Row& row, std::span<const std::uint32_t> left);
+bool surely_nothing(const Board& board, const Board::Row& row, std::span<const std::uint32_t> left);
+
+// All or nothing, for policies without elastic scaling: max_devices (or as many as exist) of the
+// type that the owner asked for, otherwise of the fastest type. If the job refuses them, the
+// devices to which it falls back.
+Counts gang_of(const Board& board, const Board::Row& row);
+
+// The speed of the job on these devices.
+double speed_on(const Board& board, const Board::Row& row, std::span<const std::uint32_t> counts);
+
+}  // namespace es::scheduler

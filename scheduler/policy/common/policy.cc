@@ -1,0 +1,123 @@
+#include "scheduler/policy/common/policy.h"
+
+#include <algorithm>
+#include <map>
+
+#include "scheduler/model/device_sets.h"
+
+namespace es::scheduler {
+namespace {
+
+struct JobChange {
+  DeviceSet granted;
+  DeviceSet shrunk;
+};
+
+Status broken(const JobView& job, const std::string& rule) {
+  return failure("policy: job " + job.id + ": " + rule);
+}
+
+Status check_pinned(const JobView& job, const JobChange& change) {
+  const DeviceSet missing = beyond(*job.pinned, job.held);
+  if (change.granted == missing && change.shrunk.empty()) return {};
+  return broken(job, "pinned to \"" + job.pinned->text() + "\", holds \"" + job.held.text() +
+                         "\", granted \"" + change.granted.text() + "\", shrunk by \"" +
+                         change.shrunk.text() + '"');
+}
+
+bool is_proposed(const JobView& job, const DeviceCount& granted) {
+  return std::any_of(job.proposals.begin(), job.proposals.end(), [&](const Proposal& p) {
+    return p.type == granted.type && p.count >= granted.count;
+  });
+}
+
+// Checks what the job holds after a grant.
+Status check_bounds(const JobView& job, const DeviceSet& granted, const DeviceSet& after) {
+  for (const DeviceCount& c : granted.counts)
+    if (std::find(job.types.begin(), job.types.end(), c.type) == job.types.end())
+      return broken(job, "granted type " + c.type.name + ", which it may not use");
+  if (after.total() > job.max_devices) return broken(job, "granted more than its maximum");
+  if (after.total() < job.min_devices) return broken(job, "granted less than its minimum");
+  if (!job.mix_types && after.counts.size() > 1) return broken(job, "granted a mix of types");
+  return {};
+}
+
+Status check_grant(const JobView& job, const JobChange& change) {
+  const std::uint32_t held = job.held.total();
+  const DeviceSet kept = beyond(job.held, change.shrunk);
+  const DeviceSet after = sum(kept, change.granted);
+  ES_RETURN_IF_ERROR(check_bounds(job, change.granted, after));
+  if (refusal_of(job.refusals, after) != nullptr)
+    return broken(job, "left with \"" + after.text() + "\", which it refuses");
+  if (held > 0 && held < job.min_devices) {
+    if (after.total() == job.min_devices) return {};
+    return broken(job, "granted \"" + change.granted.text() +
+                           "\", which does not make its minimum of " +
+                           std::to_string(job.min_devices));
+  }
+  if (held > 0 && !job.settled) return broken(job, "granted more before it has settled");
+  if (kept.empty()) return {};  // it starts or migrates
+  for (const DeviceCount& c : change.granted.counts)
+    if (!is_proposed(job, c))
+      return broken(job, "granted \"" + change.granted.text() + "\", which it did not propose");
+  return {};
+}
+
+Status check_elastic(const JobView& job, const JobChange& change) {
+  if (!job.held.contains(change.shrunk)) return broken(job, "shrunk by more than it holds");
+  for (const DeviceCount& c : change.granted.counts)
+    if (change.shrunk.count_of(c.type) > 0)
+      return broken(job, "granted and shrunk by type " + c.type.name + " at once");
+  if (!change.granted.empty()) return check_grant(job, change);
+  const std::uint32_t left = job.held.total() - change.shrunk.total();
+  if (left >= job.min_devices || (left == 0 && job.may_suspend)) return {};
+  return broken(job, "shrunk below its minimum");
+}
+
+using ChangesBySlot = std::map<std::size_t, JobChange>;
+
+// Enters a list of changes. Every entry must be new, must not be empty, and must belong to a job.
+Status enter(const ClusterView& view, const std::vector<Change>& changes,
+             DeviceSet JobChange::*part, ChangesBySlot& by_slot) {
+  for (const Change& change : changes) {
+    if (change.slot >= view.jobs.size() || view.jobs[change.slot].id.empty())
+      return failure("policy: slot " + std::to_string(change.slot) + " has no job");
+    DeviceSet& devices = by_slot[change.slot].*part;
+    if (change.devices.empty() || !devices.empty())
+      return broken(view.jobs[change.slot], "changed twice or by nothing");
+    devices = change.devices;
+  }
+  return {};
+}
+
+}  // namespace
+
+double remaining_steps_at(const JobView& job, double now_s) {
+  const Work& work = job.work;
+  const double ran_s = now_s - std::max(work.as_of_s, work.paused_until_s);
+  return std::max(0.0, work.remaining_steps - std::max(0.0, ran_s) * work.steps_per_s);
+}
+
+double attained_device_s_at(const JobView& job, double now_s) {
+  return job.work.attained_device_s + job.held.total() * std::max(0.0, now_s - job.work.as_of_s);
+}
+
+Status check_decisions(const ClusterView& view, const Decisions& decisions) {
+  if (!(decisions.again_s > view.now_s))
+    return failure("policy: wants to be asked again at a time that is not in the future");
+  ChangesBySlot by_slot;
+  ES_RETURN_IF_ERROR(enter(view, decisions.grants, &JobChange::granted, by_slot));
+  ES_RETURN_IF_ERROR(enter(view, decisions.shrinks, &JobChange::shrunk, by_slot));
+  DeviceSet granted;
+  for (const auto& [slot, change] : by_slot) {
+    const JobView& job = view.jobs[slot];
+    granted = sum(granted, change.granted);
+    ES_RETURN_IF_ERROR(job.pinned ? check_pinned(job, change) : check_elastic(job, change));
+  }
+  if (!view.free.contains(granted))
+    return failure("policy: granted \"" + granted.text() + "\" of free \"" + view.free.text() +
+                   '"');
+  return {};
+}
+
+}  // namespace es::scheduler

@@ -1,0 +1,160 @@
+#pragma once
+// Policy decides which job gets which of the cluster's devices. It is a function from the state of
+// the cluster to the changes that shall happen. The ClusterScheduler calls it after every event and
+// carries its decisions out. A new policy needs one file with one class, and one line in
+// registry.cc. docs/SCHEDULING.md compares the policies.
+//
+// A policy has no clock: the time comes with the view, in seconds from an origin that the caller
+// chooses. A policy must be a function of the view alone. It may keep an index of the last view to
+// be fast, but then it must answer as a new policy would answer to the same view.
+//
+// These are the rules that every policy keeps (check_decisions). "After" means held - shrunk +
+// granted.
+//
+//   free      The grants of a type together are at most the free devices of that type.
+//   pinned    The job is granted exactly pinned - held (type by type), or nothing. It is never
+//             shrunk: it gives back what it holds beyond that by itself, when it can.
+//   bounds    After, an elastic job holds nothing, or min_devices .. max_devices devices of
+//             allowed types, of one type only without mix_types. (A mix that it held before is
+//             tolerated.)
+//   change    No type is both granted to a job and taken from it by one decision.
+//   grow      A job that holds its minimum is granted at most what it proposed of each type, or
+//             it migrates. A proposal is void once the job's devices have changed.
+//   migrate   A job may be shrunk by all that it holds and be granted anything within the bounds.
+//   refused   No grant leaves an elastic job with devices that it refuses.
+//   start     A job that holds nothing is granted anything within the bounds. A job that holds
+//             less than its minimum is granted what it lacks.
+//   suspend   A job that may be suspended can be shrunk by all that it holds. It then writes a
+//             checkpoint, keeps its progress and its place in the submit order, and waits like a
+//             job that has not started. Any other shrink leaves min_devices.
+//   settled   A job that has not adopted its last change (settled is false) is granted nothing,
+//             unless it is below its minimum. It may be shrunk.
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proto/base/device.h"
+#include "proto/base/ids.h"
+#include "proto/base/result.h"
+#include "scheduler/grants/refusal.h"
+#include "scheduler/model/model.h"
+#include "scheduler/plans/proposal.h"
+
+namespace es::scheduler {
+
+inline constexpr double kNever = std::numeric_limits<double>::infinity();
+
+// The progress of a job. A local step is one mini-batch of one EST; a global step is max_p of them.
+// The values are written when something changes, not as time passes: remaining_steps_at()
+// extrapolates from as_of_s with the devices that the job holds.
+struct Work {
+  double total_steps = kNever;      // local steps of the whole job; kNever if not known
+  double remaining_steps = kNever;  // local steps to do, at as_of_s
+  double steps_per_s = 0;           // local steps per second with its present devices, >= 0
+  double as_of_s = 0;               // time of these values
+  double paused_until_s = 0;        // starting or rescaling: no step before this time
+  double attained_device_s = 0;     // sum of devices x seconds that it has held, until as_of_s
+};
+
+struct JobView {
+  JobId id;                    // empty if the slot has no job
+  std::uint64_t number = 0;    // place in the submit order: unique, smaller for earlier submission
+  double submit_s = 0;         // time of its submission
+  std::string tenant;          // "" for the tenant without a name
+  int priority = 0;            // higher is served first, before everything else
+  double deadline_s = kNever;  // time by which it should end
+
+  // Bounds of what it may hold.
+  std::uint32_t min_devices = 1;  // >= 1: with fewer it does not run
+  std::uint32_t max_devices = 1;  // >= min_devices
+  std::vector<DeviceType> types;  // types that the scheduler may choose, ascending
+  bool mix_types = false;         // may hold more than one type at a time
+  // Type that its owner asked for. Policies without elastic scaling give max_devices of it, or
+  // nothing. An empty name stands for the fastest type.
+  DeviceType gang_type;
+  // A stage or a scale command: exactly these devices (an empty set: none)
+  std::optional<DeviceSet> pinned;
+  bool may_suspend = true;  // may be left with nothing after it has started
+
+  // What it has and requests.
+  DeviceSet held;  // devices that it may hold, without those that it is giving back
+  // True if the job has adopted its last change of devices and has answered with proposals, and if
+  // the devices that it holds and those that it still gives back are together at most max_p.
+  bool settled = true;
+  std::vector<Proposal> proposals;  // relative to held; empty once one of them was granted
+  std::vector<Refusal> refusals;    // each for at least min_devices devices
+
+  // Its speed and progress. All values are measured if there is a measurement, otherwise estimated.
+  std::uint32_t max_p = 1;  // number of ESTs
+  // C_i: local steps per second of one device. A type that is absent has no estimate, and is given
+  // only through proposals and minima.
+  Capabilities capabilities;
+  Work work;
+  bool started = false;        // it has run before
+  double changed_s = -kNever;  // time of the last change of its devices
+  double start_s = 20;         // seconds without progress at its first start
+  double rescale_s = 1;        // seconds without progress at a later change; 0 if a change is free
+  // ClusterView::job_seconds at its submission. The difference to the present value, divided by the
+  // time since, is the mean number of jobs that have shared the cluster with it, including itself.
+  double job_seconds_at_submit = 0;
+};
+
+// Devices that a tenant owns. Other tenants may borrow what it does not use; it gets them back when
+// one of its jobs waits. A tenant without a quota owns nothing; it can only borrow, or use what no
+// quota covers.
+struct Quota {
+  std::string tenant;
+  DeviceSet devices;
+};
+
+struct ClusterView {
+  DeviceSet free;       // can be granted now
+  DeviceSet returning;  // on their way back from jobs; will be free without a decision
+  // Jobs in any order; a slot with an empty id is unused. Slots are only names: no decision may
+  // depend on the slot of a job.
+  std::vector<JobView> jobs;
+  // All that jobs may have: free, returning, held, and some that are out of use.
+  DeviceSet total = {};
+  double now_s = 0;
+  double job_seconds = 0;  // integral over time of the number of submitted jobs that have not ended
+  std::vector<Quota> quotas = {};  // each tenant at most once; if empty, all devices are common
+  // The slots whose JobView may differ from the last view that this policy was given; nullopt if
+  // any may differ. A caller that keeps one view up to date sets it, so that a decision costs only
+  // what has changed.
+  std::optional<std::vector<std::size_t>> changed = std::nullopt;
+};
+
+struct Change {
+  std::size_t slot = 0;  // of the job in ClusterView::jobs
+  DeviceSet devices;     // not empty
+  bool operator==(const Change&) const = default;
+};
+
+// At most one grant and one shrink for each job.
+struct Decisions {
+  std::vector<Change> grants;   // additional devices
+  std::vector<Change> shrinks;  // devices to give back; they become free later
+  // The time, > now_s, at which the policy wants to be asked again if nothing happens before.
+  double again_s = kNever;
+};
+
+class Policy {
+ public:
+  virtual ~Policy() = default;
+  // Deterministic: the same view gives the same decisions, whatever was asked before. One caller at
+  // a time.
+  virtual Decisions decide(const ClusterView& view) = 0;
+};
+
+// Local steps that the job still has to do at this time, >= 0.
+double remaining_steps_at(const JobView& job, double now_s);
+// Devices x seconds that it has held until this time.
+double attained_device_s_at(const JobView& job, double now_s);
+
+// Returns success if the decisions keep the rules above, otherwise an error with the broken rule
+// and the job.
+Status check_decisions(const ClusterView& view, const Decisions& decisions);
+
+}  // namespace es::scheduler

@@ -1,0 +1,98 @@
+#pragma once
+// elastic-srtf, the default policy: smallest remaining work first, elastic. It shrinks, moves and
+// suspends running jobs if that pays for the measured pause. docs/SCHEDULING.md explains it with an
+// example.
+//
+// For a job j, with C_ij local steps per second on type i and N_i devices of it in the cluster:
+//
+//   alone_j = remaining steps / speed with its best devices          seconds, if it had them now
+//   width_j = that speed / sum_i N_i * C_ij                          part of the cluster, at most 1
+//   work_j  = alone_j * width_j                                      seconds of the whole cluster
+//   rho_j   = (age_j + alone_j) / (start + steps_j / fair_speed_j)   how late it would be (below)
+//   H       = max(longest alone_j, sum of work_j)                    no schedule ends sooner
+//
+// The objective is to minimise the mean completion time, subject to:
+//
+//   (1) all present jobs end within (1 + 0.03) * H                   makespan
+//   (2) rho_j <= rho_max for every job                               fairness, no starvation
+//   (3) as many deadlines as possible are met
+//
+// Jobs are served in this order. Each job gets the set of devices with which it ends first
+// (choice.h), out of those that are left:
+//
+// 1. Higher priority.
+// 2. Deadlines in danger (slack below a quarter of alone_j), the earliest first.
+// 3. rho_j > rho_max, the greatest rho_j first. A job that waits ages into this class.
+// 4. The critical path: narrow jobs (width_j <= 1/8) with alone_j >= 0.9 * H. Other jobs lose
+//    little by it, and a narrow job cannot catch up later.
+// 5. The smallest (alone_j + start_j - pause_j) * width_j first. start_j is the cost of its first
+//    start; pause_j, for jobs that run, is the cost of taking their devices away. The key is work
+//    and not time: with near-linear speedups n short jobs with one device are worth more than one
+//    job with n devices.
+//
+// Amounts within a class are compared in steps of 3 to 6 percent (step_of, service_line.h), and
+// jobs on the same step by submit order. So running jobs that approach their end change places now
+// and then, and not at every event.
+//
+// Jobs of unknown length follow those of class 5, the least attained service first, with rho_j =
+// age_j / (start + steps done / fair_speed_j).
+//
+// To keep (1), a projection without arrivals (outlook.h) finds the job that would end last. That
+// job moves forward, only as far as needed, and never before the first two classes or a job with
+// rho_j > 2 * rho_max, so that (1) cannot violate (2) by more than that factor. If this cannot
+// reach 1.25 * H, because two wide jobs are both last, one of them gets a claim on the part of its
+// devices that it needs.
+//
+// The option `fairness` gives rho_max = 1 + 0.05 * 400^(1 - fairness): 21 at 0 (which only prevents
+// starvation), 2 at 0.5 (the default) and 1.05 at 1. rho_j compares with a 1/n share of the
+// cluster, where n is the mean number of jobs since j was submitted:
+//
+//   fair_speed_j = min(speed with its best devices, sum_i N_i * C_ij / n)
+//
+// With quotas, a first pass in the same order gives every job what its tenant owns and does not use
+// yet. A second pass distributes the rest, so that owners get lent devices back.
+//
+// A job in a pause (starting, rescaling) keeps its devices until the pause is over, so that two
+// events do not undo each other's work; only pinned jobs take such devices away. A job that needs
+// more devices at once than are left because of that reserves the others until then.
+//
+// The cost is the logarithm of the number of jobs for each job that may have changed places, or may
+// get other devices (choice.h). Jobs that surely keep what they hold are passed in blocks
+// (place_list.h). The projection covers at most 128 jobs (those before them count as one), and is
+// made only if it is not certain that all are in time. With quotas, or if paused jobs cannot keep
+// what they hold, one pass over all jobs is made. Every decision looks at jobs of unknown length,
+// at jobs with a deadline in danger, and at waiting jobs that will age soon.
+#include "scheduler/policy/common/board.h"
+#include "scheduler/policy/common/targets.h"
+#include "scheduler/policy/elastic_srtf/service_order.h"
+
+namespace es::scheduler {
+
+class ElasticSrtf final : public Policy {
+ public:
+  // With kAll every decision looks at every job; it decides the same, and tests compare both.
+  enum class Pass : std::uint8_t { kChanged, kAll };
+  // `fairness` is in [0, 1].
+  explicit ElasticSrtf(double fairness, Pass pass = Pass::kChanged);
+  Decisions decide(const ClusterView& view) override;
+
+  enum class Served : std::uint8_t {
+    kNot,    // no target yet
+    kSome,   // a target, which may still change
+    kKeeps,  // the devices that it holds, finally
+  };
+  // Memory that is reused from one decision to the next.
+  struct Scratch {
+    Targets targets;
+    std::vector<Served> served;       // by slot
+    std::vector<std::size_t> marked;  // slots of jobs that may not be kNot
+  };
+
+ private:
+  Board board_;
+  ServiceOrder jobs_;
+  Scratch scratch_;
+  const Pass pass_;
+};
+
+}  // namespace es::scheduler

@@ -1,0 +1,51 @@
+#pragma once
+// The policies without elastic scaling. A job runs on its gang, which is max_devices of the type
+// that its owner asked for (otherwise of its fastest type), or not at all.
+//
+//   fifo-serial    one job at a time, in submit order (YARN-CS as in the simulator of the paper)
+//   fifo-gang      in submit order; the first job that does not fit blocks all later ones
+//   fifo-backfill  in submit order; a job that does not fit is passed over
+//   srtf           shortest remaining time first, by the known speed of the gang; an earlier job
+//                  may suspend a later one, at any cost
+//   las            least attained service first, in three queues as in Tiresias: below 1, below 10,
+//                  and above 10 device-hours, each in submit order; suspends like srtf
+//
+// Higher priority comes first, and jobs within the quota of their tenant come before those that
+// borrow. The fifo policies let a running job keep what it holds; only borrowed devices are called
+// back.
+//
+// All policies look at every job in every decision. The exception is srtf without quotas, without
+// pinned jobs and without jobs that hold a part of a gang: it looks at the jobs that changed or may
+// change places (gang_queue.h).
+#include "scheduler/policy/gang/gang_queue.h"
+
+namespace es::scheduler {
+
+struct GangRules {
+  enum class Order { kSubmitted, kRemainingTime, kAttainedService };
+  enum class Blocking { kSerial, kHeadOfLine, kNone };
+  Order order = Order::kSubmitted;
+  Blocking blocking = Blocking::kNone;
+  bool preempts = false;
+
+  bool is_srtf() const {
+    return order == Order::kRemainingTime && blocking == Blocking::kNone && preempts;
+  }
+};
+
+class GangPolicy final : public Policy {
+ public:
+  // With kAll every decision looks at every job; it decides the same, and tests compare both.
+  enum class Pass : std::uint8_t { kChanged, kAll };
+  explicit GangPolicy(const GangRules& rules, Pass pass = Pass::kChanged)
+      : rules_(rules), has_queue_(rules.is_srtf() && pass == Pass::kChanged) {}
+  Decisions decide(const ClusterView& view) override;
+
+ private:
+  const GangRules rules_;
+  const bool has_queue_;
+  Board board_;
+  GangQueue queue_;
+};
+
+}  // namespace es::scheduler

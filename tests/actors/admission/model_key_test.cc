@@ -1,0 +1,47 @@
+#include "actors/admission/model_key.h"
+
+#include <doctest/doctest.h>
+
+namespace es::actors {
+namespace {
+
+SampleLayout layout(std::uint32_t height) {
+  SampleLayout layout;
+  layout.fields.push_back({.name = "image", .height = height, .width = 28, .channels = 1});
+  return layout;
+}
+
+TEST_SUITE("actors/model_key") {
+  TEST_CASE("what makes a local step longer or shorter gives another key") {
+    JobSpec spec;
+    const std::string key = model_key(spec, layout(28));
+    CHECK(model_key(spec, layout(56)) != key);
+    const auto changed = [&](auto change) {
+      JobSpec other = spec;
+      change(other);
+      return model_key(other, layout(28)) != key;
+    };
+    CHECK(changed([](JobSpec& s) { s.model.name = "resnet18"; }));
+    CHECK(changed([](JobSpec& s) { s.model.size = "tiny"; }));
+    CHECK(changed([](JobSpec& s) { s.model.width = 32; }));
+    CHECK(changed([](JobSpec& s) { s.model.classes = 1000; }));
+    CHECK(changed([](JobSpec& s) { s.model.dropout = 0.5; }));
+    CHECK(changed([](JobSpec& s) { s.resources.threads = 2; }));
+    CHECK(changed([](JobSpec& s) { s.level = DeterminismLevel::kD2; }));
+  }
+
+  TEST_CASE("what a local step does not depend on finds the same history") {
+    JobSpec spec;
+    const std::string key = model_key(spec, layout(28));
+    spec.name = "another";
+    spec.seed = 99;
+    spec.max_p = 64;
+    spec.steps = 7;
+    spec.optimizer.kind = "adam";
+    spec.resources.max_devices = 3;
+    CHECK(model_key(spec, layout(28)) == key);
+  }
+}
+
+}  // namespace
+}  // namespace es::actors

@@ -1,0 +1,69 @@
+#include "actors/esctl/commands/inspect_view.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace es::actors::esctl {
+namespace {
+
+Inspection inspection(const gpu::D2Verdict& verdict) {
+  gpu::EngineDescription engine;
+  engine.model = "small_cnn";
+  engine.kernel_class = "cpu-scalar";
+  return {.spec = {},
+          .layout = {},
+          .engines = {engine},
+          .cuda = {},
+          .d2 = {.device_type = "cpu-avx512", .verdict = verdict}};
+}
+
+const gpu::D2Verdict kDear{.vendor_ops = {"conv1 (conv2d): brgconv:avx512_core",
+                                          "conv1 (conv2d weight gradient): jit:avx512_core"},
+                           .d1_seconds = 0.004,
+                           .d2_seconds = 0.0045};
+
+}  // namespace
+
+TEST_SUITE("actors/esctl/inspect_view") {
+  TEST_CASE("the verdict on D2 says its price and which operators depend on the hardware") {
+    CHECK(inspection_text(inspection(kDear))
+              .ends_with("\nD2 costs 12.5 % of a local step on cpu-avx512: 4.50 ms, D1 4.00 ms. D1 "
+                         "runs these with kernels whose bits depend on the hardware:\n"
+                         "  conv1 (conv2d): brgconv:avx512_core\n"
+                         "  conv1 (conv2d weight gradient): jit:avx512_core\n"));
+  }
+
+  TEST_CASE("where D1 uses no vendor kernel, D2 costs nothing") {
+    CHECK(inspection_text(inspection({}))
+              .ends_with("\nD2 costs nothing: D1 uses no vendor kernel on cpu-avx512\n"));
+  }
+
+  TEST_CASE("what the vendor's library refuses is said, whether it runs other operators or none") {
+    gpu::D2Verdict verdict;
+    verdict.vendor_refusals = {"conv1 (conv2d): oneDNN: no, so the canonical kernel runs"};
+    const std::string said =
+        "The vendor's library refuses:\n  conv1 (conv2d): oneDNN: no, so the canonical kernel "
+        "runs\n";
+    CHECK(inspection_text(inspection(verdict)).ends_with("on cpu-avx512\n" + said));
+    CHECK(nlohmann::json::parse(inspection_json(inspection(verdict)))
+              .at("d2")
+              .at("vendor_refusals") == verdict.vendor_refusals);
+    verdict.vendor_ops = kDear.vendor_ops;
+    CHECK(inspection_text(inspection(verdict)).ends_with("avx512_core\n" + said));
+  }
+
+  TEST_CASE("scripts find the verdict in numbers") {
+    const auto json = nlohmann::json::parse(inspection_json(inspection(kDear))).at("d2");
+    CHECK(json.at("device_type") == "cpu-avx512");
+    CHECK(json.at("vendor_operators") == kDear.vendor_ops);
+    CHECK(json.at("d1_seconds") == 0.004);
+    CHECK(json.at("d2_seconds") == 0.0045);
+    CHECK(json.at("cost") == kDear.cost());
+    const auto none = nlohmann::json::parse(inspection_json(inspection({}))).at("d2");
+    CHECK(none.at("vendor_operators").empty());
+    CHECK(none.at("cost") == 0.0);
+  }
+}
+
+}  // namespace es::actors::esctl

@@ -1,0 +1,95 @@
+#include "actors/gateway/core/endpoint.h"
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <string>
+
+#include "tests/actors/gateway/shell/station.h"
+
+namespace es::actors {
+namespace {
+
+Endpoint parsed(const std::string& text) {
+  const Result<Endpoint> endpoint = parse_endpoint(text);
+  REQUIRE_MESSAGE(endpoint.ok(), text);
+  return *endpoint;
+}
+
+TEST_SUITE("actors/gateway/endpoint") {
+  TEST_CASE("both transports are read") {
+    CHECK(parsed("ipc:///run/es/head.sock").path == "/run/es/head.sock");
+    CHECK(parsed("tcp://node-1.example:7000").host == "node-1.example");
+    CHECK(parsed("tcp://[::1]:7000").host == "[::1]");
+    CHECK(parsed("tcp://127.0.0.1:*").kind == Endpoint::Kind::kTcp);
+  }
+
+  TEST_CASE("anything else is a usage error that quotes the text") {
+    for (const std::string text :
+         {"", "ipc://", "ipc://relative", "ipc://@abstract", "ipc:///dir/", "tcp://", "tcp://host",
+          "tcp://host:", "tcp://host:0", "tcp://host:65536", "tcp://host:7x", "tcp://:7000",
+          "tcp://::1:7000", "udp://host:1", "inproc://x", "ipc:///a b", "ipc:///new\nline"}) {
+      const Result<Endpoint> endpoint = parse_endpoint(text);
+      REQUIRE_MESSAGE(!endpoint.ok(), text);
+      CHECK(endpoint.error().kind == ErrorKind::kUsage);
+      CHECK(endpoint.error().message.find(text) != std::string::npos);
+    }
+    CHECK_FALSE(parse_endpoint("ipc:///" + std::string(200, 'x')).ok());
+  }
+
+  TEST_CASE("only loopback addresses are loopback") {
+    for (const char* text :
+         {"tcp://127.0.0.1:1", "tcp://127.8.9.10:1", "tcp://localhost:1", "tcp://[::1]:1"})
+      CHECK_MESSAGE(parsed(text).is_loopback(), text);
+    for (const char* text : {"tcp://0.0.0.0:1", "tcp://*:1", "tcp://127.0.0.1.evil.example:1",
+                             "tcp://127.evil.a.b:1", "tcp://10.0.0.1:1", "ipc:///x"})
+      CHECK_MESSAGE(!parsed(text).is_loopback(), text);
+  }
+
+  TEST_CASE("tcp needs keys, and only loopback may do without") {
+    CHECK(check_security(parsed("ipc:///x"), false, false).ok());
+    CHECK(check_security(parsed("tcp://10.0.0.1:1"), true, false).ok());
+    CHECK(check_security(parsed("tcp://127.0.0.1:1"), false, true).ok());
+    CHECK_FALSE(check_security(parsed("tcp://127.0.0.1:1"), false, false).ok());
+    const Status status = check_security(parsed("tcp://10.0.0.1:1"), false, true);
+    REQUIRE_FALSE(status.ok());
+    CHECK(status.error().kind == ErrorKind::kRefused);
+    CHECK(status.error().message.find("esctl keygen") != std::string::npos);
+  }
+
+  TEST_CASE("the directory of an ipc endpoint is created for us alone") {
+    const test::TempDirectory dir;
+    const Endpoint endpoint = parsed(dir.ipc("new/head.sock"));
+    REQUIRE(prepare_ipc(endpoint).ok());
+    struct stat info {};
+    REQUIRE(::stat((dir.path() / "new").c_str(), &info) == 0);
+    CHECK((info.st_mode & 0777) == 0700);
+    CHECK(prepare_ipc(endpoint).ok());  // again, now it exists
+  }
+
+  TEST_CASE("a directory that others may enter is refused") {
+    const test::TempDirectory dir;
+    REQUIRE(::chmod(dir.path().c_str(), 0755) == 0);
+    const Status status = prepare_ipc(parsed(dir.ipc("head.sock")));
+    REQUIRE_FALSE(status.ok());
+    CHECK(status.error().kind == ErrorKind::kRefused);
+  }
+
+  TEST_CASE("a file that is no socket is not removed to listen there") {
+    const test::TempDirectory dir;
+    std::ofstream(dir.path() / "thesis.txt") << "mine";
+    const Status status = prepare_ipc(parsed(dir.ipc("thesis.txt")));
+    REQUIRE_FALSE(status.ok());
+    CHECK(status.error().kind == ErrorKind::kRefused);
+    CHECK(status.error().message.find("no socket") != std::string::npos);
+  }
+
+  TEST_CASE("a directory that cannot be made is an error") {
+    const test::TempDirectory dir;
+    CHECK_FALSE(prepare_ipc(parsed(dir.ipc("missing/deeper/head.sock"))).ok());
+  }
+}
+
+}  // namespace
+}  // namespace es::actors

@@ -1,0 +1,61 @@
+#include "actors/gateway/core/identity_registry.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+namespace es::actors {
+namespace {
+
+void pass_by(IdentityRegistry& registry, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const PeerId id = "client/" + std::to_string(i);
+    REQUIRE(registry.claim(id, "visitor"));
+    registry.release(id);
+  }
+}
+
+TEST_SUITE("actors/gateway/identity_registry") {
+  TEST_CASE("the first key owns an id, present or gone") {
+    IdentityRegistry registry;
+    CHECK(registry.claim("node/a", "key a"));
+    CHECK_FALSE(registry.claim("node/a", "key b"));
+    registry.release("node/a");
+    CHECK_FALSE(registry.claim("node/a", "key b"));
+    CHECK(registry.claim("node/a", "key a"));
+    CHECK(registry.claim("node/b", "key b"));
+  }
+
+  TEST_CASE("an id is forgotten after many others left, and only then") {
+    IdentityRegistry registry;
+    CHECK(registry.claim("node/a", "key a"));
+    registry.release("node/a");
+    pass_by(registry, kPastOwnersMax - 1);
+    CHECK_FALSE(registry.claim("node/a", "key b"));
+    pass_by(registry, 1);
+    CHECK(registry.claim("node/a", "key b"));
+  }
+
+  TEST_CASE("an id that is present is never forgotten") {
+    IdentityRegistry registry;
+    CHECK(registry.claim("node/a", "key a"));
+    registry.release("node/a");
+    CHECK(registry.claim("node/a", "key a"));
+    pass_by(registry, 2 * kPastOwnersMax);
+    CHECK_FALSE(registry.claim("node/a", "key b"));
+  }
+
+  TEST_CASE("the last departure of an id counts") {
+    IdentityRegistry registry;
+    CHECK(registry.claim("node/a", "key a"));
+    registry.release("node/a");
+    pass_by(registry, kPastOwnersMax - 1);
+    CHECK(registry.claim("node/a", "key a"));
+    registry.release("node/a");
+    pass_by(registry, kPastOwnersMax - 1);
+    CHECK_FALSE(registry.claim("node/a", "key b"));
+  }
+}
+
+}  // namespace
+}  // namespace es::actors

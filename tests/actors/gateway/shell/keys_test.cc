@@ -1,0 +1,136 @@
+#include "actors/gateway/shell/keys.h"
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <string>
+
+#include "tests/actors/gateway/shell/station.h"
+
+namespace es::actors {
+namespace {
+
+namespace fs = std::filesystem;
+
+const CurveKeys kManualServer{.public_key = "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7",
+                              .secret_key = "JTKVSB%%)wK0E.X)V>+}o?pNmC{O&4W4b!Ni{Lh6"};
+
+void write(const fs::path& file, const std::string& content) {
+  std::ofstream(file) << content;
+  fs::permissions(file, fs::perms::owner_read | fs::perms::owner_write);
+}
+
+TEST_SUITE("actors/gateway/keys") {
+  TEST_CASE("a written pair is read back, and its file is for us alone") {
+    const test::TempDirectory dir;
+    const CurveKeys keys = generate_keys();
+    REQUIRE(write_key_file(dir.path() / "a.key", keys).ok());
+    const Result<CurveKeys> read = read_key_file(dir.path() / "a.key");
+    REQUIRE(read.ok());
+    CHECK(*read == keys);
+    struct stat info {};
+    REQUIRE(::stat((dir.path() / "a.key").c_str(), &info) == 0);
+    CHECK((info.st_mode & 0777) == 0600);
+    REQUIRE(write_public_key_file(dir.path() / "a.pub", keys.public_key).ok());
+    CHECK(*read_public_key_file(dir.path() / "a.pub") == keys.public_key);
+  }
+
+  TEST_CASE("two generated pairs differ") {
+    CHECK_FALSE(generate_keys() == generate_keys());
+  }
+
+  TEST_CASE("a key file is never overwritten") {
+    const test::TempDirectory dir;
+    const CurveKeys keys = generate_keys();
+    REQUIRE(write_key_file(dir.path() / "a.key", keys).ok());
+    CHECK_FALSE(write_key_file(dir.path() / "a.key", generate_keys()).ok());
+    CHECK(*read_key_file(dir.path() / "a.key") == keys);
+  }
+
+  TEST_CASE("a secret that other users may read is refused") {
+    const test::TempDirectory dir;
+    REQUIRE(write_key_file(dir.path() / "a.key", generate_keys()).ok());
+    fs::permissions(dir.path() / "a.key", fs::perms::group_read, fs::perm_options::add);
+    CHECK(read_key_file(dir.path() / "a.key").error().kind == ErrorKind::kRefused);
+  }
+
+  TEST_CASE("every fault of a key file is an error that names the file and never the secret") {
+    const test::TempDirectory dir;
+    const CurveKeys keys = generate_keys();
+    const fs::path file = dir.path() / "bad.key";
+    const std::string public_line = "public = " + keys.public_key + "\n";
+    const std::string secret_line = "secret = " + keys.secret_key + "\n";
+    const std::string bad_letter(40, '"');
+    for (const std::string& content :
+         {std::string(), public_line, secret_line, public_line + public_line + secret_line,
+          public_line + "secret = short\n", public_line + "secret = " + bad_letter + "\n",
+          public_line + secret_line + "rubbish\n",
+          "public = " + generate_keys().public_key + "\n" + secret_line,
+          public_line + "secret = " + keys.secret_key + "x\n"}) {
+      write(file, content);
+      const Result<CurveKeys> read = read_key_file(file);
+      REQUIRE_MESSAGE(!read.ok(), content);
+      CHECK(read.error().message.find(file.string()) != std::string::npos);
+      CHECK(read.error().message.find(keys.secret_key) == std::string::npos);
+    }
+    CHECK(read_key_file(dir.path() / "none.key").error().kind == ErrorKind::kNotFound);
+  }
+
+  TEST_CASE("a public key file that holds a secret is refused") {
+    const test::TempDirectory dir;
+    REQUIRE(write_key_file(dir.path() / "a.pub", generate_keys()).ok());
+    CHECK(read_public_key_file(dir.path() / "a.pub").error().kind == ErrorKind::kRefused);
+  }
+
+  TEST_CASE("the key pair that ZeroMQ's manual prints is refused, as a pair and as a public key") {
+    const test::TempDirectory dir;
+    CHECK(is_published_key(kManualServer.public_key));
+    CHECK_FALSE(is_published_key(generate_keys().public_key));
+    REQUIRE(write_key_file(dir.path() / "a.key", kManualServer).ok());
+    CHECK(read_key_file(dir.path() / "a.key").error().kind == ErrorKind::kRefused);
+    REQUIRE(write_public_key_file(dir.path() / "a.pub", kManualServer.public_key).ok());
+    CHECK(read_public_key_file(dir.path() / "a.pub").error().kind == ErrorKind::kRefused);
+  }
+
+  TEST_CASE("a new cluster's keys are read back, with this machine authorized") {
+    const test::TempDirectory dir;
+    const fs::path keys_dir = dir.path() / "keys";
+    REQUIRE(create_cluster_keys(keys_dir).ok());
+    const Result<ClusterKeys> keys = read_cluster_keys(keys_dir);
+    REQUIRE(keys.ok());
+    REQUIRE(keys->server.has_value());
+    CHECK(keys->server->public_key == keys->server_public);
+    CHECK(keys->authorized == std::set<std::string>{keys->client.public_key});
+    CHECK_FALSE(create_cluster_keys(keys_dir).ok());  // never over an existing one
+  }
+
+  TEST_CASE("a machine that only connects needs the server's public key only") {
+    const test::TempDirectory dir;
+    const fs::path keys_dir = dir.path() / "keys";
+    REQUIRE(create_cluster_keys(keys_dir).ok());
+    const std::string server_public = read_cluster_keys(keys_dir)->server_public;
+    fs::remove(keys_dir / "server.key");
+    fs::remove_all(keys_dir / "authorized");
+    const Result<ClusterKeys> keys = read_cluster_keys(keys_dir);
+    REQUIRE(keys.ok());
+    CHECK_FALSE(keys->server.has_value());
+    CHECK(keys->server_public == server_public);
+    CHECK(keys->authorized.empty());
+    fs::remove(keys_dir / "client.key");
+    CHECK(read_cluster_keys(keys_dir).error().kind == ErrorKind::kNotFound);
+  }
+
+  TEST_CASE("one bad authorized key makes the directory unreadable, others do not matter") {
+    const test::TempDirectory dir;
+    const fs::path keys_dir = dir.path() / "keys";
+    REQUIRE(create_cluster_keys(keys_dir).ok());
+    write(keys_dir / "authorized" / "README", "not a key");
+    CHECK(read_cluster_keys(keys_dir).ok());
+    write(keys_dir / "authorized" / "b.pub", "public = short\n");
+    CHECK(read_cluster_keys(keys_dir).error().message.find("b.pub") != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace es::actors

@@ -1,0 +1,179 @@
+#include <doctest/doctest.h>
+
+#include <zmq.hpp>
+
+#include "actors/gateway/core/control_frame.h"
+#include "tests/actors/gateway/shell/station.h"
+
+namespace es::actors {
+namespace {
+
+using test::impatient_options;
+using test::numbered_frame;
+using test::quick_options;
+using test::Station;
+
+// A cluster whose head knows the keys of `client` only.
+struct Cluster {
+  CurveKeys server = generate_keys();
+  CurveKeys client = generate_keys();
+  Station head{[this] {
+    TransportOptions options = quick_options("head", "tcp://127.0.0.1:*");
+    options.keys = ClusterKeys{.server = server,
+                               .server_public = server.public_key,
+                               .client = generate_keys(),
+                               .authorized = {client.public_key}};
+    return options;
+  }()};
+
+  TransportOptions client_options(const PeerId& self, const CurveKeys& own,
+                                  const std::string& server_public) const {
+    TransportOptions options = quick_options(self);
+    options.keys =
+        ClusterKeys{.server = {}, .server_public = server_public, .client = own, .authorized = {}};
+    return options;
+  }
+
+  // The head still serves a client with the right key.
+  void check_serves(const PeerId& id) {
+    Station honest(client_options(id, client, server.public_key));
+    REQUIRE(honest->connect("head", head->endpoint()).ok());
+    honest->send("head", numbered_frame(1));
+    CHECK(head.wait_for("frame " + id + " 1"));
+    head->send(id, numbered_frame(2));
+    CHECK(honest.wait_for("frame head 2"));
+  }
+};
+
+bool logged(const Station::Seen& seen, const std::string& text) {
+  for (const std::string& line : seen.log)
+    if (line.find(text) != std::string::npos) return true;
+  return false;
+}
+
+TEST_SUITE("actors/gateway/security") {
+  TEST_CASE("the right key gets in") {
+    Cluster().check_serves("client/1");
+  }
+
+  TEST_CASE("a key that is not authorized is refused, counted and logged on both sides") {
+    Cluster cluster;
+    const CurveKeys stranger = generate_keys();
+    Station client(cluster.client_options("client/1", stranger, cluster.server.public_key));
+    REQUIRE(client->connect("head", cluster.head->endpoint()).ok());
+    client->send("head", numbered_frame(1));
+    CHECK(client.wait_for("down head"));
+    CHECK(cluster.head.wait(
+        [&](const Station::Seen& seen) { return logged(seen, stranger.public_key); }));
+    CHECK(client.wait([](const Station::Seen& seen) { return logged(seen, "was refused"); }));
+    CHECK(cluster.head->stats().refused_key >= 1);
+    CHECK(cluster.head.seen().events.empty());
+    cluster.check_serves("client/2");
+  }
+
+  TEST_CASE("a client without any key is refused and counted") {
+    Cluster cluster;
+    TransportOptions options = impatient_options("client/1");
+    options.insecure_loopback = true;
+    Station client(options);
+    REQUIRE(client->connect("head", cluster.head->endpoint()).ok());
+    client->send("head", numbered_frame(1));
+    CHECK(client.wait_for("down head"));
+    CHECK(cluster.head.wait_stats(
+        [](const TransportStats& stats) { return stats.refused_handshake >= 1; }));
+    CHECK(cluster.head.seen().events.empty());
+    CHECK(logged(cluster.head.seen(), "handshake failed"));
+    cluster.check_serves("client/2");
+  }
+
+  TEST_CASE("a client that expects another server key is refused and counted") {
+    Cluster cluster;
+    TransportOptions options =
+        cluster.client_options("client/1", cluster.client, generate_keys().public_key);
+    options.dead_after = impatient_options("client/1").dead_after;
+    Station client(options);
+    REQUIRE(client->connect("head", cluster.head->endpoint()).ok());
+    client->send("head", numbered_frame(1));
+    CHECK(client.wait_for("down head"));
+    CHECK(cluster.head.wait_stats(
+        [](const TransportStats& stats) { return stats.refused_handshake >= 1; }));
+    CHECK(cluster.head.seen().events.empty());
+    cluster.check_serves("client/2");
+  }
+
+  TEST_CASE("the key pair that ZeroMQ's manual prints is refused, even when it is authorized") {
+    Cluster cluster;
+    const CurveKeys manual{.public_key = "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID",
+                           .secret_key = "D:)Q[IlAW!ahhC2ac:9*A}h:p?([4%wOTJ%JR%cs"};
+    cluster.head->authorize({manual.public_key, cluster.client.public_key});
+    Station client(cluster.client_options("client/1", manual, cluster.server.public_key));
+    REQUIRE(client->connect("head", cluster.head->endpoint()).ok());
+    CHECK(client.wait_for("down head"));
+    CHECK(cluster.head->stats().refused_key >= 1);
+    cluster.check_serves("client/2");
+  }
+
+  TEST_CASE("a revoked key loses its connection and does not get in again, until it is allowed") {
+    Cluster cluster;
+    Station client(cluster.client_options("client/1", cluster.client, cluster.server.public_key));
+    REQUIRE(client->connect("head", cluster.head->endpoint()).ok());
+    REQUIRE(cluster.head.wait_for("up client/1"));
+    REQUIRE(client.wait_for("up head"));
+    cluster.head->authorize({});
+    CHECK(cluster.head.wait_for("down client/1"));
+    CHECK(client.wait_for("down head"));
+    CHECK(cluster.head.wait_stats(
+        [](const TransportStats& stats) { return stats.refused_key >= 1; }));
+    CHECK(cluster.head.seen().count("up client/1") == 1);
+    cluster.head->authorize({cluster.client.public_key});
+    CHECK(cluster.head.wait_for("up client/1", 2));
+  }
+
+  TEST_CASE("an authorized key cannot take the id of another key, present or recently left") {
+    Cluster cluster;
+    const CurveKeys thief = generate_keys();
+    cluster.head->authorize({cluster.client.public_key, thief.public_key});
+    Station node(cluster.client_options("node/a", cluster.client, cluster.server.public_key));
+    REQUIRE(node->connect("head", cluster.head->endpoint()).ok());
+    REQUIRE(cluster.head.wait_for("up node/a"));
+
+    // The thief also names the id as its ZeroMQ routing id.
+    zmq::context_t context;
+    zmq::socket_t raw(context, zmq::socket_type::dealer);
+    raw.set(zmq::sockopt::linger, 0);
+    raw.set(zmq::sockopt::routing_id, "node/a");
+    raw.set(zmq::sockopt::curve_serverkey, cluster.server.public_key);
+    raw.set(zmq::sockopt::curve_publickey, thief.public_key);
+    raw.set(zmq::sockopt::curve_secretkey, thief.secret_key);
+    raw.set(zmq::sockopt::rcvtimeo, 60000);
+    raw.connect(cluster.head->endpoint());
+    const auto claim_is_refused = [&] {
+      raw.send(zmq::buffer(encode_control({.kind = ControlKind::kBeat, .from = "node/a"})),
+               zmq::send_flags::none);
+      zmq::message_t answer;
+      if (!raw.recv(answer)) return false;
+      const auto control = decode_control(answer.data(), answer.size());
+      return control && control->kind == ControlKind::kBye;
+    };
+    CHECK(claim_is_refused());
+    CHECK(cluster.head->stats().refused_identity == 1);
+    cluster.head->send("node/a", numbered_frame(5));
+    CHECK(node.wait_for("frame head 5"));
+    node.stop();
+    REQUIRE(cluster.head.wait_for("down node/a"));
+    CHECK(claim_is_refused());
+    CHECK(cluster.head.seen().count("up node/a") == 1);
+    // Under its own name the thief is welcome, and may not change it afterwards.
+    raw.send(zmq::buffer(encode_control({.kind = ControlKind::kBeat, .from = "node/b"})),
+             zmq::send_flags::none);
+    REQUIRE(cluster.head.wait_for("up node/b"));
+    raw.send(zmq::buffer(encode_control({.kind = ControlKind::kBeat, .from = "node/a"})),
+             zmq::send_flags::none);
+    CHECK(cluster.head.wait_stats(
+        [](const TransportStats& stats) { return stats.refused_identity == 3; }));
+    CHECK(cluster.head.seen().count("up node/a") == 1);
+  }
+}
+
+}  // namespace
+}  // namespace es::actors

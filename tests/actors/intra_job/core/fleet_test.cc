@@ -1,0 +1,120 @@
+#include "actors/intra_job/core/fleet.h"
+
+#include <doctest/doctest.h>
+
+namespace es::actors::intra_job {
+namespace {
+
+using Phase = Worker::Phase;
+
+DeviceId device(const char* type, std::uint32_t index) {
+  return {"node", {type}, index};
+}
+DeviceSet set(const char* type, std::uint32_t count) {
+  DeviceSet result;
+  result.add({type}, count);
+  return result;
+}
+
+Worker& add(Fleet& fleet, std::uint64_t incarnation, const DeviceId& on, Phase phase,
+            bool placed = false) {
+  Worker& worker = fleet.add(Incarnation{incarnation}, on);
+  worker.phase = phase;
+  worker.placed = placed;
+  return worker;
+}
+
+Fleet fleet_with(std::uint32_t max_p, std::vector<DeviceId> devices) {
+  Fleet fleet(max_p);
+  fleet.allocate({.sequence = 1, .releases_seen = 0, .devices = std::move(devices)});
+  return fleet;
+}
+
+TEST_SUITE("actors/intra_job/fleet") {
+  TEST_CASE("an allocation with an old sequence number changes nothing") {
+    Fleet fleet = fleet_with(4, {device("a", 0)});
+    CHECK_FALSE(fleet.allocate({.sequence = 1, .releases_seen = 0, .devices = {device("a", 1)}}));
+    CHECK(fleet.allocated(device("a", 0)));
+    CHECK_FALSE(fleet.holds(device("a", 1)));
+  }
+
+  TEST_CASE("a released device comes back only with an allocation that has seen the release") {
+    Fleet fleet = fleet_with(4, {device("a", 0), device("a", 1)});
+    fleet.release(device("a", 0));
+    fleet.allocate(
+        {.sequence = 2, .releases_seen = 0, .devices = {device("a", 0), device("a", 1)}});
+    CHECK_FALSE(fleet.holds(device("a", 0)));
+    fleet.allocate(
+        {.sequence = 3, .releases_seen = 1, .devices = {device("a", 0), device("a", 1)}});
+    CHECK(fleet.holds(device("a", 0)));
+  }
+
+  TEST_CASE("a device is idle only after its process has been erased") {
+    Fleet fleet = fleet_with(4, {device("a", 0)});
+    add(fleet, 1, device("a", 0), Phase::kLeaving);
+    CHECK(fleet.idle_devices().empty());
+    fleet.erase(Incarnation{1});
+    CHECK(fleet.idle_devices().size() == 1);
+  }
+
+  TEST_CASE("members stay where the wanted types allow it") {
+    Fleet fleet = fleet_with(4, {device("a", 0), device("a", 1), device("b", 0)});
+    add(fleet, 1, device("a", 0), Phase::kWarm);
+    add(fleet, 2, device("a", 1), Phase::kKnown, true);
+    add(fleet, 3, device("b", 0), Phase::kWarm);
+    const Fleet::Choice one = fleet.choose(set("a", 1), true);
+    CHECK(one.complete);
+    CHECK(one.workers == std::set<Incarnation>{Incarnation{2}});
+    CHECK_FALSE(fleet.choose(set("b", 1), false).complete);
+    CHECK(fleet.choose(set("b", 1), true).workers == std::set<Incarnation>{Incarnation{3}});
+    CHECK_FALSE(fleet.choose(set("a", 3), true).complete);
+  }
+
+  TEST_CASE("without a wanted set the choice is complete when nobody is about to come") {
+    Fleet fleet = fleet_with(4, {device("a", 0), device("a", 1)});
+    CHECK_FALSE(fleet.choose(std::nullopt, true).complete);
+    add(fleet, 1, device("a", 0), Phase::kWarm);
+    Worker& coming = add(fleet, 2, device("a", 1), Phase::kStarting);
+    CHECK_FALSE(fleet.choose(std::nullopt, true).complete);
+    coming.phase = Phase::kWarm;
+    CHECK(fleet.choose(std::nullopt, true).complete);
+  }
+
+  TEST_CASE("workers on devices that were taken away are not chosen, but keep the state alone") {
+    Fleet fleet = fleet_with(4, {device("a", 0), device("a", 1)});
+    add(fleet, 1, device("a", 0), Phase::kKnown, true);
+    add(fleet, 2, device("a", 1), Phase::kKnown, true);
+    fleet.allocate({.sequence = 2, .releases_seen = 0, .devices = {device("a", 1)}});
+    CHECK(fleet.choose(std::nullopt, true).workers == std::set<Incarnation>{Incarnation{2}});
+    fleet.allocate({.sequence = 3, .releases_seen = 0, .devices = {}});
+    CHECK(fleet.choose(std::nullopt, true).workers.empty());
+    CHECK(fleet.all_available().size() == 2);
+  }
+
+  TEST_CASE("no more workers than ESTs") {
+    Fleet fleet = fleet_with(1, {device("a", 0), device("a", 1)});
+    const Fleet::Staffing staffing = fleet.staffing(std::nullopt);
+    CHECK(staffing.start.size() == 1);
+    CHECK(staffing.give_back.empty());
+  }
+
+  TEST_CASE("what a demand needs is started, what is beyond is dismissed and given back") {
+    Fleet fleet = fleet_with(4, {device("a", 0), device("a", 1), device("b", 0), device("b", 1)});
+    add(fleet, 1, device("a", 0), Phase::kWarm);
+    const Fleet::Staffing more = fleet.staffing(set("b", 1));
+    CHECK(more.dismiss == std::vector<Incarnation>{Incarnation{1}});
+    CHECK(more.start == std::vector<DeviceId>{device("b", 0)});
+    CHECK(more.give_back == std::vector<DeviceId>{device("a", 1), device("b", 1)});
+  }
+
+  TEST_CASE("before the first allocation after a restart nothing is started or given back") {
+    Fleet fleet(4);
+    fleet.hold(device("a", 0));
+    const Fleet::Staffing staffing = fleet.staffing(std::nullopt);
+    CHECK(staffing.start.empty());
+    CHECK(staffing.give_back.empty());
+  }
+}
+
+}  // namespace
+}  // namespace es::actors::intra_job

@@ -1,0 +1,289 @@
+// To no devices and back: pause, resume, and a node that is about to end.
+#include "tests/actors/intra_job/core/head_bench.h"
+
+namespace es::actors::intra_job {
+namespace {
+
+// The request with which the core asks for the checkpoint, and where it is to go.
+WriteCheckpoint asked(const Effects& effects) {
+  return message<WriteCheckpoint>(effects);
+}
+
+CheckpointWritten written(const Bench& bench, const WriteCheckpoint& asked, Version version) {
+  return CheckpointWritten{.stamp = bench.stamp(1),
+                           .request = asked.request,
+                           .path = asked.directory,
+                           .version = version,
+                           .digests = {},
+                           .error = {}};
+}
+
+// Two workers that have drained at version 3 for a pause; returns what the core asks for.
+WriteCheckpoint drained_for_pause(Bench& bench) {
+  bench.run_with(2);
+  for (Version v = 1; v <= 3; ++v) bench.committed(1, v);
+  CHECK(receivers<Drain>(bench.event(PauseCommand{5})) == Ids{1, 2});
+  bench.drained(1, 3);
+  return asked(bench.drained(2, 3));
+}
+
+Allocation urgent(Bench& bench, std::vector<DeviceId> devices) {
+  return {++bench.sequence, bench.releases, std::move(devices), true};
+}
+
+TEST_SUITE("actors/intra_job/intra_job_pause") {
+  TEST_CASE("a paused job has written a checkpoint, and holds no process and no device") {
+    Bench bench;
+    const WriteCheckpoint request = drained_for_pause(bench);
+    Effects effects = bench.say(written(bench, request, 3));
+    CHECK(bench.core.state() == JobState::kPaused);
+    CHECK(receivers<Release>(effects) == Ids{1, 2});
+    CHECK(all<Demand>(effects).at(0).devices.empty());
+    CHECK(all<CommandDone>(effects).empty());
+    const JobRecord saved = all<SaveRecord>(effects).back().record;
+    CHECK(saved.state == JobState::kPaused);
+    CHECK(saved.known.empty());
+    CHECK(saved.checkpoint->version == 3);
+    CHECK(all<DeviceReleased>(bench.exited(1)).size() == 1);
+    effects = bench.exited(2);
+    CHECK(all<DeviceReleased>(effects).size() == 1);
+    CHECK(all<CommandDone>(effects).at(0).status.ok());
+    CHECK(all<JobEnded>(effects).empty());
+  }
+
+  TEST_CASE("a resumed job goes on from the checkpoint of the pause") {
+    Bench bench;
+    const WriteCheckpoint request = drained_for_pause(bench);
+    bench.say(written(bench, request, 3));
+    bench.exited(1);
+    bench.exited(2);
+    bench.releases = 2;
+    Effects effects = bench.event(ResumeCommand{6});
+    CHECK(all<CommandDone>(effects).at(0).status.ok());
+    CHECK(all<DemandLifted>(effects).size() == 1);
+    CHECK(bench.core.state() == JobState::kQueued);
+    CHECK(all<StartWorker>(bench.allocate({device(0)})).size() == 1);
+    bench.hello(3);
+    const Install install = message<Install>(bench.report(3, std::nullopt));
+    CHECK(install.target == 3);
+    CHECK(install.source == Source(FromCheckpoint{request.directory}));
+  }
+
+  TEST_CASE("of the checkpoints of its pauses a job keeps the newest, and none after its end") {
+    Config config = Bench::config("", 4);
+    config.suspend_prefix = "/s/job-suspended-";
+    Bench bench(config);
+    const WriteCheckpoint first = drained_for_pause(bench);
+    CHECK(first.directory.starts_with(config.suspend_prefix));
+    Effects effects = bench.say(written(bench, first, 3));
+    CHECK(all<KeepSuspensions>(effects).at(0).paths == std::vector<std::string>{first.directory});
+    bench.exited(1);
+    bench.exited(2);
+    bench.releases = 2;
+    bench.event(ResumeCommand{6});
+    bench.allocate({device(0)});
+    bench.hello(3);
+    bench.report(3, std::nullopt);
+    bench.ready(3, 3);
+    bench.event(PauseCommand{7});
+    const WriteCheckpoint second = asked(bench.drained(3, 3));
+    CheckpointWritten late = written(bench, second, 3);
+    late.stamp = bench.stamp(3);
+    late.path = first.directory;  // of an earlier generation: it may be gone
+    CHECK(all<SaveRecord>(bench.say(late)).empty());
+    late.path = second.directory;
+    effects = bench.say(late);
+    CHECK(all<KeepSuspensions>(effects).at(0).paths == std::vector<std::string>{second.directory});
+    CHECK(bench.core.record().checkpoint->path == second.directory);
+    CHECK(bench.core.record().older.empty());
+    bench.exited(3);
+    effects = bench.event(CancelCommand{8});
+    CHECK(all<KeepSuspensions>(effects).at(0).paths.empty());
+    CHECK(bench.core.record().checkpoint == std::nullopt);
+  }
+
+  TEST_CASE("what a recovery of the journal has set aside is removed by no node") {
+    JobRecord record;
+    record.generation = Generation{4};
+    record.set_aside = {"/s/job-suspended-2"};
+    Config config = Bench::config("", 4);
+    config.suspend_prefix = "/s/job-suspended-";
+    Bench bench(record, {}, config);
+    for (const KeepSuspensions& keep : all<KeepSuspensions>(bench.started))
+      CHECK(keep.paths == record.set_aside);
+    const auto at_end = all<KeepSuspensions>(bench.event(CancelCommand{8}));
+    REQUIRE_FALSE(at_end.empty());
+    CHECK(at_end.at(0).paths == record.set_aside);
+  }
+
+  TEST_CASE("a head that restarts leaves a paused job alone") {
+    JobRecord record;
+    record.state = JobState::kPaused;
+    record.generation = Generation{4};
+    record.checkpoint = CheckpointRef{"path", 3};
+    Bench bench(record, {});
+    CHECK(bench.core.state() == JobState::kPaused);
+    CHECK(all<StartWorker>(bench.started).empty());
+    CHECK(all<Demand>(bench.started).at(0).devices.empty());
+    CHECK(bench.allocate({}).empty());
+    CHECK(bench.core.state() == JobState::kPaused);
+    bench.event(ResumeCommand{6});
+    bench.allocate({device(0)});
+    bench.hello(100);
+    CHECK(message<Install>(bench.report(100, std::nullopt)).target == 3);
+  }
+
+  TEST_CASE("a checkpoint that cannot be written leaves the job running") {
+    Bench bench;
+    const WriteCheckpoint request = drained_for_pause(bench);
+    CheckpointWritten failed = written(bench, request, 0);
+    failed.error = "no space left";
+    const Effects effects = bench.say(failed);
+    CHECK(all<CommandDone>(effects).at(0).status.error().message == "no space left");
+    CHECK(receivers<Prepare>(effects) == Ids{1, 2});
+    bench.round({1, 2}, 3, {1, 2});
+    CHECK(bench.core.state() == JobState::kRunning);
+  }
+
+  TEST_CASE("a worker that dies meanwhile begins the pause anew, in another directory") {
+    Bench bench;
+    const WriteCheckpoint first = drained_for_pause(bench);
+    CHECK(receivers<Prepare>(bench.exited(1)) == Ids{2});
+    CHECK(receivers<Drain>(bench.round({2}, 3, {2})) == Ids{2});
+    const WriteCheckpoint second = asked(bench.drained(2, 3));
+    CHECK(second.directory != first.directory);
+    CheckpointWritten message = written(bench, second, 3);
+    message.stamp = bench.stamp(2);
+    bench.say(message);
+    CHECK(bench.core.state() == JobState::kPaused);
+  }
+
+  TEST_CASE("a job that waits for devices is paused at once") {
+    Bench bench;
+    const Effects effects = bench.event(PauseCommand{5});
+    CHECK(bench.core.state() == JobState::kPaused);
+    CHECK(all<CommandDone>(effects).at(0).status.ok());
+    CHECK(bench.core.record().checkpoint == std::nullopt);
+  }
+
+  TEST_CASE("pause and resume are refused where they make no sense") {
+    const auto refusal = [](const Effects& effects) {
+      return all<CommandDone>(effects).at(0).status.error().message;
+    };
+    Bench bench;
+    CHECK(refusal(bench.event(ResumeCommand{1})) == "the job is not paused");
+    bench.event(PauseCommand{2});
+    CHECK(refusal(bench.event(PauseCommand{3})) == "the job is paused already");
+    const Effects effects = bench.event(CheckpointCommand{4, "dir"});
+    CHECK(all<CheckpointDone>(effects).at(0).result.error().kind == ErrorKind::kRefused);
+    bench.event(CancelCommand{5});
+    CHECK(bench.core.state() == JobState::kCancelled);
+    CHECK(refusal(bench.event(PauseCommand{6})) == "the job has ended");
+    CHECK(refusal(bench.event(ResumeCommand{7})) == "the job has ended");
+  }
+
+  TEST_CASE("a job whose devices have gone stays paused and says why") {
+    Bench bench;
+    bench.event(ScaleCommand{1, parse_device_set("a:2").value()});
+    bench.event(PauseCommand{2});
+    bench.event(ResumeCommand{3});
+    bench.event(DemandRefused{"needs a:2, the cluster has a:1"});
+    CHECK(bench.core.state() == JobState::kPaused);
+    CHECK(bench.core.waiting_for() == "needs a:2, the cluster has a:1");
+  }
+
+  TEST_CASE("a job whose last devices are about to end is saved and queued") {
+    Bench bench;
+    bench.run_with(1);
+    bench.committed(1, 1);
+    CHECK(receivers<Drain>(bench.event(urgent(bench, {}))) == Ids{1});
+    const WriteCheckpoint request = asked(bench.drained(1, 1));
+    Effects effects = bench.say(written(bench, request, 1));
+    CHECK(bench.core.state() == JobState::kQueued);
+    CHECK(receivers<Release>(effects) == Ids{1});
+    CHECK(all<DeviceReleased>(bench.exited(1)).size() == 1);
+    ++bench.releases;
+    CHECK(all<StartWorker>(bench.allocate({device(1)})).size() == 1);
+  }
+
+  TEST_CASE("given another device in time the job is handed over instead") {
+    Bench bench;
+    bench.run_with(1);
+    bench.committed(1, 1);
+    bench.event(urgent(bench, {device(1)}));
+    CHECK(bench.core.state() == JobState::kRunning);
+    CHECK(receivers<Drain>(bench.hello(2)) == Ids{1});
+    CHECK(receivers<Prepare>(bench.drained(1, 1)) == Ids{1, 2});
+  }
+
+  TEST_CASE("given a device while it drains to be saved, it goes on without a checkpoint") {
+    Bench bench;
+    bench.run_with(1);
+    bench.committed(1, 1);
+    bench.event(urgent(bench, {}));
+    bench.allocate({device(0)});
+    CHECK(receivers<Prepare>(bench.drained(1, 1)) == Ids{1});
+    bench.round({1}, 1, {1});
+    CHECK(bench.core.state() == JobState::kRunning);
+  }
+
+  TEST_CASE("what a job waits for is said") {
+    Bench bench;
+    CHECK(bench.core.waiting_for() == "at least 1 free devices");
+    Bench staged("a:2@2,a:1@8");
+    CHECK(staged.core.waiting_for() == "devices a:2, has none");
+    staged.allocate({device(0)});
+    CHECK(staged.core.waiting_for() == "devices a:2, has a:1");
+    staged.allocate({device(0), device(1)});
+    CHECK(staged.core.waiting_for() == "its worker processes to start");
+  }
+}
+
+TEST_SUITE("actors/intra_job/intra_job_core") {
+  TEST_CASE(
+      "hole: a worker whose link broke says Hello again, and a round finds out what was lost") {
+    Bench bench;
+    bench.run_with(2);
+    CHECK(receivers<Prepare>(bench.hello(1)) == Ids{1, 2});
+    CHECK(bench.hello(1).size() == 1);  // told again what it may have missed
+    bench.report(1, 0);
+    CHECK(bench.hello(1).empty());
+    bench.report(2, 0);
+    CHECK(receivers<Prepare>(bench.hello(2)) == Ids{1, 2});  // its Install may be lost
+  }
+
+  TEST_CASE("a worker that does not report, and a process that says no Hello, are given up") {
+    Bench bench;
+    bench.run_with(2);
+    bench.exited(2);
+    bench.now += std::chrono::seconds(31);
+    CHECK(all<KillWorker>(bench.core.tick(bench.now)).at(0).incarnation == Incarnation{1});
+    Bench starting;
+    starting.allocate({device(0)});
+    starting.now += std::chrono::minutes(9);
+    CHECK(starting.core.tick(starting.now).empty());
+    starting.now += std::chrono::minutes(2);
+    CHECK(all<KillWorker>(starting.core.tick(starting.now)).size() == 1);
+  }
+
+  TEST_CASE("a head that died between the last ledger line and the end ends the job as it should") {
+    JobRecord record;
+    record.state = JobState::kRunning;
+    record.generation = Generation{6};
+    record.known = {{Incarnation{1}, device(0), "address", "host"}};
+    LedgerHistory history;
+    for (Version v = 1; v <= kLast; ++v)
+      history.lines.push_back({v, {0, 0, 0, 0}, {7, v}, std::nullopt});
+    history.lines.back().state = Digest{1, 2};
+    history.evaluations = {{kLast, digest_of(*totals(5))}};
+    Bench bench(record, history);
+    bench.report(1, kLast);
+    const Effects effects = bench.ready(1, kLast);
+    CHECK(receivers<Release>(effects) == Ids{1});
+    CHECK(bench.core.state() == JobState::kFinished);
+    CHECK(bench.core.ledger().last()->state == Digest{1, 2});
+  }
+}
+
+}  // namespace
+}  // namespace es::actors::intra_job

@@ -1,0 +1,277 @@
+// From which saved state a job goes on, where the nodes share no disk.
+#include "actors/intra_job/core/saved_states.h"
+
+#include "tests/actors/intra_job/core/head_bench.h"
+
+namespace es::actors::intra_job {
+namespace {
+
+CheckpointRef state(Version version, std::set<std::string> nodes) {
+  return {"/s/" + std::to_string(version), version, false, std::move(nodes), {{version, 1}, {}}};
+}
+
+// What three nodes say: w whole, g gone, u unclear, . nothing yet, - is away.
+SavedStates said(const CheckpointRef& state, const std::string& nodes) {
+  SavedStates saved;
+  std::set<std::string> present;
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    if (nodes[i] != '-') present.insert("n" + std::to_string(i + 1));
+  saved.set_nodes(present);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const std::string node = "n" + std::to_string(i + 1);
+    if (nodes[i] == '-') continue;
+    saved.to_ask(node, {state});
+    if (nodes[i] == 'w') saved.found(node, state, Sight::kWhole, "");
+    if (nodes[i] == 'g') saved.found(node, state, Sight::kGone, "absent");
+    if (nodes[i] == 'u') saved.found(node, state, Sight::kUnclear, "no answer of the disk");
+  }
+  return saved;
+}
+
+TEST_SUITE("actors/intra_job/saved_states") {
+  TEST_CASE("a state is gone only when all who are there say so, and its writers are there") {
+    using Kind = GoOn::Kind;
+    struct Case {
+      const char* nodes;
+      Kind kind;
+    };
+    // Written on n1.
+    for (const Case& c :
+         {Case{"w..", Kind::kReadable}, Case{"ggw", Kind::kReadable}, Case{"-gw", Kind::kReadable},
+          Case{"...", Kind::kAsking}, Case{"gg.", Kind::kAsking}, Case{"-g.", Kind::kAsking},
+          Case{"-gg", Kind::kAway}, Case{"---", Kind::kAway}, Case{"ugg", Kind::kAway},
+          Case{"gug", Kind::kAway}, Case{"ggg", Kind::kLost}, Case{"gg-", Kind::kLost}}) {
+      CAPTURE(c.nodes);
+      CHECK(said(state(7, {"n1"}), c.nodes).look(state(7, {"n1"})).kind == c.kind);
+    }
+    // Nobody is known to have written it: nothing proves that it is gone.
+    CHECK(said(state(7, {}), "ggg").look(state(7, {})).kind == Kind::kAway);
+  }
+
+  TEST_CASE("an older state takes the place of a newer one only when that is gone") {
+    const CheckpointRef newer = state(9, {"n1"}), older = state(5, {"n2"});
+    SavedStates saved;
+    saved.set_nodes({"n2"});
+    for (const CheckpointRef& asked : saved.to_ask("n2", {newer, older}))
+      saved.found("n2", asked, asked == older ? Sight::kWhole : Sight::kGone, "");
+    CHECK(saved.choose({newer, older}).kind == GoOn::Kind::kAway);
+    CHECK(saved.choose({newer, older}).state == newer);
+    CHECK(saved.choose({newer, older}).missing == std::set<std::string>{"n1"});
+    saved.set_nodes({"n1", "n2"});
+    CHECK(saved.choose({newer, older}).kind == GoOn::Kind::kAsking);
+    for (const CheckpointRef& asked : saved.to_ask("n1", {newer, older}))
+      saved.found("n1", asked, Sight::kGone, "damaged");
+    CHECK(saved.choose({newer, older}).kind == GoOn::Kind::kReadable);
+    CHECK(saved.choose({newer, older}).state == older);
+    CHECK(saved.choose({}).kind == GoOn::Kind::kStart);
+    CHECK(saved.choose({newer}).kind == GoOn::Kind::kLost);
+  }
+
+  TEST_CASE("what a node said before it left, or of another state at the path, does not count") {
+    const CheckpointRef one = state(7, {"n1"});
+    SavedStates saved = said(one, "w");
+    CheckpointRef other = one;
+    other.digests.params.high = 8;
+    CHECK(saved.look(other).kind == GoOn::Kind::kAsking);
+    saved.set_nodes({});
+    saved.set_nodes({"n1"});
+    CHECK(saved.look(one).kind == GoOn::Kind::kAsking);
+    saved.found("n2", one, Sight::kWhole, "");  // was never asked
+    CHECK(saved.look(one).at.empty());
+  }
+
+  TEST_CASE("a state that is whole and cannot be read is asked for again, and not for ever") {
+    const CheckpointRef one = state(7, {"n1"});
+    SavedStates saved = said(one, "w");
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      saved.failed_to_read("n1", one, "the link broke");
+      CHECK(saved.look(one).kind == GoOn::Kind::kAsking);
+      CHECK(saved.to_ask("n1", {one}).size() == 1);
+      saved.found("n1", one, Sight::kWhole, "");
+    }
+    saved.failed_to_read("n1", one, "the link broke");
+    CHECK(saved.look(one).kind == GoOn::Kind::kAway);
+    CHECK(saved.look(one).why == "the link broke");
+  }
+
+  TEST_CASE("nodes are named as in a sentence") {
+    CHECK(nodes_text({"a"}) == "node a");
+    CHECK(nodes_text({"a", "b"}) == "nodes a and b");
+    CHECK(nodes_text({"a", "b", "c"}) == "nodes a, b and c");
+  }
+}
+
+DeviceId on(const char* node) {
+  return {node, {"a"}, 0};
+}
+
+// Two nodes that share no disk; the job was saved on the first, at version 3, and is paused.
+struct Apart {
+  Apart() {
+    JobRecord record;
+    record.state = JobState::kPaused;
+    record.generation = Generation{4};
+    record.checkpoint = state(3, {"one"});
+    bench.emplace(record, LedgerHistory{});
+    bench->sight = [](const std::string& node, const CheckpointRef&) {
+      return node == "one" ? Sight::kWhole : Sight::kGone;
+    };
+    present({"one", "two"});
+  }
+  Effects present(std::set<std::string> nodes) { return bench->event(NodesPresent{nodes}); }
+  // Up to the Install.
+  Effects begin_on_second_node() {
+    bench->event(ResumeCommand{1});
+    bench->allocate({on("two")});
+    bench->hello(100);
+    return bench->report(100, std::nullopt);
+  }
+  std::optional<Bench> bench;
+};
+
+TEST_SUITE("actors/intra_job/intra_job_saved") {
+  TEST_CASE("a job that goes on elsewhere gets its state from the node that has it") {
+    Apart apart;
+    const Effects effects = apart.begin_on_second_node();
+    CHECK(message<Install>(effects).target == 3);
+    CHECK(message<Install>(effects).source == Source(FromCheckpoint{"/s/3", "one"}));
+    CHECK(apart.bench->core.may_read(Incarnation{100}, "/s/3"));
+    CHECK_FALSE(apart.bench->core.may_read(Incarnation{100}, "/etc/passwd"));
+    CHECK_FALSE(apart.bench->core.may_read(Incarnation{7}, "/s/3"));
+    apart.bench->ready(100, 3);
+    CHECK_FALSE(apart.bench->core.may_read(Incarnation{100}, "/s/3"));
+    CHECK(apart.bench->core.state() == JobState::kRunning);
+  }
+
+  TEST_CASE("while the node with its state is away a job holds nothing, waits and says so") {
+    Apart apart;
+    apart.present({"two"});
+    Effects effects = apart.bench->event(ResumeCommand{1});
+    REQUIRE_FALSE(all<Demand>(effects).empty());
+    CHECK(all<Demand>(effects).back().devices == DeviceSet());
+    CHECK(apart.bench->core.state() == JobState::kQueued);
+    CHECK(apart.bench->core.waiting_for() ==
+          "node one, which holds its newest saved state (version 3, /s/3)");
+    effects = apart.present({"one", "two"});
+    CHECK(all<DemandLifted>(effects).size() == 1);
+    CHECK(apart.bench->core.waiting_for() == "at least 1 free devices");
+  }
+
+  TEST_CASE("the node goes away while its state is on its way: the job gives its device back") {
+    Apart apart;
+    apart.begin_on_second_node();
+    Effects effects = apart.present({"two"});
+    CHECK(receivers<Prepare>(effects) == Ids{100});
+    effects = apart.bench->report(100, std::nullopt);
+    CHECK(receivers<Release>(effects) == Ids{100});
+    CHECK(all<Demand>(effects).at(0).devices.empty());
+    CHECK(apart.bench->core.phase() == Phase::kIdle);
+    CHECK(apart.bench->core.record().checkpoint == state(3, {"one"}));
+  }
+
+  TEST_CASE("a node that is lost before it answers keeps nobody waiting for its answer") {
+    Apart apart;
+    apart.bench->silent = {"one"};
+    apart.bench->event(ResumeCommand{1});
+    apart.bench->event(NodeSaidHello{"one"});  // what it said before counts no more
+    apart.bench->allocate({on("two")});
+    apart.bench->hello(100);
+    CHECK(apart.bench->core.waiting_for().starts_with("node one to say whether"));
+    const Effects effects = apart.present({"two"});
+    CHECK(apart.bench->core.waiting_for().starts_with("node one, which holds its newest"));
+    CHECK(all<Demand>(effects).at(0).devices.empty());
+  }
+
+  // The node of the only member is lost while the job moves away from it.
+  TEST_CASE("a node that is lost in the middle of a round keeps the round from nothing") {
+    JobRecord record;
+    record.state = JobState::kRunning;
+    record.generation = Generation{4};
+    record.checkpoint = state(3, {"one"});
+    record.known = {{Incarnation{1}, on("one"), "address", "host"}};
+    Bench bench(record, LedgerHistory{});
+    bench.sight = [](const std::string&, const CheckpointRef&) { return Sight::kGone; };
+    bench.silent = {"one"};
+    bench.event(NodesPresent{{"one", "two"}});
+    bench.allocate({on("one"), on("two")});
+    bench.report(1, 3);
+    bench.ready(1, 3);
+    REQUIRE(receivers<Drain>(bench.hello(100)) == Ids{1});
+    REQUIRE(receivers<Prepare>(bench.exited(1)) == Ids{100});
+    bench.report(100, std::nullopt);
+    REQUIRE(bench.core.phase() == Phase::kPreparing);
+    CHECK(bench.core.waiting_for().starts_with("node one to say whether"));
+    const Effects effects = bench.event(NodesPresent{{"two"}});
+    CHECK(receivers<Release>(effects) == Ids{100});
+    CHECK(bench.core.phase() == Phase::kIdle);
+    CHECK(bench.core.waiting_for() ==
+          "node one, which holds its newest saved state (version 3, /s/3)");
+  }
+
+  TEST_CASE("the user gives up a state whose node does not come back, and is told what that is") {
+    Apart apart;
+    apart.present({"two"});
+    const Effects effects = apart.bench->event(ResumeCommand{1, true});
+    const CommandDone done = all<CommandDone>(effects).at(0);
+    CHECK(done.status.ok());
+    CHECK(done.note == "gives up version 3 (/s/3 on node one); goes on from the start of the job");
+    CHECK_FALSE(all<SaveRecord>(effects).back().record.checkpoint.has_value());
+    apart.bench->allocate({on("two")});
+    apart.bench->hello(100);
+    CHECK(message<Install>(apart.bench->report(100, std::nullopt)).target == 0);
+  }
+
+  TEST_CASE("nothing is given up while it can be read") {
+    Apart apart;
+    const CommandDone done = all<CommandDone>(apart.bench->event(ResumeCommand{1, true})).at(0);
+    CHECK(done.status.ok());
+    CHECK(done.note == "nothing is lost: its newest saved state can be read");
+    CHECK(apart.bench->core.record().checkpoint == state(3, {"one"}));
+    CHECK(all<CommandDone>(apart.bench->event(ResumeCommand{2, true})).at(0).status.error().kind ==
+          ErrorKind::kRefused);
+  }
+
+  TEST_CASE("a checkpoint that a run began from is one of its saved states") {
+    Config config = Bench::config("", 4);
+    config.start = FromCheckpoint{"/from"};
+    config.start_version = 2;
+    Bench bench(config);
+    bench.sight = [](const std::string&, const CheckpointRef&) { return Sight::kGone; };
+    bench.event(NodeSaidHello{"node"});
+    CHECK(bench.core.waiting_for() ==
+          "a node that can read its newest saved state (version 2, /from)");
+    CHECK(all<CommandDone>(bench.event(ResumeCommand{1, true})).at(0).status.error().kind ==
+          ErrorKind::kRefused);
+    bench.sight = [](const std::string&, const CheckpointRef&) { return Sight::kWhole; };
+    CHECK(all<DemandLifted>(bench.event(NodeSaidHello{"node"})).size() == 1);
+  }
+
+  TEST_CASE("a job that cannot be saved tells why it keeps its devices, and tries again") {
+    Bench bench;
+    bench.run_with(1);
+    bench.committed(1, 1);
+    bench.event(Allocation{++bench.sequence, bench.releases, {}, true});
+    const auto fail = [&](const Effects& effects) {
+      const WriteCheckpoint asked = message<WriteCheckpoint>(effects);
+      CHECK(asked.make_parent);
+      return bench.say(CheckpointWritten{.stamp = bench.stamp(1),
+                                         .request = asked.request,
+                                         .path = asked.directory,
+                                         .version = 1,
+                                         .digests = {},
+                                         .error = "no space left"});
+    };
+    CHECK(all<DevicesKept>(fail(bench.drained(1, 1))).at(0).reason == "no space left");
+    bench.round({1}, 1, {1});
+    CHECK(bench.core.next_tick() == bench.now + kSaveAgainAfter);
+    bench.now += kSaveAgainAfter;
+    CHECK(receivers<Drain>(bench.core.tick(bench.now)) == Ids{1});
+    CHECK(all<DevicesKept>(fail(bench.drained(1, 1))).empty());  // told already
+    bench.round({1}, 1, {1});
+    const Effects given = bench.allocate({device(0)});
+    CHECK(all<DevicesKept>(given).at(0).reason.empty());
+  }
+}
+
+}  // namespace
+}  // namespace es::actors::intra_job

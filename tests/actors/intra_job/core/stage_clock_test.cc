@@ -1,0 +1,97 @@
+#include "actors/intra_job/core/stage_clock.h"
+
+#include <doctest/doctest.h>
+
+namespace es::actors::intra_job {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+TEST_SUITE("actors/intra_job/stage_clock") {
+  TEST_CASE("training and pauses of two placements are told apart") {
+    StageClock clock;
+    clock.pause(seconds(1));  // before the first start there is no pause
+    clock.go(seconds(10), 0, "a:2");
+    clock.step(seconds(20));
+    clock.step(seconds(30));
+    clock.pause(seconds(30));
+    clock.pause(seconds(31));  // the second member pauses
+    clock.go(seconds(33), 1, "a:1");
+    clock.step(seconds(40));
+    const std::vector<StageReport> reports = clock.reports(seconds(40));
+    REQUIRE(reports.size() == 2);
+    CHECK(reports[0].placement == "a:2");
+    CHECK(reports[0].steps == 2);
+    CHECK(reports[0].training == seconds(20));
+    CHECK(reports[0].rescale == seconds(0));
+    CHECK(reports[1].steps == 1);
+    CHECK(reports[1].training == seconds(7));
+    CHECK(reports[1].rescale == seconds(3));
+  }
+
+  TEST_CASE("a lost worker that is replaced does not open a new report") {
+    StageClock clock;
+    clock.go(seconds(0), 0, "a:2");
+    clock.pause(seconds(5));
+    clock.go(seconds(6), 0, "a:2");
+    clock.pause(seconds(10));
+    const std::vector<StageReport> reports = clock.reports(seconds(20));
+    REQUIRE(reports.size() == 1);
+    CHECK(reports[0].training == seconds(9));
+    CHECK(reports[0].rescale == seconds(1));
+  }
+
+  TEST_CASE("equal placements of two stages are two reports") {
+    StageClock clock;
+    clock.go(seconds(0), 0, "a:2");
+    clock.go(seconds(1), 1, "a:2");
+    CHECK(clock.reports(seconds(2)).size() == 2);
+  }
+
+  TEST_CASE("the speed is that of the last seconds, not of the whole life") {
+    StageClock clock;
+    CHECK(clock.steps_per_second(seconds(1)) == 0);
+    clock.go(seconds(0), 0, "a:2");
+    CHECK(clock.steps_per_second(seconds(1)) == 0);
+    for (int i = 1; i <= 1000; ++i) clock.step(milliseconds(100 * i));  // ten a second
+    CHECK(clock.steps_per_second(seconds(100)) == doctest::Approx(10));
+    for (int i = 1; i <= 40; ++i) clock.step(seconds(100) + milliseconds(500 * i));
+    CHECK(clock.steps_per_second(seconds(120)) == doctest::Approx(2));
+    CHECK(clock.steps_per_second(milliseconds(120'400)) == doctest::Approx(2).epsilon(0.03));
+  }
+
+  TEST_CASE("steps of many seconds have a speed from the first one on, and a late one lowers it") {
+    StageClock clock;
+    clock.go(seconds(0), 0, "a:2");
+    clock.step(seconds(50));
+    CHECK(clock.steps_per_second(seconds(50)) == doctest::Approx(1.0 / 50));
+    clock.step(seconds(75));
+    CHECK(clock.steps_per_second(seconds(75)) == doctest::Approx(1.0 / 25));
+    CHECK(clock.steps_per_second(seconds(100)) == doctest::Approx(1.0 / 25));
+    CHECK(clock.steps_per_second(seconds(125)) == doctest::Approx(1.0 / 50));
+  }
+
+  TEST_CASE("what does not step has no speed, and begins anew after a pause") {
+    StageClock clock;
+    clock.go(seconds(0), 0, "a:2");
+    for (int i = 1; i <= 10; ++i) clock.step(seconds(i));
+    clock.pause(seconds(10));
+    CHECK(clock.steps_per_second(seconds(10)) == 0);
+    CHECK(clock.steps_per_second(seconds(1000)) == 0);
+    clock.go(seconds(2000), 0, "a:2");
+    CHECK(clock.steps_per_second(seconds(2000)) == 0);
+    clock.step(seconds(2004));
+    CHECK(clock.steps_per_second(seconds(2004)) == doctest::Approx(0.25));
+  }
+
+  TEST_CASE("a thousand steps a second are measured as exactly as one") {
+    StageClock clock;
+    clock.go(seconds(0), 0, "a:2");
+    for (int i = 1; i <= 60'000; ++i) clock.step(milliseconds(i));
+    CHECK(clock.steps_per_second(seconds(60)) == doctest::Approx(1000));
+  }
+}
+
+}  // namespace
+}  // namespace es::actors::intra_job

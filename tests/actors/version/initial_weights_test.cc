@@ -1,0 +1,195 @@
+#include "actors/version/initial_weights.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "tests/store/temp_directory.h"
+
+namespace es::actors {
+namespace {
+
+namespace fs = std::filesystem;
+
+JobSpec spec(std::uint64_t seed) {
+  JobSpec s;
+  s.name = "weights";
+  s.max_p = 2;
+  s.batch_size = 2;
+  s.steps = 4;
+  s.seed = seed;
+  s.model = {.name = "resnet18", .width = 4};
+  return s;
+}
+
+std::unique_ptr<gpu::Engine> engine(const JobSpec& s) {
+  const SampleLayout layout{{{.name = "image", .height = 8, .width = 8, .channels = 3},
+                             {.name = "label", .type = FieldType::kI32, .high = 9}}};
+  auto made = gpu::Engine::create(s, layout, {.cpu_class = CpuClass::kScalar});
+  REQUIRE(made.ok());
+  REQUIRE((*made)->init_replica().ok());
+  return *std::move(made);
+}
+
+// An engine whose statistics are not those of a new one.
+std::unique_ptr<gpu::Engine> trained() {
+  auto e = engine(spec(1));
+  gpu::Replica replica = e->replica();
+  for (gpu::EstContext& context : replica.contexts)
+    for (float& stat : context.stats) stat += 0.5F;
+  REQUIRE(e->install(std::move(replica)).ok());
+  return e;
+}
+
+struct Files {
+  es::test::TempDirectory directory;
+  std::unique_ptr<gpu::Engine> source = trained();
+  StateDict state{source->table(), source->replica().params.data(),
+                  source->replica().contexts[0].stats.data(), 7};
+
+  int written = 0;
+
+  fs::path write(const char* name, const std::vector<store::TensorData>& tensors) {
+    const fs::path file = directory / name;
+    REQUIRE(store::write_safetensors(store::posix_file_system(), file, tensors, {}).ok());
+    return file;
+  }
+};
+
+}  // namespace
+
+TEST_SUITE("actors/common/initial_weights") {
+  TEST_CASE("exported weights come back with every bit, for every EST") {
+    Files files;
+    JobSpec other = spec(2);
+    other.model.weights = files.write("w", files.state.tensors());
+    const auto target = engine(other);
+    CHECK(target->params_digest() != files.source->params_digest());
+    const auto digest = check_weights(other.model.weights, target->table());
+    REQUIRE_MESSAGE(digest.ok(), (digest.ok() ? "" : digest.error().message));
+    other.model.weights_digest = digest->hex();
+    REQUIRE(load_initial_weights(*target, other.model).ok());
+    CHECK(target->params_digest() == files.source->params_digest());
+    CHECK(target->state_digest() == files.source->state_digest());
+  }
+
+  TEST_CASE("names and shapes are PyTorch's") {
+    Files files;
+    const auto file = store::SafetensorsFile::open(files.write("w", files.state.tensors()));
+    REQUIRE(file.ok());
+    CHECK(file->find("conv1.weight")->shape == std::vector<std::uint64_t>{4, 3, 3, 3});
+    CHECK(file->find("layer2.0.downsample.1.running_var")->shape == std::vector<std::uint64_t>{8});
+    const store::TensorInfo* tracked = file->find("bn1.num_batches_tracked");
+    REQUIRE(tracked != nullptr);
+    CHECK(tracked->dtype == "I64");
+    CHECK(tracked->shape.empty());
+    CHECK(file->read(*tracked).value()[0] == std::byte{7});
+  }
+
+  TEST_CASE("each thing that is wrong with a file has one clear error") {
+    Files files;
+    const gpu::ParamTable& table = files.source->table();
+    const auto expect = [&](const fs::path& file, const std::string& text) {
+      const auto checked = check_weights(file, table);
+      REQUIRE_FALSE(checked.ok());
+      CHECK_MESSAGE(checked.error().message.find(text) != std::string::npos,
+                    checked.error().message);
+      CHECK(checked.error().message.find(file.string()) == 0);
+    };
+    auto tensors = files.state.tensors();
+    tensors.erase(tensors.begin());
+    expect(files.write("missing", tensors), "tensor \"conv1.weight\" is missing");
+    tensors = files.state.tensors();
+    tensors[0].shape = {4, 27};
+    expect(files.write("shape", tensors), "\"conv1.weight\": shape = [4,27]: allowed is [4,3,3,3]");
+    tensors = files.state.tensors();
+    tensors[0].dtype = "I32";
+    expect(files.write("dtype", tensors), "\"conv1.weight\": dtype = I32: allowed is F32");
+    tensors = files.state.tensors();
+    tensors.push_back({"head.weight", "F32", {0}, {}});
+    expect(files.write("extra", tensors), "of its data: allowed are the tensors of the model");
+    tensors = files.state.tensors();
+    const auto tracked = std::ranges::find(tensors, std::string("bn1.num_batches_tracked"),
+                                           &store::TensorData::name);
+    REQUIRE(tracked != tensors.end());
+    const std::vector<std::byte> two(16);
+    tracked->shape = {2};
+    tracked->bytes = two;
+    expect(files.write("tracked", tensors),
+           "\"bn1.num_batches_tracked\": shape = [2]: allowed is []");
+    CHECK(check_weights(files.directory / "none", table).error().kind == ErrorKind::kNotFound);
+  }
+
+  TEST_CASE("numbers that no training makes are refused by tensor, element and value") {
+    Files files;
+    const auto refused = [&](const char* name, std::size_t element, float value) {
+      auto tensors = files.state.tensors();
+      const auto tensor = std::ranges::find(tensors, std::string(name), &store::TensorData::name);
+      REQUIRE(tensor != tensors.end());
+      std::vector<float> values(tensor->bytes.size() / sizeof(float));
+      std::memcpy(values.data(), tensor->bytes.data(), tensor->bytes.size());
+      values[element] = value;
+      tensor->bytes = std::as_bytes(std::span(values));
+      const fs::path file = files.directory / ("bad" + std::to_string(++files.written));
+      REQUIRE(store::write_safetensors(store::posix_file_system(), file, tensors, {}).ok());
+      const auto checked = check_weights(file, files.source->table());
+      return checked.ok() ? "accepted" : checked.error().message.substr(file.string().size());
+    };
+    CHECK(refused("bn1.running_var", 3, -1000.0F) ==
+          ": tensor \"bn1.running_var\": element 3 = -1000: allowed is a finite number of at least "
+          "0");
+    CHECK(refused("bn1.running_var", 0, NAN).find("element 0 = nan") != std::string::npos);
+    CHECK(refused("bn1.running_var", 0, -0.0F) == "accepted");
+    CHECK(refused("bn1.running_mean", 1, -1000.0F) == "accepted");
+    CHECK(refused("bn1.running_mean", 1, INFINITY) ==
+          ": tensor \"bn1.running_mean\": element 1 = inf: allowed is a finite number");
+    CHECK(refused("fc.weight", 5, -INFINITY).find("\"fc.weight\": element 5 = -inf") !=
+          std::string::npos);
+  }
+
+  TEST_CASE("what follows from the model is written, and at import checked and left out") {
+    gpu::ParamTable table = engine(spec(1))->table();
+    table.add_buffer(
+        {.name = "index", .torch_shape = {2, 2}, .dtype = "I64", .values = {3, 1, 4, 1}});
+    table.add_buffer(
+        {.name = "anchors", .torch_shape = {2}, .dtype = "F32", .values = {1.25, 0.5}});
+    table.add_buffer(
+        {.name = "old", .torch_shape = {1}, .dtype = "I64", .values = {0}, .current = false});
+    Files files;
+    const gpu::Replica& replica = files.source->replica();
+    const StateDict state(table, replica.params.data(), replica.contexts[0].stats.data(), 7);
+    CHECK(check_weights(files.write("whole", state.tensors()), table).ok());
+    CHECK(check_weights(files.write("without", files.state.tensors()), table).ok());
+    auto tensors = state.tensors();
+    CHECK(std::ranges::find(tensors, std::string("old"), &store::TensorData::name) ==
+          tensors.end());
+    const std::int64_t zero = 0, two = 2;
+    tensors.push_back({"old", "I64", {1}, std::as_bytes(std::span(&zero, 1))});
+    CHECK(check_weights(files.write("old", tensors), table).ok());
+    tensors.back().bytes = std::as_bytes(std::span(&two, 1));
+    const auto checked = check_weights(files.write("other", tensors), table);
+    REQUIRE_FALSE(checked.ok());
+    CHECK(checked.error().message.find(
+              "\"old\": element 0 = 2: allowed is 0, which follows from the model") !=
+          std::string::npos);
+  }
+
+  TEST_CASE("a file that was changed after admission is noticed, and nothing is loaded") {
+    Files files;
+    JobSpec other = spec(2);
+    other.model.weights = files.write("w", files.state.tensors());
+    other.model.weights_digest = check_weights(other.model.weights, files.source->table())->hex();
+    es::test::flip_bit(other.model.weights, fs::file_size(other.model.weights) - 3, 2);
+    const auto target = engine(other);
+    const Digest before = target->params_digest();
+    const Status status = load_initial_weights(*target, other.model);
+    REQUIRE_FALSE(status.ok());
+    CHECK(status.error().message.find("allowed is " + other.model.weights_digest) !=
+          std::string::npos);
+    CHECK(target->params_digest() == before);
+  }
+}
+
+}  // namespace es::actors

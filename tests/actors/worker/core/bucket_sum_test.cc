@@ -1,0 +1,65 @@
+#include "actors/worker/core/bucket_sum.h"
+
+#include <doctest/doctest.h>
+
+namespace es::actors::worker {
+namespace {
+
+using protocol::Contrib;
+
+Contrib contrib(std::uint64_t sender, RankRange ranks, bool drain = false) {
+  Contrib result;
+  result.stamp = {Generation{1}, Incarnation{sender}};
+  result.ranks = ranks;
+  result.drain = drain;
+  for (VirtualRank rank = ranks.begin; rank < ranks.end; ++rank)
+    result.results.push_back({rank, 0, {}});
+  return result;
+}
+
+TEST_SUITE("actors/worker/bucket_sum") {
+  TEST_CASE("parts and results are in rank order, whatever the order of arrival") {
+    BucketSum sum(5);
+    CHECK(sum.add(contrib(3, {4, 5})) == BucketSum::Added::kCounted);
+    CHECK(sum.add(contrib(1, {0, 2})) == BucketSum::Added::kCounted);
+    CHECK_FALSE(sum.complete());
+    CHECK(sum.covers({0, 2}));
+    CHECK_FALSE(sum.covers({2, 4}));
+    CHECK(sum.add(contrib(2, {2, 4})) == BucketSum::Added::kCounted);
+    REQUIRE(sum.complete());
+    const std::vector<Part> parts = sum.parts();
+    REQUIRE(parts.size() == 3);
+    CHECK(parts[0].from == Incarnation{1});
+    CHECK(parts[1].from == Incarnation{2});
+    CHECK(parts[2].from == Incarnation{3});
+    const std::vector<protocol::RankResult> results = sum.results();
+    REQUIRE(results.size() == 5);
+    for (VirtualRank rank = 0; rank < 5; ++rank) CHECK(results[rank].rank == rank);
+  }
+
+  TEST_CASE("the same part of the same sender counts once") {
+    BucketSum sum(5);
+    CHECK(sum.add(contrib(1, {0, 2})) == BucketSum::Added::kCounted);
+    CHECK(sum.add(contrib(1, {0, 2})) == BucketSum::Added::kDuplicate);
+    CHECK(sum.add(contrib(1, {2, 4})) == BucketSum::Added::kCounted);
+    CHECK_FALSE(sum.complete());
+  }
+
+  TEST_CASE("a rank in two different contributions is refused") {
+    BucketSum sum(5);
+    CHECK(sum.add(contrib(1, {0, 2})) == BucketSum::Added::kCounted);
+    CHECK(sum.add(contrib(1, {0, 4})) == BucketSum::Added::kOverlap);
+    CHECK(sum.add(contrib(2, {1, 2})) == BucketSum::Added::kOverlap);
+    CHECK(sum.add(contrib(2, {0, 2})) == BucketSum::Added::kOverlap);
+  }
+
+  TEST_CASE("one drain flag is enough") {
+    BucketSum sum(5);
+    sum.add(contrib(1, {0, 2}, true));
+    sum.add(contrib(2, {2, 4}, false));
+    CHECK(sum.drain());
+  }
+}
+
+}  // namespace
+}  // namespace es::actors::worker

@@ -1,0 +1,111 @@
+// How long a worker waits for another one, and what makes it wait less or more.
+#include "tests/actors/worker/core/worker_bench.h"
+
+namespace es::actors::worker {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+bool suspects(Bench& bench, Instant at) {
+  bench.now = at;
+  return to_head<Suspect>(bench.core.tick(at)) != nullptr;
+}
+
+Effects link(Bench& bench, LinkEvent event) {
+  return bench.core.on(event, bench.now);
+}
+
+// One whole step that takes this long.
+void step(Bench& bench, Version version, Instant duration) {
+  bench.now += duration;
+  bench.step_until_update(version);
+  bench.commit(version);
+}
+
+TEST_SUITE("actors/worker/patience") {
+  TEST_CASE("a worker that has done its part waits for the step timeout") {
+    Bench bench;
+    bench.ready_at(5);
+    bench.go();
+    bench.sum_own(5);
+    CHECK_FALSE(suspects(bench, seconds(29)));
+    CHECK(suspects(bench, seconds(31)));
+  }
+
+  TEST_CASE("a broken link to whom it waits for shortens that") {
+    Bench bench;
+    bench.ready_at(5);
+    bench.go();
+    bench.sum_own(5);
+    bench.now = seconds(10);
+    link(bench, LinkLost{kSource});  // it waits for nobody there
+    CHECK_FALSE(suspects(bench, seconds(20)));
+    link(bench, LinkLost{kPeer});
+    CHECK_FALSE(suspects(bench, seconds(22)));
+    CHECK(suspects(bench, seconds(23)));
+  }
+
+  TEST_CASE("a break is forgotten with the generation, and when the step after it is done") {
+    Bench bench;
+    bench.ready_at(5);
+    bench.go();
+    link(bench, LinkLost{kPeer});
+    step(bench, 5, seconds(1));
+    step(bench, 6, seconds(1));
+    bench.sum_own(7);
+    CHECK_FALSE(suspects(bench, bench.now + seconds(20)));
+    link(bench, LinkLost{kPeer});
+    bench.head(Prepare{from_head(2)});
+    bench.head(Bench::install(2, 7, Bench::source()));
+    bench.head(Go{from_head(2)});
+    CHECK_FALSE(suspects(bench, bench.now + seconds(20)));
+  }
+
+  TEST_CASE("a job of long steps waits for ten of them") {
+    Bench bench;
+    bench.ready_at(4);
+    bench.now = seconds(0);
+    bench.go();
+    bench.engine(EvaluationDone{Generation{1}, 4, Bench::context()});
+    step(bench, 4, seconds(8));
+    bench.sum_own(5);
+    const Instant done = bench.now;
+    CHECK_FALSE(suspects(bench, done + seconds(79)));
+    CHECK(suspects(bench, done + seconds(81)));
+  }
+
+  TEST_CASE("the own part of the first step says how long a step may take") {
+    Bench bench;
+    bench.ready_at(5);
+    bench.go();
+    bench.now = seconds(20);
+    bench.sum_own(5);
+    CHECK_FALSE(suspects(bench, seconds(219)));
+    CHECK(suspects(bench, seconds(221)));
+  }
+
+  TEST_CASE("who loads a version waits as long as bytes come") {
+    Bench bench;
+    bench.head(Prepare{from_head(1)});
+    bench.head(Bench::install(1, 5, Bench::source()));
+    REQUIRE(bench.core.phase() == Phase::kLoading);
+    for (int i = 1; i <= 10; ++i) {
+      CHECK_FALSE(suspects(bench, i * seconds(9)));
+      link(bench, BytesArrived{kSource});
+    }
+    link(bench, BytesArrived{kPeer});  // of another one
+    CHECK(suspects(bench, seconds(101)));
+  }
+
+  TEST_CASE("a broken link to the source is noticed sooner") {
+    Bench bench;
+    bench.head(Prepare{from_head(1)});
+    bench.head(Bench::install(1, 5, Bench::source()));
+    link(bench, LinkLost{kSource});
+    CHECK(suspects(bench, milliseconds(2600)));
+  }
+}
+
+}  // namespace
+}  // namespace es::actors::worker

@@ -1,0 +1,101 @@
+#include "scheduler/plans/rebalance.h"
+
+#include <doctest/doctest.h>
+
+#include <random>
+
+#include "scheduler/plans/placement.h"
+#include "tests/support/seed.h"
+
+namespace es::scheduler {
+namespace {
+
+using Ranges = std::vector<RankRange>;
+
+// The vectors must outlive the query.
+RebalanceQuery query(const std::vector<double>& capabilities, const Ranges& current) {
+  std::uint32_t max_p = 0;
+  for (const RankRange ranks : current) max_p += ranks.size();
+  return {.capabilities = capabilities,
+          .current = current,
+          .max_p = max_p,
+          .pause_seconds = 0.1,
+          .steps_left = 1000};
+}
+
+TEST_SUITE("scheduler/rebalance") {
+  TEST_CASE("equal devices with equal ranks stay as they are") {
+    const std::vector<double> speeds = {10, 10};
+    const Ranges current = {{0, 4}, {4, 8}};
+    CHECK(!rebalance(query(speeds, current)));
+  }
+
+  TEST_CASE("a device that is four times slower gives ranks away, and gets them back") {
+    const std::vector<double> slow = {10, 2.5};
+    const Ranges even = {{0, 4}, {4, 8}};
+    const auto away = rebalance(query(slow, even));
+    REQUIRE(away);
+    CHECK(away->seconds_now == doctest::Approx(4 / 2.5));
+    CHECK(away->seconds_then == doctest::Approx(0.7));
+    CHECK(away->ranks == Ranges{{0, 7}, {7, 8}});
+    CHECK(!rebalance(query(slow, away->ranks)));
+
+    const std::vector<double> well = {10, 10};
+    const auto back = rebalance(query(well, away->ranks));
+    REQUIRE(back);
+    CHECK(back->ranks == even);
+  }
+
+  TEST_CASE("nothing moves when there is nothing to move") {
+    const std::vector<double> speeds = {10, 10, 10, 2};
+    const Ranges current = {{0, 1}, {1, 2}, {2, 3}, {3, 4}};
+    CHECK(!rebalance(query(speeds, current)));
+  }
+
+  TEST_CASE("a gain below a tenth is noise") {
+    const std::vector<double> speeds = {10.5, 9.7};
+    const Ranges current = {{0, 16}, {16, 32}};
+    CHECK(!rebalance(query(speeds, current)));
+  }
+
+  TEST_CASE("a change that the rest of the job does not pay back is not made") {
+    const std::vector<double> speeds = {10, 2.5};
+    const Ranges current = {{0, 4}, {4, 8}};
+    RebalanceQuery few = query(speeds, current);
+    few.pause_seconds = 2;  // 0.9 s are saved in a step
+    few.steps_left = 4;
+    CHECK(!rebalance(few));
+    few.steps_left = 5;
+    CHECK(rebalance(few));
+    few.steps_left = 1'000'000;
+    few.pause_seconds = 39;  // 60 s of the new steps save 77 s
+    CHECK(!rebalance(few));
+  }
+
+  TEST_CASE("whatever the speeds, a change is better, and the next one is none") {
+    std::mt19937_64 random(test::seed("rebalance"));
+    int changes = 0;
+    for (int round = 0; round < 2000; ++round) {
+      const std::size_t n = 1 + random() % 6;
+      const auto max_p = static_cast<std::uint32_t>(n + random() % 20);
+      std::vector<double> before, speeds;
+      for (std::size_t d = 0; d < n; ++d) {
+        before.push_back(1 + random() % 20);
+        speeds.push_back(1 + random() % 20);
+      }
+      const Ranges current = assign_ranks(before, max_p);
+      RebalanceQuery q = query(speeds, current);
+      const auto change = rebalance(q);
+      if (!change) continue;
+      ++changes;
+      REQUIRE(change->seconds_then <= 0.9 * change->seconds_now);
+      REQUIRE(change->ranks == assign_ranks(speeds, max_p));
+      q.current = change->ranks;
+      REQUIRE(!rebalance(q));
+    }
+    CHECK(changes > 100);
+  }
+}
+
+}  // namespace
+}  // namespace es::scheduler
