@@ -7,6 +7,7 @@
 
 #include "actors/gateway/core/peer_id.h"
 #include "actors/intra_job/shell/journal_record.h"
+#include "actors/protocol/core/process_exit.h"
 #include "actors/protocol/wire/codec.h"
 #include "actors/protocol/wire/wire_devices.h"
 
