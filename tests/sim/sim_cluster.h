@@ -21,7 +21,7 @@ namespace es::test {
 struct SimCluster {
   // One local step, by device type; what is not listed takes 10 ms.
   std::map<std::string, actors::Instant> step_time;
-  std::map<actors::DeviceId, double> slower;  // so many times; what is not listed: 1
+  std::map<DeviceId, double> slower;  // so many times; what is not listed: 1
   // How many times longer a step takes in a job of so many processes, which lose time to each
   // other; its local steps are not longer. Empty: 1.
   std::function<double(std::size_t processes)> drag;
@@ -36,8 +36,8 @@ struct SimCluster {
   // none: there is none. For what must never happen: that the job goes on from something older. A
   // worker of a generation that is over may still do what it was told then: none, too.
   std::function<std::optional<Version>(const JobId&, Generation)> newest_saved;
-  std::map<actors::DeviceId, Incarnation> running;  // processes that exist, by their device
-  std::map<Incarnation, JobId> job_of;              // of these
+  std::map<DeviceId, Incarnation> running;  // processes that exist, by their device
+  std::map<Incarnation, JobId> job_of;      // of these
   // The samples that made each committed version, by virtual rank.
   std::map<JobId, std::map<Version, std::vector<std::uint64_t>>> samples_used;
   std::uint64_t processes_started = 0;
@@ -50,7 +50,7 @@ struct SimCluster {
     for (const auto& [incarnation, of] : job_of) processes += of == job ? 1 : 0;
     return drag(processes);
   }
-  actors::Instant step_time_of(const actors::DeviceId& device) const {
+  actors::Instant step_time_of(const DeviceId& device) const {
     const auto at = step_time.find(device.type.name);
     const actors::Instant time = at == step_time.end() ? std::chrono::milliseconds(10) : at->second;
     const auto slow = slower.find(device);

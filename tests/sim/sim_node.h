@@ -65,7 +65,7 @@ class SimNodeState {
   struct Process {
     JobId job;
     JobSpec spec;
-    actors::DeviceId device;
+    DeviceId device;
     caf::actor actor;     // empty until it is started
     bool doomed = false;  // to be killed
     actors::ProcessExit exit;

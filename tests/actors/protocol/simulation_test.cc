@@ -11,8 +11,6 @@
 namespace es::test {
 namespace {
 
-using actors::intra_job::JobState;
-
 constexpr std::uint64_t kRuns = 1500;
 
 // Sizes differ from run to run; every number of ranks from 2 to 6, one to three buckets.

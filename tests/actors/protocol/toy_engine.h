@@ -28,7 +28,7 @@ struct ToyJob {
 // Version `version` of a run that nothing ever disturbed, and its ledger line.
 ToyVersion reference_version(const ToyJob& job, Version version);
 actors::protocol::LedgerLine reference_line(const ToyJob& job, Version version);
-actors::protocol::VersionDigests digests_of(const ToyVersion& version);
+VersionDigests digests_of(const ToyVersion& version);
 
 // What the maximal nodes of the canonical tree over [0, max_p) inside the range cover, ascending.
 std::vector<RankRange> maximal_ranges(RankRange range, std::uint32_t max_p);
