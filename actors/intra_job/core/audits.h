@@ -21,9 +21,9 @@ class Audits {
   // Takes a result. Returns the verdict when the members disagree and all of them have answered.
   // REQUIRES: the worker is a member, and members run steps.
   std::optional<Verdict> take(const Worker& worker, const protocol::Audited& message);
-  // Gives up the devices of a verdict and reports them. Returns the newest version that none of them
-  // can have spoiled, at most `step`. No member has committed the audited step, so `step` is the
-  // newest version.
+  // Gives up the devices of a verdict and reports them. Returns the newest version that none of
+  // them can have spoiled, at most `step`. No member has committed the audited step, so `step` is
+  // the newest version.
   Version condemn(const Verdict& verdict, Version step);
 
  private:

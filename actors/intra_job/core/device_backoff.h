@@ -1,8 +1,8 @@
 #pragma once
 // DeviceBackoff decides how long a device stays without a process after its worker was evicted
-// because it and another worker could not reach each other. A link that stays cut would cost the job
-// a round every few seconds. Therefore each further wait of the same device is twice as long, until
-// the device has been in use for several times its last wait. Pure; not thread-safe.
+// because it and another worker could not reach each other. A link that stays cut would cost the
+// job a round every few seconds. Therefore each further wait of the same device is twice as long,
+// until the device has been in use for several times its last wait. Pure; not thread-safe.
 #include <chrono>
 #include <map>
 #include <optional>

@@ -1,9 +1,9 @@
 #pragma once
-// DeviceDemand decides which devices a job asks the cluster scheduler for: those of its stage, those
-// that its user chose by `scale`, or any. Below D2 it binds the job to one device type.
+// DeviceDemand decides which devices a job asks the cluster scheduler for: those of its stage,
+// those that its user chose by `scale`, or any. Below D2 it binds the job to one device type.
 //
-// Stages: the demand of a stage includes the devices of the next one, so that their workers are warm
-// when the stage ends.
+// Stages: the demand of a stage includes the devices of the next one, so that their workers are
+// warm when the stage ends.
 #include <cstdint>
 #include <optional>
 #include <set>

@@ -1,7 +1,7 @@
 #pragma once
-// JobContext contains what all parts of a job's head share: the configuration, the journaled record,
-// the devices and workers, the members of the present placement, and the effects of the running
-// call. Every part (job_core.h lists them) owns the rest of its state alone.
+// JobContext contains what all parts of a job's head share: the configuration, the journaled
+// record, the devices and workers, the members of the present placement, and the effects of the
+// running call. Every part (job_core.h lists them) owns the rest of its state alone.
 #include <string>
 #include <vector>
 
@@ -41,8 +41,8 @@ struct JobContext {
   // Sends to all members that take part in the placement.
   void send_to_members(const protocol::HeadMessage& message);
   void show_state(JobState state);
-  // Journals the record with the workers that are known now. An ended job has none: a restarted head
-  // kills those that are left.
+  // Journals the record with the workers that are known now. An ended job has none: a restarted
+  // head kills those that are left.
   void save();
   // Answers a command of a client.
   void answer(std::uint64_t request, Status status, std::string note = {}) {

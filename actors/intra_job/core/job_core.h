@@ -22,13 +22,13 @@
 //
 // Events      Messages of workers; the events of job_events.h; tick().
 // Effects     The effects of job_events.h.
-// Changes     Every change (start, stage, scaling, loss, restart of the head) is one round. A planned
-//             change is preceded by a drain. A loss starts a new round in every phase, so the head
-//             never waits for a worker that it has given up. The source of a round is a worker that
-//             holds the newest sealed version. If no worker holds a version, it is the restart point;
-//             workers on other nodes receive its files from there. Otherwise the job holds no devices
-//             and waits for a node or, if everything that was saved is gone, for a decision of its
-//             user.
+// Changes     Every change (start, stage, scaling, loss, restart of the head) is one round. A
+//             planned change is preceded by a drain. A loss starts a new round in every phase, so
+//             the head never waits for a worker that it has given up. The source of a round is a
+//             worker that holds the newest sealed version. If no worker holds a version, it is the
+//             restart point; workers on other nodes receive its files from there. Otherwise the job
+//             holds no devices and waits for a node or, if everything that was saved is gone, for a
+//             decision of its user.
 // Invariants  A message of another generation, or of a worker that takes no part in rounds, changes
 //             nothing. An unknown sender is killed. Facts that no placement can change (Failed,
 //             Evaluated, CheckpointWritten) are accepted from a known worker in any generation. The

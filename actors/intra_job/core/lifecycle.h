@@ -5,8 +5,8 @@
 // so that nothing is computed that the checkpoint does not contain, and one of them writes it. The
 // job ends when it is written or has failed.
 //
-// Invariant: the outcome is durable before any worker is released, because a restarted head must not
-// continue the job.
+// Invariant: the outcome is durable before any worker is released, because a restarted head must
+// not continue the job.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -1,8 +1,8 @@
 #pragma once
 // RestartPoint decides from where a job continues when no worker holds a version of it. This is the
-// newest saved state, on whichever node it lies. An older state or the start of the job is used only
-// if everything newer is proven gone (saved_states.h). Until this is decided the job waits and says
-// for what.
+// newest saved state, on whichever node it lies. An older state or the start of the job is used
+// only if everything newer is proven gone (saved_states.h). Until this is decided the job waits and
+// says for what.
 #include <optional>
 #include <set>
 #include <string>
@@ -43,8 +43,8 @@ class RestartPoint {
   void could_not_read(const std::string& node, const CheckpointRef& state, bool gone,
                       const std::string& error);
 
-  // Returns whether the job needs a state that cannot be read now. Then it holds no devices, because
-  // it cannot use them.
+  // Returns whether the job needs a state that cannot be read now. Then it holds no devices,
+  // because it cannot use them.
   bool is_missing() const;
   // Text for users, after "waits for"; empty: the job can continue.
   std::string text(const GoOn& next) const;

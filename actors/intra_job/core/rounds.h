@@ -69,8 +69,8 @@ class Rounds {
   // Returns whether the members have all stopped because they were asked to.
   bool take(Worker& worker, const protocol::Drained& message);
   void take(const Worker& worker, const protocol::CheckpointUnreadable& message);
-  // `worker` cannot reach the awaited one. Returns the worker that has to be evicted; nullptr: a new
-  // round tries new connections, or the message is not relevant.
+  // `worker` cannot reach the awaited one. Returns the worker that has to be evicted; nullptr: a
+  // new round tries new connections, or the message is not relevant.
   Worker* take(Worker& worker, const protocol::Suspect& message);
 
   // --- other events
