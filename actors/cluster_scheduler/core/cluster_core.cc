@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "actors/cluster_scheduler/core/job_bounds.h"
-#include "proto/base/check.h"
+#include "proto/base/check_ok.h"
 #include "scheduler/model/device_sets.h"
 
 namespace es::actors {
@@ -232,8 +232,7 @@ void ClusterCore::give(Job& job, const DeviceSet& devices) {
 void ClusterCore::schedule() {
   refresh_view();
   const scheduler::Decisions decisions = policy_->decide(view_);
-  const Status status = check_decisions(view_, decisions);
-  ES_CHECK_MSG(status.ok(), status.error().message);
+  ES_CHECK_OK(check_decisions(view_, decisions), "the decisions of the policy");
   again_s_ = decisions.again_s;
   for (const scheduler::Change& shrink : decisions.shrinks)
     take_back(*find(view_.jobs[shrink.slot].id), shrink.devices);

@@ -17,6 +17,7 @@
 #include "actors/cluster_scheduler/shell/cluster_scheduler_actor.h"
 #include "actors/protocol/core/durations.h"
 #include "actors/simulator/shell/history_hash.h"
+#include "proto/base/check_ok.h"
 #include "store/kv/memory_key_value_store.h"
 
 namespace es::actors::simulator {
@@ -94,8 +95,7 @@ class Machine {
     system_.emplace(config_);
     system_->await_actors_before_shutdown(false);
     scheduler_ = &dynamic_cast<caf::scheduler::test_coordinator&>(system_->scheduler());
-    const Status taught = teach_speeds(workload, store_->plans());
-    ES_CHECK_MSG(taught.ok(), taught.ok() ? "" : taught.error().message);
+    ES_CHECK_OK(teach_speeds(workload, store_->plans()), "plans in memory");
     const auto world = system_->spawn(world_actor, &workload_, options_.world, &recorder_);
     world_ = caf::actor_cast<caf::actor>(world);
     auto* typed = caf::actor_cast<caf::abstract_actor*>(world_);
