@@ -128,6 +128,9 @@ class FullDisk(harness.EndToEndTest):
                 self.check_well(head, job)
                 head.esctl("scale", job, f"{self.kind}:1")
                 head.esctl("scale", job, f"{self.kind}:2")
+                # A round that began before the disk fails would wait for the disk, without steps.
+                head.wait_for(job, "trains on both", lambda d: d["state"] == "running"
+                              and len(d["workers"]) == 2)
         self.finish(head, job, file)
         head.stop()
 
