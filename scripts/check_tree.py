@@ -7,6 +7,7 @@ Rules, each named in what it reports:
   include     which folder may include which (docs/ARCHITECTURE.md)
   order       the sub-folders of a folder include each other in one direction only
   third-party which folder may use which library
+  console     which files may write to standard error; the others log (actors/log/log.h)
   registered  every *_test.cc is in its folder's meson.build (or a parent's)
   readme      every folder of the house has a README.md, and the paths in documents exist
   width       no line of C++ is longer than 100 characters (.clang-format)
@@ -41,7 +42,8 @@ THIRD_PARTY = [
     (r"toml\+\+/", ["actors/job_file/"]),
     (r"CLI/", ["actors/program/", "actors/easyscaled/", "actors/esctl/",
                "actors/worker/shell/worker_main"]),
-    (r"nlohmann/", ["actors/esctl/", "store/dataset/questions/", "store/safetensors/"]),
+    (r"spdlog/|fmt/", ["actors/log/log.cc"]),
+    (r"nlohmann/", ["actors/log/line.cc", "actors/esctl/", "store/dataset/questions/", "store/safetensors/"]),
     (r"capnp/|kj/", ["proto/", "actors/"]),
     (r"zlib\.h", ["store/dataset/"]),
     (r"jpeglib\.h|jerror\.h|png\.h", ["store/dataset/images/"]),
@@ -62,7 +64,7 @@ ORDER = {
     "scheduler": ["scheduler/model", "scheduler/plans", "scheduler/grants",
                   "scheduler/policy/common", "scheduler/policy/gang", "scheduler/policy/greedy",
                   "scheduler/policy/elastic_srtf", "scheduler/policy"],
-    "actors": ["actors/protocol/core", "actors/protocol/wire", "actors/protocol/shell",
+    "actors": ["actors/log", "actors/protocol/core", "actors/protocol/wire", "actors/protocol/shell",
                "actors/gateway/core", "actors/gateway/shell", "actors/program", "actors/job_file",
                "actors/head", "actors/data_plane", "actors/version",
                "actors/intra_job/core", "actors/cluster_scheduler/core", "actors/worker/core",
@@ -75,7 +77,14 @@ ORDER = {
 }
 # The core of a role decides and does nothing else: no actors, no wires, no files, no clock.
 CORE = re.compile(r"actors/[a-z_]+/core/")
-CORE_FORBIDDEN = re.compile(r"caf/|zmq|capnp/|kj/|chrono_clock|store/|/shell/|actors/protocol/wire/")
+CORE_FORBIDDEN = re.compile(r"caf/|zmq|capnp/|kj/|chrono_clock|store/|/shell/|actors/protocol/wire/|"
+                            r"actors/log/")
+# Standard error belongs to the log, in esctl to its console (actors/esctl/views/console.h), and to the
+# frame of every program for last errors (actors/program/program.h). These write to the descriptor.
+# check.cc reports a failed check of a program without a log.
+STANDARD_ERROR = re.compile(r"std::cerr|std::clog|\bstderr\b|\bperror\s*\(")
+MAY_PRINT_ERRORS = {"proto/base/check.cc"}
+COMMENT = re.compile(r"//.*")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
@@ -132,6 +141,17 @@ def check_third_party(root):
                     yield f"third-party: {name}: {header} is allowed only in {places or 'tests'}"
 
 
+def check_console(root):
+    for name, text in sources(root):
+        if name.startswith("tests/") or name in MAY_PRINT_ERRORS:
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            found = STANDARD_ERROR.search(COMMENT.sub("", line))
+            if found:
+                yield (f"console: {name}:{number}: {found[0]} is not allowed here; use "
+                       "actors/log/log.h, or return the text to the caller")
+
+
 def check_registered(root):
     for path in sorted((root / "tests").rglob("*_test.*")):
         if path.suffix not in (".cc", ".py"):
@@ -176,8 +196,8 @@ def check_top_level(root):
             yield f"top-level: {entry.name} is not one of {', '.join(sorted(TOP_LEVEL))}"
 
 
-CHECKS = [check_includes, check_order, check_third_party, check_registered, check_width, check_readmes,
-          check_top_level]
+CHECKS = [check_includes, check_order, check_third_party, check_console, check_registered,
+          check_width, check_readmes, check_top_level]
 
 
 def problems(root):

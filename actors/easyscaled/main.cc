@@ -6,19 +6,19 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
-#include <iostream>
 
 #include "actors/easyscaled/daemon.h"
+#include "actors/log/log.h"
 #include "actors/program/default_devices.h"
 #include "actors/program/default_paths.h"
 #include "actors/program/finite.h"
+#include "actors/program/log_options.h"
 #include "actors/program/program.h"
 #include "actors/program/program_version.h"
 #include "actors/program/quota.h"
 #include "actors/program/unknown_word.h"
 #include "actors/worker/shell/worker_main.h"
 #include "gpu/engine/device_choice.h"
-#include "proto/base/text.h"
 
 namespace {
 
@@ -134,6 +134,7 @@ Result<DaemonOptions> parse(int argc, char** argv) {
                  "The same for checkpoints. Clients that reach a head by tcp may always name "
                  "STATE/checkpoints, and nothing else without this option")
       ->type_name("DIR");
+  add_log_options(app, options.log);
   add_wire_options(app, options.wire);
   app.set_config("--config", "", "Read options from this TOML file, e.g. configs/easyscaled.toml")
       ->type_name("FILE");
@@ -168,9 +169,11 @@ int daemon_main(int argc, char** argv) {
   const auto options = parse(argc, argv);
   // The reader of the log may go away; the jobs must continue.
   std::signal(SIGPIPE, SIG_IGN);
-  const Status status = options ? run_daemon(*options) : Status(options.error());
+  if (!options) return refuse(options.error());
+  log::start(options->log);
+  const Status status = run_daemon(*options);
   if (status.ok()) return 0;
-  std::cerr << escaped(status.error().message, "\n") << std::endl;
+  log::error(status.error().message);
   return exit_code(status.error().kind);
 }
 

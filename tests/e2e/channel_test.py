@@ -55,7 +55,7 @@ class Channels(harness.EndToEndTest):
 
     def joined(self):
         """The pairs of workers of which the first sent gradients to the second by a channel."""
-        return set(re.findall(r"worker (\d+): gradients to worker (\d+) go by memory of",
+        return set(re.findall(r"worker (\d+) .*: gradients to worker (\d+) go by memory of",
                               self.worker_logs()))
 
     def wait_for_steps(self, head, job, workers):

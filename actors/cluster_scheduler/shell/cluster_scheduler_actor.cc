@@ -8,6 +8,7 @@
 #include "actors/gateway/core/peer_id.h"
 #include "actors/intra_job/shell/intra_job_actor.h"
 #include "actors/intra_job/shell/past_job_actor.h"
+#include "actors/log/log.h"
 #include "actors/protocol/core/durations.h"
 #include "actors/protocol/wire/shared_body.h"
 #include "actors/protocol/wire/wire_devices.h"
@@ -31,6 +32,14 @@ CompanionOptions companion_options(const AdmittedJob& job) {
           .max_p = job.spec.max_p,
           .max_devices = job.spec.resources.max_devices,
           .mix_types = job.spec.level == DeterminismLevel::kD2};
+}
+
+// While the state directory cannot be written, the record may be older than the end of the job.
+void log_end(const JobRecord& record) {
+  const char* const how = is_over(record.state) ? state_name(record.state) : "not written yet";
+  log::info(
+      std::string("the job has ended: ") + how + (record.error.empty() ? "" : ": " + record.error),
+      {.job = record.id});
 }
 
 }  // namespace
@@ -212,6 +221,7 @@ void ClusterSchedulerState::submit(const Inbound& inbound) {
     return refuse(inbound, saved.error());
   kill_point("submit.journaled");
   const JobId id = record.id;
+  log::info("the job is admitted", {.job = id});
   start_job(*std::move(admitted), std::move(record), false);
   accept(id);
 }
@@ -277,11 +287,13 @@ Status ClusterSchedulerState::restore_jobs() {
         survivors_[w.incarnation] = {record.id, w.device};
         awaited_.insert(node_peer(w.device.node));
       }
+      log::info("the job goes on after a restart of the head", {.job = record.id});
       start_job(*std::move(admitted), std::move(record), true);
       continue;
     }
     record.state = JobState::kFailed;
     record.error = "after a restart of the head: " + admitted.error().message;
+    log_end(record);
     keep([this, record] { return store_->save(record); });
     restore_past(std::move(record));
   }
@@ -357,6 +369,8 @@ void ClusterSchedulerState::on_ended(const JobId& job) {
   at->second.over = true;
   live_.erase(job);
   kept_devices_.erase(job);
+  if (log::enabled(log::Level::kInfo))
+    if (const auto record = store_->load(job); record && record->has_value()) log_end(**record);
   take(cluster::JobEnded{job});
   if (!options_.keep_past_jobs) forget_job(job);
   stop_if_idle();

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "actors/cluster_scheduler/shell/cluster_scheduler_actor.h"
+#include "actors/log/log.h"
 #include "actors/protocol/wire/wire_devices.h"
 
 namespace es::actors {
@@ -47,6 +48,8 @@ Status ClusterSchedulerState::restore_suspects() {
 void ClusterSchedulerState::on_suspected(wire::DeviceSuspected::Reader r) {
   const DeviceId device = device_from(r.getDevice());
   const std::string reason = r.getReason().cStr();
+  log::warning("device " + device.text() + " is given to no job any more: " + reason,
+               {.node = device.node});
   keep([this, device, reason] { return store_->suspects().save(stored(device, reason)); });
   take(cluster::DeviceSuspected{device, reason});
   send_inventory();
@@ -67,6 +70,7 @@ void ClusterSchedulerState::clear_device(const Inbound& inbound) {
     return refuse(inbound, not_found("device " + device->text() + " is not suspect (esctl nodes)"));
   if (const Status saved = not_written(store_->suspects().clear(stored(*device, ""))); !saved.ok())
     return refuse(inbound, saved.error());
+  log::info("device " + device->text() + " may be used again", {.node = device->node});
   take(cluster::DeviceCleared{*device});
   send_inventory();
   answer<wire::Done>(inbound, [](wire::Done::Builder) {});

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "actors/cluster_scheduler/shell/cluster_scheduler_actor.h"
+#include "actors/log/log.h"
 #include "actors/protocol/core/durations.h"
 #include "actors/protocol/wire/wire_devices.h"
 
@@ -33,6 +34,16 @@ std::vector<scheduler::Refusal> refusals_from(wire::Demand::Reader r) {
     for (const auto type : refusal.getTypes()) refusals.back().types.push_back({type.cStr()});
   }
   return refusals;
+}
+
+void log_allocation(const cluster::Allocation& allocation) {
+  if (!log::enabled(log::Level::kInfo)) return;
+  std::string devices;
+  for (const DeviceId& device : allocation.devices) devices += " " + device.text();
+  log::info(
+      (devices.empty() ? std::string("the job may use no device") : "the job may use" + devices) +
+          (allocation.urgent ? ", at once" : ""),
+      {.job = allocation.job});
 }
 
 }  // namespace
@@ -114,6 +125,7 @@ void ClusterSchedulerState::perform(const std::vector<cluster::Effect>& effects)
 void ClusterSchedulerState::perform_effect(const cluster::Allocation& effect) {
   const auto job = jobs_.find(effect.job);
   if (job == jobs_.end()) return;  // the job has ended and is forgotten
+  log_allocation(effect);
   self_->send(job->second.actor, Msg<wire::Allocation>::build({}, [&](wire::Allocation::Builder b) {
                 b.setSequence(effect.sequence);
                 b.setReleasesSeen(effect.releases_seen);
@@ -125,6 +137,7 @@ void ClusterSchedulerState::perform_effect(const cluster::Allocation& effect) {
 }
 
 void ClusterSchedulerState::perform_effect(const cluster::DemandRefused& effect) {
+  log::debug("the demand of the job is refused: " + effect.reason, {.job = effect.job});
   self_->send(jobs_.at(effect.job).actor,
               Msg<wire::DemandRefused>::build(
                   {}, [&](wire::DemandRefused::Builder b) { b.setReason(effect.reason); }));

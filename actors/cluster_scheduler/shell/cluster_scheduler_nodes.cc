@@ -1,10 +1,9 @@
 // ClusterScheduler: nodes that come, drain and go.
 #include <caf/all.hpp>
 
-#include <iostream>
-
 #include "actors/cluster_scheduler/shell/cluster_scheduler_actor.h"
 #include "actors/gateway/core/peer_id.h"
+#include "actors/log/log.h"
 #include "actors/protocol/wire/wire_devices.h"
 #include "proto/text_of.h"
 
@@ -27,12 +26,16 @@ void ClusterSchedulerState::on_node_hello(const Inbound& inbound) {
     b.setCheckpointDirectory(options_.checkpoint_dir.string());
     b.setProbe(options_.probe);
   });
-  if (!reason.empty()) return;
+  // Only for a search for errors: a peer could repeat it without end, and the node logs it too.
+  if (!reason.empty()) return log::debug("the node is refused: " + reason, {.peer = inbound.from});
   // The jobs are told first: they must know which of their processes are gone before they are given
   // devices.
   for (const JobId& id : live_) self_->send(jobs_.at(id).actor, inbound);
   node->strays = strays_of(inbound.from, node->workers);
   if (node->strays.empty()) return admit(*node);
+  log::info("the node waits for the end of worker processes that no job knows: " +
+                std::to_string(node->strays.size()),
+            {.node = node->name});
   // The node is admitted only after its strays were reaped, because they may still use its devices.
   for (const Incarnation stray : node->strays) {
     const auto kill = Msg<wire::KillWorker>::build(
@@ -55,9 +58,10 @@ std::set<Incarnation> ClusterSchedulerState::strays_of(const PeerId& node,
 void ClusterSchedulerState::on_drain_node(const Inbound& inbound) {
   const std::string prefix = node_peer("");
   if (!inbound.from.starts_with(prefix)) return;
-  draining_.insert(inbound.from);
+  const std::string name = inbound.from.substr(prefix.size());
+  if (draining_.insert(inbound.from).second) log::info("the node drains", {.node = name});
   arriving_.erase(inbound.from);
-  take_now(cluster::NodeDraining{inbound.from.substr(prefix.size())});
+  take_now(cluster::NodeDraining{name});
   send_inventory();
 }
 
@@ -95,6 +99,7 @@ void ClusterSchedulerState::stop_waiting() {
 }
 
 void ClusterSchedulerState::take_in(const Arrival& node) {
+  log::info("the node joins with " + node.devices.text(), {.node = node.name});
   draining_.erase(node_peer(node.name));
   cluster::NodeJoined joined{node.name, node.devices};
   for (const Incarnation worker : node.workers)
@@ -109,13 +114,18 @@ void ClusterSchedulerState::on_peer_down(const PeerDown& down) {
   if (is_node) {
     const auto known = was_lost_.find(down.peer);
     if (known == was_lost_.end()) return;  // it has not found this head yet
+    const std::string name = down.peer.substr(prefix.size());
+    if (draining_.contains(down.peer))
+      log::info("the node has left", {.node = name});
+    else
+      log::warning("the node is lost", {.node = name});
     known->second = true;
     tried_.erase(down.peer);
     arriving_.erase(down.peer);
     draining_.erase(down.peer);
     std::erase_if(held_back_, [&](const Arrival& n) { return node_peer(n.name) == down.peer; });
     // The devices are lost first, so that no job starts anything there again.
-    take_now(cluster::NodeLost{down.peer.substr(prefix.size())});
+    take_now(cluster::NodeLost{name});
   }
   for (const auto& [number, id] : submit_order_)
     if (!is_node || live_.contains(id)) self_->send(jobs_.at(id).actor, down);
@@ -144,7 +154,7 @@ void ClusterSchedulerState::send_inventory() {
 void ClusterSchedulerState::write_probe_file() {
   if (options_.checkpoint_dir.empty() || options_.probe.empty()) return;
   const Status written = write_probe(options_.checkpoint_dir, options_.probe);
-  if (!written.ok()) std::cerr << "warning: " << written.error().message << std::endl;
+  if (!written.ok()) log::warning(written.error().message);
 }
 
 void ClusterSchedulerState::on_directory_tried(const Inbound& inbound) {

@@ -1,9 +1,8 @@
 // ClusterScheduler: a state directory that cannot be written or read.
 #include <caf/all.hpp>
 
-#include <iostream>
-
 #include "actors/cluster_scheduler/shell/cluster_scheduler_actor.h"
+#include "actors/log/log.h"
 
 namespace es::actors {
 namespace {
@@ -15,7 +14,7 @@ constexpr auto kTryStoreAgain = std::chrono::seconds(1);
 // A write of this actor or of a job has failed and waits.
 void ClusterSchedulerState::on_store_failed(const std::string& reason) {
   const bool tries = !store_warning_.empty();
-  if (!tries) std::cerr << "warning: " << reason << std::endl;
+  if (!tries) log::warning(reason);
   store_warning_ = reason;
   if (!tries) self_->delayed_send(self_, kTryStoreAgain, TryStoreAtom::value);
 }
@@ -31,7 +30,7 @@ void ClusterSchedulerState::on_try_store() {
     self_->delayed_send(self_, kTryStoreAgain, TryStoreAtom::value);
     return;
   }
-  std::cerr << "the state directory can be written again" << std::endl;
+  log::warning("the state directory can be written again");
   store_warning_.clear();
   for (const JobId& id : live_) self_->send(jobs_.at(id).actor, StoreRecoveredAtom::value);
 }

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <iostream>
 
+#include "actors/log/log.h"
 #include "actors/protocol/wire/wire_devices.h"
 #include "scheduler/model/capability_watch.h"
 #include "scheduler/model/device_sets.h"
@@ -15,7 +15,7 @@ namespace es::actors {
 namespace {
 
 void warn_if_failed(const Status& status) {
-  if (!status.ok()) std::cerr << "companion: " << status.error().message << std::endl;
+  if (!status.ok()) log::warning("companion: " + status.error().message);
 }
 
 store::PlanRecord record_of(const scheduler::RankedPlan& plan) {

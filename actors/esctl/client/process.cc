@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "actors/gateway/core/endpoint.h"
+#include "actors/log/line.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -117,7 +118,7 @@ PrivateDaemon::~PrivateDaemon() {
 
 std::string PrivateDaemon::log_tail() const {
   std::ifstream in(log_, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(in), {}};
+  std::string text = log::complaints_of(std::string{std::istreambuf_iterator<char>(in), {}});
   if (text.size() > kLogTailBytes) {
     const std::size_t line = text.find('\n', text.size() - kLogTailBytes);
     text.erase(0, line == std::string::npos ? text.size() - kLogTailBytes : line + 1);

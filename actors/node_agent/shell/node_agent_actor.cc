@@ -6,8 +6,10 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <utility>
 
 #include "actors/gateway/core/host_id.h"
+#include "actors/log/log.h"
 #include "actors/protocol/wire/wire_devices.h"
 #include "actors/version/state_pull.h"
 #include "proto/base/kill_point.h"
@@ -54,8 +56,13 @@ void NodeAgentState::init(caf::stateful_actor<NodeAgentState>* self, NodeAgentOp
   self_->send(gateway_, ConnectPeer{kHeadPeer, options_.head_endpoint});
 }
 
+log::About NodeAgentState::about(const JobId& job, Incarnation incarnation) const {
+  return {.job = job, .worker = incarnation.value, .node = options_.name};
+}
+
 void NodeAgentState::on_peer_up(const PeerUp& up) {
   if (up.peer != kHeadPeer) return;
+  linked_ = true;
   const auto hello = Msg<wire::NodeHello>::build({}, [&](wire::NodeHello::Builder b) {
     b.setName(options_.name);
     b.setHostId(host_id());
@@ -67,6 +74,12 @@ void NodeAgentState::on_peer_up(const PeerUp& up) {
   });
   self_->send(gateway_, Outbound{kHeadPeer, hello.frame()});
   if (draining_) send_drain();
+}
+
+// The gateway tries again, and PeerUp follows.
+void NodeAgentState::on_peer_down() {
+  if (std::exchange(linked_, false))
+    log::warning("the link to the head is lost", {.node = options_.name});
 }
 
 void NodeAgentState::drain() {
@@ -151,6 +164,7 @@ void NodeAgentState::kill(const JobId& job, Incarnation incarnation) {
   const auto at = processes_.find(incarnation);
   if (at == processes_.end())
     return send_exited(job, incarnation, {0, 0, "there is no such process on this node"});
+  log::debug("the process is killed because the head requests it", about(job, incarnation));
   at->second.doomed = true;
   if (at->second.pid != 0) ::kill(at->second.pid, SIGKILL);
 }
@@ -158,6 +172,8 @@ void NodeAgentState::kill(const JobId& job, Incarnation incarnation) {
 void NodeAgentState::on_started(const ProcessStarted& started) {
   Process& process = processes_.at(started.incarnation);
   process.pid = started.pid;
+  log::info("the process is started: " + std::to_string(started.pid),
+            about(process.job, started.incarnation));
   // The kill may have come before the process id was known.
   if (process.doomed) ::kill(process.pid, SIGKILL);
 }
@@ -172,6 +188,7 @@ void NodeAgentState::on_ended(const ProcessEnded& ended) {
   if (at->second.pid != 0) reap_process(at->second.pid);
   kill_point("reap.after");
   processes_.erase(at);
+  log::info("the process " + describe(ended.exit), about(job, ended.incarnation));
   const std::string stem = "worker-" + std::to_string(ended.incarnation.value);
   std::error_code ignored;
   for (const char* suffix : {".toml", ".sock"})
@@ -200,7 +217,7 @@ caf::behavior node_agent_actor(caf::stateful_actor<NodeAgentState>* self, NodeAg
   return {
       [=](const Inbound& inbound) { self->state.on_inbound(inbound); },
       [=](const PeerUp& up) { self->state.on_peer_up(up); },
-      [](const PeerDown&) {},  // the gateway tries again; PeerUp follows
+      [=](const PeerDown&) { self->state.on_peer_down(); },
       [=](const Drain&) { self->state.drain(); },
       [=](const ProcessStarted& started) { self->state.on_started(started); },
       [=](const ProcessEnded& ended) { self->state.on_ended(ended); },

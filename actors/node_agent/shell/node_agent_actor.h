@@ -34,6 +34,7 @@
 #include <vector>
 
 #include "actors/gateway/shell/gateway_messages.h"
+#include "actors/log/line.h"
 #include "actors/node_agent/shell/worker_process.h"
 #include "actors/protocol/core/messages.h"
 #include "proto/messages.h"
@@ -78,6 +79,7 @@ class NodeAgentState {
             caf::actor gateway);
   void on_inbound(const Inbound& inbound);
   void on_peer_up(const PeerUp& up);
+  void on_peer_down();
   void drain();
   void on_started(const ProcessStarted& started);
   void on_ended(const ProcessEnded& ended);
@@ -98,6 +100,7 @@ class NodeAgentState {
   void send_drain();
   void end_when_drained();
   void send_exited(const JobId& job, Incarnation incarnation, const ProcessExit& exit);
+  log::About about(const JobId& job, Incarnation incarnation) const;
   std::vector<std::string> command_line(const JobId& job, Incarnation incarnation,
                                         const DeviceId& device,
                                         const std::filesystem::path& spec_file) const;
@@ -107,6 +110,7 @@ class NodeAgentState {
   caf::actor gateway_;
   std::map<Incarnation, Process> processes_;
   bool draining_ = false;
+  bool linked_ = false;  // to the head
 };
 
 caf::behavior node_agent_actor(caf::stateful_actor<NodeAgentState>* self, NodeAgentOptions options,

@@ -2,10 +2,10 @@
 #include <caf/all.hpp>
 
 #include <bit>
-#include <iostream>
 #include <numeric>
 
 #include "actors/est/shell/est_actor.h"
+#include "actors/log/log.h"
 #include "actors/worker/shell/device_actor.h"
 #include "proto/base/kill_point.h"
 
@@ -83,7 +83,7 @@ void DeviceState::say_if_slower() {
   const std::string why = said_slower_ ? "" : parts_->engine->slower_because();
   if (why.empty()) return;
   said_slower_ = true;
-  std::cerr << why << std::endl;
+  log::warning(why);
 }
 
 void DeviceState::announce_next_slice() {

@@ -1,7 +1,6 @@
 #include "actors/worker/shell/periodic_checkpoint.h"
 
-#include <iostream>
-
+#include "actors/log/log.h"
 #include "store/checkpoint/catalog.h"
 #include "store/checkpoint/layout.h"
 #include "store/checkpoint/removal.h"
@@ -21,7 +20,7 @@ Status make_parent(const fs::path& parent) {
 }
 
 void warn(const std::string& what) {
-  std::cerr << what + "\n" << std::flush;
+  log::warning(what);
 }
 
 // Removes what dead writers have left. Leftovers that stay cost disk space only, so errors are just

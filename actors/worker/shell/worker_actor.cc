@@ -5,9 +5,9 @@
 
 #include <caf/all.hpp>
 
-#include <iostream>
 #include <numeric>
 
+#include "actors/log/log.h"
 #include "actors/protocol/shell/caf_messages.h"
 #include "actors/protocol/wire/codec.h"
 #include "proto/base/kill_point.h"
@@ -158,13 +158,12 @@ void WorkerState::perform_effect(const worker::Abort& effect) {
 }
 
 void WorkerState::perform_effect(const worker::ReportAnomaly& effect) {
-  std::cerr << "worker " << options_.core.self.value << ": " << effect.text << std::endl;
+  log::warning(effect.text);
 }
 
 void WorkerState::count_refused(const PeerId& from, const std::string& why) {
   ++refused_;
-  std::cerr << "worker " << options_.core.self.value << ": refused message " << refused_ << " from "
-            << from << ": " << why << std::endl;
+  log::warning("refused message " + std::to_string(refused_) + ": " + why, {.peer = from});
 }
 
 caf::behavior worker_actor(caf::stateful_actor<WorkerState>* self, WorkerOptions options) {

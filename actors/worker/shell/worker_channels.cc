@@ -2,8 +2,8 @@
 #include <caf/all.hpp>
 
 #include <algorithm>
-#include <iostream>
 
+#include "actors/log/log.h"
 #include "actors/protocol/shell/caf_messages.h"
 #include "actors/worker/shell/worker_actor.h"
 #include "proto/messages.h"
@@ -103,8 +103,8 @@ void WorkerState::on_event(const worker::ChannelOffered& event) {
 void WorkerState::on_event(const worker::ChannelReady& event) {
   channel_book_.ready(event.to);
   if (joined_.insert(event.to).second)
-    std::cerr << "worker " << options_.core.self.value << ": gradients to worker " << event.to.value
-              << " go by " << options_.core.channel.kind << std::endl;
+    log::info("gradients to worker " + std::to_string(event.to.value) + " go by " +
+              options_.core.channel.kind);
 }
 
 void WorkerState::on_event(const worker::BytesReceived& event) {

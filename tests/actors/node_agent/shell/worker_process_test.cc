@@ -55,6 +55,32 @@ TEST_SUITE("actors/node_agent/worker_process") {
     CHECK(exit.last_words.ends_with("line 1999"));
   }
 
+  TEST_CASE("of the log of a process its errors and warnings are last words, in both forms") {
+    const auto last_words = [](const std::string& script) {
+      return run({"/bin/sh", "-c", script}).last_words;
+    };
+    CHECK(
+        last_words("echo '2026-11-22T17:31:02.123Z info    worker 2 job j: begins'"
+                   "; echo '2026-11-22T17:31:02.124Z warning worker 2 job j: slow'"
+                   "; echo '2026-11-22T17:31:02.125Z error   worker 2 job j: no such data' >&2") ==
+        "warning: slow\nno such data");
+    CHECK(last_words("echo '{\"ts\":\"\",\"level\":\"info\",\"msg\":\"begins\"}'"
+                     "; echo '{\"ts\":\"\",\"level\":\"error\",\"msg\":\"no such data\"}'"
+                     "; echo Killed") == "no such data\nKilled");
+  }
+
+  TEST_CASE("an error before many other lines is kept, and so is the end of one very long line") {
+    const ProcessExit noisy = run({"/bin/sh", "-c",
+                                   "echo '2026-11-22T17:31:02.125Z error   worker 2 job j: no such "
+                                   "data'; i=0; while [ $i -lt "
+                                   "100 ]; do echo '2026-11-22T17:31:02.126Z info    worker 2 job "
+                                   "j: more'; i=$((i+1)); done"});
+    CHECK(noisy.last_words == "no such data");
+    const ProcessExit long_line =
+        run({"/bin/sh", "-c", "head -c 100000 /dev/zero | tr '\\0' x; echo y"});
+    CHECK(long_line.last_words == std::string(kLastWordsBytesMax - 1, 'x') + "y");
+  }
+
   TEST_CASE("a program that does not exist ends with status 127") {
     CHECK(run({"/no/such/program"}).exit_code == 127);
   }
