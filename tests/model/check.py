@@ -19,7 +19,7 @@ MODEL = Path(__file__).with_name("step.pml")
 MEMORY_MIB = 7500
 DEPTH = 300000
 
-# Faults and changes, all of which the protocol survives. First those of --quick.
+# Faults and changes that the protocol survives. Those of --quick are first.
 QUICK = [
     "", "CRASH=1", "CRASH=2 STEPS=3", "LOST=1", "JOIN=1", "LEAVE=1", "RESTART=1", "FRESH=1",
     "FRESH=1 CRASH=1", "CRASH=1 ACK=1", "CHECKPOINT=1 CRASH=1", "SLOW=1",
@@ -29,10 +29,10 @@ LARGE = [
     "CRASH=1 LOST=1", "CRASH=1 RESTART=1", "LOST=1 RESTART=1", "CUT=1", "GAP=1",
     "JOIN=1 RESTART=1", "JOIN=1 LEAVE=1 CRASH=1", "JOIN=1 LEAVE=1 RESTART=1", "CRASH=1 CUT=1",
 ]
-# No cycle in the state graph: with L1, the job terminates.
+# There is no cycle in the state graph. Together with L1 this means that the job terminates.
 ACYCLIC_QUICK = ["CRASH=1", "RESTART=1"]
 ACYCLIC_LARGE = ["LOST=1", "JOIN=1"]
-# Each bug, and the faults with which it shows.
+# Each bug, and the faults with which it becomes visible.
 MUTATIONS = [
     ("EARLYCOUNT", "CRASH=1"), ("EARLYDISCARD", "CRASH=1"), ("NOSEAL", "CRASH=1"),
     ("NOSEAL", "LOST=1"), ("NOFENCE", "LOST=1"), ("NOJOURNAL", "RESTART=2"),
@@ -55,7 +55,7 @@ def verify(folder, options, acyclic=False, fast_compile=False):
     begin = time.monotonic()
     folder.mkdir(parents=True)
     shutil.copy(MODEL, folder)
-    # Hashes of states; whole states, compressed, where cycles are looked for.
+    # Hashes of states; where cycles are searched, whole compressed states.
     mode = ["-DNP", "-DCOLLAPSE"] if acyclic else ["-DSAFETY", "-DHC4"]
     steps = [
         ["spin", "-a", *options, MODEL.name],
@@ -75,7 +75,7 @@ def verify(folder, options, acyclic=False, fast_compile=False):
 
 
 def failed_property(log):
-    """The name of the violated property (PROPERTY in the model), or what else SPIN says."""
+    """The name of the violated property (PROPERTY in the model), or another message of SPIN."""
     error = re.search(r"pan:\s*\d+:\s*(.*) \(at depth", log)
     if not error:
         return ""
@@ -88,7 +88,7 @@ def options_of(text):
 
 
 def work(arguments):
-    """(name, SPIN options, is a bug, looks for cycles), in order."""
+    """Returns (name, SPIN options, is a bug, looks for cycles), in order."""
     if arguments.mutations:
         yield "the end is reached", ["-DREACH", "-DCRASH=1"], True, False
         for bug, faults in MUTATIONS:

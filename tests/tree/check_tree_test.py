@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The checker of the house rules finds each kind of fault, and nothing in a clean tree."""
+"""The checker of the source tree finds each kind of fault, and none in a clean tree."""
 import sys
 import tempfile
 import unittest

@@ -6,10 +6,10 @@
 //   fail       the job fails
 //   refuse     the job is refused
 //   interrupt  esctl gets SIGINT while it follows the job; then the job ends normally
-//   stubborn   as interrupt, but CancelJob is answered by a second SIGINT; then only SIGKILL ends the
-//              daemon
+//   stubborn   as interrupt, but CancelJob is answered by a second SIGINT; then only SIGKILL
+//              ends the daemon
 //   vanish     the daemon ends without a message when a job is submitted
-//   die        the daemon prints an error and ends before it is ready, as for a state directory in use
+//   die        the daemon prints an error and ends before it is ready
 //   deaf       esctl gets SIGTERM before the daemon is ready
 //
 // A mode that ends with " unwritten" writes no checkpoint. A mode that ends with " elsewhere"

@@ -11,7 +11,7 @@ namespace {
 
 struct Switch {
   bool fails = false;
-  bool writes_all_the_same = false;  // though it says that it failed
+  bool writes_all_the_same = false;  // The write happens, and the disk reports a failure.
 };
 
 class SwitchedStore final : public KeyValueStore {
@@ -72,7 +72,7 @@ TEST_SUITE("store/kv/guarded_key_value_store") {
     CHECK(store.write(put("b", "1"), Durability::kSynced).ok());
   }
 
-  TEST_CASE("a write that failed has not happened, though the disk has kept it") {
+  TEST_CASE("a failed write has not happened for readers, even if the disk has kept it") {
     Switch disk{.writes_all_the_same = true};
     GuardedKeyValueStore store(std::make_unique<SwitchedStore>(disk));
     REQUIRE(store.write(put("a", "1"), Durability::kSynced).ok());
