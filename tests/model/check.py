@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Runs SPIN on step.pml: faults that the protocol must survive, and bugs that it must not.
+"""Runs SPIN on step.pml: with faults that the protocol must survive, and with bugs that SPIN must
+find.
 
   check.py [--quick | --mutations] [--only NAME] [--keep DIR]
 
-One line for each configuration, then "N passed, N failed". Exits with 0 when all passed, 1 when one
-failed (it names the folder with the counter-example), 2 when spin or a C compiler is missing.
-"""
+Prints one line for each configuration, then "N passed, N failed". Exits with 0 when all passed, 1
+when one failed (it names the folder with the counter-example), 2 when spin or a C compiler is
+missing."""
 import argparse
 import re
 import shutil

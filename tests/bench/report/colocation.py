@@ -30,7 +30,7 @@ def serving_share(time_s, random):
 
 
 def write_serving(path, random):
-    """A claims file for `esctl sim`. Returns the device-seconds that are left idle on day two."""
+    """Writes a claims file for `esctl sim`. Returns the device-seconds that are idle on day two."""
     replicas = {kind: 0 for kind in DEVICES}
     idle = 0
     with open(path, "w", newline="") as file:
@@ -50,7 +50,7 @@ def write_serving(path, random):
 
 
 def write_training(path, step_times, device_s, random):
-    """A trace for `esctl sim` of jobs that need so many seconds of their fastest devices."""
+    """Writes a trace for `esctl sim` with jobs that need these seconds of their fastest devices."""
     with open(step_times) as file:
         seconds = {}
         for row in csv.DictReader(file):
