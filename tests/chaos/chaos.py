@@ -1,5 +1,4 @@
-"""The main program of scripts/chaos: it injects faults into a real job and compares its bits with
-an undisturbed run.
+"""The main program of scripts/chaos: faults on a real job, whose bits must not change.
 
 The last line is `faults N, identical yes|no, lost steps L, worst pause P s`. Exit status 0 means:
 the bits are identical, nothing is left behind, file descriptors and memory did not grow, and

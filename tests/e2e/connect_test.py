@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Why no head answers is told apart: nobody there, not reachable, wrong keys, frozen, another version,
-something else."""
+"""The reason why no head answers is reported: no process, not reachable, wrong keys, frozen,
+another version, another program."""
 import http.server
 import shutil
 import signal
@@ -41,8 +41,8 @@ def receive(connection, count):
 
 
 def serve_another_version(server):
-    """A ROUTER without keys, by hand (ZMTP 3.0), whose answer to every beat is a goodbye of a later
-    protocol."""
+    """A ROUTER socket without keys, written by hand (ZMTP 3.0). It answers every beat with a
+    goodbye of a later protocol."""
     while True:
         try:
             connection, _ = server.accept()
@@ -53,7 +53,7 @@ def serve_another_version(server):
             receive(connection, 64)
             ready = b"\x05READY\x0bSocket-Type" + struct.pack(">I", 6) + b"ROUTER"
             connection.sendall(bytes([4, len(ready)]) + ready)
-            for _ in range(2):  # its READY, its beat
+            for _ in range(2):  # Its READY, and its beat.
                 _, size = receive(connection, 2)
                 receive(connection, size)
             bye = b"ESGW\x02" + struct.pack("<H", OTHER_PROTOCOL) + b"Qhead"
@@ -87,7 +87,7 @@ class Connect(harness.EndToEndTest):
         self.addCleanup(server.close)
         return f"tcp://127.0.0.1:{server.getsockname()[1]}"
 
-    # --- nobody there
+    # --- no process
 
     def test_a_port_that_nobody_has(self):
         server = listener()
@@ -118,7 +118,7 @@ class Connect(harness.EndToEndTest):
         self.assertIn("there is no way to that host", ended.err)
 
     def test_a_host_that_does_not_answer(self):
-        server = listener(backlog=0)  # once this is full, attempts are dropped
+        server = listener(backlog=0)  # Once this queue is full, attempts are dropped.
         endpoint = self.at(server)
         queued = []
         for _ in range(3):
@@ -129,7 +129,7 @@ class Connect(harness.EndToEndTest):
             queued.append(connection)
         self.refused(endpoint, "the host has not answered for", EXIT_NOT_FOUND)
 
-    # --- somebody else
+    # --- another program
 
     def test_a_web_server(self):
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0),

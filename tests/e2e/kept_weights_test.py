@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What is left of a run: its last completed step where it was wanted, an error when that cannot be,
-and nothing of one run is taken for, or removed with, that of another."""
+"""What a run leaves behind: its last completed step if a checkpoint is wanted, and an error if it
+cannot be written. No file of one run is used or removed by another run."""
 import os
 import signal
 import subprocess
@@ -10,7 +10,7 @@ import harness
 from harness import EXIT_FAILURE, EXIT_NOT_FOUND, digests
 from jobs import ANY_LENGTH, job_text
 
-LONG = 20_000  # a line of progress every 1,000 steps
+LONG = 20_000  # With a line of progress every 1,000 steps.
 
 
 class Kept(harness.EndToEndTest):
@@ -159,7 +159,7 @@ class ManyRuns(Kept):
         self.assertEqual({path.name for path in self.series.iterdir()}, {long["job"], short["job"]})
         self.assertEqual(short["weights"],
                          {"path": str(self.series / short["job"] / "step-20"), "step": 20})
-        # As if both had written into one directory, as they once did.
+        # As if both had written into one directory, which earlier versions allowed.
         mixed = self.directory / "mixed/job-1"
         mixed.mkdir(parents=True)
         for run in (long, short):
