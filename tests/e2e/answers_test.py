@@ -68,7 +68,7 @@ class Answers(harness.EndToEndTest):
                                rf"stays on {self.fast}:\d until it is given others")
         self.daemon.esctl("pause", job)
         self.assertEqual(self.daemon.esctl("scale", job, f"{self.fast}:2").out,
-                         f"job {job} is paused; once it is resumed, it goes on on {self.fast}:2\n")
+                         f"job {job} is paused; once it is resumed, it continues on {self.fast}:2\n")
         self.daemon.esctl("cancel", job)
         self.daemon.stop()
 

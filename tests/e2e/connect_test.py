@@ -93,7 +93,7 @@ class Connect(harness.EndToEndTest):
         server = listener()
         endpoint = self.at(server)
         server.close()
-        self.refused(endpoint, "nobody listens there (Connection refused)", EXIT_NOT_FOUND)
+        self.refused(endpoint, "no process listens there (Connection refused)", EXIT_NOT_FOUND)
 
     def test_a_socket_that_is_not_there(self):
         self.refused(f"ipc://{self.directory}/none.sock", "(No such file or directory)",
@@ -104,10 +104,10 @@ class Connect(harness.EndToEndTest):
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(str(path))
             server.listen()
-        self.refused(f"ipc://{path}", "nobody listens there (Connection refused)", EXIT_NOT_FOUND)
+        self.refused(f"ipc://{path}", "no process listens there (Connection refused)", EXIT_NOT_FOUND)
 
     def test_a_host_without_a_name(self):
-        self.refused("tcp://no-such-host.invalid:7070", "the host's name is unknown",
+        self.refused("tcp://no-such-host.invalid:7070", "the name of the host is unknown",
                      EXIT_NOT_FOUND, "--keys", self.keys)
 
     @unittest.skipUnless(can_leave_the_network(), "may not make network namespaces here")
@@ -115,7 +115,7 @@ class Connect(harness.EndToEndTest):
         ended = self.start(*NO_NETWORK, harness.esctl_program, "ps", "--head",
                            "tcp://192.0.2.1:7070", "--keys", self.keys).wait()
         self.assertEqual(ended.code, EXIT_NOT_FOUND, str(ended))
-        self.assertIn("there is no way to that host", ended.err)
+        self.assertIn("there is no route to that host", ended.err)
 
     def test_a_host_that_does_not_answer(self):
         server = listener(backlog=0)  # Once this queue is full, attempts are dropped.
@@ -159,8 +159,8 @@ class Connect(harness.EndToEndTest):
         (stranger / "server.pub").write_bytes((self.keys / "server.pub").read_bytes())
         head = self.start_head("--keys", self.keys)
         for words, *wire in (("has another server key", "--keys", others),
-                             ("does not know our key", "--keys", stranger),
-                             ("wants keys", "--insecure-loopback")):
+                             ("does not accept the key of this machine", "--keys", stranger),
+                             ("requires keys", "--insecure-loopback")):
             with self.subTest(words):
                 self.refused(head.endpoint, words, EXIT_REFUSED, *wire)
         self.assertEqual(head.json("ps")["jobs"], [])

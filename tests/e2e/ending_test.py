@@ -67,7 +67,7 @@ class StoppedRuns(Ending):
         run = self.start_esctl("run", self.job, "--devices", f"{self.fast}:2")
         run.wait_for_line("  running$")
         run.process.send_signal(signal.SIGINT)
-        run.wait_for_line("once more: at once")
+        run.wait_for_line("a second signal stops it at once")
         self.assert_stops(run, signal.SIGINT)
 
     def test_a_killed_run_takes_its_daemon_along(self):

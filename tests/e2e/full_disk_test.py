@@ -13,7 +13,7 @@ from harness import EXIT_REFUSED, wait_until
 from jobs import ANY_LENGTH, job_text
 
 STEPS = 1_000_000  # Longer than any time limit.
-WARNING = "nothing new is accepted until it can"
+WARNING = "no request is accepted until it can be written"
 
 
 class Tmpfs:

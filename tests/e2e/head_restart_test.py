@@ -160,7 +160,7 @@ class HeadRestart(harness.EndToEndTest):
                 submitting = self.start_esctl("submit", self.job("job.toml", steps=5), "--head",
                                               head.endpoint, *head.wire, "--json")
                 self.assertEqual(head.running.wait().code, -signal.SIGKILL)
-                submitting.wait_for_line("asking again")
+                submitting.wait_for_line("trying again")
                 head = self.start_head()
                 ended = submitting.wait()
                 self.assertEqual(ended.code, 0, str(ended))

@@ -74,10 +74,10 @@ class AtTheEnd(Kept):
 
     def test_a_run_says_where_its_weights_are(self):
         ended = self.esctl("run", self.job(5), "--devices", f"{self.fast}:1")
-        self.assertIn("nothing keeps the weights of this run; --checkpoint DIR does", ended.err)
+        self.assertIn("the weights of this run will not be kept; --checkpoint DIR keeps them", ended.err)
         self.assertIn("The weights are not kept.", ended.out)
         ended = self.esctl("run", self.job(5), "--devices", f"{self.fast}:1", "--checkpoint", "kept")
-        self.assertNotIn("nothing keeps", ended.err)
+        self.assertNotIn("will not be kept", ended.err)
         self.assertIn(f"The weights of step 5 are in {self.kept}", ended.out)
         self.assertIn(f"esctl export {self.kept} FILE.safetensors", ended.out)
 
@@ -90,7 +90,7 @@ class AtTheEnd(Kept):
                                "--checkpoint", self.kept)
         run.wait_for_line(r"step [1-9]\d*/")
         run.process.send_signal(signal.SIGINT)
-        run.wait_for_line("once more: at once")
+        run.wait_for_line("a second signal stops it at once")
         ended = run.stop(signal.SIGINT)
         self.assertNotEqual(ended.code, 0, str(ended))
         self.assertEqual([path.name for path in self.directory.iterdir()

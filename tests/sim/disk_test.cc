@@ -17,7 +17,8 @@ using namespace actors;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr const char* kReason = "the simulated disk is full; nothing new is accepted until it can";
+constexpr const char* kReason =
+    "the simulated disk is full; no request is accepted until it can be written";
 
 SimWorldOptions two_nodes(std::uint64_t s) {
   return {.seed = s,

@@ -235,7 +235,7 @@ TEST_SUITE("actors/simulator/promises") {
   TEST_CASE("quotas: the devices of a tenant go to its own jobs first") {
     const std::uint64_t first = test::seed("simulated quotas");
     for (const scheduler::PolicyInfo& policy : scheduler::policies()) {
-      // One job at a time leaves devices unused, whoever owns them.
+      // One job at a time leaves devices unused, independently of their owner.
       if (!policy.holds_quotas || policy.name == "fifo-serial") continue;
       CAPTURE(policy.name);
       for (std::uint64_t seed = first; seed < first + 6; ++seed) {

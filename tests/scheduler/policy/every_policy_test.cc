@@ -161,7 +161,7 @@ TEST_SUITE("scheduler/policy/every policy") {
 
   TEST_CASE("no job waits while enough devices of its tenant are lent to others") {
     for (const PolicyInfo& info : policies()) {
-      // One job at a time leaves devices unused, whoever owns them.
+      // One job at a time leaves devices unused, independently of their owner.
       if (!info.holds_quotas || info.name == "fifo-serial") continue;
       CAPTURE(info.name);
       const bool is_elastic = info.name == "elastic-srtf";

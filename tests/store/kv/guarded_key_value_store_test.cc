@@ -63,7 +63,7 @@ TEST_SUITE("store/kv/guarded_key_value_store") {
     const Status refused = store.write(put("b", "1"), Durability::kSynced);
     REQUIRE_FALSE(refused.ok());
     CHECK(refused.error().kind == ErrorKind::kRefused);
-    CHECK(refused.error().message == "no room; nothing new is accepted until it can");
+    CHECK(refused.error().message == "no room; no request is accepted until it can be written");
     CHECK(store.trouble()->message == refused.error().message);
     CHECK_FALSE(store.sync().ok());
     CHECK(*store.get("a") == "1");

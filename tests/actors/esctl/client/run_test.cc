@@ -122,8 +122,9 @@ TEST_SUITE("actors/esctl/run") {
     CHECK(stopped.session.err().find("no checkpoint is written: disk full") != std::string::npos);
     Bench elsewhere("finish elsewhere");
     CHECK(elsewhere.run({"--checkpoint", elsewhere.path("new").string()}) == 1);
-    CHECK(elsewhere.session.err().find("the checkpoint of step 30 is in /checkpoints/1, as it "
-                                       "could not be written where it was wanted: disk full") !=
+    CHECK(elsewhere.session.err().find(
+              "the checkpoint of step 30 is in /checkpoints/1, because it "
+              "could not be written to the directory of --checkpoint: disk full") !=
           std::string::npos);
   }
 
@@ -139,12 +140,13 @@ TEST_SUITE("actors/esctl/run") {
     CHECK(bench.run() == 0);
     CHECK(bench.json().at("weights").is_null());
     CHECK(bench.session.err().find(
-              "nothing keeps the weights of this run; --checkpoint DIR does") != std::string::npos);
+              "the weights of this run will not be kept; --checkpoint DIR keeps them") !=
+          std::string::npos);
     CHECK(bench.session.run({"run", bench.path("job.toml").string(), "--quiet"}) == 0);
     CHECK(bench.session.out().find("The weights are not kept. With --checkpoint DIR they are.") !=
           std::string::npos);
     CHECK(bench.run({"--checkpoint", bench.path("new").string()}) == 0);
-    CHECK(bench.session.err().find("nothing keeps") == std::string::npos);
+    CHECK(bench.session.err().find("will not be kept") == std::string::npos);
   }
 
   TEST_CASE("a second Ctrl-C kills a daemon that does not react") {

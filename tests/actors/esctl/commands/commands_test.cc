@@ -271,14 +271,15 @@ TEST_SUITE("actors/esctl/commands") {
     };
     says("auto",
          "the scheduler chooses the devices of job cnn-1 from now on; it stays on cpu-scalar:1 "
-         "until it is given others, and then changes at a step boundary");
+         "until it is given others, and changes then at a step boundary");
     says("cpu-scalar:1", "job cnn-1 stays on cpu-scalar:1");
     says("cpu-avx2:2",
-         "job cnn-1 goes from cpu-scalar:1 to cpu-avx2:2 at the first step boundary at which their "
+         "job cnn-1 changes from cpu-scalar:1 to cpu-avx2:2 at the first step boundary at which "
+         "their "
          "workers are ready");
     state = "paused";
     says("auto", "job cnn-1 is paused; once it is resumed, the scheduler chooses its devices");
-    says("cpu-avx2:2", "job cnn-1 is paused; once it is resumed, it goes on on cpu-avx2:2");
+    says("cpu-avx2:2", "job cnn-1 is paused; once it is resumed, it continues on cpu-avx2:2");
     state = "queued";
     says("auto", "the scheduler chooses the devices of job cnn-1 from now on");
     says("cpu-avx2:2", "job cnn-1 starts on cpu-avx2:2");

@@ -44,7 +44,7 @@ TEST_SUITE("actors/esctl/inspect_view") {
     gpu::D2Verdict verdict;
     verdict.vendor_refusals = {"conv1 (conv2d): oneDNN: no, so the canonical kernel runs"};
     const std::string said =
-        "The vendor's library refuses:\n  conv1 (conv2d): oneDNN: no, so the canonical kernel "
+        "The vendor library refuses these:\n  conv1 (conv2d): oneDNN: no, so the canonical kernel "
         "runs\n";
     CHECK(inspection_text(inspection(verdict)).ends_with("on cpu-avx512\n" + said));
     CHECK(nlohmann::json::parse(inspection_json(inspection(verdict)))

@@ -112,9 +112,9 @@ TEST_SUITE("actors/esctl/sim") {
                              (bench.directory / "steps.csv").string(), "--cluster", "V100=4"}) ==
           2);
     CHECK(bench.session.err() ==
-          "esctl: --cluster V100=4: \"V100=4\": allowed is TYPE=COUNT[,TYPE=COUNT...], each type "
-          "once, count > 0; a type is of lower-case letters, digits, - and _; step times are known "
-          "on: p100, v100\n");
+          "esctl: --cluster V100=4: \"V100=4\": allowed is TYPE=COUNT[,TYPE=COUNT...] with each "
+          "type once and a count above 0; a type consists of lower-case letters, digits, - and _; "
+          "types with step times: p100, v100\n");
   }
 
   // NaN is neither below nor above any bound.
@@ -138,12 +138,12 @@ TEST_SUITE("actors/esctl/sim") {
     CHECK(bench.session.err().find("--fairness") != std::string::npos);
   }
 
-  TEST_CASE(
-      "a policy that knows no quotas refuses them; compare leaves it out unless it is named") {
+  TEST_CASE("a policy without quotas refuses them; compare leaves it out unless it is named") {
     Bench bench;
     const std::string quota = "vision=gpu:2";
     CHECK(bench.run({"--policy", "easyscale", "--quota", quota}) == 2);
-    CHECK(bench.session.err().find("policy easyscale knows no quotas") != std::string::npos);
+    CHECK(bench.session.err().find("policy easyscale does not support quotas") !=
+          std::string::npos);
     CHECK(bench.run({"compare", "--policies", "srtf,max-min-fair", "--quota", quota}) == 2);
     REQUIRE(bench.run({"compare", "--quota", quota}) == 0);
     CHECK(bench.session.out().find("easyscale") == std::string::npos);

@@ -98,7 +98,7 @@ TEST_SUITE("actors/esctl/ledger") {
     other.lines[1].params_digest = Digest{9, 9};
     const std::string a = files.write("a", ledger()), b = files.write("b", other);
     CHECK(files.session.run({"diff", a, a}) == 0);
-    CHECK(files.session.out().ends_with("4 steps compared, none differs\nidentical yes\n"));
+    CHECK(files.session.out().ends_with("4 steps compared, no differences\nidentical yes\n"));
     CHECK(files.session.run({"diff", a, b}) == 1);
     CHECK(files.session.out().find("first difference in step 2: digest") != std::string::npos);
     CHECK(files.session.out().ends_with("identical no\n"));
