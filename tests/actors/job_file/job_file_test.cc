@@ -91,7 +91,7 @@ bool is_in(const std::string& text, const std::string& key) {
 
 }  // namespace
 
-TEST_SUITE("actors/config/job_file") {
+TEST_SUITE("actors/job_file/job_file") {
   TEST_CASE("a job file is read into its fields") {
     const auto spec = parse_job(R"(
 name = "fashion"

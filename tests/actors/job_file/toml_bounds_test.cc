@@ -23,7 +23,7 @@ void check_refused(const std::string& text, const std::string& expected) {
 
 }  // namespace
 
-TEST_SUITE("actors/config/toml_bounds") {
+TEST_SUITE("actors/job_file/toml_bounds") {
   // Without the bound, each of these texts would use up the stack and end the process.
   TEST_CASE("a text that is nested too deeply is refused before it is parsed") {
     for (const std::size_t levels : {17u, 1000u, 50'000u, 120'000u}) {

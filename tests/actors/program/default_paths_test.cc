@@ -19,7 +19,7 @@ const std::string kExisting = std::filesystem::temp_directory_path().string();
 
 }  // namespace
 
-TEST_SUITE("actors/config/default_paths") {
+TEST_SUITE("actors/program/default_paths") {
   TEST_CASE("the head listens in the runtime directory if there is one") {
     CHECK(default_head_endpoint(environment(
               {{"XDG_RUNTIME_DIR", kExisting}, {"XDG_STATE_HOME", "/state"}, {"HOME", "/h"}})) ==

@@ -25,7 +25,7 @@ struct Descriptor {
 
 }  // namespace
 
-TEST_SUITE("actors/config/program") {
+TEST_SUITE("actors/program/output") {
   TEST_CASE("texts are escaped, the program's own control sequences are not, and the order stays") {
     TempDirectory directory;
     const Descriptor file((directory / "out").string());

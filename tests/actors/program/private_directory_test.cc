@@ -19,7 +19,7 @@ mode_t mode_of(const fs::path& path) {
 
 }  // namespace
 
-TEST_SUITE("actors/config/private_directory") {
+TEST_SUITE("actors/program/private_directory") {
   // The socket of the head is in a directory above the one of the workers.
   TEST_CASE("all directories that are created on the way are private") {
     TempDirectory directory;

@@ -60,7 +60,7 @@ struct Files {
 
 }  // namespace
 
-TEST_SUITE("actors/common/initial_weights") {
+TEST_SUITE("actors/version/initial_weights") {
   TEST_CASE("exported weights are imported with every bit, for every EST") {
     Files files;
     JobSpec other = spec(2);

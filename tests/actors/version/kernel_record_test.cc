@@ -34,7 +34,7 @@ void check_names(const std::string& text, const std::vector<std::string>& parts)
 
 }  // namespace
 
-TEST_SUITE("actors/common/kernel_record") {
+TEST_SUITE("actors/version/kernel_record") {
   TEST_CASE("a record is read back from its text") {
     for (const KernelRecord& record : {vendor_record(), canonical_record(DeterminismLevel::kD0),
                                        canonical_record(DeterminismLevel::kD2)}) {

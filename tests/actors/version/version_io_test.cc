@@ -47,7 +47,7 @@ KernelRecord other_kernels() {
 
 }  // namespace
 
-TEST_SUITE("actors/worker/version_io") {
+TEST_SUITE("actors/version/version_io") {
   // Optimizers without an array, with one, and with two.
   TEST_CASE("a version of any optimizer is read from a checkpoint with every byte") {
     for (const JobSpec& job : optimizers()) {

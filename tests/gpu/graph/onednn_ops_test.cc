@@ -111,7 +111,7 @@ bool same_bits(const AlignedBuffer& a, const AlignedBuffer& b) {
 
 }  // namespace
 
-TEST_SUITE("gpu/graph/vendor_ops") {
+TEST_SUITE("gpu/graph/onednn_ops") {
   TEST_CASE("preferred convolutions are bound, all other operators stay canonical") {
     const VendorLibrary* library = vendor_library_or_skip();
     if (library == nullptr) return;

@@ -147,7 +147,7 @@ std::size_t threads_of_process() {
 
 }  // namespace
 
-TEST_SUITE("gpu/vendor") {
+TEST_SUITE("gpu/onednn") {
   TEST_CASE("convolutions agree with the canonical ones, and repeat their bits") {
     const VendorLibrary* library = vendor_library_or_skip();
     if (library == nullptr) return;

@@ -21,7 +21,7 @@ constexpr CpuClass kVectorClasses[] = {CpuClass::kAvx2, CpuClass::kAvx512};
 
 }  // namespace
 
-TEST_SUITE("gpu/vendor/preference") {
+TEST_SUITE("gpu/onednn/preference") {
   TEST_CASE("first layers run there, except the gradient of the image, which is not needed") {
     for (const CpuClass c : kVectorClasses)
       for (const std::int64_t channels : {1, 3, 4})
