@@ -75,7 +75,7 @@ std::vector<DeviceType> first_types(const JobSpec& spec) {
 
 struct Start {
   Version version = 0;
-  protocol::VersionDigests digests;
+  VersionDigests digests;
   std::optional<DeviceType> only_type;  // its kernels computed the checkpoint; none: any type may
 };
 

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-#include "actors/intra_job/core/intra_job_core.h"
+#include "actors/intra_job/core/job_core.h"
 #include "proto/base/job_spec.h"
 
 namespace es::actors {

@@ -34,8 +34,8 @@ class HeadStore {
         ledger_(*values_),
         plans_(*values_) {}
 
-  Status save(const store::JobRecord& record) { return journal_.save(record); }
-  Result<std::vector<store::JobRecord>> load_all() const { return journal_.load_all(); }
+  Status save(const JobRecord& record) { return journal_.save(record); }
+  Result<std::vector<JobRecord>> load_all() const { return journal_.load_all(); }
   // Returns an incarnation that was never given out before. Call keep_incarnations() before a
   // process is started under it. Only the first call can fail, because it reads the store.
   Result<Incarnation> next_incarnation() {
@@ -72,7 +72,7 @@ class HeadStore {
   }
   // An empty tag means that ids are unique only within this store.
   const std::string& job_tag() const { return job_tag_; }
-  Result<std::optional<store::JobRecord>> load(const JobId& id) const { return journal_.load(id); }
+  Result<std::optional<JobRecord>> load(const JobId& id) const { return journal_.load(id); }
   // Removes all records of a job that has ended.
   Status forget(const JobId& id) {
     ES_RETURN_IF_ERROR(ledger_.remove(id));

@@ -46,9 +46,9 @@ Result<store::CheckpointReader> open(const fs::path& directory) {
 }
 
 bool is_same(const SavedState& state, const store::CheckpointHead& head) {
-  const protocol::VersionDigests digests{head.params_digest, head.state_digest};
+  const VersionDigests digests{head.params_digest, head.state_digest};
   if (head.version != state.version) return false;
-  return state.digests == protocol::VersionDigests{} || state.digests == digests;
+  return state.digests == VersionDigests{} || state.digests == digests;
 }
 
 FoundState look(const SavedState& state, bool verify) {

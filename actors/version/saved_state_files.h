@@ -18,7 +18,7 @@ namespace es::actors {
 struct SavedState {
   std::string path;
   Version version = 0;
-  protocol::VersionDigests digests;  // both zero: not known, any digests match
+  VersionDigests digests;  // both zero: not known, any digests match
   bool operator==(const SavedState&) const = default;
 };
 

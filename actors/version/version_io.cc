@@ -40,8 +40,8 @@ Status add_context(const gpu::Engine& engine, std::span<const std::byte> bytes,
   return {};
 }
 
-Status install_verified(gpu::Engine& engine, gpu::Replica replica,
-                        const protocol::VersionDigests& expected, const std::string& where) {
+Status install_verified(gpu::Engine& engine, gpu::Replica replica, const VersionDigests& expected,
+                        const std::string& where) {
   const Digest params = gpu::params_digest(engine.table(), replica);
   if (params != expected.params)
     return failure(where + ": parameters have digest " + params.hex() + ", expected " +
@@ -68,7 +68,7 @@ Status read_replica(const gpu::Engine& engine, std::uint32_t max_p,
 
 }  // namespace
 
-protocol::VersionDigests digests_of(const gpu::Engine& engine) {
+VersionDigests digests_of(const gpu::Engine& engine) {
   return {engine.params_digest(), engine.state_digest()};
 }
 
@@ -118,8 +118,7 @@ Status load_checkpoint(gpu::Engine& engine, const JobSpec& spec,
       check_kernels(*kernels, kernel_record(engine, spec.level), spec.stages, directory.string()));
   gpu::Replica replica = empty_replica(engine, reader->head().version);
   ES_RETURN_IF_ERROR(read_replica(engine, spec.max_p, *reader, replica));
-  const protocol::VersionDigests expected{reader->head().params_digest,
-                                          reader->head().state_digest};
+  const VersionDigests expected{reader->head().params_digest, reader->head().state_digest};
   return install_verified(engine, std::move(replica), expected, directory.string());
 }
 

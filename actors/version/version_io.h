@@ -11,7 +11,7 @@
 
 namespace es::actors::worker {
 
-protocol::VersionDigests digests_of(const gpu::Engine& engine);
+VersionDigests digests_of(const gpu::Engine& engine);
 
 // Copies the parameters and the optimizer state into `segment`, and describes the version for a
 // peer. REQUIRES: segment.bytes() == export_bytes(engine).

@@ -1,6 +1,8 @@
 #include "store/journal/job_journal.h"
 
 #include <algorithm>
+#include <array>
+#include <functional>
 
 #include "proto/base/check.h"
 #include "store/kv/keys.h"
@@ -49,9 +51,9 @@ void write_known(RecordWriter& out, const std::vector<KnownWorker>& known) {
   out.u32(static_cast<std::uint32_t>(known.size()));
   for (const KnownWorker& worker : known) {
     out.u64(worker.incarnation.value);
-    out.text(worker.node);
-    out.text(worker.device_type.name);
-    out.u32(worker.device_index);
+    out.text(worker.device.node);
+    out.text(worker.device.type.name);
+    out.u32(worker.device.index);
     out.text(worker.address);
     out.text(worker.host_id);
   }
@@ -63,9 +65,9 @@ std::vector<KnownWorker> read_known(RecordReader& in) {
   for (std::uint32_t i = 0; i < count && in.ok(); ++i) {
     KnownWorker worker;
     worker.incarnation.value = in.u64();
-    worker.node = in.text();
-    worker.device_type.name = in.text();
-    worker.device_index = in.u32();
+    worker.device.node = in.text();
+    worker.device.type.name = in.text();
+    worker.device.index = in.u32();
     worker.address = in.text();
     worker.host_id = in.text();
     in.expect(worker.incarnation.value != 0, "known");
@@ -98,9 +100,9 @@ void write_checkpoints(RecordWriter& out, const std::vector<CheckpointRef>& chec
     out.text(ref.path);
     out.u64(ref.version);
     out.u8(ref.periodic ? 1 : 0);
-    write_texts(out, ref.nodes);
-    out.digest(ref.params);
-    out.digest(ref.state);
+    write_texts(out, {ref.nodes.begin(), ref.nodes.end()});
+    out.digest(ref.digests.params);
+    out.digest(ref.digests.state);
   }
 }
 
@@ -112,9 +114,12 @@ std::vector<CheckpointRef> read_checkpoints(RecordReader& in) {
     ref.path = in.text();
     ref.version = in.u64();
     ref.periodic = read_presence(in, "checkpoints");
-    ref.nodes = read_texts(in);
-    ref.params = in.digest();
-    ref.state = in.digest();
+    const std::vector<std::string> nodes = read_texts(in);
+    in.expect(std::ranges::adjacent_find(nodes, std::greater_equal{}) == nodes.end(),
+              "checkpoints");
+    ref.nodes.insert(nodes.begin(), nodes.end());
+    ref.digests.params = in.digest();
+    ref.digests.state = in.digest();
     checkpoints.push_back(std::move(ref));
   }
   return checkpoints;
@@ -164,36 +169,36 @@ std::vector<Refusal> read_refusals(RecordReader& in) {
   return refusals;
 }
 
-}  // namespace
+// The states by their number in a record. A job that was about to run, or changed its placement, is
+// a running one for the next head.
+constexpr std::array kStoredStates = {JobState::kQueued, JobState::kStarting,  JobState::kFinished,
+                                      JobState::kFailed, JobState::kCancelled, JobState::kPaused};
 
-const char* phase_name(JobPhase phase) {
-  switch (phase) {
-    case JobPhase::kQueued:
-      return "queued";
-    case JobPhase::kRunning:
-      return "running";
-    case JobPhase::kCompleted:
-      return "completed";
-    case JobPhase::kFailed:
-      return "failed";
-    case JobPhase::kCancelled:
-      return "cancelled";
-    case JobPhase::kPaused:
-      return "paused";
-  }
-  return "?";
+std::uint8_t stored_state(JobState state) {
+  if (state == JobState::kRunning || state == JobState::kRescaling) state = JobState::kStarting;
+  const auto* at = std::ranges::find(kStoredStates, state);
+  return static_cast<std::uint8_t>(at - kStoredStates.begin());
 }
+
+JobState read_state(RecordReader& in) {
+  const std::uint8_t number = in.u8();
+  const bool known = number < kStoredStates.size();
+  in.expect(known, "state");
+  return known ? kStoredStates[number] : JobState::kFailed;
+}
+
+}  // namespace
 
 std::string encode_job_record(const JobRecord& record) {
   RecordWriter out(kRecordVersion);
   out.text(record.spec_toml);
   out.text(record.start_checkpoint);
-  out.u8(static_cast<std::uint8_t>(record.phase));
+  out.u8(stored_state(record.state));
   out.u64(record.generation.value);
   write_known(out, record.known);
   out.u8(record.pinned ? 1 : 0);
   if (record.pinned) write_devices(out, *record.pinned);
-  out.text(record.bound_type.name);
+  out.text(record.bound_type ? record.bound_type->name : "");
   write_checkpoints(out, record.checkpoints);
   write_checkpoints(out, record.spoiled);
   write_texts(out, record.set_aside);
@@ -213,13 +218,11 @@ Result<JobRecord> decode_job_record(std::string_view bytes, const JobId& id) {
   record.id = id;
   record.spec_toml = in.text();
   record.start_checkpoint = in.text();
-  const std::uint8_t phase = in.u8();
-  in.expect(phase <= static_cast<std::uint8_t>(JobPhase::kPaused), "phase");
-  record.phase = static_cast<JobPhase>(phase);
+  record.state = read_state(in);
   record.generation.value = in.u64();
   record.known = read_known(in);
   if (read_presence(in, "pinned")) record.pinned = read_devices(in, "pinned");
-  record.bound_type.name = in.text();
+  if (const std::string type = in.text(); !type.empty()) record.bound_type = DeviceType{type};
   record.checkpoints = read_checkpoints(in);
   record.spoiled = read_checkpoints(in);
   record.set_aside = read_texts(in);

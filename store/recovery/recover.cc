@@ -129,7 +129,7 @@ void mend_job(Pairs& pairs, const std::string& job, const JobRecord& record,
               std::vector<std::string>& dropped) {
   const Ledger ledger = look_at_ledger(pairs, job, record);
   const std::string lost = "ledger of job \"" + job + "\": " + ledger.gap + " are lost";
-  if (is_final(record.phase)) {
+  if (is_over(record.state)) {
     if (!ledger.gap.empty()) dropped.push_back(lost + "; the job is over");
     return;
   }

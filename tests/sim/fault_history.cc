@@ -239,7 +239,7 @@ HistoryReport FaultHistory::run() {
 bool FaultHistory::over() {
   const auto on_disk = world_.disk().load_all();
   return std::all_of(on_disk->begin(), on_disk->end(),
-                     [](const store::JobRecord& record) { return store::is_final(record.phase); });
+                     [](const JobRecord& record) { return is_over(record.state); });
 }
 
 // --- processes
@@ -420,7 +420,7 @@ void FaultHistory::hide_newest_state() {
   const auto records = world_.disk().load_all();
   for (const auto& record : records.value())
     for (const auto& state : record.checkpoints)
-      if (!store::is_final(record.phase) && state.version > newest && !state.nodes.empty()) {
+      if (!is_over(record.state) && state.version > newest && !state.nodes.empty()) {
         newest = state.version;
         node = *state.nodes.begin();
       }

@@ -15,10 +15,10 @@ constexpr Instant kPatience = std::chrono::minutes(15);
 // Of 200 ms each.
 constexpr int kRoundsToResume = 25;
 
-std::map<JobId, store::JobRecord> records(SimWorld& world) {
-  std::map<JobId, store::JobRecord> found;
+std::map<JobId, JobRecord> records(SimWorld& world) {
+  std::map<JobId, JobRecord> found;
   const auto on_disk = world.disk().load_all();
-  for (const store::JobRecord& record : on_disk.value()) found[record.id] = record;
+  for (const JobRecord& record : on_disk.value()) found[record.id] = record;
   return found;
 }
 
@@ -95,8 +95,8 @@ void resume_paused(SimWorld& world, const std::map<JobId, JobSpec>& jobs,
                    const std::map<std::string, int>& remarks) {
   const bool destroyed = remarks.contains("destroyed disk");
   for (const auto& [job, record] : records(world)) {
-    if (store::is_final(record.phase) || !jobs.contains(job)) continue;
-    if (record.phase == store::JobPhase::kPaused) world.client().post_resume(job);
+    if (is_over(record.state) || !jobs.contains(job)) continue;
+    if (record.state == JobState::kPaused) world.client().post_resume(job);
     if (destroyed) world.client().post_resume(job, true);
   }
 }
@@ -125,15 +125,15 @@ std::string final_check(SimWorld& world, const std::map<JobId, JobSpec>& jobs,
   if (!world.cluster().violations.empty()) return world.cluster().violations.front();
   for (const auto& [job, record] : records(world)) {
     const JobSpec& spec = jobs.at(job);
-    const std::string phase = store::phase_name(record.phase);
-    if (record.phase == store::JobPhase::kFailed && may_give_up(record.error)) {
+    const std::string state = state_name(record.state);
+    if (record.state == JobState::kFailed && may_give_up(record.error)) {
       ++remarks["gave up"];
       continue;
     }
-    const bool not_kept = record.phase == store::JobPhase::kFailed && result_not_kept(record.error);
+    const bool not_kept = record.state == JobState::kFailed && result_not_kept(record.error);
     if (not_kept) ++remarks["result not kept"];
-    if (record.phase != store::JobPhase::kCompleted && !not_kept)
-      return job + (store::is_final(record.phase) ? " is " : " hangs: it is ") + phase + ": " +
+    if (record.state != JobState::kFinished && !not_kept)
+      return job + (is_over(record.state) ? " is " : " hangs: it is ") + state + ": " +
              record.error + last_words(world, job);
     if (const std::string wrong = check_ledger(world, job, spec); !wrong.empty()) return wrong;
     if (const std::string wrong = check_samples(world, job, spec); !wrong.empty()) return wrong;

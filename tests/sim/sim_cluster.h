@@ -23,7 +23,7 @@ struct SimCluster {
   // The time of one local step, by device type. Other types take 10 ms.
   std::map<std::string, actors::Instant> step_time;
   // This factor applies to the time; a device that is not listed has the factor 1.
-  std::map<actors::DeviceId, double> slower;
+  std::map<DeviceId, double> slower;
   // The factor on the time of a step in a job with this number of processes, which slow each other
   // down. Its local steps do not become longer. Empty: 1.
   std::function<double(std::size_t processes)> drag;
@@ -39,8 +39,8 @@ struct SimCluster {
   // A worker of a generation that is over may still execute its last command, and for it the value
   // is none.
   std::function<std::optional<Version>(const JobId&, Generation)> newest_saved;
-  std::map<actors::DeviceId, Incarnation> running;  // Existing processes, by their device.
-  std::map<Incarnation, JobId> job_of;              // The number of them.
+  std::map<DeviceId, Incarnation> running;  // Existing processes, by their device.
+  std::map<Incarnation, JobId> job_of;      // The number of them.
   // The samples that made each committed version, by virtual rank.
   std::map<JobId, std::map<Version, std::vector<std::uint64_t>>> samples_used;
   std::uint64_t processes_started = 0;
@@ -53,7 +53,7 @@ struct SimCluster {
     for (const auto& [incarnation, of] : job_of) processes += of == job ? 1 : 0;
     return drag(processes);
   }
-  actors::Instant step_time_of(const actors::DeviceId& device) const {
+  actors::Instant step_time_of(const DeviceId& device) const {
     const auto at = step_time.find(device.type.name);
     const actors::Instant time = at == step_time.end() ? std::chrono::milliseconds(10) : at->second;
     const auto slow = slower.find(device);

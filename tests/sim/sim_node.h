@@ -65,7 +65,7 @@ class SimNodeState {
   struct Process {
     JobId job;
     JobSpec spec;
-    actors::DeviceId device;
+    DeviceId device;
     caf::actor actor;     // Empty until it is started.
     bool doomed = false;  // The process is to be killed.
     actors::ProcessExit exit;

@@ -21,7 +21,7 @@ struct SimWorkerOptions {
   JobId job;
   JobSpec spec;
   Incarnation incarnation;
-  actors::DeviceId device;
+  DeviceId device;
   std::uint64_t seed = 0;
 };
 

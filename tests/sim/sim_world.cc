@@ -184,8 +184,8 @@ void SimWorld::run_for(Instant duration, const std::function<bool()>& or_until) 
 // journal before it has an older one loaded, so the journal at that time proves nothing.
 void SimWorld::remember_saved() {
   const auto records = disk().load_all();
-  for (const store::JobRecord& record : records.value())
-    for (const store::CheckpointRef& state : record.checkpoints)
+  for (const JobRecord& record : records.value())
+    for (const CheckpointRef& state : record.checkpoints)
       for (const std::string& node : state.nodes)
         saved_once_[record.id].insert({state.version, node, state.path});
 }

@@ -15,7 +15,7 @@ using actors::WorkerView;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-const actors::DeviceId kDevice = {"n2", {"cpu-avx2"}, 0};
+const DeviceId kDevice = {"n2", {"cpu-avx2"}, 0};
 
 // 8 ESTs on 4 equal devices: a step takes two local steps of 300 ms, so each step gives one report.
 constexpr actors::Instant kLocalStep = milliseconds(300);
@@ -48,7 +48,7 @@ struct Fixture {
   // The number of placements that were installed.
   std::uint64_t rounds() {
     const auto records = world.disk().load_all();
-    for (const store::JobRecord& record : records.value())
+    for (const JobRecord& record : records.value())
       if (record.id == job) return record.generation.value;
     return 0;
   }

@@ -197,7 +197,7 @@ void ClusterSchedulerState::submit(const Inbound& inbound) {
     return refuse(inbound, fits.error());
   const auto sequence = store_->next_sequence();
   if (!sequence) return refuse(inbound, not_written(sequence.error()).error());
-  store::JobRecord record;
+  JobRecord record;
   record.id = admitted->spec.name + "-" + std::to_string(*sequence) +
               (store_->job_tag().empty() ? "" : "-" + store_->job_tag());
   record.spec_toml = admitted->spec_toml;
@@ -230,8 +230,7 @@ Status ClusterSchedulerState::check_fits(const JobSpec& spec) const {
   return {};
 }
 
-void ClusterSchedulerState::start_job(AdmittedJob admitted, store::JobRecord record,
-                                      bool restored) {
+void ClusterSchedulerState::start_job(AdmittedJob admitted, JobRecord record, bool restored) {
   const JobId id = record.id;
   if (!record.request_id.empty()) requests_[record.request_id] = id;
   const auto companion =
@@ -267,21 +266,21 @@ void ClusterSchedulerState::enter_in_order(const JobId& job) {
 Status ClusterSchedulerState::restore_jobs() {
   auto records = store_->load_all();
   if (!records) return records.error();
-  for (store::JobRecord& record : *records) {
-    if (store::is_final(record.phase)) {
+  for (JobRecord& record : *records) {
+    if (is_over(record.state)) {
       restore_past(std::move(record));
       continue;
     }
     auto admitted = options_.admit(record.spec_toml, record.start_checkpoint);
     if (admitted) {
-      for (const store::KnownWorker& w : record.known) {
-        survivors_[w.incarnation] = {record.id, {w.node, w.device_type, w.device_index}};
-        awaited_.insert(node_peer(w.node));
+      for (const KnownWorker& w : record.known) {
+        survivors_[w.incarnation] = {record.id, w.device};
+        awaited_.insert(node_peer(w.device.node));
       }
       start_job(*std::move(admitted), std::move(record), true);
       continue;
     }
-    record.phase = store::JobPhase::kFailed;
+    record.state = JobState::kFailed;
     record.error = "after a restart of the head: " + admitted.error().message;
     keep([this, record] { return store_->save(record); });
     restore_past(std::move(record));
@@ -291,7 +290,7 @@ Status ClusterSchedulerState::restore_jobs() {
 }
 
 // The job is over, but clients may ask about it.
-void ClusterSchedulerState::restore_past(store::JobRecord record) {
+void ClusterSchedulerState::restore_past(JobRecord record) {
   const JobId id = record.id;
   if (!record.request_id.empty()) requests_[record.request_id] = id;
   std::filesystem::path log_file;

@@ -192,11 +192,11 @@ class ClusterSchedulerState {
   JobId find_job(const JobId& named) const;
 
   Status check_fits(const JobSpec& spec) const;
-  void start_job(AdmittedJob admitted, store::JobRecord record, bool restored);
+  void start_job(AdmittedJob admitted, JobRecord record, bool restored);
   void watch_children();
   Status restore();
   Status restore_jobs();
-  void restore_past(store::JobRecord record);
+  void restore_past(JobRecord record);
   void stop_if_idle();
   void enter_in_order(const JobId& job);
   void forget_job(const JobId& job);
@@ -207,8 +207,8 @@ class ClusterSchedulerState {
   void take(const cluster::Event& event);
   void take_now(const cluster::Event& event);
   void decide_at(double due_s);
-  cluster::JobAdmitted admitted_event(const JobId& id, const JobSpec& spec,
-                                      const store::JobRecord& record, bool restored) const;
+  cluster::JobAdmitted admitted_event(const JobId& id, const JobSpec& spec, const JobRecord& record,
+                                      bool restored) const;
   void perform(const std::vector<cluster::Effect>& effects);
   void perform_effect(const cluster::Allocation& effect);
   void perform_effect(const cluster::DemandRefused& effect);

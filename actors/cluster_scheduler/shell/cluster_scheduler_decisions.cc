@@ -38,7 +38,7 @@ std::vector<scheduler::Refusal> refusals_from(wire::Demand::Reader r) {
 }  // namespace
 
 cluster::JobAdmitted ClusterSchedulerState::admitted_event(const JobId& id, const JobSpec& spec,
-                                                           const store::JobRecord& record,
+                                                           const JobRecord& record,
                                                            bool restored) const {
   const double age_s =
       (static_cast<double>(options_.unix_ms()) - static_cast<double>(record.submitted_unix_ms)) /

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "actors/intra_job/core/fleet.h"
-#include "actors/intra_job/core/intra_job_events.h"
+#include "actors/intra_job/core/job_events.h"
 
 namespace es::actors::intra_job {
 

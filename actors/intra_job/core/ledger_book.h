@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "actors/intra_job/core/intra_job_events.h"
+#include "actors/intra_job/core/job_events.h"
 
 namespace es::actors::intra_job {
 

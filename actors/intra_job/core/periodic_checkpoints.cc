@@ -17,18 +17,16 @@ constexpr std::size_t kClientsKept = 8;
 // Paths of the checkpoints of the series, except for its `keep` newest ones.
 std::vector<std::string> beyond(std::uint32_t keep, const JobRecord& record) {
   std::vector<std::string> paths;
-  std::uint32_t kept = record.checkpoint && record.checkpoint->periodic ? 1 : 0;
-  for (const CheckpointRef& ref : record.older) {
-    if (ref.periodic && ++kept > keep) paths.push_back(ref.path);
-  }
+  std::uint32_t kept = 0;
+  for (const CheckpointRef& ref : record.checkpoints)
+    if (ref.periodic && ++kept > keep && &ref != record.newest_checkpoint())
+      paths.push_back(ref.path);
   return paths;
 }
 
 Version newest_periodic(const JobRecord& record) {
-  if (record.checkpoint && record.checkpoint->periodic) return record.checkpoint->version;
-  for (const CheckpointRef& ref : record.older) {
+  for (const CheckpointRef& ref : record.checkpoints)
     if (ref.periodic) return ref.version;
-  }
   return 0;
 }
 
@@ -65,33 +63,32 @@ void add_checkpoint(JobRecord& record, CheckpointRef written,
                       ref.digests == written.digests;
     if (same) written.nodes.insert(ref.nodes.begin(), ref.nodes.end());
   };
-  if (record.checkpoint) join(*record.checkpoint);
-  std::ranges::for_each(record.older, join);
+  std::ranges::for_each(record.checkpoints, join);
   std::ranges::for_each(record.spoiled, join);
   drop_checkpoint(record, written.path);
   for (const std::string& path : removed) drop_checkpoint(record, path);
   std::erase_if(record.spoiled, [&](const CheckpointRef& ref) {
     return ref.path == written.path || std::ranges::find(removed, ref.path) != removed.end();
   });
-  std::vector<CheckpointRef>& older = record.older;
-  if (record.checkpoint) older.insert(older.begin(), *record.checkpoint);
   // After a restart from an older state the checkpoint that is written now need not be the newest
   // one.
-  const auto place = std::find_if(older.begin(), older.end(), [&](const CheckpointRef& ref) {
+  std::vector<CheckpointRef>& all = record.checkpoints;
+  const auto place = std::find_if(all.begin(), all.end(), [&](const CheckpointRef& ref) {
     return ref.version <= written.version;
   });
-  older.insert(place, std::move(written));
-  record.checkpoint = older.front();
-  older.erase(older.begin());
+  all.insert(place, std::move(written));
+  // The newest one always stays.
   std::size_t clients = 0;
-  std::erase_if(
-      older, [&](const CheckpointRef& ref) { return !ref.periodic && ++clients > kClientsKept; });
+  const auto too_old = [&](const CheckpointRef& ref) {
+    return !ref.periodic && ++clients > kClientsKept;
+  };
+  all.erase(std::remove_if(all.begin() + 1, all.end(), too_old), all.end());
 }
 
 std::vector<CheckpointRef> drop_newer(JobRecord& record, Version good) {
   std::vector<CheckpointRef> dropped;
-  while (record.checkpoint && record.checkpoint->version > good) {
-    dropped.push_back(*record.checkpoint);
+  while (!record.checkpoints.empty() && record.checkpoints.front().version > good) {
+    dropped.push_back(record.checkpoints.front());
     drop_checkpoint(record, dropped.back().path);
   }
   return dropped;
@@ -106,11 +103,8 @@ bool drop_suspensions(JobRecord& record, std::string_view prefix, std::string_vi
 
 std::vector<std::string> suspensions(const JobRecord& record, std::string_view prefix) {
   std::vector<std::string> paths;
-  const auto consider = [&](const CheckpointRef& ref) {
+  for (const CheckpointRef& ref : record.checkpoints)
     if (is_suspension(ref, prefix)) paths.push_back(ref.path);
-  };
-  if (record.checkpoint) consider(*record.checkpoint);
-  std::ranges::for_each(record.older, consider);
   return paths;
 }
 
@@ -119,15 +113,8 @@ bool is_suspension(const CheckpointRef& ref, std::string_view prefix) {
 }
 
 bool drop_checkpoint(JobRecord& record, std::string_view path) {
-  if (record.checkpoint && record.checkpoint->path == path) {
-    record.checkpoint.reset();
-    if (record.older.empty()) return true;
-    record.checkpoint = record.older.front();
-    record.older.erase(record.older.begin());
-    return true;
-  }
-  return std::erase_if(record.older, [&](const CheckpointRef& ref) { return ref.path == path; }) >
-         0;
+  return std::erase_if(record.checkpoints,
+                       [&](const CheckpointRef& ref) { return ref.path == path; }) > 0;
 }
 
 }  // namespace es::actors::intra_job

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/intra_job/core/intra_job_events.h"
+#include "actors/intra_job/core/job_events.h"
 
 namespace es::actors::intra_job {
 

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "actors/gateway/core/peer_id.h"
-#include "actors/intra_job/shell/journal_record.h"
+#include "actors/protocol/core/process_exit.h"
 #include "actors/protocol/wire/codec.h"
 #include "actors/protocol/wire/wire_devices.h"
 
@@ -31,17 +31,16 @@ void IntraJobState::init(caf::stateful_actor<IntraJobState>* self, IntraJobOptio
   if (!directory.empty())
     options_.config.checkpoint_directory =
         (std::filesystem::path(directory) / options_.job).string();
-  grant_trial_ = scheduler::GrantTrial(refusals_of(options_.record));
+  grant_trial_ = scheduler::GrantTrial(options_.record.refusals);
   if (options_.restored) {
     auto history = read_history();
     if (!history) {
       self_->send(peers_.cluster, HistoryUnreadableAtom::value, history.error().message);
       return self_->quit();
     }
-    core_.emplace(options_.config, make_services(), core_record(options_.record),
-                  *std::move(history));
+    core_.emplace(options_.config, make_services(), options_.record, *std::move(history));
   } else {
-    core_.emplace(options_.config, make_services());
+    core_.emplace(options_.config, make_services(), options_.record);
   }
   lost_steps_.emplace(options_.restored && !core_->fleet().workers().empty());
   // Numbers of an earlier head must not be used again, because workers may still remember them. The

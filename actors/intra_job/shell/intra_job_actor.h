@@ -1,7 +1,7 @@
 #pragma once
 // IntraJobScheduler is the actor that runs one job in the head. It owns the job's placement and
 // generation, from admission to the end of the last process. It is a thin shell around
-// IntraJobCore.
+// JobCore.
 //
 // Accepts   Inbound from the job's workers: round messages (round.capnp), WorkerStats, ReadState.
 //           Inbound from node agents: NodeHello, WorkerExited, StatesFound, StatesRemoved,
@@ -46,7 +46,7 @@
 #include "actors/head/head_store.h"
 #include "actors/head/store_atoms.h"
 #include "actors/intra_job/core/held_effects.h"
-#include "actors/intra_job/core/intra_job_core.h"
+#include "actors/intra_job/core/job_core.h"
 #include "actors/intra_job/core/lost_steps.h"
 #include "actors/intra_job/core/straggler_watch.h"
 #include "actors/protocol/shell/caf_messages.h"
@@ -64,8 +64,8 @@ struct IntraJobOptions {
   JobSpec spec;           // with its total number of steps
   std::string spec_toml;  // canonical text of `spec`
   intra_job::Config config;
-  store::JobRecord record;  // as admitted, or as the journal has it
-  bool restored = false;    // the head was restarted: continue from the record
+  JobRecord record;       // as admitted, or as the journal has it
+  bool restored = false;  // the head was restarted: continue from the record
   // assumed pause of a change, until one was measured
   Instant pause_assumed = std::chrono::milliseconds(500);
   std::filesystem::path log_file;  // empty: lines are kept in memory only
@@ -136,7 +136,7 @@ class IntraJobState {
                                       const std::vector<DeviceId>& devices) const;
   std::vector<DeviceId> member_devices() const;
   void consider_rebalance();
-  void measure_pause(intra_job::JobState state);
+  void measure_pause(JobState state);
   Instant pause_of_a_change() const;
 
   // Saved states on the nodes' disks (intra_job_states.cc).
@@ -209,7 +209,7 @@ class IntraJobState {
   caf::stateful_actor<IntraJobState>* self_ = nullptr;
   IntraJobOptions options_;
   IntraJobPeers peers_;
-  std::optional<intra_job::IntraJobCore> core_;
+  std::optional<intra_job::JobCore> core_;
 
   // Input of the scheduler: the devices of the cluster and their measured speeds.
   DeviceSet inventory_;

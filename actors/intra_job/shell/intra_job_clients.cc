@@ -72,12 +72,12 @@ JobView IntraJobState::view() const {
   JobView v;
   v.id = options_.job;
   v.name = spec.name;
-  v.state = intra_job::state_name(core_->state());
+  v.state = state_name(core_->state());
   v.level = level_name(spec.level);
   v.max_p = spec.max_p;
   v.step = core_->ledger().through();
   v.last_step = options_.config.last_version;
-  v.placement = intra_job::is_over(core_->state()) ? "" : core_->placement();
+  v.placement = is_over(core_->state()) ? "" : core_->placement();
   v.loss_first = mean_loss_of(core_->ledger().first());
   v.loss_last = mean_loss_of(core_->ledger().last());
   v.peak_rss_mib = peak_rss_mib_;
@@ -88,7 +88,8 @@ JobView IntraJobState::view() const {
   v.error = core_->error();
   v.waiting_for = core_->waiting_for();
   v.submitted_unix_ms = options_.record.submitted_unix_ms;
-  if (core_->record().checkpoint) v.checkpoint = core_->record().checkpoint->path;
+  if (const CheckpointRef* newest = core_->record().newest_checkpoint())
+    v.checkpoint = newest->path;
   v.warning = core_->warning();
   if (const std::string store = store_warning(); !store.empty())
     v.warning = store + (v.warning.empty() ? "" : "; " + v.warning);
@@ -158,8 +159,7 @@ void IntraJobState::follow(const Inbound& inbound) {
     if (r.getLogFromStart())
       for (const std::string& line : log_lines_) answer_log(follower, line);
     answer_info(follower);
-    if (r.getUntilNow() || core_->phase() == intra_job::Phase::kEnding ||
-        intra_job::is_over(core_->state())) {
+    if (r.getUntilNow() || core_->phase() == intra_job::Phase::kEnding || is_over(core_->state())) {
       // In phase Ending only the exits of processes are missing. Followers that stay are told by
       // JobEnded.
       if (r.getUntilNow() || core_->fleet().holds_nothing()) return end_follower(follower), 0;
@@ -267,7 +267,7 @@ void IntraJobState::cancel(const Inbound& inbound) {
 }
 
 void IntraJobState::list_plans(const Inbound& inbound) {
-  if (intra_job::is_over(core_->state()))
+  if (is_over(core_->state()))
     return refuse(inbound.from, inbound.frame->head.request, refused("the job has ended"));
   const DeviceSet available = scheduler::sum(held_devices(), addable_devices());
   const auto fill = [&](wire::PlanListQuery::Builder b) {

@@ -6,7 +6,6 @@
 
 #include "actors/gateway/core/peer_id.h"
 #include "actors/intra_job/shell/intra_job_actor.h"
-#include "actors/intra_job/shell/journal_record.h"
 #include "actors/protocol/wire/codec.h"
 #include "actors/protocol/wire/wire_devices.h"
 #include "proto/base/kill_point.h"
@@ -15,10 +14,13 @@
 namespace es::actors {
 
 Status IntraJobState::perform_effect(const intra_job::SaveRecord& effect) {
-  update(options_.record, effect.record);
+  // The refusals are not the core's, so they stay.
+  auto refusals = std::move(options_.record.refusals);
+  options_.record = effect.record;
+  options_.record.refusals = std::move(refusals);
   // The details of the end are stored before the record, so a restarted head that finds the job
   // over can show them.
-  if (intra_job::is_over(effect.record.state)) ES_RETURN_IF_ERROR(save_end());
+  if (is_over(effect.record.state)) ES_RETURN_IF_ERROR(save_end());
   kill_point("journal.before");
   ES_RETURN_IF_ERROR(peers_.store->save(options_.record));
   kill_point("journal.after");
@@ -166,11 +168,11 @@ std::string IntraJobState::show_evaluation(Version version, const std::vector<st
 
 void IntraJobState::perform_effect(const intra_job::StateChanged& effect) {
   measure_pause(effect.state);
-  if (effect.state == intra_job::JobState::kRunning) {
+  if (effect.state == JobState::kRunning) {
     has_run_ = true;
     query_plans();
   }
-  log(std::string("job is ") + intra_job::state_name(effect.state));
+  log(std::string("job is ") + state_name(effect.state));
   progress_due_ = true;
 }
 
@@ -180,7 +182,7 @@ void IntraJobState::perform_effect(const intra_job::LogLine& effect) {
 
 Status IntraJobState::perform_effect(const intra_job::JobEnded& effect) {
   ES_RETURN_IF_ERROR(save_end());
-  log(std::string("job ended: ") + intra_job::state_name(effect.state) +
+  log(std::string("job ended: ") + state_name(effect.state) +
       (effect.error.empty() ? "" : ": " + effect.error));
   log_file_.close();  // this actor stays, to answer questions
   for (const Follower& follower : followers_) {

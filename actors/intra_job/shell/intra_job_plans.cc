@@ -7,7 +7,6 @@
 #include <cstdio>
 
 #include "actors/intra_job/shell/intra_job_actor.h"
-#include "actors/intra_job/shell/journal_record.h"
 #include "actors/protocol/core/durations.h"
 #include "actors/protocol/wire/wire_devices.h"
 #include "scheduler/model/device_sets.h"
@@ -56,7 +55,7 @@ Version IntraJobState::steps_left() const {
 // The companion ranks what more devices would bring. Its answer is ignored while the job wants an
 // exact set.
 void IntraJobState::query_plans() {
-  if (intra_job::is_over(core_->state()) || !inventory_known_) return;
+  if (is_over(core_->state()) || !inventory_known_) return;
   const DeviceSet held = held_devices();
   const DeviceSet addable = addable_devices();
   queried_seconds_ = grant_trial_.pace().value_or(0) * static_cast<double>(steps_left());
@@ -76,7 +75,7 @@ void IntraJobState::on_plans(wire::PlanAnswer::Reader r) {
     if (c.getMeasured()) measured_types_.insert(type);
   }
   if (--plan_queries_ > 0) return;  // a later answer takes the newest allocation into account
-  if (demand_is_exact_ || intra_job::is_over(core_->state())) return;
+  if (demand_is_exact_ || is_over(core_->state())) return;
   const DeviceSet held = held_devices();
   std::vector<wire::Proposal::Reader> proposals;
   for (const auto p : r.getProposals()) {
@@ -176,7 +175,7 @@ void IntraJobState::keep_refusals() {
 }
 
 Status IntraJobState::save_refusals() {
-  update(options_.record, grant_trial_.refusals());
+  options_.record.refusals = grant_trial_.refusals();
   ES_RETURN_IF_ERROR(peers_.store->save(options_.record));
   refusals_wait_ = false;
   tell_refusals();

@@ -145,12 +145,11 @@ void IntraJobState::consider_rebalance() {
 
 // Measures the time from the decision to change until the members step again. This is the cost of a
 // change, or slightly more.
-void IntraJobState::measure_pause(intra_job::JobState state) {
-  if (state == intra_job::JobState::kRescaling) rescaling_since_ = now();
+void IntraJobState::measure_pause(JobState state) {
+  if (state == JobState::kRescaling) rescaling_since_ = now();
   // The job waits for devices, which is not part of the cost of a change.
-  if (state == intra_job::JobState::kQueued || state == intra_job::JobState::kPaused)
-    rescaling_since_.reset();
-  if (state != intra_job::JobState::kRunning || !rescaling_since_) return;
+  if (state == JobState::kQueued || state == JobState::kPaused) rescaling_since_.reset();
+  if (state != JobState::kRunning || !rescaling_since_) return;
   last_pause_ = now() - *std::exchange(rescaling_since_, std::nullopt);
 }
 

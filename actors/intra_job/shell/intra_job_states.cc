@@ -10,16 +10,16 @@
 namespace es::actors {
 namespace {
 
-SavedState state_of(const intra_job::CheckpointRef& ref) {
+SavedState state_of(const CheckpointRef& ref) {
   return {ref.path, ref.version, ref.digests};
 }
 
-intra_job::CheckpointRef ref_of(const SavedState& state) {
+CheckpointRef ref_of(const SavedState& state) {
   return {.path = state.path, .version = state.version, .digests = state.digests};
 }
 
 void put_states(capnp::List<wire::SavedState>::Builder list,
-                const std::vector<intra_job::CheckpointRef>& refs) {
+                const std::vector<CheckpointRef>& refs) {
   for (unsigned i = 0; i < list.size(); ++i) put(list[i], state_of(refs[i]));
 }
 

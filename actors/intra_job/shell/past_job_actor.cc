@@ -6,7 +6,6 @@
 #include <fstream>
 
 #include "actors/gateway/shell/gateway_messages.h"
-#include "actors/intra_job/shell/journal_record.h"
 #include "actors/protocol/shell/caf_messages.h"
 #include "actors/protocol/wire/job_view.h"
 #include "actors/protocol/wire/wire_error.h"
@@ -22,22 +21,21 @@ struct PastJob {
   caf::actor gateway;
 };
 
-Details of_record(const store::JobRecord& record) {
+Details of_record(const JobRecord& record) {
   return Details::build({.job = record.id}, [&](wire::JobDetails::Builder b) {
-    const intra_job::JobRecord known = core_record(record);
     JobView view;
     view.id = view.name = record.id;
-    view.state = intra_job::state_name(known.state);
+    view.state = state_name(record.state);
     view.error = record.error;
     view.submitted_unix_ms = record.submitted_unix_ms;
-    if (known.checkpoint) view.checkpoint = known.checkpoint->path;
+    if (const CheckpointRef* newest = record.newest_checkpoint()) view.checkpoint = newest->path;
     put(b.initInfo(), view);
     b.setSpecToml(record.spec_toml);
   });
 }
 
 // Returns the details stored at the end of the job; nullopt if they cannot be read.
-std::optional<Details> saved_details(const store::JobRecord& record, HeadStore& store) {
+std::optional<Details> saved_details(const JobRecord& record, HeadStore& store) {
   const auto bytes = store.history().end(record.id);
   if (!bytes || !bytes->has_value() || (*bytes)->size() % sizeof(capnp::word) != 0) return {};
   auto words = kj::heapArray<capnp::word>((*bytes)->size() / sizeof(capnp::word));
@@ -90,7 +88,7 @@ void on_inbound(caf::event_based_actor* self, const PastJob& job, const Inbound&
 
 }  // namespace
 
-caf::behavior past_job_actor(caf::event_based_actor* self, const store::JobRecord& record,
+caf::behavior past_job_actor(caf::event_based_actor* self, const JobRecord& record,
                              const std::filesystem::path& log_file, caf::actor gateway,
                              const std::shared_ptr<HeadStore>& store) {
   const auto saved = saved_details(record, *store);

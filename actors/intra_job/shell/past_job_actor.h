@@ -22,7 +22,7 @@
 
 namespace es::actors {
 
-caf::behavior past_job_actor(caf::event_based_actor* self, const store::JobRecord& record,
+caf::behavior past_job_actor(caf::event_based_actor* self, const JobRecord& record,
                              const std::filesystem::path& log_file, caf::actor gateway,
                              const std::shared_ptr<HeadStore>& store);
 

@@ -7,17 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "actors/protocol/core/process_exit.h"
 #include "proto/base/result.h"
 
 namespace es::actors {
-
-struct ProcessExit {
-  int exit_code = -1;  // -1 if a signal ended it
-  int signal = 0;
-  std::string last_words;  // end of its stderr, at most kLastWordsBytesMax bytes
-};
-
-inline constexpr std::size_t kLastWordsBytesMax = 2048;
 
 // Starts argv[0] with stdout and stderr in `log_file`, which is created anew. The kernel kills the
 // child when the calling thread ends, so call it from the thread that will wait for the child.
@@ -31,8 +24,5 @@ ProcessExit wait_for_process(pid_t pid, const std::filesystem::path& log_file);
 
 // Call it after wait_for_process(), on the thread that would signal the process.
 void reap_process(pid_t pid);
-
-// Returns "exited with status 1" or "was ended by signal 9 (Killed)", with its last output.
-std::string describe(const ProcessExit& exit);
 
 }  // namespace es::actors

@@ -3,7 +3,7 @@
 // of the worker and of the job's head (IntraJobScheduler) exchange them. The schemas step.capnp and
 // round.capnp carry the same fields. A shell decodes and validates a message, and then hands one of
 // these structs to its core. docs/PROTOCOL.md explains the protocol; worker_core.h and
-// intra_job_core.h say which transitions the messages cause.
+// job_core.h say which transitions the messages cause.
 //
 // Every message carries a Stamp. A receiver drops a message that is older than the generation it
 // promised, or that comes from an incarnation it does not know. Nothing else protects a job from a
@@ -24,19 +24,10 @@
 #include "proto/base/device.h"
 #include "proto/base/digest.h"
 #include "proto/base/ids.h"
+#include "proto/base/job_record.h"
 #include "proto/base/result.h"
 
 namespace es::actors {
-
-// A device of the cluster. The triple (node, type, index) is unique.
-struct DeviceId {
-  std::string node;
-  DeviceType type;
-  std::uint32_t index = 0;  // index among the devices of this type on this node
-  auto operator<=>(const DeviceId&) const = default;
-  // "NODE/TYPE:INDEX", for log lines and messages to users.
-  std::string text() const { return node + "/" + type.name + ":" + std::to_string(index); }
-};
 
 namespace protocol {
 
@@ -102,13 +93,6 @@ struct RankResult {
   VirtualRank rank = 0;
   std::uint32_t loss_bits = 0;  // mean loss of the EST's mini-batch, bits of an IEEE fp32
   Bytes context;                // encoded next context of the EST; opaque here
-};
-
-// Digests of one version. `state` covers the optimizer state and all EST contexts.
-struct VersionDigests {
-  Digest params;
-  Digest state;
-  bool operator==(const VersionDigests&) const = default;
 };
 
 // What a node reports about a saved state (a checkpoint of the job).

@@ -201,7 +201,7 @@ struct CheckpointFinished {
   std::uint64_t request = 0;
   std::string path;
   Version version = 0;
-  protocol::VersionDigests digests;
+  VersionDigests digests;
   std::string error;  // not empty if no checkpoint was written
   ErrorKind error_kind = ErrorKind::kFailure;
 };

@@ -29,7 +29,7 @@ struct Snapshot {
 // A checkpoint on the disk.
 struct Written {
   std::filesystem::path path;
-  protocol::VersionDigests digests;
+  VersionDigests digests;
 };
 
 // Writes the snapshot to `directory` on the calling thread, which becomes the reader of the frozen

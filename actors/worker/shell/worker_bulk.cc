@@ -78,7 +78,7 @@ void WorkerState::send_part(const PeerId& to, const std::string& segment, std::u
                             std::uint32_t bytes) {
   const std::string own =
       ":" + segment_label(options_.job, options_.core.self, core_->generation(), "");
-  if (segment.find(own) == std::string::npos || bytes > worker::kPieceBytes)
+  if (segment.find(own) == std::string::npos || bytes > kPieceBytes)
     return count_refused(to, "a piece of " + std::to_string(bytes) + " bytes of segment " +
                                  segment + ", which this worker has not announced");
   const auto data = own_segments_.read(segment, offset, bytes);

@@ -6,7 +6,7 @@ namespace es::test {
 
 using namespace actors;
 using namespace actors::protocol;
-using intra_job::IntraJobCore;
+using intra_job::JobCore;
 
 Simulation::Simulation(SimOptions options) : options_(std::move(options)), random_(options_.seed) {
   job_ = {.seed = options_.seed,
@@ -30,7 +30,7 @@ Simulation::Simulation(SimOptions options) : options_(std::move(options)), rando
                   {"drain", options_.drains},
                   {"cancel", options_.cancel ? 1 : 0}};
 
-  head_ = std::make_unique<IntraJobCore>(config(), services());
+  head_ = std::make_unique<JobCore>(config(), services());
 }
 
 intra_job::Config Simulation::config() const {
@@ -108,10 +108,10 @@ void Simulation::run() {
 void Simulation::at_rest() {
   if (++quiet_rounds_ > 20) {
     violated("hangs: head phase " + std::to_string(static_cast<int>(head_->phase())) + ", state " +
-             intra_job::state_name(head_->state()) + ", ledger through " +
-             std::to_string(ledger_.size()) + ", waits for \"" + head_->waiting_for() + "\"");
+             state_name(head_->state()) + ", ledger through " + std::to_string(ledger_.size()) +
+             ", waits for \"" + head_->waiting_for() + "\"");
   }
-  if (head_->state() == intra_job::JobState::kPaused) {
+  if (head_->state() == JobState::kPaused) {
     open_requests_.insert(next_request_);
     from_clients_.push_back(intra_job::ResumeCommand{next_request_++});
     return;

@@ -1,5 +1,5 @@
 #pragma once
-// One job in one process: an IntraJobCore, its WorkerCores with toy engines, a network with one
+// One job in one process: a JobCore, its WorkerCores with toy engines, a network with one
 // FIFO queue for each direction of each pair, and simple node agents and a simple cluster
 // scheduler. A seed decides the order of events. The same seed gives the same history.
 //
@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/intra_job/core/intra_job_core.h"
+#include "actors/intra_job/core/job_core.h"
 #include "actors/worker/core/worker_core.h"
 #include "tests/actors/protocol/toy_engine.h"
 
@@ -58,8 +58,8 @@ class Simulation {
   // Runs until the job has ended and the system is at rest.
   void run();
 
-  const actors::intra_job::IntraJobCore& head() const { return *head_; }
-  actors::intra_job::JobState state() const { return head_->state(); }
+  const actors::intra_job::JobCore& head() const { return *head_; }
+  JobState state() const { return head_->state(); }
   // The lines as the ledger on disk has them.
   const std::vector<actors::protocol::LedgerLine>& ledger() const { return ledger_; }
   const ToyJob& job() const { return job_; }
@@ -73,7 +73,7 @@ class Simulation {
   using Message = std::variant<actors::protocol::HeadMessage, actors::protocol::WorkerMessage,
                                actors::protocol::PeerMessage>;
   struct Process {
-    actors::DeviceId device;
+    DeviceId device;
     std::unique_ptr<actors::worker::WorkerCore> core;
     std::unique_ptr<ToyEngine> engine;
     enum class Life { kStarting, kRunning, kFrozen, kGone } life = Life::kStarting;
@@ -109,7 +109,7 @@ class Simulation {
   void perform_one(const actors::intra_job::CommandDone& effect);
   void perform_one(const actors::intra_job::CheckpointDone& effect);
   void perform_one(const actors::intra_job::JobEnded& effect);
-  bool process_on(const actors::DeviceId& device) const;
+  bool process_on(const DeviceId& device) const;
   void perform_worker(std::uint64_t self, actors::worker::Effects effects);
   void send(std::uint64_t from, std::uint64_t to, Message message);
   void check_head_message(std::uint64_t to, const actors::protocol::HeadMessage& message);
@@ -118,7 +118,7 @@ class Simulation {
   void end_process(std::uint64_t incarnation);
   void restart_head();
   void say_hello(std::uint64_t incarnation);
-  void allocate(std::set<actors::DeviceId> devices, bool urgent = false);
+  void allocate(std::set<DeviceId> devices, bool urgent = false);
   void serve_demand(const std::optional<DeviceSet>& demand);
   actors::intra_job::Services services();
   actors::intra_job::Config config() const;
@@ -148,10 +148,10 @@ class Simulation {
   int quiet_rounds_ = 0;
   std::uint64_t actions_ = 0;
 
-  std::unique_ptr<actors::intra_job::IntraJobCore> head_;
-  actors::intra_job::JobRecord journal_;
+  std::unique_ptr<actors::intra_job::JobCore> head_;
+  JobRecord journal_;
   std::vector<actors::protocol::LedgerLine> ledger_;
-  std::map<Version, Digest> evaluated_;  // The number of bytes of the totals.
+  std::map<Version, Digest> evaluated_;  // Digests of the totals.
   bool restart_in_effects_ = false;
   bool ended_ = false;
   std::uint64_t next_incarnation_ = 1;
@@ -166,10 +166,10 @@ class Simulation {
   std::set<std::string> damaged_;
 
   // The cluster scheduler.
-  std::set<actors::DeviceId> inventory_;
-  std::set<actors::DeviceId> granted_;  // The devices that the job may use.
+  std::set<DeviceId> inventory_;
+  std::set<DeviceId> granted_;  // The devices that the job may use.
   // The devices that are granted, or revoked and not yet released.
-  std::set<actors::DeviceId> occupied_;
+  std::set<DeviceId> occupied_;
   std::uint64_t sequence_ = 0;
   std::uint64_t releases_seen_ = 0;
   std::optional<DeviceSet> demand_;

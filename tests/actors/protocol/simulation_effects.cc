@@ -8,7 +8,7 @@ namespace es::test {
 using namespace actors;
 using namespace actors::protocol;
 using intra_job::Effects;
-using intra_job::IntraJobCore;
+using intra_job::JobCore;
 
 // A restart may happen between any two effects of one step.
 void Simulation::perform_head(Effects effects) {
@@ -31,7 +31,7 @@ void Simulation::perform_one(const intra_job::SaveRecord& effect) {
   journal_ = effect.record;
   // They were released on purpose: a checkpoint holds their state.
   if (journal_.known.empty()) given_up_.insert(last_members_.begin(), last_members_.end());
-  if (journal_.state == intra_job::JobState::kPaused) mark("paused");
+  if (journal_.state == JobState::kPaused) mark("paused");
 }
 
 void Simulation::perform_one(const intra_job::StartWorker& effect) {
@@ -90,7 +90,7 @@ void Simulation::perform_one(const intra_job::DeviceReleased& effect) {
 // The path is found by its name. The damage is found when the checkpoint is loaded.
 void Simulation::perform_one(const intra_job::FindStates& effect) {
   intra_job::StatesFound found{effect.node, {}};
-  for (const intra_job::CheckpointRef& state : effect.states)
+  for (const CheckpointRef& state : effect.states)
     found.states.push_back(
         {state, checkpoints_.contains(state.path) ? Sight::kWhole : Sight::kGone, "not there"});
   from_nodes_.push_back(std::move(found));
@@ -256,7 +256,7 @@ void Simulation::restart_head() {
   }
   for (auto* queue : {&from_nodes_, &from_cluster_, &from_clients_}) queue->clear();
   open_requests_.clear();  // The clients of these requests are gone.
-  head_ = std::make_unique<IntraJobCore>(
+  head_ = std::make_unique<JobCore>(
       config(), services(), journal_,
       intra_job::LedgerHistory{.lines = ledger_,
                                .evaluations = {evaluated_.begin(), evaluated_.end()}});
@@ -264,7 +264,7 @@ void Simulation::restart_head() {
   demand_.reset();  // The cluster scheduler is in the same process.
   // Processes that the journal does not contain are killed. Their devices are not used until then.
   std::set<std::uint64_t> known;
-  for (const intra_job::KnownWorker& worker : journal_.known) {
+  for (const KnownWorker& worker : journal_.known) {
     known.insert(worker.incarnation.value);
     if (!lives(worker.incarnation.value)) {
       from_nodes_.push_back(intra_job::WorkerExited{worker.incarnation, "gone meanwhile"});

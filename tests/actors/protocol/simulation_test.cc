@@ -12,8 +12,6 @@
 namespace es::test {
 namespace {
 
-using actors::intra_job::JobState;
-
 constexpr std::uint64_t kRuns = 1500;
 
 // The sizes differ between runs: every number of ranks from 2 to 6, and one to three buckets.

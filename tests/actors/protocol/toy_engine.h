@@ -29,7 +29,7 @@ struct ToyJob {
 // Version `version` of an undisturbed run, and its ledger line.
 ToyVersion reference_version(const ToyJob& job, Version version);
 actors::protocol::LedgerLine reference_line(const ToyJob& job, Version version);
-actors::protocol::VersionDigests digests_of(const ToyVersion& version);
+VersionDigests digests_of(const ToyVersion& version);
 
 // The ranges of the maximal nodes of the canonical tree over [0, max_p) inside the range,
 // ascending.

@@ -32,11 +32,11 @@ using Pairs = std::map<std::string, std::string>;
 
 constexpr Version kLines = 400;
 
-JobRecord job(const std::string& id, std::uint64_t sequence, JobPhase phase) {
+JobRecord job(const std::string& id, std::uint64_t sequence, JobState state) {
   JobRecord record;
   record.id = id;
   record.spec_toml = "name = \"" + id + "\"\n" + std::string(500, '#');
-  record.phase = phase;
+  record.state = state;
   record.generation = Generation{3};
   record.known = {{Incarnation{sequence * 10}, "n1", {"cpu-avx2"}, 0, "ipc://a", "host"}};
   record.sequence = sequence;
@@ -69,8 +69,8 @@ Pairs fill(const fs::path& directory) {
     JobJournal journal(*store);
     for (int i = 0; i < 4; ++i) REQUIRE(journal.next_sequence().ok());
     REQUIRE(journal.keep_incarnation({40}).ok());
-    REQUIRE(journal.save(job("a-1", 1, JobPhase::kCompleted)).ok());
-    REQUIRE(journal.save(job("b-2", 2, JobPhase::kRunning)).ok());
+    REQUIRE(journal.save(job("a-1", 1, JobState::kFinished)).ok());
+    REQUIRE(journal.save(job("b-2", 2, JobState::kStarting)).ok());
     write_ledger(*store, "a-1", 1, kLines);
     write_ledger(*store, "b-2", 1, kLines / 2);
     JobHistory history(*store);
@@ -98,7 +98,7 @@ Pairs fill(const fs::path& directory) {
   REQUIRE(ClaimJournal(*store).erase("batch").ok());
   REQUIRE(ClaimJournal(*store).save({"newest", {"cpu-scalar"}, 1}).ok());
   write_ledger(*store, "b-2", kLines + 1, kLines + 40);
-  REQUIRE(JobJournal(*store).save(job("c-3", 3, JobPhase::kQueued)).ok());
+  REQUIRE(JobJournal(*store).save(job("c-3", 3, JobState::kQueued)).ok());
   return pairs_of(*store);
 }
 

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
+#include <utility>
 
-#include "actors/intra_job/core/intra_job_core.h"
+#include "actors/intra_job/core/job_core.h"
 
 namespace es::actors::intra_job {
 
@@ -64,6 +66,11 @@ class Bench {
       : core(std::move(config), services(), std::move(record), std::move(history)) {
     next = 100;
     start();
+  }
+  // Replaces the core, as a restart of the head does; start() follows.
+  void replace_core(Config config, JobRecord record, LedgerHistory history) {
+    std::destroy_at(&core);
+    std::construct_at(&core, std::move(config), services(), std::move(record), std::move(history));
   }
   void start() {
     started = core.start(now);
@@ -158,7 +165,7 @@ class Bench {
   std::uint64_t sequence = 0;
   std::uint64_t releases = 0;
   Effects started;
-  IntraJobCore core;
+  JobCore core;
 };
 
 }  // namespace es::actors::intra_job

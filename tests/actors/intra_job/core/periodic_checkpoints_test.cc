@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include "actors/intra_job/core/intra_job_core.h"
+#include "actors/intra_job/core/job_core.h"
 
 namespace es::actors::intra_job {
 namespace {
@@ -99,7 +99,7 @@ class Bench {
   Instant now{};
   std::uint64_t worker = 0, sequence = 0;
   Effects last;
-  IntraJobCore core;
+  JobCore core;
 };
 
 TEST_SUITE("actors/intra_job/periodic_checkpoints") {
@@ -145,9 +145,9 @@ TEST_SUITE("actors/intra_job/periodic_checkpoints") {
       add_checkpoint(record, {"/mine/" + std::to_string(v), v + 5, false}, {});
     }
     CHECK(gone == std::vector<std::string>{"/d/step-10"});
-    CHECK(record.checkpoint == CheckpointRef{"/mine/40", 45, false});
+    CHECK(record.checkpoints.front() == CheckpointRef{"/mine/40", 45, false});
     std::vector<std::string> series;
-    for (const CheckpointRef& ref : record.older)
+    for (const CheckpointRef& ref : record.checkpoints)
       if (ref.periodic) series.push_back(ref.path);
     CHECK(series == std::vector<std::string>{"/d/step-40", "/d/step-30", "/d/step-20"});
   }
@@ -158,10 +158,9 @@ TEST_SUITE("actors/intra_job/periodic_checkpoints") {
     add_checkpoint(record, step(10), {});
     add_checkpoint(record, step(20), {});
     add_checkpoint(record, step(20), {});
-    CHECK(record.checkpoint == step(30));
-    CHECK(record.older == std::vector<CheckpointRef>{step(20), step(10)});
+    CHECK(record.checkpoints == std::vector<CheckpointRef>{step(30), step(20), step(10)});
     CHECK(drop_checkpoint(record, "/d/step-30"));
-    CHECK(record.checkpoint == step(20));
+    CHECK(record.checkpoints.front() == step(20));
     CHECK_FALSE(drop_checkpoint(record, "/d/step-30"));
   }
 
@@ -197,8 +196,8 @@ TEST_SUITE("actors/intra_job/periodic_checkpoints") {
           std::vector<std::string>{"/s/job-suspended-5", "/s/job-suspended-3"});
     CHECK(drop_suspensions(record, prefix, "/s/job-suspended-5"));
     CHECK_FALSE(drop_suspensions(record, prefix, "/s/job-suspended-5"));
-    CHECK(record.checkpoint->path == "/s/job-suspended-5");
-    CHECK(record.older == std::vector<CheckpointRef>{{"/mine", 15, false}});
+    CHECK(record.checkpoints ==
+          std::vector<CheckpointRef>{{"/s/job-suspended-5", 20, false}, {"/mine", 15, false}});
     CHECK(suspensions(record, "").empty());
   }
 
@@ -215,7 +214,7 @@ TEST_SUITE("actors/intra_job/periodic_checkpoints") {
     bench.say(Ready{bench.stamp(), 0});
     CHECK(Bench::sent<WriteCheckpoint>(bench.last)->at == 20);
     CHECK(Bench::sent<WriteCheckpoint>(bench.written(20))->at == 40);
-    CHECK(bench.core.record().checkpoint->path == step(20).path);
+    CHECK(bench.core.record().checkpoints.front().path == step(20).path);
     CHECK(Bench::sent<WriteCheckpoint>(bench.written(40))->at == kLast);
     const Effects asked = bench.last;
     bench.commit(41, kLast);
@@ -224,7 +223,7 @@ TEST_SUITE("actors/intra_job/periodic_checkpoints") {
     bench.last = asked;
     bench.written(kLast);
     CHECK(bench.core.state() == JobState::kFinished);
-    CHECK(bench.core.record().checkpoint->path == step(kLast).path);
+    CHECK(bench.core.record().checkpoints.front().path == step(kLast).path);
   }
 
   TEST_CASE("a failing disk is reported until it works again, and the last good checkpoint stays") {
@@ -234,7 +233,7 @@ TEST_SUITE("actors/intra_job/periodic_checkpoints") {
     bench.written(40, "/d/step-40/data: cannot be written: No space left on device");
     CHECK(bench.core.state() == JobState::kRunning);
     CHECK(bench.core.warning().find("version 40: /d/step-40/data") != std::string::npos);
-    CHECK(bench.core.record().checkpoint->path == step(20).path);
+    CHECK(bench.core.record().checkpoints.front().path == step(20).path);
     CHECK(Bench::sent<WriteCheckpoint>(bench.last)->remove.empty());
     bench.written(kLast);
     CHECK(bench.core.warning().empty());
@@ -261,9 +260,9 @@ TEST_SUITE("actors/intra_job/periodic_checkpoints") {
     CHECK(bench.core.state() == JobState::kQueued);
     CHECK(bench.core.waiting_for().find("/d/step-20/data: damaged: block 3") != std::string::npos);
     CHECK(bench.core.waiting_for().find("--accept-loss") != std::string::npos);
-    CHECK(bench.core.record().checkpoint->path == "/d/step-20");
+    CHECK(bench.core.record().checkpoints.front().path == "/d/step-20");
     bench.core.on(Event(ResumeCommand{1, true}), bench.now);
-    CHECK_FALSE(bench.core.record().checkpoint.has_value());
+    CHECK(bench.core.record().checkpoints.empty());
     CHECK(bench.core.waiting_for() == "its worker processes to start");
   }
 }

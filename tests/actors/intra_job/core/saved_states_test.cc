@@ -114,7 +114,7 @@ struct Apart {
     JobRecord record;
     record.state = JobState::kPaused;
     record.generation = Generation{4};
-    record.checkpoint = state(3, {"one"});
+    record.checkpoints = {state(3, {"one"})};
     bench.emplace(record, LedgerHistory{});
     bench->sight = [](const std::string& node, const CheckpointRef&) {
       return node == "one" ? Sight::kWhole : Sight::kGone;
@@ -170,7 +170,7 @@ TEST_SUITE("actors/intra_job/intra_job_saved") {
     CHECK(receivers<Release>(effects) == Ids{100});
     CHECK(all<Demand>(effects).at(0).devices.empty());
     CHECK(apart.bench->core.phase() == Phase::kIdle);
-    CHECK(apart.bench->core.record().checkpoint == state(3, {"one"}));
+    CHECK(apart.bench->core.record().checkpoints.front() == state(3, {"one"}));
   }
 
   TEST_CASE("when a node is lost before it answers, no job waits for its answer") {
@@ -192,7 +192,7 @@ TEST_SUITE("actors/intra_job/intra_job_saved") {
     JobRecord record;
     record.state = JobState::kRunning;
     record.generation = Generation{4};
-    record.checkpoint = state(3, {"one"});
+    record.checkpoints = {state(3, {"one"})};
     record.known = {{Incarnation{1}, on("one"), "address", "host"}};
     Bench bench(record, LedgerHistory{});
     bench.sight = [](const std::string&, const CheckpointRef&) { return Sight::kGone; };
@@ -221,7 +221,7 @@ TEST_SUITE("actors/intra_job/intra_job_saved") {
     const CommandDone done = all<CommandDone>(effects).at(0);
     CHECK(done.status.ok());
     CHECK(done.note == "gives up version 3 (/s/3 on node one); goes on from the start of the job");
-    CHECK_FALSE(all<SaveRecord>(effects).back().record.checkpoint.has_value());
+    CHECK(all<SaveRecord>(effects).back().record.checkpoints.empty());
     apart.bench->allocate({on("two")});
     apart.bench->hello(100);
     CHECK(message<Install>(apart.bench->report(100, std::nullopt)).target == 0);
@@ -232,7 +232,7 @@ TEST_SUITE("actors/intra_job/intra_job_saved") {
     const CommandDone done = all<CommandDone>(apart.bench->event(ResumeCommand{1, true})).at(0);
     CHECK(done.status.ok());
     CHECK(done.note == "nothing is lost: its newest saved state can be read");
-    CHECK(apart.bench->core.record().checkpoint == state(3, {"one"}));
+    CHECK(apart.bench->core.record().checkpoints.front() == state(3, {"one"}));
     CHECK(all<CommandDone>(apart.bench->event(ResumeCommand{2, true})).at(0).status.error().kind ==
           ErrorKind::kRefused);
   }

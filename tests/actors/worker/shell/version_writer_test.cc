@@ -37,7 +37,7 @@ TEST_SUITE("actors/worker/version_writer") {
     const auto source = engine();
     std::vector<CheckpointFinished> finished;
     std::promise<void> all;
-    std::vector<protocol::VersionDigests> expected;
+    std::vector<VersionDigests> expected;
     {
       VersionWriter writer([&](CheckpointFinished done) {
         finished.push_back(std::move(done));

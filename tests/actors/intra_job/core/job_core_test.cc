@@ -274,12 +274,12 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     bench.run_with(1);
     bench.event(CheckpointCommand{5, "dir"});
     CHECK(bench.say(CheckpointWritten{bench.stamp(1), 5, "dir", 1, {}, ""}).empty());
-    CHECK_FALSE(bench.core.record().checkpoint.has_value());
+    CHECK(bench.core.record().checkpoints.empty());
     const Effects effects = bench.committed(1, 1);
     REQUIRE(all<CheckpointDone>(effects).size() == 1);
     CHECK(all<CheckpointDone>(effects)[0].result->checkpoint ==
           CheckpointRef{"dir", 1, false, {"node"}});
-    CHECK(bench.core.record().checkpoint == CheckpointRef{"dir", 1, false, {"node"}});
+    CHECK(bench.core.record().checkpoints.front() == CheckpointRef{"dir", 1, false, {"node"}});
   }
 
   TEST_CASE("a failed checkpoint is reported, and the job continues") {
@@ -705,7 +705,7 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     JobRecord record;
     record.state = JobState::kQueued;
     record.generation = Generation{4};
-    record.checkpoint = CheckpointRef{"/s/job-g4", 3, false, {"node"}, {}};
+    record.checkpoints = {CheckpointRef{"/s/job-g4", 3, false, {"node"}, {}}};
     Config config = Bench::config("", 4);
     config.suspend_prefix = "/s/job-g";
     for (const bool fails : {true, false}) {
@@ -720,7 +720,7 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
         bench.event(CancelCommand{5});
       }
       CHECK(bench.core.state() == (fails ? JobState::kFailed : JobState::kCancelled));
-      CHECK(bench.core.record().checkpoint.has_value() == fails);
+      CHECK(bench.core.record().checkpoints.empty() == !fails);
     }
   }
 

@@ -112,7 +112,7 @@ TEST_SUITE("actors/intra_job/intra_job_audit") {
     bench.round({4, 5}, std::nullopt, {4, 5});
     for (const std::uint64_t id : {4, 5})
       CHECK(all<CheckpointDone>(bench.committed(id, 1, 8)).empty());
-    CHECK_FALSE(bench.core.record().checkpoint.has_value());
+    CHECK(bench.core.record().checkpoints.empty());
   }
 
   TEST_CASE("the job returns to the newest checkpoint that the wrong device cannot have changed") {
@@ -126,7 +126,7 @@ TEST_SUITE("actors/intra_job/intra_job_audit") {
     checkpoint_at(bench, "/four", 4);
     const Effects effects = blame_second_worker(bench);
     CHECK(all<LedgerRewound>(effects).at(0).through == 1);
-    CHECK(all<SaveRecord>(effects).back().record.checkpoint->path == "/one");
+    CHECK(all<SaveRecord>(effects).back().record.checkpoints.front().path == "/one");
     CHECK(bench.core.ledger().through() == 1);
   }
 
@@ -141,13 +141,12 @@ TEST_SUITE("actors/intra_job/intra_job_audit") {
     for (std::uint32_t i = 0; i < 3; ++i)
       record.known.push_back({Incarnation{i + 1}, device(i), "address", "host"});
     const CheckpointRef step4{"/d/step-4", 4, true, {"node"}};
-    record.checkpoint = step4;
-    record.older = {{"/s/job-suspended-1", 3, false}, {"/mine", 3, false}};
+    record.checkpoints = {step4, {"/s/job-suspended-1", 3, false}, {"/mine", 3, false}};
     LedgerHistory history;
     for (Version v = 1; v <= 5; ++v)
       history.lines.push_back({v, {0, 0, 0, 0}, {7, v}, std::nullopt});
     Bench bench(config);
-    bench.core = IntraJobCore(config, bench.services(), record, history);
+    bench.replace_core(config, record, history);
     bench.start();
     bench.round({1, 2, 3}, 5, {1, 2, 3});
     const Effects effects = blame_second_worker(bench);
@@ -156,7 +155,7 @@ TEST_SUITE("actors/intra_job/intra_job_audit") {
     CHECK(all<LogLine>(effects).size() > 0);
     const JobRecord saved = all<SaveRecord>(effects).back().record;
     CHECK(saved.spoiled == std::vector<CheckpointRef>{step4});
-    CHECK_FALSE(saved.checkpoint.has_value());
+    CHECK(saved.checkpoints.empty());
     for (const std::uint64_t id : {1, 2, 3}) bench.exited(id);
     const Effects ended = bench.event(CancelCommand{9});
     CHECK(all<RemoveCheckpoints>(ended).at(0).states == std::vector<CheckpointRef>{step4});
@@ -226,7 +225,7 @@ TEST_SUITE("actors/intra_job/intra_job_audit") {
       history.lines.push_back({v, {0, 0, 0, 0}, {7, v}, std::nullopt});
     JobRecord record = before.core.record();
     Bench bench(audited());
-    bench.core = IntraJobCore(audited(), bench.services(), record, history);
+    bench.replace_core(audited(), record, history);
     bench.start();
     bench.round({1, 2, 3}, 5, {1, 2, 3});
     const Effects effects = blame_second_worker(bench);

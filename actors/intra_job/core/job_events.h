@@ -14,24 +14,10 @@
 #include "proto/base/device.h"
 #include "proto/base/digest.h"
 #include "proto/base/ids.h"
+#include "proto/base/job_record.h"
 #include "proto/base/job_spec.h"
 
 namespace es::actors::intra_job {
-
-enum class JobState {
-  kQueued,
-  kStarting,
-  kRunning,
-  kRescaling,
-  kPaused,
-  kFinished,
-  kFailed,
-  kCancelled
-};
-const char* state_name(JobState state);
-inline bool is_over(JobState state) {
-  return state >= JobState::kFinished;
-}
 
 struct Config {
   JobSpec spec;
@@ -41,7 +27,7 @@ struct Config {
   // checkpoint. The stages of the spec count their steps from here.
   protocol::Source start = protocol::FromSeed{};
   Version start_version = 0;
-  protocol::VersionDigests start_digests{};          // digests of the checkpoint in `start`
+  VersionDigests start_digests{};                    // digests of the checkpoint in `start`
   std::string checkpoint_directory;                  // parent of the job's own checkpoints
   Version acknowledge_every = 64;                    // ledger lines between two Acknowledge
   Instant drain_timeout = std::chrono::seconds(30);  // after this time a round begins without drain
@@ -71,47 +57,6 @@ struct Services {
 };
 
 // --- journal -----------------------------------------------------------------------------------
-
-struct KnownWorker {
-  Incarnation incarnation;
-  DeviceId device;
-  std::string address;
-  std::string host_id;
-  bool operator==(const KnownWorker&) const = default;
-};
-
-struct CheckpointRef {
-  std::string path;
-  Version version = 0;
-  bool periodic = false;               // of the job's own series, which removes old checkpoints
-  std::set<std::string> nodes{};       // nodes on whose disks it was written; empty: not known
-  protocol::VersionDigests digests{};  // both zero: not known
-  bool operator==(const CheckpointRef&) const = default;
-};
-
-// The part of the state that must survive the head. It does not contain target and placement: a
-// restarted head runs a new round and computes both from the reports of sealed workers.
-struct JobRecord {
-  JobState state = JobState::kQueued;
-  std::string error;  // why the job failed
-  Generation generation;
-  std::vector<KnownWorker> known;
-  std::optional<CheckpointRef> checkpoint;  // the newest valid one that this run wrote
-  std::vector<CheckpointRef> older;  // older ones, newest first, used if `checkpoint` is gone
-  std::optional<DeviceSet> pinned;   // the devices of the last accepted `scale`
-  // At D0 and D1: the device type on which the job began to compute. Its kernels decide the bits,
-  // so the job uses no other type from then on. nullopt at D2, for a job with stages, and before
-  // the first step.
-  std::optional<DeviceType> bound_type;
-  // Checkpoints of the job's own series that an audit has made void. They must be removed from
-  // disks.
-  std::vector<CheckpointRef> spoiled;
-  // Paths of states that a recovery of the journal has set aside. They stay on the disk.
-  std::vector<std::string> set_aside{};
-  // Ledger lines and evaluations after this version are void but may still be on the disk.
-  std::optional<Version> rewinding;
-  bool operator==(const JobRecord&) const = default;
-};
 
 // The contents of the run ledger on disk, for a restarted head. `lines` ascend without gap from the
 // version after Config.start_version.
@@ -331,7 +276,7 @@ struct CommandDone {
 
 struct CheckpointTaken {
   CheckpointRef checkpoint;
-  protocol::VersionDigests digests;
+  VersionDigests digests;
   std::string first_error{};  // why the checkpoint is in CheckpointCommand::otherwise; empty: it is
                               // in `directory`
 };

@@ -44,7 +44,7 @@ TEST_SUITE("actors/intra_job/intra_job_pause") {
     const JobRecord saved = all<SaveRecord>(effects).back().record;
     CHECK(saved.state == JobState::kPaused);
     CHECK(saved.known.empty());
-    CHECK(saved.checkpoint->version == 3);
+    CHECK(saved.checkpoints.front().version == 3);
     CHECK(all<DeviceReleased>(bench.exited(1)).size() == 1);
     effects = bench.exited(2);
     CHECK(all<DeviceReleased>(effects).size() == 1);
@@ -95,12 +95,12 @@ TEST_SUITE("actors/intra_job/intra_job_pause") {
     late.path = second.directory;
     effects = bench.say(late);
     CHECK(all<KeepSuspensions>(effects).at(0).paths == std::vector<std::string>{second.directory});
-    CHECK(bench.core.record().checkpoint->path == second.directory);
-    CHECK(bench.core.record().older.empty());
+    CHECK(bench.core.record().checkpoints.front().path == second.directory);
+    CHECK(bench.core.record().checkpoints.size() == 1);
     bench.exited(3);
     effects = bench.event(CancelCommand{8});
     CHECK(all<KeepSuspensions>(effects).at(0).paths.empty());
-    CHECK(bench.core.record().checkpoint == std::nullopt);
+    CHECK(bench.core.record().checkpoints.empty());
   }
 
   TEST_CASE("no node removes what a recovery of the journal has set aside") {
@@ -121,7 +121,7 @@ TEST_SUITE("actors/intra_job/intra_job_pause") {
     JobRecord record;
     record.state = JobState::kPaused;
     record.generation = Generation{4};
-    record.checkpoint = CheckpointRef{"path", 3};
+    record.checkpoints = {CheckpointRef{"path", 3}};
     Bench bench(record, {});
     CHECK(bench.core.state() == JobState::kPaused);
     CHECK(all<StartWorker>(bench.started).empty());
@@ -164,7 +164,7 @@ TEST_SUITE("actors/intra_job/intra_job_pause") {
     const Effects effects = bench.event(PauseCommand{5});
     CHECK(bench.core.state() == JobState::kPaused);
     CHECK(all<CommandDone>(effects).at(0).status.ok());
-    CHECK(bench.core.record().checkpoint == std::nullopt);
+    CHECK(bench.core.record().checkpoints.empty());
   }
 
   TEST_CASE("pause and resume are refused in states in which they have no meaning") {

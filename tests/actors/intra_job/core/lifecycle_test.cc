@@ -53,7 +53,7 @@ Place place(const CheckpointDone& done) {
 
 }  // namespace
 
-TEST_SUITE("actors/intra_job/intra_job_stop") {
+TEST_SUITE("actors/intra_job/lifecycle") {
   TEST_CASE("a cancelled job stops at a common version and ends when its checkpoint is written") {
     Bench bench;
     const WriteCheckpoint asked = message<WriteCheckpoint>(cancelled_at_3(bench));

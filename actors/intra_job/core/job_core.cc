@@ -1,0 +1,217 @@
+#include "actors/intra_job/core/job_core.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "proto/base/check.h"
+
+namespace es::actors::intra_job {
+
+using namespace protocol;
+
+JobCore::JobCore(Config config, Services services, JobRecord record)
+    : JobCore(std::move(config), std::move(services), std::move(record), LedgerHistory{}, true) {}
+
+JobCore::JobCore(Config config, Services services, JobRecord record, LedgerHistory history)
+    : JobCore(std::move(config), std::move(services), std::move(record), history, false) {}
+
+JobCore::JobCore(Config config, Services services, JobRecord record, const LedgerHistory& history,
+                 bool is_new)
+    : context_(std::move(config), std::move(services), std::move(record)),
+      progress_(context_, history),
+      restart_(context_),
+      demand_(context_, restart_, !is_new),
+      fleet_(context_),
+      checkpoints_(context_, restart_, progress_,
+                   [this](const Status& status) { suspension_.written(status); }),
+      audits_(context_),
+      rounds_(parts()),
+      suspension_(context_, restart_, demand_, checkpoints_, rounds_),
+      lifecycle_(parts(), rounds_, suspension_) {
+  ES_CHECK(context_.config.last_version > 0 && context_.config.bucket_count > 0);
+  const std::optional<Version>& rewinding = context_.record.rewinding;
+  // A head that died while it cut the ledger may have left lines that an audit made void.
+  if (rewinding) progress_.forget_after(std::min(*rewinding, progress_.through()));
+  adopt_known_workers();
+  // Workers of the record may hold a version up to the newest in the ledger. This is assumed until
+  // they report.
+  progress_.set_version(context_.record.known.empty() ? restart_.version() : progress_.through());
+  demand_.enter_stage_of(progress_.through());
+}
+
+RoundParts JobCore::parts() {
+  return {context_, progress_, restart_, demand_, fleet_, checkpoints_, audits_};
+}
+
+void JobCore::adopt_known_workers() {
+  for (const KnownWorker& known : context_.record.known) {
+    context_.fleet.hold(known.device);
+    Worker& worker = context_.fleet.add(known.incarnation, known.device);
+    worker.phase = Worker::Phase::kKnown;
+    worker.address = known.address;
+    worker.host_id = known.host_id;
+    worker.placed = true;
+  }
+}
+
+Effects JobCore::start(Instant now) {
+  context_.now = now;
+  if (is_over(context_.record.state)) {
+    context_.phase = Phase::kEnding;
+  } else {
+    if (context_.record.bound_type) context_.emit(BoundToType{*context_.record.bound_type});
+    if (context_.record.rewinding) finish_rewinding();
+    if (!context_.is_paused()) rounds_.begin();
+  }
+  settle();
+  return take_effects();
+}
+
+Effects JobCore::on(const Event& event, Instant now) {
+  context_.now = now;
+  std::visit([this](const auto& e) { handle(e); }, event);
+  settle();
+  return take_effects();
+}
+
+Effects JobCore::on(const WorkerMessage& message, Instant now) {
+  context_.now = now;
+  const Stamp& from = stamp_of(message);
+  Worker* worker = context_.fleet.find(from.sender);
+  if (const auto* hello = std::get_if<Hello>(&message)) {
+    handle(*hello);
+  } else if (worker == nullptr) {
+    fleet_.kill_unknown(from.sender);
+  } else if (counts(*worker, message)) {
+    std::visit([&](const auto& m) { handle(*worker, m); }, message);
+  }
+  settle();
+  return take_effects();
+}
+
+Effects JobCore::tick(Instant now) {
+  context_.now = now;
+  rounds_.end_late_drain();
+  fleet_.kill_late_leavers();
+  for (const Incarnation incarnation : rounds_.silent_workers()) {
+    Worker& worker = *context_.fleet.find(incarnation);
+    if (worker.phase != Worker::Phase::kLeaving) evict(worker, "does not answer");
+  }
+  suspension_.tick();
+  settle();
+  return take_effects();
+}
+
+std::optional<Instant> JobCore::next_tick() const {
+  std::optional<Instant> first;
+  for (const std::optional<Instant>& limit : {demand_.repeated_at(), rounds_.next_limit(),
+                                              suspension_.tries_again_at(), fleet_.next_limit()})
+    if (limit) first = std::min(first.value_or(*limit), *limit);
+  return first;
+}
+
+// Draws the consequences of the new state after any event. The order matters. A stop or a
+// suspension may change the phase, on which the rest depends. DeviceDemand::update() ends the time
+// in which an earlier demand is in force, which reconcile() reads. finish_if_done() precedes
+// consider_change(), so that a finished job begins no further round. report_end() follows
+// reconcile(), which gives back the last devices.
+void JobCore::settle() {
+  checkpoints_.ask_elsewhere();
+  lifecycle_.consider_stop();
+  if (!context_.is_ending() && !context_.is_paused() && !lifecycle_.is_stopping())
+    suspension_.consider();
+  restart_.ask_nodes();
+  restart_.report_wait();
+  // The restart point may have become an older state, which belongs to an earlier stage.
+  if (context_.phase == Phase::kIdle) demand_.enter_stage_of(restart_.next_version());
+  demand_.update();
+  fleet_.reconcile(demand_.staff(), demand_.repeated_at().has_value());
+  lifecycle_.finish_if_done();
+  if (!context_.is_paused() && !suspension_.is_active() && !lifecycle_.is_stopping())
+    rounds_.consider_change();
+  lifecycle_.report_end();
+  if (context_.is_paused() && context_.fleet.holds_nothing()) suspension_.answer_pauses({});
+}
+
+Effects JobCore::take_effects() {
+  check_invariants();
+  return std::exchange(context_.effects, {});
+}
+
+void JobCore::check_invariants() const {
+  ES_CHECK(context_.is_ending() == is_over(context_.record.state));
+  rounds_.check_invariants();
+}
+
+// --- messages of workers
+
+// A checkpoint is on the disk even if its writer is leaving, so it counts. A message of a killed
+// worker does not count, because what it wrote may be spoiled.
+bool JobCore::counts(const Worker& worker, const WorkerMessage& message) const {
+  if (worker.killed) return false;
+  if (std::holds_alternative<CheckpointWritten>(message)) return true;
+  if (worker.phase == Worker::Phase::kLeaving) return false;
+  const bool fact =
+      std::holds_alternative<Failed>(message) || std::holds_alternative<Evaluated>(message);
+  return fact || (worker.phase == Worker::Phase::kKnown &&
+                  stamp_of(message).generation == context_.record.generation);
+}
+
+void JobCore::handle(const Hello& message) {
+  const Incarnation sender = message.stamp.sender;
+  Worker* worker = context_.fleet.find(sender);
+  // This includes a joining worker that an earlier head started. It holds no state, and the head
+  // may use its device for another process.
+  if (worker == nullptr) return fleet_.kill_unknown(sender);
+  if (worker->phase == Worker::Phase::kStarting) worker->phase = Worker::Phase::kWarm;
+  fleet_.came_up(*worker);
+  worker->address = message.address;
+  worker->host_id = message.host_id;
+  worker->channel = message.channel;
+  if (worker->phase == Worker::Phase::kKnown && !context_.is_ending()) rounds_.came_back(*worker);
+}
+
+void JobCore::handle(Worker& worker, const Drained& message) {
+  if (!rounds_.take(worker, message)) return;
+  if (suspension_.is_active() || lifecycle_.is_stopping()) {
+    rounds_.stay_drained();
+  } else {
+    rounds_.begin();
+  }
+}
+
+void JobCore::handle(Worker& worker, const Committed& message) {
+  std::string conflict;
+  if (progress_.take(worker, message.line, conflict)) {
+    fleet_.made_progress();
+    rounds_.made_progress();
+    progress_.acknowledge();
+    checkpoints_.take_written();
+  }
+  if (!conflict.empty()) lifecycle_.fail(std::move(conflict));
+}
+
+void JobCore::handle(Worker& worker, const Evaluated& message) {
+  if (std::string why = progress_.take(worker, message); !why.empty())
+    lifecycle_.fail(std::move(why));
+}
+
+void JobCore::handle(Worker& worker, const Suspect& message) {
+  Worker* out = rounds_.take(worker, message);
+  if (out == nullptr) return;
+  fleet_.back_off(out->device);
+  evict(*out, "is taken out: worker " + std::to_string(worker.incarnation.value) +
+                  " waits in vain for worker " + std::to_string(message.awaited.value) + " again");
+}
+
+void JobCore::handle(Worker& worker, const Audited& message) {
+  if (!context_.has_members_at_work() || !worker.placed) return;
+  if (const auto verdict = audits_.take(worker, message)) condemn(*verdict, message.step);
+}
+
+void JobCore::handle(Worker& worker, const Failed& message) {
+  lifecycle_.fail(message.error + " (worker " + std::to_string(worker.incarnation.value) + " on " +
+                  worker.device.text() + ")");
+}
+
+}  // namespace es::actors::intra_job

@@ -1,0 +1,119 @@
+// JobCore: events of the cluster scheduler, of nodes and of the job's planner; text for users.
+#include <algorithm>
+#include <iterator>
+
+#include "actors/intra_job/core/job_core.h"
+
+namespace es::actors::intra_job {
+
+void JobCore::handle(const Allocation& event) {
+  if (!context_.fleet.allocate(event)) return;
+  demand_.give_up_other_types(event);
+  suspension_.take(event);
+  if (context_.phase == Phase::kIdle && !context_.is_paused())
+    context_.show_state(event.devices.empty() ? JobState::kQueued : JobState::kStarting);
+  demand_.met();
+}
+
+void JobCore::handle(const DemandRefused& event) {
+  if (context_.is_ending() || context_.is_paused()) return;
+  if (!demand_.has_open_scale() && suspension_.is_resuming())
+    return suspension_.refuse_resume(event.reason);
+  if (std::string why = demand_.refused_because(event.reason); !why.empty())
+    lifecycle_.fail(std::move(why));
+}
+
+void JobCore::handle(const WorkerExited& event) {
+  const std::optional<Worker> worker = fleet_.reaped(event.incarnation);
+  if (!worker) return;
+  checkpoints_.no_answer_from(event.incarnation);
+  if (worker->phase == Worker::Phase::kLeaving || context_.is_ending()) return;
+  if (event.with_node && worker->phase == Worker::Phase::kStarting) return;
+  // Several workers of one lost node count as one loss, which the last of them represents.
+  const bool counts = !event.with_node || !fleet_.has_others_on_node_of(*worker);
+  lose(*worker, "exited: " + event.description, counts);
+}
+
+void JobCore::handle(const WorkerLost& event) {
+  Worker* worker = context_.fleet.find(event.incarnation);
+  if (worker == nullptr || worker->killed) return;
+  evict(*worker, "is lost: " + event.reason);
+}
+
+// The device stays in use until the exit is reported.
+void JobCore::evict(Worker& worker, const std::string& why) {
+  const Worker before = worker;
+  fleet_.kill(worker);
+  if (!context_.is_ending() && before.phase != Worker::Phase::kLeaving) lose(before, why);
+}
+
+// The job continues without this worker. REQUIRES: `worker` is a copy.
+void JobCore::lose(const Worker& worker, const std::string& why, bool counts) {
+  const LossVerdict verdict = fleet_.lost(worker, why, counts);
+  if (!verdict.failure.empty()) {
+    lifecycle_.fail(verdict.failure);
+  } else if (verdict.new_round) {
+    rounds_.begin();
+  }
+}
+
+void JobCore::handle(const RebalanceCommand&) {
+  if (!context_.is_paused() && !suspension_.is_active()) rounds_.rebalance();
+}
+
+// The members on these devices leave as if the devices had been called back. Ignored for devices
+// that the user chose.
+void JobCore::handle(const GiveBackCommand& event) {
+  if (context_.phase != Phase::kNormal || suspension_.is_active() || demand_.staff()) return;
+  for (const DeviceId& device : event.devices)
+    if (context_.fleet.allocated(device)) context_.fleet.give_up(device);
+}
+
+void JobCore::handle(const NodesPresent& event) {
+  const std::set<std::string> before = restart_.nodes();
+  std::set<std::string> lost;
+  std::ranges::set_difference(before, event.nodes, std::inserter(lost, lost.end()));
+  restart_.set_nodes(event.nodes);
+  if (!context_.is_ending())
+    for (const std::string& node : event.nodes)
+      if (!before.contains(node)) checkpoints_.keep_suspensions(node);
+  rounds_.load_again_without(lost);
+  rounds_.continue_if_known();  // a node that left owes no answer any more
+}
+
+void JobCore::handle(const NodeSaidHello& event) {
+  restart_.forget(event.node);
+  rounds_.load_again_without({event.node});
+}
+
+void JobCore::handle(const StatesFound& event) {
+  restart_.take(event);
+  rounds_.continue_if_known();
+}
+
+// --- text for users
+
+std::string JobCore::waiting_for() const {
+  if (context_.is_ending()) return {};
+  if (context_.is_paused()) return suspension_.resume_refusal();
+  if (context_.phase == Phase::kIdle || rounds_.all_reported())
+    if (std::string state = restart_.text(restart_.go_on()); !state.empty()) return state;
+  const Wanted wanted = demand_.at(restart_.next_version());
+  const DeviceSet have = context_.fleet.allocated_set();
+  if (wanted && !have.contains(*wanted))
+    return "devices " + wanted->text() + ", has " + (have.empty() ? "none" : have.text());
+  if (context_.phase != Phase::kIdle) return {};
+  if (!have.empty()) return "its worker processes to start";
+  const std::optional<DeviceType>& bound = context_.record.bound_type;
+  return "at least " + std::to_string(std::max(context_.config.spec.resources.min_devices, 1U)) +
+         " free devices" + (bound ? " of type " + bound->name : "");
+}
+
+std::string JobCore::warning() const {
+  const std::string& unwritten = checkpoints_.warning();
+  const std::string& damage = restart_.warning();
+  if (unwritten.empty() || damage.empty()) return unwritten + damage;
+  return damage + "; " + unwritten;
+}
+
+}  // namespace es::actors::intra_job

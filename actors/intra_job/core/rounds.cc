@@ -1,0 +1,277 @@
+#include "actors/intra_job/core/rounds.h"
+
+#include <algorithm>
+
+#include "proto/base/check.h"
+
+namespace es::actors::intra_job {
+
+using namespace protocol;
+
+void Rounds::begin() {
+  parts_.progress.pause();
+  forget_round();
+  parts_.checkpoints.forget_suspension();
+  parts_.checkpoints.move_at_end(context_.config.last_version);
+  admit_warm_workers();
+  const std::vector<Incarnation> known = context_.fleet.in_phase(Worker::Phase::kKnown);
+  if (known.empty()) return wait_for_workers();
+  context_.phase = Phase::kPreparing;
+  ++context_.record.generation.value;
+  if (context_.record.state == JobState::kRunning) context_.show_state(JobState::kRescaling);
+  // The generation is durable before the first Prepare, because a restarted head must not use it
+  // again.
+  context_.save();
+  for (const Incarnation incarnation : known)
+    context_.send(*context_.fleet.find(incarnation), Prepare{context_.stamp()});
+}
+
+void Rounds::forget_round() {
+  loads_.reset();
+  reports_.clear();
+  ready_.clear();
+  drained_.clear();
+  context_.members.clear();
+  waits_for_stage_ = false;
+  round_since_ = context_.now;
+}
+
+// Joining workers take part from the next round on, if the placement will need them.
+void Rounds::admit_warm_workers() {
+  Fleet& fleet = context_.fleet;
+  if (context_.phase == Phase::kIdle && fleet.in_phase(Worker::Phase::kWarm).empty()) return;
+  const Wanted wanted = parts_.demand.at(parts_.restart.next_version());
+  for (const Incarnation incarnation : fleet.choose(wanted, true).workers)
+    fleet.find(incarnation)->phase = Worker::Phase::kKnown;
+}
+
+// No known worker is left. The job continues from its newest saved state when it has processes
+// again.
+void Rounds::wait_for_workers() {
+  context_.phase = Phase::kIdle;
+  context_.placement = {};
+  parts_.restart.forget();
+  parts_.checkpoints.drop_written("all workers were lost before the ledger had its version");
+  if (!context_.record.known.empty()) context_.save();  // their devices may be used again
+  const Version version = parts_.restart.version();
+  parts_.progress.set_version(version);
+  parts_.demand.enter_stage_of(version);
+  context_.show_state(context_.fleet.allocated_set().empty() ? JobState::kQueued
+                                                             : JobState::kStarting);
+}
+
+void Rounds::came_back(const Worker& worker) {
+  // A new round determines the state of all workers.
+  if (context_.phase != Phase::kPreparing) {
+    context_.log("worker " + std::to_string(worker.incarnation.value) +
+                 " is back after its link broke");
+    begin();
+  } else if (!reports_.contains(worker.incarnation)) {
+    context_.send(worker, Prepare{context_.stamp()});  // the normal case after a restart
+  }
+}
+
+void Rounds::take(Worker& worker, const Report& message) {
+  if (context_.phase != Phase::kPreparing) return;
+  worker.version = message.version;
+  reports_[worker.incarnation] = message.version;
+  continue_if_known();
+}
+
+void Rounds::take(Worker& worker, const Ready& message) {
+  if (context_.phase != Phase::kInstalling || !worker.placed || message.version != target_) return;
+  worker.version = message.version;
+  ready_.insert(worker.incarnation);
+  if (ready_.size() == context_.members.size()) go();
+}
+
+bool Rounds::take(Worker& worker, const Drained& message) {
+  if (!context_.has_members_at_work()) return false;
+  worker.version = message.version;
+  drained_.insert(worker.incarnation);
+  parts_.progress.pause();
+  if (!waits_for_stage_) context_.show_state(JobState::kRescaling);
+  return context_.phase == Phase::kDraining && all_stopped();
+}
+
+bool Rounds::all_reported() const {
+  return context_.phase == Phase::kPreparing &&
+         reports_.size() == context_.fleet.in_phase(Worker::Phase::kKnown).size();
+}
+
+void Rounds::continue_if_known() {
+  if (all_reported()) install();
+}
+
+void Rounds::go() {
+  context_.phase = Phase::kNormal;
+  loads_.reset();
+  const std::vector<Incarnation> leavers = dismiss_unplaced();
+  parts_.progress.set_acknowledged();
+  if (!waits_for_stage_) {
+    parts_.progress.go(parts_.demand.stage());
+    context_.show_state(JobState::kRunning);
+  }
+  // The members are durable before Go, and the leavers are no longer in the record: a restarted
+  // head expects exactly the workers of its record.
+  context_.save();
+  parts_.audits.begin(target_);
+  for (const Member& member : context_.members)
+    context_.send(*context_.fleet.find(member.incarnation), Go{context_.stamp()});
+  for (const Incarnation incarnation : leavers)
+    context_.send(*context_.fleet.find(incarnation), Release{context_.stamp()});
+  parts_.checkpoints.ask();
+  parts_.checkpoints.ask_for_periodic();
+}
+
+// Known workers without ranks have served as sources and are not needed any more.
+std::vector<Incarnation> Rounds::dismiss_unplaced() {
+  std::vector<Incarnation> leavers;
+  for (const Incarnation incarnation : context_.fleet.in_phase(Worker::Phase::kKnown)) {
+    Worker& worker = *context_.fleet.find(incarnation);
+    if (worker.placed) continue;
+    worker.phase = Worker::Phase::kLeaving;
+    worker.leaving_since = context_.now;
+    leavers.push_back(incarnation);
+  }
+  return leavers;
+}
+
+void Rounds::drain() {
+  context_.phase = Phase::kDraining;
+  drain_since_ = context_.now;
+  context_.show_state(JobState::kRescaling);
+  context_.send_to_members(Drain{context_.stamp()});
+}
+
+void Rounds::end_late_drain() {
+  const bool late = context_.phase == Phase::kDraining &&
+                    context_.now - drain_since_ > context_.config.drain_timeout;
+  if (!late) return;
+  context_.log("the members did not drain in time: changing the placement without");
+  begin();
+}
+
+void Rounds::rebalance() {
+  const Version version = parts_.restart.next_version();
+  const bool stops_soon = version == context_.config.last_version || pauses_at(version);
+  if (context_.phase == Phase::kNormal && !all_stopped() && !stops_soon) drain();
+}
+
+// Returns whether a member is on a device that the job must give back.
+bool Rounds::must_leave() const {
+  return std::ranges::any_of(context_.fleet.placed(), [this](Incarnation incarnation) {
+    return !context_.fleet.allocated(context_.fleet.workers().at(incarnation).device);
+  });
+}
+
+void Rounds::consider_change() {
+  const Version version = parts_.restart.next_version();
+  const Fleet& fleet = context_.fleet;
+  const Fleet::Choice choice = fleet.choose(parts_.demand.at(version), true);
+  if (context_.phase == Phase::kIdle) {
+    if (choice.complete && parts_.restart.is_known_to(choice.workers)) begin();
+    return;
+  }
+  if (context_.phase != Phase::kNormal || version == context_.config.last_version) return;
+  const std::vector<Incarnation> placed = fleet.placed();
+  // One worker must keep the state. If no other worker can be a member, leaving waits.
+  const bool leaves = must_leave() && (!choice.workers.empty() ||
+                                       !fleet.choose(std::nullopt, false).workers.empty());
+  const bool changed =
+      choice.complete && choice.workers != std::set<Incarnation>(placed.begin(), placed.end());
+  if (all_stopped()) {
+    if (choice.complete || leaves) begin();
+  } else if (!pauses_at(version) && (changed || leaves)) {
+    drain();
+  }
+}
+
+void Rounds::release_everybody() {
+  context_.phase = Phase::kIdle;
+  context_.members.clear();
+  context_.placement = {};
+  waits_for_stage_ = false;
+  const Version version = parts_.restart.version();
+  parts_.progress.set_version(version);
+  parts_.demand.enter_stage_of(version);
+  context_.record.known.clear();
+  context_.emit(SaveRecord{context_.record});
+  parts_.fleet.end_all();
+}
+
+void Rounds::made_progress() {
+  suspected_.clear();
+  named_.clear();
+}
+
+Worker* Rounds::take(Worker& worker, const Suspect& message) {
+  Worker* awaited = context_.fleet.find(message.awaited);
+  const bool relevant = awaited != nullptr && awaited->phase == Worker::Phase::kKnown &&
+                        awaited != &worker && context_.phase != Phase::kPreparing &&
+                        !context_.is_ending();
+  if (!relevant) return nullptr;
+  ++named_[awaited->incarnation];
+  const Pair pair = std::minmax(worker.incarnation, awaited->incarnation);
+  if (!suspected_.insert(pair).second) return &choose_eviction(worker, *awaited);
+  context_.log("worker " + std::to_string(worker.incarnation.value) + " waits in vain for worker " +
+               std::to_string(awaited->incarnation.value) + ": new round with new connections");
+  begin();
+  return nullptr;
+}
+
+// Chooses the worker to evict when two workers cannot reach each other. First a worker that holds
+// no version, if the other one does: a joiner that cannot reach its source names the source, which
+// may be the only holder of the state. Then the worker that more members named, then the one whose
+// loss costs no version, then the one with the higher ranks.
+Worker& Rounds::choose_eviction(Worker& a, Worker& b) {
+  if (a.version.has_value() != b.version.has_value()) return a.version ? b : a;
+  const int named_a = named_[a.incarnation];
+  const int named_b = named_[b.incarnation];
+  if (named_a != named_b) return named_a > named_b ? a : b;
+  if (a.version != b.version) return a.version < b.version ? a : b;
+  const auto first = std::ranges::find_if(context_.members, [&](const Member& member) {
+    return member.incarnation == a.incarnation || member.incarnation == b.incarnation;
+  });
+  return first != context_.members.end() && first->incarnation == a.incarnation ? b : a;
+}
+
+// Neither the gateway nor a node reports these workers as lost: they hang, or were stopped before
+// their Hello.
+std::vector<Incarnation> Rounds::silent_workers() const {
+  std::vector<Incarnation> silent;
+  const Config& config = context_.config;
+  for (const auto& [incarnation, worker] : context_.fleet.workers()) {
+    const bool starts = worker.phase == Worker::Phase::kStarting;
+    const bool reports = context_.phase == Phase::kPreparing &&
+                         worker.phase == Worker::Phase::kKnown && !reports_.contains(incarnation);
+    if ((starts && context_.now - worker.started > config.start_timeout) ||
+        (reports && context_.now - round_since_ > config.report_timeout))
+      silent.push_back(incarnation);
+  }
+  return silent;
+}
+
+std::optional<Instant> Rounds::next_limit() const {
+  if (context_.phase == Phase::kDraining) return drain_since_ + context_.config.drain_timeout;
+  const bool waits = context_.phase == Phase::kPreparing &&
+                     !context_.fleet.in_phase(Worker::Phase::kKnown).empty();
+  if (waits) return round_since_ + context_.config.report_timeout;
+  return std::nullopt;
+}
+
+void Rounds::check_invariants() const {
+  const bool stepping = context_.has_members_at_work();
+  ES_CHECK(!stepping || context_.fleet.placed().size() == context_.members.size());
+  ES_CHECK(context_.phase != Phase::kIdle ||
+           context_.fleet.in_phase(Worker::Phase::kKnown).empty());
+  ES_CHECK(context_.phase != Phase::kInstalling || ready_.size() < context_.members.size());
+  VirtualRank next = 0;
+  for (const Member& member : context_.members) {
+    ES_CHECK(member.ranks.begin == next && !member.ranks.empty());
+    next = member.ranks.end;
+  }
+  ES_CHECK(context_.members.empty() || next == context_.config.spec.max_p);
+}
+
+}  // namespace es::actors::intra_job

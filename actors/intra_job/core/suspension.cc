@@ -1,0 +1,128 @@
+#include "actors/intra_job/core/suspension.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace es::actors::intra_job {
+
+void Suspension::pause(const PauseCommand& command) {
+  if (context_.is_ending()) return context_.answer(command.request, refused("the job has ended"));
+  if (context_.is_paused())
+    return context_.answer(command.request, refused("the job is paused already"));
+  pause_requests_.push_back(command.request);
+  becomes_ = JobState::kPaused;
+}
+
+void Suspension::resume(const ResumeCommand& command, const std::string& waiting_for) {
+  const bool waits = restart_.is_missing();
+  if (!context_.is_paused() && !(command.accept_loss && waits)) {
+    std::string why = context_.is_ending() ? "the job has ended" : "the job is not paused";
+    if (waits) why += "; it waits for " + waiting_for;
+    if (command.accept_loss && !context_.is_ending()) why += ", and waits for no saved state";
+    return context_.answer(command.request, refused(std::move(why)));
+  }
+  std::string note;
+  if (command.accept_loss) {
+    Result<std::string> accepted = restart_.accept_loss();
+    if (!accepted) return context_.answer(command.request, accepted.error());
+    note = *std::move(accepted);
+  }
+  answer_pauses({});
+  restart_.forget();  // the nodes may see other states now
+  resumed_ = true;
+  resume_refusal_.clear();
+  context_.show_state(JobState::kQueued);
+  context_.save();
+  context_.answer(command.request, Status(), std::move(note));
+}
+
+void Suspension::take(const Allocation& allocation) {
+  const Fleet& fleet = context_.fleet;
+  const auto leaves = [&](const auto& entry) {
+    return entry.second.phase == Worker::Phase::kKnown && !fleet.allocated(entry.second.device);
+  };
+  urgent_ = allocation.urgent || (urgent_ && std::ranges::any_of(fleet.workers(), leaves));
+  failed_ = false;
+  report_kept("");
+  if (!allocation.devices.empty()) resumed_ = false;
+}
+
+void Suspension::refuse_resume(const std::string& why) {
+  resumed_ = false;
+  resume_refusal_ = why;
+  context_.log("the job stays paused: " + why);
+  context_.show_state(JobState::kPaused);
+  context_.save();
+}
+
+// Returns whether the job can use no device except those that it must give away.
+bool Suspension::must_suspend() const {
+  if (!urgent_ || failed_ || context_.fleet.placed().empty()) return false;
+  const Wanted wanted = demand_.at(restart_.next_version());
+  const DeviceSet left = context_.fleet.allocated_set();
+  return std::ranges::none_of(left.counts, [&](const DeviceCount& count) {
+    return !wanted || wanted->count_of(count.type) > 0;
+  });
+}
+
+void Suspension::consider() {
+  if (!becomes_ && must_suspend()) becomes_ = JobState::kQueued;
+  if (becomes_ == JobState::kQueued && !must_suspend()) {  // it was given devices meanwhile
+    becomes_.reset();
+    checkpoints_.forget_suspension();
+    // The answer to a forgotten request is lost, and the next request needs another directory.
+    if (context_.phase == Phase::kNormal && rounds_.all_stopped()) rounds_.begin();
+  }
+  if (!becomes_) return;
+  // In phase Idle no worker holds more than the restart point.
+  if (context_.phase == Phase::kIdle) return suspend();
+  // At the last version the members do not stop; the job ends by itself.
+  const bool ends = restart_.next_version() == context_.config.last_version;
+  if (context_.phase != Phase::kNormal || ends) return;
+  if (rounds_.all_stopped()) {
+    checkpoints_.ask_for_suspension();
+  } else {
+    rounds_.drain();
+  }
+}
+
+void Suspension::written(const Status& status) {
+  if (!becomes_) return;
+  if (status.ok()) return suspend();
+  context_.log("the job keeps its devices: " + status.error().message);
+  failed_ = becomes_ == JobState::kQueued;
+  if (failed_) {
+    save_again_at_ = context_.now + kSaveAgainAfter;
+    report_kept(status.error().message);
+  }
+  becomes_.reset();
+  answer_pauses(status);
+  rounds_.begin();
+}
+
+void Suspension::tick() {
+  if (save_again_at_ && context_.now >= *save_again_at_) failed_ = false;
+  if (!failed_) save_again_at_.reset();
+}
+
+void Suspension::report_kept(const std::string& reason) {
+  if (kept_ == reason) return;
+  kept_ = reason;
+  context_.emit(DevicesKept{reason});
+}
+
+void Suspension::suspend() {
+  restart_.forget();
+  report_kept("");
+  context_.show_state(*std::exchange(becomes_, std::nullopt));
+  // The new placement applies after the pause.
+  if (context_.is_paused() && demand_.has_open_scale()) demand_.answer_scale({});
+  rounds_.release_everybody();
+}
+
+void Suspension::answer_pauses(const Status& status) {
+  for (const std::uint64_t request : std::exchange(pause_requests_, {}))
+    context_.answer(request, status);
+}
+
+}  // namespace es::actors::intra_job
