@@ -40,7 +40,7 @@ struct SimCluster {
   // is none.
   std::function<std::optional<Version>(const JobId&, Generation)> newest_saved;
   std::map<DeviceId, Incarnation> running;  // Existing processes, by their device.
-  std::map<Incarnation, JobId> job_of;      // The number of them.
+  std::map<Incarnation, JobId> job_of;      // The jobs of these processes.
   // The samples that made each committed version, by virtual rank.
   std::map<JobId, std::map<Version, std::vector<std::uint64_t>>> samples_used;
   std::uint64_t processes_started = 0;

@@ -122,7 +122,7 @@ class SimGatewayState {
   void reconnect(const Reconnect& pair);
   struct Silence {
     actors::PeerId a, b;
-    std::uint64_t epoch = 0;  // The number of the link.
+    std::uint64_t epoch = 0;  // The number of this link.
   };
   void on_silence(const Silence& silence);
 

@@ -73,7 +73,7 @@ class SimWorkerState {
   std::unique_ptr<ToyEngine> engine_;
   std::set<std::string> connected_;
   std::optional<Generation> pulls_;  // A state from the disk of another node.
-  std::optional<ToyVersion> copy_;   // The part of it.
+  std::optional<ToyVersion> copy_;   // The copy of it.
   bool working_ = false;
   bool frozen_ = false;
   std::vector<std::function<void()>> missed_;  // While frozen, in order.

@@ -44,7 +44,7 @@ struct DiskTrap {
   // The disk accepts no writes from the nth write on; with 1, from now on. 0: it accepts all.
   std::uint32_t fails_at = 0;
   std::uint64_t writes = 0;  // Requested writes.
-  std::uint64_t failed = 0;  // Refused ones of these.
+  std::uint64_t failed = 0;  // Failed writes among these.
   bool fails_now = false;
 };
 
@@ -131,7 +131,7 @@ class SimWorld {
   std::map<std::string, caf::actor> nodes_;
   // Version, node and path of each saved state that the journal has ever named.
   std::map<JobId, std::set<std::tuple<Version, std::string, std::string>>> saved_once_;
-  std::optional<std::pair<actors::PeerId, bool>> caught_;  // And whether it was frozen.
+  std::optional<std::pair<actors::PeerId, bool>> caught_;  // The process, and whether it was frozen.
   std::optional<SimClient> client_;
 };
 

@@ -161,7 +161,7 @@ class Simulation {
   std::map<std::uint64_t, Process> processes_;
   std::map<Channel, std::deque<Message>> channels_;
   std::deque<actors::intra_job::Event> from_nodes_, from_cluster_, from_clients_;
-  std::set<Channel> cut_;                          // The messages of both directions.
+  std::set<Channel> cut_;                          // A pair stands for both directions.
   std::map<std::string, ToyVersion> checkpoints_;  // The checkpoints on the disk.
   std::set<std::string> damaged_;
 
@@ -178,7 +178,7 @@ class Simulation {
   std::map<std::uint64_t, actors::protocol::Install> installs_;  // By generation.
   std::uint64_t go_generation_ = 0;
   std::set<std::uint64_t> last_members_;  // The members of the last generation that started.
-  std::set<std::uint64_t> given_up_;      // The process crashed, or was declared lost.
+  std::set<std::uint64_t> given_up_;      // Processes that crashed or were declared lost.
   Version newest_commit_ = 0;
   std::map<std::string, int> faults_left_;
   std::map<std::string, int> marks_;

@@ -15,7 +15,7 @@ namespace es::test {
 struct ToyVersion {
   Version version = 0;
   std::uint64_t params = 0;
-  std::vector<std::uint64_t> contexts;  // Ordered by rank.
+  std::vector<std::uint64_t> contexts;  // By rank.
   bool operator==(const ToyVersion&) const = default;
 };
 

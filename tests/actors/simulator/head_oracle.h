@@ -65,7 +65,7 @@ class HeadOracle {
   struct Job {
     std::size_t index = 0;  // The index in the workload.
     std::set<DeviceId> allocated;
-    std::uint64_t sequence = 0;  // The devices of the last Allocation.
+    std::uint64_t sequence = 0;  // The number of the last Allocation.
     std::vector<DeviceId> releases;
     // For each sequence number of an Allocation: the largest proposal of each type relative to it.
     std::map<std::uint64_t, std::map<DeviceType, std::uint32_t>> proposed;

@@ -111,7 +111,7 @@ class GuardedDevice final : public gpu::cuda::Device {
         work();
       });
     }
-    const Stream stream;  // The host device.
+    const Stream stream;  // The stream of the host device.
   };
   static Queue& queue(Stream s) {
     return *static_cast<Queue*>(static_cast<gpu::cuda::HostQueue*>(s.handle));

@@ -250,7 +250,7 @@ TEST_SUITE("gpu/engine") {
       CHECK(loss.ok() == evaluated.ok());
       CHECK(loss.ok() == !engine->wrong_sample({words.data()}).has_value());
       if (loss.ok()) return "";
-      CHECK(loss.error().kind == ErrorKind::kUsage);  // All other data are valid.
+      CHECK(loss.error().kind == ErrorKind::kUsage);  // Only wrong data give a usage error.
       CHECK(evaluated.error().kind == ErrorKind::kUsage);
       return loss.error().message;
     };

@@ -20,7 +20,7 @@ using scheduler::sum;
 
 struct Running {
   std::size_t job = 0;        // Index into the trace.
-  std::uint64_t version = 0;  // The time of its expected end.
+  std::uint64_t version = 0;  // The number of its expected end; older ends are stale.
   double computing = 0;       // The devices that its plan uses.
 };
 

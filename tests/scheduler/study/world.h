@@ -51,7 +51,7 @@ struct Report {
   double avg_jct_s = 0, p50_jct_s = 0, p99_jct_s = 0;
   double avg_queue_s = 0;     // From the submission to the first devices.
   double makespan_s = 0;      // The end of the last job, counted from time 0.
-  double held_mean = 0;       // Devices in use, averaged over the makespan.
+  double held_mean = 0;       // Devices held, averaged over the makespan.
   double computing_mean = 0;  // Devices that make steps.
   double worst_rho = 0, mean_rho = 0;
   std::uint64_t rescales = 0;

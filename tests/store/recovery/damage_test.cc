@@ -134,7 +134,7 @@ struct Damage {
   std::string name;
   std::function<void(const fs::path&)> inflict;
   std::string names;         // The text that the refusal contains; empty: any text.
-  bool can_recover = true;   // Where the directory is refused.
+  bool can_recover = true;   // Whether recovery is possible after a refusal.
   bool of_a_record = false;  // The files are undamaged.
 };
 

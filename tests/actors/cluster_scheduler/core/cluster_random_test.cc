@@ -20,7 +20,7 @@ const std::vector<std::string> kTypes{"a", "b", "c"};
 
 struct JobModel {
   JobAdmitted admitted;
-  std::optional<JobDemand> demand;  // The claims in force.
+  std::optional<JobDemand> demand;  // The demand in force.
   std::uint64_t sequence = 0;
   std::set<DeviceId> allocated;
   // Devices on which a process may run: they are allocated, or taken away and not yet released.
@@ -254,7 +254,7 @@ class History {
   std::map<std::string, DeviceSet> inventory_;
   std::set<std::string> live_;
   std::map<JobId, JobModel> jobs_;
-  std::map<std::string, std::uint32_t> claims_;  // Device by name.
+  std::map<std::string, std::uint32_t> claims_;  // The number of devices of each claim.
   std::uint32_t next_job_ = 0;
   std::optional<JobDemand> before_demand_;
   std::vector<Effect> all_effects_;

@@ -33,7 +33,7 @@ TEST_SUITE("store/dataset/images/crop") {
           draw_crop(height, width, stream_key(random(), DataStream::kResizedCrop, 1), random());
       REQUIRE((box.height > 0 && box.width > 0));
       REQUIRE((box.y + box.height <= height && box.x + box.width <= width));
-      if (height < 100 || width < 100) continue;  // The difference is rounding.
+      if (height < 100 || width < 100) continue;  // Rounding matters for small crops.
       if (std::max(height, width) > 2 * std::min(height, width))
         continue;  // The crop may be the fallback.
       const double area = double(box.height) * box.width / (double(height) * width);
