@@ -131,7 +131,8 @@ class SimWorld {
   std::map<std::string, caf::actor> nodes_;
   // Version, node and path of each saved state that the journal has ever named.
   std::map<JobId, std::set<std::tuple<Version, std::string, std::string>>> saved_once_;
-  std::optional<std::pair<actors::PeerId, bool>> caught_;  // The process, and whether it was frozen.
+  std::optional<std::pair<actors::PeerId, bool>>
+      caught_;  // The process, and whether it was frozen.
   std::optional<SimClient> client_;
 };
 
