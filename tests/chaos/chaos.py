@@ -2,7 +2,7 @@
 
 The last line is `faults N, identical yes|no, lost steps L, worst pause P s`. Exit status 0 means:
 the bits are identical, nothing is left behind, file descriptors and memory did not grow, and
-nothing hung. tests/chaos/README.md explains the options."""
+nothing hung. docs/reference/testing.md explains the kinds of faults."""
 import argparse
 import json
 import signal
