@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the house rules of the source tree; a test of the suite.
+"""Checks the rules of the source tree; a test of the suite.
 
   check_tree.py ROOT
 
@@ -9,8 +9,9 @@ Rules, each named in what it reports:
   third-party which folder may use which library
   console     which files may write to standard error; the others log (actors/log/log.h)
   registered  every *_test.cc is in its folder's meson.build (or a parent's)
-  readme      every folder of the house has a README.md, and the paths in documents exist
+  readme      every folder of the source has a README.md, and the paths in documents exist
   width       no line of C++ is longer than 100 characters (.clang-format)
+  phrase      comments and documents contain no phrase of the list in check_phrases.py
   top-level   nothing beyond the agreed entries
 Exits with 1 when a rule is broken.
 """
@@ -18,6 +19,8 @@ import argparse
 import re
 import sys
 from pathlib import Path
+
+from check_phrases import check_phrases
 
 FOLDERS = ["proto", "store", "gpu", "scheduler", "actors", "tests"]
 MAY_INCLUDE = {
@@ -28,7 +31,7 @@ MAY_INCLUDE = {
     "actors": {"proto", "store", "gpu", "scheduler", "actors"},
     "tests": set(FOLDERS),
 }
-# Inside proto, base/ is the part that everybody may have; gpu and scheduler take nothing else.
+# gpu and scheduler may include proto/base, and nothing else of proto.
 ONLY_BASE = {"gpu", "scheduler"}
 TOP_LEVEL = {"actors", "CHANGELOG.md", "configs", "CONTRIBUTING.md", "docs", "gpu", "LICENSE",
              "meson.build", "meson_options.txt", "proto", "pyproject.toml", "python", "README.md",
@@ -197,7 +200,7 @@ def check_top_level(root):
 
 
 CHECKS = [check_includes, check_order, check_third_party, check_console, check_registered,
-          check_width, check_readmes, check_top_level]
+          check_width, check_readmes, check_top_level, check_phrases]
 
 
 def problems(root):
@@ -209,5 +212,5 @@ if __name__ == "__main__":
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("root", metavar="ROOT", help="the source tree")
     found = problems(parser.parse_args().root)
-    print("\n".join(found) if found else "the tree keeps the house rules")
+    print("\n".join(found) if found else "the tree keeps the rules")
     sys.exit(1 if found else 0)

@@ -61,7 +61,7 @@ Status resolve_steps(JobSpec& spec, Version start, std::uint64_t steps_per_epoch
 Status check_same_job(const JobSpec& spec, const JobSpec& saved, const std::string& directory) {
   const std::string key(first_other_bits(spec, saved));
   if (key.empty()) return {};
-  return usage_error(directory + ": the checkpoint is of a job with another " + key +
+  return usage_error(directory + ": the checkpoint belongs to a job with another " + key +
                      "; allowed is the same " + key);
 }
 
@@ -96,8 +96,8 @@ Result<Start> look_at_checkpoint(const JobSpec& spec, const std::string& directo
   const auto saved = parse_job(reader->job_toml(), directory);
   if (!saved)
     return usage_error(directory +
-                       ": its job file is none that this version accepts: allowed is a "
-                       "checkpoint that it can go on from");
+                       ": this version does not accept the job file in it; allowed is a checkpoint "
+                       "with a valid job file");
   ES_RETURN_IF_ERROR(check_same_job(spec, *saved, directory));
   const auto kernels = read_kernel_record(*reader, directory);
   if (!kernels) return kernels.error();

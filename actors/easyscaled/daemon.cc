@@ -148,7 +148,7 @@ Result<std::unique_ptr<store::KeyValueStore>> open_journal(const std::filesystem
   if (!values) return values;
   if (const Status whole = store::check_records(**values); !whole.ok())
     return failure("state directory " + directory.string() + ": " + whole.error().message +
-                   "; easyscaled --head --recover goes on with what is whole");
+                   "; easyscaled --head --recover continues with the undamaged part");
   return values;
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The checker of the house rules finds each kind of fault, and nothing in a clean tree."""
+"""The checker of the source tree finds each kind of fault, and none in a clean tree."""
 import sys
 import tempfile
 import unittest
@@ -104,6 +104,19 @@ class CheckTree(unittest.TestCase):
     def test_an_unknown_top_level_entry_is_found(self):
         self.write("notes.txt", "")
         self.expect("top-level: notes.txt")
+
+    def test_a_phrase_that_readers_cannot_understand_is_found_in_comments_and_documents(self):
+        self.write("gpu/graph/a.cc", 'int a;  // see DESIGN 8\nconst char* text = "so many";\n')
+        self.write("gpu/graph/b.py", '"""Waits for whom it may concern."""\nx = "nobody"  # told of it\n')
+        self.write("docs/a.md", "It waits so long as it likes.\n")
+        self.expect('phrase: docs/a.md:1: "so long as": write `while`',
+                    'phrase: gpu/graph/a.cc:1: "DESIGN": this document is not in the repository',
+                    'phrase: gpu/graph/b.py:1: "whom": name the process')
+
+    def test_words_in_code_are_no_phrases(self):
+        self.write("gpu/graph/a.cc", "int whom_to_evict();  // `plainly` is a name\n")
+        self.write("gpu/graph/b.py", "CANONICAL = '# nobody'\n")
+        self.expect()
 
 
 if __name__ == "__main__":

@@ -139,7 +139,7 @@ Result<std::shared_ptr<DeviceParts>> make_parts(const Arguments& a) {
   auto parts = std::make_shared<DeviceParts>();
   parts->options = {a.job,          {a.incarnation}, *spec,
                     to_toml(*spec), spec->steps,     std::filesystem::path(a.rescue_dir)};
-  // For tests: tests/README.md.
+  // For tests; docs/reference/testing.md describes the variables.
   const char* fault = std::getenv("ES_FAULT");
   auto parsed = worker::parse_fault(fault == nullptr ? "" : fault, a.device.text());
   if (!parsed) return parsed.error();

@@ -1,6 +1,7 @@
 #pragma once
-// Which kernel class a test program asks the vendor library for. A process serves one, so the same
-// program runs once for each: ES_CPU_CLASS names it, else it is the widest of this machine.
+// The kernel class for which a test program loads the vendor library. A process loads one, so the
+// same program runs once for each class: ES_CPU_CLASS names it, and the default is the widest class
+// of this machine.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -15,8 +16,8 @@ inline CpuClass vendor_class() {
   return name == nullptr ? supported_cpu_classes().back() : parse_cpu_class(name).value();
 }
 
-// The library, or nullptr with a message: the test is to be skipped where this build has no library
-// or this processor does not have the class.
+// Returns the library, or nullptr with a message if this build has no library or this processor
+// lacks the class. The test is skipped then.
 inline const gpu::VendorLibrary* vendor_library_or_skip() {
   const std::string name = device_type(vendor_class()).name;
   if (!cpu_supports(vendor_class())) {

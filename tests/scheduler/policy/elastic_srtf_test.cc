@@ -11,7 +11,7 @@
 namespace es::study {
 namespace {
 
-constexpr double kSpeed = 1;  // local steps per second of every device here
+constexpr double kSpeed = 1;  // Local steps per second of every device in this file.
 
 Job job(const char* id, double submit_s, std::uint32_t max_p, double alone_s) {
   Job job;
@@ -48,11 +48,12 @@ TEST_SUITE("scheduler/policy/elastic-srtf") {
     const Report r = report(trace(4, {job("long", 0, 4, 1000), job("short", 100, 2, 50)}));
     CHECK(jct(r, "short") == doctest::Approx(60));
     CHECK(r.jobs[0].rescales == 2);
-    // 60 s on two of four devices cost it 30 s; a pause of a second costs half of that there.
+    // 60 s on two of four devices cost the long job 30 s. A pause of one second costs half a second
+    // there.
     CHECK(jct(r, "long") == doctest::Approx(1000 + 10 + 30 + 0.5 + 1));
   }
 
-  TEST_CASE("a job that is nearly done is not stopped for one that is hardly shorter") {
+  TEST_CASE("a job that is nearly done is not stopped for one that is only a little shorter") {
     Rules rules;
     rules.rescale_s = 30;
     const Report r = report(trace(1, {job("first", 0, 1, 100), job("second", 30, 1, 60)}), rules);
@@ -60,7 +61,7 @@ TEST_SUITE("scheduler/policy/elastic-srtf") {
     CHECK(jct(r, "first") == doctest::Approx(110));
   }
 
-  TEST_CASE("small work comes before short time: many narrow jobs before a wide one") {
+  TEST_CASE("small work comes before short time: many narrow jobs run before a wide one") {
     std::vector<Job> jobs = {job("wide", 0, 4, 100)};
     for (const char* id : {"a", "b", "c", "d"}) jobs.push_back(job(id, 20, 1, 150));
     const Report r = report(trace(4, jobs));
@@ -68,7 +69,7 @@ TEST_SUITE("scheduler/policy/elastic-srtf") {
     CHECK(jct(r, "wide") > 200);
   }
 
-  TEST_CASE("the critical path is never kept waiting") {
+  TEST_CASE("the jobs of the critical path never wait") {
     std::vector<Job> jobs = {job("critical", 0, 1, 5000)};
     for (int i = 0; i < 40; ++i) {
       jobs.push_back(job("x", 10 + 60 * i, 8, 60));
@@ -86,7 +87,7 @@ TEST_SUITE("scheduler/policy/elastic-srtf") {
     CHECK(jct(r, "short") > 500);
   }
 
-  TEST_CASE("a deadline in danger comes before shorter work, a lost one does not") {
+  TEST_CASE("a deadline in danger comes before shorter work, a missed one does not") {
     std::vector<Job> jobs = {job("short", 0, 2, 100), job("late", 0, 2, 200)};
     CHECK(jct(report(trace(2, jobs)), "late") > 300);
     jobs[1].deadline_s = 230;
@@ -95,13 +96,13 @@ TEST_SUITE("scheduler/policy/elastic-srtf") {
     CHECK(jct(report(trace(2, jobs)), "late") > 300);
   }
 
-  TEST_CASE("nobody starves: a wide job in an endless stream of short ones") {
+  TEST_CASE("no job starves: a wide job gets devices in an endless stream of short ones") {
     std::vector<Job> jobs = {job("wide", 5, 4, 200)};
     for (int i = 0; i < 2000; ++i) {
       jobs.push_back(job("s", 10 * i, 1, 29));
       jobs.back().id += std::to_string(i);
     }
-    // Four devices, three of them and more always wanted by shorter work.
+    // Four devices. Shorter work always wants at least three of them.
     for (auto& j : jobs) j.min_devices = j.max_p;
     std::sort(jobs.begin(), jobs.end(),
               [](const Job& a, const Job& b) { return a.submit_s < b.submit_s; });
@@ -114,7 +115,7 @@ TEST_SUITE("scheduler/policy/elastic-srtf") {
     CHECK(srtf.worst_rho > 5);
   }
 
-  TEST_CASE("jobs of unknown length come last, and share the time among themselves") {
+  TEST_CASE("jobs of unknown length come last, and share the time equally") {
     scheduler::ClusterView view;
     view.total = *parse_device_set("gpu:1");
     view.now_s = 100;
@@ -142,7 +143,7 @@ TEST_SUITE("scheduler/policy/elastic-srtf") {
     CHECK(policy->decide(view).grants[0].slot == 2);
   }
 
-  TEST_CASE("idle devices of a tenant are lent, and come back when it needs them") {
+  TEST_CASE("idle devices of a tenant are lent, and given back when the tenant needs them") {
     std::vector<Job> jobs = {job("borrower", 0, 4, 100), job("owner", 50, 2, 1000)};
     jobs[0].tenant = "b";
     jobs[1].tenant = "a";
@@ -150,12 +151,12 @@ TEST_SUITE("scheduler/policy/elastic-srtf") {
     rules.quotas = {{"a", *parse_device_set("gpu:2")}, {"b", *parse_device_set("gpu:2")}};
     const Report r = report(trace(4, jobs), rules);
     CHECK(jct(r, "owner") == doctest::Approx(1010));
-    CHECK(jct(r, "borrower") > 150);  // half of it on half of the devices
+    CHECK(jct(r, "borrower") > 150);  // Half of it on half of the devices.
     const Report gang = report(trace(4, jobs), rules, "srtf");
     CHECK(jct(gang, "owner") == doctest::Approx(1010));
   }
 
-  TEST_CASE("with one type no job waits while its tenant's own devices are lent to others") {
+  TEST_CASE("with one type no job waits while devices of its tenant are lent to others") {
     std::vector<Job> jobs;
     for (int i = 0; i < 60; ++i) {
       jobs.push_back(job("j", 20 * i, 1 + i % 4, 50 + 13 * (i % 7)));
@@ -165,8 +166,8 @@ TEST_SUITE("scheduler/policy/elastic-srtf") {
     Rules rules;
     rules.quotas = {{"a", *parse_device_set("gpu:6")}, {"b", *parse_device_set("gpu:2")}};
     const Report r = report(trace(8, jobs), rules);
-    // Tenant a never asks for more than its six devices: its jobs start at once, or when a pause of
-    // a borrower is over.
+    // Tenant a never asks for more than its six devices. Its jobs start at once, or when the pause
+    // of a borrower is over.
     for (std::size_t i = 0; i < jobs.size(); i += 6)
       CHECK(r.jobs[i].start_s - r.jobs[i].submit_s < 25);
   }

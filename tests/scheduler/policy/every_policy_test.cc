@@ -1,4 +1,4 @@
-// What holds for every policy, on random clusters.
+// The rules that hold for every policy, on random clusters.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ ByJob by_job(const Decisions& decisions) {
   return result;
 }
 
-// Walks through random clusters; `visit` sees each view and what the policy decided.
+// Walks through random clusters. `visit` sees each view and the decisions of the policy.
 template <class Visit>
 void walk(std::string_view name, int walks, int steps, const Visit& visit) {
   RandomViews random(test::seed(std::string(name).c_str()));
@@ -43,7 +43,8 @@ void walk(std::string_view name, int walks, int steps, const Visit& visit) {
   }
 }
 
-// Tenants with jobs of one device each at least, on devices of one type; nobody has anything yet.
+// Tenants with jobs that need at least one device each, on devices of one type. No job has a device
+// yet.
 ClusterView tenants_view(RandomViews& random) {
   ClusterView view;
   view.now_s = 1000;
@@ -66,7 +67,7 @@ ClusterView tenants_view(RandomViews& random) {
   return view;
 }
 
-// Carries decisions out until there are none; no change costs anything.
+// Carries decisions out until there are none. A change costs nothing.
 void come_to_rest(Policy& policy, ClusterView& view) {
   for (int round = 0; round < 100; ++round) {
     const Decisions d = policy.decide(view);
@@ -94,7 +95,8 @@ std::uint32_t held_by(const ClusterView& view, const std::string& tenant) {
 }  // namespace
 
 TEST_SUITE("scheduler/policy/every policy") {
-  TEST_CASE("keeps the rules: nothing over-committed, grants within proposals and bounds") {
+  TEST_CASE(
+      "keeps the rules: no device is given twice, and grants are within proposals and bounds") {
     for (const PolicyInfo& info : policies()) {
       CAPTURE(info.name);
       walk(info.name, 60, 40, [&](RandomViews&, const ClusterView& view, const Decisions& d) {
@@ -104,7 +106,7 @@ TEST_SUITE("scheduler/policy/every policy") {
     }
   }
 
-  TEST_CASE("is a function of the view: what it saw before changes nothing") {
+  TEST_CASE("is a function of the view: earlier views change nothing") {
     for (const PolicyInfo& info : policies()) {
       CAPTURE(info.name);
       walk(info.name, 30, 40, [&](RandomViews&, const ClusterView& view, const Decisions& d) {
@@ -129,7 +131,7 @@ TEST_SUITE("scheduler/policy/every policy") {
     }
   }
 
-  TEST_CASE("comes to rest: at one instant no two decisions undo each other") {
+  TEST_CASE("comes to rest: no two decisions at one time undo each other") {
     for (const PolicyInfo& info : policies()) {
       CAPTURE(info.name);
       RandomViews random(test::seed("come to rest"));
@@ -157,16 +159,16 @@ TEST_SUITE("scheduler/policy/every policy") {
     }
   }
 
-  TEST_CASE("no job waits while its tenant has as many devices as it needs lent to others") {
+  TEST_CASE("no job waits while enough devices of its tenant are lent to others") {
     for (const PolicyInfo& info : policies()) {
-      // One job at a time leaves devices unused, whoever owns them.
+      // One job at a time leaves devices unused, independently of their owner.
       if (!info.holds_quotas || info.name == "fifo-serial") continue;
       CAPTURE(info.name);
       const bool is_elastic = info.name == "elastic-srtf";
       RandomViews random(test::seed("quotas"));
       for (int i = 0; i < 200; ++i) {
         ClusterView view = tenants_view(random);
-        come_to_rest(*make(info.name), view);  // all is common, so somebody borrows
+        come_to_rest(*make(info.name), view);  // All devices are common, so some job borrows.
         const std::uint32_t owned = random.draw(1, view.total.total());
         view.quotas = {{"vision", *parse_device_set("a:" + std::to_string(owned))}};
         come_to_rest(*make(info.name), view);
@@ -193,7 +195,8 @@ TEST_SUITE("scheduler/policy/every policy") {
     }
   }
 
-  TEST_CASE("unknown names and options out of range are refused, with what is allowed") {
+  TEST_CASE(
+      "unknown names and options out of range are refused, and the error lists what is allowed") {
     const auto unknown = make_policy("fastest");
     REQUIRE_FALSE(unknown.ok());
     CHECK(unknown.error().kind == ErrorKind::kUsage);

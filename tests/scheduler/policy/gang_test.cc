@@ -22,7 +22,7 @@ Job job(const char* id, double submit_s, std::uint32_t max_p, double alone_s) {
   return job;
 }
 
-// When each job was first given devices, on four of them, with changes free of charge.
+// When each job was first given devices, on four devices and without a cost of changes.
 std::vector<double> starts(const char* policy, std::vector<Job> jobs) {
   Trace trace{"test", *parse_device_set("gpu:4"), std::move(jobs)};
   Rules rules;
@@ -38,7 +38,7 @@ using Times = std::vector<double>;
 constexpr scheduler::GangRules kSrtf{scheduler::GangRules::Order::kRemainingTime,
                                      scheduler::GangRules::Blocking::kNone, true};
 
-// Jobs that srtf decides on without looking at all of them.
+// Jobs for which srtf decides without looking at all of them.
 void make_simple(scheduler::ClusterView& view) {
   view.quotas.clear();
   for (scheduler::JobView& job : view.jobs) {
@@ -47,7 +47,7 @@ void make_simple(scheduler::ClusterView& view) {
   }
 }
 
-// Devices by slot: a decision in whatever order.
+// Devices by slot, for a decision in any order.
 std::map<std::size_t, std::string> by_slot(const std::vector<scheduler::Change>& changes) {
   std::map<std::size_t, std::string> result;
   for (const scheduler::Change& c : changes) result[c.slot] = c.devices.text();
@@ -82,7 +82,7 @@ TEST_SUITE("scheduler/policy/gang") {
     CHECK(starts("las", {job("a", 0, 4, 2000), job("b", 10, 4, 20)}) == Times{0, 900});
   }
 
-  TEST_CASE("a gang is of the type that was asked for, else of the fastest") {
+  TEST_CASE("a gang has the requested type, or the fastest one") {
     scheduler::ClusterView view;
     view.total = view.free = *parse_device_set("fast:4+slow:4");
     scheduler::JobView j;
@@ -101,7 +101,7 @@ TEST_SUITE("scheduler/policy/gang") {
     CHECK(granted() == "slow:1");
   }
 
-  TEST_CASE("what srtf keeps between decisions decides what looking at every job anew does") {
+  TEST_CASE("the order that srtf keeps gives the same decisions as looking at every job") {
     using Pass = scheduler::GangPolicy::Pass;
     test::RandomViews random(test::seed("srtf kept"));
     std::size_t grants = 0, shrinks = 0;

@@ -41,7 +41,7 @@ struct ByJob {
   Changes shrinks;
 };
 
-// The decisions by job, after checking that they keep the rules of every policy. The jobs of the
+// The decisions by job, after a check that they keep the rules of every policy. The jobs of the
 // view are in submit order.
 ByJob decide(ClusterView view) {
   for (std::size_t j = 0; j < view.jobs.size(); ++j) view.jobs[j].number = j;
@@ -59,7 +59,7 @@ ByJob decide(ClusterView view) {
 }  // namespace
 
 TEST_SUITE("scheduler/policy/greedy") {
-  TEST_CASE("a free device goes to the job that gains most per device") {
+  TEST_CASE("a free device goes to the job with the largest gain per device") {
     const ByJob d = decide({devices("a:1"),
                             {},
                             {job("slow", devices("a:1"), 1, {{{"a"}, 1, 1.2}}),
@@ -68,7 +68,7 @@ TEST_SUITE("scheduler/policy/greedy") {
     CHECK(d.shrinks.empty());
   }
 
-  TEST_CASE("gain counts per device: two devices that gain less each come second") {
+  TEST_CASE("gain counts per device: two devices with less gain each come second") {
     const ByJob d = decide({devices("a:2"),
                             {},
                             {job("two", devices("a:1"), 1, {{{"a"}, 2, 2.0}}),
@@ -84,12 +84,12 @@ TEST_SUITE("scheduler/policy/greedy") {
           Changes{{"x", devices("a:3")}, {"y", devices("a:1")}});
   }
 
-  TEST_CASE("one proposal of a job is granted at a time: the others are out of date then") {
+  TEST_CASE("one proposal of a job is granted at a time, because the others become stale") {
     const JobView greedy = job("x", devices("a:1"), 1, {{{"a"}, 1, 2.0}, {{"b"}, 1, 1.5}});
     CHECK(decide({devices("a:1+b:1"), {}, {greedy}}).grants == Changes{{"x", devices("a:1")}});
   }
 
-  TEST_CASE("proposals that gain nothing are not granted") {
+  TEST_CASE("proposals without a gain are not granted") {
     CHECK(decide({devices("a:4"), {}, {job("x", devices("a:1"), 1, {{{"a"}, 1, 1.0}})}})
               .grants.empty());
   }
@@ -107,12 +107,12 @@ TEST_SUITE("scheduler/policy/greedy") {
     CHECK(d.grants == Changes{{"x", devices("a:2")}});
   }
 
-  TEST_CASE("a minimum prefers the types that its proposals gain most from") {
+  TEST_CASE("a minimum prefers the types with the largest gain in its proposals") {
     const JobView fast_b = job("x", {}, 1, {{{"a"}, 1, 0.3}, {{"b"}, 1, 1.0}});
     CHECK(decide({devices("a:1+b:1"), {}, {fast_b}}).grants == Changes{{"x", devices("b:1")}});
   }
 
-  TEST_CASE("a minimum may mix types only where the job allows it") {
+  TEST_CASE("a minimum may mix types only if the job allows it") {
     JobView wide = job("x", {}, 3);
     CHECK(decide({devices("a:2+b:2"), {}, {wide}}).grants == Changes{{"x", devices("a:2+b:1")}});
     wide.mix_types = false;
@@ -129,13 +129,13 @@ TEST_SUITE("scheduler/policy/greedy") {
     CHECK(d.shrinks == Changes{{"big", devices("a:1")}});
   }
 
-  TEST_CASE("among equals the job submitted last gives a device back") {
+  TEST_CASE("among equal jobs the one that was submitted last gives a device back") {
     const ByJob d = decide(
         {{}, {}, {job("x", devices("a:2"), 1), job("y", devices("a:2"), 1), job("new", {}, 1)}});
     CHECK(d.shrinks == Changes{{"y", devices("a:1")}});
   }
 
-  TEST_CASE("devices that are returning anyway are waited for, not called back again") {
+  TEST_CASE("devices that are returning already are waited for, and no others are called back") {
     const ByJob d =
         decide({{}, devices("a:1"), {job("big", devices("a:4"), 1), job("new", {}, 1)}});
     CHECK(d.grants.empty());
@@ -150,7 +150,7 @@ TEST_SUITE("scheduler/policy/greedy") {
     CHECK(d.shrinks == Changes{{"big", devices("a:1")}});
   }
 
-  TEST_CASE("a free device that a waiting job will need is not given away meanwhile") {
+  TEST_CASE("a free device that a waiting job will need is not given to another job") {
     const ByJob d = decide({devices("a:1"),
                             devices("a:1"),
                             {job("x", devices("b:1"), 1, {{{"a"}, 1, 2.0}}), job("new", {}, 2)}});
@@ -158,7 +158,7 @@ TEST_SUITE("scheduler/policy/greedy") {
     CHECK(d.shrinks.empty());
   }
 
-  TEST_CASE("a need that cannot be met now blocks nobody behind it") {
+  TEST_CASE("a demand that cannot be met now blocks no later job") {
     const ByJob d = decide({devices("a:1"),
                             {},
                             {pinned("stuck", {}, devices("b:2")),
@@ -167,7 +167,7 @@ TEST_SUITE("scheduler/policy/greedy") {
     CHECK(d.shrinks.empty());
   }
 
-  TEST_CASE("a pinned demand is served exactly or not at all") {
+  TEST_CASE("a pinned demand is met exactly or not at all") {
     CHECK(decide({devices("a:3"), {}, {pinned("x", {}, devices("a:4"))}}).grants.empty());
     CHECK(decide({devices("a:5"), {}, {pinned("x", {}, devices("a:4"))}}).grants ==
           Changes{{"x", devices("a:4")}});
@@ -183,7 +183,7 @@ TEST_SUITE("scheduler/policy/greedy") {
     CHECK(d.shrinks.empty());
   }
 
-  TEST_CASE("what a served pinned job holds beyond its demand is expected back") {
+  TEST_CASE("devices that a served pinned job holds beyond its demand are expected back") {
     const ByJob d = decide({{},
                             {},
                             {pinned("x", devices("a:3"), devices("a:2")),
@@ -192,9 +192,8 @@ TEST_SUITE("scheduler/policy/greedy") {
     CHECK(d.shrinks.empty());
   }
 
-  TEST_CASE(
-      "a call-back that turns out impossible calls nobody back, and leaves the extra to others") {
-    // One extra device, of either type; the demand needs one of each.
+  TEST_CASE("if devices cannot be called back, none are, and the extra device is free for others") {
+    // One extra device of either type. The demand needs one of each.
     ClusterView view{
         {}, {}, {job("x", devices("a:1+b:1"), 1), pinned("new", {}, devices("a:1+b:1"))}};
     CHECK(decide(view).shrinks.empty());
@@ -245,7 +244,7 @@ TEST_SUITE("scheduler/policy/greedy") {
     }
   }
 
-  TEST_CASE("what is kept between decisions decides what looking at every job anew does") {
+  TEST_CASE("the state that the policy keeps gives the same decisions as looking at every job") {
     test::RandomViews random(test::seed("greedy kept"));
     std::size_t grants = 0, shrinks = 0;
     for (int walk = 0; walk < 200; ++walk) {

@@ -20,13 +20,13 @@ JobView in_need_of(std::uint32_t devices) {
 }
 
 TEST_SUITE("scheduler/policy/missing_devices") {
-  TEST_CASE("free devices come before those that others still hold, then what gains most") {
+  TEST_CASE("free devices come before held ones, then those with the largest gain") {
     CHECK(missing_devices(in_need_of(1), true, set("a:1"), set("b:1")) == set("a:1"));
     CHECK(missing_devices(in_need_of(2), true, set("a:1"), set("a:1+b:1")) == set("a:1+b:1"));
     CHECK(missing_devices(in_need_of(1), true, set("a:1+b:1"), {}) == set("b:1"));
   }
 
-  TEST_CASE("what does not suffice is nothing, and one type is not mixed") {
+  TEST_CASE("without enough devices the answer is none, and a single type is not mixed") {
     CHECK_FALSE(missing_devices(in_need_of(3), true, set("a:1"), set("b:1")));
     CHECK_FALSE(missing_devices(in_need_of(2), false, set("a:1"), set("b:1")));
     CHECK(missing_devices(in_need_of(2), false, set("a:1+b:1"), set("a:1")) == set("a:2"));

@@ -7,11 +7,11 @@ namespace es::scheduler {
 using Places = std::vector<std::size_t>;
 
 TEST_SUITE("scheduler/policy/outlook") {
-  TEST_CASE("a task has its width, or what is left of the cluster") {
+  TEST_CASE("a task has its width, or the rest of the cluster") {
     FreeProfile profile(0);
     CHECK(profile.place({0.5, 5}) == doctest::Approx(10));
     CHECK(profile.place({0.25, 5}) == doctest::Approx(20));
-    // A quarter for 10 s, three quarters for 10 s, then all of it.
+    // A quarter for 10 s, three quarters for 10 s, then all of the cluster.
     CHECK(profile.finish({1, 10}) == doctest::Approx(20));
     CHECK(profile.finish({1, 11}) == doctest::Approx(21));
     CHECK(profile.place({1, 2.5}) == doctest::Approx(10));
@@ -22,13 +22,13 @@ TEST_SUITE("scheduler/policy/outlook") {
     CHECK(FreeProfile(7).finish({0.5, 1}) == doctest::Approx(9));
   }
 
-  TEST_CASE("an order that is in time stays") {
+  TEST_CASE("an order in which all tasks are in time does not change") {
     const Task tasks[] = {{1, 1}, {1, 2}, {0.5, 3}};
     CHECK(meet_deadline(tasks, 0, 100, 4).tasks == Places{0, 1, 2});
   }
 
-  TEST_CASE("a narrow task moves forward as far as it must, and no further") {
-    // Alone it takes 10 s; the wide ones take 1, 2 and 4 s of the whole cluster.
+  TEST_CASE("a narrow task moves forward only as far as necessary") {
+    // Alone it takes 10 s. The wide tasks take 1, 2 and 4 s of the whole cluster.
     const Task tasks[] = {{1, 1}, {1, 2}, {1, 4}, {0.1, 1}};
     CHECK(meet_deadline(tasks, 0, 17, 4).tasks == Places{0, 1, 2, 3});
     CHECK(meet_deadline(tasks, 0, 13, 4).tasks == Places{0, 1, 3, 2});

@@ -34,7 +34,7 @@ std::vector<DeviceType> addable_types(const JobView& job, bool mix_types) {
   return {only};
 }
 
-// One call of decide(): the view, and what the decisions so far have made of it.
+// One call of decide(): the view, and its changes by the decisions so far.
 class Round {
  public:
   Round(const ClusterView& view, bool homogeneous)
@@ -57,18 +57,18 @@ class Round {
 
  private:
   struct JobState {
-    DeviceSet held;  // as the view has it, without what is called back
+    DeviceSet held;  // By the view, without the devices that are called back.
     DeviceSet granted;
     DeviceSet shrunk;
   };
-  using CallBacks = std::vector<std::pair<std::size_t, DeviceType>>;  // one device of a job each
+  using CallBacks = std::vector<std::pair<std::size_t, DeviceType>>;  // One device of a job each.
 
   bool is_waiting(std::size_t j) const {
     const JobView& job = view_.jobs[j];
     return job.pinned ? !job.held.contains(*job.pinned) : job.held.total() < job.min_devices;
   }
 
-  // Devices that may be called back from the job.
+  // The devices that may be called back from the job.
   std::uint32_t extra(std::size_t j) const {
     const JobView& job = view_.jobs[j];
     const std::uint32_t held = jobs_[j].held.total();
@@ -83,8 +83,8 @@ class Round {
         extras_.add(c.type, std::min(c.count, extra(j)));
   }
 
-  // What a pinned job holds beyond its demand comes back, unless it waits for the rest: until then
-  // it needs what it has.
+  // A pinned job gives back the devices beyond its demand, unless it waits for others: until then
+  // it needs the devices that it has.
   void expect_excess(std::size_t j) {
     const JobView& job = view_.jobs[j];
     if (job.pinned && !is_waiting(j)) returning_ = sum(returning_, beyond(job.held, *job.pinned));
@@ -111,7 +111,7 @@ class Round {
     jobs_[j].granted = devices;
   }
 
-  // Keeps the devices for a waiting job: free ones, then returning ones, then extras.
+  // Keeps the devices for a waiting job: free ones, then returning ones, then extra ones.
   void reserve(const DeviceSet& devices) {
     const DeviceSet not_free = beyond(devices, free_);
     const DeviceSet not_returning = beyond(not_free, returning_);
@@ -120,7 +120,7 @@ class Round {
     returning_ = beyond(returning_, not_free);
   }
 
-  // Shrinks jobs by these devices altogether, or, when that cannot be, not at all.
+  // Shrinks jobs by these devices in total. If that is not possible, shrinks no job.
   bool call_back(const DeviceSet& devices) {
     CallBacks done;
     for (const DeviceCount& c : devices.counts) {
@@ -206,8 +206,8 @@ class Round {
   DeviceSet free_;
   DeviceSet returning_;
   DeviceSet extras_;
-  const std::vector<std::size_t> order_;  // slots of the jobs, in submit order
-  std::vector<JobState> jobs_;            // by slot
+  const std::vector<std::size_t> order_;  // The slots of the jobs, in submit order.
+  std::vector<JobState> jobs_;            // By slot.
 };
 
 }  // namespace

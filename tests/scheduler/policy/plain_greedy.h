@@ -1,6 +1,6 @@
 #pragma once
-// The rule of `easyscale` (greedy.h) word by word, looking at every job: what the policy, which
-// does not, must decide.
+// The rule of `easyscale` (greedy.h) in its simplest form, which looks at every job. The policy
+// does not look at every job, and must decide the same.
 #include "scheduler/policy/common/policy.h"
 
 namespace es::test {

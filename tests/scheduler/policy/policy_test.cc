@@ -45,15 +45,15 @@ TEST_SUITE("scheduler/policy/policy") {
     ClusterView view = one_job_view();
     CHECK(allowed(view, grant("a:1")));
     CHECK(allowed(view, grant("a:2")));
-    CHECK_FALSE(allowed(view, grant("a:3")));  // not proposed, and beyond its maximum
+    CHECK_FALSE(allowed(view, grant("a:3")));  // It was not proposed, and exceeds the maximum.
     view.jobs[0].max_devices = 3;
-    CHECK_FALSE(allowed(view, grant("a:2")));  // beyond its maximum
-    CHECK_FALSE(allowed(view, grant("b:1")));  // would mix types
+    CHECK_FALSE(allowed(view, grant("a:2")));  // It exceeds the maximum.
+    CHECK_FALSE(allowed(view, grant("b:1")));  // It would mix types.
     view.jobs[0].mix_types = true;
     CHECK(allowed(view, grant("b:1")));
-    CHECK_FALSE(allowed(view, grant("c:1")));  // type not allowed
+    CHECK_FALSE(allowed(view, grant("c:1")));  // The job does not allow the type.
     view.free = devices("b:3");
-    CHECK_FALSE(allowed(view, grant("a:1")));  // not free
+    CHECK_FALSE(allowed(view, grant("a:1")));  // No such device is free.
   }
 
   TEST_CASE("a job that has not settled is given nothing beyond its minimum") {
@@ -76,12 +76,12 @@ TEST_SUITE("scheduler/policy/policy") {
     CHECK_FALSE(allowed(view, grant("a:2+b:1")));
   }
 
-  TEST_CASE("a job migrates by giving back all that it holds for devices of other types") {
+  TEST_CASE("a job migrates by giving all its devices back for devices of other types") {
     const ClusterView view = one_job_view();
     CHECK(allowed(view, grant("b:3", "a:2")));
-    CHECK_FALSE(allowed(view, grant("b:3", "a:1")));  // would mix types
-    CHECK_FALSE(allowed(view, grant("c:3", "a:2")));  // type not allowed
-    CHECK_FALSE(allowed(view, grant("a:1", "a:2")));  // given and taken
+    CHECK_FALSE(allowed(view, grant("b:3", "a:1")));  // It would mix types.
+    CHECK_FALSE(allowed(view, grant("c:3", "a:2")));  // The job does not allow the type.
+    CHECK_FALSE(allowed(view, grant("a:1", "a:2")));  // The same device is given and taken.
   }
 
   TEST_CASE("a job is neither granted nor moved onto devices that it refuses") {
@@ -93,18 +93,18 @@ TEST_SUITE("scheduler/policy/policy") {
     view.jobs[0].held = {};
     CHECK_FALSE(allowed(view, grant("a:3")));
     CHECK(allowed(view, grant("a:2")));
-    view.jobs[0].held = devices("a:4");  // by its owner's choice, perhaps
+    view.jobs[0].held = devices("a:4");  // Its owner may have chosen that.
     CHECK(allowed(view, shrink("a:1")));
     view.jobs[0].mix_types = true;
     view.jobs[0].held = devices("a:2");
     CHECK(allowed(view, grant("b:1")));
   }
 
-  TEST_CASE("a job that mixes may exchange some of its devices for proposed ones") {
+  TEST_CASE("a job that mixes types may exchange some of its devices for proposed ones") {
     ClusterView view = one_job_view();
     view.jobs[0].mix_types = true;
     CHECK(allowed(view, grant("b:1", "a:1")));
-    CHECK_FALSE(allowed(view, grant("b:2", "a:1")));  // not proposed
+    CHECK_FALSE(allowed(view, grant("b:2", "a:1")));  // It was not proposed.
   }
 
   TEST_CASE("a shrunk job keeps its minimum, or is suspended") {
@@ -137,14 +137,14 @@ TEST_SUITE("scheduler/policy/policy") {
     CHECK_FALSE(allowed(view, {{{0, devices("a:1")}, {0, devices("a:1")}}, {}}));
   }
 
-  TEST_CASE("a policy may ask to be asked again later, not now") {
+  TEST_CASE("a policy may request another call later, not now") {
     ClusterView view = one_job_view();
     view.now_s = 5;
     CHECK(allowed(view, {{}, {}, 5.5}));
     CHECK_FALSE(allowed(view, {{}, {}, 5}));
   }
 
-  TEST_CASE("work goes on at the measured rate once a pause is over") {
+  TEST_CASE("work continues at the measured rate once a pause is over") {
     JobView job = one_job_view().jobs[0];
     job.work = {.total_steps = 100,
                 .remaining_steps = 50,

@@ -28,7 +28,7 @@ void RandomViews::propose(JobView& job, const DeviceSet& total) {
         job.proposals.push_back({type, draw(1, job.max_devices - held), draw(8, 40) / 10.0});
 }
 
-// Also what it holds may come to be refused, and refusals end.
+// Devices that the job holds may be refused too, and refusals end.
 void RandomViews::refuse(JobView& job, const DeviceSet& total) {
   job.refusals.clear();
   for (std::uint32_t n = one_in(2) ? draw(1, 3) : 0; n > 0; --n) {
@@ -117,7 +117,7 @@ void RandomViews::move_on(ClusterView& view, const scheduler::Decisions& decisio
   }
   for (std::size_t slot = 0; slot < view.jobs.size(); ++slot) {
     JobView& job = view.jobs[slot];
-    if (!job.id.empty() && one_in(10)) {  // it ends
+    if (!job.id.empty() && one_in(10)) {  // The job ends.
       view.free = sum(view.free, job.held);
       job = {};
       changed.push_back(slot);
@@ -130,7 +130,7 @@ void RandomViews::move_on(ClusterView& view, const scheduler::Decisions& decisio
       job.settled = true;
       propose(job, view.total);
       changed.push_back(slot);
-    } else if (!job.id.empty() && one_in(12) && !job.held.empty()) {  // a node is lost
+    } else if (!job.id.empty() && one_in(12) && !job.held.empty()) {  // A node is lost.
       const DeviceSet lost = some(job.held);
       job.held = beyond(job.held, lost);
       view.total = beyond(view.total, lost);

@@ -1,4 +1,5 @@
-// What elastic-srtf keeps between decisions, and what it skips, changes nothing.
+// The state that elastic-srtf keeps between decisions, and the jobs that it skips, change no
+// decision.
 #include "scheduler/policy/elastic_srtf/service_order.h"
 
 #include <doctest/doctest.h>
@@ -26,7 +27,7 @@ std::vector<Place> all(const PlaceList& list) {
   return places;
 }
 
-// Places that were looked at earlier may wake for more types, which changes no decision.
+// A place that was looked at earlier may wake up for more types, which changes no decision.
 void check_same(const ServiceOrder& kept, const ServiceOrder& fresh) {
   const std::vector<Place> places = all(kept.places());
   const std::vector<Place> others = all(fresh.places());
@@ -48,7 +49,7 @@ void check_same(const ServiceOrder& kept, const ServiceOrder& fresh) {
   CHECK(kept.again_s() == fresh.again_s());
 }
 
-// What a block says of itself is what its places add up to.
+// The values of a block are the sums of its places.
 void check_blocks(const ServiceOrder& order, const Board& board) {
   for (const PlaceList::Block& block : order.places().blocks()) {
     Counts in_turn(board.types(), 0);
@@ -66,7 +67,7 @@ void check_blocks(const ServiceOrder& order, const Board& board) {
   }
 }
 
-// Views as a cluster under the policy goes through them; `visit` sees each one.
+// Views in the order in which a cluster under the policy has them. `visit` sees each one.
 template <class Visit>
 void walk(RandomViews& random, std::uint32_t jobs_max, int steps, const Visit& visit) {
   const auto policy = std::move(*make_policy("elastic-srtf"));
@@ -89,7 +90,7 @@ std::vector<Task> random_tasks(RandomViews& random) {
 }  // namespace
 
 TEST_SUITE("scheduler/policy/service order") {
-  TEST_CASE("kept over a history it is what ranking everybody anew gives") {
+  TEST_CASE("the order that is kept over a history equals a new ranking of all jobs") {
     RandomViews random(test::seed("service order"));
     for (int w = 0; w < 40; ++w) {
       Board board;
@@ -97,7 +98,7 @@ TEST_SUITE("scheduler/policy/service order") {
       walk(random, w % 2 == 0 ? 14 : 200, 60, [&](const ClusterView& view) {
         board.update(view);
         kept.update(board);
-        if (random.one_in(3)) return;  // not every decision needs the order
+        if (random.one_in(3)) return;  // Not every decision needs the order.
         kept.arrange(board);
         ClusterView whole = view;
         whole.changed.reset();
@@ -113,8 +114,7 @@ TEST_SUITE("scheduler/policy/service order") {
   }
 
   TEST_CASE(
-      "passing over jobs that keep what they hold decides what looking "
-      "at all of them does") {
+      "skipping jobs that keep their devices gives the same decisions as looking at all jobs") {
     RandomViews random(test::seed("passing over"));
     std::size_t changes = 0;
     for (int w = 0; w < 120; ++w) {
@@ -134,7 +134,7 @@ TEST_SUITE("scheduler/policy/service order") {
     CHECK(changes > 1000);
   }
 
-  TEST_CASE("what surely keeps or gets nothing would not choose anything else") {
+  TEST_CASE("jobs that certainly keep or get nothing would choose the same") {
     RandomViews random(test::seed("surely"));
     int kept = 0, nothing = 0;
     for (int w = 0; w < 60; ++w) {
@@ -163,7 +163,7 @@ TEST_SUITE("scheduler/policy/service order") {
     CHECK(nothing > 100);
   }
 
-  TEST_CASE("tasks that are surely in time stay in their order, and are") {
+  TEST_CASE("tasks that are certainly in time stay in their order, and they are in time") {
     RandomViews random(test::seed("surely in time"));
     int in_time = 0;
     for (int i = 0; i < 20000; ++i) {

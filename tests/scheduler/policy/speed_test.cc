@@ -11,7 +11,8 @@
 namespace es::scheduler {
 
 TEST_SUITE("scheduler/policy/speed") {
-  TEST_CASE("one type: the device with most ESTs sets the pace, and more may be no faster") {
+  TEST_CASE(
+      "one type: the device with most ESTs limits the speed, and more devices may be no faster") {
     CHECK(one_type_speed(8, 4, 2.0) == 8.0);
     CHECK(one_type_speed(8, 5, 2.0) == 8.0);
     CHECK(one_type_speed(8, 8, 2.0) == 16.0);
@@ -20,7 +21,7 @@ TEST_SUITE("scheduler/policy/speed") {
     CHECK(useful_devices(8, 9) == 8);
   }
 
-  TEST_CASE("mixed types: as fast as the best plan, with and without what is trimmed away") {
+  TEST_CASE("mixed types: the speed is that of the best plan, with and without unused devices") {
     std::mt19937_64 random(test::seed("mixed speed"));
     const auto draw = [&](std::uint32_t low, std::uint32_t high) {
       return low + static_cast<std::uint32_t>(random() % (high - low + 1));

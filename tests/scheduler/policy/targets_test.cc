@@ -21,7 +21,8 @@ JobView job(const char* id, std::uint64_t number, DeviceSet held) {
   return view;
 }
 
-// Decisions for targets given as counts of types a and b, the first job being the most important.
+// The decisions for targets that are given as counts of types a and b. The first job is the most
+// important.
 Decisions decide(const ClusterView& view, const std::vector<Counts>& wanted) {
   Board board;
   board.update(view);
@@ -53,7 +54,7 @@ ClusterView two_jobs(const char* first, const char* second) {
 }  // namespace
 
 TEST_SUITE("scheduler/policy/targets") {
-  TEST_CASE("what is free is granted at once, the rest is called back first") {
+  TEST_CASE("free devices are granted at once, the others are called back first") {
     const Decisions d = decide(two_jobs(nullptr, "a:4"), {{2, 0}, {2, 0}});
     CHECK(d.grants.empty());
     CHECK(d.shrinks == Changes{{1, devices("a:2")}});
@@ -68,7 +69,7 @@ TEST_SUITE("scheduler/policy/targets") {
     CHECK(d.shrinks == Changes{{0, devices("b:4")}});
   }
 
-  TEST_CASE("of two jobs that change places the less important one lets go first") {
+  TEST_CASE("of two jobs that exchange devices the less important one gives them up first") {
     const Decisions d = decide(two_jobs("b:4", "a:4"), {{4, 0}, {0, 4}});
     CHECK(d.grants.empty());
     CHECK(d.shrinks == Changes{{1, devices("a:4")}});
@@ -81,17 +82,18 @@ TEST_SUITE("scheduler/policy/targets") {
     CHECK(decide(view, {{0, 0}, {0, 0}}).shrinks.empty());
   }
 
-  TEST_CASE("a job that has not settled waits for more, and may lose what it has") {
+  TEST_CASE("a job that has not settled waits for more devices, and may lose some") {
     ClusterView view = two_jobs("a:2", nullptr);
     view.jobs[0].settled = false;
     CHECK(decide(view, {{4, 0}, {0, 0}}).grants.empty());
     CHECK(decide(view, {{1, 0}, {0, 0}}).shrinks == Changes{{0, devices("a:1")}});
   }
 
-  TEST_CASE("everybody is served at once where there is enough for all") {
+  TEST_CASE("all jobs are served at once if there are enough devices for all") {
     Board board;
     board.update(two_jobs("a:4", nullptr));
-    CHECK_FALSE(serve_everybody(board).has_value());  // y would be faster on what x has
+    // Job y would be faster on the devices of job x.
+    CHECK_FALSE(serve_everybody(board).has_value());
     ClusterView view = two_jobs("a:4", nullptr);
     view.jobs[1].types = {{"b"}};
     view.jobs[1].capabilities = {{{"b"}, 1.0}};

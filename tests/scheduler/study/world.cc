@@ -19,9 +19,9 @@ using scheduler::kNever;
 using scheduler::sum;
 
 struct Running {
-  std::size_t job = 0;        // index into the trace
-  std::uint64_t version = 0;  // of its expected end
-  double computing = 0;       // devices that its plan uses
+  std::size_t job = 0;        // Index into the trace.
+  std::uint64_t version = 0;  // The number of its expected end; older ends are stale.
+  double computing = 0;       // The devices that its plan uses.
 };
 
 struct End {
@@ -31,7 +31,7 @@ struct End {
   bool operator>(const End& o) const { return at_s != o.at_s ? at_s > o.at_s : slot > o.slot; }
 };
 
-// How a job runs on devices: speed, and how many of them its plan uses.
+// How a job runs on devices: its speed, and the number of devices that its plan uses.
 struct Pace {
   double speed = 0;
   double computing = 0;
@@ -106,7 +106,7 @@ class World {
     JobResult& result = results_[running_[slot].job];
     result.end_s = end_s;
     const double jct = end_s - result.submit_s;
-    // In rounds the job left a little earlier than it is taken off the count.
+    // With rounds, the job left a little earlier than its removal from the count.
     const double n = (view_.job_seconds - job.job_seconds_at_submit) / (view_.now_s - job.submit_s);
     result.rho = jct / fair_seconds(job, std::max(1.0, n));
     view_.free = sum(view_.free, job.held);
@@ -166,7 +166,7 @@ class World {
     job.start_s = rules_.start_s;
     job.rescale_s = rules_.rescale_s;
     job.job_seconds_at_submit =
-        view_.job_seconds - (view_.now_s - from.submit_s);  // rounds admit it late
+        view_.job_seconds - (view_.now_s - from.submit_s);  // Rounds admit it late.
     propose(job);
     running_[slot].job = index;
     results_[index].id = from.id;
@@ -239,7 +239,7 @@ class World {
     for (const std::size_t slot : touched) enter(slot);
   }
 
-  // The job stops on what it holds: its progress is settled.
+  // The job stops on the devices that it holds, and its progress is settled.
   void leave(std::size_t slot) {
     JobView& job = view_.jobs[slot];
     const double now = view_.now_s;
@@ -256,12 +256,12 @@ class World {
     running_[slot].computing = 0;
   }
 
-  // The job goes on with what it holds now.
+  // The job continues with the devices that it holds now.
   void enter(std::size_t slot) {
     JobView& job = view_.jobs[slot];
     JobResult& result = results_[running_[slot].job];
     const double now = view_.now_s;
-    const bool again = job.changed_s == now;  // the second decision of one instant
+    const bool again = job.changed_s == now;  // This is the second decision at one time.
     job.changed_s = now;
     propose(job);
     view_.changed->push_back(slot);
@@ -269,7 +269,7 @@ class World {
     if (job.held.empty()) return;
     result.start_s = std::min(result.start_s, now);
     if (job.started && !again) ++result.rescales;
-    // A first start that was interrupted begins anew.
+    // A first start that was interrupted begins again.
     const double pause = job.started ? rules_.rescale_s : rules_.start_s;
     job.work.paused_until_s = std::max(job.work.paused_until_s, now + pause);
     result.pause_s += job.work.paused_until_s - now;
@@ -278,7 +278,7 @@ class World {
     held_ += job.held.total();
     running_[slot].computing = p.computing;
     computing_ += p.computing;
-    computing_s_ -= p.computing * (job.work.paused_until_s - now);  // they wait until then
+    computing_s_ -= p.computing * (job.work.paused_until_s - now);  // The jobs wait until then.
     ends_.push({job.work.paused_until_s + job.work.remaining_steps / p.speed, slot,
                 running_[slot].version});
   }
@@ -314,15 +314,15 @@ class World {
   scheduler::Policy& policy_;
   const Rules& rules_;
   ClusterView view_;
-  std::vector<Running> running_;  // by slot
+  std::vector<Running> running_;  // By slot.
   std::priority_queue<std::size_t, std::vector<std::size_t>, std::greater<>> free_slots_;
   std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
   std::vector<JobResult> results_;
   std::size_t next_job_ = 0;
   double alive_ = 0;
   double again_s_ = kNever;
-  double held_ = 0, computing_ = 0;      // devices now
-  double held_s_ = 0, computing_s_ = 0;  // integrals over time
+  double held_ = 0, computing_ = 0;      // Devices at present.
+  double held_s_ = 0, computing_s_ = 0;  // Integrals over time.
   std::uint64_t decisions_ = 0;
   double decision_ms_ = 0, decision_ms_max_ = 0;
 };

@@ -16,14 +16,15 @@ DeviceSet devices(const char* text) {
   return *parse_device_set(text);
 }
 
-// Ascending ids of one node: "n/a:0" ...
+// The devices "n/a:0", "n/a:1", ... of one node, in ascending order.
 std::vector<DeviceId> ids(const std::string& node, const char* type, std::uint32_t count) {
   std::vector<DeviceId> result;
   for (std::uint32_t i = 0; i < count; ++i) result.push_back({node, {type}, i});
   return result;
 }
 
-// Gives the only job all free devices of the type whose turn it is, and takes all others.
+// A policy that takes all devices of the only job away, except those of one type. It gives the job
+// all free devices of this type. The type alternates.
 class Mover : public scheduler::Policy {
  public:
   explicit Mover(const DeviceType& turn) : turn_(turn) {}
@@ -71,7 +72,8 @@ struct Cluster {
 }  // namespace
 
 TEST_SUITE("actors/cluster_scheduler/cluster_core") {
-  TEST_CASE("a job is given nothing before it demands, then exactly what it pinned") {
+  TEST_CASE(
+      "a job is given nothing before its first demand, then exactly the devices that it pinned") {
     Cluster c;
     c.on(NodeJoined{"n", devices("a:4")});
     c.admit("j");
@@ -86,7 +88,7 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     const DeviceId kept{"n", {"a"}, 1};
     CHECK(c.on(NodeJoined{"n", devices("a:2"), {{"j", kept}, {"unknown", {"n", {"a"}, 0}}}}) ==
           Effects{Allocation{"j", 1, 0, {kept}}});
-    CHECK(c.pin("k", "a:2").empty());  // one of them is taken
+    CHECK(c.pin("k", "a:2").empty());  // The job takes one of them.
     CHECK(c.core.held("j").size() == 1);
   }
 
@@ -134,7 +136,7 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
           Effects{DemandRefused{"j", "needs min_devices = 1 devices, the cluster has none"}});
   }
 
-  TEST_CASE("a job whose minimum is on a node that is away waits for it") {
+  TEST_CASE("a job whose minimum is on a lost node waits for this node") {
     Cluster c;
     c.on(NodeJoined{"n", devices("a:1")});
     c.on(NodeLost{"n"});
@@ -165,7 +167,7 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     c.on(NodeJoined{"n", devices("a:2")});
     c.admit("j");
     c.propose("j", {}, 0);
-    c.propose("j", {{{"a"}, 2, 3.0}}, 1);  // cannot be granted: one device is free
+    c.propose("j", {{{"a"}, 2, 3.0}}, 1);  // It cannot be granted, because only one device is free.
     CHECK(c.on(DeviceReleased{"j", {"n", {"a"}, 0}}) ==
           Effects{Allocation{"j", 2, 1, ids("n", "a", 1)}});
     CHECK(c.on(NodeJoined{"o", devices("a:4")}).empty());
@@ -177,31 +179,32 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     c.admit("j");
     c.propose("j", {}, 0);
     c.propose("j", {{{"a"}, 1, 2.0}}, 1);
-    c.propose("j", {{{"a"}, 1, 1.5}}, 2);  // nothing is free
+    c.propose("j", {{{"a"}, 1, 1.5}}, 2);  // No device is free.
     CHECK(c.on(DeviceReleased{"j", {"n", {"a"}, 1}}) ==
           Effects{Allocation{"j", 3, 1, ids("n", "a", 1)}});
   }
 
-  TEST_CASE("what a job refuses it is not granted, until it refuses it no more") {
+  TEST_CASE("devices that a job refuses are not granted to it until it withdraws the refusal") {
     Cluster c;
     c.on(NodeJoined{"n", devices("a:4")});
     c.admit("j");
     c.propose("j", {}, 0);
     CHECK(c.on(JobRefuses{"j", {{devices("a:1"), {{"a"}}, {}}}}).empty());
     CHECK(c.propose("j", {{{"a"}, 2, 3.0}}, 1).empty());
-    CHECK(c.on(JobRefuses{"j", {}}).empty());  // its proposals are void
+    CHECK(c.on(JobRefuses{"j", {}}).empty());  // This makes its proposals void.
     CHECK(c.propose("j", {{{"a"}, 2, 3.0}}, 1) == Effects{Allocation{"j", 2, 0, ids("n", "a", 3)}});
   }
 
-  TEST_CASE("what a job refuses is its minimum nevertheless") {
+  TEST_CASE("a refusal does not keep a job from its minimum") {
     Cluster c;
     c.on(NodeJoined{"n", devices("a:4")});
     c.admit("j", 2);
-    c.on(JobRefuses{"j", {{devices("a:1"), {{"a"}}, {}}}});  // measured where its owner had put it
+    // The speed was measured on the devices that the user had chosen.
+    c.on(JobRefuses{"j", {{devices("a:1"), {{"a"}}, {}}}});
     CHECK(c.propose("j", {}, 0) == Effects{Allocation{"j", 1, 0, ids("n", "a", 2)}});
   }
 
-  TEST_CASE("a device changes hands only after its release") {
+  TEST_CASE("a device is granted to another job only after its release") {
     Cluster c;
     c.on(NodeJoined{"n", devices("a:2")});
     c.admit("j");
@@ -214,7 +217,9 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
           Effects{Allocation{"k", 1, 0, {{"n", {"a"}, 1}}}});
   }
 
-  TEST_CASE("a job owns at most twice its max_p: devices of two changes come back before a third") {
+  TEST_CASE(
+      "a job owns at most twice its max_p: it gives devices of two changes back before a third "
+      "one") {
     DeviceType turn{"a"};
     ClusterCore core(std::make_unique<Mover>(turn));
     const auto on = [&](const Event& event) {
@@ -226,7 +231,8 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     on(JobAdmitted{.job = "j", .max_p = 2});
     on(JobDemand{.job = "j"});
     CHECK(core.held("j").size() == 2);
-    const auto move_to = [&](const char* type) {  // takes all back, and may give others
+    // This policy takes all devices back, and may give others.
+    const auto move_to = [&](const char* type) {
       turn = {type};
       on(ClaimEnded{"none"});
       return on(ClaimEnded{"none"});
@@ -239,7 +245,7 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
           Effects{Allocation{"j", 5, 2, ids("n", "c", 2)}});
   }
 
-  TEST_CASE("a job pinned to fewer devices chooses itself which ones it gives back") {
+  TEST_CASE("a job that pins fewer devices chooses itself which ones it gives back") {
     Cluster c;
     c.on(NodeJoined{"n", devices("a:3")});
     c.admit("j");
@@ -249,7 +255,7 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
           Effects{Allocation{"j", 2, 1, {{"n", {"a"}, 1}, {"n", {"a"}, 2}}}});
   }
 
-  TEST_CASE("the pin is lifted by a demand without exact devices") {
+  TEST_CASE("a demand without exact devices removes the pin") {
     Cluster c;
     c.on(NodeJoined{"n", devices("a:4")});
     c.admit("j");
@@ -264,7 +270,7 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     c.admit("j");
     c.pin("j", "a:3");
     CHECK(c.on(NodeLost{"n"}) == Effects{Allocation{"j", 2, 0, ids("m", "a", 1)}});
-    CHECK(c.on(NodeJoined{"n", devices("a:2")}).empty());  // processes may still run there
+    CHECK(c.on(NodeJoined{"n", devices("a:2")}).empty());  // Processes may still run on it.
     CHECK(c.on(DeviceReleased{"j", {"n", {"a"}, 0}}).empty());
     CHECK(c.on(DeviceReleased{"j", {"n", {"a"}, 1}}) ==
           Effects{Allocation{"j", 3, 2, {{"m", {"a"}, 0}, {"n", {"a"}, 0}, {"n", {"a"}, 1}}}});
@@ -290,19 +296,19 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     CHECK(c.on(JobEnded{"j"}) == Effects{Allocation{"k", 1, 0, ids("n", "a", 2)}});
   }
 
-  TEST_CASE("level D1 keeps an elastic job on one type") {
+  TEST_CASE("level D1 limits an elastic job to one type") {
     Cluster c;
     c.on(NodeJoined{"n", devices("a:1+b:4")});
     c.admit("j", 2, DeterminismLevel::kD1);
     CHECK(c.propose("j", {{{"a"}, 1, 9.0}}, 0) == Effects{Allocation{"j", 1, 0, ids("n", "b", 2)}});
   }
 
-  TEST_CASE("a job that is bound to a type is given no other from then on") {
+  TEST_CASE("a job that is bound to a type is given no other type from then on") {
     Cluster c;
     c.on(NodeJoined{"n", devices("a:1+b:4")});
     c.admit("j", 1, DeterminismLevel::kD1);
     c.pin("j", "a:1");
-    // Its pin is lifted: b is free, and would be faster.
+    // The pin of the job is removed. Type b is free, and it would be faster.
     CHECK(c.on(JobBound{"j", {"a"}}).empty());
     CHECK(c.propose("j", {{{"b"}, 4, 9.0}}, 1).empty());
     CHECK(c.on(ClaimMade{"other", {"a"}, 1}) == Effects{Allocation{"j", 2, 0, {}, true}});
@@ -312,7 +318,7 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     CHECK(c.on(ClaimEnded{"other"}) == Effects{Allocation{"j", 3, 1, ids("n", "a", 1)}});
   }
 
-  TEST_CASE("only allowed types are given without being asked for by name") {
+  TEST_CASE("types that a job does not allow are given only when it asks for them by name") {
     Cluster c;
     c.on(NodeJoined{"n", devices("a:1+b:1")});
     c.on(JobAdmitted{.job = "j", .device_types = {{"b"}}, .max_p = 4});
@@ -320,7 +326,7 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     CHECK(c.pin("j", "a:1+b:1").size() == 1);
   }
 
-  TEST_CASE("before the first node has joined nothing is refused: the job waits") {
+  TEST_CASE("before the first node has joined, no demand is refused and the job waits") {
     Cluster c;
     c.admit("j");
     CHECK(c.pin("j", "a:2").empty());
@@ -331,7 +337,7 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
   }
 
   TEST_CASE(
-      "what was granted before a restart of the head is not judged again: its nodes may come") {
+      "a restarted head does not judge a granted demand again, because its nodes may still come") {
     Cluster c;
     c.on(NodeJoined{"n", devices("b:1")});
     CHECK(c.on(JobAdmitted{.job = "j", .max_p = 4, .restored = true}).empty());
@@ -341,7 +347,7 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
           Effects{Allocation{"j", 1, 0, ids("o", "a", 1)}});
   }
 
-  TEST_CASE("events that do not fit are counted and change nothing") {
+  TEST_CASE("events that do not fit the state are counted and change nothing") {
     Cluster c;
     c.on(NodeJoined{"n", devices("a:1")});
     c.admit("j");
@@ -363,11 +369,12 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     c.admit("j");
     c.admit("k");
     c.propose("j", {}, 0);
-    c.propose("j", {{{"a"}, 1, 2.0}}, 1);  // holds two
-    c.propose("k", {}, 0);                 // holds one
+    c.propose("j", {{{"a"}, 1, 2.0}}, 1);  // This job holds two devices.
+    c.propose("k", {}, 0);                 // This job holds one device.
     const ClaimMade serving{"serving", {"a"}, 3};
     REQUIRE(c.core.check_claim(serving).ok());
-    // One is free; the others are taken beyond the minima first, then from the last submitted.
+    // One device is free. The others are taken from what jobs hold beyond their minima, and then
+    // from the job that was submitted last.
     CHECK(c.on(serving).size() == 2);
     CHECK(c.core.held(claim_owner("serving")).size() == 1);
     CHECK(c.core.held("j").size() == 1);
@@ -382,7 +389,7 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     CHECK(c.core.check_claim_end("serving").error().kind == ErrorKind::kNotFound);
   }
 
-  TEST_CASE("claims over what exists, over their quota, or of a name in use are refused") {
+  TEST_CASE("a claim is refused if it exceeds the devices, its quota, or uses a name twice") {
     ClusterCore core(std::make_unique<scheduler::GreedyPolicy>(),
                      {.quotas = {}, .claims = devices("a:2")});
     core.on(NodeJoined{"n", devices("a:3+b:1")});
@@ -413,7 +420,7 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     CHECK(c.core.check_claim(ClaimResized{"serving", 5}).error().message ==
           "claim \"serving\": 5 of a: the cluster has 4, and other claims have 0");
     CHECK(c.core.check_claim(ClaimResized{"other", 1}).error().kind == ErrorKind::kNotFound);
-    // The job is suspended for it.
+    // The job is suspended because of it.
     CHECK(c.on(ClaimResized{"serving", 4}).size() == 1);
     CHECK(c.core.claims().at(0).count == 4);
     CHECK(c.core.claims().at(0).devices == 3);
@@ -422,13 +429,13 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     CHECK(c.core.ignored_events() == 0);
     c.on(ClaimResized{"other", 1});
     CHECK(c.core.ignored_events() == 1);
-    // Fewer are never refused, whatever is away.
+    // A smaller number is never refused, whichever nodes are away.
     c.on(NodeLost{"n"});
     CHECK(c.core.check_claim(ClaimResized{"serving", 2}).ok());
     CHECK_FALSE(c.core.check_claim(ClaimResized{"serving", 5}).ok());
   }
 
-  TEST_CASE("a claim outlives its node: its devices are its own again, or others") {
+  TEST_CASE("a claim outlives its node and gets the same devices back, or other ones") {
     Cluster c;
     c.on(NodeJoined{"n", devices("a:1")});
     c.on(ClaimMade{"serving", {"a"}, 1});
@@ -441,7 +448,7 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     CHECK(c.on(ClaimEnded{"serving"}) == Effects{Allocation{"j", 1, 0, ids("n", "a", 1)}});
   }
 
-  TEST_CASE("events that are only taken make one decision together") {
+  TEST_CASE("events that are only entered lead to one decision together") {
     Cluster c;
     c.on(NodeJoined{"n", devices("a:2")});
     for (const char* job : {"j", "k"}) {

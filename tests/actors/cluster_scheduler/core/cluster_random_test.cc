@@ -1,5 +1,5 @@
-// Random histories: jobs, nodes and releases in any order, judged by an oracle that sees only the
-// events and effects.
+// Random histories of jobs, nodes and releases in any order. An oracle judges them. It sees only
+// the events and the effects.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -20,10 +20,11 @@ const std::vector<std::string> kTypes{"a", "b", "c"};
 
 struct JobModel {
   JobAdmitted admitted;
-  std::optional<JobDemand> demand;  // in force
+  std::optional<JobDemand> demand;  // The demand in force.
   std::uint64_t sequence = 0;
   std::set<DeviceId> allocated;
-  std::set<DeviceId> processes;  // devices on which a process may run: allocated, not yet released
+  // Devices on which a process may run: they are allocated, or taken away and not yet released.
+  std::set<DeviceId> processes;
 };
 
 class History {
@@ -34,8 +35,8 @@ class History {
     for (int i = 0; i < events; ++i) deliver(random_event());
   }
 
-  // Ends the jobs one by one, with all nodes there and everything given back that is to be given
-  // back: then nobody waits while what it needs is free, and in the end nobody is left.
+  // Ends the jobs one by one. All nodes are there, and jobs give back every device that they owe.
+  // Then no job may wait while the devices that it needs are free, and in the end no job is left.
   void finish() {
     for (const auto& [node, devices] : inventory_) deliver(NodeJoined{node, devices});
     for (const std::string name : {"c0", "c1", "c2"}) deliver(ClaimEnded{name});
@@ -80,7 +81,8 @@ class History {
     return random_claim();
   }
 
-  // A claim begins, or where it has begun or cannot begin it takes another number, or ends.
+  // Begins a claim. If it cannot begin or has begun already, changes its number of devices or ends
+  // it.
   Event random_claim() {
     const std::string name = "c" + std::to_string(draw(0, 2));
     const ClaimMade claim{name, {kTypes[draw(0, 2)]}, draw(1, 4)};
@@ -115,7 +117,7 @@ class History {
     return demand;
   }
 
-  // Mostly of a device that the job owes, sometimes of one that it holds, or of any.
+  // Usually a device that the job owes, sometimes one that it holds, or any other one.
   Event random_release(const JobModel& job) {
     std::vector<DeviceId> owed;
     for (const DeviceId& id : job.processes)
@@ -156,7 +158,7 @@ class History {
   void before(const ClaimMade& e) { claims_[e.name] = e.count; }
   void before(const ClaimResized& e) { claims_[e.name] = e.count; }
   void before(const ClaimEnded& e) { claims_.erase(e.name); }
-  void before(const auto&) {}  // events that these histories do not draw
+  void before(const auto&) {}  // These histories do not contain the other events.
 
   void judge(const DemandRefused& e) { jobs_.at(e.job).demand = before_demand_; }
   void judge(const Allocation& e) {
@@ -201,8 +203,9 @@ class History {
                              : held(job).total() >= job.admitted.min_devices;
   }
 
-  // A job may run on with less than it asks for: two that were pinned anew, each waiting for what
-  // the other one uses; or one that was pinned to types which it may not add to by itself.
+  // A job may continue with fewer devices than it asks for. Two jobs that were pinned again may
+  // each wait for devices of the other one, and a job that was pinned to types may not add others
+  // by itself.
   static bool holds_devices(const JobModel& job) { return !job.allocated.empty(); }
 
   bool need_is_free(const JobModel& job) const {
@@ -223,7 +226,8 @@ class History {
     return usable >= missing && (mixes || held(job).counts.size() <= 1);
   }
 
-  // What an allocation took away, and what a served pinned job holds beyond its demand.
+  // The devices that an allocation took away, and those that a served pinned job holds beyond its
+  // demand.
   static std::optional<DeviceId> owed_device(const JobModel& job) {
     for (const DeviceId& id : job.processes)
       if (!job.allocated.contains(id)) return id;
@@ -250,7 +254,7 @@ class History {
   std::map<std::string, DeviceSet> inventory_;
   std::set<std::string> live_;
   std::map<JobId, JobModel> jobs_;
-  std::map<std::string, std::uint32_t> claims_;  // devices by name
+  std::map<std::string, std::uint32_t> claims_;  // The number of devices of each claim.
   std::uint32_t next_job_ = 0;
   std::optional<JobDemand> before_demand_;
   std::vector<Effect> all_effects_;

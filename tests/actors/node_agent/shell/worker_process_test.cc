@@ -42,13 +42,13 @@ TEST_SUITE("actors/node_agent/worker_process") {
     CHECK(describe(exit) == "exited with status 3: first\nno such data");
   }
 
-  TEST_CASE("a process that a signal ended says which") {
+  TEST_CASE("the report on a process that a signal ended names the signal") {
     const ProcessExit exit = run({"/bin/sh", "-c", "kill -9 $$"});
     CHECK(exit.signal == SIGKILL);
     CHECK(describe(exit).find("signal 9") != std::string::npos);
   }
 
-  TEST_CASE("only the end of a long complaint is kept") {
+  TEST_CASE("only the end of a long error output is kept") {
     const ProcessExit exit =
         run({"/bin/sh", "-c", "i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done"});
     CHECK(exit.last_words.size() <= kLastWordsBytesMax);
@@ -85,7 +85,7 @@ TEST_SUITE("actors/node_agent/worker_process") {
     CHECK(run({"/no/such/program"}).exit_code == 127);
   }
 
-  TEST_CASE("a log file that cannot be written is an error before anything is started") {
+  TEST_CASE("a log file that cannot be written is an error before any process is started") {
     const auto pid = start_process({"/bin/true"}, "/no/such/directory/log");
     REQUIRE_FALSE(pid.ok());
     CHECK(pid.error().message.find("/no/such/directory/log") != std::string::npos);

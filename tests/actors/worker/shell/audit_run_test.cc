@@ -19,7 +19,7 @@ float struck(GradientFault& fault, Version step, VirtualRank rank) {
 }  // namespace
 
 TEST_SUITE("actors/worker/audit_run") {
-  TEST_CASE("a fault of one time strikes once, in its step and rank") {
+  TEST_CASE("a temporary fault strikes once, in its step and rank") {
     auto fault = parse_fault("flip-gradient:n/cpu-avx2:0:7:2", "n/cpu-avx2:0").value();
     REQUIRE(fault.has_value());
     CHECK(struck(*fault, 6, 2) == 1.0F);
@@ -41,7 +41,7 @@ TEST_SUITE("actors/worker/audit_run") {
     CHECK_FALSE(parse_fault("", "n/a:2").value().has_value());
   }
 
-  TEST_CASE("another form is an error that says what is allowed") {
+  TEST_CASE("a fault in another form is an error that lists the allowed forms") {
     for (const char* text :
          {"flip", "flip-gradient:7:2", "flip-gradient:n/a:0:x:2", "flip-gradient:n/a:0:7:",
           "flip-gradient:n/a:0:7:2,"
@@ -53,7 +53,7 @@ TEST_SUITE("actors/worker/audit_run") {
     }
   }
 
-  TEST_CASE("a device is lost in the step that is named for it, another device is not") {
+  TEST_CASE("a device is lost in the step that the fault names, and another device is not") {
     CHECK(parse_device_loss("n/cuda-host:1:12", "n/cuda-host:1").value() == Version{12});
     CHECK_FALSE(parse_device_loss("n/cuda-host:1:12", "n/cuda-host:0").value().has_value());
     CHECK_FALSE(parse_device_loss("", "n/cuda-host:1").value().has_value());

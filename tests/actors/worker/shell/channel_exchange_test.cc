@@ -1,4 +1,4 @@
-// The channels of a worker: two exchanges, as of two processes, without a thread.
+// The channels of a worker: two exchanges that act like two processes, without a thread.
 #include "actors/worker/shell/channel_exchange.h"
 
 #include <doctest/doctest.h>
@@ -16,7 +16,7 @@ constexpr Generation kGeneration{5};
 constexpr Instant kStart = std::chrono::seconds(100);
 constexpr std::uint64_t kTwoPieces = kChannelPieceBytes + 1000;
 
-// One worker; `self` is whom the other names as its peer.
+// One worker. `self` is the name that the other one uses for its peer.
 struct Worker {
   explicit Worker(Incarnation incarnation)
       : self(incarnation), exchange(device(), pool, [this](ChannelEvent event) {
@@ -32,7 +32,7 @@ struct Worker {
   void tell(const ChannelCommand& command) { exchange.perform(command, now); }
   bool work() { return exchange.work(now); }
 
-  // The oldest event, of this kind.
+  // The oldest event of this kind.
   template <class Event>
   Event next() {
     REQUIRE_FALSE(events.empty());
@@ -42,7 +42,7 @@ struct Worker {
     return event;
   }
 
-  // From now on so many bytes of device memory can be received into.
+  // From now on this number of bytes of device memory can be received into.
   void provide(std::size_t bytes) {
     memory = std::make_unique<std::byte[]>(bytes);
     pool->provide(memory.get(), bytes);
@@ -100,7 +100,7 @@ void check_received_on_device(Worker& worker, const Segment& sent) {
   CHECK(std::memcmp(received.bytes.device.get(), sent.data(), sent.bytes()) == 0);
 }
 
-// The same bytes in the worker's device memory, and in no segment.
+// The same bytes in the device memory of the worker, and in no segment.
 protocol::Bulk on_device(Worker& worker, const Segment& data) {
   const auto block = worker.pool->take(data.bytes());
   REQUIRE(block);
@@ -127,7 +127,7 @@ TEST_SUITE("actors/worker/channel_exchange") {
   }
 
   TEST_CASE(
-      "what is in device memory goes from there to device memory, else what has to is staged") {
+      "data in device memory goes to device memory directly, and is staged where it has to be") {
     for (const bool from_device : {true, false})
       for (const bool to_device : {true, false}) {
         CAPTURE(from_device);
@@ -141,7 +141,7 @@ TEST_SUITE("actors/worker/channel_exchange") {
         if (from_device) sent = on_device(a, *data);
         a.tell(SendBytes{kGeneration, kSecond, sent});
         b.tell(ReceiveBytes{kGeneration, kFirst, kTwoPieces});
-        sent.device = nullptr;  // it is held until it has gone
+        sent.device = nullptr;  // It is held until it has been sent.
         CHECK((a.pool->taken() != 0) == from_device);
         work_until(a, b, [&] { return !b.events.empty(); });
         CHECK((b.pool->taken() != 0) == to_device);
@@ -156,7 +156,8 @@ TEST_SUITE("actors/worker/channel_exchange") {
       }
   }
 
-  TEST_CASE("what device memory has no room for comes to host memory, until there is room again") {
+  TEST_CASE(
+      "data for which device memory has no room goes to host memory until there is room again") {
     Worker a(kFirst), b(kSecond);
     b.provide(kTwoPieces + kChannelPieceBytes);
     connect(a, b);
@@ -173,7 +174,7 @@ TEST_SUITE("actors/worker/channel_exchange") {
     check_received_on_device(b, *data);
   }
 
-  TEST_CASE("device memory of transfers that end with their generation can be taken again") {
+  TEST_CASE("device memory of transfers that end with their generation can be used again") {
     Worker a(kFirst), b(kSecond);
     for (Worker* const worker : {&a, &b}) worker->provide(2 * kTwoPieces);
     connect(a, b);
@@ -190,7 +191,7 @@ TEST_SUITE("actors/worker/channel_exchange") {
     }
   }
 
-  TEST_CASE("both send before either receives") {
+  TEST_CASE("both ends send before either one receives") {
     Worker a(kFirst), b(kSecond);
     connect(a, b);
     connect(b, a);
@@ -205,7 +206,7 @@ TEST_SUITE("actors/worker/channel_exchange") {
     check_received(b, *one, 0);
   }
 
-  TEST_CASE("a new generation ends what runs; commands of the old one do nothing any more") {
+  TEST_CASE("a new generation ends running transfers, and commands of the old one have no effect") {
     Worker a(kFirst), b(kSecond);
     connect(a, b);
     const auto data = gradient(kTwoPieces, 1);
@@ -249,7 +250,7 @@ TEST_SUITE("actors/worker/channel_exchange") {
     }
   }
 
-  TEST_CASE("a transfer that does not get on is given up in time, one that waits for none is not") {
+  TEST_CASE("a transfer that stops is given up in time, and one that waits for no data is not") {
     Worker a(kFirst), b(kSecond);
     connect(a, b);
     for (Worker* const worker : {&a, &b}) worker->now += 2 * kStallLimit;
@@ -278,7 +279,7 @@ TEST_SUITE("actors/worker/channel_exchange") {
     CHECK(a.next<ChannelBroken>().peer == kSecond);
   }
 
-  TEST_CASE("more channels than there is room for are not joined; their senders wait, unharmed") {
+  TEST_CASE("channels beyond the room of the device are refused, and their senders wait unharmed") {
     Worker b(kSecond);
     std::vector<std::unique_ptr<Worker>> senders;
     for (std::uint64_t i = 0; i <= gpu::cuda::kChannelsMax; ++i) {

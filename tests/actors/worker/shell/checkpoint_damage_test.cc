@@ -1,5 +1,5 @@
-// A real checkpoint of a few MiB, damaged in every way: no damage goes unnoticed by the worker that
-// loads it. ES_FLIPS: how many bits are flipped, one at a time.
+// A real checkpoint of a few MiB, damaged in every way. The worker that loads it finds every
+// damage. ES_FLIPS is the number of bits that are flipped, one at a time.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -87,8 +87,7 @@ TEST_SUITE("actors/worker/checkpoint_damage") {
     CHECK(load_checkpoint(*target, spec(), path).ok());
   }
 
-  TEST_CASE(
-      "the series removes what it is told, once the new one is there, and keeps a taken name") {
+  TEST_CASE("the series removes old checkpoints once the new one exists, and keeps a path in use") {
     const es::test::TempDirectory directory;
     const auto source = engine();
     const fs::path parent = directory / "jobs/one";
@@ -97,7 +96,7 @@ TEST_SUITE("actors/worker/checkpoint_damage") {
     };
     const fs::path first = write({}).value().path;
     CHECK(first == parent / "step-0");
-    CHECK(write({})->path == first);  // the same is there already
+    CHECK(write({})->path == first);  // The same checkpoint exists there already.
     es::test::flip_bit(first / "data", 99, 1);
     CHECK(write({})->path == parent / "step-0-2");
     CHECK(write({first.string(), (parent / "gone").string()}).ok());

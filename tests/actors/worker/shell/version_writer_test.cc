@@ -30,7 +30,7 @@ Snapshot snapshot_of(const gpu::Engine& e) {
 }  // namespace
 
 TEST_SUITE("actors/worker/version_writer") {
-  TEST_CASE("checkpoints written while updates go on are of the versions that were asked for") {
+  TEST_CASE("checkpoints that are written during updates contain the requested versions") {
     constexpr int kVersions = 12;
     const es::test::TempDirectory directory;
     std::mt19937_64 random(es::test::seed("updates while a version is written"));
@@ -48,7 +48,7 @@ TEST_SUITE("actors/worker/version_writer") {
         const Snapshot snapshot = snapshot_of(*source);
         writer.write(snapshot, {.request = static_cast<std::uint64_t>(n),
                                 .directory = (directory / std::to_string(n)).string()});
-        // Some are thawed at once, some while they are written, some (nearly) when they are.
+        // Some are thawed at once, some while they are written, some when they are nearly written.
         for (std::uint64_t turn = random() % 5 * 1000; turn > 0; --turn) std::this_thread::yield();
         snapshot.replica->thaw();
         advance(*source);
@@ -67,7 +67,7 @@ TEST_SUITE("actors/worker/version_writer") {
     }
   }
 
-  TEST_CASE("one that cannot be written says why, and the next is written") {
+  TEST_CASE("a failed write reports why, and the next one succeeds") {
     const es::test::TempDirectory directory;
     const auto source = engine();
     std::vector<CheckpointFinished> finished;
@@ -85,10 +85,11 @@ TEST_SUITE("actors/worker/version_writer") {
     CHECK(finished[0].error.find("none") != std::string::npos);
     CHECK(finished[1].error == "");
     std::byte first;
-    CHECK_FALSE(lost.replica->read(0, 0, {&first, 1}).ok());  // thaw() has nothing to copy
+    // Function thaw() has nothing to copy.
+    CHECK_FALSE(lost.replica->read(0, 0, {&first, 1}).ok());
   }
 
-  TEST_CASE("a writer that ends leaves nothing half written") {
+  TEST_CASE("a writer that ends leaves no incomplete checkpoint") {
     const es::test::TempDirectory directory;
     const auto source = engine();
     for (int n = 0; n < 20; ++n) {
