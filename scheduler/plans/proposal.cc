@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "scheduler/plans/plan_search.h"
+#include "scheduler/plans/plans.h"
 
 namespace es::scheduler {
 namespace {

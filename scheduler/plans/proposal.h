@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "scheduler/plans/plans.h"
+#include "scheduler/plans/plan_query.h"
 
 namespace es::scheduler {
 

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "scheduler/model/device_sets.h"
+#include "scheduler/plans/plans.h"
 #include "tests/support/seed.h"
 
 namespace es::scheduler {
