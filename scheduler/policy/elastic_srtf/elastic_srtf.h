@@ -56,10 +56,10 @@
 // more devices at once than are left because of that reserves the others until then.
 //
 // The definition in code is ranking.h (the class and key of a job), full_scan_order.h (the order),
-// makespan.h (condition 1) and full_scan_decision.h (which job gets which devices). It looks at every job
-// in every decision. The product decides the same with an index (indexed_order.h) that knows which
-// jobs may have changed places, and with a walk (indexed_decision.h) that passes in blocks the jobs
-// that surely keep what they hold.
+// makespan.h (condition 1) and full_scan_decision.h (which job gets which devices). It looks at
+// every job in every decision. The product decides the same with an index (indexed_order.h) that
+// knows which jobs may have changed places, and with a walk (indexed_decision.h) that passes in
+// blocks the jobs that surely keep what they hold.
 //
 // The cost with the index is the logarithm of the number of jobs for each job that may have changed
 // places, or may get other devices. The projection covers at most 128 jobs (those before them count

@@ -43,7 +43,7 @@ void walk(std::string_view name, int walks, int steps, const Visit& visit) {
   }
 }
 
-// Tenants with jobs of one device each at least, on devices of one type; nobody has anything yet.
+// Tenants with jobs of one device each at least, on devices of one type; no job has anything yet.
 ClusterView tenants_view(RandomViews& random) {
   ClusterView view;
   view.now_s = 1000;
@@ -159,14 +159,14 @@ TEST_SUITE("scheduler/policy/every policy") {
 
   TEST_CASE("no job waits while its tenant has as many devices as it needs lent to others") {
     for (const PolicyInfo& info : policies()) {
-      // One job at a time leaves devices unused, whoever owns them.
+      // One job at a time leaves devices unused, also those of the tenant.
       if (!info.holds_quotas || info.name == "fifo-serial") continue;
       CAPTURE(info.name);
       const bool is_elastic = info.name == "elastic-srtf";
       RandomViews random(test::seed("quotas"));
       for (int i = 0; i < 200; ++i) {
         ClusterView view = tenants_view(random);
-        come_to_rest(*make(info.name), view);  // all is common, so somebody borrows
+        come_to_rest(*make(info.name), view);  // all is common, so tenants borrow
         const std::uint32_t owned = random.draw(1, view.total.total());
         view.quotas = {{"vision", *parse_device_set("a:" + std::to_string(owned))}};
         come_to_rest(*make(info.name), view);

@@ -1,6 +1,6 @@
 #pragma once
-// Random cluster views, and walks of them: what a cluster may look like, whatever policy made it
-// so.
+// Random cluster views and random histories of them. They contain every state that a cluster can be
+// in under any policy.
 #include <random>
 
 #include "scheduler/policy/common/policy.h"

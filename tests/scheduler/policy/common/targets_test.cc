@@ -71,7 +71,7 @@ TEST_SUITE("scheduler/policy/targets") {
     CHECK(d.shrinks == Changes{{0, devices("b:4")}});
   }
 
-  TEST_CASE("of two jobs that change places the less important one lets go first") {
+  TEST_CASE("of two jobs that change places the less important one releases its devices first") {
     const Decisions d = decide(two_jobs("b:4", "a:4"), {{4, 0}, {0, 4}});
     CHECK(d.grants.empty());
     CHECK(d.shrinks == Changes{{1, devices("a:4")}});

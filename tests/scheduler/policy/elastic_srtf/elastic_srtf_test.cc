@@ -95,7 +95,7 @@ TEST_SUITE("scheduler/policy/elastic-srtf") {
     CHECK(jct(report(trace(2, jobs)), "late") > 300);
   }
 
-  TEST_CASE("nobody starves: a wide job in an endless stream of short ones") {
+  TEST_CASE("no job starves: a wide job in an endless stream of short ones") {
     std::vector<Job> jobs = {job("wide", 5, 4, 200)};
     for (int i = 0; i < 2000; ++i) {
       jobs.push_back(job("s", 10 * i, 1, 29));

@@ -158,7 +158,7 @@ TEST_SUITE("scheduler/policy/greedy") {
     CHECK(d.shrinks.empty());
   }
 
-  TEST_CASE("a need that cannot be met now blocks nobody behind it") {
+  TEST_CASE("a need that cannot be met now blocks no job behind it") {
     const ByJob d = decide({devices("a:1"),
                             {},
                             {pinned("stuck", {}, devices("b:2")),
@@ -193,7 +193,7 @@ TEST_SUITE("scheduler/policy/greedy") {
   }
 
   TEST_CASE(
-      "a call-back that turns out impossible calls nobody back, and leaves the extra to others") {
+      "a call-back that turns out impossible calls no device back, and leaves the extra to others") {
     // One extra device, of either type; the demand needs one of each.
     ClusterView view{
         {}, {}, {job("x", devices("a:1+b:1"), 1), pinned("new", {}, devices("a:1+b:1"))}};
