@@ -14,15 +14,15 @@ double rho_max(double fairness) {
 
 }  // namespace
 
-ElasticSrtf::ElasticSrtf(double fairness, Evaluation evaluation)
-    : evaluation_(evaluation),
+ElasticSrtf::ElasticSrtf(double fairness, ScanMode scan_mode)
+    : scan_mode_(scan_mode),
       full_scan_order_(rho_max(fairness)),
       indexed_order_(rho_max(fairness)) {}
 
 Decisions ElasticSrtf::decide(const ClusterView& view) {
   table_.update(view);
-  return evaluation_ == Evaluation::kIndexed ? decide_with<IndexedDecision>(indexed_order_)
-                                             : decide_with<FullScanDecision>(full_scan_order_);
+  return scan_mode_ == ScanMode::kIndexed ? decide_with<IndexedDecision>(indexed_order_)
+                                          : decide_with<FullScanDecision>(full_scan_order_);
 }
 
 template <class Decision, class Order>

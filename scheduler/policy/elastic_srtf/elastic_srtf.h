@@ -66,7 +66,7 @@
 // as one), and is made only if it is not certain that all are in time. With quotas, or if paused
 // jobs cannot keep what they hold, one pass over all jobs is made. Every decision looks at jobs of
 // unknown length, at jobs with a deadline in danger, and at waiting jobs that will age soon.
-#include "scheduler/policy/common/evaluation.h"
+#include "scheduler/policy/common/scan_mode.h"
 #include "scheduler/policy/elastic_srtf/full_scan_order.h"
 #include "scheduler/policy/elastic_srtf/indexed_decision.h"
 
@@ -75,14 +75,14 @@ namespace es::scheduler {
 class ElasticSrtf final : public Policy {
  public:
   // `fairness` is in [0, 1].
-  explicit ElasticSrtf(double fairness, Evaluation evaluation = Evaluation::kIndexed);
+  explicit ElasticSrtf(double fairness, ScanMode scan_mode = ScanMode::kIndexed);
   Decisions decide(const ClusterView& view) override;
 
  private:
   template <class Decision, class Order>
   Decisions decide_with(Order& order);
 
-  const Evaluation evaluation_;
+  const ScanMode scan_mode_;
   ClusterTable table_;
   FullScanOrder full_scan_order_;
   IndexedOrder indexed_order_;

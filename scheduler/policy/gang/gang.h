@@ -17,7 +17,7 @@
 // All policies look at every job in every decision. The exception is srtf without quotas, without
 // pinned jobs and without jobs that hold a part of a gang: it looks at the jobs that changed or may
 // change places (gang_queue.h).
-#include "scheduler/policy/common/evaluation.h"
+#include "scheduler/policy/common/scan_mode.h"
 #include "scheduler/policy/gang/gang_queue.h"
 
 namespace es::scheduler {
@@ -36,8 +36,8 @@ struct GangRules {
 
 class GangPolicy final : public Policy {
  public:
-  explicit GangPolicy(const GangRules& rules, Evaluation evaluation = Evaluation::kIndexed)
-      : rules_(rules), has_queue_(rules.is_srtf() && evaluation == Evaluation::kIndexed) {}
+  explicit GangPolicy(const GangRules& rules, ScanMode scan_mode = ScanMode::kIndexed)
+      : rules_(rules), has_queue_(rules.is_srtf() && scan_mode == ScanMode::kIndexed) {}
   Decisions decide(const ClusterView& view) override;
 
  private:

@@ -123,8 +123,8 @@ TEST_SUITE("scheduler/policy/elastic-srtf/four jobs") {
 
   TEST_CASE("A moves to 3 T4, and D, C and B get 1, 2 and 2 of its V100") {
     ClusterView view = four_jobs();
-    for (const Evaluation evaluation : {Evaluation::kFullScan, Evaluation::kIndexed}) {
-      const Decisions first = ElasticSrtf(0.5, evaluation).decide(view);
+    for (const ScanMode scan_mode : {ScanMode::kFullScan, ScanMode::kIndexed}) {
+      const Decisions first = ElasticSrtf(0.5, scan_mode).decide(view);
       REQUIRE(first.shrinks.size() == 1);
       REQUIRE(first.grants.size() == 1);
       CHECK(first.shrinks[0] == Change{kA, *parse_device_set("v100:6")});
@@ -133,8 +133,8 @@ TEST_SUITE("scheduler/policy/elastic-srtf/four jobs") {
     carry_out(view, ElasticSrtf(0.5).decide(view));
     view.jobs[kA].settled = false;
     view.jobs[kA].work.steps_per_s = 15;
-    for (const Evaluation evaluation : {Evaluation::kFullScan, Evaluation::kIndexed}) {
-      const Decisions second = ElasticSrtf(0.5, evaluation).decide(view);
+    for (const ScanMode scan_mode : {ScanMode::kFullScan, ScanMode::kIndexed}) {
+      const Decisions second = ElasticSrtf(0.5, scan_mode).decide(view);
       CHECK(second.shrinks.empty());
       REQUIRE(second.grants.size() == 3);
       CHECK(find(second.grants, kD)->devices == *parse_device_set("v100:1"));

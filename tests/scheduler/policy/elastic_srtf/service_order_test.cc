@@ -137,7 +137,7 @@ TEST_SUITE("scheduler/policy/elastic-srtf/service order") {
         ClusterView whole = view;
         whole.changed.reset();
         const Decisions decisions = indexed.decide(view);
-        const Decisions all = ElasticSrtf(fairness, Evaluation::kFullScan).decide(whole);
+        const Decisions all = ElasticSrtf(fairness, ScanMode::kFullScan).decide(whole);
         CHECK(decisions.grants == all.grants);
         CHECK(decisions.shrinks == all.shrinks);
         CHECK(decisions.again_s == all.again_s);

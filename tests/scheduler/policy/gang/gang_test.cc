@@ -102,7 +102,7 @@ TEST_SUITE("scheduler/policy/gang") {
   }
 
   TEST_CASE("srtf with its index decides the same as by a full scan") {
-    constexpr auto kFullScan = scheduler::Evaluation::kFullScan;
+    constexpr auto kFullScan = scheduler::ScanMode::kFullScan;
     test::RandomViews random(test::seed("srtf kept"));
     std::size_t grants = 0, shrinks = 0;
     for (int walk = 0; walk < 200; ++walk) {

@@ -192,8 +192,7 @@ TEST_SUITE("scheduler/policy/greedy") {
     CHECK(d.shrinks.empty());
   }
 
-  TEST_CASE(
-      "a call-back that turns out impossible calls no device back, and leaves the extra to others") {
+  TEST_CASE("an impossible call-back calls no device back, and leaves the extra to others") {
     // One extra device, of either type; the demand needs one of each.
     ClusterView view{
         {}, {}, {job("x", devices("a:1+b:1"), 1), pinned("new", {}, devices("a:1+b:1"))}};

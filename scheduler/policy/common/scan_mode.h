@@ -5,7 +5,7 @@
 namespace es::scheduler {
 
 // Both decide the same, and tests compare them.
-enum class Evaluation : std::uint8_t {
+enum class ScanMode : std::uint8_t {
   kFullScan,  // every decision looks at every job: the definition of the policy
   kIndexed,   // an index from the last decision tells which jobs to look at
 };
