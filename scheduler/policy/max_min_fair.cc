@@ -29,7 +29,7 @@ class FairDecision {
     for (const std::size_t slot : order)
       if (!table_.rows()[slot].pinned) targets_.rank(slot);
     Decisions decisions = carry_out(table_, targets_);
-    decisions.again_s = next_turn_s();
+    decisions.again_at = Seconds(next_turn_s());
     return decisions;
   }
 
@@ -128,10 +128,10 @@ class FairDecision {
 
   // The time at which the next job has had its turn.
   double next_turn_s() const {
-    double next = kNever;
+    double next = kNeverS;
     for (const JobRow& row : table_.rows())
       if (has_turn(row)) next = std::min(next, row.changed_s + kTurnSeconds);
-    return next > table_.now_s() ? next : kNever;
+    return next > table_.now_s() ? next : kNeverS;
   }
 
   const ClusterTable& table_;

@@ -7,9 +7,9 @@
 namespace es::scheduler {
 
 struct Choice {
-  Counts counts;             // empty if the job cannot run on what is left
-  double speed = 0;          // local steps per second
-  double finish_s = kNever;  // best_choice() minimises this
+  Counts counts;              // empty if the job cannot run on what is left
+  double speed = 0;           // local steps per second
+  double finish_s = kNeverS;  // best_choice() minimises this
 };
 
 struct ChoiceLimits {

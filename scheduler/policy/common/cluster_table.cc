@@ -16,7 +16,7 @@ bool same_quotas(const std::vector<Quota>& a, const std::vector<Quota>& b) {
 }  // namespace
 
 void ClusterTable::update(const ClusterView& view) {
-  now_s_ = view.now_s;
+  now_s_ = view.now.count();
   // A change of types, tenants or totals changes the indices, so everything is built again.
   job_seconds_ = view.job_seconds;
   written_.clear();
@@ -104,17 +104,17 @@ void ClusterTable::write_row(const JobView& job, std::size_t slot) {
   row.may_suspend = job.may_suspend;
   row.settled = job.settled;
   row.started = job.started;
-  row.submit_s = job.submit_s;
-  row.deadline_s = job.deadline_s;
+  row.submit_s = job.submitted.count();
+  row.deadline_s = job.deadline.count();
   row.total_steps = std::min(job.work.total_steps, kUnknownSteps);
   row.remaining_steps = std::min(job.work.remaining_steps, kUnknownSteps);
   row.steps_per_s = job.work.steps_per_s;
-  row.progress_from_s = std::max(job.work.as_of_s, job.work.paused_until_s);
+  row.progress_from_s = std::max(job.work.as_of, job.work.paused_until).count();
   row.attained_device_s = job.work.attained_device_s;
-  row.as_of_s = job.work.as_of_s;
-  row.changed_s = job.changed_s;
-  row.pause_s = job.started ? job.rescale_s : job.start_s;
-  row.paused_until_s = job.work.paused_until_s;
+  row.as_of_s = job.work.as_of.count();
+  row.changed_s = job.changed.count();
+  row.pause_s = (job.started ? job.rescale_pause : job.start_pause).count();
+  row.paused_until_s = job.work.paused_until.count();
   row.job_seconds_at_submit = job.job_seconds_at_submit;
   write_devices(job, slot);
   write_refusals(job, slot);

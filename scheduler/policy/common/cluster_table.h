@@ -16,6 +16,9 @@
 
 namespace es::scheduler {
 
+// Times are plain numbers of seconds here, because formulas combine them with speeds.
+inline constexpr double kNeverS = kNever.count();
+
 // One job. The devices of the job are in the table, by slot.
 struct JobRow {
   std::size_t slot = 0;
@@ -35,7 +38,7 @@ struct JobRow {
   bool settled = true;
   bool started = false;
   double submit_s = 0;
-  double deadline_s = kNever;
+  double deadline_s = kNeverS;
   double total_steps = 0;  // never more than kUnknownSteps
   double remaining_steps = 0;
   double steps_per_s = 0;

@@ -29,7 +29,7 @@ Decisions FullScanDecision::run() {
   if (table_.has_quotas()) serve_owners();
   serve_in_order();
   Decisions decisions = carry_out(table_, targets_, leaving_);
-  decisions.again_s = again_s_;
+  decisions.again_at = Seconds(again_s_);
   return decisions;
 }
 

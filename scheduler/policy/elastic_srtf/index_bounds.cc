@@ -20,7 +20,7 @@ double shortly_before(double now_s, double dt) {
 double when_fallen(const JobForecast& forecast, double now_s, double pause_left_s, double seconds,
                    double drop) {
   if (drop <= pause_left_s) return shortly_before(now_s, drop);
-  if (forecast.alone_falls <= 0) return kNever;
+  if (forecast.alone_falls <= 0) return kNeverS;
   const double steady_s = std::max(pause_left_s, forecast.from_s - now_s);
   const double error = 1e-12 * seconds / forecast.alone_falls;
   return shortly_before(now_s, steady_s + (drop - pause_left_s) / forecast.alone_falls - error);
@@ -53,7 +53,7 @@ class Validator {
   void bound_class() {
     const ServiceClass service_class = ranking_.entry.service_class();
     if (service_class == ServiceClass::kUrgent) return look_always();
-    if (now_s_ < forecast_.deadline_s && forecast_.deadline_s < kNever)
+    if (now_s_ < forecast_.deadline_s && forecast_.deadline_s < kNeverS)
       until(shortly_before(now_s_, deadline_slack_s(forecast_, now_s_)));
     if (service_class == ServiceClass::kOverdue || service_class == ServiceClass::kAged)
       return bound_aged();
@@ -94,7 +94,7 @@ class Validator {
   }
 
   void bound_young() {
-    if (ranking_.ages_s < kNever) return look_always();
+    if (ranking_.ages_s < kNeverS) return look_always();
     bound_rho(rules_.rho_max, ranking_.waits ? kAgesSoon : 0);
   }
 

@@ -11,8 +11,8 @@ namespace es::scheduler {
 // The ranking stays the same before `until_s`, while the integral of the number of jobs is at most
 // `until_job_seconds`.
 struct Validity {
-  double until_s = kNever;  // not after now if every decision has to look at the job
-  double until_job_seconds = kNever;
+  double until_s = kNeverS;  // not after now if every decision has to look at the job
+  double until_job_seconds = kNeverS;
 };
 // `ranking` is rank_job() with the other arguments.
 Validity validity_of(const Ranking& ranking, const JobForecast& forecast, const ClusterTable& table,

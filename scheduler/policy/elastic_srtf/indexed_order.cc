@@ -51,7 +51,7 @@ void IndexedOrder::arrange(const ClusterTable& table) {
   find_horizon();
   mark_critical(table);
   load_.widths = backlog_.widths();
-  load_.again_s = waiting_ > 0 ? now_s_ + kAgesSoon : kNever;
+  load_.again_s = waiting_ > 0 ? now_s_ + kAgesSoon : kNeverS;
   if (!ages_.empty()) load_.again_s = std::min(load_.again_s, ages_.begin()->first);
 }
 
@@ -69,7 +69,7 @@ void IndexedOrder::find_due(const ClusterTable& table) {
 }
 
 void IndexedOrder::set_alarm(double time_s, std::size_t slot) {
-  if (time_s == kNever) return;
+  if (time_s == kNeverS) return;
   alarms_.emplace_back(time_s, slot);
   std::push_heap(alarms_.begin(), alarms_.end(), std::greater<>());
   // Outdated entries stay in the heap until it is much larger than the number of jobs.
@@ -115,7 +115,7 @@ void IndexedOrder::set_validity(std::size_t slot, const Validity& validity) {
   const Validity was = std::exchange(jobs_[slot].validity, validity);
   if (was.until_job_seconds == validity.until_job_seconds) return;
   by_job_seconds_.erase({was.until_job_seconds, slot});
-  if (validity.until_job_seconds < kNever)
+  if (validity.until_job_seconds < kNeverS)
     by_job_seconds_.emplace(validity.until_job_seconds, slot);
 }
 
@@ -123,7 +123,7 @@ void IndexedOrder::set_validity(std::size_t slot, const Validity& validity) {
 void IndexedOrder::reindex(std::size_t slot, const Ranking& was, const Ranking& is) {
   if (was.ages_s != is.ages_s) {
     ages_.erase({was.ages_s, slot});
-    if (is.ages_s < kNever) ages_.emplace(is.ages_s, slot);
+    if (is.ages_s < kNeverS) ages_.emplace(is.ages_s, slot);
   }
   waiting_ += static_cast<std::size_t>(is.waits) - static_cast<std::size_t>(was.waits);
   reindex_class(slot, was, is);

@@ -34,7 +34,7 @@ double JobForecast::alone_at(double now_s) const {
 }
 
 double JobForecast::done_at_s() const {
-  return alone_falls > 0 ? from_s + alone_s / alone_falls : kNever;
+  return alone_falls > 0 ? from_s + alone_s / alone_falls : kNeverS;
 }
 
 double JobForecast::fair_s(double jobs) const {
@@ -67,7 +67,7 @@ JobForecast forecast_of(const ClusterTable& table, const JobRow& row) {
       row.held_total >= row.min_devices && row.held_speed >= row.best_speed * (1 - 1e-9);
   forecast.priority_rank = -std::int64_t{row.priority};
   forecast.submit_s = row.submit_s;
-  forecast.paused_until_s = forecast.holds ? row.paused_until_s : -kNever;
+  forecast.paused_until_s = forecast.holds ? row.paused_until_s : -kNeverS;
   forecast.pause_s = row.pause_s;
   forecast.job_seconds_at_submit = row.job_seconds_at_submit;
   forecast.deadline_s = row.deadline_s;

@@ -34,13 +34,13 @@ struct JobForecast {
   double from_s = 0;
   double width = 0;  // part of the cluster
   double submit_s = 0;
-  double paused_until_s = 0;  // -kNever if it holds nothing
+  double paused_until_s = 0;  // -kNeverS if it holds nothing
   double pause_s = 0;         // cost of a change of its devices
   double key_s = 0;           // added to alone_s for the key
   double fair_alone_s = 0;    // from start to end with its best devices
   double fair_shared_s = 0;  // the same at the speed of the whole cluster; times the number of jobs
   double job_seconds_at_submit = 0;
-  double deadline_s = kNever;
+  double deadline_s = kNeverS;
 
   // Remaining seconds with its best devices from then on. Never rises while the forecast stays the
   // same. ClusterTable::kUnknownSteps if not known.

@@ -31,8 +31,9 @@ struct Ranking {
   // rho_j = late_s / bound_s: the time from submission to end, and the same with a 1/n share (at
   // least 1 s). Not set for urgent jobs.
   double late_s = 0, bound_s = 1;
-  double ages_s = kNever;  // when it may age, if it waits and that is soon and nothing else happens
-  bool waits = false;      // it may age, but not soon
+  double ages_s =
+      kNeverS;         // when it may age, if it waits and that is soon and nothing else happens
+  bool waits = false;  // it may age, but not soon
 };
 
 // `table` contains the row from which the forecast was written.

@@ -14,10 +14,10 @@
 namespace es::scheduler {
 
 struct ClusterLoad {
-  double horizon_s = 0;     // no schedule ends before this time: H of elastic_srtf.h
-  double backlog_s = 0;     // work of all jobs, in seconds of the whole cluster
-  double widths = 0;        // sum over all jobs of the part of the cluster that each can use
-  double again_s = kNever;  // when a waiting job may age
+  double horizon_s = 0;      // no schedule ends before this time: H of elastic_srtf.h
+  double backlog_s = 0;      // work of all jobs, in seconds of the whole cluster
+  double widths = 0;         // sum over all jobs of the part of the cluster that each can use
+  double again_s = kNeverS;  // when a waiting job may age
 };
 
 class ServiceOrder {

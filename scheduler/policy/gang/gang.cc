@@ -12,11 +12,11 @@ namespace {
 
 constexpr double kQueueDeviceSeconds[] = {3600, 36000};
 
-// The attained service at which the job leaves its queue; kNever in the last queue.
+// The attained service at which the job leaves its queue; kNeverS in the last queue.
 double queue_end(double attained) {
   for (const double end : kQueueDeviceSeconds)
     if (attained < end) return end;
-  return kNever;
+  return kNeverS;
 }
 
 // One call of decide().
@@ -31,7 +31,8 @@ class GangDecision {
     for (const std::size_t slot : order)
       if (!serve(table_.rows()[slot])) break;
     Decisions decisions = carry_out(table_, targets_);
-    if (rules_.order == GangRules::Order::kAttainedService) decisions.again_s = next_queue_s();
+    if (rules_.order == GangRules::Order::kAttainedService)
+      decisions.again_at = Seconds(next_queue_s());
     return decisions;
   }
 
@@ -102,7 +103,7 @@ class GangDecision {
 
   // The time at which the next running job leaves its queue.
   double next_queue_s() const {
-    double next = kNever;
+    double next = kNeverS;
     for (const JobRow& row : table_.rows()) {
       const double attained = table_.attained(row);
       if (row.held_total > 0)

@@ -46,7 +46,7 @@ void walk(std::string_view name, int walks, int steps, const Visit& visit) {
 // Tenants with jobs of one device each at least, on devices of one type; no job has anything yet.
 ClusterView tenants_view(RandomViews& random) {
   ClusterView view;
-  view.now_s = 1000;
+  view.now = Seconds(1000);
   view.total.add({"a"}, random.draw(4, 12));
   view.free = view.total;
   for (std::uint32_t j = random.draw(2, 12); j > 0; --j) {
@@ -60,7 +60,7 @@ ClusterView tenants_view(RandomViews& random) {
     job.work = {.total_steps = 1e4, .remaining_steps = 1.0 * random.draw(100, 10000)};
     for (std::uint32_t n = 1; n <= job.max_devices; ++n)
       job.proposals.push_back({{"a"}, n, 1.0 + n});
-    job.work.as_of_s = view.now_s;
+    job.work.as_of = view.now;
     view.jobs.push_back(std::move(job));
   }
   return view;
@@ -110,7 +110,7 @@ TEST_SUITE("scheduler/policy/every policy") {
       walk(info.name, 30, 40, [&](RandomViews&, const ClusterView& view, const Decisions& d) {
         const Decisions fresh = make(info.name)->decide(view);
         CHECK(by_job(fresh) == by_job(d));
-        CHECK(fresh.again_s == d.again_s);
+        CHECK(fresh.again_at == d.again_at);
       });
     }
   }
@@ -147,8 +147,8 @@ TEST_SUITE("scheduler/policy/every policy") {
           for (const Change& c : d.grants) {
             JobView& job = view.jobs[c.slot];
             job.held = sum(job.held, c.devices);
-            job.changed_s = view.now_s;
-            job.work.paused_until_s = view.now_s + (job.started ? job.rescale_s : job.start_s);
+            job.changed = view.now;
+            job.work.paused_until = view.now + (job.started ? job.rescale_pause : job.start_pause);
             view.free = beyond(view.free, c.devices);
           }
         }

@@ -117,12 +117,12 @@ TEST_SUITE("scheduler/policy/elastic-srtf") {
   TEST_CASE("jobs of unknown length come last, and share the time among themselves") {
     scheduler::ClusterView view;
     view.total = *parse_device_set("gpu:1");
-    view.now_s = 100;
+    view.now = scheduler::Seconds(100);
     for (const char* id : {"known", "served", "new"}) {
       scheduler::JobView j;
       j.id = id;
       j.number = view.jobs.size();
-      j.submit_s = 90;
+      j.submitted = scheduler::Seconds(90);
       j.types = {{"gpu"}};
       j.capabilities[{"gpu"}] = kSpeed;
       view.jobs.push_back(j);

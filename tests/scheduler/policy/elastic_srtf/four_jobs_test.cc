@@ -17,7 +17,7 @@ enum Slot : std::size_t { kA, kB, kC, kD };
 // 60 s after job A has been submitted, jobs B, C and D arrive. A holds all V100.
 ClusterView four_jobs() {
   ClusterView view;
-  view.now_s = 60;
+  view.now = Seconds(60);
   view.job_seconds = 60;
   view.total = *parse_device_set("t4:4+v100:6");
   view.free = *parse_device_set("t4:4");
@@ -25,19 +25,20 @@ ClusterView four_jobs() {
     JobView job;
     job.id = example.id;
     job.number = view.jobs.size();
-    job.submit_s = job.work.as_of_s = 60;
+    job.submitted = job.work.as_of = Seconds(60);
     job.job_seconds_at_submit = 60;
     job.max_p = job.max_devices = example.max_p;
     job.types = {{"t4"}, {"v100"}};
     job.mix_types = true;
     job.capabilities = {{{"t4"}, 5.0}, {{"v100"}, 10.0}};
     job.work.total_steps = job.work.remaining_steps = example.steps_left;
-    job.start_s = 5;
-    job.rescale_s = 1;
+    job.start_pause = Seconds(5);
+    job.rescale_pause = Seconds(1);
     view.jobs.push_back(std::move(job));
   }
   JobView& a = view.jobs[kA];
-  a.submit_s = a.job_seconds_at_submit = 0;
+  a.submitted = Seconds(0);
+  a.job_seconds_at_submit = 0;
   a.held = *parse_device_set("v100:6");
   a.started = true;
   a.work.total_steps = 12000;

@@ -120,7 +120,7 @@ TEST_SUITE("scheduler/policy/elastic-srtf/service order") {
         ClusterTable other;
         other.update(whole);
         full_scan.arrange(other);
-        check_same(indexed, full_scan, view.now_s);
+        check_same(indexed, full_scan, view.now.count());
         check_index(indexed, table);
         check_blocks(indexed, table);
       });
@@ -140,7 +140,7 @@ TEST_SUITE("scheduler/policy/elastic-srtf/service order") {
         const Decisions all = ElasticSrtf(fairness, ScanMode::kFullScan).decide(whole);
         CHECK(decisions.grants == all.grants);
         CHECK(decisions.shrinks == all.shrinks);
-        CHECK(decisions.again_s == all.again_s);
+        CHECK(decisions.again_at == all.again_at);
         changes += decisions.grants.size() + decisions.shrinks.size();
       });
     }
