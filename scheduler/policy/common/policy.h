@@ -4,8 +4,9 @@
 // carries its decisions out. A new policy needs one file with one class, and one line in
 // registry.cc. docs/SCHEDULING.md compares the policies.
 //
-// A policy has no clock: the time comes with the view, from an origin that the caller chooses. A policy must be a function of the view alone. It may keep an index of the last view to
-// be fast, but then it must answer as a new policy would answer to the same view.
+// A policy has no clock: the time comes with the view, from an origin that the caller chooses. A
+// policy must be a function of the view alone. It may keep an index of the last view to be fast,
+// but then it must answer as a new policy would answer to the same view.
 //
 // These are the rules that every policy keeps (check_decisions). "After" means held - shrunk +
 // granted.
