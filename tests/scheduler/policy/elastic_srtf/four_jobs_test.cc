@@ -98,6 +98,8 @@ TEST_SUITE("scheduler/policy/elastic-srtf/four jobs") {
       CHECK(forecast.width == doctest::Approx(row.width));
       CHECK(forecast.task_at(60).work_s == doctest::Approx(row.work_s));
       CHECK(forecast.ordinary_s(60) * forecast.width == doctest::Approx(row.key_s));
+      const QueueEntry entry = arranged.ranking(row.slot).entry;
+      if (entry.service_class() == ServiceClass::kOrdinary) CHECK(entry.key == log_step(row.key_s));
     }
     CHECK(arranged.order.load().backlog_s == doctest::Approx(223.75));
     CHECK(arranged.order.load().horizon_s == doctest::Approx(400));
