@@ -81,7 +81,7 @@ void IntraJobState::on_plans(wire::PlanAnswer::Reader r) {
   for (const auto p : r.getProposals()) {
     DeviceSet after = held;
     after.add({p.getDeviceType().cStr()}, p.getCount());
-    if (refusal_of(grant_trial_.refusals(), after) == nullptr) proposals.push_back(p);
+    if (scheduler::refusal_of(grant_trial_.refusals(), after) == nullptr) proposals.push_back(p);
   }
   self_->send(peers_.cluster,
               Msg<wire::Demand>::build({.job = options_.job}, [&](wire::Demand::Builder b) {
