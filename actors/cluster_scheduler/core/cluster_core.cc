@@ -232,8 +232,9 @@ void ClusterCore::give(Job& job, const DeviceSet& devices) {
 void ClusterCore::schedule() {
   refresh_view();
   const scheduler::Decisions decisions = policy_->decide(view_);
-  ES_CHECK_OK(check_decisions(view_, decisions), "the decisions of the policy");
-  again_s_ = decisions.again_s;
+  const Status status = check_decisions(view_, decisions);
+  ES_CHECK_MSG(status.ok(), status.error().message);
+  again_s_ = decisions.again_at.count();
   for (const scheduler::Change& shrink : decisions.shrinks)
     take_back(*find(view_.jobs[shrink.slot].id), shrink.devices);
   for (const scheduler::Change& grant : decisions.grants)

@@ -82,15 +82,15 @@ struct JobAdmitted {
   std::optional<double> submit_s;  // nullopt: now
   std::string tenant;
   int priority = 0;
-  double deadline_s = scheduler::kNever;  // on the clock of the events
-  double start_s = 1;                     // assumed seconds without progress at the first start
+  double deadline_s = scheduler::kNever.count();  // on the clock of the events
+  double start_s = 1;      // assumed seconds without progress at the first start
   double rescale_s = 0.5;  // the same for later changes, until the job has measured one
 };
 
 // The progress of a job when it sends it.
 struct JobProgress {
-  double total_steps = scheduler::kNever;  // local steps
-  double remaining_steps = scheduler::kNever;
+  double total_steps = scheduler::kUnknownLength;  // local steps
+  double remaining_steps = scheduler::kUnknownLength;
   double steps_per_s = 0;  // local steps per second on the current devices; 0: it stands
   double rescale_s = 0;    // measured cost of a change of devices
   bool started = false;    // the job has run before
@@ -226,8 +226,8 @@ class ClusterCore {
   std::vector<cluster::Effect> decide(double now_s);
   // Calls take() and decide().
   std::vector<cluster::Effect> on(const cluster::Event& event, double now_s = 0);
-  // The time at which the policy wants to be asked again if nothing happens before; kNever: it does
-  // not.
+  // The time at which the policy wants to be asked again if nothing happens before; infinity: it
+  // does not.
   double decide_again_s() const { return again_s_; }
 
   // Ok if ClaimMade may follow. Refused: the name is in use, no such devices, or over the limit.
@@ -334,7 +334,7 @@ class ClusterCore {
   std::map<std::string, Claim> claims_;
   std::uint64_t ignored_events_ = 0;
   double now_s_ = 0;
-  double again_s_ = scheduler::kNever;
+  double again_s_ = scheduler::kNever.count();
 
   scheduler::ClusterView view_;          // as of the last decision, with later changes
   std::vector<DeviceType> all_types_;    // types that exist, ascending; view_ was written for these

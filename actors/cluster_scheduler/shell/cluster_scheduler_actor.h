@@ -225,7 +225,7 @@ class ClusterSchedulerState {
   caf::actor gateway_;
   std::shared_ptr<HeadStore> store_;
   std::optional<ClusterCore> core_;
-  double decide_due_s_ = scheduler::kNever;  // time of the next planned decision
+  double decide_due_s_ = scheduler::kNever.count();  // time of the next planned decision
   std::map<JobId, Job> jobs_;
   // The running companions and intra-job schedulers, by actor id. Shared with a functor that ends
   // them after this state is gone.

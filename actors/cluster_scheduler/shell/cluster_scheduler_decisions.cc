@@ -66,7 +66,7 @@ cluster::JobAdmitted ClusterSchedulerState::admitted_event(const JobId& id, cons
           .submit_s = submit_s,
           .tenant = spec.resources.tenant,
           .priority = spec.resources.priority,
-          .deadline_s = deadline_s > 0 ? submit_s + deadline_s : scheduler::kNever,
+          .deadline_s = deadline_s > 0 ? submit_s + deadline_s : scheduler::kNever.count(),
           .start_s = options_.start_s,
           .rescale_s = options_.rescale_s};
 }
@@ -111,9 +111,9 @@ void ClusterSchedulerState::decide_at(double due_s) {
 // nothing happens.
 void ClusterSchedulerState::on_decide(double due_s) {
   if (due_s != decide_due_s_) return;
-  decide_due_s_ = scheduler::kNever;
+  decide_due_s_ = scheduler::kNever.count();
   perform(core_->decide(now_s()));
-  if (core_->decide_again_s() < scheduler::kNever)
+  if (core_->decide_again_s() < scheduler::kNever.count())
     decide_at(std::max(core_->decide_again_s(), now_s() + kAgainMin));
 }
 

@@ -117,7 +117,7 @@ caf::message CompanionState::answer(wire::PlanQuery::Reader query) {
   const auto proposals =
       scheduler::propose(plan_query, addable,
                          {.per_type = kProposalsPerType,
-                          .pause_seconds = pause,
+                          .pause = scheduler::Seconds(pause),
                           .steps_left = static_cast<double>(query.getStepsLeft())});
   return caf::make_message(Msg<wire::PlanAnswer>::build({}, [&](wire::PlanAnswer::Builder b) {
     auto list = b.initProposals(proposals.size());

@@ -144,7 +144,7 @@ void IntraJobState::on_step() {
     grant_trial_.placed(count_by_type(member_devices()), capabilities_, !demand_is_exact_);
     capability_watch_.restart();
   }
-  grant_trial_.step(in_seconds(now()), steps);
+  grant_trial_.step(scheduler::Seconds(in_seconds(now())), steps);
   // A change that paid before may not pay any more if little is left to do.
   const double left = grant_trial_.pace().value_or(0) * static_cast<double>(steps_left());
   const bool near_the_end = left < kPausesNearTheEnd * in_seconds(pause_of_a_change());

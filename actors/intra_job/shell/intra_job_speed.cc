@@ -134,7 +134,7 @@ void IntraJobState::consider_rebalance() {
   const auto change = scheduler::rebalance({.capabilities = capabilities,
                                             .current = current,
                                             .max_p = options_.spec.max_p,
-                                            .pause_seconds = in_seconds(pause),
+                                            .pause = scheduler::Seconds(in_seconds(pause)),
                                             .steps_left = steps_left()});
   if (!change) return;
   log("moves ESTs: a step of " + decimal(change->seconds_now, 3) + " s would take " +

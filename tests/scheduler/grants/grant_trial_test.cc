@@ -29,7 +29,7 @@ struct Job {
     return refusal_of(trial.refusals(), devices(on)) != nullptr;
   }
   void run(double step_seconds, int steps = 10) {
-    for (int i = 0; i < steps; ++i) trial.step(now += step_seconds);
+    for (int i = 0; i < steps; ++i) trial.step(Seconds(now += step_seconds));
   }
 };
 
@@ -37,12 +37,12 @@ TEST_SUITE("scheduler/grant_trial") {
   TEST_CASE("the pace is known after three blocks, and one long step does not count") {
     StepPace pace;
     double now = 0;
-    for (int i = 0; i < 3; ++i) pace.step(now += 1);
-    CHECK_FALSE(pace.seconds());  // The first step only begins the block.
-    pace.step(now += 1);
+    for (int i = 0; i < 3; ++i) pace.step(Seconds(now += 1));
+    CHECK_FALSE(pace.seconds());  // the first only begins
+    pace.step(Seconds(now += 1));
     CHECK(pace.seconds() == 1.0);
-    pace.step(now += 60);  // An evaluation.
-    pace.step(now += 1);
+    pace.step(Seconds(now += 60));  // an evaluation
+    pace.step(Seconds(now += 1));
     CHECK(pace.seconds() == 1.0);
     pace.restart();
     CHECK_FALSE(pace.seconds());
@@ -51,16 +51,16 @@ TEST_SUITE("scheduler/grant_trial") {
   TEST_CASE("short steps are timed in blocks, whose edges do not matter") {
     StepPace pace;
     double now = 5;
-    // Two messages arrive together, and then none for some time.
-    for (int i = 0; i < 1000; ++i) pace.step(now += i % 2 == 0 ? 0.0 : 0.004);
+    // Two messages come together and then none for a while.
+    for (int i = 0; i < 1000; ++i) pace.step(Seconds(now += i % 2 == 0 ? 0.0 : 0.004));
     CHECK(*pace.seconds() == doctest::Approx(0.002).epsilon(0.02));
   }
 
   TEST_CASE("several steps that are reported together count with their number") {
     StepPace pace;
     double now = 3;
-    pace.step(now += 1, 7);  // These steps are from before.
-    for (int i = 0; i < 3; ++i) pace.step(now += 2, 8);
+    pace.step(Seconds(now += 1), 7);  // from before
+    for (int i = 0; i < 3; ++i) pace.step(Seconds(now += 2), 8);
     CHECK(pace.seconds() == 0.25);
   }
 
@@ -204,7 +204,8 @@ TEST_SUITE("scheduler/grant_trial") {
       std::set<std::string> given_back;
       for (int grant = 0; grant < 30; ++grant) {
         job.place(held);
-        for (int i = 0; i < 60; ++i) job.trial.step(job.now += world.noisy_seconds_on(held));
+        for (int i = 0; i < 60; ++i)
+          job.trial.step(Seconds(job.now += world.noisy_seconds_on(held)));
         const DeviceSet before = held;
         const DeviceType type{random() % 2 == 0 ? "a" : "b"};
         DeviceSet granted = held;
@@ -212,7 +213,7 @@ TEST_SUITE("scheduler/grant_trial") {
         if (refusal_of(job.trial.refusals(), granted) == nullptr) {
           job.place(held = granted);
           for (int i = 0; i < 60 && !job.trial.verdict(); ++i)
-            job.trial.step(job.now += world.noisy_seconds_on(held));
+            job.trial.step(Seconds(job.now += world.noisy_seconds_on(held)));
           if (const auto verdict = job.trial.verdict()) {
             CHECK(given_back.insert(before.text() + " " + type.name).second);
             held = beyond(held, verdict->give_back);

@@ -205,7 +205,7 @@ TEST_SUITE("scheduler/placement") {
     CHECK(choice.join.text() == "c:1");
   }
 
-  TEST_CASE("no rank moves when the wanted devices are those in use") {
+  TEST_CASE("no worker moves when the wanted devices are those in use") {
     const std::vector<DeviceType> current{{"b"}, {"a"}};
     const StayChoice choice = choose_stay(current, *parse_device_set("a:1+b:1"));
     CHECK(choice.stay.size() == 2);

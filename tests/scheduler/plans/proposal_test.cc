@@ -7,6 +7,7 @@
 #include <random>
 
 #include "scheduler/model/device_sets.h"
+#include "scheduler/plans/plans.h"
 #include "tests/support/seed.h"
 
 namespace es::scheduler {
@@ -146,12 +147,12 @@ TEST_SUITE("scheduler/proposal") {
     }
   }
 
-  TEST_CASE("a pause reduces the speedup by its share of the time that is left") {
-    CHECK(speedup_after_pause(2, 0, 10) == 2);
-    CHECK(speedup_after_pause(2, 5, 10) == 1);  // 5 s of work and a pause of 5 s.
-    CHECK(speedup_after_pause(2, 10, 10) < 1);
-    CHECK(speedup_after_pause(2, 10, std::numeric_limits<double>::infinity()) == 2);
-    CHECK(speedup_after_pause(2, 0, 0) == 0);
+  TEST_CASE("a pause takes from the speedup what it takes from the time that is left") {
+    CHECK(speedup_after_pause(2, Seconds(0), Seconds(10)) == 2);
+    CHECK(speedup_after_pause(2, Seconds(5), Seconds(10)) == 1);  // 5 s and a pause of 5 s
+    CHECK(speedup_after_pause(2, Seconds(10), Seconds(10)) < 1);
+    CHECK(speedup_after_pause(2, Seconds(10), kNever) == 2);
+    CHECK(speedup_after_pause(2, Seconds(0), Seconds(0)) == 0);
   }
 
   TEST_CASE("near its end a job proposes only what still pays off, and nothing at the end") {
@@ -161,7 +162,7 @@ TEST_SUITE("scheduler/proposal") {
       std::vector<std::uint32_t> counts;
       for (const Proposal& p :
            propose(held, devices("a:7"),
-                   {.per_type = 10, .pause_seconds = 10, .steps_left = steps_left}))
+                   {.per_type = 10, .pause = Seconds(10), .steps_left = steps_left}))
         counts.push_back(p.count);
       std::sort(counts.begin(), counts.end());
       return counts;
@@ -174,7 +175,7 @@ TEST_SUITE("scheduler/proposal") {
     // The job has to start in any case.
     PlanQuery nothing = held;
     nothing.available = {};
-    CHECK_FALSE(propose(nothing, devices("a:7"), {.pause_seconds = 10, .steps_left = 1}).empty());
+    CHECK_FALSE(propose(nothing, devices("a:7"), {.pause = Seconds(10), .steps_left = 1}).empty());
   }
 }
 

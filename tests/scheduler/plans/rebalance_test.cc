@@ -19,7 +19,7 @@ RebalanceQuery query(const std::vector<double>& capabilities, const Ranges& curr
   return {.capabilities = capabilities,
           .current = current,
           .max_p = max_p,
-          .pause_seconds = 0.1,
+          .pause = Seconds(0.1),
           .steps_left = 1000};
 }
 
@@ -62,13 +62,13 @@ TEST_SUITE("scheduler/rebalance") {
     const std::vector<double> speeds = {10, 2.5};
     const Ranges current = {{0, 4}, {4, 8}};
     RebalanceQuery few = query(speeds, current);
-    few.pause_seconds = 2;  // It saves 0.9 s in each step.
+    few.pause = Seconds(2);  // 0.9 s are saved in a step
     few.steps_left = 4;
     CHECK(!rebalance(few));
     few.steps_left = 5;
     CHECK(rebalance(few));
     few.steps_left = 1'000'000;
-    few.pause_seconds = 39;  // 60 s of the new steps save 77 s.
+    few.pause = Seconds(39);  // 60 s of the new steps save 77 s
     CHECK(!rebalance(few));
   }
 

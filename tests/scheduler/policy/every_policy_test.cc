@@ -43,11 +43,10 @@ void walk(std::string_view name, int walks, int steps, const Visit& visit) {
   }
 }
 
-// Tenants with jobs that need at least one device each, on devices of one type. No job has a device
-// yet.
+// Tenants with jobs of one device each at least, on devices of one type; no job has anything yet.
 ClusterView tenants_view(RandomViews& random) {
   ClusterView view;
-  view.now_s = 1000;
+  view.now = Seconds(1000);
   view.total.add({"a"}, random.draw(4, 12));
   view.free = view.total;
   for (std::uint32_t j = random.draw(2, 12); j > 0; --j) {
@@ -61,7 +60,7 @@ ClusterView tenants_view(RandomViews& random) {
     job.work = {.total_steps = 1e4, .remaining_steps = 1.0 * random.draw(100, 10000)};
     for (std::uint32_t n = 1; n <= job.max_devices; ++n)
       job.proposals.push_back({{"a"}, n, 1.0 + n});
-    job.work.as_of_s = view.now_s;
+    job.work.as_of = view.now;
     view.jobs.push_back(std::move(job));
   }
   return view;
@@ -112,7 +111,7 @@ TEST_SUITE("scheduler/policy/every policy") {
       walk(info.name, 30, 40, [&](RandomViews&, const ClusterView& view, const Decisions& d) {
         const Decisions fresh = make(info.name)->decide(view);
         CHECK(by_job(fresh) == by_job(d));
-        CHECK(fresh.again_s == d.again_s);
+        CHECK(fresh.again_at == d.again_at);
       });
     }
   }
@@ -149,8 +148,8 @@ TEST_SUITE("scheduler/policy/every policy") {
           for (const Change& c : d.grants) {
             JobView& job = view.jobs[c.slot];
             job.held = sum(job.held, c.devices);
-            job.changed_s = view.now_s;
-            job.work.paused_until_s = view.now_s + (job.started ? job.rescale_s : job.start_s);
+            job.changed = view.now;
+            job.work.paused_until = view.now + (job.started ? job.rescale_pause : job.start_pause);
             view.free = beyond(view.free, c.devices);
           }
         }
@@ -161,14 +160,14 @@ TEST_SUITE("scheduler/policy/every policy") {
 
   TEST_CASE("no job waits while enough devices of its tenant are lent to others") {
     for (const PolicyInfo& info : policies()) {
-      // One job at a time leaves devices unused, independently of their owner.
+      // One job at a time leaves devices unused, also those of the tenant.
       if (!info.holds_quotas || info.name == "fifo-serial") continue;
       CAPTURE(info.name);
       const bool is_elastic = info.name == "elastic-srtf";
       RandomViews random(test::seed("quotas"));
       for (int i = 0; i < 200; ++i) {
         ClusterView view = tenants_view(random);
-        come_to_rest(*make(info.name), view);  // All devices are common, so some job borrows.
+        come_to_rest(*make(info.name), view);  // all is common, so tenants borrow
         const std::uint32_t owned = random.draw(1, view.total.total());
         view.quotas = {{"vision", *parse_device_set("a:" + std::to_string(owned))}};
         come_to_rest(*make(info.name), view);

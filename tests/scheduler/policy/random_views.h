@@ -1,6 +1,6 @@
 #pragma once
-// Random cluster views and random sequences of them: states of a cluster that any policy may have
-// caused.
+// Random cluster views and random histories of them. They contain every state that a cluster can be
+// in under any policy.
 #include <random>
 
 #include "scheduler/policy/common/policy.h"

@@ -35,8 +35,8 @@ bool within_tenth(double value, double reference) {
 }
 
 struct Best {
-  double avg_jct_s = scheduler::kNever;
-  double makespan_s = scheduler::kNever;
+  double avg_jct_s = scheduler::kNever.count();
+  double makespan_s = scheduler::kNever.count();
 };
 
 Best best_of_others(const Trace& trace) {

@@ -21,7 +21,7 @@ struct Job {
   DeviceType gang_type;
   std::string tenant;
   int priority = 0;
-  double deadline_s = scheduler::kNever;
+  double deadline_s = scheduler::kNever.count();
   std::uint32_t min_devices = 1;
 };
 

@@ -139,9 +139,9 @@ TEST_SUITE("scheduler/policy/policy") {
 
   TEST_CASE("a policy may request another call later, not now") {
     ClusterView view = one_job_view();
-    view.now_s = 5;
-    CHECK(allowed(view, {{}, {}, 5.5}));
-    CHECK_FALSE(allowed(view, {{}, {}, 5}));
+    view.now = Seconds(5);
+    CHECK(allowed(view, {{}, {}, Seconds(5.5)}));
+    CHECK_FALSE(allowed(view, {{}, {}, Seconds(5)}));
   }
 
   TEST_CASE("work continues at the measured rate once a pause is over") {
@@ -149,13 +149,13 @@ TEST_SUITE("scheduler/policy/policy") {
     job.work = {.total_steps = 100,
                 .remaining_steps = 50,
                 .steps_per_s = 2,
-                .as_of_s = 10,
-                .paused_until_s = 20,
+                .as_of = Seconds(10),
+                .paused_until = Seconds(20),
                 .attained_device_s = 7};
-    CHECK(remaining_steps_at(job, 15) == 50);
-    CHECK(remaining_steps_at(job, 30) == 30);
-    CHECK(remaining_steps_at(job, 100) == 0);
-    CHECK(attained_device_s_at(job, 15) == 17);
+    CHECK(remaining_steps_at(job, Seconds(15)) == 50);
+    CHECK(remaining_steps_at(job, Seconds(30)) == 30);
+    CHECK(remaining_steps_at(job, Seconds(100)) == 0);
+    CHECK(attained_device_s_at(job, Seconds(15)) == 17);
   }
 }
 

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include "scheduler/policy/common/carry_out.h"
+#include "scheduler/policy/elastic_srtf/uncontended.h"
+
 namespace es::scheduler {
 namespace {
 
@@ -24,14 +27,14 @@ JobView job(const char* id, std::uint64_t number, DeviceSet held) {
 // The decisions for targets that are given as counts of types a and b. The first job is the most
 // important.
 Decisions decide(const ClusterView& view, const std::vector<Counts>& wanted) {
-  Board board;
-  board.update(view);
-  Targets targets(board);
+  ClusterTable table;
+  table.update(view);
+  Targets targets(table);
   for (std::size_t slot = 0; slot < wanted.size(); ++slot) {
     targets.set(slot, wanted[slot]);
     targets.rank(slot);
   }
-  const Decisions decisions = carry_out(board, targets);
+  const Decisions decisions = carry_out(table, targets);
   const Status status = check_decisions(view, decisions);
   CHECK_MESSAGE(status.ok(), (status.ok() ? "" : status.error().message));
   return decisions;
@@ -69,7 +72,7 @@ TEST_SUITE("scheduler/policy/targets") {
     CHECK(d.shrinks == Changes{{0, devices("b:4")}});
   }
 
-  TEST_CASE("of two jobs that exchange devices the less important one gives them up first") {
+  TEST_CASE("of two jobs that change places the less important one releases its devices first") {
     const Decisions d = decide(two_jobs("b:4", "a:4"), {{4, 0}, {0, 4}});
     CHECK(d.grants.empty());
     CHECK(d.shrinks == Changes{{1, devices("a:4")}});
@@ -89,16 +92,15 @@ TEST_SUITE("scheduler/policy/targets") {
     CHECK(decide(view, {{1, 0}, {0, 0}}).shrinks == Changes{{0, devices("a:1")}});
   }
 
-  TEST_CASE("all jobs are served at once if there are enough devices for all") {
-    Board board;
-    board.update(two_jobs("a:4", nullptr));
-    // Job y would be faster on the devices of job x.
-    CHECK_FALSE(serve_everybody(board).has_value());
+  TEST_CASE("all jobs are served at once where there is enough for all") {
+    ClusterTable table;
+    table.update(two_jobs("a:4", nullptr));
+    CHECK_FALSE(serve_uncontended(table).has_value());  // y would be faster on what x has
     ClusterView view = two_jobs("a:4", nullptr);
     view.jobs[1].types = {{"b"}};
     view.jobs[1].capabilities = {{{"b"}, 1.0}};
-    board.update(view);
-    const auto all = serve_everybody(board);
+    table.update(view);
+    const auto all = serve_uncontended(table);
     REQUIRE(all.has_value());
     CHECK(all->grants == Changes{{1, devices("b:4")}});
   }

@@ -96,7 +96,7 @@ TEST_SUITE("scheduler/policy/elastic-srtf") {
     CHECK(jct(report(trace(2, jobs)), "late") > 300);
   }
 
-  TEST_CASE("no job starves: a wide job gets devices in an endless stream of short ones") {
+  TEST_CASE("no job starves: a wide job in an endless stream of short ones") {
     std::vector<Job> jobs = {job("wide", 5, 4, 200)};
     for (int i = 0; i < 2000; ++i) {
       jobs.push_back(job("s", 10 * i, 1, 29));
@@ -118,12 +118,12 @@ TEST_SUITE("scheduler/policy/elastic-srtf") {
   TEST_CASE("jobs of unknown length come last, and share the time equally") {
     scheduler::ClusterView view;
     view.total = *parse_device_set("gpu:1");
-    view.now_s = 100;
+    view.now = scheduler::Seconds(100);
     for (const char* id : {"known", "served", "new"}) {
       scheduler::JobView j;
       j.id = id;
       j.number = view.jobs.size();
-      j.submit_s = 90;
+      j.submitted = scheduler::Seconds(90);
       j.types = {{"gpu"}};
       j.capabilities[{"gpu"}] = kSpeed;
       view.jobs.push_back(j);

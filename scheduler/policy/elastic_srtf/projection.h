@@ -1,5 +1,5 @@
 #pragma once
-// Outlook predicts when the present jobs end if they are served in a given order and no other job
+// Predicts when the present jobs end if they are served in a given order and no other job
 // arrives. It is a fluid model: a job takes what the jobs before it leave, at most its own width,
 // and needs the time of its work. Devices differ only in the part of the cluster that they are.
 //
@@ -23,7 +23,7 @@ class FreeProfile {
   // The time at which the task would end if it got all that it can use from now on.
   double finish(const Task& task) const;
   // Gives the task that, and returns the time of its end.
-  double place(const Task& task);
+  double allocate(const Task& task);
 
  private:
   struct Step {
@@ -37,7 +37,7 @@ class FreeProfile {
 // began only after all tasks before it have ended. The cost is one pass.
 bool surely_in_time(std::span<const Task> tasks, double busy_s, double deadline_s);
 
-struct Order {
+struct ProjectedOrder {
   std::vector<std::size_t> tasks;  // indices in the order of service
   double done_s = 0;               // time at which all have ended
   std::size_t last = 0;            // position in the order of the task that ends last
@@ -47,6 +47,7 @@ struct Order {
 // the task that would end last moves forward, to the last position at which it meets the deadline
 // (to the front if there is none), at most `moves_max` times. The cluster is busy for `busy_s`
 // before. The cost is at most moves_max times the square of the number of tasks.
-Order meet_deadline(std::span<const Task> tasks, double busy_s, double deadline_s, int moves_max);
+ProjectedOrder meet_deadline(std::span<const Task> tasks, double busy_s, double deadline_s,
+                             int moves_max);
 
 }  // namespace es::scheduler

@@ -1,4 +1,4 @@
-#include "scheduler/policy/common/board.h"
+#include "scheduler/policy/common/cluster_table.h"
 
 #include <algorithm>
 
@@ -15,13 +15,13 @@ bool same_quotas(const std::vector<Quota>& a, const std::vector<Quota>& b) {
 
 }  // namespace
 
-void Board::update(const ClusterView& view) {
-  now_s_ = view.now_s;
+void ClusterTable::update(const ClusterView& view) {
+  now_s_ = view.now.count();
   // A change of types, tenants or totals changes the indices, so everything is built again.
   job_seconds_ = view.job_seconds;
   written_.clear();
-  if (!view.changed || !same_frame(view)) {
-    build_frame(view);
+  if (!view.changed || !has_same_columns(view)) {
+    build_columns(view);
     for (std::size_t slot = 0; slot < view.jobs.size(); ++slot) write_row(view.jobs[slot], slot);
   } else {
     add_slots(view.jobs.size());
@@ -38,14 +38,14 @@ void Board::update(const ClusterView& view) {
     supply_[t] = free_[t] + returning_[t] + static_cast<std::uint32_t>(elastic_held_[t]);
 }
 
-bool Board::same_frame(const ClusterView& view) const {
+bool ClusterTable::has_same_columns(const ClusterView& view) const {
   for (const std::size_t slot : *view.changed)
     if (!knows_types_of(view.jobs[slot].held)) return false;
   return view.jobs.size() >= rows_.size() && view.total == total_set_ &&
          same_quotas(view.quotas, quotas_);
 }
 
-void Board::build_frame(const ClusterView& view) {
+void ClusterTable::build_columns(const ClusterView& view) {
   types_.clear();
   const auto add_types = [&](const DeviceSet& set) {
     for (const DeviceCount& c : set.counts) types_.push_back(c.type);
@@ -67,7 +67,7 @@ void Board::build_frame(const ClusterView& view) {
   elastic_held_.assign(t, 0);
   rows_.clear();
   refused_.clear();
-  hungry_.clear();
+  under_served_.clear();
   add_slots(view.jobs.size());
   tenants_.clear();
   for (const Quota& quota : quotas_) {
@@ -76,18 +76,18 @@ void Board::build_frame(const ClusterView& view) {
   }
 }
 
-void Board::add_slots(std::size_t slots) {
+void ClusterTable::add_slots(std::size_t slots) {
   rows_.resize(slots);
-  for (auto* flat : {&held_, &room_, &pinned_}) flat->resize(slots * types());
+  for (auto* flat : {&held_, &grantable_, &pinned_}) flat->resize(slots * types());
   capabilities_.resize(slots * types());
   refused_.resize(slots);
 }
 
-void Board::write_row(const JobView& job, std::size_t slot) {
+void ClusterTable::write_row(const JobView& job, std::size_t slot) {
   written_.push_back(slot);
-  Row& row = rows_[slot];
-  hungry_.erase({row.number, slot});
-  row = Row();
+  JobRow& row = rows_[slot];
+  under_served_.erase({row.number, slot});
+  row = JobRow();
   row.slot = slot;
   refused_[slot].clear();
   if (job.id.empty()) return;
@@ -104,27 +104,27 @@ void Board::write_row(const JobView& job, std::size_t slot) {
   row.may_suspend = job.may_suspend;
   row.settled = job.settled;
   row.started = job.started;
-  row.submit_s = job.submit_s;
-  row.deadline_s = job.deadline_s;
+  row.submit_s = job.submitted.count();
+  row.deadline_s = job.deadline.count();
   row.total_steps = std::min(job.work.total_steps, kUnknownSteps);
   row.remaining_steps = std::min(job.work.remaining_steps, kUnknownSteps);
   row.steps_per_s = job.work.steps_per_s;
-  row.progress_from_s = std::max(job.work.as_of_s, job.work.paused_until_s);
+  row.progress_from_s = std::max(job.work.as_of, job.work.paused_until).count();
   row.attained_device_s = job.work.attained_device_s;
-  row.as_of_s = job.work.as_of_s;
-  row.changed_s = job.changed_s;
-  row.pause_s = job.started ? job.rescale_s : job.start_s;
-  row.paused_until_s = job.work.paused_until_s;
+  row.as_of_s = job.work.as_of.count();
+  row.changed_s = job.changed.count();
+  row.pause_s = (job.started ? job.rescale_pause : job.start_pause).count();
+  row.paused_until_s = job.work.paused_until.count();
   row.job_seconds_at_submit = job.job_seconds_at_submit;
   write_devices(job, slot);
   write_refusals(job, slot);
   write_speeds(job, slot);
   add_supply(slot, 1);
-  if (is_hungry(slot)) hungry_.insert({row.number, slot});
+  if (is_under_served(slot)) under_served_.insert({row.number, slot});
 }
 
-bool Board::is_hungry(std::size_t slot) const {
-  const Row& row = rows_[slot];
+bool ClusterTable::is_under_served(std::size_t slot) const {
+  const JobRow& row = rows_[slot];
   if (!row.pinned) return row.held_speed < row.best_speed * (1 - 1e-9);
   const auto has = held(slot);
   const auto wants = pinned(slot);
@@ -133,23 +133,23 @@ bool Board::is_hungry(std::size_t slot) const {
   return !row.pin_exists;
 }
 
-void Board::write_devices(const JobView& job, std::size_t slot) {
+void ClusterTable::write_devices(const JobView& job, std::size_t slot) {
   const std::size_t first = slot * types();
   fill(job.held, held_.data() + first);
   std::fill_n(pinned_.data() + first, types(), 0U);
   if (job.pinned) fill(*job.pinned, pinned_.data() + first);
   rows_[slot].pin_exists = job.pinned && knows_types_of(*job.pinned);
   rows_[slot].held_total = job.held.total();
-  std::fill_n(room_.data() + first, types(), 0U);
+  std::fill_n(grantable_.data() + first, types(), 0U);
   for (const Proposal& p : job.proposals) {
     const std::int32_t t = type_index(p.type);
-    if (t >= 0) room_[first + t] = std::max(room_[first + t], p.count);
+    if (t >= 0) grantable_[first + t] = std::max(grantable_[first + t], p.count);
   }
 }
 
 // A refusal whose devices include a type that does not exist cannot apply to anything that the job
 // could be given.
-void Board::write_refusals(const JobView& job, std::size_t slot) {
+void ClusterTable::write_refusals(const JobView& job, std::size_t slot) {
   for (const Refusal& refusal : job.refusals) {
     if (!knows_types_of(refusal.held)) continue;
     Refused refused{Counts(types(), 0), Counts(types(), 0)};
@@ -160,7 +160,8 @@ void Board::write_refusals(const JobView& job, std::size_t slot) {
   }
 }
 
-const Counts* Board::fall_back_of(std::size_t slot, std::span<const std::uint32_t> counts) const {
+const Counts* ClusterTable::fall_back_of(std::size_t slot,
+                                         std::span<const std::uint32_t> counts) const {
   for (const Refused& refused : refused_[slot]) {
     bool more = false, covered = true;
     for (std::size_t t = 0; t < counts.size() && covered; ++t) {
@@ -173,7 +174,7 @@ const Counts* Board::fall_back_of(std::size_t slot, std::span<const std::uint32_
   return nullptr;
 }
 
-void Board::write_speeds(const JobView& job, std::size_t slot) {
+void ClusterTable::write_speeds(const JobView& job, std::size_t slot) {
   double* const speeds = capabilities_.data() + slot * types();
   std::fill_n(speeds, types(), 0.0);
   for (const DeviceType& type : job.types) {
@@ -183,7 +184,7 @@ void Board::write_speeds(const JobView& job, std::size_t slot) {
     if (known != job.capabilities.end()) speeds[t] = known->second;
     if (job.capabilities.empty()) speeds[t] = 1;
   }
-  Row& row = rows_[slot];
+  JobRow& row = rows_[slot];
   for (std::size_t t = 0; t < types(); ++t) row.cluster_speed += total_[t] * speeds[t];
   if (row.mix_types) row.best_speed = mixed_speed(row.max_p, total_, capabilities(slot));
   for (std::size_t t = 0; t < types() && !row.mix_types; ++t) {
@@ -196,8 +197,8 @@ void Board::write_speeds(const JobView& job, std::size_t slot) {
 
 // A pinned job keeps what it is pinned to, and everything that it holds while it lacks some of
 // that.
-void Board::add_supply(std::size_t slot, int sign) {
-  const Row& row = rows_[slot];
+void ClusterTable::add_supply(std::size_t slot, int sign) {
+  const JobRow& row = rows_[slot];
   if (!row.present) return;
   const auto has = held(slot);
   const auto wants = pinned(slot);
@@ -209,7 +210,7 @@ void Board::add_supply(std::size_t slot, int sign) {
   }
 }
 
-std::uint32_t Board::tenant_index(const std::string& name) {
+std::uint32_t ClusterTable::tenant_index(const std::string& name) {
   const auto at = std::find_if(tenants_.begin(), tenants_.end(),
                                [&](const Tenant& tenant) { return tenant.name == name; });
   if (at != tenants_.end()) return static_cast<std::uint32_t>(at - tenants_.begin());
@@ -217,37 +218,37 @@ std::uint32_t Board::tenant_index(const std::string& name) {
   return static_cast<std::uint32_t>(tenants_.size() - 1);
 }
 
-std::int32_t Board::type_index(const DeviceType& type) const {
+std::int32_t ClusterTable::type_index(const DeviceType& type) const {
   const auto at = std::lower_bound(types_.begin(), types_.end(), type);
   return at != types_.end() && *at == type ? static_cast<std::int32_t>(at - types_.begin()) : -1;
 }
 
-bool Board::knows_types_of(const DeviceSet& set) const {
+bool ClusterTable::knows_types_of(const DeviceSet& set) const {
   return std::all_of(set.counts.begin(), set.counts.end(),
                      [&](const DeviceCount& c) { return type_index(c.type) >= 0; });
 }
 
-void Board::fill(const DeviceSet& set, std::uint32_t* counts) const {
+void ClusterTable::fill(const DeviceSet& set, std::uint32_t* counts) const {
   std::fill_n(counts, types(), 0U);
   for (const DeviceCount& c : set.counts)
     if (const std::int32_t t = type_index(c.type); t >= 0) counts[t] = c.count;
 }
 
-double Board::remaining(const Row& row) const {
+double ClusterTable::remaining(const JobRow& row) const {
   const double ran_s = std::max(0.0, now_s_ - row.progress_from_s);
   return std::max(0.0, row.remaining_steps - ran_s * row.steps_per_s);
 }
 
-double Board::attained(const Row& row) const {
+double ClusterTable::attained(const JobRow& row) const {
   return row.attained_device_s + row.held_total * std::max(0.0, now_s_ - row.as_of_s);
 }
 
-double Board::done(const Row& row) const {
+double ClusterTable::done(const JobRow& row) const {
   if (is_unknown(row)) return attained(row) / row.max_devices * row.best_speed;
   return row.total_steps - remaining(row);
 }
 
-double Board::seconds_alone(const Row& row) const {
+double ClusterTable::seconds_alone(const JobRow& row) const {
   if (row.best_speed <= 0) return kUnknownSteps;
   const double start = row.held_total > 0 ? row.paused_until_s - now_s_
                        : row.started      ? 0
@@ -255,13 +256,13 @@ double Board::seconds_alone(const Row& row) const {
   return remaining(row) / row.best_speed + std::max(0.0, start);
 }
 
-double Board::fair_speed(const Row& row) const {
+double ClusterTable::fair_speed(const JobRow& row) const {
   const double age = now_s_ - row.submit_s;
   const double n = age > 0 ? (job_seconds_ - row.job_seconds_at_submit) / age : 1;
   return std::min(row.best_speed, row.cluster_speed / std::max(1.0, n));
 }
 
-DeviceSet Board::to_set(std::span<const std::uint32_t> counts) const {
+DeviceSet ClusterTable::to_set(std::span<const std::uint32_t> counts) const {
   DeviceSet set;
   for (std::size_t t = 0; t < counts.size(); ++t)
     if (counts[t] > 0) set.counts.push_back({types_[t], counts[t]});

@@ -1,4 +1,4 @@
-#include "scheduler/policy/common/outlook.h"
+#include "scheduler/policy/elastic_srtf/projection.h"
 
 #include <algorithm>
 #include <numeric>
@@ -6,24 +6,24 @@
 namespace es::scheduler {
 namespace {
 
-constexpr double kNothing = 1e-9;  // a smaller part of the cluster than any device is
+constexpr double kNegligible = 1e-9;  // a smaller part of the cluster than any device is
 
-void run_through(std::span<const Task> tasks, double busy_s, Order& order) {
+void project(std::span<const Task> tasks, double busy_s, ProjectedOrder& order) {
   FreeProfile profile(busy_s);
   order.done_s = 0;
   for (std::size_t i = 0; i < order.tasks.size(); ++i) {
-    const double finish_s = profile.place(tasks[order.tasks[i]]);
+    const double finish_s = profile.allocate(tasks[order.tasks[i]]);
     if (finish_s > order.done_s) order.last = i, order.done_s = finish_s;
   }
 }
 
 // The last position at which the task meets the deadline; 0 if there is none.
-std::size_t place_in_time(std::span<const Task> tasks, double busy_s, double deadline_s,
-                          const Order& order) {
+std::size_t last_position_in_time(std::span<const Task> tasks, double busy_s, double deadline_s,
+                                  const ProjectedOrder& order) {
   const Task& task = tasks[order.tasks[order.last]];
   FreeProfile before(busy_s);
   for (std::size_t i = 0; i < order.last; ++i) {
-    before.place(tasks[order.tasks[i]]);
+    before.allocate(tasks[order.tasks[i]]);
     if (before.finish(task) > deadline_s) return i;
   }
   return order.last;
@@ -41,14 +41,14 @@ double FreeProfile::finish(const Task& task) const {
   for (const Step& step : steps_) {
     const double take = std::min(task.width, step.free);
     const double done = take * (step.end_s - from);
-    if (take > kNothing && work <= done) return from + work / take;
+    if (take > kNegligible && work <= done) return from + work / take;
     work -= done;
     from = step.end_s;
   }
   return from + work / task.width;
 }
 
-double FreeProfile::place(const Task& task) {
+double FreeProfile::allocate(const Task& task) {
   const double finish_s = finish(task);
   double from = 0;
   std::size_t i = 0;
@@ -63,7 +63,7 @@ double FreeProfile::place(const Task& task) {
   }
   // Busy steps at the front are merged into one.
   std::size_t busy = 0;
-  while (busy < steps_.size() && steps_[busy].free <= kNothing) ++busy;
+  while (busy < steps_.size() && steps_[busy].free <= kNegligible) ++busy;
   if (busy > 1) steps_.erase(at(0), at(busy - 1));
   return finish_s;
 }
@@ -78,17 +78,18 @@ bool surely_in_time(std::span<const Task> tasks, double busy_s, double deadline_
   return true;
 }
 
-Order meet_deadline(std::span<const Task> tasks, double busy_s, double deadline_s, int moves_max) {
-  Order order;
+ProjectedOrder meet_deadline(std::span<const Task> tasks, double busy_s, double deadline_s,
+                             int moves_max) {
+  ProjectedOrder order;
   order.tasks.resize(tasks.size());
   std::iota(order.tasks.begin(), order.tasks.end(), std::size_t{0});
   for (int move = 0;; ++move) {
-    run_through(tasks, busy_s, order);
+    project(tasks, busy_s, order);
     if (order.done_s <= deadline_s || move == moves_max) return order;
-    const std::size_t place = place_in_time(tasks, busy_s, deadline_s, order);
-    if (place == order.last) return order;
+    const std::size_t position = last_position_in_time(tasks, busy_s, deadline_s, order);
+    if (position == order.last) return order;
     const auto first = order.tasks.begin();
-    std::rotate(first + static_cast<std::ptrdiff_t>(place),
+    std::rotate(first + static_cast<std::ptrdiff_t>(position),
                 first + static_cast<std::ptrdiff_t>(order.last),
                 first + static_cast<std::ptrdiff_t>(order.last) + 1);
   }

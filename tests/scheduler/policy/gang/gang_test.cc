@@ -101,8 +101,8 @@ TEST_SUITE("scheduler/policy/gang") {
     CHECK(granted() == "slow:1");
   }
 
-  TEST_CASE("the order that srtf keeps gives the same decisions as looking at every job") {
-    using Pass = scheduler::GangPolicy::Pass;
+  TEST_CASE("srtf with its index decides the same as by a full scan") {
+    constexpr auto kFullScan = scheduler::ScanMode::kFullScan;
     test::RandomViews random(test::seed("srtf kept"));
     std::size_t grants = 0, shrinks = 0;
     for (int walk = 0; walk < 200; ++walk) {
@@ -111,7 +111,7 @@ TEST_SUITE("scheduler/policy/gang") {
       for (int step = 0; step < 60; ++step) {
         if (walk % 4 > 0) make_simple(view);
         const scheduler::Decisions kept = policy.decide(view);
-        const scheduler::Decisions all = scheduler::GangPolicy(kSrtf, Pass::kAll).decide(view);
+        const scheduler::Decisions all = scheduler::GangPolicy(kSrtf, kFullScan).decide(view);
         CHECK(by_slot(kept.grants) == by_slot(all.grants));
         CHECK(by_slot(kept.shrinks) == by_slot(all.shrinks));
         grants += kept.grants.size();

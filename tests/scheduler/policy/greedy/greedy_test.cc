@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "tests/scheduler/policy/plain_greedy.h"
+#include "tests/scheduler/policy/greedy/plain_greedy.h"
 #include "tests/scheduler/policy/random_views.h"
 #include "tests/support/seed.h"
 
@@ -158,7 +158,7 @@ TEST_SUITE("scheduler/policy/greedy") {
     CHECK(d.shrinks.empty());
   }
 
-  TEST_CASE("a demand that cannot be met now blocks no later job") {
+  TEST_CASE("a need that cannot be met now blocks no job behind it") {
     const ByJob d = decide({devices("a:1"),
                             {},
                             {pinned("stuck", {}, devices("b:2")),
@@ -192,8 +192,8 @@ TEST_SUITE("scheduler/policy/greedy") {
     CHECK(d.shrinks.empty());
   }
 
-  TEST_CASE("if devices cannot be called back, none are, and the extra device is free for others") {
-    // One extra device of either type. The demand needs one of each.
+  TEST_CASE("an impossible call-back calls no device back, and leaves the extra to others") {
+    // One extra device, of either type; the demand needs one of each.
     ClusterView view{
         {}, {}, {job("x", devices("a:1+b:1"), 1), pinned("new", {}, devices("a:1+b:1"))}};
     CHECK(decide(view).shrinks.empty());
@@ -244,7 +244,7 @@ TEST_SUITE("scheduler/policy/greedy") {
     }
   }
 
-  TEST_CASE("the state that the policy keeps gives the same decisions as looking at every job") {
+  TEST_CASE("the indexed policy decides the same as the plain rule, over random histories") {
     test::RandomViews random(test::seed("greedy kept"));
     std::size_t grants = 0, shrinks = 0;
     for (int walk = 0; walk < 200; ++walk) {
@@ -253,7 +253,7 @@ TEST_SUITE("scheduler/policy/greedy") {
       ClusterView view = random.view(walk % 2 == 0 ? 14 : 60);
       for (int step = 0; step < 60; ++step) {
         const Decisions kept = policy.decide(view);
-        const Decisions plain = test::decide_plainly(view, homogeneous);
+        const Decisions plain = test::plain_greedy_decisions(view, homogeneous);
         CHECK(kept.grants == plain.grants);
         CHECK(kept.shrinks == plain.shrinks);
         grants += kept.grants.size();
