@@ -67,7 +67,7 @@ ORDER = {
                "actors/head", "actors/data_plane", "actors/version",
                "actors/intra_job/core", "actors/cluster_scheduler/core", "actors/worker/core",
                "actors/data_workers/core", "actors/est/core", "actors/simulator/core",
-               "actors/admission",
+               "actors/admission", "actors/worker/device",
                "actors/data_workers/shell", "actors/est/shell", "actors/companion/shell",
                "actors/switchboard/shell", "actors/intra_job/shell", "actors/node_agent/shell",
                "actors/worker/shell", "actors/cluster_scheduler/shell", "actors/simulator/shell",
@@ -77,6 +77,9 @@ ORDER = {
 # The core of a role decides and does nothing else: no actors, no wires, no files, no clock.
 CORE = re.compile(r"actors/[a-z_]+/core/")
 CORE_FORBIDDEN = re.compile(r"caf/|zmq|capnp/|kj/|chrono_clock|store/|/shell/|actors/protocol/wire/")
+# What a worker does with its engine, memory and disk: no actors and no wires.
+DEVICE = re.compile(r"actors/worker/device/")
+DEVICE_FORBIDDEN = re.compile(r"caf/|zmq|capnp/|kj/|/shell/|actors/protocol/wire/")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
@@ -99,6 +102,8 @@ def check_includes(root):
                 yield f"include: {name}: {folder} may include only proto/base, not {header}"
             if CORE.match(name) and CORE_FORBIDDEN.search(header):
                 yield f"include: {name}: a core may not include {header}"
+            if DEVICE.match(name) and DEVICE_FORBIDDEN.search(header):
+                yield f"include: {name}: the device parts may not include {header}"
 
 
 def floor(order, path):

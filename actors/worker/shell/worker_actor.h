@@ -43,7 +43,7 @@
 #include "actors/worker/core/channel_book.h"
 #include "actors/worker/core/transport.h"
 #include "actors/worker/core/worker_core.h"
-#include "actors/worker/shell/channel_exchange.h"
+#include "actors/worker/device/channel_exchange.h"
 #include "actors/worker/shell/device_messages.h"
 #include "proto/messages.h"
 

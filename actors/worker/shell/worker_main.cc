@@ -17,7 +17,7 @@
 #include "actors/program/program.h"
 #include "actors/program/wire_options.h"
 #include "actors/worker/shell/device_actor.h"
-#include "actors/worker/shell/device_loss.h"
+#include "actors/worker/device/device_loss.h"
 #include "actors/worker/shell/worker_actor.h"
 #include "gpu/cuda/device_reduction.h"
 #include "gpu/engine/channel_device.h"

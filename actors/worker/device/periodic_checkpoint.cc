@@ -1,4 +1,4 @@
-#include "actors/worker/shell/periodic_checkpoint.h"
+#include "actors/worker/device/periodic_checkpoint.h"
 
 #include <iostream>
 
