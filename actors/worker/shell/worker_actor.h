@@ -98,10 +98,7 @@ class WorkerState {
   void perform_effect(const worker::ReportAnomaly& effect);
   template <class EngineEffect>
   void perform_effect(const EngineEffect& effect);
-  worker::Transport best_transport(const protocol::ChannelPoint& channel,
-                                   const std::string& host_id) const;
-  worker::Transport choose_transport(const worker::SendPeer& effect);
-  bool needs_host_copies() const;
+  worker::PeerDevice own_device() const { return {options_.core.host_id, options_.core.channel}; }
   Status make_bulk_reachable(protocol::PeerMessage& message);
   void put_into_channel(Incarnation to, protocol::PeerMessage& message);
   void on_open_channel(const Inbound& inbound);
@@ -114,7 +111,7 @@ class WorkerState {
   void on_event(const worker::ChannelReady& event);
   void on_event(const worker::BytesReceived& event);
   void on_event(const worker::ChannelBroken& event);
-  void on_lost(Incarnation peer, const std::string& error);
+  void on_bulk_lost(Incarnation peer, const std::string& error);
   void on_peer_message(const Inbound& inbound);
   void on_fetch_part(const Inbound& inbound);
   void on_bulk_part(const Inbound& inbound);
@@ -131,13 +128,13 @@ class WorkerState {
   std::optional<worker::WorkerCore> core_;
   std::set<std::string> connected_;      // "peer endpoint" pairs that the gateway knows
   SegmentCache own_segments_;            // to send data that a peer on another host cannot map
-  worker::BulkPull pull_;                // data that peers on other hosts have announced
+  worker::BulkPull bulk_pull_;           // data that peers on other hosts have announced
   protocol::FromCheckpoint state_from_;  // the source of state_pull_
   std::unique_ptr<worker::StatePull> state_pull_;  // null if no saved state is being fetched
   std::shared_ptr<worker::ChannelThread> channels_;
   worker::ChannelBook channel_book_{0};  // begin() sets the number of channels of `channels_`
   worker::ChannelInbox channel_inbox_;
-  std::set<Incarnation> joined_;  // peers that were connected by a channel at least once
+  std::set<Incarnation> channel_peers_;  // peers that were connected by a channel at least once
   std::uint64_t refused_ = 0;
 };
 
