@@ -1,6 +1,6 @@
 #pragma once
 // NodeAgent is the actor that owns the devices of a node and the worker processes on them. There is
-// one for each daemon.
+// one for each daemon. ProcessTable decides what is started and killed.
 //
 // Accepts   NodeWelcome from the head. If the head refuses the node, the daemon ends with the
 //           reason.
@@ -28,12 +28,12 @@
 
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "actors/gateway/shell/gateway_messages.h"
+#include "actors/node_agent/core/process_table.h"
 #include "actors/node_agent/shell/worker_process.h"
 #include "actors/protocol/core/messages.h"
 #include "proto/messages.h"
@@ -84,11 +84,6 @@ class NodeAgentState {
   void answer(const StateAnswer& answer);
 
  private:
-  struct Process {
-    JobId job;
-    pid_t pid = 0;        // 0 until the process is started
-    bool doomed = false;  // kill the process as soon as it is started
-  };
   void on_welcome(wire::NodeWelcome::Reader r);
   void on_states(const Inbound& inbound);
   void try_head_directory(wire::NodeWelcome::Reader r);
@@ -105,8 +100,7 @@ class NodeAgentState {
   caf::stateful_actor<NodeAgentState>* self_ = nullptr;
   NodeAgentOptions options_;
   caf::actor gateway_;
-  std::map<Incarnation, Process> processes_;
-  bool draining_ = false;
+  ProcessTable processes_;
 };
 
 caf::behavior node_agent_actor(caf::stateful_actor<NodeAgentState>* self, NodeAgentOptions options,
