@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "proto/base/check.h"
+
 namespace es::actors {
 
 EstEffects EstCore::granted(Generation generation, Version step) {
@@ -13,8 +15,13 @@ EstEffects EstCore::granted(Generation generation, Version step) {
 }
 
 EstEffects EstCore::loaded(LoadedBatch batch) {
-  // This answers an older request, which a dismissal or a grant of another step has replaced.
-  if (requested_ != batch.step) return {ReturnSlot{batch.slot}};
+  // If the step was requested again, either request may be answered first. Both mini-batches are
+  // equal, so the first one can stand for the older request.
+  if (const auto older = forgotten_.find(batch.step); older != forgotten_.end()) {
+    forgotten_.erase(older);
+    return {ReturnSlot{batch.slot}};
+  }
+  ES_CHECK(requested_ == batch.step);
   EstEffects effects;
   requested_.reset();
   held_ = std::move(batch);
@@ -25,7 +32,7 @@ EstEffects EstCore::loaded(LoadedBatch batch) {
 EstEffects EstCore::dismissed() {
   EstEffects effects;
   return_held(effects);
-  requested_.reset();
+  forget_request();
   grant_.reset();
   return effects;
 }
@@ -35,8 +42,14 @@ EstEffects EstCore::dismissed() {
 void EstCore::want(Version step, EstEffects& effects) {
   if (held_ && held_->step != step) return_held(effects);
   if (held_ || requested_ == step) return;
+  forget_request();
   requested_ = step;
   effects.emplace_back(RequestBatch{step});
+}
+
+void EstCore::forget_request() {
+  if (requested_) forgotten_.insert(*requested_);
+  requested_.reset();
 }
 
 void EstCore::offer_if_ready(EstEffects& effects) {

@@ -6,11 +6,15 @@
 //
 // Invariants:
 // * A slice is offered only with the mini-batch of its step, and once for each grant.
-// * At most one mini-batch is held, and at most one request is pending that will be kept.
+// * At most one mini-batch is held, and the answer to at most one request will be kept.
 // * Every slot that arrives is either offered to the device or returned.
+// * The answer to a request from before a dismissal is returned, even if the same step is wanted
+//   again. The data workers gave it a slot in the order of slices that was valid then; by keeping
+//   such slots, later ranks could take all slots while the device waits for an earlier rank.
 // * No mini-batch of a step >= `last_version` is requested ahead of its grant.
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -56,7 +60,8 @@ class EstCore {
   // The device grants a slice of this step. A step may be granted again, because a round can make
   // the job repeat it.
   EstEffects granted(Generation generation, Version step);
-  // The data workers answer a request, possibly one that is no longer wanted.
+  // The data workers answer a request, possibly one that is no longer wanted. REQUIRES: each request
+  // is answered once.
   EstEffects loaded(LoadedBatch batch);
   // The ranks of the device have changed: nothing is held or wanted until the next grant.
   EstEffects dismissed();
@@ -67,11 +72,13 @@ class EstCore {
     Version step = 0;
   };
   void want(Version step, EstEffects& effects);
+  void forget_request();
   void offer_if_ready(EstEffects& effects);
   void return_held(EstEffects& effects);
 
   Version last_version_;
-  std::optional<Version> requested_;  // the step of the newest request; empty after its answer
+  std::optional<Version> requested_;  // the step of the request whose answer will be kept
+  std::multiset<Version> forgotten_;  // steps of older requests that are not answered yet
   std::optional<LoadedBatch> held_;
   std::optional<Grant> grant_;  // waits for its mini-batch
 };

@@ -24,8 +24,9 @@
 //           elsewhere.
 // Order     The device grants slices in rank order. The data workers answer in the order of
 //           loading.
-// Limits    It holds at most one slot besides the one that the device works on, and has at most one
-//           pending request for each step.
+// Limits    It holds at most one slot besides the one that the device works on, and waits for at
+//           most one mini-batch. Requests from before a dismissal may also be pending; it returns
+//           their mini-batches.
 // Threads   Cooperative; it never blocks.
 #include <caf/actor.hpp>
 #include <caf/stateful_actor.hpp>

@@ -80,6 +80,15 @@ TEST_SUITE("actors/est_core") {
     CHECK(text(est.granted(kTwo, 4)) == "request 4");
   }
 
+  TEST_CASE("an answer from before a dismissal is returned, also if its step is wanted again") {
+    EstCore est(kLast);
+    est.granted(kOne, 3);
+    est.dismissed();
+    CHECK(text(est.granted(kTwo, 3)) == "request 3");
+    CHECK(text(est.loaded({3, 0})) == "return slot 0");
+    CHECK(text(est.loaded({3, 1})) == "offer 3 in slot 1 under 2; request 4");
+  }
+
   TEST_CASE("an error of the mini-batch travels with its slice") {
     EstCore est(kLast);
     est.granted(kOne, 3);

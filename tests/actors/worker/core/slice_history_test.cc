@@ -30,7 +30,7 @@ class World {
       : random_(seed),
         max_p_(static_cast<VirtualRank>(1 + pick(8))),
         loaders_(static_cast<std::uint32_t>(1 + pick(3))),
-        slots_(2 + loaders_),
+        slots_(static_cast<std::uint32_t>(1 + pick(5))),
         data_(slots_, loaders_),
         content_(slots_) {
     for (VirtualRank rank = 0; rank < max_p_; ++rank) ests_.emplace_back(kLast);
