@@ -13,8 +13,10 @@
 //           (node_agent_states.cc).
 //           Drain from the daemon: sends DrainNode and starts no process any more. When no process
 //           is left, the daemon may end.
-// Sends     To the head, through the gateway: NodeHello, DirectoryTried, DrainNode, WorkerExited,
-//           StatesFound, StatesRemoved, StatePart.
+//           ProcessStarted and ProcessEnded from the supervisor of a process; StateAnswer from the
+//           thread that has served a request about saved states.
+// Sends     ConnectPeer to the gateway. To the head, through the gateway: NodeHello,
+//           DirectoryTried, DrainNode, WorkerExited, StatesFound, StatesRemoved, StatePart.
 // State     The processes by incarnation. Nothing is saved, because the processes themselves are
 //           the state.
 // Fails     When this process ends, the kernel ends its workers (worker_process.h). Each worker

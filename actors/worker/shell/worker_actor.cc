@@ -133,6 +133,8 @@ void WorkerState::perform_effect(const worker::SendPeer& effect) {
 }
 
 void WorkerState::perform_effect(const worker::AbandonGenerations& effect) {
+  // The device half reads this number between two slices, so it stops although the command below
+  // waits in its mailbox.
   options_.abandoned_below->store(effect.before.value);
   own_segments_.clear();
   bulk_pull_.abandon(effect.before);

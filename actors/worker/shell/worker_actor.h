@@ -10,12 +10,14 @@
 //           PeerUp of the head: the answer is Hello, or Failed if the device could not be set up.
 //           PeerDown of a worker: messages of this worker may be lost.
 //           FetchPart of a worker on another host: a request for a piece of a segment of this
-//           generation.
+//           generation. BulkPart: the piece that this worker has requested from another one.
 //           StatePart of the head: a piece of a saved state on another node's disk.
 //           OpenChannel of a worker: the offer of a channel.
 //           DeviceEvent, DeviceStats and CopiedOut from the device half; ChannelReport from the
 //           channel thread.
-// Sends     Outbound to the gateway, for the head and for peers; DeviceCommand to the device half.
+//           A tick of its own, once per second.
+// Sends     ConnectPeer and Outbound to the gateway, for the head and for peers; DeviceCommand to
+//           the device half; commands to the channel thread (channel_exchange.h).
 //           CopyOut to the device half, if data is only in device memory and cannot travel by a
 //           channel.
 //           Bulk data for a worker on another host travels inside its message, or in pieces on
@@ -25,7 +27,8 @@
 // Fails     It ends the process when the core returns Exit (released) or Abort (a broken
 //           invariant). The node agent reports the end to the head.
 // Order     First in, first out for each peer, as the gateway promises.
-// Limits    Early step messages wait in the core; they belong to one step at most.
+// Limits    Early step messages wait in the core; they belong to one step at most. Bulk data from
+//           another host is requested in windows of a few pieces (bulk_pull.h).
 // Threads   Cooperative; it never blocks.
 #include <caf/actor.hpp>
 #include <caf/stateful_actor.hpp>
