@@ -71,7 +71,8 @@ ORDER = {
                "actors/gateway/core", "actors/gateway/shell", "actors/program", "actors/job_file",
                "actors/head", "actors/data_plane", "actors/version",
                "actors/intra_job/core", "actors/cluster_scheduler/core", "actors/worker/core",
-               "actors/data_workers/core", "actors/simulator/core", "actors/admission",
+               "actors/data_workers/core", "actors/est/core", "actors/node_agent/core",
+               "actors/simulator/core", "actors/admission", "actors/worker/device",
                "actors/data_workers/shell", "actors/est/shell", "actors/companion/shell",
                "actors/switchboard/shell", "actors/intra_job/shell", "actors/node_agent/shell",
                "actors/worker/shell", "actors/cluster_scheduler/shell", "actors/simulator/shell",
@@ -82,6 +83,9 @@ ORDER = {
 CORE = re.compile(r"actors/[a-z_]+/core/")
 CORE_FORBIDDEN = re.compile(r"caf/|zmq|capnp/|kj/|chrono_clock|store/|/shell/|actors/protocol/wire/|"
                             r"actors/log/")
+# What a worker does with its engine, memory and disk: no actors and no wires.
+DEVICE = re.compile(r"actors/worker/device/")
+DEVICE_FORBIDDEN = re.compile(r"caf/|zmq|capnp/|kj/|/shell/|actors/protocol/wire/")
 # Standard error belongs to the log, in esctl to its console (actors/esctl/views/console.h), and to the
 # frame of every program for last errors (actors/program/program.h). These write to the descriptor.
 # check.cc reports a failed check of a program without a log.
@@ -110,6 +114,8 @@ def check_includes(root):
                 yield f"include: {name}: {folder} may include only proto/base, not {header}"
             if CORE.match(name) and CORE_FORBIDDEN.search(header):
                 yield f"include: {name}: a core may not include {header}"
+            if DEVICE.match(name) and DEVICE_FORBIDDEN.search(header):
+                yield f"include: {name}: the device parts may not include {header}"
 
 
 def floor(order, path):

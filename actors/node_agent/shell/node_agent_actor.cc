@@ -68,12 +68,12 @@ void NodeAgentState::on_peer_up(const PeerUp& up) {
     b.setHostId(host_id());
     auto devices = b.initDevices(options_.devices.size());
     for (std::size_t i = 0; i < options_.devices.size(); ++i) put(devices[i], options_.devices[i]);
-    auto workers = b.initWorkers(processes_.size());
-    unsigned i = 0;
-    for (const auto& [incarnation, process] : processes_) workers.set(i++, incarnation.value);
+    const std::vector<Incarnation> running = processes_.incarnations();
+    auto workers = b.initWorkers(running.size());
+    for (unsigned i = 0; i < running.size(); ++i) workers.set(i, running[i].value);
   });
   self_->send(gateway_, Outbound{kHeadPeer, hello.frame()});
-  if (draining_) send_drain();
+  if (processes_.draining()) send_drain();
 }
 
 // The gateway tries again, and PeerUp follows.
@@ -83,7 +83,7 @@ void NodeAgentState::on_peer_down() {
 }
 
 void NodeAgentState::drain() {
-  draining_ = true;
+  processes_.drain();
   send_drain();
   end_when_drained();
 }
@@ -94,7 +94,7 @@ void NodeAgentState::send_drain() {
 }
 
 void NodeAgentState::end_when_drained() {
-  if (draining_ && processes_.empty()) options_.on_drained();
+  if (processes_.drained()) options_.on_drained();
 }
 
 void NodeAgentState::on_welcome(wire::NodeWelcome::Reader r) {
@@ -145,49 +145,50 @@ std::vector<std::string> NodeAgentState::command_line(
 
 void NodeAgentState::start(const JobId& job, wire::StartWorker::Reader request) {
   const Incarnation incarnation{request.getIncarnation()};
-  if (processes_.contains(incarnation)) return;
-  if (draining_) return send_exited(job, incarnation, {0, 0, "the node is about to end"});
+  // Reading throws on malformed content, so everything is read before the process is in the table.
+  const std::string spec = request.getSpecToml().cStr();
+  const DeviceId device = device_from(request.getDevice());
+  const ProcessTable::Start decision = processes_.start(job, incarnation);
+  if (decision == ProcessTable::Start::kKnown) return;
+  if (decision == ProcessTable::Start::kRefused)
+    return send_exited(job, incarnation, {0, 0, "the node is about to end"});
   const std::string stem = "worker-" + std::to_string(incarnation.value);
   const std::filesystem::path spec_file = options_.run_dir / (stem + ".toml");
-  if (const std::string error = write_text(spec_file, request.getSpecToml().cStr()); !error.empty())
+  if (const std::string error = write_text(spec_file, spec); !error.empty()) {
+    processes_.not_started(incarnation);
     return send_exited(job, incarnation, {1, 0, error});
-  processes_[incarnation] = {job, 0, false};
+  }
   self_->spawn<caf::detached>(
       [=, agent = caf::actor_cast<caf::actor>(self_),
-       command = command_line(job, incarnation, device_from(request.getDevice()), spec_file),
+       command = command_line(job, incarnation, device, spec_file),
        log_file = options_.run_dir / (stem + ".log")](caf::event_based_actor* supervisor) {
         supervise(supervisor, agent, incarnation, command, log_file);
       });
 }
 
 void NodeAgentState::kill(const JobId& job, Incarnation incarnation) {
-  const auto at = processes_.find(incarnation);
-  if (at == processes_.end())
+  const ProcessTable::Kill decision = processes_.kill(incarnation);
+  if (decision == ProcessTable::Kill::kUnknown)
     return send_exited(job, incarnation, {0, 0, "there is no such process on this node"});
   log::debug("the process is killed because the head requests it", about(job, incarnation));
-  at->second.doomed = true;
-  if (at->second.pid != 0) ::kill(at->second.pid, SIGKILL);
+  if (decision == ProcessTable::Kill::kNow) ::kill(processes_.pid(incarnation), SIGKILL);
 }
 
 void NodeAgentState::on_started(const ProcessStarted& started) {
-  Process& process = processes_.at(started.incarnation);
-  process.pid = started.pid;
   log::info("the process is started: " + std::to_string(started.pid),
-            about(process.job, started.incarnation));
+            about(processes_.job(started.incarnation), started.incarnation));
   // The kill may have come before the process id was known.
-  if (process.doomed) ::kill(process.pid, SIGKILL);
+  if (processes_.started(started.incarnation, started.pid)) ::kill(started.pid, SIGKILL);
 }
 
 void NodeAgentState::on_ended(const ProcessEnded& ended) {
-  const auto at = processes_.find(ended.incarnation);
-  if (at == processes_.end()) return;
-  const JobId job = at->second.job;
+  if (!processes_.contains(ended.incarnation)) return;
   kill_point("reap.before");
   // The process is reaped by the actor that also signals it, so a signal never hits a reused
   // process id.
-  if (at->second.pid != 0) reap_process(at->second.pid);
+  if (const pid_t pid = processes_.pid(ended.incarnation); pid != 0) reap_process(pid);
   kill_point("reap.after");
-  processes_.erase(at);
+  const JobId job = *processes_.ended(ended.incarnation);
   log::info("the process " + describe(ended.exit), about(job, ended.incarnation));
   const std::string stem = "worker-" + std::to_string(ended.incarnation.value);
   std::error_code ignored;

@@ -1,6 +1,6 @@
 #pragma once
 // NodeAgent is the actor that owns the devices of a node and the worker processes on them. There is
-// one for each daemon.
+// one for each daemon. ProcessTable decides what is started and killed.
 //
 // Accepts   NodeWelcome from the head. If the head refuses the node, the daemon ends with the
 //           reason.
@@ -13,8 +13,10 @@
 //           (node_agent_states.cc).
 //           Drain from the daemon: sends DrainNode and starts no process any more. When no process
 //           is left, the daemon may end.
-// Sends     To the head, through the gateway: NodeHello, DirectoryTried, DrainNode, WorkerExited,
-//           StatesFound, StatesRemoved, StatePart.
+//           ProcessStarted and ProcessEnded from the supervisor of a process; StateAnswer from the
+//           thread that has served a request about saved states.
+// Sends     ConnectPeer to the gateway. To the head, through the gateway: NodeHello,
+//           DirectoryTried, DrainNode, WorkerExited, StatesFound, StatesRemoved, StatePart.
 // State     The processes by incarnation. Nothing is saved, because the processes themselves are
 //           the state.
 // Fails     When this process ends, the kernel ends its workers (worker_process.h). Each worker
@@ -28,13 +30,13 @@
 
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "actors/gateway/shell/gateway_messages.h"
 #include "actors/log/line.h"
+#include "actors/node_agent/core/process_table.h"
 #include "actors/node_agent/shell/worker_process.h"
 #include "actors/protocol/core/messages.h"
 #include "proto/messages.h"
@@ -86,11 +88,6 @@ class NodeAgentState {
   void answer(const StateAnswer& answer);
 
  private:
-  struct Process {
-    JobId job;
-    pid_t pid = 0;        // 0 until the process is started
-    bool doomed = false;  // kill the process as soon as it is started
-  };
   void on_welcome(wire::NodeWelcome::Reader r);
   void on_states(const Inbound& inbound);
   void try_head_directory(wire::NodeWelcome::Reader r);
@@ -108,8 +105,7 @@ class NodeAgentState {
   caf::stateful_actor<NodeAgentState>* self_ = nullptr;
   NodeAgentOptions options_;
   caf::actor gateway_;
-  std::map<Incarnation, Process> processes_;
-  bool draining_ = false;
+  ProcessTable processes_;
   bool linked_ = false;  // to the head
 };
 

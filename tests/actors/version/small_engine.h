@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "actors/job_file/job_file.h"
-#include "actors/worker/shell/snapshot.h"
+#include "actors/worker/device/snapshot.h"
 #include "gpu/engine/engine.h"
 
 namespace es::actors::worker::test {

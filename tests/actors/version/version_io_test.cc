@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "actors/worker/shell/gradient_store.h"
+#include "actors/worker/device/gradient_store.h"
 #include "tests/actors/version/small_engine.h"
 #include "tests/store/temp_directory.h"
 

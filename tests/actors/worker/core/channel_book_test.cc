@@ -1,9 +1,7 @@
-// Which way each kind of bulk data takes, and what both ends know of a channel.
+// What both ends know of a channel.
 #include "actors/worker/core/channel_book.h"
 
 #include <doctest/doctest.h>
-
-#include "actors/worker/core/transport.h"
 
 namespace es::actors::worker {
 namespace {
@@ -13,10 +11,6 @@ using Use = ChannelBook::Use;
 
 constexpr Incarnation kPeer{7}, kOther{8};
 constexpr Instant kStart = std::chrono::seconds(100);
-
-Place gpu(const char* host, const char* device) {
-  return {host, {"nccl 2.28.9", device}};
-}
 
 Contrib announced(std::uint64_t transfer, Incarnation from = kPeer) {
   Contrib message;
@@ -34,25 +28,6 @@ Bytes bytes(std::size_t count) {
 std::uint32_t bucket_of(const std::optional<PeerMessage>& message) {
   REQUIRE(message);
   return std::get<Contrib>(*message).bucket;
-}
-
-TEST_SUITE("actors/worker/transport") {
-  TEST_CASE("two GPUs with the same NCCL are joined, on one host or two") {
-    CHECK(transport_between(gpu("h", "GPU-1"), gpu("h", "GPU-2")) == Transport::kChannel);
-    CHECK(transport_between(gpu("h", "GPU-1"), gpu("g", "GPU-2")) == Transport::kChannel);
-  }
-
-  TEST_CASE("workers that share a GPU, or have no common NCCL, use shared memory or messages") {
-    const Place cpu{"h", {}}, far_cpu{"g", {}}, older{"h", {"nccl 2.20.5", "GPU-3"}};
-    const Place one = gpu("h", "GPU-1");
-    CHECK(transport_between(one, one) == Transport::kSharedMemory);
-    CHECK(transport_between(one, cpu) == Transport::kSharedMemory);
-    CHECK(transport_between(cpu, one) == Transport::kSharedMemory);
-    CHECK(transport_between(cpu, cpu) == Transport::kSharedMemory);
-    CHECK(transport_between(one, older) == Transport::kSharedMemory);
-    CHECK(transport_between(one, far_cpu) == Transport::kMessages);
-    CHECK(transport_between(far_cpu, cpu) == Transport::kMessages);
-  }
 }
 
 TEST_SUITE("actors/worker/channel_book") {

@@ -1,11 +1,11 @@
-#include "actors/worker/shell/audit_run.h"
+#include "actors/worker/device/audit_run.h"
 
 #include <doctest/doctest.h>
 
 #include <bit>
 #include <cmath>
 
-#include "actors/worker/shell/device_loss.h"
+#include "actors/worker/device/device_loss.h"
 
 namespace es::actors::worker {
 namespace {

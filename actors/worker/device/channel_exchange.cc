@@ -1,4 +1,4 @@
-#include "actors/worker/shell/channel_exchange.h"
+#include "actors/worker/device/channel_exchange.h"
 
 #include <algorithm>
 #include <utility>

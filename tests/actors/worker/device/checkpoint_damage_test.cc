@@ -6,7 +6,7 @@
 #include <random>
 
 #include "actors/version/version_io.h"
-#include "actors/worker/shell/periodic_checkpoint.h"
+#include "actors/worker/device/periodic_checkpoint.h"
 #include "store/checkpoint/catalog.h"
 #include "tests/actors/version/small_engine.h"
 #include "tests/store/temp_directory.h"

@@ -1,4 +1,4 @@
-#include "actors/worker/shell/periodic_checkpoint.h"
+#include "actors/worker/device/periodic_checkpoint.h"
 
 #include "actors/log/log.h"
 #include "store/checkpoint/catalog.h"

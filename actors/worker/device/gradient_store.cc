@@ -1,4 +1,4 @@
-#include "actors/worker/shell/gradient_store.h"
+#include "actors/worker/device/gradient_store.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "actors/worker/shell/version_writer.h"
+#include "actors/worker/device/version_writer.h"
 
 #include <pthread.h>
 #include <sys/resource.h>
@@ -7,7 +7,7 @@
 #include <new>
 #include <utility>
 
-#include "actors/worker/shell/periodic_checkpoint.h"
+#include "actors/worker/device/periodic_checkpoint.h"
 
 namespace es::actors::worker {
 namespace {

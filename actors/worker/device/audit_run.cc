@@ -1,4 +1,4 @@
-#include "actors/worker/shell/audit_run.h"
+#include "actors/worker/device/audit_run.h"
 
 #include <bit>
 #include <charconv>

@@ -1,4 +1,4 @@
-#include "actors/worker/shell/snapshot.h"
+#include "actors/worker/device/snapshot.h"
 
 #include <chrono>
 #include <vector>

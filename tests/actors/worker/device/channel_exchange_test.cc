@@ -1,5 +1,5 @@
 // The channels of a worker: two exchanges that act like two processes, without a thread.
-#include "actors/worker/shell/channel_exchange.h"
+#include "actors/worker/device/channel_exchange.h"
 
 #include <doctest/doctest.h>
 

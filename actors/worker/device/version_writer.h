@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "actors/worker/core/worker_events.h"
-#include "actors/worker/shell/snapshot.h"
+#include "actors/worker/device/snapshot.h"
 
 namespace es::actors::worker {
 

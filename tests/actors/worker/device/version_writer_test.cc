@@ -1,4 +1,4 @@
-#include "actors/worker/shell/version_writer.h"
+#include "actors/worker/device/version_writer.h"
 
 #include <doctest/doctest.h>
 

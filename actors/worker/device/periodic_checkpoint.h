@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "actors/worker/core/worker_events.h"
-#include "actors/worker/shell/snapshot.h"
+#include "actors/worker/device/snapshot.h"
 
 namespace es::actors::worker {
 
