@@ -83,10 +83,9 @@ Result<AdmittedJob> admit_toy(const std::string& spec_toml, const std::string&) 
   if (spec->steps == 0)
     for (const Stage& stage : spec->stages) spec->steps += stage.steps;
   AdmittedJob job;
-  job.spec = *std::move(spec);
-  job.spec_toml = to_toml(job.spec);
-  job.config.spec = job.spec;
-  job.config.last_version = job.spec.steps;
+  job.spec_toml = to_toml(*spec);
+  job.config.spec = *std::move(spec);
+  job.config.last_version = job.config.spec.steps;
   job.config.bucket_count = kToyBuckets;
   job.model_key = "toy";
   return job;

@@ -41,17 +41,15 @@ Status ClusterSchedulerState::restore_suspects() {
   const auto suspects = store_->suspects().load_all();
   if (!suspects) return suspects.error();
   for (const store::SuspectDevice& s : *suspects)
-    take(cluster::DeviceSuspected{{s.node, s.type, s.index}, s.reason});
+    take(protocol::DeviceSuspected{{s.node, s.type, s.index}, s.reason});
   return {};
 }
 
-void ClusterSchedulerState::on_suspected(wire::DeviceSuspected::Reader r) {
-  const DeviceId device = device_from(r.getDevice());
-  const std::string reason = r.getReason().cStr();
-  log::warning("device " + device.text() + " is given to no job any more: " + reason,
-               {.node = device.node});
-  keep([this, device, reason] { return store_->suspects().save(stored(device, reason)); });
-  take(cluster::DeviceSuspected{device, reason});
+void ClusterSchedulerState::on_suspected(const protocol::DeviceSuspected& suspected) {
+  write_when_possible([this, suspected] {
+    return store_->suspects().save(stored(suspected.device, suspected.reason));
+  });
+  take(suspected);
   send_inventory();
 }
 

@@ -72,7 +72,7 @@ void Simulation::perform_one(const intra_job::SendWorker& effect) {
 }
 
 void Simulation::perform_one(const intra_job::Demand& effect) {
-  serve_demand(effect.devices);
+  serve_demand(*effect.exact);
 }
 
 void Simulation::perform_one(const intra_job::DemandLifted&) {

@@ -168,7 +168,7 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
 
   TEST_CASE("stages: members wait in a pause for a joiner, then one round exchanges them") {
     Bench bench("a:1@2,b:1@8");
-    CHECK(all<Demand>(bench.started).at(0).devices.text() == "a:1+b:1");
+    CHECK(all<Demand>(bench.started).at(0).exact->text() == "a:1+b:1");
     bench.allocate({device(0), device(0, "b")});
     bench.hello(1);  // Worker b is not warm yet.
     const Install first = message<Install>(bench.report(1, std::nullopt));
@@ -479,7 +479,7 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     Bench bench;
     bench.run_with(1);
     Effects effects = bench.event(ScaleCommand{3, parse_device_set("a:2").value()});
-    CHECK(all<Demand>(effects).at(0).devices.text() == "a:2");
+    CHECK(all<Demand>(effects).at(0).exact->text() == "a:2");
     CHECK(all<CommandDone>(effects).empty());
     effects = bench.allocate({device(0), device(1)});
     CHECK(all<CommandDone>(effects).at(0).status.ok());

@@ -151,7 +151,7 @@ TEST_SUITE("actors/intra_job/intra_job_saved") {
     apart.present({"two"});
     Effects effects = apart.bench->event(ResumeCommand{1});
     REQUIRE_FALSE(all<Demand>(effects).empty());
-    CHECK(all<Demand>(effects).back().devices == DeviceSet());
+    CHECK(all<Demand>(effects).back().exact == DeviceSet());
     CHECK(apart.bench->core.state() == JobState::kQueued);
     CHECK(apart.bench->core.waiting_for() ==
           "node one, which holds its newest saved state (version 3, /s/3)");
@@ -168,7 +168,7 @@ TEST_SUITE("actors/intra_job/intra_job_saved") {
     CHECK(receivers<Prepare>(effects) == Ids{100});
     effects = apart.bench->report(100, std::nullopt);
     CHECK(receivers<Release>(effects) == Ids{100});
-    CHECK(all<Demand>(effects).at(0).devices.empty());
+    CHECK(all<Demand>(effects).at(0).exact->empty());
     CHECK(apart.bench->core.phase() == Phase::kIdle);
     CHECK(apart.bench->core.record().checkpoints.front() == state(3, {"one"}));
   }
@@ -184,7 +184,7 @@ TEST_SUITE("actors/intra_job/intra_job_saved") {
     CHECK(apart.bench->core.waiting_for().starts_with("node one to say whether"));
     const Effects effects = apart.present({"two"});
     CHECK(apart.bench->core.waiting_for().starts_with("node one, which holds its newest"));
-    CHECK(all<Demand>(effects).at(0).devices.empty());
+    CHECK(all<Demand>(effects).at(0).exact->empty());
   }
 
   // The node of the only member is lost while the job moves away from it.

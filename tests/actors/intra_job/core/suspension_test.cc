@@ -39,7 +39,7 @@ TEST_SUITE("actors/intra_job/intra_job_pause") {
     Effects effects = bench.say(written(bench, request, 3));
     CHECK(bench.core.state() == JobState::kPaused);
     CHECK(receivers<Release>(effects) == Ids{1, 2});
-    CHECK(all<Demand>(effects).at(0).devices.empty());
+    CHECK(all<Demand>(effects).at(0).exact->empty());
     CHECK(all<CommandDone>(effects).empty());
     const JobRecord saved = all<SaveRecord>(effects).back().record;
     CHECK(saved.state == JobState::kPaused);
@@ -125,7 +125,7 @@ TEST_SUITE("actors/intra_job/intra_job_pause") {
     Bench bench(record, {});
     CHECK(bench.core.state() == JobState::kPaused);
     CHECK(all<StartWorker>(bench.started).empty());
-    CHECK(all<Demand>(bench.started).at(0).devices.empty());
+    CHECK(all<Demand>(bench.started).at(0).exact->empty());
     CHECK(bench.allocate({}).empty());
     CHECK(bench.core.state() == JobState::kPaused);
     bench.event(ResumeCommand{6});
