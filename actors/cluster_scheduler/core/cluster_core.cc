@@ -218,7 +218,7 @@ void ClusterCore::schedule() {
   const scheduler::Decisions decisions = policy_->decide(view_);
   const Status status = check_decisions(view_, decisions);
   ES_CHECK_MSG(status.ok(), status.error().message);
-  decide_again_s_ = decisions.again_s;
+  decide_again_s_ = decisions.again_at.count();
   for (const scheduler::Change& shrink : decisions.shrinks)
     take_back(*find(view_.jobs[shrink.slot].id), shrink.devices);
   for (const scheduler::Change& grant : decisions.grants)

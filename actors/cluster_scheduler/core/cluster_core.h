@@ -53,8 +53,8 @@ class ClusterCore {
   std::vector<cluster::Effect> decide(double now_s);
   // Calls take() and decide().
   std::vector<cluster::Effect> on(const cluster::Event& event, double now_s = 0);
-  // The time at which the policy wants to be asked again if nothing happens before; kNever: it does
-  // not.
+  // The time at which the policy wants to be asked again if nothing happens before; infinity: it
+  // does not.
   double decide_again_s() const { return decide_again_s_; }
 
   // Ok if ClaimMade may follow. Refused: the name is in use, no such devices, or over the limit.
@@ -163,7 +163,7 @@ class ClusterCore {
   std::map<std::string, Claim> claims_;
   std::uint64_t ignored_events_ = 0;
   double now_s_ = 0;
-  double decide_again_s_ = scheduler::kNever;
+  double decide_again_s_ = scheduler::kNever.count();
 
   scheduler::ClusterView view_;          // as of the last decision, with later changes
   std::vector<DeviceType> all_types_;    // types that exist, ascending; view_ was written for these

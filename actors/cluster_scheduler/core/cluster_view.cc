@@ -83,17 +83,17 @@ void ClusterCore::refresh(Job& job) {
     view = JobView{};
     view.id = admitted.job;
     view.number = submit_numbers_.at(admitted.job);
-    view.submit_s = *admitted.submit_s;
+    view.submitted = Seconds(*admitted.submit_s);
     view.tenant = admitted.resources.tenant;
     view.priority = admitted.resources.priority;
-    view.deadline_s = deadline_s(admitted);
+    view.deadline = Seconds(deadline_s(admitted));
     view.max_devices = max_devices(admitted);
     view.min_devices = std::min(std::max(admitted.resources.min_devices, 1U), view.max_devices);
     view.mix_types = mixes_types(admitted);
     view.max_p = admitted.max_p;
-    view.start_s = admitted.start_seconds;
-    view.rescale_s = admitted.rescale_seconds;
-    view.work.as_of_s = now_s_;
+    view.start_pause = Seconds(admitted.start_seconds);
+    view.rescale_pause = Seconds(admitted.rescale_seconds);
+    view.work.as_of = Seconds(now_s_);
     view.job_seconds_at_submit = view_.job_seconds;
     refresh_progress(job, view);
   }
@@ -132,16 +132,16 @@ void ClusterCore::limit_holding(JobView& view) const {
 void ClusterCore::refresh_progress(Job& job, JobView& view) const {
   if (view.id.empty() || !job.demand->progress) return;
   const protocol::JobProgress& progress = *job.demand->progress;
-  follow(view, now_s_);
+  follow(view, Seconds(now_s_));
   view.capabilities.clear();
   for (const protocol::Capability& c : progress.capabilities)
     view.capabilities[c.type] = c.steps_per_second;
   view.started = progress.started;
-  if (progress.rescale_seconds > 0) view.rescale_s = progress.rescale_seconds;
+  if (progress.rescale_seconds > 0) view.rescale_pause = Seconds(progress.rescale_seconds);
   view.work.total_steps = progress.total_steps;
   view.work.remaining_steps = progress.remaining_steps;
   view.work.steps_per_s = progress.steps_per_second;
-  if (progress.steps_per_second > 0) view.work.paused_until_s = now_s_;
+  if (progress.steps_per_second > 0) view.work.paused_until = Seconds(now_s_);
 }
 
 // Predicts the effect of a change until the job reports: the job stands still for the usual time of

@@ -21,7 +21,7 @@ inline std::uint32_t max_devices(const cluster::JobAdmitted& job) {
 // On the clock of the events. REQUIRES: submit_s is set.
 inline double deadline_s(const cluster::JobAdmitted& job) {
   const double longest_seconds = job.resources.deadline_seconds;
-  return longest_seconds > 0 ? *job.submit_s + longest_seconds : scheduler::kNever;
+  return longest_seconds > 0 ? *job.submit_s + longest_seconds : scheduler::kNever.count();
 }
 
 inline std::vector<DeviceType> types_of(const DeviceSet& set) {

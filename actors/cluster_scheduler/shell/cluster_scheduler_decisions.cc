@@ -14,14 +14,18 @@ namespace {
 // Shortest time between two decisions that the policy itself asked for.
 constexpr double kDecisionsApartSeconds = 0.1;
 
-void log_allocation(const cluster::Allocation& allocation) {
+void log_message(const JobId& job, const protocol::Allocation& allocation) {
   if (!log::enabled(log::Level::kInfo)) return;
   std::string devices;
   for (const DeviceId& device : allocation.devices) devices += " " + device.text();
   log::info(
       (devices.empty() ? std::string("the job may use no device") : "the job may use" + devices) +
           (allocation.urgent ? ", at once" : ""),
-      {.job = allocation.job});
+      {.job = job});
+}
+
+void log_message(const JobId& job, const protocol::DemandRefused& refused) {
+  log::debug("the demand of the job is refused: " + refused.reason, {.job = job});
 }
 
 }  // namespace
@@ -74,7 +78,7 @@ void ClusterSchedulerState::on_decide(double due_s) {
   if (due_s != decide_due_s_) return;
   decide_due_s_ = scheduler::kNever.count();
   perform(core_->decide(now_s()));
-  if (core_->decide_again_s() < scheduler::kNever)
+  if (core_->decide_again_s() < scheduler::kNever.count())
     decide_at(std::max(core_->decide_again_s(), now_s() + kDecisionsApartSeconds));
 }
 
@@ -82,8 +86,11 @@ void ClusterSchedulerState::perform(const std::vector<cluster::Effect>& effects)
   for (const cluster::Effect& effect : effects) {
     const auto job = jobs_.find(effect.job);
     if (job == jobs_.end()) continue;  // the job has ended and is forgotten
-    std::visit([&](const auto& m) { self_->send(job->second.actor, protocol::message_of(m)); },
-               effect.message);
+    const auto send = [&](const auto& message) {
+      log_message(effect.job, message);
+      self_->send(job->second.actor, protocol::message_of(message));
+    };
+    std::visit(send, effect.message);
   }
 }
 

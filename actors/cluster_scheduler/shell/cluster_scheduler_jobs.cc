@@ -6,6 +6,7 @@
 #include "actors/gateway/core/peer_id.h"
 #include "actors/intra_job/shell/intra_job_actor.h"
 #include "actors/intra_job/shell/past_job_actor.h"
+#include "actors/log/log.h"
 #include "proto/base/kill_point.h"
 #include "proto/text_of.h"
 
@@ -22,6 +23,14 @@ CompanionOptions companion_options(const AdmittedJob& job) {
           .max_p = spec.max_p,
           .max_devices = spec.resources.max_devices,
           .mix_types = spec.level == DeterminismLevel::kD2};
+}
+
+// While the state directory cannot be written, the record may be older than the end of the job.
+void log_end(const JobRecord& record) {
+  const char* const how = is_over(record.state) ? state_name(record.state) : "not written yet";
+  log::info(
+      std::string("the job has ended: ") + how + (record.error.empty() ? "" : ": " + record.error),
+      {.job = record.id});
 }
 
 }  // namespace
@@ -68,6 +77,7 @@ void ClusterSchedulerState::submit(const Inbound& inbound) {
     return refuse(inbound, saved.error());
   kill_point("submit.journaled");
   const JobId id = record.id;
+  log::info("the job is admitted", {.job = id});
   start_job(*std::move(admitted), std::move(record), false);
   accept(id);
 }
@@ -131,11 +141,13 @@ Status ClusterSchedulerState::restore_jobs() {
         journaled_workers_[w.incarnation] = {record.id, w.device};
         awaited_nodes_.insert(node_peer(w.device.node));
       }
+      log::info("the job goes on after a restart of the head", {.job = record.id});
       start_job(*std::move(admitted), std::move(record), true);
       continue;
     }
     record.state = JobState::kFailed;
     record.error = "after a restart of the head: " + admitted.error().message;
+    log_end(record);
     write_when_possible([this, record] { return store_->save(record); });
     restore_past(std::move(record));
   }
@@ -159,6 +171,8 @@ void ClusterSchedulerState::on_ended(const JobId& job) {
   at->second.over = true;
   live_jobs_.erase(job);
   kept_devices_.erase(job);
+  if (log::enabled(log::Level::kInfo))
+    if (const auto record = store_->load(job); record && record->has_value()) log_end(**record);
   take(cluster::FromJob{job, protocol::JobEnded{}});
   if (!options_.keep_past_jobs) forget_job(job);
   stop_if_idle();

@@ -33,6 +33,9 @@ void ClusterSchedulerState::on_node_hello(const Inbound& inbound) {
   for (const JobId& id : live_jobs_) self_->send(jobs_.at(id).actor, inbound);
   node->strays = strays_of(inbound.from, node->workers);
   if (node->strays.empty()) return admit_node(*node);
+  log::info("the node waits for the end of worker processes that no job knows: " +
+                std::to_string(node->strays.size()),
+            {.node = node->name});
   // The node is admitted only after its strays were reaped, because they may still use its devices.
   for (const Incarnation stray : node->strays) {
     const auto kill = Msg<wire::KillWorker>::build(
@@ -56,9 +59,10 @@ std::set<Incarnation> ClusterSchedulerState::strays_of(const PeerId& node,
 void ClusterSchedulerState::on_drain_node(const Inbound& inbound) {
   const std::string prefix = node_peer("");
   if (!inbound.from.starts_with(prefix)) return;
-  draining_nodes_.insert(inbound.from);
+  const std::string name = inbound.from.substr(prefix.size());
+  if (draining_nodes_.insert(inbound.from).second) log::info("the node drains", {.node = name});
   arriving_nodes_.erase(inbound.from);
-  take_now(cluster::NodeDraining{inbound.from.substr(prefix.size())});
+  take_now(cluster::NodeDraining{name});
   send_inventory();
 }
 
@@ -96,6 +100,7 @@ void ClusterSchedulerState::stop_waiting_for_nodes() {
 }
 
 void ClusterSchedulerState::join_node(const Arrival& node) {
+  log::info("the node joins with " + node.devices.text(), {.node = node.name});
   draining_nodes_.erase(node_peer(node.name));
   cluster::NodeJoined joined{node.name, node.devices};
   for (const Incarnation worker : node.workers)
@@ -110,6 +115,11 @@ void ClusterSchedulerState::on_peer_down(const PeerDown& down) {
   if (is_node) {
     const auto known = node_was_lost_.find(down.peer);
     if (known == node_was_lost_.end()) return;  // it has not found this head yet
+    const std::string name = down.peer.substr(prefix.size());
+    if (draining_nodes_.contains(down.peer))
+      log::info("the node has left", {.node = name});
+    else
+      log::warning("the node is lost", {.node = name});
     known->second = true;
     directory_trials_.erase(down.peer);
     arriving_nodes_.erase(down.peer);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "actors/log/log.h"
 #include "actors/protocol/wire/job_cluster_codec.h"
 #include "scheduler/model/capability_watch.h"
 #include "scheduler/model/device_sets.h"
@@ -123,7 +124,7 @@ protocol::PlanAnswer CompanionState::answer(const protocol::PlanQuery& query) {
   const double pause_seconds = speeds.any_measured ? query.rescale_seconds : 0;
   auto proposals = scheduler::propose(query_for(query.held, speeds), query.addable,
                                       {.per_type = kProposalsPerType,
-                                       .pause_seconds = pause_seconds,
+                                       .pause = scheduler::Seconds(pause_seconds),
                                        .steps_left = static_cast<double>(query.steps_left)});
   std::erase_if(speeds.capabilities, [&](const protocol::Capability& c) {
     return std::ranges::find(query.measured, c.type, &protocol::Capability::type) !=

@@ -139,7 +139,7 @@ PlannerEffects JobPlanner::step_added(const PlannerView& job) {
                         !demand_is_exact_);
     speeds_.devices_changed();
   }
-  grant_trial_.step(in_seconds(job.now), steps);
+  grant_trial_.step(scheduler::Seconds(in_seconds(job.now)), steps);
   // A change that paid before may not pay any more if little is left to do.
   const double left = seconds_left(job);
   const bool is_due = seconds_left_at_query_ == 0 || 2 * left < seconds_left_at_query_;

@@ -74,7 +74,7 @@ PlannerEffects JobPlanner::rebalance(const PlannerView& job) {
   const auto change = scheduler::rebalance({.capabilities = capabilities,
                                             .current = current,
                                             .max_p = options_.max_p,
-                                            .pause_seconds = in_seconds(pause()),
+                                            .pause = scheduler::Seconds(in_seconds(pause())),
                                             .steps_left = steps_left(job)});
   if (!change) return {};
   next_rebalance_ = job.now + std::max<Instant>(kPausesApart * pause(), kRebalanceApart);
