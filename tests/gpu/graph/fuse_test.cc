@@ -1,5 +1,6 @@
 // What may change how a model runs but never a bit of the result: fusion, threads, kernel classes.
 #include "gpu/graph/fuse.h"
+#include "gpu/graph/ops/operator.h"
 
 #include <doctest/doctest.h>
 

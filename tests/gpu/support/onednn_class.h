@@ -1,5 +1,5 @@
 #pragma once
-// Which kernel class a test program asks the vendor library for. A process serves one, so the same
+// Which kernel class a test program asks oneDNN for. A process serves one, so the same
 // program runs once for each: ES_CPU_CLASS names it, else it is the widest of this machine.
 #include <doctest/doctest.h>
 
@@ -10,22 +10,22 @@
 
 namespace es::test {
 
-inline CpuClass vendor_class() {
+inline CpuClass onednn_class() {
   const char* name = std::getenv("ES_CPU_CLASS");
   return name == nullptr ? supported_cpu_classes().back() : parse_cpu_class(name).value();
 }
 
-// The library, or nullptr with a message: the test is to be skipped where this build has no library
+// The library, or nullptr with a message: the test is to be skipped where this build has no oneDNN
 // or this processor does not have the class.
-inline const gpu::VendorLibrary* vendor_library_or_skip() {
-  const std::string name = device_type(vendor_class()).name;
-  if (!cpu_supports(vendor_class())) {
+inline const gpu::OnednnLibrary* onednn_or_skip() {
+  const std::string name = device_type(onednn_class()).name;
+  if (!cpu_supports(onednn_class())) {
     MESSAGE("skipped: this processor cannot execute ", name);
     return nullptr;
   }
-  const auto library = gpu::vendor_library(vendor_class());
+  const auto library = gpu::open_onednn(onednn_class());
   REQUIRE_MESSAGE(library.ok(), library.error().message);
-  if (*library == nullptr) MESSAGE("skipped: no vendor library for ", name);
+  if (*library == nullptr) MESSAGE("skipped: oneDNN is not available for ", name);
   return *library;
 }
 
