@@ -132,6 +132,14 @@ void add_products(std::vector<OperatorCase>& cases) {
   cases.push_back(measured("matmul transposed", [](GraphBuilder& b) {
     return b.matmul("op", image(b, 5, "a"), image(b, 5, "b"), true);
   }));
+  cases.push_back(measured("matmul of five dimensions", [](GraphBuilder& b) {
+    const TensorId x = b.reshape("a", image(b, 5, "a0"), {3, 2, 3, 8, 5});
+    return b.matmul("op", x, b.reshape("b", image(b, 5, "b0"), {3, 2, 3, 5, 8}));
+  }));
+  cases.push_back(measured("rows of seven dimensions", [](GraphBuilder& b) {
+    const TensorId x = b.reshape("x", image(b, 6), {3, 2, 3, 2, 4, 1, 6});
+    return b.softmax("op", b.layer_norm("norm", x, 1e-5));
+  }));
   cases.push_back(measured("attention packed, with everything", [](GraphBuilder& b) {
     const TensorId ids = b.constant_ids("ids", {1, 5, 5, 1}, std::vector<std::int32_t>(25, 2));
     const TensorId table = b.lookup("table", ids, 3, 2, {WeightInit::Kind::kXavier});
