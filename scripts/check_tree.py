@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the house rules of the source tree; a test of the suite.
+"""Checks the rules of the source tree; a test of the suite.
 
   check_tree.py ROOT
 
@@ -7,9 +7,11 @@ Rules, each named in what it reports:
   include     which folder may include which (docs/ARCHITECTURE.md)
   order       the sub-folders of a folder include each other in one direction only
   third-party which folder may use which library
+  console     which files may write to standard error; the others log (actors/log/log.h)
   registered  every *_test.cc is in its folder's meson.build (or a parent's)
-  readme      every folder of the house has a README.md, and the paths in documents exist
+  readme      every folder of the source has a README.md, and the paths in documents exist
   width       no line of C++ is longer than 100 characters (.clang-format)
+  phrase      comments and documents contain no phrase of the list in check_phrases.py
   top-level   nothing beyond the agreed entries
 Exits with 1 when a rule is broken.
 """
@@ -17,6 +19,8 @@ import argparse
 import re
 import sys
 from pathlib import Path
+
+from check_phrases import check_phrases
 
 FOLDERS = ["proto", "store", "gpu", "scheduler", "actors", "tests"]
 MAY_INCLUDE = {
@@ -27,7 +31,7 @@ MAY_INCLUDE = {
     "actors": {"proto", "store", "gpu", "scheduler", "actors"},
     "tests": set(FOLDERS),
 }
-# Inside proto, base/ is the part that everybody may have; gpu and scheduler take nothing else.
+# gpu and scheduler may include proto/base, and nothing else of proto.
 ONLY_BASE = {"gpu", "scheduler"}
 TOP_LEVEL = {"actors", "CHANGELOG.md", "configs", "CONTRIBUTING.md", "docs", "gpu", "LICENSE",
              "meson.build", "meson_options.txt", "proto", "pyproject.toml", "python", "README.md",
@@ -41,7 +45,8 @@ THIRD_PARTY = [
     (r"toml\+\+/", ["actors/job_file/"]),
     (r"CLI/", ["actors/program/", "actors/easyscaled/", "actors/esctl/",
                "actors/worker/shell/worker_main"]),
-    (r"nlohmann/", ["actors/esctl/", "store/dataset/questions/", "store/safetensors/"]),
+    (r"spdlog/|fmt/", ["actors/log/log.cc"]),
+    (r"nlohmann/", ["actors/log/line.cc", "actors/esctl/", "store/dataset/questions/", "store/safetensors/"]),
     (r"capnp/|kj/", ["proto/", "actors/"]),
     (r"zlib\.h", ["store/dataset/"]),
     (r"jpeglib\.h|jerror\.h|png\.h", ["store/dataset/images/"]),
@@ -62,11 +67,12 @@ ORDER = {
     "scheduler": ["scheduler/model", "scheduler/plans", "scheduler/grants",
                   "scheduler/policy/common", "scheduler/policy/gang", "scheduler/policy/greedy",
                   "scheduler/policy/elastic_srtf", "scheduler/policy"],
-    "actors": ["actors/protocol/core", "actors/protocol/wire", "actors/protocol/shell",
+    "actors": ["actors/log", "actors/protocol/core", "actors/protocol/wire", "actors/protocol/shell",
                "actors/gateway/core", "actors/gateway/shell", "actors/program", "actors/job_file",
                "actors/head", "actors/data_plane", "actors/version",
                "actors/intra_job/core", "actors/cluster_scheduler/core", "actors/worker/core",
-               "actors/data_workers/core", "actors/simulator/core", "actors/admission",
+               "actors/data_workers/core", "actors/est/core", "actors/node_agent/core",
+               "actors/simulator/core", "actors/admission", "actors/worker/device",
                "actors/data_workers/shell", "actors/est/shell", "actors/companion/shell",
                "actors/switchboard/shell", "actors/intra_job/shell", "actors/node_agent/shell",
                "actors/worker/shell", "actors/cluster_scheduler/shell", "actors/simulator/shell",
@@ -75,7 +81,17 @@ ORDER = {
 }
 # The core of a role decides and does nothing else: no actors, no wires, no files, no clock.
 CORE = re.compile(r"actors/[a-z_]+/core/")
-CORE_FORBIDDEN = re.compile(r"caf/|zmq|capnp/|kj/|chrono_clock|store/|/shell/|actors/protocol/wire/")
+CORE_FORBIDDEN = re.compile(r"caf/|zmq|capnp/|kj/|chrono_clock|store/|/shell/|actors/protocol/wire/|"
+                            r"actors/log/")
+# What a worker does with its engine, memory and disk: no actors and no wires.
+DEVICE = re.compile(r"actors/worker/device/")
+DEVICE_FORBIDDEN = re.compile(r"caf/|zmq|capnp/|kj/|/shell/|actors/protocol/wire/")
+# Standard error belongs to the log, in esctl to its console (actors/esctl/views/console.h), and to the
+# frame of every program for last errors (actors/program/program.h). These write to the descriptor.
+# check.cc reports a failed check of a program without a log.
+STANDARD_ERROR = re.compile(r"std::cerr|std::clog|\bstderr\b|\bperror\s*\(")
+MAY_PRINT_ERRORS = {"proto/base/check.cc"}
+COMMENT = re.compile(r"//.*")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
@@ -98,6 +114,8 @@ def check_includes(root):
                 yield f"include: {name}: {folder} may include only proto/base, not {header}"
             if CORE.match(name) and CORE_FORBIDDEN.search(header):
                 yield f"include: {name}: a core may not include {header}"
+            if DEVICE.match(name) and DEVICE_FORBIDDEN.search(header):
+                yield f"include: {name}: the device parts may not include {header}"
 
 
 def floor(order, path):
@@ -130,6 +148,17 @@ def check_third_party(root):
             for pattern, places in THIRD_PARTY:
                 if re.match(pattern, header) and not any(name.startswith(p) for p in places):
                     yield f"third-party: {name}: {header} is allowed only in {places or 'tests'}"
+
+
+def check_console(root):
+    for name, text in sources(root):
+        if name.startswith("tests/") or name in MAY_PRINT_ERRORS:
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            found = STANDARD_ERROR.search(COMMENT.sub("", line))
+            if found:
+                yield (f"console: {name}:{number}: {found[0]} is not allowed here; use "
+                       "actors/log/log.h, or return the text to the caller")
 
 
 def check_registered(root):
@@ -176,8 +205,8 @@ def check_top_level(root):
             yield f"top-level: {entry.name} is not one of {', '.join(sorted(TOP_LEVEL))}"
 
 
-CHECKS = [check_includes, check_order, check_third_party, check_registered, check_width, check_readmes,
-          check_top_level]
+CHECKS = [check_includes, check_order, check_third_party, check_console, check_registered,
+          check_width, check_readmes, check_top_level, check_phrases]
 
 
 def problems(root):
@@ -189,5 +218,5 @@ if __name__ == "__main__":
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("root", metavar="ROOT", help="the source tree")
     found = problems(parser.parse_args().root)
-    print("\n".join(found) if found else "the tree keeps the house rules")
+    print("\n".join(found) if found else "the tree keeps the rules")
     sys.exit(1 if found else 0)

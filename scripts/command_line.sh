@@ -1,12 +1,12 @@
-# Sourced by the scripts here: what they answer to --help, and what they refuse. SCRIPT is the path of
-# the script, whose first comment is its usage.
+# Sourced by the other scripts: how they answer --help, and which arguments they refuse. SCRIPT is
+# the path of the script, whose first comment is its usage.
 
 # The first comment of SCRIPT.
 usage() {  # SCRIPT
   awk 'NR > 1 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "$1"
 }
 
-# With -h or --help anywhere among the arguments: prints the usage, and the script ends.
+# Prints the usage and ends the script if -h or --help is among the arguments.
 answer_help() {  # SCRIPT ARGUMENT...
   local script=$1 word
   shift
@@ -25,8 +25,8 @@ refuse() {  # SCRIPT WORD
   exit 2
 }
 
-# Refuses an option that `meson test` does not know before anything is built. Without Meson it cannot
-# be asked, and refuses by itself later.
+# Refuses an option that `meson test` does not know before anything is built. Without Meson the
+# option cannot be checked here, and the script refuses it later.
 check_meson_options() {  # SCRIPT ARGUMENT...
   local script=$1 word known
   shift

@@ -1,4 +1,5 @@
-"""The bundle of scripts/gpu_check: programs, the libraries that they need, small jobs, the scripts."""
+"""Makes the bundle of scripts/gpu_check: programs, the libraries that they need, small jobs, the
+scripts."""
 import re
 import shutil
 import subprocess
@@ -7,9 +8,9 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-# Part of every system, and bound to its kernel.
+# These libraries are part of every system, and belong to its kernel.
 OF_THE_SYSTEM = re.compile(r"^(ld-linux.*|lib(c|m|dl|rt|pthread|resolv))\.so")
-# The compiler's: used only where the system's are older.
+# The libraries of the compiler are used only where those of the system are older.
 OF_THE_COMPILER = re.compile(r"^lib(stdc\+\+|gcc_s)\.so")
 BYTES_MAX = 60 << 20
 
@@ -21,7 +22,7 @@ def libraries(program):
 
 
 def copy_programs(programs, build, root):
-    """`programs`: by name, where they are below the build directory."""
+    """`programs`: by name, the paths below the build directory."""
     if subprocess.run(["ninja", "-C", build, *programs.values()], stdout=subprocess.DEVNULL).returncode:
         sys.exit(f"gpu_check: the programs cannot be built in {build}")
     for name, path in programs.items():
@@ -32,7 +33,8 @@ def copy_programs(programs, build, root):
 
 
 def bundle(programs, scripts, build, file, peers):
-    """`peers`: a directory with the PyTorch models to compare with; may be missing. The exit status."""
+    """`peers`: a directory with the PyTorch models for the comparison; it may be missing. Returns
+    the exit status."""
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch) / "gpu_check_bundle"
         for folder in ("bin", "lib/compiler", "jobs"):

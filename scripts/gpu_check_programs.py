@@ -1,4 +1,4 @@
-"""What scripts/gpu_check runs: programs with a time limit, and daemons."""
+"""Runs the programs of scripts/gpu_check with a time limit, and starts daemons."""
 import ctypes
 import json
 import os
@@ -16,25 +16,25 @@ PROGRAMS = {"easyscaled": "actors/easyscaled/easyscaled", "esctl": "actors/esctl
             "device_test": "tests/gpu/cuda/gpu_cuda_device_test",
             "train_bench": "tests/bench/train_bench",
             "device_kernels_bench": "tests/bench/device_kernels_bench"}
-# Beside the programs' own libraries: NVIDIA's, as PyTorch's packages or the toolkit bring them.
+# Besides the programs' own libraries: those of NVIDIA, from PyTorch's packages or from the toolkit.
 TOOLKIT = ["/usr/local/cuda/lib64", "/usr/local/cuda/targets/x86_64-linux/lib"]
 VENDOR = ["libcublas.so", "libcudnn.so", "libnccl.so"]
 
 
 class Failed(Exception):
-    """A check that did not hold, in one line."""
+    """A check that failed, as one line."""
 
 
 class Wrong(str):
-    """A row of a part that tells of something that did not hold."""
+    """A row of a part that reports a failed check."""
 
 
 class TimeUp(Exception):
-    """The part has no time left."""
+    """The time of the part is used up."""
 
 
 def kill(process):
-    """The process and those that it has started. One that hangs in the driver is left behind."""
+    """Ends the process and its children. A process that hangs in the driver is left behind."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(timeout=5)
@@ -43,7 +43,7 @@ def kill(process):
 
 
 def has_compiler_libraries():
-    """Whether this machine's C++ library is at least as new as the programs want it (GCC 12)."""
+    """Whether this machine's C++ library is at least as new as the programs need (GCC 12)."""
     try:
         library = ctypes.CDLL("libstdc++.so.6")
         return hasattr(library, "_ZSt21__glibcxx_assert_failPKciS0_S0_")
@@ -52,7 +52,7 @@ def has_compiler_libraries():
 
 
 class Bench:
-    """Programs, the device under test, a scratch directory, and the time that a part has left."""
+    """Programs, the device under test, a scratch directory, and the remaining time of a part."""
 
     def __init__(self, build, device, quick, scratch):
         self.scratch, self.quick, self.device = Path(scratch), quick, device
@@ -69,7 +69,7 @@ class Bench:
         flags = Path("/proc/cpuinfo").read_text()
         self.cpu = "cpu-avx512" if "avx512bw" in flags else "cpu-avx2" if " avx2" in flags else "cpu-scalar"
         self.end = time.monotonic() + 60
-        self.measured = {}  # what a part leaves for a later one
+        self.measured = {}  # Results of a part for a later one.
 
     def library_folders(self):
         folders = []
@@ -81,7 +81,7 @@ class Bench:
         return folders + list(filter(None, [os.environ.get("LD_LIBRARY_PATH")]))
 
     def vendor_libraries(self):
-        """Where those of NVIDIA's libraries are that the programs load when they need them."""
+        """The directories of the NVIDIA libraries that the programs load when they need them."""
         searched = [Path(folder) for folder in ":".join(self.folders).split(":")]
         ldconfig = "/sbin/ldconfig" if Path("/sbin/ldconfig").exists() else "ldconfig"
         known = subprocess.run([ldconfig, "-p"], capture_output=True, text=True).stdout
@@ -102,7 +102,7 @@ class Bench:
                                 start_new_session=True, env=self.environment, **options)
 
     def run(self, words, limit=None, environment=None):
-        """The status, None when its time was up, and what it has printed: (status, out, err)."""
+        """Returns (status, stdout, stderr). The status is None when the time was used up."""
         texts = [tempfile.TemporaryFile("w+", dir=self.scratch, errors="replace") for _ in range(2)]
         limit = min(self.left(), limit or self.left())
         process = subprocess.Popen(list(map(str, words)), stdout=texts[0], stderr=texts[1],
@@ -130,7 +130,7 @@ class Bench:
 
 
 class Head:
-    """A daemon with these devices, or those that it finds, and esctl at it."""
+    """A daemon with these devices, or with those that it finds, and an esctl for it."""
 
     def __init__(self, bench, devices=None, workers_per_gpu=2):
         self.bench = bench
@@ -152,7 +152,7 @@ class Head:
         return self
 
     def __exit__(self, *_):
-        kill(self.process)  # its workers end with it
+        kill(self.process)  # Its workers end with it.
 
     def json(self, *words):
         return json.loads(self.bench.output("esctl", *words, "--head", self.endpoint, "--json"))

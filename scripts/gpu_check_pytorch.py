@@ -47,7 +47,8 @@ def resnet50():
 
 
 def find_models(folder):
-    """models.py; where there is no torchvision, without what needs it but ResNet-50."""
+    """Imports models.py. Without torchvision only ResNet-50 of the models that need it is
+    available."""
     sys.path.insert(0, folder)
     try:
         importlib.import_module("torchvision")
@@ -58,7 +59,7 @@ def find_models(folder):
 
 
 def allow_tf32(on):
-    if hasattr(torch.backends.cudnn, "conv"):  # PyTorch 2.9 and newer
+    if hasattr(torch.backends.cudnn, "conv"):  # PyTorch 2.9 and newer.
         torch.backends.cuda.matmul.fp32_precision = "tf32" if on else "ieee"
         torch.backends.cudnn.conv.fp32_precision = "tf32" if on else "ieee"
     else:
@@ -66,7 +67,7 @@ def allow_tf32(on):
 
 
 def error_of_products():
-    """Of a product of matrices, relative: tells whether TF32 is in use."""
+    """The relative error of a product of matrices, which shows whether TF32 is in use."""
     a = torch.randn(512, 512, generator=torch.Generator().manual_seed(1)).cuda()
     exact = a.double() @ a.double()
     return ((a @ a - exact).abs().max() / exact.abs().max()).item()
@@ -82,7 +83,7 @@ def note():
 
 
 def workload(models, name):
-    """Model, mini-batch and loss; sizes that models.py has not are made of what it has."""
+    """Model, mini-batch and loss. Sizes that models.py lacks are made from its parts."""
     work = dict(models.WORK)
     if "resnet50_64_b8" in work:
         work["resnet50_224_b32"] = models._img(work["resnet50_64_b8"][0], 32, 224, 1000)
@@ -127,7 +128,7 @@ def main(folder, steps, *names):
             for key, on in (("ms", False), ("tf32_ms", True)):
                 allow_tf32(on)
                 result[key] = step_ms(*workload(models, name), int(steps))
-        except Exception as error:  # the others are of interest all the same
+        except Exception as error:  # The results of the others are still useful.
             result = {"workload": name, "why_not": f"{type(error).__name__}: {error}"[:200]}
         print(json.dumps(result), flush=True)
 

@@ -1,4 +1,4 @@
-"""The parts of scripts/gpu_check that measure: this engine, and PyTorch beside it."""
+"""The parts of scripts/gpu_check that measure speed: this engine, and PyTorch beside it."""
 import json
 import os
 import subprocess
@@ -11,12 +11,13 @@ WORKLOADS = ["resnet50_224_b32", "bert_base_s384_b8", "resnet18_cifar32_b32", "r
              "shufflenetv2_64_b32", "vgg19_64_b8", "swin_t_64_b4", "yolov3_96_b2", "neumf_b1024",
              "bert_base_s64_b4", "electra_small_s64_b4"]
 QUICK = "neumf_b1024"
-LIMIT = 60  # seconds, of one program
+LIMIT = 60  # Seconds for one program.
 LEVELS = {"D2": ["--level", "D2"], "D1": ["--level", "D1"], "D1 TF32": ["--level", "D1", "--tf32"]}
-# The first step loads, the second runs operator by operator, the third and fourth record graphs for either
-# of two input buffers.
+# The first step loads, the second runs operator by operator, and the third and the fourth record a
+# graph for each of two input buffers.
 WARM = 4
-WHOLE = ["resnet50_224_b32", "bert_base_s384_b8"]  # compared with the CPU after a step, in full size
+# Models whose parameters are compared with the CPU after a step, in full size.
+WHOLE = ["resnet50_224_b32", "bert_base_s384_b8"]
 
 
 def steps(bench):
@@ -29,7 +30,8 @@ def measure(bench, workload, *options):
 
 
 def whole_steps(bench):
-    """One D2 step of published sizes: the parameters after it, on the device and on this machine's CPU."""
+    """One D2 step in published sizes. Compares the parameters afterwards on the device and on the
+    CPU of this machine."""
     for workload in [QUICK] if bench.quick else WHOLE:
         yield from failing_alone(whole_step(bench, workload))
 
@@ -48,7 +50,8 @@ def same_digests(workload, digests, device, cpu):
 
 
 def order_of_levels(workloads):
-    """What is measured, in that order: D2, which is this engine's own, of all before the libraries' levels."""
+    """The measurements in their order: D2, which only this engine has, comes before the levels with
+    libraries."""
     return [(workload, name) for name in LEVELS for workload in workloads]
 
 
@@ -65,7 +68,7 @@ def speed(bench):
     try:
         for piece in pieces:
             yield from failing_alone(piece)
-    except TimeUp:  # nothing is wrong with what was measured
+    except TimeUp:  # The measured values are right.
         yield "the rest is not measured: there was no time left"
 
 
@@ -83,7 +86,8 @@ def level(bench, workload, name):
 
 
 def kernels(bench):
-    """Products, convolutions, and what reads memory, beside the libraries where they have it."""
+    """Products, convolutions and kernels that read memory, compared with the libraries if these
+    have them."""
     options = ["--host"] if bench.device == "cuda-host" else []
     options += ["--quick"] if bench.quick else []
     for line in bench.output("device_kernels_bench", *options, limit=LIMIT).splitlines():
@@ -105,7 +109,7 @@ def kernel_row(case):
 
 
 def cost_of_checks(bench, workload):
-    """What D2's look at every result costs, by its bytes: as it comes from the cache, from memory."""
+    """The cost of the D2 check of every result by its bytes: from the cache, and from memory."""
     ran = bench.measured.get((workload, "D2"))
     rates = [case["gb_per_s"] for name, case in bench.measured.items()
              if str(name).startswith("find non-finite")]
@@ -145,7 +149,8 @@ def pytorch(bench):
         return
     peers = HERE / "peers" if bench.bundled else HERE.parent.parent / "shared/peers"
     words = [sys.executable, HERE / PEER, peers, 2 if bench.quick else 10]
-    # It finds its libraries by itself. Its time is up before the part's: what it has is told.
+    # It finds its libraries by itself. Its time ends before that of the part, so its results are
+    # printed.
     status, out, err = bench.run([*words, *([QUICK] if bench.quick else WORKLOADS)],
                                  max(1, bench.left() - 2), dict(os.environ))
     for line in filter(lambda line: line.startswith("{"), out.splitlines()):

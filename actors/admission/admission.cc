@@ -1,6 +1,7 @@
 #include "actors/admission/admission.h"
 
 #include <numeric>
+#include <optional>
 
 #include "actors/admission/model_key.h"
 #include "actors/job_file/job_file.h"
@@ -61,7 +62,7 @@ Status resolve_steps(JobSpec& spec, Version start, std::uint64_t steps_per_epoch
 Status check_same_job(const JobSpec& spec, const JobSpec& saved, const std::string& directory) {
   const std::string key(first_other_bits(spec, saved));
   if (key.empty()) return {};
-  return usage_error(directory + ": the checkpoint is of a job with another " + key +
+  return usage_error(directory + ": the checkpoint belongs to a job with another " + key +
                      "; allowed is the same " + key);
 }
 
@@ -96,8 +97,8 @@ Result<Start> look_at_checkpoint(const JobSpec& spec, const std::string& directo
   const auto saved = parse_job(reader->job_toml(), directory);
   if (!saved)
     return usage_error(directory +
-                       ": its job file is none that this version accepts: allowed is a "
-                       "checkpoint that it can go on from");
+                       ": this version does not accept the job file in it; allowed is a checkpoint "
+                       "with a valid job file");
   ES_RETURN_IF_ERROR(check_same_job(spec, *saved, directory));
   const auto kernels = read_kernel_record(*reader, directory);
   if (!kernels) return kernels.error();
@@ -107,24 +108,47 @@ Result<Start> look_at_checkpoint(const JobSpec& spec, const std::string& directo
   return Start{head.version, {head.params_digest, head.state_digest}, only_type(spec, *kernels)};
 }
 
+// The parameters of the job's model. The graph is built when it is first needed, so that errors of
+// the fields before it are reported first.
+class ModelParameters {
+ public:
+  // `spec` and `layout` must outlive this. A change of the weights or of other fields than the
+  // model and the batch size does not change the graph.
+  ModelParameters(const JobSpec& spec, const SampleLayout& layout) : spec_(spec), layout_(layout) {}
+  // Error: the model does not fit the samples.
+  Result<const gpu::ParamTable*> table() {
+    if (!graph_) {
+      auto graph = gpu::build_model(spec_.model, spec_.batch_size, layout_);
+      if (!graph) return graph.error();
+      graph_ = *std::move(graph);
+    }
+    return &graph_->table;
+  }
+
+ private:
+  const JobSpec& spec_;
+  const SampleLayout& layout_;
+  std::optional<gpu::Graph> graph_;
+};
+
 // From now on the digest of the initial weights belongs to the job, and workers compare the file
 // with it. If the job file contains a digest already, only the workers compare: the job may be
 // beyond version 0, and the file may be gone.
-Status resolve_weights(JobSpec& spec, const SampleLayout& layout) {
+Status resolve_weights(JobSpec& spec, ModelParameters& parameters) {
   if (spec.model.weights.empty() || !spec.model.weights_digest.empty()) return {};
-  const auto graph = gpu::build_model(spec.model, spec.batch_size, layout);
-  if (!graph) return graph.error();
-  const auto digest = check_weights(spec.model.weights, graph->table);
+  const auto table = parameters.table();
+  if (!table) return table.error();
+  const auto digest = check_weights(spec.model.weights, **table);
   if (!digest) return digest.error();
   spec.model.weights_digest = digest->hex();
   return {};
 }
 
-Result<std::uint32_t> bucket_count(const JobSpec& spec, const SampleLayout& layout) {
-  const auto graph = gpu::build_model(spec.model, spec.batch_size, layout);
-  if (!graph) return graph.error();
+Result<std::uint32_t> bucket_count(ModelParameters& parameters) {
+  const auto table = parameters.table();
+  if (!table) return table.error();
   return static_cast<std::uint32_t>(
-      gpu::cut_buckets(graph->table, gpu::kBucketBytes / std::int64_t{sizeof(float)}).size());
+      gpu::cut_buckets(**table, gpu::kBucketBytes / std::int64_t{sizeof(float)}).size());
 }
 
 // Checked before any file is opened, so that a client cannot find out which files exist outside of
@@ -160,24 +184,26 @@ Result<AdmittedJob> admit(const std::string& spec_toml, const std::string& from_
   ES_RETURN_IF_ERROR(check_named_paths(*spec, from_checkpoint));
   const auto data = store::data_facts(*spec);
   if (!data) return data.error();
-  AdmittedJob job{*std::move(spec), {}, {}, {}};
-  ES_RETURN_IF_ERROR(resolve_weights(job.spec, data->layout));
+  AdmittedJob job;
+  job.config.spec = *std::move(spec);
+  JobSpec& resolved = job.config.spec;
+  ModelParameters parameters(resolved, data->layout);
+  ES_RETURN_IF_ERROR(resolve_weights(resolved, parameters));
   if (!from_checkpoint.empty()) {
-    const auto start = look_at_checkpoint(job.spec, from_checkpoint);
+    const auto start = look_at_checkpoint(resolved, from_checkpoint);
     if (!start) return start.error();
     job.config.start = protocol::FromCheckpoint{from_checkpoint};
     job.config.start_version = start->version;
     job.config.start_digests = start->digests;
-    if (start->only_type) job.spec.resources.device_types = {*start->only_type};
+    if (start->only_type) resolved.resources.device_types = {*start->only_type};
   }
-  ES_RETURN_IF_ERROR(resolve(job.spec, job.config.start_version, *data));
-  const auto buckets = bucket_count(job.spec, data->layout);
+  ES_RETURN_IF_ERROR(resolve(resolved, job.config.start_version, *data));
+  const auto buckets = bucket_count(parameters);
   if (!buckets) return buckets.error();
-  job.spec_toml = to_toml(job.spec);
-  job.config.spec = job.spec;
-  job.config.last_version = job.spec.steps;
+  job.spec_toml = to_toml(resolved);
+  job.config.last_version = resolved.steps;
   job.config.bucket_count = *buckets;
-  job.model_key = model_key(job.spec, data->layout);
+  job.model_key = model_key(resolved, data->layout);
   return job;
 }
 

@@ -12,9 +12,8 @@
 namespace es::actors {
 
 struct AdmittedJob {
-  JobSpec spec;           // steps resolved from epochs or stages, level from auto
-  std::string spec_toml;  // canonical text of `spec`
-  intra_job::Config config;
+  intra_job::Config config;  // its spec has steps from epochs or stages, and a level from auto
+  std::string spec_toml;     // canonical text of config.spec
   std::string model_key;  // what decides the speed of a local step, besides batch and device type
 };
 

@@ -12,11 +12,12 @@
 #include "actors/cluster_scheduler/shell/cluster_scheduler_actor.h"
 #include "actors/easyscaled/stop_signal.h"
 #include "actors/gateway/shell/gateway_actor.h"
+#include "actors/log/log.h"
 #include "actors/node_agent/shell/node_agent_actor.h"
 #include "actors/program/actor_process.h"
+#include "actors/program/log_options.h"
 #include "actors/program/private_directory.h"
 #include "actors/switchboard/shell/switchboard_actor.h"
-#include "proto/base/text.h"
 #include "store/kv/rocksdb_key_value_store.h"
 #include "store/path_roots.h"
 #include "store/recovery/records.h"
@@ -41,10 +42,9 @@ std::string random_tag() {
   return tag;
 }
 
-// Some lines contain text of peers, and the log may be a terminal, so control characters are
-// escaped.
-void log_line(const std::string& line) {
-  std::cerr << escaped(line) << std::endl;
+// The gateway reports what it refuses or cannot do.
+void log_gateway(const std::string& line) {
+  log::warning(line);
 }
 
 std::filesystem::path own_checkpoints(const DaemonOptions& options) {
@@ -99,17 +99,20 @@ NodeAgentOptions node_options(const DaemonOptions& options, const std::string& h
         {"--rescue", std::filesystem::absolute(options.rescue_dir).string()});
   for (const std::string& argument : to_arguments(options.wire))
     node.worker_command.push_back(argument);
+  for (const std::string& argument : to_arguments(options.log))
+    node.worker_command.push_back(argument);
   add_roots(options, node.worker_command);
   // Printed once: the head sends a welcome again after the link to it was lost and restored.
-  node.on_welcome = [head_endpoint, said = false]() mutable {
+  node.on_welcome = [head_endpoint, name = node.name, said = false]() mutable {
+    log::info("the head at " + head_endpoint + " has admitted this node", {.node = name});
     if (!said) std::cout << "ready " << head_endpoint << std::endl;
     if (!said && !std::cout)
-      log_line("standard output cannot be written: nobody is told \"ready\"");
+      log::warning("standard output cannot be written: nobody is told \"ready\"");
     said = true;
   };
   node.on_drained = [&stop] { stop.finish(); };
   node.on_refused = [&stop](const std::string& reason) {
-    log_line("the head refuses this node: " + reason);
+    log::error("the head refuses this node: " + reason);
     stop.finish();
   };
   return node;
@@ -127,13 +130,13 @@ Status recover_journal(const std::filesystem::path& directory) {
   const auto recovery = store::recover_state_directory(directory);
   if (!recovery) return recovery.error();
   if (recovery->original.empty()) {
-    log_line("state directory " + directory.string() + " is whole: nothing was changed");
+    log::info("state directory " + directory.string() + " is whole: nothing was changed");
     return {};
   }
-  for (const std::string& what : recovery->dropped) log_line("dropped: " + what);
+  for (const std::string& what : recovery->dropped) log::warning("dropped: " + what);
   for (const auto& [table, records] : recovery->kept)
-    log_line("kept: " + std::to_string(records) + " of " + table);
-  log_line("the damaged state directory is kept as " + recovery->original.string());
+    log::info("kept: " + std::to_string(records) + " of " + table);
+  log::info("the damaged state directory is kept as " + recovery->original.string());
   return {};
 }
 
@@ -145,7 +148,7 @@ Result<std::unique_ptr<store::KeyValueStore>> open_journal(const std::filesystem
   if (!values) return values;
   if (const Status whole = store::check_records(**values); !whole.ok())
     return failure("state directory " + directory.string() + ": " + whole.error().message +
-                   "; easyscaled --head --recover goes on with what is whole");
+                   "; easyscaled --head --recover continues with the undamaged part");
   return values;
 }
 
@@ -175,7 +178,7 @@ Result<Served> start_head(caf::actor_system& system, const DaemonOptions& option
   wire.also_self = {node_peer(options.node_name)};
   ES_RETURN_IF_ERROR(apply(options.wire, wire));
   const auto switchboard = system.spawn(switchboard_actor);
-  auto gateway = start_gateway(system, std::move(wire), switchboard, log_line);
+  auto gateway = start_gateway(system, std::move(wire), switchboard, log_gateway);
   if (!gateway) return gateway.error();
   caf::anon_send(switchboard, AttachGateway{gateway->actor});
   ClusterSchedulerOptions cluster;
@@ -185,7 +188,7 @@ Result<Served> start_head(caf::actor_system& system, const DaemonOptions& option
   cluster.unix_ms = unix_ms;
   cluster.on_stopped = [&stop] { stop.finish(); };
   cluster.on_unreadable = [](const Error& error) {
-    log_line(error.message);
+    log::error(error.message);
     end_now(exit_code(error.kind));
   };
   cluster.make_policy = [policy = options.policy, how = options.policy_options] {
@@ -218,7 +221,7 @@ Result<Served> start_node(caf::actor_system& system, const DaemonOptions& option
       self->become(node_agent_actor(self, node, attach.gateway));
     }};
   });
-  auto gateway = start_gateway(system, std::move(wire), agent, log_line);
+  auto gateway = start_gateway(system, std::move(wire), agent, log_gateway);
   if (!gateway) return gateway.error();
   caf::anon_send(agent, AttachGateway{gateway->actor});
   return Served{{}, {}, caf::actor_cast<caf::actor>(agent), *std::move(gateway)};
@@ -247,9 +250,9 @@ Status serve(StopSignal& stop, const Served& served, std::chrono::milliseconds g
   using Cause = StopSignal::Cause;
   const Cause cause = stop.wait();
   if (cause == Cause::kFinished || cause == Cause::kParentEnded) return {};
-  log_line("hands over what runs here, within " +
-           std::to_string(std::chrono::duration_cast<std::chrono::seconds>(grace).count()) +
-           " s; a second signal ends at once");
+  log::info("hands over what runs here, within " +
+            std::to_string(std::chrono::duration_cast<std::chrono::seconds>(grace).count()) +
+            " s; a second signal ends at once");
   if (served.head) caf::anon_send(served.head, CloseHead{});
   caf::anon_send(served.agent, Drain{});
   switch (stop.wait(std::chrono::steady_clock::now() + grace)) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/log/log.h"
 #include "actors/program/wire_options.h"
 #include "proto/base/device.h"
 #include "proto/base/result.h"
@@ -34,11 +35,13 @@ struct DaemonOptions {
   // is always allowed.
   std::vector<std::string> data_roots, checkpoint_roots;
   WireOptions wire;
+  log::Options log;
   int parent_pid = 0;  // end when this process ends, and a head with its jobs; 0: none
 };
 
-// Runs the daemon. Returns only errors that occur before it serves. Otherwise the process ends in
-// this function, with an exit code for the cases below and with an error's message on stderr.
+// Runs the daemon, whose log must be started. Returns only errors that occur before it serves.
+// Otherwise the process ends in this function, with an exit code for the cases below and with an
+// error's message in the log.
 //
 // The daemon serves until SIGTERM or SIGINT, until Shutdown by a client, or until its parent ends.
 // After a signal it hands the workers of its node over to other nodes or has their jobs saved, and

@@ -6,19 +6,19 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
-#include <iostream>
 
 #include "actors/easyscaled/daemon.h"
+#include "actors/log/log.h"
 #include "actors/program/default_devices.h"
 #include "actors/program/default_paths.h"
 #include "actors/program/finite.h"
+#include "actors/program/log_options.h"
 #include "actors/program/program.h"
 #include "actors/program/program_version.h"
 #include "actors/program/quota.h"
 #include "actors/program/unknown_word.h"
 #include "actors/worker/shell/worker_main.h"
 #include "gpu/engine/device_choice.h"
-#include "proto/base/text.h"
 
 namespace {
 
@@ -73,29 +73,31 @@ Result<DaemonOptions> parse(int argc, char** argv) {
       "  easyscaled --join tcp://HEAD:7070 ...    a node that joins a head\n",
       "easyscaled");
   app.set_version_flag("--version", version_line("easyscaled"));
-  app.add_flag("--head", options.head, "Be the head (and a node)");
+  app.add_flag("--head", options.head, "Run the head, which is also a node");
   app.add_option("--join", options.join, "Endpoint of the head to join");
-  app.add_option("--listen", options.listen, "Head: endpoint to serve at")->capture_default_str();
-  app.add_option("--state", options.state_dir, "Head: directory for journal, logs, checkpoints")
+  app.add_option("--listen", options.listen, "Head: endpoint at which it serves")
       ->capture_default_str();
-  app.add_flag(
-      "--recover", options.recover,
-      "Head: a damaged journal is moved aside, what is whole of it goes on, and what is not "
-      "is named");
+  app.add_option("--state", options.state_dir,
+                 "Head: state directory, for journal, logs and checkpoints")
+      ->capture_default_str();
+  app.add_flag("--recover", options.recover,
+               "Head: if the state directory is damaged, keep it under another name, continue with "
+               "its undamaged part, and print what is lost");
   app.add_option("--run-dir", options.run_dir,
-                 "Directory for sockets and logs of workers (default: STATE/run)");
+                 "Directory for the sockets and logs of workers (default: STATE/run)");
   app.add_option("--rescue", options.rescue_dir,
-                 "Directory where a job that fails because of its data leaves its last state "
-                 "(default: STATE/rescue)");
+                 "Directory for the last state of a job that fails because of its data (default: "
+                 "STATE/rescue)");
   bool no_rescue = false;
-  app.add_flag("--no-rescue", no_rescue, "Such a job leaves nothing")->excludes("--rescue");
+  app.add_flag("--no-rescue", no_rescue, "Save no state of such a job")->excludes("--rescue");
   app.add_option("--node", options.node_name, "Name of this node")->capture_default_str();
   app.add_option(
       "--devices", devices,
       "Devices to offer, e.g. cpu-avx2:2+cpu-scalar:1 (default: " + default_devices().text() + ")");
   std::uint32_t workers_per_gpu = 1;
   app.add_option("--workers-per-gpu", workers_per_gpu,
-                 "Devices that --devices may offer of one GPU: for tests and small clusters")
+                 "Workers that may share one GPU; --devices then offers a GPU up to this number of "
+                 "times. For tests and small clusters")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   app.add_option("--loaders", options.loaders,
@@ -103,20 +105,23 @@ Result<DaemonOptions> parse(int argc, char** argv) {
       ->check(CLI::Range(1, kLoadersMax))
       ->capture_default_str();
   double grace_s = std::chrono::duration<double>(options.grace).count();
-  app.add_option("--grace", grace_s,
-                 "Seconds after SIGTERM to hand this node's workers over, or save their jobs")
+  app.add_option(
+         "--grace", grace_s,
+         "Seconds after SIGTERM to hand the workers of this node over, or to save their jobs")
       ->check(CLI::Range(0.0, 1e6))
       ->check(finite_number())
       ->capture_default_str();
-  app.add_option("--parent-pid", options.parent_pid,
-                 "End when this process ends; a head cancels its jobs then, and at SIGTERM");
+  app.add_option(
+      "--parent-pid", options.parent_pid,
+      "End when the process with this id ends; a head then cancels its jobs, and also at SIGTERM");
   std::vector<std::string> quotas;
   std::string claim_quota;
-  app.add_option("--policy", options.policy,
-                 "Head: who gets which devices; `esctl sim --help` lists the policies")
+  app.add_option(
+         "--policy", options.policy,
+         "Head: the policy that decides which job gets which devices; `esctl sim --help` lists all")
       ->capture_default_str();
   app.add_option("--fairness", options.policy_options.fairness,
-                 "Head: of the policy elastic-srtf, 0 (fast) to 1 (fair)")
+                 "Head: knob of the policy elastic-srtf, from 0 (fast) to 1 (fair)")
       ->check(CLI::Range(0.0, 1.0))
       ->check(finite_number())
       ->capture_default_str();
@@ -124,16 +129,18 @@ Result<DaemonOptions> parse(int argc, char** argv) {
       "--quota", quotas,
       "Head: devices that a tenant owns, TENANT=TYPE:COUNT[+TYPE:COUNT...]; may be repeated");
   app.add_option("--claim-quota", claim_quota,
-                 "Head: the most devices that claims may take together (default: all)");
-  app.add_option("--data-root", options.data_roots,
-                 "Directory in which data sets, vocabularies and weights must lie that jobs name; "
-                 "may be repeated. Without it a head takes such paths from clients of its local "
-                 "socket only")
+                 "Head: the largest number of devices of each type that claims may take together "
+                 "(default: all)");
+  app.add_option(
+         "--data-root", options.data_roots,
+         "Directory in which the data sets, vocabularies and weights of jobs must lie; may be "
+         "repeated. Without it a head accepts such paths only from clients of its local socket")
       ->type_name("DIR");
   app.add_option("--checkpoint-root", options.checkpoint_roots,
                  "The same for checkpoints. Clients that reach a head by tcp may always name "
-                 "STATE/checkpoints, and nothing else without this option")
+                 "STATE/checkpoints, and no other directory without this option")
       ->type_name("DIR");
+  add_log_options(app, options.log);
   add_wire_options(app, options.wire);
   app.set_config("--config", "", "Read options from this TOML file, e.g. configs/easyscaled.toml")
       ->type_name("FILE");
@@ -149,7 +156,7 @@ Result<DaemonOptions> parse(int argc, char** argv) {
   if (options.head != options.join.empty())
     return usage_error("easyscaled: give --head, or --join ENDPOINT, and not both");
   if (options.recover && !options.head)
-    return usage_error("--recover: allowed with --head, which has the state directory");
+    return usage_error("--recover: allowed only with --head, which has the state directory");
   if (options.run_dir.empty()) options.run_dir = options.state_dir + "/run";
   if (options.rescue_dir.empty() && !no_rescue) options.rescue_dir = options.state_dir + "/rescue";
   options.grace = std::chrono::milliseconds(std::llround(grace_s * 1000));
@@ -168,9 +175,11 @@ int daemon_main(int argc, char** argv) {
   const auto options = parse(argc, argv);
   // The reader of the log may go away; the jobs must continue.
   std::signal(SIGPIPE, SIG_IGN);
-  const Status status = options ? run_daemon(*options) : Status(options.error());
+  if (!options) return refuse(options.error());
+  log::start(options->log);
+  const Status status = run_daemon(*options);
   if (status.ok()) return 0;
-  std::cerr << escaped(status.error().message, "\n") << std::endl;
+  log::error(status.error().message);
   return exit_code(status.error().kind);
 }
 

@@ -5,8 +5,7 @@
 #include <caf/actor_system_config.hpp>
 #include <caf/atom.hpp>
 
-#include <iostream>
-
+#include "actors/log/log.h"
 #include "actors/program/program.h"
 
 namespace es::actors {
@@ -21,7 +20,7 @@ void run_actor_process(const char* name, std::size_t threads,
   ::_exit(run_program(name, [&] {
     const Status status = body(*system);
     if (status.ok()) return 0;
-    std::cerr << status.error().message << std::endl;
+    log::error(status.error().message);
     return exit_code(status.error().kind);
   }));
 }

@@ -16,10 +16,10 @@
 namespace es::actors {
 
 // Runs `body` with an actor system of `threads` threads and then ends the process: with exit code
-// 0, or with the error's exit code and its message on stderr. If output could not be written, or if
-// an exception leaves `body`, the process ends as run_program (actors/program/program.h) describes,
-// under `name`. Actors may use the caller's frame, because the function never returns. Call it on
-// the main thread, once in a process.
+// 0, or with the error's exit code after its message was logged. If output could not be written, or
+// if an exception leaves `body`, the process ends as run_program (actors/program/program.h)
+// describes, under `name`. Actors may use the caller's frame, because the function never returns.
+// Call it on the main thread, once in a process.
 [[noreturn]] void run_actor_process(const char* name, std::size_t threads,
                                     const std::function<Status(caf::actor_system&)>& body);
 

@@ -37,11 +37,13 @@ Status make_private_directory(const fs::path& directory) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return cannot_be_made(path);
   if (!S_ISDIR(info.st_mode))
-    return failure("directory " + path.string() + ": there is something else of this name");
+    return failure("directory " + path.string() +
+                   ": a file of another kind has this name; allowed is a directory");
   if ((info.st_mode & 07777) == kPrivate && info.st_uid == ::geteuid()) return {};
   if (info.st_uid != ::geteuid() || (info.st_mode & S_ISVTX) != 0)
     return refused("directory " + path.string() +
-                   ": belongs to others too: allowed is a directory of our own, with mode 0700");
+                   ": other users may access it or own it; allowed is a directory of this user "
+                   "with mode 0700");
   return ::chmod(path.c_str(), kPrivate) == 0 ? Status() : Status(cannot_be_made(path));
 }
 

@@ -31,9 +31,13 @@ void open_standard_files() {
   }
 }
 
-int say(const char* name, const std::string& what) {
-  const std::string line = std::string(name) + ": " + escaped(what) + "\n";
+void print_error(const std::string& text) {
+  const std::string line = text + "\n";
   (void)!::write(STDERR_FILENO, line.data(), line.size());
+}
+
+int say(const char* name, const std::string& what) {
+  print_error(std::string(name) + ": " + escaped(what));
   return kFailed;
 }
 
@@ -123,6 +127,11 @@ void OutputBuffer::write_all(std::string_view bytes) {
 int run_program(const char* name, const std::function<int()>& body) {
   open_standard_files();
   return run_body(name, body);
+}
+
+int refuse(const Error& error) {
+  print_error(escaped(error.message, "\n"));
+  return exit_code(error.kind);
 }
 
 }  // namespace es::actors

@@ -5,6 +5,8 @@
 #include <streambuf>
 #include <string>
 
+#include "proto/base/result.h"
+
 namespace es::actors {
 
 // Thrown to end the program with this exit code, where returning the code would be inconvenient,
@@ -62,5 +64,9 @@ class OutputBuffer : public std::streambuf {
 // Otherwise the next file that is opened would get one of their numbers, and printed text would go
 // into it.
 int run_program(const char* name, const std::function<int()>& body);
+
+// Prints the message of an error on standard error, for a program whose log is not started, and
+// returns its exit code.
+int refuse(const Error& error);
 
 }  // namespace es::actors

@@ -20,7 +20,8 @@ inline Result<std::vector<scheduler::Quota>> parse_quotas(const std::vector<std:
     const std::string tenant = text.substr(0, equals);
     for (const scheduler::Quota& other : quotas)
       if (other.tenant == tenant)
-        return usage_error("--quota " + text + ": this tenant has a quota already");
+        return usage_error("--quota " + text +
+                           ": this tenant has a quota already; allowed is one for each tenant");
     quotas.push_back({tenant, *std::move(devices)});
   }
   return quotas;

@@ -6,19 +6,19 @@ namespace es::actors {
 
 void add_wire_options(CLI::App& app, WireOptions& options) {
   app.add_option("--keys", options.keys_dir,
-                 "Directory with this machine's keys (esctl keygen); needed for tcp");
+                 "Directory with this machine's keys (esctl keygen); required for tcp");
   app.add_flag("--insecure-loopback", options.insecure_loopback,
                "Allow tcp without keys on the loopback address");
   app.add_option(
       "--address", options.address,
       "Address of this node at which its workers listen when the head is reached by tcp");
   app.add_option("--heartbeat", options.heartbeat_ms,
-                 "Milliseconds after which an idle link says that it lives")
+                 "Milliseconds between two beats on an idle link")
       ->check(CLI::Range(10, 600'000))
       ->capture_default_str();
-  app.add_option("--dead-after", options.dead_after_ms,
-                 "Milliseconds of silence after which a process is taken for lost; at least twice "
-                 "--heartbeat")
+  app.add_option(
+         "--dead-after", options.dead_after_ms,
+         "Milliseconds of silence after which a process counts as lost; at least twice --heartbeat")
       ->check(CLI::Range(20, 3'600'000))
       ->capture_default_str();
 }

@@ -1,14 +1,30 @@
 #include "proto/base/check.h"
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 
+#include "proto/base/check_report.h"
+
 namespace es {
+namespace {
+
+void print(const std::string& text) {
+  std::fprintf(stderr, "%s\n", text.c_str());
+  std::fflush(stderr);
+}
+
+std::atomic<void (*)(const std::string&)> report = print;
+
+}  // namespace
+
+void report_checks_to(void (*wanted)(const std::string&)) {
+  report = wanted == nullptr ? print : wanted;
+}
 
 void check_failed(const char* file, int line, const char* condition, const std::string& detail) {
-  std::fprintf(stderr, "%s:%d: check failed: %s%s%s\n", file, line, condition,
-               detail.empty() ? "" : ": ", detail.c_str());
-  std::fflush(stderr);
+  report.load()(std::string(file) + ":" + std::to_string(line) + ": check failed: " + condition +
+                (detail.empty() ? "" : ": ") + detail);
   std::abort();
 }
 

@@ -134,7 +134,7 @@ void visit_model(Model& m, Visit& visit) {
         m.width);
   visit(JobField{.key = "model.classes",
                  .unit = "classes",
-                 .meaning = "Classes that the model tells apart; at least 2 for classification.",
+                 .meaning = "Classes that the model distinguishes; at least 2 for classification.",
                  .low = 1,
                  .high = 100'000},
         m.classes);

@@ -7,7 +7,7 @@
 // environment ends, and a test arms the point again by creating the file anew. Both variables are
 // read once, at the first point. Without them a point costs one relaxed load and a branch.
 //
-// Thread-safe. tests/chaos/README.md lists the points.
+// Thread-safe. tests/chaos/points.py lists the points.
 #include <atomic>
 #include <string_view>
 

@@ -124,18 +124,24 @@ struct PlanQuery {
   # Global steps of the job that remain.
   rescaleSeconds @3 :Float64;
   # Pause in seconds of a change of devices, measured or assumed.
+  measured @4 :List(Capability);
+  # The capabilities that the job knows from measurements. The companion uses them, and adds those
+  # of other types.
 }
 
 struct PlanListQuery {
   # Intra-job scheduler -> companion: list the plans for these devices. Answer: PlanList
   # (client.capnp), with the same number in the envelope's `request`.
   available @0 :List(DeviceCount);
+  measured @1 :List(Capability);
+  # As in PlanQuery.
 }
 
 struct PlanAnswer {
   # Companion -> intra-job scheduler: the answer to PlanQuery.
   proposals @0 :List(Proposal);
   capabilities @1 :List(Capability);
+  # Of the queried device types that PlanQuery.measured does not contain.
 }
 
 struct Capability {
@@ -147,6 +153,6 @@ struct Capability {
 }
 
 struct CapabilityReport {
-  # Intra-job scheduler -> companion: measured local steps per second of the devices in use.
+  # Intra-job scheduler -> companion: newly measured capabilities, to be stored for later jobs.
   reports @0 :List(Capability);
 }

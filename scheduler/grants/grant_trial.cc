@@ -23,8 +23,8 @@ void GrantTrial::placed(const DeviceSet& devices, const Capabilities& capabiliti
   pace_.restart();
 }
 
-void GrantTrial::step(double now_seconds, std::uint64_t steps) {
-  pace_.step(now_seconds, steps);
+void GrantTrial::step(Seconds now, std::uint64_t steps) {
+  pace_.step(now, steps);
   // The new pace is known and is not slower, so the grant is accepted.
   if (trial_ && pace_.seconds() && !verdict()) trial_.reset();
 }

@@ -1,6 +1,6 @@
 #pragma once
 // Role 3 of docs/SCHEDULING.md: a grant is applied and measured, and is given back if the job
-// became slower. Pure: times are arguments, in seconds from any origin; not thread-safe.
+// became slower. Pure: times are arguments, from any origin; not thread-safe.
 //
 // * A trial begins when the job steps on more devices than before, if its pace on the devices
 //   before is known (step_pace.h). It ends with the first pace on the new devices.
@@ -42,7 +42,7 @@ class GrantTrial {
   void placed(const DeviceSet& devices, const Capabilities& capabilities, bool chosen);
   // This number of global steps was committed on the devices since the last call, or since
   // placed().
-  void step(double now_seconds, std::uint64_t steps = 1);
+  void step(Seconds now, std::uint64_t steps = 1);
   // The devices to give back now; nullopt if the devices are not known to be worse.
   std::optional<FallBack> verdict() const;
   // Called when the verdict is carried out. REQUIRES: verdict() is not nullopt.

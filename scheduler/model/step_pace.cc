@@ -8,17 +8,17 @@ void StepPace::restart() {
   *this = {};
 }
 
-void StepPace::step(double now_seconds, std::uint64_t steps) {
+void StepPace::step(Seconds now, std::uint64_t steps) {
   if (!block_since_) {
-    block_since_ = now_seconds;
+    block_since_ = now;
     return;
   }
   block_steps_ += steps;
-  const double duration = now_seconds - *block_since_;
-  if (duration < kBlockSeconds) return;
-  means_.push_back(duration / static_cast<double>(block_steps_));
+  const Seconds duration = now - *block_since_;
+  if (duration < kBlock) return;
+  means_.push_back(duration.count() / static_cast<double>(block_steps_));
   if (means_.size() > kBlocks) means_.erase(means_.begin());
-  block_since_ = now_seconds;
+  block_since_ = now;
   block_steps_ = 0;
 }
 

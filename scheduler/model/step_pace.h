@@ -1,8 +1,8 @@
 #pragma once
 // Measures how long a global step takes, from the times at which steps were committed. Pure: times
-// are arguments, in seconds from any origin; not thread-safe.
+// are arguments, from any origin; not thread-safe.
 //
-// Steps are combined in blocks of kBlockSeconds, or of one step if that is longer, so that the
+// Steps are combined in blocks of kBlock, or of one step if that is longer, so that the
 // delay of a message is small compared with a block. The pace is the median of the means of the
 // newest kBlocks blocks, once there are kBlocksMin. A pause between two steps, such as an
 // evaluation, therefore has no effect.
@@ -10,11 +10,13 @@
 #include <optional>
 #include <vector>
 
+#include "scheduler/model/seconds.h"
+
 namespace es::scheduler {
 
 class StepPace {
  public:
-  static constexpr double kBlockSeconds = 0.25;
+  static constexpr Seconds kBlock{0.25};
   static constexpr std::size_t kBlocks = 5;
   static constexpr std::size_t kBlocksMin = 3;
 
@@ -22,14 +24,14 @@ class StepPace {
   // because it may include a pause and the warm-up of a process.
   void restart();
   // This number of steps was committed since the last call. Times never decrease.
-  void step(double now_seconds, std::uint64_t steps = 1);
+  void step(Seconds now, std::uint64_t steps = 1);
   // Seconds of a global step; nullopt if too few steps are measured.
   std::optional<double> seconds() const;
 
  private:
-  std::optional<double> block_since_;
+  std::optional<Seconds> block_since_;
   std::uint64_t block_steps_ = 0;
-  std::vector<double> means_;  // means of the newest blocks, oldest first
+  std::vector<double> means_;  // seconds of a step in the newest blocks, oldest first
 };
 
 }  // namespace es::scheduler

@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-#include "scheduler/plans/plans.h"
+#include "scheduler/plans/plan_query.h"
 
 namespace es::scheduler {
 

@@ -1,14 +1,6 @@
 #pragma once
 // The plans of a job that are not dominated, and the best plan for given devices (role 1 of
-// docs/SCHEDULING.md).
-//
-// A plan is dominated if another plan needs no more devices of any type and is at least as fast. So
-// in a plan that is not dominated every device matters: without it the job would be slower. Without
-// mix_types, plans of different types do not dominate each other.
-//
-// Plans are ranked by higher throughput (shorter f); then by fewer devices; then by less waste,
-// which at equal f means less capability (faster devices are left to other jobs); then by fewer
-// devices of the fastest type, and so on. The first plan is not dominated.
+// docs/SCHEDULING.md). plan_query.h defines which plans are dominated, and how plans are ranked.
 //
 // A plan that is not dominated is a minimal cover of max_p by places, at its f but not at the next
 // shorter one. For T types there are of order max_p^(T-1) such plans. All of them are never needed,
@@ -26,23 +18,9 @@
 #include <optional>
 #include <vector>
 
-#include "scheduler/model/model.h"
+#include "scheduler/plans/plan_query.h"
 
 namespace es::scheduler {
-
-struct PlanQuery {
-  std::uint32_t max_p = 1;        // ESTs of the job, >= 1
-  Capabilities capabilities;      // types without a capability are not used
-  DeviceSet available;            // most devices of each type
-  std::uint32_t max_devices = 0;  // most devices in all; 0 for max_p
-  bool mix_types = false;         // level D2: a plan may use more than one type
-};
-
-struct RankedPlan {
-  Plan plan;  // A_i is a_i, the most ESTs that fit into f
-  Estimate estimate;
-  bool operator==(const RankedPlan&) const = default;
-};
 
 // Role 1: the first of all plans. The devices in `available` that it does not use should be
 // released. nullopt if no device is available.

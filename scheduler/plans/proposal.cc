@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "scheduler/plans/plan_search.h"
+#include "scheduler/plans/plans.h"
 
 namespace es::scheduler {
 namespace {
@@ -91,8 +92,8 @@ std::vector<Proposal> propose_type(const PlanQuery& held, const DeviceType& type
     seconds = step->seconds;
     Proposal proposal{type, step->count, reference / seconds};
     if (holds)
-      proposal.speedup = speedup_after_pause(proposal.speedup, limits.pause_seconds,
-                                             limits.steps_left * reference);
+      proposal.speedup = speedup_after_pause(proposal.speedup, limits.pause,
+                                             Seconds(limits.steps_left * reference));
     if (!holds || proposal.speedup > 1) proposals.push_back(std::move(proposal));
   }
   std::sort(proposals.begin(), proposals.end(), better);
@@ -114,9 +115,9 @@ bool better(const Proposal& a, const Proposal& b) {
   return a.type < b.type;
 }
 
-double speedup_after_pause(double speedup, double pause_seconds, double seconds_left) {
-  if (seconds_left == 0) return 0;
-  return speedup / (1 + speedup * pause_seconds / seconds_left);
+double speedup_after_pause(double speedup, Seconds pause, Seconds left) {
+  if (left.count() == 0) return 0;
+  return speedup / (1 + speedup * pause / left);
 }
 
 std::vector<Proposal> propose(const PlanQuery& held, const DeviceSet& addable,

@@ -5,7 +5,8 @@
 #include <limits>
 #include <vector>
 
-#include "scheduler/plans/plans.h"
+#include "scheduler/model/seconds.h"
+#include "scheduler/plans/plan_query.h"
 
 namespace es::scheduler {
 
@@ -34,12 +35,12 @@ bool better(const Proposal& a, const Proposal& b);
 
 // A speedup of the throughput, reduced by the cost of the change: R / (R / speedup + p), where R
 // seconds are left at the present throughput and the pause is p seconds. 0 if no work is left.
-// REQUIRES: speedup > 0; pause_seconds >= 0 and finite; seconds_left >= 0, may be infinite.
-double speedup_after_pause(double speedup, double pause_seconds, double seconds_left);
+// REQUIRES: speedup > 0; pause >= 0 and finite; left >= 0, may be infinite.
+double speedup_after_pause(double speedup, Seconds pause, Seconds left);
 
 struct ProposalLimits {
   std::size_t per_type = 3;                                     // most proposals of each type
-  double pause_seconds = 0;                                     // cost of a rescale, measured
+  Seconds pause{0};                                             // cost of a rescale, measured
   double steps_left = std::numeric_limits<double>::infinity();  // global steps
 };
 

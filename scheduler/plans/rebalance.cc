@@ -25,9 +25,9 @@ std::optional<Rebalance> rebalance(const RebalanceQuery& query) {
   change.seconds_then = step_seconds(query.capabilities, change.ranks);
   if (change.seconds_then > (1 - kRebalanceGainMin) * change.seconds_now) return std::nullopt;
   const double steps = std::min(static_cast<double>(query.steps_left),
-                                kRebalanceHorizonSeconds / change.seconds_then);
+                                kRebalanceHorizon.count() / change.seconds_then);
   const double saved = (change.seconds_now - change.seconds_then) * steps;
-  if (saved <= kRebalanceCostFactor * query.pause_seconds) return std::nullopt;
+  if (saved <= kRebalanceCostFactor * query.pause.count()) return std::nullopt;
   return change;
 }
 

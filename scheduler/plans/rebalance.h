@@ -15,13 +15,14 @@
 #include <vector>
 
 #include "proto/base/ids.h"
+#include "scheduler/model/seconds.h"
 
 namespace es::scheduler {
 
 inline constexpr double kRebalanceGainMin = 0.1;
 inline constexpr double kRebalanceCostFactor = 2.0;
 // A longer saving is not counted, because the speeds of the devices may change again.
-inline constexpr double kRebalanceHorizonSeconds = 60.0;
+inline constexpr Seconds kRebalanceHorizon{60.0};
 
 struct RebalanceQuery {
   // Measured local steps per second of each device, > 0, and its present ranks. The order is that
@@ -29,7 +30,7 @@ struct RebalanceQuery {
   std::span<const double> capabilities;
   std::span<const RankRange> current;
   std::uint32_t max_p = 1;
-  double pause_seconds = 0;      // cost of one change, >= 0
+  Seconds pause{0};              // cost of one change, >= 0
   std::uint64_t steps_left = 0;  // global steps of the job
 };
 

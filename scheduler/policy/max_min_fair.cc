@@ -4,6 +4,7 @@
 #include <queue>
 #include <tuple>
 
+#include "scheduler/policy/common/carry_out.h"
 #include "scheduler/policy/common/choice.h"
 #include "scheduler/policy/common/speed.h"
 #include "scheduler/policy/common/targets.h"
@@ -11,26 +12,24 @@
 namespace es::scheduler {
 namespace {
 
-using Row = Board::Row;
-
 constexpr double kTurnSeconds = 120;
 
 // One call of decide().
-class Round {
+class FairDecision {
  public:
-  explicit Round(const Board& board)
-      : board_(board), targets_(board), kept_(board.rows().size(), false) {}
+  explicit FairDecision(const ClusterTable& table)
+      : table_(table), targets_(table), kept_(table.rows().size(), false) {}
 
   Decisions run() {
     const std::vector<std::size_t> order = by_share();
-    place_fixed(board_, order, targets_);
-    for (const std::size_t slot : order) keep_turn(board_.rows()[slot]);
-    for (const std::size_t slot : order) enter(board_.rows()[slot]);
-    fill();
+    set_fixed_targets(table_, order, targets_);
+    for (const std::size_t slot : order) keep_held_in_turn(table_.rows()[slot]);
+    for (const std::size_t slot : order) start(table_.rows()[slot]);
+    fill_progressively();
     for (const std::size_t slot : order)
-      if (!board_.rows()[slot].pinned) targets_.rank(slot);
-    Decisions decisions = carry_out(board_, targets_);
-    decisions.again_s = next_turn_s();
+      if (!table_.rows()[slot].pinned) targets_.rank(slot);
+    Decisions decisions = carry_out(table_, targets_);
+    decisions.again_at = Seconds(next_turn_s());
     return decisions;
   }
 
@@ -47,10 +46,10 @@ class Round {
   // Slots by priority, then by the part of their fair share that they have had until now.
   std::vector<std::size_t> by_share() const {
     std::vector<std::pair<std::tuple<int, double, std::uint64_t>, std::size_t>> keyed;
-    for (const Row& row : board_.rows()) {
+    for (const JobRow& row : table_.rows()) {
       if (!row.present) continue;
-      const double due = board_.fair_speed(row) * (board_.now_s() - row.submit_s);
-      const double done = board_.done(row);
+      const double due = table_.fair_speed(row) * (table_.now_s() - row.submit_s);
+      const double done = table_.done(row);
       keyed.push_back({{-row.priority, due > 0 ? done / due : 0, row.number}, row.slot});
     }
     std::sort(keyed.begin(), keyed.end());
@@ -59,13 +58,13 @@ class Round {
     return slots;
   }
 
-  bool in_turn(const Row& row) const {
-    return row.held_total > 0 && (!row.settled || board_.now_s() < row.changed_s + kTurnSeconds);
+  bool has_turn(const JobRow& row) const {
+    return row.held_total > 0 && (!row.settled || table_.now_s() < row.changed_s + kTurnSeconds);
   }
 
-  void keep_turn(const Row& row) {
-    if (row.pinned || !in_turn(row)) return;
-    const auto held = board_.held(row.slot);
+  void keep_held_in_turn(const JobRow& row) {
+    if (row.pinned || !has_turn(row)) return;
+    const auto held = table_.held(row.slot);
     for (std::size_t t = 0; t < held.size(); ++t)
       if (held[t] > targets_.left()[t] + targets_.of(row.slot)[t]) return;
     targets_.set(row.slot, held);
@@ -73,10 +72,10 @@ class Round {
   }
 
   // Gives the job its minimum of the type that is fastest for it.
-  void enter(const Row& row) {
+  void start(const JobRow& row) {
     if (row.pinned || kept_[row.slot]) return;
-    const auto speeds = board_.capabilities(row.slot);
-    const auto held = board_.held(row.slot);
+    const auto speeds = table_.capabilities(row.slot);
+    const auto held = table_.held(row.slot);
     std::size_t best = speeds.size();
     for (std::size_t t = 0; t < speeds.size(); ++t) {
       const bool fits = targets_.left()[t] + targets_.of(row.slot)[t] >= row.min_devices;
@@ -86,28 +85,29 @@ class Round {
       if (better) best = t;
     }
     if (best == speeds.size()) return;
-    Counts counts(board_.types(), 0);
+    Counts counts(table_.types(), 0);
     counts[best] = row.min_devices;
     targets_.set(row.slot, counts);
     queue_.push({share(row, counts), row.number, row.slot});
   }
 
-  double share(const Row& row, std::span<const std::uint32_t> counts) const {
-    return speed_on(board_, row, counts) / board_.fair_speed(row);
+  double share(const JobRow& row, std::span<const std::uint32_t> counts) const {
+    return speed_on(table_, row, counts) / table_.fair_speed(row);
   }
 
-  void fill() {
+  // Progressive filling: the job with the smallest share grows first.
+  void fill_progressively() {
     while (!queue_.empty()) {
       const Entry entry = queue_.top();
       queue_.pop();
-      if (grow(board_.rows()[entry.slot]))
+      if (grow(table_.rows()[entry.slot]))
         queue_.push(
-            {share(board_.rows()[entry.slot], targets_.of(entry.slot)), entry.number, entry.slot});
+            {share(table_.rows()[entry.slot], targets_.of(entry.slot)), entry.number, entry.slot});
     }
   }
 
   // Adds the fewest devices that make the job faster. Returns false if it cannot have them.
-  bool grow(const Row& row) {
+  bool grow(const JobRow& row) {
     const auto had = targets_.of(row.slot);
     Counts counts(had.begin(), had.end());
     std::size_t type = 0;
@@ -117,24 +117,24 @@ class Round {
     const std::uint32_t ests = (row.max_p + n - 1) / n;
     if (ests <= 1) return false;
     counts[type] = (row.max_p + ests - 2) / (ests - 1);
-    const std::uint32_t held = board_.held(row.slot)[type];
-    const std::uint32_t most = held > 0 ? held + board_.room(row.slot)[type] : row.max_devices;
+    const std::uint32_t held = table_.held(row.slot)[type];
+    const std::uint32_t most = held > 0 ? held + table_.grantable(row.slot)[type] : row.max_devices;
     if (counts[type] > std::min(most, row.max_devices)) return false;
     if (counts[type] - n > targets_.left()[type]) return false;
-    if (board_.fall_back_of(row.slot, counts) != nullptr) return false;
+    if (table_.fall_back_of(row.slot, counts) != nullptr) return false;
     targets_.set(row.slot, counts);
     return true;
   }
 
   // The time at which the next job has had its turn.
   double next_turn_s() const {
-    double next = kNever;
-    for (const Row& row : board_.rows())
-      if (in_turn(row)) next = std::min(next, row.changed_s + kTurnSeconds);
-    return next > board_.now_s() ? next : kNever;
+    double next = kNeverS;
+    for (const JobRow& row : table_.rows())
+      if (has_turn(row)) next = std::min(next, row.changed_s + kTurnSeconds);
+    return next > table_.now_s() ? next : kNeverS;
   }
 
-  const Board& board_;
+  const ClusterTable& table_;
   Targets targets_;
   std::vector<bool> kept_;  // by slot: its turn is not over
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
@@ -143,8 +143,8 @@ class Round {
 }  // namespace
 
 Decisions MaxMinFair::decide(const ClusterView& view) {
-  board_.update(view);
-  return Round(board_).run();
+  table_.update(view);
+  return FairDecision(table_).run();
 }
 
 }  // namespace es::scheduler

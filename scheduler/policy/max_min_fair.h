@@ -14,7 +14,7 @@
 //
 // The policy does not support quotas. A job uses one type at a time, and keeps what it was given
 // for at least 120 s, so that not every event moves every job.
-#include "scheduler/policy/common/board.h"
+#include "scheduler/policy/common/cluster_table.h"
 
 namespace es::scheduler {
 
@@ -23,7 +23,7 @@ class MaxMinFair final : public Policy {
   Decisions decide(const ClusterView& view) override;
 
  private:
-  Board board_;
+  ClusterTable table_;
 };
 
 }  // namespace es::scheduler

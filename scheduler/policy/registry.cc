@@ -34,16 +34,18 @@ constexpr Entry kEntries[] = {
      [](const PolicyOptions& o) -> std::unique_ptr<Policy> {
        return std::make_unique<ElasticSrtf>(o.fairness);
      }},
-    {{"easyscale", "the paper's: minima in submit order, then extras by gain per device"},
+    {{"easyscale",
+      "the policy of the paper: minima in submit order, then extra devices by gain per device"},
      [](const PolicyOptions& o) -> std::unique_ptr<Policy> {
        return std::make_unique<GreedyPolicy>(o.homogeneous);
      }},
     {{"fifo-serial", "one job at a time, all its devices", kHoldsQuotas},
      make_gang<Order::kSubmitted, Blocking::kSerial, false>},
-    {{"fifo-gang", "in submit order, all devices or none; the first that waits blocks the rest",
+    {{"fifo-gang",
+      "in submit order, all devices or none; the first job that waits blocks the others",
       kHoldsQuotas},
      make_gang<Order::kSubmitted, Blocking::kHeadOfLine, false>},
-    {{"fifo-backfill", "in submit order, all devices or none; what fits runs", kHoldsQuotas},
+    {{"fifo-backfill", "in submit order, all devices or none; jobs that fit run", kHoldsQuotas},
      make_gang<Order::kSubmitted, Blocking::kNone, false>},
     {{"srtf", "shortest remaining time first, all devices or none, preemptive", kHoldsQuotas},
      make_gang<Order::kRemainingTime, Blocking::kNone, true>},
@@ -84,8 +86,8 @@ Status check_quotas(std::string_view name, const std::vector<Quota>& quotas) {
     names += (names.empty() ? "" : ", ") + std::string(entry.info.name);
   }
   return usage_error("policy " + std::string(name) +
-                     " knows no quotas, and there is one of tenant " + quotas.front().tenant +
-                     "; choose one that holds them with --policy: " + names);
+                     " does not support quotas, and there is one of tenant " +
+                     quotas.front().tenant + "; choose one that does with --policy: " + names);
 }
 
 }  // namespace es::scheduler

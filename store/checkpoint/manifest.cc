@@ -5,7 +5,7 @@
 #include <optional>
 #include <set>
 
-#include "proto/base/check.h"
+#include "proto/base/check_ok.h"
 
 namespace es::store {
 namespace {
@@ -170,7 +170,7 @@ Status validate(const CheckpointManifest& manifest) {
 }
 
 std::string encode_manifest(const CheckpointManifest& manifest) {
-  ES_CHECK(validate(manifest).ok());
+  ES_CHECK_OK(validate(manifest), "a manifest to be written");
   std::string text(kManifestFirstWord);
   const auto line = [&](const std::string& argument) { text += argument + '\n'; };
   line(std::to_string(manifest.format));

@@ -13,7 +13,7 @@ WriteBatch small_write() {
 }
 
 Error not_accepting(const Error& reason) {
-  return refused(reason.message + "; nothing new is accepted until it can");
+  return refused(reason.message + "; no request is accepted until it can be written");
 }
 
 }  // namespace

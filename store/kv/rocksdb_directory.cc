@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kAdvice = "; easyscaled --head --recover goes on with what is whole";
+constexpr const char* kAdvice = "; easyscaled --head --recover continues with the undamaged part";
 // RocksDB removes a file with this name when it opens the database, if a crash leaves it behind.
 constexpr const char* kProbeName = "probe.dbtmp";
 constexpr std::size_t kProbeBytes = 256 * 1024;

@@ -158,7 +158,7 @@ void note_cut(const fs::path& directory, std::uint64_t newest, std::vector<std::
   } else if (newest < *sealed) {
     losses.push_back("the newest " + std::to_string(*sealed - newest) +
                      " changes or more, which only a write-ahead log (.log) had; older records may "
-                     "stand in their place");
+                     "be in their place");
   }
 }
 

@@ -116,8 +116,7 @@ void rewind(Pairs& pairs, const std::string& job, JobRecord record, const Ledger
       record.set_aside.push_back(ref.path);
       dropped.push_back("job \"" + job + "\": checkpoint " + ref.path + " of version " +
                         std::to_string(ref.version) +
-                        ", which its ledger does not lead to; it "
-                        "stays on the disk");
+                        ", to which its ledger does not lead; it stays on the disk");
     }
     return is_behind;
   });
@@ -136,7 +135,7 @@ void mend_job(Pairs& pairs, const std::string& job, const JobRecord& record,
   }
   if (!ledger.gap.empty())
     dropped.push_back(lost + ", and with them " + plural(ledger.behind.size(), "line") +
-                      " behind; the job trains these steps again");
+                      " after them; the job trains these steps again");
   if (dropped.empty()) return;
   rewind(pairs, job, record, ledger, dropped);
 }

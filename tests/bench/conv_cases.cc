@@ -41,7 +41,7 @@ struct OurConv {
 struct ConvCase {
   std::string name;
   ConvShape shape;
-  bool data_gradient = true;  // the first layer of a model has none
+  bool data_gradient = true;  // The first layer of a model has none.
 };
 
 // A square convolution with padding that keeps the side (or halves it with stride 2).
@@ -103,8 +103,8 @@ std::vector<ConvCase> shufflenet() {
   return cases;
 }
 
-// The rest: YOLOv3 on 96x96 images, batch 2 (weights larger than what they are multiplied with),
-// VGG19 on 64x64 images, batch 8, Swin's patches, and the shapes of CANONICAL.
+// The remaining shapes: YOLOv3 on 96x96 images, batch 2 (its weights are larger than its
+// activations), VGG19 on 64x64 images, batch 8, the patches of Swin, and further shapes.
 std::vector<ConvCase> others() {
   return {square("yolo", 2, 96, 32, 64, 3, 2),
           square("yolo", 2, 12, 128, 256, 3),

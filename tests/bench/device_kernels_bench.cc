@@ -3,11 +3,12 @@
 //
 //   device_kernels_bench [--gpu INDEX | --host] [--quick]
 //
-// One JSON line for each shape and pass, on stdout: milliseconds, Tflop/s, and the ratio of the
-// library's time to ours; null where there is no library. Kernels whose time is that of reading and
-// writing memory: milliseconds, GB/s and the share of the device's peak, by the bytes of operands
-// and results, each counted once, though some are read more often. Rounds alternate; medians.
-// --host: the kernels on host memory, which says nothing of speed. --quick: small shapes.
+// It prints one JSON line for each shape and pass on stdout: milliseconds, Tflop/s, and the ratio
+// of the library's time to ours, which is null without a library. For kernels that mainly read and
+// write memory it prints milliseconds, GB/s and the share of the peak of the device. There the
+// bytes of operands and results count once, though some are read more often. Rounds alternate, and
+// the numbers are medians. With --host the kernels run on host memory, and their times mean
+// nothing. --quick takes small shapes.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -41,10 +42,10 @@ double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// The memory that all cases share, the stream, the library.
+// The memory that all cases share, the stream and the library.
 class Bench {
  public:
-  // `peaks`: the device's, 0 where they are not known.
+  // `peaks`: those of the device; 0 if they are not known.
   Bench(cuda::Device& device, cuda::DeviceVendorLibrary* library, std::size_t floats,
         const CudaDevice& peaks)
       : device_(device), library_(library), stream_(*device.make_stream()), peaks_(peaks) {
@@ -79,7 +80,7 @@ class Bench {
     std::fflush(stdout);
   }
 
-  // What reads and writes `bytes`.
+  // A kernel that reads and writes `bytes`.
   void measure(const std::string& name, double bytes, const Run& run) {
     std::vector<double> times;
     for (int i = 0; i < kRounds; ++i) times.push_back(time(run));
@@ -96,7 +97,7 @@ class Bench {
   float *a = nullptr, *b = nullptr, *c = nullptr, *ws = nullptr;
 
  private:
-  // Random numbers, the same again and again: a processor is faster at zeros.
+  // Random numbers, the same in every run, because a processor is faster with zeros.
   void fill(float* memory, std::size_t floats) {
     std::mt19937 random(1);
     std::uniform_real_distribution<float> value(-1.0F, 1.0F);
@@ -107,7 +108,7 @@ class Bench {
                       std::min(values.size(), floats - at) * sizeof(float));
     require(device_.synchronise(stream_));
   }
-  // Seconds of one run: as many as fill a round.
+  // Seconds of one run. A round consists of several runs.
   double time(const Run& run) {
     run(stream_);
     require(device_.synchronise(stream_));
@@ -131,7 +132,7 @@ class Bench {
   const CudaDevice peaks_;
 };
 
-// What the library does not have is measured without it.
+// If the library lacks the kernel, only ours is measured.
 std::unique_ptr<cuda::DeviceVendorKernel> kernel_or_none(
     Result<std::unique_ptr<cuda::DeviceVendorKernel>> made) {
   return made ? *std::move(made) : nullptr;
@@ -195,8 +196,8 @@ ConvShape square(std::int64_t n, std::int64_t side, std::int64_t c, std::int64_t
           .pad = kernel / 2};
 }
 
-// The search for values that are not finite, which D2 pays for each result; a sum beside it.
-// 16 MiB: what is looked through together, perhaps still in the cache.
+// The search for values that are not finite, which D2 needs for each result, and a sum beside it.
+// 16 MiB: this much is searched together, and may still be in the cache.
 void memory(Bench& bench, std::int64_t floats) {
   const std::string size = std::to_string(floats >> 18) + " MiB";
   const auto bytes = static_cast<double>(4 * floats);
@@ -217,7 +218,7 @@ std::string sized(const char* what, std::int64_t rows, std::int64_t c) {
   return std::string(what) + " " + std::to_string(rows) + "x" + std::to_string(c);
 }
 
-// Small vectors lie at the beginning of the workspace, the kernel's own scratch behind them.
+// Small vectors lie at the beginning of the workspace. The kernel's own scratch memory follows.
 constexpr std::int64_t kVectors = 1 << 16;
 
 void batch_norm(Bench& bench, std::int64_t rows, std::int64_t c) {
@@ -328,7 +329,7 @@ void depthwise(Bench& bench, ConvShape s) {
   });
 }
 
-// What reads memory for longer than it computes.
+// Kernels that need more time for reading memory than for computing.
 void bandwidth(Bench& bench, bool quick) {
   batch_norm(bench, quick ? 512 : 32 * 56 * 56, quick ? 16 : 256);
   layer_norm(bench, quick ? 64 : 128 * 384, quick ? 96 : 768);

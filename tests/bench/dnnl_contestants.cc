@@ -119,7 +119,7 @@ std::function<void()> dnnl_batch_norm(std::int64_t rows, std::int64_t c, bool ba
       {DNNL_ARG_WORKSPACE, memory(forward.workspace_desc(), engine())}};
   const auto run_forward = call(Forward(forward), args);
   if (!backward) return run_forward;
-  run_forward();  // fills the statistics and the ReLU mask that the backward pass reads
+  run_forward();  // This fills the statistics and the ReLU mask that the backward pass reads.
   using Backward = dnnl::batch_normalization_backward;
   const Backward::primitive_desc desc(
       Backward::desc(dnnl::prop_kind::backward, data, data, 1e-5f, flags), engine(), forward);
@@ -148,7 +148,7 @@ std::function<void()> dnnl_max_pool(const gpu::PoolShape& s, bool backward) {
       {DNNL_ARG_WORKSPACE, memory(forward.workspace_desc(), engine())}};
   const auto run_forward = call(Forward(forward), args);
   if (!backward) return run_forward;
-  run_forward();  // fills the positions of the maxima
+  run_forward();  // This fills the positions of the maxima.
   using Backward = dnnl::pooling_backward;
   const Backward::primitive_desc desc(Backward::desc(max, x, y, strides, kernel, low, high),
                                       engine(), forward);

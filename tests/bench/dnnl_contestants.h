@@ -1,6 +1,6 @@
 #pragma once
-// oneDNN's implementations of what the kernels benchmark compares with, each as a call that runs on
-// its own buffers.
+// oneDNN's implementations of the operations that the kernels benchmark compares. Each is a call
+// that runs on buffers of its own.
 #include <cstdint>
 #include <functional>
 
@@ -11,8 +11,8 @@ namespace es::bench {
 enum class ConvPass { kForward, kDataGradient, kWeightGradient };
 
 enum class DnnlLayout {
-  kNhwc,  // the layout of our tensors
-  kOwn    // whatever oneDNN prefers; its reorders are not counted
+  kNhwc,  // The layout of our tensors.
+  kOwn    // The layout that oneDNN prefers. Its reorders are not counted.
 };
 
 // Empty when oneDNN has no implementation for the shape.

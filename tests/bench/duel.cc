@@ -24,7 +24,7 @@ double percentile(std::vector<double> values, double share) {
 
 }  // namespace
 
-// Other processes of the machine do not count.
+// Time of other processes on the machine does not count.
 double thread_seconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -32,7 +32,7 @@ double thread_seconds() {
 }
 
 Duel duel(const std::function<void()>& vendor, const std::function<void()>& ours, double seconds) {
-  constexpr double kSampleUs = 400;  // long enough for the clock to be exact
+  constexpr double kSampleUs = 400;  // Long enough for the resolution of the clock.
   vendor();
   ours();
   const double once_us = std::max(time_us(vendor, 1), time_us(ours, 1));

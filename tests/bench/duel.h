@@ -1,25 +1,27 @@
 #pragma once
-// Two contestants timed alternately in one process, so that a slow moment of the machine hits both.
+// Two contestants are timed alternately in one process, so that a slow time of the machine affects
+// both.
 #include <functional>
 #include <string>
 
 namespace es::bench {
 
 struct Duel {
-  double vendor_us = 0;  // medians of one call
+  double vendor_us = 0;  // Medians of one call.
   double ours_us = 0;
-  // Of the ratios vendor / ours of neighbouring samples: above 1 means that ours is faster.
-  double ratio = 0;                      // median
-  double ratio_low = 0, ratio_high = 0;  // tenth and ninetieth percentile
+  // Statistics of the ratios vendor / ours of neighbouring samples. A ratio above 1 means that ours
+  // is faster.
+  double ratio = 0;                      // The median.
+  double ratio_low = 0, ratio_high = 0;  // The tenth and the ninetieth percentile.
 };
 
-// Runs both for about `seconds` together, at least nine samples of each.
+// Runs both alternately for about `seconds`, with at least nine samples of each.
 Duel duel(const std::function<void()>& vendor, const std::function<void()>& ours, double seconds);
 
-// Processor time of this thread, seconds.
+// Processor time of this thread in seconds.
 double thread_seconds();
 
-// Pins the process to the processor it runs on.
+// Pins the process to the processor on which it runs.
 void pin_to_one_processor();
 
 // Model name of the processor.

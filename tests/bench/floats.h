@@ -4,7 +4,7 @@
 
 namespace es::bench {
 
-// Floats at a 64-byte boundary, filled with a normal distribution.
+// Floats at a 64-byte boundary, filled from a normal distribution.
 class Floats {
  public:
   explicit Floats(std::size_t n)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""scripts/gpu_check: its limits of time, what it measures in which order, the rows that it writes.
+"""Tests scripts/gpu_check: its time limits, the order of its measurements, and the rows that it
+writes.
 
-  gpu_check_test.py SCRIPTS_DIR
-"""
+  gpu_check_test.py SCRIPTS_DIR"""
 import importlib.machinery
 import importlib.util
 import io

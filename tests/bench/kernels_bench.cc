@@ -2,12 +2,13 @@
 //
 //   kernels_bench [--class CLASS] [--json FILE] [FILTER]
 //
-// CLASS is cpu-avx512 or cpu-avx2 (default: the fastest that this machine has; the vendors are
-// limited to the same instruction set), FILTER a part of a case name. Prints a line for each case:
-// the ratio is the vendor's time over ours, so above 1 ours is faster; "of peak" is ours as a part
-// of the fp32 peak, which is measured first. oneDNN gets its better layout of two; its convolutions
-// leave products with the padding out, as ours do, so GFLOP/s may be above the peak. --json writes
-// the same numbers; the commit there is taken from the environment variable ES_COMMIT.
+// CLASS is cpu-avx512 or cpu-avx2. The default is the fastest class of this machine. The vendor
+// libraries are limited to the same instruction set. FILTER is a part of a case name. The program
+// prints one line for each case. The ratio is the time of the vendor library divided by ours, so
+// ours is faster above 1. "of peak" is our speed divided by the fp32 peak, which is measured first.
+// oneDNN gets the faster of two layouts. Its convolutions skip products with the padding, as ours
+// do, so GFLOP/s may be above the peak. --json writes the same numbers, with the commit in the
+// environment variable ES_COMMIT.
 #include <unistd.h>
 
 #include <cstdio>
@@ -26,7 +27,7 @@ struct Options {
   std::string json, filter;
 };
 
-// Says what is wrong when it returns nothing.
+// When it returns nothing, it has printed the error.
 std::optional<Options> parse_options(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
@@ -52,7 +53,8 @@ std::optional<Options> parse_options(int argc, char** argv) {
   return options;
 }
 
-// The vendors read these when they are loaded, so the process starts again once they are set.
+// The vendor libraries read these variables when they are loaded, so the process sets them and
+// starts again.
 void limit_vendors(char** argv, CpuClass cpu_class) {
   if (std::getenv("OMP_NUM_THREADS") != nullptr) return;
   setenv("OMP_NUM_THREADS", "1", 1);

@@ -1,10 +1,11 @@
-// Time until every EST of one device has its first mini-batch, with data workers shared by all ESTs
-// (what a worker process has) and with data workers of each EST's own, as data loaders of separate
-// training processes are. Each set opens the job's data and loads with `--workers` threads.
+// Measures the time until every EST of one device has its first mini-batch: with data workers that
+// all ESTs share, as in a worker process, and with data workers for each EST, like the data loaders
+// of separate training processes. Each set of data workers opens the data of the job and loads with
+// `--workers` threads.
 //
 //   loader_bench JOB.toml --ests 8 [--workers 2] [--rounds 7]
 //
-// Prints one JSON line: medians in milliseconds, their spread, and the saving.
+// Prints one JSON line with medians in milliseconds, their spread, and the saving.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>

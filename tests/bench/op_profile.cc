@@ -20,7 +20,7 @@ double attention_flops(const gpu::AttentionShape& s) {
   return 4.0 * double(s.batch * s.heads) * double(s.tokens * s.tokens) * double(s.head_dim);
 }
 
-// Multiplications and additions of the dense products in an operator.
+// The multiplications and additions of the dense products in an operator.
 double flops_of(const gpu::Graph& graph, const Op& op) {
   switch (op.kind) {
     case OpKind::kConv2d:

@@ -1,5 +1,5 @@
 #pragma once
-// Where the time of local steps goes: by kind of operator and by operator, with GFLOP/s.
+// The time of local steps by kind of operator and by operator, with GFLOP/s.
 #include <ctime>
 #include <map>
 #include <ostream>
@@ -16,19 +16,20 @@ double step_flops(const gpu::Graph& graph);
 
 class OpProfile : public gpu::OpObserver {
  public:
-  // `clock`: CLOCK_THREAD_CPUTIME_ID leaves out other processes, but also an operator's helpers.
+  // `clock`: CLOCK_THREAD_CPUTIME_ID excludes other processes, but also the helper threads of an
+  // operator.
   OpProfile(const gpu::Graph& graph, clockid_t clock) : graph_(graph), clock_(clock) {}
 
   void begin_op(const gpu::Op& op) override;
   void end_op(const gpu::Op& op) override;
-  // Times are per step, over all the `steps` that were seen; `step_ms` is the whole step's.
+  // Times are means over the `steps` that were measured; `step_ms` is the time of a whole step.
   void print(std::ostream& out, int steps, double step_ms) const;
 
  private:
   struct Sum {
     double seconds = 0.0;
-    double flops = 0.0;  // multiplications and additions of dense products
-    double bytes = 0.0;  // of the tensors and parameters that it reads or writes
+    double flops = 0.0;  // The multiplications and additions of dense products.
+    double bytes = 0.0;  // The bytes of the tensors and parameters that it reads or writes.
     int runs = 0;
     std::string name;
     void add(const Sum& other);

@@ -7,11 +7,12 @@
 namespace es::bench {
 namespace {
 
-constexpr int kSums = 12;  // independent: more than the multipliers hold at a time
+// These sums are independent, and there are more of them than the multipliers hold at a time.
+constexpr int kSums = 12;
 constexpr int kSteps = 20000;
 
-// In assembly, because no file outside gpu/canonical is compiled for these instruction sets. The
-// sums are registers 0 to 11; register 12, times itself, is 0.
+// This is assembly, because no file outside of gpu/canonical is compiled for these instruction
+// sets. The sums are registers 0 to 11. The product is register 12 times itself, which is 0.
 #define ES_FMA(op, width, sum) op " %%" width "12, %%" width "12, %%" width sum "\n\t"
 #define ES_RUN(op, width) \
   asm volatile("vpxor %%xmm12, %%xmm12, %%xmm12\n\t"                                         \
@@ -26,7 +27,7 @@ constexpr int kSteps = 20000;
                : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8",     \
                  "xmm9", "xmm10", "xmm11", "xmm12", "cc")
 
-// Runs the loop; returns the lanes of a vector of the class.
+// Runs the loop. Returns the number of lanes of a vector of the class.
 int run(CpuClass cpu_class) {
   int steps = kSteps;
   switch (cpu_class) {

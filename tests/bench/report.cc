@@ -44,7 +44,7 @@ Report::Report(const gpu::KernelTable& table, std::string filter)
 
 void Report::add(Measurement m) {
   const Duel& d = m.duel;
-  const double speed = gflops(m, d.ours_us);  // 0 where memory limits
+  const double speed = gflops(m, d.ours_us);  // 0 for work that memory limits.
   std::printf("%-28s %-6s %-8s %10.1f %10.1f %8.1f %8.2f  %-6.2f %.2f..%.2f\n", m.name.c_str(),
               m.pass.c_str(), m.vendor.c_str(), d.vendor_us, d.ours_us, speed, speed / peak_gflops_,
               d.ratio, d.ratio_low, d.ratio_high);

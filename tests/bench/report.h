@@ -1,5 +1,5 @@
 #pragma once
-// What the kernels benchmark prints and writes.
+// The output of the kernels benchmark.
 #include <string>
 #include <vector>
 
@@ -8,22 +8,22 @@
 
 namespace es::bench {
 
-// One line: a pass of a case against the fastest vendor.
+// One line: a pass of a case, compared with the fastest vendor library.
 struct Measurement {
   std::string name, pass;
-  std::string vendor;  // "oneDNN" or "OpenBLAS"
+  std::string vendor;  // "oneDNN" or "OpenBLAS".
   Duel duel;
-  double flops = 0;  // of one call; 0 for work that memory limits
+  double flops = 0;  // The operations of one call; 0 for work that memory limits.
 };
 
 class Report {
  public:
-  // `filter`: a part of the names of the cases that are wanted. Prints the heading.
+  // `filter`: a part of the names of the cases to run. Prints the heading.
   Report(const gpu::KernelTable& table, std::string filter);
 
   bool wants(const std::string& name) const { return name.find(filter_) != std::string::npos; }
   void add(Measurement m);
-  // All lines as JSON. Whether the file could be written.
+  // Writes all lines as JSON. Returns whether the file could be written.
   bool write_json(const std::string& path) const;
 
  private:

@@ -4,10 +4,11 @@
 //               [--tf32] [--device cpu-avx512|cuda-sm90-h200|...] [--threads N] [--ests N]
 //               [--profile | --against-one]
 //
-// A step is what a worker does that has all ESTs: local steps in turn, gradients merged in the
-// tree, one update. Samples are made before. With --profile a table of operators follows on stderr.
-// With --against-one it alternates a worker with that many ESTs with one that has a single EST and
-// does as many steps, and prints the ratio of their throughputs instead.
+// A step consists of the work of a worker that has all ESTs: local steps in turn, the merge of
+// gradients in the tree, and one update. Samples are made before. With --profile a table of
+// operators follows on stderr. With --against-one the program alternates two workers, one with that
+// many ESTs and one with a single EST, which make equally many local steps, and prints the ratio of
+// their throughputs instead.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -167,7 +168,7 @@ class Worker {
   std::uint32_t live_gradient_buffers() const { return tree_->peak_live_buffers(); }
 
  private:
-  // A CPU merges between inspect() and merged(); a device by itself.
+  // A CPU merges between inspect() and merged(). A device merges by itself.
   gpu::GradientTarget target(VirtualRank rank) {
     gpu::GradientTarget target(tree_->begin_rank(rank),
                                [this](std::uint32_t slot) { return slots_[slot].data(); });
@@ -185,13 +186,13 @@ class Worker {
 
   JobSpec spec_;
   gpu::AlignedBuffer batch_;
-  std::uint64_t serial_ = 1;  // each local step's mini-batch counts as another
+  std::uint64_t serial_ = 1;  // The mini-batch of each local step counts as a new one.
   std::vector<gpu::EstContext> contexts_;
   std::unique_ptr<gpu::Engine> engine_;
   std::vector<gpu::AlignedBuffer> slots_;
   std::vector<const float*> sums_;
   std::optional<gpu::GradientTree> tree_;
-  double update_ms_ = 0.0, merge_ms_ = 0.0;  // of the last step
+  double update_ms_ = 0.0, merge_ms_ = 0.0;  // Of the last step.
   double merge_begin_ = 0.0;
 };
 
@@ -213,7 +214,7 @@ Times measure(Worker& worker, int steps) {
   return times;
 }
 
-// What all operators of a step write: at D2 a GPU reads it once more (finite_checks.h).
+// The bytes that all operators of a step write. At D2 a GPU reads them once more (finite_checks.h).
 double result_bytes(const gpu::Graph& graph) {
   double floats = 0.0;
   for (const gpu::Op& op : graph.ops)
@@ -254,8 +255,8 @@ void print_json(const Options& o, Worker& worker, const Times& times) {
       worker.engine().params_digest().hex().c_str());
 }
 
-// A step of `many` and as many local steps of `one`, each with its update: after every local step
-// it is the other's turn, so that a machine whose speed changes is slow for both.
+// One step of `many` and equally many local steps of `one`, each with its update. The two alternate
+// after every local step, so a slow time of the machine affects both.
 double round_against_one(Worker& many, Worker& one) {
   double many_s = 0.0, one_s = 0.0;
   const auto add = [](double& sum, const std::function<void()>& work) {

@@ -85,7 +85,8 @@ std::vector<Workload> workloads() {
           workload("shufflenetv2_64_b32", "shufflenetv2", 32, 1000, images(64, 1000)),
           workload("vgg19_64_b8", "vgg19", 8, 1000, images(64, 1000)),
           workload("swin_t_64_b4", "swin_t", 4, 1000, images(64, 1000)),
-          // Its loss sums over boxes: at 0.01 it leaves the range of fp32 within ten steps.
+          // Its loss is a sum over boxes. With a learning rate of 0.01 it leaves the range of fp32
+          // within ten steps.
           workload("yolov3_96_b2", "yolov3", 2, 80, scenes(96, 20), 1e-4),
           workload("neumf_b1024", "neumf", 1024, 10, ratings()),
           workload("bert_base_s64_b4", "bert", 4, 10, questions(64, 30522)),

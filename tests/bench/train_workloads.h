@@ -13,15 +13,16 @@ namespace es::bench {
 
 struct Workload {
   std::string name;  // "resnet18_cifar32_b32"
-  JobSpec spec;      // model, batch size and optimizer
+  JobSpec spec;      // Model, batch size and optimizer.
   SampleLayout layout;
 };
 
-// All workloads, in the order of the paper's table; then two of a size that fills a GPU.
+// All workloads in the order of the paper's table, and then two workloads whose size uses a whole
+// GPU.
 std::vector<Workload> workloads();
 
-// One mini-batch of random samples, the same for the same seed: reals in [-1.7, 1.7) (variance 1),
-// integers in the field's range; sequences have full length, two boxes in every image.
+// One mini-batch of random samples, which depends on the seed only: reals in [-1.7, 1.7) (variance
+// 1), integers in the range of the field. Sequences have full length, and each image has two boxes.
 void fill_randomly(const Workload& workload, std::uint64_t seed, std::span<float> words);
 
 }  // namespace es::bench

@@ -1,4 +1,4 @@
-"""Things to do later: what a fault must undo after some seconds, whatever else happens."""
+"""Actions at a later time: what must undo a fault after some seconds, in every case."""
 import heapq
 import itertools
 import threading
@@ -34,7 +34,7 @@ class Agenda:
                 self._running = True
             try:
                 action()
-            except Exception as error:  # told to the run, which fails with it
+            except Exception as error:  # The error is passed to the run, which then fails.
                 self.errors.append(error)
 
     def is_empty(self):

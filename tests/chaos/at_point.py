@@ -1,4 +1,4 @@
-"""Kills at a named point, again and again in one job: whoever gets there first dies there."""
+"""Kills at a named point, repeatedly in one job: the first process that reaches the point dies."""
 import random
 import signal
 import threading
@@ -9,14 +9,14 @@ from cluster import ChaosError, wait_until
 from points import CHECKPOINT, CLAIM, NODE_BACK, POINTS, SCALE, SUBMIT
 from run import FAULT_S
 
-RESTART_S = 0.3   # a daemon that died at a point
-PROVOKE_S = 1.0   # between two attempts to make somebody get to the point
-NOT_FOUND = 3     # exit code of esctl
-LEAVE_S = 0.1     # from the end of the token to that of the process
+RESTART_S = 0.3   # For a daemon that died at a point.
+PROVOKE_S = 1.0   # Between two attempts to make a process reach the point.
+NOT_FOUND = 3     # An exit code of esctl.
+LEAVE_S = 0.1     # From the removal of the token to the end of the process.
 
 
 def name_of(job):
-    """Of an id, NAME-NUMBER-TAG."""
+    """The name in an id of the form NAME-NUMBER-TAG."""
     return job.rsplit("-", 2)[0]
 
 
@@ -25,16 +25,17 @@ class AtPoint:
 
     def __init__(self, run, point, token, side_job, seed):
         self.run, self.point, self.token = run, point, token
-        self.side_job = side_job  # number -> file of a small job with a name of its own
+        self.side_job = side_job  # number -> file of a small job with its own name
         self.rng = random.Random(f"{point} {seed}")
         self.attempts = 0
         self.submitted = {}  # name of a side job -> acknowledged id or None
         self.device_types = [s[:-2] for s in run.device_sets if "+" not in s and s.endswith(":1")]
-        self.provoking = None  # a thread
-        self.claims = {}     # name of a claim that is not known to be released -> must be there
+        self.provoking = None  # A thread.
+        # Name of a claim that is not known to be released -> whether it must exist.
+        self.claims = {}
 
     def once(self, number):
-        """One death at the point, and a step after it."""
+        """One death at the point, and one step after it."""
         run = self.run
         if run.watch.over():
             run.end_job()
@@ -47,7 +48,8 @@ class AtPoint:
         run.wait_for_progress(max(steps, run.watch.steps))
 
     def _provoke_until_dead(self):
-        """Who died. Provokes on another thread: a command may wait for what has just died."""
+        """Returns the process that died. Provokes on another thread, because a command may wait for
+        the process that has just died."""
         died = set()
         end = time.monotonic() + FAULT_S
         while self.token.exists():
@@ -66,8 +68,8 @@ class AtPoint:
         return ", ".join(sorted(died)) or "a worker"
 
     def _next_job(self):
-        """The job is over before anybody died: it is compared with the point disarmed, so that
-        nobody dies of being asked. False: somebody has just died after all."""
+        """The job ended before a process died. It is compared while the point is disarmed, so that
+        no process dies of the queries. Returns False if a process has died after all."""
         try:
             self.token.unlink()
         except FileNotFoundError:
@@ -107,7 +109,7 @@ class AtPoint:
                                                    "--name", name).ok
 
     def _release_claims(self):
-        """An acknowledged claim is there until somebody asks for its release."""
+        """An acknowledged claim exists until its release is requested."""
         for name, must_be_there in sorted(self.claims.items()):
             self.claims[name] = False
             answer = self.run.cluster.esctl("release", name)
@@ -117,7 +119,7 @@ class AtPoint:
                 self.run.wrong.append(f"claim {name} was acknowledged, and it is gone")
 
     def _restore(self):
-        """Starts daemons again that died; their names."""
+        """Starts the daemons that died again, and returns their names."""
         died = set()
         for name, daemon in self.run.cluster.daemons.items():
             killed = daemon.process.poll() == -signal.SIGKILL
@@ -127,14 +129,14 @@ class AtPoint:
         return died
 
     def finish(self):
-        """What commands left behind in the cluster is checked and cleared."""
+        """Checks and clears what the commands left behind in the cluster."""
         if self.provoking is not None:
             self.provoking.join(FAULT_S)
         self._release_claims()
         self._check_submits()
 
     def _check_submits(self):
-        """Every acknowledged job is there once; one that was not, at most once. All end well."""
+        """Every acknowledged job exists once, every other one at most once. All end well."""
         if not self.submitted:
             return
         jobs = wait_until("the side jobs end", self._ended_side_jobs, FAULT_S)
@@ -146,8 +148,8 @@ class AtPoint:
                 self.run.wrong.append(f"{acknowledged} was acknowledged, and there is {ids}")
 
     def _ended_side_jobs(self):
-        """{id: last log line} of all side jobs, when they all have ended. A restarted head does
-        not list what ended before, the logs do."""
+        """Returns {id: last log line} of all side jobs when all of them have ended. A restarted
+        head does not list jobs that ended before, but it has their logs."""
         logs = (self.run.cluster.state / "logs").glob("*.log")
         texts = {log.stem: log.read_text() for log in logs
                  if name_of(log.stem) in self.submitted}

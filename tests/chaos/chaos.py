@@ -1,8 +1,8 @@
-"""Entry of scripts/chaos: faults on a real job, and whether its bits are those of a quiet run.
+"""The main program of scripts/chaos: faults on a real job, whose bits must not change.
 
-The last line is `faults N, identical yes|no, lost steps L, worst pause P s`. Exit status 0:
-identical, nothing left behind, file descriptors and memory flat, no hang. tests/chaos/README.md.
-"""
+The last line is `faults N, identical yes|no, lost steps L, worst pause P s`. Exit status 0 means:
+the bits are identical, nothing is left behind, file descriptors and memory did not grow, and
+nothing hung. docs/reference/testing.md explains the kinds of faults."""
 import argparse
 import json
 import signal
@@ -45,7 +45,7 @@ def say(line):
 
 
 def kinds_of(parser, text, build):
-    """The kinds to inject; those that this machine cannot do are left out with a word."""
+    """The kinds to inject. Kinds that this machine cannot do are left out with a message."""
     wanted = text.split(",") if text else list(KINDS)
     unknown = [kind for kind in wanted if kind not in KINDS]
     if unknown:
@@ -60,13 +60,13 @@ def kinds_of(parser, text, build):
 
 
 def failing_disk(build):
-    """The library that lets a disk fail (tests/support/failing_disk.cc), where it was built."""
+    """The library that lets a disk fail (tests/support/failing_disk.cc), if it was built."""
     path = build.resolve() / "tests/libes_failing_disk.so"
     return path if path.exists() else None
 
 
 def nodes_for(classes):
-    """Three nodes whose devices are of all classes that this machine has."""
+    """Three nodes with devices of all classes of this machine."""
     fast, middle, slow = ([c for c in ALL_CLASSES if c in classes] * 3)[:3]
     return {"head": f"{middle}:1", "a": f"{fast}:1+{slow}:1", "b": f"{fast}:1+{middle}:1"}
 
@@ -100,7 +100,7 @@ class Result:
 
 
 def drive(run, result, inject):
-    """One run from its begin to its end; what goes wrong is told and counted."""
+    """One run from its beginning to its end. Errors are printed and counted."""
     try:
         run.begin()
         inject(run)
@@ -162,10 +162,11 @@ def main():
         say(f"skipped: --own-disks: {why}")
         return 77
     if not args.at and not kinds:
-        return 77  # nothing that could be done here
-    for number in (signal.SIGINT, signal.SIGTERM):  # also when it was started in the background
+        return 77  # A run in which nothing could be tested here.
+    # Also when the run was started in the background.
+    for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: sys.exit(1))
-    build = args.build.resolve()  # commands run elsewhere
+    build = args.build.resolve()  # Commands run in other directories.
     programs = (build / "actors/esctl/esctl", build / "actors/easyscaled/easyscaled")
     directory = make_directory()
     result = Result()

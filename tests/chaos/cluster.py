@@ -1,4 +1,4 @@
-"""A head and its nodes on this machine, as real processes, and esctl pointed at them."""
+"""A head and its nodes on this machine, as real processes, and esctl with their endpoint."""
 import json
 import os
 import shutil
@@ -13,11 +13,11 @@ from network import Network
 READY_S = 60
 ESCTL_S = 40
 STOP_S = 30
-ALL_CLASSES = ("cpu-avx512", "cpu-avx2", "cpu-scalar")  # the fastest first
+ALL_CLASSES = ("cpu-avx512", "cpu-avx2", "cpu-scalar")  # The fastest class first.
 
 
 class ChaosError(Exception):
-    """What was promised does not hold, or something hangs."""
+    """A promise is broken, or a process hangs."""
 
 
 class Answer:
@@ -48,19 +48,19 @@ def wait_until(what, probe, deadline_s):
 
 
 def make_directory():
-    """Short, because sockets live below it."""
+    """The path is short, because paths of sockets in it have a limited length."""
     return Path(tempfile.mkdtemp(prefix="es-chaos-"))
 
 
-# In a mount namespace of its own, in which the words before MOUNTED name directories and where they
-# lie, the program that follows takes the place.
+# A command for a mount namespace of its own. The arguments before MOUNTED are pairs of a source and
+# the directory on which it is mounted. The program after MOUNTED replaces the shell.
 MOUNTS = ["unshare", "--mount", "--propagation", "private", "sh", "-c",
           'while [ "$1" != MOUNTED ]; do mount --bind "$1" "$2" || exit 1; shift 2; done; '
           'shift; exec "$@"', "sh"]
 
 
 def why_no_own_disks():
-    """Why nodes cannot have disks of their own here; empty when they can."""
+    """Returns why nodes cannot have disks of their own here; empty when they can."""
     if os.geteuid() != 0:
         return "mount namespaces need root"
     if shutil.which("unshare") is None:
@@ -71,11 +71,11 @@ def why_no_own_disks():
 
 
 class Cluster:
-    """`nodes`: {name: devices}; the first is the head's own. With `networked` each node is a host
-    of its own in a network namespace. `own_disks`: paths at which the nodes beside the head have
-    directories of their own, as then at that of the head's state; empty: they share all.
-    `environment`: for all daemons and their workers. `failing_disk`: the library that lets the
-    head's journal fail, while there is a file `switch`."""
+    """`nodes`: {name: devices}; the first one is the node of the head. With `networked` each node
+    is a host of its own in a network namespace. `own_disks`: paths at which the other nodes have
+    directories of their own, and also at the path of the head's state; empty: all nodes share all
+    paths. `environment`: for all daemons and their workers. `failing_disk`: the library that lets
+    the head's journal fail while the file `switch` exists."""
 
     def __init__(self, programs, nodes, networked=False, environment=None, head_options=(),
                  own_disks=(), failing_disk=None):
@@ -110,7 +110,8 @@ class Cluster:
         if name == self.names[0]:
             words += ["--head", "--state", self.directory / "state", "--listen", self.endpoint,
                       *self.head_options]
-            if self.endpoint.startswith("tcp:"):  # its clients write where faults are
+            # The clients of the head write to the directories with faults.
+            if self.endpoint.startswith("tcp:"):
                 words += ["--data-root", "/", "--checkpoint-root", "/"]
         else:
             words += ["--join", self.endpoint, "--rescue", self.directory / "rescue"]
@@ -171,7 +172,7 @@ class Cluster:
         return Answer(command[1:], ended.returncode, ended.stdout, ended.stderr)
 
     def esctl(self, *words, deadline_s=ESCTL_S):
-        """The answer; it may be a refusal, or that the head is not there."""
+        """Returns the answer. It may be a refusal, or the error that the head does not answer."""
         return self.esctl_here(*words, "--head", self.endpoint, *self.wire, "--json",
                                deadline_s=deadline_s, inside=True)
 
@@ -182,7 +183,7 @@ class Cluster:
         return answer.json
 
     def describe(self, job):
-        """None while the head does not answer."""
+        """Returns None while the head does not answer."""
         answer = self.esctl("describe", job, deadline_s=10)
         return answer.json if answer.ok else None
 
@@ -192,7 +193,7 @@ class Cluster:
     # --- the end
 
     def dump(self, job=None):
-        """What somebody wants to see of a run that went wrong."""
+        """What a reader needs to examine a run that failed."""
         text = ""
         for name in self.names:
             text += f"--- {name}: {'runs' if self.daemons[name].runs() else 'does not run'}\n"
@@ -210,7 +211,7 @@ class Cluster:
         return text
 
     def stop(self):
-        """Ends everything in good order; what is wrong with that, in words."""
+        """Ends all processes in good order. Returns a text about what went wrong."""
         wrong = []
         for name in reversed(self.names):
             daemon = self.daemons[name]
@@ -228,7 +229,7 @@ class Cluster:
         return left
 
     def close(self):
-        """Whatever happened: nothing of this cluster stays on the machine."""
+        """Removes everything of this cluster from the machine, in every case."""
         for daemon in self.daemons.values():
             daemon.kill()
         for pid in processes.all_pids():

@@ -1,4 +1,4 @@
-"""Whether two runs of a job are the same, bit for bit, and at every step."""
+"""Compares two runs of a job bit for bit, at every step."""
 import re
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ class Outcome:
     job: str
     params_digest: str
     state_digest: str
-    lines: list  # of the ledger, one for each step: losses and digest
+    lines: list  # One entry of the ledger for each step: losses and digest.
 
     @staticmethod
     def of(cluster, job, details):
@@ -21,7 +21,7 @@ class Outcome:
         return Outcome(job, details["params_digest"], details["state_digest"], lines)
 
 
-# version, digest of the parameters, bits of the losses, check (store/ledger/ledger_file.h)
+# Version, digest of the parameters, bits of the losses, check (store/ledger/ledger_file.h).
 _LINE = re.compile(r"^(\d+) ([0-9a-f]{32}|-)((?: [0-9a-f]{8})+) #[0-9a-f]{16}$", re.MULTILINE)
 
 
@@ -39,7 +39,7 @@ def read_ledger(text):
 
 
 def differences(reference, outcome):
-    """In words; empty when the two are identical."""
+    """Returns the differences as a text; empty when the two runs are identical."""
     found = []
     for what in ("params_digest", "state_digest"):
         wanted, got = getattr(reference, what), getattr(outcome, what)
@@ -56,7 +56,7 @@ def differences(reference, outcome):
 
 
 def checkpoint_differences(reference, checkpoints):
-    """Checkpoints, as esctl describes them, against the ledger of the undisturbed run."""
+    """Compares checkpoints, as esctl describes them, with the ledger of the undisturbed run."""
     digests = {version: digest for version, digest, _ in reference.lines}
     return [f"{c['path']}: version {c['version']} has params {c['params_digest']}, undisturbed "
             f"{digests.get(c['version'])}" for c in checkpoints
@@ -67,5 +67,5 @@ _LOST = re.compile(r"steps to compute again: (\d+)$", re.MULTILINE)
 
 
 def lost_steps(cluster, job):
-    """Steps that were computed more than once, as the log of the job tells."""
+    """Returns the steps that were computed more than once, by the log of the job."""
     return sum(int(count) for count in _LOST.findall(cluster.job_log(job)))

@@ -1,14 +1,15 @@
-"""The disk that the job writes its checkpoints to: small, and full when that is wanted."""
+"""The disk for the checkpoints of the job. It is small, and a test can fill it."""
 import errno
 import shutil
 import subprocess
 
-SIZE = "size=64m"  # a few checkpoints of the default job
+SIZE = "size=64m"  # A few checkpoints of the default job.
 PIECE = bytes(1 << 16)
 
 
 class Disk:
-    """A small tmpfs at this path; where that needs rights that we lack, a plain directory."""
+    """Makes a small tmpfs at this path. If that needs privileges that the user lacks, makes a plain
+    directory."""
 
     def __init__(self, path):
         self.path = path

@@ -1,8 +1,7 @@
-"""How each kind of fault is done to a cluster, and undone.
+"""How each kind of fault is injected into a cluster, and undone.
 
-`inject(run, fault)` returns a line that says what was done to whom, or nothing when there was
-nobody. What must be undone later is put on the agenda of the run.
-"""
+`inject(run, fault)` returns a line that describes the fault and its victim, or None when there was
+no victim. The undo of a fault is put on the agenda of the run."""
 import errno
 import os
 import signal
@@ -10,7 +9,7 @@ import signal
 import processes
 from cluster import ChaosError
 
-EXIT_REFUSED = 4  # it is not paused, or over
+EXIT_REFUSED = 4  # The job is not paused, or it has ended.
 RETRIES, RETRY_S = 50, 0.2
 
 
@@ -78,7 +77,7 @@ def _stop_for(run, pid, seconds):
     words = processes.words_of(pid)
 
     def wake():
-        if words and processes.words_of(pid) == words:  # and not another process by now
+        if words and processes.words_of(pid) == words:  # The pid belongs to the same process still.
             processes.send(pid, signal.SIGCONT)
 
     run.agenda.add(seconds, wake)
@@ -95,12 +94,12 @@ def _scale(run, fault):
 
 
 def _pause(run, fault):
-    """To no devices at all, and back."""
+    """Takes all devices of the job away, and gives devices back."""
     job, cluster = run.job, run.cluster
     paused = cluster.esctl("pause", job)
 
     def resume():
-        for _ in range(RETRIES):  # the head may be away, or the pause still to come
+        for _ in range(RETRIES):  # The head may be away, or the pause is still running.
             answer = cluster.esctl("resume", job)
             if answer.ok or (paused.ok and answer.code == EXIT_REFUSED):
                 return
@@ -134,7 +133,7 @@ def _disk(run, fault):
     if fault.variant == "full" and disk.is_real:
         disk.fill()
         run.agenda.add(fault.seconds, disk.make_room)
-        # What another checkpoint gives up while this one is written may be room enough.
+        # The checkpoint that is removed while this one is written may leave enough room.
         return f"for {fault.seconds:.1f} s, " + _checkpoint(run, disk.path, fault)
     if fault.variant != "well":
         return _refused_checkpoint(run, disk.path / "nowhere" / "checkpoint")
@@ -163,7 +162,8 @@ _STATE_ERRORS = {"full": errno.ENOSPC, "read-only": errno.EROFS, "broken": errno
 
 
 def _state(run, fault):
-    """The disk of the head's journal fails. Whatever is asked for then is refused, or kept."""
+    """Lets the disk of the head's journal fail. During that time a request is refused, or it is
+    durable."""
     cluster = run.cluster
     if cluster.names[0] in run.expects_down or not cluster.head.runs():
         return None
@@ -175,7 +175,8 @@ def _state(run, fault):
                            "--name", name)
     if answer.ok and cluster.switch.exists():
         raise ChaosError(f"claim {name} was accepted on a disk that fails: {os.strerror(number)}")
-    if answer.ok or answer.code != EXIT_REFUSED:  # it came too late, or nobody knows
+    # The request came too late, or its result is not known.
+    if answer.ok or answer.code != EXIT_REFUSED:
         run.agenda.add(fault.seconds, lambda: cluster.esctl("release", name))
     return f"{os.strerror(number)} for {fault.seconds:.1f} s: {answer.err.strip()[-160:]}"
 

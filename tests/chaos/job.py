@@ -1,12 +1,12 @@
-"""The jobs of a chaos run: the one that is disturbed, one to warm up with, small ones beside it."""
+"""The jobs of a chaos run: the disturbed job, one to warm up with, and small ones beside it."""
 import re
 import shutil
 
 from disk import Disk
 from jobs import job_text
 
-# More parameters than one bucket of gradients holds, so that two workers own one each; batch
-# statistics, augmentation and momentum, so that nothing of the state is left out.
+# The parameters do not fit into one bucket of gradients, so that two workers own one each. The job
+# has batch-norm statistics, augmentation and momentum, so that every part of the state is covered.
 MODEL = {"model.width": 24, "batch_size": 4, "max_p": 4, "eval_every": 25}
 STEPS_PER_FAULT = 6
 STEPS_MIN = 60
@@ -36,12 +36,12 @@ class Jobs:
 
     @staticmethod
     def _with_steps(text, steps):
-        """The same job with another length."""
+        """Returns the same job with another number of steps."""
         text = re.sub(r"^(steps|epochs|stages)\s*=.*\n", "", text, flags=re.MULTILINE)
         return f"steps = {steps}\n{text}"
 
     def side(self, number):
-        """Name and file of a job that nobody has submitted before."""
+        """Returns name and file of a job with a name that was not submitted before."""
         name = f"small_cnn-side{number}"
         return name, self._write(f"side-{number}.toml",
                                  job_text(f"side{number}", changes={"steps": 3}))

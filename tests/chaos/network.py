@@ -1,11 +1,10 @@
-"""Hosts of a cluster as network namespaces, joined by a router, whose links can be cut.
+"""Hosts of a cluster as network namespaces. A router joins them, and their links can be cut.
 
     hub: 10.77.0.1, forwards     a: 10.77.1.2 -- 10.77.1.1 of the hub     b: 10.77.2.2 -- 10.77.2.1
 
 A direction of a link is cut by a wrong hardware address of the other end in the neighbour table:
-frames go out and nobody takes them, silently, as on a broken switch. It needs no packet filter. The
-link between two hosts alone is cut by a route over such a neighbour.
-"""
+frames are sent and no host receives them, without an error, as on a broken switch. It needs no
+packet filter. The link between two hosts alone is cut by a route over such a neighbour."""
 import os
 import shutil
 import subprocess
@@ -25,7 +24,7 @@ def _ip(*words):
 
 
 def why_not():
-    """Why this machine cannot have namespaces; empty when it can."""
+    """Returns why this machine cannot have network namespaces; empty when it can."""
     if shutil.which("ip") is None:
         return "the program ip (package iproute2) is not here"
     if os.geteuid() != 0:
@@ -40,7 +39,7 @@ def why_not():
 
 
 class Network:
-    """The hub and one namespace for each name; `close` removes them all."""
+    """The hub and one namespace for each name. `close` removes all of them."""
 
     HUB_ADDRESS = "10.77.0.1"
 
@@ -92,13 +91,13 @@ class Network:
         return f"10.77.{self.numbers[name]}.2"
 
     def inside(self, name, words):
-        """The words of a command, to be run on that host; on the hub for None."""
+        """Returns the arguments of a command that runs on that host; on the hub for None."""
         return ["ip", "netns", "exec", self.hub if name is None else self.namespace(name), *words]
 
     # --- cutting
 
     def cut(self, name, to_hub, from_hub):
-        """Cuts one or both directions of the host's link."""
+        """Cuts one or both directions of the link of the host."""
         number = self.numbers[name]
         if to_hub:
             self._in(self.namespace(name), "neigh", "replace", f"10.77.{number}.1", "lladdr",
@@ -115,8 +114,8 @@ class Network:
             subprocess.run(["ip", "-n", namespace, "neigh", "del", address, "dev", device],
                            capture_output=True)
 
-    # Two hosts lose each other and keep the hub: each reaches the other through a neighbour that is
-    # not there, instead of the hub.
+    # The two hosts lose each other and keep the hub: each of them sends to the other one through a
+    # neighbour that does not exist, instead of the hub.
 
     def cut_between(self, one, other):
         for here, there in ((one, other), (other, one)):

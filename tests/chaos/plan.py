@@ -1,17 +1,18 @@
-"""Which faults a seed means: the same seed, the same faults. Nothing here looks at the system."""
+"""Which faults a seed stands for. The same seed gives the same faults. Nothing here examines the
+system."""
 import random
 from dataclasses import dataclass, field
 
 KINDS = ("kill", "freeze", "scale", "partition", "head", "disk", "state")
 
-# T_dead is 2.5 s: a freeze or a cut is shorter or longer than that.
+# The time limit for a silent peer is 2.5 s: a freeze or a cut is shorter or longer than that.
 SHORT_S = (0.2, 1.5)
 LONG_S = (3.2, 6.0)
 RESTART_S = (0.0, 2.0)
-# Faults that come while the job recovers from the one before; the rest wait for progress.
+# Faults that happen while the job recovers from the one before. The others wait for progress.
 IN_RECOVERY = 0.3
 IN_RECOVERY_S = (0.0, 0.8)
-# A job gives up after ten losses without one step of progress, so progress is waited for in time.
+# A job fails after ten losses without one step of progress, so some faults wait for progress.
 IN_RECOVERY_RUN_MAX = 2
 
 VARIANTS = {
@@ -30,16 +31,18 @@ class Fault:
     number: int
     kind: str
     variant: str
-    wait_s: float | None  # None: for a new step; else so long after the fault before it
-    seconds: float        # of a freeze, a cut, a disk that fails; until a restart, until a job goes on
-    picks: list = field(default_factory=list)  # numbers in [0, 1) that choose victims
+    # None: after a new step; otherwise this time after the fault before it, in seconds.
+    wait_s: float | None
+    # Duration of a freeze, a cut or a failing disk, or the time until a restart or a resume.
+    seconds: float
+    picks: list = field(default_factory=list)  # Numbers in [0, 1) that choose victims.
 
     def pick(self, things):
-        """One of them, the same in a replay when the things are the same."""
+        """Chooses one item. A replay chooses the same one if the items are the same."""
         return things[int(self.picks[0] * len(things))]
 
     def pick_some(self, things):
-        """At least one, at most all but one when there are several."""
+        """Chooses at least one item, and at most all but one when there are several."""
         chosen = [t for t, p in zip(things, self.picks[1:]) if p < 0.5]
         return chosen[:max(1, len(things) - 1)] or [self.pick(things)]
 
@@ -59,7 +62,7 @@ def _seconds(rng, kind):
 
 
 def plan(seed, count, kinds):
-    """The faults of a run. `kinds`: from KINDS."""
+    """Returns the faults of a run. `kinds`: from KINDS."""
     rng = random.Random(f"chaos {seed}")
     faults, in_recovery = [], 0
     for number in range(1, count + 1):
@@ -74,7 +77,7 @@ def plan(seed, count, kinds):
 
 
 def device_sets(nodes, workers_max):
-    """All sets of devices that the nodes can give, as esctl scale takes them."""
+    """Returns all sets of devices that the nodes can give, in the form of esctl scale."""
     counts = {}
     for devices in nodes.values():
         for part in devices.split("+"):

@@ -42,7 +42,7 @@ class Plans(unittest.TestCase):
 
 class Points(unittest.TestCase):
     def test_every_point_is_in_the_programs(self):
-        """A point that the programs do not have would never be reached."""
+        """A point that the programs do not contain would never be reached."""
         texts = "".join(path.read_text() for folder in ("actors", "store", "proto")
                         for path in (source_root / folder).rglob("*.cc"))
         for name in points.POINTS:

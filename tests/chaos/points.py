@@ -1,29 +1,30 @@
-"""The kill points (proto/base/kill_point.h), who dies there, and what makes somebody get there."""
+"""The kill points (proto/base/kill_point.h), which process dies there, and what makes a process
+reach the point."""
 
-# Who may die at a point.
+# Which processes may die at a point.
 WORKER, HEAD, NODE = "worker", "head", "node"
 
-# What is done to a job until somebody has got to the point.
-STEP = "step"              # nothing: every step passes it
-SCALE = "scale"            # other devices: joiners, leavers, rounds, processes
-CHECKPOINT = "checkpoint"  # an on-demand checkpoint
-SUBMIT = "submit"          # another, small job
-NODE_BACK = "node"         # a node is lost and comes back
-CLAIM = "claim"            # a claim of a device for a serving job, and its release
+# What happens to a job until a process has reached the point.
+STEP = "step"              # Nothing: every step passes the point.
+SCALE = "scale"            # Other devices: members join and leave, with rounds and new processes.
+CHECKPOINT = "checkpoint"  # A checkpoint on request.
+SUBMIT = "submit"          # The submission of another, small job.
+NODE_BACK = "node"         # The loss and the return of a node.
+CLAIM = "claim"            # A claim of a device for a serving job, and its release.
 
 POINTS = {
     # A step of a worker, in order.
-    "slice.end": (WORKER, STEP),         # one EST's local step is done, nobody was told
+    "slice.end": (WORKER, STEP),         # The local step of one EST is done and not reported.
     "send.Contrib": (WORKER, STEP),
     "sent.Contrib": (WORKER, STEP),
-    "got.Contrib": (WORKER, STEP),       # the owner of a bucket, before it counts
-    "reduce.before": (WORKER, STEP),     # the owner, before the gradient sum of a bucket
+    "got.Contrib": (WORKER, STEP),       # The owner of a bucket, before it counts the part.
+    "reduce.before": (WORKER, STEP),     # The owner, before the gradient sum of a bucket.
     "reduce.after": (WORKER, STEP),
     "send.Reduced": (WORKER, STEP),
-    "sent.Reduced": (WORKER, STEP),      # the owner in mid-broadcast: one member has it
+    "sent.Reduced": (WORKER, STEP),      # The owner, after one of several members has got it.
     "got.Reduced": (WORKER, STEP),
-    "update.before": (WORKER, STEP),     # all buckets staged
-    "update.after": (WORKER, STEP),      # the version is made, nobody was told
+    "update.before": (WORKER, STEP),     # All buckets are staged.
+    "update.after": (WORKER, STEP),      # The version is made and not reported.
     "send.Committed": (WORKER, STEP),
     "sent.Committed": (WORKER, STEP),
     "evaluate": (WORKER, STEP),
@@ -33,45 +34,45 @@ POINTS = {
     "got.Drain": (WORKER, SCALE),
     "send.Drained": (WORKER, SCALE),
     "sent.Drained": (WORKER, SCALE),
-    "journal.before": (HEAD, SCALE),     # a generation, or what else of a job is kept
+    "journal.before": (HEAD, SCALE),     # Any record of a job, such as a generation.
     "journal.after": (HEAD, SCALE),
     "send.Prepare": (HEAD, SCALE),
-    "sent.Prepare": (HEAD, SCALE),       # one worker has it
+    "sent.Prepare": (HEAD, SCALE),       # One worker has it.
     "got.Prepare": (WORKER, SCALE),
     "send.Report": (WORKER, SCALE),
     "sent.Report": (WORKER, SCALE),
     "got.Report": (HEAD, SCALE),
     "send.Install": (HEAD, SCALE),
-    "sent.Install": (HEAD, SCALE),       # between two of them
+    "sent.Install": (HEAD, SCALE),       # One of the members has it.
     "got.Install": (WORKER, SCALE),
     "send.Fetch": (WORKER, SCALE),
-    "got.Fetch": (WORKER, SCALE),        # the source
-    "export.begin": (WORKER, SCALE),     # the source, while it serves
+    "got.Fetch": (WORKER, SCALE),        # The source.
+    "export.begin": (WORKER, SCALE),     # The source, while it sends.
     "send.State": (WORKER, SCALE),
     "sent.State": (WORKER, SCALE),
     "got.State": (WORKER, SCALE),
     "load.begin": (WORKER, SCALE),
-    "load.end": (WORKER, SCALE),         # held and verified, nobody was told
+    "load.end": (WORKER, SCALE),         # The version is held and verified, and not reported.
     "send.Ready": (WORKER, SCALE),
     "sent.Ready": (WORKER, SCALE),
     "got.Ready": (HEAD, SCALE),
     "send.Go": (HEAD, SCALE),
-    "sent.Go": (HEAD, SCALE),            # one member steps
+    "sent.Go": (HEAD, SCALE),            # One member steps.
     "got.Go": (WORKER, SCALE),
     "send.Release": (HEAD, SCALE),
     "got.Release": (WORKER, SCALE),
-    "exit": (WORKER, SCALE),             # a leaver
+    "exit": (WORKER, SCALE),             # A member that leaves.
     # Processes.
     "send.StartWorker": (HEAD, SCALE),
     "sent.StartWorker": (HEAD, SCALE),
     "got.StartWorker": (NODE, SCALE),
     "spawn.before": (NODE, SCALE),
     "spawn.after": (NODE, SCALE),
-    "send.Hello": (WORKER, SCALE),       # a joiner
+    "send.Hello": (WORKER, SCALE),       # A member that joins.
     "sent.Hello": (WORKER, SCALE),
     "got.Hello": (HEAD, SCALE),
     "reap.before": (NODE, SCALE),
-    "reap.after": (NODE, SCALE),         # the process is gone, the head does not know
+    "reap.after": (NODE, SCALE),         # The process has ended, and the head does not know it.
     "send.WorkerExited": (NODE, SCALE),
     "send.NodeHello": (NODE, NODE_BACK),
     "got.NodeHello": (HEAD, NODE_BACK),
@@ -80,32 +81,32 @@ POINTS = {
     "ledger.before": (HEAD, STEP),
     "ledger.after": (HEAD, STEP),
     "got.SubmitJob": (HEAD, SUBMIT),
-    "submit.before": (HEAD, SUBMIT),     # before the job is in the journal
-    "submit.journaled": (HEAD, SUBMIT),  # before it is acknowledged
+    "submit.before": (HEAD, SUBMIT),     # Before the job is in the journal.
+    "submit.journaled": (HEAD, SUBMIT),  # Before the job is acknowledged.
     "send.JobAccepted": (HEAD, SUBMIT),
-    "sent.JobAccepted": (HEAD, SUBMIT),  # just acknowledged
+    "sent.JobAccepted": (HEAD, SUBMIT),  # Just after the acknowledgement.
     # Claims of serving jobs.
-    "claim.journaled": (HEAD, CLAIM),    # it is in the journal, nobody was told
-    "claim.erased": (HEAD, CLAIM),       # it is not any more, nobody was told
+    "claim.journaled": (HEAD, CLAIM),    # In the journal, and not acknowledged.
+    "claim.erased": (HEAD, CLAIM),       # Removed from the journal, and not acknowledged.
     # A checkpoint.
     "send.WriteCheckpoint": (HEAD, CHECKPOINT),
     "got.WriteCheckpoint": (WORKER, CHECKPOINT),
     "checkpoint.copy": (WORKER, CHECKPOINT),
-    "checkpoint.begin": (WORKER, CHECKPOINT),    # the new directory is there, empty
-    "checkpoint.middle": (WORKER, CHECKPOINT),   # some of its files are written
-    "checkpoint.rename": (WORKER, CHECKPOINT),   # all are, under a provisional name
-    "checkpoint.renamed": (WORKER, CHECKPOINT),  # nobody was told
+    "checkpoint.begin": (WORKER, CHECKPOINT),    # The new directory exists and is empty.
+    "checkpoint.middle": (WORKER, CHECKPOINT),   # Some of its files are written.
+    "checkpoint.rename": (WORKER, CHECKPOINT),   # All of them are, under a provisional name.
+    "checkpoint.renamed": (WORKER, CHECKPOINT),  # Not reported yet.
     "send.CheckpointWritten": (WORKER, CHECKPOINT),
     "got.CheckpointWritten": (HEAD, CHECKPOINT),
 }
 
-# What other tests get to: the head after a failed audit (tests/e2e/audit_test.py), state that comes
-# in parts from another host (tests/e2e/other_host_test.py), and gradients that go from device to
-# device and are summed there (tests/e2e/channel_test.py).
+# Points that other tests reach: the head after a failed audit (tests/e2e/audit_test.py), a saved
+# state that is sent in parts from another host (tests/e2e/other_host_test.py), and gradients that
+# go from device to device and are summed there (tests/e2e/channel_test.py).
 ELSEWHERE = {"rewind.before", "rewind.after", "channel.piece", "channel.direct",
              "reduce.on_device"}
 
 
 def environment(point, token):
-    """Arms a point in all processes of a cluster: the one that removes the token dies."""
+    """Arms a point in all processes of a cluster: the process that removes the token dies."""
     return {"ES_KILL_POINT": point, "ES_KILL_TOKEN": str(token)}

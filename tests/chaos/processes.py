@@ -1,4 +1,5 @@
-"""Processes of a cluster under test: starting, signalling, and what the kernel tells about them."""
+"""Processes of a cluster under test: how they are started and signalled, and what the kernel
+reports about them."""
 import os
 import re
 import signal
@@ -10,12 +11,12 @@ TICK_S = 0.02
 
 
 def nap(seconds=TICK_S):
-    """What polls for a condition waits here."""
+    """A pause in a loop that polls for a condition."""
     threading.Event().wait(seconds)
 
 
 def parent_of(pid):
-    """The parent of a process; None when it is gone."""
+    """The parent of a process; None when the process has ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -36,7 +37,7 @@ def all_pids():
 
 
 def send(pid, number):
-    """Signals a process that may be gone."""
+    """Signals a process that may have ended."""
     try:
         os.kill(pid, number)
     except ProcessLookupError:
@@ -44,18 +45,18 @@ def send(pid, number):
 
 
 def resident_kib(pid):
-    """Memory of its own: what other processes share with it comes and goes with them. Pages that
-    the kernel has written to swap, because the process was idle, are its own too."""
+    """Memory of the process alone, because shared memory changes with other processes. Pages that
+    the kernel has written to swap, because the process was idle, are included."""
     text = Path(f"/proc/{pid}/status").read_text()
     return sum(int(kib) for kib in re.findall(r"^(?:RssAnon|VmSwap):\s+(\d+)", text, re.MULTILINE))
 
 
-# Files that a database keeps open change with what it compacts.
+# The files that a database has open change when it compacts them.
 _OF_DATABASE = re.compile(r"/db/")
 
 
 def open_files(pid):
-    """How many file descriptors lead to what: {"socket": 12, "/path/of/a/log": 1}."""
+    """How many file descriptors lead to each target: {"socket": 12, "/path/of/a/log": 1}."""
     counts = {}
     for link in Path(f"/proc/{pid}/fd").iterdir():
         try:
@@ -84,7 +85,7 @@ def _option(words, name):
 
 
 class Daemon:
-    """An easyscaled that can be killed, frozen and started again; its output is in one file."""
+    """An easyscaled that can be killed, frozen and started again. Its output is in one file."""
 
     def __init__(self, name, words, environment, log_file):
         self.name, self.words, self.environment, self.log_file = name, words, environment, log_file
@@ -106,7 +107,7 @@ class Daemon:
         return self.process is not None and self.process.poll() is None
 
     def said(self, pattern):
-        """The first match in what it has said since its start."""
+        """The first match in its output since its start."""
         with self.log_file.open("rb") as log:
             log.seek(self._output_begin)
             return re.search(pattern, log.read().decode(errors="replace"), re.MULTILINE)
@@ -117,7 +118,7 @@ class Daemon:
             self.process.wait()
 
     def stop(self, deadline_s):
-        """SIGTERM; its exit status, None when it had to be killed."""
+        """Sends SIGTERM. Returns the exit status, None when the process had to be killed."""
         self.process.send_signal(signal.SIGCONT)
         self.process.terminate()
         try:
@@ -127,7 +128,8 @@ class Daemon:
             return None
 
     def workers(self):
-        """Its worker processes, by device, so that a choice by number is the same in a replay."""
+        """Its worker processes, ordered by device, so that a choice by number is the same in a
+        replay."""
         found = []
         for pid in all_pids():
             if parent_of(pid) == self.pid:

@@ -9,13 +9,13 @@ from cluster import ChaosError, Cluster, wait_until
 from plan import device_sets
 from watch import Resources, Watch
 
-FAULT_S = 60  # from a fault to the next step
-END_S = 600   # of the job, from the last fault
-IDLE_S = 30   # of the cluster, after the last job
+FAULT_S = 60  # Seconds from a fault to the next step.
+END_S = 600   # Seconds from the last fault to the end of the job.
+IDLE_S = 30   # Seconds from the end of the last job to the end of the cluster.
 
 
 class Run:
-    """`jobs`: job.Jobs. `reference`: an Outcome of the same job, undisturbed."""
+    """`jobs`: job.Jobs. `reference`: an Outcome of the same job without faults."""
 
     def __init__(self, programs, nodes, jobs, reference, networked=False, environment=None,
                  say=print, own_disks=False, failing_disk=None):
@@ -26,12 +26,12 @@ class Run:
         self.agenda = Agenda()
         self.disk = jobs.disk
         self.job = self.watch = self.resources = None
-        self.checkpoints = []   # that were written for the job
-        self.different = []     # from the reference, in words
-        self.wrong = []         # besides the bits, in words
+        self.checkpoints = []   # Checkpoints that were written for the job.
+        self.different = []     # Differences from the reference, as texts.
+        self.wrong = []         # Other errors, as texts.
         self.faults = self.lost_steps = 0
         self.worst_pause = 0.0
-        self.expects_down = set()  # daemons that are to be started again by the agenda
+        self.expects_down = set()  # Daemons that the agenda will start again.
 
     # --- begin and end
 
@@ -66,7 +66,7 @@ class Run:
         wait_until("all workers end with their jobs", is_idle, IDLE_S)
 
     def end_job(self):
-        """Waits for its end, and compares."""
+        """Waits for the end of the job, and compares."""
         wait_until(f"{self.job} ends", self.job_is_over, END_S)
         self._stop_watch()
         details = self.watch.latest
@@ -81,7 +81,7 @@ class Run:
             self.wrong += [] if verified.ok else [str(verified)]
 
     def end(self):
-        """The cluster in good order again, and what it has kept."""
+        """Brings the cluster into good order again, and checks what it has kept."""
         self.agenda.wait_until_empty()
         self.mend_state()
         self._wait_for_idle()
@@ -101,18 +101,18 @@ class Run:
     # --- daemons
 
     def take_down(self, name, seconds):
-        """Kills a daemon, and starts it again later; False when it is down already."""
+        """Kills a daemon, and starts it again later. Returns False when it is down already."""
         if name in self.expects_down:
             return False
         self.expects_down.add(name)
         self.cluster.daemons[name].kill()
         if name == self.cluster.names[0]:
-            self.mend_state()  # a head does not start on a disk that fails
+            self.mend_state()  # A head does not start on a disk that fails.
         self.agenda.add(seconds, lambda: self.bring_back(name))
         return True
 
     def bring_back(self, name):
-        # Without waiting for a welcome: the head may be away too.
+        # The daemon is not awaited, because the head may be away too.
         self.cluster.daemons[name].start()
         self.expects_down.discard(name)
 
@@ -134,18 +134,19 @@ class Run:
         return self.watch.over()
 
     def wait_for_progress(self, steps):
-        """Until the job has made a step after these, or is over."""
+        """Waits until the job has made a step after these steps, or has ended."""
         wait_until(f"a step of {self.job} after step {steps}",
                    lambda: self.job_is_over() or self.watch.steps > steps, FAULT_S)
 
     def wait_for_workers(self):
-        """The workers of the job; none when it is over first."""
+        """The workers of the job; none when the job ends first."""
         wait_until("a worker runs", lambda: self.cluster.workers(self.job) or self.job_is_over(),
                    FAULT_S)
         return self.cluster.workers(self.job)
 
     def inject(self, fault):
-        """Waits for the moment of the fault, and does it; a job that is over is run once more."""
+        """Waits for the time of the fault, and injects it. A job that has ended is run once
+        more."""
         if fault.wait_s is None:
             self.wait_for_progress(self.watch.steps)
         else:
@@ -161,7 +162,7 @@ class Run:
 
 
 def classes_of(programs):
-    """The kernel classes of this machine, as the programs see it."""
+    """The kernel classes of this machine, as the programs find them."""
     cluster = Cluster(programs, {"probe": ""})
     try:
         cluster.start()
@@ -172,7 +173,7 @@ def classes_of(programs):
 
 
 def undisturbed(programs, job_file, devices):
-    """The Outcome of a job that nothing happens to, on one device."""
+    """The Outcome of a job without faults, on one device."""
     cluster = Cluster(programs, {"reference": devices})
     try:
         cluster.start()

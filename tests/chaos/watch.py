@@ -1,21 +1,23 @@
-"""What is seen of a job from outside while it runs: its steps, its pauses; and of the daemons."""
+"""Observes a job from outside while it runs: its steps and its pauses. Also observes the
+daemons."""
 import threading
 import time
 
 import processes
 
 OVER = ("finished", "failed", "cancelled")
-LONG_PAUSE_S = 8  # worth a line
+LONG_PAUSE_S = 8  # Pauses longer than this are printed.
 
 
 class Watch:
-    """Asks for the state of one job, again and again, on a thread of its own."""
+    """Asks for the state of one job repeatedly, on a thread of its own."""
 
     def __init__(self, cluster, job, say=None):
         self.cluster, self.job, self.say = cluster, job, say
-        self.latest = None       # the newest description
-        self.worst_pause = 0.0   # longest time between two new steps, as the head told of them
-        self._moved = None       # when the newest step was seen
+        self.latest = None       # The newest description.
+        # The longest time between two new steps, by the answers of the head.
+        self.worst_pause = 0.0
+        self._moved = None       # The time of the answer with the newest step.
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -57,10 +59,10 @@ class Watch:
 
 
 class Resources:
-    """Memory and file descriptors of the daemons, while no job is there."""
+    """Memory and file descriptors of the daemons while there is no job."""
 
     GROWTH = 0.05
-    SLACK_KIB = 8192  # arenas of the allocator, tables of the database
+    SLACK_KIB = 8192  # For arenas of the allocator and tables of the database.
 
     def __init__(self, cluster):
         self.cluster = cluster
@@ -72,7 +74,7 @@ class Resources:
                 for name, daemon in self.cluster.daemons.items() if daemon.runs()}
 
     def grown(self):
-        """In words, what is more than before; a daemon that was replaced may also have less."""
+        """Describes what has grown. A daemon that was replaced may also have less."""
         wrong = []
         for name, (pid, memory, files) in self._sample().items():
             pid_before, memory_before, files_before = self.before[name]

@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
-"""What people and programs read: every command's answer in text and in JSON, against a real head."""
+"""The output for people and for programs: the answer of every command as text and as JSON, from a
+real head."""
 import re
 
 import harness
 from harness import EXIT_REFUSED, EXIT_USAGE
 from jobs import job_text
 
-# Texts by their meaning, whatever they consist of.
+# Texts by their meaning, whatever characters they consist of.
 TEXTS = re.compile(r"digest|hash|spec_toml|^version$|^job$|^name$|^placement|^stages$|^detail$|^error$")
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
 
 
 def numbers_as_text(value, key=""):
-    """Where a JSON value has a number in quotation marks."""
+    """The places where a JSON value has a number in quotation marks."""
     if isinstance(value, dict):
         return [found for k, v in value.items() for found in numbers_as_text(v, k)]
     if isinstance(value, list):
@@ -32,7 +33,7 @@ class Answers(harness.EndToEndTest):
                                                  f"{name}.toml"))
 
     def column(self, text, heading):
-        """The first row's cell under a heading."""
+        """The cell of the first row under a heading."""
         lines = text.splitlines()
         row = next(i for i, line in enumerate(lines) if heading in line)
         begin = lines[row].index(heading)
@@ -67,7 +68,7 @@ class Answers(harness.EndToEndTest):
                                rf"stays on {self.fast}:\d until it is given others")
         self.daemon.esctl("pause", job)
         self.assertEqual(self.daemon.esctl("scale", job, f"{self.fast}:2").out,
-                         f"job {job} is paused; once it is resumed, it goes on on {self.fast}:2\n")
+                         f"job {job} is paused; once it is resumed, it continues on {self.fast}:2\n")
         self.daemon.esctl("cancel", job)
         self.daemon.stop()
 

@@ -19,7 +19,7 @@ class AuditTest(harness.EndToEndTest):
         return self.job({"audit.every_steps": every_steps}, "audited.toml")
 
     def train_with_fault(self, device_count, fault, every_steps, stages=False):
-        """Trains the audited job on a head of its own, with one faulty device; returns both."""
+        """Trains the audited job on a head of its own with one faulty device. Returns both."""
         device = self.fast_class()
         self.environment["ES_FAULT"] = fault.format(device=device)
         head = self.start_daemon("head", f"{device}:{device_count}")
@@ -45,8 +45,8 @@ class AuditTest(harness.EndToEndTest):
 
     def test_one_flipped_bit_is_blamed_on_its_device_and_leaves_no_trace(self):
         expected = digests(self.reference())
-        # The fourth device takes the place of the one that is found. Every second step is audited:
-        # step 2 is the second audit, of rank 1.
+        # The fourth device replaces the faulty one. Every second step is audited: step 2 is the
+        # second audit, of rank 1.
         head, details = self.train_with_fault(4, "flip-gradient:head/{device}:0:2:1", every_steps=2,
                                               stages=True)
         self.assertEqual(digests(details), expected)
@@ -61,7 +61,7 @@ class AuditTest(harness.EndToEndTest):
         self.assertEqual(digests(details), expected)
         log = self.assert_one_blamed(head, details, 0)
         self.assertIn("going back to version 0", log)
-        # Nobody is given it until an operator clears it.
+        # It is given to no job until an operator clears it.
         refused = head.esctl("submit", self.job(), "--stages",
                              f"{self.fast_class()}:4@{STEPS}", code=harness.EXIT_REFUSED)
         self.assertIn(f"the cluster has {self.fast_class()}:3", refused.err)
@@ -94,7 +94,7 @@ class AuditTest(harness.EndToEndTest):
         device = self.fast_class()
         self.environment["ES_FAULT"] = f"flip-gradient:head/{device}:0:3+:*"
         head = self.start_daemon("head", f"{device}:4")
-        # Steps 0 and 6 are audited: versions 4 and 6 are spoiled when that is found.
+        # Steps 0 and 6 are audited. When the fault is found, versions 4 and 6 are wrong.
         job = head.submit(self.job({"audit.every_steps": 6, "checkpoint.every_steps": 2,
                                     "checkpoint.keep": 100, "checkpoint.directory": str(series)}),
                           "--stages", f"{device}:3@{STEPS}")
@@ -137,7 +137,7 @@ class AuditTest(harness.EndToEndTest):
         a, b = self.fast_class(), self.other_class()
         if a == b or not self.can_use(f"{a},{b}"):
             self.skipTest("this machine has one kernel class only")
-        # Large enough that at D1 a vendor kernel runs some of it.
+        # The model is large enough for a vendor kernel to run a part of it at D1.
         job = self.write_job(job_text(self.word, "resnet18", {
             **SMALL, "steps": 2, "max_p": 2, "batch_size": 8, "level": "D1", "model.width": 32,
             "data.height": 32, "data.width": 32}), "vendor.toml")
@@ -161,7 +161,7 @@ class AuditTest(harness.EndToEndTest):
                            "--stages", f"cpu-scalar:1@2,{device}:2@2")
         self.assertTrue(ended.out.endswith("identical yes\n"), ended.out)
         self.assert_nothing_left()
-        # At D0 the sum depends on the placement: that is what D0 does not promise.
+        # At D0 the sum depends on the placement, because D0 does not promise more.
         ended = self.esctl("verify", self.job(), "--quiet", "--steps", "4", "--level", "D0",
                            "--stages", f"{device}:1", "--stages", f"{device}:2", code=1)
         self.assertTrue(ended.out.endswith("identical no\n"), ended.out)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Every command with every kind of path that is wrong: one clear error, the right exit status, and
-nothing half done."""
+"""Every command with every kind of wrong path: one clear error, the right exit status, and no
+partial result."""
 import os
 import re
 import shutil
@@ -10,8 +10,8 @@ import harness
 from jobs import job_text
 
 NOBODY = 65534
-# The words of a command; None stands where the path goes. `made`: a path that is missing is made.
-# Those that talk to a head are given one that is not there: a path is looked at before.
+# The arguments of a command. None stands for the path. `made`: a missing path is created. Commands
+# that use a head get a head that does not exist, because they check the path before they connect.
 READS = {
     "run": [["run", None], ["run", "JOB", "--from", None]],
     "submit": [["submit", None, "HEAD"], ["submit", "JOB", "--from", None, "HEAD"]],
@@ -35,10 +35,10 @@ MAKES = {
     "keygen": [["keygen", None]],
     "sim": [["sim", "--trace", "TRACE", "--cluster", "v100=1", "--out", None]],
 }
-# What is no error there: it is made, or says that there is none.
+# Paths that are no error there: they are created, or the command says that there is none.
 MADE = {"run": ["missing", "a folder", "no path"], "sim": ["missing", "a folder", "no path"],
         "ledger": ["no path"], "keygen": ["a folder"]}
-# Whatever else they take, a head is named by a path, and so are keys.
+# Every command accepts a path for the head and one for keys.
 ASKS = {
     "ps": ["ps"], "describe": ["describe", "j"], "plans": ["plans", "j"],
     "scale": ["scale", "j", "auto"], "pause": ["pause", "j"], "resume": ["resume", "j"],
@@ -55,7 +55,7 @@ PATHLIKE_VARIABLES = ["HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "TMPDIR", "ES
 def exists(path):
     try:
         return path.exists()
-    except OSError:  # too long, or a loop
+    except OSError:  # The path is too long, or a loop of links.
         return False
 
 
@@ -83,7 +83,7 @@ class BadPaths(harness.EndToEndTest):
         self.words["LEDGER"].write_text("no ledger\n")
 
     def state(self):
-        """Everything in this test's directory."""
+        """All entries in the directory of this test."""
         return sorted((str(p), p.lstat().st_mode, p.lstat().st_size)
                       for p in self.directory.rglob("*"))
 
@@ -124,9 +124,9 @@ class BadPaths(harness.EndToEndTest):
             for template in templates:
                 for what, path in self.bad.items():
                     if what == "no path" and template[-2:-1] == ["--from"]:
-                        continue  # says that there is none
+                        continue  # It says that there is none.
                     with self.subTest(command=template, path=what):
-                        # A list of checkpoints, or a place without any, is no error.
+                        # A list of checkpoints, or a directory without any, is no error.
                         lists = template[0] == "checkpoint" and what == "a folder"
                         optional = what == "no path" and template[0] == "sim"
                         self.assert_one_error(self.command(template, path),
@@ -143,7 +143,7 @@ class BadPaths(harness.EndToEndTest):
                         self.assert_one_error(self.command(template, path))
 
     def make_ledger(self):
-        """A good one, in place of the bad one."""
+        """A good path in place of the wrong one."""
         daemon = self.start_daemon(devices=self.fast_class() + ":1")
         job = daemon.submit(self.job)
         daemon.wait_for_state(job, "finished")
@@ -156,7 +156,7 @@ class BadPaths(harness.EndToEndTest):
             for what, path in self.bad.items():
                 words = self.command(template)
                 with self.subTest(command=template, path=what):
-                    # To find that nobody answers takes a while.
+                    # It takes a while to find that no head answers.
                     if template == ["ps"] or not path or not exists(path):
                         self.assert_one_error([*words, "--head", f"ipc://{path}"])
                     if what == "no path":
@@ -194,7 +194,7 @@ class BadPaths(harness.EndToEndTest):
                     self.assert_one_daemon_error(words)
 
     def assert_one_daemon_error(self, words):
-        """A daemon may have made its state directory before it comes to what is wrong."""
+        """A daemon may have created its state directory before it finds the error."""
         ended = subprocess.run([str(w) for w in [harness.easyscaled_program, *words]],
                                env=self.environment, cwd=self.directory, text=True,
                                stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
@@ -235,7 +235,7 @@ class BadPaths(harness.EndToEndTest):
                 for path in (closed, inner):
                     with self.subTest(command=template, path=path.name):
                         if template[0] == "keygen" and path == closed:
-                            continue  # the directory is there: its files cannot be made
+                            continue  # The directory exists, and its files cannot be created.
                         self.assert_one_error(self.command(template, path), prefix=prefix)
         for variable in PATHLIKE_VARIABLES:
             environment = {**self.environment, variable: str(inner)}

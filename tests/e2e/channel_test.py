@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Devices that are joined by channels: gradients go from one to the other; the same bits.
+"""Devices that are joined by channels: gradients go directly from one to the other, with the same
+bits.
 
-Devices of the type cuda-host stand in for GPUs, sockets for NCCL.
-"""
+Devices of the type cuda-host stand in for GPUs, and sockets for NCCL."""
 import ctypes
 import os
 import re
@@ -15,12 +15,12 @@ from harness import digests
 from jobs import ANY_LENGTH, job_text
 
 CUDA = "cuda-host"
-PIDFD_GETFD = 438  # the system call
+PIDFD_GETFD = 438  # The system call.
 STEPS = 60
 
 
 def channel_sockets(pid):
-    """The sockets of this process's channels, as sockets of this one."""
+    """Duplicates the sockets of that process's channels into this process."""
     inodes = {line.split()[6] for line in Path("/proc/net/unix").read_text().splitlines()
               if line.split()[-1].startswith("@es-channel-")}
     sockets = []
@@ -54,8 +54,9 @@ class Channels(harness.EndToEndTest):
         return "".join(path.read_text() for path in self.directory.rglob("worker-*.log"))
 
     def joined(self):
-        """The pairs of workers of which the first sent gradients to the second by a channel."""
-        return set(re.findall(r"worker (\d+): gradients to worker (\d+) go by memory of",
+        """The pairs of workers in which the first one sent gradients to the second one by a
+        channel."""
+        return set(re.findall(r"worker (\d+) .*: gradients to worker (\d+) go by memory of",
                               self.worker_logs()))
 
     def wait_for_steps(self, head, job, workers):
@@ -92,7 +93,7 @@ class Channels(harness.EndToEndTest):
     def test_a_worker_that_dies_in_the_middle_of_a_transfer(self):
         self.die_at("channel.piece:9")
 
-    # Gradients that do not touch host memory: the points are passed by no others.
+    # These points are reached only by gradients that do not pass through host memory.
     def test_a_worker_that_dies_in_the_middle_of_a_transfer_in_device_memory(self):
         self.die_at("channel.direct:40")
 
@@ -139,7 +140,7 @@ class LostDevice(harness.EndToEndTest):
         self.assertEqual(digests(end), digests(self.run_job(job_file, "--devices", f"{fast}:1")))
         log = head.esctl("logs", job).out
         self.assertIn("the device is lost: ES_LOSE_DEVICE says so", log)
-        # The next process begins with a device that works.
+        # The next process begins with a working device.
         short = self.write_job(job_text(self.word, changes={"steps": 5}), "short.toml")
         head.wait_for_state(head.submit(short, "--stages", f"{CUDA}:1@5"), "finished")
         head.stop()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A job's own checkpoints: written while it trains, kept, used after a loss of everything, and what
-happens when the disk is full or a checkpoint is damaged."""
+"""A job's own series of checkpoints: they are written while it trains, kept, and used after a loss
+of all workers; the disk is full, or a checkpoint is damaged."""
 import errno
 import os
 import signal
@@ -34,7 +34,7 @@ class Series(harness.EndToEndTest):
                       (self.series / job).iterdir() if not path.name.startswith("."))
 
     def wait_for_checkpoint(self, daemon, job, count=1):
-        """The description once this many steps of the series have been written."""
+        """The description once this number of checkpoints of the series has been written."""
         seen = set()
 
         def enough(details):
@@ -43,7 +43,8 @@ class Series(harness.EndToEndTest):
         return daemon.wait_for(job, f"{count} checkpoints", enough)
 
     def kill_workers(self, daemon, job, meanwhile=lambda newest: None):
-        """Stops all workers, calls `meanwhile` with the path of the newest checkpoint, kills them."""
+        """Stops all workers, calls `meanwhile` with the path of the newest checkpoint, and kills
+        the workers."""
         pids = [worker["pid"] for worker in daemon.describe(job)["workers"]]
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
@@ -52,7 +53,7 @@ class Series(harness.EndToEndTest):
             os.kill(pid, signal.SIGKILL)
 
     def path(self, text):
-        return self.series.parent / text  # absolute: stays as it is
+        return self.series.parent / text  # An absolute path stays unchanged.
 
     def flip_a_bit(self, checkpoint):
         data = checkpoint / "data"
@@ -69,8 +70,8 @@ class Writing(Series):
         leftover.mkdir(parents=True)
         end = daemon.wait_for_state(job, "finished")
         first, last = self.steps_of(job)
-        # One that falls due during another is left out; one that is asked for when the worker is
-        # past its version is of the version that is there.
+        # A checkpoint that falls due during another one is left out. One that is requested when the
+        # worker is past its version gets the present version.
         self.assertTrue(50 <= first < last, first)
         self.assertEqual(last, 170)
         self.assertFalse(leftover.exists())
@@ -169,7 +170,8 @@ class FullDisk(Series):
         self.ballast = self.series / "ballast"
 
     def fill(self):
-        """Takes what is free now; what a writer gives back is free again until the next call."""
+        """Fills the disk as it is now. Space that a writer gives back is free until the next
+        call."""
         with self.ballast.open("ab", buffering=0) as file:
             try:
                 while True:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Serving jobs take devices and give them back; training goes on beside them with the same bits."""
+"""Serving jobs take devices and give them back. Training continues beside them with the same
+bits."""
 import re
 import signal
 import statistics
@@ -9,14 +10,14 @@ from harness import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_USAGE
 from jobs import ANY_LENGTH, job_text
 
 ENDLESS = 1_000_000
-# From the step that the head knows when it calls devices back to the one after which they are left:
-# the step that is being computed; one before it that the head is still to hear of; and one after it,
-# when its sums were under way before the call came.
+# The number of steps from the one that the head knows when it calls devices back to the last one on
+# these devices: the step that is being computed, one before it whose report is on its way, and one
+# after it whose sums had begun before the call arrived.
 STEPS_OF_A_CHANGE = 3
 
 
 def changes(follower):
-    """[(step when a change of devices began, step with which the job went on)] so far."""
+    """[(step when a change of devices began, step with which the job continued)] so far."""
     seen = [(int(step), state) for step, state in
             re.findall(r"^step (\d+)/.*  (\w+)$", follower.err, re.MULTILINE)]
     begun, found = None, []
@@ -31,7 +32,7 @@ def changes(follower):
 
 class Claim(harness.EndToEndTest):
     def owners(self, daemon):
-        """Who has which device: {"fast:0": "job-1", ...}; nobody: None."""
+        """The owner of each device: {"fast:0": "job-1", ...}; None if it is free."""
         return {f"{d['type']}:{d['index']}": d["job"]
                 for node in daemon.json("nodes")["nodes"] for d in node["devices"]}
 
@@ -43,8 +44,8 @@ class Claim(harness.EndToEndTest):
 
     def test_a_claim_takes_two_devices_of_three_jobs_and_gives_them_back(self):
         fast, other = self.fast_class(), self.other_class()
-        # Two devices are all that a job can use, so three jobs share six whatever the policy is.
-        # With steps that take longer than a message from the head to a worker.
+        # A job can use at most two devices, so three jobs share six with every policy. Steps take
+        # longer than a message from the head to a worker.
         spec = {"max_p": 2, "steps": ENDLESS, "batch_size": 24, "data.height": 24,
                 "data.width": 24, **ANY_LENGTH}
         files = [self.write_job(job_text(f"{self.word}{i}", changes={**spec, "seed": 20 + i}),
@@ -73,7 +74,7 @@ class Claim(harness.EndToEndTest):
                            "waits_for": []}])
         harness.wait_until("a job has gone on with fewer devices",
                            lambda: sum(len(changes(f)) for f in followers) > before)
-        for job in jobs:  # those that are left with something go on, and nobody fails
+        for job in jobs:  # Jobs that keep a device continue, and no job fails.
             self.assertNotIn(daemon.describe(job)["state"], ("failed", "cancelled"))
 
         daemon.esctl("release", "serving")
@@ -88,7 +89,8 @@ class Claim(harness.EndToEndTest):
             daemon.esctl("cancel", job)
         for follower in followers:
             follower.wait()
-        # Of them all: a busy machine may carry one call late, while the job steps on.
+        # For all of them together: a busy machine may deliver one call late, while the job steps
+        # on.
         steps = [went_on - begun for f in followers for begun, went_on in changes(f)]
         self.assertLessEqual(statistics.median_low(steps), STEPS_OF_A_CHANGE, steps)
         self.assertEqual(daemon.json("claims")["claims"], [])
@@ -136,7 +138,7 @@ class Claim(harness.EndToEndTest):
         is_listed(1)
         self.assertEqual(sorted(map(str, self.owners(daemon).values())),
                          ["None", "None", "claim:web"])
-        # What it takes is in the journal.
+        # The devices that it takes are in the journal.
         daemon.running.stop(signal.SIGKILL)
         daemon = harness.Daemon(self, self.start(*daemon.running.words))
         self.wait_for_owners(daemon, "the claim is there again",

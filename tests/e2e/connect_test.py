@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Why no head answers is told apart: nobody there, not reachable, wrong keys, frozen, another version,
-something else."""
+"""The reason why no head answers is reported: no process, not reachable, wrong keys, frozen,
+another version, another program."""
 import http.server
 import shutil
 import signal
@@ -41,8 +41,8 @@ def receive(connection, count):
 
 
 def serve_another_version(server):
-    """A ROUTER without keys, by hand (ZMTP 3.0), whose answer to every beat is a goodbye of a later
-    protocol."""
+    """A ROUTER socket without keys, written by hand (ZMTP 3.0). It answers every beat with a
+    goodbye of a later protocol."""
     while True:
         try:
             connection, _ = server.accept()
@@ -53,7 +53,7 @@ def serve_another_version(server):
             receive(connection, 64)
             ready = b"\x05READY\x0bSocket-Type" + struct.pack(">I", 6) + b"ROUTER"
             connection.sendall(bytes([4, len(ready)]) + ready)
-            for _ in range(2):  # its READY, its beat
+            for _ in range(2):  # Its READY, and its beat.
                 _, size = receive(connection, 2)
                 receive(connection, size)
             bye = b"ESGW\x02" + struct.pack("<H", OTHER_PROTOCOL) + b"Qhead"
@@ -87,13 +87,13 @@ class Connect(harness.EndToEndTest):
         self.addCleanup(server.close)
         return f"tcp://127.0.0.1:{server.getsockname()[1]}"
 
-    # --- nobody there
+    # --- no process
 
     def test_a_port_that_nobody_has(self):
         server = listener()
         endpoint = self.at(server)
         server.close()
-        self.refused(endpoint, "nobody listens there (Connection refused)", EXIT_NOT_FOUND)
+        self.refused(endpoint, "no process listens there (Connection refused)", EXIT_NOT_FOUND)
 
     def test_a_socket_that_is_not_there(self):
         self.refused(f"ipc://{self.directory}/none.sock", "(No such file or directory)",
@@ -104,10 +104,10 @@ class Connect(harness.EndToEndTest):
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(str(path))
             server.listen()
-        self.refused(f"ipc://{path}", "nobody listens there (Connection refused)", EXIT_NOT_FOUND)
+        self.refused(f"ipc://{path}", "no process listens there (Connection refused)", EXIT_NOT_FOUND)
 
     def test_a_host_without_a_name(self):
-        self.refused("tcp://no-such-host.invalid:7070", "the host's name is unknown",
+        self.refused("tcp://no-such-host.invalid:7070", "the name of the host is unknown",
                      EXIT_NOT_FOUND, "--keys", self.keys)
 
     @unittest.skipUnless(can_leave_the_network(), "may not make network namespaces here")
@@ -115,10 +115,10 @@ class Connect(harness.EndToEndTest):
         ended = self.start(*NO_NETWORK, harness.esctl_program, "ps", "--head",
                            "tcp://192.0.2.1:7070", "--keys", self.keys).wait()
         self.assertEqual(ended.code, EXIT_NOT_FOUND, str(ended))
-        self.assertIn("there is no way to that host", ended.err)
+        self.assertIn("there is no route to that host", ended.err)
 
     def test_a_host_that_does_not_answer(self):
-        server = listener(backlog=0)  # once this is full, attempts are dropped
+        server = listener(backlog=0)  # Once this queue is full, attempts are dropped.
         endpoint = self.at(server)
         queued = []
         for _ in range(3):
@@ -129,7 +129,7 @@ class Connect(harness.EndToEndTest):
             queued.append(connection)
         self.refused(endpoint, "the host has not answered for", EXIT_NOT_FOUND)
 
-    # --- somebody else
+    # --- another program
 
     def test_a_web_server(self):
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0),
@@ -159,8 +159,8 @@ class Connect(harness.EndToEndTest):
         (stranger / "server.pub").write_bytes((self.keys / "server.pub").read_bytes())
         head = self.start_head("--keys", self.keys)
         for words, *wire in (("has another server key", "--keys", others),
-                             ("does not know our key", "--keys", stranger),
-                             ("wants keys", "--insecure-loopback")):
+                             ("does not accept the key of this machine", "--keys", stranger),
+                             ("requires keys", "--insecure-loopback")):
             with self.subTest(words):
                 self.refused(head.endpoint, words, EXIT_REFUSED, *wire)
         self.assertEqual(head.json("ps")["jobs"], [])

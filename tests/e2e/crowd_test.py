@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Many clients that ask at the same moment are answered by one answer: the head does not grow by one
-for each of them.
+"""Many clients that ask at the same time get one shared answer, so the memory of the head does not
+grow by an answer for each client.
 
-ES_CROWD=JOBS:CLIENTS sets how many (docs/reference/testing.md); 1001:200 is a larger run by hand.
-"""
+ES_CROWD=JOBS:CLIENTS sets the numbers (docs/reference/testing.md); 1001:200 is a larger run by
+hand."""
 import os
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ import harness
 from jobs import job_text
 
 JOBS, CLIENTS = (int(n) for n in os.environ.get("ES_CROWD", "400:150").split(":"))
-# A copy of the answer for each client would be some 2 kB for each job.
+# An answer for each client would take about 2 kB for each job.
 GROWTH_MAX_BYTES = JOBS * CLIENTS * 500
 
 
@@ -45,7 +45,7 @@ class Crowd(harness.EndToEndTest):
               f"{peak >> 20} at most, {after >> 20} after", flush=True)
         self.assertLess(peak - before, GROWTH_MAX_BYTES)
         self.assertEqual(len(daemon.json("ps")["jobs"]), JOBS + 1)
-        daemon.running.process.kill()  # cancelling the jobs is not what is tried here
+        daemon.running.process.kill()  # The cancellation of the jobs is not part of the test.
         daemon.running.wait()
         harness.wait_until("no process is left", lambda: not self.left_behind()["processes"])
         for leftover in Path("/dev/shm").glob(f"es.*{self.word}*"):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The CUDA device's program, on host memory, in real worker processes beside CPUs: the same bits.
+"""The program of the CUDA device on host memory, in real worker processes beside CPUs: the same
+bits.
 
-Devices of the type cuda-host stand in for GPUs; they exist where a configuration names them.
-"""
+Devices of the type cuda-host stand in for GPUs. They exist only if a configuration names them."""
 import os
 import signal
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Two hosts that cannot reach each other any more, though both reach the head: their job goes on."""
+"""Two hosts cannot reach each other any more, and both reach the head: their job continues."""
 import re
 import signal
 import sys
@@ -20,7 +20,7 @@ HEAD, A, B = None, "a", "b"
 class CutLink(harness.EndToEndTest):
     def setUp(self):
         self.network = network.Network([A, B])
-        self.addCleanup(self.network.close)  # after all processes have ended
+        self.addCleanup(self.network.close)  # After all processes have ended.
         super().setUp()
         self.fast = self.fast_class()
         self.job_file = self.write_job(
@@ -41,7 +41,7 @@ class CutLink(harness.EndToEndTest):
         return daemon
 
     def start_cluster(self):
-        """The head computes nothing itself; a and b have one device each."""
+        """The head computes nothing itself. The nodes a and b have one device each."""
         running = self.start_on(
             HEAD, "--head", "--state", self.directory / "state", "--listen",
             f"tcp://{self.network.HUB_ADDRESS}:7070", "--node", "head", "--devices",
@@ -71,7 +71,8 @@ class CutLink(harness.EndToEndTest):
                          {"head": True, A: True, B: True})
         self.network.mend_between(A, B)
         self.trains_on(head, job, 2, during["steps"])
-        # Of the two that are cut off from each other the one that stays has the state.
+        # The job keeps one of the two workers that are cut off from each other, and this one has
+        # the state.
         self.assertNotIn("no worker holds the job's state", head.esctl("logs", job).out)
         taken = head.json("checkpoint", job)
         head.esctl("cancel", job)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A damaged state directory: the head is refused by the name of the file, and --recover goes on."""
+"""A damaged state directory: the head refuses it and names the file, and --recover continues."""
 import os
 import signal
 
@@ -41,7 +41,7 @@ class Damage(harness.EndToEndTest):
         end = head.wait_for_state(done, "finished")
         head.esctl("claim", "--type", self.kind, "--count", "1", "--name", "serving")
         head.stop()
-        head = self.start_head()  # what the log had is in a table now
+        head = self.start_head()  # The content of the log is in a table now.
         head.stop()
         table = max(self.state.glob("db/*.sst"), key=lambda path: path.stat().st_size)
         whole = table.read_bytes()

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Samples that are read while the job runs: what is damaged stops it by name, and loses nothing."""
+"""Samples that are read while the job runs: a damaged file stops the job with its name, and no step
+is lost."""
 import re
 import struct
 import zlib
@@ -15,7 +16,7 @@ STEPS = 20
 
 
 def png(rows):
-    """The bytes of an RGB image; rows of 3 * SIDE bytes."""
+    """The bytes of an RGB image with rows of 3 * SIDE bytes."""
     def chunk(kind, content):
         return (struct.pack(">I", len(content)) + kind + content +
                 struct.pack(">I", zlib.crc32(kind + content)))
@@ -56,13 +57,14 @@ class ImageFolder(harness.EndToEndTest):
         return ended.json["error"]
 
     def kept(self, error):
-        """The step and the directory that the error tells of."""
+        """The step and the directory in the error."""
         found = re.search(r"the state after step (\d+) is kept in (\S+),", error)
         self.assertIsNotNone(found, error)
         return int(found.group(1)), Path(found.group(2))
 
     def damage_an_image(self):
-        """Truncates an image that the first step does not use; its path, content and error."""
+        """Truncates an image that the first step does not use. Returns its path, its content and
+        the error."""
         for path in self.images:
             content = path.read_bytes()
             path.write_bytes(content[:len(content) // 2])
@@ -71,7 +73,7 @@ class ImageFolder(harness.EndToEndTest):
             self.assertRegex(error, r"EST [0-3], step \d+: ")
             if ", step 0: " not in error:
                 return path, content, error
-            self.assertNotIn("is kept", error)  # there is nothing to keep
+            self.assertNotIn("is kept", error)  # There is nothing to keep.
             path.write_bytes(content)
         self.fail("every image is used in the first step")
 
@@ -81,8 +83,9 @@ class ImageFolder(harness.EndToEndTest):
         step, directory = self.kept(error)
         self.assertEqual(re.search(r"EST \d, step (\d+): ", error).group(1), str(step))
         self.assertEqual(directory.parent.resolve(), self.directory.resolve())
-        again = self.assert_fails("--from", directory)  # it is still damaged: the same state
-        same_step, copy = self.kept(again)  # in a directory of that run's own
+        # The file is still damaged, and the state is the same.
+        again = self.assert_fails("--from", directory)
+        same_step, copy = self.kept(again)  # In the directory of that run.
         self.assertEqual(same_step, step)
         self.assertNotEqual(copy, directory)
         one, = self.esctl("checkpoint", "verify", directory, "--json").json["checkpoints"]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A node whose daemon is told to end hands over what runs there, and the bits stay the same."""
+"""A node whose daemon gets SIGTERM hands its workers over, and the bits stay the same."""
 import os
 import signal
 
@@ -56,8 +56,8 @@ class Drain(harness.EndToEndTest):
         self.assertEqual(ended.code, 0, str(ended))
         after = self.trains_on(head, job, ["first"], both["steps"])
         self.assertEqual([w["pid"] for w in after["workers"]], staying)
-        self.assertNotIn("exited", head.esctl("logs", job).out)  # nothing was lost on the way
-        # It comes back and is used again.
+        self.assertNotIn("exited", head.esctl("logs", job).out)  # No step was lost on the way.
+        # The node returns and is used again.
         self.start_node(head, "second")
         self.trains_on(head, job, ["first", "second"], after["steps"])
         self.assert_bits(head, job)
@@ -90,7 +90,7 @@ class Drain(harness.EndToEndTest):
                 self.assertIn("before all workers were handed over", ended.err)
 
     def start_head_with_frozen_worker(self, name, options):
-        """A node whose worker cannot be handed over, since the head does not answer."""
+        """A node whose worker cannot be handed over, because the head does not answer."""
         directory = self.directory / f"head-{name}"
         directory.mkdir()
         running = self.start(harness.easyscaled_program, "--head", "--state", directory / "state",

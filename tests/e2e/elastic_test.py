@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A daemon's jobs grow and shrink while they run; processes that stay are not restarted."""
+"""Jobs of a daemon grow and shrink while they run. Processes that stay are not restarted."""
 import harness
 from harness import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_USAGE, digests
 from jobs import ANY_LENGTH, job_text
@@ -12,13 +12,13 @@ class Elastic(harness.EndToEndTest):
         return {worker["device"]: worker["pid"] for worker in details["workers"]}
 
     def settle(self, daemon, job, placement):
-        """Waits until the job trains on exactly these devices; returns its description."""
+        """Waits until the job trains on exactly these devices. Returns its description."""
         step = daemon.describe(job)["steps"]
         details = daemon.wait_for(
             job, f"on {placement}",
             lambda d: d["placement"] == placement and d["state"] == "running"
             and d["steps"] > step
-            # A worker tells its process id with its first report of a step.
+            # A worker reports its process id with its first step.
             and all(pid > 0 for pid in self.pids(d).values()))
         self.assertEqual(len(details["workers"]), len(self.pids(details)))
         # The ranks of the workers are [0, max_p), cut into contiguous ranges.
@@ -29,7 +29,7 @@ class Elastic(harness.EndToEndTest):
 
     def test_scaling_out_and_in_keeps_processes_and_bits(self):
         fast, other = self.fast_class(), self.other_class()
-        # So that what the scheduler decides does not hang on measured speeds: it takes all five.
+        # The decisions must not depend on measured speeds: the job takes all five devices.
         job_file = self.write_job(
             job_text(self.word, changes={"max_p": 5, "steps": ENDLESS, "resources.min_devices": 5,
                                          **ANY_LENGTH}))
@@ -44,14 +44,14 @@ class Elastic(harness.EndToEndTest):
             now = self.pids(self.settle(daemon, job, placement))
             for device in set(before) & set(now):
                 self.assertEqual(before[device], now[device], f"{device} at {placement}")
-            for name in (fast, other):  # as many as can stay do
+            for name in (fast, other):  # As many processes as possible stay.
                 was, is_now = ({d for d in pids if d.startswith(name)} for pids in (before, now))
                 self.assertEqual(len(was & is_now), min(len(was), len(is_now)), placement)
             self.assertTrue(set(now.values()) <= set(harness.command_lines()))
             before = now
         daemon.esctl("scale", job, "auto")
         if other == "cpu-scalar":
-            # So much slower that they may bring nothing, and then the job does without them.
+            # These devices are much slower. If they make the job slower, it continues without them.
             step = daemon.describe(job)["steps"]
             daemon.wait_for(job, "trains on by itself", lambda d: d["steps"] > step + 20
                             and d["placement"].startswith(f"{fast}:3"))
@@ -69,7 +69,7 @@ class Elastic(harness.EndToEndTest):
         daemon.stop()
 
     def assert_all_free(self, daemon):
-        """Soon: a device is free when the worker of the job that has ended is gone."""
+        """A short time later: a device is free when the worker of the ended job has ended."""
         harness.wait_until("all devices are free", lambda: all(
             d["job"] is None for node in daemon.json("nodes")["nodes"] for d in node["devices"]))
 
@@ -105,7 +105,7 @@ class Elastic(harness.EndToEndTest):
         self.assertIn("min_devices", ended.err)
         scaled = daemon.esctl("scale", job, f"{fast}:4", code=EXIT_REFUSED)
         self.assertIn(f"needs {fast}:4, the cluster has {fast}:3", scaled.err)
-        daemon.esctl("scale", job, f"{fast}:5", code=EXIT_REFUSED)  # more than there are ESTs
+        daemon.esctl("scale", job, f"{fast}:5", code=EXIT_REFUSED)  # More than the number of ESTs.
         daemon.esctl("scale", job, f"{fast}", code=EXIT_USAGE)
         after = self.settle(daemon, job, f"{fast}:2")
         self.assertEqual(self.pids(before), self.pids(after))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""However a run or a daemon is ended, no process of it stays; a daemon's jobs go on later; a killed
-worker costs no bits."""
+"""No process of a run or a daemon stays after its end, however it ends. A daemon's jobs continue
+later, and a killed worker changes no bits."""
 import os
 import shutil
 import signal
@@ -10,7 +10,7 @@ from harness import EXIT_FAILURE, EXIT_REFUSED, digests, wait_until
 from jobs import ANY_LENGTH, job_text
 
 ENDLESS = 1_000_000
-END_S = 30  # a stop in good order; a hang would take as long as esctl's own patience
+END_S = 30  # Seconds for a stop in good order. After a hang esctl would take its whole time limit.
 
 
 class Ending(harness.EndToEndTest):
@@ -51,7 +51,7 @@ class StoppedRuns(Ending):
                 self.assert_stops(run, number)
 
     def test_a_signal_while_the_devices_change(self):
-        # Every step has other devices than the one before: the run is nearly always in a change.
+        # Every step has other devices than the one before, so the run is nearly always in a change.
         other = self.other_class()
         placements = [f"{self.fast}:1", f"{other}:3", f"{self.fast}:2", f"{other}:1"]
         stages = ",".join(f"{placements[i % 4]}@1" for i in range(400))
@@ -67,7 +67,7 @@ class StoppedRuns(Ending):
         run = self.start_esctl("run", self.job, "--devices", f"{self.fast}:2")
         run.wait_for_line("  running$")
         run.process.send_signal(signal.SIGINT)
-        run.wait_for_line("once more: at once")
+        run.wait_for_line("a second signal stops it at once")
         self.assert_stops(run, signal.SIGINT)
 
     def test_a_killed_run_takes_its_daemon_along(self):
@@ -78,7 +78,7 @@ class StoppedRuns(Ending):
         wait_until("no process is left", lambda: not self.processes(), END_S)
         self.assertEqual(self.left_behind()["memory"], [])
         for directory in self.temporary.iterdir():
-            shutil.rmtree(directory)  # nobody could
+            shutil.rmtree(directory)  # No job could continue.
 
     def test_a_killed_daemon_is_an_error_of_the_run(self):
         run = self.start_esctl("run", self.job, "--devices", f"{self.fast}:2")
@@ -93,7 +93,7 @@ class StoppedRuns(Ending):
 
 
 class StoppedDaemons(Ending):
-    """A signal ends a head in good order, and its jobs go on when it is started again."""
+    """A signal ends a head in good order, and its jobs continue when it is started again."""
 
     def assert_goes_on(self, number, middle, steps):
         job_file = self.write_job(job_text(self.word, changes={"steps": steps}), "finite.toml")
@@ -106,7 +106,7 @@ class StoppedDaemons(Ending):
         again = harness.Daemon(self, self.start(*daemon.running.words))
         end = again.wait_for_state(job, "finished")
         log = again.esctl("logs", job).out
-        self.assertNotIn("going on from version", log)  # a step that is repeated would be said
+        self.assertNotIn("going on from version", log)  # A repeated step would be reported.
         self.assertEqual(digests(end), digests(self.run_job(job_file, "--devices",
                                                             f"{self.fast}:1")))
         kept = self.directory / f"head{number}/state/checkpoints"
@@ -125,7 +125,7 @@ class StoppedDaemons(Ending):
         job = daemon.submit(self.job)
         daemon.wait_for_step(job, 1)
         worker, = self.workers()
-        os.kill(worker, signal.SIGSTOP)  # so it cannot be saved
+        os.kill(worker, signal.SIGSTOP)  # So it cannot be saved.
         daemon.running.process.send_signal(signal.SIGTERM)
         wait_until("no job is accepted", lambda: EXIT_REFUSED == self.start_esctl(
             "submit", self.job, "--head", daemon.endpoint).wait().code)

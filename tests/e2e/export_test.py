@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Weights as PyTorch's users have them: out of a checkpoint, into PyTorch, and back into a job."""
+"""Weights in PyTorch's form: exported from a checkpoint, loaded by PyTorch, and imported by a
+job."""
 import json
 import os
 import struct
@@ -9,7 +10,7 @@ import harness
 from harness import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_USAGE, digests
 from jobs import job_text
 
-DEBIAN_PYTHON = "/usr/bin/python3"  # the one that Debian's python3-torch belongs to
+DEBIAN_PYTHON = "/usr/bin/python3"  # The interpreter for which Debian's python3-torch is built.
 try:
     import numpy
     import torch
@@ -19,13 +20,13 @@ except ImportError:
         os.execv(DEBIAN_PYTHON, [DEBIAN_PYTHON, *sys.argv])
 
 SIDE, CHANNELS, CLASSES = 32, 3, 10
-TRAIN, EVAL = 40, 30  # of each training file; of the evaluation file
+TRAIN, EVAL = 40, 30  # Records of each training file, and of the evaluation file.
 WIDTH = 16
 TOLERANCE = 1e-4
 
 
 def read_safetensors(path):
-    """Metadata and name -> array. The package safetensors is not needed for that."""
+    """Reads metadata and name -> array. This does not need the package safetensors."""
     content = path.read_bytes()
     size = struct.unpack("<Q", content[:8])[0]
     header = json.loads(content[8:8 + size])
@@ -158,7 +159,8 @@ class Export(harness.EndToEndTest):
                       "number of at least 0", ended.err)
 
     def test_an_evaluation_that_is_not_finite_is_named_and_is_no_number(self):
-        # Training normalises with the mini-batch's statistics, so only the evaluation overflows.
+        # Training normalises with the statistics of the mini-batch, so only the evaluation
+        # overflows.
         weights = self.changed("far.safetensors", bn1__running_mean=-3e38, bn1__running_var=0.0)
         job = self.job("far.toml", **{"model.weights": str(weights), "steps": 1, "level": "D2"})
         bits = []

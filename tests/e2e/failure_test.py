@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a user does wrong: one line that says what and what is allowed, and nothing is started."""
+"""Errors of users: one line that names the error and what is allowed, and nothing is started."""
 import gzip
 import shutil
 import struct
@@ -23,7 +23,7 @@ class Refusals(harness.EndToEndTest):
 
 
 class JobFiles(Refusals):
-    BAD = [  # change, fragments of the error
+    BAD = [  # The change, and fragments of the error.
         ({"max_p": 0}, ["max_p = 0", "1 to 1024"]),
         ({"max_p": 5000}, ["max_p = 5000", "1 to 1024"]),
         ({"batch_size": -1}, ["batch_size = -1", "whole number"]),
@@ -110,7 +110,7 @@ class Devices(Refusals):
 
 
 class Datasets(Refusals):
-    """A dataset of our own in IDX files, and what can be wrong with it."""
+    """A small dataset in IDX files, and the errors that it can have."""
 
     COUNTS = {"train": 200, "t10k": 40}
     SIDE = 12

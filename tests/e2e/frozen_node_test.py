@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A node that freezes for longer than --dead-after and wakes: its workers are fenced off, it is used
-again, and no bit tells of it."""
+"""A node freezes for longer than --dead-after and continues: its workers are fenced off, the node
+is used again, and no bit changes."""
 import os
 import signal
 
@@ -17,7 +17,7 @@ def signal_all(pids, number):
         try:
             os.kill(pid, number)
         except ProcessLookupError:
-            pass  # it was ended while it slept
+            pass  # It was ended while it was frozen.
 
 
 class FrozenNode(harness.EndToEndTest):

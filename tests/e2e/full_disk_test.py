@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The head's disk is full, cannot be written or is broken for a while: nothing new is accepted, jobs
-train on, and later everything is as if nothing had happened."""
+"""The head's disk is full, cannot be written or is broken for some time: no request is accepted,
+jobs train on, and later the state is the same as without the fault."""
 import errno
 import os
 import shutil
@@ -12,12 +12,12 @@ import harness
 from harness import EXIT_REFUSED, wait_until
 from jobs import ANY_LENGTH, job_text
 
-STEPS = 1_000_000  # more than anybody waits for
-WARNING = "nothing new is accepted until it can"
+STEPS = 1_000_000  # Longer than any time limit.
+WARNING = "no request is accepted until it can be written"
 
 
 class Tmpfs:
-    """A small disk of its own."""
+    """A small disk for the test."""
 
     def __init__(self, test, size):
         self.path = test.directory / "small"
@@ -71,7 +71,8 @@ class FullDisk(harness.EndToEndTest):
         self.assertIn(WARNING, ended.err)
 
     def check_full(self, head, job, reason):
-        """From when the head has noticed: steps go on, everybody is told, nothing is accepted."""
+        """Checks from the time when the head has noticed: steps continue, every client gets the
+        reason, no request is accepted."""
         seen = head.wait_for(job, "the warning", lambda d: WARNING in (d["warning"] or ""))
         self.assertIn(reason, seen["warning"])
         head.wait_for_step(job, seen["steps"] + 100)
@@ -86,7 +87,7 @@ class FullDisk(harness.EndToEndTest):
         self.refused(head, "claim", "--type", self.kind, "--count", "1", "--name", "serving")
 
     def check_well(self, head, job):
-        """Everything goes on by itself."""
+        """The head and its jobs continue without a command."""
         head.wait_for(job, "no warning", lambda d: not d["warning"])
         self.assertIsNone(head.json("ps")["warning"])
 
@@ -102,8 +103,8 @@ class FullDisk(harness.EndToEndTest):
         self.assert_bits_of_fixed_run(file, taken, self.kind)
 
     def submit_until_refused(self, head):
-        """The blocks that its files have already may hold a few records more: what is accepted
-        meanwhile is in them, and is there later. Returns these jobs."""
+        """The blocks of existing files may have room for a few more records: requests that are
+        accepted meanwhile are stored there, and exist later. Returns these jobs."""
         accepted = []
         file = self.job("filler")
         while len(accepted) < 1000:
@@ -128,6 +129,9 @@ class FullDisk(harness.EndToEndTest):
                 self.check_well(head, job)
                 head.esctl("scale", job, f"{self.kind}:1")
                 head.esctl("scale", job, f"{self.kind}:2")
+                # A round that began before the disk fails would wait for the disk, without steps.
+                head.wait_for(job, "trains on both", lambda d: d["state"] == "running"
+                              and len(d["workers"]) == 2)
         self.finish(head, job, file)
         head.stop()
 
@@ -174,7 +178,8 @@ class FullDisk(harness.EndToEndTest):
         head.stop()
 
     def test_a_real_disk_that_is_filled_and_freed(self):
-        # Smaller than what RocksDB reserves for its log where it can: records go on into that.
+        # Smaller than the space that RocksDB reserves for its log, so that later records go into
+        # this space.
         disk = Tmpfs(self, "24m")
         head = self.start_head(disk.path / "state")
         file = self.job("first")

@@ -22,10 +22,10 @@ import time
 import unittest
 from pathlib import Path
 
-# Generous: a deadline only says that something hangs, also on a busy machine.
+# The deadlines are long: on a busy machine too, only a hang exceeds them.
 DEADLINE_S = 120
 POLL_S = 0.02
-SKIPPED = 77  # the exit status that the build takes for "skipped"
+SKIPPED = 77  # The exit status that Meson takes for "skipped".
 
 EXIT_FAILURE, EXIT_USAGE, EXIT_NOT_FOUND, EXIT_REFUSED = 1, 2, 3, 4
 
@@ -59,8 +59,8 @@ def seeded_random(name):
 
 
 def wait_until(what, probe, deadline_s=DEADLINE_S, state=lambda: ""):
-    """The first true value of probe(). The only place that polls. Past the deadline the error says
-    what state() returns."""
+    """Returns the first true value of probe(). Only this function polls. After the deadline the
+    error contains the result of state()."""
     pause = threading.Event()
     end = time.monotonic() + deadline_s
     while True:
@@ -127,7 +127,7 @@ class Running:
         return "".join(self._lines["err"])
 
     def wait_for_line(self, pattern, stream="err", deadline_s=DEADLINE_S):
-        """The match of the first line in which the pattern is found."""
+        """The match in the first line that contains the pattern."""
         expression = re.compile(pattern)
 
         def search():
@@ -157,7 +157,7 @@ class Running:
         return Ended(self.words, code, self.out, self.err)
 
     def stop(self, number, deadline_s=DEADLINE_S):
-        """Sends it a signal and waits for its end."""
+        """Sends a signal and waits for the end of the process."""
         self.process.send_signal(number)
         return self.wait(deadline_s)
 
@@ -170,20 +170,21 @@ def command_lines():
             try:
                 words = (entry / "cmdline").read_bytes()
             except OSError:
-                continue  # it has just ended
+                continue  # It has just ended.
             lines[int(entry.name)] = words.replace(b"\0", b" ").decode(errors="replace")
     return lines
 
 
 class EndToEndTest(unittest.TestCase):
-    """A test case with a directory, programs that run in it, and the check that nothing is left."""
+    """A test case with a directory, programs that run in it, and a check that nothing is left."""
 
     _classes = None
 
     def setUp(self):
         self.directory = Path(tempfile.mkdtemp(prefix="es-"))
-        self.word = self.directory.name  # in the names of all jobs of this test
-        self.temporary = self.directory / "tmp"  # where `esctl run` makes its own directory
+        self.word = self.directory.name  # A part of the names of all jobs of this test.
+        # The directory in which `esctl run` makes its own directory.
+        self.temporary = self.directory / "tmp"
         self.temporary.mkdir()
         self._running = []
         self.environment = {
@@ -210,7 +211,8 @@ class EndToEndTest(unittest.TestCase):
         self.assertEqual(left, {"processes": {}, "memory": [], "directories": []})
 
     def left_behind(self):
-        """What a finished command must not leave: processes, shared memory, private directories."""
+        """Things that a finished command must not leave: processes, shared memory, private
+        directories."""
         mine = str(self.directory)
         return {
             "processes": {pid: line for pid, line in command_lines().items() if mine in line},
@@ -231,7 +233,7 @@ class EndToEndTest(unittest.TestCase):
         return self.start(esctl_program, *words)
 
     def esctl(self, *words, code=0, deadline_s=DEADLINE_S):
-        """Runs a command of esctl to its end; it must end with this exit status."""
+        """Runs a command of esctl to its end, and checks the exit status."""
         ended = self.start_esctl(*words).wait(deadline_s)
         self.assertEqual(ended.code, code, str(ended))
         return ended
@@ -241,8 +243,8 @@ class EndToEndTest(unittest.TestCase):
         return self.esctl("run", job, "--json", "--quiet", *options, deadline_s=deadline_s).json
 
     def assert_bits_of_fixed_run(self, job, taken, device):
-        """`taken`: the answer of `esctl checkpoint`. The job has, at that step, the parameters and
-        state of the same job on one device of a type."""
+        """`taken`: the answer of `esctl checkpoint`. At that step the job has the parameters and
+        the state of the same job on one device of a type."""
         fixed = self.run_job(job, "--steps", taken["version"], "--devices", f"{device}:1")
         self.assertEqual(digests(taken), digests(fixed))
 
@@ -254,7 +256,7 @@ class EndToEndTest(unittest.TestCase):
     # --- the machine
 
     def classes(self):
-        """The kernel classes that this machine executes, as the programs see it."""
+        """The kernel classes that this machine executes, as the programs find them."""
         if EndToEndTest._classes is None:
             daemon = self.start_daemon("classes")
             devices = daemon.json("nodes")["nodes"][0]["devices"]
@@ -263,7 +265,7 @@ class EndToEndTest(unittest.TestCase):
         return EndToEndTest._classes
 
     def can_use(self, stages):
-        """Whether the machine has all classes of these stages; says so where not."""
+        """Returns whether the machine has all classes of these stages. Prints a note if not."""
         missing = [c for c in ALL_CLASSES if c in stages and c not in self.classes()]
         if missing:
             print(f"skipped: {stages}: this machine has no {', '.join(missing)}", flush=True)
@@ -278,7 +280,7 @@ class EndToEndTest(unittest.TestCase):
     # --- daemons
 
     def start_daemon(self, name="head", devices="", options=(), esctl_options=()):
-        """A head that is ready. Its socket and state are in a directory of its own."""
+        """A head that is ready. Its socket and its state are in a directory of its own."""
         directory = self.directory / name
         directory.mkdir(mode=0o700)
         endpoint = f"ipc://{directory}/head.sock"
@@ -291,7 +293,7 @@ class EndToEndTest(unittest.TestCase):
 
 
 class Daemon:
-    """A running head, and esctl pointed at it."""
+    """A running head, and esctl with its endpoint."""
 
     def __init__(self, test, running, esctl_options=()):
         self.test, self.running = test, running
@@ -318,7 +320,8 @@ class Daemon:
                 if device["suspect"]]
 
     def wait_for(self, job, what, holds):
-        """The first description of the job for which `holds`; the job may not fail meanwhile."""
+        """The first description of the job for which `holds` is true. The job may not fail
+        meanwhile."""
         last = {}
 
         def probe():
@@ -336,7 +339,7 @@ class Daemon:
         return self.wait_for(job, f"step {step}", lambda details: details["steps"] >= step)
 
     def stop(self):
-        """SIGTERM; it must end in good order."""
+        """Sends SIGTERM. The daemon must end in good order."""
         ended = self.running.stop(signal.SIGTERM)
         self.test.assertEqual(ended.code, 0, str(ended))
         return ended

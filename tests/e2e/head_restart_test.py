@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The head is killed, or told to end, and started again: jobs go on, and what was promised is kept."""
+"""The head is killed or terminated, and started again: jobs continue, and accepted requests are
+kept."""
 import os
 import signal
 import socket
@@ -142,7 +143,7 @@ class HeadRestart(harness.EndToEndTest):
         self.assertEqual([e["version"] for e in end["evaluations"]], list(range(50, 3001, 50)))
 
     def wait_for_work(self, pid, seconds):
-        """Until this process has computed for so many seconds more."""
+        """Waits until this process has computed for this number of further seconds."""
         def used():
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
             return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -152,14 +153,14 @@ class HeadRestart(harness.EndToEndTest):
     def test_a_submission_is_neither_lost_nor_done_twice(self):
         for point in ("submit.before", "submit.journaled"):
             with self.subTest(point):
-                self.environment["ES_KILL_POINT"] = point  # the head dies there
+                self.environment["ES_KILL_POINT"] = point  # The head dies there.
                 head = self.start_head()
                 del self.environment["ES_KILL_POINT"]
                 jobs_before = len(head.json("ps")["jobs"])
                 submitting = self.start_esctl("submit", self.job("job.toml", steps=5), "--head",
                                               head.endpoint, *head.wire, "--json")
                 self.assertEqual(head.running.wait().code, -signal.SIGKILL)
-                submitting.wait_for_line("asking again")
+                submitting.wait_for_line("trying again")
                 head = self.start_head()
                 ended = submitting.wait()
                 self.assertEqual(ended.code, 0, str(ended))

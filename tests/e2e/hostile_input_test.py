@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A client that means harm: texts that no esctl sends, and files that are not the client's."""
+"""A hostile client: texts that esctl never sends, and files that do not belong to the client."""
 import json
 import os
 import struct
@@ -14,7 +14,7 @@ LEVELS = 50_000
 
 class RawClient(harness.EndToEndTest):
     def raw(self, daemon, what, text, *words, code=EXIT_USAGE, keys="-"):
-        """Sends the bytes; the answer has this exit status."""
+        """Sends the bytes. The answer must have this exit status."""
         path = self.directory / "raw"
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
         ended = self.start(RAW_TEXT_CLIENT, daemon.endpoint, keys, what, path, *words).wait()
@@ -22,7 +22,7 @@ class RawClient(harness.EndToEndTest):
         return ended
 
     def assert_serves(self, daemon):
-        """The head lives, and a good job trains to its end."""
+        """The head lives, and a valid job trains to its end."""
         self.assertIsNone(daemon.running.process.poll())
         good = job_text(self.word, changes={"steps": 2, "eval_every": None})
         job = self.raw(daemon, "submit", good, code=0).out.strip()
@@ -92,7 +92,7 @@ WORD, NUMBER = "hunter2secret", "918273645"
 
 
 def secret_files():
-    """Contents that a reader of some kind takes some way into before it finds them wrong."""
+    """Contents that a reader of some kind reads in part before it finds the error."""
     line = f"{WORD} {NUMBER}\n"
     number = int(NUMBER)
     json_text = json.dumps({WORD: NUMBER, "data": [{"paragraphs": [
@@ -124,7 +124,7 @@ def secret_files():
     }
 
 
-# Under each of these names a reader of the kind looks for its files.
+# A reader of the kind looks for its files under each of these names.
 PLACES = {
     "idx": ["train-labels-idx1-ubyte", "train-images-idx3-ubyte", "t10k-labels-idx1-ubyte",
             "t10k-images-idx3-ubyte"],
@@ -139,7 +139,7 @@ MODELS = {"ratings": "neumf", "squad": "bert", "voc": "yolov3"}
 
 
 class Secrets(RawClient):
-    """Files of secrets that the head and its workers may read, and a client may not."""
+    """Secret files that the head and its workers may read, and a client may not."""
 
     def setUp(self):
         super().setUp()
@@ -178,7 +178,8 @@ class Secrets(RawClient):
         return directory
 
     def submit(self, where, kind, changes):
-        """Submits a job over such a file; what it says, and what anybody can ask about it."""
+        """Submits a job with such a file. Returns its error, and all that a client can ask about
+        it."""
         classes = {"cifar10": 10, "voc": 2, "image_folder": 2}.get(kind, 3)
         text = job_text(self.word, changes={
             "steps": 2, "max_p": 1, "batch_size": 1, "model.name": MODELS.get(kind, "small_cnn"),
@@ -213,7 +214,7 @@ class Secrets(RawClient):
                 if kind == "voc":
                     changes["data.channels"] = 3
                 self.submit(f"{kind}: {name}", kind, changes)
-        # One file that is named itself, and one among good ones.
+        # One file that is named itself, and one among good files.
         secret = self.directory / "secret"
         for name, content in secret_files().items():
             secret.write_bytes(content)

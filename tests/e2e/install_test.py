@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""`meson install` gives a whole system: programs that find each other, examples, a unit for systemd."""
+"""`meson install` gives a complete system: programs that find each other, examples, a unit for
+systemd."""
 import re
 import shutil
 import signal
@@ -21,7 +22,7 @@ class Installed(harness.EndToEndTest):
         self.assertEqual(ended.code, 0, str(ended))
         self.root, self.prefix = root, next(root.rglob("bin/esctl")).parents[1]
         self.share = self.prefix / "share/easyscale"
-        del self.environment["EASYSCALED"]  # esctl has to find the installed one
+        del self.environment["EASYSCALED"]  # esctl has to find the installed daemon.
 
     def installed(self, program, *words):
         return self.start(self.prefix / "bin" / program, *words)
@@ -35,7 +36,8 @@ class Installed(harness.EndToEndTest):
         return digests(ended.json)
 
     def start_with_shipped_config(self):
-        """A head from the example file, with this test's directories and a device of this machine."""
+        """A head from the example file, with the directories of this test and a device of this
+        machine."""
         text = (self.share / "easyscaled.toml").read_text()
         for place in ("/run/easyscale", "/var/lib/easyscale"):
             text = text.replace(place, str(self.directory / place.split("/")[1]))
@@ -55,7 +57,7 @@ class Installed(harness.EndToEndTest):
                                         r"\(protocol \d+, checkpoint format \d+\)\n$")
 
     def test_a_shipped_job_runs_from_there(self):
-        _, _ = shipped_job(harness.source_root)  # skips where its data is absent
+        _, _ = shipped_job(harness.source_root)  # It skips the test if its data are missing.
         options = ["--steps", "5", "--devices", f"{self.fast_class()}:2"]
         summary = self.run_job(self.share / "jobs/small_cnn.toml", *options)
         self.assertEqual(
@@ -70,7 +72,7 @@ class Installed(harness.EndToEndTest):
                                 or d["state"] == "finished")
         for worker in working["workers"]:
             command = harness.command_lines().get(worker["pid"], "")
-            if command:  # it may have finished
+            if command:  # It may have finished.
                 self.assertTrue(command.startswith(f"{self.prefix}/bin/easyscaled "), command)
         end = head.wait_for_state(job, "finished")
         head.stop()
@@ -87,7 +89,8 @@ class Installed(harness.EndToEndTest):
         grace = float(re.search(r"^grace = (\d+)", (self.share / "easyscaled.toml").read_text(),
                                 re.MULTILINE).group(1))
         self.assertGreater(float(keys["TimeoutStopSec"]), grace)
-        for place in ("/run/", "/var/lib/"):  # what systemd makes is what the config file names
+        # The directories that systemd creates are those in the config file.
+        for place in ("/run/", "/var/lib/"):
             self.assertIn(f'"{place}{keys["StateDirectory"]}',
                           (self.share / "easyscaled.toml").read_text())
 

@@ -3,9 +3,9 @@ import re
 import unittest
 from pathlib import Path
 
-# Everything is on that could make bits depend on the placement: momentum, weight decay, a schedule
-# that changes in every step, augmentation, batch statistics (ResNet18). The images are small enough
-# for scalar code, and no side is a power of two.
+# All features are on that could make bits depend on the placement: momentum, weight decay, a
+# schedule that changes in every step, augmentation, batch statistics (ResNet18). The images are
+# small enough for scalar code, and no side is a power of two.
 _BASE = {
     "": {"max_p": 4, "batch_size": 3, "steps": 60, "seed": 11, "level": "D2"},
     "model": {"classes": 10},
@@ -15,7 +15,7 @@ _BASE = {
     "schedule": {"kind": "cosine", "warmup_steps": 5},
 }
 
-# With these, a step does not depend on how many there will be: a prefix of a run is a run.
+# With these, a step does not depend on the number of later steps, so a prefix of a run is a run.
 ANY_LENGTH = {"schedule.kind": "step", "schedule.step_size": 50, "schedule.gamma": 0.9}
 
 _MODELS = {"small_cnn": {"name": "small_cnn"}, "resnet18": {"name": "resnet18", "width": 16}}
@@ -44,7 +44,7 @@ def job_text(word, model="small_cnn", changes=None):
 
 
 def shipped_job(source_root):
-    """The text of configs/jobs/small_cnn.toml; skips the test where its dataset is absent."""
+    """The text of configs/jobs/small_cnn.toml. Skips the test if its dataset is missing."""
     path = source_root / "configs/jobs/small_cnn.toml"
     text = path.read_text()
     dataset = Path(re.search(r'^path = "([^"]+)"', text, re.MULTILINE).group(1))

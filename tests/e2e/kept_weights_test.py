@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What is left of a run: its last completed step where it was wanted, an error when that cannot be,
-and nothing of one run is taken for, or removed with, that of another."""
+"""What a run leaves behind: its last completed step if a checkpoint is wanted, and an error if it
+cannot be written. No file of one run is used or removed by another run."""
 import os
 import signal
 import subprocess
@@ -10,7 +10,7 @@ import harness
 from harness import EXIT_FAILURE, EXIT_NOT_FOUND, digests
 from jobs import ANY_LENGTH, job_text
 
-LONG = 20_000  # a line of progress every 1,000 steps
+LONG = 20_000  # With a line of progress every 1,000 steps.
 
 
 class Kept(harness.EndToEndTest):
@@ -74,10 +74,10 @@ class AtTheEnd(Kept):
 
     def test_a_run_says_where_its_weights_are(self):
         ended = self.esctl("run", self.job(5), "--devices", f"{self.fast}:1")
-        self.assertIn("nothing keeps the weights of this run; --checkpoint DIR does", ended.err)
+        self.assertIn("the weights of this run will not be kept; --checkpoint DIR keeps them", ended.err)
         self.assertIn("The weights are not kept.", ended.out)
         ended = self.esctl("run", self.job(5), "--devices", f"{self.fast}:1", "--checkpoint", "kept")
-        self.assertNotIn("nothing keeps", ended.err)
+        self.assertNotIn("will not be kept", ended.err)
         self.assertIn(f"The weights of step 5 are in {self.kept}", ended.out)
         self.assertIn(f"esctl export {self.kept} FILE.safetensors", ended.out)
 
@@ -90,7 +90,7 @@ class AtTheEnd(Kept):
                                "--checkpoint", self.kept)
         run.wait_for_line(r"step [1-9]\d*/")
         run.process.send_signal(signal.SIGINT)
-        run.wait_for_line("once more: at once")
+        run.wait_for_line("a second signal stops it at once")
         ended = run.stop(signal.SIGINT)
         self.assertNotEqual(ended.code, 0, str(ended))
         self.assertEqual([path.name for path in self.directory.iterdir()
@@ -159,7 +159,7 @@ class ManyRuns(Kept):
         self.assertEqual({path.name for path in self.series.iterdir()}, {long["job"], short["job"]})
         self.assertEqual(short["weights"],
                          {"path": str(self.series / short["job"] / "step-20"), "step": 20})
-        # As if both had written into one directory, as they once did.
+        # As if both had written into one directory, which earlier versions allowed.
         mixed = self.directory / "mixed/job-1"
         mixed.mkdir(parents=True)
         for run in (long, short):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The shipped job learns its task, and the evaluation does not depend on the devices either."""
+"""The shipped job learns its task, and its evaluation does not depend on the devices."""
 import re
 
 import harness
@@ -38,7 +38,7 @@ class Learning(harness.EndToEndTest):
             evaluations = [(e["version"], e["accuracy"], e["total"], e["mean_loss"])
                            for e in summary["evaluations"]]
             self.assertEqual([e[0] for e in evaluations], [20, 40, 60])
-            self.assertEqual(len({e[3] for e in evaluations}), 3)  # it does learn in between
+            self.assertEqual(len({e[3] for e in evaluations}), 3)  # It learns meanwhile.
             found[stages] = evaluations, digests(summary)
         first, second = found.values()
         self.assertEqual(first, second)

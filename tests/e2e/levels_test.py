@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What each level of determinism promises, and that the weaker ones do not promise more."""
+"""What each determinism level promises, and that the weaker levels promise no more than that."""
 import harness
 from harness import EXIT_REFUSED, digests
 from jobs import ANY_LENGTH, job_text
@@ -29,7 +29,8 @@ class Levels(harness.EndToEndTest):
         self.assertEqual(len(set(found)), 1, found)
 
     def test_auto_becomes_a_level_that_keeps_its_promise(self):
-        """What auto becomes is measured, so another run may find another one: its name tells."""
+        """The level that auto becomes is measured, so another run may get another one. Its name
+        tells it."""
         fast = self.fast_class()
         chosen = self.run_at("auto", f"{fast}:1@12")
         self.assertIn(chosen["level"], ("D1", "D2"))
@@ -71,7 +72,7 @@ class Levels(harness.EndToEndTest):
         daemon = self.start_daemon(devices="+".join(sorted([f"{fast}:1", f"{other}:1"])))
         daemon.esctl("claim", "--name", "serving", "--type", other, "--count", 1)
         job = daemon.submit(file, "--from", half)
-        # The other type is free, and would not be able to load the checkpoint.
+        # The other type is free, and could not load the checkpoint.
         daemon.wait_for(job, "waits", lambda d: d["state"] == "queued" and d["waiting_for"])
         daemon.esctl("release", "serving")
         finished = daemon.wait_for_state(job, "finished")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A worker's memory does not grow with the number of its ESTs, but for the gradient tree."""
+"""The memory of a worker does not grow with the number of its ESTs, except for the gradient
+tree."""
 import math
 
 import harness
@@ -26,7 +27,7 @@ class Memory(harness.EndToEndTest):
         allowed = 1.15 * one + int(math.log2(ESTS)) * gradient_mib
         print(f"peak memory of a worker: 1 EST {one:.1f} MiB, {ESTS} ESTs {eight:.1f} MiB; "
               f"a gradient {gradient_mib:.1f} MiB; allowed {allowed:.1f} MiB", flush=True)
-        # The measure is meaningful: a buffer for every EST would be seen.
+        # The measurement is precise enough: a buffer for every EST would be visible.
         self.assertGreater(one + (ESTS - 1) * gradient_mib, allowed)
         self.assertLessEqual(eight, allowed)
 

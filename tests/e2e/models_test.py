@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every model of configs/jobs/tiny_*.toml has the same bits on whatever devices, and learns."""
+"""Every model of configs/jobs/tiny_*.toml has the same bits on all devices, and learns."""
 import re
 
 import harness
@@ -8,7 +8,8 @@ from harness import digests
 MODELS = ["resnet18", "resnet50", "shufflenetv2", "vgg19", "swin_t", "yolov3", "neumf", "bert",
           "electra"]
 
-# Of the first step's loss. The data have a structure that is learnt within the steps of the file.
+# Relative to the loss of the first step. The model can learn the structure of the data within the
+# steps of the file.
 LOSS_LEFT_MAX = 0.75
 
 HEADLINES = {"yolov3": "map50", "neumf": "hit_rate@10", "bert": "exact_match",
@@ -21,7 +22,7 @@ def key(text, name):
 
 class Models(harness.EndToEndTest):
     def job_file(self, model):
-        """The shipped job under a name of this test, and its number of steps."""
+        """The shipped job under a name for this test, and its number of steps."""
         text = (harness.source_root / f"configs/jobs/tiny_{model}.toml").read_text()
         self.assertEqual((key(text, "level"), key(text, "max_p")), ('"D2"', "4"))
         name = f'name = "{model}-{self.word}"'

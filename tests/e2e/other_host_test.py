@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A node that shares no memory with the head's: a process namespace of its own stands for a host.
+"""A node that shares no memory with the head's node: a process namespace of its own represents a
+host.
 
-The model is larger than any message: its gradients and its versions cross in pieces.
-"""
+The model is larger than any message, so its gradients and its versions are sent in pieces."""
 import shutil
 import subprocess
 import unittest
@@ -13,7 +13,7 @@ from jobs import ANY_LENGTH, job_text
 
 LISTEN = "tcp://127.0.0.1:*"
 NAMESPACE = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
-# One weight of it is a bucket of 67 MB, and a version has twice 76 MB.
+# One of its weights is a bucket of 67 MB, and a version has twice 76 MB.
 LARGE = {"model.name": "mlp", "model.width": 4096, "data.crop_padding": 0, "data.flip": False,
          "eval_every": None}
 STEPS = 14
@@ -44,7 +44,7 @@ class OtherHost(harness.EndToEndTest):
         node = self.start(*NAMESPACE, harness.easyscaled_program, "--join", head.endpoint, "--node",
                           "second", "--devices", f"{self.other}:1", "--run-dir",
                           self.directory / "second", "--insecure-loopback")
-        # unshare passes no signal on to the namespace's first process.
+        # unshare passes no signal on to the first process of the namespace.
         self.addCleanup(subprocess.run, ["pkill", "-KILL", "-P", str(node.process.pid)])
         node.wait_for_line("^ready ", stream="out")
         return node
@@ -66,7 +66,7 @@ class OtherHost(harness.EndToEndTest):
     def test_the_source_dies_while_a_version_is_on_its_way(self):
         token = self.directory / "token"
         token.write_text("")
-        # Of all processes the one that sends the ninth piece dies: the source of the joiner.
+        # The process that sends the ninth piece dies: the source of the joiner.
         self.environment.update(ES_KILL_POINT="send.BulkPart:9", ES_KILL_TOKEN=str(token))
         head = self.start_head()
         self.start_node(head)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Output that cannot be written is an error; a reader that goes away is not spoken of. And what
-the daemon makes for itself is as private as it wants it."""
+"""Output that cannot be written is an error, and a reader that closes its pipe is none. Directories
+and files that the daemon creates are private."""
 import os
 import pty
 import signal
@@ -20,7 +20,7 @@ class Output(harness.EndToEndTest):
         self.job = self.write_job(job_text(self.word, changes={"steps": 2, "eval_every": None}))
 
     def commands(self, daemon):
-        """Commands that answer, of every way in which something is printed."""
+        """Commands with an answer, one for every way in which output is printed."""
         head = ["--head", daemon.endpoint]
         return [["--help"], ["--version"], ["run", "--help"], ["ps", *head],
                 ["ps", "--json", *head], ["nodes", *head], ["nodes", "--json", *head],
@@ -30,7 +30,7 @@ class Output(harness.EndToEndTest):
                 ["keygen", self.directory / f"keys{self.count}"]]
 
     def run_with(self, words, **files):
-        """The exit status and what went to standard error, as far as that is a pipe."""
+        """The exit status and the text on standard error, if that is a pipe."""
         files = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **files}
         ended = subprocess.run([str(word) for word in words], env=self.environment,
                                cwd=self.directory, stdin=subprocess.DEVNULL, timeout=120, **files)
@@ -115,7 +115,7 @@ class Terminal(harness.EndToEndTest):
             try:
                 while piece := os.read(leader, 65536):
                     shown += piece
-            except OSError:  # the other side is closed
+            except OSError:  # The other side is closed.
                 pass
             os.close(leader)
             self.assertNotEqual(shown, b"")
@@ -126,7 +126,7 @@ class Terminal(harness.EndToEndTest):
 
 class Directories(harness.EndToEndTest):
     def test_a_daemon_accepts_the_directories_that_it_makes(self):
-        # As the shipped configuration has them: the socket in a directory above the workers'.
+        # As in the shipped configuration: the socket is in a directory above those of the workers.
         run = self.directory / "run/easyscale"
         run.parent.mkdir()
         config = self.directory / "easyscaled.toml"

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Nodes that share no disk: what a job has saved on one of them is never given up for less.
+"""Nodes that share no disk: a state that a job has saved on one of them is never given up for an
+older one.
 
-Every daemon has a mount namespace of its own, in which its own directory lies at the path where
-the head keeps its state and the job its checkpoints.
-"""
+Every daemon has a mount namespace of its own. In it, its own directory is mounted at the path where
+the head keeps its state and the job its checkpoints."""
 import shutil
 import signal
 import subprocess
@@ -15,7 +15,7 @@ from jobs import job_text
 
 STEPS = 900
 MIDDLE = 100
-# In a mount namespace of its own: DIRECTORY lies at PATH, then the program takes the place.
+# In a mount namespace of its own: mounts DIRECTORY at PATH, and then executes the program.
 AT_PATH = ["unshare", "--mount", "--propagation", "private", "sh", "-c",
            'mount --bind "$1" "$2" && shift 2 && exec "$@"', "sh"]
 
@@ -61,7 +61,7 @@ class OwnDisks(harness.EndToEndTest):
         return job
 
     def resumed_without_its_state(self):
-        """A head and its job, which was saved on the second node; that one is stopped."""
+        """A head and its job, which was saved on the second node. That node is stopped."""
         head = self.start_head()
         second = self.start_second(head)
         job = self.submit_on(head, self.other)
@@ -114,8 +114,8 @@ class OwnDisks(harness.EndToEndTest):
         self.assertEqual((waiting["state"], waiting["workers"]), ("queued", []))
         self.assertIn("node second", head.esctl("ps").out)
         small = self.write_job(job_text(self.word, changes={"steps": 5}), "small.toml")
-        head.wait_for_state(head.submit(small), "finished")  # the devices are free for others
-        # A head that is started again still knows.
+        head.wait_for_state(head.submit(small), "finished")  # The devices are free for others.
+        # A head that is started again still knows it.
         head.running.stop(signal.SIGTERM)
         head = self.start_head()
         self.wait_for_reason(head, job, "node second, which holds")
@@ -184,8 +184,8 @@ class CannotBeSaved(harness.EndToEndTest):
         self.assertIn(str(checkpoints), claim["waits_for"][0]["reason"])
         text = head.esctl("claims").out
         self.assertIn(f"waits for 1 {fast} of job {job}, which cannot save its state: ", text)
-        head.wait_for_step(job, head.describe(job)["steps"] + 3)  # it trains on
-        checkpoints.unlink()  # and tries again
+        head.wait_for_step(job, head.describe(job)["steps"] + 3)  # The job trains on.
+        checkpoints.unlink()  # It tries again.
         wait_until("the claim has its device",
                    lambda: head.json("claims")["claims"][0]["devices"] == 1)
         self.assertEqual(head.json("claims")["claims"][0]["waits_for"], [])

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A job goes to zero devices and back: by request, and because its node is about to end."""
+"""A job gives up all devices and gets devices again: on request, and because its node is about to
+end."""
 import signal
 
 import harness

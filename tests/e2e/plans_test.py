@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""esctl plans: how a job could use the devices of a live cluster, and what is known of their speed."""
+"""esctl plans: how a job could use the devices of a live cluster, and what is known about their
+speed."""
 import harness
 from harness import EXIT_NOT_FOUND
 from jobs import ANY_LENGTH, job_text
@@ -7,7 +8,7 @@ from jobs import ANY_LENGTH, job_text
 
 class Plans(harness.EndToEndTest):
     def measured_plans(self, daemon, job):
-        """The plans once the running one's speeds are measured."""
+        """The plans once the speeds of the running one are measured."""
         def probe():
             plans = daemon.json("plans", job)
             runs = [p for p in plans["plans"] if p["runs"]]
@@ -39,7 +40,7 @@ class Plans(harness.EndToEndTest):
         daemon.esctl("cancel", job)
         daemon.wait_for_state(job, "cancelled")
 
-        # What was measured is known of the next job of this model and batch size.
+        # The measured speeds are used for the next job of this model and batch size.
         again = daemon.submit(file)
         measured = {s["device_type"] for s in plans["speeds"] if s["measured"]}
         known = {s["device_type"] for s in daemon.json("plans", again)["speeds"] if s["measured"]}

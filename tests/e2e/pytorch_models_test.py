@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Every model and its PyTorch twin take each other's whole state dict, strictly, and mean the same by it.
+"""Every model and its PyTorch twin load each other's whole state dict, strictly, and compute the
+same results from it.
 
-The twins are torchvision's and transformers' own where they have the model, at the published size or
-with arguments that make it small; the others are those of tests/gpu/models/make_reference.py.
-`scripts/setup_pytorch` makes the environment; without it the test is skipped.
-"""
+The twins are models of torchvision and transformers if these have the model, at the published size
+or with arguments that make it small. The others are those of tests/gpu/models/make_reference.py.
+`scripts/setup_pytorch` makes the environment, and without it the test is skipped."""
 import os
 import subprocess
 import sys
@@ -29,9 +29,9 @@ except ImportError:
         os.execv(WHERE, [str(WHERE), *sys.argv])
 
 SIDE, CHANNELS, CLASSES = 32, 3, 10
-TRAIN, EVAL = 8, 12  # of each training file; of the evaluation file
+TRAIN, EVAL = 8, 12  # Records of each training file, and of the evaluation file.
 USERS, ITEMS, TOKENS, VOCABULARY = 40, 150, 32, 200
-TOLERANCE = 2e-4  # of a mean loss, fp32 against fp32
+TOLERANCE = 2e-4  # Difference of a mean loss, fp32 compared with fp32.
 
 
 def resnet18():
@@ -54,7 +54,7 @@ def electra():
                               intermediate_size=128, embedding_size=32)
 
 
-# model: (size, its twin)
+# Model: (size, its twin).
 CLASSIFIERS = {
     "mlp": ("tiny", lambda: reference.Mlp(CHANNELS * SIDE * SIDE, 16, CLASSES)),
     "small_cnn": ("tiny", lambda: reference.SmallCnn(SIDE, 4, CLASSES)),
@@ -72,7 +72,7 @@ OTHERS = {
     "electra": ("tiny", electra),
 }
 TWINS = {**CLASSIFIERS, **OTHERS}
-# What transformers' state dicts had until 4.31 beside today's.
+# Entries that state dicts of transformers had until 4.31 besides those of today.
 OLD_BUFFERS = {"bert": "bert.embeddings.position_ids", "electra": "electra.embeddings.position_ids"}
 
 JOB = """
@@ -123,7 +123,8 @@ class PytorchModels(harness.EndToEndTest):
         torch.manual_seed(5)
 
     def images(self):
-        """Random pixels and labels in CIFAR-10's files; the evaluation's, normalised, for PyTorch."""
+        """Random pixels and labels in CIFAR-10 files. Returns those of the evaluation, normalised,
+        for PyTorch."""
         path = self.directory / "cifar"
         path.mkdir(exist_ok=True)
         random = harness.seeded_random("images")
@@ -139,7 +140,8 @@ class PytorchModels(harness.EndToEndTest):
             records[:, 0].astype("i8"))
 
     def exported(self, model, data, rate, weights=None):
-        """One step, from weights in a file or from the seed: the summary and the exported file."""
+        """Runs one step from weights in a file or from the seed. Returns the summary and the
+        exported file."""
         tag = "first" if weights is None else "again"
         job = self.write_job(JOB.format(
             name=f"{model}-{tag}-{self.word}", model=model, size=TWINS[model][0], classes=CLASSES,
@@ -182,7 +184,7 @@ class PytorchModels(harness.EndToEndTest):
         _, twin = self.check_both_directions(model, SYNTHETIC)
         if model not in OLD_BUFFERS:
             return
-        # The model that our outputs are compared with in the unit tests is transformers'.
+        # The model with which the unit tests compare our outputs is the one of transformers.
         reference.VOCABULARY = VOCABULARY
         written_here = reference.MODELS[model][1]()
         written_here.load_state_dict(twin.state_dict(), strict=True)

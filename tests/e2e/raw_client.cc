@@ -1,14 +1,15 @@
-// A client that sends what esctl would not: requests with paths and texts as they are given here.
+// A client that sends requests which esctl would not send, with paths and texts as they are given
+// here.
 //
-//   raw_client HEAD KEYS submit FILE [FROM]    SubmitJob with the file's bytes
+//   raw_client HEAD KEYS submit FILE [FROM]    SubmitJob with the bytes of the file
 //   raw_client HEAD KEYS checkpoint JOB DIR
 //   raw_client HEAD KEYS shutdown
-//   raw_client HEAD KEYS many FILE COUNT       so many such jobs
-//   raw_client HEAD KEYS crowd COUNT           so many clients that list the jobs at the same time;
-//                                              prints the seconds until the last has its answer
+//   raw_client HEAD KEYS many FILE COUNT       COUNT such jobs
+//   raw_client HEAD KEYS crowd COUNT           COUNT clients that list the jobs at the same time;
+//                                              prints the seconds until all have their answers
 //
-// HEAD is an endpoint, KEYS a key directory or "-". "%00" in FROM and DIR stands for a NUL. Prints
-// the job's id; an error's message on stderr, and ends with its exit code.
+// HEAD is an endpoint, and KEYS is a key directory or "-". "%00" in FROM and DIR stands for a NUL.
+// Prints the id of the job. An error is printed on stderr, and its exit code ends the program.
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -30,7 +31,7 @@ std::string with_nuls(std::string text) {
   return text;
 }
 
-// With what stands behind a NUL, which a C string has not.
+// With the bytes after a NUL, which a C string would not contain.
 kj::StringPtr raw(const std::string& text) {
   return {text.c_str(), text.size()};
 }

@@ -1,11 +1,12 @@
-// Sends a head what esctl would not: texts as they stand in a file, whatever bytes these are.
+// Sends texts to a head that esctl would not send: the bytes of a file, without a check.
 //
 //   raw_text_client ENDPOINT KEYS|- submit FILE
 //   raw_text_client ENDPOINT KEYS|- claim FILE TYPE
 //   raw_text_client ENDPOINT KEYS|- checkpoint FILE JOB
 //
-// The file's bytes are the job spec, the name of the claim, or the directory of the checkpoint.
-// Prints the id of the job or "done"; an error as esctl does, with its exit code.
+// The bytes of the file are the job spec, the name of the claim, or the directory of the
+// checkpoint. Prints the id of the job or "done". An error is printed as by esctl, with its exit
+// code.
 #include <iostream>
 #include <string>
 #include <vector>

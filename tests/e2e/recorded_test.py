@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""What must stay as it is while the code is rearranged: bits, decisions, and the form of all JSON.
+"""What must not change while the code is restructured: bits, decisions, and the form of all JSON.
 
-recorded.json has the digests of configs/jobs/tiny_*.toml at level D2, which are the same on every
-machine; the history hashes of the simulator; and the keys of every JSON output. When one of them
-changes on purpose, ES_RECORD=1 records all of them anew.
-"""
+recorded.json contains the digests of configs/jobs/tiny_*.toml at level D2, which are the same on
+every machine, the history hashes of the simulator, and the keys of every JSON output. When one of
+them changes on purpose, ES_RECORD=1 records all of them anew."""
 import gzip
 import json
 import os
@@ -59,7 +58,7 @@ class Recorded(harness.EndToEndTest):
         self.compare("digests at D2", found)
 
     def test_bits_of_the_tiny_jobs_at_d1_do_not_depend_on_the_number_of_devices(self):
-        """They depend on the processor and its library, so that there is nothing to record."""
+        """They depend on the processor and its library, so they cannot be recorded."""
         fast = self.fast_class()
         for job in sorted((ROOT / "configs/jobs").glob("tiny_*.toml")):
             results = {digests(self.run_tiny(job, "D1", 12, stages)) for stages in

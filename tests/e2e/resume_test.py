@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A job that was stopped goes on from its checkpoint, on other devices, with the same bits."""
+"""A job that was stopped continues from its checkpoint, on other devices, with the same bits."""
 import shutil
 import signal
 
@@ -8,7 +8,7 @@ from harness import EXIT_REFUSED, digests
 from jobs import ANY_LENGTH, job_text
 
 STEPS = 1200
-MIDDLE = 200  # a checkpoint is asked for once this step is done
+MIDDLE = 200  # A checkpoint is requested once this step is done.
 
 
 class Resume(harness.EndToEndTest):
@@ -20,7 +20,8 @@ class Resume(harness.EndToEndTest):
         return digests(self.run_job(self.job, "--devices", self.fast_class() + ":2"))
 
     def checkpoint_in_the_middle(self, daemon, devices):
-        """Runs the job, takes a checkpoint while it runs, cancels. Returns what esctl says."""
+        """Runs the job, takes a checkpoint while it runs, cancels it. Returns the answer of
+        esctl."""
         job = daemon.submit(self.job, "--stages", f"{devices}@{STEPS}")
         daemon.wait_for_step(job, MIDDLE)
         taken = daemon.json("checkpoint", job, "--to", self.directory / "checkpoint")
@@ -32,7 +33,7 @@ class Resume(harness.EndToEndTest):
         return taken
 
     def go_on(self, daemon, version, first_devices, then_devices):
-        """Submits from the checkpoint, through two placements."""
+        """Submits a job from the checkpoint, which runs on two placements in turn."""
         first = (STEPS - version) // 8
         stages = f"{first_devices}@{first},{then_devices}@{STEPS - version - first}"
         job = daemon.submit(self.job, "--from", self.directory / "checkpoint", "--stages", stages)
@@ -81,7 +82,7 @@ class Resume(harness.EndToEndTest):
 
 
 class OtherKernels(harness.EndToEndTest):
-    """At level D1 a checkpoint goes on with the kernels that computed it, or is refused."""
+    """At level D1 a checkpoint continues with the kernels that computed it, or is refused."""
 
     def setUp(self):
         super().setUp()
@@ -129,7 +130,7 @@ class OtherKernels(harness.EndToEndTest):
 
 
 class DamagedCheckpoints(harness.EndToEndTest):
-    """What is wrong with a checkpoint is said before anything starts."""
+    """An error in a checkpoint is reported before anything starts."""
 
     def setUp(self):
         super().setUp()
@@ -146,7 +147,7 @@ class DamagedCheckpoints(harness.EndToEndTest):
         self.daemon.stop()
 
     def assert_refused(self, checkpoint, job, *fragments):
-        """`submit` and `run` both say why, in one line, and start nothing."""
+        """`submit` and `run` both report the error in one line, and start nothing."""
         jobs_before = len(self.daemon.json("ps")["jobs"])
         workers_before = self.workers()
         for ended in (self.attempt("run", job, "--quiet", "--from", checkpoint),
@@ -167,7 +168,7 @@ class DamagedCheckpoints(harness.EndToEndTest):
                 if str(self.directory) in line and " worker " in line}
 
     def damaged(self, name, change):
-        """A copy of the good checkpoint in which `change` was done to the bytes of one file."""
+        """A copy of the good checkpoint in which `change` was applied to the bytes of one file."""
         directory = self.directory / "damaged"
         shutil.rmtree(directory, ignore_errors=True)
         shutil.copytree(self.good, directory)
@@ -224,7 +225,7 @@ class DamagedCheckpoints(harness.EndToEndTest):
         self.assertIn(str(self.good), ended.err)
         self.assertEqual({path.name: path.read_bytes() for path in self.good.iterdir()}, before)
         step = self.daemon.describe(self.running)["steps"]
-        self.daemon.wait_for_step(self.running, step + 1)  # the job does not mind
+        self.daemon.wait_for_step(self.running, step + 1)  # It does not affect the job.
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""What a client that reaches the head by TCP may name: files in the roots, and nothing else by any
-trick; and it may not shut the head down. A client of the local socket is the head's own user."""
+"""Which paths a client may name that reaches the head by TCP: files in the roots, and no others in
+any spelling. It may not shut the head down either. A client of the local socket acts as the user of
+the head."""
 import os
 import shutil
 import signal
@@ -26,7 +27,8 @@ class Roots(harness.EndToEndTest):
         self.fast = self.fast_class()
         self.data = self.make("data")
         self.kept = self.make("kept")
-        # Beside the roots: a name that begins like one, and what nobody may learn of.
+        # Beside the roots: a name that begins like a root, and a file whose existence no client may
+        # learn.
         for name in ("data2", "kept2", "outside"):
             self.make(name)
             for inside in ("file", "train.csv", "vocabulary.txt"):
@@ -59,7 +61,7 @@ class Roots(harness.EndToEndTest):
         return ended
 
     def job(self, **changes):
-        """The TOML of a job that trains for long, with these fields."""
+        """The TOML of a job with these fields that trains for a long time."""
         return job_text(self.word, changes={"steps": ENDLESS, **changes})
 
     def tricks(self, root, name, escape=True):
@@ -71,7 +73,7 @@ class Roots(harness.EndToEndTest):
                 "/proc/self/environ", "/"]
 
     def assert_refused(self, ended, field, option):
-        """One line that names field and option, and nothing of what lies there."""
+        """One line that names the field and the option, and tells nothing about the path."""
         self.assertEqual(len(ended.err.splitlines()), 1, str(ended))
         self.assertIn(field, ended.err)
         self.assertIn(option, ended.err)
@@ -82,7 +84,7 @@ class Roots(harness.EndToEndTest):
         for path in self.tricks(root, name):
             with self.subTest(field=field, path=path):
                 file = self.write_job(self.job(**{**changes, field: path}), "trick.toml")
-                if "u0000" in path:  # no text of a job may hold one, or else no path
+                if "u0000" in path:  # No text of a job may contain one, or otherwise no path.
                     ended = self.start(self.raw_client, head.endpoint, self.keys, "submit",
                                        file).wait()
                     self.assertIn(ended.code, (EXIT_USAGE, EXIT_REFUSED), str(ended))
@@ -106,7 +108,7 @@ class Roots(harness.EndToEndTest):
         head.stop()
 
     def assert_leads_nowhere(self, head, words, path, option, field):
-        """A NUL is refused in whatever text; all else by the roots."""
+        """A NUL is refused in every text. The roots refuse all other values."""
         if "%00" in path:
             ended = self.ask(head, *words, code=EXIT_USAGE)
             self.assert_refused(ended, field + ": ", "allowed is UTF-8 text without control")
@@ -131,7 +133,7 @@ class Roots(harness.EndToEndTest):
         self.assertEqual(sorted(os.walk(self.directory / "outside")), before)
         self.assertEqual([p.name for p in self.kept.iterdir()], ["link"])
         inside = head.json("checkpoint", job, "--to", self.kept / "mine")
-        own = head.json("checkpoint", job)  # the head's own choice is always allowed
+        own = head.json("checkpoint", job)  # The directory that the head chooses is always allowed.
         head.esctl("cancel", job)
         for taken in (inside, own):
             head.esctl("cancel", head.submit(plain, "--from", taken["path"]))
@@ -172,7 +174,7 @@ class Roots(harness.EndToEndTest):
                                           "data.path": str(self.data)}))
         self.assert_refused(self.ask(head, "submit", file, code=EXIT_REFUSED), "data.path",
                             "--data-root")
-        job = head.submit(self.write_job(self.job()))  # synthetic: names no path
+        job = head.submit(self.write_job(self.job()))  # Synthetic data name no path.
         head.wait_for_step(job, 1)
         self.assertTrue(head.json("checkpoint", job)["path"])
         self.ask(head, "checkpoint", job, self.kept / "x", code=EXIT_REFUSED)

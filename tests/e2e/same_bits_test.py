@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Parameters and state have the same bits on whatever devices, and through whatever changes."""
+"""Parameters and state have the same bits on all devices and through all changes."""
 import harness
 from harness import digests
 from jobs import job_text
 
-# Four devices; two; one; changes in both directions; numbers that are no powers of two.
+# Four devices, two, one, changes in both directions, and numbers that are no powers of two.
 PLACEMENTS = [
     "cpu-avx512:4@60",
     "cpu-avx2:2@60",
@@ -54,7 +54,7 @@ class SameBits(harness.EndToEndTest):
         stages = ",".join(f"{around[i % 5]}@1" for i in range(40))
         changing, fixed = (self.run_job(job, *options) for options in
                            (("--stages", stages), ("--devices", f"{fast}:1")))
-        self.assertEqual(len(changing["stages"]), 40)  # none of them had to be repeated
+        self.assertEqual(len(changing["stages"]), 40)  # No step had to be repeated.
         self.assertEqual(digests(changing), digests(fixed))
 
     def test_runs_of_one_name_at_the_same_time_do_not_meet(self):
@@ -70,7 +70,7 @@ class SameBits(harness.EndToEndTest):
             self.assertEqual(digests(ended.json), digests(self.run_job(job, *options[2:])))
 
     def test_what_decides_the_bits_changes_them(self):
-        """The comparison above can fail: seed, number of ESTs and each ingredient count."""
+        """The comparison above can fail: seed, number of ESTs and each feature change the bits."""
         changes = [{}, {"seed": 12}, {"max_p": 5}, {"steps": 59}, {"optimizer.momentum": 0.8},
                    {"optimizer.weight_decay": 0.0}, {"schedule.warmup_steps": 6},
                    {"data.flip": False}, {"data.crop_padding": 1}]

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""A head and four nodes are told to end at the same moment, in any order, with a job and without: each
-of them ends in good order, whatever the others still send to it.
+"""A head and four nodes get SIGTERM at the same time, in any order, with a job and without one.
+Each of them ends in good order, whatever messages the others still send to it.
 
-ES_STOP_ROUNDS=N sets the number of rounds of each test; 100 takes some minutes.
-"""
+ES_STOP_ROUNDS=N sets the number of rounds of each test; 100 takes some minutes."""
 import os
 import signal
 
@@ -14,7 +13,7 @@ from jobs import ANY_LENGTH, job_text
 ROUNDS = int(os.environ.get("ES_STOP_ROUNDS", "8"))
 NODES = 4
 ENDLESS = 1_000_000
-GRACE_S = 3  # a node whose head has ended before it cannot hand its workers over
+GRACE_S = 3  # A node whose head has ended before it cannot hand its workers over.
 
 
 class StopTogether(harness.EndToEndTest):
@@ -26,7 +25,7 @@ class StopTogether(harness.EndToEndTest):
             job_text(self.word, changes={"steps": ENDLESS, **ANY_LENGTH}))
 
     def start_cluster(self, place, listen, wire):
-        """A ready head and ready nodes, and what each is called in a message."""
+        """A ready head and ready nodes, and the name of each in messages."""
         place.mkdir(mode=0o700)
         common = ["--devices", f"{self.fast}:1", "--grace", GRACE_S, *wire]
         head = harness.Daemon(
@@ -53,7 +52,8 @@ class StopTogether(harness.EndToEndTest):
         return ended.code
 
     def stop_cluster(self, processes, with_job):
-        """SIGTERM to all, in random order; now and then the rest gets it when the first has ended."""
+        """Sends SIGTERM to all of them in random order. Sometimes the others get it when the first
+        one has ended."""
         order = self.random.sample(sorted(processes), len(processes))
         together = self.random.choice([1, 2, len(order), len(order), len(order), len(order)])
         codes = {}

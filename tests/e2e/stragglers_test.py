@@ -8,11 +8,11 @@ import harness
 from harness import digests
 from jobs import ANY_LENGTH, job_text
 
-STEPS = 1_000_000  # more than the test waits for; it ends at a checkpoint
+STEPS = 1_000_000  # More than the test needs; it ends at a checkpoint.
 
 
 class Hog:
-    """Takes four fifths of the time away from a process while it is entered."""
+    """Takes 80 % of the time away from a process inside of the `with` statement."""
 
     def __init__(self, pid):
         self._pid = pid

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What a blamed device costs: the steps since the last good checkpoint, and the device until it is
-cleared, whatever happens to the head."""
+"""The cost of a suspect device: the steps since the last good checkpoint, and the device until it
+is cleared, also after a restart of the head."""
 import re
 import signal
 
@@ -9,9 +9,9 @@ from harness import digests
 from jobs import job_text
 
 STEPS = 400
-# Another device's EST is audited in this step, so what the first computes is committed.
+# Another device's EST is audited in this step, so the result of the first device is committed.
 WRONG_FROM = 298
-# Enough steps that a checkpoint or more is on the disk before the device goes wrong.
+# There are enough steps for a checkpoint to be on the disk before the device computes wrongly.
 JOB = {"steps": STEPS, "max_p": 4, "data.samples": 200, "data.eval_samples": 8,
        "data.height": 24, "data.width": 24, "schedule.kind": "constant", "schedule.warmup_steps": 0}
 SMALL = {**JOB, "steps": 8, "data.height": 12, "data.width": 12}
@@ -60,7 +60,7 @@ class Suspect(harness.EndToEndTest):
         head.wait_for_state(head.submit(job, "--stages", f"{self.device}:3@8"), "finished")
         blamed = [f"head/{self.device}:0"]
         self.assertEqual(head.suspects(), blamed)
-        del self.environment["ES_FAULT"]  # repaired, which nobody has told the head
+        del self.environment["ES_FAULT"]  # It was repaired, and the head does not know that.
         head = self.restart(head)
         self.assertEqual(head.suspects(), blamed)
         all_four = self.job({**SMALL, "stages": f"{self.device}:4@8", "steps": None}, "all.toml")

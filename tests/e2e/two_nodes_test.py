@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A head and a node that joins it by TCP: one cluster, the same bits; without the keys, nothing."""
+"""A head and a node that joins it by TCP: one cluster with the same bits; without the keys, no
+connection."""
 import signal
 
 import harness
@@ -35,7 +36,7 @@ class TwoNodes(harness.EndToEndTest):
         return {node["name"]: node["alive"] for node in head.json("nodes")["nodes"]}
 
     def train_across(self, head):
-        """A job that needs both nodes gives the bits of one that runs on a single device."""
+        """A job that needs both nodes has the bits of one that runs on a single device."""
         node = self.start_node(head, "second", *head.wire)
         node.wait_for_line("^ready ", stream="out")
         self.assertEqual(self.nodes(head), {"first": True, "second": True})
@@ -97,7 +98,7 @@ class TwoNodes(harness.EndToEndTest):
         head = self.start_head("--keys", keys)
         stranger = self.start_node(head, "stranger", "--keys", others)
         stranger.wait_for_line("handshake failed: with head")
-        # One that has the server's public key, but whose own nobody has authorized.
+        # A client that has the server's public key, and whose own key is not authorized.
         (others / "server.key").unlink()
         (others / "server.pub").write_bytes((keys / "server.pub").read_bytes())
         unknown = self.start_node(head, "unknown", "--keys", others)
@@ -107,7 +108,7 @@ class TwoNodes(harness.EndToEndTest):
         for wire in (["--keys", others], ["--insecure-loopback"]):
             ended = self.esctl("ps", "--head", head.endpoint, *wire, code=EXIT_REFUSED)
             self.assertIn(head.endpoint, ended.err)
-        node = self.train_across(head)  # the strangers still knock
+        node = self.train_across(head)  # The unauthorized clients still try to connect.
         self.assertEqual(self.nodes(head), {"first": True, "second": True})
         for outsider in (stranger, unknown):
             self.assertNotIn("ready", outsider.out)

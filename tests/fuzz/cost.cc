@@ -24,8 +24,8 @@ void* counted_or_throw(std::size_t bytes) {
 
 }  // namespace
 
-// All forms but those of over-aligned types, which no reader has: a sanitizer's own forms would not
-// go with these.
+// All forms but those for over-aligned types, which no reader uses. The forms of a sanitizer would
+// not work together with these.
 void* operator new(std::size_t bytes) {
   return counted_or_throw(bytes);
 }

@@ -1,15 +1,15 @@
 #pragma once
-// What a reader may cost, whatever it is given: limits of the process that end it when they are
-// passed. Each is far above what the largest of the small files here needs, and far below what a
-// size from a damaged header could ask for.
+// Limits for the cost of a reader, for any input: the process ends when one is passed. Each limit
+// is far above what the largest of the small files here needs, and far below what a size in a
+// damaged header could request.
 #include <cstdint>
 
 namespace es::test {
 
-// The largest single allocation that operator new has been asked for since the last call, bytes.
+// The largest single allocation through operator new since the last call, in bytes.
 std::size_t take_largest_allocation();
 
-// SIGALRM ends this process unless the call is repeated within so many seconds.
+// SIGALRM ends this process unless the call is repeated within this number of seconds.
 void expect_end_within(unsigned seconds);
 
 }  // namespace es::test

@@ -1,5 +1,5 @@
-// Every file of a small data set of every kind, mutated: whatever a reader is given, it ends with
-// samples that keep their layout's word or with one error that names the file, in bounded memory.
+// Every file of a small data set of every kind, mutated. For any input a reader returns samples
+// that agree with their layout, or one error that names the file, in bounded memory.
 #include <doctest/doctest.h>
 
 #include <bit>
@@ -19,12 +19,13 @@ namespace {
 namespace fs = std::filesystem;
 using store::SampleSource;
 
-constexpr unsigned kSecondsMax = 60;  // for one input; a hang, not a measure of speed
+// Seconds for one input. The limit finds a hang and does not measure speed.
+constexpr unsigned kSecondsMax = 60;
 // A header may promise a whole image (kImagePixelsMax, three bytes each), which is then decoded row
-// by row into it; all else grows with the bytes that are there.
+// by row. All other memory is proportional to the number of bytes in the file.
 constexpr std::size_t kAllocationMax = std::size_t{3} * (64 << 20) + 4096;
 
-// Words that are integers lie within their field's range.
+// Checks that words which are integers lie within the range of their field.
 void check_ranges(const SampleLayout& layout, const std::vector<float>& words) {
   std::size_t at = 0;
   for (const SampleField& field : layout.fields)
@@ -36,7 +37,7 @@ void check_ranges(const SampleLayout& layout, const std::vector<float>& words) {
     }
 }
 
-// Reads all samples; the error of the first that cannot be read, or nothing.
+// Reads all samples. Returns the error of the first one that cannot be read, or nothing.
 std::string read_all(const SampleSource& source) {
   std::vector<float> words(static_cast<std::size_t>(source.layout().words()));
   for (std::uint64_t i = 0; i < source.train_count(); ++i) {
@@ -52,8 +53,8 @@ std::string read_all(const SampleSource& source) {
   return {};
 }
 
-// The error that the data give, or nothing. Facts never fail for what opening accepts, and are then
-// the same.
+// Returns the error of the data, or nothing. Reading the facts succeeds whenever opening does, and
+// gives the same facts.
 std::string error_of(const JobSpec& spec) {
   const auto facts = store::data_facts(spec);
   const auto source = store::open_samples(spec);
@@ -65,7 +66,7 @@ std::string error_of(const JobSpec& spec) {
   return read_all(**source);
 }
 
-// Errors that concern two files, or none, may name another one, or the directory.
+// Errors about two files, or about none, may name another file or the directory.
 bool names_place(const std::string& error, const JobSpec& spec) {
   return error.find(spec.data.path) != std::string::npos;
 }

@@ -1,6 +1,6 @@
 // Texts that are nested deeper than any stack: every format that is parsed here as a tree, at
-// random depths, closed or cut off, ends in one error that names the file. A descent or a
-// destructor that follows the depth would end the process.
+// random depths, closed or cut off, gives one error that names the file. A parser or a destructor
+// that recursed for each level would end the process.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -38,7 +38,7 @@ std::size_t random_depth(std::mt19937_64& random) {
   return std::size_t{40} << random() % 14 << random() % 2;
 }
 
-// `read` gets a text and returns its error's message.
+// `read` gets a text and returns the message of its error.
 void check(const char* name, const std::vector<Brackets>& kinds, const std::string& before,
            const std::string& after, const std::function<std::string(const std::string&)>& read) {
   std::mt19937_64 random(seed((std::string("depth ") + name).c_str()));

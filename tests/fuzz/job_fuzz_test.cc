@@ -1,5 +1,5 @@
-// Mutated job files: a job that keeps every rule and survives its canonical text, or one error that
-// names the file.
+// Mutated job files: the reader returns a valid job that is equal after a conversion to the
+// canonical text and back, or one error that names the file.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -47,7 +47,7 @@ TEST_SUITE("fuzz/job") {
     for (const auto& file : files_below(std::filesystem::path(ES_SOURCE_ROOT) / "configs/jobs"))
       if (file.extension() == ".toml") texts.push_back(read_file(file));
     REQUIRE(texts.size() > 3);
-    for (std::size_t i = texts.size(); i-- > 0;)  // the canonical text has every field
+    for (std::size_t i = texts.size(); i-- > 0;)  // The canonical text contains every field.
       if (const auto spec = actors::parse_job(texts[i], "job.toml"); spec.ok())
         texts.push_back(actors::to_toml(*spec));
     const int rounds = fuzz_rounds(3000);

@@ -1,5 +1,5 @@
 #pragma once
-// How often a fuzz test mutates its input: ES_FUZZ_ROUNDS, else a number for every day.
+// The number of mutations of each input of a fuzz test: ES_FUZZ_ROUNDS, or a small default.
 #include <cstdlib>
 
 namespace es::test {

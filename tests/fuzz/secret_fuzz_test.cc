@@ -1,5 +1,6 @@
-// No reader's error repeats what a file holds: whoever named the file may not be who may read it.
-// Every file of a small data set of every kind gets a secret in place of its content, or into it.
+// No error of a reader repeats the content of a file, because the user who names a file may not be
+// allowed to read it. In every file of a small data set of every kind a secret replaces or extends
+// the content.
 #include <doctest/doctest.h>
 
 #include <cctype>
@@ -19,7 +20,7 @@ namespace fs = std::filesystem;
 constexpr const char* kWord = "hunter2secret";
 constexpr const char* kNumber = "918273645";
 
-// The error of reading all samples, or nothing.
+// Returns the error of reading all samples, or nothing.
 std::string error_of(const JobSpec& spec) {
   const auto source = store::open_samples(spec);
   if (!source.ok()) return source.error().message;
@@ -35,7 +36,7 @@ std::string error_of(const JobSpec& spec) {
   return {};
 }
 
-// The secret as it is, and as numbers that a reader may take its bytes for.
+// The secret as a text, and as the numbers that a reader may parse from its bytes.
 std::vector<std::string> forms() {
   std::vector<std::string> all{kWord, std::string(kWord).substr(0, 4), kNumber, "36bbbe6d"};
   std::uint64_t big = 0, little = 0;
@@ -45,7 +46,7 @@ std::vector<std::string> forms() {
   return all;
 }
 
-// The whole file, a line, a piece between two bytes, or what stands between two of the same marks.
+// The whole file, a line, a part between two bytes, or the text between two equal marks.
 std::string with_secret(std::string bytes, std::mt19937_64& random) {
   const std::string secret = random() % 2 == 0 ? kWord : kNumber;
   const std::size_t at = bytes.empty() ? 0 : random() % bytes.size();
@@ -73,7 +74,7 @@ std::string with_secret(std::string bytes, std::mt19937_64& random) {
 }  // namespace
 
 TEST_SUITE("fuzz/secret") {
-  TEST_CASE("an error about a file never holds what stands in it") {
+  TEST_CASE("an error about a file never contains text of the file") {
     std::mt19937_64 random(seed("fuzz secret"));
     TempDirectory directory;
     for (const JobSpec& spec : write_every_kind(directory.path())) {

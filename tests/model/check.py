@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Runs SPIN on step.pml: faults that the protocol must survive, and bugs that it must not.
+"""Runs SPIN on step.pml: with faults that the protocol must survive, and with bugs that SPIN must
+find.
 
   check.py [--quick | --mutations] [--only NAME] [--keep DIR]
 
-One line for each configuration, then "N passed, N failed". Exits with 0 when all passed, 1 when one
-failed (it names the folder with the counter-example), 2 when spin or a C compiler is missing.
-"""
+Prints one line for each configuration, then "N passed, N failed". Exits with 0 when all passed, 1
+when one failed (it names the folder with the counter-example), 2 when spin or a C compiler is
+missing."""
 import argparse
 import re
 import shutil
@@ -19,7 +20,7 @@ MODEL = Path(__file__).with_name("step.pml")
 MEMORY_MIB = 7500
 DEPTH = 300000
 
-# Faults and changes, all of which the protocol survives. First those of --quick.
+# Faults and changes that the protocol survives. Those of --quick are first.
 QUICK = [
     "", "CRASH=1", "CRASH=2 STEPS=3", "LOST=1", "JOIN=1", "LEAVE=1", "RESTART=1", "FRESH=1",
     "FRESH=1 CRASH=1", "CRASH=1 ACK=1", "CHECKPOINT=1 CRASH=1", "SLOW=1",
@@ -29,10 +30,10 @@ LARGE = [
     "CRASH=1 LOST=1", "CRASH=1 RESTART=1", "LOST=1 RESTART=1", "CUT=1", "GAP=1",
     "JOIN=1 RESTART=1", "JOIN=1 LEAVE=1 CRASH=1", "JOIN=1 LEAVE=1 RESTART=1", "CRASH=1 CUT=1",
 ]
-# No cycle in the state graph: with L1, the job terminates.
+# There is no cycle in the state graph. Together with L1 this means that the job terminates.
 ACYCLIC_QUICK = ["CRASH=1", "RESTART=1"]
 ACYCLIC_LARGE = ["LOST=1", "JOIN=1"]
-# Each bug, and the faults with which it shows.
+# Each bug, and the faults with which it becomes visible.
 MUTATIONS = [
     ("EARLYCOUNT", "CRASH=1"), ("EARLYDISCARD", "CRASH=1"), ("NOSEAL", "CRASH=1"),
     ("NOSEAL", "LOST=1"), ("NOFENCE", "LOST=1"), ("NOJOURNAL", "RESTART=2"),
@@ -55,7 +56,7 @@ def verify(folder, options, acyclic=False, fast_compile=False):
     begin = time.monotonic()
     folder.mkdir(parents=True)
     shutil.copy(MODEL, folder)
-    # Hashes of states; whole states, compressed, where cycles are looked for.
+    # Hashes of states; where cycles are searched, whole compressed states.
     mode = ["-DNP", "-DCOLLAPSE"] if acyclic else ["-DSAFETY", "-DHC4"]
     steps = [
         ["spin", "-a", *options, MODEL.name],
@@ -75,7 +76,7 @@ def verify(folder, options, acyclic=False, fast_compile=False):
 
 
 def failed_property(log):
-    """The name of the violated property (PROPERTY in the model), or what else SPIN says."""
+    """The name of the violated property (PROPERTY in the model), or another message of SPIN."""
     error = re.search(r"pan:\s*\d+:\s*(.*) \(at depth", log)
     if not error:
         return ""
@@ -88,7 +89,7 @@ def options_of(text):
 
 
 def work(arguments):
-    """(name, SPIN options, is a bug, looks for cycles), in order."""
+    """Returns (name, SPIN options, is a bug, looks for cycles), in order."""
     if arguments.mutations:
         yield "the end is reached", ["-DREACH", "-DCRASH=1"], True, False
         for bug, faults in MUTATIONS:

@@ -40,7 +40,8 @@ Result<std::shared_ptr<const Frame>> decoded(const std::string& envelope, const 
   return decode_frame(envelope.data(), envelope.size(), body.data(), body.size());
 }
 
-// Reads everything that a receiver would read; the sum keeps the reads from being optimised away.
+// Reads everything that a receiver would read. The returned sum keeps the compiler from removing
+// the reads.
 std::uint64_t read_all(wire::Contrib::Reader reader) {
   std::uint64_t sum = reader.getBucket() + reader.getRankBegin() + reader.getRankEnd();
   if (reader.getData().isInlined())
@@ -62,7 +63,7 @@ std::string mutated(std::string bytes, std::mt19937_64& random) {
       case 1:
         bytes.append(8 * (random() % 4), static_cast<char>(random()));
         break;
-      case 2: {  // a whole word: lengths and pointers
+      case 2: {  // A whole word: lengths and pointers.
         const std::uint64_t word = random();
         if (bytes.size() >= 8)
           std::memcpy(bytes.data() + random() % (bytes.size() / 8) * 8, &word, sizeof word);
@@ -76,7 +77,7 @@ std::string mutated(std::string bytes, std::mt19937_64& random) {
 }
 
 TEST_SUITE("proto/frame") {
-  TEST_CASE("every field of the envelope and every word of the body survive the wire") {
+  TEST_CASE("every field of the envelope and every word of the body arrives unchanged") {
     const Msg<wire::Contrib> message = contrib();
     const std::string body = body_of(*message.frame());
     const auto frame = decoded(encode_head(message.head()), body);

@@ -21,7 +21,7 @@ Msg<wire::WorkerExited> exited(std::uint64_t incarnation, const std::string& las
 }
 
 TEST_SUITE("proto/msg") {
-  TEST_CASE("what is built is viewed, under the type's tag") {
+  TEST_CASE("a message that is built can be viewed, under the tag of its type") {
     const auto message = exited(42, "bye");
     auto view = message.view();
     CHECK(view->getIncarnation() == 42);
@@ -64,7 +64,7 @@ TEST_SUITE("proto/msg") {
     CHECK(other.error().kind == ErrorKind::kUsage);
   }
 
-  TEST_CASE("decode returns what the reader returns, and an error for a malformed body") {
+  TEST_CASE("decode returns the value of the reader, and an error for a malformed body") {
     const auto read_incarnation = [](wire::WorkerExited::Reader reader) {
       return reader.getIncarnation() + reader.getLastWords().size();
     };

@@ -1,5 +1,6 @@
-// The head's disk takes nothing for a while: full, read-only or broken. Nothing is accepted then,
-// jobs train on, and in the end everything is as if nothing had happened.
+// The head's disk accepts no writes for some time because it is full, read-only or broken. The head
+// then accepts no requests, jobs train on, and in the end the state is the same as without the
+// fault.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -16,7 +17,8 @@ using namespace actors;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr const char* kReason = "the simulated disk is full; nothing new is accepted until it can";
+constexpr const char* kReason =
+    "the simulated disk is full; no request is accepted until it can be written";
 
 SimWorldOptions two_nodes(std::uint64_t s) {
   return {.seed = s,
@@ -53,8 +55,8 @@ std::uint64_t post_resume(SimClient& client, const JobId& job) {
   return client.post<wire::ResumeJob>(job, [](wire::ResumeJob::Builder) {});
 }
 
-// One history: whatever is refused because of the disk is asked for again until it is accepted. The
-// disk is mended some time after it was first met.
+// One history. Requests that are refused because of the disk are repeated until the head accepts
+// them. The disk is repaired some time after it first failed.
 class DiskHistory {
  public:
   DiskHistory(std::uint64_t seed, std::uint32_t fails_at)
@@ -64,7 +66,7 @@ class DiskHistory {
     world_.fill_disk(fails_at);
   }
 
-  // Empty, or what is wrong.
+  // Empty, or a description of the error.
   std::string run() {
     SimClient& client = world_.client();
     const JobId first = submit(first_);
@@ -106,8 +108,8 @@ class DiskHistory {
     return job;
   }
 
-  // What was accepted and could not be made durable at once is done later: then it is in force, and
-  // asking again says so. A claim that was refused has not been made.
+  // An accepted change that could not be made durable at once is made later. Then it is in force,
+  // and a repeated request reports so. A claim that was refused does not exist.
   static bool is_in_force(const std::string& why) {
     for (const char* text : {"the job is paused", "the job is not paused", "the job has ended",
                              "has replaced this one"})
@@ -129,7 +131,7 @@ class DiskHistory {
 
   void mend() {
     world_.mend_disk();
-    world_.run_for(milliseconds(1100));  // the head tries once a second
+    world_.run_for(milliseconds(1100));  // The head tries once a second.
   }
 
   void kill_one() {
@@ -143,7 +145,9 @@ class DiskHistory {
 };
 
 TEST_SUITE("sim/disk") {
-  TEST_CASE("while the disk is full jobs train on, nothing is accepted, and everybody is told") {
+  TEST_CASE(
+      "while the disk is full jobs train on, nothing is accepted, and every client gets the "
+      "reason") {
     SimWorld world(two_nodes(seed("full disk")));
     SimClient& client = world.client();
     const JobSpec spec = watched_job(7, 2000);

@@ -21,7 +21,7 @@ namespace {
 
 const PeerId kHead = "head";
 
-// Who is caught with which frame. A head that is caught dies; a worker dies or freezes.
+// Which process is caught with which frame. A caught head dies. A caught worker dies or freezes.
 struct TrapPoint {
   MessageType type;
   bool at_receiver;
@@ -98,9 +98,9 @@ class FaultHistory {
   std::map<JobId, JobSpec> jobs_;
   std::multimap<Instant, std::function<void()>> undo_;
   bool node_is_away_ = false;
-  bool may_wait_in_vain_ = false;  // a message was lost or late, or somebody stood still
+  bool may_wait_in_vain_ = false;  // A message was lost or late, or a process stood still.
   std::uint64_t checkpoints_ = 0;
-  std::uint64_t disk_failures_ = 0;  // that were counted
+  std::uint64_t disk_failures_ = 0;  // Faults that were counted.
   HistoryReport report_;
 };
 
@@ -126,7 +126,7 @@ JobSpec FaultHistory::some_spec(std::uint64_t number) {
   return spec;
 }
 
-// Mostly short, since that is when the last fault's consequences are still in the air.
+// Mostly short times, because then the consequences of the last fault are still in progress.
 Instant FaultHistory::pause() {
   const Instant most[] = {milliseconds(5), milliseconds(50), milliseconds(400), seconds(4)};
   return some_time(most[world_.pick(4)]);
@@ -159,8 +159,8 @@ void FaultHistory::on_caught(const PeerId& peer, bool frozen) {
   }
 }
 
-// From steps that take far longer than a message to steps that take no time beside it: then
-// messages of the next step overtake those of this one.
+// Steps may take much longer than a message, or almost no time compared with one. In the second
+// case messages of the next step overtake those of this one.
 void FaultHistory::set_pace() {
   const std::uint64_t times_faster[] = {1, 10, 100};
   for (auto& [type, time] : world_.cluster().step_time) time /= times_faster[world_.pick(3)];
@@ -172,7 +172,7 @@ HistoryReport FaultHistory::run() {
   ++report_.done[world_.cluster().shared_disk ? "one disk" : "own disks"];
   const std::uint64_t jobs = 1 + (world_.pick(4) == 0 ? 1 : 0);
   for (std::uint64_t i = 0; i < jobs; ++i) {
-    // Two staged jobs could want more than there is.
+    // Two staged jobs could need more devices than there are.
     JobSpec spec = some_spec(i);
     if (i > 0 && !spec.stages.empty()) spec = job_spec(spec.seed, 40, spec.max_p);
     jobs_[world_.client().submit(spec).value()] = spec;
@@ -180,7 +180,7 @@ HistoryReport FaultHistory::run() {
   struct Kind {
     const char* name;
     Fault fault;
-    bool makes_wait = false;  // somebody may run into a time limit
+    bool makes_wait = false;  // A process may exceed a time limit.
   };
   constexpr Kind kFaults[] = {
       {"kill one", &FaultHistory::kill_one},
@@ -281,7 +281,7 @@ void FaultHistory::trap() {
                          .at_receiver = point.at_receiver,
                          .freeze = freeze,
                          .nth = static_cast<std::uint32_t>(1 + world_.pick(8))});
-  // Planned changes are rare, so one is made for the messages that only they have.
+  // Planned changes are rare, so one is made for the messages that occur in them only.
   if (world_.pick(2) == 0) scale();
 }
 
@@ -294,7 +294,7 @@ void FaultHistory::freeze() {
   later(some_time(most), [this, worker] { world_.wake_worker(worker); });
 }
 
-// --- what clients ask for
+// --- requests of clients
 
 void FaultHistory::scale() {
   for (const auto& [job, spec] : jobs_) {
@@ -302,7 +302,7 @@ void FaultHistory::scale() {
     std::string devices;
     if (world_.pick(4) != 0) {
       const std::string type = world_.pick(2) == 0 ? "cpu-avx2" : "cpu-avx512";
-      // What there is even while one machine is away.
+      // The devices that exist even while one machine is away.
       const std::uint64_t most = std::min<std::uint64_t>(type == "cpu-avx2" ? 4 : 2, spec.max_p);
       devices = type + ":" + std::to_string(1 + world_.pick(most));
     }
@@ -315,7 +315,7 @@ void FaultHistory::checkpoint() {
     world_.client().post_checkpoint(job, "disk/" + std::to_string(++checkpoints_));
 }
 
-// And other jobs, or nobody, may have its devices meanwhile.
+// Other jobs, or none, may have its devices meanwhile.
 void FaultHistory::pause_job() {
   for (const auto& [job, spec] : jobs_) {
     world_.client().post_pause(job);
@@ -323,7 +323,7 @@ void FaultHistory::pause_job() {
   }
 }
 
-// What was saved there is gone.
+// The states that were saved there are gone.
 void FaultHistory::destroy_disk() {
   world_.cluster().disk_of("n" + std::to_string(1 + world_.pick(3))).clear();
 }
@@ -412,7 +412,7 @@ void FaultHistory::lose_node() {
   });
 }
 
-// The node whose disk has the newest saved state of some job goes away, and all workers die: older
+// The node whose disk has the newest saved state of a job goes away, and all workers die. Older
 // states may be on the disks of nodes that are there.
 void FaultHistory::hide_newest_state() {
   std::string node;
@@ -434,7 +434,7 @@ void FaultHistory::hide_newest_state() {
   });
 }
 
-// The machine is suspended with all that runs on it.
+// The machine is suspended with all its processes.
 void FaultHistory::freeze_node() {
   std::string node;
   if (!take_node(node)) return;
@@ -457,13 +457,14 @@ void FaultHistory::kill_head() {
         [this] { world_.start_head(); });
 }
 
-// Between two effects of one event. Only planned and unplanned changes write much else than lines.
+// Between two effects of one event. Mainly planned and unplanned changes write other records than
+// lines.
 void FaultHistory::trap_disk() {
   world_.trap_disk(static_cast<std::uint32_t>(1 + world_.pick(4)));
   world_.pick(2) == 0 ? scale() : kill_one();
 }
 
-// Between two effects of one event as well; until then and meanwhile nothing is journaled.
+// Also between two effects of one event. Until then, and meanwhile, nothing is journaled.
 void FaultHistory::fill_disk() {
   world_.fill_disk(static_cast<std::uint32_t>(1 + world_.pick(6)));
   if (world_.pick(2) == 0) world_.pick(2) == 0 ? scale() : kill_one();

@@ -1,27 +1,29 @@
 #pragma once
-// One random history of a small cluster: jobs, and faults at random moments. When the faults are
-// over everything that was broken is mended, and every job has to end, with the bits of a run that
-// nothing disturbed. The same seed gives the same history.
+// One random history of a small cluster: jobs, and faults at random times. After the faults
+// everything that was broken is repaired. Then every job has to end with the bits of an undisturbed
+// run. The same seed gives the same history.
 //
-// Faults     kill      one worker, several, all, all but one
-//            trap      a worker dies, or stops and wakes later, or the head dies, between two
-//                      frames of one type, or just before it gets one: an owner in mid-broadcast, a
-//                      joiner
-//                      at its Hello or Fetch, a source at its State, a leaver at its Release ...
-//            freeze    a worker or a whole machine stops, and wakes after its replacement or before
-//            scale     to any number of devices, or back to the scheduler's choice
-//            cut       between two workers; of a machine; both ways, one way, flapping
-//            messages  lost with a connection that is made again, lost silently between workers,
-//                      late
-//            node      lost, and back later: no two machines are away at once, so that every stage
-//                      can be had
-//            head      killed between two events, or at a write to its disk, and started again
-//                      later
-//            full disk  the head's disk takes nothing from some write on, and later it does again
-//            checkpoint  at any time, on a disk that may fail; of its own series too
-//            pause     and resumed later
-//            hide      the machine with a job's newest saved state away, and all workers killed
-//            disk      of one machine destroyed, with all that was saved there
+// The faults are:
+//
+//   kill        one worker, several, all, all but one
+//   trap        a worker dies, or stops and continues later, or the head dies, between two frames
+//               of one type or just before it gets one: an owner between two receivers, a joiner
+//               at its Hello or Fetch, a source at its State, a member that leaves at its Release,
+//               and others
+//   freeze      a worker or a whole machine stops, and continues after its replacement or before
+//   scale       to any number of devices, or back to the choice of the scheduler
+//   cut         between two workers, or of a machine; in both directions, in one, or repeatedly
+//   messages    lost with a connection that is made again, lost between workers without notice, or
+//               late
+//   node        lost, and back later; no two machines are away at once, so that the devices of
+//               every stage exist
+//   head        killed between two events, or at a write to its disk, and started again later
+//   full disk   the head's disk accepts no writes from one write on, and later it does again
+//   checkpoint  at any time, on a disk that may fail; also of the job's own series
+//   pause       and resumed later
+//   hide        the machine with the newest saved state of a job goes away, and all workers die
+//   disk        of one machine destroyed, with all states that were saved there
+//
 // In two of three histories the machines share no disk.
 #include <cstdint>
 #include <map>
@@ -30,8 +32,8 @@
 namespace es::test {
 
 struct HistoryReport {
-  std::string error;                // what went wrong; empty: nothing
-  std::map<std::string, int> done;  // faults by kind, and remarkable things that happened
+  std::string error;                // A description of the error; empty: there is none.
+  std::map<std::string, int> done;  // Faults by kind, and notable events.
 };
 
 HistoryReport run_fault_history(std::uint64_t seed);

@@ -1,5 +1,5 @@
-// The real head while processes, machines, links and the head itself fail at random times. Whatever
-// happens, a job ends with the bits of an undisturbed run, or is cancelled and holds nothing.
+// The real head while processes, machines, links and the head itself fail at random times. In every
+// case a job ends with the bits of an undisturbed run, or it is cancelled and holds nothing.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -26,7 +26,7 @@ void for_each_seed(const char* name, const std::function<void(std::uint64_t)>& r
   }
 }
 
-// Every second one goes through stages of different types.
+// Every second job has stages of different types.
 JobSpec some_job(std::uint64_t s, std::uint64_t length = 1) {
   if (s % 2 == 0) return job_spec(s, 80 * length);
   const std::string steps = std::to_string(20 * length);
@@ -81,7 +81,8 @@ TEST_SUITE("sim/faults") {
     });
   }
 
-  TEST_CASE("processes on a machine that was cut off are ended when it is found again") {
+  TEST_CASE(
+      "processes on a machine that was cut off are ended when the machine is reachable again") {
     for_each_seed("cut node", [](std::uint64_t s) {
       SimWorld world(two_nodes(s));
       const JobSpec spec = some_job(s);
@@ -111,7 +112,7 @@ TEST_SUITE("sim/faults") {
     });
   }
 
-  TEST_CASE("a job goes on after the head was restarted, with the same bits") {
+  TEST_CASE("a job continues after a restart of the head, with the same bits") {
     for_each_seed("head restart", [](std::uint64_t s) {
       SimWorld world(two_nodes(s));
       const JobSpec spec = some_job(s);

@@ -10,7 +10,7 @@ using namespace actors;
 
 namespace {
 
-// Far beyond what a job of these sizes needs after its last fault, all time limits included.
+// Much more than a job of these sizes needs after its last fault, with all time limits.
 constexpr Instant kPatience = std::chrono::minutes(15);
 // Of 200 ms each.
 constexpr int kRoundsToResume = 25;
@@ -47,8 +47,8 @@ std::string check_ledger(SimWorld& world, const JobId& job, const JobSpec& spec)
   return "";
 }
 
-// Each epoch's samples once each, in the order of the permutation: by step, rank and position. At
-// its end an epoch drops what is less than a global batch.
+// Each epoch uses each sample once, in the order of the permutation: by step, rank and position. At
+// its end an epoch drops the samples that do not fill a global batch.
 std::string check_samples(SimWorld& world, const JobId& job, const JobSpec& spec) {
   const store::EpochSampler sampler = sampler_of(spec);
   const auto& used = world.cluster().samples_used.at(job);
@@ -89,8 +89,8 @@ std::string last_words(SimWorld& world, const JobId& job) {
   return text.empty() ? "" : "; the end of its log:" + text;
 }
 
-// Whoever has paused them. A job whose saved states are all gone waits for its user's word, which
-// comes where a history has destroyed disks, and only there.
+// Jobs that anything has paused. A job whose saved states are all gone waits for a command of its
+// user. The command comes in histories that have destroyed disks, and only there.
 void resume_paused(SimWorld& world, const std::map<JobId, JobSpec>& jobs,
                    const std::map<std::string, int>& remarks) {
   const bool destroyed = remarks.contains("destroyed disk");
@@ -107,7 +107,7 @@ bool may_give_up(const std::string& error) {
          error.find("the devices that the job needs cannot be had") != std::string::npos;
 }
 
-// The disk failed just when the last checkpoint of the job's own series was written.
+// The disk failed at the time when the last checkpoint of the job's own series was written.
 bool result_not_kept(const std::string& error) {
   return error.find("steps are done, but their result is not kept") != std::string::npos;
 }
@@ -121,7 +121,7 @@ std::string final_check(SimWorld& world, const std::map<JobId, JobSpec>& jobs,
     world.run_for(std::chrono::milliseconds(200));
     if (round % kRoundsToResume == 0) resume_paused(world, jobs, remarks);
   }
-  world.run_for(std::chrono::seconds(1));  // the client finds a head that was just started
+  world.run_for(std::chrono::seconds(1));  // The client finds a head that was just started.
   if (!world.cluster().violations.empty()) return world.cluster().violations.front();
   for (const auto& [job, record] : records(world)) {
     const JobSpec& spec = jobs.at(job);

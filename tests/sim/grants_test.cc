@@ -1,5 +1,5 @@
-// Role 3 and the companion's history with the real head: grants are measured and given back when
-// they made a job slower, and what one job has measured the next one knows.
+// Role 3 and the history of the companion with the real head: grants are measured and given back
+// when they made a job slower, and a job uses what an earlier job has measured.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -18,13 +18,13 @@ using std::chrono::seconds;
 constexpr std::uint32_t kMaxP = 8;
 constexpr actors::Instant kLocalStep = milliseconds(300);
 
-// Asks every 100 ms, for two minutes.
+// Asks every 100 ms for two minutes.
 bool wait_for(SimWorld& world, const std::function<bool()>& holds) {
   for (int i = 0; i < 1200 && !holds(); ++i) world.run_for(milliseconds(100));
   return holds();
 }
 
-// A job on two of four devices, measured there; `rival` holds the other two.
+// A job on two of four devices, which is measured there. `rival` holds the other two.
 struct Fixture {
   Fixture(std::uint64_t s, Version steps, std::function<double(std::size_t)> drag)
       : world({.seed = s, .nodes = {{"n1", "cpu-avx2:2"}, {"n2", "cpu-avx2:2"}}}),
@@ -45,7 +45,7 @@ struct Fixture {
     const Version first = world.client().describe(job).value().step;
     REQUIRE(wait([&] { return world.client().describe(job).value().step >= first + count; }));
   }
-  // The rival's devices are granted to the job.
+  // The devices of the rival are granted to the job.
   void end_rival() { REQUIRE(world.client().wait(world.client().post_cancel(rival)).ok()); }
   bool has_log(const std::string& text) {
     for (const std::string& line : world.client().log(job))
@@ -63,7 +63,7 @@ struct Fixture {
 };
 
 TEST_SUITE("sim/grants") {
-  TEST_CASE("a grant that makes a job slower is given back once measured, and not taken again") {
+  TEST_CASE("a grant that makes a job slower is given back once it is measured, and not repeated") {
     const std::uint64_t base = seed("slower grant");
     for (std::uint64_t s = base; s < base + 5; ++s) {
       CAPTURE(s);
@@ -82,7 +82,7 @@ TEST_SUITE("sim/grants") {
     }
   }
 
-  TEST_CASE("a head that is started again does not try what a job has given back") {
+  TEST_CASE("a restarted head does not repeat grants that a job has given back") {
     Fixture f(seed("refused before"), 300,
               [](std::size_t processes) { return processes > 2 ? 4.0 : 1.0; });
     f.end_rival();
@@ -111,8 +111,7 @@ TEST_SUITE("sim/grants") {
     f.finish();
   }
 
-  TEST_CASE(
-      "whatever devices cost each other, a job is not left slower after a grant once measured") {
+  TEST_CASE("with any mutual slowdown of devices no job is left slower after a measured grant") {
     const std::uint64_t base = seed("never slower");
     int fell_back = 0, kept = 0;
     for (std::uint64_t s = base; s < base + 20; ++s) {
@@ -133,7 +132,7 @@ TEST_SUITE("sim/grants") {
       REQUIRE((held == "cpu-avx2:2" || held == "cpu-avx2:4"));
       const bool stays = held == "cpu-avx2:4";
       (stays ? kept : fell_back) += 1;
-      // Beside the bound, what the noise of a few steps may hide or pretend.
+      // In addition to the bound, the error that the noise of a few steps may cause.
       if (stays) CHECK(step_seconds(4) < 1.10 * step_seconds(2));
       if (!stays) CHECK(step_seconds(4) > step_seconds(2));
       f.finish();
@@ -143,7 +142,7 @@ TEST_SUITE("sim/grants") {
   }
 
   TEST_CASE("a device that the best plan does not use is given back once the speeds are measured") {
-    // 4 ESTs: three devices are as fast as two.
+    // With 4 ESTs, three devices are as fast as two.
     SimWorld world({.seed = seed("unused"), .nodes = {{"n1", "cpu-avx2:3"}}});
     world.cluster().step_time["cpu-avx2"] = kLocalStep;
     SimClient& client = world.client();
@@ -155,7 +154,7 @@ TEST_SUITE("sim/grants") {
     CHECK(client.wait(client.post_scale(job, "cpu-avx2:3")).ok());
     REQUIRE(holds("cpu-avx2:3"));
     world.run_for(seconds(10));
-    CHECK(client.describe(job)->placement == "cpu-avx2:3");  // somebody has asked for them
+    CHECK(client.describe(job)->placement == "cpu-avx2:3");  // The user has asked for them.
     CHECK(client.wait(client.post_scale(job, "")).ok());
     REQUIRE(holds("cpu-avx2:2"));
     world.run_for(seconds(20));
@@ -165,7 +164,7 @@ TEST_SUITE("sim/grants") {
     check_at_rest(world);
   }
 
-  TEST_CASE("devices that a user has asked for are kept, however slow they make the job") {
+  TEST_CASE("devices that a user has asked for are kept, even if they make the job slower") {
     Fixture f(seed("pinned"), 100, [](std::size_t processes) { return processes > 2 ? 4.0 : 1.0; });
     f.end_rival();
     CHECK(f.world.client().wait(f.world.client().post_scale(f.job, "cpu-avx2:4")).ok());
@@ -175,7 +174,8 @@ TEST_SUITE("sim/grants") {
     f.finish();
   }
 
-  TEST_CASE("plans are listed with their speeds, and a second job knows what the first measured") {
+  TEST_CASE(
+      "plans are listed with their speeds, and a second job uses the measurements of the first") {
     SimWorld world({.seed = seed("plans"), .nodes = {{"n1", "cpu-avx2:4+cpu-avx512:2"}}});
     SimClient& client = world.client();
     JobSpec spec = job_spec(1, 300);

@@ -1,4 +1,5 @@
-// Many random histories of faults, each from its own seed. ES_SIM_HISTORIES=N runs so many instead.
+// Many random histories of faults, each from its own seed. ES_SIM_HISTORIES=N runs N histories
+// instead.
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -27,7 +28,7 @@ HistoryReport run_guarded(std::uint64_t seed) {
 }
 
 TEST_SUITE("sim/histories") {
-  TEST_CASE("whatever happens to the processes, machines and links, every job ends with its bits") {
+  TEST_CASE("every job ends with its bits, with any faults of processes, machines and links") {
     const std::uint64_t base = seed("histories");
     const std::uint64_t count = history_count();
     std::map<std::string, int> done;
@@ -41,13 +42,13 @@ TEST_SUITE("sim/histories") {
       for (const auto& [what, times] : report.done) done[what] += times;
     }
     for (const auto& [what, times] : done) std::printf("%7d %s\n", times, what.c_str());
-    // A job gives up when most of its processes die again and again, which is rare.
+    // A job fails when most of its processes die again and again, which is rare.
     CHECK(done["gave up"] * 20 <= static_cast<int>(count));
     CHECK(done["result not kept"] * 10 <= static_cast<int>(count));
     if (count < kHistories) return;
     for (const char* what : {"caught", "caught and frozen", "head caught", "wrote to a full disk"})
       CHECK(done[what] > 0);
-    // Of data used exactly once: so many resizes, kills and resumes it went through.
+    // The numbers of resizes, kills and resumes during which each sample was used exactly once.
     int disturbances = 0;
     for (const char* what : {"scale", "kill one", "kill several", "kill all", "kill all but one",
                              "caught", "kill head", "head dies at a write"})

@@ -1,5 +1,5 @@
 #pragma once
-// History: one digest over every message that an actor received, in order. Two runs with equal
+// History is one digest over all messages that actors received, in order. Two runs with equal
 // histories did the same things at the same virtual times.
 #include <caf/mailbox_element.hpp>
 
@@ -13,7 +13,7 @@ namespace es::test {
 class History {
  public:
   // Time, receiver, sender, type and content: frames with envelope and body, other messages of the
-  // real actors with their words; simulation-internal ones by type only.
+  // real actors with their words, and messages inside the simulation by type only.
   void add(actors::Instant now, caf::actor_id receiver, const caf::mailbox_element& message);
 
   Digest digest() const { return builder_.finish(); }

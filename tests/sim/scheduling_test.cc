@@ -1,5 +1,5 @@
-// The real head and undisturbed simulated processes: who gets which devices, and whether the bits
-// stay the same.
+// The real head and undisturbed simulated processes: which job gets which devices, and that the
+// bits stay the same.
 #include <doctest/doctest.h>
 
 #include <set>
@@ -14,7 +14,7 @@ using actors::JobView;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// A busy little cluster: two elastic jobs, one is scaled, one is cancelled.
+// A small busy cluster with two elastic jobs, of which one is scaled and one is cancelled.
 std::pair<Digest, std::uint64_t> history_of(std::uint64_t seed) {
   SimWorld world({.seed = seed, .nodes = {{"n1", "cpu-avx2:2"}, {"n2", "cpu-avx2:1"}}});
   SimClient& client = world.client();
@@ -46,7 +46,7 @@ void wait_for_placement(SimWorld& world, const JobId& job, const std::string& pl
 }
 
 TEST_SUITE("sim/scheduling") {
-  TEST_CASE("one seed gives one history, another seed another one") {
+  TEST_CASE("one seed gives one history, and another seed another one") {
     const std::uint64_t base = seed("history");
     const auto first = history_of(base);
     CHECK(first.second > 1000);
@@ -76,7 +76,7 @@ TEST_SUITE("sim/scheduling") {
     const std::uint64_t base = seed("sharing");
     for (std::uint64_t s = base; s < base + 10; ++s) {
       CAPTURE(s);
-      // The default policy lets the short job have everything.
+      // The default policy gives all devices to the short job.
       SimWorld world({.seed = s,
                       .nodes = {{"n1", "cpu-avx2:2"}, {"n2", "cpu-avx2:2"}},
                       .policy = "easyscale"});
@@ -118,7 +118,7 @@ TEST_SUITE("sim/scheduling") {
     }
   }
 
-  TEST_CASE("what can never be had is refused with its reason, and nothing is held") {
+  TEST_CASE("devices that can never exist are refused with the reason, and nothing is held") {
     SimWorld world({.seed = seed("refused"), .nodes = {{"n1", "cpu-avx2:2+cpu-avx512:2"}}});
     SimClient& client = world.client();
     const auto staged = client.submit(staged_job(1, "cpu-avx2:2@3,cpu-avx2:3@3"));
@@ -190,7 +190,7 @@ TEST_SUITE("sim/scheduling") {
     check_at_rest(world);
   }
 
-  TEST_CASE("a checkpoint that is asked for holds the bits of its version") {
+  TEST_CASE("a checkpoint on request holds the bits of its version") {
     const std::uint64_t base = seed("checkpoint");
     for (std::uint64_t s = base; s < base + 10; ++s) {
       CAPTURE(s);
@@ -206,7 +206,8 @@ TEST_SUITE("sim/scheduling") {
       CHECK(world.cluster().disk_of("").at("disk/one") == expected);
       CHECK(taken->params_digest == digests_of(expected).params.hex());
       CHECK(taken->state_digest == digests_of(expected).state.hex());
-      CHECK(!client.wait_checkpoint(client.post_checkpoint(job, "disk/one")).ok());  // occupied
+      // The path exists.
+      CHECK(!client.wait_checkpoint(client.post_checkpoint(job, "disk/one")).ok());
       const JobView view = client.wait_until_over(job);
       CHECK(view.checkpoint == "disk/one");
       check_finished(view, spec);

@@ -1,5 +1,6 @@
 #pragma once
-// SimClient: what esctl is to a head. Asks, and takes the answers as values.
+// SimClient is the client of a head, as esctl is. It sends requests and returns the answers as
+// values.
 #include <caf/actor.hpp>
 
 #include <functional>
@@ -20,7 +21,7 @@ namespace es::test {
 class SimClient {
  public:
   using FramePtr = actors::protocol::FramePtr;
-  // By request. Shared with the client's actor.
+  // By request. Shared with the actor of the client.
   struct Inbox {
     std::map<std::uint64_t, std::vector<FramePtr>> frames;
   };
@@ -30,7 +31,7 @@ class SimClient {
   SimClient(caf::actor actor, std::shared_ptr<Inbox> inbox, Await await)
       : actor_(std::move(actor)), inbox_(std::move(inbox)), await_(std::move(await)) {}
 
-  // Sends a request; its number. The world has to run before anything happens.
+  // Sends a request and returns its number. The world has to run before anything happens.
   template <class Schema, class Fill>
   std::uint64_t post(const JobId& job, Fill&& fill) {
     const std::uint64_t request = next_request_++;
@@ -44,14 +45,14 @@ class SimClient {
   std::uint64_t post_resume(const JobId& job, bool accept_loss = false);
 
   bool answered(std::uint64_t request) const { return inbox_->frames.contains(request); }
-  // Waits for the answer. Error: the head refused, with its reason.
+  // Waits for the answer. An error means that the head refused, with its reason.
   Status wait(std::uint64_t request);
 
   Result<JobId> submit(const JobSpec& spec);
   Result<actors::JobView> describe(const JobId& job);
   // The lines of its log that this head has.
   std::vector<std::string> log(const JobId& job);
-  // Waits until the job is over and holds nothing any more; how it stands then.
+  // Waits until the job has ended and holds nothing any more. Returns its state then.
   actors::JobView wait_until_over(const JobId& job);
   Result<Msg<wire::PlanList>> plans(const JobId& job);
   struct Taken {
@@ -60,9 +61,9 @@ class SimClient {
     std::string params_digest, state_digest;
   };
   Result<Taken> wait_checkpoint(std::uint64_t request);
-  // "NODE/TYPE:INDEX" -> the job that holds it, or empty; of live nodes.
+  // "NODE/TYPE:INDEX" -> the job that holds the device, or an empty text. Only live nodes count.
   std::map<std::string, JobId> owners();
-  // Devices of live nodes that no job holds.
+  // The devices of live nodes that no job holds.
   std::size_t free_devices();
 
  private:
@@ -75,7 +76,7 @@ class SimClient {
   std::uint64_t next_request_ = 1;
 };
 
-// Sends the frames that it is given to the head and collects what comes back.
+// Sends given frames to the head and collects the answers.
 struct SendToHead {
   SimClient::FramePtr frame;
 };

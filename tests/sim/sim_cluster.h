@@ -1,6 +1,7 @@
 #pragma once
-// What the simulated processes of a cluster share: its devices' speeds, its disks, and what is
-// really running where, so that a broken promise of the scheduler is noticed where it hurts.
+// What the simulated processes of a cluster share: the speeds of its devices, its disks, and which
+// process really runs where. A broken promise of the scheduler is therefore noticed where it has
+// its effect.
 #include <cstring>
 #include <functional>
 #include <map>
@@ -19,30 +20,32 @@
 namespace es::test {
 
 struct SimCluster {
-  // One local step, by device type; what is not listed takes 10 ms.
+  // The time of one local step, by device type. Other types take 10 ms.
   std::map<std::string, actors::Instant> step_time;
-  std::map<DeviceId, double> slower;  // so many times; what is not listed: 1
-  // How many times longer a step takes in a job of so many processes, which lose time to each
-  // other; its local steps are not longer. Empty: 1.
+  // This factor applies to the time; a device that is not listed has the factor 1.
+  std::map<DeviceId, double> slower;
+  // The factor on the time of a step in a job with this number of processes, which slow each other
+  // down. Its local steps do not become longer. Empty: 1.
   std::function<double(std::size_t processes)> drag;
-  // Whether all nodes see one disk; else each has its own, which outlives the node.
+  // Whether all nodes see one disk. Otherwise each has its own, which outlives the node.
   bool shared_disk = true;
-  std::map<std::string, std::map<std::string, ToyVersion>> disks;  // by node, directory
+  std::map<std::string, std::map<std::string, ToyVersion>> disks;  // By node and directory.
   std::map<std::string, ToyVersion>& disk_of(const std::string& node) {
     return disks[shared_disk ? "" : node];
   }
-  bool disk_fails = false;  // no checkpoint can be written
-  // The newest version of the job that was ever journaled as saved, and is whole on some disk;
-  // none: there is none. For what must never happen: that the job goes on from something older. A
-  // worker of a generation that is over may still do what it was told then: none, too.
+  bool disk_fails = false;  // No checkpoint can be written.
+  // The newest version of the job that was ever journaled as saved and is whole on some disk; none
+  // if there is none. It serves to find a forbidden event: the job continues from an older version.
+  // A worker of a generation that is over may still execute its last command, and for it the value
+  // is none.
   std::function<std::optional<Version>(const JobId&, Generation)> newest_saved;
-  std::map<DeviceId, Incarnation> running;  // processes that exist, by their device
-  std::map<Incarnation, JobId> job_of;      // of these
+  std::map<DeviceId, Incarnation> running;  // Existing processes, by their device.
+  std::map<Incarnation, JobId> job_of;      // The jobs of these processes.
   // The samples that made each committed version, by virtual rank.
   std::map<JobId, std::map<Version, std::vector<std::uint64_t>>> samples_used;
   std::uint64_t processes_started = 0;
-  std::uint64_t waits_in_vain = 0;      // workers that ran into the time limit of a step
-  std::vector<std::string> violations;  // what must never happen, but did
+  std::uint64_t waits_in_vain = 0;      // Workers that exceeded the time limit of a step.
+  std::vector<std::string> violations;  // Forbidden events that happened.
 
   double drag_of(const JobId& job) const {
     if (!drag) return 1;
@@ -70,7 +73,7 @@ inline store::EpochSampler sampler_of(const JobSpec& spec) {
       .value();
 }
 
-// The toy job that stands for training by this spec.
+// The toy job that represents training by this spec.
 inline ToyJob toy_job(const JobSpec& spec) {
   return {.seed = spec.seed,
           .max_p = spec.max_p,
@@ -78,7 +81,7 @@ inline ToyJob toy_job(const JobSpec& spec) {
           .last_version = spec.steps};
 }
 
-// A toy version as the one piece of a saved state (wire::StatePart).
+// A toy version as the only piece of a saved state (wire::StatePart).
 inline std::vector<std::uint64_t> words_of(const ToyVersion& version) {
   std::vector<std::uint64_t> words = {version.version, version.params};
   words.insert(words.end(), version.contexts.begin(), version.contexts.end());

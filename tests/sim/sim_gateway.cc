@@ -38,8 +38,8 @@ void SimGatewayState::open(const OpenPeer& peer) {
   peers_[peer.peer] = peer.sink;
   ids_[peer.sink->id()] = peer.peer;
   sites_[peer.peer] = peer.site;
-  caught_.erase(peer.peer);  // a head that was started again
-  // Whoever wants a link to this peer is trying all the time.
+  caught_.erase(peer.peer);  // A head that was started again.
+  // Every process that wants a link to this peer tries all the time.
   for (const auto& [pair, link] : links_)
     if (!link.wanted_by.empty() && (pair.first == peer.peer || pair.second == peer.peer))
       reconnect_later(pair);

@@ -1,7 +1,7 @@
 #pragma once
-// SimGateway: stands in the place of all gateways of a simulated cluster at once. Speaks
-// gateway_messages.h and keeps its promises; every frame takes a small random time, first in first
-// out per pair of peers.
+// SimGateway replaces all gateways of a simulated cluster. It speaks gateway_messages.h and keeps
+// its promises. Every frame takes a small random time, in first-in, first-out order for each pair
+// of peers.
 //
 // A sender that was not opened as a peer is part of the head, as in the switchboard.
 #include <caf/actor.hpp>
@@ -21,15 +21,16 @@
 
 namespace es::test {
 
-// A process starts: `sink` gets what its gateway would send it. `site`: the machine that it runs
-// on.
+// A process starts. `sink` gets what its gateway would send it. `site` is the machine on which it
+// runs.
 struct OpenPeer {
   actors::PeerId peer;
   caf::actor sink;
   std::string site;
 };
 
-// A process has ended. What it had sent arrives; the others notice after `noticed_after`.
+// A process has ended. The messages that it has sent arrive. The others notice after
+// `noticed_after`.
 struct ClosePeer {
   actors::PeerId peer;
   actors::Instant noticed_after{};
@@ -43,9 +44,9 @@ struct WakePeer {
   actors::PeerId peer;
 };
 
-// The network lets nothing through: between two peers, or out of and into a site. Frames wait, as
-// in TCP; when that lasts too long both ends give the link up and what waited is lost. Heal with
-// all false.
+// The network transmits nothing between two peers, or out of and into a site. Frames wait, as in
+// TCP. When that lasts too long, both ends give the link up, and the waiting frames are lost. All
+// false heals the network.
 struct BlockLink {
   actors::PeerId a, b;
   bool a_to_b = false, b_to_a = false;
@@ -55,25 +56,26 @@ struct BlockSite {
   bool out = false, in = false;
 };
 
-// The connection breaks and is made again: frames on their way are lost, both ends are told.
+// The connection breaks and is made again: frames on their way are lost, and both ends get a
+// report.
 struct ResetLink {
   actors::PeerId a, b;
 };
 
-// Frames between these two take so much longer; zero: not any more.
+// Frames between these two take this additional time; zero ends that.
 struct SlowLink {
   actors::PeerId a, b;
   actors::Instant extra{};
 };
 
-// The next so many frames between workers are lost, and nobody is told.
+// The next `count` frames between workers are lost without a report.
 struct LoseFrames {
   std::uint32_t count = 0;
 };
 
-// Who sends (or, at_receiver, is to get) the nth frame of this type from now on is caught, and
-// `on_caught` is told. It stands still from then on (freeze), or it dies: nothing more leaves it,
-// and a receiver does not get that frame.
+// The sender (or, with at_receiver, the receiver) of the nth frame of this type from now on is
+// caught, and `on_caught` gets its name. It stands still from then on (freeze), or it dies: nothing
+// more leaves it, and a receiver does not get that frame.
 struct SetTrap {
   MessageType type = MessageType::kNone;
   bool at_receiver = false;
@@ -81,13 +83,13 @@ struct SetTrap {
   std::uint32_t nth = 1;
 };
 
-// The head dies here: what it sends after this message does not leave it, and `on_caught` is told.
+// The head dies here: its messages after this one are lost, and `on_caught` is called.
 struct SilenceHead {};
 
 class SimGatewayState {
  public:
   static constexpr const char* name = "sim_gateway";
-  // How long a silent peer goes unnoticed.
+  // How long a silent peer is not noticed.
   static constexpr actors::Instant kSilence = std::chrono::seconds(3);
 
   using OnCaught = std::function<void(const actors::PeerId&, bool freeze)>;
@@ -110,7 +112,7 @@ class SimGatewayState {
   using Event = std::variant<actors::PeerUp, actors::PeerDown, actors::Inbound>;
   struct Delivery {
     actors::PeerId from, to;
-    std::uint64_t life = 0;  // of the channel; an older one is lost
+    std::uint64_t life = 0;  // The number of the channel. A message of an older one is lost.
     Event event;
   };
   void deliver(const Delivery& delivery);
@@ -120,22 +122,26 @@ class SimGatewayState {
   void reconnect(const Reconnect& pair);
   struct Silence {
     actors::PeerId a, b;
-    std::uint64_t epoch = 0;  // of the link
+    std::uint64_t epoch = 0;  // The number of this link.
   };
   void on_silence(const Silence& silence);
 
  private:
-  using Pair = std::pair<actors::PeerId, actors::PeerId>;  // a link: ascending; a channel: from, to
+  // For a link: ascending. For a channel: from, to.
+  using Pair = std::pair<actors::PeerId, actors::PeerId>;
   struct Link {
     bool up = false;
     bool was_up = false;
-    bool silent = false;           // up, but one direction is blocked or one end is frozen
-    std::uint64_t epoch = 0;       // counts every change of these
-    actors::Instant noticed_at{};  // its loss, by both ends: it cannot be up again before
+    // The link is up, but one direction is blocked or one end is frozen.
+    bool silent = false;
+    std::uint64_t epoch = 0;  // Counts every change of these.
+    // Its loss was reported by both ends. It cannot be up again before that.
+    actors::Instant noticed_at{};
     std::set<actors::PeerId> wanted_by;
-    std::vector<actors::Outbound> early;  // until it is up for the first time
+    std::vector<actors::Outbound> early;  // Until it is up for the first time.
     actors::PeerId early_from;
-    std::vector<std::pair<actors::PeerId, actors::Outbound>> held;  // with sender, while silent
+    // With the sender, while it is silent.
+    std::vector<std::pair<actors::PeerId, actors::Outbound>> held;
   };
   struct Channel {
     actors::Instant last_due{};
@@ -148,7 +154,7 @@ class SimGatewayState {
   void reconnect_later(const Pair& pair);
   void take_down(const Pair& pair, Link& link);
   bool blocked(const actors::PeerId& from, const actors::PeerId& to) const;
-  // Links follow what has been blocked, frozen, healed or woken.
+  // Links follow from what has been blocked, frozen, healed or continued.
   void review();
   bool springs(MessageType type, bool at_receiver);
   void spring(const actors::PeerId& caught);
@@ -164,8 +170,8 @@ class SimGatewayState {
   std::map<Pair, Channel> channels_;
   std::map<actors::PeerId, std::string> sites_;
   std::set<actors::PeerId> frozen_;
-  std::set<Pair> blocked_;                          // (from, to)
-  std::set<std::string> blocked_out_, blocked_in_;  // sites
+  std::set<Pair> blocked_;                          // (From, to).
+  std::set<std::string> blocked_out_, blocked_in_;  // Sites.
   std::map<Pair, actors::Instant> extra_;
   std::uint32_t lose_ = 0;
   SetTrap trap_;

@@ -1,5 +1,6 @@
 #pragma once
-// Jobs for the simulated world, and what every one of them has to satisfy in the end.
+// Jobs for the simulated world, and the conditions that every one of them has to satisfy in the
+// end.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -25,7 +26,7 @@ inline JobSpec staged_job(std::uint64_t seed, const std::string& stages, std::ui
   return spec;
 }
 
-// The bits of a run that nothing disturbed, on any devices.
+// The bits of an undisturbed run, on any devices.
 inline void check_finished(const actors::JobView& view, const JobSpec& spec) {
   INFO(view.error);
   CHECK(view.state == "finished");
@@ -35,7 +36,7 @@ inline void check_finished(const actors::JobView& view, const JobSpec& spec) {
   CHECK(view.state_digest == digests.state.hex());
 }
 
-// Nothing is left running or held, and nothing happened that must never happen.
+// Nothing is left running or held, and no forbidden event happened.
 inline void check_at_rest(SimWorld& world) {
   for (const auto& [device, job] : world.client().owners()) {
     INFO(device);

@@ -68,7 +68,7 @@ void SimNodeState::on_inbound(const Inbound& inbound) {
   }
 }
 
-// --- saved states on the node's disk
+// --- saved states on the disk of the node
 
 bool SimNodeState::on_states(const Inbound& inbound) {
   const Head head{.job = inbound.frame->head.job,

@@ -1,5 +1,5 @@
 #pragma once
-// SimNode: answers like a NodeAgent. Its worker processes are SimWorkers; starting and reaping one
+// SimNode answers like a NodeAgent. Its worker processes are SimWorkers. Starting and reaping one
 // takes a random time.
 #include <caf/actor.hpp>
 #include <caf/stateful_actor.hpp>
@@ -28,7 +28,7 @@ struct CrashWorker {
   Incarnation incarnation;
 };
 
-// The process stands still until it is woken; it can be killed meanwhile.
+// The process stands still until it continues. It can be killed meanwhile.
 struct FreezeWorker {
   Incarnation incarnation;
 };
@@ -36,7 +36,7 @@ struct WakeWorker {
   Incarnation incarnation;
 };
 
-// The machine dies with all that runs there.
+// The machine dies with all its processes.
 struct LoseNode {};
 
 class SimNodeState {
@@ -66,8 +66,8 @@ class SimNodeState {
     JobId job;
     JobSpec spec;
     DeviceId device;
-    caf::actor actor;     // empty until it is started
-    bool doomed = false;  // to be killed
+    caf::actor actor;     // Empty until it is started.
+    bool doomed = false;  // The process is to be killed.
     actors::ProcessExit exit;
   };
   void start(const JobId& job, wire::StartWorker::Reader request);

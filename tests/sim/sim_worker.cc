@@ -46,14 +46,15 @@ void SimWorkerState::init(caf::stateful_actor<SimWorkerState>* self, SimWorkerOp
     if (cluster_->disk_fails) return false;
     auto& disk = cluster_->disk_of(options_.device.node);
     if (disk.emplace(path, version).second) return true;
-    return path.starts_with("/series/") && disk.at(path) == version;  // as worker::keep_snapshot
+    // As worker::keep_snapshot does.
+    return path.starts_with("/series/") && disk.at(path) == version;
   };
   record_samples();
   self_->send(gateway_, ConnectPeer{kHead, "sim://head"});
   self_->delayed_send(self_, kTickInterval, TickAtom::value);
 }
 
-// Reads as the real data workers do: by the number of the step and the rank alone.
+// Reads like the real data workers: the number of the step and the rank alone decide.
 void SimWorkerState::record_samples() {
   engine_->read_samples = [sampler = sampler_of(options_.spec)](Version step, VirtualRank rank) {
     std::vector<std::uint64_t> samples(sampler.batch_size());
@@ -100,7 +101,7 @@ void SimWorkerState::when_awake(std::function<void()> event) {
   if (frozen_) return missed_.push_back(std::move(event));
   try {
     event();
-  } catch (const std::exception& thrown) {  // a broken promise that the toy engine has noticed
+  } catch (const std::exception& thrown) {  // The toy engine has found a broken promise.
     violated(thrown.what());
     self_->quit(caf::exit_reason::unhandled_exception);
   }
@@ -164,7 +165,7 @@ void SimWorkerState::on_state_part(const Inbound& inbound) {
   perform(core_->on(worker::PullEvent(worker::StatePulled{head.generation, kCopy}), now()));
 }
 
-// Nothing that is saved is ever given up for something older.
+// A saved state is never given up for an older one.
 void SimWorkerState::perform_effect(const worker::LoadVersion& effect) {
   const auto saved = cluster_->newest_saved(options_.job, core_->generation());
   if (!std::holds_alternative<protocol::State>(effect.from) && saved && *saved > effect.version)
@@ -191,7 +192,7 @@ void SimWorkerState::perform_effect(const worker::ReportAnomaly& effect) {
   violated("anomaly: " + effect.text);
 }
 
-// --- the engine: one piece at a time, its answer comes when the piece's time is over
+// --- the engine: one piece at a time; its answer comes when the time of the piece is over
 
 void SimWorkerState::work() {
   if (working_ || !engine_->busy()) return;
@@ -209,7 +210,7 @@ void SimWorkerState::on_engine(const EngineDone& done) {
 }
 
 Instant SimWorkerState::duration_of(const worker::EngineEvent& event) {
-  const auto jitter = [this](Instant time) {  // 90 % to 110 %
+  const auto jitter = [this](Instant time) {  // 90 % to 110 %.
     return time * (900 + static_cast<Instant::rep>(random_() % 201)) / 1000;
   };
   if (const auto* summed = std::get_if<worker::PartSummed>(&event)) {

@@ -1,5 +1,5 @@
 #pragma once
-// SimWorker: a worker process with the real WorkerCore and a toy engine, whose work takes the
+// SimWorker is a worker process with the real WorkerCore and a toy engine whose work takes the
 // modelled time of its device type.
 #include <caf/actor.hpp>
 #include <caf/stateful_actor.hpp>
@@ -42,7 +42,7 @@ class SimWorkerState {
     bool on = false;
   };
   void on_freeze(const Freeze& freeze);
-  // Runs it now, or, when the process stands still, once it is woken.
+  // Runs it now. If the process stands still, runs it when the process continues.
   void when_awake(std::function<void()> event);
 
  private:
@@ -72,11 +72,11 @@ class SimWorkerState {
   std::optional<actors::worker::WorkerCore> core_;
   std::unique_ptr<ToyEngine> engine_;
   std::set<std::string> connected_;
-  std::optional<Generation> pulls_;  // a state from another node's disk
-  std::optional<ToyVersion> copy_;   // of it
+  std::optional<Generation> pulls_;  // A state from the disk of another node.
+  std::optional<ToyVersion> copy_;   // The copy of it.
   bool working_ = false;
   bool frozen_ = false;
-  std::vector<std::function<void()>> missed_;  // while frozen, in order
+  std::vector<std::function<void()>> missed_;  // While frozen, in order.
 };
 
 caf::behavior sim_worker_actor(caf::stateful_actor<SimWorkerState>* self, SimWorkerOptions options,

@@ -31,10 +31,10 @@ std::shared_ptr<store::MemoryKeyValueStore> copy_of(const store::KeyValueStore& 
   return copy;
 }
 
-// Messages that are handled without any time passing; a busy moment has a few hundred.
+// Messages that are handled without any time passing. A busy moment has a few hundred.
 constexpr std::uint64_t kMessagesAtOnceMax = 100'000;
 
-// What outlives a head: each head opens the same disk.
+// The state that outlives a head: each head opens the same disk.
 class Disk final : public store::KeyValueStore {
  public:
   Disk(std::shared_ptr<store::MemoryKeyValueStore> values, std::shared_ptr<DiskTrap> trap)
@@ -47,7 +47,7 @@ class Disk final : public store::KeyValueStore {
     if (trap_->fails_at > 0 && --trap_->fails_at == 0) trap_->fails_now = true;
     if (const Status well = recover(); !well.ok()) return ++trap_->failed, well;
     if (trap_->writes_left > 0 && --trap_->writes_left == 0) {
-      // It runs on to the end of this message, and writes to a ghost of its disk.
+      // The head runs to the end of this message, and writes to a copy of its disk that is dropped.
       values_ = copy_of(*values_);
       trap_->on_death();
     }
@@ -76,17 +76,16 @@ class Disk final : public store::KeyValueStore {
   std::shared_ptr<DiskTrap> trap_;
 };
 
-// Without the dataset and the model, which the toy engine does not have.
+// Without the data set and the model, which the toy engine does not have.
 Result<AdmittedJob> admit_toy(const std::string& spec_toml, const std::string&) {
   auto spec = parse_job(spec_toml, "submitted job");
   if (!spec) return spec.error();
   if (spec->steps == 0)
     for (const Stage& stage : spec->stages) spec->steps += stage.steps;
   AdmittedJob job;
-  job.spec = *std::move(spec);
-  job.spec_toml = to_toml(job.spec);
-  job.config.spec = job.spec;
-  job.config.last_version = job.spec.steps;
+  job.spec_toml = to_toml(*spec);
+  job.config.spec = *std::move(spec);
+  job.config.last_version = job.config.spec.steps;
   job.config.bucket_count = kToyBuckets;
   job.model_key = "toy";
   return job;
@@ -167,7 +166,7 @@ void SimWorld::run_for_or_caught(Instant duration) {
   run_for(duration, [this] { return caught_.has_value(); });
 }
 
-// A timer makes the time pass even where nothing else happens.
+// A timer makes the time pass even when nothing else happens.
 void SimWorld::run_for(Instant duration, const std::function<bool()>& or_until) {
   const auto over = std::make_shared<bool>(false);
   const auto timer = system_->spawn([=](caf::event_based_actor* self) {
@@ -180,8 +179,8 @@ void SimWorld::run_for(Instant duration, const std::function<bool()>& or_until) 
   run_until([&] { return *over || or_until(); }, duration * 2);
 }
 
-// What the journal has named once. A head that gives a state up takes it out of the journal before
-// it has an older one loaded, so the journal of that moment proves nothing.
+// The states that the journal has named once. A head that gives a state up removes it from the
+// journal before it has an older one loaded, so the journal at that time proves nothing.
 void SimWorld::remember_saved() {
   const auto records = disk().load_all();
   for (const JobRecord& record : records.value())
@@ -190,7 +189,7 @@ void SimWorld::remember_saved() {
         saved_once_[record.id].insert({state.version, node, state.path});
 }
 
-// A node that is away has its disk still.
+// A node that is away still has its disk.
 std::optional<Version> SimWorld::newest_saved(const JobId& job, Generation generation) {
   std::optional<Version> newest;
   const auto record = disk().load(job);
@@ -250,7 +249,7 @@ void SimWorld::wake_worker(Incarnation incarnation) {
   for (const auto& [name, node] : nodes_) caf::anon_send(node, WakeWorker{incarnation});
 }
 
-// The gateway's trap: the process itself is dealt with here.
+// The trap of the gateway. The process itself is handled here.
 void SimWorld::on_caught(const PeerId& peer, bool freeze) {
   caught_ = {peer, freeze};
   for (const Incarnation incarnation : running()) {

@@ -1,5 +1,5 @@
 #pragma once
-// SimWorld: the real head (ClusterScheduler, IntraJobSchedulers, Companions) over a store in
+// SimWorld is the real head (ClusterScheduler, IntraJobSchedulers, Companions) over a store in
 // memory, with a simulated gateway, simulated nodes and one client, all in virtual time on one
 // thread.
 //
@@ -35,15 +35,16 @@ struct SimWorldOptions {
   std::string policy{scheduler::kDefaultPolicy};
 };
 
-// The head dies at the nth write to its disk from now on, before it is done. 0: it does not.
+// The head dies at the nth write to its disk from now on, before the write is done. 0: it does not
+// die.
 struct DiskTrap {
   std::uint32_t writes_left = 0;
   std::function<void()> on_death;
-  std::function<void()> on_job_written;  // after each write of a job's record
-  // The disk takes nothing from the nth write on; with 1, from now on. 0: it does.
+  std::function<void()> on_job_written;  // Called after each write of a record of a job.
+  // The disk accepts no writes from the nth write on; with 1, from now on. 0: it accepts all.
   std::uint32_t fails_at = 0;
-  std::uint64_t writes = 0;  // that it was asked for
-  std::uint64_t failed = 0;  // of these
+  std::uint64_t writes = 0;  // Requested writes.
+  std::uint64_t failed = 0;  // Failed writes among these.
   bool fails_now = false;
 };
 
@@ -60,39 +61,39 @@ class SimWorld {
   actors::Instant now();
 
   void run_for(actors::Instant duration);
-  // Ends early when somebody walks into a trap.
+  // Ends early when a process is caught in a trap.
   void run_for_or_caught(actors::Instant duration);
-  // False: it did not hold within `limit`.
+  // Returns false if the condition did not hold within `limit`.
   bool run_until(const std::function<bool()>& holds, actors::Instant limit);
 
   // A random duration in [least, most], for random faults.
   actors::Instant random_time(actors::Instant least, actors::Instant most);
   std::uint64_t pick(std::uint64_t below) { return random_() % below; }
 
-  // Incarnations that run now, of whatever job.
+  // The incarnations that run now, of all jobs.
   std::vector<Incarnation> running() const;
   void crash_worker(Incarnation incarnation);
   void lose_node(const std::string& name);
   // The machine boots again.
   void return_node(const std::string& name);
-  // The node and its workers lose the rest of the world, or find it again, and go on meanwhile.
-  // One way: they still hear it (out), or it still hears them (in).
+  // Cuts the connections of the node and its workers. They go on meanwhile. `out`: the others do
+  // not hear them. `in`: they do not hear the others.
   void cut_node(const std::string& name, bool out = true, bool in = true);
   void heal_node(const std::string& name);
   void freeze_worker(Incarnation incarnation);
   void wake_worker(Incarnation incarnation);
-  // To the simulated gateway: BlockLink, ResetLink, SlowLink, LoseFrames, SetTrap.
+  // For the simulated gateway: BlockLink, ResetLink, SlowLink, LoseFrames, SetTrap.
   template <class Fault>
   void disturb(Fault fault) {
     caf::anon_send(gateway_, std::move(fault));
   }
-  // Whoever walked into a trap since the last call; a worker is dead or frozen by then, a head not
-  // yet stopped.
+  // The process that was caught in a trap since the last call. A worker is dead or frozen by then,
+  // a head is not stopped yet.
   std::optional<std::pair<actors::PeerId, bool>> take_caught() {
     return std::exchange(caught_, std::nullopt);
   }
   void trap_disk(std::uint32_t nth_write) { disk_trap_->writes_left = nth_write; }
-  // The disk of the head takes nothing from its nth write on, until it is mended.
+  // The disk of the head accepts no writes from its nth write on, until it is repaired.
   void fill_disk(std::uint32_t nth_write) { disk_trap_->fails_at = nth_write; }
   void mend_disk() {
     disk_trap_->fails_at = 0;
@@ -121,7 +122,7 @@ class SimWorld {
   std::shared_ptr<DiskTrap> disk_trap_ = std::make_shared<DiskTrap>();
   History history_;
   actors::Instant last_step_{};
-  std::uint64_t messages_now_ = 0;  // handled since time passed
+  std::uint64_t messages_now_ = 0;  // Messages that were handled since time passed.
 
   caf::actor_system_config config_;
   std::optional<caf::actor_system> system_;
@@ -130,7 +131,8 @@ class SimWorld {
   std::map<std::string, caf::actor> nodes_;
   // Version, node and path of each saved state that the journal has ever named.
   std::map<JobId, std::set<std::tuple<Version, std::string, std::string>>> saved_once_;
-  std::optional<std::pair<actors::PeerId, bool>> caught_;  // and whether it was frozen
+  std::optional<std::pair<actors::PeerId, bool>>
+      caught_;  // The process, and whether it was frozen.
   std::optional<SimClient> client_;
 };
 

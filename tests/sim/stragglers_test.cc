@@ -1,5 +1,5 @@
 // A device of a job becomes slow: it is named, gives ESTs away, and gets them back when it has
-// recovered. The bits stay those of an undisturbed run.
+// recovered. The bits are those of an undisturbed run.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ using std::chrono::seconds;
 
 const DeviceId kDevice = {"n2", {"cpu-avx2"}, 0};
 
-// 8 ESTs on 4 equal devices: a step takes two local steps of 300 ms, so each one is a report.
+// 8 ESTs on 4 equal devices: a step takes two local steps of 300 ms, so each step gives one report.
 constexpr actors::Instant kLocalStep = milliseconds(300);
 
 struct Fixture {
@@ -45,14 +45,14 @@ struct Fixture {
   void wait_for_step(Version step) {
     REQUIRE(wait([&] { return view().step >= step; }));
   }
-  // How often a placement was installed.
+  // The number of placements that were installed.
   std::uint64_t rounds() {
     const auto records = world.disk().load_all();
     for (const JobRecord& record : records.value())
       if (record.id == job) return record.generation.value;
     return 0;
   }
-  // Seconds of a global step, over some of them.
+  // Seconds of a global step, averaged over some steps.
   double step_seconds(Version steps) {
     const auto begin = world.now();
     const Version first = view().step;
@@ -67,7 +67,7 @@ struct Fixture {
 };
 
 TEST_SUITE("sim/stragglers") {
-  TEST_CASE("each worker's device, ESTs and speed are shown") {
+  TEST_CASE("the device, the ESTs and the speed of each worker are shown") {
     Fixture f(seed("speeds"), 40);
     f.wait_for_step(5);
     const JobView view = f.view();
@@ -81,8 +81,7 @@ TEST_SUITE("sim/stragglers") {
     check_finished(f.world.client().wait_until_over(f.job), f.spec);
   }
 
-  TEST_CASE(
-      "a device that becomes slow is named, relieved, and back in its place when it is well") {
+  TEST_CASE("a slow device is named, loses ESTs, and gets them back when it has recovered") {
     const std::uint64_t base = seed("straggler");
     for (std::uint64_t s = base; s < base + 5; ++s) {
       CAPTURE(s);
@@ -94,12 +93,12 @@ TEST_SUITE("sim/stragglers") {
       f.world.cluster().slower[kDevice] = 4;
       const Version slow_since = f.view().step;
       REQUIRE(f.wait([&] { return f.worker().slowness > 2; }));
-      // The step that runs may still be a fast one; then three reports.
+      // The running step may still be a fast one. Then three reports follow.
       CHECK(f.view().step <= slow_since + 4);
       REQUIRE(f.wait([&] { return f.ranks() == 1; }));
       const Version relieved = f.view().step;
       f.wait_for_step(relieved + 2);
-      // One local step of 1.2 s instead of two; the others have three of 0.3 s at most.
+      // One local step of 1.2 s instead of two. The others have three of 0.3 s at most.
       CHECK(f.step_seconds(10) < 0.6 * 2.4);
       CHECK(f.step_seconds(10) < 2.5 * before);
 
@@ -110,7 +109,7 @@ TEST_SUITE("sim/stragglers") {
       CHECK(f.step_seconds(10) < 1.1 * before);
       check_finished(f.world.client().wait_until_over(f.job), f.spec);
       check_at_rest(f.world);
-      CHECK(f.rounds() == 3);  // the start, away, back
+      CHECK(f.rounds() == 3);  // At the start, away, and back.
     }
   }
 

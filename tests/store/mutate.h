@@ -1,13 +1,13 @@
 #pragma once
-// Seeded damage to a byte string: what a fuzzer does first.
+// Seeded damage to a byte string, as a simple fuzzer does it.
 #include <algorithm>
 #include <random>
 #include <string>
 
 namespace es::test {
 
-// One to three of: flip a bit, set a byte, overwrite four bytes with an extreme number, cut the end
-// off, remove a piece, double a piece, append bytes.
+// One to three of these: flip a bit, set a byte, overwrite four bytes with an extreme number, cut
+// the end off, remove a piece, double a piece, append bytes.
 inline std::string mutate(std::string bytes, std::mt19937_64& random) {
   const auto below = [&](std::size_t bound) {
     return bound == 0 ? 0 : static_cast<std::size_t>(random() % bound);

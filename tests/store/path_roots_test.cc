@@ -14,7 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A root with a file and a directory in it, and a neighbour whose name begins like the root's.
+// A root with a file and a directory in it, and a sibling whose name begins with the name of the
+// root.
 struct House {
   House() : root(fs::canonical(place.path()) / "data"), beside(root.string() + "2") {
     fs::create_directories(root / "set");
@@ -38,13 +39,14 @@ struct House {
 };
 
 TEST_SUITE("store/path_roots") {
-  TEST_CASE("what lies in a root may be named, also when it does not exist yet") {
+  TEST_CASE("a path in a root is allowed, also when it does not exist yet") {
     const House house;
     for (const char* name : {"", "/set", "/set/file", "/new", "/set/new/er", "/in/file", "/./set"})
       CHECK_MESSAGE(house.named(house.root.string() + name).ok(), name);
   }
 
-  TEST_CASE("nothing else may, by no trick, and the refusals do not tell what is there") {
+  TEST_CASE(
+      "any other path is refused in every spelling, and the refusal does not tell what exists") {
     const House house;
     const std::string root = house.root.string();
     const std::string nul(1, '\0');
@@ -68,7 +70,7 @@ TEST_SUITE("store/path_roots") {
     CHECK(without_name("/out/file") == without_name("/out/absent"));
   }
 
-  TEST_CASE("without roots everything may be named; with none of a kind nothing") {
+  TEST_CASE("without roots every path is allowed; with roots of the other kind only, none is") {
     CHECK(check_named(RootKind::kData, "data.path", "relative/..").ok());
     const House house;
     const ConfinedThread confined(house.roots);
@@ -77,7 +79,7 @@ TEST_SUITE("store/path_roots") {
     CHECK(none.error().message.find("--checkpoint-root") != std::string::npos);
   }
 
-  TEST_CASE("a link that was made after the name was checked is found when the file is opened") {
+  TEST_CASE("a link that was made after the check of the name is found when the file is opened") {
     const House house;
     const ConfinedThread confined(house.roots);
     const fs::path file = house.root / "set/file";
@@ -89,7 +91,7 @@ TEST_SUITE("store/path_roots") {
     };
     CHECK(opened(file));
     CHECK(opened(house.root / "in/file"));
-    CHECK(opened(house.root / "set/absent"));  // whoever opens it says so
+    CHECK(opened(house.root / "set/absent"));  // The code that opens it reports that.
     CHECK_FALSE(opened(house.root / "out/file"));
     CHECK_FALSE(opened(house.root / "out/absent"));
     CHECK_FALSE(opened(house.root / "nowhere"));
@@ -100,7 +102,7 @@ TEST_SUITE("store/path_roots") {
     CHECK_FALSE(check_place(RootKind::kData, file).ok());
   }
 
-  TEST_CASE("roots hold for a thread as long as they are in force, the innermost first") {
+  TEST_CASE("roots are in force for a thread during their lifetime, the innermost first") {
     const House house;
     PathRoots wide;
     wide.data = std::vector<fs::path>{"/"};
@@ -116,7 +118,7 @@ TEST_SUITE("store/path_roots") {
     CHECK(check_place(RootKind::kData, house.beside).ok());
   }
 
-  TEST_CASE("a root is an existing directory; a link to one counts as what it leads to") {
+  TEST_CASE("a root is an existing directory, and a link to one counts as its target") {
     const House house;
     const auto roots = resolve_roots({(house.root / "out").string()}, "--data-root");
     REQUIRE(roots.ok());

@@ -1,5 +1,5 @@
 #pragma once
-// A new, empty directory that is removed with everything in it, and the ways in which tests damage
+// A new, empty directory that is removed with its content, and functions with which tests damage
 // files.
 #include <unistd.h>
 
@@ -39,8 +39,9 @@ inline std::string read_file(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-// Replaces the file. It is removed first: a file system that protects files which are cut and
-// rewritten in place forces each of them to the disk, which makes thousands of them slow.
+// Replaces the file. It is removed first, because some file systems protect files that are cut and
+// rewritten in place by writing each of them to the disk at once, which makes thousands of them
+// slow.
 inline void write_file(const std::filesystem::path& file, const std::string& bytes) {
   std::filesystem::remove(file);
   std::ofstream(file, std::ios::binary | std::ios::trunc)

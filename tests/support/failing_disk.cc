@@ -1,11 +1,12 @@
-// A disk that takes nothing: preloaded into a program (LD_PRELOAD), it lets all that would change
-// files below one directory fail while a switch is on. Needs no rights, and knows every error.
+// A disk that accepts no writes. It is preloaded into a program (LD_PRELOAD), and while a switch is
+// on, it lets every call fail that would change files below one directory. It needs no privileges,
+// and can report every error.
 //
-// ES_FAILING_DIR     the directory, absolute and without symbolic links
-// ES_FAILING_SWITCH  a file whose text is the number of the error, e.g. 28 (ENOSPC); the switch is
-//                    off while it is not there
+//   ES_FAILING_DIR     the directory, absolute and without symbolic links
+//   ES_FAILING_SWITCH  a file that contains the number of the error, e.g. 28 (ENOSPC); without
+//                      this file the switch is off
 //
-// Both names of each function are defined here, so neither may stand for the other.
+// Both names of each function are defined here, so neither may be an alias of the other.
 #undef _FILE_OFFSET_BITS
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -28,7 +29,7 @@ Function next(const char* name) {
   return reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
 }
 
-// The error that the switch says; 0 while it is off.
+// The error in the switch file; 0 while it is off.
 int switched_on() {
   static const char* const path = std::getenv("ES_FAILING_SWITCH");
   if (path == nullptr) return 0;

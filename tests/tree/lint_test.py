@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""scripts/lint passes a clean tree, and fails for a slip that one of its three tools finds."""
+"""scripts/lint passes a clean tree, and fails for an error that one of its three tools finds."""
 import json
 import shutil
 import subprocess
@@ -21,7 +21,7 @@ std::size_t length_of(std::string text) {
   return kept.size();
 }
 """
-# clang 14 takes it for an error.
+# clang 14 reports it as an error.
 BINDING = """
 int sum_of(const std::pair<int, int>& both) {
   const auto& [one, other] = both;

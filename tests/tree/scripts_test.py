@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Every script says how it is used and does nothing else then; what it does not know, it refuses."""
+"""Every script prints its usage on request and then does nothing else. It refuses unknown
+arguments."""
 import os
 import subprocess
 import sys
@@ -8,10 +9,10 @@ import unittest
 from pathlib import Path
 
 SCRIPTS = Path(sys.argv.pop(1))
-# What a script would do by, in place of which only a line is written.
+# A stand-in for the programs that a script would run. It only writes a line.
 TOOLS = ["apt-get", "cmake", "dpkg-query", "g++", "ninja", "python", "sudo"]
 RECORDER = '#!/bin/sh\necho "$0 $@" >>"{log}"\nexit 9\n'
-# To be asked which options it has is no harm.
+# These calls only ask for the options, so they are allowed.
 MESON = '#!/bin/sh\n[ "$*" = "test --help" ] && exec "{meson}" "$@"\necho "$0 $@" >>"{log}"\nexit 9\n'
 
 

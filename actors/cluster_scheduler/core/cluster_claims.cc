@@ -125,7 +125,7 @@ void ClusterCore::call_back(const DeviceType& type, std::uint32_t count) {
     if (pool_.held_devices(job.admitted.job).count_of(type) > 0) order.push_back(&job);
   std::reverse(order.begin(), order.end());
   std::stable_sort(order.begin(), order.end(), [](const Job* a, const Job* b) {
-    return a->admitted.priority < b->admitted.priority;
+    return a->admitted.resources.priority < b->admitted.resources.priority;
   });
   enum Round { kExtras, kElastic, kPinned };
   for (const Round round : {kExtras, kElastic, kPinned}) {
@@ -133,7 +133,8 @@ void ClusterCore::call_back(const DeviceType& type, std::uint32_t count) {
       const DeviceSet held = pool_.held_devices(job->admitted.job);
       const bool pinned = job->demand && job->demand->exact;
       if (count == 0 || (pinned && round != kPinned)) continue;
-      const std::uint32_t least = std::min(job->admitted.min_devices, max_devices(job->admitted));
+      const std::uint32_t least =
+          std::min(job->admitted.resources.min_devices, max_devices(job->admitted));
       std::uint32_t most = std::min(count, held.count_of(type));
       if (round == kExtras) most = std::min(most, held.total() - std::min(held.total(), least));
       if (most == 0) continue;

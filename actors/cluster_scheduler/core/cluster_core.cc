@@ -4,14 +4,13 @@
 #include <utility>
 
 #include "actors/cluster_scheduler/core/job_bounds.h"
-#include "proto/base/check.h"
+#include "proto/base/check_ok.h"
 #include "scheduler/model/device_sets.h"
 
 namespace es::actors {
 namespace {
 
 using cluster::JobAdmitted;
-using cluster::JobDemand;
 
 // "cpu-avx512:5 and cpu-avx2:3": the counts of these types in `set`, including zeros.
 std::string counts_text(const DeviceSet& set, const std::vector<DeviceType>& types) {
@@ -36,8 +35,9 @@ std::string refuse_minimum(const JobAdmitted& job, const DeviceSet& existing) {
     const std::uint32_t count = existing.count_of(type);
     possible = mixes_types(job) ? possible + count : std::max(possible, count);
   }
-  if (possible >= job.min_devices) return {};
-  return "needs min_devices = " + std::to_string(job.min_devices) +
+  const std::uint32_t least = job.resources.min_devices;
+  if (possible >= least) return {};
+  return "needs min_devices = " + std::to_string(least) +
          (mixes_types(job) ? " devices" : " devices of one type") + ", the cluster has " +
          (types.empty() ? "none" : counts_text(existing, types));
 }
@@ -111,49 +111,43 @@ void ClusterCore::handle(const cluster::JobAdmitted& event) {
   take_slot(job);
 }
 
-void ClusterCore::handle(const cluster::JobDemand& event) {
+void ClusterCore::handle(const cluster::FromJob& event) {
   Job* job = find(event.job);
   if (job == nullptr) {
     ++ignored_events_;
     return;
   }
-  if (std::string refusal = refuse(*job, event); !refusal.empty()) {
-    effects_.push_back(cluster::DemandRefused{event.job, std::move(refusal)});
+  std::visit([&](const auto& message) { handle(*job, message); }, event.message);
+}
+
+void ClusterCore::handle(Job& job, const protocol::Demand& demand) {
+  if (std::string refusal = refuse(job, demand); !refusal.empty()) {
+    effects_.push_back({job.admitted.job, protocol::DemandRefused{std::move(refusal)}});
     return;
   }
-  std::optional<cluster::JobProgress> progress = event.progress;
-  if (!progress && job->demand) progress = std::move(job->demand->progress);
-  job->demand = event;
-  job->demand->progress = std::move(progress);
+  std::optional<protocol::JobProgress> progress = demand.progress;
+  if (!progress && job.demand) progress = std::move(job.demand->progress);
+  job.demand = demand;
+  job.demand->progress = std::move(progress);
   // Proposals for an older Allocation are void, because the job's devices have changed since.
-  if (event.sequence != job->sequence) job->demand->proposals.clear();
-  touch(*job);
-  if (event.progress) refresh_progress(*job, view_.jobs[job->slot]);
+  if (demand.sequence != job.sequence) job.demand->proposals.clear();
+  touch(job);
+  if (demand.progress) refresh_progress(job, view_.jobs[job.slot]);
 }
 
-void ClusterCore::handle(const cluster::JobRefuses& event) {
-  Job* job = find(event.job);
-  if (job == nullptr) {
-    ++ignored_events_;
-    return;
-  }
-  job->refusals = event.refusals;
-  if (job->demand) job->demand->proposals.clear();
-  touch(*job);
+void ClusterCore::handle(Job& job, const protocol::JobRefusals& message) {
+  job.refusals = message.refusals;
+  if (job.demand) job.demand->proposals.clear();
+  touch(job);
 }
 
-void ClusterCore::handle(const cluster::JobBound& event) {
-  Job* job = find(event.job);
-  if (job == nullptr) {
-    ++ignored_events_;
-    return;
-  }
-  job->admitted.device_types = {event.type};
-  touch(*job);
+void ClusterCore::handle(Job& job, const protocol::BoundToType& message) {
+  job.admitted.resources.device_types = {message.type};
+  touch(job);
 }
 
 // Returns why the demand can never be met here; empty: it can.
-std::string ClusterCore::refuse(const Job& job, const cluster::JobDemand& demand) const {
+std::string ClusterCore::refuse(const Job& job, const protocol::Demand& demand) const {
   const bool judged_before = job.admitted.restored && !job.demand;
   if (!pool_.has_nodes() || judged_before) return {};
   if (demand.exact) return refuse_exact(*demand.exact, pool_.existing_devices());
@@ -168,21 +162,15 @@ std::string ClusterCore::refuse(const Job& job, const cluster::JobDemand& demand
   return refuse_minimum(job.admitted, known).empty() ? std::string() : refusal;
 }
 
-void ClusterCore::handle(const cluster::DeviceReleased& event) {
-  Job* job = find(event.job);
-  if (job == nullptr) {
-    ++ignored_events_;
-    return;
-  }
-  // Counted even if the device was not the job's, so that the count agrees with the job's own
-  // number.
-  ++job->releases_seen;
-  touch(*job);
-  switch (pool_.release(event.job, event.device)) {
+// Counted even if the device was not the job's, so that the count agrees with the job's own number.
+void ClusterCore::handle(Job& job, const protocol::DeviceReleased& message) {
+  ++job.releases_seen;
+  touch(job);
+  switch (pool_.release(job.admitted.job, message.device)) {
     case DevicePool::Released::kReturned:
       break;
     case DevicePool::Released::kUnasked:
-      mark_changed(*job);
+      mark_changed(job);
       break;
     case DevicePool::Released::kNotItsOwn:
       ++ignored_events_;
@@ -190,24 +178,20 @@ void ClusterCore::handle(const cluster::DeviceReleased& event) {
   }
 }
 
-void ClusterCore::handle(const cluster::DeviceSuspected& event) {
+void ClusterCore::handle(Job& job, const protocol::JobEnded&) {
+  const auto number = submit_numbers_.find(job.admitted.job);
+  pool_.release_all(job.admitted.job);
+  release_slot(job);
+  jobs_.erase(number->second);
+  submit_numbers_.erase(number);
+}
+
+void ClusterCore::handle(const protocol::DeviceSuspected& event) {
   pool_.suspect(event.device, event.reason);
 }
 
 void ClusterCore::handle(const cluster::DeviceCleared& event) {
   if (!pool_.clear(event.device)) ++ignored_events_;
-}
-
-void ClusterCore::handle(const cluster::JobEnded& event) {
-  const auto at = submit_numbers_.find(event.job);
-  if (at == submit_numbers_.end()) {
-    ++ignored_events_;
-    return;
-  }
-  pool_.release_all(event.job);
-  release_slot(jobs_.at(at->second));
-  jobs_.erase(at->second);
-  submit_numbers_.erase(at);
 }
 
 ClusterCore::Job* ClusterCore::find(const JobId& job) {
@@ -234,7 +218,7 @@ void ClusterCore::schedule() {
   const scheduler::Decisions decisions = policy_->decide(view_);
   const Status status = check_decisions(view_, decisions);
   ES_CHECK_MSG(status.ok(), status.error().message);
-  again_s_ = decisions.again_s;
+  decide_again_s_ = decisions.again_s;
   for (const scheduler::Change& shrink : decisions.shrinks)
     take_back(*find(view_.jobs[shrink.slot].id), shrink.devices);
   for (const scheduler::Change& grant : decisions.grants)
@@ -250,11 +234,11 @@ void ClusterCore::send_changed_allocations() {
     Job& job = at->second;
     if (job.demand) job.demand->proposals.clear();
     const std::set<DeviceId>& held = pool_.held(job.admitted.job);
-    effects_.push_back(cluster::Allocation{.job = job.admitted.job,
-                                           .sequence = ++job.sequence,
-                                           .releases_seen = job.releases_seen,
-                                           .devices = {held.begin(), held.end()},
-                                           .urgent = std::exchange(job.urgent, false)});
+    effects_.push_back(
+        {job.admitted.job, protocol::Allocation{.sequence = ++job.sequence,
+                                                .releases_seen = job.releases_seen,
+                                                .devices = {held.begin(), held.end()},
+                                                .urgent = std::exchange(job.urgent, false)}});
     if (job.moved) expect_change(job);
     job.changed = job.moved = false;
     touch(job);

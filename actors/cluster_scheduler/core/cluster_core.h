@@ -38,184 +38,11 @@
 #include <variant>
 #include <vector>
 
+#include "actors/cluster_scheduler/core/cluster_events.h"
 #include "actors/cluster_scheduler/core/device_pool.h"
-#include "proto/base/job_spec.h"
 #include "scheduler/policy/common/policy.h"
 
 namespace es::actors {
-namespace cluster {
-
-// --- events ------------------------------------------------------------------------------------
-
-// A node said hello, for the first time or again. Device indices are 0 .. count - 1 of each type. A
-// job that owned a device when the node was lost owns it until its DeviceReleased. `kept`: devices
-// on which a process of a job still runs after a restart of the head.
-struct NodeJoined {
-  std::string node;
-  DeviceSet devices;
-  std::vector<std::pair<JobId, DeviceId>> kept = {};
-};
-
-struct NodeLost {
-  std::string node;
-};
-
-// The daemon of this node is about to end. The node is treated as lost, but its processes live and
-// are to be handed over. NodeJoined ends this state.
-struct NodeDraining {
-  std::string node;
-};
-
-// A job exists and has its place in the submit order. It is given nothing before its first
-// JobDemand.
-struct JobAdmitted {
-  JobId job;
-  std::uint32_t min_devices = 1;  // >= 1
-  std::uint32_t max_devices = 0;  // 0 = max_p
-  // Types that the job may be given without naming them in JobDemand.exact; empty: all.
-  std::vector<DeviceType> device_types;
-  DeterminismLevel level = DeterminismLevel::kD1;
-  std::uint32_t max_p = 1;  // ESTs; the policy never gives a job more devices than this
-  // Admitted by an earlier head, which has judged its demand. Its nodes may not have returned yet.
-  bool restored = false;
-  // For the policy; see scheduler/policy/common/policy.h.
-  std::optional<double> submit_s;  // nullopt: now
-  std::string tenant;
-  int priority = 0;
-  double deadline_s = scheduler::kNever;  // on the clock of the events
-  double start_s = 1;                     // assumed seconds without progress at the first start
-  double rescale_s = 0.5;  // the same for later changes, until the job has measured one
-};
-
-// The progress of a job when it sends it.
-struct JobProgress {
-  double total_steps = scheduler::kNever;  // local steps
-  double remaining_steps = scheduler::kNever;
-  double steps_per_s = 0;  // local steps per second on the current devices; 0: it stands
-  double rescale_s = 0;    // measured cost of a change of devices
-  bool started = false;    // the job has run before
-  bool adopted = true;     // it uses exactly what it was last given
-  scheduler::Capabilities capabilities;
-};
-
-// What the job can use now. Replaces its last demand. A job sends it when it starts, after it has
-// adopted an Allocation, and whenever its wishes or measurements change.
-struct JobDemand {
-  JobId job;
-  // If set: the job wants exactly these devices (empty: none), of any types and even more than
-  // max_p, because a job may warm up the devices of its next stage while it uses those of the
-  // current one. What it holds in excess is not called back; the job releases it when it can. If
-  // not set: the job wants its minimum and the proposals.
-  std::optional<DeviceSet> exact;
-  // Proposals are relative to the devices of the Allocation with this sequence (0: to no devices).
-  // They become void with the next Allocation, whether they were granted or not, and the job
-  // proposes again. Ignored if `exact` is set.
-  std::vector<scheduler::Proposal> proposals;
-  std::uint64_t sequence = 0;
-  std::optional<JobProgress> progress = std::nullopt;  // nullopt: unchanged
-};
-
-// The complete list of device sets that the job refuses from now on (refusal.h). Its
-// proposals become void, because it is about to give devices back or to propose others.
-struct JobRefuses {
-  JobId job;
-  std::vector<scheduler::Refusal> refusals;  // capabilities are not used here
-};
-
-// The job uses only devices of this type from now on, whatever JobAdmitted said. Below level D2 the
-// kernels of the type on which a job began decide its bits.
-struct JobBound {
-  JobId job;
-  DeviceType type;
-};
-
-// The worker process on this device was reaped, or never existed. A job also sends this for a
-// device that it gives back without being asked, because its plan does not use it.
-struct DeviceReleased {
-  JobId job;
-  DeviceId device;
-};
-
-// An audit found that this device computes wrongly. Its job gives it back by DeviceReleased.
-struct DeviceSuspected {
-  DeviceId device;
-  std::string reason;
-};
-
-// An operator has cleared the device.
-struct DeviceCleared {
-  DeviceId device;
-};
-
-// The job is over, and none of its processes is left.
-struct JobEnded {
-  JobId job;
-};
-
-// A load outside of EasyScale takes `count` devices of a type until ClaimEnded. check_claim() has
-// accepted the claim, in this head or in an earlier one.
-struct ClaimMade {
-  std::string name;
-  DeviceType type;
-  std::uint32_t count = 0;  // > 0
-  bool operator==(const ClaimMade&) const = default;
-};
-
-// A claim changes its number of devices. Devices beyond the new number become free at once.
-struct ClaimResized {
-  std::string name;
-  std::uint32_t count = 0;  // > 0
-};
-
-struct ClaimEnded {
-  std::string name;
-};
-
-using Event = std::variant<NodeJoined, NodeLost, NodeDraining, JobAdmitted, JobDemand, JobRefuses,
-                           JobBound, DeviceReleased, DeviceSuspected, DeviceCleared, JobEnded,
-                           ClaimMade, ClaimResized, ClaimEnded>;
-
-// --- effects -----------------------------------------------------------------------------------
-
-// To the job: all devices that it may hold from now on. It starts workers on new ones, leaves the
-// missing ones, and sends DeviceReleased for each of these when its process was reaped. Idempotent:
-// of several allocations the highest sequence counts.
-struct Allocation {
-  JobId job;
-  std::uint64_t sequence = 0;  // counts the allocations of this job, from 1
-  // The number of DeviceReleased of this job that were handled before. A device that the job has
-  // released since then no longer belongs to it, although it is listed. A device that it released
-  // before is granted again.
-  std::uint64_t releases_seen = 0;
-  std::vector<DeviceId> devices;  // ascending
-  // A device that is missing is about to end. If the job has no device left, it writes a
-  // checkpoint.
-  bool urgent = false;
-  bool operator==(const Allocation&) const = default;
-};
-
-// To the job: its demand cannot be met. An exact demand is compared with the devices that exist.
-// The minimum is judged when the job first asks for it, or asks for it after an exact demand, and
-// includes the devices of nodes that are away. The previous demand stays in force. Nothing is
-// refused before the first node has joined, because a restarted head knows its jobs before its
-// nodes.
-struct DemandRefused {
-  JobId job;
-  std::string reason;  // such as "needs cpu-avx512:5, the cluster has cpu-avx512:4"
-  bool operator==(const DemandRefused&) const = default;
-};
-
-using Effect = std::variant<DemandRefused, Allocation>;
-
-struct Limits {
-  // Each tenant at most once; empty: all devices are common.
-  std::vector<scheduler::Quota> quotas{};
-  // Limit of all claims together, for each type; nullopt: all devices that exist.
-  std::optional<DeviceSet> claims{};
-};
-
-}  // namespace cluster
-
 class ClusterCore {
  public:
   explicit ClusterCore(std::unique_ptr<scheduler::Policy> policy, cluster::Limits limits = {});
@@ -228,7 +55,7 @@ class ClusterCore {
   std::vector<cluster::Effect> on(const cluster::Event& event, double now_s = 0);
   // The time at which the policy wants to be asked again if nothing happens before; kNever: it does
   // not.
-  double decide_again_s() const { return again_s_; }
+  double decide_again_s() const { return decide_again_s_; }
 
   // Ok if ClaimMade may follow. Refused: the name is in use, no such devices, or over the limit.
   Status check_claim(const cluster::ClaimMade& claim) const;
@@ -264,7 +91,7 @@ class ClusterCore {
  private:
   struct Job {
     cluster::JobAdmitted admitted;
-    std::optional<cluster::JobDemand> demand;  // the demand in force
+    std::optional<protocol::Demand> demand;  // the demand in force
     std::vector<scheduler::Refusal> refusals;
     std::uint64_t sequence = 0;  // of the last Allocation
     std::uint64_t releases_seen = 0;
@@ -281,20 +108,22 @@ class ClusterCore {
   void handle(const cluster::NodeLost& event);
   void handle(const cluster::NodeDraining& event);
   void handle(const cluster::JobAdmitted& event);
-  void handle(const cluster::JobDemand& event);
-  void handle(const cluster::JobRefuses& event);
-  void handle(const cluster::JobBound& event);
-  void handle(const cluster::DeviceReleased& event);
-  void handle(const cluster::DeviceSuspected& event);
+  void handle(const cluster::FromJob& event);
+  void handle(const protocol::DeviceSuspected& event);
   void handle(const cluster::DeviceCleared& event);
-  void handle(const cluster::JobEnded& event);
   void handle(const cluster::ClaimMade& event);
   void handle(const cluster::ClaimResized& event);
   void handle(const cluster::ClaimEnded& event);
 
+  void handle(Job& job, const protocol::Demand& demand);
+  void handle(Job& job, const protocol::JobRefusals& message);
+  void handle(Job& job, const protocol::BoundToType& message);
+  void handle(Job& job, const protocol::DeviceReleased& message);
+  void handle(Job& job, const protocol::JobEnded& message);
+
   Job* find(const JobId& job);
   void mark_changed(Job& job);
-  std::string refuse(const Job& job, const cluster::JobDemand& demand) const;
+  std::string refuse(const Job& job, const protocol::Demand& demand) const;
   void lose(const std::string& node, bool urgent);
   void take_back(Job& job, const DeviceSet& devices);
   void give(Job& job, const DeviceSet& devices);
@@ -334,7 +163,7 @@ class ClusterCore {
   std::map<std::string, Claim> claims_;
   std::uint64_t ignored_events_ = 0;
   double now_s_ = 0;
-  double again_s_ = scheduler::kNever;
+  double decide_again_s_ = scheduler::kNever;
 
   scheduler::ClusterView view_;          // as of the last decision, with later changes
   std::vector<DeviceType> all_types_;    // types that exist, ascending; view_ was written for these

@@ -11,14 +11,15 @@ namespace es::actors {
 namespace {
 
 using scheduler::JobView;
+using scheduler::Seconds;
 
 // Advances the job's progress and service to now, with what it has held and its speed so far.
-void follow(JobView& view, double now_s) {
-  const double remaining = scheduler::remaining_steps_at(view, now_s);
-  const double attained = scheduler::attained_device_s_at(view, now_s);
+void follow(JobView& view, Seconds now) {
+  const double remaining = scheduler::remaining_steps_at(view, now);
+  const double attained = scheduler::attained_device_s_at(view, now);
   view.work.remaining_steps = remaining;
   view.work.attained_device_s = attained;
-  view.work.as_of_s = now_s;
+  view.work.as_of = now;
 }
 
 double expected_speed(const JobView& view) {
@@ -59,7 +60,7 @@ void ClusterCore::refresh_view() {
   DeviceSet claimed;
   for (const auto& [name, claim] : claims_) claimed.add(claim.type, claim.count);
   view_.total = scheduler::beyond(pool_.existing_devices(), claimed);
-  view_.now_s = now_s_;
+  view_.now = Seconds(now_s_);
   std::vector<std::size_t> changed = std::exchange(left_slots_, {});
   for (const std::uint64_t number : touched_) {
     const auto at = jobs_.find(number);
@@ -83,24 +84,25 @@ void ClusterCore::refresh(Job& job) {
     view.id = admitted.job;
     view.number = submit_numbers_.at(admitted.job);
     view.submit_s = *admitted.submit_s;
-    view.tenant = admitted.tenant;
-    view.priority = admitted.priority;
-    view.deadline_s = admitted.deadline_s;
+    view.tenant = admitted.resources.tenant;
+    view.priority = admitted.resources.priority;
+    view.deadline_s = deadline_s(admitted);
     view.max_devices = max_devices(admitted);
-    view.min_devices = std::min(std::max(admitted.min_devices, 1U), view.max_devices);
+    view.min_devices = std::min(std::max(admitted.resources.min_devices, 1U), view.max_devices);
     view.mix_types = mixes_types(admitted);
     view.max_p = admitted.max_p;
-    view.start_s = admitted.start_s;
-    view.rescale_s = admitted.rescale_s;
+    view.start_s = admitted.start_seconds;
+    view.rescale_s = admitted.rescale_seconds;
     view.work.as_of_s = now_s_;
     view.job_seconds_at_submit = view_.job_seconds;
     refresh_progress(job, view);
   }
-  follow(view, now_s_);
+  follow(view, Seconds(now_s_));
   view.types = usable_types(admitted, all_types_);
-  if (!admitted.device_types.empty()) view.gang_type = admitted.device_types.front();
+  const std::vector<DeviceType>& named = admitted.resources.device_types;
+  if (!named.empty()) view.gang_type = named.front();
   DeviceSet held = pool_.held_devices(admitted.job);
-  if (view.held != held) view.changed_s = now_s_;
+  if (view.held != held) view.changed = Seconds(now_s_);
   view.held = std::move(held);
   view.pinned = job.demand->exact;
   const auto& progress = job.demand->progress;
@@ -129,15 +131,17 @@ void ClusterCore::limit_holding(JobView& view) const {
 // The job has just reported its progress.
 void ClusterCore::refresh_progress(Job& job, JobView& view) const {
   if (view.id.empty() || !job.demand->progress) return;
-  const cluster::JobProgress& progress = *job.demand->progress;
+  const protocol::JobProgress& progress = *job.demand->progress;
   follow(view, now_s_);
-  view.capabilities = progress.capabilities;
+  view.capabilities.clear();
+  for (const protocol::Capability& c : progress.capabilities)
+    view.capabilities[c.type] = c.steps_per_second;
   view.started = progress.started;
-  if (progress.rescale_s > 0) view.rescale_s = progress.rescale_s;
+  if (progress.rescale_seconds > 0) view.rescale_s = progress.rescale_seconds;
   view.work.total_steps = progress.total_steps;
   view.work.remaining_steps = progress.remaining_steps;
-  view.work.steps_per_s = progress.steps_per_s;
-  if (progress.steps_per_s > 0) view.work.paused_until_s = now_s_;
+  view.work.steps_per_s = progress.steps_per_second;
+  if (progress.steps_per_second > 0) view.work.paused_until_s = now_s_;
 }
 
 // Predicts the effect of a change until the job reports: the job stands still for the usual time of
@@ -145,11 +149,11 @@ void ClusterCore::refresh_progress(Job& job, JobView& view) const {
 void ClusterCore::expect_change(const Job& job) {
   JobView& view = view_.jobs[job.slot];
   if (view.id.empty()) return;
-  follow(view, now_s_);
+  follow(view, Seconds(now_s_));
   view.held = pool_.held_devices(job.admitted.job);
-  view.changed_s = now_s_;
+  view.changed = Seconds(now_s_);
   view.work.steps_per_s = expected_speed(view);
-  view.work.paused_until_s = now_s_ + (view.started ? view.rescale_s : view.start_s);
+  view.work.paused_until = Seconds(now_s_) + (view.started ? view.rescale_pause : view.start_pause);
 }
 
 // The number of slots doubles when it grows, because a policy may have to look at all slots again.

@@ -1,10 +1,11 @@
 #pragma once
-// The bounds of a job's devices, from its admission. Part of ClusterCore, pure functions.
+// The bounds of a job's devices and of its time, from its admission. Part of ClusterCore, pure
+// functions.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
 
-#include "actors/cluster_scheduler/core/cluster_core.h"
+#include "actors/cluster_scheduler/core/cluster_events.h"
 
 namespace es::actors {
 
@@ -13,7 +14,14 @@ inline bool mixes_types(const cluster::JobAdmitted& job) {
 }
 
 inline std::uint32_t max_devices(const cluster::JobAdmitted& job) {
-  return job.max_devices == 0 ? job.max_p : std::min(job.max_devices, job.max_p);
+  const std::uint32_t named = job.resources.max_devices;
+  return named == 0 ? job.max_p : std::min(named, job.max_p);
+}
+
+// On the clock of the events. REQUIRES: submit_s is set.
+inline double deadline_s(const cluster::JobAdmitted& job) {
+  const double longest_seconds = job.resources.deadline_seconds;
+  return longest_seconds > 0 ? *job.submit_s + longest_seconds : scheduler::kNever;
 }
 
 inline std::vector<DeviceType> types_of(const DeviceSet& set) {
@@ -25,8 +33,8 @@ inline std::vector<DeviceType> types_of(const DeviceSet& set) {
 // The types that the scheduler may choose for the job, ascending.
 inline std::vector<DeviceType> usable_types(const cluster::JobAdmitted& job,
                                             const std::vector<DeviceType>& all) {
-  if (job.device_types.empty()) return all;
-  std::vector<DeviceType> types = job.device_types;
+  if (job.resources.device_types.empty()) return all;
+  std::vector<DeviceType> types = job.resources.device_types;
   std::sort(types.begin(), types.end());
   types.erase(std::unique(types.begin(), types.end()), types.end());
   return types;

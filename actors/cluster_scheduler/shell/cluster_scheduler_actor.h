@@ -81,9 +81,11 @@ struct ClusterSchedulerOptions {
   cluster::Limits limits;
   ClientRights clients;
   // Events within this time make one decision; 0: the events of one moment.
-  std::chrono::nanoseconds gather{0};
-  double start_s = 1;      // seconds without progress at a job's first start, for the policy
-  double rescale_s = 0.5;  // the same for a later change, until the job has measured one
+  std::chrono::nanoseconds decision_delay{0};
+  // Assumed time without progress at a job's first start, for the policy.
+  std::chrono::nanoseconds start_pause = std::chrono::seconds(1);
+  // The same for a later change, until the job has measured one.
+  std::chrono::nanoseconds rescale_pause = std::chrono::milliseconds(500);
   // Whether clients can ask about jobs that are over. false: nothing of such a job is kept.
   bool keep_past_jobs = true;
   // Turns a submitted text and a checkpoint path into an admitted job. Tests replace it.
@@ -97,6 +99,9 @@ struct StopHead {};
 // From the actor to itself: it is time to ask the policy.
 using DecideAtom = caf::atom_constant<caf::atom("decide")>;
 
+// From the actor to itself: the nodes of the journal had time to return.
+using ReturnTimeoutAtom = caf::atom_constant<caf::atom("returned")>;
+
 // From the daemon: accept no new job. This head ends when its node has drained, and its jobs
 // continue under the next head.
 struct CloseHead {};
@@ -108,9 +113,9 @@ class ClusterSchedulerState {
   void on_inbound(const Inbound& inbound);
   void on_peer_down(const PeerDown& down);
   void on_demand(const JobId& job, wire::Demand::Reader r);
-  void on_released(const JobId& job, wire::DeviceReleased::Reader r);
-  void on_suspected(wire::DeviceSuspected::Reader r);
-  void on_kept(const JobId& job, wire::DevicesKept::Reader r);
+  void on_job_message(const JobId& job, cluster::JobMessage message);
+  void on_suspected(const protocol::DeviceSuspected& suspected);
+  void on_devices_kept(const JobId& job, const protocol::DevicesKept& kept);
   void on_ended(const JobId& job);
   void on_return_timeout();
   void on_decide(double due_s);
@@ -150,9 +155,9 @@ class ClusterSchedulerState {
   std::set<Incarnation> strays_of(const PeerId& node, const std::vector<Incarnation>& workers);
   void on_drain_node(const Inbound& inbound);
   void on_worker_exited(const Inbound& inbound);
-  void admit(const Arrival& node);
-  void stop_waiting();
-  void take_in(const Arrival& node);
+  void admit_node(const Arrival& node);
+  void stop_waiting_for_nodes();
+  void join_node(const Arrival& node);
   void write_probe_file();
   void on_directory_tried(const Inbound& inbound);
   void fill_claims(wire::NodeList::Builder b) const;
@@ -161,13 +166,29 @@ class ClusterSchedulerState {
   Msg<wire::Inventory> inventory() const;
   void send_inventory();
 
+  void shut_down(const Inbound& inbound);
+  void forward_to_job(const Inbound& inbound);
+  Status fill_in_checkpoint_directory(Inbound& inbound, const JobId& job);
+  JobId find_job(const JobId& named) const;
+  void watch_children();
+  Status restore();
+  void stop_if_idle();
+  double now_s() const;
+
+  // Jobs (cluster_scheduler_jobs.cc).
   void submit(const Inbound& inbound);
+  Status check_fits(const JobSpec& spec) const;
+  void start_job(AdmittedJob admitted, JobRecord record, bool restored);
+  Status restore_jobs();
+  void restore_past(JobRecord record);
+  void enter_in_order(const JobId& job);
+  void forget_job(const JobId& job);
+
+  // The list of jobs (cluster_scheduler_list.cc).
   void list_jobs(const Inbound& inbound);
   void gather_jobs();
   void answer_list(const Listing& listing);
   void end_listing();
-  void shut_down(const Inbound& inbound);
-  void forward_to_job(const Inbound& inbound);
 
   // Suspect devices and ledgers (cluster_scheduler_audit.cc).
   Status restore_suspects();
@@ -177,7 +198,7 @@ class ClusterSchedulerState {
   // A state directory that cannot be written (cluster_scheduler_store.cc).
   Status check_accepting();
   Status not_written(const Status& failed);
-  void keep(std::function<Status()> write);
+  void write_when_possible(std::function<Status()> write);
   std::string store_warning() const;
 
   // Claims (cluster_scheduler_claims.cc).
@@ -188,20 +209,6 @@ class ClusterSchedulerState {
                   const cluster::Event& event);
   void release_claim(const Inbound& inbound);
 
-  Status fill_in_checkpoint_directory(Inbound& inbound, const JobId& job);
-  JobId find_job(const JobId& named) const;
-
-  Status check_fits(const JobSpec& spec) const;
-  void start_job(AdmittedJob admitted, JobRecord record, bool restored);
-  void watch_children();
-  Status restore();
-  Status restore_jobs();
-  void restore_past(JobRecord record);
-  void stop_if_idle();
-  void enter_in_order(const JobId& job);
-  void forget_job(const JobId& job);
-  double now_s() const;
-
   // Decisions (cluster_scheduler_decisions.cc). After take() the policy is asked soon, after
   // take_now() at once.
   void take(const cluster::Event& event);
@@ -210,8 +217,6 @@ class ClusterSchedulerState {
   cluster::JobAdmitted admitted_event(const JobId& id, const JobSpec& spec, const JobRecord& record,
                                       bool restored) const;
   void perform(const std::vector<cluster::Effect>& effects);
-  void perform_effect(const cluster::Allocation& effect);
-  void perform_effect(const cluster::DemandRefused& effect);
   template <class Schema, class Fill>
   void answer(const Inbound& inbound, Fill&& fill) {
     const Head& head = inbound.frame->head;
@@ -225,7 +230,7 @@ class ClusterSchedulerState {
   caf::actor gateway_;
   std::shared_ptr<HeadStore> store_;
   std::optional<ClusterCore> core_;
-  double decide_due_s_ = scheduler::kNever;  // time of the next planned decision
+  double decide_due_s_ = scheduler::kNever.count();  // time of the next planned decision
   std::map<JobId, Job> jobs_;
   // The running companions and intra-job schedulers, by actor id. Shared with a functor that ends
   // them after this state is gone.
@@ -236,29 +241,29 @@ class ClusterSchedulerState {
   bool listing_ = false;                   // a Listing is being made
   std::vector<Inbound> list_waiting_;      // clients that the next Listing answers
   std::vector<Inbound> shutdown_requests_;
-  std::set<JobId> live_;   // jobs that are not over
-  bool stopping_ = false;  // all jobs are cancelled
-  bool closed_ = false;    // no new jobs; the existing ones stay
+  std::set<JobId> live_jobs_;  // jobs that are not over
+  bool stopping_ = false;      // all jobs are cancelled
+  bool closed_ = false;        // no new jobs; the existing ones stay
 
-  std::string store_warning_;                        // why writes wait; empty: none do
-  std::deque<std::function<Status()>> kept_writes_;  // writes of this actor that wait, in order
+  std::string store_warning_;                           // why writes wait; empty: none do
+  std::deque<std::function<Status()>> waiting_writes_;  // writes of this actor that wait, in order
 
   // Strays are worker processes that no job knows; their devices are not free before they end. On a
   // node that was lost in between, all workers are strays, because jobs give up what runs on a lost
-  // node. On a node that is new to this head, strays are the incarnations below first_own_ that are
-  // not in the journal.
-  std::map<PeerId, bool> was_lost_;  // for each node that has said hello to this head
-  std::map<Incarnation, std::pair<JobId, DeviceId>> survivors_;
-  Incarnation first_own_;
-  std::map<PeerId, Arrival> arriving_;         // nodes that wait until their strays have ended
-  std::set<PeerId> draining_;                  // nodes whose daemons are about to end
-  std::map<PeerId, DirectoryTrial> tried_;     // result of the check of checkpoint_dir, by node
+  // node. On a node that is new to this head, strays are the incarnations below
+  // first_own_incarnation_ that are not in the journal.
+  std::map<PeerId, bool> node_was_lost_;  // for each node that has said hello to this head
+  std::map<Incarnation, std::pair<JobId, DeviceId>> journaled_workers_;
+  Incarnation first_own_incarnation_;
+  std::map<PeerId, Arrival> arriving_nodes_;  // nodes that wait until their strays have ended
+  std::set<PeerId> draining_nodes_;           // nodes whose daemons are about to end
+  std::map<PeerId, DirectoryTrial> directory_trials_;  // checks of checkpoint_dir, by node
   std::map<JobId, std::string> kept_devices_;  // why jobs keep devices that were called back
   // After a restart: the nodes with workers of jobs that have not said hello, until a time limit.
-  // Other nodes wait in held_back_ until then; otherwise jobs would shrink to the nodes that came
-  // first.
-  std::set<PeerId> awaited_;
-  std::vector<Arrival> held_back_;
+  // Other nodes wait in nodes_held_back_ until then; otherwise jobs would shrink to the nodes that
+  // came first.
+  std::set<PeerId> awaited_nodes_;
+  std::vector<Arrival> nodes_held_back_;
 };
 
 caf::behavior cluster_scheduler_actor(caf::stateful_actor<ClusterSchedulerState>* self,

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "actors/cluster_scheduler/shell/cluster_scheduler_actor.h"
+#include "actors/log/log.h"
 #include "actors/protocol/wire/wire_devices.h"
 
 namespace es::actors {
@@ -40,15 +41,15 @@ Status ClusterSchedulerState::restore_suspects() {
   const auto suspects = store_->suspects().load_all();
   if (!suspects) return suspects.error();
   for (const store::SuspectDevice& s : *suspects)
-    take(cluster::DeviceSuspected{{s.node, s.type, s.index}, s.reason});
+    take(protocol::DeviceSuspected{{s.node, s.type, s.index}, s.reason});
   return {};
 }
 
-void ClusterSchedulerState::on_suspected(wire::DeviceSuspected::Reader r) {
-  const DeviceId device = device_from(r.getDevice());
-  const std::string reason = r.getReason().cStr();
-  keep([this, device, reason] { return store_->suspects().save(stored(device, reason)); });
-  take(cluster::DeviceSuspected{device, reason});
+void ClusterSchedulerState::on_suspected(const protocol::DeviceSuspected& suspected) {
+  write_when_possible([this, suspected] {
+    return store_->suspects().save(stored(suspected.device, suspected.reason));
+  });
+  take(suspected);
   send_inventory();
 }
 
@@ -67,6 +68,7 @@ void ClusterSchedulerState::clear_device(const Inbound& inbound) {
     return refuse(inbound, not_found("device " + device->text() + " is not suspect (esctl nodes)"));
   if (const Status saved = not_written(store_->suspects().clear(stored(*device, ""))); !saved.ok())
     return refuse(inbound, saved.error());
+  log::info("device " + device->text() + " may be used again", {.node = device->node});
   take(cluster::DeviceCleared{*device});
   send_inventory();
   answer<wire::Done>(inbound, [](wire::Done::Builder) {});

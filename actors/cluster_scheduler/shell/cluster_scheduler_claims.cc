@@ -2,6 +2,7 @@
 #include <caf/all.hpp>
 
 #include "actors/cluster_scheduler/shell/cluster_scheduler_actor.h"
+#include "actors/log/log.h"
 #include "proto/base/kill_point.h"
 #include "proto/text_of.h"
 
@@ -63,6 +64,7 @@ void ClusterSchedulerState::save_claim(const Inbound& inbound, const cluster::Cl
   const Status saved = not_written(store_->claims().save({claim.name, claim.type, claim.count}));
   if (!saved.ok()) return refuse(inbound, saved.error());
   kill_point("claim.journaled");
+  log::info("claim " + claim.name + ": " + claim.type.name + ":" + std::to_string(claim.count));
   take_now(event);
   answer<wire::Done>(inbound, [](auto) {});
 }
@@ -77,6 +79,7 @@ void ClusterSchedulerState::release_claim(const Inbound& inbound) {
   if (const Status saved = not_written(store_->claims().erase(*name)); !saved.ok())
     return refuse(inbound, saved.error());
   kill_point("claim.erased");
+  log::info("claim " + *name + " is released");
   take_now(cluster::ClaimEnded{*name});
   answer<wire::Done>(inbound, [](auto) {});
 }

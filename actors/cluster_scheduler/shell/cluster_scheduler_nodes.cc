@@ -1,10 +1,9 @@
 // ClusterScheduler: nodes that come, drain and go.
 #include <caf/all.hpp>
 
-#include <iostream>
-
 #include "actors/cluster_scheduler/shell/cluster_scheduler_actor.h"
 #include "actors/gateway/core/peer_id.h"
+#include "actors/log/log.h"
 #include "actors/protocol/wire/wire_devices.h"
 #include "proto/text_of.h"
 
@@ -27,27 +26,29 @@ void ClusterSchedulerState::on_node_hello(const Inbound& inbound) {
     b.setCheckpointDirectory(options_.checkpoint_dir.string());
     b.setProbe(options_.probe);
   });
-  if (!reason.empty()) return;
+  // Only for a search for errors: a peer could repeat it without end, and the node logs it too.
+  if (!reason.empty()) return log::debug("the node is refused: " + reason, {.peer = inbound.from});
   // The jobs are told first: they must know which of their processes are gone before they are given
   // devices.
-  for (const JobId& id : live_) self_->send(jobs_.at(id).actor, inbound);
+  for (const JobId& id : live_jobs_) self_->send(jobs_.at(id).actor, inbound);
   node->strays = strays_of(inbound.from, node->workers);
-  if (node->strays.empty()) return admit(*node);
+  if (node->strays.empty()) return admit_node(*node);
   // The node is admitted only after its strays were reaped, because they may still use its devices.
   for (const Incarnation stray : node->strays) {
     const auto kill = Msg<wire::KillWorker>::build(
         {}, [&](wire::KillWorker::Builder b) { b.setIncarnation(stray.value); });
     self_->send(gateway_, Outbound{inbound.from, kill.frame()});
   }
-  arriving_[inbound.from] = *std::move(node);
+  arriving_nodes_[inbound.from] = *std::move(node);
 }
 
 std::set<Incarnation> ClusterSchedulerState::strays_of(const PeerId& node,
                                                        const std::vector<Incarnation>& workers) {
-  const bool was_lost = std::exchange(was_lost_[node], false);
+  const bool was_lost = std::exchange(node_was_lost_[node], false);
   std::set<Incarnation> strays;
   for (const Incarnation worker : workers)
-    if (was_lost || (worker < first_own_ && !survivors_.contains(worker))) strays.insert(worker);
+    if (was_lost || (worker < first_own_incarnation_ && !journaled_workers_.contains(worker)))
+      strays.insert(worker);
   return strays;
 }
 
@@ -55,50 +56,50 @@ std::set<Incarnation> ClusterSchedulerState::strays_of(const PeerId& node,
 void ClusterSchedulerState::on_drain_node(const Inbound& inbound) {
   const std::string prefix = node_peer("");
   if (!inbound.from.starts_with(prefix)) return;
-  draining_.insert(inbound.from);
-  arriving_.erase(inbound.from);
+  draining_nodes_.insert(inbound.from);
+  arriving_nodes_.erase(inbound.from);
   take_now(cluster::NodeDraining{inbound.from.substr(prefix.size())});
   send_inventory();
 }
 
 void ClusterSchedulerState::on_worker_exited(const Inbound& inbound) {
   forward_to_job(inbound);
-  const auto at = arriving_.find(inbound.from);
-  if (at == arriving_.end()) return;
+  const auto at = arriving_nodes_.find(inbound.from);
+  if (at == arriving_nodes_.end()) return;
   const auto exited =
       Msg<wire::WorkerExited>::from_frame(inbound.frame)->decode([](wire::WorkerExited::Reader r) {
         return r.getIncarnation();
       });
   if (!exited || at->second.strays.erase({*exited}) == 0 || !at->second.strays.empty()) return;
   const Arrival node = std::move(at->second);
-  arriving_.erase(at);
-  admit(node);
+  arriving_nodes_.erase(at);
+  admit_node(node);
 }
 
-void ClusterSchedulerState::admit(const Arrival& node) {
-  awaited_.erase(node_peer(node.name));
-  held_back_.push_back(node);
-  if (awaited_.empty()) stop_waiting();
+void ClusterSchedulerState::admit_node(const Arrival& node) {
+  awaited_nodes_.erase(node_peer(node.name));
+  nodes_held_back_.push_back(node);
+  if (awaited_nodes_.empty()) stop_waiting_for_nodes();
 }
 
 void ClusterSchedulerState::on_return_timeout() {
-  awaited_.clear();
-  stop_waiting();
+  awaited_nodes_.clear();
+  stop_waiting_for_nodes();
 }
 
 // All nodes enter before one decision is made. After the first node alone, a job with devices on
 // another node would seem to hold nothing and would be granted other devices.
-void ClusterSchedulerState::stop_waiting() {
-  for (const Arrival& node : std::exchange(held_back_, {})) take_in(node);
+void ClusterSchedulerState::stop_waiting_for_nodes() {
+  for (const Arrival& node : std::exchange(nodes_held_back_, {})) join_node(node);
   on_decide(decide_due_s_);
   send_inventory();
 }
 
-void ClusterSchedulerState::take_in(const Arrival& node) {
-  draining_.erase(node_peer(node.name));
+void ClusterSchedulerState::join_node(const Arrival& node) {
+  draining_nodes_.erase(node_peer(node.name));
   cluster::NodeJoined joined{node.name, node.devices};
   for (const Incarnation worker : node.workers)
-    if (const auto at = survivors_.find(worker); at != survivors_.end())
+    if (const auto at = journaled_workers_.find(worker); at != journaled_workers_.end())
       joined.kept.push_back(at->second);
   perform(core_->take(joined, now_s()));
 }
@@ -107,18 +108,19 @@ void ClusterSchedulerState::on_peer_down(const PeerDown& down) {
   const std::string prefix = node_peer("");
   const bool is_node = down.peer.starts_with(prefix);
   if (is_node) {
-    const auto known = was_lost_.find(down.peer);
-    if (known == was_lost_.end()) return;  // it has not found this head yet
+    const auto known = node_was_lost_.find(down.peer);
+    if (known == node_was_lost_.end()) return;  // it has not found this head yet
     known->second = true;
-    tried_.erase(down.peer);
-    arriving_.erase(down.peer);
-    draining_.erase(down.peer);
-    std::erase_if(held_back_, [&](const Arrival& n) { return node_peer(n.name) == down.peer; });
+    directory_trials_.erase(down.peer);
+    arriving_nodes_.erase(down.peer);
+    draining_nodes_.erase(down.peer);
+    std::erase_if(nodes_held_back_,
+                  [&](const Arrival& n) { return node_peer(n.name) == down.peer; });
     // The devices are lost first, so that no job starts anything there again.
-    take_now(cluster::NodeLost{down.peer.substr(prefix.size())});
+    take_now(cluster::NodeLost{name});
   }
   for (const auto& [number, id] : submit_order_)
-    if (!is_node || live_.contains(id)) self_->send(jobs_.at(id).actor, down);
+    if (!is_node || live_jobs_.contains(id)) self_->send(jobs_.at(id).actor, down);
   if (is_node) send_inventory();
 }
 
@@ -126,7 +128,7 @@ Msg<wire::Inventory> ClusterSchedulerState::inventory() const {
   const DeviceSet& devices = core_->existing_devices();
   std::vector<std::string> present;
   for (const auto& node : core_->nodes())
-    if (node.alive || draining_.contains(node_peer(node.name))) present.push_back(node.name);
+    if (node.alive || draining_nodes_.contains(node_peer(node.name))) present.push_back(node.name);
   return Msg<wire::Inventory>::build({}, [&](wire::Inventory::Builder b) {
     put(b.initDevices(devices.counts.size()), devices);
     auto nodes = b.initNodes(static_cast<unsigned>(present.size()));
@@ -136,7 +138,7 @@ Msg<wire::Inventory> ClusterSchedulerState::inventory() const {
 
 void ClusterSchedulerState::send_inventory() {
   const auto message = inventory();
-  for (const JobId& id : live_) self_->send(jobs_.at(id).actor, message);
+  for (const JobId& id : live_jobs_) self_->send(jobs_.at(id).actor, message);
 }
 
 // Nodes look for this file to find out whether they see the same disk. If it cannot be written,
@@ -144,7 +146,7 @@ void ClusterSchedulerState::send_inventory() {
 void ClusterSchedulerState::write_probe_file() {
   if (options_.checkpoint_dir.empty() || options_.probe.empty()) return;
   const Status written = write_probe(options_.checkpoint_dir, options_.probe);
-  if (!written.ok()) std::cerr << "warning: " << written.error().message << std::endl;
+  if (!written.ok()) log::warning(written.error().message);
 }
 
 void ClusterSchedulerState::on_directory_tried(const Inbound& inbound) {
@@ -152,15 +154,14 @@ void ClusterSchedulerState::on_directory_tried(const Inbound& inbound) {
                          ->decode([](wire::DirectoryTried::Reader r) {
                            return DirectoryTrial{r.getShared(), r.getProblem().cStr()};
                          });
-  if (tried && was_lost_.contains(inbound.from)) tried_[inbound.from] = *tried;
+  if (tried && node_was_lost_.contains(inbound.from)) directory_trials_[inbound.from] = *tried;
 }
 
-void ClusterSchedulerState::on_kept(const JobId& job, wire::DevicesKept::Reader r) {
-  const std::string reason = r.getReason().cStr();
-  if (reason.empty())
+void ClusterSchedulerState::on_devices_kept(const JobId& job, const protocol::DevicesKept& kept) {
+  if (kept.reason.empty())
     kept_devices_.erase(job);
-  else if (live_.contains(job))
-    kept_devices_[job] = reason;
+  else if (live_jobs_.contains(job))
+    kept_devices_[job] = kept.reason;
 }
 
 void ClusterSchedulerState::fill_claims(wire::NodeList::Builder b) const {
@@ -188,10 +189,10 @@ void ClusterSchedulerState::fill_nodes(wire::NodeList::Builder b) const {
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const PeerId peer = node_peer(nodes[i].name);
     list[i].setName(nodes[i].name);
-    const bool draining = draining_.contains(peer);
+    const bool draining = draining_nodes_.contains(peer);
     list[i].setAlive(nodes[i].alive || draining);
     list[i].setDraining(draining);
-    if (const auto tried = tried_.find(peer); tried != tried_.end()) {
+    if (const auto tried = directory_trials_.find(peer); tried != directory_trials_.end()) {
       list[i].setCheckpoints(tried->second.shared ? "shared" : "own");
       list[i].setCheckpointProblem(tried->second.problem);
     }

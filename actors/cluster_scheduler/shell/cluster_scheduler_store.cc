@@ -1,9 +1,8 @@
 // ClusterScheduler: a state directory that cannot be written or read.
 #include <caf/all.hpp>
 
-#include <iostream>
-
 #include "actors/cluster_scheduler/shell/cluster_scheduler_actor.h"
+#include "actors/log/log.h"
 
 namespace es::actors {
 namespace {
@@ -15,25 +14,25 @@ constexpr auto kTryStoreAgain = std::chrono::seconds(1);
 // A write of this actor or of a job has failed and waits.
 void ClusterSchedulerState::on_store_failed(const std::string& reason) {
   const bool tries = !store_warning_.empty();
-  if (!tries) std::cerr << "warning: " << reason << std::endl;
+  if (!tries) log::warning(reason);
   store_warning_ = reason;
   if (!tries) self_->delayed_send(self_, kTryStoreAgain, TryStoreAtom::value);
 }
 
 void ClusterSchedulerState::on_try_store() {
   Status status = store_->recover();
-  while (status.ok() && !kept_writes_.empty()) {
-    status = kept_writes_.front()();
-    if (status.ok()) kept_writes_.pop_front();
+  while (status.ok() && !waiting_writes_.empty()) {
+    status = waiting_writes_.front()();
+    if (status.ok()) waiting_writes_.pop_front();
   }
   if (!status.ok()) {
     store_warning_ = status.error().message;
     self_->delayed_send(self_, kTryStoreAgain, TryStoreAtom::value);
     return;
   }
-  std::cerr << "the state directory can be written again" << std::endl;
+  log::warning("the state directory can be written again");
   store_warning_.clear();
-  for (const JobId& id : live_) self_->send(jobs_.at(id).actor, StoreRecoveredAtom::value);
+  for (const JobId& id : live_jobs_) self_->send(jobs_.at(id).actor, StoreRecoveredAtom::value);
 }
 
 // Checked before anything new is accepted.
@@ -51,9 +50,9 @@ Status ClusterSchedulerState::not_written(const Status& failed) {
 
 // For facts that cannot be refused: writes now, or as soon as it is possible. Later writes queue
 // behind earlier ones.
-void ClusterSchedulerState::keep(std::function<Status()> write) {
-  if (kept_writes_.empty() && not_written(write()).ok()) return;
-  kept_writes_.push_back(std::move(write));
+void ClusterSchedulerState::write_when_possible(std::function<Status()> write) {
+  if (waiting_writes_.empty() && not_written(write()).ok()) return;
+  waiting_writes_.push_back(std::move(write));
 }
 
 std::string ClusterSchedulerState::store_warning() const {

@@ -4,9 +4,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <iostream>
 
-#include "actors/protocol/wire/wire_devices.h"
+#include "actors/protocol/wire/job_cluster_codec.h"
 #include "scheduler/model/capability_watch.h"
 #include "scheduler/model/device_sets.h"
 #include "scheduler/plans/proposal.h"
@@ -15,7 +14,7 @@ namespace es::actors {
 namespace {
 
 void warn_if_failed(const Status& status) {
-  if (!status.ok()) std::cerr << "companion: " << status.error().message << std::endl;
+  if (!status.ok()) log::warning("companion: " + status.error().message);
 }
 
 store::PlanRecord record_of(const scheduler::RankedPlan& plan) {
@@ -69,71 +68,68 @@ double assumed_capability(const DeviceType& type) {
 void CompanionState::init(CompanionOptions options, std::shared_ptr<HeadStore> store) {
   options_ = std::move(options);
   store_ = std::move(store);
-  learn_history();
+  load_history();
 }
 
-// Loads the speeds of types that this job has not measured itself. A similar job that runs at the
-// same time may have measured them since.
-void CompanionState::learn_history() {
+// Loads the speeds of types that are not known yet. A similar job that runs at the same time may
+// have measured them since.
+void CompanionState::load_history() {
   const auto history = store_->plans().load_capabilities(options_.model_key, options_.batch_size);
   if (!history) return warn_if_failed(history.error());
   for (const store::CapabilityRecord& record : *history)
-    known_.try_emplace(record.type, Known{record.local_steps_per_s, record.measurements});
+    history_.try_emplace(record.type, Stored{record.local_steps_per_s, record.measurements});
 }
 
-scheduler::Capabilities CompanionState::capabilities_of(const DeviceSet& devices) {
-  const auto is_known = [this](const DeviceCount& c) { return known_.contains(c.type); };
-  if (!std::ranges::all_of(devices.counts, is_known)) learn_history();
+// The speeds that the job has measured, completed from the history or by assumed values.
+CompanionState::Speeds CompanionState::speeds_of(
+    const DeviceSet& devices, const std::vector<protocol::Capability>& measured) {
+  std::map<DeviceType, double> known;
+  for (const protocol::Capability& c : measured) known[c.type] = c.steps_per_second;
+  if (!std::ranges::all_of(devices.counts, [&](const DeviceCount& c) {
+        return known.contains(c.type) || history_.contains(c.type);
+      }))
+    load_history();
+  for (const auto& [type, stored] : history_) known.try_emplace(type, stored.steps_per_second);
   std::vector<double> ratios;
-  for (const auto& [type, known] : known_)
-    ratios.push_back(known.steps_per_second / assumed_capability(type));
+  for (const auto& [type, steps_per_second] : known)
+    ratios.push_back(steps_per_second / assumed_capability(type));
   std::sort(ratios.begin(), ratios.end());
   const double scale = ratios.empty() ? 1 : ratios[(ratios.size() - 1) / 2];
-  scheduler::Capabilities capabilities;
+  Speeds speeds{{}, !known.empty()};
   for (const DeviceCount& c : devices.counts) {
-    const auto at = known_.find(c.type);
-    capabilities[c.type] =
-        at == known_.end() ? scale * assumed_capability(c.type) : at->second.steps_per_second;
+    const auto at = known.find(c.type);
+    const bool is_known = at != known.end();
+    speeds.capabilities.push_back(
+        {c.type, is_known ? at->second : scale * assumed_capability(c.type), is_known});
   }
-  return capabilities;
+  return speeds;
 }
 
 scheduler::PlanQuery CompanionState::query_for(const DeviceSet& available,
-                                               const DeviceSet& addable) {
+                                               const Speeds& speeds) const {
   scheduler::PlanQuery query;
   query.max_p = options_.max_p;
   query.available = available;
   query.max_devices = options_.max_devices;
   query.mix_types = options_.mix_types;
-  query.capabilities = capabilities_of(scheduler::sum(available, addable));
+  for (const protocol::Capability& c : speeds.capabilities)
+    query.capabilities[c.type] = c.steps_per_second;
   return query;
 }
 
-caf::message CompanionState::answer(wire::PlanQuery::Reader query) {
-  const DeviceSet addable = device_set_from(query.getAddable());
-  const scheduler::PlanQuery plan_query = query_for(device_set_from(query.getHeld()), addable);
+protocol::PlanAnswer CompanionState::answer(const protocol::PlanQuery& query) {
+  Speeds speeds = speeds_of(scheduler::sum(query.held, query.addable), query.measured);
   // Without any measurement it is not known how long a step is compared with a pause.
-  const double pause = known_.empty() ? 0 : query.getRescaleSeconds();
-  const auto proposals =
-      scheduler::propose(plan_query, addable,
-                         {.per_type = kProposalsPerType,
-                          .pause_seconds = pause,
-                          .steps_left = static_cast<double>(query.getStepsLeft())});
-  return caf::make_message(Msg<wire::PlanAnswer>::build({}, [&](wire::PlanAnswer::Builder b) {
-    auto list = b.initProposals(proposals.size());
-    for (std::size_t i = 0; i < proposals.size(); ++i) {
-      list[i].setDeviceType(proposals[i].type.name);
-      list[i].setCount(proposals[i].count);
-      list[i].setSpeedup(proposals[i].speedup);
-    }
-    auto capabilities = b.initCapabilities(plan_query.capabilities.size());
-    unsigned i = 0;
-    for (const auto& [type, steps_per_second] : plan_query.capabilities) {
-      capabilities[i].setDeviceType(type.name);
-      capabilities[i].setStepsPerSecond(steps_per_second);
-      capabilities[i++].setMeasured(known_.contains(type));
-    }
-  }));
+  const double pause_seconds = speeds.any_measured ? query.rescale_seconds : 0;
+  auto proposals = scheduler::propose(query_for(query.held, speeds), query.addable,
+                                      {.per_type = kProposalsPerType,
+                                       .pause_seconds = pause_seconds,
+                                       .steps_left = static_cast<double>(query.steps_left)});
+  std::erase_if(speeds.capabilities, [&](const protocol::Capability& c) {
+    return std::ranges::find(query.measured, c.type, &protocol::Capability::type) !=
+           query.measured.end();
+  });
+  return {std::move(proposals), std::move(speeds.capabilities)};
 }
 
 // Returns the stored list if it was made from the same inputs, otherwise computes and stores it.
@@ -154,46 +150,44 @@ scheduler::PlanList CompanionState::plans_for(const scheduler::PlanQuery& query)
   return list;
 }
 
-caf::message CompanionState::list(wire::PlanListQuery::Reader query, std::uint64_t request) {
-  const scheduler::PlanQuery plan_query = query_for(device_set_from(query.getAvailable()), {});
-  const scheduler::PlanList list = plans_for(plan_query);
-  const auto fill = [&](wire::PlanList::Builder b) {
+Msg<wire::PlanList> CompanionState::list(const protocol::PlanListQuery& query,
+                                         std::uint64_t request) {
+  const Speeds speeds = speeds_of(query.available, query.measured);
+  const scheduler::PlanList list = plans_for(query_for(query.available, speeds));
+  return Msg<wire::PlanList>::build({.request = request}, [&](wire::PlanList::Builder b) {
     b.setComplete(list.complete);
     auto plans = b.initPlans(list.plans.size());
     for (unsigned i = 0; i < plans.size(); ++i) put(plans[i], list.plans[i]);
-    auto speeds = b.initSpeeds(plan_query.capabilities.size());
-    unsigned i = 0;
-    for (const auto& [type, steps_per_second] : plan_query.capabilities) {
-      speeds[i].setDeviceType(type.name);
-      speeds[i].setStepsPerSecond(steps_per_second);
-      speeds[i++].setMeasured(known_.contains(type));
+    auto types = b.initSpeeds(speeds.capabilities.size());
+    for (unsigned i = 0; i < types.size(); ++i) {
+      types[i].setDeviceType(speeds.capabilities[i].type.name);
+      types[i].setStepsPerSecond(speeds.capabilities[i].steps_per_second);
+      types[i].setMeasured(speeds.capabilities[i].measured);
     }
-  };
-  return caf::make_message(Msg<wire::PlanList>::build({.request = request}, fill));
+  });
 }
 
-void CompanionState::on_report(wire::CapabilityReport::Reader report) {
-  for (const auto r : report.getReports()) {
-    const DeviceType type{r.getDeviceType().cStr()};
-    Known& known = known_[type];
-    if (known.measurements > 0 &&
-        !scheduler::capability_differs(known.steps_per_second, r.getStepsPerSecond()))
+void CompanionState::on_report(const protocol::CapabilityReport& report) {
+  for (const protocol::Capability& reported : report.reports) {
+    Stored& stored = history_[reported.type];
+    if (stored.measurements > 0 &&
+        !scheduler::capability_differs(stored.steps_per_second, reported.steps_per_second))
       continue;
-    known.steps_per_second = r.getStepsPerSecond();
-    ++known.measurements;
-    unsaved_.insert(type);
+    stored.steps_per_second = reported.steps_per_second;
+    ++stored.measurements;
+    unsaved_.insert(reported.type);
   }
-  save_speeds();
+  save_history();
 }
 
 // A speed that could not be written is written with the next report.
-void CompanionState::save_speeds() {
+void CompanionState::save_history() {
   while (!unsaved_.empty()) {
     const DeviceType type = *unsaved_.begin();
-    const Known& known = known_.at(type);
+    const Stored& stored = history_.at(type);
     const Status saved =
         store_->plans().save_capability(options_.model_key, options_.batch_size,
-                                        {type, known.steps_per_second, known.measurements});
+                                        {type, stored.steps_per_second, stored.measurements});
     if (!saved.ok()) return warn_if_failed(saved);
     unsaved_.erase(type);
   }
@@ -208,13 +202,15 @@ caf::behavior companion_actor(caf::stateful_actor<CompanionState>* self, Compani
   return {
       [=](const Msg<wire::PlanQuery>& m) {
         self->send(caf::actor_cast<caf::actor>(self->current_sender()),
-                   self->state.answer(*m.view()));
+                   protocol::message_of(self->state.answer(protocol::value_of(*m.view()))));
       },
       [=](const Msg<wire::PlanListQuery>& m) {
         self->send(caf::actor_cast<caf::actor>(self->current_sender()),
-                   self->state.list(*m.view(), m.head().request));
+                   self->state.list(protocol::value_of(*m.view()), m.head().request));
       },
-      [=](const Msg<wire::CapabilityReport>& m) { self->state.on_report(*m.view()); },
+      [=](const Msg<wire::CapabilityReport>& m) {
+        self->state.on_report(protocol::value_of(*m.view()));
+      },
   };
 }
 

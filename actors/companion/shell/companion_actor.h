@@ -1,14 +1,17 @@
 #pragma once
-// Companion: one for each job, in the head. It knows how fast the local steps of the job are on
-// each device type, and computes plans from that. Its knowledge outlives the job (plan store).
+// Companion: one for each job, in the head. It computes plans for the job, and it is the job's
+// access to the plan store, which outlives the job: the speeds that similar jobs have measured, and
+// listed plans. The job itself owns its capabilities C_i (core/job_speeds.h) and sends them along
+// with each query. The companion adds those of other device types: from the store, or assumed.
 //
 //   Accepts   PlanQuery from the intra-job scheduler, at any time; the answer is PlanAnswer.
 //             PlanListQuery from it; the answer is PlanList.
-//             CapabilityReport from it: new measurements. A value that differs from C_i by more
-//             than scheduler::kCapabilityChangeMin replaces it and is stored. Later plans use it.
+//             CapabilityReport from it: new measurements. A value that differs from the stored one
+//             by more than scheduler::kCapabilityChangeMin replaces it.
 //   Sends     PlanAnswer or PlanList to the sender of the query.
-//   State     C_i, saved by (model key, batch size, device type), so that the next job of a known
-//             model begins with these values. The listed plans, saved by (model key, max_p).
+//   State     A copy of the stored speeds of (model key, batch size), by device type, so that the
+//             next job of a known model begins with these values. The listed plans are stored by
+//             (model key, max_p).
 //   Fails     A plan store that cannot be written is reported on stderr; only history is lost.
 //   Order     No order of messages is assumed.
 //   Limits    kProposalsPerType proposals of each device type in an answer; scheduler::ListLimits.
@@ -20,8 +23,10 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "actors/head/head_store.h"
+#include "actors/protocol/core/job_plans.h"
 #include "actors/protocol/shell/caf_messages.h"
 #include "proto/messages.h"
 #include "scheduler/model/model.h"
@@ -32,7 +37,7 @@ namespace es::actors {
 inline constexpr std::size_t kProposalsPerType = 3;
 
 struct CompanionOptions {
-  std::string model_key;  // common/model_key.h
+  std::string model_key;  // admission/model_key.h
   std::uint32_t batch_size = 1;
   std::uint32_t max_p = 1;
   std::uint32_t max_devices = 0;  // 0 for max_p
@@ -47,26 +52,31 @@ double assumed_capability(const DeviceType& type);
 class CompanionState {
  public:
   void init(CompanionOptions options, std::shared_ptr<HeadStore> store);
-  caf::message answer(wire::PlanQuery::Reader query);
-  caf::message list(wire::PlanListQuery::Reader query, std::uint64_t request);
-  void on_report(wire::CapabilityReport::Reader report);
+  protocol::PlanAnswer answer(const protocol::PlanQuery& query);
+  Msg<wire::PlanList> list(const protocol::PlanListQuery& query, std::uint64_t request);
+  void on_report(const protocol::CapabilityReport& report);
 
  private:
-  struct Known {
+  struct Stored {
     double steps_per_second = 0;
     std::uint64_t measurements = 0;
   };
+  // The capabilities of some device types, ascending by type.
+  struct Speeds {
+    std::vector<protocol::Capability> capabilities;
+    bool any_measured = false;  // of these or of any other type
+  };
 
-  void learn_history();
-  void save_speeds();
-  scheduler::Capabilities capabilities_of(const DeviceSet& devices);
-  scheduler::PlanQuery query_for(const DeviceSet& available, const DeviceSet& addable);
+  void load_history();
+  void save_history();
+  Speeds speeds_of(const DeviceSet& devices, const std::vector<protocol::Capability>& measured);
+  scheduler::PlanQuery query_for(const DeviceSet& available, const Speeds& speeds) const;
   scheduler::PlanList plans_for(const scheduler::PlanQuery& query);
 
   CompanionOptions options_;
   std::shared_ptr<HeadStore> store_;
-  std::map<DeviceType, Known> known_;
-  std::set<DeviceType> unsaved_;  // types in known_ that are not saved yet
+  std::map<DeviceType, Stored> history_;
+  std::set<DeviceType> unsaved_;  // types in history_ that are not saved yet
 };
 
 caf::behavior companion_actor(caf::stateful_actor<CompanionState>* self, CompanionOptions options,

@@ -1,16 +1,17 @@
 #pragma once
 // DataWorkers: the actor of a worker process that has the mini-batches of all its ESTs loaded and
 // augmented by a pool of loaders. A process therefore opens its data once, and not once for each
-// EST.
+// EST. The actor is a thin shell around BatchQueue, which decides.
 //
-// Accepts   LoadBatch from an EST, at any time. The answer is BatchLoaded, as soon as a slot and a
-//           loader are free.
+// Accepts   LoadBatch from an EST, at any time; there is one EST for each rank. The answer is
+//           BatchLoaded, as soon as a slot and a loader are free.
 //           BatchDone from an EST: the slot may be used again.
 //           NextSlice from the device: the slice that the device runs next.
 //           SlotFilled from a loader.
 // Sends     BatchLoaded to the EST that sent the request; FillSlot to a loader.
-// State     Waiting requests, free slots, free loaders and the next slice. Nothing is stored
-//           durably: a mini-batch is a pure function of (seed, epoch, step, rank).
+// State     The ESTs and the free loaders; in the queue, waiting requests, free slots and the next
+//           slice. Nothing is stored durably: a mini-batch is a pure function of (seed, epoch,
+//           step, rank).
 // Fails     If a sample cannot be loaded (for example, a corrupt image), BatchLoaded contains the
 //           error. The actor is linked to no other actor and ends with the worker process.
 // Order     Requests are served in the order in which the device runs slices, by step and then by
@@ -26,10 +27,10 @@
 #include <caf/stateful_actor.hpp>
 
 #include <cstdint>
-#include <memory>
+#include <map>
 #include <vector>
 
-#include "actors/data_workers/core/batch_pool.h"
+#include "actors/data_workers/core/batch_queue.h"
 #include "actors/data_workers/shell/loader_actor.h"
 #include "actors/protocol/shell/caf_messages.h"
 #include "proto/messages.h"
@@ -37,12 +38,9 @@
 namespace es::actors {
 
 struct DataWorkersState {
-  std::uint32_t slots = 0;
-  std::vector<BatchRequest> waiting;
-  std::vector<std::uint32_t> free_slots;
+  BatchQueue queue{1, 1};  // data_workers_actor() sets the numbers of slots and loaders
+  std::map<VirtualRank, caf::actor> ests;  // those that have requested a mini-batch
   std::vector<caf::actor> free_loaders;
-  Version next_step = 0;  // the slice that the device runs next
-  VirtualRank next_rank = 0;
 };
 
 // `slots` is the number of slots in the pool that the loaders fill. REQUIRES: at least one slot and

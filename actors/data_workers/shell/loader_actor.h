@@ -7,6 +7,7 @@
 // Fails     If a sample cannot be loaded, the answer contains an error, and the content of the slot
 //           is arbitrary.
 // Order     It fills one slot after the other, in the order of the requests.
+// Limits    The data workers give it one slot at a time.
 // Threads   Detached, because reading files and decoding images must not delay the actors that
 //           answer the head.
 #include <caf/actor.hpp>

@@ -150,7 +150,8 @@ Client::FrameResult Client::answer_to(std::uint64_t request, Deadline deadline) 
     Result<InboxItem> item = next_item(deadline);
     if (!item) return item.error();
     if (item->kind == InboxItem::Kind::kHeadDown)
-      return failure("easyscaled at " + endpoint_ + " is gone; it did not answer");
+      return failure("easyscaled at " + endpoint_ +
+                     " has ended or closed the connection before it answered");
     if (item->frame == nullptr) continue;
     if (item->frame->head.request == request) {
       unanswered_ = false;

@@ -16,17 +16,17 @@ std::optional<Error> of_news(const ConnectAttempt& a) {
   switch (a.news->kind) {
     case LinkNews::Kind::kKeyRefused:
       return refused("easyscaled at " + a.endpoint +
-                     " does not know our key: the public half of this machine's client.key must be "
-                     "in its directory authorized/ (see esctl keygen --help)");
+                     " does not accept the key of this machine: the public half of its client.key "
+                     "must be in the head's directory authorized/ (see esctl keygen --help)");
     case LinkNews::Kind::kOtherVersion:
-      return refused("easyscaled at " + a.endpoint + " speaks protocol " +
-                     std::to_string(a.news->protocol) + ", this esctl " +
-                     std::to_string(kProtocolVersion) +
-                     ": allowed is the same; use programs of one release (esctl --version)");
+      return refused(
+          "easyscaled at " + a.endpoint + " speaks protocol " + std::to_string(a.news->protocol) +
+          ", this esctl " + std::to_string(kProtocolVersion) +
+          ": allowed is the same protocol; use programs of one release (esctl --version)");
     case LinkNews::Kind::kTurnedAway:
       return refused("easyscaled at " + a.endpoint +
-                     " has turned us away: our key is not authorized any more, or it is about to "
-                     "end");
+                     " has closed the connection: the key of this machine is not authorized any "
+                     "more, or the head is about to end");
     default:
       return std::nullopt;
   }
@@ -36,11 +36,11 @@ std::optional<Error> of_handshake(const ConnectAttempt& a) {
   if (a.handshakes_failed < kHandshakesMin) return std::nullopt;
   if (a.probe->listener == Listener::kSecure && a.has_keys)
     return refused("easyscaled at " + a.endpoint +
-                   " has another server key: allowed is the server.pub of its cluster in the "
-                   "directory of --keys");
+                   " has another server key: the directory of --keys must contain the server.pub "
+                   "of its cluster");
   if (a.probe->listener == Listener::kSecure)
     return refused("easyscaled at " + a.endpoint +
-                   " wants keys: name the directory of this machine's with --keys");
+                   " requires keys: name the key directory of this machine with --keys");
   if (a.probe->listener == Listener::kOpen && a.has_keys)
     return refused("easyscaled at " + a.endpoint +
                    " has no keys: allowed is --insecure-loopback instead of --keys");
@@ -52,17 +52,17 @@ std::optional<Error> of_probe(const ConnectAttempt& a) {
   const std::string reason = a.probe->reason.empty() ? "" : " (" + a.probe->reason + ")";
   switch (a.probe->listener) {
     case Listener::kNone:
-      return nobody(a, "nobody listens there" + reason +
-                           "; is it running? see easyscaled --help, or use `esctl run` which "
-                           "needs none");
+      return nobody(a,
+                    "no process listens there" + reason +
+                        "; start a head (easyscaled --help), or use `esctl run`, which needs none");
     case Listener::kNoAccess:
-      return refused("easyscaled at " + a.endpoint + ": we may not use its socket" + reason);
+      return refused("easyscaled at " + a.endpoint + ": this user may not use its socket" + reason);
     case Listener::kUnknownHost:
-      return nobody(a, "the host's name is unknown" + reason);
+      return nobody(a, "the name of the host is unknown" + reason);
     case Listener::kNoRoute:
-      return nobody(a, "there is no way to that host" + reason);
+      return nobody(a, "there is no route to that host" + reason);
     case Listener::kOther:
-      return not_found("what answers at " + a.endpoint + " is not an easyscaled");
+      return not_found("the program that answers at " + a.endpoint + " is not an easyscaled");
     default:
       return of_handshake(a);
   }
@@ -84,8 +84,9 @@ Error error_after_wait(const ConnectAttempt& attempt) {
     return failure("easyscaled at " + attempt.endpoint +
                    " is connected, but has not answered for " + waited +
                    ": it may be stopped or overloaded");
-  return nobody(attempt, "the host has not answered for " + waited +
-                             "; is it switched on, and lets its firewall us in?");
+  return nobody(attempt,
+                "the host has not answered for " + waited +
+                    "; check that it is switched on, and that its firewall allows the connection");
 }
 
 }  // namespace es::actors::esctl

@@ -69,8 +69,9 @@ Status apply_devices(JobSpec& spec, const SpecChanges& changes, const StartPoint
 Status check_steps_left(const JobSpec& spec, const StartPoint& start) {
   if (spec.steps == 0 || start.version.value_or(0) < spec.steps) return {};
   return usage_error("--from " + start.checkpoint + ": the checkpoint is of step " +
-                     std::to_string(*start.version) + " and the job ends at step " +
-                     std::to_string(spec.steps) + "; allowed are more steps (--steps)");
+                     std::to_string(*start.version) + ", and the job ends at step " +
+                     std::to_string(spec.steps) +
+                     "; allowed is a larger number of steps (--steps)");
 }
 
 Status check_device_type(const DeviceType& type, const std::string& field,

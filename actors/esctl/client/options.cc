@@ -12,7 +12,7 @@ void add_head_options(CLI::App& command, HeadOptions& options) {
       ->envname("ES_HEAD")
       ->type_name("ENDPOINT")
       ->capture_default_str();
-  command.add_option("--keys", options.keys, "Directory of CURVE keys (needed for tcp)")
+  command.add_option("--keys", options.keys, "Directory of CURVE keys; required for tcp")
       ->envname("ES_KEYS")
       ->type_name("DIR");
   command.add_flag("--insecure-loopback", options.insecure_loopback,
@@ -49,8 +49,8 @@ void add_job_options(CLI::App& command, JobOptions& options) {
       ->type_name("D0|D1|D2|auto");
   command
       .add_option("--stages", options.changes.stages,
-                  "Placements to go through, e.g. cpu-avx512:4@20,cpu-scalar:1+cpu-avx2:1@20 = "
-                  "20 steps on four devices, then 20 on one of each of two types")
+                  "Placements in order, e.g. cpu-avx512:4@20,cpu-scalar:1+cpu-avx2:1@20 = 20 steps "
+                  "on four devices, then 20 steps on one device of each of two types")
       ->type_name("STAGES");
 }
 

@@ -76,7 +76,7 @@ void PrivateRun::collect_checkpoint() {
 Result<JobView> PrivateRun::stop_early() {
   signals_max_ = 1;
   console_.err << "esctl: stopping job " << job_ << (asked_ ? " with a checkpoint" : "")
-               << " (once more: at once)" << std::endl;
+               << " (a second signal stops it at once)" << std::endl;
   const std::uint64_t cancel =
       client_->post<wire::CancelJob>(job_, [](wire::CancelJob::Builder) {});
   collect_checkpoint();

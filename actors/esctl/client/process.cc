@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "actors/gateway/core/endpoint.h"
+#include "actors/log/line.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -92,7 +93,7 @@ Result<fs::path> find_easyscaled() {
                                            here.parent_path() / "easyscaled/easyscaled"};
   for (const fs::path& path : candidates)
     if (fs::is_regular_file(path, code) && ::access(path.c_str(), X_OK) == 0) return path;
-  return not_found("the program easyscaled is neither " + candidates[0].string() + " nor " +
+  return not_found("the program easyscaled was found neither " + candidates[0].string() + " nor " +
                    candidates[1].string() + "; name it in the environment variable EASYSCALED");
 }
 
@@ -117,7 +118,7 @@ PrivateDaemon::~PrivateDaemon() {
 
 std::string PrivateDaemon::log_tail() const {
   std::ifstream in(log_, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(in), {}};
+  std::string text = log::complaints_of(std::string{std::istreambuf_iterator<char>(in), {}});
   if (text.size() > kLogTailBytes) {
     const std::size_t line = text.find('\n', text.size() - kLogTailBytes);
     text.erase(0, line == std::string::npos ? text.size() - kLogTailBytes : line + 1);
@@ -222,7 +223,7 @@ Status PrivateDaemon::wait_ready() {
 
 // The daemon has closed its output: it has ended, or is about to end.
 Error PrivateDaemon::ended_early() {
-  if (!wait_for_end(kEndTimeout, 0)) return failure("easyscaled closed its output and hangs");
+  if (!wait_for_end(kEndTimeout, 0)) return failure("easyscaled closed its output and did not end");
   const std::string tail = log_tail();
   return {kind_of_exit(exit_status_), "easyscaled ended before it was ready (" +
                                           describe_exit(exit_status_) + ")" +

@@ -50,7 +50,7 @@ class PrivateDaemon {
   PrivateDaemon& operator=(const PrivateDaemon&) = delete;
 
   const std::string& endpoint() const { return endpoint_; }
-  // The last lines of its log.
+  // The last errors and warnings of its log.
   std::string log_tail() const;
 
   // Ends the daemon: waits for the end that Shutdown has requested, then sends SIGTERM, then

@@ -32,8 +32,9 @@ void add_cancel_command(CLI::App& app, Shell& shell) {
   add_head_options(*command, options->head);
   add_json_option(*command, options->json);
   command->footer(
-      "What it has learned is lost, unless a checkpoint was written before.\n"
-      "Example:\n  esctl cancel resnet18-1");
+      "Its weights are lost unless a checkpoint was written before.\n"
+      "Example:\n"
+      "  esctl cancel resnet18-1");
   command->callback([options, &shell] {
     shell.exit_code = finish(cancel(*options, shell.console), options->json, shell.console);
   });

@@ -60,15 +60,15 @@ Status checkpoint(const Options& options, Console& console) {
 
 void add_checkpoint_command(CLI::App& app, Shell& shell) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
-      "checkpoint",
-      "Write a checkpoint at the job's next step boundary and wait until it is there; or look "
-      "after those that are (ls, verify, prune)");
+  CLI::App* command =
+      app.add_subcommand("checkpoint",
+                         "Write a checkpoint at the job's next step boundary and wait until it is "
+                         "written; or list, verify and remove checkpoints (ls, verify, prune)");
   add_checkpoint_file_commands(*command, shell);
   command->add_option("job", options->job, "Job id")->type_name("JOB");
   command
       ->add_option("--to", options->directory,
-                   "The new directory, on the node; without it the head chooses one")
+                   "The new directory on the node (default: the head chooses one)")
       ->type_name("DIR");
   add_head_options(*command, options->head);
   add_json_option(*command, options->json);

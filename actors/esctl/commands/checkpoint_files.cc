@@ -35,16 +35,18 @@ Result<fs::path> directory_of(const Options& options) {
   const auto spec = parse_job(details->spec_toml, "job " + options.place);
   if (!spec) return spec.error();
   if (spec->checkpoint.directory.empty())
-    return not_found("job " + options.place +
-                     ": writes no checkpoints by itself (see [checkpoint] in its specification)");
+    return not_found(
+        "job " + options.place +
+        ": this job writes no series of checkpoints (see [checkpoint] in its specification)");
   return fs::path(spec->checkpoint.directory) / details->job.id;
 }
 
 Status list(const Options& options, Console& console) {
   if (options.place.empty())
     return usage_error(
-        "checkpoint ls: of what? Allowed is a directory with checkpoints in it, or the id of a job "
-        "that writes its own (see [checkpoint] in its specification)");
+        "checkpoint ls: an argument is missing; allowed is a directory with checkpoints in it, or "
+        "the id of a job that writes a series of checkpoints (see [checkpoint] in its "
+        "specification)");
   std::error_code code;
   fs::path directory = options.place;
   const bool is_path = options.place.find('/') != std::string::npos || fs::exists(directory, code);
@@ -68,7 +70,8 @@ Status list(const Options& options, Console& console) {
 Result<Catalog> verified_in(const std::string& directory) {
   if (directory.empty())
     return usage_error(
-        "checkpoint: in what? Allowed is a checkpoint, or a directory with checkpoints in it");
+        "checkpoint: an argument is missing; allowed is a checkpoint, or a directory with "
+        "checkpoints in it");
   auto catalog = store::list_checkpoints(directory, true);
   if (catalog && catalog->entries.empty() && catalog->skipped.empty())
     return not_found(directory + ": there is no checkpoint in it");
@@ -179,7 +182,9 @@ CLI::App* add_command(CLI::App& parent, Shell& shell, const char* name, const ch
 void add_checkpoint_file_commands(CLI::App& checkpoint, Shell& shell) {
   auto options = std::make_shared<Options>();
   CLI::App* command = add_command(checkpoint, shell, "ls", "List checkpoints", list, options);
-  command->add_option("place", options->place, "A directory, or a job that writes its own")
+  command
+      ->add_option("place", options->place,
+                   "A directory, or a job that writes a series of checkpoints")
       ->type_name("DIR|JOB");
   add_head_options(*command, options->head);
 
@@ -193,19 +198,21 @@ void add_checkpoint_file_commands(CLI::App& checkpoint, Shell& shell) {
       ->type_name("DIR");
 
   options = std::make_shared<Options>();
-  command = add_command(checkpoint, shell, "prune",
-                        "Remove all but the newest undamaged checkpoints of each run of a job in "
-                        "a directory, newest by when they were written. A damaged one neither "
-                        "counts nor goes; no symbolic link is followed, and other files stay",
-                        prune, options);
+  command = add_command(
+      checkpoint, shell, "prune",
+      "Remove all but the newest undamaged checkpoints of each run of a job in a directory, by the "
+      "time at which they were written. A damaged checkpoint does not count and is not removed; no "
+      "symbolic link is followed, and other files stay",
+      prune, options);
   command->add_option("directory", options->place, "A directory of checkpoints")
       ->required()
       ->type_name("DIR");
-  command->add_option("--keep", options->keep, "How many stay")
+  command->add_option("--keep", options->keep, "Number of checkpoints that stay")
       ->required()
       ->check(CLI::Range(1, 1'000'000))
       ->type_name("N");
-  command->add_flag("--dry-run", options->dry_run, "Say what would be removed, and remove nothing");
+  command->add_flag("--dry-run", options->dry_run,
+                    "Print what would be removed, and remove nothing");
 }
 
 }  // namespace es::actors::esctl

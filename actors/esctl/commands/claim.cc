@@ -86,15 +86,16 @@ Status claims(const ListOptions& options, Console& console) {
 
 void add_claims_command(CLI::App& app, Shell& shell) {
   auto options = std::make_shared<ListOptions>();
-  CLI::App* command =
-      app.add_subcommand("claims", "List claims, what they take and what they have by now");
+  CLI::App* command = app.add_subcommand(
+      "claims", "List claims, with the devices that they ask for and those that they have");
   add_head_options(*command, options->head);
   add_json_option(*command, options->json);
   command->footer(
-      "A claim has free devices at once, and those of training jobs at their next step "
+      "A claim gets free devices at once, and devices of training jobs at their next step "
       "boundary.\n"
-      "Below the table: the jobs that it waits for, and why one cannot leave.\n"
-      "Example:\n  esctl claims --json");
+      "Below the table are the jobs for which it waits, and the reason if one cannot leave.\n"
+      "Example:\n"
+      "  esctl claims --json");
   command->callback([options, &shell] {
     shell.exit_code = finish(claims(*options, shell.console), options->json, shell.console);
   });
@@ -108,20 +109,19 @@ void add_claim_command(CLI::App& app, Shell& shell) {
       ->add_option("--type", options->type,
                    "Device type of a new claim; without it, --count is the new size of claim NAME")
       ->type_name("TYPE");
-  command->add_option("--count", options->count, "How many")->required()->type_name("N");
-  command->add_option("--name", options->name, "Name of the claim, for esctl release")
+  command->add_option("--count", options->count, "Number of devices")->required()->type_name("N");
+  command->add_option("--name", options->name, "Name of the claim, also for esctl release")
       ->required()
       ->type_name("NAME");
   add_head_options(*command, options->head);
   add_json_option(*command, options->json);
   command->footer(
-      "The claim holds until it is released, also over a restart of the head. `esctl claims` lists "
-      "its\n"
-      "devices as owned by claim:NAME. More than the cluster has, or than easyscaled "
-      "--claim-quota\n"
-      "allows, is refused.\n"
-      "What a claim gives up by a smaller --count is free for training jobs at once.\n"
-      "Example:\n  esctl claim --type cpu-avx2 --count 2 --name serving\n"
+      "The claim stays until it is released, also after a restart of the head. Its devices\n"
+      "belong to claim:NAME. A claim of more devices than the cluster has, or than\n"
+      "easyscaled --claim-quota allows, is refused.\n"
+      "Devices that a claim gives up by a smaller --count are free for training jobs at once.\n"
+      "Example:\n"
+      "  esctl claim --type cpu-avx2 --count 2 --name serving\n"
       "  esctl claim --name serving --count 3");
   command->callback([options, &shell] {
     shell.exit_code = finish(claim(*options, shell.console), options->json, shell.console);

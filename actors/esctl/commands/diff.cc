@@ -25,8 +25,8 @@ Result<int> diff(const Options& options, Console& console) {
   if (!b) return b.error();
   DiffView view{*a, *b, compare(*a, *b)};
   if (a->spec != b->spec)
-    view.notes.push_back("the specifications differ in what decides the bits: A " + a->spec.hex() +
-                         ", B " + b->spec.hex());
+    view.notes.push_back("the specifications differ in fields that decide the bits: A " +
+                         a->spec.hex() + ", B " + b->spec.hex());
   if (options.deep && view.comparison.first) {
     DeepOptions deep = options.deep_options;
     std::error_code code;
@@ -52,17 +52,19 @@ void add_diff_command(CLI::App& app, Shell& shell) {
                     "operator, gradient or update whose bits differ");
   command
       ->add_option("--device-a", options->deep_options.class_a,
-                   "Device type for A's re-run; without it the one that A ran on")
+                   "Device type for the re-run of A (default: the one on which A ran)")
       ->type_name("TYPE");
-  command->add_option("--device-b", options->deep_options.class_b, "The same for B")
+  command
+      ->add_option("--device-b", options->deep_options.class_b,
+                   "Device type for the re-run of B (default: the one on which B ran)")
       ->type_name("TYPE");
   add_head_options(*command, options->head);
   add_json_option(*command, options->json);
   command->footer(
       "Exit status 0: no difference. 1: a difference, or a failure.\n"
-      "A re-run begins from the job's newest checkpoint if that is old enough, else where the job "
-      "began.\n"
-      "Example:\n  esctl diff resnet18-1 resnet18-2\n"
+      "A re-run begins from the job's newest checkpoint before that step, or where the job began.\n"
+      "Example:\n"
+      "  esctl diff resnet18-1 resnet18-2\n"
       "  esctl diff monday.ledger resnet18-2 --deep");
   command->callback([options, &shell] {
     shell.exit_code = finish(diff(*options, shell.console), options->json, shell.console);

@@ -39,7 +39,7 @@ Result<Source> open_source(const Options& options) {
   // The sizes of the first and the last layer follow from the data.
   const auto data = store::data_facts(*spec);
   if (!data)
-    return Error{data.error().kind, data.error().message + " (--data names another place)"};
+    return Error{data.error().kind, data.error().message + " (name the data with --data)"};
   auto graph = gpu::build_model(spec->model, spec->batch_size, data->layout);
   if (!graph) return graph.error();
   return Source{*std::move(reader), *std::move(spec), std::move(graph->table)};
@@ -68,7 +68,7 @@ Status export_weights(const Source& source, const std::string& file) {
   const store::CheckpointHead& head = source.reader.head();
   if (found != head.params_digest)
     return usage_error(file + ": parameters with digest " + found.hex() + ": allowed is " +
-                       head.params_digest.hex() + "; the data is not that of the job");
+                       head.params_digest.hex() + "; these are not the data of the job");
   const auto bytes = source.reader.read(context_section(0));
   if (!bytes) return bytes.error();
   const auto context = gpu::decode_context(*bytes, source.table.stat_floats());
@@ -127,7 +127,8 @@ Status export_command(const Options& options, Console& console) {
 void add_export_command(CLI::App& app, Shell& shell) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
-      "export", "Write a checkpoint's weights as safetensors, as PyTorch names and lays them out");
+      "export",
+      "Write the weights of a checkpoint as safetensors, with the names and the layout of PyTorch");
   command->add_option("checkpoint", options->checkpoint, "The checkpoint")
       ->required()
       ->type_name("CHECKPOINT");
@@ -140,12 +141,13 @@ void add_export_command(CLI::App& app, Shell& shell) {
       ->type_name("FILE.safetensors");
   command
       ->add_option("--data", options->data,
-                   "Where the job's data is on this machine; the model's sizes follow from it")
+                   "The data of the job on this machine; the sizes of the model follow from them")
       ->type_name("PATH");
   add_json_option(*command, options->json);
   command->footer(
-      "Batch norms have the statistics of EST 0.\n"
-      "Example:\n  esctl export checkpoints/resnet18-1/step-200 resnet18.safetensors");
+      "Batch norms get the statistics of EST 0.\n"
+      "Example:\n"
+      "  esctl export checkpoints/resnet18-1/step-200 resnet18.safetensors");
   command->callback([options, &shell] {
     shell.exit_code = finish(export_command(*options, shell.console), options->json, shell.console);
   });

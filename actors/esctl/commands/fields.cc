@@ -39,9 +39,9 @@ Status fields_command(const Options& options, Console& console) {
 
 void add_fields_command(CLI::App& app, Shell& shell) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
-      "fields",
-      "Explain the fields of a job file: what is allowed, defaults, what decides the bits");
+  CLI::App* command = app.add_subcommand("fields",
+                                         "Explain the fields of a job file: allowed values, "
+                                         "defaults, and whether they decide the bits");
   command->add_option("key", options->key, "One field, or one table (default: all)")
       ->type_name("KEY");
   command->add_flag("--markdown", options->markdown, "Write the page docs/JOB-FILE.md");

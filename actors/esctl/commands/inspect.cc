@@ -83,7 +83,8 @@ Status inspect_command(const Options& options, Console& console) {
 void add_inspect_command(CLI::App& app, Shell& shell) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
-      "inspect", "Show what a job executes: operators, shapes, kernels, memory, what D2 costs");
+      "inspect",
+      "Show what a job executes: operators, shapes, kernels, memory, and the cost of D2");
   command->add_option("job", options->job, "Job specification, or the id of a submitted job")
       ->required()
       ->type_name("JOB.toml|JOB");

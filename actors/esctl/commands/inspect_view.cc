@@ -107,7 +107,7 @@ Json cuda_json(const gpu::CudaInventory& cuda) {
 std::string d2_text(const D2Cost& d2) {
   std::string refused;
   for (const std::string& op : d2.verdict.vendor_refusals) refused += "  " + op + "\n";
-  if (!refused.empty()) refused = "The vendor's library refuses:\n" + refused;
+  if (!refused.empty()) refused = "The vendor library refuses these:\n" + refused;
   if (d2.verdict.vendor_ops.empty())
     return "D2 costs nothing: D1 uses no vendor kernel on " + d2.device_type + "\n" + refused;
   std::string text = "D2 costs " + fixed(100 * d2.verdict.cost(), 1) + " % of a local step on " +

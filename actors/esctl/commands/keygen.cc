@@ -24,9 +24,10 @@ Status keygen(const Options& options, Console& console) {
                 << "\n";
   else
     console.out
-        << "keys of a new cluster are in " << options.directory
-        << "\n  a node needs a copy of server.key and server.pub, a client needs server.pub;\n"
-           "  each machine has a client.key of its own, and its public half belongs into the\n"
+        << "the keys of a new cluster are in " << options.directory
+        << "\n"
+           "  a node needs a copy of server.key and server.pub, a client needs server.pub;\n"
+           "  each machine has a client.key of its own, and its public half must be in the\n"
            "  directory authorized/ of every node\n";
   return {};
 }
@@ -36,7 +37,7 @@ Status keygen(const Options& options, Console& console) {
 void add_keygen_command(CLI::App& app, Shell& shell) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
-      app.add_subcommand("keygen", "Make the CURVE keys of a cluster that talks over TCP");
+      app.add_subcommand("keygen", "Make the CURVE keys of a cluster that uses TCP");
   command->add_option("directory", options->directory, "The new key directory")
       ->required()
       ->type_name("DIR");

@@ -35,14 +35,14 @@ void add_ledger_command(CLI::App& app, Shell& shell) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
       "ledger", "Show, step by step, the losses of a job's ESTs and the digest of its parameters");
-  command->add_option("job", options->job, "Job id, running or over, or a ledger file")
+  command->add_option("job", options->job, "Id of a running or ended job, or a ledger file")
       ->required()
       ->type_name("JOB|FILE");
   command->add_option("--from", options->from, "First step to show")->type_name("N");
   command->add_option("--to", options->to, "Last step to show")->type_name("N");
   command
       ->add_option("--out", options->out,
-                   "Write a new ledger file, which can be given wherever a ledger is compared")
+                   "Write the ledger to this new file, which esctl diff accepts too")
       ->type_name("FILE");
   add_head_options(*command, options->head);
   add_json_option(*command, options->json);

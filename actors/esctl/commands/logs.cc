@@ -29,7 +29,7 @@ void add_logs_command(CLI::App& app, Shell& shell) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("logs", "Print a job's log");
   command->add_option("job", options->job, "Job id")->required()->type_name("JOB");
-  command->add_flag("-f,--follow", options->follow, "Go on until the job ends");
+  command->add_flag("-f,--follow", options->follow, "Print new lines until the job ends");
   add_head_options(*command, options->head);
   add_json_option(*command, options->json);
   command->footer("With --json, one object a line.\nExample:\n  esctl logs -f resnet18-1");

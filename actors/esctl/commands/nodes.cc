@@ -66,8 +66,9 @@ void add_nodes_command(CLI::App& app, Shell& shell) {
   CLI::App* command =
       app.add_subcommand("nodes", "List nodes, their devices and how many are in use");
   command
-      ->add_option("--clear", options->clear,
-                   "First, a device that an audit found to be wrong may be used again")
+      ->add_option(
+          "--clear", options->clear,
+          "First clear this device, which an audit has found wrong, so that it is used again")
       ->type_name("NODE/TYPE:INDEX");
   add_head_options(*command, options->head);
   add_json_option(*command, options->json);

@@ -39,7 +39,7 @@ Status resume(const Options& options, Console& console) {
     return {};
   }
   const std::string about = note->empty() ? "" : "; " + *note;
-  print(options, "queued", "goes on as soon as it is given devices" + about, console);
+  print(options, "queued", "continues as soon as it is given devices" + about, console);
   return {};
 }
 
@@ -62,23 +62,26 @@ void add_pause_command(CLI::App& app, Shell& shell) {
   add_command(app, shell, "pause",
               "Save a job at its next step boundary, end its workers and free its devices", pause)
       ->footer(
-          "It goes on from there with `esctl resume`, with the same bits.\n"
-          "Example:\n  esctl pause resnet18-1");
+          "`esctl resume` continues it from that step, with the same bits.\n"
+          "Example:\n"
+          "  esctl pause resnet18-1");
 }
 
 void add_resume_command(CLI::App& app, Shell& shell) {
   const auto options = std::make_shared<Options>();
-  CLI::App* command = add_command(app, shell, "resume", "Let a paused job go on", resume, options);
+  CLI::App* command = add_command(app, shell, "resume", "Continue a paused job", resume, options);
   command->add_flag("--accept-loss", options->accept_loss,
-                    "Give up the saved states of the job that no node can read now, and go on from "
-                    "the newest that can be read, else from its start");
+                    "Give up the saved states of the job that no node can read now, and continue "
+                    "from the newest readable one, or from the start of the job");
   command->footer(
-      "A job goes on from its newest saved state. While the node that holds it is away the job "
-      "waits;\n"
-      "--accept-loss, also for a job that is not paused, is for a node that will not come back. It "
-      "tells\n"
-      "what it gives up.\n"
-      "Example:\n  esctl resume resnet18-1\n  esctl resume resnet18-1 --accept-loss");
+      "A job continues from its newest saved state, and waits while the node with this state is "
+      "away.\n"
+      "--accept-loss is for a node that will not come back, and is allowed for a job that is not "
+      "paused\n"
+      "too. The answer names the states that are given up.\n"
+      "Example:\n"
+      "  esctl resume resnet18-1\n"
+      "  esctl resume resnet18-1 --accept-loss");
 }
 
 }  // namespace es::actors::esctl

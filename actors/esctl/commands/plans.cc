@@ -32,7 +32,7 @@ void add_plans_command(CLI::App& app, Shell& shell) {
   CLI::App* command = app.add_subcommand(
       "plans", "Show how a job could use the cluster's devices, the fastest plan first");
   command->add_option("job", options->job, "Job id")->required()->type_name("JOB");
-  command->add_option("--top", options->top, "How many plans to print; 0 = all")
+  command->add_option("--top", options->top, "Number of plans to print; 0 = all")
       ->type_name("N")
       ->capture_default_str();
   add_head_options(*command, options->head);

@@ -32,7 +32,8 @@ Status ps(const Options& options, Console& console) {
 
 void add_ps_command(CLI::App& app, Shell& shell) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("ps", "List jobs, in the order they were submitted");
+  CLI::App* command =
+      app.add_subcommand("ps", "List jobs in the order in which they were submitted");
   add_head_options(*command, options->head);
   add_json_option(*command, options->json);
   command->footer("Example:\n  esctl ps");

@@ -38,7 +38,7 @@ Status check_checkpoint_place(Options& options) {
   const fs::path parent = directory.parent_path();
   if (!fs::is_directory(parent, code))
     return not_found("--checkpoint " + options.checkpoint + ": there is no directory " +
-                     parent.string() + "; allowed is a new directory in one that exists");
+                     parent.string() + "; allowed is a new directory in an existing one");
   if (::access(parent.c_str(), W_OK | X_OK) != 0)
     return refused("--checkpoint " + options.checkpoint + ": directory " + parent.string() + ": " +
                    std::generic_category().message(errno));
@@ -47,7 +47,8 @@ Status check_checkpoint_place(Options& options) {
 
 void say_what_is_kept(const Options& options, const JobSpec& spec, Console& console) {
   if (options.quiet || !options.checkpoint.empty() || spec.checkpoint.every_steps != 0) return;
-  console.err << "esctl: nothing keeps the weights of this run; --checkpoint DIR does" << std::endl;
+  console.err << "esctl: the weights of this run will not be kept; --checkpoint DIR keeps them"
+              << std::endl;
 }
 
 // Returns the requested checkpoint, or otherwise the job's newest one. No value means that the
@@ -69,7 +70,8 @@ std::string checkpoint_error(const PrivateRun& run, const JobView& end) {
   if (!taken) return "no checkpoint is written: " + taken.error().message;
   if (taken->first_error.empty()) return {};
   return "the checkpoint of step " + std::to_string(taken->version) + " is in " + taken->path +
-         ", as it could not be written where it was wanted: " + taken->first_error;
+         ", because it could not be written to the directory of --checkpoint: " +
+         taken->first_error;
 }
 
 Result<int> run(Options& options, Console& console) {
@@ -107,19 +109,19 @@ Result<int> run(Options& options, Console& console) {
 
 void add_run_command(CLI::App& app, Shell& shell) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("run", "Train a job here and now, without a daemon");
+  CLI::App* command =
+      app.add_subcommand("run", "Train a job on this machine, without a running daemon");
   add_job_options(*command, options->job);
   command
       ->add_option("--devices", options->job.changes.devices,
-                   "Stay on these devices, e.g. cpu-avx2:3; without this and stages the scheduler "
-                   "decides")
+                   "Use these devices for all steps, e.g. cpu-avx2:3; without this option and "
+                   "stages the scheduler decides")
       ->type_name("DEVICES")
       ->excludes("--stages");
   command
       ->add_option("--checkpoint", options->checkpoint,
-                   "Keep the weights: at the last step, or when stopped by Ctrl-C or SIGTERM, "
-                   "write a checkpoint to this new directory, to go on from with --from or for "
-                   "esctl export")
+                   "Keep the weights: at the last step, or when Ctrl-C or SIGTERM stops the run, "
+                   "write a checkpoint to this new directory, for --from or for esctl export")
       ->type_name("DIR");
   command
       ->add_option("--keep", options->keep,
@@ -128,13 +130,15 @@ void add_run_command(CLI::App& app, Shell& shell) {
   command->add_flag("--quiet", options->quiet, "Show no progress, only the summary");
   add_json_option(*command, options->json);
   command->footer(
-      "Progress goes to standard error, the summary to standard output. Without --checkpoint, and\n"
-      "[checkpoint] in the job file, the weights are gone with the run. A checkpoint that cannot "
-      "be\n"
-      "written is tried as JOB here, and is an error of the run. A job that fails because its "
-      "data\n"
-      "cannot be read leaves its last state in JOB-step-N here, to go on from with --from.\n"
-      "Example:\n  esctl run configs/jobs/small_cnn.toml --checkpoint small_cnn\n"
+      "Progress goes to standard error, the summary to standard output. Without --checkpoint and\n"
+      "without [checkpoint] in the job file the weights are not kept. If the checkpoint cannot be\n"
+      "written there, it is written to the directory JOB in the current one, and the run ends with "
+      "an\n"
+      "error. A job that fails because its data cannot be read leaves its last state in the "
+      "directory\n"
+      "JOB-step-N of the current one, for --from.\n"
+      "Example:\n"
+      "  esctl run configs/jobs/small_cnn.toml --checkpoint small_cnn\n"
       "  esctl run configs/jobs/resnet18_synthetic.toml --level D2 \\\n"
       "      --stages cpu-avx512:4@20,cpu-avx2:2@20,cpu-scalar:1+cpu-avx2:1@20");
   command->callback([options, &shell] {

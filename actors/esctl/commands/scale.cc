@@ -30,15 +30,15 @@ std::string scale_text(const JobView& job, const std::string& devices) {
   const bool runs = !job.placement.empty();
   if (job.state == "paused")
     return name + " is paused; once it is resumed, " +
-           (devices.empty() ? "the scheduler chooses its devices" : "it goes on on " + devices);
+           (devices.empty() ? "the scheduler chooses its devices" : "it continues on " + devices);
   if (devices.empty())
     return "the scheduler chooses the devices of " + name + " from now on" +
            (runs ? "; it stays on " + job.placement +
-                       " until it is given others, and then changes at a step boundary"
+                       " until it is given others, and changes then at a step boundary"
                  : "");
   if (!runs) return name + " starts on " + devices;
   if (job.placement == devices) return name + " stays on " + devices;
-  return name + " goes from " + job.placement + " to " + devices +
+  return name + " changes from " + job.placement + " to " + devices +
          " at the first step boundary at which their workers are ready";
 }
 
@@ -70,7 +70,7 @@ void add_scale_command(CLI::App& app, Shell& shell) {
   command->add_option("job", options->job, "Job id")->required()->type_name("JOB");
   command
       ->add_option("devices", options->devices,
-                   "TYPE:COUNT[+TYPE:COUNT...], or auto: the scheduler decides again")
+                   "TYPE:COUNT[+TYPE:COUNT...], or auto, with which the scheduler decides again")
       ->required()
       ->type_name("DEVICES");
   add_head_options(*command, options->head);

@@ -50,9 +50,9 @@ Result<DeviceSet> parse_cluster(const std::string& text, const store::StepTimes&
   const std::string known = times.device_types_text();
   const auto bad = [&](const std::string& part) {
     return usage_error("--cluster " + text + ": \"" + part +
-                       "\": allowed is TYPE=COUNT[,TYPE=COUNT...], each type once, count > 0; a "
-                       "type is of lower-case letters, digits, - and _" +
-                       (known.empty() ? "" : "; step times are known on: " + known));
+                       "\": allowed is TYPE=COUNT[,TYPE=COUNT...] with each type once and a count "
+                       "above 0; a type consists of lower-case letters, digits, - and _" +
+                       (known.empty() ? "" : "; types with step times: " + known));
   };
   for (std::size_t end = rest.find(','); end != std::string::npos; end = rest.find(',')) {
     std::string part = rest.substr(0, end);
@@ -224,7 +224,7 @@ Status write_fairness(const Options& options, const std::vector<Contestant>& con
 Result<int> simulate_policies(const Options& options, const std::vector<std::string>& policies,
                               bool compare, Console& console) {
   if (!compare && options.fairness.size() != 1)
-    return usage_error("--fairness: several values are for esctl sim compare");
+    return usage_error("--fairness: several values; allowed is one, except for esctl sim compare");
   const std::vector<Contestant> contestants = contestants_of(policies, options);
   const auto scene = read_scene(options);
   if (!scene) return scene.error();
@@ -261,40 +261,43 @@ void add_mishap_options(CLI::App& command, Options& options) {
   };
   command
       .add_option("--seed", world.seed,
-                  "Of failures and stragglers, and, but for 0, of up to a second's delay of each "
-                  "submission")
+                  "Seed of failures and stragglers; a seed other than 0 also delays each "
+                  "submission by up to a second")
       ->capture_default_str();
   add("--failures", world.failure_hours, kMeanHours,
-      "Mean hours between two losses of one node; 0: none");
+      "Mean hours between two losses of one node; 0: no losses");
   add("--repair-time", world.repair_s, kMishapSeconds, "Seconds until a lost node is back");
   command
       .add_option("--node-devices", world.devices_per_node,
-                  "Devices of a node, all of one type, which are lost together")
+                  "Devices of a node; they have one type and are lost together")
       ->check(CLI::Range(1U, 1'000'000U))
       ->capture_default_str();
   add("--checkpoint-every", options.checkpoint_s, CLI::Range(0.0, 1e9),
       "Seconds of training between two checkpoints of a job, to which it goes back when all its "
-      "workers are lost at once; 0: only those of a suspension");
+      "workers are lost at once; 0: checkpoints of suspensions only");
   add("--stragglers", world.straggler_hours, kMeanHours,
-      "Mean hours between two slow times of one device; 0: none");
-  add("--straggler-time", world.straggler_s, kMishapSeconds, "Seconds of a slow time");
+      "Mean hours between two slow periods of one device; 0: no slow periods");
+  add("--straggler-time", world.straggler_s, kMishapSeconds, "Seconds of a slow period");
   add("--straggler-factor", world.straggler_factor, CLI::Range(1.0, 1000.0),
-      "A slow device takes so many times as long for a step");
+      "Factor by which a step takes longer on a slow device");
   add("--sync-cost", world.sync_s, CLI::Range(0.0, 1e6),
-      "Seconds that a global step takes longer for each device but one; no plan knows of it");
+      "Seconds by which each device but one makes a global step longer; plans do not include this");
 }
 
 void add_options(CLI::App& command, Options& options) {
   command
       .add_option("--trace", options.trace,
-                  "Jobs: a CSV file, may be gzipped (formats: store/README.md)")
+                  "Jobs: a CSV file, which may be gzipped (docs/reference/data-formats.md "
+                  "describes the formats)")
       ->required()
       ->type_name("FILE");
   command
       .add_option("--workload", options.workload,
-                  "Of a trace with several, which one (default: the first)")
+                  "The workload, if the trace contains several (default: the first)")
       ->type_name("NAME");
-  command.add_option("--cluster", options.cluster, "Devices, e.g. v100=32,p100=16,t4=16")
+  command
+      .add_option("--cluster", options.cluster,
+                  "Devices of the cluster, e.g. v100=32,p100=16,t4=16")
       ->required()
       ->type_name("TYPE=COUNT,...");
   command
@@ -303,7 +306,7 @@ void add_options(CLI::App& command, Options& options) {
       ->type_name("FILE");
   command
       .add_option("--claims", options.claims,
-                  "Serving load: time_s,type,count,name; count 0 ends a claim")
+                  "Serving load: a CSV file with time_s,type,count,name; count 0 ends a claim")
       ->type_name("FILE");
   command.add_option("--quota", options.quotas, "Devices that a tenant owns; may be repeated")
       ->type_name("TENANT=TYPE:COUNT[+...]");
@@ -311,27 +314,31 @@ void add_options(CLI::App& command, Options& options) {
       ->check(CLI::Range(0.0, 1e6))
       ->check(finite_number())
       ->capture_default_str();
-  command.add_option("--rescale-cost", options.world.rescale_s, "Seconds of any later change")
+  command
+      .add_option("--rescale-cost", options.world.rescale_s,
+                  "Seconds of each later change of devices")
       ->check(CLI::Range(0.0, 1e6))
       ->check(finite_number())
       ->capture_default_str();
   command
       .add_option("--round", options.round_s,
-                  "Decide at most once in so many seconds; 0: at every event")
+                  "Smallest number of seconds between two decisions; 0: a decision at every event")
       ->check(CLI::Range(0.0, 1e6))
       ->check(finite_number())
       ->capture_default_str();
   command
       .add_option("--fairness", options.fairness,
-                  "Of elastic-srtf, 0 fast to 1 fair; compare: several, the policy runs with each")
+                  "Knob of elastic-srtf, from 0 (fast) to 1 (fair); compare accepts several "
+                  "values, and the policy runs with each")
       ->check(CLI::Range(0.0, 1.0))
       ->check(finite_number())
       ->delimiter(',')
       ->type_name("F")
       ->capture_default_str();
   add_mishap_options(command, options);
-  command.add_flag("--homogeneous", options.homogeneous, "easyscale: one device type for each job");
-  command.add_option("--out", options.out, "Write tables (CSV) and charts (SVG) there")
+  command.add_flag("--homogeneous", options.homogeneous,
+                   "Policy easyscale: one device type for each job");
+  command.add_option("--out", options.out, "Write tables (CSV) and charts (SVG) to this directory")
       ->type_name("DIR");
   add_json_option(command, options.json);
 }
@@ -364,8 +371,9 @@ void add_sim_command(CLI::App& app, Shell& shell) {
       command->add_subcommand("compare", "Several policies on the same trace, side by side");
   compare->fallthrough();
   compare
-      ->add_option("--policies", options->policies,
-                   "Names, separated by commas (default: all; with --quota those that hold quotas)")
+      ->add_option(
+          "--policies", options->policies,
+          "Names, separated by commas (default: all; with --quota those that support quotas)")
       ->delimiter(',')
       ->type_name("NAME,...");
   command->callback([options, compare, &shell] {

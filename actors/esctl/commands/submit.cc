@@ -69,7 +69,7 @@ Result<Accepted> submit_for_certain(const Options& options, const JobSpec& spec,
       if (job) return Accepted{*std::move(client), *job};
       const bool in_time = std::chrono::steady_clock::now() < give_up;
       if (!(*client)->unanswered() || !in_time) return job.error();
-      if (!sent) console.err << job.error().message << "; asking again" << std::endl;
+      if (!sent) console.err << job.error().message << "; trying again" << std::endl;
       sent = true;
     } else if (std::chrono::steady_clock::now() >= give_up) {
       return client.error();
@@ -99,10 +99,12 @@ Result<int> submit(const Options& options, Console& console) {
 
 void add_submit_command(CLI::App& app, Shell& shell) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("submit", "Give a job to a running head and print its id");
+  CLI::App* command =
+      app.add_subcommand("submit", "Submit a job to a running head and print its id");
   add_job_options(*command, options->job);
-  command->add_flag("--follow", options->follow,
-                    "Show progress until the job ends; it goes on when this is stopped");
+  command->add_flag(
+      "--follow", options->follow,
+      "Show progress until the job ends; the job continues if this command is stopped");
   add_head_options(*command, options->head);
   add_json_option(*command, options->json);
   command->footer(

@@ -38,7 +38,7 @@ void add_trace_step_command(CLI::App& app, Shell& shell) {
   CLI::App* command = app.add_subcommand(
       "trace-step", "Run one step in this process and print a digest of every result");
   command->add_option("job", options->file, "Job specification")->required()->type_name("JOB.toml");
-  command->add_option("--step", options->step, "The step to trace; those before it run too")
+  command->add_option("--step", options->step, "The step to trace; the steps before it run too")
       ->required()
       ->type_name("N");
   command->add_option("--device", options->device_type, "Device type to run on, e.g. cpu-avx2")
@@ -46,8 +46,9 @@ void add_trace_step_command(CLI::App& app, Shell& shell) {
       ->type_name("TYPE");
   command->add_option("--from", options->from, "Begin from this checkpoint")->type_name("DIR");
   command->footer(
-      "What `esctl diff --deep` runs for each side. A line is DIGEST WHAT.\n"
-      "Example:\n  esctl trace-step configs/jobs/tiny_resnet18.toml --step 1 --device cpu-scalar");
+      "`esctl diff --deep` runs this command for each side. Each line is DIGEST NAME.\n"
+      "Example:\n"
+      "  esctl trace-step configs/jobs/tiny_resnet18.toml --step 1 --device cpu-scalar");
   command->callback([options, &shell] {
     shell.exit_code = finish(trace(*options, shell.console), options->json, shell.console);
   });

@@ -30,7 +30,8 @@ std::uint64_t steps_of(const std::vector<Stage>& stages) {
 Result<std::string> with_steps(const std::string& text, std::uint64_t steps) {
   if (text.find('@') != std::string::npos) return text;
   if (steps == 0)
-    return usage_error("--stages " + text + ": allowed is DEVICES@STEPS,..., or --steps N too");
+    return usage_error("--stages " + text +
+                       ": allowed is DEVICES@STEPS,..., or DEVICES together with --steps N");
   return text + "@" + std::to_string(steps);
 }
 
@@ -42,7 +43,7 @@ struct Plan {
 Result<std::vector<Plan>> make_plans(const Options& options, Console& console) {
   if (options.stages.size() < 2)
     return usage_error("--stages is given " + std::to_string(options.stages.size()) +
-                       " times: allowed is at least 2, to have something to compare");
+                       " times: allowed is at least 2, because runs are compared");
   std::vector<Plan> plans;
   const StartPoint start{.checkpoint = {}, .version = 0};
   for (const std::string& text : options.stages) {
@@ -105,7 +106,7 @@ std::string difference_of(const VerifiedRun& first, const VerifiedRun& run) {
   const LedgerComparison comparison = compare(first.ledger, run.ledger);
   if (comparison.first) return difference_text(*comparison.first);
   if (!comparison.equal()) return "the ledgers have different steps";
-  return first.state_digest == run.state_digest ? "" : "the state at the end";
+  return first.state_digest == run.state_digest ? "" : "the final state";
 }
 
 Result<int> verify(const Options& options, Console& console) {
@@ -139,16 +140,16 @@ void add_verify_command(CLI::App& app, Shell& shell) {
       ->type_name("JOB.toml");
   command
       ->add_option("--stages", options->stages,
-                   "Placements of one run, as for `esctl run`; give it once for each run. With "
-                   "--steps, DEVICES alone is one stage of all steps")
+                   "Placements of one run, as for `esctl run`; repeat the option for each run. "
+                   "With --steps, DEVICES alone is one stage of all steps")
       ->required()
       ->allow_extra_args(false)
       ->type_name("STAGES");
   command->add_option("--steps", options->steps, "Global steps of each run")->type_name("N");
   command
-      ->add_option(
-          "--level", options->level,
-          "Determinism instead of the job file's; auto = D2 where it costs little, else D1")
+      ->add_option("--level", options->level,
+                   "Determinism level instead of that of the job file; auto = D2 if it costs "
+                   "little, otherwise D1")
       ->type_name("D0|D1|D2|auto");
   command->add_flag("--quiet", options->quiet, "Show no progress, only the result");
   add_json_option(*command, options->json);

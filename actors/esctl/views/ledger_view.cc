@@ -89,7 +89,7 @@ std::string diff_text(const DiffView& view) {
   }
   if (view.deep) text += deep_text(*view.deep) + "\n";
   text += only_text("A", c.only_a) + only_text("B", c.only_b);
-  if (!c.first) text += counted(c.compared, "step") + " compared, none differs\n";
+  if (!c.first) text += counted(c.compared, "step") + " compared, no differences\n";
   return text + "identical " + (c.equal() ? "yes" : "no") + "\n";
 }
 

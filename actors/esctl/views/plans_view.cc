@@ -39,7 +39,7 @@ std::string now_text(const PlansView& view) {
     text += ", where a step takes " + fixed(view.pace_seconds * 1e3, 1) + " ms";
   const bool listed =
       std::any_of(view.plans.begin(), view.plans.end(), [](const PlanView& p) { return p.runs; });
-  return text + (listed ? ".\n" : "; that is none of these plans.\n");
+  return text + (listed ? ".\n" : "; that is not one of these plans.\n");
 }
 
 std::string left_out_text(const PlansView& view, std::size_t shown) {
@@ -47,7 +47,7 @@ std::string left_out_text(const PlansView& view, std::size_t shown) {
   if (shown < view.plans.size())
     text += "Not shown: " + counted(view.plans.size() - shown, "plan") + "; --top 0 shows all.\n";
   if (!view.complete)
-    text += "There are more: listed is the best plan for each number of devices.\n";
+    text += "There are more plans. The list has the best plan for each number of devices.\n";
   return text;
 }
 

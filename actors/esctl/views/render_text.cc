@@ -84,7 +84,7 @@ std::string suspects_text(const std::vector<NodeView>& nodes) {
   for (const NodeView& node : nodes)
     for (const DeviceView& d : node.devices)
       if (!d.suspect.empty())
-        text += "suspect, given to nobody: " + node.name + "/" + d.type + ":" +
+        text += "suspect, given to no job: " + node.name + "/" + d.type + ":" +
                 std::to_string(d.index) + ": " + d.suspect + "\n";
   return text;
 }
@@ -197,7 +197,7 @@ std::string weights_text(const std::optional<KeptWeights>& weights) {
   if (!weights) return "\nThe weights are not kept. With --checkpoint DIR they are.\n";
   return "\nThe weights of step " + std::to_string(weights->step) + " are in " + weights->path +
          "\n  for PyTorch:  esctl export " + weights->path + " FILE.safetensors\n" +
-         "  to go on:     esctl run JOB.toml --from " + weights->path + "\n";
+         "  to continue:  esctl run JOB.toml --from " + weights->path + "\n";
 }
 
 std::string checkpoint_text(const CheckpointView& checkpoint) {

@@ -66,7 +66,7 @@ std::string reports_text(const std::vector<Report>& reports) {
         r.makespan_s, r.devices_held_mean, r.devices_computing_mean,
         static_cast<unsigned long long>(r.rescales), r.mean_rho, r.worst_rho, r.decision_ms_mean);
     text += line;
-    if (r.unfinished > 0) text += "  " + counted(r.unfinished, "job") + " never ended\n";
+    if (r.unfinished > 0) text += "  " + counted(r.unfinished, "job") + " did not end\n";
     if (r.failures == 0 && r.stragglers == 0) continue;
     text += "  nodes were lost " + counted(r.failures, "time") + ", which cost " +
             fixed(r.lost_work_seconds, 1) + " s of training; devices were slow " +

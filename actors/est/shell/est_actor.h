@@ -2,7 +2,7 @@
 // Est: the actor of one EasyScaleThread (EST), which is one logical data-parallel worker. Its
 // virtual rank never changes. It owns the position of the EST in the data: it requests the
 // mini-batch of the next local step ahead of time, and it uses a time slice of the device when the
-// device grants it one.
+// device grants it one. The actor is a thin shell around EstCore, which decides.
 //
 // The batch-norm statistics of the EST are not stored here but in the replica, on the device
 // thread: every worker that has committed a version holds the contexts of all ranks
@@ -17,21 +17,21 @@
 //           Dismiss from the device: its ranks have changed. The Est returns its mini-batch and
 //           waits for the next grant.
 // Sends     LoadBatch and BatchDone to the data workers; RunLocalStep to the device.
-// State     The rank, the requested step and the slot that it holds. Nothing is stored durably.
+// State     The rank, and in the core the requested step and the slot that it holds. Nothing is
+//           stored durably.
 // Fails     A mini-batch that could not be loaded goes to the device like any other, together with
 //           its error. The actor lives as long as the worker process, also while its rank runs
 //           elsewhere.
 // Order     The device grants slices in rank order. The data workers answer in the order of
 //           loading.
-// Limits    It holds at most one slot besides the one that the device works on, and has at most one
-//           pending request for each step.
+// Limits    It holds at most one slot besides the one that the device works on, and waits for at
+//           most one mini-batch. Requests from before a dismissal may also be pending; it returns
+//           their mini-batches.
 // Threads   Cooperative; it never blocks.
 #include <caf/actor.hpp>
 #include <caf/stateful_actor.hpp>
 
-#include <optional>
-#include <string>
-
+#include "actors/est/core/est_core.h"
 #include "actors/protocol/shell/caf_messages.h"
 #include "proto/messages.h"
 
@@ -39,19 +39,11 @@ namespace es::actors {
 
 struct EstState {
   VirtualRank rank = 0;
-  Version last_version = 0;  // the job ends at this version, so no later step is prefetched
+  EstCore core{0};  // est_actor() sets the last version
   caf::actor device, data_workers;
-
-  struct Loaded {
-    Version step = 0;
-    std::uint32_t slot = 0;
-    std::string error;  // not empty if the mini-batch could not be loaded
-  };
-  std::optional<Version> requested;  // requested from the data workers, not answered yet
-  std::optional<Loaded> loaded;      // the mini-batch that this Est holds
-  std::optional<Head> granted;       // a granted slice that waits for its mini-batch
 };
 
+// `last_version` is the version at which the job ends; no later step is prefetched.
 caf::behavior est_actor(caf::stateful_actor<EstState>* self, VirtualRank rank, Version last_version,
                         caf::actor device, caf::actor data_workers);
 

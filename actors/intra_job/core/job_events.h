@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "actors/protocol/core/instant.h"
+#include "actors/protocol/core/job_cluster.h"
 #include "actors/protocol/core/messages.h"
 #include "proto/base/device.h"
 #include "proto/base/digest.h"
@@ -67,25 +68,9 @@ struct LedgerHistory {
 
 // --- events ------------------------------------------------------------------------------------
 
-// From the cluster scheduler: the complete list of devices that the job may hold from now on. An
-// allocation with an older sequence is ignored. After a restart of the head the list omits a device
-// on which a process runs that the job's journal does not know, until that process is reaped.
-struct Allocation {
-  std::uint64_t sequence = 0;
-  // The number of DeviceReleased messages of this job that the cluster scheduler had processed. A
-  // device that the job has released since then no longer belongs to the job, although it is
-  // listed.
-  std::uint64_t releases_seen = 0;
-  std::vector<DeviceId> devices;
-  // The devices that are missing from the list are about to end. If the job has none left, it
-  // writes a checkpoint and waits.
-  bool urgent = false;
-};
-
-// From the cluster scheduler: the last Demand can never be met.
-struct DemandRefused {
-  std::string reason;
-};
+// From the cluster scheduler.
+using protocol::Allocation;
+using protocol::DemandRefused;
 
 // From a node agent: the process was reaped and its device is free.
 struct WorkerExited {
@@ -192,32 +177,18 @@ struct SendWorker {
   protocol::HeadMessage message;
 };
 
-// To the cluster scheduler: the job wants exactly these devices. Replaces the previous Demand. The
-// job gives back what it holds in excess by DeviceReleased; the scheduler need not revoke it. Empty
-// when the job is over.
-struct Demand {
-  DeviceSet devices;
-};
+// To the cluster scheduler: the job wants exactly the devices in `exact`; empty when the job is
+// over. The demands without `exact` are those of the planner (job_planner.h).
+using protocol::Demand;
 
-// To the cluster scheduler: the exact demand is lifted, and the scheduler chooses the devices
-// again.
+// The exact demand is lifted, and the planner makes the demands again.
 struct DemandLifted {};
 
-// To the cluster scheduler: the job can use only this type from now on.
-struct BoundToType {
-  DeviceType type;
-};
-
-struct DeviceReleased {
-  DeviceId device;
-};
-
-// To the cluster scheduler: an audit found that this device computes wrongly, so it must not be
-// given to any job. It is released like any other device after its process has ended.
-struct DeviceSuspected {
-  DeviceId device;
-  std::string reason;
-};
+// To the cluster scheduler.
+using protocol::BoundToType;
+using protocol::DeviceReleased;
+using protocol::DevicesKept;
+using protocol::DeviceSuspected;
 
 // Ledger lines and evaluations after this version are void, because an audit found that they may be
 // spoiled. Must be durable before any later effect is performed.
@@ -243,11 +214,6 @@ struct KeepSuspensions {
   std::string node;
   std::uint64_t below = 0;
   std::vector<std::string> paths;
-};
-
-// To the cluster scheduler: why the job does not leave the devices that were called back.
-struct DevicesKept {
-  std::string reason;  // empty: it leaves them, or none were called back
 };
 
 // A version was added to the ledger. This effect comes once for each version, ascending and without
@@ -292,7 +258,8 @@ struct LogLine {
   std::string text;
 };
 
-// The job is over: every process was reaped and every device released.
+// The job is over: every process was reaped and every device released. The cluster scheduler is
+// told by protocol::JobEnded.
 struct JobEnded {
   JobState state = JobState::kFinished;
   std::string error;

@@ -27,11 +27,18 @@ void IntraJobState::init(caf::stateful_actor<IntraJobState>* self, IntraJobOptio
   options_ = std::move(options);
   peers_ = std::move(peers);
   if (!options_.log_file.empty()) log_file_.open(options_.log_file, std::ios::app);
-  const std::string& directory = options_.spec.checkpoint.directory;
+  const JobSpec& spec = options_.config.spec;
+  const std::string& directory = spec.checkpoint.directory;
   if (!directory.empty())
     options_.config.checkpoint_directory =
         (std::filesystem::path(directory) / options_.job).string();
-  grant_trial_ = scheduler::GrantTrial(options_.record.refusals);
+  planner_.emplace(intra_job::JobPlanner::Options{.max_p = spec.max_p,
+                                                  .level = spec.level,
+                                                  .resources = spec.resources,
+                                                  .start_version = options_.config.start_version,
+                                                  .last_version = options_.config.last_version,
+                                                  .pause_assumed = options_.pause_assumed},
+                   options_.record.refusals);
   if (options_.restored) {
     auto history = read_history();
     if (!history) {
@@ -49,8 +56,7 @@ void IntraJobState::init(caf::stateful_actor<IntraJobState>* self, IntraJobOptio
   for (const auto& [incarnation, worker] : core_->fleet().workers()) awaited_.insert(incarnation);
   awaited_until_ = now() + kReturnTimeout;
   perform(core_->start(now()));
-  if (!grant_trial_.refusals().empty()) tell_refusals();
-  query_plans();
+  if (!planner_->refusals().empty()) tell_refusals();
 }
 
 intra_job::Services IntraJobState::make_services() {
@@ -60,7 +66,7 @@ intra_job::Services IntraJobState::make_services() {
     return store->next_incarnation().value();
   };
   services.assign_ranks = [this](std::uint32_t max_p, const std::vector<DeviceId>& devices) {
-    return assign_ranks(max_p, devices);
+    return planner_->speeds().assign_ranks(max_p, devices);
   };
   return services;
 }
@@ -226,25 +232,21 @@ void IntraJobState::on_worker_exited(wire::WorkerExited::Reader r) {
 }
 
 void IntraJobState::on_allocation(wire::Allocation::Reader r) {
-  intra_job::Allocation allocation{r.getSequence(), r.getReleasesSeen(), {}, r.getUrgent()};
-  for (const auto device : r.getDevices()) allocation.devices.push_back(device_from(device));
-  allocation_sequence_ = allocation.sequence;
-  perform(core_->on(intra_job::Event(std::move(allocation)), now()));
-  // While the job changes its placement, it does not know yet what it will want.
-  if (has_adopted()) query_plans();
+  const protocol::Allocation allocation = protocol::value_of(r);
+  perform(core_->on(intra_job::Event(allocation), now()));
+  act(planner_->allocated(allocation.sequence, planner_view()));
 }
 
 void IntraJobState::on_refused(wire::DemandRefused::Reader r) {
-  perform(core_->on(intra_job::Event(intra_job::DemandRefused{r.getReason().cStr()}), now()));
+  perform(core_->on(intra_job::Event(protocol::value_of(r)), now()));
 }
 
 void IntraJobState::on_inventory(wire::Inventory::Reader r) {
-  inventory_ = device_set_from(r.getDevices());
-  inventory_known_ = true;
+  planner_->devices_exist(device_set_from(r.getDevices()));
   intra_job::NodesPresent present;
   for (const auto node : r.getNodes()) present.nodes.insert(node.cStr());
   perform(core_->on(intra_job::Event(std::move(present)), now()));
-  query_plans();
+  act(planner_->ask_for_plans(planner_view()));
 }
 
 void IntraJobState::tick() {

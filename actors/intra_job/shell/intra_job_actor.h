@@ -1,7 +1,8 @@
 #pragma once
 // IntraJobScheduler is the actor that runs one job in the head. It owns the job's placement and
-// generation, from admission to the end of the last process. It is a thin shell around
-// JobCore.
+// generation, from admission to the end of the last process. It is a thin shell around JobCore,
+// which runs the job on the devices that it has, and JobPlanner, which decides what it asks for and
+// gives back.
 //
 // Accepts   Inbound from the job's workers: round messages (round.capnp), WorkerStats, ReadState.
 //           Inbound from node agents: NodeHello, WorkerExited, StatesFound, StatesRemoved,
@@ -30,6 +31,7 @@
 // Limits    kLogLinesMax log lines in memory; the log file contains all of them.
 // Threads   Cooperative. A journal write blocks it for a fraction of a millisecond.
 #include <caf/actor.hpp>
+#include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 
 #include <deque>
@@ -47,13 +49,11 @@
 #include "actors/head/store_atoms.h"
 #include "actors/intra_job/core/held_effects.h"
 #include "actors/intra_job/core/job_core.h"
+#include "actors/intra_job/core/job_planner.h"
 #include "actors/intra_job/core/lost_steps.h"
-#include "actors/intra_job/core/straggler_watch.h"
 #include "actors/protocol/shell/caf_messages.h"
+#include "actors/protocol/wire/job_cluster_codec.h"
 #include "actors/protocol/wire/job_view.h"
-#include "scheduler/grants/grant_trial.h"
-#include "scheduler/model/capability_watch.h"
-#include "scheduler/model/model.h"
 
 namespace es::actors {
 
@@ -61,11 +61,9 @@ inline constexpr std::size_t kLogLinesMax = 10'000;
 
 struct IntraJobOptions {
   JobId job;
-  JobSpec spec;           // with its total number of steps
-  std::string spec_toml;  // canonical text of `spec`
-  intra_job::Config config;
-  JobRecord record;       // as admitted, or as the journal has it
-  bool restored = false;  // the head was restarted: continue from the record
+  intra_job::Config config;  // with the specification of the job
+  JobRecord record;          // as admitted, or as the journal has it; with the text of the job file
+  bool restored = false;     // the head was restarted: continue from the record
   // assumed pause of a change, until one was measured
   Instant pause_assumed = std::chrono::milliseconds(500);
   std::filesystem::path log_file;  // empty: lines are kept in memory only
@@ -112,32 +110,21 @@ class IntraJobState {
   std::string show_evaluation(Version version, const std::vector<std::byte>& totals);
   Status save_end();
 
-  // Plans (intra_job_plans.cc).
-  DeviceSet held_devices() const;
-  DeviceSet addable_devices() const;
-  Version steps_left() const;
-  void query_plans();
-  bool has_adopted() const;
-  double speed_now() const;
-  void put_progress(wire::JobProgress::Builder b) const;
-  void on_step();
-  void consider_fall_back();
-  void release_unused();
-  void give_back(DeviceSet rest);
-  void keep_refusals();
+  // What the planner decides (intra_job_plans.cc).
+  intra_job::PlannerView planner_view() const;
+  void act(const intra_job::PlannerEffects& effects);
+  void act_on(const intra_job::LogLine& effect);
+  void act_on(const protocol::PlanQuery& effect);
+  void act_on(const protocol::CapabilityReport& effect);
+  void act_on(const protocol::Demand& effect);
+  void act_on(const intra_job::RefusalsChanged& effect);
+  void act_on(const intra_job::ConsiderChanges& effect);
+  void act_on(const intra_job::GiveBackCommand& effect);
+  void act_on(const intra_job::RebalanceCommand& effect);
   Status save_refusals();
   void tell_refusals();
-
-  // Speeds (intra_job_speed.cc).
   void on_worker_stats(wire::WorkerStats::Reader r, Incarnation incarnation);
-  void measured(const DeviceType& type, double steps_per_second);
-  double capability_of(const DeviceId& device) const;
-  std::vector<RankRange> assign_ranks(std::uint32_t max_p,
-                                      const std::vector<DeviceId>& devices) const;
-  std::vector<DeviceId> member_devices() const;
-  void consider_rebalance();
-  void measure_pause(JobState state);
-  Instant pause_of_a_change() const;
+  void on_step() { act(planner_->step_added(planner_view())); }
 
   // Saved states on the nodes' disks (intra_job_states.cc).
   void on_states_found(const Inbound& inbound);
@@ -162,15 +149,15 @@ class IntraJobState {
   void perform_effect(const intra_job::KillWorker& effect);
   Status perform_effect(const intra_job::SendWorker& effect);
   void perform_effect(const intra_job::Demand& effect);
-  void perform_effect(const intra_job::BoundToType& effect);
+  void perform_effect(const intra_job::BoundToType& effect) { tell_cluster(effect); }
   void perform_effect(const intra_job::DemandLifted& effect);
-  void perform_effect(const intra_job::DeviceReleased& effect);
-  void perform_effect(const intra_job::DeviceSuspected& effect);
+  void perform_effect(const intra_job::DeviceReleased& effect) { tell_cluster(effect); }
+  void perform_effect(const intra_job::DeviceSuspected& effect) { tell_cluster(effect); }
   Status perform_effect(const intra_job::LedgerRewound& effect);
   void perform_effect(const intra_job::FindStates& effect);
   void perform_effect(const intra_job::RemoveCheckpoints& effect);
   void perform_effect(const intra_job::KeepSuspensions& effect);
-  void perform_effect(const intra_job::DevicesKept& effect);
+  void perform_effect(const intra_job::DevicesKept& effect) { tell_cluster(effect); }
   Status perform_effect(const intra_job::LedgerLineAdded& effect);
   Status perform_effect(const intra_job::EvaluationAdded& effect);
   void perform_effect(const intra_job::StateChanged& effect);
@@ -201,6 +188,11 @@ class IntraJobState {
 
   JobView view() const;
   WorkerView worker_view(const protocol::Member& member, const DeviceId& device) const;
+  // Sends a value of protocol/core/job_cluster.h.
+  template <class Value>
+  void tell_cluster(const Value& value) {
+    self_->send(peers_.cluster, protocol::message_of(options_.job, value));
+  }
   void log(const std::string& line);
   void write_log_file();
   void send_to(const PeerId& peer, std::shared_ptr<const Frame> frame);
@@ -211,27 +203,8 @@ class IntraJobState {
   IntraJobPeers peers_;
   std::optional<intra_job::JobCore> core_;
 
-  // Input of the scheduler: the devices of the cluster and their measured speeds.
-  DeviceSet inventory_;
-  bool inventory_known_ = false;
-  scheduler::Capabilities capabilities_;
-  std::set<DeviceType> measured_types_;  // types with a measured speed; the others are assumed
-  scheduler::CapabilityWatch capability_watch_;
-  scheduler::GrantTrial grant_trial_;
-  // Device sets of which the job once gave a part back as unused. If it is given such a set again,
-  // it keeps it until a speed changes.
-  std::set<std::string> released_from_;
-  Generation paced_generation_;  // the placement whose steps are timed
-  Version paced_through_ = 0;    // the newest timed version
-  double queried_seconds_ = 0;   // seconds that were left at the last plan query; 0: not known
-  intra_job::StragglerWatch stragglers_;
-  std::optional<Instant> rescaling_since_, last_pause_;
-  Instant next_rebalance_{};  // earliest time of the next rebalance
-  bool demand_is_exact_ = false;
-  std::uint64_t allocation_sequence_ = 0;  // of the newest Allocation, 0 before the first
-  std::uint32_t plan_queries_ = 0;         // queries that the companion has not answered yet
+  std::optional<intra_job::JobPlanner> planner_;
 
-  bool has_run_ = false;
   std::optional<Instant> tick_armed_;  // time of the next timer
   int timers_ = 0;                     // timers that have not fired yet
   bool leaves_ = false;                // quit after the last timer

@@ -9,7 +9,6 @@
 #include "actors/protocol/wire/wire_devices.h"
 #include "actors/protocol/wire/wire_error.h"
 #include "proto/text_of.h"
-#include "scheduler/model/device_sets.h"
 
 namespace es::actors {
 namespace {
@@ -68,7 +67,7 @@ void IntraJobState::on_client(const Inbound& inbound) {
 }
 
 JobView IntraJobState::view() const {
-  const JobSpec& spec = options_.spec;
+  const JobSpec& spec = options_.config.spec;
   JobView v;
   v.id = options_.job;
   v.name = spec.name;
@@ -126,10 +125,10 @@ WorkerView IntraJobState::worker_view(const protocol::Member& member,
                .rank_begin = member.ranks.begin,
                .rank_end = member.ranks.end};
   if (const auto pid = pids_.find(member.incarnation); pid != pids_.end()) v.pid = pid->second;
-  v.local_step_seconds = stragglers_.seconds(device).value_or(0);
+  v.local_step_seconds = planner_->speeds().local_step_seconds(device).value_or(0);
   if (v.local_step_seconds > 0)
-    v.samples_per_second = options_.spec.batch_size / v.local_step_seconds;
-  v.slowness = stragglers_.factor(device);
+    v.samples_per_second = options_.config.spec.batch_size / v.local_step_seconds;
+  v.slowness = planner_->speeds().slowness(device);
   const auto ests = est_seconds_.find(member.incarnation);
   if (ests != est_seconds_.end()) v.est_seconds = ests->second;
   return v;
@@ -137,7 +136,7 @@ WorkerView IntraJobState::worker_view(const protocol::Member& member,
 
 void IntraJobState::fill_details(wire::JobDetails::Builder b) const {
   put(b.initInfo(), view());
-  b.setSpecToml(options_.spec_toml);
+  b.setSpecToml(options_.record.spec_toml);
 }
 
 Msg<wire::JobDetails> IntraJobState::details() const {
@@ -269,13 +268,9 @@ void IntraJobState::cancel(const Inbound& inbound) {
 void IntraJobState::list_plans(const Inbound& inbound) {
   if (is_over(core_->state()))
     return refuse(inbound.from, inbound.frame->head.request, refused("the job has ended"));
-  const DeviceSet available = scheduler::sum(held_devices(), addable_devices());
-  const auto fill = [&](wire::PlanListQuery::Builder b) {
-    put(b.initAvailable(available.counts.size()), available);
-  };
   const std::uint64_t number = next_command_++;
   plan_lists_[number] = {inbound.from, inbound.frame->head.request};
-  self_->send(peers_.companion, Msg<wire::PlanListQuery>::build({.request = number}, fill));
+  self_->send(peers_.companion, protocol::message_of(planner_->list_query(planner_view()), number));
 }
 
 void IntraJobState::on_plan_list(const Msg<wire::PlanList>& list) {
@@ -289,7 +284,7 @@ void IntraJobState::on_plan_list(const Msg<wire::PlanList>& list) {
     b.setComplete(view->getComplete());
     b.setSpeeds(view->getSpeeds());
     b.setPlacement(core_->placement());
-    b.setPaceSeconds(grant_trial_.pace().value_or(0));
+    b.setPaceSeconds(planner_->pace_seconds());
   });
 }
 

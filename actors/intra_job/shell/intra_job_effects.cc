@@ -45,7 +45,7 @@ Status IntraJobState::perform_effect(const intra_job::StartWorker& effect) {
       Msg<wire::StartWorker>::build({.job = options_.job}, [&](wire::StartWorker::Builder b) {
         b.setIncarnation(effect.incarnation.value);
         put(b.initDevice(), effect.device);
-        b.setSpecToml(options_.spec_toml);
+        b.setSpecToml(options_.record.spec_toml);
       });
   send_to(node_peer(effect.device.node), message.frame());
   return {};
@@ -70,38 +70,12 @@ Status IntraJobState::perform_effect(const intra_job::SendWorker& effect) {
 }
 
 void IntraJobState::perform_effect(const intra_job::Demand& effect) {
-  demand_is_exact_ = true;
-  self_->send(peers_.cluster,
-              Msg<wire::Demand>::build({.job = options_.job}, [&](wire::Demand::Builder b) {
-                put(b.initExact(effect.devices.counts.size()), effect.devices);
-              }));
-}
-
-void IntraJobState::perform_effect(const intra_job::BoundToType& effect) {
-  self_->send(peers_.cluster,
-              Msg<wire::Demand>::build({.job = options_.job}, [&](wire::Demand::Builder b) {
-                b.setBoundType(effect.type.name);
-              }));
+  planner_->exact_demand();
+  tell_cluster(effect);
 }
 
 void IntraJobState::perform_effect(const intra_job::DemandLifted&) {
-  demand_is_exact_ = false;
-  query_plans();
-}
-
-void IntraJobState::perform_effect(const intra_job::DeviceReleased& effect) {
-  self_->send(peers_.cluster, Msg<wire::DeviceReleased>::build(
-                                  {.job = options_.job}, [&](wire::DeviceReleased::Builder b) {
-                                    put(b.initDevice(), effect.device);
-                                  }));
-}
-
-void IntraJobState::perform_effect(const intra_job::DeviceSuspected& effect) {
-  self_->send(peers_.cluster, Msg<wire::DeviceSuspected>::build(
-                                  {.job = options_.job}, [&](wire::DeviceSuspected::Builder b) {
-                                    put(b.initDevice(), effect.device);
-                                    b.setReason(effect.reason);
-                                  }));
+  act(planner_->exact_demand_lifted(planner_view()));
 }
 
 Status IntraJobState::perform_effect(const intra_job::LedgerRewound& effect) {
@@ -111,13 +85,6 @@ Status IntraJobState::perform_effect(const intra_job::LedgerRewound& effect) {
   evaluations_.erase(evaluations_.upper_bound(effect.through), evaluations_.end());
   kill_point("rewind.after");
   return {};
-}
-
-void IntraJobState::perform_effect(const intra_job::DevicesKept& effect) {
-  self_->send(peers_.cluster, Msg<wire::DevicesKept>::build({.job = options_.job},
-                                                            [&](wire::DevicesKept::Builder b) {
-                                                              b.setReason(effect.reason);
-                                                            }));
 }
 
 Status IntraJobState::perform_effect(const intra_job::LedgerLineAdded& effect) {
@@ -159,7 +126,8 @@ std::string IntraJobState::show_evaluation(Version version, const std::vector<st
     text = ": not finite: " + std::to_string(totals->not_finite) + " of " +
            std::to_string(totals->samples) +
            " samples have an output or a loss that is NaN or infinite";
-  for (const store::NamedMetric& m : store::summarise(task_of(options_.spec.model), *totals)) {
+  for (const store::NamedMetric& m :
+       store::summarise(task_of(options_.config.spec.model), *totals)) {
     text += (text.empty() ? ": " : ", ") + m.name + " " + std::to_string(m.value);
     view.metrics.push_back({m.name, m.value});
   }
@@ -167,11 +135,7 @@ std::string IntraJobState::show_evaluation(Version version, const std::vector<st
 }
 
 void IntraJobState::perform_effect(const intra_job::StateChanged& effect) {
-  measure_pause(effect.state);
-  if (effect.state == JobState::kRunning) {
-    has_run_ = true;
-    query_plans();
-  }
+  act(planner_->state_changed(effect.state, planner_view()));
   log(std::string("job is ") + state_name(effect.state));
   progress_due_ = true;
 }
@@ -190,7 +154,7 @@ Status IntraJobState::perform_effect(const intra_job::JobEnded& effect) {
     end_follower(follower);
   }
   followers_.clear();
-  self_->send(peers_.cluster, Msg<wire::JobEnded>::build({.job = options_.job}, [](auto) {}));
+  tell_cluster(protocol::JobEnded{});
   return {};
 }
 

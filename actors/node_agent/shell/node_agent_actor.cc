@@ -6,8 +6,10 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <utility>
 
 #include "actors/gateway/core/host_id.h"
+#include "actors/log/log.h"
 #include "actors/protocol/wire/wire_devices.h"
 #include "actors/version/state_pull.h"
 #include "proto/base/kill_point.h"
@@ -54,23 +56,34 @@ void NodeAgentState::init(caf::stateful_actor<NodeAgentState>* self, NodeAgentOp
   self_->send(gateway_, ConnectPeer{kHeadPeer, options_.head_endpoint});
 }
 
+log::About NodeAgentState::about(const JobId& job, Incarnation incarnation) const {
+  return {.job = job, .worker = incarnation.value, .node = options_.name};
+}
+
 void NodeAgentState::on_peer_up(const PeerUp& up) {
   if (up.peer != kHeadPeer) return;
+  linked_ = true;
   const auto hello = Msg<wire::NodeHello>::build({}, [&](wire::NodeHello::Builder b) {
     b.setName(options_.name);
     b.setHostId(host_id());
     auto devices = b.initDevices(options_.devices.size());
     for (std::size_t i = 0; i < options_.devices.size(); ++i) put(devices[i], options_.devices[i]);
-    auto workers = b.initWorkers(processes_.size());
-    unsigned i = 0;
-    for (const auto& [incarnation, process] : processes_) workers.set(i++, incarnation.value);
+    const std::vector<Incarnation> running = processes_.incarnations();
+    auto workers = b.initWorkers(running.size());
+    for (unsigned i = 0; i < running.size(); ++i) workers.set(i, running[i].value);
   });
   self_->send(gateway_, Outbound{kHeadPeer, hello.frame()});
-  if (draining_) send_drain();
+  if (processes_.draining()) send_drain();
+}
+
+// The gateway tries again, and PeerUp follows.
+void NodeAgentState::on_peer_down() {
+  if (std::exchange(linked_, false))
+    log::warning("the link to the head is lost", {.node = options_.name});
 }
 
 void NodeAgentState::drain() {
-  draining_ = true;
+  processes_.drain();
   send_drain();
   end_when_drained();
 }
@@ -81,7 +94,7 @@ void NodeAgentState::send_drain() {
 }
 
 void NodeAgentState::end_when_drained() {
-  if (draining_ && processes_.empty()) options_.on_drained();
+  if (processes_.drained()) options_.on_drained();
 }
 
 void NodeAgentState::on_welcome(wire::NodeWelcome::Reader r) {
@@ -132,46 +145,51 @@ std::vector<std::string> NodeAgentState::command_line(
 
 void NodeAgentState::start(const JobId& job, wire::StartWorker::Reader request) {
   const Incarnation incarnation{request.getIncarnation()};
-  if (processes_.contains(incarnation)) return;
-  if (draining_) return send_exited(job, incarnation, {0, 0, "the node is about to end"});
+  // Reading throws on malformed content, so everything is read before the process is in the table.
+  const std::string spec = request.getSpecToml().cStr();
+  const DeviceId device = device_from(request.getDevice());
+  const ProcessTable::Start decision = processes_.start(job, incarnation);
+  if (decision == ProcessTable::Start::kKnown) return;
+  if (decision == ProcessTable::Start::kRefused)
+    return send_exited(job, incarnation, {0, 0, "the node is about to end"});
   const std::string stem = "worker-" + std::to_string(incarnation.value);
   const std::filesystem::path spec_file = options_.run_dir / (stem + ".toml");
-  if (const std::string error = write_text(spec_file, request.getSpecToml().cStr()); !error.empty())
+  if (const std::string error = write_text(spec_file, spec); !error.empty()) {
+    processes_.not_started(incarnation);
     return send_exited(job, incarnation, {1, 0, error});
-  processes_[incarnation] = {job, 0, false};
+  }
   self_->spawn<caf::detached>(
       [=, agent = caf::actor_cast<caf::actor>(self_),
-       command = command_line(job, incarnation, device_from(request.getDevice()), spec_file),
+       command = command_line(job, incarnation, device, spec_file),
        log_file = options_.run_dir / (stem + ".log")](caf::event_based_actor* supervisor) {
         supervise(supervisor, agent, incarnation, command, log_file);
       });
 }
 
 void NodeAgentState::kill(const JobId& job, Incarnation incarnation) {
-  const auto at = processes_.find(incarnation);
-  if (at == processes_.end())
+  const ProcessTable::Kill decision = processes_.kill(incarnation);
+  if (decision == ProcessTable::Kill::kUnknown)
     return send_exited(job, incarnation, {0, 0, "there is no such process on this node"});
-  at->second.doomed = true;
-  if (at->second.pid != 0) ::kill(at->second.pid, SIGKILL);
+  log::debug("the process is killed because the head requests it", about(job, incarnation));
+  if (decision == ProcessTable::Kill::kNow) ::kill(processes_.pid(incarnation), SIGKILL);
 }
 
 void NodeAgentState::on_started(const ProcessStarted& started) {
-  Process& process = processes_.at(started.incarnation);
-  process.pid = started.pid;
+  log::info("the process is started: " + std::to_string(started.pid),
+            about(processes_.job(started.incarnation), started.incarnation));
   // The kill may have come before the process id was known.
-  if (process.doomed) ::kill(process.pid, SIGKILL);
+  if (processes_.started(started.incarnation, started.pid)) ::kill(started.pid, SIGKILL);
 }
 
 void NodeAgentState::on_ended(const ProcessEnded& ended) {
-  const auto at = processes_.find(ended.incarnation);
-  if (at == processes_.end()) return;
-  const JobId job = at->second.job;
+  if (!processes_.contains(ended.incarnation)) return;
   kill_point("reap.before");
   // The process is reaped by the actor that also signals it, so a signal never hits a reused
   // process id.
-  if (at->second.pid != 0) reap_process(at->second.pid);
+  if (const pid_t pid = processes_.pid(ended.incarnation); pid != 0) reap_process(pid);
   kill_point("reap.after");
-  processes_.erase(at);
+  const JobId job = *processes_.ended(ended.incarnation);
+  log::info("the process " + describe(ended.exit), about(job, ended.incarnation));
   const std::string stem = "worker-" + std::to_string(ended.incarnation.value);
   std::error_code ignored;
   for (const char* suffix : {".toml", ".sock"})
@@ -200,7 +218,7 @@ caf::behavior node_agent_actor(caf::stateful_actor<NodeAgentState>* self, NodeAg
   return {
       [=](const Inbound& inbound) { self->state.on_inbound(inbound); },
       [=](const PeerUp& up) { self->state.on_peer_up(up); },
-      [](const PeerDown&) {},  // the gateway tries again; PeerUp follows
+      [=](const PeerDown&) { self->state.on_peer_down(); },
       [=](const Drain&) { self->state.drain(); },
       [=](const ProcessStarted& started) { self->state.on_started(started); },
       [=](const ProcessEnded& ended) { self->state.on_ended(ended); },

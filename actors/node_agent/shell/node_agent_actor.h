@@ -1,6 +1,6 @@
 #pragma once
 // NodeAgent is the actor that owns the devices of a node and the worker processes on them. There is
-// one for each daemon.
+// one for each daemon. ProcessTable decides what is started and killed.
 //
 // Accepts   NodeWelcome from the head. If the head refuses the node, the daemon ends with the
 //           reason.
@@ -13,8 +13,10 @@
 //           (node_agent_states.cc).
 //           Drain from the daemon: sends DrainNode and starts no process any more. When no process
 //           is left, the daemon may end.
-// Sends     To the head, through the gateway: NodeHello, DirectoryTried, DrainNode, WorkerExited,
-//           StatesFound, StatesRemoved, StatePart.
+//           ProcessStarted and ProcessEnded from the supervisor of a process; StateAnswer from the
+//           thread that has served a request about saved states.
+// Sends     ConnectPeer to the gateway. To the head, through the gateway: NodeHello,
+//           DirectoryTried, DrainNode, WorkerExited, StatesFound, StatesRemoved, StatePart.
 // State     The processes by incarnation. Nothing is saved, because the processes themselves are
 //           the state.
 // Fails     When this process ends, the kernel ends its workers (worker_process.h). Each worker
@@ -28,12 +30,13 @@
 
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "actors/gateway/shell/gateway_messages.h"
+#include "actors/log/line.h"
+#include "actors/node_agent/core/process_table.h"
 #include "actors/node_agent/shell/worker_process.h"
 #include "actors/protocol/core/messages.h"
 #include "proto/messages.h"
@@ -78,17 +81,13 @@ class NodeAgentState {
             caf::actor gateway);
   void on_inbound(const Inbound& inbound);
   void on_peer_up(const PeerUp& up);
+  void on_peer_down();
   void drain();
   void on_started(const ProcessStarted& started);
   void on_ended(const ProcessEnded& ended);
   void answer(const StateAnswer& answer);
 
  private:
-  struct Process {
-    JobId job;
-    pid_t pid = 0;        // 0 until the process is started
-    bool doomed = false;  // kill the process as soon as it is started
-  };
   void on_welcome(wire::NodeWelcome::Reader r);
   void on_states(const Inbound& inbound);
   void try_head_directory(wire::NodeWelcome::Reader r);
@@ -98,6 +97,7 @@ class NodeAgentState {
   void send_drain();
   void end_when_drained();
   void send_exited(const JobId& job, Incarnation incarnation, const ProcessExit& exit);
+  log::About about(const JobId& job, Incarnation incarnation) const;
   std::vector<std::string> command_line(const JobId& job, Incarnation incarnation,
                                         const DeviceId& device,
                                         const std::filesystem::path& spec_file) const;
@@ -105,8 +105,8 @@ class NodeAgentState {
   caf::stateful_actor<NodeAgentState>* self_ = nullptr;
   NodeAgentOptions options_;
   caf::actor gateway_;
-  std::map<Incarnation, Process> processes_;
-  bool draining_ = false;
+  ProcessTable processes_;
+  bool linked_ = false;  // to the head
 };
 
 caf::behavior node_agent_actor(caf::stateful_actor<NodeAgentState>* self, NodeAgentOptions options,

@@ -18,8 +18,9 @@ namespace es::actors {
 Result<pid_t> start_process(const std::vector<std::string>& argv,
                             const std::filesystem::path& log_file);
 
-// Blocks until the child has ended. Its process id stays in use until reap_process(), so that a
-// signal to it cannot hit another process.
+// Blocks until the child has ended. The last words of the result are the end of what a person
+// should read of the log file (complaints_of in actors/log/line.h). The process id of the child
+// stays in use until reap_process(), so that a signal to it cannot hit another process.
 ProcessExit wait_for_process(pid_t pid, const std::filesystem::path& log_file);
 
 // Call it after wait_for_process(), on the thread that would signal the process.

@@ -8,7 +8,7 @@ namespace es::actors {
 struct ProcessExit {
   int exit_code = -1;  // -1 if a signal ended it
   int signal = 0;
-  std::string last_words;  // end of its stderr, at most kLastWordsBytesMax bytes
+  std::string last_words;  // end of its errors and warnings, at most kLastWordsBytesMax
 };
 
 inline constexpr std::size_t kLastWordsBytesMax = 2048;

@@ -14,12 +14,4 @@ using DeviceCountList = capnp::List<wire::DeviceCount>;
 void put(DeviceCountList::Builder b, const DeviceSet& set);
 DeviceSet device_set_from(DeviceCountList::Reader r);
 
-// Counts the devices of each type.
-template <class Devices>
-DeviceSet count_by_type(const Devices& devices) {
-  DeviceSet set;
-  for (const DeviceId& device : devices) set.add(device.type, 1);
-  return set;
-}
-
 }  // namespace es::actors

@@ -17,6 +17,7 @@
 #include "actors/cluster_scheduler/shell/cluster_scheduler_actor.h"
 #include "actors/protocol/core/durations.h"
 #include "actors/simulator/shell/history_hash.h"
+#include "proto/base/check_ok.h"
 #include "store/kv/memory_key_value_store.h"
 
 namespace es::actors::simulator {
@@ -51,10 +52,9 @@ Result<AdmittedJob> look_up(const Workload& workload, double checkpoint_s,
   std::from_chars(number.data(), number.data() + number.size(), index);
   const WorkJob& job = workload.jobs.at(index);
   AdmittedJob admitted;
-  admitted.spec = job.spec;
-  admitted.spec.checkpoint = checkpoint_spec(job, checkpoint_s);
   admitted.spec_toml = number;
-  admitted.config.spec = admitted.spec;
+  admitted.config.spec = job.spec;
+  admitted.config.spec.checkpoint = checkpoint_spec(job, checkpoint_s);
   admitted.config.last_version = job.spec.steps;
   admitted.config.sparse_ledger = true;
   admitted.config.acknowledge_every = std::numeric_limits<Version>::max() / 2;
@@ -81,6 +81,10 @@ double thread_seconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
+std::chrono::nanoseconds nanoseconds_of(double seconds) {
+  return std::chrono::nanoseconds(std::llround(seconds * 1e9));
+}
+
 // One head and its world. This scheduler of CAF runs one actor for one message at a time, on this
 // thread.
 class Machine {
@@ -94,8 +98,7 @@ class Machine {
     system_.emplace(config_);
     system_->await_actors_before_shutdown(false);
     scheduler_ = &dynamic_cast<caf::scheduler::test_coordinator&>(system_->scheduler());
-    const Status taught = teach_speeds(workload, store_->plans());
-    ES_CHECK_MSG(taught.ok(), taught.ok() ? "" : taught.error().message);
+    ES_CHECK_OK(teach_speeds(workload, store_->plans()), "plans in memory");
     const auto world = system_->spawn(world_actor, &workload_, options_.world, &recorder_);
     world_ = caf::actor_cast<caf::actor>(world);
     auto* typed = caf::actor_cast<caf::abstract_actor*>(world_);
@@ -138,9 +141,9 @@ class Machine {
       return scheduler::make_policy(options_.policy, options_.policy_options).value();
     };
     options.limits.quotas = options_.quotas;
-    options.gather = std::chrono::nanoseconds(std::llround(options_.round_s * 1e9));
-    options.start_s = options_.world.start_s;
-    options.rescale_s = options_.world.rescale_s;
+    options.decision_delay = nanoseconds_of(options_.round_s);
+    options.start_pause = nanoseconds_of(options_.world.start_s);
+    options.rescale_pause = nanoseconds_of(options_.world.rescale_s);
     options.keep_past_jobs = false;
     options.admit = [this](const std::string& text, const std::string&) {
       return look_up(workload_, options_.checkpoint_s, text);

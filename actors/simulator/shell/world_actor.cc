@@ -11,6 +11,7 @@
 #include "actors/protocol/core/durations.h"
 #include "actors/protocol/wire/codec.h"
 #include "actors/protocol/wire/wire_devices.h"
+#include "proto/base/check_ok.h"
 
 namespace es::actors::simulator {
 namespace {
@@ -135,7 +136,7 @@ void WorldState::on_outbound(const Outbound& outbound) {
   const auto to = incarnation_of(outbound.to);
   if (!to || !is_head_message(frame.head.type)) return;
   const auto message = decode_head(outbound.frame);
-  ES_CHECK(message.ok());
+  ES_CHECK_OK(message, "a message of the head");
   on_head_message(*to, *message);
 }
 

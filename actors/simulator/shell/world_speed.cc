@@ -80,7 +80,7 @@ void WorldState::change_pace(Run& run) {
 // --- Reports of workers.
 
 void WorldState::plan_report(Run& run) {
-  const double block = std::max(1.0, std::ceil(scheduler::StepPace::kBlockSeconds / run.step_s));
+  const double block = std::max(1.0, std::ceil(scheduler::StepPace::kBlock.count() / run.step_s));
   const int later = std::clamp(run.reports - kReportsAfterChange, 0, 40);
   const double steps =
       run.reports == 0 ? 1 : std::min(kStepsOfAReportMax, std::ldexp(block, later));

@@ -18,6 +18,12 @@ std::vector<Bulk*> bulks_of(PeerMessage& message) {
   return bulks;
 }
 
+bool travels_inline(const std::vector<Bulk*>& bulks) {
+  std::uint64_t total = 0;
+  for (const Bulk* const bulk : bulks) total += bulk->bytes;
+  return total <= kInlineBytesMax;
+}
+
 Bulk* BulkPull::first_remote(PeerMessage& message) {
   const std::vector<Bulk*> bulks = bulks_of(message);
   const auto found = std::ranges::find_if(bulks, [](const Bulk* bulk) { return bulk->remote; });

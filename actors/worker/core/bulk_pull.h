@@ -23,6 +23,8 @@ inline constexpr std::uint64_t kInlineBytesMax = std::uint64_t{8} << 20;
 
 // Returns the bulk data of a message, in a fixed order.
 std::vector<protocol::Bulk*> bulks_of(protocol::PeerMessage& message);
+// Returns whether this bulk data, together, is small enough to travel inside its message.
+bool travels_inline(const std::vector<protocol::Bulk*>& bulks);
 
 class BulkPull {
  public:

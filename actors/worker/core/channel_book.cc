@@ -65,7 +65,7 @@ ChannelInbox::Arrival ChannelInbox::add(PeerMessage message) {
   Incoming& incoming = incoming_[stamp_of(message).sender];
   if (bulk.transfer != incoming.announced + 1) incoming.broken = true;
   if (incoming.broken)
-    return {.receive = std::nullopt, .lost = !std::exchange(incoming.told, true)};
+    return {.receive = std::nullopt, .lost = !std::exchange(incoming.loss_reported, true)};
   incoming.announced = bulk.transfer;
   incoming.waiting.push_back(std::move(message));
   return {.receive = bulk.bytes};
@@ -88,7 +88,7 @@ bool ChannelInbox::broken(Incarnation from) {
   Incoming& incoming = incoming_[from];
   incoming.broken = true;
   if (incoming.waiting.empty()) return false;
-  return !std::exchange(incoming.told, true);
+  return !std::exchange(incoming.loss_reported, true);
 }
 
 void ChannelInbox::abandon() {

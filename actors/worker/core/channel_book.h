@@ -38,7 +38,7 @@ class ChannelBook {
     kOffer,  // not now; the caller has to offer a channel to the peer
     kNow,
   };
-  // Says how data for this peer is sent now. REQUIRES: transport_between() returned kChannel.
+  // Says how data for this peer is sent now. REQUIRES: best_transport() returned kChannel.
   Use use(Incarnation to);
   // Returns whether use(to) would return kNow. It changes nothing.
   bool is_open(Incarnation to) const;
@@ -92,7 +92,7 @@ class ChannelInbox {
  private:
   struct Incoming {
     std::uint64_t announced = 0;
-    bool broken = false, told = false;
+    bool broken = false, loss_reported = false;
     std::deque<protocol::PeerMessage> waiting;
   };
   std::map<Incarnation, Incoming> incoming_;

@@ -10,10 +10,10 @@ void DeviceState::init(caf::stateful_actor<DeviceState>* self, std::shared_ptr<D
   parts_ = std::move(parts);
   control_ = std::move(control);
   data_workers_ = std::move(data_workers);
-  reduce_workspace_ =
-      gpu::AlignedBuffer(gpu::reduce_tree_workspace_floats(parts_->options.spec.max_p));
-  copies_ = std::make_shared<gpu::CopyMemory>(1 + parts_->engine->moment_count());
-  writer_ = std::make_unique<worker::VersionWriter>(
+  const DeviceOptions& options = parts_->options;
+  reduction_.emplace(*parts_->engine, options.spec.max_p);
+  held_.emplace(
+      *parts_->engine, worker::HeldVersion::Job{options.job, options.spec, options.spec_toml},
       [control = control_](auto done) { caf::anon_send(control, DeviceEvent{std::move(done)}); });
 }
 
@@ -42,29 +42,24 @@ void DeviceState::report(worker::EngineEvent event) {
   self_->send(control_, DeviceEvent{std::move(event)});
 }
 
-bool DeviceState::abandoned(Generation generation) const {
-  return generation.value < parts_->abandoned_below->load();
+// An error of kind `usage` is one of the data, which can be mended.
+void DeviceState::fail(const Error& error) {
+  return error.kind == ErrorKind::kUsage ? fail_for_data(error.message) : fail(error.message);
 }
 
-// The slices that are still waiting end here. Later slices of the abandoned generation are returned
-// by on_slice. An AbandonGenerations that arrives after the new generation began changes nothing.
+void DeviceState::end_if_device_lost() {
+  const Status device = parts_->engine->device_status();
+  if (!device.ok()) parts_->on_device_lost(device.error().message);
+}
+
+// An AbandonGenerations that arrives after the new generation began changes nothing.
 void DeviceState::perform_effect(const worker::AbandonGenerations& effect) {
   if (generation_ >= effect.before) return;
-  if (!done_.empty()) end_done_slices();
   tree_.reset();
   gradients_.reset();
   exported_.reset();
   peers_.clear();
-  for (const auto& [rank, slice] : waiting_) end_slice(slice, step_, rank);
-  waiting_.clear();
-}
-
-void DeviceState::end_slice(const Slice& slice, Version step, VirtualRank rank) {
-  self_->send(slice.est, Msg<wire::SliceDone>::build({}, [&](wire::SliceDone::Builder b) {
-                b.setStep(step);
-                b.setRank(rank);
-                b.setSlot(slice.slot);
-              }));
+  run_ready_slices(slices_.abandon());
 }
 
 void DeviceState::begin_generation(Generation generation) {
@@ -74,6 +69,7 @@ void DeviceState::begin_generation(Generation generation) {
       std::make_unique<worker::GradientStore>(parts_->options.job, parts_->options.incarnation,
                                               generation, parts_->engine->table().total_floats());
   tree_.reset();
+  run_ready_slices(slices_.abandon());
 }
 
 caf::behavior device_actor(caf::stateful_actor<DeviceState>* self,
@@ -83,10 +79,8 @@ caf::behavior device_actor(caf::stateful_actor<DeviceState>* self,
   return {
       [=](const DeviceCommand& command) { self->state.perform(command); },
       [=](const CopyOut& wanted) { self->state.copy_out(wanted); },
-      [=](const RunSlices&) { self->state.run_next_slices(); },
-      [=](const Msg<wire::RunLocalStep>& message) {
-        self->state.on_slice(*message.view(), caf::actor_cast<caf::actor>(self->current_sender()));
-      },
+      [=](const ResumeSlices&) { self->state.resume_slices(); },
+      [=](const Msg<wire::RunLocalStep>& message) { self->state.on_slice(*message.view()); },
   };
 }
 

@@ -35,8 +35,8 @@ struct DeviceEvent {
   worker::EngineEvent event;
 };
 
-// From the device half to itself: run the slices that have arrived (device_actor.h).
-struct RunSlices {};
+// From the device half to itself, behind the slices that have arrived (worker::YieldToMailbox).
+struct ResumeSlices {};
 
 // From the device half to the control half after each update: measurements for the companion and
 // for users.
@@ -60,5 +60,5 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::DeviceCommand)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::CopyOut)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::CopiedOut)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::DeviceEvent)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::RunSlices)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::ResumeSlices)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(es::actors::DeviceStats)

@@ -1,20 +1,15 @@
 // The local steps of the device: time slices of its ESTs, and audits.
 #include <caf/all.hpp>
 
-#include <bit>
-#include <iostream>
 #include <numeric>
 
 #include "actors/est/shell/est_actor.h"
+#include "actors/log/log.h"
 #include "actors/worker/shell/device_actor.h"
+#include "gpu/cuda/device_reduction.h"
 #include "proto/base/kill_point.h"
 
 namespace es::actors {
-namespace {
-
-constexpr double kTellEvery = 5e-3;  // seconds of compute time
-
-}  // namespace
 
 void DeviceState::set_ranks(RankRange ranks) {
   if (tree_ && ranks == ranks_) return;
@@ -48,14 +43,9 @@ Status DeviceState::take_gradient_slots() {
   return gradients_->take_slots(slots);
 }
 
-float* DeviceState::gradient_slot(std::uint32_t slot) {
-  return *gradients_->slot(slot);
-}
-
 void DeviceState::perform_effect(const worker::StartLocalSteps& effect) {
   if (abandoned(effect.generation)) return;
   exported_.reset();
-  if (!done_.empty()) end_done_slices();
   begin_generation(effect.generation);
   set_ranks(effect.ranks);
   if (const Status taken = take_gradient_slots(); !taken.ok())
@@ -63,132 +53,115 @@ void DeviceState::perform_effect(const worker::StartLocalSteps& effect) {
   tree_->release_all();
   step_ = effect.step;
   audited_ = effect.audited;
-  next_rank_ = effect.ranks.begin;
-  next_contexts_.clear();
-  losses_.clear();
-  first_bucket_.clear();
-  slice_seconds_.clear();
+  results_ = {};
   clock_.restart();
-  told_at_ = 0;
   say_if_slower();
-  announce_next_slice();
-  for (VirtualRank rank = ranks_.begin; rank < ranks_.end; ++rank)
-    self_->send(ests_[rank], Msg<wire::GrantSlice>::build({}, [&](wire::GrantSlice::Builder b) {
-                  b.setGeneration(generation_.value);
-                  b.setStep(step_);
-                }));
+  run_ready_slices(slices_.begin(generation_, step_, ranks_));
 }
 
 void DeviceState::say_if_slower() {
   const std::string why = said_slower_ ? "" : parts_->engine->slower_because();
   if (why.empty()) return;
   said_slower_ = true;
-  std::cerr << why << std::endl;
+  log::warning(why);
 }
 
-void DeviceState::announce_next_slice() {
-  const bool step_is_over = next_rank_ == ranks_.end;
-  self_->send(data_workers_, Msg<wire::NextSlice>::build({}, [&](wire::NextSlice::Builder b) {
-                b.setStep(step_is_over ? step_ + 1 : step_);
-                b.setRank(step_is_over ? ranks_.begin : next_rank_);
+void DeviceState::on_slice(const wire::RunLocalStep::Reader& slice) {
+  run_ready_slices(slices_.add({.generation = {slice.getGeneration()},
+                                .step = slice.getStep(),
+                                .rank = slice.getRank(),
+                                .slot = slice.getSlot(),
+                                .error = slice.getError().cStr()},
+                               abandoned_below()));
+}
+
+void DeviceState::resume_slices() {
+  run_ready_slices(slices_.resume(abandoned_below()));
+}
+
+// Does what the slice queue has decided: it runs one slice after the other, as long as the queue
+// has a next one.
+void DeviceState::run_ready_slices(worker::SliceDecision decision) {
+  perform(decision.effects);
+  while (decision.run) {
+    decision = run_one(*decision.run);
+    perform(decision.effects);
+  }
+}
+
+void DeviceState::perform(const std::vector<worker::SliceEffect>& effects) {
+  for (const worker::SliceEffect& effect : effects)
+    std::visit([this](const auto& e) { perform_slice_effect(e); }, effect);
+}
+
+void DeviceState::perform_slice_effect(const worker::GrantSlices& effect) {
+  for (VirtualRank rank = effect.ranks.begin; rank < effect.ranks.end; ++rank)
+    self_->send(ests_.at(rank), Msg<wire::GrantSlice>::build({}, [&](wire::GrantSlice::Builder b) {
+                  b.setGeneration(effect.generation.value);
+                  b.setStep(effect.step);
+                }));
+}
+
+void DeviceState::perform_slice_effect(const worker::EndSlice& effect) {
+  self_->send(ests_.at(effect.rank),
+              Msg<wire::SliceDone>::build({}, [&](wire::SliceDone::Builder b) {
+                b.setStep(effect.step);
+                b.setRank(effect.rank);
+                b.setSlot(effect.slot);
               }));
 }
 
-// A slice of an older generation or step, or of a rank that has already run, is returned and not
-// run.
-void DeviceState::on_slice(const wire::RunLocalStep::Reader& slice, const caf::actor& est) {
-  const bool current = slice.getGeneration() == generation_.value && slice.getStep() == step_ &&
-                       !abandoned(generation_) && tree_;
-  if (!current || slice.getRank() < next_rank_)
-    return end_slice({.est = est, .slot = slice.getSlot()}, slice.getStep(), slice.getRank());
-  waiting_[slice.getRank()] = {est, slice.getSlot(), slice.getError().cStr(), ++arrivals_};
-  if (waiting_.contains(next_rank_)) see_what_has_come();
+void DeviceState::perform_slice_effect(const worker::AnnounceSlice& effect) {
+  self_->send(data_workers_, Msg<wire::NextSlice>::build({}, [&](wire::NextSlice::Builder b) {
+                b.setStep(effect.step);
+                b.setRank(effect.rank);
+              }));
 }
 
-// Runs the slices by a message to itself, so that slices already in the mailbox are seen first.
-// run_slice can then prefetch the mini-batch of the following rank.
-void DeviceState::see_what_has_come() {
-  if (run_slices_sent_) return;
-  run_slices_sent_ = true;
-  self_->send(self_, RunSlices{});
+void DeviceState::perform_slice_effect(const worker::YieldToMailbox&) {
+  self_->send(self_, ResumeSlices{});
 }
 
-void DeviceState::run_next_slices() {
-  run_slices_sent_ = false;
-  if (!waiting_.contains(next_rank_)) return;
-  clock_.enter(StepClock::kSwitch);
-  work_off_slices();
-  if (run_slices_sent_) return;  // the remaining slices follow with the next RunSlices
-  clock_.enter(next_rank_ == ranks_.end ? StepClock::kNothing : StepClock::kWait);
-  end_done_slices();
+void DeviceState::perform_slice_effect(const worker::Rest& effect) {
+  clock_.enter(effect.step_is_over ? worker::StepClock::kNothing : worker::StepClock::kWait);
 }
 
-void DeviceState::work_off_slices() {
-  for (auto at = waiting_.find(next_rank_); at != waiting_.end(); at = waiting_.find(next_rank_)) {
-    const Slice slice = at->second;
-    waiting_.erase(at);
-    const Status status = slice.error.empty() ? run_slice(next_rank_, slice)
-                                              : usage_error(where(next_rank_) + slice.error);
-    done_.emplace_back(next_rank_, slice);
-    kill_point("slice.end");
-    if (!status.ok()) {
-      give_up_step();
-      return status.error().kind == ErrorKind::kUsage ? fail_for_data(status.error().message)
-                                                      : fail(status.error().message);
-    }
-    ++next_rank_;
-    if (clock_.seconds(StepClock::kCompute) >= told_at_ + kTellEvery) end_done_slices();
-    // An AbandonGenerations waits in the mailbox; it must be handled before the next slice.
-    if (abandoned(generation_)) return;
-    // The next slice is there, but the one after it is not. It may be in the mailbox, so look there
-    // first: its mini-batch can then be copied to the device while the next slice runs.
-    if (waiting_.contains(next_rank_) && next_rank_ + 1 != ranks_.end &&
-        !waiting_.contains(next_rank_ + 1))
-      return see_what_has_come();
-  }
+worker::SliceDecision DeviceState::run_one(const worker::RunSlice& run) {
+  const Status status = run_slice(run);
+  kill_point("slice.end");
+  if (status.ok())
+    return slices_.finished(clock_.spent(worker::StepClock::kCompute), abandoned_below());
+  // The job cannot continue. The engine keeps its version, so the state can be kept.
+  tree_.reset();
+  results_.without_loss.clear();
+  fail(status.error());
+  return slices_.failed();
 }
 
 std::string DeviceState::where(VirtualRank rank) const {
   return "EST " + std::to_string(rank) + ", step " + std::to_string(step_) + ": ";
 }
 
-// Sends SliceDone for finished slices and announces the next one. These messages wake other
-// threads, which takes as long as a local step of a small model. Therefore short slices are
-// reported together, once per kTellEvery of compute time.
-void DeviceState::end_done_slices() {
-  for (const auto& [rank, slice] : done_) end_slice(slice, step_, rank);
-  done_.clear();
-  announce_next_slice();
-  told_at_ = clock_.seconds(StepClock::kCompute);
+gpu::Batch DeviceState::batch_of(const worker::Slice& slice) const {
+  return {parts_->data->pool.words(slice.slot).data(), slice.arrival};
 }
 
-// Abandons the step, because the job cannot continue. The engine keeps its version. Waiting slices
-// are returned, and so are slices that arrive later, since tree_ is null.
-void DeviceState::give_up_step() {
-  tree_.reset();
-  for (const auto& [rank, slice] : waiting_) end_slice(slice, step_, rank);
-  waiting_.clear();
-  first_bucket_.clear();
-}
-
-gpu::Batch DeviceState::batch_of(const Slice& slice) const {
-  return {parts_->data->pool.words(slice.slot).data(), slice.serial};
-}
-
-Status DeviceState::run_slice(VirtualRank rank, const Slice& slice) {
-  const gpu::Batch batch = batch_of(slice);
-  const auto following = waiting_.find(rank + 1);
-  if (following != waiting_.end() && following->second.error.empty())
-    parts_->engine->prefetch(rank + 1, batch_of(following->second));
-  gpu::EstContext& context = next_contexts_[rank];
+Status DeviceState::run_slice(const worker::RunSlice& run) {
+  const VirtualRank rank = run.slice.rank;
+  if (!run.slice.error.empty()) return usage_error(where(rank) + run.slice.error);
+  clock_.enter(worker::StepClock::kSwitch);
+  const gpu::Batch batch = batch_of(run.slice);
+  if (run.following) parts_->engine->prefetch(run.following->rank, batch_of(*run.following));
+  gpu::EstContext& context = results_.next_contexts[rank];
+  // All slots exist already (take_gradient_slots).
   gpu::GradientTarget gradient(tree_->begin_rank(rank),
-                               [this](std::uint32_t slot) { return gradient_slot(slot); });
+                               [this](std::uint32_t slot) { return *gradients_->slot(slot); });
   gradient.device = [this](std::uint32_t slot) { return gradients_->device_slot(slot); };
   gradient.in_host = gradients_->in_host(gradient.path.slots.back());
   worker::LocalStepDigest digest;
   const bool audited = audited_ == rank;
-  const double computed_before = clock_.seconds(StepClock::kCompute);
-  clock_.enter(StepClock::kCompute);
+  const Instant computed_before = clock_.spent(worker::StepClock::kCompute);
+  clock_.enter(worker::StepClock::kCompute);
   const Result<float> loss =
       local_step(rank, batch, gradient, context, audited ? &digest : nullptr,
                  [this](std::uint32_t bucket) { tree_->bucket_ready(bucket); });
@@ -197,18 +170,13 @@ Status DeviceState::run_slice(VirtualRank rank, const Slice& slice) {
     return wrong_batch(rank, batch, loss.error());
   if (!loss) return loss.error();
   if (audited) report(worker::AuditDone{generation_, step_, rank, digest.finish(context)});
-  losses_[rank] = *loss;
-  // Sums are reported while the local step runs, those of the first bucket at its end (node_ready).
-  for (const gpu::NodeReady& node : first_bucket_) node_summed(node);
-  first_bucket_.clear();
-  clock_.enter(StepClock::kSwitch);
-  slice_seconds_.push_back(clock_.seconds(StepClock::kCompute) - computed_before);
+  results_.losses[rank] = *loss;
+  for (const gpu::NodeReady& node : results_.without_loss) report_part(node);
+  results_.without_loss.clear();
+  clock_.enter(worker::StepClock::kSwitch);
+  results_.slice_seconds.push_back(
+      worker::seconds_of(clock_.spent(worker::StepClock::kCompute) - computed_before));
   return {};
-}
-
-void DeviceState::end_if_device_lost() {
-  const Status device = parts_->engine->device_status();
-  if (!device.ok()) parts_->on_device_lost(device.error().message);
 }
 
 // Returns an engine error about a mini-batch, with the step and the name of the sample.
@@ -271,29 +239,21 @@ void DeviceState::perform_effect(const worker::RunAudit& effect) {
   report(worker::AuditDone{effect.generation, effect.step, effect.rank, opinion});
 }
 
+// Sums are reported while the local step runs, so that their reduction can begin. Those of bucket 0
+// wait for the loss (step_results.h).
 void DeviceState::node_ready(const gpu::NodeReady& node) {
-  // Bucket 0 carries the loss of the slice, which is known only when the slice ends.
   if (node.bucket == 0)
-    first_bucket_.push_back(node);
+    results_.without_loss.push_back(node);
   else
-    node_summed(node);
+    report_part(node);
 }
 
-void DeviceState::node_summed(const gpu::NodeReady& node) {
+void DeviceState::report_part(const gpu::NodeReady& node) {
   const gpu::Bucket& bucket = parts_->engine->buckets()[node.bucket];
   report(worker::PartSummed{
       generation_, step_, node.bucket, node.ranks,
       gradients_->slot_bulk(node.slot, bucket.begin, bucket.floats()),
-      node.bucket == 0 ? results_of(node.ranks) : std::vector<protocol::RankResult>()});
-}
-
-std::vector<protocol::RankResult> DeviceState::results_of(RankRange ranks) const {
-  std::vector<protocol::RankResult> results;
-  for (VirtualRank rank = ranks.begin; rank < ranks.end; ++rank)
-    results.push_back(
-        {rank, std::bit_cast<std::uint32_t>(losses_.at(rank)),
-         std::make_shared<const std::vector<std::byte>>(gpu::encode(next_contexts_.at(rank)))});
-  return results;
+      node.bucket == 0 ? results_.of(node.ranks) : std::vector<protocol::RankResult>()});
 }
 
 }  // namespace es::actors

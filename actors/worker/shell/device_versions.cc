@@ -9,8 +9,8 @@ namespace es::actors {
 
 void DeviceState::perform_effect(const worker::LoadVersion& effect) {
   kill_point("load.begin");
-  thaw();
-  params_.reset();
+  held_->thaw();
+  held_->set_params_digest(std::nullopt);
   gpu::Engine& engine = *parts_->engine;
   if (std::holds_alternative<protocol::FromSeed>(effect.from)) {
     Status made = engine.init_replica();
@@ -66,38 +66,16 @@ void DeviceState::perform_effect(const worker::ExportVersion& effect) {
                                  worker::export_version(*parts_->engine, *exported_)});
 }
 
-// Nothing is copied here. Before the next update changes the replica, thaw() copies what the writer
-// has not read yet.
 void DeviceState::perform_effect(const worker::WriteVersion& effect) {
   kill_point("checkpoint.copy");
-  worker::Snapshot version = snapshot();
-  frozen_.push_back(version.replica);
-  writer_->write(std::move(version), effect);
+  fetch_replica();
+  held_->write(effect);
 }
 
 // Updates the host copy of the replica, if the device updates its own. If the device is lost, the
 // process ends.
 void DeviceState::fetch_replica() {
   if (!parts_->engine->fetch_replica().ok()) end_if_device_lost();
-}
-
-worker::Snapshot DeviceState::snapshot() {
-  fetch_replica();
-  const gpu::Engine& engine = *parts_->engine;
-  const JobSpec& spec = parts_->options.spec;
-  return {.job_name = spec.name,
-          .run = parts_->options.job,
-          .job_toml = parts_->options.spec_toml,
-          .kernels = kernel_record(engine, spec.level),
-          .params = params_,
-          .table = &engine.table(),
-          .replica = std::make_shared<gpu::FrozenReplica>(engine.replica(), copies_)};
-}
-
-// Must be called before anything changes the replica.
-void DeviceState::thaw() {
-  for (const auto& version : frozen_) version->thaw();
-  frozen_.clear();
 }
 
 void DeviceState::fail_for_data(const std::string& error) {
@@ -114,7 +92,8 @@ void DeviceState::fail_keeping_state(const std::string& error, const char* when)
       parent / (parts_->options.job + "-step-" + std::to_string(version));
   std::error_code ignored;  // keep_snapshot reports what is wrong with the directory
   std::filesystem::create_directories(parent, ignored);
-  const auto kept = worker::keep_snapshot(snapshot(), directory);
+  fetch_replica();
+  const auto kept = worker::keep_snapshot(held_->snapshot(), directory);
   if (kept)
     return fail(error + "; the state after step " + std::to_string(version) + " is kept in " +
                 kept->path.string() + ", to go on from " + when);

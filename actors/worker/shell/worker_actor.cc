@@ -5,9 +5,9 @@
 
 #include <caf/all.hpp>
 
-#include <iostream>
 #include <numeric>
 
+#include "actors/log/log.h"
 #include "actors/protocol/shell/caf_messages.h"
 #include "actors/protocol/wire/codec.h"
 #include "proto/base/kill_point.h"
@@ -120,21 +120,24 @@ void WorkerState::perform_effect(const worker::SendPeer& effect) {
   if (connected_.insert(peer + " " + effect.address).second)
     self_->send(gateway_, ConnectPeer{peer, effect.address});
   protocol::PeerMessage message = effect.message;
-  const worker::Transport transport = choose_transport(effect);
-  if (transport == worker::Transport::kChannel)
-    put_into_channel(effect.to, message);
-  else if (worker::on_device_alone(message))
-    return self_->send(device_, CopyOut{effect});
-  const Status status =
-      transport == worker::Transport::kMessages ? make_bulk_reachable(message) : Status();
-  if (!status.ok()) return perform_effect(worker::ReportAnomaly{status.error().message});
+  const worker::TransportChoice choice = worker::choose_transport(
+      own_device(), {effect.host_id, effect.channel}, effect.to, message, channel_book_);
+  if (choice.offer_channel)
+    channels_->perform(worker::OfferChannel{core_->generation(), effect.to});
+  if (choice.copy_out_first) return self_->send(device_, CopyOut{effect});
+  if (choice.transport == worker::Transport::kChannel) put_into_channel(effect.to, message);
+  if (choice.transport == worker::Transport::kMessages)
+    if (const Status status = make_bulk_reachable(message); !status.ok())
+      return perform_effect(worker::ReportAnomaly{status.error().message});
   self_->send(gateway_, Outbound{peer, protocol::encode(options_.job, message)});
 }
 
 void WorkerState::perform_effect(const worker::AbandonGenerations& effect) {
+  // The device half reads this number between two slices, so it stops although the command below
+  // waits in its mailbox.
   options_.abandoned_below->store(effect.before.value);
   own_segments_.clear();
-  pull_.abandon(effect.before);
+  bulk_pull_.abandon(effect.before);
   state_pull_.reset();
   channel_book_.abandon();
   channel_inbox_.abandon();
@@ -145,7 +148,9 @@ void WorkerState::perform_effect(const worker::AbandonGenerations& effect) {
 template <class EngineEffect>
 void WorkerState::perform_effect(const EngineEffect& effect) {
   ES_CHECK_MSG(device_, "the core gives the device work although its set-up failed");
-  self_->send(device_, DeviceCommand{effect, needs_host_copies()});
+  const bool host_copies =
+      worker::needs_host_copies(own_device(), options_.core.self, core_->members(), channel_book_);
+  self_->send(device_, DeviceCommand{effect, host_copies});
 }
 
 void WorkerState::perform_effect(const worker::Exit&) {
@@ -158,13 +163,12 @@ void WorkerState::perform_effect(const worker::Abort& effect) {
 }
 
 void WorkerState::perform_effect(const worker::ReportAnomaly& effect) {
-  std::cerr << "worker " << options_.core.self.value << ": " << effect.text << std::endl;
+  log::warning(effect.text);
 }
 
 void WorkerState::count_refused(const PeerId& from, const std::string& why) {
   ++refused_;
-  std::cerr << "worker " << options_.core.self.value << ": refused message " << refused_ << " from "
-            << from << ": " << why << std::endl;
+  log::warning("refused message " + std::to_string(refused_) + ": " + why, {.peer = from});
 }
 
 caf::behavior worker_actor(caf::stateful_actor<WorkerState>* self, WorkerOptions options) {

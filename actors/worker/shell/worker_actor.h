@@ -10,12 +10,14 @@
 //           PeerUp of the head: the answer is Hello, or Failed if the device could not be set up.
 //           PeerDown of a worker: messages of this worker may be lost.
 //           FetchPart of a worker on another host: a request for a piece of a segment of this
-//           generation.
+//           generation. BulkPart: the piece that this worker has requested from another one.
 //           StatePart of the head: a piece of a saved state on another node's disk.
 //           OpenChannel of a worker: the offer of a channel.
 //           DeviceEvent, DeviceStats and CopiedOut from the device half; ChannelReport from the
 //           channel thread.
-// Sends     Outbound to the gateway, for the head and for peers; DeviceCommand to the device half.
+//           A tick of its own, once per second.
+// Sends     ConnectPeer and Outbound to the gateway, for the head and for peers; DeviceCommand to
+//           the device half; commands to the channel thread (channel_exchange.h).
 //           CopyOut to the device half, if data is only in device memory and cannot travel by a
 //           channel.
 //           Bulk data for a worker on another host travels inside its message, or in pieces on
@@ -25,7 +27,8 @@
 // Fails     It ends the process when the core returns Exit (released) or Abort (a broken
 //           invariant). The node agent reports the end to the head.
 // Order     First in, first out for each peer, as the gateway promises.
-// Limits    Early step messages wait in the core; they belong to one step at most.
+// Limits    Early step messages wait in the core; they belong to one step at most. Bulk data from
+//           another host is requested in windows of a few pieces (bulk_pull.h).
 // Threads   Cooperative; it never blocks.
 #include <caf/actor.hpp>
 #include <caf/stateful_actor.hpp>
@@ -43,7 +46,7 @@
 #include "actors/worker/core/channel_book.h"
 #include "actors/worker/core/transport.h"
 #include "actors/worker/core/worker_core.h"
-#include "actors/worker/shell/channel_exchange.h"
+#include "actors/worker/device/channel_exchange.h"
 #include "actors/worker/shell/device_messages.h"
 #include "proto/messages.h"
 
@@ -98,10 +101,7 @@ class WorkerState {
   void perform_effect(const worker::ReportAnomaly& effect);
   template <class EngineEffect>
   void perform_effect(const EngineEffect& effect);
-  worker::Transport best_transport(const protocol::ChannelPoint& channel,
-                                   const std::string& host_id) const;
-  worker::Transport choose_transport(const worker::SendPeer& effect);
-  bool needs_host_copies() const;
+  worker::PeerDevice own_device() const { return {options_.core.host_id, options_.core.channel}; }
   Status make_bulk_reachable(protocol::PeerMessage& message);
   void put_into_channel(Incarnation to, protocol::PeerMessage& message);
   void on_open_channel(const Inbound& inbound);
@@ -114,7 +114,7 @@ class WorkerState {
   void on_event(const worker::ChannelReady& event);
   void on_event(const worker::BytesReceived& event);
   void on_event(const worker::ChannelBroken& event);
-  void on_lost(Incarnation peer, const std::string& error);
+  void on_bulk_lost(Incarnation peer, const std::string& error);
   void on_peer_message(const Inbound& inbound);
   void on_fetch_part(const Inbound& inbound);
   void on_bulk_part(const Inbound& inbound);
@@ -131,13 +131,13 @@ class WorkerState {
   std::optional<worker::WorkerCore> core_;
   std::set<std::string> connected_;      // "peer endpoint" pairs that the gateway knows
   SegmentCache own_segments_;            // to send data that a peer on another host cannot map
-  worker::BulkPull pull_;                // data that peers on other hosts have announced
+  worker::BulkPull bulk_pull_;           // data that peers on other hosts have announced
   protocol::FromCheckpoint state_from_;  // the source of state_pull_
   std::unique_ptr<worker::StatePull> state_pull_;  // null if no saved state is being fetched
   std::shared_ptr<worker::ChannelThread> channels_;
   worker::ChannelBook channel_book_{0};  // begin() sets the number of channels of `channels_`
   worker::ChannelInbox channel_inbox_;
-  std::set<Incarnation> joined_;  // peers that were connected by a channel at least once
+  std::set<Incarnation> channel_peers_;  // peers that were connected by a channel at least once
   std::uint64_t refused_ = 0;
 };
 

@@ -2,8 +2,6 @@
 #include <caf/all.hpp>
 
 #include <charconv>
-#include <iostream>
-#include <numeric>
 
 #include "actors/protocol/shell/caf_messages.h"
 #include "actors/protocol/wire/codec.h"
@@ -46,7 +44,7 @@ void WorkerState::on_peer_message(const Inbound& inbound) {
   if (is_past) return;
   if (worker::channel_bulk(*message) != nullptr)
     return on_channel_message(inbound.from, *std::move(message));
-  perform(pull_.add(*std::move(message)));
+  perform(bulk_pull_.add(*std::move(message)));
 }
 
 void WorkerState::perform(worker::BulkPull::Outcome outcome) {
@@ -97,8 +95,8 @@ void WorkerState::on_bulk_part(const Inbound& inbound) {
   const ::es::Head& head = inbound.frame->head;
   auto taken = part->decode([&](wire::BulkPart::Reader r) {
     const auto data = r.getData();
-    return pull_.take({head.generation, head.sender}, r.getSegment().cStr(), r.getOffset(),
-                      {reinterpret_cast<const std::byte*>(data.begin()), data.size()});
+    return bulk_pull_.take({head.generation, head.sender}, r.getSegment().cStr(), r.getOffset(),
+                           {reinterpret_cast<const std::byte*>(data.begin()), data.size()});
   });
   if (!taken) return count_refused(inbound.from, taken.error().message);
   if (taken->progress)
@@ -110,12 +108,10 @@ void WorkerState::on_bulk_part(const Inbound& inbound) {
 // bytes, they are put into the message; otherwise the message says that the peer may request them.
 Status WorkerState::make_bulk_reachable(protocol::PeerMessage& message) {
   const std::vector<protocol::Bulk*> bulks = worker::bulks_of(message);
-  const std::uint64_t total = std::accumulate(
-      bulks.begin(), bulks.end(), std::uint64_t{0},
-      [](std::uint64_t sum, const protocol::Bulk* bulk) { return sum + bulk->bytes; });
+  const bool travels_inline = worker::travels_inline(bulks);
   for (protocol::Bulk* bulk : bulks) {
     if (bulk->segment.empty()) continue;
-    bulk->remote = total > worker::kInlineBytesMax;
+    bulk->remote = !travels_inline;
     if (bulk->remote) continue;
     const auto bytes = own_segments_.read(bulk->segment, bulk->offset, bulk->bytes);
     if (!bytes) return bytes.error();

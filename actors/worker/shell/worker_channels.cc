@@ -1,46 +1,13 @@
 // The part of WorkerActor that moves bulk data between devices through channels.
 #include <caf/all.hpp>
 
-#include <algorithm>
-#include <iostream>
 
+#include "actors/log/log.h"
 #include "actors/protocol/shell/caf_messages.h"
 #include "actors/worker/shell/worker_actor.h"
 #include "proto/messages.h"
 
 namespace es::actors {
-
-using worker::Transport;
-
-Transport WorkerState::best_transport(const protocol::ChannelPoint& channel,
-                                      const std::string& host_id) const {
-  return worker::transport_between({options_.core.host_id, options_.core.channel},
-                                   {host_id, channel});
-}
-
-// The first message to a peer makes this worker offer a channel. Until the channel is open,
-// gradients go through host memory like all other data.
-Transport WorkerState::choose_transport(const worker::SendPeer& effect) {
-  const Transport best = best_transport(effect.channel, effect.host_id);
-  if (best != Transport::kChannel) return best;
-  const auto use = channel_book_.use(effect.to);
-  if (use == worker::ChannelBook::Use::kNow && worker::carries_gradient(effect.message))
-    return Transport::kChannel;
-  if (use == worker::ChannelBook::Use::kOffer)
-    channels_->perform(worker::OfferChannel{core_->generation(), effect.to});
-  return worker::host_transport(options_.core.host_id, effect.host_id);
-}
-
-// This is a prediction: channels may open or break before the data is sent. Data that is then
-// missing in host memory is copied out before it is sent (CopyOut).
-bool WorkerState::needs_host_copies() const {
-  const auto& members = core_->members();
-  return std::any_of(members.begin(), members.end(), [this](const protocol::Member& member) {
-    return member.incarnation != options_.core.self &&
-           (best_transport(member.channel, member.host_id) != Transport::kChannel ||
-            !channel_book_.is_open(member.incarnation));
-  });
-}
 
 void WorkerState::on_copied_out(const CopiedOut& copied) {
   if (protocol::stamp_of(copied.send.message).generation == core_->generation())
@@ -81,7 +48,7 @@ void WorkerState::on_channel_message(const PeerId& from, protocol::PeerMessage m
   const auto arrival = channel_inbox_.add(std::move(message));
   if (arrival.receive)
     channels_->perform(worker::ReceiveBytes{stamp.generation, stamp.sender, *arrival.receive});
-  if (arrival.lost) on_lost(stamp.sender, "channel: a message was lost");
+  if (arrival.lost) on_bulk_lost(stamp.sender, "channel: a message was lost");
 }
 
 void WorkerState::on_channel(const ChannelReport& report) {
@@ -102,9 +69,9 @@ void WorkerState::on_event(const worker::ChannelOffered& event) {
 
 void WorkerState::on_event(const worker::ChannelReady& event) {
   channel_book_.ready(event.to);
-  if (joined_.insert(event.to).second)
-    std::cerr << "worker " << options_.core.self.value << ": gradients to worker " << event.to.value
-              << " go by " << options_.core.channel.kind << std::endl;
+  if (channel_peers_.insert(event.to).second)
+    log::info("gradients to worker " + std::to_string(event.to.value) + " go by " +
+              options_.core.channel.kind);
 }
 
 void WorkerState::on_event(const worker::BytesReceived& event) {
@@ -117,13 +84,13 @@ void WorkerState::on_event(const worker::BytesReceived& event) {
 // peer knows whether it is missing, and may have begun a round already.
 void WorkerState::on_event(const worker::ChannelBroken& event) {
   if (event.end == gpu::cuda::ChannelEnd::kReceiver) {
-    if (channel_inbox_.broken(event.peer)) on_lost(event.peer, event.error);
+    if (channel_inbox_.broken(event.peer)) on_bulk_lost(event.peer, event.error);
   } else if (channel_book_.broken(event.peer, now())) {
     perform(core_->on(worker::LinkEvent(worker::LinkLost{event.peer}), now()));
   }
 }
 
-void WorkerState::on_lost(Incarnation peer, const std::string& error) {
+void WorkerState::on_bulk_lost(Incarnation peer, const std::string& error) {
   perform_effect(worker::ReportAnomaly{error + " (worker " + std::to_string(peer.value) + ")"});
   perform(core_->on(worker::LinkEvent(worker::LinkLost{peer}), now()));
 }

@@ -7,17 +7,18 @@
 
 #include <csignal>
 #include <filesystem>
-#include <iostream>
 
 #include "actors/data_workers/shell/data_workers_actor.h"
 #include "actors/gateway/core/host_id.h"
 #include "actors/gateway/shell/gateway_actor.h"
 #include "actors/job_file/job_file.h"
+#include "actors/log/log.h"
 #include "actors/program/actor_process.h"
+#include "actors/program/log_options.h"
 #include "actors/program/program.h"
 #include "actors/program/wire_options.h"
+#include "actors/worker/device/device_loss.h"
 #include "actors/worker/shell/device_actor.h"
-#include "actors/worker/shell/device_loss.h"
 #include "actors/worker/shell/worker_actor.h"
 #include "gpu/base/vendor_kernels.h"
 #include "gpu/cuda/device_reduction.h"
@@ -49,6 +50,7 @@ struct Arguments {
   std::uint32_t loaders = 1;
   std::vector<std::string> data_roots, checkpoint_roots;
   WireOptions wire;
+  log::Options log;
 };
 
 Arguments parse(int argc, char** argv) {
@@ -67,6 +69,7 @@ Arguments parse(int argc, char** argv) {
   app.add_option("--data-root", a.data_roots);
   app.add_option("--checkpoint-root", a.checkpoint_roots);
   add_wire_options(app, a.wire);
+  add_log_options(app, a.log);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -114,7 +117,7 @@ Result<std::shared_ptr<DataSource>> make_data(const JobSpec& spec, std::uint32_t
 // Nothing on a lost device can be saved, so the process ends at once. The job continues without
 // this worker, as after any other end of a process.
 void end_with_device(const std::string& error) {
-  std::cerr << "the device is lost: " << error << std::endl;
+  log::error("the device is lost: " + error);
   ::_exit(exit_code(ErrorKind::kFailure));
 }
 
@@ -132,11 +135,11 @@ Result<std::shared_ptr<DeviceParts>> make_parts(const Arguments& a) {
   engine_options.threads = spec->resources.threads;
   auto engine = gpu::Engine::create(*spec, (*data)->samples->layout(), engine_options);
   if (!engine) return engine.error();
-  for (const std::string& refused : (*engine)->vendor_refusals()) std::cerr << refused << std::endl;
+  for (const std::string& refused : (*engine)->vendor_refusals()) log::info(refused);
   auto parts = std::make_shared<DeviceParts>();
   parts->options = {a.job,          {a.incarnation}, *spec,
                     to_toml(*spec), spec->steps,     std::filesystem::path(a.rescue_dir)};
-  // For tests: tests/README.md.
+  // For tests; docs/reference/testing.md describes the variables.
   const char* fault = std::getenv("ES_FAULT");
   auto parsed = worker::parse_fault(fault == nullptr ? "" : fault, a.device.text());
   if (!parsed) return parsed.error();
@@ -168,7 +171,7 @@ Result<std::shared_ptr<DeviceParts>> make_parts_if_memory_suffices(const Argumen
 gpu::ChannelDevice channel_device(const Arguments& a) {
   auto opened = gpu::open_channel_device(a.device.type, a.device.index, host_id());
   if (opened) return *std::move(opened);
-  std::cerr << "no channels to other devices: " << opened.error().message << std::endl;
+  log::warning("no channels to other devices: " + opened.error().message);
   return {};
 }
 
@@ -211,14 +214,18 @@ int worker_main(int argc, char** argv) {
   // Ctrl-C goes to the whole process group. The daemon decides what happens to its workers.
   std::signal(SIGINT, SIG_IGN);
   const Arguments arguments = parse(argc, argv);
+  log::start(
+      arguments.log,
+      {.job = arguments.job, .worker = arguments.incarnation, .node = arguments.device.node});
+  log::info("begins on device " + arguments.device.text());
   if (const Status confined = confine(arguments); !confined.ok()) {
-    std::cerr << confined.error().message << std::endl;
+    log::error(confined.error().message);
     return exit_code(confined.error().kind);
   }
   const auto parts = make_parts_if_memory_suffices(arguments);
   auto wire = transport_options(arguments);
   if (!wire) {
-    std::cerr << wire.error().message << std::endl;
+    log::error(wire.error().message);
     return exit_code(wire.error().kind);
   }
   // The thread of the channels is never joined, because it may be inside a library call that does
@@ -230,9 +237,8 @@ int worker_main(int argc, char** argv) {
     if (joining.library)
       options.core.channel = {joining.library->kind(), joining.library->device()};
     const auto worker = system.spawn(worker_actor, std::move(options));
-    const auto gateway =
-        start_gateway(system, *std::move(wire), worker,
-                      [](const std::string& line) { std::cerr << line << std::endl; });
+    const auto gateway = start_gateway(system, *std::move(wire), worker,
+                                       [](const std::string& line) { log::warning(line); });
     if (!gateway) return gateway.error();
     caf::actor device;
     if (parts) {

@@ -7,26 +7,19 @@
 namespace es::scheduler {
 namespace {
 
-using Row = Board::Row;
 using CountSpan = std::span<const std::uint32_t>;
-
-std::uint32_t total(CountSpan counts) {
-  std::uint32_t sum = 0;
-  for (const std::uint32_t c : counts) sum += c;
-  return sum;
-}
 
 // One call of best_choice().
 class Chooser {
  public:
-  Chooser(const Board& board, const Row& row, CountSpan left, const ChoiceLimits& limits)
-      : board_(board),
+  Chooser(const ClusterTable& table, const JobRow& row, CountSpan left, const ChoiceLimits& limits)
+      : table_(table),
         row_(row),
         left_(left),
         limits_(limits),
-        held_(board.held(row.slot)),
-        speeds_(board.capabilities(row.slot)),
-        remaining_(board.remaining(row)),
+        held_(table.held(row.slot)),
+        speeds_(table.capabilities(row.slot)),
+        remaining_(table.remaining(row)),
         candidate_(left.size(), 0) {}
 
   Choice run() {
@@ -50,28 +43,28 @@ class Chooser {
     if (speeds_[t] <= 0 || left_[t] == 0) return;
     std::uint32_t n = std::min(left_[t], row_.max_devices);
     if (!may_grow()) n = std::min(n, held_[t]);
-    if (held_[t] > 0) n = std::min(n, held_[t] + board_.room(row_.slot)[t]);
+    if (held_[t] > 0) n = std::min(n, held_[t] + table_.grantable(row_.slot)[t]);
     if (n == 0) return;
     std::fill(candidate_.begin(), candidate_.end(), 0);
     candidate_[t] = std::max(row_.min_devices, useful_devices(row_.max_p, n));
     if (candidate_[t] > n) return;
     // If the efficiency of this number is too low, a smaller number is better than none.
-    while (candidate_[t] > row_.min_devices && !is_worth(candidate_[t]))
+    while (candidate_[t] > row_.min_devices && !is_efficient(candidate_[t]))
       candidate_[t] = std::max(row_.min_devices, useful_devices(row_.max_p, candidate_[t] - 1));
     consider();
   }
 
   // Whether this number of devices of one type is efficient enough.
-  bool is_worth(std::uint32_t devices) const {
+  bool is_efficient(std::uint32_t devices) const {
     return one_type_speed(row_.max_p, devices, 1) >= limits_.efficiency_min * devices;
   }
 
   void try_mix() {
-    const auto room = board_.room(row_.slot);
+    const auto grantable = table_.grantable(row_.slot);
     std::uint32_t budget = row_.max_devices;
     for (std::size_t t = 0; t < left_.size(); ++t) {
       std::uint32_t most = left_[t];
-      if (row_.held_total > 0) most = std::min(most, held_[t] + (may_grow() ? room[t] : 0));
+      if (row_.held_total > 0) most = std::min(most, held_[t] + (may_grow() ? grantable[t] : 0));
       candidate_[t] = speeds_[t] > 0 ? most : 0;
     }
     if (total(candidate_) > budget && row_.max_devices < row_.max_p) keep_fastest(budget);
@@ -99,19 +92,19 @@ class Chooser {
   void consider() {
     const auto is_held = [&] { return std::equal(held_.begin(), held_.end(), candidate_.begin()); };
     while (!is_held()) {
-      const Counts* fall_back = board_.fall_back_of(row_.slot, candidate_);
+      const Counts* fall_back = table_.fall_back_of(row_.slot, candidate_);
       if (fall_back == nullptr) break;
       candidate_ = *fall_back;
     }
     const bool kept = is_held();
     const std::uint32_t devices = total(candidate_);
     if (devices < row_.min_devices || devices == 0) return;
-    const double speed = kept ? row_.held_speed : speed_on(board_, row_, candidate_);
+    const double speed = kept ? row_.held_speed : speed_on(table_, row_, candidate_);
     if (speed <= 0) return;
     double capability = 0;
     for (std::size_t t = 0; t < candidate_.size(); ++t) capability += candidate_[t] * speeds_[t];
     if (!kept && speed < limits_.efficiency_min * capability) return;
-    const double paused = std::max(0.0, row_.paused_until_s - board_.now_s());
+    const double paused = std::max(0.0, row_.paused_until_s - table_.now_s());
     const double finish =
         remaining_ / speed + (kept ? paused : std::max(paused, kPausesToGain * row_.pause_s));
     const bool better = finish < best_.finish_s ||
@@ -121,8 +114,8 @@ class Chooser {
     best_kept_ = kept;
   }
 
-  const Board& board_;
-  const Row& row_;
+  const ClusterTable& table_;
+  const JobRow& row_;
   const CountSpan left_;
   const ChoiceLimits& limits_;
   const CountSpan held_;
@@ -135,14 +128,15 @@ class Chooser {
 
 }  // namespace
 
-Choice best_choice(const Board& board, const Row& row, CountSpan left, const ChoiceLimits& limits) {
-  return Chooser(board, row, left, limits).run();
+Choice best_choice(const ClusterTable& table, const JobRow& row, CountSpan left,
+                   const ChoiceLimits& limits) {
+  return Chooser(table, row, left, limits).run();
 }
 
-bool surely_keeps(const Board& board, const Row& row, CountSpan left) {
+bool surely_keeps(const ClusterTable& table, const JobRow& row, CountSpan left) {
   if (row.held_total < row.min_devices || row.held_speed <= 0) return false;
-  const auto held = board.held(row.slot);
-  const auto speeds = board.capabilities(row.slot);
+  const auto held = table.held(row.slot);
+  const auto speeds = table.capabilities(row.slot);
   // No set is faster than its devices together, and it has at most max_devices devices.
   double all = 0, fastest = 0, best = 0;
   for (std::size_t t = 0; t < left.size(); ++t) {
@@ -153,39 +147,40 @@ bool surely_keeps(const Board& board, const Row& row, CountSpan left) {
     if (left[t] > 0) best = std::max(best, row.max_devices * speeds[t]);
   }
   const double bound = (row.mix_types ? std::min(all, best) : fastest) * (1 + 1e-9);
-  const double remaining = board.remaining(row);
-  const double paused = std::max(0.0, row.paused_until_s - board.now_s());
+  const double remaining = table.remaining(row);
+  const double paused = std::max(0.0, row.paused_until_s - table.now_s());
   return remaining / bound + std::max(paused, kPausesToGain * row.pause_s) >=
          remaining / row.held_speed + paused;
 }
 
-bool surely_nothing(const Board& board, const Row& row, CountSpan left) {
+bool surely_gets_nothing(const ClusterTable& table, const JobRow& row, CountSpan left) {
   if (row.held_total > 0) return false;
-  const auto speeds = board.capabilities(row.slot);
+  const auto speeds = table.capabilities(row.slot);
   for (std::size_t t = 0; t < left.size(); ++t)
     if (left[t] > 0 && speeds[t] > 0) return false;
   return true;
 }
 
-Counts gang_of(const Board& board, const Row& row) {
-  const auto speeds = board.capabilities(row.slot);
-  Counts counts(board.types(), 0);
+Counts gang_of(const ClusterTable& table, const JobRow& row) {
+  const auto speeds = table.capabilities(row.slot);
+  Counts counts(table.types(), 0);
   std::size_t best = counts.size();
   double best_speed = 0;
   for (std::size_t t = 0; t < counts.size(); ++t) {
-    const std::uint32_t n = std::min(board.total()[t], row.max_devices);
+    const std::uint32_t n = std::min(table.total()[t], row.max_devices);
     if (speeds[t] <= 0 || n < row.min_devices) continue;
     const bool asked = row.gang_type == static_cast<std::int32_t>(t);
-    const double speed = asked ? Board::kUnknownSteps : one_type_speed(row.max_p, n, speeds[t]);
+    const double speed =
+        asked ? ClusterTable::kUnknownSteps : one_type_speed(row.max_p, n, speeds[t]);
     if (speed > best_speed) best = t, best_speed = speed;
   }
-  if (best < counts.size()) counts[best] = std::min(board.total()[best], row.max_devices);
-  while (const Counts* fall_back = board.fall_back_of(row.slot, counts)) counts = *fall_back;
+  if (best < counts.size()) counts[best] = std::min(table.total()[best], row.max_devices);
+  while (const Counts* fall_back = table.fall_back_of(row.slot, counts)) counts = *fall_back;
   return counts;
 }
 
-double speed_on(const Board& board, const Row& row, CountSpan counts) {
-  const auto speeds = board.capabilities(row.slot);
+double speed_on(const ClusterTable& table, const JobRow& row, CountSpan counts) {
+  const auto speeds = table.capabilities(row.slot);
   std::size_t used = 0, type = 0;
   for (std::size_t t = 0; t < counts.size(); ++t)
     if (counts[t] > 0 && speeds[t] > 0) ++used, type = t;

@@ -2,14 +2,14 @@
 // Choice: the best devices for one job out of those that are left.
 #include <span>
 
-#include "scheduler/policy/common/board.h"
+#include "scheduler/policy/common/cluster_table.h"
 
 namespace es::scheduler {
 
 struct Choice {
-  Counts counts;             // empty if the job cannot run on what is left
-  double speed = 0;          // local steps per second
-  double finish_s = kNever;  // best_choice() minimises this
+  Counts counts;              // empty if the job cannot run on what is left
+  double speed = 0;           // local steps per second
+  double finish_s = kNeverS;  // best_choice() minimises this
 };
 
 struct ChoiceLimits {
@@ -29,21 +29,24 @@ inline constexpr double kPausesToGain = 3;
 // holds. Ties go to what it holds, then to fewer devices. The choice keeps the rules of policy.h
 // for grants. Without any known speed only what it holds, or its minimum of one type, is chosen. A
 // set that the job refuses is replaced by the devices to which it falls back.
-Choice best_choice(const Board& board, const Board::Row& row, std::span<const std::uint32_t> left,
-                   const ChoiceLimits& limits);
+Choice best_choice(const ClusterTable& table, const JobRow& row,
+                   std::span<const std::uint32_t> left, const ChoiceLimits& limits);
 
 // Cheap bounds of best_choice(), for jobs that are not pinned. If the result is true, best_choice()
 // would surely return what the job holds (no other set out of `left` could be faster by more than
 // its pause), or no set at all, respectively.
-bool surely_keeps(const Board& board, const Board::Row& row, std::span<const std::uint32_t> left);
-bool surely_nothing(const Board& board, const Board::Row& row, std::span<const std::uint32_t> left);
+bool surely_keeps(const ClusterTable& table, const JobRow& row,
+                  std::span<const std::uint32_t> left);
+bool surely_gets_nothing(const ClusterTable& table, const JobRow& row,
+                         std::span<const std::uint32_t> left);
 
 // All or nothing, for policies without elastic scaling: max_devices (or as many as exist) of the
 // type that the owner asked for, otherwise of the fastest type. If the job refuses them, the
 // devices to which it falls back.
-Counts gang_of(const Board& board, const Board::Row& row);
+Counts gang_of(const ClusterTable& table, const JobRow& row);
 
 // The speed of the job on these devices.
-double speed_on(const Board& board, const Board::Row& row, std::span<const std::uint32_t> counts);
+double speed_on(const ClusterTable& table, const JobRow& row,
+                std::span<const std::uint32_t> counts);
 
 }  // namespace es::scheduler

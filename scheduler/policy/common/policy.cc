@@ -92,18 +92,19 @@ Status enter(const ClusterView& view, const std::vector<Change>& changes,
 
 }  // namespace
 
-double remaining_steps_at(const JobView& job, double now_s) {
+double remaining_steps_at(const JobView& job, Seconds now) {
   const Work& work = job.work;
-  const double ran_s = now_s - std::max(work.as_of_s, work.paused_until_s);
-  return std::max(0.0, work.remaining_steps - std::max(0.0, ran_s) * work.steps_per_s);
+  const Seconds ran = now - std::max(work.as_of, work.paused_until);
+  return std::max(0.0, work.remaining_steps - std::max(0.0, ran.count()) * work.steps_per_s);
 }
 
-double attained_device_s_at(const JobView& job, double now_s) {
-  return job.work.attained_device_s + job.held.total() * std::max(0.0, now_s - job.work.as_of_s);
+double attained_device_s_at(const JobView& job, Seconds now) {
+  const Seconds held_for = std::max(Seconds(0), now - job.work.as_of);
+  return job.work.attained_device_s + job.held.total() * held_for.count();
 }
 
 Status check_decisions(const ClusterView& view, const Decisions& decisions) {
-  if (!(decisions.again_s > view.now_s))
+  if (!(decisions.again_at > view.now))
     return failure("policy: wants to be asked again at a time that is not in the future");
   ChangesBySlot by_slot;
   ES_RETURN_IF_ERROR(enter(view, decisions.grants, &JobChange::granted, by_slot));

@@ -4,9 +4,9 @@
 // carries its decisions out. A new policy needs one file with one class, and one line in
 // registry.cc. docs/SCHEDULING.md compares the policies.
 //
-// A policy has no clock: the time comes with the view, in seconds from an origin that the caller
-// chooses. A policy must be a function of the view alone. It may keep an index of the last view to
-// be fast, but then it must answer as a new policy would answer to the same view.
+// A policy has no clock: the time comes with the view, from an origin that the caller chooses. A
+// policy must be a function of the view alone. It may keep an index of the last view to be fast,
+// but then it must answer as a new policy would answer to the same view.
 //
 // These are the rules that every policy keeps (check_decisions). "After" means held - shrunk +
 // granted.
@@ -30,7 +30,6 @@
 //   settled   A job that has not adopted its last change (settled is false) is granted nothing,
 //             unless it is below its minimum. It may be shrunk.
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -40,31 +39,33 @@
 #include "proto/base/result.h"
 #include "scheduler/grants/refusal.h"
 #include "scheduler/model/model.h"
+#include "scheduler/model/seconds.h"
 #include "scheduler/plans/proposal.h"
 
 namespace es::scheduler {
 
-inline constexpr double kNever = std::numeric_limits<double>::infinity();
+// The length of a job in local steps if it is not known.
+inline constexpr double kUnknownLength = kNever.count();
 
 // The progress of a job. A local step is one mini-batch of one EST; a global step is max_p of them.
 // The values are written when something changes, not as time passes: remaining_steps_at()
-// extrapolates from as_of_s with the devices that the job holds.
+// extrapolates from as_of with the devices that the job holds.
 struct Work {
-  double total_steps = kNever;      // local steps of the whole job; kNever if not known
-  double remaining_steps = kNever;  // local steps to do, at as_of_s
-  double steps_per_s = 0;           // local steps per second with its present devices, >= 0
-  double as_of_s = 0;               // time of these values
-  double paused_until_s = 0;        // starting or rescaling: no step before this time
-  double attained_device_s = 0;     // sum of devices x seconds that it has held, until as_of_s
+  double total_steps = kUnknownLength;      // local steps of the whole job
+  double remaining_steps = kUnknownLength;  // local steps to do, at as_of
+  double steps_per_s = 0;                   // local steps per second with its present devices, >= 0
+  Seconds as_of{0};                         // time of these values
+  Seconds paused_until{0};                  // starting or rescaling: no step before this time
+  double attained_device_s = 0;  // sum of devices x seconds that it has held, until as_of
 };
 
 struct JobView {
-  JobId id;                    // empty if the slot has no job
-  std::uint64_t number = 0;    // place in the submit order: unique, smaller for earlier submission
-  double submit_s = 0;         // time of its submission
-  std::string tenant;          // "" for the tenant without a name
-  int priority = 0;            // higher is served first, before everything else
-  double deadline_s = kNever;  // time by which it should end
+  JobId id;                   // empty if the slot has no job
+  std::uint64_t number = 0;   // place in the submit order: unique, smaller for earlier submission
+  Seconds submitted{0};       // time of its submission
+  std::string tenant;         // "" for the tenant without a name
+  int priority = 0;           // higher is served first, before everything else
+  Seconds deadline = kNever;  // time by which it should end
 
   // Bounds of what it may hold.
   std::uint32_t min_devices = 1;  // >= 1: with fewer it does not run
@@ -92,10 +93,10 @@ struct JobView {
   // only through proposals and minima.
   Capabilities capabilities;
   Work work;
-  bool started = false;        // it has run before
-  double changed_s = -kNever;  // time of the last change of its devices
-  double start_s = 20;         // seconds without progress at its first start
-  double rescale_s = 1;        // seconds without progress at a later change; 0 if a change is free
+  bool started = false;       // it has run before
+  Seconds changed = -kNever;  // time of the last change of its devices
+  Seconds start_pause{20};    // without progress at its first start
+  Seconds rescale_pause{1};   // without progress at a later change; 0 if a change is free
   // ClusterView::job_seconds at its submission. The difference to the present value, divided by the
   // time since, is the mean number of jobs that have shared the cluster with it, including itself.
   double job_seconds_at_submit = 0;
@@ -117,7 +118,7 @@ struct ClusterView {
   std::vector<JobView> jobs;
   // All that jobs may have: free, returning, held, and some that are out of use.
   DeviceSet total = {};
-  double now_s = 0;
+  Seconds now{0};
   double job_seconds = 0;  // integral over time of the number of submitted jobs that have not ended
   std::vector<Quota> quotas = {};  // each tenant at most once; if empty, all devices are common
   // The slots whose JobView may differ from the last view that this policy was given; nullopt if
@@ -136,8 +137,8 @@ struct Change {
 struct Decisions {
   std::vector<Change> grants;   // additional devices
   std::vector<Change> shrinks;  // devices to give back; they become free later
-  // The time, > now_s, at which the policy wants to be asked again if nothing happens before.
-  double again_s = kNever;
+  // The time, > now, at which the policy wants to be asked again if nothing happens before.
+  Seconds again_at = kNever;
 };
 
 class Policy {
@@ -149,9 +150,9 @@ class Policy {
 };
 
 // Local steps that the job still has to do at this time, >= 0.
-double remaining_steps_at(const JobView& job, double now_s);
+double remaining_steps_at(const JobView& job, Seconds now);
 // Devices x seconds that it has held until this time.
-double attained_device_s_at(const JobView& job, double now_s);
+double attained_device_s_at(const JobView& job, Seconds now);
 
 // Returns success if the decisions keep the rules above, otherwise an error with the broken rule
 // and the job.

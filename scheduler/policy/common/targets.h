@@ -1,46 +1,42 @@
 #pragma once
-// Targets are the devices that each job should have. carry_out() computes the decisions that lead
-// there.
-//
-// A policy sets targets for the supply of the board, the most important job first, as if every
-// device could change hands at once. carry_out() turns them into decisions that keep the rules of
-// policy.h. Devices that are not free yet are called back now and are granted by a later decision;
-// that decision finds the same targets, because called-back devices stay in the supply.
+// Targets are the devices that each job should have. A policy sets them for the supply of the
+// table, the most important job first, as if every device could change hands at once. carry_out.h
+// computes the decisions that lead there. Not thread-safe.
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
-#include "scheduler/policy/common/board.h"
+#include "scheduler/policy/common/cluster_table.h"
 
 namespace es::scheduler {
 
 class Targets {
  public:
   Targets() = default;
-  explicit Targets(const Board& board) { begin(board); }
+  explicit Targets(const ClusterTable& table) { begin(table); }
   // Sets all targets to nothing and `left` to the supply. The cost is that of the targets set since
   // the last call.
-  void begin(const Board& board);
+  void begin(const ClusterTable& table);
 
   // The devices that can still be given.
   const Counts& left() const { return left_; }
   std::span<const std::uint32_t> of(std::size_t slot) const {
     return std::span(wanted_).subspan(slot * types_, types_);
   }
-  bool is_nothing(std::size_t slot) const;
+  bool is_empty(std::size_t slot) const;
   // Replaces the target of the job. REQUIRES: left() and its old target together cover the new one.
   void set(std::size_t slot, std::span<const std::uint32_t> counts);
   // Lets the job, which has no target yet, keep what it holds. Returns false, without a change, if
   // not all of that is left.
-  bool keep(const Board& board, std::size_t slot);
+  bool keep(const ClusterTable& table, std::size_t slot);
   // Takes the devices of jobs that keep what they hold, without giving these jobs targets.
   // REQUIRES: these devices are left, and the targets of these jobs are not used.
   void take(std::span<const std::uint32_t> counts);
   // Reserves as many of these devices as are left, so that no job is given them.
   void reserve(std::span<const std::uint32_t> counts);
   // Gives the pinned job this many more devices than it holds; what it holds is not in the supply.
-  void add_pinned(const Board& board, std::size_t slot, std::span<const std::uint32_t> missing);
+  void add_pinned(const ClusterTable& table, std::size_t slot,
+                  std::span<const std::uint32_t> missing);
   // Adds the job to the order of precedence; each job at most once. A job that is never added gives
   // back what it holds.
   void rank(std::size_t slot) { order_.push_back(slot); }
@@ -54,22 +50,11 @@ class Targets {
   std::vector<std::size_t> order_;
 };
 
-// Places what precedes any policy. Elastic jobs that may not be suspended keep their minimum. Then
-// pinned jobs that can be served get their demand; other pinned jobs keep what they hold and
-// reserve nothing. `order` contains the slots of all jobs in the order in which they are served.
-void place_fixed(const Board& board, std::span<const std::size_t> order, Targets& targets);
-
-// Tries to give every job the devices that make it fastest out of free devices, while no job gives
-// anything up. If that is possible, these grants are the decisions of every policy with elastic
-// scaling, and only jobs that can be faster are looked at. nullopt if some job must wait or move.
-std::optional<Decisions> serve_everybody(const Board& board);
-
-// The decisions that lead from the devices held to the targets.
-Decisions carry_out(const Board& board, const Targets& targets);
-// The same for a caller that knows which jobs hold devices and may have no target (`leaving`
-// contains their slots), and that has ranked all jobs whose target may differ from what they hold.
-// The cost depends only on these jobs.
-Decisions carry_out(const Board& board, const Targets& targets,
-                    std::span<const std::size_t> leaving);
+// Sets the targets that precede any policy. Elastic jobs that may not be suspended keep their
+// minimum. Then pinned jobs that can be served get their demand; other pinned jobs keep what they
+// hold and reserve nothing. `order` contains the slots of all jobs in the order in which they are
+// served.
+void set_fixed_targets(const ClusterTable& table, std::span<const std::size_t> order,
+                       Targets& targets);
 
 }  // namespace es::scheduler

@@ -1,7 +1,6 @@
 #pragma once
 // elastic-srtf, the default policy: smallest remaining work first, elastic. It shrinks, moves and
-// suspends running jobs if that pays for the measured pause. docs/SCHEDULING.md explains it with an
-// example.
+// suspends running jobs if that pays for the measured pause. README.md explains it with an example.
 //
 // For a job j, with C_ij local steps per second on type i and N_i devices of it in the cluster:
 //
@@ -30,18 +29,18 @@
 //    and not time: with near-linear speedups n short jobs with one device are worth more than one
 //    job with n devices.
 //
-// Amounts within a class are compared in steps of 3 to 6 percent (step_of, service_line.h), and
+// Amounts within a class are compared in steps of 3 to 6 percent (log_step, job_forecast.h), and
 // jobs on the same step by submit order. So running jobs that approach their end change places now
 // and then, and not at every event.
 //
 // Jobs of unknown length follow those of class 5, the least attained service first, with rho_j =
 // age_j / (start + steps done / fair_speed_j).
 //
-// To keep (1), a projection without arrivals (outlook.h) finds the job that would end last. That
+// To keep (1), a projection without arrivals (projection.h) finds the job that would end last. That
 // job moves forward, only as far as needed, and never before the first two classes or a job with
 // rho_j > 2 * rho_max, so that (1) cannot violate (2) by more than that factor. If this cannot
-// reach 1.25 * H, because two wide jobs are both last, one of them gets a claim on the part of its
-// devices that it needs.
+// reach 1.25 * H, because two wide jobs are both last, one of them is guaranteed the part of its
+// devices that it needs (makespan.h).
 //
 // The option `fairness` gives rho_max = 1 + 0.05 * 400^(1 - fairness): 21 at 0 (which only prevents
 // starvation), 2 at 0.5 (the default) and 1.05 at 1. rho_j compares with a 1/n share of the
@@ -56,43 +55,38 @@
 // events do not undo each other's work; only pinned jobs take such devices away. A job that needs
 // more devices at once than are left because of that reserves the others until then.
 //
-// The cost is the logarithm of the number of jobs for each job that may have changed places, or may
-// get other devices (choice.h). Jobs that surely keep what they hold are passed in blocks
-// (place_list.h). The projection covers at most 128 jobs (those before them count as one), and is
-// made only if it is not certain that all are in time. With quotas, or if paused jobs cannot keep
-// what they hold, one pass over all jobs is made. Every decision looks at jobs of unknown length,
-// at jobs with a deadline in danger, and at waiting jobs that will age soon.
-#include "scheduler/policy/common/board.h"
-#include "scheduler/policy/common/targets.h"
-#include "scheduler/policy/elastic_srtf/service_order.h"
+// The definition in code is ranking.h (the class and key of a job), full_scan_order.h (the order),
+// makespan.h (condition 1) and full_scan_decision.h (which job gets which devices). It looks at
+// every job in every decision. The product decides the same with an index (indexed_order.h) that
+// knows which jobs may have changed places, and with a walk (indexed_decision.h) that passes in
+// blocks the jobs that surely keep what they hold.
+//
+// The cost with the index is the logarithm of the number of jobs for each job that may have changed
+// places, or may get other devices. The projection covers at most 128 jobs (those before them count
+// as one), and is made only if it is not certain that all are in time. With quotas, or if paused
+// jobs cannot keep what they hold, one pass over all jobs is made. Every decision looks at jobs of
+// unknown length, at jobs with a deadline in danger, and at waiting jobs that will age soon.
+#include "scheduler/policy/common/scan_mode.h"
+#include "scheduler/policy/elastic_srtf/full_scan_order.h"
+#include "scheduler/policy/elastic_srtf/indexed_decision.h"
 
 namespace es::scheduler {
 
 class ElasticSrtf final : public Policy {
  public:
-  // With kAll every decision looks at every job; it decides the same, and tests compare both.
-  enum class Pass : std::uint8_t { kChanged, kAll };
   // `fairness` is in [0, 1].
-  explicit ElasticSrtf(double fairness, Pass pass = Pass::kChanged);
+  explicit ElasticSrtf(double fairness, ScanMode scan_mode = ScanMode::kIndexed);
   Decisions decide(const ClusterView& view) override;
 
-  enum class Served : std::uint8_t {
-    kNot,    // no target yet
-    kSome,   // a target, which may still change
-    kKeeps,  // the devices that it holds, finally
-  };
-  // Memory that is reused from one decision to the next.
-  struct Scratch {
-    Targets targets;
-    std::vector<Served> served;       // by slot
-    std::vector<std::size_t> marked;  // slots of jobs that may not be kNot
-  };
-
  private:
-  Board board_;
-  ServiceOrder jobs_;
-  Scratch scratch_;
-  const Pass pass_;
+  template <class Decision, class Order>
+  Decisions decide_with(Order& order);
+
+  const ScanMode scan_mode_;
+  ClusterTable table_;
+  FullScanOrder full_scan_order_;
+  IndexedOrder indexed_order_;
+  DecisionMemory memory_;
 };
 
 }  // namespace es::scheduler

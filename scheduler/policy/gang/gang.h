@@ -17,6 +17,7 @@
 // All policies look at every job in every decision. The exception is srtf without quotas, without
 // pinned jobs and without jobs that hold a part of a gang: it looks at the jobs that changed or may
 // change places (gang_queue.h).
+#include "scheduler/policy/common/scan_mode.h"
 #include "scheduler/policy/gang/gang_queue.h"
 
 namespace es::scheduler {
@@ -35,16 +36,14 @@ struct GangRules {
 
 class GangPolicy final : public Policy {
  public:
-  // With kAll every decision looks at every job; it decides the same, and tests compare both.
-  enum class Pass : std::uint8_t { kChanged, kAll };
-  explicit GangPolicy(const GangRules& rules, Pass pass = Pass::kChanged)
-      : rules_(rules), has_queue_(rules.is_srtf() && pass == Pass::kChanged) {}
+  explicit GangPolicy(const GangRules& rules, ScanMode scan_mode = ScanMode::kIndexed)
+      : rules_(rules), has_queue_(rules.is_srtf() && scan_mode == ScanMode::kIndexed) {}
   Decisions decide(const ClusterView& view) override;
 
  private:
   const GangRules rules_;
   const bool has_queue_;
-  Board board_;
+  ClusterTable table_;
   GangQueue queue_;
 };
 

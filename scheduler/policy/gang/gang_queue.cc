@@ -11,64 +11,62 @@
 namespace es::scheduler {
 namespace {
 
-using Row = Board::Row;
-
-bool holds_gang(const Board& board, const Row& row, const Counts& gang) {
-  const auto held = board.held(row.slot);
+bool holds_gang(const ClusterTable& table, const JobRow& row, const Counts& gang) {
+  const auto held = table.held(row.slot);
   return row.held_total > 0 && std::equal(held.begin(), held.end(), gang.begin());
 }
 
 }  // namespace
 
-GangPlace gang_place(const Board& board, const Row& row, const Counts& gang) {
-  GangPlace place{.priority_rank = -std::int64_t{row.priority}, .number = row.number};
-  const double speed = speed_on(board, row, gang);
-  if (speed > 0 && holds_gang(board, row, gang) && board.now_s() >= row.progress_from_s) {
-    place.end_s = row.progress_from_s + row.remaining_steps / speed;
-    return place;
+GangKey gang_key(const ClusterTable& table, const JobRow& row, const Counts& gang) {
+  GangKey key{.priority_rank = -std::int64_t{row.priority}, .number = row.number};
+  const double speed = speed_on(table, row, gang);
+  if (speed > 0 && holds_gang(table, row, gang) && table.now_s() >= row.progress_from_s) {
+    key.end_s = row.progress_from_s + row.remaining_steps / speed;
+    return key;
   }
-  place.stands = true;
-  place.left_s = speed > 0 ? row.remaining_steps / speed : Board::kUnknownSteps;
-  place.end_s = board.now_s() + place.left_s;
-  return place;
+  key.is_idle = true;
+  key.remaining_s = speed > 0 ? row.remaining_steps / speed : ClusterTable::kUnknownSteps;
+  key.end_s = table.now_s() + key.remaining_s;
+  return key;
 }
 
-void GangQueue::update(const Board& board) {
-  if (queues_.size() != board.types() || entries_.size() > board.rows().size()) {  // another view
+void GangQueue::update(const ClusterTable& table) {
+  if (queues_.size() != table.types() || entries_.size() > table.rows().size()) {  // another view
     *this = {};
-    queues_.resize(board.types());
+    queues_.resize(table.types());
     for (Queue& queue : queues_) queue.running.clear(1);
   }
-  entries_.resize(board.rows().size());
-  for (const std::size_t slot : board.written()) write(board, slot);
-  while (!pauses_.empty() && pauses_.begin()->first <= board.now_s())
-    write(board, pauses_.begin()->second);
+  entries_.resize(table.rows().size());
+  for (const std::size_t slot : table.written()) write(table, slot);
+  while (!pauses_.empty() && pauses_.begin()->first <= table.now_s())
+    write(table, pauses_.begin()->second);
 }
 
-void GangQueue::write(const Board& board, std::size_t slot) {
+void GangQueue::write(const ClusterTable& table, std::size_t slot) {
   erase(slot);
-  const Row& row = board.rows()[slot];
+  const JobRow& row = table.rows()[slot];
   if (!row.present) return;
   Entry& entry = entries_[slot];
-  const Counts gang = gang_of(board, row);
+  const Counts gang = gang_of(table, row);
   const auto chosen = std::find_if(gang.begin(), gang.end(), [](std::uint32_t n) { return n > 0; });
-  const bool runs = holds_gang(board, row, gang);
+  const bool runs = holds_gang(table, row, gang);
   if (row.pinned || (row.held_total > 0 && !(runs && row.may_suspend))) {
     entry.state = State::kOther;
     ++others_;
     return;
   }
   if (chosen == gang.end()) return;  // the job cannot run
-  const GangPlace place = gang_place(board, row, gang);
+  const GangKey key = gang_key(table, row, gang);
   entry.type = static_cast<std::size_t>(chosen - gang.begin());
   entry.devices = *chosen;
-  entry.place.rank = place.priority_rank;
-  entry.place.key = ascending(place.stands ? place.left_s : place.end_s);
-  entry.place.number = row.number;
-  entry.place.slot = static_cast<std::uint32_t>(slot);
-  entry.place.holds = row.held_total > 0;
+  entry.queue_entry.rank = key.priority_rank;
+  entry.queue_entry.key = sortable_bits(key.is_idle ? key.remaining_s : key.end_s);
+  entry.queue_entry.number = row.number;
+  entry.queue_entry.slot = static_cast<std::uint32_t>(slot);
+  entry.queue_entry.holds = row.held_total > 0;
   entry.from_s = row.progress_from_s;
-  entry.state = !runs ? State::kWaits : place.stands ? State::kPaused : State::kRuns;
+  entry.state = !runs ? State::kWaits : key.is_idle ? State::kPaused : State::kRuns;
   enter(slot);
 }
 
@@ -76,28 +74,28 @@ void GangQueue::enter(std::size_t slot) {
   const Entry& entry = entries_[slot];
   Queue& queue = queues_[entry.type];
   if (entry.state == State::kRuns) {
-    queue.running.insert(entry.place, std::span(&entry.devices, 1));
+    queue.running.insert(entry.queue_entry, std::span(&entry.devices, 1));
   } else if (entry.state == State::kPaused) {
-    queue.paused.insert(entry.place);
+    queue.paused.insert(entry.queue_entry);
     pauses_.emplace(entry.from_s, slot);
   } else {
-    queue.waiting[entry.devices].insert(entry.place);
+    queue.waiting[entry.devices].insert(entry.queue_entry);
   }
 }
 
 void GangQueue::erase(std::size_t slot) {
   Entry& entry = entries_[slot];
   if (entry.state == State::kOther) --others_;
-  if (entry.state == State::kRuns) queues_[entry.type].running.erase(entry.place);
+  if (entry.state == State::kRuns) queues_[entry.type].running.erase(entry.queue_entry);
   if (entry.state == State::kPaused) {
-    queues_[entry.type].paused.erase(entry.place);
+    queues_[entry.type].paused.erase(entry.queue_entry);
     pauses_.erase({entry.from_s, slot});
   }
   if (entry.state == State::kWaits) {
     auto& waiting = queues_[entry.type].waiting;
-    const auto line = waiting.find(entry.devices);
-    line->second.erase(entry.place);
-    if (line->second.empty()) waiting.erase(line);
+    const auto list = waiting.find(entry.devices);
+    list->second.erase(entry.queue_entry);
+    if (list->second.empty()) waiting.erase(list);
   }
   entry = {};
 }
@@ -105,34 +103,34 @@ void GangQueue::erase(std::size_t slot) {
 // The decision for one type.
 class QueueWalk {
  public:
-  QueueWalk(const GangQueue& all, std::size_t type, const Board& board, Decisions& result)
+  QueueWalk(const GangQueue& all, std::size_t type, const ClusterTable& table, Decisions& result)
       : entries_(all.entries_),
         queue_(all.queues_[type]),
-        board_(board),
+        table_(table),
         type_(type),
-        left_(board.supply()[type]),
-        free_(board.free()[type]),
+        left_(table.supply()[type]),
+        free_(table.free()[type]),
         result_(result) {
     if (!queue_.paused.empty()) heads_.push_back({queue_.paused.begin(), queue_.paused.end()});
-    for (const auto& [devices, line] : queue_.waiting) heads_.push_back({line.begin(), line.end()});
+    for (const auto& [devices, list] : queue_.waiting) heads_.push_back({list.begin(), list.end()});
   }
 
   void run() {
     while (const auto head = first_head()) {
       const std::int64_t before = devices_before(end_of(*heads_[*head].at));
       if (before > left_) break;
-      take(*head, left_ - before);
+      serve_head(*head, left_ - before);
     }
-    if (devices_before(kLast) > left_) squeeze();
+    if (devices_before(kLast) > left_) preempt_running();
   }
 
  private:
-  // The next job among those that stand still: among the jobs in a pause, or among those that wait
-  // for equal numbers of devices.
+  // The next job of a list of idle jobs: of those in a pause, or of those that wait for equal
+  // numbers of devices.
   struct Head {
-    std::set<Place>::const_iterator at, end;
+    std::set<QueueEntry>::const_iterator at, end;
   };
-  static constexpr Place kLast{.rank = std::numeric_limits<std::int64_t>::max()};
+  static constexpr QueueEntry kLast{.rank = std::numeric_limits<std::int64_t>::max()};
 
   std::optional<std::size_t> first_head() const {
     std::optional<std::size_t> first;
@@ -141,75 +139,75 @@ class QueueWalk {
     return first;
   }
 
-  // Running jobs up to this place come before the job that stands still. Its key is a remaining
-  // time, which becomes an end if it starts now.
-  Place end_of(const Place& stands) const {
-    Place end;
-    end.rank = stands.rank;
-    end.key = ascending(board_.now_s() + std::bit_cast<double>(stands.key));
+  // Running jobs up to this entry come before the idle job. Its key is a remaining time, which
+  // becomes an end if it starts now.
+  QueueEntry end_of(const QueueEntry& idle) const {
+    QueueEntry end;
+    end.rank = idle.rank;
+    end.key = sortable_bits(table_.now_s() + std::bit_cast<double>(idle.key));
     end.number = std::numeric_limits<std::uint64_t>::max();
     return end;
   }
 
   // Devices that running jobs up to `end` hold.
-  std::int64_t devices_before(const Place& end) const {
+  std::int64_t devices_before(const QueueEntry& end) const {
     std::int64_t sum = 0;
-    for (const PlaceList::Block& block : queue_.running.blocks()) {
-      if (end < block.places.front()) break;
-      if (!(end < block.places.back())) {
-        sum += block.in_turn[0];
+    for (const ServiceQueue::Block& block : queue_.running.blocks()) {
+      if (end < block.entries.front()) break;
+      if (!(end < block.entries.back())) {
+        sum += block.reassignable[0];
         continue;
       }
-      for (const Place& place : block.places)
-        if (!(end < place)) sum += entries_[place.slot].devices;
+      for (const QueueEntry& entry : block.entries)
+        if (!(end < entry)) sum += entries_[entry.slot].devices;
     }
     return sum;
   }
 
   // Decides whether the job at the head gets its gang, with `left` devices available.
-  void take(std::size_t index, std::int64_t left) {
+  void serve_head(std::size_t index, std::int64_t left) {
     Head& head = heads_[index];
-    const Place& place = *head.at;
-    const std::uint32_t devices = entries_[place.slot].devices;
+    const QueueEntry& entry = *head.at;
+    const std::uint32_t devices = entries_[entry.slot].devices;
     const bool fits = devices <= left;
     if (fits) left_ -= devices;
-    if (fits && !place.holds) grant(place.slot, devices);
-    if (!fits && place.holds) drop(place.slot, devices);
-    const bool is_over = !fits && !place.holds;  // the others in this line need as many devices
+    if (fits && !entry.holds) grant(entry.slot, devices);
+    if (!fits && entry.holds) drop(entry.slot, devices);
+    const bool is_over = !fits && !entry.holds;  // the others in this list need as many devices
     if (is_over || ++head.at == head.end)
       heads_.erase(heads_.begin() + static_cast<std::ptrdiff_t>(index));
   }
 
   // Called if the running jobs do not all fit. From the first running job that does not fit, each
   // job is served in turn.
-  void squeeze() {
+  void preempt_running() {
     std::int64_t left = left_;
     bool begun = false;
-    for (const PlaceList::Block& block : queue_.running.blocks()) {
-      if (!begun && block.in_turn[0] <= left) {
-        left -= block.in_turn[0];
+    for (const ServiceQueue::Block& block : queue_.running.blocks()) {
+      if (!begun && block.reassignable[0] <= left) {
+        left -= block.reassignable[0];
         continue;
       }
-      for (const Place& place : block.places) {
-        const std::uint32_t devices = entries_[place.slot].devices;
+      for (const QueueEntry& entry : block.entries) {
+        const std::uint32_t devices = entries_[entry.slot].devices;
         begun = begun || devices > left;
-        if (begun) left = serve_heads(place, left);
+        if (begun) left = serve_heads(entry, left);
         if (devices <= left) {
           left -= devices;
         } else {
-          drop(place.slot, devices);
+          drop(entry.slot, devices);
         }
       }
     }
     serve_heads(kLast, left);
   }
 
-  // Serves the jobs that stand still and come before this running job.
-  std::int64_t serve_heads(const Place& running, std::int64_t left) {
+  // Serves the idle jobs that come before this running job.
+  std::int64_t serve_heads(const QueueEntry& running, std::int64_t left) {
     while (const auto head = first_head()) {
       if (!(end_of(*heads_[*head].at) < running)) break;
       const std::int64_t before = left_;
-      take(*head, left);
+      serve_head(*head, left);
       left -= before - left_;
     }
     return left;
@@ -229,24 +227,24 @@ class QueueWalk {
 
   DeviceSet set_of(std::uint32_t devices) const {
     DeviceSet set;
-    set.add(board_.type_names()[type_], devices);
+    set.add(table_.type_names()[type_], devices);
     return set;
   }
 
   const std::vector<GangQueue::Entry>& entries_;
   const GangQueue::Queue& queue_;
-  const Board& board_;
+  const ClusterTable& table_;
   const std::size_t type_;
   std::vector<Head> heads_;
-  std::int64_t left_;   // supply without the devices of jobs that stand still
+  std::int64_t left_;   // supply without the devices of idle jobs
   std::uint32_t free_;  // neither granted nor reserved yet
   Decisions& result_;
 };
 
-Decisions GangQueue::decide(const Board& board) {
+Decisions GangQueue::decide(const ClusterTable& table) {
   Decisions result;
   for (std::size_t type = 0; type < queues_.size(); ++type)
-    QueueWalk(*this, type, board, result).run();
+    QueueWalk(*this, type, table, result).run();
   return result;
 }
 

@@ -2,7 +2,7 @@
 // GangQueue decides for `srtf` (gang.h) without looking at every job.
 //
 // The gang of a job is of one type, so each type is decided on its own. The key of a running job is
-// its end, which does not change as time passes; the key of a job that stands still is its
+// its end, which does not change as time passes; the key of an idle job is its
 // remaining time, which does not change either. Both kinds are kept sorted, and a decision merges
 // them. Of running jobs it only needs the devices held by those before some other job. Of waiting
 // jobs with equal numbers of devices it needs none after the first one that does not fit.
@@ -15,31 +15,31 @@
 #include <utility>
 #include <vector>
 
-#include "scheduler/policy/common/place_list.h"
+#include "scheduler/policy/common/service_queue.h"
 
 namespace es::scheduler {
 
-// The place of a job in the order of srtf, ascending: higher priority, less remaining time, running
+// What sorts the jobs under srtf, ascending: higher priority, less remaining time, running
 // jobs first, submit order.
-struct GangPlace {
+struct GangKey {
   std::int64_t priority_rank = 0;
-  double end_s = 0;  // end on its gang from now on, or as it runs
-  bool stands = false;
-  double left_s = 0;  // remaining seconds; 0 for a running job
+  double end_s = 0;        // end on its gang from now on, or as it runs
+  bool is_idle = false;    // makes no progress
+  double remaining_s = 0;  // remaining seconds; 0 for a running job
   std::uint64_t number = 0;
-  auto operator<=>(const GangPlace&) const = default;
+  auto operator<=>(const GangKey&) const = default;
 };
-// `gang` is the job's gang_of(). A job that holds other devices stands still.
-GangPlace gang_place(const Board& board, const Board::Row& row, const Counts& gang);
+// `gang` is the job's gang_of(). A job that holds other devices is idle.
+GangKey gang_key(const ClusterTable& table, const JobRow& row, const Counts& gang);
 
 class GangQueue {
  public:
-  // Reads the rows that the board wrote in its last update. REQUIRES: called after every update of
-  // the board.
-  void update(const Board& board);
+  // Reads the rows that the table wrote in its last update. REQUIRES: called after every update of
+  // the table.
+  void update(const ClusterTable& table);
   bool has_others() const { return others_ > 0; }
   // REQUIRES: not has_others().
-  Decisions decide(const Board& board);
+  Decisions decide(const ClusterTable& table);
 
  private:
   enum class State : std::uint8_t { kAbsent, kRuns, kPaused, kWaits, kOther };
@@ -47,18 +47,19 @@ class GangQueue {
     State state = State::kAbsent;
     std::size_t type = 0;
     std::uint32_t devices = 0;
-    Place place;
+    QueueEntry queue_entry;
     double from_s = 0;  // for kPaused: the time from which it runs
   };
-  using Line = std::set<Place>;
+  using EntrySet = std::set<QueueEntry>;
   struct Queue {
-    PlaceList running;                      // by end_s
-    Line paused;                            // by left_s
-    std::map<std::uint32_t, Line> waiting;  // by devices, then by left_s; without empty lines
+    ServiceQueue running;  // by end_s
+    EntrySet paused;       // by remaining_s
+    std::map<std::uint32_t, EntrySet>
+        waiting;  // by devices, then by remaining_s; without empty sets
   };
   friend class QueueWalk;
 
-  void write(const Board& board, std::size_t slot);
+  void write(const ClusterTable& table, std::size_t slot);
   void enter(std::size_t slot);
   void erase(std::size_t slot);
 

@@ -12,20 +12,20 @@ namespace es::scheduler {
 namespace {
 
 // One call of decide(): the view, and the state after the decisions so far.
-class Round {
+class GreedyDecision {
  public:
-  Round(const ClusterView& view, bool homogeneous, GreedyIndex& index)
+  GreedyDecision(const ClusterView& view, bool homogeneous, GreedyIndex& index)
       : view_(view),
         homogeneous_(homogeneous),
         index_(index),
         free_(view.free),
         returning_(view.returning) {}
-  ~Round() {
+  ~GreedyDecision() {
     for (const auto& [job, change] : changes_)
       if (!change.shrunk.empty()) index_.hold(view_, job.second, view_.jobs[job.second].held);
   }
-  Round(const Round&) = delete;
-  Round& operator=(const Round&) = delete;
+  GreedyDecision(const GreedyDecision&) = delete;
+  GreedyDecision& operator=(const GreedyDecision&) = delete;
 
   Decisions run() {
     // What a pinned job holds beyond its demand comes back, unless the job waits for the rest of
@@ -181,7 +181,7 @@ class Round {
 
 Decisions GreedyPolicy::decide(const ClusterView& view) {
   index_.update(view);
-  return Round(view, homogeneous_, index_).run();
+  return GreedyDecision(view, homogeneous_, index_).run();
 }
 
 }  // namespace es::scheduler

@@ -63,8 +63,8 @@ void Interactions::add_user(std::span<const Rating> by_time) {
 Status Interactions::check_negatives() const {
   if (held_out_.empty())
     return usage_error(
-        "users who have rated two items or more = 0: allowed is at least 1, whom "
-        "evaluation needs");
+        "users who have rated two items or more = 0: allowed is at least 1, which evaluation "
+        "needs");
   for (const Pair& pair : held_out_)
     if (untrained_count(pair.user) < kEvalNegatives + 1)
       return usage_error(

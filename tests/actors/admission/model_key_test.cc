@@ -30,7 +30,7 @@ TEST_SUITE("actors/model_key") {
     CHECK(changed([](JobSpec& s) { s.level = DeterminismLevel::kD2; }));
   }
 
-  TEST_CASE("what a local step does not depend on finds the same history") {
+  TEST_CASE("what does not change a local step does not change the key") {
     JobSpec spec;
     const std::string key = model_key(spec, layout(28));
     spec.name = "another";

@@ -18,7 +18,7 @@ std::unique_ptr<Segment> create(std::uint64_t bytes, const std::string& part = "
 }  // namespace
 
 TEST_SUITE("actors/data_plane/segment") {
-  TEST_CASE("what the owner writes is what a peer reads") {
+  TEST_CASE("a peer reads the bytes that the owner wrote") {
     const auto segment = create(4096);
     std::memcpy(segment->data() + 100, "abc", 3);
     SegmentCache cache;
@@ -47,11 +47,11 @@ TEST_SUITE("actors/data_plane/segment") {
     CHECK_FALSE(SegmentCache().read(address, 0, 1).ok());
   }
 
-  TEST_CASE("an address that means another segment by now is refused") {
+  TEST_CASE("an address that names another segment by now is refused") {
     auto first = create(4096, "grad.0");
     const std::string address = first->address();
     first.reset();
-    const auto second = create(4096, "grad.1");  // takes the same descriptor
+    const auto second = create(4096, "grad.1");  // The new segment gets the same file descriptor.
     const auto read = SegmentCache().read(address, 0, 1);
     REQUIRE_FALSE(read.ok());
     CHECK(read.error().kind == ErrorKind::kNotFound);
@@ -67,14 +67,14 @@ TEST_SUITE("actors/data_plane/segment") {
     CHECK_FALSE(cache.read(segment->address(), 0, ~std::uint64_t{0}).ok());
   }
 
-  TEST_CASE("text that is no address is refused") {
+  TEST_CASE("a text that is not an address is refused") {
     for (const char* text : {"", "1", "1:2", "x:y:z", "0:0:", "../../etc/passwd", "1:-1:es.j"}) {
       CAPTURE(text);
       CHECK_FALSE(Segment::open(text).ok());
     }
   }
 
-  TEST_CASE("more memory than there is is refused at once") {
+  TEST_CASE("a segment larger than the memory is refused at once") {
     const auto created = Segment::create("es.job.1.1.huge", std::uint64_t{1} << 50);
     CHECK_FALSE(created.ok());
   }

@@ -1,18 +1,19 @@
-// A stand-in for easyscaled in tests of `esctl run`: takes the same options, answers like a head,
-// and behaves as the environment variable FAKE_MODE says. Appends what it is asked to FAKE_LOG.
+// A stand-in for easyscaled in tests of `esctl run`. It takes the same options, answers like a
+// head, and behaves as the environment variable FAKE_MODE says. It appends the requests that it
+// receives to the file FAKE_LOG.
 //
 //   finish     the job trains and finishes
 //   fail       the job fails
 //   refuse     the job is refused
-//   interrupt  esctl gets SIGINT while it follows; then everything goes in order
-//   stubborn   as interrupt, and again SIGINT instead of an answer to CancelJob; then nothing but
-//              SIGKILL ends it
-//   vanish     ends without a word when a job is submitted
-//   die        complains and ends before it is ready, as for an occupied state directory
+//   interrupt  esctl gets SIGINT while it follows the job; then the job ends normally
+//   stubborn   as interrupt, but CancelJob is answered by a second SIGINT; then only SIGKILL
+//              ends the daemon
+//   vanish     the daemon ends without a message when a job is submitted
+//   die        the daemon prints an error and ends before it is ready
 //   deaf       esctl gets SIGTERM before the daemon is ready
 //
-// With " unwritten" after it no checkpoint can be written; with " elsewhere" not where it is
-// wanted.
+// A mode that ends with " unwritten" writes no checkpoint. A mode that ends with " elsewhere"
+// writes it in another directory than the wanted one.
 #include <signal.h>
 #include <unistd.h>
 
@@ -62,7 +63,7 @@ void note(const std::string& line) {
   std::ofstream(std::getenv("FAKE_LOG"), std::ios::app) << line << std::endl;
 }
 
-// One job, and the daemon's end.
+// One job, and the end of the daemon.
 class Script {
  public:
   Script(std::string mode, Options options, FakeHead& head)

@@ -1,6 +1,6 @@
 #pragma once
-// FakeHead: answers clients over a real transport with what a test says, and remembers what it was
-// asked. Needs no cluster, no devices and no training.
+// FakeHead answers clients over a real transport with what a test specifies, and records their
+// requests. It needs no cluster, no devices and no training.
 #include <functional>
 #include <map>
 #include <memory>
@@ -17,24 +17,25 @@ using Frames = std::vector<std::shared_ptr<const Frame>>;
 
 class FakeHead {
  public:
-  // Answers a request, on the transport's thread.
+  // Answers a request. Runs on the thread of the transport.
   using Handler = std::function<Frames(const std::shared_ptr<const Frame>& request)>;
 
   // Listens at an ipc endpoint. Requests without a handler are refused.
   explicit FakeHead(const std::string& endpoint);
 
-  // Before the first client comes.
+  // Call this before the first client connects.
   void on(MessageType type, Handler handler);
-  // The requests that came, in order.
+  // The requests that were received, in order.
   std::vector<std::shared_ptr<const Frame>> seen();
 
  private:
   void answer(const PeerId& from, const std::shared_ptr<const Frame>& request);
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // Guards the members below.
   std::map<MessageType, Handler> handlers_;
   Frames seen_;
-  std::unique_ptr<Transport> transport_;  // last: its thread uses the others
+  // It is the last member, because its thread uses the others.
+  std::unique_ptr<Transport> transport_;
 };
 
 // The answer of type Answer to `request`.
@@ -48,8 +49,8 @@ std::shared_ptr<const Frame> done(const std::shared_ptr<const Frame>& request);
 std::shared_ptr<const Frame> refusal(const std::shared_ptr<const Frame>& request, ErrorKind kind,
                                      const std::string& message);
 
-// A job with two stages, an evaluation and a worker, in this state. It has made 30 of 60 steps, or
-// all when it is finished.
+// A job with two stages, an evaluation and a worker, in the given state. It has made 30 of 60
+// steps, or all of them when it is finished.
 void fill_job(wire::JobInfo::Builder job, const std::string& id, const std::string& state);
 
 }  // namespace es::actors::test

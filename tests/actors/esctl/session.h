@@ -1,5 +1,5 @@
 #pragma once
-// Session: runs command lines in this process and keeps what they print.
+// Session runs command lines in this process and keeps their output.
 #include <filesystem>
 #include <sstream>
 #include <string>
@@ -11,10 +11,10 @@ namespace es::actors::test {
 
 class Session {
  public:
-  // Columns of the terminal that standard error is; 0: none.
+  // The width of the terminal behind standard error, in columns; 0: no terminal.
   explicit Session(int columns = 0) : console_{out_, err_, [columns] { return columns; }} {}
 
-  // The exit code. What was printed before is forgotten.
+  // Returns the exit code. The output of the last call is dropped first.
   int run(std::vector<std::string> arguments) {
     out_.str("");
     err_.str("");
@@ -28,7 +28,7 @@ class Session {
   esctl::Console console_;
 };
 
-// A short job on made-up images that needs no file; `more` goes before its tables.
+// A short job on made-up images that needs no file. `more` is inserted before its tables.
 inline std::string job_toml(const std::string& more = "steps = 60\n") {
   return "name = \"cnn\"\nmax_p = 4\nbatch_size = 2\nlevel = \"D2\"\n" + more +
          "[data]\nheight = 8\nwidth = 8\nsamples = 64\neval_samples = 16\n";

@@ -71,7 +71,7 @@ JobSpec random_spec(std::mt19937_64& random) {
   return spec;
 }
 
-// The keys that an error about an unknown one lists.
+// The keys that the error about an unknown key lists.
 std::vector<std::string> allowed_keys(const std::string& message) {
   const std::string before = "allowed here: ";
   std::istringstream list(message.substr(message.find(before) + before.size()));
@@ -91,7 +91,7 @@ bool is_in(const std::string& text, const std::string& key) {
 
 }  // namespace
 
-TEST_SUITE("actors/config/job_file") {
+TEST_SUITE("actors/job_file/job_file") {
   TEST_CASE("a job file is read into its fields") {
     const auto spec = parse_job(R"(
 name = "fashion"
@@ -129,7 +129,7 @@ device_types = ["cpu-avx2"]
     CHECK(spec->resources.device_types.size() == 1);
   }
 
-  TEST_CASE("what a file says wrongly is named with file, key, value and what is allowed") {
+  TEST_CASE("each error in a file is reported with file, key, value and what is allowed") {
     struct Case {
       const char* text;
       const char* expected;
@@ -181,7 +181,7 @@ device_types = ["cpu-avx2"]
     }
   }
 
-  // A field that the canonical text forgot would be lost between the head and its workers.
+  // A field that is missing in the canonical text would be lost between the head and its workers.
   TEST_CASE("the canonical text holds every key that a job file may have") {
     const std::string text =
         to_toml(JobSpec{.steps = 1, .tf32 = true, .stages = *parse_stages("cpu-avx2:1@1")});
@@ -198,7 +198,7 @@ device_types = ["cpu-avx2"]
     }
   }
 
-  TEST_CASE("an error is one line, whatever the text has where it is wrong") {
+  TEST_CASE("an error is one line, whatever text is at the place of the error") {
     const auto refused = parse_job("[data]\nflip = fa\nsamples = 3\n", "job.toml");
     REQUIRE_FALSE(refused.ok());
     CHECK(refused.error().message.find("job.toml: line ") == 0);

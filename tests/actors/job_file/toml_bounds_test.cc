@@ -23,9 +23,9 @@ void check_refused(const std::string& text, const std::string& expected) {
 
 }  // namespace
 
-TEST_SUITE("actors/config/toml_bounds") {
-  // Without the bound each of these takes a stack of its own, and ends the process.
-  TEST_CASE("a text of any depth is refused before it is parsed") {
+TEST_SUITE("actors/job_file/toml_bounds") {
+  // Without the bound, each of these texts would use up the stack and end the process.
+  TEST_CASE("a text that is nested too deeply is refused before it is parsed") {
     for (const std::size_t levels : {17u, 1000u, 50'000u, 120'000u}) {
       CAPTURE(levels);
       const std::string deep = "job.toml: line 2: more than 16 open brackets, or names in a dotted";
@@ -40,7 +40,7 @@ TEST_SUITE("actors/config/toml_bounds") {
     }
   }
 
-  TEST_CASE("brackets and dots in strings and comments are no depth") {
+  TEST_CASE("brackets and dots in strings and comments do not count as nesting") {
     const std::string many = repeated("[{a.b.c", 1000);
     for (const std::string& text :
          {"# " + many + "\nx = 1", "x = \"" + many + "\"", "x = '" + many + "'",
@@ -51,7 +51,7 @@ TEST_SUITE("actors/config/toml_bounds") {
     }
   }
 
-  TEST_CASE("what follows a string counts again") {
+  TEST_CASE("brackets and dots after a string count again") {
     for (const char* start :
          {"x = \"a\\\\\"\n", "x = 'a\\'\n", "x = \"\"\"a\\\"\"\"\"\n", "x = ''\n"}) {
       CAPTURE(start);
@@ -59,7 +59,7 @@ TEST_SUITE("actors/config/toml_bounds") {
     }
   }
 
-  TEST_CASE("a text that is too long is refused, of any size") {
+  TEST_CASE("a text that is too long is refused") {
     check_refused("steps = 1 #" + std::string(kTomlBytesMax, 'x'),
                   "job.toml: more than 262144 bytes");
     CHECK(check_toml_text(std::string(kTomlBytesMax, ' '), "t").ok());
@@ -75,7 +75,7 @@ TEST_SUITE("actors/config/toml_bounds") {
     check_refused(good + "\x7f", bad);
   }
 
-  TEST_CASE("a text of a job with control characters is refused, however it is written") {
+  TEST_CASE("a control character in a job is refused in every spelling") {
     for (const char* line :
          {"[data]\nkind = \"idx\"\npath = \"a\\u001b[2J\"", "[data]\npath = \"a\\nb\"",
           "[resources]\ntenant = \"a\\u0000b\"", "[model]\nweights = \"\\u009b\"",
@@ -88,7 +88,7 @@ TEST_SUITE("actors/config/toml_bounds") {
     }
   }
 
-  TEST_CASE("the canonical text of whatever is accepted is accepted") {
+  TEST_CASE("the canonical text of every accepted text is accepted") {
     std::string text = "steps = 1\n[data]\npath = '" + std::string(4096, '\\') +
                        "'\n[resources]\n" + "device_types = [";
     for (int i = 0; i < 256; ++i) text += "'" + std::string(64, '\\') + "', ";

@@ -19,8 +19,8 @@ const std::string kExisting = std::filesystem::temp_directory_path().string();
 
 }  // namespace
 
-TEST_SUITE("actors/config/default_paths") {
-  TEST_CASE("the head listens in the runtime directory when there is one") {
+TEST_SUITE("actors/program/default_paths") {
+  TEST_CASE("the head listens in the runtime directory if there is one") {
     CHECK(default_head_endpoint(environment(
               {{"XDG_RUNTIME_DIR", kExisting}, {"XDG_STATE_HOME", "/state"}, {"HOME", "/h"}})) ==
           "ipc://" + kExisting + "/easyscale/head.sock");

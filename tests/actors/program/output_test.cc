@@ -13,7 +13,7 @@ namespace {
 
 using test::TempDirectory;
 
-// A file that is open as long as this is.
+// A file that is open during the lifetime of this object.
 struct Descriptor {
   explicit Descriptor(const std::string& path)
       : fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)) {
@@ -25,20 +25,20 @@ struct Descriptor {
 
 }  // namespace
 
-TEST_SUITE("actors/config/program") {
-  TEST_CASE("texts are escaped, our own sequences are not, and the order stays") {
+TEST_SUITE("actors/program/output") {
+  TEST_CASE("texts are escaped, the program's own control sequences are not, and the order stays") {
     TempDirectory directory;
     const Descriptor file((directory / "out").string());
     OutputBuffer buffer(file.fd, OutputBuffer::Show::kEscaped);
     std::ostream out(&buffer);
     out << "a\x1b[2J\xc3"
-        << "\xa4\n\t";  // a character in two parts
+        << "\xa4\n\t";  // A character in two parts.
     buffer.write_raw("\r\x1b[K");
     out << 'z' << std::flush;
     CHECK(test::read_file(directory / "out") == "a\\x1b[2J\xc3\xa4\n\t\r\x1b[Kz");
   }
 
-  TEST_CASE("bytes that cannot be written are told to whoever asked to be told") {
+  TEST_CASE("bytes that cannot be written are reported to a caller that asks for it") {
     const Descriptor full("/dev/full");
     OutputBuffer buffer(full.fd, OutputBuffer::Show::kAsIs);
     std::ostream quiet(&buffer);
@@ -55,7 +55,7 @@ TEST_SUITE("actors/config/program") {
     CHECK(error == ENOSPC);
   }
 
-  TEST_CASE("a long text goes out before the end") {
+  TEST_CASE("a long text is written before the end") {
     const Descriptor full("/dev/full");
     OutputBuffer buffer(full.fd, OutputBuffer::Show::kAsIs);
     std::ostream out(&buffer);

@@ -19,9 +19,9 @@ mode_t mode_of(const fs::path& path) {
 
 }  // namespace
 
-TEST_SUITE("actors/config/private_directory") {
+TEST_SUITE("actors/program/private_directory") {
   // The socket of the head is in a directory above the one of the workers.
-  TEST_CASE("all directories that are made on the way are private") {
+  TEST_CASE("all directories that are created on the way are private") {
     TempDirectory directory;
     REQUIRE(make_private_directory(directory / "easyscale/workers/").ok());
     CHECK(mode_of(directory / "easyscale") == 0700);
@@ -29,7 +29,7 @@ TEST_SUITE("actors/config/private_directory") {
     CHECK(make_private_directory(directory / "easyscale/workers").ok());
   }
 
-  TEST_CASE("one that is there gets the mode, and those above it keep theirs") {
+  TEST_CASE("an existing directory gets the mode, and those above it keep theirs") {
     TempDirectory directory;
     fs::create_directories(directory / "a/b");
     ::chmod((directory / "a").c_str(), 0755);
@@ -39,7 +39,7 @@ TEST_SUITE("actors/config/private_directory") {
     CHECK(mode_of(directory / "a/b") == 0700);
   }
 
-  TEST_CASE("a directory that everybody shares keeps its mode, and a file is none") {
+  TEST_CASE("a directory that all users share keeps its mode, and a file is refused") {
     TempDirectory directory;
     fs::create_directory(directory / "shared");
     ::chmod((directory / "shared").c_str(), 01777);

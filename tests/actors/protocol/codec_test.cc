@@ -29,7 +29,7 @@ LedgerLine line() {
   return {9, {1, 2, 0x7fc00000}, {1, 2}, Digest{3, 4}};
 }
 
-// A frame again, as it arrives: through bytes.
+// The same frame after it has been converted to bytes and back.
 FramePtr through_the_wire(const FramePtr& frame) {
   const std::string head = encode_head(frame->head);
   const auto body = frame->body.asBytes();
@@ -108,7 +108,7 @@ std::vector<FramePtr> one_of_each() {
 }  // namespace
 
 TEST_SUITE("actors/protocol/codec") {
-  TEST_CASE("what a checkpoint is asked for, and why one is of no use, comes through whole") {
+  TEST_CASE("the path of a checkpoint, and why one cannot be used, arrive unchanged") {
     const WriteCheckpoint asked = back<WriteCheckpoint>(
         HeadMessage(WriteCheckpoint{stamp(), 1, "/dir", true, 40, {"/dir/a", "/dir/b"}}));
     CHECK(asked.directory == "/dir");
@@ -121,7 +121,7 @@ TEST_SUITE("actors/protocol/codec") {
     CHECK(unreadable.error == "block 3");
   }
 
-  TEST_CASE("a contribution arrives as it was sent, by reference, inline or by a channel") {
+  TEST_CASE("a contribution arrives as it was sent: by reference, inline or by a channel") {
     const std::vector<RankResult> results = {{2, 5, bytes({9})}, {3, 6, bytes({})}};
     Bulk by_channel;
     by_channel.bytes = 128;
@@ -157,7 +157,7 @@ TEST_SUITE("actors/protocol/codec") {
     CHECK(got.unacknowledged == sent.unacknowledged);
   }
 
-  TEST_CASE("what joins a device to others arrives with its Hello") {
+  TEST_CASE("the data with which a device joins channels arrives with its Hello") {
     const Hello sent{
         stamp(), {"n", {"cuda-sm90-h200"}, 3}, "tcp://w", "h", {"nccl 2.28.9", "GPU-1"}};
     const auto got = back<Hello>(WorkerMessage(sent));
@@ -186,7 +186,7 @@ TEST_SUITE("actors/protocol/codec") {
       }
   }
 
-  TEST_CASE("a report says whether there is a version, and a commit says its line") {
+  TEST_CASE("a report says whether there is a version, and a commit carries its line") {
     CHECK(back<Report>(WorkerMessage(Report{stamp(), {}})).version == std::nullopt);
     CHECK(back<Report>(WorkerMessage(Report{stamp(), Version{0}})).version == Version{0});
     CHECK(back<Committed>(WorkerMessage(Committed{stamp(), line()})).line == line());
@@ -199,7 +199,7 @@ TEST_SUITE("actors/protocol/codec") {
     CHECK(*got.totals == *sent.totals);
   }
 
-  TEST_CASE("every message goes one way only") {
+  TEST_CASE("every message has one direction only") {
     for (const FramePtr& frame : one_of_each()) {
       const MessageType type = frame->head.type;
       CHECK(is_peer_message(type) + is_worker_message(type) + is_head_message(type) == 1);
@@ -221,7 +221,7 @@ TEST_SUITE("actors/protocol/codec") {
     CHECK_FALSE(decode_peer(encode(kJob, PeerMessage(twice))).ok());
   }
 
-  TEST_CASE("mutated messages are refused or read, and never crash") {
+  TEST_CASE("mutated messages are refused or read, and never crash the reader") {
     std::mt19937_64 random(es::test::seed("codec"));
     const auto frames = one_of_each();
     int refused = 0;

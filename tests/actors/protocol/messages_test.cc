@@ -11,7 +11,7 @@ namespace es::actors::protocol {
 namespace {
 
 TEST_SUITE("actors/protocol/messages") {
-  TEST_CASE("the ranges that a tree node covers, cut at max_p, are exactly these") {
+  TEST_CASE("the ranges that a tree node covers, cut at max_p, are those of the list") {
     for (std::uint32_t max_p = 1; max_p <= 17; ++max_p) {
       std::set<RankRange> covered;
       for (std::uint32_t level = 0; level <= 5; ++level)

@@ -45,11 +45,11 @@ intra_job::Config Simulation::config() const {
   config.spec.checkpoint.keep = 2;
   config.checkpoint_directory = "series";
   config.suspend_prefix = "suspended-";
-  config.spec.level = DeterminismLevel::kD2;  // devices of several types
+  config.spec.level = DeterminismLevel::kD2;  // Devices of several types.
   return config;
 }
 
-// Uneven on purpose: the first device gets what is left over.
+// The division is uneven on purpose: the first device gets the remainder.
 intra_job::Services Simulation::services() {
   return {.next_incarnation = [this] { return Incarnation{next_incarnation_++}; },
           .assign_ranks =
@@ -104,7 +104,7 @@ void Simulation::run() {
   if (!open_requests_.empty()) violated("a command was never answered");
 }
 
-// L1: the system comes to rest only when the job is over. Time limits belong to that.
+// Invariant L1: the system comes to rest only when the job has ended. Time limits are part of that.
 void Simulation::at_rest() {
   if (++quiet_rounds_ > 20) {
     violated("hangs: head phase " + std::to_string(static_cast<int>(head_->phase())) + ", state " +
@@ -126,7 +126,8 @@ void Simulation::at_rest() {
     reallocate();
     return;
   }
-  if (demand_) serve_demand(demand_);  // a device may have become free without a word to the job
+  // A device may have become free without a message to the job.
+  if (demand_) serve_demand(demand_);
   mark("a time limit was needed");
   now_ += std::chrono::seconds(31);
   for (auto& [incarnation, process] : processes_) {

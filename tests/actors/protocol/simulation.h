@@ -1,7 +1,7 @@
 #pragma once
 // One job in one process: a JobCore, its WorkerCores with toy engines, a network with one
-// FIFO queue per direction and pair, node agents and a cluster scheduler as simple as can be. A
-// seed decides in which order things happen; the same seed gives the same history.
+// FIFO queue for each direction of each pair, and simple node agents and a simple cluster
+// scheduler. A seed decides the order of events. The same seed gives the same history.
 //
 // Throws Violation as soon as an invariant of the protocol is broken.
 #include <deque>
@@ -24,7 +24,7 @@ struct Violation : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Types "a", "b", ... with this many devices each, all on one node.
+// Types "a", "b", ... with these numbers of devices, all on one node.
 struct SimOptions {
   std::uint64_t seed = 1;
   std::uint32_t max_p = 4;
@@ -32,34 +32,35 @@ struct SimOptions {
   Version steps = 6;
   Version eval_every = 0;
   std::vector<std::pair<std::string, std::uint32_t>> inventory = {{"a", 3}};
-  std::string stages;  // empty: the cluster gives devices as it likes
-  // How often something happens, at random moments.
-  int crashes = 0;        // a process dies; what it had sent may or may not arrive
-  int freezes = 0;        // a process stops; it is declared lost, and may wake before it is reaped
-  int failed_starts = 0;  // a process dies before or after its Hello
-  int cuts = 0;           // two workers lose each other, both still reach the head
-  int lost_messages = 0;  // one message between workers
-  int head_restarts = 0;  // inbox and unsent messages of the head are gone
-  int reallocations = 0;  // the cluster gives other devices
+  std::string stages;  // Empty: the cluster chooses the devices.
+  // How often something happens, at random times.
+  int crashes = 0;  // A process dies. The messages that it has sent may arrive or not.
+  // A process stops. It is declared lost, and may continue before it is reaped.
+  int freezes = 0;
+  int failed_starts = 0;  // A process dies before or after its Hello.
+  int cuts = 0;           // Two workers lose each other, and both still reach the head.
+  int lost_messages = 0;  // A message between workers is lost.
+  int head_restarts = 0;  // The head restarts. Its received and its unsent messages are lost.
+  int reallocations = 0;  // The cluster gives other devices.
   int scales = 0;
   int checkpoints = 0;
-  Version periodic = 0;  // versions between checkpoints of the job's own series
-  int damages = 0;       // one of the checkpoints on the disk cannot be loaded any more
-  int pauses = 0;        // and resumed when everything is at rest
-  int drains = 0;        // the job's devices are about to end
+  Version periodic = 0;  // The number of versions between checkpoints of the job's own series.
+  int damages = 0;       // A checkpoint on the disk becomes unreadable.
+  int pauses = 0;        // The job is paused, and resumed when the system is at rest.
+  int drains = 0;        // The devices of the job are about to end.
   bool cancel = false;
-  int bit_flips = 0;  // a replica goes wrong silently
+  int bit_flips = 0;  // A bit of a replica flips without notice.
 };
 
 class Simulation {
  public:
   explicit Simulation(SimOptions options);
-  // Until the job has ended and everything is at rest.
+  // Runs until the job has ended and the system is at rest.
   void run();
 
   const actors::intra_job::JobCore& head() const { return *head_; }
   JobState state() const { return head_->state(); }
-  // As the ledger on disk has them.
+  // The lines as the ledger on disk has them.
   const std::vector<actors::protocol::LedgerLine>& ledger() const { return ledger_; }
   const ToyJob& job() const { return job_; }
   const std::map<Version, Digest>& evaluated() const { return evaluated_; }
@@ -77,13 +78,13 @@ class Simulation {
     std::unique_ptr<ToyEngine> engine;
     enum class Life { kStarting, kRunning, kFrozen, kGone } life = Life::kStarting;
     bool kill_ordered = false;
-    bool orphan = false;  // of an earlier head
-    bool wrong = false;   // its replica had a bit flipped
+    bool orphan = false;  // It belongs to an earlier head.
+    bool wrong = false;   // A bit of its replica was flipped.
   };
-  using Channel = std::pair<std::uint64_t, std::uint64_t>;  // from, to; 0 = head
+  using Channel = std::pair<std::uint64_t, std::uint64_t>;  // From and to; 0 is the head.
   using Action = std::function<void()>;
 
-  // What may happen next (simulation.cc).
+  // The events that can happen next (simulation.cc).
   std::vector<Action> possible();
   void add_deliveries(std::vector<Action>& actions);
   void add_processes(std::vector<Action>& actions);
@@ -100,7 +101,7 @@ class Simulation {
   void perform_one(const actors::intra_job::SendWorker& effect);
   void perform_one(const actors::intra_job::Demand& effect);
   void perform_one(const actors::intra_job::DemandLifted& effect);
-  void perform_one(const actors::intra_job::BoundToType&) {}  // all of its devices are of one type
+  void perform_one(const actors::intra_job::BoundToType&) {}  // All of its devices have one type.
   void perform_one(const actors::intra_job::DeviceReleased& effect);
   void perform_one(const actors::intra_job::FindStates& effect);
   void perform_one(const actors::intra_job::LedgerLineAdded& effect);
@@ -150,7 +151,7 @@ class Simulation {
   std::unique_ptr<actors::intra_job::JobCore> head_;
   JobRecord journal_;
   std::vector<actors::protocol::LedgerLine> ledger_;
-  std::map<Version, Digest> evaluated_;  // of the totals
+  std::map<Version, Digest> evaluated_;  // Digests of the totals.
   bool restart_in_effects_ = false;
   bool ended_ = false;
   std::uint64_t next_incarnation_ = 1;
@@ -160,23 +161,24 @@ class Simulation {
   std::map<std::uint64_t, Process> processes_;
   std::map<Channel, std::deque<Message>> channels_;
   std::deque<actors::intra_job::Event> from_nodes_, from_cluster_, from_clients_;
-  std::set<Channel> cut_;                          // both directions
-  std::map<std::string, ToyVersion> checkpoints_;  // on the disk
+  std::set<Channel> cut_;                          // A pair stands for both directions.
+  std::map<std::string, ToyVersion> checkpoints_;  // The checkpoints on the disk.
   std::set<std::string> damaged_;
 
   // The cluster scheduler.
   std::set<DeviceId> inventory_;
-  std::set<DeviceId> granted_;   // may be used by the job
-  std::set<DeviceId> occupied_;  // granted, or revoked and not released yet
+  std::set<DeviceId> granted_;  // The devices that the job may use.
+  // The devices that are granted, or revoked and not yet released.
+  std::set<DeviceId> occupied_;
   std::uint64_t sequence_ = 0;
   std::uint64_t releases_seen_ = 0;
   std::optional<DeviceSet> demand_;
 
   // For the invariants.
-  std::map<std::uint64_t, actors::protocol::Install> installs_;  // by generation
+  std::map<std::uint64_t, actors::protocol::Install> installs_;  // By generation.
   std::uint64_t go_generation_ = 0;
-  std::set<std::uint64_t> last_members_;  // of the last generation that started
-  std::set<std::uint64_t> given_up_;      // crashed, or declared lost
+  std::set<std::uint64_t> last_members_;  // The members of the last generation that started.
+  std::set<std::uint64_t> given_up_;      // Processes that crashed or were declared lost.
   Version newest_commit_ = 0;
   std::map<std::string, int> faults_left_;
   std::map<std::string, int> marks_;

@@ -10,7 +10,7 @@ using namespace actors::protocol;
 using intra_job::Effects;
 using intra_job::JobCore;
 
-// A restart may hit the head between any two effects of one step.
+// A restart may happen between any two effects of one step.
 void Simulation::perform_head(Effects effects) {
   const bool restart = std::exchange(restart_in_effects_, false);
   const std::size_t count = restart ? pick(effects.size() + 1) : effects.size();
@@ -29,7 +29,7 @@ void Simulation::perform(const intra_job::Effect& effect) {
 void Simulation::perform_one(const intra_job::SaveRecord& effect) {
   if (effect.record.generation < journal_.generation) violated("the journal goes backwards");
   journal_ = effect.record;
-  // Released on purpose: a checkpoint holds what they know.
+  // They were released on purpose: a checkpoint holds their state.
   if (journal_.known.empty()) given_up_.insert(last_members_.begin(), last_members_.end());
   if (journal_.state == JobState::kPaused) mark("paused");
 }
@@ -57,7 +57,7 @@ void Simulation::perform_one(const intra_job::StartWorker& effect) {
   started.engine->on_checkpoint = [this](const std::string& path, const ToyVersion& version) {
     const bool is_new = checkpoints_.emplace(path, version).second;
     if (!path.starts_with("series/")) return is_new;
-    damaged_.erase(path);  // found, and written again
+    damaged_.erase(path);  // It was found to be damaged, and is written again.
     return checkpoints_.at(path) == version;
   };
 }
@@ -72,7 +72,7 @@ void Simulation::perform_one(const intra_job::SendWorker& effect) {
 }
 
 void Simulation::perform_one(const intra_job::Demand& effect) {
-  serve_demand(effect.devices);
+  serve_demand(*effect.exact);
 }
 
 void Simulation::perform_one(const intra_job::DemandLifted&) {
@@ -87,7 +87,7 @@ void Simulation::perform_one(const intra_job::DeviceReleased& effect) {
   if (demand_) serve_demand(demand_);
 }
 
-// By its name: that the bytes are damaged is found when it is loaded.
+// The path is found by its name. The damage is found when the checkpoint is loaded.
 void Simulation::perform_one(const intra_job::FindStates& effect) {
   intra_job::StatesFound found{effect.node, {}};
   for (const CheckpointRef& state : effect.states)
@@ -155,7 +155,7 @@ void Simulation::check_head_message(std::uint64_t to, const HeadMessage& message
   if (std::holds_alternative<Go>(message) && lives(to)) check_go(stamp_of(message).generation);
 }
 
-// S4: at Go all members hold the target.
+// Invariant S4: at Go all members hold the target.
 void Simulation::check_go(Generation generation) {
   if (go_generation_ == generation.value) return;
   go_generation_ = generation.value;
@@ -194,7 +194,7 @@ void Simulation::perform_worker(std::uint64_t self, worker::Effects effects) {
       end_process(self);
     } else {
       if (std::holds_alternative<worker::AbandonGenerations>(effect)) {
-        // New connections: a link that was cut may come back.
+        // The connections are new, so a link that was cut may return.
         std::erase_if(cut_, [&](Channel c) { return c.first == self && chance(30); });
       }
       process(self).engine->add(effect);
@@ -208,7 +208,8 @@ void Simulation::send(std::uint64_t from, std::uint64_t to, Message message) {
   channels_[{from, to}].push_back(std::move(message));
 }
 
-// The process is reaped. What it had sent is on its way; who sends to it now talks to nobody.
+// The process is reaped. The messages that it has sent are on their way, and messages to it are
+// lost.
 void Simulation::end_process(std::uint64_t incarnation) {
   Process& ended = process(incarnation);
   ended.life = Process::Life::kGone;
@@ -254,14 +255,14 @@ void Simulation::restart_head() {
     if (channel.second == 0 || unsent) queue.clear();
   }
   for (auto* queue : {&from_nodes_, &from_cluster_, &from_clients_}) queue->clear();
-  open_requests_.clear();  // their clients are gone
+  open_requests_.clear();  // The clients of these requests are gone.
   head_ = std::make_unique<JobCore>(
       config(), services(), journal_,
       intra_job::LedgerHistory{.lines = ledger_,
                                .evaluations = {evaluated_.begin(), evaluated_.end()}});
   sequence_ = releases_seen_ = 0;
-  demand_.reset();  // the cluster scheduler is in the same process
-  // Processes that the journal does not know are killed; their devices are nobody's until then.
+  demand_.reset();  // The cluster scheduler is in the same process.
+  // Processes that the journal does not contain are killed. Their devices are not used until then.
   std::set<std::uint64_t> known;
   for (const KnownWorker& worker : journal_.known) {
     known.insert(worker.incarnation.value);
@@ -276,7 +277,7 @@ void Simulation::restart_head() {
     granted_.erase(process.device);
     if (process.life == Process::Life::kRunning && chance(50)) say_hello(incarnation);
   }
-  // A device is in use when the job may have it or a process is on it.
+  // A device is in use when the job may use it or a process runs on it.
   occupied_ = granted_;
   for (const auto& [incarnation, process] : processes_) {
     if (process.life != Process::Life::kGone) occupied_.insert(process.device);

@@ -1,4 +1,4 @@
-// Simulation: what disturbs the job.
+// Simulation: the faults.
 #include <algorithm>
 
 #include "tests/actors/protocol/simulation.h"
@@ -80,7 +80,7 @@ void Simulation::cut() {
   cut_.insert({running[a], running[b]});
   channels_[{running[a], running[b]}].clear();
   channels_[{running[b], running[a]}].clear();
-  given_up_.insert(running[a]);  // one of them may be evicted
+  given_up_.insert(running[a]);  // One of the two may be evicted.
   given_up_.insert(running[b]);
 }
 

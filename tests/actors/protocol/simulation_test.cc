@@ -1,5 +1,6 @@
-// The two cores together, under random orders of events and faults: invariants S1-S5, F and L1 of
-// the protocol (in simulation.cc and toy_engine.cc), and the bits of an undisturbed run.
+// The two cores together, under random orders of events and faults. The tests check the invariants
+// S1-S5, F and L1 of the protocol (in simulation.cc and toy_engine.cc) and compare with the bits of
+// an undisturbed run.
 #include "tests/actors/protocol/simulation.h"
 
 #include <doctest/doctest.h>
@@ -13,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kRuns = 1500;
 
-// Sizes differ from run to run; every number of ranks from 2 to 6, one to three buckets.
+// The sizes differ between runs: every number of ranks from 2 to 6, and one to three buckets.
 SimOptions elastic(std::uint64_t seed) {
   SimOptions options;
   options.seed = seed;
@@ -48,10 +49,11 @@ void check_finished(const Simulation& simulation) {
   for (const auto& report : simulation.head().stage_reports(simulation.now())) {
     steps += report.steps;
   }
-  CHECK(steps <= job.last_version);  // a restarted head counts from its restart
+  CHECK(steps <= job.last_version);  // A restarted head counts from its restart.
 }
 
-// Runs many seeds; all must end in `expected`, or, when it can come too late, finished.
+// Runs many seeds. Every run must end in `expected`. If the request can come too late, the state
+// finished is allowed too.
 Marks run_many(const char* name, JobState expected, const Configure& configure) {
   Marks marks;
   const std::uint64_t base = seed(name);
@@ -70,14 +72,14 @@ Marks run_many(const char* name, JobState expected, const Configure& configure) 
   return marks;
 }
 
-// Every version that was due is in the list of evaluations.
+// Every version whose evaluation was due is in the list of evaluations.
 void check_evaluated(const Simulation& simulation, Version every) {
   const Version last = simulation.job().last_version;
   for (Version version = every; every != 0 && version < last; version += every)
     CHECK(simulation.evaluated().contains(version));
 }
 
-// Nothing but a fault may make anybody wait in vain.
+// Only a fault may cause a wait without an answer.
 void check_no_time_limit(const Marks& marks) {
   CHECK(!marks.contains("a time limit was needed"));
 }
@@ -87,7 +89,7 @@ TEST_SUITE("actors/protocol/simulation") {
     check_no_time_limit(run_many("undisturbed", JobState::kFinished, elastic));
   }
 
-  TEST_CASE("stages run on exactly their devices, with joiners and leavers in one round") {
+  TEST_CASE("stages run on exactly their devices, with one round for members that join and leave") {
     check_no_time_limit(run_many("stages", JobState::kFinished, staged));
     Simulation simulation({.seed = 5,
                            .steps = 7,
@@ -102,7 +104,7 @@ TEST_SUITE("actors/protocol/simulation") {
     CHECK(reports[1].steps == 1);
     CHECK(reports[2].placement == "a:1+b:1");
     CHECK(reports[2].steps == 4);
-    CHECK(simulation.head().generation().value == 3);  // one round for each placement
+    CHECK(simulation.head().generation().value == 3);  // One round for each placement.
   }
 
   TEST_CASE("devices that come and go at any time change no bit") {
@@ -136,7 +138,7 @@ TEST_SUITE("actors/protocol/simulation") {
     CHECK(marks.contains("state was lost with all members"));
   }
 
-  TEST_CASE("a worker that wakes after it was given up is fenced") {
+  TEST_CASE("a worker that continues after it was given up is fenced") {
     const Marks marks = run_many("freeze", JobState::kFinished, [](std::uint64_t seed) {
       SimOptions options = seed % 2 == 0 ? staged(seed) : elastic(seed);
       options.freezes = 2;
@@ -157,7 +159,7 @@ TEST_SUITE("actors/protocol/simulation") {
     CHECK(marks.contains("died after Hello"));
   }
 
-  TEST_CASE("a cut link and a lost message are found by those who wait") {
+  TEST_CASE("workers that wait find a cut link and a lost message") {
     run_many("cut", JobState::kFinished, [](std::uint64_t seed) {
       SimOptions options = elastic(seed);
       options.cuts = 1;
@@ -166,7 +168,7 @@ TEST_SUITE("actors/protocol/simulation") {
     });
   }
 
-  TEST_CASE("a head that restarts between any two effects loses nothing that was decided") {
+  TEST_CASE("a head that restarts between any two effects loses no decision") {
     const Marks marks = run_many("head restart", JobState::kFinished, [](std::uint64_t seed) {
       SimOptions options = seed % 2 == 0 ? staged(seed) : elastic(seed);
       options.head_restarts = 2;
@@ -205,7 +207,7 @@ TEST_SUITE("actors/protocol/simulation") {
     CHECK(marks.contains("checkpoint written"));
   }
 
-  TEST_CASE("a job's own checkpoints, lost workers and damaged disks in any order change no bit") {
+  TEST_CASE("a series of checkpoints, lost workers and damaged disks in any order change no bit") {
     const Marks marks = run_many("series", JobState::kFinished, [](std::uint64_t seed) {
       SimOptions options = seed % 2 == 0 ? staged(seed) : elastic(seed);
       options.periodic = 1 + seed % 3;
@@ -218,7 +220,7 @@ TEST_SUITE("actors/protocol/simulation") {
     CHECK(marks.contains("damage found"));
   }
 
-  TEST_CASE("to no devices and back, by request or because they end, changes no bit") {
+  TEST_CASE("a job that gives up all devices, on request or because they end, changes no bit") {
     const Marks marks = run_many("pause", JobState::kFinished, [](std::uint64_t seed) {
       SimOptions options = seed % 2 == 0 ? staged(seed) : elastic(seed);
       options.pauses = 2;
@@ -232,7 +234,7 @@ TEST_SUITE("actors/protocol/simulation") {
     CHECK(marks.contains("drain in phase 3"));
   }
 
-  TEST_CASE("a cancelled job leaves no process and no device behind, whatever it was doing") {
+  TEST_CASE("a job that is cancelled at any time leaves no process and no device behind") {
     const Marks marks = run_many("cancel", JobState::kCancelled, [](std::uint64_t seed) {
       SimOptions options = seed % 2 == 0 ? staged(seed) : elastic(seed);
       options.cancel = true;

@@ -11,7 +11,7 @@ using namespace actors::worker;
 
 namespace {
 
-// A broken promise of the core ends the simulated run; its seed is printed.
+// A broken promise of the core ends the simulated run, and the test prints the seed.
 void require(bool condition) {
   if (!condition) throw std::logic_error("the engine was asked for something wrong");
 }
@@ -47,7 +47,7 @@ std::uint64_t next_context(const ToyVersion& at, VirtualRank rank) {
 }
 
 std::uint32_t loss_bits(const ToyVersion& at, VirtualRank rank) {
-  return static_cast<std::uint32_t>(gradient(at, rank, 99)) & 0x3fffffffu;  // a finite fp32
+  return static_cast<std::uint32_t>(gradient(at, rank, 99)) & 0x3fffffffu;  // A finite fp32 value.
 }
 
 std::uint64_t sum_of(const std::vector<std::uint64_t>& gradients) {
@@ -176,7 +176,7 @@ void ToyEngine::perform(const StartLocalSteps& effect) {
 EngineEvent ToyEngine::sum(const StartLocalSteps& effect, std::uint32_t bucket, RankRange ranks) {
   require(held_->version == effect.step);
   PartSummed summed{effect.generation, effect.step, bucket, ranks, {}, {}};
-  // The first word says which version the gradients were made from.
+  // The first word names the version from which the gradients were made.
   std::vector<std::uint64_t> words = {held_->params};
   for (VirtualRank rank = ranks.begin; rank < ranks.end; ++rank) {
     words.push_back(gradient(*held_, rank, bucket));

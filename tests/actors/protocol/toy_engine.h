@@ -1,7 +1,8 @@
 #pragma once
 // A symbolic training engine for the protocol cores: parameters, gradients and contexts are 64-bit
-// hashes of what they were made from. So a rank that is summed twice or not at all, a gradient of
-// another version, or a context of another step gives another value, and the reference finds it.
+// hashes of their inputs. A rank that is summed twice or not at all, a gradient of another version,
+// or a context of another step therefore gives another value, and the comparison with the reference
+// finds it.
 #include <deque>
 #include <functional>
 #include <optional>
@@ -14,7 +15,7 @@ namespace es::test {
 struct ToyVersion {
   Version version = 0;
   std::uint64_t params = 0;
-  std::vector<std::uint64_t> contexts;  // by rank
+  std::vector<std::uint64_t> contexts;  // By rank.
   bool operator==(const ToyVersion&) const = default;
 };
 
@@ -25,19 +26,20 @@ struct ToyJob {
   Version last_version = 4;
 };
 
-// Version `version` of a run that nothing ever disturbed, and its ledger line.
+// Version `version` of an undisturbed run, and its ledger line.
 ToyVersion reference_version(const ToyJob& job, Version version);
 actors::protocol::LedgerLine reference_line(const ToyJob& job, Version version);
 VersionDigests digests_of(const ToyVersion& version);
 
-// What the maximal nodes of the canonical tree over [0, max_p) inside the range cover, ascending.
+// The ranges of the maximal nodes of the canonical tree over [0, max_p) inside the range,
+// ascending.
 std::vector<RankRange> maximal_ranges(RankRange range, std::uint32_t max_p);
 
-// Performs the engine effects of one WorkerCore in order, one small piece per call of run().
+// Performs the engine effects of one WorkerCore in order, one small part in each call of run().
 class ToyEngine {
  public:
-  // `readable(of)`: whether the shared memory of that worker can be read just now.
-  // `checkpoint(path)`: what was written there; none when it is damaged.
+  // `readable(of)`: whether the shared memory of that worker can be read now.
+  // `checkpoint(path)`: the checkpoint at this path; none when it is damaged.
   ToyEngine(ToyJob job, std::function<bool(Incarnation)> readable,
             std::function<std::optional<ToyVersion>(const std::string&)> checkpoint)
       : job_(job), readable_(std::move(readable)), checkpoint_(std::move(checkpoint)) {}
@@ -48,17 +50,18 @@ class ToyEngine {
   actors::worker::EngineEvent run();
 
   const std::optional<ToyVersion>& held() const { return held_; }
-  // A WriteVersion; false: the path is occupied.
+  // The result of a WriteVersion. It is false if the path exists already.
   std::function<bool(const std::string&, const ToyVersion&)> on_checkpoint;
-  // What the local step of a rank reads; may be absent. It travels with the rank's result.
+  // The data that the local step of a rank reads; may be empty. It travels with the result of the
+  // rank.
   std::function<std::vector<std::uint64_t>(Version step, VirtualRank rank)> read_samples;
-  // What the steps that made a version had read, all ranks in order; with read_samples only.
+  // The data that the steps of a version had read, all ranks in order; with read_samples only.
   std::function<void(Version made, const std::vector<std::uint64_t>&)> on_samples_used;
 
  private:
   struct Piece {
     Generation generation;
-    bool atomic = false;  // survives AbandonGenerations
+    bool atomic = false;  // It is kept by AbandonGenerations.
     std::function<actors::worker::EngineEvent()> work;
   };
   void perform(const actors::worker::LoadVersion& effect);

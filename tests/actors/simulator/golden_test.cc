@@ -1,5 +1,6 @@
-// The history of one small trace under every policy, as recorded: another machine, compiler or
-// library must give the same, message by message. What it takes is in golden_histories.txt.
+// The history of one small trace under every policy, as recorded. Another machine, compiler or
+// library must give the same history, message by message. golden_histories.txt contains the trace
+// and the histories.
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -11,8 +12,8 @@
 namespace es::actors::simulator {
 namespace {
 
-// Two types of different speed, jobs of both levels and three sizes, at times and with step times
-// that are no round numbers.
+// Two types of different speed and jobs of both levels and three sizes. Their times and step times
+// are not round numbers.
 Workload golden_workload() {
   store::JobTrace trace;
   for (int i = 0; i < 24; ++i) {

@@ -21,7 +21,7 @@ const T* content(const caf::type_erased_tuple& tuple) {
   return tuple.match_elements<T>() ? &tuple.get_as<T>(0) : nullptr;
 }
 
-// In the workload: ids are "NAME-SEQUENCE", in its order.
+// The index in the workload. Ids are "NAME-SEQUENCE" in the order of the workload.
 std::size_t number_of(const JobId& id) {
   return std::stoul(id.substr(id.rfind('-') + 1)) - 1;
 }
@@ -118,7 +118,8 @@ void HeadOracle::on(const Msg<wire::Allocation>& allocation, std::uint64_t recei
   auto view = allocation.view();
   std::set<DeviceId> now;
   for (const auto device : view->getDevices()) now.insert(device_from(device));
-  // What the job has released while this was on its way is not its own any more.
+  // Devices that the job has released while this message was on its way do not belong to it any
+  // more.
   for (std::size_t i = view->getReleasesSeen(); i < job.releases.size(); ++i)
     now.erase(job.releases[i]);
   for (const DeviceId& device : now) {
@@ -220,7 +221,8 @@ void HeadOracle::on_start(const std::shared_ptr<const Frame>& frame) {
   const auto start = Msg<wire::StartWorker>::from_frame(frame);
   auto view = start->view();
   const DeviceId device = device_from(view->getDevice());
-  if (lost_nodes_.contains(node_peer(device.node))) return;  // nobody is there to do it
+  // No process is there that could do it.
+  if (lost_nodes_.contains(node_peer(device.node))) return;
   const auto owner = owner_.find(device);
   if (owner == owner_.end() || owner->second != frame->head.job)
     violated(frame->head.job + " starts a process on " + device.text() + ", not its own");
@@ -253,12 +255,12 @@ void HeadOracle::on(const JobId& id, const protocol::Install& install) {
 
 void HeadOracle::on(const JobId& id, const protocol::Go&) {
   Job& job = jobs_.at(id);
-  if (job.placement > 0) return;  // told to the first member already
+  if (job.placement > 0) return;  // The first member has received it already.
   const WorkJob& work = workload_.jobs.at(job.index);
   Placement placement{.job = id, .from_s = now_s_, .devices = {}};
   for (const protocol::Member& member : job.members) {
     const auto at = processes_.find(member.incarnation);
-    if (at == processes_.end()) return;  // lost meanwhile: another round comes
+    if (at == processes_.end()) return;  // It was lost meanwhile, and another round follows.
     const DeviceType& type = at->second.type;
     placement.devices.add(type, 1);
     placement.step_s = std::max(placement.step_s, member.ranks.size() / work.capabilities.at(type));

@@ -1,4 +1,4 @@
-// Lost nodes and slow devices: what jobs lose by them, and how the head reacts.
+// Lost nodes and slow devices: what they cost jobs, and how the head reacts.
 #include "actors/simulator/core/mishaps.h"
 
 #include <caf/all.hpp>
@@ -12,7 +12,7 @@
 namespace es::actors::simulator {
 namespace {
 
-// Simulates with every seed until one has exactly so many failures and slow times.
+// Simulates seed after seed until a history has exactly these numbers of failures and slow periods.
 template <class Found>
 void with_mishaps(const Workload& work, SimulationOptions how, std::uint32_t failures,
                   std::uint32_t stragglers, const Found& found) {
@@ -26,7 +26,7 @@ void with_mishaps(const Workload& work, SimulationOptions how, std::uint32_t fai
   FAIL("no seed of 200 has these mishaps");
 }
 
-// What the members of the newest placement report: worker -> (seconds of a local step, ESTs).
+// The report of the members of the newest placement: worker -> (seconds of a local step, ESTs).
 using Reports = std::map<std::uint64_t, std::pair<double, std::uint32_t>>;
 
 Reports last_reports(const Workload& work, SimulationOptions how) {
@@ -49,7 +49,8 @@ Reports last_reports(const Workload& work, SimulationOptions how) {
 }  // namespace
 
 TEST_SUITE("actors/simulator/mishaps") {
-  TEST_CASE("mishaps come at their rate, to all alike, and are a function of the seed") {
+  TEST_CASE(
+      "mishaps have their rate, do not depend on the policy, and are a function of the seed") {
     const std::uint64_t seed = test::seed("mishaps");
     Mishaps mishaps(seed, 100, 4), again(seed, 100, 4), other(seed + 1, 100, 4);
     constexpr int kCount = 40'000;
@@ -69,7 +70,7 @@ TEST_SUITE("actors/simulator/mishaps") {
     for (const auto& [subject, count] : hits) CHECK(count == doctest::Approx(1e4).epsilon(0.05));
   }
 
-  TEST_CASE("a job that keeps a device loses the step of the moment, and no more") {
+  TEST_CASE("a job that keeps a device loses the running step only") {
     const Workload work = workload({job("j", 0, 4, 8000)}, "a:4");
     SimulationOptions how = options("elastic-srtf");
     how.world.devices_per_node = 1;
@@ -78,15 +79,15 @@ TEST_SUITE("actors/simulator/mishaps") {
     with_mishaps(work, how, 1, 0, [&](const SimulationOptions&, const SimulationResult& result) {
       CHECK(result.unfinished == 0);
       CHECK(result.jobs[0].lost_s < 1 + 1e-6);
-      // Without the device, and, unless the job ends before, with it again: two local steps on one
-      // device for up to 300 s, the pauses, and what was lost.
+      // The job trains without the device, and with it again unless it ends before. The cost is two
+      // local steps on one device for up to 300 s, the pauses, and the lost steps.
       CHECK(result.jobs[0].rescales <= 2);
       CHECK(result.jobs[0].end_s >= 20 + 2000 - 1e-6);
       CHECK(result.jobs[0].end_s < 20 + 2000 + 150 + 20);
     });
   }
 
-  TEST_CASE("a job whose only node is lost waits for it, and goes on from its last checkpoint") {
+  TEST_CASE("a job whose only node is lost waits for it, and continues from its last checkpoint") {
     const Workload work = workload({job("j", 0, 4, 8000)}, "a:4");
     SimulationOptions how = options("elastic-srtf");
     how.checkpoint_s = 100;
@@ -99,7 +100,7 @@ TEST_SUITE("actors/simulator/mishaps") {
       const double end_s = 20 + 2000 + 4000 + result.jobs[0].lost_s;
       CHECK(result.jobs[0].end_s > end_s - 1);
       CHECK(result.jobs[0].end_s < end_s + 20);
-      // Without checkpoints of its own it begins anew.
+      // Without checkpoints of its own it begins again.
       same.checkpoint_s = 0;
       const SimulationResult anew = run(work, same);
       REQUIRE(anew.failures >= 1);
@@ -108,7 +109,8 @@ TEST_SUITE("actors/simulator/mishaps") {
     });
   }
 
-  TEST_CASE("a node of many devices is one loss: its job goes on with the others") {
+  TEST_CASE(
+      "the loss of a node with many devices is one loss, and its job continues with the others") {
     const Workload work = workload({job("j", 0, 32, 64000)}, "a:32");
     SimulationOptions how = options("elastic-srtf");
     how.world.devices_per_node = 16;
@@ -120,7 +122,7 @@ TEST_SUITE("actors/simulator/mishaps") {
     });
   }
 
-  TEST_CASE("a job of a type of which nothing is there when it is submitted waits as well") {
+  TEST_CASE("a job whose device type is missing when it is submitted waits too") {
     // The only node of its type is lost nearly all the time.
     store::TraceJob early = job("early", 0, 2, 4000), late = job("late", 1500, 1, 50);
     late.type = "b";
@@ -137,7 +139,7 @@ TEST_SUITE("actors/simulator/mishaps") {
     CHECK(result.failures >= 2);
   }
 
-  TEST_CASE("a device that becomes slow is measured, and given fewer ESTs") {
+  TEST_CASE("a device that becomes slow is measured and gets fewer ESTs") {
     const Workload work = workload({job("j", 0, 8, 32000)}, "a:4");
     SimulationOptions how = options("elastic-srtf", 1);
     how.world.straggler_hours = 10;
@@ -145,7 +147,8 @@ TEST_SUITE("actors/simulator/mishaps") {
     how.world.straggler_factor = 5;
     with_mishaps(work, how, 0, 1, [&](const SimulationOptions& same, const SimulationResult& r) {
       CHECK(r.unfinished == 0);
-      // With two ESTs on each device a step takes 10 s; with one on the slow one 5 s.
+      // With two ESTs on each device a step takes 10 s. With one EST on the slow device it takes 5
+      // s.
       const Reports reports = last_reports(work, same);
       REQUIRE(reports.size() == 4);
       for (const auto& [worker, report] : reports) {
@@ -155,7 +158,8 @@ TEST_SUITE("actors/simulator/mishaps") {
     });
   }
 
-  TEST_CASE("a device that is a little slower changes what the companion knows of its type") {
+  TEST_CASE(
+      "a device that is a little slower changes the speed that the companion stores for its type") {
     const Workload work = workload({job("j", 0, 1, 4000)}, "a:1");
     SimulationOptions how = options("elastic-srtf");
     how.world.straggler_hours = 1;
@@ -173,11 +177,12 @@ TEST_SUITE("actors/simulator/mishaps") {
       run(work, same);
       REQUIRE(reported.size() >= 1);
       CHECK(reported[0] == doctest::Approx(1 / 1.3));
-      if (reported.size() > 1) CHECK(reported[1] == doctest::Approx(1));  // it had not ended yet
+      // The job had not ended yet.
+      if (reported.size() > 1) CHECK(reported[1] == doctest::Approx(1));
     });
   }
 
-  TEST_CASE("claims that are refused while nodes are away are made when these are back") {
+  TEST_CASE("claims that are refused while nodes are away are made when these nodes return") {
     const Workload work = workload({job("j", 0, 4, 8000)}, "a:8");
     SimulationOptions how = options("elastic-srtf");
     how.checkpoint_s = 10;
@@ -195,12 +200,13 @@ TEST_SUITE("actors/simulator/mishaps") {
     CHECK(result.samples.back().claimed == 0);
   }
 
-  TEST_CASE("what more devices made slower is given back, and not asked for again") {
-    // Each device but one costs 1.2 s a step: one takes 4 s, two 3.2 s, four 4.6 s.
+  TEST_CASE("devices that made a job slower are given back and not requested again") {
+    // Each further device costs 1.2 s a step: with one device a step takes 4 s, with two 3.2 s,
+    // with four 4.6 s.
     const Workload work = workload({job("j", 0, 4, 4000)}, "a:4");
     SimulationOptions how = options("easyscale");
     how.world.sync_s = 1.2;
-    // It begins with one device and is measured there, then all are free.
+    // The job begins with one device and is measured there. Then all devices are free.
     how.world.claims = {{0, "a", 3, "serving"}, {200, "a", 0, "serving"}};
     HeadOracle oracle(work, how.world.sync_s);
     how.watch = [&](Instant now, std::uint64_t receiver, const caf::mailbox_element& message) {
@@ -212,7 +218,7 @@ TEST_SUITE("actors/simulator/mishaps") {
     for (const Placement& p : oracle.placements())
       placements += p.devices.text() + " from " + std::to_string(p.from_s) + ", ";
     CAPTURE(placements);
-    // Growing may take two grants, which are judged together.
+    // The growth may take two grants, which are judged together.
     REQUIRE(oracle.placements().size() >= 3);
     REQUIRE(oracle.placements().size() <= 4);
     CHECK(oracle.placements().end()[-2].devices == devices("a:4"));

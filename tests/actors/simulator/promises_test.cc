@@ -1,5 +1,5 @@
-// What holds in every simulation, whatever happens: on random traces, under every policy, with
-// claims, lost nodes and slow devices.
+// What holds in every simulation: on random traces, under every policy, with claims, lost nodes and
+// slow devices.
 #include <caf/all.hpp>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class Draw {
   std::mt19937_64 random_;
 };
 
-// A serving load of some loads that come, change and go.
+// A serving load of several claims that begin, change and end.
 std::vector<store::TraceClaim> random_claims(Draw& draw) {
   std::vector<store::TraceClaim> claims;
   for (const char* name : {"x", "y"}) {
@@ -42,7 +42,7 @@ std::vector<store::TraceClaim> random_claims(Draw& draw) {
   return claims;
 }
 
-// Mishaps often enough that every job meets some.
+// Rates of mishaps that are high enough for every job to meet one.
 SimulationOptions rough_weather(const std::string& policy, std::uint64_t seed) {
   Draw draw(seed);
   SimulationOptions how = options(policy, draw(0, 10));
@@ -76,7 +76,8 @@ void tell(HeadOracle& oracle, const char* job, Fill&& fill) {
   oracle.see({}, 0, *element);
 }
 
-// The job proposes `count` more of type a, and is then allocated the first `devices` of node n.
+// The job proposes `count` more devices of type a. Then it is allocated the first `devices` of node
+// n.
 void propose_and_allocate(HeadOracle& oracle, const char* job, std::uint64_t sequence,
                           std::uint32_t count, std::uint32_t devices) {
   tell<wire::Demand>(oracle, job, [&](wire::Demand::Builder b) {
@@ -97,9 +98,9 @@ struct Measured {
   double step_s = 0;
 };
 
-// Of one job's placements, in order: once both paces are measured, none is slower than the one that
-// it grew from. `tries`: how often it was tried. A pace is known after four steps, and a job leaves
-// at the boundary after the next.
+// For the placements of one job in order: once the speeds of both are measured, no placement is
+// slower than the smaller one before it. `tries` counts how often that was tried. A speed is known
+// after four steps, and a job leaves at the boundary after the next step.
 void check_never_left_slower(const std::vector<Placement>& placements, int& tries) {
   constexpr double kMeasuredSteps = 5, kLeftSteps = 8, kSlower = 1.05;
   std::optional<Measured> before;
@@ -120,7 +121,7 @@ void check_never_left_slower(const std::vector<Placement>& placements, int& trie
   }
 }
 
-// Each job's share of the report, as of when it ended.
+// The share of each job in the report, at the time when it ended.
 void check_owned(const SimulationResult& result, const HeadOracle& oracle) {
   for (std::size_t i = 0; i < result.jobs.size(); ++i) {
     const JobId id = "job-" + std::to_string(i + 1);
@@ -141,7 +142,7 @@ void check_samples(const SimulationResult& result, const DeviceSet& cluster) {
 }  // namespace
 
 TEST_SUITE("actors/simulator/promises") {
-  TEST_CASE("the oracle notices broken promises") {
+  TEST_CASE("the oracle finds broken promises") {
     const Workload work = workload({job("j", 0, 4, 8), job("k", 0, 4, 8)}, "a:4");
     HeadOracle good(work), beyond(work), twice(work);
     propose_and_allocate(good, "job-1", 0, 4, 1);
@@ -156,7 +157,7 @@ TEST_SUITE("actors/simulator/promises") {
     CHECK(twice.violations()[0].find("n/a:0 of job-1 is granted to job-2") != std::string::npos);
   }
 
-  TEST_CASE("whatever happens, the head keeps its promises and every job ends") {
+  TEST_CASE("under all faults the head keeps its promises and every job ends") {
     const std::uint64_t first = test::seed("promises of the head");
     std::uint64_t grants = 0, taken_back = 0, growths = 0;
     std::uint32_t failures = 0, stragglers = 0;
@@ -183,9 +184,8 @@ TEST_SUITE("actors/simulator/promises") {
     CHECK(stragglers > 100);
   }
 
-  // Slow changes, so that old and new devices are held together for long.
-  TEST_CASE(
-      "what a job is said to hold is what the head lets it own, old devices beside new ones") {
+  // Changes are slow, so that old and new devices are held together for a long time.
+  TEST_CASE("the devices that a job is reported to hold are those that the head lets it own") {
     const std::uint64_t first = test::seed("devices of moving jobs");
     std::uint64_t beyond_max_p = 0;
     for (std::uint64_t seed = first; seed < first + 6; ++seed) {
@@ -195,7 +195,7 @@ TEST_SUITE("actors/simulator/promises") {
         CAPTURE(seed);
         SimulationOptions how = rough_weather(std::string(policy.name), seed);
         how.world.rescale_s = 30;
-        how.world.failure_hours = 0;  // with lost nodes: the test above
+        how.world.failure_hours = 0;  // The test above covers lost nodes.
         HeadOracle oracle(work);
         const SimulationResult result = run_watched(work, how, oracle);
         check_owned(result, oracle);
@@ -206,7 +206,8 @@ TEST_SUITE("actors/simulator/promises") {
     CHECK(beyond_max_p > 10);
   }
 
-  TEST_CASE("no job is left slower after a grant once measured, or given again what it refuses") {
+  TEST_CASE(
+      "no job stays slower after a grant once it is measured, or gets again what it refuses") {
     const std::uint64_t first = test::seed("never left slower");
     int tries = 0;
     std::uint64_t refusals = 0;
@@ -231,15 +232,15 @@ TEST_SUITE("actors/simulator/promises") {
     CHECK(refusals > 10);
   }
 
-  TEST_CASE("quotas: what a tenant owns is its jobs' before anybody else's") {
+  TEST_CASE("quotas: the devices of a tenant go to its own jobs first") {
     const std::uint64_t first = test::seed("simulated quotas");
     for (const scheduler::PolicyInfo& policy : scheduler::policies()) {
-      // One job at a time leaves devices unused, whoever owns them.
+      // One job at a time leaves devices unused, independently of their owner.
       if (!policy.holds_quotas || policy.name == "fifo-serial") continue;
       CAPTURE(policy.name);
       for (std::uint64_t seed = first; seed < first + 6; ++seed) {
         CAPTURE(seed);
-        // Others have taken everything when the owner's only job comes.
+        // Jobs of others have taken all devices when the only job of the owner comes.
         Draw draw(seed);
         std::vector<store::TraceJob> jobs;
         for (int i = 0; i < 6; ++i)

@@ -1,4 +1,4 @@
-// Small traces whose outcome can be worked out by hand, and what must hold for any.
+// Small traces whose outcome can be computed by hand, and rules that hold for every trace.
 #include "actors/simulator/shell/simulation.h"
 
 #include <doctest/doctest.h>
@@ -12,7 +12,7 @@
 namespace es::actors::simulator {
 namespace {
 
-// All devices were held by jobs that were there.
+// Jobs that were there held all devices.
 void check_nothing_held_after_the_end(const SimulationResult& result) {
   double by_jobs = 0, all = 0;
   for (const JobResult& job : result.jobs) by_jobs += job.device_s;
@@ -28,7 +28,7 @@ void check_all_ended(const SimulationResult& result, const Workload& work) {
     CAPTURE(i);
     CHECK(job.first_step_s >= job.submit_s + 20 - 1e-6);
     CHECK(job.end_s > job.first_step_s);
-    // What it did is at most what its devices can do.
+    // The job has done at most the work that its devices can do.
     const double local_steps =
         static_cast<double>(work.jobs[i].spec.steps) * work.jobs[i].spec.max_p;
     CHECK(job.device_s >= local_steps - 1e-6);
@@ -45,7 +45,7 @@ void check_all_ended(const SimulationResult& result, const Workload& work) {
 }  // namespace
 
 TEST_SUITE("actors/simulator") {
-  TEST_CASE("one job alone takes its start and its steps") {
+  TEST_CASE("one job alone takes the time of its start and its steps") {
     const Workload work = workload({job("j", 10, 4, 400)}, "a:4");
     for (const scheduler::PolicyInfo& policy : scheduler::policies()) {
       CAPTURE(policy.name);
@@ -53,7 +53,8 @@ TEST_SUITE("actors/simulator") {
       REQUIRE(result.unfinished == 0);
       CHECK(result.jobs[0].submit_s == doctest::Approx(10));
       CHECK(result.jobs[0].first_step_s >= 30 - 1e-6);
-      // 100 global steps of a second on four devices; easyscale begins with one and grows.
+      // 100 global steps of one second on four devices. The policy easyscale begins with one device
+      // and adds more.
       CHECK(result.jobs[0].end_s >= 130 - 1e-6);
       CHECK(result.jobs[0].end_s <= 150);
     }
@@ -70,11 +71,11 @@ TEST_SUITE("actors/simulator") {
     CHECK(report.makespan_s == doctest::Approx(240));
     CHECK(report.devices_held_mean == doctest::Approx(2));
     CHECK(report.devices_computing_mean == doctest::Approx(2 * 200.0 / 240));
-    // Together they could have had two devices each all the time: rho is 1 and 2.
+    // Each of the two could have had two devices all the time, so rho is 1 and 2.
     CHECK(report.worst_rho == doctest::Approx(2));
   }
 
-  TEST_CASE("a claim takes devices at once and training refills them") {
+  TEST_CASE("a claim takes devices at once, and training uses them again after its end") {
     const Workload work = workload({job("j", 0, 4, 4000)}, "a:4");
     SimulationOptions how = options("elastic-srtf");
     how.world.claims = {{100, "a", 2, "serving"}, {400, "a", 0, "serving"}};
@@ -86,7 +87,7 @@ TEST_SUITE("actors/simulator") {
     for (const Sample& sample : result.samples)
       if (sample.time_s > 110 && sample.time_s < 400) CHECK(sample.held[0] <= 2);
     CHECK(result.samples[result.samples.size() - 2].held[0] == 4);
-    // 300 s with half of the devices cost 150 s; two changes are 10 s, and a step each.
+    // 300 s with half of the devices cost 150 s. Two changes cost 10 s and one step each.
     CHECK(result.jobs[0].end_s > 1020 + 150);
     CHECK(result.jobs[0].end_s < 1020 + 150 + 40);
   }
@@ -110,8 +111,7 @@ TEST_SUITE("actors/simulator") {
     }
   }
 
-  TEST_CASE(
-      "a change in the first step, whose end is no whole nanosecond: the job ends all the same") {
+  TEST_CASE("a change in the first step, whose end is no whole nanosecond, lets the job end") {
     store::JobTrace trace;
     trace.jobs = {job("j", 0, 2, 2000)};
     trace.jobs[0].model = "m";
@@ -153,7 +153,7 @@ TEST_SUITE("actors/simulator") {
     CHECK(run(work, failing).history_hash != one);
   }
 
-  TEST_CASE("where step times say what a sample adds, jobs with larger mini-batches are slower") {
+  TEST_CASE("where step times state a cost per sample, jobs with larger mini-batches are slower") {
     store::JobTrace trace;
     trace.jobs = {job("j", 0, 1, 10), job("k", 0, 1, 10)};
     trace.jobs[0].model = trace.jobs[1].model = "bert";
@@ -167,7 +167,7 @@ TEST_SUITE("actors/simulator") {
     CHECK(work.jobs[0].model_key != work.jobs[1].model_key);
   }
 
-  TEST_CASE("a model without a speed, or without a known amount of work, is named") {
+  TEST_CASE("an error names a model without a speed or without a known amount of work") {
     store::JobTrace trace;
     trace.jobs = {job("j", 0, 1, 10)};
     trace.jobs[0].model = "bert";

@@ -33,7 +33,7 @@ std::unique_ptr<gpu::Engine> engine(const JobSpec& s) {
   return *std::move(made);
 }
 
-// An engine whose statistics are not those of a new one.
+// An engine whose statistics differ from those of a new engine.
 std::unique_ptr<gpu::Engine> trained() {
   auto e = engine(spec(1));
   gpu::Replica replica = e->replica();
@@ -60,8 +60,8 @@ struct Files {
 
 }  // namespace
 
-TEST_SUITE("actors/common/initial_weights") {
-  TEST_CASE("exported weights come back with every bit, for every EST") {
+TEST_SUITE("actors/version/initial_weights") {
+  TEST_CASE("exported weights are imported with every bit, for every EST") {
     Files files;
     JobSpec other = spec(2);
     other.model.weights = files.write("w", files.state.tensors());
@@ -75,7 +75,7 @@ TEST_SUITE("actors/common/initial_weights") {
     CHECK(target->state_digest() == files.source->state_digest());
   }
 
-  TEST_CASE("names and shapes are PyTorch's") {
+  TEST_CASE("names and shapes are those of PyTorch") {
     Files files;
     const auto file = store::SafetensorsFile::open(files.write("w", files.state.tensors()));
     REQUIRE(file.ok());
@@ -88,7 +88,7 @@ TEST_SUITE("actors/common/initial_weights") {
     CHECK(file->read(*tracked).value()[0] == std::byte{7});
   }
 
-  TEST_CASE("each thing that is wrong with a file has one clear error") {
+  TEST_CASE("each fault of a file has one clear error") {
     Files files;
     const gpu::ParamTable& table = files.source->table();
     const auto expect = [&](const fs::path& file, const std::string& text) {
@@ -122,7 +122,7 @@ TEST_SUITE("actors/common/initial_weights") {
     CHECK(check_weights(files.directory / "none", table).error().kind == ErrorKind::kNotFound);
   }
 
-  TEST_CASE("numbers that no training makes are refused by tensor, element and value") {
+  TEST_CASE("numbers that no training produces are refused by tensor, element and value") {
     Files files;
     const auto refused = [&](const char* name, std::size_t element, float value) {
       auto tensors = files.state.tensors();
@@ -149,7 +149,7 @@ TEST_SUITE("actors/common/initial_weights") {
           std::string::npos);
   }
 
-  TEST_CASE("what follows from the model is written, and at import checked and left out") {
+  TEST_CASE("tensors that follow from the model are written, and checked and left out at import") {
     gpu::ParamTable table = engine(spec(1))->table();
     table.add_buffer(
         {.name = "index", .torch_shape = {2, 2}, .dtype = "I64", .values = {3, 1, 4, 1}});

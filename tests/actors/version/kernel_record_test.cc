@@ -20,7 +20,7 @@ KernelRecord canonical_record(DeterminismLevel level) {
           .operators = {}};
 }
 
-// "" when the engine may go on.
+// "" if the engine may continue.
 std::string refusal(const std::optional<KernelRecord>& saved, const KernelRecord& present) {
   const Status status = check_kernels(saved, present, {}, "/c");
   if (!status.ok()) CHECK(status.error().kind == ErrorKind::kRefused);
@@ -34,8 +34,8 @@ void check_names(const std::string& text, const std::vector<std::string>& parts)
 
 }  // namespace
 
-TEST_SUITE("actors/common/kernel_record") {
-  TEST_CASE("a record comes back from its text") {
+TEST_SUITE("actors/version/kernel_record") {
+  TEST_CASE("a record is read back from its text") {
     for (const KernelRecord& record : {vendor_record(), canonical_record(DeterminismLevel::kD0),
                                        canonical_record(DeterminismLevel::kD2)}) {
       const auto back = decode_kernel_record(encode(record), "/c");
@@ -66,7 +66,7 @@ TEST_SUITE("actors/common/kernel_record") {
     }
   }
 
-  TEST_CASE("equal kernels go on, at D0 and D1 alike") {
+  TEST_CASE("a job continues with equal kernels, at D0 and D1") {
     for (const auto saved : {DeterminismLevel::kD0, DeterminismLevel::kD1})
       for (const auto present : {DeterminismLevel::kD0, DeterminismLevel::kD1}) {
         CHECK(refusal(vendor_record(saved), vendor_record(present)).empty());
@@ -88,7 +88,7 @@ TEST_SUITE("actors/common/kernel_record") {
     check_names(refusal(vendor_record(DeterminismLevel::kD0), avx2), {"cpu-avx512", "cpu-avx2"});
   }
 
-  TEST_CASE("an operator more or less is refused, and so are vendor kernels after none") {
+  TEST_CASE("an additional or missing operator is refused, and so are vendor kernels after none") {
     KernelRecord fewer = vendor_record();
     fewer.operators.pop_back();
     check_names(refusal(vendor_record(), fewer),
@@ -123,7 +123,7 @@ TEST_SUITE("actors/common/kernel_record") {
     CHECK_FALSE(goes_on(vendor_record(), newer, both));
   }
 
-  TEST_CASE("without a record only D2 goes on") {
+  TEST_CASE("without a record only D2 continues") {
     check_names(refusal(std::nullopt, vendor_record()), {"/c: does not say", "level D1"});
     CHECK_FALSE(refusal(std::nullopt, canonical_record(DeterminismLevel::kD0)).empty());
     CHECK(refusal(std::nullopt, canonical_record(DeterminismLevel::kD2)).empty());
@@ -132,7 +132,7 @@ TEST_SUITE("actors/common/kernel_record") {
     CHECK(check_device_types(std::nullopt, d2, {}, "/c").ok());
   }
 
-  TEST_CASE("a change of level is the user's decision: D2 goes on from anything, and to anything") {
+  TEST_CASE("a change of level is the decision of the user: D2 continues from and to every level") {
     const KernelRecord d2 = canonical_record(DeterminismLevel::kD2);
     for (const auto level : {DeterminismLevel::kD0, DeterminismLevel::kD1}) {
       CHECK(refusal(vendor_record(level), d2).empty());
@@ -140,7 +140,7 @@ TEST_SUITE("actors/common/kernel_record") {
     }
   }
 
-  TEST_CASE("a first placement on other device types is refused before anything starts") {
+  TEST_CASE("a first placement on other device types is refused before any process starts") {
     const DeviceType avx512{"cpu-avx512"}, avx2{"cpu-avx2"};
     const auto kind = [](const Status& status) {
       return status.ok() ? "ok" : status.error().kind == ErrorKind::kRefused ? "refused" : "other";

@@ -1,6 +1,6 @@
 #pragma once
-// Small engines, what becomes of them by an update, and snapshots of them: for tests of what a
-// worker writes and loads.
+// Small engines, updates of them and snapshots of them, for tests of what a worker writes and
+// loads.
 #include <doctest/doctest.h>
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "actors/job_file/job_file.h"
-#include "actors/worker/shell/snapshot.h"
+#include "actors/worker/device/snapshot.h"
 #include "gpu/engine/engine.h"
 
 namespace es::actors::worker::test {

@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "actors/worker/shell/gradient_store.h"
+#include "actors/worker/device/gradient_store.h"
 #include "tests/actors/version/small_engine.h"
 #include "tests/store/temp_directory.h"
 
@@ -37,7 +37,7 @@ void advance_twice(gpu::Engine& e) {
   for (int step = 0; step < 2; ++step) worker::test::advance(e);
 }
 
-// Not those of any engine here.
+// They differ from those of every engine in this file.
 KernelRecord other_kernels() {
   return {.level = DeterminismLevel::kD1,
           .device_type = {"cpu-avx2"},
@@ -47,9 +47,9 @@ KernelRecord other_kernels() {
 
 }  // namespace
 
-TEST_SUITE("actors/worker/version_io") {
-  // Without, with one, and with two arrays of the optimizer's.
-  TEST_CASE("a version of any optimizer comes back from a checkpoint with every byte") {
+TEST_SUITE("actors/version/version_io") {
+  // Optimizers without an array, with one, and with two.
+  TEST_CASE("a version of any optimizer is read from a checkpoint with every byte") {
     for (const JobSpec& job : optimizers()) {
       const es::test::TempDirectory directory;
       auto source = engine(job);
@@ -85,7 +85,7 @@ TEST_SUITE("actors/worker/version_io") {
     CHECK(digests_of(*target) == before);
   }
 
-  TEST_CASE("a checkpoint says what computed it") {
+  TEST_CASE("a checkpoint names the kernels that computed it") {
     const es::test::TempDirectory directory;
     auto source = engine(spec());
     Snapshot snapshot = snapshot_of(*source);
@@ -124,7 +124,7 @@ TEST_SUITE("actors/worker/version_io") {
     CHECK(digests_of(*target) == digests_of(*source));
   }
 
-  TEST_CASE("a checkpoint that does not say what computed it goes on at D2 only") {
+  TEST_CASE("a checkpoint without a kernel record continues at D2 only") {
     const es::test::TempDirectory directory;
     auto source = engine(spec());
     REQUIRE(write_snapshot(snapshot_of(*source), directory / "c").ok());
@@ -147,7 +147,7 @@ TEST_SUITE("actors/worker/version_io") {
     }
   }
 
-  TEST_CASE("a version whose parameters are not the ledger's is not written") {
+  TEST_CASE("a version whose parameters differ from the ledger is not written") {
     const es::test::TempDirectory directory;
     auto source = engine(spec());
     Snapshot snapshot = snapshot_of(*source);
@@ -174,7 +174,7 @@ TEST_SUITE("actors/worker/version_io") {
     CHECK(keep(directory / "none" / "k").error().kind == ErrorKind::kNotFound);
   }
 
-  TEST_CASE("a peer catches up through shared memory, and a wrong digest is noticed") {
+  TEST_CASE("a peer catches up through shared memory, and finds a wrong digest") {
     const std::string label = "es.io-test-" + std::to_string(::getpid()) + ".1.1.version";
     for (const JobSpec& job : optimizers()) {
       auto source = engine(job);
@@ -187,7 +187,7 @@ TEST_SUITE("actors/worker/version_io") {
       REQUIRE(import_version(*target, state, cache).ok());
       CHECK(digests_of(*target) == digests_of(*source));
 
-      // In the last array: the parameters, or the last of the optimizer's.
+      // In the last array: the parameters, or the last array of the optimizer.
       auto other = engine(job);
       const auto before = digests_of(*other);
       const std::uint64_t array = (*segment)->bytes() / (1 + state.moments.size());

@@ -1,9 +1,8 @@
 """The peer of `scripts/bench elastic`: ResNet18 under DistributedDataParallel, as a user of
-torchrun writes it. The global batch is the same at every number of workers; every CHECKPOINT_STEPS
-steps rank 0 saves a checkpoint, and every start goes on from it. For each step rank 0 prints:
+torchrun writes it. The global batch is the same for every number of workers. Every CHECKPOINT_STEPS
+steps rank 0 saves a checkpoint, and every start continues from it. For each step rank 0 prints:
 
-    step NUMBER workers WORLD_SIZE run PID
-"""
+    step NUMBER workers WORLD_SIZE run PID"""
 import os
 import sys
 from pathlib import Path
@@ -26,7 +25,7 @@ def save(path, step, model, optimizer):
 
 
 def load(path, model, optimizer):
-    """The step to go on from."""
+    """Returns the step from which training continues."""
     if not path.exists():
         return 0
     state = torch.load(path)

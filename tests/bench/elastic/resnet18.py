@@ -1,4 +1,4 @@
-"""What the PyTorch peers train: torchvision's ResNet18 with the stem for CIFAR's images."""
+"""The model of the PyTorch peers: torchvision's ResNet18 with the stem for CIFAR images."""
 import torch
 import torchvision
 from torch import nn
@@ -8,7 +8,7 @@ def make_model():
     model = torchvision.models.resnet18(num_classes=10)
     model.conv1 = nn.Conv2d(3, 64, 3, 1, 1, bias=False)
     model.maxpool = nn.Identity()
-    return model.to(memory_format=torch.channels_last)  # the faster layout here
+    return model.to(memory_format=torch.channels_last)  # This layout is faster here.
 
 
 def make_optimizer(model):
@@ -16,7 +16,7 @@ def make_optimizer(model):
 
 
 def make_batch(size, seed):
-    """Images (size, 3, 32, 32) fp32 and labels (size,), made up."""
+    """Returns made-up images (size, 3, 32, 32) in fp32, and labels (size,)."""
     generator = torch.Generator().manual_seed(seed)
     images = torch.randn(size, 3, 32, 32, generator=generator)
     return (images.contiguous(memory_format=torch.channels_last),

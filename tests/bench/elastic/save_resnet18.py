@@ -1,8 +1,8 @@
-"""The peer of `scripts/bench checkpoint`: trains ResNet18 in one thread, calls torch.save every few
-steps, and prints a JSON object: {"step_ms": [...], "save_ms": [...]}. A save stops the training.
+"""The peer of `scripts/bench checkpoint`. It trains ResNet18 in one thread, calls torch.save every
+few steps, and prints a JSON object: {"step_ms": [...], "save_ms": [...]}. A save stops the
+training.
 
-    save_resnet18.py DIRECTORY BATCH STEPS EVERY
-"""
+    save_resnet18.py DIRECTORY BATCH STEPS EVERY"""
 import json
 import os
 import sys
@@ -27,7 +27,8 @@ def milliseconds(what, *arguments):
 
 
 def save(path, model, optimizer):
-    """On the disk when it returns, like a checkpoint that may be relied on."""
+    """Saves the file durably: it is on the disk when the function returns, like a checkpoint of
+    EasyScale."""
     with open(path, "wb") as file:
         torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, file)
         file.flush()
@@ -41,7 +42,7 @@ def main():
     model = make_model()
     optimizer = make_optimizer(model)
     data = make_batch(batch, seed=1)
-    train_step(model, optimizer, *data)  # allocates
+    train_step(model, optimizer, *data)  # This step allocates memory.
     result = {"step_ms": [], "save_ms": []}
     for step in range(1, steps + 1):
         result["step_ms"].append(milliseconds(train_step, model, optimizer, *data))

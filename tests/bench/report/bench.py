@@ -1,4 +1,4 @@
-"""Entry of scripts/bench."""
+"""The main program of scripts/bench."""
 
 import argparse
 import os
@@ -35,7 +35,7 @@ def main():
         module.add_arguments(part)
     args = parser.parse_args()
     runner.BUILD = os.path.abspath(args.build)
-    # What a part has started, it ends on its way out.
+    # Each part ends the processes that it has started before the program exits.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         PARTS[args.part].main(args)

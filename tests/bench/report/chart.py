@@ -1,4 +1,5 @@
-"""Charts as SVG text: grouped bars and lines. No library, so that a report needs nothing installed."""
+"""Charts as SVG text: grouped bars and lines. It uses no library, so a report needs no further
+packages."""
 
 import math
 from html import escape
@@ -30,7 +31,8 @@ def _legend(names, y):
 
 
 def bars(title, labels, series, mark=None, form="{:.2f}"):
-    """Horizontal bars: series = {name: [value or None per label]}; mark = a value to draw a line at."""
+    """Horizontal bars. series = {name: [value or None per label]}; mark = a value at which a line
+    is drawn."""
     row = 16 * len(series) + 10
     width, height = 760, TOP + row * len(labels) + BOTTOM
     values = [v for vs in series.values() for v in vs if v is not None]
@@ -56,7 +58,7 @@ def bars(title, labels, series, mark=None, form="{:.2f}"):
 
 
 def lines(title, x_label, y_label, xs, series):
-    """Lines over a few equally spaced x positions: series = {name: [value per x]}."""
+    """Lines over a few equally spaced x positions. series = {name: [value per x]}."""
     width, height, left = 760, 380, 70
     top = max(v for vs in series.values() for v in vs) * 1.1 or 1
     step = (width - left - 40) / max(1, len(xs) - 1)
@@ -80,7 +82,7 @@ def lines(title, x_label, y_label, xs, series):
 
 
 def _ticks(low, high):
-    """About five round values within the range."""
+    """Returns about five round values within the range."""
     raw = (high - low) / 5 or 1
     unit = 10 ** math.floor(math.log10(raw))
     step = unit * next(m for m in (1, 2, 5, 10) if m * unit >= raw)
@@ -94,8 +96,8 @@ def _range(values, from_zero):
 
 
 def curves(title, x_label, y_label, series, steps=False, from_zero=True):
-    """Lines through points: series = {name: [(x, y) or (x, y, text beside the point)]}. `steps`:
-    y stays until the next point. `from_zero`: both axes begin at 0."""
+    """Lines through points. series = {name: [(x, y) or (x, y, text beside the point)]}. With
+    `steps`, y stays until the next point. With `from_zero`, both axes begin at 0."""
     width, height, left, bottom = 900, 440, 76, 60
     xs = _range([p[0] for ps in series.values() for p in ps], from_zero)
     ys = _range([p[1] for ps in series.values() for p in ps], from_zero)
@@ -116,7 +118,7 @@ def curves(title, x_label, y_label, series, steps=False, from_zero=True):
                 f"H{px:.1f}V{py:.1f}" if steps else f"L{px:.1f} {py:.1f}")
             if text:
                 body.append(f'<circle r="4" cx="{px:.1f}" cy="{py:.1f}" fill="{colour}"/>')
-                if texts and math.dist(texts[-1][:2], (px, py)) < 14:  # they would lie on each other
+                if texts and math.dist(texts[-1][:2], (px, py)) < 14:  # These labels would overlap.
                     texts[-1][2] += ", " + text[0]
                 else:
                     texts.append([px, py, text[0]])

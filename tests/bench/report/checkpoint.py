@@ -1,4 +1,5 @@
-"""scripts/bench checkpoint: what a checkpoint costs the steps it overlaps, beside torch.save."""
+"""scripts/bench checkpoint: how much a checkpoint slows down the steps during which it is written,
+beside torch.save."""
 
 import math
 import os
@@ -16,9 +17,9 @@ from elastic_torch import PYTHON
 PEER = os.path.join(runner.ROOT, "tests", "bench", "elastic", "save_resnet18.py")
 WORKERS = (1, 2)
 WATCH_S = 0.02
-WARM = 3  # first steps, not counted
+WARM = 3  # The first steps are not counted.
 DEADLINE_S = 300
-WRITER = "checkpoint"  # name of the thread that writes, in a worker
+WRITER = "checkpoint"  # The name of the writing thread in a worker.
 SPEC = """[checkpoint]
 every_steps = {every}
 directory = "{directory}"
@@ -39,7 +40,8 @@ class Timed:
 
 
 class Writing:
-    """When checkpoints were written or removed: the times at which unfinished ones were seen."""
+    """The times at which checkpoints were written or removed, observed as unfinished
+    directories."""
 
     def __init__(self, directory):
         self._directory, self._over = directory, threading.Event()
@@ -64,9 +66,9 @@ class Writing:
 
 
 def observe(contestant, writing, count, every):
-    """`count` steps. A checkpoint overlaps the step that begins with the version it is of, since it
-    is read from then on and what is not read yet is copied at that step's end; and every step
-    during which an unfinished one was seen."""
+    """Selects among `count` steps. A checkpoint overlaps the step that begins with its version,
+    because from then on the version is read, and parts that are not read yet are copied at the end
+    of that step. It also overlaps every step during which an unfinished checkpoint was seen."""
     steps = contestant.steps
     first = steps.wait_for_more("warming up", WARM, DEADLINE_S)
     steps.wait_for_more("measuring", count, DEADLINE_S)
@@ -89,7 +91,7 @@ def writer_seconds(contestant):
 
 
 def ours(programs, workers, args):
-    """One run: the two kinds of steps alternate in it."""
+    """One run, in which the two kinds of steps alternate."""
     contestant = Ours(programs, {"first": workers}, ("first",), workers=workers)
     directory = contestant.add_to_job(SPEC, every=args.every)
     with contestant, Writing(directory) as writing:
@@ -105,7 +107,8 @@ def peer(args):
 
 
 def by_checkpoint(steps, every):
-    """[(overlapped, other)] seconds of the steps after each checkpoint, until the next one."""
+    """Returns [(overlapped, other)] seconds of the steps after each checkpoint, until the next
+    one."""
     cycles = {}
     for step in steps:
         cycle, place = divmod(step.number - 1, every)
@@ -117,7 +120,7 @@ def by_checkpoint(steps, every):
 
 
 def mean_and_error(values):
-    """The mean, and half of its confidence interval of 95 % (for ten values or more)."""
+    """Returns the mean and half of its 95 % confidence interval (for ten values or more)."""
     return statistics.mean(values), 2 * statistics.stdev(values) / math.sqrt(len(values))
 
 
@@ -126,7 +129,8 @@ def result_of(workers, runs, every):
     if len(cycles) < 2:
         raise runner.BenchError("too few checkpoints that overlap some steps and not all: "
                                 "change --every or --steps")
-    # Each beside the other steps of its own cycle: the machine's speed changes in longer times.
+    # Each step is compared with the other steps of its own cycle, because the speed of the machine
+    # drifts.
     cost, error = mean_and_error([statistics.mean(slow) / statistics.mean(plain) - 1
                                   for slow, plain in cycles])
     plain = [s for _, other in cycles for s in other]

@@ -1,17 +1,18 @@
-"""The two loads of Figure 16, made up from a seed: a serving load by the hour, and training jobs.
+"""The two loads of Figure 16, generated from a seed: a serving load by the hour, and training jobs.
 
-Serving. In every type's part of the cluster so many devices are claimed at hour h of the day:
+Serving. In the part of the cluster with each type, this share of the devices is claimed at hour h
+of the day:
 
     share(h) = NIGHT + (DAY - NIGHT) * (1 - cos(2 pi (h - LOWEST_H) / 24)) / 2 + noise
     noise uniform in [-NOISE, NOISE], drawn every SLOT_S seconds
 
-in replicas of REPLICA devices: a claim each; the last one that came goes first.
+Each replica has REPLICA devices and is one claim. The claim that was made last ends first.
 
-Training. Jobs of the SC '23 models, half of them there when the second day begins and half of them
-submitted evenly at random in its first twelve hours, max_p a power of two from 4 to 64, one to
-eight hours with all their devices of the fastest type, until they are LOAD times what serving leaves
-idle on that day. Every second job may mix device types (D2), the others get one type.
-"""
+Training. Jobs of the SC '23 models. Half of them exist when the second day begins, and half of them
+are submitted at uniformly random times in its first twelve hours. Their max_p is a power of two
+from 4 to 64, and with all their devices of the fastest type they take one to eight hours. Jobs are
+added until their work is LOAD times what serving leaves idle on that day. Every second job may mix
+device types (D2), the others use one type."""
 
 import csv
 import math
@@ -30,7 +31,7 @@ def serving_share(time_s, random):
 
 
 def write_serving(path, random):
-    """A claims file for `esctl sim`. Returns the device-seconds that are left idle on day two."""
+    """Writes a claims file for `esctl sim`. Returns the device-seconds that are idle on day two."""
     replicas = {kind: 0 for kind in DEVICES}
     idle = 0
     with open(path, "w", newline="") as file:
@@ -50,7 +51,7 @@ def write_serving(path, random):
 
 
 def write_training(path, step_times, device_s, random):
-    """A trace for `esctl sim` of jobs that need so many seconds of their fastest devices."""
+    """Writes a trace for `esctl sim` with jobs that need these seconds of their fastest devices."""
     with open(step_times) as file:
         seconds = {}
         for row in csv.DictReader(file):

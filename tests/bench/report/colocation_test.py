@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The made-up loads of Figure 16: one seed gives one load, and it fits the cluster."""
+"""The generated loads of Figure 16: one seed gives one load, and it fits the cluster."""
 import csv
 import random
 import tempfile

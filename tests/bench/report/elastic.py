@@ -1,4 +1,4 @@
-"""scripts/bench elastic: workers and nodes that go and come, ours beside TorchElastic."""
+"""scripts/bench elastic: workers and nodes that leave and join, ours beside TorchElastic."""
 
 import threading
 import time
@@ -10,10 +10,10 @@ from elastic_torch import PYTHON, Torch
 
 STEPS_BEFORE, STEPS_AFTER = 4, 3
 FAILURES = (runner.BenchError, ChaosError)
-MID_STEP = 0.4  # an event comes so far into a step
+MID_STEP = 0.4  # An event happens after this part of a step.
 TUNED = ["--monitor_interval", "0.5", "--rdzv_conf", "last_call_timeout=1"]
 
-# Event: (method of the contestant, node, workers afterwards)
+# Event: (method of the contestant, node, number of workers afterwards)
 ONE_NODE = {"worker_killed": ("kill_worker", "first", 2)}
 TWO_NODES = {"node_lost": ("lose_node", "second", 1), "node_joins": ("join_node", "third", 2),
              "scale_in": ("scale_in", "third", 1)}
@@ -27,7 +27,7 @@ DEFAULT_EVENTS = tuple(event for event in EVENTS if event not in FROZEN)
 
 
 def measure(contestant, event, change, deadline_s):
-    """Fires the event in the middle of a step and waits until training is as it should be."""
+    """Fires the event in the middle of a step and waits until training is in the expected state."""
     method, node, workers = change
     steps = contestant.steps
     steps.wait_for_more(f"before {event}", STEPS_BEFORE, deadline_s)
@@ -49,12 +49,13 @@ def measure(contestant, event, change, deadline_s):
 
 
 def newest(steps, first):
-    """The step that was completed before `first`."""
+    """Returns the step that was completed before `first`."""
     return [s for s in steps.steps if s.time < first.time][-1]
 
 
 def play(contestant, events, args):
-    """{event: measurement, or what went wrong}; after an error the rest is left out."""
+    """Returns {event: measurement, or a text about the error}. After an error the other events are
+    left out."""
     results = {}
     try:
         with contestant:
@@ -77,13 +78,13 @@ def attempt(contestant, event, change, deadline_s):
 
 
 def needed_for_later(event, events, wanted):
-    """The events of a session build on each other."""
+    """The events of a session depend on each other."""
     order = list(events)
     return any(later in wanted for later in order[order.index(event) + 1:])
 
 
 def contestants(programs, nodes, running, run, args):
-    """(system, settings, contestant) in the order of play."""
+    """Returns (system, settings, contestant) in the order of the runs."""
     yield "EasyScale", "default", Ours(programs, nodes, running)
     if not args.ours_only:
         yield "TorchElastic", "default", Torch(nodes, running, [])
@@ -133,7 +134,7 @@ def show(found):
 
 
 def span(found, form):
-    """Smallest and largest."""
+    """Returns the smallest and the largest value."""
     if not found:
         return "none"
     low, high = form.format(min(found)), form.format(max(found))

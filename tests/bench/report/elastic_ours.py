@@ -1,4 +1,5 @@
-"""EasyScale as a contestant of scripts/bench elastic and checkpoint: daemons, a job, its steps."""
+"""EasyScale as a contestant of scripts/bench elastic and checkpoint: daemons, a job and its
+steps."""
 
 import fcntl
 import os
@@ -56,7 +57,7 @@ def parse_progress(line):
 
 
 class LoopbackCluster(Cluster):
-    """A cluster whose nodes reach each other by TCP, as hosts do."""
+    """A cluster whose nodes use TCP, like separate hosts."""
 
     def __init__(self, programs, nodes):
         super().__init__(programs, nodes)
@@ -66,7 +67,8 @@ class LoopbackCluster(Cluster):
 
 
 class Ours:
-    """`nodes`: {name: number of devices}; the first is the head's. `running` start first."""
+    """`nodes`: {name: number of devices}; the first one is the node of the head. Those in `running`
+    start first."""
 
     def __init__(self, programs, nodes, running, workers=WORKERS):
         self.device = f"cpu-{runner.kernel_class()}"
@@ -80,7 +82,8 @@ class Ours:
             JOB.format(device=self.device, workers=workers, batch=GLOBAL_BATCH // workers))
 
     def add_to_job(self, text, **values):
-        """More of the job file, with `directory` for files of the job; returns that directory."""
+        """Adds text to the job file, with `directory` for files of the job. Returns that
+        directory."""
         directory = self.cluster.directory / "files"
         with self._job_file.open("a") as job:
             job.write(text.format(directory=directory, **values))
@@ -106,7 +109,7 @@ class Ours:
         self.cluster.close()
 
     def _submit(self):
-        """On a terminal, where esctl shows every step."""
+        """Runs on a terminal, where esctl shows every step."""
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 400, 0, 0))
         words = [self.cluster.esctl_program, "submit", self._job_file, "--follow", "--head",
@@ -121,16 +124,18 @@ class Ours:
         return f"{self.device}:{count}"
 
     def recovered(self, workers):
-        """Whether a step is one of so many workers, after an event that has changed them."""
+        """Returns whether a step was made by this number of workers, after an event that has
+        changed it."""
         return lambda step: step.workers == self.placement(workers)
 
     def goes_on(self, _):
-        """Whether a step shows that training goes on after a loss. The first step after it may
-        only have had to be told of, unless others computed it; the second one cannot."""
+        """Returns whether a step shows that training continues after a loss. The first step
+        afterwards may only be a late report, unless other workers computed it. The second step
+        cannot."""
         before = self.steps.steps[-1]
         return lambda step: step.workers != before.workers or step.number > before.number + 1
 
-    # --- events: each finds out what to do, and returns the function that does it
+    # --- events: each determines its action, and returns a function that performs it
 
     def kill_worker(self, name):
         victim = self.cluster.daemons[name].workers()[-1].pid

@@ -13,11 +13,11 @@ from step_stream import StepStream
 
 SCRIPT = os.path.join(runner.ROOT, "tests", "bench", "elastic", "ddp_resnet18.py")
 PYTHON = "/usr/bin/python3"
-RESTARTS = 100  # the default, 0, ends the job at the first failure
+RESTARTS = 100  # With the default 0 the job ends at the first failure.
 LINE = re.compile(r"step (\d+) (workers \d+ run \d+)")
 STOP_S = 10
-# The default of both, 0, does not work in torch 1.13 with Python 3.11. 2 sends the workers' errors
-# to files and leaves their output, which tells of steps, as it is.
+# The default 0 of both does not work in torch 1.13 with Python 3.11. With 2 the errors of workers
+# go to files, and their output, which contains the steps, does not change.
 STREAMS = ["--redirects", "2", "--tee", "2"]
 
 
@@ -27,7 +27,8 @@ def parse_line(line):
 
 
 class Torch:
-    """`nodes`: {name: workers}; the first has the rendezvous' store. `running` start first."""
+    """`nodes`: {name: number of workers}; the first one has the store of the rendezvous. Those in
+    `running` start first."""
 
     def __init__(self, nodes, running, options):
         self.directory = tempfile.mkdtemp(prefix="es-bench-")
@@ -48,7 +49,7 @@ class Torch:
         return self
 
     def __exit__(self, *_):
-        for agent in self._agents.values():  # each is a process group with its workers
+        for agent in self._agents.values():  # Each agent is a process group with its workers.
             try:
                 os.killpg(agent.pid, signal.SIGKILL)
             except ProcessLookupError:
@@ -57,7 +58,7 @@ class Torch:
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _start(self, name):
-        most = WORKERS // self._nodes[name]  # so many nodes make a full group
+        most = WORKERS // self._nodes[name]  # This number of nodes makes a full group.
         words = [PYTHON, "-m", "torch.distributed.run", "--nnodes", f"1:{most}",
                  "--nproc_per_node", str(self._nodes[name]),
                  "--max_restarts", str(RESTARTS), *STREAMS, "--log_dir", self.directory,
@@ -73,7 +74,8 @@ class Torch:
         agent.stdout.close()
 
     def _conf(self, name):
-        """Options without the rendezvous' ones, and these in one word."""
+        """The options without those of the rendezvous, and the rendezvous options as one
+        argument."""
         conf = [f"is_host={int(name == self._first)}"]
         words = list(self._options)
         if "--rdzv_conf" in words:
@@ -87,14 +89,14 @@ class Torch:
         return lambda step: step.workers.startswith(f"workers {workers} ")
 
     def recovered(self, workers):
-        """All workers are started anew, so the process that tells of steps is another one."""
+        """All workers start again, so another process reports the steps."""
         before = self.steps.steps[-1].workers
         size = self._size(workers)
         return lambda step: step.workers != before and size(step)
 
     goes_on = recovered
 
-    # --- events: each finds out what to do, and returns the function that does it
+    # --- events: each determines its action, and returns a function that performs it
 
     def kill_worker(self, name):
         agent = self._agents[name].pid
@@ -111,5 +113,5 @@ class Torch:
         return lambda: self._start(name)
 
     def scale_in(self, name):
-        """An agent that is told to end is the only way in which torchrun gives a node back."""
+        """To terminate an agent is the only way in which torchrun gives a node back."""
         return self._agents[name].terminate

@@ -1,4 +1,5 @@
-"""scripts/bench ests: 1 to 16 ESTs on one device; switching between them; shared data workers."""
+"""scripts/bench ests: 1 to 16 ESTs on one device, switches between them, and shared data
+workers."""
 
 import glob
 import json
@@ -14,7 +15,7 @@ WORKLOADS = ("resnet18_cifar32_b32", "shufflenetv2_64_b32", "electra_small_s64_b
 
 
 def measure_workload(args, program, workload):
-    """Throughput and memory by number of ESTs, and what a duel with one EST says."""
+    """Throughput and memory by number of ESTs, and the comparison with one EST."""
     steps = train.WORKLOADS[workload][2]
     alone, results = None, []
     for count in COUNTS:
@@ -42,12 +43,13 @@ def result_of(workload, count, run, alone, duel):
             "memory_ratio_without_buffers": round(rest, 4)}
 
 
-# Short steps: more of them, so that the first do not decide.
+# There are more short steps, so that the first ones have little weight.
 SWITCH_STEPS = {"published_neumf": 2000, "published_shufflenetv2": 20}
 
 
 def context_switches():
-    """Every published model with four ESTs on one device, as a user runs it: who took the time."""
+    """Every published model with four ESTs on one device, as a user runs it, and where the time is
+    spent."""
     (esctl, _) = runner.build_programs()
     results = []
     for job in sorted(glob.glob(os.path.join(runner.ROOT, "configs", "jobs", "published_*.toml"))):
@@ -74,7 +76,7 @@ def switch_table(switches):
 
 
 def first_batches(args, program):
-    """Shared against separate data workers, on every core."""
+    """Shared data workers compared with separate ones, on all cores."""
     return [json.loads(runner.run_plain([program, job, "--ests", "8"], "0-1"))
             for job in args.loader_jobs]
 

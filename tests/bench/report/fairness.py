@@ -1,4 +1,5 @@
-"""scripts/figures fairness: speed against fairness along the knob of elastic-srtf, beside max-min-fair."""
+"""scripts/figures fairness: speed and fairness along the knob of elastic-srtf, beside
+max-min-fair."""
 
 import os
 from statistics import mean
@@ -13,7 +14,7 @@ PEER = "max-min-fair"
 
 
 def traces(directory):
-    """Name -> [(words for esctl sim)] with one entry for each workload."""
+    """Name -> [(arguments for esctl sim)] with one entry for each workload."""
     at = lambda name: os.path.join(directory, name)
     nominal = os.path.join(runner.ROOT, "configs", "steptimes", "pollux_nominal.csv")
     return {

@@ -1,4 +1,5 @@
-"""scripts/figures figure14: Figures 14 and 15 of the paper: the SC '23 trace under YARN-CS, EasyScale and ours."""
+"""scripts/figures figure14: Figures 14 and 15 of the paper: the SC '23 trace with YARN-CS,
+EasyScale and ours."""
 
 import csv
 import os
@@ -9,13 +10,13 @@ from simulate import Simulator, allocation, markdown, pick
 
 CLUSTER = "v100=32,p100=16,t4=16"
 START_S, ROUND_S, RESCALE_S = 20, 60, 1
-# Name, words for esctl sim, name of the published row, whether each job has one type only.
+# Name, arguments for esctl sim, name of the published row, whether each job has one type only.
 SYSTEMS = (("YARN-CS", ("--policy", "fifo-serial"), "YARN-CS", True),
            ("EasyScale homogeneous", ("--policy", "easyscale", "--homogeneous"), "EasyScale_{homo}",
             True),
            ("EasyScale heterogeneous", ("--policy", "easyscale"), "EasyScale_{heter}", False),
            ("ours", ("--policy", "elastic-srtf"), None, False))
-# The authors' simulator on the same derived files (../shared/traces/README.md): JCT, makespan.
+# The authors' simulator on the same derived files (../shared/traces/README.md): JCT and makespan.
 AUTHORS = {"YARN-CS": (8988.8, 16440), "EasyScale homogeneous": (1140.5, 6780),
            "EasyScale heterogeneous": (873.1, 5820)}
 
@@ -37,7 +38,7 @@ def published_devices(traces):
 
 
 def one_type_trace(trace, path):
-    """A copy of the jobs in which each one uses the type that it asked for, and no other."""
+    """Writes a copy of the jobs in which each one uses only the type that it asked for."""
     with open(trace) as source, open(path, "w", newline="") as copy:
         rows = csv.DictReader(source)
         writer = csv.DictWriter(copy, rows.fieldnames)

@@ -12,14 +12,14 @@ from simulate import Simulator, allocation, markdown, pick
 ALL = sum(DEVICES.values())
 POLICIES = ("easyscale", "elastic-srtf")
 RESCALE_S = 1
-# What a serving device is busy; not published, so the gain is given for three values.
+# The utilisation of a serving device. It is not published, so the gain is given for three values.
 BUSY = (0.3, 0.5, 0.7)
 PUBLISHED = {"allocation_gain": 0.171, "utilisation_gain": 0.621, "preemptions": None,
              "failures": None}
 
 
 def integrals(rows, begin_s, end_s):
-    """Means over the time between: devices claimed, held, computing, and both claimed and held."""
+    """Means over the interval: devices claimed, held, computing, and both claimed and held."""
     total = {"claimed": 0, "held": 0, "computing": 0, "waited_for": 0}
     rows = list(rows)
     for row, after in zip(rows, rows[1:] + [{"time_s": end_s}]):
@@ -86,7 +86,7 @@ def table(results):
 
 
 def svg(by_policy):
-    """Every few minutes is enough for the eye."""
+    """A point every few minutes is enough for a chart."""
     series, step_s = {}, 600
     for policy, rows in by_policy.items():
         last = -step_s

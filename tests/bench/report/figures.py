@@ -1,4 +1,4 @@
-"""Entry of scripts/figures."""
+"""The main program of scripts/figures."""
 
 import argparse
 import json

@@ -22,7 +22,7 @@ def table(rows):
 
 
 def groups(rows):
-    """Rows by what they are of: the first word of a case is the model, or the operator."""
+    """Groups rows by the first word of a case, which is the model or the operator."""
     found = {}
     for r in rows:
         found.setdefault(r["case"].split()[0], []).append(r)

@@ -1,4 +1,5 @@
-"""scripts/bench levels: what each determinism level keeps when the devices change (Figure 9 of the paper)."""
+"""scripts/bench levels: which bits each determinism level keeps when the devices change (Figure 9
+of the paper)."""
 
 import json
 import subprocess
@@ -6,14 +7,14 @@ import subprocess
 import chart
 import runner
 
-# What the devices of the elastic run are from stage to stage; the fixed run stays on the first.
+# The devices of the elastic run in each stage. The fixed run stays on those of the first stage.
 STAGES = {"avx512": ("cpu-avx512:4", "cpu-avx512:2", "cpu-avx2:2", "cpu-avx512:3"),
           "avx2": ("cpu-avx2:4", "cpu-avx2:2", "cpu-avx2:3")}
 LEVELS = ("D0", "D1", "D2")
 
 
 def train(esctl, job, level, stages, steps):
-    """Digest and last loss after the stages, `steps` global steps each."""
+    """Returns the digest and the last loss after the stages of `steps` global steps each."""
     text = ",".join(f"{devices}@{steps}" for devices in stages)
     done = subprocess.run([esctl, "run", job, "--level", level, "--stages", text, "--json",
                            "--quiet"], capture_output=True, text=True)
@@ -24,7 +25,8 @@ def train(esctl, job, level, stages, steps):
 
 
 def measure(esctl, args, level, devices):
-    """One result per stage: the elastic run up to its end beside the fixed run of as many steps."""
+    """Returns one result per stage: the elastic run up to its end, beside the fixed run with
+    equally many steps."""
     results = []
     for last in range(1, len(devices) + 1):
         runner.progress(f"{level}: to the end of stage {last}, {devices[last - 1]}")

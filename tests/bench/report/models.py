@@ -1,4 +1,5 @@
-"""scripts/bench models: every model at its published size under several placements, bits and loss compared."""
+"""scripts/bench models: compares bits and loss of every model at its published size with several
+placements."""
 
 import glob
 import json
@@ -14,7 +15,7 @@ CLASSES = {"avx512": ("cpu-avx512", "cpu-avx2"), "avx2": ("cpu-avx2", "cpu-scala
 
 
 def placements(steps):
-    """Name -> stages. All have `steps` global steps of four ESTs."""
+    """Name -> stages. All of them have `steps` global steps of four ESTs."""
     wide, narrow = CLASSES[runner.kernel_class()]
     first, second = steps // 3, steps // 3
     return {
@@ -38,7 +39,7 @@ def train(esctl, job, stages):
 
 
 def verify(esctl, job, steps):
-    """One result per placement; `equal` compares with the first."""
+    """Returns one result per placement; `equal` compares with the first one."""
     results, reference = [], None
     for name, stages in placements(steps).items():
         runner.progress(f"{os.path.basename(job)}: {name} ({stages})")

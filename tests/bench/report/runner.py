@@ -1,4 +1,4 @@
-"""Running the contestants: programs pinned to one core, their JSON lines, medians and spread."""
+"""Runs the contestants: programs pinned to one core, their JSON lines, medians and spread."""
 
 import json
 import math
@@ -10,13 +10,14 @@ import sys
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 BUILD = os.path.join(ROOT, "build")
-# These choose another kernel inside the peers' libraries, so they would decide the result.
+# These variables choose other kernels inside the libraries of the peers, and so would decide the
+# result.
 PEER_VARIABLES = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "ONEDNN_MAX_CPU_ISA",
                   "DNNL_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY")
 
 
 class BenchError(Exception):
-    """What a user can act on; printed without a traceback."""
+    """An error that a user can correct. It is printed without a traceback."""
 
 
 def build(*targets):
@@ -67,7 +68,7 @@ def one_core_environment():
 
 
 def run_plain(command, core, cwd=None):
-    """Runs a command on one core and returns what it printed."""
+    """Runs a command on one core and returns its output."""
     done = subprocess.run(["taskset", "-c", str(core), *command], capture_output=True, text=True,
                           cwd=cwd, env=one_core_environment())
     if done.returncode != 0:

@@ -1,4 +1,5 @@
-"""scripts/bench sched: what decisions and simulated events cost, against jobs and devices."""
+"""scripts/bench sched: the cost of decisions and of simulated events, by number of jobs and
+devices."""
 
 import csv
 import gzip
@@ -20,9 +21,9 @@ PHILLY_DEVICES = 2500
 
 
 def write_crowd(directory, size):
-    """As many devices of three types as jobs that run at its peak: 1.1 times `size` jobs of 1 to 4
-    devices, of whatever types, arrive within 1,000 s and need 1,000 to 5,000 s. Returns esctl's
-    arguments."""
+    """A trace with as many devices of three types as jobs that run at its peak: 1.1 times `size`
+    jobs of 1 to 4 devices of any types arrive within 1,000 s and need 1,000 to 5,000 s. Returns the
+    arguments of esctl."""
     draw = random.Random(1)
     speeds = [[draw.uniform(1, 1.2 + 0.6 * t) for t in range(3)] for _ in range(MODELS)]
     times = os.path.join(directory, "times.csv")
@@ -47,7 +48,7 @@ def write_crowd(directory, size):
 
 
 def write_philly(directory, jobs):
-    """The first `jobs` lines of the trace. Returns esctl's arguments."""
+    """The first `jobs` lines of the trace. Returns the arguments of esctl."""
     path = os.path.join(directory, f"philly-{jobs}.csv")
     with gzip.open(PHILLY, "rt") as whole, open(path, "w") as out:
         for _, line in zip(range(jobs + 1), whole):
@@ -56,7 +57,8 @@ def write_philly(directory, jobs):
 
 
 def simulate(esctl, arguments, policy, core):
-    """One run on one core: esctl's report with processor seconds, wall seconds and MiB."""
+    """One run on one core. Returns the report of esctl with processor seconds, wall seconds and
+    MiB."""
     command = ["taskset", "-c", str(core), esctl, "sim", *arguments, "--policy", policy, "--json"]
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
         begin = time.monotonic()
@@ -106,7 +108,8 @@ def measure(esctl, args):
 
 
 def log_line(results, count):
-    """The cost of an event, had it grown like the logarithm of `count` from the first result on."""
+    """The cost of an event if it had grown like the logarithm of `count` from the first result
+    on."""
     first = results[0]
     return [first["us_per_event"] * math.log(r[count]) / math.log(first[count]) for r in results]
 
@@ -120,7 +123,7 @@ def runs(results):
         yield *key, sorted(group, key=lambda r: r["events"])
 
 
-COUNT = {"crowd": "devices", "philly": "events"}  # what grows in a trace
+COUNT = {"crowd": "devices", "philly": "events"}  # The quantity that grows in a trace.
 
 
 def table(results):
@@ -138,7 +141,7 @@ def table(results):
 
 
 def growth(trace, policy, group):
-    """Cost of an event, beside what grows like the logarithm."""
+    """The cost of an event, beside a curve that grows like the logarithm."""
     count = COUNT[trace]
     what = {"devices": "devices, and as many running jobs",
             "events": f"events ({PHILLY_DEVICES:,} devices)"}[count]

@@ -9,18 +9,18 @@ import runner
 
 
 class Simulator:
-    """esctl with what all runs on one trace have in common."""
+    """Runs esctl with the arguments that all runs on one trace share."""
 
     def __init__(self, args, trace, cluster, *options):
         (self._esctl,) = runner.build_paths([os.path.join("actors", "esctl", "esctl")])
         self._words = ["--trace", trace, "--cluster", cluster, "--seed", str(args.seed), *options]
 
     def run(self, out, *words):
-        """The report of one policy; its tables lie under `out`."""
+        """Returns the report of one policy. Its tables are in `out`."""
         return self._report([*words, "--out", out])
 
     def compare(self, out, *words):
-        """The reports of several policies."""
+        """Returns the reports of several policies."""
         return self._report(["compare", *words, "--out", out])["policies"]
 
     def _report(self, words):
@@ -43,7 +43,7 @@ def allocation(out):
 
 
 def pick(report, *names):
-    """Some figures of a report, rounded; what depends on the machine is left out."""
+    """Some values of a report, rounded. Values that depend on the machine are left out."""
     return {n: round(report[n], 2) if isinstance(report[n], float) else report[n] for n in names}
 
 

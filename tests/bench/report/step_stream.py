@@ -1,4 +1,5 @@
-"""Completed steps as an observer outside sees them, stamped when a program tells of them."""
+"""Completed steps as an observer outside sees them, with the time at which a program prints
+them."""
 
 import os
 import re
@@ -9,22 +10,22 @@ from dataclasses import dataclass
 
 import runner
 
-# A display on a terminal begins with "\r" what it ends by erasing the rest of the line.
+# A display on a terminal begins with "\r", and erases the rest of the line at its end.
 LINE_END = re.compile(rb"[\r\n]|\x1b\[K")
 
 
 @dataclass
 class Step:
-    time: float   # time.monotonic() at which its line arrived
-    number: int   # as the program counts
-    workers: str  # who computed it: changes when they are started anew or others take part
+    time: float   # The value of time.monotonic() when its line arrived.
+    number: int   # The number of the step, as the program counts.
+    # The workers that computed it. They change when they are started again or others take part.
+    workers: str
 
 
 class StepStream:
-    """Collects the steps that any number of outputs tell of; one thread reads each output.
+    """Collects the steps that any number of outputs report. One thread reads each output.
 
-    `parse` turns a line of text into (number, workers) or None.
-    """
+    `parse` turns a line of text into (number, workers) or None."""
 
     def __init__(self, parse):
         self._parse = parse
@@ -40,7 +41,7 @@ class StepStream:
         while True:
             try:
                 chunk = os.read(descriptor, 65536)
-            except OSError:  # a terminal whose program has ended
+            except OSError:  # The program of the terminal has ended.
                 chunk = b""
             if not chunk:
                 os.close(descriptor)
@@ -55,7 +56,8 @@ class StepStream:
         if not found:
             return
         with self._news:
-            # A progress display repeats a step when something else about the job has changed.
+            # A progress display repeats a step when another part of the state of the job has
+            # changed.
             if not self._steps or self._steps[-1].number != found[0]:
                 self._steps.append(Step(now, *found))
                 self._news.notify_all()
@@ -66,7 +68,7 @@ class StepStream:
             return list(self._steps)
 
     def wait(self, what, holds, after=0.0, deadline_s=120):
-        """The first step later than `after` for which `holds`."""
+        """Returns the first step after `after` for which `holds` is true."""
         def search():
             return next((s for s in self._steps if s.time > after and holds(s)), None)
         with self._news:
@@ -76,7 +78,7 @@ class StepStream:
         return found
 
     def wait_for_more(self, what, count, deadline_s=120):
-        """Waits for this many more steps; the last of them."""
+        """Waits for this number of further steps. Returns the last one."""
         with self._news:
             wanted = len(self._steps) + count
             if not self._news.wait_for(lambda: len(self._steps) >= wanted, deadline_s):
@@ -84,11 +86,12 @@ class StepStream:
             return self._steps[-1]
 
     def usual_gap(self, count):
-        """Median time between the newest `count` + 1 steps."""
+        """The median time between the newest `count` + 1 steps."""
         times = [s.time for s in self.steps[-count - 1:]]
         return statistics.median(b - a for a, b in zip(times, times[1:]))
 
     def longest_gap(self, begin, end):
-        """Longest time without a completed step, from the step at `begin` to the one at `end`."""
+        """The longest time without a completed step, from the step at `begin` to the one at
+        `end`."""
         times = [s.time for s in self.steps if begin <= s.time <= end]
         return max(b - a for a, b in zip(times, times[1:]))

@@ -5,7 +5,7 @@ import os
 import chart
 import runner
 
-# Workload: (channels_last is worth trying, warm-up steps, measured steps of one round)
+# Workload: (whether channels_last is tried, warm-up steps, measured steps of one round)
 WORKLOADS = {
     "resnet18_cifar32_b32": (True, 1, 4),
     "resnet50_64_b8": (True, 1, 5),
@@ -25,7 +25,7 @@ def batch_of(workload):
 
 
 class Peer:
-    """PyTorch: the better of its two memory layouts, found in the first round."""
+    """PyTorch with the better of its two memory layouts, which the first round finds."""
 
     def __init__(self, directory, workload, core):
         self.workload, self.core, self.directory = workload, core, directory
@@ -49,7 +49,8 @@ def run_ours(program, workload, level, core, threads):
 
 
 def measure(args, program, workload):
-    """All contestants in turn, args.rounds times; a list with one result for each level."""
+    """Runs all contestants in turn, args.rounds times. Returns a list with one result for each
+    level."""
     peer = Peer(args.peers, workload, args.core) if args.peers else None
     ours, peers = {level: [] for level in args.levels}, []
     for _ in range(args.rounds):
@@ -93,7 +94,8 @@ def table(results):
 
 
 def summary(results):
-    """Geometric mean and worst speed-up of each level, and what D2 costs over D1."""
+    """Returns the geometric mean and the worst speed-up of each level, and the cost of D2 relative
+    to D1."""
     lines = []
     by_level = {level: {r["workload"]: r for r in results if r["level"] == level}
                 for level in LEVELS}

@@ -13,13 +13,13 @@
 TEST_SUITE("gpu/parallel") {
   using namespace es::gpu;
 
-  TEST_CASE("every part runs once, whatever the number of threads, run after run") {
+  TEST_CASE("every part runs once, with any number of threads, in every run") {
     for (const std::uint32_t threads : {0U, 1U, 2U, 3U, 7U}) {
       Parallel parallel(threads);
       CHECK(parallel.threads() == static_cast<int>(std::max(1U, threads)));
       for (int run = 0; run < 2000; ++run) {
         const int parts = run % 11;
-        std::vector<int> calls(11, 0);  // each part writes only its own
+        std::vector<int> calls(11, 0);  // Each part writes its own element only.
         parallel.run(parts, [&](int part) { ++calls[static_cast<std::size_t>(part)]; });
         for (int part = 0; part < 11; ++part)
           REQUIRE(calls[static_cast<std::size_t>(part)] == (part < parts ? 1 : 0));
@@ -27,12 +27,12 @@ TEST_SUITE("gpu/parallel") {
     }
   }
 
-  TEST_CASE("threads that are all at work keep their parts from run to run") {
+  TEST_CASE("threads that are all busy keep their parts from run to run") {
     constexpr int kThreads = 3;
     Parallel parallel(kThreads);
     std::vector<std::thread::id> first(kThreads), now(kThreads);
     for (int run = 0; run < 200; ++run) {
-      std::latch all_at_work(kThreads);  // so that each thread does one part
+      std::latch all_at_work(kThreads);  // This makes each thread do one part.
       parallel.run(kThreads, [&](int part) {
         now[static_cast<std::size_t>(part)] = std::this_thread::get_id();
         all_at_work.arrive_and_wait();
@@ -61,7 +61,7 @@ TEST_SUITE("gpu/parallel") {
     }
   }
 
-  TEST_CASE("an overflow in any part shows in the caller's flags, and none without") {
+  TEST_CASE("an overflow in any part sets the flags of the caller, and nothing else sets them") {
     for (const std::uint32_t threads : {1U, 3U}) {
       Parallel parallel(threads);
       for (int bad = -1; bad < 6; ++bad) {

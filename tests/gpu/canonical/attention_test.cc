@@ -69,7 +69,7 @@ std::string text(const Case& c) {
 
 enum Output { kY, kProbs, kDqkv, kDbias };
 
-// Gaps between rows stay at 7.
+// Gaps between rows keep the value 7.
 std::vector<Floats> empty_outputs(const Case& c) {
   const auto seven = [] { return 7.0f; };
   const std::int64_t size = c.s.tokens * c.s.tokens;
@@ -98,7 +98,7 @@ std::vector<Floats> run(const KernelTable& t, const Case& c) {
   return out;
 }
 
-// --- The same by the public kernels, one step at a time.
+// --- the same with the public kernels, one step at a time
 
 float dropped(const Case& c, std::int64_t e, float x) {
   if (c.s.dropout.threshold == 0) return x;
@@ -191,7 +191,7 @@ Options random_options(Random& random) {
           .dropout = random.coin()};
 }
 
-// sum(y * dy) in double precision: what the gradients are derivatives of.
+// sum(y * dy) in double precision, whose derivatives are the gradients.
 double objective(const Case& c) {
   const AttentionShape& s = c.s;
   const std::int64_t n = s.tokens, d = s.head_dim;
@@ -287,7 +287,7 @@ TEST_SUITE("gpu/canonical/attention") {
     }
   }
 
-  TEST_CASE("a sequence of length 0 attends to nothing: all zeros, and so are its gradients") {
+  TEST_CASE("a sequence of length 0 gives zeros, and so are its gradients") {
     Random random(test::seed("attention empty"));
     Case c = make_case(random, {2, 20, 2, 6, false, false, true, true});
     c.length = {0, 20};

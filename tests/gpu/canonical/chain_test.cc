@@ -48,7 +48,7 @@ ChainStage random_stage(Random& random, const Floats& operand) {
   return stage;
 }
 
-// What a stage does, in double precision, to value v of element i.
+// The effect of a stage on value v of element i, in double precision.
 double exact(const ChainStage& s, std::int64_t i, double v) {
   const double x = s.operand[i], normal = std::erfc(-x / std::sqrt(2.0)) / 2;
   const double density = std::exp(-x * x / 2) / std::sqrt(2 * std::acos(-1.0));
@@ -111,7 +111,7 @@ TEST_SUITE("gpu/canonical/chain") {
     }
   }
 
-  TEST_CASE("any chain over any range has the same bits in every class and leaves the rest alone") {
+  TEST_CASE("any chain over any range has the same bits in every class and changes nothing else") {
     Random random(test::seed("chains"));
     for (int trial = 0; trial < 300; ++trial) {
       const std::int64_t n = random.integer(1, random.coin() ? 100 : 5000);
@@ -179,7 +179,7 @@ TEST_SUITE("gpu/canonical/chain") {
       same_in_all_classes("kind " + std::to_string(static_cast<int>(kind)),
                           [&](const KernelTable& t) {
                             auto out = run(t, 0, n, gradient ? ones : x, {stage});
-                            for (std::int64_t j = 0; j < n; ++j) {  // NaNs have no defined bits
+                            for (std::int64_t j = 0; j < n; ++j) {  // NaNs have no defined bits.
                               if (std::isnan(out[0][j])) out[0][j] = NAN;
                             }
                             return out;
@@ -187,7 +187,7 @@ TEST_SUITE("gpu/canonical/chain") {
     }
   }
 
-  TEST_CASE("dropout keeps the share that it should, and other draws are other decisions") {
+  TEST_CASE("dropout keeps the configured share, and other draws give other decisions") {
     const std::int64_t n = 1 << 18;
     const Floats ones(n, [] { return 1.0f; });
     for (const double p : {0.1, 0.5, 0.9}) {
@@ -202,7 +202,7 @@ TEST_SUITE("gpu/canonical/chain") {
     };
     CHECK(draw(dropout(0.5, 1))[0].first_difference(draw(dropout(0.5, 2))[0]) != -1);
     CHECK(draw({})[0].first_difference(draw({})[0]) == -1);
-    CHECK(draw({})[0][0] == 1.0f);  // threshold 0: no dropout at all
+    CHECK(draw({})[0][0] == 1.0f);  // Threshold 0 means no dropout.
   }
 }
 

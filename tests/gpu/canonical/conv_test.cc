@@ -14,7 +14,7 @@ struct ConvData {
         cut(random.integer(0, s.oc)) {}
   Floats x, w, dy, bias;
   bool has_bias;
-  std::int64_t cut;  // output channel at which the weight gradient is split
+  std::int64_t cut;  // The output channel at which the weight gradient is split.
 };
 
 // Forward, data gradient and weight gradient, the last in two ranges of output channels.
@@ -116,7 +116,7 @@ TEST_SUITE("gpu/canonical/conv") {
       s.groups = s.c = s.oc = random.integer(2, 75);
       check_shape(random, s);
     }
-    // More blocks of a weight gradient than one run of 64 sums.
+    // A weight gradient with more blocks than one run of 64 sums.
     check_shape(
         random,
         {.n = 70, .h = 17, .w = 8, .c = 3, .oc = 3, .kh = 3, .kw = 3, .pad = 1, .groups = 3});

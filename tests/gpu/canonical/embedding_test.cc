@@ -34,7 +34,9 @@ TEST_SUITE("gpu/canonical/embedding") {
     }
   }
 
-  TEST_CASE("the gradient of a row is the sum over the positions that read it, whoever adds them") {
+  TEST_CASE(
+      "the gradient of a row is the sum over the positions that read it, with any division of "
+      "work") {
     Random random(test::seed("embedding gradient"));
     for (int trial = 0; trial < 60; ++trial) {
       const std::int64_t c = random.integer(1, random.coin() ? 80 : 400);
@@ -58,7 +60,7 @@ TEST_SUITE("gpu/canonical/embedding") {
   }
 
   TEST_CASE("positions are added in order, in chunks of 512") {
-    // 2^24 swallows a 1 that is added to it; the next chunk starts again from zero.
+    // 2^24 absorbs a 1 that is added to it. The next chunk begins at zero.
     const std::vector<std::int32_t> ids(514, 0);
     std::int64_t i = 0;
     const Floats dy(514, [&] { return i++ == 0 ? 0x1p24f : 1.0f; });

@@ -22,7 +22,7 @@ std::int64_t layout(Random& random, std::int64_t rows, std::int64_t cols, std::i
 std::vector<Floats> run(const KernelTable& table, const GemmShape& s, const Floats& a,
                         const Floats& b, const float* bias, std::int64_t c_size) {
   std::vector<Floats> out;
-  out.emplace_back(c_size, [] { return 7.0f; });  // gaps stay as they are
+  out.emplace_back(c_size, [] { return 7.0f; });  // Gaps do not change.
   Floats ws = workspace(table.gemm_workspace_floats(s));
   table.gemm(s, a, b, bias, out[0], ws);
   return out;
@@ -65,7 +65,7 @@ GemmShape linear_wgrad(std::int64_t rows, std::int64_t in, std::int64_t out) {
   return {.m = out, .n = in, .k = rows, .a_row = 1, .a_col = out, .b_row = in, .c_row = in};
 }
 
-// Only the classes with each other: for shapes that are large.
+// Compares only the classes with each other, for large shapes.
 void check_classes(Random& random, const GemmShape& s, bool with_bias) {
   const Floats a = random.normals(s.m * s.k), b = random.normals(s.k * s.n);
   const Floats bias = random.normals(s.n);
@@ -99,12 +99,12 @@ TEST_SUITE("gpu/canonical/gemm") {
 
   TEST_CASE("linear layers agree, also when a batch is small or an operand exceeds the caches") {
     Random random(test::seed("gemm linear"));
-    check_linear(random, 8, 1700, 300);  // few rows: weights are streamed
+    check_linear(random, 8, 1700, 300);  // With few rows, weights are streamed.
     check_linear(random, 1, 517, 131);
     check_linear(random, 14, 90, 4200);
     check_linear(random, 15, 1100, 257);
-    check_linear(random, 40, 1024, 70);    // rows a multiple of a page apart
-    check_linear(random, 300, 1100, 250);  // operands that are cut along K, along M and along N
+    check_linear(random, 40, 1024, 70);    // The rows are a multiple of a page apart.
+    check_linear(random, 300, 1100, 250);  // The operands are cut along K, along M and along N.
     check_linear(random, 1000, 300, 120);
     check_linear(random, 70, 650, 900);
     for (int i = 0; i < 6; ++i) {
@@ -119,7 +119,7 @@ TEST_SUITE("gpu/canonical/gemm") {
     check_classes(random, linear_wgrad(2, 2050, 2064), false);
   }
 
-  TEST_CASE("a bias goes with the columns of C, whichever way C is stored") {
+  TEST_CASE("a bias belongs to the columns of C, in either order of storage") {
     Random random(test::seed("gemm bias"));
     for (const std::int64_t m : {7, 20, 70}) {
       GemmShape s = linear_forward(m, 600, 50);
@@ -130,8 +130,8 @@ TEST_SUITE("gpu/canonical/gemm") {
   }
 
   TEST_CASE("a chunk is one chain and chunk results are added in ascending order") {
-    // One product a chunk: 2^24 + 1 is lost in a chunk of its own, but not when it is added to
-    // -2^24 first. So the three chunk results must be added from the left.
+    // Each chunk has one product. In a chunk of its own, 2^24 + 1 loses the 1, and added to -2^24
+    // first it does not. The three chunk results must therefore be added from the left.
     const std::int64_t k = 3 * 512;
     Floats a(k, [] { return 0.0f; }), b(k, [] { return 1.0f; });
     a[0] = 0x1p24f;
@@ -139,10 +139,10 @@ TEST_SUITE("gpu/canonical/gemm") {
     a[1024] = 1.0f;
     const GemmShape s{.m = 1, .n = 1, .k = k, .a_row = k, .b_row = 1, .c_row = 1};
     CHECK(run(reference(), s, a, b, nullptr, 1)[0][0] == 1.0f);
-    a[1] = 1.0f;  // joins the chain of the first chunk, where it is lost
+    a[1] = 1.0f;  // It joins the chain of the first chunk, where it is lost.
     CHECK(run(reference(), s, a, b, nullptr, 1)[0][0] == 1.0f);
     a[1] = 0.0f;
-    a[513] = 1.0f;  // joins the second chain: -2^24 + 1 is exact
+    a[513] = 1.0f;  // It joins the second chain, where -2^24 + 1 is exact.
     CHECK(run(reference(), s, a, b, nullptr, 1)[0][0] == 2.0f);
   }
 

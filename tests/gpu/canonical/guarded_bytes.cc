@@ -16,7 +16,8 @@ GuardedBytes::GuardedBytes(std::size_t bytes) : size_(bytes) {
   map_ = static_cast<std::uint8_t*>(map);
   ES_CHECK(mprotect(map_ + used, page, PROT_NONE) == 0);
   data_ = map_ + used - bytes;
-  ASAN_POISON_MEMORY_REGION(map_, used - bytes);  // what is before it, where a build looks for that
+  // Checks the bytes before the array too, in builds that look for such errors.
+  ASAN_POISON_MEMORY_REGION(map_, used - bytes);
 }
 
 GuardedBytes::~GuardedBytes() {

@@ -131,7 +131,7 @@ double Dot::bound() const {
 }
 
 void check_near(float actual, double expected, double bound, const std::string& what) {
-  // Written so that a NaN fails.
+  // The condition is written so that a NaN fails.
   const bool near = std::abs(actual - expected) <= bound;
   CHECK_MESSAGE(near, what, ": ", actual, " should be ", expected, " within ", bound);
 }

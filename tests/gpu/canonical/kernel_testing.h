@@ -14,8 +14,8 @@
 
 namespace es::gpu::testing {
 
-// n values that end exactly at an inaccessible page: a kernel that touches what follows crashes.
-// The start has whatever alignment that gives, so odd sizes test unaligned pointers.
+// n values that end exactly at an inaccessible page, so that a kernel crashes if it reads or writes
+// past them. The size decides the alignment of the start, so odd sizes test unaligned pointers.
 class GuardedBytes {
  public:
   explicit GuardedBytes(std::size_t bytes);
@@ -34,7 +34,7 @@ class GuardedBytes {
 
 class Floats {
  public:
-  // Filled with NaN, so that an element that a kernel forgets to write is seen.
+  // Filled with NaN, so that an element which a kernel does not write is found.
   explicit Floats(std::int64_t n);
   Floats(std::int64_t n, const std::function<float()>& fill);
 
@@ -49,7 +49,7 @@ class Floats {
   std::int64_t size_;
 };
 
-// A workspace: 64-byte aligned, filled with NaN, of exactly the floats asked for plus alignment.
+// A workspace of exactly the requested floats plus alignment: 64-byte aligned, filled with NaN.
 Floats workspace(std::size_t floats);
 
 class Random {
@@ -70,8 +70,8 @@ class Random {
   std::mt19937_64 engine_;
 };
 
-// Workers for phases.h: one that does everything, or some whose parts are cut at random places and
-// done in a random order, as threads might.
+// Workers for phases.h: one that does everything, or several whose parts are cut at random places
+// and done in a random order, as threads may do them.
 class TestWorkers {
  public:
   TestWorkers() = default;
@@ -86,9 +86,9 @@ class TestWorkers {
   int threads_ = 1;
 };
 
-// The scalar table, which the others must equal.
+// The scalar table. The others must give equal results.
 const KernelTable& reference();
-// The vector classes that this machine has. Says once which are skipped.
+// The vector classes that this machine has. Prints once which ones are skipped.
 const std::vector<const KernelTable*>& vector_classes();
 
 // Checks that `run(table)`, which returns the outputs of one computation, gives the same bytes for
@@ -102,7 +102,7 @@ std::vector<Floats> same_however_shared(
     const std::string& what, Random& random,
     const std::function<std::vector<Floats>(const KernelTable&, const TestWorkers&)>& run);
 
-// A double-precision DOT with a bound on what binary32 in the order of G1 may differ from it.
+// A double-precision DOT with a bound on its difference from binary32 in the order of G1.
 struct Dot {
   double sum = 0, magnitude = 0;
   std::int64_t depth = 0;
@@ -111,8 +111,8 @@ struct Dot {
     magnitude += a * b < 0 ? -a * b : a * b;
     ++depth;
   }
-  // Every rounding errs by at most 2^-24 of a partial sum: one for each k of a chunk and each
-  // further chunk, and one for a bias.
+  // Every rounding has an error of at most 2^-24 of a partial sum: one rounding for each k of a
+  // chunk, one for each further chunk, and one for a bias.
   double bound() const;
 };
 

@@ -58,7 +58,7 @@ TEST_SUITE("gpu/canonical/layer_norm") {
     }
   }
 
-  TEST_CASE("the backward pass has the same bits however its rows are shared") {
+  TEST_CASE("the backward pass has the same bits with any division of its rows") {
     Random random(test::seed("layer norm shared"));
     for (const std::int64_t rows : {1, 64, 65, 700, 4200}) {
       const Case t(random, rows, random.integer(1, 200));

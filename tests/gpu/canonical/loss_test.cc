@@ -64,13 +64,14 @@ TEST_SUITE("gpu/canonical/loss") {
   }
 
   TEST_CASE("a sum uses 64 lanes, folded by halves") {
-    // Uniform logits give equal summands; only the lane structure keeps small row losses beside a
-    // large one. Lane 0: 2^24 then 1 is lost; lane 1: 1 survives until the lanes are folded.
+    // Uniform logits give equal summands. Only the lane structure keeps small row losses beside a
+    // large one: in lane 0 a 1 after 2^24 is lost, in lane 1 the 1 is kept until the lanes are
+    // folded.
     const std::int64_t rows = 66;
     Floats logits(rows * 2, [] { return 0.0f; });
     std::vector<std::int32_t> labels(rows, 0);
-    for (std::int64_t r = 0; r < rows; ++r) logits[2 * r] = 200.0f;  // a loss of exactly +0
-    logits[0] = -0x1p24f;                                            // a loss of 2^24
+    for (std::int64_t r = 0; r < rows; ++r) logits[2 * r] = 200.0f;  // A loss of exactly +0.
+    logits[0] = -0x1p24f;                                            // A loss of 2^24.
     logits[2 * 64] = logits[2 * 65] = -2.0f;
     const auto out = run(reference(), rows, 2, logits, labels);
     const float small = out[kRowLoss][64];
@@ -99,7 +100,7 @@ TEST_SUITE("gpu/canonical/loss") {
     }
   }
 
-  TEST_CASE("rows with a negative label take no part in cross entropy") {
+  TEST_CASE("rows with a negative label are left out of cross entropy") {
     Random random(test::seed("ignored rows"));
     const std::int64_t rows = 37, classes = 10;
     const Floats logits = random.normals(rows * classes);

@@ -1,5 +1,5 @@
-// G5: a NaN that enters an operator comes out of it, forwards and backwards, in the same elements
-// in every kernel class; so do infinities.
+// Rule G5: a NaN in an input of an operator gives a NaN in its outputs, forwards and backwards, in
+// the same elements in every kernel class. The same holds for infinities.
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -15,15 +15,16 @@ namespace {
 using Values = std::vector<float>;
 constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 
-// One operator: arrays that it reads, and what it makes of them.
+// One operator: the arrays that it reads, and their effect on its outputs.
 struct Operator {
   std::string name;
   std::vector<Values> inputs;
   std::function<std::vector<Floats>(const KernelTable&, const std::vector<Values>&)> run;
-  // Inputs from this one on meet a convolution's padding: whether they are multiplied with its +0
-  // is open, and so which elements are NaN when they are not finite.
+  // Inputs from this one on meet the padding of a convolution. Whether an implementation multiplies
+  // them with its +0 is not defined, so it is not defined which elements are NaN if these inputs
+  // are not finite.
   std::size_t meets_padding_from = SIZE_MAX;
-  // Whether element `i` of an input takes part in anything.
+  // Whether element `i` of an input has any effect.
   std::function<bool(std::size_t input, std::int64_t i)> takes_part =
       [](std::size_t, std::int64_t) { return true; };
 };
@@ -160,7 +161,7 @@ class Operators {
             return out;
           })
           .takes_part = [act](std::size_t input, std::int64_t) {
-        return input != 5 || act != Activation::kNone;  // beta decides for the activation only
+        return input != 5 || act != Activation::kNone;  // beta decides only for the activation.
       };
     }
     add("layer norm", {numbers(kRows * kCols), numbers(kCols), numbers(kCols)},
@@ -191,7 +192,8 @@ class Operators {
         });
   }
 
-  // Windows that overlap, with padding. Of the maximum only the winner of a window gets a gradient.
+  // Windows that overlap, with padding. For max pooling, only the winner of a window gets a
+  // gradient.
   void add_pools() {
     const PoolShape s{.n = 2, .h = 6, .w = 7, .c = 19, .kh = 3, .kw = 3, .stride = 1, .pad = 1};
     const std::int64_t in_size = s.n * s.h * s.w * s.c, out_size = s.n * s.oh() * s.ow() * s.c;
@@ -264,7 +266,7 @@ class Operators {
         .takes_part = [](std::size_t input, std::int64_t i) { return input == 1 || i / 19 != 2; };
   }
 
-  // Keys from the length on take no part but for the values, which are multiplied by +0.
+  // Keys from the length on have no effect, except the values, which are multiplied by +0.
   void add_attention() {
     for (const std::int64_t tokens : {9, 70}) {
       const AttentionShape s{.batch = 2,
@@ -310,7 +312,7 @@ class Operators {
   }
 
   void add_losses() {
-    const std::vector<std::int32_t> labels{5, -1, 0};  // row 1 takes no part
+    const std::vector<std::int32_t> labels{5, -1, 0};  // Row 1 is left out.
     add("cross entropy", {numbers(3 * 19)},
         [labels](const KernelTable& t, const std::vector<Values>& in) {
           std::vector<Floats> out;
@@ -339,7 +341,7 @@ class Operators {
     add_yolo();
   }
 
-  // Two classes; channels 5 and 6 of a position without a box are read by nobody.
+  // Two classes. No operator reads channels 5 and 6 of a position without a box.
   void add_yolo() {
     YoloShape s{.batch = 2, .classes = 2, .boxes = 2, .image_h = 64, .image_w = 64};
     std::vector<Values> outputs;
@@ -440,7 +442,7 @@ class Operators {
   std::vector<Operator> all_;
 };
 
-// The first element that is NaN in one only, or has other bits; -1: none.
+// The first element that is NaN in one of the two only, or has other bits; -1 if there is none.
 std::int64_t first_difference(const Floats& a, const Floats& b) {
   if (a.size() != b.size()) return 0;
   for (std::int64_t i = 0; i < a.size(); ++i)
@@ -479,7 +481,7 @@ void check_planted(const Operator& op, std::size_t input, std::int64_t at, float
 }
 
 TEST_SUITE("gpu/canonical/nan") {
-  TEST_CASE("a NaN comes out of every operator, and every class has it in the same elements") {
+  TEST_CASE("every operator passes a NaN on, and every class has it in the same elements") {
     Random random(test::seed("nan"));
     const Operators operators(random);
     for (const Operator& op : operators.all()) {

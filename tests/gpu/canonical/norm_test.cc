@@ -11,10 +11,11 @@ std::string text(const char* what, std::int64_t rows, std::int64_t c) {
   return std::string(what) + " rows=" + std::to_string(rows) + " c=" + std::to_string(c);
 }
 
-// Sizes around the recursion of G3: one run, two levels, three levels; last runs of odd lengths.
+// Sizes around the limits of the recursion of rule G3: one run, two levels, three levels, and last
+// runs of odd lengths.
 constexpr std::int64_t kRowCounts[] = {1, 2, 63, 64, 65, 107, 130, 1003, 4096, 4097, 4200};
 
-// Rows drift by a tenth of the offset, so that the means of the runs differ from the mean of all.
+// Rows drift by 10 % of the offset, so that the means of runs differ from the mean of all rows.
 struct BnData {
   BnData(Random& random, std::int64_t rows, std::int64_t c, float offset)
       : rows(rows),
@@ -64,7 +65,7 @@ std::vector<Floats> run(const KernelTable& table, const BnData& d,
                 .next_var = out[kNextVar],
                 .ws = ws},
                workers);
-  // dx in place of dy, as the contract allows.
+  // dx is written over dy, which the contract allows.
   for (std::int64_t i = 0; i < d.dy.size(); ++i) out[kDx][i] = d.dy[i];
   bn_bwd(table,
          {.rows = d.rows,
@@ -86,7 +87,7 @@ std::vector<Floats> run(const KernelTable& table, const BnData& d,
   return out;
 }
 
-// The factor of the gradient, and of the value, behind an activation of value y.
+// The factor of the gradient and of the value after an activation of value y.
 double slope(Activation act, double y) {
   if (act == Activation::kNone || y > 0) return 1;
   return act == Activation::kRelu ? 0 : static_cast<double>(kLeakySlope);
@@ -106,8 +107,9 @@ Moments moments(const BnData& d, std::int64_t c) {
   return {mean, squares / d.rows};
 }
 
-// Batch norm of column c in double precision, from which the gradients are taken by differences.
-// The activation's mask is the kernel's, because the loss is not differentiable where it changes.
+// Batch norm of column c in double precision, whose finite differences give the gradients. The
+// activation mask is that of the kernel, because the loss is not differentiable where the mask
+// changes.
 double column_loss(const BnData& d, const std::vector<Floats>& out, std::int64_t c,
                    const std::vector<double>& x, double gamma, double beta) {
   double mean = 0, var = 0, loss = 0;
@@ -161,7 +163,8 @@ void check_forward(const BnData& d, const std::vector<Floats>& out, std::int64_t
 }
 
 TEST_SUITE("gpu/canonical/norm") {
-  TEST_CASE("column sums have the same bits in every class, however runs and columns are shared") {
+  TEST_CASE(
+      "column sums have the same bits in every class, with any division of runs and columns") {
     Random random(test::seed("colsum"));
     for (const std::int64_t rows : kRowCounts) {
       const std::int64_t cols = random.integer(1, 300);
@@ -185,7 +188,7 @@ TEST_SUITE("gpu/canonical/norm") {
   }
 
   TEST_CASE("a column sum is one chain for each run of 64 rows") {
-    // 2^24 swallows a 1 that follows it in its run; the run after it is added as a whole.
+    // 2^24 absorbs a 1 that follows it in its run. The next run is added as a whole.
     Floats x(66, [] { return 0.0f; });
     x[0] = 0x1p24f;
     x[1] = 1.0f;
@@ -195,7 +198,7 @@ TEST_SUITE("gpu/canonical/norm") {
     CHECK(out[0] == 0x1p24f + 2);
   }
 
-  TEST_CASE("batch norm has the same bits in every class, however it is shared") {
+  TEST_CASE("batch norm has the same bits in every class, with any division of the work") {
     Random random(test::seed("batch norm shared"));
     for (const std::int64_t rows : kRowCounts) {
       const std::int64_t c = random.integer(1, 300);
@@ -214,7 +217,7 @@ TEST_SUITE("gpu/canonical/norm") {
       const BnData d(random, rows, c, offset);
       const auto out = same_in_all_classes(text("batch norm", rows, c),
                                            [&](const KernelTable& t) { return run(t, d); });
-      if (rows < 3) continue;  // the gradient of two samples is all cancellation
+      if (rows < 3) continue;  // The gradient of two samples consists of cancellation.
       for (std::int64_t j = 0; j < c; ++j) check_forward(d, out, j, offset);
     }
   }
@@ -230,7 +233,7 @@ TEST_SUITE("gpu/canonical/norm") {
     }
   }
 
-  TEST_CASE("one row has variance zero and keeps it as it is in the running variance") {
+  TEST_CASE("one row has variance zero, which enters the running variance unchanged") {
     Random random(test::seed("one row"));
     BnData d(random, 1, 3, 0.0f);
     d.act = Activation::kNone;

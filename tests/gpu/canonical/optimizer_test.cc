@@ -15,7 +15,7 @@ Floats copy(const Floats& x) {
   return Floats(x.size(), [p = x.data()]() mutable { return *p++; });
 }
 
-// The numbers of update `step` (from 1) as the engine computes them.
+// The constants of update `step` (from 1) as the engine computes them.
 AdamStep adam_step(int step, double lr, double weight_decay, bool decoupled) {
   const double bc1 = 1 - std::pow(0.9, step), bc2 = 1 - std::pow(0.999, step);
   return {.lr_over_bc1 = static_cast<float>(lr / bc1),
@@ -136,7 +136,7 @@ TEST_SUITE("gpu/canonical/optimizer") {
     }
   }
 
-  TEST_CASE("one infinite or NaN float is found wherever it is") {
+  TEST_CASE("one infinite or NaN float is found at any position") {
     std::vector<const KernelTable*> tables = vector_classes();
     tables.push_back(&reference());
     for (const KernelTable* t : tables) {

@@ -76,7 +76,7 @@ Expected expected(const PoolShape& s, const Floats& x, const Floats& dy) {
       if (h < 0 || h >= s.h || w < 0 || w >= s.w) continue;
       cells.emplace_back(((n * s.h + h) * s.w + w) * s.c + c, t);
     }
-    const auto best = *std::max_element(  // the first of equal maxima
+    const auto best = *std::max_element(  // The first of equal maxima.
         cells.begin(), cells.end(), [&](auto& a, auto& b) { return x[a.first] < x[b.first]; });
     e.max[i] = x[best.first];
     e.argmax[i] = static_cast<double>(best.second);

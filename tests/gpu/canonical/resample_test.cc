@@ -17,7 +17,7 @@ TEST_SUITE("gpu/canonical/resample") {
         return dx;
       });
       for (std::int64_t i = 0; i < n * h * w * c; ++i) {
-        const std::int64_t channel = i % c, col = i / c % w, row = i / (c * w);  // of all images
+        const std::int64_t channel = i % c, col = i / c % w, row = i / (c * w);  // For all images.
         const auto at = [&](std::int64_t r, std::int64_t q) {
           return dy[((row * 2 + r) * 2 * w + col * 2 + q) * c + channel];
         };

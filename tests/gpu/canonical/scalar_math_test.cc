@@ -18,7 +18,7 @@ double ulps(float actual, double exact) {
   return std::abs(actual - exact) / unit;
 }
 
-// All magnitudes and, where the interesting part is, a dense sweep.
+// All magnitudes, and a dense sweep of the important range.
 template <class Function, class Exact>
 void check_all_floats(const char* name, Function function, Exact exact) {
   std::mt19937_64 random(test::seed(name));
@@ -44,7 +44,7 @@ TEST_SUITE("gpu/canonical/scalar_math") {
 
   TEST_CASE("LOG is within 1.4 units of the last place") {
     std::mt19937_64 random(test::seed("log"));
-    std::uniform_int_distribution<std::uint32_t> bits(1, 0x7f7fffff);  // all positive floats
+    std::uniform_int_distribution<std::uint32_t> bits(1, 0x7f7fffff);  // All positive floats.
     std::uniform_real_distribution<float> near_one(0.5f, 2.0f);
     for (int i = 0; i < 500000; ++i) {
       for (const float x : {std::bit_cast<float>(bits(random)), near_one(random)}) {
@@ -90,7 +90,7 @@ TEST_SUITE("gpu/canonical/scalar_math") {
     CHECK(!std::signbit(canonical_sigmoid(-INFINITY)));
     CHECK(canonical_sigmoid(0.0f) == 0.5f);
     CHECK(canonical_sigmoid(-0.0f) == 0.5f);
-    CHECK(canonical_sigmoid(-100.0f) > 0.0f);  // subnormal
+    CHECK(canonical_sigmoid(-100.0f) > 0.0f);  // A subnormal number.
     CHECK(std::isnan(canonical_sigmoid(std::nanf(""))));
     CHECK(canonical_gelu(INFINITY) == INFINITY);
     CHECK(std::isnan(canonical_gelu(-INFINITY)));

@@ -26,7 +26,7 @@ void check_row_against_double(std::int64_t c, const float* x, const float* dy, c
   const auto exact = [&](std::int64_t i) { return std::exp(x[i] - max) / sum; };
   for (std::int64_t i = 0; i < c; ++i) dot += exact(i) * dy[i];
   for (std::int64_t i = 0; i < c; ++i) {
-    // The difference to the maximum is rounded before EXP magnifies it.
+    // The difference to the maximum is rounded before EXP increases the error.
     const double bound = (1e-6 + 0x1p-23 * (max - x[i])) * exact(i) + 1e-37;
     check_near(y[i], exact(i), bound, what);
     check_near(dx[i], exact(i) * (dy[i] - dot), 4 * bound * (1 + std::abs(dy[i])),
@@ -76,7 +76,7 @@ TEST_SUITE("gpu/canonical/softmax") {
     });
   }
 
-  TEST_CASE("minus infinity gets probability zero, and a row of nothing else is all zeros") {
+  TEST_CASE("minus infinity gets probability zero, and a row of minus infinities gives zeros") {
     for (const std::int64_t c : {1, 15, 49, 64, 100}) {
       for (const bool all : {false, true}) {
         Floats x(c, [] { return -INFINITY; });

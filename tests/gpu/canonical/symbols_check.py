@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Checks that kernel libraries define no function that the linker may merge with another file's.
+"""Checks that kernel libraries define no function that the linker may merge with a function of
+another file.
 
 Usage: symbols_check.py NM LIBRARY...
 
-A weak symbol (an inline function or template of a shared header) in an object compiled for AVX-512
-may be chosen for the whole program, and then crashes processors without it.
-"""
+The linker may choose a weak symbol (an inline function or template of a shared header) from an
+object that was compiled for AVX-512 for the whole program. The program would then crash on
+processors without AVX-512."""
 import subprocess
 import sys
 

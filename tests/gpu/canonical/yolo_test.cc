@@ -76,9 +76,9 @@ double overlap(const Box& a, const Box& b) {
   return common / (a.w * a.h + b.w * b.h - common);
 }
 
-// The loss of one image in double precision, written as the paper's rules and independently of the
-// kernels. What a position has to learn is decided once from the outputs (`decide`) and held fixed
-// while finite differences change them.
+// The loss of one image in double precision, written from the rules of the paper and independently
+// of the kernels. The targets of a position are determined once from the outputs (`decide`) and
+// stay fixed while finite differences change the outputs.
 class Oracle {
  public:
   struct Position {
@@ -145,7 +145,7 @@ class Oracle {
       if (iou(i) > iou(best)) best = i;
     }
     const int scale = best / 3, a = best % 3;
-    // The product of two floats, as the cell is chosen from it.
+    // The product of two floats, by which the cell is chosen.
     const float x = box[1] * static_cast<float>(s.w[scale]);
     const float y = box[2] * static_cast<float>(s.h[scale]);
     const std::int64_t col = std::min<std::int64_t>(x, s.w[scale] - 1);
@@ -209,13 +209,13 @@ TEST_SUITE("gpu/canonical/yolo") {
     check_near(out[4][0], mean, 1e-5 * mean, "mean loss");
   }
 
-  TEST_CASE("of two boxes with one position the later one is learnt") {
+  TEST_CASE("of two boxes at one position the later one is learnt") {
     Random random(test::seed("yolo conflict"));
     Case c(random, shape(1, 2, 2));
     const float both[] = {0, 0.4f, 0.4f, 0.3f, 0.3f, 1, 0.41f, 0.41f, 0.3f, 0.3f};
     std::memcpy(c.boxes, both, sizeof both);
     const auto conflict = c.run(reference());
-    c.boxes[0] = -1;  // the earlier one is gone
+    c.boxes[0] = -1;  // The earlier box has no effect.
     const auto alone = c.run(reference());
     const Oracle oracle(c, 0);
     for (int scale = 0; scale < 3; ++scale) {
@@ -227,7 +227,8 @@ TEST_SUITE("gpu/canonical/yolo") {
     }
   }
 
-  TEST_CASE("images without boxes learn that nothing is there; a centre on the edge has a cell") {
+  TEST_CASE(
+      "positions without boxes learn that there is no object; a centre on the edge has a cell") {
     Random random(test::seed("yolo edge"));
     Case c(random, shape(1, 3, 1));
     c.boxes[0] = -1;

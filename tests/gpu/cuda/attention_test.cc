@@ -39,7 +39,7 @@ struct Case {
   const float* q() const { return qkv.data(); }
   const float* k() const { return q() + width(); }
   const float* v() const { return k() + width(); }
-  // y, probs, gradients of q, k and v, dbias; gaps between rows stay at 7.
+  // y, probs, gradients of q, k and v, dbias. Gaps between rows keep the value 7.
   std::vector<Floats> out() const {
     const std::int64_t size = s.tokens * s.tokens;
     std::vector<Floats> result;
@@ -68,7 +68,7 @@ void check(const Case& c) {
   t.attention_bwd(c.s, c.q(), c.k(), c.v(), expected[1], c.dy.data(), c.key, expected[2],
                   expected[2] + c.width(), expected[2] + 2 * c.width(), dbias(expected),
                   workspace(t.attention_workspace_floats(c.s)));
-  const Numbers<DropoutKey> key(1, c.key);  // where the device sees it
+  const Numbers<DropoutKey> key(1, c.key);  // In memory that the device can read.
   device().attention_fwd(kStream, c.s, c.q(), c.k(), c.v(), c.extras, key.data(), actual[0],
                          actual[1], workspace(device().attention_workspace_floats(c.s)));
   device().attention_bwd(kStream, c.s, c.q(), c.k(), c.v(), actual[1], c.dy.data(), key.data(),
@@ -89,7 +89,7 @@ TEST_SUITE("gpu/cuda/attention") {
     }
   }
 
-  TEST_CASE("a NaN ends where the scalar class has it") {
+  TEST_CASE("NaN values are in the same elements as with the scalar class") {
     Random random(test::seed("cuda attention nan"));
     for (int i = 0; i < 20; ++i) {
       Case c(random, random.integer(1, 3), random.integer(1, 70), 2, 5, true);

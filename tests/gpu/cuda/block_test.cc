@@ -28,8 +28,8 @@ struct Reverse {
   }
 };
 
-// y[0] = sum of the block's thread numbers: down() in runs, then in the first run only, while the
-// others wait at sync().
+// y[0] = sum of the thread numbers of the block: down() in runs, then in the first run only, while
+// the others wait at sync().
 struct SumThreads {
   static constexpr unsigned kThreads = 256;
   struct Shared {
@@ -76,7 +76,7 @@ struct Count {
   }
 };
 
-// A kernel as `body` says, which may do what a GPU does not define.
+// A kernel with this body, which may do things that a GPU does not define.
 struct Wrong {
   static constexpr unsigned kThreads = 64;
   struct Shared {
@@ -86,11 +86,11 @@ struct Wrong {
   void operator()(const HostBlock& block, Shared&) const { body(block); }
 };
 
-// Whether a check ends the process, here another one.
+// Whether a check ends the process; this is tested in a child process.
 bool stops(const std::function<void()>& run) {
   const pid_t pid = ::fork();
   if (pid == 0) {
-    std::signal(SIGABRT, SIG_DFL);  // not the handler of the test program
+    std::signal(SIGABRT, SIG_DFL);  // The child does not use the handler of the test program.
     ::fclose(stderr);
     run();
     ::_exit(0);
@@ -138,7 +138,7 @@ TEST_SUITE("gpu/cuda/block") {
     for (const int count : calls) CHECK(count == 1);
   }
 
-  TEST_CASE("a thread that does not come to the others of its run is found") {
+  TEST_CASE("a thread that does not meet the others of its run is found") {
     CHECK(!stops([](const HostBlock& block) { block.down(1.0f, block.x() + 1); }));
     CHECK(stops([](const HostBlock& block) {
       if (block.thread() != 7) block.down(1.0f, 1);
@@ -152,7 +152,7 @@ TEST_SUITE("gpu/cuda/block") {
     }));
   }
 
-  TEST_CASE("a thread that does not come to the others of its block is found") {
+  TEST_CASE("a thread that does not meet the others of its block is found") {
     CHECK(!stops([](const HostBlock& block) { block.sync(); }));
     CHECK(stops([](const HostBlock& block) {
       if (block.thread() < 32) block.sync();
@@ -160,7 +160,7 @@ TEST_SUITE("gpu/cuda/block") {
     CHECK(stops(sync_here_or_there));
   }
 
-  TEST_CASE("a pack that does not lie at its boundary is found") {
+  TEST_CASE("a pack that is not aligned is found") {
     alignas(16) float values[8] = {};
     CHECK(!stops([&] { store_pack(values + 4, load_pack<4>(values)); }));
     CHECK(stops([&] { load_pack<4>(values + 1); }));
@@ -168,7 +168,7 @@ TEST_SUITE("gpu/cuda/block") {
     CHECK(!stops([&] { store_pack(values + 3, load_pack<1>(values + 1)); }));
   }
 
-  TEST_CASE("grids that no GPU takes are refused") {
+  TEST_CASE("grids that are too large for every GPU are refused") {
     const auto nothing = [](const HostBlock&) {};
     CHECK(!stops(nothing, {.x = 3, .y = 0}));
     CHECK(!stops(nothing, {.x = 0, .y = 65'535, .z = 65'535}));

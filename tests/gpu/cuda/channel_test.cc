@@ -1,4 +1,4 @@
-// Channels between host memory: what any channel promises.
+// Channels between host memory: the promises of all channels.
 #include "gpu/cuda/channel.h"
 
 #include <doctest/doctest.h>
@@ -54,7 +54,7 @@ State state(Channel& channel) {
   return *polled;
 }
 
-// In turn, until all are idle.
+// Runs them in turn until all are idle.
 void finish(const std::vector<Channel*>& channels) {
   for (bool all = false; !all;) {
     all = true;
@@ -62,8 +62,8 @@ void finish(const std::vector<Channel*>& channels) {
   }
 }
 
-// Runs `body` in a process of its own, which never returns from it; told when it has come to
-// where it calls `ready`.
+// Runs `body` in a process of its own, which never returns from it. Reports when the process has
+// called `ready`.
 pid_t start_process(const std::function<void(const std::function<void()>& ready)>& body) {
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
@@ -85,7 +85,7 @@ void end_process(pid_t child) {
   REQUIRE(::waitpid(child, nullptr, 0) == child);
 }
 
-// Of all channels that a device with that many multiprocessors has at a time, in both directions.
+// The blocks of all channels of a device with that number of multiprocessors, in both directions.
 int blocks_of_transfers(int multiprocessors) {
   return 2 * static_cast<int>(channels_each_way(multiprocessors)) * kTransferBlocks;
 }
@@ -103,7 +103,7 @@ TEST_SUITE("gpu/cuda/channel") {
     }
   }
 
-  TEST_CASE("two workers that send to each other first and receive then do not wait for ever") {
+  TEST_CASE("two workers that both send first and then receive do not deadlock") {
     const Ends there = open_pair(), back = open_pair();
     Bytes a = pattern(kMoreThanASocketHolds, 1), b = pattern(kMoreThanASocketHolds, 2);
     Bytes got_a(a.size()), got_b(b.size());
@@ -121,7 +121,7 @@ TEST_SUITE("gpu/cuda/channel") {
     CHECK(got_b == b);
   }
 
-  TEST_CASE("a sender alone is opening, and can be given up") {
+  TEST_CASE("a sender without a receiver stays in the state opening, and can be given up") {
     const auto sender = open(ChannelEnd::kSender, new_id());
     for (int i = 0; i < 10; ++i) CHECK(state(*sender) == State::kOpening);
     sender->abort();
@@ -129,13 +129,13 @@ TEST_SUITE("gpu/cuda/channel") {
     CHECK_FALSE(sender->poll().ok());
   }
 
-  TEST_CASE("transfers of all channels have at most half of a device's multiprocessors") {
+  TEST_CASE("transfers of all channels use at most half of the multiprocessors of a device") {
     for (int multiprocessors = 8; multiprocessors <= 300; ++multiprocessors) {
       CAPTURE(multiprocessors);
       CHECK(blocks_of_transfers(multiprocessors) <= multiprocessors / 2);
       CHECK(channels_each_way(multiprocessors) >= channels_each_way(multiprocessors - 1));
     }
-    CHECK(channels_each_way(1) == 1);               // a device that can do nothing else meanwhile
+    CHECK(channels_each_way(1) == 1);               // The device can do nothing else meanwhile.
     CHECK(channels_each_way(40) == 5);              // T4
     CHECK(channels_each_way(132) == kChannelsMax);  // H100
     CHECK(open_host_channels("device", "host")->channels_max() == kChannelsMax);
@@ -161,7 +161,7 @@ TEST_SUITE("gpu/cuda/channel") {
     });
     while (state(*sender) == State::kOpening) continue;
     sender->begin({}, sent.data(), sent.size());
-    // It takes a half and no more.
+    // It takes half of them and no more.
     for (int i = 0; i < 100; ++i) CHECK(state(*sender) == State::kBusy);
     end_process(peer);
     auto polled = sender->poll();
@@ -171,7 +171,7 @@ TEST_SUITE("gpu/cuda/channel") {
     CHECK(sender->released());
   }
 
-  TEST_CASE("a frozen peer does not hold up who gives the channel up") {
+  TEST_CASE("a frozen peer does not delay the caller that gives the channel up") {
     const std::string id = new_id();
     const auto sender = open(ChannelEnd::kSender, id);
     Bytes sent(2 * kMoreThanASocketHolds, std::byte{0xab});
@@ -188,7 +188,7 @@ TEST_SUITE("gpu/cuda/channel") {
     end_process(peer);
   }
 
-  TEST_CASE("what was sent before its sender left is still received") {
+  TEST_CASE("data that were sent before the sender left are still received") {
     Ends ends = open_pair();
     Bytes sent = pattern(100, 3), got(100);
     finish({ends.sender.get(), ends.receiver.get()});

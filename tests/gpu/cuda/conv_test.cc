@@ -38,13 +38,13 @@ ConvShape random_shape(Random& random) {
   s.w = s.kw + random.integer(0, 20);
   return s;
 }
-// Channels that are read by four, or not.
+// Channels that are read four at a time, or not.
 std::int64_t channels(Random& random, std::int64_t most) {
   return random.coin() ? 4 * random.integer(1, most / 4) : random.integer(1, most);
 }
 
-// Forward and data gradient of a large convolution: all of it on the device, one image of it by the
-// reference, which takes its time.
+// Forward and data gradient of a large convolution: all of it on the device, and one image of it
+// with the slow reference.
 void check_one_image(Random& random, const ConvShape& s) {
   const std::int64_t x_image = s.h * s.w * s.c, y_image = s.oh() * s.ow() * s.oc;
   const Floats x = mixed(random, s.n * x_image), w = mixed(random, s.oc * s.kh * s.kw * s.c);
@@ -97,7 +97,7 @@ TEST_SUITE("gpu/cuda/conv") {
       s.groups = s.c = s.oc = channels(random, 75) + 1;
       check(random, s);
     }
-    // More blocks of a weight gradient than a run of 64 sums, and than two levels.
+    // A weight gradient with more blocks than a run of 64 sums, and than two levels.
     check(random,
           {.n = 70, .h = 17, .w = 8, .c = 3, .oc = 3, .kh = 3, .kw = 3, .pad = 1, .groups = 3});
     check(random,

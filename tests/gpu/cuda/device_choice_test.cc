@@ -8,7 +8,7 @@ TEST_SUITE("gpu/device_choice") {
   using namespace es;
   using gpu::CudaDevice;
 
-  TEST_CASE("where there is no GPU or no driver, that is what is said; else what is missing") {
+  TEST_CASE("without a GPU or a driver the error says so, otherwise it names what is missing") {
     const std::string insufficient = "CUDA driver version is insufficient for CUDA runtime version";
     CHECK(gpu::why_no_gpu(0, 13000, insufficient) ==
           "there is no GPU, or its driver is not loaded");
@@ -18,21 +18,21 @@ TEST_SUITE("gpu/device_choice") {
           "no CUDA-capable device is detected");
   }
 
-  TEST_CASE("a GPU's type is its capability and name") {
+  TEST_CASE("the type of a GPU consists of its capability and name") {
     CHECK(CudaDevice{"NVIDIA H200", 90, 0}.type().name == "cuda-sm90-h200");
     CHECK(CudaDevice{"Tesla T4", 75, 0}.type().name == "cuda-sm75-tesla-t4");
     CHECK(CudaDevice{"NVIDIA A100-SXM4-80GB", 80, 0}.type().name == "cuda-sm80-a100-sxm4-80gb");
     CHECK(CudaDevice{"NVIDIA RTX 6000 (Ada) ", 89, 0}.type().name == "cuda-sm89-rtx-6000-ada");
   }
 
-  TEST_CASE("a GPU's type can stand in a placement") {
+  TEST_CASE("the type of a GPU can be used in a placement") {
     const auto set =
         parse_device_set(CudaDevice{"NVIDIA RTX 6000 (Ada)", 89, 0}.type().name + ":2");
     REQUIRE(set.ok());
     CHECK(set->total() == 2);
   }
 
-  TEST_CASE("a name decides what an engine runs on") {
+  TEST_CASE("a name decides on which device an engine runs") {
     gpu::EngineOptions options;
     REQUIRE(gpu::choose_device({"cpu-scalar"}, 0, options).ok());
     CHECK(options.device == gpu::DeviceKind::kCpu);
@@ -42,7 +42,7 @@ TEST_SUITE("gpu/device_choice") {
     CHECK(options.cpu_class == supported_cpu_classes().back());
   }
 
-  TEST_CASE("a GPU that this machine does not have is refused, and a name without meaning too") {
+  TEST_CASE("a GPU that this machine lacks is refused, and an invalid name too") {
     gpu::EngineOptions options;
     const Status absent = gpu::choose_device({"cuda-sm10-abacus"}, 0, options);
     REQUIRE_FALSE(absent.ok());

@@ -1,27 +1,28 @@
 #!/usr/bin/env python3
-"""Checks the compiled kernels for GPUs; needs no GPU.
+"""Checks the compiled kernels for GPUs. It needs no GPU.
 
   device_code_check.py KERNELS_DIR FILE...
 
-FILE: for each topic the object (.o, with its PTX readable) and the assembler's report (.txt).
-A kernel may not spill registers nor keep arrays in memory, nor need so many registers that a multiprocessor
-cannot hold two of its blocks; its code may not hold an operation that rounds otherwise than the canonical
-order says, nor an atomic on floats. The loop of a dense product reads what comes next from global memory
-within the first 60 % of its multiply-adds, in the machine code of every architecture: what is read at its
-end makes the next ones wait. Exit code 77 (skipped) without files.
-"""
+FILE: for each topic the object (.o, with readable PTX) and the report of the assembler (.txt). A
+kernel may not spill registers or keep arrays in memory, and it may not need more registers than
+allow two of its blocks on a multiprocessor. Its code may not contain an operation with another
+rounding than the canonical order, nor an atomic on floats. The loop of a dense product reads its
+next operands from global memory within the first 60 % of its multiply-adds, in the machine code of
+every architecture, because later reads would delay the next iteration. Exit code 77 (skipped)
+without files."""
 import re
 import sys
 from pathlib import Path
 
 sys.dont_write_bytecode = True
 
-# PTX: approximations, flushed subnormals, products contracted by the compiler, atomics and tensor cores.
+# Forbidden PTX: approximations, flushed subnormals, products contracted by the compiler, atomics
+# and tensor cores.
 FORBIDDEN = [r"\.approx\b", r"\.ftz\b", r"\bmad\.\w+\.f32", r"\b(?:atom|red)\.\S*f(?:16|32|64)\b",
              r"\b(?:mma|wmma|wgmma)\."]
-REGISTERS = 65536  # of a multiprocessor
-PRODUCT = "7ProductI"  # in the mangled names of dense products
-LATEST_LOAD = 0.6  # of a loop's multiply-adds
+REGISTERS = 65536  # Registers of a multiprocessor.
+PRODUCT = "7ProductI"  # A part of the mangled names of dense products.
+LATEST_LOAD = 0.6  # Share of the multiply-adds of a loop.
 ENTRY = re.compile(rb"\.entry (\w+)\(.*?\.maxntid (\d+)", re.DOTALL)
 INSTRUCTION = re.compile(rb"^\s*(?:@!?%p\d+\s+)?([a-z][\w.:]+)\s", re.MULTILINE)
 
@@ -31,13 +32,14 @@ def threads_of_blocks(ptx):
 
 
 def crowded(kernels, threads):
-    """A line for each kernel of which a multiprocessor holds one block only; registers come by eight."""
+    """Returns a line for each kernel of which a multiprocessor holds one block only. Registers are
+    allocated by eight."""
     return [f"{k.name} for {k.arch}: {k.registers} registers of {threads[k.name]} threads: no two blocks"
             for k in kernels if 2 * -(-k.registers // 8) * 8 * threads[k.name] > REGISTERS]
 
 
 def spilled(report, kernels):
-    """A line for each kernel of a report that needs more than its registers."""
+    """Returns a line for each kernel of a report that needs more than its registers."""
     for k in kernels:
         print(f"{report.stem} {k.arch} {k.registers:3} registers {k.shared:5} bytes shared  {k.name}")
     return [f"{report.name}: {k.name} for {k.arch}: {k.spills} bytes spilled, {k.stack} bytes of stack"
@@ -51,8 +53,8 @@ def forbidden(ptx):
 
 
 def late_loads(kernel, loops):
-    """A line for each loop of a product that loads what comes next too late, or not at all. `loops`: as
-    machine_code.product_loops gives them."""
+    """Returns a line for each loop of a product that loads its next operands too late, or not at
+    all. `loops`: the result of machine_code.product_loops."""
     problems = [] if loops else [f"{kernel}: no loop with multiply-adds"]
     for multiply_adds, before in loops:
         if len(before) < 2:
@@ -63,7 +65,7 @@ def late_loads(kernel, loops):
 
 
 def not_built(kernels, functions):
-    """A line for each product of a report whose machine code was not found."""
+    """Returns a line for each product of a report whose machine code was not found."""
     built = {(f.name, f.arch) for f in functions}
     return [f"{k.name} for {k.arch}: no machine code found in the objects" for k in kernels
             if PRODUCT in k.name and (k.name, k.arch) not in built]

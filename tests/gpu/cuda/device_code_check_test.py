@@ -30,7 +30,7 @@ OTHER = bytes.fromhex("027a0100000a0000000f000000e40f00")
 
 
 def branch(by, new):
-    """Over so many instructions, from the next one on."""
+    """A branch over this number of instructions, from the next one on."""
     words = by * 4
     bits = 0x947
     if new:
@@ -61,7 +61,7 @@ class DeviceCodeCheckTest(unittest.TestCase):
             others = loop([LOAD] * 4, new) + branch(2, new) + OTHER
             function = machine_code.Function("_Zproduct", arch, others + early)
             self.assertEqual(list(machine_code.product_loops(function)), [(8, [3, 3])])
-            # Of loops in each other the innermost.
+            # Of nested loops the innermost one.
             inside = loop([LOAD] * 20 + [early], new).replace(branch(-22, new), branch(-34, new))
             function = machine_code.Function("_Zproduct", arch, inside)
             self.assertEqual(list(machine_code.product_loops(function)), [(8, [3, 3])])

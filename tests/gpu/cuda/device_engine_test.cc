@@ -79,7 +79,8 @@ TEST_SUITE("gpu/cuda/device_engine") {
       }
   }
 
-  TEST_CASE("parameters of several chunks of their digest, which nobody fetches") {
+  TEST_CASE(
+      "parameters with several chunks in their digest, which are not fetched from the device") {
     JobSpec spec = job_spec("mlp", 2);
     spec.model.width = 160;
     compare(spec, {{.range = {0, 2}, .device = device_kind()}});
@@ -129,7 +130,7 @@ TEST_SUITE("gpu/cuda/device_engine") {
     std::string error;
     std::unique_ptr<Engine> engine;
   };
-  // Version 0 updated with gradients of `value`, the first of conv2.weight being `first`.
+  // Version 0, updated with gradients of `value`. The first gradient of conv2.weight is `first`.
   Update update_with(DeviceKind device, JobSpec spec, float value, float first) {
     Update update{"", *Engine::create(spec, images(), {.device = device, .bucket_bytes = 1000})};
     Engine& engine = *update.engine;
@@ -148,7 +149,7 @@ TEST_SUITE("gpu/cuda/device_engine") {
     return update;
   }
 
-  TEST_CASE("an update that is not finite is the CPU's error") {
+  TEST_CASE("an update that is not finite gives the error of the CPU") {
     const float infinite = std::numeric_limits<float>::infinity();
     JobSpec plain = job_spec("small_cnn", 2), clipping = plain, fast = plain;
     clipping.optimizer.clip_norm = 1.0;
@@ -165,13 +166,13 @@ TEST_SUITE("gpu/cuda/device_engine") {
       CHECK(got.error == expected.error);
     }
     const Update clipped = update_with(device_kind(), clipping, 1.0F, infinite);
-    CHECK(clipped.engine->version() == 0);  // and the replica can be used as before
+    CHECK(clipped.engine->version() == 0);  // The replica can be used as before.
     REQUIRE(clipped.engine->fetch_replica().ok());
     const Update fresh = update_with(DeviceKind::kCpu, clipping, 1.0F, infinite);
     check_equal(clipped.engine->replica(), fresh.engine->replica());
   }
 
-  TEST_CASE("a replica that is installed takes the place of what the device had") {
+  TEST_CASE("a replica that is installed replaces the one on the device") {
     const JobSpec spec = job_spec("small_cnn", 2);
     const Update cpu = update_with(DeviceKind::kCpu, spec, 1.0F, 1.0F);
     const Update device = update_with(device_kind(), spec, 2.0F, 2.0F);
@@ -210,8 +211,8 @@ TEST_SUITE("gpu/cuda/device_engine") {
     return engine;
   }
 
-  // Runs the ESTs in the tree, five of eight, until one fails; `bad`: whose images are too large.
-  // Returns its error and the parts that were reported.
+  // Runs five of eight ESTs in the tree until one fails. `bad` names the ESTs with images that are
+  // too large. Returns the error and the parts that were reported.
   struct Outcome {
     std::string error;
     std::vector<float> parts;
@@ -241,7 +242,7 @@ TEST_SUITE("gpu/cuda/device_engine") {
     return outcome;
   }
 
-  TEST_CASE("a gradient that is not finite is blamed on its EST, and its sum does not leave") {
+  TEST_CASE("a gradient that is not finite is attributed to its EST, and its sum is not reported") {
     const auto cpu = overflow_engine(DeviceKind::kCpu), device = overflow_engine(device_kind());
     const Outcome good = run_step(*cpu, 99);
     REQUIRE(good.error.empty());
@@ -253,7 +254,7 @@ TEST_SUITE("gpu/cuda/device_engine") {
                                   "net.1 (linear weight gradient)");
       CHECK(got.error == expected.error);
       for (const float value : got.parts) CHECK(std::abs(value) < 1e38F);
-      // The next step begins from nothing.
+      // The next step does not use it.
       const Outcome again = run_step(*device, 99);
       CHECK(again.error.empty());
       REQUIRE(again.parts.size() == good.parts.size());

@@ -1,5 +1,5 @@
-// Whole jobs whose gradients stay in device memory, or leave it, as the dice say: at each worker,
-// on each way between two, in each step. Against one CPU: the same bytes.
+// Whole jobs whose gradients stay in device memory or leave it by random choice: at each worker, on
+// each way between two workers, in each step. They give the same bytes as one CPU.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ TEST_SUITE("gpu/cuda/device_exchange") {
 
   namespace {
 
-  // Host memory stands in for devices', so the test itself can be what is between them.
+  // Host memory replaces device memory, so the test itself can be the transport.
   constexpr DeviceKind kDevice = DeviceKind::kCudaHost;
   constexpr std::int64_t kBucketBytes = 1000;
 
@@ -40,11 +40,11 @@ TEST_SUITE("gpu/cuda/device_exchange") {
     return spec;
   }
 
-  // Floats of a worker: in its device's memory, in host memory, or in both.
+  // Floats of a worker: in the memory of its device, in host memory, or in both.
   struct Floats {
     DevicePool::Block block;
     const float* device = nullptr;
-    std::vector<float> copy;  // what was received in host memory
+    std::vector<float> copy;  // Data that were received in host memory.
     const float* host = nullptr;
 
     const float* any() const { return device != nullptr ? device : host; }
@@ -79,7 +79,7 @@ TEST_SUITE("gpu/cuda/device_exchange") {
       RankRange range;
       std::unique_ptr<Engine> engine;
       std::vector<AlignedBuffer> slots;
-      std::vector<DevicePool::Block> blocks;  // by slot
+      std::vector<DevicePool::Block> blocks;  // By slot.
       std::vector<bool> in_host;
       std::unique_ptr<GradientTree> tree;
 
@@ -109,7 +109,7 @@ TEST_SUITE("gpu/cuda/device_exchange") {
       workers_.push_back(std::move(w));
     }
 
-    // Where parts go in this step.
+    // The way of each part in this step.
     void take_places(Worker& w) {
       w.blocks.assign(w.slots.size(), nullptr);
       w.in_host.assign(w.slots.size(), true);
@@ -148,7 +148,7 @@ TEST_SUITE("gpu/cuda/device_exchange") {
       parts_[ready.bucket].push_back({worker, ready, std::move(floats)});
     }
 
-    // What another worker gets of it.
+    // The data that another worker gets.
     Floats send(const Floats& floats, std::int64_t count, Worker& to) {
       const auto bytes = static_cast<std::size_t>(count) * sizeof(float);
       Floats got;
@@ -176,7 +176,7 @@ TEST_SUITE("gpu/cuda/device_exchange") {
       reduce_tree(spec_.max_p, nodes, count, out, workspace, adder);
     }
 
-    // By the bucket's owner.
+    // By the owner of the bucket.
     Floats sum(std::uint32_t bucket) {
       const std::size_t owner = bucket % workers_.size();
       Worker& w = workers_[owner];
@@ -227,14 +227,14 @@ TEST_SUITE("gpu/cuda/device_exchange") {
     test::BatchSource batches_;
     std::mt19937_64 random_;
     std::vector<Worker> workers_;
-    std::vector<std::vector<Part>> parts_;  // by bucket
+    std::vector<std::vector<Part>> parts_;  // By bucket.
     int summed_on_device_ = 0;
   };
 
   std::vector<WorkerPlan> random_workers(std::mt19937_64& random, std::uint32_t max_p) {
     std::vector<WorkerPlan> workers;
     for (VirtualRank begin = 0; begin < max_p;) {
-      // Several workers: one that has all ranks keeps its sum (GradientPath::whole).
+      // Several workers, because a worker with all ranks keeps its sum (GradientPath::whole).
       const std::uint32_t most = begin == 0 ? max_p - 1 : max_p - begin;
       const auto size = std::uniform_int_distribution<std::uint32_t>(1, most)(random);
       workers.push_back({.range = {begin, begin + size},

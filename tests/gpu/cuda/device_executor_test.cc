@@ -1,5 +1,5 @@
-// The CUDA device's executor against the CPU's: every operator, the same bytes. On host memory, or
-// on a GPU (test_device.h).
+// The executor of the CUDA device compared with that of the CPU: every operator gives the same
+// bytes. It runs on host memory, or on a GPU (test_device.h).
 #include "gpu/cuda/device_executor.h"
 
 #include <doctest/doctest.h>
@@ -42,7 +42,8 @@ TEST_SUITE("gpu/cuda/device_executor") {
     return words;
   }
 
-  // Loss, gradients and statistics of a local step; checks that buckets come once, in order, whole.
+  // Loss, gradients and statistics of a local step. Checks that buckets are reported once, in order
+  // and complete.
   std::vector<std::uint32_t> step_bits(StepRunner & runner, StepRig & rig) {
     std::fill_n(rig.grads.data(), rig.grads.floats(), std::numeric_limits<float>::quiet_NaN());
     std::uint32_t next = 0;
@@ -84,7 +85,8 @@ TEST_SUITE("gpu/cuda/device_executor") {
       const auto step = rig.step_bits();
       CHECK(step_bits(*device, rig) == step);
       CHECK(evaluation_bits(*device, rig) == rig.evaluation_bits());
-      // Nothing is left of the run before; recorded for one input, then the other; launched.
+      // The run before leaves no trace. The step is recorded for one input, then for the other, and
+      // then launched.
       for (int i = 0; i < 4; ++i) CHECK(step_bits(*device, rig) == step);
     }
   }
@@ -116,7 +118,7 @@ TEST_SUITE("gpu/cuda/device_executor") {
     CHECK(after == rig.step_bits());
   }
 
-  TEST_CASE("a value that is not finite is traced to the CPU's operator") {
+  TEST_CASE("a value that is not finite is traced to the same operator as on the CPU") {
     const Graph graph = es::test::network_cases()[0].graph;
     StepRig rig(compile(graph), es::test::seed("device fault"));
     std::fill_n(rig.params.data() + rig.graph().table[0].offset, rig.graph().table[0].count,
@@ -133,7 +135,7 @@ TEST_SUITE("gpu/cuda/device_executor") {
     CHECK(found->fault.param == expected.fault.param);
   }
 
-  // The canonical kernels in the place of a library's.
+  // The canonical kernels in place of those of a library.
   class FakeKernel final : public cuda::DeviceVendorKernel {
    public:
     using Run = std::function<es::Status(cuda::Stream, const float*, const float*, float*, float*)>;
@@ -151,10 +153,10 @@ TEST_SUITE("gpu/cuda/device_executor") {
     Run run_;
   };
 
-  // What a library is asked for that cannot be had from it.
+  // The kernels that the library does not provide.
   struct Refusing {
-    bool making = false;                // the kernel of a data gradient, when it is bound
-    std::optional<int> running_from{};  // a convolution, from its n-th run on
+    bool making = false;                // The kernel of a data gradient, when it is bound.
+    std::optional<int> running_from{};  // A convolution, from its n-th run on.
   };
 
   class FakeLibrary final : public cuda::DeviceVendorLibrary {
@@ -190,7 +192,8 @@ TEST_SUITE("gpu/cuda/device_executor") {
     Refusing refusing_;
   };
 
-  TEST_CASE("a vendor library runs what it has, with biases, and says so") {
+  TEST_CASE(
+      "a vendor library runs the operators that it has, with biases, and the record names them") {
     for (const OperatorCase& c : es::test::network_cases()) {
       CAPTURE(c.name);
       StepRig rig(compile(c.graph), es::test::seed("device vendor"));
@@ -216,7 +219,7 @@ TEST_SUITE("gpu/cuda/device_executor") {
                                                   [&](const Op& op) { return op.kind == kind; }));
   }
 
-  TEST_CASE("what a vendor library refuses, the canonical kernels run, and it is said") {
+  TEST_CASE("operators that a vendor library refuses run on the canonical kernels, with a note") {
     const Graph graph = es::test::network_cases()[0].graph;
     StepRig rig(compile(graph), es::test::seed("device vendor refuses"));
     const Refusing refusing{.making = true, .running_from = 0};
@@ -239,7 +242,7 @@ TEST_SUITE("gpu/cuda/device_executor") {
     for (int i = 0; i < 3; ++i) CHECK(step_bits(**runner, rig) == expected);
   }
 
-  TEST_CASE("a vendor kernel that refuses its work later ends the step with its name") {
+  TEST_CASE("a vendor kernel that fails later ends the step with an error that names it") {
     const Graph graph = es::test::network_cases()[0].graph;
     StepRig rig(compile(graph), es::test::seed("device vendor refuses later"));
     const auto runner =
@@ -252,8 +255,7 @@ TEST_SUITE("gpu/cuda/device_executor") {
     CHECK(result.error().message == "host: fake 1: not supported");
   }
 
-  TEST_CASE(
-      "a value that is not finite is traced to the CPU's operator with a vendor library, too") {
+  TEST_CASE("with a vendor library too, a value that is not finite is traced to the operator") {
     const Graph graph = es::test::network_cases()[0].graph;
     StepRig rig(compile(graph), es::test::seed("device vendor fault"));
     const auto ignore = [](std::uint32_t) {};
@@ -288,7 +290,7 @@ TEST_SUITE("gpu/cuda/device_executor") {
     CHECK_FALSE(runner->run_eval(rig.params.data(), rig.stats.data(), rig.batch()).ok());
   }
 
-  TEST_CASE("missing device memory names what it is for") {
+  TEST_CASE("an error about missing device memory names the purpose of the memory") {
     const Graph graph = es::test::network_cases()[0].graph;
     StepRig rig(compile(graph), es::test::seed("device memory"));
     const auto runner = cuda::DeviceExecutor::create(

@@ -1,5 +1,5 @@
-// Sums over ESTs on a device against the CPU's in host memory: the same bytes, whatever the number
-// of sums that device memory has room for.
+// Sums over ESTs on a device give the same bytes as those of the CPU in host memory, for any number
+// of sums for which device memory has room.
 #include "gpu/cuda/device_gradients.h"
 
 #include <doctest/doctest.h>
@@ -34,13 +34,13 @@ TEST_SUITE("gpu/cuda/device_gradients") {
   constexpr Ranks kRanges[] = {{{0, 1}, 1},   {{0, 16}, 16}, {{0, 11}, 11},
                                {{3, 14}, 16}, {{1, 2}, 5},   {{0, 9}, 13}};
 
-  // Parts of a range's ESTs, in rank order: every bucket of every part.
+  // The parts of the ESTs of a range, in rank order: every bucket of every part.
   struct Parts {
     std::vector<float> values;
     es::Status status;
   };
 
-  // Copies to the host what a device has of the whole sum.
+  // Copies the part of the whole sum that a device has to the host.
   es::Status fetch_whole(StepRunner & runner, const std::vector<Bucket>& buckets,
                          const AlignedBuffer& slot) {
     if (runner.updater() == nullptr) return {};
@@ -52,7 +52,7 @@ TEST_SUITE("gpu/cuda/device_gradients") {
     return runner.updater()->fetch_sums(sums);
   }
 
-  // Runs the ESTs of a range; they differ by what dropout draws, and by a factor for their batch.
+  // Runs the ESTs of a range. They differ in the draws of dropout and in a factor of their batch.
   Parts run_range(StepRunner & runner, StepRig & rig, RankRange range, std::uint32_t max_p,
                   GradientOrder order = GradientOrder::kTree) {
     Parts parts;
@@ -107,7 +107,7 @@ TEST_SUITE("gpu/cuda/device_gradients") {
     return *std::move(runner);
   }
 
-  // A device that has room for so many sums.
+  // A device with room for this number of sums.
   std::unique_ptr<SmallDevice> device_for_sums(const StepRig& rig, std::size_t sums) {
     auto all = std::make_unique<SmallDevice>(kPlenty);
     const SmallDevice* const device = all.get();
@@ -139,7 +139,7 @@ TEST_SUITE("gpu/cuda/device_gradients") {
     }
   }
 
-  TEST_CASE("streams that go forward in any order they may give the CPU's bytes") {
+  TEST_CASE("streams in any permitted order give the bytes of the CPU") {
     const std::uint64_t seed = es::test::seed("device gradients shuffled");
     StepRig rig(compile(network()), seed);
     for (const std::uint32_t sums : {0U, 1U, 2U})
@@ -153,7 +153,7 @@ TEST_SUITE("gpu/cuda/device_gradients") {
       }
   }
 
-  TEST_CASE("device memory holds one gradient and log2 sums, or what there is room for") {
+  TEST_CASE("device memory holds one gradient and log2 sums, or fewer if there is no room") {
     StepRig rig(compile(network()), es::test::seed("device gradients"));
     const std::int64_t slot = rig.grads.floats();
     const Parts expected = run_range(*rig.executor, rig, {0, 16}, 16);
@@ -168,16 +168,16 @@ TEST_SUITE("gpu/cuda/device_gradients") {
     }
   }
 
-  TEST_CASE("without room for one sum an EST that has to wait is an error that says so") {
+  TEST_CASE("without room for one sum, an EST that has to wait causes an error about memory") {
     StepRig rig(compile(network()), es::test::seed("device gradients"));
     const auto device = on_device(rig, device_for_sums(rig, 0));
-    CHECK(run_range(*device, rig, {1, 2}, 2).status.ok());  // nothing waits
+    CHECK(run_range(*device, rig, {1, 2}, 2).status.ok());  // No EST waits.
     const es::Status status = run_range(*device, rig, {0, 2}, 2).status;
     REQUIRE_FALSE(status.ok());
     CHECK(status.error().message == "not enough memory for a sum of gradients over ESTs");
   }
 
-  TEST_CASE("without device memory for the optimizer's moments updates are the host's") {
+  TEST_CASE("without device memory for the moments, updates run on the host") {
     StepRig rig(compile(network()), es::test::seed("device gradients"));
     const auto device = on_device(rig, device_for_sums(rig, 0));
     CHECK_FALSE(device->updater()->room_for(2));
@@ -185,7 +185,7 @@ TEST_SUITE("gpu/cuda/device_gradients") {
     CHECK(on_device(rig, device_for_sums(rig, 4))->updater()->room_for(2));
   }
 
-  TEST_CASE("a gradient that goes nowhere else leaves the sums that wait as they are") {
+  TEST_CASE("a gradient that is not merged does not change the sums that wait") {
     StepRig rig(compile(network()), es::test::seed("device gradients"));
     const auto expected = rig.step_bits();
     const std::vector<float> alone(rig.grads.data(), rig.grads.data() + rig.grads.floats());
@@ -207,7 +207,7 @@ TEST_SUITE("gpu/cuda/device_gradients") {
     CHECK(rig.step_bits() == expected);
   }
 
-  // Every parameter's gradient at the end of the operator that writes it.
+  // The gradient of every parameter at the end of the operator that writes it.
   class GradientObserver final : public OpObserver {
    public:
     explicit GradientObserver(StepRunner& runner) : runner_(runner) {}
@@ -241,7 +241,7 @@ TEST_SUITE("gpu/cuda/device_gradients") {
     CHECK(same_bytes(seen[1], seen[0]));
   }
 
-  TEST_CASE("who inspects a gradient sees it before it is merged, and can change it") {
+  TEST_CASE("code that inspects a gradient sees it before the merge, and can change it") {
     StepRig rig(compile(network()), es::test::seed("device gradients"));
     const auto device = on_device(rig, es::test::open_test_device());
     for (StepRunner* runner : {static_cast<StepRunner*>(rig.executor.get()), device.get()}) {

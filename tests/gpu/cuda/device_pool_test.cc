@@ -33,7 +33,7 @@ bool is_filled_with(const std::byte* data, std::size_t bytes, std::byte value) {
 }
 
 TEST_SUITE("gpu/cuda/device_pool") {
-  TEST_CASE("nothing can be taken before there is memory, or where none is left") {
+  TEST_CASE("no block is given before there is memory, or when none is left") {
     const auto empty = std::make_shared<DevicePool>();
     CHECK(empty->take(1) == nullptr);
     CHECK_FALSE(empty->contains(&empty));
@@ -53,7 +53,7 @@ TEST_SUITE("gpu/cuda/device_pool") {
     CHECK(memory.pool->take(2 * kUnit) != nullptr);
   }
 
-  TEST_CASE("a block is taken as long as somebody holds it, or a piece of it") {
+  TEST_CASE("a block is in use while it or a part of it is referenced") {
     Memory memory(kUnit);
     auto block = memory.pool->take(kUnit);
     std::shared_ptr<const std::byte> piece(block, block.get() + 16);
@@ -64,7 +64,7 @@ TEST_SUITE("gpu/cuda/device_pool") {
     CHECK(memory.pool->take(kUnit) != nullptr);
   }
 
-  TEST_CASE("blocks of any size, taken and given back in any order, have their bytes alone") {
+  TEST_CASE("blocks of any size never overlap, in any order of allocation and release") {
     std::mt19937_64 random(test::seed("device pool"));
     Memory memory(64 * kUnit);
     struct Held {
@@ -87,10 +87,10 @@ TEST_SUITE("gpu/cuda/device_pool") {
     }
     held.clear();
     CHECK(memory.pool->taken() == 0);
-    CHECK(memory.pool->take(64 * kUnit) != nullptr);  // in one piece again
+    CHECK(memory.pool->take(64 * kUnit) != nullptr);  // In one piece again.
   }
 
-  TEST_CASE("threads take and give back at the same time") {
+  TEST_CASE("threads allocate and release at the same time") {
     Memory memory(16 * kUnit);
     const auto work = [&memory] {
       for (int turn = 0; turn < 5000; ++turn)

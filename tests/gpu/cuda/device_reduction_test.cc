@@ -1,4 +1,4 @@
-// Sums over workers on a device against the host's: the same bytes, wherever the parts are.
+// Sums over workers on a device have the same bytes as on the host, wherever their parts are.
 #include "gpu/cuda/device_reduction.h"
 
 #include <doctest/doctest.h>
@@ -17,7 +17,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-// Of very different sizes, so that another order shows.
+// The magnitudes differ strongly, so that another order becomes visible.
 Floats random_floats(std::mt19937_64& random, std::int64_t count) {
   std::normal_distribution<float> normal;
   std::uniform_int_distribution<int> exponent(-12, 12);
@@ -26,7 +26,7 @@ Floats random_floats(std::mt19937_64& random, std::int64_t count) {
   return floats;
 }
 
-// Ranges that together are [0, max_p), of one worker each.
+// Ranges of one worker each that cover [0, max_p).
 std::vector<RankRange> random_split(std::mt19937_64& random, std::uint32_t max_p) {
   std::vector<RankRange> ranges;
   for (std::uint32_t begin = 0; begin < max_p;) {
@@ -37,10 +37,10 @@ std::vector<RankRange> random_split(std::mt19937_64& random, std::uint32_t max_p
   return ranges;
 }
 
-// The parts of a bucket, each in host memory and some of them on the device.
+// The parts of a bucket. Each is in host memory, and some are on the device too.
 struct Parts {
   std::vector<Floats> host;
-  std::vector<DevicePool::Block> blocks;  // nullptr: of those that are not
+  std::vector<DevicePool::Block> blocks;  // nullptr for parts that are not.
 };
 
 Parts make_parts(std::mt19937_64& random, std::size_t count, std::int64_t floats, Device& device,
@@ -67,7 +67,7 @@ const float* where_it_is(const Parts& parts, std::size_t i) {
 
 using Place = const float* (*)(const Parts&, std::size_t);
 
-// The sum of nodes of the tree, or of workers' chains.
+// The sum of nodes of the tree, or of chains of workers.
 struct Case {
   std::uint32_t max_p = 1;
   std::vector<TreeNode> nodes;
@@ -138,7 +138,8 @@ void check_sums(std::mt19937_64& random, Device& device, std::int64_t floats, in
 }
 
 TEST_SUITE("gpu/cuda/device_reduction") {
-  TEST_CASE("any cut of the ranks, its parts on either side, has the bytes of the host's sum") {
+  TEST_CASE(
+      "any division of the ranks, with parts on either side, has the bytes of the host's sum") {
     std::mt19937_64 random(test::seed("device reduction"));
     check_sums(random, *test::open_test_device(), 5000, 60);
   }
@@ -148,7 +149,7 @@ TEST_SUITE("gpu/cuda/device_reduction") {
     check_sums(random, *test::open_test_device(), (std::int64_t{1} << 20) + 37, 2);
   }
 
-  TEST_CASE("a stream that goes on when it likes has the bytes of the host's sum") {
+  TEST_CASE("a stream in any permitted order has the bytes of the host's sum") {
     const std::uint64_t seed = test::seed("device reduction shuffled");
     std::mt19937_64 random(seed);
     for (std::uint64_t trial = 0; trial < 5; ++trial) {
@@ -158,7 +159,7 @@ TEST_SUITE("gpu/cuda/device_reduction") {
     }
   }
 
-  TEST_CASE("without room there are no blocks, and nothing is lost") {
+  TEST_CASE("without room there are no blocks, and no data are lost") {
     test::SmallDevice device(std::size_t{1} << 20);
     DeviceReduction reduction(device, std::int64_t{1} << 20);
     CHECK(reduction.provide(4).ok());
@@ -167,7 +168,7 @@ TEST_SUITE("gpu/cuda/device_reduction") {
     CHECK(device.check().ok());
   }
 
-  TEST_CASE("memory is taken once") {
+  TEST_CASE("memory is allocated once") {
     test::SmallDevice device(std::size_t{1} << 30);
     DeviceReduction reduction(device, 1000);
     CHECK(reduction.pool()->capacity() == 0);

@@ -1,5 +1,5 @@
-// Local steps one after the other on a device, against the CPU, all bytes: inputs that are copied
-// ahead, work that is recorded once and launched again, values that are not finite and hidden.
+// Local steps in sequence on a device, compared with the CPU in all bytes: inputs that are copied
+// ahead, work that is recorded once and launched again, and hidden values that are not finite.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ TEST_SUITE("gpu/cuda/device_steps") {
     return *std::move(runner);
   }
 
-  // What one local step reads, in memory of its own.
+  // The input of one local step, in memory of its own.
   struct Input {
     std::vector<float> words, stats;
     DropoutKey key;
@@ -56,7 +56,7 @@ TEST_SUITE("gpu/cuda/device_steps") {
     return input;
   }
 
-  // Loss, gradients and statistics. `words`: where the input's are; nullptr: in it.
+  // Loss, gradients and statistics. `words`: the place of the input's words; nullptr: in the input.
   std::vector<std::uint32_t> step_bits(StepRunner & runner, StepRig & rig, const Input& input,
                                        const std::function<void()>& meanwhile,
                                        const float* words = nullptr) {
@@ -76,8 +76,8 @@ TEST_SUITE("gpu/cuda/device_steps") {
     return bits;
   }
 
-  // Steps with inputs of all kinds: prefetched, another one than was prefetched, the same one
-  // again, none prefetched, an evaluation between, other parameters.
+  // Steps with all kinds of inputs: a prefetched one, another one than was prefetched, the same one
+  // again, one without a prefetch, one after an evaluation, and with other parameters.
   void check_steps(std::uint64_t seed, StepRunner & device, StepRig & rig, int steps) {
     std::mt19937_64 random(seed);
     std::uint64_t serial = 0;
@@ -91,7 +91,7 @@ TEST_SUITE("gpu/cuda/device_steps") {
         if (announced) device.prefetch(next.step_input());
       });
       CHECK(got == expected);
-      if (random() % 5 == 0) continue;  // the same again: what was prefetched is not wanted
+      if (random() % 5 == 0) continue;  // The same input again: the prefetched one is not used.
       if (random() % 5 == 0) {
         rig.params.data()[rig.graph().table[0].offset] += 0.125F;
         device.params_changed();
@@ -103,7 +103,7 @@ TEST_SUITE("gpu/cuda/device_steps") {
     }
   }
 
-  TEST_CASE("streams that go forward in any order they may give the CPU's bits, step after step") {
+  TEST_CASE("streams in any permitted order give the bits of the CPU, step after step") {
     const std::uint64_t seed = es::test::seed("device shuffled");
     for (const es::test::OperatorCase& c : es::test::network_cases()) {
       CAPTURE(c.name);
@@ -112,14 +112,14 @@ TEST_SUITE("gpu/cuda/device_steps") {
       const auto device =
           on_device(rig, c.graph, std::make_unique<ShuffledDevice>(seed, true, counts));
       check_steps(seed, *device, rig, 8);
-      // Both inputs' variants of every piece, once.
+      // Each variant of every piece for both inputs, once.
       CHECK(counts.recorded <= 2 * static_cast<int>(1 + rig.buckets.size()));
       CHECK(counts.launched >= 6 * static_cast<int>(1 + rig.buckets.size()));
       CHECK(device->slower_because().empty());
     }
   }
 
-  TEST_CASE("the test's device: inputs of all kinds, step after step") {
+  TEST_CASE("the device of the test: all kinds of inputs, step after step") {
     const std::uint64_t seed = es::test::seed("device steps");
     const es::test::OperatorCase c = es::test::network_cases()[0];
     StepRig rig(compile(c.graph), seed);
@@ -128,7 +128,7 @@ TEST_SUITE("gpu/cuda/device_steps") {
     CHECK(device->slower_because() == "");
   }
 
-  TEST_CASE("a device that cannot record queues every step, asks once, and says so") {
+  TEST_CASE("a device that cannot record queues every step, asks once, and reports it") {
     const std::uint64_t seed = es::test::seed("device records nothing");
     const Graph graph = es::test::network_cases()[0].graph;
     StepRig rig(compile(graph), seed);
@@ -141,7 +141,7 @@ TEST_SUITE("gpu/cuda/device_steps") {
     CHECK(device->slower_because() == "local steps are not CUDA graphs: shuffled: records nothing");
   }
 
-  TEST_CASE("memory that was prefetched and has other content under another serial is read again") {
+  TEST_CASE("prefetched memory with other content under another serial number is read again") {
     const std::uint64_t seed = es::test::seed("device stale");
     const Graph graph = es::test::network_cases()[0].graph;
     StepRig rig(compile(graph), seed);
@@ -160,7 +160,8 @@ TEST_SUITE("gpu/cuda/device_steps") {
 
   TEST_CASE("a batch that was prefetched is used with the statistics and the key of the step") {
     const std::uint64_t seed = es::test::seed("device contexts");
-    const Graph graph = es::test::network_cases()[2].graph;  // batch norm and dropout
+    // The model has batch norm and dropout.
+    const Graph graph = es::test::network_cases()[2].graph;
     StepRig rig(compile(graph), seed);
     REQUIRE_FALSE(rig.stats.empty());
     const auto device = on_device(rig, graph, es::test::open_test_device());
@@ -173,14 +174,14 @@ TEST_SUITE("gpu/cuda/device_steps") {
       return step_bits(*device, rig, input, {}) == step_bits(*rig.executor, rig, input, {});
     };
     CHECK(check(ahead));
-    Input other = ahead;  // its statistics lie elsewhere
+    Input other = ahead;  // Its statistics lie in another place.
     for (float& stat : other.stats) stat += 0.25F;
     CHECK(check(other));
     ahead.key.rank += 1;
     CHECK(check(ahead));
   }
 
-  TEST_CASE("statistics that change in their place after they were prefetched are copied again") {
+  TEST_CASE("statistics that change after they were prefetched are copied again") {
     const std::uint64_t seed = es::test::seed("device statistics");
     const Graph graph = es::test::network_cases()[2].graph;
     StepRig rig(compile(graph), seed);
@@ -194,7 +195,7 @@ TEST_SUITE("gpu/cuda/device_steps") {
     CHECK(got == step_bits(*rig.executor, rig, input, {}));
   }
 
-  TEST_CASE("the next forward pass is queued once, behind the present step, and used") {
+  TEST_CASE("the next forward pass is queued once, after the present step, and used") {
     const std::uint64_t seed = es::test::seed("device ahead");
     const Graph graph = es::test::network_cases()[2].graph;
     StepRig rig(compile(graph), seed);
@@ -210,10 +211,10 @@ TEST_SUITE("gpu/cuda/device_steps") {
       const auto got =
           step_bits(*device, rig, inputs[i], [&] { device->prefetch(inputs[i + 1].step_input()); });
       CHECK(got == step_bits(*rig.executor, rig, inputs[i], {}));
-      if (i > 3) CHECK(counts.launched - before == pieces);  // all is recorded
+      if (i > 3) CHECK(counts.launched - before == pieces);  // All work is recorded.
       before = counts.launched;
     }
-    // One that was not announced: the pass that was queued is one too many.
+    // This input was not announced, so the queued forward pass is not used.
     const auto other = random_input(rig, random, 100);
     CHECK(step_bits(*device, rig, other, {}) == step_bits(*rig.executor, rig, other, {}));
     CHECK(counts.launched - before == pieces);
@@ -245,7 +246,8 @@ TEST_SUITE("gpu/cuda/device_steps") {
     }
   }
 
-  TEST_CASE("mini-batches in pinned memory are read before the step that they were told to ends") {
+  TEST_CASE(
+      "mini-batches in pinned memory are read before the end of the step of their announcement") {
     const std::uint64_t seed = es::test::seed("device pinned");
     const Graph graph = es::test::network_cases()[0].graph;
     StepRig rig(compile(graph), seed);
@@ -264,7 +266,7 @@ TEST_SUITE("gpu/cuda/device_steps") {
         Input next = random_input(rig, random, i + 2);
         float* const slots[] = {pool->data() + i % 2 * words, pool->data() + (i + 1) % 2 * words};
         expected = step_bits(*rig.executor, rig, now, {});
-        // From now on what was announced is known by its serial alone.
+        // From now on an announced input is known by its serial number alone.
         if (i == 0 || i % 3 == 0) std::copy(now.words.begin(), now.words.end(), slots[0]);
         const bool announced = (i + 1) % 3 != 0;
         got = step_bits(
@@ -295,7 +297,8 @@ TEST_SUITE("gpu/cuda/device_steps") {
     return engine;
   }
 
-  TEST_CASE("an engine that is told of each next batch gives the CPU's bits, and its refusals") {
+  TEST_CASE(
+      "an engine with announcements of each next batch gives the bits and the errors of the CPU") {
     const bool gpu = std::getenv("ES_GPU") != nullptr;
     const auto cpu = engine_on(DeviceKind::kCpu);
     const auto device = engine_on(gpu ? DeviceKind::kGpu : DeviceKind::kCudaHost);
@@ -305,7 +308,7 @@ TEST_SUITE("gpu/cuda/device_steps") {
       for (std::size_t i = 0; i < batch.size(); ++i)
         batch[i] = i < 72 ? std::uniform_real_distribution<float>(-1, 1)(random)
                           : std::bit_cast<float>(static_cast<std::int32_t>(random() % 10));
-    words[2][73] = std::bit_cast<float>(99);  // no such class
+    words[2][73] = std::bit_cast<float>(99);  // There is no such class.
     for (int round = 0; round < 3; ++round) {
       for (es::VirtualRank rank = 0; rank < 4; ++rank) {
         CAPTURE(rank);
@@ -330,7 +333,7 @@ TEST_SUITE("gpu/cuda/device_steps") {
     }
   }
 
-  TEST_CASE("a value that is not finite and has no effect on any result is traced as a CPU does") {
+  TEST_CASE("a value that is not finite and has no effect on any result is traced as on a CPU") {
     GraphBuilder b(
         "hidden", 2,
         {{{"image", es::FieldType::kF32, 3, 3, 2}, {"label", es::FieldType::kI32, 1, 1, 1, 0, 4}}});
@@ -343,7 +346,7 @@ TEST_SUITE("gpu/cuda/device_steps") {
     const auto device = on_device(rig, graph, es::test::open_test_device());
     const auto report = [](std::uint32_t) {};
     const AlignedBuffer good = rig.params;
-    for (int round = 0; round < 3; ++round) {  // as it is, recorded, launched
+    for (int round = 0; round < 3; ++round) {  // Queued directly, recorded, and launched.
       CAPTURE(round);
       CHECK(device->run_local_step(rig.step(), report)->fault.op == nullptr);
       std::fill_n(rig.params.data() + rig.graph().table[0].offset, rig.graph().table[0].count,

@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of the CUDA device's kernels share. The same tests are built twice: for the
+// Shared parts of the tests of the CUDA device's kernels. The same tests are built twice: for the
 // kernels on host threads (run_on_host.cc), and for a GPU (run_on_gpu.cc). Both must equal the
 // scalar class bit for bit.
 #include <bit>
@@ -16,11 +16,11 @@
 namespace es::gpu::testing {
 
 const cuda::DeviceKernels& device();
-// Waits until the device has done everything; the host may then read what it wrote. Fails the
-// program when the device is lost.
+// Waits until the device has finished all work. Afterwards the host may read the results. Ends the
+// program with an error when the device is lost.
 void finish();
 
-// Memory that host and device both see, as that of Floats (GuardedBytes) is.
+// Memory that both host and device can access, such as that of Floats (GuardedBytes).
 void* take_visible(std::size_t bytes);
 void give_back_visible(void* memory, std::size_t bytes);
 
@@ -48,7 +48,7 @@ inline Floats mixed(Random& random, std::int64_t n) {
     return at < std::ssize(kRare) ? kRare[at] : random.normal();
   });
 }
-// Any floats, infinities and NaN among them.
+// Any floats, including infinities and NaN.
 inline Floats any_floats(Random& random, std::int64_t n) {
   constexpr float kSpecial[] = {0.0f,      -0.0f,  INFINITY,        -INFINITY,       NAN,
                                 0x1p-149f, 100.0f, 0x1.fffffep127f, -0x1.fffffep127f};
@@ -67,14 +67,14 @@ inline Numbers<std::int32_t> labels(Random& random, std::int64_t n, std::int64_t
   const auto drawn = random.labels(n, classes);
   return {drawn.begin(), drawn.end()};
 }
-// Outputs of these sizes, all NaN.
+// Outputs of these sizes, filled with NaN.
 inline std::vector<Floats> outputs(const std::vector<std::int64_t>& sizes) {
   std::vector<Floats> out;
   for (const std::int64_t size : sizes) out.emplace_back(size);
   return out;
 }
 
-// Checks all bytes; the bits of a NaN are not defined.
+// Checks all bytes. The bits of a NaN are not defined.
 inline void check_same(const std::string& what, const std::vector<Floats>& expected,
                        const std::vector<Floats>& actual) {
   INFO(what);
@@ -95,7 +95,7 @@ inline void check_same(const std::string& what, const std::vector<Floats>& expec
   }
 }
 
-// A name for messages: "batch norm 3 x 4".
+// A name for messages, such as "batch norm 3 x 4".
 inline std::string shaped(const char* what, std::int64_t rows, std::int64_t cols) {
   return std::string(what) + " " + std::to_string(rows) + " x " + std::to_string(cols);
 }

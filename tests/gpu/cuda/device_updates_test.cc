@@ -1,6 +1,7 @@
-// Global steps of a worker that has all ranks, on a device whose streams go forward in any order
-// they may, against the CPU: what stays on the device (parameters, moments, the sum over all ranks)
-// and what is queued ahead, with audits, evaluations and abandoned steps between. All bytes.
+// Global steps of a worker that has all ranks, on a device whose streams run in any permitted
+// order, compared with the CPU in all bytes. The parameters, the moments and the sum over all ranks
+// stay on the device, work is queued ahead, and audits, evaluations and abandoned steps happen
+// between the steps.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -29,13 +30,17 @@ TEST_SUITE("gpu/cuda/device_updates") {
 
   constexpr std::uint32_t kRanksMax = 16;
 
-  // What happens beside the steps of one version.
+  // The events beside the steps of one version.
   struct Events {
-    std::uint32_t abandoned_after = 0;  // ranks; the step begins again
+    // The number of ranks after which the step is abandoned. Then it begins again.
+    std::uint32_t abandoned_after = 0;
     bool evaluates = false, fetches = false, installs = false;
-    std::vector<std::pair<VirtualRank, VirtualRank>> audits;  // after a rank's step, of a rank
-    std::uint64_t announced = ~std::uint64_t{0};              // bit by rank: is told of the next
-    std::uint64_t wrong = 0;                                  // of another than will be the next
+    // After the step of a rank, for another rank.
+    std::vector<std::pair<VirtualRank, VirtualRank>> audits;
+    // One bit for each rank: its next input is announced.
+    std::uint64_t announced = ~std::uint64_t{0};
+    // The announced input is not the next one.
+    std::uint64_t wrong = 0;
   };
 
   Events random_events(std::mt19937_64& random, std::uint32_t max_p) {
@@ -52,10 +57,10 @@ TEST_SUITE("gpu/cuda/device_updates") {
     return events;
   }
 
-  // A job's state and its steps on one runner, without an engine.
+  // The state of a job and its steps on one runner, without an engine.
   class OneWorker {
    public:
-    // `on_host`: updates are the host's, though the runner is a device.
+    // `on_host`: updates run on the host, though the runner is a device.
     OneWorker(StepRig& rig, StepRunner& runner, const OptimizerSpec& optimizer, std::uint32_t max_p,
               bool on_host = false)
         : rig_(rig),
@@ -75,7 +80,7 @@ TEST_SUITE("gpu/cuda/device_updates") {
       if (runner.updater() != nullptr) REQUIRE(runner.updater()->room_for(replica_.moments.size()));
     }
 
-    // Everything that a step tells, and what its events do.
+    // All reports of a step, and the effects of its events.
     std::vector<float> step(const Events& events) {
       told_.clear();
       for (VirtualRank rank = 0; rank < max_p_; ++rank) words_[rank] = words_of(rank);
@@ -105,7 +110,7 @@ TEST_SUITE("gpu/cuda/device_updates") {
    private:
     const ParamTable& table() const { return rig_.graph().table; }
 
-    // Of this version's mini-batch.
+    // The mini-batch of this version.
     std::vector<float> words_of(VirtualRank rank) const {
       std::mt19937_64 random(replica_.version * 100 + rank);
       std::vector<float> words = rig_.words;
@@ -115,7 +120,8 @@ TEST_SUITE("gpu/cuda/device_updates") {
           words[static_cast<std::size_t>(i)] = std::uniform_real_distribution<float>(-1, 1)(random);
       return words;
     }
-    // Finite, and no loss of them is: a forward pass that is not wanted must leave no trace.
+    // It is finite and gives a loss that is not finite. A forward pass that is not used must leave
+    // no trace.
     std::vector<float> overflowing_words() const {
       std::vector<float> words = rig_.words;
       const es::SampleField& first = rig_.graph().layout.fields[0];
@@ -165,7 +171,7 @@ TEST_SUITE("gpu/cuda/device_updates") {
       }
     }
 
-    // Of other words than the rank's, so that it shows where its gradient has gone.
+    // Its words differ from those of the rank, so that a misplaced gradient becomes visible.
     void audit(VirtualRank rank) {
       std::vector<float> next_stats;
       const std::vector<float> words = words_of(50 + rank);
@@ -240,7 +246,7 @@ TEST_SUITE("gpu/cuda/device_updates") {
     const bool on_host_;
     Optimizer optimizer_;
     Replica replica_;
-    std::vector<std::vector<float>> next_stats_, words_;  // by rank; words: one more
+    std::vector<std::vector<float>> next_stats_, words_;  // By rank; there is one more input.
     std::vector<AlignedBuffer> slots_;
     AlignedBuffer alone_;
     GradientTree tree_;
@@ -323,7 +329,7 @@ TEST_SUITE("gpu/cuda/device_updates") {
       }
   }
 
-  TEST_CASE("networks with statistics and dropout, many orders of the streams") {
+  TEST_CASE("networks with statistics and dropout, with many orders of the streams") {
     const std::uint64_t seed = es::test::seed("device updates orders");
     for (std::uint64_t trial = 0; trial < 12; ++trial)
       check_job({.network = trial % 2 == 0 ? 2U : 0U,

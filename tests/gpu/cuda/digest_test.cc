@@ -8,7 +8,7 @@
 namespace es::gpu::testing {
 namespace {
 
-// The library's digest of each chunk, and the kernel's.
+// The digest of each chunk by the library, and by the kernel.
 void check_chunks(const Numbers<float>& x) {
   const auto chunks = static_cast<std::int64_t>(x.size()) / kDigestChunkFloats;
   const DigestSecret secret = digest_secret();
@@ -25,7 +25,7 @@ void check_chunks(const Numbers<float>& x) {
 }
 
 TEST_SUITE("gpu/cuda/digest") {
-  TEST_CASE("chunks of any bits have the library's digests") {
+  TEST_CASE("chunks of any bits have the digests of the library") {
     Random random(test::seed("device digest"));
     for (const std::int64_t chunks : {1, 2, 3, 4, 5, 11}) {
       Numbers<float> x(static_cast<std::size_t>(chunks * kDigestChunkFloats));

@@ -9,7 +9,7 @@ namespace es::gpu::testing {
 namespace {
 
 constexpr DropoutKey kKey{.seed = 0x0123456789abcdef, .step = 77, .rank = 5};
-// It, where the device sees it.
+// The array, in memory that the device can read.
 const DropoutKey* visible_key() {
   static const Numbers<DropoutKey> key(1, kKey);
   return key.data();
@@ -45,11 +45,11 @@ void check_chain(const std::string& what, const Floats& x, const std::vector<Cha
 
 BlockCopy random_copy(Random& random) {
   BlockCopy copy;
-  const std::int64_t pack = random.coin() ? 4 : 1;  // whether whole packs are moved
+  const std::int64_t pack = random.coin() ? 4 : 1;  // Whether whole packs are moved.
   std::int64_t source = pack, target = pack;
   std::vector<std::size_t> order(kMoveRank);
   std::iota(order.begin(), order.end(), 0);
-  if (pack == 1) random.shuffle(order);  // dimensions lie in another order in the target
+  if (pack == 1) random.shuffle(order);  // The dimensions have another order in the target.
   for (std::size_t d = kMoveRank; d-- > 0;) copy.size[d] = random.integer(1, 3);
   if (pack == 4) copy.size[kMoveRank - 1] = 4 * random.integer(1, 5);
   for (std::size_t d = kMoveRank; d-- > 0;) {
@@ -65,7 +65,7 @@ BlockCopy random_copy(Random& random) {
   return copy;
 }
 
-// Words that an array has for the copy.
+// The number of words of an array in the copy.
 std::int64_t extent(const BlockCopy& copy, std::int64_t offset,
                     const std::array<std::int64_t, kMoveRank>& stride) {
   std::int64_t last = offset;
@@ -138,7 +138,7 @@ TEST_SUITE("gpu/cuda/elementwise") {
     }
   }
 
-  TEST_CASE("zeros are written to all words and no others") {
+  TEST_CASE("zeros are written to all words of the range and to no others") {
     for (const std::int64_t n : {1, 3, 256, 257, 5000}) {
       Floats y(n + 1);
       device().fill_zero(kStream, n, y);

@@ -33,7 +33,7 @@ TEST_SUITE("gpu/cuda/embedding") {
       const std::int64_t rows = 5, rare = 300;
       Numbers<std::int32_t> ids = labels(random, rare, rows);
       ids.insert(ids.end(), static_cast<std::size_t>(often), 3);
-      for (std::int64_t i = 0; i < rare; ++i) {  // among the others
+      for (std::int64_t i = 0; i < rare; ++i) {  // Among the other rows.
         std::swap(ids[i], ids[random.integer(0, std::ssize(ids) - 1)]);
       }
       check_embedding(random, rare + often, random.integer(1, 40), rows, ids);

@@ -1,4 +1,4 @@
-// Stands for cuBLAS: fake_vendor.h.
+// A stand-in for cuBLAS (fake_vendor.h).
 #include "gpu/canonical/kernels.h"
 #include "gpu/cuda/launch_host.h"
 #include "tests/gpu/cuda/fake_vendor.h"
@@ -57,7 +57,7 @@ const char* cublasGetStatusString(cublasStatus_t status) {
   return status == CUBLAS_STATUS_NOT_SUPPORTED ? "fake: not supported" : "fake: another error";
 }
 
-// Columns first, as it is asked: op(A) is m x k, op(B) k x n.
+// In column-major order, as cuBLAS has it: op(A) is m x k, op(B) is k x n.
 cublasStatus_t cublasSgemmStridedBatched(cublasHandle_t handle, cublasOperation_t a_op,
                                          cublasOperation_t b_op, int m, int n, int k, const float*,
                                          const float* a, int lda, long long int a_step,

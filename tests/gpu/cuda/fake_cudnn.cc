@@ -1,4 +1,4 @@
-// Stands for cuDNN: fake_vendor.h.
+// A stand-in for cuDNN (fake_vendor.h).
 #include "gpu/cuda/launch_host.h"
 #include "tests/gpu/cuda/fake_vendor.h"
 
@@ -72,7 +72,7 @@ struct Call {
   std::size_t bytes;
 };
 
-// As cuDNN does, it refuses too little scratch.
+// Like cuDNN, it refuses too little scratch memory.
 cudnnStatus_t run(cudnnHandle_t handle, const Call& call, const void* a, const void* b, void* out) {
   const cudnnStatus_t status = fake().runs ? fake().runs(call.pass) : CUDNN_STATUS_SUCCESS;
   if (status != CUDNN_STATUS_SUCCESS) return done(status);

@@ -1,4 +1,4 @@
-// Stands for an NCCL that lacks its functions.
+// A stand-in for an NCCL that lacks its functions.
 extern "C" int es_fake_nccl() {
   return 0;
 }

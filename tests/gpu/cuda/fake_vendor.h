@@ -1,7 +1,7 @@
 #pragma once
-// Stand-ins for cuBLAS and cuDNN, as shared libraries that the program loads in their place
-// (LD_LIBRARY_PATH): what they are asked for they have done by the test, on host memory, and they
-// fail as the test says. A test reaches their settings by the functions below.
+// Stand-ins for cuBLAS and cuDNN, as shared libraries that the program loads instead of them
+// (LD_LIBRARY_PATH). They pass their calls to the test, which computes the results on host memory,
+// and they fail when the test says so. A test changes their settings with the functions below.
 #include <cublas_v2.h>
 #include <cudnn.h>
 
@@ -20,12 +20,12 @@ struct FakeCudnn {
   };
 
   cudnnStatus_t starts = CUDNN_STATUS_SUCCESS;
-  std::vector<Proposal> proposals;  // for every convolution
-  // Scratch that an algorithm wants in an arithmetic.
+  std::vector<Proposal> proposals;  // For every convolution.
+  // The scratch memory that an algorithm needs in an arithmetic.
   std::function<std::size_t(int algorithm, cudnnMathType_t)> scratch;
-  // What a convolution that is run answers.
+  // The status that a running convolution returns.
   std::function<cudnnStatus_t(gpu::ConvPass)> runs;
-  // Computes it.
+  // Computes the convolution.
   std::function<void(const gpu::ConvShape&, gpu::ConvPass, const float*, const float*, float*)>
       compute;
   // Called at the end of every call.
@@ -35,7 +35,8 @@ struct FakeCudnn {
 
 struct FakeCublas {
   cublasStatus_t starts = CUBLAS_STATUS_SUCCESS;
-  // What a product that is run answers; computes it; called at the end of every call.
+  // The status that a running product returns, the function that computes it, and one that is
+  // called at the end of every call.
   std::function<cublasStatus_t()> runs;
   std::function<void(const gpu::GemmShape&, const float*, const float*, float*)> compute;
   std::function<void()> leaves;

@@ -1,5 +1,5 @@
 #pragma once
-// A device that has another one do everything: for tests that change one thing of it.
+// A device that forwards everything to another one, for tests that change one function of it.
 #include <memory>
 #include <string>
 #include <utility>

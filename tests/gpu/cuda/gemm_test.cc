@@ -33,7 +33,7 @@ void check(const GemmShape& s, const Operands& o) {
   const auto sevens = [&] { return Floats(o.count * o.c_step, [] { return 7.0f; }); };
   const float* bias = o.has_bias ? o.bias.data() : nullptr;
   std::vector<Floats> expected, actual;
-  expected.push_back(sevens());  // gaps stay as they are
+  expected.push_back(sevens());  // Gaps do not change.
   for (std::int64_t i = 0; i < o.count; ++i) {
     Floats ws = workspace(reference().gemm_workspace_floats(s));
     reference().gemm(s, o.a + i * o.a_step, o.b + i * o.b_step, bias, expected[0] + i * o.c_step,
@@ -56,7 +56,7 @@ void check_any_layout(Random& random, std::int64_t m, std::int64_t n, std::int64
             mixed(random, count * b_step), random.normals(n), random.coin()});
 }
 
-// Small products whose operands overlap, so that many need few numbers.
+// Small products whose operands overlap, so that many products need few numbers.
 void check_overlapping(Random& random, std::int64_t count, std::int64_t chunks_at_once,
                        std::int64_t k) {
   const GemmShape s{.m = 5, .n = 9, .k = k, .a_col = 5, .b_row = 9, .c_row = 9};
@@ -78,8 +78,8 @@ void check_linear(Random& random, std::int64_t rows, std::int64_t in, std::int64
   }
 }
 
-// A large product: all of it on the device, every `step`-th row by the reference, which takes its
-// time. Each tile of 128 results a side has rows among them.
+// A large product: all of it on the device, and every `step`-th row with the slow reference. Each
+// tile of 128 results a side contains such rows.
 void check_some_rows(Random& random, const GemmShape& s, std::int64_t step) {
   const Floats a = mixed(random, s.m * s.k), b = mixed(random, s.k * s.n),
                bias = random.normals(s.n);
@@ -110,13 +110,13 @@ TEST_SUITE("gpu/cuda/gemm") {
     }
   }
 
-  TEST_CASE("sums longer than a chunk of 512, in a block and by several at the same time") {
+  TEST_CASE("sums longer than a chunk of 512, in one block and in several at the same time") {
     Random random(test::seed("cuda gemm chunks"));
     for (const std::int64_t k : {511, 512, 513, 1024, 1500}) {
       check_any_layout(random, random.integer(1, 40), random.integer(1, 40), k, 2);
     }
-    // Enough products without parallel chunks; fewer, with more chunks than are made at the same
-    // time.
+    // There are enough products without parallel chunks, or fewer products with more chunks than
+    // are computed at the same time.
     check_overlapping(random, 1100, 0, 520);
     check_overlapping(random, 1000, 3, 3 * 512 + 9);
   }
@@ -129,23 +129,23 @@ TEST_SUITE("gpu/cuda/gemm") {
     check_linear(random, 700, 96, 600);
     CHECK(cut_product({.m = 1496, .n = 1484, .k = 12}, true).side == 128);
     check_linear(random, 1496, 12, 1484);
-    check_linear(random, 1495, 13, 1483);  // on smaller tiles, since rows are not aligned
+    check_linear(random, 1495, 13, 1483);  // On smaller tiles, because rows are not aligned.
   }
 
-  TEST_CASE("the largest tile, with chunks made at the same time") {
+  TEST_CASE("the largest tile, with parallel chunks") {
     Random random(test::seed("cuda gemm parallel chunks"));
     const std::int64_t side = 128, k = 67'600;
     const cuda::ProductCut cut = cut_product({.m = side, .n = side, .k = k}, true);
     CHECK(cut.side == 128);
     CHECK(cut.at_once == 133);
-    // Operands whose k are neighbours, and whose rows are.
+    // Operands with neighbouring k, and with neighbouring rows.
     check_some_rows(random, {.m = side, .n = side, .k = k, .a_row = k, .b_col = k, .c_row = side},
                     2);
     check_some_rows(random,
                     {.m = side, .n = side, .k = k, .a_col = side, .b_row = side, .c_row = side}, 2);
   }
 
-  TEST_CASE("the largest tile, with chunks one after the other, the last of them short") {
+  TEST_CASE("the largest tile, with chunks in sequence, of which the last is short") {
     Random random(test::seed("cuda gemm chunks in turn"));
     const std::int64_t m = 2048, n = 2176;
     for (const std::int64_t k : {1030, 516}) {
@@ -158,7 +158,7 @@ TEST_SUITE("gpu/cuda/gemm") {
   }
 
   TEST_CASE("chunk results are added from the left") {
-    // 2^24 + 1 is lost unless 2^24 - 2^24 comes first.
+    // 2^24 + 1 loses the 1 unless 2^24 - 2^24 is computed first.
     const std::int64_t k = 3 * 512;
     Floats a(k, [] { return 0.0f; }), b(k, [] { return 1.0f; });
     a[0] = 0x1p24f;

@@ -1,7 +1,7 @@
 #pragma once
-// Host memory in a GPU's place, of which the host may touch only what is the host's: outside of
-// kernels and copies device memory is not accessible, as a GPU's is not. Needs a processor with
-// protection keys; on others it is open_host_device().
+// Host memory in place of a GPU. The host may access only the memory of the host: outside of
+// kernels and copies device memory is not accessible, as with a GPU. This needs a processor with
+// protection keys. On others it is open_host_device().
 #include <sys/mman.h>
 
 #include <cstring>
@@ -23,7 +23,7 @@ class OnDevice {
   OnDevice(const OnDevice&) = delete;
   OnDevice& operator=(const OnDevice&) = delete;
 
-  // -1: this processor or kernel has none.
+  // -1: this processor or kernel has no protection keys.
   static int key() {
     static const int key = ::pkey_alloc(0, PKEY_DISABLE_ACCESS);
     return key;
@@ -53,7 +53,7 @@ class GuardedDevice final : public gpu::cuda::Device {
   DeviceType type() const override { return host_->type(); }
   Status begin() override { return host_->begin(); }
 
-  // Filled with ones, as the host device's.
+  // Filled with ones, like the memory of the host device.
   Result<void*> allocate(std::size_t bytes, const std::string& what) override {
     const std::size_t mapped = bytes + 1;
     void* const memory =
@@ -111,7 +111,7 @@ class GuardedDevice final : public gpu::cuda::Device {
         work();
       });
     }
-    const Stream stream;  // the host device's
+    const Stream stream;  // The stream of the host device.
   };
   static Queue& queue(Stream s) {
     return *static_cast<Queue*>(static_cast<gpu::cuda::HostQueue*>(s.handle));

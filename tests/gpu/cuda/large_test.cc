@@ -1,6 +1,6 @@
-// Sizes that a GPU meets and no test on host threads computes: models as published, mini-batches of
-// 512. What is queued is dropped; grids, divisors and arguments are checked when it is queued
-// (launch_limits.h, divider.h).
+// Sizes that occur on GPUs and that no test on host threads computes: models in their published
+// sizes with mini-batches of 512. Queued work is dropped. Grids, divisors and arguments are checked
+// when it is queued (launch_limits.h, divider.h).
 #include <doctest/doctest.h>
 
 #include "gpu/cuda/device_tables.h"
@@ -24,7 +24,7 @@ std::int32_t* const kNumbers = reinterpret_cast<std::int32_t*>(kFloats);
 
 constexpr std::int64_t kBatch = 512;
 
-// How many kernels `queue` launches.
+// The number of kernels that `queue` launches.
 template <class Queue>
 int launches(const Queue& queue) {
   Dropped dropped;
@@ -107,7 +107,7 @@ TEST_SUITE("gpu/cuda/large") {
           }) >= 8);
   }
 
-  TEST_CASE("what goes through rows and columns") {
+  TEST_CASE("operators on rows and columns") {
     constexpr std::int64_t kPixels = kBatch * 112 * 112, kTokens = kBatch * 512;
     BnForward forward{.rows = kPixels, .c = 64};
     forward.x = forward.gamma = forward.beta = forward.running_mean = forward.running_var = kFloats;
@@ -132,7 +132,7 @@ TEST_SUITE("gpu/cuda/large") {
           }) >= 20);
   }
 
-  TEST_CASE("what goes through all elements of a tensor of nearly 2^32") {
+  TEST_CASE("operators on all elements of a tensor of nearly 2^32 elements") {
     constexpr std::int64_t kElements = (std::int64_t{1} << 32) - 4096;
     const ChainStage relu{.kind = ChainKind::kScale};
     const DropoutKey key;
@@ -143,7 +143,7 @@ TEST_SUITE("gpu/cuda/large") {
     CHECK(launches([&](const DeviceKernels& k, Stream stream) {
             k.chain(stream, kElements, kFloats, &relu, 1, &key, kFloats);
             k.add(stream, kElements, kFloats, kFloats, kFloats);
-            k.add(stream, kElements - 1, kFloats, kFloats, kFloats);  // floats, not packs
+            k.add(stream, kElements - 1, kFloats, kFloats, kFloats);  // Floats, not packs.
             k.fill_zero(stream, kElements, kFloats);
             k.find_non_finite(stream, &check, 1);
             k.adam(stream, kElements, kFloats, 1.0F, {}, kFloats, kFloats, kFloats);

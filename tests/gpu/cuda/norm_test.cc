@@ -5,8 +5,8 @@
 namespace es::gpu::testing {
 namespace {
 
-// One row, one run, runs of different lengths; more than 64 and more than 4,096 runs, so that there
-// are three and four levels.
+// One row, one run, runs of different lengths, and more than 64 and more than 4,096 runs, which
+// give three and four levels.
 constexpr std::int64_t kRowCounts[] = {1,    2,    63,   64,   65,   127,   129,
                                        1000, 4096, 4097, 4200, 8300, 262220};
 
@@ -80,7 +80,7 @@ std::vector<Floats> expected(const BnData& d) {
   return out;
 }
 
-// In place: dx is written where dy is.
+// In place: dx is written over dy.
 std::vector<Floats> actual(const BnData& d, bool in_place) {
   std::vector<Floats> out = d.out();
   const Floats ws = workspace(device().bn_workspace_floats(d.rows, d.c));
@@ -115,7 +115,7 @@ TEST_SUITE("gpu/cuda/norm") {
     }
   }
 
-  TEST_CASE("numbers that are not finite end where the scalar class has them") {
+  TEST_CASE("values that are not finite are in the same elements as with the scalar class") {
     Random random(test::seed("device batch norm special"));
     for (int trial = 0; trial < 60; ++trial) {
       const std::int64_t rows = random.integer(1, 130);
@@ -125,7 +125,7 @@ TEST_SUITE("gpu/cuda/norm") {
     }
   }
 
-  TEST_CASE("a thread that has several rows of a large matrix does all of them") {
+  TEST_CASE("a thread with several rows of a large matrix computes all of them") {
     Random random(test::seed("device batch norm large"));
     const BnData d(random, 4099, 133);
     check_same("batch norm 4099 x 133", expected(d), actual(d, true));

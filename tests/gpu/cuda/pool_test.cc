@@ -20,7 +20,7 @@ PoolShape random_pool(Random& random) {
   return s;
 }
 
-// Few different values, so that there are several maxima in a window.
+// Few different values, so that a window has several maxima.
 Floats with_ties(Random& random, std::int64_t n) {
   constexpr float kValues[] = {0.0f, -0.0f, 1.0f, -1.0f, 0.5f, NAN, INFINITY, -INFINITY};
   return Floats(n, [&] { return kValues[random.integer(0, std::ssize(kValues) - 1)]; });

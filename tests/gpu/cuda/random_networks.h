@@ -1,6 +1,6 @@
 #pragma once
-// Networks of random sizes: between them every kernel that depends on a shape meets shapes that
-// fill its tiles and shapes that do not.
+// Networks of random sizes. Together they give every kernel that depends on a shape some shapes
+// that fill its tiles and some that do not.
 #include <random>
 
 #include "gpu/graph/graph.h"

@@ -1,4 +1,4 @@
-// Layer norm, softmax and losses: what goes along a row.
+// Layer norm, softmax and losses: the operators along a row.
 #include <cstring>
 
 #include "tests/gpu/cuda/device_testing.h"
@@ -9,7 +9,7 @@ namespace {
 struct Size {
   std::int64_t rows, c;
 };
-// One element, one lane more or less than 64, more than a chunk of 16,384; more than 64 rows and 64
+// One element; one lane more or less than 64; more than a chunk of 16,384; more than 64 rows and 64
 // runs.
 constexpr Size kSizes[] = {{1, 1},    {3, 2},    {1, 63},    {65, 64},   {9, 65},     {70, 33},
                            {2, 1000}, {8, 1024}, {5, 16384}, {2, 16385}, {1, 33000},  {3, 49},
@@ -41,7 +41,7 @@ TEST_SUITE("gpu/cuda/rows") {
       layer_norm_bwd(t, rows, c, x, dy, out[1], out[2], gamma, out[3], out[4], out[5], ws, Alone());
       device().layer_norm_fwd(kStream, rows, c, x, gamma, beta, 1e-5f, on_device[0], on_device[1],
                               on_device[2]);
-      // dx in the place of dy.
+      // dx is written over dy.
       std::memcpy(on_device[3], dy, static_cast<std::size_t>(rows * c) * sizeof(float));
       const Floats device_ws = workspace(device().layer_norm_bwd_workspace_floats(rows, c));
       device().layer_norm_bwd(kStream, rows, c, x, on_device[3], on_device[1], on_device[2], gamma,
@@ -56,7 +56,8 @@ TEST_SUITE("gpu/cuda/rows") {
           const float masked = random.coin() ? -INFINITY : 3.0f;
           const Floats x(rows * c,
                          [&] { return random.integer(0, 9) == 0 ? masked : 10 * random.normal(); });
-          for (std::int64_t i = 0; i < c; ++i) x[i] = -INFINITY;  // nothing to see in the first row
+          // In the first row nothing is visible.
+          for (std::int64_t i = 0; i < c; ++i) x[i] = -INFINITY;
           const Floats dy = mixed(random, rows * c);
           auto out = outputs({rows * c, rows * c});
           reference().softmax_fwd(rows, c, x, out[0]);

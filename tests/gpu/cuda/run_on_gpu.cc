@@ -1,5 +1,5 @@
-// The tests' buffers in pinned host memory, which the GPU reads and writes where it lies: they see
-// what the kernels do to it without copying.
+// The buffers of the tests are in pinned host memory, which the GPU reads and writes directly. The
+// tests see the effects of the kernels without copies.
 #include <bit>
 #include <cstdio>
 #include <cstdlib>
@@ -16,13 +16,13 @@
 namespace es::gpu::testing {
 namespace {
 
-constexpr int kSkipped = 77;              // exit code of a test that cannot run here
-constexpr std::size_t kGuardBytes = 256;  // behind each buffer
+constexpr int kSkipped = 77;              // The exit code of a test that cannot run here.
+constexpr std::size_t kGuardBytes = 256;  // After each buffer.
 constexpr int kGuard = 0xa5;
 
 struct Gpu {
   std::unique_ptr<cuda::Device> device;
-  std::map<std::size_t, std::vector<void*>> unused;  // by size
+  std::map<std::size_t, std::vector<void*>> unused;  // By size.
 };
 
 Gpu& gpu() {
@@ -40,7 +40,7 @@ Gpu& gpu() {
   return gpu;
 }
 
-// Buffers of like sizes share memory, one after the other.
+// Buffers of similar sizes share memory, one after the other.
 std::size_t size_class(std::size_t bytes) {
   return std::bit_ceil(bytes + kGuardBytes);
 }
@@ -69,12 +69,12 @@ void* take_visible(std::size_t bytes) {
 }
 
 void give_back_visible(void* memory, std::size_t bytes) {
-  finish();  // what is queued may use it
+  finish();  // Queued work may use it.
   gpu().unused[size_class(bytes)].push_back(memory);
 }
 
-// At the end of its memory but for the guard, so that the alignment of the start depends on the
-// size, as it does on the host.
+// It ends at the end of its memory except for the guard, so the size decides the alignment of the
+// start, as on the host.
 GuardedBytes::GuardedBytes(std::size_t bytes)
     : map_(static_cast<std::uint8_t*>(take_visible(bytes))), map_size_(bytes), size_(bytes) {
   data_ = map_ + size_class(bytes) - kGuardBytes - bytes;

@@ -1,7 +1,8 @@
 #pragma once
-// A device on host memory whose streams go forward in a random order, as far as events and waiting
-// allow: what is queued without a wait that it needs reads too early or too late in some of them.
-// A copy reads its host memory when it runs. It counts its recordings, and may refuse to record.
+// A device on host memory whose streams run in a random order that events and waits permit. Work
+// that is queued without a necessary wait therefore reads too early or too late in some of the
+// orders. A copy reads its host memory when it runs. The device counts its recordings, and may
+// refuse to record.
 #include <algorithm>
 #include <deque>
 #include <functional>
@@ -93,7 +94,7 @@ class ShuffledDevice final : public gpu::cuda::Device {
   using Works = std::vector<std::function<void()>>;
   struct Queue;
   struct Mark {
-    const Queue* queue = nullptr;  // nullptr: never recorded
+    const Queue* queue = nullptr;  // nullptr: it was never recorded.
     std::uint64_t at = 0;
     bool passed() const { return queue == nullptr || queue->done >= at; }
   };
@@ -114,7 +115,7 @@ class ShuffledDevice final : public gpu::cuda::Device {
     std::uint64_t added() const { return done + items.size(); }
 
     ShuffledDevice& device;
-    const std::uint64_t turn;  // lower ones first, where one of them can starve others
+    const std::uint64_t turn;  // Lower ones first, if one of them can starve others.
     std::deque<Item> items;
     std::uint64_t done = 0;
     Works* recording = nullptr;
@@ -123,7 +124,7 @@ class ShuffledDevice final : public gpu::cuda::Device {
   static Queue& queue(Stream s) { return *static_cast<Queue*>(s.handle); }
   static Mark& mark(Event e) { return *static_cast<Mark*>(e.handle); }
 
-  // One item of a stream that may go on.
+  // One item of a stream that may continue.
   void go_on() {
     std::vector<Queue*> ready;
     for (const auto& q : queues_)
@@ -140,7 +141,7 @@ class ShuffledDevice final : public gpu::cuda::Device {
     const auto ready = [](const auto& q) {
       return !q->items.empty() && q->items.front().after.passed();
     };
-    // Less than is queued, where streams starve: the others have enough to do.
+    // Fewer items than are queued, when streams starve, because the others have enough work.
     for (auto steps = random_() % (starves_ ? 2 : 4); steps > 0; --steps)
       if (std::any_of(queues_.begin(), queues_.end(), ready)) go_on();
   }
@@ -148,7 +149,8 @@ class ShuffledDevice final : public gpu::cuda::Device {
   static bool by_turn(const Queue* a, const Queue* b) { return a->turn < b->turn; }
 
   std::mt19937_64 random_;
-  const bool starves_ = random_() % 2 == 0;  // a stream goes on only when none before it can
+  // A stream continues only when no stream before it can.
+  const bool starves_ = random_() % 2 == 0;
   const bool records_;
   Counts& counts_;
   std::unique_ptr<gpu::cuda::Device> host_ = gpu::cuda::open_host_device();

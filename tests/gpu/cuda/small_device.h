@@ -1,5 +1,5 @@
 #pragma once
-// A device on host memory that has little of it.
+// A device with little memory, on host memory.
 #include <memory>
 #include <string>
 

@@ -1,5 +1,5 @@
 #pragma once
-// The device that these tests run on: host memory (guarded_device.h), or with ES_GPU=INDEX in the
+// The device on which these tests run: host memory (guarded_device.h), or with ES_GPU=INDEX in the
 // environment that GPU.
 #include <cstdlib>
 #include <memory>
@@ -19,7 +19,7 @@ inline std::unique_ptr<gpu::cuda::Device> open_test_device() {
   return *std::move(gpu);
 }
 
-// How many random networks are compared: ES_NETWORKS, else few.
+// The number of random networks that are compared: ES_NETWORKS, or a small default.
 inline int random_networks() {
   const char* const count = std::getenv("ES_NETWORKS");
   return count == nullptr ? 4 : std::atoi(count);

@@ -63,7 +63,7 @@ TEST_SUITE("gpu/cuda/update") {
     }
   }
 
-  TEST_CASE("one infinite or NaN element is found wherever it is, and what was found stays") {
+  TEST_CASE("one infinite or NaN element is found at any position, and a set flag stays set") {
     Random random(test::seed("device find"));
     for (const std::int64_t n : kSizes) {
       const Floats x = mixed(random, n);
@@ -87,7 +87,7 @@ TEST_SUITE("gpu/cuda/update") {
     }
   }
 
-  TEST_CASE("runs that are looked through together are told apart") {
+  TEST_CASE("runs that are searched together are distinguished") {
     Random random(test::seed("device find runs"));
     for (int trial = 0; trial < 20; ++trial) {
       std::vector<Floats> runs;

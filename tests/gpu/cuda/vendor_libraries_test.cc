@@ -1,5 +1,5 @@
-// cuBLAS and cuDNN that refuse, answer what is not wanted and leave errors behind: stand-ins for
-// them (fake_vendor.h), a device on host memory.
+// cuBLAS and cuDNN that refuse calls, return unwanted algorithms and leave errors behind. They are
+// stand-ins (fake_vendor.h) with a device on host memory.
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 
@@ -25,7 +25,7 @@ using test::FakeCublas;
 using test::FakeCudnn;
 using test::StepRig;
 
-// The settings of a stand-in; the program loads the same library later.
+// The settings of a stand-in. The program loads the same library later.
 template <class Fake>
 Fake& settings(const std::string& soname, const char* function) {
   void* const library = ::dlopen(soname.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -50,7 +50,7 @@ void multiply(const GemmShape& s, const float* a, const float* b, float* c) {
   host_kernels().gemm(Stream{}, s, 1, 0, 0, 0, a, b, nullptr, c, ws.data());
 }
 
-// Both libraries, whole: the canonical kernels in their place.
+// Both libraries in full, with the canonical kernels instead of their own.
 struct Fakes {
   FakeCudnn& cudnn = settings<FakeCudnn>("libcudnn.so." ES_CUDNN_MAJOR, "es_fake_cudnn");
   FakeCublas& cublas = settings<FakeCublas>("libcublas.so." ES_CUBLAS_MAJOR, "es_fake_cublas");
@@ -69,7 +69,7 @@ struct Fakes {
   }
 };
 
-// As a GPU: what stands as the last error when the device looks at it is the device's.
+// Like a GPU: an error that is pending when the device checks for one is an error of the device.
 class LastError final : public test::ForwardingDevice {
  public:
   LastError() : ForwardingDevice(open_host_device()) {}
@@ -111,8 +111,8 @@ StepRig rig() {
   return StepRig(compile(network()), test::seed("vendor libraries"));
 }
 
-// A step has the bits of the canonical kernels, which stand for the library's. Statistics and loss
-// are compared with the gradients.
+// A step has the bits of the canonical kernels, which replace those of the library. Statistics and
+// loss are compared together with the gradients.
 void check_step(StepRunner& runner, StepRig& rig) {
   const auto expected = rig.step_bits();
   std::fill_n(rig.grads.data(), rig.grads.floats(), std::numeric_limits<float>::quiet_NaN());
@@ -125,7 +125,7 @@ void check_step(StepRunner& runner, StepRig& rig) {
   CHECK(std::memcmp(all.data(), expected.data(), all.size() * sizeof(float)) == 0);
 }
 
-// The algorithms of the operators of a kind.
+// The algorithms of the operators of one kind.
 std::vector<std::string> algorithms(const StepRunner& runner, bool (*of)(OpKind)) {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < runner.graph().ops.size(); ++i)
@@ -143,7 +143,7 @@ bool none(const std::vector<std::string>& names) {
 }
 
 TEST_SUITE("gpu/cuda/vendor_libraries") {
-  TEST_CASE("both libraries run what they have, and name it") {
+  TEST_CASE("both libraries run the operators that they have, and the record names them") {
     Fakes fakes;
     StepRig r = rig();
     const auto runner = executor_on(open_host_device(), r);
@@ -169,7 +169,7 @@ TEST_SUITE("gpu/cuda/vendor_libraries") {
     for (const cudnnMathType_t math : fakes.cudnn.ran_with) CHECK(math == CUDNN_FMA_MATH);
   }
 
-  TEST_CASE("with TF32 the arithmetic that is proposed is taken, and said") {
+  TEST_CASE("with TF32 the proposed arithmetic is taken, and the record names it") {
     Fakes fakes;
     fakes.cudnn.proposals = {{.algorithm = 1, .math = CUDNN_DEFAULT_MATH}};
     StepRig r = rig();
@@ -180,7 +180,7 @@ TEST_SUITE("gpu/cuda/vendor_libraries") {
     for (const cudnnMathType_t math : fakes.cudnn.ran_with) CHECK(math == CUDNN_DEFAULT_MATH);
   }
 
-  TEST_CASE("scratch is that of the arithmetic in which an algorithm runs") {
+  TEST_CASE("the scratch memory is that of the arithmetic in which an algorithm runs") {
     Fakes fakes;
     fakes.cudnn.proposals = {{.algorithm = 0, .math = CUDNN_DEFAULT_MATH},
                              {.algorithm = 2, .math = CUDNN_DEFAULT_MATH}};
@@ -190,12 +190,13 @@ TEST_SUITE("gpu/cuda/vendor_libraries") {
     };
     StepRig r = rig();
     const auto runner = executor_on(open_host_device(), r);
-    CHECK(all_end(algorithms(*runner, is_conv), " 2"));  // the other wants more than is allowed
+    // The other algorithm needs more than is allowed.
+    CHECK(all_end(algorithms(*runner, is_conv), " 2"));
     CHECK(runner->workspace_floats() >= (1 << 20) / 4);
     check_step(*runner, r);
   }
 
-  TEST_CASE("without a deterministic algorithm the canonical kernels run, and it is said") {
+  TEST_CASE("without a deterministic algorithm the canonical kernels run, with a note") {
     Fakes fakes;
     fakes.cudnn.proposals = {{.algorithm = 0, .determinism = CUDNN_NON_DETERMINISTIC}};
     StepRig r = rig();
@@ -207,8 +208,7 @@ TEST_SUITE("gpu/cuda/vendor_libraries") {
     check_step(*runner, r);
   }
 
-  TEST_CASE(
-      "a convolution that is refused when it runs is the canonical kernel's, and it is said") {
+  TEST_CASE("a convolution that fails when it runs uses the canonical kernel then, with a note") {
     Fakes fakes;
     fakes.cudnn.runs = [](ConvPass pass) {
       return pass == ConvPass::kDataGradient ? CUDNN_STATUS_NOT_SUPPORTED : CUDNN_STATUS_SUCCESS;
@@ -227,7 +227,7 @@ TEST_SUITE("gpu/cuda/vendor_libraries") {
     for (int i = 0; i < 3; ++i) check_step(*runner, r);
   }
 
-  TEST_CASE("a product that is refused when it runs is the canonical kernel's, and it is said") {
+  TEST_CASE("a product that fails when it runs uses the canonical kernel then, with a note") {
     Fakes fakes;
     fakes.cublas.runs = [] { return CUBLAS_STATUS_NOT_SUPPORTED; };
     StepRig r = rig();
@@ -239,7 +239,7 @@ TEST_SUITE("gpu/cuda/vendor_libraries") {
     check_step(*runner, r);
   }
 
-  TEST_CASE("errors that calls leave behind which succeeded do not lose the device") {
+  TEST_CASE("errors that successful calls leave behind do not lose the device") {
     Fakes fakes;
     auto device = std::make_unique<LastError>();
     fakes.cudnn.leaves = fakes.cublas.leaves = [d = device.get()] { d->leave(); };
@@ -250,7 +250,7 @@ TEST_SUITE("gpu/cuda/vendor_libraries") {
     fakes.cudnn.leaves = fakes.cublas.leaves = {};
   }
 
-  TEST_CASE("an error of the device before a call of a library is not forgotten") {
+  TEST_CASE("an error of the device before a call of a library is reported") {
     Fakes fakes;
     auto owned = std::make_unique<LastError>();
     LastError* const device = owned.get();
@@ -260,7 +260,7 @@ TEST_SUITE("gpu/cuda/vendor_libraries") {
     CHECK_FALSE(runner->run_local_step(r.step(), [](std::uint32_t) {}).ok());
   }
 
-  TEST_CASE("a library that does not start is done without, and it is said") {
+  TEST_CASE("a library that does not start is not used, with a note") {
     Fakes fakes;
     StepRig r = rig();
     fakes.cudnn.starts = CUDNN_STATUS_NOT_INITIALIZED;
@@ -277,7 +277,7 @@ TEST_SUITE("gpu/cuda/vendor_libraries") {
     check_step(*runner, r);
   }
 
-  TEST_CASE("a library that lacks a function does not work: that of channels stands empty here") {
+  TEST_CASE("a library that lacks a function is not used, shown with the stand-in for channels") {
     const auto device = open_host_device();
     const auto nccl = open_nccl(*device, 0);
     REQUIRE_FALSE(nccl.ok());

@@ -25,7 +25,7 @@ std::int64_t floats(const YoloShape& s, int scale) {
   return s.batch * s.h[scale] * s.w[scale] * 3 * (5 + s.classes);
 }
 
-// Some are no boxes, some are of a class beyond the last, some claim the same position.
+// Some are no boxes, some have a class beyond the last one, and some have the same position.
 Floats random_boxes(Random& random, const YoloShape& s) {
   Floats boxes(s.batch * s.boxes * 5);
   for (std::int64_t i = 0; i < s.batch * s.boxes; ++i) {
@@ -89,7 +89,7 @@ TEST_SUITE("gpu/cuda/yolo") {
     check_case(Case(random, s));
   }
 
-  TEST_CASE("outputs that are not finite end where the scalar class has them") {
+  TEST_CASE("outputs that are not finite are in the same elements as with the scalar class") {
     Random random(test::seed("device yolo special"));
     for (int trial = 0; trial < 20; ++trial) {
       Case c(random, random_shape(random));

@@ -23,7 +23,7 @@ JobSpec job(const char* model) {
   return spec;
 }
 
-// A clock that shows these instants, one for each look at it.
+// A clock that shows these times, one for each reading.
 class ScriptedClock {
  public:
   explicit ScriptedClock(std::deque<double> instants) : instants_(std::move(instants)) {}
@@ -63,7 +63,8 @@ TEST_SUITE("gpu/determinism") {
     if (test::onednn_or_skip() == nullptr) return;
     const JobSpec spec = job("small_cnn");
     test::BatchSource batches(spec, images());
-    // Each line: when the first step begins, then begin and end of three. D1: 2, 90, 1 seconds.
+    // Each line: the begin of the first step, then begin and end of three steps. D1: 2, 90, 1
+    // seconds.
     ScriptedClock clock({0, 10, 12, 20, 110, 200, 201,  //
                          300, 310, 313, 320, 322.5, 330, 330.5});
     const auto verdict = measure(spec, batches.make(0, 0), clock);
@@ -100,7 +101,7 @@ TEST_SUITE("gpu/determinism") {
     CHECK(resolve_level(spec, faster) == DeterminismLevel::kD2);
   }
 
-  TEST_CASE("a level that the job names stays, whatever it costs") {
+  TEST_CASE("a level that the job names stays, whatever its cost") {
     const D2Verdict dear{.vendor_ops = {"op"}, .d1_time = StepTime(1.0), .d2_time = StepTime(3.0)};
     JobSpec spec = job("mlp");
     for (const auto level : {DeterminismLevel::kD0, DeterminismLevel::kD1, DeterminismLevel::kD2}) {

@@ -38,7 +38,7 @@ TEST_SUITE("gpu/engine") {
     std::vector<const float*> reduced;
   };
 
-  // All ranks' local steps; the gradient kept is the last rank's.
+  // The local steps of all ranks. The gradient of the last rank is kept.
   Step run_ranks(Engine & engine, const JobSpec& spec) {
     Step step{
         std::vector<EstContext>(spec.max_p), AlignedBuffer(engine.table().total_floats()), {}};
@@ -81,7 +81,7 @@ TEST_SUITE("gpu/engine") {
     CHECK(engine->state_digest() != state);
   }
 
-  TEST_CASE("the state digest sees one bit of any context") {
+  TEST_CASE("the state digest changes with one bit of any context") {
     const auto engine = make_engine(small_spec());
     const Digest before = engine->state_digest();
     Replica replica = engine->replica();
@@ -111,7 +111,8 @@ TEST_SUITE("gpu/engine") {
     return flat.data()[engine.table().params()[param].offset];
   }
 
-  TEST_CASE("a sum of gradients that is not finite is named, and the replica is not used again") {
+  TEST_CASE(
+      "a sum of gradients that is not finite is an error, and the replica is not used again") {
     const JobSpec spec = small_spec();
     const auto engine = make_engine(spec);
     Replica before = engine->replica();
@@ -162,7 +163,7 @@ TEST_SUITE("gpu/engine") {
           "step 0: after the update of version 0: parameter conv2.weight is not finite");
   }
 
-  // The error of EST 2's step when the first element of a parameter is `value`.
+  // The error of the step of EST 2 when the first element of a parameter is `value`.
   std::string step_error(std::size_t param, float value) {
     const JobSpec spec = small_spec();
     const auto engine = make_engine(spec);
@@ -174,11 +175,11 @@ TEST_SUITE("gpu/engine") {
     EstContext next;
     const auto loss =
         engine->local_step(2, batches.make(2, 0), {}, grad.data(), next, [](std::uint32_t) {});
-    if (!loss.ok()) CHECK(loss.error().kind == ErrorKind::kFailure);  // the data are good
+    if (!loss.ok()) CHECK(loss.error().kind == ErrorKind::kFailure);  // The data are valid.
     return loss.ok() ? "" : loss.error().message;
   }
 
-  TEST_CASE("a value that is not finite names rank, step and the first operator that made it") {
+  TEST_CASE("the error about a value that is not finite names rank, step and the first operator") {
     // conv1.weight, bn1.weight, ... fc2.weight: 0, 1, ... 8
     CHECK(step_error(0, 3e38F) ==
           "EST 2, step 0: a value that is not finite; the first operator with such an output: "
@@ -187,7 +188,8 @@ TEST_SUITE("gpu/engine") {
     CHECK(step_error(0, 0.5F).empty());
   }
 
-  TEST_CASE("a gradient that is not finite names rank, step, parameter and operator") {
+  TEST_CASE(
+      "the error about a gradient that is not finite names rank, step, parameter and operator") {
     JobSpec spec = small_spec();
     spec.model = {.name = "mlp", .width = 4, .classes = 10};
     const auto engine = make_engine(spec);
@@ -196,8 +198,8 @@ TEST_SUITE("gpu/engine") {
       for (const ParamInfo& p : engine->table().params())
         if (p.name == name) std::fill_n(replica.params.data() + p.offset, count, value);
     };
-    // Black images: activations of 1e20, then about 1, then one logit of 1e20; the loss is finite,
-    // and the gradient of net.3.weight is 1e20 * 1e20.
+    // Black images give activations of 1e20, then about 1, then one logit of 1e20. The loss is
+    // finite, and the gradient of net.3.weight is 1e20 * 1e20.
     fill("net.1.bias", 4, 1e20F);
     fill("net.3.weight", 16, 1e-20F);
     fill("net.5.weight", 4, 1e20F);
@@ -248,7 +250,7 @@ TEST_SUITE("gpu/engine") {
       CHECK(loss.ok() == evaluated.ok());
       CHECK(loss.ok() == !engine->wrong_sample({words.data()}).has_value());
       if (loss.ok()) return "";
-      CHECK(loss.error().kind == ErrorKind::kUsage);  // nothing but wrong data is
+      CHECK(loss.error().kind == ErrorKind::kUsage);  // Only wrong data give a usage error.
       CHECK(evaluated.error().kind == ErrorKind::kUsage);
       return loss.error().message;
     };
@@ -264,7 +266,7 @@ TEST_SUITE("gpu/engine") {
     CHECK(error() == "field image of sample 3 in the batch: value inf: allowed is a finite number");
   }
 
-  TEST_CASE("an evaluation gives each sample's outputs and loss, whatever else is in the batch") {
+  TEST_CASE("an evaluation gives the outputs and the loss of each sample, in any batch") {
     const JobSpec spec = small_spec();
     const auto engine = make_engine(spec);
     test::BatchSource source(spec, images(8, 1));
@@ -298,7 +300,7 @@ TEST_SUITE("gpu/engine") {
     CHECK_FALSE(engine->install(make_engine(more)->replica()).ok());
   }
 
-  TEST_CASE("moments are as many as the optimizer has") {
+  TEST_CASE("the number of moments is that of the optimizer") {
     JobSpec spec = small_spec();
     CHECK(make_engine(spec)->replica().moments.size() == 1);
     spec.optimizer.momentum = 0.0;
@@ -315,7 +317,7 @@ TEST_SUITE("gpu/engine") {
     CHECK(adam->state_digest() != before);
   }
 
-  TEST_CASE("a schedule to the end of the job without the number of steps is refused") {
+  TEST_CASE("a schedule that ends with the job is refused without the number of steps") {
     for (const char* kind : {"cosine", "linear"}) {
       JobSpec spec = small_spec();
       spec.schedule.kind = kind;
@@ -324,7 +326,7 @@ TEST_SUITE("gpu/engine") {
     }
   }
 
-  TEST_CASE("the description lists the model's operators and where memory goes") {
+  TEST_CASE("the description lists the operators of the model and its use of memory") {
     const auto engine = make_engine(small_spec());
     const EngineDescription d = engine->describe();
     CHECK(d.model == "small_cnn");

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kFloats = 16 * 1024;
 
-// Parameters and two moments, every float another one; `version` changes all of them.
+// Parameters and two moments with different floats. `version` changes all of them.
 void fill(Replica& replica, Version version) {
   replica.version = version;
   float value = static_cast<float>(version) * 1e6F;
@@ -48,8 +48,8 @@ std::vector<std::byte> bytes_of(const Replica& replica) {
   return all;
 }
 
-// Reads all that is left from byte `at` of the arrays one after the other, in pieces that `size()`
-// chooses, until `bytes` are read.
+// Reads the rest of the arrays in order, from byte `at` on, in pieces of `size()` bytes, until
+// `bytes` are read.
 template <class Size>
 Status read_from(FrozenReplica& frozen, std::size_t at, std::size_t bytes,
                  std::vector<std::byte>& out, Size size) {
@@ -68,10 +68,10 @@ Status read_from(FrozenReplica& frozen, std::size_t at, std::size_t bytes,
 }  // namespace
 
 TEST_SUITE("gpu/frozen_replica") {
-  TEST_CASE("what is read is the version at the freeze, wherever it is thawed") {
+  TEST_CASE("a reader gets the version of the freeze, at any time of the thaw") {
     const std::size_t all = 3 * kFloats * sizeof(float);
     const std::size_t one = all / 3;
-    // In the middle of arrays and of floats, at their ends, before and after everything.
+    // In the middle of arrays and of floats, at their ends, before and after all of them.
     for (const std::size_t at :
          {std::size_t{0}, std::size_t{1}, one - 1, one, one + 4, 2 * one + 7, all - 1, all}) {
       CAPTURE(at);
@@ -90,7 +90,7 @@ TEST_SUITE("gpu/frozen_replica") {
     }
   }
 
-  TEST_CASE("the live replica may end once it is thawed, and be thawed again") {
+  TEST_CASE("the live replica may end after the thaw, and may be thawed again") {
     auto live = std::make_unique<Replica>(replica_of(1));
     const std::vector<std::byte> expected = bytes_of(*live);
     FrozenReplica frozen(*live);
@@ -102,7 +102,7 @@ TEST_SUITE("gpu/frozen_replica") {
     CHECK(read == expected);
   }
 
-  TEST_CASE("whatever the two threads do, every byte is of the version at the freeze") {
+  TEST_CASE("with any order of the two threads every byte is of the version of the freeze") {
     std::mt19937_64 random(es::test::seed("reader and engine of a frozen replica"));
     Replica live = replica_of(0);
     const auto memory = std::make_shared<CopyMemory>(2);
@@ -133,7 +133,7 @@ TEST_SUITE("gpu/frozen_replica") {
     }
   }
 
-  TEST_CASE("what is given up is not read any more, and says why") {
+  TEST_CASE("after it was given up nothing is read any more, and the error has the reason") {
     Replica live = replica_of(1);
     FrozenReplica frozen(live);
     std::vector<std::byte> out(16);
@@ -146,7 +146,7 @@ TEST_SUITE("gpu/frozen_replica") {
     CHECK(status.error().message == "the disk is gone");
   }
 
-  TEST_CASE("memory of copies is used again, as much as is to be kept, where it fits") {
+  TEST_CASE("memory of copies is used again up to its limit, if the size fits") {
     CopyMemory memory(2);
     std::vector<AlignedBuffer> arrays;
     for (int i = 0; i < 3; ++i) arrays.push_back(memory.take(1024));

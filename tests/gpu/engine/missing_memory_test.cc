@@ -27,7 +27,7 @@ JobSpec spec_of(std::uint32_t width, std::uint32_t batch_size) {
   return spec;
 }
 
-// No more than `more` bytes beyond what this process has mapped.
+// At most `more` bytes beyond the memory that this process has mapped.
 void limit_memory(std::uint64_t more) {
   std::uint64_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
@@ -36,7 +36,7 @@ void limit_memory(std::uint64_t more) {
   ::setrlimit(RLIMIT_AS, &both);
 }
 
-// What `work` returns in a process of its own.
+// The result of `work` in a process of its own.
 template <class Work>
 std::string in_child(Work work) {
   int ends[2];
@@ -61,7 +61,8 @@ std::string in_child(Work work) {
 }  // namespace
 
 TEST_SUITE("gpu/missing_memory") {
-  TEST_CASE("activations that no machine can hold are an error with model, purpose and bytes") {
+  TEST_CASE(
+      "activations that are too large for any machine are an error with model, purpose and bytes") {
     const auto engine = Engine::create(spec_of(256, 65536), images(224), {});
     REQUIRE_FALSE(engine.ok());
     const std::string& message = engine.error().message;
@@ -72,7 +73,7 @@ TEST_SUITE("gpu/missing_memory") {
     CHECK(message.find(" bytes are wanted, this machine has ") != std::string::npos);
   }
 
-  TEST_CASE("memory that the system refuses is the same error, and the engine can be asked again") {
+  TEST_CASE("memory that the system refuses is the same error, and the engine can be used again") {
     const auto message = in_child([] {
       auto engine = *Engine::create(spec_of(512, 1), images(8), {});
       limit_memory(8 << 20);
@@ -87,10 +88,10 @@ TEST_SUITE("gpu/missing_memory") {
     CAPTURE(message);
     CHECK(message.find("model small_cnn, batch_size 1: not enough memory for the parameters: " +
                        std::to_string(floats * 4) + " bytes are wanted") == 0);
-    CHECK(message.ends_with("/0"));  // nothing has changed
+    CHECK(message.ends_with("/0"));  // The state has not changed.
   }
 
-  TEST_CASE("a frozen version that cannot be copied is given up, and its reader is told") {
+  TEST_CASE("a frozen version that cannot be copied is given up, and its reader gets an error") {
     const auto message = in_child([] {
       Replica live;
       live.params = AlignedBuffer(16 << 20);

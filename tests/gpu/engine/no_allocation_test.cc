@@ -21,7 +21,7 @@ void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   ++allocations;
   return std::malloc(bytes == 0 ? 1 : bytes);
 }
-// Both aligned forms: a sanitizer's own would not go with the delete below.
+// Both aligned forms, because those of a sanitizer would not work together with the delete below.
 void* operator new(std::size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
   ++allocations;
   const auto unit = static_cast<std::size_t>(alignment);
@@ -48,7 +48,7 @@ TEST_SUITE("gpu/engine") {
   using namespace es;
   using namespace es::gpu;
 
-  // A worker of one job, with everything in place that its caller keeps from step to step.
+  // A worker of one job, with all memory that its caller keeps from step to step.
   struct Worker {
     Worker(const std::string& model, const char* optimizer, std::uint32_t threads) {
       JobSpec spec;

@@ -1,5 +1,5 @@
-// Losses, gradients and five steps of training against PyTorch: the reference vectors, where they
-// are present.
+// Losses, gradients and five steps of training compared with the reference vectors of PyTorch, if
+// these are present.
 #include <doctest/doctest.h>
 
 #include <bit>
@@ -94,7 +94,7 @@ TEST_SUITE("gpu/vectors") {
     ModelSpec model;
     std::uint32_t batch_size;
     SampleLayout layout;
-    // Names in the vectors -> ours.
+    // Names in the vectors -> our names.
     std::string (*rename)(const std::string&);
     // Adds the fields of the mini-batch whose tensors begin with the prefix ("step0.").
     void (*add_batch)(const Vectors&, const std::string& prefix, Words&);
@@ -174,7 +174,7 @@ TEST_SUITE("gpu/vectors") {
     }
     words.add(v.integers(prefix + "ids"));
     words.add(v.integers(prefix + "tt"));
-    words.add(std::vector<std::int32_t>(start.size(), kTokens));  // nothing is padding
+    words.add(std::vector<std::int32_t>(start.size(), kTokens));  // There is no padding.
     words.add(span);
   }
 
@@ -199,10 +199,10 @@ TEST_SUITE("gpu/vectors") {
     return *found;
   }
 
-  // Every tensor of the vectors whose name begins with the prefix has its like among ours. The
-  // difference is relative to the tensor's largest number, or to 5 % of the network's: some
-  // gradients are 0 but for rounding (an attention's key bias), and the documented distances are of
-  // whole networks.
+  // Compares every tensor of the vectors whose name begins with the prefix with ours. The
+  // difference is relative to the largest number of the tensor, or to 5 % of the largest number of
+  // the network, because some gradients are 0 except for rounding (the key bias of an attention),
+  // and the documented distances are those of whole networks.
   void compare_tensors(const Subject& s, const Vectors& vectors, const std::string& prefix,
                        const std::vector<NamedTensor>& ours, double tolerance) {
     const std::vector<NamedTensor> expected = vectors.beginning_with(prefix);
@@ -304,7 +304,7 @@ TEST_SUITE("gpu/vectors") {
              .weight_tolerance = 1e-6});
   }
 
-  TEST_CASE("NeuMF agrees with PyTorch, with ids that come up several times") {
+  TEST_CASE("NeuMF agrees with PyTorch, with ids that occur several times") {
     compare({.vectors = "neumf",
              .model = {.name = "neumf"},
              .batch_size = 256,

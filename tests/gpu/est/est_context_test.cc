@@ -14,7 +14,7 @@ TEST_SUITE("gpu/est/est_context") {
             .stats = {0.5F, -0.0F, std::numeric_limits<float>::denorm_min()}};
   }
 
-  TEST_CASE("a context survives encoding to the bit") {
+  TEST_CASE("a context is unchanged after encoding and decoding") {
     const EstContext context = example();
     const auto bytes = encode(context);
     const auto decoded = decode_context(bytes, 3);
@@ -52,7 +52,7 @@ TEST_SUITE("gpu/est/est_context") {
     CHECK(error(wrong, 3).find("count") != std::string::npos);
   }
 
-  TEST_CASE("a cursor goes through every step of an epoch, then to the next epoch") {
+  TEST_CASE("a cursor passes every step of an epoch, then begins the next epoch") {
     SamplerCursor cursor{2, 0};
     cursor = advance(cursor, 2);
     CHECK(cursor == SamplerCursor{2, 1});

@@ -1,5 +1,5 @@
-// GradientTree and reduce_tree together: whatever the split among workers, the sum has the bits of
-// the tree's definition.
+// GradientTree and reduce_tree together: with any division among workers, the sum has the bits of
+// the definition of the tree.
 #include "gpu/est/gradient_tree.h"
 
 #include <doctest/doctest.h>
@@ -16,7 +16,7 @@ TEST_SUITE("gpu/est/gradient_tree") {
   using namespace es;
   using namespace es::gpu;
 
-  using Gradients = std::vector<std::vector<float>>;  // by rank
+  using Gradients = std::vector<std::vector<float>>;  // By rank.
 
   Gradients random_gradients(std::mt19937_64 & random, std::uint32_t p, std::int64_t floats) {
     std::uniform_real_distribution<float> value(-1.0F, 1.0F);
@@ -27,7 +27,7 @@ TEST_SUITE("gpu/est/gradient_tree") {
     return gradients;
   }
 
-  // node(l, h) = node(l, m) + node(m, h) over [0, 2^levels), the definition word for word.
+  // node(l, h) = node(l, m) + node(m, h) over [0, 2^levels): the definition as code.
   float defined_sum(const Gradients& g, std::size_t i, std::uint64_t low, std::uint64_t high) {
     if (high - low == 1) return g[low][i];
     const std::uint64_t middle = (low + high) / 2;
@@ -56,7 +56,7 @@ TEST_SUITE("gpu/est/gradient_tree") {
     return std::memcmp(a, b.data(), b.size() * sizeof(float)) == 0;
   }
 
-  // A local step that gives this gradient.
+  // A local step with this gradient.
   void run_rank(GradientTree & tree, VirtualRank rank, std::vector<AlignedBuffer> & slots,
                 const std::vector<float>& gradient, const std::vector<Bucket>& buckets) {
     const GradientTarget target(tree.begin_rank(rank),
@@ -70,7 +70,7 @@ TEST_SUITE("gpu/est/gradient_tree") {
     }
   }
 
-  // One worker's slots and tree; the parts it reports go to `parts[bucket]`.
+  // The slots and the tree of one worker. The parts that it reports go to `parts[bucket]`.
   struct TreeWorker {
     TreeWorker(RankRange range, std::uint32_t p, const std::vector<Bucket>& buckets,
                std::int64_t floats, std::vector<std::vector<TreePart>>& parts)
@@ -109,7 +109,8 @@ TEST_SUITE("gpu/est/gradient_tree") {
         }
         AlignedBuffer workspace(reduce_tree_workspace_floats(p));
         for (std::size_t b = 0; b < buckets.size(); ++b) {
-          std::shuffle(parts[b].begin(), parts[b].end(), random);  // arrival order is arbitrary
+          // The order of arrival is arbitrary.
+          std::shuffle(parts[b].begin(), parts[b].end(), random);
           REQUIRE(covers_all_ranks(p, parts[b]));
           std::vector<float> out(16);
           reduce_tree(p, parts[b], 16, out.data(), workspace.data(), kernels);
@@ -142,7 +143,7 @@ TEST_SUITE("gpu/est/gradient_tree") {
   TEST_CASE("buffers of contributed nodes stay in use until they are released") {
     const std::vector<Bucket> buckets{{0, 16}};
     std::vector<std::vector<TreePart>> parts(1);
-    TreeWorker worker({1, 6}, 8, buckets, 16, parts);  // nodes [1,2) [2,4) [4,6)
+    TreeWorker worker({1, 6}, 8, buckets, 16, parts);  // The nodes [1,2) [2,4) [4,6).
     const Gradients gradients(8, std::vector<float>(16, 1.0F));
     worker.run(gradients, buckets);
     CHECK(worker.tree.live_buffers() == 3);
@@ -153,7 +154,7 @@ TEST_SUITE("gpu/est/gradient_tree") {
     CHECK(worker.tree.complete());
   }
 
-  TEST_CASE("a path says what the step before left, what is kept, and which slots parts lie in") {
+  TEST_CASE("a path says what the last step left, what is kept, and which slots hold parts") {
     for (std::uint32_t p = 1; p <= 17; ++p)
       for (VirtualRank begin = 0; begin < p; ++begin)
         for (VirtualRank end = begin + 1; end <= p; ++end)
@@ -165,7 +166,7 @@ TEST_SUITE("gpu/est/gradient_tree") {
             for (VirtualRank rank = begin; rank < end; ++rank) {
               const GradientPath path = tree.begin_rank(rank);
               CHECK(path.first == (rank == begin));
-              for (std::size_t i = 1; i < path.slots.size(); ++i) {  // a stack
+              for (std::size_t i = 1; i < path.slots.size(); ++i) {  // The slots form a stack.
                 REQUIRE_FALSE(kept.empty());
                 CHECK(kept.back() == path.slots[i]);
                 kept.pop_back();
@@ -181,7 +182,7 @@ TEST_SUITE("gpu/est/gradient_tree") {
           }
   }
 
-  TEST_CASE("a step that is given up in the middle leaves no trace in the next") {
+  TEST_CASE("a step that is abandoned in the middle leaves no trace in the next one") {
     const std::vector<Bucket> buckets{{16, 32}, {0, 16}};
     std::vector<std::vector<TreePart>> parts(2);
     TreeWorker worker({0, 4}, 4, buckets, 32, parts);
@@ -206,7 +207,7 @@ TEST_SUITE("gpu/est/gradient_tree") {
         3, std::vector<TreePart>{{{1, 0}, nullptr}, {{0, 2}, nullptr}, {{40, 9}, nullptr}}));
   }
 
-  TEST_CASE("long arrays are summed block by block, also over one of the parts") {
+  TEST_CASE("long arrays are summed block by block, also when the sum overwrites a part") {
     std::mt19937_64 random(test::seed("reduce_tree"));
     const std::int64_t floats = 3 * 4096 + 37;
     const std::uint32_t p = 7;
@@ -251,7 +252,7 @@ TEST_SUITE("gpu/est/gradient_tree") {
                   {r.ranks, memory.back()->at(r.slot).data() + buckets[r.bucket].begin});
             },
             GradientOrder::kPerWorker);
-        for (int step = 0; step < 2; ++step) {  // the second leaves no trace of the first
+        for (int step = 0; step < 2; ++step) {  // The second step shows no trace of the first.
           tree.release_all();
           for (auto& bucket_parts : parts)
             std::erase_if(bucket_parts, [&](const WorkerPart& x) { return x.ranks == range; });

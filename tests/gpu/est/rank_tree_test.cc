@@ -27,7 +27,7 @@ TEST_SUITE("gpu/est/rank_tree") {
       CHECK(maximal_nodes({0, p}, p) == std::vector<TreeNode>{{tree_levels(p), 0}});
   }
 
-  TEST_CASE("maximal nodes cover their range once, in order, and are few") {
+  TEST_CASE("maximal nodes cover their range once, in order, and their number is small") {
     for (std::uint32_t p = 1; p <= 40; ++p)
       for (std::uint32_t begin = 0; begin < p; ++begin)
         for (std::uint32_t end = begin + 1; end <= p; ++end) {

@@ -17,7 +17,7 @@ TEST_SUITE("gpu/graph/builder") {
   using es::test::StepRig;
 
   struct Config {
-    std::int64_t batch, tokens, heads, width;  // width of a head
+    std::int64_t batch, tokens, heads, width;  // The width of a head.
     bool bias, mask, length, packed;
     double dropout;
   };
@@ -55,7 +55,7 @@ TEST_SUITE("gpu/graph/builder") {
                     : b.attention("attention", qkv[0], qkv[1], qkv[2], o);
   }
 
-  // What the operator adds to the scores, written out as one number for each score.
+  // The numbers that the operator adds to the scores, one for each score.
   TensorId written_out(GraphBuilder & b, const Config& c, bool mask) {
     std::vector<float> values;
     const std::vector<float> masks = random_mask(c);

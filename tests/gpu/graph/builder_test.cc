@@ -41,7 +41,7 @@ TEST_SUITE("gpu/graph/builder") {
           std::vector<std::string>{"conv.weight", "bn.weight", "bn.bias", "fc.weight", "fc.bias"});
     CHECK(graph->table[0].torch_shape == std::vector<std::int64_t>{6, 3, 3, 3});
     CHECK(graph->table[3].torch_shape == std::vector<std::int64_t>{5, 24});
-    CHECK(graph->table[3].order.spatial == 4);  // columns permute on import
+    CHECK(graph->table[3].order.spatial == 4);  // The columns are permuted at import.
     CHECK(graph->table[3].order.channels == 6);
     CHECK(graph->table.stats()[1].name == "bn.running_var");
   }
@@ -67,7 +67,7 @@ TEST_SUITE("gpu/graph/builder") {
       CHECK(bounds[i] == doctest::Approx(expected[i]).epsilon(1e-7));
   }
 
-  TEST_CASE("the first shape error is reported with the operator and what does not fit") {
+  TEST_CASE("the first error in shapes is reported with the operator and the dimensions") {
     GraphBuilder b("net", 2, layout());
     const TensorId x = b.conv2d("stem", b.input("image"), {.out = 4, .kernel = 5});
     const TensorId y = b.add("later", x, b.input("image"));
@@ -127,7 +127,7 @@ TEST_SUITE("gpu/graph/builder") {
                 [](GraphBuilder& b) { return b.linear("stem", image(b), {.out = 4}); });
   }
 
-  TEST_CASE("moves, lookups and attention say what they take") {
+  TEST_CASE("errors of moves, lookups and attention say what they accept") {
     check_error("may differ along c only", [](GraphBuilder& b) {
       const TensorId x = image(b);
       return b.concat("c", {x, b.max_pool("p", x, {})}, Axis::kC);
@@ -156,7 +156,7 @@ TEST_SUITE("gpu/graph/builder") {
     });
   }
 
-  TEST_CASE("a model has one loss, and all of it takes part") {
+  TEST_CASE("a model has one loss, and every part of it is used") {
     const auto finish = [](const std::function<TensorId(GraphBuilder&)>& build) {
       GraphBuilder b("net", 2, layout());
       const TensorId x = build(b);

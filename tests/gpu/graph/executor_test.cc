@@ -1,4 +1,4 @@
-// Running programs: buckets, purity, faults. That the numbers are right is gradient_test.cc.
+// How programs run: buckets, purity, faults. gradient_test.cc checks the numbers.
 #include "gpu/graph/executor.h"
 
 #include <doctest/doctest.h>
@@ -40,7 +40,7 @@ TEST_SUITE("gpu/graph/executor") {
     CHECK(next == s.buckets.size());
   }
 
-  TEST_CASE("all gradients are written, and their padding is zero, whatever the buffer held") {
+  TEST_CASE("all gradients are written, and their padding is zero, for any content of the buffer") {
     for (const es::test::OperatorCase& c : es::test::operator_cases()) {
       INFO(c.name);
       StepRig s(compile(c.graph), es::test::seed("padding"));
@@ -63,14 +63,14 @@ TEST_SUITE("gpu/graph/executor") {
       StepRig s(compile(c.graph), es::test::seed("pure"));
       const std::vector<float> stats = s.stats;
       const std::vector<std::uint32_t> first = s.step_bits();
-      s.evaluate();  // leaves other values
+      s.evaluate();  // This leaves other values.
       CHECK(s.step_bits() == first);
       CHECK(s.stats == stats);
       CHECK((stats.empty() || s.next_stats != stats));
     }
   }
 
-  TEST_CASE("dropout follows seed, step and rank, and is not there in evaluation") {
+  TEST_CASE("dropout depends on seed, step and rank, and is off in evaluation") {
     StepRig s(compile(es::test::network_cases()[1].graph), es::test::seed("dropout"));
     const std::vector<std::uint32_t> evaluation = s.evaluation_bits();
     const DropoutKey key = s.key;
@@ -93,9 +93,9 @@ TEST_SUITE("gpu/graph/executor") {
     CHECK(s.run() != before);
   }
 
-  TEST_CASE("a sample's evaluation does not depend on the rest of its batch") {
+  TEST_CASE("the evaluation of a sample does not depend on the rest of its batch") {
     StepRig s = residual_network("eval");
-    const std::vector<float> before = s.evaluate();  // logits [3][5], losses [3]
+    const std::vector<float> before = s.evaluate();  // Logits [3][5] and losses [3].
     const std::int64_t image = s.graph().layout.fields[0].words();
     std::fill_n(s.words.begin() + image, 2 * image, 0.25F);
     const std::vector<float> after = s.evaluate();
@@ -122,12 +122,14 @@ TEST_SUITE("gpu/graph/executor") {
     }
   }
 
-  TEST_CASE("an overflow is found even where a ReLU hides it, by operator, with no bucket") {
+  TEST_CASE(
+      "an overflow is found also behind a ReLU, the error names the operator, and no bucket "
+      "follows") {
     StepRig s = residual_network("overflow");
     const std::vector<ParamInfo>& params = s.graph().table.params();
     const auto conv2 = std::find_if(params.begin(), params.end(),
                                     [](const ParamInfo& p) { return p.name == "conv2.weight"; });
-    // The stem's values are not negative, so this channel is -inf or 0, and 0 after the ReLU.
+    // The values of the stem are not negative, so this channel is -inf or 0, and 0 after the ReLU.
     std::fill_n(s.params.data() + conv2->offset, conv2->count / 6,
                 std::numeric_limits<float>::lowest());
     const LocalStepResult result =

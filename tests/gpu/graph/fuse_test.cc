@@ -1,4 +1,5 @@
-// What may change how a model runs but never a bit of the result: fusion, threads, kernel classes.
+// Changes of how a model runs that never change a bit of the result: fusion, threads, kernel
+// classes.
 #include "gpu/graph/fuse.h"
 #include "gpu/graph/ops/operator.h"
 
@@ -72,22 +73,23 @@ TEST_SUITE("gpu/graph/fuse") {
     const TensorId z = b.linear("c", b.add("add", x, y, {.relu = true}), {.out = 8});
     b.cross_entropy("loss", z, b.input("label"));
     const Program program = compile(*b.finish({z}));
-    // Backwards the ReLU's gradient goes to x too, so the dropout's own pass stays.
+    // In the backward pass the gradient of the ReLU goes to x too, so dropout keeps a pass of its
+    // own.
     CHECK(details(program, OpKind::kChain) ==
           std::vector<std::string>{"dropout, add, relu", "relu gradient", "dropout", "add"});
   }
 
-  TEST_CASE("a chain whose value is read elsewhere keeps its own pass") {
+  TEST_CASE("a chain whose value another operator reads keeps a pass of its own") {
     GraphBuilder b("net", 2, tokens_and_label());
     const TensorId x = b.tanh("tanh", b.linear("a", b.input("tokens"), {.out = 8}));
-    const TensorId y = b.scale("scale", x, 2.0F);  // tanh's gradient reads x
+    const TensorId y = b.scale("scale", x, 2.0F);  // The gradient of tanh reads x.
     b.cross_entropy("loss", y, b.input("label"));
     const Program program = compile(*b.finish({y}));
     CHECK(details(program, OpKind::kChain) ==
           std::vector<std::string>{"tanh", "scale", "scale, tanh gradient"});
   }
 
-  TEST_CASE("a batch norm takes over the activation that alone reads it") {
+  TEST_CASE("a batch norm includes the activation if nothing else reads its result") {
     GraphBuilder b("net", 2, {{{"image", es::FieldType::kF32, 3, 3, 4}}});
     TensorId x = b.relu("relu", b.batch_norm("bn1", b.input("image")));
     x = b.leaky_relu("leaky", b.batch_norm("bn2", x), kLeakySlope);
@@ -100,7 +102,7 @@ TEST_SUITE("gpu/graph/fuse") {
           std::vector<std::string>{"relu", "leaky_relu", "", ""});
   }
 
-  TEST_CASE("moves in a row are one move, also through views and with an upsampling") {
+  TEST_CASE("consecutive moves become one move, also through views and with an upsampling") {
     const std::vector<OperatorCase> cases = es::test::network_cases();
     const auto found = std::find_if(cases.begin(), cases.end(),
                                     [](const OperatorCase& c) { return c.name == "rearranging"; });

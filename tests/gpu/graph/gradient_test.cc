@@ -1,4 +1,5 @@
-// Every operator, forwards and backwards, against an fp64 reference and its finite differences.
+// Every operator, forwards and backwards, compared with an fp64 reference and its finite
+// differences.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -15,8 +16,8 @@ TEST_SUITE("gpu/graph/differentiate") {
   using es::test::OperatorCase;
   using es::test::StepRig;
 
-  // The derivative of the fp64 reference loss along `direction`, which is a vector over one
-  // parameter. The step is so short that hardly any ReLU or maximum changes sides within it.
+  // The derivative of the fp64 reference loss along `direction`, a vector over one parameter. The
+  // step is very short, so that few ReLUs or maxima change their branch within it.
   double reference_slope(const Graph& graph, const StepRig& s, const ParamInfo& p,
                          const std::vector<double>& direction) {
     constexpr double kStep = 1e-6;

@@ -44,7 +44,7 @@ TEST_SUITE("gpu/graph/builder") {
     CHECK(before > 0.0F);
     const AlignedBuffer gradient = rig.grads;
     for (const ParamInfo& p : graph.table.params()) {
-      // Against the fp32 loss itself, along the gradient: it is steep there.
+      // Compared with the fp32 loss itself, along the gradient, where the loss is steep.
       double square = 0.0;
       for (std::int64_t i = 0; i < p.count; ++i)
         square += double(gradient.data()[p.offset + i]) * gradient.data()[p.offset + i];

@@ -47,13 +47,13 @@ TEST_SUITE("gpu/graph/memory_plan") {
     }
   }
 
-  TEST_CASE("the peak counts what is live at one operator") {
+  TEST_CASE("the peak counts the blocks that are live at one operator") {
     CHECK(live_peak(std::vector<LiveBlock>{{16, 0, 2}, {32, 2, 3}, {64, 3, 4}}) == 96);
     CHECK(live_peak(std::vector<LiveBlock>{{1, 0, 0}, {1, 1, 1}}) == 16);
   }
 
-  // Executes the plan symbolically: every word of the arena remembers which tensor was written to
-  // it.
+  // Executes the plan symbolically: for every word of the arena it stores which tensor was written
+  // there.
   class PlanCheck {
    public:
     explicit PlanCheck(const Program& program)
@@ -88,7 +88,7 @@ TEST_SUITE("gpu/graph/memory_plan") {
       for (const TensorId t : op.in) CHECK_MESSAGE(intact(t), op.name << " " << op_name(op.kind));
       for (const TensorId t : op.out) {
         if (op.kind == OpKind::kView) {
-          content_[t] = content_[op.in[0]];  // a view holds what it is a view of
+          content_[t] = content_[op.in[0]];  // A view has the content of its base.
           CHECK(plan_.offset[t] == plan_.offset[op.in[0]]);
           CHECK(plan_.owner[t] == plan_.owner[op.in[0]]);
           continue;
@@ -98,7 +98,7 @@ TEST_SUITE("gpu/graph/memory_plan") {
         std::fill_n(owner_.begin() + plan_.offset[t], words(t), t);
       }
     }
-    // What an evaluation returns is there after the last forward operator.
+    // The results of an evaluation exist after the last forward operator.
     void check_results() const {
       for (const TensorId t : graph_.outputs) CHECK(intact(t));
       CHECK(intact(graph_.row_loss));
@@ -108,11 +108,12 @@ TEST_SUITE("gpu/graph/memory_plan") {
     const Program& program_;
     const Graph& graph_;
     MemoryPlan plan_;
-    std::vector<TensorId> owner_;    // by word of the arena
-    std::vector<TensorId> content_;  // by tensor
+    std::vector<TensorId> owner_;    // By word of the arena.
+    std::vector<TensorId> content_;  // By tensor.
   };
 
-  TEST_CASE("in every model's plan the operators find their inputs, and little is wasted") {
+  TEST_CASE(
+      "in the plan of every model the operators find their inputs, and little memory is wasted") {
     for (const std::string model : {"mlp", "small_cnn", "resnet18", "resnet50", "shufflenetv2",
                                     "vgg19", "swin_t", "yolov3", "neumf", "bert", "electra"})
       for (const std::string size : {"tiny", "published"}) {

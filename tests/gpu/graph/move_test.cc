@@ -15,7 +15,8 @@ TEST_SUITE("gpu/graph/move") {
   using namespace es::gpu;
   using Values = std::vector<float>;
   using Index = std::array<std::int64_t, 4>;
-  // Where output word (n, h, w, c) comes from: the input's number and index; number -1: +0.
+  // The source of output word (n, h, w, c): the number and the index of the input; the number -1
+  // means +0.
   struct Origin {
     int input = 0;
     Index at = {};
@@ -85,7 +86,7 @@ TEST_SUITE("gpu/graph/move") {
     }
   }
 
-  // The transposed move gives back what the move took from the only input.
+  // The transposed move restores the values that the move took from the only input.
   void check_back(const Move& move, const TensorShape& input,
                   const std::vector<TensorShape>& outputs) {
     const std::vector<Values> values = numbered({input});
@@ -191,7 +192,7 @@ TEST_SUITE("gpu/graph/move") {
     for (int trial = 0; trial < 20; ++trial) {
       ImageShape s = draw.shape();
       const std::int64_t groups = draw.upto(4), size = s.c;
-      // The composition of concat, shuffle by two and split.
+      // The composition of a concat, a shuffle by two and a split.
       std::vector<OriginOf> halves;
       for (std::int64_t half = 0; half < 2; ++half)
         halves.push_back([=](Index i) {
@@ -208,7 +209,7 @@ TEST_SUITE("gpu/graph/move") {
     }
   }
 
-  TEST_CASE("a simplified copy has no dimension that could be merged") {
+  TEST_CASE("a simplified copy has no dimensions that could be merged") {
     const ImageShape image{2, 4, 6, 8};
     const BlockCopy rows = slice_move(image, Axis::kH, 1, 2)[0];
     CHECK(rows.size == std::array<std::int64_t, kMoveRank>{1, 1, 1, 1, 1, 1, 2, 2 * 6 * 8});
@@ -216,7 +217,7 @@ TEST_SUITE("gpu/graph/move") {
     CHECK(all.size == std::array<std::int64_t, kMoveRank>{1, 1, 1, 1, 1, 1, 1, 2 * 4 * 6 * 8});
   }
 
-  // A random move of one tensor, and its output's shape.
+  // A random move of one tensor, and the shape of its output.
   std::pair<Move, TensorShape> random_move(Drawer & draw, const TensorShape& x) {
     const ImageShape image = image_of(x);
     const int axis = draw.axis();
@@ -246,7 +247,7 @@ TEST_SUITE("gpu/graph/move") {
     }
   }
 
-  TEST_CASE("a composed move does what the two moves did") {
+  TEST_CASE("a composed move does the same as the two moves") {
     Drawer draw;
     int composed_moves = 0;
     for (int trial = 0; trial < 300; ++trial) {
@@ -273,7 +274,7 @@ TEST_SUITE("gpu/graph/move") {
     CHECK(composed_moves > 200);
   }
 
-  TEST_CASE("windows of a padded and rolled image are few copies, whatever the batch") {
+  TEST_CASE("windows of a padded and rolled image need few copies, for any batch size") {
     const ImageShape image{4, 16, 16, 96}, padded{4, 21, 21, 96};
     Move move = pad_move(image, Axis::kH, 0, 5);
     TensorShape shape = with_extent(image, Axis::kH, 21);

@@ -1,4 +1,4 @@
-// Which operators of a program a vendor kernel runs, and that it is these kernels that run.
+// Which operators of a program a vendor kernel runs, and a check that these kernels run.
 #include "gpu/graph/onednn_ops.h"
 
 #include <doctest/doctest.h>
@@ -28,7 +28,7 @@ SampleLayout images() {
            {.name = "label", .type = FieldType::kI32, .high = 9}}};
 }
 
-// A convolution of each kind that gpu/onednn/preference.h tells apart, and a linear layer.
+// A convolution of each kind that gpu/onednn/preference.h distinguishes, and a linear layer.
 Program program() {
   GraphBuilder b("all_kinds", 2, images());
   TensorId x = b.conv2d("first", b.input("image"), {.out = 16, .pad = 1, .bias = true});
@@ -59,7 +59,7 @@ JobSpec job(DeterminismLevel level) {
   return spec;
 }
 
-// As a worker makes it.
+// As a worker creates it.
 std::unique_ptr<Engine> engine_at(DeterminismLevel level, std::uint32_t threads = 1) {
   auto engine = Engine::create(
       job(level), images(),
@@ -77,8 +77,8 @@ AlignedBuffer gradient(Engine& engine, DeterminismLevel level) {
   return out;
 }
 
-// Has nothing for weight gradients, and refuses forward convolutions when they run, from the n-th
-// run of each on.
+// Provides no weight gradients, and refuses forward convolutions when they run, from the n-th run
+// of each one on.
 class RefusingLibrary final : public OnednnLibrary {
  public:
   explicit RefusingLibrary(int runs) : runs_(runs) {}
@@ -113,8 +113,8 @@ bool same_bits(const AlignedBuffer& a, const AlignedBuffer& b) {
 
 }  // namespace
 
-TEST_SUITE("gpu/graph/vendor_ops") {
-  TEST_CASE("preferred convolutions are bound, everything else stays canonical") {
+TEST_SUITE("gpu/graph/onednn_ops") {
+  TEST_CASE("preferred convolutions are bound, all other operators stay canonical") {
     const OnednnLibrary* library = onednn_or_skip();
     if (library == nullptr) return;
     const Program p = program();
@@ -137,7 +137,7 @@ TEST_SUITE("gpu/graph/vendor_ops") {
     for (std::size_t i = 0; i < p.graph.ops.size(); ++i) CHECK_FALSE(*none.run(i, p.graph, {}));
   }
 
-  TEST_CASE("what a library refuses, the canonical kernels run, and it is said") {
+  TEST_CASE("operators that a library refuses run on the canonical kernels, with a note") {
     test::StepRig rig(program(), test::seed("vendor refuses"));
     Executor executor(program(), kernel_table(CpuClass::kScalar), rig.buckets, rig.parallel,
                       OnednnOps(program(), RefusingLibrary(0), CpuClass::kAvx512));
@@ -154,10 +154,10 @@ TEST_SUITE("gpu/graph/vendor_ops") {
     REQUIRE(executor.run_local_step(rig.step(), [](std::uint32_t) {}).ok());
     std::vector<std::uint32_t> gradients(static_cast<std::size_t>(rig.grads.floats()));
     std::memcpy(gradients.data(), rig.grads.data(), rig.grads.bytes());
-    CHECK(std::equal(gradients.begin(), gradients.end(), expected.begin() + 1));  // behind the loss
+    CHECK(std::equal(gradients.begin(), gradients.end(), expected.begin() + 1));  // After the loss.
   }
 
-  TEST_CASE("a kernel that refuses its work later is an error of the step, and of an evaluation") {
+  TEST_CASE("a kernel that fails later is an error of the step, and of an evaluation") {
     test::StepRig rig(program(), test::seed("vendor refuses later"));
     Executor executor(program(), kernel_table(CpuClass::kScalar), rig.buckets, rig.parallel,
                       OnednnOps(program(), RefusingLibrary(1), CpuClass::kAvx512));
@@ -180,14 +180,15 @@ TEST_SUITE("gpu/graph/vendor_ops") {
     CHECK(d2->vendor_library().empty());
   }
 
-  TEST_CASE("a step at D1 repeats its bits with any number of threads, near those of D2") {
+  TEST_CASE(
+      "a step at D1 repeats its bits with any number of threads, and they are near those of D2") {
     if (onednn_or_skip() == nullptr) return;
     const AlignedBuffer d1 = gradient(*engine_at(DeterminismLevel::kD1), DeterminismLevel::kD1);
     for (const std::uint32_t threads : {1U, 3U})
       CHECK(same_bits(gradient(*engine_at(DeterminismLevel::kD1, threads), DeterminismLevel::kD1),
                       d1));
     const AlignedBuffer d2 = gradient(*engine_at(DeterminismLevel::kD2), DeterminismLevel::kD2);
-    CHECK_FALSE(same_bits(d1, d2));  // so the vendor's kernels did run
+    CHECK_FALSE(same_bits(d1, d2));  // So the kernels of the vendor did run.
     double difference = 0, size = 0;
     for (std::int64_t i = 0; i < d1.floats(); ++i) {
       const double a = d1.data()[i], b = d2.data()[i];

@@ -33,13 +33,13 @@ std::vector<float> random_values(std::int64_t count, std::uint64_t seed) {
   return values;
 }
 
-// The distance of the result from random numbers: every element counts, each differently.
+// The distance of the result from random numbers, so that every element has a different weight.
 OperatorCase measured(const std::string& name, const Build& build) {
   GraphBuilder b(name, kBatch, layout());
   const TensorId y = build(b);
   const TensorShape s = b.shape(y);
   b.mse("loss", y, b.constant("target", s, random_values(s.count(), 5)));
-  // What an evaluation returns has samples in front.
+  // The results of an evaluation have the samples as the first dimension.
   const TensorId out = s.front() % kBatch == 0 ? y : b.global_avg_pool("out", b.input("image"));
   Result<Graph> graph = b.finish({out});
   REQUIRE_MESSAGE(graph.ok(), (graph.ok() ? "" : graph.error().message));
@@ -189,7 +189,7 @@ void add_moves(std::vector<OperatorCase>& cases) {
   });
   add("split", [](GraphBuilder& b) {
     const std::vector<TensorId> parts = b.split("op", image(b, 6), Axis::kC, 3);
-    return b.mul("product", parts[0], parts[2]);  // nothing reads the second part
+    return b.mul("product", parts[0], parts[2]);  // No operator reads the second part.
   });
   add("pad", [](GraphBuilder& b) { return b.pad("op", image(b), Axis::kH, 2, 1); });
   add("permute", [](GraphBuilder& b) {
@@ -242,7 +242,7 @@ void add_losses(std::vector<OperatorCase>& cases) {
   }
 }
 
-// Tensors with two and three readers, a fused and an unfused batch norm.
+// Tensors with two and three readers, and a fused and an unfused batch norm.
 OperatorCase residual_network() {
   GraphBuilder b("residual", kBatch, layout());
   TensorId x = b.conv2d("conv1", b.input("image"), {.out = 6, .pad = 1, .groups = 2, .bias = true});
@@ -283,7 +283,7 @@ OperatorCase encoder() {
   return finished(b, "encoder", logits);
 }
 
-// Moves that follow each other, as in shifted windows, shuffles and feature pyramids.
+// Consecutive moves, as in shifted windows, shuffles and feature pyramids.
 OperatorCase rearranging() {
   GraphBuilder b("rearranging", kBatch, layout());
   TensorId x = b.conv2d("conv", b.input("image"), {.out = 6, .kernel = 1});
@@ -304,7 +304,7 @@ OperatorCase rearranging() {
   return finished(b, "rearranging", logits);
 }
 
-// Tensors large enough that threads share an operator.
+// Tensors that are large enough for threads to share an operator.
 OperatorCase wide() {
   GraphBuilder b("wide", kBatch, layout());
   TensorId x = b.gelu("gelu", b.batch_norm("bn", image(b, 256)));

@@ -1,6 +1,6 @@
 #pragma once
-// Small models that together hold every operator of the builder, in the situations that its
-// gradient has to get right.
+// Small models that together contain every operator of the builder, in the situations that its
+// gradient has to handle.
 #include <string>
 #include <vector>
 
@@ -13,10 +13,10 @@ struct OperatorCase {
   gpu::Graph graph;
 };
 
-// All but the YOLO loss. Batch 3.
+// All but the YOLO loss, with batch size 3.
 std::vector<OperatorCase> operator_cases();
 
-// Several operators one after the other, as in models: residual blocks, shared tensors, an encoder.
+// Several operators in sequence, as in models: residual blocks, shared tensors, an encoder.
 std::vector<OperatorCase> network_cases();
 
 }  // namespace es::test

@@ -1,4 +1,4 @@
-// Every architecture, in its tiny size and with its published dropout, trains.
+// Every architecture trains, in its tiny size and with its published dropout.
 #include <doctest/doctest.h>
 
 #include "gpu/engine/engine.h"
@@ -11,7 +11,7 @@ TEST_SUITE("gpu/models") {
   constexpr std::uint32_t kSteps = 8;
 
   struct Outcome {
-    std::vector<float> losses;  // by step
+    std::vector<float> losses;  // By step.
     Digest params;
   };
 
@@ -44,12 +44,13 @@ TEST_SUITE("gpu/models") {
     spec.max_p = 1;
     spec.batch_size = 4;
     spec.model = {.name = model, .size = "tiny"};
-    // NeuMF's embeddings start at almost nothing.
+    // NeuMF's embeddings start very small.
     spec.optimizer = {.kind = "adam", .learning_rate = model == "neumf" ? 0.03 : 0.003};
     return spec;
   }
 
-  // Less than it was at first, in the mean of the last four steps: dropout shakes single ones.
+  // The mean loss of the last four steps is lower than at first. The mean is used because dropout
+  // changes single steps.
   bool has_fallen(const std::vector<float>& losses) {
     float last = 0.0F;
     for (std::size_t i = losses.size() - 4; i < losses.size(); ++i) last += losses[i] / 4.0F;

@@ -23,7 +23,7 @@ from torch.nn import functional as F
 
 CLASSES, BATCH, SIDE, TOKENS, VOCABULARY, USERS, ITEMS = 10, 4, 36, 20, 50, 30, 40
 DETECTION_SIDE, BOXES = 64, 5
-TABLES = ("embedding", "_table", "gu.", "gi.", "mu.", "mi.")  # of which rows are looked up
+TABLES = ("embedding", "_table", "gu.", "gi.", "mu.", "mi.")  # Rows of it are looked up.
 
 
 def fnv1a(name):
@@ -60,7 +60,7 @@ def weight(name, shape):
     return (u * np.float32(np.sqrt(12 / fan_in)).item()).float().double()
 
 
-# --- The models that torchvision does not have, and its own in their tiny sizes.
+# --- models that torchvision does not have, and its own models in their tiny sizes
 class ResNet(nn.Module):
     def __init__(self, block, width, blocks, classes, small_images):
         super().__init__()
@@ -129,7 +129,7 @@ class Concat(nn.Module):
 class Detect(nn.Module):
     def __init__(self, channels, out):
         super().__init__()
-        # Fine to coarse, in cells of each grid.
+        # From fine to coarse, in cells of each grid.
         pixels = torch.tensor([[10, 13, 16, 30, 33, 23], [30, 61, 62, 45, 59, 119],
                                [116, 90, 156, 198, 373, 326]], dtype=torch.float32)
         strides = torch.tensor([8, 16, 32], dtype=torch.float32)
@@ -344,13 +344,13 @@ def yolo_loss(heads, boxes, side):
 
 def detection():
     image = classification(DETECTION_SIDE)[0][0]
-    boxes = 0.8 * fill("boxes", (BATCH, BOXES, 5)).float() + 0.5  # [0.1, 0.9)
+    boxes = 0.8 * fill("boxes", (BATCH, BOXES, 5)).float() + 0.5  # In [0.1, 0.9).
     boxes[..., 0] = integers("classes", BATCH * BOXES, CLASSES + 1).view(BATCH, BOXES) - 1
     return [image], lambda heads: yolo_loss(heads, boxes.double(), DETECTION_SIDE)
 
 
 def swin(width, depths, heads, classes):
-    """torchvision's, without stochastic depth."""
+    """torchvision's model, without stochastic depth."""
     return torchvision.models.SwinTransformer([4, 4], width, depths, heads, [7, 7],
                                               stochastic_depth_prob=0.0, num_classes=classes)
 
@@ -362,7 +362,7 @@ def shufflenet(repeats, channels):
 tv, rn = torchvision.models, torchvision.models.resnet
 VGG_TINY = [(2, 8), (1, 8), (1, 16), (1, 16), (1, 16)]
 QA = question_answering
-# name: (published model, tiny model, mini-batch of the tiny model)
+# Name: (published model, tiny model, mini-batch of the tiny model).
 MODELS = {
     "mlp": (lambda: Mlp(3 * 32 * 32, 128, 1000), lambda: Mlp(3 * SIDE * SIDE, 16, CLASSES),
             lambda: classification(SIDE)),

@@ -1,4 +1,4 @@
-// The models' state dicts, and what is refused.
+// The state dicts of the models, and the arguments that are refused.
 #include "gpu/models/models.h"
 
 #include <doctest/doctest.h>
@@ -41,7 +41,7 @@ TEST_SUITE("gpu/models") {
       "electra_large",
   };
 
-  // Sizes that the published models are counted with.
+  // The sizes for which the published numbers of parameters hold.
   SampleSizes published_sizes(const std::string& model) {
     const Task task = task_of({.name = model});
     return {.side = task == Task::kDetection ? 96 : 32,
@@ -60,7 +60,7 @@ TEST_SUITE("gpu/models") {
     return build({.name = model, .classes = static_cast<std::uint32_t>(sizes.classes)}, sizes);
   }
 
-  TEST_CASE("every published model has PyTorch's names and shapes") {
+  TEST_CASE("every published model has the names and shapes of PyTorch") {
     for (const std::string model : kModels) {
       CAPTURE(model);
       const Result<Graph> g = build_published(model);
@@ -157,7 +157,7 @@ TEST_SUITE("gpu/models") {
     return graph.error().message;
   }
 
-  TEST_CASE("an unknown model, size or option is refused with what is allowed") {
+  TEST_CASE("an unknown model, size or option is refused, and the error lists what is allowed") {
     CHECK(
         error_of(build({.name = "vgg"}, {})) ==
         "model.name = \"vgg\": allowed is small_cnn, resnet18, mlp, resnet34, resnet50, resnet101, "
@@ -173,18 +173,18 @@ TEST_SUITE("gpu/models") {
         std::string::npos);
   }
 
-  TEST_CASE("one value per channel is refused by the batch norm's name, as PyTorch does") {
+  TEST_CASE("batch norm over one value per channel is refused by name, as in PyTorch") {
     const std::string error = error_of(build({.name = "resnet18"}, {.side = 8}, 1));
     CHECK(error ==
           "model resnet18: batch_norm \"layer4.0.bn1\": its input [1,1,1,512] has one value per "
           "channel, whose variance is 0: allowed are at least 2, by a larger batch_size or larger "
           "images");
     CHECK(build({.name = "resnet18"}, {.side = 8}, 2).ok());
-    CHECK(build({.name = "resnet18"}, {.side = 9}, 1).ok());  // 2 x 2 pixels in the last layer
-    CHECK(build({.name = "vgg19"}, {.side = 32}, 1).ok());    // no batch norm
+    CHECK(build({.name = "resnet18"}, {.side = 9}, 1).ok());  // 2 x 2 pixels in the last layer.
+    CHECK(build({.name = "vgg19"}, {.side = 32}, 1).ok());    // There is no batch norm.
   }
 
-  TEST_CASE("buffers of the state dicts are those that follow from the model") {
+  TEST_CASE("the buffers of the state dicts are those that follow from the model") {
     const auto buffers = [](const char* model, const char* size) {
       const SampleSizes sizes = published_sizes(model);
       const Result<Graph> g =

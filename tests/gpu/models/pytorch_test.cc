@@ -1,5 +1,5 @@
-// The tiny models behave as PyTorch's of the same architecture: loss, every gradient, and outputs
-// of evaluation, on weights and samples that both make by formula.
+// The tiny models behave like PyTorch's models of the same architecture: loss, every gradient and
+// outputs of evaluation, on weights and samples from a formula that both use.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -25,7 +25,7 @@ TEST_SUITE("gpu/models") {
     return false;
   }
 
-  // As weight() of make_reference.py.
+  // The same as weight() in make_reference.py.
   void set_by_formula(NamedTensor & t) {
     t.values = test::fill(t.name, t.values.size());
     const bool vector = t.shape.size() == 1;
@@ -55,14 +55,14 @@ TEST_SUITE("gpu/models") {
     return engine;
   }
 
-  // Relative to the norm: the probe's entries are below one half.
+  // Relative to the norm, because the entries of the probe are below one half.
   void check_close(const test::Summary& ours, const test::Summary& expected, double scale,
                    double tolerance) {
     CHECK(std::abs(ours.norm - expected.norm) < tolerance * scale);
     CHECK(std::abs(ours.probe - expected.probe) < tolerance * scale);
   }
 
-  // The largest norm of a gradient: what rounding errors of a small one are compared with.
+  // The largest norm of a gradient. Rounding errors of small gradients are compared with it.
   double gradient_scale(const test::ModelReference& expected) {
     double scale = 0.0;
     for (const auto& [name, g] : expected.gradients) scale = std::max(scale, g.norm);
@@ -81,7 +81,7 @@ TEST_SUITE("gpu/models") {
     const double floor = 1e-3 * gradient_scale(expected);
     for (const NamedTensor& t : gradients) {
       const auto found = expected.gradients.find(t.name);
-      if (found == expected.gradients.end()) continue;  // a statistic
+      if (found == expected.gradients.end()) continue;  // A statistic.
       CAPTURE(t.name);
       check_close(test::summary(t.values, "probe." + t.name), found->second,
                   std::max(found->second.norm, floor), tolerance);
@@ -103,7 +103,7 @@ TEST_SUITE("gpu/models") {
     }
   }
 
-  // The tolerance is of gradients: fp32 against PyTorch's fp64.
+  // The tolerance for gradients: our fp32 compared with PyTorch's fp64.
   void compare(const std::string& model, double tolerance) {
     JobSpec spec;
     spec.max_p = 1;
@@ -126,7 +126,7 @@ TEST_SUITE("gpu/models") {
     for (const char* model :
          {"mlp", "small_cnn", "neumf", "resnet18", "resnet34", "resnet50", "vgg19", "swin_t"})
       compare(model, 1e-5);
-    // Some of their gradients are 0 but for rounding, or sums that cancel.
+    // Some of their gradients are 0 except for rounding, or are sums that cancel.
     for (const char* model : {"shufflenetv2", "yolov3", "bert", "electra", "electra_base"})
       compare(model, 5e-5);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// What make_reference.py has written about a model: reference/MODEL.txt.
+// The output of make_reference.py for a model: reference/MODEL.txt.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -17,8 +17,8 @@ Summary summary(const std::vector<float>& values, const std::string& probe);
 using Shapes = std::map<std::string, std::vector<std::int64_t>>;
 
 struct ModelReference {
-  Shapes params, stats;  // published size
-  double loss = 0.0;     // the rest: tiny size
+  Shapes params, stats;  // In the published size.
+  double loss = 0.0;     // The other members: in the tiny size.
   std::map<std::string, Summary> gradients;
   std::vector<Summary> outputs;
 };

@@ -41,7 +41,7 @@ std::vector<std::int32_t> lengths(const SampleSizes& s, std::size_t batch) {
   return n;
 }
 
-// In [0.1, 0.9); the class comes first, -1: no box.
+// In [0.1, 0.9). The class is first; -1 means no box.
 std::vector<float> boxes(const SampleSizes& s, std::size_t batch) {
   const std::size_t count = batch * static_cast<std::size_t>(s.boxes);
   std::vector<float> x = fill("boxes", 5 * count);

@@ -1,5 +1,5 @@
 #pragma once
-// Numbers that make_reference.py and the tests of the models make by the same formula.
+// Numbers that make_reference.py and the tests of the models compute by the same formula.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -11,10 +11,10 @@ namespace es::test {
 
 // `count` numbers in [-0.5, 0.5) that depend on the name and the position.
 std::vector<float> fill(const std::string& name, std::size_t count);
-// `count` integers in [0, bound), alike.
+// `count` integers in [0, bound), computed in the same way.
 std::vector<std::int32_t> integers(const std::string& name, std::size_t count, std::uint32_t bound);
 
-// Sizes of the samples of every task; the defaults are those of make_reference.py.
+// Sizes of the samples of every task. The defaults are those of make_reference.py.
 struct SampleSizes {
   std::int64_t side = 36, tokens = 20, boxes = 5;
   std::int32_t classes = 10, vocabulary = 50, users = 30, items = 40;

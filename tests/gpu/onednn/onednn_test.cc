@@ -19,7 +19,7 @@ using es::test::onednn_or_skip;
 constexpr ConvPass kPasses[] = {ConvPass::kForward, ConvPass::kDataGradient,
                                 ConvPass::kWeightGradient};
 
-// One call of a kernel: sizes and operands. `terms`: products that add up to one output.
+// One call of a kernel: sizes and operands. `terms`: the number of products in one output.
 struct Call {
   std::string what;
   Floats a, b, bias;
@@ -102,9 +102,9 @@ Call absolute(const Call& call) {
           call.has_bias, call.out_floats,  call.terms};
 }
 
-// Whatever the order of additions, a sum of n products with a bias differs from the exact one by at
-// most about (n + 1) * 2^-24 times the sum of their magnitudes; two such sums by twice that.
-// `magnitude`: the same call with all operands positive.
+// In any order of additions, a sum of n products with a bias differs from the exact one by at most
+// about (n + 1) * 2^-24 times the sum of their magnitudes, and two such sums differ by at most
+// twice that. `magnitude`: the same call with all operands positive.
 void check_agrees(const Floats& vendor, const Floats& canonical, const Floats& magnitude,
                   const Call& call) {
   const double unit = 2.0 * static_cast<double>(call.terms + 2) * 0x1p-24;
@@ -189,7 +189,7 @@ TEST_SUITE("gpu/onednn") {
     }
   }
 
-  TEST_CASE("a NaN that the canonical kernels pass on comes out of the library's too") {
+  TEST_CASE("a NaN that the canonical kernels pass on is passed on by the library too") {
     const OnednnLibrary* library = onednn_or_skip();
     if (library == nullptr) return;
     Random random(es::test::seed("onednn nan"));
@@ -219,7 +219,8 @@ TEST_SUITE("gpu/onednn") {
     }
   }
 
-  TEST_CASE("the algorithm is a function of the shape, and another kernel of it has its bits") {
+  TEST_CASE(
+      "the algorithm is a function of the shape, and another kernel of that shape has its bits") {
     const OnednnLibrary* library = onednn_or_skip();
     if (library == nullptr) return;
     Random random(es::test::seed("onednn algorithm"));
@@ -237,7 +238,8 @@ TEST_SUITE("gpu/onednn") {
     }
   }
 
-  // The test runs with OMP_NUM_THREADS above 1: left alone, the library would take that many.
+  // The test runs with OMP_NUM_THREADS above 1. By default the library would use that number of
+  // threads.
   TEST_CASE("a kernel starts no thread, and has the same bits on any thread") {
     const OnednnLibrary* library = onednn_or_skip();
     if (library == nullptr) return;

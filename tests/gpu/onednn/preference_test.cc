@@ -22,7 +22,7 @@ constexpr CpuClass kVectorClasses[] = {CpuClass::kAvx2, CpuClass::kAvx512};
 }  // namespace
 
 TEST_SUITE("gpu/onednn/preference") {
-  TEST_CASE("first layers run there, but for the gradient of the image, which nobody needs") {
+  TEST_CASE("first layers run there, except the gradient of the image, which is not needed") {
     for (const CpuClass c : kVectorClasses)
       for (const std::int64_t channels : {1, 3, 4})
         CHECK(preferred(c, {.n = 8,
@@ -44,7 +44,7 @@ TEST_SUITE("gpu/onednn/preference") {
     CHECK(preferred(CpuClass::kAvx512, depthwise) == Passes{ConvPass::kWeightGradient});
   }
 
-  TEST_CASE("of other convolutions, only the weight gradient of a 1x1 with stride 2") {
+  TEST_CASE("of other convolutions, only the weight gradient of a 1x1 convolution with stride 2") {
     const ConvShape shortcut{.n = 8, .h = 14, .w = 14, .c = 64, .oc = 128, .stride = 2};
     ConvShape stride_1 = shortcut, kernel_3 = shortcut, grouped = shortcut;
     stride_1.stride = 1;

@@ -16,7 +16,7 @@ TEST_SUITE("gpu/optim/optimizer") {
   using namespace es;
   using namespace es::gpu;
 
-  // PyTorch's vectors: a start, six gradients, and what each optimizer makes of them.
+  // PyTorch's vectors: a start, six gradients, and the results of each optimizer.
   class Vectors {
    public:
     explicit Vectors(const std::filesystem::path& directory) {
@@ -68,7 +68,7 @@ TEST_SUITE("gpu/optim/optimizer") {
     return params;
   }
 
-  TEST_CASE("sgd, adam and adamw do what PyTorch's do, within the rounding of fp32") {
+  TEST_CASE("sgd, adam and adamw agree with PyTorch within the rounding of fp32") {
     const std::filesystem::path directory = test::reference_data("vectors");
     if (directory.empty()) return;
     const Vectors vectors(directory);
@@ -84,12 +84,12 @@ TEST_SUITE("gpu/optim/optimizer") {
       for (std::size_t i = 0; i < ours.size(); ++i)
         worst = std::max(worst, std::abs(double(ours[i]) - double(expected[i])) /
                                     std::max(1.0, std::abs(double(expected[i]))));
-      CHECK(worst < 2e-7);  // weights and updates are about 1
+      CHECK(worst < 2e-7);  // Weights and updates are about 1.
       for (const CpuClass c : supported_cpu_classes()) CHECK(train(vectors, optimizer, c) == ours);
     }
   }
 
-  TEST_CASE("the linear schedule is PyTorch's, whose warm-up begins one step lower") {
+  TEST_CASE("the linear schedule is that of PyTorch with a warm-up that begins one step lower") {
     const std::filesystem::path directory = test::reference_data("vectors");
     if (directory.empty()) return;
     const std::vector<double> expected =
@@ -104,7 +104,7 @@ TEST_SUITE("gpu/optim/optimizer") {
       CHECK(optimizer.rate(t) == doctest::Approx(expected[t < 5 ? t + 1 : t]).epsilon(1e-6));
   }
 
-  TEST_CASE("adam's powers of beta depend on the version only") {
+  TEST_CASE("the powers of beta in adam depend on the version only") {
     OptimizerSpec spec;
     spec.kind = "adam";
     Optimizer forward(spec, {}, 0, 1), jumping(spec, {}, 0, 1);
@@ -156,7 +156,7 @@ TEST_SUITE("gpu/optim/optimizer") {
     return kernel_table(supported_cpu_classes().back());
   }
 
-  TEST_CASE("clipping scales the whole gradient to the norm, and leaves a smaller one alone") {
+  TEST_CASE("clipping scales a larger gradient to the norm, and does not change a smaller one") {
     const Example e;
     Parallel parallel(1);
     double exact = 0.0;
@@ -169,7 +169,7 @@ TEST_SUITE("gpu/optim/optimizer") {
     OptimizerSpec spec;
     spec.clip_norm = 2.0;
     const Optimizer optimizer(spec, {}, 0, 4);
-    const double norm = std::sqrt(exact) / 4.0;  // of the mean over four ESTs
+    const double norm = std::sqrt(exact) / 4.0;  // The norm of the mean over four ESTs.
     REQUIRE(norm > 2.0);
     CHECK(optimizer.clipped_scale(0.25F, squares) ==
           doctest::Approx(0.25 * 2.0 / (norm + 1e-6)).epsilon(1e-6));
@@ -192,7 +192,7 @@ TEST_SUITE("gpu/optim/optimizer") {
       if (expected.empty()) expected.assign(p, p + e.grad.floats());
       CHECK(std::equal(expected.begin(), expected.end(), p));
       CHECK(p[0] != untouched.replica.params.data()[0]);
-      CHECK(p[5000] == 0.0F);  // padding
+      CHECK(p[5000] == 0.0F);  // Padding.
       std::vector<float> by_param(3), alone(3);
       Parallel one(1);
       CHECK(sum_of_squares(e.reduced(), fastest(), parallel, by_param) ==

@@ -22,7 +22,8 @@ TEST_SUITE("gpu/replica") {
     return table;
   }
 
-  // One parameter, several; chunks that end inside one, at the end of the array, or not at all.
+  // One parameter or several; chunks that end inside of one, at the end of the array, or in neither
+  // place.
   const std::vector<std::int64_t> kTables[] = {{5},
                                                {kDigestChunkFloats},
                                                {kDigestChunkFloats - 1, 16},
@@ -54,7 +55,7 @@ TEST_SUITE("gpu/replica") {
     }
   }
 
-  TEST_CASE("digests do not depend on the pieces that arrays come in") {
+  TEST_CASE("digests do not depend on the pieces in which arrays are passed") {
     std::mt19937_64 random(test::seed("array digest"));
     for (const auto& counts : kTables) {
       const ParamTable table = table_of(counts);
@@ -71,7 +72,7 @@ TEST_SUITE("gpu/replica") {
     }
   }
 
-  TEST_CASE("the digest of an array is that of its chunks and the rest") {
+  TEST_CASE("the digest of an array is made of those of its chunks and of the rest") {
     std::mt19937_64 random(test::seed("array digest chunks"));
     for (const auto& counts : kTables) {
       const ParamTable table = table_of(counts);
@@ -84,7 +85,7 @@ TEST_SUITE("gpu/replica") {
     }
   }
 
-  TEST_CASE("one changed bit, and another table, change the digests") {
+  TEST_CASE("one changed bit changes the digests, and another table too") {
     std::mt19937_64 random(test::seed("array digest change"));
     for (const auto& counts : kTables) {
       const ParamTable table = table_of(counts);

@@ -44,19 +44,19 @@ TEST_SUITE("gpu/params") {
     CHECK(bucket_of(cut_buckets(table, 48), table[2]) == 0);
   }
 
-  TEST_CASE("convolution weights turn from OHWI to OIHW and back") {
+  TEST_CASE("convolution weights are converted from OHWI to OIHW and back") {
     const ParamTable table = example_table();
     std::vector<float> ours(32), theirs(32), back(32);
     std::iota(ours.begin(), ours.end(), 0.0F);
     to_pytorch(table[1], ours.data(), theirs.data());
-    // o = 0: ours is [h*w = 4][i = 2].
+    // For o = 0 our layout is [h*w = 4][i = 2].
     CHECK(std::vector<float>(theirs.begin(), theirs.begin() + 8) ==
           std::vector<float>{0, 2, 4, 6, 1, 3, 5, 7});
     from_pytorch(table[1], theirs.data(), back.data());
     CHECK(back == ours);
   }
 
-  TEST_CASE("a state survives export and import in any order") {
+  TEST_CASE("a state is unchanged after export and import in any order") {
     const ParamTable table = example_table();
     std::vector<float> flat(160), stats{1, 2, 3, 4, 5, 6};
     initialise_params(table, 9, flat.data());
@@ -70,7 +70,7 @@ TEST_SUITE("gpu/params") {
     CHECK(stats_back == stats);
   }
 
-  TEST_CASE("an import without a parameter, or with another shape, names it") {
+  TEST_CASE("an import with a missing parameter or another shape is an error that names it") {
     const ParamTable table = example_table();
     std::vector<float> flat(160), stats(6);
     std::vector<NamedTensor> tensors = export_state(table, flat.data(), stats.data());
@@ -84,7 +84,8 @@ TEST_SUITE("gpu/params") {
     CHECK(missing.error().message.find("\"a\" is missing") != std::string::npos);
   }
 
-  TEST_CASE("initial parameters depend on the seed, keep their bound and leave the padding zero") {
+  TEST_CASE(
+      "initial parameters depend on the seed, keep their bound, and have zeros in the padding") {
     const ParamTable table = example_table();
     std::vector<float> flat(160, 9.0F), again(160), other(160);
     initialise_params(table, 1, flat.data());

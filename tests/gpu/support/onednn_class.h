@@ -1,6 +1,7 @@
 #pragma once
-// Which kernel class a test program asks oneDNN for. A process serves one, so the same
-// program runs once for each: ES_CPU_CLASS names it, else it is the widest of this machine.
+// The kernel class for which a test program asks oneDNN. A process serves one class, so the same
+// program runs once for each: ES_CPU_CLASS names it, and without it the widest of this machine is
+// used.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -15,8 +16,8 @@ inline CpuClass onednn_class() {
   return name == nullptr ? supported_cpu_classes().back() : parse_cpu_class(name).value();
 }
 
-// The library, or nullptr with a message: the test is to be skipped where this build has no oneDNN
-// or this processor does not have the class.
+// Returns the library, or nullptr with a message: the test is skipped where this build has no
+// oneDNN or this processor does not have the class.
 inline const gpu::OnednnLibrary* onednn_or_skip() {
   const std::string name = device_type(onednn_class()).name;
   if (!cpu_supports(onednn_class())) {

@@ -19,13 +19,13 @@ using gpu::Op;
 using gpu::OpKind;
 using gpu::TensorId;
 using gpu::TensorShape;
-using Values = std::vector<double>;  // integers as their values
+using Values = std::vector<double>;  // Integers, as their values.
 
 double sigmoid(double x) {
   return 1.0 / (1.0 + std::exp(-x));
 }
 
-// In place over `count` values, -inf allowed.
+// In place over `count` values, which may be -inf.
 void softmax(double* x, std::int64_t count) {
   const double top = *std::max_element(x, x + count);
   double sum = 0.0;
@@ -301,7 +301,7 @@ class Reference {
     return sum;
   }
 
-  // One word at a time, from the definition of a BlockCopy.
+  // One word at a time, by the definition of a BlockCopy.
   void move(const Op& op) {
     for (const gpu::BlockCopy& copy : op.move)
       for (std::int64_t i = 0; i < copy.count(); ++i) {
@@ -327,7 +327,7 @@ class Reference {
       };
       if (op.kind == OpKind::kMaxPool || op.kind == OpKind::kAvgPool) {
         for_window(op.pool, oh, ow, visit);
-      } else {  // adaptive; the global pool is its 1x1 case
+      } else {  // Adaptive pooling. The global pool is its case 1x1.
         for (std::int64_t h = oh * in.h / out.h; h < ((oh + 1) * in.h + out.h - 1) / out.h; ++h)
           for (std::int64_t w = ow * in.w / out.w; w < ((ow + 1) * in.w + out.w - 1) / out.w; ++w)
             visit(h, w, 0);
@@ -363,7 +363,7 @@ class Reference {
   const gpu::Graph& graph_;
   const Values& params_;
   gpu::DropoutKey key_;
-  std::vector<Values> values_;  // by tensor
+  std::vector<Values> values_;  // By tensor.
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 #pragma once
-// The model's forward pass in fp64, written straight from the operators' textbook definitions and
-// sharing no code with the kernels: the oracle for losses and, by finite differences, for
-// gradients. Knows every operator but the YOLO loss.
+// The forward pass of the model in fp64, written from the textbook definitions of the operators. It
+// shares no code with the kernels. It is the reference for losses and, by finite differences, for
+// gradients. It knows every operator except the YOLO loss.
 #include <vector>
 
 #include "gpu/base/batch.h"

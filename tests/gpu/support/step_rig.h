@@ -1,5 +1,5 @@
 #pragma once
-// One program with everything that a local step of it needs: parameters, statistics, a mini-batch.
+// One program with everything that a local step needs: parameters, statistics and a mini-batch.
 #include <cstdint>
 #include <memory>
 #include <random>
@@ -19,7 +19,7 @@ struct RigOptions {
 
 class StepRig {
  public:
-  // Everything random is drawn from `seed`: parameters, numbers in [-1, 1), integers in their
+  // All random values are drawn from `seed`: parameters, numbers in [-1, 1), and integers in their
   // range.
   StepRig(gpu::Program program, std::uint64_t seed, const RigOptions& options = {});
 
@@ -28,9 +28,9 @@ class StepRig {
   gpu::LocalStep step();
   // Runs a local step; returns the loss.
   float run();
-  // What an evaluation returns: the outputs and the row losses, one after the other.
+  // The results of an evaluation: the outputs, and then the row losses.
   std::vector<float> evaluate();
-  // Bits of everything that a step leaves: loss, gradients, next statistics.
+  // The bits of all results of a step: loss, gradients, next statistics.
   std::vector<std::uint32_t> step_bits();
   std::vector<std::uint32_t> evaluation_bits();
 

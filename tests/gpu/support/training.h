@@ -1,6 +1,6 @@
 #pragma once
 // A whole job in one process: several workers with their own engines, gradient trees and kernel
-// classes train together as the actors make them do, without messages.
+// classes train together in the same way as with actors, without messages.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -18,16 +18,16 @@ struct WorkerPlan {
   RankRange range;
   CpuClass cpu_class = CpuClass::kScalar;
   gpu::DeviceKind device = gpu::DeviceKind::kCpu;
-  std::uint32_t device_sums = 0;  // EngineOptions::device_sums
+  std::uint32_t device_sums = 0;  // The value of EngineOptions::device_sums.
 };
 
 // Mini-batches as a pure function of (seed, rank, step): reals uniform in [-1, 1), integers in
-// their range, two boxes an image. Where there are an image and a label, the image depends on the
-// label.
+// their range, two boxes for each image. If there are an image and a label, the image depends on
+// the label.
 class BatchSource {
  public:
   BatchSource(const JobSpec& spec, SampleLayout layout) : spec_(spec), layout_(std::move(layout)) {}
-  // Valid until the next call.
+  // The result is valid until the next call.
   gpu::Batch make(VirtualRank rank, std::uint64_t step);
 
  private:
@@ -46,14 +46,14 @@ class InProcessJob {
   // One global step; returns the losses by rank.
   std::vector<float> step();
 
-  // Goes on with these workers, from the state of the first of the present ones.
+  // Continues with these workers, from the state of the first one of the present workers.
   void replace_workers(std::vector<WorkerPlan> workers);
 
   gpu::Engine& engine(std::size_t worker) { return *workers_[worker].engine; }
-  // Equal on all workers, or the text says which differ.
+  // Returns the state of all workers if it is equal, or a text about the differences.
   std::string params_digest() const;
   std::string state_digest() const;
-  // Live gradient buffers: the peak of a worker's tree.
+  // The number of live gradient buffers: the peak of the tree of a worker.
   std::uint32_t peak_live_buffers(std::size_t worker) const {
     return workers_[worker].tree->peak_live_buffers();
   }
@@ -67,7 +67,7 @@ class InProcessJob {
   };
   struct Part {
     gpu::NodeReady node;
-    const float* data;  // of the bucket
+    const float* data;  // Of the bucket.
   };
   void add_part(Worker& worker, const gpu::NodeReady& ready);
   void start_workers(const std::vector<WorkerPlan>& plans);
@@ -81,8 +81,8 @@ class InProcessJob {
   std::uint32_t threads_;
   BatchSource batches_;
   std::vector<Worker> workers_;
-  std::vector<std::vector<Part>> parts_;     // by bucket, from all workers
-  std::vector<gpu::AlignedBuffer> reduced_;  // of buckets with several parts
+  std::vector<std::vector<Part>> parts_;     // By bucket, from all workers.
+  std::vector<gpu::AlignedBuffer> reduced_;  // Of buckets with several parts.
 };
 
 }  // namespace es::test

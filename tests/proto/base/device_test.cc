@@ -55,7 +55,7 @@ TEST_SUITE("proto/base/device") {
     CHECK(*parse_cpu_class("cpu-avx2") == CpuClass::kAvx2);
   }
 
-  TEST_CASE("a type in upper case is refused, and how it is written is said") {
+  TEST_CASE("a type in upper case is refused, and the error shows the right spelling") {
     const auto set = parse_device_set("cpu-avx2:1+CPU-Scalar:2");
     REQUIRE_FALSE(set.ok());
     CHECK(set.error().message.find("written in lower case: cpu-scalar") != std::string::npos);

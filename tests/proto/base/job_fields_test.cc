@@ -10,7 +10,7 @@ using namespace es;
 
 namespace {
 
-// Converts to anything, so that it can stand for any member of an aggregate.
+// Converts to any type, so that it can initialise any member of an aggregate.
 struct Any {
   template <class T>
   operator T() const;
@@ -23,7 +23,7 @@ constexpr bool takes(std::index_sequence<I...>) {
   };
 }
 
-// How many members the aggregate T has.
+// The number of members of the aggregate T.
 template <class T, std::size_t N = 64>
 constexpr std::size_t member_count() {
   if constexpr (N == 0 || takes<T>(std::make_index_sequence<N>{}))
@@ -37,7 +37,7 @@ constexpr std::size_t members_of_all() {
   return (member_count<Tables>() + ...);
 }
 
-// The tables of a specification are one member of it each.
+// Each table of a specification is one member.
 constexpr std::size_t kTables = 7;
 constexpr std::size_t kFields =
     members_of_all<JobSpec, ModelSpec, DataSpec, OptimizerSpec, ScheduleSpec, ResourceSpec,
@@ -81,7 +81,7 @@ TEST_SUITE("proto/base/job_fields") {
     CHECK(keys.size() == kFields);
   }
 
-  TEST_CASE("every field says what it means and what is allowed") {
+  TEST_CASE("every field has a meaning and a description of the allowed values") {
     for (const FieldValue& value : field_values(JobSpec{})) {
       CAPTURE(value.field.key);
       CHECK(value.field.meaning.ends_with("."));
@@ -91,7 +91,7 @@ TEST_SUITE("proto/base/job_fields") {
     }
   }
 
-  TEST_CASE("a job goes on from a checkpoint unless a field that decides its bits differs") {
+  TEST_CASE("a job continues from a checkpoint unless a field that decides its bits differs") {
     const JobSpec spec;
     CHECK(first_other_bits(spec, spec).empty());
     const std::vector<FieldValue> fields = field_values(spec);
@@ -103,7 +103,7 @@ TEST_SUITE("proto/base/job_fields") {
     }
   }
 
-  TEST_CASE("what is allowed, in words") {
+  TEST_CASE("the allowed values as a text") {
     CHECK(allowed_text({.low = 1, .high = 1024}) == "1 to 1024");
     CHECK(allowed_text({.high = 64, .zero = "no cropping"}) == "0 (no cropping) to 64");
     CHECK(allowed_text({.high = 1, .high_is_open = true}) == "0 to below 1");

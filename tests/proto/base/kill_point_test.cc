@@ -13,11 +13,11 @@
 namespace es {
 namespace {
 
-// The signal that ended a child with this environment; 0: it came to its end.
+// The signal that ended a child with this environment; 0 if it exited.
 int signal_of(const char* point, const char* token, const std::function<void()>& run) {
   const pid_t pid = ::fork();
   if (pid == 0) {
-    std::signal(SIGABRT, SIG_DFL);  // not the handler of the test program
+    std::signal(SIGABRT, SIG_DFL);  // The child does not use the handler of the test program.
     ::setenv("ES_KILL_POINT", point, 1);
     if (token != nullptr) ::setenv("ES_KILL_TOKEN", token, 1);
     run();
@@ -37,14 +37,14 @@ TEST_CASE("a process dies at the point that its environment names, and at no oth
   CHECK(signal_of("there", nullptr, [] { pass(5); }) == 0);
 }
 
-TEST_CASE("the N-th time") {
+TEST_CASE("a process dies at the N-th time") {
   CHECK(signal_of("here:3", nullptr, [] { pass(2); }) == 0);
   CHECK(signal_of("here:3", nullptr, [] { pass(3); }) == SIGKILL);
   CHECK(signal_of("here:0", nullptr, [] { pass(1); }) == SIGABRT);
   CHECK(signal_of("here:x", nullptr, [] { pass(1); }) == SIGABRT);
 }
 
-TEST_CASE("of several processes one dies, the one that takes the token") {
+TEST_CASE("of several processes the one that takes the token dies") {
   const std::filesystem::path token =
       std::filesystem::temp_directory_path() / ("es-token-" + std::to_string(::getpid()));
   std::ofstream(token).close();
@@ -53,7 +53,7 @@ TEST_CASE("of several processes one dies, the one that takes the token") {
   CHECK(signal_of("here", token.c_str(), [] { pass(3); }) == 0);
 }
 
-TEST_CASE("after a point that lets others finish nothing more leaves the process") {
+TEST_CASE("after a point that lets others finish, the process sends nothing more") {
   const int signal = signal_of("here", nullptr, [] {
     if (kill_point_passed()) ::_exit(0);
     kill_point_after("here");

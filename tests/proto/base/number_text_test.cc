@@ -13,7 +13,7 @@
 using namespace es;
 
 TEST_SUITE("proto/base/number_text") {
-  TEST_CASE("a number is written as people write it") {
+  TEST_CASE("a number is written in its usual form") {
     CHECK(number_text(0) == "0");
     CHECK(number_text(0.1) == "0.1");
     CHECK(number_text(1e6) == "1000000");
@@ -30,7 +30,7 @@ TEST_SUITE("proto/base/number_text") {
     CHECK(number_text(12'345'678.001) == "12345678.001");
   }
 
-  TEST_CASE("every double reads back as itself") {
+  TEST_CASE("every double is read back as itself") {
     std::mt19937_64 random(test::seed("number_text"));
     for (int i = 0; i < 100'000; ++i) {
       const auto value = std::bit_cast<double>(random());

@@ -5,7 +5,8 @@
 namespace es {
 namespace {
 
-// A plain text is shown as it is; of anything else nothing is left that a terminal obeys.
+// A plain text is shown unchanged. Other texts are shown without anything that a terminal
+// interprets.
 void check_escaped(std::string_view text, const std::string& expected) {
   CHECK(escaped(text) == expected);
   CHECK(is_plain(escaped(text)));
@@ -15,7 +16,7 @@ void check_escaped(std::string_view text, const std::string& expected) {
 }  // namespace
 
 TEST_SUITE("proto/base/text") {
-  TEST_CASE("UTF-8 is told from other bytes") {
+  TEST_CASE("UTF-8 is distinguished from other bytes") {
     for (const char* good : {"", "plain", "\xc3\xa4", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\n\x1b"})
       CHECK(is_utf8(good));
     for (const char* bad :
@@ -27,7 +28,7 @@ TEST_SUITE("proto/base/text") {
     }
   }
 
-  TEST_CASE("what a terminal obeys is escaped byte by byte") {
+  TEST_CASE("characters that a terminal interprets are escaped byte by byte") {
     check_escaped("job-1 \xc3\xa4 \xe2\x82\xac", "job-1 \xc3\xa4 \xe2\x82\xac");
     check_escaped("a\x1b[2Jb", "a\\x1b[2Jb");
     check_escaped("one\ntwo\r", "one\\x0atwo\\x0d");
@@ -36,12 +37,12 @@ TEST_SUITE("proto/base/text") {
     check_escaped(
         "\xc2\x9b"
         "31m",
-        "\\xc2\\x9b31m");  // C1: control sequence introducer
+        "\\xc2\\x9b31m");  // C1: the control sequence introducer.
     check_escaped(
         "\xe2\x80\xae"
         "abc",
         "\\xe2\\x80\\xae"
-        "abc");  // from right to left
+        "abc");  // From right to left.
     check_escaped("\xff\xc3", "\\xff\\xc3");
   }
 

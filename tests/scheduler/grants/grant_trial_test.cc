@@ -16,7 +16,7 @@ DeviceSet devices(const char* text) {
   return *parse_device_set(text);
 }
 
-// A job whose steps take what a test says, on a clock of its own.
+// A job whose steps take the time that a test sets, on a clock of its own.
 struct Job {
   GrantTrial trial;
   double now = 100;
@@ -29,7 +29,7 @@ struct Job {
     return refusal_of(trial.refusals(), devices(on)) != nullptr;
   }
   void run(double step_seconds, int steps = 10) {
-    for (int i = 0; i < steps; ++i) trial.step(now += step_seconds);
+    for (int i = 0; i < steps; ++i) trial.step(Seconds(now += step_seconds));
   }
 };
 
@@ -37,12 +37,12 @@ TEST_SUITE("scheduler/grant_trial") {
   TEST_CASE("the pace is known after three blocks, and one long step does not count") {
     StepPace pace;
     double now = 0;
-    for (int i = 0; i < 3; ++i) pace.step(now += 1);
+    for (int i = 0; i < 3; ++i) pace.step(Seconds(now += 1));
     CHECK_FALSE(pace.seconds());  // the first only begins
-    pace.step(now += 1);
+    pace.step(Seconds(now += 1));
     CHECK(pace.seconds() == 1.0);
-    pace.step(now += 60);  // an evaluation
-    pace.step(now += 1);
+    pace.step(Seconds(now += 60));  // an evaluation
+    pace.step(Seconds(now += 1));
     CHECK(pace.seconds() == 1.0);
     pace.restart();
     CHECK_FALSE(pace.seconds());
@@ -52,19 +52,19 @@ TEST_SUITE("scheduler/grant_trial") {
     StepPace pace;
     double now = 5;
     // Two messages come together and then none for a while.
-    for (int i = 0; i < 1000; ++i) pace.step(now += i % 2 == 0 ? 0.0 : 0.004);
+    for (int i = 0; i < 1000; ++i) pace.step(Seconds(now += i % 2 == 0 ? 0.0 : 0.004));
     CHECK(*pace.seconds() == doctest::Approx(0.002).epsilon(0.02));
   }
 
-  TEST_CASE("several steps that are told at once count as so many") {
+  TEST_CASE("several steps that are reported together count with their number") {
     StepPace pace;
     double now = 3;
-    pace.step(now += 1, 7);  // from before
-    for (int i = 0; i < 3; ++i) pace.step(now += 2, 8);
+    pace.step(Seconds(now += 1), 7);  // from before
+    for (int i = 0; i < 3; ++i) pace.step(Seconds(now += 2), 8);
     CHECK(pace.seconds() == 0.25);
   }
 
-  TEST_CASE("a grant that made the job slower is given back, and not asked for again") {
+  TEST_CASE("a grant that made the job slower is given back, and not requested again") {
     Job job;
     job.place(devices("a:2"));
     job.run(1.0);
@@ -85,7 +85,7 @@ TEST_SUITE("scheduler/grant_trial") {
       CHECK_FALSE(job.refuses(other));
   }
 
-  TEST_CASE("a faster grant, or one within the noise, is kept for good") {
+  TEST_CASE("a faster grant, or one within the noise, is kept permanently") {
     for (const double seconds : {0.5, 1.0, 1.04}) {
       Job job;
       job.place(devices("a:2"));
@@ -93,7 +93,7 @@ TEST_SUITE("scheduler/grant_trial") {
       job.place(devices("a:4"));
       job.run(seconds);
       CHECK_FALSE(job.trial.verdict());
-      job.run(3.0);  // later it is something else that is slow
+      job.run(3.0);  // A later slow step has another cause.
       CHECK_FALSE(job.trial.verdict());
     }
   }
@@ -115,7 +115,7 @@ TEST_SUITE("scheduler/grant_trial") {
     CHECK_FALSE(job.refuses("a:2+c:1"));
   }
 
-  TEST_CASE("what a user has chosen, a shrink and a first placement are not judged") {
+  TEST_CASE("devices that a user has chosen, a shrink and a first placement are not judged") {
     Job pinned;
     pinned.place(devices("a:2"));
     pinned.run(1.0);
@@ -138,25 +138,26 @@ TEST_SUITE("scheduler/grant_trial") {
     CHECK_FALSE(moved.trial.verdict());
   }
 
-  TEST_CASE("only a speed that is measured on the old devices lifts the refusal") {
+  TEST_CASE("only a speed that is measured on the old devices removes the refusal") {
     Job job;
     job.place(devices("a:2"), {{{"a"}, 10}});
     job.run(1.0);
     job.place(devices("a:4"), {{{"a"}, 10}});
     job.run(1.2, 3);
-    CHECK_FALSE(job.trial.capability_changed({"a"}, 4));  // four slow each other down
+    CHECK_FALSE(job.trial.capability_changed({"a"}, 4));  // Four of them slow each other down.
     job.run(1.2);
     REQUIRE(job.trial.verdict());
     job.trial.fall_back();
     job.place(devices("a:2"), {{{"a"}, 4}});
     CHECK(job.refuses("a:4"));
-    CHECK_FALSE(job.trial.capability_changed({"a"}, 10.5));  // two do not
+    CHECK_FALSE(job.trial.capability_changed({"a"}, 10.5));  // Two of them do not.
     CHECK(job.refuses("a:4"));
     CHECK(job.trial.capability_changed({"a"}, 13));
     CHECK_FALSE(job.refuses("a:4"));
   }
 
-  // The world of the property: what a step takes on a set of devices, drawn once; noise of 2 %.
+  // The model of the property: the time of a step on each set of devices is drawn once; noise of 2
+  // %.
   class World {
    public:
     explicit World(std::mt19937_64& random) : random_(random) {}
@@ -174,7 +175,7 @@ TEST_SUITE("scheduler/grant_trial") {
     std::map<std::string, double> seconds_;
   };
 
-  TEST_CASE("what was refused stays so for the next head, and ends there by the same measurement") {
+  TEST_CASE("the next head keeps a refusal, and ends it by the same measurement") {
     Job before;
     before.place(devices("a:2"));
     before.run(1.0);
@@ -185,13 +186,15 @@ TEST_SUITE("scheduler/grant_trial") {
     Job job{.trial = GrantTrial(before.trial.refusals())};
     CHECK(job.refuses("a:3"));
     job.place(devices("b:2"));
-    CHECK_FALSE(job.trial.capability_changed({"a"}, 13));  // not where it was measured
+    // These are not the devices on which it was measured.
+    CHECK_FALSE(job.trial.capability_changed({"a"}, 13));
     job.place(devices("a:2"));
     CHECK(job.trial.capability_changed({"a"}, 13));
     CHECK_FALSE(job.refuses("a:3"));
   }
 
-  TEST_CASE("a job is never left slower after a grant once measured, and no grant is tried twice") {
+  TEST_CASE(
+      "a job is never left slower after a grant once it is measured, and no grant is tried twice") {
     std::mt19937_64 random(test::seed("never slower"));
     int fall_backs = 0;
     for (int round = 0; round < 300; ++round) {
@@ -201,7 +204,8 @@ TEST_SUITE("scheduler/grant_trial") {
       std::set<std::string> given_back;
       for (int grant = 0; grant < 30; ++grant) {
         job.place(held);
-        for (int i = 0; i < 60; ++i) job.trial.step(job.now += world.noisy_seconds_on(held));
+        for (int i = 0; i < 60; ++i)
+          job.trial.step(Seconds(job.now += world.noisy_seconds_on(held)));
         const DeviceSet before = held;
         const DeviceType type{random() % 2 == 0 ? "a" : "b"};
         DeviceSet granted = held;
@@ -209,7 +213,7 @@ TEST_SUITE("scheduler/grant_trial") {
         if (refusal_of(job.trial.refusals(), granted) == nullptr) {
           job.place(held = granted);
           for (int i = 0; i < 60 && !job.trial.verdict(); ++i)
-            job.trial.step(job.now += world.noisy_seconds_on(held));
+            job.trial.step(Seconds(job.now += world.noisy_seconds_on(held)));
           if (const auto verdict = job.trial.verdict()) {
             CHECK(given_back.insert(before.text() + " " + type.name).second);
             held = beyond(held, verdict->give_back);
@@ -220,7 +224,7 @@ TEST_SUITE("scheduler/grant_trial") {
         }
         CHECK(world.seconds_on(held) <=
               (1 + GrantTrial::kSlowerMin + 0.03) * world.seconds_on(before));
-        // At times the cluster takes something back.
+        // The cluster sometimes takes a device back.
         if (held.total() > 3 && random() % 3 == 0) held.remove(held.counts.front().type, 1);
       }
     }

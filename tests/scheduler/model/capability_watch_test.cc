@@ -11,31 +11,32 @@ namespace {
 
 const DeviceType kType{"a"};
 
-// C after these reports, one after the other.
+// The capability after these reports, one after the other.
 double after(CapabilityWatch& watch, double known, const std::vector<double>& reports) {
   for (const double report : reports) known = watch.add(kType, report, known, true).value_or(known);
   return known;
 }
 
 TEST_SUITE("scheduler/capability_watch") {
-  TEST_CASE("the first report replaces an assumption, however close or far it is") {
+  TEST_CASE("the first report replaces an assumption, at any distance from it") {
     CHECK(CapabilityWatch().add(kType, 3.0, 20.0, false) == 3.0);
     CHECK(CapabilityWatch().add(kType, 20.5, 20.0, false) == 20.5);
   }
 
-  TEST_CASE("what stays within the bound changes nothing") {
+  TEST_CASE("reports within the bound change nothing") {
     CapabilityWatch watch;
     CHECK(after(watch, 10, {10.9, 9.1, 10.5, 9.5, 10.9, 10.9, 10.9}) == 10);
   }
 
-  TEST_CASE("one or two outliers change nothing, a lasting change is known after three reports") {
+  TEST_CASE(
+      "one or two outliers change nothing, and a lasting change is taken after three reports") {
     CapabilityWatch watch;
     CHECK(after(watch, 10, {10, 2, 50, 10, 10}) == 10);
     CHECK(after(watch, 10, {5, 5}) == 10);
     CHECK(after(watch, 10, {5}) == 5);
   }
 
-  TEST_CASE("types do not mix, and other devices begin anew") {
+  TEST_CASE("types are kept apart, and another number of devices begins again") {
     CapabilityWatch watch;
     CHECK(after(watch, 10, {5, 5}) == 10);
     CHECK_FALSE(watch.add({"b"}, 5, 10, true));
@@ -44,7 +45,7 @@ TEST_SUITE("scheduler/capability_watch") {
     CHECK(after(watch, 10, {5}) == 5);
   }
 
-  TEST_CASE("under noise within the bound C settles and stays") {
+  TEST_CASE("under noise within the bound the capability settles and stays") {
     std::mt19937_64 random(test::seed("capability noise"));
     for (int round = 0; round < 200; ++round) {
       CapabilityWatch watch;

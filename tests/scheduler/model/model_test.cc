@@ -12,7 +12,7 @@ namespace {
 const DeviceType kFast{"fast"};
 const DeviceType kSlow{"slow"};
 
-// The formula of the header, written down once more as it stands there.
+// The formula of the header, written once more in the same form.
 double throughput_by_waste(const Plan& plan, const Capabilities& capabilities,
                            const Estimate& estimate) {
   double capability = 0;
@@ -28,12 +28,12 @@ TEST_SUITE("scheduler/model") {
     const Plan plan{{{kFast, 2, 3}, {kSlow, 2, 1}}};
     const Estimate e = estimate(plan, {{kFast, 2.0}, {kSlow, 1.0}}, 8);
     CHECK(e.nest == 8);
-    CHECK(e.f_seconds_per_step == 1.5);                         // 3 / 2 against 1 / 1
+    CHECK(e.f_seconds_per_step == 1.5);                         // 3 / 2 compared with 1 / 1.
     CHECK(e.waste == doctest::Approx(2.0 / 3).epsilon(1e-12));  // 2 * (1 - 1 / 1.5)
     CHECK(e.throughput == doctest::Approx(16.0 / 3).epsilon(1e-12));
   }
 
-  TEST_CASE("places without an EST are waste, for one device type too") {
+  TEST_CASE("places without an EST are waste, also with one device type") {
     const Estimate e = estimate({{{kFast, 3, 2}}}, {{kFast, 1.0}}, 4);
     CHECK(e.nest == 6);
     CHECK(e.f_seconds_per_step == 2.0);
@@ -72,7 +72,7 @@ TEST_SUITE("scheduler/model") {
     }
   }
 
-  TEST_CASE("a device takes as many ESTs within A / C seconds as A says, whatever the rounding") {
+  TEST_CASE("a device takes at most A ESTs within A / C seconds, with any rounding") {
     std::mt19937_64 random(test::seed("ests_within"));
     for (int round = 0; round < 20000; ++round) {
       const double capability = static_cast<double>(random() % 1000000 + 1) / 7919.0;

@@ -24,7 +24,7 @@ double bottleneck(const std::vector<std::uint32_t>& sizes, const std::vector<dou
   return worst;
 }
 
-// Nodes of the tree that lie in the range and whose parent does not.
+// The nodes of the tree that lie in the range and whose parents do not.
 std::uint32_t maximal_nodes(RankRange range, RankRange node, std::uint32_t max_p) {
   if (node.begin >= range.end || node.end <= range.begin || node.begin >= max_p) return 0;
   if (range.begin <= node.begin && std::min(node.end, max_p) <= range.end) return 1;
@@ -53,7 +53,7 @@ class BruteForce {
     extend();
   }
   double least_bottleneck = 1e300;
-  // Of divisions with that bottleneck and no more than twice the balanced share on any device.
+  // Only divisions with that bottleneck and at most twice the balanced share on any device count.
   std::uint32_t fewest_sums = 0;
 
  private:
@@ -107,8 +107,8 @@ TEST_SUITE("scheduler/placement") {
     CHECK(sizes(assign_ranks(std::vector{100.0, 0.01}, 4)) == std::vector<std::uint32_t>{3, 1});
   }
 
-  TEST_CASE("ranges are aligned powers of two where that costs no time") {
-    // 5 + 2 + 1 would be as fast, but 5 ranks are two partial sums.
+  TEST_CASE("ranges are aligned powers of two if that costs no time") {
+    // The division 5 + 2 + 1 would be as fast, but 5 ranks need two partial sums.
     CHECK(assign_ranks(std::vector{5.0, 2.0, 2.0}, 8) ==
           std::vector<RankRange>{{0, 4}, {4, 6}, {6, 8}});
   }
@@ -124,7 +124,7 @@ TEST_SUITE("scheduler/placement") {
   }
 
   TEST_CASE("a device twice as fast has one aligned range too") {
-    // Two fast ones and four slow ones: 4 + 4 + 2 + 2 + 2 + 2.
+    // Two fast devices and four slow ones: 4 + 4 + 2 + 2 + 2 + 2.
     const std::vector<double> capability{1.0, 2.0, 1.0, 1.0, 2.0, 1.0};
     const std::vector<RankRange> ranges = assign_ranks(capability, 16);
     CHECK(sizes(ranges) == std::vector<std::uint32_t>{2, 4, 2, 2, 4, 2});
@@ -135,7 +135,7 @@ TEST_SUITE("scheduler/placement") {
     CHECK(partial_sums({0, 8}, 8) == 1);
     CHECK(partial_sums({0, 3}, 8) == 2);
     CHECK(partial_sums({1, 7}, 8) == 4);
-    CHECK(partial_sums({4, 5}, 5) == 1);  // the tree is cut at max_p
+    CHECK(partial_sums({4, 5}, 5) == 1);  // The tree is cut at max_p.
     CHECK(partial_sums({0, 5}, 5) == 1);
     CHECK(partial_sums({2, 2}, 5) == 0);
     for (std::uint32_t max_p = 1; max_p <= 33; ++max_p)
@@ -182,7 +182,7 @@ TEST_SUITE("scheduler/placement") {
     }
   }
 
-  TEST_CASE("a much slower device does not make the others unequal without bound") {
+  TEST_CASE("a much slower device does not make the others arbitrarily unequal") {
     std::vector<double> capability(300, 1.0);
     capability.push_back(0.001);
     const std::vector<RankRange> ranges = assign_ranks(capability, 1024);
@@ -205,7 +205,7 @@ TEST_SUITE("scheduler/placement") {
     CHECK(choice.join.text() == "c:1");
   }
 
-  TEST_CASE("nobody moves when the wanted devices are those in use") {
+  TEST_CASE("no worker moves when the wanted devices are those in use") {
     const std::vector<DeviceType> current{{"b"}, {"a"}};
     const StayChoice choice = choose_stay(current, *parse_device_set("a:1+b:1"));
     CHECK(choice.stay.size() == 2);

@@ -17,22 +17,22 @@ DeviceSet devices(const char* text) {
   return *parse_device_set(text);
 }
 
-// Whatever their number.
+// For any number of devices.
 std::vector<RankedPlan> all_plans(const PlanQuery& query) {
   const PlanList list = list_plans(query, {.plans = 1'000'000, .steps = 1'000'000'000});
   CHECK(list.complete);
   return list.plans;
 }
 
-// Every plan there is, in the plainest way: all device counts, all ESTs per device.
+// All plans, enumerated in the simplest way: all device counts, and all numbers of ESTs per device.
 class BruteForce {
  public:
   explicit BruteForce(const PlanQuery& query) : query_(query) {
     extend(query.available.counts.begin(), {});
   }
 
-  // Of each set of devices the fastest plan, with the largest A that keep its f; dominated ones
-  // out.
+  // For each set of devices the fastest plan, with the largest A that keep its f. Dominated plans
+  // are left out.
   std::vector<RankedPlan> plans() const {
     std::vector<RankedPlan> kept;
     for (const auto& [text, plan] : best_)
@@ -95,7 +95,7 @@ PlanQuery random_query(std::mt19937_64& random) {
   query.max_devices = draw(0, 2) == 0 ? draw(1, query.max_p) : 0;
   for (std::uint32_t i = 0; i < types; ++i) {
     const DeviceType type{std::string(1, static_cast<char>('a' + i))};
-    // Half of the time small integers, so that step times of different types coincide.
+    // Half of the cases have small integers, so that step times of different types coincide.
     query.capabilities[type] = draw(0, 1) == 0 ? draw(1, 4) : draw(1, 999) / 100.0;
     query.available.add(type, draw(0, types == 3 ? 4 : 7));
   }
@@ -118,16 +118,16 @@ std::vector<std::string> texts(std::vector<RankedPlan> plans) {
 }  // namespace
 
 TEST_SUITE("scheduler/plans") {
-  TEST_CASE("one type: only numbers of devices that make a step shorter") {
+  TEST_CASE("one type: only numbers of devices that shorten a step are listed") {
     PlanQuery query{.max_p = 6, .capabilities = {{{"a"}, 2.0}}, .available = devices("a:6")};
     const std::vector<RankedPlan> plans = all_plans(query);
-    // 4 and 5 devices need two rounds of ESTs as 3 do.
+    // Plans with 4 and 5 devices need two rounds of ESTs, as the plan with 3 does.
     CHECK(texts(plans) == std::vector<std::string>{"a:1x6 ", "a:2x3 ", "a:3x2 ", "a:6x1 "});
     CHECK(plans.front().plan.devices().text() == "a:6");
     CHECK(plans.front().estimate.throughput == 12.0);
   }
 
-  TEST_CASE("types are mixed only when that is allowed") {
+  TEST_CASE("types are mixed only if that is allowed") {
     PlanQuery query{.max_p = 3,
                     .capabilities = {{{"a"}, 2.0}, {{"b"}, 1.0}},
                     .available = devices("a:1+b:1"),
@@ -139,7 +139,7 @@ TEST_SUITE("scheduler/plans") {
     CHECK(best_plan(query)->plan.devices().text() == "a:1");
   }
 
-  TEST_CASE("a device that would hold the others up is left out of the best plan") {
+  TEST_CASE("a device that would delay the others is left out of the best plan") {
     const PlanQuery query{.max_p = 4,
                           .capabilities = {{{"a"}, 10.0}, {{"b"}, 1.0}},
                           .available = devices("a:2+b:2"),
@@ -147,18 +147,21 @@ TEST_SUITE("scheduler/plans") {
     CHECK(best_plan(query)->plan.devices().text() == "a:2");
   }
 
-  TEST_CASE("of equally fast plans with as many devices the one with slower devices comes first") {
+  TEST_CASE(
+      "of equally fast plans with equal numbers of devices the one with slower devices comes "
+      "first") {
     const PlanQuery query{.max_p = 2,
                           .capabilities = {{{"a"}, 1.5}, {{"b"}, 1.0}},
                           .available = devices("a:2+b:2"),
                           .mix_types = true};
     std::vector<std::string> order;
     for (const RankedPlan& p : all_plans(query)) order.push_back(p.plan.devices().text());
-    // b:2 and a:1+b:1 both need a second per step, and a:1+b:1 wastes half a local step of it.
+    // Plans b:2 and a:1+b:1 both need one second per step, and a:1+b:1 wastes half a local step of
+    // it.
     CHECK(order == std::vector<std::string>{"a:2", "b:2", "a:1+b:1", "a:1", "b:1"});
   }
 
-  TEST_CASE("no device, or none of known capability: no plan") {
+  TEST_CASE("without a device of known capability there is no plan") {
     CHECK(all_plans({.max_p = 4, .capabilities = {{{"a"}, 1.0}}}).empty());
     CHECK_FALSE(best_plan({.max_p = 4, .capabilities = {}, .available = devices("a:2")}));
   }
@@ -181,7 +184,7 @@ TEST_SUITE("scheduler/plans") {
       const std::vector<RankedPlan> plans = all_plans(query);
       for (std::size_t i = 1; i < plans.size(); ++i) {
         const auto key = [](const RankedPlan& p) {
-          // A sum of rounded terms: equal waste need not be equal bits.
+          // It is a sum of rounded terms, so equal waste need not have equal bits.
           const double waste = std::round(p.estimate.waste / p.estimate.throughput * 1e6);
           return std::tuple(-p.estimate.throughput, p.plan.devices().total(), waste);
         };
@@ -201,7 +204,7 @@ TEST_SUITE("scheduler/plans") {
     }
   }
 
-  // Of plans by number of devices in all, each the first that is faster than those with fewer.
+  // Of the plans ordered by their number of devices, each one that is faster than all before it.
   std::vector<RankedPlan> frontier_of(const std::vector<RankedPlan>& plans) {
     std::map<std::uint32_t, RankedPlan> by_devices;
     for (const RankedPlan& p : plans) by_devices.try_emplace(p.plan.devices().total(), p);
@@ -212,7 +215,7 @@ TEST_SUITE("scheduler/plans") {
     return frontier;
   }
 
-  TEST_CASE("where all plans are too many, the list is the frontier of all plans") {
+  TEST_CASE("when there are too many plans, the list is the frontier of all plans") {
     std::mt19937_64 random(test::seed("frontier"));
     for (int round = 0; round < 1000; ++round) {
       PlanQuery query = random_query(random);
@@ -226,7 +229,7 @@ TEST_SUITE("scheduler/plans") {
     }
   }
 
-  TEST_CASE("a list ends at its limit and says so") {
+  TEST_CASE("a list ends at its limit and reports that it is cut") {
     const PlanQuery query{
         .max_p = 64, .capabilities = {{{"a"}, 1.0}}, .available = devices("a:64")};
     const std::vector<RankedPlan> plans = all_plans(query);
@@ -237,7 +240,8 @@ TEST_SUITE("scheduler/plans") {
     CHECK(list_plans(query).complete);
   }
 
-  // More types than brute force can do: equal speeds, equal places and scarce devices meet.
+  // There are more types than brute force can do. Equal speeds, equal places and scarce devices
+  // occur together.
   PlanQuery query_of_many_types(std::mt19937_64 & random) {
     PlanQuery query;
     query.max_p = static_cast<std::uint32_t>(1 + random() % 24);
@@ -283,7 +287,7 @@ TEST_SUITE("scheduler/plans") {
       REQUIRE(best);
       CHECK(least_seconds(query) == best->estimate.f_seconds_per_step);
       CHECK(query.available.contains(best->plan.devices()));
-      // Every device counts: with any one of them missing a step takes longer.
+      // Every device counts: if one of them is missing, a step takes longer.
       for (const PlanPart& part : best->plan.parts) {
         PlanQuery fewer = query;
         fewer.available = best->plan.devices();

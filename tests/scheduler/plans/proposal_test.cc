@@ -7,6 +7,7 @@
 #include <random>
 
 #include "scheduler/model/device_sets.h"
+#include "scheduler/plans/plans.h"
 #include "tests/support/seed.h"
 
 namespace es::scheduler {
@@ -18,7 +19,7 @@ DeviceSet devices(const char* text) {
   return *parse_device_set(text);
 }
 
-// Count by count, as the header says.
+// One device after the other, as the header describes.
 std::vector<Proposal> plain_proposals(const PlanQuery& held, const DeviceSet& addable) {
   const auto seconds_with = [&](const DeviceSet& all) {
     PlanQuery query = held;
@@ -53,12 +54,13 @@ std::vector<Proposal> plain_proposals(const PlanQuery& held, const DeviceSet& ad
 TEST_SUITE("scheduler/proposal") {
   TEST_CASE("only numbers of devices that shorten a step are proposed") {
     const PlanQuery held{.max_p = 4, .capabilities = {{{"a"}, 2.0}}, .available = devices("a:1")};
-    // 3 devices are as fast as 2. Perfect scaling gains 1 per device: ties go to more devices.
+    // 3 devices are as fast as 2. With perfect scaling each device gains 1, and ties go to more
+    // devices.
     CHECK(propose(held, devices("a:8"), kAll) ==
           std::vector<Proposal>{{{"a"}, 3, 4.0}, {{"a"}, 1, 2.0}});
   }
 
-  TEST_CASE("a job that holds nothing compares with one device of its fastest type") {
+  TEST_CASE("a job without devices compares with one device of its fastest type") {
     const PlanQuery held{
         .max_p = 2, .capabilities = {{{"a"}, 4.0}, {{"b"}, 1.0}}, .mix_types = true};
     CHECK(propose(held, devices("a:2+b:1"), kAll) ==
@@ -79,7 +81,7 @@ TEST_SUITE("scheduler/proposal") {
     CHECK(proposes("b"));
   }
 
-  TEST_CASE("a job at its maximum proposes nothing, and never more than the room that is left") {
+  TEST_CASE("a job at its maximum proposes nothing, and a proposal never exceeds the maximum") {
     PlanQuery held{
         .max_p = 8, .capabilities = {{{"a"}, 1.0}}, .available = devices("a:2"), .max_devices = 4};
     for (const Proposal& p : propose(held, devices("a:8"), kAll)) CHECK(p.count <= 2);
@@ -92,7 +94,7 @@ TEST_SUITE("scheduler/proposal") {
     for (const Proposal& p : propose(held, devices("a:1+b:4"), kAll)) CHECK(p.type.name == "a");
   }
 
-  TEST_CASE("of each type the best proposals are kept, ordered by gain per device") {
+  TEST_CASE("the best proposals of each type are kept, ordered by gain per device") {
     const PlanQuery held{.max_p = 60,
                          .capabilities = {{{"a"}, 3.3}, {{"b"}, 1.7}},
                          .available = devices("a:1"),
@@ -105,7 +107,7 @@ TEST_SUITE("scheduler/proposal") {
     CHECK(top.front() == all.front());
   }
 
-  TEST_CASE("a proposal's speedup is that of the best plan with the devices over that without") {
+  TEST_CASE("the speedup of a proposal compares the best plans with and without the devices") {
     std::mt19937_64 random(test::seed("proposals"));
     for (int round = 0; round < 200; ++round) {
       PlanQuery held{.max_p = static_cast<std::uint32_t>(1 + random() % 12),
@@ -125,7 +127,7 @@ TEST_SUITE("scheduler/proposal") {
     }
   }
 
-  TEST_CASE("proposals are what counting devices up one by one finds") {
+  TEST_CASE("proposals are those that adding devices one by one finds") {
     std::mt19937_64 random(test::seed("counted proposals"));
     for (int round = 0; round < 1000; ++round) {
       PlanQuery held{.max_p = static_cast<std::uint32_t>(1 + random() % 40)};
@@ -146,33 +148,34 @@ TEST_SUITE("scheduler/proposal") {
   }
 
   TEST_CASE("a pause takes from the speedup what it takes from the time that is left") {
-    CHECK(speedup_after_pause(2, 0, 10) == 2);
-    CHECK(speedup_after_pause(2, 5, 10) == 1);  // 5 s and a pause of 5 s
-    CHECK(speedup_after_pause(2, 10, 10) < 1);
-    CHECK(speedup_after_pause(2, 10, std::numeric_limits<double>::infinity()) == 2);
-    CHECK(speedup_after_pause(2, 0, 0) == 0);
+    CHECK(speedup_after_pause(2, Seconds(0), Seconds(10)) == 2);
+    CHECK(speedup_after_pause(2, Seconds(5), Seconds(10)) == 1);  // 5 s and a pause of 5 s
+    CHECK(speedup_after_pause(2, Seconds(10), Seconds(10)) < 1);
+    CHECK(speedup_after_pause(2, Seconds(10), kNever) == 2);
+    CHECK(speedup_after_pause(2, Seconds(0), Seconds(0)) == 0);
   }
 
-  TEST_CASE("near its end a job proposes only what still pays, and nothing at the end") {
+  TEST_CASE("near its end a job proposes only what still pays off, and nothing at the end") {
     const PlanQuery held{.max_p = 8, .capabilities = {{{"a"}, 1.0}}, .available = devices("a:1")};
-    // A step takes 8 s now; a rescale 10 s.
+    // A step takes 8 s now, and a rescale takes 10 s.
     const auto proposed = [&](double steps_left) {
       std::vector<std::uint32_t> counts;
       for (const Proposal& p :
            propose(held, devices("a:7"),
-                   {.per_type = 10, .pause_seconds = 10, .steps_left = steps_left}))
+                   {.per_type = 10, .pause = Seconds(10), .steps_left = steps_left}))
         counts.push_back(p.count);
       std::sort(counts.begin(), counts.end());
       return counts;
     };
     CHECK(proposed(1000) == std::vector<std::uint32_t>{1, 2, 3, 7});
-    CHECK(proposed(2) == std::vector<std::uint32_t>{3, 7});  // 2 more save 10 of 16 s: no gain
+    // Two more devices save 10 of 16 s, which is no gain.
+    CHECK(proposed(2) == std::vector<std::uint32_t>{3, 7});
     CHECK(proposed(1).empty());
     CHECK(proposed(0).empty());
-    // It has to start in any case.
+    // The job has to start in any case.
     PlanQuery nothing = held;
     nothing.available = {};
-    CHECK_FALSE(propose(nothing, devices("a:7"), {.pause_seconds = 10, .steps_left = 1}).empty());
+    CHECK_FALSE(propose(nothing, devices("a:7"), {.pause = Seconds(10), .steps_left = 1}).empty());
   }
 }
 

@@ -19,7 +19,7 @@ RebalanceQuery query(const std::vector<double>& capabilities, const Ranges& curr
   return {.capabilities = capabilities,
           .current = current,
           .max_p = max_p,
-          .pause_seconds = 0.1,
+          .pause = Seconds(0.1),
           .steps_left = 1000};
 }
 
@@ -30,7 +30,7 @@ TEST_SUITE("scheduler/rebalance") {
     CHECK(!rebalance(query(speeds, current)));
   }
 
-  TEST_CASE("a device that is four times slower gives ranks away, and gets them back") {
+  TEST_CASE("a device that is four times slower gives ranks away, and gets them back later") {
     const std::vector<double> slow = {10, 2.5};
     const Ranges even = {{0, 4}, {4, 8}};
     const auto away = rebalance(query(slow, even));
@@ -46,33 +46,33 @@ TEST_SUITE("scheduler/rebalance") {
     CHECK(back->ranks == even);
   }
 
-  TEST_CASE("nothing moves when there is nothing to move") {
+  TEST_CASE("nothing moves when there are no ranks to move") {
     const std::vector<double> speeds = {10, 10, 10, 2};
     const Ranges current = {{0, 1}, {1, 2}, {2, 3}, {3, 4}};
     CHECK(!rebalance(query(speeds, current)));
   }
 
-  TEST_CASE("a gain below a tenth is noise") {
+  TEST_CASE("a gain below 10 % is noise") {
     const std::vector<double> speeds = {10.5, 9.7};
     const Ranges current = {{0, 16}, {16, 32}};
     CHECK(!rebalance(query(speeds, current)));
   }
 
-  TEST_CASE("a change that the rest of the job does not pay back is not made") {
+  TEST_CASE("a change that does not pay off in the rest of the job is not made") {
     const std::vector<double> speeds = {10, 2.5};
     const Ranges current = {{0, 4}, {4, 8}};
     RebalanceQuery few = query(speeds, current);
-    few.pause_seconds = 2;  // 0.9 s are saved in a step
+    few.pause = Seconds(2);  // 0.9 s are saved in a step
     few.steps_left = 4;
     CHECK(!rebalance(few));
     few.steps_left = 5;
     CHECK(rebalance(few));
     few.steps_left = 1'000'000;
-    few.pause_seconds = 39;  // 60 s of the new steps save 77 s
+    few.pause = Seconds(39);  // 60 s of the new steps save 77 s
     CHECK(!rebalance(few));
   }
 
-  TEST_CASE("whatever the speeds, a change is better, and the next one is none") {
+  TEST_CASE("with any speeds a change is an improvement, and no second change follows") {
     std::mt19937_64 random(test::seed("rebalance"));
     int changes = 0;
     for (int round = 0; round < 2000; ++round) {

@@ -1,4 +1,4 @@
-// What holds for every policy, on random clusters.
+// The rules that hold for every policy, on random clusters.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ ByJob by_job(const Decisions& decisions) {
   return result;
 }
 
-// Walks through random clusters; `visit` sees each view and what the policy decided.
+// Walks through random clusters. `visit` sees each view and the decisions of the policy.
 template <class Visit>
 void walk(std::string_view name, int walks, int steps, const Visit& visit) {
   RandomViews random(test::seed(std::string(name).c_str()));
@@ -43,10 +43,10 @@ void walk(std::string_view name, int walks, int steps, const Visit& visit) {
   }
 }
 
-// Tenants with jobs of one device each at least, on devices of one type; nobody has anything yet.
+// Tenants with jobs of one device each at least, on devices of one type; no job has anything yet.
 ClusterView tenants_view(RandomViews& random) {
   ClusterView view;
-  view.now_s = 1000;
+  view.now = Seconds(1000);
   view.total.add({"a"}, random.draw(4, 12));
   view.free = view.total;
   for (std::uint32_t j = random.draw(2, 12); j > 0; --j) {
@@ -60,13 +60,13 @@ ClusterView tenants_view(RandomViews& random) {
     job.work = {.total_steps = 1e4, .remaining_steps = 1.0 * random.draw(100, 10000)};
     for (std::uint32_t n = 1; n <= job.max_devices; ++n)
       job.proposals.push_back({{"a"}, n, 1.0 + n});
-    job.work.as_of_s = view.now_s;
+    job.work.as_of = view.now;
     view.jobs.push_back(std::move(job));
   }
   return view;
 }
 
-// Carries decisions out until there are none; no change costs anything.
+// Carries decisions out until there are none. A change costs nothing.
 void come_to_rest(Policy& policy, ClusterView& view) {
   for (int round = 0; round < 100; ++round) {
     const Decisions d = policy.decide(view);
@@ -94,7 +94,8 @@ std::uint32_t held_by(const ClusterView& view, const std::string& tenant) {
 }  // namespace
 
 TEST_SUITE("scheduler/policy/every policy") {
-  TEST_CASE("keeps the rules: nothing over-committed, grants within proposals and bounds") {
+  TEST_CASE(
+      "keeps the rules: no device is given twice, and grants are within proposals and bounds") {
     for (const PolicyInfo& info : policies()) {
       CAPTURE(info.name);
       walk(info.name, 60, 40, [&](RandomViews&, const ClusterView& view, const Decisions& d) {
@@ -104,13 +105,13 @@ TEST_SUITE("scheduler/policy/every policy") {
     }
   }
 
-  TEST_CASE("is a function of the view: what it saw before changes nothing") {
+  TEST_CASE("is a function of the view: earlier views change nothing") {
     for (const PolicyInfo& info : policies()) {
       CAPTURE(info.name);
       walk(info.name, 30, 40, [&](RandomViews&, const ClusterView& view, const Decisions& d) {
         const Decisions fresh = make(info.name)->decide(view);
         CHECK(by_job(fresh) == by_job(d));
-        CHECK(fresh.again_s == d.again_s);
+        CHECK(fresh.again_at == d.again_at);
       });
     }
   }
@@ -129,7 +130,7 @@ TEST_SUITE("scheduler/policy/every policy") {
     }
   }
 
-  TEST_CASE("comes to rest: at one instant no two decisions undo each other") {
+  TEST_CASE("comes to rest: no two decisions at one time undo each other") {
     for (const PolicyInfo& info : policies()) {
       CAPTURE(info.name);
       RandomViews random(test::seed("come to rest"));
@@ -147,8 +148,8 @@ TEST_SUITE("scheduler/policy/every policy") {
           for (const Change& c : d.grants) {
             JobView& job = view.jobs[c.slot];
             job.held = sum(job.held, c.devices);
-            job.changed_s = view.now_s;
-            job.work.paused_until_s = view.now_s + (job.started ? job.rescale_s : job.start_s);
+            job.changed = view.now;
+            job.work.paused_until = view.now + (job.started ? job.rescale_pause : job.start_pause);
             view.free = beyond(view.free, c.devices);
           }
         }
@@ -157,16 +158,16 @@ TEST_SUITE("scheduler/policy/every policy") {
     }
   }
 
-  TEST_CASE("no job waits while its tenant has as many devices as it needs lent to others") {
+  TEST_CASE("no job waits while enough devices of its tenant are lent to others") {
     for (const PolicyInfo& info : policies()) {
-      // One job at a time leaves devices unused, whoever owns them.
+      // One job at a time leaves devices unused, also those of the tenant.
       if (!info.holds_quotas || info.name == "fifo-serial") continue;
       CAPTURE(info.name);
       const bool is_elastic = info.name == "elastic-srtf";
       RandomViews random(test::seed("quotas"));
       for (int i = 0; i < 200; ++i) {
         ClusterView view = tenants_view(random);
-        come_to_rest(*make(info.name), view);  // all is common, so somebody borrows
+        come_to_rest(*make(info.name), view);  // all is common, so tenants borrow
         const std::uint32_t owned = random.draw(1, view.total.total());
         view.quotas = {{"vision", *parse_device_set("a:" + std::to_string(owned))}};
         come_to_rest(*make(info.name), view);
@@ -193,7 +194,8 @@ TEST_SUITE("scheduler/policy/every policy") {
     }
   }
 
-  TEST_CASE("unknown names and options out of range are refused, with what is allowed") {
+  TEST_CASE(
+      "unknown names and options out of range are refused, and the error lists what is allowed") {
     const auto unknown = make_policy("fastest");
     REQUIRE_FALSE(unknown.ok());
     CHECK(unknown.error().kind == ErrorKind::kUsage);

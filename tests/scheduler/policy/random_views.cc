@@ -10,6 +10,7 @@ namespace es::test {
 using scheduler::beyond;
 using scheduler::ClusterView;
 using scheduler::JobView;
+using scheduler::Seconds;
 using scheduler::sum;
 
 DeviceSet RandomViews::some(const DeviceSet& of) {
@@ -28,7 +29,7 @@ void RandomViews::propose(JobView& job, const DeviceSet& total) {
         job.proposals.push_back({type, draw(1, job.max_devices - held), draw(8, 40) / 10.0});
 }
 
-// Also what it holds may come to be refused, and refusals end.
+// Devices that the job holds may be refused too, and refusals end.
 void RandomViews::refuse(JobView& job, const DeviceSet& total) {
   job.refusals.clear();
   for (std::uint32_t n = one_in(2) ? draw(1, 3) : 0; n > 0; --n) {
@@ -46,10 +47,10 @@ JobView RandomViews::job(const ClusterView& view) {
   JobView job;
   job.number = jobs_++;
   job.id = "j" + std::to_string(job.number);
-  job.submit_s = view.now_s - (one_in(2) ? draw(0, 1000) : 0);
+  job.submitted = view.now - Seconds(one_in(2) ? draw(0, 1000) : 0);
   job.tenant = one_in(2) ? "a" : one_in(2) ? "b" : "";
   job.priority = one_in(6) ? 1 : 0;
-  if (one_in(6)) job.deadline_s = view.now_s + draw(0, 3000) - 200;
+  if (one_in(6)) job.deadline = view.now + Seconds(draw(0, 3000)) - Seconds(200);
   job.max_p = draw(1, 12);
   job.max_devices = draw(1, job.max_p);
   job.min_devices = one_in(3) ? draw(1, job.max_devices) : 1;
@@ -60,10 +61,10 @@ JobView RandomViews::job(const ClusterView& view) {
   for (const DeviceType& type : job.types)
     if (!one_in(8)) job.capabilities[type] = draw(5, 40) / 10.0;
   if (one_in(5)) job.pinned = one_in(3) ? DeviceSet{} : some(view.total);
-  job.work.total_steps = one_in(8) ? scheduler::kNever : draw(1, 10000);
+  job.work.total_steps = one_in(8) ? scheduler::kUnknownLength : draw(1, 10000);
   job.work.remaining_steps = job.work.total_steps;
-  job.work.as_of_s = view.now_s;
-  job.job_seconds_at_submit = view.job_seconds - (view.now_s - job.submit_s) * draw(1, 3);
+  job.work.as_of = view.now;
+  job.job_seconds_at_submit = view.job_seconds - (view.now - job.submitted).count() * draw(1, 3);
   propose(job, view.total);
   refuse(job, view.total);
   return job;
@@ -71,7 +72,7 @@ JobView RandomViews::job(const ClusterView& view) {
 
 ClusterView RandomViews::view(std::uint32_t jobs_max) {
   ClusterView view;
-  view.now_s = 2000;
+  view.now = Seconds(2000);
   view.job_seconds = 9000;
   for (const char* type : {"a", "b", "c"}) view.total.add({type}, draw(0, 12));
   view.free = view.total;
@@ -88,16 +89,16 @@ void RandomViews::move_on(ClusterView& view, const scheduler::Decisions& decisio
   const double step_s = one_in(3) ? 0 : draw(1, 200);
   for (const JobView& job : view.jobs)
     if (!job.id.empty()) view.job_seconds += step_s;
-  view.now_s += step_s;
+  view.now += Seconds(step_s);
   view.free = sum(view.free, view.returning);
   view.returning = {};
   const auto touch = [&](std::size_t slot) {
     JobView& job = view.jobs[slot];
-    job.work.remaining_steps = remaining_steps_at(job, view.now_s);
-    job.work.attained_device_s = attained_device_s_at(job, view.now_s);
-    job.work.as_of_s = job.changed_s = view.now_s;
+    job.work.remaining_steps = remaining_steps_at(job, view.now);
+    job.work.attained_device_s = attained_device_s_at(job, view.now);
+    job.work.as_of = job.changed = view.now;
     job.work.steps_per_s = job.held.total();
-    job.work.paused_until_s = view.now_s + draw(0, 20);
+    job.work.paused_until = view.now + Seconds(draw(0, 20));
     job.started = job.started || !job.held.empty();
     job.settled = !one_in(4);
     propose(job, view.total);
@@ -117,7 +118,7 @@ void RandomViews::move_on(ClusterView& view, const scheduler::Decisions& decisio
   }
   for (std::size_t slot = 0; slot < view.jobs.size(); ++slot) {
     JobView& job = view.jobs[slot];
-    if (!job.id.empty() && one_in(10)) {  // it ends
+    if (!job.id.empty() && one_in(10)) {  // The job ends.
       view.free = sum(view.free, job.held);
       job = {};
       changed.push_back(slot);
@@ -130,7 +131,7 @@ void RandomViews::move_on(ClusterView& view, const scheduler::Decisions& decisio
       job.settled = true;
       propose(job, view.total);
       changed.push_back(slot);
-    } else if (!job.id.empty() && one_in(12) && !job.held.empty()) {  // a node is lost
+    } else if (!job.id.empty() && one_in(12) && !job.held.empty()) {  // A node is lost.
       const DeviceSet lost = some(job.held);
       job.held = beyond(job.held, lost);
       view.total = beyond(view.total, lost);

@@ -1,6 +1,6 @@
 #pragma once
-// Random cluster views, and walks of them: what a cluster may look like, whatever policy made it
-// so.
+// Random cluster views and random histories of them. They contain every state that a cluster can be
+// in under any policy.
 #include <random>
 
 #include "scheduler/policy/common/policy.h"
@@ -16,13 +16,13 @@ class RandomViews {
   }
   bool one_in(std::uint32_t n) { return draw(1, n) == 1; }
 
-  // Devices of up to three types and up to `jobs_max` jobs of all kinds.
+  // Devices of up to three types, and up to `jobs_max` jobs of all kinds.
   scheduler::ClusterView view(std::uint32_t jobs_max);
-  // The view some time after the decisions were carried out: devices that were called back are
-  // free or still returning, jobs have settled or not, some ended, others arrived. Lists what
-  // changed.
+  // The view some time after the decisions were carried out: devices that were called back are free
+  // or still returning, jobs have settled or not, some have ended, and others have been submitted.
+  // Lists the changes.
   void move_on(scheduler::ClusterView& view, const scheduler::Decisions& decisions);
-  // The same cluster with the jobs in other slots.
+  // The same cluster with its jobs in other slots.
   scheduler::ClusterView shuffled(const scheduler::ClusterView& view,
                                   std::vector<std::size_t>& new_slot_of);
 

@@ -1,4 +1,5 @@
-// What the policies reach on the traces of the shared data. Skips where these are absent.
+// The results of the policies on the traces of the shared data. The tests are skipped without these
+// data.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -20,7 +21,8 @@ bool have_traces() {
   return !trace_folder().empty();
 }
 
-// The authors' simulator: 60 s rounds, rescaling free of charge, each job on its own GPU type.
+// The simulator of the paper's authors: rounds of 60 s, changes without a cost, each job on its own
+// GPU type.
 Report as_the_authors(std::string_view policy) {
   Rules rules;
   rules.rescale_s = 0;
@@ -33,8 +35,8 @@ bool within_tenth(double value, double reference) {
 }
 
 struct Best {
-  double avg_jct_s = scheduler::kNever;
-  double makespan_s = scheduler::kNever;
+  double avg_jct_s = scheduler::kNever.count();
+  double makespan_s = scheduler::kNever.count();
 };
 
 Best best_of_others(const Trace& trace) {
@@ -58,7 +60,7 @@ std::vector<Trace> pollux_and_gavel() {
 }  // namespace
 
 TEST_SUITE("scheduler/study/goals") {
-  TEST_CASE("the authors' trace: ours is below 400 s mean and 5,850 s in all") {
+  TEST_CASE("the authors' trace: our mean is below 400 s and our total below 5,850 s") {
     if (!have_traces()) return;
     for (const double fairness : {0.0, 0.5}) {
       const Report r = report(*read_sc23(true), "elastic-srtf", {}, fairness);
@@ -68,7 +70,7 @@ TEST_SUITE("scheduler/study/goals") {
     }
   }
 
-  TEST_CASE("the baselines land within a tenth of what the authors' simulator gives") {
+  TEST_CASE("the baselines are within 10 % of the results of the authors' simulator") {
     if (!have_traces()) return;
     struct Reference {
       const char* policy;
@@ -85,7 +87,7 @@ TEST_SUITE("scheduler/study/goals") {
     }
   }
 
-  TEST_CASE("Pollux and Gavel: the fast end is first in mean, and near the best in all") {
+  TEST_CASE("Pollux and Gavel: the fast end has the least mean, and nearly the least total") {
     if (!have_traces()) return;
     for (const Trace& trace : pollux_and_gavel()) {
       CAPTURE(trace.name);
@@ -98,7 +100,7 @@ TEST_SUITE("scheduler/study/goals") {
     }
   }
 
-  TEST_CASE("Pollux and Gavel: the fair end is no less fair than max-min-fair, and faster") {
+  TEST_CASE("Pollux and Gavel: the fair end is at least as fair as max-min-fair, and faster") {
     if (!have_traces()) return;
     for (const Trace& trace : pollux_and_gavel()) {
       CAPTURE(trace.name);

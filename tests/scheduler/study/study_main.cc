@@ -1,9 +1,9 @@
-// policy_study: tables of policies on traces, in the pure world of world.h.
+// policy_study prints tables of policies on traces. It uses the simulated world of world.h.
 //
 //   policy_study TRACE [--rescale S] [--round S] [--jobs N] [POLICY[@FAIRNESS]...]
 //
-// TRACE: sc23, sc23-rigid (every job on its gpu_type only), pollux, pollux-1 .. pollux-8, gavel,
-// philly (the first N jobs on 2,500 devices), crowd (N devices, all busy).
+// TRACE is one of: sc23, sc23-rigid (every job on its gpu_type only), pollux, pollux-1 .. pollux-8,
+// gavel, philly (the first N jobs on 2,500 devices), crowd (N devices, all busy).
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -57,7 +57,7 @@ std::vector<Result<Trace>> read_traces(const Options& options) {
   return traces;
 }
 
-// "elastic-srtf@0.75": the policy with this fairness.
+// "elastic-srtf@0.75" is the policy with this fairness.
 Result<std::unique_ptr<scheduler::Policy>> policy_by_text(const std::string& text) {
   const std::size_t at = text.find('@');
   scheduler::PolicyOptions options;

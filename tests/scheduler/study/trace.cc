@@ -17,7 +17,7 @@ namespace {
 
 using Fields = std::vector<std::string>;
 
-// The rows of a CSV file without its head line; each has as many fields as the head line.
+// The rows of a CSV file after the header. Each row has as many fields as the header.
 Result<std::vector<Fields>> read_rows(std::istream& in, const std::string& file) {
   std::vector<Fields> rows;
   std::string line;
@@ -65,13 +65,13 @@ void sort_by_submit(std::vector<Job>& jobs) {
                    [](const Job& a, const Job& b) { return a.submit_s < b.submit_s; });
 }
 
-// What the Pollux files do not say. Of an application: seconds of a local step of no samples, what
-// each sample adds, and the samples of the whole job.
+// Values that the Pollux files do not contain. For each application: the seconds of a local step
+// without samples, the seconds for each sample, and the samples of the whole job.
 struct Nominal {
   double base_s, sample_s, samples;
 };
 
-// configs/steptimes/pollux_nominal.csv, which `esctl sim` reads too.
+// The file configs/steptimes/pollux_nominal.csv, which `esctl sim` reads too.
 Result<std::map<std::string, Nominal>> read_nominal() {
   const std::string path = std::string(ES_SOURCE_ROOT) + "/configs/steptimes/pollux_nominal.csv";
   std::ifstream in(path);

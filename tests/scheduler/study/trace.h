@@ -1,8 +1,8 @@
 #pragma once
 // The job traces of the shared data, as jobs of the throughput model.
 //
-// Every reader returns jobs in submit order, or an error that names the file and line. Steps are
-// local steps (one EST, one mini-batch), speeds local steps per second of one device.
+// Every reader returns jobs in submit order, or an error that names the file and the line. Steps
+// are local steps (one EST, one mini-batch), and speeds are local steps per second of one device.
 #include <string>
 #include <vector>
 
@@ -14,14 +14,14 @@ namespace es::study {
 struct Job {
   JobId id;
   double submit_s = 0;
-  std::uint32_t max_p = 1;  // its gang
+  std::uint32_t max_p = 1;  // Its gang.
   double steps = 0;
   scheduler::Capabilities capabilities;
   bool mix_types = false;
   DeviceType gang_type;
   std::string tenant;
   int priority = 0;
-  double deadline_s = scheduler::kNever;
+  double deadline_s = scheduler::kNever.count();
   std::uint32_t min_devices = 1;
 };
 
@@ -34,23 +34,24 @@ struct Trace {
 // The folder with the traces: $ES_SHARED/traces, or ../shared/traces beside the repository.
 std::string trace_folder();
 
-// easyscale-sc23-jobs.csv with easyscale-sc23-steptimes.csv on 32 v100, 16 p100, 16 t4.
-// `elastic` false: each job runs on its gpu_type only.
+// easyscale-sc23-jobs.csv with easyscale-sc23-steptimes.csv on 32 v100, 16 p100 and 16 t4. If
+// `elastic` is false, each job runs on its gpu_type only.
 Result<Trace> read_sc23(bool elastic);
 
 // One of the eight workloads of pollux-osdi21-workloads.csv (1 to 8) on 64 GPUs of one type. The
-// file names an application, its GPUs and batch size, not how long it runs:
-// configs/steptimes/pollux_nominal.csv does.
+// file names an application, its GPUs and its batch size. The length of a job comes from
+// configs/steptimes/pollux_nominal.csv.
 Result<Trace> read_pollux(int workload);
 
-// gavel-physical-max_min_fairness.csv with gavel-throughputs.csv on 8 v100, 16 p100, 24 k80.
+// gavel-physical-max_min_fairness.csv with gavel-throughputs.csv on 8 v100, 16 p100 and 24 k80.
 Result<Trace> read_gavel();
 
-// The first `most` jobs of philly.csv.gz on so many devices of one type; gunzip must be installed.
+// The first `most` jobs of philly.csv.gz on `devices` devices of one type. The program gunzip must
+// be installed.
 Result<Trace> read_philly(std::size_t most, std::uint32_t devices);
 
-// So many devices of three types, and jobs of 1 to 4 devices that arrive within 1,000 s and would
-// need 1,000 to 5,000 s: at its peak every device has a job of its own, and some jobs wait.
+// `devices` devices of three types, and jobs of 1 to 4 devices that arrive within 1,000 s and need
+// 1,000 to 5,000 s. At the peak every device has a job of its own, and some jobs wait.
 Trace make_crowd(std::uint32_t devices, std::uint64_t seed);
 
 }  // namespace es::study

@@ -15,13 +15,13 @@ namespace {
 using scheduler::beyond;
 using scheduler::ClusterView;
 using scheduler::JobView;
-using scheduler::kNever;
+using scheduler::Seconds;
 using scheduler::sum;
 
 struct Running {
-  std::size_t job = 0;        // index into the trace
-  std::uint64_t version = 0;  // of its expected end
-  double computing = 0;       // devices that its plan uses
+  std::size_t job = 0;        // Index into the trace.
+  std::uint64_t version = 0;  // The number of its expected end; older ends are stale.
+  double computing = 0;       // The devices that its plan uses.
 };
 
 struct End {
@@ -31,7 +31,7 @@ struct End {
   bool operator>(const End& o) const { return at_s != o.at_s ? at_s > o.at_s : slot > o.slot; }
 };
 
-// How a job runs on devices: speed, and how many of them its plan uses.
+// How a job runs on devices: its speed, and the number of devices that its plan uses.
 struct Pace {
   double speed = 0;
   double computing = 0;
@@ -78,22 +78,22 @@ class World {
     double next = again_s_;
     if (next_job_ < trace_.jobs.size()) next = std::min(next, trace_.jobs[next_job_].submit_s);
     if (!ends_.empty()) next = std::min(next, ends_.top().at_s);
-    ES_CHECK_MSG(next < kNever, "jobs wait in an idle cluster");
+    ES_CHECK_MSG(next < scheduler::kNever.count(), "jobs wait in an idle cluster");
     if (rules_.round_s == 0) return next;
     const double round = std::ceil(next / rules_.round_s) * rules_.round_s;
-    return std::max(round, view_.now_s + rules_.round_s);
+    return std::max(round, view_.now.count() + rules_.round_s);
   }
 
   void advance(double to_s) {
-    const double dt = to_s - view_.now_s;
+    const double dt = to_s - view_.now.count();
     held_s_ += dt * held_;
     computing_s_ += dt * computing_;
     view_.job_seconds += dt * alive_;
-    view_.now_s = to_s;
+    view_.now = Seconds(to_s);
   }
 
   void finish_jobs() {
-    while (!ends_.empty() && ends_.top().at_s <= view_.now_s) {
+    while (!ends_.empty() && ends_.top().at_s <= view_.now.count()) {
       const End end = ends_.top();
       ends_.pop();
       if (end.version != running_[end.slot].version) continue;
@@ -107,7 +107,8 @@ class World {
     result.end_s = end_s;
     const double jct = end_s - result.submit_s;
     // In rounds the job left a little earlier than it is taken off the count.
-    const double n = (view_.job_seconds - job.job_seconds_at_submit) / (view_.now_s - job.submit_s);
+    const double n =
+        (view_.job_seconds - job.job_seconds_at_submit) / (view_.now - job.submitted).count();
     result.rho = jct / fair_seconds(job, std::max(1.0, n));
     view_.free = sum(view_.free, job.held);
     leave(slot);
@@ -135,7 +136,7 @@ class World {
   }
 
   void submit_jobs() {
-    while (next_job_ < trace_.jobs.size() && trace_.jobs[next_job_].submit_s <= view_.now_s)
+    while (next_job_ < trace_.jobs.size() && trace_.jobs[next_job_].submit_s <= view_.now.count())
       submit(next_job_++);
   }
 
@@ -151,10 +152,10 @@ class World {
     JobView& job = view_.jobs[slot];
     job.id = from.id;
     job.number = index;
-    job.submit_s = from.submit_s;
+    job.submitted = Seconds(from.submit_s);
     job.tenant = from.tenant;
     job.priority = from.priority;
-    job.deadline_s = from.deadline_s;
+    job.deadline = Seconds(from.deadline_s);
     job.min_devices = from.min_devices;
     job.max_devices = job.max_p = from.max_p;
     job.mix_types = from.mix_types;
@@ -162,16 +163,16 @@ class World {
     for (const auto& [type, speed] : from.capabilities) job.types.push_back(type);
     job.capabilities = from.capabilities;
     job.work.total_steps = job.work.remaining_steps = from.steps;
-    job.work.as_of_s = view_.now_s;
-    job.start_s = rules_.start_s;
-    job.rescale_s = rules_.rescale_s;
+    job.work.as_of = view_.now;
+    job.start_pause = Seconds(rules_.start_s);
+    job.rescale_pause = Seconds(rules_.rescale_s);
     job.job_seconds_at_submit =
-        view_.job_seconds - (view_.now_s - from.submit_s);  // rounds admit it late
+        view_.job_seconds - (view_.now.count() - from.submit_s);  // rounds admit it late
     propose(job);
     running_[slot].job = index;
     results_[index].id = from.id;
     results_[index].submit_s = from.submit_s;
-    results_[index].start_s = kNever;
+    results_[index].start_s = scheduler::kNever.count();
     ++alive_;
     view_.changed->push_back(slot);
   }
@@ -197,8 +198,8 @@ class World {
     query.max_devices = job.max_devices;
     query.mix_types = job.mix_types;
     scheduler::ProposalLimits limits;
-    limits.pause_seconds = rules_.rescale_s;
-    limits.steps_left = remaining_steps_at(job, view_.now_s) / job.max_p;
+    limits.pause = Seconds(rules_.rescale_s);
+    limits.steps_left = remaining_steps_at(job, view_.now) / job.max_p;
     job.proposals = scheduler::propose(query, view_.total, limits);
   }
 
@@ -215,7 +216,7 @@ class World {
       const Status status = check_decisions(view_, decisions);
       ES_CHECK_MSG(status.ok(), status.error().message);
       view_.changed->clear();
-      again_s_ = decisions.again_s;
+      again_s_ = decisions.again_at.count();
       if (decisions.grants.empty() && decisions.shrinks.empty()) return;
       apply(decisions);
     }
@@ -239,47 +240,47 @@ class World {
     for (const std::size_t slot : touched) enter(slot);
   }
 
-  // The job stops on what it holds: its progress is settled.
+  // The job stops on the devices that it holds, and its progress is settled.
   void leave(std::size_t slot) {
     JobView& job = view_.jobs[slot];
-    const double now = view_.now_s;
+    const Seconds now = view_.now;
     job.work.remaining_steps = remaining_steps_at(job, now);
     job.work.attained_device_s = attained_device_s_at(job, now);
-    job.started = job.started || (!job.held.empty() && job.work.paused_until_s <= now);
+    job.started = job.started || (!job.held.empty() && job.work.paused_until <= now);
     results_[running_[slot].job].pause_s -=
-        job.held.empty() ? 0 : std::max(0.0, job.work.paused_until_s - now);
-    job.work.as_of_s = now;
+        job.held.empty() ? 0 : std::max(0.0, (job.work.paused_until - now).count());
+    job.work.as_of = now;
     job.work.steps_per_s = 0;
     held_ -= job.held.total();
     computing_ -= running_[slot].computing;
-    computing_s_ += running_[slot].computing * std::max(0.0, job.work.paused_until_s - now);
+    computing_s_ += running_[slot].computing * std::max(0.0, (job.work.paused_until - now).count());
     running_[slot].computing = 0;
   }
 
-  // The job goes on with what it holds now.
+  // The job continues with the devices that it holds now.
   void enter(std::size_t slot) {
     JobView& job = view_.jobs[slot];
     JobResult& result = results_[running_[slot].job];
-    const double now = view_.now_s;
-    const bool again = job.changed_s == now;  // the second decision of one instant
-    job.changed_s = now;
+    const Seconds now = view_.now;
+    const bool again = job.changed == now;  // the second decision of one instant
+    job.changed = now;
     propose(job);
     view_.changed->push_back(slot);
     ++running_[slot].version;
     if (job.held.empty()) return;
-    result.start_s = std::min(result.start_s, now);
+    result.start_s = std::min(result.start_s, now.count());
     if (job.started && !again) ++result.rescales;
     // A first start that was interrupted begins anew.
-    const double pause = job.started ? rules_.rescale_s : rules_.start_s;
-    job.work.paused_until_s = std::max(job.work.paused_until_s, now + pause);
-    result.pause_s += job.work.paused_until_s - now;
+    const Seconds pause(job.started ? rules_.rescale_s : rules_.start_s);
+    job.work.paused_until = std::max(job.work.paused_until, now + pause);
+    result.pause_s += (job.work.paused_until - now).count();
     const Pace p = pace(job);
     job.work.steps_per_s = p.speed;
     held_ += job.held.total();
     running_[slot].computing = p.computing;
     computing_ += p.computing;
-    computing_s_ -= p.computing * (job.work.paused_until_s - now);  // they wait until then
-    ends_.push({job.work.paused_until_s + job.work.remaining_steps / p.speed, slot,
+    computing_s_ -= p.computing * (job.work.paused_until - now).count();  // they wait until then
+    ends_.push({job.work.paused_until.count() + job.work.remaining_steps / p.speed, slot,
                 running_[slot].version});
   }
 
@@ -314,13 +315,13 @@ class World {
   scheduler::Policy& policy_;
   const Rules& rules_;
   ClusterView view_;
-  std::vector<Running> running_;  // by slot
+  std::vector<Running> running_;  // By slot.
   std::priority_queue<std::size_t, std::vector<std::size_t>, std::greater<>> free_slots_;
   std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
   std::vector<JobResult> results_;
   std::size_t next_job_ = 0;
   double alive_ = 0;
-  double again_s_ = kNever;
+  double again_s_ = scheduler::kNever.count();
   double held_ = 0, computing_ = 0;      // devices now
   double held_s_ = 0, computing_s_ = 0;  // integrals over time
   std::uint64_t decisions_ = 0;

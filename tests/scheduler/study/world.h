@@ -1,15 +1,16 @@
 #pragma once
-// World: a cluster in virtual time with jobs that follow the throughput model exactly, to study
-// policies without actors. Devices change hands at once; what a change costs is a pause of the job.
+// World is a cluster in virtual time with jobs that follow the throughput model exactly. It serves
+// to study policies without actors. A device changes its job at once, and the cost of a change is a
+// pause of the job.
 //
 //   first start     start_s seconds without progress
-//   later changes   rescale_s seconds without progress each, whatever changed
-//   progress        local steps at the throughput of the best plan on what the job holds; devices
-//                   that this plan does not use, or that wait in a pause, are held but compute
-//                   nothing
+//   later changes   rescale_s seconds without progress for each change of any kind
+//   progress        local steps at the throughput of the best plan on the devices of the job;
+//                   devices that this plan does not use, or that wait in a pause, are held but
+//                   compute nothing
 //
-// Deterministic. Aborts when a policy breaks a rule (check_decisions), decides for ever at one
-// instant, or leaves jobs waiting in an idle cluster.
+// A World is deterministic. It aborts when a policy breaks a rule (check_decisions), decides
+// forever at one time, or leaves jobs waiting in an idle cluster.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,8 +23,8 @@ namespace es::study {
 struct Rules {
   double start_s = 20;
   double rescale_s = 1;
-  double round_s = 0;  // decide only at multiples of it; 0: at every event
-  // Real proposals of role 2 (only easyscale reads more of them than the greatest count).
+  double round_s = 0;  // Decide only at multiples of this time; 0: at every event.
+  // Real proposals of role 2. Only easyscale reads more of them than the largest count.
   bool real_proposals = false;
   std::vector<scheduler::Quota> quotas = {};
 };
@@ -31,31 +32,32 @@ struct Rules {
 struct JobResult {
   JobId id;
   double submit_s = 0;
-  double start_s = 0;  // when it was first given devices
+  double start_s = 0;  // When it was first given devices.
   double end_s = 0;
   int rescales = 0;
-  double pause_s = 0;  // seconds without progress although it held devices
-  // Finish-time fairness: JCT / seconds that it would have taken with a 1/n share of the cluster, n
-  // being the mean number of unfinished jobs during its life, itself included:
+  double pause_s = 0;  // Seconds without progress during which it held devices.
+  // Finish-time fairness: the JCT, divided by the seconds that the job would have taken with a 1/n
+  // share of the cluster. Here n is the mean number of unfinished jobs during its life, including
+  // itself.
   //
   //   fair = start_s + steps / min(best speed, sum_i N_i * C_i / n)
   //
-  // best speed: with the best devices that the whole cluster has.
+  // The best speed is that with the best devices of the whole cluster.
   double rho = 0;
 };
 
 struct Report {
-  std::vector<JobResult> jobs;  // in submit order
+  std::vector<JobResult> jobs;  // In submit order.
   double avg_jct_s = 0, p50_jct_s = 0, p99_jct_s = 0;
-  double avg_queue_s = 0;     // from submit to first devices
-  double makespan_s = 0;      // end of the last job, from time 0
-  double held_mean = 0;       // devices, over the makespan
-  double computing_mean = 0;  // devices that make steps
+  double avg_queue_s = 0;     // From the submission to the first devices.
+  double makespan_s = 0;      // The end of the last job, counted from time 0.
+  double held_mean = 0;       // Devices held, averaged over the makespan.
+  double computing_mean = 0;  // Devices that make steps.
   double worst_rho = 0, mean_rho = 0;
   std::uint64_t rescales = 0;
   double pause_s = 0;
   std::uint64_t decisions = 0;
-  double decision_ms_mean = 0, decision_ms_max = 0;  // real time
+  double decision_ms_mean = 0, decision_ms_max = 0;  // Real time.
 };
 
 Report run(const Trace& trace, scheduler::Policy& policy, const Rules& rules);

@@ -45,7 +45,8 @@ using Names = std::vector<std::string>;
 }  // namespace
 
 TEST_SUITE("store/checkpoint/catalog") {
-  TEST_CASE("checkpoints are found in a directory, in its directories, or are it") {
+  TEST_CASE(
+      "checkpoints are found in a directory, in its sub-directories, or as the directory itself") {
     TempDirectory directory;
     write(directory / "cnn-1/step-20", 20);
     write(directory / "cnn-1/step-100", 100);
@@ -66,7 +67,7 @@ TEST_SUITE("store/checkpoint/catalog") {
     CHECK(list_checkpoints(directory / "nowhere", false).error().kind == ErrorKind::kNotFound);
   }
 
-  TEST_CASE("a damaged one is listed with what is wrong, by file and block") {
+  TEST_CASE("a damaged checkpoint is listed with its error, by file and block") {
     TempDirectory directory;
     write(directory / "step-1", 1);
     write(directory / "step-2", 2);
@@ -74,7 +75,7 @@ TEST_SUITE("store/checkpoint/catalog") {
     flip_bit(directory / "step-1/data", 3000, 2);
     fs::remove(directory / "step-2/manifest");
     const auto quick = list_checkpoints(directory.path(), false)->entries;
-    CHECK(quick[1].damage.empty());  // step-1: the manifest alone is whole
+    CHECK(quick[1].damage.empty());  // In step-1 only the manifest is undamaged.
     const auto entries = list_checkpoints(directory.path(), true)->entries;
     REQUIRE(entries.size() == 3);
     CHECK(entries[0].damage.find("step-2/manifest") != std::string::npos);
@@ -98,12 +99,13 @@ TEST_SUITE("store/checkpoint/catalog") {
     CHECK(beyond_newest(entries, 4).empty());
   }
 
-  TEST_CASE("the newest of each run is the last written, whatever its step") {
+  TEST_CASE(
+      "the newest checkpoint of each run is the one that was written last, whatever its step") {
     TempDirectory directory;
     write_run(directory / "cnn-1/step-40", 40, "cnn-1-old", 1000);
     write_run(directory / "cnn-1/step-60", 60, "cnn-1-old", 2000);
     write_run(directory / "cnn-1/step-90", 90, "cnn-1-new", 3000);
-    write_run(directory / "cnn-1/step-10", 10, "cnn-1-new", 4000);  // it went back
+    write_run(directory / "cnn-1/step-10", 10, "cnn-1-new", 4000);  // The run went back.
     write_run(directory / "cnn-1/step-20", 20, "cnn-1-new", 5000);
     const auto entries = list_checkpoints(directory.path(), true)->entries;
     CHECK(names(entries) == Names{"step-40", "step-60", "step-90", "step-10", "step-20"});
@@ -113,7 +115,8 @@ TEST_SUITE("store/checkpoint/catalog") {
     CHECK(gone == Names{"step-40", "step-90", "step-10"});
   }
 
-  TEST_CASE("format 3 goes by the name of the job and the date of its manifest") {
+  TEST_CASE(
+      "a checkpoint in format 3 is ordered by the name of its job and the date of its manifest") {
     TempDirectory directory;
     for (const Version v : {Version{9}, Version{8}}) {
       const fs::path manifest = directory / ("step-" + std::to_string(v)) / "manifest";
@@ -124,7 +127,7 @@ TEST_SUITE("store/checkpoint/catalog") {
           .insert(run, "version " + std::to_string(v) + "\n");
       text.replace(text.find("checkpoint 4"), 12, "checkpoint 3").resize(text.rfind("end "));
       write_file(manifest, text + "end " + digest_of(text).hex() + "\n");
-      const auto age = std::chrono::hours(v);  // step-9 is the older one
+      const auto age = std::chrono::hours(v);  // The checkpoint step-9 is older.
       fs::last_write_time(manifest, fs::file_time_type::clock::now() - age);
     }
     const auto entries = list_checkpoints(directory.path(), true)->entries;
@@ -135,7 +138,7 @@ TEST_SUITE("store/checkpoint/catalog") {
     CHECK(beyond_newest(entries, 1) == std::vector<std::size_t>{0});
   }
 
-  TEST_CASE("symbolic links are not followed, and what cannot be read does not hide the rest") {
+  TEST_CASE("symbolic links are not followed, and an unreadable entry does not hide the others") {
     TempDirectory directory;
     TempDirectory elsewhere;
     write(elsewhere / "step-1", 1);
@@ -156,7 +159,7 @@ TEST_SUITE("store/checkpoint/catalog") {
     CHECK(list_checkpoints(elsewhere.path(), true)->entries.front().damage.empty());
   }
 
-  TEST_CASE("only what a checkpoint's writer made is removed") {
+  TEST_CASE("only files that the writer of the checkpoint made are removed") {
     TempDirectory directory;
     write(directory / "step-1", 1);
     write_file(directory / "step-1/notes.txt", "mine");
@@ -169,7 +172,7 @@ TEST_SUITE("store/checkpoint/catalog") {
     CHECK_FALSE(fs::exists(directory / "step-1/data"));
     CHECK(list_checkpoints(directory.path(), true)->entries.empty());
 
-    // A file of the same name, and links in the place of files.
+    // A file of the same name, and links in place of files.
     fs::create_directory(directory / "photos");
     write_file(directory / "photos/data", "mine");
     CHECK(remove_checkpoint(posix_file_system(), directory / "photos").error().kind ==
@@ -183,7 +186,7 @@ TEST_SUITE("store/checkpoint/catalog") {
     CHECK(fs::exists(directory / "kept"));
   }
 
-  TEST_CASE("a checkpoint that is removed is never seen in part") {
+  TEST_CASE("a checkpoint that is being removed is never visible in part") {
     for (int fail_at = 0; fail_at < 6; ++fail_at) {
       CAPTURE(fail_at);
       TempDirectory directory;
@@ -207,7 +210,7 @@ TEST_SUITE("store/checkpoint/catalog") {
           ErrorKind::kNotFound);
   }
 
-  TEST_CASE("what dead writers left goes, and nothing else") {
+  TEST_CASE("unfinished checkpoints of dead writers are removed, and nothing else") {
     TempDirectory directory;
     const std::string self = std::to_string(::getpid());
     for (const char* name :

@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kFiles[] = {"manifest", "job.toml", "data"};
 
-// More than one block, blocks that are not full, an empty section.
+// More than one block, blocks that are not full, and an empty section.
 SampleCheckpoint sample() {
   return SampleCheckpoint({{"parameters", (2 << 20) + 12'345},
                            {"optimizer", 1 << 20},
@@ -45,7 +45,7 @@ std::size_t entries(const std::filesystem::path& directory) {
 }  // namespace
 
 TEST_SUITE("store/checkpoint/checkpoint") {
-  TEST_CASE("what was written is read back, section by section") {
+  TEST_CASE("sections that were written are read back") {
     TempDirectory directory;
     const SampleCheckpoint original = sample();
     REQUIRE(original.write(directory / "v120").ok());
@@ -70,7 +70,7 @@ TEST_SUITE("store/checkpoint/checkpoint") {
     CHECK(reader->read("context/9").error().kind == ErrorKind::kNotFound);
   }
 
-  TEST_CASE("every flipped bit is found, wherever it is") {
+  TEST_CASE("every flipped bit is found") {
     TempDirectory directory;
     REQUIRE(sample().write(directory / "v120").ok());
     std::mt19937_64 random(seed("checkpoint bit flips"));
@@ -101,7 +101,7 @@ TEST_SUITE("store/checkpoint/checkpoint") {
     CHECK(reader->read("optimizer").ok());
   }
 
-  TEST_CASE("every file that is cut anywhere, or longer, is found") {
+  TEST_CASE("every file that is cut or extended is found") {
     TempDirectory directory;
     REQUIRE(sample().write(directory / "v120").ok());
     for (const char* name : kFiles) {
@@ -121,7 +121,7 @@ TEST_SUITE("store/checkpoint/checkpoint") {
     CHECK(sample().is_in(directory / "v120"));
   }
 
-  TEST_CASE("a missing checkpoint and a missing file are not found, and named") {
+  TEST_CASE("a missing checkpoint and a missing file are not found, and the error names them") {
     TempDirectory directory;
     CHECK(CheckpointReader::open(directory / "none").error().kind == ErrorKind::kNotFound);
     for (const char* name : kFiles) {
@@ -135,7 +135,7 @@ TEST_SUITE("store/checkpoint/checkpoint") {
     }
   }
 
-  TEST_CASE("a name that exists is refused and left alone") {
+  TEST_CASE("an existing name is refused, and its files do not change") {
     TempDirectory directory;
     REQUIRE(sample().write(directory / "v120").ok());
     const SampleCheckpoint other({{"parameters", 10}});
@@ -165,14 +165,14 @@ TEST_SUITE("store/checkpoint/checkpoint") {
     CHECK(entries(directory.path()) == 0);
   }
 
-  TEST_CASE("an error of any single operation leaves nothing behind") {
+  TEST_CASE("an error of any single operation leaves no file behind") {
     const SampleCheckpoint original = sample();
     for (int fail_at = 0;; ++fail_at) {
       TempDirectory directory;
       FaultyFileSystem files(fail_at, Fault::kError);
       const Status status = original.write(directory / "v120", files);
       if (status.ok()) {
-        CHECK(fail_at == 18);  // beyond the last operation
+        CHECK(fail_at == 18);  // This is beyond the last operation.
         CHECK(original.is_in(directory / "v120"));
         break;
       }
@@ -181,7 +181,7 @@ TEST_SUITE("store/checkpoint/checkpoint") {
     }
   }
 
-  TEST_CASE("death between any two operations leaves no checkpoint or a whole one") {
+  TEST_CASE("death between any two operations leaves no checkpoint or a complete one") {
     const SampleCheckpoint original = sample();
     int visible = 0;
     for (int fail_at = 0; fail_at < 18; ++fail_at) {
@@ -192,10 +192,10 @@ TEST_SUITE("store/checkpoint/checkpoint") {
       ++visible;
       CHECK(original.is_in(directory / "v120"));
     }
-    CHECK(visible == 1);  // between the rename and the sync of the parent
+    CHECK(visible == 1);  // Between the rename and the sync of the parent.
   }
 
-  TEST_CASE("a writer that was killed does not stand in the way of the next") {
+  TEST_CASE("the remains of a killed writer do not block the next writer") {
     TempDirectory directory;
     FaultyFileSystem files(5, Fault::kDeath);
     REQUIRE_FALSE(sample().write(directory / "v120", files).ok());
@@ -229,7 +229,7 @@ TEST_SUITE("store/checkpoint/checkpoint") {
     CHECK(log == expected);
   }
 
-  TEST_CASE("a draft takes the first name that is free, and is read back before") {
+  TEST_CASE("a draft takes the first free name, and is read back before it is published") {
     TempDirectory directory;
     REQUIRE(sample().write(directory / "v").ok());
     const SampleCheckpoint other({{"parameters", (1 << 20) + 1}, {"context/0", 5}});
@@ -245,7 +245,7 @@ TEST_SUITE("store/checkpoint/checkpoint") {
     CHECK(entries(directory.path()) == 2);
   }
 
-  TEST_CASE("a draft that is not published leaves nothing, and damage in it is found") {
+  TEST_CASE("a draft that is not published leaves no file, and damage in it is found") {
     TempDirectory directory;
     const SampleCheckpoint original = sample();
     const auto all = original.sections();
@@ -262,7 +262,7 @@ TEST_SUITE("store/checkpoint/checkpoint") {
     CHECK(entries(directory.path()) == 0);
   }
 
-  TEST_CASE("the digests of the head may be found while the sections are read") {
+  TEST_CASE("the digests of the head may be computed while the sections are read") {
     TempDirectory directory;
     const SampleCheckpoint original = sample();
     const auto all = original.sections();
@@ -278,7 +278,7 @@ TEST_SUITE("store/checkpoint/checkpoint") {
     CHECK(original.is_in(directory / "v"));
   }
 
-  TEST_CASE("bytes that cannot be had, or are not those that were meant, are no checkpoint") {
+  TEST_CASE("bytes that are missing or differ from the intended ones make no checkpoint") {
     TempDirectory directory;
     const SampleCheckpoint original = sample();
     auto all = original.sections();

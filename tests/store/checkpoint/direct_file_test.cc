@@ -33,7 +33,8 @@ std::vector<std::byte> read_all(const fs::path& path, std::mt19937_64& random) {
   }
 }
 
-// Pieces of every kind: aligned and not in memory, in the file and in size, larger than the buffer.
+// Pieces of every kind: aligned and not aligned in memory, in the file and in size; some are larger
+// than the buffer.
 void write_in_pieces(const fs::path& path, std::span<const std::byte> bytes,
                      std::mt19937_64& random) {
   auto file = create_direct_file(path);
@@ -56,8 +57,8 @@ void write_in_pieces(const fs::path& path, std::span<const std::byte> bytes,
 }  // namespace
 
 TEST_SUITE("store/checkpoint/direct_file") {
-  TEST_CASE("whatever the pieces, the file has their bytes") {
-    // The second knows no direct transfers on older systems.
+  TEST_CASE("the file has the bytes of all pieces, in any alignment") {
+    // The second directory supports no direct transfers on older systems.
     const es::test::TempDirectory directory;
     std::vector<fs::path> parents{directory.path()};
     std::error_code ignored;
@@ -77,7 +78,7 @@ TEST_SUITE("store/checkpoint/direct_file") {
     fs::remove_all(memory, ignored);
   }
 
-  TEST_CASE("a file that exists is not written, and one that does not is not found") {
+  TEST_CASE("an existing file is not overwritten, and a missing one is not found") {
     const es::test::TempDirectory directory;
     es::test::write_file(directory / "a", "kept");
     const auto file = create_direct_file(directory / "a");

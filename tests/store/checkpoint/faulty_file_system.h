@@ -1,5 +1,5 @@
 #pragma once
-// A FileSystem over the real one that fails at a chosen operation, and a record of what was done.
+// A FileSystem over the real one that fails at a chosen operation and records all operations.
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,16 +9,16 @@
 namespace es::test {
 
 enum class Fault {
-  kError,  // one operation fails, as on a full disk: half of what it writes arrives
-  kDeath,  // the process dies there: that operation and all later ones do nothing
+  kError,  // One operation fails, as on a full disk: half of its bytes are written.
+  kDeath,  // The process dies there: that operation and all later ones do nothing.
 };
 
 class FaultyFileSystem final : public store::FileSystem {
  public:
-  // Operations count from 0. A `fail_at` beyond the last one means no fault.
+  // Operations count from 0. If `fail_at` is beyond the last one, there is no fault.
   FaultyFileSystem(int fail_at, Fault fault) : fail_at_(fail_at), fault_(fault) {}
 
-  // Operations in order, each "name path" without directories.
+  // Operations in order, each as "name path" without directories.
   const std::vector<std::string>& log() const { return log_; }
 
   Result<std::filesystem::path> make_unique_directory(

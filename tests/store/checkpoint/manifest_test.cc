@@ -27,7 +27,7 @@ CheckpointManifest sample() {
   return manifest;
 }
 
-// The text with a right digest in its last line, whatever else is wrong.
+// The text with a correct digest in its last line, with any other errors.
 std::string sealed(const std::string& body) {
   return body + "end " + digest_of(body).hex() + "\n";
 }
@@ -78,7 +78,7 @@ TEST_SUITE("store/checkpoint/manifest") {
     CHECK(decoded.error().message == "m: format version = \"2\": allowed is 3 to 4");
   }
 
-  TEST_CASE("format 3 is read, and says neither which run nor when") {
+  TEST_CASE("format 3 is read, and it names neither a run nor a time") {
     std::string body = body_of(encode_manifest(sample()));
     body = replaced(body, "checkpoint 4", "checkpoint 3");
     body = replaced(body, "run job-1-k3x9w2fa\nwritten_unix_ms 1700000000123\n", "");
@@ -101,7 +101,7 @@ TEST_SUITE("store/checkpoint/manifest") {
     }
   }
 
-  TEST_CASE("fields that are not allowed are refused even with a right digest") {
+  TEST_CASE("fields that are not allowed are refused, even with a correct digest") {
     const std::string body = body_of(encode_manifest(sample()));
     const std::pair<const char*, const char*> changes[] = {
         {"job_name job", "job_name j/b"},
@@ -131,7 +131,7 @@ TEST_SUITE("store/checkpoint/manifest") {
     CHECK(decode_manifest(sealed(body), "m").ok());
   }
 
-  TEST_CASE("ten thousand mutated manifests end in an error or in themselves") {
+  TEST_CASE("ten thousand mutated manifests give an error, or encode to the same text") {
     std::mt19937_64 random(seed("manifest mutations"));
     const std::string text = encode_manifest(sample());
     for (int round = 0; round < 10'000; ++round) {

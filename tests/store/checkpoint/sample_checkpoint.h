@@ -1,5 +1,5 @@
 #pragma once
-// A small checkpoint with everything that a real one has.
+// A small checkpoint with all parts of a real one.
 #include <random>
 #include <string>
 #include <vector>
@@ -14,7 +14,7 @@ struct SampleCheckpoint {
   std::string job_toml = "name = \"resnet18-3f2a\"\nmax_p = 4\n";
   std::vector<std::pair<std::string, std::vector<std::byte>>> contents;
 
-  // Sections of the given sizes, of random bytes.
+  // Sections of the given sizes with random bytes.
   explicit SampleCheckpoint(const std::vector<std::pair<std::string, std::size_t>>& sizes) {
     std::mt19937_64 random(7);
     for (const auto& [name, size] : sizes) {

@@ -12,7 +12,7 @@ using namespace es::test;
 
 namespace {
 
-// Everything in the file, read in pieces of `piece` bytes.
+// The whole content of the file, read in pieces of `piece` bytes.
 std::string read_all(const std::filesystem::path& file, std::size_t piece) {
   Result<ByteSource> source = ByteSource::open(file);
   REQUIRE(source.ok());
@@ -29,7 +29,7 @@ std::string read_all(const std::filesystem::path& file, std::size_t piece) {
 }  // namespace
 
 TEST_SUITE("store/dataset/byte_source") {
-  TEST_CASE("reads the same bytes plain and compressed, in pieces of any size") {
+  TEST_CASE("plain and compressed files give the same bytes, in pieces of any size") {
     TempDirectory directory;
     std::string text;
     for (int i = 0; i < 100'000; ++i) text += std::to_string(i * 7919);

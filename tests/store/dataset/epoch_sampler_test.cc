@@ -27,7 +27,7 @@ std::vector<std::uint64_t> permutation(const EpochSampler& sampler, std::uint64_
   return all;
 }
 
-// Everything that all ranks read in one epoch.
+// All samples that all ranks read in one epoch.
 std::vector<std::uint64_t> epoch_samples(const EpochSampler& sampler, std::uint64_t epoch) {
   std::vector<std::uint64_t> all;
   for (std::uint64_t step = 0; step < sampler.steps_per_epoch(); ++step)
@@ -50,7 +50,7 @@ TEST_SUITE("store/dataset/epoch_sampler") {
     }
   }
 
-  TEST_CASE("the ranks read all samples of an epoch but the dropped rest, each once") {
+  TEST_CASE("the ranks read each sample of an epoch once, except the dropped rest") {
     std::mt19937_64 random(test::seed("epoch sampler cuts"));
     for (int round = 0; round < 50; ++round) {
       const auto max_p = static_cast<std::uint32_t>(1 + random() % 9);
@@ -65,7 +65,7 @@ TEST_SUITE("store/dataset/epoch_sampler") {
     }
   }
 
-  TEST_CASE("a global batch depends on its size alone, not on how it is cut among ranks") {
+  TEST_CASE("a global batch depends on its size alone, not on its division among ranks") {
     const EpochSampler four = make(1000, 4, 6);
     const EpochSampler eight = make(1000, 8, 3);
     CHECK(epoch_samples(four, 5) == epoch_samples(eight, 5));
@@ -76,7 +76,7 @@ TEST_SUITE("store/dataset/epoch_sampler") {
     CHECK(sampler.sample({7, 2}, 1, 3) == sampler.permuted(7, 2 * 12 + 1 * 4 + 3));
   }
 
-  TEST_CASE("epochs and seeds give different orders, equal ones the same") {
+  TEST_CASE("epochs and seeds give different orders, equal ones give the same order") {
     const EpochSampler sampler = make(500, 1, 1, 42);
     CHECK(permutation(sampler, 0) != permutation(sampler, 1));
     CHECK(permutation(sampler, 0) != permutation(make(500, 1, 1, 43), 0));
@@ -90,9 +90,9 @@ TEST_SUITE("store/dataset/epoch_sampler") {
     CHECK(first == std::vector<std::uint64_t>{12832, 41647, 24984, 23911, 21975, 3952});
   }
 
-  // Over many epochs each sample must come to each position equally often: chi-square with 99
-  // degrees of freedom exceeds 170 with probability 1e-5.
-  TEST_CASE("each sample comes to each position about equally often") {
+  // Over many epochs each sample must be at each position equally often: chi-square with 99 degrees
+  // of freedom exceeds 170 with a probability of 1e-5.
+  TEST_CASE("each sample is at each position about equally often") {
     const EpochSampler sampler = make(100, 1, 1, 9);
     constexpr int kEpochs = 10'000;
     for (const std::uint64_t position : {0, 1, 37, 63, 64, 99}) {
@@ -110,7 +110,7 @@ TEST_SUITE("store/dataset/epoch_sampler") {
     int adjacent = 0;
     for (std::size_t p = 1; p < order.size(); ++p)
       adjacent += order[p] == order[p - 1] + 1 || order[p] + 1 == order[p - 1];
-    CHECK(adjacent < 15);  // 2 are expected
+    CHECK(adjacent < 15);  // The expected number is 2.
   }
 
   TEST_CASE("the cursor counts steps through epochs") {

@@ -34,7 +34,7 @@ JobSpec write_idx(const fs::path& directory) {
   return image_job("small_cnn", 3);
 }
 
-// Record r: label r mod 10, then bytes that differ.
+// Record r has the label r mod 10, and bytes that differ from those of other records.
 std::string cifar_records(int count) {
   std::string bytes;
   for (int r = 0; r < count; ++r) {
@@ -70,7 +70,7 @@ JobSpec write_image_folder(const fs::path& directory) {
   return spec;
 }
 
-// Two users with 5 and 6 ratings; a third has rated the other of 120 items.
+// Two users with 5 and 6 ratings. A third user has rated the remaining ones of 120 items.
 JobSpec write_ratings(const fs::path& directory) {
   std::string text = "userId,movieId,rating,timestamp\n";
   const auto add = [&](int user, int item, int time) {

@@ -7,12 +7,13 @@
 
 namespace es::test {
 
-// Writes one set per kind to ROOT/KIND and returns the jobs that train on them, in the order in
-// which sample_source.cc lists the kinds. The sets are different in both halves' sizes, and between
-// them they have every form of file that a reader knows (gzip, grey and progressive JPEG, ...).
+// Writes one set of each kind to ROOT/KIND and returns the jobs that train on them, in the order in
+// which sample_source.cc lists the kinds. The training and the evaluation half of each set differ
+// in size. Together the sets contain every form of file that a reader accepts (gzip, grey and
+// progressive JPEG, ...).
 std::vector<JobSpec> write_every_kind(const std::filesystem::path& root);
 
-// All files below a directory, in the order of their names.
+// All files below a directory, ordered by name.
 std::vector<std::filesystem::path> files_below(const std::filesystem::path& directory);
 
 }  // namespace es::test

@@ -1,6 +1,6 @@
-// Each sample of an epoch is used once, whatever happens to the workers: the sampler under random
-// resizes, losses that repeat a step, and resumes. (The same with the real head and workers in
-// virtual time: tests/sim.)
+// Each sample of an epoch is used once, for any history of the workers: the sampler with random
+// resizes, losses that repeat a step, and resumes. tests/sim checks the same with the real head and
+// workers in virtual time.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace {
 
 using Samples = std::vector<std::uint64_t>;
 
-// Workers with contiguous ranks. A step is committed when all ranks have read their batches; a
-// worker that is lost before takes the whole step with it.
+// Workers with contiguous ranks. A step is committed when all ranks have read their batches. If a
+// worker is lost before that, the whole step is lost.
 class Job {
  public:
   Job(EpochSampler sampler, std::uint64_t seed) : sampler_(std::move(sampler)), random_(seed) {
@@ -53,20 +53,20 @@ class Job {
   }
 
   void save() { saved_ = version_; }
-  // All workers are lost: what was committed since the checkpoint is done again.
+  // All workers are lost: the steps since the checkpoint are computed again.
   void resume() {
     version_ = saved_;
     resize();
   }
 
   std::uint64_t version() const { return version_; }
-  // Of the step that made version + 1: by virtual rank.
+  // The samples of the step that made version + 1, by virtual rank.
   const Samples& used(std::uint64_t version) const { return used_.at(version); }
 
  private:
   EpochSampler sampler_;
   std::mt19937_64 random_;
-  std::vector<std::uint32_t> bounds_;  // worker w has the ranks [bounds[w], bounds[w + 1])
+  std::vector<std::uint32_t> bounds_;  // Worker w has the ranks [bounds[w], bounds[w + 1]).
   std::uint64_t version_ = 0, saved_ = 0;
   std::map<std::uint64_t, Samples> used_;
 };
@@ -80,7 +80,7 @@ TEST_SUITE("store/dataset/exactly_once") {
       const auto max_p = static_cast<std::uint32_t>(1 + random() % 8);
       const auto batch_size = static_cast<std::uint32_t>(1 + random() % 5);
       const std::uint64_t global_batch = std::uint64_t{max_p} * batch_size;
-      // Every second data set is a whole number of global batches: nothing is dropped.
+      // Every second data set is a whole number of global batches, so nothing is dropped.
       const std::uint64_t rest = round % 2 == 0 ? 0 : random() % global_batch;
       const std::uint64_t samples = global_batch * (3 + random() % 10) + rest;
       const EpochSampler sampler =

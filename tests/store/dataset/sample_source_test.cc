@@ -15,7 +15,7 @@ using namespace es::test;
 
 namespace {
 
-// A job on synthetic data of the model's task, small.
+// A small job on synthetic data of the task of the model.
 JobSpec synthetic_job(const std::string& model) {
   JobSpec spec;
   spec.seed = 5;
@@ -50,7 +50,7 @@ bool same(const std::vector<float>& a, const std::vector<float>& b) {
   return digest(a) == digest(b);
 }
 
-// Every integer of the block is in its field's range.
+// Every integer of the block is in the range of its field.
 void check_ranges(const SampleLayout& layout, std::uint64_t batch,
                   const std::vector<float>& words) {
   for (std::size_t f = 0; f < layout.fields.size(); ++f) {
@@ -78,7 +78,7 @@ void check_facts(const JobSpec& spec) {
 }  // namespace
 
 TEST_SUITE("store/dataset/sample_source") {
-  TEST_CASE("a job spec opens the data that it names, and their facts are the source's") {
+  TEST_CASE("a job spec opens the data that it names, and the facts agree with the source") {
     TempDirectory directory;
     std::vector<JobSpec> jobs = write_every_kind(directory.path());
     for (const std::string& model : kModels) jobs.push_back(synthetic_job(model));
@@ -89,7 +89,7 @@ TEST_SUITE("store/dataset/sample_source") {
     }
   }
 
-  TEST_CASE("facts do not read the samples where a header, a size or a list tells them") {
+  TEST_CASE("facts do not read the samples when a header, a size or a list contains them") {
     TempDirectory directory;
     const std::vector<JobSpec> jobs = write_every_kind(directory.path());
     const auto spoil = [&](const std::string& name, std::size_t begin, std::size_t length) {
@@ -98,7 +98,7 @@ TEST_SUITE("store/dataset/sample_source") {
     };
     const std::string pixels = read_file(directory / "idx/train-images-idx3-ubyte.gz");
     spoil("idx/train-images-idx3-ubyte.gz", pixels.size() - 12, 4);
-    spoil("cifar10/data_batch_3.bin", 3073, 1);  // a label
+    spoil("cifar10/data_batch_3.bin", 3073, 1);  // A label.
     spoil("voc/Annotations/one.xml", 0, 20);
     for (const JobSpec& spec : jobs) {
       CAPTURE(spec.data.kind);
@@ -109,7 +109,7 @@ TEST_SUITE("store/dataset/sample_source") {
     }
   }
 
-  TEST_CASE("what a header, a size or a list shows to be wrong is refused with the facts") {
+  TEST_CASE("errors in a header, a size or a list are reported when the facts are read") {
     TempDirectory directory;
     const std::vector<JobSpec> jobs = write_every_kind(directory.path());
     const auto refused = [&](std::size_t job, const std::string& file, const std::string& bytes) {
@@ -146,7 +146,7 @@ TEST_SUITE("store/dataset/sample_source") {
     CHECK(data_facts(spec).error().message == expected);
   }
 
-  TEST_CASE("a sample does not depend on the batch that it is in, nor on the thread") {
+  TEST_CASE("a sample does not depend on its batch or on the thread") {
     for (const std::string& model : kModels) {
       CAPTURE(model);
       const auto source = *open_samples(synthetic_job(model));
@@ -185,7 +185,7 @@ TEST_SUITE("store/dataset/sample_source") {
     }
   }
 
-  TEST_CASE("only what is drawn anew each epoch changes with the epoch") {
+  TEST_CASE("only parts that are drawn anew in each epoch change with the epoch") {
     for (const std::string& model : kModels) {
       CAPTURE(model);
       JobSpec spec = synthetic_job(model);
@@ -211,7 +211,7 @@ TEST_SUITE("store/dataset/sample_source") {
     }
   }
 
-  TEST_CASE("a batch is that of the sampler's samples") {
+  TEST_CASE("a batch consists of the samples that the sampler names") {
     const auto source = *open_samples(synthetic_job("neumf"));
     const auto sampler =
         *EpochSampler::create({.samples = 300, .max_p = 3, .batch_size = 7, .seed = 5});

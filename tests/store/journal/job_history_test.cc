@@ -7,7 +7,7 @@
 namespace es::store {
 
 TEST_SUITE("store/journal/job_history") {
-  TEST_CASE("a job that is forgotten leaves nothing, and others stay as they are") {
+  TEST_CASE("a job that is removed leaves no record, and others do not change") {
     MemoryKeyValueStore store;
     JobHistory history(store);
     for (const char* job : {"net", "net2"}) {

@@ -55,7 +55,7 @@ JobRecord decoded(const std::string& bytes, const JobId& id) {
 }  // namespace
 
 TEST_SUITE("store/journal/job_journal") {
-  TEST_CASE("a record is read back as it was, in every state and with every field empty") {
+  TEST_CASE("a record is read back unchanged, in every state and with every field empty") {
     JobRecord record = sample("a", 1);
     for (int state = 0; state <= static_cast<int>(JobState::kCancelled); ++state) {
       record.state = static_cast<JobState>(state);
@@ -71,7 +71,7 @@ TEST_SUITE("store/journal/job_journal") {
     CHECK(decoded(encode_job_record(empty), "b") == empty);
   }
 
-  TEST_CASE("jobs come back in order of submission after a restart") {
+  TEST_CASE("after a restart jobs are read in order of submission") {
     TempDirectory directory;
     {
       auto store = open_state_directory(directory / "state");
@@ -93,7 +93,7 @@ TEST_SUITE("store/journal/job_journal") {
     CHECK(*journal.next_sequence() == 5);
   }
 
-  TEST_CASE("the tag of a state directory is the first one that it was given") {
+  TEST_CASE("the tag of a state directory is the first one that was stored") {
     TempDirectory directory;
     for (const char* fresh : {"k3x9w2fa", "other"}) {
       auto store = open_state_directory(directory / "state");
@@ -115,7 +115,7 @@ TEST_SUITE("store/journal/job_journal") {
     CHECK_FALSE(journal.load("b")->has_value());
   }
 
-  TEST_CASE("numbers are never given out twice, and incarnations do not use up sequences") {
+  TEST_CASE("numbers are never used twice, and incarnations do not use up sequence numbers") {
     MemoryKeyValueStore store;
     JobJournal before(store);
     CHECK(*before.last_incarnation() == Incarnation{0});
@@ -151,7 +151,7 @@ TEST_SUITE("store/journal/job_journal") {
     CHECK_FALSE(decode_job_record(encode_job_record(record), "a").ok());
   }
 
-  TEST_CASE("ten thousand mutated records end in an error or in a record") {
+  TEST_CASE("ten thousand mutated records give an error or a record") {
     std::mt19937_64 random(seed("job record mutations"));
     const std::string bytes = encode_job_record(sample("a", 1));
     for (int round = 0; round < 10'000; ++round) {
@@ -163,7 +163,7 @@ TEST_SUITE("store/journal/job_journal") {
       CHECK_FALSE(decode_job_record(bytes.substr(0, size), "a").ok());
   }
 
-  TEST_CASE("states have the names that people read") {
+  TEST_CASE("states have readable names") {
     CHECK(std::string(state_name(JobState::kQueued)) == "queued");
     CHECK(std::string(state_name(JobState::kCancelled)) == "cancelled");
     CHECK_FALSE(is_over(JobState::kPaused));

@@ -11,7 +11,7 @@ namespace {
 
 struct Switch {
   bool fails = false;
-  bool writes_all_the_same = false;  // though it says that it failed
+  bool writes_all_the_same = false;  // The write happens, and the disk reports a failure.
 };
 
 class SwitchedStore final : public KeyValueStore {
@@ -63,7 +63,7 @@ TEST_SUITE("store/kv/guarded_key_value_store") {
     const Status refused = store.write(put("b", "1"), Durability::kSynced);
     REQUIRE_FALSE(refused.ok());
     CHECK(refused.error().kind == ErrorKind::kRefused);
-    CHECK(refused.error().message == "no room; nothing new is accepted until it can");
+    CHECK(refused.error().message == "no room; no request is accepted until it can be written");
     CHECK(store.trouble()->message == refused.error().message);
     CHECK_FALSE(store.sync().ok());
     CHECK(*store.get("a") == "1");
@@ -72,7 +72,7 @@ TEST_SUITE("store/kv/guarded_key_value_store") {
     CHECK(store.write(put("b", "1"), Durability::kSynced).ok());
   }
 
-  TEST_CASE("a write that failed has not happened, though the disk has kept it") {
+  TEST_CASE("a failed write has not happened for readers, even if the disk has kept it") {
     Switch disk{.writes_all_the_same = true};
     GuardedKeyValueStore store(std::make_unique<SwitchedStore>(disk));
     REQUIRE(store.write(put("a", "1"), Durability::kSynced).ok());

@@ -72,7 +72,7 @@ TEST_SUITE("store/kv/key_value_store") {
     }
   }
 
-  TEST_CASE("keys and values may hold any bytes, and order is that of unsigned bytes") {
+  TEST_CASE("keys and values may hold any bytes, and the order is that of unsigned bytes") {
     for (const bool on_disk : {false, true}) {
       Fixture fixture(on_disk);
       const std::string zero("k\0", 2), high("k\xff"), low("k\x01");
@@ -96,7 +96,7 @@ TEST_SUITE("store/kv/key_value_store") {
     }
   }
 
-  TEST_CASE("thousands of random operations give what a map gives") {
+  TEST_CASE("thousands of random operations give the same results as a map") {
     for (const bool on_disk : {false, true}) {
       Fixture fixture(on_disk);
       std::map<std::string, std::string> model;

@@ -5,13 +5,13 @@
 using namespace es::store;
 
 TEST_SUITE("store/kv/keys") {
-  TEST_CASE("a component that begins another is not a prefix of its key") {
+  TEST_CASE("a component that is a prefix of another one gives no prefix of its key") {
     const std::string shorter = KeyBuilder("job").text("net").key();
     const std::string longer = KeyBuilder("job").text("net2").key();
     CHECK_FALSE(longer.starts_with(shorter));
   }
 
-  TEST_CASE("numbers sort as numbers and are read back") {
+  TEST_CASE("numbers sort as numbers, and are read back") {
     const std::uint64_t numbers[] = {0, 1, 255, 256, 1ull << 32, ~0ull};
     std::string previous;
     for (const std::uint64_t number : numbers) {

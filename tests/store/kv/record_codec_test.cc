@@ -56,7 +56,7 @@ TEST_SUITE("store/kv/record_codec") {
     }
   }
 
-  TEST_CASE("a number of items that the record cannot hold is an error and counts as none") {
+  TEST_CASE("a number of items that the record cannot hold is an error, and counts as none") {
     RecordWriter out(1);
     out.u32(std::numeric_limits<std::uint32_t>::max());
     const std::string bytes = out.take();

@@ -28,7 +28,7 @@ void put(KeyValueStore& store, const std::string& key, const std::string& value)
   REQUIRE(store.write(batch, Durability::kSynced).ok());
 }
 
-// Another process that has the state directory open.
+// Another process that has opened the state directory.
 class Holder {
  public:
   explicit Holder(const std::filesystem::path& directory) {
@@ -43,7 +43,7 @@ class Holder {
     }
     ::close(pipe[1]);
     std::array<char, 5> said{};
-    CHECK(::read(pipe[0], said.data(), said.size()) == 5);  // "open\n"
+    CHECK(::read(pipe[0], said.data(), said.size()) == 5);  // It reads "open\n".
     ::close(pipe[0]);
   }
   ~Holder() { kill(); }
@@ -58,13 +58,13 @@ class Holder {
   pid_t process_ = 0;
 };
 
-// A state directory with 100 pairs: "log" = in the write-ahead log, "table" = in a table file.
+// A state directory with 100 pairs: in the write-ahead log ("log") or in a table file ("table").
 void fill(const std::filesystem::path& directory) {
   auto store = open(directory);
   for (int i = 0; i < 100; ++i) put(*store, "key" + std::to_string(i), std::string(100, 'v'));
 }
 
-// The file of the database with the extension or the beginning of a name that is largest.
+// The largest file of the database with this extension or this beginning of its name.
 std::filesystem::path largest(const std::filesystem::path& directory, const std::string& part) {
   std::filesystem::path best;
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
@@ -76,7 +76,7 @@ std::filesystem::path largest(const std::filesystem::path& directory, const std:
   return best;
 }
 
-// Opens and reads everything. The error that this meets, or the number of pairs of fill().
+// Opens and reads everything. Returns the error, or the number of pairs of fill().
 Result<int> read_all(const std::filesystem::path& directory) {
   auto store = open_state_directory(directory);
   if (!store) return store.error();
@@ -93,13 +93,13 @@ Result<int> read_all(const std::filesystem::path& directory) {
 }  // namespace
 
 TEST_SUITE("store/kv/rocksdb_key_value_store") {
-  TEST_CASE("what was written is there when the directory is opened again") {
+  TEST_CASE("pairs that were written exist after the directory is opened again") {
     TempDirectory directory;
     put(*open(directory / "state"), "key", "value");
     CHECK(*open(directory / "state")->get("key") == "value");
   }
 
-  TEST_CASE("a directory that another process has open is refused, and free after its death") {
+  TEST_CASE("a directory that another process has opened is refused, and free after its death") {
     TempDirectory directory;
     Holder holder(directory / "state");
     const auto store = open_state_directory(directory / "state");
@@ -114,7 +114,7 @@ TEST_SUITE("store/kv/rocksdb_key_value_store") {
     CHECK(*reopened->get("buffered") == "2");
   }
 
-  TEST_CASE("a directory that this process has open is refused") {
+  TEST_CASE("a directory that this process has opened is refused") {
     TempDirectory directory;
     const auto first = open(directory / "state");
     const auto second = open_state_directory(directory / "state");
@@ -122,7 +122,7 @@ TEST_SUITE("store/kv/rocksdb_key_value_store") {
     CHECK(second.error().kind == ErrorKind::kRefused);
   }
 
-  TEST_CASE("a missing parent is not found, and a file in the way is named") {
+  TEST_CASE("a missing parent is not found, and a file in place of the directory is named") {
     TempDirectory directory;
     const auto orphan = open_state_directory(directory / "none/state");
     REQUIRE_FALSE(orphan.ok());
@@ -133,7 +133,7 @@ TEST_SUITE("store/kv/rocksdb_key_value_store") {
     CHECK(file.error().message.find("is a file") != std::string::npos);
   }
 
-  TEST_CASE("damage in the middle of the log is an error, never a shorter store") {
+  TEST_CASE("damage in the middle of the log is an error, and never loses pairs silently") {
     TempDirectory directory;
     fill(directory / "state");
     const auto log = largest(directory / "state", ".log");
@@ -147,13 +147,13 @@ TEST_SUITE("store/kv/rocksdb_key_value_store") {
   TEST_CASE("damage in a table file is an error") {
     TempDirectory directory;
     fill(directory / "state");
-    REQUIRE(*read_all(directory / "state") == 100);  // opening moved the log into a table
+    REQUIRE(*read_all(directory / "state") == 100);  // Opening has moved the log into a table.
     const auto table = largest(directory / "state", ".sst");
     flip_bit(table, 100, 3);
     CHECK_FALSE(read_all(directory / "state").ok());
   }
 
-  TEST_CASE("lost and damaged files of the database are errors, never an empty store") {
+  TEST_CASE("lost and damaged files of the database are errors, and never an empty store") {
     for (const char* name : {"CURRENT", "MANIFEST", ".sst"}) {
       for (const bool removed : {true, false}) {
         TempDirectory directory;

@@ -1,5 +1,5 @@
-// Opens a state directory, writes a synced and a buffered pair, says "open" and stays until it is
-// killed: the other process of rocksdb_key_value_store_test.
+// Opens a state directory, writes a synced and a buffered pair, prints "open" and waits until it is
+// killed. It is the other process of rocksdb_key_value_store_test.
 #include <unistd.h>
 
 #include <cstdio>

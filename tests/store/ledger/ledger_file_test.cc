@@ -39,7 +39,7 @@ std::string text_of(const std::vector<std::string>& lines) {
   return text;
 }
 
-// The same lines with right checks, whatever else is wrong with them.
+// The same lines with correct checks, with any other errors.
 std::string sealed(const std::string& text) {
   std::string check;
   std::string result;
@@ -68,7 +68,7 @@ std::string error_of(const std::string& text) {
 }  // namespace
 
 TEST_SUITE("store/ledger/ledger_file") {
-  TEST_CASE("what was written comes back, bit by bit") {
+  TEST_CASE("lines that were written are read back, bit by bit") {
     const LedgerFile file = sample();
     const auto back = decode_ledger_file(encode_ledger_file(file), "x.ledger");
     REQUIRE(back.ok());
@@ -82,13 +82,13 @@ TEST_SUITE("store/ledger/ledger_file") {
     for (std::size_t i = 0; i < 2; ++i) CHECK(same_bits(back->lines[i], file.lines[i]));
   }
 
-  TEST_CASE("a ledger without lines is a ledger") {
+  TEST_CASE("a ledger without lines is valid") {
     LedgerFile file = sample();
     file.lines.clear();
     CHECK(decode_ledger_file(encode_ledger_file(file), "x")->lines.empty());
   }
 
-  TEST_CASE("a wrong line is named") {
+  TEST_CASE("an error names the wrong line") {
     const std::string text = encode_ledger_file(sample());
     REQUIRE(sealed(text) == text);
     CHECK(error_of("").find("line 0") != std::string::npos);
@@ -119,14 +119,14 @@ TEST_SUITE("store/ledger/ledger_file") {
     }
   }
 
-  TEST_CASE("a file that is cut anywhere, and one with something added, is refused") {
+  TEST_CASE("a file that is cut or extended is refused") {
     const std::string text = encode_ledger_file(sample());
     for (std::size_t bytes = 0; bytes < text.size(); ++bytes) error_of(text.substr(0, bytes));
     for (const char* more : {"\n", " ", "x", "end 2\n"}) error_of(text + more);
     error_of(text + text);
   }
 
-  TEST_CASE("a line that is missing, twice or in another place is found there") {
+  TEST_CASE("a line that is missing, repeated or moved is found at its place") {
     const std::vector<std::string> lines = lines_of(encode_ledger_file(sample()));
     for (std::size_t i = 0; i < lines.size(); ++i) {
       CAPTURE(lines[i]);
@@ -145,7 +145,7 @@ TEST_SUITE("store/ledger/ledger_file") {
     }
   }
 
-  TEST_CASE("ten thousand mutated files end in an error or in a ledger that is written so") {
+  TEST_CASE("ten thousand mutated files give an error, or a ledger whose text is the file") {
     std::mt19937_64 random(seed("ledger file mutations"));
     const std::string text = encode_ledger_file(sample());
     for (int round = 0; round < 10'000; ++round) {

@@ -23,7 +23,7 @@ float from_bits(std::uint32_t bits) {
   return std::bit_cast<float>(bits);
 }
 
-// The error of appending `second` where `first` stands.
+// The error of appending `second` where `first` exists.
 std::string conflict(const LedgerLine& first, const LedgerLine& second) {
   MemoryKeyValueStore store;
   Ledger ledger(store);
@@ -37,7 +37,7 @@ std::string conflict(const LedgerLine& first, const LedgerLine& second) {
 }  // namespace
 
 TEST_SUITE("store/ledger/ledger") {
-  TEST_CASE("lines come back in order of version, for one job and one range") {
+  TEST_CASE("lines are read in order of version, for one job and one range") {
     MemoryKeyValueStore store;
     Ledger ledger(store);
     for (const Version version : {300, 2, 1, 256, 3}) {
@@ -62,7 +62,7 @@ TEST_SUITE("store/ledger/ledger") {
     CHECK(ledger.append("job", odd).ok());
   }
 
-  TEST_CASE("a step that gives another bit the second time is an error that says where") {
+  TEST_CASE("a step that gives another bit the second time is an error that names the place") {
     const std::string loss = conflict(line(5), line(5, {2.5f, std::nextafter(1.25f, 2.0f), 0.1f}));
     CHECK(loss.find("job \"job\", version 5") != std::string::npos);
     CHECK(loss.find("not deterministic") != std::string::npos);
@@ -79,7 +79,7 @@ TEST_SUITE("store/ledger/ledger") {
     CHECK(conflict(line(5), other_digest).find("= none: allowed is") != std::string::npos);
   }
 
-  TEST_CASE("a rewound ledger takes other lines from there on") {
+  TEST_CASE("after a rewind a ledger accepts other lines") {
     MemoryKeyValueStore store;
     Ledger ledger(store);
     for (const Version version : {1, 2, 3}) REQUIRE(ledger.append("a", line(version)).ok());
@@ -101,7 +101,7 @@ TEST_SUITE("store/ledger/ledger") {
     CHECK(part->back().version == 6);
   }
 
-  TEST_CASE("removing a job forgets its lines and no others") {
+  TEST_CASE("removing a job removes its lines and no others") {
     MemoryKeyValueStore store;
     Ledger ledger(store);
     for (const Version version : {1, 2, 3}) {
@@ -113,7 +113,7 @@ TEST_SUITE("store/ledger/ledger") {
     CHECK(ledger.read("ab", 0, ~0ull)->size() == 3);
   }
 
-  TEST_CASE("ten thousand mutated lines end in an error or in a line") {
+  TEST_CASE("ten thousand mutated lines give an error or a line") {
     std::mt19937_64 random(seed("ledger mutations"));
     const std::string bytes = encode_ledger_line(line(5));
     for (int round = 0; round < 10'000; ++round) {

@@ -20,7 +20,7 @@ using namespace es::test;
 
 namespace {
 
-// Synthetic data of the model's task.
+// Synthetic data of the task of the model.
 JobSpec job(const std::string& model) {
   JobSpec spec;
   spec.model.name = model;
@@ -48,7 +48,7 @@ void add(MetricSink& sink, std::uint64_t begin, std::uint64_t end,
   sink.add(begin, end - begin, spans, std::vector<double>(end - begin, 2.0));
 }
 
-// A sink for samples of random outputs of `sizes` per sample, filled from begin to end in pieces.
+// A sink for samples with random outputs of `sizes` per sample, filled from begin to end in pieces.
 MetricTotals random_totals(const JobSpec& spec, const std::shared_ptr<const SampleSource>& source,
                            const std::vector<std::size_t>& sizes, std::uint64_t begin,
                            std::uint64_t end, std::uint64_t piece) {
@@ -69,14 +69,15 @@ MetricTotals random_totals(const JobSpec& spec, const std::shared_ptr<const Samp
 
 struct TaskCase {
   const char* model;
-  std::vector<std::size_t> sizes;  // of the model's outputs, per sample
+  std::vector<std::size_t> sizes;  // The sizes of the model's outputs, per sample.
 };
 const std::vector<TaskCase> kTasks = {{"small_cnn", {7}},
                                       {"neumf", {1}},
                                       {"bert", {40}},
                                       {"yolov3", {2 * 2 * 24, 4 * 4 * 24, 8 * 8 * 24}}};
 
-// A question of two windows and one of one; six tokens each, the context is 2..5.
+// A question of two windows and one of one window. Each window has six tokens, and the context is
+// 2..5.
 class TwoQuestions : public SampleSource {
  public:
   const SampleLayout& layout() const override { return layout_; }
@@ -113,22 +114,22 @@ std::vector<float> span_logits(std::uint32_t first, std::uint32_t last, float st
   std::vector<float> logits(12, -1.0f);
   logits[first] = strength;
   logits[6 + last] = strength;
-  logits[0] = logits[6] = 99.0f;  // outside the context
+  logits[0] = logits[6] = 99.0f;  // Outside of the context.
   return logits;
 }
 
 }  // namespace
 
 TEST_SUITE("store/metrics") {
-  TEST_CASE("classification: right among the first one and the first five") {
+  TEST_CASE("classification: correct for the first class and for the first five") {
     const JobSpec spec = job("small_cnn");
-    const auto source = *open_samples(spec);  // label i mod 7
+    const auto source = *open_samples(spec);  // The label is i mod 7.
     const auto sink = MetricSink::create(spec, source);
-    add(*sink, 0, 4, {{9, 1,   2, 3, 4, 5, 6,     // label 0: first
-                       9, 4.5, 2, 3, 4, 5, 6,     // label 1: fourth
-                       9, 9,   0, 9, 9, 9, 9,     // label 2: last
-                       1, 1,   1, 1, 1, 1, 1}});  // label 3: three lower classes are equal
-    add(*sink, 4, 5, {{9, 9, 9, 9, 8, 9, 9}});    // label 4: last
+    add(*sink, 0, 4, {{9, 1,   2, 3, 4, 5, 6,     // Label 0: first.
+                       9, 4.5, 2, 3, 4, 5, 6,     // Label 1: fourth.
+                       9, 9,   0, 9, 9, 9, 9,     // Label 2: last.
+                       1, 1,   1, 1, 1, 1, 1}});  // Label 3: three lower classes are equal.
+    add(*sink, 4, 5, {{9, 9, 9, 9, 8, 9, 9}});    // Label 4: last.
     const auto metrics = summarise(Task::kClassification, sink->totals());
     CHECK(metrics.front().name == "top1");
     CHECK(named(metrics, "top1") == 1.0 / 5);
@@ -137,7 +138,7 @@ TEST_SUITE("store/metrics") {
   }
 
   TEST_CASE(
-      "an output or a loss that is not finite makes no figure, and the same bytes everywhere") {
+      "an output or a loss that is not finite gives no metric, and the same bytes everywhere") {
     constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
     constexpr float kInfinity = std::numeric_limits<float>::infinity();
     for (const TaskCase& task : kTasks) {
@@ -180,10 +181,10 @@ TEST_SUITE("store/metrics") {
     const auto source = *open_samples(spec);
     const auto sink = MetricSink::create(spec, source);
     std::vector<float> scores(300, 0.0f);
-    scores[0] = 1.0f;    // rank 0
-    scores[100] = 1.0f;  // rank 3: two above, one equal
+    scores[0] = 1.0f;    // Rank 0.
+    scores[100] = 1.0f;  // Rank 3: two above, one equal.
     scores[101] = scores[150] = 2.0f, scores[199] = 1.0f;
-    scores[200] = 0.0f;  // all are equal: rank 99
+    scores[200] = 0.0f;  // All are equal: rank 99.
     add(*sink, 0, 130, {{scores.begin(), scores.begin() + 130}});
     CHECK(sink->totals().sums[0] == 1);
     add(*sink, 130, 300, {{scores.begin() + 130, scores.end()}});
@@ -248,7 +249,7 @@ TEST_SUITE("store/metrics") {
     }
   }
 
-  TEST_CASE("question answering: the surest window of a question answers it") {
+  TEST_CASE("question answering: the window with the largest score answers a question") {
     const auto source = std::make_shared<TwoQuestions>();
     const auto sink = MetricSink::create(job("bert"), source);
     add(*sink, 0, 2, {[] {
@@ -263,7 +264,7 @@ TEST_SUITE("store/metrics") {
     CHECK(named(metrics, "exact_match") == 0.5);
     CHECK(named(metrics, "f1") == doctest::Approx((1.0 + 2.0 / 3) / 2));
 
-    // The parts of a question meet when totals are appended.
+    // The parts of a question come together when totals are appended.
     MetricTotals whole;
     for (const float strength : {1.0f, 2.0f}) {
       const auto part = MetricSink::create(job("bert"), source);
@@ -275,7 +276,7 @@ TEST_SUITE("store/metrics") {
     CHECK(whole.answers[0] == sink->totals().answers[0]);
   }
 
-  TEST_CASE("question answering: a model that knows the answers has every one right") {
+  TEST_CASE("question answering: a model that knows the answers has all of them right") {
     const JobSpec spec = job("bert");
     const auto source = *open_samples(spec);
     const auto sink = MetricSink::create(spec, source);
@@ -304,8 +305,9 @@ TEST_SUITE("store/metrics") {
   }
 
   TEST_CASE("an anchor's outputs become a box for each likely class") {
-    std::vector<float> output(2 * 3 * 3 * 7, -20.0f);  // 2 x 3 cells, 2 classes: nothing there
-    float* cell = &output[((1 * 3 + 2) * 3 + 1) * 7];  // row 1, column 2, anchor 1
+    // 2 x 3 cells and 2 classes, without any object.
+    std::vector<float> output(2 * 3 * 3 * 7, -20.0f);
+    float* cell = &output[((1 * 3 + 2) * 3 + 1) * 7];  // Row 1, column 2, anchor 1.
     const float values[] = {0.0f, std::log(3.0f), std::log(0.5f), 0.0f, 20.0f, 20.0f, 0.0f};
     std::copy(std::begin(values), std::end(values), cell);
     std::vector<FoundBox> found;
@@ -324,7 +326,7 @@ TEST_SUITE("store/metrics") {
     CHECK(found.empty());
   }
 
-  TEST_CASE("of boxes of one class that cover each other only the strongest stays") {
+  TEST_CASE("of overlapping boxes of one class only the strongest stays") {
     const FoundBox a{.label = 0, .score = 0.9, .x = 0.5, .y = 0.5, .w = 0.2, .h = 0.2};
     FoundBox near = a, other = a, far = a;
     near.score = 0.95, near.x = 0.51;
@@ -337,7 +339,7 @@ TEST_SUITE("store/metrics") {
     CHECK(kept[2].x == 0.65);
   }
 
-  TEST_CASE("a true box is hit once, by the strongest; a difficult one neither helps nor hurts") {
+  TEST_CASE("a true box is matched once, by the strongest; a difficult one has no effect") {
     const std::vector<TrueBox> truth{
         {.label = 0, .x = 0.5f, .y = 0.5f, .w = 0.2f, .h = 0.2f},
         {.label = 1, .x = 0.2f, .y = 0.2f, .w = 0.2f, .h = 0.2f, .difficult = true}};
@@ -351,7 +353,8 @@ TEST_SUITE("store/metrics") {
   }
 
   TEST_CASE("average precision: an example by hand, and brute force") {
-    // Precision where recall grows: 1/1, 2/3, 3/6; made falling from the right it stays so.
+    // Precision where recall grows: 1/1, 2/3, 3/6. It does not rise from left to right, so it stays
+    // as it is.
     const std::vector<ScoredBox> boxes{{0, 0.9f, true},  {0, 0.8f, false}, {0, 0.7f, true},
                                        {0, 0.6f, false}, {0, 0.5f, false}, {0, 0.4f, true}};
     CHECK(average_precision(boxes, 4) == doctest::Approx((1 + 2.0 / 3 + 0.5) / 4));
@@ -419,7 +422,7 @@ TEST_SUITE("store/metrics") {
     CHECK(named(metrics, "map50") == 1.0);
   }
 
-  TEST_CASE("totals of parts add up to those of the whole, and travel as bytes") {
+  TEST_CASE("totals of parts add up to those of the whole, also after they were sent as bytes") {
     for (const TaskCase& task : kTasks) {
       CAPTURE(task.model);
       const JobSpec spec = job(task.model);
@@ -441,13 +444,13 @@ TEST_SUITE("store/metrics") {
     }
   }
 
-  TEST_CASE("nothing evaluated: every figure is 0") {
+  TEST_CASE("without evaluated samples every metric is 0") {
     for (const Task task :
          {Task::kClassification, Task::kRecommendation, Task::kQuestionAnswering, Task::kDetection})
       for (const NamedMetric& metric : summarise(task, {})) CHECK(metric.value == 0.0);
   }
 
-  TEST_CASE("damaged bytes of totals are refused or decode to what encodes to them") {
+  TEST_CASE("damaged bytes of totals are refused, or decode to totals with the same bytes") {
     std::mt19937_64 random(seed("metric totals"));
     MetricTotals totals{.samples = 9,
                         .loss_sum = 1.5,

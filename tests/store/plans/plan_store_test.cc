@@ -23,7 +23,7 @@ PlanListRecord sample() {
 }  // namespace
 
 TEST_SUITE("store/plans/plan_store") {
-  TEST_CASE("plans are kept by model and number of ESTs, in their order") {
+  TEST_CASE("plans are stored by model and number of ESTs, in their order") {
     MemoryKeyValueStore store;
     PlanStore plans(store);
     REQUIRE(plans.save_plans("resnet18/w16/D2", 4, sample()).ok());
@@ -34,7 +34,7 @@ TEST_SUITE("store/plans/plan_store") {
     CHECK(**plans.load_plans("resnet18/w16/D2", 4) == PlanListRecord());
   }
 
-  TEST_CASE("capabilities are kept by model, batch size and device type") {
+  TEST_CASE("capabilities are stored by model, batch size and device type") {
     MemoryKeyValueStore store;
     PlanStore plans(store);
     const CapabilityRecord fast{{"cpu-avx512"}, 31.25, 4};
@@ -59,7 +59,7 @@ TEST_SUITE("store/plans/plan_store") {
     }
   }
 
-  TEST_CASE("ten thousand mutated records end in an error or in plans") {
+  TEST_CASE("ten thousand mutated records give an error or plans") {
     std::mt19937_64 random(seed("plan mutations"));
     const std::string bytes = encode_plans(sample());
     for (int round = 0; round < 10'000; ++round) {

@@ -1,5 +1,6 @@
-// Every kind of damage to a state directory: it is refused by the name of the file, or nothing is
-// missing; and recovery gives what is whole, names what is not, and keeps the original.
+// Every kind of damage to a state directory: either it is refused and the error names the file, or
+// no data are missing. Recovery restores the undamaged data, names the lost ones, and keeps the
+// original.
 #include <doctest/doctest.h>
 #include <rocksdb/db.h>
 #include <unistd.h>
@@ -60,8 +61,8 @@ void write_ledger(KeyValueStore& store, const JobId& id, Version begin, Version 
     REQUIRE(ledger.append(id, {v, {0.5F, 0.25F, float(v)}, digest_of(std::to_string(v))}).ok());
 }
 
-// All tables; the records lie in two files of tables, and the newest in the log. Each call of open
-// moves what the log has into a file.
+// All tables. The records lie in two table files, and the newest ones in the log. Each call of open
+// moves the content of the log into a file.
 Pairs fill(const fs::path& directory) {
   {
     const auto store = open_state_directory(directory).value();
@@ -118,7 +119,7 @@ fs::path largest(const fs::path& directory, const std::string& part) {
   });
 }
 
-// Bytes of all files that matter.
+// The bytes of all files with data.
 std::map<std::string, std::string> contents(const fs::path& directory) {
   std::map<std::string, std::string> all;
   for (const auto& entry : fs::directory_iterator(directory)) {
@@ -132,12 +133,13 @@ std::map<std::string, std::string> contents(const fs::path& directory) {
 struct Damage {
   std::string name;
   std::function<void(const fs::path&)> inflict;
-  std::string names;         // what the refusal names; empty: nothing in particular
-  bool can_recover = true;   // where it is refused
-  bool of_a_record = false;  // the files are in order
+  std::string names;         // The text that the refusal contains; empty: any text.
+  bool can_recover = true;   // Whether recovery is possible after a refusal.
+  bool of_a_record = false;  // The files are undamaged.
 };
 
-// A bit of the largest file of a kind; `at`: from the beginning, or, below 0, from the end.
+// A bit of the largest file of a kind. `at` counts from the beginning, or, if negative, from the
+// end.
 Damage flip(const std::string& part, const std::string& where, double share, int at) {
   return {part + ": a bit flips " + where,
           [=](const fs::path& directory) {
@@ -168,7 +170,7 @@ Damage garbage(const std::string& part, const std::string& text, const std::stri
           [=](const fs::path& directory) { write_file(largest(directory, part), text); }, names};
 }
 
-// A record that is whole for the database.
+// The database finds no damage in this record.
 Damage record(const std::string& key, const std::string& value, bool can_recover = true) {
   return {"value of " + name_of_key(key),
           [=](const fs::path& directory) {
@@ -268,7 +270,7 @@ std::vector<Damage> all_kinds() {
   };
 }
 
-// Refused by name, or nothing is missing.
+// It is refused with the name of the file, or nothing is missing.
 bool check_start(const fs::path& directory, const Damage& damage, const Pairs& whole) {
   const auto before = contents(directory);
   const auto store = open_state_directory(directory);
@@ -286,7 +288,7 @@ bool check_start(const fs::path& directory, const Damage& damage, const Pairs& w
   return true;
 }
 
-// Nothing is invented, what is missing was named, and the original is there.
+// No data are invented, missing data were named, and the original exists.
 void check_recovery(const fs::path& directory, const Damage& damage, const Pairs& whole) {
   const auto before = contents(directory);
   const auto recovery = recover_state_directory(directory);
@@ -313,8 +315,8 @@ void check_recovery(const fs::path& directory, const Damage& damage, const Pairs
   for (const std::string& line : recovery->dropped) dropped += "\n  " + line;
   CAPTURE(dropped);
   if (same + 2 < whole.size()) CHECK_FALSE(recovery->dropped.empty());
-  // A table whose index cannot be read is lost as a whole, a damaged block is lost alone; lines of
-  // a job that goes on are dropped behind a gap.
+  // A table whose index cannot be read is lost as a whole, and a damaged block is lost alone. Lines
+  // of a job that continues are dropped after a gap.
   const bool is_lost =
       damage.name.find(".sst: ") == 0 && damage.name.find("three quarters") == std::string::npos;
   CHECK(same >= (is_lost ? 3 : whole.size() * 2 / 5));
@@ -323,7 +325,7 @@ void check_recovery(const fs::path& directory, const Damage& damage, const Pairs
 }
 
 TEST_SUITE("store/recovery/damage") {
-  TEST_CASE("every kind of damage is refused by name or harmless, and can be recovered from") {
+  TEST_CASE("every kind of damage is refused by name or harmless, and recovery is possible") {
     TempDirectory directory;
     const Pairs whole = fill(directory / "whole");
     REQUIRE(files(directory / "whole", ".sst").size() >= 2);
@@ -344,7 +346,7 @@ TEST_SUITE("store/recovery/damage") {
     CHECK(refused >= 40);
   }
 
-  TEST_CASE("what is whole is left as it is") {
+  TEST_CASE("undamaged files do not change") {
     TempDirectory directory;
     const Pairs whole = fill(directory / "db");
     const auto recovery = recover_state_directory(directory / "db");
@@ -353,7 +355,8 @@ TEST_SUITE("store/recovery/damage") {
     CHECK(pairs_of(*open_state_directory(directory / "db").value()) == whole);
   }
 
-  TEST_CASE("a file in the way, a missing directory and one that may not be entered are named") {
+  TEST_CASE(
+      "a file in place of a directory, a missing directory and one without access are named") {
     TempDirectory directory;
     write_file(directory / "db", "text");
     CHECK(recover_state_directory(directory / "db").error().kind == ErrorKind::kNotFound);
@@ -369,7 +372,7 @@ TEST_SUITE("store/recovery/damage") {
     CHECK(closed.error().message.find("closed") != std::string::npos);
   }
 
-  TEST_CASE("what depends on a lost record goes with it, by name") {
+  TEST_CASE("records that depend on a lost record are removed too, by name") {
     std::vector<std::string> dropped;
     TempDirectory directory;
     Pairs pairs = fill(directory / "db");
@@ -387,8 +390,8 @@ TEST_SUITE("store/recovery/damage") {
         decode_job_record(pairs.at(KeyBuilder("job").text("b-2").key()), "b-2").value();
     CHECK(record.known.empty());
     CHECK(record.generation.value > 3);
-    // Of a version that the ledger does not lead to: the job does not go on from it, and the record
-    // names it, so that no node removes it.
+    // The ledger does not lead to the version of this state. The job does not continue from it, and
+    // the record names it, so that no node removes it.
     CHECK(record.set_aside == std::vector<std::string>{"/s/b-2-suspended-9"});
     REQUIRE(record.checkpoints.size() == 1);
     CHECK(record.checkpoints[0].version == 50);

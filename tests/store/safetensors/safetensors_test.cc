@@ -35,7 +35,7 @@ std::string framed(const std::string& json, const std::string& data = "") {
 }  // namespace
 
 TEST_SUITE("store/safetensors") {
-  TEST_CASE("what was written is read back, with names, types, shapes and metadata") {
+  TEST_CASE("a file that was written is read back, with names, types, shapes and metadata") {
     TempDirectory directory;
     const Metadata metadata{{"format", "pt"}, {"job", "cnn \"1\""}};
     REQUIRE(write_safetensors(posix_file_system(), directory / "w", tensors(), metadata).ok());
@@ -64,7 +64,7 @@ TEST_SUITE("store/safetensors") {
     CHECK(read_file(directory / "w") == framed(json, data));
   }
 
-  TEST_CASE("headers that lie are refused, and named") {
+  TEST_CASE("inconsistent headers are refused, and the error names the fault") {
     struct Case {
       const char* json;
       const char* expected;
@@ -110,7 +110,7 @@ TEST_SUITE("store/safetensors") {
     }
   }
 
-  TEST_CASE("a header that is not in the file, or too large, costs no memory") {
+  TEST_CASE("a header that is missing or too large uses no memory") {
     TempDirectory directory;
     for (const std::string& bytes : {std::string(), std::string(7, '\0'), std::string(8, '\xff'),
                                      std::string("\x03\0\0\0\0\0\0\0{}", 10)}) {
@@ -150,7 +150,7 @@ TEST_SUITE("store/safetensors") {
     CHECK(read_file(directory / "v.partial") == "mine");
   }
 
-  TEST_CASE("what does not fit its shape, or comes twice, is not written") {
+  TEST_CASE("data that do not fit their shape, and repeated names, are not written") {
     TempDirectory directory;
     auto wrong = tensors();
     wrong[0].shape = {7};

@@ -19,7 +19,7 @@ std::string error_of(const std::string& text) {
   return trace.error().message;
 }
 
-// Where the traces of the project lie; they are data beside the repository.
+// The directory with the traces of the project, which are data beside the repository.
 std::filesystem::path traces() {
   return std::filesystem::path(ES_SOURCE_ROOT).parent_path() / "shared" / "traces";
 }
@@ -27,7 +27,7 @@ std::filesystem::path traces() {
 }  // namespace
 
 TEST_SUITE("store/traces") {
-  TEST_CASE("jobs come by submission, with all their work in local steps") {
+  TEST_CASE("jobs are ordered by submission, with their work in local steps") {
     const auto trace = parse_trace(kEasyScale, "jobs.csv");
     REQUIRE(trace.ok());
     CHECK(trace->format == TraceFormat::kEasyScale);
@@ -44,7 +44,7 @@ TEST_SUITE("store/traces") {
   }
 
   TEST_CASE(
-      "Philly: a job's work is its duration on its devices; rows that never ran are skipped") {
+      "Philly: the work of a job is its duration on its devices; rows that never ran are skipped") {
     const auto trace = parse_trace(
         "job_id,submit_s,gpus,duration_s,gpu_type,status,vc\n"
         "0,3,8,100,,Pass,a\n1,4,,50,,,b\n2,5,1,0,,,b\n3,6,2,7,,Killed,b\n",
@@ -81,7 +81,7 @@ TEST_SUITE("store/traces") {
     CHECK(times->seconds.at({gavel->jobs[0].model, "v100"}) == 0.05);
   }
 
-  TEST_CASE("what is wrong is named by file, line, field, value and what is allowed") {
+  TEST_CASE("an error names file, line, field, value and what is allowed") {
     const std::string header = "job_id,submit_s,model,max_p,batch_size,samples_total,d2,gpu_type\n";
     CHECK(error_of(header + "a,0,m,1,1,5,1,\nb,-1,m,1,1,5,1,\n") ==
           "jobs.csv: line 3: submit_s = \"-1\": allowed is a number from 0 to 10000000000");
@@ -119,7 +119,7 @@ TEST_SUITE("store/traces") {
     CHECK((*claims)[1].count == 0);
   }
 
-  TEST_CASE("the traces of the project are read whole") {
+  TEST_CASE("the traces of the project are read completely") {
     if (!std::filesystem::exists(traces() / "philly.csv.gz")) {
       MESSAGE("skipped: there is no " << traces().string());
       return;

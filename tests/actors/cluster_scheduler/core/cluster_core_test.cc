@@ -10,20 +10,22 @@ namespace es::actors {
 namespace {
 
 using namespace cluster;
+using namespace protocol;
 using Effects = std::vector<Effect>;
 
 DeviceSet devices(const char* text) {
   return *parse_device_set(text);
 }
 
-// Ascending ids of one node: "n/a:0" ...
+// The devices "n/a:0", "n/a:1", ... of one node, in ascending order.
 std::vector<DeviceId> ids(const std::string& node, const char* type, std::uint32_t count) {
   std::vector<DeviceId> result;
   for (std::uint32_t i = 0; i < count; ++i) result.push_back({node, {type}, i});
   return result;
 }
 
-// Gives the only job all free devices of the type whose turn it is, and takes all others.
+// A policy that takes all devices of the only job away, except those of one type. It gives the job
+// all free devices of this type. The type alternates.
 class Mover : public scheduler::Policy {
  public:
   explicit Mover(const DeviceType& turn) : turn_(turn) {}
@@ -54,15 +56,18 @@ struct Cluster {
   }
   void admit(const JobId& job, std::uint32_t min_devices = 1,
              DeterminismLevel level = DeterminismLevel::kD2, std::uint32_t max_p = 8) {
-    CHECK(on(JobAdmitted{.job = job, .min_devices = min_devices, .level = level, .max_p = max_p})
+    CHECK(on(JobAdmitted{.job = job,
+                         .resources = {.min_devices = min_devices},
+                         .level = level,
+                         .max_p = max_p})
               .empty());
   }
   Effects pin(const JobId& job, const char* text) {
-    return on(JobDemand{.job = job, .exact = devices(text)});
+    return on(FromJob{job, Demand{.exact = devices(text)}});
   }
   Effects propose(const JobId& job, std::vector<scheduler::Proposal> proposals,
                   std::uint64_t sequence) {
-    return on(JobDemand{.job = job, .proposals = std::move(proposals), .sequence = sequence});
+    return on(FromJob{job, Demand{.proposals = std::move(proposals), .sequence = sequence}});
   }
 
   ClusterCore core{std::make_unique<scheduler::GreedyPolicy>()};
@@ -71,11 +76,12 @@ struct Cluster {
 }  // namespace
 
 TEST_SUITE("actors/cluster_scheduler/cluster_core") {
-  TEST_CASE("a job is given nothing before it demands, then exactly what it pinned") {
+  TEST_CASE(
+      "a job is given nothing before its first demand, then exactly the devices that it pinned") {
     Cluster c;
     c.on(NodeJoined{"n", devices("a:4")});
     c.admit("j");
-    CHECK(c.pin("j", "a:3") == Effects{Allocation{"j", 1, 0, ids("n", "a", 3)}});
+    CHECK(c.pin("j", "a:3") == Effects{ToJob{"j", Allocation{1, 0, ids("n", "a", 3)}}});
     CHECK(c.pin("j", "a:3").empty());
   }
 
@@ -85,7 +91,7 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     c.admit("k");
     const DeviceId kept{"n", {"a"}, 1};
     CHECK(c.on(NodeJoined{"n", devices("a:2"), {{"j", kept}, {"unknown", {"n", {"a"}, 0}}}}) ==
-          Effects{Allocation{"j", 1, 0, {kept}}});
+          Effects{ToJob{"j", Allocation{1, 0, {kept}}}});
     CHECK(c.pin("k", "a:2").empty());  // one of them is taken
     CHECK(c.core.held("j").size() == 1);
   }
@@ -98,7 +104,7 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     c.pin("j", "a:2");
     CHECK(c.pin("k", "a:2").empty());
     CHECK(c.on(NodeJoined{"o", devices("a:2")}) ==
-          Effects{Allocation{"k", 1, 0, ids("o", "a", 2)}});
+          Effects{ToJob{"k", Allocation{1, 0, ids("o", "a", 2)}}});
   }
 
   TEST_CASE("a demand for more than exists is refused with numbers, and changes nothing") {
@@ -108,10 +114,11 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     const Effects held = c.pin("j", "cpu-avx512:4");
     REQUIRE(held.size() == 1);
     CHECK(c.pin("j", "cpu-avx512:5+cpu-avx2:1") ==
-          Effects{DemandRefused{"j", "needs cpu-avx512:5, the cluster has cpu-avx512:4"}});
+          Effects{ToJob{"j", DemandRefused{"needs cpu-avx512:5, the cluster has cpu-avx512:4"}}});
     CHECK(c.pin("j", "cpu-avx512:5+gpu:2") ==
-          Effects{DemandRefused{
-              "j", "needs cpu-avx512:5 and gpu:2, the cluster has cpu-avx512:4 and gpu:0"}});
+          Effects{ToJob{
+              "j", DemandRefused{
+                       "needs cpu-avx512:5 and gpu:2, the cluster has cpu-avx512:4 and gpu:0"}}});
     CHECK(c.core.held("j").size() == 4);
   }
 
@@ -120,36 +127,41 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     c.on(NodeJoined{"n", devices("a:2+b:1")});
     c.admit("mixed", 4);
     c.admit("one type", 3, DeterminismLevel::kD1);
-    CHECK(c.propose("mixed", {}, 0) ==
-          Effects{DemandRefused{"mixed",
-                                "needs min_devices = 4 devices, the cluster has a:2 and b:1"}});
+    CHECK(
+        c.propose("mixed", {}, 0) ==
+        Effects{ToJob{
+            "mixed", DemandRefused{"needs min_devices = 4 devices, the cluster has a:2 and b:1"}}});
     CHECK(c.propose("one type", {}, 0) ==
-          Effects{DemandRefused{"one type",
-                                "needs min_devices = 3 devices of one type, the cluster has a:2 "
-                                "and b:1"}});
+          Effects{
+              ToJob{"one type",
+                    DemandRefused{"needs min_devices = 3 devices of one type, the cluster has a:2 "
+                                  "and b:1"}}});
     Cluster none;
     none.on(NodeJoined{"n", {}});
     none.admit("j");
-    CHECK(none.propose("j", {}, 0) ==
-          Effects{DemandRefused{"j", "needs min_devices = 1 devices, the cluster has none"}});
+    CHECK(
+        none.propose("j", {}, 0) ==
+        Effects{ToJob{"j", DemandRefused{"needs min_devices = 1 devices, the cluster has none"}}});
   }
 
-  TEST_CASE("a job whose minimum is on a node that is away waits for it") {
+  TEST_CASE("a job whose minimum is on a lost node waits for this node") {
     Cluster c;
     c.on(NodeJoined{"n", devices("a:1")});
     c.on(NodeLost{"n"});
     c.admit("j");
     CHECK(c.propose("j", {}, 0).empty());
     CHECK(c.on(NodeJoined{"n", devices("a:1")}) ==
-          Effects{Allocation{"j", 1, 0, ids("n", "a", 1)}});
+          Effects{ToJob{"j", Allocation{1, 0, ids("n", "a", 1)}}});
   }
 
   TEST_CASE("an elastic job starts with its minimum and grows by its proposals") {
     Cluster c;
     c.on(NodeJoined{"n", devices("a:4")});
     c.admit("j");
-    CHECK(c.propose("j", {{{"a"}, 3, 3.0}}, 0) == Effects{Allocation{"j", 1, 0, ids("n", "a", 1)}});
-    CHECK(c.propose("j", {{{"a"}, 2, 3.0}}, 1) == Effects{Allocation{"j", 2, 0, ids("n", "a", 3)}});
+    CHECK(c.propose("j", {{{"a"}, 3, 3.0}}, 0) ==
+          Effects{ToJob{"j", Allocation{1, 0, ids("n", "a", 1)}}});
+    CHECK(c.propose("j", {{{"a"}, 2, 3.0}}, 1) ==
+          Effects{ToJob{"j", Allocation{2, 0, ids("n", "a", 3)}}});
   }
 
   TEST_CASE("proposals relative to an older allocation are void") {
@@ -166,8 +178,8 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     c.admit("j");
     c.propose("j", {}, 0);
     c.propose("j", {{{"a"}, 2, 3.0}}, 1);  // cannot be granted: one device is free
-    CHECK(c.on(DeviceReleased{"j", {"n", {"a"}, 0}}) ==
-          Effects{Allocation{"j", 2, 1, ids("n", "a", 1)}});
+    CHECK(c.on(FromJob{"j", DeviceReleased{{"n", {"a"}, 0}}}) ==
+          Effects{ToJob{"j", Allocation{2, 1, ids("n", "a", 1)}}});
     CHECK(c.on(NodeJoined{"o", devices("a:4")}).empty());
   }
 
@@ -178,43 +190,47 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     c.propose("j", {}, 0);
     c.propose("j", {{{"a"}, 1, 2.0}}, 1);
     c.propose("j", {{{"a"}, 1, 1.5}}, 2);  // nothing is free
-    CHECK(c.on(DeviceReleased{"j", {"n", {"a"}, 1}}) ==
-          Effects{Allocation{"j", 3, 1, ids("n", "a", 1)}});
+    CHECK(c.on(FromJob{"j", DeviceReleased{{"n", {"a"}, 1}}}) ==
+          Effects{ToJob{"j", Allocation{3, 1, ids("n", "a", 1)}}});
   }
 
-  TEST_CASE("what a job refuses it is not granted, until it refuses it no more") {
+  TEST_CASE("devices that a job refuses are not granted to it until it withdraws the refusal") {
     Cluster c;
     c.on(NodeJoined{"n", devices("a:4")});
     c.admit("j");
     c.propose("j", {}, 0);
-    CHECK(c.on(JobRefuses{"j", {{devices("a:1"), {{"a"}}, {}}}}).empty());
+    CHECK(c.on(FromJob{"j", JobRefusals{{{devices("a:1"), {{"a"}}, {}}}}}).empty());
     CHECK(c.propose("j", {{{"a"}, 2, 3.0}}, 1).empty());
-    CHECK(c.on(JobRefuses{"j", {}}).empty());  // its proposals are void
-    CHECK(c.propose("j", {{{"a"}, 2, 3.0}}, 1) == Effects{Allocation{"j", 2, 0, ids("n", "a", 3)}});
+    CHECK(c.on(FromJob{"j", JobRefusals{{}}}).empty());  // its proposals are void
+    CHECK(c.propose("j", {{{"a"}, 2, 3.0}}, 1) ==
+          Effects{ToJob{"j", Allocation{2, 0, ids("n", "a", 3)}}});
   }
 
-  TEST_CASE("what a job refuses is its minimum nevertheless") {
+  TEST_CASE("a refusal does not keep a job from its minimum") {
     Cluster c;
     c.on(NodeJoined{"n", devices("a:4")});
     c.admit("j", 2);
-    c.on(JobRefuses{"j", {{devices("a:1"), {{"a"}}, {}}}});  // measured where its owner had put it
-    CHECK(c.propose("j", {}, 0) == Effects{Allocation{"j", 1, 0, ids("n", "a", 2)}});
+    c.on(FromJob{
+        "j", JobRefusals{{{devices("a:1"), {{"a"}}, {}}}}});  // measured where its owner had put it
+    CHECK(c.propose("j", {}, 0) == Effects{ToJob{"j", Allocation{1, 0, ids("n", "a", 2)}}});
   }
 
-  TEST_CASE("a device changes hands only after its release") {
+  TEST_CASE("a device is granted to another job only after its release") {
     Cluster c;
     c.on(NodeJoined{"n", devices("a:2")});
     c.admit("j");
     c.propose("j", {}, 0);
     c.propose("j", {{{"a"}, 1, 2.0}}, 1);
     c.admit("k");
-    CHECK(c.propose("k", {}, 0) == Effects{Allocation{"j", 3, 0, ids("n", "a", 1)}});
+    CHECK(c.propose("k", {}, 0) == Effects{ToJob{"j", Allocation{3, 0, ids("n", "a", 1)}}});
     CHECK(c.core.held("k").empty());
-    CHECK(c.on(DeviceReleased{"j", {"n", {"a"}, 1}}) ==
-          Effects{Allocation{"k", 1, 0, {{"n", {"a"}, 1}}}});
+    CHECK(c.on(FromJob{"j", DeviceReleased{{"n", {"a"}, 1}}}) ==
+          Effects{ToJob{"k", Allocation{1, 0, {{"n", {"a"}, 1}}}}});
   }
 
-  TEST_CASE("a job owns at most twice its max_p: devices of two changes come back before a third") {
+  TEST_CASE(
+      "a job owns at most twice its max_p: it gives devices of two changes back before a third "
+      "one") {
     DeviceType turn{"a"};
     ClusterCore core(std::make_unique<Mover>(turn));
     const auto on = [&](const Event& event) {
@@ -224,37 +240,39 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     };
     on(NodeJoined{"n", devices("a:2+b:2+c:2")});
     on(JobAdmitted{.job = "j", .max_p = 2});
-    on(JobDemand{.job = "j"});
+    on(FromJob{"j", Demand{}});
     CHECK(core.held("j").size() == 2);
-    const auto move_to = [&](const char* type) {  // takes all back, and may give others
+    // This policy takes all devices back, and may give others.
+    const auto move_to = [&](const char* type) {
       turn = {type};
       on(ClaimEnded{"none"});
       return on(ClaimEnded{"none"});
     };
-    CHECK(move_to("b") == Effects{Allocation{"j", 3, 0, ids("n", "b", 2)}});
+    CHECK(move_to("b") == Effects{ToJob{"j", Allocation{3, 0, ids("n", "b", 2)}}});
     CHECK(move_to("c").empty());
     CHECK(core.held("j").empty());
-    CHECK(on(DeviceReleased{"j", {"n", {"a"}, 0}}).empty());
-    CHECK(on(DeviceReleased{"j", {"n", {"a"}, 1}}) ==
-          Effects{Allocation{"j", 5, 2, ids("n", "c", 2)}});
+    CHECK(on(FromJob{"j", DeviceReleased{{"n", {"a"}, 0}}}).empty());
+    CHECK(on(FromJob{"j", DeviceReleased{{"n", {"a"}, 1}}}) ==
+          Effects{ToJob{"j", Allocation{5, 2, ids("n", "c", 2)}}});
   }
 
-  TEST_CASE("a job pinned to fewer devices chooses itself which ones it gives back") {
+  TEST_CASE("a job that pins fewer devices chooses itself which ones it gives back") {
     Cluster c;
     c.on(NodeJoined{"n", devices("a:3")});
     c.admit("j");
     c.pin("j", "a:3");
     CHECK(c.pin("j", "a:2").empty());
-    CHECK(c.on(DeviceReleased{"j", {"n", {"a"}, 0}}) ==
-          Effects{Allocation{"j", 2, 1, {{"n", {"a"}, 1}, {"n", {"a"}, 2}}}});
+    CHECK(c.on(FromJob{"j", DeviceReleased{{"n", {"a"}, 0}}}) ==
+          Effects{ToJob{"j", Allocation{2, 1, {{"n", {"a"}, 1}, {"n", {"a"}, 2}}}}});
   }
 
-  TEST_CASE("the pin is lifted by a demand without exact devices") {
+  TEST_CASE("a demand without exact devices removes the pin") {
     Cluster c;
     c.on(NodeJoined{"n", devices("a:4")});
     c.admit("j");
     c.pin("j", "a:1");
-    CHECK(c.propose("j", {{{"a"}, 3, 4.0}}, 1) == Effects{Allocation{"j", 2, 0, ids("n", "a", 4)}});
+    CHECK(c.propose("j", {{{"a"}, 3, 4.0}}, 1) ==
+          Effects{ToJob{"j", Allocation{2, 0, ids("n", "a", 4)}}});
   }
 
   TEST_CASE("a lost node takes its devices from the allocations") {
@@ -263,11 +281,12 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     c.on(NodeJoined{"n", devices("a:2")});
     c.admit("j");
     c.pin("j", "a:3");
-    CHECK(c.on(NodeLost{"n"}) == Effects{Allocation{"j", 2, 0, ids("m", "a", 1)}});
+    CHECK(c.on(NodeLost{"n"}) == Effects{ToJob{"j", Allocation{2, 0, ids("m", "a", 1)}}});
     CHECK(c.on(NodeJoined{"n", devices("a:2")}).empty());  // processes may still run there
-    CHECK(c.on(DeviceReleased{"j", {"n", {"a"}, 0}}).empty());
-    CHECK(c.on(DeviceReleased{"j", {"n", {"a"}, 1}}) ==
-          Effects{Allocation{"j", 3, 2, {{"m", {"a"}, 0}, {"n", {"a"}, 0}, {"n", {"a"}, 1}}}});
+    CHECK(c.on(FromJob{"j", DeviceReleased{{"n", {"a"}, 0}}}).empty());
+    CHECK(
+        c.on(FromJob{"j", DeviceReleased{{"n", {"a"}, 1}}}) ==
+        Effects{ToJob{"j", Allocation{3, 2, {{"m", {"a"}, 0}, {"n", {"a"}, 0}, {"n", {"a"}, 1}}}}});
   }
 
   TEST_CASE("a running job that asks for extras while its minimum is lost is not refused") {
@@ -287,61 +306,64 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     c.admit("k");
     c.pin("j", "a:2");
     c.pin("k", "a:2");
-    CHECK(c.on(JobEnded{"j"}) == Effects{Allocation{"k", 1, 0, ids("n", "a", 2)}});
+    CHECK(c.on(FromJob{"j", JobEnded{}}) ==
+          Effects{ToJob{"k", Allocation{1, 0, ids("n", "a", 2)}}});
   }
 
-  TEST_CASE("level D1 keeps an elastic job on one type") {
+  TEST_CASE("level D1 limits an elastic job to one type") {
     Cluster c;
     c.on(NodeJoined{"n", devices("a:1+b:4")});
     c.admit("j", 2, DeterminismLevel::kD1);
-    CHECK(c.propose("j", {{{"a"}, 1, 9.0}}, 0) == Effects{Allocation{"j", 1, 0, ids("n", "b", 2)}});
+    CHECK(c.propose("j", {{{"a"}, 1, 9.0}}, 0) ==
+          Effects{ToJob{"j", Allocation{1, 0, ids("n", "b", 2)}}});
   }
 
-  TEST_CASE("a job that is bound to a type is given no other from then on") {
+  TEST_CASE("a job that is bound to a type is given no other type from then on") {
     Cluster c;
     c.on(NodeJoined{"n", devices("a:1+b:4")});
     c.admit("j", 1, DeterminismLevel::kD1);
     c.pin("j", "a:1");
     // Its pin is lifted: b is free, and would be faster.
-    CHECK(c.on(JobBound{"j", {"a"}}).empty());
+    CHECK(c.on(FromJob{"j", BoundToType{{"a"}}}).empty());
     CHECK(c.propose("j", {{{"b"}, 4, 9.0}}, 1).empty());
-    CHECK(c.on(ClaimMade{"other", {"a"}, 1}) == Effects{Allocation{"j", 2, 0, {}, true}});
-    c.on(DeviceReleased{"j", {"n", {"a"}, 0}});
+    CHECK(c.on(ClaimMade{"other", {"a"}, 1}) == Effects{ToJob{"j", Allocation{2, 0, {}, true}}});
+    c.on(FromJob{"j", DeviceReleased{{"n", {"a"}, 0}}});
     CHECK(c.propose("j", {}, 2).empty());
     CHECK(c.core.held("j").empty());
-    CHECK(c.on(ClaimEnded{"other"}) == Effects{Allocation{"j", 3, 1, ids("n", "a", 1)}});
+    CHECK(c.on(ClaimEnded{"other"}) == Effects{ToJob{"j", Allocation{3, 1, ids("n", "a", 1)}}});
   }
 
-  TEST_CASE("only allowed types are given without being asked for by name") {
+  TEST_CASE("types that a job does not allow are given only when it asks for them by name") {
     Cluster c;
     c.on(NodeJoined{"n", devices("a:1+b:1")});
-    c.on(JobAdmitted{.job = "j", .device_types = {{"b"}}, .max_p = 4});
-    CHECK(c.propose("j", {}, 0) == Effects{Allocation{"j", 1, 0, ids("n", "b", 1)}});
+    c.on(JobAdmitted{.job = "j", .resources = {.device_types = {{"b"}}}, .max_p = 4});
+    CHECK(c.propose("j", {}, 0) == Effects{ToJob{"j", Allocation{1, 0, ids("n", "b", 1)}}});
     CHECK(c.pin("j", "a:1+b:1").size() == 1);
   }
 
-  TEST_CASE("before the first node has joined nothing is refused: the job waits") {
+  TEST_CASE("before the first node has joined, no demand is refused and the job waits") {
     Cluster c;
     c.admit("j");
     CHECK(c.pin("j", "a:2").empty());
     CHECK(c.on(NodeJoined{"n", devices("a:1")}).empty());
     CHECK(c.on(NodeJoined{"o", devices("a:1")}) ==
-          Effects{Allocation{"j", 1, 0, {{"n", {"a"}, 0}, {"o", {"a"}, 0}}}});
+          Effects{ToJob{"j", Allocation{1, 0, {{"n", {"a"}, 0}, {"o", {"a"}, 0}}}}});
     CHECK(c.core.existing_devices() == devices("a:2"));
   }
 
   TEST_CASE(
-      "what was granted before a restart of the head is not judged again: its nodes may come") {
+      "a restarted head does not judge a granted demand again, because its nodes may still come") {
     Cluster c;
     c.on(NodeJoined{"n", devices("b:1")});
     CHECK(c.on(JobAdmitted{.job = "j", .max_p = 4, .restored = true}).empty());
     CHECK(c.pin("j", "a:1").empty());
-    CHECK(c.pin("j", "a:2") == Effects{DemandRefused{"j", "needs a:2, the cluster has a:0"}});
+    CHECK(c.pin("j", "a:2") ==
+          Effects{ToJob{"j", DemandRefused{"needs a:2, the cluster has a:0"}}});
     CHECK(c.on(NodeJoined{"o", devices("a:1")}) ==
-          Effects{Allocation{"j", 1, 0, ids("o", "a", 1)}});
+          Effects{ToJob{"j", Allocation{1, 0, ids("o", "a", 1)}}});
   }
 
-  TEST_CASE("events that do not fit are counted and change nothing") {
+  TEST_CASE("events that do not fit the state are counted and change nothing") {
     Cluster c;
     c.on(NodeJoined{"n", devices("a:1")});
     c.admit("j");
@@ -350,9 +372,9 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     CHECK(c.on(JobAdmitted{.job = "j"}).empty());
     CHECK(c.on(NodeLost{"unknown"}).empty());
     CHECK(c.pin("unknown", "a:1").empty());
-    CHECK(c.on(JobEnded{"unknown"}).empty());
-    CHECK(c.on(DeviceReleased{"unknown", {"n", {"a"}, 0}}).empty());
-    CHECK(c.on(DeviceReleased{"j", {"n", {"a"}, 5}}).empty());
+    CHECK(c.on(FromJob{"unknown", JobEnded{}}).empty());
+    CHECK(c.on(FromJob{"unknown", DeviceReleased{{"n", {"a"}, 0}}}).empty());
+    CHECK(c.on(FromJob{"j", DeviceReleased{{"n", {"a"}, 5}}}).empty());
     CHECK(c.core.ignored_events() == 6);
     CHECK(c.core.held("j").size() == 1);
   }
@@ -363,17 +385,18 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     c.admit("j");
     c.admit("k");
     c.propose("j", {}, 0);
-    c.propose("j", {{{"a"}, 1, 2.0}}, 1);  // holds two
-    c.propose("k", {}, 0);                 // holds one
+    c.propose("j", {{{"a"}, 1, 2.0}}, 1);  // This job holds two devices.
+    c.propose("k", {}, 0);                 // This job holds one device.
     const ClaimMade serving{"serving", {"a"}, 3};
     REQUIRE(c.core.check_claim(serving).ok());
-    // One is free; the others are taken beyond the minima first, then from the last submitted.
+    // One device is free. The others are taken from what jobs hold beyond their minima, and then
+    // from the job that was submitted last.
     CHECK(c.on(serving).size() == 2);
     CHECK(c.core.held(claim_owner("serving")).size() == 1);
     CHECK(c.core.held("j").size() == 1);
     CHECK(c.core.held("k").empty());
-    c.on(DeviceReleased{"k", {"n", {"a"}, 2}});
-    c.on(DeviceReleased{"j", {"n", {"a"}, 1}});
+    c.on(FromJob{"k", DeviceReleased{{"n", {"a"}, 2}}});
+    c.on(FromJob{"j", DeviceReleased{{"n", {"a"}, 1}}});
     CHECK(c.core.held(claim_owner("serving")).size() == 3);
     CHECK(c.core.held("k").empty());
     REQUIRE(c.core.check_claim_end("serving").ok());
@@ -382,7 +405,7 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     CHECK(c.core.check_claim_end("serving").error().kind == ErrorKind::kNotFound);
   }
 
-  TEST_CASE("claims over what exists, over their quota, or of a name in use are refused") {
+  TEST_CASE("a claim is refused if it exceeds the devices, its quota, or uses a name twice") {
     ClusterCore core(std::make_unique<scheduler::GreedyPolicy>(),
                      {.quotas = {}, .claims = devices("a:2")});
     core.on(NodeJoined{"n", devices("a:3+b:1")});
@@ -408,27 +431,28 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     c.admit("j");
     CHECK(c.propose("j", {}, 0).empty());
     REQUIRE(c.core.check_claim(ClaimResized{"serving", 3}).ok());
-    CHECK(c.on(ClaimResized{"serving", 3}) == Effects{Allocation{"j", 1, 0, {{"n", {"a"}, 3}}}});
+    CHECK(c.on(ClaimResized{"serving", 3}) ==
+          Effects{ToJob{"j", Allocation{1, 0, {{"n", {"a"}, 3}}}}});
     CHECK(c.core.check_claim(ClaimResized{"serving", 4}).ok());
     CHECK(c.core.check_claim(ClaimResized{"serving", 5}).error().message ==
           "claim \"serving\": 5 of a: the cluster has 4, and other claims have 0");
     CHECK(c.core.check_claim(ClaimResized{"other", 1}).error().kind == ErrorKind::kNotFound);
-    // The job is suspended for it.
+    // The job is suspended because of it.
     CHECK(c.on(ClaimResized{"serving", 4}).size() == 1);
     CHECK(c.core.claims().at(0).count == 4);
     CHECK(c.core.claims().at(0).devices == 3);
-    c.on(DeviceReleased{"j", {"n", {"a"}, 3}});
+    c.on(FromJob{"j", DeviceReleased{{"n", {"a"}, 3}}});
     CHECK(c.core.claims().at(0).devices == 4);
     CHECK(c.core.ignored_events() == 0);
     c.on(ClaimResized{"other", 1});
     CHECK(c.core.ignored_events() == 1);
-    // Fewer are never refused, whatever is away.
+    // A smaller number is never refused, whichever nodes are away.
     c.on(NodeLost{"n"});
     CHECK(c.core.check_claim(ClaimResized{"serving", 2}).ok());
     CHECK_FALSE(c.core.check_claim(ClaimResized{"serving", 5}).ok());
   }
 
-  TEST_CASE("a claim outlives its node: its devices are its own again, or others") {
+  TEST_CASE("a claim outlives its node and gets the same devices back, or other ones") {
     Cluster c;
     c.on(NodeJoined{"n", devices("a:1")});
     c.on(ClaimMade{"serving", {"a"}, 1});
@@ -438,18 +462,18 @@ TEST_SUITE("actors/cluster_scheduler/cluster_core") {
     CHECK(c.core.held(claim_owner("serving")).size() == 1);
     c.admit("j");
     CHECK(c.propose("j", {}, 0).empty());
-    CHECK(c.on(ClaimEnded{"serving"}) == Effects{Allocation{"j", 1, 0, ids("n", "a", 1)}});
+    CHECK(c.on(ClaimEnded{"serving"}) == Effects{ToJob{"j", Allocation{1, 0, ids("n", "a", 1)}}});
   }
 
-  TEST_CASE("events that are only taken make one decision together") {
+  TEST_CASE("events that are only entered lead to one decision together") {
     Cluster c;
     c.on(NodeJoined{"n", devices("a:2")});
     for (const char* job : {"j", "k"}) {
       CHECK(c.core.take(JobAdmitted{.job = job, .max_p = 4}, 1).empty());
-      CHECK(c.core.take(JobDemand{.job = job}, 1).empty());
+      CHECK(c.core.take(FromJob{job, Demand{}}, 1).empty());
     }
-    CHECK(c.core.decide(1) == Effects{Allocation{"j", 1, 0, {{"n", {"a"}, 0}}},
-                                      Allocation{"k", 1, 0, {{"n", {"a"}, 1}}}});
+    CHECK(c.core.decide(1) == Effects{ToJob{"j", Allocation{1, 0, {{"n", {"a"}, 0}}}},
+                                      ToJob{"k", Allocation{1, 0, {{"n", {"a"}, 1}}}}});
     CHECK(c.core.decide(2).empty());
     c.core.check_invariants();
   }

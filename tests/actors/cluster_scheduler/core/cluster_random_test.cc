@@ -1,5 +1,5 @@
-// Random histories: jobs, nodes and releases in any order, judged by an oracle that sees only the
-// events and effects.
+// Random histories of jobs, nodes and releases in any order. An oracle judges them. It sees only
+// the events and the effects.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -15,15 +15,17 @@ namespace es::actors {
 namespace {
 
 using namespace cluster;
+using namespace protocol;
 
 const std::vector<std::string> kTypes{"a", "b", "c"};
 
 struct JobModel {
   JobAdmitted admitted;
-  std::optional<JobDemand> demand;  // in force
+  std::optional<Demand> demand;  // in force
   std::uint64_t sequence = 0;
   std::set<DeviceId> allocated;
-  std::set<DeviceId> processes;  // devices on which a process may run: allocated, not yet released
+  // Devices on which a process may run: they are allocated, or taken away and not yet released.
+  std::set<DeviceId> processes;
 };
 
 class History {
@@ -34,8 +36,8 @@ class History {
     for (int i = 0; i < events; ++i) deliver(random_event());
   }
 
-  // Ends the jobs one by one, with all nodes there and everything given back that is to be given
-  // back: then nobody waits while what it needs is free, and in the end nobody is left.
+  // Ends the jobs one by one. All nodes are there, and jobs give back every device that they owe.
+  // Then no job may wait while the devices that it needs are free, and in the end no job is left.
   void finish() {
     for (const auto& [node, devices] : inventory_) deliver(NodeJoined{node, devices});
     for (const std::string name : {"c0", "c1", "c2"}) deliver(ClaimEnded{name});
@@ -46,7 +48,7 @@ class History {
         return is_served(j.second) || holds_devices(j.second);
       });
       REQUIRE(next != jobs_.end());
-      deliver(JobEnded{next->first});
+      deliver(FromJob{next->first, JobEnded{}});
     }
     for (const DevicePool::NodeView& node : core_.nodes())
       for (const DevicePool::DeviceView& device : node.devices) CHECK(device.owner.empty());
@@ -76,11 +78,12 @@ class History {
     if (kind <= 3 || job == nullptr) return random_admission();
     if (kind <= 10) return random_demand(*job);
     if (kind <= 18) return random_release(*job);
-    if (kind == 19) return JobEnded{job->admitted.job};
+    if (kind == 19) return FromJob{job->admitted.job, JobEnded{}};
     return random_claim();
   }
 
-  // A claim begins, or where it has begun or cannot begin it takes another number, or ends.
+  // Begins a claim. If it cannot begin or has begun already, changes its number of devices or ends
+  // it.
   Event random_claim() {
     const std::string name = "c" + std::to_string(draw(0, 2));
     const ClaimMade claim{name, {kTypes[draw(0, 2)]}, draw(1, 4)};
@@ -99,37 +102,39 @@ class History {
   Event random_admission() {
     JobAdmitted job{.job = "j" + std::to_string(next_job_++)};
     job.max_p = draw(1, 8);
-    job.min_devices = draw(1, std::min(job.max_p, 3U));
-    job.max_devices = draw(0, 1) == 0 ? 0 : draw(job.min_devices, job.max_p);
+    ResourceSpec& resources = job.resources;
+    resources.min_devices = draw(1, std::min(job.max_p, 3U));
+    resources.max_devices = draw(0, 1) == 0 ? 0 : draw(resources.min_devices, job.max_p);
     job.level = draw(0, 1) == 0 ? DeterminismLevel::kD1 : DeterminismLevel::kD2;
-    if (draw(0, 2) == 0) job.device_types = {{kTypes[draw(0, 2)]}};
+    if (draw(0, 2) == 0) resources.device_types = {{kTypes[draw(0, 2)]}};
     return job;
   }
 
   Event random_demand(const JobModel& job) {
-    JobDemand demand{.job = job.admitted.job};
+    Demand demand;
     demand.sequence = draw(0, 9) == 0 ? 0 : job.sequence;
     if (draw(0, 2) == 0) demand.exact = draw_set(2);
     for (std::uint32_t n = draw(0, 3); n > 0; --n)
       demand.proposals.push_back({{kTypes[draw(0, 2)]}, draw(1, 4), draw(5, 40) / 10.0});
-    return demand;
+    return FromJob{job.admitted.job, std::move(demand)};
   }
 
-  // Mostly of a device that the job owes, sometimes of one that it holds, or of any.
+  // Usually a device that the job owes, sometimes one that it holds, or any other one.
   Event random_release(const JobModel& job) {
     std::vector<DeviceId> owed;
     for (const DeviceId& id : job.processes)
       if (!job.allocated.contains(id) || draw(0, 9) == 0) owed.push_back(id);
-    if (owed.empty()) return DeviceReleased{job.admitted.job, {"n0", {"a"}, draw(0, 3)}};
-    return DeviceReleased{job.admitted.job,
-                          owed[draw(0, static_cast<std::uint32_t>(owed.size()) - 1)]};
+    if (owed.empty()) return FromJob{job.admitted.job, DeviceReleased{{"n0", {"a"}, draw(0, 3)}}};
+    return FromJob{job.admitted.job,
+                   DeviceReleased{owed[draw(0, static_cast<std::uint32_t>(owed.size()) - 1)]}};
   }
 
   void deliver(const Event& event) {
     std::visit([this](const auto& e) { before(e); }, event);
     const std::vector<Effect> effects = core_.on(event);
     core_.check_invariants();
-    for (const Effect& effect : effects) std::visit([this](const auto& e) { judge(e); }, effect);
+    for (const Effect& effect : effects)
+      std::visit([&](const auto& m) { judge(jobs_.at(effect.job), m); }, effect.message);
     for (const auto& [id, job] : jobs_) CHECK(core_.held(id) == job.allocated);
     for (const auto& [name, count] : claims_) {
       const std::set<DeviceId>& taken = core_.held(claim_owner(name));
@@ -143,24 +148,29 @@ class History {
   void before(const NodeJoined& e) { live_.insert(e.node); }
   void before(const NodeLost& e) { live_.erase(e.node); }
   void before(const JobAdmitted& e) { jobs_[e.job].admitted = e; }
-  void before(const JobDemand& e) {
-    JobModel& job = jobs_.at(e.job);
-    before_demand_ = job.demand;
-    job.demand = e;
+  void before(const FromJob& e) {
+    if (std::holds_alternative<JobEnded>(e.message))
+      jobs_.erase(e.job);
+    else
+      std::visit([&](const auto& m) { sent(jobs_.at(e.job), m); }, e.message);
   }
-  void before(const DeviceReleased& e) {
-    jobs_.at(e.job).processes.erase(e.device);
-    jobs_.at(e.job).allocated.erase(e.device);
-  }
-  void before(const JobEnded& e) { jobs_.erase(e.job); }
   void before(const ClaimMade& e) { claims_[e.name] = e.count; }
   void before(const ClaimResized& e) { claims_[e.name] = e.count; }
   void before(const ClaimEnded& e) { claims_.erase(e.name); }
-  void before(const auto&) {}  // events that these histories do not draw
+  void before(const auto&) {}  // These histories do not contain the other events.
 
-  void judge(const DemandRefused& e) { jobs_.at(e.job).demand = before_demand_; }
-  void judge(const Allocation& e) {
-    JobModel& job = jobs_.at(e.job);
+  void sent(JobModel& job, const Demand& demand) {
+    before_demand_ = job.demand;
+    job.demand = demand;
+  }
+  void sent(JobModel& job, const DeviceReleased& message) {
+    job.processes.erase(message.device);
+    job.allocated.erase(message.device);
+  }
+  void sent(JobModel&, const auto&) {}  // messages that these histories do not draw
+
+  void judge(JobModel& job, const DemandRefused&) { job.demand = before_demand_; }
+  void judge(JobModel& job, const Allocation& e) {
     CHECK(e.sequence == job.sequence + 1);
     job.sequence = e.sequence;
     const std::set<DeviceId> devices(e.devices.begin(), e.devices.end());
@@ -183,9 +193,10 @@ class History {
       CHECK(now.contains(*job.demand->exact));
       return;
     }
-    CHECK(now.total() >= job.admitted.min_devices);
+    CHECK(now.total() >= job.admitted.resources.min_devices);
     CHECK(now.total() <= job.admitted.max_p);
-    if (job.admitted.max_devices != 0) CHECK(now.total() <= job.admitted.max_devices);
+    if (job.admitted.resources.max_devices != 0)
+      CHECK(now.total() <= job.admitted.resources.max_devices);
     if (job.admitted.level != DeterminismLevel::kD2) CHECK(now.counts.size() == 1);
   }
 
@@ -198,11 +209,12 @@ class History {
   static bool is_served(const JobModel& job) {
     if (!job.demand) return true;
     return job.demand->exact ? held(job).contains(*job.demand->exact)
-                             : held(job).total() >= job.admitted.min_devices;
+                             : held(job).total() >= job.admitted.resources.min_devices;
   }
 
-  // A job may run on with less than it asks for: two that were pinned anew, each waiting for what
-  // the other one uses; or one that was pinned to types which it may not add to by itself.
+  // A job may continue with fewer devices than it asks for. Two jobs that were pinned again may
+  // each wait for devices of the other one, and a job that was pinned to types may not add others
+  // by itself.
   static bool holds_devices(const JobModel& job) { return !job.allocated.empty(); }
 
   bool need_is_free(const JobModel& job) const {
@@ -212,10 +224,10 @@ class History {
         if (device.owner.empty()) free.add(device.id.type, 1);
     if (job.demand->exact) return free.contains(scheduler::beyond(*job.demand->exact, held(job)));
     const bool mixes = job.admitted.level == DeterminismLevel::kD2;
-    const std::uint32_t missing = job.admitted.min_devices - held(job).total();
+    const std::uint32_t missing = job.admitted.resources.min_devices - held(job).total();
     std::uint32_t usable = 0;
     for (const DeviceCount& c : free.counts) {
-      const auto& types = job.admitted.device_types;
+      const auto& types = job.admitted.resources.device_types;
       if (!types.empty() && std::find(types.begin(), types.end(), c.type) == types.end()) continue;
       if (!mixes && !job.allocated.empty() && job.allocated.begin()->type != c.type) continue;
       usable = mixes ? usable + c.count : std::max(usable, c.count);
@@ -223,7 +235,8 @@ class History {
     return usable >= missing && (mixes || held(job).counts.size() <= 1);
   }
 
-  // What an allocation took away, and what a served pinned job holds beyond its demand.
+  // The devices that an allocation took away, and those that a served pinned job holds beyond its
+  // demand.
   static std::optional<DeviceId> owed_device(const JobModel& job) {
     for (const DeviceId& id : job.processes)
       if (!job.allocated.contains(id)) return id;
@@ -237,7 +250,7 @@ class History {
   void give_back_everything_owed() {
     for (auto at = jobs_.begin(); at != jobs_.end();) {
       if (const auto device = owed_device(at->second)) {
-        deliver(DeviceReleased{at->first, *device});
+        deliver(FromJob{at->first, DeviceReleased{*device}});
         at = jobs_.begin();
       } else {
         ++at;
@@ -250,9 +263,9 @@ class History {
   std::map<std::string, DeviceSet> inventory_;
   std::set<std::string> live_;
   std::map<JobId, JobModel> jobs_;
-  std::map<std::string, std::uint32_t> claims_;  // devices by name
+  std::map<std::string, std::uint32_t> claims_;  // The number of devices of each claim.
   std::uint32_t next_job_ = 0;
-  std::optional<JobDemand> before_demand_;
+  std::optional<Demand> before_demand_;
   std::vector<Effect> all_effects_;
 };
 

@@ -35,7 +35,7 @@ TEST_SUITE("actors/cluster_scheduler/device_pool") {
     pool.check_invariants();
   }
 
-  TEST_CASE("a device can be given back unasked, and only by its owner") {
+  TEST_CASE("a device can be given back without a request, and only by its owner") {
     DevicePool pool;
     pool.join("n", devices("a:1"));
     pool.grant("j", kA, 1);
@@ -46,7 +46,9 @@ TEST_SUITE("actors/cluster_scheduler/device_pool") {
     CHECK(pool.free_devices() == devices("a:1"));
   }
 
-  TEST_CASE("a job is given devices where it has some, then where most are free") {
+  TEST_CASE(
+      "a job is given devices of the nodes that it uses already, then of the node with most free "
+      "ones") {
     DevicePool pool;
     pool.join("big", devices("a:3"));
     pool.join("small", devices("a:2+b:1"));
@@ -57,7 +59,7 @@ TEST_SUITE("actors/cluster_scheduler/device_pool") {
     CHECK(text(pool.held("k")) == "big/a:0 big/a:1");
   }
 
-  TEST_CASE("devices are taken back from where the job has fewest") {
+  TEST_CASE("devices are taken back from the nodes on which the job has fewest") {
     DevicePool pool;
     pool.join("m", devices("a:1"));
     pool.join("n", devices("a:2"));
@@ -68,7 +70,7 @@ TEST_SUITE("actors/cluster_scheduler/device_pool") {
     CHECK(text(pool.held("j")) == "n/a:0");
   }
 
-  TEST_CASE("a device of a lost node is lost, not free, and its owner is told") {
+  TEST_CASE("a device of a lost node is lost, not free, and its owner gets a report") {
     DevicePool pool;
     pool.join("n", devices("a:2"));
     pool.join("m", devices("a:1"));
@@ -114,7 +116,7 @@ TEST_SUITE("actors/cluster_scheduler/device_pool") {
     pool.check_invariants();
   }
 
-  TEST_CASE("a suspect device is nobody's once it is released, until it is cleared") {
+  TEST_CASE("a suspect device belongs to nobody once it is released, until it is cleared") {
     DevicePool pool;
     pool.join("n", devices("a:2"));
     pool.grant("j", kA, 1);
@@ -154,7 +156,7 @@ TEST_SUITE("actors/cluster_scheduler/device_pool") {
     CHECK(pool.free_devices() == devices("a:1"));
   }
 
-  TEST_CASE("a job that is over owns nothing, on lost nodes neither") {
+  TEST_CASE("a job that has ended owns nothing, also on lost nodes") {
     DevicePool pool;
     pool.join("m", devices("a:2"));
     pool.join("n", devices("b:1"));
@@ -170,7 +172,7 @@ TEST_SUITE("actors/cluster_scheduler/device_pool") {
     pool.check_invariants();
   }
 
-  TEST_CASE("nodes are listed by name with their devices and owners, lost ones too") {
+  TEST_CASE("nodes are listed by name with their devices and owners, lost nodes too") {
     DevicePool pool;
     pool.join("n", devices("a:1"));
     pool.join("m", devices("b:1"));

@@ -22,43 +22,44 @@ bool says(const Error& error, ErrorKind kind, const std::string& words) {
 TEST_SUITE("actors/esctl/connect_error") {
   using News = LinkNews::Kind;
 
-  TEST_CASE("what the transport knows is said at once") {
+  TEST_CASE("an error that the transport knows is reported at once") {
     const auto error = [](LinkNews news) { return *certain_error(attempt(news, {})); };
-    CHECK(says(error({News::kKeyRefused}), ErrorKind::kRefused, "does not know our key"));
-    CHECK(says(error({News::kTurnedAway}), ErrorKind::kRefused, "turned us away"));
+    CHECK(says(error({News::kKeyRefused}), ErrorKind::kRefused,
+               "does not accept the key of this machine"));
+    CHECK(says(error({News::kTurnedAway}), ErrorKind::kRefused, "has closed the connection"));
     CHECK(says(error({News::kOtherVersion, 9}), ErrorKind::kRefused, "speaks protocol 9"));
     for (const News still : {News::kConnected, News::kConnectFailed, News::kHandshakeFailed})
       CHECK_FALSE(certain_error(attempt(LinkNews{still}, {})).has_value());
   }
 
-  TEST_CASE("what a look from outside tells is said at once") {
+  TEST_CASE("an error that the file of the socket shows is reported at once") {
     const auto error = [](Listener listener) {
       return *certain_error(attempt(LinkNews{}, EndpointProbe{listener, "why"}));
     };
-    CHECK(says(error(Listener::kNone), ErrorKind::kNotFound, "nobody listens there (why)"));
+    CHECK(says(error(Listener::kNone), ErrorKind::kNotFound, "no process listens there (why)"));
     CHECK(says(error(Listener::kNoAccess), ErrorKind::kRefused, "may not use its socket (why)"));
     CHECK(says(error(Listener::kUnknownHost), ErrorKind::kNotFound, "name is unknown (why)"));
-    CHECK(says(error(Listener::kNoRoute), ErrorKind::kNotFound, "no way to that host (why)"));
+    CHECK(says(error(Listener::kNoRoute), ErrorKind::kNotFound, "no route to that host (why)"));
     CHECK(says(error(Listener::kOther), ErrorKind::kNotFound, "is not an easyscaled"));
     CHECK(says(error(Listener::kSecure), ErrorKind::kRefused, "has another server key"));
     CHECK(says(error(Listener::kOpen), ErrorKind::kRefused, "has no keys"));
   }
 
-  TEST_CASE("a client without keys is told that they are wanted") {
+  TEST_CASE("a client without keys gets an error that keys are required") {
     ConnectAttempt without =
         attempt(LinkNews{News::kHandshakeFailed}, EndpointProbe{Listener::kSecure, {}});
     without.has_keys = false;
-    CHECK(says(*certain_error(without), ErrorKind::kRefused, "wants keys"));
+    CHECK(says(*certain_error(without), ErrorKind::kRefused, "requires keys"));
   }
 
-  TEST_CASE("one broken handshake proves nothing: the head may be ending") {
+  TEST_CASE("one broken handshake proves nothing, because the head may be ending") {
     ConnectAttempt once =
         attempt(LinkNews{News::kHandshakeFailed}, EndpointProbe{Listener::kSecure, {}});
     once.handshakes_failed = 1;
     CHECK_FALSE(certain_error(once).has_value());
   }
 
-  TEST_CASE("after the wait a silent head is told from a host that does not answer") {
+  TEST_CASE("after the wait, a silent head and an unreachable host give different errors") {
     const EndpointProbe silent{Listener::kSilent, {}};
     CHECK_FALSE(certain_error(attempt(LinkNews{News::kConnected}, silent)).has_value());
     const std::string words = "is connected, but has not answered for 5 s";

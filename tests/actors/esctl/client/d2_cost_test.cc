@@ -36,8 +36,9 @@ Resolved resolve(JobSpec spec, const StartPoint& start = kFromSeed) {
 }  // namespace
 
 TEST_SUITE("actors/esctl/d2_cost") {
-  // Costs are above -100 %, and hardly 10^11 %: so each of these decides without a look at a clock.
-  TEST_CASE("level auto becomes D2 when its cost is accepted, else D1, and says so") {
+  // A measured cost is above -100 % and practically never 10^11 %, so these limits decide without a
+  // measurement of real time.
+  TEST_CASE("level auto becomes D2 when its cost is accepted, else D1, and a note says which") {
     const std::string widest = device_type(supported_cpu_classes().back()).name;
     const Resolved dear = resolve(auto_job(-1.0));
     REQUIRE(dear.status.ok());
@@ -50,7 +51,7 @@ TEST_SUITE("actors/esctl/d2_cost") {
     CHECK(cheap.said.starts_with("level auto is D2: D2 costs "));
   }
 
-  TEST_CASE("a job that goes on keeps the level of its checkpoint, whatever D2 costs now") {
+  TEST_CASE("a job that continues from a checkpoint keeps its level, whatever D2 costs now") {
     for (const auto level : {DeterminismLevel::kD1, DeterminismLevel::kD2}) {
       const Resolved resolved =
           resolve(auto_job(-1.0), {.checkpoint = "/c", .version = 3, .level = level});
@@ -60,9 +61,9 @@ TEST_SUITE("actors/esctl/d2_cost") {
     }
   }
 
-  TEST_CASE("a level that the job names stays, and nothing is measured or said") {
+  TEST_CASE("a level that the job names stays, without a measurement or a note") {
     JobSpec spec = auto_job(-1.0);
-    spec.data.path = "/nonexistent";  // a measurement would fail
+    spec.data.path = "/nonexistent";  // A measurement would fail.
     spec.data.kind = "idx";
     for (const auto level : {DeterminismLevel::kD0, DeterminismLevel::kD1, DeterminismLevel::kD2}) {
       spec.level = level;

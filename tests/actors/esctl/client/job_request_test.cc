@@ -26,7 +26,7 @@ class JobFile {
   es::test::TempDirectory directory_;
 };
 
-// A checkpoint of step 20. `kernels`: its section of that name; empty: without.
+// A checkpoint of step 20. `kernels` is its section of that name; an empty text means none.
 std::filesystem::path write_checkpoint(const std::filesystem::path& parent,
                                        const std::string& kernels = "") {
   const std::vector<std::byte> bytes(1000);
@@ -107,7 +107,7 @@ TEST_SUITE("actors/esctl/job_request") {
     REQUIRE(stages.ok());
     CHECK(stages->steps == 4);
     CHECK(stages->epochs == 0);
-    // Of a checkpoint that only the nodes can read, the head adds the steps up.
+    // For a checkpoint that only the nodes can read, the head adds the steps.
     const auto far =
         file.spec({.stages = "cpu-avx2:2@4"}, {.checkpoint = "/c", .version = std::nullopt});
     REQUIRE(far.ok());
@@ -123,7 +123,7 @@ TEST_SUITE("actors/esctl/job_request") {
     CHECK(spec.error().kind == ErrorKind::kUsage);
   }
 
-  TEST_CASE("the rules of a specification hold for what the options made of it") {
+  TEST_CASE("the rules of a specification hold for the values that the options give it") {
     const auto spec = JobFile().spec({.level = "D1", .stages = "cpu-avx2:1+cpu-scalar:1@4"});
     REQUIRE_FALSE(spec.ok());
     CHECK(spec.error().message.find("needs level D2") != std::string::npos);
@@ -132,20 +132,20 @@ TEST_SUITE("actors/esctl/job_request") {
     CHECK_FALSE(JobFile().spec({.level = "D7"}).ok());
   }
 
-  TEST_CASE("a relative data path begins at the job file") {
+  TEST_CASE("a relative data path begins in the directory of the job file") {
     const JobFile file("name = \"a\"\nsteps = 1\n[data]\nkind = \"idx\"\npath = \"../images\"\n");
     const auto spec = file.spec({});
     REQUIRE(spec.ok());
     CHECK(spec->data.path == (file.directory().parent_path() / "images").string());
   }
 
-  TEST_CASE("no job file is not found") {
+  TEST_CASE("a missing job file is the error not found") {
     const auto spec = make_spec("/nonexistent/job.toml", {}, kFromSeed);
     REQUIRE_FALSE(spec.ok());
     CHECK(spec.error().kind == ErrorKind::kNotFound);
   }
 
-  TEST_CASE("a checkpoint tells where the job begins") {
+  TEST_CASE("a checkpoint tells at which step the job begins") {
     const es::test::TempDirectory directory;
     const auto start = open_start_point(write_checkpoint(directory.path()).string(), false);
     REQUIRE(start.ok());
@@ -153,7 +153,7 @@ TEST_SUITE("actors/esctl/job_request") {
     CHECK(start->checkpoint == (directory / "step20").string());
   }
 
-  TEST_CASE("a checkpoint tells the level at which it was computed, if it was") {
+  TEST_CASE("a checkpoint tells the level at which it was computed, if it was computed at one") {
     const es::test::TempDirectory directory, other, unreadable;
     const std::string kernels = "level D1\ndevice_type cpu-avx2\n";
     const auto with = open_start_point(write_checkpoint(directory.path(), kernels), false);
@@ -178,7 +178,7 @@ TEST_SUITE("actors/esctl/job_request") {
     }
   }
 
-  TEST_CASE("a checkpoint that is not here may be on the nodes") {
+  TEST_CASE("a checkpoint that is not on this machine may be on the nodes") {
     const auto here = open_start_point("/nonexistent/checkpoint", false);
     REQUIRE_FALSE(here.ok());
     CHECK(here.error().kind == ErrorKind::kNotFound);
@@ -187,7 +187,7 @@ TEST_SUITE("actors/esctl/job_request") {
     CHECK_FALSE(remote->version.has_value());
   }
 
-  TEST_CASE("devices are checked against what is offered") {
+  TEST_CASE("devices are checked against those that the cluster offers") {
     const DeviceSet offered = parse_device_set("cpu-scalar:2").value();
     JobSpec spec;
     spec.stages = parse_stages("cpu-scalar:2@1").value();

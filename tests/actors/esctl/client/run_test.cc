@@ -1,5 +1,5 @@
-// `esctl run` with a stand-in for the daemon (fake_easyscaled.cc): what it does at every end of the
-// job and of the daemon, and that nothing is left behind.
+// `esctl run` with a stand-in for the daemon (fake_easyscaled.cc): what it prints and returns for
+// every end of the job and of the daemon, and that it leaves nothing behind.
 #include <doctest/doctest.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ class Bench {
     return session.run(arguments);
   }
   Json json() const { return Json::parse(session.out()); }
-  // What the daemon was asked, in words.
+  // The requests that the daemon received, as words.
   std::string asked() const {
     std::string text;
     std::istringstream lines(es::test::read_file(directory_ / "log"));
@@ -111,8 +111,7 @@ TEST_SUITE("actors/esctl/run") {
     CHECK(bench.session.err().find("stopping job cnn-1 with a checkpoint") != std::string::npos);
   }
 
-  TEST_CASE(
-      "a checkpoint that cannot be written is an error of the run, whatever the job came to") {
+  TEST_CASE("a checkpoint that cannot be written is an error of the run, however the job ended") {
     Bench finished("finish unwritten");
     const std::string place = finished.path("new").string();
     CHECK(finished.run({"--checkpoint", place}) == 1);
@@ -123,32 +122,34 @@ TEST_SUITE("actors/esctl/run") {
     CHECK(stopped.session.err().find("no checkpoint is written: disk full") != std::string::npos);
     Bench elsewhere("finish elsewhere");
     CHECK(elsewhere.run({"--checkpoint", elsewhere.path("new").string()}) == 1);
-    CHECK(elsewhere.session.err().find("the checkpoint of step 30 is in /checkpoints/1, as it "
-                                       "could not be written where it was wanted: disk full") !=
+    CHECK(elsewhere.session.err().find(
+              "the checkpoint of step 30 is in /checkpoints/1, because it "
+              "could not be written to the directory of --checkpoint: disk full") !=
           std::string::npos);
   }
 
-  TEST_CASE("where a checkpoint cannot go is said before anything is started") {
+  TEST_CASE("a directory that cannot take the checkpoint is reported before anything is started") {
     Bench bench("finish");
     CHECK(bench.run({"--checkpoint", bench.path("no/such/directory").string()}) == 3);
     CHECK(bench.run({"--checkpoint", bench.path("tmp").string()}) == 4);
     CHECK(bench.asked().empty());
   }
 
-  TEST_CASE("a run says that it keeps no weights, at its begin and at its end") {
+  TEST_CASE("a run reports at its beginning and at its end that it keeps no weights") {
     Bench bench("finish");
     CHECK(bench.run() == 0);
     CHECK(bench.json().at("weights").is_null());
     CHECK(bench.session.err().find(
-              "nothing keeps the weights of this run; --checkpoint DIR does") != std::string::npos);
+              "the weights of this run will not be kept; --checkpoint DIR keeps them") !=
+          std::string::npos);
     CHECK(bench.session.run({"run", bench.path("job.toml").string(), "--quiet"}) == 0);
     CHECK(bench.session.out().find("The weights are not kept. With --checkpoint DIR they are.") !=
           std::string::npos);
     CHECK(bench.run({"--checkpoint", bench.path("new").string()}) == 0);
-    CHECK(bench.session.err().find("nothing keeps") == std::string::npos);
+    CHECK(bench.session.err().find("will not be kept") == std::string::npos);
   }
 
-  TEST_CASE("a second Ctrl-C kills a daemon that does not listen") {
+  TEST_CASE("a second Ctrl-C kills a daemon that does not react") {
     Bench bench("stubborn");
     CHECK(bench.run() == 130);
     CHECK(bench.json().at("error") == "interrupted");
@@ -162,21 +163,21 @@ TEST_SUITE("actors/esctl/run") {
     CHECK(bench.nothing_is_left());
   }
 
-  TEST_CASE("a daemon that ends early is quoted, with the kind of its exit code") {
+  TEST_CASE("when a daemon ends early, the error quotes it and has the kind of its exit code") {
     Bench bench("die");
     CHECK(bench.run() == 4);
     CHECK(bench.session.err().find("state directory is occupied") != std::string::npos);
     CHECK(bench.nothing_is_left());
   }
 
-  TEST_CASE("a daemon that vanishes is a failure with its last words") {
+  TEST_CASE("when a daemon vanishes, the run fails and prints its last words") {
     Bench bench("vanish");
     CHECK(bench.run() == 1);
     CHECK(bench.session.err().find("segment is gone") != std::string::npos);
     CHECK(bench.nothing_is_left());
   }
 
-  TEST_CASE("keep leaves the daemon's log in a new directory, and never in a used one") {
+  TEST_CASE("--keep leaves the log of the daemon in a new directory, and never in a used one") {
     Bench bench("finish");
     const std::string keep = bench.path("kept/here").string();
     CHECK(bench.run({"--keep", keep}) == 0);
@@ -185,7 +186,7 @@ TEST_SUITE("actors/esctl/run") {
     CHECK(bench.nothing_is_left());
   }
 
-  TEST_CASE("what is wrong with the request is said before a daemon is started") {
+  TEST_CASE("an error in the request is reported before a daemon is started") {
     Bench bench("finish");
     CHECK(bench.run({"--devices", "cpu-mmx:1"}) == 2);
     CHECK(bench.session.err().find("cpu-avx2") != std::string::npos);

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// DIRECTORY/step-1, -2, -3.
+// Writes the checkpoints DIRECTORY/step-1, step-2 and step-3.
 struct Series {
   es::test::TempDirectory directory;
   Session session;
@@ -49,7 +49,8 @@ TEST_SUITE("actors/esctl/checkpoint_files") {
     CHECK(series.session.run({"checkpoint", "ls", "/nonexistent/x"}) == 3);
   }
 
-  TEST_CASE("verify reads every block: exit code 1, and the file and the block, when one is bad") {
+  TEST_CASE(
+      "verify reads every block; for a bad one it exits with 1 and names the file and the block") {
     Series series;
     CHECK(series.run("verify") == 0);
     CHECK(series.session.out().find("verified") != std::string::npos);
@@ -75,7 +76,7 @@ TEST_SUITE("actors/esctl/checkpoint_files") {
     CHECK(std::filesystem::exists(series.step(3)));
   }
 
-  TEST_CASE("prune skips a symbolic link and says so, and what it points to stays") {
+  TEST_CASE("prune skips a symbolic link with a note, and its target stays") {
     namespace fs = std::filesystem;
     Series series;
     fs::create_directory_symlink("step-1", series.directory / "latest");
@@ -97,7 +98,7 @@ TEST_SUITE("actors/esctl/checkpoint_files") {
     CHECK(fs::exists(other.step(3)));
   }
 
-  TEST_CASE("prune leaves a user's own files where they are, and says so") {
+  TEST_CASE("prune leaves files that a user added, with a note") {
     Series series;
     es::test::write_file(series.step(1) / "notes.txt", "mine");
     CHECK(series.run("prune", {"--keep", "1"}) == 0);
@@ -110,7 +111,7 @@ TEST_SUITE("actors/esctl/checkpoint_files") {
     CHECK(series.json()["checkpoints"].size() == 1);
   }
 
-  TEST_CASE("a dry run says what would be removed, and removes nothing") {
+  TEST_CASE("a dry run prints what would be removed, and removes nothing") {
     Series series;
     std::filesystem::create_directory(series.directory / ".step-9.partial-999999999-0");
     CHECK(series.run("prune", {"--keep", "1", "--dry-run", "--json"}) == 0);
@@ -124,7 +125,7 @@ TEST_SUITE("actors/esctl/checkpoint_files") {
     CHECK(std::filesystem::exists(series.directory / ".step-9.partial-999999999-0"));
   }
 
-  TEST_CASE("wrong words are usage errors, and remove nothing") {
+  TEST_CASE("wrong arguments are usage errors, and remove nothing") {
     Series series;
     CHECK(series.run("prune", {"--keep", "0"}) == 2);
     CHECK(series.run("prune") == 2);

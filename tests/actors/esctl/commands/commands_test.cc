@@ -1,4 +1,4 @@
-// The commands end to end, against a head that says what the test wants.
+// The commands from end to end, with a head that answers as the test says.
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
@@ -89,7 +89,7 @@ TEST_SUITE("actors/esctl/commands") {
     CHECK(session.out().empty());
   }
 
-  TEST_CASE("an unknown word is named, and the nearest one that is known") {
+  TEST_CASE("an unknown word is named together with the nearest known one") {
     Session session;
     const auto says = [&](std::vector<std::string> words, const std::string& text) {
       CHECK(session.run(words) == 2);
@@ -122,7 +122,7 @@ TEST_SUITE("actors/esctl/commands") {
     CHECK(Json::parse(session.out()).at("kind") == "usage");
   }
 
-  TEST_CASE("a head that is not there is not found") {
+  TEST_CASE("a head that does not exist is the error not found") {
     Session session;
     CHECK(session.run({"ps", "--head", "ipc:///nonexistent/head.sock", "--json"}) == 3);
     CHECK(session.err().starts_with("esctl: no easyscaled answers at ipc:///nonexistent/"));
@@ -167,7 +167,9 @@ TEST_SUITE("actors/esctl/commands") {
     CHECK(desk.json().at("spec_toml") == job_toml());
   }
 
-  TEST_CASE("plans shows the fastest first, which one runs, and what is measured") {
+  TEST_CASE(
+      "plans lists the fastest plan first, marks the running one and says which speeds are "
+      "measured") {
     Desk desk;
     desk.head.on(MessageType::kListPlans, [](const Request& request) {
       return Frames{reply<wire::PlanList>(request, [](wire::PlanList::Builder b) {
@@ -240,7 +242,7 @@ TEST_SUITE("actors/esctl/commands") {
     CHECK(desk.run({"ps"}) != 0);
   }
 
-  TEST_CASE("scale sends canonical devices, and nothing for auto") {
+  TEST_CASE("scale sends canonical devices, and none for auto") {
     Desk desk;
     desk.head.on(MessageType::kScaleJob,
                  [](const Request& request) { return Frames{done(request)}; });
@@ -256,7 +258,7 @@ TEST_SUITE("actors/esctl/commands") {
     CHECK(read<wire::ScaleJob>(seen[1], devices).empty());
   }
 
-  TEST_CASE("scale says what will happen to the job") {
+  TEST_CASE("scale prints what will happen to the job") {
     Desk desk;
     std::string state = "running";
     desk.head.on(MessageType::kScaleJob,
@@ -269,20 +271,21 @@ TEST_SUITE("actors/esctl/commands") {
     };
     says("auto",
          "the scheduler chooses the devices of job cnn-1 from now on; it stays on cpu-scalar:1 "
-         "until it is given others, and then changes at a step boundary");
+         "until it is given others, and changes then at a step boundary");
     says("cpu-scalar:1", "job cnn-1 stays on cpu-scalar:1");
     says("cpu-avx2:2",
-         "job cnn-1 goes from cpu-scalar:1 to cpu-avx2:2 at the first step boundary at which their "
+         "job cnn-1 changes from cpu-scalar:1 to cpu-avx2:2 at the first step boundary at which "
+         "their "
          "workers are ready");
     state = "paused";
     says("auto", "job cnn-1 is paused; once it is resumed, the scheduler chooses its devices");
-    says("cpu-avx2:2", "job cnn-1 is paused; once it is resumed, it goes on on cpu-avx2:2");
+    says("cpu-avx2:2", "job cnn-1 is paused; once it is resumed, it continues on cpu-avx2:2");
     state = "queued";
     says("auto", "the scheduler chooses the devices of job cnn-1 from now on");
     says("cpu-avx2:2", "job cnn-1 starts on cpu-avx2:2");
   }
 
-  TEST_CASE("checkpoint makes the directory absolute and prints where it is") {
+  TEST_CASE("checkpoint makes the directory absolute and prints its path") {
     Desk desk;
     desk.head.on(MessageType::kCheckpointJob, [](const Request& request) {
       return Frames{reply<wire::CheckpointTaken>(request, [&](wire::CheckpointTaken::Builder b) {
@@ -300,7 +303,7 @@ TEST_SUITE("actors/esctl/commands") {
     CHECK(desk.session.out().find("params digest  aa") != std::string::npos);
   }
 
-  TEST_CASE("cancel waits for the head's word") {
+  TEST_CASE("cancel waits for the answer of the head") {
     Desk desk;
     desk.head.on(MessageType::kCancelJob,
                  [](const Request& request) { return Frames{done(request)}; });
@@ -345,7 +348,7 @@ TEST_SUITE("actors/esctl/commands") {
     CHECK(desk.json().at("nodes")[0].at("devices").size() == 2);
   }
 
-  TEST_CASE("claims lists what each claim takes and has, also one that has nothing yet") {
+  TEST_CASE("claims lists what each claim asks for and has, also one that has nothing yet") {
     Desk desk;
     desk.head.on(MessageType::kListNodes, [](const Request& request) {
       return Frames{reply<wire::NodeList>(request, [](wire::NodeList::Builder b) {
@@ -373,7 +376,7 @@ TEST_SUITE("actors/esctl/commands") {
     CHECK(desk.session.out().starts_with("CLAIM  TYPE      COUNT  HAS\n"));
   }
 
-  TEST_CASE("claim without a device type asks for another size of a claim") {
+  TEST_CASE("claim without a device type changes the size of a claim") {
     Desk desk;
     std::string asked;
     desk.head.on(MessageType::kClaimDevices, [&](const Request& request) {
@@ -404,7 +407,7 @@ TEST_SUITE("actors/esctl/commands") {
     CHECK(desk.json() == Json{{"job", "cnn-9"}});
   }
 
-  TEST_CASE("a bad specification is never sent") {
+  TEST_CASE("a wrong specification is never sent") {
     Desk desk;
     CHECK(desk.run({"submit", desk.job_file("steps = 60\nmax_q = 3\n")}) == 2);
     CHECK(desk.session.err().find("max_q") != std::string::npos);
@@ -449,8 +452,8 @@ TEST_SUITE("actors/esctl/commands") {
     CHECK(json.at("classes")[0].at("memory").at("arena_bytes") > 0);
   }
 
-  // A head, a node, or whoever wrote a job's log, may mean harm to the terminal of who looks.
-  TEST_CASE("what a head says is shown in one line, without anything that a terminal obeys") {
+  // A head, a node or the author of a job's log may try to attack the terminal of the reader.
+  TEST_CASE("texts from a head are printed in one line, without control sequences for a terminal") {
     const std::string bad = "x\x1b[2J\x07\nall is well\r\xc2\x9b\xff";
     const std::string shown = "x\\x1b[2J\\x07\\x0aall is well\\x0d\\xc2\\x9b\\xff";
     Desk desk;
@@ -526,7 +529,7 @@ TEST_SUITE("actors/esctl/commands") {
           "esctl: key file " + keys +
               "/server.key exists, and a key is never overwritten: allowed is a new "
               "directory\n");
-    // Nothing is written when only the last of the files is there.
+    // If one of the files exists, nothing is written, even if it is the last one.
     const std::string others = (directory / "others").string();
     std::filesystem::create_directories(std::filesystem::path(others) / "authorized");
     es::test::write_file(std::filesystem::path(others) / "authorized/self.pub", "public = x\n");

@@ -26,7 +26,7 @@ const gpu::D2Verdict kDear{.vendor_ops = {"conv1 (conv2d): brgconv:avx512_core",
 }  // namespace
 
 TEST_SUITE("actors/esctl/inspect_view") {
-  TEST_CASE("the verdict on D2 says its price and which operators depend on the hardware") {
+  TEST_CASE("the verdict on D2 names its cost and the operators that depend on the hardware") {
     CHECK(inspection_text(inspection(kDear))
               .ends_with("\nD2 costs 12.5 % of a local step on cpu-avx512: 4.50 ms, D1 4.00 ms. D1 "
                          "runs these with kernels whose bits depend on the hardware:\n"
@@ -39,11 +39,12 @@ TEST_SUITE("actors/esctl/inspect_view") {
               .ends_with("\nD2 costs nothing: D1 uses no vendor kernel on cpu-avx512\n"));
   }
 
-  TEST_CASE("what the vendor's library refuses is said, whether it runs other operators or none") {
+  TEST_CASE(
+      "an operator that the vendor library refuses is reported, whether it runs others or none") {
     gpu::D2Verdict verdict;
     verdict.vendor_refusals = {"conv1 (conv2d): oneDNN: no, so the canonical kernel runs"};
     const std::string said =
-        "The vendor's library refuses:\n  conv1 (conv2d): oneDNN: no, so the canonical kernel "
+        "The vendor library refuses these:\n  conv1 (conv2d): oneDNN: no, so the canonical kernel "
         "runs\n";
     CHECK(inspection_text(inspection(verdict)).ends_with("on cpu-avx512\n" + said));
     CHECK(nlohmann::json::parse(inspection_json(inspection(verdict)))
@@ -53,7 +54,7 @@ TEST_SUITE("actors/esctl/inspect_view") {
     CHECK(inspection_text(inspection(verdict)).ends_with("avx512_core\n" + said));
   }
 
-  TEST_CASE("scripts find the verdict in numbers") {
+  TEST_CASE("the verdict is available to scripts as numbers") {
     const auto json = nlohmann::json::parse(inspection_json(inspection(kDear))).at("d2");
     CHECK(json.at("device_type") == "cpu-avx512");
     CHECK(json.at("vendor_operators") == kDear.vendor_ops);

@@ -36,7 +36,7 @@ struct Bench {
 }  // namespace
 
 TEST_SUITE("actors/esctl/sim") {
-  TEST_CASE("one seed gives one history, another seed another one") {
+  TEST_CASE("one seed gives one history, and another seed another one") {
     Bench bench;
     const std::string first = bench.history("1");
     CHECK(first.size() == 16);
@@ -45,7 +45,7 @@ TEST_SUITE("actors/esctl/sim") {
     CHECK(bench.history("0") != first);
   }
 
-  TEST_CASE("compare runs a policy with a knob once for each value, and charts them") {
+  TEST_CASE("compare runs a policy with a knob once for each value, and draws a chart of them") {
     Bench bench;
     const auto out = bench.directory / "charts";
     REQUIRE(bench.run({"compare", "--policies", "elastic-srtf,max-min-fair", "--fairness",
@@ -61,7 +61,7 @@ TEST_SUITE("actors/esctl/sim") {
     CHECK(std::filesystem::exists(out / "jobs-elastic-srtf@0.25.csv"));
   }
 
-  TEST_CASE("lost nodes and slow devices are counted, and what they cost is shown") {
+  TEST_CASE("lost nodes and slow devices are counted, and their cost is shown") {
     Bench bench;
     REQUIRE(bench.run({"--failures", "0.05", "--repair-time", "60", "--node-devices", "2",
                        "--checkpoint-every", "20", "--stragglers", "0.05", "--straggler-time", "30",
@@ -89,7 +89,7 @@ TEST_SUITE("actors/esctl/sim") {
     CHECK(bench.run({"--node-devices", "0"}) == 2);
   }
 
-  TEST_CASE("after months, times are written to the millisecond") {
+  TEST_CASE("after months of virtual time, times are still written to the millisecond") {
     Bench bench;
     es::test::write_file(bench.directory / "jobs.csv",
                          "job_id,submit_s,gpus,duration_s,vc\n"
@@ -102,7 +102,8 @@ TEST_SUITE("actors/esctl/sim") {
     CHECK(bench.json().at("makespan_s") == 12346198.125);
   }
 
-  TEST_CASE("a device type in upper case is refused; those with step times are named") {
+  TEST_CASE(
+      "a device type in upper case is refused, and the error lists the types with step times") {
     Bench bench;
     es::test::write_file(bench.directory / "steps.csv",
                          "model,gpu_type,seconds_per_local_step\nbert,v100,0.5\nbert,p100,0.7\n");
@@ -111,13 +112,13 @@ TEST_SUITE("actors/esctl/sim") {
                              (bench.directory / "steps.csv").string(), "--cluster", "V100=4"}) ==
           2);
     CHECK(bench.session.err() ==
-          "esctl: --cluster V100=4: \"V100=4\": allowed is TYPE=COUNT[,TYPE=COUNT...], each type "
-          "once, count > 0; a type is of lower-case letters, digits, - and _; step times are known "
-          "on: p100, v100\n");
+          "esctl: --cluster V100=4: \"V100=4\": allowed is TYPE=COUNT[,TYPE=COUNT...] with each "
+          "type once and a count above 0; a type consists of lower-case letters, digits, - and _; "
+          "types with step times: p100, v100\n");
   }
 
-  // NaN is neither below nor above anything.
-  TEST_CASE("a number that is not finite is refused, by every option with a number") {
+  // NaN is neither below nor above any bound.
+  TEST_CASE("a number that is not finite is refused by every option that takes a number") {
     Bench bench;
     for (const char* option : {"--start-cost", "--rescale-cost", "--round", "--fairness",
                                "--failures", "--repair-time", "--checkpoint-every", "--stragglers",
@@ -131,18 +132,18 @@ TEST_SUITE("actors/esctl/sim") {
       }
   }
 
-  TEST_CASE("several values of the knob are for compare only") {
+  TEST_CASE("only compare accepts several values of the knob") {
     Bench bench;
     CHECK(bench.run({"--policy", "elastic-srtf", "--fairness", "0,1"}) == 2);
     CHECK(bench.session.err().find("--fairness") != std::string::npos);
   }
 
-  TEST_CASE(
-      "a policy that knows no quotas refuses them; compare leaves it out unless it is named") {
+  TEST_CASE("a policy without quotas refuses them; compare leaves it out unless it is named") {
     Bench bench;
     const std::string quota = "vision=gpu:2";
     CHECK(bench.run({"--policy", "easyscale", "--quota", quota}) == 2);
-    CHECK(bench.session.err().find("policy easyscale knows no quotas") != std::string::npos);
+    CHECK(bench.session.err().find("policy easyscale does not support quotas") !=
+          std::string::npos);
     CHECK(bench.run({"compare", "--policies", "srtf,max-min-fair", "--quota", quota}) == 2);
     REQUIRE(bench.run({"compare", "--quota", quota}) == 0);
     CHECK(bench.session.out().find("easyscale") == std::string::npos);

@@ -10,7 +10,7 @@ using namespace es;
 using namespace es::actors::esctl;
 
 TEST_SUITE("actors/esctl/fields_view") {
-  TEST_CASE("docs/JOB-FILE.md is what the table of fields says") {
+  TEST_CASE("docs/JOB-FILE.md is the page that the table of fields produces") {
     const auto page = read_text_file(ES_SOURCE_ROOT "/docs/JOB-FILE.md", 1 << 20);
     REQUIRE(page.ok());
     const bool same = *page == fields_markdown(field_values(JobSpec{}));

@@ -1,4 +1,5 @@
-// Ledgers on the command line: shown, written down, compared; and a step that is run again.
+// Ledgers on the command line: they are shown, written to files and compared; and a step is run
+// again.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -63,7 +64,7 @@ Frames part(const std::shared_ptr<const Frame>& request) {
 }  // namespace
 
 TEST_SUITE("actors/esctl/ledger") {
-  TEST_CASE("equal ledgers have no first difference, and what only one has is counted") {
+  TEST_CASE("equal ledgers have no first difference, and lines that only one has are counted") {
     CHECK(compare(ledger(), ledger()).equal());
     const auto longer = compare(ledger(1, 4), ledger(3, 6));
     CHECK_FALSE(longer.first.has_value());
@@ -97,13 +98,13 @@ TEST_SUITE("actors/esctl/ledger") {
     other.lines[1].params_digest = Digest{9, 9};
     const std::string a = files.write("a", ledger()), b = files.write("b", other);
     CHECK(files.session.run({"diff", a, a}) == 0);
-    CHECK(files.session.out().ends_with("4 steps compared, none differs\nidentical yes\n"));
+    CHECK(files.session.out().ends_with("4 steps compared, no differences\nidentical yes\n"));
     CHECK(files.session.run({"diff", a, b}) == 1);
     CHECK(files.session.out().find("first difference in step 2: digest") != std::string::npos);
     CHECK(files.session.out().ends_with("identical no\n"));
     CHECK(files.session.run({"diff", a, b, "--json"}) == 1);
     CHECK(files.json().at("first").at("step") == 2);
-    CHECK(files.session.run({"diff", a, b, "--deep"}) == 2);  // the file says nothing of devices
+    CHECK(files.session.run({"diff", a, b, "--deep"}) == 2);  // The file names no devices.
     CHECK(files.session.err().find("--device-a") != std::string::npos);
     other.spec = {2, 2};
     CHECK(files.session.run({"diff", a, files.write("c", other)}) == 1);
@@ -156,7 +157,7 @@ TEST_SUITE("actors/esctl/ledger") {
     CHECK_FALSE(std::filesystem::exists(files.directory / "elsewhere"));
   }
 
-  TEST_CASE("what cannot change the bits does not change the digest of a specification") {
+  TEST_CASE("a field that cannot change the bits does not change the digest of a specification") {
     const JobSpec spec = parse_job(job_toml(), "job").value();
     JobSpec same = spec;
     same.name = "other";
@@ -169,7 +170,7 @@ TEST_SUITE("actors/esctl/ledger") {
     CHECK(esctl::bits_digest(other) != esctl::bits_digest(spec));
   }
 
-  TEST_CASE("verify says no when one run differs, and where") {
+  TEST_CASE("verify fails when one run differs, and says where") {
     std::vector<esctl::VerifiedRun> runs{{"a:1@4", ledger(), "p", "s"},
                                          {"b:1@4", ledger(), "p", "s"}};
     CHECK(esctl::verify_text(runs).ends_with("identical yes\n"));

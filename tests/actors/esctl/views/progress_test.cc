@@ -33,7 +33,7 @@ TEST_SUITE("actors/esctl/progress") {
           "step 27/1000  loss 1.5000  100.0 samples/s  cpu-avx2:2  running");
   }
 
-  TEST_CASE("a job that does not step has no rate") {
+  TEST_CASE("a job without steps has no rate") {
     JobView paused = at_step(27);
     paused.samples_per_second_now = 0;
     paused.state = "paused";
@@ -59,14 +59,14 @@ TEST_SUITE("actors/esctl/progress") {
       CHECK(progress_bar(at_step(500), columns).size() <= static_cast<std::size_t>(columns));
   }
 
-  TEST_CASE("plain lines come with every twentieth of the steps") {
+  TEST_CASE("plain lines are printed for every twentieth of the steps") {
     PlainProgress plain;
     int lines = 0;
     for (std::uint64_t step = 0; step <= 1000; ++step) lines += plain.worth_a_line(at_step(step));
     CHECK(lines == 21);
   }
 
-  TEST_CASE("a change of devices or state is worth a plain line") {
+  TEST_CASE("a change of devices or state causes a plain line") {
     PlainProgress plain;
     CHECK(plain.worth_a_line(at_step(1)));
     CHECK_FALSE(plain.worth_a_line(at_step(2)));
@@ -76,7 +76,7 @@ TEST_SUITE("actors/esctl/progress") {
     CHECK(plain.worth_a_line(rescaling));
   }
 
-  TEST_CASE("on a terminal one line is rewritten and at last ended") {
+  TEST_CASE("on a terminal one line is rewritten, and ended at last") {
     Screen screen;
     screen.columns = 60;
     {

@@ -44,7 +44,7 @@ TEST_SUITE("actors/esctl/render_json") {
     CHECK(json.at("error").is_null());
   }
 
-  TEST_CASE("the rate is that of now, and null for a job that does not step") {
+  TEST_CASE("the rate is the present one, and null for a job without steps") {
     const Json running = Json::parse(job_json(job_view("running")));
     CHECK(running.at("samples_per_s") == 640.25);
     CHECK(running.at("samples_per_s_mean") == 512.5);
@@ -55,7 +55,7 @@ TEST_SUITE("actors/esctl/render_json") {
     CHECK(Json::parse(job_json(unborn)).at("samples_per_s_mean").is_null());
   }
 
-  TEST_CASE("ranks are half open, and a number of 64 bits keeps its digits") {
+  TEST_CASE("ranges of ranks are half open, and a number of 64 bits keeps its digits") {
     JobView job = job_view("running");
     job.step = (std::uint64_t{1} << 53) + 1;
     const Json json = Json::parse(job_json(job));
@@ -71,7 +71,7 @@ TEST_SUITE("actors/esctl/render_json") {
     CHECK(json == Json{{"job", "300"}, {"step", 300}, {"most", 18446744073709551615U}});
   }
 
-  TEST_CASE("each stage tells its devices, steps, time and the pause before it") {
+  TEST_CASE("each stage has its devices, steps, time and the pause before it") {
     const Json stages = Json::parse(job_json(job_view("finished"))).at("stages");
     REQUIRE(stages.size() == 2);
     CHECK(stages[1] == Json{{"placement", "cpu-scalar:1"},
@@ -104,7 +104,7 @@ TEST_SUITE("actors/esctl/render_json") {
     CHECK(json.at("loss_last").is_null());
   }
 
-  TEST_CASE("an evaluation that is not finite says so, and has no numbers") {
+  TEST_CASE("an evaluation with values that are not finite is marked, and has no numbers") {
     JobView job = job_view("finished");
     job.evaluations = {{.version = 6, .total = 30, .metrics = {{"top1", kNan}, {"loss", kNan}}}};
     CHECK(Json::parse(job_json(job)).at("eval") == Json{{"version", 6},
@@ -161,14 +161,14 @@ TEST_SUITE("actors/esctl/render_text") {
     CHECK_FALSE(contains(text, "error"));
   }
 
-  TEST_CASE("the list of jobs has the rate of now, and a dash for a job that does not step") {
+  TEST_CASE("the list of jobs has the present rate, and a dash for a job without steps") {
     CHECK(contains(jobs_text({job_view("running")}), "  640.2  "));
     const std::string paused = jobs_text({job_view("paused")});
     CHECK(contains(paused, "0.5000  -  "));
     CHECK_FALSE(contains(paused, "512.5"));
   }
 
-  TEST_CASE("the summary says which rate is which") {
+  TEST_CASE("the summary names each of its two rates") {
     CHECK(contains(summary_text(job_view("running")),
                    "640.2 samples/s now, 512.5 samples/s on average over all training\n"));
     CHECK(contains(summary_text(job_view("finished")),
@@ -185,7 +185,7 @@ TEST_SUITE("actors/esctl/render_text") {
     CHECK(contains(details_text(job, ""), "cpu-scalar#0  3      4242"));
   }
 
-  TEST_CASE("a job's headline metric stands in the list of jobs") {
+  TEST_CASE("the main metric of a job is in the list of jobs") {
     JobView job = job_view("running");
     CHECK(contains(jobs_text({job}), "  accuracy 85.00 %\n"));
     job.evaluations.push_back(
@@ -195,7 +195,7 @@ TEST_SUITE("actors/esctl/render_text") {
     CHECK(contains(jobs_text({job}), "  -\n"));
   }
 
-  TEST_CASE("the summary of a failed job says why") {
+  TEST_CASE("the summary of a failed job has the reason") {
     CHECK(contains(summary_text(job_view("failed")), "worker 7: loss is not finite"));
   }
 

@@ -21,7 +21,7 @@ constexpr Version kLast = 4;
 constexpr std::uint64_t kSamples = 64;
 constexpr std::uint64_t kBadSample = 11;
 
-// Sample i is the number i; one of them cannot be loaded.
+// Sample i is the number i. One of the samples cannot be loaded.
 class Numbers final : public store::SampleSource {
  public:
   const SampleLayout& layout() const override { return layout_; }
@@ -44,7 +44,8 @@ class Numbers final : public store::SampleSource {
   SampleLayout layout_{{SampleField{.name = "number"}}};
 };
 
-// An EST with a device that notes what it is asked and data workers that answer when told to.
+// An EST with a device that records its requests, and with data workers that answer when the test
+// says so.
 class Bench {
  public:
   explicit Bench(std::uint32_t slots = 2, std::uint32_t loaders = 1) : system_(configure(config_)) {
@@ -97,7 +98,7 @@ class Bench {
     caf::anon_send(ests_[rank], Msg<wire::Dismiss>::build({}, [](auto) {}));
     run();
   }
-  // What the device says before it waits for a slice.
+  // What the device sends before it waits for a slice.
   void expect(VirtualRank rank, Version step) {
     caf::anon_send(data_, Msg<wire::NextSlice>::build({}, [&](wire::NextSlice::Builder b) {
                      b.setStep(step);
@@ -105,7 +106,7 @@ class Bench {
                    }));
     run();
   }
-  // The device runs the slice of `rank`, which must have its mini-batch by now.
+  // The device runs the slice of `rank`, which must have its mini-batch at this time.
   Asked finish(VirtualRank rank) {
     const auto at =
         std::find_if(asked_.begin(), asked_.end(), [&](const Asked& a) { return a.rank == rank; });
@@ -160,7 +161,8 @@ TEST_SUITE("actors/est") {
   }
 
   // The ESTs' requests may arrive in any order, and the device runs them in rank order.
-  TEST_CASE("four ESTs never block each other, however few slots and in whatever order they ask") {
+  TEST_CASE(
+      "four ESTs never block each other, with any number of slots and any order of requests") {
     std::mt19937_64 random(es::test::seed("est_actor"));
     for (std::uint32_t slots = 1; slots <= 8; ++slots) {
       Bench bench(1 + slots % 4, 1 + slots / 4);
@@ -179,11 +181,12 @@ TEST_SUITE("actors/est") {
   }
 
   TEST_CASE(
-      "a step that is granted again runs again, although the next mini-batch was on its way") {
+      "a step that is granted again runs again, although the next mini-batch was requested "
+      "already") {
     Bench bench(2);
     bench.expect(0, 0);
     bench.grant(0, 0);
-    bench.finish(0);  // prefetches step 1
+    bench.finish(0);  // This fetches the mini-batch of step 1 ahead.
     bench.expect(0, 0);
     bench.grant(0, 0);
     CHECK(bench.finish(0).step == 0);
@@ -197,7 +200,7 @@ TEST_SUITE("actors/est") {
     bench.expect(0, 0);
     bench.grant(0, 0);
     bench.expect(0, 1);
-    bench.finish(0);  // holds the only slot for step 1 now
+    bench.finish(0);  // It now holds the only slot for step 1.
     bench.expect(1, 1);
     bench.grant(1, 1);
     CHECK(bench.waiting() == 0);
@@ -223,13 +226,13 @@ TEST_SUITE("actors/est") {
     REQUIRE(bad_step < kLast);
     bench.expect(bad_rank, bad_step - 1);
     bench.grant(bad_rank, bad_step - 1);
-    CHECK(bench.finish(bad_rank).error.empty());  // and fetches the bad one ahead
+    CHECK(bench.finish(bad_rank).error.empty());  // It fetches the bad sample ahead.
     CHECK(bench.waiting() == 0);
     bench.grant(bad_rank, bad_step);
     CHECK(bench.finish(bad_rank).error == "record 11 of numbers: damaged");
   }
 
-  TEST_CASE("nothing is prefetched beyond the last step") {
+  TEST_CASE("nothing is fetched ahead beyond the last step") {
     Bench bench(1);
     bench.expect(0, kLast - 1);
     bench.grant(0, kLast - 1);

@@ -18,7 +18,7 @@ Endpoint parsed(const std::string& text) {
 }
 
 TEST_SUITE("actors/gateway/endpoint") {
-  TEST_CASE("both transports are read") {
+  TEST_CASE("endpoints of both transports are read") {
     CHECK(parsed("ipc:///run/es/head.sock").path == "/run/es/head.sock");
     CHECK(parsed("tcp://node-1.example:7000").host == "node-1.example");
     CHECK(parsed("tcp://[::1]:7000").host == "[::1]");
@@ -47,7 +47,7 @@ TEST_SUITE("actors/gateway/endpoint") {
       CHECK_MESSAGE(!parsed(text).is_loopback(), text);
   }
 
-  TEST_CASE("tcp needs keys, and only loopback may do without") {
+  TEST_CASE("tcp requires keys, and only a loopback address may be used without them") {
     CHECK(check_security(parsed("ipc:///x"), false, false).ok());
     CHECK(check_security(parsed("tcp://10.0.0.1:1"), true, false).ok());
     CHECK(check_security(parsed("tcp://127.0.0.1:1"), false, true).ok());
@@ -58,17 +58,17 @@ TEST_SUITE("actors/gateway/endpoint") {
     CHECK(status.error().message.find("esctl keygen") != std::string::npos);
   }
 
-  TEST_CASE("the directory of an ipc endpoint is created for us alone") {
+  TEST_CASE("the directory of an ipc endpoint is created with access for its owner only") {
     const test::TempDirectory dir;
     const Endpoint endpoint = parsed(dir.ipc("new/head.sock"));
     REQUIRE(prepare_ipc(endpoint).ok());
     struct stat info {};
     REQUIRE(::stat((dir.path() / "new").c_str(), &info) == 0);
     CHECK((info.st_mode & 0777) == 0700);
-    CHECK(prepare_ipc(endpoint).ok());  // again, now it exists
+    CHECK(prepare_ipc(endpoint).ok());  // The second call finds the directory.
   }
 
-  TEST_CASE("a directory that others may enter is refused") {
+  TEST_CASE("a directory that other users may enter is refused") {
     const test::TempDirectory dir;
     REQUIRE(::chmod(dir.path().c_str(), 0755) == 0);
     const Status status = prepare_ipc(parsed(dir.ipc("head.sock")));
@@ -76,7 +76,7 @@ TEST_SUITE("actors/gateway/endpoint") {
     CHECK(status.error().kind == ErrorKind::kRefused);
   }
 
-  TEST_CASE("a file that is no socket is not removed to listen there") {
+  TEST_CASE("a file that is no socket is not removed by a process that listens there") {
     const test::TempDirectory dir;
     std::ofstream(dir.path() / "thesis.txt") << "mine";
     const Status status = prepare_ipc(parsed(dir.ipc("thesis.txt")));
@@ -85,7 +85,7 @@ TEST_SUITE("actors/gateway/endpoint") {
     CHECK(status.error().message.find("no socket") != std::string::npos);
   }
 
-  TEST_CASE("a directory that cannot be made is an error") {
+  TEST_CASE("a directory that cannot be created is an error") {
     const test::TempDirectory dir;
     CHECK_FALSE(prepare_ipc(parsed(dir.ipc("missing/deeper/head.sock"))).ok());
   }

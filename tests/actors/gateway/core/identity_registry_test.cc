@@ -16,7 +16,7 @@ void pass_by(IdentityRegistry& registry, std::size_t count) {
 }
 
 TEST_SUITE("actors/gateway/identity_registry") {
-  TEST_CASE("the first key owns an id, present or gone") {
+  TEST_CASE("the first key owns an id, whether its peer is present or gone") {
     IdentityRegistry registry;
     CHECK(registry.claim("node/a", "key a"));
     CHECK_FALSE(registry.claim("node/a", "key b"));
@@ -26,7 +26,7 @@ TEST_SUITE("actors/gateway/identity_registry") {
     CHECK(registry.claim("node/b", "key b"));
   }
 
-  TEST_CASE("an id is forgotten after many others left, and only then") {
+  TEST_CASE("an id is forgotten after a certain number of others has left, and not before") {
     IdentityRegistry registry;
     CHECK(registry.claim("node/a", "key a"));
     registry.release("node/a");
@@ -45,7 +45,7 @@ TEST_SUITE("actors/gateway/identity_registry") {
     CHECK_FALSE(registry.claim("node/a", "key b"));
   }
 
-  TEST_CASE("the last departure of an id counts") {
+  TEST_CASE("the position of an id in the order is that of its last departure") {
     IdentityRegistry registry;
     CHECK(registry.claim("node/a", "key a"));
     registry.release("node/a");

@@ -9,7 +9,7 @@ namespace es::actors {
 namespace {
 
 TEST_SUITE("actors/gateway/limited_log") {
-  TEST_CASE("a cause is logged once a second, and says how many lines were left out") {
+  TEST_CASE("a cause is logged once a second, with the number of lines that were left out") {
     std::vector<std::string> lines;
     LimitedLog log([&](const std::string& line) { lines.push_back(line); });
     const LimitedLog::Time start{};

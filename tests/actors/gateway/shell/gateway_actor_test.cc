@@ -20,7 +20,7 @@ using test::TempDirectory;
 
 constexpr std::chrono::minutes kDeadline{1};
 
-// A process: an actor system with a gateway whose sink is the test itself.
+// One process: an actor system with a gateway that delivers to the test itself.
 struct Process {
   explicit Process(TransportOptions options) {
     config.set("scheduler.policy", caf::atom("sharing"));
@@ -43,7 +43,7 @@ struct Process {
     (*self)->wait_for(gateway);
   }
 
-  // The next message, which must be a T; an empty T when none comes.
+  // The next message, which must be a T. If none comes, returns an empty T.
   template <class T>
   T next() {
     T result{};
@@ -67,7 +67,7 @@ struct Process {
   std::unique_ptr<caf::scoped_actor> self;
   caf::actor gateway;
   std::string endpoint;
-  std::optional<Gateway> wire;  // ends before the system does
+  std::optional<Gateway> wire;  // It ends before the actor system does.
 };
 
 Msg<wire::KillWorker> kill_message(std::uint64_t incarnation) {
@@ -112,7 +112,7 @@ TEST_SUITE("actors/gateway/gateway_actor") {
     CHECK(head.next<PeerDown>().peer == "node/a");
   }
 
-  TEST_CASE("a peer that is not connected, or cannot be, is a PeerDown for the sink") {
+  TEST_CASE("a peer that is not connected, or cannot be reached, is a PeerDown for the sink") {
     Process process(quick_options("client/1"));
     process.send(Outbound{.to = "head", .frame = kill_message(1).frame()});
     CHECK(process.next<PeerDown>().peer == "head");
@@ -124,7 +124,7 @@ TEST_SUITE("actors/gateway/gateway_actor") {
     CHECK(process.next<TransportStats>().dropped_unreachable == 1);
   }
 
-  TEST_CASE("a link closed on purpose is silent here and a PeerDown there") {
+  TEST_CASE("a link that is closed on purpose causes no PeerDown here and one at the peer") {
     const TempDirectory dir;
     Process head(quick_options("head", dir.ipc("head.sock")));
     Process node(quick_options("node/a"));
@@ -137,7 +137,7 @@ TEST_SUITE("actors/gateway/gateway_actor") {
     CHECK(node.next<TransportStats>().received == 0);
   }
 
-  TEST_CASE("the gateway ends with its sink, and its peers notice") {
+  TEST_CASE("the gateway ends with its sink, and its peers get a PeerDown") {
     const TempDirectory dir;
     Process head(quick_options("head", dir.ipc("head.sock")));
     caf::actor sink = head.system->spawn([](caf::event_based_actor*) -> caf::behavior {
@@ -152,7 +152,9 @@ TEST_SUITE("actors/gateway/gateway_actor") {
     CHECK(head.next<PeerDown>().peer == "node/a");
   }
 
-  TEST_CASE("a program that ends while its peers do joins the wire before its actor system ends") {
+  TEST_CASE(
+      "a program that ends together with its peers joins the transport before its actor system "
+      "ends") {
     const TempDirectory dir;
     constexpr int kRounds = 40;
     for (int i = 0; i < kRounds; ++i) {
@@ -161,14 +163,15 @@ TEST_SUITE("actors/gateway/gateway_actor") {
       Process node(quick_options("node/a"));
       node.send(ConnectPeer{.peer = "head", .endpoint = head->endpoint});
       CHECK(node.next<PeerUp>().peer == "head");
-      // Of both the wires go, and then the systems, while the other's goodbye is on its way.
+      // Both transports end, and then both systems, while the goodbye of the other side is on its
+      // way.
       std::thread other([&] { head.reset(); });
       node.wire.reset();
       other.join();
     }
   }
 
-  TEST_CASE("what was sent before the gateway is let go of still arrives") {
+  TEST_CASE("messages that were sent before the gateway is destroyed still arrive") {
     const TempDirectory dir;
     Process head(quick_options("head", dir.ipc("head.sock")));
     Process node(quick_options("node/a"));

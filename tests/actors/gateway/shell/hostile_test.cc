@@ -1,4 +1,5 @@
-// Raw sockets that send rubbish: nothing crashes, everything is counted, honest traffic goes on.
+// Raw sockets that send invalid bytes: the gateway does not crash, counts all of them, and serves
+// others.
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
 #include <netinet/in.h>
@@ -37,7 +38,7 @@ Parts honest_parts(std::uint64_t number) {
   return {encode_head(frame->head), std::string(body.begin(), body.size())};
 }
 
-// Changes, cuts, grows, adds or removes parts of an honest message.
+// Changes, cuts, extends, adds or removes parts of a valid message.
 Parts mutated(std::mt19937_64& random) {
   Parts parts = random() % 4 == 0 ? Parts{beat_of("worker/1")} : honest_parts(random());
   const int changes = 1 + static_cast<int>(random() % 4);
@@ -103,7 +104,7 @@ int connect_raw(const std::string& endpoint) {
 }
 
 TEST_SUITE("actors/gateway/hostile") {
-  TEST_CASE("mutated messages of a peer that was let in do no harm") {
+  TEST_CASE("mutated messages of an accepted peer do no harm") {
     std::mt19937_64 random(es::test::seed("hostile peer"));
     const TempDirectory dir;
     Station head(quick_options("head", dir.ipc("head.sock")));
@@ -112,7 +113,8 @@ TEST_SUITE("actors/gateway/hostile") {
     REQUIRE(honest.wait_for("up head"));
     RawPeer hostile(head->endpoint(), "worker/1");
     constexpr std::uint64_t kCount = 30000;
-    std::uint64_t controls = 0;  // mutated into, or still, a good beat or bye: not counted
+    // Some mutations are a valid beat or bye, and these are not counted.
+    std::uint64_t controls = 0;
     for (std::uint64_t i = 0; i < kCount; ++i) {
       const Parts parts = mutated(random);
       if (parts.size() == 1 && decode_control(parts[0].data(), parts[0].size())) ++controls;
@@ -128,10 +130,10 @@ TEST_SUITE("actors/gateway/hostile") {
     CHECK(head.seen().count("down node/a") == 0);
     head->send("node/a", numbered_frame(7));
     CHECK(honest.wait_for("frame head 7"));
-    CHECK(head.seen().log.size() < 100);  // the log is not flooded
+    CHECK(head.seen().log.size() < 100);  // The log does not grow with every message.
   }
 
-  TEST_CASE("messages of a connection that never said who it is are refused") {
+  TEST_CASE("messages of a connection that never named its sender are refused") {
     std::mt19937_64 random(es::test::seed("hostile stranger"));
     const TempDirectory dir;
     Station head(quick_options("head", dir.ipc("head.sock")));
@@ -142,7 +144,7 @@ TEST_SUITE("actors/gateway/hostile") {
     CHECK(head.seen().events.empty());
   }
 
-  TEST_CASE("each kind of bad message is counted under its reason") {
+  TEST_CASE("each kind of invalid message is counted under its reason") {
     const TempDirectory dir;
     TransportOptions options = quick_options("head", dir.ipc("head.sock"));
     options.dead_after = std::chrono::hours(1);
@@ -164,8 +166,9 @@ TEST_SUITE("actors/gateway/hostile") {
     CHECK(head.wait_for("frame worker/1 1"));
   }
 
-  // libzmq aborts when its own heartbeat comes due on a broken connection whose messages nobody has
-  // taken: a peer could bring that about. So we use neither its heartbeats nor a receive limit.
+  // libzmq aborts when its own heartbeat is due on a broken connection whose messages have not been
+  // received yet. A peer could cause that on purpose. The gateway therefore uses neither its
+  // heartbeats nor its limit for received messages.
   TEST_CASE("a peer that floods a busy process and breaks the connection does no harm") {
     const TempDirectory dir;
     std::promise<void> busy, go_on;
@@ -188,7 +191,7 @@ TEST_SUITE("actors/gateway/hostile") {
       for (std::uint64_t i = 0; i < 20000; ++i) peer.send(honest_parts(i));
       busy.get_future().wait();
     }
-    // Many heartbeat intervals pass until a peer that does not exist is given up.
+    // Many heartbeat intervals pass until the gateway gives up a peer that does not exist.
     Station clock(impatient_options("client/1"));
     REQUIRE(clock->connect("worker/2", dir.ipc("nobody.sock")).ok());
     CHECK(clock.wait_for("down worker/2"));
@@ -205,7 +208,7 @@ TEST_SUITE("actors/gateway/hostile") {
     {
       RawPeer greedy(head->endpoint(), "client/1", 1);
       REQUIRE(head.wait_for("up client/1"));
-      // The client speaks all the time, so that nobody takes it for dead, and never reads.
+      // The client sends all the time, so the gateway does not take it for dead. It never reads.
       for (int i = 0; i < 64; ++i) {
         greedy.send({beat_of("client/1")});
         head->send("client/1", answer);
@@ -213,7 +216,7 @@ TEST_SUITE("actors/gateway/hostile") {
       REQUIRE(head.wait_for("down client/1"));
       CHECK(head->stats().refused_unread == 1);
       CHECK(head->stats().queued_bytes <= 3 * std::uint64_t{kBodyBytesMax});
-      // Another beat does not open the door again.
+      // Another beat does not open the connection again.
       greedy.send({beat_of("client/1")});
       Station honest(quick_options("client/2"));
       REQUIRE(honest->connect("head", head->endpoint()).ok());
@@ -223,7 +226,8 @@ TEST_SUITE("actors/gateway/hostile") {
     CHECK(head.wait_stats([](const TransportStats& s) { return s.queued_bytes == 0; }));
   }
 
-  TEST_CASE("a body far over the limit is cut off, and others are served meanwhile") {
+  TEST_CASE(
+      "a connection with a body far over the limit is cut off, and others are served meanwhile") {
     const TempDirectory dir;
     Station head(quick_options("head", dir.ipc("head.sock")));
     RawPeer peer(head->endpoint(), "worker/1");
@@ -237,7 +241,7 @@ TEST_SUITE("actors/gateway/hostile") {
     CHECK(head->stats().received == 1);
   }
 
-  TEST_CASE("bytes that are not ZeroMQ, and connections that say nothing, do not disturb others") {
+  TEST_CASE("bytes that are not ZeroMQ, and connections without any byte, do not disturb others") {
     std::mt19937_64 random(es::test::seed("hostile bytes"));
     TransportOptions options = quick_options("head", "tcp://127.0.0.1:*");
     options.insecure_loopback = true;

@@ -22,7 +22,7 @@ void write(const fs::path& file, const std::string& content) {
 }
 
 TEST_SUITE("actors/gateway/keys") {
-  TEST_CASE("a written pair is read back, and its file is for us alone") {
+  TEST_CASE("a written pair is read back, and only its owner may read its file") {
     const test::TempDirectory dir;
     const CurveKeys keys = generate_keys();
     REQUIRE(write_key_file(dir.path() / "a.key", keys).ok());
@@ -48,14 +48,15 @@ TEST_SUITE("actors/gateway/keys") {
     CHECK(*read_key_file(dir.path() / "a.key") == keys);
   }
 
-  TEST_CASE("a secret that other users may read is refused") {
+  TEST_CASE("a secret key that other users may read is refused") {
     const test::TempDirectory dir;
     REQUIRE(write_key_file(dir.path() / "a.key", generate_keys()).ok());
     fs::permissions(dir.path() / "a.key", fs::perms::group_read, fs::perm_options::add);
     CHECK(read_key_file(dir.path() / "a.key").error().kind == ErrorKind::kRefused);
   }
 
-  TEST_CASE("every fault of a key file is an error that names the file and never the secret") {
+  TEST_CASE(
+      "every fault of a key file is an error that names the file and never prints the secret key") {
     const test::TempDirectory dir;
     const CurveKeys keys = generate_keys();
     const fs::path file = dir.path() / "bad.key";
@@ -102,10 +103,10 @@ TEST_SUITE("actors/gateway/keys") {
     REQUIRE(keys->server.has_value());
     CHECK(keys->server->public_key == keys->server_public);
     CHECK(keys->authorized == std::set<std::string>{keys->client.public_key});
-    CHECK_FALSE(create_cluster_keys(keys_dir).ok());  // never over an existing one
+    CHECK_FALSE(create_cluster_keys(keys_dir).ok());  // An existing cluster is never overwritten.
   }
 
-  TEST_CASE("a machine that only connects needs the server's public key only") {
+  TEST_CASE("a machine that only connects requires only the public key of the server") {
     const test::TempDirectory dir;
     const fs::path keys_dir = dir.path() / "keys";
     REQUIRE(create_cluster_keys(keys_dir).ok());
@@ -121,7 +122,8 @@ TEST_SUITE("actors/gateway/keys") {
     CHECK(read_cluster_keys(keys_dir).error().kind == ErrorKind::kNotFound);
   }
 
-  TEST_CASE("one bad authorized key makes the directory unreadable, others do not matter") {
+  TEST_CASE(
+      "one bad authorized key makes the directory unreadable, and other files do not matter") {
     const test::TempDirectory dir;
     const fs::path keys_dir = dir.path() / "keys";
     REQUIRE(create_cluster_keys(keys_dir).ok());

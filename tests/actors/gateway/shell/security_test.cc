@@ -13,7 +13,7 @@ using test::numbered_frame;
 using test::quick_options;
 using test::Station;
 
-// A cluster whose head knows the keys of `client` only.
+// A cluster whose head authorizes only the keys of `client`.
 struct Cluster {
   CurveKeys server = generate_keys();
   CurveKeys client = generate_keys();
@@ -34,7 +34,7 @@ struct Cluster {
     return options;
   }
 
-  // The head still serves a client with the right key.
+  // The head still serves a client with an authorized key.
   void check_serves(const PeerId& id) {
     Station honest(client_options(id, client, server.public_key));
     REQUIRE(honest->connect("head", head->endpoint()).ok());
@@ -52,7 +52,7 @@ bool logged(const Station::Seen& seen, const std::string& text) {
 }
 
 TEST_SUITE("actors/gateway/security") {
-  TEST_CASE("the right key gets in") {
+  TEST_CASE("a client with an authorized key is accepted") {
     Cluster().check_serves("client/1");
   }
 
@@ -113,7 +113,7 @@ TEST_SUITE("actors/gateway/security") {
     cluster.check_serves("client/2");
   }
 
-  TEST_CASE("a revoked key loses its connection and does not get in again, until it is allowed") {
+  TEST_CASE("a revoked key loses its connection and is refused until it is authorized again") {
     Cluster cluster;
     Station client(cluster.client_options("client/1", cluster.client, cluster.server.public_key));
     REQUIRE(client->connect("head", cluster.head->endpoint()).ok());
@@ -137,7 +137,7 @@ TEST_SUITE("actors/gateway/security") {
     REQUIRE(node->connect("head", cluster.head->endpoint()).ok());
     REQUIRE(cluster.head.wait_for("up node/a"));
 
-    // The thief also names the id as its ZeroMQ routing id.
+    // The thief also uses the id as its ZeroMQ routing id.
     zmq::context_t context;
     zmq::socket_t raw(context, zmq::socket_type::dealer);
     raw.set(zmq::sockopt::linger, 0);
@@ -163,7 +163,7 @@ TEST_SUITE("actors/gateway/security") {
     REQUIRE(cluster.head.wait_for("down node/a"));
     CHECK(claim_is_refused());
     CHECK(cluster.head.seen().count("up node/a") == 1);
-    // Under its own name the thief is welcome, and may not change it afterwards.
+    // Under its own name the thief is accepted, and it may not change the name afterwards.
     raw.send(zmq::buffer(encode_control({.kind = ControlKind::kBeat, .from = "node/b"})),
              zmq::send_flags::none);
     REQUIRE(cluster.head.wait_for("up node/b"));

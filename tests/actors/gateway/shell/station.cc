@@ -99,7 +99,7 @@ bool Station::wait_frames(std::size_t count) {
 bool Station::wait_stats(const std::function<bool(const TransportStats&)>& predicate) {
   const auto deadline = std::chrono::steady_clock::now() + kDeadline;
   std::unique_lock lock(mutex_);
-  // Counters do not notify: look again at every event, and now and then.
+  // A change of a counter causes no notification, so look at every event and at intervals.
   while (!predicate(transport_->stats())) {
     if (std::chrono::steady_clock::now() > deadline) return false;
     changed_.wait_for(lock, std::chrono::milliseconds(5));

@@ -1,5 +1,6 @@
 #pragma once
-// Station: a Transport whose events a test can wait for; and what the gateway's tests share.
+// Station is a Transport with events for which a test can wait. This file also has what the
+// gateway's tests share.
 #include <condition_variable>
 #include <cstdint>
 #include <filesystem>
@@ -13,7 +14,7 @@
 
 namespace es::actors::test {
 
-// A directory that only we may enter, removed with all its content at the end.
+// A directory that only this user may enter. It is removed with its content at the end.
 class TempDirectory {
  public:
   TempDirectory();
@@ -30,34 +31,35 @@ class TempDirectory {
 // A frame whose head carries `number` (Head::request) and whose body has `words` words.
 std::shared_ptr<const Frame> numbered_frame(std::uint64_t number, std::size_t words = 4);
 
-// Options for tests: beats every 20 ms. Nobody is found dead by a mere pause of a busy machine.
+// Options for tests: a beat every 20 ms. A short pause of a busy machine makes no peer count as
+// dead.
 TransportOptions quick_options(const PeerId& self, const std::string& endpoint = {});
-// The same, but peers are dead after 200 ms: for a test that waits for exactly that.
+// The same, but peers are dead after 200 ms, for tests that wait for exactly that.
 TransportOptions impatient_options(const PeerId& self, const std::string& endpoint = {});
 
 class Station {
  public:
   struct Seen {
-    std::vector<std::string> events;  // "up ID", "down ID", "frame ID NUMBER", in order
+    std::vector<std::string> events;  // "up ID", "down ID" and "frame ID NUMBER", in order.
     std::vector<std::string> log;
     std::vector<std::shared_ptr<const Frame>> frames;
     std::size_t count(const std::string& event) const;
   };
 
-  explicit Station(TransportOptions options);  // REQUIRES: the options are valid
+  explicit Station(TransportOptions options);  // REQUIRES: the options are valid.
 
   Transport& operator*() { return *transport_; }
   Transport* operator->() { return transport_.get(); }
   void stop() { transport_.reset(); }
 
-  // Blocks until the predicate holds; false when it does not within a minute.
+  // Blocks until the predicate holds. Returns false when it does not hold within a minute.
   bool wait(const std::function<bool(const Seen&)>& predicate);
   bool wait_for(const std::string& event, std::size_t count = 1);
   bool wait_frames(std::size_t count);
   // The same for the counters.
   bool wait_stats(const std::function<bool(const TransportStats&)>& predicate);
   Seen seen();
-  // Head::request of the frames received, in order.
+  // Head::request of the frames that were received, in order.
   std::vector<std::uint64_t> numbers();
 
  private:
@@ -65,7 +67,7 @@ class Station {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  Seen seen_;  // guarded by mutex_
+  Seen seen_;  // Guarded by mutex_.
   std::unique_ptr<Transport> transport_;
 };
 

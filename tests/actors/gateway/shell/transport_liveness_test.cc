@@ -1,4 +1,4 @@
-// Peers that vanish: raw sockets that speak the gateway's protocol as far as a test wants, and a
+// Peers that vanish: raw sockets that speak the gateway's protocol as far as a test needs it, and a
 // real process that is killed.
 #include <doctest/doctest.h>
 #include <signal.h>
@@ -24,7 +24,7 @@ std::string beat_of(const PeerId& id) {
   return encode_control({.kind = ControlKind::kBeat, .from = id});
 }
 
-// A peer that says who it is and then does nothing more.
+// A peer that names itself and then sends nothing more.
 zmq::socket_t silent_caller(zmq::context_t& context, const PeerId& id,
                             const std::string& endpoint) {
   zmq::socket_t socket(context, zmq::socket_type::dealer);
@@ -35,14 +35,15 @@ zmq::socket_t silent_caller(zmq::context_t& context, const PeerId& id,
 }
 
 TEST_SUITE("actors/gateway/transport_liveness") {
-  TEST_CASE("a caller that falls silent is down after dead_after, though its connection lives") {
+  TEST_CASE("a caller that falls silent is down after dead_after, though its connection exists") {
     const TempDirectory dir;
     Station head(impatient_options("head", dir.ipc("head.sock")));
     zmq::context_t context;
     zmq::socket_t caller = silent_caller(context, "worker/1", head->endpoint());
     REQUIRE(head.wait_for("up worker/1"));
     REQUIRE(head.wait_for("down worker/1"));
-    // It comes back over the same connection: first it is told that the old link is over.
+    // It returns over the same connection. First it receives the message that the old link has
+    // ended.
     caller.send(zmq::buffer(beat_of("worker/1")), zmq::send_flags::none);
     caller.set(zmq::sockopt::rcvtimeo, 60000);
     zmq::message_t message;
@@ -81,7 +82,7 @@ TEST_SUITE("actors/gateway/transport_liveness") {
     REQUIRE(client->connect("worker/1", dir.ipc("w.sock")).ok());
     std::set<std::string> answered;
     for (std::size_t life = 1; life <= 2; ++life) {
-      // Answers the first beat of the next connection, then says nothing more.
+      // Answers the first beat of the next connection, and sends nothing after that.
       zmq::message_t connection, beat;
       do {
         REQUIRE(listener.recv(connection).has_value());
@@ -104,7 +105,7 @@ TEST_SUITE("actors/gateway/transport_liveness") {
     Station node(quick_options("node/a"));
     REQUIRE(node->connect("head", head->endpoint()).ok());
     REQUIRE(head.wait_for("up node/a"));
-    // A third peer that falls silent serves as the clock: dead_after has passed when it is down.
+    // A third peer that falls silent serves as the clock: when it is down, dead_after has passed.
     zmq::context_t context;
     zmq::socket_t silent = silent_caller(context, "worker/1", head->endpoint());
     REQUIRE(head.wait_for("down worker/1"));
@@ -112,7 +113,9 @@ TEST_SUITE("actors/gateway/transport_liveness") {
     CHECK(node.seen().count("down head") == 0);
   }
 
-  TEST_CASE("a process that is killed is reported down, and its frames before that are not lost") {
+  TEST_CASE(
+      "a process that is killed is reported down, and the frames that it sent before are not "
+      "lost") {
     const TempDirectory dir;
     // The child is forked before this test has a thread or a ZeroMQ context.
     const pid_t child = ::fork();
@@ -134,7 +137,7 @@ TEST_SUITE("actors/gateway/transport_liveness") {
   }
 
   TEST_CASE(
-      "a process that was stopped for longer than dead_after is down, and up when it goes on") {
+      "a process that was stopped for longer than dead_after is down, and up when it continues") {
     const TempDirectory dir;
     const pid_t child = ::fork();
     REQUIRE(child >= 0);

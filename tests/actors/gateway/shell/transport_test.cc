@@ -15,7 +15,7 @@ using test::quick_options;
 using test::Station;
 using test::TempDirectory;
 
-// Two stations that know each other: `client` has no endpoint of its own.
+// Two stations that know each other. `client` has no endpoint of its own.
 struct Pair {
   explicit Pair(const std::string& endpoint, TransportOptions head_options)
       : head([&] {
@@ -71,7 +71,7 @@ TEST_SUITE("actors/gateway/transport") {
     CHECK(head.seen().events.front() == "up client/1");
   }
 
-  TEST_CASE("one process answers many peers, each gets its own frames only") {
+  TEST_CASE("one process answers many peers, and each of them gets its own frames only") {
     const TempDirectory dir;
     Station head(quick_options("head", dir.ipc("head.sock")));
     constexpr std::uint64_t kPeers = 20;
@@ -93,7 +93,7 @@ TEST_SUITE("actors/gateway/transport") {
     }
   }
 
-  TEST_CASE("two processes that call each other lose and reorder nothing") {
+  TEST_CASE("between two processes that call each other no frame is lost or reordered") {
     const TempDirectory dir;
     Station a(quick_options("worker/1", dir.ipc("a.sock")));
     Station b(quick_options("worker/2", dir.ipc("b.sock")));
@@ -128,7 +128,7 @@ TEST_SUITE("actors/gateway/transport") {
     CHECK(client.wait_stats([](const TransportStats& s) { return s.queued_bytes == 0; }));
   }
 
-  TEST_CASE("a body over the limit is not sent, and what follows it is") {
+  TEST_CASE("a body over the limit is not sent, and the next frame is") {
     const TempDirectory dir;
     Pair pair(dir.ipc("head.sock"), quick_options("head"));
     pair.client->send("head", numbered_frame(1, kBodyBytesMax / sizeof(capnp::word) + 1));
@@ -138,7 +138,7 @@ TEST_SUITE("actors/gateway/transport") {
     CHECK(pair.client->stats().refused_oversize == 1);
   }
 
-  TEST_CASE("what is sent to an unknown peer is dropped, counted and answered by a PeerDown") {
+  TEST_CASE("a frame to an unknown peer is dropped, counted and answered by a PeerDown") {
     Station station(quick_options("client/1"));
     station->send("worker/9", numbered_frame(1));
     CHECK(station.wait_for("down worker/9"));
@@ -179,7 +179,7 @@ TEST_SUITE("actors/gateway/transport") {
     CHECK(client.numbers() == first_numbers(100));
   }
 
-  TEST_CASE("a process that was restarted at its endpoint is up again, with a clean link") {
+  TEST_CASE("a process that was restarted at its endpoint is up again, with a new link") {
     const TempDirectory dir;
     Station client(quick_options("client/1"));
     REQUIRE(client->connect("head", dir.ipc("head.sock")).ok());
@@ -211,7 +211,7 @@ TEST_SUITE("actors/gateway/transport") {
     }
   }
 
-  TEST_CASE("a second process under a live id is refused, and the first one notices nothing") {
+  TEST_CASE("a second process with an id in use is refused, and the first one is not disturbed") {
     const TempDirectory dir;
     Pair pair(dir.ipc("head.sock"), quick_options("head"));
     Station second(impatient_options("client/1"));
@@ -226,7 +226,7 @@ TEST_SUITE("actors/gateway/transport") {
     CHECK(second.seen().count("up head") == 0);
   }
 
-  TEST_CASE("a link closed on purpose is not reported to us, but to the peer") {
+  TEST_CASE("a link that is closed on purpose is reported to the peer only") {
     const TempDirectory dir;
     Pair pair(dir.ipc("head.sock"), quick_options("head"));
     pair.client->send("head", numbered_frame(1));
@@ -235,7 +235,7 @@ TEST_SUITE("actors/gateway/transport") {
     CHECK(pair.head.numbers() == std::vector<std::uint64_t>{1});
     CHECK(pair.client.seen().events == std::vector<std::string>{"up head"});
     pair.client->send("head", numbered_frame(2));
-    CHECK(pair.client.wait_for("down head"));  // the answer to a send without a link
+    CHECK(pair.client.wait_for("down head"));  // This is the answer to a message without a link.
   }
 
   TEST_CASE(
@@ -254,7 +254,7 @@ TEST_SUITE("actors/gateway/transport") {
     CHECK(pair.client.seen().events == std::vector<std::string>{"up head", "down head", "up head"});
   }
 
-  TEST_CASE("a process that answers under another name than expected is not taken for it") {
+  TEST_CASE("a process that answers under another name than the expected one is refused") {
     const TempDirectory dir;
     Station other(quick_options("worker/2", dir.ipc("w.sock")));
     Station client(impatient_options("client/1"));
@@ -307,7 +307,7 @@ TEST_SUITE("actors/gateway/transport") {
 
     Station head(quick_options("head", dir.ipc("head.sock")));
     CHECK(start(quick_options("head", dir.ipc("head.sock"))).error().kind == ErrorKind::kRefused);
-    CHECK_FALSE(head->connect("head", dir.ipc("x.sock")).ok());  // itself
+    CHECK_FALSE(head->connect("head", dir.ipc("x.sock")).ok());  // Its own endpoint.
     CHECK_FALSE(head->connect("worker/1", "tcp://127.0.0.1:1").ok());
     CHECK_FALSE(head->connect("worker/1", "nonsense").ok());
     CHECK_FALSE(head->connect("bad id", dir.ipc("x.sock")).ok());

@@ -1,4 +1,4 @@
-// Which local step is audited by whom, and who is to blame when the opinions differ.
+// Which worker audits which local step, and which device is wrong when the results differ.
 #include "actors/intra_job/core/audit_book.h"
 
 #include <doctest/doctest.h>
@@ -30,7 +30,7 @@ using Next = AuditBook::Next;
 }  // namespace
 
 TEST_SUITE("actors/intra_job/audit_book") {
-  TEST_CASE("every N-th step is audited, from the first on, and none when N is 0") {
+  TEST_CASE("every N-th step is audited, from the first one on, and none when N is 0") {
     const auto three = members(3, 6);
     CHECK(plan_audit(0, 5, three).has_value());
     CHECK_FALSE(plan_audit(4, 5, three).has_value());
@@ -38,7 +38,7 @@ TEST_SUITE("actors/intra_job/audit_book") {
     CHECK_FALSE(plan_audit(5, 0, three).has_value());
   }
 
-  TEST_CASE("audits take all ranks in turn, by every other member in the end") {
+  TEST_CASE("audits take all ranks in turn, and each member audits every other one in the end") {
     const auto three = members(3, 6);
     std::set<VirtualRank> ranks;
     std::set<std::pair<Incarnation, Incarnation>> pairs;
@@ -54,40 +54,42 @@ TEST_SUITE("actors/intra_job/audit_book") {
     CHECK(plan_audit(5, 5, members(1, 6)) == AuditPlan{1, kA, kA});
   }
 
-  TEST_CASE("a device that disagrees with itself is wrong, whatever the others say") {
+  TEST_CASE("a device whose two results differ is wrong, whatever the others report") {
     CHECK(judge({{kA, {kWrong, kRight}}, {kB, {kRight, kRight}}}).guilty == Guilty{kA});
     CHECK(judge({{kA, {kWrong, kRight}}}).guilty == Guilty{kA});
     CHECK(judge({{kA, {kWrong, kOther}}, {kB, {kRight, kRight}}}).guilty == Guilty{kA});
     CHECK(judge({{kA, {kWrong, kRight}}, {kB, {kRight, kRight}}}).decided);
   }
 
-  TEST_CASE("of devices that repeat what they said the majority is right") {
+  TEST_CASE("when every device repeats its result, the result of the majority is right") {
     const Verdict one = judge({{kA, {kRight, kRight}}, {kB, {kWrong, kWrong}}, {kC, {kRight}}});
     CHECK(one.guilty == Guilty{kB});
     CHECK(one.decided);
   }
 
-  TEST_CASE("two devices that each repeat what they said are both out: nobody can judge") {
+  TEST_CASE(
+      "two devices that each repeat a different result are both taken out, since nothing decides") {
     const Verdict both = judge({{kA, {kRight, kRight}}, {kB, {kWrong, kWrong}}});
     CHECK(both.guilty == Guilty{kA, kB});
     CHECK_FALSE(both.decided);
     CHECK_FALSE(judge({{kA, {kRight}}, {kB, {kWrong}}, {kC, {kOther}}}).decided);
   }
 
-  TEST_CASE("equal opinions pass, and later ones about the same step change nothing") {
+  TEST_CASE("equal results pass, and later ones about the same step change nothing") {
     AuditBook book(5);
     book.place(members(3, 6));
     CHECK(book.add(opinion(0, 0, kRight), kA) == Next::kWait);
-    CHECK(book.add(opinion(0, 0, kRight), kC) == Next::kWait);  // neither owner nor auditor
+    // This worker is neither owner nor auditor.
+    CHECK(book.add(opinion(0, 0, kRight), kC) == Next::kWait);
     CHECK(book.add(opinion(0, 0, kRight), kB) == Next::kPassed);
     CHECK(book.add(opinion(0, 0, kWrong), kB) == Next::kWait);
     CHECK(book.add(opinion(5, 1, kRight), kA) == Next::kWait);
-    CHECK(book.add(opinion(0, 0, kWrong), kB) == Next::kWait);  // of an older step
-    CHECK(book.add(opinion(5, 0, kWrong), kB) == Next::kWait);  // of another rank
+    CHECK(book.add(opinion(0, 0, kWrong), kB) == Next::kWait);  // A result of an older step.
+    CHECK(book.add(opinion(5, 0, kWrong), kB) == Next::kWait);  // A result of another rank.
     CHECK(book.add(opinion(5, 1, kRight), kB) == Next::kPassed);
   }
 
-  TEST_CASE("when opinions differ all members are asked, and then one is named") {
+  TEST_CASE("when results differ, all members compute the step, and then one device is named") {
     AuditBook book(5);
     book.place(members(3, 6));
     book.add(opinion(0, 0, kWrong), kA);
@@ -110,7 +112,7 @@ TEST_SUITE("actors/intra_job/audit_book") {
     CHECK(book.verdict().guilty == Guilty{kA});
   }
 
-  TEST_CASE("a new placement forgets what was said under the old one") {
+  TEST_CASE("a new placement drops the results under the old one") {
     AuditBook book(5);
     book.place(members(2, 6));
     book.add(opinion(0, 0, kWrong), kA);

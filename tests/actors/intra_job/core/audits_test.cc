@@ -1,4 +1,5 @@
-// The head of a job with audits: what passes, who is taken out, and how far the job goes back.
+// The head of a job with audits: when an audit passes, which worker is evicted, and to which
+// version the job returns.
 #include "tests/actors/intra_job/core/head_bench.h"
 
 namespace es::actors::intra_job {
@@ -25,7 +26,8 @@ void at_second_audit(Bench& bench) {
     for (const std::uint64_t id : {1, 2, 3}) bench.committed(id, v);
 }
 
-// In the audit of step 5, rank 1, worker 2 is wrong and stays with it; returns the judgement.
+// In the audit of step 5, rank 1, worker 2 computes a wrong result and repeats it. Returns the
+// judgement.
 Effects blame_second_worker(Bench& bench) {
   opinion(bench, 2, 5, 1, kWrong);
   CHECK(receivers<Audit>(opinion(bench, 3, 5, 1, kRight)) == Ids{1, 2, 3});
@@ -46,14 +48,15 @@ void checkpoint_at(Bench& bench, const std::string& path, Version version) {
 }
 
 TEST_SUITE("actors/intra_job/intra_job_audit") {
-  TEST_CASE("a device found wrong where it had done nothing before is taken out, nothing else") {
+  TEST_CASE(
+      "a wrong device that has computed nothing before is taken out, and nothing else happens") {
     Bench bench(audited());
     bench.run_with(3);
     opinion(bench, 1, 0, 0, kWrong);
     CHECK(receivers<Audit>(opinion(bench, 2, 0, 0, kRight)) == Ids{1, 2, 3});
     opinion(bench, 2, 0, 0, kRight);
     opinion(bench, 3, 0, 0, kRight);
-    const Effects effects = opinion(bench, 1, 0, 0, kRight);  // it disagrees with itself
+    const Effects effects = opinion(bench, 1, 0, 0, kRight);  // Its two results differ.
     REQUIRE(all<DeviceSuspected>(effects).size() == 1);
     CHECK(all<DeviceSuspected>(effects)[0].device == device(0));
     REQUIRE(all<KillWorker>(effects).size() == 1);
@@ -72,7 +75,7 @@ TEST_SUITE("actors/intra_job/intra_job_audit") {
     CHECK(all<StartWorker>(effects).empty());
   }
 
-  TEST_CASE("versions that a wrong device may have touched are void: all begin again") {
+  TEST_CASE("versions that a wrong device may have changed are void, and the job begins again") {
     Bench bench(audited());
     at_second_audit(bench);
     const Effects effects = blame_second_worker(bench);
@@ -90,12 +93,13 @@ TEST_SUITE("actors/intra_job/intra_job_audit") {
     CHECK(install.members.size() == 2);
     bench.ready(4, 0);
     bench.ready(5, 0);
-    bench.committed(4, 1, 8);  // other bits than the spoiled ones: no conflict
+    // The bits differ from those of the void versions, and this is no conflict.
+    bench.committed(4, 1, 8);
     CHECK(bench.core.ledger().through() == 1);
     CHECK(bench.core.state() == JobState::kRunning);
   }
 
-  TEST_CASE("a checkpoint of a void version that comes late is not taken") {
+  TEST_CASE("a checkpoint of a void version that is reported late is not taken") {
     Bench bench(audited());
     at_second_audit(bench);
     bench.event(CheckpointCommand{30, "/late"});
@@ -111,11 +115,11 @@ TEST_SUITE("actors/intra_job/intra_job_audit") {
     CHECK(bench.core.record().checkpoints.empty());
   }
 
-  TEST_CASE("the newest checkpoint that the device cannot have touched is where it goes back to") {
+  TEST_CASE("the job returns to the newest checkpoint that the wrong device cannot have changed") {
     Bench bench(audited());
     bench.run_with(3);
     opinion(bench, 1, 0, 0, kRight);
-    opinion(bench, 2, 0, 0, kRight);  // so the second device is trusted through version 1
+    opinion(bench, 2, 0, 0, kRight);  // This makes the second device trusted up to version 1.
     bench.committed(1, 1);
     checkpoint_at(bench, "/one", 1);
     for (Version v = 2; v <= 5; ++v) bench.committed(1, v);
@@ -126,7 +130,7 @@ TEST_SUITE("actors/intra_job/intra_job_audit") {
     CHECK(bench.core.ledger().through() == 1);
   }
 
-  TEST_CASE("void checkpoints of the job itself are removed, a client's stays") {
+  TEST_CASE("void checkpoints of the job's own series are removed, one of a client stays") {
     Config config = audited();
     config.spec.checkpoint = {.every_steps = 2, .directory = "/d", .keep = 2};
     config.checkpoint_directory = "/d";
@@ -157,7 +161,8 @@ TEST_SUITE("actors/intra_job/intra_job_audit") {
     CHECK(all<RemoveCheckpoints>(ended).at(0).states == std::vector<CheckpointRef>{step4});
   }
 
-  TEST_CASE("a head that dies while it goes back finds the record first, and goes on going back") {
+  TEST_CASE(
+      "a head that dies while its job goes back reads the record first and continues to go back") {
     Bench bench(audited());
     at_second_audit(bench);
     const Effects effects = blame_second_worker(bench);
@@ -173,7 +178,7 @@ TEST_SUITE("actors/intra_job/intra_job_audit") {
     CHECK(saved <
           index_of([](const Effect& e) { return std::holds_alternative<LedgerRewound>(e); }));
     CHECK_FALSE(all<SaveRecord>(effects).back().record.rewinding.has_value());
-    LedgerHistory history;  // as it was
+    LedgerHistory history;  // The lines as they were before.
     for (Version v = 1; v <= 5; ++v)
       history.lines.push_back({v, {0, 0, 0, 0}, {7, v}, std::nullopt});
     history.evaluations = {{5, Digest{1, 2}}};
@@ -185,11 +190,12 @@ TEST_SUITE("actors/intra_job/intra_job_audit") {
     again.hello(100);
     CHECK(message<Install>(again.report(100, std::nullopt)).evaluated_through == 0);
     again.ready(100, 0);
-    again.committed(100, 1, 8);  // other bits than the void ones: no conflict
+    // The bits differ from those of the void versions, and this is no conflict.
+    again.committed(100, 1, 8);
     CHECK(again.core.state() == JobState::kRunning);
   }
 
-  TEST_CASE("a round in the middle of an audit begins it anew") {
+  TEST_CASE("a round in the middle of an audit makes the audit begin again") {
     Bench bench(audited());
     bench.run_with(3);
     opinion(bench, 1, 0, 0, kWrong);
@@ -199,7 +205,7 @@ TEST_SUITE("actors/intra_job/intra_job_audit") {
     CHECK(receivers<AuditPassed>(opinion(bench, 1, 0, 0, kRight)) == Ids{1, 2});
   }
 
-  TEST_CASE("two devices with one opinion each are both taken out") {
+  TEST_CASE("two devices with one result each are both taken out") {
     Bench bench(audited());
     bench.run_with(2);
     opinion(bench, 1, 0, 0, kWrong);

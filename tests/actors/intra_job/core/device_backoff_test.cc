@@ -10,7 +10,7 @@ constexpr Instant kStart = std::chrono::hours(1);
 }  // namespace
 
 TEST_SUITE("actors/intra_job/device_backoff") {
-  TEST_CASE("each time a device waits twice as long, up to a longest time") {
+  TEST_CASE("each wait of a device is twice as long as the one before, up to a longest one") {
     DeviceBackoff backoff;
     Instant now = kStart, length = kBackoffShortest;
     for (int i = 0; i < 12; ++i) {
@@ -26,7 +26,7 @@ TEST_SUITE("actors/intra_job/device_backoff") {
     CHECK_FALSE(backoff.first_end(now).has_value());
   }
 
-  TEST_CASE("a device that has worked for long begins with the shortest wait again") {
+  TEST_CASE("after a long time of work a device begins with the shortest wait again") {
     DeviceBackoff backoff;
     backoff.evicted(device(0), kStart);
     backoff.evicted(device(0), kStart + kBackoffShortest);
@@ -54,7 +54,7 @@ TEST_SUITE("actors/intra_job/device_backoff") {
     CHECK(all<StartWorker>(effects)[0].device == device(1));
   }
 
-  TEST_CASE("no device waits while the job has nobody else") {
+  TEST_CASE("no device waits while the job has no other one") {
     Bench bench;
     bench.run_with(2);
     bench.say(Suspect{bench.stamp(1), 0, Incarnation{2}});

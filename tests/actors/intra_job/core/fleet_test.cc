@@ -70,7 +70,7 @@ TEST_SUITE("actors/intra_job/fleet") {
     CHECK_FALSE(fleet.choose(set("a", 3), true).complete);
   }
 
-  TEST_CASE("without a wanted set the choice is complete when nobody is about to come") {
+  TEST_CASE("without a wanted set the choice is complete when no process is about to start") {
     Fleet fleet = fleet_with(4, {device("a", 0), device("a", 1)});
     CHECK_FALSE(fleet.choose(std::nullopt, true).complete);
     add(fleet, 1, device("a", 0), Phase::kWarm);
@@ -80,7 +80,8 @@ TEST_SUITE("actors/intra_job/fleet") {
     CHECK(fleet.choose(std::nullopt, true).complete);
   }
 
-  TEST_CASE("workers on devices that were taken away are not chosen, but keep the state alone") {
+  TEST_CASE(
+      "workers on devices that were taken away are not chosen, unless only they have the state") {
     Fleet fleet = fleet_with(4, {device("a", 0), device("a", 1)});
     add(fleet, 1, device("a", 0), Phase::kKnown, true);
     add(fleet, 2, device("a", 1), Phase::kKnown, true);
@@ -91,14 +92,14 @@ TEST_SUITE("actors/intra_job/fleet") {
     CHECK(fleet.all_available().size() == 2);
   }
 
-  TEST_CASE("no more workers than ESTs") {
+  TEST_CASE("there are never more workers than ESTs") {
     Fleet fleet = fleet_with(1, {device("a", 0), device("a", 1)});
     const Fleet::Staffing staffing = fleet.staffing(std::nullopt);
     CHECK(staffing.start.size() == 1);
     CHECK(staffing.give_back.empty());
   }
 
-  TEST_CASE("what a demand needs is started, what is beyond is dismissed and given back") {
+  TEST_CASE("devices that a demand needs are used, others are released and given back") {
     Fleet fleet = fleet_with(4, {device("a", 0), device("a", 1), device("b", 0), device("b", 1)});
     add(fleet, 1, device("a", 0), Phase::kWarm);
     const Fleet::Staffing more = fleet.staffing(set("b", 1));
@@ -107,7 +108,7 @@ TEST_SUITE("actors/intra_job/fleet") {
     CHECK(more.give_back == std::vector<DeviceId>{device("a", 1), device("b", 1)});
   }
 
-  TEST_CASE("before the first allocation after a restart nothing is started or given back") {
+  TEST_CASE("before the first allocation after a restart, nothing is started or given back") {
     Fleet fleet(4);
     fleet.hold(device("a", 0));
     const Fleet::Staffing staffing = fleet.staffing(std::nullopt);

@@ -1,6 +1,6 @@
 #pragma once
-// The core of a job's head, driven event by event. The one node, "node", is there, and can read
-// whatever it is asked about, unless a test says otherwise (Bench::sight).
+// The core of a job's head, driven event by event. The only node, "node", is present, and can read
+// every path about which the core asks, unless a test sets Bench::sight otherwise.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ std::vector<T> all(const Effects& effects) {
   return found;
 }
 
-// Receivers of messages of this type, ascending.
+// The receivers of messages of this type, in ascending order.
 template <class M>
 std::vector<std::uint64_t> receivers(const Effects& effects) {
   std::vector<std::uint64_t> found;
@@ -80,7 +80,7 @@ class Bench {
 
   static Config config(const std::string& stages, std::uint32_t max_p) {
     Config config;
-    config.spec.level = DeterminismLevel::kD2;  // devices of any types may be given
+    config.spec.level = DeterminismLevel::kD2;  // The job may be given devices of any types.
     config.spec.max_p = max_p;
     if (!stages.empty()) config.spec.stages = parse_stages(stages).value();
     config.last_version = kLast;
@@ -101,7 +101,7 @@ class Bench {
   }
 
   Effects event(Event e) { return answered(core.on(e, now)); }
-  // Nodes answer at once what they are asked, except those in `silent`.
+  // Nodes answer at once, except those in `silent`.
   Effects answered(Effects effects) {
     for (std::size_t i = 0; i < effects.size(); ++i) {
       const auto* find = std::get_if<FindStates>(&effects[i]);
@@ -136,7 +136,7 @@ class Bench {
     return say(Committed{stamp(from), {version, {0, 0, 0, 0}, {digest, version}, std::nullopt}});
   }
   Effects exited(std::uint64_t who) { return event(WorkerExited{Incarnation{who}, "signal 9"}); }
-  // From Prepare to Go, all reporting `version`.
+  // Runs from Prepare to Go. All workers report `version`.
   Effects round(const Ids& known, std::optional<Version> version, const Ids& members) {
     for (const std::uint64_t id : known) report(id, version);
     Effects last;

@@ -1,5 +1,5 @@
-// Every state of a job's head x every kind of event: nothing is undefined, whatever comes when. The
-// core checks its invariants after each; the table says what the event leads to.
+// Every state of a job's head with every kind of event: each pair is defined, in any order of
+// events. The core checks its invariants after each event. The table lists what the event causes.
 #include <functional>
 #include <string>
 
@@ -10,7 +10,7 @@ namespace {
 
 struct State_ {
   const char* name;
-  std::function<void(Bench&)> reach;  // workers 1 and 2 where there are any, at version 1
+  std::function<void(Bench&)> reach;  // Workers 1 and 2, in states that have workers, at version 1.
 };
 
 void starting(Bench& bench) {
@@ -147,9 +147,10 @@ const std::vector<Event_> kEvents = {
     {"much later", [](Bench& b) { return b.core.tick(b.now += std::chrono::hours(1)); }},
 };
 
-// J the job has ended, X it ends, P a round begins, I it is installed, G it is over, D a drain
-// begins, C a checkpoint is asked for, r refused, o carried out, s a process is started, k one is
-// killed, l a worker is released, e something else, . nothing.
+// J: the job has ended. X: it ends. P: a round begins. I: Install is sent. G: Go is sent. D: a
+// drain begins. C: a checkpoint is requested. r: the request is refused. o: the request is carried
+// out. s: a process is started. k: a process is killed. l: a worker is released. e: another effect.
+// .: no effect.
 char outcome(const Effects& effects, bool was_ending, Phase after) {
   if (!all<JobEnded>(effects).empty()) return 'J';
   if (!was_ending && after == Phase::kEnding) return 'X';
@@ -173,39 +174,39 @@ char outcome(const Effects& effects, bool was_ending, Phase after) {
 // States: queued, starting, preparing, installing, normal, draining, suspending, paused, ending,
 // ended.
 const std::vector<std::string> kTable = {
-    "ssssseseee",  // a device more
-    "sk..D..e..",  // a device fewer
-    ".k..D.....",  // all devices about to end
-    "..........",  // a stale allocation
-    "Jeeeeee...",  // DemandRefused
-    ".sPPPPP.e.",  // worker 1 exited
-    "..........",  // worker 99 exited
-    ".kPPPPP.k.",  // worker 2 lost
+    "ssssseseee",  // One device more.
+    "sk..D..e..",  // One device fewer.
+    ".k..D.....",  // All devices are about to end.
+    "..........",  // A stale allocation.
+    "Jeeeeee...",  // DemandRefused.
+    ".sPPPPP.e.",  // Worker 1 exited.
+    "..........",  // Worker 99 exited.
+    ".kPPPPP.k.",  // Worker 2 is lost.
     "eooooooorr",  // scale
     "....CCCrrr",  // checkpoint
     "ok..D..rrr",  // pause
     "rrrrrrrorr",  // resume
     "JXXXXXXJrr",  // cancel
     "k.PPPPPk..",  // Hello of worker 1
-    "kkkkkkkkkk",  // Hello of a stranger
+    "kkkkkkkkkk",  // Hello of an unknown worker.
     "k......k..",  // Report
-    "kkkkkkkkkk",  // Report of a stranger
-    "k......k..",  // Report, old
+    "kkkkkkkkkk",  // Report of an unknown worker.
+    "k......k..",  // An old Report.
     "k......k..",  // Ready
     "k...e..k..",  // Drained
     "k.eeeeek..",  // Committed
-    "k.eeXXXk..",  // Committed, differs
+    "k.eeXXXk..",  // Committed with other bits.
     "keeeeeek..",  // Evaluated
     "k..PPPPk..",  // Suspect
-    "k......k..",  // CheckpointWritten, unasked
+    "k......k..",  // CheckpointWritten without a request.
     "k......k..",  // CheckpointUnreadable
     "k......k..",  // Audited
     "kXXXXXXk..",  // Failed
-    ".kP..P..k.",  // much later
+    ".kP..P..k.",  // A much later time.
 };
 
 TEST_SUITE("actors/intra_job/every state x every event") {
-  TEST_CASE("each event does in each state what the table says") {
+  TEST_CASE("each event has in each state the effects that the table lists") {
     std::vector<std::string> actual;
     for (const Event_& event : kEvents) {
       std::string row;
@@ -226,7 +227,8 @@ TEST_SUITE("actors/intra_job/every state x every event") {
     }
   }
 
-  // No state keeps a device for ever: once it is cancelled, and all processes have exited, it ends.
+  // No state keeps a device forever: once the job is cancelled and all processes have exited, it
+  // ends.
   TEST_CASE("a job that is cancelled in any state, after any event, ends") {
     for (const State_& state : kStates) {
       for (const Event_& event : kEvents) {

@@ -28,7 +28,7 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(std::holds_alternative<SendWorker>(effects[1]));
   }
 
-  TEST_CASE("with no version anywhere the job begins from its seed") {
+  TEST_CASE("when no worker has a version, the job begins from its seed") {
     Bench bench;
     bench.allocate({device(0), device(1)});
     bench.hello(1);
@@ -48,7 +48,7 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(receivers<Go>(bench.ready(2, 0)) == Ids{1, 2});
   }
 
-  TEST_CASE("the target is the newest sealed version, its holder the source") {
+  TEST_CASE("the target is the newest sealed version, and its holder is the source") {
     Bench bench;
     bench.run_with(3);
     bench.exited(3);
@@ -59,11 +59,14 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(std::get<FromPeer>(install.source).incarnation == Incarnation{2});
   }
 
-  TEST_CASE("a planned change drains first; join and leave share one round") {
+  TEST_CASE(
+      "a planned change drains first, and one round handles the member that joins and the one that "
+      "leaves") {
     Bench bench;
     bench.run_with(2);
     Effects effects = bench.allocate({device(1), device(2)});
-    // The device that is taken away is given back at the next boundary: the joiner is not awaited.
+    // The device that is taken away is given back at the next boundary, without waiting for the
+    // joiner.
     CHECK(receivers<Drain>(effects) == Ids{1, 2});
     bench.hello(3);
     bench.committed(1, 1);
@@ -74,7 +77,8 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     bench.report(1, 1);
     bench.report(2, 1);
     effects = bench.report(3, std::nullopt);
-    CHECK(receivers<Install>(effects) == Ids{1, 2, 3});  // the leaver too: it may be the source
+    // The member that leaves gets it too, because it may be the source.
+    CHECK(receivers<Install>(effects) == Ids{1, 2, 3});
     CHECK(message<Install>(effects).members.size() == 2);
     CHECK(receivers<Release>(effects).empty());
     bench.ready(2, 1);
@@ -86,7 +90,9 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(all<DeviceReleased>(effects)[0].device == device(0));
   }
 
-  TEST_CASE("a rebalance drains, and the same members get ranks anew; in no other phase") {
+  TEST_CASE(
+      "a rebalance drains and gives the same members new ranks, and begins in the phase Normal "
+      "only") {
     Bench bench;
     bench.run_with(2);
     CHECK(receivers<Drain>(bench.event(RebalanceCommand{})) == Ids{1, 2});
@@ -124,7 +130,7 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
   TEST_CASE("hole: a death in any phase of a round starts a new one") {
     Bench bench;
     bench.run_with(3);
-    CHECK(receivers<Prepare>(bench.exited(3)) == Ids{1, 2});  // Normal
+    CHECK(receivers<Prepare>(bench.exited(3)) == Ids{1, 2});  // The phase Normal.
     CHECK(bench.core.phase() == Phase::kPreparing);
     CHECK(receivers<Prepare>(bench.exited(2)) == Ids{1});
     bench.report(1, 0);
@@ -134,7 +140,7 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(bench.core.generation() == Generation{3});
   }
 
-  TEST_CASE("messages of an older generation or from somebody unknown change nothing") {
+  TEST_CASE("messages of an older generation or from an unknown worker change nothing") {
     Bench bench;
     bench.run_with(2);
     const Stamp old = bench.stamp(1);
@@ -145,7 +151,7 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     const Effects effects = bench.report(77, 5);
     REQUIRE(all<KillWorker>(effects).size() == 1);
     CHECK(all<KillWorker>(effects)[0].incarnation == Incarnation{77});
-    CHECK(bench.report(2, 5).empty());  // late words of one that has exited
+    CHECK(bench.report(2, 5).empty());  // Late messages of a process that has exited.
   }
 
   TEST_CASE("a silent worker is killed, and its device is free only when it is reaped") {
@@ -160,11 +166,11 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(all<StartWorker>(effects).size() == 1);
   }
 
-  TEST_CASE("stages: members wait paused for a joiner, then one round swaps them") {
+  TEST_CASE("stages: members wait in a pause for a joiner, then one round exchanges them") {
     Bench bench("a:1@2,b:1@8");
-    CHECK(all<Demand>(bench.started).at(0).devices.text() == "a:1+b:1");
+    CHECK(all<Demand>(bench.started).at(0).exact->text() == "a:1+b:1");
     bench.allocate({device(0), device(0, "b")});
-    bench.hello(1);  // b is not warm yet
+    bench.hello(1);  // Worker b is not warm yet.
     const Install first = message<Install>(bench.report(1, std::nullopt));
     CHECK(first.pause_at == 2);
     bench.ready(1, 0);
@@ -193,7 +199,9 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(reports[1].training == std::chrono::seconds(7));
   }
 
-  TEST_CASE("stages: a joiner lost in the boundary's round is awaited with the state kept") {
+  TEST_CASE(
+      "stages: when a joiner is lost in the round of a boundary, the job waits and keeps its "
+      "state") {
     Bench bench("a:1@2,b:1@8");
     bench.allocate({device(0), device(0, "b")});
     bench.hello(1);
@@ -212,7 +220,7 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(receivers<Prepare>(bench.hello(3)) == Ids{1, 3});
   }
 
-  TEST_CASE("hole: everything lost at once goes back to the newest checkpoint") {
+  TEST_CASE("hole: when all workers are lost at once, the job goes back to the newest checkpoint") {
     Bench bench;
     bench.run_with(1);
     bench.event(CheckpointCommand{5, "dir"});
@@ -226,7 +234,7 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(install.source == Source(FromCheckpoint{"dir"}));
   }
 
-  TEST_CASE("steps that were lost are to be done again, though the ledger has them") {
+  TEST_CASE("lost steps count as steps to do, though the ledger has their lines") {
     Bench bench;
     bench.run_with(1);
     bench.event(CheckpointCommand{5, "dir"});
@@ -251,11 +259,11 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(bench.core.progress() == 2);
   }
 
-  TEST_CASE("no step is lost while somebody holds the newest version") {
+  TEST_CASE("no step is lost while a worker holds the newest version") {
     Bench bench;
     bench.run_with(2);
     for (Version version = 1; version <= 4; ++version) bench.committed(1, version);
-    bench.exited(1);  // the one that told of them
+    bench.exited(1);  // The worker that reported these versions.
     CHECK(bench.core.progress() == 4);
     bench.report(2, 5);
     CHECK(bench.core.progress() == 5);
@@ -274,7 +282,7 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(bench.core.record().checkpoints.front() == CheckpointRef{"dir", 1, false, {"node"}});
   }
 
-  TEST_CASE("a checkpoint that fails is told, and the job goes on") {
+  TEST_CASE("a failed checkpoint is reported, and the job continues") {
     Bench bench;
     bench.run_with(1);
     CHECK(receivers<WriteCheckpoint>(bench.event(CheckpointCommand{5, "dir"})) == Ids{1});
@@ -285,7 +293,7 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(bench.core.state() == JobState::kRunning);
   }
 
-  TEST_CASE("a checkpoint that is asked for during a round is asked for again after Go") {
+  TEST_CASE("a checkpoint that is requested during a round is requested again after Go") {
     Bench bench;
     bench.run_with(2);
     bench.exited(2);
@@ -293,7 +301,9 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(receivers<WriteCheckpoint>(bench.round({1}, 1, {1})) == Ids{1});
   }
 
-  TEST_CASE("a checkpoint that a second worker is refused is still the first one's") {
+  TEST_CASE(
+      "when a second worker is refused a path, the checkpoint of the first one there still "
+      "counts") {
     Bench bench;
     bench.run_with(2);
     CHECK(receivers<WriteCheckpoint>(bench.event(CheckpointCommand{5, "dir"})) == Ids{1});
@@ -306,13 +316,13 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     bench.drained(2, 1);
     CHECK(receivers<WriteCheckpoint>(bench.round({1, 2}, 1, {2})) == Ids{2});
     CHECK(all<CheckpointDone>(exists(2)).empty());
-    SUBCASE("which has written it") {
+    SUBCASE("and the first worker has written it") {
       const Effects effects = bench.say(CheckpointWritten{bench.stamp(1), 5, "dir", 1, {}, ""});
       REQUIRE(all<CheckpointDone>(effects).size() == 1);
       CHECK(all<CheckpointDone>(effects)[0].result->checkpoint ==
             CheckpointRef{"dir", 1, false, {"node"}});
     }
-    SUBCASE("which ends without an answer") {
+    SUBCASE("and the first worker ends without an answer") {
       const Effects effects = bench.exited(1);
       REQUIRE(all<CheckpointDone>(effects).size() == 1);
       CHECK(all<CheckpointDone>(effects)[0].result.error().message == "dir: exists already");
@@ -327,7 +337,8 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(bench.core.ledger().through() == 1);
   }
 
-  TEST_CASE("a worker may forget an evaluation only when it is known, whatever later one is") {
+  TEST_CASE(
+      "a worker may drop an evaluation only when the head has it, whichever later one it has") {
     Config config = Bench::config("", 4);
     config.spec.eval_every = 2;
     config.acknowledge_every = 1;
@@ -341,16 +352,16 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     };
     CHECK(acknowledged(1));
     CHECK(acknowledged(2));
-    CHECK_FALSE(acknowledged(3));  // the evaluation of version 2 is still on its way
+    CHECK_FALSE(acknowledged(3));  // The evaluation of version 2 is still on its way.
     evaluated(1, 2);
     CHECK(acknowledged(4));
     bench.committed(2, 5);
-    evaluated(1, 6);  // that of version 4 was lost
+    evaluated(1, 6);  // The evaluation of version 4 was lost.
     bench.exited(2);
     CHECK(message<Install>(bench.report(1, 5)).evaluated_through == 2);
     bench.ready(1, 5);
     evaluated(1, 4);
-    bench.hello(1);  // its link broke: a round
+    bench.hello(1);  // Its link broke, which causes a round.
     CHECK(message<Install>(bench.report(1, 5)).evaluated_through == 6);
   }
 
@@ -364,7 +375,7 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(receivers<Release>(effects) == Ids{1, 2});
   }
 
-  TEST_CASE("a failure told by a worker ends the job, after all processes are gone") {
+  TEST_CASE("a failure that a worker reports ends the job, after all processes have ended") {
     Bench bench;
     bench.run_with(2);
     Effects effects = bench.say(Failed{bench.stamp(1), "loss of EST 0 is not finite"});
@@ -385,7 +396,7 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(bench.core.state() == JobState::kFailed);
   }
 
-  TEST_CASE("a process that never comes up fails the job with its last words") {
+  TEST_CASE("a process that never becomes ready fails the job with the last words of the process") {
     Bench bench;
     bench.allocate({device(0)});
     bench.exited(1);
@@ -397,7 +408,7 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(bench.core.error().find("signal 9") != std::string::npos);
   }
 
-  TEST_CASE("a job that loses workers without any progress fails instead of going in circles") {
+  TEST_CASE("a job that loses workers again and again without any progress fails") {
     Bench bench;
     bench.run_with(1);
     for (std::uint64_t id = 1; id < kLossesWithoutProgressMax; ++id) {
@@ -410,7 +421,7 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(bench.core.state() == JobState::kFailed);
   }
 
-  TEST_CASE("a node that is lost is one loss, however many workers it had") {
+  TEST_CASE("the loss of a node counts as one loss, with any number of workers on it") {
     Bench bench;
     bench.run_with(3);
     std::uint64_t first = 1;
@@ -449,7 +460,7 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     for (Version v = 1; v <= kLast; ++v) bench.committed(1, v);
     CHECK(bench.core.state() == JobState::kRunning);
     bench.say(Evaluated{bench.stamp(1), kLast, totals(5)});
-    CHECK(bench.core.state() == JobState::kRunning);  // worker 2 is behind
+    CHECK(bench.core.state() == JobState::kRunning);  // Worker 2 is behind.
     const Effects effects = bench.committed(2, kLast);
     CHECK(bench.core.state() == JobState::kFinished);
     CHECK(receivers<Release>(effects) == Ids{1, 2});
@@ -464,11 +475,11 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(bench.core.state() == JobState::kFailed);
   }
 
-  TEST_CASE("scale pins the demand and is answered when the devices are there") {
+  TEST_CASE("scale pins the demand and is answered when the job has the devices") {
     Bench bench;
     bench.run_with(1);
     Effects effects = bench.event(ScaleCommand{3, parse_device_set("a:2").value()});
-    CHECK(all<Demand>(effects).at(0).devices.text() == "a:2");
+    CHECK(all<Demand>(effects).at(0).exact->text() == "a:2");
     CHECK(all<CommandDone>(effects).empty());
     effects = bench.allocate({device(0), device(1)});
     CHECK(all<CommandDone>(effects).at(0).status.ok());
@@ -520,9 +531,8 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(bench.core.error().find("a: there are 3 devices") != std::string::npos);
   }
 
-  TEST_CASE(
-      "a job that has not trained yet waits for devices that were there when it was admitted") {
-    JobRecord record;  // as the journal has it: admitted by an earlier head
+  TEST_CASE("a job that has not trained yet waits for devices that existed when it was admitted") {
+    JobRecord record;  // This is the job as the journal has it. An earlier head admitted it.
     Bench restored(record, {});
     restored.event(DemandRefused{"a: there is no device"});
     CHECK(restored.core.state() == JobState::kQueued);
@@ -530,14 +540,14 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(all<DemandLifted>(restored.core.tick(restored.now)).size() == 1);
     CHECK(all<StartWorker>(restored.allocate({device(0)})).size() == 1);
 
-    Bench scaled;  // the demand before stands again, and its devices have gone meanwhile
+    Bench scaled;  // The demand before is in force again, and its devices have gone meanwhile.
     scaled.event(ScaleCommand{1, parse_device_set("a:3").value()});
     scaled.event(DemandRefused{"a: there are 2 devices"});
     scaled.event(DemandRefused{"a: there is no device"});
     CHECK(scaled.core.state() == JobState::kQueued);
   }
 
-  TEST_CASE("a process that goes with its node was not to blame for not coming up") {
+  TEST_CASE("a process that goes with its node did not fail to start") {
     Bench bench;
     bench.allocate({device(0)});
     for (std::uint64_t id = 1; id <= 5; ++id)
@@ -545,10 +555,10 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(bench.core.state() == JobState::kStarting);
   }
 
-  TEST_CASE("a job that has trained asks again for devices that cannot be had now") {
+  TEST_CASE("a job that has trained asks again for devices that it cannot get now") {
     Bench bench("a:2@2,a:1@8");
     bench.run_with(2);
-    CHECK(bench.event(DemandRefused{"a: there is 1 device"}).size() == 1);  // a line of the log
+    CHECK(bench.event(DemandRefused{"a: there is 1 device"}).size() == 1);  // A line of the log.
     CHECK(bench.core.state() == JobState::kRunning);
     CHECK(all<Demand>(bench.core.tick(bench.now)).empty());
     bench.now += kDemandAgainAfter;
@@ -556,7 +566,8 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(all<Demand>(bench.core.tick(bench.now)).empty());
   }
 
-  TEST_CASE("while a demand is refused nothing is given back that the one before brings again") {
+  TEST_CASE(
+      "while a demand is refused, devices that the demand before needs again are not given back") {
     Bench bench("a:2@2,a:1@8");
     bench.run_with(2);
     bench.event(DemandRefused{"a: there is 1 device"});
@@ -566,7 +577,7 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(all<DeviceReleased>(bench.core.tick(bench.now)).size() == 1);
   }
 
-  TEST_CASE("a drain that does not end is followed by a round without it") {
+  TEST_CASE("a drain that does not end is followed by a round without the late member") {
     Bench bench;
     bench.run_with(2);
     bench.allocate({device(1)});
@@ -591,17 +602,17 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
   TEST_CASE("of two workers that suspect each other the one that is behind is taken out") {
     Bench bench;
     bench.run_with(2);
-    bench.committed(2, 1);  // before: progress would clear the suspicion
+    bench.committed(2, 1);  // This happens before, because progress would clear the suspicion.
     bench.say(Suspect{bench.stamp(2), 1, Incarnation{1}});
     bench.report(1, 1);
     bench.report(2, 1);
     bench.ready(1, 1);
     bench.ready(2, 1);
     const Effects effects = bench.say(Suspect{bench.stamp(2), 1, Incarnation{1}});
-    CHECK(all<KillWorker>(effects).at(0).incarnation == Incarnation{1});  // named twice
+    CHECK(all<KillWorker>(effects).at(0).incarnation == Incarnation{1});  // It is suspected twice.
   }
 
-  TEST_CASE("a joiner that waits in vain for its source is taken out, not what holds the state") {
+  TEST_CASE("when a joiner waits for its source in vain, the joiner is taken out, not the source") {
     Bench bench;
     bench.run_with(1);
     bench.allocate({device(0), device(1)});
@@ -627,7 +638,7 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(all<SaveRecord>(bench.started)[0].record.generation == Generation{7});
     CHECK(receivers<Prepare>(bench.started) == Ids{1, 2});
     CHECK(all<StartWorker>(bench.started).empty());
-    CHECK(all<KillWorker>(bench.hello(9)).size() == 1);  // a joiner of the head before
+    CHECK(all<KillWorker>(bench.hello(9)).size() == 1);  // A joiner that the head before started.
     CHECK(bench.core.progress() == 1);
     bench.report(1, 3);
     const Install install = message<Install>(bench.report(2, 3));
@@ -635,7 +646,8 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(bench.core.progress() == 3);
     bench.ready(1, 3);
     bench.ready(2, 3);
-    CHECK(all<LedgerLineAdded>(bench.committed(1, 2)).size() == 1);  // told again after Go
+    // They are reported again after Go.
+    CHECK(all<LedgerLineAdded>(bench.committed(1, 2)).size() == 1);
     CHECK(bench.core.state() == JobState::kRunning);
   }
 
@@ -648,7 +660,8 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(all<SendWorker>(bench.started).empty());
   }
 
-  // Its kernels decide the bits: a job that moved to another type would end with other ones.
+  // The kernels of the device type decide the bits, so a job that moved to another type would end
+  // with other bits.
   TEST_CASE("below D2 a job stays on the type of device on which it began") {
     for (const auto level : {DeterminismLevel::kD0, DeterminismLevel::kD1}) {
       Config config = Bench::config("", 4);
@@ -665,7 +678,7 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
                 .at(0)
                 .status.error()
                 .message.ends_with("allowed are devices of a, on which the job began"));
-      // Granted before the cluster scheduler knew.
+      // It was granted before the cluster scheduler knew the bound type.
       const Effects effects = bench.allocate({device(0), device(1, "b")});
       CHECK(all<StartWorker>(effects).empty());
       CHECK(all<DeviceReleased>(effects).at(0).device == device(1, "b"));
@@ -688,7 +701,7 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK_FALSE(staged.core.record().bound_type.has_value());
   }
 
-  TEST_CASE("a job that fails keeps what it had saved, one that is cancelled does not") {
+  TEST_CASE("a job that fails keeps its saved states, one that is cancelled does not") {
     JobRecord record;
     record.state = JobState::kQueued;
     record.generation = Generation{4};
@@ -711,7 +724,7 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     }
   }
 
-  TEST_CASE("with its only device taken away the job keeps it until another worker is warm") {
+  TEST_CASE("when its only device is taken away, the job keeps it until another worker is warm") {
     Bench bench;
     bench.run_with(1);
     CHECK(receivers<Drain>(bench.allocate({})).empty());

@@ -15,7 +15,7 @@ LedgerLine line(Version version, std::uint64_t digest, float loss = 1.0f) {
 }
 
 TEST_SUITE("actors/intra_job/ledger_book") {
-  TEST_CASE("a version is let through once, in order") {
+  TEST_CASE("each version passes once, in order") {
     LedgerBook book(10);
     CHECK(book.through() == 10);
     CHECK(book.add(line(12, 2), Incarnation{1}) == Answer::kGap);
@@ -37,7 +37,7 @@ TEST_SUITE("actors/intra_job/ledger_book") {
           "digest 000000000000000b000000000000000b on worker 9");
   }
 
-  TEST_CASE("what is skipped is known without a line, and what was told before is forgotten") {
+  TEST_CASE("skipped versions are known without a line, and lines before them are forgotten") {
     LedgerBook book(10);
     book.add(line(11, 1), Incarnation{1});
     book.skip_to(11);
@@ -49,7 +49,7 @@ TEST_SUITE("actors/intra_job/ledger_book") {
     CHECK(book.last()->version == 20);
   }
 
-  TEST_CASE("after it is rewound other lines may follow, and what is left still counts") {
+  TEST_CASE("after a rewind other lines may follow, and the lines that are left still count") {
     LedgerBook book(10);
     for (Version v = 11; v <= 13; ++v) book.add(line(v, v), Incarnation{1});
     book.rewind(11);

@@ -1,4 +1,4 @@
-// A checkpoint of the last version that the job comes to: at its end, or where it is cancelled.
+// A checkpoint of the last version that a job reaches, at its end or when it is cancelled.
 #include "tests/actors/intra_job/core/head_bench.h"
 
 namespace es::actors::intra_job {
@@ -18,7 +18,8 @@ CheckpointWritten written(const Bench& bench, const WriteCheckpoint& asked, Vers
           .error = error};
 }
 
-// Two workers at version 3, of a job that is cancelled: what the second's Drained leads to.
+// Two workers at version 3, of a job that is cancelled. Returns the effects of the second worker's
+// Drained.
 Effects cancelled_at_3(Bench& bench, const std::string& otherwise = "") {
   bench.run_with(2);
   const WriteCheckpoint first = message<WriteCheckpoint>(bench.event(at_end(otherwise)));
@@ -37,13 +38,13 @@ std::vector<CheckpointDone> finish_with(Bench& bench, const std::string& error) 
   for (Version v = 1; v <= kLast; ++v)
     for (const std::uint64_t id : {1, 2}) bench.committed(id, v);
   bench.say(Evaluated{bench.stamp(1), kLast, totals(1)});
-  CHECK(bench.core.phase() == Phase::kNormal);  // the checkpoint is not there yet
+  CHECK(bench.core.phase() == Phase::kNormal);  // The checkpoint is not written yet.
   const auto done = all<CheckpointDone>(bench.say(written(bench, asked, kLast, error)));
   CHECK(bench.core.state() == JobState::kFinished);
   return done;
 }
 
-// Where a checkpoint is, and of which version.
+// The path of a checkpoint, and its version.
 using Place = std::pair<std::string, Version>;
 
 Place place(const CheckpointDone& done) {
@@ -52,8 +53,8 @@ Place place(const CheckpointDone& done) {
 
 }  // namespace
 
-TEST_SUITE("actors/intra_job/intra_job_stop") {
-  TEST_CASE("a cancelled job stops at a common version and ends when that is written") {
+TEST_SUITE("actors/intra_job/lifecycle") {
+  TEST_CASE("a cancelled job stops at a common version and ends when its checkpoint is written") {
     Bench bench;
     const WriteCheckpoint asked = message<WriteCheckpoint>(cancelled_at_3(bench));
     CHECK(asked.directory == "dir");
@@ -69,7 +70,7 @@ TEST_SUITE("actors/intra_job/intra_job_stop") {
     CHECK(all<JobEnded>(effects).size() == 1);
   }
 
-  TEST_CASE("it is written once when the ledger is late") {
+  TEST_CASE("the checkpoint is written once when the ledger is late") {
     Bench bench;
     bench.run_with(1);
     const WriteCheckpoint asked = message<WriteCheckpoint>(bench.event(at_end()));
@@ -82,7 +83,8 @@ TEST_SUITE("actors/intra_job/intra_job_stop") {
     CHECK(bench.core.state() == JobState::kCancelled);
   }
 
-  TEST_CASE("a job without such a checkpoint, or with nothing to write, is cancelled at once") {
+  TEST_CASE(
+      "a job without such a checkpoint, or without a version to write, is cancelled at once") {
     Bench bench;
     bench.run_with(1);
     bench.event(CheckpointCommand{5, "now"});
@@ -95,7 +97,7 @@ TEST_SUITE("actors/intra_job/intra_job_stop") {
     CHECK(all<CheckpointDone>(effects).at(0).result.error().kind == ErrorKind::kRefused);
   }
 
-  TEST_CASE("a worker that is lost meanwhile: the others stop again, at their own version") {
+  TEST_CASE("when a worker is lost meanwhile, the others stop again, at a version of their own") {
     Bench bench;
     cancelled_at_3(bench);
     bench.exited(1);
@@ -106,7 +108,7 @@ TEST_SUITE("actors/intra_job/intra_job_stop") {
     CHECK(message<WriteCheckpoint>(bench.drained(2, 4)).at == 0);
   }
 
-  TEST_CASE("what cannot be written to the first directory goes to the other one") {
+  TEST_CASE("a checkpoint that cannot be written to the first directory goes to the other one") {
     Bench bench;
     const WriteCheckpoint first = message<WriteCheckpoint>(cancelled_at_3(bench, "other"));
     Effects effects = bench.say(written(bench, first, 3, "dir: no space left"));
@@ -115,13 +117,13 @@ TEST_SUITE("actors/intra_job/intra_job_stop") {
     const WriteCheckpoint second = message<WriteCheckpoint>(effects);
     CHECK(second.directory == "other");
     CHECK(second.at == 0);
-    SUBCASE("which says why") {
+    SUBCASE("and that error is reported") {
       effects = bench.say(written(bench, second, 3));
       REQUIRE(all<CheckpointDone>(effects).size() == 1);
       CHECK(place(all<CheckpointDone>(effects)[0]) == Place("other", 3));
       CHECK(all<CheckpointDone>(effects)[0].result->first_error == "dir: no space left");
     }
-    SUBCASE("or both errors are told, and the job ends") {
+    SUBCASE("or both errors are reported, and the job ends") {
       effects = bench.say(written(bench, second, 3, "other: no space left"));
       REQUIRE(all<CheckpointDone>(effects).size() == 1);
       CHECK(all<CheckpointDone>(effects)[0].result.error().message ==
@@ -130,7 +132,7 @@ TEST_SUITE("actors/intra_job/intra_job_stop") {
     CHECK(bench.core.state() == JobState::kCancelled);
   }
 
-  TEST_CASE("a job that does all of its steps writes the last one before it ends") {
+  TEST_CASE("a job that completes its steps writes the last checkpoint before it ends") {
     Bench bench;
     const auto done = finish_with(bench, "");
     REQUIRE(done.size() == 1);
@@ -140,7 +142,7 @@ TEST_SUITE("actors/intra_job/intra_job_stop") {
           "dir: no space left");
   }
 
-  TEST_CASE("a series without its last checkpoint is a job that failed") {
+  TEST_CASE("a job that cannot write the last checkpoint of its series fails") {
     for (const bool fails : {false, true}) {
       CAPTURE(fails);
       Config config = Bench::config("", 4);

@@ -1,4 +1,5 @@
-// The job's own series of checkpoints: when one is due, what goes, and what is left after damage.
+// The job's own series of checkpoints: when one is due, which ones are removed, and what the job
+// does after damage.
 #include "actors/intra_job/core/periodic_checkpoints.h"
 
 #include <doctest/doctest.h>
@@ -20,7 +21,7 @@ CheckpointRef step(Version version, bool periodic = true) {
   return {"/d/step-" + std::to_string(version), version, periodic};
 }
 
-// One worker on one device, told to go on from whatever the head says.
+// One worker on one device. It continues from whatever the head names as the source.
 class Bench {
  public:
   Bench() : core(config(), services()) {
@@ -46,7 +47,7 @@ class Bench {
   }
   Stamp stamp() const { return {core.generation(), Incarnation{worker}}; }
   Effects say(WorkerMessage message) { return last = answered(core.on(message, now)); }
-  // The node can read whatever it is asked about.
+  // The node can read every path about which the head asks.
   Effects answered(Effects effects) {
     for (std::size_t i = 0; i < effects.size(); ++i) {
       const auto* find = std::get_if<FindStates>(&effects[i]);
@@ -59,7 +60,7 @@ class Bench {
     }
     return effects;
   }
-  // A new process on the device, up to its report.
+  // Starts a new process on the device and runs up to its report.
   void begin() {
     core.on(Event(Allocation{++sequence, 0, {{"node", {"a"}, 0}}}), now);
     say(Hello{{Generation{0}, Incarnation{worker}}, {}, "address", "host"});
@@ -74,7 +75,7 @@ class Bench {
     for (Version v = first; v <= through; ++v)
       say(Committed{stamp(), {v, {0}, {7, v}, std::nullopt}});
   }
-  // Answers what was asked for last.
+  // Answers the last request.
   Effects written(Version version, const std::string& error = "") {
     const WriteCheckpoint asked = *sent<WriteCheckpoint>(last);
     commit(core.ledger().through() + 1, version);
@@ -102,7 +103,7 @@ class Bench {
 };
 
 TEST_SUITE("actors/intra_job/periodic_checkpoints") {
-  TEST_CASE("one is due at every multiple, one at the end, and none twice") {
+  TEST_CASE("a checkpoint is due at every multiple and at the end, and none is due twice") {
     JobRecord record;
     PeriodicCheckpoints plan(every(20), kLast, record);
     for (const Version at : {20, 40, 50}) {
@@ -118,7 +119,8 @@ TEST_SUITE("actors/intra_job/periodic_checkpoints") {
     CHECK_FALSE(none.pending());
   }
 
-  TEST_CASE("those that fall due while one is being written are left out, but not the last") {
+  TEST_CASE(
+      "checkpoints that fall due while one is being written are left out, but not the last one") {
     JobRecord record;
     PeriodicCheckpoints plan(every(10), kLast, record);
     plan.plan(0, record);
@@ -130,7 +132,7 @@ TEST_SUITE("actors/intra_job/periodic_checkpoints") {
     CHECK(plan.pending()->at == kLast);
   }
 
-  TEST_CASE("the newest `keep` of the series stay; others are nobody's business") {
+  TEST_CASE("the newest `keep` of the series stay, and others are not touched") {
     JobRecord record;
     PeriodicCheckpoints plan(every(10, 3), kLast, record);
     std::vector<std::string> gone;
@@ -150,7 +152,7 @@ TEST_SUITE("actors/intra_job/periodic_checkpoints") {
     CHECK(series == std::vector<std::string>{"/d/step-40", "/d/step-30", "/d/step-20"});
   }
 
-  TEST_CASE("checkpoints stay ordered by version, whatever order they come in") {
+  TEST_CASE("checkpoints stay ordered by version, in any order of arrival") {
     JobRecord record;
     add_checkpoint(record, step(30), {});
     add_checkpoint(record, step(10), {});
@@ -162,14 +164,16 @@ TEST_SUITE("actors/intra_job/periodic_checkpoints") {
     CHECK_FALSE(drop_checkpoint(record, "/d/step-30"));
   }
 
-  TEST_CASE("void ones go when the series is past their versions, and not when one is good again") {
+  TEST_CASE(
+      "void ones are removed when the series is past their versions, unless one is good again") {
     JobRecord record;
     record.spoiled = {step(30), step(20)};
     PeriodicCheckpoints plan(every(10), kLast, record);
     plan.plan(15, record);
     CHECK(plan.pending()->at == 20);
     CHECK(plan.pending()->remove.empty());
-    add_checkpoint(record, step(20), {});  // its bits were right: the writer has found it there
+    // Its bits were right, and the writer has found it at its path.
+    add_checkpoint(record, step(20), {});
     CHECK(record.spoiled == std::vector<CheckpointRef>{step(30)});
     plan.settle(20);
     plan.plan(35, record);
@@ -179,10 +183,10 @@ TEST_SUITE("actors/intra_job/periodic_checkpoints") {
     CHECK(record.spoiled.empty());
     plan.settle(40);
     plan.plan(41, record);
-    CHECK(plan.pending()->remove == std::vector<std::string>{"/d/step-20"});  // by age
+    CHECK(plan.pending()->remove == std::vector<std::string>{"/d/step-20"});  // By their age.
   }
 
-  TEST_CASE("of those that were written to give up the devices the newest stays") {
+  TEST_CASE("of the checkpoints that were written to give up the devices the newest stays") {
     JobRecord record;
     add_checkpoint(record, {"/s/job-suspended-3", 10, false}, {});
     add_checkpoint(record, {"/mine", 15, false}, {});
@@ -198,7 +202,7 @@ TEST_SUITE("actors/intra_job/periodic_checkpoints") {
   }
 
   TEST_CASE(
-      "a worker is asked ahead of time, again after a round, and the job waits for the last") {
+      "a worker is asked ahead of time, again after a round, and the job waits for the last one") {
     Bench bench;
     bench.say(Ready{bench.stamp(), 0});
     REQUIRE(Bench::sent<WriteCheckpoint>(bench.last) != nullptr);
@@ -222,7 +226,7 @@ TEST_SUITE("actors/intra_job/periodic_checkpoints") {
     CHECK(bench.core.record().checkpoints.front().path == step(kLast).path);
   }
 
-  TEST_CASE("a failing disk is said until it works again, and the last good one stays") {
+  TEST_CASE("a failing disk is reported until it works again, and the last good checkpoint stays") {
     Bench bench;
     bench.say(Ready{bench.stamp(), 0});
     bench.written(20);
@@ -235,7 +239,7 @@ TEST_SUITE("actors/intra_job/periodic_checkpoints") {
     CHECK(bench.core.warning().empty());
   }
 
-  TEST_CASE("a damaged newest one is left for the one before it, loudly, and the start for none") {
+  TEST_CASE("a damaged newest checkpoint is skipped with a warning, but never for the seed") {
     Bench bench;
     bench.say(Ready{bench.stamp(), 0});
     bench.written(20);
@@ -250,7 +254,7 @@ TEST_SUITE("actors/intra_job/periodic_checkpoints") {
     }
     CHECK(bench.core.warning().find("/d/step-40/data: damaged: block 3") != std::string::npos);
     CHECK(bench.core.warning().find("from version 20") != std::string::npos);
-    // All that was saved is gone: the job holds nothing and waits for a word of its user.
+    // All saved states are gone: the job holds no device and waits for a command of its user.
     CHECK(Bench::sent<Install>(bench.last) == nullptr);
     CHECK(Bench::sent<Release>(bench.last) != nullptr);
     CHECK(bench.core.state() == JobState::kQueued);

@@ -1,4 +1,4 @@
-// From which saved state a job goes on, where the nodes share no disk.
+// From which saved state a job continues when its nodes share no disk.
 #include "actors/intra_job/core/saved_states.h"
 
 #include "tests/actors/intra_job/core/head_bench.h"
@@ -10,7 +10,7 @@ CheckpointRef state(Version version, std::set<std::string> nodes) {
   return {"/s/" + std::to_string(version), version, false, std::move(nodes), {{version, 1}, {}}};
 }
 
-// What three nodes say: w whole, g gone, u unclear, . nothing yet, - is away.
+// The answers of three nodes: w whole, g gone, u unclear, . no answer yet, - the node is away.
 SavedStates said(const CheckpointRef& state, const std::string& nodes) {
   SavedStates saved;
   std::set<std::string> present;
@@ -29,13 +29,14 @@ SavedStates said(const CheckpointRef& state, const std::string& nodes) {
 }
 
 TEST_SUITE("actors/intra_job/saved_states") {
-  TEST_CASE("a state is gone only when all who are there say so, and its writers are there") {
+  TEST_CASE(
+      "a state is gone only when all present nodes report so, and its writers are among them") {
     using Kind = GoOn::Kind;
     struct Case {
       const char* nodes;
       Kind kind;
     };
-    // Written on n1.
+    // It was written on n1.
     for (const Case& c :
          {Case{"w..", Kind::kReadable}, Case{"ggw", Kind::kReadable}, Case{"-gw", Kind::kReadable},
           Case{"...", Kind::kAsking}, Case{"gg.", Kind::kAsking}, Case{"-g.", Kind::kAsking},
@@ -44,11 +45,11 @@ TEST_SUITE("actors/intra_job/saved_states") {
       CAPTURE(c.nodes);
       CHECK(said(state(7, {"n1"}), c.nodes).look(state(7, {"n1"})).kind == c.kind);
     }
-    // Nobody is known to have written it: nothing proves that it is gone.
+    // No node is known to have written it, so nothing proves that it is gone.
     CHECK(said(state(7, {}), "ggg").look(state(7, {})).kind == Kind::kAway);
   }
 
-  TEST_CASE("an older state takes the place of a newer one only when that is gone") {
+  TEST_CASE("an older state replaces a newer one only when the newer one is gone") {
     const CheckpointRef newer = state(9, {"n1"}), older = state(5, {"n2"});
     SavedStates saved;
     saved.set_nodes({"n2"});
@@ -67,7 +68,8 @@ TEST_SUITE("actors/intra_job/saved_states") {
     CHECK(saved.choose({newer}).kind == GoOn::Kind::kLost);
   }
 
-  TEST_CASE("what a node said before it left, or of another state at the path, does not count") {
+  TEST_CASE(
+      "an answer of a node that has left, or about another state at the path, does not count") {
     const CheckpointRef one = state(7, {"n1"});
     SavedStates saved = said(one, "w");
     CheckpointRef other = one;
@@ -76,11 +78,12 @@ TEST_SUITE("actors/intra_job/saved_states") {
     saved.set_nodes({});
     saved.set_nodes({"n1"});
     CHECK(saved.look(one).kind == GoOn::Kind::kAsking);
-    saved.found("n2", one, Sight::kWhole, "");  // was never asked
+    saved.found("n2", one, Sight::kWhole, "");  // It was never asked.
     CHECK(saved.look(one).at.empty());
   }
 
-  TEST_CASE("a state that is whole and cannot be read is asked for again, and not for ever") {
+  TEST_CASE(
+      "a state that is whole and cannot be read is requested again a limited number of times") {
     const CheckpointRef one = state(7, {"n1"});
     SavedStates saved = said(one, "w");
     for (int attempt = 0; attempt < 2; ++attempt) {
@@ -94,7 +97,7 @@ TEST_SUITE("actors/intra_job/saved_states") {
     CHECK(saved.look(one).why == "the link broke");
   }
 
-  TEST_CASE("nodes are named as in a sentence") {
+  TEST_CASE("nodes are listed as in a sentence") {
     CHECK(nodes_text({"a"}) == "node a");
     CHECK(nodes_text({"a", "b"}) == "nodes a and b");
     CHECK(nodes_text({"a", "b", "c"}) == "nodes a, b and c");
@@ -105,7 +108,7 @@ DeviceId on(const char* node) {
   return {node, {"a"}, 0};
 }
 
-// Two nodes that share no disk; the job was saved on the first, at version 3, and is paused.
+// Two nodes that share no disk. The job was saved on the first one at version 3, and is paused.
 struct Apart {
   Apart() {
     JobRecord record;
@@ -119,7 +122,7 @@ struct Apart {
     present({"one", "two"});
   }
   Effects present(std::set<std::string> nodes) { return bench->event(NodesPresent{nodes}); }
-  // Up to the Install.
+  // Runs up to the Install.
   Effects begin_on_second_node() {
     bench->event(ResumeCommand{1});
     bench->allocate({on("two")});
@@ -130,7 +133,7 @@ struct Apart {
 };
 
 TEST_SUITE("actors/intra_job/intra_job_saved") {
-  TEST_CASE("a job that goes on elsewhere gets its state from the node that has it") {
+  TEST_CASE("a job that continues on another node gets its state from the node that has it") {
     Apart apart;
     const Effects effects = apart.begin_on_second_node();
     CHECK(message<Install>(effects).target == 3);
@@ -143,12 +146,12 @@ TEST_SUITE("actors/intra_job/intra_job_saved") {
     CHECK(apart.bench->core.state() == JobState::kRunning);
   }
 
-  TEST_CASE("while the node with its state is away a job holds nothing, waits and says so") {
+  TEST_CASE("while the node with its state is away, a job holds no device, waits and reports why") {
     Apart apart;
     apart.present({"two"});
     Effects effects = apart.bench->event(ResumeCommand{1});
     REQUIRE_FALSE(all<Demand>(effects).empty());
-    CHECK(all<Demand>(effects).back().devices == DeviceSet());
+    CHECK(all<Demand>(effects).back().exact == DeviceSet());
     CHECK(apart.bench->core.state() == JobState::kQueued);
     CHECK(apart.bench->core.waiting_for() ==
           "node one, which holds its newest saved state (version 3, /s/3)");
@@ -157,33 +160,35 @@ TEST_SUITE("actors/intra_job/intra_job_saved") {
     CHECK(apart.bench->core.waiting_for() == "at least 1 free devices");
   }
 
-  TEST_CASE("the node goes away while its state is on its way: the job gives its device back") {
+  TEST_CASE(
+      "when the node with the state goes away during the transfer, the job gives its device back") {
     Apart apart;
     apart.begin_on_second_node();
     Effects effects = apart.present({"two"});
     CHECK(receivers<Prepare>(effects) == Ids{100});
     effects = apart.bench->report(100, std::nullopt);
     CHECK(receivers<Release>(effects) == Ids{100});
-    CHECK(all<Demand>(effects).at(0).devices.empty());
+    CHECK(all<Demand>(effects).at(0).exact->empty());
     CHECK(apart.bench->core.phase() == Phase::kIdle);
     CHECK(apart.bench->core.record().checkpoints.front() == state(3, {"one"}));
   }
 
-  TEST_CASE("a node that is lost before it answers keeps nobody waiting for its answer") {
+  TEST_CASE("when a node is lost before it answers, no job waits for its answer") {
     Apart apart;
     apart.bench->silent = {"one"};
     apart.bench->event(ResumeCommand{1});
-    apart.bench->event(NodeSaidHello{"one"});  // what it said before counts no more
+    // The answer that it gave before does not count any more.
+    apart.bench->event(NodeSaidHello{"one"});
     apart.bench->allocate({on("two")});
     apart.bench->hello(100);
     CHECK(apart.bench->core.waiting_for().starts_with("node one to say whether"));
     const Effects effects = apart.present({"two"});
     CHECK(apart.bench->core.waiting_for().starts_with("node one, which holds its newest"));
-    CHECK(all<Demand>(effects).at(0).devices.empty());
+    CHECK(all<Demand>(effects).at(0).exact->empty());
   }
 
   // The node of the only member is lost while the job moves away from it.
-  TEST_CASE("a node that is lost in the middle of a round keeps the round from nothing") {
+  TEST_CASE("a node that is lost in the middle of a round does not delay the round") {
     JobRecord record;
     record.state = JobState::kRunning;
     record.generation = Generation{4};
@@ -208,7 +213,8 @@ TEST_SUITE("actors/intra_job/intra_job_saved") {
           "node one, which holds its newest saved state (version 3, /s/3)");
   }
 
-  TEST_CASE("the user gives up a state whose node does not come back, and is told what that is") {
+  TEST_CASE(
+      "the user gives up a state whose node does not come back, and the answer names the state") {
     Apart apart;
     apart.present({"two"});
     const Effects effects = apart.bench->event(ResumeCommand{1, true});
@@ -231,7 +237,7 @@ TEST_SUITE("actors/intra_job/intra_job_saved") {
           ErrorKind::kRefused);
   }
 
-  TEST_CASE("a checkpoint that a run began from is one of its saved states") {
+  TEST_CASE("the checkpoint from which a run began is one of its saved states") {
     Config config = Bench::config("", 4);
     config.start = FromCheckpoint{"/from"};
     config.start_version = 2;
@@ -246,7 +252,7 @@ TEST_SUITE("actors/intra_job/intra_job_saved") {
     CHECK(all<DemandLifted>(bench.event(NodeSaidHello{"node"})).size() == 1);
   }
 
-  TEST_CASE("a job that cannot be saved tells why it keeps its devices, and tries again") {
+  TEST_CASE("a job that cannot be saved reports why it keeps its devices, and tries again") {
     Bench bench;
     bench.run_with(1);
     bench.committed(1, 1);
@@ -266,7 +272,7 @@ TEST_SUITE("actors/intra_job/intra_job_saved") {
     CHECK(bench.core.next_tick() == bench.now + kSaveAgainAfter);
     bench.now += kSaveAgainAfter;
     CHECK(receivers<Drain>(bench.core.tick(bench.now)) == Ids{1});
-    CHECK(all<DevicesKept>(fail(bench.drained(1, 1))).empty());  // told already
+    CHECK(all<DevicesKept>(fail(bench.drained(1, 1))).empty());  // It was reported already.
     bench.round({1}, 1, {1});
     const Effects given = bench.allocate({device(0)});
     CHECK(all<DevicesKept>(given).at(0).reason.empty());

@@ -9,14 +9,14 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 TEST_SUITE("actors/intra_job/stage_clock") {
-  TEST_CASE("training and pauses of two placements are told apart") {
+  TEST_CASE("training and pauses of two placements are kept apart") {
     StageClock clock;
-    clock.pause(seconds(1));  // before the first start there is no pause
+    clock.pause(seconds(1));  // Before the first start there is no pause.
     clock.go(seconds(10), 0, "a:2");
     clock.step(seconds(20));
     clock.step(seconds(30));
     clock.pause(seconds(30));
-    clock.pause(seconds(31));  // the second member pauses
+    clock.pause(seconds(31));  // The second member pauses.
     clock.go(seconds(33), 1, "a:1");
     clock.step(seconds(40));
     const std::vector<StageReport> reports = clock.reports(seconds(40));
@@ -49,19 +49,19 @@ TEST_SUITE("actors/intra_job/stage_clock") {
     CHECK(clock.reports(seconds(2)).size() == 2);
   }
 
-  TEST_CASE("the speed is that of the last seconds, not of the whole life") {
+  TEST_CASE("the speed is that of the last seconds, not of all the time") {
     StageClock clock;
     CHECK(clock.steps_per_second(seconds(1)) == 0);
     clock.go(seconds(0), 0, "a:2");
     CHECK(clock.steps_per_second(seconds(1)) == 0);
-    for (int i = 1; i <= 1000; ++i) clock.step(milliseconds(100 * i));  // ten a second
+    for (int i = 1; i <= 1000; ++i) clock.step(milliseconds(100 * i));  // Ten steps a second.
     CHECK(clock.steps_per_second(seconds(100)) == doctest::Approx(10));
     for (int i = 1; i <= 40; ++i) clock.step(seconds(100) + milliseconds(500 * i));
     CHECK(clock.steps_per_second(seconds(120)) == doctest::Approx(2));
     CHECK(clock.steps_per_second(milliseconds(120'400)) == doctest::Approx(2).epsilon(0.03));
   }
 
-  TEST_CASE("steps of many seconds have a speed from the first one on, and a late one lowers it") {
+  TEST_CASE("steps of many seconds have a speed from the first one on, and a late step lowers it") {
     StageClock clock;
     clock.go(seconds(0), 0, "a:2");
     clock.step(seconds(50));
@@ -72,7 +72,7 @@ TEST_SUITE("actors/intra_job/stage_clock") {
     CHECK(clock.steps_per_second(seconds(125)) == doctest::Approx(1.0 / 50));
   }
 
-  TEST_CASE("what does not step has no speed, and begins anew after a pause") {
+  TEST_CASE("without steps there is no speed, and after a pause it is measured anew") {
     StageClock clock;
     clock.go(seconds(0), 0, "a:2");
     for (int i = 1; i <= 10; ++i) clock.step(seconds(i));

@@ -1,10 +1,11 @@
-// To no devices and back: pause, resume, and a node that is about to end.
+// How a job gives up all of its devices and returns: pause, resume, and a node that is about to
+// end.
 #include "tests/actors/intra_job/core/head_bench.h"
 
 namespace es::actors::intra_job {
 namespace {
 
-// The request with which the core asks for the checkpoint, and where it is to go.
+// The request with which the core asks for the checkpoint, and the directory of that checkpoint.
 WriteCheckpoint asked(const Effects& effects) {
   return message<WriteCheckpoint>(effects);
 }
@@ -18,7 +19,7 @@ CheckpointWritten written(const Bench& bench, const WriteCheckpoint& asked, Vers
                            .error = {}};
 }
 
-// Two workers that have drained at version 3 for a pause; returns what the core asks for.
+// Two workers that have drained at version 3 for a pause. Returns the request of the core.
 WriteCheckpoint drained_for_pause(Bench& bench) {
   bench.run_with(2);
   for (Version v = 1; v <= 3; ++v) bench.committed(1, v);
@@ -38,7 +39,7 @@ TEST_SUITE("actors/intra_job/intra_job_pause") {
     Effects effects = bench.say(written(bench, request, 3));
     CHECK(bench.core.state() == JobState::kPaused);
     CHECK(receivers<Release>(effects) == Ids{1, 2});
-    CHECK(all<Demand>(effects).at(0).devices.empty());
+    CHECK(all<Demand>(effects).at(0).exact->empty());
     CHECK(all<CommandDone>(effects).empty());
     const JobRecord saved = all<SaveRecord>(effects).back().record;
     CHECK(saved.state == JobState::kPaused);
@@ -51,7 +52,7 @@ TEST_SUITE("actors/intra_job/intra_job_pause") {
     CHECK(all<JobEnded>(effects).empty());
   }
 
-  TEST_CASE("a resumed job goes on from the checkpoint of the pause") {
+  TEST_CASE("a resumed job continues from the checkpoint of the pause") {
     Bench bench;
     const WriteCheckpoint request = drained_for_pause(bench);
     bench.say(written(bench, request, 3));
@@ -69,7 +70,7 @@ TEST_SUITE("actors/intra_job/intra_job_pause") {
     CHECK(install.source == Source(FromCheckpoint{request.directory}));
   }
 
-  TEST_CASE("of the checkpoints of its pauses a job keeps the newest, and none after its end") {
+  TEST_CASE("a job keeps the newest checkpoint of its pauses, and none after its end") {
     Config config = Bench::config("", 4);
     config.suspend_prefix = "/s/job-suspended-";
     Bench bench(config);
@@ -89,7 +90,7 @@ TEST_SUITE("actors/intra_job/intra_job_pause") {
     const WriteCheckpoint second = asked(bench.drained(3, 3));
     CheckpointWritten late = written(bench, second, 3);
     late.stamp = bench.stamp(3);
-    late.path = first.directory;  // of an earlier generation: it may be gone
+    late.path = first.directory;  // It is of an earlier generation, and may not exist.
     CHECK(all<SaveRecord>(bench.say(late)).empty());
     late.path = second.directory;
     effects = bench.say(late);
@@ -102,7 +103,7 @@ TEST_SUITE("actors/intra_job/intra_job_pause") {
     CHECK(bench.core.record().checkpoints.empty());
   }
 
-  TEST_CASE("what a recovery of the journal has set aside is removed by no node") {
+  TEST_CASE("no node removes what a recovery of the journal has set aside") {
     JobRecord record;
     record.generation = Generation{4};
     record.set_aside = {"/s/job-suspended-2"};
@@ -116,7 +117,7 @@ TEST_SUITE("actors/intra_job/intra_job_pause") {
     CHECK(at_end.at(0).paths == record.set_aside);
   }
 
-  TEST_CASE("a head that restarts leaves a paused job alone") {
+  TEST_CASE("a restarted head leaves a paused job paused") {
     JobRecord record;
     record.state = JobState::kPaused;
     record.generation = Generation{4};
@@ -124,7 +125,7 @@ TEST_SUITE("actors/intra_job/intra_job_pause") {
     Bench bench(record, {});
     CHECK(bench.core.state() == JobState::kPaused);
     CHECK(all<StartWorker>(bench.started).empty());
-    CHECK(all<Demand>(bench.started).at(0).devices.empty());
+    CHECK(all<Demand>(bench.started).at(0).exact->empty());
     CHECK(bench.allocate({}).empty());
     CHECK(bench.core.state() == JobState::kPaused);
     bench.event(ResumeCommand{6});
@@ -145,7 +146,7 @@ TEST_SUITE("actors/intra_job/intra_job_pause") {
     CHECK(bench.core.state() == JobState::kRunning);
   }
 
-  TEST_CASE("a worker that dies meanwhile begins the pause anew, in another directory") {
+  TEST_CASE("when a worker dies meanwhile, the pause begins again, in another directory") {
     Bench bench;
     const WriteCheckpoint first = drained_for_pause(bench);
     CHECK(receivers<Prepare>(bench.exited(1)) == Ids{2});
@@ -166,7 +167,7 @@ TEST_SUITE("actors/intra_job/intra_job_pause") {
     CHECK(bench.core.record().checkpoints.empty());
   }
 
-  TEST_CASE("pause and resume are refused where they make no sense") {
+  TEST_CASE("pause and resume are refused in states in which they have no meaning") {
     const auto refusal = [](const Effects& effects) {
       return all<CommandDone>(effects).at(0).status.error().message;
     };
@@ -182,7 +183,7 @@ TEST_SUITE("actors/intra_job/intra_job_pause") {
     CHECK(refusal(bench.event(ResumeCommand{7})) == "the job has ended");
   }
 
-  TEST_CASE("a job whose devices have gone stays paused and says why") {
+  TEST_CASE("a job whose devices have gone stays paused and reports why") {
     Bench bench;
     bench.event(ScaleCommand{1, parse_device_set("a:2").value()});
     bench.event(PauseCommand{2});
@@ -206,7 +207,7 @@ TEST_SUITE("actors/intra_job/intra_job_pause") {
     CHECK(all<StartWorker>(bench.allocate({device(1)})).size() == 1);
   }
 
-  TEST_CASE("given another device in time the job is handed over instead") {
+  TEST_CASE("a job that gets another device in time is handed over instead") {
     Bench bench;
     bench.run_with(1);
     bench.committed(1, 1);
@@ -216,7 +217,7 @@ TEST_SUITE("actors/intra_job/intra_job_pause") {
     CHECK(receivers<Prepare>(bench.drained(1, 1)) == Ids{1, 2});
   }
 
-  TEST_CASE("given a device while it drains to be saved, it goes on without a checkpoint") {
+  TEST_CASE("a job that gets a device while it drains to be saved continues without a checkpoint") {
     Bench bench;
     bench.run_with(1);
     bench.committed(1, 1);
@@ -227,7 +228,7 @@ TEST_SUITE("actors/intra_job/intra_job_pause") {
     CHECK(bench.core.state() == JobState::kRunning);
   }
 
-  TEST_CASE("what a job waits for is said") {
+  TEST_CASE("a job reports what it waits for") {
     Bench bench;
     CHECK(bench.core.waiting_for() == "at least 1 free devices");
     Bench staged("a:2@2,a:1@8");
@@ -241,18 +242,18 @@ TEST_SUITE("actors/intra_job/intra_job_pause") {
 
 TEST_SUITE("actors/intra_job/intra_job_core") {
   TEST_CASE(
-      "hole: a worker whose link broke says Hello again, and a round finds out what was lost") {
+      "hole: a worker whose link broke says Hello again, and a round finds the lost messages") {
     Bench bench;
     bench.run_with(2);
     CHECK(receivers<Prepare>(bench.hello(1)) == Ids{1, 2});
-    CHECK(bench.hello(1).size() == 1);  // told again what it may have missed
+    CHECK(bench.hello(1).size() == 1);  // It gets the messages again that it may have missed.
     bench.report(1, 0);
     CHECK(bench.hello(1).empty());
     bench.report(2, 0);
-    CHECK(receivers<Prepare>(bench.hello(2)) == Ids{1, 2});  // its Install may be lost
+    CHECK(receivers<Prepare>(bench.hello(2)) == Ids{1, 2});  // Its Install may be lost.
   }
 
-  TEST_CASE("a worker that does not report, and a process that says no Hello, are given up") {
+  TEST_CASE("a worker that does not report, and a process without a Hello, are given up") {
     Bench bench;
     bench.run_with(2);
     bench.exited(2);
@@ -266,7 +267,8 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(all<KillWorker>(starting.core.tick(starting.now)).size() == 1);
   }
 
-  TEST_CASE("a head that died between the last ledger line and the end ends the job as it should") {
+  TEST_CASE(
+      "when a head died between the last ledger line and the end, the next one ends the job") {
     JobRecord record;
     record.state = JobState::kRunning;
     record.generation = Generation{6};

@@ -18,7 +18,7 @@ Contrib contrib(std::uint64_t sender, RankRange ranks, bool drain = false) {
 }
 
 TEST_SUITE("actors/worker/bucket_sum") {
-  TEST_CASE("parts and results are in rank order, whatever the order of arrival") {
+  TEST_CASE("parts and results are in rank order, in any order of arrival") {
     BucketSum sum(5);
     CHECK(sum.add(contrib(3, {4, 5})) == BucketSum::Added::kCounted);
     CHECK(sum.add(contrib(1, {0, 2})) == BucketSum::Added::kCounted);
@@ -37,7 +37,7 @@ TEST_SUITE("actors/worker/bucket_sum") {
     for (VirtualRank rank = 0; rank < 5; ++rank) CHECK(results[rank].rank == rank);
   }
 
-  TEST_CASE("the same part of the same sender counts once") {
+  TEST_CASE("a repeated part of one sender counts once") {
     BucketSum sum(5);
     CHECK(sum.add(contrib(1, {0, 2})) == BucketSum::Added::kCounted);
     CHECK(sum.add(contrib(1, {0, 2})) == BucketSum::Added::kDuplicate);

@@ -41,7 +41,7 @@ State state(std::uint64_t bytes) {
   return state;
 }
 
-// Answers all requests, in order, until there are none.
+// Answers all requests in order, until there are none.
 std::vector<PeerMessage> serve(BulkPull& pull, BulkPull::Outcome outcome, std::size_t& pieces) {
   std::deque<BulkPull::Request> open(outcome.requests.begin(), outcome.requests.end());
   std::vector<PeerMessage> complete = outcome.complete;
@@ -61,7 +61,7 @@ std::vector<PeerMessage> serve(BulkPull& pull, BulkPull::Outcome outcome, std::s
 }
 
 TEST_SUITE("actors/worker/bulk_pull") {
-  TEST_CASE("what needs nothing passes at once") {
+  TEST_CASE("a message without bulk data passes at once") {
     BulkPull pull;
     Reduced reduced;
     reduced.stamp = {kGeneration, kSender};
@@ -73,7 +73,8 @@ TEST_SUITE("actors/worker/bulk_pull") {
   }
 
   TEST_CASE(
-      "a version larger than any message comes whole, with a bounded number of pieces under way") {
+      "a version larger than any message arrives whole, with a bounded number of pieces under "
+      "way") {
     BulkPull pull;
     const std::uint64_t bytes = 9 * std::uint64_t{kPieceBytes} + 12;
     std::size_t pieces = 0;
@@ -88,7 +89,7 @@ TEST_SUITE("actors/worker/bulk_pull") {
     CHECK(pull.idle());
   }
 
-  TEST_CASE("a piece that was not asked for changes nothing") {
+  TEST_CASE("a piece without a request changes nothing") {
     BulkPull pull;
     const BulkPull::Outcome asked = pull.add(state(1000));
     REQUIRE(asked.requests.size() == 1);
@@ -110,7 +111,8 @@ TEST_SUITE("actors/worker/bulk_pull") {
     CHECK(serve(pull, asked, pieces).size() == 1);
   }
 
-  TEST_CASE("messages of one sender are fetched one after the other, of two side by side") {
+  TEST_CASE(
+      "messages of one sender are fetched one after the other, those of two senders side by side") {
     BulkPull pull;
     const BulkPull::Outcome first = pull.add(state(1000));
     CHECK(pull.add(state(2000)).requests.empty());
@@ -122,7 +124,7 @@ TEST_SUITE("actors/worker/bulk_pull") {
     CHECK_FALSE(pull.idle());
   }
 
-  TEST_CASE("what belongs to an abandoned generation is forgotten, and its late pieces with it") {
+  TEST_CASE("data of an abandoned generation is dropped, and its late pieces too") {
     BulkPull pull;
     const BulkPull::Outcome asked = pull.add(state(1000));
     pull.abandon(kGeneration);

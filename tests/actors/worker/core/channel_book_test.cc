@@ -1,9 +1,7 @@
-// Which bulk data goes by which way, and what is known of a channel at both ends.
+// What both ends know of a channel.
 #include "actors/worker/core/channel_book.h"
 
 #include <doctest/doctest.h>
-
-#include "actors/worker/core/transport.h"
 
 namespace es::actors::worker {
 namespace {
@@ -13,10 +11,6 @@ using Use = ChannelBook::Use;
 
 constexpr Incarnation kPeer{7}, kOther{8};
 constexpr Instant kStart = std::chrono::seconds(100);
-
-Place gpu(const char* host, const char* device) {
-  return {host, {"nccl 2.28.9", device}};
-}
 
 Contrib announced(std::uint64_t transfer, Incarnation from = kPeer) {
   Contrib message;
@@ -36,28 +30,9 @@ std::uint32_t bucket_of(const std::optional<PeerMessage>& message) {
   return std::get<Contrib>(*message).bucket;
 }
 
-TEST_SUITE("actors/worker/transport") {
-  TEST_CASE("two GPUs with the same NCCL are joined, on one host or two") {
-    CHECK(transport_between(gpu("h", "GPU-1"), gpu("h", "GPU-2")) == Transport::kChannel);
-    CHECK(transport_between(gpu("h", "GPU-1"), gpu("g", "GPU-2")) == Transport::kChannel);
-  }
-
-  TEST_CASE("workers that share a GPU, or have no common NCCL, share memory or send messages") {
-    const Place cpu{"h", {}}, far_cpu{"g", {}}, older{"h", {"nccl 2.20.5", "GPU-3"}};
-    const Place one = gpu("h", "GPU-1");
-    CHECK(transport_between(one, one) == Transport::kSharedMemory);
-    CHECK(transport_between(one, cpu) == Transport::kSharedMemory);
-    CHECK(transport_between(cpu, one) == Transport::kSharedMemory);
-    CHECK(transport_between(cpu, cpu) == Transport::kSharedMemory);
-    CHECK(transport_between(one, older) == Transport::kSharedMemory);
-    CHECK(transport_between(one, far_cpu) == Transport::kMessages);
-    CHECK(transport_between(far_cpu, cpu) == Transport::kMessages);
-  }
-}
-
 TEST_SUITE("actors/worker/channel_book") {
   TEST_CASE(
-      "a channel is offered once, used when it is there, and offered anew under a new "
+      "a channel is offered once, used when it is there, and offered again under a new "
       "generation") {
     ChannelBook book(4);
     CHECK(book.use(kPeer) == Use::kOffer);
@@ -72,7 +47,7 @@ TEST_SUITE("actors/worker/channel_book") {
     CHECK(book.announce(kPeer) == 1);
   }
 
-  TEST_CASE("a channel is open from when both ends have met until it breaks") {
+  TEST_CASE("a channel is open from the time when both ends have met until it breaks") {
     ChannelBook book(4);
     CHECK_FALSE(book.is_open(kPeer));
     CHECK(book.use(kPeer) == Use::kOffer);
@@ -84,14 +59,14 @@ TEST_SUITE("actors/worker/channel_book") {
     CHECK_FALSE(book.is_open(kPeer));
   }
 
-  TEST_CASE("gradients and their sums go by channels, nothing else does") {
+  TEST_CASE("gradients and their sums use channels, other data does not") {
     CHECK(carries_gradient(Contrib{}));
     CHECK(carries_gradient(Reduced{}));
     CHECK_FALSE(carries_gradient(State{}));
     CHECK_FALSE(carries_gradient(Fetch{}));
   }
 
-  TEST_CASE("no more channels than the device has room for") {
+  TEST_CASE("there are at most as many channels as the device has room for") {
     ChannelBook book(1);
     CHECK(book.use(kPeer) == Use::kOffer);
     CHECK(book.use(kOther) == Use::kNo);
@@ -108,7 +83,7 @@ TEST_SUITE("actors/worker/channel_book") {
     CHECK_FALSE(book.broken(kOther, kStart));
   }
 
-  TEST_CASE("data that was announced to a broken channel is lost, once") {
+  TEST_CASE("data that was announced to a broken channel is reported lost, once") {
     ChannelBook book(4);
     CHECK(book.use(kPeer) == Use::kOffer);
     book.ready(kPeer);
@@ -118,7 +93,7 @@ TEST_SUITE("actors/worker/channel_book") {
     CHECK(book.use(kPeer) == Use::kNo);
   }
 
-  TEST_CASE("a breach that a round explains is forgotten, another is not") {
+  TEST_CASE("a broken channel is forgotten if a round explains it, and reported otherwise") {
     ChannelBook book(4);
     CHECK(book.use(kPeer) == Use::kOffer);
     book.broken(kPeer, kStart);
@@ -153,7 +128,7 @@ TEST_SUITE("actors/worker/channel_inbox") {
     }
   }
 
-  TEST_CASE("bytes in device memory are there alone, those in host memory are not") {
+  TEST_CASE("bytes in device memory are used alone, those in host memory are not") {
     ChannelInbox inbox;
     CHECK(inbox.add(announced(1)).receive);
     CHECK(inbox.add(announced(2)).receive);
@@ -169,7 +144,7 @@ TEST_SUITE("actors/worker/channel_inbox") {
     CHECK_FALSE(on_device_alone(*second));
   }
 
-  TEST_CASE("after a message that is missing nothing is taken from the channel") {
+  TEST_CASE("after a missing message nothing is taken from the channel") {
     for (const std::uint64_t next : {1, 3}) {
       ChannelInbox inbox;
       CHECK(inbox.add(announced(1)).receive);
@@ -178,11 +153,11 @@ TEST_SUITE("actors/worker/channel_inbox") {
       CHECK_FALSE(arrival.receive);
       const auto later = inbox.add(announced(2));
       CHECK_FALSE(later.receive);
-      CHECK_FALSE(later.lost);  // it was said
+      CHECK_FALSE(later.lost);  // It was reported already.
     }
   }
 
-  TEST_CASE("what a broken channel had announced is lost, what has come is not") {
+  TEST_CASE("data that a broken channel had announced is lost, received data is not") {
     ChannelInbox inbox;
     CHECK_FALSE(inbox.broken(kOther));
     CHECK(inbox.add(announced(1)).receive);
@@ -194,13 +169,13 @@ TEST_SUITE("actors/worker/channel_inbox") {
     CHECK_FALSE(same.broken(kPeer));
   }
 
-  TEST_CASE("a message that comes when its channel is broken already is lost") {
+  TEST_CASE("a message that arrives after its channel has broken is lost") {
     ChannelInbox inbox;
     CHECK_FALSE(inbox.broken(kPeer));
     const auto arrival = inbox.add(announced(1));
     CHECK(arrival.lost);
     CHECK_FALSE(arrival.receive);
-    CHECK_FALSE(inbox.add(announced(2)).lost);  // it was said
+    CHECK_FALSE(inbox.add(announced(2)).lost);  // It was reported already.
   }
 
   TEST_CASE("a new generation begins with transfer 1") {

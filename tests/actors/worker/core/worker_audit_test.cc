@@ -12,14 +12,14 @@ WorkerConfig audited() {
   return config;
 }
 
-// Active at version 5, whose step is audited: rank 1 of the peer, by this worker.
+// Active at version 5, whose step is audited: this worker computes rank 1 of the peer.
 Effects at_audited_step(Bench& bench) {
   bench.ready_at(5);
   return bench.go();
 }
 
 TEST_SUITE("actors/worker/worker_audit") {
-  TEST_CASE("the auditor computes the rank of another, the owner digests its own") {
+  TEST_CASE("the auditor computes the rank of another worker, and the owner digests its own") {
     Bench auditor(audited());
     const Effects effects = at_audited_step(auditor);
     REQUIRE(find<RunAudit>(effects) != nullptr);
@@ -33,7 +33,7 @@ TEST_SUITE("actors/worker/worker_audit") {
     CHECK(find<RunAudit>(own) == nullptr);
   }
 
-  TEST_CASE("what a local step gave is told to the head") {
+  TEST_CASE("the result of a local step is reported to the head") {
     Bench bench(audited());
     at_audited_step(bench);
     const Effects effects = bench.engine(AuditDone{Generation{1}, 5, 1, kDigest});
@@ -68,14 +68,14 @@ TEST_SUITE("actors/worker/worker_audit") {
     CHECK(find<ApplyUpdate>(bench.step_until_update(5)) != nullptr);
   }
 
-  TEST_CASE("steps between audits are held by nobody") {
+  TEST_CASE("steps between audits wait for no verdict") {
     Bench bench(audited());
     bench.ready_at(6);
     bench.go();
     CHECK(find<ApplyUpdate>(bench.step_until_update(6)) != nullptr);
   }
 
-  TEST_CASE("asked to compute a rank again, the worker does, at once or when it gets there") {
+  TEST_CASE("on request a worker computes a rank again, at once or when it reaches the step") {
     Bench bench(audited());
     at_audited_step(bench);
     Effects effects = bench.head(Audit{from_head(1), 5, 0});
@@ -93,7 +93,8 @@ TEST_SUITE("actors/worker/worker_audit") {
     CHECK(runs == 2);
   }
 
-  TEST_CASE("a verdict that does not come makes the worker suspect the two who were to speak") {
+  TEST_CASE(
+      "when a verdict does not come, the worker suspects the two workers that had to report") {
     Bench bench(audited());
     at_audited_step(bench);
     bench.step_until_update(5);
@@ -103,7 +104,7 @@ TEST_SUITE("actors/worker/worker_audit") {
     CHECK(to_head<Suspect>(effects)->awaited == kPeer);
   }
 
-  TEST_CASE("sealing forgets what passed") {
+  TEST_CASE("a seal drops the verdicts") {
     Bench bench(audited());
     at_audited_step(bench);
     bench.head(AuditPassed{from_head(1), 5});

@@ -97,7 +97,7 @@ class Bench {
     return core.on(EngineEvent(std::move(event)), now);
   }
 
-  // To Ready at `version` in generation 1, loaded from the seed or a checkpoint.
+  // Runs to Ready at `version` in generation 1, loaded from the seed or a checkpoint.
   void ready_at(Version version) {
     head(Prepare{from_head(1)});
     head(install(1, version, FromCheckpoint{"path"}));
@@ -118,7 +118,7 @@ class Bench {
     engine(PartSummed{Generation{1}, step, 1, {0, 1}, {}, {}});
     return engine(PartSummed{Generation{1}, step, 0, {0, 1}, {}, {{0, 0, context()}}});
   }
-  // Everything of step `step` up to the running update.
+  // All of step `step` up to the running update.
   Effects step_until_update(Version step, bool peer_drains = false) {
     sum_own(step);
     Contrib other = contrib(1, step);

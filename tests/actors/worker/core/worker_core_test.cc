@@ -1,11 +1,11 @@
-// One worker core, message by message: each line of the transition table, and the holes that one
-// worker alone can fall into.
+// One worker core, message by message: each line of the transition table, and the hole tests that
+// concern a single worker.
 #include "tests/actors/worker/core/worker_bench.h"
 
 namespace es::actors::worker {
 namespace {
 
-// Evaluates versions 4 and 8 with a head that is away from the first on, in generation 1.
+// Evaluates versions 4 and 8 in generation 1. The head is away from the first evaluation on.
 void evaluate_twice(Bench& bench) {
   bench.ready_at(4);
   bench.go();
@@ -82,7 +82,7 @@ TEST_SUITE("actors/worker/worker_core") {
     REQUIRE(find<LoadVersion>(effects) != nullptr);
     CHECK(to_head<Ready>(effects) == nullptr);
     CHECK_FALSE(bench.core.version().has_value());
-    CHECK(bench.peer(state).empty());  // one load at a time
+    CHECK(bench.peer(state).empty());  // Only one load runs at a time.
     effects = bench.engine(VersionLoaded{3});
     CHECK(to_head<Ready>(effects) != nullptr);
     CHECK(bench.core.version() == 3);
@@ -120,7 +120,7 @@ TEST_SUITE("actors/worker/worker_core") {
     CHECK(bench.head(Prepare{from_head(3)}).empty());
   }
 
-  TEST_CASE("a Fetch is answered before the source's own Install has come") {
+  TEST_CASE("a Fetch is answered before the source has received its own Install") {
     Bench bench;
     bench.ready_at(3);
     bench.head(Prepare{from_head(2)});
@@ -139,7 +139,7 @@ TEST_SUITE("actors/worker/worker_core") {
     CHECK(bench.core.phase() == Phase::kSealed);
   }
 
-  TEST_CASE("Go starts the local steps of the own ranks; before Ready it is ignored") {
+  TEST_CASE("Go starts the local steps of the worker's ranks; before Ready it is ignored") {
     Bench bench;
     bench.head(Prepare{from_head(1)});
     CHECK(bench.go().empty());
@@ -161,18 +161,18 @@ TEST_SUITE("actors/worker/worker_core") {
     CHECK(to_peer<Contrib>(effects)->bucket == 1);
     CHECK(find<SendPeer>(effects)->channel == kPeersChannel);
     effects = bench.engine(PartSummed{Generation{1}, 0, 0, {0, 1}, {}, {{0, 0, Bench::context()}}});
-    CHECK(effects.empty());  // counted here, rank 1 is missing
+    CHECK(effects.empty());  // This part is counted, and rank 1 is missing.
     effects = bench.peer(Bench::contrib(1, 0));
     REQUIRE(find<ReduceBucket>(effects) != nullptr);
     CHECK(find<ReduceBucket>(effects)->parts.size() == 2);
     effects = bench.engine(BucketReduced{Generation{1}, 0, 0, {}});
     REQUIRE(to_peer<Reduced>(effects) != nullptr);
     CHECK(to_peer<Reduced>(effects)->results.size() == 2);
-    CHECK(find<ApplyUpdate>(effects) == nullptr);  // bucket 1 is missing
+    CHECK(find<ApplyUpdate>(effects) == nullptr);  // Bucket 1 is missing.
     effects = bench.peer(Bench::reduced(1, 0));
     REQUIRE(find<ApplyUpdate>(effects) != nullptr);
     CHECK(find<ApplyUpdate>(effects)->buckets.size() == 2);
-    CHECK(bench.core.version() == 0);  // not before the update has ended
+    CHECK(bench.core.version() == 0);  // Not before the update has ended.
     effects = bench.commit(0);
     CHECK(bench.core.version() == 1);
     REQUIRE(to_head<Committed>(effects) != nullptr);
@@ -183,11 +183,11 @@ TEST_SUITE("actors/worker/worker_core") {
     Bench bench;
     bench.head(Prepare{from_head(1)});
     bench.head(Bench::install(1, 0, FromSeed{}));
-    CHECK(bench.peer(Bench::contrib(1, 0)).empty());  // the peer had its Go first
+    CHECK(bench.peer(Bench::contrib(1, 0)).empty());  // The peer got its Go first.
     bench.engine(VersionLoaded{0});
     bench.go();
     CHECK(find<ReduceBucket>(bench.sum_own(0)) != nullptr);
-    CHECK(bench.peer(Bench::contrib(1, 1)).empty());  // the peer has committed first
+    CHECK(bench.peer(Bench::contrib(1, 1)).empty());  // The peer committed first.
     bench.peer(Bench::reduced(1, 0));
     bench.engine(BucketReduced{Generation{1}, 0, 0, {}});
     bench.commit(0);
@@ -217,26 +217,26 @@ TEST_SUITE("actors/worker/worker_core") {
     bench.ready_at(0);
     bench.go();
     Contrib bad = Bench::contrib(1, 0);
-    bad.ranks = {0, 1};  // not the sender's rank
+    bad.ranks = {0, 1};  // The rank does not belong to the sender.
     CHECK(find<ReportAnomaly>(bench.peer(bad)) != nullptr);
     bad = Bench::contrib(1, 0);
-    bad.bucket = 1;  // not owned here
+    bad.bucket = 1;  // This worker does not own the bucket.
     CHECK(find<ReportAnomaly>(bench.peer(bad)) != nullptr);
     bad = Bench::contrib(1, 0);
-    bad.results.clear();  // a context is missing
+    bad.results.clear();  // A context is missing.
     CHECK(find<ReportAnomaly>(bench.peer(bad)) != nullptr);
     bad = Bench::contrib(1, 0);
-    bad.stamp.sender = kSource;  // not a member
+    bad.stamp.sender = kSource;  // The sender is no member.
     CHECK(find<ReportAnomaly>(bench.peer(bad)) != nullptr);
     Reduced wrong = Bench::reduced(1, 0);
-    wrong.bucket = 0;  // not the sender's
+    wrong.bucket = 0;  // The bucket does not belong to the sender.
     CHECK(find<ReportAnomaly>(bench.peer(wrong)) != nullptr);
     wrong.bucket = 7;
     CHECK(find<ReportAnomaly>(bench.peer(wrong)) != nullptr);
   }
 
-  // Seven ranks: the peer has [2, 7), whose maximal tree ranges are [2, 4) and [4, 7).
-  TEST_CASE("a part is a tree range, or at level D0 the whole of the sender's ranks") {
+  // There are seven ranks. The peer has [2, 7), whose maximal tree ranges are [2, 4) and [4, 7).
+  TEST_CASE("a part is a tree range, or at level D0 all ranks of the sender") {
     for (const bool per_worker : {false, true}) {
       Bench bench(per_worker);
       Install install = Bench::install(1, 0, FromCheckpoint{"path"});
@@ -288,7 +288,7 @@ TEST_SUITE("actors/worker/worker_core") {
     CHECK(to_head<Report>(effects)->stamp.generation == Generation{3});
     CHECK(to_head<Committed>(effects) == nullptr);
     bench.head(Bench::install(3, 1, Bench::source()));
-    effects = bench.head(Go{from_head(3)});  // the ledger line was kept for this
+    effects = bench.head(Go{from_head(3)});  // The ledger line was kept for this.
     REQUIRE(to_head<Committed>(effects) != nullptr);
     CHECK(to_head<Committed>(effects)->line.version == 1);
   }
@@ -315,10 +315,10 @@ TEST_SUITE("actors/worker/worker_core") {
     bench.head(Prepare{from_head(2)});
     bench.head(Bench::install(2, 0, Bench::source()));
     bench.head(Go{from_head(2)});
-    CHECK(bench.peer(Bench::contrib(2, 0)).empty());  // rank 0 is not there any more
+    CHECK(bench.peer(Bench::contrib(2, 0)).empty());  // Rank 0 does not exist any more.
   }
 
-  TEST_CASE("all stop at the version where the drain flag came back, whoever had set it") {
+  TEST_CASE("all workers stop at the version with the drain flag, whichever worker set it") {
     Bench bench;
     bench.ready_at(0);
     bench.go();
@@ -379,7 +379,7 @@ TEST_SUITE("actors/worker/worker_core") {
     CHECK(find<StartLocalSteps>(effects) != nullptr);
   }
 
-  TEST_CASE("an evaluation that the head has not heard of is told again, not made again") {
+  TEST_CASE("an evaluation that the head does not have is sent again, not computed again") {
     Bench bench;
     bench.ready_at(4);
     bench.go();
@@ -392,13 +392,14 @@ TEST_SUITE("actors/worker/worker_core") {
     CHECK(find<RunEvaluation>(bench.head(Go{from_head(2)})) == nullptr);
   }
 
-  TEST_CASE("all evaluations that were made while the head was away are told to the next one") {
+  TEST_CASE("all evaluations from the time without a head are sent to the next head") {
     for (const Version known : {0, 4, 8}) {
       Bench bench;
       evaluate_twice(bench);
       CHECK(told(bench.head(Prepare{from_head(2)})) == std::vector<Version>{4, 8});
       Install install = Bench::install(2, 8, Bench::source());
-      install.members = {{kPeer, {0, 2}, "peer", "h"}};  // this one is to leave: nobody else knows
+      // This worker is to leave, and no other one has the evaluations.
+      install.members = {{kPeer, {0, 2}, "peer", "h"}};
       install.evaluated_through = known;
       bench.head(install);
       std::vector<Version> expected;
@@ -415,7 +416,7 @@ TEST_SUITE("actors/worker/worker_core") {
     CHECK(told(bench.head(Prepare{from_head(2)})) == std::vector<Version>{8});
   }
 
-  TEST_CASE("at the last version there is an evaluation and then nothing more") {
+  TEST_CASE("at the last version there is an evaluation and no step") {
     Bench bench;
     bench.ready_at(kLast - 1);
     bench.go();
@@ -424,10 +425,11 @@ TEST_SUITE("actors/worker/worker_core") {
     Effects effects = bench.commit(kLast - 1);
     CHECK(find<RunEvaluation>(effects) != nullptr);
     effects = bench.engine(EvaluationDone{Generation{1}, kLast, Bench::context()});
-    CHECK(effects.size() == 1);  // Evaluated; no drain at the end
+    CHECK(effects.size() == 1);  // Evaluated. There is no drain at the end.
   }
 
-  TEST_CASE("acknowledged ledger lines are forgotten, the others told after Go and with a State") {
+  TEST_CASE(
+      "acknowledged ledger lines are dropped, and the others are sent after Go and with a State") {
     Bench bench;
     bench.ready_at(0);
     bench.go();
@@ -457,7 +459,8 @@ TEST_SUITE("actors/worker/worker_core") {
     Effects effects = bench.commit(0);
     REQUIRE(find<WriteVersion>(effects) != nullptr);
     CHECK(find<WriteVersion>(effects)->directory == "dir");
-    CHECK(bench.head(WriteCheckpoint{from_head(1), 5, "dir"}).empty());  // never twice
+    // It is never written twice.
+    CHECK(bench.head(WriteCheckpoint{from_head(1), 5, "dir"}).empty());
     effects = bench.engine(CheckpointFinished{5, "dir", 1, {}, ""});
     CHECK(to_head<CheckpointWritten>(effects)->version == 1);
     effects = bench.head(WriteCheckpoint{from_head(1), 6, "other"});
@@ -485,7 +488,7 @@ TEST_SUITE("actors/worker/worker_core") {
     CHECK(find<WriteVersion>(bench.commit(2)) == nullptr);
   }
 
-  TEST_CASE("a damaged source is told to the head, and the worker waits for the next round") {
+  TEST_CASE("a damaged source is reported to the head, and the worker waits for the next round") {
     Bench bench;
     bench.head(Prepare{from_head(1)});
     bench.head(Bench::install(1, 5, FromCheckpoint{"path"}));
@@ -500,11 +503,11 @@ TEST_SUITE("actors/worker/worker_core") {
     CHECK(to_head<Ready>(bench.engine(VersionLoaded{3})) != nullptr);
   }
 
-  TEST_CASE("who waits in vain suspects those whose part is missing, once") {
+  TEST_CASE("a worker that waits in vain suspects the workers whose parts are missing, once") {
     Bench bench;
     bench.ready_at(0);
     bench.go();
-    CHECK(bench.core.tick(std::chrono::seconds(100)).empty());  // its own part is not done
+    CHECK(bench.core.tick(std::chrono::seconds(100)).empty());  // Its own part is not done.
     bench.sum_own(0);
     bench.now += std::chrono::seconds(29);
     CHECK(bench.core.tick(bench.now).empty());
@@ -516,7 +519,7 @@ TEST_SUITE("actors/worker/worker_core") {
     CHECK(bench.core.tick(bench.now + std::chrono::seconds(60)).empty());
   }
 
-  TEST_CASE("a failure of the job is told again in each generation until Release") {
+  TEST_CASE("a failure of the job is reported again in each generation until Release") {
     Bench bench;
     bench.ready_at(0);
     bench.go();
@@ -529,7 +532,7 @@ TEST_SUITE("actors/worker/worker_core") {
     CHECK(find<Exit>(bench.head(Release{from_head(2)})) != nullptr);
   }
 
-  TEST_CASE("a target older than what is held stops the process") {
+  TEST_CASE("a target older than the version of the worker stops the process") {
     Bench bench;
     bench.ready_at(3);
     bench.head(Prepare{from_head(2)});

@@ -1,4 +1,4 @@
-// How long a worker waits for another one, and what makes it wait less or more.
+// How long a worker waits for another one, and what makes this time shorter or longer.
 #include "tests/actors/worker/core/worker_bench.h"
 
 namespace es::actors::worker {
@@ -16,7 +16,7 @@ Effects link(Bench& bench, LinkEvent event) {
   return bench.core.on(event, bench.now);
 }
 
-// One whole step that takes this long.
+// One whole step that takes this time.
 void step(Bench& bench, Version version, Instant duration) {
   bench.now += duration;
   bench.step_until_update(version);
@@ -33,13 +33,13 @@ TEST_SUITE("actors/worker/patience") {
     CHECK(suspects(bench, seconds(31)));
   }
 
-  TEST_CASE("a broken link to whom it waits for shortens that") {
+  TEST_CASE("a broken link to the awaited worker shortens the wait") {
     Bench bench;
     bench.ready_at(5);
     bench.go();
     bench.sum_own(5);
     bench.now = seconds(10);
-    link(bench, LinkLost{kSource});  // it waits for nobody there
+    link(bench, LinkLost{kSource});  // It waits for no worker there.
     CHECK_FALSE(suspects(bench, seconds(20)));
     link(bench, LinkLost{kPeer});
     CHECK_FALSE(suspects(bench, seconds(22)));
@@ -75,7 +75,7 @@ TEST_SUITE("actors/worker/patience") {
     CHECK(suspects(bench, done + seconds(81)));
   }
 
-  TEST_CASE("the own part of the first step says how long a step may take") {
+  TEST_CASE("the worker's own part of the first step limits the time of a step") {
     Bench bench;
     bench.ready_at(5);
     bench.go();
@@ -85,7 +85,7 @@ TEST_SUITE("actors/worker/patience") {
     CHECK(suspects(bench, seconds(221)));
   }
 
-  TEST_CASE("who loads a version waits as long as bytes come") {
+  TEST_CASE("a worker that loads a version waits while bytes arrive") {
     Bench bench;
     bench.head(Prepare{from_head(1)});
     bench.head(Bench::install(1, 5, Bench::source()));
@@ -94,11 +94,11 @@ TEST_SUITE("actors/worker/patience") {
       CHECK_FALSE(suspects(bench, i * seconds(9)));
       link(bench, BytesArrived{kSource});
     }
-    link(bench, BytesArrived{kPeer});  // of another one
+    link(bench, BytesArrived{kPeer});  // Bytes of another version.
     CHECK(suspects(bench, seconds(101)));
   }
 
-  TEST_CASE("a broken link to the source is noticed sooner") {
+  TEST_CASE("a broken link to the source is noticed earlier") {
     Bench bench;
     bench.head(Prepare{from_head(1)});
     bench.head(Bench::install(1, 5, Bench::source()));

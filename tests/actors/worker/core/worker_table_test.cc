@@ -1,5 +1,5 @@
-// Every state of a worker core x every kind of event: nothing is undefined, whatever comes when.
-// The core checks its invariants after each; the table says what the event leads to.
+// Every state of a worker core with every kind of event: each pair is defined, in any order of
+// events. The core checks its invariants after each event. The table lists what the event causes.
 #include <functional>
 #include <string>
 
@@ -10,7 +10,8 @@ namespace {
 
 struct State_ {
   const char* name;
-  std::function<void(Bench&)> reach;  // generation 1 is promised, version 5 held where one is
+  // Generation 1 is promised, and version 5 is held in states that have a version.
+  std::function<void(Bench&)> reach;
 };
 
 void standby(Bench& bench) {
@@ -167,8 +168,9 @@ const std::vector<Event_> kEvents = {
     {"much later", [](Bench& b) { return b.core.tick(std::chrono::hours(1)); }},
 };
 
-// X exits, A aborts, ! a bug was reported, S sealed and reported, F told that the job cannot go on,
-// W a wrong peer is suspected, P another phase, e something was done, . nothing.
+// X: the core exits. A: it aborts. !: a bug was reported. S: sealed and reported. F: the report
+// says that the job cannot continue. W: a wrong peer is suspected. P: another phase. e: another
+// effect. .: no effect.
 char outcome(const Effects& effects, Phase before, Phase after) {
   if (find<Exit>(effects) != nullptr) return 'X';
   if (find<Abort>(effects) != nullptr) return 'A';
@@ -217,11 +219,11 @@ const std::vector<std::string> kTable = {
     "FFFFFFFFF..",  // EngineFailed
     "...........",  // LinkLost
     "...........",  // BytesArrived
-    "...W..W....",  // much later
+    "...W..W....",  // A much later time.
 };
 
 TEST_SUITE("actors/worker/every state x every event") {
-  TEST_CASE("each event does in each state what the table says") {
+  TEST_CASE("each event has in each state the effects that the table lists") {
     std::vector<std::string> actual;
     for (const Event_& event : kEvents) {
       std::string row;
@@ -241,8 +243,9 @@ TEST_SUITE("actors/worker/every state x every event") {
     }
   }
 
-  // No state is a trap: a newer Prepare seals in all of them, once what runs has ended.
-  TEST_CASE("a new generation gets every living worker out of every state") {
+  // Every state can be left: a newer Prepare seals in all of them, once the running computation has
+  // ended.
+  TEST_CASE("a new generation moves every living worker out of every state") {
     for (const State_& state : kStates) {
       CAPTURE(state.name);
       Bench bench;

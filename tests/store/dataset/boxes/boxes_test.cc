@@ -94,7 +94,7 @@ std::vector<float> boxes_of(const std::vector<float>& sample, std::size_t count)
 }  // namespace
 
 TEST_SUITE("store/dataset/boxes") {
-  TEST_CASE("an annotation becomes boxes in parts of the image") {
+  TEST_CASE("an annotation becomes boxes as fractions of the image") {
     const auto image =
         parse_voc_annotation(annotation(object("dog", bounds("1", "1", "40", "20")) +
                                         object("cat", bounds("11", "6", "20.5", "10"), true)),
@@ -111,7 +111,7 @@ TEST_SUITE("store/dataset/boxes") {
     CHECK(image->boxes[1].difficult);
   }
 
-  TEST_CASE("what is wrong with an annotation is told with its object") {
+  TEST_CASE("an error in an annotation is reported with its object") {
     const std::string good = object("dog", bounds("1", "1", "40", "20"));
     CHECK(mentions(error_of("<annotation>"), "x.xml: no XML"));
     CHECK(mentions(error_of("<a></a>"), "x.xml: width is not as it must be: allowed is a number"));
@@ -129,7 +129,7 @@ TEST_SUITE("store/dataset/boxes") {
                    "xmin is not as it must be"));
   }
 
-  TEST_CASE("mutated annotations end in boxes within the image or in an error with the file") {
+  TEST_CASE("mutated annotations give boxes within the image, or an error with the file") {
     std::mt19937_64 random(seed("annotation mutations"));
     const std::string xml = annotation(object("dog", bounds("1", "1", "40", "20")) +
                                        object("cat", bounds("11", "6", "20.5", "10")));
@@ -150,7 +150,7 @@ TEST_SUITE("store/dataset/boxes") {
     CHECK(accepted > 0);
   }
 
-  TEST_CASE("deep and broken XML is refused, not followed") {
+  TEST_CASE("deeply nested and broken XML is refused") {
     std::string deep;
     for (int i = 0; i < 200'000; ++i) deep += "<a>";
     CHECK(mentions(error_of(deep), "no XML"));
@@ -221,7 +221,7 @@ TEST_SUITE("store/dataset/boxes") {
     CHECK(mentions(source_error(spec), "classes = 20"));
   }
 
-  TEST_CASE("an image of another size than its annotation says is an error of its batch") {
+  TEST_CASE("an image whose size differs from its annotation is an error of its batch") {
     TempDirectory directory;
     write_set(directory);
     const auto source = *voc_source(job(directory));
@@ -237,8 +237,8 @@ TEST_SUITE("store/dataset/boxes") {
 
   TEST_CASE("synthetic: boxes lie in the image, do not overlap and show their class") {
     const SyntheticBoxes images({64, 48, 3}, 5, 20);
-    // Mean colours of the classes, from the first images; then the others must be nearest to
-    // theirs.
+    // The mean colours of the classes, computed from the first images. The colours of the other
+    // images must be nearest to those of their own class.
     std::vector<std::array<double, 4>> sums(5);
     const auto mean = [&](std::uint64_t index, const TrueBox& box) {
       std::vector<std::uint8_t> pixels(64 * 48 * 3);

@@ -10,7 +10,7 @@ using namespace es::test;
 
 namespace {
 
-// Byte b of plane c of record r is (r + 3 c + b) mod 256; the label is r mod 10.
+// Byte b of plane c of record r is (r + 3 c + b) mod 256. The label is r mod 10.
 std::string records(int first, int count) {
   std::string bytes;
   for (int r = first; r < first + count; ++r) {
@@ -39,7 +39,7 @@ bool mentions(const std::string& message, const std::string& part) {
 }  // namespace
 
 TEST_SUITE("store/dataset/images/cifar_reader") {
-  TEST_CASE("planes become pixels, the five files follow each other") {
+  TEST_CASE("planes become pixels, and the five files follow each other") {
     TempDirectory directory;
     write_set(directory);
     const auto dataset = read_cifar_dataset(directory.path(), 10);
@@ -47,7 +47,7 @@ TEST_SUITE("store/dataset/images/cifar_reader") {
     CHECK(dataset->shape == ImageShape{32, 32, 3});
     CHECK(dataset->train.count() == 20);
     CHECK(dataset->eval.labels == std::vector<std::int32_t>{2, 3, 4});
-    CHECK(dataset->train.labels[19] == 3);  // record 23
+    CHECK(dataset->train.labels[19] == 3);  // Record 23.
     const auto image = dataset->image(dataset->train, 19);
     CHECK(image[0] == 23);
     CHECK(image[1] == 26);

@@ -24,7 +24,7 @@ TEST_SUITE("store/dataset/images/crop") {
     CHECK(fixed_sigmoid(0) == 0.5);
   }
 
-  TEST_CASE("a random crop lies in the image, with its area and aspect in the published ranges") {
+  TEST_CASE("a random crop lies in the image, with area and aspect in the published ranges") {
     std::mt19937_64 random(seed("crops"));
     for (int round = 0; round < 5000; ++round) {
       const auto height = std::uint32_t(1 + random() % 600),
@@ -33,9 +33,9 @@ TEST_SUITE("store/dataset/images/crop") {
           draw_crop(height, width, stream_key(random(), DataStream::kResizedCrop, 1), random());
       REQUIRE((box.height > 0 && box.width > 0));
       REQUIRE((box.y + box.height <= height && box.x + box.width <= width));
-      if (height < 100 || width < 100) continue;  // rounding
+      if (height < 100 || width < 100) continue;  // Rounding matters for small crops.
       if (std::max(height, width) > 2 * std::min(height, width))
-        continue;  // may be the last resort
+        continue;  // The crop may be the fallback.
       const double area = double(box.height) * box.width / (double(height) * width);
       CHECK((area > 0.07 && area <= 1.0));
       const double aspect = double(box.width) / box.height;
@@ -43,7 +43,7 @@ TEST_SUITE("store/dataset/images/crop") {
     }
   }
 
-  TEST_CASE("areas are spread evenly and aspects on both sides of 1") {
+  TEST_CASE("areas are spread evenly, and aspects on both sides of 1") {
     double area = 0;
     int wide = 0;
     for (std::uint64_t sample = 0; sample < 4000; ++sample) {
@@ -63,7 +63,7 @@ TEST_SUITE("store/dataset/images/crop") {
     CHECK(box.width <= 13);
   }
 
-  TEST_CASE("the central crop has the target's aspect; zoom takes 7/8 of its sides") {
+  TEST_CASE("the central crop has the aspect of the target, and zoom takes 7/8 of its sides") {
     CHECK(central_crop(100, 200, {10, 10, 3}, false) == PixelBox{0, 50, 100, 100});
     CHECK(central_crop(256, 256, {224, 224, 3}, true) == PixelBox{16, 16, 224, 224});
     CHECK(central_crop(100, 50, {10, 20, 3}, false) == PixelBox{37, 0, 25, 50});

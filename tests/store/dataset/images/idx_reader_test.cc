@@ -123,7 +123,7 @@ TEST_SUITE("store/dataset/images/idx_reader") {
                   {kIdxNames[1], "label 2 is not as it must be", "0 to 1", "model.classes = 2"}, 2);
   }
 
-  TEST_CASE("absurd sizes in a header are refused before memory is taken for them") {
+  TEST_CASE("impossible sizes in a header are refused before memory is allocated for them") {
     TempDirectory directory;
     auto files = small_idx_set();
     files[0].replace(4, 4, big_endian(0xffffffff));
@@ -153,7 +153,7 @@ TEST_SUITE("store/dataset/images/idx_reader") {
     check_refused(directory, ErrorKind::kUsage, {"is damaged"});
   }
 
-  TEST_CASE("a small file that decompresses to far more than its header says is not followed") {
+  TEST_CASE("a small file that decompresses to much more than its header says is refused") {
     TempDirectory directory;
     auto files = small_idx_set();
     files[0] = gzip(files[0] + std::string(64 << 20, '\0'));
@@ -161,7 +161,7 @@ TEST_SUITE("store/dataset/images/idx_reader") {
     check_refused(directory, ErrorKind::kUsage, {"bytes after the header = more", "90"});
   }
 
-  TEST_CASE("ten thousand mutated files end in a dataset that keeps its word or in one error") {
+  TEST_CASE("ten thousand mutated files give a consistent dataset or one error") {
     TempDirectory directory;
     std::mt19937_64 random(seed("idx mutations"));
     const auto files = small_idx_set();
@@ -187,7 +187,7 @@ TEST_SUITE("store/dataset/images/idx_reader") {
     CHECK(accepted > 0);
   }
 
-  TEST_CASE("Fashion-MNIST is read as it was published") {
+  TEST_CASE("the published files of Fashion-MNIST are read") {
     const char* override_path = std::getenv("ES_FASHION_MNIST");
     const std::filesystem::path path =
         override_path != nullptr ? override_path : "/usr/share/datasets/fashion-mnist";
@@ -204,6 +204,6 @@ TEST_SUITE("store/dataset/images/idx_reader") {
       CHECK(std::count(dataset->train.labels.begin(), dataset->train.labels.end(), label) == 6000);
       CHECK(std::count(dataset->eval.labels.begin(), dataset->eval.labels.end(), label) == 1000);
     }
-    CHECK(dataset->train.labels[0] == 9);  // an ankle boot
+    CHECK(dataset->train.labels[0] == 9);  // It is an ankle boot.
   }
 }

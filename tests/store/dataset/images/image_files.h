@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string>
 
-// jpeglib.h needs the above.
+// jpeglib.h needs the includes above.
 #include <jpeglib.h>
 #include <png.h>
 
@@ -25,7 +25,7 @@ inline store::RawImage picture(std::uint32_t height, std::uint32_t width) {
   return image;
 }
 
-// A picture without sharp edges, which JPEG keeps nearly as it is.
+// A picture without sharp edges, which JPEG changes very little.
 inline store::RawImage smooth_picture(std::uint32_t height, std::uint32_t width) {
   store::RawImage image{height, width, {}};
   for (std::uint32_t y = 0; y < height; ++y)
@@ -39,11 +39,11 @@ struct JpegOptions {
   int quality = 95;
   bool progressive = false;
   bool grey = false;
-  bool cmyk = false;  // the three colours' complements and no black, as Adobe writes them
+  bool cmyk = false;  // The complements of the three colours and no black, as Adobe writes them.
   bool half_chroma = false;
 };
 
-// One row as the file's colour space has it.
+// One row in the colour space of the file.
 inline std::string jpeg_row(const std::uint8_t* rgb, std::uint32_t width, const JpegOptions& o) {
   std::string row;
   for (std::uint32_t x = 0; x < width; ++x, rgb += 3) {

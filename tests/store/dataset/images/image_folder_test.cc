@@ -22,11 +22,11 @@ void write_image(const TempDirectory& directory, const std::string& name,
   write_file(file, bytes);
 }
 
-// Two classes; one file of each kind among them.
+// Two classes, with one file of each kind among them.
 void write_set(const TempDirectory& directory) {
   write_image(directory, "train/dog/b.JPG", make_jpeg(smooth_picture(20, 30)));
   write_image(directory, "train/cat/z.png", make_png(picture(16, 16)));
-  write_image(directory, "train/cat/a.jpeg", make_png(smooth_picture(25, 9)));  // a wrong name
+  write_image(directory, "train/cat/a.jpeg", make_png(smooth_picture(25, 9)));  // A wrong name.
   write_image(directory, "train/cat/notes.txt", "no image");
   write_image(directory, "val/dog/1.png", make_png(picture(16, 16)));
 }
@@ -64,7 +64,7 @@ std::int32_t label(const std::vector<float>& words) {
 }  // namespace
 
 TEST_SUITE("store/dataset/images/image_folder") {
-  TEST_CASE("classes and files are numbered by name; other files are passed over") {
+  TEST_CASE("classes and files are numbered by name, and other files are skipped") {
     TempDirectory directory;
     write_set(directory);
     const auto source = *image_folder_source(job(directory));
@@ -76,7 +76,7 @@ TEST_SUITE("store/dataset/images/image_folder") {
     CHECK(source->true_label(0) == 1);
   }
 
-  TEST_CASE("an image of the wanted size comes as it is, normalised") {
+  TEST_CASE("an image of the wanted size is only normalised") {
     TempDirectory directory;
     write_set(directory);
     const auto source = *image_folder_source(job(directory));
@@ -90,7 +90,7 @@ TEST_SUITE("store/dataset/images/image_folder") {
     }
   }
 
-  TEST_CASE("random resized crops differ by epoch and by seed, and repeat") {
+  TEST_CASE("random resized crops differ by epoch and by seed, and are repeatable") {
     TempDirectory directory;
     write_set(directory);
     JobSpec spec = job(directory);
@@ -153,7 +153,7 @@ TEST_SUITE("store/dataset/images/image_folder") {
     CHECK(mentions(error_of(spec), "val: images = 0"));
   }
 
-  TEST_CASE("a damaged or vanished image is an error of the batch that needs it, with its name") {
+  TEST_CASE("a damaged or missing image is an error of the batch that needs it, with its name") {
     TempDirectory directory;
     write_set(directory);
     const auto source = *image_folder_source(job(directory));

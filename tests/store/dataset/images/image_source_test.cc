@@ -59,7 +59,7 @@ EpochSampler sampler_of(const ImageDataset& dataset, std::uint32_t max_p, std::u
       {.samples = dataset.train.count(), .max_p = max_p, .batch_size = batch, .seed = 3});
 }
 
-// A block of words as images and labels.
+// A block of words, as images and labels.
 Batch batch_from(const std::vector<float>& words, std::size_t batch) {
   Batch result{{words.begin(), words.end() - batch}, {}};
   for (std::size_t i = words.size() - batch; i < words.size(); ++i)
@@ -78,7 +78,8 @@ float normalised(int pixel) {
   return (static_cast<float>(pixel) / 255.0f - 0.5f) / 0.5f;
 }
 
-// The image padded by `padding`, cut at (dy, dx) and possibly mirrored: the definition, plainly.
+// The image padded by `padding`, cut at (dy, dx) and possibly mirrored: the definition as simple
+// loops.
 std::vector<float> transformed(const ImageDataset& dataset, std::uint64_t sample, int padding,
                                int dy, int dx, bool mirrored) {
   const ImageShape& shape = dataset.shape;
@@ -120,7 +121,7 @@ TEST_SUITE("store/dataset/images/image_source") {
     }
   }
 
-  TEST_CASE("a training image is a crop of its padded self, mirrored or not, in every way") {
+  TEST_CASE("a training image is a crop of its padded self, mirrored or not, in all combinations") {
     const ImageDataset dataset = dataset_of({6, 5, 2}, 400);
     const EpochSampler sampler = sampler_of(dataset, 4, 100);
     const Augmentation augmentation{.crop_padding = 2, .flip = true, .seed = 11};
@@ -145,7 +146,7 @@ TEST_SUITE("store/dataset/images/image_source") {
     CHECK(seen.size() == 50);
   }
 
-  TEST_CASE("the augmentation belongs to seed, epoch and sample, not to the rank that loads it") {
+  TEST_CASE("the augmentation depends on seed, epoch and sample, not on the rank that loads it") {
     const ImageDataset dataset = dataset_of({8, 8, 1}, 64);
     const EpochSampler one = sampler_of(dataset, 1, 64);
     const EpochSampler four = sampler_of(dataset, 4, 16);
@@ -177,7 +178,7 @@ TEST_SUITE("store/dataset/images/image_source") {
     for (const float value : batch.images) CHECK((value >= -1.0f && value <= 1.0f));
   }
 
-  TEST_CASE("threads that fill batches at once get what one thread gets") {
+  TEST_CASE("threads that fill batches at the same time get the samples that one thread gets") {
     const ImageDataset dataset = dataset_of({28, 28, 1}, 1024);
     const EpochSampler sampler = sampler_of(dataset, 4, 32);
     const Augmentation augmentation{.crop_padding = 2, .flip = true, .seed = 1};
@@ -201,7 +202,8 @@ TEST_SUITE("store/dataset/images/image_source") {
           "619f3b7ecd5775d8ea27ef086615264c");
   }
 
-  TEST_CASE("evaluation images come in order, only normalised; the last one fills the batch up") {
+  TEST_CASE(
+      "evaluation images are in order and only normalised, and the last one fills the batch up") {
     const ImageDataset dataset = dataset_of({3, 3, 1}, 20);
     const auto source = source_of(dataset, {.crop_padding = 2, .flip = true, .seed = 4});
     std::vector<float> words(7 * 10);
@@ -216,7 +218,7 @@ TEST_SUITE("store/dataset/images/image_source") {
     }
   }
 
-  TEST_CASE("imagenet normalises each channel by its mean and deviation; needs three of them") {
+  TEST_CASE("imagenet normalises each of three channels by its mean and deviation") {
     const ImageDataset dataset{{1, 1, 3}, 2, {{0, 128, 255}, {1}}, {{0, 0, 0}, {0}}};
     std::vector<float> words(4);
     REQUIRE(source_of(dataset, {}, "imagenet")
@@ -233,7 +235,7 @@ TEST_SUITE("store/dataset/images/image_source") {
     CHECK(grey.error().message.find("data.normalise") != std::string::npos);
   }
 
-  TEST_CASE("synthetic images are the same samples whether they are held or computed") {
+  TEST_CASE("synthetic images are the same samples, stored or computed") {
     DataSpec spec;
     spec.height = spec.width = 12;
     spec.channels = 3;

@@ -57,7 +57,7 @@ std::vector<std::string> all_kinds() {
 }  // namespace
 
 TEST_SUITE("store/dataset/images/raw_image") {
-  TEST_CASE("PNG gives the pixels that were written, whatever the file's kind") {
+  TEST_CASE("PNG gives the pixels that were written, for every kind of file") {
     const RawImage image = picture(9, 14);
     CHECK(decoded(make_png(image)).pixels == image.pixels);
     for (const PngKind kind : {PngKind::kAlpha, PngKind::kDeep, PngKind::kInterlaced})
@@ -94,7 +94,7 @@ TEST_SUITE("store/dataset/images/raw_image") {
     CHECK(digest_of(all).hex() == "400b19539ce1e2844651f1e0e8d1cebd");
   }
 
-  TEST_CASE("what is no image is refused with its name") {
+  TEST_CASE("a file that is no image is refused with its name") {
     CHECK(error_of("").find("DIR/a.jpg: does not begin as an image does") == 0);
     CHECK(error_of("GIF89a.....").find("allowed is a JPEG or PNG image") != std::string::npos);
   }
@@ -115,18 +115,18 @@ TEST_SUITE("store/dataset/images/raw_image") {
     }
   }
 
-  TEST_CASE("sizes beyond the limits are refused before memory is taken for them") {
+  TEST_CASE("sizes beyond the limits are refused before memory is allocated for them") {
     CHECK(check_image_size("x", 1, kImageSideMax).ok());
     CHECK_FALSE(check_image_size("x", 0, 5).ok());
     CHECK_FALSE(check_image_size("x", 5, kImageSideMax + 1).ok());
     CHECK_FALSE(check_image_size("x", 60'000, 60'000).ok());
     std::string jpeg = make_jpeg(smooth_picture(8, 8));
-    const std::size_t frame = jpeg.find("\xff\xc0");  // then length (2), precision, height, width
+    const std::size_t frame = jpeg.find("\xff\xc0");  // Then length (2), precision, height, width.
     jpeg.replace(frame + 5, 4, "\xff\x00\xff\x00", 4);
     CHECK(error_of(jpeg).find("height x width = 65280x65280") != std::string::npos);
   }
 
-  TEST_CASE("mutated files end in an image of their size or in one error") {
+  TEST_CASE("mutated files give an image of their size or one error") {
     std::mt19937_64 random(seed("image mutations"));
     const std::vector<std::string> files = all_kinds();
     int accepted = 0;

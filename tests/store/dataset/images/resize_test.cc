@@ -29,9 +29,10 @@ PixelBox whole(const RawImage& image) {
 }  // namespace
 
 TEST_SUITE("store/dataset/images/resize") {
-  // The expected values are what Pillow 9.4 makes of the same pixels by
+  // The expected values are those that Pillow 9.4 computes from the same pixels with
   // crop(box).resize(size, BILINEAR).
-  TEST_CASE("equals Pillow's bilinear resize: smaller, larger, part of an image") {
+  TEST_CASE(
+      "equals Pillow's bilinear resize for smaller and larger sizes and for parts of an image") {
     const RawImage image = picture(11, 13);
     CHECK(resized(image, whole(image), 3, 4) ==
           Pixels{122, 55, 198, 132, 152, 156, 121, 105, 155, 139, 54,  179,
@@ -52,7 +53,7 @@ TEST_SUITE("store/dataset/images/resize") {
     CHECK(resized(image, whole(image), 7, 6) == image.pixels);
   }
 
-  TEST_CASE("an even colour stays as it is at any size") {
+  TEST_CASE("an image of one colour keeps it at any size") {
     std::mt19937_64 random(seed("even colours"));
     for (int round = 0; round < 200; ++round) {
       const auto side = [&] { return 1 + std::uint32_t(random() % 70); };
@@ -64,7 +65,7 @@ TEST_SUITE("store/dataset/images/resize") {
     }
   }
 
-  TEST_CASE("a box is the image that is cut out") {
+  TEST_CASE("a box gives the same result as the cut image") {
     const RawImage image = picture(20, 30);
     const PixelBox box{3, 11, 9, 13};
     RawImage cut{box.height, box.width, {}};

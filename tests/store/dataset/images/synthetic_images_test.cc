@@ -19,7 +19,7 @@ Pixels image(const SyntheticImages& images, Half half, std::uint64_t index) {
   return pixels;
 }
 
-// Digest of the first `count` images one after the other.
+// The digest of the first `count` images in order.
 std::string digest(const SyntheticImages& images, Half half, std::uint64_t count) {
   Pixels all;
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -46,7 +46,7 @@ std::size_t nearest_class(const std::vector<std::vector<double>>& means,
 }  // namespace
 
 TEST_SUITE("store/dataset/images/synthetic_images") {
-  TEST_CASE("labels go round") {
+  TEST_CASE("labels repeat in a cycle") {
     const SyntheticImages images({7, 9, 3}, 5);
     for (std::uint64_t i = 0; i < 52; ++i) CHECK(images.label(i) == int(i % 5));
   }
@@ -62,7 +62,8 @@ TEST_SUITE("store/dataset/images/synthetic_images") {
     CHECK(image(images, Half::kTrain, 0) != image(images, Half::kEval, 0));
   }
 
-  TEST_CASE("what the mean images of the training half tell applies to the evaluation half") {
+  TEST_CASE(
+      "the mean images of the training half also distinguish the classes of the evaluation half") {
     const SyntheticImages images({16, 16, 1}, 10);
     std::vector<std::vector<double>> means(10, std::vector<double>(256));
     for (std::uint64_t i = 0; i < 1000; ++i) {

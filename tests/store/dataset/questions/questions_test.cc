@@ -22,7 +22,7 @@ bool mentions(const std::string& message, const std::string& part) {
   return message.find(part) != std::string::npos;
 }
 
-// Words w0 .. w59, digits as pieces.
+// The words w0 .. w59; digits are pieces.
 std::string vocabulary() {
   std::string text = "[PAD]\n[UNK]\n[CLS]\n[SEP]\nwho\nwhere\n?\n";
   for (int i = 0; i < 60; ++i) text += "w" + std::to_string(i) + "\n";
@@ -47,7 +47,8 @@ std::string squad(const std::string& context, const std::string& questions) {
          R"(", "qas": [)" + questions + "]}]}]}";
 }
 
-// Train: one context of 50 words; answers w3 w4 and w45. Evaluation: the same with one question.
+// Training: one context of 50 words with the answers w3 w4 and w45. Evaluation: the same with one
+// question.
 std::string train_json() {
   const std::string text = words(50);
   return squad(text, question("q1", "Who?", "W3 W4", text.find("W3 ")) + ", " +
@@ -114,7 +115,8 @@ TEST_SUITE("store/dataset/questions") {
     TempDirectory directory;
     write_set(directory);
     const auto source = *squad_source(job(directory));
-    // 24 tokens: 2 of the question, 3 special, 19 of the context; windows begin at 0, 8, .., 32.
+    // 24 tokens: 2 of the question, 3 special ones, 19 of the context. Windows begin at 0, 8, ..,
+    // 32.
     REQUIRE(source->train_count() == 10);
     CHECK(source->eval_count() == 5);
     for (int w = 0; w < 5; ++w) {
@@ -134,7 +136,7 @@ TEST_SUITE("store/dataset/questions") {
     }
   }
 
-  TEST_CASE("the answer is given in the windows that have all of it, else 0 0") {
+  TEST_CASE("the answer is given in windows that contain all of it, and otherwise it is 0 0") {
     TempDirectory directory;
     write_set(directory);
     const auto source = *squad_source(job(directory));
@@ -142,12 +144,12 @@ TEST_SUITE("store/dataset/questions") {
     CHECK(train_sample(*source, 0).last == 4 + 4);
     CHECK(train_sample(*source, 1).first == 0);
     CHECK(train_sample(*source, 1).last == 0);
-    const Sample last = train_sample(*source, 9);  // window 32..50 of the second question
+    const Sample last = train_sample(*source, 9);  // The window 32..50 of the second question.
     CHECK(last.first == 4 + 45 - 32);
     CHECK(last.last == last.first);
   }
 
-  TEST_CASE("evaluation knows the question, the context and the text of tokens") {
+  TEST_CASE("evaluation has the question, the context and the text of tokens") {
     TempDirectory directory;
     write_set(directory);
     const auto source = *squad_source(job(directory));
@@ -185,7 +187,7 @@ TEST_SUITE("store/dataset/questions") {
                  "answer_start is not as it must be: allowed is where the context has the answer"));
   }
 
-  TEST_CASE("what is wrong with the JSON is told with its place") {
+  TEST_CASE("an error in the JSON is reported with its place") {
     CHECK(mentions(squad_error("{\"data\": ["), "x.json: no JSON"));
     CHECK(mentions(squad_error("{}"), "x.json: $: data = (missing): allowed is a list"));
     CHECK(mentions(squad_error("[]"), "x.json: $: allowed is an object"));
@@ -204,7 +206,7 @@ TEST_SUITE("store/dataset/questions") {
   }
 
   TEST_CASE(
-      "mutated JSON ends in questions whose answers are there, or in an error with the file") {
+      "mutated JSON gives questions whose answers are in the context, or an error with the file") {
     std::mt19937_64 random(seed("squad mutations"));
     TempDirectory directory;
     int accepted = 0;
@@ -224,7 +226,7 @@ TEST_SUITE("store/dataset/questions") {
     CHECK(accepted > 0);
   }
 
-  TEST_CASE("synthetic: the answer follows the key that the question names") {
+  TEST_CASE("synthetic: the answer follows the key that the question contains") {
     DataSpec spec;
     spec.tokens = 40;
     spec.vocabulary = 120;

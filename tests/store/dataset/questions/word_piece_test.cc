@@ -33,7 +33,7 @@ WordPiece pieces() {
   return *std::move(read);
 }
 
-// The pieces as text, divided by blanks.
+// The pieces as text, separated by blanks.
 std::string tokenized(const std::string& text) {
   std::string out;
   for (const Piece& piece : pieces().pieces(text))
@@ -64,10 +64,12 @@ TEST_SUITE("store/dataset/questions/word_piece") {
 
   TEST_CASE("case and accents are dropped, composed or not") {
     CHECK(tokenized("CAFÉ cafe\xcc\x81 Naïve") == "cafe cafe naive");
-    CHECK(tokenized("ẞ ß Й й и\xcc\x86") == "ß ß [UNK] [UNK] [UNK]");  // й loses its mark: и
+    // The letter й loses its mark and becomes и.
+    CHECK(tokenized("ẞ ß Й й и\xcc\x86") == "ß ß [UNK] [UNK] [UNK]");
   }
 
-  TEST_CASE("punctuation and Chinese characters are words of their own, controls are dropped") {
+  TEST_CASE(
+      "punctuation and Chinese characters are separate words, and control characters are dropped") {
     CHECK(tokenized("want,wanted") == "want , want ##ed");
     CHECK(tokenized("東京want") == "東 京 want");
     CHECK(tokenized("wa\xe2\x80\x8bnt\x01\x02 the\xc2\xa0the\xe3\x80\x80the\nthe\tthe") ==
@@ -75,7 +77,7 @@ TEST_SUITE("store/dataset/questions/word_piece") {
     CHECK(tokenized("the\xe2\x80\x94the") == "the [UNK] the");
   }
 
-  TEST_CASE("a piece names the bytes of the text that it came from") {
+  TEST_CASE("a piece names the bytes of the text from which it was made") {
     const std::string text = " CAFÉs, unwanted 東";
     std::vector<std::string> parts;
     for (const Piece& piece : pieces().pieces(text))
@@ -83,7 +85,7 @@ TEST_SUITE("store/dataset/questions/word_piece") {
     CHECK(parts == std::vector<std::string>{"CAFÉ", "s", ",", "un", "want", "ed", "東"});
   }
 
-  TEST_CASE("a vocabulary that cannot be used is refused with its line") {
+  TEST_CASE("an unusable vocabulary is refused with the line of the error") {
     CHECK(error_of(vocabulary()).empty());
     CHECK(error_of("[PAD]\n[UNK]\n\n[CLS]\n[SEP]\n")
               .find("vocab.txt: line 3: token is not as it must be") != std::string::npos);
@@ -98,7 +100,7 @@ TEST_SUITE("store/dataset/questions/word_piece") {
     CHECK(missing.error().kind == ErrorKind::kNotFound);
   }
 
-  TEST_CASE("any bytes become pieces that follow each other") {
+  TEST_CASE("any bytes give pieces that follow each other") {
     std::mt19937_64 random(seed("texts"));
     const WordPiece vocabulary = pieces();
     const std::string text = "The CAFÉ's unwanted, naïve 東京 runners\xe2\x80\x94want";

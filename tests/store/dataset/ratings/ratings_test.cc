@@ -59,12 +59,13 @@ std::vector<Sample> eval_samples(const SampleSource& source) {
   return samples_of(words);
 }
 
-// 20 users of 300 items; user u has rated 2 + u of them, at random. The largest time is last.
+// 20 users and 300 items. User u has rated 2 + u of them, chosen at random. The rating with the
+// largest time is last.
 std::string random_ratings(std::mt19937_64& random, std::set<std::pair<int, int>>& rated,
                            std::map<int, int>& last) {
   std::string text;
   int time = 0;
-  for (int item = 0; item < 300; ++item)  // user 99 (number 20) has rated 30
+  for (int item = 0; item < 300; ++item)  // User 99 (number 20) has rated 30 items.
     if (item % 10 == 0) {
       text += "99\t" + std::to_string(item) + "\t3\t" + std::to_string(++time) + "\n";
       rated.insert({20, item});
@@ -115,7 +116,7 @@ TEST_SUITE("store/dataset/ratings") {
     }
   }
 
-  TEST_CASE("what is wrong with a row is told with its line") {
+  TEST_CASE("an error in a row is reported with its line") {
     const std::string good = "1\t2\t3\t4\n";
     CHECK(mentions(
         error_of(good + "1\t2\t3\n"),
@@ -135,7 +136,7 @@ TEST_SUITE("store/dataset/ratings") {
     CHECK(read_ratings(empty.path()).error().kind == ErrorKind::kNotFound);
   }
 
-  TEST_CASE("mutated files end in ratings within their numbers or in an error with the file") {
+  TEST_CASE("mutated files give ratings within their numbers, or an error with the file") {
     std::mt19937_64 random(seed("ratings mutations"));
     std::string text;
     for (int i = 0; i < 40; ++i)
@@ -157,7 +158,7 @@ TEST_SUITE("store/dataset/ratings") {
     CHECK(accepted > 0);
   }
 
-  TEST_CASE("the latest rating of a user is held out; of equal times the later line") {
+  TEST_CASE("the latest rating of a user is held out; of equal times the later line is held out") {
     Ratings ratings{
         .users = 3,
         .items = 120,
@@ -170,7 +171,8 @@ TEST_SUITE("store/dataset/ratings") {
                              std::vector<Pair>{{0, 3}, {0, 7}, {1, 2}, {2, 9}}));
   }
 
-  TEST_CASE("a user that has rated nearly everything cannot be evaluated, and is named") {
+  TEST_CASE(
+      "a user that has rated nearly all items cannot be evaluated, and the error names the user") {
     Ratings ratings{.users = 1, .items = 103, .rows = {}};
     for (std::uint32_t item = 0; item < 4; ++item) ratings.rows.push_back({0, item, item});
     CHECK(Interactions::create(ratings).ok());
@@ -181,8 +183,7 @@ TEST_SUITE("store/dataset/ratings") {
     CHECK(mentions(refused.error().message, "= 98: allowed is at least 99"));
   }
 
-  TEST_CASE(
-      "ratings of one item, or with nobody to evaluate, are refused before a negative is drawn") {
+  TEST_CASE("ratings without a user to evaluate are refused before a negative is drawn") {
     TempDirectory directory;
     for (const char* text :
          {"1\t1\t5\t10\n", "1\t1\t5\t10\n2\t1\t5\t10\n", "1\t1\t5\t10\n2\t2\t5\t10\n"}) {
@@ -193,14 +194,14 @@ TEST_SUITE("store/dataset/ratings") {
     }
   }
 
-  TEST_CASE("items that were not rated are numbered without gap, against brute force") {
+  TEST_CASE("unrated items are numbered without a gap, compared with brute force") {
     std::mt19937_64 random(seed("unrated items"));
     std::set<std::pair<int, int>> rated;
     std::map<int, int> last;
     TempDirectory directory;
     write_file(directory / "u.data", random_ratings(random, rated, last));
     const auto interactions = *Interactions::create(*read_ratings(directory.path()));
-    std::set<int> items;  // as they are numbered
+    std::set<int> items;  // By their new numbers.
     for (const auto& [user, item] : rated) items.insert(item);
     const std::vector<int> ids(items.begin(), items.end());
     for (const Interactions::Pair& pair : interactions.held_out()) {
@@ -220,7 +221,8 @@ TEST_SUITE("store/dataset/ratings") {
     }
   }
 
-  TEST_CASE("training: every rating but the held out, each with negatives that change by epoch") {
+  TEST_CASE(
+      "training: every rating but the held-out ones, each with negatives that change by epoch") {
     std::mt19937_64 random(seed("rating samples"));
     std::set<std::pair<int, int>> rated;
     std::map<int, int> last;
@@ -269,7 +271,7 @@ TEST_SUITE("store/dataset/ratings") {
     }
   }
 
-  TEST_CASE("synthetic: what a user likes and what it does not like have nothing in common") {
+  TEST_CASE("synthetic: the liked and the disliked items of a user have nothing in common") {
     DataSpec spec;
     spec.users = 40;
     spec.items = 150;
@@ -289,7 +291,7 @@ TEST_SUITE("store/dataset/ratings") {
     CHECK(both == 0);
   }
 
-  TEST_CASE("synthetic: a single user and item end in samples too") {
+  TEST_CASE("synthetic: a single user and a single item give samples too") {
     DataSpec spec;
     spec.users = 1;
     spec.items = 2;

@@ -1,0 +1,114 @@
+#pragma once
+// The events that go into ClusterCore and the effects that come out. The messages between jobs and
+// the cluster scheduler are in protocol/core/job_cluster.h. Times are seconds from an origin that
+// the caller chooses. Plain values without locks.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "actors/protocol/core/job_cluster.h"
+#include "proto/base/job_spec.h"
+#include "scheduler/policy/common/policy.h"
+
+namespace es::actors::cluster {
+
+// --- events ------------------------------------------------------------------------------------
+
+// A node said hello, for the first time or again. Device indices are 0 .. count - 1 of each type. A
+// job that owned a device when the node was lost owns it until its DeviceReleased. `kept`: devices
+// on which a process of a job still runs after a restart of the head.
+struct NodeJoined {
+  std::string node;
+  DeviceSet devices;
+  std::vector<std::pair<JobId, DeviceId>> kept = {};
+};
+
+struct NodeLost {
+  std::string node;
+};
+
+// The daemon of this node is about to end. The node is treated as lost, but its processes live and
+// are to be handed over. NodeJoined ends this state.
+struct NodeDraining {
+  std::string node;
+};
+
+// A job exists and has its place in the submit order. It is given nothing before its first Demand.
+struct JobAdmitted {
+  JobId job;
+  // min_devices >= 1. An exact demand may name device types that are not in device_types. The
+  // deadline counts from submit_s.
+  ResourceSpec resources{};
+  DeterminismLevel level = DeterminismLevel::kD1;
+  std::uint32_t max_p = 1;  // ESTs; the policy never gives a job more devices than this
+  // Admitted by an earlier head, which has judged its demand. Its nodes may not have returned yet.
+  bool restored = false;
+  // For the policy; see scheduler/policy/common/policy.h.
+  std::optional<double> submit_s;  // on the clock of the events; nullopt: now
+  double start_seconds = 1;        // assumed time without progress at the first start
+  double rescale_seconds = 0.5;    // the same for later changes, until the job has measured one
+};
+
+// A message of a job. DeviceSuspected is an event of its own, because it also comes from the
+// journal of the head.
+using JobMessage = std::variant<protocol::Demand, protocol::JobRefusals, protocol::BoundToType,
+                                protocol::DeviceReleased, protocol::JobEnded>;
+struct FromJob {
+  JobId job;
+  JobMessage message;
+};
+
+// An operator has cleared the device.
+struct DeviceCleared {
+  DeviceId device;
+};
+
+// A load outside of EasyScale takes `count` devices of a type until ClaimEnded. check_claim() has
+// accepted the claim, in this head or in an earlier one.
+struct ClaimMade {
+  std::string name;
+  DeviceType type;
+  std::uint32_t count = 0;  // > 0
+  bool operator==(const ClaimMade&) const = default;
+};
+
+// A claim changes its number of devices. Devices beyond the new number become free at once.
+struct ClaimResized {
+  std::string name;
+  std::uint32_t count = 0;  // > 0
+};
+
+struct ClaimEnded {
+  std::string name;
+};
+
+using Event =
+    std::variant<NodeJoined, NodeLost, NodeDraining, JobAdmitted, FromJob,
+                 protocol::DeviceSuspected, DeviceCleared, ClaimMade, ClaimResized, ClaimEnded>;
+
+// --- effects -----------------------------------------------------------------------------------
+
+// A message to a job. Of its demands the scheduler refuses those that cannot be met. An exact
+// demand is compared with the devices that exist. The minimum is judged when the job first asks for
+// it, or asks for it after an exact demand, and includes the devices of nodes that are away. The
+// previous demand stays in force. Nothing is refused before the first node has joined, because a
+// restarted head knows its jobs before its nodes.
+struct ToJob {
+  JobId job;
+  std::variant<protocol::DemandRefused, protocol::Allocation> message;
+  bool operator==(const ToJob&) const = default;
+};
+
+using Effect = ToJob;
+
+struct Limits {
+  // Each tenant at most once; empty: all devices are common.
+  std::vector<scheduler::Quota> quotas{};
+  // Limit of all claims together, for each type; nullopt: all devices that exist.
+  std::optional<DeviceSet> claims{};
+};
+
+}  // namespace es::actors::cluster

@@ -1,0 +1,86 @@
+// JobPlanner: the changes that it makes to the job's devices and ranks.
+#include <algorithm>
+#include <utility>
+
+#include "actors/intra_job/core/job_planner.h"
+#include "actors/protocol/core/durations.h"
+#include "scheduler/model/device_sets.h"
+#include "scheduler/plans/plans.h"
+#include "scheduler/plans/rebalance.h"
+
+namespace es::actors::intra_job {
+namespace {
+
+std::string milliseconds_text(double seconds) {
+  return decimal(seconds * 1e3, 1) + " ms";
+}
+
+// Among the devices of a type, those whose workers came last are given back.
+GiveBackCommand give_back(DeviceSet rest, const PlannerView& job) {
+  GiveBackCommand command;
+  const std::vector<DeviceId> devices = member_devices(job);
+  for (auto device = devices.rbegin(); device != devices.rend(); ++device) {
+    if (rest.count_of(device->type) == 0) continue;
+    rest.remove(device->type, 1);
+    command.devices.push_back(*device);
+  }
+  return command;
+}
+
+}  // namespace
+
+bool JobPlanner::may_change_devices(const PlannerView& job) const {
+  return !job.stalled && job.phase == Phase::kNormal && !demand_is_exact_;
+}
+
+PlannerEffects JobPlanner::fall_back(const PlannerView& job) {
+  const auto verdict = grant_trial_.verdict();
+  if (!verdict || !may_change_devices(job)) return {};
+  grant_trial_.fall_back();
+  return {LogLine{"gives " + verdict->give_back.text() + " back: a step takes " +
+                  milliseconds_text(verdict->seconds_now) + " with them, " +
+                  milliseconds_text(verdict->seconds_before) + " without"},
+          RefusalsChanged{}, give_back(verdict->give_back, job)};
+}
+
+PlannerEffects JobPlanner::release_unused(const PlannerView& job) {
+  if (!may_change_devices(job) || is_near_the_end(job)) return {};
+  const DeviceSet held = count_by_type(member_devices(job));
+  const auto is_measured = [this](const DeviceCount& c) { return speeds_.is_measured(c.type); };
+  if (held != held_devices(job) || !std::ranges::all_of(held.counts, is_measured)) return {};
+  const auto best = scheduler::best_plan({.max_p = options_.max_p,
+                                          .capabilities = speeds_.capabilities(),
+                                          .available = held,
+                                          .mix_types = options_.level == DeterminismLevel::kD2});
+  if (!best || best->plan.devices() == held) return {};
+  if (best->plan.devices().total() < options_.resources.min_devices) return {};
+  if (!released_from_.insert(held.text()).second) return {};
+  const DeviceSet unused = scheduler::beyond(held, best->plan.devices());
+  return {LogLine{"gives " + unused.text() + " back: it is as fast without"},
+          give_back(unused, job)};
+}
+
+PlannerEffects JobPlanner::rebalance(const PlannerView& job) {
+  if (job.phase != Phase::kNormal || job.stalled || options_.level == DeterminismLevel::kD0 ||
+      job.now < next_rebalance_)
+    return {};
+  std::vector<double> capabilities;
+  for (const DeviceId& device : member_devices(job)) {
+    // Assumed and measured capabilities cannot be compared.
+    if (!speeds_.local_step_seconds(device)) return {};
+    capabilities.push_back(speeds_.device_capability(device));
+  }
+  const std::vector<RankRange> current = member_ranks(job);
+  const auto change = scheduler::rebalance({.capabilities = capabilities,
+                                            .current = current,
+                                            .max_p = options_.max_p,
+                                            .pause_seconds = in_seconds(pause()),
+                                            .steps_left = steps_left(job)});
+  if (!change) return {};
+  next_rebalance_ = job.now + std::max<Instant>(kPausesApart * pause(), kRebalanceApart);
+  return {LogLine{"moves ESTs: a step of " + decimal(change->seconds_now, 3) + " s would take " +
+                  decimal(change->seconds_then, 3) + " s"},
+          RebalanceCommand{}};
+}
+
+}  // namespace es::actors::intra_job

@@ -1,0 +1,61 @@
+#include "actors/intra_job/core/job_speeds.h"
+
+#include "scheduler/plans/placement.h"
+
+namespace es::actors::intra_job {
+
+void JobSpeeds::learn(const std::vector<protocol::Capability>& capabilities) {
+  for (const protocol::Capability& c : capabilities) {
+    if (is_measured(c.type)) continue;
+    capabilities_[c.type] = c.steps_per_second;
+    if (c.measured) measured_.insert(c.type);
+  }
+}
+
+std::optional<StragglerWatch::Report> JobSpeeds::add(const StragglerWatch::Measurement& measured,
+                                                     std::span<const DeviceId> members) {
+  return stragglers_.add(measured, members);
+}
+
+std::optional<double> JobSpeeds::update_type(const DeviceType& type,
+                                             const StragglerWatch::Report& report) {
+  if (report.slowness >= StragglerWatch::kUsual) return std::nullopt;
+  const double steps_per_second = 1.0 / report.seconds;
+  const auto known = capabilities_.find(type);
+  const auto changed = watch_.add(type, steps_per_second,
+                                  known == capabilities_.end() ? steps_per_second : known->second,
+                                  is_measured(type));
+  if (!changed) return std::nullopt;
+  capabilities_[type] = *changed;
+  measured_.insert(type);
+  return changed;
+}
+
+std::vector<protocol::Capability> JobSpeeds::list() const {
+  std::vector<protocol::Capability> list;
+  for (const auto& [type, steps_per_second] : capabilities_)
+    list.push_back({type, steps_per_second, is_measured(type)});
+  return list;
+}
+
+std::vector<protocol::Capability> JobSpeeds::list_measured() const {
+  std::vector<protocol::Capability> measured = list();
+  std::erase_if(measured, [](const protocol::Capability& c) { return !c.measured; });
+  return measured;
+}
+
+double JobSpeeds::device_capability(const DeviceId& device) const {
+  const auto at = capabilities_.find(device.type);
+  const double of_type = at == capabilities_.end() ? 1.0 : at->second;
+  if (level_ == DeterminismLevel::kD0) return of_type;
+  return of_type / slowness(device);
+}
+
+std::vector<RankRange> JobSpeeds::assign_ranks(std::uint32_t max_p,
+                                               std::span<const DeviceId> devices) const {
+  std::vector<double> capabilities;
+  for (const DeviceId& device : devices) capabilities.push_back(device_capability(device));
+  return scheduler::assign_ranks(capabilities, max_p);
+}
+
+}  // namespace es::actors::intra_job

@@ -1,0 +1,84 @@
+// The only file that knows spdlog, whose headers take long to compile.
+#include "actors/log/log.h"
+
+#include <spdlog/logger.h>
+#include <spdlog/sinks/stdout_sinks.h>
+
+#include <atomic>
+#include <memory>
+
+#include "proto/base/check_report.h"
+
+namespace es::log {
+namespace {
+
+spdlog::level::level_enum to_spdlog(Level level) {
+  switch (level) {
+    case Level::kDebug:
+      return spdlog::level::debug;
+    case Level::kInfo:
+      return spdlog::level::info;
+    case Level::kWarning:
+      return spdlog::level::warn;
+    case Level::kError:
+      return spdlog::level::err;
+  }
+  return spdlog::level::err;
+}
+
+struct Log {
+  spdlog::logger logger{"easyscaled", std::make_shared<spdlog::sinks::stderr_sink_mt>()};
+  Format format = Format::kText;
+  About process;
+};
+
+// Never deleted, because threads may log until the process has ended. Null before start().
+std::atomic<Log*> the_log = nullptr;
+
+About merged(const About& line, const About& process) {
+  return {.job = line.job.empty() ? process.job : line.job,
+          .worker = line.worker == 0 ? process.worker : line.worker,
+          .node = line.node.empty() ? process.node : line.node,
+          .peer = line.peer.empty() ? process.peer : line.peer};
+}
+
+void write(Level level, std::string_view message, const About& about) {
+  if (!enabled(level)) return;
+  Log& log = *the_log.load();
+  const std::string line = format_line(
+      {std::chrono::system_clock::now(), level, message, merged(about, log.process)}, log.format);
+  log.logger.log(to_spdlog(level), spdlog::string_view_t(line.data(), line.size()));
+}
+
+}  // namespace
+
+void start(const Options& options, const About& process) {
+  auto* const log = new Log;
+  log->format = options.format;
+  log->process = process;
+  log->logger.set_pattern("%v");
+  log->logger.set_level(to_spdlog(options.level));
+  log->logger.flush_on(spdlog::level::warn);
+  the_log = log;
+  report_checks_to([](const std::string& text) { error(text); });
+}
+
+bool enabled(Level level) {
+  const Log* const log = the_log.load();
+  return log != nullptr && log->logger.should_log(to_spdlog(level));
+}
+
+void debug(std::string_view message, const About& about) {
+  write(Level::kDebug, message, about);
+}
+void info(std::string_view message, const About& about) {
+  write(Level::kInfo, message, about);
+}
+void warning(std::string_view message, const About& about) {
+  write(Level::kWarning, message, about);
+}
+void error(std::string_view message, const About& about) {
+  write(Level::kError, message, about);
+}
+
+}  // namespace es::log

@@ -1,0 +1,19 @@
+#pragma once
+// Command line options of the log, shared by daemon and worker.
+#include <CLI/CLI.hpp>
+
+#include <string>
+#include <vector>
+
+#include "actors/log/log.h"
+
+namespace es::actors {
+
+// Adds --log-level and --log-format, which set `options`. Another value is refused with an error
+// that names the option, the value and what is allowed.
+void add_log_options(CLI::App& app, log::Options& options);
+
+// Returns the same options for a child process.
+std::vector<std::string> to_arguments(const log::Options& options);
+
+}  // namespace es::actors

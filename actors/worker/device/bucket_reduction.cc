@@ -1,0 +1,90 @@
+#include "actors/worker/device/bucket_reduction.h"
+
+#include <algorithm>
+
+#include "actors/worker/core/bulk_pull.h"
+#include "gpu/cuda/device_reduction.h"
+#include "proto/base/check.h"
+#include "proto/base/kill_point.h"
+
+namespace es::actors::worker {
+
+BucketReduction::BucketReduction(gpu::Engine& engine, std::uint32_t max_p)
+    : engine_(engine), max_p_(max_p), host_workspace_(gpu::reduce_tree_workspace_floats(max_p)) {}
+
+bool BucketReduction::is_on_device(const float* data) const {
+  gpu::cuda::DeviceReduction* const reduction = engine_.reduction();
+  return reduction != nullptr && reduction->pool()->contains(data);
+}
+
+// Sums on the device if a part is there and the pool has room for the sum, otherwise on the host.
+Result<protocol::Bulk> BucketReduction::sum(std::uint32_t bucket, std::vector<PartData> parts,
+                                            GradientStore& gradients, bool host_copies) {
+  const bool any = std::any_of(parts.begin(), parts.end(),
+                               [this](const PartData& part) { return is_on_device(part.data); });
+  if (!any) return sum_on_host(bucket, parts, gradients);
+  const auto bytes = static_cast<std::uint64_t>(engine_.buckets()[bucket].floats()) * sizeof(float);
+  const auto out = engine_.reduction()->pool()->take(bytes);
+  return out ? sum_on_device(bucket, parts, gradients, host_copies, out)
+             : sum_on_host(bucket, parts, gradients);
+}
+
+Result<protocol::Bulk> BucketReduction::sum_on_device(std::uint32_t bucket,
+                                                      const std::vector<PartData>& parts,
+                                                      GradientStore& gradients, bool host_copies,
+                                                      const gpu::cuda::DevicePool::Block& out) {
+  gpu::cuda::DeviceReduction& device = *engine_.reduction();
+  const std::int64_t floats = engine_.buckets()[bucket].floats();
+  // The segment exists even if nothing is copied to it now: a member may need the sum there later
+  // (copy_to_segments).
+  const Result<float*> host = gradients.sum(bucket, floats);
+  if (!host) return host.error();
+  auto* const sum = reinterpret_cast<float*>(out.get());
+  reduce_parts(engine_.gradient_order(), max_p_, parts, floats, device.workspace(), sum, device);
+  if (host_copies) device.copy_out(*host, sum, floats);
+  ES_RETURN_IF_ERROR(device.synchronise());
+  kill_point("reduce.on_device");
+  protocol::Bulk bulk = gradients.sum_bulk(bucket);
+  bulk.device = out;
+  bulk.in_host = host_copies;
+  return bulk;
+}
+
+Result<protocol::Bulk> BucketReduction::sum_on_host(std::uint32_t bucket,
+                                                    std::vector<PartData>& parts,
+                                                    GradientStore& gradients) {
+  const std::int64_t floats = engine_.buckets()[bucket].floats();
+  std::vector<gpu::AlignedBuffer> copies;
+  for (PartData& part : parts)
+    if (is_on_device(part.data)) part.data = copies.emplace_back(copy_of(part.data, floats)).data();
+  const Result<float*> sum = gradients.sum(bucket, floats);
+  if (!sum) return sum.error();
+  // The copies above are complete only if the device still works.
+  ES_RETURN_IF_ERROR(engine_.device_status());
+  gpu::HostAdder host(engine_.kernels());
+  reduce_parts(engine_.gradient_order(), max_p_, parts, floats, host_workspace_.data(), *sum, host);
+  return gradients.sum_bulk(bucket);
+}
+
+// Copies a gradient to host memory. The caller checks the status of the device for errors.
+gpu::AlignedBuffer BucketReduction::copy_of(const float* device, std::int64_t floats) {
+  auto copy = gpu::AlignedBuffer::uninitialised(floats, "a copy of a gradient");
+  engine_.reduction()->copy_out(copy.data(), device, floats);
+  (void)engine_.reduction()->synchronise();
+  return copy;
+}
+
+Status BucketReduction::copy_to_segments(protocol::PeerMessage& message, GradientStore& gradients) {
+  gpu::cuda::DeviceReduction& device = *engine_.reduction();
+  for (protocol::Bulk* const bulk : bulks_of(message)) {
+    if (bulk->in_host) continue;
+    float* const host = gradients.own(*bulk);
+    ES_CHECK(host != nullptr);
+    device.copy_out(host, reinterpret_cast<const float*>(bulk->device.get()),
+                    static_cast<std::int64_t>(bulk->bytes / sizeof(float)));
+    bulk->in_host = true;
+  }
+  return device.synchronise();
+}
+
+}  // namespace es::actors::worker

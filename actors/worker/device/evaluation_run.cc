@@ -1,0 +1,52 @@
+#include "actors/worker/device/evaluation_run.h"
+
+#include <algorithm>
+#include <string>
+
+#include "proto/base/kill_point.h"
+#include "store/metrics/metric.h"
+
+namespace es::actors::worker {
+namespace {
+
+// Computes the samples [begin, begin + count), the first of which are in `words`.
+Status evaluate_batch(gpu::Engine& engine, const JobSpec& spec, std::uint64_t begin,
+                      std::uint64_t count, const std::vector<float>& words,
+                      store::MetricSink& sink) {
+  const auto batch = engine.evaluate({words.data()}, count);
+  if (batch) {
+    sink.add(begin, count, batch->outputs, batch->losses);
+    return {};
+  }
+  ES_RETURN_IF_ERROR(engine.device_status());
+  const auto wrong = engine.wrong_sample({words.data()});
+  if (!wrong) return failure(batch.error().message);
+  return usage_error(store::evaluation_sample_name(spec.data, begin + std::min(*wrong, count - 1)) +
+                     ": " + batch.error().message);
+}
+
+}  // namespace
+
+// One worker computes all samples in their order, so the sums of the metrics never depend on the
+// placement.
+Result<std::optional<std::vector<std::byte>>> evaluate(
+    gpu::Engine& engine, const JobSpec& spec,
+    const std::shared_ptr<const store::SampleSource>& samples, Version version,
+    const std::function<bool()>& abandoned) {
+  const auto sink = store::MetricSink::create(spec, samples);
+  std::vector<float> words(spec.batch_size * static_cast<std::size_t>(samples->layout().words()));
+  const std::string where = "evaluation of step " + std::to_string(version) + ": ";
+  for (std::uint64_t begin = 0; begin < samples->eval_count(); begin += spec.batch_size) {
+    if (abandoned()) return std::optional<std::vector<std::byte>>();
+    const std::uint64_t count =
+        std::min<std::uint64_t>(spec.batch_size, samples->eval_count() - begin);
+    kill_point("evaluate");
+    const Status filled = samples->fill_eval(begin, count, spec.batch_size, words);
+    if (!filled.ok()) return usage_error(where + filled.error().message);
+    const Status done = evaluate_batch(engine, spec, begin, count, words, *sink);
+    if (!done.ok()) return Error{done.error().kind, where + done.error().message};
+  }
+  return std::optional(sink->totals().encode());
+}
+
+}  // namespace es::actors::worker

@@ -1,0 +1,36 @@
+#include "actors/worker/device/held_version.h"
+
+#include <utility>
+
+#include "actors/version/kernel_record.h"
+
+namespace es::actors::worker {
+
+HeldVersion::HeldVersion(gpu::Engine& engine, Job job, VersionWriter::Report report)
+    : engine_(engine),
+      job_(std::move(job)),
+      copies_(std::make_shared<gpu::CopyMemory>(1 + engine.moment_count())),
+      writer_(std::move(report)) {}
+
+void HeldVersion::thaw() {
+  for (const auto& version : frozen_) version->thaw();
+  frozen_.clear();
+}
+
+Snapshot HeldVersion::snapshot() const {
+  return {.job_name = job_.spec.name,
+          .run = job_.id,
+          .job_toml = job_.spec_toml,
+          .kernels = kernel_record(engine_, job_.spec.level),
+          .params = params_,
+          .table = &engine_.table(),
+          .replica = std::make_shared<gpu::FrozenReplica>(engine_.replica(), copies_)};
+}
+
+void HeldVersion::write(const WriteVersion& asked) {
+  Snapshot version = snapshot();
+  frozen_.push_back(version.replica);
+  writer_.write(std::move(version), asked);
+}
+
+}  // namespace es::actors::worker

@@ -1,0 +1,55 @@
+#pragma once
+// HeldVersion: the version in the replica of an engine, as something that can be written to a
+// checkpoint while training goes on.
+//
+// Nothing is copied when a checkpoint is requested: the writer reads the live replica. Before the
+// next change of the replica, thaw() copies what the writer has not read yet.
+//
+// Only the device thread uses this class; the writer has a thread of its own (version_writer.h).
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/worker/core/worker_events.h"
+#include "actors/worker/device/snapshot.h"
+#include "actors/worker/device/version_writer.h"
+#include "gpu/engine/engine.h"
+#include "gpu/engine/frozen_replica.h"
+#include "proto/base/job_spec.h"
+
+namespace es::actors::worker {
+
+class HeldVersion {
+ public:
+  struct Job {
+    JobId id;
+    const JobSpec& spec;
+    const std::string& spec_toml;  // the canonical text
+  };
+  // The engine and what `job` refers to must outlive this object. `report` is called on the
+  // writer's thread.
+  HeldVersion(gpu::Engine& engine, Job job, VersionWriter::Report report);
+
+  // Call this before anything changes the replica.
+  void thaw();
+  // Sets the digest of the parameters in the ledger line of this version, if this worker has made
+  // that line. Before the replica gets another version, call thaw() and set the digest anew.
+  void set_params_digest(std::optional<Digest> digest) { params_ = digest; }
+
+  // REQUIRES: engine.fetch_replica() has succeeded since the replica was last changed.
+  Snapshot snapshot() const;
+  // Queues a snapshot to be written. REQUIRES: as for snapshot().
+  void write(const WriteVersion& asked);
+
+ private:
+  gpu::Engine& engine_;
+  Job job_;
+  std::optional<Digest> params_;
+  // snapshots of this version that the writer may still be reading
+  std::vector<std::shared_ptr<gpu::FrozenReplica>> frozen_;
+  std::shared_ptr<gpu::CopyMemory> copies_;  // memory for the copies of one version
+  VersionWriter writer_;                     // the last member: it ends before what it reads
+};
+
+}  // namespace es::actors::worker

@@ -1,0 +1,64 @@
+#include "actors/worker/device/periodic_checkpoint.h"
+
+#include "actors/log/log.h"
+#include "store/checkpoint/catalog.h"
+#include "store/checkpoint/layout.h"
+#include "store/checkpoint/removal.h"
+#include "store/path_roots.h"
+
+namespace es::actors::worker {
+namespace {
+
+namespace fs = std::filesystem;
+
+Status make_parent(const fs::path& parent) {
+  ES_RETURN_IF_ERROR(store::check_place(store::RootKind::kCheckpoints, parent));
+  std::error_code code;
+  fs::create_directories(parent, code);
+  if (code) return failure(parent.string() + ": cannot be made: " + code.message());
+  return {};
+}
+
+void warn(const std::string& what) {
+  log::warning(what);
+}
+
+// Removes what dead writers have left. Leftovers that stay cost disk space only, so errors are just
+// warnings.
+void remove_unfinished(const fs::path& parent) {
+  const auto leftovers = store::find_leftovers(parent, store::process_exists);
+  if (!leftovers) return warn(leftovers.error().message);
+  const auto done = store::remove_leftovers(store::posix_file_system(), *leftovers);
+  for (const std::string& line : done.stays) warn("an unfinished checkpoint: " + line);
+  for (const std::string& line : done.failed) warn("an unfinished checkpoint stays: " + line);
+}
+
+void remove_old(const fs::path& checkpoint) {
+  const auto others = store::remove_checkpoint(store::posix_file_system(), checkpoint);
+  if (!others && others.error().kind != ErrorKind::kNotFound)
+    warn("an old checkpoint stays: " + others.error().message);
+  if (others && !others->empty())
+    warn("an old checkpoint is removed; " + store::stays_text(checkpoint, *others));
+}
+
+}  // namespace
+
+Result<Written> write_periodic(const Snapshot& snapshot, const fs::path& parent,
+                               const std::vector<std::string>& remove) {
+  ES_RETURN_IF_ERROR(make_parent(parent));
+  remove_unfinished(parent);
+  auto written =
+      keep_snapshot(snapshot, parent / ("step-" + std::to_string(snapshot.replica->version())));
+  if (!written) return written;
+  for (const std::string& old : remove) remove_old(old);
+  return written;
+}
+
+Result<Written> write_version(const Snapshot& snapshot, const WriteVersion& asked) {
+  if (asked.make_parent)
+    ES_RETURN_IF_ERROR(make_parent(store::normal_path(asked.directory).parent_path()));
+  return asked.periodic ? write_periodic(snapshot, asked.directory, asked.remove)
+                        : write_snapshot(snapshot, asked.directory);
+}
+
+}  // namespace es::actors::worker

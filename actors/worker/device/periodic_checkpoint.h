@@ -1,0 +1,24 @@
+#pragma once
+// Writes a checkpoint that the head has asked for: either into a new directory that a client named,
+// or as the next one of the job's own series (actors/intra_job/core/periodic_checkpoints.h decides
+// when).
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "actors/worker/core/worker_events.h"
+#include "actors/worker/device/snapshot.h"
+
+namespace es::actors::worker {
+
+// Creates `parent` if it is missing and removes what dead writers of this machine have left in it.
+// Then it writes the snapshot there as step-VERSION (keep_snapshot), and only then removes the
+// checkpoints in `remove`. A directory that cannot be removed stays and is reported on standard
+// error. Errors: those of keep_snapshot; then nothing is removed.
+Result<Written> write_periodic(const Snapshot& snapshot, const std::filesystem::path& parent,
+                               const std::vector<std::string>& remove);
+
+// Writes what WriteVersion asks for, of either kind.
+Result<Written> write_version(const Snapshot& snapshot, const WriteVersion& asked);
+
+}  // namespace es::actors::worker

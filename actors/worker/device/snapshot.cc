@@ -1,0 +1,125 @@
+#include "actors/worker/device/snapshot.h"
+
+#include <chrono>
+#include <vector>
+
+#include "actors/version/checkpoint_sections.h"
+#include "gpu/est/est_context.h"
+
+namespace es::actors::worker {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::uint64_t unix_ms_now() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+}
+
+// Provides the sections of a snapshot and computes the digests of the bytes that the writer reads.
+class Source {
+ public:
+  explicit Source(const Snapshot& snapshot)
+      : snapshot_(snapshot),
+        params_(*snapshot.table),
+        state_(*snapshot.table),
+        kernels_(encode(snapshot.kernels)) {
+    for (const gpu::EstContext& context : snapshot.replica->contexts())
+      contexts_.push_back(gpu::encode(context));
+    add_sections();
+  }
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+
+  store::CheckpointContents contents() {
+    return {{.job_name = snapshot_.job_name,
+             .version = snapshot_.replica->version(),
+             .params_digest = {},
+             .state_digest = {},
+             .run = snapshot_.run},
+            snapshot_.job_toml,
+            sections_,
+            [this](store::CheckpointHead& head) { return complete(head); }};
+  }
+
+ private:
+  void add_sections() {
+    for (std::size_t a = 0; a < snapshot_.replica->arrays(); ++a)
+      sections_.push_back({a == 0 ? kParamsSection : moment_section(a - 1),
+                           snapshot_.replica->bytes(a),
+                           [this, a](std::uint64_t offset, std::span<std::byte> out) {
+                             return read_array(a, offset, out);
+                           }});
+    for (VirtualRank rank = 0; rank < contexts_.size(); ++rank)
+      sections_.push_back(store::section_of(context_section(rank), contexts_[rank]));
+    sections_.push_back(store::section_of(kKernelsSection, std::as_bytes(std::span(kernels_))));
+  }
+
+  Status read_array(std::size_t array, std::uint64_t offset, std::span<std::byte> out) {
+    ES_RETURN_IF_ERROR(snapshot_.replica->read(array, offset, out));
+    (array == 0 ? params_ : state_).add(out);
+    return {};
+  }
+
+  Status complete(store::CheckpointHead& head) {
+    state_.add(snapshot_.replica->contexts());
+    head.params_digest = params_.finish();
+    head.state_digest = state_.finish();
+    head.written_unix_ms = unix_ms_now();
+    if (!snapshot_.params || *snapshot_.params == head.params_digest) return {};
+    return failure("version " + std::to_string(head.version) + ": parameters have digest " +
+                   head.params_digest.hex() + ", and in the ledger " + snapshot_.params->hex());
+  }
+
+  const Snapshot& snapshot_;
+  gpu::ArrayDigest params_, state_;
+  std::vector<std::vector<std::byte>> contexts_;
+  std::string kernels_;
+  std::vector<store::Section> sections_;
+};
+
+Result<store::CheckpointDraft> draft_of(const Snapshot& snapshot, const fs::path& directory) {
+  Source source(snapshot);
+  return store::CheckpointDraft::write(store::posix_file_system(), directory, source.contents());
+}
+
+bool holds(const fs::path& path, const store::CheckpointHead& head) {
+  const auto reader = store::CheckpointReader::open(path);
+  return reader && reader->head().params_digest == head.params_digest &&
+         reader->head().state_digest == head.state_digest && reader->verify().ok();
+}
+
+Written written(const fs::path& path, const store::CheckpointDraft& draft) {
+  return {path, {draft.head().params_digest, draft.head().state_digest}};
+}
+
+}  // namespace
+
+Result<Written> write_snapshot(const Snapshot& snapshot, const fs::path& directory) {
+  ES_RETURN_IF_ERROR(store::check_free(directory));
+  auto draft = draft_of(snapshot, directory);
+  if (!draft) return draft.error();
+  if (const Status published = draft->publish(directory); !published.ok())
+    return draft->give_up(published.error());
+  return written(directory, *draft);
+}
+
+Result<Written> keep_snapshot(const Snapshot& snapshot, const fs::path& directory) {
+  constexpr int kNamesMax = 1000;
+  auto draft = draft_of(snapshot, directory);
+  if (!draft) return draft.error();
+  if (const Status whole = draft->verify(); !whole.ok()) return draft->give_up(whole.error());
+  fs::path path = directory;
+  Status published = draft->publish(path);
+  for (int n = 2; n <= kNamesMax && !published.ok(); ++n) {
+    if (published.error().kind != ErrorKind::kRefused) break;
+    if (holds(path, draft->head())) return written(path, *draft);
+    path = directory.string() + "-" + std::to_string(n);
+    published = draft->publish(path);
+  }
+  if (!published.ok()) return draft->give_up(published.error());
+  return written(path, *draft);
+}
+
+}  // namespace es::actors::worker

@@ -1,0 +1,272 @@
+#include "scheduler/policy/common/cluster_table.h"
+
+#include <algorithm>
+
+#include "scheduler/policy/common/speed.h"
+
+namespace es::scheduler {
+namespace {
+
+bool same_quotas(const std::vector<Quota>& a, const std::vector<Quota>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Quota& x, const Quota& y) {
+    return x.tenant == y.tenant && x.devices == y.devices;
+  });
+}
+
+}  // namespace
+
+void ClusterTable::update(const ClusterView& view) {
+  now_s_ = view.now.count();
+  // A change of types, tenants or totals changes the indices, so everything is built again.
+  job_seconds_ = view.job_seconds;
+  written_.clear();
+  if (!view.changed || !has_same_columns(view)) {
+    build_columns(view);
+    for (std::size_t slot = 0; slot < view.jobs.size(); ++slot) write_row(view.jobs[slot], slot);
+  } else {
+    add_slots(view.jobs.size());
+    for (const std::size_t slot : *view.changed) {
+      // The supply is a sum over rows. The old row is subtracted before it is overwritten, and
+      // write_row adds the new one.
+      add_supply(slot, -1);
+      write_row(view.jobs[slot], slot);
+    }
+  }
+  fill(view.free, free_.data());
+  fill(view.returning, returning_.data());
+  for (std::size_t t = 0; t < types(); ++t)
+    supply_[t] = free_[t] + returning_[t] + static_cast<std::uint32_t>(elastic_held_[t]);
+}
+
+bool ClusterTable::has_same_columns(const ClusterView& view) const {
+  for (const std::size_t slot : *view.changed)
+    if (!knows_types_of(view.jobs[slot].held)) return false;
+  return view.jobs.size() >= rows_.size() && view.total == total_set_ &&
+         same_quotas(view.quotas, quotas_);
+}
+
+void ClusterTable::build_columns(const ClusterView& view) {
+  types_.clear();
+  const auto add_types = [&](const DeviceSet& set) {
+    for (const DeviceCount& c : set.counts) types_.push_back(c.type);
+  };
+  add_types(view.total);
+  add_types(view.free);
+  add_types(view.returning);
+  for (const JobView& job : view.jobs) add_types(job.held);
+  for (const Quota& quota : view.quotas) add_types(quota.devices);
+  std::sort(types_.begin(), types_.end());
+  types_.erase(std::unique(types_.begin(), types_.end()), types_.end());
+
+  total_set_ = view.total;
+  quotas_ = view.quotas;
+  has_quotas_ = !quotas_.empty();
+  const std::size_t t = types();
+  for (Counts* counts : {&total_, &free_, &returning_, &supply_}) counts->assign(t, 0);
+  fill(view.total, total_.data());
+  elastic_held_.assign(t, 0);
+  rows_.clear();
+  refused_.clear();
+  under_served_.clear();
+  add_slots(view.jobs.size());
+  tenants_.clear();
+  for (const Quota& quota : quotas_) {
+    tenants_.push_back({quota.tenant, Counts(t, 0)});
+    fill(quota.devices, tenants_.back().owned.data());
+  }
+}
+
+void ClusterTable::add_slots(std::size_t slots) {
+  rows_.resize(slots);
+  for (auto* flat : {&held_, &grantable_, &pinned_}) flat->resize(slots * types());
+  capabilities_.resize(slots * types());
+  refused_.resize(slots);
+}
+
+void ClusterTable::write_row(const JobView& job, std::size_t slot) {
+  written_.push_back(slot);
+  JobRow& row = rows_[slot];
+  under_served_.erase({row.number, slot});
+  row = JobRow();
+  row.slot = slot;
+  refused_[slot].clear();
+  if (job.id.empty()) return;
+  row.present = true;
+  row.number = job.number;
+  row.tenant = tenant_index(job.tenant);
+  row.priority = job.priority;
+  row.max_p = job.max_p;
+  row.min_devices = job.min_devices;
+  row.max_devices = std::max(job.min_devices, std::min(job.max_devices, job.max_p));
+  row.gang_type = type_index(job.gang_type);
+  row.pinned = job.pinned.has_value();
+  row.mix_types = job.mix_types;
+  row.may_suspend = job.may_suspend;
+  row.settled = job.settled;
+  row.started = job.started;
+  row.submit_s = job.submitted.count();
+  row.deadline_s = job.deadline.count();
+  row.total_steps = std::min(job.work.total_steps, kUnknownSteps);
+  row.remaining_steps = std::min(job.work.remaining_steps, kUnknownSteps);
+  row.steps_per_s = job.work.steps_per_s;
+  row.progress_from_s = std::max(job.work.as_of, job.work.paused_until).count();
+  row.attained_device_s = job.work.attained_device_s;
+  row.as_of_s = job.work.as_of.count();
+  row.changed_s = job.changed.count();
+  row.pause_s = (job.started ? job.rescale_pause : job.start_pause).count();
+  row.paused_until_s = job.work.paused_until.count();
+  row.job_seconds_at_submit = job.job_seconds_at_submit;
+  write_devices(job, slot);
+  write_refusals(job, slot);
+  write_speeds(job, slot);
+  add_supply(slot, 1);
+  if (is_under_served(slot)) under_served_.insert({row.number, slot});
+}
+
+bool ClusterTable::is_under_served(std::size_t slot) const {
+  const JobRow& row = rows_[slot];
+  if (!row.pinned) return row.held_speed < row.best_speed * (1 - 1e-9);
+  const auto has = held(slot);
+  const auto wants = pinned(slot);
+  for (std::size_t t = 0; t < types(); ++t)
+    if (has[t] < wants[t]) return true;
+  return !row.pin_exists;
+}
+
+void ClusterTable::write_devices(const JobView& job, std::size_t slot) {
+  const std::size_t first = slot * types();
+  fill(job.held, held_.data() + first);
+  std::fill_n(pinned_.data() + first, types(), 0U);
+  if (job.pinned) fill(*job.pinned, pinned_.data() + first);
+  rows_[slot].pin_exists = job.pinned && knows_types_of(*job.pinned);
+  rows_[slot].held_total = job.held.total();
+  std::fill_n(grantable_.data() + first, types(), 0U);
+  for (const Proposal& p : job.proposals) {
+    const std::int32_t t = type_index(p.type);
+    if (t >= 0) grantable_[first + t] = std::max(grantable_[first + t], p.count);
+  }
+}
+
+// A refusal whose devices include a type that does not exist cannot apply to anything that the job
+// could be given.
+void ClusterTable::write_refusals(const JobView& job, std::size_t slot) {
+  for (const Refusal& refusal : job.refusals) {
+    if (!knows_types_of(refusal.held)) continue;
+    Refused refused{Counts(types(), 0), Counts(types(), 0)};
+    fill(refusal.held, refused.held.data());
+    for (const DeviceType& type : refusal.types)
+      if (const std::int32_t t = type_index(type); t >= 0) refused.types[t] = 1;
+    refused_[slot].push_back(std::move(refused));
+  }
+}
+
+const Counts* ClusterTable::fall_back_of(std::size_t slot,
+                                         std::span<const std::uint32_t> counts) const {
+  for (const Refused& refused : refused_[slot]) {
+    bool more = false, covered = true;
+    for (std::size_t t = 0; t < counts.size() && covered; ++t) {
+      more = more || counts[t] > refused.held[t];
+      covered =
+          counts[t] == refused.held[t] || (counts[t] > refused.held[t] && refused.types[t] > 0);
+    }
+    if (covered && more) return &refused.held;
+  }
+  return nullptr;
+}
+
+void ClusterTable::write_speeds(const JobView& job, std::size_t slot) {
+  double* const speeds = capabilities_.data() + slot * types();
+  std::fill_n(speeds, types(), 0.0);
+  for (const DeviceType& type : job.types) {
+    const std::int32_t t = type_index(type);
+    if (t < 0) continue;
+    const auto known = job.capabilities.find(type);
+    if (known != job.capabilities.end()) speeds[t] = known->second;
+    if (job.capabilities.empty()) speeds[t] = 1;
+  }
+  JobRow& row = rows_[slot];
+  for (std::size_t t = 0; t < types(); ++t) row.cluster_speed += total_[t] * speeds[t];
+  if (row.mix_types) row.best_speed = mixed_speed(row.max_p, total_, capabilities(slot));
+  for (std::size_t t = 0; t < types() && !row.mix_types; ++t) {
+    const std::uint32_t n = std::min(total_[t], row.max_devices);
+    if (n == 0 || speeds[t] <= 0) continue;
+    row.best_speed = std::max(row.best_speed, one_type_speed(row.max_p, n, speeds[t]));
+  }
+  row.held_speed = row.held_total == 0 ? 0 : mixed_speed(row.max_p, held(slot), capabilities(slot));
+}
+
+// A pinned job keeps what it is pinned to, and everything that it holds while it lacks some of
+// that.
+void ClusterTable::add_supply(std::size_t slot, int sign) {
+  const JobRow& row = rows_[slot];
+  if (!row.present) return;
+  const auto has = held(slot);
+  const auto wants = pinned(slot);
+  bool complete = row.pin_exists;
+  for (std::size_t t = 0; t < types(); ++t) complete = complete && has[t] >= wants[t];
+  for (std::size_t t = 0; t < types(); ++t) {
+    if (!row.pinned) elastic_held_[t] += sign * std::int64_t{has[t]};
+    if (row.pinned && complete) elastic_held_[t] += sign * std::int64_t{has[t] - wants[t]};
+  }
+}
+
+std::uint32_t ClusterTable::tenant_index(const std::string& name) {
+  const auto at = std::find_if(tenants_.begin(), tenants_.end(),
+                               [&](const Tenant& tenant) { return tenant.name == name; });
+  if (at != tenants_.end()) return static_cast<std::uint32_t>(at - tenants_.begin());
+  tenants_.push_back({name, Counts(types(), 0)});
+  return static_cast<std::uint32_t>(tenants_.size() - 1);
+}
+
+std::int32_t ClusterTable::type_index(const DeviceType& type) const {
+  const auto at = std::lower_bound(types_.begin(), types_.end(), type);
+  return at != types_.end() && *at == type ? static_cast<std::int32_t>(at - types_.begin()) : -1;
+}
+
+bool ClusterTable::knows_types_of(const DeviceSet& set) const {
+  return std::all_of(set.counts.begin(), set.counts.end(),
+                     [&](const DeviceCount& c) { return type_index(c.type) >= 0; });
+}
+
+void ClusterTable::fill(const DeviceSet& set, std::uint32_t* counts) const {
+  std::fill_n(counts, types(), 0U);
+  for (const DeviceCount& c : set.counts)
+    if (const std::int32_t t = type_index(c.type); t >= 0) counts[t] = c.count;
+}
+
+double ClusterTable::remaining(const JobRow& row) const {
+  const double ran_s = std::max(0.0, now_s_ - row.progress_from_s);
+  return std::max(0.0, row.remaining_steps - ran_s * row.steps_per_s);
+}
+
+double ClusterTable::attained(const JobRow& row) const {
+  return row.attained_device_s + row.held_total * std::max(0.0, now_s_ - row.as_of_s);
+}
+
+double ClusterTable::done(const JobRow& row) const {
+  if (is_unknown(row)) return attained(row) / row.max_devices * row.best_speed;
+  return row.total_steps - remaining(row);
+}
+
+double ClusterTable::seconds_alone(const JobRow& row) const {
+  if (row.best_speed <= 0) return kUnknownSteps;
+  const double start = row.held_total > 0 ? row.paused_until_s - now_s_
+                       : row.started      ? 0
+                                          : row.pause_s;
+  return remaining(row) / row.best_speed + std::max(0.0, start);
+}
+
+double ClusterTable::fair_speed(const JobRow& row) const {
+  const double age = now_s_ - row.submit_s;
+  const double n = age > 0 ? (job_seconds_ - row.job_seconds_at_submit) / age : 1;
+  return std::min(row.best_speed, row.cluster_speed / std::max(1.0, n));
+}
+
+DeviceSet ClusterTable::to_set(std::span<const std::uint32_t> counts) const {
+  DeviceSet set;
+  for (std::size_t t = 0; t < counts.size(); ++t)
+    if (counts[t] > 0) set.counts.push_back({types_[t], counts[t]});
+  return set;
+}
+
+}  // namespace es::scheduler

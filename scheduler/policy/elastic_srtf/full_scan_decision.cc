@@ -1,0 +1,172 @@
+#include "scheduler/policy/elastic_srtf/full_scan_decision.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "scheduler/policy/common/carry_out.h"
+#include "scheduler/policy/common/speed.h"
+
+namespace es::scheduler {
+
+FullScanDecision::FullScanDecision(const ClusterTable& table, const ServiceOrder& order,
+                                   DecisionMemory& memory)
+    : table_(table),
+      targets_(memory.targets),
+      timely_(order_in_time(order, table.now_s())),
+      order_(order),
+      states_(memory.states),
+      marked_(memory.marked),
+      paused_devices_(table.types(), 0),
+      again_s_(order.load().again_s) {
+  targets_.begin(table);
+  for (const std::size_t slot : std::exchange(marked_, {})) states_[slot] = TargetState::kNone;
+  states_.resize(table.rows().size(), TargetState::kNone);
+}
+
+Decisions FullScanDecision::run() {
+  serve_fixed_jobs();
+  keep_paused_jobs();
+  if (table_.has_quotas()) serve_owners();
+  serve_in_order();
+  Decisions decisions = carry_out(table_, targets_, leaving_);
+  decisions.again_at = Seconds(again_s_);
+  return decisions;
+}
+
+void FullScanDecision::serve_fixed_jobs() {
+  std::vector<std::size_t> slots;
+  for (const QueueEntry& entry : order_.fixed()) {
+    slots.push_back(entry.slot);
+    mark(entry.slot, TargetState::kTentative);
+  }
+  set_fixed_targets(table_, slots, targets_);
+}
+
+void FullScanDecision::keep_paused_jobs() {
+  for (const QueueEntry& entry : order_.entries(0, order_.size()))
+    if (entry.paused) keep_paused(entry);
+}
+
+void FullScanDecision::keep_paused(const QueueEntry& entry) {
+  const auto held = table_.held(entry.slot);
+  if (entry.pinned || !covers(choices_of(entry.slot), held)) return;
+  targets_.set(entry.slot, held);
+  mark(entry.slot, TargetState::kKept);
+  add_paused_devices(held, table_.rows()[entry.slot].paused_until_s);
+}
+
+void FullScanDecision::add_paused_devices(std::span<const std::uint32_t> devices,
+                                          double paused_until_s) {
+  for (std::size_t t = 0; t < devices.size(); ++t) paused_devices_[t] += devices[t];
+  again_s_ = std::min(again_s_, std::max(table_.now_s() + 1, paused_until_s));
+}
+
+void FullScanDecision::serve_owners() {
+  std::vector<Counts> owned;
+  for (const ClusterTable::Tenant& tenant : table_.tenants()) owned.push_back(tenant.owned);
+  for (const QueueEntry& entry : all_entries()) {
+    const JobRow& row = table_.rows()[entry.slot];
+    Counts& rest = owned[row.tenant];
+    if (!row.pinned && states_[entry.slot] != TargetState::kKept) {
+      Counts left = choices_of(entry.slot);
+      for (std::size_t t = 0; t < left.size(); ++t) left[t] = std::min(rest[t], left[t]);
+      assign(entry.slot, best_choice(table_, row, left, kEfficient).counts);
+    }
+    const auto has = targets_.of(entry.slot);
+    for (std::size_t t = 0; t < rest.size(); ++t) rest[t] -= std::min(rest[t], has[t]);
+  }
+}
+
+void FullScanDecision::serve_in_order() {
+  const std::vector<QueueEntry> entries = order_.entries(0, timely_.end);
+  const std::size_t position = guarantee_position();
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (i == position) serve_guaranteed();
+    serve_turn(entries[i]);
+  }
+  if (position == timely_.end) serve_guaranteed();
+  for (const QueueEntry& entry : timely_.moved) serve_turn(entry);
+}
+
+// A job that holds devices and may have to give up all of them is added to leaving_; a job whose
+// target may differ from what it holds is ranked.
+void FullScanDecision::serve_turn(const QueueEntry& entry) {
+  if (entry.pinned || is_kept(entry)) return;
+  if (!nothing_left()) serve(entry);
+  if (is_kept(entry)) return;
+  if (states_[entry.slot] == TargetState::kTentative) targets_.rank(entry.slot);
+  if (entry.holds) leaving_.push_back(entry.slot);
+}
+
+void FullScanDecision::serve(const QueueEntry& entry) {
+  const JobRow& row = table_.rows()[entry.slot];
+  const Counts left = choices_of(entry.slot);
+  const auto held = table_.held(entry.slot);
+  if (entry.at_optimum && covers(left, held)) return assign(entry.slot, held);
+  const Choice choice = best_choice(table_, row, left, kEfficient);
+  if (choice.counts.empty()) return reserve_until_pauses_end(row, left);
+  assign(entry.slot, choice.counts);
+}
+
+void FullScanDecision::reserve_until_pauses_end(const JobRow& row, Counts left) {
+  for (std::size_t t = 0; t < left.size(); ++t) left[t] += paused_devices_[t];
+  const Choice later = best_choice(table_, row, left, kEfficient);
+  if (!later.counts.empty()) targets_.reserve(later.counts);
+}
+
+// Serves the guaranteed job with that useful number of devices which is nearest to the guaranteed
+// part. A number between two useful ones would not be faster than the smaller one.
+void FullScanDecision::serve_guaranteed() {
+  if (timely_.guaranteed_part <= 0 || nothing_left()) return;
+  const QueueEntry& entry = timely_.moved[timely_.guaranteed];
+  JobRow part = table_.rows()[entry.slot];
+  if (part.pinned || is_kept(entry)) return;
+  const double wanted = timely_.guaranteed_part * part.max_devices;
+  const std::uint32_t less =
+      useful_devices(part.max_p, std::max(1U, static_cast<std::uint32_t>(wanted)));
+  std::uint32_t more = less + 1;
+  while (more < part.max_devices && useful_devices(part.max_p, more) < more) ++more;
+  const std::uint32_t nearest = wanted < less + 0.6 * (more - less) ? less : more;
+  part.max_devices = std::min(part.max_devices, std::max(part.min_devices, nearest));
+  assign(entry.slot, best_choice(table_, part, choices_of(entry.slot), kEfficient).counts);
+}
+
+std::size_t FullScanDecision::guarantee_position() const {
+  return timely_.guaranteed_part > 0 ? first_movable(order_) : timely_.end;
+}
+
+bool FullScanDecision::is_kept(const QueueEntry& entry) const {
+  return states_[entry.slot] == TargetState::kKept;
+}
+
+bool FullScanDecision::keep_held(const QueueEntry& entry) {
+  if (!targets_.keep(table_, entry.slot)) return false;
+  mark(entry.slot, TargetState::kKept);
+  return true;
+}
+
+std::vector<QueueEntry> FullScanDecision::all_entries() const {
+  std::vector<QueueEntry> entries = order_.entries(0, timely_.end);
+  entries.insert(entries.end(), timely_.moved.begin(), timely_.moved.end());
+  return entries;
+}
+
+Counts FullScanDecision::choices_of(std::size_t slot) const {
+  Counts left = targets_.left();
+  for (std::size_t t = 0; t < left.size(); ++t) left[t] += targets_.of(slot)[t];
+  return left;
+}
+
+void FullScanDecision::mark(std::size_t slot, TargetState state) {
+  states_[slot] = state;
+  marked_.push_back(slot);
+}
+
+// An empty choice leaves the job as it is.
+void FullScanDecision::assign(std::size_t slot, std::span<const std::uint32_t> counts) {
+  if (counts.empty()) return;
+  targets_.set(slot, counts);
+  mark(slot, TargetState::kTentative);
+}
+
+}  // namespace es::scheduler

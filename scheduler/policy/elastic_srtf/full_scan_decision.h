@@ -1,0 +1,88 @@
+#pragma once
+// FullScanDecision: one decision of elastic-srtf by looking at every job. It is the definition of
+// the policy. IndexedDecision overrides single steps, and decides the same.
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "scheduler/policy/common/choice.h"
+#include "scheduler/policy/common/targets.h"
+#include "scheduler/policy/elastic_srtf/makespan.h"
+
+namespace es::scheduler {
+
+// Smaller sets of devices are chosen if larger ones would mostly wait for each other.
+inline constexpr ChoiceLimits kEfficient{.efficiency_min = 0.8};
+
+enum class TargetState : std::uint8_t {
+  kNone,       // no target yet
+  kTentative,  // a target, which may still change
+  kKept,       // the devices that the job holds, finally
+};
+
+// Memory that is reused from one decision to the next.
+struct DecisionMemory {
+  Targets targets;
+  std::vector<TargetState> states;  // by slot
+  std::vector<std::size_t> marked;  // slots of jobs that may not be kNone
+};
+
+class FullScanDecision {
+ public:
+  // `order` is arranged as of the table's time.
+  FullScanDecision(const ClusterTable& table, const ServiceOrder& order, DecisionMemory& memory);
+  virtual ~FullScanDecision() = default;
+  FullScanDecision(const FullScanDecision&) = delete;
+  FullScanDecision& operator=(const FullScanDecision&) = delete;
+
+  // Called once.
+  Decisions run();
+
+ protected:
+  // Lets jobs in a pause keep what they hold, as far as it is left.
+  virtual void keep_paused_jobs();
+  // Gives each job its target, in the order of service.
+  virtual void serve_in_order();
+  // Gives one job the devices with which it ends first, out of those that are left.
+  virtual void serve(const QueueEntry& entry);
+  // Whether it was decided before the job's turn that it keeps what it holds.
+  virtual bool is_kept(const QueueEntry& entry) const;
+
+  void serve_turn(const QueueEntry& entry);
+  void serve_guaranteed();
+  // The position in the order before which the guaranteed job is served.
+  std::size_t guarantee_position() const;
+  void keep_paused(const QueueEntry& entry);
+  // Lets a job that has no target keep what it holds. Returns false, without a change, if not all
+  // of that is left.
+  bool keep_held(const QueueEntry& entry);
+  void add_paused_devices(std::span<const std::uint32_t> devices, double paused_until_s);
+  bool nothing_left() const { return total(targets_.left()) == 0; }
+  bool has_no_target(std::size_t slot) const { return states_[slot] == TargetState::kNone; }
+  // What the job may choose from: the devices that are left, and those that it was already given.
+  Counts choices_of(std::size_t slot) const;
+  // A job that needs many devices at once reserves those that are left until pauses are over.
+  // Otherwise some job would always be in a pause, and the wide job would never start.
+  void reserve_until_pauses_end(const JobRow& row, Counts left);
+
+  const ClusterTable& table_;
+  Targets& targets_;
+  TimelyOrder timely_;
+
+ private:
+  void serve_fixed_jobs();
+  // Gives the jobs of every tenant first what the tenant owns.
+  void serve_owners();
+  std::vector<QueueEntry> all_entries() const;
+  void mark(std::size_t slot, TargetState state);
+  void assign(std::size_t slot, std::span<const std::uint32_t> counts);
+
+  const ServiceOrder& order_;
+  std::vector<TargetState>& states_;
+  std::vector<std::size_t>& marked_;
+  Counts paused_devices_;             // held by jobs in a pause
+  std::vector<std::size_t> leaving_;  // slots of jobs that may have to give up all devices
+  double again_s_;
+};
+
+}  // namespace es::scheduler

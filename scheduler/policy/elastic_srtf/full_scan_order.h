@@ -1,0 +1,32 @@
+#pragma once
+// FullScanOrder: the order of service, by ranking and sorting all jobs. It is the definition of the
+// order, and the oracle of IndexedOrder. The cost of a decision is n * log(n) for n jobs.
+#include "scheduler/policy/elastic_srtf/ranking.h"
+#include "scheduler/policy/elastic_srtf/service_order.h"
+
+namespace es::scheduler {
+
+class FullScanOrder final : public ServiceOrder {
+ public:
+  explicit FullScanOrder(double rho_max) { rules_.rho_max = rho_max; }
+
+  void update(const ClusterTable&) override {}
+  void arrange(const ClusterTable& table) override;
+
+  std::size_t size() const override { return entries_.size(); }
+  std::vector<QueueEntry> entries(std::size_t from, std::size_t to) const override;
+  std::size_t count_before(std::int64_t rank) const override;
+  std::vector<QueueEntry> fixed() const override;
+  const JobForecast& forecast(std::size_t slot) const override { return forecasts_[slot]; }
+  ClusterLoad load() const override { return load_; }
+
+ private:
+  void add_up(const ClusterTable& table);
+
+  RankingRules rules_;
+  std::vector<JobForecast> forecasts_;  // by slot
+  std::vector<QueueEntry> entries_;     // in the order of service
+  ClusterLoad load_;
+};
+
+}  // namespace es::scheduler

@@ -1,0 +1,63 @@
+#pragma once
+// JobForecast: how long a job would still run with its best devices, as a function of time. It is
+// written when the row of the job changes: the remaining time then, and how fast it falls. The
+// place of the job in the order of service at any later time follows from these numbers and that
+// time. Pure functions of values; thread-safe.
+#include <cstdint>
+
+#include "scheduler/policy/common/cluster_table.h"
+#include "scheduler/policy/elastic_srtf/projection.h"
+
+namespace es::scheduler {
+
+// Amounts that fall as time passes are ranked in logarithmic steps of 3 to 6 percent, so a place in
+// the order changes now and then and not all the time.
+//
+// The number of the step on which x >= 0 lies. There are 16 steps between x and 2 * x, ascending
+// with x.
+std::int64_t log_step(double x);
+// The smallest x on this step.
+double log_step_begin(std::int64_t step);
+
+// All times are in seconds, unless stated otherwise.
+struct JobForecast {
+  std::uint64_t number = 0;
+  std::uint32_t slot = 0;
+  bool known = false;  // length and speed are known
+  bool holds = false;
+  bool pinned = false;
+  bool keeps_minimum = false;
+  bool at_optimum = false;
+  std::int64_t priority_rank = 0;
+  double alone_s = 0;      // with its best devices, at from_s
+  double alone_falls = 0;  // per second, from from_s on; at most 1
+  double from_s = 0;
+  double width = 0;  // part of the cluster
+  double submit_s = 0;
+  double paused_until_s = 0;  // -kNeverS if it holds nothing
+  double pause_s = 0;         // cost of a change of its devices
+  double key_s = 0;           // added to alone_s for the key
+  double fair_alone_s = 0;    // from start to end with its best devices
+  double fair_shared_s = 0;  // the same at the speed of the whole cluster; times the number of jobs
+  double job_seconds_at_submit = 0;
+  double deadline_s = kNeverS;
+
+  // Remaining seconds with its best devices from then on. Never rises while the forecast stays the
+  // same. ClusterTable::kUnknownSteps if not known.
+  double alone_at(double now_s) const;
+  double done_at_s() const;  // when alone_at() is 0 if nothing changes
+  double age_at(double now_s) const { return now_s - submit_s; }
+  // Seconds from its submission to its end, if it always had a 1/n share of the cluster.
+  double fair_s(double jobs) const;
+  // What the ordinary class is sorted by, divided by the width: alone + start - pause.
+  double ordinary_s(double now_s) const;
+  Task task_at(double now_s) const;
+  // Whether the length is finite, so that the job is part of projections.
+  bool is_finite() const { return known && alone_s < ClusterTable::kUnknownSteps; }
+  bool is_narrow() const;
+};
+
+// REQUIRES: row.present.
+JobForecast forecast_of(const ClusterTable& table, const JobRow& row);
+
+}  // namespace es::scheduler

@@ -1,0 +1,113 @@
+#include "scheduler/policy/elastic_srtf/ranking.h"
+
+#include <algorithm>
+
+namespace es::scheduler {
+namespace {
+
+constexpr double kDeadlineMargin = 0.25;                      // part of the time that the job needs
+constexpr std::int64_t kUnknownStep = std::int64_t{1} << 20;  // after all steps
+
+// One call of rank_job().
+class Ranker {
+ public:
+  Ranker(const JobForecast& forecast, const ClusterTable& table, const RankingRules& rules)
+      : forecast_(forecast),
+        table_(table),
+        row_(table.rows()[forecast.slot]),
+        rules_(rules),
+        now_s_(table.now_s()) {}
+
+  Ranking run() {
+    describe();
+    forecast_.known ? rank_known() : rank_unknown();
+    return result_;
+  }
+
+ private:
+  void describe() {
+    QueueEntry& entry = result_.entry;
+    entry.number = forecast_.number;
+    entry.slot = forecast_.slot;
+    entry.pinned = forecast_.pinned;
+    entry.keeps_minimum = forecast_.keeps_minimum;
+    entry.holds = forecast_.holds;
+    entry.at_optimum = forecast_.at_optimum;
+    entry.paused = now_s_ < forecast_.paused_until_s;
+  }
+
+  void assign(ServiceClass service_class, std::int64_t key) {
+    result_.entry.rank = QueueEntry::rank_of(forecast_.priority_rank, service_class);
+    result_.entry.key = key;
+  }
+
+  void rank_known() {
+    const double alone_s = forecast_.alone_at(now_s_);
+    result_.alone_step = log_step(alone_s);
+    if (now_s_ < forecast_.deadline_s && deadline_slack_s(forecast_, now_s_) <= 0)
+      return assign(ServiceClass::kUrgent, sortable_bits(forecast_.deadline_s));
+    const double fair_s = forecast_.fair_s(mean_jobs(forecast_, table_));
+    if (assign_aged(forecast_.age_at(now_s_) + alone_s, fair_s)) return;
+    result_.may_be_critical = forecast_.is_narrow() && forecast_.is_finite();
+    if (result_.may_be_critical && result_.alone_step >= rules_.critical_step)
+      return assign(ServiceClass::kCritical, -result_.alone_step);
+    const double seconds = std::max(0.0, forecast_.ordinary_s(now_s_));
+    assign(ServiceClass::kOrdinary, log_step(seconds * forecast_.width));
+  }
+
+  // Jobs of unknown length come after all others, the least attained service first. Such a job
+  // ages by the steps that it has done. It is not part of projections.
+  void rank_unknown() {
+    result_.alone_step = log_step(ClusterTable::kUnknownSteps);
+    if (row_.best_speed > 0) {
+      const double fair_s = row_.pause_s + table_.done(row_) / table_.fair_speed(row_);
+      if (assign_aged(forecast_.age_at(now_s_), fair_s)) return;
+    }
+    assign(ServiceClass::kOrdinary, kUnknownStep + log_step(table_.attained(row_)));
+  }
+
+  // Assigns the job to its class if it has aged. Otherwise notes when it may.
+  bool assign_aged(double late_s, double fair_s) {
+    const double bound_s = std::max(fair_s, 1.0);
+    result_.late_s = late_s;
+    result_.bound_s = bound_s;
+    if (late_s > rules_.rho_max * bound_s) {
+      const double rho = late_s / bound_s;
+      const bool overdue = rho > kOverdueFactor * rules_.rho_max;
+      assign(overdue ? ServiceClass::kOverdue : ServiceClass::kAged, -log_step(rho));
+      return true;
+    }
+    if (!forecast_.holds && !forecast_.pinned) {
+      const double later_s = (rules_.rho_max * bound_s - late_s) * (fair_s / bound_s);
+      result_.waits = later_s > kAgesSoon;
+      if (!result_.waits) result_.ages_s = now_s_ + std::max(1.0, later_s);
+    }
+    return false;
+  }
+
+  const JobForecast& forecast_;
+  const ClusterTable& table_;
+  const JobRow& row_;
+  const RankingRules& rules_;
+  const double now_s_;
+  Ranking result_;
+};
+
+}  // namespace
+
+Ranking rank_job(const JobForecast& forecast, const ClusterTable& table,
+                 const RankingRules& rules) {
+  return Ranker(forecast, table, rules).run();
+}
+
+double mean_jobs(const JobForecast& forecast, const ClusterTable& table) {
+  const double age_s = forecast.age_at(table.now_s());
+  return age_s > 0 ? (table.job_seconds() - forecast.job_seconds_at_submit) / age_s : 1;
+}
+
+double deadline_slack_s(const JobForecast& forecast, double now_s) {
+  const double needs_s = forecast.alone_at(now_s) * (1 + kDeadlineMargin) + forecast.pause_s;
+  return forecast.deadline_s - (now_s + needs_s);
+}
+
+}  // namespace es::scheduler

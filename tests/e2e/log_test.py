@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""The logs of daemons and workers: their two forms, their levels, and what an operator finds there."""
+import json
+import re
+import subprocess
+from datetime import datetime
+
+import harness
+from harness import EXIT_USAGE
+from jobs import ANY_LENGTH, job_text
+
+LINE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) (debug  |info   |warning|error  ) "
+                  r"((?:(?:worker|job|node|peer) \S+ ?)+|easyscaled): (.*)")
+KEYS = ["ts", "level", "msg", "job", "worker", "node", "peer"]
+
+
+class Logs(harness.EndToEndTest):
+    def head(self, *options, name="head"):
+        return self.start_daemon(name, devices=f"{self.fast_class()}:2", options=options)
+
+    def train(self, head, **changes):
+        """A short job from its admission to its end, and its description."""
+        job = self.write_job(job_text(self.word, changes={"steps": 10, "max_p": 2, **changes}))
+        return head.wait_for_state(head.submit(job), "finished")
+
+    def worker_logs(self, name="head"):
+        return [path.read_text() for path in sorted(self.directory.glob(f"{name}/**/worker-*.log"))]
+
+    def assert_line_of_json(self, line):
+        entry = json.loads(line)
+        self.assertEqual(list(entry), [key for key in KEYS if key in entry], line)
+        datetime.strptime(entry["ts"], "%Y-%m-%dT%H:%M:%S.%fZ")
+        self.assertIn(entry["level"], ("debug", "info", "warning", "error"))
+        return entry
+
+    def test_every_line_of_a_job_s_life_is_an_object_with_its_ids(self):
+        head = self.head("--log-format", "json", "--log-level", "debug")
+        job = self.train(head)["job"]
+        head.esctl("claim", "--name", "web", "--type", self.fast_class(), "--count", 1)
+        ended = head.stop()
+        entries = [self.assert_line_of_json(line) for line in ended.err.splitlines()]
+        of_job = [entry["msg"] for entry in entries if entry.get("job") == job]
+        self.assertEqual(of_job[0], "the job is admitted")
+        self.assertEqual(of_job[-1], "the job has ended: finished")
+        started = [entry for entry in entries if "process is started" in entry["msg"]]
+        workers = {entry["worker"] for entry in started}
+        self.assertEqual(len(workers), 2)
+        self.assertEqual({(entry["job"], entry["node"]) for entry in started}, {(job, "head")})
+        logs = self.worker_logs()
+        of_workers = [self.assert_line_of_json(line) for log in logs for line in log.splitlines()]
+        self.assertEqual({entry["worker"] for entry in of_workers}, workers)
+        self.assertEqual({(entry["job"], entry["node"]) for entry in of_workers}, {(job, "head")})
+
+    def test_text_is_the_default_and_says_the_same(self):
+        head = self.head()
+        job = self.train(head)["job"]
+        ended = head.stop()
+        lines = ended.err.splitlines()
+        for line in [*lines, *"".join(self.worker_logs()).splitlines()]:
+            self.assertRegex(line, LINE)
+        self.assertRegex(ended.err, rf" info    job {job}: the job is admitted\n")
+        self.assertRegex(ended.err, rf" info    worker \d+ job {job} node head: the process is")
+        self.assertNotIn(" debug ", ended.err)
+        self.assertEqual(ended.out, f"ready {head.endpoint}\n")
+
+    def test_a_level_leaves_out_what_is_below_it(self):
+        head = self.head("--log-level", "warning")
+        self.train(head)
+        self.assertEqual(head.stop().err, "")
+        self.assertEqual("".join(self.worker_logs()), "")
+
+    def test_a_configuration_file_sets_them_too(self):
+        config = self.directory / "config.toml"
+        config.write_text('log-level = "error"\nlog-format = "json"\n')
+        head = self.head("--config", config)
+        self.train(head)
+        self.assertEqual(head.stop().err, "")
+
+    def test_another_level_or_format_is_refused(self):
+        for option, value, allowed in (("--log-level", "loud", "debug, info, warning, error"),
+                                       ("--log-format", "xml", "text, json")):
+            ended = self.start(harness.easyscaled_program, "--head", option, value).wait()
+            self.assertEqual(ended.code, EXIT_USAGE, str(ended))
+            self.assertIn(f'{option}: "{value}": allowed are {allowed}', ended.err)
+
+    def test_an_error_that_ends_the_daemon_is_its_last_line(self):
+        head = self.head()
+        again = self.start(harness.easyscaled_program, "--head", "--state",
+                           self.directory / "head/state", "--listen",
+                           f"ipc://{self.directory}/head/other.sock", "--log-format", "json").wait()
+        self.assertNotEqual(again.code, 0)
+        entry = self.assert_line_of_json(again.err)
+        self.assertEqual(entry["level"], "error")
+        self.assertIn("state/db", entry["msg"])
+        head.stop()
+
+    def test_a_worker_s_last_words_are_its_errors_in_every_form(self):
+        seen = []
+        for form in ("text", "json"):
+            name = f"in-{form}"
+            head = self.head("--log-format", form, name=name)
+            job = head.submit(self.write_job(job_text(
+                self.word, changes={"steps": 1_000_000, "max_p": 2, **ANY_LENGTH})))
+            running = head.wait_for(job, "workers", lambda d: d["state"] == "running" and all(
+                worker["pid"] > 0 for worker in d["workers"]))
+            victim = running["workers"][0]["pid"]
+            subprocess.run(["kill", "-ABRT", str(victim)], check=True)
+            text = harness.wait_until("the loss is told", lambda: re.search(
+                r"was ended by signal 6 \(Aborted\).*", head.esctl("logs", job).out))
+            seen.append(text[0])
+            head.esctl("cancel", job)
+            head.stop()
+        self.assertEqual(seen, ["was ended by signal 6 (Aborted)"] * 2)  # and no lines of its log
+
+
+class PrivateRun(harness.EndToEndTest):
+    def test_a_run_shows_none_of_it_and_keeps_it_with_its_files(self):
+        job = self.write_job(job_text(self.word, changes={"steps": 10}))
+        ended = self.esctl("run", job, "--quiet", "--keep", self.directory / "kept")
+        self.assertEqual(ended.err, "")
+        log = (self.directory / "kept/easyscaled.log").read_text()
+        for line in log.splitlines():
+            self.assertRegex(line, LINE)
+        self.assertIn("the job has ended: finished", log)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,176 @@
+#include "scheduler/policy/elastic_srtf/elastic_srtf.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "scheduler/policy/registry.h"
+#include "tests/scheduler/study/world.h"
+
+namespace es::study {
+namespace {
+
+constexpr double kSpeed = 1;  // Local steps per second of every device in this file.
+
+Job job(const char* id, double submit_s, std::uint32_t max_p, double alone_s) {
+  Job job;
+  job.id = id;
+  job.submit_s = submit_s;
+  job.max_p = max_p;
+  job.steps = alone_s * max_p * kSpeed;
+  job.capabilities[{"gpu"}] = kSpeed;
+  return job;
+}
+
+Trace trace(std::uint32_t devices, std::vector<Job> jobs) {
+  Trace trace{"test", {}, std::move(jobs)};
+  trace.cluster.add({"gpu"}, devices);
+  return trace;
+}
+
+Report report(const Trace& trace, Rules rules = {}, const char* name = "elastic-srtf",
+              double fairness = 0.5) {
+  rules.start_s = 10;
+  return run(trace, **scheduler::make_policy(name, {.fairness = fairness}), rules);
+}
+
+double jct(const Report& r, const char* id) {
+  for (const JobResult& j : r.jobs)
+    if (j.id == id) return j.end_s - j.submit_s;
+  return -1;
+}
+
+}  // namespace
+
+TEST_SUITE("scheduler/policy/elastic-srtf") {
+  TEST_CASE("a short job takes devices of a long one, which shrinks and gets them back") {
+    const Report r = report(trace(4, {job("long", 0, 4, 1000), job("short", 100, 2, 50)}));
+    CHECK(jct(r, "short") == doctest::Approx(60));
+    CHECK(r.jobs[0].rescales == 2);
+    // 60 s on two of four devices cost the long job 30 s. A pause of one second costs half a second
+    // there.
+    CHECK(jct(r, "long") == doctest::Approx(1000 + 10 + 30 + 0.5 + 1));
+  }
+
+  TEST_CASE("a job that is nearly done is not stopped for one that is only a little shorter") {
+    Rules rules;
+    rules.rescale_s = 30;
+    const Report r = report(trace(1, {job("first", 0, 1, 100), job("second", 30, 1, 60)}), rules);
+    CHECK(r.jobs[0].rescales == 0);
+    CHECK(jct(r, "first") == doctest::Approx(110));
+  }
+
+  TEST_CASE("small work comes before short time: many narrow jobs run before a wide one") {
+    std::vector<Job> jobs = {job("wide", 0, 4, 100)};
+    for (const char* id : {"a", "b", "c", "d"}) jobs.push_back(job(id, 20, 1, 150));
+    const Report r = report(trace(4, jobs));
+    CHECK(jct(r, "a") < 200);
+    CHECK(jct(r, "wide") > 200);
+  }
+
+  TEST_CASE("the jobs of the critical path never wait") {
+    std::vector<Job> jobs = {job("critical", 0, 1, 5000)};
+    for (int i = 0; i < 40; ++i) {
+      jobs.push_back(job("x", 10 + 60 * i, 8, 60));
+      jobs.back().id += std::to_string(i);
+    }
+    const Report r = report(trace(8, jobs));
+    CHECK(r.makespan_s == doctest::Approx(5010));
+  }
+
+  TEST_CASE("higher priority comes first, however long it is") {
+    std::vector<Job> jobs = {job("short", 0, 2, 100), job("long", 20, 2, 500)};
+    jobs[1].priority = 1;
+    const Report r = report(trace(2, jobs));
+    CHECK(jct(r, "long") == doctest::Approx(510));
+    CHECK(jct(r, "short") > 500);
+  }
+
+  TEST_CASE("a deadline in danger comes before shorter work, a missed one does not") {
+    std::vector<Job> jobs = {job("short", 0, 2, 100), job("late", 0, 2, 200)};
+    CHECK(jct(report(trace(2, jobs)), "late") > 300);
+    jobs[1].deadline_s = 230;
+    CHECK(jct(report(trace(2, jobs)), "late") == doctest::Approx(210));
+    jobs[1].deadline_s = 0;
+    CHECK(jct(report(trace(2, jobs)), "late") > 300);
+  }
+
+  TEST_CASE("no job starves: a wide job in an endless stream of short ones") {
+    std::vector<Job> jobs = {job("wide", 5, 4, 200)};
+    for (int i = 0; i < 2000; ++i) {
+      jobs.push_back(job("s", 10 * i, 1, 29));
+      jobs.back().id += std::to_string(i);
+    }
+    // Four devices. Shorter work always wants at least three of them.
+    for (auto& j : jobs) j.min_devices = j.max_p;
+    std::sort(jobs.begin(), jobs.end(),
+              [](const Job& a, const Job& b) { return a.submit_s < b.submit_s; });
+    for (const auto& [fairness, bound] : {std::pair{0.5, 2 * 2.0}, {1.0, 2 * 1.05}}) {
+      const Report r = report(trace(4, jobs), {}, "elastic-srtf", fairness);
+      CAPTURE(fairness);
+      CHECK(r.worst_rho < bound + 0.5);
+    }
+    const Report srtf = report(trace(4, jobs), {}, "srtf");
+    CHECK(srtf.worst_rho > 5);
+  }
+
+  TEST_CASE("jobs of unknown length come last, and share the time equally") {
+    scheduler::ClusterView view;
+    view.total = *parse_device_set("gpu:1");
+    view.now = scheduler::Seconds(100);
+    for (const char* id : {"known", "served", "new"}) {
+      scheduler::JobView j;
+      j.id = id;
+      j.number = view.jobs.size();
+      j.submitted = scheduler::Seconds(90);
+      j.types = {{"gpu"}};
+      j.capabilities[{"gpu"}] = kSpeed;
+      view.jobs.push_back(j);
+    }
+    view.jobs[0].work.total_steps = view.jobs[0].work.remaining_steps = 1000;
+    view.jobs[1].held = view.total;
+    view.jobs[1].started = true;
+    view.jobs[1].work.attained_device_s = 500;
+    const auto policy = std::move(*scheduler::make_policy("elastic-srtf"));
+    CHECK(policy->decide(view).shrinks.size() == 1);
+    view.jobs[1].held = {};
+    view.free = view.total;
+    REQUIRE(policy->decide(view).grants.size() == 1);
+    CHECK(policy->decide(view).grants[0].slot == 0);
+    view.jobs[0] = {};
+    REQUIRE(policy->decide(view).grants.size() == 1);
+    CHECK(policy->decide(view).grants[0].slot == 2);
+  }
+
+  TEST_CASE("idle devices of a tenant are lent, and given back when the tenant needs them") {
+    std::vector<Job> jobs = {job("borrower", 0, 4, 100), job("owner", 50, 2, 1000)};
+    jobs[0].tenant = "b";
+    jobs[1].tenant = "a";
+    Rules rules;
+    rules.quotas = {{"a", *parse_device_set("gpu:2")}, {"b", *parse_device_set("gpu:2")}};
+    const Report r = report(trace(4, jobs), rules);
+    CHECK(jct(r, "owner") == doctest::Approx(1010));
+    CHECK(jct(r, "borrower") > 150);  // Half of it on half of the devices.
+    const Report gang = report(trace(4, jobs), rules, "srtf");
+    CHECK(jct(gang, "owner") == doctest::Approx(1010));
+  }
+
+  TEST_CASE("with one type no job waits while devices of its tenant are lent to others") {
+    std::vector<Job> jobs;
+    for (int i = 0; i < 60; ++i) {
+      jobs.push_back(job("j", 20 * i, 1 + i % 4, 50 + 13 * (i % 7)));
+      jobs.back().id += std::to_string(i);
+      jobs.back().tenant = i % 6 == 0 ? "a" : "b";
+    }
+    Rules rules;
+    rules.quotas = {{"a", *parse_device_set("gpu:6")}, {"b", *parse_device_set("gpu:2")}};
+    const Report r = report(trace(8, jobs), rules);
+    // Tenant a never asks for more than its six devices. Its jobs start at once, or when the pause
+    // of a borrower is over.
+    for (std::size_t i = 0; i < jobs.size(); i += 6)
+      CHECK(r.jobs[i].start_s - r.jobs[i].submit_s < 25);
+  }
+}
+
+}  // namespace es::study
