@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "gpu/onednn/onednn.h"
+#include "gpu/base/vendor_kernels.h"
 
 namespace es::actors {
 namespace {

@@ -8,9 +8,10 @@
 #include "actors/version/initial_weights.h"
 #include "actors/version/reduce_parts.h"
 #include "actors/version/version_io.h"
+#include "gpu/base/vendor_kernels.h"
 #include "gpu/engine/device_choice.h"
 #include "gpu/est/reduce_tree.h"
-#include "gpu/onednn/onednn.h"
+#include "gpu/graph/ops/operator.h"
 #include "gpu/params/buckets.h"
 #include "store/dataset/sample_source.h"
 
@@ -34,8 +35,8 @@ class OpTracer : public gpu::OpObserver {
     for (const gpu::TensorId t : op.out)
       lines_.push_back({output_digest(t), prefix() + "output of " + from + " " +
                                               gpu::shape_text(engine_.graph().shape(t))});
-    if (gpu::writes_weight_grad(op.kind)) gradient_of(op.weight, from);
-    if (gpu::writes_bias_grad(op.kind)) gradient_of(op.bias, from);
+    if (gpu::op_def(op.kind).writes_weight_grad) gradient_of(op.weight, from);
+    if (gpu::op_def(op.kind).writes_bias_grad) gradient_of(op.bias, from);
   }
 
  private:

@@ -58,7 +58,7 @@ ES_HD inline void apply_stage(const ChainStage& s, const DropoutKey& key, const 
     case ChainKind::kTanhGrad:
       return for_values(at, values, [=](float v, Index i) {
         const float y = operand[i];
-        return v * fused(-y, y, 1.0f);
+        return v * fma(-y, y, 1.0f);
       });
     case ChainKind::kSigmoidGrad:
       return for_values(at, values, [=](float v, Index i) {

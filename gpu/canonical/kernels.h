@@ -33,6 +33,9 @@ struct ConvShape {
   bool operator==(const ConvShape&) const = default;
 };
 
+// The passes of a convolution.
+enum class ConvPass { kForward, kDataGradient, kWeightGradient };
+
 // A window pooling over [n,h,w,c]. Padding cells never take part, and every window has at least one
 // real cell.
 struct PoolShape {

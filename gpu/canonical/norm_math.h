@@ -14,14 +14,14 @@ ES_HD inline float activate(Activation act, float value, float test) {
 }
 
 ES_HD inline float inverse_deviation(float variance, float eps) {
-  return 1.0f / square_root(variance + eps);
+  return 1.0f / sqrt(variance + eps);
 }
 
 // Returns the squared deviations of a run from the mean of all rows. `squares` are its squared
 // deviations from its own mean `run_mean`; the difference of the two means contributes count * e^2.
 ES_HD inline float bn_moved_squares(float squares, float count, float run_mean, float mean) {
   const float e = run_mean - mean;
-  return fused(count * e, e, squares);
+  return fma(count * e, e, squares);
 }
 
 // Computes all results of column j that follow from its mean, which is in bn.mean[j], and from the
@@ -30,13 +30,13 @@ ES_HD inline float bn_finish_column(const BnForward& bn, std::int64_t j, float s
   const float unbiased = bn.rows == 1 ? 1.0f : static_cast<float>(bn.rows) * recip(bn.rows - 1);
   const float keep = 1.0f - bn.momentum, variance = squares * recip(bn.rows);
   bn.istd[j] = inverse_deviation(variance, bn.eps);
-  bn.next_mean[j] = fused(bn.momentum, bn.mean[j], keep * bn.running_mean[j]);
-  bn.next_var[j] = fused(bn.momentum, variance * unbiased, keep * bn.running_var[j]);
+  bn.next_mean[j] = fma(bn.momentum, bn.mean[j], keep * bn.running_mean[j]);
+  bn.next_var[j] = fma(bn.momentum, variance * unbiased, keep * bn.running_var[j]);
   return bn.gamma[j] * bn.istd[j];
 }
 
 ES_HD inline float bn_output(float x, float mean, float a, float beta, Activation act) {
-  const float value = fused(x - mean, a, beta);
+  const float value = fma(x - mean, a, beta);
   return activate(act, value, value);
 }
 
@@ -47,7 +47,7 @@ struct BnBackwardElement {
 ES_HD inline BnBackwardElement bn_backward_element(float x, float dy, float mean, float a,
                                                    float beta, Activation act) {
   const float d = x - mean;
-  return {d, activate(act, dy, fused(d, a, beta))};
+  return {d, activate(act, dy, fma(d, a, beta))};
 }
 
 // The values that all gradients of a column's input use: db / R and dg * istd / R.
@@ -65,13 +65,13 @@ ES_HD inline BnBackwardColumn bn_finish_backward(const BnBackward& bn, std::int6
 
 ES_HD inline float bn_input_gradient(const BnBackwardElement& e, float a,
                                      const BnBackwardColumn& column) {
-  return a * fused(-e.d, column.product, e.g - column.gradient);
+  return a * fma(-e.d, column.product, e.g - column.gradient);
 }
 
 // t = dy * gamma of the backward pass of layer norm, h is the normalised input, c1 and c2 are the
 // means of t and of t * h.
 ES_HD inline float layer_norm_input_gradient(float t, float h, float istd, float c1, float c2) {
-  return istd * fused(h, -c2, t - c1);
+  return istd * fma(h, -c2, t - c1);
 }
 
 }  // namespace

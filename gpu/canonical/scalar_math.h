@@ -31,14 +31,14 @@ ES_HD inline std::int64_t round_up(std::int64_t a, std::int64_t b) {
 }
 
 // Returns a * b + c with one rounding. It is one instruction if the file is compiled with -mfma.
-ES_HD inline float fused(float a, float b, float c) {
+ES_HD inline float fma(float a, float b, float c) {
 #ifdef __CUDA_ARCH__
   return __fmaf_rn(a, b, c);
 #else
   return __builtin_fmaf(a, b, c);
 #endif
 }
-ES_HD inline float square_root(float x) {
+ES_HD inline float sqrt(float x) {
 #ifdef __CUDA_ARCH__
   return __fsqrt_rn(x);
 #else
@@ -89,7 +89,7 @@ ES_HD inline float polynomial(float x) {
   if constexpr (kFirst + 1 == std::size(kCoefficients)) {
     return c;
   } else {
-    return fused(polynomial<kCoefficients, kFirst + 1>(x), x, c);
+    return fma(polynomial<kCoefficients, kFirst + 1>(x), x, c);
   }
 }
 
@@ -105,12 +105,12 @@ ES_HD inline ExpParts exp_parts(float x) {
   x = x < kExpLowest ? kExpLowest : x;  // a NaN passes both comparisons
   // N is x / ln 2 rounded to the nearest integer: adding kExpMagic leaves n in the low mantissa
   // bits.
-  const float shifted = fused(x, kExpLog2E, kExpMagic);
+  const float shifted = fma(x, kExpLog2E, kExpMagic);
   const float n = shifted - kExpMagic;
-  float r = fused(n, -kExpLn2High, x);
-  r = fused(n, -kExpLn2Low, r);
+  float r = fma(n, -kExpLn2High, x);
+  r = fma(n, -kExpLn2Low, r);
   const float p = polynomial<kExpPoly>(r);
-  return {r, fused(p, r, 1.0f),
+  return {r, fma(p, r, 1.0f),
           static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(shifted) - kExpMagicBits)};
 }
 
@@ -127,7 +127,7 @@ ES_HD inline float times_power_of_two(float x, std::int32_t n) {
 // below the normal range are rounded once.
 ES_HD inline float canonical_exp(float x) {
   const ExpParts e = exp_parts(x);
-  return times_power_of_two(fused(e.p, e.r, 1.0f), e.n);
+  return times_power_of_two(fma(e.p, e.r, 1.0f), e.n);
 }
 
 // LOG: the natural logarithm within 1.1 ulp. LOG(+-0) = -inf, LOG(x < 0) = NaN, LOG(+inf) = +inf,
@@ -146,8 +146,8 @@ ES_HD inline float canonical_log(float x) {
   const float f = mantissa - 1.0f;
   const float square = f * f;
   const float q = polynomial<kLogPoly>(f);
-  const float r = fused(fused(q, f, -0.5f), square, f);
-  return fused(k, kLn2, r);
+  const float r = fma(fma(q, f, -0.5f), square, f);
+  return fma(k, kLn2, r);
 }
 
 ES_HD inline float absolute(float x) {
@@ -164,7 +164,7 @@ ES_HD inline float canonical_erf(float x) {
   if (t < kErfSmall) {
     const float square = x * x;
     const float p = polynomial<kErfSmallPoly>(square);
-    return fused(p, x, x);
+    return fma(p, x, x);
   }
   const float u = kErfHighest < t ? kErfHighest : t;
   const float q = polynomial<kErfLargePoly>(u);
@@ -177,7 +177,7 @@ ES_HD inline float canonical_tanh(float x) {
   if (t < kTanhSmall) {
     const float square = x * x;
     const float p = polynomial<kTanhPoly>(square);
-    return fused(p * square, x, x);
+    return fma(p * square, x, x);
   }
   return with_sign(1.0f - 2.0f / (canonical_exp(t + t) + 1.0f), x);
 }
@@ -187,8 +187,8 @@ ES_HD inline float canonical_tanh(float x) {
 // SIGMOID(inf) = 1, SIGMOID(-inf) = +0, SIGMOID(NaN) = NaN.
 ES_HD inline float canonical_sigmoid(float x) {
   const ExpParts parts = exp_parts(-absolute(x));
-  const float high = fused(parts.p, parts.r, 1.0f);  // e = (high + low) * 2^n
-  const float low = fused(parts.p, parts.r, 1.0f - high);
+  const float high = fma(parts.p, parts.r, 1.0f);  // e = (high + low) * 2^n
+  const float low = fma(parts.p, parts.r, 1.0f - high);
   const float e = times_power_of_two(high, parts.n);
   const float sum = 1.0f + e;  // 1 + e = sum + rest
   const float rest = (e - (sum - 1.0f)) + times_power_of_two(low, parts.n);
@@ -196,8 +196,8 @@ ES_HD inline float canonical_sigmoid(float x) {
   const float numerator = negative ? high : 1.0f;
   const float inverse = 1.0f / sum;
   const float quotient = numerator * inverse;
-  const float remainder = fused(-quotient, sum, numerator) + (negative ? low : 0.0f);
-  const float y = fused(fused(-quotient, rest, remainder), inverse, quotient);
+  const float remainder = fma(-quotient, sum, numerator) + (negative ? low : 0.0f);
+  const float y = fma(fma(-quotient, rest, remainder), inverse, quotient);
   return times_power_of_two(y, negative ? parts.n : 0);
 }
 
@@ -205,19 +205,19 @@ ES_HD inline float canonical_sigmoid(float x) {
 // to x and not to the result. GELU(inf) = inf, GELU(-inf) = NaN, GELU(-0) = +0.
 ES_HD inline float canonical_gelu(float x) {
   const float half = x * 0.5f;
-  return fused(half, canonical_erf(x * kSqrtHalf), half);
+  return fma(half, canonical_erf(x * kSqrtHalf), half);
 }
 
 // The derivative of GELU: the normal distribution function at x plus x times the normal density.
 // NaN at +-inf.
 ES_HD inline float canonical_gelu_gradient(float x) {
   const float density = canonical_exp((x * -0.5f) * x) * kNormalDensity;
-  return fused(x, density, fused(0.5f, canonical_erf(x * kSqrtHalf), 0.5f));
+  return fma(x, density, fma(0.5f, canonical_erf(x * kSqrtHalf), 0.5f));
 }
 
 // Binary cross entropy of a logit: max(x, 0) - x t + log(1 + e^-|x|).
 ES_HD inline float canonical_bce(float x, float target) {
-  return fused(-x, target, positive_part(x)) + canonical_log(1.0f + canonical_exp(-absolute(x)));
+  return fma(-x, target, positive_part(x)) + canonical_log(1.0f + canonical_exp(-absolute(x)));
 }
 
 // Returns the number of rows with a label that takes part in a cross entropy, at least 1.

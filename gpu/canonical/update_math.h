@@ -13,22 +13,22 @@ struct SgdStep {
 
 // v == nullptr: no momentum.
 ES_HD inline void sgd_update(const SgdStep& s, float grad_sum, float* p, float* v) {
-  float step = fused(s.weight_decay, *p, grad_sum * s.grad_scale);
+  float step = fma(s.weight_decay, *p, grad_sum * s.grad_scale);
   if (v != nullptr) {
-    *v = fused(s.momentum, *v, step);
-    step = s.nesterov ? fused(s.momentum, *v, step) : *v;
+    *v = fma(s.momentum, *v, step);
+    step = s.nesterov ? fma(s.momentum, *v, step) : *v;
   }
-  *p = fused(-s.lr, step, *p);
+  *p = fma(-s.lr, step, *p);
 }
 
 ES_HD inline void adam_update(const AdamStep& s, float grad_scale, float grad_sum, float* p,
                               float* m, float* v) {
   float g = grad_sum * grad_scale;
-  if (s.weight_decay != 0.0f) g = fused(s.weight_decay, *p, g);
-  *m = fused(s.beta1, *m, s.one_minus_beta1 * g);
-  *v = fused(s.beta2, *v, s.one_minus_beta2 * (g * g));
-  const float root = fused(square_root(*v), s.rsqrt_bc2, s.epsilon);
-  *p = fused(-s.lr_over_bc1, *m / root, *p * s.decay);  // decay = 1 changes nothing
+  if (s.weight_decay != 0.0f) g = fma(s.weight_decay, *p, g);
+  *m = fma(s.beta1, *m, s.one_minus_beta1 * g);
+  *v = fma(s.beta2, *v, s.one_minus_beta2 * (g * g));
+  const float root = fma(sqrt(*v), s.rsqrt_bc2, s.epsilon);
+  *p = fma(-s.lr_over_bc1, *m / root, *p * s.decay);  // decay = 1 changes nothing
 }
 
 }  // namespace

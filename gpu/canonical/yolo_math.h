@@ -88,7 +88,7 @@ ES_HD inline YoloTarget yolo_target(const YoloShape& s, const float* box) {
   t.y = y - static_cast<float>(row);
   t.w = canonical_log(w / s.anchor_w[scale][anchor]);
   t.h = canonical_log(h / s.anchor_h[scale][anchor]);
-  t.weight = fused(-box[3], box[4], 2.0f);
+  t.weight = fma(-box[3], box[4], 2.0f);
   return t;
 }
 

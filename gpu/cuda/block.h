@@ -30,6 +30,7 @@
 // There are no atomics on floats: docs/reference/operators.md fixes every order of additions.
 #include <cstdint>
 
+#include "gpu/base/stream.h"
 #include "gpu/canonical/on_device.h"
 
 namespace es::gpu::cuda {
@@ -38,11 +39,6 @@ struct NoShared {};
 
 struct Grid {
   std::int64_t x = 1, y = 1, z = 1;  // numbers of blocks; y and z at most 65,535
-};
-
-// A queue of work. On a GPU it is a cudaStream_t, on the host a HostQueue (launch_host.h).
-struct Stream {
-  void* handle = nullptr;
 };
 
 }  // namespace es::gpu::cuda

@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "gpu/cuda/block.h"
-#include "gpu/cuda/device_kernels.h"
+#include "gpu/cuda/device_tables.h"
 #include "proto/base/device.h"
 #include "proto/base/result.h"
 

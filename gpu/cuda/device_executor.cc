@@ -5,9 +5,8 @@
 #include <cstring>
 #include <utility>
 
-#include "gpu/cuda/op_device.h"
 #include "gpu/graph/dense_op.h"
-#include "gpu/graph/onednn_ops.h"
+#include "gpu/graph/ops/operator.h"
 #include "proto/base/check.h"
 
 namespace es::gpu::cuda {
@@ -20,7 +19,7 @@ std::size_t bytes_of(std::int64_t floats) {
 std::int64_t max_workspace(const Program& program, const DeviceKernels& kernels) {
   std::size_t floats = 0;
   for (const Op& op : program.graph.ops)
-    floats = std::max(floats, op_workspace_floats(kernels, program.graph, op));
+    floats = std::max(floats, op_workspace_floats(kernels, {program.graph, op}));
   return static_cast<std::int64_t>(floats);
 }
 
@@ -80,8 +79,7 @@ void DeviceExecutor::bind_vendor() {
 Result<std::unique_ptr<DeviceVendorKernel>> DeviceExecutor::vendor_kernel(const Op& op) {
   if (is_conv(op.kind)) return vendor_->conv(op.conv, conv_pass(op.kind));
   if (!is_gemm(op.kind)) return std::unique_ptr<DeviceVendorKernel>();
-  return vendor_->gemm(op.kind == OpKind::kMatmul ? op.matmul
-                                                  : MatmulShape{gemm_shape(graph(), op)});
+  return vendor_->gemm(product_of(graph(), op));
 }
 
 // Runs each kernel of the library once on arbitrary contents of memory. Without this trial, a
@@ -227,13 +225,14 @@ RunBuffers DeviceExecutor::buffers() const {
 void DeviceExecutor::launch(std::size_t index, RunMode mode, const RunBuffers& buffers) {
   const Op& op = graph().ops[index];
   if (index >= vendor_ops_.size() || vendor_ops_[index] == nullptr)
-    return run_op(*device_, compute_, graph(), op, mode, buffers, inputs_->key(variant_));
+    return gpu::queue_op({device_->kernels(), compute_, inputs_->key(variant_)},
+                         {graph(), op, buffers, mode});
   const DenseCall call = dense_call(graph(), op, buffers);
   if (const Status ran = run_vendor(index, call); !ran.ok())
     device_->lose(failure(device_->name() + ": " + ran.error().message));
   if (!adds_bias(op)) return;
   const TensorShape& y = graph().shape(op.out[0]);
-  const ChainStage bias{.kind = ChainKind::kAddRow, .operand = call.bias, .columns = y.c};
+  const ChainStage bias{.kind = ChainKind::kAddRow, .operand = call.bias, .columns = y.row()};
   device_->kernels().chain(compute_, y.count(), call.out, &bias, 1, inputs_->key(variant_),
                            call.out);
 }

@@ -46,7 +46,7 @@
 #include "gpu/cuda/step_recordings.h"
 #include "gpu/cuda/vendor.h"
 #include "gpu/graph/dense_op.h"
-#include "gpu/graph/op_kernels.h"
+#include "gpu/graph/op_run.h"
 #include "gpu/graph/step_runner.h"
 #include "gpu/graph/tensor_addresses.h"
 

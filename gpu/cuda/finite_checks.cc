@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "gpu/graph/ops/operator.h"
+
 namespace es::gpu::cuda {
 namespace {
 
@@ -36,7 +38,7 @@ void FiniteChecks::begin() {
 }
 
 void FiniteChecks::before(Stream stream, std::size_t op, const RunBuffers& buffers) {
-  if (graph_.ops[op].kind == OpKind::kView) return;
+  if (op_def(graph_.ops[op].kind).is_view) return;
   for (const TensorId t : graph_.ops[op].out) {
     const float* const written = buffers.tensors[static_cast<std::size_t>(t)];
     const std::int64_t count = graph_.shape(t).count();

@@ -13,7 +13,6 @@
 
 #include "gpu/cuda/device.h"
 #include "gpu/graph/graph.h"
-#include "gpu/onednn/onednn.h"
 
 namespace es::gpu::cuda {
 
@@ -30,9 +29,9 @@ class DeviceVendorKernel {
   // For example "cudnnConvolutionForward 1"; ends in "tf32" if it uses TF32.
   virtual std::string algorithm() const = 0;
   virtual std::size_t workspace_bytes() const = 0;
-  // Queues out = pass(a, b) without a bias; the operands are those of VendorKernel::run(). `ws` has
-  // workspace_bytes() bytes. Error (failure): the library has refused the work, or could not queue
-  // all of it.
+  // Queues out = pass(a, b) without a bias; the operands are those of DenseCall
+  // (gpu/graph/ops/operator.h). `ws` has workspace_bytes() bytes. Error (failure): the library has
+  // refused the work, or could not queue all of it.
   virtual Status run(Stream stream, const float* a, const float* b, float* out, void* ws) = 0;
 };
 

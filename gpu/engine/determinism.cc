@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "gpu/onednn/onednn.h"
+#include "gpu/base/vendor_kernels.h"
 
 namespace es::gpu {
 namespace {
@@ -25,15 +25,15 @@ class StepTimer {
     return StepTimer(*std::move(engine));
   }
 
-  // Returns the median of the durations of `rounds` steps in seconds.
-  Result<double> median(const Batch& batch, const std::function<double()>& seconds, int rounds) {
-    std::vector<double> times;
+  // Returns the median of the durations of `rounds` steps.
+  Result<StepTime> median(const Batch& batch, const std::function<StepTime()>& now, int rounds) {
+    std::vector<StepTime> times;
     // Step 0 warms up caches and lazily created state, so its time is not counted.
     for (int i = 0; i <= rounds; ++i) {
-      const double begin = seconds();
+      const StepTime begin = now();
       const auto loss = engine_->local_step(0, batch, {}, gradient_.data(), next_, [](auto) {});
       if (!loss) return loss.error();
-      if (i > 0) times.push_back(seconds() - begin);
+      if (i > 0) times.push_back(now() - begin);
     }
     std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
     return times[times.size() / 2];
@@ -55,7 +55,7 @@ class StepTimer {
 
 Result<D2Verdict> measure_d2(const JobSpec& spec, const SampleLayout& layout,
                              const EngineOptions& options, const Batch& batch,
-                             const std::function<double()>& seconds, int rounds) {
+                             const std::function<StepTime()>& now, int rounds) {
   D2Verdict verdict;
   for (const auto level : {DeterminismLevel::kD1, DeterminismLevel::kD2}) {
     EngineOptions at_level = options;
@@ -67,9 +67,9 @@ Result<D2Verdict> measure_d2(const JobSpec& spec, const SampleLayout& layout,
       verdict.vendor_refusals = timer->vendor_refusals();
     }
     if (verdict.vendor_ops.empty()) return verdict;
-    const Result<double> time = timer->median(batch, seconds, rounds);
+    const Result<StepTime> time = timer->median(batch, now, rounds);
     if (!time) return time.error();
-    (level == DeterminismLevel::kD1 ? verdict.d1_seconds : verdict.d2_seconds) = *time;
+    (level == DeterminismLevel::kD1 ? verdict.d1_time : verdict.d2_time) = *time;
   }
   return verdict;
 }

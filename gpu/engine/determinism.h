@@ -1,5 +1,6 @@
 #pragma once
 // Measures what level D2 costs for a job on a device. `esctl inspect` and level "auto" use it.
+#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
@@ -11,6 +12,8 @@
 
 namespace es::gpu {
 
+using StepTime = std::chrono::duration<double>;
+
 struct D2Verdict {
   // The operators for which D1 uses a kernel whose bits depend on the hardware, in order of
   // execution, for example "layer1.0.conv1 (conv2d weight gradient): brgconv_bwd_w:avx512_core". If
@@ -21,20 +24,19 @@ struct D2Verdict {
   std::vector<std::string> vendor_refusals;
   // Median durations of one local step. They are equal, and nothing is measured, if vendor_ops is
   // empty.
-  double d1_seconds = 0.0;
-  double d2_seconds = 0.0;
+  StepTime d1_time{0.0}, d2_time{0.0};
 
   // Returns the relative cost of D2; 0.04 means that a step takes 4 % longer at D2 than at D1.
-  double cost() const { return d1_seconds == 0.0 ? 0.0 : d2_seconds / d1_seconds - 1.0; }
+  double cost() const { return d1_time.count() == 0.0 ? 0.0 : d2_time / d1_time - 1.0; }
 };
 
 // Runs local steps at D1 and then at D2 on one mini-batch: one step to warm up and `rounds`
-// measured steps for each level. `seconds` is a monotonic clock, because the engine itself reads no
-// clock. Only one engine exists at a time, so the memory of one engine is enough. Errors: those of
+// measured steps for each level. `now` is a monotonic clock, because the engine itself reads none.
+// Only one engine exists at a time, so the memory of one engine is enough. Errors: those of
 // Engine::create and Engine::local_step.
 Result<D2Verdict> measure_d2(const JobSpec& spec, const SampleLayout& layout,
                              const EngineOptions& options, const Batch& batch,
-                             const std::function<double()>& seconds, int rounds = 3);
+                             const std::function<StepTime()>& now, int rounds = 3);
 
 // Returns the level that the job runs at. "auto" becomes D2 if D2 costs at most spec.auto_cost, and
 // D1 otherwise. Every other level is returned unchanged.

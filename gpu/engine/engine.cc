@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "gpu/graph/fuse.h"
-#include "gpu/graph/op_kernels.h"
+#include "gpu/graph/ops/operator.h"
 #include "gpu/models/models.h"
 #include "gpu/optim/update.h"
 #include "gpu/params/initialise.h"
@@ -172,7 +172,7 @@ EngineDescription Engine::describe() const {
     description.ops.push_back({.name = op.name,
                                .kind = op_name(op.kind),
                                .detail = op_detail(op),
-                               .kernel = kernel_names(op),
+                               .kernel = op_def(op.kind).kernels,
                                .output = shape_text(graph().shape(op.out[0])),
                                .parameters = parameters_of(table_, op)});
   }

@@ -6,22 +6,22 @@
 namespace es::gpu {
 namespace {
 
-Result<VendorOps> bind_vendor(const Program& program, const EngineOptions& options) {
-  if (!options.vendor) return VendorOps();
-  const Result<const VendorLibrary*> library = vendor_library(options.cpu_class);
+Result<OnednnOps> bind_onednn(const Program& program, const EngineOptions& options) {
+  if (!options.vendor) return OnednnOps();
+  const Result<const OnednnLibrary*> library = open_onednn(options.cpu_class);
   if (!library) return library.error();
-  if (*library == nullptr) return VendorOps();
-  return VendorOps(program, **library, options.cpu_class);
+  if (*library == nullptr) return OnednnOps();
+  return OnednnOps(program, **library, options.cpu_class);
 }
 
 }  // namespace
 
 Status Engine::make_runner(Program program) {
   if (options_.device == DeviceKind::kCpu) {
-    Result<VendorOps> vendor = bind_vendor(program, options_);
-    if (!vendor) return vendor.error();
+    Result<OnednnOps> onednn = bind_onednn(program, options_);
+    if (!onednn) return onednn.error();
     runner_ = std::make_unique<Executor>(std::move(program), kernels_, buckets_, parallel_,
-                                         *std::move(vendor));
+                                         *std::move(onednn));
     device_type_ = es::device_type(options_.cpu_class);
     return {};
   }

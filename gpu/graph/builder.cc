@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "gpu/graph/merge_moves.h"
+#include "gpu/graph/ops/operator.h"
 
 namespace es::gpu {
 namespace {
@@ -13,11 +14,11 @@ constexpr std::int64_t kTensorFloatsMax = std::int64_t{1} << 40;
 
 bool addressable(const TensorShape& s) {
   std::int64_t count = 1;
-  for (const std::int64_t extent : {s.n, s.h, s.w, s.c}) {
-    if (extent < 1 || extent > kTensorFloatsMax / count) return false;
-    count *= extent;
+  for (int axis = 0; axis < s.rank(); ++axis) {
+    if (s[axis] < 1 || s[axis] > kTensorFloatsMax / count) return false;
+    count *= s[axis];
   }
-  return true;
+  return s.rank() > 0;
 }
 
 }  // namespace
@@ -27,7 +28,7 @@ GraphBuilder::GraphBuilder(std::string model, std::int64_t batch, const SampleLa
   graph_.batch = batch;
   graph_.layout = layout;
   for (const SampleField& field : layout.fields) {
-    TensorShape shape{batch, field.height, field.width, field.channels};
+    ImageShape shape{batch, field.height, field.width, field.channels};
     if (!addressable(shape)) {
       fail("input", field.name,
            "shape " + shape_text(shape) +
@@ -41,7 +42,7 @@ GraphBuilder::GraphBuilder(std::string model, std::int64_t batch, const SampleLa
     graph_.inputs.push_back(t);
   }
   if (layout.fields.empty()) {
-    add_tensor({}, false);  // a tensor whose id can be returned after the error
+    add_tensor(ImageShape(), false);  // a tensor whose id can be returned after the error
     fail("input", "", "a sample has no fields");
   }
 }
@@ -62,9 +63,9 @@ std::int32_t GraphBuilder::high(std::string_view field) const {
   return found.type == FieldType::kI32 ? found.high : 0;
 }
 
-TensorId GraphBuilder::add_tensor(TensorShape shape, bool needs_grad, ElementType type) {
+TensorId GraphBuilder::add_tensor(const TensorShape& shape, bool needs_grad, ElementType type) {
   graph_.tensors.push_back({shape, type, needs_grad});
-  notes_.push_back({.channels = shape.c});
+  notes_.push_back({.channels = shape.row()});
   return static_cast<TensorId>(graph_.tensors.size() - 1);
 }
 
@@ -122,20 +123,50 @@ bool GraphBuilder::dense_floats(const char* kind, const std::string& name,
   return !failed();
 }
 
-TensorId GraphBuilder::emit(Op op, TensorShape y) {
+bool GraphBuilder::check_inputs(const Op& op) {
+  const Operator& entry = op_def(op.kind);
+  const std::size_t count = std::min(entry.inputs_checked, op.in.size());
+  const std::vector<TensorId> xs(op.in.begin(), op.in.begin() + static_cast<std::ptrdiff_t>(count));
+  if (entry.inputs == Inputs::kNumbers) return floats(entry.name, op.name, xs);
+  if (entry.inputs == Inputs::kAny) return true;
+  if (!dense_floats(entry.name, op.name, xs)) return false;
+  for (const TensorId t : xs)
+    if (entry.inputs == Inputs::kImages) image_input(entry.name, op.name, t);
+  return !failed();
+}
+
+bool GraphBuilder::image_input(const char* kind, const std::string& name, TensorId x) {
+  if (!is_image(shape(x)))
+    fail(kind, name, "its input " + shape_text(shape(x)) + " must be an image [n,h,w,c]");
+  return !failed();
+}
+
+std::optional<std::vector<Tensor>> GraphBuilder::outputs_of(Op& op) {
+  if (failed() || !check_inputs(op)) return std::nullopt;
+  Result<std::vector<Tensor>> outputs = op_def(op.kind).outputs(graph_, op);
+  if (outputs) return *std::move(outputs);
+  fail(op_name(op.kind), op.name, outputs.error().message);
+  return std::nullopt;
+}
+
+// The first output depends on parameters if an input does or the operator has some. The others are
+// what the gradient operator needs again, and a loss is not differentiated further.
+TensorId GraphBuilder::append(Op op, std::vector<Tensor> outputs) {
   bool needs_grad = op.weight != kNoParam;
   for (const TensorId t : op.in) needs_grad = needs_grad || tensor(t).needs_grad;
-  if (!addressable(y))
-    return fail(op_name(op.kind), op.name, "output " + shape_text(y) + " is too large");
-  op.out = {add_tensor(y, needs_grad)};
+  for (const Tensor& y : outputs) {
+    if (!addressable(y.shape))
+      return fail(op_name(op.kind), op.name, "output " + shape_text(y.shape) + " is too large");
+    const bool first = op.out.empty() && !op_def(op.kind).is_loss;
+    op.out.push_back(add_tensor(y.shape, first && needs_grad, y.type));
+  }
   graph_.ops.push_back(std::move(op));
   return graph_.ops.back().out[0];
 }
 
-TensorId GraphBuilder::emit_extra(TensorShape shape, ElementType type) {
-  const TensorId t = add_tensor(shape, false, type);
-  graph_.ops.back().out.push_back(t);
-  return t;
+TensorId GraphBuilder::apply(Op op) {
+  std::optional<std::vector<Tensor>> outputs = outputs_of(op);
+  return outputs ? append(std::move(op), *std::move(outputs)) : 0;
 }
 
 ParamId GraphBuilder::add_param(const std::string& name, std::vector<std::int64_t> torch_shape,
@@ -155,7 +186,8 @@ void GraphBuilder::check_all_used() {
   for (const Op& op : graph_.ops) {
     const bool any = std::any_of(op.out.begin(), op.out.end(),
                                  [&](TensorId t) { return used[static_cast<std::size_t>(t)]; });
-    if (!any && !is_loss(op.kind)) fail(op_name(op.kind), op.name, "nothing reads its output");
+    if (!any && !op_def(op.kind).is_loss)
+      fail(op_name(op.kind), op.name, "nothing reads its output");
   }
 }
 
@@ -166,7 +198,7 @@ void GraphBuilder::check_all_trained() {
   for (std::size_t i = graph_.ops.size(); i-- > 0;) {
     const Op& op = graph_.ops[i];
     const bool reaches =
-        is_loss(op.kind) || std::any_of(op.out.begin(), op.out.end(), [&](TensorId t) {
+        op_def(op.kind).is_loss || std::any_of(op.out.begin(), op.out.end(), [&](TensorId t) {
           return reaches_loss[static_cast<std::size_t>(t)];
         });
     if (!reaches && op.weight != kNoParam)
@@ -179,7 +211,7 @@ void GraphBuilder::check_all_trained() {
 void GraphBuilder::check_outputs() {
   for (const TensorId t : graph_.outputs) {
     const TensorShape& s = graph_.shape(t);
-    if (tensor(t).type != ElementType::kF32 || s.n % graph_.batch != 0)
+    if (tensor(t).type != ElementType::kF32 || s.front() % graph_.batch != 0)
       fail("output", shape_text(s),
            "must hold numbers, and its first dimension be a multiple of the batch size " +
                std::to_string(graph_.batch));

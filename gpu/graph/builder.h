@@ -8,12 +8,11 @@
 //   b.cross_entropy("loss", logits, b.input("label"));
 //   Result<Graph> graph = b.finish({logits});
 //
-//
-// Tensors have up to four dimensions (n, h, w, c), and a row of c elements is contiguous: images
-// [n,h,w,c], tokens [n,t,1,c], matrices [n,1,1,c]. After the first error every call returns without
-// effect, and finish() returns that error with the name of the operator; so a model needs only one
-// check. Parameters are laid out in the order of the calls. Element-wise operators that follow each
-// other are fused later (fuse.h).
+// Tensors have up to kRankMax dimensions, and their rows are contiguous. Operators on images take
+// [n,h,w,c]; tokens are [n,t,1,c], matrices [n,1,1,c]. After the first error every call returns
+// without effect, and finish() returns that error with the name of the operator; so a model needs
+// only one check. Parameters are laid out in the order of the calls. Element-wise operators that
+// follow each other are fused later (fuse.h).
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -77,6 +76,8 @@ class GraphBuilder {
   // field.
   TensorId input(std::string_view field);
   const TensorShape& shape(TensorId t) const { return graph_.shape(t); }
+  // REQUIRES: a tensor of rank 4; what a call returns after an error is one.
+  ImageShape image(TensorId t) const { return image_of(shape(t)); }
   // Returns the largest value of an integer field; 0 for other fields and after an error.
   std::int32_t high(std::string_view field) const;
 
@@ -84,6 +85,12 @@ class GraphBuilder {
   TensorId constant(const std::string& name, TensorShape shape, std::vector<float> values);
   TensorId constant_ids(const std::string& name, TensorShape shape,
                         std::vector<std::int32_t> values);
+
+  // Appends any operator that has a shape rule (ops/operator.h), and returns its first output. `op`
+  // has a kind, a name, inputs, and the attributes that do not follow from the inputs. The
+  // functions below do the same for one operator each; they also create its parameters and check
+  // ranges of integers.
+  TensorId apply(Op op);
 
   // `name` is the path of the module in the state dict. Its parameters are NAME.weight and
   // NAME.bias, its statistics NAME.running_mean and NAME.running_var.
@@ -125,7 +132,8 @@ class GraphBuilder {
   TensorId attention(const std::string& name, TensorId q, TensorId k, TensorId v,
                      const AttentionOptions& options);
   TensorId attention(const std::string& name, TensorId packed_qkv, const AttentionOptions& options);
-  // Batched over n and h: a [n,h,m,k] times b [n,h,k,p], or times b [n,h,p,k] with transpose_b.
+  // Batched over n and h: a [n,h,m,k] times b [n,h,k,p], or times b [n,h,p,k] with transpose_b. Any
+  // number of dimensions may stand in place of n and h.
   TensorId matmul(const std::string& name, TensorId a, TensorId b, bool transpose_b = false);
 
   TensorId max_pool(const std::string& name, TensorId x, const PoolOptions& options);
@@ -139,19 +147,20 @@ class GraphBuilder {
   // permute the columns of a linear layer that follows. Therefore only element-wise operators may
   // stand between flatten and that linear layer.
   TensorId flatten(const std::string& name, TensorId x);
-  TensorId concat(const std::string& name, const std::vector<TensorId>& xs, Axis axis);
-  TensorId slice(const std::string& name, TensorId x, Axis axis, std::int64_t begin,
+  TensorId concat(const std::string& name, const std::vector<TensorId>& xs, int axis);
+  TensorId slice(const std::string& name, TensorId x, int axis, std::int64_t begin,
                  std::int64_t count);
-  std::vector<TensorId> split(const std::string& name, TensorId x, Axis axis, std::int64_t parts);
-  TensorId pad(const std::string& name, TensorId x, Axis axis, std::int64_t before,
+  std::vector<TensorId> split(const std::string& name, TensorId x, int axis, std::int64_t parts);
+  TensorId pad(const std::string& name, TensorId x, int axis, std::int64_t before,
                std::int64_t after);  // the padding is +0
-  TensorId permute(const std::string& name, TensorId x, const std::vector<Axis>& order);
+  // Axis i of the result is axis order[i] of x.
+  TensorId permute(const std::string& name, TensorId x, const std::vector<int>& order);
   // y[i] = x[(i - shift) mod size], as in torch.roll.
-  TensorId roll(const std::string& name, TensorId x, Axis axis, std::int64_t shift);
+  TensorId roll(const std::string& name, TensorId x, int axis, std::int64_t shift);
   // [n,h,w,c] -> [n*(h/s)*(w/s), s*s, 1, c] and back. h and w are multiples of the side s.
   TensorId window_partition(const std::string& name, TensorId x, std::int64_t side);
   TensorId window_reverse(const std::string& name, TensorId windows, std::int64_t side,
-                          TensorShape image);
+                          ImageShape image);
   TensorId upsample2(const std::string& name, TensorId x);
   TensorId channel_shuffle(const std::string& name, TensorId x, std::int64_t groups);
   // Gives the same bits as split(channel_shuffle(concat({a, b}), 2), 2) in one pass (ShuffleNetV2).
@@ -187,16 +196,20 @@ class GraphBuilder {
   // Returns whether all tensors are fp32 and none is a flattened image. Otherwise records an error.
   bool dense_floats(const char* kind, const std::string& name, const std::vector<TensorId>& xs);
   bool floats(const char* kind, const std::string& name, const std::vector<TensorId>& xs);
+  // Returns whether the tensor has rank 4. Otherwise records an error.
+  bool image_input(const char* kind, const std::string& name, TensorId x);
   const Tensor& tensor(TensorId t) const { return graph_.tensors[static_cast<std::size_t>(t)]; }
   Note& note(TensorId t) { return notes_[static_cast<std::size_t>(t)]; }
 
-  TensorId add_tensor(TensorShape shape, bool needs_grad, ElementType type = ElementType::kF32);
+  TensorId add_tensor(const TensorShape& shape, bool needs_grad,
+                      ElementType type = ElementType::kF32);
   TensorId add_constant(const std::string& name, TensorShape shape, ElementType type,
                         std::vector<float> words);
-  // Appends an operator with one output; its parameters are already in `op`.
-  TensorId emit(Op op, TensorShape y);
-  // Adds an output to the operator that was emitted last.
-  TensorId emit_extra(TensorShape shape, ElementType type = ElementType::kF32);
+  // Checks the inputs, and returns the outputs by the operator's shape rule, which completes its
+  // attributes; nothing after an error. append() follows when the parameters are in `op`.
+  std::optional<std::vector<Tensor>> outputs_of(Op& op);
+  bool check_inputs(const Op& op);
+  TensorId append(Op op, std::vector<Tensor> outputs);
   ParamId add_param(const std::string& name, std::vector<std::int64_t> torch_shape,
                     ParamOrder order, ParamInit init);
 
@@ -206,16 +219,16 @@ class GraphBuilder {
   Dropout next_dropout(double p);
   TensorId drop(const char* kind, const std::string& name, TensorId x, double p,
                 std::int64_t columns);
-  TensorId normalise(Op op, TensorId x);
-  TensorId attend(const std::string& name, Op op, std::int64_t width, const AttentionOptions& o);
+  TensorId normalise(Op op, std::int64_t channels, std::vector<Tensor> outputs);
+  TensorId attend(Op op, const AttentionOptions& o);
   bool add_attention_extras(Op& op, const AttentionOptions& o);
-  TensorId pool(OpKind kind, const std::string& name, TensorId x, const PoolOptions& options);
-  std::vector<TensorId> move(OpKind kind, const char* label, const std::string& name,
+  std::vector<TensorId> move(const char* label, const std::string& name,
                              const std::vector<TensorId>& xs, Move move,
                              const std::vector<TensorShape>& ys);
-  bool begin_loss(const char* kind, const std::string& name);
-  void end_loss(Op op, const std::vector<TensorShape>& kept, std::int64_t rows);
-  void element_loss(OpKind kind, const std::string& name, TensorId x, TensorId targets);
+  bool valid_axis(const char* kind, const std::string& name, TensorId x, int axis);
+  // Returns the outputs of a loss; nothing after an error.
+  std::optional<std::vector<Tensor>> begin_loss(Op& op);
+  void end_loss(Op op, std::vector<Tensor> outputs);
   void check_all_used();
   void check_all_trained();
   void check_outputs();

@@ -13,8 +13,7 @@ TensorId GraphBuilder::chain(const std::string& name, const std::vector<TensorId
                              ChainStep step) {
   const TensorId x = xs[0];
   step.operand = static_cast<std::int32_t>(xs.size()) - 1;
-  const TensorId y =
-      emit({.kind = OpKind::kChain, .name = name, .in = xs, .chain = {step}}, graph_.shape(x));
+  const TensorId y = apply({.kind = OpKind::kChain, .name = name, .in = xs, .chain = {step}});
   if (!failed()) note(y) = note(x);
   return y;
 }
@@ -75,7 +74,7 @@ TensorId GraphBuilder::mul(const std::string& name, TensorId a, TensorId b) {
 
 TensorId GraphBuilder::add_rows(const std::string& name, TensorId a, TensorId row) {
   if (failed() || !dense_floats("add_rows", name, {a, row})) return 0;
-  const TensorShape expected = with_extent(graph_.shape(a), Axis::kN, 1);
+  const TensorShape expected = with_extent(graph_.shape(a), 0, 1);
   if (graph_.shape(row) != expected)
     return fail("add_rows", name,
                 "row " + shape_text(graph_.shape(row)) + " must be " + shape_text(expected));
@@ -107,7 +106,7 @@ TensorId GraphBuilder::dropout(const std::string& name, TensorId x, double p) {
 
 TensorId GraphBuilder::drop_path(const std::string& name, TensorId x, double p) {
   if (failed()) return 0;
-  if (graph_.shape(x).n % graph_.batch != 0)
+  if (graph_.shape(x).front() % graph_.batch != 0)
     return fail("drop_path", name,
                 "the first dimension of " + shape_text(graph_.shape(x)) +
                     " must be a multiple of the batch size " + std::to_string(graph_.batch));

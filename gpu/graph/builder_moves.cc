@@ -1,21 +1,22 @@
 // GraphBuilder: operators that move data.
 #include <algorithm>
-#include <array>
+#include <numeric>
 
 #include "gpu/graph/builder.h"
 
 namespace es::gpu {
 namespace {
 
-std::string axis_name(Axis axis) {
-  return std::string(1, "nhwc"[static_cast<std::size_t>(axis)]);
+// Returns the letter of an axis of an image, or the number of another tensor's axis.
+std::string axis_name(const TensorShape& shape, int axis) {
+  return is_image(shape) ? std::string(1, "nhwc"[axis]) : "axis " + std::to_string(axis);
 }
 
 }  // namespace
 
 // Moves also work on integers. The range of an output's values is that of the inputs. It includes 0
 // if a part of the output is not written.
-std::vector<TensorId> GraphBuilder::move(OpKind kind, const char* label, const std::string& name,
+std::vector<TensorId> GraphBuilder::move(const char* label, const std::string& name,
                                          const std::vector<TensorId>& xs, Move move,
                                          const std::vector<TensorShape>& ys) {
   if (std::max(xs.size(), ys.size()) > kMoveTensorsMax)
@@ -31,7 +32,7 @@ std::vector<TensorId> GraphBuilder::move(OpKind kind, const char* label, const s
     range.high = std::max(range.high, note(x).high);
   }
   if (failed()) return std::vector<TensorId>(ys.size(), 0);
-  Op op{.kind = kind, .name = name, .in = xs, .move = std::move(move)};
+  Op op{.kind = OpKind::kMove, .name = name, .in = xs, .move = std::move(move)};
   for (std::size_t i = 0; i < ys.size(); ++i) {
     const TensorId y = add_tensor(ys[i], needs_grad, tensor(xs[0]).type);
     const bool filled = written_words(op.move, static_cast<std::int32_t>(i)) < ys[i].count();
@@ -47,7 +48,8 @@ TensorId GraphBuilder::reshape(const std::string& name, TensorId x, TensorShape 
   if (failed()) return 0;
   const TensorShape in = graph_.shape(x);
   if (note(x).pixels > 1) return fail("reshape", name, "input is a flattened image");
-  const bool positive = shape.n > 0 && shape.h > 0 && shape.w > 0 && shape.c > 0;
+  bool positive = shape.rank() > 0;
+  for (int axis = 0; axis < shape.rank(); ++axis) positive = positive && shape[axis] > 0;
   if (!positive || shape.count() != in.count())
     return fail(
         "reshape", name,
@@ -61,10 +63,9 @@ TensorId GraphBuilder::reshape(const std::string& name, TensorId x, TensorShape 
 }
 
 TensorId GraphBuilder::flatten(const std::string& name, TensorId x) {
-  if (failed()) return 0;
-  if (!dense_floats("flatten", name, {x})) return 0;
-  const TensorShape in = graph_.shape(x);
-  const TensorId y = reshape(name, x, {in.n, 1, 1, in.h * in.w * in.c});
+  if (failed() || !dense_floats("flatten", name, {x}) || !image_input("flatten", name, x)) return 0;
+  const ImageShape in = image(x);
+  const TensorId y = reshape(name, x, {in.n, 1, 1, in.image()});
   if (y != x) {
     note(y).pixels = in.h * in.w;
     note(y).channels = in.c;
@@ -72,119 +73,124 @@ TensorId GraphBuilder::flatten(const std::string& name, TensorId x) {
   return y;
 }
 
-TensorId GraphBuilder::concat(const std::string& name, const std::vector<TensorId>& xs, Axis axis) {
+bool GraphBuilder::valid_axis(const char* kind, const std::string& name, TensorId x, int axis) {
+  const int rank = graph_.shape(x).rank();
+  if (!failed() && (axis < 0 || axis >= rank))
+    fail(kind, name,
+         "axis " + std::to_string(axis) + " is not one of " + shape_text(graph_.shape(x)));
+  return !failed();
+}
+
+TensorId GraphBuilder::concat(const std::string& name, const std::vector<TensorId>& xs, int axis) {
   if (failed()) return 0;
   if (xs.empty()) return fail("concat", name, "needs at least one input");
   std::vector<TensorShape> shapes;
   std::int64_t total = 0;
   for (const TensorId x : xs) {
+    if (!valid_axis("concat", name, x, axis)) return 0;
     shapes.push_back(graph_.shape(x));
-    total += extent(shapes.back(), axis);
+    total += shapes.back()[axis];
     if (with_extent(shapes.back(), axis, 1) != with_extent(shapes[0], axis, 1))
       return fail("concat", name,
                   "shapes " + shape_text(shapes[0]) + " and " + shape_text(shapes.back()) +
-                      " may differ along " + axis_name(axis) + " only");
+                      " may differ along " + axis_name(shapes[0], axis) + " only");
   }
-  return move(OpKind::kMove, "concat", name, xs, concat_move(shapes, axis),
+  return move("concat", name, xs, concat_move(shapes, axis),
               {with_extent(shapes[0], axis, total)})[0];
 }
 
-TensorId GraphBuilder::slice(const std::string& name, TensorId x, Axis axis, std::int64_t begin,
+TensorId GraphBuilder::slice(const std::string& name, TensorId x, int axis, std::int64_t begin,
                              std::int64_t count) {
-  if (failed()) return 0;
+  if (!valid_axis("slice", name, x, axis)) return 0;
   const TensorShape in = graph_.shape(x);
-  if (begin < 0 || count < 1 || begin > extent(in, axis) - count)
+  if (begin < 0 || count < 1 || begin > in[axis] - count)
     return fail("slice", name,
                 "[" + std::to_string(begin) + ", " + std::to_string(begin + count) + ") along " +
-                    axis_name(axis) + " is not inside " + shape_text(in));
-  return move(OpKind::kMove, "slice", name, {x}, slice_move(in, axis, begin, count),
+                    axis_name(in, axis) + " is not inside " + shape_text(in));
+  return move("slice", name, {x}, slice_move(in, axis, begin, count),
               {with_extent(in, axis, count)})[0];
 }
 
-std::vector<TensorId> GraphBuilder::split(const std::string& name, TensorId x, Axis axis,
+std::vector<TensorId> GraphBuilder::split(const std::string& name, TensorId x, int axis,
                                           std::int64_t parts) {
   const std::vector<TensorId> none(static_cast<std::size_t>(std::max<std::int64_t>(parts, 1)), 0);
-  if (failed()) return none;
+  if (!valid_axis("split", name, x, axis)) return none;
   const TensorShape in = graph_.shape(x);
-  if (parts < 1 || extent(in, axis) % parts != 0) {
+  if (parts < 1 || in[axis] % parts != 0) {
     fail("split", name,
-         shape_text(in) + " along " + axis_name(axis) +
+         shape_text(in) + " along " + axis_name(in, axis) +
              " must be a multiple of parts = " + std::to_string(parts));
     return none;
   }
-  const TensorShape part = with_extent(in, axis, extent(in, axis) / parts);
-  return move(OpKind::kMove, "split", name, {x}, split_move(in, axis, parts),
+  const TensorShape part = with_extent(in, axis, in[axis] / parts);
+  return move("split", name, {x}, split_move(in, axis, parts),
               std::vector<TensorShape>(static_cast<std::size_t>(parts), part));
 }
 
-TensorId GraphBuilder::pad(const std::string& name, TensorId x, Axis axis, std::int64_t before,
+TensorId GraphBuilder::pad(const std::string& name, TensorId x, int axis, std::int64_t before,
                            std::int64_t after) {
-  if (failed()) return 0;
+  if (!valid_axis("pad", name, x, axis)) return 0;
   const TensorShape in = graph_.shape(x);
   if (before < 0 || after < 0) return fail("pad", name, "before and after must be at least 0");
-  return move(OpKind::kMove, "pad", name, {x}, pad_move(in, axis, before, after),
-              {with_extent(in, axis, before + extent(in, axis) + after)})[0];
+  return move("pad", name, {x}, pad_move(in, axis, before, after),
+              {with_extent(in, axis, before + in[axis] + after)})[0];
 }
 
-TensorId GraphBuilder::permute(const std::string& name, TensorId x,
-                               const std::vector<Axis>& order) {
+TensorId GraphBuilder::permute(const std::string& name, TensorId x, const std::vector<int>& order) {
   if (failed()) return 0;
-  std::array<bool, 4> seen = {};
-  for (const Axis axis : order) seen[static_cast<std::size_t>(axis)] = true;
-  if (order.size() != 4 || std::count(seen.begin(), seen.end(), true) != 4)
-    return fail("permute", name, "order must name each of n, h, w, c once");
   const TensorShape in = graph_.shape(x);
-  return move(OpKind::kMove, "permute", name, {x}, permute_move(in, order),
-              {permuted_shape(in, order)})[0];
+  std::vector<int> sorted = order, axes(static_cast<std::size_t>(in.rank()));
+  std::sort(sorted.begin(), sorted.end());
+  std::iota(axes.begin(), axes.end(), 0);
+  if (sorted != axes)
+    return fail("permute", name,
+                is_image(in) ? "order must name each of n, h, w, c once"
+                             : "order must name each axis of " + shape_text(in) + " once");
+  return move("permute", name, {x}, permute_move(in, order), {permuted_shape(in, order)})[0];
 }
 
-TensorId GraphBuilder::roll(const std::string& name, TensorId x, Axis axis, std::int64_t shift) {
-  if (failed()) return 0;
+TensorId GraphBuilder::roll(const std::string& name, TensorId x, int axis, std::int64_t shift) {
+  if (!valid_axis("roll", name, x, axis)) return 0;
   const TensorShape in = graph_.shape(x);
-  const std::int64_t size = extent(in, axis);
-  return move(OpKind::kMove, "roll", name, {x}, roll_move(in, axis, (shift % size + size) % size),
-              {in})[0];
+  const std::int64_t size = in[axis];
+  return move("roll", name, {x}, roll_move(in, axis, (shift % size + size) % size), {in})[0];
 }
 
 TensorId GraphBuilder::window_partition(const std::string& name, TensorId x, std::int64_t side) {
-  if (failed()) return 0;
-  const TensorShape in = graph_.shape(x);
+  if (failed() || !image_input("window_partition", name, x)) return 0;
+  const ImageShape in = image(x);
   if (side < 1 || in.h % side != 0 || in.w % side != 0)
     return fail(
         "window_partition", name,
         "h and w of " + shape_text(in) + " must be multiples of the side " + std::to_string(side));
-  return move(OpKind::kMove, "window_partition", name, {x}, window_partition_move(in, side),
+  return move("window_partition", name, {x}, window_partition_move(in, side),
               {window_shape(in, side)})[0];
 }
 
 TensorId GraphBuilder::window_reverse(const std::string& name, TensorId windows, std::int64_t side,
-                                      TensorShape image) {
+                                      ImageShape image) {
   if (failed()) return 0;
   const TensorShape in = graph_.shape(windows);
   if (side < 1 || image.h % side != 0 || image.w % side != 0 || window_shape(image, side) != in)
     return fail("window_reverse", name,
                 shape_text(in) + " are not the windows of side " + std::to_string(side) +
                     " of an image " + shape_text(image));
-  return move(OpKind::kMove, "window_reverse", name, {windows},
-              transposed(window_partition_move(image, side)), {image})[0];
+  return move("window_reverse", name, {windows}, transposed(window_partition_move(image, side)),
+              {image})[0];
 }
 
 TensorId GraphBuilder::upsample2(const std::string& name, TensorId x) {
-  if (failed() || !dense_floats("upsample2", name, {x})) return 0;
-  const TensorShape in = graph_.shape(x);
-  return move(OpKind::kUpsample2, "upsample2", name, {x}, upsample2_move(in),
-              {{in.n, 2 * in.h, 2 * in.w, in.c}})[0];
+  return apply({.kind = OpKind::kUpsample2, .name = name, .in = {x}});
 }
 
 TensorId GraphBuilder::channel_shuffle(const std::string& name, TensorId x, std::int64_t groups) {
   if (failed()) return 0;
   const TensorShape in = graph_.shape(x);
-  if (groups < 1 || in.c % groups != 0)
+  if (groups < 1 || in.row() % groups != 0)
     return fail("channel_shuffle", name,
-                std::to_string(in.c) +
+                std::to_string(in.row()) +
                     " channels must be a multiple of groups = " + std::to_string(groups));
-  return move(OpKind::kMove, "channel_shuffle", name, {x}, channel_shuffle_move(in, groups),
-              {in})[0];
+  return move("channel_shuffle", name, {x}, channel_shuffle_move(in, groups), {in})[0];
 }
 
 std::pair<TensorId, TensorId> GraphBuilder::concat_shuffle_split(const std::string& name,
@@ -196,8 +202,8 @@ std::pair<TensorId, TensorId> GraphBuilder::concat_shuffle_split(const std::stri
          "shapes " + shape_text(in) + " and " + shape_text(graph_.shape(b)) + " must be equal");
     return {0, 0};
   }
-  const std::vector<TensorId> y = move(OpKind::kMove, "concat_shuffle_split", name, {a, b},
-                                       concat_shuffle_split_move(in), {in, in});
+  const std::vector<TensorId> y =
+      move("concat_shuffle_split", name, {a, b}, concat_shuffle_split_move(in), {in, in});
   return {y[0], y[1]};
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "gpu/base/float_flags.h"
+#include "gpu/graph/ops/operator.h"
 #include "proto/base/check.h"
 
 namespace es::gpu {
@@ -12,7 +13,7 @@ namespace {
 std::int64_t max_workspace(const Program& program, const KernelTable& kernels, int threads) {
   std::size_t floats = 0;
   for (const Op& op : program.graph.ops)
-    floats = std::max(floats, op_workspace_floats(kernels, program.graph, op, threads));
+    floats = std::max(floats, op_workspace_floats(kernels, {program.graph, op}, threads));
   return static_cast<std::int64_t>(floats);
 }
 
@@ -25,11 +26,11 @@ std::vector<const float*> constant_words(const Graph& graph) {
 }  // namespace
 
 Executor::Executor(Program program, const KernelTable& kernels, const std::vector<Bucket>& buckets,
-                   Parallel& parallel, VendorOps vendor)
+                   Parallel& parallel, OnednnOps onednn)
     : program_(std::move(program)),
       kernels_(kernels),
       parallel_(parallel),
-      vendor_(std::move(vendor)),
+      onednn_(std::move(onednn)),
       plan_(plan_memory(program_)),
       buckets_(buckets),
       bucket_ready_op_(bucket_ready_ops(program_, buckets)),
@@ -37,12 +38,12 @@ Executor::Executor(Program program, const KernelTable& kernels, const std::vecto
       workspace_(max_workspace(program_, kernels, parallel.threads()), "the kernels' workspace"),
       tensors_(program_.graph, plan_, arena_.data(), constant_words(program_.graph)) {
   for (const Op& op : graph().ops) results_.push_back(op_results(graph(), op));
-  if (vendor_.count() != 0) try_vendor_kernels();
+  if (onednn_.count() != 0) try_onednn_kernels();
 }
 
-// Runs each vendor kernel once. Without this trial, a kernel that refuses its work would end this
-// worker in its first step, and then the next worker in its first step.
-void Executor::try_vendor_kernels() {
+// Runs each kernel of oneDNN once. Without this trial, a kernel that refuses its work would end
+// this worker in its first step, and then the next worker in its first step.
+void Executor::try_onednn_kernels() {
   const auto some = [](std::int64_t floats) {
     return AlignedBuffer::uninitialised(floats, "a trial of the vendor's kernels");
   };
@@ -50,7 +51,7 @@ void Executor::try_vendor_kernels() {
   const AlignedBuffer params = some(graph().table.total_floats());
   AlignedBuffer grads = some(graph().table.total_floats());
   tensors_.bind_inputs(batch.data());
-  vendor_.drop_refused(graph(), {.tensors = tensors_.data(),
+  onednn_.drop_refused(graph(), {.tensors = tensors_.data(),
                                  .params = params.data(),
                                  .grads = grads.data(),
                                  .workspace = workspace_.data(),
@@ -61,9 +62,9 @@ Status Executor::run_one(std::size_t index, RunMode mode, const RunBuffers& buff
   const Op& op = graph().ops[index];
   if (observer_ != nullptr) observer_->begin_op(op);
   clear_non_finite_flags();
-  const Result<bool> by_vendor = vendor_.run(index, graph(), buffers);
-  if (!by_vendor) return failure(op.name + ": " + by_vendor.error().message);
-  if (!*by_vendor) run_op(kernels_, graph(), op, mode, buffers);
+  const Result<bool> by_onednn = onednn_.run(index, graph(), buffers);
+  if (!by_onednn) return failure(op.name + ": " + by_onednn.error().message);
+  if (!*by_onednn) run_op(kernels_, {graph(), op, buffers, mode});
   if (observer_ != nullptr) observer_->end_op(op);
   return {};
 }

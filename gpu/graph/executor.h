@@ -16,8 +16,8 @@
 #include "gpu/base/aligned_buffer.h"
 #include "gpu/base/parallel.h"
 #include "gpu/graph/onednn_ops.h"
-#include "gpu/graph/op_kernels.h"
 #include "gpu/graph/op_results.h"
+#include "gpu/graph/op_run.h"
 #include "gpu/graph/step_runner.h"
 #include "gpu/graph/tensor_addresses.h"
 
@@ -25,21 +25,21 @@ namespace es::gpu {
 
 class Executor final : public StepRunner {
  public:
-  // `kernels` and `parallel` must outlive the executor. `vendor` runs the operators for which it
+  // `kernels` and `parallel` must outlive the executor. `onednn` runs the operators for which it
   // has a kernel. The constructor runs each of these kernels once and drops those that refuse their
   // work.
   Executor(Program program, const KernelTable& kernels, const std::vector<Bucket>& buckets,
-           Parallel& parallel, VendorOps vendor = {});
+           Parallel& parallel, OnednnOps onednn = {});
 
   const Program& program() const override { return program_; }
   const MemoryPlan& plan() const override { return plan_; }
   std::int64_t workspace_floats() const override { return workspace_.floats(); }
   GradientMemory gradient_memory() const override { return {}; }
   std::string vendor_algorithm(std::size_t index) const override {
-    return vendor_.algorithm(index);
+    return onednn_.algorithm(index);
   }
-  std::string vendor_library() const override { return vendor_.library(); }
-  std::vector<std::string> vendor_refusals() const override { return vendor_.refusals(); }
+  std::string vendor_library() const override { return onednn_.library(); }
+  std::vector<std::string> vendor_refusals() const override { return onednn_.refusals(); }
   void set_observer(OpObserver* observer) override { observer_ = observer; }
 
   Updater* updater() override { return nullptr; }
@@ -56,7 +56,7 @@ class Executor final : public StepRunner {
  private:
   enum class Check { kFlagged, kAll };
   RunBuffers buffers_of(const LocalStep& step);
-  void try_vendor_kernels();
+  void try_onednn_kernels();
   Status run_one(std::size_t op, RunMode mode, const RunBuffers& buffers);
   Result<Fault> run_forward(const LocalStep& step, Check check);
   Fault fault_of(std::size_t op, const RunBuffers& buffers) const;
@@ -66,7 +66,7 @@ class Executor final : public StepRunner {
   Program program_;
   const KernelTable& kernels_;
   Parallel& parallel_;
-  VendorOps vendor_;
+  OnednnOps onednn_;
   MemoryPlan plan_;
   std::vector<Bucket> buckets_;
   std::vector<std::size_t> bucket_ready_op_;    // [bucket]

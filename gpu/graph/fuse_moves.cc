@@ -3,6 +3,7 @@
 
 #include "gpu/graph/fuse.h"
 #include "gpu/graph/move_compose.h"
+#include "gpu/graph/ops/operator.h"
 #include "gpu/graph/uses.h"
 
 namespace es::gpu {
@@ -55,7 +56,7 @@ class MoveFusion {
       const auto index = static_cast<std::size_t>(writer);
       if ((index < program_.first_backward) != (reader < program_.first_backward)) return -1;
       const Op& op = program_.graph.ops[index];
-      if (op.kind == OpKind::kView) {
+      if (op_def(op.kind).is_view) {
         views_.push_back(index);
         t = op.in[0];
         continue;

@@ -1,5 +1,5 @@
 #pragma once
-// Graph: a model as a list of typed operators over tensors of fixed shape, in execution order.
+// Graph: a model as a list of operators over typed tensors of fixed shape, in execution order.
 //
 // Every tensor is written exactly once, by one operator (single assignment). The memory plan
 // decides later which tensors share memory. Values only, immutable once built.
@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "gpu/canonical/kernels.h"
-#include "gpu/graph/move.h"
+#include "gpu/canonical/move.h"
+#include "gpu/graph/shape.h"
 #include "gpu/params/param_table.h"
 #include "proto/base/sample_layout.h"
 
@@ -16,16 +17,6 @@ namespace es::gpu {
 
 using TensorId = std::int32_t;
 constexpr TensorId kNoTensor = -1;
-
-// NHWC. Vectors and matrices have h = w = 1: [n][c]. Tokens are [n][t][1][c].
-struct TensorShape {
-  std::int64_t n = 1, h = 1, w = 1, c = 1;
-  std::int64_t count() const { return n * h * w * c; }
-  std::int64_t rows() const { return n * h * w; }
-  bool operator==(const TensorShape&) const = default;
-};
-
-std::string shape_text(const TensorShape& shape);  // "[32,28,28,64]"
 
 // Integers are ids and labels: they are looked up and moved, but no arithmetic uses them.
 enum class ElementType { kF32, kI32, kU8 };
@@ -37,7 +28,7 @@ struct Tensor {
 };
 
 // The operators. "in" and "out" list the tensors by position. "p" lists the parameters: weight,
-// bias.
+// bias. ops/operator.h says everything else about them.
 enum class OpKind {
   // Forward.
   kConv2d,     // in x            out y                        p: weight, bias or none
@@ -85,8 +76,7 @@ enum class OpKind {
   kMseGrad,              // in x, targets   out dx
 };
 
-const char* op_name(OpKind kind);  // for example "conv2d"
-bool is_loss(OpKind kind);
+constexpr std::size_t kOpKinds = static_cast<std::size_t>(OpKind::kMseGrad) + 1;
 
 // The running statistics of one batch norm: their offsets in an EST's statistics.
 struct BatchNormStats {
@@ -125,10 +115,12 @@ struct Op {
   ParamId weight = kNoParam;  // or gamma
   ParamId bias = kNoParam;    // or beta
   // Attributes. A backward operator has those of its forward operator.
+  std::int64_t features = 0;                  // kLinear, kEmbedding: elements of an output row
   ConvShape conv;                             // convolutions
   PoolShape pool;                             // max and average pooling
   AdaptivePoolShape adaptive;                 // adaptive average pooling
   MatmulShape matmul;                         // kMatmul
+  bool transpose_b = false;                   // kMatmul: b is [n,h,p,k] and not [n,h,k,p]
   BatchNormStats stats;                       // kBatchNorm
   Activation activation = Activation::kNone;  // batch norm
   float eps = 0.0F;                           // layer norm
@@ -138,10 +130,6 @@ struct Op {
   Move move;       // kMove, kUpsample2
   YoloShape yolo;  // kYolo
 };
-
-// Returns whether the operator writes the gradient of op.weight, or of op.bias.
-bool writes_weight_grad(OpKind kind);
-bool writes_bias_grad(OpKind kind);
 
 constexpr float kBatchNormEps = 1e-5F;  // PyTorch's defaults
 constexpr float kBatchNormMomentum = 0.1F;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "gpu/graph/op_kernels.h"
+#include "gpu/graph/ops/operator.h"
 #include "proto/base/check.h"
 
 namespace es::gpu {
@@ -39,7 +39,7 @@ class SharedBlocks {
     for (const Constant& c : graph_.constants) outside_[c.tensor] = true;
     measure_lifetimes();
     for (const Op& op : graph_.ops)
-      if (op.kind == OpKind::kView) merge(op.in[0], op.out[0]);
+      if (op_def(op.kind).is_view) merge(op.in[0], op.out[0]);
     for (std::size_t i = 0; i < graph_.ops.size(); ++i)
       share_in_place(graph_.ops[i], static_cast<std::int64_t>(i));
   }

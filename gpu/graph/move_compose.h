@@ -4,7 +4,7 @@
 #include <optional>
 #include <span>
 
-#include "gpu/graph/move.h"
+#include "gpu/canonical/move.h"
 
 namespace es::gpu {
 

@@ -7,41 +7,29 @@
 
 namespace es::gpu {
 
-ConvPass conv_pass(OpKind kind) {
-  if (kind == OpKind::kConv2d) return ConvPass::kForward;
-  return kind == OpKind::kConvDgrad ? ConvPass::kDataGradient : ConvPass::kWeightGradient;
-}
-
-bool adds_bias(const Op& op) {
-  return op.bias != kNoParam && (op.kind == OpKind::kConv2d || op.kind == OpKind::kLinear);
-}
-
-std::string vendor_refusal(const Op& op, const Error& why) {
-  return op.name + " (" + op_name(op.kind) + "): " + why.message + ", so the canonical kernel runs";
-}
-
 namespace {
 
-using MadeKernel = Result<std::unique_ptr<VendorKernel>>;
+using MadeKernel = Result<std::unique_ptr<OnednnKernel>>;
 
 MadeKernel no_kernel() {
-  return std::unique_ptr<VendorKernel>();
+  return std::unique_ptr<OnednnKernel>();
 }
 
-MadeKernel bind(const Graph& graph, const Op& op, const VendorLibrary& library,
+MadeKernel bind(const Graph& graph, const Op& op, const OnednnLibrary& library,
                 CpuClass cpu_class) {
   if (is_conv(op.kind))
-    return vendor_preferred(cpu_class, op.conv, conv_pass(op.kind))
+    return onednn_preferred(cpu_class, op.conv, conv_pass(op.kind))
                ? library.conv(op.conv, conv_pass(op.kind), adds_bias(op))
                : no_kernel();
-  if (!is_gemm(op.kind) || gemm_count(op) != 1) return no_kernel();
-  const GemmShape shape = gemm_shape(graph, op);
-  return vendor_preferred(cpu_class, shape) ? library.gemm(shape, adds_bias(op)) : no_kernel();
+  if (!is_gemm(op.kind)) return no_kernel();
+  const MatmulShape products = product_of(graph, op);
+  const bool bound = products.count == 1 && onednn_preferred(cpu_class, products.gemm);
+  return bound ? library.gemm(products.gemm, adds_bias(op)) : no_kernel();
 }
 
 }  // namespace
 
-VendorOps::VendorOps(const Program& program, const VendorLibrary& library, CpuClass cpu_class)
+OnednnOps::OnednnOps(const Program& program, const OnednnLibrary& library, CpuClass cpu_class)
     : library_(library.name()) {
   for (const Op& op : program.graph.ops) {
     MadeKernel made = bind(program.graph, op, library, cpu_class);
@@ -50,7 +38,7 @@ VendorOps::VendorOps(const Program& program, const VendorLibrary& library, CpuCl
   }
 }
 
-void VendorOps::drop_refused(const Graph& graph, const RunBuffers& buffers) {
+void OnednnOps::drop_refused(const Graph& graph, const RunBuffers& buffers) {
   for (std::size_t i = 0; i < kernels_.size(); ++i) {
     const Result<bool> ran = run(i, graph, buffers);
     if (ran) continue;
@@ -59,7 +47,7 @@ void VendorOps::drop_refused(const Graph& graph, const RunBuffers& buffers) {
   }
 }
 
-Result<bool> VendorOps::run(std::size_t index, const Graph& graph,
+Result<bool> OnednnOps::run(std::size_t index, const Graph& graph,
                             const RunBuffers& buffers) const {
   if (index >= kernels_.size() || kernels_[index] == nullptr) return false;
   const DenseCall call = dense_call(graph, graph.ops[index], buffers);
@@ -67,11 +55,11 @@ Result<bool> VendorOps::run(std::size_t index, const Graph& graph,
   return true;
 }
 
-std::string VendorOps::algorithm(std::size_t index) const {
+std::string OnednnOps::algorithm(std::size_t index) const {
   return index < kernels_.size() && kernels_[index] ? kernels_[index]->algorithm() : "";
 }
 
-std::size_t VendorOps::count() const {
+std::size_t OnednnOps::count() const {
   return static_cast<std::size_t>(
       std::count_if(kernels_.begin(), kernels_.end(), [](const auto& k) { return k != nullptr; }));
 }

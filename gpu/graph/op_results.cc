@@ -1,5 +1,7 @@
 #include "gpu/graph/op_results.h"
 
+#include "gpu/graph/ops/operator.h"
+
 namespace es::gpu {
 
 using Place = OpResult::Place;
@@ -11,22 +13,23 @@ const float* OpResult::values(const RunBuffers& buffers) const {
 }
 
 std::vector<OpResult> op_results(const Graph& graph, const Op& op) {
+  const Operator& entry = op_def(op.kind);
   std::vector<OpResult> results;
-  if (op.kind == OpKind::kView) return results;
+  if (entry.is_view) return results;
   for (const TensorId t : op.out)
     if (graph.tensors[t].type == ElementType::kF32)
       results.push_back({.tensor = t, .count = graph.shape(t).count()});
-  for (const ParamId id : {writes_bias_grad(op.kind) ? op.bias : kNoParam,
-                           writes_weight_grad(op.kind) ? op.weight : kNoParam})
+  for (const ParamId id : {entry.writes_bias_grad ? op.bias : kNoParam,
+                           entry.writes_weight_grad ? op.weight : kNoParam})
     if (id != kNoParam)
       results.push_back({.place = Place::kGradient,
                          .param = id,
                          .offset = graph.table[id].offset,
                          .count = graph.table[id].count});
-  if (op.kind == OpKind::kBatchNorm)
+  if (entry.writes_stats)
     for (const std::int64_t offset : {op.stats.mean, op.stats.variance})
       results.push_back(
-          {.place = Place::kStatistic, .offset = offset, .count = graph.shape(op.out[0]).c});
+          {.place = Place::kStatistic, .offset = offset, .count = graph.shape(op.out[0]).row()});
   return results;
 }
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "gpu/graph/op_kernels.h"
+#include "gpu/graph/op_run.h"
 
 namespace es::gpu {
 

@@ -1,12 +1,29 @@
 #pragma once
 // One operator that is being executed: short names for its addresses and shapes, and the division
-// of its work among threads. gpu/graph and gpu/cuda use it.
+// of its work among threads.
 #include <algorithm>
 #include <cstdint>
 
-#include "gpu/graph/op_kernels.h"
+#include "gpu/base/parallel.h"
+#include "gpu/graph/graph.h"
 
 namespace es::gpu {
+
+// In evaluation mode batch norm uses the running statistics, and there is no dropout.
+enum class RunMode { kTrain, kEvaluate };
+
+// The addresses for one run of a program. All memory belongs to the caller.
+struct RunBuffers {
+  float* const* tensors = nullptr;  // [tensor], with inputs and constants
+  const float* params = nullptr;    // flat layout
+  float* grads = nullptr;           // flat layout; backward operators only
+  const float* stats = nullptr;     // the running statistics that are read
+  float* next_stats = nullptr;      // those that training writes; never the same memory as `stats`
+  DropoutKey key;                   // the key of this step's random numbers
+  float* workspace = nullptr;       // op_workspace_floats() floats for the same number of threads
+  bool clear_padding = true;        // write the padding of gradients; false: it is +0 already
+  Parallel* parallel = nullptr;     // nullptr: only the calling thread
+};
 
 // A smaller piece of element-wise work (in floats) is not worth another thread.
 constexpr std::int64_t kGrainFloats = 8192;
@@ -32,10 +49,19 @@ inline Cut cut_rows(std::int64_t rows, std::int64_t floats, int threads) {
           threads};
 }
 
-class OpRun {
+// An operator and the shapes of its tensors.
+struct OpShapes {
+  const TensorShape& in_shape(std::size_t i = 0) const { return graph.shape(op.in[i]); }
+  const TensorShape& out_shape(std::size_t i = 0) const { return graph.shape(op.out[i]); }
+
+  const Graph& graph;
+  const Op& op;
+};
+
+class OpRun : public OpShapes {
  public:
   OpRun(const Graph& graph, const Op& op, const RunBuffers& buffers, RunMode mode = RunMode::kTrain)
-      : graph(graph), op(op), buffers(buffers), mode(mode) {}
+      : OpShapes{graph, op}, buffers(buffers), mode(mode) {}
 
   float* in(std::size_t i) const { return address(op.in[i]); }
   float* out(std::size_t i) const { return address(op.out[i]); }
@@ -43,8 +69,6 @@ class OpRun {
     return reinterpret_cast<const std::int32_t*>(in(i));
   }
   std::uint8_t* bytes(TensorId t) const { return reinterpret_cast<std::uint8_t*>(address(t)); }
-  const TensorShape& in_shape(std::size_t i) const { return graph.shape(op.in[i]); }
-  const TensorShape& out_shape(std::size_t i) const { return graph.shape(op.out[i]); }
 
   const float* param(ParamId id) const {
     return id == kNoParam ? nullptr : buffers.params + graph.table[id].offset;
@@ -80,21 +104,11 @@ class OpRun {
     ranges(cut_rows(count, floats, threads()), task);
   }
 
-  const Graph& graph;
-  const Op& op;
   const RunBuffers& buffers;
   RunMode mode;
 
  private:
   float* address(TensorId t) const { return buffers.tensors[static_cast<std::size_t>(t)]; }
 };
-
-// --- Operators by topic. Each function returns false for kinds that it does not run.
-bool run_dense(const KernelTable& kernels, const OpRun& run);  // op_dense.cc
-bool run_pool(const KernelTable& kernels, const OpRun& run);   // op_pool.cc
-bool run_loss(const KernelTable& kernels, const OpRun& run);   // op_loss.cc
-// Floats of scratch memory of a convolution, product or attention; 0 for other operators.
-std::size_t dense_workspace_floats(const KernelTable& kernels, const Graph& graph, const Op& op,
-                                   int threads);
 
 }  // namespace es::gpu

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "gpu/graph/ops/operator.h"
+
 namespace es::gpu {
 
 std::vector<std::size_t> bucket_ready_ops(const Program& program,
@@ -10,8 +12,9 @@ std::vector<std::size_t> bucket_ready_ops(const Program& program,
   std::vector<std::size_t> ready(buckets.size(), program.first_backward);
   for (std::size_t i = program.first_backward; i < graph.ops.size(); ++i) {
     const Op& op = graph.ops[i];
-    if (writes_weight_grad(op.kind)) ready[bucket_of(buckets, graph.table[op.weight])] = i;
-    if (writes_bias_grad(op.kind)) ready[bucket_of(buckets, graph.table[op.bias])] = i;
+    const Operator& entry = op_def(op.kind);
+    if (entry.writes_weight_grad) ready[bucket_of(buckets, graph.table[op.weight])] = i;
+    if (entry.writes_bias_grad) ready[bucket_of(buckets, graph.table[op.bias])] = i;
   }
   for (std::size_t b = 1; b < ready.size(); ++b)  // buckets are reported in order
     ready[b] = std::max(ready[b], ready[b - 1]);

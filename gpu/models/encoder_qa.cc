@@ -44,7 +44,7 @@ std::vector<double> ascending(std::int64_t count) {
 TensorId embeddings(GraphBuilder& b, const Config& c) {
   const std::string name = c.prefix + ".embeddings.";
   const TensorId ids = b.input("ids");
-  const std::int64_t tokens = b.shape(ids).h;
+  const std::int64_t tokens = b.image(ids).h;
   std::vector<std::int32_t> places(static_cast<std::size_t>(tokens));
   for (std::size_t i = 0; i < places.size(); ++i) places[i] = static_cast<std::int32_t>(i);
   const TensorId place = b.constant_ids(name + "position_ids", {1, tokens, 1, 1}, places);
@@ -91,7 +91,7 @@ TensorId layer(GraphBuilder& b, const std::string& name, TensorId x, TensorId le
 
 Result<Graph> build(const ModelInput& in, const Config& c) {
   GraphBuilder b = in.builder();
-  const std::int64_t tokens = b.shape(b.input("ids")).h;
+  const std::int64_t tokens = b.image(b.input("ids")).h;
   if (tokens > c.positions)
     return usage_error("model " + in.spec.name + ": field \"ids\" has " + std::to_string(tokens) +
                        " tokens: allowed is at most " + std::to_string(c.positions) +

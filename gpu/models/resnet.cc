@@ -28,8 +28,8 @@ TensorId conv_bn_relu(GraphBuilder& b, const std::string& block, int number, Ten
 TensorId join(GraphBuilder& b, const std::string& block, TensorId x, TensorId main,
               std::int64_t stride) {
   TensorId shortcut = x;
-  const std::int64_t out = b.shape(main).c;
-  if (stride != 1 || b.shape(x).c != out) {
+  const std::int64_t out = b.shape(main).row();
+  if (stride != 1 || b.shape(x).row() != out) {
     shortcut = b.conv2d(block + "downsample.0", x, conv(out, 1, stride));
     shortcut = b.batch_norm(block + "downsample.1", shortcut);
   }

@@ -50,7 +50,7 @@ TensorId main_branch(GraphBuilder& b, const std::string& block, TensorId x, std:
 
 TensorId down_branch(GraphBuilder& b, const std::string& block, TensorId x, std::int64_t width) {
   const std::string name = block + ".branch1";
-  x = conv_bn(b, name, 0, x, depthwise(b.shape(x).c, 2), Relu::kNo);
+  x = conv_bn(b, name, 0, x, depthwise(b.shape(x).row(), 2), Relu::kNo);
   return conv_bn(b, name, 2, x, pointwise(width), Relu::kYes);
 }
 

@@ -26,14 +26,14 @@ constexpr WeightInit kInit{WeightInit::Kind::kDeviation, 0.02};
 
 // How the image of a block is divided into windows.
 struct Windows {
-  TensorShape image;   // before padding
-  TensorShape padded;  // sides are multiples of kSide
+  ImageShape image;   // before padding
+  ImageShape padded;  // sides are multiples of kSide
   std::int64_t shift_h = 0, shift_w = 0;
   bool shifted() const { return shift_h + shift_w > 0; }
 };
 
 // A side that one window covers is not shifted.
-Windows windows_of(const TensorShape& image, bool shift) {
+Windows windows_of(const ImageShape& image, bool shift) {
   Windows w{.image = image, .padded = image};
   w.padded.h = (image.h + kSide - 1) / kSide * kSide;
   w.padded.w = (image.w + kSide - 1) / kSide * kSide;
@@ -94,7 +94,7 @@ TensorId linear(GraphBuilder& b, const std::string& name, TensorId x, std::int64
 
 TensorId pad_to(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t h,
                 std::int64_t w) {
-  const TensorShape from = b.shape(x);
+  const ImageShape from = b.image(x);
   if (h > from.h) x = b.pad(name + ".pad_h", x, Axis::kH, 0, h - from.h);
   if (w > from.w) x = b.pad(name + ".pad_w", x, Axis::kW, 0, w - from.w);
   return x;
@@ -102,7 +102,7 @@ TensorId pad_to(GraphBuilder& b, const std::string& name, TensorId x, std::int64
 
 TensorId crop_to(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t h,
                  std::int64_t w) {
-  const TensorShape from = b.shape(x);
+  const ImageShape from = b.image(x);
   if (h < from.h) x = b.slice(name + ".crop_h", x, Axis::kH, 0, h);
   if (w < from.w) x = b.slice(name + ".crop_w", x, Axis::kW, 0, w);
   return x;
@@ -125,7 +125,7 @@ struct Stage {
 
 TensorId attend(GraphBuilder& b, const std::string& name, TensorId x, const Stage& stage,
                 const Windows& w) {
-  const std::int64_t channels = b.shape(x).c;
+  const std::int64_t channels = b.shape(x).row();
   constexpr std::int64_t kTableRows = (2 * kSide - 1) * (2 * kSide - 1);
   TensorId bias =
       b.lookup(name + ".relative_position_bias_table", stage.index, kTableRows, stage.heads, kInit);
@@ -154,7 +154,7 @@ TensorId block(GraphBuilder& b, const std::string& name, TensorId x, const Stage
   y = attend(b, name + ".attn", y, stage, shift ? stage.shifted : stage.plain);
   x = b.add(name + ".add1", x, b.drop_path(name + ".drop1", y, drop));
 
-  const std::int64_t channels = b.shape(x).c;
+  const std::int64_t channels = b.shape(x).row();
   y = b.layer_norm(name + ".norm2", x, kEps);
   y = b.gelu(name + ".mlp.1", linear(b, name + ".mlp.0", y, 4 * channels));
   y = linear(b, name + ".mlp.3", y, channels);
@@ -165,9 +165,9 @@ TensorId block(GraphBuilder& b, const std::string& name, TensorId x, const Stage
 // bottom left, top right, bottom right. A layer norm and a linear layer to half of the channels
 // follow.
 TensorId merge_patches(GraphBuilder& b, const std::string& name, TensorId x) {
-  const TensorShape from = b.shape(x);
+  const ImageShape from = b.image(x);
   x = pad_to(b, name, x, from.h + from.h % 2, from.w + from.w % 2);
-  const TensorShape even = b.shape(x);
+  const ImageShape even = b.image(x);
   x = b.reshape(name + ".pairs", x, {even.n * even.h / 2, 2, even.w, even.c});
   x = b.permute(name + ".permute", x, {Axis::kN, Axis::kW, Axis::kH, Axis::kC});
   x = b.reshape(name + ".merged", x, {even.n, even.h / 2, even.w / 2, 4 * even.c});
@@ -177,13 +177,13 @@ TensorId merge_patches(GraphBuilder& b, const std::string& name, TensorId x) {
 
 Stage make_stage(GraphBuilder& b, const std::string& name, TensorId x, TensorId index,
                  std::int64_t heads, int depth) {
-  const TensorShape image = b.shape(x);
+  const ImageShape image = b.image(x);
   Stage stage{.heads = heads,
               .index = index,
               .plain = windows_of(image, false),
               .shifted = windows_of(image, true)};
   if (depth > 1 && stage.shifted.shifted()) {
-    const TensorShape& padded = stage.shifted.padded;
+    const ImageShape& padded = stage.shifted.padded;
     stage.mask =
         b.constant(name + ".shift_mask",
                    {padded.h / kSide * (padded.w / kSide), 1, kWindowTokens, kWindowTokens},

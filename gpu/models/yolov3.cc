@@ -36,7 +36,7 @@ TensorId bottleneck(GraphBuilder& b, const std::string& name, TensorId x, std::i
 // there are several.
 TensorId bottlenecks(GraphBuilder& b, const std::string& name, TensorId x, int count,
                      Shortcut shortcut) {
-  const std::int64_t out = b.shape(x).c;
+  const std::int64_t out = b.shape(x).row();
   if (count == 1) return bottleneck(b, name, x, out, shortcut);
   for (int i = 0; i < count; ++i)
     x = bottleneck(b, name + "." + std::to_string(i), x, out, shortcut);
@@ -89,7 +89,7 @@ std::array<TensorId, 3> scales(GraphBuilder& b, const Trunk& trunk, std::int64_t
   return {coarse, middle, bottlenecks(b, module(27), x, 2, Shortcut::kNo)};
 }
 
-YoloShape loss_shape(std::int64_t classes, const TensorShape& image) {
+YoloShape loss_shape(std::int64_t classes, const ImageShape& image) {
   static_assert(kYoloScaleCount == 3 && kYoloAnchorsPerScale == 3);
   YoloShape shape{.classes = classes};
   for (int s = 0; s < kYoloScaleCount; ++s) {
@@ -131,7 +131,7 @@ Result<Graph> build_yolov3(const ModelInput& in) {
     outputs[s] = b.conv2d("model.28.m." + std::to_string(2 - s), heads[s],
                           {.out = 3 * (5 + classes), .kernel = 1, .bias = true});
   b.state_dict_buffer(anchors());
-  const TensorShape side = b.shape(image);
+  const ImageShape side = b.image(image);
   b.yolo("loss", outputs, b.input("boxes"), loss_shape(classes, side), side.h, side.w);
   return b.finish(outputs);
 }

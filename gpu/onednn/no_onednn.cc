@@ -2,8 +2,8 @@
 
 namespace es::gpu {
 
-Result<const VendorLibrary*> vendor_library(CpuClass) {
-  return static_cast<const VendorLibrary*>(nullptr);
+Result<const OnednnLibrary*> open_onednn(CpuClass) {
+  return static_cast<const OnednnLibrary*>(nullptr);
 }
 
 }  // namespace es::gpu

@@ -60,10 +60,10 @@ class Operand {
   dnnl::reorder in_, out_;
 };
 
-class OneDnnKernel final : public VendorKernel {
+class PrimitiveKernel final : public OnednnKernel {
  public:
-  OneDnnKernel(dnnl::primitive primitive, std::string algorithm, Operand a, Operand b,
-               std::optional<Operand> bias, Operand out, const memory::desc& scratchpad)
+  PrimitiveKernel(dnnl::primitive primitive, std::string algorithm, Operand a, Operand b,
+                  std::optional<Operand> bias, Operand out, const memory::desc& scratchpad)
       : primitive_(std::move(primitive)),
         algorithm_(std::move(algorithm)),
         a_(std::move(a)),
@@ -151,42 +151,42 @@ dnnl::convolution_forward::primitive_desc forward_desc(const ConvLayout& l, bool
   return {desc, caller_owned_scratchpad(), cpu_engine()};
 }
 
-std::unique_ptr<VendorKernel> make_forward(const ConvLayout& l, bool bias) {
+std::unique_ptr<OnednnKernel> make_forward(const ConvLayout& l, bool bias) {
   const auto desc = forward_desc(l, bias);
   std::optional<Operand> bias_operand;
   if (bias) bias_operand.emplace(DNNL_ARG_BIAS, l.bias, l.bias);
-  return std::make_unique<OneDnnKernel>(dnnl::convolution_forward(desc), desc.impl_info_str(),
-                                        Operand(DNNL_ARG_SRC, l.x, desc.src_desc()),
-                                        Operand(DNNL_ARG_WEIGHTS, l.w, desc.weights_desc()),
-                                        bias_operand, Operand(DNNL_ARG_DST, l.y, desc.dst_desc()),
-                                        desc.scratchpad_desc());
+  return std::make_unique<PrimitiveKernel>(
+      dnnl::convolution_forward(desc), desc.impl_info_str(),
+      Operand(DNNL_ARG_SRC, l.x, desc.src_desc()),
+      Operand(DNNL_ARG_WEIGHTS, l.w, desc.weights_desc()), bias_operand,
+      Operand(DNNL_ARG_DST, l.y, desc.dst_desc()), desc.scratchpad_desc());
 }
 
-std::unique_ptr<VendorKernel> make_data_gradient(const ConvLayout& l) {
+std::unique_ptr<OnednnKernel> make_data_gradient(const ConvLayout& l) {
   using Backward = dnnl::convolution_backward_data;
   const Backward::primitive_desc desc(Backward::desc(dnnl::algorithm::convolution_direct, l.x,
                                                      l.w_any, l.y, l.strides, l.before, l.after),
                                       caller_owned_scratchpad(), cpu_engine(),
                                       forward_desc(l, false));
-  return std::make_unique<OneDnnKernel>(
+  return std::make_unique<PrimitiveKernel>(
       Backward(desc), desc.impl_info_str(), Operand(DNNL_ARG_DIFF_DST, l.y, desc.diff_dst_desc()),
       Operand(DNNL_ARG_WEIGHTS, l.w, desc.weights_desc()), std::nullopt,
       Operand(DNNL_ARG_DIFF_SRC, l.x, desc.diff_src_desc()), desc.scratchpad_desc());
 }
 
-std::unique_ptr<VendorKernel> make_weight_gradient(const ConvLayout& l) {
+std::unique_ptr<OnednnKernel> make_weight_gradient(const ConvLayout& l) {
   using Backward = dnnl::convolution_backward_weights;
   const Backward::primitive_desc desc(Backward::desc(dnnl::algorithm::convolution_direct, l.x,
                                                      l.w_any, l.y, l.strides, l.before, l.after),
                                       caller_owned_scratchpad(), cpu_engine(),
                                       forward_desc(l, false));
-  return std::make_unique<OneDnnKernel>(
+  return std::make_unique<PrimitiveKernel>(
       Backward(desc), desc.impl_info_str(), Operand(DNNL_ARG_SRC, l.x, desc.src_desc()),
       Operand(DNNL_ARG_DIFF_DST, l.y, desc.diff_dst_desc()), std::nullopt,
       Operand(DNNL_ARG_DIFF_WEIGHTS, l.w, desc.diff_weights_desc()), desc.scratchpad_desc());
 }
 
-std::unique_ptr<VendorKernel> make_gemm(const GemmShape& s, bool bias) {
+std::unique_ptr<OnednnKernel> make_gemm(const GemmShape& s, bool bias) {
   const memory::desc a({s.m, s.k}, kF32, memory::dims{s.a_row, s.a_col});
   const memory::desc b({s.k, s.n}, kF32, memory::dims{s.b_row, s.b_col});
   const memory::desc c({s.m, s.n}, kF32, memory::dims{s.c_row, s.c_col});
@@ -196,7 +196,7 @@ std::unique_ptr<VendorKernel> make_gemm(const GemmShape& s, bool bias) {
       caller_owned_scratchpad(), cpu_engine());
   std::optional<Operand> bias_operand;
   if (bias) bias_operand.emplace(DNNL_ARG_BIAS, row, row);
-  return std::make_unique<OneDnnKernel>(
+  return std::make_unique<PrimitiveKernel>(
       dnnl::matmul(desc), desc.impl_info_str(), Operand(DNNL_ARG_SRC, a, desc.src_desc()),
       Operand(DNNL_ARG_WEIGHTS, b, desc.weights_desc()), bias_operand,
       Operand(DNNL_ARG_DST, c, desc.dst_desc()), desc.scratchpad_desc());
@@ -204,7 +204,7 @@ std::unique_ptr<VendorKernel> make_gemm(const GemmShape& s, bool bias) {
 
 // The library throws an exception for an unsupported shape; here that is an ordinary result.
 template <class Make>
-Result<std::unique_ptr<VendorKernel>> or_refusal(const char* what, Make make) {
+Result<std::unique_ptr<OnednnKernel>> or_refusal(const char* what, Make make) {
   use_one_thread();
   try {
     return make();
@@ -213,9 +213,9 @@ Result<std::unique_ptr<VendorKernel>> or_refusal(const char* what, Make make) {
   }
 }
 
-class OneDnnLibrary final : public VendorLibrary {
+class Library final : public OnednnLibrary {
  public:
-  explicit OneDnnLibrary(CpuClass cpu_class) : class_(cpu_class) {}
+  explicit Library(CpuClass cpu_class) : class_(cpu_class) {}
 
   CpuClass cpu_class() const { return class_; }
 
@@ -225,9 +225,9 @@ class OneDnnLibrary final : public VendorLibrary {
            std::to_string(v->patch);
   }
 
-  Result<std::unique_ptr<VendorKernel>> conv(const ConvShape& s, ConvPass pass,
+  Result<std::unique_ptr<OnednnKernel>> conv(const ConvShape& s, ConvPass pass,
                                              bool bias) const override {
-    return or_refusal("a convolution", [&]() -> std::unique_ptr<VendorKernel> {
+    return or_refusal("a convolution", [&]() -> std::unique_ptr<OnednnKernel> {
       const ConvLayout layout(s);
       switch (pass) {
         case ConvPass::kForward:
@@ -241,7 +241,7 @@ class OneDnnLibrary final : public VendorLibrary {
     });
   }
 
-  Result<std::unique_ptr<VendorKernel>> gemm(const GemmShape& s, bool bias) const override {
+  Result<std::unique_ptr<OnednnKernel>> gemm(const GemmShape& s, bool bias) const override {
     return or_refusal("a product", [&] { return make_gemm(s, bias); });
   }
 
@@ -251,10 +251,10 @@ class OneDnnLibrary final : public VendorLibrary {
 
 }  // namespace
 
-Result<const VendorLibrary*> vendor_library(CpuClass cpu_class) {
+Result<const OnednnLibrary*> open_onednn(CpuClass cpu_class) {
   static std::mutex mutex;
-  static std::optional<OneDnnLibrary> library;
-  if (cpu_class == CpuClass::kScalar) return static_cast<const VendorLibrary*>(nullptr);
+  static std::optional<Library> library;
+  if (cpu_class == CpuClass::kScalar) return static_cast<const OnednnLibrary*>(nullptr);
   const std::lock_guard lock(mutex);
   if (!library) {
     // The library accepts this limit only before it creates its first kernel.
@@ -268,7 +268,7 @@ Result<const VendorLibrary*> vendor_library(CpuClass cpu_class) {
   if (library->cpu_class() != cpu_class)
     return failure("oneDNN serves " + device_type(library->cpu_class()).name +
                    " in this process; it cannot serve " + device_type(cpu_class).name + " too");
-  return static_cast<const VendorLibrary*>(&*library);
+  return static_cast<const OnednnLibrary*>(&*library);
 }
 
 }  // namespace es::gpu

@@ -1,8 +1,8 @@
 #pragma once
-// Vendor kernels: the convolutions and matrix products of a library, for the levels that allow them
-// (D0 and D1).
+// oneDNN: its convolutions and matrix products as vendor kernels of a CPU, for the levels that
+// allow them (gpu/base/vendor_kernels.h).
 //
-// The order of additions in a vendor kernel is chosen by the library and depends on the processor.
+// The order of additions in a kernel is chosen by the library and depends on the processor.
 // So its bits belong to one kernel class and one version of the library. The library chooses the
 // algorithm from the shape, never by timing, when the kernel is created; `algorithm()` names it and
 // checkpoints record it. A kernel always runs on the calling thread, because a library that divides
@@ -13,22 +13,14 @@
 #include <string>
 
 #include "gpu/canonical/kernels.h"
-#include "proto/base/job_spec.h"
 #include "proto/base/result.h"
 
 namespace es::gpu {
 
-// Returns true for the levels D0 and D1.
-constexpr bool allows_vendor(DeterminismLevel level) {
-  return level == DeterminismLevel::kD0 || level == DeterminismLevel::kD1;
-}
-
-enum class ConvPass { kForward, kDataGradient, kWeightGradient };
-
 // One kernel for one shape. Not thread-safe. It owns its scratch memory.
-class VendorKernel {
+class OnednnKernel {
  public:
-  virtual ~VendorKernel() = default;
+  virtual ~OnednnKernel() = default;
   // Returns the algorithm that the library chose, for example "brgconv:avx512_core".
   virtual std::string algorithm() const = 0;
   // Computes out = pass(a, b). Operands of a convolution: forward (x, weights), data gradient (dy,
@@ -39,20 +31,20 @@ class VendorKernel {
 };
 
 // Creates kernels for one kernel class. Thread-safe.
-class VendorLibrary {
+class OnednnLibrary {
  public:
-  virtual ~VendorLibrary() = default;
+  virtual ~OnednnLibrary() = default;
   virtual std::string name() const = 0;  // with its version, for example "oneDNN 2.6.3"
   // Error (failure): the library does not support the shape; the text is the library's.
-  virtual Result<std::unique_ptr<VendorKernel>> conv(const ConvShape&, ConvPass,
+  virtual Result<std::unique_ptr<OnednnKernel>> conv(const ConvShape&, ConvPass,
                                                      bool bias) const = 0;
   // REQUIRES: one stride of each operand is 1.
-  virtual Result<std::unique_ptr<VendorKernel>> gemm(const GemmShape&, bool bias) const = 0;
+  virtual Result<std::unique_ptr<OnednnKernel>> gemm(const GemmShape&, bool bias) const = 0;
 };
 
-// Returns the library for a class; nullptr for the scalar class and in builds without a library.
+// Returns the library for a class; nullptr for the scalar class and in builds without oneDNN.
 // Error (failure): the process has used the library for another class. It can be limited to a class
 // only once; that suffices because a worker process serves one device.
-Result<const VendorLibrary*> vendor_library(CpuClass cpu_class);
+Result<const OnednnLibrary*> open_onednn(CpuClass cpu_class);
 
 }  // namespace es::gpu

@@ -9,7 +9,7 @@ namespace es::gpu {
 // for weight gradients of depthwise convolutions and of 1x1 convolutions with stride 2, and with
 // AVX2 0.7-0.85 for depthwise forward passes. Everywhere else the canonical kernels are as fast or
 // faster.
-bool vendor_preferred(CpuClass cpu_class, const ConvShape& s, ConvPass pass) {
+bool onednn_preferred(CpuClass cpu_class, const ConvShape& s, ConvPass pass) {
   constexpr std::int64_t kFirstLayerChannels = 4;  // images have 1, 3 or 4 channels
   if (s.groups == 1 && s.c <= kFirstLayerChannels) return pass != ConvPass::kDataGradient;
   if (is_depthwise(s))
@@ -19,9 +19,9 @@ bool vendor_preferred(CpuClass cpu_class, const ConvShape& s, ConvPass pass) {
          pass == ConvPass::kWeightGradient;
 }
 
-// No product prefers the vendor library: in measurements of 40 shapes, no rule described a class of
+// No product prefers oneDNN: in measurements of 40 shapes, no rule described a class of
 // shapes for which it is 10 % faster.
-bool vendor_preferred(CpuClass, const GemmShape&) {
+bool onednn_preferred(CpuClass, const GemmShape&) {
   return false;
 }
 

@@ -4,6 +4,8 @@
 #include <iomanip>
 #include <vector>
 
+#include "gpu/graph/ops/operator.h"
+
 namespace es::bench {
 namespace {
 

@@ -22,11 +22,11 @@
 #include <utility>
 #include <vector>
 
+#include "gpu/base/vendor_kernels.h"
 #include "gpu/engine/device_choice.h"
 #include "gpu/engine/engine.h"
 #include "gpu/est/gradient_tree.h"
 #include "gpu/graph/op_results.h"
-#include "gpu/onednn/onednn.h"
 #include "tests/bench/duel.h"
 #include "tests/bench/op_profile.h"
 #include "tests/bench/peak.h"

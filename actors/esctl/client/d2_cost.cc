@@ -13,8 +13,8 @@
 namespace es::actors::esctl {
 namespace {
 
-double monotonic_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+gpu::StepTime monotonic_time() {
+  return std::chrono::steady_clock::now().time_since_epoch();
 }
 
 // Returns the first samples of the data. If there are fewer than a batch, some of them are
@@ -44,7 +44,7 @@ Result<D2Cost> measure_d2_cost(const JobSpec& spec) {
                                         .total_steps = *steps,
                                         .bucket_bytes = gpu::kBucketBytes,
                                         .threads = spec.resources.threads},
-                                       {words->data()}, monotonic_seconds);
+                                       {words->data()}, monotonic_time);
   if (!verdict) return verdict.error();
   return D2Cost{device_type(widest).name, *verdict};
 }

@@ -111,8 +111,8 @@ std::string d2_text(const D2Cost& d2) {
   if (d2.verdict.vendor_ops.empty())
     return "D2 costs nothing: D1 uses no vendor kernel on " + d2.device_type + "\n" + refused;
   std::string text = "D2 costs " + fixed(100 * d2.verdict.cost(), 1) + " % of a local step on " +
-                     d2.device_type + ": " + fixed(1e3 * d2.verdict.d2_seconds, 2) + " ms, D1 " +
-                     fixed(1e3 * d2.verdict.d1_seconds, 2) +
+                     d2.device_type + ": " + fixed(1e3 * d2.verdict.d2_time.count(), 2) +
+                     " ms, D1 " + fixed(1e3 * d2.verdict.d1_time.count(), 2) +
                      " ms. D1 runs these with kernels whose bits depend on the hardware:\n";
   for (const std::string& op : d2.verdict.vendor_ops) text += "  " + op + "\n";
   return text + refused;
@@ -122,8 +122,8 @@ Json d2_json(const D2Cost& d2) {
   return {{"device_type", d2.device_type},
           {"vendor_operators", d2.verdict.vendor_ops},
           {"vendor_refusals", d2.verdict.vendor_refusals},
-          {"d1_seconds", d2.verdict.d1_seconds},
-          {"d2_seconds", d2.verdict.d2_seconds},
+          {"d1_seconds", d2.verdict.d1_time.count()},
+          {"d2_seconds", d2.verdict.d2_time.count()},
           {"cost", d2.verdict.cost()}};
 }
 

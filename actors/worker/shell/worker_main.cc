@@ -20,10 +20,10 @@
 #include "actors/worker/device/device_loss.h"
 #include "actors/worker/shell/device_actor.h"
 #include "actors/worker/shell/worker_actor.h"
+#include "gpu/base/vendor_kernels.h"
 #include "gpu/cuda/device_reduction.h"
 #include "gpu/engine/channel_device.h"
 #include "gpu/engine/device_choice.h"
-#include "gpu/onednn/onednn.h"
 #include "gpu/params/buckets.h"
 #include "store/path_roots.h"
 

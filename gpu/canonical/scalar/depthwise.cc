@@ -28,7 +28,7 @@ void depthwise_fwd(const ConvShape& s, const float* x, const float* w, const flo
         if (h < 0 || h >= s.h || col < 0 || col >= s.w) continue;
         const float* pixel = x + ((n * s.h + h) * s.w + col) * s.c;
         const float* weight = packed + (kh * s.kw + kw) * s.c;
-        for (std::int64_t c = 0; c < s.c; ++c) y[c] = fused(pixel[c], weight[c], y[c]);
+        for (std::int64_t c = 0; c < s.c; ++c) y[c] = fma(pixel[c], weight[c], y[c]);
       }
     }
     for (std::int64_t c = 0; c < s.c; ++c) y[c] = 0.0f + y[c];
@@ -51,7 +51,7 @@ void depthwise_dgrad(const ConvShape& s, const float* dy, const float* w, float*
         if (oh >= s.oh() || ow >= s.ow()) continue;
         const float* pixel = dy + ((n * s.oh() + oh) * s.ow() + ow) * s.c;
         const float* weight = packed + (kh * s.kw + kw) * s.c;
-        for (std::int64_t c = 0; c < s.c; ++c) dx[c] = fused(pixel[c], weight[c], dx[c]);
+        for (std::int64_t c = 0; c < s.c; ++c) dx[c] = fma(pixel[c], weight[c], dx[c]);
       }
     }
     for (std::int64_t c = 0; c < s.c; ++c) dx[c] = 0.0f + dx[c];
@@ -77,7 +77,7 @@ void wgrad_block(const ConvShape& s, const Channels& channels, const float* x, c
       const float* gradient = dy + ((n * s.oh() + oh) * s.ow() + ow) * s.c;
       const float* pixel = x + ((n * s.h + h) * s.w + w) * s.c;
       for (std::int64_t c = channels.begin; c < channels.end; ++c) {
-        out[c] = fused(gradient[c], pixel[c], out[c]);
+        out[c] = fma(gradient[c], pixel[c], out[c]);
       }
     }
   }

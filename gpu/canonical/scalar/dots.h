@@ -16,7 +16,7 @@ class Dots {
   // Processes the next k: adds a times b[j * b_stride] to result j.
   void step(float a, const float* b, std::int64_t b_stride = 1) {
     if (k_ % kDotChunk == 0) begin_chunk();
-    for (std::int64_t j = 0; j < count_; ++j) acc_[j] = fused(a, b[j * b_stride], acc_[j]);
+    for (std::int64_t j = 0; j < count_; ++j) acc_[j] = fma(a, b[j * b_stride], acc_[j]);
     if (++k_ % kDotChunk == 0) end_chunk();
   }
 

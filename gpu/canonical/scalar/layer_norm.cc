@@ -10,9 +10,9 @@ void layer_norm_fwd(std::int64_t rows, std::int64_t c, const float* x, const flo
   for (std::int64_t r = 0; r < rows; ++r, x += c, y += c) {
     const float m = sum64(c, x) * recip(c);
     const float squares =
-        sum64_steps(c, [=](std::int64_t i, float sum) { return fused(x[i] - m, x[i] - m, sum); });
+        sum64_steps(c, [=](std::int64_t i, float sum) { return fma(x[i] - m, x[i] - m, sum); });
     const float inverse = inverse_deviation(squares * recip(c), eps);
-    for (std::int64_t i = 0; i < c; ++i) y[i] = fused((x[i] - m) * inverse, gamma[i], beta[i]);
+    for (std::int64_t i = 0; i < c; ++i) y[i] = fma((x[i] - m) * inverse, gamma[i], beta[i]);
     mean[r] = m;
     istd[r] = inverse;
   }
@@ -34,12 +34,11 @@ void layer_norm_bwd(std::int64_t rows, std::int64_t c, std::int64_t run_begin, s
     const float c1 =
         sum64_steps(c, [&](std::int64_t i, float sum) { return sum + t(i); }) * recip(c);
     const float c2 =
-        sum64_steps(c, [&](std::int64_t i, float sum) { return fused(t(i), h(i), sum); }) *
-        recip(c);
+        sum64_steps(c, [&](std::int64_t i, float sum) { return fma(t(i), h(i), sum); }) * recip(c);
     float* run_products = products + r / kColumnRun * c;
     float* run_sums = sums + r / kColumnRun * c;
     for (std::int64_t i = 0; i < c; ++i) {
-      run_products[i] = fused(dy_row[i], h(i), run_products[i]);
+      run_products[i] = fma(dy_row[i], h(i), run_products[i]);
       run_sums[i] = run_sums[i] + dy_row[i];
       dx[r * c + i] = layer_norm_input_gradient(t(i), h(i), istd[r], c1, c2);
     }

@@ -82,7 +82,7 @@ void bn_statistics(const BnForward& bn, const MatrixPart& part) {
     for (std::int64_t r = 0; r < count; ++r) {
       for (std::int64_t j = part.col_begin; j < part.col_end; ++j) {
         const float d = block[r * bn.c + j] - ws.mean[at + j];
-        ws.squares[at + j] = fused(d, d, ws.squares[at + j]);
+        ws.squares[at + j] = fma(d, d, ws.squares[at + j]);
       }
     }
   }
@@ -129,7 +129,7 @@ void bn_bwd_sums(const BnBackward& bn, const MatrixPart& part) {
       if (r % kColumnRun == 0) sum[j] = product[j] = 0.0f;
       const BnBackwardElement e = backward_element(bn, r, j);
       sum[j] = sum[j] + e.g;
-      product[j] = fused(e.g, e.d, product[j]);
+      product[j] = fma(e.g, e.d, product[j]);
     }
   }
 }

@@ -38,7 +38,7 @@ inline float sum64(std::int64_t n, const float* x) {
 }
 // Returns SUM64 of a * b with products as fma.
 inline float sum64_products(std::int64_t n, const float* a, const float* b) {
-  return sum64_steps(n, [a, b](std::int64_t i, float sum) { return fused(a[i], b[i], sum); });
+  return sum64_steps(n, [a, b](std::int64_t i, float sum) { return fma(a[i], b[i], sum); });
 }
 
 }  // namespace

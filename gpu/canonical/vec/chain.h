@@ -123,7 +123,7 @@ inline void chain_stage(const ChainStage& stage, const DropoutKey& key, std::int
                  [](Vec v, Vec x) { return mul(v, canonical_gelu_gradient(x)); });
     case ChainKind::kTanhGrad:
       return map(n, from, operand, to,
-                 [=](Vec v, Vec y) { return mul(v, fused(negate(y), y, one)); });
+                 [=](Vec v, Vec y) { return mul(v, fma(negate(y), y, one)); });
     case ChainKind::kSigmoidGrad:
       return map(n, from, operand, to, [=](Vec v, Vec y) { return mul(v, mul(y, sub(one, y))); });
   }

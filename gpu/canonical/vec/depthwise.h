@@ -38,7 +38,7 @@ inline void depthwise_fwd_pixel(const ConvShape& s, const float* image, const fl
     for (std::int64_t kh = rows.begin; kh < rows.end; ++kh) {
       for (std::int64_t kw = cols.begin; kw < cols.end; ++kw) {
         const float* pixel = image + ((top + kh) * s.w + left + kw) * s.c + c;
-        sum = fused(at.load(pixel), at.load(packed + (kh * s.kw + kw) * s.c + c), sum);
+        sum = fma(at.load(pixel), at.load(packed + (kh * s.kw + kw) * s.c + c), sum);
       }
     }
     sum = add(zero(), sum);
@@ -83,7 +83,7 @@ inline void depthwise_dgrad_pixel(const ConvShape& s, const float* dy, const flo
     for (std::int64_t kh = rows.tap; kh < rows.end; kh += s.stride, gradient_row -= row_floats) {
       const float* gradient = gradient_row;
       for (std::int64_t kw = cols.tap; kw < cols.end; kw += s.stride, gradient -= s.c) {
-        sum = fused(at.load(gradient), at.load(packed + (kh * s.kw + kw) * s.c + c), sum);
+        sum = fma(at.load(gradient), at.load(packed + (kh * s.kw + kw) * s.c + c), sum);
       }
     }
     at.store(dx + c, add(zero(), sum));
@@ -134,7 +134,7 @@ inline void depthwise_wgrad_tap(const ConvShape& s, const Range& channels, const
       const float* row = image + (oh * s.stride + kh - s.pad) * s.w * s.c + c;
       for (std::int64_t ow = cols.begin; ow < cols.end; ++ow) {
         const float* pixel = row + (ow * s.stride + kw - s.pad) * s.c;
-        sum = fused(at.load(dy + (oh * s.ow() + ow) * s.c + c), at.load(pixel), sum);
+        sum = fma(at.load(dy + (oh * s.ow() + ow) * s.c + c), at.load(pixel), sum);
       }
     }
     at.store(out + c, add(zero(), sum));

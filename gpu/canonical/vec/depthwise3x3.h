@@ -62,9 +62,9 @@ inline __attribute__((always_inline)) Vec window_sum(const Filter& f, const Colu
   Vec sum = zero();
 #pragma GCC unroll 3
   for (int kh = 0; kh < 3; ++kh) {
-    sum = fused(a.v[kh], f.tap[kh * 3], sum);
-    sum = fused(b.v[kh], f.tap[kh * 3 + 1], sum);
-    sum = fused(c.v[kh], f.tap[kh * 3 + 2], sum);
+    sum = fma(a.v[kh], f.tap[kh * 3], sum);
+    sum = fma(b.v[kh], f.tap[kh * 3 + 1], sum);
+    sum = fma(c.v[kh], f.tap[kh * 3 + 2], sum);
   }
   return add(zero(), sum);
 }
@@ -163,7 +163,7 @@ inline __attribute__((always_inline)) void dgrad_row_pair(const ConvShape& s, co
     const bool has_next = j + 1 < outputs, has_right = 2 * j + 1 < s.w;
     const Vec next_g = has_next ? at.load(low + (j + 1) * c) : zero();
     const Vec next_h = has_next ? at.load(high + (j + 1) * c) : zero();
-    const auto tap = [&](Vec v, int t, Vec sum) { return fused(v, f.tap[t], sum); };
+    const auto tap = [&](Vec v, int t, Vec sum) { return fma(v, f.tap[t], sum); };
     at.store(even + at_pixel, add(zero(), tap(g, 4, zero())));
     if (has_right) at.store(even + at_pixel + c, add(zero(), tap(g, 5, tap(next_g, 3, zero()))));
     if (odd != nullptr) {
@@ -204,9 +204,9 @@ inline __attribute__((always_inline)) void add_products(Filter& f, Vec gradient,
                                                         const Column& b, const Column& c) {
 #pragma GCC unroll 3
   for (int kh = 0; kh < 3; ++kh) {
-    f.tap[kh * 3] = fused(gradient, a.v[kh], f.tap[kh * 3]);
-    f.tap[kh * 3 + 1] = fused(gradient, b.v[kh], f.tap[kh * 3 + 1]);
-    f.tap[kh * 3 + 2] = fused(gradient, c.v[kh], f.tap[kh * 3 + 2]);
+    f.tap[kh * 3] = fma(gradient, a.v[kh], f.tap[kh * 3]);
+    f.tap[kh * 3 + 1] = fma(gradient, b.v[kh], f.tap[kh * 3 + 1]);
+    f.tap[kh * 3 + 2] = fma(gradient, c.v[kh], f.tap[kh * 3 + 2]);
   }
 }
 

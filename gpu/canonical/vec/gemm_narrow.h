@@ -36,7 +36,7 @@ inline __attribute__((always_inline)) void narrow_chunk(const GemmShape& s, std:
   for (int i = 0; i < kRows; ++i) sum.v[i] = zero();
   const auto step = [&](std::int64_t k, Vec right) __attribute__((always_inline)) {
 #pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) sum.v[i] = fused(set(a[i * s.a_row + k]), right, sum.v[i]);
+    for (int i = 0; i < kRows; ++i) sum.v[i] = fma(set(a[i * s.a_row + k]), right, sum.v[i]);
   };
   std::int64_t k = 0;
   for (; k + 4 <= depth; k += 4) {

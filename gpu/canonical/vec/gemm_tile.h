@@ -153,7 +153,7 @@ void gemm_tile(const GemmTile& t, const Fetch& fetch) {
       if (kByRows && i % 3 == 0) asm("" : "+r"(a[i / 3]));
       const Vec left = set(kByRows ? a[i / 3][i % 3 * a_stride] : a[0][i]);
 #pragma GCC unroll 2
-      for (int j = 0; j < kVecs; ++j) sum.v[i][j] = fused(left, right[j], sum.v[i][j]);
+      for (int j = 0; j < kVecs; ++j) sum.v[i][j] = fma(left, right[j], sum.v[i][j]);
     }
 #pragma GCC unroll 8
     for (int g = 0; g < kGroups; ++g) a[g] += kByRows ? 1 : a_stride;

@@ -48,10 +48,10 @@ inline Vec mul(Vec a, Vec b) {
 inline Vec div(Vec a, Vec b) {
   return _mm512_div_ps(a, b);
 }
-inline Vec root(Vec a) {
+inline Vec sqrt(Vec a) {
   return _mm512_sqrt_ps(a);
 }
-inline Vec fused(Vec a, Vec b, Vec c) {
+inline Vec fma(Vec a, Vec b, Vec c) {
   return _mm512_fmadd_ps(a, b, c);
 }
 inline Vec negate(Vec a) {
@@ -197,7 +197,7 @@ inline IntVec add(IntVec a, IntVec b) {
 inline IntVec sub(IntVec a, IntVec b) {
   return _mm512_sub_epi32(a, b);
 }
-inline IntVec both(IntVec a, IntVec b) {
+inline IntVec bit_and(IntVec a, IntVec b) {
   return _mm512_and_si512(a, b);
 }
 // The integers are signed: the exponent is above 23 bits of mantissa.

@@ -12,7 +12,7 @@ inline float squared_deviations(std::int64_t c, const float* x, float mean) {
     SumLanes lanes;
     for_sum_lanes(count, [&](std::int64_t i, auto at, int v) {
       const Vec d = at.keep(sub(at.load(x + begin + i), means));
-      lanes.sum[v] = fused(d, d, lanes.sum[v]);
+      lanes.sum[v] = fma(d, d, lanes.sum[v]);
     });
     return lanes.fold();
   });
@@ -22,11 +22,11 @@ inline void layer_norm_fwd(std::int64_t rows, std::int64_t c, const float* x, co
                            const float* beta, float eps, float* y, float* mean, float* istd) {
   for (std::int64_t r = 0; r < rows; ++r, x += c, y += c) {
     mean[r] = sum64(c, x) * recip(c);
-    istd[r] = 1.0f / square_root(squared_deviations(c, x, mean[r]) * recip(c) + eps);
+    istd[r] = 1.0f / sqrt(squared_deviations(c, x, mean[r]) * recip(c) + eps);
     const Vec means = set(mean[r]), inverse = set(istd[r]);
     for_vectors(c, [=](std::int64_t i, auto at) {
       const Vec h = mul(sub(at.load(x + i), means), inverse);
-      at.store(y + i, fused(h, at.load(gamma + i), at.load(beta + i)));
+      at.store(y + i, fma(h, at.load(gamma + i), at.load(beta + i)));
     });
   }
 }
@@ -60,10 +60,10 @@ inline void layer_norm_bwd_sums(const LayerNormRow& row, std::int64_t c, float* 
       const std::int64_t i = begin + j;
       const Vec h = at.keep(row.normalized(i, at)), dy = at.load(row.dy + i);
       const Vec t = mul(dy, at.load(row.gamma + i));
-      at.store(run_products + i, fused(dy, h, at.load(run_products + i)));
+      at.store(run_products + i, fma(dy, h, at.load(run_products + i)));
       at.store(run_sums + i, add(at.load(run_sums + i), dy));
       sums.sum[v] = add(sums.sum[v], t);
-      sums_of_products.sum[v] = fused(t, h, sums_of_products.sum[v]);
+      sums_of_products.sum[v] = fma(t, h, sums_of_products.sum[v]);
     });
     float& lane = products[chunks++ % kSumLanes];
     lane = lane + sums_of_products.fold();
@@ -86,7 +86,7 @@ inline void layer_norm_bwd(std::int64_t rows, std::int64_t c, std::int64_t run_b
     const Vec shift = set(c1 * recip(c)), spread = set(-(c2 * recip(c)));
     for_vectors(c, [&](std::int64_t i, auto at) {
       const Vec t = mul(at.load(row.dy + i), at.load(gamma + i));
-      at.store(dx + at_row + i, mul(row.istd, fused(row.normalized(i, at), spread, sub(t, shift))));
+      at.store(dx + at_row + i, mul(row.istd, fma(row.normalized(i, at), spread, sub(t, shift))));
     });
   }
 }

@@ -13,12 +13,12 @@ struct ExpLanes {
 // bound.
 inline ExpLanes exp_parts(Vec x) {
   const Vec magic = set(kExpMagic);
-  const Vec n = sub(fused(x, set(kExpLog2E), magic), magic);
-  Vec r = fused(n, set(-kExpLn2High), x);
-  r = fused(n, set(-kExpLn2Low), r);
+  const Vec n = sub(fma(x, set(kExpLog2E), magic), magic);
+  Vec r = fma(n, set(-kExpLn2High), x);
+  r = fma(n, set(-kExpLn2Low), r);
   Vec p = set(kExpPoly[4]);
-  for (int i = 3; i >= 0; --i) p = fused(p, r, set(kExpPoly[i]));
-  return {r, fused(p, r, set(1.0f)), n};
+  for (int i = 3; i >= 0; --i) p = fma(p, r, set(kExpPoly[i]));
+  return {r, fma(p, r, set(1.0f)), n};
 }
 
 // Each function clamps on one side only, and lets a NaN pass.
@@ -32,7 +32,7 @@ inline Vec exp_lowered(Vec x) {
 // Returns EXP of a number within the bounds.
 inline Vec bounded_exp(Vec x) {
   const ExpLanes e = exp_parts(x);
-  return times_power_of_two(fused(e.p, e.r, set(1.0f)), e.n);
+  return times_power_of_two(fma(e.p, e.r, set(1.0f)), e.n);
 }
 
 inline Vec canonical_exp(Vec x) {
@@ -43,18 +43,17 @@ inline Vec canonical_log(Vec x) {
   const Test subnormal = less(x, set(kSmallestNormal));
   const Vec y = select(subnormal, mul(x, set(kTwoTo23)), x);
   const IntVec bits = bits_of(y);
-  const IntVec k_bits = both(sub(bits, set_int(static_cast<std::int32_t>(kLogTwoThirdsBits))),
-                             set_int(static_cast<std::int32_t>(kExponentMask)));
+  const IntVec k_bits = bit_and(sub(bits, set_int(static_cast<std::int32_t>(kLogTwoThirdsBits))),
+                                set_int(static_cast<std::int32_t>(kExponentMask)));
   const Vec mantissa = from_bits(sub(bits, k_bits));
   const Vec k = add(to_floats(shift_right_23(k_bits)), keep_if(subnormal, set(-23.0f)));
   const Vec f = sub(mantissa, set(1.0f));
   const Vec square = mul(f, f);
   Vec q = set(kLogPoly[6]);
-  for (int i = 5; i >= 0; --i) q = fused(q, f, set(kLogPoly[i]));
-  const Vec r = fused(fused(q, f, set(-0.5f)), square, f);
+  for (int i = 5; i >= 0; --i) q = fma(q, f, set(kLogPoly[i]));
+  const Vec r = fma(fma(q, f, set(-0.5f)), square, f);
   // Every lane computes all cases, and select() chooses among them.
-  const Vec finite =
-      select(less(x, set(kInfinity)), fused(k, set(kLn2), r), x);  // inf and NaN stay
+  const Vec finite = select(less(x, set(kInfinity)), fma(k, set(kLn2), r), x);  // inf and NaN stay
   const Vec positive = select(less(x, zero()), set(kNaN), finite);
   return select(equal(x, zero()), set(-kInfinity), positive);
 }
@@ -62,28 +61,28 @@ inline Vec canonical_log(Vec x) {
 inline Vec canonical_erf(Vec x) {
   const Vec t = absolute(x), square = mul(x, x);
   Vec p = set(kErfSmallPoly[5]);
-  for (int i = 4; i >= 0; --i) p = fused(p, square, set(kErfSmallPoly[i]));
+  for (int i = 4; i >= 0; --i) p = fma(p, square, set(kErfSmallPoly[i]));
   const Vec u = smaller_of(t, set(kErfHighest));
   Vec q = set(kErfLargePoly[7]);
-  for (int i = 6; i >= 0; --i) q = fused(q, u, set(kErfLargePoly[i]));
+  for (int i = 6; i >= 0; --i) q = fma(q, u, set(kErfLargePoly[i]));
   const Vec large = with_sign(sub(set(1.0f), bounded_exp(q)), x);  // q is in (-18, 0.001)
-  return select(less(t, set(kErfSmall)), fused(p, x, x), large);
+  return select(less(t, set(kErfSmall)), fma(p, x, x), large);
 }
 
 inline Vec canonical_tanh(Vec x) {
   const Vec t = absolute(x), square = mul(x, x);
   Vec p = set(kTanhPoly[4]);
-  for (int i = 3; i >= 0; --i) p = fused(p, square, set(kTanhPoly[i]));
+  for (int i = 3; i >= 0; --i) p = fma(p, square, set(kTanhPoly[i]));
   const Vec e = bounded_exp(exp_lowered(add(t, t)));
   const Vec large = sub(set(1.0f), div(set(2.0f), add(e, set(1.0f))));
-  return select(less(t, set(kTanhSmall)), fused(mul(p, square), x, x), with_sign(large, x));
+  return select(less(t, set(kTanhSmall)), fma(mul(p, square), x, x), with_sign(large, x));
 }
 
 inline Vec canonical_sigmoid(Vec x) {
   const Vec one = set(1.0f);
   const ExpLanes parts = exp_parts(exp_raised(negate(absolute(x))));
-  const Vec high = fused(parts.p, parts.r, one);
-  const Vec low = fused(parts.p, parts.r, sub(one, high));
+  const Vec high = fma(parts.p, parts.r, one);
+  const Vec low = fma(parts.p, parts.r, sub(one, high));
   const Vec e = times_power_of_two(high, parts.n);
   const Vec sum = add(one, e);
   const Vec rest = add(sub(e, sub(sum, one)), times_power_of_two(low, parts.n));
@@ -91,26 +90,26 @@ inline Vec canonical_sigmoid(Vec x) {
   const Vec numerator = select(negative, high, one);
   const Vec inverse = div(one, sum);
   const Vec quotient = mul(numerator, inverse);
-  const Vec remainder = add(fused(negate(quotient), sum, numerator), keep_if(negative, low));
-  const Vec y = fused(fused(negate(quotient), rest, remainder), inverse, quotient);
+  const Vec remainder = add(fma(negate(quotient), sum, numerator), keep_if(negative, low));
+  const Vec y = fma(fma(negate(quotient), rest, remainder), inverse, quotient);
   return times_power_of_two(y, keep_if(negative, parts.n));
 }
 
 inline Vec canonical_gelu(Vec x) {
   const Vec half = mul(x, set(0.5f));
-  return fused(half, canonical_erf(mul(x, set(kSqrtHalf))), half);
+  return fma(half, canonical_erf(mul(x, set(kSqrtHalf))), half);
 }
 
 inline Vec canonical_gelu_gradient(Vec x) {
   const Vec exponent = exp_raised(mul(mul(x, set(-0.5f)), x));
   const Vec density = mul(bounded_exp(exponent), set(kNormalDensity));
   const Vec half = set(0.5f);
-  return fused(x, density, fused(half, canonical_erf(mul(x, set(kSqrtHalf))), half));
+  return fma(x, density, fma(half, canonical_erf(mul(x, set(kSqrtHalf))), half));
 }
 
 inline Vec canonical_bce(Vec x, Vec target) {
   const Vec e = bounded_exp(exp_raised(negate(absolute(x))));
-  return add(fused(negate(x), target, positive_part(x)), canonical_log(add(set(1.0f), e)));
+  return add(fma(negate(x), target, positive_part(x)), canonical_log(add(set(1.0f), e)));
 }
 
 }  // namespace

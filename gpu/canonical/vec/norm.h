@@ -76,7 +76,7 @@ inline void run_statistics(std::int64_t rows, std::int64_t stride, std::int64_t 
       const float* row = x + r * stride + j;
       for (int v = 0; v < kVecs; ++v) {
         const Vec d = sub(at.load(row + v * kWidth), mean[v]);
-        sum[v] = fused(d, d, sum[v]);
+        sum[v] = fma(d, d, sum[v]);
       }
     }
     for (int v = 0; v < kVecs; ++v) at.store(squares + j + v * kWidth, sum[v]);
@@ -118,14 +118,14 @@ inline void merge_runs(const BnForward& bn, std::int64_t begin, std::int64_t end
     float* squares = ws.squares + run * bn.c;
     for_range(begin, end, [&](std::int64_t j, auto at) {
       const Vec e = sub(at.load(means + j), at.load(bn.mean + j));
-      at.store(squares + j, fused(mul(count, e), e, at.load(squares + j)));
+      at.store(squares + j, fma(mul(count, e), e, at.load(squares + j)));
     });
   }
   fold_runs(runs, bn.c, end - begin, ws.squares + begin);
 }
 
 inline Vec inverse_deviation(Vec variance, float eps) {
-  return div(set(1.0f), root(add(variance, set(eps))));
+  return div(set(1.0f), sqrt(add(variance, set(eps))));
 }
 
 inline void bn_merge(const BnForward& bn, std::int64_t col_begin, std::int64_t col_end) {
@@ -139,9 +139,9 @@ inline void bn_merge(const BnForward& bn, std::int64_t col_begin, std::int64_t c
     at.store(bn.istd + j, inverse);
     at.store(ws.a + j, mul(at.load(bn.gamma + j), inverse));
     at.store(bn.next_mean + j,
-             fused(blend, at.load(bn.mean + j), mul(keep, at.load(bn.running_mean + j))));
+             fma(blend, at.load(bn.mean + j), mul(keep, at.load(bn.running_mean + j))));
     at.store(bn.next_var + j,
-             fused(blend, mul(variance, unbiased), mul(keep, at.load(bn.running_var + j))));
+             fma(blend, mul(variance, unbiased), mul(keep, at.load(bn.running_var + j))));
   });
 }
 
@@ -198,7 +198,7 @@ void normalize(std::int64_t rows, std::int64_t c, MatrixPart part, const float* 
   for_rows_backwards(rows, c, part, [&](std::int64_t row) {
     for_vectors(part.col_end - part.col_begin, [&](std::int64_t j, auto at) {
       const Vec value =
-          fused(sub(at.load(x + row + j), at.load(mean + j)), at.load(a + j), at.load(beta + j));
+          fma(sub(at.load(x + row + j), at.load(mean + j)), at.load(a + j), at.load(beta + j));
       at.store(y + row + j, activate<kAct>(value));
     });
   });
@@ -233,9 +233,9 @@ void backward_run(const BnBackward& bn, std::int64_t run, std::int64_t col_begin
         const std::int64_t from = r * bn.c + j + v * kWidth;
         const Vec d = sub(at.load(bn.x + from), mean[v]);
         const Vec dy = at.load(bn.dy + from);
-        const Vec g = activate<kAct>(dy, fused(d, a[v], beta[v]));
+        const Vec g = activate<kAct>(dy, fma(d, a[v], beta[v]));
         sum[v] = add(sum[v], g);
-        product[v] = fused(g, d, product[v]);
+        product[v] = fma(g, d, product[v]);
       }
     }
     for (int v = 0; v < kVecs; ++v) {
@@ -284,9 +284,9 @@ void backward_input(const BnBackward& bn, MatrixPart part, const BnWorkspace& ws
     for_vectors(cols, [=](std::int64_t j, auto at) {
       const Vec d = sub(at.load(x + row + j), at.load(mean + j));
       const Vec gradient = at.load(dy + row + j), factor = at.load(a + j);
-      const Vec g = activate<kAct>(gradient, fused(d, factor, at.load(beta + j)));
+      const Vec g = activate<kAct>(gradient, fma(d, factor, at.load(beta + j)));
       const Vec centred = sub(g, at.load(shift + j));
-      at.store(dx + row + j, mul(factor, fused(negate(d), at.load(spread + j), centred)));
+      at.store(dx + row + j, mul(factor, fma(negate(d), at.load(spread + j), centred)));
     });
   });
 }

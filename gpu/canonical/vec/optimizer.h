@@ -13,13 +13,13 @@ void sgd_floats(std::int64_t n, const float* grad_sum, float grad_scale, float l
   const Vec keep = set(momentum), rate = set(-lr);
   for_vectors(n, [=](std::int64_t i, auto at) {
     const Vec parameter = at.load(p + i);
-    Vec step = fused(decay, parameter, mul(at.load(grad_sum + i), scales));
+    Vec step = fma(decay, parameter, mul(at.load(grad_sum + i), scales));
     if constexpr (kMomentum != Momentum::kNone) {
-      const Vec velocity = fused(keep, at.load(v + i), step);
+      const Vec velocity = fma(keep, at.load(v + i), step);
       at.store(v + i, velocity);
-      step = kMomentum == Momentum::kNesterov ? fused(keep, velocity, step) : velocity;
+      step = kMomentum == Momentum::kNesterov ? fma(keep, velocity, step) : velocity;
     }
-    at.store(p + i, fused(rate, step, parameter));
+    at.store(p + i, fma(rate, step, parameter));
   });
 }
 
@@ -41,13 +41,13 @@ void adam_floats(std::int64_t n, const float* grad_sum, float grad_scale, const 
   for_vectors(n, [=](std::int64_t i, auto at) {
     const Vec parameter = at.load(p + i);
     Vec g = mul(at.load(grad_sum + i), scales);
-    if constexpr (kWeightDecay) g = fused(weight_decay, parameter, g);
-    const Vec first = fused(beta1, at.load(m + i), mul(rest1, g));
-    const Vec second = fused(beta2, at.load(v + i), mul(rest2, mul(g, g)));
+    if constexpr (kWeightDecay) g = fma(weight_decay, parameter, g);
+    const Vec first = fma(beta1, at.load(m + i), mul(rest1, g));
+    const Vec second = fma(beta2, at.load(v + i), mul(rest2, mul(g, g)));
     at.store(m + i, first);
     at.store(v + i, second);
-    const Vec step = div(first, fused(root(second), rsqrt_bc2, epsilon));
-    at.store(p + i, fused(rate, step, mul(parameter, decay)));  // decay = 1 changes nothing
+    const Vec step = div(first, fma(sqrt(second), rsqrt_bc2, epsilon));
+    at.store(p + i, fma(rate, step, mul(parameter, decay)));  // decay = 1 changes nothing
   });
 }
 
@@ -69,7 +69,7 @@ inline bool any_non_finite(std::int64_t n, const float* x) {
   for_columns<kVecs>(n, [&](std::int64_t i, auto at, auto vecs) {
 #pragma GCC unroll 8
     for (int v = 0; v < decltype(vecs)::value; ++v) {
-      sum[v] = fused(at.load(x + i + v * kWidth), zero(), sum[v]);
+      sum[v] = fma(at.load(x + i + v * kWidth), zero(), sum[v]);
     }
   });
   for (int v = 1; v < kVecs; ++v) sum[0] = add(sum[0], sum[v]);

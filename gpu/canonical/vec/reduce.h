@@ -72,7 +72,7 @@ inline float sum64_products(std::int64_t n, const float* a, const float* b) {
   return sum64_chunks(n, [a, b](std::int64_t begin, std::int64_t count) {
     SumLanes lanes;
     for_sum_lanes(count, [&](std::int64_t i, auto at, int v) {
-      lanes.sum[v] = fused(at.load(a + begin + i), at.load(b + begin + i), lanes.sum[v]);
+      lanes.sum[v] = fma(at.load(a + begin + i), at.load(b + begin + i), lanes.sum[v]);
     });
     return lanes.fold();
   });

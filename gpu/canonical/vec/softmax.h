@@ -57,7 +57,7 @@ class ShortRow {
       if (v >= used_) break;
       value[v] = load(y + v * kWidth, in_row_[v]);
       dy[v] = slope(v * kWidth, in_row_[v]);
-      lanes.sum[v] = fused(dy[v], value[v], lanes.sum[v]);
+      lanes.sum[v] = fma(dy[v], value[v], lanes.sum[v]);
     }
     const Vec sum = set(lanes.fold());
 #pragma GCC unroll 8

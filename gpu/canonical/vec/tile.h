@@ -91,7 +91,7 @@ inline __attribute__((always_inline)) void tile_step(const float* b, std::int64_
   for (int i = 0; i < kRows; ++i) {
     const Vec element = set(left(i));
 #pragma GCC unroll 2
-    for (int j = 0; j < kVecs; ++j) sum.v[i][j] = fused(element, right[j], sum.v[i][j]);
+    for (int j = 0; j < kVecs; ++j) sum.v[i][j] = fma(element, right[j], sum.v[i][j]);
   }
 }
 

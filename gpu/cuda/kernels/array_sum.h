@@ -12,7 +12,7 @@ struct AddElement {
   ES_HD float operator()(float x, float lane) const { return lane + x; }
 };
 struct AddSquare {
-  ES_HD float operator()(float x, float lane) const { return fused(x, x, lane); }
+  ES_HD float operator()(float x, float lane) const { return fma(x, x, lane); }
 };
 
 // to[chunk] = SUM64 of the chunk, times the factor.

@@ -97,7 +97,7 @@ struct GradientRows {
       });
     }
     const float total =
-        run_sum64(block, t, [&](std::int64_t i, float sum) { return fused(d[i], p[i], sum); });
+        run_sum64(block, t, [&](std::int64_t i, float sum) { return fma(d[i], p[i], sum); });
     write_row(block, t, d, [&](std::int64_t i) {
       const float gradient = p[i] * (d[i] - total);
       return scaled ? gradient * s.scale : gradient;

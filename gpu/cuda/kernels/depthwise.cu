@@ -25,7 +25,7 @@ template <int kWidth>
 ES_HD void add_tap(const float* x, const float* w, std::int64_t taps, Pack<kWidth>& sum) {
   const Pack<kWidth> values = load_pack<kWidth>(x);
   ES_UNROLL
-  for (int j = 0; j < kWidth; ++j) sum.v[j] = fused(values.v[j], w[j * taps], sum.v[j]);
+  for (int j = 0; j < kWidth; ++j) sum.v[j] = fma(values.v[j], w[j * taps], sum.v[j]);
 }
 
 // The packs of an image tensor [n][rows][cols][c]; there is a thread for each.
@@ -155,8 +155,8 @@ struct WeightBlocks {
       for (std::int32_t ow = 0; ow < s.ow; ++ow) {
         const std::int32_t col = ow * s.stride + kw - s.pad;
         if (col < 0 || col >= s.w) continue;
-        sum = fused(gradients[(std::int64_t{oh} * s.ow + ow) * s.c],
-                    pixels[(std::int64_t{row} * s.w + col) * s.c], sum);
+        sum = fma(gradients[(std::int64_t{oh} * s.ow + ow) * s.c],
+                  pixels[(std::int64_t{row} * s.w + col) * s.c], sum);
       }
     }
     blocks[i] = 0.0f + sum;

@@ -10,6 +10,7 @@
 namespace es::gpu::cuda::ES_CUDA_SPACE {
 namespace {
 
+// --- Forward pass.
 struct EmbeddingForward {
   std::int64_t c;
   const float* table;
@@ -28,6 +29,9 @@ void embedding_fwd(Stream stream, std::int64_t count, std::int64_t c, const floa
   for_cells(stream, count, c, EmbeddingForward{c, table, ids, y}, table, y);
 }
 
+// --- Backward pass. embedding_bwd() at the end runs the phases: SortTiles, MergeTiles, FindEnds,
+// SumRareRows, SumFrequentRows.
+//
 // Positions and their ids in the same order.
 struct Positions {
   std::int32_t *position, *id;  // [count]

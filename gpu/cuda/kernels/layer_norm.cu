@@ -1,3 +1,6 @@
+// Layer norm. Forward: a run of 32 threads normalises a row. Backward: the sums of each run of 64
+// rows (LayerNormSums), their sums over all runs, which are the gradients of the parameters, and
+// then the gradient of each row (LayerNormInput).
 #include "gpu/canonical/norm_math.h"
 #include "gpu/cuda/kernels/columns.h"
 #include "gpu/cuda/kernels/rows.h"
@@ -6,6 +9,7 @@
 namespace es::gpu::cuda::ES_CUDA_SPACE {
 namespace {
 
+// --- Forward pass.
 struct LayerNormForward {
   static constexpr unsigned kThreads = kRowThreads;
   using Shared = OnlyRuns;
@@ -22,10 +26,10 @@ struct LayerNormForward {
     const float m =
         run_sum64(block, c, [&](std::int64_t i, float sum) { return sum + from[i]; }) * recip(c);
     const float squares = run_sum64(
-        block, c, [&](std::int64_t i, float sum) { return fused(from[i] - m, from[i] - m, sum); });
+        block, c, [&](std::int64_t i, float sum) { return fma(from[i] - m, from[i] - m, sum); });
     const float inverse = inverse_deviation(squares * recip(c), eps);
     write_row(block, c, y + row * c,
-              [&](std::int64_t i) { return fused((from[i] - m) * inverse, gamma[i], beta[i]); });
+              [&](std::int64_t i) { return fma((from[i] - m) * inverse, gamma[i], beta[i]); });
     if (block.thread() % 32 == 0) {
       mean[row] = m;
       istd[row] = inverse;
@@ -40,7 +44,7 @@ void layer_norm_fwd(Stream stream, std::int64_t rows, std::int64_t c, const floa
          LayerNormForward{rows, c, x, gamma, beta, eps, y, mean, istd});
 }
 
-// The input of the backward pass.
+// --- Backward pass. This is its input.
 struct LayerNormBackward {
   std::int64_t rows, c;
   const float *x, *dy, *mean, *istd, *gamma;
@@ -69,7 +73,7 @@ struct LayerNormSums {
           return Row{n.x[i], n.dy[i], n.mean[row], n.istd[row]};
         },
         [&](const Row& row) {
-          product = fused(row.dy, (row.x - row.mean) * row.istd, product);
+          product = fma(row.dy, (row.x - row.mean) * row.istd, product);
           sum = sum + row.dy;
         });
     ws[at] = product;
@@ -94,7 +98,7 @@ struct LayerNormInput {
     const float c1 =
         run_sum64(block, n.c, [&](std::int64_t i, float sum) { return sum + t(i); }) * recip(n.c);
     const float c2 =
-        run_sum64(block, n.c, [&](std::int64_t i, float sum) { return fused(t(i), h(i), sum); }) *
+        run_sum64(block, n.c, [&](std::int64_t i, float sum) { return fma(t(i), h(i), sum); }) *
         recip(n.c);
     write_row(block, n.c, dx + row * n.c,
               [&](std::int64_t i) { return layer_norm_input_gradient(t(i), h(i), istd, c1, c2); });

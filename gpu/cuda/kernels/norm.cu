@@ -16,6 +16,8 @@ void colsum(Stream stream, std::int64_t rows, std::int64_t cols, const float* x,
   sum_columns(stream, 1, rows, cols, 1.0f, x, out, ws);
 }
 
+// --- Batch norm.
+//
 // The workspace: that of bn_workspace(), then the levels of sums over its runs. The backward pass
 // needs two sets of levels at once.
 std::size_t bn_workspace_floats(std::int64_t rows, std::int64_t c) {
@@ -26,8 +28,8 @@ float* bn_levels(std::int64_t rows, std::int64_t c, float* ws) {
   return ws + (1 + 3 * run_count(rows)) * c;
 }
 
-// Computes the sum, the mean and the squared deviations of each run. A thread keeps its 64 values
-// in registers, so x is read once.
+// --- Training, phase 1: computes the sum, the mean and the squared deviations of each run. A
+// thread keeps its 64 values in registers, so x is read once.
 struct BnStatistics {
   static constexpr unsigned kThreads = 128;
   using Shared = NoShared;
@@ -51,7 +53,7 @@ struct BnStatistics {
     ES_UNROLL
     for (int r = 0; r < kColumnRun; ++r) {
       const float d = v[r] - mean;
-      squares = r < count ? fused(d, d, squares) : squares;
+      squares = r < count ? fma(d, d, squares) : squares;
     }
     ws.sum[at] = sum;
     ws.mean[at] = mean;
@@ -59,6 +61,8 @@ struct BnStatistics {
   }
 };
 
+// --- Training, phase 2: the runs are merged. bn_merge() chooses the kernels by their number.
+//
 // Returns the squared deviations from the mean of all rows, summed over at most 64 runs beginning
 // with `first`.
 ES_HD inline float moved_squares(const BnForward& bn, const BnWorkspace& ws, std::int64_t first,
@@ -161,6 +165,8 @@ void bn_merge(Stream stream, const BnForward& bn) {
   launch(stream, {.x = blocks_for<BnFinish>(bn.c)}, BnFinish{bn, ws.a, squares});
 }
 
+// --- Training, phase 3: every element is normalised.
+//
 // The division of a matrix's elements among threads: a thread has a pack of columns and every
 // `step`th row, so that all threads together read contiguous memory.
 struct RowSteps {
@@ -226,7 +232,7 @@ void bn_train_fwd(Stream stream, const BnForward& bn) {
   bn_apply(stream, bn.rows, bn.c, bn.x, bn.mean, ws.a, bn.beta, bn.act, bn.y);
 }
 
-// gamma / sqrt(running_var + eps).
+// --- Evaluation, with the running statistics: gamma / sqrt(running_var + eps), then phase 3.
 struct BnEvalScale {
   static constexpr unsigned kThreads = kColumnThreads;
   using Shared = NoShared;
@@ -249,7 +255,7 @@ void bn_eval(Stream stream, std::int64_t rows, std::int64_t c, const float* x, c
   bn_apply(stream, rows, c, x, running_mean, ws, beta, act, y);
 }
 
-// Computes the sums of g and of g * d over each run.
+// --- Backward pass, phase 1: computes the sums of g and of g * d over each run.
 struct BnBackwardSums {
   static constexpr unsigned kThreads = 128;
   using Shared = NoShared;
@@ -276,15 +282,15 @@ struct BnBackwardSums {
         [&](const Row& row) {
           const BnBackwardElement e = bn_backward_element(row.x, row.dy, mean, a, beta, bn.act);
           gradient = gradient + e.g;
-          product = fused(e.g, e.d, product);
+          product = fma(e.g, e.d, product);
         });
     ws.gradient[at] = gradient;
     ws.product[at] = product;
   }
 };
 
-// Computes dgamma, dbeta and the factors that all gradients of the input use, from at most 64 sums
-// of each.
+// --- Backward pass, phase 2: computes dgamma, dbeta and the factors that all gradients of the
+// input use, from at most 64 sums of each.
 struct BnBackwardMerge {
   static constexpr unsigned kThreads = kColumnThreads, kBlocksAtOnce = kColumnBlocksAtOnce;
   using Shared = NoShared;
@@ -304,6 +310,7 @@ struct BnBackwardMerge {
   }
 };
 
+// --- Backward pass, phase 3: the gradients of the input.
 template <int kWidth>
 struct BnInputGradient {
   static constexpr unsigned kThreads = 256;

@@ -22,6 +22,7 @@ ES_HD inline Place place_of(std::uint32_t cell, std::int64_t h, std::int64_t w) 
   return {line / height, line % height, cell % width};
 }
 
+// --- Maximum.
 struct MaxPoolForward {
   PoolShape s;
   std::int64_t oh, ow;
@@ -102,6 +103,8 @@ void max_pool_bwd(Stream stream, const PoolShape& s, const float* dy, const std:
   for_cells(stream, s.n * s.h * s.w, s.c, MaxPoolBackward{s, dy, argmax, dx}, dy, argmax, dx);
 }
 
+// --- Averages.
+//
 // sum += v * share.
 template <int kWidth>
 ES_HD inline void add_share(Pack<kWidth>& sum, const Pack<kWidth>& v, float share) {
@@ -245,6 +248,7 @@ void adaptive_avg_pool_bwd(Stream stream, const AdaptivePoolShape& s, const floa
   for_cells(stream, s.n * s.h * s.w, s.c, AdaptiveBackward{s, dy, dx}, dy, dx);
 }
 
+// --- The gradient of nearest-neighbour upsampling.
 struct UpsampleBackward {
   std::int64_t w, c;
   const float* dy;

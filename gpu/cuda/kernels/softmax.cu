@@ -1,3 +1,4 @@
+// Softmax and its gradient. A run of 32 threads processes a row.
 #include "gpu/canonical/attention_math.h"
 #include "gpu/cuda/kernels/rows.h"
 #include "gpu/cuda/kernels/topics.h"
@@ -43,7 +44,7 @@ struct SoftmaxBackward {
     if (row >= rows) return;
     const float *const p = y + row * c, *const dp = dy + row * c;
     const float total =
-        run_sum64(block, c, [&](std::int64_t i, float sum) { return fused(dp[i], p[i], sum); });
+        run_sum64(block, c, [&](std::int64_t i, float sum) { return fma(dp[i], p[i], sum); });
     write_row(block, c, dx + row * c, [&](std::int64_t i) { return p[i] * (dp[i] - total); });
   }
 };

@@ -1,3 +1,4 @@
+#include "gpu/cuda/device_tables.h"
 #include "gpu/cuda/kernels/topics.h"
 
 namespace es::gpu::cuda {

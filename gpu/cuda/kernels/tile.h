@@ -70,7 +70,7 @@ struct Tile {
       for (int q = 0; q < kColQuads; ++q) {
         ES_UNROLL
         for (int j = 0; j < 4; ++j) {
-          sums[i][4 * q + j] = fused(factor, right[q].v[j], sums[i][4 * q + j]);
+          sums[i][4 * q + j] = fma(factor, right[q].v[j], sums[i][4 * q + j]);
         }
       }
     }

@@ -1,7 +1,7 @@
 #pragma once
 // The kernel sources. Each has one function, which fills in the kernels of its file. Both copies of
 // the sources (launch.h) have all of them.
-#include "gpu/cuda/device_kernels.h"
+#include "gpu/canonical/device_kernels.h"
 #include "gpu/cuda/launch.h"
 
 namespace es::gpu::cuda::ES_CUDA_SPACE {

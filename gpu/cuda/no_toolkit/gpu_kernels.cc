@@ -1,4 +1,4 @@
-#include "gpu/cuda/device_kernels.h"
+#include "gpu/cuda/device_tables.h"
 #include "proto/base/check.h"
 
 namespace es::gpu::cuda {

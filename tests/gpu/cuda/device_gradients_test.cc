@@ -10,6 +10,7 @@
 #include "gpu/cuda/device_executor.h"
 #include "gpu/est/gradient_tree.h"
 #include "gpu/graph/fuse.h"
+#include "gpu/graph/ops/operator.h"
 #include "tests/gpu/cuda/random_networks.h"
 #include "tests/gpu/cuda/shuffled_device.h"
 #include "tests/gpu/cuda/small_device.h"
@@ -212,8 +213,8 @@ TEST_SUITE("gpu/cuda/device_gradients") {
     explicit GradientObserver(StepRunner& runner) : runner_(runner) {}
     void begin_op(const Op&) override {}
     void end_op(const Op& op) override {
-      if (writes_weight_grad(op.kind)) add(op.weight);
-      if (writes_bias_grad(op.kind)) add(op.bias);
+      if (op_def(op.kind).writes_weight_grad) add(op.weight);
+      if (op_def(op.kind).writes_bias_grad) add(op.bias);
     }
     std::vector<float> seen;
 

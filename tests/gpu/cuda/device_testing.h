@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "gpu/canonical/phases.h"
-#include "gpu/cuda/device_kernels.h"
+#include "gpu/cuda/device_tables.h"
 #include "tests/gpu/canonical/kernel_testing.h"
 #include "tests/support/seed.h"
 

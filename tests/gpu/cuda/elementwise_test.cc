@@ -1,7 +1,8 @@
 // Chains, sums, scaling, zeros and copies of blocks.
 #include <cstring>
+#include <numeric>
 
-#include "gpu/graph/move.h"
+#include "gpu/canonical/move.h"
 #include "tests/gpu/cuda/device_testing.h"
 
 namespace es::gpu::testing {
@@ -46,9 +47,10 @@ BlockCopy random_copy(Random& random) {
   BlockCopy copy;
   const std::int64_t pack = random.coin() ? 4 : 1;  // Whether whole packs are moved.
   std::int64_t source = pack, target = pack;
-  std::vector<std::size_t> order = {0, 1, 2, 3, 4, 5};
+  std::vector<std::size_t> order(kMoveRank);
+  std::iota(order.begin(), order.end(), 0);
   if (pack == 1) random.shuffle(order);  // The dimensions have another order in the target.
-  for (std::size_t d = kMoveRank; d-- > 0;) copy.size[d] = random.integer(1, 4);
+  for (std::size_t d = kMoveRank; d-- > 0;) copy.size[d] = random.integer(1, 3);
   if (pack == 4) copy.size[kMoveRank - 1] = 4 * random.integer(1, 5);
   for (std::size_t d = kMoveRank; d-- > 0;) {
     const bool innermost = pack == 4 && d == kMoveRank - 1;

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "gpu/canonical/kernels.h"
-#include "gpu/onednn/onednn.h"
 
 namespace es::test {
 

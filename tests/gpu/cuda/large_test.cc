@@ -3,7 +3,7 @@
 // when it is queued (launch_limits.h, divider.h).
 #include <doctest/doctest.h>
 
-#include "gpu/cuda/device_kernels.h"
+#include "gpu/cuda/device_tables.h"
 #include "gpu/cuda/launch_host.h"
 
 namespace es::gpu::cuda {

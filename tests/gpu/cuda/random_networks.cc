@@ -23,7 +23,7 @@ Graph finish(GraphBuilder& b, TensorId logits) {
 
 TensorId convolution(GraphBuilder& b, const std::string& name, TensorId x, std::mt19937_64& random,
                      std::int64_t side) {
-  const std::int64_t c = b.shape(x).c;
+  const std::int64_t c = b.shape(x).row();
   const std::int64_t kernel = 1 + 2 * between(random, 0, 2);
   const std::int64_t groups[] = {1, 1, c, c % 2 == 0 ? 2 : 1};
   const std::int64_t group = groups[between(random, 0, 3)];
@@ -38,7 +38,7 @@ TensorId convolution(GraphBuilder& b, const std::string& name, TensorId x, std::
 }
 
 TensorId pooled(GraphBuilder& b, TensorId x, std::mt19937_64& random) {
-  if (b.shape(x).h < 3 || b.shape(x).w < 3) return x;
+  if (b.image(x).h < 3 || b.image(x).w < 3) return x;
   switch (between(random, 0, 3)) {
     case 0:
       return b.max_pool("pool", x, {.kernel = 3, .stride = 2, .pad = 1});

@@ -4,8 +4,8 @@
 
 #include <deque>
 
+#include "tests/gpu/support/onednn_class.h"
 #include "tests/gpu/support/training.h"
-#include "tests/gpu/support/vendor_class.h"
 
 namespace es::gpu {
 namespace {
@@ -27,9 +27,9 @@ JobSpec job(const char* model) {
 class ScriptedClock {
  public:
   explicit ScriptedClock(std::deque<double> instants) : instants_(std::move(instants)) {}
-  double look() {
+  StepTime look() {
     REQUIRE_FALSE(instants_.empty());
-    const double now = instants_.front();
+    const StepTime now(instants_.front());
     instants_.pop_front();
     return now;
   }
@@ -41,14 +41,14 @@ class ScriptedClock {
 
 Result<D2Verdict> measure(const JobSpec& spec, const Batch& batch, ScriptedClock& clock) {
   return measure_d2(
-      spec, images(), {.cpu_class = test::vendor_class()}, batch, [&] { return clock.look(); }, 3);
+      spec, images(), {.cpu_class = test::onednn_class()}, batch, [&] { return clock.look(); }, 3);
 }
 
 }  // namespace
 
 TEST_SUITE("gpu/determinism") {
   TEST_CASE("a model without vendor kernels costs nothing at D2, and nothing is measured") {
-    if (!cpu_supports(test::vendor_class())) return;
+    if (!cpu_supports(test::onednn_class())) return;
     const JobSpec spec = job("mlp");
     test::BatchSource batches(spec, images());
     ScriptedClock clock({});
@@ -60,7 +60,7 @@ TEST_SUITE("gpu/determinism") {
   }
 
   TEST_CASE("the cost is the ratio of the medians, each after a step to warm up") {
-    if (test::vendor_library_or_skip() == nullptr) return;
+    if (test::onednn_or_skip() == nullptr) return;
     const JobSpec spec = job("small_cnn");
     test::BatchSource batches(spec, images());
     // Each line: the begin of the first step, then begin and end of three steps. D1: 2, 90, 1
@@ -71,13 +71,13 @@ TEST_SUITE("gpu/determinism") {
     REQUIRE(verdict.ok());
     CHECK(clock.is_over());
     CHECK_FALSE(verdict->vendor_ops.empty());
-    CHECK(verdict->d1_seconds == 2.0);
-    CHECK(verdict->d2_seconds == 2.5);
+    CHECK(verdict->d1_time == StepTime(2.0));
+    CHECK(verdict->d2_time == StepTime(2.5));
     CHECK(verdict->cost() == 0.25);
   }
 
   TEST_CASE("a batch that the model refuses is an error of the measurement") {
-    if (test::vendor_library_or_skip() == nullptr) return;
+    if (test::onednn_or_skip() == nullptr) return;
     std::vector<float> words(2 * 65, std::numeric_limits<float>::infinity());
     ScriptedClock clock({0});
     const auto verdict = measure(job("small_cnn"), {words.data()}, clock);
@@ -87,7 +87,8 @@ TEST_SUITE("gpu/determinism") {
 
   TEST_CASE("level auto is D2 up to the accepted cost, and D1 above it") {
     JobSpec spec = job("mlp");
-    const D2Verdict verdict{.vendor_ops = {"op"}, .d1_seconds = 2.0, .d2_seconds = 2.25};
+    const D2Verdict verdict{
+        .vendor_ops = {"op"}, .d1_time = StepTime(2.0), .d2_time = StepTime(2.25)};
     for (const auto& [accepted, level] : {std::pair{0.2, DeterminismLevel::kD2},
                                           {0.125, DeterminismLevel::kD2},
                                           {0.124, DeterminismLevel::kD1},
@@ -95,12 +96,13 @@ TEST_SUITE("gpu/determinism") {
       spec.auto_cost = accepted;
       CHECK(resolve_level(spec, verdict) == level);
     }
-    const D2Verdict faster{.vendor_ops = {"op"}, .d1_seconds = 2.0, .d2_seconds = 1.5};
+    const D2Verdict faster{
+        .vendor_ops = {"op"}, .d1_time = StepTime(2.0), .d2_time = StepTime(1.5)};
     CHECK(resolve_level(spec, faster) == DeterminismLevel::kD2);
   }
 
   TEST_CASE("a level that the job names stays, whatever its cost") {
-    const D2Verdict dear{.vendor_ops = {"op"}, .d1_seconds = 1.0, .d2_seconds = 3.0};
+    const D2Verdict dear{.vendor_ops = {"op"}, .d1_time = StepTime(1.0), .d2_time = StepTime(3.0)};
     JobSpec spec = job("mlp");
     for (const auto level : {DeterminismLevel::kD0, DeterminismLevel::kD1, DeterminismLevel::kD2}) {
       spec.level = level;

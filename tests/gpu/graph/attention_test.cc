@@ -70,7 +70,7 @@ TEST_SUITE("gpu/graph/builder") {
   }
 
   TensorId composed(GraphBuilder & b, const Config& c, std::vector<TensorId> qkv) {
-    const std::vector<Axis> heads_first = {Axis::kN, Axis::kW, Axis::kH, Axis::kC};
+    const std::vector<int> heads_first = {Axis::kN, Axis::kW, Axis::kH, Axis::kC};
     if (c.packed) qkv = b.split("split", qkv[0], Axis::kC, 3);
     for (TensorId& t : qkv) {
       t = b.reshape("heads", t, {c.batch, c.tokens, c.heads, c.width});

@@ -1,6 +1,7 @@
 // Changes of how a model runs that never change a bit of the result: fusion, threads, kernel
 // classes.
 #include "gpu/graph/fuse.h"
+#include "gpu/graph/ops/operator.h"
 
 #include <doctest/doctest.h>
 

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "gpu/graph/fuse.h"
+#include "gpu/graph/ops/operator.h"
 #include "gpu/models/models.h"
 #include "tests/gpu/models/samples_by_formula.h"
 #include "tests/support/seed.h"

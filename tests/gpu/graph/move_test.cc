@@ -1,4 +1,4 @@
-#include "gpu/graph/move.h"
+#include "gpu/canonical/move.h"
 
 #include <doctest/doctest.h>
 
@@ -26,11 +26,11 @@ TEST_SUITE("gpu/graph/move") {
   struct Drawer {
     std::mt19937_64 random{es::test::seed("move")};
     std::int64_t upto(std::int64_t n) { return static_cast<std::int64_t>(random() % n) + 1; }
-    TensorShape shape() { return {upto(3), upto(5), upto(6), upto(40)}; }
-    Axis axis() { return static_cast<Axis>(random() % 4); }
+    ImageShape shape() { return {upto(3), upto(5), upto(6), upto(40)}; }
+    int axis() { return static_cast<int>(random() % 4); }
   };
 
-  std::int64_t word(const TensorShape& s, const Index& i) {
+  std::int64_t word(const ImageShape& s, const Index& i) {
     return ((i[0] * s.h + i[1]) * s.w + i[2]) * s.c + i[3];
   }
 
@@ -67,7 +67,7 @@ TEST_SUITE("gpu/graph/move") {
     for (const std::int64_t parts : {1, 3}) {
       const std::vector<Values> results = moved(move, values, outputs, parts);
       for (std::size_t o = 0; o < outputs.size(); ++o) {
-        const TensorShape& s = outputs[o];
+        const ImageShape s = image_of(outputs[o]);
         INFO(shape_text(inputs[0]), " -> ", shape_text(s), " in ", parts, " parts");
         std::int64_t wrong = 0;
         for (std::int64_t n = 0; n < s.n; ++n)
@@ -76,7 +76,9 @@ TEST_SUITE("gpu/graph/move") {
               for (std::int64_t c = 0; c < s.c; ++c) {
                 const Origin from = origins[o]({n, h, w, c});
                 const float expected =
-                    from.input < 0 ? 0.0F : values[from.input][word(inputs[from.input], from.at)];
+                    from.input < 0
+                        ? 0.0F
+                        : values[from.input][word(image_of(inputs[from.input]), from.at)];
                 wrong += results[o][word(s, {n, h, w, c})] != expected;
               }
         CHECK(wrong == 0);
@@ -92,34 +94,31 @@ TEST_SUITE("gpu/graph/move") {
     CHECK(moved(transposed(move), results, {input}, 2)[0] == values[0]);
   }
 
-  std::size_t number(Axis axis) {
-    return static_cast<std::size_t>(axis);
-  }
-
   TEST_CASE("concat and slices") {
     Drawer draw;
     for (int trial = 0; trial < 40; ++trial) {
-      const Axis axis = draw.axis();
+      const int axis = draw.axis();
       const TensorShape a = draw.shape(), b = with_extent(a, axis, draw.upto(5));
-      const std::int64_t left = extent(a, axis), total = left + extent(b, axis);
+      const std::int64_t left = a[axis], total = left + b[axis];
       const TensorShape both = with_extent(a, axis, total);
       const TensorShape inputs[] = {a, b};
       check(concat_move(inputs, axis), {a, b}, {both}, {[&](Index i) {
-              const bool second = i[number(axis)] >= left;
-              if (second) i[number(axis)] -= left;
+              const bool second = i[static_cast<std::size_t>(axis)] >= left;
+              if (second) i[static_cast<std::size_t>(axis)] -= left;
               return Origin{second, i};
             }});
       const std::int64_t begin = draw.upto(total) - 1, count = draw.upto(total - begin);
       check(slice_move(both, axis, begin, count), {both}, {with_extent(both, axis, count)},
             {[&](Index i) {
-              i[number(axis)] += begin;
+              i[static_cast<std::size_t>(axis)] += begin;
               return Origin{0, i};
             }});
       const std::int64_t before = draw.upto(3) - 1, after = draw.upto(3) - 1;
       check(pad_move(a, axis, before, after), {a}, {with_extent(a, axis, before + left + after)},
             {[&](Index i) {
-              i[number(axis)] -= before;
-              const bool inside = i[number(axis)] >= 0 && i[number(axis)] < left;
+              i[static_cast<std::size_t>(axis)] -= before;
+              const bool inside = i[static_cast<std::size_t>(axis)] >= 0 &&
+                                  i[static_cast<std::size_t>(axis)] < left;
               return inside ? Origin{0, i} : Origin{-1, {}};
             }});
     }
@@ -128,14 +127,14 @@ TEST_SUITE("gpu/graph/move") {
   TEST_CASE("split") {
     Drawer draw;
     for (int trial = 0; trial < 20; ++trial) {
-      const Axis axis = draw.axis();
+      const int axis = draw.axis();
       const TensorShape part = draw.shape();
-      const std::int64_t size = extent(part, axis);
+      const std::int64_t size = part[axis];
       const TensorShape input = with_extent(part, axis, 3 * size);
       std::vector<OriginOf> origins;
       for (std::int64_t p = 0; p < 3; ++p)
         origins.push_back([=](Index i) {
-          i[number(axis)] += p * size;
+          i[static_cast<std::size_t>(axis)] += p * size;
           return Origin{0, i};
         });
       const Move move = split_move(input, axis, 3);
@@ -146,21 +145,22 @@ TEST_SUITE("gpu/graph/move") {
 
   TEST_CASE("permute and roll") {
     Drawer draw;
-    std::vector<Axis> order = {Axis::kN, Axis::kH, Axis::kW, Axis::kC};
+    std::vector<int> order = {Axis::kN, Axis::kH, Axis::kW, Axis::kC};
     do {
       const TensorShape input = draw.shape();
       const TensorShape output = permuted_shape(input, order);
       const Move move = permute_move(input, order);
       check(move, {input}, {output}, {[&](const Index& i) {
               Index from = {};
-              for (std::size_t d = 0; d < 4; ++d) from[number(order[d])] = i[d];
+              for (std::size_t d = 0; d < 4; ++d) from[static_cast<std::size_t>(order[d])] = i[d];
               return Origin{0, from};
             }});
       check_back(move, input, {output});
-      const Axis axis = draw.axis();
-      const std::int64_t size = extent(input, axis), shift = draw.upto(size) - 1;
+      const int axis = draw.axis();
+      const std::int64_t size = input[axis], shift = draw.upto(size) - 1;
       check(roll_move(input, axis, shift), {input}, {input}, {[&](Index i) {
-              i[number(axis)] = (i[number(axis)] - shift + size) % size;
+              i[static_cast<std::size_t>(axis)] =
+                  (i[static_cast<std::size_t>(axis)] - shift + size) % size;
               return Origin{0, i};
             }});
       check_back(roll_move(input, axis, shift), input, {input});
@@ -171,7 +171,7 @@ TEST_SUITE("gpu/graph/move") {
     Drawer draw;
     for (int trial = 0; trial < 20; ++trial) {
       const std::int64_t side = draw.upto(4), across = draw.upto(3);
-      const TensorShape image{draw.upto(3), side * draw.upto(3), side * across, draw.upto(20)};
+      const ImageShape image{draw.upto(3), side * draw.upto(3), side * across, draw.upto(20)};
       const Move move = window_partition_move(image, side);
       check(move, {image}, {window_shape(image, side)}, {[&](const Index& i) {
               const std::int64_t window = i[0] % (image.h / side * across);
@@ -190,7 +190,7 @@ TEST_SUITE("gpu/graph/move") {
   TEST_CASE("channel shuffles") {
     Drawer draw;
     for (int trial = 0; trial < 20; ++trial) {
-      TensorShape s = draw.shape();
+      ImageShape s = draw.shape();
       const std::int64_t groups = draw.upto(4), size = s.c;
       // The composition of a concat, a shuffle by two and a split.
       std::vector<OriginOf> halves;
@@ -210,17 +210,18 @@ TEST_SUITE("gpu/graph/move") {
   }
 
   TEST_CASE("a simplified copy has no dimensions that could be merged") {
-    const TensorShape image{2, 4, 6, 8};
+    const ImageShape image{2, 4, 6, 8};
     const BlockCopy rows = slice_move(image, Axis::kH, 1, 2)[0];
-    CHECK(rows.size == std::array<std::int64_t, kMoveRank>{1, 1, 1, 1, 2, 2 * 6 * 8});
+    CHECK(rows.size == std::array<std::int64_t, kMoveRank>{1, 1, 1, 1, 1, 1, 2, 2 * 6 * 8});
     const BlockCopy all = slice_move(image, Axis::kC, 0, 8)[0];
-    CHECK(all.size == std::array<std::int64_t, kMoveRank>{1, 1, 1, 1, 1, 2 * 4 * 6 * 8});
+    CHECK(all.size == std::array<std::int64_t, kMoveRank>{1, 1, 1, 1, 1, 1, 1, 2 * 4 * 6 * 8});
   }
 
   // A random move of one tensor, and the shape of its output.
   std::pair<Move, TensorShape> random_move(Drawer & draw, const TensorShape& x) {
-    const Axis axis = draw.axis();
-    const std::int64_t size = extent(x, axis);
+    const ImageShape image = image_of(x);
+    const int axis = draw.axis();
+    const std::int64_t size = x[axis];
     switch (draw.random() % 6) {
       case 0: {
         const std::int64_t before = draw.upto(3) - 1, after = draw.upto(3) - 1;
@@ -233,15 +234,15 @@ TEST_SUITE("gpu/graph/move") {
       case 2:
         return {roll_move(x, axis, draw.upto(size) - 1), x};
       case 3: {
-        std::vector<Axis> order = {Axis::kN, Axis::kH, Axis::kW, Axis::kC};
+        std::vector<int> order = {Axis::kN, Axis::kH, Axis::kW, Axis::kC};
         std::shuffle(order.begin() + draw.random() % 2, order.end(), draw.random);
         return {permute_move(x, order), permuted_shape(x, order)};
       }
       case 4:
-        return {upsample2_move(x), {x.n, 2 * x.h, 2 * x.w, x.c}};
+        return {upsample2_move(image), {image.n, 2 * image.h, 2 * image.w, image.c}};
       default: {
-        const bool even = x.h % 2 == 0 && x.w % 2 == 0;
-        return {window_partition_move(x, even ? 2 : 1), window_shape(x, even ? 2 : 1)};
+        const std::int64_t side = image.h % 2 == 0 && image.w % 2 == 0 ? 2 : 1;
+        return {window_partition_move(image, side), window_shape(image, side)};
       }
     }
   }
@@ -255,7 +256,7 @@ TEST_SUITE("gpu/graph/move") {
       const auto [second, y] = random_move(draw, between);
       const std::int64_t inputs[] = {x.count()}, middle[] = {between.count()};
       const std::int64_t outputs[] = {y.count()};
-      for (const std::int64_t images : {std::int64_t{1}, x.n}) {
+      for (const std::int64_t images : {std::int64_t{1}, x.front()}) {
         const std::optional<Move> both = composed(first, second, 0,
                                                   {.images = images,
                                                    .between = between.count(),
@@ -274,7 +275,7 @@ TEST_SUITE("gpu/graph/move") {
   }
 
   TEST_CASE("windows of a padded and rolled image need few copies, for any batch size") {
-    const TensorShape image{4, 16, 16, 96}, padded{4, 21, 21, 96};
+    const ImageShape image{4, 16, 16, 96}, padded{4, 21, 21, 96};
     Move move = pad_move(image, Axis::kH, 0, 5);
     TensorShape shape = with_extent(image, Axis::kH, 21);
     const auto append = [&](const Move& next, const TensorShape& y) {

@@ -7,19 +7,21 @@
 #include <cmath>
 #include <cstring>
 
+#include "gpu/base/vendor_kernels.h"
 #include "gpu/engine/engine.h"
 #include "gpu/graph/builder.h"
 #include "gpu/graph/fuse.h"
+#include "gpu/graph/ops/operator.h"
+#include "tests/gpu/support/onednn_class.h"
 #include "tests/gpu/support/step_rig.h"
 #include "tests/gpu/support/training.h"
-#include "tests/gpu/support/vendor_class.h"
 #include "tests/support/seed.h"
 
 namespace es::gpu {
 namespace {
 
-using es::test::vendor_class;
-using es::test::vendor_library_or_skip;
+using es::test::onednn_class;
+using es::test::onednn_or_skip;
 
 SampleLayout images() {
   return {{{.name = "image", .height = 16, .width = 16, .channels = 3},
@@ -40,7 +42,7 @@ Program program() {
   return compile(*std::move(graph));
 }
 
-std::vector<std::string> bound(const Program& p, const VendorOps& vendor) {
+std::vector<std::string> bound(const Program& p, const OnednnOps& vendor) {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < p.graph.ops.size(); ++i)
     if (!vendor.algorithm(i).empty())
@@ -61,7 +63,7 @@ JobSpec job(DeterminismLevel level) {
 std::unique_ptr<Engine> engine_at(DeterminismLevel level, std::uint32_t threads = 1) {
   auto engine = Engine::create(
       job(level), images(),
-      {.cpu_class = vendor_class(), .threads = threads, .vendor = allows_vendor(level)});
+      {.cpu_class = onednn_class(), .threads = threads, .vendor = allows_vendor(level)});
   REQUIRE(engine.ok());
   REQUIRE((*engine)->init_replica().ok());
   return *std::move(engine);
@@ -77,20 +79,20 @@ AlignedBuffer gradient(Engine& engine, DeterminismLevel level) {
 
 // Provides no weight gradients, and refuses forward convolutions when they run, from the n-th run
 // of each one on.
-class RefusingLibrary final : public VendorLibrary {
+class RefusingLibrary final : public OnednnLibrary {
  public:
   explicit RefusingLibrary(int runs) : runs_(runs) {}
   std::string name() const override { return "Refusing 1.0"; }
-  Result<std::unique_ptr<VendorKernel>> conv(const ConvShape&, ConvPass pass, bool) const override {
+  Result<std::unique_ptr<OnednnKernel>> conv(const ConvShape&, ConvPass pass, bool) const override {
     if (pass != ConvPass::kForward) return failure("Refusing: no kernel");
-    return std::unique_ptr<VendorKernel>(std::make_unique<Kernel>(runs_));
+    return std::unique_ptr<OnednnKernel>(std::make_unique<Kernel>(runs_));
   }
-  Result<std::unique_ptr<VendorKernel>> gemm(const GemmShape&, bool) const override {
+  Result<std::unique_ptr<OnednnKernel>> gemm(const GemmShape&, bool) const override {
     return failure("Refusing: no kernel");
   }
 
  private:
-  class Kernel final : public VendorKernel {
+  class Kernel final : public OnednnKernel {
    public:
     explicit Kernel(int runs) : left_(runs) {}
     std::string algorithm() const override { return "refusing"; }
@@ -113,12 +115,12 @@ bool same_bits(const AlignedBuffer& a, const AlignedBuffer& b) {
 
 TEST_SUITE("gpu/graph/onednn_ops") {
   TEST_CASE("preferred convolutions are bound, all other operators stay canonical") {
-    const VendorLibrary* library = vendor_library_or_skip();
+    const OnednnLibrary* library = onednn_or_skip();
     if (library == nullptr) return;
     const Program p = program();
-    const VendorOps vendor(p, *library, vendor_class());
+    const OnednnOps vendor(p, *library, onednn_class());
     std::vector<std::string> expected{"first conv2d"};
-    if (vendor_class() == CpuClass::kAvx2) expected.push_back("depthwise conv2d");
+    if (onednn_class() == CpuClass::kAvx2) expected.push_back("depthwise conv2d");
     for (const char* name : {"shortcut", "depthwise", "first"})
       expected.push_back(std::string(name) + " conv2d weight gradient");
     CHECK(bound(p, vendor) == expected);
@@ -128,7 +130,7 @@ TEST_SUITE("gpu/graph/onednn_ops") {
 
   TEST_CASE("without a library nothing is bound, and nothing runs") {
     const Program p = program();
-    const VendorOps none;
+    const OnednnOps none;
     CHECK(none.count() == 0);
     CHECK(none.library().empty());
     CHECK(bound(p, none).empty());
@@ -138,7 +140,7 @@ TEST_SUITE("gpu/graph/onednn_ops") {
   TEST_CASE("operators that a library refuses run on the canonical kernels, with a note") {
     test::StepRig rig(program(), test::seed("vendor refuses"));
     Executor executor(program(), kernel_table(CpuClass::kScalar), rig.buckets, rig.parallel,
-                      VendorOps(program(), RefusingLibrary(0), CpuClass::kAvx512));
+                      OnednnOps(program(), RefusingLibrary(0), CpuClass::kAvx512));
     CHECK(executor.vendor_library().empty());
     const std::vector<std::string> refused = executor.vendor_refusals();
     REQUIRE_FALSE(refused.empty());
@@ -158,7 +160,7 @@ TEST_SUITE("gpu/graph/onednn_ops") {
   TEST_CASE("a kernel that fails later is an error of the step, and of an evaluation") {
     test::StepRig rig(program(), test::seed("vendor refuses later"));
     Executor executor(program(), kernel_table(CpuClass::kScalar), rig.buckets, rig.parallel,
-                      VendorOps(program(), RefusingLibrary(1), CpuClass::kAvx512));
+                      OnednnOps(program(), RefusingLibrary(1), CpuClass::kAvx512));
     CHECK(executor.vendor_library() == "Refusing 1.0");
     const auto step = executor.run_local_step(rig.step(), [](std::uint32_t) {});
     REQUIRE_FALSE(step.ok());
@@ -167,7 +169,7 @@ TEST_SUITE("gpu/graph/onednn_ops") {
   }
 
   TEST_CASE("D0 and D1 use the same vendor kernels, D2 none") {
-    if (vendor_library_or_skip() == nullptr) return;
+    if (onednn_or_skip() == nullptr) return;
     const auto d0 = engine_at(DeterminismLevel::kD0), d1 = engine_at(DeterminismLevel::kD1);
     const auto d2 = engine_at(DeterminismLevel::kD2);
     REQUIRE_FALSE(d1->vendor_ops().empty());
@@ -180,7 +182,7 @@ TEST_SUITE("gpu/graph/onednn_ops") {
 
   TEST_CASE(
       "a step at D1 repeats its bits with any number of threads, and they are near those of D2") {
-    if (vendor_library_or_skip() == nullptr) return;
+    if (onednn_or_skip() == nullptr) return;
     const AlignedBuffer d1 = gradient(*engine_at(DeterminismLevel::kD1), DeterminismLevel::kD1);
     for (const std::uint32_t threads : {1U, 3U})
       CHECK(same_bits(gradient(*engine_at(DeterminismLevel::kD1, threads), DeterminismLevel::kD1),

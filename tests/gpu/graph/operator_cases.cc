@@ -40,7 +40,7 @@ OperatorCase measured(const std::string& name, const Build& build) {
   const TensorShape s = b.shape(y);
   b.mse("loss", y, b.constant("target", s, random_values(s.count(), 5)));
   // The results of an evaluation have the samples as the first dimension.
-  const TensorId out = s.n % kBatch == 0 ? y : b.global_avg_pool("out", b.input("image"));
+  const TensorId out = s.front() % kBatch == 0 ? y : b.global_avg_pool("out", b.input("image"));
   Result<Graph> graph = b.finish({out});
   REQUIRE_MESSAGE(graph.ok(), (graph.ok() ? "" : graph.error().message));
   return {name, std::move(*graph)};
@@ -132,6 +132,14 @@ void add_products(std::vector<OperatorCase>& cases) {
   cases.push_back(measured("matmul transposed", [](GraphBuilder& b) {
     return b.matmul("op", image(b, 5, "a"), image(b, 5, "b"), true);
   }));
+  cases.push_back(measured("matmul of five dimensions", [](GraphBuilder& b) {
+    const TensorId x = b.reshape("a", image(b, 5, "a0"), {3, 2, 3, 8, 5});
+    return b.matmul("op", x, b.reshape("b", image(b, 5, "b0"), {3, 2, 3, 5, 8}));
+  }));
+  cases.push_back(measured("rows of seven dimensions", [](GraphBuilder& b) {
+    const TensorId x = b.reshape("x", image(b, 6), {3, 2, 3, 2, 4, 1, 6});
+    return b.softmax("op", b.layer_norm("norm", x, 1e-5));
+  }));
   cases.push_back(measured("attention packed, with everything", [](GraphBuilder& b) {
     const TensorId ids = b.constant_ids("ids", {1, 5, 5, 1}, std::vector<std::int32_t>(25, 2));
     const TensorId table = b.lookup("table", ids, 3, 2, {WeightInit::Kind::kXavier});
@@ -164,8 +172,8 @@ void add_moves(std::vector<OperatorCase>& cases) {
   const auto add = [&](const std::string& name, const Build& build) {
     cases.push_back(measured(name, build));
   };
-  for (const Axis axis : {Axis::kN, Axis::kH, Axis::kW, Axis::kC})
-    add("concat " + std::to_string(int(axis)), [&](GraphBuilder& b) {
+  for (const int axis : {Axis::kN, Axis::kH, Axis::kW, Axis::kC})
+    add("concat " + std::to_string(axis), [&](GraphBuilder& b) {
       const TensorId x = image(b);
       return b.concat("op", {x, b.input("image"), image(b, 4, "other"), x}, axis);
     });
@@ -194,7 +202,7 @@ void add_moves(std::vector<OperatorCase>& cases) {
   add("windows", [](GraphBuilder& b) {
     const TensorId x = image(b);
     const TensorId windows = b.linear("inside", b.window_partition("cut", x, 2), {.out = 4});
-    return b.add("sum", x, b.window_reverse("join", windows, 2, b.shape(x)));
+    return b.add("sum", x, b.window_reverse("join", windows, 2, b.image(x)));
   });
   add("upsample2", [](GraphBuilder& b) { return b.upsample2("op", image(b)); });
   add("channel_shuffle", [](GraphBuilder& b) { return b.channel_shuffle("op", image(b, 6), 3); });
@@ -281,7 +289,7 @@ OperatorCase rearranging() {
   TensorId x = b.conv2d("conv", b.input("image"), {.out = 6, .kernel = 1});
   TensorId y = b.pad("pad w", b.pad("pad h", x, Axis::kH, 0, 3), Axis::kW, 1, 0);
   y = b.roll("roll w", b.roll("roll h", y, Axis::kH, -1), Axis::kW, -1);
-  const TensorShape padded = b.shape(y);
+  const ImageShape padded = b.image(y);
   y = b.linear("inside", b.window_partition("windows", y, 3), {.out = 6});
   y = b.window_reverse("image", y, 3, padded);
   y = b.roll("back w", b.roll("back h", y, Axis::kH, 1), Axis::kW, 1);

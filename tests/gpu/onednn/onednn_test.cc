@@ -7,14 +7,14 @@
 #include <thread>
 
 #include "tests/gpu/canonical/kernel_testing.h"
-#include "tests/gpu/support/vendor_class.h"
+#include "tests/gpu/support/onednn_class.h"
 #include "tests/support/seed.h"
 
 namespace es::gpu::testing {
 namespace {
 
-using es::test::vendor_class;
-using es::test::vendor_library_or_skip;
+using es::test::onednn_class;
+using es::test::onednn_or_skip;
 
 constexpr ConvPass kPasses[] = {ConvPass::kForward, ConvPass::kDataGradient,
                                 ConvPass::kWeightGradient};
@@ -60,7 +60,7 @@ Call conv_call(Random& random, const ConvShape& s, ConvPass pass) {
 }
 
 Floats canonical(const ConvShape& s, ConvPass pass, const Call& call) {
-  const KernelTable& table = kernel_table(vendor_class());
+  const KernelTable& table = kernel_table(onednn_class());
   Floats out(call.out_floats);
   if (pass == ConvPass::kForward)
     table.conv_fwd(s, call.a, call.b, call.bias_or_null(), out,
@@ -74,14 +74,14 @@ Floats canonical(const ConvShape& s, ConvPass pass, const Call& call) {
 }
 
 Floats canonical(const GemmShape& s, const Call& call) {
-  const KernelTable& table = kernel_table(vendor_class());
+  const KernelTable& table = kernel_table(onednn_class());
   Floats out(call.out_floats);
   table.gemm(s, call.a, call.b, call.bias_or_null(), out,
              workspace(table.gemm_workspace_floats(s)));
   return out;
 }
 
-Floats run(VendorKernel& kernel, const Call& call) {
+Floats run(OnednnKernel& kernel, const Call& call) {
   Floats out(call.out_floats);
   REQUIRE(kernel.run(call.a, call.b, call.bias_or_null(), out).ok());
   return out;
@@ -149,9 +149,9 @@ std::size_t threads_of_process() {
 
 TEST_SUITE("gpu/onednn") {
   TEST_CASE("convolutions agree with the canonical ones, and repeat their bits") {
-    const VendorLibrary* library = vendor_library_or_skip();
+    const OnednnLibrary* library = onednn_or_skip();
     if (library == nullptr) return;
-    Random random(es::test::seed("vendor conv"));
+    Random random(es::test::seed("onednn conv"));
     for (int round = 0; round < 60; ++round) {
       const ConvShape s = random_shape(random);
       for (const ConvPass pass : kPasses) {
@@ -167,9 +167,9 @@ TEST_SUITE("gpu/onednn") {
   }
 
   TEST_CASE("matrix products agree with the canonical ones, and repeat their bits") {
-    const VendorLibrary* library = vendor_library_or_skip();
+    const OnednnLibrary* library = onednn_or_skip();
     if (library == nullptr) return;
-    Random random(es::test::seed("vendor gemm"));
+    Random random(es::test::seed("onednn gemm"));
     for (int round = 0; round < 100; ++round) {
       const GemmShape s = random_product(random);
       const Call call{"product m=" + std::to_string(s.m) + " n=" + std::to_string(s.n) +
@@ -190,9 +190,9 @@ TEST_SUITE("gpu/onednn") {
   }
 
   TEST_CASE("a NaN that the canonical kernels pass on is passed on by the library too") {
-    const VendorLibrary* library = vendor_library_or_skip();
+    const OnednnLibrary* library = onednn_or_skip();
     if (library == nullptr) return;
-    Random random(es::test::seed("vendor nan"));
+    Random random(es::test::seed("onednn nan"));
     for (int round = 0; round < 40; ++round) {
       const ConvShape s = random_shape(random);
       for (const ConvPass pass : kPasses) {
@@ -221,9 +221,9 @@ TEST_SUITE("gpu/onednn") {
 
   TEST_CASE(
       "the algorithm is a function of the shape, and another kernel of that shape has its bits") {
-    const VendorLibrary* library = vendor_library_or_skip();
+    const OnednnLibrary* library = onednn_or_skip();
     if (library == nullptr) return;
-    Random random(es::test::seed("vendor algorithm"));
+    Random random(es::test::seed("onednn algorithm"));
     for (int round = 0; round < 20; ++round) {
       const ConvShape s = random_shape(random);
       for (const ConvPass pass : kPasses) {
@@ -241,10 +241,10 @@ TEST_SUITE("gpu/onednn") {
   // The test runs with OMP_NUM_THREADS above 1. By default the library would use that number of
   // threads.
   TEST_CASE("a kernel starts no thread, and has the same bits on any thread") {
-    const VendorLibrary* library = vendor_library_or_skip();
+    const OnednnLibrary* library = onednn_or_skip();
     if (library == nullptr) return;
     const ConvShape s{.n = 8, .h = 28, .w = 28, .c = 3, .oc = 64, .kh = 3, .kw = 3, .pad = 1};
-    Random random(es::test::seed("vendor threads"));
+    Random random(es::test::seed("onednn threads"));
     for (const ConvPass pass : kPasses) {
       const Call call = conv_call(random, s, pass);
       INFO(call.what);
@@ -261,21 +261,21 @@ TEST_SUITE("gpu/onednn") {
     }
   }
 
-  TEST_CASE("the scalar class has no vendor library") {
-    const auto library = vendor_library(CpuClass::kScalar);
+  TEST_CASE("the scalar class has no oneDNN") {
+    const auto library = open_onednn(CpuClass::kScalar);
     REQUIRE(library.ok());
     CHECK(*library == nullptr);
   }
 
   TEST_CASE("the library's name has its version, and a process serves one class") {
-    const VendorLibrary* library = vendor_library_or_skip();
+    const OnednnLibrary* library = onednn_or_skip();
     if (library == nullptr) return;
     CHECK(library->name().find_first_of("0123456789") != std::string::npos);
-    CHECK(*vendor_library(vendor_class()) == library);
-    const CpuClass other = vendor_class() == CpuClass::kAvx2 ? CpuClass::kAvx512 : CpuClass::kAvx2;
-    const auto refused = vendor_library(other);
+    CHECK(*open_onednn(onednn_class()) == library);
+    const CpuClass other = onednn_class() == CpuClass::kAvx2 ? CpuClass::kAvx512 : CpuClass::kAvx2;
+    const auto refused = open_onednn(other);
     REQUIRE_FALSE(refused.ok());
-    CHECK(refused.error().message.find(device_type(vendor_class()).name) != std::string::npos);
+    CHECK(refused.error().message.find(device_type(onednn_class()).name) != std::string::npos);
     CHECK(refused.error().message.find(device_type(other).name) != std::string::npos);
   }
 }

@@ -12,7 +12,7 @@ std::set<ConvPass> preferred(CpuClass cpu_class, const ConvShape& shape) {
   std::set<ConvPass> passes;
   for (const ConvPass pass :
        {ConvPass::kForward, ConvPass::kDataGradient, ConvPass::kWeightGradient})
-    if (vendor_preferred(cpu_class, shape, pass)) passes.insert(pass);
+    if (onednn_preferred(cpu_class, shape, pass)) passes.insert(pass);
   return passes;
 }
 
@@ -60,7 +60,7 @@ TEST_SUITE("gpu/onednn/preference") {
   TEST_CASE("matrix products stay canonical") {
     for (const CpuClass c : kVectorClasses)
       for (const std::int64_t size : {1, 64, 4096})
-        CHECK_FALSE(vendor_preferred(
+        CHECK_FALSE(onednn_preferred(
             c, GemmShape{
                    .m = size, .n = size, .k = size, .a_row = size, .b_row = size, .c_row = size}));
   }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "gpu/graph/ops/operator.h"
 #include "proto/base/check.h"
 #include "proto/base/philox.h"
 
@@ -13,6 +14,7 @@ namespace {
 
 using gpu::ChainKind;
 using gpu::ChainStep;
+using gpu::ImageShape;
 using gpu::Op;
 using gpu::OpKind;
 using gpu::TensorId;
@@ -41,7 +43,7 @@ class Reference {
       load(graph_.inputs[f], batch.words + graph_.batch * graph_.layout.offset(f));
     for (const gpu::Constant& c : graph_.constants) load(c.tensor, c.words.data());
     for (const Op& op : graph_.ops) {
-      if (gpu::is_loss(op.kind)) return loss_of(op);
+      if (gpu::op_def(op.kind).is_loss) return loss_of(op);
       for (const TensorId t : op.out)
         value(t).assign(static_cast<std::size_t>(shape(t).count()), 0.0);
       run(op);
@@ -78,13 +80,13 @@ class Reference {
       case OpKind::kSoftmax:
         y = x;
         for (std::int64_t r = 0; r < shape(op.in[0]).rows(); ++r)
-          softmax(y.data() + r * shape(op.in[0]).c, shape(op.in[0]).c);
+          softmax(y.data() + r * shape(op.in[0]).row(), shape(op.in[0]).row());
         return;
       case OpKind::kAttention:
         return attention(op, y);
       case OpKind::kEmbedding:
         for (std::size_t i = 0; i < y.size(); ++i) {
-          const std::int64_t c = shape(op.out[0]).c, at = static_cast<std::int64_t>(i);
+          const std::int64_t c = shape(op.out[0]).row(), at = static_cast<std::int64_t>(i);
           y[i] = param(op.weight, static_cast<std::int64_t>(x[at / c]) * c + at % c);
         }
         return;
@@ -102,11 +104,12 @@ class Reference {
   Values& value(TensorId t) { return values_[static_cast<std::size_t>(t)]; }
   const Values& value(TensorId t) const { return values_[static_cast<std::size_t>(t)]; }
   const TensorShape& shape(TensorId t) const { return graph_.shape(t); }
+  ImageShape image(TensorId t) const { return gpu::image_of(shape(t)); }
   double param(gpu::ParamId id, std::int64_t i) const {
     return params_[static_cast<std::size_t>(graph_.table[id].offset + i)];
   }
 
-  static std::int64_t at(const TensorShape& s, std::int64_t n, std::int64_t h, std::int64_t w,
+  static std::int64_t at(const ImageShape& s, std::int64_t n, std::int64_t h, std::int64_t w,
                          std::int64_t c) {
     return ((n * s.h + h) * s.w + w) * s.c + c;
   }
@@ -123,7 +126,7 @@ class Reference {
   }
 
   template <class Visit>
-  static void for_pixels(const TensorShape& s, Visit visit) {
+  static void for_pixels(const ImageShape& s, Visit visit) {
     for (std::int64_t n = 0; n < s.n; ++n)
       for (std::int64_t h = 0; h < s.h; ++h)
         for (std::int64_t w = 0; w < s.w; ++w)
@@ -131,8 +134,7 @@ class Reference {
   }
 
   void convolve(const Op& op, const Values& x, Values& y) const {
-    const TensorShape& in = shape(op.in[0]);
-    const TensorShape& out = shape(op.out[0]);
+    const ImageShape in = image(op.in[0]), out = image(op.out[0]);
     const std::int64_t group_in = in.c / op.conv.groups;
     const std::int64_t group_out = out.c / op.conv.groups;
     const std::int64_t taps = op.conv.kh * op.conv.kw;
@@ -148,7 +150,7 @@ class Reference {
   }
 
   void linear(const Op& op, const Values& x, Values& y) const {
-    const std::int64_t in = shape(op.in[0]).c, out = shape(op.out[0]).c;
+    const std::int64_t in = shape(op.in[0]).row(), out = shape(op.out[0]).row();
     for (std::int64_t r = 0; r < shape(op.out[0]).rows(); ++r)
       for (std::int64_t o = 0; o < out; ++o) {
         double sum = op.bias == gpu::kNoParam ? 0.0 : param(op.bias, o);
@@ -180,7 +182,7 @@ class Reference {
   }
 
   void scale_and_shift(const Op& op, Values& y) const {
-    const std::int64_t c = shape(op.in[0]).c;
+    const std::int64_t c = shape(op.in[0]).row();
     for (std::size_t i = 0; i < y.size(); ++i) {
       const std::int64_t channel = static_cast<std::int64_t>(i) % c;
       y[i] = y[i] * param(op.weight, channel) + param(op.bias, channel);
@@ -190,8 +192,8 @@ class Reference {
   void batch_norm(const Op& op, const Values& x, Values& y) const {
     const TensorShape& s = shape(op.in[0]);
     y = x;
-    for (std::int64_t c = 0; c < s.c; ++c)
-      normalise(y.data() + c, s.rows(), s.c, static_cast<double>(gpu::kBatchNormEps));
+    for (std::int64_t c = 0; c < s.row(); ++c)
+      normalise(y.data() + c, s.rows(), s.row(), static_cast<double>(gpu::kBatchNormEps));
     scale_and_shift(op, y);
     const double slope = op.activation == gpu::Activation::kRelu ? 0.0
                          : op.activation == gpu::Activation::kLeakyRelu
@@ -204,7 +206,7 @@ class Reference {
     const TensorShape& s = shape(op.in[0]);
     y = x;
     for (std::int64_t r = 0; r < s.rows(); ++r)
-      normalise(y.data() + r * s.c, s.c, 1, static_cast<double>(op.eps));
+      normalise(y.data() + r * s.row(), s.row(), 1, static_cast<double>(op.eps));
     scale_and_shift(op, y);
   }
 
@@ -313,8 +315,7 @@ class Reference {
   }
 
   void pool(const Op& op, const Values& x, Values& y) const {
-    const TensorShape& in = shape(op.in[0]);
-    const TensorShape& out = shape(op.out[0]);
+    const ImageShape in = image(op.in[0]), out = image(op.out[0]);
     for_pixels(out, [&](std::int64_t n, std::int64_t oh, std::int64_t ow, std::int64_t c) {
       double sum = 0.0, best = -std::numeric_limits<double>::infinity();
       int cells = 0;
@@ -344,8 +345,8 @@ class Reference {
       int rows = 0;
       for (std::int64_t r = 0; r < s.rows(); ++r) {
         if (target[r] < 0.0) continue;
-        Values p(x.begin() + r * s.c, x.begin() + (r + 1) * s.c);
-        softmax(p.data(), s.c);
+        Values p(x.begin() + r * s.row(), x.begin() + (r + 1) * s.row());
+        softmax(p.data(), s.row());
         total -= std::log(p[static_cast<std::size_t>(target[r])]);
         ++rows;
       }

@@ -20,8 +20,8 @@ Inspection inspection(const gpu::D2Verdict& verdict) {
 
 const gpu::D2Verdict kDear{.vendor_ops = {"conv1 (conv2d): brgconv:avx512_core",
                                           "conv1 (conv2d weight gradient): jit:avx512_core"},
-                           .d1_seconds = 0.004,
-                           .d2_seconds = 0.0045};
+                           .d1_time = gpu::StepTime(0.004),
+                           .d2_time = gpu::StepTime(0.0045)};
 
 }  // namespace
 

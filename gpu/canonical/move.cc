@@ -1,4 +1,4 @@
-#include "gpu/graph/move.h"
+#include "gpu/canonical/move.h"
 
 #include <algorithm>
 #include <cstring>
@@ -78,19 +78,18 @@ void deinterleave(std::int64_t pairs, const float* __restrict source, float* __r
   }
 }
 
-// Calls plane(source offset, target offset) for every plane of the copy.
-template <class Visit>
-void for_planes(const BlockCopy& c, Visit&& plane) {
-  static_assert(kMoveRank == 6);
-  const auto& n = c.size;
-  const auto& s = c.source_stride;
-  const auto& t = c.target_stride;
-  for (std::int64_t i0 = 0; i0 < n[0]; ++i0)
-    for (std::int64_t i1 = 0; i1 < n[1]; ++i1)
-      for (std::int64_t i2 = 0; i2 < n[2]; ++i2)
-        for (std::int64_t i3 = 0; i3 < n[3]; ++i3)
-          plane(i0 * s[0] + i1 * s[1] + i2 * s[2] + i3 * s[3],
-                i0 * t[0] + i1 * t[1] + i2 * t[2] + i3 * t[3]);
+// Calls plane(source offset, target offset) for every plane of the copy. `source` and `target` are
+// the offsets that the dimensions before kDimension have given.
+template <std::size_t kDimension = 0, class Visit>
+void for_planes(const BlockCopy& c, Visit&& plane, std::int64_t source = 0,
+                std::int64_t target = 0) {
+  if constexpr (kDimension == kLast - 1) {
+    plane(source, target);
+  } else {
+    for (std::int64_t i = 0; i < c.size[kDimension]; ++i)
+      for_planes<kDimension + 1>(c, plane, source + i * c.source_stride[kDimension],
+                                 target + i * c.target_stride[kDimension]);
+  }
 }
 
 // Recognises two copies that together fill or read every word of a run, one the even and the other

@@ -6,13 +6,13 @@
 //   sizes    a tensor has fewer than 2^32 elements; a chain has at most 16 stages
 //   errors   an error of a launch stays with the device: Device::check()
 // The table exists twice: kernels for GPUs (in builds with the CUDA toolkit), and the same sources
-// on the host, for tests and for machines without a GPU (launch.h).
+// on the host, for tests and for machines without a GPU (gpu/cuda/launch.h).
 #include <cstddef>
 #include <cstdint>
 
+#include "gpu/base/stream.h"
 #include "gpu/canonical/kernels.h"
-#include "gpu/cuda/block.h"
-#include "gpu/graph/move.h"
+#include "gpu/canonical/move.h"
 
 namespace es::gpu::cuda {
 
@@ -135,11 +135,5 @@ struct DeviceKernels {
   void (*chunk_digests)(Stream, std::int64_t chunks, const float* x, const std::uint64_t* secret,
                         std::uint64_t* digests);
 };
-
-// Returns the kernels for GPUs. REQUIRES: a build with the CUDA toolkit (have_gpu_kernels()).
-const DeviceKernels& gpu_kernels();
-bool have_gpu_kernels();
-// Returns the same sources, executed on the calling thread.
-const DeviceKernels& host_kernels();
 
 }  // namespace es::gpu::cuda

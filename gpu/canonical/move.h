@@ -13,7 +13,7 @@
 
 namespace es::gpu {
 
-constexpr std::size_t kMoveRank = 6;
+constexpr std::size_t kMoveRank = 8;  // dimensions of a copy
 // Largest number of inputs, and of outputs, of one move.
 constexpr std::size_t kMoveTensorsMax = 64;
 
@@ -27,7 +27,7 @@ struct BlockCopy {
   std::int32_t source = 0;  // index into the operator's inputs
   std::int32_t target = 0;  // index into its outputs
   std::int64_t source_offset = 0, target_offset = 0;
-  std::array<std::int64_t, kMoveRank> size = {1, 1, 1, 1, 1, 1};
+  std::array<std::int64_t, kMoveRank> size = {1, 1, 1, 1, 1, 1, 1, 1};
   std::array<std::int64_t, kMoveRank> source_stride = {};
   std::array<std::int64_t, kMoveRank> target_stride = {};
 

@@ -1,0 +1,43 @@
+#pragma once
+// The gradients of a program during differentiation (differentiate.h): what the entries of the
+// operator table use in order to append their backward operators.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gpu/graph/graph.h"
+
+namespace es::gpu {
+
+class Gradients {
+ public:
+  explicit Gradients(Graph graph);
+
+  const Graph& graph() const { return graph_; }
+  // Ends the differentiation.
+  Graph take_graph() { return std::move(graph_); }
+
+  // Returns the gradient of a tensor as far as it is known; kNoTensor: no operator has emitted one.
+  TensorId of(TensorId t) const { return gradient_[static_cast<std::size_t>(t)]; }
+  bool needed(TensorId t) const { return graph_.tensors[static_cast<std::size_t>(t)].needs_grad; }
+
+  TensorId add_tensor(const TensorShape& shape);
+  void append(Op op) { graph_.ops.push_back(std::move(op)); }
+  // Appends a backward operator that has the attributes of `forward`.
+  void emit(const Op& forward, OpKind kind, std::vector<TensorId> in, std::vector<TensorId> out);
+  // Appends an operator whose single output is a contribution to the gradient of tensor x, if x
+  // needs one.
+  void emit_data_grad(const Op& forward, OpKind kind, std::vector<TensorId> in, TensorId x);
+  // Appends a chain with one stage, and returns its result, which has the shape of dy.
+  TensorId emit_chain(const std::string& name, TensorId dy, ChainStep step,
+                      TensorId operand = kNoTensor);
+  // Adds a contribution to the gradient of x. The sum of earlier contributions is the left operand,
+  // so the order of emission fixes the order of additions.
+  void contribute(const std::string& name, TensorId x, TensorId dx);
+
+ private:
+  Graph graph_;
+  std::vector<TensorId> gradient_;  // [tensor]; kNoTensor: none yet
+};
+
+}  // namespace es::gpu

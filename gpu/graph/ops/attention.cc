@@ -1,0 +1,173 @@
+// Scaled dot-product attention. The work is divided by heads. Every thread has its own scratch
+// memory.
+#include <cmath>
+
+#include "gpu/graph/gradients.h"
+#include "gpu/graph/ops/operator.h"
+#include "gpu/graph/ops/scratch.h"
+
+namespace es::gpu {
+namespace {
+
+// Completes the shape from q (or the packed rows). The builder has set heads and head_dim and
+// appended the operands of attention_in.
+Result<std::vector<Tensor>> attention_outputs(const Graph& graph, Op& op) {
+  const ImageShape in = image_of(graph.shape(op.in[0]));
+  AttentionShape& a = op.attention;
+  const std::int64_t width = op.attention_in.packed ? in.c / 3 : in.c;
+  if (in.w != 1 || a.heads < 1 || width % a.heads != 0)
+    return usage_error("input " + shape_text(in) +
+                       " must be [n,t,1,heads*d] with heads = " + std::to_string(a.heads));
+  a.batch = in.n;
+  a.tokens = in.h;
+  a.head_dim = width / a.heads;
+  a.qkv_stride = in.c;
+  a.y_stride = width;
+  a.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(a.head_dim)));
+  return std::vector<Tensor>{{ImageShape{in.n, in.h, 1, width}},
+                             {ImageShape{in.n, a.heads, in.h, in.h}}};
+}
+
+void attention_gradient(Gradients& g, const Op& op) {
+  std::vector<TensorId> in = op.in, out;
+  in.push_back(op.out[1]);
+  in.push_back(g.of(op.out[0]));
+  const auto products = static_cast<std::size_t>(op.attention_in.first_extra());
+  for (std::size_t i = 0; i < products; ++i) out.push_back(g.add_tensor(g.graph().shape(op.in[i])));
+  const TensorId bias =
+      op.attention_in.bias < 0 ? kNoTensor : op.in[static_cast<std::size_t>(op.attention_in.bias)];
+  const bool bias_grad = bias != kNoTensor && g.needed(bias);
+  if (bias_grad) out.push_back(g.add_tensor(g.graph().shape(bias)));
+  g.emit(op, OpKind::kAttentionGrad, std::move(in), out);
+  for (std::size_t i = 0; i < products; ++i) g.contribute(op.name, op.in[i], out[i]);
+  if (bias_grad) g.contribute(op.name, bias, out.back());
+}
+
+// --- The arguments of the kernels.
+
+struct Products {
+  float *q, *k, *v;
+};
+
+// Q, k and v are the tensors at the first positions of the inputs (or outputs), or parts of one
+// packed tensor.
+template <class Address>
+Products products(const Op& op, Address&& address) {
+  if (!op.attention_in.packed) return {address(0), address(1), address(2)};
+  const std::int64_t width = op.attention.heads * op.attention.head_dim;
+  return {address(0), address(0) + width, address(0) + 2 * width};
+}
+
+Products inputs_of(const OpRun& run) {
+  return products(run.op, [&](std::size_t i) { return run.in(i); });
+}
+Products outputs_of(const OpRun& run) {
+  return products(run.op, [&](std::size_t i) { return run.out(i); });
+}
+
+AttentionExtras extras_of(const OpRun& run) {
+  const auto extra = [&](std::int32_t index) -> const float* {
+    return index < 0 ? nullptr : run.in(static_cast<std::size_t>(index));
+  };
+  const AttentionInputs& in = run.op.attention_in;
+  return {extra(in.bias), extra(in.mask), reinterpret_cast<const std::int32_t*>(extra(in.length))};
+}
+
+// Returns where the gradient of the bias goes; nullptr: it is not needed.
+float* bias_gradient(const OpRun& run) {
+  const auto products = static_cast<std::size_t>(run.op.attention_in.first_extra());
+  return run.op.out.size() > products ? run.out(products) : nullptr;
+}
+
+// --- Execution.
+
+AttentionShape heads(const AttentionShape& shape, std::int64_t begin, std::int64_t end) {
+  AttentionShape part = shape;
+  part.head_begin = begin;
+  part.head_count = end - begin;
+  return part;
+}
+
+Cut by_heads(const AttentionShape& shape, int threads) {
+  return {shape.heads, 1, threads};
+}
+
+Scratch scratch_of(const KernelTable& k, const AttentionShape& shape, int threads) {
+  const Cut cut = by_heads(shape, threads);
+  Scratch scratch(threads);
+  for (std::int64_t i = 0; i < cut.parts; ++i)
+    scratch.cover(k.attention_workspace_floats(heads(shape, cut.begin(i), cut.end(i))));
+  return scratch;
+}
+
+// Calls task(shape, workspace) for parts of the heads.
+template <class Task>
+void over_heads(const OnCpu& on, const OpRun& run, const AttentionShape& shape, Task&& task) {
+  const Cut cut = by_heads(shape, run.threads());
+  const Scratch scratch =
+      scratch_for(run.threads(), [&] { return scratch_of(on.kernels, shape, run.threads()); });
+  run.parts(cut.parts, [&](int i) {
+    task(heads(shape, cut.begin(i), cut.end(i)), scratch.of_part(run.buffers.workspace, i));
+  });
+}
+// A device computes all heads at once.
+template <class Task>
+void over_heads(const OnDevice&, const OpRun& run, const AttentionShape& shape, Task&& task) {
+  task(shape, run.buffers.workspace);
+}
+
+template <class On>
+void attention(const On& on, const OpRun& run) {
+  const auto [q, k, v] = inputs_of(run);
+  const AttentionExtras extras = extras_of(run);
+  AttentionShape shape = run.op.attention;
+  if (run.mode == RunMode::kEvaluate) shape.dropout = {};
+  over_heads(on, run, shape, [&, q = q, k = k, v = v](const AttentionShape& part, float* ws) {
+    on(on.kernels.attention_fwd, part, q, k, v, extras, on.key, run.out(0), run.out(1), ws);
+  });
+}
+
+template <class On>
+void attention_backward(const On& on, const OpRun& run) {
+  const auto [q, k, v] = inputs_of(run);
+  const auto [dq, dk, dv] = outputs_of(run);
+  const float* const probs = run.in(run.op.in.size() - 2);
+  const float* const dy = run.in(run.op.in.size() - 1);
+  float* const dbias = bias_gradient(run);
+  over_heads(
+      on, run, run.op.attention,
+      [&, q = q, k = k, v = v, dq = dq, dk = dk, dv = dv](const AttentionShape& part, float* ws) {
+        on(on.kernels.attention_bwd, part, q, k, v, probs, dy, on.key, dq, dk, dv, dbias, ws);
+      });
+}
+
+constexpr Workspace kWorkspace = {[](const KernelTable& k, const OpShapes& op, int threads) {
+                                    return scratch_of(k, op.op.attention, threads).all();
+                                  },
+                                  [](const cuda::DeviceKernels& k, const OpShapes& op) {
+                                    return k.attention_workspace_floats(op.op.attention);
+                                  }};
+
+constexpr Operator kOperators[] = {
+    {.kind = OpKind::kAttention,
+     .name = "attention",
+     .kernels = "attention_fwd, attention_bwd",
+     .inputs = Inputs::kImages,
+     .inputs_checked = 1,
+     .outputs = attention_outputs,
+     .gradient = attention_gradient,
+     .workspace = kWorkspace,
+     .run = [](const auto& on, const OpRun& run) { attention(on, run); }},
+    {.kind = OpKind::kAttentionGrad,
+     .name = "attention gradient",
+     .workspace = kWorkspace,
+     .run = [](const auto& on, const OpRun& run) { attention_backward(on, run); }},
+};
+
+}  // namespace
+
+std::span<const Operator> attention_operators() {
+  return kOperators;
+}
+
+}  // namespace es::gpu

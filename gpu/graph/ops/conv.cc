@@ -1,0 +1,184 @@
+// Convolutions. The work is divided by images, or by output channels for the gradient of the
+// weights, because its sums run over all images. Every thread has its own scratch memory.
+#include "gpu/graph/gradients.h"
+#include "gpu/graph/ops/operator.h"
+#include "gpu/graph/ops/scratch.h"
+
+namespace es::gpu {
+namespace {
+
+Result<std::vector<Tensor>> conv_outputs(const Graph& graph, Op& op) {
+  const ImageShape in = image_of(graph.shape(op.in[0]));
+  ConvShape& s = op.conv;
+  if (s.oc < 1 || s.kh < 1 || s.stride < 1 || s.pad < 0 || s.groups < 1)
+    return usage_error("out, kernel, stride and groups must be at least 1, pad at least 0");
+  if (in.c % s.groups != 0 || s.oc % s.groups != 0)
+    return usage_error(
+        std::to_string(in.c) + " input and " + std::to_string(s.oc) +
+        " output channels must be multiples of groups = " + std::to_string(s.groups));
+  if (in.h + 2 * s.pad < s.kh || in.w + 2 * s.pad < s.kw)
+    return usage_error("kernel " + std::to_string(s.kh) + " with pad " + std::to_string(s.pad) +
+                       " is larger than its input " + shape_text(in));
+  s.n = in.n;
+  s.h = in.h;
+  s.w = in.w;
+  s.c = in.c;
+  return std::vector<Tensor>{{ImageShape{s.n, s.oh(), s.ow(), s.oc}}};
+}
+
+void conv_gradient(Gradients& g, const Op& op) {
+  const TensorId x = op.in[0], dy = g.of(op.out[0]);
+  if (op.bias != kNoParam) g.emit(op, OpKind::kBiasGrad, {dy}, {});
+  g.emit(op, OpKind::kConvWgrad, {x, dy}, {});
+  g.emit_data_grad(op, OpKind::kConvDgrad, {dy}, x);
+}
+
+// --- The division of the work.
+
+Cut by_images(const ConvShape& shape, int threads) {
+  return {shape.n, 1, threads};
+}
+Cut by_channels(const ConvShape& shape, int threads) {
+  return {shape.oc, 16, threads};
+}
+
+ConvShape images(const ConvShape& shape, std::int64_t begin, std::int64_t end) {
+  ConvShape part = shape;
+  part.n = end - begin;
+  return part;
+}
+
+using WorkspaceOfShape = std::size_t (*)(const ConvShape&);
+
+// Scratch memory of a pass that is divided by images.
+Scratch scratch_by_images(WorkspaceOfShape floats, const ConvShape& shape, int threads) {
+  const Cut cut = by_images(shape, threads);
+  Scratch scratch(threads);
+  for (std::int64_t i = 0; i < cut.parts; ++i)
+    scratch.cover(floats(images(shape, cut.begin(i), cut.end(i))));
+  return scratch;
+}
+
+Scratch scratch_of_weights(const KernelTable& k, const ConvShape& shape, int threads) {
+  Scratch scratch(threads);
+  scratch.cover(k.conv_wgrad_workspace_floats(shape));
+  return scratch;
+}
+
+// --- Execution.
+
+DenseCall forward_call(const OpRun& run) {
+  return {run.in(0), run.param(run.op.weight), run.param(run.op.bias), run.out(0)};
+}
+DenseCall data_gradient_call(const OpRun& run) {
+  return {run.in(0), run.param(run.op.weight), nullptr, run.out(0)};
+}
+DenseCall weight_gradient_call(const OpRun& run) {
+  return {run.in(0), run.in(1), nullptr, run.grad(run.op.weight)};
+}
+
+void run_forward(const OnCpu& on, const OpRun& run) {
+  const DenseCall call = forward_call(run);
+  const ConvShape& s = run.op.conv;
+  const std::int64_t image = s.h * s.w * s.c, map = s.oh() * s.ow() * s.oc;
+  const Cut cut = by_images(s, run.threads());
+  const Scratch scratch = scratch_for(run.threads(), [&] {
+    return scratch_by_images(on.kernels.conv_fwd_workspace_floats, s, run.threads());
+  });
+  run.parts(cut.parts, [&](int i) {
+    const std::int64_t begin = cut.begin(i), end = cut.end(i);
+    on.kernels.conv_fwd(images(s, begin, end), call.a + begin * image, call.b, call.bias,
+                        call.out + begin * map, scratch.of_part(run.buffers.workspace, i));
+  });
+}
+
+void run_data_gradient(const OnCpu& on, const OpRun& run) {
+  const DenseCall call = data_gradient_call(run);
+  const ConvShape& s = run.op.conv;
+  const std::int64_t image = s.h * s.w * s.c, map = s.oh() * s.ow() * s.oc;
+  const Cut cut = by_images(s, run.threads());
+  const Scratch scratch = scratch_for(run.threads(), [&] {
+    return scratch_by_images(on.kernels.conv_dgrad_workspace_floats, s, run.threads());
+  });
+  run.parts(cut.parts, [&](int i) {
+    const std::int64_t begin = cut.begin(i), end = cut.end(i);
+    on.kernels.conv_dgrad(images(s, begin, end), call.a + begin * map, call.b,
+                          call.out + begin * image, scratch.of_part(run.buffers.workspace, i));
+  });
+}
+
+void run_weight_gradient(const OnCpu& on, const OpRun& run) {
+  const DenseCall call = weight_gradient_call(run);
+  const Cut cut = by_channels(run.op.conv, run.threads());
+  const Scratch scratch = scratch_for(
+      run.threads(), [&] { return scratch_of_weights(on.kernels, run.op.conv, run.threads()); });
+  run.parts(cut.parts, [&](int i) {
+    on.kernels.conv_wgrad(run.op.conv, cut.begin(i), cut.end(i), call.a, call.b, call.out,
+                          scratch.of_part(run.buffers.workspace, i));
+  });
+}
+
+constexpr Operator kOperators[] = {
+    {.kind = OpKind::kConv2d,
+     .name = "conv2d",
+     .kernels = "conv_fwd, conv_dgrad, conv_wgrad",
+     .inputs = Inputs::kImages,
+     .outputs = conv_outputs,
+     .gradient = conv_gradient,
+     .workspace = {
+         [](const KernelTable& k, const OpShapes& op, int threads) {
+           return scratch_by_images(k.conv_fwd_workspace_floats, op.op.conv, threads).all();
+         },
+         [](const cuda::DeviceKernels& k, const OpShapes& op) {
+           return k.conv_fwd_workspace_floats(op.op.conv);
+         }},
+     .run = {run_forward,
+             [](const OnDevice& on, const OpRun& run) {
+               const DenseCall call = forward_call(run);
+               on(on.kernels.conv_fwd, run.op.conv, call.a, call.b, call.bias, call.out,
+                  run.buffers.workspace);
+             }},
+     .dense = {.conv = ConvPass::kForward, .call = forward_call, .takes_bias = true}},
+
+    {.kind = OpKind::kConvDgrad,
+     .name = "conv2d data gradient",
+     .workspace = {
+         [](const KernelTable& k, const OpShapes& op, int threads) {
+           return scratch_by_images(k.conv_dgrad_workspace_floats, op.op.conv, threads).all();
+         },
+         [](const cuda::DeviceKernels& k, const OpShapes& op) {
+           return k.conv_dgrad_workspace_floats(op.op.conv);
+         }},
+     .run = {run_data_gradient,
+             [](const OnDevice& on, const OpRun& run) {
+               const DenseCall call = data_gradient_call(run);
+               on(on.kernels.conv_dgrad, run.op.conv, call.a, call.b, call.out,
+                  run.buffers.workspace);
+             }},
+     .dense = {.conv = ConvPass::kDataGradient, .call = data_gradient_call}},
+
+    {.kind = OpKind::kConvWgrad,
+     .name = "conv2d weight gradient",
+     .writes_weight_grad = true,
+     .workspace = {[](const KernelTable& k, const OpShapes& op, int threads) {
+                     return scratch_of_weights(k, op.op.conv, threads).all();
+                   },
+                   [](const cuda::DeviceKernels& k, const OpShapes& op) {
+                     return k.conv_wgrad_workspace_floats(op.op.conv);
+                   }},
+     .run = {run_weight_gradient,
+             [](const OnDevice& on, const OpRun& run) {
+               const DenseCall call = weight_gradient_call(run);
+               on(on.kernels.conv_wgrad, run.op.conv, call.a, call.b, call.out,
+                  run.buffers.workspace);
+             }},
+     .dense = {.conv = ConvPass::kWeightGradient, .call = weight_gradient_call}},
+};
+
+}  // namespace
+
+std::span<const Operator> conv_operators() {
+  return kOperators;
+}
+
+}  // namespace es::gpu

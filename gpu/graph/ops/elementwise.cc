@@ -1,0 +1,156 @@
+// Element-wise operators: stages of a chain. A new stage is a ChainKind (gpu/canonical/kernels.h)
+// and an entry of kStages.
+#include <array>
+#include <cstring>
+
+#include "gpu/graph/gradients.h"
+#include "gpu/graph/ops/operator.h"
+#include "proto/base/check.h"
+
+namespace es::gpu {
+namespace {
+
+// --- The stages, and their gradients.
+
+enum class Keeps { kNothing, kInput, kOutput };  // the tensor that the gradient of a stage reads
+
+struct Stage {
+  ChainKind kind;
+  const char* name;
+  // The gradient of a stage without an operand is dy after this stage; the factor is the same.
+  ChainKind gradient = ChainKind::kScale;
+  Keeps keeps = Keeps::kNothing;
+};
+
+constexpr Stage kStages[] = {
+    {ChainKind::kScale, "scale"},
+    {ChainKind::kAdd, "add"},
+    {ChainKind::kMul, "mul"},
+    {ChainKind::kAddRow, "add_rows"},
+    {ChainKind::kRelu, "relu", ChainKind::kReluGrad, Keeps::kOutput},
+    {ChainKind::kLeakyRelu, "leaky_relu", ChainKind::kLeakyReluGrad, Keeps::kOutput},
+    {ChainKind::kGelu, "gelu", ChainKind::kGeluGrad, Keeps::kInput},
+    {ChainKind::kTanh, "tanh", ChainKind::kTanhGrad, Keeps::kOutput},
+    {ChainKind::kSigmoid, "sigmoid", ChainKind::kSigmoidGrad, Keeps::kOutput},
+    {ChainKind::kDropout, "dropout", ChainKind::kDropout},
+    {ChainKind::kReluGrad, "relu gradient"},
+    {ChainKind::kLeakyReluGrad, "leaky_relu gradient"},
+    {ChainKind::kGeluGrad, "gelu gradient"},
+    {ChainKind::kTanhGrad, "tanh gradient"},
+    {ChainKind::kSigmoidGrad, "sigmoid gradient"},
+};
+
+const Stage& stage_of(ChainKind kind) {
+  const Stage& stage = kStages[static_cast<std::size_t>(kind)];
+  ES_CHECK(stage.kind == kind);
+  return stage;
+}
+
+std::string chain_detail(const Op& op) {
+  std::string text;
+  for (const ChainStep& step : op.chain)
+    text += (text.empty() ? "" : ", ") + std::string(stage_of(step.kind).name);
+  return text;
+}
+
+// The gradients of x and of the operand.
+void operand_gradients(Gradients& g, const Op& op, TensorId dy) {
+  const TensorId x = op.in[0], operand = op.in[1];
+  const auto product = [&](TensorId of, TensorId with) {
+    if (g.needed(of))
+      g.contribute(op.name, of, g.emit_chain(op.name, dy, {.kind = ChainKind::kMul}, with));
+  };
+  switch (op.chain[0].kind) {
+    case ChainKind::kAdd:  // both operands receive dy itself, without a copy
+      g.contribute(op.name, x, dy);
+      return g.contribute(op.name, operand, dy);
+    case ChainKind::kMul:
+      product(x, operand);
+      return product(operand, x);
+    case ChainKind::kAddRow:
+      g.contribute(op.name, x, dy);
+      return g.emit_data_grad(op, OpKind::kColumnSum, {dy}, operand);
+    default:
+      ES_CHECK_MSG(false, op.name);
+  }
+}
+
+void chain_gradient(Gradients& g, const Op& op) {
+  ES_CHECK(op.chain.size() == 1);
+  const ChainStep& step = op.chain[0];
+  const TensorId x = op.in[0], y = op.out[0], dy = g.of(y);
+  if (step.operand != 0) return operand_gradients(g, op, dy);
+  const Stage& stage = stage_of(step.kind);
+  if (stage.keeps == Keeps::kNothing)  // a dropout makes the same decisions again
+    return g.contribute(op.name, x, g.emit_chain(op.name, dy, step));
+  g.contribute(op.name, x,
+               g.emit_chain(op.name, dy, {.kind = stage.gradient, .factor = step.factor},
+                            stage.keeps == Keeps::kInput ? x : y));
+}
+
+// --- Execution.
+
+using ChainStages = std::array<ChainStage, kChainStepsMax>;
+
+// Sets the stages that run in this mode and returns their number. 0: the chain is a copy.
+std::int64_t chain_stages(const OpRun& run, ChainStages& stages) {
+  std::int64_t count = 0;
+  for (const ChainStep& step : run.op.chain) {
+    if (step.kind == ChainKind::kDropout && run.mode == RunMode::kEvaluate) continue;
+    stages[static_cast<std::size_t>(count++)] = {
+        .kind = step.kind,
+        .operand = step.operand == 0 ? nullptr : run.in(static_cast<std::size_t>(step.operand)),
+        .factor = step.factor,
+        .columns = step.columns,
+        .dropout = step.dropout};
+  }
+  return count;
+}
+
+void run_chain(const OnCpu& on, const OpRun& run) {
+  ChainStages stages;
+  const std::int64_t count = chain_stages(run, stages), elements = run.in_shape().count();
+  const float* const x = run.in(0);
+  float* const y = run.out(0);
+  if (count == 0) {
+    if (x != y) std::memcpy(y, x, static_cast<std::size_t>(elements) * sizeof(float));
+    return;
+  }
+  run.ranges({elements, kGrainFloats, run.threads()}, [&](std::int64_t begin, std::int64_t end) {
+    on.kernels.chain(begin, end, x, stages.data(), count, on.key, y);
+  });
+}
+
+void queue_chain(const OnDevice& on, const OpRun& run) {
+  ChainStages stages;
+  const std::int64_t count = chain_stages(run, stages), elements = run.in_shape().count();
+  if (count != 0)
+    return on(on.kernels.chain, elements, run.in(0), stages.data(), count, on.key, run.out(0));
+  if (run.in(0) == run.out(0)) return;
+  BlockCopy copy;
+  copy.size.back() = elements;
+  copy.source_stride.back() = copy.target_stride.back() = 1;
+  on(on.kernels.block_copy, copy, run.in(0), run.out(0));
+}
+
+constexpr Operator kOperators[] = {
+    {.kind = OpKind::kChain,
+     .name = "element-wise",
+     .kernels = "chain",
+     .detail = chain_detail,
+     .inputs = Inputs::kNumbers,
+     .outputs = [](const Graph& graph, Op& op) -> Result<std::vector<Tensor>> {
+       return std::vector<Tensor>{{graph.shape(op.in[0])}};
+     },
+     .gradient = chain_gradient,
+     .in_place = [](const Op& op) { return op.in; },
+     .run = {run_chain, queue_chain}},
+};
+
+}  // namespace
+
+std::span<const Operator> elementwise_operators() {
+  return kOperators;
+}
+
+}  // namespace es::gpu

@@ -1,0 +1,70 @@
+// Embeddings: rows of a parameter, selected by integers.
+#include "gpu/canonical/phases.h"
+#include "gpu/graph/gradients.h"
+#include "gpu/graph/ops/operator.h"
+
+namespace es::gpu {
+namespace {
+
+Result<std::vector<Tensor>> embedding_outputs(const Graph& graph, Op& op) {
+  const Tensor& ids = graph.tensors[static_cast<std::size_t>(op.in[0])];
+  if (ids.type != ElementType::kI32 || ids.shape.row() != 1)
+    return usage_error("its input " + shape_text(ids.shape) + " must be integers [n,h,w,1]");
+  return std::vector<Tensor>{{with_extent(ids.shape, ids.shape.rank() - 1, op.features)}};
+}
+
+template <class On>
+void embedding(const On& on, const OpRun& run) {
+  const std::int64_t c = run.out_shape().row();
+  run.share(run.in_shape().rows(), c, [&](std::int64_t begin, std::int64_t end) {
+    on(on.kernels.embedding_fwd, end - begin, c, run.param(run.op.weight), run.ids(0) + begin,
+       run.out(0) + begin * c);
+  });
+}
+
+// --- The gradient. Its inputs are the ids and dy.
+
+std::int64_t ids(const OpShapes& op) {
+  return op.in_shape().rows();
+}
+std::int64_t table_rows(const OpShapes& op) {
+  return op.graph.table[op.op.weight].count / op.in_shape(1).row();
+}
+
+void run_gradient(const OnCpu& on, const OpRun& run) {
+  embedding_bwd(on.kernels, ids(run), run.in_shape(1).row(), table_rows(run), run.ids(0), run.in(1),
+                run.grad(run.op.weight), run.buffers.workspace, run);
+}
+
+void queue_gradient(const OnDevice& on, const OpRun& run) {
+  on(on.kernels.embedding_bwd, ids(run), run.in_shape(1).row(), table_rows(run), run.ids(0),
+     run.in(1), run.grad(run.op.weight), run.buffers.workspace);
+}
+
+constexpr Operator kOperators[] = {
+    {.kind = OpKind::kEmbedding,
+     .name = "embedding",
+     .kernels = "embedding_fwd, embedding_bwd",
+     .outputs = embedding_outputs,
+     .gradient =
+         [](Gradients& g, const Op& op) {
+           g.emit(op, OpKind::kEmbeddingGrad, {op.in[0], g.of(op.out[0])}, {});
+         },
+     .run = [](const auto& on, const OpRun& run) { embedding(on, run); }},
+    {.kind = OpKind::kEmbeddingGrad,
+     .name = "embedding gradient",
+     .writes_weight_grad = true,
+     .workspace =
+         [](const auto& k, const OpShapes& op) {
+           return k.embedding_bwd_workspace_floats(ids(op), table_rows(op));
+         },
+     .run = {run_gradient, queue_gradient}},
+};
+
+}  // namespace
+
+std::span<const Operator> embedding_operators() {
+  return kOperators;
+}
+
+}  // namespace es::gpu

@@ -1,0 +1,286 @@
+// Linear layers and batched matrix products. The work is divided by rows or columns of a product,
+// or by products; no sum is divided. Every thread has its own scratch memory.
+#include "gpu/graph/gradients.h"
+#include "gpu/graph/ops/operator.h"
+#include "gpu/graph/ops/scratch.h"
+
+namespace es::gpu {
+namespace {
+
+using Outputs = Result<std::vector<Tensor>>;
+
+// --- Shape rules.
+
+Outputs linear_outputs(const Graph& graph, Op& op) {
+  const TensorShape& x = graph.shape(op.in[0]);
+  if (op.features < 1) return usage_error("out must be at least 1");
+  return std::vector<Tensor>{{with_extent(x, x.rank() - 1, op.features)}};
+}
+
+// a [...,m,k] times b [...,k,p], or times b [...,p,k].
+Outputs matmul_outputs(const Graph& graph, Op& op) {
+  const TensorShape &a = graph.shape(op.in[0]), &b = graph.shape(op.in[1]);
+  const bool transposed = op.transpose_b;
+  const int rank = a.rank(), rows = rank - 2, columns = rank - 1;
+  bool fits = rank >= 2 && b.rank() == rank;
+  for (int axis = 0; fits && axis < rows; ++axis) fits = a[axis] == b[axis];
+  if (!fits || a[columns] != b[transposed ? columns : rows])
+    return usage_error("shapes " + shape_text(a) + " and " + shape_text(b) +
+                       " must be [n,h,m,k] and " + (transposed ? "[n,h,p,k]" : "[n,h,k,p]"));
+  const std::int64_t m = a[rows], k = a[columns], p = b[transposed ? rows : columns];
+  op.matmul.gemm = {.m = m,
+                    .n = p,
+                    .k = k,
+                    .a_row = k,
+                    .a_col = 1,
+                    .b_row = transposed ? 1 : p,
+                    .b_col = transposed ? k : 1,
+                    .c_row = p,
+                    .c_col = 1};
+  op.matmul.count = a.count(0, rows);
+  op.matmul.a_step = m * k;
+  op.matmul.b_step = k * p;
+  op.matmul.y_step = m * p;
+  return std::vector<Tensor>{{with_extent(a, columns, p)}};
+}
+
+// --- The three products of a linear layer y = x * W^T with x [n][in] and W [out][in].
+
+MatmulShape linear_forward(const OpShapes& op) {
+  const std::int64_t n = op.in_shape().rows(), in = op.in_shape().row();
+  const std::int64_t out = op.out_shape().row();
+  return {.gemm = {.m = n,
+                   .n = out,
+                   .k = in,
+                   .a_row = in,
+                   .a_col = 1,
+                   .b_row = 1,
+                   .b_col = in,
+                   .c_row = out,
+                   .c_col = 1}};
+}
+
+MatmulShape linear_data_gradient(const OpShapes& op) {
+  const std::int64_t n = op.in_shape().rows(), out = op.in_shape().row();
+  const std::int64_t in = op.out_shape().row();
+  return {.gemm = {.m = n,
+                   .n = in,
+                   .k = out,
+                   .a_row = out,
+                   .a_col = 1,
+                   .b_row = in,
+                   .b_col = 1,
+                   .c_row = in,
+                   .c_col = 1}};
+}
+
+MatmulShape linear_weight_gradient(const OpShapes& op) {
+  const std::int64_t n = op.in_shape().rows(), in = op.in_shape().row();
+  const std::int64_t out = op.in_shape(1).row();
+  return {.gemm = {.m = out,
+                   .n = in,
+                   .k = n,
+                   .a_row = 1,
+                   .a_col = out,
+                   .b_row = in,
+                   .b_col = 1,
+                   .c_row = in,
+                   .c_col = 1}};
+}
+
+MatmulShape matmul_shape(const OpShapes& op) {
+  return op.op.matmul;
+}
+
+// --- Gradients.
+
+void linear_gradient(Gradients& g, const Op& op) {
+  const TensorId x = op.in[0], dy = g.of(op.out[0]);
+  if (op.bias != kNoParam) g.emit(op, OpKind::kBiasGrad, {dy}, {});
+  g.emit(op, OpKind::kLinearWgrad, {x, dy}, {});
+  g.emit_data_grad(op, OpKind::kLinearDgrad, {dy}, x);
+}
+
+// y = a b gives da = dy b^T and db = a^T dy, separately for each product of the batch.
+void matmul_gradient(Gradients& g, const Op& op) {
+  const TensorId a = op.in[0], b = op.in[1], dy = g.of(op.out[0]);
+  const MatmulShape& s = op.matmul;
+  const GemmShape& f = s.gemm;
+  Op da = op, db = op;
+  da.matmul = {.gemm = {.m = f.m,
+                        .n = f.k,
+                        .k = f.n,
+                        .a_row = f.c_row,
+                        .a_col = f.c_col,
+                        .b_row = f.b_col,
+                        .b_col = f.b_row,
+                        .c_row = f.a_row,
+                        .c_col = f.a_col},
+               .count = s.count,
+               .a_step = s.y_step,
+               .b_step = s.b_step,
+               .y_step = s.a_step};
+  db.matmul = {.gemm = {.m = f.k,
+                        .n = f.n,
+                        .k = f.m,
+                        .a_row = f.a_col,
+                        .a_col = f.a_row,
+                        .b_row = f.c_row,
+                        .b_col = f.c_col,
+                        .c_row = f.b_row,
+                        .c_col = f.b_col},
+               .count = s.count,
+               .a_step = s.a_step,
+               .b_step = s.y_step,
+               .y_step = s.b_step};
+  g.emit_data_grad(da, OpKind::kMatmul, {dy, b}, a);
+  g.emit_data_grad(db, OpKind::kMatmul, {a, dy}, b);
+}
+
+// --- Operands.
+
+DenseCall forward_call(const OpRun& run) {
+  return {run.in(0), run.param(run.op.weight), run.param(run.op.bias), run.out(0)};
+}
+DenseCall data_gradient_call(const OpRun& run) {
+  return {run.in(0), run.param(run.op.weight), nullptr, run.out(0)};
+}
+DenseCall weight_gradient_call(const OpRun& run) {  // dW = dy^T x
+  return {run.in(1), run.in(0), nullptr, run.grad(run.op.weight)};
+}
+DenseCall matmul_call(const OpRun& run) {
+  return {run.in(0), run.in(1), nullptr, run.out(0)};
+}
+
+// --- Execution on a CPU.
+
+// Divides the rows or the columns of a product, whichever are more. The sizes of the parts are
+// multiples of a register tile.
+struct GemmCut {
+  GemmCut(const GemmShape& shape, int threads)
+      : by_rows(shape.m >= shape.n),
+        cut(by_rows ? shape.m : shape.n, by_rows ? 32 : 64, threads),
+        shape(shape) {}
+  GemmShape part(std::int64_t i) const {
+    GemmShape g = shape;
+    (by_rows ? g.m : g.n) = cut.end(i) - cut.begin(i);
+    return g;
+  }
+
+  bool by_rows;
+  Cut cut;
+  GemmShape shape;
+};
+
+Scratch scratch_of_cut(const KernelTable& k, const GemmCut& cut, int threads) {
+  Scratch scratch(threads);
+  for (std::int64_t i = 0; i < cut.cut.parts; ++i)
+    scratch.cover(k.gemm_workspace_floats(cut.part(i)));
+  return scratch;
+}
+
+Scratch scratch_of_matmul(const KernelTable& k, const MatmulShape& shape, int threads) {
+  Scratch scratch(threads);
+  scratch.cover(k.gemm_workspace_floats(shape.gemm));
+  return scratch;
+}
+
+// Executes one product.
+void run_product(const OnCpu& on, const OpRun& run) {
+  const Dense& dense = op_def(run.op.kind).dense;
+  const DenseCall call = dense.call(run);
+  const GemmCut cut(dense.product(run).gemm, run.threads());
+  const Scratch scratch =
+      scratch_for(run.threads(), [&] { return scratch_of_cut(on.kernels, cut, run.threads()); });
+  run.parts(cut.cut.parts, [&](int i) {
+    const std::int64_t at = cut.cut.begin(i);
+    const GemmShape part = cut.part(i);
+    float* const ws = scratch.of_part(run.buffers.workspace, i);
+    if (cut.by_rows) {
+      on.kernels.gemm(part, call.a + at * part.a_row, call.b, call.bias, call.out + at * part.c_row,
+                      ws);
+    } else {
+      const float* bias = call.bias == nullptr ? nullptr : call.bias + at;
+      on.kernels.gemm(part, call.a, call.b + at * part.b_col, bias, call.out + at * part.c_col, ws);
+    }
+  });
+}
+
+void run_matmul(const OnCpu& on, const OpRun& run) {
+  const DenseCall call = matmul_call(run);
+  const MatmulShape& s = run.op.matmul;
+  const Cut cut(s.count, 1, run.threads());
+  const Scratch scratch =
+      scratch_for(run.threads(), [&] { return scratch_of_matmul(on.kernels, s, run.threads()); });
+  run.parts(cut.parts, [&](int i) {
+    const std::int64_t at = cut.begin(i);
+    on.kernels.gemm_batched(s.gemm, cut.end(i) - at, s.a_step, s.b_step, s.y_step,
+                            call.a + at * s.a_step, call.b + at * s.b_step,
+                            call.out + at * s.y_step, scratch.of_part(run.buffers.workspace, i));
+  });
+}
+
+// --- Execution on a device.
+
+void queue_products(const OnDevice& on, const OpRun& run) {
+  const Dense& dense = op_def(run.op.kind).dense;
+  const DenseCall call = dense.call(run);
+  const MatmulShape s = dense.product(run);
+  on(on.kernels.gemm, s.gemm, s.count, s.a_step, s.b_step, s.y_step, call.a, call.b, call.bias,
+     call.out, run.buffers.workspace);
+}
+
+std::size_t device_workspace(const cuda::DeviceKernels& k, const OpShapes& op) {
+  const MatmulShape s = op_def(op.op.kind).dense.product(op);
+  return k.gemm_workspace_floats(s.gemm, s.count);
+}
+
+constexpr Workspace kWorkspace = {
+    [](const KernelTable& k, const OpShapes& op, int threads) {
+      const MatmulShape shape = op_def(op.op.kind).dense.product(op);
+      return scratch_of_cut(k, GemmCut(shape.gemm, threads), threads).all();
+    },
+    device_workspace};
+
+constexpr Operator kOperators[] = {
+    {.kind = OpKind::kLinear,
+     .name = "linear",
+     .kernels = "gemm",
+     .inputs = Inputs::kNumbers,
+     .outputs = linear_outputs,
+     .gradient = linear_gradient,
+     .workspace = kWorkspace,
+     .run = {run_product, queue_products},
+     .dense = {.product = linear_forward, .call = forward_call, .takes_bias = true}},
+    {.kind = OpKind::kLinearDgrad,
+     .name = "linear data gradient",
+     .workspace = kWorkspace,
+     .run = {run_product, queue_products},
+     .dense = {.product = linear_data_gradient, .call = data_gradient_call}},
+    {.kind = OpKind::kLinearWgrad,
+     .name = "linear weight gradient",
+     .writes_weight_grad = true,
+     .workspace = kWorkspace,
+     .run = {run_product, queue_products},
+     .dense = {.product = linear_weight_gradient, .call = weight_gradient_call}},
+    {.kind = OpKind::kMatmul,
+     .name = "matmul",
+     .kernels = "gemm_batched",
+     .inputs = Inputs::kDense,
+     .outputs = matmul_outputs,
+     .gradient = matmul_gradient,
+     .workspace = {[](const KernelTable& k, const OpShapes& op, int threads) {
+                     return scratch_of_matmul(k, op.op.matmul, threads).all();
+                   },
+                   device_workspace},
+     .run = {run_matmul, queue_products},
+     .dense = {.product = matmul_shape, .call = matmul_call}},
+};
+
+}  // namespace
+
+std::span<const Operator> product_operators() {
+  return kOperators;
+}
+
+}  // namespace es::gpu

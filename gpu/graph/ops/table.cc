@@ -1,0 +1,54 @@
+// Collects the entries of all topics.
+#include <algorithm>
+#include <array>
+
+#include "gpu/graph/ops/operator.h"
+#include "proto/base/check.h"
+
+namespace es::gpu {
+namespace {
+
+using Table = std::array<const Operator*, kOpKinds>;
+
+Table make_table() {
+  Table table = {};
+  for (const std::span<const Operator> topic :
+       {attention_operators(), conv_operators(), elementwise_operators(), embedding_operators(),
+        loss_operators(), move_operators(), norm_operators(), pool_operators(),
+        product_operators()})
+    for (const Operator& entry : topic) {
+      const Operator*& place = table[static_cast<std::size_t>(entry.kind)];
+      ES_CHECK_MSG(place == nullptr, entry.name);
+      place = &entry;
+    }
+  ES_CHECK(std::find(table.begin(), table.end(), nullptr) == table.end());
+  return table;
+}
+
+}  // namespace
+
+const Operator& op_def(OpKind kind) {
+  static const Table table = make_table();
+  return *table[static_cast<std::size_t>(kind)];
+}
+
+std::size_t op_workspace_floats(const KernelTable& kernels, const OpShapes& op, int threads) {
+  const auto floats = op_def(op.op.kind).workspace.cpu;
+  return floats == nullptr ? 0 : floats(kernels, op, threads);
+}
+
+std::size_t op_workspace_floats(const cuda::DeviceKernels& kernels, const OpShapes& op) {
+  const auto floats = op_def(op.op.kind).workspace.device;
+  return floats == nullptr ? 0 : floats(kernels, op);
+}
+
+void run_op(const KernelTable& kernels, const OpRun& run) {
+  op_def(run.op.kind).run.cpu({kernels, run.buffers.key}, run);
+}
+
+void queue_op(const OnDevice& on, const OpRun& run) {
+  ES_CHECK(!run.buffers.clear_padding && run.buffers.parallel == nullptr);
+  op_def(run.op.kind).run.device(on, run);
+}
+
+}  // namespace es::gpu
