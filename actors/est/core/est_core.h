@@ -60,8 +60,8 @@ class EstCore {
   // The device grants a slice of this step. A step may be granted again, because a round can make
   // the job repeat it.
   EstEffects granted(Generation generation, Version step);
-  // The data workers answer a request, possibly one that is no longer wanted. REQUIRES: each request
-  // is answered once.
+  // The data workers answer a request, possibly one that is no longer wanted. REQUIRES: each
+  // request is answered once.
   EstEffects loaded(LoadedBatch batch);
   // The ranks of the device have changed: nothing is held or wanted until the next grant.
   EstEffects dismissed();

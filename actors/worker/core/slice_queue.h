@@ -1,6 +1,6 @@
 #pragma once
-// SliceQueue decides which time slice the device runs next, and what the ESTs and the data workers
-// are told about it.
+// SliceQueue decides which time slice the device runs next, and which messages about it the ESTs
+// and the data workers receive.
 //
 // It has no clock, no I/O and no actor. An event goes in, and effects come out in the order in
 // which the shell must perform them. Not thread-safe; it has one owner.
