@@ -26,7 +26,7 @@ bool all_over(SimWorld& world, const std::map<JobId, JobSpec>& jobs) {
   if (!world.cluster().running.empty()) return false;
   const auto on_disk = records(world);
   for (const auto& [job, spec] : jobs)
-    if (!on_disk.contains(job) || !store::is_final(on_disk.at(job).phase)) return false;
+    if (!on_disk.contains(job) || !is_over(on_disk.at(job).state)) return false;
   return true;
 }
 
