@@ -95,7 +95,7 @@ kj::Array<capnp::word> copy_words(const void* bytes, std::size_t size) {
   return words;
 }
 
-Result<Head> read_head(const kj::Array<capnp::word>& words) {
+Result<Envelope> read_envelope(const kj::Array<capnp::word>& words) {
   try {
     capnp::ReaderOptions options;
     options.traversalLimitInWords = kEnvelopeBytesMax;
@@ -108,14 +108,14 @@ Result<Head> read_head(const kj::Array<capnp::word>& words) {
                          ": allowed is " + std::to_string(kProtocolVersion));
     if (!is_known(e.getType()))
       return usage_error("envelope: type = " + std::to_string(e.getType()) + " is unknown");
-    Head head;
-    head.type = static_cast<MessageType>(e.getType());
-    head.job = name_of(e.getJob(), "job");
-    head.generation = {e.getGeneration()};
-    head.step = e.getStep();
-    head.sender = {e.getSender()};
-    head.request = e.getRequest();
-    return head;
+    Envelope envelope;
+    envelope.type = static_cast<MessageType>(e.getType());
+    envelope.job = name_of(e.getJob(), "job");
+    envelope.generation = {e.getGeneration()};
+    envelope.step = e.getStep();
+    envelope.sender = {e.getSender()};
+    envelope.request = e.getRequest();
+    return envelope;
   } catch (const std::exception& error) {
     return usage_error("envelope: " + first_line(error.what()));
   }
@@ -130,17 +130,17 @@ Status check_size(const char* what, std::size_t size, std::size_t max) {
 
 }  // namespace
 
-std::string encode_head(const Head& head) {
+std::string encode_envelope(const Envelope& envelope) {
   capnp::word scratch[64] = {};
   capnp::MallocMessageBuilder builder(kj::arrayPtr(scratch, 64));
   wire::Envelope::Builder e = builder.initRoot<wire::Envelope>();
   e.setProtocol(kProtocolVersion);
-  e.setType(static_cast<std::uint16_t>(head.type));
-  e.setJob(head.job);
-  e.setGeneration(head.generation.value);
-  e.setStep(head.step);
-  e.setSender(head.sender.value);
-  e.setRequest(head.request);
+  e.setType(static_cast<std::uint16_t>(envelope.type));
+  e.setJob(envelope.job);
+  e.setGeneration(envelope.generation.value);
+  e.setStep(envelope.step);
+  e.setSender(envelope.sender.value);
+  e.setRequest(envelope.request);
   const kj::Array<capnp::word> words = capnp::messageToFlatArray(builder);
   const auto bytes = words.asChars();
   return {bytes.begin(), bytes.size()};
@@ -150,10 +150,10 @@ Result<std::shared_ptr<const Frame>> decode_frame(const void* envelope, std::siz
                                                   const void* body, std::size_t body_bytes) {
   ES_RETURN_IF_ERROR(check_size("envelope", envelope_bytes, kEnvelopeBytesMax));
   ES_RETURN_IF_ERROR(check_size("body", body_bytes, kBodyBytesMax));
-  Result<Head> head = read_head(copy_words(envelope, envelope_bytes));
-  if (!head) return head.error();
+  Result<Envelope> decoded = read_envelope(copy_words(envelope, envelope_bytes));
+  if (!decoded) return decoded.error();
   return std::shared_ptr<const Frame>(
-      std::make_shared<const Frame>(Frame{*std::move(head), copy_words(body, body_bytes)}));
+      std::make_shared<const Frame>(Frame{*std::move(decoded), copy_words(body, body_bytes)}));
 }
 
 capnp::ReaderOptions reader_options(const Frame& frame) {

@@ -21,14 +21,14 @@ inline constexpr std::size_t kBodyBytesMax = std::size_t{64} << 20;
 inline constexpr std::size_t kEnvelopeBytesMax = 4096;
 
 struct Frame {
-  Head head;
+  Envelope envelope;
   kj::Array<capnp::word> body;
 
   std::size_t body_bytes() const { return body.asBytes().size(); }
 };
 
 // Returns the bytes of an envelope, which are sent before the body.
-std::string encode_head(const Head& head);
+std::string encode_envelope(const Envelope& envelope);
 
 // Reads a received envelope and body. The bytes are copied, so they need no alignment. Error
 // (usage): the envelope or the body is too large, is empty or is not a whole number of words; the

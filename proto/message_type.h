@@ -113,14 +113,14 @@ enum class MessageType : std::uint16_t {
 inline constexpr MessageType kFirstLocal = MessageType::kDemand;
 
 // The envelope of a message. `job` is empty, and a number is 0, where it has no meaning.
-struct Head {
+struct Envelope {
   MessageType type = MessageType::kNone;
   JobId job;
   Generation generation;
   Version step = 0;
   Incarnation sender;
   std::uint64_t request = 0;
-  bool operator==(const Head&) const = default;
+  bool operator==(const Envelope&) const = default;
 };
 
 }  // namespace es

@@ -5,7 +5,7 @@
 // receiver reads the same words; between processes these words are the frame, so no message is
 // encoded twice.
 //
-//   auto msg = Msg<wire::Prepare>::build(head, [&](wire::Prepare::Builder b) { ... });
+//   auto msg = Msg<wire::Prepare>::build(envelope, [&](wire::Prepare::Builder b) { ... });
 //   auto view = msg.view();            // cheap; one per use, never shared between threads
 //   view->getFoo();
 //
@@ -37,27 +37,27 @@ class Msg {
 
   Msg() = default;
 
-  // Fills a new message and sets head.type. `fill` gets a Schema::Builder. It should set each
+  // Fills a new message and sets envelope.type. `fill` gets a Schema::Builder. It should set each
   // pointer field once, because setting it again wastes space in the message.
   template <std::invocable<typename Schema::Builder> Fill>
-  static Msg build(Head head, Fill&& fill) {
+  static Msg build(Envelope envelope, Fill&& fill) {
     capnp::word scratch[kScratchWords] = {};  // Cap'n Proto requires zeroed space
     capnp::MallocMessageBuilder builder(kj::arrayPtr(scratch, kScratchWords));
     fill(builder.initRoot<Schema>());
-    head.type = kType;
-    return Msg(
-        std::make_shared<const Frame>(Frame{std::move(head), capnp::messageToFlatArray(builder)}));
+    envelope.type = kType;
+    return Msg(std::make_shared<const Frame>(
+        Frame{std::move(envelope), capnp::messageToFlatArray(builder)}));
   }
 
   // Wraps a received frame. Error (usage): the frame is of another type.
   static Result<Msg> from_frame(std::shared_ptr<const Frame> frame) {
-    if (frame->head.type != kType)
-      return usage_error("message type " + std::to_string(static_cast<int>(frame->head.type)) +
+    if (frame->envelope.type != kType)
+      return usage_error("message type " + std::to_string(static_cast<int>(frame->envelope.type)) +
                          ": expected " + std::to_string(static_cast<int>(kType)));
     return Msg(std::move(frame));
   }
 
-  const Head& head() const { return frame_->head; }
+  const Envelope& envelope() const { return frame_->envelope; }
   const std::shared_ptr<const Frame>& frame() const { return frame_; }
 
   class View {

@@ -14,7 +14,7 @@
 namespace es {
 namespace {
 
-Head full_head() {
+Envelope full_envelope() {
   return {.type = MessageType::kContrib,
           .job = "resnet18-3f2a",
           .generation = {7},
@@ -29,7 +29,7 @@ std::string body_of(const Frame& frame) {
 }
 
 Msg<wire::Contrib> contrib() {
-  return Msg<wire::Contrib>::build(full_head(), [](wire::Contrib::Builder b) {
+  return Msg<wire::Contrib>::build(full_envelope(), [](wire::Contrib::Builder b) {
     b.setBucket(3);
     b.getData().setInlined(kj::heapArray<kj::byte>(64));
     b.initResults(2)[1].setLossBits(0x3f800000);
@@ -80,23 +80,23 @@ TEST_SUITE("proto/frame") {
   TEST_CASE("every field of the envelope and every word of the body arrives unchanged") {
     const Msg<wire::Contrib> message = contrib();
     const std::string body = body_of(*message.frame());
-    const auto frame = decoded(encode_head(message.head()), body);
+    const auto frame = decoded(encode_envelope(message.envelope()), body);
     REQUIRE(frame.ok());
-    CHECK((*frame)->head == full_head());
+    CHECK((*frame)->envelope == full_envelope());
     CHECK(body_of(**frame) == body);
   }
 
   TEST_CASE("received bytes need no alignment") {
-    const std::string envelope = " " + encode_head(full_head());
+    const std::string envelope = " " + encode_envelope(full_envelope());
     const std::string body = " " + body_of(*contrib().frame());
     const auto frame =
         decode_frame(envelope.data() + 1, envelope.size() - 1, body.data() + 1, body.size() - 1);
     REQUIRE(frame.ok());
-    CHECK((*frame)->head == full_head());
+    CHECK((*frame)->envelope == full_envelope());
   }
 
   TEST_CASE("sizes that cannot be a message are refused") {
-    const std::string envelope = encode_head(full_head());
+    const std::string envelope = encode_envelope(full_envelope());
     const std::string body = body_of(*contrib().frame());
     CHECK_FALSE(decoded("", body).ok());
     CHECK_FALSE(decoded(envelope, "").ok());
@@ -132,7 +132,7 @@ TEST_SUITE("proto/frame") {
 
   TEST_CASE("mutated envelopes and bodies are refused or read, and never crash") {
     std::mt19937_64 random(es::test::seed("frame mutations"));
-    const std::string envelope = encode_head(full_head());
+    const std::string envelope = encode_envelope(full_envelope());
     const std::string body = body_of(*contrib().frame());
     std::uint64_t refused_frames = 0, refused_bodies = 0, read = 0, sum = 0;
     for (int i = 0; i < 100000; ++i) {

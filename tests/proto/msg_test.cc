@@ -27,9 +27,9 @@ TEST_SUITE("proto/msg") {
     CHECK(view->getIncarnation() == 42);
     CHECK(view->getExitCode() == -1);
     CHECK(std::string(view->getLastWords().cStr()) == "bye");
-    CHECK(message.head().type == MessageType::kWorkerExited);
-    CHECK(message.head().job == "job");
-    CHECK(message.head().request == 5);
+    CHECK(message.envelope().type == MessageType::kWorkerExited);
+    CHECK(message.envelope().job == "job");
+    CHECK(message.envelope().request == 5);
   }
 
   TEST_CASE("a message larger than the scratch space is whole") {
@@ -72,7 +72,7 @@ TEST_SUITE("proto/msg") {
     auto words = kj::heapArray<capnp::word>(4);
     for (kj::byte& byte : words.asBytes()) byte = 0xff;
     const auto bad = Msg<wire::WorkerExited>::from_frame(std::make_shared<const Frame>(
-        Frame{.head = {.type = MessageType::kWorkerExited}, .body = std::move(words)}));
+        Frame{.envelope = {.type = MessageType::kWorkerExited}, .body = std::move(words)}));
     REQUIRE(bad.ok());
     const auto result = (*bad).decode(read_incarnation);
     REQUIRE_FALSE(result.ok());

@@ -14,7 +14,7 @@ namespace {
 using namespace actors;
 
 void add(DigestBuilder& to, const Frame& frame) {
-  to.add_text(encode_head(frame.head));
+  to.add_text(encode_envelope(frame.envelope));
   to.add(std::as_bytes(std::span(frame.body.begin(), frame.body.size())));
 }
 

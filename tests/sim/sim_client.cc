@@ -27,7 +27,7 @@ caf::behavior sim_client_actor(caf::event_based_actor* self, caf::actor gateway,
       [=](const SendToHead& m) {
         self->send(gateway, Outbound{kHead, m.frame});
       },
-      [=](const Inbound& m) { inbox->frames[m.frame->head.request].push_back(m.frame); },
+      [=](const Inbound& m) { inbox->frames[m.frame->envelope.request].push_back(m.frame); },
       [](const PeerUp&) {},
       [](const PeerDown&) {},
   };
@@ -44,7 +44,7 @@ SimClient::FramePtr SimClient::answer(std::uint64_t request) {
 
 Status SimClient::wait(std::uint64_t request) {
   const FramePtr frame = answer(request);
-  if (frame->head.type == MessageType::kDone) return {};
+  if (frame->envelope.type == MessageType::kDone) return {};
   return error_of(frame);
 }
 

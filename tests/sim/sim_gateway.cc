@@ -100,7 +100,7 @@ void SimGatewayState::try_link(const PeerId& a, const PeerId& b) {
 void SimGatewayState::send(const Outbound& outbound) {
   const PeerId from = sender();
   if (caught_.contains(from)) return;
-  const bool caught = springs(outbound.frame->head.type, false);
+  const bool caught = springs(outbound.frame->envelope.type, false);
   Link& l = link(from, outbound.to);
   const bool workers = from.starts_with("worker") && outbound.to.starts_with("worker");
   if (workers && l.up && lose_ > 0) {
@@ -234,7 +234,7 @@ void SimGatewayState::deliver(const Delivery& delivery) {
   const auto to = peers_.find(delivery.to);
   if (to == peers_.end() || channels_[{delivery.from, delivery.to}].life != delivery.life) return;
   if (const auto* inbound = std::get_if<Inbound>(&delivery.event))
-    if (springs(inbound->frame->head.type, true)) {
+    if (springs(inbound->frame->envelope.type, true)) {
       spring(delivery.to);
       if (caught_.contains(delivery.to)) return;
     }

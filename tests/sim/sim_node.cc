@@ -56,7 +56,7 @@ void SimNodeState::say_hello() {
 }
 
 void SimNodeState::on_inbound(const Inbound& inbound) {
-  const JobId& job = inbound.frame->head.job;
+  const JobId& job = inbound.frame->envelope.job;
   if (const auto welcome = Msg<wire::NodeWelcome>::from_frame(inbound.frame)) {
     if (!welcome->view()->getAccepted()) cluster_->violations.push_back("a node was refused");
   } else if (const auto start_worker = Msg<wire::StartWorker>::from_frame(inbound.frame)) {
@@ -71,24 +71,24 @@ void SimNodeState::on_inbound(const Inbound& inbound) {
 // --- saved states on the disk of the node
 
 bool SimNodeState::on_states(const Inbound& inbound) {
-  const Head head{.job = inbound.frame->head.job,
-                  .generation = inbound.frame->head.generation,
-                  .step = inbound.frame->head.step,
-                  .sender = inbound.frame->head.sender};
+  const Envelope envelope{.job = inbound.frame->envelope.job,
+                          .generation = inbound.frame->envelope.generation,
+                          .step = inbound.frame->envelope.step,
+                          .sender = inbound.frame->envelope.sender};
   if (const auto find = Msg<wire::FindStates>::from_frame(inbound.frame))
-    find_states(head, *find->view());
+    find_states(envelope, *find->view());
   else if (const auto remove = Msg<wire::RemoveStates>::from_frame(inbound.frame))
     remove_states(*remove->view());
   else if (const auto part = Msg<wire::ReadState>::from_frame(inbound.frame))
-    read_state(head, *part->view());
+    read_state(envelope, *part->view());
   else
     return false;
   return true;
 }
 
-void SimNodeState::find_states(const Head& head, wire::FindStates::Reader request) {
+void SimNodeState::find_states(const Envelope& envelope, wire::FindStates::Reader request) {
   const auto& disk = cluster_->disk_of(options_.name);
-  const auto message = Msg<wire::StatesFound>::build(head, [&](wire::StatesFound::Builder b) {
+  const auto message = Msg<wire::StatesFound>::build(envelope, [&](wire::StatesFound::Builder b) {
     auto list = b.initStates(request.getStates().size());
     for (unsigned i = 0; i < list.size(); ++i) {
       const SavedState state = saved_state_from(request.getStates()[i]);
@@ -121,10 +121,10 @@ void SimNodeState::remove_states(wire::RemoveStates::Reader request) {
   });
 }
 
-void SimNodeState::read_state(const Head& head, wire::ReadState::Reader request) {
+void SimNodeState::read_state(const Envelope& envelope, wire::ReadState::Reader request) {
   const auto& disk = cluster_->disk_of(options_.name);
   const auto found = disk.find(request.getPath().cStr());
-  const auto message = Msg<wire::StatePart>::build(head, [&](wire::StatePart::Builder b) {
+  const auto message = Msg<wire::StatePart>::build(envelope, [&](wire::StatePart::Builder b) {
     b.setPath(request.getPath());
     b.setGone(found == disk.end());
     if (found == disk.end()) return b.setError("it is not there");

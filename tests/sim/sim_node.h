@@ -73,9 +73,9 @@ class SimNodeState {
   void start(const JobId& job, wire::StartWorker::Reader request);
   void kill(const JobId& job, Incarnation incarnation);
   bool on_states(const actors::Inbound& inbound);
-  void find_states(const Head& head, wire::FindStates::Reader request);
+  void find_states(const Envelope& envelope, wire::FindStates::Reader request);
   void remove_states(wire::RemoveStates::Reader request);
-  void read_state(const Head& head, wire::ReadState::Reader request);
+  void read_state(const Envelope& envelope, wire::ReadState::Reader request);
   void end(Incarnation incarnation, actors::ProcessExit exit);
   void send_exited(const JobId& job, Incarnation incarnation, const actors::ProcessExit& exit);
   actors::Instant random_delay(int least_ms, int most_ms);

@@ -82,9 +82,9 @@ void SimWorkerState::on_peer_up(const PeerUp& up) {
 }
 
 void SimWorkerState::on_inbound(const Inbound& inbound) {
-  const Head& head = inbound.frame->head;
-  if (head.job != options_.job) return violated("a message for job " + head.job);
-  if (head.type == MessageType::kStatePart) {
+  const Envelope& envelope = inbound.frame->envelope;
+  if (envelope.job != options_.job) return violated("a message for job " + envelope.job);
+  if (envelope.type == MessageType::kStatePart) {
     on_state_part(inbound);
   } else if (inbound.from == kHead) {
     const auto message = protocol::decode_head(inbound.frame);
@@ -139,11 +139,11 @@ void SimWorkerState::perform_effect(const worker::SendPeer& effect) {
 // A toy version is one piece.
 void SimWorkerState::perform_effect(const worker::PullState& effect) {
   pulls_ = effect.generation;
-  Head head;
-  head.job = options_.job;
-  head.generation = effect.generation;
-  head.sender = options_.incarnation;
-  head.step = core_->target();
+  Envelope envelope;
+  envelope.job = options_.job;
+  envelope.generation = effect.generation;
+  envelope.sender = options_.incarnation;
+  envelope.step = core_->target();
   const auto message = Msg<wire::ReadState>::build(head, [&](wire::ReadState::Builder b) {
     b.setNode(effect.from.node);
     b.setPath(effect.from.path);
@@ -152,17 +152,17 @@ void SimWorkerState::perform_effect(const worker::PullState& effect) {
 }
 
 void SimWorkerState::on_state_part(const Inbound& inbound) {
-  const Head& head = inbound.frame->head;
-  if (pulls_ != head.generation || core_->generation() != head.generation) return;
+  const Envelope& envelope = inbound.frame->envelope;
+  if (pulls_ != envelope.generation || core_->generation() != envelope.generation) return;
   pulls_.reset();
   const auto part = Msg<wire::StatePart>::from_frame(inbound.frame);
   auto view = part->view();
   if (view->getError().size() > 0)
     return perform(core_->on(worker::PullEvent(worker::PullFailed{
-                                 head.generation, view->getError().cStr(), view->getGone()}),
+                                 envelope.generation, view->getError().cStr(), view->getGone()}),
                              now()));
   copy_ = toy_version_from({view->getData().begin(), view->getData().size()});
-  perform(core_->on(worker::PullEvent(worker::StatePulled{head.generation, kCopy}), now()));
+  perform(core_->on(worker::PullEvent(worker::StatePulled{envelope.generation, kCopy}), now()));
 }
 
 // A saved state is never given up for an older one.
@@ -224,10 +224,10 @@ Instant SimWorkerState::duration_of(const worker::EngineEvent& event) {
 }
 
 void SimWorkerState::send_stats(Version version) {
-  Head head;
-  head.job = options_.job;
-  head.generation = core_->generation();
-  head.sender = options_.incarnation;
+  Envelope envelope;
+  envelope.job = options_.job;
+  envelope.generation = core_->generation();
+  envelope.sender = options_.incarnation;
   const Instant step = cluster_->step_time_of(options_.device);
   const auto message = Msg<wire::WorkerStats>::build(head, [&](wire::WorkerStats::Builder b) {
     b.setVersion(version);

@@ -55,7 +55,7 @@ double ClusterSchedulerState::now_s() const {
 // --- routing
 
 void ClusterSchedulerState::on_inbound(const Inbound& inbound) {
-  switch (inbound.frame->head.type) {
+  switch (inbound.frame->envelope.type) {
     case MessageType::kNodeHello:
       return on_node_hello(inbound);
     case MessageType::kDrainNode:
@@ -86,15 +86,16 @@ void ClusterSchedulerState::on_inbound(const Inbound& inbound) {
 }
 
 void ClusterSchedulerState::forward_to_job(const Inbound& inbound) {
-  const Head& head = inbound.frame->head;
-  const auto at = jobs_.find(find_job(head.job));
+  const Envelope& envelope = inbound.frame->envelope;
+  const auto at = jobs_.find(find_job(envelope.job));
   if (at == jobs_.end()) {
-    if (head.request != 0)
-      refuse(inbound, not_found("job \"" + head.job + "\": there is no such job (see esctl ps)"));
+    if (envelope.request != 0)
+      refuse(inbound,
+             not_found("job \"" + envelope.job + "\": there is no such job (see esctl ps)"));
     return;
   }
   Inbound forwarded = inbound;
-  if (head.type == MessageType::kCheckpointJob)
+  if (envelope.type == MessageType::kCheckpointJob)
     if (const Status filled = fill_in_checkpoint_directory(forwarded, at->first); !filled.ok())
       return refuse(inbound, filled.error());
   self_->send(at->second.actor, std::move(forwarded));
@@ -123,12 +124,12 @@ Status ClusterSchedulerState::fill_in_checkpoint_directory(Inbound& inbound, con
     if (!named.empty())
       ES_RETURN_IF_ERROR(store::check_named(store::RootKind::kCheckpoints, "--to", named));
   if (!asked->directory.empty()) return {};
-  const Head& head = inbound.frame->head;
+  const Envelope& envelope = inbound.frame->envelope;
   std::error_code ignored;
   std::filesystem::create_directories(options_.checkpoint_dir, ignored);
   const std::filesystem::path chosen =
       options_.checkpoint_dir / (job + "-" + std::to_string(options_.unix_ms()));
-  inbound.frame = Msg<wire::CheckpointJob>::build(head, [&](wire::CheckpointJob::Builder b) {
+  inbound.frame = Msg<wire::CheckpointJob>::build(envelope, [&](wire::CheckpointJob::Builder b) {
                     b.setDirectory(chosen.string());
                     b.setAtEnd(asked->at_end);
                     b.setOtherwise(asked->otherwise);
@@ -181,17 +182,17 @@ caf::behavior cluster_scheduler_actor(caf::stateful_actor<ClusterSchedulerState>
       [=](const Inbound& inbound) { self->state.on_inbound(inbound); },
       [](const PeerUp&) {},  // a peer introduces itself by its first message
       [=](const PeerDown& down) { self->state.on_peer_down(down); },
-      [=](const Msg<wire::Demand>& m) { self->state.on_demand(m.head().job, *m.view()); },
+      [=](const Msg<wire::Demand>& m) { self->state.on_demand(m.envelope().job, *m.view()); },
       [=](const Msg<wire::DeviceReleased>& m) {
-        self->state.on_job_message(m.head().job, protocol::value_of(*m.view()));
+        self->state.on_job_message(m.envelope().job, protocol::value_of(*m.view()));
       },
       [=](const Msg<wire::DeviceSuspected>& m) {
         self->state.on_suspected(protocol::value_of(*m.view()));
       },
       [=](const Msg<wire::DevicesKept>& m) {
-        self->state.on_devices_kept(m.head().job, protocol::value_of(*m.view()));
+        self->state.on_devices_kept(m.envelope().job, protocol::value_of(*m.view()));
       },
-      [=](const Msg<wire::JobEnded>& m) { self->state.on_ended(m.head().job); },
+      [=](const Msg<wire::JobEnded>& m) { self->state.on_ended(m.envelope().job); },
       [=](const StopHead&) { self->state.stop(); },
       [=](const CloseHead&) { self->state.close(); },
       [=](StoreFailedAtom, const std::string& reason) { self->state.on_store_failed(reason); },

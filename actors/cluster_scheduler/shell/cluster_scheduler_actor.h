@@ -219,8 +219,9 @@ class ClusterSchedulerState {
   void perform(const std::vector<cluster::Effect>& effects);
   template <class Schema, class Fill>
   void answer(const Inbound& inbound, Fill&& fill) {
-    const Head& head = inbound.frame->head;
-    const auto message = Msg<Schema>::build({.job = head.job, .request = head.request}, fill);
+    const Envelope& envelope = inbound.frame->envelope;
+    const auto message =
+        Msg<Schema>::build({.job = envelope.job, .request = envelope.request}, fill);
     self_->send(gateway_, Outbound{inbound.from, message.frame()});
   }
   void refuse(const Inbound& inbound, const Error& error);

@@ -78,7 +78,7 @@ void ClusterSchedulerState::clear_device(const Inbound& inbound) {
 }
 
 void ClusterSchedulerState::read_ledger(const Inbound& inbound) {
-  const JobId job = find_job(inbound.frame->head.job);
+  const JobId job = find_job(inbound.frame->envelope.job);
   struct Range {
     Version begin, end;
   };

@@ -52,9 +52,9 @@ void ClusterSchedulerState::answer_list(const Listing& listing) {
       jobs.setWithCaveats(i, listing.jobs[i].view()->getInfo());
   });
   for (const Inbound& client : listing.clients)
-    self_->send(
-        gateway_,
-        Outbound{client.from, with_head(list.frame(), {.request = client.frame->head.request})});
+    self_->send(gateway_,
+                Outbound{client.from,
+                         with_envelope(list.frame(), {.request = client.frame->envelope.request})});
   end_listing();
 }
 

@@ -207,7 +207,7 @@ caf::behavior companion_actor(caf::stateful_actor<CompanionState>* self, Compani
       },
       [=](const Msg<wire::PlanListQuery>& m) {
         self->send(caf::actor_cast<caf::actor>(self->current_sender()),
-                   self->state.list(protocol::value_of(*m.view()), m.head().request));
+                   self->state.list(protocol::value_of(*m.view()), m.envelope().request));
       },
       [=](const Msg<wire::CapabilityReport>& m) {
         self->state.on_report(protocol::value_of(*m.view()));

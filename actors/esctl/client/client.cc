@@ -28,7 +28,7 @@ void note(ConnectAttempt& attempt, LinkNews news) {
 }
 
 Result<std::shared_ptr<const Frame>> unless_refused(const std::shared_ptr<const Frame>& frame) {
-  if (frame->head.type != MessageType::kRefusal) return frame;
+  if (frame->envelope.type != MessageType::kRefusal) return frame;
   const auto refusal = Msg<wire::Refusal>::from_frame(frame)->decode(read_refusal);
   return refusal ? refusal->error : refusal.error();
 }
@@ -126,7 +126,7 @@ Status Client::follow(const JobId& job, const FollowOptions& options,
 
 Client::FrameResult Client::exchange(std::shared_ptr<const Frame> request,
                                      std::chrono::milliseconds timeout) {
-  const std::uint64_t number = request->head.request;
+  const std::uint64_t number = request->envelope.request;
   unanswered_ = true;
   send(std::move(request));
   return answer_to(number, Clock::now() + timeout);
@@ -153,11 +153,11 @@ Client::FrameResult Client::answer_to(std::uint64_t request, Deadline deadline) 
       return failure("easyscaled at " + endpoint_ +
                      " has ended or closed the connection before it answered");
     if (item->frame == nullptr) continue;
-    if (item->frame->head.request == request) {
+    if (item->frame->envelope.request == request) {
       unanswered_ = false;
       return unless_refused(item->frame);
     }
-    const auto posted = posted_.find(item->frame->head.request);
+    const auto posted = posted_.find(item->frame->envelope.request);
     if (posted != posted_.end()) posted->second = item->frame;
   }
 }

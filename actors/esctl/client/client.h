@@ -55,8 +55,8 @@ class Client {
   template <class Answer, class Request, class Fill>
   Result<Msg<Answer>> ask(const JobId& job, Fill&& fill,
                           std::chrono::milliseconds timeout = kAnswerTimeout) {
-    const Head head{.job = job, .request = ++last_request_};
-    auto frame = exchange(Msg<Request>::build(head, fill).frame(), timeout);
+    const Envelope envelope{.job = job, .request = ++last_request_};
+    auto frame = exchange(Msg<Request>::build(envelope, fill).frame(), timeout);
     if (!frame) return frame.error();
     return Msg<Answer>::from_frame(*std::move(frame));
   }
@@ -64,10 +64,10 @@ class Client {
   // Sends a Request whose answer arrives much later and must be collected once. Returns its number.
   template <class Request, class Fill>
   std::uint64_t post(const JobId& job, Fill&& fill) {
-    const Head head{.job = job, .request = ++last_request_};
-    posted_.emplace(head.request, nullptr);
-    send(Msg<Request>::build(head, fill).frame());
-    return head.request;
+    const Envelope envelope{.job = job, .request = ++last_request_};
+    posted_.emplace(envelope.request, nullptr);
+    send(Msg<Request>::build(envelope, fill).frame());
+    return envelope.request;
   }
   // Waits for the answer to a posted request without a time limit. REQUIRES: post() returned
   // `request`.

@@ -52,7 +52,7 @@ void follow_keys(GatewayState& state, const std::string& directory, const Log& l
 TransportEvents events_to(const caf::actor& sink, const Log& log) {
   return {.on_frame =
               [sink](const PeerId& from, std::shared_ptr<const Frame> frame) {
-                message_kill_point("got", frame->head.type);
+                message_kill_point("got", frame->envelope.type);
                 caf::anon_send(sink, Inbound{.from = from, .frame = std::move(frame)});
               },
           .on_peer_up = [sink](const PeerId& peer) { caf::anon_send(sink, PeerUp{peer}); },
@@ -71,7 +71,7 @@ caf::behavior gateway_behavior(caf::stateful_actor<GatewayState>* self,
   self->set_down_handler([self](const caf::down_msg& down) { self->quit(down.reason); });
   return {
       [self](Outbound& message) {
-        const MessageType type = message.frame->head.type;
+        const MessageType type = message.frame->envelope.type;
         message_kill_point("send", type);
         if (kill_point_passed()) return;
         self->state.transport->send(message.to, std::move(message.frame));

@@ -167,7 +167,7 @@ bool WireSocket::send_frame(const std::string& connection, std::shared_ptr<const
                             TransportCounters& counters, std::shared_ptr<QueuedBytes> queued) {
   try {
     if (!send_route(connection)) return false;
-    const std::string envelope = encode_head(frame->head);
+    const std::string envelope = encode_envelope(frame->envelope);
     if (!socket_.send(zmq::buffer(envelope), zmq::send_flags::sndmore)) return false;
     zmq::message_t body = body_message(std::move(frame), counters, std::move(queued));
     return socket_.send(body, zmq::send_flags::none).has_value();

@@ -115,7 +115,7 @@ Instant IntraJobState::now() const {
 // --- incoming messages
 
 void IntraJobState::on_inbound(const Inbound& inbound) {
-  const MessageType type = inbound.frame->head.type;
+  const MessageType type = inbound.frame->envelope.type;
   if (protocol::is_worker_message(type) || type == MessageType::kWorkerStats)
     return on_worker_message(inbound);
   if (auto exited = Msg<wire::WorkerExited>::from_frame(inbound.frame)) {
@@ -194,7 +194,7 @@ void IntraJobState::lose(const std::vector<Incarnation>& workers, const std::str
 }
 
 void IntraJobState::on_worker_message(const Inbound& inbound) {
-  const Incarnation sender = inbound.frame->head.sender;
+  const Incarnation sender = inbound.frame->envelope.sender;
   if (inbound.from != worker_peer(sender))
     return log("refused a message of " + inbound.from + " in the name of worker " +
                std::to_string(sender.value));

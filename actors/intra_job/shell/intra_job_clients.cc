@@ -39,10 +39,10 @@ void IntraJobState::refuse(const PeerId& client, std::uint64_t request, const Er
 }
 
 void IntraJobState::on_client(const Inbound& inbound) {
-  if (is_command(inbound.frame->head.type))
+  if (is_command(inbound.frame->envelope.type))
     if (const Status accepting = check_accepting(); !accepting.ok())
-      return refuse(inbound.from, inbound.frame->head.request, accepting.error());
-  switch (inbound.frame->head.type) {
+      return refuse(inbound.from, inbound.frame->envelope.request, accepting.error());
+  switch (inbound.frame->envelope.type) {
     case MessageType::kDescribeJob:
       return describe(inbound);
     case MessageType::kFollowJob:
@@ -60,9 +60,9 @@ void IntraJobState::on_client(const Inbound& inbound) {
     case MessageType::kListPlans:
       return list_plans(inbound);
     default:
-      refuse(inbound.from, inbound.frame->head.request,
+      refuse(inbound.from, inbound.frame->envelope.request,
              usage_error("not a request about a job: message type " +
-                         std::to_string(static_cast<int>(inbound.frame->head.type))));
+                         std::to_string(static_cast<int>(inbound.frame->envelope.type))));
   }
 }
 
@@ -144,7 +144,7 @@ Msg<wire::JobDetails> IntraJobState::details() const {
 }
 
 void IntraJobState::describe(const Inbound& inbound) {
-  answer<wire::JobDetails>(inbound.from, inbound.frame->head.request,
+  answer<wire::JobDetails>(inbound.from, inbound.frame->envelope.request,
                            [this](wire::JobDetails::Builder b) { fill_details(b); });
 }
 
@@ -154,7 +154,7 @@ void IntraJobState::follow(const Inbound& inbound) {
   const auto request = Msg<wire::FollowJob>::from_frame(inbound.frame);
   if (!request) return;
   const auto read = request->decode([&](wire::FollowJob::Reader r) {
-    const Follower follower{inbound.from, inbound.frame->head.request, r.getInfo()};
+    const Follower follower{inbound.from, inbound.frame->envelope.request, r.getInfo()};
     if (r.getLogFromStart())
       for (const std::string& line : log_lines_) answer_log(follower, line);
     answer_info(follower);
@@ -166,7 +166,7 @@ void IntraJobState::follow(const Inbound& inbound) {
     followers_.push_back(follower);
     return 0;
   });
-  if (!read) refuse(inbound.from, inbound.frame->head.request, read.error());
+  if (!read) refuse(inbound.from, inbound.frame->envelope.request, read.error());
 }
 
 void IntraJobState::answer_log(const Follower& follower, const std::string& line) {
@@ -195,7 +195,7 @@ void IntraJobState::tell_followers_progress() {
                    put(b.initInfo(), view());
                  }).frame();
     send_to(follower.client,
-            with_head(progress, {.job = options_.job, .request = follower.request}));
+            with_envelope(progress, {.job = options_.job, .request = follower.request}));
   }
 }
 
@@ -203,7 +203,7 @@ void IntraJobState::tell_followers_progress() {
 
 std::uint64_t IntraJobState::remember(const Inbound& inbound) {
   const std::uint64_t number = next_command_++;
-  commands_[number] = {inbound.from, inbound.frame->head.request};
+  commands_[number] = {inbound.from, inbound.frame->envelope.request};
   return number;
 }
 
@@ -212,7 +212,7 @@ void IntraJobState::scale(const Inbound& inbound) {
   if (!request) return;
   const auto text =
       request->decode([](wire::ScaleJob::Reader r) { return name_of(r.getDevices(), "devices"); });
-  const std::uint64_t number = inbound.frame->head.request;
+  const std::uint64_t number = inbound.frame->envelope.request;
   if (!text) return refuse(inbound.from, number, text.error());
   intra_job::ScaleCommand command;
   if (!text->empty()) {
@@ -231,12 +231,12 @@ void IntraJobState::checkpoint(const Inbound& inbound) {
     return intra_job::CheckpointCommand{0, name_of(r.getDirectory(), "directory"), r.getAtEnd(),
                                         name_of(r.getOtherwise(), "otherwise")};
   });
-  if (!command) return refuse(inbound.from, inbound.frame->head.request, command.error());
+  if (!command) return refuse(inbound.from, inbound.frame->envelope.request, command.error());
   // The worker that writes would find an existing directory too, but only at the end of the step.
   // It may be on another disk, so this check does not replace that one.
   std::error_code ignored;
   if (std::filesystem::exists(command->directory, ignored))
-    return refuse(inbound.from, inbound.frame->head.request,
+    return refuse(inbound.from, inbound.frame->envelope.request,
                   refused(command->directory + " exists: allowed is a new directory"));
   command->request = remember(inbound);
   perform(core_->on(intra_job::Event(*std::move(command)), now()));
@@ -251,7 +251,8 @@ void IntraJobState::resume(const Inbound& inbound) {
   if (!request) return;
   const auto accept_loss =
       request->decode([](wire::ResumeJob::Reader r) { return r.getAcceptLoss(); });
-  if (!accept_loss) return refuse(inbound.from, inbound.frame->head.request, accept_loss.error());
+  if (!accept_loss)
+    return refuse(inbound.from, inbound.frame->envelope.request, accept_loss.error());
   perform(core_->on(intra_job::Event(intra_job::ResumeCommand{remember(inbound), *accept_loss}),
                     now()));
 }
@@ -267,14 +268,14 @@ void IntraJobState::cancel(const Inbound& inbound) {
 
 void IntraJobState::list_plans(const Inbound& inbound) {
   if (is_over(core_->state()))
-    return refuse(inbound.from, inbound.frame->head.request, refused("the job has ended"));
+    return refuse(inbound.from, inbound.frame->envelope.request, refused("the job has ended"));
   const std::uint64_t number = next_command_++;
-  plan_lists_[number] = {inbound.from, inbound.frame->head.request};
+  plan_lists_[number] = {inbound.from, inbound.frame->envelope.request};
   self_->send(peers_.companion, protocol::message_of(planner_->list_query(planner_view()), number));
 }
 
 void IntraJobState::on_plan_list(const Msg<wire::PlanList>& list) {
-  const auto at = plan_lists_.find(list.head().request);
+  const auto at = plan_lists_.find(list.envelope().request);
   if (at == plan_lists_.end()) return;
   const auto [client, request] = at->second;
   plan_lists_.erase(at);

@@ -95,7 +95,7 @@ void IntraJobState::on_states_removed(const Inbound& inbound) {
 
 // A worker may read only the state that the head has told it to load.
 void IntraJobState::on_read_state(const Inbound& inbound) {
-  const Incarnation sender = inbound.frame->head.sender;
+  const Incarnation sender = inbound.frame->envelope.sender;
   const auto message = Msg<wire::ReadState>::from_frame(inbound.frame);
   if (!message || inbound.from != worker_peer(sender)) return;
   const auto wanted = message->decode([](wire::ReadState::Reader r) {
@@ -109,7 +109,7 @@ void IntraJobState::on_read_state(const Inbound& inbound) {
 }
 
 void IntraJobState::on_state_part(const Inbound& inbound) {
-  if (node_of(inbound.from)) send_to(worker_peer(inbound.frame->head.sender), inbound.frame);
+  if (node_of(inbound.from)) send_to(worker_peer(inbound.frame->envelope.sender), inbound.frame);
 }
 
 }  // namespace es::actors

@@ -40,17 +40,17 @@ std::optional<Details> saved_details(const JobRecord& record, HeadStore& store) 
   if (!bytes || !bytes->has_value() || (*bytes)->size() % sizeof(capnp::word) != 0) return {};
   auto words = kj::heapArray<capnp::word>((*bytes)->size() / sizeof(capnp::word));
   std::memcpy(words.begin(), (*bytes)->data(), (*bytes)->size());
-  Head head{.type = Details::kType, .job = record.id};
-  auto details =
-      Details::from_frame(std::make_shared<const Frame>(Frame{std::move(head), std::move(words)}));
+  Envelope envelope{.type = Details::kType, .job = record.id};
+  auto details = Details::from_frame(
+      std::make_shared<const Frame>(Frame{std::move(envelope), std::move(words)}));
   if (!details || !details->decode([](auto r) { return read_job(r.getInfo()); })) return {};
   return *std::move(details);
 }
 
 template <class Schema, class Fill>
 void answer(caf::event_based_actor* self, const PastJob& job, const Inbound& inbound, Fill&& fill) {
-  const Head& head = inbound.frame->head;
-  const auto message = Msg<Schema>::build({.job = head.job, .request = head.request}, fill);
+  const Envelope& envelope = inbound.frame->envelope;
+  const auto message = Msg<Schema>::build({.job = envelope.job, .request = envelope.request}, fill);
   self->send(job.gateway, Outbound{inbound.from, message.frame()});
 }
 
@@ -70,11 +70,11 @@ void follow(caf::event_based_actor* self, const PastJob& job, const Inbound& inb
 }
 
 void on_inbound(caf::event_based_actor* self, const PastJob& job, const Inbound& inbound) {
-  const Head& head = inbound.frame->head;
+  const Envelope& envelope = inbound.frame->envelope;
   // No client waits for an answer: the sender is a node, or a worker that outlived its job.
-  if (head.request == 0) return;
-  if (head.type == MessageType::kFollowJob) return follow(self, job, inbound);
-  if (head.type != MessageType::kDescribeJob)
+  if (envelope.request == 0) return;
+  if (envelope.type == MessageType::kFollowJob) return follow(self, job, inbound);
+  if (envelope.type != MessageType::kDescribeJob)
     return answer<wire::Refusal>(self, job, inbound, [](wire::Refusal::Builder b) {
       b.setKind(to_wire(ErrorKind::kRefused));
       b.setMessage("the job has ended");

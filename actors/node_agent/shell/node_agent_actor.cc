@@ -104,7 +104,7 @@ void NodeAgentState::on_welcome(wire::NodeWelcome::Reader r) {
 
 void NodeAgentState::on_inbound(const Inbound& inbound) {
   if (inbound.from != kHeadPeer) return;
-  const JobId& job = inbound.frame->head.job;
+  const JobId& job = inbound.frame->envelope.job;
   if (auto welcome = Msg<wire::NodeWelcome>::from_frame(inbound.frame)) {
     (void)welcome->decode([&](wire::NodeWelcome::Reader r) {
       if (r.getAccepted())
@@ -201,8 +201,8 @@ void NodeAgentState::on_ended(const ProcessEnded& ended) {
 
 void NodeAgentState::send_exited(const JobId& job, Incarnation incarnation,
                                  const ProcessExit& exit) {
-  Head head;
-  head.job = job;
+  Envelope envelope;
+  envelope.job = job;
   const auto message = Msg<wire::WorkerExited>::build(head, [&](wire::WorkerExited::Builder b) {
     b.setIncarnation(incarnation.value);
     b.setExitCode(exit.exit_code);

@@ -1,4 +1,4 @@
-// NodeAgent: the saved states of jobs on this node's disk, for a head that may not see it. Each
+// NodeAgent: the saved states of jobs on this node's disk, for a envelope that may not see it. Each
 // request runs on a thread of its own until it is served, because a disk that does not answer must
 // not make the node look dead.
 #include <caf/all.hpp>
@@ -28,8 +28,8 @@ void put_texts(List list, const std::vector<std::string>& texts) {
   for (std::size_t i = 0; i < texts.size(); ++i) list.set(static_cast<unsigned>(i), texts[i]);
 }
 
-FramePtr find_all(const Head& head, const std::vector<SavedState>& states) {
-  return Msg<wire::StatesFound>::build(head,
+FramePtr find_all(const Envelope& envelope, const std::vector<SavedState>& states) {
+  return Msg<wire::StatesFound>::build(envelope,
                                        [&](wire::StatesFound::Builder b) {
                                          auto list = b.initStates(states.size());
                                          for (std::size_t i = 0; i < states.size(); ++i) {
@@ -42,11 +42,11 @@ FramePtr find_all(const Head& head, const std::vector<SavedState>& states) {
       .frame();
 }
 
-FramePtr remove_all(const Head& head, const StateRemoval& removal) {
+FramePtr remove_all(const Envelope& envelope, const StateRemoval& removal) {
   const Removed removed = remove_states(removal);
   if (removed.paths.empty() && removed.problems.empty()) return nullptr;
   return Msg<wire::StatesRemoved>::build(
-             head,
+             envelope,
              [&](wire::StatesRemoved::Builder b) {
                put_texts(b.initRemoved(removed.paths.size()), removed.paths);
                put_texts(b.initProblems(removed.problems.size()), removed.problems);
@@ -62,8 +62,8 @@ struct PartWanted {
   std::uint32_t bytes = 0;
 };
 
-FramePtr part_answer(const Head& head, const PartWanted& wanted, auto&& fill) {
-  return Msg<wire::StatePart>::build(head,
+FramePtr part_answer(const Envelope& envelope, const PartWanted& wanted, auto&& fill) {
+  return Msg<wire::StatePart>::build(envelope,
                                      [&](wire::StatePart::Builder b) {
                                        b.setPath(wanted.path);
                                        b.setFile(wanted.file);
@@ -73,33 +73,34 @@ FramePtr part_answer(const Head& head, const PartWanted& wanted, auto&& fill) {
       .frame();
 }
 
-FramePtr no_part(const Head& head, const PartWanted& wanted, const std::string& error, bool gone) {
-  return part_answer(head, wanted, [&](wire::StatePart::Builder b) {
+FramePtr no_part(const Envelope& envelope, const PartWanted& wanted, const std::string& error,
+                 bool gone) {
+  return part_answer(envelope, wanted, [&](wire::StatePart::Builder b) {
     b.setError(error);
     b.setGone(gone);
   });
 }
 
-// `head.step` is the version that the worker was told to load.
-FramePtr look_whole(const Head& head, const PartWanted& wanted) {
-  const FoundState found = verify_state({wanted.path, head.step, {}});
+// `envelope.step` is the version that the worker was told to load.
+FramePtr look_whole(const Envelope& envelope, const PartWanted& wanted) {
+  const FoundState found = verify_state({wanted.path, envelope.step, {}});
   if (found.sight != protocol::Sight::kWhole)
-    return no_part(head, wanted, found.error, found.sight == protocol::Sight::kGone);
+    return no_part(envelope, wanted, found.error, found.sight == protocol::Sight::kGone);
   const auto sizes = file_sizes(wanted.path);
-  if (!sizes) return no_part(head, wanted, sizes.error().message, false);
-  return part_answer(head, wanted, [&](wire::StatePart::Builder b) {
+  if (!sizes) return no_part(envelope, wanted, sizes.error().message, false);
+  return part_answer(envelope, wanted, [&](wire::StatePart::Builder b) {
     auto list = b.initSizes(sizes->size());
     for (unsigned i = 0; i < sizes->size(); ++i) list.set(i, (*sizes)[i]);
   });
 }
 
-FramePtr read(const Head& head, const PartWanted& wanted) {
-  if (wanted.file == 0) return look_whole(head, wanted);
+FramePtr read(const Envelope& envelope, const PartWanted& wanted) {
+  if (wanted.file == 0) return look_whole(envelope, wanted);
   if (wanted.file > std::size(store::kCheckpointFiles) || wanted.bytes > kPartBytesMax)
-    return no_part(head, wanted, "there is no such part of a checkpoint", false);
+    return no_part(envelope, wanted, "there is no such part of a checkpoint", false);
   const auto part = read_part(wanted.path, wanted.file - 1U, wanted.offset, wanted.bytes);
-  if (!part) return no_part(head, wanted, part.error().message, false);
-  return part_answer(head, wanted, [&](wire::StatePart::Builder b) {
+  if (!part) return no_part(envelope, wanted, part.error().message, false);
+  return part_answer(envelope, wanted, [&](wire::StatePart::Builder b) {
     b.setData({reinterpret_cast<const kj::byte*>(part->data()), part->size()});
   });
 }
@@ -133,26 +134,26 @@ void NodeAgentState::try_head_directory(wire::NodeWelcome::Reader r) {
 
 void NodeAgentState::on_states(const Inbound& inbound) {
   // The answer has the envelope of the request.
-  const Head head{.job = inbound.frame->head.job,
-                  .generation = inbound.frame->head.generation,
-                  .step = inbound.frame->head.step,
-                  .sender = inbound.frame->head.sender};
+  const Envelope envelope{.job = inbound.frame->envelope.job,
+                          .generation = inbound.frame->envelope.generation,
+                          .step = inbound.frame->envelope.step,
+                          .sender = inbound.frame->envelope.sender};
   if (const auto find = Msg<wire::FindStates>::from_frame(inbound.frame)) {
     (void)find->decode([&](wire::FindStates::Reader r) {
-      on_thread([head, states = states_from(r.getStates())] { return find_all(head, states); });
+      on_thread([envelope, states = states_from(r.getStates())] { return find_all(envelope, states); });
       return 0;
     });
   } else if (const auto remove = Msg<wire::RemoveStates>::from_frame(inbound.frame)) {
     (void)remove->decode([&](wire::RemoveStates::Reader r) {
       StateRemoval removal{states_from(r.getStates()), r.getPrefix().cStr(), r.getBelow(), {}};
       for (const auto path : r.getKeep()) removal.keep.emplace_back(path.cStr());
-      on_thread([head, removal = std::move(removal)] { return remove_all(head, removal); });
+      on_thread([envelope, removal = std::move(removal)] { return remove_all(envelope, removal); });
       return 0;
     });
   } else if (const auto part = Msg<wire::ReadState>::from_frame(inbound.frame)) {
     (void)part->decode([&](wire::ReadState::Reader r) {
-      on_thread([head, wanted = PartWanted{r.getPath().cStr(), r.getFile(), r.getOffset(),
-                                           r.getBytes()}] { return read(head, wanted); });
+      on_thread([envelope, wanted = PartWanted{r.getPath().cStr(), r.getFile(), r.getOffset(),
+                                           r.getBytes()}] { return read(envelope, wanted); });
       return 0;
     });
   }

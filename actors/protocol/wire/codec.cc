@@ -12,17 +12,17 @@ namespace {
 
 constexpr std::size_t kMomentsMax = 8;
 
-Head head_of(const JobId& job, const Stamp& stamp, Version step = 0) {
-  Head head;
-  head.job = job;
-  head.generation = stamp.generation;
-  head.sender = stamp.sender;
-  head.step = step;
-  return head;
+Envelope envelope_of(const JobId& job, const Stamp& stamp, Version step = 0) {
+  Envelope envelope;
+  envelope.job = job;
+  envelope.generation = stamp.generation;
+  envelope.sender = stamp.sender;
+  envelope.step = step;
+  return envelope;
 }
 
 Stamp stamp_from(const Frame& frame) {
-  return {frame.head.generation, frame.head.sender};
+  return {frame.envelope.generation, frame.envelope.sender};
 }
 
 // Reports a field outside its range. decode() turns it into an Error, like other malformed content.
@@ -140,7 +140,7 @@ LedgerLine line_from(wire::LedgerLine::Reader r) {
 // --- worker <-> worker
 
 FramePtr to_frame(const JobId& job, const Contrib& m) {
-  return Msg<wire::Contrib>::build(head_of(job, m.stamp, m.step),
+  return Msg<wire::Contrib>::build(envelope_of(job, m.stamp, m.step),
                                    [&](wire::Contrib::Builder b) {
                                      b.setBucket(m.bucket);
                                      b.setRankBegin(m.ranks.begin);
@@ -155,7 +155,7 @@ FramePtr to_frame(const JobId& job, const Contrib& m) {
 PeerMessage from(const Frame& frame, wire::Contrib::Reader r) {
   if (r.getRankBegin() >= r.getRankEnd()) reject("rankEnd", r.getRankEnd());
   return Contrib{stamp_from(frame),
-                 frame.head.step,
+                 frame.envelope.step,
                  r.getBucket(),
                  {r.getRankBegin(), r.getRankEnd()},
                  bulk_from(r.getData()),
@@ -164,7 +164,7 @@ PeerMessage from(const Frame& frame, wire::Contrib::Reader r) {
 }
 
 FramePtr to_frame(const JobId& job, const Reduced& m) {
-  return Msg<wire::Reduced>::build(head_of(job, m.stamp, m.step),
+  return Msg<wire::Reduced>::build(envelope_of(job, m.stamp, m.step),
                                    [&](wire::Reduced::Builder b) {
                                      b.setBucket(m.bucket);
                                      put(b.initData(), m.data);
@@ -175,16 +175,12 @@ FramePtr to_frame(const JobId& job, const Reduced& m) {
 }
 
 PeerMessage from(const Frame& frame, wire::Reduced::Reader r) {
-  return Reduced{stamp_from(frame),
-                 frame.head.step,
-                 r.getBucket(),
-                 bulk_from(r.getData()),
-                 results_from(r.getResults()),
-                 r.getDrain()};
+  return Reduced{stamp_from(frame),      frame.envelope.step,          r.getBucket(),
+                 bulk_from(r.getData()), results_from(r.getResults()), r.getDrain()};
 }
 
 FramePtr to_frame(const JobId& job, const Fetch& m) {
-  return Msg<wire::Fetch>::build(head_of(job, m.stamp, m.version),
+  return Msg<wire::Fetch>::build(envelope_of(job, m.stamp, m.version),
                                  [&](wire::Fetch::Builder b) {
                                    b.setAddress(m.address);
                                    b.setHostId(m.host_id);
@@ -193,11 +189,11 @@ FramePtr to_frame(const JobId& job, const Fetch& m) {
 }
 
 PeerMessage from(const Frame& frame, wire::Fetch::Reader r) {
-  return Fetch{stamp_from(frame), frame.head.step, r.getAddress().cStr(), r.getHostId().cStr()};
+  return Fetch{stamp_from(frame), frame.envelope.step, r.getAddress().cStr(), r.getHostId().cStr()};
 }
 
 FramePtr to_frame(const JobId& job, const State& m) {
-  return Msg<wire::State>::build(head_of(job, m.stamp, m.version),
+  return Msg<wire::State>::build(envelope_of(job, m.stamp, m.version),
                                  [&](wire::State::Builder b) {
                                    put(b.initParams(), m.digests.params);
                                    put(b.initState(), m.digests.state);
@@ -217,7 +213,7 @@ FramePtr to_frame(const JobId& job, const State& m) {
 
 PeerMessage from(const Frame& frame, wire::State::Reader r) {
   State m{stamp_from(frame),
-          frame.head.step,
+          frame.envelope.step,
           {digest_from(r.getParams()), digest_from(r.getState())},
           bulk_from(r.getParameters()),
           {},
@@ -239,7 +235,7 @@ void put(wire::Device::Builder b, const DeviceId& device) {
 }
 
 FramePtr to_frame(const JobId& job, const Hello& m) {
-  return Msg<wire::Hello>::build(head_of(job, m.stamp),
+  return Msg<wire::Hello>::build(envelope_of(job, m.stamp),
                                  [&](wire::Hello::Builder b) {
                                    put(b.initDevice(), m.device);
                                    b.setAddress(m.address);
@@ -260,7 +256,7 @@ WorkerMessage from(const Frame& frame, wire::Hello::Reader r) {
 }
 
 FramePtr to_frame(const JobId& job, const Report& m) {
-  return Msg<wire::Report>::build(head_of(job, m.stamp),
+  return Msg<wire::Report>::build(envelope_of(job, m.stamp),
                                   [&](wire::Report::Builder b) {
                                     b.setHasVersion(m.version.has_value());
                                     b.setVersion(m.version.value_or(0));
@@ -275,7 +271,7 @@ WorkerMessage from(const Frame& frame, wire::Report::Reader r) {
 }
 
 FramePtr to_frame(const JobId& job, const Ready& m) {
-  return Msg<wire::Ready>::build(head_of(job, m.stamp),
+  return Msg<wire::Ready>::build(envelope_of(job, m.stamp),
                                  [&](wire::Ready::Builder b) { b.setVersion(m.version); })
       .frame();
 }
@@ -285,7 +281,7 @@ WorkerMessage from(const Frame& frame, wire::Ready::Reader r) {
 }
 
 FramePtr to_frame(const JobId& job, const Drained& m) {
-  return Msg<wire::Drained>::build(head_of(job, m.stamp),
+  return Msg<wire::Drained>::build(envelope_of(job, m.stamp),
                                    [&](wire::Drained::Builder b) { b.setVersion(m.version); })
       .frame();
 }
@@ -295,7 +291,7 @@ WorkerMessage from(const Frame& frame, wire::Drained::Reader r) {
 }
 
 FramePtr to_frame(const JobId& job, const Committed& m) {
-  return Msg<wire::Committed>::build(head_of(job, m.stamp),
+  return Msg<wire::Committed>::build(envelope_of(job, m.stamp),
                                      [&](wire::Committed::Builder b) { put(b.initLine(), m.line); })
       .frame();
 }
@@ -305,7 +301,7 @@ WorkerMessage from(const Frame& frame, wire::Committed::Reader r) {
 }
 
 FramePtr to_frame(const JobId& job, const Evaluated& m) {
-  return Msg<wire::Evaluated>::build(head_of(job, m.stamp),
+  return Msg<wire::Evaluated>::build(envelope_of(job, m.stamp),
                                      [&](wire::Evaluated::Builder b) {
                                        b.setVersion(m.version);
                                        b.setTotals(data_of(*m.totals));
@@ -318,7 +314,7 @@ WorkerMessage from(const Frame& frame, wire::Evaluated::Reader r) {
 }
 
 FramePtr to_frame(const JobId& job, const Suspect& m) {
-  return Msg<wire::Suspect>::build(head_of(job, m.stamp),
+  return Msg<wire::Suspect>::build(envelope_of(job, m.stamp),
                                    [&](wire::Suspect::Builder b) {
                                      b.setStep(m.step);
                                      b.setAwaited(m.awaited.value);
@@ -331,7 +327,7 @@ WorkerMessage from(const Frame& frame, wire::Suspect::Reader r) {
 }
 
 FramePtr to_frame(const JobId& job, const CheckpointWritten& m) {
-  return Msg<wire::CheckpointWritten>::build(head_of(job, m.stamp),
+  return Msg<wire::CheckpointWritten>::build(envelope_of(job, m.stamp),
                                              [&](wire::CheckpointWritten::Builder b) {
                                                b.setRequest(m.request);
                                                b.setPath(m.path);
@@ -355,7 +351,7 @@ WorkerMessage from(const Frame& frame, wire::CheckpointWritten::Reader r) {
 }
 
 FramePtr to_frame(const JobId& job, const CheckpointUnreadable& m) {
-  return Msg<wire::CheckpointUnreadable>::build(head_of(job, m.stamp),
+  return Msg<wire::CheckpointUnreadable>::build(envelope_of(job, m.stamp),
                                                 [&](wire::CheckpointUnreadable::Builder b) {
                                                   b.setPath(m.path);
                                                   b.setError(m.error);
@@ -370,7 +366,7 @@ WorkerMessage from(const Frame& frame, wire::CheckpointUnreadable::Reader r) {
 }
 
 FramePtr to_frame(const JobId& job, const Audited& m) {
-  return Msg<wire::Audited>::build(head_of(job, m.stamp),
+  return Msg<wire::Audited>::build(envelope_of(job, m.stamp),
                                    [&](wire::Audited::Builder b) {
                                      b.setStep(m.step);
                                      b.setRank(m.rank);
@@ -384,7 +380,7 @@ WorkerMessage from(const Frame& frame, wire::Audited::Reader r) {
 }
 
 FramePtr to_frame(const JobId& job, const Failed& m) {
-  return Msg<wire::Failed>::build(head_of(job, m.stamp),
+  return Msg<wire::Failed>::build(envelope_of(job, m.stamp),
                                   [&](wire::Failed::Builder b) { b.setError(m.error); })
       .frame();
 }
@@ -398,7 +394,7 @@ WorkerMessage from(const Frame& frame, wire::Failed::Reader r) {
 // Messages without fields of their own.
 template <class Schema, class Message>
 FramePtr bare(const JobId& job, const Message& m) {
-  return Msg<Schema>::build(head_of(job, m.stamp), [](typename Schema::Builder) {}).frame();
+  return Msg<Schema>::build(envelope_of(job, m.stamp), [](typename Schema::Builder) {}).frame();
 }
 
 FramePtr to_frame(const JobId& job, const Prepare& m) {
@@ -460,7 +456,7 @@ Source source_from(wire::Install::Source::Reader r) {
 }
 
 FramePtr to_frame(const JobId& job, const Install& m) {
-  return Msg<wire::Install>::build(head_of(job, m.stamp),
+  return Msg<wire::Install>::build(envelope_of(job, m.stamp),
                                    [&](wire::Install::Builder b) {
                                      b.setTarget(m.target);
                                      auto members = b.initMembers(m.members.size());
@@ -509,7 +505,7 @@ HeadMessage from(const Frame& frame, wire::Install::Reader r) {
 
 FramePtr to_frame(const JobId& job, const Acknowledge& m) {
   return Msg<wire::Acknowledge>::build(
-             head_of(job, m.stamp), [&](wire::Acknowledge::Builder b) { b.setThrough(m.through); })
+             envelope_of(job, m.stamp), [&](wire::Acknowledge::Builder b) { b.setThrough(m.through); })
       .frame();
 }
 
@@ -528,7 +524,7 @@ std::vector<std::string> texts_from(capnp::List<capnp::Text>::Reader list) {
 }
 
 FramePtr to_frame(const JobId& job, const WriteCheckpoint& m) {
-  return Msg<wire::WriteCheckpoint>::build(head_of(job, m.stamp),
+  return Msg<wire::WriteCheckpoint>::build(envelope_of(job, m.stamp),
                                            [&](wire::WriteCheckpoint::Builder b) {
                                              b.setRequest(m.request);
                                              b.setDirectory(m.directory);
@@ -547,7 +543,7 @@ HeadMessage from(const Frame& frame, wire::WriteCheckpoint::Reader r) {
 }
 
 FramePtr to_frame(const JobId& job, const Audit& m) {
-  return Msg<wire::Audit>::build(head_of(job, m.stamp),
+  return Msg<wire::Audit>::build(envelope_of(job, m.stamp),
                                  [&](wire::Audit::Builder b) {
                                    b.setStep(m.step);
                                    b.setRank(m.rank);
@@ -560,7 +556,7 @@ HeadMessage from(const Frame& frame, wire::Audit::Reader r) {
 }
 
 FramePtr to_frame(const JobId& job, const AuditPassed& m) {
-  return Msg<wire::AuditPassed>::build(head_of(job, m.stamp),
+  return Msg<wire::AuditPassed>::build(envelope_of(job, m.stamp),
                                        [&](wire::AuditPassed::Builder b) { b.setStep(m.step); })
       .frame();
 }
@@ -572,13 +568,13 @@ HeadMessage from(const Frame& frame, wire::AuditPassed::Reader r) {
 // Decodes `frame` with the first schema of the list whose type matches.
 template <class Message, class First, class... Rest>
 Result<Message> decode_as(const FramePtr& frame) {
-  if (frame->head.type == MessageTypeOf<First>::value) {
+  if (frame->envelope.type == MessageTypeOf<First>::value) {
     auto typed = Msg<First>::from_frame(frame);
     if (!typed) return typed.error();
     return typed->decode([&](typename First::Reader r) { return from(*frame, r); });
   }
   if constexpr (sizeof...(Rest) > 0) return decode_as<Message, Rest...>(frame);
-  return usage_error("message type " + std::to_string(static_cast<int>(frame->head.type)) +
+  return usage_error("message type " + std::to_string(static_cast<int>(frame->envelope.type)) +
                      " does not belong here");
 }
 

@@ -12,12 +12,13 @@ namespace es::actors {
 
 // Returns a frame with the body of `frame` under `head`, whose type is set here. Nothing is copied.
 // The words live as long as one of the frames. Thread-safe, because frames are immutable.
-inline std::shared_ptr<const Frame> with_head(std::shared_ptr<const Frame> frame, Head head) {
-  head.type = frame->head.type;
+inline std::shared_ptr<const Frame> with_envelope(std::shared_ptr<const Frame> frame,
+                                                  Envelope envelope) {
+  envelope.type = frame->envelope.type;
   // A Frame contains an Array of mutable words, but nothing ever writes to a Frame.
   const kj::ArrayPtr<capnp::word> words(const_cast<capnp::word*>(frame->body.begin()),
                                         frame->body.size());
-  return std::make_shared<const Frame>(Frame{std::move(head), words.attach(std::move(frame))});
+  return std::make_shared<const Frame>(Frame{std::move(envelope), words.attach(std::move(frame))});
 }
 
 }  // namespace es::actors

@@ -17,11 +17,11 @@ void HistoryHash::mix(std::uint64_t value) {
 }
 
 void HistoryHash::mix(const Frame& frame) {
-  mix(static_cast<std::uint64_t>(frame.head.type));
-  for (const char c : frame.head.job) mix(static_cast<unsigned char>(c));
-  mix(frame.head.sender.value);
-  mix(frame.head.generation.value);
-  mix(frame.head.request);
+  mix(static_cast<std::uint64_t>(frame.envelope.type));
+  for (const char c : frame.envelope.job) mix(static_cast<unsigned char>(c));
+  mix(frame.envelope.sender.value);
+  mix(frame.envelope.generation.value);
+  mix(frame.envelope.request);
   for (const capnp::word& word : frame.body) {
     std::uint64_t value = 0;
     std::memcpy(&value, &word, sizeof value);

@@ -71,7 +71,7 @@ void WorldState::start_worker(const Outbound& outbound) {
   const Incarnation incarnation{r.getIncarnation()};
   const DeviceId device = device_from(r.getDevice());
   if (lost_nodes_.contains(device.node)) return;  // the head is about to hear of the loss
-  const std::uint32_t index = run_of_job_.at(outbound.frame->head.job);
+  const std::uint32_t index = run_of_job_.at(outbound.frame->envelope.job);
   Run& run = runs_[index];
   Worker& worker = workers_[incarnation];
   worker.run = index;
@@ -128,13 +128,13 @@ void WorldState::tell(Run& run, const WorkerMessage& message) {
 void WorldState::on_outbound(const Outbound& outbound) {
   const Frame& frame = *outbound.frame;
   if (outbound.to == kSimulatedClient) return on_answer(outbound.frame);
-  if (frame.head.type == MessageType::kStartWorker) return start_worker(outbound);
+  if (frame.envelope.type == MessageType::kStartWorker) return start_worker(outbound);
   if (auto kill = Msg<wire::KillWorker>::from_frame(outbound.frame))
     return end_worker({kill->view()->getIncarnation()}, -1, true);
   if (auto find = Msg<wire::FindStates>::from_frame(outbound.frame))
     return find_states(outbound.to, *find);
   const auto to = incarnation_of(outbound.to);
-  if (!to || !is_head_message(frame.head.type)) return;
+  if (!to || !is_head_message(frame.envelope.type)) return;
   const auto message = decode_head(outbound.frame);
   ES_CHECK_OK(message, "a message of the head");
   on_head_message(*to, *message);
@@ -142,10 +142,10 @@ void WorldState::on_outbound(const Outbound& outbound) {
 
 // Answers that every checkpoint is whole, as if all nodes shared one disk.
 void WorldState::find_states(const PeerId& node, const Msg<wire::FindStates>& find) {
-  const auto at = run_of_job_.find(find.head().job);
+  const auto at = run_of_job_.find(find.envelope().job);
   if (at == run_of_job_.end() || !runs_[at->second].actor) return;
-  const auto answer =
-      Msg<wire::StatesFound>::build({.job = find.head().job}, [&](wire::StatesFound::Builder b) {
+  const auto answer = Msg<wire::StatesFound>::build(
+      {.job = find.envelope().job}, [&](wire::StatesFound::Builder b) {
         auto view = find.view();
         const auto asked = view->getStates();
         auto list = b.initStates(asked.size());

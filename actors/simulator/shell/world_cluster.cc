@@ -50,7 +50,7 @@ void WorldState::submit() {
 
 void WorldState::on_answer(const std::shared_ptr<const Frame>& frame) {
   const auto refusal = Msg<wire::Refusal>::from_frame(frame);
-  const std::uint64_t request = frame->head.request;
+  const std::uint64_t request = frame->envelope.request;
   if (const auto asked = asked_.find(request); asked != asked_.end()) {
     const auto [name, change] = asked->second;
     asked_.erase(asked);
@@ -91,14 +91,14 @@ void WorldState::ask_for(const std::string& name) {
   serving.waits = false;
   const std::uint32_t before = std::exchange(serving.has, serving.wanted);
   if (serving.has == before) return;
-  const ::es::Head head{.request = next_request_++};
-  asked_[head.request] = {name, static_cast<int>(serving.has) - static_cast<int>(before)};
+  const ::es::Envelope envelope{.request = next_request_++};
+  asked_[envelope.request] = {name, static_cast<int>(serving.has) - static_cast<int>(before)};
   const auto send = [&](const auto& message) {
     self_->send(head_, Inbound{kSimulatedClient, message.frame()});
   };
   if (serving.has == 0)
-    return send(Msg<wire::ReleaseClaim>::build(head, [&](auto b) { b.setName(name); }));
-  send(Msg<wire::ClaimDevices>::build(head, [&](wire::ClaimDevices::Builder b) {
+    return send(Msg<wire::ReleaseClaim>::build(envelope, [&](auto b) { b.setName(name); }));
+  send(Msg<wire::ClaimDevices>::build(envelope, [&](wire::ClaimDevices::Builder b) {
     b.setName(name);
     if (before == 0) b.setDeviceType(serving.type);
     b.setCount(serving.has);

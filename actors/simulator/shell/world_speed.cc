@@ -98,9 +98,9 @@ void WorldState::report(Run& run) {
   if (version > run.told) commit(run, run.members.front().incarnation, version);
   for (std::size_t i = 0; i < run.members.size(); ++i) {
     const protocol::Member& member = run.members[i];
-    const ::es::Head head{
+    const ::es::Envelope envelope{
         .job = run.id, .generation = run.generation, .sender = member.incarnation};
-    const auto stats = Msg<wire::WorkerStats>::build(head, [&](wire::WorkerStats::Builder b) {
+    const auto stats = Msg<wire::WorkerStats>::build(envelope, [&](wire::WorkerStats::Builder b) {
       b.setVersion(version);
       b.setLocalStepSeconds(run.local_s[i]);
       b.setSteps(static_cast<std::uint32_t>(version - run.reported));

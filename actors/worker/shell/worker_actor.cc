@@ -58,16 +58,16 @@ void WorkerState::on_peer_up(const PeerUp& up) {
 
 void WorkerState::on_inbound(const Inbound& inbound) {
   if (!core_) return;  // no other process can know this one yet
-  const Head& head = inbound.frame->head;
-  if (head.job != options_.job) return count_refused(inbound.from, "another job");
-  if (protocol::is_head_message(head.type) && inbound.from == kHeadPeer) {
+  const Envelope& envelope = inbound.frame->envelope;
+  if (envelope.job != options_.job) return count_refused(inbound.from, "another job");
+  if (protocol::is_head_message(envelope.type) && inbound.from == kHeadPeer) {
     const auto message = protocol::decode_head(inbound.frame);
     if (!message) return count_refused(inbound.from, message.error().message);
     return perform(core_->on(*message, now()));
   }
-  if (head.type == MessageType::kStatePart && inbound.from == kHeadPeer)
+  if (envelope.type == MessageType::kStatePart && inbound.from == kHeadPeer)
     return on_state_part(inbound);
-  if (inbound.from == worker_peer(head.sender)) return on_peer_message(inbound);
+  if (inbound.from == worker_peer(envelope.sender)) return on_peer_message(inbound);
   count_refused(inbound.from, "not a message that this peer may send");
 }
 
@@ -75,12 +75,12 @@ void WorkerState::on_device(const DeviceEvent& event) {
   perform(core_->on(event.event, now()));
 }
 
-::es::Head WorkerState::stamped() const {
-  Head head;
-  head.job = options_.job;
-  head.generation = core_->generation();
-  head.sender = options_.core.self;
-  return head;
+::es::Envelope WorkerState::stamped() const {
+  Envelope envelope;
+  envelope.job = options_.job;
+  envelope.generation = core_->generation();
+  envelope.sender = options_.core.self;
+  return envelope;
 }
 
 void WorkerState::on_stats(const DeviceStats& stats) {

@@ -121,7 +121,7 @@ class WorkerState {
   void perform(worker::BulkPull::Outcome outcome);
   void send_part(const PeerId& to, const std::string& segment, std::uint64_t offset,
                  std::uint32_t bytes);
-  ::es::Head stamped() const;
+  ::es::Envelope stamped() const;
   void count_refused(const PeerId& from, const std::string& why);
   Instant now() const;
 

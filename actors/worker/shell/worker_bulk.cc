@@ -30,7 +30,7 @@ void WorkerState::on_peer_down(const PeerDown& down) {
 }
 
 void WorkerState::on_peer_message(const Inbound& inbound) {
-  const MessageType type = inbound.frame->head.type;
+  const MessageType type = inbound.frame->envelope.type;
   if (type == MessageType::kFetchPart) return on_fetch_part(inbound);
   if (type == MessageType::kBulkPart) return on_bulk_part(inbound);
   if (type == MessageType::kOpenChannel) return on_open_channel(inbound);
@@ -62,7 +62,7 @@ void WorkerState::perform(worker::BulkPull::Outcome outcome) {
 // The requesting worker must be in the same generation, and may only ask for memory that this
 // worker has announced under this generation.
 void WorkerState::on_fetch_part(const Inbound& inbound) {
-  if (inbound.frame->head.generation != core_->generation()) return;
+  if (inbound.frame->envelope.generation != core_->generation()) return;
   const auto request = Msg<wire::FetchPart>::from_frame(inbound.frame);
   if (!request) return count_refused(inbound.from, request.error().message);
   const auto sent = request->decode([&](wire::FetchPart::Reader r) {
@@ -92,15 +92,16 @@ void WorkerState::send_part(const PeerId& to, const std::string& segment, std::u
 void WorkerState::on_bulk_part(const Inbound& inbound) {
   const auto part = Msg<wire::BulkPart>::from_frame(inbound.frame);
   if (!part) return count_refused(inbound.from, part.error().message);
-  const ::es::Head& head = inbound.frame->head;
+  const ::es::Envelope& envelope = inbound.frame->envelope;
   auto taken = part->decode([&](wire::BulkPart::Reader r) {
     const auto data = r.getData();
-    return bulk_pull_.take({head.generation, head.sender}, r.getSegment().cStr(), r.getOffset(),
+    return bulk_pull_.take({envelope.generation, envelope.sender}, r.getSegment().cStr(),
+                           r.getOffset(),
                            {reinterpret_cast<const std::byte*>(data.begin()), data.size()});
   });
   if (!taken) return count_refused(inbound.from, taken.error().message);
   if (taken->progress)
-    perform(core_->on(worker::LinkEvent(worker::BytesArrived{head.sender}), now()));
+    perform(core_->on(worker::LinkEvent(worker::BytesArrived{envelope.sender}), now()));
   perform(*std::move(taken));
 }
 

@@ -24,16 +24,16 @@ void WorkerState::put_into_channel(Incarnation to, protocol::PeerMessage& messag
 }
 
 void WorkerState::on_open_channel(const Inbound& inbound) {
-  const ::es::Head& head = inbound.frame->head;
-  if (head.generation != core_->generation()) return;
+  const ::es::Envelope& envelope = inbound.frame->envelope;
+  if (envelope.generation != core_->generation()) return;
   const auto offer = Msg<wire::OpenChannel>::from_frame(inbound.frame);
   if (!offer) return count_refused(inbound.from, offer.error().message);
   const auto joined = offer->decode([&](wire::OpenChannel::Reader r) {
     const std::string kind = r.getKind().cStr();
     if (!channels_ || kind != options_.core.channel.kind) return false;
     const auto id = r.getId().asChars();
-    channels_->perform(
-        worker::JoinChannel{head.generation, head.sender, std::string(id.begin(), id.size())});
+    channels_->perform(worker::JoinChannel{envelope.generation, envelope.sender,
+                                           std::string(id.begin(), id.size())});
     return true;
   });
   if (!joined) return count_refused(inbound.from, joined.error().message);

@@ -14,10 +14,10 @@ void WorkerState::perform_effect(const worker::PullState& effect) {
 }
 
 void WorkerState::send(const worker::StatePull::Outcome& outcome) {
-  ::es::Head head = stamped();
-  head.step = core_->target();
+  ::es::Envelope envelope = stamped();
+  envelope.step = core_->target();
   for (const worker::StatePull::Request& request : outcome.requests) {
-    const auto message = Msg<wire::ReadState>::build(head, [&](wire::ReadState::Builder b) {
+    const auto message = Msg<wire::ReadState>::build(envelope, [&](wire::ReadState::Builder b) {
       b.setNode(state_from_.node);
       b.setPath(state_from_.path);
       b.setFile(request.file);
@@ -41,8 +41,8 @@ void WorkerState::give_up_pull(const std::string& error, bool gone) {
 }
 
 void WorkerState::on_state_part(const Inbound& inbound) {
-  const ::es::Head& head = inbound.frame->head;
-  if (!state_pull_ || head.generation != core_->generation()) return;
+  const ::es::Envelope& envelope = inbound.frame->envelope;
+  if (!state_pull_ || envelope.generation != core_->generation()) return;
   const auto message = Msg<wire::StatePart>::from_frame(inbound.frame);
   if (!message) return count_refused(inbound.from, message.error().message);
   const auto read = message->decode([&](wire::StatePart::Reader r) {

@@ -44,7 +44,7 @@ Frames FakeHead::seen() {
 void FakeHead::answer(const PeerId& from, const std::shared_ptr<const Frame>& request) {
   const std::lock_guard lock(mutex_);
   seen_.push_back(request);
-  const auto handler = handlers_.find(request->head.type);
+  const auto handler = handlers_.find(request->envelope.type);
   const Frames frames = handler == handlers_.end()
                             ? Frames{refusal(request, ErrorKind::kUsage, "not expected here")}
                             : handler->second(request);

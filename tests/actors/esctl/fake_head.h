@@ -41,7 +41,7 @@ class FakeHead {
 // The answer of type Answer to `request`.
 template <class Answer, class Fill>
 std::shared_ptr<const Frame> reply(const std::shared_ptr<const Frame>& request, Fill&& fill) {
-  return Msg<Answer>::build({.job = request->head.job, .request = request->head.request},
+  return Msg<Answer>::build({.job = request->envelope.job, .request = request->envelope.request},
                             std::forward<Fill>(fill))
       .frame();
 }

@@ -31,7 +31,7 @@ LedgerLine line() {
 
 // The same frame after it has been converted to bytes and back.
 FramePtr through_the_wire(const FramePtr& frame) {
-  const std::string head = encode_head(frame->head);
+  const std::string head = encode_envelope(frame->envelope);
   const auto body = frame->body.asBytes();
   auto decoded = decode_frame(head.data(), head.size(), body.begin(), body.size());
   REQUIRE(decoded.ok());
@@ -201,7 +201,7 @@ TEST_SUITE("actors/protocol/codec") {
 
   TEST_CASE("every message has one direction only") {
     for (const FramePtr& frame : one_of_each()) {
-      const MessageType type = frame->head.type;
+      const MessageType type = frame->envelope.type;
       CHECK(is_peer_message(type) + is_worker_message(type) + is_head_message(type) == 1);
       CHECK(decode_peer(frame).ok() == is_peer_message(type));
       CHECK(decode_worker(frame).ok() == is_worker_message(type));
@@ -231,10 +231,10 @@ TEST_SUITE("actors/protocol/codec") {
       std::vector<unsigned char> changed(body.begin(), body.end());
       for (int k = 0; k < 3; ++k)
         changed[random() % changed.size()] = static_cast<unsigned char>(random());
-      const std::string head = encode_head(original.head);
+      const std::string head = encode_envelope(original.head);
       const auto frame = decode_frame(head.data(), head.size(), changed.data(), changed.size());
       REQUIRE(frame.ok());
-      const MessageType type = (*frame)->head.type;
+      const MessageType type = (*frame)->envelope.type;
       if (is_peer_message(type)) refused += !decode_peer(*frame).ok();
       if (is_worker_message(type)) refused += !decode_worker(*frame).ok();
       if (is_head_message(type)) refused += !decode_head(*frame).ok();

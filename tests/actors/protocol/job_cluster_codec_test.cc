@@ -20,14 +20,14 @@ void check_back(const Value& value) {
 template <class Value>
 void check_back_from_job(const Value& value) {
   const auto message = message_of(kJob, value);
-  CHECK(message.head().job == kJob);
+  CHECK(message.envelope().job == kJob);
   CHECK(value_of(*message.view()) == value);
 }
 
 template <class Value>
 void check_demand(const Value& value) {
   const auto message = message_of(kJob, value);
-  CHECK(message.head().job == kJob);
+  CHECK(message.envelope().job == kJob);
   CHECK(std::get<Value>(value_of(*message.view())) == value);
 }
 
@@ -61,7 +61,7 @@ TEST_SUITE("actors/protocol/job_cluster_codec") {
     check_back_from_job(DeviceReleased{{"n", {"a"}, 3}});
     check_back_from_job(DeviceSuspected{{"n", {"a"}, 3}, "another device disagrees"});
     check_back_from_job(DevicesKept{"the disk is full"});
-    CHECK(message_of(kJob, JobEnded{}).head().job == kJob);
+    CHECK(message_of(kJob, JobEnded{}).envelope().job == kJob);
   }
 
   TEST_CASE("the capabilities before a refused grant stay with the job") {
@@ -76,7 +76,7 @@ TEST_SUITE("actors/protocol/job_cluster_codec") {
     check_back(PlanAnswer{{{{"b"}, 1, 1.25}}, {{{"b"}, 7, false}}});
     const PlanListQuery query{set("a:2"), {{{"a"}, 10, true}}};
     const auto message = message_of(query, 17);
-    CHECK(message.head().request == 17);
+    CHECK(message.envelope().request == 17);
     CHECK(value_of(*message.view()) == query);
   }
 }

@@ -50,7 +50,8 @@ void HeadOracle::see(Instant now, std::uint64_t receiver, const caf::mailbox_ele
   const std::uint64_t sender = message.sender ? message.sender->id() : 0;
   if (const auto* demand = content<Msg<wire::Demand>>(tuple)) return on(*demand, sender);
   if (const auto* released = content<Msg<wire::DeviceReleased>>(tuple)) return on(*released);
-  if (const auto* ended = content<Msg<wire::JobEnded>>(tuple)) return on_ended(ended->head().job);
+  if (const auto* ended = content<Msg<wire::JobEnded>>(tuple))
+    return on_ended(ended->envelope().job);
   if (const auto* given = content<Msg<wire::Allocation>>(tuple)) return on(*given, receiver);
   if (const auto* inbound = content<Inbound>(tuple)) return on_inbound(*inbound);
   if (const auto* outbound = content<Outbound>(tuple)) return on_outbound(*outbound);
@@ -58,7 +59,7 @@ void HeadOracle::see(Instant now, std::uint64_t receiver, const caf::mailbox_ele
 }
 
 void HeadOracle::on(const Msg<wire::Demand>& demand, std::uint64_t sender) {
-  const JobId& id = demand.head().job;
+  const JobId& id = demand.envelope().job;
   job_of_actor_[sender] = id;
   auto view = demand.view();
   if (view->isRefusals()) return note_refusals(jobs_[id], *view);
@@ -91,7 +92,7 @@ void HeadOracle::judge_progress(const JobId& id, Job& job, wire::JobProgress::Re
 }
 
 void HeadOracle::on(const Msg<wire::DeviceReleased>& released) {
-  const JobId& id = released.head().job;
+  const JobId& id = released.envelope().job;
   const DeviceId device = device_from(released.view()->getDevice());
   jobs_[id].releases.push_back(device);
   jobs_[id].allocated.erase(device);
@@ -173,13 +174,13 @@ void HeadOracle::judge_growth(const JobId& id, const Job& job, const std::set<De
 void HeadOracle::on_inbound(const Inbound& inbound) {
   if (const auto exited = Msg<wire::WorkerExited>::from_frame(inbound.frame))
     end_process({exited->view()->getIncarnation()});
-  if (inbound.frame->head.type == MessageType::kNodeHello) lost_nodes_.erase(inbound.from);
-  if (inbound.frame->head.type == MessageType::kCommitted) on_committed(inbound);
+  if (inbound.frame->envelope.type == MessageType::kNodeHello) lost_nodes_.erase(inbound.from);
+  if (inbound.frame->envelope.type == MessageType::kCommitted) on_committed(inbound);
 }
 
 void HeadOracle::on_committed(const Inbound& inbound) {
   const auto message = protocol::decode_worker(inbound.frame);
-  const auto job = jobs_.find(inbound.frame->head.job);
+  const auto job = jobs_.find(inbound.frame->envelope.job);
   if (!message || job == jobs_.end()) return;
   const auto& committed = std::get<protocol::Committed>(*message);
   job->second.version = std::max(job->second.version, committed.line.version);
@@ -202,11 +203,11 @@ void HeadOracle::end_process(Incarnation incarnation) {
 
 void HeadOracle::on_outbound(const Outbound& outbound) {
   const Frame& frame = *outbound.frame;
-  if (frame.head.type == MessageType::kStartWorker) return on_start(outbound.frame);
-  if (!protocol::is_head_message(frame.head.type)) return;
+  if (frame.envelope.type == MessageType::kStartWorker) return on_start(outbound.frame);
+  if (!protocol::is_head_message(frame.envelope.type)) return;
   const auto message = protocol::decode_head(outbound.frame);
   if (!message) return violated(message.error().message);
-  const auto job = jobs_.find(frame.head.job);
+  const auto job = jobs_.find(frame.envelope.job);
   if (job == jobs_.end()) return;
   if (const auto* install = std::get_if<protocol::Install>(&*message))
     on(job->first, *install);
@@ -224,8 +225,8 @@ void HeadOracle::on_start(const std::shared_ptr<const Frame>& frame) {
   // No process is there that could do it.
   if (lost_nodes_.contains(node_peer(device.node))) return;
   const auto owner = owner_.find(device);
-  if (owner == owner_.end() || owner->second != frame->head.job)
-    violated(frame->head.job + " starts a process on " + device.text() + ", not its own");
+  if (owner == owner_.end() || owner->second != frame->envelope.job)
+    violated(frame->envelope.job + " starts a process on " + device.text() + ", not its own");
   const Incarnation incarnation{view->getIncarnation()};
   if (!running_.try_emplace(device, incarnation).second)
     violated("two processes on " + device.text());

@@ -35,14 +35,14 @@ struct Desk {
 
 Frames details(const Request& request, const std::string& state) {
   return {reply<wire::JobDetails>(request, [&](wire::JobDetails::Builder b) {
-    fill_job(b.initInfo(), request->head.job, state);
+    fill_job(b.initInfo(), request->envelope.job, state);
     b.setSpecToml(job_toml());
   })};
 }
 
 Request event(const Request& request, const std::string& state) {
   return reply<wire::JobEvent>(request, [&](wire::JobEvent::Builder b) {
-    fill_job(b.initInfo(), request->head.job, state);
+    fill_job(b.initInfo(), request->envelope.job, state);
   });
 }
 
@@ -253,7 +253,7 @@ TEST_SUITE("actors/esctl/commands") {
     const Frames seen = desk.head.seen();
     REQUIRE(seen.size() == 2);
     const auto devices = [](wire::ScaleJob::Reader r) { return std::string(r.getDevices()); };
-    CHECK(seen[0]->head.job == "cnn-1");
+    CHECK(seen[0]->envelope.job == "cnn-1");
     CHECK(read<wire::ScaleJob>(seen[0], devices) == "cpu-avx2:1+cpu-scalar:1");
     CHECK(read<wire::ScaleJob>(seen[1], devices).empty());
   }

@@ -137,7 +137,7 @@ TEST_SUITE("actors/esctl/ledger") {
     head.on(MessageType::kReadLedger, part);
     head.on(MessageType::kDescribeJob, [](const std::shared_ptr<const Frame>& request) {
       return Frames{reply<wire::JobDetails>(request, [&](wire::JobDetails::Builder b) {
-        fill_job(b.initInfo(), request->head.job, "finished");
+        fill_job(b.initInfo(), request->envelope.job, "finished");
         b.setSpecToml(job_toml());
       })};
     });

@@ -35,7 +35,7 @@ std::string beat_of(const PeerId& id) {
 Parts honest_parts(std::uint64_t number) {
   const auto frame = numbered_frame(number, 16);
   const auto body = frame->body.asChars();
-  return {encode_head(frame->head), std::string(body.begin(), body.size())};
+  return {encode_envelope(frame->envelope), std::string(body.begin(), body.size())};
 }
 
 // Changes, cuts, extends, adds or removes parts of a valid message.

@@ -28,13 +28,13 @@ TempDirectory::~TempDirectory() {
 }
 
 std::shared_ptr<const Frame> numbered_frame(std::uint64_t number, std::size_t words) {
-  Head head;
-  head.type = MessageType::kHello;
-  head.job = "job";
-  head.request = number;
+  Envelope envelope;
+  envelope.type = MessageType::kHello;
+  envelope.job = "job";
+  envelope.request = number;
   auto body = kj::heapArray<capnp::word>(words);
   std::memset(body.asBytes().begin(), static_cast<int>(number & 0xff), body.asBytes().size());
-  return std::make_shared<const Frame>(Frame{.head = std::move(head), .body = std::move(body)});
+  return std::make_shared<const Frame>(Frame{.envelope = std::move(envelope), .body = std::move(body)});
 }
 
 TransportOptions quick_options(const PeerId& self, const std::string& endpoint) {
@@ -59,7 +59,7 @@ std::size_t Station::Seen::count(const std::string& event) const {
 Station::Station(TransportOptions options) {
   TransportEvents events{.on_frame =
                              [this](const PeerId& from, std::shared_ptr<const Frame> frame) {
-                               const std::string number = std::to_string(frame->head.request);
+                               const std::string number = std::to_string(frame->envelope.request);
                                add("frame " + from + " " + number, std::move(frame));
                              },
                          .on_peer_up = [this](const PeerId& peer) { add("up " + peer); },
@@ -115,7 +115,7 @@ Station::Seen Station::seen() {
 std::vector<std::uint64_t> Station::numbers() {
   std::vector<std::uint64_t> numbers;
   for (const std::shared_ptr<const Frame>& frame : seen().frames)
-    numbers.push_back(frame->head.request);
+    numbers.push_back(frame->envelope.request);
   return numbers;
 }
 

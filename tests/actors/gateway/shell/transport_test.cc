@@ -51,8 +51,8 @@ TEST_SUITE("actors/gateway/transport") {
       CHECK(station->numbers() == first_numbers(kCount));
       for (const auto& frame : station->seen().frames) {
         const std::shared_ptr<const Frame> sent =
-            numbered_frame(frame->head.request, 1 + frame->head.request % 64);
-        CHECK(frame->head == sent->head);
+            numbered_frame(frame->envelope.request, 1 + frame->envelope.request % 64);
+        CHECK(frame->envelope == sent->head);
         CHECK(frame->body.asBytes() == sent->body.asBytes());
       }
       CHECK((*station)->stats().received == kCount);
