@@ -203,7 +203,7 @@ void NodeAgentState::send_exited(const JobId& job, Incarnation incarnation,
                                  const ProcessExit& exit) {
   Envelope envelope;
   envelope.job = job;
-  const auto message = Msg<wire::WorkerExited>::build(head, [&](wire::WorkerExited::Builder b) {
+  const auto message = Msg<wire::WorkerExited>::build(envelope, [&](wire::WorkerExited::Builder b) {
     b.setIncarnation(incarnation.value);
     b.setExitCode(exit.exit_code);
     b.setSignal(exit.signal);

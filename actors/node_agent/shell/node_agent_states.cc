@@ -1,4 +1,4 @@
-// NodeAgent: the saved states of jobs on this node's disk, for a envelope that may not see it. Each
+// NodeAgent: the saved states of jobs on this node's disk, for a head that may not see it. Each
 // request runs on a thread of its own until it is served, because a disk that does not answer must
 // not make the node look dead.
 #include <caf/all.hpp>
