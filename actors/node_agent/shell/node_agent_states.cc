@@ -140,7 +140,8 @@ void NodeAgentState::on_states(const Inbound& inbound) {
                           .sender = inbound.frame->envelope.sender};
   if (const auto find = Msg<wire::FindStates>::from_frame(inbound.frame)) {
     (void)find->decode([&](wire::FindStates::Reader r) {
-      on_thread([envelope, states = states_from(r.getStates())] { return find_all(envelope, states); });
+      on_thread(
+          [envelope, states = states_from(r.getStates())] { return find_all(envelope, states); });
       return 0;
     });
   } else if (const auto remove = Msg<wire::RemoveStates>::from_frame(inbound.frame)) {
@@ -153,7 +154,7 @@ void NodeAgentState::on_states(const Inbound& inbound) {
   } else if (const auto part = Msg<wire::ReadState>::from_frame(inbound.frame)) {
     (void)part->decode([&](wire::ReadState::Reader r) {
       on_thread([envelope, wanted = PartWanted{r.getPath().cStr(), r.getFile(), r.getOffset(),
-                                           r.getBytes()}] { return read(envelope, wanted); });
+                                               r.getBytes()}] { return read(envelope, wanted); });
       return 0;
     });
   }

@@ -505,7 +505,8 @@ HeadMessage from(const Frame& frame, wire::Install::Reader r) {
 
 FramePtr to_frame(const JobId& job, const Acknowledge& m) {
   return Msg<wire::Acknowledge>::build(
-             envelope_of(job, m.stamp), [&](wire::Acknowledge::Builder b) { b.setThrough(m.through); })
+             envelope_of(job, m.stamp),
+             [&](wire::Acknowledge::Builder b) { b.setThrough(m.through); })
       .frame();
 }
 

@@ -34,7 +34,8 @@ std::shared_ptr<const Frame> numbered_frame(std::uint64_t number, std::size_t wo
   envelope.request = number;
   auto body = kj::heapArray<capnp::word>(words);
   std::memset(body.asBytes().begin(), static_cast<int>(number & 0xff), body.asBytes().size());
-  return std::make_shared<const Frame>(Frame{.envelope = std::move(envelope), .body = std::move(body)});
+  return std::make_shared<const Frame>(
+      Frame{.envelope = std::move(envelope), .body = std::move(body)});
 }
 
 TransportOptions quick_options(const PeerId& self, const std::string& endpoint) {
