@@ -38,8 +38,7 @@ Result<Source> open_source(const Options& options) {
   if (!options.data.empty()) spec->data.path = options.data;
   // The sizes of the first and the last layer follow from the data.
   const auto data = store::data_facts(*spec);
-  if (!data)
-    return Error{data.error().kind, data.error().message + " (name the data with --data)"};
+  if (!data) return Error{data.error().kind, data.error().message + " (name the data with --data)"};
   auto graph = gpu::build_model(spec->model, spec->batch_size, data->layout);
   if (!graph) return graph.error();
   return Source{*std::move(reader), *std::move(spec), std::move(graph->table)};
