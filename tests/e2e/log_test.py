@@ -36,12 +36,15 @@ class Logs(harness.EndToEndTest):
     def test_every_line_of_a_job_s_life_is_an_object_with_its_ids(self):
         head = self.head("--log-format", "json", "--log-level", "debug")
         job = self.train(head)["job"]
+        log_of_job = head.esctl("logs", job).out
         head.esctl("claim", "--name", "web", "--type", self.fast_class(), "--count", 1)
         ended = head.stop()
         entries = [self.assert_line_of_json(line) for line in ended.err.splitlines()]
         of_job = [entry["msg"] for entry in entries if entry.get("job") == job]
         self.assertEqual(of_job[0], "the job is admitted")
         self.assertEqual(of_job[-1], "the job has ended: finished")
+        for said in log_of_job.splitlines():  # the log of the job is a part of it
+            self.assertIn(said, of_job)
         started = [entry for entry in entries if "process is started" in entry["msg"]]
         workers = {entry["worker"] for entry in started}
         self.assertEqual(len(workers), 2)

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "actors/gateway/core/peer_id.h"
+#include "actors/log/log.h"
 #include "actors/protocol/core/process_exit.h"
 #include "actors/protocol/wire/codec.h"
 #include "actors/protocol/wire/wire_devices.h"
@@ -285,6 +286,7 @@ void IntraJobState::arm_tick() {
 // --- the log
 
 void IntraJobState::log(const std::string& line) {
+  log::info(line, {.job = options_.job});
   log_lines_.push_back(line);
   if (log_lines_.size() > kLogLinesMax) log_lines_.pop_front();
   if (log_file_.is_open()) write_log_file();
