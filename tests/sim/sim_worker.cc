@@ -144,7 +144,7 @@ void SimWorkerState::perform_effect(const worker::PullState& effect) {
   envelope.generation = effect.generation;
   envelope.sender = options_.incarnation;
   envelope.step = core_->target();
-  const auto message = Msg<wire::ReadState>::build(head, [&](wire::ReadState::Builder b) {
+  const auto message = Msg<wire::ReadState>::build(envelope, [&](wire::ReadState::Builder b) {
     b.setNode(effect.from.node);
     b.setPath(effect.from.path);
   });
@@ -229,7 +229,7 @@ void SimWorkerState::send_stats(Version version) {
   envelope.generation = core_->generation();
   envelope.sender = options_.incarnation;
   const Instant step = cluster_->step_time_of(options_.device);
-  const auto message = Msg<wire::WorkerStats>::build(head, [&](wire::WorkerStats::Builder b) {
+  const auto message = Msg<wire::WorkerStats>::build(envelope, [&](wire::WorkerStats::Builder b) {
     b.setVersion(version);
     b.setLocalStepSeconds(std::chrono::duration<double>(step).count());
     b.setPid(options_.incarnation.value);

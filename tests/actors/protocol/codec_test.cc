@@ -231,8 +231,9 @@ TEST_SUITE("actors/protocol/codec") {
       std::vector<unsigned char> changed(body.begin(), body.end());
       for (int k = 0; k < 3; ++k)
         changed[random() % changed.size()] = static_cast<unsigned char>(random());
-      const std::string head = encode_envelope(original.head);
-      const auto frame = decode_frame(head.data(), head.size(), changed.data(), changed.size());
+      const std::string envelope = encode_envelope(original.envelope);
+      const auto frame =
+          decode_frame(envelope.data(), envelope.size(), changed.data(), changed.size());
       REQUIRE(frame.ok());
       const MessageType type = (*frame)->envelope.type;
       if (is_peer_message(type)) refused += !decode_peer(*frame).ok();

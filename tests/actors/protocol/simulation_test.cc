@@ -104,7 +104,7 @@ TEST_SUITE("actors/protocol/simulation") {
     CHECK(reports[1].steps == 1);
     CHECK(reports[2].placement == "a:1+b:1");
     CHECK(reports[2].steps == 4);
-    CHECK(simulation.envelope().generation().value == 3);  // One round for each placement.
+    CHECK(simulation.head().generation().value == 3);  // One round for each placement.
   }
 
   TEST_CASE("devices that come and go at any time change no bit") {

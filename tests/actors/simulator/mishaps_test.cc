@@ -37,10 +37,10 @@ Reports last_reports(const Workload& work, SimulationOptions how) {
     if (!tuple.match_elements<Inbound>()) return;
     const auto stats = Msg<wire::WorkerStats>::from_frame(tuple.get_as<Inbound>(0).frame);
     if (!stats) return;
-    const auto& head = stats->head();
-    if (std::exchange(generation, head.generation) != head.generation) reports.clear();
+    const auto& envelope = stats->envelope();
+    if (std::exchange(generation, envelope.generation) != envelope.generation) reports.clear();
     auto view = stats->view();
-    reports[head.sender.value] = {view->getLocalStepSeconds(), view->getEstSeconds().size()};
+    reports[envelope.sender.value] = {view->getLocalStepSeconds(), view->getEstSeconds().size()};
   };
   run(work, how);
   return reports;

@@ -52,7 +52,7 @@ TEST_SUITE("actors/gateway/transport") {
       for (const auto& frame : station->seen().frames) {
         const std::shared_ptr<const Frame> sent =
             numbered_frame(frame->envelope.request, 1 + frame->envelope.request % 64);
-        CHECK(frame->envelope == sent->head);
+        CHECK(frame->envelope == sent->envelope);
         CHECK(frame->body.asBytes() == sent->body.asBytes());
       }
       CHECK((*station)->stats().received == kCount);
