@@ -16,10 +16,6 @@
 namespace es::store {
 namespace {
 
-struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
-
 constexpr int kGzipWindowBits = 15 + 16;  // this value makes zlib expect the gzip wrapper
 constexpr std::size_t kInflateStepMax = std::size_t{1} << 30;  // zlib counts in 32 bits
 
@@ -30,6 +26,10 @@ std::string reason(int code) {
 }  // namespace
 
 struct ByteSource::State {
+  struct CloseFile {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+
   std::string name;
   std::unique_ptr<std::FILE, CloseFile> file;
   bool compressed = false;

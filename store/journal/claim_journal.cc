@@ -7,17 +7,17 @@
 namespace es::store {
 namespace {
 
-constexpr const char* kTable = "claim";
-constexpr std::uint8_t kRecordVersion = 1;
+constexpr const char* kClaimTable = "claim";
+constexpr std::uint8_t kClaimRecordVersion = 1;
 
 std::string key_of(const std::string& name) {
-  return KeyBuilder(kTable).text(name).key();
+  return KeyBuilder(kClaimTable).text(name).key();
 }
 
 }  // namespace
 
 Result<ClaimRecord> decode_claim(std::string_view bytes) {
-  RecordReader in(bytes, kRecordVersion, "claim");
+  RecordReader in(bytes, kClaimRecordVersion, "claim");
   ClaimRecord claim;
   claim.name = in.text();
   claim.type.name = in.text();
@@ -27,7 +27,7 @@ Result<ClaimRecord> decode_claim(std::string_view bytes) {
 }
 
 Status ClaimJournal::save(const ClaimRecord& claim) {
-  RecordWriter out(kRecordVersion);
+  RecordWriter out(kClaimRecordVersion);
   out.text(claim.name);
   out.text(claim.type.name);
   out.u32(claim.count);
@@ -43,7 +43,7 @@ Status ClaimJournal::erase(const std::string& name) {
 }
 
 Result<std::vector<ClaimRecord>> ClaimJournal::load_all() const {
-  const std::string begin = KeyBuilder(kTable).key();
+  const std::string begin = KeyBuilder(kClaimTable).key();
   return scan_records<ClaimRecord>(
       store_, begin, prefix_end(begin),
       [](std::string_view, std::string_view value) { return decode_claim(value); });

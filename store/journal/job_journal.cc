@@ -12,13 +12,13 @@
 namespace es::store {
 namespace {
 
-constexpr std::uint8_t kRecordVersion = 6;  // version of a job record
+constexpr std::uint8_t kJobRecordVersion = 6;  // version of a job record
 constexpr std::uint8_t kCounterVersion = 1;
 constexpr std::uint8_t kTagVersion = 1;
-constexpr const char* kTable = "job";
+constexpr const char* kJobTable = "job";
 
 std::string record_key(const JobId& id) {
-  return KeyBuilder(kTable).text(id).key();
+  return KeyBuilder(kJobTable).text(id).key();
 }
 
 std::string counter_key(const char* counter) {
@@ -190,7 +190,7 @@ JobState read_state(RecordReader& in) {
 }  // namespace
 
 std::string encode_job_record(const JobRecord& record) {
-  RecordWriter out(kRecordVersion);
+  RecordWriter out(kJobRecordVersion);
   out.text(record.spec_toml);
   out.text(record.start_checkpoint);
   out.u8(stored_state(record.state));
@@ -213,7 +213,7 @@ std::string encode_job_record(const JobRecord& record) {
 }
 
 Result<JobRecord> decode_job_record(std::string_view bytes, const JobId& id) {
-  RecordReader in(bytes, kRecordVersion, "record of job \"" + id + '"');
+  RecordReader in(bytes, kJobRecordVersion, "record of job \"" + id + '"');
   JobRecord record;
   record.id = id;
   record.spec_toml = in.text();
@@ -273,7 +273,7 @@ Result<std::optional<JobRecord>> JobJournal::load(const JobId& id) const {
 }
 
 Result<std::vector<JobRecord>> JobJournal::load_all() const {
-  const std::string begin = KeyBuilder(kTable).key();
+  const std::string begin = KeyBuilder(kJobTable).key();
   const auto decode = [&](std::string_view key, std::string_view value) {
     return decode_job_record(value, JobId(key.substr(begin.size(), key.size() - begin.size() - 1)));
   };

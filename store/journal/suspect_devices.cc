@@ -7,17 +7,21 @@
 namespace es::store {
 namespace {
 
-constexpr const char* kTable = "suspect";
-constexpr std::uint8_t kRecordVersion = 1;
+constexpr const char* kSuspectTable = "suspect";
+constexpr std::uint8_t kSuspectRecordVersion = 1;
 
 std::string key_of(const SuspectDevice& device) {
-  return KeyBuilder(kTable).text(device.node).text(device.type.name).number(device.index).key();
+  return KeyBuilder(kSuspectTable)
+      .text(device.node)
+      .text(device.type.name)
+      .number(device.index)
+      .key();
 }
 
 }  // namespace
 
 Result<SuspectDevice> decode_suspect_device(std::string_view bytes) {
-  RecordReader in(bytes, kRecordVersion, "suspect device");
+  RecordReader in(bytes, kSuspectRecordVersion, "suspect device");
   SuspectDevice device;
   device.node = in.text();
   device.type.name = in.text();
@@ -28,7 +32,7 @@ Result<SuspectDevice> decode_suspect_device(std::string_view bytes) {
 }
 
 Status SuspectDevices::save(const SuspectDevice& device) {
-  RecordWriter out(kRecordVersion);
+  RecordWriter out(kSuspectRecordVersion);
   out.text(device.node);
   out.text(device.type.name);
   out.u32(device.index);
@@ -45,7 +49,7 @@ Status SuspectDevices::clear(const SuspectDevice& device) {
 }
 
 Result<std::vector<SuspectDevice>> SuspectDevices::load_all() const {
-  const std::string begin = KeyBuilder(kTable).key();
+  const std::string begin = KeyBuilder(kSuspectTable).key();
   return scan_records<SuspectDevice>(
       store_, begin, prefix_end(begin),
       [](std::string_view, std::string_view value) { return decode_suspect_device(value); });
