@@ -6,13 +6,13 @@
 namespace es::actors::esctl {
 namespace {
 
-struct Options {
+struct CancelOptions {
   HeadOptions head;
   JobId job;
   bool json = false;
 };
 
-Status cancel(const Options& options, Console& console) {
+Status cancel(const CancelOptions& options, Console& console) {
   const auto client = connect(options.head);
   if (!client) return client.error();
   ES_RETURN_IF_ERROR(cancel_job(**client, options.job));
@@ -26,7 +26,7 @@ Status cancel(const Options& options, Console& console) {
 }  // namespace
 
 void add_cancel_command(CLI::App& app, Shell& shell) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CancelOptions>();
   CLI::App* command = app.add_subcommand("cancel", "Stop a job and release its devices");
   command->add_option("job", options->job, "Job id")->required()->type_name("JOB");
   add_head_options(*command, options->head);

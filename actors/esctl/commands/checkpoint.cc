@@ -11,7 +11,7 @@
 namespace es::actors::esctl {
 namespace {
 
-struct Options {
+struct CheckpointOptions {
   HeadOptions head;
   JobId job;
   std::string directory;
@@ -40,7 +40,7 @@ Status check_job_id(const std::string& word) {
                      (nearest.empty() ? "" : "; the nearest is " + nearest));
 }
 
-Status checkpoint(const Options& options, Console& console) {
+Status checkpoint(const CheckpointOptions& options, Console& console) {
   if (options.job.empty())
     return usage_error("checkpoint: allowed is the id of a job, or ls, verify, prune");
   ES_RETURN_IF_ERROR(check_job_id(options.job));
@@ -59,7 +59,7 @@ Status checkpoint(const Options& options, Console& console) {
 }  // namespace
 
 void add_checkpoint_command(CLI::App& app, Shell& shell) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CheckpointOptions>();
   CLI::App* command =
       app.add_subcommand("checkpoint",
                          "Write a checkpoint at the job's next step boundary and wait until it is "

@@ -18,7 +18,7 @@ using store::Catalog;
 using store::CatalogEntry;
 using store::CatalogSkip;
 
-struct Options {
+struct CheckpointFilesOptions {
   HeadOptions head;
   std::string place;  // a directory, or for ls the id of a job
   std::size_t keep = 0;
@@ -27,7 +27,7 @@ struct Options {
 };
 
 // Returns the directory in which the job writes its own checkpoints.
-Result<fs::path> directory_of(const Options& options) {
+Result<fs::path> directory_of(const CheckpointFilesOptions& options) {
   const auto client = connect(options.head);
   if (!client) return client.error();
   const auto details = describe_job(**client, options.place);
@@ -41,7 +41,7 @@ Result<fs::path> directory_of(const Options& options) {
   return fs::path(spec->checkpoint.directory) / details->job.id;
 }
 
-Status list(const Options& options, Console& console) {
+Status list(const CheckpointFilesOptions& options, Console& console) {
   if (options.place.empty())
     return usage_error(
         "checkpoint ls: an argument is missing; allowed is a directory with checkpoints in it, or "
@@ -95,7 +95,7 @@ int report_damage(const std::vector<CatalogEntry>& entries, const std::vector<Ca
   return code;
 }
 
-Result<int> verify(const Options& options, Console& console) {
+Result<int> verify(const CheckpointFilesOptions& options, Console& console) {
   const auto catalog = verified_in(options.place);
   if (!catalog) return catalog.error();
   console.out << (options.json ? catalog_json(catalog->entries, true) + "\n"
@@ -128,7 +128,7 @@ void remove_unfinished(const std::set<fs::path>& parents, Pruned& pruned) {
   }
 }
 
-Pruned prune_catalog(const Catalog& catalog, const Options& options) {
+Pruned prune_catalog(const Catalog& catalog, const CheckpointFilesOptions& options) {
   const std::vector<std::size_t> beyond = store::beyond_newest(catalog.entries, options.keep);
   const std::set<std::size_t> to_remove(beyond.begin(), beyond.end());
   Pruned pruned;
@@ -149,7 +149,7 @@ Pruned prune_catalog(const Catalog& catalog, const Options& options) {
   return pruned;
 }
 
-Result<int> prune(const Options& options, Console& console) {
+Result<int> prune(const CheckpointFilesOptions& options, Console& console) {
   const auto catalog = verified_in(options.place);
   if (!catalog) return catalog.error();
   std::error_code code;
@@ -168,7 +168,7 @@ Result<int> prune(const Options& options, Console& console) {
 
 template <class Run>
 CLI::App* add_command(CLI::App& parent, Shell& shell, const char* name, const char* description,
-                      Run run, const std::shared_ptr<Options>& options) {
+                      Run run, const std::shared_ptr<CheckpointFilesOptions>& options) {
   CLI::App* command = parent.add_subcommand(name, description);
   add_json_option(*command, options->json);
   command->callback([options, run, &shell] {
@@ -180,7 +180,7 @@ CLI::App* add_command(CLI::App& parent, Shell& shell, const char* name, const ch
 }  // namespace
 
 void add_checkpoint_file_commands(CLI::App& checkpoint, Shell& shell) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CheckpointFilesOptions>();
   CLI::App* command = add_command(checkpoint, shell, "ls", "List checkpoints", list, options);
   command
       ->add_option("place", options->place,
@@ -188,7 +188,7 @@ void add_checkpoint_file_commands(CLI::App& checkpoint, Shell& shell) {
       ->type_name("DIR|JOB");
   add_head_options(*command, options->head);
 
-  options = std::make_shared<Options>();
+  options = std::make_shared<CheckpointFilesOptions>();
   command = add_command(checkpoint, shell, "verify",
                         "Read every block of the checkpoints in a directory; exit code 1 when one "
                         "is damaged",
@@ -197,7 +197,7 @@ void add_checkpoint_file_commands(CLI::App& checkpoint, Shell& shell) {
       ->required()
       ->type_name("DIR");
 
-  options = std::make_shared<Options>();
+  options = std::make_shared<CheckpointFilesOptions>();
   command = add_command(
       checkpoint, shell, "prune",
       "Remove all but the newest undamaged checkpoints of each run of a job in a directory, by the "

@@ -7,7 +7,7 @@
 namespace es::actors::esctl {
 namespace {
 
-struct Options {
+struct ClaimOptions {
   HeadOptions head;
   std::string name, type;
   std::uint32_t count = 0;
@@ -31,7 +31,7 @@ Status say_what_it_waits_for(Client& client, const std::string& name, Console& c
   return {};
 }
 
-Status claim(const Options& options, Console& console) {
+Status claim(const ClaimOptions& options, Console& console) {
   const auto client = connect(options.head);
   if (!client) return client.error();
   const auto done =
@@ -55,7 +55,7 @@ Status claim(const Options& options, Console& console) {
   return options.json ? Status() : say_what_it_waits_for(**client, options.name, console);
 }
 
-Status release(const Options& options, Console& console) {
+Status release(const ClaimOptions& options, Console& console) {
   const auto client = connect(options.head);
   if (!client) return client.error();
   const auto done = (*client)->ask<wire::Done, wire::ReleaseClaim>(
@@ -102,7 +102,7 @@ void add_claims_command(CLI::App& app, Shell& shell) {
 }
 
 void add_claim_command(CLI::App& app, Shell& shell) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ClaimOptions>();
   CLI::App* command = app.add_subcommand(
       "claim", "Take devices for a serving job; training jobs leave at their next step boundary");
   command
@@ -129,7 +129,7 @@ void add_claim_command(CLI::App& app, Shell& shell) {
 }
 
 void add_release_command(CLI::App& app, Shell& shell) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ClaimOptions>();
   CLI::App* command =
       app.add_subcommand("release", "Give the devices of a claim back to training jobs");
   command->add_option("name", options->name, "Name of the claim")->required()->type_name("NAME");

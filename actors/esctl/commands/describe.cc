@@ -7,13 +7,13 @@
 namespace es::actors::esctl {
 namespace {
 
-struct Options {
+struct DescribeOptions {
   HeadOptions head;
   JobId job;
   bool json = false;
 };
 
-Status describe(const Options& options, Console& console) {
+Status describe(const DescribeOptions& options, Console& console) {
   const auto client = connect(options.head);
   if (!client) return client.error();
   const auto details = describe_job(**client, options.job);
@@ -26,7 +26,7 @@ Status describe(const Options& options, Console& console) {
 }  // namespace
 
 void add_describe_command(CLI::App& app, Shell& shell) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DescribeOptions>();
   CLI::App* command =
       app.add_subcommand("describe", "Show a job: progress, digests, stages, workers, spec");
   command->add_option("job", options->job, "Job id")->required()->type_name("JOB");

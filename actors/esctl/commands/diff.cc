@@ -10,7 +10,7 @@
 namespace es::actors::esctl {
 namespace {
 
-struct Options {
+struct DiffOptions {
   HeadOptions head;
   std::string a, b;
   DeepOptions deep_options;
@@ -18,7 +18,7 @@ struct Options {
   bool json = false;
 };
 
-Result<int> diff(const Options& options, Console& console) {
+Result<int> diff(const DiffOptions& options, Console& console) {
   const auto a = open_ledger(options.a, options.head);
   if (!a) return a.error();
   const auto b = open_ledger(options.b, options.head);
@@ -42,7 +42,7 @@ Result<int> diff(const Options& options, Console& console) {
 }  // namespace
 
 void add_diff_command(CLI::App& app, Shell& shell) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DiffOptions>();
   CLI::App* command =
       app.add_subcommand("diff", "Compare two runs step by step and name the first difference");
   command->add_option("a", options->a, "Job id or ledger file")->required()->type_name("A");

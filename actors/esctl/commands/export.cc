@@ -15,7 +15,7 @@
 namespace es::actors::esctl {
 namespace {
 
-struct Options {
+struct ExportOptions {
   std::string checkpoint;
   std::string file;
   std::string optimizer;  // file for the optimizer arrays; empty if they are not exported
@@ -30,7 +30,7 @@ struct Source {
   gpu::ParamTable table;
 };
 
-Result<Source> open_source(const Options& options) {
+Result<Source> open_source(const ExportOptions& options) {
   auto reader = store::CheckpointReader::open(options.checkpoint);
   if (!reader) return reader.error();
   auto spec = parse_job(reader->job_toml(), options.checkpoint);
@@ -100,7 +100,7 @@ Status export_optimizer(const Source& source, const std::string& file) {
   return store::write_safetensors(store::posix_file_system(), file, data, metadata_of(source));
 }
 
-Status export_command(const Options& options, Console& console) {
+Status export_command(const ExportOptions& options, Console& console) {
   const auto source = open_source(options);
   if (!source) return source.error();
   ES_RETURN_IF_ERROR(export_weights(*source, options.file));
@@ -124,7 +124,7 @@ Status export_command(const Options& options, Console& console) {
 }  // namespace
 
 void add_export_command(CLI::App& app, Shell& shell) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExportOptions>();
   CLI::App* command = app.add_subcommand(
       "export",
       "Write the weights of a checkpoint as safetensors, with the names and the layout of PyTorch");

@@ -7,7 +7,7 @@
 namespace es::actors::esctl {
 namespace {
 
-struct Options {
+struct FieldsOptions {
   std::string key;
   bool markdown = false;
   bool json = false;
@@ -26,7 +26,7 @@ Result<std::vector<FieldValue>> chosen_fields(const std::string& key) {
   return fields;
 }
 
-Status fields_command(const Options& options, Console& console) {
+Status fields_command(const FieldsOptions& options, Console& console) {
   const auto fields = chosen_fields(options.key);
   if (!fields) return fields.error();
   console.out << (options.json       ? fields_json(*fields) + "\n"
@@ -38,7 +38,7 @@ Status fields_command(const Options& options, Console& console) {
 }  // namespace
 
 void add_fields_command(CLI::App& app, Shell& shell) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<FieldsOptions>();
   CLI::App* command = app.add_subcommand("fields",
                                          "Explain the fields of a job file: allowed values, "
                                          "defaults, and whether they decide the bits");

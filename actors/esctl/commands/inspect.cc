@@ -13,14 +13,14 @@
 namespace es::actors::esctl {
 namespace {
 
-struct Options {
+struct InspectOptions {
   HeadOptions head;
   std::string job;
   bool json = false;
 };
 
 // The name of a file ends in .toml; any other word is the id of a job that the head knows.
-Result<JobSpec> find_spec(const Options& options) {
+Result<JobSpec> find_spec(const InspectOptions& options) {
   if (options.job.ends_with(".toml"))
     return make_spec(options.job, {}, StartPoint{.checkpoint = {}, .version = 0});
   const auto client = connect(options.head);
@@ -68,7 +68,7 @@ Result<Inspection> inspect(const JobSpec& spec) {
   return inspection;
 }
 
-Status inspect_command(const Options& options, Console& console) {
+Status inspect_command(const InspectOptions& options, Console& console) {
   const Result<JobSpec> spec = find_spec(options);
   if (!spec) return spec.error();
   const Result<Inspection> inspection = inspect(*spec);
@@ -81,7 +81,7 @@ Status inspect_command(const Options& options, Console& console) {
 }  // namespace
 
 void add_inspect_command(CLI::App& app, Shell& shell) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<InspectOptions>();
   CLI::App* command = app.add_subcommand(
       "inspect",
       "Show what a job executes: operators, shapes, kernels, memory, and the cost of D2");

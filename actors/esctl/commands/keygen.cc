@@ -8,12 +8,12 @@
 namespace es::actors::esctl {
 namespace {
 
-struct Options {
+struct KeygenOptions {
   std::string directory;
   bool json = false;
 };
 
-Status keygen(const Options& options, Console& console) {
+Status keygen(const KeygenOptions& options, Console& console) {
   ES_RETURN_IF_ERROR(create_cluster_keys(options.directory));
   const Result<ClusterKeys> keys = read_cluster_keys(options.directory);
   if (!keys) return keys.error();
@@ -35,7 +35,7 @@ Status keygen(const Options& options, Console& console) {
 }  // namespace
 
 void add_keygen_command(CLI::App& app, Shell& shell) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<KeygenOptions>();
   CLI::App* command =
       app.add_subcommand("keygen", "Make the CURVE keys of a cluster that uses TCP");
   command->add_option("directory", options->directory, "The new key directory")

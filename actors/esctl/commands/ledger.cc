@@ -6,7 +6,7 @@
 namespace es::actors::esctl {
 namespace {
 
-struct Options {
+struct LedgerOptions {
   HeadOptions head;
   std::string job;
   Version from = 0;
@@ -15,7 +15,7 @@ struct Options {
   bool json = false;
 };
 
-Status ledger(const Options& options, Console& console) {
+Status ledger(const LedgerOptions& options, Console& console) {
   if (options.to != 0 && options.from > options.to)
     return usage_error("--from = " + std::to_string(options.from) +
                        ": allowed is at most --to = " + std::to_string(options.to));
@@ -32,7 +32,7 @@ Status ledger(const Options& options, Console& console) {
 }  // namespace
 
 void add_ledger_command(CLI::App& app, Shell& shell) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<LedgerOptions>();
   CLI::App* command = app.add_subcommand(
       "ledger", "Show, step by step, the losses of a job's ESTs and the digest of its parameters");
   command->add_option("job", options->job, "Id of a running or ended job, or a ledger file")

@@ -5,14 +5,14 @@
 namespace es::actors::esctl {
 namespace {
 
-struct Options {
+struct LogsOptions {
   HeadOptions head;
   JobId job;
   bool follow = false;
   bool json = false;
 };
 
-Status logs(const Options& options, Console& console) {
+Status logs(const LogsOptions& options, Console& console) {
   const auto client = connect(options.head);
   if (!client) return client.error();
   const FollowOptions what{.log_from_start = true, .until_now = !options.follow};
@@ -26,7 +26,7 @@ Status logs(const Options& options, Console& console) {
 }  // namespace
 
 void add_logs_command(CLI::App& app, Shell& shell) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<LogsOptions>();
   CLI::App* command = app.add_subcommand("logs", "Print a job's log");
   command->add_option("job", options->job, "Job id")->required()->type_name("JOB");
   command->add_flag("-f,--follow", options->follow, "Print new lines until the job ends");

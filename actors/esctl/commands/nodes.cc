@@ -9,7 +9,7 @@
 namespace es::actors::esctl {
 namespace {
 
-struct Options {
+struct NodesOptions {
   HeadOptions head;
   std::string clear;
   bool json = false;
@@ -41,7 +41,7 @@ Status clear(Client& client, const std::string& text) {
   return done ? Status() : done.error();
 }
 
-Status nodes(const Options& options, Console& console) {
+Status nodes(const NodesOptions& options, Console& console) {
   const auto client = connect(options.head);
   if (!client) return client.error();
   if (!options.clear.empty()) ES_RETURN_IF_ERROR(clear(**client, options.clear));
@@ -62,7 +62,7 @@ Status nodes(const Options& options, Console& console) {
 }  // namespace
 
 void add_nodes_command(CLI::App& app, Shell& shell) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<NodesOptions>();
   CLI::App* command =
       app.add_subcommand("nodes", "List nodes, their devices and how many are in use");
   command

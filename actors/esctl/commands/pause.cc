@@ -6,21 +6,22 @@
 namespace es::actors::esctl {
 namespace {
 
-struct Options {
+struct PauseOptions {
   HeadOptions head;
   JobId job;
   bool accept_loss = false;  // for resume
   bool json = false;
 };
 
-void print(const Options& options, const char* state, const std::string& text, Console& console) {
+void print(const PauseOptions& options, const char* state, const std::string& text,
+           Console& console) {
   if (options.json)
     console.out << fields_json({{"job", options.job}, {"state", state}}) << "\n";
   else
     console.out << "job " << options.job << " " << text << "\n";
 }
 
-Status pause(const Options& options, Console& console) {
+Status pause(const PauseOptions& options, Console& console) {
   const auto client = connect(options.head);
   if (!client) return client.error();
   ES_RETURN_IF_ERROR(pause_job(**client, options.job));
@@ -28,7 +29,7 @@ Status pause(const Options& options, Console& console) {
   return {};
 }
 
-Status resume(const Options& options, Console& console) {
+Status resume(const PauseOptions& options, Console& console) {
   const auto client = connect(options.head);
   if (!client) return client.error();
   const auto note = resume_job(**client, options.job, options.accept_loss);
@@ -43,9 +44,10 @@ Status resume(const Options& options, Console& console) {
   return {};
 }
 
-CLI::App* add_command(CLI::App& app, Shell& shell, const char* name, const char* what,
-                      Status (*run)(const Options&, Console&),
-                      const std::shared_ptr<Options>& options = std::make_shared<Options>()) {
+CLI::App* add_command(
+    CLI::App& app, Shell& shell, const char* name, const char* what,
+    Status (*run)(const PauseOptions&, Console&),
+    const std::shared_ptr<PauseOptions>& options = std::make_shared<PauseOptions>()) {
   CLI::App* command = app.add_subcommand(name, what);
   command->add_option("job", options->job, "Job id")->required()->type_name("JOB");
   add_head_options(*command, options->head);
@@ -68,7 +70,7 @@ void add_pause_command(CLI::App& app, Shell& shell) {
 }
 
 void add_resume_command(CLI::App& app, Shell& shell) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<PauseOptions>();
   CLI::App* command = add_command(app, shell, "resume", "Continue a paused job", resume, options);
   command->add_flag("--accept-loss", options->accept_loss,
                     "Give up the saved states of the job that no node can read now, and continue "

@@ -5,14 +5,14 @@
 namespace es::actors::esctl {
 namespace {
 
-struct Options {
+struct PlansOptions {
   HeadOptions head;
   JobId job;
   std::size_t top = 20;
   bool json = false;
 };
 
-Status plans(const Options& options, Console& console) {
+Status plans(const PlansOptions& options, Console& console) {
   const auto client = connect(options.head);
   if (!client) return client.error();
   const auto list =
@@ -28,7 +28,7 @@ Status plans(const Options& options, Console& console) {
 }  // namespace
 
 void add_plans_command(CLI::App& app, Shell& shell) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PlansOptions>();
   CLI::App* command = app.add_subcommand(
       "plans", "Show how a job could use the cluster's devices, the fastest plan first");
   command->add_option("job", options->job, "Job id")->required()->type_name("JOB");

@@ -6,12 +6,12 @@
 namespace es::actors::esctl {
 namespace {
 
-struct Options {
+struct PsOptions {
   HeadOptions head;
   bool json = false;
 };
 
-Status ps(const Options& options, Console& console) {
+Status ps(const PsOptions& options, Console& console) {
   const auto client = connect(options.head);
   if (!client) return client.error();
   const auto list =
@@ -31,7 +31,7 @@ Status ps(const Options& options, Console& console) {
 }  // namespace
 
 void add_ps_command(CLI::App& app, Shell& shell) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PsOptions>();
   CLI::App* command =
       app.add_subcommand("ps", "List jobs in the order in which they were submitted");
   add_head_options(*command, options->head);

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct RunOptions {
   JobOptions job;
   std::string checkpoint;
   std::string keep;
@@ -27,7 +27,7 @@ struct Options {
 };
 
 // Checks whether a checkpoint can be written there, before the job computes for hours.
-Status check_checkpoint_place(Options& options) {
+Status check_checkpoint_place(RunOptions& options) {
   if (options.checkpoint.empty()) return {};
   std::error_code code;
   fs::path directory = fs::absolute(options.checkpoint, code).lexically_normal();
@@ -45,7 +45,7 @@ Status check_checkpoint_place(Options& options) {
   return {};
 }
 
-void say_what_is_kept(const Options& options, const JobSpec& spec, Console& console) {
+void say_what_is_kept(const RunOptions& options, const JobSpec& spec, Console& console) {
   if (options.quiet || !options.checkpoint.empty() || spec.checkpoint.every_steps != 0) return;
   console.err << "esctl: the weights of this run will not be kept; --checkpoint DIR keeps them"
               << std::endl;
@@ -74,7 +74,7 @@ std::string checkpoint_error(const PrivateRun& run, const JobView& end) {
          taken->first_error;
 }
 
-Result<int> run(Options& options, Console& console) {
+Result<int> run(RunOptions& options, Console& console) {
   ES_RETURN_IF_ERROR(check_checkpoint_place(options));
   const Result<StartPoint> start = open_start_point(options.job.from, false);
   if (!start) return start.error();
@@ -108,7 +108,7 @@ Result<int> run(Options& options, Console& console) {
 }  // namespace
 
 void add_run_command(CLI::App& app, Shell& shell) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RunOptions>();
   CLI::App* command =
       app.add_subcommand("run", "Train a job on this machine, without a running daemon");
   add_job_options(*command, options->job);

@@ -8,7 +8,7 @@ namespace {
 
 constexpr const char* kAuto = "auto";
 
-struct Options {
+struct ScaleOptions {
   HeadOptions head;
   JobId job;
   std::string devices;
@@ -42,7 +42,7 @@ std::string scale_text(const JobView& job, const std::string& devices) {
          " at the first step boundary at which their workers are ready";
 }
 
-Status scale(const Options& options, Console& console) {
+Status scale(const ScaleOptions& options, Console& console) {
   const Result<std::string> demand = demand_text(options.devices);
   if (!demand) return demand.error();
   const auto client = connect(options.head);
@@ -64,7 +64,7 @@ Status scale(const Options& options, Console& console) {
 }  // namespace
 
 void add_scale_command(CLI::App& app, Shell& shell) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ScaleOptions>();
   CLI::App* command = app.add_subcommand(
       "scale", "Move a running job to exactly these devices; its bits do not change");
   command->add_option("job", options->job, "Job id")->required()->type_name("JOB");

@@ -32,7 +32,7 @@ const CLI::Validator kMeanHours{[](const std::string& text) {
                                 },
                                 "HOURS"};
 
-struct Options {
+struct SimOptions {
   std::string trace, workload, cluster, step_times, claims, out;
   std::string policy{scheduler::kDefaultPolicy};
   std::vector<std::string> policies, quotas;
@@ -75,7 +75,7 @@ struct Scene {
   std::vector<scheduler::Quota> quotas;
 };
 
-Result<Scene> read_scene(const Options& options) {
+Result<Scene> read_scene(const SimOptions& options) {
   store::StepTimes times;
   if (!options.step_times.empty()) {
     auto read = store::read_step_times(options.step_times);
@@ -138,7 +138,7 @@ struct Contestant {
 // Returns one entry for each policy, and for a policy with several values of its option one for
 // each value.
 std::vector<Contestant> contestants_of(const std::vector<std::string>& policies,
-                                       const Options& options) {
+                                       const SimOptions& options) {
   std::vector<Contestant> contestants;
   for (const std::string& policy : policies) {
     const auto infos = scheduler::policies();
@@ -165,7 +165,7 @@ Status check_contestants(const std::vector<Contestant>& contestants, const Scene
   return {};
 }
 
-Result<SimulationResult> run_policy(const Scene& scene, const Options& options,
+Result<SimulationResult> run_policy(const Scene& scene, const SimOptions& options,
                                     const Contestant& contestant, Console& console) {
   ProgressLine line(console);
   const std::string label = contestant.label();
@@ -192,7 +192,7 @@ Status write_file(const fs::path& path, const std::string& text) {
   return {};
 }
 
-Status write_files(const Options& options, const Scene& scene,
+Status write_files(const SimOptions& options, const Scene& scene,
                    const std::vector<SimulationResult>& results) {
   const fs::path directory = options.out;
   std::error_code code;
@@ -212,7 +212,7 @@ Status write_files(const Options& options, const Scene& scene,
   return write_file(directory / "queue.svg", simulator::queue_chart(results));
 }
 
-Status write_fairness(const Options& options, const std::vector<Contestant>& contestants,
+Status write_fairness(const SimOptions& options, const std::vector<Contestant>& contestants,
                       const std::vector<Report>& reports) {
   std::vector<simulator::Trial> trials;
   for (std::size_t i = 0; i < reports.size(); ++i)
@@ -221,7 +221,7 @@ Status write_fairness(const Options& options, const std::vector<Contestant>& con
   return write_file(fs::path(options.out) / "fairness.svg", simulator::fairness_chart(trials));
 }
 
-Result<int> simulate_policies(const Options& options, const std::vector<std::string>& policies,
+Result<int> simulate_policies(const SimOptions& options, const std::vector<std::string>& policies,
                               bool compare, Console& console) {
   if (!compare && options.fairness.size() != 1)
     return usage_error("--fairness: several values; allowed is one, except for esctl sim compare");
@@ -251,7 +251,7 @@ Result<int> simulate_policies(const Options& options, const std::vector<std::str
 }
 
 // The options for faults and what they cost.
-void add_mishap_options(CLI::App& command, Options& options) {
+void add_mishap_options(CLI::App& command, SimOptions& options) {
   simulator::WorldOptions& world = options.world;
   const auto add = [&](const char* name, double& value, CLI::Validator range, const char* help) {
     command.add_option(name, value, help)
@@ -284,7 +284,7 @@ void add_mishap_options(CLI::App& command, Options& options) {
       "Seconds by which each device but one makes a global step longer; plans do not include this");
 }
 
-void add_options(CLI::App& command, Options& options) {
+void add_options(CLI::App& command, SimOptions& options) {
   command
       .add_option("--trace", options.trace,
                   "Jobs: a CSV file, which may be gzipped (docs/reference/data-formats.md "
@@ -355,7 +355,7 @@ std::string policy_list() {
 }  // namespace
 
 void add_sim_command(CLI::App& app, Shell& shell) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SimOptions>();
   CLI::App* command = app.add_subcommand(
       "sim", "Simulate a job trace on a cluster, with the actors that schedule a real one");
   add_options(*command, *options);

@@ -15,14 +15,14 @@ namespace {
 // The pause between two attempts to reach a head that was there before.
 constexpr std::chrono::milliseconds kRetryInterval{200};
 
-struct Options {
+struct SubmitOptions {
   HeadOptions head;
   JobOptions job;
   bool follow = false;
   bool json = false;
 };
 
-Result<JobSpec> read_spec(const Options& options, StartPoint& start) {
+Result<JobSpec> read_spec(const SubmitOptions& options, StartPoint& start) {
   const Result<Endpoint> endpoint = parse_endpoint(options.head.endpoint);
   if (!endpoint) return endpoint.error();
   Result<StartPoint> opened =
@@ -32,7 +32,7 @@ Result<JobSpec> read_spec(const Options& options, StartPoint& start) {
   return make_spec(options.job.file, options.job.changes, start);
 }
 
-Result<int> follow_to_end(Client& client, const JobId& job, const Options& options,
+Result<int> follow_to_end(Client& client, const JobId& job, const SubmitOptions& options,
                           Console& console) {
   const Result<JobView> end = [&] {
     Progress progress(console, false);
@@ -57,7 +57,7 @@ struct Accepted {
 
 // If the head is restarted while it decides, the job may exist or not. The request is therefore
 // repeated with the same id until the head answers.
-Result<Accepted> submit_for_certain(const Options& options, const JobSpec& spec,
+Result<Accepted> submit_for_certain(const SubmitOptions& options, const JobSpec& spec,
                                     const StartPoint& start, Console& console) {
   const std::string id = new_request_id();
   const auto give_up = std::chrono::steady_clock::now() + kJobTimeout;
@@ -79,7 +79,7 @@ Result<Accepted> submit_for_certain(const Options& options, const JobSpec& spec,
   }
 }
 
-Result<int> submit(const Options& options, Console& console) {
+Result<int> submit(const SubmitOptions& options, Console& console) {
   StartPoint start;
   Result<JobSpec> spec = read_spec(options, start);
   if (!spec) return spec.error();
@@ -98,7 +98,7 @@ Result<int> submit(const Options& options, Console& console) {
 }  // namespace
 
 void add_submit_command(CLI::App& app, Shell& shell) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SubmitOptions>();
   CLI::App* command =
       app.add_subcommand("submit", "Submit a job to a running head and print its id");
   add_job_options(*command, options->job);

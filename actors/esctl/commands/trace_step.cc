@@ -6,7 +6,7 @@
 namespace es::actors::esctl {
 namespace {
 
-struct Options {
+struct TraceStepOptions {
   std::string file;
   std::string device_type;
   std::string from;
@@ -14,7 +14,7 @@ struct Options {
   bool json = false;
 };
 
-Status trace(const Options& options, Console& console) {
+Status trace(const TraceStepOptions& options, Console& console) {
   auto spec = read_job_file(options.file);
   if (!spec) return spec.error();
   const auto steps = total_steps(*spec);
@@ -34,7 +34,7 @@ Status trace(const Options& options, Console& console) {
 }  // namespace
 
 void add_trace_step_command(CLI::App& app, Shell& shell) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TraceStepOptions>();
   CLI::App* command = app.add_subcommand(
       "trace-step", "Run one step in this process and print a digest of every result");
   command->add_option("job", options->file, "Job specification")->required()->type_name("JOB.toml");

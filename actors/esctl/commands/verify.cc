@@ -11,7 +11,7 @@
 namespace es::actors::esctl {
 namespace {
 
-struct Options {
+struct VerifyOptions {
   std::string file;
   std::string level;
   std::uint64_t steps = 0;  // 0 means the sum of the stages
@@ -40,7 +40,7 @@ struct Plan {
   JobSpec spec;
 };
 
-Result<std::vector<Plan>> make_plans(const Options& options, Console& console) {
+Result<std::vector<Plan>> make_plans(const VerifyOptions& options, Console& console) {
   if (options.stages.size() < 2)
     return usage_error("--stages is given " + std::to_string(options.stages.size()) +
                        " times: allowed is at least 2, because runs are compared");
@@ -76,7 +76,7 @@ struct Trained {
   int stop_signal = 0;
 };
 
-Result<Trained> train(const Plan& plan, const Options& options,
+Result<Trained> train(const Plan& plan, const VerifyOptions& options,
                       const std::filesystem::path& easyscaled, Console& console) {
   Trained trained;
   const PrivateRunOptions run_options{.checkpoint = {},
@@ -109,7 +109,7 @@ std::string difference_of(const VerifiedRun& first, const VerifiedRun& run) {
   return first.state_digest == run.state_digest ? "" : "the final state";
 }
 
-Result<int> verify(const Options& options, Console& console) {
+Result<int> verify(const VerifyOptions& options, Console& console) {
   const auto plans = make_plans(options, console);
   if (!plans) return plans.error();
   const auto easyscaled = find_easyscaled();
@@ -132,7 +132,7 @@ Result<int> verify(const Options& options, Console& console) {
 }  // namespace
 
 void add_verify_command(CLI::App& app, Shell& shell) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<VerifyOptions>();
   CLI::App* command = app.add_subcommand(
       "verify", "Train a job under several placements and compare every step's bits");
   command->add_option("job", options->file, "Job specification, see configs/jobs/")
