@@ -38,7 +38,8 @@ TEST_SUITE("actors/esctl/connect_error") {
     };
     CHECK(says(error(Listener::kNone), ErrorKind::kNotFound, "no process listens there (why)"));
     CHECK(says(error(Listener::kNoAccess), ErrorKind::kRefused, "may not use its socket (why)"));
-    CHECK(says(error(Listener::kUnknownHost), ErrorKind::kNotFound, "name of the host is unknown (why)"));
+    CHECK(says(error(Listener::kUnknownHost), ErrorKind::kNotFound,
+               "name of the host is unknown (why)"));
     CHECK(says(error(Listener::kNoRoute), ErrorKind::kNotFound, "no route to that host (why)"));
     CHECK(says(error(Listener::kOther), ErrorKind::kNotFound, "is not an easyscaled"));
     CHECK(says(error(Listener::kSecure), ErrorKind::kRefused, "has another server key"));
