@@ -8,6 +8,8 @@ Rules, each named in what it reports:
   order       the sub-folders of a folder include each other in one direction only
   third-party which folder may use which library
   console     which files may write to standard error; the others log (actors/log/log.h)
+  device-list no list of named members is assigned in what the CUDA compiler reads: in a template it
+              forgets the names (gpu/cuda/README.md)
   registered  every *_test.cc is in its folder's meson.build (or a parent's)
   readme      every folder of the source has a README.md, and the paths in documents exist
   width       no line of C++ is longer than 100 characters (.clang-format)
@@ -47,7 +49,7 @@ THIRD_PARTY = [
                "actors/worker/shell/worker_main"]),
     (r"spdlog/|fmt/", ["actors/log/log.cc"]),
     (r"nlohmann/", ["actors/log/line.cc", "actors/esctl/", "store/dataset/questions/", "store/safetensors/"]),
-    (r"capnp/|kj/", ["proto/", "actors/"]),
+    (r"capnp/|kj/", ["proto/", "actors/", "store/model_file/"]),
     (r"zlib\.h", ["store/dataset/"]),
     (r"jpeglib\.h|jerror\.h|png\.h", ["store/dataset/images/"]),
     (r"pugixml", ["store/dataset/boxes/"]),
@@ -60,16 +62,16 @@ THIRD_PARTY = [
 ORDER = {
     "proto": ["proto/base", "proto"],
     "store": ["store", "store/kv", "store/checkpoint", "store/dataset", "store/safetensors",
-              "store/traces", "store/metrics", "store/plans", "store/ledger", "store/journal",
+              "store/model_file", "store/traces", "store/metrics", "store/plans", "store/ledger", "store/journal",
               "store/recovery"],
     "gpu": ["gpu/base", "gpu/canonical", "gpu/onednn", "gpu/random", "gpu/params", "gpu/est",
-            "gpu/optim", "gpu/graph", "gpu/models", "gpu/cuda", "gpu/engine"],
+            "gpu/optim", "gpu/graph", "gpu/import", "gpu/models", "gpu/cuda", "gpu/engine"],
     "scheduler": ["scheduler/model", "scheduler/plans", "scheduler/grants",
                   "scheduler/policy/common", "scheduler/policy/gang", "scheduler/policy/greedy",
                   "scheduler/policy/elastic_srtf", "scheduler/policy"],
     "actors": ["actors/log", "actors/protocol/core", "actors/protocol/wire", "actors/protocol/shell",
                "actors/gateway/core", "actors/gateway/shell", "actors/program", "actors/job_file",
-               "actors/head", "actors/data_plane", "actors/version",
+               "actors/head", "actors/data_plane", "actors/job_model", "actors/version",
                "actors/intra_job/core", "actors/cluster_scheduler/core", "actors/worker/core",
                "actors/data_workers/core", "actors/est/core", "actors/node_agent/core",
                "actors/simulator/core", "actors/admission", "actors/worker/device",
@@ -94,6 +96,11 @@ MAY_PRINT_ERRORS = {"proto/base/check.cc"}
 COMMENT = re.compile(r"//.*")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+
+
+# A statement that assigns a list of named members to a variable or member: no type precedes it.
+ASSIGNED_LIST = re.compile(r"\s*\w[\w.>\[\]-]* = \{\.")
+FOR_CUDA = re.compile(r"gpu/(cuda/.*|canonical/[^/]*)\.(h|cu|cuh)$")
 
 
 def sources(root):
@@ -161,6 +168,16 @@ def check_console(root):
                        "actors/log/log.h, or return the text to the caller")
 
 
+def check_device_lists(root):
+    for name, text in sources(root):
+        if not FOR_CUDA.match(name):
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            if ASSIGNED_LIST.match(line):
+                yield (f"device-list: {name}:{number}: the CUDA compiler may forget the names of the "
+                       "members; write the type before the list")
+
+
 def check_registered(root):
     for path in sorted((root / "tests").rglob("*_test.*")):
         if path.suffix not in (".cc", ".py"):
@@ -205,7 +222,8 @@ def check_top_level(root):
             yield f"top-level: {entry.name} is not one of {', '.join(sorted(TOP_LEVEL))}"
 
 
-CHECKS = [check_includes, check_order, check_third_party, check_console, check_registered,
+CHECKS = [check_includes, check_order, check_third_party, check_console, check_device_lists,
+          check_registered,
           check_width, check_readmes, check_top_level, check_phrases]
 
 

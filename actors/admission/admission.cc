@@ -5,15 +5,14 @@
 
 #include "actors/admission/model_key.h"
 #include "actors/job_file/job_file.h"
+#include "actors/job_model/job_model.h"
 #include "actors/version/initial_weights.h"
 #include "actors/version/kernel_record.h"
 #include "gpu/base/vendor_kernels.h"
-#include "gpu/models/models.h"
 #include "gpu/params/buckets.h"
 #include "proto/base/job_fields.h"
 #include "store/checkpoint/checkpoint.h"
 #include "store/dataset/epoch_sampler.h"
-#include "store/dataset/sample_source.h"
 #include "store/path_roots.h"
 
 namespace es::actors {
@@ -80,10 +79,11 @@ struct Start {
   std::optional<DeviceType> only_type;  // its kernels computed the checkpoint; none: any type may
 };
 
-// The bits of a checkpoint that a library has computed can be continued on its device type only.
+// Below D2 a checkpoint can be continued on its device type only. This holds for canonical kernels
+// too, because a library may compute on another type.
 std::optional<DeviceType> only_type(const JobSpec& spec, const std::optional<KernelRecord>& saved) {
-  const bool depends = saved && !saved->operators.empty() && gpu::allows_vendor(saved->level) &&
-                       gpu::allows_vendor(resolve_level(spec));
+  const bool depends =
+      saved && gpu::allows_vendor(saved->level) && gpu::allows_vendor(resolve_level(spec));
   if (!depends || !spec.stages.empty()) return std::nullopt;
   return saved->device_type;
 }
@@ -108,24 +108,26 @@ Result<Start> look_at_checkpoint(const JobSpec& spec, const std::string& directo
   return Start{head.version, {head.params_digest, head.state_digest}, only_type(spec, *kernels)};
 }
 
-// The parameters of the job's model. The graph is built when it is first needed, so that errors of
-// the fields before it are reported first.
-class ModelParameters {
+// The graph of the job's model. It is built when it is first needed, so that errors of the fields
+// before it are reported first.
+class ModelGraph {
  public:
-  // `spec` and `layout` must outlive this. A change of the weights or of other fields than the
+  // The arguments must outlive this. A change of the weights or of other fields than the
   // model and the batch size does not change the graph.
-  ModelParameters(const JobSpec& spec, const SampleLayout& layout) : spec_(spec), layout_(layout) {}
+  ModelGraph(const JobModel& model, const JobSpec& spec, const SampleLayout& layout)
+      : model_(model), spec_(spec), layout_(layout) {}
   // Error: the model does not fit the samples.
-  Result<const gpu::ParamTable*> table() {
+  Result<const gpu::Graph*> get() {
     if (!graph_) {
-      auto graph = gpu::build_model(spec_.model, spec_.batch_size, layout_);
+      auto graph = model_.graph(spec_, layout_);
       if (!graph) return graph.error();
       graph_ = *std::move(graph);
     }
-    return &graph_->table;
+    return &*graph_;
   }
 
  private:
+  const JobModel& model_;
   const JobSpec& spec_;
   const SampleLayout& layout_;
   std::optional<gpu::Graph> graph_;
@@ -134,21 +136,33 @@ class ModelParameters {
 // From now on the digest of the initial weights belongs to the job, and workers compare the file
 // with it. If the job file contains a digest already, only the workers compare: the job may be
 // beyond version 0, and the file may be gone.
-Status resolve_weights(JobSpec& spec, ModelParameters& parameters) {
+Status resolve_weights(JobSpec& spec, ModelGraph& graph) {
   if (spec.model.weights.empty() || !spec.model.weights_digest.empty()) return {};
-  const auto table = parameters.table();
-  if (!table) return table.error();
-  const auto digest = check_weights(spec.model.weights, **table);
+  const auto built = graph.get();
+  if (!built) return built.error();
+  const auto digest = check_weights(spec.model.weights, (*built)->table);
   if (!digest) return digest.error();
   spec.model.weights_digest = digest->hex();
   return {};
 }
 
-Result<std::uint32_t> bucket_count(ModelParameters& parameters) {
-  const auto table = parameters.table();
-  if (!table) return table.error();
+Result<std::uint32_t> bucket_count(ModelGraph& graph) {
+  const auto built = graph.get();
+  if (!built) return built.error();
   return static_cast<std::uint32_t>(
-      gpu::cut_buckets(**table, gpu::kBucketBytes / std::int64_t{sizeof(float)}).size());
+      gpu::cut_buckets((*built)->table, gpu::kBucketBytes / std::int64_t{sizeof(float)}).size());
+}
+
+// An evaluation pads its last mini-batch with repeated samples, which a loss of samples leaves out
+// and a loss of the mini-batch cannot.
+Status check_evaluation(const JobSpec& spec, ModelGraph& graph, const store::DataFacts& data) {
+  const auto built = graph.get();
+  if (!built) return built.error();
+  if (!has_loss_of_batch(**built) || data.eval_count % spec.batch_size == 0) return {};
+  return usage_error(std::string(kWhere) + ": data: " + std::to_string(data.eval_count) +
+                     " evaluation samples: allowed is a multiple of batch_size = " +
+                     std::to_string(spec.batch_size) +
+                     ", because the loss of the model is one number for a mini-batch");
 }
 
 // Checked before any file is opened, so that a client cannot find out which files exist outside of
@@ -160,6 +174,7 @@ Status check_named_paths(const JobSpec& spec, const std::string& from_checkpoint
   };
   ES_RETURN_IF_ERROR(check(RootKind::kData, "data.path", spec.data.path));
   ES_RETURN_IF_ERROR(check(RootKind::kData, "data.vocabulary_file", spec.data.vocabulary_file));
+  ES_RETURN_IF_ERROR(check(RootKind::kData, "model.file", spec.model.file));
   ES_RETURN_IF_ERROR(check(RootKind::kData, "model.weights", spec.model.weights));
   ES_RETURN_IF_ERROR(
       check(RootKind::kCheckpoints, "checkpoint.directory", spec.checkpoint.directory));
@@ -182,13 +197,18 @@ Result<AdmittedJob> admit(const std::string& spec_toml, const std::string& from_
   auto spec = parse_job(spec_toml, kWhere);
   if (!spec) return spec.error();
   ES_RETURN_IF_ERROR(check_named_paths(*spec, from_checkpoint));
-  const auto data = store::data_facts(*spec);
+  const auto model = JobModel::open(spec->model);
+  if (!model) return model.error();
+  const auto data = model->data_facts(*spec);
   if (!data) return data.error();
   AdmittedJob job;
   job.config.spec = *std::move(spec);
   JobSpec& resolved = job.config.spec;
-  ModelParameters parameters(resolved, data->layout);
-  ES_RETURN_IF_ERROR(resolve_weights(resolved, parameters));
+  // From now on the digest of the model file belongs to the job, and workers compare the file with
+  // it.
+  resolved.model.file_digest = model->file_digest();
+  ModelGraph graph(*model, resolved, data->layout);
+  ES_RETURN_IF_ERROR(resolve_weights(resolved, graph));
   if (!from_checkpoint.empty()) {
     const auto start = look_at_checkpoint(resolved, from_checkpoint);
     if (!start) return start.error();
@@ -198,7 +218,8 @@ Result<AdmittedJob> admit(const std::string& spec_toml, const std::string& from_
     if (start->only_type) resolved.resources.device_types = {*start->only_type};
   }
   ES_RETURN_IF_ERROR(resolve(resolved, job.config.start_version, *data));
-  const auto buckets = bucket_count(parameters);
+  ES_RETURN_IF_ERROR(check_evaluation(resolved, graph, *data));
+  const auto buckets = bucket_count(graph);
   if (!buckets) return buckets.error();
   job.spec_toml = to_toml(resolved);
   job.config.last_version = resolved.steps;

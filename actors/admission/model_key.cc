@@ -14,14 +14,17 @@ std::string layout_text(const SampleLayout& layout) {
   return text;
 }
 
+std::string architecture_text(const ModelSpec& model) {
+  if (!model.file.empty()) return "file-" + model.file_digest;
+  return model.name + "-" + model.size + "/w" + std::to_string(model.width) + "/c" +
+         std::to_string(model.classes) + "/p" + std::to_string(model.dropout);
+}
+
 }  // namespace
 
 std::string model_key(const JobSpec& spec, const SampleLayout& layout) {
-  const ModelSpec& model = spec.model;
-  return model.name + "-" + model.size + "/w" + std::to_string(model.width) + "/c" +
-         std::to_string(model.classes) + "/p" + std::to_string(model.dropout) + "/" +
-         layout_text(layout) + "/t" + std::to_string(spec.resources.threads) + "/" +
-         level_name(spec.level);
+  return architecture_text(spec.model) + "/" + layout_text(layout) + "/t" +
+         std::to_string(spec.resources.threads) + "/" + level_name(spec.level);
 }
 
 }  // namespace es::actors

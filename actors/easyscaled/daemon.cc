@@ -107,7 +107,7 @@ NodeAgentOptions node_options(const DaemonOptions& options, const std::string& h
     log::info("the head at " + head_endpoint + " has admitted this node", {.node = name});
     if (!said) std::cout << "ready " << head_endpoint << std::endl;
     if (!said && !std::cout)
-      log::warning("standard output cannot be written: nobody is told \"ready\"");
+      log::warning("standard output cannot be written: the line \"ready\" is lost");
     said = true;
   };
   node.on_drained = [&stop] { stop.finish(); };
@@ -130,7 +130,7 @@ Status recover_journal(const std::filesystem::path& directory) {
   const auto recovery = store::recover_state_directory(directory);
   if (!recovery) return recovery.error();
   if (recovery->original.empty()) {
-    log::info("state directory " + directory.string() + " is whole: nothing was changed");
+    log::info("state directory " + directory.string() + " is undamaged: nothing was changed");
     return {};
   }
   for (const std::string& what : recovery->dropped) log::warning("dropped: " + what);
@@ -244,24 +244,24 @@ void hand_on(caf::actor_system& system, const caf::actor& switchboard) {
 }
 
 // After a signal the workers of this node are handed over or saved; then the node agent finishes
-// the wait. If the head runs here, its jobs are in the journal: those on other nodes train on and
-// find the next head. The kernel ends the remaining workers when this process ends.
+// the wait. If the head runs here, its jobs are in the journal: those on other nodes continue and
+// connect to the next head. The kernel ends the remaining workers when this process ends.
 Status serve(StopSignal& stop, const Served& served, std::chrono::milliseconds grace) {
   using Cause = StopSignal::Cause;
   const Cause cause = stop.wait();
   if (cause == Cause::kFinished || cause == Cause::kParentEnded) return {};
-  log::info("hands over what runs here, within " +
+  log::info("hands over the workers of this node within " +
             std::to_string(std::chrono::duration_cast<std::chrono::seconds>(grace).count()) +
-            " s; a second signal ends at once");
+            " s; a second signal ends this process at once");
   if (served.head) caf::anon_send(served.head, CloseHead{});
   caf::anon_send(served.agent, Drain{});
   switch (stop.wait(std::chrono::steady_clock::now() + grace)) {
     case Cause::kFinished:
       return {};
     case Cause::kTimeout:
-      return failure("ended before all workers were handed over: --grace is over");
+      return failure("ended before all workers were handed over: the time of --grace is over");
     default:
-      return failure("ended before all workers were handed over: a second signal");
+      return failure("ended before all workers were handed over: a second signal has arrived");
   }
 }
 

@@ -26,7 +26,16 @@ class Reader {
     const toml::table* table = table_with(field);
     const std::string name(name_in_table(field));
     const toml::node* node = table == nullptr ? nullptr : table->get(name);
-    if (node != nullptr && !error_) read(field, *node, out);
+    if (node == nullptr) return;
+    given_.emplace_back(field, node);
+    if (!error_) read(field, *node, out);
+  }
+
+  // Refuses fields that another field of the job takes the place of.
+  void reject_excluded(const JobSpec& spec) {
+    for (const auto& [field, node] : given_)
+      if (field.excluded != nullptr && field.excluded(spec))
+        fail(field.key, *node, "no such key beside " + std::string(field.excluded_by));
   }
 
   void reject_unknown() {
@@ -135,6 +144,7 @@ class Reader {
   const toml::table& root_;
   std::string where_;
   std::map<std::string, std::set<std::string>> known_;  // keys by the prefix of their table
+  std::vector<std::pair<JobField, const toml::node*>> given_;
   std::optional<Error> error_;
 };
 
@@ -145,7 +155,7 @@ std::string toml_of(const std::vector<FieldValue>& values) {
   std::string text, table;
   for (std::size_t i = 0; i < values.size(); ++i) {
     const JobField& field = values[i].field;
-    if (field.left_out_at_default && values[i] == defaults[i]) continue;
+    if (values[i].excluded || (field.left_out_at_default && values[i] == defaults[i])) continue;
     if (table_of(field) != table) {
       table = table_of(field);
       text += "\n[" + table + "]\n";
@@ -179,6 +189,7 @@ Result<JobSpec> parse_job(std::string_view toml_text, const std::string& where) 
   Reader reader(table, where);
   visit_job_fields(spec, reader);
   reader.reject_unknown();
+  reader.reject_excluded(spec);
   ES_RETURN_IF_ERROR(reader.status());
   ES_RETURN_IF_ERROR(validate(spec, where));
   return spec;

@@ -24,8 +24,8 @@
 namespace es::log {
 
 // In ascending order. kDebug: single messages and rounds. kInfo: what an operator wants to know of
-// a cluster that works. kWarning: something is wrong, and the process goes on. kError: the process
-// ends, or something is lost.
+// a cluster that works. kWarning: something is wrong, and the process continues. kError: the
+// process ends, or something is lost.
 enum class Level { kDebug, kInfo, kWarning, kError };
 
 enum class Format { kText, kJson };

@@ -14,7 +14,8 @@ namespace fs = std::filesystem;
 constexpr mode_t kPrivate = 0700;
 
 Error cannot_be_made(const fs::path& directory) {
-  return failure("directory " + directory.string() + ": cannot be made: " + std::strerror(errno));
+  return failure("directory " + directory.string() +
+                 ": cannot be created: " + std::strerror(errno));
 }
 
 // std::filesystem::create_directories is not used, because other users could enter the parents that

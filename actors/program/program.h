@@ -38,8 +38,8 @@ class OutputBuffer : public std::streambuf {
   OutputBuffer(const OutputBuffer&) = delete;
   OutputBuffer& operator=(const OutputBuffer&) = delete;
 
-  // Writes these bytes unchanged, after the earlier ones. It is meant for our own terminal
-  // sequences.
+  // Writes these bytes unchanged, after the earlier ones. It is meant for terminal sequences
+  // of the program itself.
   void write_raw(std::string_view bytes);
 
  protected:

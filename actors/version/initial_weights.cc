@@ -108,6 +108,15 @@ Status check_buffer_values(const store::SafetensorsFile& file, const std::string
   return {};
 }
 
+Status check_buffer_bytes(const store::SafetensorsFile& file, const std::string& where,
+                          const store::TensorInfo& tensor, const gpu::BufferInfo& buffer) {
+  const auto bytes = file.read(tensor);
+  if (!bytes) return bytes.error();
+  if (*bytes == buffer.bytes) return {};
+  return usage_error(where + ": tensor \"" + buffer.name +
+                     "\" has other values: allowed are those of model.file");
+}
+
 // A buffer is optional. If the file has it, its values must be those that follow from the model.
 Status check_buffer(const store::SafetensorsFile& file, const std::string& where,
                     const gpu::BufferInfo& buffer) {
@@ -115,9 +124,27 @@ Status check_buffer(const store::SafetensorsFile& file, const std::string& where
   const auto tensor =
       check_tensor(file, where, {buffer.name, buffer.dtype, unsigned_shape(buffer.torch_shape)});
   if (!tensor) return tensor.error();
+  if (!buffer.bytes.empty()) return check_buffer_bytes(file, where, **tensor, buffer);
   if (buffer.dtype == "I64")
     return check_buffer_values<std::int64_t>(file, where, **tensor, buffer);
   return check_buffer_values<float>(file, where, **tensor, buffer);
+}
+
+// The other name of a tied parameter is optional. If the file has it, its values are the same.
+Status check_alias(const store::SafetensorsFile& file, const std::string& where,
+                   const gpu::AliasInfo& alias, const gpu::ParamInfo& param) {
+  if (file.find(alias.name) == nullptr) return {};
+  const auto tensor =
+      check_tensor(file, where, {alias.name, "F32", unsigned_shape(param.torch_shape)});
+  if (!tensor) return tensor.error();
+  const auto values = file.read(**tensor);
+  if (!values) return values.error();
+  const auto same = file.read(*file.find(param.name));
+  if (!same) return same.error();
+  if (*values == *same) return {};
+  return usage_error(where + ": tensor \"" + alias.name +
+                     "\" has other values: allowed are those of \"" + param.name +
+                     "\", with which the model ties it");
 }
 
 Status check_tensors(const store::SafetensorsFile& file, const std::string& where,
@@ -140,6 +167,10 @@ Status check_tensors(const store::SafetensorsFile& file, const std::string& wher
     ES_RETURN_IF_ERROR(check_buffer(file, where, buffer));
     known.insert(buffer.name);
   }
+  for (const gpu::AliasInfo& alias : table.aliases()) {
+    ES_RETURN_IF_ERROR(check_alias(file, where, alias, table[alias.param]));
+    known.insert(alias.name);
+  }
   // The error does not repeat names that the model does not have, because the client may have no
   // right to read the file.
   for (std::size_t i = 0; i < file.tensors().size(); ++i)
@@ -155,6 +186,7 @@ Result<std::vector<gpu::NamedTensor>> read_tensors(const store::SafetensorsFile&
                                                    const gpu::ParamTable& table) {
   std::set<std::string> left_out;
   for (const gpu::BufferInfo& buffer : table.buffers()) left_out.insert(buffer.name);
+  for (const gpu::AliasInfo& alias : table.aliases()) left_out.insert(alias.name);
   std::vector<gpu::NamedTensor> tensors;
   for (const store::TensorInfo& info : file.tensors()) {
     if (info.name.ends_with(kTracked) || left_out.contains(info.name)) continue;
@@ -167,6 +199,7 @@ Result<std::vector<gpu::NamedTensor>> read_tensors(const store::SafetensorsFile&
 
 // Returns the values in the buffer's type.
 std::vector<std::byte> buffer_bytes(const gpu::BufferInfo& buffer) {
+  if (!buffer.bytes.empty()) return buffer.bytes;
   std::vector<std::byte> bytes;
   const auto put = [&](auto value) {
     const auto* const begin = reinterpret_cast<const std::byte*>(&value);
@@ -220,6 +253,10 @@ StateDict::StateDict(const gpu::ParamTable& table, const float* flat, const floa
     tensors_.push_back(tensor_data(tensor));
     if (const std::string name = tracked_name(tensor.name); !name.empty())
       tensors_.push_back({name, "I64", {}, std::as_bytes(std::span(&version_, 1))});
+  }
+  for (const gpu::AliasInfo& alias : table.aliases()) {
+    tensors_.push_back(tensor_data(values_[static_cast<std::size_t>(alias.param)]));
+    tensors_.back().name = alias.name;
   }
   for (const gpu::BufferInfo& buffer : table.buffers()) {
     if (!buffer.current) continue;

@@ -40,7 +40,8 @@ std::string operator_text(const KernelRecord& record, std::size_t index) {
 
 std::string way_out(DeterminismLevel level) {
   return std::string("at level ") + level_name(level) +
-         " allowed are the same kernels, since others give other bits; level D2 goes on anywhere";
+         " only the same kernels are allowed, because others give other bits; at level D2 a job "
+         "continues with any kernels";
 }
 
 // Returns whether the stages of the job use both types. Then a job that recovers on the second type

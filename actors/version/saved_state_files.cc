@@ -56,7 +56,7 @@ FoundState look(const SavedState& state, bool verify) {
   if (!reader) return found(state, reader.error());
   if (!is_same(state, reader->head()))
     return {state, Sight::kGone,
-            state.path + ": another state lies there, of version " +
+            state.path + ": contains another state, of version " +
                 std::to_string(reader->head().version)};
   if (verify)
     if (const Status whole = reader->verify(); !whole.ok()) return found(state, whole.error());
@@ -116,7 +116,7 @@ Status write_text(const fs::path& path, const std::string& text) {
 Status make_directory(const fs::path& directory) {
   std::error_code code;
   fs::create_directories(directory, code);
-  if (code) return failure(directory.string() + ": cannot be made: " + code.message());
+  if (code) return failure(directory.string() + ": cannot be created: " + code.message());
   return {};
 }
 

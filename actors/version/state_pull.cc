@@ -71,7 +71,7 @@ Status StatePull::take_sizes(const std::vector<std::uint64_t>& sizes) {
   constexpr std::uint64_t kFileBytesMax = store::kCheckpointBytesMax;
   const bool fits = sizes.size() == std::size(store::kCheckpointFiles) &&
                     std::ranges::all_of(sizes, [](auto bytes) { return bytes <= kFileBytesMax; });
-  if (!fits) return failure("the node's answer does not tell the sizes of a checkpoint's files");
+  if (!fits) return failure("the node's answer does not contain the sizes of a checkpoint's files");
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     const auto number = static_cast<std::uint8_t>(i + 1);
     for (std::uint64_t at = 0; at == 0 || at < sizes[i]; at += kPieceBytes)
@@ -87,7 +87,7 @@ Status StatePull::write(const Request& piece, std::span<const std::byte> data) {
   const fs::path path = directory_ / store::kCheckpointFiles[piece.file - 1];
   if (data.size() != piece.bytes)
     return failure(path.filename().string() + ": " + std::to_string(data.size()) +
-                   " bytes came, and " + std::to_string(piece.bytes) + " were asked for");
+                   " bytes arrived, but " + std::to_string(piece.bytes) + " were requested");
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (file < 0) return system_error(path);
   Status status;

@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "actors/job_model/job_model.h"
 #include "actors/version/initial_weights.h"
 #include "actors/version/reduce_parts.h"
 #include "actors/version/version_io.h"
@@ -13,7 +14,6 @@
 #include "gpu/est/reduce_tree.h"
 #include "gpu/graph/ops/operator.h"
 #include "gpu/params/buckets.h"
-#include "store/dataset/sample_source.h"
 
 namespace es::actors::worker {
 namespace {
@@ -84,7 +84,9 @@ class Replay {
 Result<std::unique_ptr<Replay>> Replay::create(const TraceRequest& request) {
   std::unique_ptr<Replay> replay(new Replay(request.spec));
   const JobSpec& spec = replay->spec_;
-  auto samples = store::open_samples(spec);
+  const auto model = JobModel::open(spec.model);
+  if (!model) return model.error();
+  auto samples = model->open_samples(spec);
   if (!samples) return samples.error();
   replay->samples_ = *std::move(samples);
   auto sampler = store::EpochSampler::create({.samples = replay->samples_->train_count(),
@@ -98,7 +100,9 @@ Result<std::unique_ptr<Replay>> Replay::create(const TraceRequest& request) {
                              .threads = spec.resources.threads,
                              .vendor = gpu::allows_vendor(spec.level)};
   ES_RETURN_IF_ERROR(gpu::choose_device(request.device, 0, options));
-  auto engine = gpu::Engine::create(spec, replay->samples_->layout(), options);
+  auto graph = model->graph(spec, replay->samples_->layout());
+  if (!graph) return graph.error();
+  auto engine = gpu::Engine::create(spec, *std::move(graph), options);
   if (!engine) return engine.error();
   replay->engine_ = *std::move(engine);
   if (request.checkpoint.empty()) {

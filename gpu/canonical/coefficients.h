@@ -1,7 +1,7 @@
 #pragma once
-// The constants of EXP, LOG, ERF, TANH and GELU. They belong to the canonical order: another
+// The constants of the elementary functions. They belong to the canonical order: another
 // polynomial of the same accuracy gives other bits. The polynomials are minimax fits whose
-// coefficients are rounded to binary32. The arithmetic is in scalar_math.h.
+// coefficients are rounded to binary32. The arithmetic is in scalar_math.h and functions_math.h.
 #include <cstdint>
 
 namespace es::gpu {
@@ -49,5 +49,30 @@ constexpr float kTanhPoly[] = {-0x1.555532p-2f, 0x1.110726p-3f, -0x1.b83c56p-5f,
 // GELU.
 constexpr float kSqrtHalf = 0.70710678118654752f;
 constexpr float kNormalDensity = 0.3989422804014327f;  // 1 / sqrt(2 pi)
+
+// EXPM1: e^r - 1 = r + r^2 * (c0 + c1 r + ...) for |r| <= ln(2)/2. Below kExpm1Lowest the result is
+// -1. Below kLinearBelow, EXPM1(x) and LOG1P(x) are x.
+constexpr float kExpm1Lowest = -18.0f;
+constexpr float kLinearBelow = 0x1p-25f;
+constexpr float kExpm1Poly[] = {0x1.0p-1f,      0x1.555554p-3f,  0x1.5554f8p-5f,
+                                0x1.1112d4p-7f, 0x1.6d3a5ep-10f, 0x1.9e7c7cp-13f};
+
+// SIN and COS. pi/2 is the sum of three floats, of which the first times an integer below 2^17 /
+// (pi / 2) is subtracted exactly by an fma. For |r| <= pi/4, with z = r^2: sin r = r + r z (c0 + c1
+// z + ...), cos r = 1 - z/2 + z^2 (c0 + c1 z + ...).
+constexpr float kTurnLimit = 0x1p17f;
+constexpr float kSinLinearBelow = 0x1p-13f;  // SIN(x) is x
+constexpr float kTwoOverPi = 0x1.45f306p-1f;
+constexpr float kHalfPiHigh = 0x1.921fb6p+0f;
+constexpr float kHalfPiMiddle = -0x1.777a5cp-25f;
+constexpr float kHalfPiLow = -0x1.ee59dap-50f;
+constexpr float kSinPoly[] = {-0x1.555556p-3f, 0x1.111174p-7f, -0x1.a05956p-13f, 0x1.7c2d52p-19f};
+constexpr float kCosPoly[] = {0x1.555556p-5f, -0x1.6c175cp-10f, 0x1.a06faep-16f, -0x1.35939ep-22f};
+
+// POW.
+constexpr std::int32_t kSqrtHalfBits = 0x3f3504f3;
+constexpr float kTwoThirds = 0x1.555556p-1f;
+constexpr float kTwoThirdsLow = -0x1.555556p-26f;
+constexpr float kLogTailPoly[] = {0x1.999a02p-2f, 0x1.2451b0p-2f, 0x1.dfc8b2p-3f};
 
 }  // namespace es::gpu

@@ -81,6 +81,24 @@ struct DeviceKernels {
   // copy.source and copy.target are not used: the two pointers are the tensors.
   void (*block_copy)(Stream, const BlockCopy& copy, const float* source, float* target);
 
+  // --- Programs (program.cu). The code, the space and the lists of addresses are in host memory.
+  void (*program)(Stream, const ElementCode& code, const ElementSpace& space,
+                  const float* const* in, float* const* out, std::int64_t n);
+
+  // --- Reductions (fold.cu). The columns of `matrices` matrices [rows][cols] are summed or folded.
+  void (*sum_rows)(Stream, std::int64_t rows, std::int64_t n, const float* x, float* y);
+  void (*fold_rows)(Stream, Fold fold, std::int64_t rows, std::int64_t n, const float* x, float* y);
+  void (*fold_columns)(Stream, Fold fold, std::int64_t matrices, std::int64_t rows,
+                       std::int64_t cols, const float* x, float* y);
+  std::size_t (*sum_matrices_workspace_floats)(std::int64_t matrices, std::int64_t rows,
+                                               std::int64_t cols);
+  void (*sum_matrices)(Stream, std::int64_t matrices, std::int64_t rows, std::int64_t cols,
+                       const float* x, float* y, float* ws);
+  void (*best_indices)(Stream, Fold fold, std::int64_t rows, std::int64_t n, const float* x,
+                       std::int32_t* y);
+  void (*running_sums)(Stream, std::int64_t count, std::int64_t n, std::int64_t inner, bool reverse,
+                       const float* x, float* y);
+
   // --- Pooling and sampling (pool.cu).
   void (*max_pool_fwd)(Stream, const PoolShape&, const float* x, float* y, std::uint8_t* argmax);
   void (*max_pool_bwd)(Stream, const PoolShape&, const float* dy, const std::uint8_t* argmax,

@@ -20,6 +20,7 @@
 #include <cstdint>
 
 #include "gpu/canonical/on_device.h"
+#include "gpu/canonical/program.h"
 #include "proto/base/device.h"
 
 namespace es::gpu {
@@ -41,8 +42,9 @@ enum class ConvPass { kForward, kDataGradient, kWeightGradient };
 struct PoolShape {
   std::int64_t n = 1, h = 1, w = 1, c = 1;
   std::int64_t kh = 1, kw = 1, stride = 1, pad = 0;  // pad < kh and pad < kw
-  ES_HD std::int64_t oh() const { return (h + 2 * pad - kh) / stride + 1; }
-  ES_HD std::int64_t ow() const { return (w + 2 * pad - kw) / stride + 1; }
+  std::int64_t end_h = 0, end_w = 0;                 // more padding below and on the right
+  ES_HD std::int64_t oh() const { return (h + 2 * pad + end_h - kh) / stride + 1; }
+  ES_HD std::int64_t ow() const { return (w + 2 * pad + end_w - kw) / stride + 1; }
 };
 
 // Windows of adaptive average pooling. Output (i, j) covers the rows [floor(i*h/oh),
@@ -129,6 +131,9 @@ struct ChainStage {
   std::int64_t columns = 1;
   Dropout dropout;
 };
+
+// A reduction other than a sum. A NaN is the maximum and the minimum; a result of -0 becomes +0.
+enum class Fold : std::uint8_t { kProduct, kMaximum, kMinimum };
 
 // Scaled dot-product attention over `batch` independent sequences. Rows of q, k, v and y have heads
 // * head_dim floats, and head h begins at column h * head_dim. Token t of sequence b begins at (b *
@@ -270,6 +275,27 @@ struct KernelTable {
   // applied to x[i] in order. y may alias x and any operand, element for element.
   void (*chain)(std::int64_t begin, std::int64_t end, const float* x, const ChainStage* stages,
                 std::int64_t count, const DropoutKey& key, float* y);
+
+  // --- Element-wise programs: the elements [begin, end) of the outputs, in the row-major order of
+  // the space. The code uses registers below kProgramRegisters and has at least one instruction.
+  // Output 0 may alias an input, element for element, if the input is dense.
+  void (*program)(const ElementCode& code, const ElementSpace& space, const float* const* in,
+                  float* const* out, std::int64_t begin, std::int64_t end);
+
+  // --- Reductions. sum_rows: y[r] = SUM64 of row r of x[rows][n] (G2). fold_rows: the same with 64
+  // lanes, but no second level, for products, maxima and minima. fold_columns: y[c] = the chain
+  // down column c of x[rows][cols]; sums down columns are colsum_*. best_indices: the index of the
+  // largest or smallest element of each row, for kMaximum and kMinimum.
+  void (*sum_rows)(std::int64_t rows, std::int64_t n, const float* x, float* y);
+  void (*fold_rows)(Fold fold, std::int64_t rows, std::int64_t n, const float* x, float* y);
+  void (*fold_columns)(Fold fold, std::int64_t rows, std::int64_t cols, std::int64_t col_begin,
+                       std::int64_t col_end, const float* x, float* y);
+  void (*best_indices)(Fold fold, std::int64_t rows, std::int64_t n, const float* x,
+                       std::int32_t* y);
+  // Running sums over the middle axis of x[count][n][inner], each one chain of additions that
+  // begins with its first element, or with its last one.
+  void (*running_sums)(std::int64_t count, std::int64_t n, std::int64_t inner, bool reverse,
+                       const float* x, float* y);
 
   // --- Layer norm over the last axis of x[rows][c]: y = fma((x-mean)*istd, gamma, beta).
   void (*layer_norm_fwd)(std::int64_t rows, std::int64_t c, const float* x, const float* gamma,

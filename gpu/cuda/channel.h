@@ -44,7 +44,7 @@ enum class ChannelEnd { kSender, kReceiver };
 class Channel {
  public:
   enum class State {
-    kOpening,  // the other end has not been met yet
+    kOpening,  // the other end has not connected yet
     kIdle,     // the last transfer is done: the bytes that were sent or received may be used
     kBusy,
   };

@@ -15,7 +15,7 @@ std::string why_no_gpu(int driver_version, int needed_version, const std::string
   if (driver_version == 0) return "there is no GPU, or its driver is not loaded";
   if (driver_version < needed_version)
     return "the driver of the GPU is for CUDA " + version_text(driver_version) +
-           ", needed is one for CUDA " + version_text(needed_version) + " or newer";
+           ", and this program needs one for CUDA " + version_text(needed_version) + " or newer";
   return error;
 }
 

@@ -204,6 +204,7 @@ void DeviceExecutor::enter(const float* params, const StepInput& input) {
 void DeviceExecutor::use(std::size_t variant) {
   variant_ = variant;
   tensors_->bind_inputs(inputs_->words(variant));
+  tensors_->bind_params(params_.memory);
   checks_->use(variant);
 }
 
@@ -364,7 +365,7 @@ Result<Fault> DeviceExecutor::find_first_fault() {
   const Fault fault = checks_->fault(0, graph().ops.size());
   if (fault.op != nullptr) return fault;
   return failure(device_->name() +
-                 ": a local step gave a value that is not finite, and run again it did not");
+                 ": a local step gave a value that is not finite, but the repeated step did not");
 }
 
 Status DeviceExecutor::run_eval(const float* params, const float* stats, const Batch& batch) {

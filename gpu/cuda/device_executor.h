@@ -3,7 +3,7 @@
 //
 //   copy-in    mini-batch and statistics; parameters if they have changed
 //   compute    operators
-//   merge, copy-out   gradients, bucket by bucket, while the backward pass goes on
+//   merge, copy-out   gradients, bucket by bucket, while the backward pass runs
 //              (device_gradients.h)
 //
 //

@@ -4,7 +4,7 @@
 // bucket, directly behind the operator that completes a bucket, on streams of its own:
 //
 //   merge      slots[i] += slots[i - 1]
-//   copy-out   what leaves the device, while the backward pass goes on
+//   copy-out   what leaves the device, while the backward pass runs
 //
 //
 // The sum over all ranks (GradientPath::whole) stays on the device, where gather() finds it for the

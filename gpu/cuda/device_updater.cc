@@ -23,12 +23,12 @@ Result<float*> DeviceUpdater::device_floats(std::size_t count, const char* what)
 
 Status DeviceUpdater::allocate(std::size_t moments) {
   std::size_t workspace = 0;
-  for (const ParamInfo& p : table_.params())
+  for (const ParamInfo& p : table_.trained())
     workspace = std::max(workspace, device_.kernels().sum_of_squares_workspace_floats(p.count));
   ES_SET(workspace_, device_floats(workspace, "sums of squares"));
-  ES_SET(squares_, device_floats(table_.params().size(), "sums of squares"));
+  ES_SET(squares_, device_floats(table_.trained().size(), "sums of squares"));
   void* memory = nullptr;
-  ES_SET(memory, device_.allocate_host(table_.params().size() * sizeof(float), "sums of squares"));
+  ES_SET(memory, device_.allocate_host(table_.trained().size() * sizeof(float), "sums of squares"));
   host_squares_ = static_cast<float*>(memory);
   ES_SET(memory, device_.allocate(kFlags * sizeof(std::int32_t), "flags"));
   flags_ = static_cast<std::int32_t*>(memory);
@@ -65,7 +65,9 @@ bool DeviceUpdater::room_for(std::size_t moments) {
 }
 
 void DeviceUpdater::look_for(Flag flag, const float* values) {
-  const FiniteCheck check{values, table_.total_floats(), flags_ + flag};
+  // Nothing writes the gradients of frozen parameters.
+  const std::int64_t floats = flag == kSums ? table_.trained_floats() : table_.total_floats();
+  const FiniteCheck check{values, floats, flags_ + flag};
   device_.kernels().find_non_finite(compute_, &check, 1);
 }
 
@@ -84,7 +86,7 @@ Status DeviceUpdater::begin(std::span<const float* const> sums, const Replica& r
 }
 
 Result<float> DeviceUpdater::sum_of_squares(std::span<float> by_param) {
-  const std::vector<ParamInfo>& params = table_.params();
+  const std::span<const ParamInfo> params = table_.trained();
   ES_CHECK(by_param.size() == params.size());
   for (std::size_t i = 0; i < params.size(); ++i)
     device_.kernels().sum_of_squares(compute_, params[i].count,
@@ -97,7 +99,7 @@ Result<float> DeviceUpdater::sum_of_squares(std::span<float> by_param) {
 }
 
 Result<std::string> DeviceUpdater::bad_sum() {
-  for (const ParamInfo& p : table_.params()) {
+  for (const ParamInfo& p : table_.trained()) {
     const FiniteCheck check{gradients_.gradient() + p.offset, p.count, flags_ + kSums};
     device_.kernels().fill_zero(compute_, kFlags, reinterpret_cast<float*>(flags_));
     device_.kernels().find_non_finite(compute_, &check, 1);
@@ -115,7 +117,7 @@ Status DeviceUpdater::fetch_sums(std::span<const float* const> sums) {
 
 void DeviceUpdater::update(const Optimizer& optimizer, const UpdateStep& step) {
   const DeviceKernels& k = device_.kernels();
-  const std::int64_t n = table_.total_floats();
+  const std::int64_t n = table_.trained_floats();
   if (!optimizer.is_sgd())
     return k.adam(compute_, n, gradients_.gradient(), step.grad_scale, step.adam, params_.memory,
                   moments_[0], moments_[1]);

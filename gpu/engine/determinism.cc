@@ -17,9 +17,9 @@ JobSpec one_est_at(const JobSpec& spec, DeterminismLevel level) {
 // An engine at version 0, with the memory that its local steps write.
 class StepTimer {
  public:
-  static Result<StepTimer> create(const JobSpec& spec, const SampleLayout& layout,
+  static Result<StepTimer> create(const JobSpec& spec, const Graph& model,
                                   const EngineOptions& options) {
-    auto engine = Engine::create(spec, layout, options);
+    auto engine = Engine::create(spec, model, options);
     if (!engine) return engine.error();
     ES_RETURN_IF_ERROR((*engine)->init_replica());
     return StepTimer(*std::move(engine));
@@ -53,14 +53,13 @@ class StepTimer {
 
 }  // namespace
 
-Result<D2Verdict> measure_d2(const JobSpec& spec, const SampleLayout& layout,
-                             const EngineOptions& options, const Batch& batch,
-                             const std::function<StepTime()>& now, int rounds) {
+Result<D2Verdict> measure_d2(const JobSpec& spec, const Graph& model, const EngineOptions& options,
+                             const Batch& batch, const std::function<StepTime()>& now, int rounds) {
   D2Verdict verdict;
   for (const auto level : {DeterminismLevel::kD1, DeterminismLevel::kD2}) {
     EngineOptions at_level = options;
     at_level.vendor = allows_vendor(level);
-    auto timer = StepTimer::create(one_est_at(spec, level), layout, at_level);
+    auto timer = StepTimer::create(one_est_at(spec, level), model, at_level);
     if (!timer) return timer.error();
     if (level == DeterminismLevel::kD1) {
       verdict.vendor_ops = timer->vendor_ops();

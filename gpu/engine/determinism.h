@@ -34,9 +34,9 @@ struct D2Verdict {
 // measured steps for each level. `now` is a monotonic clock, because the engine itself reads none.
 // Only one engine exists at a time, so the memory of one engine is enough. Errors: those of
 // Engine::create and Engine::local_step.
-Result<D2Verdict> measure_d2(const JobSpec& spec, const SampleLayout& layout,
-                             const EngineOptions& options, const Batch& batch,
-                             const std::function<StepTime()>& now, int rounds = 3);
+Result<D2Verdict> measure_d2(const JobSpec& spec, const Graph& model, const EngineOptions& options,
+                             const Batch& batch, const std::function<StepTime()>& now,
+                             int rounds = 3);
 
 // Returns the level that the job runs at. "auto" becomes D2 if D2 costs at most spec.auto_cost, and
 // D1 otherwise. Every other level is returned unchanged.

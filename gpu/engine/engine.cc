@@ -49,7 +49,7 @@ std::vector<double> sample_losses(std::span<const float> rows, std::uint64_t sam
 template <class Make>
 auto if_memory_suffices(const JobSpec& spec, Make make) -> decltype(make()) {
   const std::string model =
-      "model " + spec.model.name + ", batch_size " + std::to_string(spec.batch_size) + ": ";
+      "model " + model_text(spec.model) + ", batch_size " + std::to_string(spec.batch_size) + ": ";
   try {
     return make();
   } catch (const NoMemory& missing) {
@@ -63,6 +63,14 @@ auto if_memory_suffices(const JobSpec& spec, Make make) -> decltype(make()) {
 
 Result<std::unique_ptr<Engine>> Engine::create(const JobSpec& spec, const SampleLayout& layout,
                                                const EngineOptions& options) {
+  auto model =
+      if_memory_suffices(spec, [&] { return build_model(spec.model, spec.batch_size, layout); });
+  if (!model) return model.error();
+  return create(spec, *std::move(model), options);
+}
+
+Result<std::unique_ptr<Engine>> Engine::create(const JobSpec& spec, Graph model,
+                                               const EngineOptions& options) {
   if (!cpu_supports(options.cpu_class))
     return usage_error("device type " + es::device_type(options.cpu_class).name +
                        ": this processor cannot execute it");
@@ -71,9 +79,8 @@ Result<std::unique_ptr<Engine>> Engine::create(const JobSpec& spec, const Sample
     return usage_error("schedule.kind = \"" + spec.schedule.kind +
                        "\": needs the total number of steps, got 0");
   return if_memory_suffices(spec, [&]() -> Result<std::unique_ptr<Engine>> {
-    Result<Graph> graph = build_model(spec.model, spec.batch_size, layout);
-    if (!graph) return graph.error();
-    Program program = compile(*std::move(graph));
+    const SampleLayout layout = model.layout;
+    Program program = compile(std::move(model));
     std::unique_ptr<Engine> engine(new Engine(spec, layout, options, program.graph.table));
     ES_RETURN_IF_ERROR(engine->make_runner(std::move(program)));
     return engine;
@@ -90,7 +97,7 @@ Engine::Engine(const JobSpec& spec, const SampleLayout& layout, const EngineOpti
       buckets_(cut_buckets(table_, std::max<std::int64_t>(1, options.bucket_bytes / kFloatBytes))),
       parallel_(options.threads),
       optimizer_(spec.optimizer, spec.schedule, options.total_steps, spec.max_p),
-      squares_(optimizer_.clips() ? table_.params().size() : 0) {}
+      squares_(optimizer_.clips() ? table_.trained().size() : 0) {}
 
 const ParamTable& Engine::table() const {
   return table_;
@@ -221,7 +228,8 @@ Status Engine::install(Replica replica) {
   for (const AlignedBuffer* array : arrays)
     if (array->floats() != table_.total_floats())
       return failure(name + " has " + std::to_string(array->floats()) + " floats: allowed is " +
-                     std::to_string(table_.total_floats()) + " for model " + spec_.model.name);
+                     std::to_string(table_.total_floats()) + " for model " +
+                     model_text(spec_.model));
   ES_RETURN_IF_ERROR(check_contexts(replica.contexts, replica.version));
   ES_RETURN_IF_ERROR(check_finite(replica));
   replica_ = std::move(replica);

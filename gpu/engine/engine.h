@@ -114,11 +114,15 @@ class Engine {
   // Called with the buckets 0, 1, 2, ... in this order.
   using OnBucketReady = StepRunner::OnBucketReady;
 
-  // Builds the model, its backward pass, the memory plan and the buckets. The replica is empty at
-  // first. Error (usage): the model does not fit the layout, this processor cannot execute the
-  // class, or a cosine or linear schedule has no total_steps. Error (failure): an error of
-  // vendor_library(); there is no such GPU; memory is missing (the text names the model, the
-  // purpose and the number of bytes).
+  // Builds the backward pass of the model, the memory plan and the buckets. The replica is empty at
+  // first. `model` is for mini-batches of spec.batch_size samples. Error (usage): this processor
+  // cannot execute the class, or a cosine or linear schedule has no total_steps. Error (failure):
+  // an error of vendor_library(); there is no such GPU; memory is missing (the text names the
+  // model, the purpose and the number of bytes).
+  static Result<std::unique_ptr<Engine>> create(const JobSpec& spec, Graph model,
+                                                const EngineOptions& options);
+  // The same for a built-in model (gpu/models/models.h). Error (usage), beside the others: the
+  // model does not fit the layout.
   static Result<std::unique_ptr<Engine>> create(const JobSpec& spec, const SampleLayout& layout,
                                                 const EngineOptions& options);
 

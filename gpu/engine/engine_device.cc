@@ -40,7 +40,7 @@ Status Engine::make_runner(Program program) {
   auto runner = cuda::DeviceExecutor::create(std::move(program), *std::move(device), buckets_,
                                              std::move(vendor), options_.device_sums);
   if (!runner)
-    return failure("model " + spec_.model.name + ", batch_size " +
+    return failure("model " + model_text(spec_.model) + ", batch_size " +
                    std::to_string(spec_.batch_size) + ": " + runner.error().message);
   runner_ = *std::move(runner);
   return {};

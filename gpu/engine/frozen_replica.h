@@ -1,7 +1,7 @@
 #pragma once
 // FrozenReplica gives another thread access to the version that an engine holds at this moment,
-// while the engine's thread goes on. Nothing is copied while nothing changes: the reader takes the
-// bytes from the live arrays, and thaw() copies only what the reader has not read yet.
+// while the engine's thread continues. Nothing is copied while nothing changes: the reader takes
+// the bytes from the live arrays, and thaw() copies only what the reader has not read yet.
 //
 // Threads: the engine's thread constructs it and calls thaw() BEFORE anything changes or ends the
 // replica (apply_update(), install(), init_replica(), the end of the engine). One other thread, the

@@ -152,8 +152,11 @@ std::optional<std::vector<Tensor>> GraphBuilder::outputs_of(Op& op) {
 // The first output depends on parameters if an input does or the operator has some. The others are
 // what the gradient operator needs again, and a loss is not differentiated further.
 TensorId GraphBuilder::append(Op op, std::vector<Tensor> outputs) {
+  const bool differentiable = op_def(op.kind).gradient != nullptr &&
+                              (op.kind != OpKind::kProgram || is_differentiable(op.function));
   bool needs_grad = op.weight != kNoParam;
   for (const TensorId t : op.in) needs_grad = needs_grad || tensor(t).needs_grad;
+  needs_grad = needs_grad && differentiable;
   for (const Tensor& y : outputs) {
     if (!addressable(y.shape))
       return fail(op_name(op.kind), op.name, "output " + shape_text(y.shape) + " is too large");
@@ -199,13 +202,21 @@ void GraphBuilder::check_all_trained() {
     const Op& op = graph_.ops[i];
     const bool reaches =
         op_def(op.kind).is_loss || std::any_of(op.out.begin(), op.out.end(), [&](TensorId t) {
-          return reaches_loss[static_cast<std::size_t>(t)];
+          return reaches_loss[static_cast<std::size_t>(t)] && tensor(t).needs_grad;
         });
     if (!reaches && op.weight != kNoParam)
       fail(op_name(op.kind), op.name, "the loss does not depend on its parameters");
     if (!reaches) continue;
     for (const TensorId t : op.in) reaches_loss[static_cast<std::size_t>(t)] = true;
   }
+}
+
+void GraphBuilder::check_result(const std::vector<TensorId>& outputs) {
+  if (failed()) return;
+  graph_.outputs = outputs;
+  check_outputs();
+  if (graph_.mean_loss == kNoTensor)
+    fail("loss", "", "missing; allowed are cross_entropy, bce_with_logits, mse and yolo");
 }
 
 void GraphBuilder::check_outputs() {
@@ -220,13 +231,14 @@ void GraphBuilder::check_outputs() {
 }
 
 Result<Graph> GraphBuilder::finish(const std::vector<TensorId>& outputs) {
-  if (failed()) return *error_;
-  graph_.outputs = outputs;
-  check_outputs();
-  if (graph_.mean_loss == kNoTensor)
-    fail("loss", "", "missing; allowed are cross_entropy, bce_with_logits, mse and yolo");
-  check_all_used();
-  check_all_trained();
+  check_result(outputs);
+  if (!failed()) check_all_used();
+  if (!failed()) check_all_trained();
+  return finish_any(outputs);
+}
+
+Result<Graph> GraphBuilder::finish_any(const std::vector<TensorId>& outputs) {
+  check_result(outputs);
   if (failed()) return *error_;
   return merge_slices(std::move(graph_));
 }

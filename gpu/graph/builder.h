@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpu/graph/functions.h"
 #include "gpu/graph/graph.h"
 #include "gpu/graph/move_shapes.h"
 #include "gpu/graph/weight_init.h"
@@ -48,6 +49,8 @@ struct PoolOptions {
   std::int64_t kernel = 2;
   std::int64_t stride = 2;
   std::int64_t pad = 0;
+  std::int64_t kernel_w = 0;          // 0: as kernel
+  std::int64_t end_h = 0, end_w = 0;  // more padding below and on the right
 };
 
 struct BatchNormOptions {
@@ -78,6 +81,13 @@ class GraphBuilder {
   const TensorShape& shape(TensorId t) const { return graph_.shape(t); }
   // REQUIRES: a tensor of rank 4; what a call returns after an error is one.
   ImageShape image(TensorId t) const { return image_of(shape(t)); }
+  ElementType type(TensorId t) const { return tensor(t).type; }
+  bool needs_grad(TensorId t) const { return tensor(t).needs_grad; }
+  // Every element of a tensor of integers is in [first, second].
+  std::pair<std::int32_t, std::int32_t> range(TensorId t) const {
+    const Note& known = notes_[static_cast<std::size_t>(t)];
+    return {known.low, known.high};
+  }
   // Returns the largest value of an integer field; 0 for other fields and after an error.
   std::int32_t high(std::string_view field) const;
 
@@ -91,6 +101,14 @@ class GraphBuilder {
   // functions below do the same for one operator each; they also create its parameters and check
   // ranges of integers.
   TensorId apply(Op op);
+
+  // Creates the parameter of an operator that apply() appends. REQUIRES: no other one has its name.
+  ParamId parameter(ParamInfo info) { return graph_.table.add(std::move(info)); }
+  const ParamInfo& param(ParamId id) const { return graph_.table[id]; }
+  // Returns a parameter as a tensor of this shape, in the parameter's order of elements.
+  TensorId parameter_tensor(ParamId param, const TensorShape& shape);
+  // Creates the statistics of a batch norm that apply() appends.
+  BatchNormStats statistics(std::string mean, std::string variance, std::int64_t channels);
 
   // `name` is the path of the module in the state dict. Its parameters are NAME.weight and
   // NAME.bias, its statistics NAME.running_mean and NAME.running_var.
@@ -124,9 +142,52 @@ class GraphBuilder {
   TensorId mul(const std::string& name, TensorId a, TensorId b);
   // a + row, where `row` is [1,h,w,c] and is repeated over n (position embeddings).
   TensorId add_rows(const std::string& name, TensorId a, TensorId row);
+  // Sets the number of the next operator that draws random numbers. By default these operators are
+  // numbered in the order of the calls.
+  void set_site(std::uint32_t site) { random_ops_ = site; }
   // Both do nothing in evaluation and if p = 0. drop_path drops whole samples.
   TensorId dropout(const std::string& name, TensorId x, double p);
   TensorId drop_path(const std::string& name, TensorId x, double p);
+  // Drops whole indices of the first axis.
+  TensorId drop_rows(const std::string& name, TensorId x, double p);
+
+  // --- General element-wise operators. Operands are broadcast as in PyTorch: their shapes are
+  // aligned at the last axis, and an axis of extent 1 is repeated. Tensors are fp32 unless stated;
+  // truth values are the fp32 numbers 1 and +0. functions.h lists the functions.
+  TensorId unary(const std::string& name, Function function, TensorId x,
+                 FunctionParameters parameters = {});
+  // kAdd, kSub and kMul of two tensors of integers give integers (modulo 2^32); a comparison of two
+  // tensors of integers gives truth values. Error: a number and an integer.
+  TensorId binary(const std::string& name, Function function, TensorId a, TensorId b);
+  // condition != 0 ? a : b, for two tensors of numbers or two of integers.
+  TensorId where(const std::string& name, TensorId condition, TensorId a, TensorId b);
+  // Numbers to integers (truncated; saturates; NaN gives 0), or integers to numbers (rounded to
+  // nearest). A tensor that has the type already is returned as it is. Truth values of integers are
+  // binary(kNotEqual) with a constant 0.
+  TensorId cast(const std::string& name, TensorId x, ElementType to);
+  // Repeats axes of extent 1, and adds axes in front. Also for integers.
+  TensorId expand(const std::string& name, TensorId x, TensorShape shape);
+  // The same values, without a gradient.
+  TensorId stop_gradient(const std::string& name, TensorId x);
+
+  // --- Reductions. `axes` are distinct, in [0, rank), and in any order; keepdim keeps them with
+  // extent 1. Without keepdim, a reduction of all axes gives shape [1].
+  TensorId reduce(const std::string& name, Reduction kind, TensorId x, const std::vector<int>& axes,
+                  bool keepdim);
+  // The mean of (x - mean)^2, with the divisor n - correction, which must be above 0.
+  TensorId variance(const std::string& name, TensorId x, const std::vector<int>& axes, bool keepdim,
+                    std::int64_t correction);
+  // log(sum(exp(x))), with the maximum subtracted before exp.
+  TensorId logsumexp(const std::string& name, TensorId x, const std::vector<int>& axes,
+                     bool keepdim);
+  // The index of the largest or smallest element along the axis, as an integer: the lowest index of
+  // equal elements. The first NaN, if there is one. REQUIRES: kMax or kMin.
+  TensorId arg_reduce(const std::string& name, Reduction kind, TensorId x, int axis, bool keepdim);
+  // y[i] = x[0] + ... + x[i] along the axis, as one chain of additions.
+  TensorId cumsum(const std::string& name, TensorId x, int axis);
+  // y[i...] = x[ids[i...], ...] for x [r, ...] and integers in [0, r). The gradient of a row is the
+  // sum over the places that read it, as for embeddings.
+  TensorId take_rows(const std::string& name, TensorId x, TensorId ids);
 
   TensorId softmax(const std::string& name, TensorId x);
   TensorId attention(const std::string& name, TensorId q, TensorId k, TensorId v,
@@ -151,6 +212,9 @@ class GraphBuilder {
   TensorId slice(const std::string& name, TensorId x, int axis, std::int64_t begin,
                  std::int64_t count);
   std::vector<TensorId> split(const std::string& name, TensorId x, int axis, std::int64_t parts);
+  // `count` elements from `begin` at a distance of `step`, which is not 0.
+  TensorId strided_slice(const std::string& name, TensorId x, int axis, std::int64_t begin,
+                         std::int64_t step, std::int64_t count);
   TensorId pad(const std::string& name, TensorId x, int axis, std::int64_t before,
                std::int64_t after);  // the padding is +0
   // Axis i of the result is axis order[i] of x.
@@ -173,11 +237,16 @@ class GraphBuilder {
   void cross_entropy(const std::string& name, TensorId logits, TensorId labels);
   void bce_with_logits(const std::string& name, TensorId logits, TensorId targets);
   void mse(const std::string& name, TensorId x, TensorId targets);
+  // Any number [1] is the loss. The loss of each sample is then that of its mini-batch.
+  void scalar_loss(const std::string& name, TensorId x);
   // Outputs: three tensors [n,h,w,3*(5+classes)], coarse to fine. boxes: [n,M,1,5] or [n,M,5,1], as
   // the field is laid out. YoloShape::anchor_* is given for each scale, in pixels.
   void yolo(const std::string& name, const std::vector<TensorId>& outputs, TensorId boxes,
             const YoloShape& shape, std::int64_t image_h, std::int64_t image_w);
 
+  // Completes the model, which may have operators without a reader and parameters without influence
+  // on the loss. Their gradients are +0.
+  Result<Graph> finish_any(const std::vector<TensorId>& outputs);
   // Completes the model. `outputs` are what an evaluation returns, in this order. Error (usage):
   // the first operator whose shapes do not fit, an operator without a reader, a missing loss.
   Result<Graph> finish(const std::vector<TensorId>& outputs);
@@ -216,6 +285,13 @@ class GraphBuilder {
   TensorId chain(const std::string& name, const std::vector<TensorId>& xs, ChainStep step);
   TensorId same_shapes(const char* kind, const std::string& name, TensorId a, TensorId b,
                        ChainKind step);
+  TensorId element_wise(const std::string& name, Function function, const std::vector<TensorId>& xs,
+                        FunctionParameters parameters, Tensor to);
+  std::optional<TensorShape> common_shape(const char* kind, const std::string& name,
+                                          const std::vector<TensorId>& xs);
+  void set_range(Function function, TensorId a, TensorId b, TensorId y);
+  std::optional<std::uint32_t> axis_set(const char* kind, const std::string& name, TensorId x,
+                                        const std::vector<int>& axes);
   Dropout next_dropout(double p);
   TensorId drop(const char* kind, const std::string& name, TensorId x, double p,
                 std::int64_t columns);
@@ -232,6 +308,7 @@ class GraphBuilder {
   void check_all_used();
   void check_all_trained();
   void check_outputs();
+  void check_result(const std::vector<TensorId>& outputs);
 
   Graph graph_;
   std::optional<Error> error_;

@@ -113,4 +113,9 @@ TensorId GraphBuilder::drop_path(const std::string& name, TensorId x, double p) 
   return drop("drop_path", name, x, p, graph_.shape(x).count() / graph_.batch);
 }
 
+TensorId GraphBuilder::drop_rows(const std::string& name, TensorId x, double p) {
+  const TensorShape& s = graph_.shape(x);
+  return failed() ? 0 : drop("drop_rows", name, x, p, s.count() / s.front());
+}
+
 }  // namespace es::gpu

@@ -5,7 +5,12 @@ namespace es::gpu {
 namespace {
 
 PoolShape pool_shape(const PoolOptions& o) {
-  return {.kh = o.kernel, .kw = o.kernel, .stride = o.stride, .pad = o.pad};
+  return {.kh = o.kernel,
+          .kw = o.kernel_w == 0 ? o.kernel : o.kernel_w,
+          .stride = o.stride,
+          .pad = o.pad,
+          .end_h = o.end_h,
+          .end_w = o.end_w};
 }
 
 }  // namespace
@@ -49,13 +54,33 @@ TensorId GraphBuilder::normalise(Op op, std::int64_t channels, std::vector<Tenso
   return append(std::move(op), std::move(outputs));
 }
 
+TensorId GraphBuilder::parameter_tensor(ParamId param, const TensorShape& shape) {
+  if (failed()) return 0;
+  const ParamInfo& info = graph_.table[param];
+  if (shape.count() != info.count)
+    return fail("parameter", info.name, shape_text(shape) + " is not its shape");
+  Op op{.kind = OpKind::kParameter, .name = info.name, .weight = param};
+  op.out = {add_tensor(shape, info.trained)};
+  graph_.ops.push_back(std::move(op));
+  return graph_.ops.back().out[0];
+}
+
+BatchNormStats GraphBuilder::statistics(std::string mean, std::string variance,
+                                        std::int64_t channels) {
+  BatchNormStats stats;
+  stats.mean = graph_.table.add_mean(std::move(mean), channels);
+  stats.variance = graph_.table.add_variance(std::move(variance), channels);
+  return stats;
+}
+
 TensorId GraphBuilder::batch_norm(const std::string& name, TensorId x, BatchNormOptions o) {
   Op op{.kind = OpKind::kBatchNorm, .name = name, .in = {x}, .activation = o.activation};
+  op.eps = kBatchNormEps;
+  op.momentum = kBatchNormMomentum;
   std::optional<std::vector<Tensor>> outputs = outputs_of(op);
   if (!outputs) return 0;
   const std::int64_t channels = shape(x).row();
-  op.stats.mean = graph_.table.add_mean(name + ".running_mean", channels);
-  op.stats.variance = graph_.table.add_variance(name + ".running_var", channels);
+  op.stats = statistics(name + ".running_mean", name + ".running_var", channels);
   return normalise(std::move(op), channels, *std::move(outputs));
 }
 

@@ -44,6 +44,11 @@ void GraphBuilder::mse(const std::string& name, TensorId x, TensorId targets) {
   if (auto outputs = begin_loss(op)) end_loss(std::move(op), *std::move(outputs));
 }
 
+void GraphBuilder::scalar_loss(const std::string& name, TensorId x) {
+  Op op{.kind = OpKind::kScalarLoss, .name = name, .in = {x}};
+  if (auto outputs = begin_loss(op)) end_loss(std::move(op), *std::move(outputs));
+}
+
 void GraphBuilder::yolo(const std::string& name, const std::vector<TensorId>& outputs,
                         TensorId boxes, const YoloShape& shape, std::int64_t image_h,
                         std::int64_t image_w) {

@@ -111,6 +111,20 @@ TensorId GraphBuilder::slice(const std::string& name, TensorId x, int axis, std:
               {with_extent(in, axis, count)})[0];
 }
 
+TensorId GraphBuilder::strided_slice(const std::string& name, TensorId x, int axis,
+                                     std::int64_t begin, std::int64_t step, std::int64_t count) {
+  if (!valid_axis("slice", name, x, axis)) return 0;
+  const TensorShape in = graph_.shape(x);
+  const auto inside = [&](std::int64_t i) { return i >= 0 && i < in[axis]; };
+  if (step == 0 || count < 1 || !inside(begin) || !inside(begin + (count - 1) * step))
+    return fail("slice", name,
+                std::to_string(count) + " elements from " + std::to_string(begin) +
+                    " in steps of " + std::to_string(step) + " along " + axis_name(in, axis) +
+                    " are not inside " + shape_text(in));
+  return move("slice", name, {x}, strided_slice_move(in, axis, begin, step, count),
+              {with_extent(in, axis, count)})[0];
+}
+
 std::vector<TensorId> GraphBuilder::split(const std::string& name, TensorId x, int axis,
                                           std::int64_t parts) {
   const std::vector<TensorId> none(static_cast<std::size_t>(std::max<std::int64_t>(parts, 1)), 0);

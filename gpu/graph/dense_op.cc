@@ -23,7 +23,7 @@ MatmulShape product_of(const Graph& graph, const Op& op) {
 }
 
 bool adds_bias(const Op& op) {
-  return op_def(op.kind).dense.takes_bias && op.bias != kNoParam;
+  return op_def(op.kind).dense.takes_bias && (op.bias != kNoParam || op.tensors.bias >= 0);
 }
 
 DenseCall dense_call(const Graph& graph, const Op& op, const RunBuffers& buffers) {

@@ -8,6 +8,23 @@
 #include "proto/base/check.h"
 
 namespace es::gpu {
+namespace {
+
+// Appends the gradient of a weight or bias: of the operator's parameter, or of `operand` if that is
+// a tensor. `place` is where the position of the tensor's gradient is noted.
+void emit_operand_grad(Gradients& g, const Op& forward, OpKind kind, std::vector<TensorId> in,
+                       TensorId operand, std::int32_t WeightTensors::*place) {
+  Op op = forward;
+  op.tensors = {};
+  if (operand == kNoTensor) return g.emit(op, kind, std::move(in), {});
+  if (!g.needed(operand)) return;
+  const TensorId gradient = g.add_tensor(g.graph().shape(operand));
+  op.tensors.*place = 0;
+  g.emit(op, kind, std::move(in), {gradient});
+  g.contribute(forward.name, operand, gradient);
+}
+
+}  // namespace
 
 Gradients::Gradients(Graph graph)
     : graph_(std::move(graph)), gradient_(graph_.tensors.size(), kNoTensor) {}
@@ -16,6 +33,27 @@ TensorId Gradients::add_tensor(const TensorShape& shape) {
   graph_.tensors.push_back({shape, ElementType::kF32, false});
   gradient_.push_back(kNoTensor);
   return static_cast<TensorId>(graph_.tensors.size() - 1);
+}
+
+TensorId Gradients::add_constant(const std::string& name, const TensorShape& shape, float value) {
+  const TensorId t = add_tensor(shape);
+  graph_.constants.push_back(
+      {name, t, std::vector<float>(static_cast<std::size_t>(shape.count()), value)});
+  return t;
+}
+
+TensorId Gradients::weight_of(const Op& op) const {
+  return op.tensors.weight < 0 ? kNoTensor : op.in[static_cast<std::size_t>(op.tensors.weight)];
+}
+
+TensorId Gradients::bias_of(const Op& op) const {
+  return op.tensors.bias < 0 ? kNoTensor : op.in[static_cast<std::size_t>(op.tensors.bias)];
+}
+
+TensorId Gradients::emit_new(Op op, const TensorShape& shape) {
+  op.out = {add_tensor(shape)};
+  append(std::move(op));
+  return graph_.ops.back().out[0];
 }
 
 void Gradients::emit(const Op& forward, OpKind kind, std::vector<TensorId> in,
@@ -27,12 +65,50 @@ void Gradients::emit(const Op& forward, OpKind kind, std::vector<TensorId> in,
   append(std::move(op));
 }
 
-void Gradients::emit_data_grad(const Op& forward, OpKind kind, std::vector<TensorId> in,
-                               TensorId x) {
+void Gradients::emit_data_grad(const Op& forward, OpKind kind, std::vector<TensorId> in, TensorId x,
+                               Reads reads) {
   if (!needed(x)) return;
-  const TensorId dx = add_tensor(graph_.shape(x));
-  emit(forward, kind, std::move(in), {dx});
+  const TensorId dx = add_tensor(graph_.shape(x)), weight = weight_of(forward);
+  Op op = forward;
+  op.tensors = {};
+  if (reads == Reads::kWeight && weight != kNoTensor) {
+    op.tensors.weight = static_cast<std::int32_t>(in.size());
+    in.push_back(weight);
+  }
+  emit(op, kind, std::move(in), {dx});
   contribute(forward.name, x, dx);
+}
+
+void Gradients::emit_weight_grad(const Op& forward, OpKind kind, std::vector<TensorId> in) {
+  emit_operand_grad(*this, forward, kind, std::move(in), weight_of(forward),
+                    &WeightTensors::weight_grad);
+}
+
+void Gradients::emit_bias_grad(const Op& forward, OpKind kind, std::vector<TensorId> in) {
+  if (bias_of(forward) == kNoTensor && forward.bias == kNoParam) return;
+  emit_operand_grad(*this, forward, kind, std::move(in), bias_of(forward),
+                    &WeightTensors::bias_grad);
+}
+
+void Gradients::emit_norm_grad(const Op& forward, OpKind kind, std::vector<TensorId> in) {
+  const TensorId x = forward.in[0], weight = weight_of(forward), bias = bias_of(forward);
+  std::vector<TensorId> out{add_tensor(graph_.shape(x))};
+  Op op = forward;
+  op.tensors = {};
+  const auto add = [&](TensorId t, std::int32_t& position, std::int32_t& gradient) {
+    if (t == kNoTensor) return;
+    position = static_cast<std::int32_t>(in.size());
+    in.push_back(t);
+    gradient = static_cast<std::int32_t>(out.size());
+    out.push_back(add_tensor(graph_.shape(t)));
+  };
+  add(bias, op.tensors.bias, op.tensors.bias_grad);
+  add(weight, op.tensors.weight, op.tensors.weight_grad);
+  emit(op, kind, std::move(in), out);
+  for (const auto& [t, gradient] :
+       {std::pair{bias, op.tensors.bias_grad}, std::pair{weight, op.tensors.weight_grad}})
+    if (t != kNoTensor) contribute(forward.name, t, out[static_cast<std::size_t>(gradient)]);
+  contribute(forward.name, x, out[0]);
 }
 
 TensorId Gradients::emit_chain(const std::string& name, TensorId dy, ChainStep step,
@@ -52,6 +128,22 @@ void Gradients::contribute(const std::string& name, TensorId x, TensorId dx) {
   gradient_[static_cast<std::size_t>(x)] = dx;
 }
 
+void Gradients::clear_untouched() {
+  std::vector<bool> written(graph_.table.params().size(), false);
+  for (const Op& op : graph_.ops) {
+    const Operator& entry = op_def(op.kind);
+    if (entry.writes_weight_grad && op.weight != kNoParam)
+      written[static_cast<std::size_t>(op.weight)] = true;
+    if (entry.writes_bias_grad && op.bias != kNoParam)
+      written[static_cast<std::size_t>(op.bias)] = true;
+  }
+  for (std::size_t i = 0; i < graph_.table.trained().size(); ++i)
+    if (!written[i])
+      append({.kind = OpKind::kParameterGrad,
+              .name = graph_.table.trained()[i].name,
+              .weight = static_cast<ParamId>(i)});
+}
+
 Program differentiate(Graph graph) {
   const std::size_t forward_ops = graph.ops.size();
   Gradients gradients(std::move(graph));
@@ -64,6 +156,7 @@ Program differentiate(Graph graph) {
     ES_CHECK_MSG(entry.gradient != nullptr, std::string("no gradient for ") + entry.name);
     entry.gradient(gradients, op);
   }
+  gradients.clear_untouched();
   return {gradients.take_graph(), forward_ops};
 }
 

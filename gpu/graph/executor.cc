@@ -51,6 +51,7 @@ void Executor::try_onednn_kernels() {
   const AlignedBuffer params = some(graph().table.total_floats());
   AlignedBuffer grads = some(graph().table.total_floats());
   tensors_.bind_inputs(batch.data());
+  tensors_.bind_params(params.data());
   onednn_.drop_refused(graph(), {.tensors = tensors_.data(),
                                  .params = params.data(),
                                  .grads = grads.data(),
@@ -102,6 +103,7 @@ Result<Fault> Executor::run_forward(const LocalStep& step, Check check) {
 Result<LocalStepResult> Executor::run_local_step(const LocalStep& step,
                                                  const OnBucketReady& on_bucket_ready) {
   tensors_.bind_inputs(step.batch.words);
+  tensors_.bind_params(step.params);
   grads_ = step.gradient.host(step.gradient.path.slots.front());
   Result<Fault> forward = run_forward(step, Check::kFlagged);
   if (!forward) return forward.error();
@@ -135,6 +137,7 @@ void Executor::complete_bucket(std::uint32_t bucket, const GradientTarget& targe
 
 Status Executor::run_eval(const float* params, const float* stats, const Batch& batch) {
   tensors_.bind_inputs(batch.words);
+  tensors_.bind_params(params);
   const RunBuffers buffers{.tensors = tensors_.data(),
                            .params = params,
                            .stats = stats,

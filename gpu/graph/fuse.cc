@@ -123,7 +123,8 @@ Program fuse_chains(Program program) {
 }
 
 Program compile(Graph graph) {
-  return fuse_moves(fuse_chains(differentiate(fuse_activations(std::move(graph)))));
+  Program program = differentiate(fuse_activations(std::move(graph)));
+  return fuse_moves(fuse_programs(fuse_chains(std::move(program))));
 }
 
 }  // namespace es::gpu

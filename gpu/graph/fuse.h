@@ -14,10 +14,16 @@ Graph fuse_activations(Graph graph);
 // longer written stay in the list without an operator.
 Program fuse_chains(Program program);
 
+// The same for programs (kProgram): one that only another one reads, possibly through views,
+// becomes part of that other one, if the limits of program.h allow it. A chain next to a program
+// joins it if all stages are instructions.
+Program fuse_programs(Program program);
+
 // A move that only another move reads, possibly through views, becomes part of that other move.
 Program fuse_moves(Program program);
 
-// Compiles a model: fuse_activations, differentiate, fuse_chains, fuse_moves.
+// Compiles a model: fuse_activations, differentiate, fuse_chains, fuse_programs,
+// fuse_moves.
 Program compile(Graph graph);
 
 }  // namespace es::gpu

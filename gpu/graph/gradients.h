@@ -9,11 +9,16 @@
 
 namespace es::gpu {
 
+// What a backward operator reads of an operator's weight and bias.
+enum class Reads { kNothing, kWeight };
+
 class Gradients {
  public:
   explicit Gradients(Graph graph);
 
   const Graph& graph() const { return graph_; }
+  // Appends operators that set to +0 the gradients of trained parameters that no operator writes.
+  void clear_untouched();
   // Ends the differentiation.
   Graph take_graph() { return std::move(graph_); }
 
@@ -22,12 +27,24 @@ class Gradients {
   bool needed(TensorId t) const { return graph_.tensors[static_cast<std::size_t>(t)].needs_grad; }
 
   TensorId add_tensor(const TensorShape& shape);
+  // Adds a tensor whose elements all have this value.
+  TensorId add_constant(const std::string& name, const TensorShape& shape, float value);
   void append(Op op) { graph_.ops.push_back(std::move(op)); }
+  // Appends an operator with a new tensor as its output, and returns the output.
+  TensorId emit_new(Op op, const TensorShape& shape);
   // Appends a backward operator that has the attributes of `forward`.
   void emit(const Op& forward, OpKind kind, std::vector<TensorId> in, std::vector<TensorId> out);
   // Appends an operator whose single output is a contribution to the gradient of tensor x, if x
   // needs one.
-  void emit_data_grad(const Op& forward, OpKind kind, std::vector<TensorId> in, TensorId x);
+  void emit_data_grad(const Op& forward, OpKind kind, std::vector<TensorId> in, TensorId x,
+                      Reads reads = Reads::kNothing);
+  // Append an operator that writes the gradient of the weight or of the bias, if the operator has
+  // it and it needs a gradient.
+  void emit_weight_grad(const Op& forward, OpKind kind, std::vector<TensorId> in);
+  void emit_bias_grad(const Op& forward, OpKind kind, std::vector<TensorId> in);
+  // Appends an operator that reads weight and bias, and writes the gradients of both and of the
+  // operator's input.
+  void emit_norm_grad(const Op& forward, OpKind kind, std::vector<TensorId> in);
   // Appends a chain with one stage, and returns its result, which has the shape of dy.
   TensorId emit_chain(const std::string& name, TensorId dy, ChainStep step,
                       TensorId operand = kNoTensor);
@@ -36,6 +53,9 @@ class Gradients {
   void contribute(const std::string& name, TensorId x, TensorId dx);
 
  private:
+  TensorId weight_of(const Op& op) const;
+  TensorId bias_of(const Op& op) const;
+
   Graph graph_;
   std::vector<TensorId> gradient_;  // [tensor]; kNoTensor: none yet
 };

@@ -4,11 +4,13 @@
 // Every tensor is written exactly once, by one operator (single assignment). The memory plan
 // decides later which tensors share memory. Values only, immutable once built.
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "gpu/canonical/kernels.h"
 #include "gpu/canonical/move.h"
+#include "gpu/graph/functions.h"
 #include "gpu/graph/shape.h"
 #include "gpu/params/param_table.h"
 #include "proto/base/sample_layout.h"
@@ -31,13 +33,18 @@ struct Tensor {
 // bias. ops/operator.h says everything else about them.
 enum class OpKind {
   // Forward.
-  kConv2d,     // in x            out y                        p: weight, bias or none
-  kLinear,     // in x            out y                        p: weight, bias or none
-  kMatmul,     // in a, b         out y: `count` products      also its own gradients
-  kBatchNorm,  // in x            out y, mean, istd            p: gamma, beta; `activation`
-  kLayerNorm,  // in x            out y, mean, istd            p: gamma, beta; `eps`
-  kChain,      // in x, operands  out y: `chain` on x, element by element; also gradients
-  kSoftmax,    // in x            out y
+  kConv2d,      // in x            out y                        p: weight, bias or none
+  kLinear,      // in x            out y                        p: weight, bias or none
+  kMatmul,      // in a, b         out y: `count` products      also its own gradients
+  kBatchNorm,   // in x            out y, mean, istd            p: gamma, beta; `activation`
+  kLayerNorm,   // in x            out y, mean, istd            p: gamma, beta; `eps`
+  kChain,       // in x, operands  out y: `chain` on x, element by element; also gradients
+  kProgram,     // in any          out y: `program`, element by element; also gradients
+  kReduce,      // in x            out y: `along` without its reduced axes; also gradients
+  kBestIndex,   // in x            out y (i32): the index of the maximum or minimum along a row
+  kRunningSum,  // in x           out y: running sums over the middle axis of `along`
+  kTakeRows,    // in x, ids (i32)   out y: rows of x
+  kSoftmax,     // in x            out y
   // in q, k, v or one packed tensor; then bias, mask, length if `attention_in` has them. out y,
   // probs
   kAttention,
@@ -49,10 +56,12 @@ enum class OpKind {
   kMove,             // in any          out any: `move`; words that it does not write are +0
   kUpsample2,        // in x            out y: `move` with repeated reads
   kView,             // in x            out y: the same memory under another shape
+  kParameter,        //                 out y: the memory of a parameter      p: weight
   kCrossEntropy,     // in logits, labels (i32)   out probs, row_loss, mean_loss
   kBce,              // in x, targets   out element_loss, mean_loss
   kMse,              // in x, targets   out element_loss, mean_loss
   kYolo,             // in 3 outputs, boxes   out 3 gradients, image_loss, mean_loss
+  kScalarLoss,       // in x [1]             out row_loss, mean_loss: all are x
   // Backward operators. The gradient of a parameter is written to the flat gradient array.
   kConvDgrad,      // in dy           out dx                    p: weight
   kConvWgrad,      // in x, dy                                  gradient of weight
@@ -62,6 +71,7 @@ enum class OpKind {
   kBatchNormGrad,  // in x, dy, mean, istd   out dx             gradients of gamma and beta
   kLayerNormGrad,  // in x, dy, mean, istd   out dx             gradients of gamma and beta
   kColumnSum,      // in dy           out sum over n of dy: the gradient of a repeated row
+  kTakeRowsGrad,   // in dy, ids      out dx: sums of the rows of dy
   kSoftmaxGrad,    // in y, dy        out dx
   // In as kAttention, then probs, dy. out dq, dk, dv or dpacked; and dbias if the bias needs it.
   kAttentionGrad,
@@ -74,9 +84,10 @@ enum class OpKind {
   kCrossEntropyGrad,     // in probs, labels    out dlogits
   kBceGrad,              // in x, targets   out dx
   kMseGrad,              // in x, targets   out dx
+  kParameterGrad,        // in dy or none                             gradient of weight: dy or +0
 };
 
-constexpr std::size_t kOpKinds = static_cast<std::size_t>(OpKind::kMseGrad) + 1;
+constexpr std::size_t kOpKinds = static_cast<std::size_t>(OpKind::kParameterGrad) + 1;
 
 // The running statistics of one batch norm: their offsets in an EST's statistics.
 struct BatchNormStats {
@@ -94,6 +105,16 @@ struct ChainStep {
 };
 constexpr std::size_t kChainStepsMax = 16;  // stages of one chain
 
+// The tensor x as [outer][count][inner], of which the middle axis is reduced. `axes` has a bit for
+// each axis of x that belongs to the middle one; axes of extent 1 do not count.
+struct AlongAxis {
+  Reduction kind = Reduction::kSum;  // not kMean
+  std::uint32_t axes = 0;
+  std::int64_t outer = 1, count = 1, inner = 1;
+  bool in_rows = false;  // kReduce: inner is 1, and the order is that of rows
+  bool reverse = false;  // kRunningSum: from the last element
+};
+
 // `count` independent products of one shape (gemm_batched). The steps are in floats.
 struct MatmulShape {
   GemmShape gemm;
@@ -107,6 +128,12 @@ struct AttentionInputs {
   std::int32_t first_extra() const { return packed ? 1 : 3; }
 };
 
+// Weights and biases that are tensors and not parameters: -1: there is none.
+struct WeightTensors {
+  std::int32_t weight = -1, bias = -1;            // positions in Op::in
+  std::int32_t weight_grad = -1, bias_grad = -1;  // positions of their gradients in Op::out
+};
+
 struct Op {
   OpKind kind = OpKind::kView;
   std::string name;  // module path, for example "layer1.0.conv1"
@@ -114,6 +141,7 @@ struct Op {
   std::vector<TensorId> out;
   ParamId weight = kNoParam;  // or gamma
   ParamId bias = kNoParam;    // or beta
+  WeightTensors tensors;      // the same two, where they are tensors
   // Attributes. A backward operator has those of its forward operator.
   std::int64_t features = 0;                  // kLinear, kEmbedding: elements of an output row
   ConvShape conv;                             // convolutions
@@ -123,9 +151,15 @@ struct Op {
   bool transpose_b = false;                   // kMatmul: b is [n,h,p,k] and not [n,h,k,p]
   BatchNormStats stats;                       // kBatchNorm
   Activation activation = Activation::kNone;  // batch norm
-  float eps = 0.0F;                           // layer norm
+  float eps = 0.0F;                           // batch norm and layer norm
+  float momentum = 0.0F;                      // batch norm: the part of the batch's statistics
   std::vector<ChainStep> chain;               // kChain
-  AttentionShape attention;                   // attention
+  // kProgram. Before programs are joined (fuse.h) it is the code of one function.
+  std::shared_ptr<const ElementProgram> program;
+  Function function = Function::kCopy;
+  FunctionParameters parameters;
+  AlongAxis along;           // kReduce, kBestIndex, kRunningSum
+  AttentionShape attention;  // attention
   AttentionInputs attention_in;
   Move move;       // kMove, kUpsample2
   YoloShape yolo;  // kYolo

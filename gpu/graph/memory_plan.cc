@@ -37,6 +37,8 @@ class SharedBlocks {
     std::iota(parent_.begin(), parent_.end(), 0);
     for (const TensorId t : graph_.inputs) outside_[t] = true;
     for (const Constant& c : graph_.constants) outside_[c.tensor] = true;
+    for (const Op& op : graph_.ops)
+      if (op_def(op.kind).in_params) outside_[op.out[0]] = true;
     measure_lifetimes();
     for (const Op& op : graph_.ops)
       if (op_def(op.kind).is_view) merge(op.in[0], op.out[0]);

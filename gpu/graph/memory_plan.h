@@ -24,10 +24,11 @@ std::vector<std::int64_t> place_blocks(std::span<const LiveBlock> blocks);
 std::int64_t live_peak(std::span<const LiveBlock> blocks);
 
 struct MemoryPlan {
-  static constexpr std::int64_t kOutside = -1;  // for an input, a constant, or a view of one
-  std::vector<std::int64_t> offset;             // [tensor], in floats, or kOutside
+  static constexpr std::int64_t kOutside =
+      -1;                            // for an input, a constant, a parameter, or a view of one
+  std::vector<std::int64_t> offset;  // [tensor], in floats, or kOutside
   // [tensor]: a tensor that represents all tensors with the same memory. For tensors outside the
-  // arena it is the input or the constant itself.
+  // arena it is the input, the constant or the parameter itself.
   std::vector<TensorId> owner;
   std::int64_t arena_floats = 0;
   std::int64_t live_peak_floats = 0;

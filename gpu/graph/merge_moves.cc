@@ -7,6 +7,9 @@
 namespace es::gpu {
 namespace {
 
+// The words of larger tensors are not marked one by one.
+constexpr std::int64_t kWordsMax = std::int64_t{1} << 30;
+
 // The words of a tensor that a group of moves reads.
 class ReadWords {
  public:
@@ -62,7 +65,7 @@ Graph merge_slices(Graph graph) {
   }
   std::vector<bool> joined(graph.ops.size(), false);
   for (const auto& [tensor, moves] : moves_of) {
-    if (moves.size() < 2) continue;
+    if (moves.size() < 2 || graph.shape(tensor).count() > kWordsMax) continue;
     Op& first = graph.ops[moves[0]];
     ReadWords words(graph.shape(tensor).count());
     words.add(first.move);

@@ -87,6 +87,14 @@ Move slice_move(const TensorShape& input, int axis, std::int64_t begin, std::int
   return {simplified(box_copy(output, axis, input, begin, output, 0))};
 }
 
+Move strided_slice_move(const TensorShape& input, int axis, std::int64_t begin, std::int64_t step,
+                        std::int64_t count) {
+  const TensorShape output = with_extent(input, axis, count);
+  BlockCopy copy = box_copy(output, axis, input, begin, output, 0);
+  copy.source_stride[dimension(output, axis)] *= step;
+  return {simplified(copy)};
+}
+
 Move pad_move(const TensorShape& input, int axis, std::int64_t before, std::int64_t after) {
   const TensorShape output = with_extent(input, axis, before + input[axis] + after);
   return {simplified(box_copy(input, axis, input, 0, output, before))};
@@ -164,6 +172,12 @@ Move concat_shuffle_split_move(const TensorShape& input) {
     }
   }
   return move;
+}
+
+Move scalar_loss_move(std::int64_t rows) {
+  BlockCopy to_rows = copy_of({{rows, 0, 1}}), to_mean = copy_of({{1, 0, 1}});
+  to_mean.target = 1;
+  return {simplified(to_rows), simplified(to_mean)};
 }
 
 }  // namespace es::gpu

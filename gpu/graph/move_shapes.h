@@ -14,6 +14,9 @@ Move concat_move(std::span<const TensorShape> inputs, int axis);
 // Has `parts` outputs of equal size.
 Move split_move(const TensorShape& input, int axis, std::int64_t parts);
 Move slice_move(const TensorShape& input, int axis, std::int64_t begin, std::int64_t count);
+// Element i of the output is element begin + i * step of the input.
+Move strided_slice_move(const TensorShape& input, int axis, std::int64_t begin, std::int64_t step,
+                        std::int64_t count);
 // Writes only the words that come from the input.
 Move pad_move(const TensorShape& input, int axis, std::int64_t before, std::int64_t after);
 // Axis i of the output is axis order[i] of the input.
@@ -32,5 +35,8 @@ Move channel_shuffle_move(const TensorShape& input, std::int64_t groups);
 // odd). The first c of these channels go to output 0, the others to output 1. Both inputs have this
 // shape.
 Move concat_shuffle_split_move(const TensorShape& input);
+
+// Copies one number to every row of the first output, and to the only element of the second one.
+Move scalar_loss_move(std::int64_t rows);
 
 }  // namespace es::gpu

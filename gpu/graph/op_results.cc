@@ -1,5 +1,8 @@
 #include "gpu/graph/op_results.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "gpu/graph/ops/operator.h"
 
 namespace es::gpu {
@@ -12,10 +15,21 @@ const float* OpResult::values(const RunBuffers& buffers) const {
   return buffers.tensors[static_cast<std::size_t>(tensor)];
 }
 
+namespace {
+
+bool writes_infinities(const Op& op) {
+  if (op.kind != OpKind::kProgram) return false;
+  const ElementCode& code = op.program->code;
+  return std::any_of(code.constant.begin(), code.constant.begin() + code.constants,
+                     [](float c) { return std::isinf(c); });
+}
+
+}  // namespace
+
 std::vector<OpResult> op_results(const Graph& graph, const Op& op) {
   const Operator& entry = op_def(op.kind);
   std::vector<OpResult> results;
-  if (entry.is_view) return results;
+  if (entry.is_view || entry.in_params || writes_infinities(op)) return results;
   for (const TensorId t : op.out)
     if (graph.tensors[t].type == ElementType::kF32)
       results.push_back({.tensor = t, .count = graph.shape(t).count()});

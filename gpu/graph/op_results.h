@@ -20,7 +20,8 @@ struct OpResult {
 };
 
 // Returns the results of the operator in training: tensors, then gradients, then statistics. A view
-// writes nothing.
+// writes nothing. The results of a program with an infinite constant are not listed, because they
+// are meant to contain it (scores that are masked with -inf).
 std::vector<OpResult> op_results(const Graph& graph, const Op& op);
 
 }  // namespace es::gpu

@@ -53,6 +53,14 @@ inline Cut cut_rows(std::int64_t rows, std::int64_t floats, int threads) {
 struct OpShapes {
   const TensorShape& in_shape(std::size_t i = 0) const { return graph.shape(op.in[i]); }
   const TensorShape& out_shape(std::size_t i = 0) const { return graph.shape(op.out[i]); }
+  // Number of elements of the weight.
+  std::int64_t weight_count() const {
+    if (op.weight != kNoParam) return graph.table[op.weight].count;
+    const WeightTensors& t = op.tensors;
+    return (t.weight >= 0 ? in_shape(static_cast<std::size_t>(t.weight))
+                          : out_shape(static_cast<std::size_t>(t.weight_grad)))
+        .count();
+  }
 
   const Graph& graph;
   const Op& op;
@@ -73,7 +81,14 @@ class OpRun : public OpShapes {
   const float* param(ParamId id) const {
     return id == kNoParam ? nullptr : buffers.params + graph.table[id].offset;
   }
-  // Returns where the gradient goes, and sets its padding to +0 (RunBuffers::clear_padding).
+  // The weight and the bias: parameters, or tensors (Op::tensors); nullptr: there is none.
+  const float* weight() const { return parameter_or_tensor(op.weight, op.tensors.weight); }
+  const float* bias() const { return parameter_or_tensor(op.bias, op.tensors.bias); }
+  // Return where the gradients go. The padding of a parameter's gradient is set to +0
+  // (RunBuffers::clear_padding).
+  float* weight_grad() const { return gradient(op.weight, op.tensors.weight_grad); }
+  float* bias_grad() const { return gradient(op.bias, op.tensors.bias_grad); }
+
   float* grad(ParamId id) const {
     const ParamInfo& info = graph.table[id];
     if (!buffers.clear_padding) return buffers.grads + info.offset;
@@ -108,6 +123,12 @@ class OpRun : public OpShapes {
   RunMode mode;
 
  private:
+  const float* parameter_or_tensor(ParamId id, std::int32_t position) const {
+    return position >= 0 ? in(static_cast<std::size_t>(position)) : param(id);
+  }
+  float* gradient(ParamId id, std::int32_t position) const {
+    return position >= 0 ? out(static_cast<std::size_t>(position)) : grad(id);
+  }
   float* address(TensorId t) const { return buffers.tensors[static_cast<std::size_t>(t)]; }
 };
 

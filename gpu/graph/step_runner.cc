@@ -13,8 +13,10 @@ std::vector<std::size_t> bucket_ready_ops(const Program& program,
   for (std::size_t i = program.first_backward; i < graph.ops.size(); ++i) {
     const Op& op = graph.ops[i];
     const Operator& entry = op_def(op.kind);
-    if (entry.writes_weight_grad) ready[bucket_of(buckets, graph.table[op.weight])] = i;
-    if (entry.writes_bias_grad) ready[bucket_of(buckets, graph.table[op.bias])] = i;
+    if (entry.writes_weight_grad && op.weight != kNoParam)
+      ready[bucket_of(buckets, graph.table[op.weight])] = i;
+    if (entry.writes_bias_grad && op.bias != kNoParam)
+      ready[bucket_of(buckets, graph.table[op.bias])] = i;
   }
   for (std::size_t b = 1; b < ready.size(); ++b)  // buckets are reported in order
     ready[b] = std::max(ready[b], ready[b - 1]);

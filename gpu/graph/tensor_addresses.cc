@@ -1,17 +1,21 @@
 #include "gpu/graph/tensor_addresses.h"
 
+#include "gpu/graph/ops/operator.h"
+
 namespace es::gpu {
 
 TensorAddresses::TensorAddresses(const Graph& graph, const MemoryPlan& plan, float* arena,
                                  const std::vector<const float*>& constants)
     : tensors_(graph.tensors.size(), nullptr) {
-  // No operator writes to memory outside the arena, so the casts here and in bind_inputs() are
-  // safe.
+  // No operator writes to memory outside the arena, so the casts here and in bind() are safe.
   for (std::size_t i = 0; i < constants.size(); ++i)
     tensors_[graph.constants[i].tensor] = const_cast<float*>(constants[i]);
   std::vector<std::int64_t> offset(tensors_.size(), MemoryPlan::kOutside);
   for (std::size_t f = 0; f < graph.inputs.size(); ++f)
     offset[graph.inputs[f]] = graph.batch * graph.layout.offset(f);
+  std::vector<std::int64_t> in_params(tensors_.size(), MemoryPlan::kOutside);
+  for (const Op& op : graph.ops)
+    if (op_def(op.kind).in_params) in_params[op.out[0]] = graph.table[op.weight].offset;
   for (std::size_t t = 0; t < tensors_.size(); ++t) {
     // A view has the address of its owner, which may be in the arena, in the mini-batch or a
     // constant.
@@ -20,15 +24,26 @@ TensorAddresses::TensorAddresses(const Graph& graph, const MemoryPlan& plan, flo
       tensors_[t] = arena + plan.offset[t];
     } else if (offset[owner] != MemoryPlan::kOutside) {
       inputs_.push_back({static_cast<TensorId>(t), offset[owner]});
+    } else if (in_params[owner] != MemoryPlan::kOutside) {
+      params_.push_back({static_cast<TensorId>(t), in_params[owner]});
     } else {
       tensors_[t] = tensors_[owner];
     }
   }
 }
 
+void TensorAddresses::bind(std::vector<float*>& tensors, const std::vector<Place>& places,
+                           const float* start) {
+  for (const Place& place : places)
+    tensors[place.tensor] = const_cast<float*>(start) + place.offset;
+}
+
 void TensorAddresses::bind_inputs(const float* words) {
-  for (const Place& place : inputs_)
-    tensors_[place.tensor] = const_cast<float*>(words) + place.offset;
+  bind(tensors_, inputs_, words);
+}
+
+void TensorAddresses::bind_params(const float* params) {
+  bind(tensors_, params_, params);
 }
 
 }  // namespace es::gpu

@@ -1,5 +1,6 @@
 #pragma once
-// The addresses of a program's tensors: in the arena, among the constants, or in the mini-batch.
+// The addresses of a program's tensors: in the arena, among the constants or the parameters, or in
+// the mini-batch.
 #include <cstdint>
 #include <vector>
 
@@ -16,6 +17,8 @@ class TensorAddresses {
 
   // Sets the mini-batch; `words` is laid out as in Batch.
   void bind_inputs(const float* words);
+  // Sets the parameters, in the flat layout.
+  void bind_params(const float* params);
 
   float* const* data() const { return tensors_.data(); }
   float* operator[](TensorId t) const { return tensors_[static_cast<std::size_t>(t)]; }
@@ -23,9 +26,13 @@ class TensorAddresses {
  private:
   struct Place {
     TensorId tensor;
-    std::int64_t offset;  // floats from the start of the mini-batch
+    std::int64_t offset;  // floats from the start of the mini-batch or of the parameters
   };
+  static void bind(std::vector<float*>& tensors, const std::vector<Place>& places,
+                   const float* start);
+
   std::vector<Place> inputs_;  // the inputs and views of them
+  std::vector<Place> params_;  // the parameters that are tensors, and views of them
   std::vector<float*> tensors_;
 };
 

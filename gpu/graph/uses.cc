@@ -17,6 +17,8 @@ Uses::Uses(const Graph& graph)
     }
   }
   for (const TensorId t : graph.outputs) ++at(reads, t);
+  for (const TensorId t : {graph.row_loss, graph.mean_loss})
+    if (t != kNoTensor) ++at(reads, t);
 }
 
 bool keeps_no_more_alive(const Graph& graph, const Uses& uses, const std::vector<bool>& merged,

@@ -19,8 +19,8 @@ struct Uses {
     return values[static_cast<std::size_t>(t)];
   }
 
-  // [tensor]: number of reads. The caller of an evaluation counts as a reader of the graph's
-  // outputs.
+  // [tensor]: number of reads. The caller of a step counts as a reader of the graph's outputs
+  // and losses.
   std::vector<int> reads;
   std::vector<std::int64_t> writer;     // [tensor]: operator, or -1
   std::vector<std::int64_t> last_read;  // [tensor]: operator, or -1

@@ -25,6 +25,8 @@ std::vector<Expected> expected_fields(Task task) {
       return {{"ids", kI32, 0}, {"types", kI32, 0}, {"length", kI32, 1}, {"span", kI32, 2}};
     case Task::kDetection:
       return {{"image", kF32, 0}, {"boxes", kF32, 0}};
+    case Task::kCaptured:
+      break;  // a model file says itself which fields it needs (gpu/import)
   }
   return {};
 }
@@ -104,6 +106,8 @@ Status check_samples(const ModelSpec& spec, const SampleLayout& layout) {
       return check_tokens(spec, layout);
     case Task::kDetection:
       return check_boxes(spec, layout);
+    case Task::kCaptured:
+      return {};
   }
   return {};
 }

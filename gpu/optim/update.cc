@@ -29,7 +29,7 @@ float chained(std::span<const float> values) {
 
 float sum_of_squares(const ReducedGradient& gradient, const KernelTable& kernels,
                      Parallel& parallel, std::span<float> by_param) {
-  const std::vector<ParamInfo>& params = gradient.table.params();
+  const std::span<const ParamInfo> params = gradient.table.trained();
   ES_CHECK(by_param.size() == params.size());
   parallel.for_range(
       static_cast<std::int64_t>(params.size()), 1, [&](std::int64_t begin, std::int64_t end) {
@@ -67,7 +67,7 @@ bool update_params(const ReducedGradient& gradient, const Optimizer& optimizer,
 }
 
 std::string first_non_finite(const ReducedGradient& gradient, const KernelTable& kernels) {
-  for (const ParamInfo& p : gradient.table.params())
+  for (const ParamInfo& p : gradient.table.trained())
     if (kernels.any_non_finite(p.count, gradient.of(p))) return p.name;
   return {};
 }

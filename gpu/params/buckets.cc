@@ -7,9 +7,10 @@ namespace es::gpu {
 std::vector<Bucket> cut_buckets(const ParamTable& table, std::int64_t target_floats) {
   ES_CHECK(target_floats > 0);
   std::vector<Bucket> buckets;
-  Bucket open{table.total_floats(), table.total_floats()};
+  Bucket open{table.trained_floats(), table.trained_floats()};
   // Parameters are visited from the last to the first, the order in which their gradients appear.
-  for (auto p = table.params().rbegin(); p != table.params().rend(); ++p) {
+  const std::span<const ParamInfo> params = table.trained();
+  for (auto p = params.rbegin(); p != params.rend(); ++p) {
     if (open.floats() > 0 && open.end - p->offset > target_floats) {
       buckets.push_back(open);
       open.end = open.begin;

@@ -9,6 +9,11 @@ ParamId ParamTable::add(ParamInfo info) {
   info.count = info.order.outer * info.order.spatial * info.order.channels;
   const std::int64_t blocks = (info.count + kParamAlignmentFloats - 1) / kParamAlignmentFloats;
   total_floats_ += blocks * kParamAlignmentFloats;
+  ES_CHECK_MSG(!info.trained || trained_ == params_.size(), info.name);
+  if (info.trained) {
+    ++trained_;
+    trained_floats_ = total_floats_;
+  }
   params_.push_back(std::move(info));
   return static_cast<ParamId>(params_.size() - 1);
 }

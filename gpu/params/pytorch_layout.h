@@ -16,8 +16,8 @@ struct NamedTensor {
   std::vector<float> values;  // row-major in `shape`
 };
 
-// Converts one parameter between the two layouts. Both arrays have param.count floats; `ours`
-// points to the parameter itself, not to the flat array.
+// Converts one parameter between the two layouts. Both arrays have param.count floats; `ours`,
+// the one in the layout of EasyScale, points to the parameter itself, not to the flat array.
 void to_pytorch(const ParamInfo& param, const float* ours, float* theirs);
 void from_pytorch(const ParamInfo& param, const float* theirs, float* ours);
 

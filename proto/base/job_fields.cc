@@ -116,7 +116,8 @@ std::string_view name_in_table(const JobField& field) {
 std::vector<FieldValue> field_values(const JobSpec& spec) {
   std::vector<FieldValue> values;
   visit_job_fields(spec, [&](const JobField& field, const auto& value) {
-    values.push_back({field, type_name(value), toml_text(value)});
+    const bool excluded = field.excluded != nullptr && field.excluded(spec);
+    values.push_back({field, type_name(value), toml_text(value), excluded});
   });
   return values;
 }

@@ -50,6 +50,10 @@ struct JobField {
   // True for a field that was added after the first ledger files. The canonical text omits it while
   // it has its default, so the digests of older specifications do not change.
   bool left_out_at_default = false;
+  // Whether another field of the job says what this one would say. The job then may not have this
+  // field, and the canonical text omits it. nullptr for never.
+  bool (*excluded)(const JobSpec&) = nullptr;
+  std::string_view excluded_by{};  // that other field: "model.file"
 };
 
 // The allowed values as text: "1 to 1024", "0 (none) to 1000", "0 to below 1, or -1 for the
@@ -72,6 +76,7 @@ struct FieldValue {
   JobField field;
   std::string_view type;  // "whole number", "number", "true or false", "text", "list of texts"
   std::string toml;       // the value in a job file: 4, 0.1, true, "sgd", ["cpu-avx2"]
+  bool excluded = false;  // JobField::excluded, for this job
   bool operator==(const FieldValue& other) const { return toml == other.toml; }
 };
 

@@ -10,10 +10,15 @@ constexpr double kIdsMax = 1e8;                      // users, items, tokens of 
 constexpr double kSamplesMax = 1e9;                  // generated samples
 constexpr double kWholeMax = 9223372036854775807.0;  // the largest integer of TOML
 
+inline bool has_model_file(const JobSpec& s) {
+  return !s.model.file.empty();
+}
+
 // Whether a field has a meaning for a job (JobField::applies).
 inline bool has_images(const JobSpec& s) {
   const Task task = task_of(s.model);
-  return task == Task::kClassification || task == Task::kDetection;
+  return task == Task::kClassification || task == Task::kDetection ||
+         (task == Task::kCaptured && s.data.kind != "arrays");
 }
 inline bool has_image_shape(const JobSpec& s) {
   return has_images(s) &&
@@ -118,37 +123,59 @@ void visit_top(Spec& s, Visit& visit) {
 
 template <class Model, class Visit>
 void visit_model(Model& m, Visit& visit) {
+  visit(JobField{.key = "model.file",
+                 .bits = Bits::kByContent,
+                 .meaning = "A model file, which takes the place of name, size, width, classes and "
+                            "dropout; it needs weights.",
+                 .left_out_at_default = true},
+        m.file);
+  visit(JobField{.key = "model.file_digest",
+                 .meaning = "The digest of the model in that file; the head fills it in when it is "
+                            "empty.",
+                 .allowed = "32 lower-case hexadecimal digits",
+                 .left_out_at_default = true},
+        m.file_digest);
   visit(JobField{.key = "model.name",
                  .meaning = "The model; it decides the task.",
-                 .allowed = "a name of a built-in model, see below"},
+                 .allowed = "a name of a built-in model, see below",
+                 .excluded = has_model_file,
+                 .excluded_by = "model.file"},
         m.name);
   visit(JobField{.key = "model.size",
                  .meaning = "The published size, or the same architecture small enough for tests.",
-                 .choices = "published|tiny"},
+                 .choices = "published|tiny",
+                 .excluded = has_model_file,
+                 .excluded_by = "model.file"},
         m.size);
   visit(JobField{.key = "model.width",
                  .unit = "channels",
                  .meaning = "Base width of small_cnn, resnet18 and mlp.",
                  .high = 4096,
-                 .zero = "that of the size"},
+                 .zero = "that of the size",
+                 .excluded = has_model_file,
+                 .excluded_by = "model.file"},
         m.width);
   visit(JobField{.key = "model.classes",
                  .unit = "classes",
                  .meaning = "Classes that the model distinguishes; at least 2 for classification.",
                  .low = 1,
-                 .high = 100'000},
+                 .high = 100'000,
+                 .excluded = has_model_file,
+                 .excluded_by = "model.file"},
         m.classes);
   visit(JobField{.key = "model.dropout",
                  .meaning = "Probability with which dropout zeroes a value.",
                  .high = 1,
                  .high_is_open = true,
                  .also = -1,
-                 .also_means = "the published one"},
+                 .also_means = "the published one",
+                 .excluded = has_model_file,
+                 .excluded_by = "model.file"},
         m.dropout);
   visit(JobField{.key = "model.weights",
                  .bits = Bits::kByContent,
                  .meaning = "A safetensors file with the parameters of version 0; empty: they come "
-                            "from the seed."},
+                            "from the seed, for built-in models only."},
         m.weights);
   visit(JobField{.key = "model.weights_digest",
                  .meaning = "The digest of that file; the head fills it in when it is empty.",

@@ -60,7 +60,8 @@ class FieldRules {
 
   template <class Value>
   void operator()(const JobField& field, const Value& value) {
-    if (field.applies == nullptr || field.applies(spec_)) check(field, value);
+    const bool excluded = field.excluded != nullptr && field.excluded(spec_);
+    if (!excluded && (field.applies == nullptr || field.applies(spec_))) check(field, value);
   }
 
  private:
@@ -136,6 +137,10 @@ const TaskRules kTasks[] = {
      {"bert", "bert_large", "electra", "electra_base", "electra_large"},
      {"squad", "synthetic"}},
     {Task::kDetection, "detection", {"yolov3"}, {"voc", "synthetic"}},
+    {Task::kCaptured,
+     "captured model",
+     {},
+     {"arrays", "idx", "cifar10", "image_folder", "synthetic"}},
 };
 
 const TaskRules& rules_of(Task task) {
@@ -147,7 +152,15 @@ std::string quoted(const std::string& text) {
   return '"' + text + '"';
 }
 
-void check_model(Rules& rules, const ModelSpec& model) {
+void check_digest(Rules& rules, const std::string& field, const std::string& digest,
+                  const std::string& file) {
+  rules.expect(digest.empty() || Digest::parse(digest).has_value(), field + "_digest",
+               quoted(digest), "32 lower-case hexadecimal digits");
+  rules.expect(digest.empty() || !file.empty(), field, "\"\"",
+               "the file that has " + field + "_digest");
+}
+
+void check_built_in(Rules& rules, const ModelSpec& model) {
   std::vector<std::string> names;
   for (const TaskRules& task : kTasks)
     names.insert(names.end(), task.models.begin(), task.models.end());
@@ -158,11 +171,14 @@ void check_model(Rules& rules, const ModelSpec& model) {
                "0 for " + model.name + " (its sizes are published and tiny)");
   if (task_of(model) != Task::kDetection)
     rules.range<std::uint32_t>("model.classes", model.classes, 2, 100'000);
-  rules.expect(model.weights_digest.empty() || Digest::parse(model.weights_digest).has_value(),
-               "model.weights_digest", '"' + model.weights_digest + '"',
-               "32 lower-case hexadecimal digits");
-  rules.expect(model.weights_digest.empty() || !model.weights.empty(), "model.weights", "\"\"",
-               "the file that has model.weights_digest");
+}
+
+void check_model(Rules& rules, const ModelSpec& model) {
+  if (model.file.empty()) check_built_in(rules, model);
+  check_digest(rules, "model.file", model.file_digest, model.file);
+  check_digest(rules, "model.weights", model.weights_digest, model.weights);
+  rules.expect(model.file.empty() || !model.weights.empty(), "model.weights", "\"\"",
+               "the safetensors file with the initial weights of model.file");
 }
 
 void check_images(Rules& rules, const DataSpec& data) {
@@ -172,20 +188,24 @@ void check_images(Rules& rules, const DataSpec& data) {
 
 // Options that change images have no meaning for other data. They are refused rather than ignored.
 void check_no_images(Rules& rules, const DataSpec& data, Task task) {
-  const std::string images = std::string(" for ") + task_name(task) + ", which has no images";
+  const std::string images =
+      " for " + (task == Task::kCaptured ? "data.kind = " + quoted(data.kind) : task_name(task)) +
+      ", which has no images";
   rules.expect(data.crop_padding == 0, "data.crop_padding", std::to_string(data.crop_padding),
                "0" + images);
   rules.expect(!data.flip, "data.flip", "true", "false" + images);
   rules.expect(!data.random_resized_crop, "data.random_resized_crop", "true", "false" + images);
 }
 
-void check_data(Rules& rules, const DataSpec& data, Task task) {
+void check_data(Rules& rules, const JobSpec& spec) {
+  const DataSpec& data = spec.data;
+  const Task task = task_of(spec.model);
   const TaskRules& known = rules_of(task);
   rules.one_of("data.kind", data.kind, {known.data_kinds.begin(), known.data_kinds.end()},
                std::string(" for ") + known.name);
   rules.expect(data.kind == "synthetic" || !data.path.empty(), "data.path", "\"\"",
                "the file or directory of the data");
-  if (task == Task::kClassification || task == Task::kDetection)
+  if (job_fields::has_images(spec))
     check_images(rules, data);
   else
     check_no_images(rules, data, task);
@@ -276,7 +296,12 @@ const char* task_name(Task task) {
   return rules_of(task).name;
 }
 
+const std::string& model_text(const ModelSpec& model) {
+  return model.file.empty() ? model.name : model.file;
+}
+
 Task task_of(const ModelSpec& model) {
+  if (!model.file.empty()) return Task::kCaptured;
   for (const TaskRules& t : kTasks)
     if (std::find(t.models.begin(), t.models.end(), model.name) != t.models.end()) return t.task;
   return Task::kClassification;
@@ -301,7 +326,7 @@ Status validate(const JobSpec& spec, const std::string& where) {
                std::string("false at level ") + level_name(spec.level) +
                    "; TF32 is what vendor kernels may do at levels D0 and D1");
   check_model(rules, spec.model);
-  check_data(rules, spec.data, task_of(spec.model));
+  check_data(rules, spec);
   check_optimizer(rules, spec.optimizer);
   check_schedule(rules, spec);
   check_resources(rules, spec);

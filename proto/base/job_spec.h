@@ -26,10 +26,18 @@ Result<DeterminismLevel> parse_level(std::string_view text);
 
 // What a model learns. The task decides the fields of a sample (sample_layout.h), the possible
 // kinds of data, and the metrics.
-enum class Task { kClassification, kRecommendation, kQuestionAnswering, kDetection };
+// kCaptured: a model file (ModelSpec::file) says itself what it learns; the fields of its samples
+// are its inputs.
+enum class Task { kClassification, kRecommendation, kQuestionAnswering, kDetection, kCaptured };
 const char* task_name(Task task);  // "classification", "question answering"
 
 struct ModelSpec {
+  // A model file (store/model_file/model_file.h), which describes the whole model; empty for a
+  // built-in one. With a file, name, size, width, classes and dropout have no meaning and keep
+  // their defaults. The digest of the program in the file (32 hexadecimal digits) decides the bits.
+  // If the digest is empty, the head fills it in when it admits the job.
+  std::string file;
+  std::string file_digest;
   // A name from gpu/models/models.h: small_cnn, mlp, neumf, yolov3, or a variant of the families
   // ResNet, ShuffleNetV2, VGG, Swin, BERT and ELECTRA.
   std::string name = "small_cnn";
@@ -39,19 +47,22 @@ struct ModelSpec {
   std::uint32_t classes = 10;  // number of classes, for classification and detection
   double dropout = -1.0;       // probability in [0, 1), or -1 for the published one
   // A safetensors file with the parameters and statistics of version 0; empty to compute them from
-  // the seed. The digest of its content (32 hexadecimal digits) decides the bits. If the digest is
-  // empty, the head fills it in when it admits the job.
+  // the seed, which only a built-in model allows. The digest of its content (32 hexadecimal digits)
+  // decides the bits. If the digest is empty, the head fills it in when it admits the job.
   std::string weights;
   std::string weights_digest;
   bool operator==(const ModelSpec&) const = default;
 };
 
-// The task of the model with this name; kClassification for a name that is not valid.
+// The task of the model; kClassification for a name that is not valid.
 Task task_of(const ModelSpec& model);
 
+// The name of the model, or of its file, for texts.
+const std::string& model_text(const ModelSpec& model);
+
 struct DataSpec {
-  // idx | cifar10 | image_folder | ratings | squad | voc | synthetic. The task decides which are
-  // allowed.
+  // idx | cifar10 | image_folder | ratings | squad | voc | arrays | synthetic. The task decides
+  // which are allowed.
   std::string kind = "synthetic";
   std::string path;  // file or directory; unused for synthetic data
   // Shape of one image: as generated (synthetic), or as resized (image_folder, voc).

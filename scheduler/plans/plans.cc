@@ -72,13 +72,13 @@ class CoverSearch {
     const std::uint32_t enough =
         places_[i] == 0 ? 0 : static_cast<std::uint32_t>((max_p_ - covered - 1) / places_[i] + 1);
     const std::uint32_t most = std::min({enough, types_[i].available, max_devices_ - devices});
-    bool goes_on = true;
-    for (std::uint32_t n = 0; n <= most && goes_on; ++n) {
+    bool continues = true;
+    for (std::uint32_t n = 0; n <= most && continues; ++n) {
       counts_[i] = n;
-      goes_on = extend(i + 1, covered + std::uint64_t{n} * places_[i], devices + n, visit);
+      continues = extend(i + 1, covered + std::uint64_t{n} * places_[i], devices + n, visit);
     }
     counts_[i] = 0;
-    return goes_on;
+    return continues;
   }
 
   bool is_minimal(std::uint64_t covered) const {

@@ -126,7 +126,7 @@ class FairDecision {
     return true;
   }
 
-  // The time at which the next job has had its turn.
+  // Returns the time at which the next turn of a job ends.
   double next_turn_s() const {
     double next = kNeverS;
     for (const JobRow& row : table_.rows())

@@ -1,7 +1,9 @@
 #include "store/dataset/sample_source.h"
 
 #include "proto/base/check.h"
+#include "store/dataset/arrays/arrays_source.h"
 #include "store/dataset/boxes/box_source.h"
+#include "store/dataset/images/captured_images.h"
 #include "store/dataset/images/cifar_reader.h"
 #include "store/dataset/images/idx_reader.h"
 #include "store/dataset/images/image_folder.h"
@@ -30,6 +32,8 @@ Opened open_synthetic(const JobSpec& spec) {
       return synthetic_question_source(spec.data);
     case Task::kDetection:
       return synthetic_box_source(spec);
+    case Task::kCaptured:
+      break;  // open_captured() asks for classification
   }
   return failure("no such task");
 }
@@ -56,13 +60,16 @@ Result<DataFacts> cifar_facts(const JobSpec& spec) {
   return memory_facts(count_cifar_dataset(spec.data.path), spec);
 }
 
-// For kinds whose open function neither computes nor decodes a sample.
-template <Opened (*open)(const JobSpec&)>
-Result<DataFacts> opened_facts(const JobSpec& spec) {
-  const Opened source = open(spec);
+Result<DataFacts> facts_of(const Opened& source) {
   if (!source) return source.error();
   const SampleSource& s = **source;
   return DataFacts{s.layout(), s.train_count(), s.eval_count(), s.eval_group()};
+}
+
+// For kinds whose open function neither computes nor decodes a sample.
+template <Opened (*open)(const JobSpec&)>
+Result<DataFacts> opened_facts(const JobSpec& spec) {
+  return facts_of(open(spec));
 }
 
 struct Kind {
@@ -87,6 +94,18 @@ Result<const Kind*> kind_of(const JobSpec& spec) {
   return usage_error("data.kind = \"" + spec.data.kind + "\": allowed is " + allowed);
 }
 
+// The data of a model file. Images are those of a job that classifies them.
+Opened open_captured(const JobSpec& spec, const CapturedInputs& inputs) {
+  if (spec.data.kind == "arrays") return arrays_source(spec, inputs);
+  const auto classes = captured_classes(inputs, spec.data.kind);
+  if (!classes) return classes.error();
+  JobSpec classification = spec;
+  classification.model = ModelSpec{.classes = *classes};
+  auto images = open_samples(classification);
+  if (!images) return images.error();
+  return captured_images(*std::move(images), inputs, spec.data.kind);
+}
+
 std::string place_of(const DataSpec& data) {
   return data.path.empty() ? data.kind + " data" : data.path;
 }
@@ -106,13 +125,15 @@ std::string SampleSource::answer_text(std::uint64_t, std::uint32_t, std::uint32_
   ES_CHECK_MSG(false, "only question answering has answers");
 }
 
-Opened open_samples(const JobSpec& spec) {
+Opened open_samples(const JobSpec& spec, const CapturedInputs* inputs) {
+  if (inputs != nullptr) return open_captured(spec, *inputs);
   const Result<const Kind*> kind = kind_of(spec);
   if (!kind) return kind.error();
   return (*kind)->open(spec);
 }
 
-Result<DataFacts> data_facts(const JobSpec& spec) {
+Result<DataFacts> data_facts(const JobSpec& spec, const CapturedInputs* inputs) {
+  if (inputs != nullptr) return facts_of(open_captured(spec, *inputs));
   const Result<const Kind*> kind = kind_of(spec);
   if (!kind) return kind.error();
   return (*kind)->facts(spec);

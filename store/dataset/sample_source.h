@@ -17,6 +17,7 @@
 #include "proto/base/job_spec.h"
 #include "proto/base/result.h"
 #include "proto/base/sample_layout.h"
+#include "store/dataset/captured_inputs.h"
 #include "store/dataset/epoch_sampler.h"
 
 namespace es::store {
@@ -69,8 +70,10 @@ class SampleSource {
                            std::span<float> words) const = 0;
 
   // The true values with which metrics compare predictions. Each function may be called only for
-  // its task; index < eval_count().
-  virtual std::int32_t true_label(std::uint64_t index) const;          // classification
+  // its task; index < eval_count(). For a captured model has_labels() tells whether the model
+  // predicts labels.
+  virtual bool has_labels() const { return false; }
+  virtual std::int32_t true_label(std::uint64_t index) const;  // classification, captured model
   virtual std::vector<TrueBox> true_boxes(std::uint64_t index) const;  // detection
   virtual QuestionWindow question_window(std::uint64_t index) const;   // question answering
   // The text of tokens [first, last] of the sample. REQUIRES: both are in the context of the
@@ -79,17 +82,19 @@ class SampleSource {
                                   std::uint32_t last) const;
 };
 
-// Opens the data of a job. REQUIRES: a valid spec (validate). Errors (usage, not found): name the
+// Opens the data of a job. `inputs` are those of the model file; nullptr for a built-in model.
+// REQUIRES: a valid spec (validate). Errors (usage, not found): name the
 // file, the record, the field, the value and what is allowed; also if the data do not match the
 // fields of the spec (sizes, classes). Image files of folders are read only when they are used.
-Result<std::shared_ptr<const SampleSource>> open_samples(const JobSpec& spec);
+Result<std::shared_ptr<const SampleSource>> open_samples(const JobSpec& spec,
+                                                         const CapturedInputs* inputs = nullptr);
 
 // The facts about the same data, with as little reading as possible. They come from the spec
-// (synthetic), from labels and headers (idx), from file sizes (cifar10), or from the lists of
-// images (image_folder, voc). Files of ratings and squad are read once, because only their whole
-// text gives the number of samples. Errors: the same, except for what is not read; open_samples may
-// still fail because of that.
-Result<DataFacts> data_facts(const JobSpec& spec);
+// (synthetic), from labels and headers (idx), from headers (arrays), from file sizes (cifar10), or
+// from the lists of images (image_folder, voc). Files of ratings and squad are read once, because
+// only their whole text gives the number of samples. Errors: the same, except for what is not read;
+// open_samples may still fail because of that.
+Result<DataFacts> data_facts(const JobSpec& spec, const CapturedInputs* inputs = nullptr);
 
 // Names of samples in errors: "training sample 17 of DIR", "evaluation sample 3 of synthetic data".
 std::string training_sample_name(const DataSpec& data, std::uint64_t index);

@@ -144,8 +144,8 @@ std::string damaged_tables(const fs::path& directory) {
     text += "; " + at->path().string() + " is damaged";
   }
   return text.empty()
-             ? "; the tables (.sst) that are there are whole, so one is missing or is not the "
-               "one that belongs there, or MANIFEST or CURRENT is damaged"
+             ? "; the tables (.sst) in it are undamaged, so one is missing or belongs to another "
+               "database, or MANIFEST or CURRENT is damaged"
              : text;
 }
 

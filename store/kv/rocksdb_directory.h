@@ -1,6 +1,6 @@
 #pragma once
-// Checks the directory of a RocksDB database from outside: whether it is whole, and whether it can
-// be written.
+// Checks the directory of a RocksDB database from outside: whether it is undamaged, and whether it
+// can be written.
 #include <rocksdb/env.h>
 #include <rocksdb/options.h>
 #include <rocksdb/status.h>

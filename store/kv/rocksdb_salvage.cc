@@ -112,7 +112,7 @@ Status copy_database(const fs::path& from, const fs::path& to, std::vector<std::
   std::error_code code;
   fs::remove_all(to, code);
   fs::create_directory(to, code);
-  if (code) return failure(to.string() + ": cannot be made: " + code.message());
+  if (code) return failure(to.string() + ": cannot be created: " + code.message());
   for (fs::directory_iterator at(from, code), end; !code && at != end; at.increment(code)) {
     const std::string name = at->path().filename().string();
     if (name.starts_with("LOG") || name == "LOCK") continue;

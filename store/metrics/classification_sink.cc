@@ -36,7 +36,28 @@ class ClassificationSink final : public MetricSink {
   SourcePointer source_;
 };
 
+class CapturedSink final : public MetricSink {
+ public:
+  explicit CapturedSink(SourcePointer source) : source_(std::move(source)) {
+    if (source_->has_labels()) totals_.sums.assign(1, 0.0);
+  }
+
+ private:
+  void add_sample(std::uint64_t index, std::span<const std::span<const float>> output) override {
+    if (!source_->has_labels()) return;
+    const auto label = static_cast<std::size_t>(source_->true_label(index));
+    ES_CHECK(!output.empty() && label < output[0].size());
+    totals_.sums[0] += rank_of(output[0], label) < 1;
+  }
+
+  SourcePointer source_;
+};
+
 }  // namespace
+
+std::unique_ptr<MetricSink> captured_sink(SourcePointer source) {
+  return std::make_unique<CapturedSink>(std::move(source));
+}
 
 std::unique_ptr<MetricSink> classification_sink(SourcePointer source) {
   return std::make_unique<ClassificationSink>(std::move(source));

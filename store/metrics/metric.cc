@@ -48,6 +48,9 @@ std::vector<NamedMetric> figures(Task task, const MetricTotals& totals) {
       return answers_of(totals);
     case Task::kDetection:
       return {{"map50", mean_average_precision(totals.boxes, totals.box_counts)}};
+    case Task::kCaptured:
+      if (totals.sums.empty()) return {};
+      return {{"top1", ratio(totals.sums[0], samples)}};
   }
   return {};
 }
@@ -65,6 +68,8 @@ std::unique_ptr<MetricSink> MetricSink::create(const JobSpec& spec,
       return answer_sink(std::move(source));
     case Task::kDetection:
       return detection_sink(std::move(source), spec.model.classes);
+    case Task::kCaptured:
+      return captured_sink(std::move(source));
   }
   return nullptr;
 }

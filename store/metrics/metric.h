@@ -6,6 +6,7 @@
 //   recommendation      hit_rate@10, ndcg@10 among one rated item and 99 others
 //   question answering  exact_match, f1 (SQuAD v1.1)
 //   detection           map50: mean average precision at an overlap of one half (VOC 2010 on)
+//   captured model      top1, if the model predicts labels (SampleSource::has_labels)
 //
 // Each task also has the mean loss. All values but the loss are in [0, 1]. The arithmetic is fp64
 // in a written order, without libm.
@@ -49,6 +50,7 @@ struct MetricTotals {
   std::uint64_t not_finite = 0;
   double loss_sum = 0;
   // classification: number of samples with the true class among the first 1 and the first 5;
+  // captured model that predicts labels: the first of these;
   // recommendation: number of groups, number of hits, sum of the gains.
   std::vector<double> sums;
   std::vector<ScoredAnswer> answers;      // question answering; ascending questions

@@ -1,5 +1,5 @@
 #pragma once
-// The metric sinks of the four tasks. MetricSink::create chooses among them.
+// The metric sinks of the tasks. MetricSink::create chooses among them.
 #include <memory>
 
 #include "store/metrics/metric.h"
@@ -11,6 +11,10 @@ using SourcePointer = std::shared_ptr<const SampleSource>;
 // Output: logits [classes]. A sample counts as right among the first k if fewer than k classes are
 // better than the true one. Of equal logits the lower class is better.
 std::unique_ptr<MetricSink> classification_sink(SourcePointer source);
+
+// The first output has the logits [classes] if the model predicts labels; otherwise only the loss
+// counts. Further outputs are not looked at.
+std::unique_ptr<MetricSink> captured_sink(SourcePointer source);
 
 // Output: a score. Sample 0 of a group is the rated item. The rank is the number of other items
 // that are not below it. A rank < 10 is a hit with the gain 1 / log2(rank + 2).

@@ -18,8 +18,8 @@ struct Recovery {
   std::vector<std::string> dropped;         // what was lost, one line of text for each
 };
 
-// Recovers a directory that no process has open. A whole directory is not changed. Otherwise the
-// records that are whole and consistent go into a new directory in its place, and the old one is
+// Recovers a directory that no process has open. An undamaged directory is not changed. Otherwise
+// the undamaged and consistent records go into a new directory in its place, and the old one is
 // moved to NAME.damaged-N. Numbers that must not be given out twice continue after a gap. Nothing
 // is moved before the new directory is complete and on disk; NAME.recovered and NAME.copy are used
 // meanwhile. Errors: not found (there is no such directory), refused (in use), failure (nothing can

@@ -1,15 +1,12 @@
 #include "store/safetensors/safetensors.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <fstream>
 #include <set>
 #include <system_error>
 
+#include "store/checkpoint/new_file.h"
 #include "store/path_roots.h"
 #include "store/safetensors/header.h"
 
@@ -57,44 +54,26 @@ Result<SafetensorsHeader> describe(const fs::path& file, std::span<const TensorD
   return header;
 }
 
-Status write_all(FileSystem& files, const fs::path& file, const std::string& header,
-                 std::span<const TensorData> tensors) {
-  auto out = files.create_file(file);
-  if (!out) return out.error();
+Status write_parts(WritableFile& out, const std::string& header,
+                   std::span<const TensorData> tensors) {
   std::byte length[kLengthBytes];
   for (std::size_t i = 0; i < kLengthBytes; ++i)
     length[i] = static_cast<std::byte>(header.size() >> (8 * i));
-  ES_RETURN_IF_ERROR((*out)->append(length));
-  ES_RETURN_IF_ERROR((*out)->append(std::as_bytes(std::span(header))));
-  for (const TensorData& t : tensors) ES_RETURN_IF_ERROR((*out)->append(t.bytes));
-  return (*out)->finish();
-}
-
-// Renames without replacing a file that was created under the new name meanwhile. On a file system
-// without RENAME_NOREPLACE it can be replaced.
-Status rename_to_new(const fs::path& from, const fs::path& to) {
-  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return {};
-  if (errno == EEXIST) return refused(to.string() + ": exists already: allowed is a new name");
-  if ((errno == EINVAL || errno == ENOSYS) && std::rename(from.c_str(), to.c_str()) == 0) return {};
-  return failure(to.string() + ": cannot be made: " + std::generic_category().message(errno));
+  ES_RETURN_IF_ERROR(out.append(length));
+  ES_RETURN_IF_ERROR(out.append(std::as_bytes(std::span(header))));
+  for (const TensorData& t : tensors) ES_RETURN_IF_ERROR(out.append(t.bytes));
+  return {};
 }
 
 }  // namespace
 
 Status write_safetensors(FileSystem& files, const fs::path& file,
                          std::span<const TensorData> tensors, const Metadata& metadata) {
-  std::error_code code;
-  if (fs::exists(fs::symlink_status(file, code)))
-    return refused(file.string() + ": exists already: allowed is a new name");
   const auto header = describe(file, tensors, metadata);
   if (!header) return header.error();
-  const fs::path partial = file.string() + ".partial-" + std::to_string(::getpid());
-  if (fs::exists(fs::symlink_status(partial, code)))
-    return refused(partial.string() + ": is in the way: allowed is a directory without it");
-  Status status = write_all(files, partial, encode_header(*header), tensors);
-  if (status.ok()) status = rename_to_new(partial, file);
-  if (!status.ok()) (void)files.remove_file(partial);
-  return status;
+  const std::string json = encode_header(*header);
+  return write_new_file(files, file,
+                        [&](WritableFile& out) { return write_parts(out, json, tensors); });
 }
 
 Result<SafetensorsFile> SafetensorsFile::open(const fs::path& path) {

@@ -55,7 +55,7 @@ class AtPoint:
         while self.token.exists():
             if time.monotonic() > end:
                 self.token.unlink(missing_ok=True)
-                raise ChaosError(f"nobody got to the point {self.point} in {FAULT_S} s")
+                raise ChaosError(f"no process reached the point {self.point} in {FAULT_S} s")
             if self.run.watch.over() and not self._next_job():
                 break
             if self.provoking is None or not self.provoking.is_alive():

@@ -158,7 +158,7 @@ class Run:
         what = fault_kinds.inject(self, fault)
         self.faults += what is not None
         self.say(f"fault {fault.number}, step {steps}: {fault.text()}: "
-                 f"{what or 'there was nobody'} ({time.monotonic() - begin:.1f} s)")
+                 f"{what or 'no process was hit'} ({time.monotonic() - begin:.1f} s)")
 
 
 def classes_of(programs):

@@ -60,7 +60,7 @@ class AuditTest(harness.EndToEndTest):
                                               stages=True)
         self.assertEqual(digests(details), expected)
         log = self.assert_one_blamed(head, details, 0)
-        self.assertIn("going back to version 0", log)
+        self.assertIn("the job goes back to version 0", log)
         # It is given to no job until an operator clears it.
         refused = head.esctl("submit", self.job(), "--stages",
                              f"{self.fast_class()}:4@{STEPS}", code=harness.EXIT_REFUSED)
@@ -100,7 +100,7 @@ class AuditTest(harness.EndToEndTest):
                           "--stages", f"{device}:3@{STEPS}")
         details = head.wait_for_state(job, "finished")
         log = head.esctl("logs", job).out
-        self.assertIn("going back to version", log)
+        self.assertIn("the job goes back to version", log)
         plain = self.job({"checkpoint.every_steps": 2, "checkpoint.keep": 100,
                           "checkpoint.directory": str(self.directory / "right")}, "plain.toml")
         right = head.submit(plain, "--stages", f"{device}:3@{STEPS}")

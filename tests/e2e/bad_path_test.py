@@ -16,6 +16,7 @@ READS = {
     "run": [["run", None], ["run", "JOB", "--from", None]],
     "submit": [["submit", None, "HEAD"], ["submit", "JOB", "--from", None, "HEAD"]],
     "inspect": [["inspect", None, "HEAD"]],
+    "models": [["models", "show", None], ["models", "pack", None, "-o", "new.esmodel"]],
     "verify": [["verify", None]],
     "trace-step": [["trace-step", None, "--step", "1", "--device", "cpu-scalar"],
                    ["trace-step", "JOB", "--step", "2", "--device", "cpu-scalar", "--from", None]],

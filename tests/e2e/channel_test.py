@@ -56,8 +56,9 @@ class Channels(harness.EndToEndTest):
     def joined(self):
         """The pairs of workers in which the first one sent gradients to the second one by a
         channel."""
-        return set(re.findall(r"worker (\d+) .*: gradients to worker (\d+) go by memory of",
-                              self.worker_logs()))
+        return set(re.findall(
+            r"worker (\d+) .*: gradients to worker (\d+) are sent through memory of",
+            self.worker_logs()))
 
     def wait_for_steps(self, head, job, workers):
         return head.wait_for(
@@ -85,7 +86,7 @@ class Channels(harness.EndToEndTest):
         del self.environment["ES_KILL_POINT"]
         job = head.submit(self.job_file, "--stages", f"{CUDA}:3@{STEPS}")
         end = head.wait_for_state(job, "finished")
-        self.assertFalse(token.exists(), f"nobody came to {point}")
+        self.assertFalse(token.exists(), f"no process reached {point}")
         self.assertIn("Killed", head.esctl("logs", job).out)
         self.assert_bits_of_cpu(end)
         head.stop()
@@ -128,7 +129,7 @@ class Channels(harness.EndToEndTest):
 
 
 class LostDevice(harness.EndToEndTest):
-    def test_its_worker_ends_the_job_goes_on_and_the_device_is_offered_again(self):
+    def test_its_worker_ends_the_job_continues_and_the_device_is_offered_again(self):
         fast = self.fast_class()
         job_file = self.write_job(job_text(self.word, changes={"steps": STEPS, **ANY_LENGTH}))
         self.environment["ES_LOSE_DEVICE"] = f"head/{CUDA}:0:7"
@@ -139,7 +140,7 @@ class LostDevice(harness.EndToEndTest):
         end = head.wait_for_state(job, "finished")
         self.assertEqual(digests(end), digests(self.run_job(job_file, "--devices", f"{fast}:1")))
         log = head.esctl("logs", job).out
-        self.assertIn("the device is lost: ES_LOSE_DEVICE says so", log)
+        self.assertIn("the device is lost: ES_LOSE_DEVICE requests it", log)
         # The next process begins with a working device.
         short = self.write_job(job_text(self.word, changes={"steps": 5}), "short.toml")
         head.wait_for_state(head.submit(short, "--stages", f"{CUDA}:1@5"), "finished")

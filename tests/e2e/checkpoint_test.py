@@ -108,14 +108,15 @@ class Writing(Series):
 class Restart(Series):
     STEPS, EVERY = 1500, 50
 
-    def test_all_workers_lost_goes_on_from_the_newest(self):
+    def test_all_workers_lost_continues_from_the_newest(self):
         daemon = self.start_daemon()
         job = self.submit(daemon, self.job(self.STEPS, self.EVERY), self.STEPS)
         self.wait_for_checkpoint(daemon, job, 2)
         self.kill_workers(daemon, job)
         end = daemon.wait_for_state(job, "finished")
         log = daemon.esctl("logs", job).out
-        self.assertRegex(log, r"no worker holds the job's state: going on from version [1-9]")
+        self.assertRegex(
+            log, r"no worker holds the state of the job: it continues from version [1-9]")
         self.assertIsNone(end["warning"])
         daemon.stop()
         self.assertEqual(digests(end), self.reference(self.STEPS))
@@ -132,12 +133,12 @@ class Restart(Series):
         self.kill_workers(daemon, job, damage)
         end = daemon.wait_for_state(job, "finished")
         self.assertIn(damaged[0] + "/data: damaged: section", end["warning"])
-        self.assertRegex(end["warning"], r"going on from version [1-9]\d*, checkpoint")
+        self.assertRegex(end["warning"], r"the job continues from version [1-9]\d*, checkpoint")
         self.assertIn("warning: ", daemon.esctl("logs", job).out)
         daemon.stop()
         self.assertEqual(digests(end), self.reference(self.STEPS))
 
-    def test_all_damaged_waits_for_a_word_of_the_user(self):
+    def test_all_damaged_waits_for_a_decision_of_the_user(self):
         daemon = self.start_daemon()
         job = self.submit(daemon, self.job(self.STEPS, self.EVERY), self.STEPS)
         self.wait_for_checkpoint(daemon, job, 2)
@@ -146,7 +147,7 @@ class Restart(Series):
             for checkpoint in newest.parent.glob("step-*"):
                 self.flip_a_bit(checkpoint)
         self.kill_workers(daemon, job, damage)
-        waiting = daemon.wait_for(job, "a word of the user", lambda d: "--accept-loss" in (
+        waiting = daemon.wait_for(job, "a decision of the user", lambda d: "--accept-loss" in (
             d["waiting_for"] or ""))
         self.assertIn("/data: damaged: section", waiting["waiting_for"])
         self.assertEqual((waiting["state"], waiting["workers"]), ("queued", []))
@@ -179,7 +180,7 @@ class FullDisk(Series):
             except OSError as error:
                 self.assertEqual(error.errno, errno.ENOSPC)
 
-    def test_the_job_goes_on_and_says_so_and_the_last_good_one_stays(self):
+    def test_the_job_continues_and_says_so_and_the_last_good_one_stays(self):
         daemon = self.start_daemon()
         job = self.submit(daemon, self.job(self.STEPS, 10), self.STEPS)
         self.wait_for_checkpoint(daemon, job)

@@ -72,7 +72,7 @@ class Claim(harness.EndToEndTest):
         self.assertEqual(daemon.json("claims")["claims"],
                          [{"claim": "serving", "type": fast, "count": 2, "devices": 2,
                            "waits_for": []}])
-        harness.wait_until("a job has gone on with fewer devices",
+        harness.wait_until("a job has continued with fewer devices",
                            lambda: sum(len(changes(f)) for f in followers) > before)
         for job in jobs:  # Jobs that keep a device continue, and no job fails.
             self.assertNotIn(daemon.describe(job)["state"], ("failed", "cancelled"))
@@ -82,7 +82,7 @@ class Claim(harness.EndToEndTest):
         ends = []
         for job, file in zip(jobs, files):
             step = daemon.describe(job)["steps"]
-            daemon.wait_for(job, "goes on", lambda d, step=step: d["steps"] > step + 3)
+            daemon.wait_for(job, "continues", lambda d, step=step: d["steps"] > step + 3)
             # A scale-in at a step boundary loses no step.
             self.assertNotRegex(daemon.esctl("logs", job).out, "steps to compute again")
             ends.append((file, daemon.json("checkpoint", job)))
@@ -155,7 +155,7 @@ class Claim(harness.EndToEndTest):
         self.wait_for_owners(daemon, "the claim is there again",
                              lambda owners: "claim:serving" in owners.values())
         daemon.esctl("release", "serving")
-        self.wait_for_owners(daemon, "nobody has anything",
+        self.wait_for_owners(daemon, "no job and no claim has a device",
                              lambda owners: set(owners.values()) == {None})
         daemon.stop()
 

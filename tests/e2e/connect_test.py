@@ -89,7 +89,7 @@ class Connect(harness.EndToEndTest):
 
     # --- no process
 
-    def test_a_port_that_nobody_has(self):
+    def test_a_port_at_which_no_process_listens(self):
         server = listener()
         endpoint = self.at(server)
         server.close()

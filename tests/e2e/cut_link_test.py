@@ -56,7 +56,7 @@ class CutLink(harness.EndToEndTest):
             and d["steps"] > after and len(d["workers"]) == count
             and {w["node"] for w in d["workers"]} <= {A, B})
 
-    def test_the_job_goes_on_and_uses_both_hosts_again_when_the_link_is_back(self):
+    def test_the_job_continues_and_uses_both_hosts_again_when_the_link_is_back(self):
         head, nodes = self.start_cluster()
         job = head.submit(self.job_file)
         head.esctl("scale", job, f"{self.fast}:2")
@@ -66,14 +66,14 @@ class CutLink(harness.EndToEndTest):
             r"is taken out: worker \d+ waits in vain for worker \d+ again",
             head.esctl("logs", job).out))
         noticed = head.describe(job)
-        during = head.wait_for(job, "goes on", lambda d: d["steps"] > noticed["steps"] + 20)
+        during = head.wait_for(job, "continues", lambda d: d["steps"] > noticed["steps"] + 20)
         self.assertEqual({node["name"]: node["alive"] for node in head.json("nodes")["nodes"]},
                          {"head": True, A: True, B: True})
         self.network.mend_between(A, B)
         self.trains_on(head, job, 2, during["steps"])
         # The job keeps one of the two workers that are cut off from each other, and this one has
         # the state.
-        self.assertNotIn("no worker holds the job's state", head.esctl("logs", job).out)
+        self.assertNotIn("no worker holds the state of the job", head.esctl("logs", job).out)
         taken = head.json("checkpoint", job)
         head.esctl("cancel", job)
         for node in nodes:

@@ -66,7 +66,7 @@ class Damage(harness.EndToEndTest):
         head.esctl("submit", self.job("new", steps=20))
         head.stop()
 
-    def test_a_job_goes_on_after_its_newest_lines_were_lost(self):
+    def test_a_job_continues_after_its_newest_lines_were_lost(self):
         head = self.start_head()
         file = self.job("running", steps=1_000_000)
         job = head.submit(file)
@@ -95,7 +95,7 @@ class Damage(harness.EndToEndTest):
         head.wait_for_state(job, "finished")
         head.stop()
         head = self.start_head("--recover")
-        self.assertIn("is whole: nothing was changed", head.running.err)
+        self.assertIn("is undamaged: nothing was changed", head.running.err)
         self.assertEqual([j["job"] for j in head.json("ps")["jobs"]], [job])
         head.stop()
 

@@ -58,7 +58,7 @@ class ImageFolder(harness.EndToEndTest):
 
     def kept(self, error):
         """The step and the directory in the error."""
-        found = re.search(r"the state after step (\d+) is kept in (\S+),", error)
+        found = re.search(r"the state after step (\d+) is kept in (\S+);", error)
         self.assertIsNotNone(found, error)
         return int(found.group(1)), Path(found.group(2))
 
@@ -77,7 +77,7 @@ class ImageFolder(harness.EndToEndTest):
             path.write_bytes(content)
         self.fail("every image is used in the first step")
 
-    def test_a_damaged_image_stops_the_job_and_its_state_goes_on_when_it_is_mended(self):
+    def test_a_job_continues_when_its_damaged_image_is_repaired(self):
         undisturbed = self.run_job(self.job, *self.devices)
         path, content, error = self.damage_an_image()
         step, directory = self.kept(error)

@@ -62,7 +62,7 @@ class Drain(harness.EndToEndTest):
         self.trains_on(head, job, ["first", "second"], after["steps"])
         self.assert_bits(head, job)
 
-    def test_a_job_that_has_nothing_else_is_saved_and_goes_on_elsewhere(self):
+    def test_a_job_that_has_nothing_else_is_saved_and_continues_elsewhere(self):
         head = self.start_head()
         node = self.start_node(head, "second")
         job = head.submit(self.job_file)
@@ -84,7 +84,7 @@ class Drain(harness.EndToEndTest):
                 node = self.start_head_with_frozen_worker(name, options)
                 for _ in range(signals):
                     node.process.send_signal(signal.SIGTERM)
-                    node.wait_for_line("hands over what runs here", stream="err")
+                    node.wait_for_line("hands over the workers of this node", stream="err")
                 ended = node.wait()
                 self.assertEqual(ended.code, EXIT_FAILURE, str(ended))
                 self.assertIn("before all workers were handed over", ended.err)

@@ -90,7 +90,7 @@ class Elastic(harness.EndToEndTest):
         self.assert_all_free(daemon)
         daemon.stop()
 
-    def test_a_demand_that_the_cluster_cannot_meet_disturbs_nobody(self):
+    def test_a_demand_that_the_cluster_cannot_meet_disturbs_no_job(self):
         fast = self.fast_class()
         daemon = self.start_daemon(devices=f"{fast}:3")
         job_file = self.write_job(job_text(self.word, changes={"steps": ENDLESS}))

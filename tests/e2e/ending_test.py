@@ -95,7 +95,7 @@ class StoppedRuns(Ending):
 class StoppedDaemons(Ending):
     """A signal ends a head in good order, and its jobs continue when it is started again."""
 
-    def assert_goes_on(self, number, middle, steps):
+    def assert_continues(self, number, middle, steps):
         job_file = self.write_job(job_text(self.word, changes={"steps": steps}), "finite.toml")
         daemon = self.start_daemon(f"head{number}", devices=f"{self.fast}:2")
         job = daemon.submit(job_file)
@@ -106,7 +106,8 @@ class StoppedDaemons(Ending):
         again = harness.Daemon(self, self.start(*daemon.running.words))
         end = again.wait_for_state(job, "finished")
         log = again.esctl("logs", job).out
-        self.assertNotIn("going on from version", log)  # A repeated step would be reported.
+        # A repeated step would be reported.
+        self.assertNotIn("no worker holds the state of the job", log)
         self.assertEqual(digests(end), digests(self.run_job(job_file, "--devices",
                                                             f"{self.fast}:1")))
         kept = self.directory / f"head{number}/state/checkpoints"
@@ -115,10 +116,10 @@ class StoppedDaemons(Ending):
         self.assert_nothing_left()
 
     def test_sigterm_with_a_running_job(self):
-        self.assert_goes_on(signal.SIGTERM, 100, 1200)
+        self.assert_continues(signal.SIGTERM, 100, 1200)
 
     def test_ctrl_c_with_a_running_job(self):
-        self.assert_goes_on(signal.SIGINT, 100, 1200)
+        self.assert_continues(signal.SIGINT, 100, 1200)
 
     def test_a_second_signal_ends_it_at_once(self):
         daemon = self.start_daemon(devices=f"{self.fast}:1", options=["--dead-after", "100000"])
@@ -156,7 +157,7 @@ class KilledWorkers(Ending):
             for pid in killed:
                 os.kill(pid, signal.SIGKILL)
             after = daemon.wait_for(
-                job, "training goes on with another process",
+                job, "training continues with another process",
                 lambda d: d["state"] == "running" and d["steps"] > before["steps"]
                 and not {w["pid"] for w in d["workers"]} & {0, *killed})
             staying = {worker["pid"] for worker in before["workers"][kill_count:]}

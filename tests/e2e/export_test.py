@@ -2,22 +2,20 @@
 """Weights in PyTorch's form: exported from a checkpoint, loaded by PyTorch, and imported by a
 job."""
 import json
-import os
 import struct
 import sys
 
 import harness
+import pytorch_environment
 from harness import EXIT_NOT_FOUND, EXIT_REFUSED, EXIT_USAGE, digests
 from jobs import job_text
 
-DEBIAN_PYTHON = "/usr/bin/python3"  # The interpreter for which Debian's python3-torch is built.
+pytorch_environment.enter()
 try:
     import numpy
     import torch
 except ImportError:
     torch = None
-    if sys.executable != DEBIAN_PYTHON and os.access(DEBIAN_PYTHON, os.X_OK):
-        os.execv(DEBIAN_PYTHON, [DEBIAN_PYTHON, *sys.argv])
 
 SIDE, CHANNELS, CLASSES = 32, 3, 10
 TRAIN, EVAL = 40, 30  # Records of each training file, and of the evaluation file.
@@ -88,7 +86,7 @@ class Export(harness.EndToEndTest):
 
     def test_pytorch_loads_it_and_computes_what_we_compute(self):
         if torch is None:
-            self.skipTest("python3 has no torch")
+            self.skipTest(pytorch_environment.MISSING)
         summary, file = self.exported()
         metadata, tensors = read_safetensors(file)
         self.assertEqual(metadata["params_digest"], summary["params_digest"])
@@ -98,7 +96,7 @@ class Export(harness.EndToEndTest):
             import make_reference  # noqa: PLC0415, the model as PyTorch has it
             from torchvision.models.resnet import BasicBlock
         except ImportError:
-            self.skipTest("python3 has no torchvision")
+            self.skipTest(pytorch_environment.MISSING)
         model = make_reference.ResNet(BasicBlock, WIDTH, [2, 2, 2, 2], CLASSES, True)
         model.load_state_dict(to_torch(tensors), strict=True)
         model.eval()

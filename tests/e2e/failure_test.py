@@ -177,7 +177,7 @@ class Datasets(Refusals):
         self.write("train-labels-idx1-ubyte", labels)
         self.assert_data_error(EXIT_USAGE, self.data, "200", "3")
 
-    def test_a_daemon_refuses_it_too_and_goes_on(self):
+    def test_a_daemon_refuses_it_too_and_continues(self):
         path = self.data / "train-images-idx3-ubyte.gz"
         path.write_bytes(path.read_bytes()[:-9])
         daemon = self.start_daemon(devices=self.fast_class() + ":1")

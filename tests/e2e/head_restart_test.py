@@ -148,7 +148,7 @@ class HeadRestart(harness.EndToEndTest):
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
             return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
         begin = used()
-        harness.wait_until("a worker that goes on", lambda: used() > begin + seconds)
+        harness.wait_until("a worker that continues", lambda: used() > begin + seconds)
 
     def test_a_submission_is_neither_lost_nor_done_twice(self):
         for point in ("submit.before", "submit.journaled"):

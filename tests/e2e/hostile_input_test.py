@@ -222,6 +222,9 @@ class Secrets(RawClient):
                 self.submit(f"{kind} by path: {name}", kind,
                             {"data.path": str(secret), "data.vocabulary_file": str(secret)})
             self.submit(f"weights: {name}", "synthetic", {"model.weights": str(secret)})
+            self.submit(f"model file: {name}", "synthetic", {
+                "model.file": str(secret), "model.weights": str(secret), "model.name": None,
+                "model.size": None, "model.classes": None})
             checkpoint = self.directory / "checkpoint"
             checkpoint.mkdir(exist_ok=True)
             for part in ("manifest", "job.toml", "data"):

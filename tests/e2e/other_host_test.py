@@ -74,7 +74,7 @@ class OtherHost(harness.EndToEndTest):
         three = "+".join(sorted([f"{self.fast}:2", f"{self.other}:1"]))
         job = head.submit(self.job_file, "--stages", f"{self.fast}:2@5,{three}@9")
         end = head.wait_for_state(job, "finished")
-        self.assertFalse(token.exists(), "nobody died")
+        self.assertFalse(token.exists(), "no process died")
         self.assertIn("Killed", head.esctl("logs", job).out)
         self.assertEqual(digests(end), self.reference())
         head.stop()

@@ -87,7 +87,7 @@ class Output(harness.EndToEndTest):
         self.assert_nothing_private_left()
         daemon.stop()
 
-    def test_a_run_whose_progress_nobody_reads_ends_and_leaves_nothing(self):
+    def test_a_run_whose_progress_no_process_reads_ends_and_leaves_nothing(self):
         endless = self.write_job(job_text(self.word, changes={"steps": 1_000_000}), "endless.toml")
         read, write = os.pipe()
         os.close(read)

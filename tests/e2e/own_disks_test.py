@@ -86,7 +86,7 @@ class OwnDisks(harness.EndToEndTest):
         self.assertEqual(digests(head.wait_for_state(job, "finished")), self.reference())
         self.assertNotIn("from version 0", head.esctl("logs", job).out)
 
-    def test_a_paused_job_goes_on_elsewhere_from_where_it_was(self):
+    def test_a_paused_job_continues_elsewhere_from_where_it_was(self):
         head = self.start_head()
         self.start_second(head)
         shared = {n["name"]: n["checkpoints"] for n in wait_until(
@@ -147,7 +147,7 @@ class OwnDisks(harness.EndToEndTest):
         self.assert_same_bits(head, job)
         head.stop()
 
-    def test_a_claim_suspends_a_job_and_it_goes_on_elsewhere(self):
+    def test_a_claim_suspends_a_job_and_it_continues_elsewhere(self):
         head = self.start_head()
         self.start_second(head)
         head.esctl("claim", "--name", "first", "--type", self.fast, "--count", 1)

@@ -28,7 +28,7 @@ class Pause(harness.EndToEndTest):
     def reference(self):
         return digests(self.run_job(self.job_file, "--devices", f"{self.fast}:1"))
 
-    def test_a_paused_job_holds_nothing_and_goes_on_with_the_same_bits(self):
+    def test_a_paused_job_holds_nothing_and_continues_with_the_same_bits(self):
         daemon = self.start_daemon(devices=f"{self.fast}:2")
         job = daemon.submit(self.job_file)
         daemon.wait_for_step(job, MIDDLE)

@@ -5,16 +5,14 @@ same results from it.
 The twins are models of torchvision and transformers if these have the model, at the published size
 or with arguments that make it small. The others are those of tests/gpu/models/make_reference.py.
 `scripts/setup_pytorch` makes the environment, and without it the test is skipped."""
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import harness
+import pytorch_environment
 
 ROOT = Path(__file__).resolve().parents[2]
-WHERE = Path(subprocess.run([ROOT / "scripts/setup_pytorch", "--where"], capture_output=True,
-                            text=True, check=True).stdout.strip())
+pytorch_environment.enter()
 try:
     import numpy
     import torch
@@ -25,8 +23,6 @@ try:
     import make_reference as reference
 except ImportError:
     torch = None
-    if Path(sys.executable) != WHERE and os.access(WHERE, os.X_OK):
-        os.execv(WHERE, [str(WHERE), *sys.argv])
 
 SIDE, CHANNELS, CLASSES = 32, 3, 10
 TRAIN, EVAL = 8, 12  # Records of each training file, and of the evaluation file.
@@ -117,8 +113,7 @@ eval_samples = 100
 class PytorchModels(harness.EndToEndTest):
     def setUp(self):
         if torch is None:
-            self.skipTest(f"{WHERE} has no torch, torchvision and transformers: run "
-                          "scripts/setup_pytorch")
+            self.skipTest(pytorch_environment.MISSING)
         super().setUp()
         torch.manual_seed(5)
 

@@ -32,7 +32,7 @@ class Resume(harness.EndToEndTest):
         self.assertEqual(end["workers"], [])
         return taken
 
-    def go_on(self, daemon, version, first_devices, then_devices):
+    def resume_on_two_placements(self, daemon, version, first_devices, then_devices):
         """Submits a job from the checkpoint, which runs on two placements in turn."""
         first = (STEPS - version) // 8
         stages = f"{first_devices}@{first},{then_devices}@{STEPS - version - first}"
@@ -47,16 +47,16 @@ class Resume(harness.EndToEndTest):
         daemon = self.start_daemon()
         taken = self.checkpoint_in_the_middle(daemon, f"{fast}:1")
         mix = "+".join(sorted(f"{c}:{n}" for c, n in {fast: 2, "cpu-scalar": 1}.items()))
-        self.assertEqual(self.go_on(daemon, taken["version"], mix, f"{other}:3"),
-                         self.reference())
+        self.assertEqual(self.resume_on_two_placements(
+            daemon, taken["version"], mix, f"{other}:3"), self.reference())
         daemon.stop()
 
     def test_on_fewer_devices_of_another_type(self):
         fast, other = self.fast_class(), self.other_class()
         daemon = self.start_daemon()
         taken = self.checkpoint_in_the_middle(daemon, f"{fast}:3")
-        self.assertEqual(self.go_on(daemon, taken["version"], f"{other}:2", f"{fast}:1"),
-                         self.reference())
+        self.assertEqual(self.resume_on_two_placements(
+            daemon, taken["version"], f"{other}:2", f"{fast}:1"), self.reference())
         daemon.stop()
 
     def test_the_digests_of_a_checkpoint_are_those_of_a_run_of_that_many_steps(self):
@@ -104,7 +104,7 @@ class OtherKernels(harness.EndToEndTest):
         self.daemon.esctl("cancel", job)
         return version
 
-    def go_on(self, devices, steps=2, level="D1"):
+    def submit_from_checkpoint(self, devices, steps=2, level="D1"):
         return self.daemon.submit(self.job, "--from", self.checkpoint, "--level", level,
                                   "--stages", f"{devices}@{steps}")
 
@@ -117,12 +117,13 @@ class OtherKernels(harness.EndToEndTest):
         for part in (str(self.checkpoint), self.fast, self.other, "oneDNN", "D1", "D2"):
             self.assertIn(part, ended.err)
         for devices, level in ((f"{self.fast}:2", "D1"), (f"{self.other}:1", "D2")):
-            self.daemon.wait_for_state(self.go_on(devices, level=level), "finished")
+            job = self.submit_from_checkpoint(devices, level=level)
+            self.daemon.wait_for_state(job, "finished")
         self.daemon.stop()
 
     def test_on_vendor_kernels_after_none_the_job_fails_with_both_named(self):
         self.take_checkpoint("cpu-scalar")
-        job = self.go_on(f"{self.fast}:1")
+        job = self.submit_from_checkpoint(f"{self.fast}:1")
         error = self.daemon.wait_for_state(job, "failed")["error"]
         for part in (str(self.checkpoint), "canonical", "oneDNN", self.fast, "D1", "D2"):
             self.assertIn(part, error)

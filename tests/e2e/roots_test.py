@@ -100,6 +100,9 @@ class Roots(harness.EndToEndTest):
             "data.path": ({"data.kind": "idx", **NO_SIZES}, self.data, "--data-root"),
             "data.vocabulary_file": (squad, self.data, "--data-root"),
             "model.weights": ({}, self.data, "--data-root"),
+            "model.file": ({"model.name": None, "model.classes": None,
+                            "model.weights": str(self.data / "weights")},
+                           self.data, "--data-root"),
             "checkpoint.directory": ({"checkpoint.every_steps": 5}, self.kept,
                                      "--checkpoint-root")}
         for field, (changes, root, option) in fields.items():

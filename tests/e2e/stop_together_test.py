@@ -45,7 +45,7 @@ class StopTogether(harness.EndToEndTest):
 
     def assert_ends_well(self, what, process, with_job):
         ended = process.wait()
-        if with_job and "--grace is over" in ended.err:
+        if with_job and "the time of --grace is over" in ended.err:
             self.assertEqual(ended.code, EXIT_FAILURE, f"{what}: {ended}")
         else:
             self.assertEqual(ended.code, 0, f"{what}: {ended}")
@@ -78,7 +78,7 @@ class StopTogether(harness.EndToEndTest):
                 harness.wait_until("no process is left",
                                    lambda: not self.left_behind()["processes"])
         print(f"{ROUNDS} clusters of {NODES + 1} ended; {failures} nodes lost their head before "
-              "they had handed their workers over, and said so", flush=True)
+              "they had handed their workers over, and reported it", flush=True)
 
     def test_over_tcp_with_keys(self):
         keys = self.directory / "keys"

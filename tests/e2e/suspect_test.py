@@ -45,7 +45,7 @@ class Suspect(harness.EndToEndTest):
         end = head.wait_for_state(job, "finished")
         self.assertEqual(head.suspects(), [f"head/{self.device}:0"])
         log = head.esctl("logs", job).out
-        back = [int(version) for version in re.findall(r"going back to version (\d+)", log)]
+        back = [int(version) for version in re.findall(r"the job goes back to version (\d+)", log)]
         self.assertEqual(len(back), 1, log)
         self.assertIn(back[0], range(1, WRONG_FROM))
         self.assertEqual(head.json("checkpoint", "ls", job)["checkpoints"][-1]["version"], STEPS)

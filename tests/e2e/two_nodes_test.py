@@ -102,7 +102,7 @@ class TwoNodes(harness.EndToEndTest):
         (others / "server.key").unlink()
         (others / "server.pub").write_bytes((keys / "server.pub").read_bytes())
         unknown = self.start_node(head, "unknown", "--keys", others)
-        unknown.wait_for_line("our key was refused: by head")
+        unknown.wait_for_line("the key of this process was refused: by head")
         head.running.wait_for_line("refused a connection, handshake failed")
         self.assertEqual(self.nodes(head), {"first": True})
         for wire in (["--keys", others], ["--insecure-loopback"]):
@@ -116,13 +116,13 @@ class TwoNodes(harness.EndToEndTest):
         self.stop_node(head, node)
         head.stop()
 
-    def test_nobody_takes_the_name_of_the_heads_own_node(self):
+    def test_no_other_node_takes_the_name_of_the_heads_own_node(self):
         head = self.start_head("--insecure-loopback")
         job = head.submit(self.write_job(job_text(self.word, changes={"steps": 100_000})))
         head.wait_for_step(job, 5)
         own = self.processes(head, job)
         thief = self.start_node(head, "first", "--insecure-loopback")
-        thief.wait_for_line("our name is taken")
+        thief.wait_for_line("its name is taken")
         head.wait_for_step(job, head.describe(job)["steps"] + 5)
         self.assertEqual(self.processes(head, job), own)
         self.assertNotIn("ready", thief.out)
@@ -145,10 +145,10 @@ class TwoNodes(harness.EndToEndTest):
         self.assertEqual(self.nodes(head), {"first": True, "second": True})
         broken = keys / "authorized/half-written.pub"
         broken.write_text("public = ")
-        head.running.wait_for_line("the keys that may connect stay as they were: .*half-written")
+        head.running.wait_for_line("the set of authorized keys is not changed: .*half-written")
         broken.unlink()
         let_in.unlink()
-        node.wait_for_line("our key was refused: by head")
+        node.wait_for_line("the key of this process was refused: by head")
         harness.wait_until("the node is away",
                            lambda: self.nodes(head) == {"first": True, "second": False})
         node.stop(signal.SIGKILL)

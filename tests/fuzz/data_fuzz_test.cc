@@ -56,8 +56,8 @@ std::string read_all(const SampleSource& source) {
 // Returns the error of the data, or nothing. Reading the facts succeeds whenever opening does, and
 // gives the same facts.
 std::string error_of(const JobSpec& spec) {
-  const auto facts = store::data_facts(spec);
-  const auto source = store::open_samples(spec);
+  const auto facts = store::data_facts(spec, inputs_of(spec));
+  const auto source = store::open_samples(spec, inputs_of(spec));
   if (!source.ok()) return source.error().message;
   REQUIRE(facts.ok());
   REQUIRE(facts->layout == (*source)->layout());
@@ -121,6 +121,9 @@ TEST_SUITE("fuzz/data") {
   }
   TEST_CASE("mutated VOC sets") {
     mutate_kind("voc", 1000);
+  }
+  TEST_CASE("mutated NumPy arrays") {
+    mutate_kind("arrays", 1500);
   }
 }
 

@@ -9,6 +9,7 @@
 #include "actors/job_file/job_file.h"
 #include "store/dataset/boxes/voc_reader.h"
 #include "store/dataset/questions/squad_reader.h"
+#include "store/model_file/model_json.h"
 #include "store/safetensors/safetensors.h"
 #include "tests/fuzz/cost.h"
 #include "tests/fuzz/rounds.h"
@@ -100,6 +101,12 @@ TEST_SUITE("fuzz/depth") {
               bytes[i] = static_cast<char>(text.size() >> (8 * i));
             write_file(directory / "text.file", bytes + text);
             return message_of(store::SafetensorsFile::open(directory / "text.file"));
+          });
+  }
+  TEST_CASE("the JSON form of a model") {
+    check("model", {{"[", "]"}, {"{\"values\":", "}"}, {"[1,", "]"}}, "{\"nodes\": ", "}",
+          [](const std::string& text) {
+            return message_of(store::model_from_json(text, "text.file"));
           });
   }
   TEST_CASE("a VOC annotation") {

@@ -22,7 +22,7 @@ constexpr const char* kNumber = "918273645";
 
 // Returns the error of reading all samples, or nothing.
 std::string error_of(const JobSpec& spec) {
-  const auto source = store::open_samples(spec);
+  const auto source = store::open_samples(spec, inputs_of(spec));
   if (!source.ok()) return source.error().message;
   std::vector<float> words(static_cast<std::size_t>((*source)->layout().words()));
   for (std::uint64_t i = 0; i < (*source)->train_count(); ++i) {

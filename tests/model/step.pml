@@ -446,7 +446,7 @@ inline handle_data_unreadable(w) {
   fi
 }
 
-/* Whom w waits for, having done all that it can: mask. */
+/* The members for which w waits after it has done all that it can: a mask. */
 #define NOT_COVERED(w, sum) ((!(sum & RANKS(members[w], 0)) -> members[w] & 1 : 0) | \
   (!(sum & RANKS(members[w], 1)) -> members[w] & 2 : 0) | \
   (!(sum & RANKS(members[w], 2)) -> members[w] & 4 : 0))
@@ -663,8 +663,9 @@ inline handle_committed() {
   fi
 }
 
-/* v: the awaited slot. Whom to evict: one that holds nothing, if the other does, else named more
- * often, else the older version, else the later member. */
+/* v: the awaited slot. The member to evict is the one that holds nothing, if the other one holds a
+ * version; else the one that was named more often; else the one with the older version; else the
+ * later member. */
 inline handle_suspect() {
   if
   :: (known & BIT(v)) && v != x && hphase != kPreparing ->
@@ -725,7 +726,7 @@ inline handle_worker_message() {
   fi
 }
 
-#define ABSENT (up[0] == Off || up[1] == Off || up[2] == Off)       /* somebody is coming */
+#define ABSENT (up[0] == Off || up[1] == Off || up[2] == Off)       /* a worker is missing */
 #define HOLDS_LAST(x) (!(placed & BIT(x)) || hver[x] == LAST)
 #define NEWEST_KNOWN MAX(hver[0], MAX(hver[1], hver[2]))
 
@@ -879,7 +880,7 @@ end:
 
 #define COMPLETE(x) (!(placed & BIT(x)) || up[x] != Run || (ver[x] == LAST && !poison[x]))
 
-/* Runs when nobody else can: everything is at rest. */
+/* Runs when no other process can run. */
 proctype Monitor() {
 end:
   timeout ->

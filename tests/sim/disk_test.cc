@@ -158,7 +158,8 @@ TEST_SUITE("sim/disk") {
     world.run_for(seconds(2));
     const JobView during = client.describe(job).value();
     CHECK(during.step > before + 10);
-    CHECK(during.warning == std::string(kReason) + "; the job trains on with what it has");
+    CHECK(during.warning ==
+          std::string(kReason) + "; the job continues to train on the devices that it has");
     for (const Status& answer :
          {client.wait(client.post_scale(job, "cpu-avx2:1")), client.wait(post_pause(client, job)),
           client.wait(client.post_cancel(job)), client.wait(post_claim(client)),

@@ -103,8 +103,8 @@ void resume_paused(SimWorld& world, const std::map<JobId, JobSpec>& jobs,
 
 bool may_give_up(const std::string& error) {
   return error.find("without one step of progress") != std::string::npos ||
-         error.find("no worker process comes up") != std::string::npos ||
-         error.find("the devices that the job needs cannot be had") != std::string::npos;
+         error.find("no worker process has become ready") != std::string::npos ||
+         error.find("the devices that the job needs are not available") != std::string::npos;
 }
 
 // The disk failed at the time when the last checkpoint of the job's own series was written.

@@ -34,10 +34,10 @@ struct SimCluster {
     return disks[shared_disk ? "" : node];
   }
   bool disk_fails = false;  // No checkpoint can be written.
-  // The newest version of the job that was ever journaled as saved and is whole on some disk; none
-  // if there is none. It serves to find a forbidden event: the job continues from an older version.
-  // A worker of a generation that is over may still execute its last command, and for it the value
-  // is none.
+  // The newest version of the job that was ever journaled as saved and can be read on some disk;
+  // none if there is none. It serves to find a forbidden event: the job continues from an older
+  // version. A worker of a generation that is over may still execute its last command, and for it
+  // the value is none.
   std::function<std::optional<Version>(const JobId&, Generation)> newest_saved;
   std::map<DeviceId, Incarnation> running;  // Existing processes, by their device.
   std::map<Incarnation, JobId> job_of;      // The jobs of these processes.

@@ -169,7 +169,7 @@ void SimWorkerState::on_state_part(const Inbound& inbound) {
 void SimWorkerState::perform_effect(const worker::LoadVersion& effect) {
   const auto saved = cluster_->newest_saved(options_.job, core_->generation());
   if (!std::holds_alternative<protocol::State>(effect.from) && saved && *saved > effect.version)
-    violated(options_.job + " goes on from version " + std::to_string(effect.version) +
+    violated(options_.job + " continues from version " + std::to_string(effect.version) +
              ", and version " + std::to_string(*saved) + " is saved");
   engine_->add(effect);
 }

@@ -76,8 +76,8 @@ class SimWorld {
   void lose_node(const std::string& name);
   // The machine boots again.
   void return_node(const std::string& name);
-  // Cuts the connections of the node and its workers. They go on meanwhile. `out`: the others do
-  // not hear them. `in`: they do not hear the others.
+  // Cuts the connections of the node and its workers. The processes keep running. `out`: the
+  // others receive nothing from them. `in`: they receive nothing from the others.
   void cut_node(const std::string& name, bool out = true, bool in = true);
   void heal_node(const std::string& name);
   void freeze_worker(Incarnation incarnation);

@@ -79,6 +79,13 @@ class CheckTree(unittest.TestCase):
         self.write("tests/d.cc", '  std::cerr << "a seed";\n')
         self.expect("console: store/b.cc:2: stderr", "console: gpu/graph/a.cc:1: std::cerr")
 
+    def test_a_list_of_named_members_is_not_assigned_in_a_kernel_file(self):
+        self.write("gpu/cuda/kernels/a.h", "  kernel.to = {.c = ws, .quads = true};\n")
+        self.write("gpu/cuda/kernels/b.cu", "  kernel.to = Target{.c = ws};\n"
+                   "  const Batch b{.count = 1,\n                .a = {.inner = 2}};\n")
+        self.write("gpu/graph/c.cc", "  op.conv = {.oc = 3};\n")
+        self.expect("device-list: gpu/cuda/kernels/a.h:1")
+
     def test_a_core_may_not_log(self):
         self.write("actors/worker/core/worker_core.cc", '#include "actors/log/log.h"\n')
         self.expect("include: actors/worker/core/worker_core.cc: a core")

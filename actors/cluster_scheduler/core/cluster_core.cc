@@ -20,7 +20,7 @@ std::string counts_text(const DeviceSet& set, const std::vector<DeviceType>& typ
   return text;
 }
 
-// Returns why exactly these devices cannot be had; empty: they can.
+// Returns why exactly these devices are not available; empty: they are.
 std::string refuse_exact(const DeviceSet& exact, const DeviceSet& existing) {
   const std::vector<DeviceType> types = types_of(scheduler::beyond(exact, existing));
   if (types.empty()) return {};

@@ -13,7 +13,8 @@ namespace {
 using scheduler::JobView;
 using scheduler::Seconds;
 
-// Advances the job's progress and service to now, with what it has held and its speed so far.
+// Advances the job's progress and service to now, with the devices that it has held and its speed
+// until now.
 void follow(JobView& view, Seconds now) {
   const double remaining = scheduler::remaining_steps_at(view, now);
   const double attained = scheduler::attained_device_s_at(view, now);

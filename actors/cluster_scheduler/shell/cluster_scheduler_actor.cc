@@ -148,8 +148,9 @@ void ClusterSchedulerState::refuse(const Inbound& inbound, const Error& error) {
 
 void ClusterSchedulerState::shut_down(const Inbound& inbound) {
   if (!options_.clients.may_shut_down)
-    return refuse(inbound, refused("Shutdown: allowed is only over the local socket (ipc); on its "
-                                   "own machine this head is ended with SIGTERM"));
+    return refuse(inbound,
+                  refused("Shutdown is allowed only over the local socket (ipc); on its own "
+                          "machine SIGTERM ends this head"));
   if (const Status ok = check_accepting(); !ok.ok() && !live_jobs_.empty())
     return refuse(inbound, ok.error());
   shutdown_requests_.push_back(inbound);

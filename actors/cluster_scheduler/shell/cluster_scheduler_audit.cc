@@ -47,7 +47,7 @@ Status ClusterSchedulerState::restore_suspects() {
 
 void ClusterSchedulerState::on_suspected(const protocol::DeviceSuspected& suspected) {
   log::warning(
-      "device " + suspected.device.text() + " is given to no job any more: " + suspected.reason,
+      "device " + suspected.device.text() + " is no longer given to any job: " + suspected.reason,
       {.node = suspected.device.node});
   write_when_possible([this, suspected] {
     return store_->suspects().save(stored(suspected.device, suspected.reason));

@@ -141,7 +141,7 @@ Status ClusterSchedulerState::restore_jobs() {
         journaled_workers_[w.incarnation] = {record.id, w.device};
         awaited_nodes_.insert(node_peer(w.device.node));
       }
-      log::info("the job goes on after a restart of the head", {.job = record.id});
+      log::info("the job continues after a restart of the head", {.job = record.id});
       start_job(*std::move(admitted), std::move(record), true);
       continue;
     }

@@ -7,7 +7,7 @@ namespace {
 // process listens. Two failures therefore have another reason.
 constexpr int kHandshakesMin = 2;
 
-Error nobody(const ConnectAttempt& a, const std::string& why) {
+Error no_answer(const ConnectAttempt& a, const std::string& why) {
   return not_found("no easyscaled answers at " + a.endpoint + ": " + why);
 }
 
@@ -52,15 +52,15 @@ std::optional<Error> of_probe(const ConnectAttempt& a) {
   const std::string reason = a.probe->reason.empty() ? "" : " (" + a.probe->reason + ")";
   switch (a.probe->listener) {
     case Listener::kNone:
-      return nobody(a,
-                    "no process listens there" + reason +
-                        "; start a head (easyscaled --help), or use `esctl run`, which needs none");
+      return no_answer(
+          a, "no process listens there" + reason +
+                 "; start a head (easyscaled --help), or use `esctl run`, which needs none");
     case Listener::kNoAccess:
       return refused("easyscaled at " + a.endpoint + ": this user may not use its socket" + reason);
     case Listener::kUnknownHost:
-      return nobody(a, "the name of the host is unknown" + reason);
+      return no_answer(a, "the name of the host is unknown" + reason);
     case Listener::kNoRoute:
-      return nobody(a, "there is no route to that host" + reason);
+      return no_answer(a, "there is no route to that host" + reason);
     case Listener::kOther:
       return not_found("the program that answers at " + a.endpoint + " is not an easyscaled");
     default:
@@ -84,9 +84,9 @@ Error error_after_wait(const ConnectAttempt& attempt) {
     return failure("easyscaled at " + attempt.endpoint +
                    " is connected, but has not answered for " + waited +
                    ": it may be stopped or overloaded");
-  return nobody(attempt,
-                "the host has not answered for " + waited +
-                    "; check that it is switched on, and that its firewall allows the connection");
+  return no_answer(
+      attempt, "the host has not answered for " + waited +
+                   "; check that it is switched on, and that its firewall allows the connection");
 }
 
 }  // namespace es::actors::esctl

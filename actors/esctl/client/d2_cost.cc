@@ -5,10 +5,9 @@
 #include <numeric>
 #include <vector>
 
-#include "actors/admission/admission.h"
 #include "actors/esctl/views/render_text.h"
+#include "actors/job_model/job_model.h"
 #include "gpu/params/buckets.h"
-#include "store/dataset/sample_source.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -32,14 +31,18 @@ Result<std::vector<float>> first_batch(const store::SampleSource& source, std::u
 }  // namespace
 
 Result<D2Cost> measure_d2_cost(const JobSpec& spec) {
-  const auto source = store::open_samples(spec);
+  const auto model = JobModel::open(spec.model);
+  if (!model) return model.error();
+  const auto source = model->open_samples(spec);
   if (!source) return source.error();
   const Result<std::uint64_t> steps = total_steps(spec);
   if (!steps) return steps.error();
   const auto words = first_batch(**source, spec.batch_size);
   if (!words) return words.error();
+  const auto graph = model->graph(spec, (*source)->layout());
+  if (!graph) return graph.error();
   const CpuClass widest = supported_cpu_classes().back();
-  const auto verdict = gpu::measure_d2(spec, (*source)->layout(),
+  const auto verdict = gpu::measure_d2(spec, *graph,
                                        {.cpu_class = widest,
                                         .total_steps = *steps,
                                         .bucket_bytes = gpu::kBucketBytes,

@@ -17,7 +17,7 @@ struct D2Cost {
 
 // Trains a few local steps on the job's first samples at D1 and D2, and keeps nothing of them. It
 // takes seconds for large models. A process can measure only once, since the vendor library serves
-// one class. Errors: those of store::open_samples and gpu::measure_d2.
+// one class. Errors: those of JobModel and gpu::measure_d2.
 Result<D2Cost> measure_d2_cost(const JobSpec& spec);
 
 // Replaces level auto by D1 or D2. If the job begins from a checkpoint, it gets the level of the

@@ -4,11 +4,11 @@
 #include <system_error>
 
 #include "actors/job_file/job_file.h"
+#include "actors/job_model/job_model.h"
 #include "actors/version/kernel_record.h"
 #include "gpu/engine/device_choice.h"
 #include "store/checkpoint/checkpoint.h"
 #include "store/dataset/epoch_sampler.h"
-#include "store/dataset/sample_source.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -112,8 +112,8 @@ Result<JobSpec> make_spec(const fs::path& file, const SpecChanges& changes,
   if (!spec) return spec;
   std::error_code code;
   const fs::path base = fs::absolute(file, code).parent_path();
-  for (std::string* path : {&spec->data.path, &spec->data.vocabulary_file, &spec->model.weights,
-                            &spec->checkpoint.directory})
+  for (std::string* path : {&spec->data.path, &spec->data.vocabulary_file, &spec->model.file,
+                            &spec->model.weights, &spec->checkpoint.directory})
     if (!path->empty()) *path = (base / *path).lexically_normal().string();
   ES_RETURN_IF_ERROR(apply_level_and_stages(*spec, changes));
   ES_RETURN_IF_ERROR(apply_steps(*spec, changes, start));
@@ -126,7 +126,9 @@ Result<JobSpec> make_spec(const fs::path& file, const SpecChanges& changes,
 Result<std::uint64_t> total_steps(const JobSpec& spec) {
   if (spec.steps != 0) return spec.steps;
   if (spec.epochs == 0) return stage_steps(spec);
-  const auto data = store::data_facts(spec);
+  const auto model = JobModel::open(spec.model);
+  if (!model) return model.error();
+  const auto data = model->data_facts(spec);
   if (!data) return data.error();
   const auto sampler = store::EpochSampler::create({.samples = data->train_count,
                                                     .max_p = spec.max_p,

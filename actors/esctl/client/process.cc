@@ -39,8 +39,8 @@ int milliseconds_until(Clock::time_point deadline) {
   return left.count() > 0 ? static_cast<int>(left.count()) : 0;
 }
 
-// Creates a new directory that only our user may enter. Its path is short enough for sockets in it,
-// because the system allows 107 bytes for the path of a socket.
+// Creates a new directory that only this user may enter. Its path is short enough for sockets in
+// it, because the system allows 107 bytes for the path of a socket.
 Result<fs::path> make_private_directory() {
   constexpr std::size_t kBaseBytesMax = 60;
   const char* wanted = std::getenv("TMPDIR");

@@ -2,9 +2,9 @@
 // PrivateDaemon: an easyscaled that belongs to one `esctl run`. It is head and node in one process
 // and listens on a Unix socket in a private directory, which is removed with it.
 //
-// The daemon knows our process id, and the kernel tells it to end when we end, so it never outlives
-// us, however we end. It has a process group of its own: Ctrl-C in the terminal reaches only esctl,
-// which then stops the daemon cleanly.
+// The daemon receives the process id of esctl, and the kernel signals it when esctl ends, so it
+// never outlives esctl, however esctl ends. It has a process group of its own: Ctrl-C in the
+// terminal reaches only esctl, which then stops the daemon cleanly.
 //
 // Not thread-safe. It calls fork(), so create it before the process has threads or a ZeroMQ
 // context.

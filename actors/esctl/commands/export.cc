@@ -5,12 +5,11 @@
 #include "actors/esctl/views/render_json.h"
 #include "actors/esctl/views/render_text.h"
 #include "actors/job_file/job_file.h"
+#include "actors/job_model/job_model.h"
 #include "actors/version/checkpoint_sections.h"
 #include "actors/version/initial_weights.h"
-#include "gpu/models/models.h"
 #include "gpu/optim/replica.h"
 #include "store/checkpoint/checkpoint.h"
-#include "store/dataset/sample_source.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -30,16 +29,26 @@ struct Source {
   gpu::ParamTable table;
 };
 
+// The sizes of the first and the last layer of a built-in model follow from the data. A model file
+// has them itself.
+Result<SampleLayout> layout_for(const JobModel& model, const JobSpec& spec) {
+  if (model.program() != nullptr) return SampleLayout();
+  const auto data = model.data_facts(spec);
+  if (!data) return Error{data.error().kind, data.error().message + " (name the data with --data)"};
+  return data->layout;
+}
+
 Result<Source> open_source(const ExportOptions& options) {
   auto reader = store::CheckpointReader::open(options.checkpoint);
   if (!reader) return reader.error();
   auto spec = parse_job(reader->job_toml(), options.checkpoint);
   if (!spec) return spec.error();
   if (!options.data.empty()) spec->data.path = options.data;
-  // The sizes of the first and the last layer follow from the data.
-  const auto data = store::data_facts(*spec);
-  if (!data) return Error{data.error().kind, data.error().message + " (name the data with --data)"};
-  auto graph = gpu::build_model(spec->model, spec->batch_size, data->layout);
+  const auto model = JobModel::open(spec->model);
+  if (!model) return model.error();
+  const auto layout = layout_for(*model, *spec);
+  if (!layout) return layout.error();
+  auto graph = model->graph(*spec, *layout);
   if (!graph) return graph.error();
   return Source{*std::move(reader), *std::move(spec), std::move(graph->table)};
 }
@@ -54,7 +63,7 @@ store::Metadata metadata_of(const Source& source) {
   const store::CheckpointHead& head = source.reader.head();
   return {{"format", "pt"},
           {"job", head.job_name},
-          {"model", source.spec.model.name},
+          {"model", model_text(source.spec.model)},
           {"version", std::to_string(head.version)},
           {"params_digest", head.params_digest.hex()},
           {"state_digest", head.state_digest.hex()}};

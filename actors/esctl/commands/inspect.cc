@@ -6,9 +6,9 @@
 #include "actors/esctl/commands/commands.h"
 #include "actors/esctl/commands/inspect_view.h"
 #include "actors/job_file/job_file.h"
+#include "actors/job_model/job_model.h"
 #include "gpu/engine/device_choice.h"
 #include "gpu/params/buckets.h"
-#include "store/dataset/sample_source.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -16,6 +16,7 @@ namespace {
 struct InspectOptions {
   HeadOptions head;
   std::string job;
+  std::uint32_t batch_size = JobSpec().batch_size;  // of a model file
   bool json = false;
 };
 
@@ -31,47 +32,77 @@ Result<JobSpec> find_spec(const InspectOptions& options) {
 }
 
 // Describes one engine for each type of GPU.
-Status inspect_gpus(const SampleLayout& layout, std::uint64_t steps, Inspection& inspection) {
+Status inspect_gpus(const gpu::Graph& graph, std::uint64_t steps, Inspection& inspection) {
   DeviceSet seen;
   for (const gpu::CudaDevice& device : inspection.cuda.devices) {
     if (seen.count_of(device.type()) > 0) continue;
     seen.add(device.type(), 1);
     gpu::EngineOptions options{.total_steps = steps, .bucket_bytes = gpu::kBucketBytes};
     ES_RETURN_IF_ERROR(gpu::choose_device(device.type(), 0, options));
-    const auto engine = gpu::Engine::create(inspection.spec, layout, options);
+    const auto engine = gpu::Engine::create(inspection.spec, graph, options);
     if (!engine) return engine.error();
     inspection.engines.push_back((*engine)->describe());
   }
   return {};
 }
 
-Result<Inspection> inspect(const JobSpec& spec) {
-  const auto data = store::data_facts(spec);
-  if (!data) return data.error();
-  const Result<std::uint64_t> steps = total_steps(spec);
-  if (!steps) return steps.error();
+// Describes an engine of each kernel class of this processor, and of each type of GPU.
+Result<Inspection> inspect_graph(const JobSpec& spec, const gpu::Graph& graph,
+                                 std::uint64_t steps) {
   Inspection inspection{
-      .spec = spec, .layout = data->layout, .engines = {}, .cuda = gpu::cuda_inventory(), .d2 = {}};
+      .spec = spec, .layout = graph.layout, .engines = {}, .cuda = gpu::cuda_inventory(), .d2 = {}};
   for (const CpuClass cpu_class : supported_cpu_classes()) {
-    const auto engine = gpu::Engine::create(spec, data->layout,
+    const auto engine = gpu::Engine::create(spec, graph,
                                             {.cpu_class = cpu_class,
-                                             .total_steps = *steps,
+                                             .total_steps = steps,
                                              .bucket_bytes = gpu::kBucketBytes,
                                              .threads = spec.resources.threads});
     if (!engine) return engine.error();
     inspection.engines.push_back((*engine)->describe());
   }
-  ES_RETURN_IF_ERROR(inspect_gpus(data->layout, *steps, inspection));
-  auto d2 = measure_d2_cost(spec);
-  if (!d2) return d2.error();
-  inspection.d2 = *std::move(d2);
+  ES_RETURN_IF_ERROR(inspect_gpus(graph, steps, inspection));
   return inspection;
 }
 
-Status inspect_command(const InspectOptions& options, Console& console) {
+Result<Inspection> inspect_job(const JobSpec& spec) {
+  const auto model = JobModel::open(spec.model);
+  if (!model) return model.error();
+  const auto data = model->data_facts(spec);
+  if (!data) return data.error();
+  const Result<std::uint64_t> steps = total_steps(spec);
+  if (!steps) return steps.error();
+  const auto graph = model->graph(spec, data->layout);
+  if (!graph) return graph.error();
+  auto inspection = inspect_graph(spec, *graph, *steps);
+  if (!inspection) return inspection;
+  auto d2 = measure_d2_cost(spec);
+  if (!d2) return d2.error();
+  inspection->d2 = *std::move(d2);
+  return inspection;
+}
+
+// Inspects a model file without data, as a job with default values would train it.
+Result<Inspection> inspect_model(const InspectOptions& options) {
+  JobSpec spec;
+  spec.model.file = options.job;
+  spec.batch_size = options.batch_size;
+  const auto model = JobModel::open(spec.model);
+  if (!model) return model.error();
+  const auto graph = model->graph(spec, {});
+  if (!graph) return graph.error();
+  return inspect_graph(spec, *graph, 1);
+}
+
+// The name of a model file ends in .esmodel.
+Result<Inspection> inspect(const InspectOptions& options) {
+  if (options.job.ends_with(".esmodel")) return inspect_model(options);
   const Result<JobSpec> spec = find_spec(options);
   if (!spec) return spec.error();
-  const Result<Inspection> inspection = inspect(*spec);
+  return inspect_job(*spec);
+}
+
+Status inspect_command(const InspectOptions& options, Console& console) {
+  const Result<Inspection> inspection = inspect(options);
   if (!inspection) return inspection.error();
   console.out << (options.json ? inspection_json(*inspection) + "\n"
                                : inspection_text(*inspection));
@@ -84,10 +115,17 @@ void add_inspect_command(CLI::App& app, Shell& shell) {
   auto options = std::make_shared<InspectOptions>();
   CLI::App* command = app.add_subcommand(
       "inspect",
-      "Show what a job executes: operators, shapes, kernels, memory, and the cost of D2");
-  command->add_option("job", options->job, "Job specification, or the id of a submitted job")
+      "Show what a job or a model file executes: operators, shapes, kernels, memory, and for a job "
+      "the cost of D2");
+  command
+      ->add_option("job", options->job,
+                   "Job specification, model file, or the id of a submitted job")
       ->required()
-      ->type_name("JOB.toml|JOB");
+      ->type_name("JOB.toml|FILE.esmodel|JOB");
+  command
+      ->add_option("--batch-size", options->batch_size, "Samples of a mini-batch, for a model file")
+      ->check(CLI::Range(1, 65536))
+      ->type_name("N");
   add_head_options(*command, options->head);
   add_json_option(*command, options->json);
   command->footer("Example:\n  esctl inspect configs/jobs/small_cnn.toml");

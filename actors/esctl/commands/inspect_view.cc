@@ -127,23 +127,33 @@ Json d2_json(const D2Cost& d2) {
           {"cost", d2.verdict.cost()}};
 }
 
+std::vector<Row> job_rows(const JobSpec& spec) {
+  return {{"job", spec.name},
+          {"level", std::string(level_name(spec.level)) + ", " + counted(spec.max_p, "EST") +
+                        (spec.tf32 ? ", TF32 on GPUs" : "") + ", " +
+                        std::to_string(std::uint64_t{spec.batch_size} * spec.max_p) +
+                        " samples in a global step"}};
+}
+
+std::vector<Row> model_rows(const Inspection& inspection) {
+  const gpu::EngineDescription& first = inspection.engines.front();
+  return {{"model", first.model},
+          {"sample", layout_text(inspection.layout)},
+          {"batch", counted(inspection.spec.batch_size, "sample") + " for each EST"},
+          {"parameters", std::to_string(first.parameters)},
+          {"buckets", std::to_string(first.buckets)},
+          {"CUDA devices", cuda_text(inspection.cuda)}};
+}
+
 }  // namespace
 
 std::string inspection_text(const Inspection& inspection) {
-  const JobSpec& spec = inspection.spec;
-  const gpu::EngineDescription& first = inspection.engines.front();
-  std::string text =
-      table({{"job", spec.name},
-             {"model", first.model},
-             {"level", std::string(level_name(spec.level)) + ", " + counted(spec.max_p, "EST") +
-                           (spec.tf32 ? ", TF32 on GPUs" : "")},
-             {"sample", layout_text(inspection.layout)},
-             {"batch", std::to_string(spec.batch_size) + " for each EST, " +
-                           std::to_string(std::uint64_t{spec.batch_size} * spec.max_p) +
-                           " for each global step"},
-             {"parameters", std::to_string(first.parameters)},
-             {"buckets", std::to_string(first.buckets)},
-             {"CUDA devices", cuda_text(inspection.cuda)}});
+  std::vector<Row> rows = model_rows(inspection);
+  if (inspection.d2) {
+    const std::vector<Row> job = job_rows(inspection.spec);
+    rows.insert(rows.begin(), job.begin(), job.end());
+  }
+  std::string text = table(rows);
   std::string shown;
   for (const gpu::EngineDescription& engine : inspection.engines) {
     std::string operators = operators_text(engine);
@@ -151,7 +161,8 @@ std::string inspection_text(const Inspection& inspection) {
     shown = std::move(operators);
     text += "\nfrom " + engine.kernel_class + " on:\n" + shown;
   }
-  return text + "\n" + memory_text(inspection.engines) + "\n" + d2_text(inspection.d2);
+  text += "\n" + memory_text(inspection.engines);
+  return inspection.d2 ? text + "\n" + d2_text(*inspection.d2) : text;
 }
 
 std::string inspection_json(const Inspection& inspection) {
@@ -159,16 +170,21 @@ std::string inspection_json(const Inspection& inspection) {
   for (const gpu::EngineDescription& engine : inspection.engines)
     classes.push_back(engine_json(engine));
   const JobSpec& spec = inspection.spec;
-  const Json json{{"name", spec.name},
-                  {"model", inspection.engines.front().model},
-                  {"level", level_name(spec.level)},
-                  {"tf32", spec.tf32},
-                  {"max_p", spec.max_p},
-                  {"batch_size", spec.batch_size},
-                  {"sample", layout_json(inspection.layout)},
-                  {"classes", classes},
-                  {"cuda", cuda_json(inspection.cuda)},
-                  {"d2", d2_json(inspection.d2)}};
+  // The fields of the job are listed here and do not follow from the table of job fields: only five
+  // of them matter for the engine, and the JSON has another order than the table.
+  Json json{{"name", spec.name},
+            {"model", inspection.engines.front().model},
+            {"level", level_name(spec.level)},
+            {"tf32", spec.tf32},
+            {"max_p", spec.max_p},
+            {"batch_size", spec.batch_size},
+            {"sample", layout_json(inspection.layout)},
+            {"classes", classes},
+            {"cuda", cuda_json(inspection.cuda)}};
+  if (!inspection.d2)
+    for (const char* key : {"name", "level", "tf32", "max_p"}) json.erase(key);
+  else
+    json["d2"] = d2_json(*inspection.d2);
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// The output of `inspect` about a job. Pure functions.
+// The output of `inspect` about a job or a model file. Pure functions.
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,11 +17,11 @@ struct Inspection {
   SampleLayout layout;
   std::vector<gpu::EngineDescription> engines;  // one for each kernel class, the slowest first
   gpu::CudaInventory cuda;                      // of this machine
-  D2Cost d2;
+  std::optional<D2Cost> d2;                     // none: a model file without a job
 };
 
 // The operators, printed once for all classes with the same ones, the memory of each class, and the
-// cost of D2.
+// cost of D2. Without it, nothing is said that only a job decides.
 std::string inspection_text(const Inspection& inspection);
 std::string inspection_json(const Inspection& inspection);
 

@@ -7,8 +7,8 @@
 
 namespace es::actors::esctl {
 
-// One line for each checkpoint: its path, job, step and size, and whether it is whole. `verified`
-// means that all blocks were read, and not only the manifest.
+// One line for each checkpoint: its path, job, step and size, and whether it is
+// undamaged. `verified` means that all blocks were read, and not only the manifest.
 std::string catalog_text(const std::vector<store::CatalogEntry>& entries, bool verified);
 std::string catalog_json(const std::vector<store::CatalogEntry>& entries, bool verified);
 

@@ -78,7 +78,8 @@ std::string tasks_markdown() {
   std::string text =
       "\n## Models and data\n\n| task | `model.name` | `data.kind` |\n| --- | --- | --- |\n";
   for (const TaskNames& names : task_names())
-    text += std::string("| ") + task_name(names.task) + " | " + joined(names.models, "`") + " | " +
+    text += std::string("| ") + task_name(names.task) + " | " +
+            (names.models.empty() ? "none: `model.file`" : joined(names.models, "`")) + " | " +
             joined(names.data_kinds, "`") + " |\n";
   return text;
 }

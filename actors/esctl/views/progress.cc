@@ -23,8 +23,8 @@ std::string bar(const JobView& job, int columns) {
          std::string(static_cast<std::size_t>(columns - filled), '.') + "] ";
 }
 
-// The console escapes control characters in texts. These two sequences are our own and are written
-// unescaped.
+// The console escapes control characters in texts. These two sequences come from this file and
+// are written unescaped.
 void control(std::ostream& err, std::string_view sequence) {
   auto* const buffer = dynamic_cast<OutputBuffer*>(err.rdbuf());
   if (buffer == nullptr) {

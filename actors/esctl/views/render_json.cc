@@ -34,7 +34,7 @@ std::string metric_key(const MetricView& metric) {
 }
 
 // One key for each metric; "metric" names the main one. If the evaluation is not finite, its
-// metrics are null, and a field says so.
+// metrics are null, and a field reports it.
 Json evaluation(const EvaluationView& e) {
   Json json{{"version", e.version}, {"total", e.total}};
   if (!e.metrics.empty()) json["metric"] = metric_key(e.metrics.front());

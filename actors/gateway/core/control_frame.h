@@ -40,7 +40,7 @@ std::string encode_control(const ControlFrame& frame);
 std::optional<ControlFrame> decode_control(const void* bytes, std::size_t size);
 
 // Returns the protocol version of a control frame in which one of the two versions differs from
-// ours; otherwise no value.
+// that of this program; otherwise no value.
 std::optional<std::uint16_t> foreign_protocol(const void* bytes, std::size_t size);
 
 }  // namespace es::actors

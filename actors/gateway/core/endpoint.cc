@@ -52,7 +52,7 @@ Result<Endpoint> parse_tcp(const std::string& text) {
   return Endpoint{.kind = Endpoint::Kind::kTcp, .text = text, .path = {}, .host = host};
 }
 
-bool somebody_listens(const std::string& path) {
+bool a_process_listens(const std::string& path) {
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return false;
   sockaddr_un address{};
@@ -101,13 +101,13 @@ Status prepare_ipc(const Endpoint& endpoint) {
     return failure(directory + " (of " + endpoint.text + ") is not a directory");
   if (info.st_uid != ::geteuid() || (info.st_mode & 077) != 0)
     return refused("directory " + directory + " of " + endpoint.text +
-                   ": other users may enter it; it must be ours, with mode 0700");
+                   ": other users may enter it; it must belong to this user and have mode 0700");
   // When ZeroMQ binds, it removes what is there, as it must for the socket of an earlier process.
   // Any other kind of file has to be protected from this.
   if (::lstat(endpoint.path.c_str(), &info) == 0 && !S_ISSOCK(info.st_mode))
     return refused("endpoint " + endpoint.text +
                    ": there is a file that is no socket; allowed is a new path");
-  if (somebody_listens(endpoint.path))
+  if (a_process_listens(endpoint.path))
     return refused("endpoint " + endpoint.text + ": another process already listens there");
   return {};
 }

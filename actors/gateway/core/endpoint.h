@@ -2,8 +2,8 @@
 // Endpoint: an address at which a process listens, and the rule that decides which addresses are
 // allowed without keys.
 //
-//   ipc:///PATH        A Unix socket. File permissions protect it: its directory belongs to our
-//                      user and has mode 0700.
+//   ipc:///PATH        A Unix socket. File permissions protect it: its directory belongs to the
+//                      user of this process and has mode 0700.
 //   tcp://HOST:PORT    PORT is 1 to 65535, or * to listen on any free port. It needs CURVE keys,
 //                      unless HOST is the loopback address and the operator has allowed this.
 #include <string>

@@ -1,5 +1,5 @@
 #pragma once
-// HostId tells which processes can share memory.
+// HostId says which processes can share memory.
 #include <string>
 
 namespace es::actors {

@@ -20,7 +20,7 @@ void IdentityRegistry::release(const PeerId& id) {
   const auto [departure, oldest] = std::move(departures_.front());
   departures_.pop_front();
   const auto past = owners_.find(oldest);
-  // After this departure the id may have come back, or may have left again.
+  // The id may have connected again after this departure, and may have left again.
   if (past != owners_.end() && past->second.left == departure) owners_.erase(past);
 }
 

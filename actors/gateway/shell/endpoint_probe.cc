@@ -20,8 +20,9 @@ using Clock = std::chrono::steady_clock;
 using namespace std::string_view_literals;
 
 // ZMTP 3 (ZeroMQ RFC 23): signature, version 3.0, mechanism, and zeros up to 64 bytes. A server
-// sends the signature at once and the rest after it has seen our version. Our greeting ends there,
-// because a server with another mechanism would close the connection before it names its own.
+// sends the signature at once and the rest after it has seen the version of the client. This
+// greeting ends there, because a server with another mechanism would close the connection before it
+// names its own.
 constexpr std::size_t kSignatureBytes = 10, kMechanismAt = 12, kGreetingBytes = 64;
 constexpr std::string_view kOurStart = "\xff\0\0\0\0\0\0\0\1\x7f\3\0"sv;
 // Most other servers answer this request, if only with an error.

@@ -12,7 +12,7 @@ namespace es::actors {
 
 enum class Listener {
   kNone,         // the connection is refused; ipc: there is no socket, or no process listens
-  kNoAccess,     // ipc: we may not use the socket
+  kNoAccess,     // ipc: this user may not use the socket
   kUnknownHost,  // the host name cannot be resolved
   kNoRoute,      // there is no route to the host
   kNoHost,       // the attempt to connect is not answered

@@ -43,7 +43,7 @@ void follow_keys(GatewayState& state, const std::string& directory, const Log& l
           : Result<std::set<std::string>>(failure(directory + ": there is no such directory"));
   const std::string error = keys ? std::string() : keys.error().message;
   if (std::exchange(state.keys_error, error) != error && !error.empty())
-    log("the keys that may connect stay as they were: " + error);
+    log("the set of authorized keys is not changed: " + error);
   if (!keys || *keys == state.authorized) return;
   state.authorized = *keys;
   state.transport->authorize(*std::move(keys));

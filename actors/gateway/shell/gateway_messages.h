@@ -32,7 +32,7 @@ struct Outbound {
 
 // From the sink: opens a link to a process that listens at `endpoint` ("ipc:///path" or
 // "tcp://host:port"). PeerUp follows when the process answers. PeerDown{peer} follows at once if
-// the endpoint is not allowed or our key is refused, and after dead_after without an answer; the
+// the endpoint is not allowed or the key is refused, and after dead_after without an answer; the
 // link then continues to try. Outbound frames before PeerUp are kept and sent when the link is up.
 // A second ConnectPeer to the same endpoint does nothing; one to another endpoint replaces the
 // link.

@@ -61,8 +61,8 @@ Status check_key(const fs::path& file, const char* field, const std::string& key
 Status check_not_published(const fs::path& file, const std::string& public_key) {
   if (!is_published_key(public_key)) return {};
   return refused("key file " + file.string() +
-                 ": this key pair is printed in ZeroMQ's manual, everybody has its secret; make "
-                 "another with `esctl keygen`");
+                 ": this key pair is printed in ZeroMQ's manual, so its secret is public; create "
+                 "another one with `esctl keygen`");
 }
 
 Status check_private(const fs::path& file) {

@@ -11,7 +11,7 @@
 //   server.key          pair of all processes that listen, the same on every node of a cluster
 //   server.pub          its public half; a machine that only connects needs no more
 //   client.key          pair that identifies this machine's processes when they connect
-//   authorized/*.pub    public keys that may connect to us. Adding a file admits its key, and
+//   authorized/*.pub    public keys that may connect. Adding a file admits its key, and
 //                       removing it locks the key out, within seconds and without a restart
 #include <filesystem>
 #include <optional>
@@ -30,9 +30,9 @@ struct CurveKeys {
 
 struct ClusterKeys {
   std::optional<CurveKeys> server;   // absent on a machine that only connects
-  std::string server_public;         // the key that must answer when we connect
-  CurveKeys client;                  // our key when we connect
-  std::set<std::string> authorized;  // the keys that may connect to us
+  std::string server_public;         // the key that must answer when this process connects
+  CurveKeys client;                  // the key of this process when it connects
+  std::set<std::string> authorized;  // the keys that may connect
 };
 
 // Returns a new random pair.

@@ -24,8 +24,8 @@ void TransportLoop::open_link(const PeerId& id, OutLink& link) {
   link.socket->send_control({}, beat_);
 }
 
-// Ends the connection of a link that we opened. The next attempt uses a new socket, so that nothing
-// of the old connection can reach the new one.
+// Ends the connection of a link that this process opened. The next attempt uses a new socket, so
+// that nothing of the old connection can reach the new one.
 void TransportLoop::fail_link(const PeerId& id, Peer& peer) {
   OutLink& link = *peer.out;
   const bool was_established = std::exchange(link.established, false);
@@ -35,7 +35,7 @@ void TransportLoop::fail_link(const PeerId& id, Peer& peer) {
   if (was_established) link_lost(id, peer);
 }
 
-// Closes a link that we opened, on purpose.
+// Closes a link that this process opened, on purpose.
 void TransportLoop::close_link(Peer& peer) {
   OutLink& link = *peer.out;
   if (link.established) {

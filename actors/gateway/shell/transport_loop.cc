@@ -181,7 +181,7 @@ void TransportLoop::read_link(const PeerId& id, Peer& peer) {
 void TransportLoop::read_events() {
   while (listener_ && listener_->next_event() == SocketEvent::kHandshakeFailed)
     refuse(counters_.refused_handshake, "refused a connection, handshake failed",
-           "no or wrong keys, or not one of us");
+           "the peer has no keys or wrong ones, or is not an EasyScale process");
   for (auto& [id, peer] : peers_) {
     if (!peer.out || !peer.out->socket) continue;
     const std::optional<SocketEvent> event = peer.out->socket->next_event();
@@ -194,7 +194,8 @@ void TransportLoop::read_events() {
     }
     if (!peer.out->socket) continue;  // a goodbye among them has closed it
     if (event == SocketEvent::kKeyRefused) {
-      log_.line(now_, "our key was refused", "by " + id + " at " + peer.out->endpoint.text);
+      log_.line(now_, "the key of this process was refused",
+                "by " + id + " at " + peer.out->endpoint.text);
       peer.out->backoff = kBackoffMax;
     } else if (event == SocketEvent::kHandshakeFailed) {
       log_.line(now_, "handshake failed", "with " + id + " at " + peer.out->endpoint.text);
@@ -253,7 +254,8 @@ void TransportLoop::on_link_message(const PeerId& id, Peer& peer, WireMessage& m
   }
   if (control->kind == ControlKind::kBye) {
     if (!link.established) {
-      log_.line(now_, "a peer refused us, our name is taken or our key is not authorized", id);
+      log_.line(now_, "a peer refused this process: its name is taken or its key is not authorized",
+                id);
       tell(id, {LinkNews::Kind::kTurnedAway});
     }
     return fail_link(id, peer);
@@ -287,7 +289,7 @@ void TransportLoop::on_listener_message(WireMessage& message) {
 void TransportLoop::on_incoming_control(const WireMessage& message) {
   const std::optional<ControlFrame> control =
       decode_control(message.parts[0].data(), message.parts[0].size());
-  // The bye tells the other side which version we speak.
+  // The bye contains the version of this process.
   if (!control && is_of_other_version("an incoming connection", message)) {
     listener_->send_control(message.connection, bye_);
     return;
@@ -321,8 +323,8 @@ bool TransportLoop::admit(const WireMessage& message, const PeerId& id) {
     refuse(counters_.refused_key, "refused a connection, key not authorized", message.user);
     return false;
   }
-  const bool ours = id == options_.self || options_.also_self.contains(id);
-  if (ours || is_taken(id) || !owners_.claim(id, message.user)) {
+  const bool is_own = id == options_.self || options_.also_self.contains(id);
+  if (is_own || is_taken(id) || !owners_.claim(id, message.user)) {
     refuse(counters_.refused_identity, "refused a peer under a name that is taken", id);
     return false;
   }

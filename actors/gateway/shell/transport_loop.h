@@ -3,10 +3,11 @@
 // commands from an Outbox and reads sockets (transport_loop.cc), and it manages links, peers and
 // time limits (transport_links.cc).
 //
-// A peer can have a link that we opened (OutLink) and a connection that it opened (InLink). Each is
-// established by the first beat of the other side. Frames use the one that was established first
-// (the peer's route) until the peer is down. The loss of either of them causes a PeerDown, because
-// frames of the peer may be lost with it. If the other one is alive, a PeerUp follows at once.
+// A peer can have a link that this process opened (OutLink) and a connection that it opened
+// (InLink). Each is established by the first beat of the other side. Frames use the one that was
+// established first (the peer's route) until the peer is down. The loss of either of them causes a
+// PeerDown, because frames of the peer may be lost with it. If the other one is alive, a PeerUp
+// follows at once.
 #include <chrono>
 #include <deque>
 #include <map>
@@ -33,7 +34,7 @@ class TransportLoop {
   TransportLoop(zmq::context_t& context, const TransportOptions& options,
                 const TransportEvents& events, TransportCounters& counters);
 
-  // Call it before run(), on any thread. Returns the address where we listen. Error: it cannot
+  // Call it before run(), on any thread. Returns the address where it listens. Error: it cannot
   // bind.
   Result<std::string> listen(const Endpoint& endpoint);
 
@@ -63,7 +64,7 @@ class TransportLoop {
     std::string user;  // CURVE key; empty without CURVE
     Time heard, sent;
     std::shared_ptr<QueuedBytes> queued = std::make_shared<QueuedBytes>(0);
-    bool condemned = false;    // we said goodbye to its peer, and nothing from it counts any more
+    bool condemned = false;    // its peer received a goodbye, and nothing from it counts any more
     bool unreachable = false;  // ZeroMQ has reported that it is gone
   };
   struct Peer {

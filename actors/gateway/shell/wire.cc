@@ -34,7 +34,7 @@ void set_common(zmq::socket_t& socket, const SocketSettings& settings) {
   // or ping ends the process ("Assertion failed: !_io_error"). The transport's thread reads
   // everything that arrives anyway.
   socket.set(zmq::sockopt::rcvhwm, 0);
-  // Our beats show which processes live. TCP keepalive closes connections to hosts that are gone.
+  // The beats show which processes live. TCP keepalive closes connections to hosts that are gone.
   const int dead_after_s = std::max(1, to_int(settings.dead_after) / 1000);
   socket.set(zmq::sockopt::tcp_keepalive, 1);
   socket.set(zmq::sockopt::tcp_keepalive_idle, dead_after_s);

@@ -1,6 +1,7 @@
 #pragma once
-// WireSocket: the ZeroMQ calls of the transport, without exceptions. It is a socket with our
-// settings that sends and receives messages and reports events of its connections. Not thread-safe.
+// WireSocket: the ZeroMQ calls of the transport, without exceptions. It is a socket with the
+// settings of the transport that sends and receives messages and reports events of its connections.
+// Not thread-safe.
 #include <atomic>
 #include <chrono>
 #include <cstdint>

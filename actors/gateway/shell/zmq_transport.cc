@@ -135,7 +135,8 @@ void Transport::send(const PeerId& to, std::shared_ptr<const Frame> frame) {
 Status Transport::connect(const PeerId& peer, const std::string& endpoint) {
   ES_RETURN_IF_ERROR(check_peer_id(peer));
   if (peer == impl_->options_.self)
-    return usage_error("peer id \"" + peer + "\": is our own, a process does not call itself");
+    return usage_error("peer id \"" + peer +
+                       "\": is the id of this process, which cannot connect to itself");
   Result<Endpoint> parsed = parse_endpoint(endpoint);
   if (!parsed) return parsed.error();
   ES_RETURN_IF_ERROR(

@@ -3,7 +3,7 @@
 // sockets between processes, and it knows nothing of actors or of the meaning of a frame.
 //
 // A process listens at one endpoint at most (a ROUTER), and opens one link (a DEALER) to each peer
-// whose endpoint it was told. A peer that connected to us is answered over its own connection. The
+// whose endpoint it knows. A peer that has connected is answered over its own connection. The
 // first message on a connection names the sender (control_frame.h). ZeroMQ's routing ids are
 // generated, so no peer can take the place of another one by using its id.
 //
@@ -14,9 +14,9 @@
 //   exceed the time that the largest body needs on the slowest link, because beats wait behind it.
 //   Time in which this process did not run does not count as silence of its peers.
 // * Queues. send() never blocks and never refuses for lack of room; stats().queued_bytes counts the
-//   bodies that wait. The queue of a link that we opened ends at the latest dead_after after the
-//   peer fell silent; the queue of a connection that the peer opened ends when it breaks. A client
-//   is disconnected if more than two of the largest frames wait for it.
+//   bodies that wait. The queue of a link that this process opened ends at the latest dead_after
+//   after the peer fell silent; the queue of a connection that the peer opened ends when it breaks.
+//   A client is disconnected if more than two of the largest frames wait for it.
 // * Identity. A PeerId belongs to the CURVE key that first used it, while the id is present and
 //   until kPastOwnersMax other ids have left after it; another key is refused. A second connection
 //   under a present id is refused too, and tries again. A restarted process therefore gets its id
@@ -45,8 +45,8 @@
 namespace es::actors {
 
 struct TransportOptions {
-  PeerId self;                      // our own id
-  std::string endpoint;             // where to listen; empty if we only connect
+  PeerId self;                      // the id of this process
+  std::string endpoint;             // where to listen; empty if it only connects
   std::set<PeerId> also_self{};     // other peers in this process; their ids are refused too
   std::optional<ClusterKeys> keys;  // CURVE for all tcp links; without keys only ipc
   // The directory of authorized keys, which gateway_actor.h watches; empty if it is not watched.
@@ -58,14 +58,14 @@ struct TransportOptions {
   std::chrono::milliseconds shutdown_flush{500};
 };
 
-// What is learned about a link that we open before its peer is up, for messages to the user. The
-// link continues to try in every case.
+// What is learned about a link that this process opens before its peer is up, for messages to the
+// user. The link continues to try in every case.
 struct LinkNews {
   enum class Kind {
     kConnectFailed,    // no process accepts the connection there
     kConnected,        // a process accepts it; its id is not known yet
     kHandshakeFailed,  // no or wrong keys on one side, or not an EasyScale process
-    kKeyRefused,       // our key is not authorized there
+    kKeyRefused,       // the key of this process is not authorized there
     kTurnedAway,       // the peer said goodbye instead of answering
     kOtherVersion,     // the peer is a program of another release
   };
@@ -91,7 +91,7 @@ class Transport {
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
 
-  // The address where we listen, with the port that was chosen; empty if we do not listen.
+  // The address where this process listens, with the port that was chosen; empty if it does not.
   const std::string& endpoint() const;
 
   // gateway_messages.h describes them under Outbound, ConnectPeer and DisconnectPeer.

@@ -29,7 +29,7 @@ std::optional<Verdict> Audits::take(const Worker& worker, const Audited& message
     case AuditBook::Next::kAsk:
       context_.log("audit of step " + std::to_string(message.step) + ", EST " +
                    std::to_string(message.rank) +
-                   ": two devices got different gradients; all members compute it once more");
+                   ": two devices got different gradients; all members compute it again");
       context_.send_to_members(Audit{context_.stamp(), message.step, message.rank});
       break;
     case AuditBook::Next::kJudged:
@@ -53,7 +53,7 @@ Version Audits::condemn(const Verdict& verdict, Version step) {
     const DeviceId device = context_.fleet.find(incarnation)->device;
     std::string why = "job " + context_.config.spec.name + ", step " + std::to_string(step) +
                       ": a gradient that was computed again was different";
-    if (!verdict.decided) why += ", and nobody could say which of two devices is wrong";
+    if (!verdict.decided) why += ", and it cannot be decided which of the two devices is wrong";
     context_.log("audit: " + device.text() + " computes wrongly and is not used any more: " + why);
     good = std::min(good, trusted_through_.at(device));
     context_.fleet.give_up(device);

@@ -29,7 +29,7 @@ void Checkpoints::request(const CheckpointCommand& command) {
   if (context_.is_ending()) return done(command.request, refused("the job has ended"));
   if (context_.is_paused())
     return done(command.request,
-                refused("the job is paused; what it holds is in its newest checkpoint"));
+                refused("the job is paused; its state is in its newest checkpoint"));
   Requested requested{.request = command.request, .directory = command.directory};
   requested.otherwise = command.otherwise;
   if (command.at_end) {

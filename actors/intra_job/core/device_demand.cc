@@ -91,10 +91,10 @@ std::string DeviceDemand::refused_because(const std::string& reason) {
     answer_scale(refused(reason));
     return {};
   }
-  const std::string text = "the devices that the job needs cannot be had: " + reason;
+  const std::string text = "the devices that the job needs are not available: " + reason;
   if (!was_met_) return text;
   // The devices existed before: a node is away, or has not found a restarted head yet.
-  if (!again_at_) context_.log(text + ": waiting for them");
+  if (!again_at_) context_.log(text + "; the job waits for them");
   again_at_ = context_.now + kDemandAgainAfter;
   return {};
 }

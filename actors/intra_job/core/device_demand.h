@@ -53,7 +53,7 @@ class DeviceDemand {
   // false if these workers are on devices of another type. A job with stages is not bound, because
   // its user chose the types.
   bool bind_to_type(const std::set<Incarnation>& workers);
-  // Gives devices of another type up. The cluster scheduler may have granted them before it heard
+  // Gives devices of another type up. The cluster scheduler may have granted them before it learned
   // that the job is bound to a type.
   void give_up_other_types(const Allocation& allocation);
 

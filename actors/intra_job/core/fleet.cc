@@ -78,10 +78,10 @@ std::vector<Incarnation> Fleet::placed() const {
 
 Fleet::Choice Fleet::choose(const Wanted& wanted, bool with_warm) const {
   std::vector<const Worker*> pool;
-  bool somebody_is_coming = false;
+  bool any_is_starting = false;
   for (const auto& [incarnation, worker] : workers_) {
     if (!available(worker)) continue;
-    somebody_is_coming = somebody_is_coming || worker.phase == Worker::Phase::kStarting;
+    any_is_starting = any_is_starting || worker.phase == Worker::Phase::kStarting;
     if (worker.phase == Worker::Phase::kKnown ||
         (with_warm && worker.phase == Worker::Phase::kWarm)) {
       pool.push_back(&worker);
@@ -95,7 +95,7 @@ Fleet::Choice Fleet::choose(const Wanted& wanted, bool with_warm) const {
       if (choice.workers.size() < max_p_) choice.workers.insert(worker->incarnation);
     }
     choice.complete =
-        !choice.workers.empty() && (!somebody_is_coming || choice.workers.size() == max_p_);
+        !choice.workers.empty() && (!any_is_starting || choice.workers.size() == max_p_);
     return choice;
   }
   std::vector<DeviceType> types;

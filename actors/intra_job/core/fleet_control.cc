@@ -64,8 +64,8 @@ LossVerdict FleetControl::lost(const Worker& worker, const std::string& why, boo
   context_.log(text);
   if (worker.phase == Worker::Phase::kStarting) {
     if (++failed_starts_[worker.device] < kStartAttemptsMax) return {};
-    return {.failure = "no worker process comes up, " + std::to_string(kStartAttemptsMax) +
-                       " attempts; the last one: " + text};
+    return {.failure = "no worker process has become ready in " +
+                       std::to_string(kStartAttemptsMax) + " attempts; the last one: " + text};
   }
   if (counts && ++losses_without_progress_ >= kLossesWithoutProgressMax)
     return {.failure = std::to_string(kLossesWithoutProgressMax) +

@@ -47,7 +47,7 @@ class FleetControl {
   // Kills workers that were released too long ago.
   void kill_late_leavers();
 
-  // Removes a reaped process. Returns it as it was; nullopt: it is not known.
+  // Removes a reaped process. Returns its last state; nullopt: it is not known.
   std::optional<Worker> reaped(Incarnation incarnation);
   // Judges the loss of a worker; `worker` is a copy. `counts`: it counts against the limit of
   // losses.

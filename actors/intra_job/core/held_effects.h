@@ -26,7 +26,7 @@ class HeldEffects {
 
   // Drops the messages that wait for this worker.
   void forget_worker(Incarnation worker);
-  // Drops the effects that wait for this node. `fleet` tells on which node the worker of a
+  // Drops the effects that wait for this node. `fleet` says on which node the worker of a
   // KillWorker is.
   void forget_node(const std::string& node, const Fleet& fleet);
 

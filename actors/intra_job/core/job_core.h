@@ -17,7 +17,7 @@
 //   Checkpoints    which checkpoints are written, kept and removed
 //   Audits         which device computes wrongly
 //   Rounds         generation, placement, the round Prepare to Go
-//   Suspension     gives up all devices and comes back
+//   Suspension     gives up all devices, and continues later
 //   Lifecycle      the end of the job
 //
 // Events      Messages of workers; the events of job_events.h; tick().

@@ -97,7 +97,7 @@ std::string JobCore::waiting_for() const {
   if (context_.is_ending()) return {};
   if (context_.is_paused()) return suspension_.resume_refusal();
   if (context_.phase == Phase::kIdle || rounds_.all_reported())
-    if (std::string state = restart_.text(restart_.go_on()); !state.empty()) return state;
+    if (std::string state = restart_.text(restart_.choose()); !state.empty()) return state;
   const Wanted wanted = demand_.at(restart_.next_version());
   const DeviceSet have = context_.fleet.allocated_set();
   if (wanted && !have.contains(*wanted))

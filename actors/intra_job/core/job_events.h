@@ -258,8 +258,8 @@ struct LogLine {
   std::string text;
 };
 
-// The job is over: every process was reaped and every device released. The cluster scheduler is
-// told by protocol::JobEnded.
+// The job is over: every process was reaped and every device released. The cluster scheduler
+// receives protocol::JobEnded.
 struct JobEnded {
   JobState state = JobState::kFinished;
   std::string error;

@@ -39,7 +39,7 @@ PlannerEffects JobPlanner::fall_back(const PlannerView& job) {
   grant_trial_.fall_back();
   return {LogLine{"gives " + verdict->give_back.text() + " back: a step takes " +
                   milliseconds_text(verdict->seconds_now) + " with them, " +
-                  milliseconds_text(verdict->seconds_before) + " without"},
+                  milliseconds_text(verdict->seconds_before) + " without them"},
           RefusalsChanged{}, give_back(verdict->give_back, job)};
 }
 
@@ -56,7 +56,7 @@ PlannerEffects JobPlanner::release_unused(const PlannerView& job) {
   if (best->plan.devices().total() < options_.resources.min_devices) return {};
   if (!released_from_.insert(held.text()).second) return {};
   const DeviceSet unused = scheduler::beyond(held, best->plan.devices());
-  return {LogLine{"gives " + unused.text() + " back: it is as fast without"},
+  return {LogLine{"gives " + unused.text() + " back: the job is as fast without them"},
           give_back(unused, job)};
 }
 
@@ -78,8 +78,8 @@ PlannerEffects JobPlanner::rebalance(const PlannerView& job) {
                                             .steps_left = steps_left(job)});
   if (!change) return {};
   next_rebalance_ = job.now + std::max<Instant>(kPausesApart * pause(), kRebalanceApart);
-  return {LogLine{"moves ESTs: a step of " + decimal(change->seconds_now, 3) + " s would take " +
-                  decimal(change->seconds_then, 3) + " s"},
+  return {LogLine{"moves ESTs: a global step would take " + decimal(change->seconds_then, 3) +
+                  " s instead of " + decimal(change->seconds_now, 3) + " s"},
           RebalanceCommand{}};
 }
 

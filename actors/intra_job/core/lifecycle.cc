@@ -69,7 +69,7 @@ void Lifecycle::report_kept_state() {
   if (kept == nullptr) return;
   context_.log("its newest saved state is kept: version " + std::to_string(kept->version) + ", " +
                kept->path + (kept->nodes.empty() ? "" : " on " + nodes_text(kept->nodes)) +
-               "; a job that is submitted --from there goes on with it");
+               "; a job that is submitted with `--from` and this path continues from it");
 }
 
 void Lifecycle::report_end() {

@@ -16,8 +16,8 @@ std::vector<CheckpointRef> RestartPoint::states() const {
 }
 
 std::pair<Source, Version> RestartPoint::source() const {
-  const GoOn next = go_on();
-  if (next.kind == GoOn::Kind::kStart)
+  const RestartChoice next = choose();
+  if (next.kind == RestartChoice::Kind::kStart)
     return {context_.config.start, context_.config.start_version};
   return {FromCheckpoint{next.state.path}, next.state.version};
 }
@@ -29,14 +29,14 @@ Version RestartPoint::next_version() const {
   return newest ? *newest : version();
 }
 
-bool RestartPoint::somebody_holds_a_version() const {
+bool RestartPoint::any_worker_holds_a_version() const {
   return std::ranges::any_of(context_.fleet.workers(), [](const auto& entry) {
     return entry.second.phase == Worker::Phase::kKnown && entry.second.version;
   });
 }
 
 void RestartPoint::ask_nodes() {
-  if (context_.is_ending() || somebody_holds_a_version()) return;
+  if (context_.is_ending() || any_worker_holds_a_version()) return;
   const std::vector<CheckpointRef> all = states();
   if (all.empty()) return;
   for (const std::string& node : saved_.nodes())
@@ -60,24 +60,25 @@ void RestartPoint::could_not_read(const std::string& node, const CheckpointRef& 
 
 bool RestartPoint::is_missing() const {
   if (context_.phase != Phase::kIdle || context_.is_paused()) return false;
-  const GoOn::Kind kind = go_on().kind;
-  return kind == GoOn::Kind::kAway || kind == GoOn::Kind::kLost;
+  const RestartChoice::Kind kind = choose().kind;
+  return kind == RestartChoice::Kind::kAway || kind == RestartChoice::Kind::kLost;
 }
 
-std::string RestartPoint::text(const GoOn& next) const {
+std::string RestartPoint::text(const RestartChoice& next) const {
   const std::string what =
       "saved state (version " + std::to_string(next.state.version) + ", " + next.state.path + ")";
   const std::string accept = "`esctl resume --accept-loss`";
   switch (next.kind) {
-    case GoOn::Kind::kStart:
-    case GoOn::Kind::kReadable:
+    case RestartChoice::Kind::kStart:
+    case RestartChoice::Kind::kReadable:
       return {};
-    case GoOn::Kind::kAsking:
+    case RestartChoice::Kind::kAsking:
       return nodes_text(next.missing) + " to say whether its newest " + what + " can be read there";
-    case GoOn::Kind::kLost:
-      return "a decision: all that it had saved is gone, the newest " + what + ": " +
-             saved_.error_of(next.state) + "; " + accept + " begins again from its start";
-    case GoOn::Kind::kAway:
+    case RestartChoice::Kind::kLost:
+      return "a decision of its user: all its saved states are lost, also the newest " + what +
+             ": " + saved_.error_of(next.state) + "; " + accept +
+             " starts the job again from its beginning";
+    case RestartChoice::Kind::kAway:
       break;
   }
   if (!next.why.empty())
@@ -88,7 +89,7 @@ std::string RestartPoint::text(const GoOn& next) const {
 }
 
 void RestartPoint::report_wait() {
-  const std::string reason = is_missing() ? text(go_on()) : std::string();
+  const std::string reason = is_missing() ? text(choose()) : std::string();
   if (!reason.empty()) context_.show_state(JobState::kQueued);
   if (reported_wait_ == reason) return;
   reported_wait_ = reason;
@@ -96,20 +97,20 @@ void RestartPoint::report_wait() {
 }
 
 bool RestartPoint::is_known_to(const std::set<Incarnation>& workers) const {
-  const GoOn next = go_on();
-  if (next.kind == GoOn::Kind::kStart) return true;
+  const RestartChoice next = choose();
+  if (next.kind == RestartChoice::Kind::kStart) return true;
   std::set<std::string> nodes;
   for (const Incarnation incarnation : workers)
     nodes.insert(context_.fleet.workers().at(incarnation).device.node);
-  return next.kind == GoOn::Kind::kReadable && saved_.answered(next.state, nodes);
+  return next.kind == RestartChoice::Kind::kReadable && saved_.answered(next.state, nodes);
 }
 
 void RestartPoint::give_up_newer_than(const CheckpointRef& next) {
   std::vector<CheckpointRef>& known = context_.record.checkpoints;
   while (!known.empty() && known.front().path != next.path) {
     const CheckpointRef gone = known.front();
-    warning_ = saved_.error_of(gone) + "; going on from version " + std::to_string(next.version) +
-               ", checkpoint " + next.path;
+    warning_ = saved_.error_of(gone) + "; the job continues from version " +
+               std::to_string(next.version) + ", checkpoint " + next.path;
     context_.log("warning: " + warning_);
     drop_checkpoint(context_.record, gone.path);
   }
@@ -118,10 +119,10 @@ void RestartPoint::give_up_newer_than(const CheckpointRef& next) {
 Result<RestartPoint::Loss> RestartPoint::look_for_loss() const {
   Loss loss;
   for (const CheckpointRef& state : states()) {
-    const GoOn seen = saved_.look(state);
-    if (seen.kind == GoOn::Kind::kAsking)
-      return refused("the nodes have not said yet what they can read; ask again");
-    if (seen.kind == GoOn::Kind::kReadable) {
+    const RestartChoice seen = saved_.look(state);
+    if (seen.kind == RestartChoice::Kind::kAsking)
+      return refused("not all nodes have answered yet which saved states they can read; try again");
+    if (seen.kind == RestartChoice::Kind::kReadable) {
       loss.next = state;
       break;
     }
@@ -136,8 +137,8 @@ Result<std::string> RestartPoint::accept_loss() {
   const std::vector<CheckpointRef>& lost = loss->lost;
   if (lost.empty()) return std::string("nothing is lost: its newest saved state can be read");
   if (!loss->next && !std::holds_alternative<FromSeed>(context_.config.start))
-    return refused("no node can read anything that the job could go on from, not even " +
-                   lost.back().path + ", which it began from");
+    return refused("no node can read a state from which the job could continue, not even " +
+                   lost.back().path + ", from which it began");
   std::string note = "gives up";
   for (const CheckpointRef& state : lost) {
     const std::string where = state.nodes.empty() ? "" : " on " + nodes_text(state.nodes);
@@ -145,10 +146,10 @@ Result<std::string> RestartPoint::accept_loss() {
             " (" + state.path + where + ")";
     drop_checkpoint(context_.record, state.path);
   }
-  note += "; goes on from " +
+  note += "; continues from " +
           (loss->next ? "version " + std::to_string(loss->next->version) + ", " + loss->next->path
                       : std::string("the start of the job"));
-  context_.log("by its user's word the job " + note);
+  context_.log("by the decision of its user the job " + note);
   return note;
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 // RestartPoint decides from where a job continues when no worker holds a version of it. This is the
 // newest saved state, on whichever node it lies. An older state or the start of the job is used
-// only if everything newer is proven gone (saved_states.h). Until this is decided the job waits and
-// says for what.
+// only if everything newer is proven gone (saved_states.h). Until this is decided the job waits,
+// and text() says for what.
 #include <optional>
 #include <set>
 #include <string>
@@ -21,8 +21,8 @@ class RestartPoint {
 
   // All saved states, newest first. The checkpoint from which the run began is one of them.
   std::vector<CheckpointRef> states() const;
-  // What the job can do now.
-  GoOn go_on() const { return saved_.choose(states()); }
+  // Chooses the saved state from which the job can continue now, or says why it cannot.
+  RestartChoice choose() const { return saved_.choose(states()); }
   // The source from which a round would begin, and its version.
   std::pair<protocol::Source, Version> source() const;
   Version version() const { return source().second; }
@@ -34,7 +34,7 @@ class RestartPoint {
   void ask_nodes();
   const std::set<std::string>& nodes() const { return saved_.nodes(); }
   void set_nodes(const std::set<std::string>& nodes) { saved_.set_nodes(nodes); }
-  // Forgets what the nodes have said, because it may be outdated.
+  // Forgets the answers of the nodes, because they may be outdated.
   void forget() { saved_.forget(); }
   void forget(const std::string& node) { saved_.forget(node); }
   void take(const StatesFound& event);
@@ -47,11 +47,11 @@ class RestartPoint {
   // because it cannot use them.
   bool is_missing() const;
   // Text for users, after "waits for"; empty: the job can continue.
-  std::string text(const GoOn& next) const;
+  std::string text(const RestartChoice& next) const;
   // Logs each reason for waiting once.
   void report_wait();
-  // Returns whether the nodes of these workers have all said whether they can read the state.
-  // Otherwise a worker could be told to fetch from another node what lies on its own disk.
+  // Returns whether the nodes of these workers have all answered whether they can read the state.
+  // Otherwise a worker could be sent to another node for a state that is on its own disk.
   bool is_known_to(const std::set<Incarnation>& workers) const;
 
   // Forgets the checkpoints newer than `next`, which are proven gone. The steps in between are
@@ -69,7 +69,7 @@ class RestartPoint {
     std::vector<CheckpointRef> lost;
     std::optional<CheckpointRef> next;  // the newest state that can be read
   };
-  bool somebody_holds_a_version() const;
+  bool any_worker_holds_a_version() const;
   Result<Loss> look_for_loss() const;
 
   JobContext& context_;

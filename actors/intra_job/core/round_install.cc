@@ -24,19 +24,20 @@ std::optional<Rounds::Holder> Rounds::newest_reported() const {
 }
 
 // REQUIRES: all known workers have reported. If no worker holds a version, this waits until the
-// nodes have said what they can read, or gives up all devices.
+// nodes have reported what they can read, or releases all devices.
 void Rounds::install() {
   loads_.reset();
   if (const auto newest = newest_reported()) return install(newest->first, newest->second);
-  GoOn next = parts_.restart.go_on();
-  if (next.kind == GoOn::Kind::kAsking) return;
-  if (next.kind == GoOn::Kind::kAway || next.kind == GoOn::Kind::kLost) return stand_down();
-  if (next.kind == GoOn::Kind::kReadable) parts_.restart.give_up_newer_than(next.state);
+  RestartChoice next = parts_.restart.choose();
+  if (next.kind == RestartChoice::Kind::kAsking) return;
+  if (next.kind == RestartChoice::Kind::kAway || next.kind == RestartChoice::Kind::kLost)
+    return stand_down();
+  if (next.kind == RestartChoice::Kind::kReadable) parts_.restart.give_up_newer_than(next.state);
   const auto [source, target] = parts_.restart.source();
   if (target < parts_.progress.through())
-    context_.log("no worker holds the job's state: going on from version " +
+    context_.log("no worker holds the state of the job: it continues from version " +
                  std::to_string(target));
-  if (next.kind == GoOn::Kind::kReadable) loads_ = std::move(next);
+  if (next.kind == RestartChoice::Kind::kReadable) loads_ = std::move(next);
   install(source, target);
 }
 

@@ -64,7 +64,7 @@ void Rounds::came_back(const Worker& worker) {
   // A new round determines the state of all workers.
   if (context_.phase != Phase::kPreparing) {
     context_.log("worker " + std::to_string(worker.incarnation.value) +
-                 " is back after its link broke");
+                 " has connected again after its link broke");
     begin();
   } else if (!reports_.contains(worker.incarnation)) {
     context_.send(worker, Prepare{context_.stamp()});  // the normal case after a restart
@@ -148,7 +148,7 @@ void Rounds::end_late_drain() {
   const bool late = context_.phase == Phase::kDraining &&
                     context_.now - drain_since_ > context_.config.drain_timeout;
   if (!late) return;
-  context_.log("the members did not drain in time: changing the placement without");
+  context_.log("the members did not drain in time: the placement is changed without a drain");
   begin();
 }
 

@@ -62,7 +62,7 @@ class Rounds {
   void release_everybody();
 
   // --- messages of workers that count in the present generation
-  // A worker is back after its link broke; messages in both directions may be lost.
+  // A worker has connected again after its link broke; messages in both directions may be lost.
   void came_back(const Worker& worker);
   void take(Worker& worker, const protocol::Report& message);
   void take(Worker& worker, const protocol::Ready& message);
@@ -122,9 +122,9 @@ class Rounds {
   RoundParts parts_;
   JobContext& context_;
   Version target_ = 0;
-  std::optional<GoOn> loads_;        // the saved state that members load in this round
-  std::optional<Version> pause_at_;  // the version at which the members pause by themselves
-  bool waits_for_stage_ = false;     // this placement only waits: workers of the stage are missing
+  std::optional<RestartChoice> loads_;  // the saved state that members load in this round
+  std::optional<Version> pause_at_;     // the version at which the members pause by themselves
+  bool waits_for_stage_ = false;  // this placement only waits: workers of the stage are missing
   std::map<Incarnation, std::optional<Version>> reports_;
   std::set<Incarnation> ready_;
   std::set<Incarnation> drained_;

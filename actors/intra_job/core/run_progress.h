@@ -1,8 +1,8 @@
 #pragma once
-// RunProgress knows how far a job has come: the ledger lines and evaluations that workers have
-// reported, what was acknowledged to them, and how long each placement trained.
+// RunProgress records the progress of a job: the ledger lines and evaluations that workers have
+// reported, which of them were acknowledged, and how long each placement trained.
 //
-// Invariants: a ledger line or an evaluation is passed on once. A repetition must be equal bit by
+// Invariants: a ledger line or an evaluation is forwarded once. A repetition must be equal bit by
 // bit; otherwise the job is non-deterministic and has to fail.
 #include <map>
 #include <optional>

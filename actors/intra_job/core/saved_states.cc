@@ -78,41 +78,41 @@ std::string SavedStates::error_of(const CheckpointRef& state) const {
   return {};
 }
 
-GoOn SavedStates::look(const CheckpointRef& state) const {
-  GoOn go_on{.kind = GoOn::Kind::kReadable, .state = state};
+RestartChoice SavedStates::look(const CheckpointRef& state) const {
+  RestartChoice choice{.kind = RestartChoice::Kind::kReadable, .state = state};
   std::set<std::string> silent;
   for (const std::string& node : nodes_) {
     const Said* one = said(node, state);
     if (one == nullptr) {
       silent.insert(node);
     } else if (one->sight == Sight::kWhole) {
-      go_on.at.insert(node);
+      choice.at.insert(node);
     } else if (one->sight == Sight::kUnclear) {
-      go_on.missing.insert(node);
-      go_on.why = one->error;
+      choice.missing.insert(node);
+      choice.why = one->error;
     }
   }
-  if (!go_on.at.empty()) return go_on;
+  if (!choice.at.empty()) return choice;
   if (!silent.empty()) {
-    go_on.kind = GoOn::Kind::kAsking;
-    go_on.missing = std::move(silent);
-    return go_on;
+    choice.kind = RestartChoice::Kind::kAsking;
+    choice.missing = std::move(silent);
+    return choice;
   }
   for (const std::string& node : state.nodes)
-    if (!nodes_.contains(node)) go_on.missing.insert(node);
+    if (!nodes_.contains(node)) choice.missing.insert(node);
   // Without a known writer nothing is ever proven gone: the node that has the state may be away.
-  const bool proven = go_on.missing.empty() && !state.nodes.empty();
-  go_on.kind = proven ? GoOn::Kind::kLost : GoOn::Kind::kAway;
-  return go_on;
+  const bool proven = choice.missing.empty() && !state.nodes.empty();
+  choice.kind = proven ? RestartChoice::Kind::kLost : RestartChoice::Kind::kAway;
+  return choice;
 }
 
-GoOn SavedStates::choose(const std::vector<CheckpointRef>& states) const {
+RestartChoice SavedStates::choose(const std::vector<CheckpointRef>& states) const {
   for (const CheckpointRef& state : states) {
-    GoOn go_on = look(state);
-    if (go_on.kind != GoOn::Kind::kLost) return go_on;
+    RestartChoice choice = look(state);
+    if (choice.kind != RestartChoice::Kind::kLost) return choice;
   }
   if (states.empty()) return {};
-  return {.kind = GoOn::Kind::kLost, .state = states.front()};
+  return {.kind = RestartChoice::Kind::kLost, .state = states.front()};
 }
 
 bool SavedStates::answered(const CheckpointRef& state, const std::set<std::string>& nodes) const {

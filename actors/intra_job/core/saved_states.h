@@ -2,10 +2,11 @@
 // SavedStates decides from which of its saved states a job can continue, and on which nodes this
 // state can be read.
 //
-// Every node may have a disk of its own. A saved state therefore counts as possibly whole until it
-// is proven gone. It is gone only if every present node has looked and found nothing whole, and the
-// nodes that wrote it are among them: a node that did not write the state proves nothing by not
-// finding it. While this is undecided, no older state may take its place.
+// Every node may have a disk of its own. A saved state is whole on a node if the node can read all
+// of it. It counts as possibly whole until it is proven gone. It is gone only if every present node
+// has searched for it and found no whole copy, and the nodes that wrote it are among them: a node
+// that did not write the state proves nothing if it does not find it. While this is undecided, no
+// older state may be used instead.
 //
 // Pure bookkeeping: the head core asks the nodes and acts on the answer. Not thread-safe.
 #include <compare>
@@ -20,19 +21,19 @@
 namespace es::actors::intra_job {
 
 // What a job can do if no worker holds a version of it.
-struct GoOn {
+struct RestartChoice {
   enum class Kind {
     kStart,     // no state was ever saved: continue from the start of the job
     kReadable,  // continue from `state`, which is whole on the nodes `at`
     kAsking,    // the nodes `missing` have not answered yet what they can read of `state`
-    kAway,      // `state` may be whole on the nodes `missing`, which are away or could not tell
-    kLost,      // every saved state is gone; `state` is the newest of them
+    kAway,  // `state` may be whole on the nodes `missing`, which are away or could not decide it
+    kLost,  // every saved state is gone; `state` is the newest of them
   };
   Kind kind = Kind::kStart;
   CheckpointRef state{};
   std::set<std::string> at{};
   std::set<std::string> missing{};
-  std::string why{};  // the error of a node that could not tell
+  std::string why{};  // the error of a node that could not decide it
 };
 
 class SavedStates {
@@ -51,16 +52,16 @@ class SavedStates {
   void found(const std::string& node, const CheckpointRef& state, protocol::Sight sight,
              const std::string& error);
   // Records that a worker could not read the state from that node, although it may be whole there.
-  // The node is asked again a few times; after that it counts as a node that cannot tell.
+  // The node is asked again a few times; after that it counts as a node that cannot decide it.
   void failed_to_read(const std::string& node, const CheckpointRef& state,
                       const std::string& error);
   // Returns why the state is not whole, as a node reported it; empty: no node gave a reason.
   std::string error_of(const CheckpointRef& state) const;
 
   // Chooses among `states`, newest first.
-  GoOn choose(const std::vector<CheckpointRef>& states) const;
+  RestartChoice choose(const std::vector<CheckpointRef>& states) const;
   // Looks at one state alone; the kind is kReadable, kAsking, kAway or kLost.
-  GoOn look(const CheckpointRef& state) const;
+  RestartChoice look(const CheckpointRef& state) const;
   // Returns whether all of these nodes that are present have answered about the state.
   bool answered(const CheckpointRef& state, const std::set<std::string>& nodes) const;
 

@@ -1,7 +1,7 @@
 #pragma once
-// Suspension lets a job give up all its devices and come back, through a checkpoint. Either a user
-// pauses it until it is resumed, or its last devices are about to end and it is queued until it is
-// given others.
+// Suspension lets a job give up all its devices and continue later, through a checkpoint. Either a
+// user pauses it until it is resumed, or its last devices are about to end and it is queued until
+// it is given others.
 //
 // The members drain, so that nothing is computed that the checkpoint does not contain. One of them
 // writes it. After the head has journaled it, all processes end and the devices go back. Until then
@@ -35,8 +35,8 @@ class Suspension {
   void resume(const ResumeCommand& command, const std::string& waiting_for);
   // The cluster scheduler has given or called back devices.
   void take(const Allocation& allocation);
-  // The devices that a resumed job wants cannot be had any more. The job stays paused until a user
-  // decides.
+  // The devices that a resumed job wants are not available any more. The job stays paused until a
+  // user decides.
   void refuse_resume(const std::string& why);
   // Returns whether the job was resumed and not given any device since.
   bool is_resuming() const { return resumed_; }

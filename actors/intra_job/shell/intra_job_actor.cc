@@ -165,7 +165,7 @@ void IntraJobState::on_node_hello(wire::NodeHello::Reader r) {
   }
   for (const Incarnation incarnation : gone)
     perform(core_->on(intra_job::Event(intra_job::WorkerExited{
-                          incarnation, "is not running any more, says its node", true}),
+                          incarnation, "does not run any more, as its node reports", true}),
                       now()));
   perform(core_->on(intra_job::Event(intra_job::NodeSaidHello{r.getName().cStr()}), now()));
 }
@@ -219,7 +219,7 @@ void IntraJobState::tell_loss(const protocol::Install& install) {
   const std::uint64_t lost =
       lost_steps_->install(install.target, core_->ledger().through(), install.last_version);
   if (lost > 0)
-    log("goes on from version " + std::to_string(install.target) +
+    log("the job continues from version " + std::to_string(install.target) +
         ", steps to compute again: " + std::to_string(lost));
 }
 
@@ -257,7 +257,7 @@ void IntraJobState::tick() {
   if (now() > awaited_until_) {
     const std::vector<Incarnation> missing(awaited_.begin(), awaited_.end());
     awaited_.clear();
-    lose(missing, "did not come back to the restarted head");
+    lose(missing, "has not connected to the restarted head");
   }
   arm_tick();
   if (leaves_) leave();

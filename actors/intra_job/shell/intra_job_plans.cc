@@ -86,7 +86,7 @@ void IntraJobState::on_plans(wire::PlanAnswer::Reader r) {
 void IntraJobState::on_worker_stats(wire::WorkerStats::Reader r, Incarnation incarnation) {
   if (!is_measurement(r))
     return log("worker " + std::to_string(incarnation.value) +
-               ": its times are not taken: allowed are finite numbers from 0");
+               ": its times are ignored: allowed are finite numbers from 0");
   pids_[incarnation] = r.getPid();
   peak_rss_mib_ = std::max(peak_rss_mib_, r.getPeakRssMib());
   for (const double seconds : r.getEstSeconds()) compute_seconds_ += seconds;

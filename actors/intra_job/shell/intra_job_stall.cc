@@ -54,11 +54,13 @@ void IntraJobState::stall(const Error& reason) {
   self_->send(peers_.cluster, StoreFailedAtom::value, reason.message);
 }
 
-// Their commands were accepted a moment ago and cannot be taken back.
+// Refuses the open commands of clients. They were accepted before the write failed, and cannot be
+// taken back.
 void IntraJobState::tell_waiting_clients(const Error& reason) {
   for (const auto& [number, client] : commands_)
     refuse(client.first, client.second,
-           failure(reason.message + "; what was asked for is done when it can"));
+           failure(reason.message +
+                   "; the request is performed when the state directory can be written again"));
   commands_.clear();
 }
 
@@ -74,7 +76,7 @@ void IntraJobState::on_store_recovered() {
     if (stands_still_at_)
       stood_still_ = self_->clock().now().time_since_epoch() - *stands_still_at_;
     stands_still_at_.reset();
-    log("the state directory can be written again: the job goes on");
+    log("the state directory can be written again: the job continues");
   }
   if (progress_due_) tell_followers_progress();
   progress_due_ = false;
@@ -101,7 +103,8 @@ Status IntraJobState::check_accepting() {
 }
 
 std::string IntraJobState::store_warning() const {
-  if (stalled_) return stalled_->message + "; the job trains on with what it has";
+  if (stalled_)
+    return stalled_->message + "; the job continues to train on the devices that it has";
   const auto trouble = peers_.store->trouble();
   return trouble ? trouble->message : "";
 }

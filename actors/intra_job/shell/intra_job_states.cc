@@ -87,8 +87,8 @@ void IntraJobState::on_states_removed(const Inbound& inbound) {
     for (const auto path : r.getRemoved())
       log("checkpoint " + std::string(path.cStr()) + " is removed from node " + *node);
     for (const auto problem : r.getProblems())
-      log("warning: a checkpoint that is not wanted any more stays on node " + *node + ": " +
-          problem.cStr());
+      log("warning: a checkpoint that is no longer needed cannot be removed from node " + *node +
+          ": " + problem.cStr());
     return 0;
   });
 }
@@ -104,7 +104,8 @@ void IntraJobState::on_read_state(const Inbound& inbound) {
   if (!wanted) return log(inbound.from + ": " + wanted.error().message);
   const auto& [node, path] = *wanted;
   if (!core_->may_read(sender, path))
-    return log("refused to read " + path + " for " + inbound.from + ": it is not to load that");
+    return log("refused to read " + path + " for " + inbound.from +
+               ": the head has not told it to load this state");
   send_to(node_peer(node), inbound.frame);
 }
 

@@ -177,7 +177,7 @@ void NodeAgentState::kill(const JobId& job, Incarnation incarnation) {
 void NodeAgentState::on_started(const ProcessStarted& started) {
   log::info("the process is started: " + std::to_string(started.pid),
             about(processes_.job(started.incarnation), started.incarnation));
-  // The kill may have come before the process id was known.
+  // The request to kill the process may have arrived before its id was known.
   if (processes_.started(started.incarnation, started.pid)) ::kill(started.pid, SIGKILL);
 }
 

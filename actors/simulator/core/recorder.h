@@ -42,7 +42,7 @@ class Recorder {
   // The devices on which the job steps from now on; an empty set if it stands still.
   void stepping(std::size_t job, const DeviceSet& devices, double now_s);
   void claimed(int change, double now_s);
-  // This amount of the job's training was in vain.
+  // The job lost the result of this many seconds of training.
   void lost(std::size_t job, double seconds) { jobs_[job].lost_s += seconds; }
 
   const std::vector<JobResult>& jobs() const { return jobs_; }

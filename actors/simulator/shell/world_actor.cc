@@ -140,7 +140,7 @@ void WorldState::on_outbound(const Outbound& outbound) {
   on_head_message(*to, *message);
 }
 
-// Answers that every checkpoint is whole, as if all nodes shared one disk.
+// Answers that every checkpoint can be read, as if all nodes shared one disk.
 void WorldState::find_states(const PeerId& node, const Msg<wire::FindStates>& find) {
   const auto at = run_of_job_.find(find.envelope().job);
   if (at == run_of_job_.end() || !runs_[at->second].actor) return;
@@ -239,7 +239,7 @@ void WorldState::on(Worker& worker, Incarnation, const Go& message) {
   run.version = run.reported = run.target;
   set_pace(run);
   recorder_->stepping(index_of(run), devices, now_s());
-  // After an unplanned round the head does not know yet how far the job has come.
+  // After an unplanned round the head does not know yet the version of the job.
   if (run.version > run.told) commit(run, run.members.front().incarnation, run.version);
   plan_steps(run);
 }

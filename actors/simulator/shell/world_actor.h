@@ -5,7 +5,7 @@
 //
 //   start      A process says Hello start_s after its job's first device was given, or at once if
 //              the job has trained before.
-//   training   No worker computes anything. From Go on a job makes a step every f seconds, where f
+//   training   No worker computes anything. After Go a job makes a step every f seconds, where f
 //              is the largest (ranks x seconds of a local step) of its members, plus sync_s for
 //              each member but one. The world sends messages only at certain versions: the last
 //              one, a checkpoint, and the boundary at which members were asked to stop. So the
@@ -14,14 +14,14 @@
 //              their steps take: after every change several times, until the head can see it, and
 //              then at growing intervals.
 //   changes    A round takes rescale_s from Install to Ready, except a job's first round.
-//   processes  They end at once when they are told to.
+//   processes  They end as soon as they are released or killed.
 //   failures   A node is lost with its workers, and says hello again repair_s later. The head
 //              decides what a job does then. The step that was being computed is lost, and so is
 //              what no worker holds and no checkpoint contains.
 //
 //   Accepts   Outbound from the head's actors; BeginWorld once. Its own timers.
 //   Sends     Inbound and PeerDown to the head; Inbound to intra-job schedulers, as answers.
-//   State     What runs where, and how far each job is. The Recorder is told every change.
+//   State     What runs where, and how far each job is. The Recorder receives every change.
 //   Order     Messages are handled in the order of arrival, on one thread. All random values come
 //             from the seed.
 //   Fails     Never by itself. A job that the head refuses or gives up is counted as unfinished.

@@ -66,7 +66,7 @@ class ChannelBook {
   std::set<Incarnation> avoided_;
 };
 
-// If a round caused a break, this worker hears of the round within this time, because the head
+// If a round caused a break, this worker learns of the round within this time, because the head
 // informs all workers at once.
 inline constexpr Instant kRoundFollows = std::chrono::seconds(1);
 

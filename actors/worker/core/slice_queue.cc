@@ -47,7 +47,7 @@ SliceDecision SliceQueue::resume(Generation abandoned_below) {
   SliceDecision decision;
   if (!next_is_here()) return decision;
   if (generation_ < abandoned_below)
-    rest(decision);
+    stay_idle(decision);
   else
     run_next(decision);
   return decision;
@@ -62,7 +62,7 @@ SliceDecision SliceQueue::finished(Instant computed, Generation abandoned_below)
   if (computed_ >= last_reported_at_ + kReportInterval) report_done(decision);
   const VirtualRank following = next_rank_ + 1;
   if (!next_is_here() || generation_ < abandoned_below)
-    rest(decision);
+    stay_idle(decision);
   else if (following != ranks_.end && !waiting_.contains(following))
     // The following slice may be in the mailbox (see add).
     yield_to_mailbox(decision);
@@ -119,8 +119,8 @@ void SliceQueue::run_next(SliceDecision& decision) {
   decision.run = std::move(run);
 }
 
-void SliceQueue::rest(SliceDecision& decision) {
-  decision.effects.emplace_back(Rest{step_is_over()});
+void SliceQueue::stay_idle(SliceDecision& decision) {
+  decision.effects.emplace_back(StayIdle{step_is_over()});
   report_done(decision);
 }
 

@@ -68,11 +68,11 @@ struct YieldToMailbox {};
 
 // The device computes nothing until the next slice arrives, or until the next step if
 // `step_is_over`.
-struct Rest {
+struct StayIdle {
   bool step_is_over = false;
 };
 
-using SliceEffect = std::variant<GrantSlices, EndSlice, AnnounceSlice, YieldToMailbox, Rest>;
+using SliceEffect = std::variant<GrantSlices, EndSlice, AnnounceSlice, YieldToMailbox, StayIdle>;
 
 // A slice to run. While it runs, the mini-batch of `following` can be copied to the device; no
 // value means that it has not arrived or could not be loaded.
@@ -119,7 +119,7 @@ class SliceQueue {
   void announce_next(SliceDecision& decision) const;
   void yield_to_mailbox(SliceDecision& decision);
   void run_next(SliceDecision& decision);
-  void rest(SliceDecision& decision);
+  void stay_idle(SliceDecision& decision);
 
   bool open_ = false;  // a step has begun and is neither abandoned nor given up
   Generation generation_;

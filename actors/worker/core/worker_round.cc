@@ -121,7 +121,7 @@ void WorkerCore::handle(const PullFailed& event) {
 void WorkerCore::give_up_pull() {
   const auto& from = std::get<FromCheckpoint>(install_.source);
   handle(PullFailed{generation_,
-                    from.path + ": nothing has come from node " + from.node + " for " +
+                    from.path + ": node " + from.node + " has sent nothing for " +
                         std::to_string(config_.pull_timeout / std::chrono::seconds(1)) + " s"});
 }
 
@@ -144,7 +144,8 @@ void WorkerCore::handle(const State& message) {
 void WorkerCore::handle(const Fetch& message) {
   const bool sealed = phase_ != Phase::kActive && phase_ != Phase::kPaused;
   if (!sealed || operation_ != Operation::kNone || version_ != message.version) {
-    anomaly("Fetch of version " + std::to_string(message.version) + " that is not held sealed");
+    anomaly("Fetch of version " + std::to_string(message.version) +
+            ", which this worker does not hold sealed");
     return;
   }
   fetches_[message.stamp.sender] = message;

@@ -36,7 +36,7 @@ void WorkerCore::take(const PeerMessage& message) {
     // The head sends Install only after all workers have promised its generation, so a correct peer
     // cannot send this.
     anomaly("message of generation " + std::to_string(stamp.generation.value) +
-            ", promised is only " + std::to_string(generation_.value));
+            ", but only generation " + std::to_string(generation_.value) + " is promised");
     return;
   }
   if (must_wait(message)) {

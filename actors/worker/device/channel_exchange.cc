@@ -13,8 +13,8 @@ using gpu::cuda::ChannelEnd;
 namespace {
 
 // Pauses between two polls: while a transfer is running, and while waiting for the other end.
-constexpr Instant kBusyRest = std::chrono::microseconds(50);
-constexpr Instant kQuietRest = std::chrono::milliseconds(2);
+constexpr Instant kBusyPollInterval = std::chrono::microseconds(50);
+constexpr Instant kQuietPollInterval = std::chrono::milliseconds(2);
 
 }  // namespace
 
@@ -84,31 +84,31 @@ Status ChannelExchange::open(const Key& key, const std::string& id) {
   ES_RETURN_IF_ERROR(device_.device->begin());
   auto channel = device_.library->open(key.second, id);
   if (!channel) return channel.error();
-  Result<Lane> lane = take_lane();
-  if (!lane) {
+  Result<Resources> resources = take_resources();
+  if (!resources) {
     (*channel)->abort();
-    return lane.error();
+    return resources.error();
   }
   Open& open = open_[key];
   open.channel = *std::move(channel);
-  open.lane = *lane;
+  open.resources = *resources;
   return {};
 }
 
-Result<ChannelExchange::Lane> ChannelExchange::take_lane() {
-  if (!free_.empty()) {
-    const Lane lane = free_.back();
-    free_.pop_back();
-    return lane;
+Result<ChannelExchange::Resources> ChannelExchange::take_resources() {
+  if (!free_resources_.empty()) {
+    const Resources resources = free_resources_.back();
+    free_resources_.pop_back();
+    return resources;
   }
-  Lane lane;
+  Resources resources;
   const auto stream = device_.device->make_stream();
   if (!stream) return stream.error();
   const auto memory = device_.device->allocate(kChannelPieceBytes, "a channel to another device");
   if (!memory) return memory.error();
-  lane.stream = *stream;
-  lane.staging = static_cast<std::byte*>(*memory);
-  return lane;
+  resources.stream = *stream;
+  resources.staging = static_cast<std::byte*>(*memory);
+  return resources;
 }
 
 void ChannelExchange::queue(const Key& key, Transfer transfer, Instant now) {
@@ -127,11 +127,11 @@ std::size_t ChannelExchange::count(ChannelEnd end) const {
 }
 
 bool ChannelExchange::work(Instant now) {
-  collect_lanes();
+  reclaim_resources();
   bool any = false;
   std::vector<std::pair<Key, std::string>> broken;
   for (auto& [key, open] : open_) {
-    const Result<bool> moved = go_on(key, open);
+    const Result<bool> moved = advance(key, open);
     if (!moved) {
       broken.emplace_back(key, moved.error().message);
     } else if (*moved) {
@@ -145,19 +145,19 @@ bool ChannelExchange::work(Instant now) {
   return any;
 }
 
-std::optional<Instant> ChannelExchange::rest() const {
+std::optional<Instant> ChannelExchange::poll_interval() const {
   if (open_.empty() && closing_.empty()) return std::nullopt;
   const bool busy = std::any_of(open_.begin(), open_.end(),
                                 [](const auto& entry) { return !entry.second.transfers.empty(); });
-  return busy ? kBusyRest : kQuietRest;
+  return busy ? kBusyPollInterval : kQuietPollInterval;
 }
 
-Result<bool> ChannelExchange::go_on(const Key& key, Open& open) {
+Result<bool> ChannelExchange::advance(const Key& key, Open& open) {
   const Result<Channel::State> state = open.channel->poll();
   if (!state) return state.error();
   if (*state != Channel::State::kIdle) return false;
   bool moved = false;
-  if (!std::exchange(open.met, true) && key.second == ChannelEnd::kSender)
+  if (!std::exchange(open.connected, true) && key.second == ChannelEnd::kSender)
     report_(ChannelReady{generation_, key.first});
   if (open.piece) {
     ES_RETURN_IF_ERROR(end_piece(key, open));
@@ -174,10 +174,11 @@ void ChannelExchange::begin_piece(const Key& key, Open& open) {
   const Transfer& transfer = open.transfers.front();
   const std::uint64_t bytes = std::min(kChannelPieceBytes, transfer.bytes - transfer.done);
   std::byte* const memory =
-      transfer.device ? transfer.device.get() + transfer.done : open.lane.staging;
+      transfer.device ? transfer.device.get() + transfer.done : open.resources.staging;
   if (!transfer.device && key.second == ChannelEnd::kSender)
-    device_.device->copy_in(open.lane.stream, memory, transfer.out.data() + transfer.done, bytes);
-  open.channel->begin(open.lane.stream, memory, bytes);
+    device_.device->copy_in(open.resources.stream, memory, transfer.out.data() + transfer.done,
+                            bytes);
+  open.channel->begin(open.resources.stream, memory, bytes);
   open.piece = bytes;
   kill_point("channel.piece");
   if (transfer.device) kill_point("channel.direct");
@@ -186,9 +187,9 @@ void ChannelExchange::begin_piece(const Key& key, Open& open) {
 Status ChannelExchange::end_piece(const Key& key, Open& open) {
   Transfer& transfer = open.transfers.front();
   if (transfer.in) {
-    device_.device->copy_out(open.lane.stream, transfer.in->data() + transfer.done,
-                             open.lane.staging, *open.piece);
-    ES_RETURN_IF_ERROR(device_.device->synchronise(open.lane.stream));
+    device_.device->copy_out(open.resources.stream, transfer.in->data() + transfer.done,
+                             open.resources.staging, *open.piece);
+    ES_RETURN_IF_ERROR(device_.device->synchronise(open.resources.stream));
   }
   transfer.done += *std::exchange(open.piece, std::nullopt);
   if (transfer.done == transfer.bytes) end_transfer(key, open);
@@ -210,16 +211,16 @@ void ChannelExchange::break_channel(const Key& key, const std::string& error) {
 }
 
 // An aborted channel may still use its stream and memory, so they wait in closing_ until it is
-// released (collect_lanes).
+// released (reclaim_resources).
 void ChannelExchange::close(Open open) {
   open.channel->abort();
   closing_.push_back(std::move(open));
 }
 
-void ChannelExchange::collect_lanes() {
+void ChannelExchange::reclaim_resources() {
   std::erase_if(closing_, [this](const Open& open) {
     if (!open.channel->released()) return false;
-    free_.push_back(open.lane);
+    free_resources_.push_back(open.resources);
     return true;
   });
 }
@@ -253,11 +254,11 @@ void ChannelThread::run(const std::stop_token& stop) {
 std::vector<ChannelCommand> ChannelThread::next_commands(const std::stop_token& stop, bool moved) {
   std::unique_lock lock(mutex_);
   const auto some = [this] { return !commands_.empty(); };
-  const std::optional<Instant> rest = exchange_.rest();
-  if (!rest) {
+  const std::optional<Instant> interval = exchange_.poll_interval();
+  if (!interval) {
     changed_.wait(lock, stop, some);
   } else if (!moved) {
-    changed_.wait_for(lock, stop, *rest, some);
+    changed_.wait_for(lock, stop, *interval, some);
   }
   return std::exchange(commands_, {});
 }

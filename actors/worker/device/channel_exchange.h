@@ -122,12 +122,12 @@ class ChannelExchange {
   bool work(Instant now);
   // The time after which work() may have something to do again. No value means that it has nothing
   // to do before the next command.
-  std::optional<Instant> rest() const;
+  std::optional<Instant> poll_interval() const;
 
  private:
   // The device resources of a channel. They are reused, since device memory lives as long as the
   // device.
-  struct Lane {
+  struct Resources {
     gpu::cuda::Stream stream;
     std::byte* staging = nullptr;
   };
@@ -140,10 +140,10 @@ class ChannelExchange {
   };
   struct Open {
     std::unique_ptr<gpu::cuda::Channel> channel;
-    Lane lane;
+    Resources resources;
     std::deque<Transfer> transfers;
     std::optional<std::uint64_t> piece{};  // size of the piece that is in the channel now
-    bool met = false;
+    bool connected = false;
     Instant last_progress{};
   };
   using Key = std::pair<Incarnation, gpu::cuda::ChannelEnd>;
@@ -156,13 +156,13 @@ class ChannelExchange {
   void begin_generation(Generation generation);
   Status open(const Key& key, const std::string& id);
   void queue(const Key& key, Transfer transfer, Instant now);
-  Result<Lane> take_lane();
-  Result<bool> go_on(const Key& key, Open& open);
+  Result<Resources> take_resources();
+  Result<bool> advance(const Key& key, Open& open);
   Status end_piece(const Key& key, Open& open);
   void begin_piece(const Key& key, Open& open);
   void end_transfer(const Key& key, Open& open);
   void close(Open open);
-  void collect_lanes();
+  void reclaim_resources();
   std::size_t count(gpu::cuda::ChannelEnd end) const;
   void break_channel(const Key& key, const std::string& error);
 
@@ -173,7 +173,7 @@ class ChannelExchange {
   std::map<Key, Open> open_;
   // aborted but not released yet; they keep the blocks of their transfers alive
   std::vector<Open> closing_;
-  std::vector<Lane> free_;
+  std::vector<Resources> free_resources_;
   SegmentCache segments_;  // mappings of its own, because they outlive those of the device half
 };
 

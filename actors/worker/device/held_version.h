@@ -1,6 +1,6 @@
 #pragma once
-// HeldVersion: the version in the replica of an engine, as something that can be written to a
-// checkpoint while training goes on.
+// HeldVersion is the version in the replica of an engine. It can be written to a checkpoint while
+// training continues.
 //
 // Nothing is copied when a checkpoint is requested: the writer reads the live replica. Before the
 // next change of the replica, thaw() copies what the writer has not read yet.

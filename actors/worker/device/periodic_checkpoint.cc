@@ -15,7 +15,7 @@ Status make_parent(const fs::path& parent) {
   ES_RETURN_IF_ERROR(store::check_place(store::RootKind::kCheckpoints, parent));
   std::error_code code;
   fs::create_directories(parent, code);
-  if (code) return failure(parent.string() + ": cannot be made: " + code.message());
+  if (code) return failure(parent.string() + ": cannot be created: " + code.message());
   return {};
 }
 

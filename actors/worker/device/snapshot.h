@@ -1,5 +1,5 @@
 #pragma once
-// A version that is being written to a checkpoint while training goes on.
+// A version that is being written to a checkpoint while training continues.
 #include <filesystem>
 #include <memory>
 #include <optional>

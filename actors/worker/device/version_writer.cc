@@ -33,7 +33,7 @@ Result<Written> write_if_memory_suffices(const Snapshot& snapshot, const WriteVe
 CheckpointFinished finish(const Snapshot& snapshot, const WriteVersion& asked) {
   CheckpointFinished done{asked.request, asked.directory, snapshot.replica->version(), {}, {}};
   const Result<Written> written = write_if_memory_suffices(snapshot, asked);
-  snapshot.replica->give_up("it is written, or was given up");  // ends its copying
+  snapshot.replica->give_up("the checkpoint is written or given up");  // ends its copying
   if (written) {
     done.path = written->path.string();
     done.digests = written->digests;

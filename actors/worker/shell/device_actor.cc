@@ -42,7 +42,7 @@ void DeviceState::report(worker::EngineEvent event) {
   self_->send(control_, DeviceEvent{std::move(event)});
 }
 
-// An error of kind `usage` is one of the data, which can be mended.
+// An error of kind `usage` is one of the data, which can be repaired.
 void DeviceState::fail(const Error& error) {
   return error.kind == ErrorKind::kUsage ? fail_for_data(error.message) : fail(error.message);
 }

@@ -120,7 +120,7 @@ class DeviceState {
   void perform_slice_effect(const worker::EndSlice& effect);
   void perform_slice_effect(const worker::AnnounceSlice& effect);
   void perform_slice_effect(const worker::YieldToMailbox& effect);
-  void perform_slice_effect(const worker::Rest& effect);
+  void perform_slice_effect(const worker::StayIdle& effect);
   worker::SliceDecision run_one(const worker::RunSlice& run);
   Status run_slice(const worker::RunSlice& run);
   gpu::Batch batch_of(const worker::Slice& slice) const;
@@ -129,7 +129,7 @@ class DeviceState {
                            const gpu::Engine::OnBucketReady& on_bucket_ready);
   void node_ready(const gpu::NodeReady& node);
   void report_part(const gpu::NodeReady& node);
-  void say_if_slower();
+  void warn_if_slower();
   std::string where(VirtualRank rank) const;  // returns a prefix such as "EST 3, step 7: "
   Error wrong_batch(VirtualRank rank, const gpu::Batch& batch, const Error& error) const;
 
@@ -147,7 +147,7 @@ class DeviceState {
   std::shared_ptr<DeviceParts> parts_;
   caf::actor control_, data_workers_;
   std::map<VirtualRank, caf::actor> ests_;  // of all ranks that were ever here
-  bool said_slower_ = false;
+  bool warned_slower_ = false;
   bool host_copies_ = true;  // of the running command
   std::optional<worker::BucketReduction> reduction_;
   std::optional<worker::HeldVersion> held_;

@@ -55,14 +55,14 @@ void DeviceState::perform_effect(const worker::StartLocalSteps& effect) {
   audited_ = effect.audited;
   results_ = {};
   clock_.restart();
-  say_if_slower();
+  warn_if_slower();
   run_ready_slices(slices_.begin(generation_, step_, ranks_));
 }
 
-void DeviceState::say_if_slower() {
-  const std::string why = said_slower_ ? "" : parts_->engine->slower_because();
+void DeviceState::warn_if_slower() {
+  const std::string why = warned_slower_ ? "" : parts_->engine->slower_because();
   if (why.empty()) return;
-  said_slower_ = true;
+  warned_slower_ = true;
   log::warning(why);
 }
 
@@ -122,7 +122,7 @@ void DeviceState::perform_slice_effect(const worker::YieldToMailbox&) {
   self_->send(self_, ResumeSlices{});
 }
 
-void DeviceState::perform_slice_effect(const worker::Rest& effect) {
+void DeviceState::perform_slice_effect(const worker::StayIdle& effect) {
   clock_.enter(effect.step_is_over ? worker::StepClock::kNothing : worker::StepClock::kWait);
 }
 
@@ -202,7 +202,7 @@ Result<float> DeviceState::local_step(VirtualRank rank, const gpu::Batch& batch,
   // The cursor of version step + 1 is the position after this step; it becomes part of the next
   // context.
   const store::DataCursor cursor = parts_->data->sampler.cursor(step + 1);
-  if (parts_->options.lost_at == step) engine.lose_device(failure("ES_LOSE_DEVICE says so"));
+  if (parts_->options.lost_at == step) engine.lose_device(failure("ES_LOSE_DEVICE requests it"));
   if (digest != nullptr || parts_->options.fault)
     gradient.inspect = [&](std::uint32_t number, float* data) {
       if (number == 0 && parts_->options.fault) parts_->options.fault->strike(step, rank, data);

@@ -19,7 +19,7 @@ void DeviceState::perform_effect(const worker::LoadVersion& effect) {
   } else if (const auto* disk = std::get_if<protocol::FromCheckpoint>(&effect.from)) {
     const Status status = load_checkpoint(*disk, effect.copy);
     if (!status.ok() && status.error().kind == ErrorKind::kRefused)
-      // the file is whole, but no checkpoint of this job would fit
+      // The file is undamaged, but every checkpoint of this job would be refused.
       return fail(status.error().message);
     if (!status.ok()) {
       // `gone` must be false if the file may still be good: after a read error, and for a copy,
@@ -79,7 +79,7 @@ void DeviceState::fetch_replica() {
 }
 
 void DeviceState::fail_for_data(const std::string& error) {
-  fail_keeping_state(error, "when the data are mended");
+  fail_keeping_state(error, "when the data are repaired");
 }
 
 // Keeps the last state of a job whose failure can be repaired, so that the job can continue from
@@ -96,7 +96,7 @@ void DeviceState::fail_keeping_state(const std::string& error, const char* when)
   const auto kept = worker::keep_snapshot(held_->snapshot(), directory);
   if (kept)
     return fail(error + "; the state after step " + std::to_string(version) + " is kept in " +
-                kept->path.string() + ", to go on from " + when);
+                kept->path.string() + "; a job can continue from it " + when);
   fail(error + "; the state after step " + std::to_string(version) +
        " could not be kept: " + kept.error().message);
 }

@@ -22,7 +22,7 @@
 //           channel.
 //           Bulk data for a worker on another host travels inside its message, or in pieces on
 //           request if it is large. Gradients for a device with a channel travel through the
-//           channel, and the message only says so (channel_book.h).
+//           channel, and the message only announces them (channel_book.h).
 // State     That of the core. Nothing is durable.
 // Fails     It ends the process when the core returns Exit (released) or Abort (a broken
 //           invariant). The node agent reports the end to the head.

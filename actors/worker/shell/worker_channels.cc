@@ -43,7 +43,7 @@ void WorkerState::on_open_channel(const Inbound& inbound) {
 void WorkerState::on_channel_message(const PeerId& from, protocol::PeerMessage message) {
   const protocol::Stamp stamp = protocol::stamp_of(message);
   if (!channels_ || worker::bulks_of(message).size() != 1)
-    return count_refused(from, "data by a channel that there is not");
+    return count_refused(from, "data for a channel that does not exist");
   const auto arrival = channel_inbox_.add(std::move(message));
   if (arrival.receive)
     channels_->perform(worker::ReceiveBytes{stamp.generation, stamp.sender, *arrival.receive});
@@ -69,7 +69,7 @@ void WorkerState::on_event(const worker::ChannelOffered& event) {
 void WorkerState::on_event(const worker::ChannelReady& event) {
   channel_book_.ready(event.to);
   if (channel_peers_.insert(event.to).second)
-    log::info("gradients to worker " + std::to_string(event.to.value) + " go by " +
+    log::info("gradients to worker " + std::to_string(event.to.value) + " are sent through " +
               options_.core.channel.kind);
 }
 

@@ -12,6 +12,7 @@
 #include "actors/gateway/core/host_id.h"
 #include "actors/gateway/shell/gateway_actor.h"
 #include "actors/job_file/job_file.h"
+#include "actors/job_model/job_model.h"
 #include "actors/log/log.h"
 #include "actors/program/actor_process.h"
 #include "actors/program/log_options.h"
@@ -100,8 +101,9 @@ Status confine(const Arguments& a) {
   return {};
 }
 
-Result<std::shared_ptr<DataSource>> make_data(const JobSpec& spec, std::uint32_t loaders) {
-  auto samples = store::open_samples(spec);
+Result<std::shared_ptr<DataSource>> make_data(const JobModel& model, const JobSpec& spec,
+                                              std::uint32_t loaders) {
+  auto samples = model.open_samples(spec);
   if (!samples) return samples.error();
   auto sampler = store::EpochSampler::create({.samples = (*samples)->train_count(),
                                               .max_p = spec.max_p,
@@ -127,13 +129,17 @@ Result<std::shared_ptr<DeviceParts>> make_parts(const Arguments& a) {
   if (!spec) return spec.error();
   gpu::EngineOptions engine_options;
   ES_RETURN_IF_ERROR(gpu::choose_device(a.device.type, a.device.index, engine_options));
-  auto data = make_data(*spec, a.loaders);
+  const auto model = JobModel::open(spec->model);
+  if (!model) return model.error();
+  auto data = make_data(*model, *spec, a.loaders);
   if (!data) return data.error();
   engine_options.vendor = gpu::allows_vendor(spec->level);
   engine_options.total_steps = spec->steps;
   engine_options.bucket_bytes = gpu::kBucketBytes;
   engine_options.threads = spec->resources.threads;
-  auto engine = gpu::Engine::create(*spec, (*data)->samples->layout(), engine_options);
+  auto graph = model->graph(*spec, (*data)->samples->layout());
+  if (!graph) return graph.error();
+  auto engine = gpu::Engine::create(*spec, *std::move(graph), engine_options);
   if (!engine) return engine.error();
   for (const std::string& refused : (*engine)->vendor_refusals()) log::info(refused);
   auto parts = std::make_shared<DeviceParts>();

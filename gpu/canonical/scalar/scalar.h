@@ -71,6 +71,17 @@ void upsample2_bwd(std::int64_t n, std::int64_t h, std::int64_t w, std::int64_t 
 void chain(std::int64_t begin, std::int64_t end, const float* x, const ChainStage* stages,
            std::int64_t count, const DropoutKey& key, float* y);
 
+void program(const ElementCode& code, const ElementSpace& space, const float* const* in,
+             float* const* out, std::int64_t begin, std::int64_t end);
+
+void sum_rows(std::int64_t rows, std::int64_t n, const float* x, float* y);
+void fold_rows(Fold fold, std::int64_t rows, std::int64_t n, const float* x, float* y);
+void fold_columns(Fold fold, std::int64_t rows, std::int64_t cols, std::int64_t col_begin,
+                  std::int64_t col_end, const float* x, float* y);
+void best_indices(Fold fold, std::int64_t rows, std::int64_t n, const float* x, std::int32_t* y);
+void running_sums(std::int64_t count, std::int64_t n, std::int64_t inner, bool reverse,
+                  const float* x, float* y);
+
 void layer_norm_fwd(std::int64_t rows, std::int64_t c, const float* x, const float* gamma,
                     const float* beta, float eps, float* y, float* mean, float* istd);
 std::size_t layer_norm_bwd_workspace_floats(std::int64_t rows, std::int64_t c);

@@ -26,6 +26,14 @@ struct Constant {
   static constexpr int value = kValue;
 };
 
+// Constants in the type of a vector, for formulas that are written once (one_lane.h).
+inline Vec like(Vec, float value) {
+  return set(value);
+}
+inline IntVec ints_like(Vec, std::int32_t value) {
+  return set_int(value);
+}
+
 // Returns test > 0 ? v : v * slope, or NaN where `test` is NaN.
 inline Vec leaky(Vec v, Vec test, Vec slope) {
   return select(unordered(test, test), test, select(less(zero(), test), v, mul(v, slope)));

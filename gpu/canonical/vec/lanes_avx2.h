@@ -217,6 +217,49 @@ inline Vec to_floats(IntVec v) {
   return _mm256_cvtepi32_ps(v);
 }
 
+// --- For the formulas of functions_math.h and element_math.h (one_lane.h says what they mean).
+inline bool any(Test test) {
+  return _mm256_movemask_ps(test) != 0;
+}
+inline Test both(Test a, Test b) {
+  return _mm256_and_ps(a, b);
+}
+inline Test less_equal(Vec a, Vec b) {
+  return _mm256_cmp_ps(a, b, _CMP_LE_OQ);
+}
+inline Test less(IntVec a, IntVec b) {
+  return _mm256_castsi256_ps(_mm256_cmpgt_epi32(b, a));
+}
+inline Test equal(IntVec a, IntVec b) {
+  return _mm256_castsi256_ps(_mm256_cmpeq_epi32(a, b));
+}
+inline Test is_odd(IntVec v) {
+  const IntVec one = _mm256_set1_epi32(1);
+  return equal(_mm256_and_si256(v, one), one);
+}
+inline IntVec mul(IntVec a, IntVec b) {
+  return _mm256_mullo_epi32(a, b);
+}
+inline IntVec shift_left_23(IntVec v) {
+  return _mm256_slli_epi32(v, 23);
+}
+inline IntVec shift_left_30(IntVec v) {
+  return _mm256_slli_epi32(v, 30);
+}
+inline Vec flip_sign(Vec v, IntVec sign) {
+  return _mm256_xor_ps(v, _mm256_and_ps(_mm256_castsi256_ps(sign), _mm256_set1_ps(-0.0f)));
+}
+// Inside the range of integers only.
+inline IntVec truncated_inside(Vec v) {
+  return _mm256_cvttps_epi32(v);
+}
+inline Vec rounded(Vec v) {
+  return _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+inline Vec floor_of(Vec v) {
+  return _mm256_round_ps(v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+}
+
 // --- 64-bit lanes of which only the low halves matter (vec/dropout.h).
 inline IntVec set_wide(std::uint32_t x) {
   return _mm256_set1_epi64x(x);

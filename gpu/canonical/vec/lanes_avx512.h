@@ -208,6 +208,49 @@ inline Vec to_floats(IntVec v) {
   return _mm512_cvtepi32_ps(v);
 }
 
+// --- For the formulas of functions_math.h and element_math.h (one_lane.h says what they mean).
+inline bool any(Test test) {
+  return test != 0;
+}
+inline Test both(Test a, Test b) {
+  return static_cast<Test>(a & b);
+}
+inline Test less_equal(Vec a, Vec b) {
+  return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ);
+}
+inline Test less(IntVec a, IntVec b) {
+  return _mm512_cmplt_epi32_mask(a, b);
+}
+inline Test equal(IntVec a, IntVec b) {
+  return _mm512_cmpeq_epi32_mask(a, b);
+}
+inline Test is_odd(IntVec v) {
+  return _mm512_test_epi32_mask(v, _mm512_set1_epi32(1));
+}
+inline IntVec mul(IntVec a, IntVec b) {
+  return _mm512_mullo_epi32(a, b);
+}
+inline IntVec shift_left_23(IntVec v) {
+  return _mm512_slli_epi32(v, 23);
+}
+inline IntVec shift_left_30(IntVec v) {
+  return _mm512_slli_epi32(v, 30);
+}
+inline Vec flip_sign(Vec v, IntVec sign) {
+  return _mm512_castsi512_ps(
+      _mm512_ternarylogic_epi32(_mm512_castps_si512(v), sign, _mm512_set1_epi32(INT32_MIN), 0x78));
+}
+// Inside the range of integers only.
+inline IntVec truncated_inside(Vec v) {
+  return _mm512_cvttps_epi32(v);
+}
+inline Vec rounded(Vec v) {
+  return _mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+inline Vec floor_of(Vec v) {
+  return _mm512_roundscale_ps(v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+}
+
 // --- 64-bit lanes of which only the low halves matter (vec/dropout.h).
 inline IntVec set_wide(std::uint32_t x) {
   return _mm512_set1_epi64(x);

@@ -6,12 +6,14 @@
 #include "gpu/canonical/vec/conv_wgrad.h"
 #include "gpu/canonical/vec/elementwise.h"
 #include "gpu/canonical/vec/embedding.h"
+#include "gpu/canonical/vec/fold.h"
 #include "gpu/canonical/vec/gemm.h"
 #include "gpu/canonical/vec/layer_norm.h"
 #include "gpu/canonical/vec/loss.h"
 #include "gpu/canonical/vec/norm.h"
 #include "gpu/canonical/vec/optimizer.h"
 #include "gpu/canonical/vec/pool.h"
+#include "gpu/canonical/vec/program.h"
 #include "gpu/canonical/vec/resample.h"
 #include "gpu/canonical/vec/softmax.h"
 #include "gpu/canonical/vec/yolo.h"
@@ -58,6 +60,12 @@ constexpr KernelTable vector_kernels(CpuClass cpu_class) {
       .adaptive_avg_pool_bwd = adaptive_avg_pool_bwd,
       .upsample2_bwd = upsample2_bwd,
       .chain = chain,
+      .program = program,
+      .sum_rows = sum_rows_64,
+      .fold_rows = fold_rows,
+      .fold_columns = fold_columns,
+      .best_indices = best_indices,
+      .running_sums = running_sums,
       .layer_norm_fwd = layer_norm_fwd,
       .layer_norm_bwd_workspace_floats = layer_norm_bwd_workspace_floats,
       .layer_norm_bwd = layer_norm_bwd,

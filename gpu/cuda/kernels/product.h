@@ -197,7 +197,10 @@ void multiply_tiles(Stream stream, const ProductShape& shape, std::int64_t at_on
 
   product.parallel = true;
   product.part_step = shape.m * shape.n;
-  product.target = {.c = ws, .row = shape.n, .quads = in_quads(ws, shape.n), .pixels = {}};
+  // The type is written out because the CUDA compiler (13.0) forgets the names of the members in a
+  // list without a type that is assigned in a template, and takes them in their order
+  // (check_tree.py finds such lists).
+  product.target = Target{.c = ws, .row = shape.n, .quads = in_quads(ws, shape.n), .pixels = {}};
   product.bias = {};
   const std::int64_t elements = shape.m * shape.n * shape.count, chunks = product_chunks(shape);
   AddChunks add{.parts = ws,

@@ -11,6 +11,8 @@ DeviceKernels all_topics() {
   add_conv(kernels);
   add_attention(kernels);
   add_elementwise(kernels);
+  add_program(kernels);
+  add_fold(kernels);
   add_norm(kernels);
   add_layer_norm(kernels);
   add_softmax(kernels);

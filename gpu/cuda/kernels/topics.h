@@ -10,6 +10,8 @@ void add_gemm(DeviceKernels& kernels);
 void add_conv(DeviceKernels& kernels);
 void add_attention(DeviceKernels& kernels);
 void add_elementwise(DeviceKernels& kernels);
+void add_program(DeviceKernels& kernels);
+void add_fold(DeviceKernels& kernels);
 void add_norm(DeviceKernels& kernels);
 void add_layer_norm(DeviceKernels& kernels);
 void add_softmax(DeviceKernels& kernels);

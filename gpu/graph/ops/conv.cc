@@ -28,9 +28,9 @@ Result<std::vector<Tensor>> conv_outputs(const Graph& graph, Op& op) {
 
 void conv_gradient(Gradients& g, const Op& op) {
   const TensorId x = op.in[0], dy = g.of(op.out[0]);
-  if (op.bias != kNoParam) g.emit(op, OpKind::kBiasGrad, {dy}, {});
-  g.emit(op, OpKind::kConvWgrad, {x, dy}, {});
-  g.emit_data_grad(op, OpKind::kConvDgrad, {dy}, x);
+  g.emit_bias_grad(op, OpKind::kBiasGrad, {dy});
+  g.emit_weight_grad(op, OpKind::kConvWgrad, {x, dy});
+  g.emit_data_grad(op, OpKind::kConvDgrad, {dy}, x, Reads::kWeight);
 }
 
 // --- The division of the work.
@@ -68,13 +68,13 @@ Scratch scratch_of_weights(const KernelTable& k, const ConvShape& shape, int thr
 // --- Execution.
 
 DenseCall forward_call(const OpRun& run) {
-  return {run.in(0), run.param(run.op.weight), run.param(run.op.bias), run.out(0)};
+  return {run.in(0), run.weight(), run.bias(), run.out(0)};
 }
 DenseCall data_gradient_call(const OpRun& run) {
-  return {run.in(0), run.param(run.op.weight), nullptr, run.out(0)};
+  return {run.in(0), run.weight(), nullptr, run.out(0)};
 }
 DenseCall weight_gradient_call(const OpRun& run) {
-  return {run.in(0), run.in(1), nullptr, run.grad(run.op.weight)};
+  return {run.in(0), run.in(1), nullptr, run.weight_grad()};
 }
 
 void run_forward(const OnCpu& on, const OpRun& run) {

@@ -17,7 +17,7 @@ template <class On>
 void embedding(const On& on, const OpRun& run) {
   const std::int64_t c = run.out_shape().row();
   run.share(run.in_shape().rows(), c, [&](std::int64_t begin, std::int64_t end) {
-    on(on.kernels.embedding_fwd, end - begin, c, run.param(run.op.weight), run.ids(0) + begin,
+    on(on.kernels.embedding_fwd, end - begin, c, run.weight(), run.ids(0) + begin,
        run.out(0) + begin * c);
   });
 }
@@ -28,17 +28,17 @@ std::int64_t ids(const OpShapes& op) {
   return op.in_shape().rows();
 }
 std::int64_t table_rows(const OpShapes& op) {
-  return op.graph.table[op.op.weight].count / op.in_shape(1).row();
+  return op.weight_count() / op.in_shape(1).row();
 }
 
 void run_gradient(const OnCpu& on, const OpRun& run) {
   embedding_bwd(on.kernels, ids(run), run.in_shape(1).row(), table_rows(run), run.ids(0), run.in(1),
-                run.grad(run.op.weight), run.buffers.workspace, run);
+                run.weight_grad(), run.buffers.workspace, run);
 }
 
 void queue_gradient(const OnDevice& on, const OpRun& run) {
   on(on.kernels.embedding_bwd, ids(run), run.in_shape(1).row(), table_rows(run), run.ids(0),
-     run.in(1), run.grad(run.op.weight), run.buffers.workspace);
+     run.in(1), run.weight_grad(), run.buffers.workspace);
 }
 
 constexpr Operator kOperators[] = {
@@ -48,7 +48,7 @@ constexpr Operator kOperators[] = {
      .outputs = embedding_outputs,
      .gradient =
          [](Gradients& g, const Op& op) {
-           g.emit(op, OpKind::kEmbeddingGrad, {op.in[0], g.of(op.out[0])}, {});
+           g.emit_weight_grad(op, OpKind::kEmbeddingGrad, {op.in[0], g.of(op.out[0])});
          },
      .run = [](const auto& on, const OpRun& run) { embedding(on, run); }},
     {.kind = OpKind::kEmbeddingGrad,

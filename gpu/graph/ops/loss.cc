@@ -1,5 +1,6 @@
 // Losses and their gradients. They are small and run on one thread.
 #include "gpu/graph/gradients.h"
+#include "gpu/graph/move_shapes.h"
 #include "gpu/graph/ops/operator.h"
 
 namespace es::gpu {
@@ -60,7 +61,21 @@ Outputs yolo_outputs(const Graph& graph, Op& op) {
   return with_losses(graph, std::move(gradients), graph.batch);
 }
 
+// A number that is the loss: the loss of every row is this number.
+Outputs scalar_outputs(const Graph& graph, Op& op) {
+  if (graph.shape(op.in[0]).count() != 1)
+    return usage_error("its input " + shape_text(graph.shape(op.in[0])) + " must be one number");
+  op.move = scalar_loss_move(graph.batch);
+  return with_losses(graph, {}, graph.batch);
+}
+
 // --- Gradients.
+
+void scalar_gradient(Gradients& g, const Op& op) {
+  if (g.needed(op.in[0]))
+    g.contribute(op.name, op.in[0],
+                 g.add_constant("the gradient of the loss", g.graph().shape(op.in[0]), 1.0F));
+}
 
 template <OpKind kKind>
 void gradient_of_inputs(Gradients& g, const Op& op) {
@@ -114,6 +129,17 @@ constexpr Workspace kMeanWorkspace = {nullptr,
                                       [](const cuda::DeviceKernels& k, const OpShapes& op) {
                                         return k.mean_loss_workspace_floats(op.in_shape().count());
                                       }};
+
+void run_scalar_loss(const OnCpu&, const OpRun& run) {
+  float* const source = run.in(0);
+  float* const targets[] = {run.out(0), run.out(1)};
+  run_move(run.op.move, {&source, 1}, targets, 0, 1);
+}
+
+void queue_scalar_loss(const OnDevice& on, const OpRun& run) {
+  for (const BlockCopy& copy : run.op.move)
+    on(on.kernels.block_copy, copy, run.in(0), run.out(static_cast<std::size_t>(copy.target)));
+}
 
 constexpr Operator kOperators[] = {
     {.kind = OpKind::kCrossEntropy,
@@ -171,6 +197,15 @@ constexpr Operator kOperators[] = {
      .workspace = [](const auto& k,
                      const OpShapes& op) { return k.yolo_loss_workspace_floats(op.op.yolo); },
      .run = [](const auto& on, const OpRun& run) { yolo(on, run); }},
+
+    {.kind = OpKind::kScalarLoss,
+     .name = "scalar loss",
+     .kernels = "move",
+     .inputs = Inputs::kNumbers,
+     .outputs = scalar_outputs,
+     .gradient = scalar_gradient,
+     .is_loss = true,
+     .run = {run_scalar_loss, queue_scalar_loss}},
 };
 
 }  // namespace

@@ -44,9 +44,7 @@ Outputs softmax_outputs(const Graph& graph, Op& op) {
 // computed even if the input needs no gradient.
 template <OpKind kKind>
 void normalised_gradient(Gradients& g, const Op& op) {
-  const TensorId x = op.in[0], dx = g.add_tensor(g.graph().shape(x));
-  g.emit(op, kKind, {x, g.of(op.out[0]), op.out[1], op.out[2]}, {dx});
-  g.contribute(op.name, x, dx);
+  g.emit_norm_grad(op, kKind, {op.in[0], g.of(op.out[0]), op.out[1], op.out[2]});
 }
 
 // The gradient takes the memory of dy.
@@ -67,10 +65,10 @@ BnForward batch_norm_call(const OpRun& run) {
   return {.rows = rows(run),
           .c = row(run),
           .x = run.in(0),
-          .gamma = run.param(op.weight),
-          .beta = run.param(op.bias),
-          .eps = kBatchNormEps,
-          .momentum = kBatchNormMomentum,
+          .gamma = run.weight(),
+          .beta = run.bias(),
+          .eps = op.eps,
+          .momentum = op.momentum,
           .running_mean = b.stats + op.stats.mean,
           .running_var = b.stats + op.stats.variance,
           .act = op.activation,
@@ -89,12 +87,12 @@ BnBackward batch_norm_grad_call(const OpRun& run) {
           .dy = run.in(1),
           .mean = run.in(2),
           .istd = run.in(3),
-          .gamma = run.param(run.op.weight),
-          .beta = run.param(run.op.bias),
+          .gamma = run.weight(),
+          .beta = run.bias(),
           .act = run.op.activation,
           .dx = run.out(0),
-          .dgamma = run.grad(run.op.weight),
-          .dbeta = run.grad(run.op.bias),
+          .dgamma = run.weight_grad(),
+          .dbeta = run.bias_grad(),
           .ws = run.buffers.workspace};
 }
 
@@ -118,17 +116,16 @@ template <class On>
 void layer_norm(const On& on, const OpRun& run) {
   const std::int64_t c = row(run);
   run.share(rows(run), c, [&](std::int64_t begin, std::int64_t end) {
-    on(on.kernels.layer_norm_fwd, end - begin, c, run.in(0) + begin * c, run.param(run.op.weight),
-       run.param(run.op.bias), run.op.eps, run.out(0) + begin * c, run.out(1) + begin,
-       run.out(2) + begin);
+    on(on.kernels.layer_norm_fwd, end - begin, c, run.in(0) + begin * c, run.weight(), run.bias(),
+       run.op.eps, run.out(0) + begin * c, run.out(1) + begin, run.out(2) + begin);
   });
 }
 
 // Calls with(arguments...) with the arguments of the whole operator.
 template <class Call>
 void with_layer_norm_gradient(const OpRun& run, Call&& with) {
-  with(rows(run), row(run), run.in(0), run.in(1), run.in(2), run.in(3), run.param(run.op.weight),
-       run.out(0), run.grad(run.op.weight), run.grad(run.op.bias), run.buffers.workspace);
+  with(rows(run), row(run), run.in(0), run.in(1), run.in(2), run.in(3), run.weight(), run.out(0),
+       run.weight_grad(), run.bias_grad(), run.buffers.workspace);
 }
 
 void run_layer_norm_gradient(const OnCpu& on, const OpRun& run) {
@@ -238,10 +235,8 @@ constexpr Operator kOperators[] = {
      .writes_bias_grad = true,
      .workspace = [](const auto& k,
                      const OpShapes& op) { return k.colsum_workspace_floats(rows(op), row(op)); },
-     .run =
-         [](const auto& on, const OpRun& run) {
-           sum_rows(on, run, rows(run), row(run), run.grad(run.op.bias));
-         }},
+     .run = [](const auto& on,
+               const OpRun& run) { sum_rows(on, run, rows(run), row(run), run.bias_grad()); }},
     {.kind = OpKind::kColumnSum,
      .name = "column sum",
      .workspace =

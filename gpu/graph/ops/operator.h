@@ -131,7 +131,8 @@ struct Operator {
   bool writes_weight_grad = false, writes_bias_grad = false;  // of op.weight, of op.bias
   bool writes_stats = false;  // it writes the next running statistics at op.stats
 
-  bool is_view = false;  // the output is the memory of the input, and nothing is executed
+  bool is_view = false;    // the output is the memory of the input, and nothing is executed
+  bool in_params = false;  // the output is the memory of op.weight, and nothing is executed
   // Returns the inputs whose memory the first output may take over, the best one first. The kernel
   // reads and writes these element for element. The memory plan checks that nothing reads them
   // later. nullptr: none.
@@ -155,8 +156,11 @@ std::span<const Operator> embedding_operators();
 std::span<const Operator> loss_operators();
 std::span<const Operator> move_operators();
 std::span<const Operator> norm_operators();
+std::span<const Operator> parameter_operators();
 std::span<const Operator> pool_operators();
 std::span<const Operator> product_operators();
+std::span<const Operator> program_operators();
+std::span<const Operator> reduce_operators();
 
 inline const char* op_name(OpKind kind) {
   return op_def(kind).name;

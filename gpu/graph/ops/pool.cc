@@ -12,7 +12,8 @@ using Outputs = Result<std::vector<Tensor>>;
 Result<TensorShape> pooled(const Graph& graph, Op& op) {
   const ImageShape in = image_of(graph.shape(op.in[0]));
   PoolShape& s = op.pool;
-  if (s.kh < 1 || s.kh > 16 || s.stride < 1 || s.pad < 0 || s.pad >= s.kh)
+  if (s.kh < 1 || s.kw < 1 || s.kh > 16 || s.kw > 16 || s.stride < 1 || s.pad < 0 ||
+      s.pad >= s.kh || s.pad >= s.kw)
     return usage_error("kernel must be 1 to 16, stride at least 1, pad 0 to kernel - 1");
   s.n = in.n;
   s.h = in.h;
@@ -20,7 +21,7 @@ Result<TensorShape> pooled(const Graph& graph, Op& op) {
   s.c = in.c;
   // The last window must start inside the input, so that every window has a cell that is not
   // padding.
-  const bool fits = s.h + 2 * s.pad >= s.kh && s.w + 2 * s.pad >= s.kw &&
+  const bool fits = s.h + 2 * s.pad + s.end_h >= s.kh && s.w + 2 * s.pad + s.end_w >= s.kw &&
                     (s.oh() - 1) * s.stride < s.h + s.pad && (s.ow() - 1) * s.stride < s.w + s.pad;
   if (!fits)
     return usage_error("a window of " + std::to_string(s.kh) + " does not fit its input " +

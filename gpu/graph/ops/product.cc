@@ -96,9 +96,9 @@ MatmulShape matmul_shape(const OpShapes& op) {
 
 void linear_gradient(Gradients& g, const Op& op) {
   const TensorId x = op.in[0], dy = g.of(op.out[0]);
-  if (op.bias != kNoParam) g.emit(op, OpKind::kBiasGrad, {dy}, {});
-  g.emit(op, OpKind::kLinearWgrad, {x, dy}, {});
-  g.emit_data_grad(op, OpKind::kLinearDgrad, {dy}, x);
+  g.emit_bias_grad(op, OpKind::kBiasGrad, {dy});
+  g.emit_weight_grad(op, OpKind::kLinearWgrad, {x, dy});
+  g.emit_data_grad(op, OpKind::kLinearDgrad, {dy}, x, Reads::kWeight);
 }
 
 // y = a b gives da = dy b^T and db = a^T dy, separately for each product of the batch.
@@ -140,13 +140,13 @@ void matmul_gradient(Gradients& g, const Op& op) {
 // --- Operands.
 
 DenseCall forward_call(const OpRun& run) {
-  return {run.in(0), run.param(run.op.weight), run.param(run.op.bias), run.out(0)};
+  return {run.in(0), run.weight(), run.bias(), run.out(0)};
 }
 DenseCall data_gradient_call(const OpRun& run) {
-  return {run.in(0), run.param(run.op.weight), nullptr, run.out(0)};
+  return {run.in(0), run.weight(), nullptr, run.out(0)};
 }
 DenseCall weight_gradient_call(const OpRun& run) {  // dW = dy^T x
-  return {run.in(1), run.in(0), nullptr, run.grad(run.op.weight)};
+  return {run.in(1), run.in(0), nullptr, run.weight_grad()};
 }
 DenseCall matmul_call(const OpRun& run) {
   return {run.in(0), run.in(1), nullptr, run.out(0)};

@@ -14,8 +14,8 @@ Table make_table() {
   Table table = {};
   for (const std::span<const Operator> topic :
        {attention_operators(), conv_operators(), elementwise_operators(), embedding_operators(),
-        loss_operators(), move_operators(), norm_operators(), pool_operators(),
-        product_operators()})
+        loss_operators(), move_operators(), norm_operators(), parameter_operators(),
+        pool_operators(), product_operators(), program_operators(), reduce_operators()})
     for (const Operator& entry : topic) {
       const Operator*& place = table[static_cast<std::size_t>(entry.kind)];
       ES_CHECK_MSG(place == nullptr, entry.name);

@@ -91,7 +91,7 @@ class Transition {
     Counts missing;  // what more important jobs wait for
   };
 
-  // The job keeps what it has in the meantime, unless a more important job lacks that. So of two
+  // The job keeps its devices in the meantime, unless a more important job lacks them. So of two
   // jobs that want each other's devices the less important one releases its devices first.
   void make_room(const Deferred& deferred) {
     const std::size_t slot = deferred.slot;

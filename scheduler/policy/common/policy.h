@@ -79,7 +79,7 @@ struct JobView {
   std::optional<DeviceSet> pinned;
   bool may_suspend = true;  // may be left with nothing after it has started
 
-  // What it has and requests.
+  // The devices that it holds and requests.
   DeviceSet held;  // devices that it may hold, without those that it is giving back
   // True if the job has adopted its last change of devices and has answered with proposals, and if
   // the devices that it holds and those that it still gives back are together at most max_p.

@@ -213,8 +213,8 @@ class QueueWalk {
     return left;
   }
 
-  // Grants devices that are free. Other devices are reserved, and are granted when they have come
-  // back.
+  // Grants devices that are free. Other devices are reserved, and are granted when their jobs have
+  // given them back.
   void grant(std::size_t slot, std::uint32_t devices) {
     const bool is_free = devices <= free_;
     free_ -= std::min(free_, devices);

@@ -28,8 +28,8 @@ class GreedyDecision {
   GreedyDecision& operator=(const GreedyDecision&) = delete;
 
   Decisions run() {
-    // What a pinned job holds beyond its demand comes back, unless the job waits for the rest of
-    // its demand. Until then it needs what it has.
+    // A pinned job gives back the devices that it holds beyond its demand, unless it waits for the
+    // rest of its demand. Until it has that, it trains on all devices that it holds.
     for (const auto& [number, slot] : index_.pinned()) {
       const JobView& job = view_.jobs[slot];
       returning_ = sum(returning_, beyond(job.held, *job.pinned));

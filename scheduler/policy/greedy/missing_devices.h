@@ -6,9 +6,9 @@
 
 namespace es::scheduler {
 
-// What `job` gets to complete its pinned demand, or its minimum, out of `free` and `rest`: free
-// devices first, of the types whose proposals gain most. nullopt if they do not suffice.
-// `mix_types` says whether it may have several types.
+// Returns the devices out of `free` and `rest` that complete the pinned demand of `job`, or its
+// minimum: free devices first, of the types whose proposals gain most. nullopt if they do not
+// suffice. `mix_types` says whether the job may have several types.
 std::optional<DeviceSet> missing_devices(const JobView& job, bool mix_types, const DeviceSet& free,
                                          const DeviceSet& rest);
 

@@ -20,7 +20,7 @@ namespace {
 constexpr int kScansMax = 200;
 constexpr long kCoefficientBytesMax = 1L << 30;
 
-struct Decoder {
+struct JpegState {
   jpeg_decompress_struct jpeg;  // first, because libjpeg passes pointers to it
   jpeg_error_mgr errors;
   jpeg_progress_mgr progress;
@@ -28,8 +28,8 @@ struct Decoder {
   char message[JMSG_LENGTH_MAX];
 };
 
-Decoder& decoder_of(j_common_ptr jpeg) {
-  return *reinterpret_cast<Decoder*>(jpeg);
+JpegState& decoder_of(j_common_ptr jpeg) {
+  return *reinterpret_cast<JpegState*>(jpeg);
 }
 
 // Copies the text of libjpeg's message up to the place where numbers from the file would be
@@ -44,7 +44,7 @@ void copy_fixed_part(const jpeg_error_mgr& errors, char (&message)[JMSG_LENGTH_M
 }
 
 [[noreturn]] void stop(j_common_ptr jpeg) {
-  Decoder& decoder = decoder_of(jpeg);
+  JpegState& decoder = decoder_of(jpeg);
   copy_fixed_part(*jpeg->err, decoder.message);
   std::longjmp(decoder.start, 1);
 }
@@ -60,13 +60,13 @@ void on_message(j_common_ptr jpeg, int level) {
 }
 
 void on_progress(j_common_ptr jpeg) {
-  Decoder& decoder = decoder_of(jpeg);
+  JpegState& decoder = decoder_of(jpeg);
   if (decoder.jpeg.input_scan_number <= kScansMax) return;
   std::snprintf(decoder.message, sizeof decoder.message, "more than %d scans", kScansMax);
   std::longjmp(decoder.start, 1);
 }
 
-void prepare(Decoder& decoder) {
+void prepare(JpegState& decoder) {
   decoder.message[0] = '\0';
   decoder.jpeg.err = jpeg_std_error(&decoder.errors);
   decoder.errors.error_exit = stop;
@@ -76,7 +76,7 @@ void prepare(Decoder& decoder) {
 
 // Reads the header and chooses the output format. Returns false after an error, with a message in
 // the decoder.
-bool read_header(Decoder& decoder, std::string_view bytes) {
+bool read_header(JpegState& decoder, std::string_view bytes) {
   if (setjmp(decoder.start) != 0) return false;
   jpeg_decompress_struct& jpeg = decoder.jpeg;
   jpeg_create_decompress(&jpeg);
@@ -93,7 +93,7 @@ bool read_header(Decoder& decoder, std::string_view bytes) {
 }
 
 // Decodes into [height][width][channels of the output].
-bool read_pixels(Decoder& decoder, std::uint8_t* pixels, std::size_t row_bytes) {
+bool read_pixels(JpegState& decoder, std::uint8_t* pixels, std::size_t row_bytes) {
   if (setjmp(decoder.start) != 0) return false;
   jpeg_decompress_struct& jpeg = decoder.jpeg;
   jpeg_start_decompress(&jpeg);
@@ -127,11 +127,11 @@ struct Destroy {
 }  // namespace
 
 Status decode_jpeg(std::string_view bytes, const std::string& file, RawImage& image) {
-  const auto bad = [&](const Decoder& decoder) {
+  const auto bad = [&](const JpegState& decoder) {
     return usage_error(file + ": damaged JPEG image (" + std::string(decoder.message) +
                        "): allowed is a complete one");
   };
-  Decoder decoder{};
+  JpegState decoder{};
   prepare(decoder);
   const Destroy destroy{decoder.jpeg};
   if (!read_header(decoder, bytes)) return bad(decoder);

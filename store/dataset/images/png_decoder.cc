@@ -12,18 +12,18 @@
 namespace es::store {
 namespace {
 
-struct Decoder {
+struct PngState {
   png_structp png = nullptr;
   png_infop info = nullptr;
   std::string_view rest;  // remaining bytes of the file
   char message[200] = "";
   std::jmp_buf start;
 
-  ~Decoder() { png_destroy_read_struct(&png, &info, nullptr); }
+  ~PngState() { png_destroy_read_struct(&png, &info, nullptr); }
 };
 
 [[noreturn]] void stop(png_structp png, png_const_charp message) {
-  Decoder& decoder = *static_cast<Decoder*>(png_get_error_ptr(png));
+  PngState& decoder = *static_cast<PngState*>(png_get_error_ptr(png));
   // libpng's own messages begin with the name of the chunk, which is content of the file. The text
   // after it is one of a fixed list.
   const char* const text = std::strstr(message, ": ");
@@ -34,7 +34,7 @@ struct Decoder {
 void ignore(png_structp, png_const_charp) {}
 
 void read_bytes(png_structp png, png_bytep out, std::size_t size) {
-  Decoder& decoder = *static_cast<Decoder*>(png_get_io_ptr(png));
+  PngState& decoder = *static_cast<PngState*>(png_get_io_ptr(png));
   if (decoder.rest.size() < size) stop(png, "the file is cut short");
   std::memcpy(out, decoder.rest.data(), size);
   decoder.rest.remove_prefix(size);
@@ -42,7 +42,7 @@ void read_bytes(png_structp png, png_bytep out, std::size_t size) {
 
 // Reads the header and requests 8-bit red, green and blue. Returns false after an error, with a
 // message in the decoder.
-bool read_header(Decoder& decoder) {
+bool read_header(PngState& decoder) {
   if (setjmp(decoder.start) != 0) return false;
   png_structp png = decoder.png;
   png_set_read_fn(png, &decoder, read_bytes);
@@ -57,7 +57,7 @@ bool read_header(Decoder& decoder) {
   return true;
 }
 
-bool read_pixels(Decoder& decoder, png_bytep pixels, std::uint32_t height, std::size_t row_bytes) {
+bool read_pixels(PngState& decoder, png_bytep pixels, std::uint32_t height, std::size_t row_bytes) {
   const int passes = png_set_interlace_handling(decoder.png);
   if (setjmp(decoder.start) != 0) return false;
   for (int pass = 0; pass < passes; ++pass)
@@ -70,7 +70,7 @@ bool read_pixels(Decoder& decoder, png_bytep pixels, std::uint32_t height, std::
 }  // namespace
 
 Status decode_png(std::string_view bytes, const std::string& file, RawImage& image) {
-  Decoder decoder;
+  PngState decoder;
   const auto bad = [&] {
     return usage_error(file + ": damaged PNG image (" + decoder.message +
                        "): allowed is a complete one");

@@ -27,7 +27,18 @@ TEST_SUITE("actors/model_key") {
     CHECK(changed([](JobSpec& s) { s.model.classes = 1000; }));
     CHECK(changed([](JobSpec& s) { s.model.dropout = 0.5; }));
     CHECK(changed([](JobSpec& s) { s.resources.threads = 2; }));
+    CHECK(changed([](JobSpec& s) { s.model.file = "net"; }));
     CHECK(changed([](JobSpec& s) { s.level = DeterminismLevel::kD2; }));
+  }
+
+  TEST_CASE("the key of a model file has the digest of the model and not the place of the file") {
+    JobSpec spec;
+    spec.model = {.file = "net", .file_digest = std::string(32, 'a')};
+    const std::string key = model_key(spec, layout(28));
+    spec.model.file = "elsewhere";
+    CHECK(model_key(spec, layout(28)) == key);
+    spec.model.file_digest.back() = 'b';
+    CHECK(model_key(spec, layout(28)) != key);
   }
 
   TEST_CASE("what does not change a local step does not change the key") {

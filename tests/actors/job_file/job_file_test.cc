@@ -35,8 +35,22 @@ void randomise_data(DataSpec& data, Task task, std::mt19937_64& random) {
   data.boxes = 1 + random() % 50;
 }
 
-JobSpec random_spec(std::mt19937_64& random) {
+void randomise_model(ModelSpec& model, std::mt19937_64& random) {
   const char* models[] = {"mlp", "swin_t", "neumf", "bert", "electra", "yolov3"};
+  const bool captured = random() % 4 == 0;
+  if (captured) {
+    model.file = "net.esmodel";
+    if (random() % 2 == 0) model.file_digest = Digest{random(), random()}.hex();
+  } else {
+    model.name = models[random() % std::size(models)];
+    model.size = random() % 2 == 0 ? "tiny" : "published";
+    model.dropout = random() % 2 == 0 ? -1.0 : fraction(random);
+  }
+  model.weights = !captured && random() % 2 == 0 ? "" : "w.safetensors";
+  if (!model.weights.empty()) model.weights_digest = Digest{random(), random()}.hex();
+}
+
+JobSpec random_spec(std::mt19937_64& random) {
   const char* optimizers[] = {"sgd", "adam", "adamw"};
   JobSpec spec;
   spec.name = "j" + std::to_string(random() % 1000);
@@ -46,9 +60,7 @@ JobSpec random_spec(std::mt19937_64& random) {
   spec.level = static_cast<DeterminismLevel>(random() % 4);
   spec.auto_cost = fraction(random);
   spec.tf32 = spec.level < DeterminismLevel::kD2 && random() % 2 == 0;
-  spec.model.name = models[random() % std::size(models)];
-  spec.model.size = random() % 2 == 0 ? "tiny" : "published";
-  spec.model.dropout = random() % 2 == 0 ? -1.0 : fraction(random);
+  randomise_model(spec.model, random);
   randomise_data(spec.data, task_of(spec.model), random);
   spec.optimizer.kind = optimizers[random() % 3];
   spec.optimizer.nesterov = spec.optimizer.kind == "sgd";
@@ -62,8 +74,6 @@ JobSpec random_spec(std::mt19937_64& random) {
   spec.resources.threads = 1 + random() % 8;
   spec.resources.device_types = {{"cpu-avx2"}, {"cpu-scalar"}};
   spec.audit.every_steps = 50;
-  spec.model.weights = random() % 2 == 0 ? "" : "w.safetensors";
-  if (!spec.model.weights.empty()) spec.model.weights_digest = Digest{random(), random()}.hex();
   spec.checkpoint = {.every_steps = random() % 9,
                      .directory = "c",
                      .keep = 2 + static_cast<std::uint32_t>(random() % 9)};
@@ -153,6 +163,12 @@ device_types = ["cpu-avx2"]
         {"steps = 1\n[model]\nweights = \"w\"\nweights_digest = \"ABC\"",
          "model.weights_digest = \"ABC\": allowed is 32"},
         {"max_p = 2", "job.toml: steps = 0: allowed is at least 1"},
+        {"steps = 1\n[model]\nname = \"mlp\"\nfile = \"net\"\nweights = \"w\"",
+         "job.toml: model.name = 'mlp': allowed is no such key beside model.file"},
+        {"steps = 1\n[model]\nclasses = 10\nfile = \"net\"\nweights = \"w\"",
+         "job.toml: model.classes = 10: allowed is no such key beside model.file"},
+        {"steps = 1\n[model]\nfile = \"net\"",
+         "job.toml: model.weights = \"\": allowed is the safetensors file with the initial"},
     };
     for (const Case& c : cases) {
       CAPTURE(c.text);
@@ -184,7 +200,8 @@ device_types = ["cpu-avx2"]
   // A field that is missing in the canonical text would be lost between the head and its workers.
   TEST_CASE("the canonical text holds every key that a job file may have") {
     const std::string text =
-        to_toml(JobSpec{.steps = 1, .tf32 = true, .stages = *parse_stages("cpu-avx2:1@1")});
+        to_toml(JobSpec{.steps = 1, .tf32 = true, .stages = *parse_stages("cpu-avx2:1@1")}) +
+        to_toml(JobSpec{.model = {.file = "net", .file_digest = "digest"}});
     for (const char* section :
          {"", "model", "data", "optimizer", "schedule", "resources", "checkpoint"}) {
       CAPTURE(section);

@@ -176,6 +176,35 @@ TEST_SUITE("actors/version/initial_weights") {
           std::string::npos);
   }
 
+  TEST_CASE("other names of a parameter and buffers of a model file are written and checked") {
+    gpu::ParamTable table = engine(spec(1))->table();
+    table.add_alias({"tied.weight", 0});
+    const auto mask = std::vector<std::byte>{std::byte{1}, std::byte{0}};
+    table.add_buffer({.name = "mask", .torch_shape = {2}, .dtype = "BOOL", .bytes = mask});
+    Files files;
+    const gpu::Replica& replica = files.source->replica();
+    const StateDict state(table, replica.params.data(), replica.contexts[0].stats.data(), 7);
+    CHECK(check_weights(files.write("whole", state.tensors()), table).ok());
+    CHECK(check_weights(files.write("without", files.state.tensors()), table).ok());
+    const auto changed = [&](const char* name) {
+      auto tensors = state.tensors();
+      const auto tensor = std::ranges::find(tensors, name, &store::TensorData::name);
+      REQUIRE(tensor != tensors.end());
+      std::vector<std::byte> bytes(tensor->bytes.begin(), tensor->bytes.end());
+      bytes[0] ^= std::byte{1};
+      tensor->bytes = bytes;
+      const auto checked = check_weights(files.write(name, tensors), table);
+      REQUIRE_FALSE(checked.ok());
+      return checked.error().message;
+    };
+    const std::string first = table.params()[0].name;
+    CHECK(changed("tied.weight")
+              .ends_with(": tensor \"tied.weight\" has other values: allowed are those of \"" +
+                         first + "\", with which the model ties it"));
+    CHECK(changed("mask").ends_with(
+        ": tensor \"mask\" has other values: allowed are those of model.file"));
+  }
+
   TEST_CASE("a file that was changed after admission is noticed, and nothing is loaded") {
     Files files;
     JobSpec other = spec(2);

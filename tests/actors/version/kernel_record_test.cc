@@ -112,15 +112,15 @@ TEST_SUITE("actors/version/kernel_record") {
     KernelRecord avx2 = vendor_record(), newer = vendor_record();
     avx2.device_type = {"cpu-avx2"};
     newer.library = "oneDNN 3.0.0";
-    const auto goes_on = [](const KernelRecord& saved, const KernelRecord& present,
-                            const char* stages) {
+    const auto continues = [](const KernelRecord& saved, const KernelRecord& present,
+                              const char* stages) {
       return check_kernels(saved, present, parse_stages(stages).value(), "/c").ok();
     };
     const char* both = "cpu-avx512:2@6,cpu-avx2:1@6";
-    CHECK(goes_on(vendor_record(), avx2, both));
-    CHECK_FALSE(goes_on(vendor_record(), avx2, "cpu-avx2:1@6"));
-    CHECK_FALSE(goes_on(vendor_record(), avx2, "cpu-scalar:2@6,cpu-avx2:1@6"));
-    CHECK_FALSE(goes_on(vendor_record(), newer, both));
+    CHECK(continues(vendor_record(), avx2, both));
+    CHECK_FALSE(continues(vendor_record(), avx2, "cpu-avx2:1@6"));
+    CHECK_FALSE(continues(vendor_record(), avx2, "cpu-scalar:2@6,cpu-avx2:1@6"));
+    CHECK_FALSE(continues(vendor_record(), newer, both));
   }
 
   TEST_CASE("without a record only D2 continues") {

@@ -114,8 +114,8 @@ TEST_SUITE("actors/version/version_io") {
     CHECK(refused.error().message ==
           (directory / "c").string() +
               ": computed with oneDNN 1.2.3 on cpu-avx2; this worker computes with canonical "
-              "kernels on cpu-scalar; at level D1 allowed are the same kernels, since others give "
-              "other bits; level D2 goes on anywhere");
+              "kernels on cpu-scalar; at level D1 only the same kernels are allowed, because "
+              "others give other bits; at level D2 a job continues with any kernels");
     CHECK(digests_of(*target) == before);
 
     job.level = DeterminismLevel::kD2;

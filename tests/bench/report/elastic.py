@@ -36,7 +36,7 @@ def measure(contestant, event, change, deadline_s):
     before = steps.wait_for_more(f"before {event}", 1, deadline_s)
     threading.Event().wait(MID_STEP * step_s)
     recovered = contestant.recovered(workers)
-    first_after = contestant.goes_on(workers) if event in LOSSES else recovered
+    first_after = contestant.continues(workers) if event in LOSSES else recovered
     began = time.monotonic()
     fire()
     first = steps.wait(f"after {event}", first_after, began, deadline_s)

@@ -128,7 +128,7 @@ class Ours:
         changed it."""
         return lambda step: step.workers == self.placement(workers)
 
-    def goes_on(self, _):
+    def continues(self, _):
         """Returns whether a step shows that training continues after a loss. The first step
         afterwards may only be a late report, unless other workers computed it. The second step
         cannot."""

@@ -94,7 +94,7 @@ class Torch:
         size = self._size(workers)
         return lambda step: step.workers != before and size(step)
 
-    goes_on = recovered
+    continues = recovered
 
     # --- events: each determines its action, and returns a function that performs it
 

@@ -13,7 +13,8 @@ TEST_SUITE("gpu/device_choice") {
     CHECK(gpu::why_no_gpu(0, 13000, insufficient) ==
           "there is no GPU, or its driver is not loaded");
     CHECK(gpu::why_no_gpu(12040, 13000, insufficient) ==
-          "the driver of the GPU is for CUDA 12.4, needed is one for CUDA 13.0 or newer");
+          "the driver of the GPU is for CUDA 12.4, and this program needs one for CUDA 13.0 or "
+          "newer");
     CHECK(gpu::why_no_gpu(13000, 13000, "no CUDA-capable device is detected") ==
           "no CUDA-capable device is detected");
   }

@@ -1,7 +1,7 @@
 #pragma once
 // Stand-ins for cuBLAS and cuDNN, as shared libraries that the program loads instead of them
 // (LD_LIBRARY_PATH). They pass their calls to the test, which computes the results on host memory,
-// and they fail when the test says so. A test changes their settings with the functions below.
+// and they fail when the test requests it. A test changes their settings with the functions below.
 #include <cublas_v2.h>
 #include <cudnn.h>
 

@@ -168,6 +168,7 @@ TEST_SUITE("gpu/cuda/gemm") {
     const GemmShape s{.k = k, .a_row = k, .b_row = 1};
     Floats ws = workspace(device().gemm_workspace_floats(s, 1));
     device().gemm(kStream, s, 1, 0, 0, 0, a, b, nullptr, c, ws);
+    finish();
     CHECK(c[0] == 1.0f);
   }
 

@@ -80,11 +80,11 @@ class ShuffledDevice final : public gpu::cuda::Device {
   }
 
   Status synchronise(Stream s) override {
-    while (!queue(s).items.empty()) go_on();
+    while (!queue(s).items.empty()) perform_one();
     return check();
   }
   Status synchronise(Event e) override {
-    while (!mark(e).passed()) go_on();
+    while (!mark(e).passed()) perform_one();
     return check();
   }
   Status check() override { return host_->check(); }
@@ -107,7 +107,7 @@ class ShuffledDevice final : public gpu::cuda::Device {
     void add(std::function<void()> work) override {
       if (recording != nullptr) return recording->push_back(std::move(work));
       items.push_back({{}, std::move(work)});
-      device.go_on_somewhat();
+      device.perform_some();
     }
     void add_wait(const Mark& after) {
       items.push_back({after, [] {}});
@@ -124,8 +124,8 @@ class ShuffledDevice final : public gpu::cuda::Device {
   static Queue& queue(Stream s) { return *static_cast<Queue*>(s.handle); }
   static Mark& mark(Event e) { return *static_cast<Mark*>(e.handle); }
 
-  // One item of a stream that may continue.
-  void go_on() {
+  // Performs one item of a stream that may continue.
+  void perform_one() {
     std::vector<Queue*> ready;
     for (const auto& q : queues_)
       if (!q->items.empty() && q->items.front().after.passed()) ready.push_back(q.get());
@@ -137,13 +137,13 @@ class ShuffledDevice final : public gpu::cuda::Device {
     item.work();
     ++q.done;
   }
-  void go_on_somewhat() {
+  void perform_some() {
     const auto ready = [](const auto& q) {
       return !q->items.empty() && q->items.front().after.passed();
     };
-    // Fewer items than are queued, when streams starve, because the others have enough work.
+    // If streams starve, fewer items are performed than are queued: the others have enough work.
     for (auto steps = random_() % (starves_ ? 2 : 4); steps > 0; --steps)
-      if (std::any_of(queues_.begin(), queues_.end(), ready)) go_on();
+      if (std::any_of(queues_.begin(), queues_.end(), ready)) perform_one();
   }
 
   static bool by_turn(const Queue* a, const Queue* b) { return a->turn < b->turn; }

@@ -4,6 +4,7 @@
 
 #include <deque>
 
+#include "gpu/models/models.h"
 #include "tests/gpu/support/onednn_class.h"
 #include "tests/gpu/support/training.h"
 
@@ -40,8 +41,10 @@ class ScriptedClock {
 };
 
 Result<D2Verdict> measure(const JobSpec& spec, const Batch& batch, ScriptedClock& clock) {
+  const auto model = build_model(spec.model, spec.batch_size, images());
+  if (!model) return model.error();
   return measure_d2(
-      spec, images(), {.cpu_class = test::onednn_class()}, batch, [&] { return clock.look(); }, 3);
+      spec, *model, {.cpu_class = test::onednn_class()}, batch, [&] { return clock.look(); }, 3);
 }
 
 }  // namespace

@@ -102,6 +102,24 @@ TEST_SUITE("gpu/graph/fuse") {
           std::vector<std::string>{"relu", "leaky_relu", "", ""});
   }
 
+  TEST_CASE("programs and chains that follow each other become one program, also through views") {
+    GraphBuilder b("net", 2, tokens_and_label());
+    const TensorId x = b.linear("a", b.input("tokens"), {.out = 8});
+    const TensorId row = b.constant("row", {8}, std::vector<float>(8, 0.5F));
+    TensorId y = b.binary("add", Function::kAdd, x, row);
+    y = b.scale("scale", b.unary("sin", Function::kSin, y), 2.0F);
+    y = b.reshape("view", y, {8, 8});
+    y = b.binary("twice", Function::kAdd, y, y);
+    const TensorId z = b.linear("b", y, {.out = 8});
+    b.cross_entropy("loss", b.reshape("logits", z, {2, 4, 1, 8}), b.input("label"));
+    const Program program = compile(*b.finish({z}));
+    // The gradient of sin reads its argument, so the first addition keeps a pass of its own.
+    std::string programs;
+    for (const std::string& detail : details(program, OpKind::kProgram)) programs += detail + "; ";
+    CHECK(programs == "add; sin, mul, add; add, mul, cos, mul; ");
+    CHECK(details(program, OpKind::kChain).empty());
+  }
+
   TEST_CASE("consecutive moves become one move, also through views and with an upsampling") {
     const std::vector<OperatorCase> cases = es::test::network_cases();
     const auto found = std::find_if(cases.begin(), cases.end(),

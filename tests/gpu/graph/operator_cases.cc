@@ -283,6 +283,33 @@ OperatorCase encoder() {
   return finished(b, "encoder", logits);
 }
 
+// Programs, chains and views that follow each other: a gated block, a norm by hand, a softmax over
+// another axis, and a mask.
+OperatorCase programs() {
+  GraphBuilder b("programs", kBatch, layout());
+  const TensorId x = b.linear("stem", b.input("image"), {.out = 6});
+  const TensorId mean = b.reduce("mean", Reduction::kMean, x, {1, 2}, true);
+  const TensorId d = b.binary("centred", Function::kSub, x, mean);
+  const TensorId variance = b.variance("variance", x, {1, 2}, true, 0);
+  const TensorId istd = b.unary("istd", Function::kRsqrt,
+                                b.unary("eps", Function::kAddScalar, variance, {.a = 1e-3F}));
+  const TensorId normal = b.binary("normal", Function::kMul, d, istd);
+  const TensorId gate = b.unary("silu", Function::kSilu, b.linear("gate", normal, {.out = 6}));
+  TensorId y = b.gelu("gelu", b.binary("gated", Function::kMul, gate, normal));
+  y = b.scale("scale", b.unary("softplus", Function::kSoftplus, y, {.a = 2.0F}), 0.5F);
+  const TensorId flat = b.reshape("flat", y, {kBatch, 48, 6});
+  const TensorId top = b.logsumexp("logsumexp", flat, {1}, true);
+  const TensorId p = b.unary("p", Function::kExp, b.binary("shifted", Function::kSub, flat, top));
+  const TensorId large = b.binary("large", Function::kLess, b.constant("level", {1}, {0.02F}), p);
+  const TensorId lowest = b.constant("lowest", {1}, {-1e9F});
+  const TensorId scores = b.softmax("softmax", b.where("masked", large, flat, lowest));
+  const TensorId pooled = b.reduce("pooled", Reduction::kSum,
+                                   b.binary("weighted", Function::kMul, scores, p), {1}, false);
+  const TensorId logits = b.linear("fc", pooled, {.out = 5});
+  b.cross_entropy("loss", logits, b.input("label"));
+  return finished(b, "programs", logits);
+}
+
 // Consecutive moves, as in shifted windows, shuffles and feature pyramids.
 OperatorCase rearranging() {
   GraphBuilder b("rearranging", kBatch, layout());
@@ -331,6 +358,7 @@ std::vector<OperatorCase> operator_cases() {
   add_pools(cases);
   add_moves(cases);
   add_losses(cases);
+  for (OperatorCase& c : program_cases()) cases.push_back(std::move(c));
   return cases;
 }
 
@@ -340,6 +368,7 @@ std::vector<OperatorCase> network_cases() {
   cases.push_back(encoder());
   cases.push_back(wide());
   cases.push_back(rearranging());
+  cases.push_back(programs());
   return cases;
 }
 

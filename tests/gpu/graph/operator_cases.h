@@ -16,6 +16,9 @@ struct OperatorCase {
 // All but the YOLO loss, with batch size 3.
 std::vector<OperatorCase> operator_cases();
 
+// Those of general element-wise operators and reductions, which operator_cases() includes.
+std::vector<OperatorCase> program_cases();
+
 // Several operators in sequence, as in models: residual blocks, shared tensors, an encoder.
 std::vector<OperatorCase> network_cases();
 

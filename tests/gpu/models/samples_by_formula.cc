@@ -86,6 +86,8 @@ SampleLayout sample_layout(Task task, const SampleSizes& s) {
                id("length", 1, 1, last + 1, 1), id("span", 1, 2, last)}};
     case Task::kDetection:
       return {{image, SampleField{"boxes", FieldType::kF32, s.boxes, 1, 5}}};
+    case Task::kCaptured:
+      break;
   }
   return {};
 }
@@ -115,6 +117,8 @@ std::vector<float> reference_batch(Task task, const SampleSizes& s, std::int64_t
     case Task::kDetection:
       words.add(image(s, n));
       words.add(boxes(s, n));
+      break;
+    case Task::kCaptured:
       break;
   }
   return words.take();

@@ -177,6 +177,27 @@ TEST_SUITE("gpu/optim/optimizer") {
     CHECK(optimizer.clipped_scale(0.25F, 0.0F) == 0.25F);
   }
 
+  TEST_CASE("an update does not change frozen parameters") {
+    Example e;
+    e.table.add({.name = "frozen", .order = {.outer = 20}, .trained = false});
+    e.replica.params = AlignedBuffer(e.table.total_floats());
+    e.replica.moments[0] = AlignedBuffer(e.table.total_floats());
+    const std::int64_t begin = e.table.trained_floats();
+    for (std::int64_t i = begin; i < begin + 20; ++i) e.replica.params.data()[i] = 0.5F;
+    OptimizerSpec spec;
+    spec.weight_decay = 0.1;
+    Optimizer optimizer(spec, {}, 0, 1);
+    Parallel parallel(1);
+    CHECK(update_params(e.reduced(), optimizer, optimizer.step(0), fastest(), parallel, e.replica));
+    CHECK(e.replica.params.data()[0] != 0.0F);
+    for (std::int64_t i = begin; i < begin + 20; ++i) {
+      CHECK(e.replica.params.data()[i] == 0.5F);
+      CHECK(e.replica.moments[0].data()[i] == 0.0F);
+    }
+    std::vector<float> by_param(3);
+    CHECK(sum_of_squares(e.reduced(), fastest(), parallel, by_param) > 0.0F);
+  }
+
   TEST_CASE("an update has the same bits with any number of threads") {
     OptimizerSpec spec;
     spec.weight_decay = 0.01;

@@ -100,4 +100,15 @@ TEST_SUITE("gpu/params") {
     for (int i = 148; i < 160; ++i) CHECK(flat[i] == 0.0F);
     CHECK(initial_stats(table) == std::vector<float>{0, 0, 0, 1, 1, 1});
   }
+
+  TEST_CASE("buckets end before the frozen parameters, which lie behind all others") {
+    ParamTable table;
+    table.add({.name = "a", .order = {.outer = 20}});
+    table.add({.name = "b", .order = {.outer = 5}});
+    table.add({.name = "frozen", .order = {.outer = 40}, .trained = false});
+    CHECK(table.trained().size() == 2);
+    CHECK(table.trained_floats() == 48);
+    CHECK(table.total_floats() == 96);
+    CHECK(cut_buckets(table, 1000) == std::vector<Bucket>{{0, 48}});
+  }
 }

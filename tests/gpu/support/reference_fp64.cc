@@ -8,6 +8,7 @@
 #include "gpu/graph/ops/operator.h"
 #include "proto/base/check.h"
 #include "proto/base/philox.h"
+#include "tests/gpu/support/function_fp64.h"
 
 namespace es::test {
 namespace {
@@ -95,6 +96,19 @@ class Reference {
         return move(op);
       case OpKind::kView:
         y = x;
+        return;
+      case OpKind::kProgram:
+        return program(op, y);
+      case OpKind::kReduce:
+      case OpKind::kBestIndex:
+        return reduce(op, x, y);
+      case OpKind::kRunningSum:
+        return running_sum(op, x, y);
+      case OpKind::kTakeRows:
+        for (std::size_t i = 0; i < y.size(); ++i) {
+          const std::size_t c = x.size() / static_cast<std::size_t>(shape(op.in[0]).front());
+          y[i] = x[static_cast<std::size_t>(value(op.in[1])[i / c]) * c + i % c];
+        }
         return;
       default:
         return pool(op, x, y);
@@ -193,7 +207,7 @@ class Reference {
     const TensorShape& s = shape(op.in[0]);
     y = x;
     for (std::int64_t c = 0; c < s.row(); ++c)
-      normalise(y.data() + c, s.rows(), s.row(), static_cast<double>(gpu::kBatchNormEps));
+      normalise(y.data() + c, s.rows(), s.row(), static_cast<double>(op.eps));
     scale_and_shift(op, y);
     const double slope = op.activation == gpu::Activation::kRelu ? 0.0
                          : op.activation == gpu::Activation::kLeakyRelu
@@ -299,6 +313,46 @@ class Reference {
     if (in.bias >= 0) sum += value(op.in[in.bias])[(head * s.tokens + i) * s.tokens + j];
     if (in.mask >= 0) sum += value(op.in[in.mask])[(b % s.masks * s.tokens + i) * s.tokens + j];
     return sum;
+  }
+
+  // A graph that is not compiled has one function in each program. Shapes are aligned at the end.
+  void program(const Op& op, Values& y) const {
+    const TensorShape& to = shape(op.out[0]);
+    for (std::int64_t i = 0; i < to.count(); ++i) {
+      Values x;
+      for (const TensorId t : op.in) {
+        const TensorShape& from = shape(t);
+        std::int64_t rest = i, at = 0, stride = 1;
+        for (int axis = to.rank() - 1; axis >= 0; rest /= to[axis--]) {
+          const int mine = axis - (to.rank() - from.rank());
+          if (mine < 0) continue;
+          at += from[mine] == 1 ? 0 : rest % to[axis] * stride;
+          stride *= from[mine];
+        }
+        x.push_back(value(t)[static_cast<std::size_t>(at)]);
+      }
+      y[static_cast<std::size_t>(i)] = function_fp64(op.function, op.parameters, x);
+    }
+  }
+
+  void reduce(const Op& op, const Values& x, Values& y) const {
+    const gpu::AlongAxis& a = op.along;
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      const auto at = static_cast<std::int64_t>(i);
+      Values middle;
+      for (std::int64_t k = 0; k < a.count; ++k)
+        middle.push_back(x[(at / a.inner * a.count + k) * a.inner + at % a.inner]);
+      const double result = reduction_fp64(a.kind, middle);
+      const auto found = std::find(middle.begin(), middle.end(), result) - middle.begin();
+      y[i] = op.kind == OpKind::kReduce ? result : static_cast<double>(found);
+    }
+  }
+
+  void running_sum(const Op& op, const Values& x, Values& y) const {
+    const auto inner = static_cast<std::size_t>(op.along.inner);
+    const auto count = static_cast<std::size_t>(op.along.count);
+    for (std::size_t i = 0; i < y.size(); ++i)
+      y[i] = i / inner % count == 0 ? x[i] : y[i - inner] + x[i];
   }
 
   // One word at a time, by the definition of a BlockCopy.

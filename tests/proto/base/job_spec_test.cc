@@ -47,6 +47,21 @@ TEST_SUITE("proto/base/job_spec") {
            s.model.width = 8;
          }},
         {"model.dropout", [](JobSpec& s) { s.model.dropout = 1.0; }},
+        {"model.file", [](JobSpec& s) { s.model.file_digest = std::string(32, 'a'); }},
+        {"model.file_digest",
+         [](JobSpec& s) { s.model.file = "net", s.model.file_digest = "new"; }},
+        {"model.weights", [](JobSpec& s) { s.model.file = "net"; }},
+        {"data.kind", [](JobSpec& s) { s.data.kind = "arrays", s.data.path = "data"; }},
+        {"data.kind",
+         [](JobSpec& s) {
+           s.model.file = "net", s.model.weights = "w";
+           s.data.kind = "squad";
+         }},
+        {"data.flip",
+         [](JobSpec& s) {
+           s.model.file = "net", s.model.weights = "w";
+           s.data = {.kind = "arrays", .path = "data", .flip = true};
+         }},
         {"model.dropout", [](JobSpec& s) { s.model.dropout = -0.5; }},
         {"model.dropout", [](JobSpec& s) { s.model.dropout = 0.0 / 0.0; }},
         {"auto_cost", [](JobSpec& s) { s.auto_cost = -0.1; }},
@@ -106,6 +121,17 @@ TEST_SUITE("proto/base/job_spec") {
       CHECK(status.error().kind == ErrorKind::kUsage);
       CHECK(status.error().message.rfind("job.toml: " + std::string(c.field) + " = ", 0) == 0);
       CHECK(status.error().message.find("allowed is") != std::string::npos);
+    }
+  }
+
+  TEST_CASE("the fields of built-in models have no meaning beside a model file") {
+    JobSpec spec = good();
+    spec.model = {.file = "net", .name = "no such model", .weights = "w"};
+    CHECK(task_of(spec.model) == Task::kCaptured);
+    CHECK(validate(spec, "job.toml").ok());
+    for (const char* kind : {"arrays", "idx", "cifar10", "image_folder"}) {
+      spec.data = {.kind = kind, .path = "data"};
+      CHECK(validate(spec, "job.toml").ok());
     }
   }
 

@@ -38,7 +38,7 @@ void walk(std::string_view name, int walks, int steps, const Visit& visit) {
     for (int s = 0; s < steps; ++s) {
       const Decisions decisions = policy->decide(view);
       visit(random, view, decisions);
-      random.move_on(view, decisions);
+      random.advance(view, decisions);
     }
   }
 }

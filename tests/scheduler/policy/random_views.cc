@@ -84,61 +84,86 @@ ClusterView RandomViews::view(std::uint32_t jobs_max) {
   return view;
 }
 
-void RandomViews::move_on(ClusterView& view, const scheduler::Decisions& decisions) {
-  std::vector<std::size_t> changed;
+void RandomViews::advance_time(ClusterView& view) {
   const double step_s = one_in(3) ? 0 : draw(1, 200);
   for (const JobView& job : view.jobs)
     if (!job.id.empty()) view.job_seconds += step_s;
   view.now += Seconds(step_s);
   view.free = sum(view.free, view.returning);
   view.returning = {};
-  const auto touch = [&](std::size_t slot) {
-    JobView& job = view.jobs[slot];
-    job.work.remaining_steps = remaining_steps_at(job, view.now);
-    job.work.attained_device_s = attained_device_s_at(job, view.now);
-    job.work.as_of = job.changed = view.now;
-    job.work.steps_per_s = job.held.total();
-    job.work.paused_until = view.now + Seconds(draw(0, 20));
-    job.started = job.started || !job.held.empty();
-    job.settled = !one_in(4);
-    propose(job, view.total);
-    if (!job.settled) job.proposals.clear();
-    changed.push_back(slot);
-  };
+}
+
+void RandomViews::adopt_devices(const ClusterView& view, JobView& job) {
+  job.work.remaining_steps = remaining_steps_at(job, view.now);
+  job.work.attained_device_s = attained_device_s_at(job, view.now);
+  job.work.as_of = job.changed = view.now;
+  job.work.steps_per_s = job.held.total();
+  job.work.paused_until = view.now + Seconds(draw(0, 20));
+  job.started = job.started || !job.held.empty();
+  job.settled = !one_in(4);
+  propose(job, view.total);
+  if (!job.settled) job.proposals.clear();
+}
+
+void RandomViews::carry_out(ClusterView& view, const scheduler::Decisions& decisions,
+                            std::vector<std::size_t>& changed) {
   for (const scheduler::Change& c : decisions.shrinks) {
     view.jobs[c.slot].held = beyond(view.jobs[c.slot].held, c.devices);
     DeviceSet& to = one_in(2) ? view.free : view.returning;
     to = sum(to, c.devices);
-    touch(c.slot);
+    adopt_devices(view, view.jobs[c.slot]);
+    changed.push_back(c.slot);
   }
   for (const scheduler::Change& c : decisions.grants) {
     view.jobs[c.slot].held = sum(view.jobs[c.slot].held, c.devices);
     view.free = beyond(view.free, c.devices);
-    touch(c.slot);
+    adopt_devices(view, view.jobs[c.slot]);
+    changed.push_back(c.slot);
   }
-  for (std::size_t slot = 0; slot < view.jobs.size(); ++slot) {
-    JobView& job = view.jobs[slot];
-    if (!job.id.empty() && one_in(10)) {  // The job ends.
-      view.free = sum(view.free, job.held);
-      job = {};
-      changed.push_back(slot);
-    } else if (job.id.empty() && one_in(3)) {
-      job = this->job(view);
-      changed.push_back(slot);
-    } else if (!job.id.empty() && one_in(10)) {
-      if (one_in(2)) job.pinned = one_in(2) ? std::optional(some(view.total)) : std::nullopt;
-      if (one_in(2)) refuse(job, view.total);
-      job.settled = true;
-      propose(job, view.total);
-      changed.push_back(slot);
-    } else if (!job.id.empty() && one_in(12) && !job.held.empty()) {  // A node is lost.
-      const DeviceSet lost = some(job.held);
-      job.held = beyond(job.held, lost);
-      view.total = beyond(view.total, lost);
-      job.proposals.clear();
-      changed.push_back(slot);
-    }
+}
+
+void RandomViews::end_job(ClusterView& view, JobView& job) {
+  view.free = sum(view.free, job.held);
+  job = {};
+}
+
+void RandomViews::change_demand(const ClusterView& view, JobView& job) {
+  if (one_in(2)) job.pinned = one_in(2) ? std::optional(some(view.total)) : std::nullopt;
+  if (one_in(2)) refuse(job, view.total);
+  job.settled = true;
+  propose(job, view.total);
+}
+
+void RandomViews::lose_node(ClusterView& view, JobView& job) {
+  const DeviceSet lost = some(job.held);
+  job.held = beyond(job.held, lost);
+  view.total = beyond(view.total, lost);
+  job.proposals.clear();
+}
+
+bool RandomViews::change_slot(ClusterView& view, std::size_t slot) {
+  JobView& job = view.jobs[slot];
+  if (job.id.empty()) {
+    if (!one_in(3)) return false;
+    job = this->job(view);
+  } else if (one_in(10)) {
+    end_job(view, job);
+  } else if (one_in(10)) {
+    change_demand(view, job);
+  } else if (one_in(12) && !job.held.empty()) {
+    lose_node(view, job);
+  } else {
+    return false;
   }
+  return true;
+}
+
+void RandomViews::advance(ClusterView& view, const scheduler::Decisions& decisions) {
+  std::vector<std::size_t> changed;
+  advance_time(view);
+  carry_out(view, decisions, changed);
+  for (std::size_t slot = 0; slot < view.jobs.size(); ++slot)
+    if (change_slot(view, slot)) changed.push_back(slot);
   if (one_in(4)) {
     view.jobs.push_back(job(view));
     changed.push_back(view.jobs.size() - 1);

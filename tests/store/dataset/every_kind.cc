@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "tests/store/dataset/arrays/array_files.h"
 #include "tests/store/dataset/images/idx_files.h"
 #include "tests/store/dataset/images/image_files.h"
 #include "tests/store/temp_directory.h"
@@ -136,15 +137,53 @@ JobSpec write_voc(const fs::path& directory) {
   return spec;
 }
 
+// The inputs "image" f32 [2,2,3], "label" i32 of a number from 0 to 4, and "mask" bool [4].
+store::CapturedInputs small_inputs() {
+  return {.inputs = {{{.name = "image", .height = 2, .width = 3, .channels = 2},
+                      ValueType::kF32,
+                      {2, 2, 3}},
+                     {{.name = "label", .type = FieldType::kI32, .high = 4}, ValueType::kI32, {}},
+                     {{.name = "mask", .type = FieldType::kI32, .height = 4, .high = 1},
+                      ValueType::kBool,
+                      {4}}},
+          .predicts_label = true};
+}
+
+void write_half(const fs::path& half, std::size_t samples) {
+  std::vector<float> image(samples * 12);
+  std::vector<std::int64_t> label(samples);
+  std::vector<std::uint8_t> mask(samples * 4);
+  for (std::size_t i = 0; i < image.size(); ++i) image[i] = 0.25F * static_cast<float>(i);
+  for (std::size_t i = 0; i < samples; ++i) label[i] = static_cast<std::int64_t>(i % 5);
+  for (std::size_t i = 0; i < mask.size(); ++i) mask[i] = i % 3 == 0;
+  write(half / "image.npy", npy_file(npy_literal("<f4", {samples, 2, 2, 3}), npy_data(image)));
+  write(half / "label.npy", npy_file(npy_literal("<i8", {samples}), npy_data(label), 2));
+  write(half / "mask.npy", npy_file(npy_literal("|b1", {samples, 4}), npy_data(mask), 3));
+}
+
+JobSpec write_arrays(const fs::path& directory) {
+  write_half(directory / "train", 6);
+  write_half(directory / "eval", 3);
+  JobSpec spec;
+  spec.model.file = "net.esmodel";
+  return spec;
+}
+
 struct Kind {
   const char* name;
   JobSpec (*write)(const fs::path& directory);
 };
 constexpr Kind kKinds[] = {
     {"idx", write_idx},         {"cifar10", write_cifar}, {"image_folder", write_image_folder},
-    {"ratings", write_ratings}, {"squad", write_squad},   {"voc", write_voc}};
+    {"ratings", write_ratings}, {"squad", write_squad},   {"voc", write_voc},
+    {"arrays", write_arrays}};
 
 }  // namespace
+
+const store::CapturedInputs* inputs_of(const JobSpec& spec) {
+  static const store::CapturedInputs inputs = small_inputs();
+  return spec.model.file.empty() ? nullptr : &inputs;
+}
 
 std::vector<JobSpec> write_every_kind(const fs::path& root) {
   std::vector<JobSpec> jobs;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "proto/base/job_spec.h"
+#include "store/dataset/captured_inputs.h"
 
 namespace es::test {
 
@@ -12,6 +13,9 @@ namespace es::test {
 // in size. Together the sets contain every form of file that a reader accepts (gzip, grey and
 // progressive JPEG, ...).
 std::vector<JobSpec> write_every_kind(const std::filesystem::path& root);
+
+// What the model file of one of these jobs asks of the samples; nullptr for a built-in model.
+const store::CapturedInputs* inputs_of(const JobSpec& spec);
 
 // All files below a directory, ordered by name.
 std::vector<std::filesystem::path> files_below(const std::filesystem::path& directory);

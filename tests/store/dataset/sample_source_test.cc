@@ -65,8 +65,8 @@ void check_ranges(const SampleLayout& layout, std::uint64_t batch,
 }
 
 void check_facts(const JobSpec& spec) {
-  const auto source = open_samples(spec);
-  const auto facts = data_facts(spec);
+  const auto source = open_samples(spec, inputs_of(spec));
+  const auto facts = data_facts(spec, inputs_of(spec));
   REQUIRE(source.ok());
   REQUIRE(facts.ok());
   CHECK(facts->layout == (*source)->layout());
@@ -104,8 +104,8 @@ TEST_SUITE("store/dataset/sample_source") {
       CAPTURE(spec.data.kind);
       const bool spoilt =
           spec.data.kind == "idx" || spec.data.kind == "cifar10" || spec.data.kind == "voc";
-      CHECK(open_samples(spec).ok() == !spoilt);
-      CHECK(data_facts(spec).ok());
+      CHECK(open_samples(spec, inputs_of(spec)).ok() == !spoilt);
+      CHECK(data_facts(spec, inputs_of(spec)).ok());
     }
   }
 
@@ -115,12 +115,12 @@ TEST_SUITE("store/dataset/sample_source") {
     const auto refused = [&](std::size_t job, const std::string& file, const std::string& bytes) {
       const std::string before = read_file(directory / file);
       write_file(directory / file, bytes);
-      const auto facts = data_facts(jobs[job]);
+      const auto facts = data_facts(jobs[job], inputs_of(jobs[job]));
       REQUIRE_FALSE(facts.ok());
-      CHECK(facts.error().message == open_samples(jobs[job]).error().message);
+      CHECK(facts.error().message == open_samples(jobs[job], inputs_of(jobs[job])).error().message);
       CHECK(facts.error().message.find((directory / file).string()) == 0);
       write_file(directory / file, before);
-      CHECK(data_facts(jobs[job]).ok());
+      CHECK(data_facts(jobs[job], inputs_of(jobs[job])).ok());
     };
     const auto cut = [&](const std::string& file) {
       const std::string bytes = read_file(directory / file);
@@ -134,6 +134,7 @@ TEST_SUITE("store/dataset/sample_source") {
     refused(3, "ratings/ratings.csv", cut("ratings/ratings.csv") + "x");
     refused(4, "squad/train-v1.1.json", cut("squad/train-v1.1.json"));
     refused(5, "voc/ImageSets/Main/val.txt", "");
+    refused(6, "arrays/train/mask.npy", cut("arrays/train/mask.npy"));
   }
 
   TEST_CASE("an unknown kind is refused with the kinds that are allowed") {

@@ -11,7 +11,9 @@
 #include "store/metrics/average_precision.h"
 #include "store/metrics/detections.h"
 #include "store/metrics/metric.h"
+#include "tests/store/dataset/every_kind.h"
 #include "tests/store/mutate.h"
+#include "tests/store/temp_directory.h"
 #include "tests/support/seed.h"
 
 using namespace es;
@@ -444,9 +446,29 @@ TEST_SUITE("store/metrics") {
     }
   }
 
+  TEST_CASE("a captured model has an accuracy if it predicts labels, and always its loss") {
+    TempDirectory directory;
+    for (const JobSpec& spec : write_every_kind(directory.path())) {
+      if (spec.data.kind != "arrays") continue;
+      CapturedInputs inputs = *inputs_of(spec);  // The labels of the evaluation are 0, 1 and 2.
+      for (const bool predicts : {true, false}) {
+        inputs.predicts_label = predicts;
+        const auto sink = MetricSink::create(spec, *open_samples(spec, &inputs));
+        add(*sink, 0, 3,
+            {{9, 1, 2, 3, 4,     // Label 0: first.
+              4, 9, 2, 3, 4,     // Label 1: first.
+              9, 0, 9, 0, 0}});  // Label 2: of equal ones the lower class is better.
+        const auto metrics = summarise(Task::kCaptured, sink->totals());
+        CHECK(metrics.size() == (predicts ? 2 : 1));
+        CHECK(named(metrics, "loss") == 2.0);
+        if (predicts) CHECK(named(metrics, "top1") == 2.0 / 3);
+      }
+    }
+  }
+
   TEST_CASE("without evaluated samples every metric is 0") {
-    for (const Task task :
-         {Task::kClassification, Task::kRecommendation, Task::kQuestionAnswering, Task::kDetection})
+    for (const Task task : {Task::kClassification, Task::kRecommendation, Task::kQuestionAnswering,
+                            Task::kDetection, Task::kCaptured})
       for (const NamedMetric& metric : summarise(task, {})) CHECK(metric.value == 0.0);
   }
 

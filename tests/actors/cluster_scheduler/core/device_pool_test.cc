@@ -116,7 +116,7 @@ TEST_SUITE("actors/cluster_scheduler/device_pool") {
     pool.check_invariants();
   }
 
-  TEST_CASE("a suspect device belongs to nobody once it is released, until it is cleared") {
+  TEST_CASE("a suspect device belongs to no job once it is released, until it is cleared") {
     DevicePool pool;
     pool.join("n", devices("a:2"));
     pool.grant("j", kA, 1);

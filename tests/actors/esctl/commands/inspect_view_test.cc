@@ -15,7 +15,7 @@ Inspection inspection(const gpu::D2Verdict& verdict) {
           .layout = {},
           .engines = {engine},
           .cuda = {},
-          .d2 = {.device_type = "cpu-avx512", .verdict = verdict}};
+          .d2 = D2Cost{.device_type = "cpu-avx512", .verdict = verdict}};
 }
 
 const gpu::D2Verdict kDear{.vendor_ops = {"conv1 (conv2d): brgconv:avx512_core",

@@ -45,7 +45,7 @@ class Numbers final : public store::SampleSource {
 };
 
 // An EST with a device that records its requests, and with data workers that answer when the test
-// says so.
+// requests it.
 class Bench {
  public:
   explicit Bench(std::uint32_t slots = 2, std::uint32_t loaders = 1) : system_(configure(config_)) {

@@ -171,8 +171,8 @@ TEST_SUITE("actors/gateway/hostile") {
   // heartbeats nor its limit for received messages.
   TEST_CASE("a peer that floods a busy process and breaks the connection does no harm") {
     const TempDirectory dir;
-    std::promise<void> busy, go_on;
-    std::shared_future<void> released = go_on.get_future().share();
+    std::promise<void> busy, release;
+    std::shared_future<void> released = release.get_future().share();
     std::once_flag once;
     const auto ignore = [](const std::string&) {};
     TransportOptions options = quick_options("head", dir.ipc("head.sock"));
@@ -195,7 +195,7 @@ TEST_SUITE("actors/gateway/hostile") {
     Station clock(impatient_options("client/1"));
     REQUIRE(clock->connect("worker/2", dir.ipc("nobody.sock")).ok());
     CHECK(clock.wait_for("down worker/2"));
-    go_on.set_value();
+    release.set_value();
     Station honest(quick_options("node/a"));
     REQUIRE(honest->connect("head", (*head)->endpoint()).ok());
     CHECK(honest.wait_for("up head"));

@@ -524,7 +524,7 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     CHECK(refusal(bench, "a:1"));
   }
 
-  TEST_CASE("a stage whose devices cannot be had fails the job") {
+  TEST_CASE("a stage whose devices are not available fails the job") {
     Bench bench("a:9@2", 16);
     bench.event(DemandRefused{"a: there are 3 devices"});
     CHECK(bench.core.state() == JobState::kFailed);
@@ -690,7 +690,7 @@ TEST_SUITE("actors/intra_job/intra_job_core") {
     }
   }
 
-  TEST_CASE("a staged job and a job at D2 may go on with other types") {
+  TEST_CASE("a staged job and a job at D2 may continue with other types") {
     Bench bench;
     bench.run_with(1);
     CHECK_FALSE(bench.core.record().bound_type.has_value());

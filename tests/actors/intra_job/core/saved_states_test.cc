@@ -31,7 +31,7 @@ SavedStates said(const CheckpointRef& state, const std::string& nodes) {
 TEST_SUITE("actors/intra_job/saved_states") {
   TEST_CASE(
       "a state is gone only when all present nodes report so, and its writers are among them") {
-    using Kind = GoOn::Kind;
+    using Kind = RestartChoice::Kind;
     struct Case {
       const char* nodes;
       Kind kind;
@@ -55,17 +55,17 @@ TEST_SUITE("actors/intra_job/saved_states") {
     saved.set_nodes({"n2"});
     for (const CheckpointRef& asked : saved.to_ask("n2", {newer, older}))
       saved.found("n2", asked, asked == older ? Sight::kWhole : Sight::kGone, "");
-    CHECK(saved.choose({newer, older}).kind == GoOn::Kind::kAway);
+    CHECK(saved.choose({newer, older}).kind == RestartChoice::Kind::kAway);
     CHECK(saved.choose({newer, older}).state == newer);
     CHECK(saved.choose({newer, older}).missing == std::set<std::string>{"n1"});
     saved.set_nodes({"n1", "n2"});
-    CHECK(saved.choose({newer, older}).kind == GoOn::Kind::kAsking);
+    CHECK(saved.choose({newer, older}).kind == RestartChoice::Kind::kAsking);
     for (const CheckpointRef& asked : saved.to_ask("n1", {newer, older}))
       saved.found("n1", asked, Sight::kGone, "damaged");
-    CHECK(saved.choose({newer, older}).kind == GoOn::Kind::kReadable);
+    CHECK(saved.choose({newer, older}).kind == RestartChoice::Kind::kReadable);
     CHECK(saved.choose({newer, older}).state == older);
-    CHECK(saved.choose({}).kind == GoOn::Kind::kStart);
-    CHECK(saved.choose({newer}).kind == GoOn::Kind::kLost);
+    CHECK(saved.choose({}).kind == RestartChoice::Kind::kStart);
+    CHECK(saved.choose({newer}).kind == RestartChoice::Kind::kLost);
   }
 
   TEST_CASE(
@@ -74,10 +74,10 @@ TEST_SUITE("actors/intra_job/saved_states") {
     SavedStates saved = said(one, "w");
     CheckpointRef other = one;
     other.digests.params.high = 8;
-    CHECK(saved.look(other).kind == GoOn::Kind::kAsking);
+    CHECK(saved.look(other).kind == RestartChoice::Kind::kAsking);
     saved.set_nodes({});
     saved.set_nodes({"n1"});
-    CHECK(saved.look(one).kind == GoOn::Kind::kAsking);
+    CHECK(saved.look(one).kind == RestartChoice::Kind::kAsking);
     saved.found("n2", one, Sight::kWhole, "");  // It was never asked.
     CHECK(saved.look(one).at.empty());
   }
@@ -88,12 +88,12 @@ TEST_SUITE("actors/intra_job/saved_states") {
     SavedStates saved = said(one, "w");
     for (int attempt = 0; attempt < 2; ++attempt) {
       saved.failed_to_read("n1", one, "the link broke");
-      CHECK(saved.look(one).kind == GoOn::Kind::kAsking);
+      CHECK(saved.look(one).kind == RestartChoice::Kind::kAsking);
       CHECK(saved.to_ask("n1", {one}).size() == 1);
       saved.found("n1", one, Sight::kWhole, "");
     }
     saved.failed_to_read("n1", one, "the link broke");
-    CHECK(saved.look(one).kind == GoOn::Kind::kAway);
+    CHECK(saved.look(one).kind == RestartChoice::Kind::kAway);
     CHECK(saved.look(one).why == "the link broke");
   }
 
@@ -220,7 +220,8 @@ TEST_SUITE("actors/intra_job/intra_job_saved") {
     const Effects effects = apart.bench->event(ResumeCommand{1, true});
     const CommandDone done = all<CommandDone>(effects).at(0);
     CHECK(done.status.ok());
-    CHECK(done.note == "gives up version 3 (/s/3 on node one); goes on from the start of the job");
+    CHECK(done.note ==
+          "gives up version 3 (/s/3 on node one); continues from the start of the job");
     CHECK(all<SaveRecord>(effects).back().record.checkpoints.empty());
     apart.bench->allocate({on("two")});
     apart.bench->hello(100);

@@ -71,7 +71,7 @@ class World {
     for (auto& [rank, mailbox] : est_mail_)
       if (!mailbox.empty()) possible.emplace_back([this, &mailbox] { handle(mailbox); });
     if (!fills_.empty()) possible.emplace_back([this] { end_fill(); });
-    REQUIRE_MESSAGE(!possible.empty(), "nothing can go on, but the step is not over");
+    REQUIRE_MESSAGE(!possible.empty(), "no actor can continue, but the step is not over");
     possible[pick(possible.size())]();
   }
   void handle(Mailbox& mailbox) {
@@ -162,7 +162,7 @@ class World {
     }
     running_ = e;
   }
-  void perform_effect(const Rest& e) { CHECK(e.step_is_over == (next_rank_ == ranks_.end)); }
+  void perform_effect(const StayIdle& e) { CHECK(e.step_is_over == (next_rank_ == ranks_.end)); }
 
   // --- The ESTs.
   void perform(VirtualRank rank, const EstEffects& effects) {

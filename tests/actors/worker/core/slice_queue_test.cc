@@ -29,7 +29,7 @@ std::string text(const RunSlice& e) {
       e.following ? " before " + std::to_string(e.following->rank) : std::string();
   return "run " + std::to_string(e.slice.step) + "/" + std::to_string(e.slice.rank) + following;
 }
-std::string text(const Rest& e) {
+std::string text(const StayIdle& e) {
   return e.step_is_over ? "rest after the step" : "rest";
 }
 

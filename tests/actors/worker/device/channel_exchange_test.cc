@@ -220,7 +220,7 @@ TEST_SUITE("actors/worker/channel_exchange") {
     for (Worker* const worker : {&a, &b}) {
       worker->work();
       CHECK(worker->events.empty());
-      CHECK_FALSE(worker->exchange.rest());
+      CHECK_FALSE(worker->exchange.poll_interval());
     }
     connect(a, b, next);
     a.tell(SendBytes{next, kSecond, bulk(*data, 0)});
@@ -246,7 +246,7 @@ TEST_SUITE("actors/worker/channel_exchange") {
       CHECK(broken.generation == kGeneration);
       CHECK(broken.error.find("gone") != std::string::npos);
       stays.work();
-      CHECK_FALSE(stays.exchange.rest());
+      CHECK_FALSE(stays.exchange.poll_interval());
     }
   }
 

@@ -88,7 +88,7 @@ void walk(RandomViews& random, std::uint32_t jobs_max, int steps, const Visit& v
   ClusterView view = random.view(jobs_max);
   for (int s = 0; s < steps; ++s) {
     visit(view);
-    random.move_on(view, policy->decide(view));
+    random.advance(view, policy->decide(view));
   }
 }
 

@@ -116,7 +116,7 @@ TEST_SUITE("scheduler/policy/gang") {
         CHECK(by_slot(kept.shrinks) == by_slot(all.shrinks));
         grants += kept.grants.size();
         shrinks += kept.shrinks.size();
-        random.move_on(view, kept);
+        random.advance(view, kept);
       }
     }
     CHECK(grants > 1000);

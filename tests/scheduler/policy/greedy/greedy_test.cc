@@ -258,7 +258,7 @@ TEST_SUITE("scheduler/policy/greedy") {
         CHECK(kept.shrinks == plain.shrinks);
         grants += kept.grants.size();
         shrinks += kept.shrinks.size();
-        random.move_on(view, kept);
+        random.advance(view, kept);
       }
     }
     CHECK(grants > 1000);

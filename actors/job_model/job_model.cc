@@ -1,0 +1,108 @@
+#include "actors/job_model/job_model.h"
+
+#include <algorithm>
+
+#include "gpu/import/check.h"
+#include "gpu/import/import.h"
+#include "gpu/import/state_names.h"
+#include "gpu/models/models.h"
+#include "store/model_file/model_digest.h"
+#include "store/model_file/model_file.h"
+
+namespace es::actors {
+namespace {
+
+Error in_file(const std::string& file, const Error& error) {
+  return {error.kind, file + ": " + error.message};
+}
+
+const ModelValue& value_of(const ModelProgram& program, ValueId id) {
+  return program.values[static_cast<std::size_t>(id)];
+}
+
+// Returns the input with this name, or nullptr.
+const ModelInput* input_named(const ModelProgram& program, const char* name) {
+  const auto found = std::ranges::find(program.inputs, name, &ModelInput::name);
+  return found == program.inputs.end() ? nullptr : &*found;
+}
+
+// Whether the first output is [B, classes] with a place for every value of the label.
+bool has_logits_for(const ModelProgram& program, const ModelInput& label) {
+  if (program.outputs.empty()) return false;
+  const ModelValue& logits = value_of(program, program.outputs.front().value);
+  return logits.type == ValueType::kF32 && logits.dims.size() == 2 && logits.dims[0].per_batch &&
+         !logits.dims[1].per_batch && logits.dims[1].size > label.high;
+}
+
+// Whether the model has a cross entropy of the input "label", one class for each sample, and logits
+// for it. Then the accuracy is counted.
+bool predicts_label(const ModelProgram& program) {
+  const ModelInput* const label = input_named(program, "label");
+  if (label == nullptr || value_of(program, label->value).dims.size() != 1) return false;
+  return has_logits_for(program, *label) &&
+         std::ranges::any_of(program.nodes, [&](const ModelNode& node) {
+           return node.kind == "cross_entropy" && node.inputs[1] == label->value;
+         });
+}
+
+}  // namespace
+
+bool has_loss_of_batch(const gpu::Graph& graph) {
+  return std::ranges::any_of(graph.ops,
+                             [](const gpu::Op& op) { return op.kind == gpu::OpKind::kScalarLoss; });
+}
+
+store::CapturedInputs captured_inputs(const ModelProgram& program) {
+  const SampleLayout layout = gpu::program_layout(program);
+  store::CapturedInputs captured{.inputs = {}, .predicts_label = predicts_label(program)};
+  for (std::size_t i = 0; i < program.inputs.size(); ++i) {
+    const ModelValue& value = value_of(program, program.inputs[i].value);
+    store::CapturedInput input{.field = layout.fields[i], .type = value.type, .shape = {}};
+    for (std::size_t axis = 1; axis < value.dims.size(); ++axis)
+      input.shape.push_back(value.dims[axis].size);
+    captured.inputs.push_back(std::move(input));
+  }
+  return captured;
+}
+
+Result<ModelProgram> read_model(const std::filesystem::path& file) {
+  auto program = store::read_model_file(file);
+  if (!program) return program.error();
+  const Status checked = gpu::check_program(*program);
+  if (!checked.ok()) return in_file(file.string(), checked.error());
+  return program;
+}
+
+Result<JobModel> JobModel::open(const ModelSpec& spec) {
+  JobModel model;
+  if (spec.file.empty()) return model;
+  auto program = read_model(spec.file);
+  if (!program) return program.error();
+  model.where_ = spec.file;
+  model.file_digest_ = store::model_digest(*program).hex();
+  if (!spec.file_digest.empty() && model.file_digest_ != spec.file_digest)
+    return usage_error(spec.file + ": digest = " + model.file_digest_ + ": allowed is " +
+                       spec.file_digest + ", which it had when the job was admitted");
+  model.inputs_ = std::make_shared<const store::CapturedInputs>(captured_inputs(*program));
+  model.program_ = std::make_shared<const ModelProgram>(*std::move(program));
+  return model;
+}
+
+Result<store::DataFacts> JobModel::data_facts(const JobSpec& spec) const {
+  return store::data_facts(spec, inputs());
+}
+
+Result<std::shared_ptr<const store::SampleSource>> JobModel::open_samples(
+    const JobSpec& spec) const {
+  return store::open_samples(spec, inputs());
+}
+
+Result<gpu::Graph> JobModel::graph(const JobSpec& spec, const SampleLayout& layout) const {
+  if (!program_) return gpu::build_model(spec.model, spec.batch_size, layout);
+  auto graph = gpu::import_model(*program_, spec.batch_size);
+  if (!graph) return in_file(where_, graph.error());
+  gpu::add_state_names(*program_, graph->table);
+  return graph;
+}
+
+}  // namespace es::actors

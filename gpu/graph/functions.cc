@@ -1,0 +1,410 @@
+#include "gpu/graph/functions.h"
+
+#include <array>
+
+#include "proto/base/check.h"
+
+namespace es::gpu {
+namespace {
+
+// What the entries get: operands and parameters, and for a gradient dy and the result y.
+struct Forward {
+  std::span<const Term> x;
+  float a, b;
+  bool integers;
+};
+struct Backward {
+  std::span<const Term> x;
+  float a, b;
+  Term dy, y;
+};
+
+using Op = ElementOp;
+using F = Forward;
+using G = Backward;
+
+struct Entry {
+  Function function;
+  const char* name;
+  int operands;
+  Term (*forward)(const Forward&);
+  std::array<Term (*)(const Backward&), 3> gradient = {};  // nullptr: +0
+};
+
+// --- Terms that several entries use.
+
+Term less(Term a, Term b) {
+  return emit(Op::kLess, a, b);
+}
+Term choose(Term test, Term a, Term b) {
+  return emit(Op::kSelect, test, a, b);
+}
+Term zero(Term like) {
+  return number(like, 0.0F);
+}
+Term larger(Term a, float b) {
+  return emit(Op::kMax, a, number(a, b));
+}
+Term smaller(Term a, float b) {
+  return emit(Op::kMin, a, number(a, b));
+}
+Term sigmoid(Term x) {
+  return emit(Op::kSigmoid, x);
+}
+Term exponential(Term x) {
+  return emit(Op::kExp, x);
+}
+Term inverse_root(Term x) {
+  return 1.0F / emit(Op::kSqrt, x);
+}
+// 1 - x^2, with one rounding of the product.
+Term one_minus_square(Term x) {
+  return emit(Op::kFma, -x, x, number(x, 1.0F));
+}
+
+constexpr float kSixth = 0x1.555556p-3F;
+Term hard_ramp(Term x) {  // 0 below -3, 1 above 3
+  return smaller(larger(x + 3.0F, 0.0F), 6.0F) * kSixth;
+}
+
+// GELU with tanh is x * SIGMOID(2u), u = sqrt(2/pi) (x + 0.044715 x^3): the same function without
+// the cancellation of 1 + tanh.
+constexpr float kGeluScale = 1.5957691216F, kGeluCube = 0.044715F;
+Term gelu_tanh_factor(Term x) {
+  return sigmoid((x * kGeluScale) * emit(Op::kFma, x * x, number(x, kGeluCube), number(x, 1.0F)));
+}
+Term gelu_tanh_gradient(Term dy, Term x) {
+  const Term s = gelu_tanh_factor(x);
+  const Term slope =
+      emit(Op::kFma, x * x, number(x, 3.0F * kGeluCube), number(x, 1.0F)) * kGeluScale;
+  return dy * (s + (x * (s * (1.0F - s))) * slope);
+}
+
+Term silu_gradient(Term dy, Term x) {
+  const Term s = sigmoid(x);
+  return dy * (s + x * (s * (1.0F - s)));
+}
+
+// tanh(softplus(x)) = w / (w + 2) with w = e^x (e^x + 2). From 20 on it is 1.
+Term mish_factor(Term x) {
+  const Term e = exponential(smaller(x, 20.0F)), w = e * (e + 2.0F);
+  return w / (w + 2.0F);
+}
+Term mish_gradient(Term dy, Term x) {
+  const Term t = mish_factor(x);
+  return dy * (t + (x * one_minus_square(t)) * sigmoid(x));
+}
+
+// max(z, +0) + LOG1P(EXP(-|z|)), z = beta x, divided by beta.
+Term softplus(Term x, float beta) {
+  const Term z = beta == 1.0F ? x : x * beta;
+  const Term y = larger(z, 0.0F) + emit(Op::kLog1p, exponential(-emit(Op::kAbs, z)));
+  return beta == 1.0F ? y : y / number(y, beta);
+}
+
+// x^exponent. Some exponents are products and quotients, which is a part of the definition.
+Term power(Term x, float exponent) {
+  if (exponent == 0.0F) return number(x, 1.0F);
+  if (exponent == 1.0F) return x;
+  if (exponent == 2.0F) return x * x;
+  if (exponent == 3.0F) return (x * x) * x;
+  if (exponent == 0.5F) return emit(Op::kSqrt, x);
+  if (exponent == -0.5F) return inverse_root(x);
+  if (exponent == -1.0F) return 1.0F / x;
+  if (exponent == -2.0F) return 1.0F / (x * x);
+  return emit(Op::kPow, x, number(x, exponent));
+}
+Term power_gradient(Term dy, Term x, float exponent) {
+  if (exponent == 0.0F) return zero(dy);
+  return dy * (power(x, exponent - 1.0F) * exponent);
+}
+// The gradient of the exponent; +0 for x = 0, unless the exponent is below 0.
+Term exponent_gradient(Term dy, Term x, Term exponent, Term y) {
+  const Term none =
+      emit(Op::kAnd, emit(Op::kEqual, x, zero(x)), emit(Op::kLessEqual, zero(x), exponent));
+  return choose(none, zero(x), (dy * y) * emit(Op::kLog, x));
+}
+
+// The gradient goes to the operand that was chosen; equal operands share it.
+Term extreme_gradient(Term dy, Term wins, Term a, Term b) {
+  const Term shared = choose(emit(Op::kEqual, a, b), dy * 0.5F, zero(dy));
+  return choose(wins, dy, shared);
+}
+
+Term when(Term test, Term value) {
+  return choose(test, value, zero(value));
+}
+Term compare(const Forward& f, Op numbers, Op integers, bool swapped = false) {
+  const Term a = f.x[swapped ? 1 : 0], b = f.x[swapped ? 0 : 1];
+  return emit(f.integers ? integers : numbers, a, b);
+}
+Term negated(Term truth) {
+  return emit(Op::kNot, truth);
+}
+// a <= b. For integers it is the negation of b < a.
+Term at_most(const Forward& f, Term a, Term b) {
+  return f.integers ? negated(emit(Op::kLessInt, b, a)) : emit(Op::kLessEqual, a, b);
+}
+
+constexpr float kTwoOverRootPi = 1.1283791670955126F;
+
+constexpr Entry kEntries[] = {
+    {Function::kNegate, "neg", 1, [](const F& f) { return -f.x[0]; }, {[](const G& g) {
+       return -g.dy;
+     }}},
+    {Function::kAbs, "abs", 1, [](const F& f) { return emit(Op::kAbs, f.x[0]); }, {[](const G& g) {
+       return g.dy * emit(Op::kSign, g.x[0]);
+     }}},
+    {Function::kSign, "sign", 1, [](const F& f) { return emit(Op::kSign, f.x[0]); }},
+    {Function::kSquare, "square", 1, [](const F& f) { return f.x[0] * f.x[0]; }, {[](const G& g) {
+       return g.dy * (g.x[0] + g.x[0]);
+     }}},
+    {Function::kSqrt,
+     "sqrt",
+     1,
+     [](const F& f) { return emit(Op::kSqrt, f.x[0]); },
+     {[](const G& g) { return g.dy / (g.y + g.y); }}},
+    {Function::kRsqrt,
+     "rsqrt",
+     1,
+     [](const F& f) { return inverse_root(f.x[0]); },
+     {[](const G& g) { return (g.dy * -0.5F) * ((g.y * g.y) * g.y); }}},
+    {Function::kReciprocal,
+     "reciprocal",
+     1,
+     [](const F& f) { return 1.0F / f.x[0]; },
+     {[](const G& g) { return -(g.dy * (g.y * g.y)); }}},
+    {Function::kExp, "exp", 1, [](const F& f) { return exponential(f.x[0]); }, {[](const G& g) {
+       return g.dy * g.y;
+     }}},
+    {Function::kExpm1,
+     "expm1",
+     1,
+     [](const F& f) { return emit(Op::kExpm1, f.x[0]); },
+     {[](const G& g) { return g.dy * (g.y + 1.0F); }}},
+    {Function::kLog, "log", 1, [](const F& f) { return emit(Op::kLog, f.x[0]); }, {[](const G& g) {
+       return g.dy / g.x[0];
+     }}},
+    {Function::kLog1p,
+     "log1p",
+     1,
+     [](const F& f) { return emit(Op::kLog1p, f.x[0]); },
+     {[](const G& g) { return g.dy / (g.x[0] + 1.0F); }}},
+    {Function::kSin, "sin", 1, [](const F& f) { return emit(Op::kSin, f.x[0]); }, {[](const G& g) {
+       return g.dy * emit(Op::kCos, g.x[0]);
+     }}},
+    {Function::kCos, "cos", 1, [](const F& f) { return emit(Op::kCos, f.x[0]); }, {[](const G& g) {
+       return -(g.dy * emit(Op::kSin, g.x[0]));
+     }}},
+    {Function::kTanh,
+     "tanh",
+     1,
+     [](const F& f) { return emit(Op::kTanh, f.x[0]); },
+     {[](const G& g) { return g.dy * one_minus_square(g.y); }}},
+    {Function::kSigmoid, "sigmoid", 1, [](const F& f) { return sigmoid(f.x[0]); }, {[](const G& g) {
+       return g.dy * (g.y * (1.0F - g.y));
+     }}},
+    {Function::kErf, "erf", 1, [](const F& f) { return emit(Op::kErf, f.x[0]); }, {[](const G& g) {
+       return g.dy * (exponential(-(g.x[0] * g.x[0])) * kTwoOverRootPi);
+     }}},
+    {Function::kGelu,
+     "gelu",
+     1,
+     [](const F& f) { return emit(Op::kGelu, f.x[0]); },
+     {[](const G& g) { return g.dy * emit(Op::kGeluGrad, g.x[0]); }}},
+    {Function::kGeluTanh,
+     "gelu_tanh",
+     1,
+     [](const F& f) { return f.x[0] * gelu_tanh_factor(f.x[0]); },
+     {[](const G& g) { return gelu_tanh_gradient(g.dy, g.x[0]); }}},
+    {Function::kSilu,
+     "silu",
+     1,
+     [](const F& f) { return f.x[0] * sigmoid(f.x[0]); },
+     {[](const G& g) { return silu_gradient(g.dy, g.x[0]); }}},
+    {Function::kHardswish,
+     "hardswish",
+     1,
+     [](const F& f) { return f.x[0] * hard_ramp(f.x[0]); },
+     {[](const G& g) {
+       const Term x = g.x[0], inner = g.dy * (x / number(x, 3.0F) + 0.5F);
+       const Term below = when(negated(less(x, number(x, -3.0F))), inner);
+       return choose(less(number(x, 3.0F), x), g.dy, below);
+     }}},
+    {Function::kHardsigmoid,
+     "hardsigmoid",
+     1,
+     [](const F& f) { return hard_ramp(f.x[0]); },
+     {[](const G& g) {
+       return when(less(emit(Op::kAbs, g.x[0]), number(g.dy, 3.0F)), g.dy * kSixth);
+     }}},
+    {Function::kElu,
+     "elu",
+     1,
+     [](const F& f) {
+       const Term x = f.x[0], low = emit(Op::kExpm1, x);
+       return choose(less(zero(x), x), x, f.a == 1.0F ? low : low * f.a);
+     },
+     {[](const G& g) {
+       const Term x = g.x[0], low = exponential(smaller(x, 0.0F)) * g.a;
+       return choose(less(zero(x), x), g.dy, g.dy * low);
+     }}},
+    {Function::kSoftplus,
+     "softplus",
+     1,
+     [](const F& f) { return softplus(f.x[0], f.a); },
+     {[](const G& g) { return g.dy * sigmoid(g.a == 1.0F ? g.x[0] : g.x[0] * g.a); }}},
+    {Function::kMish,
+     "mish",
+     1,
+     [](const F& f) { return f.x[0] * mish_factor(f.x[0]); },
+     {[](const G& g) { return mish_gradient(g.dy, g.x[0]); }}},
+    {Function::kRelu, "relu", 1, [](const F& f) { return larger(f.x[0], 0.0F); }, {[](const G& g) {
+       return when(less(zero(g.y), g.y), g.dy);
+     }}},
+    {Function::kLeakyRelu,
+     "leaky_relu",
+     1,
+     [](const F& f) { return choose(less(zero(f.x[0]), f.x[0]), f.x[0], f.x[0] * f.a); },
+     {[](const G& g) { return choose(less(zero(g.x[0]), g.x[0]), g.dy, g.dy * g.a); }}},
+    {Function::kClamp,
+     "clamp",
+     1,
+     [](const F& f) { return smaller(larger(f.x[0], f.a), f.b); },
+     {[](const G& g) {
+       const Term x = g.x[0];
+       return when(emit(Op::kAnd, emit(Op::kLessEqual, number(x, g.a), x),
+                        emit(Op::kLessEqual, x, number(x, g.b))),
+                   g.dy);
+     }}},
+    {Function::kClampMin,
+     "clamp_min",
+     1,
+     [](const F& f) { return larger(f.x[0], f.a); },
+     {[](const G& g) { return when(emit(Op::kLessEqual, number(g.dy, g.a), g.x[0]), g.dy); }}},
+    {Function::kClampMax,
+     "clamp_max",
+     1,
+     [](const F& f) { return smaller(f.x[0], f.b); },
+     {[](const G& g) { return when(emit(Op::kLessEqual, g.x[0], number(g.dy, g.b)), g.dy); }}},
+    {Function::kPowScalar,
+     "pow_scalar",
+     1,
+     [](const F& f) { return power(f.x[0], f.a); },
+     {[](const G& g) { return power_gradient(g.dy, g.x[0], g.a); }}},
+    {Function::kAddScalar,
+     "add_scalar",
+     1,
+     [](const F& f) { return f.x[0] + f.a; },
+     {[](const G& g) { return g.dy; }}},
+    {Function::kMulScalar,
+     "mul_scalar",
+     1,
+     [](const F& f) { return f.x[0] * f.a; },
+     {[](const G& g) { return g.dy * g.a; }}},
+    {Function::kFloor, "floor", 1, [](const F& f) { return emit(Op::kFloor, f.x[0]); }},
+    {Function::kRound, "round", 1, [](const F& f) { return emit(Op::kRound, f.x[0]); }},
+    {Function::kNot, "not", 1, [](const F& f) { return negated(f.x[0]); }},
+
+    {Function::kAdd,
+     "add",
+     2,
+     [](const F& f) { return compare(f, Op::kAdd, Op::kAddInt); },
+     {[](const G& g) { return g.dy; }, [](const G& g) { return g.dy; }}},
+    {Function::kSub,
+     "sub",
+     2,
+     [](const F& f) { return compare(f, Op::kSub, Op::kSubInt); },
+     {[](const G& g) { return g.dy; }, [](const G& g) { return -g.dy; }}},
+    {Function::kMul,
+     "mul",
+     2,
+     [](const F& f) { return compare(f, Op::kMul, Op::kMulInt); },
+     {[](const G& g) { return g.dy * g.x[1]; }, [](const G& g) { return g.dy * g.x[0]; }}},
+    {Function::kDiv,
+     "div",
+     2,
+     [](const F& f) { return f.x[0] / f.x[1]; },
+     {[](const G& g) { return g.dy / g.x[1]; },
+      [](const G& g) { return -((g.dy * g.y) / g.x[1]); }}},
+    {Function::kMaximum,
+     "maximum",
+     2,
+     [](const F& f) { return emit(Op::kMax, f.x[0], f.x[1]); },
+     {[](const G& g) { return extreme_gradient(g.dy, less(g.x[1], g.x[0]), g.x[0], g.x[1]); },
+      [](const G& g) { return extreme_gradient(g.dy, less(g.x[0], g.x[1]), g.x[0], g.x[1]); }}},
+    {Function::kMinimum,
+     "minimum",
+     2,
+     [](const F& f) { return emit(Op::kMin, f.x[0], f.x[1]); },
+     {[](const G& g) { return extreme_gradient(g.dy, less(g.x[0], g.x[1]), g.x[0], g.x[1]); },
+      [](const G& g) { return extreme_gradient(g.dy, less(g.x[1], g.x[0]), g.x[0], g.x[1]); }}},
+    {Function::kPow,
+     "pow",
+     2,
+     [](const F& f) { return emit(Op::kPow, f.x[0], f.x[1]); },
+     {[](const G& g) { return g.dy * (g.x[1] * emit(Op::kPow, g.x[0], g.x[1] + -1.0F)); },
+      [](const G& g) { return exponent_gradient(g.dy, g.x[0], g.x[1], g.y); }}},
+    {Function::kEqual, "eq", 2, [](const F& f) { return compare(f, Op::kEqual, Op::kEqualInt); }},
+    {Function::kNotEqual, "ne", 2,
+     [](const F& f) {
+       return f.integers ? negated(compare(f, Op::kEqualInt, Op::kEqualInt))
+                         : emit(Op::kNotEqual, f.x[0], f.x[1]);
+     }},
+    {Function::kLess, "lt", 2, [](const F& f) { return compare(f, Op::kLess, Op::kLessInt); }},
+    {Function::kLessEqual, "le", 2, [](const F& f) { return at_most(f, f.x[0], f.x[1]); }},
+    {Function::kGreater, "gt", 2,
+     [](const F& f) { return compare(f, Op::kLess, Op::kLessInt, true); }},
+    {Function::kGreaterEqual, "ge", 2, [](const F& f) { return at_most(f, f.x[1], f.x[0]); }},
+    {Function::kAnd, "and", 2, [](const F& f) { return emit(Op::kAnd, f.x[0], f.x[1]); }},
+    {Function::kOr, "or", 2, [](const F& f) { return emit(Op::kOr, f.x[0], f.x[1]); }},
+
+    {Function::kWhere,
+     "where",
+     3,
+     [](const F& f) { return choose(f.x[0], f.x[1], f.x[2]); },
+     {nullptr, [](const G& g) { return when(g.x[0], g.dy); },
+      [](const G& g) { return choose(g.x[0], zero(g.dy), g.dy); }}},
+    {Function::kToInt, "to_int", 1, [](const F& f) { return emit(Op::kToInt, f.x[0]); }},
+    {Function::kToFloat, "to_float", 1, [](const F& f) { return emit(Op::kFromInt, f.x[0]); }},
+    {Function::kCopy, "copy", 1, [](const F& f) { return f.x[0]; }, {[](const G& g) {
+       return g.dy;
+     }}},
+};
+
+const Entry& entry_of(Function function) {
+  const Entry& entry = kEntries[static_cast<std::size_t>(function)];
+  ES_CHECK(entry.function == function);
+  return entry;
+}
+
+}  // namespace
+
+const char* function_name(Function function) {
+  return entry_of(function).name;
+}
+
+int function_operands(Function function) {
+  return entry_of(function).operands;
+}
+
+bool is_differentiable(Function function) {
+  for (const auto gradient : entry_of(function).gradient)
+    if (gradient != nullptr) return true;
+  return false;
+}
+
+Term write_function(Function function, const FunctionParameters& parameters,
+                    std::span<const Term> operands, bool integers) {
+  return entry_of(function).forward({operands, parameters.a, parameters.b, integers});
+}
+
+std::optional<Term> write_gradient(Function function, const FunctionParameters& parameters,
+                                   std::size_t operand, Term dy, std::span<const Term> operands,
+                                   Term y) {
+  const auto gradient = entry_of(function).gradient[operand];
+  if (gradient == nullptr) return std::nullopt;
+  return gradient({operands, parameters.a, parameters.b, dy, y});
+}
+
+}  // namespace es::gpu

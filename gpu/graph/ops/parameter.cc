@@ -1,0 +1,53 @@
+// Parameters as tensors: of operators that have no parameters of their own, and of parameters that
+// several operators use. The gradients of all uses are added like those of any tensor.
+#include <cstring>
+
+#include "gpu/graph/gradients.h"
+#include "gpu/graph/ops/operator.h"
+
+namespace es::gpu {
+namespace {
+
+void parameter_gradient(Gradients& g, const Op& op) {
+  if (g.needed(op.out[0])) g.emit(op, OpKind::kParameterGrad, {g.of(op.out[0])}, {});
+}
+
+void run_parameter_gradient(const OnCpu&, const OpRun& run) {
+  float* const to = run.weight_grad();
+  const auto bytes = static_cast<std::size_t>(run.weight_count()) * sizeof(float);
+  if (run.op.in.empty()) {
+    std::memset(to, 0, bytes);
+  } else {
+    std::memcpy(to, run.in(0), bytes);
+  }
+}
+
+void queue_parameter_gradient(const OnDevice& on, const OpRun& run) {
+  const std::int64_t count = run.weight_count();
+  if (run.op.in.empty()) return on(on.kernels.fill_zero, count, run.weight_grad());
+  BlockCopy copy;
+  copy.size.back() = count;
+  copy.source_stride.back() = copy.target_stride.back() = 1;
+  on(on.kernels.block_copy, copy, run.in(0), run.weight_grad());
+}
+
+constexpr Operator kOperators[] = {
+    {.kind = OpKind::kParameter,
+     .name = "parameter",
+     .gradient = parameter_gradient,
+     .in_params = true,
+     .run = [](const auto&, const OpRun&) {}},
+    {.kind = OpKind::kParameterGrad,
+     .name = "parameter gradient",
+     .kernels = "move",
+     .writes_weight_grad = true,
+     .run = {run_parameter_gradient, queue_parameter_gradient}},
+};
+
+}  // namespace
+
+std::span<const Operator> parameter_operators() {
+  return kOperators;
+}
+
+}  // namespace es::gpu

@@ -1,0 +1,117 @@
+// General element-wise operators. Before programs are joined, each computes one function of the
+// table in functions.h, which has the gradients too.
+#include "gpu/graph/emit.h"
+#include "gpu/graph/gradients.h"
+#include "gpu/graph/ops/operator.h"
+#include "proto/base/check.h"
+
+namespace es::gpu {
+namespace {
+
+std::string program_detail(const Op& op) {
+  return code_text(op.program->code);
+}
+
+// The numbers of the inputs of a gradient: dy, the operands, y.
+constexpr std::int32_t kDy = 0, kFirstOperand = 1;
+
+// Emits the gradient of one operand over the shape of y. Returns dy itself if that is the gradient.
+TensorId operand_gradient(Gradients& g, const Op& op, std::size_t operand, TensorId dy) {
+  const TensorShape shape = g.graph().shape(op.out[0]);
+  CodeWriter writer;
+  std::vector<ProgramOperand> operands = {{dy, repeated_strides(shape, shape)}};
+  std::vector<Term> terms;
+  for (std::size_t k = 0; k < op.in.size(); ++k) {
+    terms.push_back(writer.input(kFirstOperand + static_cast<std::int32_t>(k)));
+    operands.push_back({op.in[k], op.program->space.stride[k]});
+  }
+  operands.push_back({op.out[0], repeated_strides(shape, shape)});
+  const Term dy_term = writer.input(kDy);
+  const Term y = writer.input(kFirstOperand + static_cast<std::int32_t>(op.in.size()));
+  const std::optional<Term> gradient =
+      write_gradient(op.function, op.parameters, operand, dy_term, terms, y);
+  if (!gradient) return kNoTensor;
+  if (gradient->id() == dy_term.id()) return dy;
+  return g.emit_new(program_op(op.name, writer, {*gradient}, shape, operands), shape);
+}
+
+// The gradient of a repeated operand is the sum over all places where it was read.
+void program_gradient(Gradients& g, const Op& op) {
+  const TensorId dy = g.of(op.out[0]);
+  const Emit emit = [&](Op reduction, const TensorShape& shape) {
+    return g.emit_new(std::move(reduction), shape);
+  };
+  for (std::size_t k = 0; k < op.in.size(); ++k) {
+    const TensorId x = op.in[k];
+    if (!g.needed(x)) continue;
+    const TensorId dx = operand_gradient(g, op, k, dy);
+    if (dx == kNoTensor) continue;
+    const TensorShape from = g.graph().shape(x), shape = g.graph().shape(op.out[0]);
+    g.contribute(op.name, x,
+                 emit_reduction(emit, op.name, dx, shape, Reduction::kSum,
+                                repeated_axes(from, shape), from));
+  }
+}
+
+// An input can be overwritten if every element is read only where the result goes.
+std::vector<TensorId> program_in_place(const Op& op) {
+  std::vector<TensorId> dense;
+  if (op.out.size() != 1) return dense;
+  const auto read_elsewhere = [&](TensorId t) {
+    for (std::size_t k = 0; k < op.in.size(); ++k)
+      if (op.in[k] == t && !reads_in_order(op.program->space, k)) return true;
+    return false;
+  };
+  for (const TensorId t : op.in)
+    if (!read_elsewhere(t)) dense.push_back(t);
+  return dense;
+}
+
+// The code with few registers, and the addresses.
+struct Call {
+  ElementCode code;
+  std::array<const float*, kProgramInputs> in = {};
+  std::array<float*, kProgramOutputs> out = {};
+
+  explicit Call(const OpRun& run) {
+    const std::optional<ElementCode> few = with_few_registers(run.op.program->code);
+    ES_CHECK_MSG(few.has_value(), run.op.name);
+    code = *few;
+    for (std::size_t k = 0; k < run.op.in.size(); ++k) in[k] = run.in(k);
+    for (std::size_t k = 0; k < run.op.out.size(); ++k) out[k] = run.out(k);
+  }
+};
+
+// Work of a thread: elements times instructions count as much as floats.
+void run_program(const OnCpu& on, const OpRun& run) {
+  const Call call(run);
+  run.ranges({run.out_shape().count(), kGrainFloats, run.threads()},
+             [&](std::int64_t begin, std::int64_t end) {
+               on.kernels.program(call.code, run.op.program->space, call.in.data(), call.out.data(),
+                                  begin, end);
+             });
+}
+
+void queue_program(const OnDevice& on, const OpRun& run) {
+  const Call call(run);
+  on(on.kernels.program, call.code, run.op.program->space, call.in.data(), call.out.data(),
+     run.out_shape().count());
+}
+
+constexpr Operator kOperators[] = {
+    {.kind = OpKind::kProgram,
+     .name = "program",
+     .kernels = "program",
+     .detail = program_detail,
+     .gradient = program_gradient,
+     .in_place = program_in_place,
+     .run = {run_program, queue_program}},
+};
+
+}  // namespace
+
+std::span<const Operator> program_operators() {
+  return kOperators;
+}
+
+}  // namespace es::gpu

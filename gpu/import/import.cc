@@ -1,0 +1,90 @@
+#include "gpu/import/import.h"
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gpu/import/check.h"
+#include "gpu/import/kind.h"
+#include "gpu/import/lowering.h"
+
+namespace es::gpu {
+namespace {
+
+// Marks the nodes on which the loss or an output depends.
+std::vector<bool> live_nodes(const ModelProgram& program) {
+  std::vector<bool> needed(program.values.size(), false), live(program.nodes.size(), false);
+  const auto need = [&](ValueId id) {
+    if (id != kNoValue) needed[static_cast<std::size_t>(id)] = true;
+  };
+  need(program.loss);
+  for (const ModelOutput& output : program.outputs) need(output.value);
+  for (std::size_t n = program.nodes.size(); n-- > 0;) {
+    for (const ValueId id : program.nodes[n].outputs)
+      if (needed[static_cast<std::size_t>(id)]) live[n] = true;
+    if (!live[n]) continue;
+    for (const ValueId id : program.nodes[n].inputs) need(id);
+  }
+  return live;
+}
+
+// Lists what the engine cannot execute: each kind and reason once, with the number of its nodes and
+// the first of them.
+class Unsupported {
+ public:
+  void look_at(const NodeView& node) {
+    const Kind& kind = node.kind();
+    std::string reason = kind.unsupported == nullptr ? "" : kind.unsupported(node);
+    if (kind.lower == nullptr) reason = "not implemented";
+    if (reason.empty()) return;
+    Entry& entry = entries_[std::string(kind.name) + ": " + reason];
+    if (entry.nodes++ == 0) entry.first = node.where();
+  }
+
+  Status result() const {
+    if (entries_.empty()) return {};
+    std::string text = "unsupported nodes:";
+    for (const auto& [what, entry] : entries_)
+      text += (text.back() == ':' ? " " : "; ") + what + " (" + std::to_string(entry.nodes) +
+              " x, first " + entry.first + ")";
+    return usage_error(text);
+  }
+
+ private:
+  struct Entry {
+    std::int64_t nodes = 0;
+    std::string first;
+  };
+  std::map<std::string, Entry> entries_;  // [kind and reason]
+};
+
+}  // namespace
+
+SampleLayout program_layout(const ModelProgram& program) {
+  return layout_of(program);
+}
+
+Result<Graph> import_model(const ModelProgram& program, std::int64_t batch) {
+  if (batch < 1)
+    return usage_error("batch_size = " + std::to_string(batch) + ": allowed is 1 or more");
+  ES_RETURN_IF_ERROR(check_shapes(program, batch));
+  const Result<std::vector<ValueInfo>> values = values_at(program.values, batch);
+  if (!values) return values.error();
+  const std::vector<bool> live = live_nodes(program);
+  std::vector<NodeView> nodes;
+  Unsupported unsupported;
+  for (std::size_t n = 0; n < program.nodes.size(); ++n) {
+    if (!live[n]) continue;
+    nodes.emplace_back(*find_kind(program.nodes[n].kind), program.nodes[n], n, *values);
+    unsupported.look_at(nodes.back());
+  }
+  ES_RETURN_IF_ERROR(unsupported.result());
+
+  GraphBuilder builder(program.name, batch, layout_of(program));
+  Lowering lowering(program, *values, nodes, batch, builder);
+  for (const NodeView& node : nodes) node.kind().lower(lowering, node);
+  return lowering.finish();
+}
+
+}  // namespace es::gpu

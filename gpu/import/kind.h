@@ -1,0 +1,66 @@
+#pragma once
+// A kind of node: everything that the import knows about it is one entry of a table. The files
+// kinds_*.cc have the entries of one topic each, as docs/reference/model-file.md lists them.
+//
+// A new kind is an entry. The check of a program (check.h) uses its inputs, attributes and shape
+// rule, and the import (import.h) its lowering.
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gpu/import/node_view.h"
+#include "proto/base/result.h"
+
+namespace es::gpu {
+
+class Lowering;  // lowering.h
+
+// An input of a kind, by position.
+struct Slot {
+  const char* name;
+  const char* types;      // the allowed types: letters of "fib" (f32, i32, bool)
+  bool optional = false;  // the input may be kNoValue, or missing at the end
+  bool kernel = false;    // a convolution's weight, which is stored with its channels last
+};
+
+struct Kind {
+  const char* name;
+  std::vector<Slot> slots;
+  bool variadic = false;  // the last slot stands for one or more inputs
+  std::vector<AttributeRule> attributes;
+  // The shape rule. Returns the types and shapes of the outputs. The inputs have allowed types, and
+  // the attributes are in their ranges. Error (usage): what does not fit.
+  Result<std::vector<ValueInfo>> (*outputs)(const NodeView&) = nullptr;
+  // Returns what the engine cannot do yet of this node, and "" if it can do it all. nullptr: "".
+  std::string (*unsupported)(const NodeView&) = nullptr;
+  // Appends the operators of the node. nullptr: the engine does not have the kind yet.
+  void (*lower)(Lowering&, const NodeView&) = nullptr;
+};
+
+// Returns the entry of a kind; nullptr: there is none.
+const Kind* find_kind(std::string_view name);
+
+// The entries of each file.
+std::vector<Kind> attention_kinds();
+std::vector<Kind> conv_kinds();
+std::vector<Kind> elementwise_kinds();
+std::vector<Kind> loss_kinds();
+std::vector<Kind> move_kinds();
+std::vector<Kind> norm_kinds();
+std::vector<Kind> padding_kinds();
+std::vector<Kind> pool_kinds();
+std::vector<Kind> product_kinds();
+std::vector<Kind> reduction_kinds();
+
+using Outputs = Result<std::vector<ValueInfo>>;
+
+// Returns the one output of a shape rule.
+inline Outputs one_output(ValueType type, const TensorShape& shape) {
+  return std::vector<ValueInfo>{{type, shape}};
+}
+// The shape rule of a kind whose output has the type and shape of its first input.
+Outputs same_as_input(const NodeView& node);
+
+}  // namespace es::gpu

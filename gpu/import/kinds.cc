@@ -1,0 +1,36 @@
+// Collects the entries of all topics.
+#include <map>
+
+#include "gpu/import/kind.h"
+#include "proto/base/check.h"
+
+namespace es::gpu {
+namespace {
+
+using KindTable = std::map<std::string_view, Kind>;
+
+KindTable make_kind_table() {
+  KindTable table;
+  for (auto topic : {attention_kinds, conv_kinds, elementwise_kinds, loss_kinds, move_kinds,
+                     norm_kinds, padding_kinds, pool_kinds, product_kinds, reduction_kinds})
+    for (Kind& kind : topic()) {
+      const std::string_view name = kind.name;
+      ES_CHECK_MSG(kind.outputs != nullptr && !kind.slots.empty(), kind.name);
+      ES_CHECK_MSG(table.emplace(name, std::move(kind)).second, std::string(name));
+    }
+  return table;
+}
+
+}  // namespace
+
+const Kind* find_kind(std::string_view name) {
+  static const KindTable table = make_kind_table();
+  const auto found = table.find(name);
+  return found == table.end() ? nullptr : &found->second;
+}
+
+Outputs same_as_input(const NodeView& node) {
+  return one_output(node.in().type, node.shape());
+}
+
+}  // namespace es::gpu

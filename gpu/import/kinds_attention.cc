@@ -1,0 +1,177 @@
+// Attention and embeddings.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "gpu/import/kind.h"
+#include "gpu/import/lowering.h"
+#include "gpu/import/shape_rules.h"
+
+namespace es::gpu {
+namespace {
+
+// --- Attention.
+
+Outputs attention_outputs(const NodeView& node) {
+  const TensorShape &q = node.shape(0), &k = node.shape(1), &v = node.shape(2);
+  bool fits = q.rank() == 4 && k.rank() == 4 && v.rank() == 4;
+  fits = fits && q[0] == k[0] && k[0] == v[0] && k[1] == v[1] && q[1] % k[1] == 0;
+  fits = fits && k[2] == v[2] && q[3] == k[3];
+  if (!fits)
+    return usage_error("q " + shape_text(q) + ", k " + shape_text(k) + " and v " + shape_text(v) +
+                       " must be [b,h,t,d], [b,g,s,d] and [b,g,s,e]");
+  if (node.has(3) && !broadcasts_to(node.shape(3), {q[0], q[1], q[2], k[2]}))
+    return usage_error("mask " + shape_text(node.shape(3)) + " must fit " +
+                       shape_text({q[0], q[1], q[2], k[2]}));
+  return one_output(ValueType::kF32, with_extent(q, 3, v[3]));
+}
+
+// Builds attention from products and a softmax, or from the engine's operator.
+class AttentionLowering {
+ public:
+  AttentionLowering(Lowering& l, const NodeView& node)
+      : l_(l),
+        b_(l.builder()),
+        node_(node),
+        name_(node.label()),
+        q_(node.shape(0)),
+        k_(node.shape(1)),
+        v_(node.shape(2)) {}
+
+  void run() { fused() ? run_fused() : run_products(); }
+
+ private:
+  // The engine's operator takes as many keys as queries, its own scale, and one mask for all heads.
+  bool fused() const {
+    const float scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(q_[3])));
+    const bool same = q_ == k_ && q_ == v_ && static_cast<float>(node_.number("scale")) == scale;
+    if (!same || !node_.has(3)) return same;
+    const TensorShape& mask = node_.shape(3);
+    return mask.rank() < 3 || mask[mask.rank() - 3] == 1;
+  }
+
+  // Returns what is added to the scores, of rank 4; kNoTensor: nothing.
+  TensorId added() {
+    TensorId mask = kNoTensor;
+    if (node_.has(3)) {
+      mask = l_.operand(node_, 3, logical_order(4));
+      if (node_.in(3).type == ValueType::kBool) mask = minus_infinity_unless(mask);
+    }
+    if (!node_.flag("causal")) return mask;
+    const TensorId causal = minus_infinity_unless(b_.binary(
+        name_, Function::kLessEqual, numbers({1, 1, 1, k_[2]}), numbers({1, 1, q_[2], 1})));
+    return mask == kNoTensor ? causal : b_.binary(name_, Function::kAdd, mask, causal);
+  }
+
+  TensorId minus_infinity_unless(TensorId condition) {
+    const TensorId zero = b_.constant(name_, {1}, {0.0F});
+    const TensorId low = b_.constant(name_, {1}, {-std::numeric_limits<float>::infinity()});
+    return b_.where(name_, condition, zero, low);
+  }
+
+  // 1, 2, 3, ... along the only long axis.
+  TensorId numbers(const TensorShape& shape) {
+    const TensorId ones = b_.expand(name_, b_.constant(name_, {1}, {1.0F}), {shape.count()});
+    return b_.reshape(name_, b_.cumsum(name_, ones, 0), shape);
+  }
+
+  void run_fused() {
+    const AxisOrder order{0, 2, 1, 3};
+    const auto tokens = [&](std::size_t slot) {
+      return b_.reshape(name_, l_.in(node_, slot, order), {q_[0], q_[2], 1, q_[1] * q_[3]});
+    };
+    AttentionOptions options{.heads = q_[1], .dropout = node_.number("dropout")};
+    const TensorId mask = added();
+    if (mask != kNoTensor) {
+      const TensorShape own = b_.shape(mask);
+      options.mask = b_.expand(name_, mask, {own[0], 1, q_[2], k_[2]});
+    }
+    l_.builder().set_site(static_cast<std::uint32_t>(node_.integer("site")));
+    l_.set(node_, b_.attention(name_, tokens(0), tokens(1), tokens(2), options), order);
+  }
+
+  // Heads that share keys are rows of one product.
+  void run_products() {
+    const std::int64_t groups = k_[1], rows = q_[1] / groups * q_[2];
+    const TensorId q = b_.reshape(name_, l_.logical(node_, 0), {q_[0], groups, rows, q_[3]});
+    TensorId scores = b_.matmul(name_, q, l_.logical(node_, 1), true);
+    scores = b_.scale(name_, scores, static_cast<float>(node_.number("scale")));
+    scores = b_.reshape(name_, scores, {q_[0], q_[1], q_[2], k_[2]});
+    const TensorId mask = added();
+    if (mask != kNoTensor) scores = b_.binary(name_, Function::kAdd, scores, mask);
+    TensorId probabilities = b_.softmax(name_, scores);
+    b_.set_site(static_cast<std::uint32_t>(node_.integer("site")));
+    probabilities = b_.dropout(name_, probabilities, node_.number("dropout"));
+    probabilities = b_.reshape(name_, probabilities, {q_[0], groups, rows, k_[2]});
+    l_.set_logical(node_, b_.matmul(name_, probabilities, l_.logical(node_, 2)));
+  }
+
+  Lowering& l_;
+  GraphBuilder& b_;
+  const NodeView& node_;
+  const std::string name_;
+  const TensorShape &q_, &k_, &v_;
+};
+
+void lower_attention(Lowering& l, const NodeView& node) {
+  AttentionLowering(l, node).run();
+}
+
+// --- Embeddings.
+
+Outputs embedding_outputs(const NodeView& node) {
+  const TensorShape &w = node.shape(0), &ids = node.shape(1);
+  if (w.rank() != 2 || ids.rank() == kRankMax)
+    return usage_error("weight " + shape_text(w) + " must be [rows,d]");
+  const std::int64_t padding = node.integer("padding_idx");
+  if (padding >= w[0])
+    return usage_error("padding_idx = " + std::to_string(padding) + ": allowed is below " +
+                       std::to_string(w[0]) + " rows");
+  TensorShape y = ids;
+  y.append(w[1]);
+  return one_output(ValueType::kF32, y);
+}
+
+// Returns y, whose rows of the padding index have no gradient.
+TensorId without_padding(GraphBuilder& b, const std::string& name, TensorId y, TensorId ids,
+                         std::int64_t padding) {
+  const TensorId index = b.constant_ids(name, {1}, {static_cast<std::int32_t>(padding)});
+  const TensorId is_padding = b.binary(name, Function::kEqual, ids, index);
+  return b.where(name, is_padding, b.stop_gradient(name, y), y);
+}
+
+void lower_embedding(Lowering& l, const NodeView& node) {
+  GraphBuilder& b = l.builder();
+  const std::string name = node.label();
+  TensorShape shape = node.shape(1);
+  shape.append(1);
+  const TensorId ids = b.reshape(name, l.logical(node, 1), shape);
+  if (!l.check_range(node, ids, node.shape(0)[0])) return;
+  Op op{.kind = OpKind::kEmbedding, .name = name, .in = {ids}, .features = node.shape(0)[1]};
+  l.set_weight(op, node.input(0), {0, 1});
+  TensorId y = b.apply(std::move(op));
+  if (node.integer("padding_idx") >= 0)
+    y = without_padding(b, name, y, ids, node.integer("padding_idx"));
+  l.set_logical(node, y);
+}
+
+}  // namespace
+
+std::vector<Kind> attention_kinds() {
+  return {
+      {.name = "attention",
+       .slots = {{"q", "f"}, {"k", "f"}, {"v", "f"}, {"mask", "fb", true}},
+       .attributes = {flag("causal").or_else(0.0), number("scale"),
+                      number("dropout", 0.0, 0.999999).or_else(0.0),
+                      integer("site", 0, 0x7fffffff).or_else(0.0)},
+       .outputs = attention_outputs,
+       .lower = lower_attention},
+      {.name = "embedding",
+       .slots = {{"weight", "f"}, {"ids", "i"}},
+       .attributes = {integer("padding_idx", -1, 0x7fffffff).or_else(-1.0)},
+       .outputs = embedding_outputs,
+       .lower = lower_embedding},
+  };
+}
+
+}  // namespace es::gpu

@@ -1,0 +1,264 @@
+// Convolutions.
+#include <algorithm>
+
+#include "gpu/import/kind.h"
+#include "gpu/import/lowering.h"
+#include "gpu/import/shape_rules.h"
+
+namespace es::gpu {
+namespace {
+
+// --- Convolutions.
+
+// The spatial attributes have one number for each spatial axis.
+Status check_spatial(const NodeView& node, std::initializer_list<const char*> attributes) {
+  for (const char* name : attributes)
+    ES_RETURN_IF_ERROR(check_length(node.integers(name), node.shape().rank() - 2, name));
+  return {};
+}
+
+Status check_conv_operands(const NodeView& node, std::int64_t in_channels,
+                           std::int64_t out_channels) {
+  const TensorShape &x = node.shape(0), &w = node.shape(1);
+  const std::int64_t groups = node.integer("groups");
+  if (x.rank() < 3 || x.rank() > 5 || w.rank() != x.rank())
+    return usage_error("x " + shape_text(x) + " and weight " + shape_text(w) +
+                       " must both have 1 to 3 spatial axes");
+  if (x[1] != in_channels || x[1] % groups != 0 || out_channels % groups != 0)
+    return usage_error("x " + shape_text(x) + " and weight " + shape_text(w) +
+                       " do not fit with groups = " + std::to_string(groups));
+  if (node.has(2) && node.shape(2) != TensorShape{out_channels})
+    return usage_error("bias " + shape_text(node.shape(2)) + " must be " +
+                       shape_text({out_channels}));
+  return check_spatial(node, {"stride", "padding", "dilation"});
+}
+
+Outputs conv_outputs(const NodeView& node) {
+  const TensorShape &x = node.shape(0), &w = node.shape(1);
+  const std::int64_t groups = node.integer("groups");
+  if (w.rank() < 2 || w[1] > kValueElementsMax / groups)
+    return usage_error("weight " + shape_text(w) + " must be [o,c/groups,kernel...]");
+  ES_RETURN_IF_ERROR(check_conv_operands(node, w[1] * groups, w[0]));
+  TensorShape y{x[0], w[0]};
+  for (int axis = 2; axis < x.rank(); ++axis) {
+    const auto d = static_cast<std::size_t>(axis) - 2;
+    const std::int64_t reach = node.integers("dilation")[d] * (w[axis] - 1) + 1;
+    const std::int64_t room = x[axis] + 2 * node.integers("padding")[d] - reach;
+    if (room < 0)
+      return usage_error("kernel " + shape_text(w) + " is larger than its padded input " +
+                         shape_text(x));
+    y.append(room / node.integers("stride")[d] + 1);
+  }
+  return one_output(ValueType::kF32, y);
+}
+
+// --- Lowering. A convolution runs on images [n,h,w,c].
+
+struct Spatial {
+  std::int64_t h, w;
+};
+
+// The attributes of a convolution of a value with one or two spatial axes. [n,c,l] is an image with
+// one line. Padding may differ at the four edges, and may be negative, which crops.
+struct ConvPlan {
+  Spatial stride, before, after, dilation;
+};
+
+ConvPlan plan_of(const NodeView& node) {
+  const auto pair = [&](const char* name, std::int64_t line) {
+    const std::vector<std::int64_t> list = node.integers(name);
+    return list.size() == 1 ? Spatial{line, list[0]} : Spatial{list[0], list[1]};
+  };
+  const Spatial padding = pair("padding", 0);
+  return {pair("stride", node.integers("stride")[0]), padding, padding, pair("dilation", 1)};
+}
+
+TensorId padded_axis(GraphBuilder& b, const std::string& name, TensorId x, int axis,
+                     std::int64_t before, std::int64_t after) {
+  const std::int64_t cut_before = std::max<std::int64_t>(0, -before);
+  const std::int64_t cut = cut_before + std::max<std::int64_t>(0, -after);
+  if (cut > 0) x = b.slice(name, x, axis, cut_before, b.shape(x)[axis] - cut);
+  before = std::max<std::int64_t>(0, before);
+  after = std::max<std::int64_t>(0, after);
+  return before + after == 0 ? x : b.pad(name, x, axis, before, after);
+}
+
+TensorId padded_image(GraphBuilder& b, const std::string& name, TensorId x, const Spatial& before,
+                      const Spatial& after) {
+  x = padded_axis(b, name, x, Axis::kH, before.h, after.h);
+  return padded_axis(b, name, x, Axis::kW, before.w, after.w);
+}
+
+// Appends the convolution `op`, which has kernel, groups and weights; its input has been padded.
+TensorId plain_conv(GraphBuilder& b, Op op, TensorId x, std::int64_t stride, std::int64_t pad) {
+  op.in[0] = x;
+  op.conv.stride = stride;
+  op.conv.pad = pad;
+  return b.apply(std::move(op));
+}
+
+// Pixels at distances of a dilation form images of their own, which a plain convolution reads.
+TensorId dilated_conv(GraphBuilder& b, const Op& op, TensorId x, const Spatial& d) {
+  const std::string& name = op.name;
+  const ImageShape in = b.image(x);
+  const std::int64_t rows = (in.h + d.h - 1) / d.h, columns = (in.w + d.w - 1) / d.w;
+  x = padded_image(b, name, x, {0, 0}, {rows * d.h - in.h, columns * d.w - in.w});
+  x = b.reshape(name, x, {in.n, rows, d.h, columns, d.w, in.c});
+  x = b.permute(name, x, {0, 2, 4, 1, 3, 5});
+  x = b.reshape(name, x, {in.n * d.h * d.w, rows, columns, in.c});
+  const TensorId y = plain_conv(b, op, x, 1, 0);
+  const ImageShape out = b.image(y);
+  TensorId whole = b.reshape(name, y, {in.n, d.h, d.w, out.h, out.w, out.c});
+  whole = b.permute(name, whole, {0, 3, 1, 4, 2, 5});
+  whole = b.reshape(name, whole, {in.n, out.h * d.h, out.w * d.w, out.c});
+  whole = b.slice(name, whole, Axis::kH, 0, in.h - d.h * (op.conv.kh - 1));
+  return b.slice(name, whole, Axis::kW, 0, in.w - d.w * (op.conv.kw - 1));
+}
+
+TensorId every(GraphBuilder& b, const std::string& name, TensorId x, int axis, std::int64_t step) {
+  const std::int64_t count = (b.shape(x)[axis] + step - 1) / step;
+  return step == 1 ? x : b.strided_slice(name, x, axis, 0, step, count);
+}
+
+// Any convolution of x [n,h,w,c]. What the operator cannot do becomes moves around it.
+TensorId convolve(GraphBuilder& b, Op op, TensorId x, const ConvPlan& plan) {
+  const bool dilated = plan.dilation.h * plan.dilation.w > 1;
+  const Spatial before = plan.before, after = plan.after;
+  const bool one_pad = before.h == before.w && before.h == after.h && before.h == after.w;
+  const bool one_stride = plan.stride.h == plan.stride.w;
+  const bool pads_itself = one_pad && before.h >= 0 && !dilated;
+  if (!pads_itself) x = padded_image(b, op.name, x, before, after);
+  const std::int64_t pad = pads_itself ? before.h : 0;
+  if (!dilated && one_stride) return plain_conv(b, std::move(op), x, plan.stride.h, pad);
+  const std::string name = op.name;
+  TensorId y =
+      dilated ? dilated_conv(b, op, x, plan.dilation) : plain_conv(b, std::move(op), x, 1, pad);
+  y = every(b, name, y, Axis::kH, plan.stride.h);
+  return every(b, name, y, Axis::kW, plan.stride.w);
+}
+
+std::string conv_unsupported(const NodeView& node) {
+  return node.shape().rank() == 5 ? "3-d" : "";
+}
+
+// Returns the input as an image.
+TensorId image_input(Lowering& l, const NodeView& node) {
+  const TensorShape& x = node.shape();
+  const TensorId t = l.in(node, 0, channels_last(x.rank()));
+  return x.rank() == 4 ? t : l.builder().reshape(node.label(), t, {x[0], 1, x[2], x[1]});
+}
+
+Op conv_op(const NodeView& node, TensorId x, std::int64_t out_channels) {
+  const TensorShape& w = node.shape(1);
+  const int last = w.rank() - 1;
+  return {.kind = OpKind::kConv2d,
+          .name = node.label(),
+          .in = {x},
+          .conv = {.oc = out_channels,
+                   .kh = last == 2 ? 1 : w[2],
+                   .kw = w[last],
+                   .groups = node.integer("groups")}};
+}
+
+void lower_conv(Lowering& l, const NodeView& node) {
+  const AxisOrder order = channels_last(node.shape().rank());
+  const TensorId x = image_input(l, node);
+  Op op = conv_op(node, x, node.shape(1)[0]);
+  l.set_weights(op, node, order);
+  l.set(node, convolve(l.builder(), std::move(op), x, plan_of(node)), order);
+}
+
+// --- Transposed convolutions: a convolution of the input with zeros between its pixels, and with
+// the weight turned around.
+
+// [c,o/groups,kernel...] becomes [o,kernel...,c/groups].
+TensorId turned_weight(Lowering& l, const NodeView& node) {
+  GraphBuilder& b = l.builder();
+  const std::string name = node.label();
+  const TensorShape& w = node.shape(1);
+  const std::int64_t groups = node.integer("groups"), h = w.rank() == 3 ? 1 : w[2], k = w.row();
+  TensorId t = b.reshape(name, l.logical(node, 1), {groups, w[0] / groups, w[1], h, k});
+  t = b.permute(name, t, {0, 2, 3, 4, 1});
+  t = b.strided_slice(name, t, 2, h - 1, -1, h);
+  t = b.strided_slice(name, t, 3, k - 1, -1, k);
+  return b.reshape(name, t, {groups * w[1], h, k, w[0] / groups});
+}
+
+// Puts step - 1 zeros after each element of the axis but the last one.
+TensorId spread(GraphBuilder& b, const std::string& name, TensorId x, int axis, std::int64_t step) {
+  if (step == 1) return x;
+  const TensorShape in = b.shape(x);
+  const TensorShape split{in.count(0, axis + 1), 1, in.count(axis + 1, in.rank())};
+  x = b.pad(name, b.reshape(name, x, split), 1, 0, step - 1);
+  x = b.reshape(name, x, with_extent(in, axis, in[axis] * step));
+  return b.slice(name, x, axis, 0, (in[axis] - 1) * step + 1);
+}
+
+void lower_conv_transpose(Lowering& l, const NodeView& node) {
+  GraphBuilder& b = l.builder();
+  const AxisOrder order = channels_last(node.shape().rank());
+  TensorId x = image_input(l, node);
+  ConvPlan plan = plan_of(node);
+  const std::vector<std::int64_t> list = node.integers("output_padding");
+  const bool row = list.size() == 1;
+  if (!row) x = spread(b, node.label(), x, Axis::kH, plan.stride.h);
+  x = spread(b, node.label(), x, Axis::kW, plan.stride.w);
+  Op op = conv_op(node, x, node.shape(1)[1] * node.integer("groups"));
+  plan.stride = {1, 1};
+  plan.before = {plan.dilation.h * (op.conv.kh - 1) - plan.before.h,
+                 plan.dilation.w * (op.conv.kw - 1) - plan.before.w};
+  plan.after = {plan.before.h + (row ? 0 : list[0]), plan.before.w + list.back()};
+  op.tensors.weight = 1;
+  op.in.push_back(turned_weight(l, node));
+  if (node.has(2)) l.set_bias(op, node.input(2));
+  l.set(node, convolve(b, std::move(op), x, plan), order);
+}
+
+constexpr std::int64_t kSpatialMax = 1 << 20;  // of strides, paddings and kernels
+
+std::vector<AttributeRule> conv_attributes() {
+  return {integers("stride", 1, kSpatialMax), integers("padding", 0, kSpatialMax),
+          integers("dilation", 1, kSpatialMax), integer("groups", 1, kSpatialMax).or_else(1.0)};
+}
+
+Outputs conv_transpose_outputs(const NodeView& node) {
+  const TensorShape &x = node.shape(0), &w = node.shape(1);
+  const std::int64_t groups = node.integer("groups");
+  if (w.rank() < 2 || w[1] > kValueElementsMax / groups)
+    return usage_error("weight " + shape_text(w) + " must be [c,o/groups,kernel...]");
+  ES_RETURN_IF_ERROR(check_conv_operands(node, w[0], w[1] * groups));
+  ES_RETURN_IF_ERROR(check_spatial(node, {"output_padding"}));
+  TensorShape y{x[0], w[1] * groups};
+  for (int axis = 2; axis < x.rank(); ++axis) {
+    const auto d = static_cast<std::size_t>(axis) - 2;
+    const std::int64_t extent =
+        (x[axis] - 1) * node.integers("stride")[d] - 2 * node.integers("padding")[d] +
+        node.integers("dilation")[d] * (w[axis] - 1) + node.integers("output_padding")[d] + 1;
+    if (extent < 1) return usage_error("padding leaves nothing of " + shape_text(x));
+    y.append(extent);
+  }
+  return one_output(ValueType::kF32, y);
+}
+
+}  // namespace
+
+std::vector<Kind> conv_kinds() {
+  std::vector<AttributeRule> transposed = conv_attributes();
+  transposed.push_back(integers("output_padding", 0, kSpatialMax));
+  return {
+      {.name = "conv",
+       .slots = {{"x", "f"}, {"weight", "f", false, true}, {"bias", "f", true}},
+       .attributes = conv_attributes(),
+       .outputs = conv_outputs,
+       .unsupported = conv_unsupported,
+       .lower = lower_conv},
+      {.name = "conv_transpose",
+       .slots = {{"x", "f"}, {"weight", "f"}, {"bias", "f", true}},
+       .attributes = std::move(transposed),
+       .outputs = conv_transpose_outputs,
+       .unsupported = conv_unsupported,
+       .lower = lower_conv_transpose},
+  };
+}
+
+}  // namespace es::gpu

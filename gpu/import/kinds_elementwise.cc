@@ -1,0 +1,285 @@
+// Kinds that work element by element.
+#include "gpu/import/kind.h"
+#include "gpu/import/lowering.h"
+#include "gpu/import/shape_rules.h"
+
+namespace es::gpu {
+namespace {
+
+// --- Shape rules.
+
+Outputs broadcast_outputs(const NodeView& node, ValueType type) {
+  const Result<TensorShape> shape = broadcast(node.shape(0), node.shape(1));
+  if (!shape) return shape.error();
+  return one_output(type, *shape);
+}
+
+Outputs arithmetic_outputs(const NodeView& node) {
+  if (node.in(0).type != node.in(1).type)
+    return usage_error("its inputs are " + value_text(node.in(0)) + " and " +
+                       value_text(node.in(1)) + ": allowed is one type");
+  return broadcast_outputs(node, node.in(0).type);
+}
+
+Outputs comparison_outputs(const NodeView& node) {
+  const Outputs same = arithmetic_outputs(node);
+  return same ? broadcast_outputs(node, ValueType::kBool) : same;
+}
+
+Outputs where_outputs(const NodeView& node) {
+  if (node.in(1).type != node.in(2).type)
+    return usage_error("a is " + value_text(node.in(1)) + " and b is " + value_text(node.in(2)) +
+                       ": allowed is one type");
+  const Result<TensorShape> choices = broadcast(node.shape(1), node.shape(2));
+  if (!choices) return choices.error();
+  const Result<TensorShape> shape = broadcast(node.shape(0), *choices);
+  if (!shape) return shape.error();
+  return one_output(node.in(1).type, *shape);
+}
+
+Outputs cast_outputs(const NodeView& node) {
+  const std::string to = node.text("to");
+  return one_output(to == "f32"   ? ValueType::kF32
+                    : to == "i32" ? ValueType::kI32
+                                  : ValueType::kBool,
+                    node.shape());
+}
+
+Outputs sample_dropout_outputs(const NodeView& node) {
+  if (node.shape().rank() == 0) return usage_error("x is a number and has no axis 0");
+  return same_as_input(node);
+}
+
+// --- Lowering.
+
+using Lower = void (*)(Lowering&, const NodeView&);
+
+// Applies a function of the builder to the tensor, which keeps its order.
+template <class Apply>
+void keep_order(Lowering& l, const NodeView& node, Apply&& apply) {
+  const Stored x = l.stored(node.input(0));
+  l.set(node, apply(l.builder(), x.tensor), x.order);
+}
+
+using ChainFunction = TensorId (GraphBuilder::*)(const std::string&, TensorId);
+
+template <ChainFunction kFunction>
+void lower_chain(Lowering& l, const NodeView& node) {
+  keep_order(l, node, [&](GraphBuilder& b, TensorId x) { return (b.*kFunction)(node.label(), x); });
+}
+
+void lower_function(Lowering& l, const NodeView& node, Function function,
+                    FunctionParameters parameters = {}) {
+  keep_order(l, node, [&](GraphBuilder& b, TensorId x) {
+    return b.unary(node.label(), function, x, parameters);
+  });
+}
+
+template <Function kFunction>
+void lower_unary(Lowering& l, const NodeView& node) {
+  lower_function(l, node, kFunction);
+}
+
+float single(const NodeView& node, const char* attribute) {
+  return static_cast<float>(node.number(attribute));
+}
+
+void lower_leaky_relu(Lowering& l, const NodeView& node) {
+  const float slope = single(node, "slope");
+  if (!(slope > 0.0F)) return lower_function(l, node, Function::kLeakyRelu, {.a = slope});
+  keep_order(l, node,
+             [&](GraphBuilder& b, TensorId x) { return b.leaky_relu(node.label(), x, slope); });
+}
+
+void lower_gelu(Lowering& l, const NodeView& node) {
+  if (node.text("approximate") == "none") return lower_chain<&GraphBuilder::gelu>(l, node);
+  lower_function(l, node, Function::kGeluTanh);
+}
+
+void lower_mul_scalar(Lowering& l, const NodeView& node) {
+  keep_order(l, node, [&](GraphBuilder& b, TensorId x) {
+    return b.scale(node.label(), x, single(node, "value"));
+  });
+}
+
+void lower_add_scalar(Lowering& l, const NodeView& node) {
+  lower_function(l, node, Function::kAddScalar, {.a = single(node, "value")});
+}
+void lower_pow_scalar(Lowering& l, const NodeView& node) {
+  lower_function(l, node, Function::kPowScalar, {.a = single(node, "exponent")});
+}
+void lower_elu(Lowering& l, const NodeView& node) {
+  lower_function(l, node, Function::kElu, {.a = single(node, "alpha")});
+}
+void lower_softplus(Lowering& l, const NodeView& node) {
+  lower_function(l, node, Function::kSoftplus, {.a = single(node, "beta")});
+}
+
+void lower_clamp(Lowering& l, const NodeView& node) {
+  const bool below = node.given("min"), above = node.given("max");
+  if (!below && !above) return keep_order(l, node, [](GraphBuilder&, TensorId x) { return x; });
+  lower_function(l, node,
+                 below && above ? Function::kClamp
+                 : below        ? Function::kClampMin
+                                : Function::kClampMax,
+                 {.a = single(node, "min"), .b = single(node, "max")});
+}
+
+template <Function kFunction>
+void lower_binary(Lowering& l, const NodeView& node) {
+  const AxisOrder order = l.common_order(node);
+  const TensorId a = l.operand(node, 0, order), b = l.operand(node, 1, order);
+  l.set(node, l.builder().binary(node.label(), kFunction, a, b), order);
+}
+
+using PairFunction = TensorId (*)(GraphBuilder&, const std::string&, TensorId, TensorId);
+
+// Numbers of one shape become a stage of a chain.
+template <Function kFunction, PairFunction kChain>
+void lower_pair(Lowering& l, const NodeView& node) {
+  if (node.in(0).type != ValueType::kF32 || node.shape(0) != node.shape(1))
+    return lower_binary<kFunction>(l, node);
+  const AxisOrder order = l.common_order(node);
+  l.set(node, kChain(l.builder(), node.label(), l.in(node, 0, order), l.in(node, 1, order)), order);
+}
+
+constexpr Lower kLowerAdd =
+    lower_pair<Function::kAdd, [](GraphBuilder& g, const std::string& name, TensorId a,
+                                  TensorId b) { return g.add(name, a, b); }>;
+constexpr Lower kLowerMul =
+    lower_pair<Function::kMul, [](GraphBuilder& g, const std::string& name, TensorId a,
+                                  TensorId b) { return g.mul(name, a, b); }>;
+
+void lower_where(Lowering& l, const NodeView& node) {
+  const AxisOrder order = l.common_order(node);
+  const TensorId condition = l.operand(node, 0, order);
+  const TensorId a = l.operand(node, 1, order), b = l.operand(node, 2, order);
+  l.set(node, l.builder().where(node.label(), condition, a, b), order);
+}
+
+// Truth values are the numbers 1 and 0.
+void lower_cast(Lowering& l, const NodeView& node) {
+  const ValueType from = node.in().type, to = node.out().type;
+  keep_order(l, node, [&](GraphBuilder& b, TensorId x) {
+    if (to == ValueType::kBool && from != to) {
+      const TensorId zero =
+          from == ValueType::kI32 ? b.constant_ids("0", {1}, {0}) : b.constant("0", {1}, {0.0F});
+      return b.binary(node.label(), Function::kNotEqual, b.stop_gradient(node.label(), x), zero);
+    }
+    return b.cast(node.label(), x, to == ValueType::kI32 ? ElementType::kI32 : ElementType::kF32);
+  });
+}
+
+void lower_stop_gradient(Lowering& l, const NodeView& node) {
+  lower_chain<&GraphBuilder::stop_gradient>(l, node);
+}
+
+// The decisions are numbered by elements in logical order.
+template <TensorId (GraphBuilder::*kDrop)(const std::string&, TensorId, double)>
+void lower_dropout(Lowering& l, const NodeView& node) {
+  const TensorId x = l.logical(node, 0);
+  l.builder().set_site(static_cast<std::uint32_t>(node.integer("site")));
+  l.set_logical(node, (l.builder().*kDrop)(node.label(), x, node.number("p")));
+}
+
+// One decision for each index of axis 0 is the same in every order that begins with this axis.
+void lower_sample_dropout(Lowering& l, const NodeView& node) {
+  const AxisOrder& order = l.stored(node.input(0)).order;
+  if (order[0] != 0) return lower_dropout<&GraphBuilder::drop_rows>(l, node);
+  l.builder().set_site(static_cast<std::uint32_t>(node.integer("site")));
+  keep_order(l, node, [&](GraphBuilder& b, TensorId x) {
+    return b.drop_rows(node.label(), x, node.number("p"));
+  });
+}
+
+// --- The entries.
+
+Kind unary(const char* name, Lower lower, std::vector<AttributeRule> attributes = {}) {
+  return {.name = name,
+          .slots = {{"x", "f"}},
+          .attributes = std::move(attributes),
+          .outputs = same_as_input,
+          .lower = lower};
+}
+
+Kind binary(const char* name, const char* types, Outputs (*outputs)(const NodeView&), Lower lower) {
+  return {.name = name, .slots = {{"a", types}, {"b", types}}, .outputs = outputs, .lower = lower};
+}
+
+Kind random_kind(const char* name, Outputs (*outputs)(const NodeView&), Lower lower) {
+  Kind kind = unary(name, lower, {number("p", 0.0, 0.999999), integer("site", 0, 0x7fffffff)});
+  kind.outputs = outputs;
+  return kind;
+}
+
+}  // namespace
+
+std::vector<Kind> elementwise_kinds() {
+  using F = Function;
+  return {
+      unary("relu", lower_chain<&GraphBuilder::relu>),
+      unary("leaky_relu", lower_leaky_relu, {number("slope")}),
+      unary("gelu", lower_gelu, {text("approximate", {"none", "tanh"})}),
+      unary("tanh", lower_chain<&GraphBuilder::tanh>),
+      unary("sigmoid", lower_chain<&GraphBuilder::sigmoid>),
+      unary("silu", lower_unary<F::kSilu>),
+      unary("hardswish", lower_unary<F::kHardswish>),
+      unary("hardsigmoid", lower_unary<F::kHardsigmoid>),
+      unary("elu", lower_elu, {number("alpha").or_else(1.0)}),
+      unary("softplus", lower_softplus, {number("beta", 1e-30, 1e30).or_else(1.0)}),
+      unary("mish", lower_unary<F::kMish>),
+      unary("exp", lower_unary<F::kExp>),
+      unary("log", lower_unary<F::kLog>),
+      unary("log1p", lower_unary<F::kLog1p>),
+      unary("expm1", lower_unary<F::kExpm1>),
+      unary("sqrt", lower_unary<F::kSqrt>),
+      unary("rsqrt", lower_unary<F::kRsqrt>),
+      unary("reciprocal", lower_unary<F::kReciprocal>),
+      unary("sin", lower_unary<F::kSin>),
+      unary("cos", lower_unary<F::kCos>),
+      unary("erf", lower_unary<F::kErf>),
+      unary("abs", lower_unary<F::kAbs>),
+      unary("neg", lower_unary<F::kNegate>),
+      unary("square", lower_unary<F::kSquare>),
+      unary("floor", lower_unary<F::kFloor>),
+      unary("round", lower_unary<F::kRound>),
+      unary("sign", lower_unary<F::kSign>),
+      unary("clamp", lower_clamp, {number("min").or_else(0.0), number("max").or_else(0.0)}),
+      unary("pow_scalar", lower_pow_scalar, {number("exponent")}),
+      unary("add_scalar", lower_add_scalar, {number("value")}),
+      unary("mul_scalar", lower_mul_scalar, {number("value")}),
+      binary("add", "fi", arithmetic_outputs, kLowerAdd),
+      binary("sub", "fi", arithmetic_outputs, lower_binary<F::kSub>),
+      binary("mul", "fi", arithmetic_outputs, kLowerMul),
+      binary("div", "f", arithmetic_outputs, lower_binary<F::kDiv>),
+      binary("maximum", "f", arithmetic_outputs, lower_binary<F::kMaximum>),
+      binary("minimum", "f", arithmetic_outputs, lower_binary<F::kMinimum>),
+      binary("pow", "f", arithmetic_outputs, lower_binary<F::kPow>),
+      binary("eq", "fi", comparison_outputs, lower_binary<F::kEqual>),
+      binary("ne", "fi", comparison_outputs, lower_binary<F::kNotEqual>),
+      binary("lt", "fi", comparison_outputs, lower_binary<F::kLess>),
+      binary("le", "fi", comparison_outputs, lower_binary<F::kLessEqual>),
+      binary("gt", "fi", comparison_outputs, lower_binary<F::kGreater>),
+      binary("ge", "fi", comparison_outputs, lower_binary<F::kGreaterEqual>),
+      binary("and", "b", arithmetic_outputs, lower_binary<F::kAnd>),
+      binary("or", "b", arithmetic_outputs, lower_binary<F::kOr>),
+      {.name = "not",
+       .slots = {{"x", "b"}},
+       .outputs = same_as_input,
+       .lower = lower_unary<F::kNot>},
+      {.name = "where",
+       .slots = {{"condition", "b"}, {"a", "fi"}, {"b", "fi"}},
+       .outputs = where_outputs,
+       .lower = lower_where},
+      {.name = "cast",
+       .slots = {{"x", "fib"}},
+       .attributes = {text("to", {"f32", "i32", "bool"})},
+       .outputs = cast_outputs,
+       .lower = lower_cast},
+      unary("stop_gradient", lower_stop_gradient),
+      random_kind("dropout", same_as_input, lower_dropout<&GraphBuilder::dropout>),
+      random_kind("sample_dropout", sample_dropout_outputs, lower_sample_dropout),
+  };
+}
+
+}  // namespace es::gpu

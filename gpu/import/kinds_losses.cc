@@ -1,0 +1,331 @@
+// Losses. Output 0 is a number.
+#include "gpu/import/kind.h"
+#include "gpu/import/lowering.h"
+#include "gpu/import/shape_rules.h"
+#include "gpu/import/softmax.h"
+
+namespace es::gpu {
+namespace {
+
+Outputs number_output() {
+  return one_output(ValueType::kF32, {});
+}
+
+// Logits [n,c,...], labels [n,...], and a weight [c].
+Outputs class_loss_outputs(const NodeView& node) {
+  const TensorShape& x = node.shape(0);
+  if (x.rank() < 2) return usage_error("x " + shape_text(x) + " must be [n,c,...]");
+  TensorShape labels{x[0]};
+  for (int axis = 2; axis < x.rank(); ++axis) labels.append(x[axis]);
+  if (node.shape(1) != labels)
+    return usage_error("labels " + shape_text(node.shape(1)) + " must be " + shape_text(labels));
+  if (node.has(2) && node.shape(2) != TensorShape{x[1]})
+    return usage_error("weight " + shape_text(node.shape(2)) + " must be " + shape_text({x[1]}));
+  return number_output();
+}
+
+Outputs element_loss_outputs(const NodeView& node) {
+  if (node.shape(0) != node.shape(1))
+    return usage_error("x " + shape_text(node.shape(0)) + " and target " +
+                       shape_text(node.shape(1)) + " must have one shape");
+  for (std::size_t slot = 2; slot < node.inputs(); ++slot)
+    if (node.has(slot) && !broadcasts_to(node.shape(slot), node.shape(0)))
+      return usage_error(std::string(node.kind().slots[slot].name) + " " +
+                         shape_text(node.shape(slot)) + " must fit " + shape_text(node.shape(0)));
+  return number_output();
+}
+
+Outputs soft_outputs(const NodeView& node) {
+  if (node.shape(0).rank() < 2) return usage_error("logits must be [n,c]");
+  return element_loss_outputs(node);
+}
+
+// --- Lowering. The mean over all elements has an operator of its own where it is the loss of the
+// model; its rows are the losses of the samples. Everything else is built from general operators.
+
+// Returns the sum or mean of the losses of the elements, as a number.
+TensorId total(Lowering& l, const NodeView& node, TensorId losses) {
+  GraphBuilder& b = l.builder();
+  const std::string reduction = node.text("reduction");
+  std::vector<int> axes = logical_order(b.shape(losses).rank());
+  const TensorId sum = b.reduce(node.label(), Reduction::kSum, losses, axes, false);
+  const std::int64_t count = reduction == "mean"        ? node.shape().count()
+                             : reduction == "batchmean" ? node.shape()[0]
+                                                        : 1;
+  return count == 1 ? sum
+                    : b.unary(node.label(), Function::kMulScalar, sum,
+                              {.a = static_cast<float>(1.0 / static_cast<double>(count))});
+}
+
+bool is_last(const Lowering& l, const NodeView& node) {
+  return l.is_loss(node) && l.uses(node.output()) == 1 && node.text("reduction") == "mean";
+}
+
+// --- Losses over classes.
+
+// The labels are all classes or, where a negative number is ignored, negative.
+bool plain_labels(Lowering& l, const NodeView& node, TensorId labels) {
+  const std::int64_t ignored = node.integer("ignore_index");
+  return ignored < 0 || ignored > l.builder().range(labels).second;
+}
+
+// Returns -sum over classes of target * log_probs for each row, where `targets` has the shape of
+// the logs.
+TensorId against(GraphBuilder& b, const std::string& name, TensorId logs, TensorId targets) {
+  const int last = b.shape(logs).rank() - 1;
+  const TensorId products = b.binary(name, Function::kMul, logs, targets);
+  return b.unary(name, Function::kNegate, b.reduce(name, Reduction::kSum, products, {last}, false));
+}
+
+// 1 in the column of the label, else 0; rows whose label is no class have zeros only.
+TensorId one_hot(GraphBuilder& b, const std::string& name, TensorId labels, std::int64_t classes) {
+  const TensorId ones = b.expand(name, b.constant(name, {1}, {1.0F}), {classes});
+  const TensorId numbers = b.cast(name, b.cumsum(name, ones, 0), ElementType::kI32);
+  const TensorId first = b.constant_ids(name, {1}, {1});
+  const TensorId index = b.binary(name, Function::kSub, numbers, first);
+  TensorShape column = b.shape(labels);
+  column.append(1);
+  return b.binary(name, Function::kEqual, b.reshape(name, labels, column), index);
+}
+
+// The general form, for log-probabilities with the classes last: with weights w of the classes,
+// label smoothing s and rows i that take part,
+//   loss_i = -(1 - s) w[y_i] logp[i, y_i] - s / C sum_c w[c] logp[i, c]
+// and the mean divides by the sum of w[y_i].
+void lower_class_loss(Lowering& l, const NodeView& node, TensorId logs, double smoothing) {
+  GraphBuilder& b = l.builder();
+  const std::string name = node.label();
+  const TensorId labels = l.logical(node, 1);
+  const std::int64_t classes = node.shape(0)[1];
+  const TensorId ignored =
+      b.constant_ids(name, {1}, {static_cast<std::int32_t>(node.integer("ignore_index"))});
+  const TensorId takes_part = b.binary(name, Function::kNotEqual, labels, ignored);
+  TensorShape column = b.shape(labels);
+  column.append(1);
+  TensorId hot = b.binary(name, Function::kMul, one_hot(b, name, labels, classes),
+                          b.reshape(name, takes_part, column));
+  if (node.has(2)) hot = b.binary(name, Function::kMul, hot, l.logical(node, 2));
+  const int last = b.shape(logs).rank() - 1;
+  const TensorId weights = b.reduce(name, Reduction::kSum, hot, {last}, false);
+  TensorId losses = against(b, name, logs, hot);
+  if (smoothing != 0.0) {
+    TensorId smooth = b.expand(name, b.reshape(name, takes_part, column), b.shape(logs));
+    if (node.has(2)) smooth = b.binary(name, Function::kMul, smooth, l.logical(node, 2));
+    const float share = static_cast<float>(smoothing / static_cast<double>(classes));
+    losses = b.add(name, b.scale(name, losses, static_cast<float>(1.0 - smoothing)),
+                   b.scale(name, against(b, name, logs, smooth), share));
+  }
+  const auto sum = [&](TensorId x) {
+    return b.reduce(name, Reduction::kSum, x, logical_order(b.shape(x).rank()), false);
+  };
+  l.set_logical(node, node.text("reduction") == "sum"
+                          ? sum(losses)
+                          : b.binary(name, Function::kDiv, sum(losses), sum(weights)));
+}
+
+void lower_cross_entropy(Lowering& l, const NodeView& node) {
+  const TensorId logits = l.in(node, 0, channels_last(node.shape().rank()));
+  const TensorId labels = l.logical(node, 1);
+  const double smoothing = node.number("label_smoothing");
+  const bool plain =
+      !node.has(2) && smoothing == 0.0 && plain_labels(l, node, labels) && node.shape(0)[1] > 1;
+  if (is_last(l, node) && plain) return l.builder().cross_entropy(node.label(), logits, labels);
+  lower_class_loss(l, node, log_softmax(l.builder(), node.label(), logits), smoothing);
+}
+
+void lower_nll(Lowering& l, const NodeView& node) {
+  lower_class_loss(l, node, l.in(node, 0, channels_last(node.shape().rank())), 0.0);
+}
+
+void lower_cross_entropy_soft(Lowering& l, const NodeView& node) {
+  GraphBuilder& b = l.builder();
+  const AxisOrder order = channels_last(node.shape().rank());
+  const TensorId logs = log_softmax(b, node.label(), l.in(node, 0, order));
+  const TensorId losses = against(b, node.label(), logs, l.in(node, 1, order));
+  const TensorId sum =
+      b.reduce(node.label(), Reduction::kSum, losses, logical_order(b.shape(losses).rank()), false);
+  const double rows = static_cast<double>(b.shape(losses).count());
+  l.set_logical(node, node.text("reduction") == "sum"
+                          ? sum
+                          : b.unary(node.label(), Function::kMulScalar, sum,
+                                    {.a = static_cast<float>(1.0 / rows)}));
+}
+
+// --- Losses over elements. Each returns the losses of the elements.
+
+struct Elements {
+  GraphBuilder& b;
+  std::string name;
+  TensorId x, target;
+
+  TensorId unary(Function f, TensorId t, FunctionParameters p = {}) const {
+    return b.unary(name, f, t, p);
+  }
+  TensorId binary(Function f, TensorId s, TensorId t) const { return b.binary(name, f, s, t); }
+  TensorId scaled(TensorId t, double factor) const {
+    return b.scale(name, t, static_cast<float>(factor));
+  }
+  TensorId distance() const { return unary(Function::kAbs, binary(Function::kSub, x, target)); }
+};
+
+TensorId squares(const Elements& e, const NodeView&) {
+  return e.unary(Function::kSquare, e.binary(Function::kSub, e.x, e.target));
+}
+
+TensorId distances(const Elements& e, const NodeView&) {
+  return e.distance();
+}
+
+// 0.5 d^2 / beta below beta, and d - 0.5 beta above it.
+TensorId smooth_distances(const Elements& e, double beta) {
+  const TensorId d = e.distance();
+  if (beta == 0.0) return d;
+  const TensorId edge = e.b.constant(e.name, {1}, {static_cast<float>(beta)});
+  return e.b.where(e.name, e.binary(Function::kLess, d, edge),
+                   e.scaled(e.unary(Function::kSquare, d), 0.5 / beta),
+                   e.unary(Function::kAddScalar, d, {.a = static_cast<float>(-0.5 * beta)}));
+}
+
+TensorId smooth_l1(const Elements& e, const NodeView& node) {
+  return smooth_distances(e, node.number("beta"));
+}
+
+TensorId huber(const Elements& e, const NodeView& node) {
+  const double delta = node.number("delta");
+  return e.scaled(smooth_distances(e, delta), delta);
+}
+
+// -(t max(log p, -100) + (1 - t) max(log(1 - p), -100))
+TensorId binary_entropy(const Elements& e, const NodeView&) {
+  const auto logarithm = [&](TensorId p) {
+    return e.unary(Function::kClampMin, e.unary(Function::kLog, p), {.a = -100.0F});
+  };
+  const auto one_minus = [&](TensorId t) {
+    return e.unary(Function::kAddScalar, e.unary(Function::kNegate, t), {.a = 1.0F});
+  };
+  const TensorId yes = e.binary(Function::kMul, e.target, logarithm(e.x));
+  const TensorId no = e.binary(Function::kMul, one_minus(e.target), logarithm(one_minus(e.x)));
+  return e.unary(Function::kNegate, e.binary(Function::kAdd, yes, no));
+}
+
+// t (log t - x), and +0 where t is 0; or exp(t) (t - x) if the target is a logarithm.
+TensorId divergence(const Elements& e, const NodeView& node) {
+  if (node.flag("log_target"))
+    return e.binary(Function::kMul, e.unary(Function::kExp, e.target),
+                    e.binary(Function::kSub, e.target, e.x));
+  const TensorId zero = e.b.constant(e.name, {1}, {0.0F});
+  const TensorId one = e.b.constant(e.name, {1}, {1.0F});
+  const TensorId positive = e.binary(Function::kGreater, e.target, zero);
+  const TensorId safe = e.b.where(e.name, positive, e.target, one);
+  const TensorId own = e.binary(Function::kMul, e.target, e.unary(Function::kLog, safe));
+  return e.binary(Function::kSub, own, e.binary(Function::kMul, e.target, e.x));
+}
+
+template <TensorId (*kLosses)(const Elements&, const NodeView&)>
+void lower_elements(Lowering& l, const NodeView& node) {
+  const Elements e{l.builder(), node.label(), l.logical(node, 0), l.logical(node, 1)};
+  l.set_logical(node, total(l, node, kLosses(e, node)));
+}
+
+bool learns(Lowering& l, const NodeView& node, std::size_t slot) {
+  return l.builder().needs_grad(l.logical(node, slot));
+}
+
+void lower_mse(Lowering& l, const NodeView& node) {
+  if (!is_last(l, node) || learns(l, node, 1) || node.shape().count() % l.batch() != 0)
+    return lower_elements<squares>(l, node);
+  l.builder().mse(node.label(), l.logical(node, 0), l.logical(node, 1));
+}
+
+// max(x, 0) - x t + log(1 + exp(-|x|)), where the positive part has the weight pos_weight:
+// (1 - t) x + (1 + (pos_weight - 1) t) (log(1 + exp(-|x|)) + max(-x, 0)); all times weight.
+TensorId logit_entropy(Lowering& l, const NodeView& node, const Elements& e) {
+  const TensorId opposite = e.unary(Function::kNegate, e.x);
+  const TensorId tail =
+      e.unary(Function::kLog1p,
+              e.unary(Function::kExp, e.unary(Function::kNegate, e.unary(Function::kAbs, e.x))));
+  TensorId log_part = e.binary(Function::kAdd, tail, e.unary(Function::kRelu, opposite));
+  if (node.has(3)) {
+    const AxisOrder order = logical_order(node.shape().rank());
+    const TensorId extra = e.unary(Function::kAddScalar, l.operand(node, 3, order), {.a = -1.0F});
+    const TensorId factor =
+        e.unary(Function::kAddScalar, e.binary(Function::kMul, extra, e.target), {.a = 1.0F});
+    log_part = e.binary(Function::kMul, factor, log_part);
+  }
+  const TensorId no =
+      e.unary(Function::kAddScalar, e.unary(Function::kNegate, e.target), {.a = 1.0F});
+  const TensorId losses = e.binary(Function::kAdd, e.binary(Function::kMul, no, e.x), log_part);
+  if (!node.has(2)) return losses;
+  return e.binary(Function::kMul, losses, l.operand(node, 2, logical_order(node.shape().rank())));
+}
+
+void lower_bce_with_logits(Lowering& l, const NodeView& node) {
+  const Elements e{l.builder(), node.label(), l.logical(node, 0), l.logical(node, 1)};
+  const bool plain =
+      !node.has(2) && !node.has(3) && !learns(l, node, 1) && node.shape().count() % l.batch() == 0;
+  if (is_last(l, node) && plain) return e.b.bce_with_logits(e.name, e.x, e.target);
+  l.set_logical(node, total(l, node, logit_entropy(l, node, e)));
+}
+
+AttributeRule reduction_rule() {
+  return text("reduction", {"mean", "sum"});
+}
+
+Kind element_loss(const char* name, void (*lower)(Lowering&, const NodeView&),
+                  std::vector<AttributeRule> attributes = {}) {
+  Kind kind{.name = name,
+            .slots = {{"x", "f"}, {"target", "f"}},
+            .attributes = std::move(attributes),
+            .outputs = element_loss_outputs,
+            .lower = lower};
+  kind.attributes.push_back(reduction_rule());
+  return kind;
+}
+
+std::vector<Slot> class_slots(const char* x) {
+  return {{x, "f"}, {"labels", "i"}, {"weight", "f", true}};
+}
+
+AttributeRule ignore_index() {
+  return integer("ignore_index", -0x7fffffff, 0x7fffffff).or_else(-100.0);
+}
+
+}  // namespace
+
+std::vector<Kind> loss_kinds() {
+  std::vector<Kind> kinds{
+      {.name = "cross_entropy",
+       .slots = class_slots("logits"),
+       .attributes = {ignore_index(), number("label_smoothing", 0.0, 1.0).or_else(0.0),
+                      reduction_rule()},
+       .outputs = class_loss_outputs,
+       .lower = lower_cross_entropy},
+      {.name = "nll",
+       .slots = class_slots("log_probs"),
+       .attributes = {ignore_index(), reduction_rule()},
+       .outputs = class_loss_outputs,
+       .lower = lower_nll},
+      {.name = "cross_entropy_soft",
+       .slots = {{"logits", "f"}, {"targets", "f"}},
+       .attributes = {reduction_rule()},
+       .outputs = soft_outputs,
+       .lower = lower_cross_entropy_soft},
+      element_loss("mse", lower_mse),
+      element_loss("l1", lower_elements<distances>),
+      element_loss("smooth_l1", lower_elements<smooth_l1>, {number("beta", 0.0, 1e30)}),
+      element_loss("huber", lower_elements<huber>, {number("delta", 1e-30, 1e30)}),
+      element_loss("bce", lower_elements<binary_entropy>),
+      element_loss("bce_with_logits", lower_bce_with_logits),
+      {.name = "kl_div",
+       .slots = {{"x", "f"}, {"target", "f"}},
+       .attributes = {flag("log_target").or_else(0.0),
+                      text("reduction", {"batchmean", "mean", "sum"})},
+       .outputs = element_loss_outputs,
+       .lower = lower_elements<divergence>},
+  };
+  kinds[8].slots.push_back({"weight", "f", true});
+  kinds[8].slots.push_back({"pos_weight", "f", true});
+  return kinds;
+}
+
+}  // namespace es::gpu

@@ -1,0 +1,163 @@
+// Padding, one axis after the other.
+#include <algorithm>
+#include <cmath>
+
+#include "gpu/import/concat.h"
+#include "gpu/import/kind.h"
+#include "gpu/import/lowering.h"
+#include "gpu/import/shape_rules.h"
+
+namespace es::gpu {
+namespace {
+
+constexpr std::int64_t kFarthest = std::int64_t{1} << 40;
+
+Outputs pad_outputs(const NodeView& node) {
+  const int rank = node.shape().rank();
+  ES_RETURN_IF_ERROR(check_length(node.integers("before"), rank, "before"));
+  ES_RETURN_IF_ERROR(check_length(node.integers("after"), rank, "after"));
+  TensorShape y = node.shape();
+  for (int axis = 0; axis < rank; ++axis) {
+    const auto d = static_cast<std::size_t>(axis);
+    y[axis] += node.integers("before")[d] + node.integers("after")[d];
+    if (y[axis] < 1) return usage_error("nothing is left of axis " + std::to_string(axis));
+  }
+  return one_output(node.in().type, y);
+}
+
+// What a padding of an axis puts before and after the tensor; `extent` is its present extent.
+struct Side {
+  TensorId x;
+  int axis;
+  std::int64_t extent, words;
+  bool before;
+};
+
+using Fill = TensorId (*)(Lowering&, const NodeView&, const Side&);
+
+TensorId padded(Lowering& l, const NodeView& node, TensorId x, int axis, std::int64_t before,
+                std::int64_t after, Fill fill) {
+  const std::int64_t extent = l.builder().shape(x)[axis];
+  std::vector<TensorId> parts;
+  if (before > 0) parts.push_back(fill(l, node, {x, axis, extent, before, true}));
+  parts.push_back(x);
+  if (after > 0) parts.push_back(fill(l, node, {x, axis, extent, after, false}));
+  return concat_all(l.builder(), node.label(), std::move(parts), axis);
+}
+
+TensorId fill_value(Lowering& l, const NodeView& node, const Side& s) {
+  GraphBuilder& b = l.builder();
+  const double value = node.number("value");
+  const TensorId one = b.type(s.x) == ElementType::kI32
+                           ? b.constant_ids(node.label(), {1}, {static_cast<std::int32_t>(value)})
+                           : b.constant(node.label(), {1}, {static_cast<float>(value)});
+  return b.expand(node.label(), one, with_extent(b.shape(s.x), s.axis, s.words));
+}
+
+// Padding takes the elements next to the edge, without the edge, in reverse.
+TensorId fill_reflected(Lowering& l, const NodeView& node, const Side& s) {
+  const std::int64_t begin = s.before ? s.words : s.extent - 2;
+  return l.builder().strided_slice(node.label(), s.x, s.axis, begin, -1, s.words);
+}
+
+TensorId fill_replicated(Lowering& l, const NodeView& node, const Side& s) {
+  GraphBuilder& b = l.builder();
+  const TensorId edge = b.slice(node.label(), s.x, s.axis, s.before ? 0 : s.extent - 1, 1);
+  return b.expand(node.label(), edge, with_extent(b.shape(s.x), s.axis, s.words));
+}
+
+TensorId fill_circular(Lowering& l, const NodeView& node, const Side& s) {
+  const std::int64_t begin = s.before ? s.extent - s.words : 0;
+  return l.builder().slice(node.label(), s.x, s.axis, begin, s.words);
+}
+
+template <Fill kFill>
+void lower_padding(Lowering& l, const NodeView& node) {
+  const Stored from = l.stored(node.input(0));
+  TensorId x = from.tensor;
+  for (int place = 0; place < node.shape().rank(); ++place) {
+    const auto axis = static_cast<std::size_t>(from.order[static_cast<std::size_t>(place)]);
+    const std::int64_t before = node.integers("before")[axis], after = node.integers("after")[axis];
+    const std::int64_t cut_before = std::max<std::int64_t>(0, -before);
+    const std::int64_t cut = cut_before + std::max<std::int64_t>(0, -after);
+    if (cut > 0)
+      x = l.builder().slice(node.label(), x, place, cut_before,
+                            node.shape()[static_cast<int>(axis)] - cut);
+    x = padded(l, node, x, place, before, after, kFill);
+  }
+  l.set(node, x, from.order);
+}
+
+// Zeros are the words that a move does not write.
+void lower_pad(Lowering& l, const NodeView& node) {
+  const bool grows = std::all_of(node.integers("before").begin(), node.integers("before").end(),
+                                 [](std::int64_t n) { return n >= 0; });
+  if (node.number("value") != 0.0 || !grows) return lower_padding<fill_value>(l, node);
+  const Stored from = l.stored(node.input(0));
+  TensorId x = from.tensor;
+  for (int place = 0; place < node.shape().rank(); ++place) {
+    const auto axis = static_cast<std::size_t>(from.order[static_cast<std::size_t>(place)]);
+    const std::int64_t before = node.integers("before")[axis], after = node.integers("after")[axis];
+    if (after < 0) return lower_padding<fill_value>(l, node);
+    if (before + after > 0) x = l.builder().pad(node.label(), x, place, before, after);
+  }
+  l.set(node, x, from.order);
+}
+
+// The padding of an axis comes from the axis itself, without `spared` elements at the edge.
+Outputs copied_outputs(const NodeView& node, std::int64_t spared) {
+  const Outputs outputs = pad_outputs(node);
+  if (!outputs) return outputs;
+  for (int axis = 0; axis < node.shape().rank(); ++axis) {
+    const auto d = static_cast<std::size_t>(axis);
+    const std::int64_t most = std::max(node.integers("before")[d], node.integers("after")[d]);
+    if (most > node.shape()[axis] - spared)
+      return usage_error("a padding of " + std::to_string(most) + " along axis " +
+                         std::to_string(axis) + " of x " + shape_text(node.shape()) +
+                         ": allowed are at most " + std::to_string(node.shape()[axis] - spared));
+  }
+  return outputs;
+}
+
+Outputs reflect_outputs(const NodeView& node) {
+  return copied_outputs(node, 1);
+}
+Outputs circular_outputs(const NodeView& node) {
+  return copied_outputs(node, 0);
+}
+
+std::string pad_unsupported(const NodeView& node) {
+  const double value = node.number("value");
+  return node.in().type != ValueType::kI32 || std::abs(value) < 2147483648.0
+             ? ""
+             : "a value that is no integer";
+}
+
+}  // namespace
+
+std::vector<Kind> padding_kinds() {
+  std::vector<Kind> kinds{
+      {.name = "pad",
+       .slots = {{"x", "fib"}},
+       .attributes = {integers("before", -kFarthest, kFarthest),
+                      integers("after", -kFarthest, kFarthest), number("value").or_else(0.0)},
+       .outputs = pad_outputs,
+       .unsupported = pad_unsupported,
+       .lower = lower_pad},
+  };
+  const auto padding = [&](const char* name, Outputs (*outputs)(const NodeView&),
+                           void (*lower)(Lowering&, const NodeView&)) {
+    kinds.push_back(
+        {.name = name,
+         .slots = {{"x", "fib"}},
+         .attributes = {integers("before", 0, kFarthest), integers("after", 0, kFarthest)},
+         .outputs = outputs,
+         .lower = lower});
+  };
+  padding("pad_reflect", reflect_outputs, lower_padding<fill_reflected>);
+  padding("pad_replicate", pad_outputs, lower_padding<fill_replicated>);
+  padding("pad_circular", circular_outputs, lower_padding<fill_circular>);
+  return kinds;
+}
+
+}  // namespace es::gpu

@@ -1,0 +1,169 @@
+// Kinds that reduce axes.
+#include <algorithm>
+
+#include "gpu/import/kind.h"
+#include "gpu/import/lowering.h"
+#include "gpu/import/shape_rules.h"
+
+namespace es::gpu {
+namespace {
+
+Outputs reduction_outputs(const NodeView& node) {
+  const Result<std::vector<int>> axes = axes_of(node.integers("axes"), node.shape().rank(), "axes");
+  if (!axes) return axes.error();
+  return one_output(node.in().type, reduced(node.shape(), *axes, node.flag("keepdim")));
+}
+
+Outputs variance_outputs(const NodeView& node) {
+  const Outputs outputs = reduction_outputs(node);
+  if (!outputs) return outputs;
+  const std::int64_t elements = node.shape().count() / (*outputs)[0].shape.count();
+  if (elements <= node.integer("correction"))
+    return usage_error("correction = " + std::to_string(node.integer("correction")) +
+                       ": allowed is less than the " + std::to_string(elements) +
+                       " elements of a variance");
+  return outputs;
+}
+
+Outputs cumsum_outputs(const NodeView& node) {
+  ES_RETURN_IF_ERROR(check_axis(node.integer("axis"), node.shape().rank()));
+  return same_as_input(node);
+}
+
+Outputs arg_outputs(const NodeView& node) {
+  ES_RETURN_IF_ERROR(check_axis(node.integer("axis"), node.shape().rank()));
+  const int axis = static_cast<int>(node.integer("axis"));
+  return one_output(ValueType::kI32, reduced(node.shape(), {axis}, node.flag("keepdim")));
+}
+
+// --- Lowering.
+
+// The order of axes in which a reduction is defined: channels last where the channels or the pixels
+// of an image are reduced, and logical otherwise. It does not depend on how x is stored.
+AxisOrder reduction_order(int rank, const std::vector<std::int64_t>& axes) {
+  const bool image =
+      axes == std::vector<std::int64_t>{1} || axes == std::vector<std::int64_t>{2, 3};
+  return rank == 4 && image ? channels_last(4) : logical_order(rank);
+}
+
+std::vector<std::int64_t> sorted_axes(const NodeView& node) {
+  std::vector<std::int64_t> axes = node.integers("axes");
+  std::sort(axes.begin(), axes.end());
+  return axes;
+}
+
+// Calls reduce(x, axes of the tensor) and stores its result.
+template <class Reduce>
+void lower_over(Lowering& l, const NodeView& node, const std::vector<std::int64_t>& axes,
+                Reduce&& reduce) {
+  const int rank = node.shape().rank();
+  const AxisOrder order = reduction_order(rank, axes);
+  std::vector<int> places;
+  AxisOrder kept;
+  const bool keepdim = node.flag("keepdim");
+  for (int place = 0; place < rank; ++place) {
+    const int axis = order[static_cast<std::size_t>(place)];
+    const bool gone = std::find(axes.begin(), axes.end(), axis) != axes.end();
+    if (gone) places.push_back(place);
+    if (gone && !keepdim) continue;
+    // Without the reduced axes, those behind them have lower numbers.
+    const auto before = std::count_if(axes.begin(), axes.end(),
+                                      [&](std::int64_t a) { return !keepdim && a < axis; });
+    kept.push_back(axis - static_cast<int>(before));
+  }
+  const TensorId x = l.in(node, 0, order);
+  l.set(node, rank == 0 ? x : reduce(x, places, keepdim), kept);
+}
+
+template <Reduction kReduction>
+void lower_reduction(Lowering& l, const NodeView& node) {
+  lower_over(l, node, sorted_axes(node),
+             [&](TensorId x, const std::vector<int>& axes, bool keepdim) {
+               return l.builder().reduce(node.label(), kReduction, x, axes, keepdim);
+             });
+}
+
+// The mean of the pixels of an image is a global average.
+void lower_mean(Lowering& l, const NodeView& node) {
+  const bool pixels = sorted_axes(node) == std::vector<std::int64_t>{2, 3};
+  if (node.shape().rank() != 4 || !pixels) return lower_reduction<Reduction::kMean>(l, node);
+  const TensorId y = l.builder().global_avg_pool(node.label(), l.in(node, 0, channels_last(4)));
+  if (node.flag("keepdim")) return l.set(node, y, channels_last(4));
+  l.set_logical(node, y);
+}
+
+void lower_variance(Lowering& l, const NodeView& node) {
+  lower_over(
+      l, node, sorted_axes(node), [&](TensorId x, const std::vector<int>& axes, bool keepdim) {
+        return l.builder().variance(node.label(), x, axes, keepdim, node.integer("correction"));
+      });
+}
+
+void lower_logsumexp(Lowering& l, const NodeView& node) {
+  lower_over(l, node, sorted_axes(node),
+             [&](TensorId x, const std::vector<int>& axes, bool keepdim) {
+               return l.builder().logsumexp(node.label(), x, axes, keepdim);
+             });
+}
+
+template <Reduction kReduction>
+void lower_arg(Lowering& l, const NodeView& node) {
+  lower_over(l, node, {node.integer("axis")},
+             [&](TensorId x, const std::vector<int>& axes, bool keepdim) {
+               return l.builder().arg_reduce(node.label(), kReduction, x, axes[0], keepdim);
+             });
+}
+
+void lower_cumsum(Lowering& l, const NodeView& node) {
+  const TensorId x = l.logical(node, 0);
+  l.set_logical(node, l.builder().cumsum(node.label(), x, static_cast<int>(node.integer("axis"))));
+}
+
+std::string integers_unsupported(const NodeView& node) {
+  return node.in().type == ValueType::kI32 ? "integers" : "";
+}
+
+Kind reduction(const char* name, void (*lower)(Lowering&, const NodeView&),
+               const char* types = "f") {
+  return {.name = name,
+          .slots = {{"x", types}},
+          .attributes = {integers("axes", 0, kRankMax - 1), flag("keepdim").or_else(0.0)},
+          .outputs = reduction_outputs,
+          .unsupported = integers_unsupported,
+          .lower = lower};
+}
+
+Kind arg_reduction(const char* name, void (*lower)(Lowering&, const NodeView&)) {
+  return {.name = name,
+          .slots = {{"x", "f"}},
+          .attributes = {integer("axis", 0, kRankMax - 1), flag("keepdim").or_else(0.0)},
+          .outputs = arg_outputs,
+          .lower = lower};
+}
+
+}  // namespace
+
+std::vector<Kind> reduction_kinds() {
+  Kind variance = reduction("var", lower_variance);
+  variance.attributes.push_back(integer("correction", 0, 0x7fffffff).or_else(1.0));
+  variance.outputs = variance_outputs;
+  return {
+      reduction("sum", lower_reduction<Reduction::kSum>, "fi"),
+      reduction("mean", lower_mean),
+      reduction("amax", lower_reduction<Reduction::kMax>),
+      reduction("amin", lower_reduction<Reduction::kMin>),
+      reduction("prod", lower_reduction<Reduction::kProd>),
+      reduction("logsumexp", lower_logsumexp),
+      std::move(variance),
+      arg_reduction("argmax", lower_arg<Reduction::kMax>),
+      arg_reduction("argmin", lower_arg<Reduction::kMin>),
+      {.name = "cumsum",
+       .slots = {{"x", "fi"}},
+       .attributes = {integer("axis", 0, kRankMax - 1)},
+       .outputs = cumsum_outputs,
+       .unsupported = integers_unsupported,
+       .lower = lower_cumsum},
+  };
+}
+
+}  // namespace es::gpu

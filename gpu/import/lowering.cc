@@ -1,0 +1,317 @@
+#include "gpu/import/lowering.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "gpu/import/kind.h"
+
+namespace es::gpu {
+namespace {
+
+// Returns the axes of the order that have more than one element: two orders that agree in these
+// have the same words in the same places.
+AxisOrder long_axes(const TensorShape& shape, const AxisOrder& order) {
+  AxisOrder axes;
+  for (const int axis : order)
+    if (shape[axis] > 1) axes.push_back(axis);
+  return axes;
+}
+
+// Returns the moves from one order of axes to another, as axes of the first tensor.
+std::vector<int> permutation(const AxisOrder& from, const AxisOrder& to) {
+  std::vector<int> order;
+  for (const int axis : to)
+    order.push_back(static_cast<int>(std::find(from.begin(), from.end(), axis) - from.begin()));
+  return order;
+}
+
+// A field of a sample has three extents, and images are [h,w,c] in samples.
+SampleField field_of(const ModelInput& input, const ModelValue& value) {
+  SampleField field{.name = input.name, .type = FieldType::kF32};
+  const std::vector<ModelDim>& dims = value.dims;
+  const auto size = [&](std::size_t d) { return d < dims.size() ? dims[d].size : 1; };
+  if (value.type != ValueType::kF32) {
+    field.type = FieldType::kI32;
+    field.low = value.type == ValueType::kBool ? 0 : input.low;
+    field.high = value.type == ValueType::kBool ? 1 : input.high;
+  }
+  field.height = size(1);
+  field.width = dims.size() == 4 ? size(3) : 1;
+  field.channels = size(2);
+  if (dims.size() == 4) {
+    field.height = size(2);
+    field.channels = size(1);
+  }
+  for (std::size_t d = 3; d < dims.size() && dims.size() != 4; ++d) field.channels *= size(d);
+  return field;
+}
+
+// [parameter]: it is trainable, and the loss depends on it.
+std::vector<bool> trained_parameters(const ModelProgram& program, std::span<const NodeView> nodes) {
+  std::vector<bool> reached(program.values.size(), false), trained;
+  reached[static_cast<std::size_t>(program.loss)] = true;
+  for (std::size_t n = nodes.size(); n-- > 0;) {
+    const ModelNode& node = nodes[n].node();
+    const bool reaches = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
+      return reached[static_cast<std::size_t>(id)] &&
+             program.values[static_cast<std::size_t>(id)].type == ValueType::kF32;
+    });
+    if (!reaches || node.kind == "stop_gradient") continue;
+    for (const ValueId id : node.inputs)
+      if (id != kNoValue) reached[static_cast<std::size_t>(id)] = true;
+  }
+  for (const ModelParameter& parameter : program.parameters)
+    trained.push_back(parameter.trainable && reached[static_cast<std::size_t>(parameter.value)]);
+  return trained;
+}
+
+}  // namespace
+
+AxisOrder logical_order(int rank) {
+  AxisOrder order(static_cast<std::size_t>(rank));
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+AxisOrder axis_last(int rank, int axis) {
+  AxisOrder order = logical_order(rank);
+  order.erase(order.begin() + axis);
+  order.push_back(axis);
+  return order;
+}
+
+AxisOrder channels_last(int rank) {
+  return axis_last(rank, 1);
+}
+
+SampleLayout layout_of(const ModelProgram& program) {
+  SampleLayout layout;
+  for (const ModelInput& input : program.inputs)
+    layout.fields.push_back(field_of(input, program.values[static_cast<std::size_t>(input.value)]));
+  return layout;
+}
+
+Lowering::Lowering(const ModelProgram& program, std::span<const ValueInfo> values,
+                   std::span<const NodeView> nodes, std::int64_t batch, GraphBuilder& builder)
+    : program_(program),
+      values_(values),
+      batch_(batch),
+      builder_(builder),
+      stored_(values.size()),
+      uses_(values.size(), 0),
+      param_(values.size(), kNoParam) {
+  count_uses(nodes);
+  add_inputs();
+  add_constants();
+  add_parameters(nodes);
+}
+
+void Lowering::count_uses(std::span<const NodeView> nodes) {
+  const auto use = [&](ValueId id) {
+    if (id != kNoValue) ++uses_[static_cast<std::size_t>(id)];
+  };
+  for (const NodeView& node : nodes)
+    for (const ValueId id : node.node().inputs) use(id);
+  for (const ModelOutput& output : program_.outputs) use(output.value);
+  use(program_.loss);
+}
+
+void Lowering::add_inputs() {
+  for (const ModelInput& input : program_.inputs) {
+    const int rank = info(input.value).shape.rank();
+    const AxisOrder order = rank == 4 ? channels_last(rank) : logical_order(rank);
+    TensorId t = builder_.input(input.name);
+    if (info(input.value).type == ValueType::kBool)
+      t = builder_.cast(input.name, t, ElementType::kF32);
+    at(input.value) = {builder_.reshape(input.name, t, shape_in(input.value, order)), order};
+  }
+}
+
+void Lowering::add_constants() {
+  for (const ModelConstant& c : program_.constants) {
+    if (uses(c.value) == 0) continue;
+    const AxisOrder order = logical_order(info(c.value).shape.rank());
+    const TensorShape shape = shape_in(c.value, order);
+    if (info(c.value).type == ValueType::kI32) {
+      std::vector<std::int32_t> words(c.words.begin(), c.words.end());
+      at(c.value) = {builder_.constant_ids(c.name, shape, std::move(words)), order};
+      continue;
+    }
+    std::vector<float> words(c.words.size());
+    for (std::size_t i = 0; i < words.size(); ++i)
+      words[i] = info(c.value).type == ValueType::kBool ? static_cast<float>(c.words[i])
+                                                        : std::bit_cast<float>(c.words[i]);
+    at(c.value) = {builder_.constant(c.name, shape, std::move(words)), order};
+  }
+}
+
+void Lowering::add_parameter(const ModelParameter& parameter, bool trained) {
+  Stored& place = at(parameter.value);
+  const TensorShape& shape = info(parameter.value).shape;
+  ParamInfo param{.name = parameter.name, .order = {.outer = shape.count()}, .trained = trained};
+  for (int axis = 0; axis < shape.rank(); ++axis) param.torch_shape.push_back(shape[axis]);
+  if (place.order != logical_order(shape.rank()))
+    param.order = {
+        .outer = shape[0], .spatial = shape.count(2, shape.rank()), .channels = shape[1]};
+  const ParamId id = builder_.parameter(std::move(param));
+  param_[static_cast<std::size_t>(parameter.value)] = id;
+}
+
+void Lowering::add_parameters(std::span<const NodeView> nodes) {
+  const std::vector<bool> trained = trained_parameters(program_, nodes);
+  std::vector<std::size_t> index(values_.size(), program_.parameters.size()), sequence;
+  for (std::size_t i = 0; i < program_.parameters.size(); ++i)
+    index[static_cast<std::size_t>(program_.parameters[i].value)] = i;
+  std::vector<bool> seen(program_.parameters.size(), false);
+  const auto add = [&](std::size_t i, bool kernel) {
+    if (seen[i]) return;
+    seen[i] = true;
+    sequence.push_back(i);
+    const ValueId id = program_.parameters[i].value;
+    const int rank = info(id).shape.rank();
+    at(id).order = kernel ? channels_last(rank) : logical_order(rank);
+  };
+  for (const NodeView& node : nodes)
+    for (std::size_t slot = 0; slot < node.inputs(); ++slot) {
+      if (!node.has(slot)) continue;
+      const std::size_t i = index[static_cast<std::size_t>(node.input(slot))];
+      const std::vector<Slot>& slots = node.kind().slots;
+      if (i < seen.size()) add(i, slots[std::min(slot, slots.size() - 1)].kernel);
+    }
+  for (std::size_t i = 0; i < seen.size(); ++i) add(i, false);
+  for (const bool of_trained : {true, false})
+    for (const std::size_t i : sequence)
+      if (trained[i] == of_trained) add_parameter(program_.parameters[i], of_trained);
+}
+
+TensorShape Lowering::shape_in(ValueId id, const AxisOrder& order) const {
+  const TensorShape& logical = info(id).shape;
+  if (logical.rank() == 0) return {1};
+  TensorShape shape;
+  for (const int axis : order) shape.append(logical[axis]);
+  return shape;
+}
+
+const Stored& Lowering::stored(ValueId id) {
+  Stored& place = at(id);
+  const ParamId param = param_[static_cast<std::size_t>(id)];
+  if (place.tensor == kNoTensor && param != kNoParam)
+    place.tensor = builder_.parameter_tensor(param, shape_in(id, place.order));
+  return place;
+}
+
+TensorId Lowering::in_order(ValueId id, const AxisOrder& order) {
+  const Stored& from = stored(id);
+  if (from.order == order) return from.tensor;
+  const auto [found, added] = reordered_.try_emplace({id, order}, kNoTensor);
+  if (!added) return found->second;
+  const std::string name = "layout";
+  const TensorShape& logical = info(id).shape;
+  const bool same_words = long_axes(logical, from.order) == long_axes(logical, order);
+  found->second = same_words ? builder_.reshape(name, from.tensor, shape_in(id, order))
+                             : builder_.permute(name, from.tensor, permutation(from.order, order));
+  return found->second;
+}
+
+AxisOrder Lowering::common_order(const NodeView& node) {
+  const TensorShape& out = node.out().shape;
+  const AxisOrder plain = logical_order(out.rank());
+  AxisOrder order = plain;
+  for (std::size_t slot = node.inputs(); slot-- > 0;)
+    if (node.has(slot) && node.shape(slot) == out && stored(node.input(slot)).order != plain)
+      order = stored(node.input(slot)).order;
+  return order;
+}
+
+TensorId Lowering::operand(const NodeView& node, std::size_t slot, const AxisOrder& order) {
+  const TensorShape& shape = node.shape(slot);
+  const int rank = static_cast<int>(order.size()), added = rank - shape.rank();
+  if (added == 0) return in(node, slot, order);
+  TensorShape wide;
+  for (int axis = 0; axis < added; ++axis) wide.append(1);
+  for (int axis = 0; axis < shape.rank(); ++axis) wide.append(shape[axis]);
+  const TensorId x = builder_.reshape("layout", logical(node, slot), wide);
+  TensorShape ordered;
+  for (const int axis : order) ordered.append(wide[axis]);
+  const bool same = long_axes(wide, order) == long_axes(wide, logical_order(rank));
+  return same ? builder_.reshape("layout", x, ordered) : builder_.permute("layout", x, order);
+}
+
+TensorId Lowering::in(const NodeView& node, std::size_t slot, const AxisOrder& order) {
+  return in_order(node.input(slot), order);
+}
+
+void Lowering::set(const NodeView& node, TensorId tensor, const AxisOrder& order,
+                   std::size_t output) {
+  const ValueId id = node.output(output);
+  at(id) = {builder_.reshape(node.label(), tensor, shape_in(id, order)), order};
+}
+
+void Lowering::set_logical(const NodeView& node, TensorId tensor, std::size_t output) {
+  set(node, tensor, logical_order(node.out(output).shape.rank()), output);
+}
+
+ParamId Lowering::own_param(ValueId id, const AxisOrder& order) const {
+  const ParamId param = param_[static_cast<std::size_t>(id)];
+  const bool own =
+      param != kNoParam && uses(id) == 1 && stored_[static_cast<std::size_t>(id)].order == order;
+  return own && builder_.param(param).trained ? param : kNoParam;
+}
+
+void Lowering::set_weight(Op& op, ValueId id, const AxisOrder& order) {
+  op.weight = own_param(id, order);
+  if (op.weight != kNoParam) return;
+  op.tensors.weight = static_cast<std::int32_t>(op.in.size());
+  op.in.push_back(in_order(id, order));
+}
+
+void Lowering::set_bias(Op& op, ValueId id) {
+  const AxisOrder order = logical_order(info(id).shape.rank());
+  op.bias = own_param(id, order);
+  if (op.bias != kNoParam) return;
+  op.tensors.bias = static_cast<std::int32_t>(op.in.size());
+  op.in.push_back(in_order(id, order));
+}
+
+void Lowering::set_weights(Op& op, const NodeView& node, const AxisOrder& order) {
+  if (node.has(1)) set_weight(op, node.input(1), order);
+  if (node.has(2)) set_bias(op, node.input(2));
+}
+
+void Lowering::set_affine(Op& op, const NodeView& node, std::int64_t count) {
+  set_weights(op, node, logical_order(node.has(1) ? node.shape(1).rank() : 1));
+  set_missing(op, node.label(), count);
+}
+
+void Lowering::set_missing(Op& op, const std::string& name, std::int64_t count) {
+  const auto fill = [&](ParamId param, std::int32_t& position, float value) {
+    if (param != kNoParam || position >= 0) return;
+    position = static_cast<std::int32_t>(op.in.size());
+    op.in.push_back(builder_.constant(name, {count},
+                                      std::vector<float>(static_cast<std::size_t>(count), value)));
+  };
+  fill(op.weight, op.tensors.weight, 1.0F);
+  fill(op.bias, op.tensors.bias, 0.0F);
+}
+
+bool Lowering::check_range(const NodeView& node, TensorId ids, std::int64_t rows) {
+  const auto [low, high] = builder_.range(ids);
+  if (low >= 0 && high < rows) return true;
+  if (!error_)
+    error_ = usage_error(node.where() + ": its integers are in [" + std::to_string(low) + ", " +
+                         std::to_string(high) + "]: allowed is 0 to " + std::to_string(rows - 1));
+  return false;
+}
+
+Result<Graph> Lowering::finish() {
+  if (error_) return *error_;
+  if (stored(program_.loss).tensor != kNoTensor)  // else the last operator is the loss
+    builder_.scalar_loss("loss", in_order(program_.loss, {}));
+  std::vector<TensorId> outputs;
+  for (const ModelOutput& output : program_.outputs)
+    outputs.push_back(in_order(output.value, logical_order(info(output.value).shape.rank())));
+  return builder_.finish_any(outputs);
+}
+
+}  // namespace es::gpu

@@ -1,0 +1,119 @@
+#pragma once
+// Lowering is the state of an import: the graph so far, and how each value of the program is stored
+// in it.
+//
+// A value has the logical axes of PyTorch. Its tensor has the same axes in an order of its own, so
+// that images stay [n,h,w,c] between the operators that want them so. A permute renames the axes of
+// a value; an operator that needs another order gets a move. The order in which numbers are added
+// is part of an operator's definition and never depends on how its inputs are stored.
+//
+// After the first error of the builder every call returns without effect.
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gpu/graph/builder.h"
+#include "gpu/import/node_view.h"
+#include "proto/base/model_program.h"
+
+namespace es::gpu {
+
+// Axis i of a tensor is axis order[i] of the value.
+using AxisOrder = std::vector<int>;
+
+AxisOrder logical_order(int rank);
+// [n,c,...] becomes [n,...,c]. REQUIRES: rank >= 2.
+AxisOrder channels_last(int rank);
+// Returns the order in which the axis is the last one and the others keep their order.
+AxisOrder axis_last(int rank, int axis);
+
+// How a value is stored.
+struct Stored {
+  TensorId tensor = kNoTensor;
+  AxisOrder order;
+};
+
+class Lowering {
+ public:
+  // `nodes` are those that will be lowered. All arguments outlive this object.
+  Lowering(const ModelProgram& program, std::span<const ValueInfo> values,
+           std::span<const NodeView> nodes, std::int64_t batch, GraphBuilder& builder);
+
+  GraphBuilder& builder() { return builder_; }
+  std::int64_t batch() const { return batch_; }
+  const ModelProgram& program() const { return program_; }
+  const ValueInfo& info(ValueId id) const { return values_[static_cast<std::size_t>(id)]; }
+
+  // Returns the tensor of an input with its axes in this order.
+  TensorId in(const NodeView& node, std::size_t slot, const AxisOrder& order);
+  TensorId in_order(ValueId id, const AxisOrder& order);
+  // The axes in logical order. A number is a tensor [1].
+  TensorId logical(const NodeView& node, std::size_t slot) {
+    return in(node, slot, logical_order(node.shape(slot).rank()));
+  }
+  const Stored& stored(ValueId id);
+  // Returns an input as an operand of an operator on values of this rank: axes of extent 1 are
+  // added in front, and then the axes are in this order.
+  TensorId operand(const NodeView& node, std::size_t slot, const AxisOrder& order);
+  // Returns the order in which an operator with operands that are broadcast works: that of an input
+  // with all axes of the output, preferably one that is not logical.
+  AxisOrder common_order(const NodeView& node);
+
+  // Says how an output is stored; its tensor may have another shape with the same words.
+  void set(const NodeView& node, TensorId tensor, const AxisOrder& order, std::size_t output = 0);
+  void set_logical(const NodeView& node, TensorId tensor, std::size_t output = 0);
+
+  // Gives the operator its weight and bias from the slots 1 and 2 of the node, with the weight in
+  // this order. A parameter that only this operator uses, and that is trained, is one of the
+  // operator; other values become inputs.
+  void set_weights(Op& op, const NodeView& node, const AxisOrder& order);
+  // The same for a normalisation over `count` elements: a missing weight is 1, a missing bias 0.
+  void set_affine(Op& op, const NodeView& node, std::int64_t count);
+  // Gives the operator the constants 1 and 0 for the weight and the bias that it lacks.
+  void set_missing(Op& op, const std::string& name, std::int64_t count);
+  void set_weight(Op& op, ValueId id, const AxisOrder& order);
+  void set_bias(Op& op, ValueId id);
+
+  // Returns whether all integers of the tensor are in [0, rows). Otherwise records an error.
+  bool check_range(const NodeView& node, TensorId ids, std::int64_t rows);
+
+  // Whether the program's loss is this output.
+  bool is_loss(const NodeView& node, std::size_t output = 0) const {
+    return node.output(output) == program_.loss;
+  }
+  // Completes the graph: the outputs, and the loss.
+  Result<Graph> finish();
+
+  // Returns how often nodes and the lists of the program read the value.
+  int uses(ValueId id) const { return uses_[static_cast<std::size_t>(id)]; }
+
+ private:
+  // Returns the parameter that is the value if only one operator uses it; else kNoParam.
+  ParamId own_param(ValueId id, const AxisOrder& order) const;
+  Stored& at(ValueId id) { return stored_[static_cast<std::size_t>(id)]; }
+  TensorShape shape_in(ValueId id, const AxisOrder& order) const;
+  // Creates all parameters: those that are trained in the order of their first use, then others.
+  void add_parameters(std::span<const NodeView> nodes);
+  void add_parameter(const ModelParameter& parameter, bool trained);
+  void count_uses(std::span<const NodeView> nodes);
+  void add_inputs();
+  void add_constants();
+
+  const ModelProgram& program_;
+  std::span<const ValueInfo> values_;
+  std::int64_t batch_;
+  GraphBuilder& builder_;
+  std::vector<Stored> stored_;  // [value]
+  std::vector<int> uses_;       // [value]
+  std::vector<ParamId> param_;  // [value]
+  std::map<std::pair<ValueId, AxisOrder>, TensorId> reordered_;
+  std::optional<Error> error_;  // the first one that the builder does not know
+};
+
+// Describes samples as the program's inputs: see import.h.
+SampleLayout layout_of(const ModelProgram& program);
+
+}  // namespace es::gpu

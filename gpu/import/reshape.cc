@@ -1,0 +1,70 @@
+#include "gpu/import/reshape.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace es::gpu {
+namespace {
+
+// Axes [from_begin, from_end) of one shape have the elements of [to_begin, to_end) of the other.
+struct Group {
+  int from_begin, from_end, to_begin, to_end;
+};
+
+// Divides both shapes into the smallest groups of neighbouring axes with equal products. Axes with
+// one element belong to the group that ends before them.
+std::vector<Group> groups_of(const TensorShape& from, const TensorShape& to) {
+  std::vector<Group> groups;
+  int i = 0, j = 0;
+  while (i < from.rank() || j < to.rank()) {
+    Group group{i, i, j, j};
+    std::int64_t x = 1, y = 1;
+    const auto take = [](const TensorShape& shape, int& axis, std::int64_t& product) {
+      product *= shape[axis++];
+    };
+    if (i < from.rank()) take(from, i, x);
+    if (j < to.rank()) take(to, j, y);
+    while (x != y) x < y ? take(from, i, x) : take(to, j, y);
+    while (i < from.rank() && from[i] == 1) ++i;
+    while (j < to.rank() && to[j] == 1) ++j;
+    group.from_end = i;
+    group.to_end = j;
+    groups.push_back(group);
+  }
+  return groups;
+}
+
+}  // namespace
+
+std::optional<AxisOrder> reshaped_order(const TensorShape& from, const AxisOrder& order,
+                                        const TensorShape& to) {
+  if (from.count() != to.count()) return std::nullopt;
+  const std::vector<Group> groups = groups_of(from, to);
+  AxisOrder result;
+  std::vector<bool> done(groups.size(), false);
+  const auto append = [&](std::size_t g) {
+    done[g] = true;
+    for (int axis = groups[g].to_begin; axis < groups[g].to_end; ++axis) result.push_back(axis);
+  };
+  // The long axes of a group must be neighbours in memory, in their logical order.
+  std::vector<int> memory;
+  for (const int axis : order)
+    if (from[axis] > 1) memory.push_back(axis);
+  for (std::size_t at = 0; at < memory.size();) {
+    const auto g = static_cast<std::size_t>(
+        std::find_if(groups.begin(), groups.end(),
+                     [&](const Group& group) { return memory[at] < group.from_end; }) -
+        groups.begin());
+    for (int axis = groups[g].from_begin; axis < groups[g].from_end; ++axis) {
+      if (from[axis] == 1) continue;
+      if (at == memory.size() || memory[at] != axis) return std::nullopt;
+      ++at;
+    }
+    append(g);
+  }
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    if (!done[g]) append(g);
+  return result;
+}
+
+}  // namespace es::gpu

@@ -1,0 +1,123 @@
+#pragma once
+// ModelProgram is a model that a user brings: what a model file contains
+// (proto/schema/model.capnp). It says what the model and its loss compute, not how: shapes are
+// those of PyTorch (images are [n,c,h,w]), and nothing names a kernel, a memory layout or a
+// gradient.
+//
+// Nodes are listed in the order of execution. Every value is written exactly once: by a node, or as
+// an input, a parameter or a constant. docs/reference/model-file.md lists the kinds of nodes with
+// their inputs, attributes and shapes.
+//
+// Plain values. A ModelProgram that was read from a file has been checked (gpu/import/check.h).
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace es {
+
+// The number of a value: its index in ModelProgram::values.
+using ValueId = std::int32_t;
+constexpr ValueId kNoValue = -1;  // an optional input that a node does not have
+
+enum class ValueType { kF32, kI32, kBool };
+
+// One extent of a value: `size`, or `size` times the number of samples in the mini-batch.
+struct ModelDim {
+  std::int64_t size = 1;
+  bool per_batch = false;
+  bool operator==(const ModelDim&) const = default;
+};
+
+struct ModelValue {
+  ValueType type = ValueType::kF32;
+  std::vector<ModelDim> dims;  // at most 8; a number has none
+  bool operator==(const ModelValue&) const = default;
+};
+
+// A field of a sample. Its value has the extents [1 per batch, dims of a sample...].
+struct ModelInput {
+  std::string name;  // a field of the samples, for example "image" or "label"
+  ValueId value = kNoValue;
+  std::int32_t low = 0, high = 0;  // kI32: every element is in [low, high]
+  bool operator==(const ModelInput&) const = default;
+};
+
+struct ModelParameter {
+  std::string name;                  // as in the state dict
+  std::vector<std::string> aliases;  // other names of the same tensor (tied weights)
+  ValueId value = kNoValue;
+  bool trainable = true;
+  bool operator==(const ModelParameter&) const = default;
+};
+
+// A running statistic of a batch norm. It is no value: nodes of the kind batch_norm name it.
+struct ModelStatistic {
+  std::string name;  // as in the state dict, for example "bn1.running_mean"
+  std::int64_t size = 1;
+  bool is_variance = false;
+  bool operator==(const ModelStatistic&) const = default;
+};
+
+// An entry of the state dict that training does not change, for example "position_ids". No node
+// reads it (a node reads a ModelConstant of the same content).
+struct ModelBuffer {
+  std::string name;
+  std::string dtype;  // as in safetensors: "F32", "I64", ...
+  std::vector<std::int64_t> shape;
+  std::vector<std::uint8_t> bytes;  // little-endian, row-major
+  bool operator==(const ModelBuffer&) const = default;
+};
+
+// A value that belongs to the model and is never trained.
+struct ModelConstant {
+  std::string name;
+  ValueId value = kNoValue;
+  std::vector<std::uint32_t> words;  // bits of fp32 or int32, row-major; a bool is 0 or 1
+  bool operator==(const ModelConstant&) const = default;
+};
+
+struct ModelAttribute {
+  std::string name;
+  std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>,
+               std::vector<double>>
+      value;
+  bool operator==(const ModelAttribute&) const = default;
+};
+
+struct ModelNode {
+  std::string kind;             // for example "conv"
+  std::uint32_t version = 1;    // the arithmetic of a (kind, version) never changes
+  std::string name;             // path of the module, for example "layer1.0.conv1"
+  std::vector<ValueId> inputs;  // kNoValue: not given
+  std::vector<ValueId> outputs;
+  std::vector<ModelAttribute> attributes;
+  std::string source;  // "net.py:17", for errors; does not decide the bits
+  bool operator==(const ModelNode&) const = default;
+};
+
+struct ModelOutput {
+  std::string name;  // for example "logits"
+  ValueId value = kNoValue;
+  bool operator==(const ModelOutput&) const = default;
+};
+
+constexpr std::uint32_t kModelFormat = 1;
+
+struct ModelProgram {
+  std::uint32_t format = kModelFormat;
+  std::string producer;  // "easyscale 0.1, torch 2.6.0"; does not decide the bits
+  std::string name;
+  std::vector<ModelValue> values;
+  std::vector<ModelInput> inputs;
+  std::vector<ModelParameter> parameters;
+  std::vector<ModelStatistic> statistics;
+  std::vector<ModelBuffer> buffers;
+  std::vector<ModelConstant> constants;
+  std::vector<ModelNode> nodes;
+  ValueId loss = kNoValue;           // a number
+  std::vector<ModelOutput> outputs;  // what an evaluation returns
+  bool operator==(const ModelProgram&) const = default;
+};
+
+}  // namespace es

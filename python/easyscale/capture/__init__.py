@@ -1,0 +1,132 @@
+"""Captures a PyTorch module with its loss as a model file. The only part that imports torch."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from ..program import Program
+from .batch import SIZES, unify
+from .check import check_evaluation, check_training
+from .graph import Graph
+from .merge import Static, lower_both, simplify
+from .patches import tracing, unchanged
+from .reader import read
+from .state import State
+from .step import Loss, Step, argument_names, name_fields, with_samples
+
+VERSION = "0.1"
+
+
+@dataclass
+class Captured:
+    """A model file's program, and the initial weights by their names in the state dict.
+
+    `weights` has the parameters and the statistics of batch norms, as fp32 arrays.
+    """
+
+    program: Program
+    weights: dict[str, np.ndarray]
+
+    def save(self, directory: str | Path) -> None:
+        """Writes model.json and weights.safetensors into a folder, which is made."""
+        from safetensors.numpy import save_file
+        folder = Path(directory)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "model.json").write_text(self.program.to_json() + "\n")
+        save_file(self.weights, folder / "weights.safetensors")
+
+
+def capture(model: nn.Module, loss: Loss, example_inputs: Any, example_targets: Any = None,
+            name: str = "", allow_functions: tuple[type, ...] = (),
+            check: bool = True) -> Captured:
+    """Captures a model with its loss.
+
+    `example_inputs` is a tensor [samples, ...], a tuple of them, or a dict of keyword arguments;
+    `example_targets` is what the loss gets as its second argument. `loss` is a module or a function
+    (outputs, targets) -> number; None means that the model returns its loss. The number of samples
+    may be any. A torch.autograd.Function in `allow_functions` is captured by its forward. `check`
+    runs the captured program beside the module, and refuses one that differs.
+
+    The module is traced in training and in evaluation, and is left as it was. Raises CaptureError.
+    """
+    fields = _Sample.of(model, example_inputs, example_targets)
+    modes = {module: module.training for module in model.modules()}
+    step = Step(model, loss, fields.inputs, fields.targets)
+    try:
+        return _Capture(step, fields.tensors, allow_functions, modes).run(
+            name or type(model).__name__, check)
+    finally:
+        _set_modes(modes)
+
+
+def _set_modes(modes: dict[nn.Module, bool]) -> None:
+    for module, training in modes.items():
+        module.training = training
+
+
+@dataclass
+class _Sample:
+    inputs: Any
+    targets: Any
+    tensors: dict[str, torch.Tensor]
+
+    @staticmethod
+    def of(model: nn.Module, inputs: Any, targets: Any) -> _Sample:
+        fields, tensors = name_fields(inputs, argument_names(model), "input")
+        if targets is None:
+            return _Sample(fields, None, tensors)
+        more, labels = name_fields(targets, [], "label")
+        return _Sample(fields, more, tensors | labels)
+
+
+class _Capture:
+    """One capture: traces, lowers, checks."""
+
+    def __init__(self, step: Step, tensors: dict[str, torch.Tensor], allowed: tuple[type, ...],
+                 modes: dict[nn.Module, bool]):
+        self.step, self.tensors, self.allowed = step, tensors, allowed
+        self.state = State(step)
+        self.modes = modes if modes[step.model] else dict.fromkeys(modes, True)
+
+    def run(self, name: str, check: bool) -> Captured:
+        small = self._lower(SIZES[0], evaluate=True)
+        large = self._lower(SIZES[1], evaluate=small.evaluation_differs)
+        producer = f"easyscale {VERSION}, torch {torch.__version__}"
+        program = unify(small, large, self.state, name, producer)
+        if check:
+            self._check(program)
+        names = [p.name for p in program.parameters] + [s.name for s in program.statistics]
+        tensors = self.state.tensors()
+        return Captured(program, {n: tensors[n].detach().cpu().numpy().copy() for n in names})
+
+    def _lower(self, count: int, evaluate: bool) -> Static:
+        """The program for `count` samples; evaluation is traced where it may have own nodes."""
+        tensors = with_samples(self.tensors, count)
+        train = self._trace(tensors, training=True)
+        evaluation = self._trace(tensors, training=False) if evaluate else None
+        return lower_both(train, evaluation, self.state, self.step.outputs.names)
+
+    def _trace(self, tensors: dict[str, torch.Tensor], training: bool) -> Graph:
+        self._set_mode(training)
+        with unchanged(self.step.model), tracing(self.step.model, self.allowed):
+            graph = read(self.step, list(tensors.values()), list(tensors))
+        return simplify(graph, self.state)
+
+    def _set_mode(self, training: bool) -> None:
+        """Training is what the user has set; a model in evaluation is put into training."""
+        self.step.with_loss = training
+        _set_modes(self.modes if training else dict.fromkeys(self.modes, False))
+
+    def _check(self, program: Program) -> None:
+        tensors = with_samples(self.tensors, SIZES[0])
+        with unchanged(self.step.model):
+            self._set_mode(True)
+            check_training(program, self.step, self.state, tensors)
+        with unchanged(self.step.model):
+            self._set_mode(False)
+            check_evaluation(program, self.step, self.state, tensors)

@@ -1,0 +1,55 @@
+"""Evaluates with torch what depends on constants only, so that the file has its result."""
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .graph import Graph, Meta, Node, Ref, refs, replace_refs
+from .schema import operator
+
+
+# Operators whose result depends on the shape of their argument only, and what they fill it with.
+FILLED = {"zeros_like": 0, "ones_like": 1, "full_like": None, "empty_like": 0, "new_zeros": 0,
+          "new_ones": 1, "new_full": None, "new_empty": 0}
+
+
+def fold_constants(graph: Graph, state: dict[str, torch.Tensor]) -> None:
+    """Moves the results of constant nodes to `graph.constants`.
+
+    Buffers are constants too, with the content that `state` has under their names.
+    """
+    known = dict(graph.constants)
+    for value, name in graph.buffers.items():
+        known[value] = state[name].detach()
+    kept = []
+    for node in graph.nodes:
+        filled = _filled(node, graph.metas[node.outputs[0]], known)
+        if filled is not None:
+            known[node.outputs[0]] = filled
+        elif node.site < 0 and all(value in known for value in refs(node.args)):
+            known.update(zip(node.outputs, _evaluate(node, known)))
+        else:
+            kept.append(node)
+    graph.nodes = kept
+    graph.constants = known
+
+
+def _filled(node: Node, meta: Meta, known: dict[int, torch.Tensor]) -> torch.Tensor | None:
+    """The result of a node of FILLED, if its number is known."""
+    name = node.target.split(".")[1]
+    if name not in FILLED:
+        return None
+    number = node.args.get("fill_value", FILLED[name])
+    if isinstance(number, Ref):
+        if number.id not in known:
+            return None
+        number = known[number.id].item()
+    return torch.full(meta.shape, number, dtype=meta.dtype)
+
+
+@torch.no_grad()
+def _evaluate(node: Node, known: dict[int, torch.Tensor]) -> list[Any]:
+    args = {name: replace_refs(arg, known.__getitem__) for name, arg in node.args.items()}
+    result = operator(node.target)(**args)
+    return list(result) if isinstance(result, (list, tuple)) else [result]

@@ -1,0 +1,196 @@
+"""Rewrites in-place operators into functional ones.
+
+Every tensor of the graph is a base, or a view of another tensor. A write to a view makes new
+content for its base; other views of that base are computed again before they are read.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import Missing, StateChanged, UnsupportedOperators
+from .graph import Graph, Meta, Node, Ref, replace_refs
+from .schema import functional_name, viewed_argument, written_argument
+
+RESHAPES = {"view", "reshape", "_unsafe_view", "flatten", "unflatten", "squeeze", "unsqueeze",
+            "view_as", "reshape_as", "contiguous", "alias", "detach", "to", "dropout", "float",
+            "type_as", "expand", "expand_as", "lift_fresh_copy"}
+INACTIVE = {"aten.dropout.default": "input", "aten.feature_dropout.default": "input"}
+
+
+@dataclass
+class _View:
+    """How a tensor comes from its parent, and the state of the base that it was computed from."""
+
+    parent: int
+    node: Node
+    index: int  # which output of the node
+    version: int
+
+
+class _Rewriter:
+    def __init__(self, graph: Graph):
+        self.graph = graph
+        self.nodes: list[Node] = []
+        self.same: dict[int, int] = {}     # result of an in-place operator -> what it changed
+        self.current: dict[int, int] = {}  # tensor -> value with its content of now
+        self.version: dict[int, int] = {}  # base -> number of writes
+        self.views: dict[int, _View] = {}
+
+    def run(self) -> None:
+        for node in self.graph.nodes:
+            written = written_argument(node.target)
+            if written is None:
+                self._read(node)
+            else:
+                self._write(node, written)
+        self.graph.outputs = replace_refs(self.graph.outputs, self._content)
+        self.graph.nodes = self.nodes
+
+    def _tensor(self, value: int) -> int:
+        return self.same.get(value, value)
+
+    def _base(self, tensor: int) -> int:
+        while tensor in self.views:
+            tensor = self.views[tensor].parent
+        return tensor
+
+    def _content(self, value: int) -> Ref:
+        """The value that has the content of a tensor at this point of the graph."""
+        tensor = self._tensor(value)
+        view = self.views.get(tensor)
+        version = self.version.get(self._base(tensor), 0)
+        if view is not None and view.version != version:
+            self._view_again(view, version)
+        return Ref(self.current.get(tensor, tensor))
+
+    def _view_again(self, view: _View, version: int) -> None:
+        node = view.node
+        args = dict(node.args)
+        args[_viewed(node)] = self._content(view.parent)
+        outputs = [self.graph.new_value(self.graph.metas[x]) for x in node.outputs]
+        self.nodes.append(Node(node.target, args, outputs, node.path, node.source))
+        for old, new in zip(node.outputs, outputs):
+            sibling = self.views.get(old)
+            if sibling is not None and sibling.node is node:
+                self.current[old] = new
+                sibling.version = version
+
+    def _read(self, node: Node) -> None:
+        viewed = _viewed(node)
+        parent = node.args.get(viewed) if viewed else None
+        node.args = {k: replace_refs(x, self._content) for k, x in node.args.items()}
+        self.nodes.append(node)
+        if not isinstance(parent, Ref):
+            return
+        tensor = self._tensor(parent.id)
+        for index, output in enumerate(node.outputs):
+            version = self.version.get(self._base(tensor), 0)
+            self.views[output] = _View(tensor, node, index, version)
+
+    def _write(self, node: Node, written: str) -> None:
+        tensor = self._tensor(node.args[written].id)
+        base = self._base(tensor)
+        if base in self.graph.buffers or base in self.graph.parameters:
+            self._write_state(node, base)
+            return
+        args = {k: replace_refs(x, self._content) for k, x in node.args.items()}
+        result = self._functional(node, written, args, self.graph.metas[tensor])
+        for output in node.outputs:
+            self.same[output] = tensor
+        self._store(tensor, result, node)
+        self.version[base] = self.version.get(base, 0) + 1
+        while tensor in self.views:
+            self.views[tensor].version = self.version[base]
+            tensor = self.views[tensor].parent
+
+    def _write_state(self, node: Node, base: int) -> None:
+        """A counter of batches may be changed; nothing reads it in the graph."""
+        name = self.graph.buffers.get(base) or self.graph.parameters.get(base)
+        if not name.endswith("num_batches_tracked"):
+            raise StateChanged(f"the forward pass changes {name.removeprefix('model.')} "
+                               f"({node.source or node.path}); only the statistics of batch norms "
+                               "may change in training")
+        for output in node.outputs:
+            self.same[output] = base
+
+    def _functional(self, node: Node, written: str, args: dict[str, Any], meta: Meta) -> int:
+        if node.target == "aten.copy_.default":
+            cast = self._emit("aten.to.dtype", {"self": args["src"], "dtype": meta.dtype}, meta,
+                              node, self.graph.metas[args["src"].id].shape)
+            return self._emit("aten.expand.default", {"self": Ref(cast), "size": meta.shape}, meta,
+                              node)
+        target = functional_name(node.target)
+        if target is None:
+            raise UnsupportedOperators([Missing(node.target, "it writes to a tensor", node.path,
+                                                node.source)])
+        if target.endswith("dropout.default"):
+            args["input"] = args.pop("self")
+        return self._emit(target, args, meta, node, site=node.site)
+
+    def _emit(self, target: str, args: dict, meta: Meta, node: Node, shape: Any = None,
+              site: int = -1) -> int:
+        value = self.graph.new_value(Meta(shape or meta.shape, meta.dtype))
+        self.nodes.append(Node(target, args, [value], node.path, node.source, site))
+        return value
+
+    def _store(self, tensor: int, result: int, node: Node) -> None:
+        """Gives a tensor new content, and the tensors that it is a view of."""
+        self.current[tensor] = result
+        view = self.views.get(tensor)
+        if view is None:
+            return
+        parent_meta = self.graph.metas[view.parent]
+        before = self._content(view.parent)
+        target, args = _inverse(view, before, Ref(result), parent_meta, self.graph)
+        self._store(view.parent, self._emit(target, args, parent_meta, node), node)
+
+
+def _viewed(node: Node) -> str | None:
+    if node.target in INACTIVE:
+        return INACTIVE[node.target] if node.site < 0 else None
+    return viewed_argument(node.target)
+
+
+def _inverse(view: _View, parent: Ref, new: Ref, meta: Meta, graph: Graph) -> tuple[str, dict]:
+    """The operator that puts the new content of a view into its parent."""
+    node, args = view.node, view.node.args
+    name = node.target.split(".")[1]
+    if name in RESHAPES:
+        return "aten.reshape.default", {"self": new, "shape": list(meta.shape)}
+    if name in ("transpose", "t", "permute", "swapaxes"):
+        return "aten.permute.default", {"self": new, "dims": _inverse_order(name, args, meta)}
+    rank = len(meta.shape)
+    dim = args.get("dim", 0) % rank if rank else 0
+    if name == "slice":
+        return "aten.slice_scatter.default", {
+            "self": parent, "src": new, "dim": dim, "start": args.get("start"),
+            "end": args.get("end"), "step": args.get("step", 1)}
+    if name in ("select", "unbind"):
+        index = args["index"] if name == "select" else view.index
+        return "aten.select_scatter.default", {"self": parent, "src": new, "dim": dim,
+                                               "index": index}
+    if name in ("split", "chunk", "split_with_sizes"):
+        begin = sum(graph.metas[x].shape[dim] for x in node.outputs[:view.index])
+        size = graph.metas[node.outputs[view.index]].shape[dim]
+        return "aten.slice_scatter.default", {"self": parent, "src": new, "dim": dim,
+                                              "start": begin, "end": begin + size, "step": 1}
+    raise UnsupportedOperators([Missing(node.target, "its result is written to", node.path,
+                                        node.source)])
+
+
+def _inverse_order(name: str, args: dict, meta: Meta) -> list[int]:
+    rank = len(meta.shape)
+    order = list(range(rank))
+    if name == "permute":
+        forward = [d % rank for d in args["dims"]]
+        return sorted(order, key=lambda axis: forward[axis])
+    first, second = (0, rank - 1) if name == "t" else (
+        args.get("dim0", args.get("axis0")) % rank, args.get("dim1", args.get("axis1")) % rank)
+    order[first], order[second] = order[second], order[first]
+    return order
+
+
+def make_functional(graph: Graph) -> None:
+    """Replaces all in-place operators of a graph."""
+    _Rewriter(graph).run()

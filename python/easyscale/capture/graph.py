@@ -1,0 +1,99 @@
+"""The neutral graph between a tracer and the lowering.
+
+A Graph knows the names of aten operators, but no version of torch.export. Values are numbers; an
+argument that is no value stays what it is in Python.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A value of the graph as an argument."""
+
+    id: int
+
+
+@dataclass(frozen=True)
+class Meta:
+    """Shape and element type of a value."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+
+@dataclass
+class Node:
+    """A call of an aten operator: `args` has all arguments of its schema by name.
+
+    `site` numbers the random draws in the order of execution; -1 for other operators. `path` is
+    the module's path and `source` the user's line.
+    """
+
+    target: str
+    args: dict[str, Any]
+    outputs: list[int]
+    path: str = ""
+    source: str = ""
+    site: int = -1
+
+
+@dataclass
+class Graph:
+    """Nodes in the order of execution, and what they read from outside.
+
+    `inputs` are values by name, `parameters` and `buffers` names by value, and `constants` tensors
+    by value. `outputs` has the flat results.
+    """
+
+    nodes: list[Node] = field(default_factory=list)
+    metas: dict[int, Meta] = field(default_factory=dict)
+    inputs: dict[str, int] = field(default_factory=dict)
+    parameters: dict[int, str] = field(default_factory=dict)
+    buffers: dict[int, str] = field(default_factory=dict)
+    constants: dict[int, torch.Tensor] = field(default_factory=dict)
+    outputs: list[Any] = field(default_factory=list)
+
+    def new_value(self, meta: Meta | None) -> int:
+        """Adds a value."""
+        number = len(self.metas)
+        self.metas[number] = meta
+        return number
+
+
+def refs(tree: Any) -> Iterator[int]:
+    """The values in an argument, which may be a list or a dict of arguments."""
+    if isinstance(tree, Ref):
+        yield tree.id
+    elif isinstance(tree, (list, tuple)):
+        for item in tree:
+            yield from refs(item)
+    elif isinstance(tree, dict):
+        yield from refs(list(tree.values()))
+
+
+def replace_refs(tree: Any, change: Callable[[int], Any]) -> Any:
+    """An argument with every value exchanged by what `change` returns for it."""
+    if isinstance(tree, Ref):
+        return change(tree.id)
+    if isinstance(tree, (list, tuple)):
+        return [replace_refs(item, change) for item in tree]
+    if isinstance(tree, dict):
+        return {key: replace_refs(item, change) for key, item in tree.items()}
+    return tree
+
+
+def remove_unused(graph: Graph) -> None:
+    """Removes the nodes that no output needs."""
+    needed = set(refs(graph.outputs))
+    kept = []
+    for node in reversed(graph.nodes):
+        if needed.intersection(node.outputs):
+            kept.append(node)
+            needed.update(refs(node.args))
+    graph.nodes = kept[::-1]

@@ -1,0 +1,241 @@
+"""Builds the values and nodes of a program at one static batch size.
+
+Equal nodes are written once. The train graph comes first; then the eval graph of the same module is
+lowered into the same program, and finds the nodes of the train graph where they mean the same: in
+evaluation a dropout is the identity, and a batch norm reads its statistics.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from ...interpret import TORCH_TYPE, Context, run_kind
+from ..graph import Meta
+from ..graph import Node as GraphNode
+from .table import CannotLower
+
+TYPES = {torch.float32: "f32", torch.int64: "i32", torch.int32: "i32", torch.int16: "i32",
+         torch.uint8: "i32", torch.int8: "i32", torch.bool: "bool"}
+CONSTANT_TYPES = TYPES | {torch.float64: "f32", torch.float16: "f32", torch.bfloat16: "f32"}
+IDENTITY_IN_EVALUATION = {"dropout", "sample_dropout"}
+INT32 = torch.iinfo(torch.int32)
+
+
+@dataclass(frozen=True)
+class Val:
+    """A value of the program that is being built: its number, extents and type."""
+
+    id: int
+    shape: tuple[int, ...]
+    type: str
+
+    def dim(self) -> int:
+        """The number of extents."""
+        return len(self.shape)
+
+
+Operand = Val | torch.Tensor
+
+
+@dataclass
+class Emitted:
+    """A node with its static output."""
+
+    kind: str
+    inputs: list[int]
+    output: int
+    attributes: dict
+    path: str
+    source: str
+
+
+def type_of(x: Operand) -> str:
+    """The type of a value or constant in the file."""
+    return x.type if isinstance(x, Val) else CONSTANT_TYPES[x.dtype]
+
+
+@dataclass
+class Builder:
+    """The program so far. `node` and `results` are the operator that is lowered and its outputs."""
+
+    values: list[Val] = field(default_factory=list)
+    nodes: list[Emitted] = field(default_factory=list)
+    constants: dict[int, np.ndarray] = field(default_factory=dict)
+    statistics: list[tuple[str, int, bool]] = field(default_factory=list)
+    evaluating: bool = False
+    node: GraphNode | None = None
+    results: list[Meta] = field(default_factory=list)
+    buffers: dict[int, str] = field(default_factory=dict)
+    _known: dict = field(default_factory=dict)
+    _known_in_evaluation: dict = field(default_factory=dict)
+    _evaluated: dict[int, int] = field(default_factory=dict)
+    _constant_ids: dict = field(default_factory=dict)
+
+    @property
+    def result(self) -> Meta:
+        """The first output of the operator that is lowered."""
+        return self.results[0]
+
+    def new_value(self, shape: tuple[int, ...], type_: str) -> Val:
+        """Adds a value."""
+        self.values.append(Val(len(self.values), tuple(shape), type_))
+        return self.values[-1]
+
+    def value(self, x: Any) -> Val:
+        """A value for an operand: a constant is written to the file once."""
+        if isinstance(x, Val):
+            return x
+        type_ = CONSTANT_TYPES.get(x.dtype)
+        if type_ is None:
+            raise CannotLower(f"a constant of the type {x.dtype}")
+        array = _array(x, type_)
+        key = (type_, array.shape, array.tobytes())
+        if key not in self._constant_ids:
+            value = self.new_value(array.shape, type_)
+            self.constants[value.id] = array
+            self._constant_ids[key] = value
+        return self._constant_ids[key]
+
+    def emit(self, kind: str, *inputs: Operand | None, shape: tuple[int, ...] | None = None,
+             **attributes: Any) -> Operand:
+        """The output of a node; a constant if all inputs are constants.
+
+        `shape` is the output's where the kind takes it from the file (reshape, expand, draws).
+        """
+        given = [x for x in inputs if x is not None]
+        if given and all(isinstance(x, torch.Tensor) for x in given):
+            return self._evaluate(kind, inputs, shape, attributes)
+        vals = [None if x is None else self.value(x) for x in inputs]
+        return self._find(kind, vals, attributes, shape) or self._add(kind, vals, attributes, shape)
+
+    def _evaluate(self, kind: str, inputs: tuple, shape: Any, attributes: dict) -> torch.Tensor:
+        tensors = [None if x is None else x.to(TORCH_TYPE[CONSTANT_TYPES[x.dtype]])
+                   for x in inputs]
+        with torch.no_grad():
+            return run_kind(kind, tensors, attributes, Context(shape=shape))
+
+    def _key(self, kind: str, vals: list, attributes: dict, shape: Any, evaluated: bool) -> tuple:
+        ids = [-1 if v is None else v.id for v in vals]
+        named = dict(attributes)
+        if evaluated:
+            ids = [self._evaluated.get(i, i) for i in ids]
+            named.pop("site", None)
+            if kind == "attention":
+                named["dropout"] = 0.0
+        return kind, tuple(ids), repr(sorted(named.items())), shape
+
+    def _find(self, kind: str, vals: list, attributes: dict, shape: Any) -> Val | None:
+        if self.evaluating:
+            key = self._key(kind, vals, attributes, shape, True)
+            return self._known_in_evaluation.get(key)
+        return self._known.get(self._key(kind, vals, attributes, shape, False))
+
+    def _add(self, kind: str, vals: list, attributes: dict, shape: Any) -> Val:
+        metas = [None if v is None else torch.empty(v.shape, dtype=TORCH_TYPE[v.type],
+                                                    device="meta") for v in vals]
+        result = run_kind(kind, metas, attributes, Context(shape=shape))
+        output = self.new_value(tuple(result.shape), TYPES[result.dtype])
+        node = Emitted(kind, [-1 if v is None else v.id for v in vals], output.id, attributes,
+                       self.node.path if self.node else "", self.node.source if self.node else "")
+        self.nodes.append(node)
+        self._known.setdefault(self._key(kind, vals, attributes, shape, False), output)
+        if kind in IDENTITY_IN_EVALUATION:
+            self._evaluated[output.id] = self._evaluated.get(vals[0].id, vals[0].id)
+        else:
+            key = self._key(kind, vals, attributes, shape, True)
+            found = self._known_in_evaluation.setdefault(key, output)
+            if found.id != output.id:
+                self._evaluated[output.id] = found.id
+        return output
+
+    def statistic_index(self, mean: str, variance: str, size: int) -> tuple[int, int]:
+        """The indices of the statistics of a batch norm; they are added if they are new."""
+        names = [name for name, _, _ in self.statistics]
+        if mean not in names:
+            self.statistics += [(mean, size, False), (variance, size, True)]
+            names += [mean, variance]
+        return names.index(mean), names.index(variance)
+
+    # What most lowerings need.
+
+    def cast(self, x: Operand, to: str) -> Operand:
+        """`x` as the type `to`."""
+        return x if type_of(x) == to else self.emit("cast", x, to=to)
+
+    def operand(self, x: Any, to: str) -> Operand:
+        """A tensor or a Python number as an operand of the type `to`."""
+        if isinstance(x, (bool, int, float)):
+            return torch.tensor(x, dtype=TORCH_TYPE[to])
+        return self.cast(x, to)
+
+    def reshape(self, x: Operand, shape: Any) -> Operand:
+        """`x` with other extents and the same row-major order."""
+        shape = tuple(int(size) for size in shape)
+        if -1 in shape:
+            known = int(np.prod([size for size in shape if size != -1]))
+            total = int(np.prod(x.shape))
+            shape = tuple(total // known if size == -1 else size for size in shape)
+        return x if tuple(x.shape) == shape else self.emit("reshape", x, shape=shape)
+
+    def permute(self, x: Operand, order: Any) -> Operand:
+        """`x` with its axes in another order."""
+        order = [axis % x.dim() for axis in order]
+        return x if order == sorted(order) else self.emit("permute", x, order=order)
+
+    def swap(self, x: Operand, first: int, second: int) -> Operand:
+        """`x` with two axes exchanged."""
+        order = list(range(x.dim()))
+        order[first], order[second] = order[second], order[first]
+        return self.permute(x, order)
+
+    def expand(self, x: Operand, shape: Any) -> Operand:
+        """`x` repeated to other extents, as broadcasting does."""
+        missing = len(shape) - x.dim()
+        padded = (1,) * missing + tuple(x.shape)
+        shape = tuple(old if new == -1 else int(new) for old, new in zip(padded, shape))
+        x = self.reshape(x, padded)
+        return x if tuple(x.shape) == shape else self.emit("expand", x, shape=shape)
+
+    def slice(self, x: Operand, axis: int, begin: int, end: int, step: int = 1) -> Operand:
+        """Every `step`-th element of [begin, end) of an axis."""
+        if begin == 0 and end == x.shape[axis] and step == 1:
+            return x
+        return self.emit("slice", x, axis=axis, begin=begin, end=end, step=step)
+
+    def concat(self, xs: list[Operand], axis: int) -> Operand:
+        """Tensors one after the other."""
+        xs = [x for x in xs if 0 not in x.shape] or xs[:1]
+        kept = [self.cast(x, self._common_type(xs)) for x in xs]
+        return kept[0] if len(kept) == 1 else self.emit("concat", *kept, axis=axis)
+
+    def _common_type(self, xs: list[Operand]) -> str:
+        types = {type_of(x) for x in xs}
+        return next(t for t in ("f32", "i32", "bool") if t in types)
+
+    def scale(self, x: Operand, factor: float) -> Operand:
+        """`x * factor`."""
+        return x if factor == 1 else self.emit("mul_scalar", x, value=float(factor))
+
+    def shift(self, x: Operand, term: float) -> Operand:
+        """`x + term`."""
+        return x if term == 0 else self.emit("add_scalar", x, value=float(term))
+
+
+def number(x: Any) -> float | int | None:
+    """The Python number of an argument or of a constant with one element, else None."""
+    if isinstance(x, (bool, int, float)):
+        return x
+    if isinstance(x, torch.Tensor) and x.dim() == 0:
+        return x.item()
+    return None
+
+
+def _array(x: torch.Tensor, type_: str) -> np.ndarray:
+    x = x.detach()
+    if type_ == "i32" and x.numel() and (x.max() > INT32.max or x.min() < INT32.min):
+        raise CannotLower("an integer constant is beyond 32 bits")
+    to = torch.float32 if type_ == "f32" else torch.int32
+    return np.array(x.to(to).contiguous().numpy(), order="C")

@@ -1,0 +1,173 @@
+"""Indexing by tensors, and writes to a part of a tensor."""
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .builder import Builder, Operand, Val
+from .moves import take
+from .table import CannotLower, lowers
+
+
+@lowers("gather.default")
+def gather(b: Builder, self: Operand, dim: int, index: Operand, sparse_grad: bool) -> Operand:
+    return b.emit("gather", self, index, axis=dim % self.dim())
+
+
+@lowers("take_along_dim.default")
+def take_along_dim(b: Builder, self: Operand, indices: Operand, dim: int | None) -> Operand:
+    axis = dim % self.dim()
+    shape = [max(x, y) for x, y in zip(self.shape, indices.shape)]
+    shape[axis] = indices.shape[axis]
+    index = b.expand(indices, shape)
+    shape[axis] = self.shape[axis]
+    return b.emit("gather", b.expand(self, shape), index, axis=axis)
+
+
+@lowers("scatter_add.default")
+def scatter_add(b: Builder, self: Operand, dim: int, index: Operand, src: Operand) -> Operand:
+    return b.emit("scatter_add", self, index, src, axis=dim % self.dim())
+
+
+@lowers("scatter.value", "scatter.src")
+def scatter(b: Builder, self: Operand, dim: int, index: Operand, value: Any = None,
+            src: Any = None) -> Operand:
+    """Lowered where every element is written at most once: one index along the axis."""
+    axis = dim % self.dim()
+    if index.shape[axis] != 1 or src is not None:
+        raise CannotLower("a scatter that may write an element twice")
+    positions = torch.arange(self.shape[axis]).reshape(
+        [-1 if i == axis else 1 for i in range(self.dim())])
+    return b.emit("where", b.emit("eq", positions, index), torch.tensor(float(value)), self)
+
+
+@lowers("one_hot.default")
+def one_hot(b: Builder, self: Operand, num_classes: int) -> Operand:
+    classes = b.result.shape[-1]
+    apart = b.reshape(self, (*self.shape, 1))
+    return b.cast(b.emit("eq", apart, torch.arange(classes)), "i32")
+
+
+@lowers("slice_scatter.default")
+def slice_scatter(b: Builder, self: Operand, src: Operand, dim: int, start: Any, end: Any,
+                  step: int) -> Operand:
+    axis, size = dim % self.dim(), self.shape[dim]
+    begin, stop, step = slice(start, end, step).indices(size)
+    src = b.cast(b.expand(src, [len(range(begin, stop, step)) if i == axis else n
+                                for i, n in enumerate(self.shape)]), _type(b))
+    if step == 1 and (begin, stop) == (0, size):
+        return src
+    if step == 1:
+        return b.concat([b.slice(self, axis, 0, begin), src, b.slice(self, axis, stop, size)],
+                        axis)
+    written = list(range(begin, stop, step))
+    index = [size + written.index(i) if i in written else i for i in range(size)]
+    return b.emit("index_select", b.concat([self, src], axis), axis=axis, index=index)
+
+
+def _type(b: Builder) -> str:
+    return "f32" if b.result.dtype.is_floating_point else (
+        "bool" if b.result.dtype == torch.bool else "i32")
+
+
+@lowers("select_scatter.default")
+def select_scatter(b: Builder, self: Operand, src: Operand, dim: int, index: int) -> Operand:
+    axis = dim % self.dim()
+    shape = [1 if i == axis else n for i, n in enumerate(self.shape)]
+    index %= self.shape[axis]
+    return slice_scatter(b, self, b.reshape(src, shape), axis, index, index + 1, 1)
+
+
+@lowers("index.Tensor")
+def index(b: Builder, self: Operand, indices: list) -> Operand:
+    indices = _integer_indices(indices)
+    axes = [axis for axis, x in enumerate(indices) if x is not None]
+    if len(axes) == 1:
+        return take(b, self, axes[0], indices[axes[0]])
+    if axes != list(range(axes[0], axes[-1] + 1)):
+        raise CannotLower("indices on axes that are apart")
+    if any(_counts_samples(x, self.shape[axis]) for axis, x in zip(axes, indices)
+           if axis == 0) and len(axes) == 2:
+        return _take_per_sample(b, self, indices[1])
+    return _take_flat(b, self, axes, [indices[axis] for axis in axes])
+
+
+def _integer_indices(indices: list) -> list:
+    """Constant masks become the indices of their true elements."""
+    result: list = []
+    for x in indices:
+        if isinstance(x, torch.Tensor) and x.dtype == torch.bool:
+            result += list(x.nonzero(as_tuple=True))
+        else:
+            result.append(x)
+    return result
+
+
+def _counts_samples(x: Operand, size: int) -> bool:
+    """True for [0, 1, ..., size - 1] along the first axis, and nothing else."""
+    return (isinstance(x, torch.Tensor) and x.numel() == size
+            and x.flatten().tolist() == list(range(size)) and x.shape[0] == size)
+
+
+def _take_per_sample(b: Builder, x: Operand, index: Operand) -> Operand:
+    """x[sample, index[sample, ...]]."""
+    samples, length, *rest = x.shape
+    count = [samples] + [1] * (index.dim() - 1)
+    index = b.expand(index, [samples, *index.shape[1:]]) if index.dim() > 1 else b.expand(
+        index, count)
+    wide = b.reshape(index, (samples, -1, *([1] * len(rest))))
+    wide = b.expand(wide, (samples, wide.shape[1], *rest))
+    return b.reshape(b.emit("gather", x, wide, axis=1), b.result.shape)
+
+
+def _take_flat(b: Builder, x: Operand, axes: list[int], indices: list[Operand]) -> Operand:
+    """Several indices of adjacent axes: one index of their product."""
+    sizes = [x.shape[axis] for axis in axes]
+    flat: Any = None
+    for size, at in zip(sizes, indices):
+        at = at % size if isinstance(at, torch.Tensor) else at
+        flat = at if flat is None else _plus(b, _times(b, flat, size), at)
+    shape = (*x.shape[:axes[0]], -1, *x.shape[axes[-1] + 1:])
+    return take(b, b.reshape(x, shape), axes[0], flat)
+
+
+def _times(b: Builder, x: Operand, size: int) -> Operand:
+    return x * size if isinstance(x, torch.Tensor) else b.emit("mul", x, torch.tensor(size))
+
+
+def _plus(b: Builder, x: Operand, y: Operand) -> Operand:
+    both = isinstance(x, torch.Tensor) and isinstance(y, torch.Tensor)
+    return x + y if both else b.emit("add", x, y)
+
+
+@lowers("index_put.default")
+def index_put(b: Builder, self: Operand, indices: list, values: Operand,
+              accumulate: bool) -> Operand:
+    """Constant indices of the leading axes: an index_select of the old and the new rows."""
+    indices = _integer_indices(indices)
+    if any(isinstance(x, Val) or x is None for x in indices) or accumulate:
+        raise CannotLower("a write at computed indices")
+    count = len(indices)
+    sizes = self.shape[:count]
+    flat = torch.zeros((), dtype=torch.int64)
+    for size, at in zip(sizes, indices):
+        flat = flat * size + at % size
+    rows = b.reshape(self, (-1, *self.shape[count:]))
+    new = b.reshape(b.expand(values, (*flat.shape, *rows.shape[1:])), (-1, *rows.shape[1:]))
+    source = list(range(rows.shape[0]))
+    for number, row in enumerate(flat.flatten().tolist()):
+        source[row] = rows.shape[0] + number
+    both = b.concat([rows, b.cast(new, _type(b))], 0)
+    return b.reshape(b.emit("index_select", both, axis=0, index=source), self.shape)
+
+
+@lowers("embedding_renorm.default")
+def embedding_renorm(b: Builder, **_: Any) -> Operand:
+    raise CannotLower("an embedding with max_norm, which changes its parameter")
+
+
+@lowers("bincount.default", "nonzero.default", "masked_select.default", "unique2.default",
+        "_unique2.default", "repeat_interleave.Tensor")
+def data_dependent(b: Builder, **_: Any) -> Operand:
+    raise CannotLower("the shape of its result depends on the data")

@@ -1,0 +1,161 @@
+"""Lowers the train graph and the eval graph of a module into one static program."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .errors import LossNotScalar, Missing, NoTrainableParameter, UnsupportedOperators
+from .fold import fold_constants
+from .functional import make_functional
+from .graph import Graph, Node, refs, remove_unused, replace_refs
+from .lower import LOWERINGS
+from .lower.builder import TYPES, Builder, Operand, Val, type_of
+from .lower.table import CannotLower
+from .patterns import name_stochastic_depth
+from .state import State
+
+# Kinds whose result has no gradient.
+NO_GRADIENT = {"stop_gradient", "argmax", "argmin", "eq", "ne", "lt", "le", "gt", "ge", "and", "or",
+               "not", "floor", "round", "sign"}
+
+
+@dataclass
+class Static:
+    """A program at one batch size: what the builder has, and the values that are named."""
+
+    builder: Builder
+    inputs: dict[str, Val]
+    parameters: dict[str, Val]
+    loss: Val
+    outputs: list[tuple[str, Val]]
+    evaluation_differs: bool = False  # evaluation has nodes that training does not have
+
+
+class _Unknown:
+    """Stands for the result of an operator that could not be lowered."""
+
+
+class _Lowering:
+    """Lowers one graph into a builder, and collects what cannot be lowered."""
+
+    def __init__(self, builder: Builder, graph: Graph, state: State, named: dict[str, Val],
+                 parameters: dict[str, Val]):
+        self.builder, self.graph = builder, graph
+        self.values: dict[int, Any] = dict(graph.constants)
+        self.values |= {value: named[name] for name, value in graph.inputs.items()}
+        self.values |= {value: parameters[state.name_of(target)]
+                        for value, target in graph.parameters.items()}
+        self.used = {value for node in graph.nodes for value in refs(node.args)}
+        self.used.update(refs(graph.outputs))
+        self.missing: list[Missing] = []
+
+    def run(self) -> list[Operand]:
+        """The outputs of the graph."""
+        for node in self.graph.nodes:
+            self.builder.node = node
+            self.builder.results = [self.graph.metas[output] for output in node.outputs]
+            self._lower(node)
+        if self.missing:
+            raise UnsupportedOperators(self.missing)
+        return [replace_refs(output, self.values.__getitem__) for output in self.graph.outputs]
+
+    def _lower(self, node: Node) -> None:
+        args = {name: replace_refs(arg, self.values.__getitem__)
+                for name, arg in node.args.items()}
+        results: list = [_Unknown()] * len(node.outputs)
+        rule = LOWERINGS.get(node.target)
+        if rule is None:
+            self._miss(node, "there is no kind for it")
+        elif not _has_unknown(args):
+            try:
+                results = self._typed(node, rule(self.builder, **args))
+            except CannotLower as reason:
+                self._miss(node, str(reason))
+        self.values.update(zip(node.outputs, results))
+
+    def _miss(self, node: Node, reason: str) -> None:
+        self.missing.append(Missing(node.target, reason, node.path, node.source))
+
+    def _typed(self, node: Node, result: Any) -> list:
+        """The results that are read, which must have the extents and types that torch has."""
+        results = result if isinstance(result, list) else [result]
+        typed = []
+        for output, operand in zip(node.outputs, results):
+            meta = self.graph.metas[output]
+            if operand is not None and output in self.used:
+                if tuple(operand.shape) != meta.shape:
+                    raise AssertionError(f"{node.target}: {operand.shape}, torch has {meta.shape}")
+                if isinstance(operand, Val):
+                    if meta.dtype not in TYPES:
+                        raise CannotLower(f"its result has the type {meta.dtype}")
+                    operand = self.builder.cast(operand, TYPES[meta.dtype])
+                else:
+                    operand = operand.to(meta.dtype)
+            typed.append(operand)
+        return typed
+
+
+def _has_unknown(tree: Any) -> bool:
+    if isinstance(tree, dict):
+        tree = list(tree.values())
+    if isinstance(tree, list):
+        return any(_has_unknown(item) for item in tree)
+    return isinstance(tree, _Unknown)
+
+
+def simplify(graph: Graph, state: State) -> Graph:
+    """Brings a graph that was read into the form that is lowered."""
+    make_functional(graph)
+    remove_unused(graph)
+    tensors = state.tensors()
+    graph.buffers = {value: state.name_of(target) for value, target in graph.buffers.items()}
+    fold_constants(graph, tensors)
+    remove_unused(graph)
+    name_stochastic_depth(graph)
+    remove_unused(graph)
+    return graph
+
+
+def lower_both(train: Graph, evaluation: Graph | None, state: State,
+               output_names: list[str]) -> Static:
+    """One program of both graphs; without an eval graph the outputs are those of training."""
+    builder = Builder()
+    inputs = {name: builder.new_value(train.metas[value].shape, _input_type(train, value))
+              for name, value in train.inputs.items()}
+    parameters = {tied.names[0]: builder.new_value(tuple(tied.tensor.shape), "f32")
+                  for tied in state.parameters.values()}
+    builder.buffers = train.buffers
+    loss, *outputs = _Lowering(builder, train, state, inputs, parameters).run()
+    _check_loss(builder, loss, [parameters[tied.names[0]] for tied in state.parameters.values()
+                                if tied.tensor.requires_grad])
+    trained = len(builder.nodes)
+    if evaluation is not None:
+        builder.buffers, builder.evaluating = evaluation.buffers, True
+        outputs = _Lowering(builder, evaluation, state, inputs, parameters).run()
+    builder.node = None
+    named = [(name, builder.value(x)) for name, x in zip(output_names, outputs)
+             if isinstance(x, (Val, torch.Tensor))]
+    return Static(builder, inputs, parameters, loss, named, len(builder.nodes) > trained)
+
+
+def _input_type(graph: Graph, value: int) -> str:
+    dtype = graph.metas[value].dtype
+    if dtype not in TYPES:
+        raise UnsupportedOperators([Missing("input", f"a field of the type {dtype}", "", "")])
+    return TYPES[dtype]
+
+
+def _check_loss(builder: Builder, loss: Operand, trainable: list[Val]) -> None:
+    if not isinstance(loss, Val):
+        raise NoTrainableParameter("the loss is a constant: no parameter takes part in it")
+    if loss.shape != () or type_of(loss) != "f32":
+        raise LossNotScalar(f"the loss has the shape {list(loss.shape)}; it must be one number")
+    live = {val.id for val in trainable}
+    for node in builder.nodes:
+        if node.kind not in NO_GRADIENT and live.intersection(node.inputs):
+            live.add(node.output)
+    if loss.id not in live:
+        raise NoTrainableParameter("no parameter that needs a gradient takes part in the loss; is "
+                                   "the forward pass inside of torch.no_grad?")

@@ -1,0 +1,206 @@
+"""What is exchanged in torch and in the module while the forward pass is traced.
+
+Without this, some gradients would vanish silently: the forward of a torch.autograd.Function runs
+without gradients under a tracer, and looks like a torch.no_grad region.
+"""
+from __future__ import annotations
+
+import contextlib
+import logging
+import random
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.utils.checkpoint
+from torch import nn
+
+from .errors import CustomFunction, DataDependent, StateChanged
+
+SIMPLE = (bool, int, float, str)
+
+
+@contextlib.contextmanager
+def exchanged(owner: Any, name: str, replacement: Any) -> Iterator[None]:
+    """Sets an attribute for the time of a block."""
+    before = owner.__dict__[name] if name in vars(owner) else getattr(owner, name)
+    setattr(owner, name, replacement)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+class _Context:
+    """Stands in for the ctx of a Function whose forward is captured."""
+
+    def save_for_backward(self, *tensors: torch.Tensor) -> None:
+        """Keeps nothing: the gradient is derived from the forward."""
+
+    def mark_non_differentiable(self, *tensors: torch.Tensor) -> None:
+        """Is refused, because the gradient would differ."""
+        raise CustomFunction("a captured Function marks outputs as not differentiable")
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Has no meaning for a captured forward."""
+
+
+def _apply_with(allowed: tuple[type, ...]) -> Callable:
+    def apply(cls: type, *args: Any, **kwargs: Any) -> Any:
+        if cls is torch.utils.checkpoint.CheckpointFunction:
+            return args[0](*args[2:])
+        if cls in allowed or cls.__module__.startswith("torch."):
+            return _forward_of(cls, args, kwargs)
+        raise CustomFunction(
+            f"the model calls {cls.__module__}.{cls.__qualname__}, a torch.autograd.Function; its "
+            "gradient cannot be captured. If the gradient of its forward is meant, pass "
+            f"allow_functions=({cls.__name__},)")
+    return classmethod(apply)
+
+
+def _forward_of(cls: type, args: tuple, kwargs: dict) -> Any:
+    separate_context = cls.setup_context is not torch.autograd.Function.setup_context
+    return cls.forward(*args, **kwargs) if separate_context else cls.forward(
+        _Context(), *args, **kwargs)
+
+
+def _no_checkpoint(*_: Any, **__: Any) -> Iterator[None]:
+    """Stands for what a non-reentrant checkpoint does before and after the function."""
+    yield
+
+
+def _lstm_with_shapes(real: Callable) -> Callable:
+    """torch.lstm, whose last states have the shapes of the first.
+
+    Under a tracer torch 2.6 claims an axis too many for them.
+    """
+    def lstm(input: torch.Tensor, hx: Any, *rest: Any) -> Any:
+        output, h, c = real(input, hx, *rest)
+        if isinstance(hx, torch.Tensor):  # a packed sequence, which is refused later
+            return output, h, c
+        return output, h.reshape(hx[0].shape), c.reshape(hx[1].shape)
+    return lstm
+
+
+def _rand_for(model: nn.Module) -> Callable:
+    """torch.rand, but a single number (a LayerDrop decision) is 1.0 where no layer is dropped."""
+    real = torch.rand
+    dropping = [name for name, module in model.named_modules()
+                if getattr(module, "layerdrop", 0) or 0 > 0]
+
+    def rand(*size: Any, **kwargs: Any) -> Any:
+        if size not in (([],), ((),), ()) or "size" in kwargs:
+            return real(*size, **kwargs)
+        if dropping:
+            raise DataDependent(f"layers of {dropping[0]} are dropped at random; set layerdrop=0")
+        return 1.0
+    return rand
+
+
+def _mask_by_broadcasting(function: Callable, bh_indices: bool = True) -> Callable:
+    """What transformers computes by torch.vmap, which torch.export cannot trace before 2.9."""
+    def over_pairs(b: Any, h: Any, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+        return function(b, h, q[:, None], k[None, :]).expand(q.shape[0], k.shape[0])
+
+    def over_all(b: Any, h: Any, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+        mask = function(b[:, None, None, None], h[None, :, None, None], q[None, None, :, None],
+                        k[None, None, None, :])
+        return mask.expand(b.shape[0], h.shape[0], q.shape[0], k.shape[0])
+    return over_all if bh_indices else over_pairs
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the warnings and logs of torch: what matters of them is raised as an error."""
+    level = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module=r"torch\.")
+            yield
+    finally:
+        logging.disable(level)
+
+
+@contextlib.contextmanager
+def tracing(model: nn.Module, allowed: tuple[type, ...]) -> Iterator[None]:
+    """Everything that must hold while a forward pass is traced."""
+    fast_path = torch.backends.mha.get_fastpath_enabled()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(exchanged(torch.autograd.Function, "apply", _apply_with(allowed)))
+        stack.enter_context(exchanged(
+            torch.utils.checkpoint, "_checkpoint_without_reentrant_generator", _no_checkpoint))
+        stack.enter_context(exchanged(torch._VF, "lstm", _lstm_with_shapes(torch._VF.lstm)))
+        stack.enter_context(exchanged(torch, "rand", _rand_for(model)))
+        masks = sys.modules.get("transformers.masking_utils")
+        if masks is not None and hasattr(masks, "_vmap_for_bhqkv"):
+            stack.enter_context(exchanged(masks, "_vmap_for_bhqkv", _mask_by_broadcasting))
+        stack.enter_context(torch.backends.mkldnn.flags(enabled=False))
+        stack.enter_context(_without_caches(model))
+        stack.enter_context(_quiet())
+        torch.backends.mha.set_fastpath_enabled(False)
+        try:
+            yield
+        finally:
+            torch.backends.mha.set_fastpath_enabled(fast_path)
+
+
+@contextlib.contextmanager
+def _without_caches(model: nn.Module) -> Iterator[None]:
+    """A transformers model returns no cache of keys and values, and a dict of named outputs."""
+    with contextlib.ExitStack() as stack:
+        config = getattr(model, "config", None)
+        for name, value in (("use_cache", False), ("return_dict", True)):
+            if config is not None and hasattr(config, name):
+                stack.enter_context(exchanged(config, name, value))
+        yield
+
+
+@contextlib.contextmanager
+def unchanged(model: nn.Module) -> Iterator[None]:
+    """Restores the module after a block, and refuses Python state that the block has changed."""
+    modules = list(model.modules())
+    attributes = [dict(module.__dict__) for module in modules]
+    containers = [(value, value.copy()) for before in attributes for value in before.values()
+                  if type(value) in (dict, list, set)]
+    tensors = {name: tensor.detach().clone() for name, tensor in model.named_buffers()}
+    generators = (random.getstate(), _numpy_state())
+    try:
+        yield
+        _compare(model, attributes)
+        if generators != (random.getstate(), _numpy_state()):
+            raise StateChanged("the forward pass draws from the random generator of Python or "
+                               "numpy; a captured model would repeat one draw")
+    finally:
+        for module, before in zip(modules, attributes):
+            module.__dict__.clear()
+            module.__dict__.update(before)
+        for container, before in containers:
+            _restore(container, before)
+        with torch.no_grad():
+            for name, tensor in model.named_buffers():
+                if tensor.shape == tensors[name].shape:
+                    tensor.copy_(tensors[name])
+
+
+def _restore(container: Any, before: Any) -> None:
+    """Gives a container its former content, because a cache may hold tensors of the tracer."""
+    container.clear()
+    (container.extend if isinstance(container, list) else container.update)(before)
+
+
+def _numpy_state() -> str:
+    numpy = sys.modules["numpy"]
+    return repr(numpy.random.get_state()[1:3])
+
+
+def _compare(model: nn.Module, attributes: list[dict]) -> None:
+    for (path, module), before in zip(model.named_modules(), attributes):
+        for name, value in module.__dict__.items():
+            known = before.get(name)
+            if name != "training" and isinstance(known, SIMPLE) and known != value:
+                raise StateChanged(f"the forward pass changes the attribute {name} of "
+                                   f"{path or 'the model'} from {known!r} to {value!r}; a captured "
+                                   "model has no Python state")

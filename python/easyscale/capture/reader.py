@@ -1,0 +1,213 @@
+"""From a module to the neutral graph by torch.export. The only place that knows its versions."""
+from __future__ import annotations
+
+import operator
+import re
+import traceback
+from typing import Any
+
+import torch
+from torch import nn
+
+from .errors import CaptureError, DataDependent, ExportFailed, StateChanged
+from .graph import Graph, Meta, Node, Ref
+from .schema import named_arguments
+from .sites import draws
+
+FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+LIBRARY = ("/torch/", "/easyscale/", "/lib/python3", "<")
+DATA_DEPENDENT = ("GuardOnDataDependent", "DataDependentOutput", "data-dependent",
+                  "Could not guard", "Could not extract specialized integer")
+IGNORED = {"aten._assert_async.msg", "aten._assert_tensor_metadata.default",
+           "aten._assert_scalar.default", "aten.sym_constrain_range_for_size.default",
+           "aten.sym_constrain_range.default", "profiler._record_function_enter_new.default"}
+
+
+def read(step: nn.Module, arguments: list[torch.Tensor], names: list[str]) -> Graph:
+    """The graph of `step(*arguments)` with static shapes; `names` are those of the arguments."""
+    try:
+        program = torch.export.export(step, tuple(arguments), strict=False)
+    except CaptureError:
+        raise
+    except Exception as error:  # torch has no common class for what it raises here
+        raise _explain(error) from error
+    return _Reader(program, names).graph
+
+
+def _explain(error: Exception) -> CaptureError:
+    line = _last_user_line(error)
+    text = f"{type(error).__name__}: {error}"
+    if any(f.name == "_detect_attribute_assignment" for f in traceback.extract_tb(
+            (error.__cause__ or error).__traceback__)):
+        return StateChanged(f"the forward pass changes attributes of its modules: {error}")
+    if any(mark in text for mark in DATA_DEPENDENT):
+        return DataDependent(
+            f"the forward pass at {line} branches on the content of a tensor, or has a shape that "
+            "depends on it; use torch.where or a fixed shape instead")
+    return ExportFailed(f"the forward pass cannot be traced at {line}: {text.splitlines()[0]}")
+
+
+def _last_user_line(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if not _in_library(f.filename)]
+    frame = own[-1] if own else frames[-1]
+    return f"{short_path(frame.filename)}:{frame.lineno}"
+
+
+def _in_library(path: str) -> bool:
+    user_package = "/site-packages/" in path and "/site-packages/torch/" not in path
+    return not user_package and any(part in path for part in LIBRARY)
+
+
+def short_path(path: str) -> str:
+    """A path without the folder of the installation, so that files are equal on all machines."""
+    if "/site-packages/" in path:
+        return path.rsplit("/site-packages/", 1)[1]
+    return path.rsplit("/", 1)[-1]
+
+
+class _Reader:
+    """Walks the nodes of an ExportedProgram once."""
+
+    def __init__(self, program: Any, names: list[str]):
+        self.graph = Graph()
+        self.program = program
+        self.sites = 0
+        self.values: dict[Any, Any] = {}  # fx node -> Ref, constant or list of them
+        self._read_inputs(names)
+        results = self._read_nodes(program.graph_module, no_grad=False)
+        self.graph.outputs = list(results)
+
+    def _read_inputs(self, names: list[str]) -> None:
+        kinds = torch.export.graph_signature.InputKind
+        placeholders = [n for n in self.program.graph.nodes if n.op == "placeholder"]
+        remaining = iter(names)
+        for node, spec in zip(placeholders, self.program.graph_signature.input_specs):
+            value = self.graph.new_value(_meta(node.meta["val"]))
+            self.values[node] = Ref(value)
+            if spec.kind == kinds.USER_INPUT:
+                self.graph.inputs[next(remaining)] = value
+            elif spec.kind == kinds.PARAMETER:
+                self.graph.parameters[value] = spec.target
+            elif spec.kind == kinds.BUFFER:
+                self.graph.buffers[value] = spec.target
+            elif spec.kind == kinds.CONSTANT_TENSOR:
+                self.graph.constants[value] = self.program.constants[spec.target]
+            else:
+                raise ExportFailed(f"the model holds an object that is no tensor: {spec.target}")
+
+    def _read_nodes(self, module: nn.Module, no_grad: bool) -> list:
+        for node in module.graph.nodes:
+            if node.op == "get_attr":
+                self._read_attribute(module, node)
+            elif node.op == "call_function":
+                self._read_call(module, node, no_grad)
+            elif node.op == "output":
+                return self._argument(node.args[0])
+        raise AssertionError("a graph without an output node")
+
+    def _read_attribute(self, module: nn.Module, node: Any) -> None:
+        found = module
+        for part in node.target.split("."):
+            found = getattr(found, part)
+        if isinstance(found, torch.Tensor):
+            value = self.graph.new_value(_meta(found))
+            self.graph.constants[value] = found.detach()
+            found = Ref(value)
+        self.values[node] = found
+
+    def _read_call(self, module: nn.Module, node: Any, no_grad: bool) -> None:
+        target = str(node.target)
+        if node.target is operator.getitem:
+            self.values[node] = self._argument(node.args[0])[node.args[1]]
+        elif target == "wrap_with_set_grad_enabled":
+            self._inline_gradient_region(node, no_grad)
+        elif target == "wrap_with_autocast":
+            self._inline_autocast(node, no_grad)
+        elif target in ("aten._enter_autocast.default", "_enter_autocast") or "autocast" in target:
+            self._check_autocast(node)
+        elif target not in IGNORED:
+            self._read_operator(node, target)
+
+    def _inline_gradient_region(self, node: Any, no_grad: bool) -> None:
+        enabled, body, *arguments = node.args
+        if enabled and no_grad:
+            raise ExportFailed("torch.enable_grad inside of torch.no_grad is not supported")
+        results = self._inline(self._argument(body), arguments, no_grad or not enabled)
+        if not enabled:
+            results = [self._stop_gradient(result, node) for result in results]
+        self.values[node] = results
+
+    def _inline_autocast(self, node: Any, no_grad: bool) -> None:
+        _, _, enabled, _, body, *arguments = node.args
+        if enabled:
+            raise _autocast_refused(node)
+        self.values[node] = self._inline(self._argument(body), arguments, no_grad)
+
+    def _check_autocast(self, node: Any) -> None:
+        if "enter" in str(node.target) and len(node.args) > 2 and node.args[2]:
+            raise _autocast_refused(node)
+
+    def _inline(self, body: nn.Module, arguments: list, no_grad: bool) -> list:
+        inner = [n for n in body.graph.nodes if n.op == "placeholder"]
+        for placeholder, argument in zip(inner, arguments):
+            self.values[placeholder] = self._argument(argument)
+        return list(self._read_nodes(body, no_grad))
+
+    def _stop_gradient(self, result: Any, node: Any) -> Any:
+        if not isinstance(result, Ref):
+            return result
+        value = self.graph.new_value(self.graph.metas[result.id])
+        self.graph.nodes.append(Node("aten.detach.default", {"self": result}, [value],
+                                     _path(node), _source(node)))
+        return Ref(value)
+
+    def _read_operator(self, node: Any, target: str) -> None:
+        if not isinstance(node.target, torch._ops.OpOverload):
+            raise ExportFailed(f"{target} at {_source(node)} cannot be captured")
+        args = named_arguments(node.target, self._argument(node.args),
+                               self._argument(node.kwargs))
+        results = node.meta.get("val")
+        single = not isinstance(results, (list, tuple))
+        outputs = [self.graph.new_value(_meta(x)) for x in ([results] if single else results)]
+        site = -1
+        if draws(target, args) and not _is_number(results):
+            site, self.sites = self.sites, self.sites + 1
+        self.graph.nodes.append(Node(target, args, outputs, _path(node), _source(node), site))
+        self.values[node] = Ref(outputs[0]) if single else [Ref(x) for x in outputs]
+
+    def _argument(self, tree: Any) -> Any:
+        if isinstance(tree, torch.fx.Node):
+            return self.values[tree]
+        if isinstance(tree, (list, tuple)):
+            return [self._argument(item) for item in tree]
+        if isinstance(tree, dict):
+            return {key: self._argument(item) for key, item in tree.items()}
+        return tree
+
+
+def _is_number(result: Any) -> bool:
+    return isinstance(result, torch.Tensor) and result.dim() == 0
+
+
+def _autocast_refused(node: Any) -> ExportFailed:
+    return ExportFailed(f"autocast at {_source(node)}: capture the model in fp32, and choose the "
+                        "precision of the job instead")
+
+
+def _meta(value: Any) -> Meta | None:
+    if not isinstance(value, torch.Tensor):
+        return None
+    return Meta(tuple(int(size) for size in value.shape), value.dtype)
+
+
+def _path(node: Any) -> str:
+    stack = node.meta.get("nn_module_stack") or {}
+    path = list(stack.values())[-1][0] if stack else ""
+    return re.sub(r"@\d+", "", path.removeprefix("model.") if path != "model" else "")
+
+
+def _source(node: Any) -> str:
+    frames = FRAME.findall(node.meta.get("stack_trace") or "")
+    own = [frame for frame in frames if not _in_library(frame[0])]
+    return f"{short_path(own[-1][0])}:{own[-1][1]}" if own else ""

@@ -1,0 +1,78 @@
+"""The state dict of a module: parameters by identity, ties, statistics and buffers."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import nn
+
+from .errors import CaptureError, NoTrainableParameter, UnsupportedType
+
+SAFETENSORS_TYPE = {torch.float32: "F32", torch.float64: "F64", torch.float16: "F16",
+                    torch.bfloat16: "BF16", torch.int64: "I64", torch.int32: "I32",
+                    torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8", torch.bool: "BOOL"}
+
+
+@dataclass
+class Tied:
+    """One parameter with all of its names; the first is that of `named_parameters()`."""
+
+    tensor: nn.Parameter
+    names: list[str] = field(default_factory=list)
+
+
+class State:
+    """The parameters and buffers of a model and of its loss.
+
+    `wrapper` is the module that is exported: its `model` is the user's, and `loss` may be a module.
+    Names of the model have no prefix; those of a loss begin with "loss.".
+    """
+
+    def __init__(self, wrapper: nn.Module):
+        self._wrapper = wrapper
+        self.parameters: dict[int, Tied] = {}
+        for name, tensor in wrapper.named_parameters(remove_duplicate=False):
+            tied = self.parameters.setdefault(id(tensor), Tied(tensor))
+            tied.names.append(plain_name(name))
+        self.buffers = {plain_name(name): tensor
+                        for name, tensor in wrapper.named_buffers(remove_duplicate=False)}
+        kept = wrapper.state_dict(keep_vars=True)
+        self.persistent = [plain_name(name) for name in kept
+                           if plain_name(name) in self.buffers]
+        self._check()
+
+    def name_of(self, target: str) -> str:
+        """The canonical name of the parameter or buffer that export calls `target`."""
+        found = self._wrapper
+        for part in target.split("."):
+            found = getattr(found, part)
+        tied = self.parameters.get(id(found))
+        return tied.names[0] if tied else plain_name(target)
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """All parameters and buffers by their canonical names."""
+        named = {tied.names[0]: tied.tensor for tied in self.parameters.values()}
+        return named | self.buffers
+
+    def _check(self) -> None:
+        storages: dict[int, str] = {}
+        for tied in self.parameters.values():
+            name, tensor = tied.names[0], tied.tensor
+            if isinstance(tensor, nn.parameter.UninitializedParameter):
+                raise CaptureError(f"the lazy parameter {name} has no shape yet: run the model "
+                                   "once")
+            if tensor.dtype != torch.float32:
+                raise UnsupportedType(f"the parameter {name} has the type {tensor.dtype}; call "
+                                      "model.float() first, and choose the job's precision")
+            if tensor.numel() and tensor.data_ptr():
+                other = storages.setdefault(tensor.untyped_storage().data_ptr(), name)
+                if other != name:
+                    raise CaptureError(f"the parameters {other} and {name} share memory but are "
+                                       "two objects; assign the same Parameter to both names")
+        if not any(tied.tensor.requires_grad for tied in self.parameters.values()):
+            raise NoTrainableParameter("the model has no parameter with requires_grad=True")
+
+
+def plain_name(name: str) -> str:
+    """The state dict's name of the user's module."""
+    return name.removeprefix("model.")

@@ -1,0 +1,248 @@
+"""A training job from a PyTorch model."""
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+import weakref
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from .client import Client
+from .data import Arrays, Range
+from .errors import EasyScaleError, RefusedError, UsageError
+from .job_text import stages_text, toml_text
+from .optimizers import Optimizer, read_optimizer, read_schedule
+from .private_head import PrivateHead
+from .programs import find_easyscaled, find_esctl, run_json
+from .run import RemoteJob, Run
+
+METRICS = ("loss", "accuracy")
+ONLY_LAST = 10**12  # [checkpoint] every_steps: a checkpoint of the last step alone
+
+
+class _Folder:
+    """The folder of a job; a temporary one is removed with the last object that holds this."""
+
+    def __init__(self, path: Path, is_temporary: bool):
+        self.path = path
+        if is_temporary:
+            weakref.finalize(self, shutil.rmtree, path, ignore_errors=True)
+
+
+class Job:
+    """A model with its loss, data and settings. Constructing it captures the model.
+
+    model: a torch.nn.Module with fp32 parameters; its weights now are the initial weights.
+    loss: a module or function (outputs, target) -> number; None if the model returns its loss.
+    data, eval_data: what `easyscale.data.arrays` returns.
+    batch_size: the samples of one EST in a global step; a global step has max_p * batch_size.
+    max_p: the number of ESTs (logical workers), and the largest number of devices.
+    steps, epochs: the length of the training in global steps or passes over the data; one of them.
+    level: on which devices the bits are equal: "D0", "D1", "D2" (any mix of types) or "auto".
+    optimizer: torch.optim.SGD, Adam or AdamW over all trainable parameters, or an Optimizer.
+    schedule: a torch scheduler whose unit is the global step, or a Schedule.
+    metrics: "loss" and "accuracy"; accuracy needs a cross entropy with one class for each sample.
+    eval_every: global steps between evaluations; 0 is only the one at the end.
+    checkpoint_every: global steps between checkpoints; 0 is only the one of the last step.
+    threads: compute threads of a CPU device.
+    clip_norm: the largest norm of the whole gradient; 0 for no clipping.
+    directory: a new folder for the files of the job; None is a temporary one, which is removed
+    when the Job and its Runs are gone.
+    allow_functions: the autograd.Function classes that are captured by their forward.
+
+    Raises CaptureError if the model cannot be captured, and UsageError if a setting is wrong.
+    """
+
+    def __init__(self, model: Any, *, loss: Any, data: Arrays, optimizer: Any,
+                 eval_data: Arrays | None = None, batch_size: int = 32, max_p: int = 4,
+                 epochs: int | None = None, steps: int | None = None, level: str = "D2",
+                 schedule: Any = None, metrics: Sequence[str] = (), seed: int = 1,
+                 name: str | None = None, eval_every: int = 0, checkpoint_every: int = 0,
+                 threads: int = 1, clip_norm: float = 0.0, directory: str | Path | None = None,
+                 allow_functions: tuple[type, ...] = ()):
+        self.name = _job_name(name or type(model).__name__)
+        self.steps = _steps(data, max_p * batch_size, steps, epochs)
+        trainable = [p for p in model.parameters() if p.requires_grad]
+        rule = read_optimizer(optimizer, trainable, scheduled=schedule is not None)
+        self._optimizer = _clipped(rule, clip_norm)
+        self._schedule = read_schedule(schedule, self.steps)
+        self._top = {"name": self.name, "max_p": max_p, "batch_size": batch_size,
+                     "steps": self.steps, "seed": seed, "level": level, "eval_every": eval_every}
+        self._checkpoint_every = checkpoint_every or ONLY_LAST
+        self._threads = threads
+        self._data, self._eval_data = data, eval_data
+        self._place = None if directory is None else Path(directory).resolve()
+        self._files: _Folder | None = None  # after it was written
+        self.interrupted: Run | None = None  # what Ctrl-C has left of the last run()
+        self._capture(model, loss, allow_functions)
+        _check_metrics(metrics, self.captured.program)
+
+    def run(self, stages: str | None = None, devices: str | None = None,
+            progress: bool = True) -> Run:
+        """Trains on this machine, with a daemon of its own, and returns the run.
+
+        stages: "cpu-avx512:4@20,cpu-avx2:2" is 20 steps on four devices and the rest on two.
+        devices: one placement for all steps. Without both the scheduler decides.
+        progress: shows a line of progress on a terminal or in a notebook.
+
+        Ctrl-C stops the job after its current step; `interrupted` is then the run, with its
+        weights. Raises FailedError if the job fails.
+        """
+        placements = stages_text(stages, devices, self.steps)
+        find_easyscaled()
+        self._write()
+        self.interrupted = None
+        with PrivateHead() as head:
+            client = Client(head.endpoint)
+            client.watch = head.check
+            job = self._submit(client, placements)
+            try:
+                return job.wait(progress)
+            except KeyboardInterrupt:
+                self._keep_interrupted(job)
+                raise
+
+    def submit(self, head: str | None = None, keys: str | Path | None = None,
+               stages: str | None = None, insecure_loopback: bool = False) -> RemoteJob:
+        """Submits the job to a head and returns without waiting for it.
+
+        The Job needs a `directory` that the head and all nodes find under the same path.
+        head, keys: the endpoint, and the directory of CURVE keys for tcp; see Client.
+        """
+        if self._place is None:
+            raise UsageError("submit needs Job(directory=...), a new folder that the head and all "
+                             "nodes find under the same path")
+        placements = stages_text(stages, None, self.steps)
+        client = Client(head, keys, insecure_loopback)
+        client.nodes()
+        return self._submit(client, placements)
+
+    def toml(self, stages: str = "") -> str:
+        """The text of the job file, whose paths are relative to the folder of the job."""
+        top = self._top | ({"stages": stages} if stages else {})
+        return toml_text(top, {
+            "model": {"file": "model.esmodel", "weights": "weights.safetensors"},
+            "data": {"kind": "arrays", "path": "data"},
+            "optimizer": _optimizer_table(self._optimizer),
+            "schedule": _schedule_table(self._schedule),
+            "resources": {"threads": self._threads},
+            "checkpoint": {"every_steps": self._checkpoint_every, "directory": "checkpoints"}})
+
+    def _capture(self, model: Any, loss: Any, allow_functions: tuple[type, ...]) -> None:
+        from .binding import bind
+        from .capture import capture
+        from .capture.errors import CaptureError
+        bound = bind(model, loss is not None, self._data)
+        try:
+            self.captured = capture(model, loss, bound.inputs, bound.targets, name=self.name,
+                                    allow_functions=allow_functions)
+        except CaptureError:
+            raise
+        except Exception as error:
+            raise UsageError("the model and its loss fail on the first samples of data: "
+                             f"{type(error).__name__}: {error}") from error
+        program = self.captured.program
+        self._keys = {x.name: bound.keys[x.name] for x in program.inputs}
+        self._ranges = {x.name: Range(x.low, x.high) for x in program.inputs
+                        if program.values[x.value].type == "i32"}
+        self._aliases = {alias: p.name for p in program.parameters for alias in p.aliases}
+        _check_same_arrays(self._data, self._eval_data)
+
+    def _submit(self, client: Client, placements: str) -> RemoteJob:
+        file = self._write() / "job.toml"
+        file.write_text(self.toml(placements))
+        return RemoteJob(client, client.submit(file), self._aliases, self._files)
+
+    def _write(self) -> Path:
+        """Writes model, weights and samples once, and returns their folder."""
+        if self._files is None:
+            find_esctl()
+            files = self._new_folder()
+            try:
+                self._write_into(files.path)
+            except BaseException:
+                shutil.rmtree(files.path, ignore_errors=True)
+                raise
+            self._files = files
+        return self._files.path
+
+    def _new_folder(self) -> _Folder:
+        if self._place is None:
+            return _Folder(Path(tempfile.mkdtemp(prefix="easyscale-job-")), is_temporary=True)
+        if self._place.exists() and (not self._place.is_dir() or any(self._place.iterdir())):
+            raise RefusedError(f"directory = {self._place} exists: allowed is a new folder")
+        self._place.mkdir(parents=True, exist_ok=True)
+        return _Folder(self._place, is_temporary=False)
+
+    def _write_into(self, folder: Path) -> None:
+        self.captured.save(folder)
+        model = folder / "model.json"
+        run_json(["models", "pack", str(model), "-o", str(folder / "model.esmodel")])
+        model.unlink()
+        self._data.write(folder / "data" / "train", self._keys, self._ranges)
+        if self._eval_data is not None:
+            self._eval_data.write(folder / "data" / "eval", self._keys, self._ranges)
+        (folder / "checkpoints").mkdir()
+
+    def _keep_interrupted(self, job: RemoteJob) -> None:
+        place = self._write() / "checkpoints" / f"{job.id}-interrupted"
+        try:
+            self.interrupted = job.stop(place)
+        except EasyScaleError:
+            self.interrupted = None  # the job had made no step or was already over
+
+
+def _job_name(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]", "-", text)[:64]
+
+
+def _steps(data: Arrays, global_batch: int, steps: int | None, epochs: int | None) -> int:
+    if (steps is None) == (epochs is None):
+        raise UsageError("steps and epochs: allowed is exactly one of them")
+    in_epoch = data.samples // max(1, global_batch)
+    if in_epoch == 0:
+        raise UsageError(f"data has {data.samples} samples: allowed is at least max_p * batch_size "
+                         f"= {global_batch}, one global step")
+    found = steps if steps is not None else (epochs or 0) * in_epoch
+    if found < 1:
+        raise UsageError(f"the job has {found} steps: allowed is at least 1")
+    return found
+
+
+def _clipped(optimizer: Optimizer, clip_norm: float) -> Optimizer:
+    return replace(optimizer, clip_norm=clip_norm) if clip_norm else optimizer
+
+
+def _optimizer_table(optimizer: Optimizer) -> dict[str, Any]:
+    others = ("beta1", "beta2", "epsilon") if optimizer.kind == "sgd" else ("momentum", "nesterov")
+    return {key: value for key, value in asdict(optimizer).items() if key not in others}
+
+
+def _schedule_table(schedule: Any) -> dict[str, Any]:
+    others = () if schedule.kind == "step" else ("step_size", "gamma")
+    return {key: value for key, value in asdict(schedule).items() if key not in others}
+
+
+def _check_metrics(metrics: Sequence[str], program: Any) -> None:
+    for metric in metrics:
+        if metric not in METRICS:
+            raise UsageError(f"metric {metric!r}: allowed are {', '.join(METRICS)}")
+    labels = {x.value for x in program.inputs if x.name == "label"}
+    predicts = any(node.kind == "cross_entropy" and node.inputs[1] in labels
+                   for node in program.nodes)
+    if "accuracy" in metrics and not predicts:
+        raise UsageError("metric 'accuracy': allowed for a cross entropy of the model's output and "
+                         "one class for each sample")
+
+
+def _check_same_arrays(data: Arrays, eval_data: Arrays | None) -> None:
+    if eval_data is None:
+        return
+    wanted, found = ({key: array.shape[1:] for key, array in half.head(1).items()}
+                     for half in (data, eval_data))
+    if wanted != found:
+        raise UsageError(f"eval_data has the arrays {found}: allowed is {wanted}, as in data (the "
+                         "shape of a sample by array)")

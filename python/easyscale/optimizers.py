@@ -1,0 +1,227 @@
+"""Optimizers and schedules of the learning rate, from torch objects or from plain values.
+
+    es.Optimizer("adamw", learning_rate=1e-3)
+    torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+Only what the engine computes exactly is accepted: SGD, Adam and AdamW, and schedules with a closed
+form in the number of the global step. Everything else is refused by its name before a job starts.
+Nothing here imports torch; a torch object is recognised by the names of its classes.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import UsageError
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """The table [optimizer] of a job file (docs/JOB-FILE.md), with the same keys."""
+
+    kind: str = "sgd"  # sgd, adam, adamw
+    learning_rate: float = 0.1
+    momentum: float = 0.0
+    nesterov: bool = False
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    weight_decay: float = 0.0
+    clip_norm: float = 0.0  # the largest norm of the whole gradient; 0 for no clipping
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("sgd", "adam", "adamw"):
+            raise UsageError(f"optimizer {self.kind!r}: allowed are sgd, adam and adamw")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The table [schedule] of a job file; steps are global steps."""
+
+    kind: str = "constant"  # constant, step, cosine, linear
+    step_size: int = 0
+    gamma: float = 0.1
+    warmup_steps: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("constant", "step", "cosine", "linear"):
+            raise UsageError(f"schedule {self.kind!r}: allowed are constant, step, cosine, linear")
+
+
+def read_optimizer(given: Any, trainable: Iterable[Any], scheduled: bool = False) -> Optimizer:
+    """The optimizer of a job: `given` is an Optimizer, or a torch optimizer that has made no step.
+
+    `trainable` are the parameters that need a gradient; a torch optimizer must have all of them.
+    `scheduled`: a torch scheduler has already changed the learning rate, so the initial one counts.
+    """
+    if isinstance(given, Optimizer):
+        return given
+    name = _class_name(given)
+    reader = _READERS.get(name)
+    if reader is None or not hasattr(given, "param_groups"):
+        raise UsageError(f"optimizer {name}: allowed are torch.optim.SGD, Adam and AdamW, and "
+                         "easyscale.Optimizer")
+    if given.state:
+        raise UsageError(f"optimizer {name} has the state of steps that it has made, with which a "
+                         "job cannot begin: make a new one")
+    _check_parameters(name, given.param_groups, trainable)
+    return reader(name, _one_group(name, given.param_groups, scheduled))
+
+
+def _class_name(given: Any) -> str:
+    return type(given).__name__
+
+
+def _check_parameters(name: str, groups: list[dict], trainable: Iterable[Any]) -> None:
+    known = {id(parameter) for group in groups for parameter in group["params"]}
+    missing = sum(id(parameter) not in known for parameter in trainable)
+    if missing:
+        raise UsageError(f"optimizer {name} has not all parameters of the model that need a "
+                         f"gradient: {missing} are missing; call requires_grad_(False) for what is "
+                         "not to be trained")
+
+
+def _one_group(name: str, groups: list[dict], scheduled: bool) -> dict[str, Any]:
+    """The settings of all groups, which must be equal."""
+    settings = [_settings(name, group, scheduled) for group in groups]
+    for other in settings[1:]:
+        for option, value in settings[0].items():
+            if other.get(option) != value:
+                raise UsageError(f"optimizer {name}: the groups of parameters have different "
+                                 f"values of {option}, {value} and {other.get(option)}: allowed is "
+                                 "the same for all")
+    return settings[0]
+
+
+# Keys of a group that choose between implementations of one rule, or that are read elsewhere.
+NO_SETTINGS = {"foreach", "fused", "capturable", "differentiable", "maximize", "amsgrad", "params",
+               "initial_lr", "lr"}
+
+
+def _settings(name: str, group: dict, scheduled: bool) -> dict[str, Any]:
+    for option in ("maximize", "amsgrad"):
+        if group.get(option):
+            raise UsageError(f"optimizer {name}: {option} = True: allowed is False")
+    rate = float(group["lr"])
+    initial = float(group.get("initial_lr", rate))
+    if initial != rate and not scheduled:
+        raise UsageError(f"optimizer {name}: a scheduler has changed the learning rate from "
+                         f"{initial} to {rate}; pass that scheduler as schedule=")
+    others = {key: value for key, value in group.items() if key not in NO_SETTINGS}
+    return {"lr": initial, **others}
+
+
+def _read_sgd(name: str, group: dict[str, Any]) -> Optimizer:
+    momentum = float(group["momentum"])
+    if momentum and group["dampening"]:
+        raise UsageError(f"optimizer {name}: dampening = {group['dampening']}: allowed is 0")
+    return Optimizer("sgd", group["lr"], momentum, bool(group["nesterov"]),
+                     weight_decay=float(group["weight_decay"]))
+
+
+def _read_adam(name: str, group: dict[str, Any]) -> Optimizer:
+    beta1, beta2 = (float(beta) for beta in group["betas"])
+    decoupled = name == "AdamW" or group.get("decoupled_weight_decay", False)
+    return Optimizer("adamw" if decoupled else "adam", group["lr"], beta1=beta1, beta2=beta2,
+                     epsilon=float(group["eps"]), weight_decay=float(group["weight_decay"]))
+
+
+_READERS = {"SGD": _read_sgd, "Adam": _read_adam, "AdamW": _read_adam}
+
+ALLOWED_SCHEDULES = (
+    "allowed are easyscale.Schedule and these schedulers, whose step() is called after every "
+    "global step: StepLR; ExponentialLR; CosineAnnealingLR(T_max=steps); LinearLR(start_factor=1, "
+    "end_factor=0, total_iters=steps); for a warm-up of W steps LinearLR(start_factor=1/W, "
+    "total_iters=W-1), alone, in a ChainedScheduler with one of the first three, or in a "
+    "SequentialLR before LinearLR(start_factor=1, end_factor=0, total_iters=steps-W)")
+
+
+def read_schedule(given: Any, steps: int) -> Schedule:
+    """The schedule of a job with this number of global steps; None means a constant rate.
+
+    `given` is a Schedule, or a new torch scheduler whose unit is the global step.
+    """
+    if given is None:
+        return Schedule()
+    if isinstance(given, Schedule):
+        return given
+    made = max(getattr(part, "last_epoch", 0) for part in [given, *getattr(given, "_schedulers", [])])
+    if made > 0:
+        raise UsageError(f"schedule {_class_name(given)} has made {made} steps, with which a job "
+                         "cannot begin: make a new one")
+    reader = _SCHEDULES.get(_class_name(given))
+    if reader is None:
+        raise UsageError(f"schedule {_class_name(given)}: {ALLOWED_SCHEDULES}")
+    return reader(given, steps)
+
+
+def _refused(given: Any, what: str) -> UsageError:
+    return UsageError(f"schedule {_class_name(given)} with {what}: {ALLOWED_SCHEDULES}")
+
+
+def _read_step(given: Any, steps: int) -> Schedule:
+    return Schedule("step", step_size=int(given.step_size), gamma=float(given.gamma))
+
+
+def _read_exponential(given: Any, steps: int) -> Schedule:
+    return Schedule("step", step_size=1, gamma=float(given.gamma))
+
+
+def _read_cosine(given: Any, steps: int) -> Schedule:
+    if given.T_max != steps or given.eta_min != 0:
+        raise _refused(given, f"T_max = {given.T_max} and eta_min = {given.eta_min}, in a job of "
+                       f"{steps} steps")
+    return Schedule("cosine")
+
+
+def _linear_facts(given: Any) -> str:
+    return (f"start_factor = {given.start_factor}, end_factor = {given.end_factor} and "
+            f"total_iters = {given.total_iters}")
+
+
+def _warmup(given: Any) -> int | None:
+    """The steps of a warm-up from 1/W to 1, or None if the scheduler is something else."""
+    if _class_name(given) != "LinearLR" or given.end_factor != 1:
+        return None
+    warmup = given.total_iters + 1
+    return warmup if abs(given.start_factor * warmup - 1) < 1e-9 else None
+
+
+def _read_linear(given: Any, steps: int) -> Schedule:
+    warmup = _warmup(given)
+    if warmup is not None:
+        return Schedule(warmup_steps=warmup)
+    if (given.start_factor, given.end_factor, given.total_iters) != (1, 0, steps):
+        raise _refused(given, f"{_linear_facts(given)}, in a job of {steps} steps")
+    return Schedule("linear")
+
+
+def _read_chained(given: Any, steps: int) -> Schedule:
+    parts = given._schedulers
+    warmups = [warmup for part in parts if (warmup := _warmup(part)) is not None]
+    others = [part for part in parts if _warmup(part) is None]
+    names = ", ".join(_class_name(part) for part in parts)
+    if len(warmups) != 1 or len(others) != 1 or _class_name(others[0]) not in _FACTORS:
+        raise _refused(given, names)
+    base = _FACTORS[_class_name(others[0])](others[0], steps)
+    return Schedule(base.kind, base.step_size, base.gamma, warmups[0])
+
+
+def _read_sequential(given: Any, steps: int) -> Schedule:
+    parts, milestones = given._schedulers, list(given._milestones)
+    warmup = _warmup(parts[0])
+    if len(parts) != 2 or warmup is None or milestones != [warmup]:
+        raise _refused(given, ", ".join(_class_name(part) for part in parts)
+                       + f" and milestones = {milestones}")
+    after = parts[1]
+    if _class_name(after) != "LinearLR" or (
+            after.start_factor, after.end_factor, after.total_iters) != (1, 0, steps - warmup):
+        raise _refused(given, f"{_class_name(after)} after the warm-up")
+    return Schedule("linear", warmup_steps=warmup)
+
+
+_FACTORS = {"StepLR": _read_step, "ExponentialLR": _read_exponential,
+            "CosineAnnealingLR": _read_cosine}
+_SCHEDULES = {**_FACTORS, "LinearLR": _read_linear, "ChainedScheduler": _read_chained,
+              "SequentialLR": _read_sequential}

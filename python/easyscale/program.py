@@ -1,0 +1,229 @@
+"""The neutral form of a model file (proto/base/model_program.h explains every field).
+
+A Program says what a model and its loss compute: values in single assignment, nodes in the order of
+execution, and shapes of which one extent may be a multiple of the number of samples. It is plain
+data; nothing here needs torch.
+"""
+from __future__ import annotations
+
+import base64
+import json
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+FORMAT = 1
+NO_VALUE = -1  # an optional input that a node does not have
+
+Attribute = bool | int | float | str | list
+
+ARRAY_TYPE = {"f32": np.dtype("<f4"), "i32": np.dtype("<i4"), "bool": np.dtype("<i4")}
+
+
+@dataclass(frozen=True)
+class Dim:
+    """One extent: `size`, or `size` times the number of samples in the mini-batch."""
+
+    size: int
+    per_batch: bool = False
+
+    def at(self, batch: int) -> int:
+        """The extent for a mini-batch of `batch` samples."""
+        return self.size * batch if self.per_batch else self.size
+
+
+@dataclass
+class Value:
+    """A tensor: `type` is "f32", "i32" or "bool", and `dims` is empty for a number."""
+
+    type: str
+    dims: list[Dim]
+
+    def shape(self, batch: int) -> tuple[int, ...]:
+        """The extents for a mini-batch of `batch` samples."""
+        return tuple(dim.at(batch) for dim in self.dims)
+
+
+@dataclass
+class Input:
+    """A field of a sample; integers are in [low, high]."""
+
+    name: str
+    value: int
+    low: int = 0
+    high: int = 0
+
+
+@dataclass
+class Parameter:
+    """A tensor of the state dict that nodes read; `aliases` are the other names of tied weights."""
+
+    name: str
+    value: int
+    aliases: list[str] = field(default_factory=list)
+    trainable: bool = True
+
+
+@dataclass
+class Statistic:
+    """A running mean or variance of a batch norm, with `size` elements."""
+
+    name: str
+    size: int
+    is_variance: bool = False
+
+
+@dataclass
+class Buffer:
+    """An entry of the state dict that training does not change."""
+
+    name: str
+    dtype: str  # as in safetensors
+    shape: list[int]
+    data: bytes  # little-endian, row-major
+
+
+@dataclass
+class Constant:
+    """A value that is never trained; `array` has the type of ARRAY_TYPE and the value's shape."""
+
+    name: str
+    value: int
+    array: np.ndarray
+
+
+@dataclass
+class Node:
+    """An operator; `name` is the path of its module and `source` the user's line."""
+
+    kind: str
+    inputs: list[int]
+    outputs: list[int]
+    attributes: dict[str, Attribute] = field(default_factory=dict)
+    name: str = ""
+    source: str = ""
+    version: int = 1
+
+
+@dataclass
+class Output:
+    """A named value that an evaluation returns."""
+
+    name: str
+    value: int
+
+
+@dataclass
+class Program:
+    """A model with its loss; `loss` is the index of a value without dims."""
+
+    name: str = ""
+    producer: str = ""
+    format: int = FORMAT
+    values: list[Value] = field(default_factory=list)
+    inputs: list[Input] = field(default_factory=list)
+    parameters: list[Parameter] = field(default_factory=list)
+    statistics: list[Statistic] = field(default_factory=list)
+    buffers: list[Buffer] = field(default_factory=list)
+    constants: list[Constant] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+    loss: int = NO_VALUE
+    outputs: list[Output] = field(default_factory=list)
+
+    def kinds(self) -> set[str]:
+        """The kinds of nodes that the program uses."""
+        return {node.kind for node in self.nodes}
+
+    def to_json(self) -> str:
+        """The JSON form of proto/schema/model.capnp."""
+        return json.dumps({
+            "format": self.format, "producer": self.producer, "name": self.name,
+            "values": [{"type": value.type, "dims": [
+                {"size": dim.size, "perBatch": dim.per_batch} for dim in value.dims]}
+                for value in self.values],
+            "inputs": [{"name": x.name, "value": x.value, "low": x.low, "high": x.high}
+                       for x in self.inputs],
+            "parameters": [{"name": x.name, "aliases": x.aliases, "value": x.value,
+                            "trainable": x.trainable} for x in self.parameters],
+            "statistics": [{"name": x.name, "size": x.size, "isVariance": x.is_variance}
+                           for x in self.statistics],
+            "buffers": [{"name": x.name, "dtype": x.dtype, "shape": x.shape,
+                         "bytes": _base64(x.data)} for x in self.buffers],
+            "constants": [{"name": x.name, "value": x.value, "words": _base64(x.array.tobytes())}
+                          for x in self.constants],
+            "nodes": [_node_json(node) for node in self.nodes],
+            "loss": self.loss,
+            "outputs": [{"name": x.name, "value": x.value} for x in self.outputs],
+        })
+
+    @staticmethod
+    def from_json(text: str) -> Program:
+        """The program that `to_json` has written."""
+        tree = json.loads(text)
+        values = [Value(x["type"], [Dim(int(dim["size"]), dim["perBatch"]) for dim in x["dims"]])
+                  for x in tree["values"]]
+        return Program(
+            name=tree["name"], producer=tree["producer"], format=tree["format"], values=values,
+            inputs=[Input(**x) for x in tree["inputs"]],
+            parameters=[Parameter(**x) for x in tree["parameters"]],
+            statistics=[Statistic(x["name"], int(x["size"]), x["isVariance"])
+                        for x in tree["statistics"]],
+            buffers=[Buffer(x["name"], x["dtype"], [int(n) for n in x["shape"]],
+                            base64.b64decode(x["bytes"])) for x in tree["buffers"]],
+            constants=[_constant_from_json(x, values[x["value"]]) for x in tree["constants"]],
+            nodes=[_node_from_json(x) for x in tree["nodes"]],
+            loss=tree["loss"], outputs=[Output(**x) for x in tree["outputs"]])
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _attribute_json(name: str, value: Attribute) -> dict:
+    if isinstance(value, bool):
+        return {"name": name, "flag": value}
+    if isinstance(value, int):
+        return {"name": name, "integer": value}
+    if isinstance(value, float):
+        return {"name": name, "number": _number_json(value)}
+    if isinstance(value, str):
+        return {"name": name, "text": value}
+    if any(isinstance(x, float) for x in value):
+        return {"name": name, "numbers": [_number_json(float(x)) for x in value]}
+    return {"name": name, "integers": list(value)}
+
+
+def _number_json(value: float) -> float | str:
+    """JSON has no infinity; the codec of capnp writes it as a string."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+READ_ATTRIBUTE = {"flag": bool, "integer": int, "number": float, "text": str,
+                  "integers": lambda xs: [int(x) for x in xs],
+                  "numbers": lambda xs: [float(x) for x in xs]}
+
+
+def _attribute_from_json(tree: dict) -> Attribute:
+    (member,) = tree.keys() - {"name"}
+    return READ_ATTRIBUTE[member](tree[member])
+
+
+def _node_json(node: Node) -> dict:
+    return {"kind": node.kind, "version": node.version, "name": node.name, "inputs": node.inputs,
+            "outputs": node.outputs, "source": node.source,
+            "attributes": [_attribute_json(name, node.attributes[name])
+                           for name in sorted(node.attributes)]}
+
+
+def _node_from_json(tree: dict) -> Node:
+    attributes = {x["name"]: _attribute_from_json(x) for x in tree["attributes"]}
+    return Node(tree["kind"], tree["inputs"], tree["outputs"], attributes, tree["name"],
+                tree["source"], tree["version"])
+
+
+def _constant_from_json(tree: dict, value: Value) -> Constant:
+    flat = np.frombuffer(base64.b64decode(tree["words"]), ARRAY_TYPE[value.type])
+    return Constant(tree["name"], tree["value"], flat.reshape([dim.size for dim in value.dims]))

@@ -1,0 +1,175 @@
+"""The result of a job: history, digests and weights."""
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .client import Client
+from .errors import FailedError, NotFoundError, UsageError
+from .history import StepRecord, loss_curve, records
+from .programs import run_json
+from .progress import Progress
+
+LOSS_PREFIX = "loss."  # of the parameters of a loss that is a module
+
+
+class Run:
+    """A job that has ended, with everything that its head knew about it.
+
+    In a notebook a Run is displayed as its loss curve.
+    """
+
+    def __init__(self, view: dict[str, Any], history: list[StepRecord], checkpoint: str | None,
+                 aliases: Mapping[str, str], files: Any):
+        self.view = view  # Client.describe() at the end of the job
+        self.history = history  # one StepRecord for each global step
+        self.checkpoint = Path(checkpoint) if checkpoint else None  # of the last step
+        self._aliases = aliases  # other names of tied weights, with the names in the checkpoint
+        self._files = files  # keeps a temporary folder with the checkpoint while this object lives
+        self._weights: dict[str, np.ndarray] | None = None
+
+    @property
+    def id(self) -> str:
+        """The id of the job."""
+        return self.view["job"]
+
+    @property
+    def steps(self) -> int:
+        """The number of global steps that were made."""
+        return self.view["steps"]
+
+    @property
+    def params_digest(self) -> str:
+        """The digest of all parameters at the end, as 32 hexadecimal digits."""
+        return self.view["params_digest"]
+
+    @property
+    def state_digest(self) -> str:
+        """The digest of optimizer state and EST contexts, as 32 hexadecimal digits."""
+        return self.view["state_digest"]
+
+    @property
+    def evaluations(self) -> list[dict[str, Any]]:
+        """Every evaluation: version (the step before it), total (samples), mean_loss, metrics."""
+        return self.view["evaluations"]
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """The trained weights by their names in the state dict of the module, in its shapes.
+
+        Tied weights are there under all of their names. Batch norms have the statistics of EST 0.
+        """
+        if self._weights is None:
+            self._weights = _exported(self.checkpoint)
+        others = {alias: self._weights[name] for alias, name in self._aliases.items()}
+        return self._weights | others
+
+    def load_into(self, module: Any) -> None:
+        """Copies the trained weights into a torch module, bit for bit and in place.
+
+        Every parameter must be there with its shape; else UsageError, and nothing is changed.
+        """
+        weights = self.state_dict()
+        own = module.state_dict()
+        _check_fit(weights, own, [name for name, _ in module.named_parameters()])
+        for name, tensor in own.items():
+            if name in weights:
+                tensor.copy_(tensor.new_tensor(weights[name]))
+
+    def plot(self) -> str:
+        """The loss of every step, and the loss of every evaluation, as the text of an SVG."""
+        return loss_curve(self.history, f"{self.view['name']}: {self.view['state']} after "
+                                        f"{self.steps} steps")
+
+    def _repr_svg_(self) -> str:
+        return self.plot()
+
+    def __repr__(self) -> str:
+        loss = self.view.get("loss_last")
+        return (f"<Run {self.id}: {self.view['state']}, {self.steps} steps, loss {loss}, params "
+                f"digest {self.params_digest}>")
+
+
+class RemoteJob:
+    """A job at a head. The methods of `client` with its `id` do what the methods here do not."""
+
+    def __init__(self, client: Client, job: str, aliases: Mapping[str, str], files: Any = None):
+        self.client = client
+        self.id = job
+        self._aliases = aliases
+        self._files = files
+        self._speeds: list[tuple[int, float]] = []  # (step, samples per second), as they were seen
+
+    def describe(self) -> dict[str, Any]:
+        """What the head knows about the job now."""
+        return self.client.describe(self.id)
+
+    def wait(self, progress: bool = True) -> Run:
+        """Follows the job to its end. Raises FailedError if the job fails.
+
+        The job continues if this call is interrupted.
+        """
+        line = Progress(progress)
+        try:
+            for view in self.client.follow(self.id):
+                line.show(view)
+                if view["samples_per_s"]:
+                    self._speeds.append((view["steps"], view["samples_per_s"]))
+        finally:
+            line.end()
+        if view["state"] == "failed":
+            raise FailedError(f"job {self.id}: {view['error']}")
+        return self.result()
+
+    def result(self) -> Run:
+        """The run up to now, with the newest checkpoint of the job."""
+        view = self.describe()
+        mean = view.get("samples_per_s_mean")
+        speeds = [*self._speeds, *([(view["steps"], mean)] if mean else [])]
+        history = records(self.client.ledger(self.id), view["evaluations"], speeds)
+        return Run(view, history, view["checkpoint"], self._aliases, self._files)
+
+    def stop(self, checkpoint: Path) -> Run:
+        """Writes a checkpoint to this new directory, cancels the job, and returns the run.
+
+        The run ends with the step of the checkpoint, although the job may have made more.
+        """
+        written = self.client.checkpoint(self.id, to=checkpoint)
+        self.client.cancel(self.id)
+        run = self.result()
+        at_checkpoint = {key: written[key] for key in ("params_digest", "state_digest")}
+        view = run.view | at_checkpoint | {"steps": written["version"]}
+        return Run(view, run.history[:written["version"]], written["path"], self._aliases,
+                   self._files)
+
+    def __repr__(self) -> str:
+        return f"<RemoteJob {self.id}>"
+
+
+def _exported(checkpoint: Path | None) -> dict[str, np.ndarray]:
+    from safetensors.numpy import load_file
+    if checkpoint is None:
+        raise NotFoundError("the run has no checkpoint, so its weights were not kept")
+    with tempfile.TemporaryDirectory(prefix="easyscale-") as folder:
+        file = Path(folder) / "weights.safetensors"
+        run_json(["export", str(checkpoint), str(file)])
+        return load_file(file)
+
+
+def _check_fit(weights: Mapping[str, np.ndarray], own: Mapping[str, Any],
+               parameters: Sequence[str]) -> None:
+    missing = [name for name in parameters if name not in weights]
+    if missing:
+        raise UsageError(f"the run has no parameter {missing[0]!r} of the module")
+    for name, array in weights.items():
+        if name not in own and not name.startswith(LOSS_PREFIX):
+            raise UsageError(f"the module has no tensor {name!r}, which was trained")
+        if name in own and tuple(own[name].shape) != array.shape:
+            raise UsageError(f"{name} has the shape {tuple(own[name].shape)} in the module: allowed "
+                             f"is {array.shape}, as it was trained")
+        if name in own and str(own[name].dtype) != f"torch.{array.dtype}":
+            raise UsageError(f"{name} has the type {own[name].dtype} in the module: allowed is "
+                             f"torch.{array.dtype}, as it was trained")

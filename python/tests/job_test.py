@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+"""Jobs from torch models, with programs that answer from files."""
+import contextlib
+import io
+import os
+import subprocess
+import sys
+import tomllib
+import unittest
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import torch
+from support import HERE, FakeProgramsCase, FolderCase
+from torch import nn
+
+import easyscale as es
+from easyscale.run import RemoteJob
+
+X = np.random.default_rng(1).normal(size=(16, 4))
+Y = np.arange(16) % 3
+
+
+class Tied(nn.Module):
+    """Two layers that share their weights, with a batch norm and a layer that is frozen."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.second.weight = self.first.weight
+        self.norm, self.last = nn.BatchNorm1d(4), nn.Linear(4, 3)
+        self.last.bias.requires_grad_(False)
+
+    def forward(self, x):
+        return self.last(self.norm(self.second(self.first(x).relu())))
+
+
+def make_job(model=None, **changes):
+    model = model or Tied()
+    trained = [p for p in model.parameters() if p.requires_grad]
+    options = {"loss": nn.CrossEntropyLoss(), "data": es.data.arrays(X, Y), "batch_size": 2,
+               "max_p": 2, "steps": 2, "optimizer": torch.optim.SGD(trained, 0.1)}
+    return es.Job(model, **(options | changes))
+
+
+class Write(FakeProgramsCase):
+    def toml(self, **changes):
+        return tomllib.loads(make_job(**changes).toml("cpu-avx2:1@2"))
+
+    def test_the_job_file(self):
+        job = self.toml(name="my net", eval_every=5, clip_norm=1.0, seed=7, level="D1", threads=2)
+        self.assertEqual(job["name"], "my-net")
+        self.assertEqual((job["steps"], job["seed"], job["level"], job["eval_every"],
+                          job["stages"]), (2, 7, "D1", 5, "cpu-avx2:1@2"))
+        self.assertEqual(job["model"], {"file": "model.esmodel", "weights": "weights.safetensors"})
+        self.assertEqual(job["data"], {"kind": "arrays", "path": "data"})
+        self.assertEqual(job["optimizer"]["clip_norm"], 1.0)
+        self.assertEqual(job["schedule"], {"kind": "constant", "warmup_steps": 0})
+        self.assertEqual(job["resources"], {"threads": 2})
+        self.assertEqual(job["checkpoint"]["every_steps"], 10**12)
+
+    def test_epochs_are_steps_without_the_incomplete_last_one(self):
+        data = es.data.arrays(X[:15], Y[:15])
+        self.assertEqual(self.toml(steps=None, epochs=3, data=data)["steps"], 9)
+
+    def test_the_folder_has_model_weights_and_samples(self):
+        job = make_job(directory=self.folder / "job", eval_data=es.data.arrays(X[:4], Y[:4]))
+        job.submit("ipc:///socket")
+        files = {path.relative_to(self.folder / "job").as_posix()
+                 for path in (self.folder / "job").rglob("*") if path.is_file()}
+        self.assertEqual(files, {"job.toml", "model.esmodel", "weights.safetensors",
+                                 "data/train/input.npy", "data/train/label.npy",
+                                 "data/eval/input.npy", "data/eval/label.npy"})
+        labels = np.load(self.folder / "job" / "data" / "train" / "label.npy")
+        np.testing.assert_array_equal(labels, Y.astype(np.int32))
+
+    def test_named_arrays_go_to_the_arguments_with_their_names(self):
+        class Two(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = nn.Linear(4, 3)
+
+            def forward(self, left, right):
+                return self.layer(left + right)
+
+        job = make_job(Two(), data=es.data.arrays(right=X, left=X, classes=Y),
+                       directory=self.folder / "job")
+        job.submit()
+        names = {path.stem for path in (self.folder / "job" / "data" / "train").iterdir()}
+        self.assertEqual(names, {"left", "right", "label"})
+
+
+    def inputs(self, model, **options):
+        return {x.name for x in make_job(model, **options).captured.program.inputs}
+
+    def test_a_model_that_returns_its_loss_gets_all_arrays(self):
+        class WithLoss(nn.Linear):
+            def forward(self, features, labels):
+                logits = super().forward(features)
+                return {"loss": nn.functional.cross_entropy(logits, labels), "logits": logits}
+
+        self.assertEqual(self.inputs(WithLoss(4, 3), loss=None,
+                                     data=es.data.arrays(labels=Y, features=X)),
+                         {"features", "labels"})
+        with self.assertRaisesRegex(es.UsageError, "no argument 'classes'"):
+            make_job(WithLoss(4, 3), loss=None, data=es.data.arrays(features=X, classes=Y))
+
+    def test_several_targets_are_a_dict(self):
+        def loss(outputs, targets):
+            error = (outputs[:, 0] - targets["size"]).abs().mean()
+            return error + nn.functional.cross_entropy(outputs, targets["kind"])
+
+        self.assertEqual(self.inputs(nn.Linear(4, 3), loss=loss,
+                                     data=es.data.arrays(input=X, kind=Y, size=X[:, 0])),
+                         {"input", "kind", "size"})
+
+    def test_bytes_stay_bytes(self):
+        class Pixels(nn.Linear):
+            def forward(self, x):
+                return super().forward(x.float() / 255)
+
+        job = make_job(Pixels(4, 3), data=es.data.arrays(np.full((16, 4), 9, np.uint8), Y),
+                       directory=self.folder / "job")
+        job.submit()
+        stored = np.load(self.folder / "job" / "data" / "train" / "input.npy")
+        self.assertEqual(stored.dtype, np.uint8)
+
+
+class Refused(FakeProgramsCase):
+    def refuses(self, text, kind=es.UsageError, **changes):
+        with self.assertRaisesRegex(kind, text):
+            make_job(**changes)
+        self.assertEqual(self.calls(), [])
+
+    def test_settings(self):
+        self.refuses("exactly one", steps=None)
+        self.refuses("exactly one", epochs=1)
+        self.refuses("at least 1", steps=0)
+        self.refuses("max_p \\* batch_size = 20", batch_size=10)
+        self.refuses("metric 'f1'", metrics=["f1"])
+        self.refuses("metric 'accuracy': allowed for a cross entropy", metrics=["accuracy"],
+                     loss=lambda outputs, targets: (outputs - targets).square().mean(),
+                     data=es.data.arrays(X, np.zeros((16, 3))))
+
+    def test_data(self):
+        self.refuses("there is one array", data=es.data.arrays(X))
+        self.refuses("no array has the name", data=es.data.arrays(a=X, b=Y))
+        self.refuses("eval_data has the arrays", eval_data=es.data.arrays(X[:, :2], Y))
+
+    def test_a_model_that_cannot_be_captured(self):
+        class Branches(nn.Linear):
+            def forward(self, x):
+                return super().forward(x) if x.sum() > 0 else x
+
+        self.refuses(".", es.CaptureError, model=Branches(4, 3))
+
+    def test_a_label_that_the_model_has_not_submits_nothing(self):
+        self.refuses("fail on the first samples.*out of bounds", data=es.data.arrays(X, Y + 1))
+        labels = Y.copy()
+        labels[12] = 3
+        job = make_job(data=es.data.arrays(X, labels), directory=self.folder / "job")
+        with self.assertRaisesRegex(es.UsageError, "array 1: sample 12 has the value 3: allowed "):
+            job.submit()
+        self.assertNotIn("submit", [call[0] for call in self.calls()])
+        self.assertFalse((self.folder / "job").exists())
+
+    def test_a_folder_that_is_not_empty(self):
+        job = make_job(directory=self.folder)
+        with self.assertRaisesRegex(es.RefusedError, "allowed is a new folder"):
+            job.submit()
+
+    def test_submit_needs_a_folder_and_a_head(self):
+        with self.assertRaisesRegex(es.UsageError, "submit needs Job"):
+            make_job().submit()
+        self.refuse("nodes", 3, "no head")
+        with self.assertRaisesRegex(es.NotFoundError, "no head"):
+            make_job(directory=self.folder / "job").submit()
+        self.assertFalse((self.folder / "job").exists())
+
+
+class Finished(FakeProgramsCase):
+    def test_a_run_has_history_digests_and_weights(self):
+        model = Tied()
+        expected = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        run = make_job(model).run(stages="cpu-avx2:1")
+        self.assertEqual([record.loss for record in run.history], [2.0, 1.0])
+        self.assertEqual(run.history[1].evaluation["accuracy"], 0.5)
+        self.assertEqual(run.params_digest, "0123456789abcdef" * 2)
+        self.assertIn("finished", repr(run))
+        self.assertTrue(run._repr_svg_().startswith("<svg"))
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.zero_()
+        run.load_into(model)
+        for name, tensor in model.state_dict().items():
+            self.assertTrue(torch.equal(tensor, expected[name]), name)
+        self.assertIs(model.first.weight, model.second.weight)
+        np.testing.assert_array_equal(run.state_dict()["second.weight"],
+                                      run.state_dict()["first.weight"])
+
+    def test_weights_that_do_not_fit_change_nothing(self):
+        run = make_job().run()
+        for other, text in ((nn.Linear(4, 3), "no parameter 'weight'"), (Tied().double(), "type")):
+            before = [p.clone() for p in other.parameters()]
+            with self.assertRaisesRegex(es.UsageError, text):
+                run.load_into(other)
+            for parameter, was in zip(other.parameters(), before):
+                self.assertTrue(torch.equal(parameter, was))
+
+    def test_a_job_runs_twice(self):
+        job = make_job()
+        job.run(stages="cpu-avx2:1")
+        job.run(stages="cpu-avx2:2")
+        submitted = [call for call in self.calls() if call[0] == "submit"]
+        self.assertEqual(len(submitted), 2)
+        self.assertEqual(len([call for call in self.calls() if call[0] == "models"]), 1)
+
+    def test_a_failed_job_raises_its_error(self):
+        self.prepare("describe", '{"state": "failed", "error": "nan", "samples_per_s": null}')
+        with self.assertRaisesRegex(es.FailedError, "job net-1: nan"):
+            make_job().run()
+
+    def test_ctrl_c_keeps_the_weights(self):
+        written = {"path": "/ck", "version": 1, "params_digest": "aa", "state_digest": "bb"}
+        with (mock.patch.object(RemoteJob, "wait", side_effect=KeyboardInterrupt),
+              mock.patch.object(es.Client, "checkpoint", return_value=written)):
+            job = make_job()
+            with self.assertRaises(KeyboardInterrupt):
+                job.run()
+        self.assertEqual((job.interrupted.steps, len(job.interrupted.history)), (1, 1))
+        self.assertEqual(job.interrupted.checkpoint, Path("/ck"))
+        self.assertIn(["cancel", "net-1"], [call[:2] for call in self.calls()])
+
+    def test_a_daemon_that_does_not_start(self):
+        with mock.patch.dict(os.environ, {"FAKE_EASYSCALED_ERROR": "no devices"}):
+            with self.assertRaisesRegex(es.FailedError, "before it was ready.*\n.*no devices"):
+                make_job().run()
+
+    def test_a_daemon_that_dies_is_noticed_at_once(self):
+        with mock.patch.dict(os.environ, {"FAKE_EASYSCALED_DIES": "1"}):
+            with self.assertRaisesRegex(es.FailedError, "easyscaled has ended: .*check failed"):
+                make_job().run()
+
+    def test_progress_is_shown_on_a_terminal_only(self):
+        out = io.StringIO()
+        with contextlib.redirect_stderr(out):
+            make_job().run()
+        self.assertEqual(out.getvalue(), "")
+        out.isatty = lambda: True
+        with contextlib.redirect_stderr(out):
+            make_job().run()
+        self.assertIn("step 2/2 [####################] loss 1.0000", out.getvalue())
+
+
+class Import(FolderCase):
+    def test_torch_is_not_imported_with_the_package(self):
+        code = "import easyscale, sys; easyscale.Client(); sys.exit('torch' in sys.modules)"
+        subprocess.run([sys.executable, "-c", code], check=True, cwd=HERE.parent)
+
+    def test_capture_is_the_function_after_its_import_too(self):
+        self.assertTrue(callable(es.capture))
+        self.assertTrue(callable(es.capture))
+
+
+if __name__ == "__main__":
+    unittest.main()

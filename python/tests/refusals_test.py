@@ -1,0 +1,105 @@
+"""What cannot be captured is refused with the place and what to do."""
+import random
+import unittest
+
+import capture_support as support
+import torch
+from easyscale.capture import capture, errors
+from torch import nn
+
+
+class Counter(support.Model):
+    """Counts its calls in a Python attribute."""
+
+    def __init__(self):
+        super().__init__(None)
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return self.layer(x) * self.calls
+
+
+class Refusals(unittest.TestCase):
+    def refused(self, error, text, function, **options):
+        with self.assertRaisesRegex(error, text):
+            support.capture_function(function, **options)
+
+    def test_a_branch_on_data(self):
+        def forward(m, x):
+            y = m.layer(x)
+            return y if y.sum() > 0 else -y
+        self.refused(errors.DataDependent, r"refusals_test\.py:\d+ branches on the content",
+                     forward)
+
+    def test_no_trainable_parameter(self):
+        model = support.Model(lambda m, x: m.layer(x)).requires_grad_(False)
+        with self.assertRaisesRegex(errors.NoTrainableParameter, "requires_grad=True"):
+            capture(model, nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
+
+    def test_a_loss_without_any_parameter(self):
+        self.refused(errors.NoTrainableParameter, "takes part in the loss", lambda m, x: x)
+
+    def test_a_forward_without_gradients(self):
+        def forward(m, x):
+            with torch.no_grad():
+                return m.layer(x)
+        self.refused(errors.NoTrainableParameter, "no_grad", forward)
+
+    def test_a_loss_that_is_no_number(self):
+        self.refused(errors.LossNotScalar, r"shape \[3, 8\]", lambda m, x: m.layer(x),
+                     loss=lambda outputs, targets: outputs)
+
+    def test_a_batch_size_in_a_view(self):
+        self.refused(errors.ExportFailed, r"refusals_test\.py:\d+",
+                     lambda m, x: m.layer(x).view(3, 8))
+
+    def test_a_branch_on_the_batch_size(self):
+        self.refused(errors.BatchTraced, "3 and 5 samples",
+                     lambda m, x: torch.relu(m.layer(x)) if len(x) == 3 else torch.tanh(m.layer(x)))
+
+    def test_a_constant_that_depends_on_the_batch_size(self):
+        self.refused(errors.BatchTraced, "depends on the number of samples",
+                     lambda m, x: m.layer(x) * torch.linspace(0, 1, len(x))[:, None])
+
+    def test_all_unsupported_operators_are_listed(self):
+        def forward(m, x):
+            y = m.layer(x)
+            y = torch.special.bessel_j0(y) + torch.lgamma(y)
+            return y + torch.lgamma(y)
+        with self.assertRaises(errors.UnsupportedOperators) as raised:
+            support.capture_function(forward)
+        text = str(raised.exception)
+        self.assertRegex(text, r"aten\.lgamma\.default: .*; 2 times, first in .*refusals_test\.py")
+        self.assertIn("aten.special_bessel_j0.default", text)
+
+    def test_a_changed_buffer(self):
+        def forward(m, x):
+            m.seen.add_(1)
+            return m.layer(x)
+        model = support.Model(forward)
+        model.register_buffer("seen", torch.zeros(()))
+        with self.assertRaisesRegex(errors.StateChanged, "seen"):
+            capture(model, nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
+
+    def test_a_changed_attribute(self):
+        with self.assertRaisesRegex(errors.StateChanged, "calls"):
+            capture(Counter(), nn.MSELoss(), torch.randn(4, 8), torch.randn(4, 8))
+
+    def test_a_draw_from_pythons_generator(self):
+        self.refused(errors.StateChanged, "random generator",
+                     lambda m, x: m.layer(x) * random.random())
+
+    def test_a_type_that_the_engine_does_not_have(self):
+        model = support.Model(lambda m, x: m.layer(x)).double()
+        with self.assertRaisesRegex(errors.UnsupportedType, "layer.weight"):
+            capture(model, nn.MSELoss(), torch.randn(4, 8).double(), torch.randn(4, 8).double())
+
+    def test_example_tensors_of_different_lengths(self):
+        with self.assertRaisesRegex(errors.CaptureError, "same number"):
+            capture(support.Model(lambda m, x: m.layer(x)), nn.MSELoss(), torch.randn(4, 8),
+                    torch.randn(3, 8))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""Trains torch models with the real programs, and compares the steps with those of PyTorch.
+
+The programs are found as by the package; without them, or if they have no model files, the tests
+are skipped. All samples are one global batch, so their order in it does not matter.
+"""
+import subprocess
+import unittest
+
+import numpy as np
+import torch
+from support import FolderCase
+from torch import nn
+
+import easyscale as es
+from easyscale.programs import find_easyscaled, find_esctl
+
+SAMPLES, STEPS, MAX_P = 32, 9, 4
+MIX = "cpu-avx2:2@4,cpu-scalar:1"
+
+
+def programs_train_model_files() -> bool:
+    """Whether `esctl` is here and has the command `models`."""
+    try:
+        find_easyscaled()
+        found = subprocess.run([find_esctl(), "models", "--help"], capture_output=True, check=False)
+    except es.EasyScaleError:
+        return False
+    return found.returncode == 0
+
+
+class Net(nn.Module):
+    """A perceptron; `tied`: its first two layers share their weight."""
+
+    def __init__(self, tied=False):
+        super().__init__()
+        self.first, self.second, self.last = nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 3)
+        if tied:
+            self.second.weight = self.first.weight
+
+    def forward(self, x):
+        return self.last(self.second(self.first(x).relu()).relu())
+
+
+def samples(seed):
+    """Points [SAMPLES, 6] and classes [SAMPLES] that depend on them."""
+    x = np.random.default_rng(seed).normal(size=(SAMPLES, 6)).astype(np.float32)
+    return x, x[:, :3].argmax(axis=1)
+
+
+def torch_losses(model, optimizer, x, y):
+    """The losses before each of STEPS full-batch steps of PyTorch."""
+    losses = []
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(torch.from_numpy(x)), torch.from_numpy(y))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+@unittest.skipUnless(programs_train_model_files(), "there is no esctl that trains model files")
+class Train(FolderCase):
+    def job(self, model, optimizer, **options):
+        x, y = samples(1)
+        return es.Job(model, loss=nn.CrossEntropyLoss(), data=es.data.arrays(x, y),
+                      eval_data=es.data.arrays(*samples(2)), batch_size=SAMPLES // MAX_P,
+                      max_p=MAX_P, steps=STEPS, optimizer=optimizer, metrics=["accuracy"],
+                      eval_every=5, **options)
+
+    def test_steps_are_those_of_pytorch_and_the_bits_do_not_depend_on_devices(self):
+        rules = [lambda p: torch.optim.AdamW(p, lr=0.01),
+                 lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True)]
+        for rule in rules:
+            torch.manual_seed(3)
+            model = Net()
+            optimizer = rule(model.parameters())
+            job = self.job(model, optimizer)
+            mixed, fixed = job.run(stages=MIX), job.run(devices="cpu-avx2:1")
+            self.assertEqual(mixed.params_digest, fixed.params_digest)
+            self.assertEqual(mixed.state_digest, fixed.state_digest)
+            losses = torch_losses(model, optimizer, *samples(1))
+            np.testing.assert_allclose([r.loss for r in mixed.history], losses, rtol=1e-5)
+            for name, tensor in model.state_dict().items():
+                np.testing.assert_allclose(mixed.state_dict()[name], tensor.numpy(), rtol=1e-3,
+                                           atol=1e-6, err_msg=name)
+
+    def test_a_batch_norm_comes_back_with_its_statistics_and_its_count(self):
+        model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+        run = self.job(model, torch.optim.SGD(model.parameters(), lr=0.1)).run(devices="cpu-avx2:1")
+        run.load_into(model)
+        weights = run.state_dict()
+        self.assertEqual(weights.keys(), model.state_dict().keys())
+        self.assertEqual(int(weights["1.num_batches_tracked"]), STEPS)
+        self.assertEqual(model[1].running_var.numpy().tobytes(), weights["1.running_var"].tobytes())
+
+    def test_a_loss_of_the_whole_batch_is_evaluated_on_whole_batches_only(self):
+        def loss(outputs, labels):  # one number that no mean over samples gives
+            return nn.functional.cross_entropy(outputs, labels).square()
+
+        model = Net()
+        job = es.Job(model, loss=loss, data=es.data.arrays(*samples(1)), batch_size=8, max_p=4,
+                     eval_data=es.data.arrays(*(part[:12] for part in samples(2))), steps=1,
+                     optimizer=torch.optim.SGD(model.parameters(), lr=0.1))
+        with self.assertRaisesRegex(es.UsageError, "12 evaluation samples: allowed is a multiple"):
+            job.run(devices="cpu-avx2:1")
+
+    def test_the_weights_come_back_bit_for_bit(self):
+        model = Net()
+        job = self.job(model, torch.optim.SGD(model.parameters(), 0.1))
+        run = job.run(stages=MIX)
+        run.load_into(model)
+        for name, tensor in model.state_dict().items():
+            self.assertEqual(tensor.numpy().tobytes(), run.state_dict()[name].tobytes(), name)
+        self.assertEqual([e["version"] for e in run.evaluations], [5, STEPS])
+        self.assertGreater(run.evaluations[-1]["mean_loss"], 0)
+
+    def test_tied_weights_stay_tied(self):
+        model = Net(tied=True)
+        run = self.job(model, torch.optim.SGD(model.parameters(), 0.1)).run(stages=MIX)
+        run.load_into(model)
+        self.assertIs(model.first.weight, model.second.weight)
+        self.assertEqual(model.second.weight.detach().numpy().tobytes(),
+                         run.state_dict()["second.weight"].tobytes())
+
+    def test_a_run_continues_from_loaded_weights(self):
+        """Without momentum, two runs of the same model are one longer run."""
+        model = Net()
+        first = self.job(model, torch.optim.SGD(model.parameters(), 0.1)).run(devices="cpu-avx2:1")
+        first.load_into(model)
+        x, y = samples(1)
+        expected = nn.functional.cross_entropy(model(torch.from_numpy(x)), torch.from_numpy(y))
+        second = self.job(model, torch.optim.SGD(model.parameters(), 0.1)).run(
+            devices="cpu-avx2:1")
+        self.assertAlmostEqual(second.history[0].loss, expected.item(), places=5)
+
+    def test_a_head_trains_a_submitted_job(self):
+        from easyscale.private_head import PrivateHead
+        model = Net()
+        job = self.job(model, torch.optim.SGD(model.parameters(), 0.1),
+                       directory=self.folder / "job")
+        with PrivateHead() as head:
+            remote = job.submit(head.endpoint, stages=MIX)
+            run = remote.wait(progress=False)
+            client = es.Client(head.endpoint)
+            self.assertEqual([view["job"] for view in client.jobs()], [remote.id])
+            self.assertTrue(client.diff(remote.id, remote.id)["identical"])
+        run.load_into(model)
+        self.assertTrue(run.checkpoint.is_relative_to(self.folder / "job"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,113 @@
+"""Constructs whose gradient a tracer loses silently, and tied weights."""
+import unittest
+
+import capture_support as support
+import torch
+import torch.nn.functional as F
+from easyscale.capture import capture, errors
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+
+class Swish(torch.autograd.Function):
+    """A custom function with its own gradient."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * torch.sigmoid(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, = ctx.saved_tensors
+        s = torch.sigmoid(x)
+        return gradient * (s + x * s * (1 - s))
+
+
+class Wrong(Swish):
+    """Its gradient is not that of its forward."""
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return 2 * gradient
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.head = nn.Embedding(9, 4), nn.Linear(4, 9, bias=False)
+        self.head.weight = self.words.weight
+
+    def forward(self, ids):
+        return self.head(self.words(ids)).transpose(1, 2)
+
+
+class Traps(unittest.TestCase):
+    def test_a_custom_function_is_refused_by_name(self):
+        with self.assertRaisesRegex(errors.CustomFunction, "Swish"):
+            support.capture_function(lambda m, x: Swish.apply(m.layer(x)))
+
+    def test_an_allowed_function_is_captured_by_its_forward(self):
+        captured = support.capture_function(lambda m, x: Swish.apply(m.layer(x)),
+                                            allow_functions=(Swish,))
+        self.assertEqual(support.kinds(captured)[:3], ["linear", "sigmoid", "mul"])
+
+    def test_the_self_check_finds_a_gradient_that_differs(self):
+        with self.assertRaisesRegex(errors.SelfCheckFailed, "gradient of layer"):
+            support.capture_function(lambda m, x: Wrong.apply(m.layer(x)),
+                                     allow_functions=(Wrong,))
+
+    def test_both_forms_of_checkpoint_keep_their_gradient(self):
+        for reentrant in (True, False):
+            captured = support.capture_function(lambda m, x, r=reentrant: checkpoint(
+                lambda y: torch.tanh(m.layer(y)), m.layer(x), use_reentrant=r))
+            self.assertEqual(support.kinds(captured)[:3], ["linear", "linear", "tanh"])
+
+    def test_a_checkpoint_that_loses_its_gradient_in_torch_is_refused(self):
+        with self.assertRaisesRegex(errors.SelfCheckFailed, "gradient of layer"):
+            support.capture_function(lambda m, x: checkpoint(m.layer, x, use_reentrant=True))
+
+    def test_a_region_without_gradient_stops_it(self):
+        def forward(m, x):
+            with torch.no_grad():
+                scale = m.layer(x).abs().amax()
+            return m.layer(x) / scale
+        self.assertIn("stop_gradient", support.kinds(support.capture_function(forward)))
+
+    def test_detach_stops_the_gradient(self):
+        captured = support.capture_function(lambda m, x: m.layer(x) * m.layer(x).detach())
+        self.assertIn("stop_gradient", support.kinds(captured))
+
+    def test_tied_weights_are_one_parameter_with_an_alias(self):
+        captured = capture(Tied(), nn.CrossEntropyLoss(), torch.randint(0, 9, (4, 5)),
+                           torch.randint(0, 9, (4, 5)))
+        (parameter,) = captured.program.parameters
+        self.assertEqual((parameter.name, parameter.aliases), ("words.weight", ["head.weight"]))
+        self.assertEqual(list(captured.weights), ["words.weight"])
+
+    def test_parameters_that_share_memory_are_refused(self):
+        model = Tied()
+        model.head.weight = nn.Parameter(model.words.weight.detach())
+        with self.assertRaisesRegex(errors.CaptureError, "words.weight and head.weight share"):
+            capture(model, nn.CrossEntropyLoss(), torch.randint(0, 9, (4, 5)),
+                    torch.randint(0, 9, (4, 5)))
+
+    def test_an_inplace_write_to_a_view_changes_its_base(self):
+        def forward(m, x):
+            y = m.layer(x)
+            y[:, 2:4] *= 3.0
+            y[:, 0] = 1.0
+            return F.relu_(y)
+        support.capture_function(forward)
+
+    def test_a_view_sees_a_later_write_to_its_base(self):
+        def forward(m, x):
+            y = m.layer(x)
+            part = y.view(-1, 2, 4)[:, 1]
+            y.mul_(2.0)
+            return part
+        support.capture_function(forward)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,31 @@
+#pragma once
+// What a model file asks of the samples: its inputs. A plain value.
+#include <cstdint>
+#include <vector>
+
+#include "proto/base/model_program.h"
+#include "proto/base/sample_layout.h"
+
+namespace es::store {
+
+struct CapturedInput {
+  SampleField field;
+  ValueType type = ValueType::kF32;
+  // The extents of one sample; none for a number. A field of the shape [c,h,w] is stored as [h,w,c]
+  // in a sample, and every other field as it is (gpu/import/import.h).
+  std::vector<std::int64_t> shape;
+};
+
+struct CapturedInputs {
+  std::vector<CapturedInput> inputs;
+  // Whether the input "label" is the class that the first output predicts.
+  bool predicts_label = false;
+
+  SampleLayout layout() const {
+    SampleLayout all;
+    for (const CapturedInput& input : inputs) all.fields.push_back(input.field);
+    return all;
+  }
+};
+
+}  // namespace es::store

@@ -1,0 +1,107 @@
+#include "store/model_file/model_digest.h"
+
+#include <bit>
+#include <span>
+
+namespace es::store {
+namespace {
+
+// Adds every part with its length or its kind before it, so that no two programs have one form.
+class ModelForm {
+ public:
+  explicit ModelForm(DigestBuilder& digest) : digest_(digest) {}
+
+  template <class Item>
+  void add(const std::vector<Item>& items) {
+    digest_.add_u64(items.size());
+    for (const Item& item : items) add(item);
+  }
+  void add(const std::string& text) { digest_.add_text(text); }
+  void add(std::int64_t number) { digest_.add_u64(static_cast<std::uint64_t>(number)); }
+  void add(ValueId id) { add(std::int64_t{id}); }
+  void add(bool flag) { add(std::int64_t{flag}); }
+  void add(double number) { digest_.add_u64(std::bit_cast<std::uint64_t>(number)); }
+
+  void add(const ModelDim& dim) {
+    add(dim.size);
+    add(dim.per_batch);
+  }
+  void add(const ModelValue& value) {
+    add(static_cast<std::int64_t>(value.type));
+    add(value.dims);
+  }
+  void add(const ModelInput& input) {
+    add(input.name);
+    for (const std::int32_t number : {input.value, input.low, input.high}) add(number);
+  }
+  void add(const ModelParameter& parameter) {
+    add(parameter.name);
+    add(parameter.aliases);
+    add(parameter.value);
+    add(parameter.trainable);
+  }
+  void add(const ModelStatistic& statistic) {
+    add(statistic.name);
+    add(statistic.size);
+    add(statistic.is_variance);
+  }
+  void add(const ModelBuffer& buffer) {
+    add(buffer.name);
+    add(buffer.dtype);
+    add(buffer.shape);
+    add_bytes(std::as_bytes(std::span(buffer.bytes)));
+  }
+  void add(const ModelConstant& constant) {
+    add(constant.name);
+    add(constant.value);
+    static_assert(std::endian::native == std::endian::little);
+    add_bytes(std::as_bytes(std::span(constant.words)));
+  }
+  void add(const ModelAttribute& attribute) {
+    add(attribute.name);
+    digest_.add_u64(attribute.value.index());
+    std::visit([this](const auto& value) { add(value); }, attribute.value);
+  }
+  void add(const ModelNode& node) {
+    add(node.kind);
+    add(std::int64_t{node.version});
+    add(node.name);
+    add(node.inputs);
+    add(node.outputs);
+    add(node.attributes);
+  }
+  void add(const ModelOutput& output) {
+    add(output.name);
+    add(output.value);
+  }
+
+ private:
+  void add_bytes(std::span<const std::byte> bytes) {
+    digest_.add_u64(bytes.size());
+    digest_.add(bytes);
+  }
+
+  DigestBuilder& digest_;
+};
+
+}  // namespace
+
+Digest model_digest(const ModelProgram& program) {
+  DigestBuilder digest;
+  ModelForm form(digest);
+  digest.add_text("EasyScale model");
+  digest.add_u64(program.format);
+  form.add(program.name);
+  form.add(program.values);
+  form.add(program.inputs);
+  form.add(program.parameters);
+  form.add(program.statistics);
+  form.add(program.buffers);
+  form.add(program.constants);
+  form.add(program.nodes);
+  form.add(program.loss);
+  form.add(program.outputs);
+  return digest.finish();
+}
+
+}  // namespace es::store

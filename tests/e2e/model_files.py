@@ -1,0 +1,130 @@
+"""A small model file with its weights and its data, written with nothing but Python."""
+import array
+import json
+import struct
+
+SIDE, CLASSES, FILTERS = 8, 4, 6
+TRAIN, EVAL = 160, 40
+
+
+class Program:
+    """The JSON form of a model, value by value."""
+
+    def __init__(self, name):
+        self.json = {"format": 1, "producer": "a test", "name": name, "values": [], "inputs": [],
+                     "parameters": [], "statistics": [], "constants": [], "nodes": [],
+                     "outputs": []}
+        self.weights = {}  # Name -> (shape, values) of the state dict.
+
+    def value(self, shape, kind="f32"):
+        """`shape`: extents; "B" is the mini-batch."""
+        dims = [{"size": 1, "perBatch": True} if extent == "B" else
+                {"size": extent, "perBatch": False} for extent in shape]
+        self.json["values"].append({"type": kind, "dims": dims})
+        return len(self.json["values"]) - 1
+
+    def input(self, name, shape, kind="f32", high=0):
+        value = self.value(["B", *shape], kind)
+        self.json["inputs"].append({"name": name, "value": value, "low": 0, "high": high})
+        return value
+
+    def parameter(self, name, shape, values, aliases=()):
+        value = self.value(shape)
+        self.json["parameters"].append({"name": name, "value": value, "aliases": list(aliases)})
+        for each in (name, *aliases):
+            self.weights[each] = (shape, values)
+        return value
+
+    def statistic(self, name, size, variance):
+        self.json["statistics"].append({"name": name, "size": size, "isVariance": variance})
+        self.weights[name] = ([size], [float(variance)] * size)
+        return len(self.json["statistics"]) - 1
+
+    def node(self, kind, inputs, shape, **attributes):
+        output = self.value(shape)
+        self.json["nodes"].append({
+            "kind": kind, "name": attributes.pop("name", ""), "source": "net.py:1",
+            "inputs": list(inputs), "outputs": [output],
+            "attributes": [{"name": name, **_attribute(value)}
+                           for name, value in attributes.items()]})
+        return output
+
+
+def _attribute(value):
+    if isinstance(value, bool):
+        return {"flag": value}
+    if isinstance(value, int):
+        return {"integer": value}
+    if isinstance(value, float):
+        return {"number": value}
+    if isinstance(value, str):
+        return {"text": value}
+    return {"integers": value}
+
+
+def small_net(random):
+    """A convolution with batch norm, dropout and a classifier, which has every kind of state."""
+    net = Program("small_net")
+
+    def uniform(count, bound):
+        return [random.uniform(-bound, bound) for _ in range(count)]
+
+    image = net.input("image", [1, SIDE, SIDE])
+    label = net.input("label", [], "i32", CLASSES - 1)
+    weight = net.parameter("conv.weight", [FILTERS, 1, 3, 3], uniform(FILTERS * 9, 0.3))
+    gamma = net.parameter("bn.weight", [FILTERS], [1.0] * FILTERS)
+    beta = net.parameter("bn.bias", [FILTERS], [0.0] * FILTERS)
+    features = FILTERS * SIDE * SIDE // 4
+    fc_weight = net.parameter("fc.weight", [CLASSES, features], uniform(CLASSES * features, 0.1),
+                              aliases=["head.weight"])
+    fc_bias = net.parameter("fc.bias", [CLASSES], [0.0] * CLASSES)
+    mean = net.statistic("bn.running_mean", FILTERS, False)
+    variance = net.statistic("bn.running_var", FILTERS, True)
+    planes = ["B", FILTERS, SIDE, SIDE]
+    half = ["B", FILTERS, SIDE // 2, SIDE // 2]
+    x = net.node("conv", [image, weight], planes, name="conv", stride=[1, 1], padding=[1, 1],
+                 dilation=[1, 1], groups=1)
+    x = net.node("batch_norm", [x, gamma, beta], planes, name="bn", eps=1e-5, momentum=0.1,
+                 mean=mean, variance=variance)
+    x = net.node("relu", [x], planes)
+    x = net.node("max_pool", [x], half, kernel=[2, 2], stride=[2, 2], padding=[0, 0],
+                 dilation=[1, 1], ceil=False)
+    x = net.node("reshape", [x], ["B", features])
+    x = net.node("dropout", [x], ["B", features], p=0.1, site=0)
+    logits = net.node("linear", [x, fc_weight, fc_bias], ["B", CLASSES], name="fc")
+    loss = net.node("cross_entropy", [logits, label], [], ignore_index=-100,
+                    label_smoothing=0.0, reduction="mean")
+    net.json["loss"] = loss
+    net.json["outputs"].append({"name": "logits", "value": logits})
+    return net
+
+
+def write_npy(path, descr, shape, data):
+    axes = "".join(f"{extent}, " for extent in shape)
+    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': ({axes}), }}"
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data)
+
+
+def write_safetensors(path, weights):
+    header, data = {}, b""
+    for name, (shape, values) in weights.items():
+        content = struct.pack(f"<{len(values)}f", *values)
+        header[name] = {"dtype": "F32", "shape": shape,
+                        "data_offsets": [len(data), len(data) + len(content)]}
+        data += content
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def write_images(directory, random):
+    """Images of each class around a pattern of its own, as arrays."""
+    patterns = [[random.uniform(-1, 1) for _ in range(SIDE * SIDE)] for _ in range(CLASSES)]
+    for half, count in (("train", TRAIN), ("eval", EVAL)):
+        (directory / half).mkdir(parents=True)
+        labels = [random.randrange(CLASSES) for _ in range(count)]
+        pixels = array.array("f", (p + random.gauss(0, 0.5) for label in labels
+                                   for p in patterns[label]))
+        write_npy(directory / half / "image.npy", "<f4", [count, 1, SIDE, SIDE], pixels.tobytes())
+        write_npy(directory / half / "label.npy", "<i8", [count],
+                  struct.pack(f"<{count}q", *labels))

@@ -1,0 +1,147 @@
+// Mutated model files: the reader returns a model that is equal after it is written and read again,
+// or one error that names the file. A model that was read is checked, and a checked one imported.
+#include <doctest/doctest.h>
+
+#include <random>
+
+#include "gpu/import/check.h"
+#include "gpu/import/import.h"
+#include "store/model_file/model_digest.h"
+#include "store/model_file/model_file.h"
+#include "store/model_file/model_json.h"
+#include "tests/fuzz/cost.h"
+#include "tests/fuzz/rounds.h"
+#include "tests/store/model_file/small_model.h"
+#include "tests/store/mutate.h"
+#include "tests/support/seed.h"
+
+namespace es::test {
+namespace {
+
+constexpr unsigned kSecondsMax = 60;
+// The seeds have some hundred values and two kilobytes.
+constexpr std::size_t kReadAllocationMax = std::size_t{1} << 20;
+constexpr const char* kWhere = "net.esmodel";
+constexpr std::int64_t kBatch = 2;
+// Larger models are checked but not imported here, because the memory of a graph grows with what a
+// model declares.
+constexpr std::int64_t kElementsMax = 1 << 20;
+
+struct Outcome {
+  int read = 0, checked = 0, imported = 0;
+};
+
+bool is_small(const ModelProgram& program) {
+  for (const ModelValue& value : program.values) {
+    std::int64_t elements = kBatch;
+    for (const ModelDim& dim : value.dims) {
+      elements *= dim.size * (dim.per_batch ? kBatch : 1);
+      if (elements > kElementsMax) return false;
+    }
+  }
+  return true;
+}
+
+void check_error(const Error& error) {
+  CAPTURE(error.message);
+  REQUIRE(error.kind == ErrorKind::kUsage);
+  REQUIRE(error.message.find('\n') == std::string::npos);
+  REQUIRE(error.message.size() < 1000);
+}
+
+void check_read_model(const ModelProgram& program, Outcome& outcome) {
+  ++outcome.read;
+  const auto again = store::decode_model(store::encode_model(program), kWhere);
+  REQUIRE(again.ok());
+  REQUIRE(store::model_digest(*again) == store::model_digest(program));
+  const Status checked = gpu::check_program(program);
+  if (!checked.ok()) return check_error(checked.error());
+  ++outcome.checked;
+  if (!is_small(program)) return;
+  const auto graph = gpu::import_model(program, kBatch);
+  if (!graph.ok()) return check_error(graph.error());
+  ++outcome.imported;
+}
+
+template <class Read>
+void mutate_model(const char* name, const std::string& whole, int usual_rounds, Read read) {
+  std::mt19937_64 random(seed(name));
+  Outcome outcome;
+  const int rounds = fuzz_rounds(usual_rounds);
+  for (int round = 0; round < rounds; ++round) {
+    CAPTURE(round);
+    const std::string bytes = mutate(whole, random);
+    take_largest_allocation();
+    expect_end_within(kSecondsMax);
+    const auto program = read(bytes);
+    REQUIRE(take_largest_allocation() <= kReadAllocationMax);
+    if (program.ok()) {
+      check_read_model(*program, outcome);
+    } else {
+      check_error(program.error());
+      REQUIRE(program.error().message.starts_with(kWhere));
+    }
+    expect_end_within(0);
+  }
+  MESSAGE(std::string(name) << ": " << rounds << " mutated models, " << outcome.read
+                            << " still read, " << outcome.checked << " pass the check, "
+                            << outcome.imported << " imported");
+}
+
+// A seed that a mutation does not turn into an unreadable one so easily: the model itself changes.
+void change_number(ModelProgram& program, std::mt19937_64& random) {
+  ModelNode& node = program.nodes[random() % program.nodes.size()];
+  const auto any = static_cast<std::int32_t>(random() % 12) - 2;
+  ModelValue& value = program.values[random() % program.values.size()];
+  switch (random() % 6) {
+    case 0:
+      node.inputs[random() % node.inputs.size()] = any;
+      break;
+    case 1:
+      node.outputs[0] = any;
+      break;
+    case 2:
+      if (!value.dims.empty())
+        value.dims[random() % value.dims.size()].size = std::int64_t{any} << random() % 60;
+      break;
+    case 3:
+      value.type = static_cast<ValueType>(random() % 3);
+      break;
+    case 4:
+      program.constants[0].words.resize(random() % 40);
+      break;
+    default:
+      (random() % 2 == 0 ? program.loss : program.outputs[0].value) = any;
+  }
+}
+
+}  // namespace
+
+TEST_SUITE("fuzz/model") {
+  TEST_CASE("mutated model files") {
+    mutate_model("fuzz model", store::encode_model(small_model()), 5000,
+                 [](const std::string& bytes) { return store::decode_model(bytes, kWhere); });
+  }
+
+  TEST_CASE("the mutated JSON form of a model") {
+    mutate_model("fuzz model JSON", store::model_to_json(small_model()), 1000,
+                 [](const std::string& text) { return store::model_from_json(text, kWhere); });
+  }
+
+  TEST_CASE("models with wrong numbers") {
+    std::mt19937_64 random(seed("fuzz model numbers"));
+    Outcome outcome;
+    const int rounds = fuzz_rounds(5000);
+    for (int round = 0; round < rounds; ++round) {
+      CAPTURE(round);
+      ModelProgram program = small_model();
+      for (std::size_t left = 1 + random() % 2; left > 0; --left) change_number(program, random);
+      expect_end_within(kSecondsMax);
+      check_read_model(program, outcome);
+      expect_end_within(0);
+    }
+    MESSAGE(outcome.checked << " of " << rounds << " pass the check");
+  }
+}
+
+}  // namespace es::test

@@ -1,0 +1,270 @@
+// Programs from outside: every violation has a text of its own, and no damage ends the process.
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <random>
+
+#include "gpu/graph/fuse.h"
+#include "gpu/import/check.h"
+#include "gpu/import/import.h"
+#include "tests/gpu/import/program_cases.h"
+#include "tests/gpu/import/program_writer.h"
+#include "tests/support/seed.h"
+
+TEST_SUITE("gpu/import/check") {
+  using namespace es::gpu;
+  using es::ModelProgram;
+  using es::ValueType;
+  using es::test::ProgramWriter;
+  using Ints = std::vector<std::int64_t>;
+
+  // nodes: 0 conv, 1 batch_norm, 2 relu, 3 mean, 4 linear, 5 cross_entropy
+  ModelProgram small_program() {
+    ProgramWriter w;
+    const es::ValueId image = w.input("image", {3, 8, 8}), label = w.ids("label", {}, 9);
+    const es::ValueId x = w.node("relu", {w.batch_norm("bn", w.conv("conv", image, 4, 3, 1, 1))});
+    w.classify(w.linear("fc", w.node("mean", {x}, {{"axes", Ints{2, 3}}, {"keepdim", false}}), 10),
+               label);
+    w.program.buffers.push_back({"steps", "I64", {}, std::vector<std::uint8_t>(8)});
+    return w.program;
+  }
+
+  std::string error_of(const std::function<void(ModelProgram&)>& damage) {
+    ModelProgram program = small_program();
+    REQUIRE(check_program(program).ok());
+    damage(program);
+    const es::Status status = check_program(program);
+    return status.ok() ? "" : status.error().message;
+  }
+
+  TEST_CASE("a violation is reported with the path of the field and what is allowed") {
+    CHECK(error_of([](auto& p) { p.format = 2; }) == "format = 2: allowed is 1");
+    CHECK(error_of([](auto& p) { p.values[0].dims.resize(9); }) ==
+          "values[0].dims has 9 extents: allowed are at most 8");
+    CHECK(error_of([](auto& p) { p.values[0].dims[1].size = 0; }) ==
+          "values[0].dims[1].size = 0: allowed is 1 to 2^40");
+    CHECK(error_of([](auto& p) {
+            for (std::size_t d = 1; d < 4; ++d) p.values[0].dims[d].size = std::int64_t{1} << 39;
+          }) == "values[0] has more than 2^40 elements at batch size 2");
+    CHECK(error_of([](auto& p) { p.nodes[2].inputs[0] = 99; }) ==
+          "nodes[2].inputs[0] = 99: allowed is a value that an earlier node writes");
+    CHECK(error_of([](auto& p) { p.nodes[0].inputs[0] = p.nodes[4].outputs[0]; }) ==
+          "nodes[0].inputs[0] = 11: allowed is a value that an earlier node writes");
+    CHECK(error_of([](auto& p) { p.nodes[2].outputs[0] = p.nodes[1].outputs[0]; }) ==
+          "nodes[2].outputs[0] = 6: the value is written twice");
+    CHECK(error_of([](auto& p) { p.inputs[0].value = -5; }) ==
+          "inputs[0].value = -5: allowed is 0 to 12");
+    CHECK(error_of([](auto& p) { p.loss = 77; }) ==
+          "loss = 77: allowed is a value that an earlier node writes");
+    CHECK(error_of([](auto& p) { p.loss = p.nodes[4].outputs[0]; }) ==
+          "loss = 11: the value is no single number: allowed is f32 without extents");
+    CHECK(error_of([](auto& p) {
+            for (auto& parameter : p.parameters) parameter.trainable = false;
+          }) == "loss = 12: it depends on no parameter that is trained");
+  }
+
+  TEST_CASE("names are unique, short and UTF-8") {
+    CHECK(error_of([](auto& p) { p.parameters[1].name = p.parameters[0].name; }) ==
+          "parameters[1].name = \"conv.weight\" is used twice");
+    CHECK(error_of([](auto& p) { p.parameters[1].aliases = {"conv.weight"}; }) ==
+          "parameters[1].aliases[0] = \"conv.weight\" is used twice");
+    CHECK(error_of([](auto& p) { p.buffers[0].name = "bn.weight"; }) ==
+          "buffers[0].name = \"bn.weight\" is used twice");
+    CHECK(error_of([](auto& p) { p.inputs[1].name = ""; }) == "inputs[1].name is empty");
+    CHECK(error_of([](auto& p) { p.nodes[3].name = std::string(600, 'a'); }) ==
+          "nodes[3].name has 600 bytes: allowed are at most 512");
+    CHECK(error_of([](auto& p) { p.name = "\xff"; }) == "name = \"\\xff\" is not UTF-8");
+  }
+
+  TEST_CASE("inputs, statistics, buffers, constants and outputs are checked") {
+    CHECK(error_of([](auto& p) {
+            p.values[0].dims[0] = {4, false};
+          }) == "inputs[0].value = 0: its extents must be 1 per batch, then those of a sample");
+    CHECK(error_of([](auto& p) { p.inputs[1].low = 10; }) ==
+          "inputs[1].low = 10: allowed is at most high = 9");
+    CHECK(error_of([](auto& p) { p.statistics[1].is_variance = false; }) ==
+          "nodes[1].attributes \"variance\" = 1: the statistic is a mean of 4 channels, but x is "
+          "[2,4,8,8]");
+    CHECK(error_of([](auto& p) { p.nodes[1].attributes[2].value = std::int64_t{9}; }) ==
+          "nodes[1].attributes \"mean\" = 9: allowed is an index of statistics, 0 to 1");
+    CHECK(error_of([](auto& p) {
+            p.statistics.push_back({"more", 4, false});
+          }) == "statistics[2] is used by 0 nodes: allowed is 1");
+    CHECK(
+        error_of([](auto& p) { p.buffers[0].dtype = "F8"; }) ==
+        "buffers[0].dtype = \"F8\": allowed are BOOL, U8, I8, I16, I32, I64, F16, BF16, F32, F64");
+    CHECK(error_of([](auto& p) { p.buffers[0].bytes.pop_back(); }) ==
+          "buffers[0].bytes has 7 bytes: allowed are 8 for its shape");
+    CHECK(error_of([](auto& p) { p.outputs[0].value = 1; }) ==
+          "outputs[0].value = 1: allowed is f32 whose first extent is per batch");
+    CHECK(error_of([](auto& p) { p.outputs.clear(); }) ==
+          "outputs is empty: an evaluation needs at least one");
+    CHECK(error_of([](auto& p) {
+            p.values.push_back({ValueType::kF32, {{3, false}}});
+            p.constants.push_back({"c", static_cast<es::ValueId>(p.values.size() - 1), {1, 2}});
+          }) == "constants[0].words has 2 words: allowed are 3 for f32 [3]");
+  }
+
+  TEST_CASE("nodes are checked against their kinds") {
+    CHECK(error_of([](auto& p) { p.nodes[2].kind = "relo"; }) ==
+          "nodes[2].kind = \"relo\": this version knows no such kind");
+    CHECK(error_of([](auto& p) { p.nodes[2].version = 2; }) ==
+          "nodes[2].version = 2: allowed for relu is 1");
+    CHECK(error_of([](auto& p) { p.nodes[0].attributes[0].name = "strides"; }) ==
+          "nodes[0].attributes[0].name = \"strides\": allowed for conv are stride, padding, "
+          "dilation, groups");
+    CHECK(error_of([](auto& p) { p.nodes[0].attributes.pop_back(); }) ==
+          "nodes[0].attributes lacks \"dilation\" of conv");
+    CHECK(error_of([](auto& p) { p.nodes[0].attributes[2] = p.nodes[0].attributes[1]; }) ==
+          "nodes[0].attributes has \"padding\" twice");
+    CHECK(error_of([](auto& p) { p.nodes[0].attributes[0].value = 1.5; }) ==
+          "nodes[0].attributes[0] \"stride\" has another type: allowed is a list of integers");
+    CHECK(error_of([](auto& p) {
+            p.nodes[0].attributes[0].value = Ints{1, 0};
+          }) == "nodes[0].attributes[0] \"stride\" = 0: allowed is 1 to 1048576");
+    CHECK(error_of([](auto& p) { p.nodes[5].attributes[0].value = "most"; }) ==
+          "nodes[5].attributes[0] \"reduction\" = \"most\": allowed is mean, sum");
+    CHECK(error_of([](auto& p) { p.nodes[2].inputs.clear(); }) ==
+          "nodes[2].inputs[0] is missing: relu needs its x");
+    CHECK(error_of([](auto& p) { p.nodes[2].inputs.push_back(0); }) ==
+          "nodes[2].inputs has 2 values: allowed for relu are at most 1");
+    CHECK(error_of([](auto& p) { p.nodes[5].inputs[1] = 0; }) ==
+          "nodes[5].inputs[1] (labels) is f32 [2,3,8,8]: allowed is i32");
+    CHECK(error_of([](auto& p) { p.nodes[2].outputs.clear(); }).substr(0, 42) ==
+          "nodes[3].inputs[0] = 7: allowed is a value");
+    CHECK(error_of([](auto& p) {
+            p.nodes[0].attributes[0].value = Ints{2, 2};
+          }) ==
+          "nodes[0].outputs[0] is f32 [2,4,8,8] in values[3], but nodes[0] (conv \"conv\") gives "
+          "f32 [2,4,4,4]");
+    CHECK(error_of([](auto& p) { p.values[2].dims[2].size = 20; }) ==
+          "nodes[0] (conv \"conv\"): kernel [4,3,20,3] is larger than its padded input [2,3,8,8]");
+  }
+
+  TEST_CASE("everything that the engine cannot execute is listed at once") {
+    ProgramWriter w;
+    const es::ValueId image = w.input("image", {3, 8, 8}), label = w.ids("label", {}, 9);
+    const es::ValueId x = w.conv("conv", image, 4, 3, 1, 1);
+    const es::ValueId a = w.node("resize", {x}, {{"size", Ints{4, 4}}, {"mode", "cubic"}}, "up1");
+    const es::ValueId b = w.node("resize", {a}, {{"size", Ints{8, 8}}, {"mode", "cubic"}}, "up2");
+    const es::ValueId c = w.node("adaptive_max_pool", {b}, {{"size", Ints{1, 1}}}, "pool");
+    w.classify(w.linear("fc", w.shaped("reshape", c, es::test::per_sample({4})), 10), label);
+    REQUIRE(check_program(w.program).ok());
+    const es::Result<Graph> graph = import_model(w.program, 2);
+    REQUIRE_FALSE(graph.ok());
+    CHECK(graph.error().message ==
+          "unsupported nodes: adaptive_max_pool: not implemented (1 x, first nodes[3] "
+          "(adaptive_max_pool \"pool\")); resize: not implemented (2 x, first nodes[1] (resize "
+          "\"up1\"))");
+  }
+
+  // --- Damage at random.
+
+  class Mutation {
+   public:
+    explicit Mutation(std::uint64_t seed) : random_(seed) {}
+
+    void damage(ModelProgram& p) {
+      switch (pick(12)) {
+        case 0:
+          return id(any(p.nodes).inputs, p);
+        case 1:
+          return id(any(p.nodes).outputs, p);
+        case 2:
+          return value(p);
+        case 3:
+          return attribute(any(p.nodes));
+        case 4:
+          std::swap(any(p.nodes), any(p.nodes));
+          return;
+        case 5:
+          any(p.nodes).kind = any(p.nodes).kind;
+          return;
+        case 6:
+          p.loss = some_id(p);
+          return;
+        case 7:
+          any(p.parameters).value = some_id(p);
+          return;
+        case 8:
+          any(p.inputs).value = some_id(p);
+          return;
+        case 9:
+          any(p.outputs).value = some_id(p);
+          return;
+        case 10:
+          p.nodes.erase(p.nodes.begin() + static_cast<std::ptrdiff_t>(pick(p.nodes.size())));
+          if (p.nodes.empty()) p.nodes.emplace_back();
+          return;
+        default:
+          any(p.parameters).trainable = false;
+      }
+    }
+
+   private:
+    std::size_t pick(std::size_t count) { return random_() % count; }
+    template <class T>
+    T& any(std::vector<T>& list) {
+      return list[pick(list.size())];
+    }
+    es::ValueId some_id(const ModelProgram& p) {
+      if (pick(8) == 0) return static_cast<es::ValueId>(random_());
+      return static_cast<es::ValueId>(pick(p.values.size()));
+    }
+    std::int64_t some_integer() {
+      constexpr std::int64_t kEdges[] = {0, 1, 2, 3, -1, 7, 1 << 20, std::int64_t{1} << 40};
+      return pick(10) == 0 ? static_cast<std::int64_t>(random_()) : kEdges[pick(8)];
+    }
+    void id(std::vector<es::ValueId>& ids, const ModelProgram& p) {
+      if (ids.empty() || pick(6) == 0) return ids.push_back(some_id(p));
+      if (pick(6) == 0) return ids.pop_back();
+      any(ids) = some_id(p);
+    }
+    void value(ModelProgram& p) {
+      es::ModelValue& v = any(p.values);
+      if (pick(4) == 0) v.type = static_cast<ValueType>(pick(3));
+      if (v.dims.empty() || pick(6) == 0) return v.dims.push_back({some_integer(), false});
+      es::ModelDim& d = any(v.dims);
+      pick(3) == 0 ? void(d.per_batch = !d.per_batch) : void(d.size = some_integer());
+    }
+    void attribute(es::ModelNode& node) {
+      if (node.attributes.empty()) return node.attributes.push_back({"axis", some_integer()});
+      es::ModelAttribute& a = any(node.attributes);
+      if (auto* i = std::get_if<std::int64_t>(&a.value)) *i = some_integer();
+      if (auto* b = std::get_if<bool>(&a.value)) *b = !*b;
+      if (auto* d = std::get_if<double>(&a.value)) *d = static_cast<double>(some_integer());
+      if (auto* list = std::get_if<Ints>(&a.value))
+        list->empty() || pick(5) == 0 ? list->push_back(some_integer())
+                                      : void(any(*list) = some_integer());
+    }
+
+    std::mt19937_64 random_;
+  };
+
+  TEST_CASE("a damaged program is refused, or it becomes a graph that can be differentiated") {
+    constexpr int kRounds = 10000;
+    std::mt19937_64 random(es::test::seed("mutations"));
+    std::vector<ModelProgram> programs{small_program()};
+    for (const auto& c : es::test::program_cases()) programs.push_back(c.program);
+    int refused = 0, imported = 0;
+    for (int round = 0; round < kRounds; ++round) {
+      ModelProgram program = programs[random() % programs.size()];
+      Mutation mutation(random());
+      for (std::uint64_t i = 0; i <= random() % 3; ++i) mutation.damage(program);
+      const es::Status checked = check_program(program);
+      if (!checked.ok()) {
+        ++refused;
+        CHECK_FALSE(checked.error().message.empty());
+        continue;
+      }
+      const es::Result<Graph> graph = import_model(program, 2);
+      if (graph.ok()) {
+        ++imported;
+        CHECK(compile(*graph).first_backward > 0);
+      }
+    }
+    MESSAGE(refused, " of ", kRounds, " refused, ", imported, " imported");
+    CHECK(refused > kRounds / 4);
+    CHECK(imported > kRounds / 20);
+  }
+}

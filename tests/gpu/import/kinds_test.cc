@@ -1,0 +1,152 @@
+// Every kind beside an fp64 reference: the loss, the outputs, and the gradients of the parameters.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <random>
+#include <set>
+
+#include "gpu/graph/fuse.h"
+#include "gpu/import/check.h"
+#include "gpu/import/import.h"
+#include "gpu/params/pytorch_layout.h"
+#include "tests/gpu/import/program_cases.h"
+#include "tests/gpu/import/program_reference.h"
+#include "tests/gpu/support/step_rig.h"
+#include "tests/support/seed.h"
+
+TEST_SUITE("gpu/import/kinds") {
+  using namespace es::gpu;
+  using es::ModelProgram;
+  using es::test::Array;
+  using es::test::Arrays;
+  using es::test::ProgramCase;
+  using es::test::StepRig;
+
+  constexpr std::int64_t kBatch = 3;
+
+  // The words of a field as an array in logical order.
+  Array input_array(const ModelProgram& program, const es::ModelInput& input, const StepRig& rig,
+                    std::size_t field) {
+    const es::SampleField& f = rig.graph().layout.fields[field];
+    const float* words = rig.words.data() + kBatch * rig.graph().layout.offset(field);
+    Array a;
+    for (const es::ModelDim& d : program.values[static_cast<std::size_t>(input.value)].dims)
+      a.shape.push_back(d.per_batch ? d.size * kBatch : d.size);
+    const bool image = a.shape.size() == 4;
+    for (std::int64_t n = 0; n < kBatch; ++n)
+      for (std::int64_t i = 0; i < f.words(); ++i) {
+        const std::int64_t pixels = f.height * f.width;
+        const std::int64_t from = image ? i % pixels * f.channels + i / pixels : i;
+        const float word = words[n * f.words() + from];
+        a.values.push_back(f.type == es::FieldType::kF32
+                               ? static_cast<double>(word)
+                               : static_cast<double>(std::bit_cast<std::int32_t>(word)));
+      }
+    return a;
+  }
+
+  Arrays arrays_of(const ModelProgram& program, const StepRig& rig) {
+    Arrays arrays;
+    for (std::size_t i = 0; i < program.inputs.size(); ++i)
+      arrays[program.inputs[i].name] = input_array(program, program.inputs[i], rig, i);
+    for (const ParamInfo& p : rig.graph().table.params()) {
+      std::vector<float> theirs(static_cast<std::size_t>(p.count));
+      to_pytorch(p, rig.params.data() + p.offset, theirs.data());
+      arrays[p.name] = {p.torch_shape, {theirs.begin(), theirs.end()}};
+    }
+    return arrays;
+  }
+
+  double loss_of(const ModelProgram& program, const Arrays& arrays) {
+    return es::test::evaluate_program(program, kBatch,
+                                      arrays)[static_cast<std::size_t>(program.loss)]
+        .values[0];
+  }
+
+  void check_gradient(const ModelProgram& program, const StepRig& rig, const ParamInfo& p,
+                      Arrays arrays, std::mt19937_64& random) {
+    INFO(p.name);
+    std::vector<float> gradient(static_cast<std::size_t>(p.count));
+    to_pytorch(p, rig.grads.data() + p.offset, gradient.data());
+    const std::vector<double> at = arrays[p.name].values;
+    std::vector<double> direction;
+    double slope = 0.0, length = 0.0;
+    for (const float g : gradient) {
+      direction.push_back(std::normal_distribution<double>()(random));
+      slope += static_cast<double>(g) * direction.back();
+      length += static_cast<double>(g) * static_cast<double>(g);
+    }
+    const auto moved = [&](double scale) {
+      for (std::size_t e = 0; e < at.size(); ++e)
+        arrays[p.name].values[e] = at[e] + scale * direction[e];
+      return loss_of(program, arrays);
+    };
+    constexpr double kStep = 1e-5;
+    const double exact = p.trained ? (moved(kStep) - moved(-kStep)) / (2 * kStep) : 0.0;
+    CHECK(std::abs(slope - exact) < 2e-4 * (std::sqrt(length) + 0.05));
+  }
+
+  void check_outputs(const ModelProgram& program, StepRig& rig, const std::vector<Array>& values) {
+    REQUIRE(rig.executor->run_eval(rig.params.data(), rig.stats.data(), rig.batch()).ok());
+    for (std::size_t i = 0; i < program.outputs.size(); ++i) {
+      INFO(program.outputs[i].name);
+      const auto got = rig.executor->values(rig.graph().outputs[i]);
+      const Array& expected = values[static_cast<std::size_t>(program.outputs[i].value)];
+      REQUIRE(got.size() == expected.values.size());
+      for (std::size_t e = 0; e < got.size(); ++e)
+        REQUIRE(std::abs(static_cast<double>(got[e]) - expected.values[e]) <
+                2e-5 * (1 + std::abs(expected.values[e])));
+    }
+  }
+
+  // Numbers away from 0, of both signs.
+  void fill_params(StepRig & rig, std::mt19937_64 & random) {
+    std::uniform_real_distribution<float> number(0.2F, 1.0F);
+    for (const ParamInfo& p : rig.graph().table.params())
+      for (std::int64_t e = 0; e < p.count; ++e)
+        rig.params.data()[p.offset + e] = random() % 2 == 0 ? number(random) : -number(random);
+  }
+
+  void check_case(const ProgramCase& c, std::mt19937_64& random) {
+    INFO(c.name);
+    const es::Status checked = check_program(c.program);
+    REQUIRE_MESSAGE(checked.ok(), (checked.ok() ? "" : checked.error().message));
+    es::Result<Graph> graph = import_model(c.program, kBatch);
+    REQUIRE_MESSAGE(graph.ok(), (graph.ok() ? "" : graph.error().message));
+    StepRig rig(compile(*std::move(graph)), random());
+    fill_params(rig, random);
+    const double loss = rig.run();
+    const Arrays arrays = arrays_of(c.program, rig);
+    const std::vector<Array> values = es::test::evaluate_program(c.program, kBatch, arrays);
+    const double expected = values[static_cast<std::size_t>(c.program.loss)].values[0];
+    CHECK(std::abs(loss - expected) < 1e-5 * (1 + std::abs(expected)));
+    for (const ParamInfo& p : rig.graph().table.params())
+      check_gradient(c.program, rig, p, arrays, random);
+    if (!c.trains_only) check_outputs(c.program, rig, values);
+  }
+
+  TEST_CASE("loss, outputs and gradients of every kind agree with an fp64 reference") {
+    std::mt19937_64 random(es::test::seed("import"));
+    for (const ProgramCase& c : es::test::program_cases()) check_case(c, random);
+  }
+
+  TEST_CASE("an imported program has the same bits in every kernel class, with any threads") {
+    const std::uint64_t seed = es::test::seed("import bits");
+    for (const ProgramCase& c : es::test::program_cases()) {
+      INFO(c.name);
+      const es::Result<Graph> graph = import_model(c.program, kBatch);
+      REQUIRE(graph.ok());
+      StepRig scalar(compile(*graph), seed);
+      std::mt19937_64 random(seed);
+      fill_params(scalar, random);
+      const std::vector<std::uint32_t> expected = scalar.step_bits();
+      for (const es::CpuClass cpu_class : es::supported_cpu_classes()) {
+        StepRig other(compile(*graph), seed, {.cpu_class = cpu_class, .threads = 2});
+        std::copy_n(scalar.params.data(), scalar.params.floats(), other.params.data());
+        CHECK(other.step_bits() == expected);
+      }
+    }
+  }
+}

@@ -1,0 +1,438 @@
+#include "tests/gpu/import/program_cases.h"
+
+#include <cmath>
+#include <functional>
+
+#include "tests/gpu/import/program_writer.h"
+
+namespace es::test {
+namespace {
+
+using Ints = std::vector<std::int64_t>;
+using Extents = std::initializer_list<std::int64_t>;
+using Body = std::function<ValueId(ProgramWriter&, ValueId)>;
+
+// The axes of a value, as an attribute.
+Ints all_axes(const ProgramWriter& w, ValueId x) {
+  Ints axes;
+  for (std::size_t d = 0; d < w.dims_of(x).size(); ++d)
+    axes.push_back(static_cast<std::int64_t>(d));
+  return axes;
+}
+
+// A number that depends on every element of y in another way.
+ValueId weighted_sum(ProgramWriter& w, ValueId y) {
+  Dims extents = w.dims_of(y);
+  for (ModelDim& d : extents)
+    if (d.per_batch) d = {1, false};
+  std::int64_t count = 1;
+  for (const ModelDim& d : extents) count *= d.size;
+  std::vector<float> factors;
+  for (std::int64_t i = 0; i < count; ++i)
+    factors.push_back(static_cast<float>(std::sin(static_cast<double>(i) + 1.0)));
+  const ValueId factor = w.constant_of(extents, factors);
+  const ValueId product = w.node("mul", {y, factor});
+  return w.node("mean", {product}, {{"axes", all_axes(w, product)}, {"keepdim", false}});
+}
+
+// x = input * p + q, with parameters p and q of the shape of a sample.
+ValueId trained_input(ProgramWriter& w, Extents extents, const std::string& name = "") {
+  const ValueId x = w.input(name + "x", extents);
+  const ValueId p = w.parameter(name + "p", extents), q = w.parameter(name + "q", extents);
+  return w.node("add", {w.node("mul", {x, p}), q});
+}
+
+ProgramCase program_case(const std::string& name, Extents extents, const Body& body,
+                         bool positive = false) {
+  ProgramWriter w;
+  ValueId x = trained_input(w, extents);
+  if (positive) x = w.node("add_scalar", {w.node("abs", {x})}, {{"value", 0.3}});
+  const ValueId y = body(w, x);
+  if (w.dims_of(y).empty()) {
+    w.program.loss = y;
+  } else {
+    w.program.loss = weighted_sum(w, y);
+    if (w.dims_of(y)[0].per_batch) w.output("y", y);
+  }
+  if (w.program.outputs.empty()) w.output("x", x);
+  return {.name = name, .program = w.program};
+}
+
+ProgramCase unary_case(const std::string& kind, const std::vector<ModelAttribute>& attributes = {},
+                       bool positive = false) {
+  return program_case(
+      kind, {2, 3, 4}, [&](ProgramWriter& w, ValueId x) { return w.node(kind, {x}, attributes); },
+      positive);
+}
+
+void add_elementwise(std::vector<ProgramCase>& cases) {
+  for (const char* kind :
+       {"relu", "tanh", "sigmoid", "silu", "hardswish", "hardsigmoid", "mish", "exp", "expm1",
+        "sin", "cos", "erf", "abs", "neg", "square", "floor", "round", "sign"})
+    cases.push_back(unary_case(kind));
+  for (const char* kind : {"log", "log1p", "sqrt", "rsqrt", "reciprocal"})
+    cases.push_back(unary_case(kind, {}, true));
+  cases.push_back(unary_case("leaky_relu", {{"slope", 0.2}}));
+  cases.push_back(unary_case("gelu", {{"approximate", "none"}}));
+  cases.push_back(unary_case("gelu", {{"approximate", "tanh"}}));
+  cases.push_back(unary_case("elu", {{"alpha", 0.7}}));
+  cases.push_back(unary_case("softplus", {{"beta", 2.0}}));
+  cases.push_back(unary_case("clamp", {{"min", -0.4}, {"max", 0.3}}));
+  cases.push_back(unary_case("clamp", {{"min", -0.4}}));
+  cases.push_back(unary_case("pow_scalar", {{"exponent", 1.7}}, true));
+  cases.push_back(unary_case("add_scalar", {{"value", 0.25}}));
+  cases.push_back(unary_case("mul_scalar", {{"value", -1.5}}));
+  for (const char* kind : {"add", "sub", "mul", "div", "maximum", "minimum", "pow"})
+    for (const Extents other : {Extents{2, 3, 4}, Extents{3, 1}, Extents{2, 1, 1}, Extents{}})
+      cases.push_back(program_case(
+          std::string(kind), {2, 3, 4},
+          [&](ProgramWriter& w, ValueId x) {
+            ValueId b = w.parameter("b", other);
+            b = w.node("add_scalar", {w.node("abs", {b})}, {{"value", 0.2}});
+            return w.node(kind, {x, b});
+          },
+          true));
+  for (const char* kind : {"eq", "ne", "lt", "le", "gt", "ge"})
+    cases.push_back(program_case(kind, {4, 5}, [&](ProgramWriter& w, ValueId x) {
+      const ValueId c = w.node(kind, {x, w.parameter("b", {5})});
+      const ValueId d = w.node("or", {w.node("not", {c}), w.node("and", {c, c})});
+      return w.node("where",
+                    {w.node("and", {c, d}), x, w.node("mul_scalar", {x}, {{"value", 3.0}})});
+    }));
+  cases.push_back(program_case("casts", {4}, [](ProgramWriter& w, ValueId x) {
+    const ValueId ids = w.ids("ids", {4}, 5);
+    const ValueId more = w.node("add", {ids, w.node("cast", {x}, {{"to", "i32"}})});
+    const ValueId f = w.node("cast", {more}, {{"to", "f32"}});
+    const ValueId mask = w.node("cast", {w.node("cast", {ids}, {{"to", "bool"}})}, {{"to", "f32"}});
+    return w.node("mul", {w.node("mul", {x, f}), mask});
+  }));
+  cases.push_back(program_case("stop_gradient", {4}, [](ProgramWriter& w, ValueId x) {
+    return w.node("mul", {x, w.node("stop_gradient", {w.constant({4}, {1, 2, 3, 4})})});
+  }));
+}
+
+void add_reductions(std::vector<ProgramCase>& cases) {
+  for (const char* kind : {"sum", "mean", "amax", "amin", "prod", "var", "logsumexp"})
+    for (const Ints& axes : {Ints{1}, Ints{2, 3}, Ints{3}, Ints{0, 2}, Ints{1, 2, 3}})
+      for (const bool keepdim : {false, true})
+        cases.push_back(program_case(kind, {2, 3, 4}, [&](ProgramWriter& w, ValueId x) {
+          return w.node(kind, {x}, {{"axes", axes}, {"keepdim", keepdim}});
+        }));
+  cases.push_back(program_case("cumsum", {4, 3}, [](ProgramWriter& w, ValueId x) {
+    return w.node("cumsum", {x}, {{"axis", 1}});
+  }));
+  for (const char* kind : {"argmax", "argmin"})
+    cases.push_back(program_case(kind, {4, 3, 5}, [&](ProgramWriter& w, ValueId x) {
+      const ValueId best = w.node(kind, {x}, {{"axis", 1}, {"keepdim", true}});
+      return w.node("mul", {x, w.node("cast", {best}, {{"to", "f32"}})});
+    }));
+}
+
+void add_moves(std::vector<ProgramCase>& cases) {
+  const auto one = [&](const std::string& kind, const std::vector<ModelAttribute>& attributes) {
+    cases.push_back(program_case(kind, {2, 4, 5}, [&](ProgramWriter& w, ValueId x) {
+      return w.node(kind, {x}, attributes);
+    }));
+  };
+  one("permute", {{"order", Ints{2, 0, 3, 1}}});
+  one("slice", {{"axis", 3}, {"begin", 1}, {"end", 5}, {"step", 2}});
+  one("slice", {{"axis", 1}, {"begin", 1}, {"end", 2}});
+  one("pad", {{"before", Ints{0, 1, 0, 2}}, {"after", Ints{0, 0, 1, 0}}});
+  one("pad", {{"before", Ints{0, 1, -1, 2}}, {"after", Ints{0, 0, 1, -2}}, {"value", 0.5}});
+  one("pad_reflect", {{"before", Ints{0, 0, 2, 1}}, {"after", Ints{0, 0, 1, 3}}});
+  one("pad_replicate", {{"before", Ints{0, 0, 2, 1}}, {"after", Ints{0, 0, 1, 3}}});
+  one("pad_circular", {{"before", Ints{0, 0, 2, 1}}, {"after", Ints{0, 0, 1, 3}}});
+  one("roll", {{"axis", 2}, {"shift", -1}});
+  one("flip", {{"axes", Ints{1, 3}}});
+  one("index_select", {{"axis", 2}, {"index", Ints{3, 0, 0}}});
+  cases.push_back(program_case("reshape", {2, 4, 5}, [](ProgramWriter& w, ValueId x) {
+    const ValueId pixels = w.shaped("reshape", x, per_sample({2, 20}));
+    const ValueId tokens = w.node("permute", {pixels}, {{"order", Ints{0, 2, 1}}});
+    return w.shaped("reshape", tokens, per_sample({10, 4}));
+  }));
+  cases.push_back(program_case("expand", {1, 4}, [](ProgramWriter& w, ValueId x) {
+    const ValueId token = w.shaped("expand", w.parameter("token", {1, 1, 4}), per_sample({1, 4}));
+    const ValueId wide = w.shaped("expand", x, per_sample({3, 4}));
+    return w.node("concat", {token, wide}, {{"axis", 1}});
+  }));
+  cases.push_back(program_case("concat", {2, 4, 5}, [](ProgramWriter& w, ValueId x) {
+    const ValueId y = w.node("relu", {x});
+    return w.node("concat", {x, y, x}, {{"axis", 1}});
+  }));
+  cases.push_back(program_case("take_rows", {4}, [](ProgramWriter& w, ValueId x) {
+    const ValueId ids = w.ids("ids", {3}, 6);
+    const ValueId rows = w.node("take_rows", {w.parameter("table", {7, 4}), ids});
+    return w.node("mul", {rows, w.shaped("reshape", x, per_sample({1, 4}))});
+  }));
+}
+
+void add_norms(std::vector<ProgramCase>& cases) {
+  for (const bool affine : {true, false}) {
+    const auto weights = [affine](ProgramWriter& w, ValueId x, std::int64_t c) {
+      std::vector<ValueId> in{x};
+      if (affine) in.insert(in.end(), {w.parameter("g", {c}), w.parameter("b", {c})});
+      return in;
+    };
+    for (const Extents extents : {Extents{6}, Extents{6, 5}, Extents{6, 4, 3}}) {
+      cases.push_back(program_case("batch_norm", extents, [&](ProgramWriter& w, ValueId x) {
+        w.program.statistics = {{"m", 6, false}, {"v", 6, true}};
+        return w.node("batch_norm", weights(w, x, 6),
+                      {{"eps", 1e-3}, {"momentum", 0.2}, {"mean", 0}, {"variance", 1}});
+      }));
+      cases.back().trains_only = true;
+    }
+    cases.push_back(program_case("group_norm", {6, 4, 3}, [&](ProgramWriter& w, ValueId x) {
+      return w.node("group_norm", weights(w, x, 6), {{"groups", 3}, {"eps", 1e-3}});
+    }));
+    cases.push_back(program_case("layer_norm", {5, 6}, [&](ProgramWriter& w, ValueId x) {
+      return w.node("layer_norm", weights(w, x, 6), {{"axes", 1}, {"eps", 1e-3}});
+    }));
+  }
+  cases.push_back(
+      program_case("layer_norm over two axes", {5, 2, 3}, [](ProgramWriter& w, ValueId x) {
+        return w.node("layer_norm", {x, w.parameter("g", {2, 3}), w.parameter("b", {2, 3})},
+                      {{"axes", 2}, {"eps", 1e-3}});
+      }));
+  cases.push_back(program_case("frozen layer_norm", {5, 6}, [](ProgramWriter& w, ValueId x) {
+    return w.node("layer_norm", {x, w.parameter("g", {6}, false), w.parameter("b", {6})},
+                  {{"axes", 1}, {"eps", 1e-3}});
+  }));
+  cases.push_back(program_case("rms_norm", {5, 6}, [](ProgramWriter& w, ValueId x) {
+    return w.node("rms_norm", {x, w.parameter("g", {6})}, {{"axes", 1}, {"eps", 1e-3}});
+  }));
+  for (const char* kind : {"softmax", "log_softmax"})
+    for (const int axis : {1, 3})
+      cases.push_back(program_case(kind, {4, 3, 5}, [&](ProgramWriter& w, ValueId x) {
+        return w.node(kind, {x}, {{"axis", std::int64_t{axis}}});
+      }));
+}
+
+std::vector<ModelAttribute> window(std::int64_t stride, std::int64_t padding) {
+  return {{"stride", Ints{stride, stride}},
+          {"padding", Ints{padding, padding}},
+          {"dilation", Ints{1, 1}}};
+}
+
+struct ConvCase {
+  const char* name;
+  Ints input, weight;  // without the batch
+  Ints stride, padding, dilation;
+  std::int64_t groups = 1;
+  Ints output_padding = {};  // of a transposed convolution
+};
+
+void add_convs(std::vector<ProgramCase>& cases) {
+  const ConvCase convs[] = {
+      {"conv 1-d", {4, 9}, {6, 2, 3}, {2}, {1}, {1}, 2},
+      {"dilated conv 1-d", {4, 9}, {6, 4, 3}, {1}, {2}, {2}},
+      {"conv with a flat kernel", {3, 6, 7}, {4, 3, 1, 5}, {1, 1}, {0, 2}, {1, 1}},
+      {"conv with two strides", {3, 6, 7}, {4, 3, 3, 3}, {2, 1}, {1, 1}, {1, 1}},
+      {"dilated conv", {3, 9, 8}, {4, 3, 3, 3}, {1, 1}, {2, 3}, {2, 3}},
+      {"dilated conv with a stride", {4, 9, 8}, {4, 1, 3, 3}, {2, 2}, {2, 2}, {2, 2}, 4},
+      {"conv_transpose", {4, 4, 5}, {4, 3, 3, 3}, {2, 2}, {1, 1}, {1, 1}, 2, {1, 0}},
+      {"conv_transpose 1-d", {4, 5}, {4, 3, 4}, {2}, {1}, {1}, 1, {0}},
+  };
+  for (const ConvCase& c : convs) {
+    ProgramWriter w;
+    const ValueId x = w.input_of("x", c.input);
+    const bool transposed = !c.output_padding.empty();
+    const std::int64_t out = transposed ? c.weight[1] * c.groups : c.weight[0];
+    std::vector<ModelAttribute> attributes{{"stride", c.stride},
+                                           {"padding", c.padding},
+                                           {"dilation", c.dilation},
+                                           {"groups", c.groups}};
+    if (transposed) attributes.push_back({"output_padding", c.output_padding});
+    const ValueId scaled = w.node("mul", {x, w.parameter("p", {})});
+    const ValueId y =
+        w.node(transposed ? "conv_transpose" : "conv",
+               {scaled, w.parameter_of("w", c.weight), w.parameter("b", {out})}, attributes);
+    w.program.loss = weighted_sum(w, y);
+    w.output("y", y);
+    cases.push_back({.name = c.name, .program = w.program});
+  }
+}
+
+void add_pools(std::vector<ProgramCase>& cases) {
+  struct PoolCase {
+    const char* kind;
+    Ints input, kernel, stride, padding;
+    bool ceil, counts;
+  };
+  const PoolCase pools[] = {
+      {"max_pool", {3, 6, 8}, {3, 3}, {2, 2}, {0, 0}, true, true},
+      {"max_pool", {3, 6, 8}, {3, 2}, {2, 2}, {1, 0}, false, true},
+      {"max_pool", {3, 9}, {3}, {2}, {1}, true, true},
+      {"avg_pool", {3, 6, 8}, {3, 3}, {2, 2}, {1, 1}, true, false},
+      {"avg_pool", {3, 6, 8}, {3, 3}, {2, 2}, {1, 1}, true, true},
+      {"avg_pool", {3, 6, 8}, {2, 4}, {2, 2}, {0, 2}, false, true},
+      {"avg_pool", {3, 9}, {3}, {2}, {1}, false, true},
+  };
+  for (const PoolCase& c : pools) {
+    ProgramWriter w;
+    const ValueId x = w.input_of("x", c.input);
+    std::vector<ModelAttribute> attributes{
+        {"kernel", c.kernel}, {"stride", c.stride}, {"padding", c.padding}, {"ceil", c.ceil}};
+    const bool max = std::string(c.kind) == "max_pool";
+    if (max) attributes.push_back({"dilation", Ints(c.kernel.size(), 1)});
+    if (!max) attributes.push_back({"count_include_pad", c.counts});
+    const ValueId y = w.node(c.kind, {w.node("mul", {x, w.parameter("p", {})})}, attributes);
+    w.program.loss = weighted_sum(w, y);
+    w.output("y", y);
+    cases.push_back({.name = c.kind, .program = w.program});
+  }
+}
+
+void add_layers(std::vector<ProgramCase>& cases) {
+  cases.push_back(program_case("linear", {4, 6},
+                               [](ProgramWriter& w, ValueId x) { return w.linear("fc", x, 5); }));
+  cases.push_back(program_case("tied linear", {6}, [](ProgramWriter& w, ValueId x) {
+    const ValueId weight = w.parameter("w", {6, 6}), bias = w.parameter("b", {6});
+    const ValueId y = w.node("tanh", {w.node("linear", {x, weight, bias})});
+    return w.node("linear", {y, weight, bias});
+  }));
+  cases.push_back(program_case("frozen linear", {6}, [](ProgramWriter& w, ValueId x) {
+    w.parameter("unused", {4});
+    return w.node("linear", {x, w.parameter("w", {5, 6}, false), w.parameter("b", {5})});
+  }));
+  cases.push_back(program_case("computed weight", {3, 5, 5}, [](ProgramWriter& w, ValueId x) {
+    const ValueId weight = w.node("tanh", {w.parameter("w", {4, 3, 3, 3})});
+    return w.node("conv", {x, weight}, window(1, 1));
+  }));
+  cases.push_back(program_case("matmul", {2, 3, 4}, [](ProgramWriter& w, ValueId x) {
+    const ValueId t = w.node("permute", {x}, {{"order", Ints{0, 1, 3, 2}}});
+    const ValueId y = w.node("matmul", {x, t});
+    return w.node("matmul", {w.node("matmul", {y, x}), w.parameter("m", {2, 4, 5})});
+  }));
+  cases.push_back(program_case("matmul with one matrix", {3, 4}, [](ProgramWriter& w, ValueId x) {
+    return w.node("matmul", {x, w.parameter("m", {4, 5})});
+  }));
+  cases.push_back(program_case("conv", {4, 6, 5}, [](ProgramWriter& w, ValueId x) {
+    std::vector<ModelAttribute> attributes = window(2, 1);
+    attributes.push_back({"groups", 2});
+    return w.node("conv", {x, w.parameter("w", {6, 2, 3, 3}), w.parameter("b", {6})}, attributes);
+  }));
+  cases.push_back(program_case("embedding", {4}, [](ProgramWriter& w, ValueId x) {
+    const ValueId table = w.parameter("table", {7, 4});
+    const ValueId y = w.node("embedding", {table, w.ids("ids", {3}, 6)});
+    return w.node("mul", {w.node("linear", {y, table}),
+                          w.shaped("reshape", w.linear("fc", x, 7), per_sample({1, 7}))});
+  }));
+  for (const char* kind : {"max_pool", "avg_pool"})
+    for (const std::int64_t padding : {0, 1})
+      cases.push_back(program_case(kind, {3, 7, 7}, [&](ProgramWriter& w, ValueId x) {
+        std::vector<ModelAttribute> a{
+            {"kernel", Ints{3, 3}}, {"stride", Ints{2, 2}}, {"padding", Ints{padding, padding}}};
+        if (std::string(kind) == "max_pool") a.push_back({"dilation", Ints{1, 1}});
+        return w.node(kind, {x}, a);
+      }));
+  for (const Ints& size : {Ints{1, 1}, Ints{2, 3}})
+    cases.push_back(program_case("adaptive_avg_pool", {3, 5, 7}, [&](ProgramWriter& w, ValueId x) {
+      return w.node("adaptive_avg_pool", {x}, {{"size", size}});
+    }));
+}
+
+// Self-attention of x [n,t,h*d], with t tokens and h heads of queries.
+void add_attention(std::vector<ProgramCase>& cases) {
+  const auto attend = [&](const std::string& name, std::int64_t keys, double scale, bool causal,
+                          const std::function<ValueId(ProgramWriter&)>& mask) {
+    cases.push_back(program_case(name, {5, 8}, [&](ProgramWriter& w, ValueId x) {
+      const auto heads = [&](const std::string& part, std::int64_t count) {
+        const ValueId y =
+            w.shaped("reshape", w.linear(part, x, count * 4), per_sample({5, count, 4}));
+        return w.node("permute", {y}, {{"order", Ints{0, 2, 1, 3}}});
+      };
+      const ValueId q = heads("q", 2), k = heads("k", keys), v = heads("v", keys);
+      const ValueId m = mask ? mask(w) : kNoValue;
+      return w.node("attention", {q, k, v, m}, {{"causal", causal}, {"scale", scale}});
+    }));
+  };
+  const auto numbers = [](ProgramWriter& w, Extents extents, std::size_t count) {
+    std::vector<float> values;
+    for (std::size_t i = 0; i < count; ++i) values.push_back(static_cast<float>(i % 3) - 1.0F);
+    return w.constant(extents, values);
+  };
+  attend("attention", 2, 0.5, false, {});
+  attend("causal attention", 2, 0.5, true, {});
+  attend("attention with a mask", 2, 0.5, false, [&](ProgramWriter& w) {
+    return numbers(w, {5, 5}, 25);
+  });
+  attend("attention with a mask of heads", 2, 0.5, true, [&](ProgramWriter& w) {
+    return numbers(w, {2, 5, 5}, 50);
+  });
+  attend("attention with shared keys", 1, 0.3, true, {});
+  attend("attention with a truth mask", 2, 0.5, false, [&](ProgramWriter& w) {
+    return w.node("ge", {numbers(w, {5, 5}, 25), numbers(w, {1}, 1)});
+  });
+}
+
+void add_losses(std::vector<ProgramCase>& cases) {
+  const auto loss = [&](const std::string& kind, Extents extents, const Body& body) {
+    cases.push_back(program_case(kind, extents, body));
+  };
+  for (const char* reduction : {"mean", "sum"}) {
+    const ModelAttribute r{"reduction", reduction};
+    loss("cross_entropy", {5, 2, 3}, [&](ProgramWriter& w, ValueId x) {
+      return w.node("cross_entropy", {x, w.ids("label", {2, 3}, 4)}, {r});
+    });
+    loss("cross_entropy with everything", {5}, [&](ProgramWriter& w, ValueId x) {
+      const ValueId weight = w.constant({5}, {1, 2, 0.5, 1, 3});
+      return w.node("cross_entropy", {x, w.ids("label", {}, 4), weight},
+                    {{"ignore_index", 2}, {"label_smoothing", 0.1}, r});
+    });
+    loss("nll", {5}, [&](ProgramWriter& w, ValueId x) {
+      return w.node("nll", {x, w.ids("label", {}, 4)}, {r});
+    });
+    loss("cross_entropy_soft", {5}, [&](ProgramWriter& w, ValueId x) {
+      return w.node("cross_entropy_soft", {x, w.input("target", {5})}, {r});
+    });
+    for (const char* kind : {"mse", "l1", "bce_with_logits"})
+      loss(kind, {4, 3}, [&](ProgramWriter& w, ValueId x) {
+        return w.node(kind, {x, w.input("target", {4, 3})}, {r});
+      });
+    loss("bce_with_logits with weights", {4, 3}, [&](ProgramWriter& w, ValueId x) {
+      return w.node("bce_with_logits",
+                    {x, w.input("target", {4, 3}), w.constant({3}, {1, 2, 3}),
+                     w.constant({4, 1}, {1, 2, 3, 4})},
+                    {r});
+    });
+    loss("smooth_l1", {4}, [&](ProgramWriter& w, ValueId x) {
+      return w.node("smooth_l1", {x, w.input("target", {4})}, {{"beta", 0.5}, r});
+    });
+    loss("huber", {4}, [&](ProgramWriter& w, ValueId x) {
+      return w.node("huber", {x, w.input("target", {4})}, {{"delta", 0.5}, r});
+    });
+    loss("bce", {4}, [&](ProgramWriter& w, ValueId x) {
+      return w.node("bce", {w.node("sigmoid", {x}), w.input("target", {4})}, {r});
+    });
+    loss("kl_div", {4}, [&](ProgramWriter& w, ValueId x) {
+      return w.node("kl_div", {x, w.input("target", {4})}, {{"log_target", true}, r});
+    });
+  }
+  loss("kl_div of probabilities", {4}, [&](ProgramWriter& w, ValueId x) {
+    const ValueId target = w.node("abs", {w.input("target", {4})});
+    return w.node("kl_div", {x, target}, {{"reduction", "batchmean"}});
+  });
+  loss("two losses", {4}, [&](ProgramWriter& w, ValueId x) {
+    const ValueId a = w.node("mse", {x, w.input("target", {4})}, {{"reduction", "mean"}});
+    const ValueId b = w.node("cross_entropy", {x, w.ids("label", {}, 3)}, {{"reduction", "mean"}});
+    return w.node("add", {a, w.node("mul_scalar", {b}, {{"value", 0.3}})});
+  });
+}
+
+}  // namespace
+
+std::vector<ProgramCase> program_cases() {
+  std::vector<ProgramCase> cases;
+  add_elementwise(cases);
+  add_reductions(cases);
+  add_moves(cases);
+  add_norms(cases);
+  add_layers(cases);
+  add_convs(cases);
+  add_pools(cases);
+  add_attention(cases);
+  add_losses(cases);
+  return cases;
+}
+
+}  // namespace es::test

@@ -1,0 +1,18 @@
+#pragma once
+// Small programs that together contain every kind of node.
+#include <string>
+#include <vector>
+
+#include "proto/base/model_program.h"
+
+namespace es::test {
+
+struct ProgramCase {
+  std::string name;
+  ModelProgram program;
+  bool trains_only = false;  // the evaluation computes something else
+};
+
+std::vector<ProgramCase> program_cases();
+
+}  // namespace es::test

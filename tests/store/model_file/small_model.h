@@ -1,0 +1,63 @@
+#pragma once
+// A small model file for tests: a linear classifier of two inputs, with one thing of every kind
+// that a model file can contain.
+#include <bit>
+
+#include "proto/base/model_program.h"
+
+namespace es::test {
+
+// image [B,1,4,4] -> reshape -> mul by a constant -> linear -> cross_entropy with label [B].
+inline ModelProgram small_model() {
+  const ModelDim batch{.size = 1, .per_batch = true};
+  ModelProgram m;
+  m.producer = "a test";
+  m.name = "small";
+  m.values = {{.type = ValueType::kF32, .dims = {batch, {1}, {4}, {4}}},  // 0 image
+              {.type = ValueType::kI32, .dims = {batch}},                 // 1 label
+              {.type = ValueType::kF32, .dims = {{3}, {16}}},             // 2 weight
+              {.type = ValueType::kF32, .dims = {{3}}},                   // 3 bias
+              {.type = ValueType::kF32, .dims = {{16}}},                  // 4 scale
+              {.type = ValueType::kF32, .dims = {batch, {16}}},           // 5 flat
+              {.type = ValueType::kF32, .dims = {batch, {16}}},           // 6 scaled
+              {.type = ValueType::kF32, .dims = {batch, {3}}},            // 7 logits
+              {.type = ValueType::kF32, .dims = {}}};                     // 8 loss
+  m.inputs = {{.name = "image", .value = 0}, {.name = "label", .value = 1, .low = 0, .high = 2}};
+  m.parameters = {{.name = "fc.weight", .aliases = {"head.weight"}, .value = 2},
+                  {.name = "fc.bias", .aliases = {}, .value = 3}};
+  m.buffers = {
+      {.name = "position_ids", .dtype = "I64", .shape = {1}, .bytes = {7, 0, 0, 0, 0, 0, 0, 0}}};
+  m.constants = {{.name = "scale", .value = 4, .words = {}}};
+  m.constants[0].words.assign(16, std::bit_cast<std::uint32_t>(0.5F));
+  m.nodes = {{.kind = "reshape",
+              .name = "flatten",
+              .inputs = {0},
+              .outputs = {5},
+              .attributes = {},
+              .source = "net.py:7"},
+             {.kind = "mul",
+              .name = "",
+              .inputs = {5, 4},
+              .outputs = {6},
+              .attributes = {},
+              .source = "net.py:8"},
+             {.kind = "linear",
+              .name = "fc",
+              .inputs = {6, 2, 3},
+              .outputs = {7},
+              .attributes = {},
+              .source = "net.py:9"},
+             {.kind = "cross_entropy",
+              .name = "loss",
+              .inputs = {7, 1, kNoValue},
+              .outputs = {8},
+              .attributes = {{"ignore_index", std::int64_t{-100}},
+                             {"label_smoothing", 0.0},
+                             {"reduction", std::string("mean")}},
+              .source = "train.py:3"}};
+  m.loss = 8;
+  m.outputs = {{.name = "logits", .value = 7}};
+  return m;
+}
+
+}  // namespace es::test
