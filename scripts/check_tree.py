@@ -53,6 +53,7 @@ THIRD_PARTY = [
     (r"zlib\.h", ["store/dataset/"]),
     (r"jpeglib\.h|jerror\.h|png\.h", ["store/dataset/images/"]),
     (r"pugixml", ["store/dataset/boxes/"]),
+    (r"zip\.h", ["store/dataset/arrays/"]),
     (r"xxhash\.h", ["proto/base/"]),
     (r"dnnl|oneapi/|omp\.h", ["gpu/onednn/"]),
     (r"cblas", []),

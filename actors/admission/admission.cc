@@ -158,11 +158,8 @@ Result<std::uint32_t> bucket_count(ModelGraph& graph) {
 Status check_evaluation(const JobSpec& spec, ModelGraph& graph, const store::DataFacts& data) {
   const auto built = graph.get();
   if (!built) return built.error();
-  if (!has_loss_of_batch(**built) || data.eval_count % spec.batch_size == 0) return {};
-  return usage_error(std::string(kWhere) + ": data: " + std::to_string(data.eval_count) +
-                     " evaluation samples: allowed is a multiple of batch_size = " +
-                     std::to_string(spec.batch_size) +
-                     ", because the loss of the model is one number for a mini-batch");
+  const Status fits = check_eval_count(**built, data.eval_count, spec.batch_size);
+  return fits.ok() ? fits : usage_error(std::string(kWhere) + ": data: " + fits.error().message);
 }
 
 // Checked before any file is opened, so that a client cannot find out which files exist outside of

@@ -47,9 +47,15 @@ bool predicts_label(const ModelProgram& program) {
 
 }  // namespace
 
-bool has_loss_of_batch(const gpu::Graph& graph) {
-  return std::ranges::any_of(graph.ops,
-                             [](const gpu::Op& op) { return op.kind == gpu::OpKind::kScalarLoss; });
+Status check_eval_count(const gpu::Graph& graph, std::uint64_t eval_count,
+                        std::uint32_t batch_size) {
+  const bool is_loss_of_batch = std::ranges::any_of(
+      graph.ops, [](const gpu::Op& op) { return op.kind == gpu::OpKind::kScalarLoss; });
+  if (!is_loss_of_batch || eval_count % batch_size == 0) return {};
+  return usage_error(
+      std::to_string(eval_count) +
+      " evaluation samples: allowed is a multiple of batch_size = " + std::to_string(batch_size) +
+      ", because the loss of the model is one number for a mini-batch");
 }
 
 store::CapturedInputs captured_inputs(const ModelProgram& program) {

@@ -45,9 +45,10 @@ class JobModel {
   std::string file_digest_;
 };
 
-// Whether the loss of the model is one number for a mini-batch, without losses of samples. Then an
-// evaluation must consist of whole mini-batches: the last one would count repeated samples.
-bool has_loss_of_batch(const gpu::Graph& graph);
+// Checks that a model whose loss is one number for a mini-batch, without losses of samples, is
+// evaluated on whole mini-batches: the last one would count repeated samples. Error (usage).
+Status check_eval_count(const gpu::Graph& graph, std::uint64_t eval_count,
+                        std::uint32_t batch_size);
 
 // Reads a model file and checks that the engine knows what is in it. Errors: those of
 // store::read_model_file; usage, naming file and field (gpu/import/check.h).

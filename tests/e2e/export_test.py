@@ -52,7 +52,9 @@ def to_torch(tensors):
             for name, (_, shape, kind, data) in tensors.items()}
 
 
-class Export(harness.EndToEndTest):
+class Images(harness.EndToEndTest):
+    """Runs of a ResNet18 on images in the form of CIFAR-10."""
+
     def setUp(self):
         super().setUp()
         self.data = self.directory / "cifar"
@@ -78,6 +80,8 @@ class Export(harness.EndToEndTest):
         summary = self.run_job(job, "--devices", self.fast_class() + ":1")
         return summary, self.directory / "series" / summary["job"] / "step-6"
 
+
+class Export(Images):
     def exported(self, *options):
         summary, checkpoint = self.trained()
         file = self.directory / "weights.safetensors"

@@ -99,11 +99,15 @@ def small_net(random):
     return net
 
 
-def write_npy(path, descr, shape, data):
+def npy_bytes(descr, shape, data):
     axes = "".join(f"{extent}, " for extent in shape)
     header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': ({axes}), }}"
     header += " " * (-(len(header) + 11) % 64) + "\n"
-    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data)
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data
+
+
+def write_npy(path, descr, shape, data):
+    path.write_bytes(npy_bytes(descr, shape, data))
 
 
 def write_safetensors(path, weights):

@@ -20,6 +20,7 @@ STEPS = 40
 POLICIES = ["easyscale", "elastic-srtf", "fifo-backfill", "fifo-gang", "fifo-serial", "las",
             "max-min-fair", "srtf"]
 PHILLY_JOBS = 5000
+SIMULATION_DEADLINE_S = 800  # The longest takes a minute of computing on an idle core.
 
 
 def keys_of(value):
@@ -68,7 +69,8 @@ class Recorded(harness.EndToEndTest):
     def simulate(self, trace, *options):
         found = {}
         for policy in POLICIES:
-            answer = self.esctl("sim", "--trace", trace, "--policy", policy, *options, "--json").json
+            answer = self.esctl("sim", "--trace", trace, "--policy", policy, *options, "--json",
+                                deadline_s=SIMULATION_DEADLINE_S).json
             found[policy] = answer["history_hash"]
         return found
 

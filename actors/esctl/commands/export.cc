@@ -1,15 +1,20 @@
+#include <array>
+#include <charconv>
 #include <filesystem>
+#include <nlohmann/json.hpp>
+#include <span>
 
+#include "actors/esctl/client/checkpoint_model.h"
 #include "actors/esctl/client/options.h"
 #include "actors/esctl/commands/commands.h"
 #include "actors/esctl/views/render_json.h"
 #include "actors/esctl/views/render_text.h"
-#include "actors/job_file/job_file.h"
-#include "actors/job_model/job_model.h"
 #include "actors/version/checkpoint_sections.h"
 #include "actors/version/initial_weights.h"
 #include "gpu/optim/replica.h"
 #include "store/checkpoint/checkpoint.h"
+#include "store/dataset/images/image_folder.h"
+#include "store/dataset/images/pixel_writer.h"
 
 namespace es::actors::esctl {
 namespace {
@@ -22,68 +27,72 @@ struct ExportOptions {
   bool json = false;
 };
 
-// An open checkpoint and the model that it belongs to.
-struct Source {
-  store::CheckpointReader reader;
-  JobSpec spec;
-  gpu::ParamTable table;
-};
-
-// The sizes of the first and the last layer of a built-in model follow from the data. A model file
-// has them itself.
-Result<SampleLayout> layout_for(const JobModel& model, const JobSpec& spec) {
-  if (model.program() != nullptr) return SampleLayout();
-  const auto data = model.data_facts(spec);
-  if (!data) return Error{data.error().kind, data.error().message + " (name the data with --data)"};
-  return data->layout;
-}
-
-Result<Source> open_source(const ExportOptions& options) {
-  auto reader = store::CheckpointReader::open(options.checkpoint);
-  if (!reader) return reader.error();
-  auto spec = parse_job(reader->job_toml(), options.checkpoint);
-  if (!spec) return spec.error();
-  if (!options.data.empty()) spec->data.path = options.data;
-  const auto model = JobModel::open(spec->model);
-  if (!model) return model.error();
-  const auto layout = layout_for(*model, *spec);
-  if (!layout) return layout.error();
-  auto graph = model->graph(*spec, *layout);
-  if (!graph) return graph.error();
-  return Source{*std::move(reader), *std::move(spec), std::move(graph->table)};
-}
-
-Status read_array(const Source& source, const std::string& section, gpu::AlignedBuffer& out) {
-  out = gpu::AlignedBuffer(source.table.total_floats());
+Status read_array(const CheckpointModel& source, const std::string& section,
+                  gpu::AlignedBuffer& out) {
+  out = gpu::AlignedBuffer(source.graph.table.total_floats());
   return source.reader.read_into(section,
                                  std::as_writable_bytes(std::span(out.data(), out.floats())));
 }
 
-store::Metadata metadata_of(const Source& source) {
-  const store::CheckpointHead& head = source.reader.head();
-  return {{"format", "pt"},
-          {"job", head.job_name},
-          {"model", model_text(source.spec.model)},
-          {"version", std::to_string(head.version)},
-          {"params_digest", head.params_digest.hex()},
-          {"state_digest", head.state_digest.hex()}};
+std::string list_text(std::span<const float> values) {
+  std::string text;
+  for (const float value : values) {
+    std::array<char, 32> digits{};
+    const char* const end = std::to_chars(digits.begin(), digits.end(), value).ptr;
+    text += (text.empty() ? "[" : ", ") + std::string(digits.cbegin(), end);
+  }
+  return text + "]";
 }
 
-Status export_weights(const Source& source, const std::string& file) {
+// How the pixels of the job's images become numbers, and the names of its classes. Both are JSON
+// lists.
+Status add_image_metadata(const JobSpec& spec, store::Metadata& metadata) {
+  const store::Normalisation& normal = store::normalisation(spec.data);
+  metadata["mean"] = list_text(normal.mean);
+  metadata["std"] = list_text(normal.deviation);
+  if (spec.data.kind != "image_folder") return {};
+  const auto classes = store::image_folder_classes(spec.data);
+  if (!classes) return classes.error();
+  metadata["classes"] = nlohmann::json(*classes).dump();
+  return {};
+}
+
+bool trains_on_images(const CheckpointModel& source) {
+  const std::string& kind = source.spec.data.kind;
+  const SampleLayout& layout = source.graph.layout;
+  return kind != "arrays" && layout.find("image") < layout.fields.size();
+}
+
+Result<store::Metadata> metadata_of(const CheckpointModel& source) {
+  const store::CheckpointHead& head = source.reader.head();
+  store::Metadata metadata{{"format", "pt"},
+                           {"job", head.job_name},
+                           {"model", model_text(source.spec.model)},
+                           {"version", std::to_string(head.version)},
+                           {"params_digest", head.params_digest.hex()},
+                           {"state_digest", head.state_digest.hex()}};
+  if (source.model.program() != nullptr) metadata["model_digest"] = source.model.file_digest();
+  if (trains_on_images(source)) ES_RETURN_IF_ERROR(add_image_metadata(source.spec, metadata));
+  return metadata;
+}
+
+Status export_weights(const CheckpointModel& source, const std::string& file) {
   gpu::Replica replica;
   ES_RETURN_IF_ERROR(read_array(source, kParamsSection, replica.params));
-  const Digest found = gpu::params_digest(source.table, replica);
+  const Digest found = gpu::params_digest(source.graph.table, replica);
   const store::CheckpointHead& head = source.reader.head();
   if (found != head.params_digest)
     return usage_error(file + ": parameters with digest " + found.hex() + ": allowed is " +
                        head.params_digest.hex() + "; these are not the data of the job");
   const auto bytes = source.reader.read(context_section(0));
   if (!bytes) return bytes.error();
-  const auto context = gpu::decode_context(*bytes, source.table.stat_floats());
+  const auto context = gpu::decode_context(*bytes, source.graph.table.stat_floats());
   if (!context) return context.error();
-  const StateDict state(source.table, replica.params.data(), context->stats.data(), head.version);
-  return store::write_safetensors(store::posix_file_system(), file, state.tensors(),
-                                  metadata_of(source));
+  const auto metadata = metadata_of(source);
+  if (!metadata) return metadata.error();
+  const StateDict state(source.graph.table, replica.params.data(), context->stats.data(),
+                        head.version);
+  return store::write_safetensors(store::posix_file_system(), file, state.tensors(), *metadata);
 }
 
 // The names that torch.optim gives to its arrays.
@@ -92,7 +101,7 @@ std::vector<std::string> moment_names(const OptimizerSpec& optimizer) {
   return {"exp_avg", "exp_avg_sq"};
 }
 
-Status export_optimizer(const Source& source, const std::string& file) {
+Status export_optimizer(const CheckpointModel& source, const std::string& file) {
   std::vector<gpu::NamedTensor> tensors;
   const std::vector<std::string> names = moment_names(source.spec.optimizer);
   for (std::size_t i = 0; source.reader.find(moment_section(i)) != nullptr; ++i) {
@@ -101,16 +110,18 @@ Status export_optimizer(const Source& source, const std::string& file) {
                          source.spec.optimizer.kind + " has");
     gpu::AlignedBuffer array;
     ES_RETURN_IF_ERROR(read_array(source, moment_section(i), array));
-    for (gpu::NamedTensor& t : optimizer_tensors(source.table, array.data(), names[i]))
+    for (gpu::NamedTensor& t : optimizer_tensors(source.graph.table, array.data(), names[i]))
       tensors.push_back(std::move(t));
   }
   std::vector<store::TensorData> data;
   for (const gpu::NamedTensor& tensor : tensors) data.push_back(tensor_data(tensor));
-  return store::write_safetensors(store::posix_file_system(), file, data, metadata_of(source));
+  const auto metadata = metadata_of(source);
+  if (!metadata) return metadata.error();
+  return store::write_safetensors(store::posix_file_system(), file, data, *metadata);
 }
 
 Status export_command(const ExportOptions& options, Console& console) {
-  const auto source = open_source(options);
+  const auto source = open_checkpoint_model(options.checkpoint, options.data);
   if (!source) return source.error();
   ES_RETURN_IF_ERROR(export_weights(*source, options.file));
   if (!options.optimizer.empty()) ES_RETURN_IF_ERROR(export_optimizer(*source, options.optimizer));

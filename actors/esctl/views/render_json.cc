@@ -131,6 +131,10 @@ std::string run_json(const JobView& job, const std::optional<KeptWeights>& weigh
   return dump(json);
 }
 
+std::string evaluation_json(const EvaluationView& e) {
+  return dump(evaluation(e));
+}
+
 std::string details_json(const JobView& job, const std::string& spec_toml) {
   Json json = job_object(job);
   json["spec_toml"] = spec_toml;
@@ -178,7 +182,7 @@ std::string error_json(const Error& error) {
   return dump({{"error", error.message}, {"kind", kind_name(error.kind)}});
 }
 
-std::string fields_json(const std::vector<std::pair<std::string, FieldValue>>& fields) {
+std::string fields_json(const std::vector<std::pair<std::string, AnswerValue>>& fields) {
   Json json = Json::object();
   for (const auto& [name, value] : fields)
     std::visit([&json, &key = name](const auto& held) { json[key] = held; }, value);

@@ -36,12 +36,14 @@ std::string details_json(const JobView& job, const std::string& spec_toml);
 std::string jobs_json(const std::vector<JobView>& jobs, const std::string& warning = {});
 std::string nodes_json(const std::vector<NodeView>& nodes, const std::string& warning = {});
 std::string checkpoint_json(const std::string& job, const CheckpointView& checkpoint);
+// An evaluation, as in the list `evaluations` of a job.
+std::string evaluation_json(const EvaluationView& evaluation);
 // One object on one line; a log is a sequence of such lines.
 std::string log_line_json(const std::string& line);
 std::string error_json(const Error& error);
 
 // An object of texts and whole numbers, for answers that only confirm a request.
-using FieldValue = std::variant<std::string, std::uint64_t>;
-std::string fields_json(const std::vector<std::pair<std::string, FieldValue>>& fields);
+using AnswerValue = std::variant<std::string, std::uint64_t>;
+std::string fields_json(const std::vector<std::pair<std::string, AnswerValue>>& fields);
 
 }  // namespace es::actors::esctl

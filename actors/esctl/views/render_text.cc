@@ -24,14 +24,6 @@ std::string value_text(const MetricView& metric) {
   return metric.name == "loss" ? fixed(metric.value, 4) : fixed(100 * metric.value, 2) + " %";
 }
 
-// For example "85.00 %, top5 99.00 %, mean loss 0.7500 on 1000 samples after step 30".
-std::string evaluation_text(const EvaluationView& e) {
-  std::string text;
-  for (const MetricView& m : e.metrics)
-    text += text.empty() ? value_text(m) : ", " + metric_name(m) + " " + value_text(m);
-  return text + " on " + counted(e.total, "sample") + " after step " + std::to_string(e.version);
-}
-
 bool is_evaluated(const JobView& job) {
   return !job.evaluations.empty() && !job.evaluations.back().metrics.empty();
 }
@@ -105,6 +97,13 @@ std::string waits_text(const std::vector<JobView>& jobs) {
 }
 
 }  // namespace
+
+std::string evaluation_text(const EvaluationView& e) {
+  std::string text;
+  for (const MetricView& m : e.metrics)
+    text += text.empty() ? value_text(m) : ", " + metric_name(m) + " " + value_text(m);
+  return text + " on " + counted(e.total, "sample") + " after step " + std::to_string(e.version);
+}
 
 std::string table(const std::vector<Row>& rows) {
   std::vector<std::size_t> widths;

@@ -28,6 +28,9 @@ std::string details_text(const JobView& job, const std::string& spec_toml);
 std::string weights_text(const std::optional<KeptWeights>& weights);
 std::string checkpoint_text(const CheckpointView& checkpoint);
 
+// For example "85.00 %, top5 99.00 %, mean loss 0.7500 on 1000 samples after step 30".
+std::string evaluation_text(const EvaluationView& evaluation);
+
 // The displayed name of a metric: "accuracy" for top1, "mean loss" for loss.
 std::string metric_name(const MetricView& metric);
 

@@ -22,7 +22,12 @@ Result<NpyFile> NpyFile::open(const std::filesystem::path& path) {
     const std::string text = path.string() + ": " + std::generic_category().message(code);
     return code == ENOENT || code == ENOTDIR ? not_found(text) : failure(text);
   }
-  NpyFile file(path.string(), std::move(descriptor));
+  return read_from(path.string(), std::move(descriptor));
+}
+
+Result<NpyFile> NpyFile::read_from(std::string name,
+                                   std::unique_ptr<const FileDescriptor> descriptor) {
+  NpyFile file(std::move(name), std::move(descriptor));
   ES_RETURN_IF_ERROR(file.read_header());
   return file;
 }

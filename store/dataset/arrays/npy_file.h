@@ -18,6 +18,9 @@ class NpyFile {
   // Errors: not found; refused (outside of the roots); failure (cannot be read); those of
   // read_npy_header; usage if the file has not the size that its header says.
   static Result<NpyFile> open(const std::filesystem::path& file);
+  // The same of an open file, which is called `name` in errors.
+  static Result<NpyFile> read_from(std::string name,
+                                   std::unique_ptr<const FileDescriptor> descriptor);
 
   const std::string& name() const { return name_; }
   const NpyHeader& header() const { return header_; }

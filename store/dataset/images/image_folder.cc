@@ -126,6 +126,10 @@ Result<Folder> open_half(const fs::path& directory, const std::vector<std::strin
 
 }  // namespace
 
+Result<std::vector<std::string>> image_folder_classes(const DataSpec& data) {
+  return names_in(fs::path(data.path) / "train", true);
+}
+
 Result<std::shared_ptr<const SampleSource>> image_folder_source(const JobSpec& spec) {
   const DataSpec& data = spec.data;
   const ImageShape shape{data.height, data.width, data.channels};
@@ -135,7 +139,7 @@ Result<std::shared_ptr<const SampleSource>> image_folder_source(const JobSpec& s
   Result<PixelWriter> writer = PixelWriter::create(shape, data, spec.seed);
   if (!writer) return writer.error();
   const fs::path root = data.path;
-  Result<std::vector<std::string>> classes = names_in(root / "train", true);
+  Result<std::vector<std::string>> classes = image_folder_classes(spec.data);
   if (!classes) return classes.error();
   if (classes->size() != spec.model.classes)
     return bad_field((root / "train").string(), "folders of classes",

@@ -11,6 +11,8 @@
 // central 7/8 (crop.h). Otherwise both are the largest central box with the aspect ratio of height
 // and width. A box is resized (resize.h), then shifted, mirrored and normalised (pixel_writer.h).
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "store/dataset/record_source.h"
 
@@ -23,5 +25,8 @@ inline constexpr std::uint64_t kImageFilesMax = 20'000'000;
 // model.classes, a class of val does not exist in train, there is no image, channels are neither 1
 // nor 3).
 Result<std::shared_ptr<const SampleSource>> image_folder_source(const JobSpec& spec);
+
+// The names of the classes, in the order of their numbers. Errors: not found (the folder train).
+Result<std::vector<std::string>> image_folder_classes(const DataSpec& data);
 
 }  // namespace es::store

@@ -11,21 +11,26 @@ void fill_values(float mean, float deviation, std::array<float, 256>& values) {
     values[pixel] = (static_cast<float>(pixel) / 255.0f - mean) / deviation;
 }
 
+constexpr Normalisation kHalf{{0.5f, 0.5f, 0.5f}, {0.5f, 0.5f, 0.5f}};
+constexpr Normalisation kImagenet{{0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}};
+
 }  // namespace
+
+const Normalisation& normalisation(const DataSpec& spec) {
+  return spec.normalise == "imagenet" ? kImagenet : kHalf;
+}
 
 Result<PixelWriter> PixelWriter::create(const ImageShape& shape, const DataSpec& spec,
                                         std::uint64_t seed) {
-  constexpr float kMean[] = {0.485f, 0.456f, 0.406f};
-  constexpr float kDeviation[] = {0.229f, 0.224f, 0.225f};
   PixelWriter writer;
   writer.shape_ = shape;
   writer.by_channel_ = spec.normalise == "imagenet";
   if (writer.by_channel_ && shape.channels != 3)
     return usage_error("data.normalise = \"imagenet\": allowed is \"half\" for images with " +
                        std::to_string(shape.channels) + " channel(s), which are not 3");
-  for (int c = 0; c < 3; ++c)
-    fill_values(writer.by_channel_ ? kMean[c] : 0.5f, writer.by_channel_ ? kDeviation[c] : 0.5f,
-                writer.table_[c]);
+  const Normalisation& of_job = normalisation(spec);
+  for (std::size_t c = 0; c < 3; ++c)
+    fill_values(of_job.mean[c], of_job.deviation[c], writer.table_[c]);
   writer.crop_padding_ = spec.crop_padding;
   writer.flip_ = spec.flip;
   writer.seed_ = seed;

@@ -33,6 +33,13 @@ struct View {
   bool mirrored = false;
 };
 
+// The numbers of the formula above, one for each of the channels red, green and blue.
+// data.normalise chooses them.
+struct Normalisation {
+  std::array<float, 3> mean, deviation;
+};
+const Normalisation& normalisation(const DataSpec& spec);
+
 class PixelWriter {
  public:
   // Error (usage): normalise = imagenet with a number of channels other than 3.

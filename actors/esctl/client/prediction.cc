@@ -1,0 +1,229 @@
+#include "actors/esctl/client/prediction.h"
+
+#include <algorithm>
+#include <bit>
+#include <memory>
+#include <system_error>
+
+#include "store/dataset/arrays/npz_file.h"
+#include "store/dataset/images/pixel_writer.h"
+
+namespace es::actors::esctl {
+namespace {
+
+namespace fs = std::filesystem;
+using store::CapturedInput;
+using store::InputArray;
+
+constexpr const char* kImage = "image";
+constexpr const char* kBoxes = "boxes";
+
+// [field]: whether an output of the model depends on it.
+std::vector<bool> fields_of_outputs(const gpu::Graph& graph) {
+  std::vector<bool> needed(graph.tensors.size(), false);
+  for (const gpu::TensorId t : graph.outputs) needed[static_cast<std::size_t>(t)] = true;
+  for (std::size_t i = graph.ops.size(); i-- > 0;) {
+    const gpu::Op& op = graph.ops[i];
+    const auto is_needed = [&](gpu::TensorId t) { return needed[static_cast<std::size_t>(t)]; };
+    if (std::ranges::none_of(op.out, is_needed)) continue;
+    for (const gpu::TensorId t : op.in)
+      if (t != gpu::kNoTensor) needed[static_cast<std::size_t>(t)] = true;
+  }
+  std::vector<bool> fields;
+  for (const gpu::TensorId t : graph.inputs) fields.push_back(needed[static_cast<std::size_t>(t)]);
+  return fields;
+}
+
+// The extents of one sample in PyTorch's order, as in CapturedInput.
+std::vector<std::int64_t> sample_shape(const SampleField& field) {
+  if (field.name == kImage) return {field.channels, field.height, field.width};
+  std::vector<std::int64_t> shape;
+  for (const std::int64_t extent : {field.height, field.width, field.channels})
+    if (extent > 1) shape.push_back(extent);
+  return shape;
+}
+
+std::vector<CapturedInput> inputs_of(const CheckpointModel& source) {
+  if (source.model.program() != nullptr) return captured_inputs(*source.model.program()).inputs;
+  std::vector<CapturedInput> inputs;
+  for (const SampleField& field : source.graph.layout.fields)
+    inputs.push_back({field, field.type == FieldType::kF32 ? ValueType::kF32 : ValueType::kI32,
+                      sample_shape(field)});
+  return inputs;
+}
+
+// Where the arrays come from.
+class ArrayPlace {
+ public:
+  static Result<ArrayPlace> open(const fs::path& place) {
+    std::error_code code;
+    if (fs::is_directory(place, code)) return ArrayPlace(place, std::nullopt);
+    auto archive = store::NpzFile::open(place);
+    if (!archive) return archive.error();
+    return ArrayPlace(place, *std::move(archive));
+  }
+  Result<store::NpyFile> array(const std::string& name) const {
+    return archive_ ? archive_->unpack(name) : store::NpyFile::open(place_ / (name + ".npy"));
+  }
+
+ private:
+  ArrayPlace(fs::path place, std::optional<store::NpzFile> archive)
+      : place_(std::move(place)), archive_(std::move(archive)) {}
+  fs::path place_;
+  std::optional<store::NpzFile> archive_;
+};
+
+std::string names_text(const std::vector<CapturedInput>& inputs, const std::vector<bool>& needed) {
+  std::string text;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (needed[i]) text += (text.empty() ? "" : ", ") + inputs[i].field.name;
+  return text;
+}
+
+// Values for a field that only the loss reads: the smallest integer, or no box.
+float placeholder(const SampleField& field) {
+  if (field.type == FieldType::kI32) return std::bit_cast<float>(field.low);
+  return field.name == kBoxes ? -1.0F : 0.0F;
+}
+
+// Writes mini-batches of the input into the form of a sample block.
+class BatchWriter {
+ public:
+  static Result<BatchWriter> create(const CheckpointModel& source, const PredictionInput& input) {
+    BatchWriter writer(source, input);
+    const std::size_t image = source.graph.layout.find(kImage);
+    const bool has_pixels = image < input.arrays.size() && input.arrays[image] &&
+                            input.arrays[image]->file().header().type == store::NpyType::kU8;
+    if (!has_pixels || source.spec.data.kind == "arrays") return writer;
+    const SampleField& field = source.graph.layout.fields[image];
+    auto pixels = store::PixelWriter::create(
+        {static_cast<std::uint32_t>(field.height), static_cast<std::uint32_t>(field.width),
+         static_cast<std::uint32_t>(field.channels)},
+        source.spec.data, source.spec.seed);
+    if (!pixels) return pixels.error();
+    writer.pixels_ = *std::move(pixels);
+    return writer;
+  }
+
+  // Writes the samples [begin, begin + count), and the last one again until the batch is full.
+  Status write(std::uint64_t begin, std::uint64_t count, std::span<float> words) {
+    const SampleLayout& layout = source_.graph.layout;
+    const std::uint64_t batch = source_.spec.batch_size;
+    for (std::size_t f = 0; f < layout.fields.size(); ++f) {
+      const auto size = static_cast<std::size_t>(layout.fields[f].words());
+      const auto field =
+          words.subspan(batch * static_cast<std::size_t>(layout.offset(f)), batch * size);
+      for (std::uint64_t i = 0; i < batch; ++i)
+        ES_RETURN_IF_ERROR(
+            write_field(f, begin + std::min(i, count - 1), field.subspan(i * size, size)));
+    }
+    return {};
+  }
+
+ private:
+  BatchWriter(const CheckpointModel& source, const PredictionInput& input)
+      : source_(source), input_(input) {}
+
+  Status write_field(std::size_t f, std::uint64_t sample, std::span<float> words) {
+    const SampleField& field = source_.graph.layout.fields[f];
+    if (!input_.arrays[f]) {
+      std::ranges::fill(words, placeholder(field));
+      return {};
+    }
+    ES_RETURN_IF_ERROR(input_.arrays[f]->read(sample, bytes_, words));
+    if (!pixels_ || field.name != kImage) return {};
+    std::vector<std::uint8_t> image(words.size());
+    std::ranges::transform(words, image.begin(),
+                           [](float pixel) { return static_cast<std::uint8_t>(pixel); });
+    pixels_->write(image, store::View{}, words);
+    return {};
+  }
+
+  const CheckpointModel& source_;
+  const PredictionInput& input_;
+  std::optional<store::PixelWriter> pixels_;
+  std::vector<std::uint8_t> bytes_;
+};
+
+std::vector<std::uint64_t> output_extents(const CheckpointModel& source, std::size_t output) {
+  std::vector<std::uint64_t> extents;
+  if (const ModelProgram* const program = source.model.program()) {
+    const auto value = static_cast<std::size_t>(program->outputs[output].value);
+    for (const ModelDim& dim : program->values[value].dims)
+      extents.push_back(static_cast<std::uint64_t>(dim.size));
+    return extents;
+  }
+  // Matrices of a built-in model have axes of one element.
+  const gpu::TensorShape& shape = source.graph.shape(source.graph.outputs[output]);
+  extents.push_back(1);
+  for (int axis = 1; axis < shape.rank(); ++axis)
+    if (shape[axis] > 1) extents.push_back(static_cast<std::uint64_t>(shape[axis]));
+  return extents;
+}
+
+std::string output_name(const CheckpointModel& source, std::size_t output) {
+  if (source.model.program() != nullptr) return source.model.program()->outputs[output].name;
+  return source.graph.outputs.size() == 1 ? "output" : "output" + std::to_string(output);
+}
+
+// The outputs without values; each has the shape for all samples.
+std::vector<Prediction> empty_predictions(const CheckpointModel& source, std::uint64_t samples) {
+  std::vector<Prediction> predictions;
+  for (std::size_t i = 0; i < source.graph.outputs.size(); ++i) {
+    predictions.push_back({output_name(source, i), output_extents(source, i), {}});
+    predictions.back().shape.front() *= samples;
+  }
+  return predictions;
+}
+
+}  // namespace
+
+Result<PredictionInput> PredictionInput::open(const CheckpointModel& source,
+                                              const fs::path& where) {
+  const std::vector<CapturedInput> inputs = inputs_of(source);
+  const std::vector<bool> needed = fields_of_outputs(source.graph);
+  const auto place = ArrayPlace::open(where);
+  if (!place) return place.error();
+  PredictionInput input;
+  std::string first;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    input.arrays.emplace_back();
+    if (!needed[i]) continue;
+    auto file = place->array(inputs[i].field.name);
+    if (!file)
+      return Error{file.error().kind, file.error().message + "; the model needs the arrays " +
+                                          names_text(inputs, needed)};
+    auto array = InputArray::create(*std::move(file), inputs[i]);
+    if (!array) return array.error();
+    const std::uint64_t rows = array->file().rows();
+    if (first.empty() ? rows == 0 : rows != input.samples)
+      return usage_error(
+          array->file().name() + ": number of samples = " + std::to_string(rows) + ": allowed is " +
+          (first.empty() ? "1 and more" : std::to_string(input.samples) + ", as in " + first));
+    input.samples = rows;
+    first = array->file().name();
+    input.arrays.back() = *std::move(array);
+  }
+  return input;
+}
+
+Result<std::vector<Prediction>> predict(gpu::Engine& engine, const CheckpointModel& source,
+                                        const PredictionInput& input) {
+  auto writer = BatchWriter::create(source, input);
+  if (!writer) return writer.error();
+  std::vector<Prediction> predictions = empty_predictions(source, input.samples);
+  const std::uint64_t batch = source.spec.batch_size;
+  std::vector<float> words(batch * static_cast<std::size_t>(source.graph.layout.words()));
+  for (std::uint64_t begin = 0; begin < input.samples; begin += batch) {
+    const std::uint64_t count = std::min(batch, input.samples - begin);
+    ES_RETURN_IF_ERROR(writer->write(begin, count, words));
+    const auto found = engine.evaluate({words.data()}, count);
+    if (!found) return found.error();
+    for (std::size_t i = 0; i < predictions.size(); ++i)
+      predictions[i].values.insert(predictions[i].values.end(), found->outputs[i].begin(),
+                                   found->outputs[i].end());
+  }
+  return predictions;
+}
+
+}  // namespace es::actors::esctl
