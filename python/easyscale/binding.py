@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from .capture.step import argument_names, name_fields
+from .tracing.step import argument_names, name_fields
 from .data import Arrays
 from .errors import UsageError
 

@@ -133,8 +133,8 @@ class Job:
 
     def _capture(self, model: Any, loss: Any, allow_functions: tuple[type, ...]) -> None:
         from .binding import bind
-        from .capture import capture
-        from .capture.errors import CaptureError
+        from .tracing import capture
+        from .tracing.errors import CaptureError
         bound = bind(model, loss is not None, self._data)
         try:
             self.captured = capture(model, loss, bound.inputs, bound.targets, name=self.name,

@@ -258,9 +258,11 @@ class Import(FolderCase):
         code = "import easyscale, sys; easyscale.Client(); sys.exit('torch' in sys.modules)"
         subprocess.run([sys.executable, "-c", code], check=True, cwd=HERE.parent)
 
-    def test_capture_is_the_function_after_its_import_too(self):
-        self.assertTrue(callable(es.capture))
-        self.assertTrue(callable(es.capture))
+    def test_capture_is_the_function_and_another_name_is_an_error(self):
+        from easyscale.tracing import capture
+        self.assertIs(es.capture, capture)
+        with self.assertRaisesRegex(AttributeError, "captures"):
+            es.captures
 
 
 if __name__ == "__main__":

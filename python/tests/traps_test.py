@@ -4,7 +4,7 @@ import unittest
 import capture_support as support
 import torch
 import torch.nn.functional as F
-from easyscale.capture import capture, errors
+from easyscale.tracing import capture, errors
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
