@@ -10,10 +10,8 @@ Torch is imported only when a model is captured.
 """
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import data
 from .client import Client
@@ -24,27 +22,19 @@ from .optimizers import Optimizer, Schedule
 from .program import Program
 from .run import RemoteJob, Run
 
+if TYPE_CHECKING:
+    from .tracing import capture
+    from .tracing.errors import CaptureError
+
 __all__ = ["CaptureError", "Client", "EasyScaleError", "FailedError", "Job", "NotFoundError", "Optimizer",
            "Program", "RefusedError", "RemoteJob", "Run", "Schedule", "StepRecord", "UsageError",
            "capture", "data"]
 
 
-class _Package(ModuleType):
-    """This module, whose attribute `capture` is the function and not the sub-package with it."""
-
-    @property
-    def capture(self) -> Any:
-        """The function that captures a model; see `help(easyscale.capture)`."""
-        return import_module(".capture", __name__).capture
-
-    @capture.setter
-    def capture(self, _: ModuleType) -> None:
-        """The import system sets every sub-package as an attribute; this one is left out."""
-
-    @property
-    def CaptureError(self) -> type[Exception]:
-        """The error of a model that cannot be captured."""
-        return import_module(".capture.errors", __name__).CaptureError
-
-
-sys.modules[__name__].__class__ = _Package
+def __getattr__(name: str) -> Any:
+    """`capture` and `CaptureError`, which import torch at their first use."""
+    if name == "capture":
+        return import_module(".tracing", __name__).capture
+    if name == "CaptureError":
+        return import_module(".tracing.errors", __name__).CaptureError
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

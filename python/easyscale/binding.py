@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from .capture.step import argument_names, name_fields
 from .data import Arrays
 from .errors import UsageError
+from .tracing.step import argument_names, name_fields
 
 EXAMPLE_SAMPLES = 8
 

@@ -42,7 +42,8 @@ class Job:
     max_p: the number of ESTs (logical workers), and the largest number of devices.
     steps, epochs: the length of the training in global steps or passes over the data; one of them.
     level: on which devices the bits are equal: "D0", "D1", "D2" (any mix of types) or "auto".
-    optimizer: torch.optim.SGD, Adam or AdamW over all trainable parameters, or an Optimizer.
+    optimizer: torch.optim.SGD, Adam or AdamW over all trainable parameters, also those of a loss
+    that is a module; or an Optimizer.
     schedule: a torch scheduler whose unit is the global step, or a Schedule.
     metrics: "loss" and "accuracy"; accuracy needs a cross entropy with one class for each sample.
     eval_every: global steps between evaluations; 0 is only the one at the end.
@@ -65,8 +66,7 @@ class Job:
                  allow_functions: tuple[type, ...] = ()):
         self.name = _job_name(name or type(model).__name__)
         self.steps = _steps(data, max_p * batch_size, steps, epochs)
-        trainable = [p for p in model.parameters() if p.requires_grad]
-        rule = read_optimizer(optimizer, trainable, scheduled=schedule is not None)
+        rule = read_optimizer(optimizer, _trainable(model, loss), scheduled=schedule is not None)
         self._optimizer = _clipped(rule, clip_norm)
         self._schedule = read_schedule(schedule, self.steps)
         self._top = {"name": self.name, "max_p": max_p, "batch_size": batch_size,
@@ -133,8 +133,8 @@ class Job:
 
     def _capture(self, model: Any, loss: Any, allow_functions: tuple[type, ...]) -> None:
         from .binding import bind
-        from .capture import capture
-        from .capture.errors import CaptureError
+        from .tracing import capture
+        from .tracing.errors import CaptureError
         bound = bind(model, loss is not None, self._data)
         try:
             self.captured = capture(model, loss, bound.inputs, bound.targets, name=self.name,
@@ -210,6 +210,12 @@ def _steps(data: Arrays, global_batch: int, steps: int | None, epochs: int | Non
     if found < 1:
         raise UsageError(f"the job has {found} steps: allowed is at least 1")
     return found
+
+
+def _trainable(model: Any, loss: Any) -> list[Any]:
+    """The parameters that need a gradient, of the model and of a loss that is a module."""
+    modules = [model, loss] if hasattr(loss, "parameters") else [model]
+    return [p for module in modules for p in module.parameters() if p.requires_grad]
 
 
 def _clipped(optimizer: Optimizer, clip_norm: float) -> Optimizer:

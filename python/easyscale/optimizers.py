@@ -77,8 +77,8 @@ def _check_parameters(name: str, groups: list[dict], trainable: Iterable[Any]) -
     known = {id(parameter) for group in groups for parameter in group["params"]}
     missing = sum(id(parameter) not in known for parameter in trainable)
     if missing:
-        raise UsageError(f"optimizer {name} has not all parameters of the model that need a "
-                         f"gradient: {missing} are missing; call requires_grad_(False) for what is "
+        raise UsageError(f"optimizer {name} has not all parameters of the model and its loss "
+                         f"that need a gradient: {missing} are missing; call requires_grad_(False) for what is "
                          "not to be trained")
 
 

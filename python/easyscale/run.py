@@ -67,14 +67,23 @@ class Run:
         others = {alias: self._weights[name] for alias, name in self._aliases.items()}
         return self._weights | others
 
-    def load_into(self, module: Any) -> None:
+    def load_into(self, module: Any, loss: Any = None) -> None:
         """Copies the trained weights into a torch module, bit for bit and in place.
 
-        Every parameter must be there with its shape; else UsageError, and nothing is changed.
+        `loss` is a module with the parameters of the loss that was trained; without it they are
+        left out. Every parameter must be there with its shape; else UsageError, and nothing is
+        changed.
         """
         weights = self.state_dict()
-        own = module.state_dict()
-        _check_fit(weights, own, [name for name, _ in module.named_parameters()])
+        own = dict(module.state_dict())
+        parameters = [name for name, _ in module.named_parameters()]
+        if loss is None:
+            weights = {name: array for name, array in weights.items()
+                       if name in own or not name.startswith(LOSS_PREFIX)}
+        else:
+            own |= {LOSS_PREFIX + name: tensor for name, tensor in loss.state_dict().items()}
+            parameters += [LOSS_PREFIX + name for name, _ in loss.named_parameters()]
+        _check_fit(weights, own, parameters)
         for name, tensor in own.items():
             if name in weights:
                 tensor.copy_(tensor.new_tensor(weights[name]))
@@ -165,11 +174,11 @@ def _check_fit(weights: Mapping[str, np.ndarray], own: Mapping[str, Any],
     if missing:
         raise UsageError(f"the run has no parameter {missing[0]!r} of the module")
     for name, array in weights.items():
-        if name not in own and not name.startswith(LOSS_PREFIX):
+        if name not in own:
             raise UsageError(f"the module has no tensor {name!r}, which was trained")
-        if name in own and tuple(own[name].shape) != array.shape:
+        if tuple(own[name].shape) != array.shape:
             raise UsageError(f"{name} has the shape {tuple(own[name].shape)} in the module: allowed "
                              f"is {array.shape}, as it was trained")
-        if name in own and str(own[name].dtype) != f"torch.{array.dtype}":
+        if str(own[name].dtype) != f"torch.{array.dtype}":
             raise UsageError(f"{name} has the type {own[name].dtype} in the module: allowed is "
                              f"torch.{array.dtype}, as it was trained")

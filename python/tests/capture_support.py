@@ -24,7 +24,7 @@ class Model(nn.Module):
 
 def capture_function(function, shape=(8,), loss=None, **options):
     """Captures Model(function) on normal inputs [samples, *shape] with a mean of squares."""
-    from easyscale.capture import capture
+    from easyscale.tracing import capture
     torch.manual_seed(1)
     loss = loss or (lambda outputs, targets: (outputs.square() + outputs.sin()).mean())
     return capture(Model(function), loss, torch.randn(SAMPLES, *shape), torch.zeros(SAMPLES),

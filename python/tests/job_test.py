@@ -36,6 +36,17 @@ class Tied(nn.Module):
         return self.last(self.norm(self.second(self.first(x).relu())))
 
 
+class Scaled(nn.Module):
+    """A cross entropy with a temperature that is trained."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(()))
+
+    def forward(self, outputs, labels):
+        return nn.functional.cross_entropy(outputs * self.scale, labels)
+
+
 def make_job(model=None, **changes):
     model = model or Tied()
     trained = [p for p in model.parameters() if p.requires_grad]
@@ -165,6 +176,9 @@ class Refused(FakeProgramsCase):
         self.assertNotIn("submit", [call[0] for call in self.calls()])
         self.assertFalse((self.folder / "job").exists())
 
+    def test_an_optimizer_without_the_parameters_of_the_loss(self):
+        self.refuses("not all parameters of the model and its loss.*1 are missing", loss=Scaled())
+
     def test_a_folder_that_is_not_empty(self):
         job = make_job(directory=self.folder)
         with self.assertRaisesRegex(es.RefusedError, "allowed is a new folder"):
@@ -207,6 +221,18 @@ class Finished(FakeProgramsCase):
                 run.load_into(other)
             for parameter, was in zip(other.parameters(), before):
                 self.assertTrue(torch.equal(parameter, was))
+
+    def test_the_weights_of_a_loss_go_into_the_loss(self):
+        model, loss, other = nn.Linear(4, 3), Scaled(), Scaled()
+        with torch.no_grad():
+            loss.scale.fill_(2.5)
+        run = make_job(model, loss=loss,
+                       optimizer=torch.optim.SGD([*model.parameters(), loss.scale], 0.1)).run()
+        run.load_into(model)
+        run.load_into(model, other)
+        self.assertEqual(other.scale.item(), 2.5)
+        with self.assertRaisesRegex(es.UsageError, "no tensor 'loss.scale'"):
+            run.load_into(model, nn.CrossEntropyLoss())
 
     def test_a_job_runs_twice(self):
         job = make_job()
@@ -258,9 +284,11 @@ class Import(FolderCase):
         code = "import easyscale, sys; easyscale.Client(); sys.exit('torch' in sys.modules)"
         subprocess.run([sys.executable, "-c", code], check=True, cwd=HERE.parent)
 
-    def test_capture_is_the_function_after_its_import_too(self):
-        self.assertTrue(callable(es.capture))
-        self.assertTrue(callable(es.capture))
+    def test_capture_is_the_function_and_another_name_is_an_error(self):
+        from easyscale.tracing import capture
+        self.assertIs(es.capture, capture)
+        with self.assertRaisesRegex(AttributeError, "captures"):
+            es.captures
 
 
 if __name__ == "__main__":

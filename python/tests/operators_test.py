@@ -150,14 +150,14 @@ class Operators(unittest.TestCase):
         self.check_functions(PRODUCTS)
 
     def test_losses(self):
-        from easyscale.capture import capture
+        from easyscale.tracing import capture
         for name, loss in LOSSES.items():
             with self.subTest(name):
                 capture(support.Model(lambda m, x: m.layer(x)), loss, torch.randn(4, 8),
                         torch.randint(0, 8, (4,)))
 
     def test_layers(self):
-        from easyscale.capture import capture
+        from easyscale.tracing import capture
         for name, (layer, shape) in LAYERS.items():
             with self.subTest(name):
                 torch.manual_seed(2)

@@ -4,7 +4,7 @@ import unittest
 
 import capture_support as support
 import torch
-from easyscale.capture import capture, errors
+from easyscale.tracing import capture, errors
 from torch import nn
 
 

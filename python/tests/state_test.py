@@ -5,7 +5,7 @@ from pathlib import Path
 
 import capture_support as support
 import torch
-from easyscale.capture import capture
+from easyscale.tracing import capture
 from easyscale.program import Dim, Program
 from safetensors.numpy import load_file
 from torch import nn

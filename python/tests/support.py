@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -12,6 +13,25 @@ from unittest import mock
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
+
+from easyscale import EasyScaleError
+from easyscale.programs import find_easyscaled, find_esctl
+
+
+def programs_train_model_files() -> bool:
+    """Whether `esctl` is here and has the command `models`."""
+    try:
+        find_easyscaled()
+        found = subprocess.run([find_esctl(), "models", "--help"], capture_output=True, check=False)
+    except EasyScaleError:
+        return False
+    return found.returncode == 0
+
+
+def offered_types() -> tuple[str, str]:
+    """Two device types of this machine, the faster one first."""
+    flags = Path("/proc/cpuinfo").read_text()
+    return ("cpu-avx512", "cpu-avx2") if " avx512f " in flags else ("cpu-avx2", "cpu-scalar")
 
 
 class FolderCase(unittest.TestCase):

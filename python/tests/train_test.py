@@ -4,29 +4,17 @@
 The programs are found as by the package; without them, or if they have no model files, the tests
 are skipped. All samples are one global batch, so their order in it does not matter.
 """
-import subprocess
 import unittest
 
 import numpy as np
 import torch
-from support import FolderCase
+from support import FolderCase, programs_train_model_files
 from torch import nn
 
 import easyscale as es
-from easyscale.programs import find_easyscaled, find_esctl
 
 SAMPLES, STEPS, MAX_P = 32, 9, 4
 MIX = "cpu-avx2:2@4,cpu-scalar:1"
-
-
-def programs_train_model_files() -> bool:
-    """Whether `esctl` is here and has the command `models`."""
-    try:
-        find_easyscaled()
-        found = subprocess.run([find_esctl(), "models", "--help"], capture_output=True, check=False)
-    except es.EasyScaleError:
-        return False
-    return found.returncode == 0
 
 
 class Net(nn.Module):

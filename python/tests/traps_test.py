@@ -4,7 +4,7 @@ import unittest
 import capture_support as support
 import torch
 import torch.nn.functional as F
-from easyscale.capture import capture, errors
+from easyscale.tracing import capture, errors
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -97,6 +97,8 @@ class Traps(unittest.TestCase):
             y = m.layer(x)
             y[:, 2:4] *= 3.0
             y[:, 0] = 1.0
+            y[:, 1].fill_(2.0)
+            y[:, 5].zero_()
             return F.relu_(y)
         support.capture_function(forward)
 

@@ -129,6 +129,7 @@ def tracing(model: nn.Module, allowed: tuple[type, ...]) -> Iterator[None]:
     """Everything that must hold while a forward pass is traced."""
     fast_path = torch.backends.mha.get_fastpath_enabled()
     with contextlib.ExitStack() as stack:
+        stack.enter_context(_quiet())
         stack.enter_context(exchanged(torch.autograd.Function, "apply", _apply_with(allowed)))
         stack.enter_context(exchanged(
             torch.utils.checkpoint, "_checkpoint_without_reentrant_generator", _no_checkpoint))
@@ -139,7 +140,6 @@ def tracing(model: nn.Module, allowed: tuple[type, ...]) -> Iterator[None]:
             stack.enter_context(exchanged(masks, "_vmap_for_bhqkv", _mask_by_broadcasting))
         stack.enter_context(torch.backends.mkldnn.flags(enabled=False))
         stack.enter_context(_without_caches(model))
-        stack.enter_context(_quiet())
         torch.backends.mha.set_fastpath_enabled(False)
         try:
             yield

@@ -15,6 +15,10 @@ from .schema import functional_name, viewed_argument, written_argument
 RESHAPES = {"view", "reshape", "_unsafe_view", "flatten", "unflatten", "squeeze", "unsqueeze",
             "view_as", "reshape_as", "contiguous", "alias", "detach", "to", "dropout", "float",
             "type_as", "expand", "expand_as", "lift_fresh_copy"}
+# Arguments that the in-place operator and the functional one call differently.
+RENAMED = {"dropout": {"self": "input"}, "feature_dropout": {"self": "input"},
+           "alpha_dropout": {"self": "input"}, "feature_alpha_dropout": {"self": "input"},
+           "full_like": {"value": "fill_value"}}
 INACTIVE = {"aten.dropout.default": "input", "aten.feature_dropout.default": "input"}
 
 
@@ -124,8 +128,8 @@ class _Rewriter:
         if target is None:
             raise UnsupportedOperators([Missing(node.target, "it writes to a tensor", node.path,
                                                 node.source)])
-        if target.endswith("dropout.default"):
-            args["input"] = args.pop("self")
+        for old, new in RENAMED.get(target.split(".")[1], {}).items():
+            args[new] = args.pop(old)
         return self._emit(target, args, meta, node, site=node.site)
 
     def _emit(self, target: str, args: dict, meta: Meta, node: Node, shape: Any = None,
