@@ -26,7 +26,7 @@ from .run import RemoteJob, Run
 
 __all__ = ["CaptureError", "Client", "EasyScaleError", "FailedError", "Job", "NotFoundError", "Optimizer",
            "Program", "RefusedError", "RemoteJob", "Run", "Schedule", "StepRecord", "UsageError",
-           "capture", "data"]
+           "capture", "data", "from_onnx"]
 
 
 class _Package(ModuleType):
@@ -40,6 +40,11 @@ class _Package(ModuleType):
     @capture.setter
     def capture(self, _: ModuleType) -> None:
         """The import system sets every sub-package as an attribute; this one is left out."""
+
+    @property
+    def from_onnx(self) -> Any:
+        """The function that reads an ONNX model; see `help(easyscale.from_onnx)`."""
+        return import_module(".onnx", __name__).from_onnx
 
     @property
     def CaptureError(self) -> type[Exception]:
