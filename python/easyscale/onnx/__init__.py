@@ -11,8 +11,9 @@ from ..capture.merge import Static, check_loss
 from ..captured import Captured
 from .check import check as check_program
 from .convert import Conversion, Inputs
-from .file import OnnxModel, load, onnx
+from .file import OnnxModel, load
 from .loss import LossOf
+from .package import onnx
 from .weights import Weights
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import onnx
 import torch
-from onnx.reference import ReferenceEvaluator
 
 from ..capture.check import OUTPUT_ERROR, compare
 from ..capture.errors import SelfCheckFailed
 from ..interpret import TORCH_TYPE, Context, interpret
 from ..program import Program
 from .file import DEFAULT_DOMAINS, OnnxModel
+from .package import ReferenceEvaluator, onnx
 from .weights import Weights
 
 SAMPLES = 2  # of a file whose number of samples is symbolic

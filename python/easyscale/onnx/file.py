@@ -8,14 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .errors import OnnxNotInstalled, OnnxRefused
-
-try:
-    import onnx
-    from onnx import helper, numpy_helper
-except ImportError as error:
-    raise OnnxNotInstalled("reading an ONNX file needs the package onnx: pip install onnx "
-                           f"({error})") from error
+from .errors import OnnxRefused
+from .package import helper, numpy_helper, onnx
 
 OPSETS = range(13, 21)
 DEFAULT_DOMAINS = ("", "ai.onnx")

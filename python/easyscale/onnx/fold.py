@@ -3,11 +3,10 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from onnx import TensorProto, helper
-from onnx.reference import ReferenceEvaluator
 
 from ..capture.lower.table import CannotLower
 from .file import Operation
+from .package import ReferenceEvaluator, helper, onnx
 
 RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
           "RandomUniformLike"}
@@ -23,7 +22,7 @@ def fold(operation: Operation, opset: int, inputs: list[torch.Tensor | None]) ->
     feeds = {name: x.numpy() for name, x in zip(operation.inputs, inputs) if x is not None}
     infos = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
              for name, x in feeds.items()]
-    results = [helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None)
+    results = [helper.make_tensor_value_info(name, onnx.TensorProto.UNDEFINED, None)
                for name in operation.outputs if name]
     graph = helper.make_graph([operation.proto], "constant", infos, results)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])

@@ -11,6 +11,7 @@ from ...capture.lower import elementwise as torch_elementwise
 from ...capture.lower.builder import TYPES, Operand, type_of
 from ...capture.lower.table import CannotLower
 from ..builder import OnnxBuilder
+from ..file import decimal
 from ..fuse import fused_product, fused_quotient, fused_sum
 from ..table import Call, converts, numbers
 
@@ -116,7 +117,7 @@ def _scalar(x: Operand | None) -> Operand | None:
 def single(x: Operand, other: Operand) -> float | None:
     """The number that a constant with one element is, if it leaves the extents of `other`."""
     if isinstance(x, torch.Tensor) and x.numel() == 1 and x.dim() <= other.dim():
-        return float(x)
+        return decimal(float(x)) if x.dtype == torch.float32 else float(x)
     return None
 
 
@@ -249,7 +250,7 @@ def dropout(b: OnnxBuilder, call: Call, x: Operand, ratio: Operand | None = None
             training: Any = None) -> Operand:
     """Drops in training, whatever the file says about its mode."""
     call.only_first_output("masks")
-    p = float((numbers(ratio, "ratio") or [0.5])[0])
+    p = decimal((numbers(ratio, "ratio") or [0.5])[0])
     if p == 0 or isinstance(x, torch.Tensor):
         return x
     return b.emit("dropout", x, p=p, site=b.new_site())

@@ -52,15 +52,3 @@ def instance_norm(b: OnnxBuilder, call: Call, x: Operand, scale: Operand, bias: 
 
 def _is_all(x: Operand, number: float) -> bool:
     return isinstance(x, torch.Tensor) and bool((x == number).all())
-
-
-@converts("GroupNormalization")
-def group_norm(b: OnnxBuilder, call: Call, x: Operand, scale: Operand, bias: Operand) -> Operand:
-    """Up to opset 20 scale and bias have one number for every group."""
-    groups, channels = call.get("num_groups"), x.shape[1]
-
-    def each(part: Operand) -> Operand:
-        wide = b.expand(b.reshape(part, (groups, 1)), (groups, channels // groups))
-        return b.reshape(wide, (channels,))
-    return b.emit("group_norm", x, each(scale), each(bias), groups=groups,
-                  eps=call.get("epsilon", 1e-5))
