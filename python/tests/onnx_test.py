@@ -13,7 +13,8 @@ import onnx_support as support
 import torch
 from easyscale.capture import errors
 from easyscale.capture.lower import elementwise
-from easyscale.onnx import check, from_onnx
+from easyscale.onnx import from_onnx
+from easyscale.onnx.check import evaluation_of
 from easyscale.onnx.errors import OnnxNotInstalled, OnnxRefused
 from easyscale.program import Dim
 from onnx_support import TensorProto, node, normal
@@ -147,6 +148,13 @@ class Samples(unittest.TestCase):
         expected = inputs["x"] * weights["w"]
         np.testing.assert_array_equal(support.programs_outputs(captured, inputs)["y"], expected)
 
+    def test_a_class_token_in_a_file_for_one_sample(self):
+        lines = ["Mul x w a", "Concat token a y axis=1"]
+        weights = {"w": normal(2, 3), "token": normal(1, 1, 3)}
+        captured = from_onnx(one(lines, weights, {"x": (1, 2, 3)}), "mse")
+        y = support.programs_outputs(captured, {"x": normal(7, 2, 3)})["y"]
+        np.testing.assert_array_equal(y[:, 0], np.repeat(weights["token"][0], 7, 0))
+
     def test_other_symbolic_extents_are_given(self):
         proto = one(["Mul x w y"], {"w": normal(3)}, {"x": ("n", "length", 3)})
         with self.assertRaisesRegex(es.UsageError, r"\['n', 'length', 3\].*shapes=\{'x'"):
@@ -217,6 +225,14 @@ class Losses(unittest.TestCase):
         with self.assertRaisesRegex(errors.LossNotScalar, r"shape \[3, 6\]"):
             from_onnx(proto, "z")
 
+    def test_a_target_with_the_name_of_an_input(self):
+        proto = one(["Mul label w y"], {"w": normal(6)}, {"label": ("n", 6)})
+        with self.assertRaisesRegex(es.UsageError, "input 'label', which is also the name of a ta"):
+            from_onnx(proto, "mse")
+        program = from_onnx(proto, lambda y, t: (y - t["goal"]).square().mean(),
+                            example_targets={"goal": normal(3, 6)}).program
+        self.assertEqual([field.name for field in program.inputs], ["label", "goal"])
+
     def test_several_outputs(self):
         proto = one(["Mul x w first", "Neg first second"], {"w": normal(6)}, outputs="first second")
         with self.assertRaisesRegex(es.UsageError, "first, second; name the one"):
@@ -242,7 +258,8 @@ class Losses(unittest.TestCase):
 
 class Refusals(unittest.TestCase):
     def test_everything_that_is_missing_is_listed(self):
-        lines = ["Mul x w a", "Hardmax a b", "Hardmax b c", "Div i j k", "TopK c one d", "Abs d y"]
+        lines = ["Mul x w a", "Hardmax a b", "Hardmax b c", "Div i j k", "TopK c one d", "Abs d e",
+                 "Shape e s", "ConstantOfShape s f", "Add e f y"]
         proto = one(lines, {"w": normal(6), "one": np.array([1])},
                     {"x": ("n", 6), "i": (INT64, ("n",)), "j": (INT64, ("n",))})
         proto.graph.node[4].output.append("indices")
@@ -296,9 +313,11 @@ class Refusals(unittest.TestCase):
             from_onnx(proto, "mse")
 
     def test_a_number_of_samples_in_a_shape(self):
-        proto = one(["Mul x w a", "Reshape a s y"], {"w": normal(6), "s": np.array([9, 2])})
-        with self.assertRaisesRegex(errors.UnsupportedOperators, r"cannot have the shape \[9, 2\]"):
-            from_onnx(proto, "mse")
+        for samples, text in (("n", r"cannot have the shape \[2, 9\]"), (3, "dynamic_axes")):
+            proto = one(["Mul x w a", "Reshape a s y"], {"w": normal(6), "s": np.array([2, 9])},
+                        {"x": (samples, 6)})
+            with self.assertRaisesRegex(errors.UnsupportedOperators, text):
+                from_onnx(proto, "mse")
 
     def test_a_loss_without_weights(self):
         proto = one(["Mul x w a", "Neg x y"], {"w": normal(6)}, outputs="y a")
@@ -314,13 +333,32 @@ class Refusals(unittest.TestCase):
                 from_onnx(proto, "mse", output="a")
             from_onnx(proto, "mse", output="a", check=False)
 
+    def test_a_loss_that_computes_something_else(self):
+        proto = one(["Mul x w a", "Ceil a b", "ReduceMean b c keepdims=0", "ReduceMean a d keepdims=0",
+                     "Add c d loss"], {"w": normal(6)}, outputs="loss")
+        with mock.patch.object(elementwise, "ceil", lambda b, x: b.emit("floor", x)):
+            with self.assertRaisesRegex(errors.SelfCheckFailed, "the output loss differs"):
+                from_onnx(proto, "loss")
+
+    def test_an_input_whose_name_is_no_name_of_a_file(self):
+        proto = one(["Mul a/x w y"], {"w": normal(6)}, {"a/x": ("n", 6)})
+        with self.assertRaisesRegex(OnnxRefused, "input a/x has a / in its name"):
+            from_onnx(proto, "mse")
+
+    def test_outputs_that_are_not_there(self):
+        proto = one(["Mul x w a", "MaxPool a y kernel_shape=[2]", "Cast i b to=1", "Add y b c"],
+                    {"w": normal(2, 6)}, {"x": ("n", 2, 6)}, outputs="c")
+        proto.graph.node[1].output.append("i")
+        with self.assertRaisesRegex(errors.UnsupportedOperators, "MaxPool: its other outputs are r"):
+            from_onnx(proto, "mse")
+
     def test_the_reference_has_a_model_in_evaluation(self):
         weights = {f"s{i}": np.abs(normal(6, seed=i)) for i in range(4)} | {"on": np.array(True)}
         lines = ["BatchNormalization x s0 s1 s2 s3 a training_mode=1", "Dropout a - on y"]
         proto = one(lines, weights)
         proto.graph.node[0].output.extend(["mean", "var"])
         inputs = {"x": normal(4, 6)}
-        found = support.references_outputs(check._evaluation_of(proto), inputs)["y"]
+        found = support.references_outputs(evaluation_of(proto), inputs)["y"]
         expected = (inputs["x"] - weights["s2"]) / np.sqrt(weights["s3"] + 1e-5)
         np.testing.assert_allclose(found, expected * weights["s0"] + weights["s1"], rtol=1e-4)
 

@@ -9,6 +9,7 @@ from ..capture import VERSION
 from ..capture.batch import SIZES, unify
 from ..capture.merge import Static, check_loss
 from ..captured import Captured
+from ..errors import UsageError
 from .check import check as check_program
 from .convert import Conversion, Inputs
 from .file import OnnxModel, load
@@ -45,7 +46,8 @@ def from_onnx(source: Any, loss: Any, *, output: str | None = None,
     program = unify(small, large, reading.weights, name or stem,
                     f"easyscale {VERSION}, onnx {onnx.__version__}")
     if check:
-        check_program(program, model, reading.weights, reading.inputs.fixed)
+        check_program(program, model, reading.weights, reading.inputs.fixed or SIZES[0],
+                      reading.loss.ready)
     names = [p.name for p in program.parameters] + [s.name for s in program.statistics]
     return Captured(program, reading.weights.arrays(names))
 
@@ -63,6 +65,7 @@ class _Reading:
         builder, values = conversion.builder, conversion.values
         added = self.loss.add(builder, values, count)
         self._keep(added.buffers)
+        _check_names(conversion.inputs, added.inputs)
         trainable = [conversion.parameters[tied.names[0]]
                      for tied in self.weights.parameters.values() if tied.tensor.requires_grad]
         check_loss(builder, added.loss, trainable)
@@ -74,3 +77,11 @@ class _Reading:
         """Buffers of the loss become buffers of the program."""
         self.weights.buffers |= buffers
         self.weights.persistent = [*buffers]
+
+
+def _check_names(inputs: Mapping[str, Any], targets: Mapping[str, Any]) -> None:
+    for name in targets:
+        if name in inputs:
+            raise UsageError(f"the model has an input {name!r}, which is also the name of a target: "
+                             "give a function as the loss and example_targets={NAME: ...}, the dict "
+                             "that it gets as its second argument")

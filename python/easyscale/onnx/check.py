@@ -14,22 +14,37 @@ from .file import DEFAULT_DOMAINS, OnnxModel
 from .package import ReferenceEvaluator, onnx
 from .weights import Weights
 
-SAMPLES = 2  # of a file whose number of samples is symbolic
 SEED = 20
+BATCHES = 2
 
 
-def check(program: Program, model: OnnxModel, weights: Weights, samples: int | None) -> None:
-    """Raises SelfCheckFailed with the name of an output that differs on random inputs."""
-    inputs = _random_inputs(program, samples or SAMPLES)
-    dtypes = {field.name: field.dtype for field in model.fields}
-    feeds = {name: tensor.numpy().astype(dtypes[name]) for name, tensor in inputs.items()
-             if name in dtypes}
-    wanted = _evaluate(model, feeds)
-    with torch.no_grad():
-        values = interpret(program, weights.tensors(), inputs, Context(training=False))
-    for output in program.outputs:
-        compare(f"the output {output.name}", values[output.value],
-                torch.from_numpy(np.array(wanted[output.name])), OUTPUT_ERROR, "onnx.reference")
+def check(program: Program, model: OnnxModel, weights: Weights, samples: int,
+          loss: str | None) -> None:
+    """Raises SelfCheckFailed with the name of an output that differs on random inputs.
+
+    The reference gets batches of `samples`. The program gets the first batch, and then all of them
+    at once. `loss` is the name of the output that is the loss, if there is one.
+    """
+    inputs = _random_inputs(program, BATCHES * samples)
+    batches = [{name: x[i:i + samples] for name, x in inputs.items()}
+               for i in range(0, BATCHES * samples, samples)]
+    results = _evaluate(model, batches)
+    outputs = {output.name: output.value for output in program.outputs}
+    alone = outputs | ({loss: program.loss} if loss else {})
+    _compare(program, weights, batches[0], results[0], alone)
+    of_samples = {name: value for name, value in outputs.items()
+                  if any(dim.per_batch for dim in program.values[value].dims[:1])}
+    together = {name: np.concatenate([result[name] for result in results]) for name in of_samples}
+    _compare(program, weights, inputs, together, of_samples)
+
+
+@torch.no_grad()
+def _compare(program: Program, weights: Weights, inputs: dict[str, torch.Tensor],
+             wanted: dict[str, np.ndarray], outputs: dict[str, int]) -> None:
+    values = interpret(program, weights.tensors(), inputs, Context(training=False))
+    for name, value in outputs.items():
+        compare(f"the output {name}", values[value], torch.from_numpy(np.array(wanted[name])),
+                OUTPUT_ERROR, "onnx.reference")
 
 
 def _random_inputs(program: Program, samples: int) -> dict[str, torch.Tensor]:
@@ -47,17 +62,21 @@ def _random_inputs(program: Program, samples: int) -> dict[str, torch.Tensor]:
     return inputs
 
 
-def _evaluate(model: OnnxModel, feeds: dict[str, np.ndarray]) -> dict[str, Any]:
+def _evaluate(model: OnnxModel, batches: list[dict[str, torch.Tensor]]
+              ) -> list[dict[str, np.ndarray]]:
+    """The outputs of the reference for every batch, by name."""
     try:
-        results = ReferenceEvaluator(_evaluation_of(model.proto)).run(None, feeds)
+        reference = ReferenceEvaluator(evaluation_of(model.proto))
+        return [dict(zip(model.outputs, reference.run(None, {
+            field.name: batch[field.name].numpy().astype(field.dtype) for field in model.fields})))
+            for batch in batches]
     except Exception as error:  # the reference has no common class for what it raises
         raise SelfCheckFailed(f"onnx.reference cannot evaluate {model.name}: "
                               f"{type(error).__name__}: {error}; check=False leaves it out"
                               ) from error
-    return dict(zip(model.outputs, results))
 
 
-def _evaluation_of(proto: Any) -> Any:
+def evaluation_of(proto: Any) -> Any:
     """The model with batch norms and dropouts as they are in evaluation.
 
     The reference of opset 13 mixes the running statistics with those of the batch in any mode; with

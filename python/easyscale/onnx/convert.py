@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,9 @@ class Inputs:
 
 
 def _type(field: Field, file: str) -> str:
+    if "/" in field.name:
+        raise OnnxRefused(f"{file}: the input {field.name} has a / in its name, which is also the "
+                          "name of a file with samples: rename it")
     if field.dtype not in INPUT_TYPES:
         raise OnnxRefused(f"{file}: the input {field.name} has the type {field.dtype}: allowed are "
                           + ", ".join(str(dtype) for dtype in INPUT_TYPES))
@@ -83,8 +87,18 @@ def _fixed(model: OnnxModel) -> int | None:
     return numbers.pop()
 
 
+@dataclass(frozen=True)
 class _Unknown:
-    """Stands for the result of an operator that could not be converted."""
+    """Stands for the result of an operator that could not be converted.
+
+    A shape, and what is computed from shapes, is no data: it would be a constant.
+    """
+
+    is_data: bool = True
+
+
+def _is_data(x: Any) -> bool:
+    return isinstance(x, Val) or (isinstance(x, _Unknown) and x.is_data)
 
 
 class Conversion:
@@ -110,7 +124,7 @@ class Conversion:
             self._convert(operation)
         self.builder.node = None
         if self.missing:
-            raise UnsupportedOperators(self.missing)
+            raise UnsupportedOperators(self.missing, _advice(self.builder.fixed_samples))
 
     def _add_constants(self, weights: Weights) -> None:
         for name, tensor in weights.buffers.items():
@@ -129,6 +143,8 @@ class Conversion:
                 self._miss(operation, str(reason))
             except (RuntimeError, ValueError, IndexError) as error:
                 self._miss(operation, f"its inputs do not fit: {str(error).splitlines()[0]}")
+        elif operation.operator in SHAPES or not any(map(_is_data, inputs)):
+            results = [_Unknown(is_data=False)] * len(operation.outputs)
         elif operation.operator not in CONVERSIONS:
             self._miss(operation, NO_KIND)
         for name, result in zip(operation.outputs, results):
@@ -136,7 +152,7 @@ class Conversion:
 
     def _results(self, operation: Operation, inputs: list[Operand | None]) -> list[Operand]:
         constant = not any(isinstance(x, Val) for x in inputs)
-        if operation.operator in ("Shape", "Size"):
+        if operation.operator in SHAPES:
             return [_shape(operation, inputs[0])]
         if constant and is_foldable(operation):
             return fold(operation, self.model.opset, inputs)
@@ -144,10 +160,12 @@ class Conversion:
         if rule is None:
             raise CannotLower(NO_KIND)
         self.builder.node = Node(operation.operator, {}, [], operation.name)
-        call = Call(operation.operator, self.model.opset, operation.attributes,
-                    [bool(self._uses[name]) for name in operation.outputs])
+        call = Call(operation.attributes, len(operation.outputs))
         result = rule(self.builder, call, *inputs)
-        return result if isinstance(result, list) else [result]
+        results = result if isinstance(result, list) else [result]
+        if any(self._uses[name] for name in operation.outputs[len(results):]):
+            raise CannotLower("its other outputs are read")
+        return results
 
     def _store(self, name: str, result: Any) -> None:
         self.values[name] = result
@@ -159,6 +177,14 @@ class Conversion:
 
 
 NO_KIND = "there is no kind for it"
+SHAPES = ("Shape", "Size")  # operators of which the result is known without the input
+
+
+def _advice(fixed_samples: int | None) -> str:
+    if fixed_samples is None:
+        return ""
+    return (f"The file has the number of samples {fixed_samples} in its inputs, and maybe in what "
+            "was computed from it: export it with a symbolic first extent (dynamic_axes)")
 
 
 def _shape(operation: Operation, x: Operand) -> torch.Tensor:

@@ -15,21 +15,14 @@ CONVERSIONS: dict[str, Callable] = {}
 
 @dataclass
 class Call:
-    """What an operator has beside its inputs; `outputs` says which ones are read."""
+    """What an operator has beside its inputs: attributes, and the number of its outputs."""
 
-    operator: str
-    opset: int
     attributes: dict[str, Any]
-    outputs: list[bool]
+    outputs: int
 
     def get(self, name: str, default: Any = None) -> Any:
         """An attribute, or its default."""
         return self.attributes.get(name, default)
-
-    def only_first_output(self, others: str) -> None:
-        """Raises CannotLower if another output than the first one is read."""
-        if any(self.outputs[1:]):
-            raise CannotLower(f"its {others} are read")
 
 
 def converts(*names: str) -> Callable:

@@ -249,7 +249,6 @@ def cast_like(b: OnnxBuilder, call: Call, x: Operand, like: Operand) -> Operand:
 def dropout(b: OnnxBuilder, call: Call, x: Operand, ratio: Operand | None = None,
             training: Any = None) -> Operand:
     """Drops in training, whatever the file says about its mode."""
-    call.only_first_output("masks")
     p = decimal((numbers(ratio, "ratio") or [0.5])[0])
     if p == 0 or isinstance(x, torch.Tensor):
         return x

@@ -69,7 +69,15 @@ def transpose(b: OnnxBuilder, call: Call, x: Operand) -> Operand:
 
 @converts("Concat")
 def concat(b: OnnxBuilder, call: Call, *xs: Operand) -> Operand:
-    return b.concat(list(xs), call.get("axis") % xs[0].dim())
+    axis = call.get("axis") % xs[0].dim()
+    return b.concat(_of_all_samples(b, xs) if axis else list(xs), axis)
+
+
+def _of_all_samples(b: OnnxBuilder, xs: tuple[Operand, ...]) -> list[Operand]:
+    """What a file for one sample has once, a class token, is the same for every sample."""
+    if b.fixed_samples != 1 or all(x.shape[0] == 1 for x in xs):
+        return list(xs)
+    return [b.expand(x, (b.samples, *x.shape[1:])) for x in xs]
 
 
 @converts("Split")
@@ -77,7 +85,7 @@ def split(b: OnnxBuilder, call: Call, x: Operand, sizes: Operand | None = None) 
     axis = call.get("axis", 0) % x.dim()
     given = numbers(sizes, "sizes")
     if given is None:
-        count = call.get("num_outputs", len(call.outputs))
+        count = call.get("num_outputs", call.outputs)
         size, total = -(-x.shape[axis] // count), x.shape[axis]
         given = [min(size, total - i * size) for i in range(count)]
     return pieces(b, x, axis, given)

@@ -31,7 +31,6 @@ def _momentum(kept: float) -> float:
 @converts("LayerNormalization")
 def layer_norm(b: OnnxBuilder, call: Call, x: Operand, scale: Operand,
                bias: Operand | None = None) -> Operand:
-    call.only_first_output("mean and deviation")
     axis = call.get("axis", -1) % x.dim()
     affine = [scale] if bias is None else [scale, bias]
     fits = all(tuple(part.shape) == tuple(x.shape[axis:]) for part in affine)

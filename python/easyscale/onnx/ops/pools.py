@@ -12,7 +12,6 @@ from .windows import explicit_padding, window
 
 @converts("MaxPool")
 def max_pool(b: OnnxBuilder, call: Call, x: Operand) -> Operand:
-    call.only_first_output("indices")
     shape = window(call, x, list(call.get("kernel_shape")))
     if any(2 * pad > size for pad, size in zip(shape.before, shape.kernel)):
         raise CannotLower("a padding of more than half of the kernel")
