@@ -26,7 +26,7 @@ from .run import RemoteJob, Run
 
 __all__ = ["CaptureError", "Client", "EasyScaleError", "FailedError", "Job", "NotFoundError", "Optimizer",
            "Program", "RefusedError", "RemoteJob", "Run", "Schedule", "StepRecord", "UsageError",
-           "capture", "data", "from_onnx"]
+           "capture", "data", "from_onnx", "to_onnx"]
 
 
 class _Package(ModuleType):
@@ -45,6 +45,11 @@ class _Package(ModuleType):
     def from_onnx(self) -> Any:
         """The function that reads an ONNX model; see `help(easyscale.from_onnx)`."""
         return import_module(".onnx", __name__).from_onnx
+
+    @property
+    def to_onnx(self) -> Any:
+        """The function that writes an ONNX file; see `help(easyscale.to_onnx)`."""
+        return import_module(".onnx", __name__).to_onnx
 
     @property
     def CaptureError(self) -> type[Exception]:

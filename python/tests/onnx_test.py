@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Reading ONNX files: weights, inputs, losses, jobs, and what is refused."""
+import dataclasses
 import subprocess
 import sys
 import tempfile
@@ -13,8 +14,8 @@ import onnx_support as support
 import torch
 from easyscale.capture import errors
 from easyscale.capture.lower import elementwise
-from easyscale.onnx import from_onnx
-from easyscale.onnx.check import evaluation_of
+from easyscale.onnx import from_onnx, to_onnx
+from easyscale.onnx.evaluation import evaluation_of
 from easyscale.onnx.errors import OnnxNotInstalled, OnnxRefused
 from easyscale.program import Dim
 from onnx_support import TensorProto, node, normal
@@ -188,7 +189,8 @@ class Losses(unittest.TestCase):
 
     def test_names(self):
         labels, numbers = torch.arange(8) % 3, torch.rand(8, 3)
-        functions = {"cross_entropy": (nn.CrossEntropyLoss(), labels), "mse": (nn.MSELoss(), numbers),
+        functions = {"cross_entropy": (nn.CrossEntropyLoss(), labels),
+                     "mse": (nn.MSELoss(), numbers),
                      "l1": (nn.L1Loss(), numbers), "smooth_l1": (nn.SmoothL1Loss(), numbers),
                      "huber": (nn.HuberLoss(), numbers),
                      "bce_with_logits": (nn.BCEWithLogitsLoss(), numbers),
@@ -334,8 +336,8 @@ class Refusals(unittest.TestCase):
             from_onnx(proto, "mse", output="a", check=False)
 
     def test_a_loss_that_computes_something_else(self):
-        proto = one(["Mul x w a", "Ceil a b", "ReduceMean b c keepdims=0", "ReduceMean a d keepdims=0",
-                     "Add c d loss"], {"w": normal(6)}, outputs="loss")
+        proto = one(["Mul x w a", "Ceil a b", "ReduceMean b c keepdims=0",
+                     "ReduceMean a d keepdims=0", "Add c d loss"], {"w": normal(6)}, outputs="loss")
         with mock.patch.object(elementwise, "ceil", lambda b, x: b.emit("floor", x)):
             with self.assertRaisesRegex(errors.SelfCheckFailed, "the output loss differs"):
                 from_onnx(proto, "loss")
@@ -349,7 +351,7 @@ class Refusals(unittest.TestCase):
         proto = one(["Mul x w a", "MaxPool a y kernel_shape=[2]", "Cast i b to=1", "Add y b c"],
                     {"w": normal(2, 6)}, {"x": ("n", 2, 6)}, outputs="c")
         proto.graph.node[1].output.append("i")
-        with self.assertRaisesRegex(errors.UnsupportedOperators, "MaxPool: its other outputs are r"):
+        with self.assertRaisesRegex(errors.UnsupportedOperators, "its other outputs are read"):
             from_onnx(proto, "mse")
 
     def test_the_reference_has_a_model_in_evaluation(self):
@@ -370,6 +372,54 @@ class Refusals(unittest.TestCase):
                                 capture_output=True, text=True)
         self.assertIn(f"{OnnxNotInstalled.__name__} reading an ONNX file needs the package onnx: "
                       "pip install onnx", result.stdout)
+
+
+class Trained:
+    """Stands for a run with other weights than those of a captured model."""
+
+    def __init__(self, captured):
+        self.captured = dataclasses.replace(captured, weights={
+            name: array * np.float32(1.5) for name, array in captured.weights.items()})
+        self.more = {"bn.num_batches_tracked": np.array(3)}
+
+    def state_dict(self):
+        weights = self.captured.weights
+        aliases = {alias: weights[parameter.name] for parameter in self.captured.program.parameters
+                   for alias in parameter.aliases}
+        return weights | aliases | self.more
+
+
+class Written(unittest.TestCase):
+    STATISTICS = {f"bn.{name}": np.abs(normal(6, seed=i)) for i, name in enumerate(
+        ["weight", "bias", "running_mean", "running_var"])}
+    NORM = " ".join(["BatchNormalization t", *STATISTICS, "c"]) + " training_mode=1"
+
+    def test_trained_weights_are_written_for_inference(self):
+        lines = ["Identity first.bias last.bias", "Identity table other", "Add x first.bias a",
+                 "MatMul a table b", "MatMul b other t", self.NORM, "Dropout c - on d",
+                 "Add d last.bias y"]
+        weights = {"first.bias": normal(6) * 0 + 1, "table": normal(6, 6), "on": np.array(True)}
+        proto = one(lines, weights | self.STATISTICS)
+        run = Trained(from_onnx(proto, "mse"))
+        with tempfile.TemporaryDirectory() as folder:
+            to_onnx(run, proto, Path(folder) / "trained.onnx")
+            written = onnx.load(Path(folder) / "trained.onnx")
+        onnx.checker.check_model(written)
+        inputs = {"x": normal(4, 6)}
+        np.testing.assert_allclose(support.references_outputs(written, inputs)["y"],
+                                   support.programs_outputs(run.captured, inputs)["y"], rtol=1e-4)
+        self.assertEqual([tensor.name for tensor in written.graph.initializer
+                          if tensor.name in ("last.bias", "other")], ["last.bias", "other"])
+
+    def test_weights_of_another_file_are_refused(self):
+        run = Trained(from_onnx(two_layers(), "mse"))
+        for other, text in ((one(["Mul x w y"], {"w": normal(6)}), "no initializer 'first.weight'"),
+                            (two_layers(**{"last.bias": normal(1)}), r"last.bias has the shape")):
+            with tempfile.TemporaryDirectory() as folder:
+                file = Path(folder) / "trained.onnx"
+                with self.assertRaisesRegex(es.UsageError, text):
+                    to_onnx(run, other, file)
+                self.assertFalse(file.exists())
 
 
 class Jobs(unittest.TestCase):

@@ -1,4 +1,4 @@
-"""Reads ONNX files as captured models. Needs torch, and the package `onnx`."""
+"""Reads ONNX files as captured models, and writes weights back. Needs torch and `onnx`."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -16,6 +16,9 @@ from .file import OnnxModel, load
 from .loss import LossOf
 from .package import onnx
 from .weights import Weights
+from .write import to_onnx
+
+__all__ = ["from_onnx", "to_onnx"]
 
 
 def from_onnx(source: Any, loss: Any, *, output: str | None = None,
@@ -82,6 +85,6 @@ class _Reading:
 def _check_names(inputs: Mapping[str, Any], targets: Mapping[str, Any]) -> None:
     for name in targets:
         if name in inputs:
-            raise UsageError(f"the model has an input {name!r}, which is also the name of a target: "
-                             "give a function as the loss and example_targets={NAME: ...}, the dict "
-                             "that it gets as its second argument")
+            raise UsageError(f"the model has an input {name!r}, which is also the name of a "
+                             "target: give a function as the loss and example_targets={NAME: "
+                             "...}, the dict that it gets as its second argument")

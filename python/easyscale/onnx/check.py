@@ -10,8 +10,9 @@ from ..capture.check import OUTPUT_ERROR, compare
 from ..capture.errors import SelfCheckFailed
 from ..interpret import TORCH_TYPE, Context, interpret
 from ..program import Program
+from .evaluation import evaluation_of, keep_attributes
 from .file import DEFAULT_DOMAINS, OnnxModel
-from .package import ReferenceEvaluator, onnx
+from .package import ReferenceEvaluator, helper
 from .weights import Weights
 
 SEED = 20
@@ -66,7 +67,7 @@ def _evaluate(model: OnnxModel, batches: list[dict[str, torch.Tensor]]
               ) -> list[dict[str, np.ndarray]]:
     """The outputs of the reference for every batch, by name."""
     try:
-        reference = ReferenceEvaluator(evaluation_of(model.proto))
+        reference = ReferenceEvaluator(_without_mixing(model.proto))
         return [dict(zip(model.outputs, reference.run(None, {
             field.name: batch[field.name].numpy().astype(field.dtype) for field in model.fields})))
             for batch in batches]
@@ -76,23 +77,15 @@ def _evaluate(model: OnnxModel, batches: list[dict[str, torch.Tensor]]
                               ) from error
 
 
-def evaluation_of(proto: Any) -> Any:
-    """The model with batch norms and dropouts as they are in evaluation.
+def _without_mixing(proto: Any) -> Any:
+    """The model in evaluation, for the reference.
 
     The reference of opset 13 mixes the running statistics with those of the batch in any mode; with
     a momentum of 1 they stay as they are.
     """
-    result = onnx.ModelProto()
-    result.CopyFrom(proto)
+    result = evaluation_of(proto)
     for node in result.graph.node:
-        if node.domain not in DEFAULT_DOMAINS:
-            continue
-        if node.op_type == "BatchNormalization":
-            del node.output[1:]
-            kept = [x for x in node.attribute if x.name == "epsilon"]
-            del node.attribute[:]
-            node.attribute.extend([*kept, onnx.helper.make_attribute("momentum", 1.0)])
-        elif node.op_type == "Dropout":
-            node.op_type = "Identity"
-            del node.input[1:], node.output[1:], node.attribute[:]
+        if node.op_type == "BatchNormalization" and node.domain in DEFAULT_DOMAINS:
+            keep_attributes(node, lambda name: name != "momentum")
+            node.attribute.append(helper.make_attribute("momentum", 1.0))
     return result

@@ -34,8 +34,8 @@ class Inputs:
     def __init__(self, model: OnnxModel, shapes: Mapping[str, Sequence[int]]):
         unknown = set(shapes) - {field.name for field in model.fields}
         if unknown:
-            raise UsageError(f"shapes: {model.name} has no input {sorted(unknown)[0]!r}; its inputs "
-                             "are " + ", ".join(field.name for field in model.fields))
+            raise UsageError(f"shapes: {model.name} has no input {sorted(unknown)[0]!r}; its "
+                             "inputs are " + ", ".join(field.name for field in model.fields))
         self.types = {field.name: _type(field, model.name) for field in model.fields}
         self.samples = {field.name: _sample(field, shapes.get(field.name), model.name)
                         for field in model.fields}
@@ -62,8 +62,8 @@ def _sample(field: Field, given: Sequence[int] | None, file: str) -> tuple[int, 
         raise OnnxRefused(f"{file}: the input {field.name} is a number: allowed is [samples, ...]")
     rest = field.dims[1:]
     if given is None and any(isinstance(size, str) for size in rest):
-        raise UsageError(f"{file}: the input {field.name} has the shape {list(field.dims)}: give the "
-                         f"extents of one sample, shapes={{{field.name!r}: (...)}}")
+        raise UsageError(f"{file}: the input {field.name} has the shape {list(field.dims)}: give "
+                         f"the extents of one sample, shapes={{{field.name!r}: (...)}}")
     if given is None:
         return tuple(int(size) for size in rest)
     fits = len(given) == len(rest) and all(

@@ -81,8 +81,8 @@ class _Added:
 def _module(loss: Any, outputs: list[str]) -> Any:
     if isinstance(loss, str):
         if loss not in LOSSES:
-            raise UsageError(f"loss = {loss!r}: allowed are {', '.join(LOSSES)}, the output that is "
-                             f"the loss ({', '.join(outputs)}), and a loss of torch")
+            raise UsageError(f"loss = {loss!r}: allowed are {', '.join(LOSSES)}, the output that "
+                             f"is the loss ({', '.join(outputs)}), and a loss of torch")
         return LOSSES[loss]()
     if not callable(loss):
         raise UsageError(f"loss is {type(loss).__name__}: allowed is a name or a loss of torch")

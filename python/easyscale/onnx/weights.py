@@ -62,7 +62,7 @@ class Weights:
 
 
 def _is_trained(name: str, array: np.ndarray) -> bool:
-    """Whether an initializer is a parameter. Raises UnsupportedType for one of another precision."""
+    """Whether an initializer is a parameter. Raises UnsupportedType if it is no fp32."""
     if array.dtype.kind in "iub" or array.ndim == 0:
         return False
     if array.dtype != np.float32:
@@ -77,8 +77,8 @@ def _freeze(parameters: dict[int, Tied], patterns: Sequence[str]) -> None:
         found = [tied for tied in parameters.values()
                  if any(fnmatchcase(name, pattern) for name in tied.names)]
         if not found:
-            raise UsageError(f"frozen: no parameter has a name like {pattern!r}; the first ones are "
-                             + ", ".join(t.names[0] for t in list(parameters.values())[:5]))
+            raise UsageError(f"frozen: no parameter has a name like {pattern!r}; the first "
+                             "ones are " + ", ".join(t.names[0] for t in list(parameters.values())[:5]))
         for tied in found:
             tied.tensor.requires_grad_(False)
     if not any(tied.tensor.requires_grad for tied in parameters.values()):
