@@ -23,18 +23,21 @@ from .program import Program
 from .run import RemoteJob, Run
 
 if TYPE_CHECKING:
+    from .onnx import from_onnx, to_onnx
     from .tracing import capture
     from .tracing.errors import CaptureError
 
 __all__ = ["CaptureError", "Client", "EasyScaleError", "FailedError", "Job", "NotFoundError", "Optimizer",
            "Program", "RefusedError", "RemoteJob", "Run", "Schedule", "StepRecord", "UsageError",
-           "capture", "data"]
+           "capture", "data", "from_onnx", "to_onnx"]
+
+# These import torch or onnx at their first use: name -> module.
+_LATER = {"capture": ".tracing", "CaptureError": ".tracing.errors", "from_onnx": ".onnx",
+          "to_onnx": ".onnx"}
 
 
 def __getattr__(name: str) -> Any:
-    """`capture` and `CaptureError`, which import torch at their first use."""
-    if name == "capture":
-        return import_module(".tracing", __name__).capture
-    if name == "CaptureError":
-        return import_module(".tracing.errors", __name__).CaptureError
+    """The names that are imported at their first use."""
+    if name in _LATER:
+        return getattr(import_module(_LATER[name], __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

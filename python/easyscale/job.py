@@ -1,4 +1,4 @@
-"""A training job from a PyTorch model."""
+"""A training job from a PyTorch model, or from a model that was captured before."""
 from __future__ import annotations
 
 import re
@@ -10,9 +10,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from .captured import Captured
 from .client import Client
 from .data import Arrays, Range
 from .errors import EasyScaleError, RefusedError, UsageError
+from .fields import bind_fields
 from .job_text import stages_text, toml_text
 from .optimizers import Optimizer, read_optimizer, read_schedule
 from .private_head import PrivateHead
@@ -35,8 +37,10 @@ class _Folder:
 class Job:
     """A model with its loss, data and settings. Constructing it captures the model.
 
-    model: a torch.nn.Module with fp32 parameters; its weights now are the initial weights.
-    loss: a module or function (outputs, target) -> number; None if the model returns its loss.
+    model: a torch.nn.Module with fp32 parameters, whose weights now are the initial weights; or
+    what `easyscale.from_onnx` or `easyscale.capture` has returned, which has a loss already.
+    loss: a module or function (outputs, target) -> number; None if the model has or returns its
+    loss.
     data, eval_data: what `easyscale.data.arrays` returns.
     batch_size: the samples of one EST in a global step; a global step has max_p * batch_size.
     max_p: the number of ESTs (logical workers), and the largest number of devices.
@@ -57,14 +61,15 @@ class Job:
     Raises CaptureError if the model cannot be captured, and UsageError if a setting is wrong.
     """
 
-    def __init__(self, model: Any, *, loss: Any, data: Arrays, optimizer: Any,
+    def __init__(self, model: Any, *, data: Arrays, optimizer: Any, loss: Any = None,
                  eval_data: Arrays | None = None, batch_size: int = 32, max_p: int = 4,
                  epochs: int | None = None, steps: int | None = None, level: str = "D2",
                  schedule: Any = None, metrics: Sequence[str] = (), seed: int = 1,
                  name: str | None = None, eval_every: int = 0, checkpoint_every: int = 0,
                  threads: int = 1, clip_norm: float = 0.0, directory: str | Path | None = None,
                  allow_functions: tuple[type, ...] = ()):
-        self.name = _job_name(name or type(model).__name__)
+        is_captured = isinstance(model, Captured)
+        self.name = _job_name(name or (model.program.name if is_captured else type(model).__name__))
         self.steps = _steps(data, max_p * batch_size, steps, epochs)
         rule = read_optimizer(optimizer, _trainable(model, loss), scheduled=schedule is not None)
         self._optimizer = _clipped(rule, clip_norm)
@@ -77,7 +82,11 @@ class Job:
         self._place = None if directory is None else Path(directory).resolve()
         self._files: _Folder | None = None  # after it was written
         self.interrupted: Run | None = None  # what Ctrl-C has left of the last run()
-        self._capture(model, loss, allow_functions)
+        if is_captured:
+            self._take(model, loss, allow_functions)
+        else:
+            self._capture(model, loss, allow_functions)
+        self._bind()
         _check_metrics(metrics, self.captured.program)
 
     def run(self, stages: str | None = None, devices: str | None = None,
@@ -144,8 +153,18 @@ class Job:
         except Exception as error:
             raise UsageError("the model and its loss fail on the first samples of data: "
                              f"{type(error).__name__}: {error}") from error
+        self._keys = {x.name: bound.keys[x.name] for x in self.captured.program.inputs}
+
+    def _take(self, captured: Captured, loss: Any, allow_functions: tuple[type, ...]) -> None:
+        """A model that is captured already, whose inputs are arrays of the data."""
+        if loss is not None or allow_functions:
+            raise UsageError("loss and allow_functions: allowed for a torch module; the captured "
+                             "model has a loss")
+        self.captured = captured
+        self._keys = bind_fields(captured.program, self._data)
+
+    def _bind(self) -> None:
         program = self.captured.program
-        self._keys = {x.name: bound.keys[x.name] for x in program.inputs}
         self._ranges = {x.name: Range(x.low, x.high) for x in program.inputs
                         if program.values[x.value].type == "i32"}
         self._aliases = {alias: p.name for p in program.parameters for alias in p.aliases}
@@ -212,8 +231,11 @@ def _steps(data: Arrays, global_batch: int, steps: int | None, epochs: int | Non
     return found
 
 
-def _trainable(model: Any, loss: Any) -> list[Any]:
-    """The parameters that need a gradient, of the model and of a loss that is a module."""
+def _trainable(model: Any, loss: Any) -> list[Any] | None:
+    """The parameters that a torch optimizer has to have: those that need a gradient, of the model and
+    of a loss that is a module. None for a captured model."""
+    if isinstance(model, Captured):
+        return None
     modules = [model, loss] if hasattr(loss, "parameters") else [model]
     return [p for module in modules for p in module.parameters() if p.requires_grad]
 

@@ -49,15 +49,19 @@ class Schedule:
             raise UsageError(f"schedule {self.kind!r}: allowed are constant, step, cosine, linear")
 
 
-def read_optimizer(given: Any, trainable: Iterable[Any], scheduled: bool = False) -> Optimizer:
+def read_optimizer(given: Any, trainable: Iterable[Any] | None,
+                   scheduled: bool = False) -> Optimizer:
     """The optimizer of a job: `given` is an Optimizer, or a torch optimizer that has made no step.
 
     `trainable` are the parameters that need a gradient; a torch optimizer must have all of them.
+    Without them, for a captured model, only an Optimizer is allowed.
     `scheduled`: a torch scheduler has already changed the learning rate, so the initial one counts.
     """
     if isinstance(given, Optimizer):
         return given
     name = _class_name(given)
+    if trainable is None:
+        raise UsageError(f"optimizer {name}: allowed for a captured model is easyscale.Optimizer")
     reader = _READERS.get(name)
     if reader is None or not hasattr(given, "param_groups"):
         raise UsageError(f"optimizer {name}: allowed are torch.optim.SGD, Adam and AdamW, and "

@@ -2,13 +2,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
+from ..captured import Captured
 from ..program import Program
 from .batch import SIZES, unify
 from .check import check_evaluation, check_training
@@ -20,25 +19,6 @@ from .state import State
 from .step import Loss, Step, argument_names, name_fields, with_samples
 
 VERSION = "0.1"
-
-
-@dataclass
-class Captured:
-    """A model file's program, and the initial weights by their names in the state dict.
-
-    `weights` has the parameters and the statistics of batch norms, as fp32 arrays.
-    """
-
-    program: Program
-    weights: dict[str, np.ndarray]
-
-    def save(self, directory: str | Path) -> None:
-        """Writes model.json and weights.safetensors into a folder, which is made."""
-        from safetensors.numpy import save_file
-        folder = Path(directory)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "model.json").write_text(self.program.to_json() + "\n")
-        save_file(self.weights, folder / "weights.safetensors")
 
 
 def capture(model: nn.Module, loss: Loss, example_inputs: Any, example_targets: Any = None,

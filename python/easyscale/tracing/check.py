@@ -62,7 +62,7 @@ def check_training(program: Program, step: Step, state: State, tensors: dict) ->
     wanted = _gradients(loss, list(parameters.values()))
     values = _interpret(program, state, tensors, True)
     found = _gradients(values[program.loss], list(parameters.values()))
-    _compare("the loss", values[program.loss], loss, LOSS_ERROR)
+    compare("the loss", values[program.loss], loss, LOSS_ERROR)
     largest = max((float(g.norm()) for g in wanted), default=0.0)
     for name, own, theirs in zip(parameters, found, wanted):
         error = float((own - theirs).norm())
@@ -79,7 +79,7 @@ def check_evaluation(program: Program, step: Step, state: State, tensors: dict) 
     wanted = step(*tensors.values())
     values = _interpret(program, state, tensors, False)
     for output, tensor in zip(program.outputs, wanted):
-        _compare(f"the output {output.name}", values[output.value], tensor, OUTPUT_ERROR)
+        compare(f"the output {output.name}", values[output.value], tensor, OUTPUT_ERROR)
 
 
 def _interpret(program: Program, state: State, tensors: dict, training: bool) -> list:
@@ -104,15 +104,20 @@ def _gradients(loss: torch.Tensor, parameters: list) -> list[torch.Tensor]:
             parameter.grad = gradient
 
 
-def _compare(what: str, own: torch.Tensor, theirs: torch.Tensor, allowed: float) -> None:
+def compare(what: str, own: torch.Tensor, theirs: torch.Tensor, allowed: float,
+            reference: str = "the module") -> None:
+    """Raises SelfCheckFailed if a value of the program is not that of the `reference`.
+
+    `allowed` is the largest difference, as a part of the largest magnitude.
+    """
     own, theirs = own.detach().double(), theirs.detach().double()
     if own.shape != theirs.shape:
-        raise SelfCheckFailed(f"{what} has the shape {list(own.shape)}, but the module has "
+        raise SelfCheckFailed(f"{what} has the shape {list(own.shape)}, but {reference} has "
                               f"{list(theirs.shape)}")
     same = (own == theirs) | (own.isnan() & theirs.isnan())
     error = torch.where(same, 0.0, (own - theirs).abs()).max() if own.numel() else torch.tensor(0.0)
     finite = theirs[theirs.isfinite()].abs()
     scale = float(finite.max()) if finite.numel() else 1.0
     if not float(error) <= allowed * max(scale, 1e-3):
-        raise SelfCheckFailed(f"{what} differs from the module's by {float(error):.3g}, where the "
-                              f"largest magnitude is {scale:.3g}")
+        raise SelfCheckFailed(f"{what} differs from that of {reference} by {float(error):.3g}, "
+                              f"where the largest magnitude is {scale:.3g}")

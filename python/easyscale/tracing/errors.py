@@ -61,9 +61,10 @@ class Missing:
 class UnsupportedOperators(CaptureError):
     """The model uses operators that the engine does not have; `missing` lists all of them."""
 
-    def __init__(self, missing: list[Missing]):
+    def __init__(self, missing: list[Missing], advice: str = ""):
         self.missing = missing
-        super().__init__("the model uses what cannot be captured:\n" + _table(missing))
+        super().__init__("the model uses what cannot be captured:\n" + _table(missing)
+                         + (f"\n{advice}" if advice else ""))
 
 
 def _table(missing: list[Missing]) -> str:

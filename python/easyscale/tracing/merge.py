@@ -37,7 +37,7 @@ class _Unknown:
     """Stands for the result of an operator that could not be lowered."""
 
 
-class _Lowering:
+class Lowering:
     """Lowers one graph into a builder, and collects what cannot be lowered."""
 
     def __init__(self, builder: Builder, graph: Graph, state: State, named: dict[str, Val],
@@ -127,13 +127,13 @@ def lower_both(train: Graph, evaluation: Graph | None, state: State,
     parameters = {tied.names[0]: builder.new_value(tuple(tied.tensor.shape), "f32")
                   for tied in state.parameters.values()}
     builder.buffers = train.buffers
-    loss, *outputs = _Lowering(builder, train, state, inputs, parameters).run()
-    _check_loss(builder, loss, [parameters[tied.names[0]] for tied in state.parameters.values()
+    loss, *outputs = Lowering(builder, train, state, inputs, parameters).run()
+    check_loss(builder, loss, [parameters[tied.names[0]] for tied in state.parameters.values()
                                 if tied.tensor.requires_grad])
     trained = len(builder.nodes)
     if evaluation is not None:
         builder.buffers, builder.evaluating = evaluation.buffers, True
-        outputs = _Lowering(builder, evaluation, state, inputs, parameters).run()
+        outputs = Lowering(builder, evaluation, state, inputs, parameters).run()
     builder.node = None
     named = [(name, builder.value(x)) for name, x in zip(output_names, outputs)
              if isinstance(x, (Val, torch.Tensor))]
@@ -147,7 +147,8 @@ def _input_type(graph: Graph, value: int) -> str:
     return TYPES[dtype]
 
 
-def _check_loss(builder: Builder, loss: Operand, trainable: list[Val]) -> None:
+def check_loss(builder: Builder, loss: Operand, trainable: list[Val]) -> None:
+    """Raises CaptureError unless the loss is one number that depends on a trainable parameter."""
     if not isinstance(loss, Val):
         raise NoTrainableParameter("the loss is a constant: no parameter takes part in it")
     if loss.shape != () or type_of(loss) != "f32":

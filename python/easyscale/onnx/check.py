@@ -1,0 +1,91 @@
+"""Compares a converted program with the reference implementation of ONNX, in evaluation."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..tracing.check import OUTPUT_ERROR, compare
+from ..tracing.errors import SelfCheckFailed
+from ..interpret import TORCH_TYPE, Context, interpret
+from ..program import Program
+from .evaluation import evaluation_of, keep_attributes
+from .file import DEFAULT_DOMAINS, OnnxModel
+from .package import ReferenceEvaluator, helper
+from .weights import Weights
+
+SEED = 20
+BATCHES = 2
+
+
+def check(program: Program, model: OnnxModel, weights: Weights, samples: int,
+          loss: str | None) -> None:
+    """Raises SelfCheckFailed with the name of an output that differs on random inputs.
+
+    The reference gets batches of `samples`. The program gets the first batch, and then all of them
+    at once. `loss` is the name of the output that is the loss, if there is one.
+    """
+    inputs = _random_inputs(program, BATCHES * samples)
+    batches = [{name: x[i:i + samples] for name, x in inputs.items()}
+               for i in range(0, BATCHES * samples, samples)]
+    results = _evaluate(model, batches)
+    outputs = {output.name: output.value for output in program.outputs}
+    alone = outputs | ({loss: program.loss} if loss else {})
+    _compare(program, weights, batches[0], results[0], alone)
+    of_samples = {name: value for name, value in outputs.items()
+                  if any(dim.per_batch for dim in program.values[value].dims[:1])}
+    together = {name: np.concatenate([result[name] for result in results]) for name in of_samples}
+    _compare(program, weights, inputs, together, of_samples)
+
+
+@torch.no_grad()
+def _compare(program: Program, weights: Weights, inputs: dict[str, torch.Tensor],
+             wanted: dict[str, np.ndarray], outputs: dict[str, int]) -> None:
+    values = interpret(program, weights.tensors(), inputs, Context(training=False))
+    for name, value in outputs.items():
+        compare(f"the output {name}", values[value], torch.from_numpy(np.array(wanted[name])),
+                OUTPUT_ERROR, "onnx.reference")
+
+
+def _random_inputs(program: Program, samples: int) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(SEED)
+    inputs = {}
+    for field in program.inputs:
+        value = program.values[field.value]
+        shape, low = value.shape(samples), max(field.low, 0)
+        if value.type == "f32":
+            inputs[field.name] = torch.randn(shape, generator=generator)
+        else:
+            high = min(field.high, low + 255) + 1
+            inputs[field.name] = torch.randint(low, high, shape, generator=generator).to(
+                TORCH_TYPE[value.type])
+    return inputs
+
+
+def _evaluate(model: OnnxModel, batches: list[dict[str, torch.Tensor]]
+              ) -> list[dict[str, np.ndarray]]:
+    """The outputs of the reference for every batch, by name."""
+    try:
+        reference = ReferenceEvaluator(_without_mixing(model.proto))
+        return [dict(zip(model.outputs, reference.run(None, {
+            field.name: batch[field.name].numpy().astype(field.dtype) for field in model.fields})))
+            for batch in batches]
+    except Exception as error:  # the reference has no common class for what it raises
+        raise SelfCheckFailed(f"onnx.reference cannot evaluate {model.name}: "
+                              f"{type(error).__name__}: {error}; check=False leaves it out"
+                              ) from error
+
+
+def _without_mixing(proto: Any) -> Any:
+    """The model in evaluation, for the reference.
+
+    The reference of opset 13 mixes the running statistics with those of the batch in any mode; with
+    a momentum of 1 they stay as they are.
+    """
+    result = evaluation_of(proto)
+    for node in result.graph.node:
+        if node.op_type == "BatchNormalization" and node.domain in DEFAULT_DOMAINS:
+            keep_attributes(node, lambda name: name != "momentum")
+            node.attribute.append(helper.make_attribute("momentum", 1.0))
+    return result

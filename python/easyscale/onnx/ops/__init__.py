@@ -1,0 +1,2 @@
+"""The conversions of ONNX operators to kinds of nodes, one file for each topic."""
+from . import elementwise, indices, losses, moves, norms, pools, products, reductions  # noqa: F401

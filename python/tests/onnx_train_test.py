@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Trains ONNX files with the real programs, and compares the steps with those of PyTorch.
+
+All samples are one global batch, so their order in it does not matter.
+"""
+import io
+import unittest
+
+import numpy as np
+import onnx_support as support
+import torch
+from easyscale.onnx import from_onnx
+from torch import nn
+from torch.onnx import TrainingMode
+from train_test import programs_train_model_files
+
+import easyscale as es
+
+SAMPLES, STEPS = 32, 3
+
+
+class Normed(nn.Sequential):
+    """Convolutions with a batch norm."""
+
+    def __init__(self):
+        super().__init__(nn.Conv2d(2, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(),
+                         nn.MaxPool2d(2), nn.Flatten(), nn.Linear(32, 3))
+
+
+class Attentive(nn.Module):
+    """Attention over the pixels, with a layer norm and GELU."""
+
+    def __init__(self):
+        super().__init__()
+        self.inside, self.norm = nn.Linear(2, 24), nn.LayerNorm(8)
+        self.hidden, self.last = nn.Linear(8, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        pixels = self.inside(x.flatten(2).transpose(1, 2)).unflatten(2, (2, 12)).transpose(1, 2)
+        seen = nn.functional.scaled_dot_product_attention(*pixels.split(4, 3))
+        rows = self.norm(seen.transpose(1, 2).flatten(2))
+        return self.last(nn.functional.gelu(self.hidden(rows)).mean(1))
+
+
+def samples():
+    """Images [SAMPLES, 2, 4, 4] and classes [SAMPLES] that depend on them."""
+    x = support.normal(SAMPLES, 2, 4, 4)
+    return x, x[:, 0, 0, :3].argmax(axis=1)
+
+
+def exported(module):
+    """The bytes of the ONNX file. The exporter runs the module, which changes its statistics."""
+    file = io.BytesIO()
+    torch.onnx.export(module, (torch.zeros(2, 2, 4, 4),), file, opset_version=17,
+                      training=TrainingMode.TRAINING, do_constant_folding=False,
+                      input_names=["image"], output_names=["logits"],
+                      dynamic_axes={"image": {0: "n"}}, dynamo=False)
+    return file.getvalue()
+
+
+def torch_losses(module, optimizer):
+    """The losses before each of STEPS full-batch steps of PyTorch."""
+    x, y = (torch.from_numpy(part) for part in samples())
+    losses = []
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(module(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+@unittest.skipUnless(programs_train_model_files(), "there is no esctl that trains model files")
+class Train(unittest.TestCase):
+    def train(self, module, max_p, mix):
+        """Runs a job on a mix of devices and on one; their bits must be equal."""
+        captured = from_onnx(exported(module), "cross_entropy", name=type(module).__name__)
+        for name, tensor in module.state_dict().items():
+            tensor.copy_(torch.from_numpy(captured.weights.get(name, np.array(0))))
+        job = es.Job(captured, data=es.data.arrays(*samples()), batch_size=SAMPLES // max_p,
+                     max_p=max_p, steps=STEPS, metrics=["accuracy"],
+                     eval_data=es.data.arrays(*samples()),
+                     optimizer=es.Optimizer("sgd", 0.1, momentum=0.9))
+        mixed, fixed = job.run(stages=mix), job.run(devices="cpu-avx2:1")
+        self.assertEqual(mixed.params_digest, fixed.params_digest)
+        self.assertEqual(mixed.state_digest, fixed.state_digest)
+        return mixed
+
+    def compare(self, module, max_p, mix):
+        """Compares losses, weights and the evaluation with those of PyTorch."""
+        run = self.train(module, max_p, mix)
+        optimizer = torch.optim.SGD(module.parameters(), 0.1, momentum=0.9)
+        losses = torch_losses(module, optimizer)
+        np.testing.assert_allclose([record.loss for record in run.history], losses, rtol=1e-4)
+        trained = type(module)()
+        run.load_into(trained)
+        for name, tensor in module.state_dict().items():
+            np.testing.assert_allclose(trained.state_dict()[name], tensor, rtol=1e-3, atol=1e-5,
+                                       err_msg=name)
+        x, y = (torch.from_numpy(part) for part in samples())
+        correct = (trained.eval()(x).argmax(1) == y).float().mean().item()
+        self.assertAlmostEqual(run.evaluations[-1]["accuracy"], correct, delta=1 / SAMPLES)
+
+    def test_a_batch_norm(self):
+        torch.manual_seed(support.SEED)
+        self.compare(Normed(), 1, "cpu-avx2:1@1,cpu-scalar:1")
+
+    def test_attention(self):
+        torch.manual_seed(support.SEED)
+        self.compare(Attentive(), 4, "cpu-avx2:2@2,cpu-scalar:1")
+
+
+if __name__ == "__main__":
+    unittest.main()
