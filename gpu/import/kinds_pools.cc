@@ -1,24 +1,13 @@
-// Pooling and resizing.
+// Pooling.
 #include <algorithm>
 #include <limits>
 
 #include "gpu/import/kind.h"
 #include "gpu/import/lowering.h"
-#include "gpu/import/shape_rules.h"
+#include "gpu/import/spatial_rules.h"
 
 namespace es::gpu {
 namespace {
-
-constexpr std::int64_t kWindowMax = 1 << 20;
-
-Status check_pool_input(const NodeView& node, std::initializer_list<const char*> attributes) {
-  if (node.shape().rank() < 3 || node.shape().rank() > 5)
-    return usage_error("x " + shape_text(node.shape()) +
-                       " must be [n,c,...] with 1 to 3 spatial axes");
-  for (const char* name : attributes)
-    ES_RETURN_IF_ERROR(check_length(node.integers(name), node.shape().rank() - 2, name));
-  return {};
-}
 
 // The number of windows along one axis. In ceil mode the last window may end outside, but begins
 // inside the input or the padding before it.
@@ -35,10 +24,8 @@ struct Windows {
 };
 
 Outputs window_outputs(const NodeView& node, bool dilated) {
-  ES_RETURN_IF_ERROR(check_pool_input(node, {"kernel", "stride", "padding"}));
-  if (dilated)
-    ES_RETURN_IF_ERROR(
-        check_length(node.integers("dilation"), node.shape().rank() - 2, "dilation"));
+  ES_RETURN_IF_ERROR(check_spatial_input(node, {"kernel", "stride", "padding"}));
+  if (dilated) ES_RETURN_IF_ERROR(check_spatial(node, {"dilation"}));
   const TensorShape& x = node.shape();
   TensorShape y{x[0], x[1]};
   for (int axis = 2; axis < x.rank(); ++axis) {
@@ -65,13 +52,6 @@ Outputs max_pool_outputs(const NodeView& node) {
 }
 Outputs avg_pool_outputs(const NodeView& node) {
   return window_outputs(node, false);
-}
-
-Outputs sized_outputs(const NodeView& node) {
-  ES_RETURN_IF_ERROR(check_pool_input(node, {"size"}));
-  TensorShape y{node.shape()[0], node.shape()[1]};
-  for (const std::int64_t extent : node.integers("size")) y.append(extent);
-  return one_output(ValueType::kF32, y);
 }
 
 // --- Lowering.
@@ -201,15 +181,15 @@ void lower_adaptive_avg_pool(Lowering& l, const NodeView& node) {
 }
 
 std::vector<AttributeRule> window_attributes() {
-  return {integers("kernel", 1, kWindowMax), integers("stride", 1, kWindowMax),
-          integers("padding", 0, kWindowMax), flag("ceil").or_else(0.0)};
+  return {integers("kernel", 1, kSpatialMax), integers("stride", 1, kSpatialMax),
+          integers("padding", 0, kSpatialMax), flag("ceil").or_else(0.0)};
 }
 
 }  // namespace
 
 std::vector<Kind> pool_kinds() {
   std::vector<AttributeRule> of_max = window_attributes(), of_average = window_attributes();
-  of_max.push_back(integers("dilation", 1, kWindowMax));
+  of_max.push_back(integers("dilation", 1, kSpatialMax));
   of_average.push_back(flag("count_include_pad").or_else(1.0));
   return {
       {.name = "max_pool",
@@ -226,18 +206,13 @@ std::vector<Kind> pool_kinds() {
        .lower = lower_avg_pool},
       {.name = "adaptive_avg_pool",
        .slots = {{"x", "f"}},
-       .attributes = {integers("size", 1, kWindowMax)},
+       .attributes = {integers("size", 1, kSpatialMax)},
        .outputs = sized_outputs,
        .unsupported = adaptive_unsupported,
        .lower = lower_adaptive_avg_pool},
       {.name = "adaptive_max_pool",
        .slots = {{"x", "f"}},
-       .attributes = {integers("size", 1, kWindowMax)},
-       .outputs = sized_outputs},
-      {.name = "resize",
-       .slots = {{"x", "f"}},
-       .attributes = {integers("size", 1, kWindowMax), text("mode", {"nearest", "linear", "cubic"}),
-                      flag("align_corners").or_else(0.0)},
+       .attributes = {integers("size", 1, kSpatialMax)},
        .outputs = sized_outputs},
   };
 }

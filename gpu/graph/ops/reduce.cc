@@ -170,21 +170,21 @@ void take_rows(const On& on, const OpRun& run) {
   });
 }
 
-// Calls with(count, c, rows) of a gradient: positions, elements of a row, rows of x.
+// Calls with(count, c, rows): positions, elements of a row, rows of the result.
 template <class Call>
-auto with_taken_rows(const OpShapes& op, Call&& with) {
+auto with_added_rows(const OpShapes& op, Call&& with) {
   const std::int64_t rows = op.out_shape().front();
   return with(op.in_shape(1).count(), op.out_shape().count() / rows, rows);
 }
 
-void run_take_rows_gradient(const OnCpu& on, const OpRun& run) {
-  with_taken_rows(run, [&](std::int64_t count, std::int64_t c, std::int64_t rows) {
+void run_add_rows(const OnCpu& on, const OpRun& run) {
+  with_added_rows(run, [&](std::int64_t count, std::int64_t c, std::int64_t rows) {
     embedding_bwd(on.kernels, count, c, rows, run.ids(1), run.in(0), run.out(0),
                   run.buffers.workspace, run);
   });
 }
-void queue_take_rows_gradient(const OnDevice& on, const OpRun& run) {
-  with_taken_rows(run, [&](std::int64_t count, std::int64_t c, std::int64_t rows) {
+void queue_add_rows(const OnDevice& on, const OpRun& run) {
+  with_added_rows(run, [&](std::int64_t count, std::int64_t c, std::int64_t rows) {
     on(on.kernels.embedding_bwd, count, c, rows, run.ids(1), run.in(0), run.out(0),
        run.buffers.workspace);
   });
@@ -222,18 +222,23 @@ constexpr Operator kOperators[] = {
      .kernels = "embedding_fwd, embedding_bwd",
      .gradient =
          [](Gradients& g, const Op& op) {
-           g.emit_data_grad(op, OpKind::kTakeRowsGrad, {g.of(op.out[0]), op.in[1]}, op.in[0]);
+           g.emit_data_grad(op, OpKind::kAddRowsAt, {g.of(op.out[0]), op.in[1]}, op.in[0]);
          },
      .run = [](const auto& on, const OpRun& run) { take_rows(on, run); }},
-    {.kind = OpKind::kTakeRowsGrad,
-     .name = "take rows gradient",
+    {.kind = OpKind::kAddRowsAt,
+     .name = "add rows at",
+     .kernels = "embedding_bwd, embedding_fwd",
+     .gradient =
+         [](Gradients& g, const Op& op) {
+           g.emit_data_grad(op, OpKind::kTakeRows, {g.of(op.out[0]), op.in[1]}, op.in[0]);
+         },
      .workspace =
          [](const auto& k, const OpShapes& op) {
-           return with_taken_rows(op, [&](std::int64_t count, std::int64_t, std::int64_t rows) {
+           return with_added_rows(op, [&](std::int64_t count, std::int64_t, std::int64_t rows) {
              return k.embedding_bwd_workspace_floats(count, rows);
            });
          },
-     .run = {run_take_rows_gradient, queue_take_rows_gradient}},
+     .run = {run_add_rows, queue_add_rows}},
 };
 
 }  // namespace

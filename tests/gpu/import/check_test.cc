@@ -144,18 +144,20 @@ TEST_SUITE("gpu/import/check") {
   TEST_CASE("everything that the engine cannot execute is listed at once") {
     ProgramWriter w;
     const es::ValueId image = w.input("image", {3, 8, 8}), label = w.ids("label", {}, 9);
-    const es::ValueId x = w.conv("conv", image, 4, 3, 1, 1);
-    const es::ValueId a = w.node("resize", {x}, {{"size", Ints{4, 4}}, {"mode", "cubic"}}, "up1");
-    const es::ValueId b = w.node("resize", {a}, {{"size", Ints{8, 8}}, {"mode", "cubic"}}, "up2");
-    const es::ValueId c = w.node("adaptive_max_pool", {b}, {{"size", Ints{1, 1}}}, "pool");
-    w.classify(w.linear("fc", w.shaped("reshape", c, es::test::per_sample({4})), 10), label);
+    const auto resize = [&](const char* name, es::ValueId x, const Ints& size) {
+      return w.node("resize", {x}, {{"size", size}, {"mode", "cubic"}}, name);
+    };
+    w.output("image", resize("down", resize("up", image, {65536, 16384}), {8, 8}));
+    const es::ValueId edge =
+        w.node("pad", {w.ids("ids", {2}, 9)},
+               {{"before", Ints{0, 1}}, {"after", Ints{0, 1}}, {"value", 3e9}}, "edge");
+    w.classify(w.linear("fc", w.node("cast", {edge}, {{"to", "f32"}}), 10), label);
     REQUIRE(check_program(w.program).ok());
     const es::Result<Graph> graph = import_model(w.program, 2);
     REQUIRE_FALSE(graph.ok());
     CHECK(graph.error().message ==
-          "unsupported nodes: adaptive_max_pool: not implemented (1 x, first nodes[3] "
-          "(adaptive_max_pool \"pool\")); resize: not implemented (2 x, first nodes[1] (resize "
-          "\"up1\"))");
+          "unsupported nodes: pad: a value that is no integer (1 x, first nodes[2] (pad "
+          "\"edge\")); resize: 2^31 elements or more (2 x, first nodes[0] (resize \"up\"))");
   }
 
   // --- Damage at random.

@@ -331,6 +331,37 @@ void add_layers(std::vector<ProgramCase>& cases) {
     }));
 }
 
+void add_resizes(std::vector<ProgramCase>& cases) {
+  struct ResizeCase {
+    const char* mode;
+    bool align_corners;
+    Ints input, size;
+  };
+  const ResizeCase resizes[] = {
+      {"nearest", false, {3, 4, 5}, {8, 10}},
+      {"nearest", false, {3, 4, 5}, {12, 5}},
+      {"nearest", false, {3, 7, 6}, {3, 10}},
+      {"nearest", false, {2, 5}, {9}},
+      {"nearest", false, {2, 3, 4, 5}, {6, 4, 7}},
+      {"linear", false, {3, 4, 5}, {8, 10}},
+      {"linear", false, {3, 9, 7}, {4, 3}},
+      {"linear", true, {3, 4, 5}, {9, 1}},
+      {"linear", true, {3, 6}, {11}},
+      {"linear", false, {2, 3, 4, 2}, {5, 2, 3}},
+      {"cubic", false, {3, 4, 5}, {9, 8}},
+      {"cubic", true, {3, 4, 5}, {3, 10}},
+  };
+  for (const ResizeCase& c : resizes) {
+    ProgramWriter w;
+    const ValueId x = w.node("mul", {w.input_of("x", c.input), w.parameter_of("p", c.input)});
+    const ValueId y = w.node(
+        "resize", {x}, {{"size", c.size}, {"mode", c.mode}, {"align_corners", c.align_corners}});
+    w.program.loss = weighted_sum(w, y);
+    w.output("y", y);
+    cases.push_back({.name = std::string("resize ") + c.mode, .program = w.program});
+  }
+}
+
 // Self-attention of x [n,t,h*d], with t tokens and h heads of queries.
 void add_attention(std::vector<ProgramCase>& cases) {
   const auto attend = [&](const std::string& name, std::int64_t keys, double scale, bool causal,
@@ -430,6 +461,7 @@ std::vector<ProgramCase> program_cases() {
   add_layers(cases);
   add_convs(cases);
   add_pools(cases);
+  add_resizes(cases);
   add_attention(cases);
   add_losses(cases);
   return cases;

@@ -436,6 +436,7 @@ class Evaluation {
     if (k == "max_pool" || k == "avg_pool")
       return make(out_, [&](const Ints& i) { return pool(i); });
     if (k == "adaptive_avg_pool") return make(out_, [&](const Ints& i) { return adaptive(i); });
+    if (k == "resize") return resize();
     return {};
   }
 
@@ -513,6 +514,48 @@ class Evaluation {
       total += at(x, from);
     });
     return total / static_cast<double>(product(size));
+  }
+
+  // The weight of an element at a distance from the place that is read.
+  double resize_weight(double distance) const {
+    const double d = std::abs(distance), a = -0.75;
+    if (get<std::string>("mode") == "linear") return std::max(0.0, 1.0 - d);
+    if (d < 1) return (a + 2) * d * d * d - (a + 3) * d * d + 1;
+    return d < 2 ? a * d * d * d - 5 * a * d * d + 8 * a * d - 4 * a : 0.0;
+  }
+
+  // The place along an axis that output i reads.
+  double resize_place(std::int64_t i, std::int64_t size, std::int64_t outputs) const {
+    const double n = static_cast<double>(size), m = static_cast<double>(outputs);
+    const double at = static_cast<double>(i);
+    const std::string mode = get<std::string>("mode");
+    if (mode == "nearest") return std::floor(at * n / m);
+    if (get<bool>("align_corners")) return outputs == 1 ? 0.0 : at * (n - 1) / (m - 1);
+    const double place = (at + 0.5) * n / m - 0.5;
+    return mode == "linear" ? std::max(place, 0.0) : place;
+  }
+
+  // One axis after the other, with every element of the axis; those outside are the outermost ones.
+  Array resize() {
+    Array y = in(0);
+    for (std::size_t d = 2; d < out_.size(); ++d) {
+      const std::int64_t size = y.shape[d];
+      Ints shape = y.shape;
+      shape[d] = out_[d];
+      y = make(shape, [&](Ints i) {
+        const double place = resize_place(i[d], size, out_[d]);
+        double total = 0;
+        for (std::int64_t e = -2; e < size + 2; ++e) {
+          i[d] = std::clamp<std::int64_t>(e, 0, size - 1);
+          const double weight = get<std::string>("mode") == "nearest"
+                                    ? (static_cast<double>(e) == place ? 1.0 : 0.0)
+                                    : resize_weight(place - static_cast<double>(e));
+          total += weight * at(y, i);
+        }
+        return total;
+      });
+    }
+    return y;
   }
 
   Array attention() {
