@@ -176,7 +176,7 @@ class GraphBuilder {
 
   // --- Reductions. `axes` are distinct, in [0, rank), and in any order; keepdim keeps them with
   // extent 1. Without keepdim, a reduction of all axes gives shape [1]. Integers have sums (modulo
-  // 2^32) and no other reduction.
+  // 2^32), maxima and minima.
   TensorId reduce(const std::string& name, Reduction kind, TensorId x, const std::vector<int>& axes,
                   bool keepdim);
   // The mean of (x - mean)^2, with the divisor n - correction, which must be above 0.
@@ -186,7 +186,7 @@ class GraphBuilder {
   TensorId logsumexp(const std::string& name, TensorId x, const std::vector<int>& axes,
                      bool keepdim);
   // The index of the largest or smallest element along the axis, as an integer: the lowest index of
-  // equal elements. The first NaN, if there is one. REQUIRES: kMax or kMin.
+  // equal elements. The first NaN, if there is one. Also for integers. REQUIRES: kMax or kMin.
   TensorId arg_reduce(const std::string& name, Reduction kind, TensorId x, int axis, bool keepdim);
   // y[i] = x[0] + ... + x[i] along the axis: for numbers as one chain of additions, for integers
   // modulo 2^32.
@@ -301,8 +301,13 @@ class GraphBuilder {
   void set_range(Function function, TensorId a, TensorId b, TensorId y);
   void set_sum_range(TensorId x, std::int64_t fewest, std::int64_t most, TensorId y);
   TensorId integer_cumsum(const std::string& name, TensorId x, int axis);
-  TensorId integer_sum(const std::string& name, TensorId x, const std::vector<int>& axes,
-                       bool keepdim);
+  TensorId integer_reduce(const std::string& name, Reduction kind, TensorId x,
+                          const std::vector<int>& axes, bool keepdim);
+  TensorId integer_sum(const std::string& name, TensorId a, TensorId b);
+  TensorId integer_maximum(const std::string& name, TensorId a, TensorId b);
+  TensorId integer_minimum(const std::string& name, TensorId a, TensorId b);
+  using Combine = TensorId (GraphBuilder::*)(const std::string&, TensorId, TensorId);
+  TensorId halve(const std::string& name, TensorId x, int axis, Combine combine, bool once);
   bool valid_rows(const char* kind, const std::string& name, TensorId ids, std::int64_t rows);
   std::optional<std::uint32_t> axis_set(const char* kind, const std::string& name, TensorId x,
                                         const std::vector<int>& axes);

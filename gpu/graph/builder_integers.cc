@@ -80,26 +80,50 @@ TensorId GraphBuilder::integer_cumsum(const std::string& name, TensorId x, int a
   return y;
 }
 
-// Each step adds the second half of the axis to the first one.
-TensorId GraphBuilder::integer_sum(const std::string& name, TensorId x,
-                                   const std::vector<int>& axes, bool keepdim) {
-  const std::optional<std::uint32_t> set = failed() ? std::nullopt : axis_set("sum", name, x, axes);
+// Each step combines the two halves of the axis. The halves of an odd number share the middle
+// element, unless each may count only once; then a 0 completes the second half.
+TensorId GraphBuilder::halve(const std::string& name, TensorId x, int axis, Combine combine,
+                             bool once) {
+  for (std::int64_t count = graph_.shape(x)[axis]; !failed() && count > 1;) {
+    const std::int64_t half = (count + 1) / 2;
+    const TensorId first = slice(name, x, axis, 0, half);
+    const bool pads = once && count % 2 == 1;
+    TensorId last = slice(name, x, axis, pads ? half : count - half, pads ? half - 1 : half);
+    if (pads) last = pad(name, last, axis, 0, 1);
+    x = (this->*combine)(name, first, last);
+    count = half;
+  }
+  return x;
+}
+
+TensorId GraphBuilder::integer_reduce(const std::string& name, Reduction kind, TensorId x,
+                                      const std::vector<int>& axes, bool keepdim) {
+  const std::optional<std::uint32_t> set =
+      failed() ? std::nullopt : axis_set("reduce", name, x, axes);
   if (!set) return 0;
+  const bool sum = kind == Reduction::kSum;
+  if (!sum && kind != Reduction::kMax && kind != Reduction::kMin)
+    return fail("reduce", name, "integers have sums, maxima and minima only");
   const TensorShape shape = graph_.shape(x);
+  const Combine combine = sum                       ? &GraphBuilder::integer_sum
+                          : kind == Reduction::kMax ? &GraphBuilder::integer_maximum
+                                                    : &GraphBuilder::integer_minimum;
   TensorId y = x;
-  for (const int axis : axes)
-    for (std::int64_t count = shape[axis]; count > 1;) {
-      const std::int64_t half = (count + 1) / 2;
-      TensorId rest = slice(name, y, axis, half, count - half);
-      if (count % 2 == 1) rest = pad(name, rest, axis, 0, 1);
-      y = binary(name, Function::kAdd, slice(name, y, axis, 0, half), rest);
-      if (failed()) return 0;
-      count = half;
-    }
+  for (const int axis : axes) y = halve(name, y, axis, combine, sum);
   y = reshape(name, y, reduced_shape(shape, *set, keepdim));
   const std::int64_t count = extent_of(shape, *set);
-  if (count > 1) set_sum_range(x, count, count, y);
+  if (count > 1 && sum) set_sum_range(x, count, count, y);
   return y;
+}
+
+TensorId GraphBuilder::integer_sum(const std::string& name, TensorId a, TensorId b) {
+  return binary(name, Function::kAdd, a, b);
+}
+TensorId GraphBuilder::integer_maximum(const std::string& name, TensorId a, TensorId b) {
+  return where(name, binary(name, Function::kLess, a, b), b, a);
+}
+TensorId GraphBuilder::integer_minimum(const std::string& name, TensorId a, TensorId b) {
+  return where(name, binary(name, Function::kLess, b, a), b, a);
 }
 
 }  // namespace es::gpu

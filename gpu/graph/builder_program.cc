@@ -183,8 +183,8 @@ std::optional<std::uint32_t> GraphBuilder::axis_set(const char* kind, const std:
 
 TensorId GraphBuilder::reduce(const std::string& name, Reduction kind, TensorId x,
                               const std::vector<int>& axes, bool keepdim) {
-  if (!failed() && kind == Reduction::kSum && tensor(x).type == ElementType::kI32)
-    return integer_sum(name, x, axes, keepdim);
+  if (!failed() && tensor(x).type == ElementType::kI32)
+    return integer_reduce(name, kind, x, axes, keepdim);
   if (failed() || !dense_floats("reduce", name, {x})) return 0;
   const std::optional<std::uint32_t> set = axis_set("reduce", name, x, axes);
   if (!set) return 0;
@@ -229,6 +229,11 @@ TensorId GraphBuilder::logsumexp(const std::string& name, TensorId x, const std:
 
 TensorId GraphBuilder::arg_reduce(const std::string& name, Reduction kind, TensorId x, int axis,
                                   bool keepdim) {
+  if (!failed() && tensor(x).type == ElementType::kI32) {
+    const TensorId best = integer_reduce(name, kind, x, {axis}, true);
+    x = binary(name, Function::kEqual, x, best);
+    kind = Reduction::kMax;  // the first element that is equal to the best one
+  }
   if (failed() || !dense_floats("arg_reduce", name, {x}) ||
       !valid_axis("arg_reduce", name, x, axis))
     return 0;

@@ -58,15 +58,37 @@ TensorId extreme_gradient(Gradients& g, const Op& op, TensorId dy) {
   return shared.emit(g, op.name, emit(ElementOp::kSelect, wins, share, number(wins, 0.0F)));
 }
 
+// dy times the product of the other elements: (dy * y) / x unless x is 0. A 0 is left out of the
+// product of the others, and if there are two, all gradients are 0.
+TensorId product_gradient(Gradients& g, const Op& op, TensorId dy) {
+  const auto reduced = [&](Reduction kind, TensorId x) {
+    Op reduction{.kind = OpKind::kReduce, .name = op.name, .in = {x}, .along = op.along};
+    reduction.along.kind = kind;
+    return g.emit_new(std::move(reduction), g.graph().shape(op.out[0]));
+  };
+  const auto is_zero = [](Term x) { return emit(ElementOp::kEqual, x, number(x, 0.0F)); };
+  Unreduced flags(g, op), factors(g, op), whole(g, op);
+  const Term flag = is_zero(flags.writer.input(0)), factor = factors.writer.input(0);
+  const TensorId zeros = reduced(Reduction::kSum, flags.emit(g, op.name, flag));
+  const TensorId others = reduced(
+      Reduction::kProd,
+      factors.emit(g, op.name,
+                   emit(ElementOp::kSelect, is_zero(factor), number(factor, 1.0F), factor)));
+  const Term x = whole.writer.input(0), dy_term = whole.repeated(dy);
+  const Term quotient = (dy_term * whole.repeated(op.out[0])) / x;
+  const Term only = emit(ElementOp::kEqual, whole.repeated(zeros), number(x, 1.0F));
+  const Term of_zero =
+      emit(ElementOp::kSelect, only, dy_term * whole.repeated(others), number(x, 0.0F));
+  return whole.emit(g, op.name, emit(ElementOp::kSelect, is_zero(x), of_zero, quotient));
+}
+
 void reduce_gradient(Gradients& g, const Op& op) {
   const TensorId dy = g.of(op.out[0]);
   Unreduced whole(g, op);
   if (op.along.kind == Reduction::kSum)
     return g.contribute(op.name, op.in[0], whole.emit(g, op.name, whole.repeated(dy)));
-  if (op.along.kind == Reduction::kProd) {
-    const Term product = whole.repeated(dy) * whole.repeated(op.out[0]);
-    return g.contribute(op.name, op.in[0], whole.emit(g, op.name, product / whole.writer.input(0)));
-  }
+  if (op.along.kind == Reduction::kProd)
+    return g.contribute(op.name, op.in[0], product_gradient(g, op, dy));
   g.contribute(op.name, op.in[0], extreme_gradient(g, op, dy));
 }
 

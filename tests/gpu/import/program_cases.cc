@@ -166,6 +166,69 @@ void add_moves(std::vector<ProgramCase>& cases) {
   }));
 }
 
+// 1 for ids that are not 1, else 0, as integers.
+ValueId mask_of(ProgramWriter& w, ValueId ids) {
+  return w.node("cast", {w.node("ne", {ids, w.constant_ids({}, {1})})}, {{"to", "i32"}});
+}
+
+// Elements and rows that computed integers select.
+void add_selections(std::vector<ProgramCase>& cases) {
+  cases.push_back(program_case("gather", {4, 5}, [](ProgramWriter& w, ValueId x) {
+    return w.node("gather", {x, w.ids("ids", {3, 2}, 3)}, {{"axis", 1}});
+  }));
+  cases.push_back(program_case("gather of the maximum", {4, 5}, [](ProgramWriter& w, ValueId x) {
+    const ValueId best = w.node("argmax", {x}, {{"axis", 2}, {"keepdim", true}});
+    return w.node("gather", {x, best}, {{"axis", 2}});
+  }));
+  cases.push_back(program_case("gather from a parameter", {4}, [](ProgramWriter& w, ValueId x) {
+    const ValueId rows = w.parameter("rows", {7, 4});
+    return w.node("mul", {x, w.node("gather", {rows, w.ids("ids", {4}, 6)}, {{"axis", 0}})});
+  }));
+  cases.push_back(program_case("gather of integers", {4}, [](ProgramWriter& w, ValueId x) {
+    const ValueId ids = w.ids("ids", {4}, 9);
+    const ValueId best = w.node("argmax", {ids}, {{"axis", 1}, {"keepdim", true}});
+    const ValueId chosen = w.node("gather", {ids, best}, {{"axis", 1}});
+    return w.node("mul", {x, w.node("cast", {chosen}, {{"to", "f32"}})});
+  }));
+  cases.push_back(program_case("scatter_add", {4, 5}, [](ProgramWriter& w, ValueId x) {
+    const ValueId src = trained_input(w, {6, 3}, "src ");
+    return w.node("scatter_add", {x, w.ids("ids", {6, 3}, 3), src}, {{"axis", 1}});
+  }));
+  cases.push_back(program_case("positions by a mask", {6}, [](ProgramWriter& w, ValueId x) {
+    const ValueId mask = mask_of(w, w.ids("ids", {6}, 2));
+    const ValueId count = w.node("cumsum", {mask}, {{"axis", 1}});
+    const ValueId place = w.node("add", {w.node("mul", {count, mask}), w.constant_ids({}, {1})});
+    const ValueId rows = w.node("embedding", {w.parameter("table", {8, 5}), place});
+    return w.node("matmul", {w.shaped("reshape", x, per_sample({1, 6})), rows});
+  }));
+  cases.push_back(program_case("places that may be -1", {6}, [](ProgramWriter& w, ValueId x) {
+    const ValueId mask = mask_of(w, w.ids("ids", {6}, 2));
+    const ValueId count = w.node("cumsum", {mask}, {{"axis", 1}});
+    const ValueId last = w.node("sub", {count, w.constant_ids({}, {1})});
+    const ValueId place =
+        w.node("where", {w.node("cast", {mask}, {{"to", "bool"}}), last, w.constant_ids({}, {2})});
+    const ValueId row = w.node("take_rows", {w.parameter("table", {6, 5}), place});
+    return w.node("matmul", {w.shaped("reshape", x, per_sample({1, 6})), row});
+  }));
+  cases.push_back(program_case("integers along axes", {4, 5}, [](ProgramWriter& w, ValueId x) {
+    const ValueId ids = w.ids("ids", {4, 5}, 7);
+    ValueId y = x;
+    for (const char* kind : {"sum", "amax", "amin"}) {
+      const ValueId one = w.node(kind, {ids}, {{"axes", Ints{2, 1}}, {"keepdim", true}});
+      y = w.node("mul", {y, w.node("cast", {one}, {{"to", "f32"}})});
+    }
+    const ValueId least = w.node("argmin", {ids}, {{"axis", 2}, {"keepdim", true}});
+    return w.node("mul", {y, w.node("cast", {least}, {{"to", "f32"}})});
+  }));
+  cases.push_back(program_case("rows of integers", {4}, [](ProgramWriter& w, ValueId x) {
+    const ValueId table = w.constant_ids({5}, {4, 0, 2, 1, 3});
+    const ValueId chosen = w.node("take_rows", {table, w.ids("ids", {4}, 4)});
+    const ValueId turned =
+        w.node("index_select", {chosen}, {{"axis", 1}, {"index", Ints{2, 0, 3, 3}}});
+    return w.node("mul", {x, w.node("cast", {turned}, {{"to", "f32"}})});
+  }));
+}
+
 void add_norms(std::vector<ProgramCase>& cases) {
   for (const bool affine : {true, false}) {
     const auto weights = [affine](ProgramWriter& w, ValueId x, std::int64_t c) {
@@ -457,6 +520,7 @@ std::vector<ProgramCase> program_cases() {
   add_elementwise(cases);
   add_reductions(cases);
   add_moves(cases);
+  add_selections(cases);
   add_norms(cases);
   add_layers(cases);
   add_convs(cases);

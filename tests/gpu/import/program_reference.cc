@@ -218,6 +218,12 @@ class Evaluation {
     if (k == "expand") return make(out_, [&](const Ints& i) { return at(in(0), i); });
     if (k == "concat") return concat(axis);
     if (k == "take_rows" || k == "embedding") return rows(k);
+    if (k == "gather")
+      return make(out_, [&](Ints i) {
+        i[axis] = static_cast<std::int64_t>(at(in(1), i));
+        return at(in(0), i);
+      });
+    if (k == "scatter_add") return scatter_add(axis);
     return make_moved(k, axis);
   }
 
@@ -262,6 +268,18 @@ class Evaluation {
       while (i[axis] >= in(slot).shape[axis]) i[axis] -= in(slot++).shape[axis];
       return at(in(slot), i);
     });
+  }
+
+  Array scatter_add(std::size_t axis) {
+    Array y = in(0);
+    for_each(in(1).shape, [&](Ints i) {
+      const double value = at(in(2), i);
+      i[axis] = static_cast<std::int64_t>(at(in(1), i));
+      std::int64_t to = 0;
+      for (std::size_t d = 0; d < i.size(); ++d) to = to * y.shape[d] + i[d];
+      y.values[static_cast<std::size_t>(to)] += value;
+    });
+    return y;
   }
 
   // Embedding: weight, ids; take_rows: x, index.

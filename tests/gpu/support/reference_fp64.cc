@@ -110,6 +110,12 @@ class Reference {
           y[i] = x[static_cast<std::size_t>(value(op.in[1])[i / c]) * c + i % c];
         }
         return;
+      case OpKind::kAddRowsAt: {
+        const std::size_t c = y.size() / static_cast<std::size_t>(shape(op.out[0]).front());
+        for (std::size_t i = 0; i < x.size(); ++i)
+          y[static_cast<std::size_t>(value(op.in[1])[i / c]) * c + i % c] += x[i];
+        return;
+      }
       default:
         return pool(op, x, y);
     }
