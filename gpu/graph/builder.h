@@ -50,6 +50,8 @@ struct PoolOptions {
   std::int64_t stride = 2;
   std::int64_t pad = 0;
   std::int64_t kernel_w = 0;          // 0: as kernel
+  std::int64_t stride_w = 0;          // 0: as stride
+  std::int64_t pad_w = -1;            // -1: as pad
   std::int64_t end_h = 0, end_w = 0;  // more padding below and on the right
 };
 

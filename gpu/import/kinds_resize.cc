@@ -28,7 +28,7 @@ Place quotient(std::int64_t numerator, std::int64_t denominator) {
 }
 
 // An axis of `size` elements that gets `outputs` elements.
-struct Axis {
+struct ResizedAxis {
   std::int64_t size, outputs;
   bool align_corners;
 
@@ -56,7 +56,7 @@ struct Tap {
 
 // PyTorch multiplies by the rounded ratio, which decides the element where the product is near an
 // integer.
-std::vector<Tap> nearest_taps(const Axis& axis) {
+std::vector<Tap> nearest_taps(const ResizedAxis& axis) {
   const float ratio = static_cast<float>(axis.size) / static_cast<float>(axis.outputs);
   std::vector<Tap> taps(1);
   for (std::int64_t i = 0; i < axis.outputs; ++i)
@@ -65,7 +65,7 @@ std::vector<Tap> nearest_taps(const Axis& axis) {
   return taps;
 }
 
-std::vector<Tap> linear_taps(const Axis& axis) {
+std::vector<Tap> linear_taps(const ResizedAxis& axis) {
   std::vector<Tap> taps(2);
   for (std::int64_t i = 0; i < axis.outputs; ++i) {
     const Place p = axis.place(i);
@@ -84,7 +84,7 @@ double cubic_weight(double distance) {
                   : ((kA * d - 5.0 * kA) * d + 8.0 * kA) * d - 4.0 * kA;
 }
 
-std::vector<Tap> cubic_taps(const Axis& axis) {
+std::vector<Tap> cubic_taps(const ResizedAxis& axis) {
   std::vector<Tap> taps(4);
   for (std::int64_t i = 0; i < axis.outputs; ++i) {
     const Place p = axis.place(i);
@@ -95,7 +95,7 @@ std::vector<Tap> cubic_taps(const Axis& axis) {
   return taps;
 }
 
-std::vector<Tap> taps_of(const std::string& mode, const Axis& axis) {
+std::vector<Tap> taps_of(const std::string& mode, const ResizedAxis& axis) {
   if (mode == "nearest") return nearest_taps(axis);
   return mode == "linear" ? linear_taps(axis) : cubic_taps(axis);
 }
@@ -128,7 +128,7 @@ void lower_resize(Lowering& l, const NodeView& node) {
   TensorId x = l.in(node, 0, order);
   if (doubles_image(node)) return l.set(node, b.upsample2(name, x), order);
   for (int axis = 2; axis < node.shape().rank(); ++axis) {
-    const Axis along{node.shape()[axis], node.out().shape[axis], node.flag("align_corners")};
+    const ResizedAxis along{node.shape()[axis], node.out().shape[axis], node.flag("align_corners")};
     if (along.size == along.outputs) continue;
     x = resized(b, name, x, axis - 1, taps_of(node.text("mode"), along));
   }

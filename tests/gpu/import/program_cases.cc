@@ -320,6 +320,7 @@ void add_pools(std::vector<ProgramCase>& cases) {
     const char* kind;
     Ints input, kernel, stride, padding;
     bool ceil, counts;
+    Ints dilation = {};
   };
   const PoolCase pools[] = {
       {"max_pool", {3, 6, 8}, {3, 3}, {2, 2}, {0, 0}, true, true},
@@ -329,6 +330,17 @@ void add_pools(std::vector<ProgramCase>& cases) {
       {"avg_pool", {3, 6, 8}, {3, 3}, {2, 2}, {1, 1}, true, true},
       {"avg_pool", {3, 6, 8}, {2, 4}, {2, 2}, {0, 2}, false, true},
       {"avg_pool", {3, 9}, {3}, {2}, {1}, false, true},
+      {"max_pool", {3, 6, 8}, {3, 2}, {1, 2}, {1, 0}, false, true},
+      {"max_pool", {3, 9, 8}, {3, 2}, {2, 1}, {1, 1}, true, true, {2, 3}},
+      {"max_pool", {2, 40}, {20}, {3}, {10}, false, true},
+      {"max_pool", {2, 20, 19}, {17, 17}, {1, 2}, {0, 0}, false, true},
+      {"max_pool", {1, 600}, {300}, {100}, {50}, false, true},
+      {"max_pool", {2, 5, 6, 4}, {3, 2, 2}, {2, 2, 1}, {1, 0, 1}, false, true},
+      {"max_pool", {2, 7, 6, 4}, {3, 2, 2}, {1, 2, 1}, {1, 0, 1}, true, true, {2, 1, 1}},
+      {"avg_pool", {3, 7, 8}, {3, 2}, {1, 2}, {1, 0}, true, false},
+      {"avg_pool", {2, 40}, {20}, {3}, {10}, false, false},
+      {"avg_pool", {2, 5, 6, 4}, {3, 2, 2}, {2, 2, 1}, {1, 0, 1}, true, false},
+      {"avg_pool", {2, 5, 6, 4}, {3, 2, 2}, {2, 2, 1}, {1, 0, 1}, true, true},
   };
   for (const PoolCase& c : pools) {
     ProgramWriter w;
@@ -336,7 +348,9 @@ void add_pools(std::vector<ProgramCase>& cases) {
     std::vector<ModelAttribute> attributes{
         {"kernel", c.kernel}, {"stride", c.stride}, {"padding", c.padding}, {"ceil", c.ceil}};
     const bool max = std::string(c.kind) == "max_pool";
-    if (max) attributes.push_back({"dilation", Ints(c.kernel.size(), 1)});
+    if (max)
+      attributes.push_back(
+          {"dilation", c.dilation.empty() ? Ints(c.kernel.size(), 1) : c.dilation});
     if (!max) attributes.push_back({"count_include_pad", c.counts});
     const ValueId y = w.node(c.kind, {w.node("mul", {x, w.parameter("p", {})})}, attributes);
     w.program.loss = weighted_sum(w, y);
@@ -388,10 +402,22 @@ void add_layers(std::vector<ProgramCase>& cases) {
         if (std::string(kind) == "max_pool") a.push_back({"dilation", Ints{1, 1}});
         return w.node(kind, {x}, a);
       }));
-  for (const Ints& size : {Ints{1, 1}, Ints{2, 3}})
-    cases.push_back(program_case("adaptive_avg_pool", {3, 5, 7}, [&](ProgramWriter& w, ValueId x) {
-      return w.node("adaptive_avg_pool", {x}, {{"size", size}});
-    }));
+  struct AdaptiveCase {
+    Ints input, size;
+  };
+  const AdaptiveCase adaptive[] = {
+      {{3, 5, 7}, {1, 1}},       {{3, 5, 7}, {2, 3}},      {{3, 6, 4}, {3, 2}},
+      {{2, 3, 4}, {5, 6}},       {{2, 10}, {3}},           {{2, 300}, {1}},
+      {{2, 5, 4, 6}, {2, 3, 6}}, {{2, 3, 4, 5}, {1, 1, 1}}};
+  for (const char* kind : {"adaptive_avg_pool", "adaptive_max_pool"})
+    for (const AdaptiveCase& c : adaptive) {
+      ProgramWriter w;
+      const ValueId x = w.node("mul", {w.input_of("x", c.input), w.parameter_of("p", c.input)});
+      const ValueId y = w.node(kind, {x}, {{"size", c.size}});
+      w.program.loss = weighted_sum(w, y);
+      w.output("y", y);
+      cases.push_back({.name = kind, .program = w.program});
+    }
 }
 
 void add_resizes(std::vector<ProgramCase>& cases) {

@@ -453,7 +453,8 @@ class Evaluation {
     if (k == "attention") return attention();
     if (k == "max_pool" || k == "avg_pool")
       return make(out_, [&](const Ints& i) { return pool(i); });
-    if (k == "adaptive_avg_pool") return make(out_, [&](const Ints& i) { return adaptive(i); });
+    if (k == "adaptive_avg_pool" || k == "adaptive_max_pool")
+      return make(out_, [&](const Ints& i) { return adaptive(i); });
     if (k == "resize") return resize();
     return {};
   }
@@ -525,13 +526,14 @@ class Evaluation {
       first.push_back(i[d] * x.shape[d] / out_[d]);
       size.push_back(((i[d] + 1) * x.shape[d] + out_[d] - 1) / out_[d] - first.back());
     }
-    double total = 0;
+    double total = 0, best = -1e300;
     for_each(size, [&](const Ints& cell) {
       Ints from{i[0], i[1]};
       for (std::size_t d = 0; d < cell.size(); ++d) from.push_back(first[d] + cell[d]);
       total += at(x, from);
+      best = std::max(best, at(x, from));
     });
-    return total / static_cast<double>(product(size));
+    return node_->kind == "adaptive_max_pool" ? best : total / static_cast<double>(product(size));
   }
 
   // The weight of an element at a distance from the place that is read.
