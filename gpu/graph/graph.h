@@ -89,10 +89,11 @@ enum class OpKind {
 
 constexpr std::size_t kOpKinds = static_cast<std::size_t>(OpKind::kParameterGrad) + 1;
 
-// The running statistics of one batch norm: their offsets in an EST's statistics.
+// The running statistics of a batch norm: their offsets in an EST's statistics.
 struct BatchNormStats {
   std::int64_t mean = 0;
   std::int64_t variance = 0;
+  bool updated = false;  // an earlier batch norm of the step has updated them
 };
 
 // One stage of a chain: a ChainStage whose operand is a tensor.

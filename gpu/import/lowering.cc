@@ -295,6 +295,18 @@ void Lowering::set_missing(Op& op, const std::string& name, std::int64_t count) 
   fill(op.bias, op.tensors.bias, 0.0F);
 }
 
+BatchNormStats Lowering::statistics(std::int64_t mean, std::int64_t variance) {
+  const auto [found, added] = statistics_.try_emplace(mean);
+  if (added) {
+    const ModelStatistic& m = program_.statistics[static_cast<std::size_t>(mean)];
+    const ModelStatistic& v = program_.statistics[static_cast<std::size_t>(variance)];
+    found->second = builder_.statistics(m.name, v.name, m.size);
+  }
+  const BatchNormStats stats = found->second;
+  found->second.updated = true;
+  return stats;
+}
+
 Result<Graph> Lowering::finish() {
   if (stored(program_.loss).tensor != kNoTensor)  // else the last operator is the loss
     builder_.scalar_loss("loss", in_order(program_.loss, {}));

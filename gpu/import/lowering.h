@@ -77,6 +77,9 @@ class Lowering {
   void set_weight(Op& op, ValueId id, const AxisOrder& order);
   void set_bias(Op& op, ValueId id);
 
+  // Returns the statistics with these numbers for the next batch norm that updates them.
+  BatchNormStats statistics(std::int64_t mean, std::int64_t variance);
+
   // Whether the program's loss is this output.
   bool is_loss(const NodeView& node, std::size_t output = 0) const {
     return node.output(output) == program_.loss;
@@ -107,6 +110,7 @@ class Lowering {
   std::vector<int> uses_;       // [value]
   std::vector<ParamId> param_;  // [value]
   std::map<std::pair<ValueId, AxisOrder>, TensorId> reordered_;
+  std::map<std::int64_t, BatchNormStats> statistics_;  // [number of the mean], for the next one
 };
 
 // Describes samples as the program's inputs: see import.h.

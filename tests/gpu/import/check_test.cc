@@ -89,7 +89,15 @@ TEST_SUITE("gpu/import/check") {
           "nodes[1].attributes \"mean\" = 9: allowed is an index of statistics, 0 to 1");
     CHECK(error_of([](auto& p) {
             p.statistics.push_back({"more", 4, false});
-          }) == "statistics[2] is used by 0 nodes: allowed is 1");
+          }) == "statistics[2] is used by no node: allowed is 1 or more");
+    CHECK(error_of([](auto& p) {
+            p.statistics.push_back({"more", 4, true});
+            es::ModelNode other = p.nodes[1];
+            other.attributes[3].value = std::int64_t{2};
+            p.values.push_back(p.values[static_cast<std::size_t>(other.outputs[0])]);
+            other.outputs[0] = static_cast<es::ValueId>(p.values.size() - 1);
+            p.nodes.push_back(other);
+          }) == "nodes[6].attributes: statistics 0 and 2 belong to another node together with 1");
     CHECK(
         error_of([](auto& p) { p.buffers[0].dtype = "F8"; }) ==
         "buffers[0].dtype = \"F8\": allowed are BOOL, U8, I8, I16, I32, I64, F16, BF16, F32, F64");

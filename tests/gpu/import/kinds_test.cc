@@ -154,6 +154,42 @@ TEST_SUITE("gpu/import/kinds") {
     }
   }
 
+  TEST_CASE("a batch norm that is called twice updates its statistics twice, in order") {
+    ProgramWriter w;
+    const es::ValueId x = w.input("x", {1, 4}), p = w.parameter("p", {});
+    w.program.statistics = {{"m", 1, false}, {"v", 1, true}};
+    const std::vector<es::ModelAttribute> attributes{
+        {"eps", 1e-3}, {"momentum", 0.25}, {"mean", 0}, {"variance", 1}};
+    const es::ValueId first = w.node("batch_norm", {x}, attributes);
+    const es::ValueId wide =
+        w.node("add_scalar", {w.node("mul_scalar", {x}, {{"value", 3.0}})}, {{"value", 5.0}});
+    const es::ValueId second = w.node("batch_norm", {wide}, attributes);
+    const es::ValueId sum = w.node("mul", {w.node("add", {first, second}), p});
+    w.program.loss =
+        w.node("sum", {sum}, {{"axes", std::vector<std::int64_t>{0, 1, 2}}, {"keepdim", false}});
+    w.output("sum", sum);
+    REQUIRE(check_program(w.program).ok());
+    const es::Result<Graph> graph = import_model(w.program, kBatch);
+    REQUIRE_MESSAGE(graph.ok(), (graph.ok() ? "" : graph.error().message));
+    StepRig rig(compile(*graph), es::test::seed("statistics"));
+    rig.stats = {0.5F, 2.0F};
+    rig.run();
+    double mean = 0.0, variance = 0.0;
+    constexpr int kCount = 4 * kBatch;
+    for (int i = 0; i < kCount; ++i)
+      mean += static_cast<double>(rig.words[static_cast<std::size_t>(i)]) / kCount;
+    for (int i = 0; i < kCount; ++i) {
+      const double d = static_cast<double>(rig.words[static_cast<std::size_t>(i)]) - mean;
+      variance += d * d / (kCount - 1);
+    }
+    const auto after = [](double old, double one, double two) {
+      return 0.75 * (0.75 * old + 0.25 * one) + 0.25 * two;
+    };
+    const double expected[] = {after(0.5, mean, 3 * mean + 5), after(2.0, variance, 9 * variance)};
+    for (std::size_t i = 0; i < 2; ++i)
+      CHECK(std::abs(static_cast<double>(rig.next_stats[i]) - expected[i]) < 1e-5);
+  }
+
   TEST_CASE("what an integer outside its range selects is not a number") {
     ProgramWriter w;
     const es::ValueId x = w.input("x", {4}), ids = w.ids("ids", {4}, 9);

@@ -244,6 +244,15 @@ void add_norms(std::vector<ProgramCase>& cases) {
       }));
       cases.back().trains_only = true;
     }
+    cases.push_back(program_case("batch_norm twice", {6, 4}, [&](ProgramWriter& w, ValueId x) {
+      w.program.statistics = {{"m", 6, false}, {"v", 6, true}};
+      const std::vector<ModelAttribute> attributes{
+          {"eps", 1e-3}, {"momentum", 0.2}, {"mean", 0}, {"variance", 1}};
+      std::vector<ValueId> in = weights(w, x, 6);
+      in[0] = w.node("tanh", {w.node("batch_norm", in, attributes)});
+      return w.node("batch_norm", in, attributes);
+    }));
+    cases.back().trains_only = true;
     cases.push_back(program_case("group_norm", {6, 4, 3}, [&](ProgramWriter& w, ValueId x) {
       return w.node("group_norm", weights(w, x, 6), {{"groups", 3}, {"eps", 1e-3}});
     }));
