@@ -38,13 +38,15 @@ struct ConvShape {
 enum class ConvPass { kForward, kDataGradient, kWeightGradient };
 
 // A window pooling over [n,h,w,c]. Padding cells never take part, and every window has at least one
-// real cell.
+// real cell. A window of a max pool has at most kMaxPoolCells cells.
+constexpr std::int64_t kMaxPoolCells = 256;
 struct PoolShape {
   std::int64_t n = 1, h = 1, w = 1, c = 1;
-  std::int64_t kh = 1, kw = 1, stride = 1, pad = 0;  // pad < kh and pad < kw
-  std::int64_t end_h = 0, end_w = 0;                 // more padding below and on the right
-  ES_HD std::int64_t oh() const { return (h + 2 * pad + end_h - kh) / stride + 1; }
-  ES_HD std::int64_t ow() const { return (w + 2 * pad + end_w - kw) / stride + 1; }
+  std::int64_t kh = 1, kw = 1, stride_h = 1, stride_w = 1;
+  std::int64_t pad_h = 0, pad_w = 0;  // pad_h < kh and pad_w < kw
+  std::int64_t end_h = 0, end_w = 0;  // more padding below and on the right
+  ES_HD std::int64_t oh() const { return (h + 2 * pad_h + end_h - kh) / stride_h + 1; }
+  ES_HD std::int64_t ow() const { return (w + 2 * pad_w + end_w - kw) / stride_w + 1; }
 };
 
 // Windows of adaptive average pooling. Output (i, j) covers the rows [floor(i*h/oh),
@@ -73,7 +75,7 @@ struct BnForward {
   float* y = nullptr;
   float *mean = nullptr, *istd = nullptr;  // [c], for the backward pass
   float *next_mean = nullptr,
-        *next_var = nullptr;  // [c], the running statistics after this mini-batch; not in place
+        *next_var = nullptr;  // [c], the running statistics after this mini-batch; may be in place
   float* ws = nullptr;        // the first c floats receive gamma * istd
 };
 // The backward pass of batch norm. The mask of the activation is recomputed from x, so y is not
@@ -246,7 +248,7 @@ struct KernelTable {
   void (*scale)(std::int64_t n, const float* x, float factor, float* y);  // x * factor
 
   // --- Pooling. max: the first maximum in (kh, kw) order. argmax[i] = kh*kw_size + kw of the
-  // winner (uint8, so kh*kw <= 256). The backward pass adds the windows that the cell won in
+  // winner (uint8; see kMaxPoolCells). The backward pass adds the windows that the cell won in
   // ascending (oh, ow).
   void (*max_pool_fwd)(const PoolShape&, const float* x, float* y, std::uint8_t* argmax);
   void (*max_pool_bwd)(const PoolShape&, const float* dy, const std::uint8_t* argmax, float* dx);

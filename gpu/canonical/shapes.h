@@ -75,7 +75,7 @@ struct PoolWindow {
 
 ES_HD inline PoolWindow pool_window(const PoolShape& s, std::int64_t n, std::int64_t oh,
                                     std::int64_t ow) {
-  const std::int64_t top = oh * s.stride - s.pad, left = ow * s.stride - s.pad;
+  const std::int64_t top = oh * s.stride_h - s.pad_h, left = ow * s.stride_w - s.pad_w;
   return {larger(0, -top),
           smaller(s.kh, s.h - top),
           larger(0, -left),
@@ -97,21 +97,21 @@ struct PoolCover {
   }
   // Returns the tap (kh * kw_size + kw) at which window (oh, ow) contains the cell.
   ES_HD std::int64_t tap(const PoolShape& s, std::int64_t oh, std::int64_t ow) const {
-    return (row - oh * s.stride) * s.kw + col - ow * s.stride;
+    return (row - oh * s.stride_h) * s.kw + col - ow * s.stride_w;
   }
 };
 
 ES_HD inline PoolCover pool_cover(const PoolShape& s, std::int64_t n, std::int64_t h,
                                   std::int64_t w) {
   // Window oh covers the row if oh * stride <= row < oh * stride + kh.
-  const auto first = [&](std::int64_t at, std::int64_t size) {
-    return at < size ? 0 : small_quotient(at - size, s.stride) + 1;
+  const auto first = [](std::int64_t at, std::int64_t size, std::int64_t stride) {
+    return at < size ? 0 : small_quotient(at - size, stride) + 1;
   };
-  const std::int64_t row = h + s.pad, col = w + s.pad;
-  return {first(row, s.kh),
-          smaller(s.oh(), small_quotient(row, s.stride) + 1),
-          first(col, s.kw),
-          smaller(s.ow(), small_quotient(col, s.stride) + 1),
+  const std::int64_t row = h + s.pad_h, col = w + s.pad_w;
+  return {first(row, s.kh, s.stride_h),
+          smaller(s.oh(), small_quotient(row, s.stride_h) + 1),
+          first(col, s.kw, s.stride_w),
+          smaller(s.ow(), small_quotient(col, s.stride_w) + 1),
           n,
           row,
           col};

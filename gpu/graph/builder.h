@@ -50,6 +50,8 @@ struct PoolOptions {
   std::int64_t stride = 2;
   std::int64_t pad = 0;
   std::int64_t kernel_w = 0;          // 0: as kernel
+  std::int64_t stride_w = 0;          // 0: as stride
+  std::int64_t pad_w = -1;            // -1: as pad
   std::int64_t end_h = 0, end_w = 0;  // more padding below and on the right
 };
 
@@ -161,6 +163,10 @@ class GraphBuilder {
   TensorId binary(const std::string& name, Function function, TensorId a, TensorId b);
   // condition != 0 ? a : b, for two tensors of numbers or two of integers.
   TensorId where(const std::string& name, TensorId condition, TensorId a, TensorId b);
+  // The integers 0, 1, ..., count - 1.
+  TensorId numbers(const std::string& name, std::int64_t count);
+  // Integers below `low` become `low`, and those above `high` become `high`.
+  TensorId limit(const std::string& name, TensorId x, std::int32_t low, std::int32_t high);
   // Numbers to integers (truncated; saturates; NaN gives 0), or integers to numbers (rounded to
   // nearest). A tensor that has the type already is returned as it is. Truth values of integers are
   // binary(kNotEqual) with a constant 0.
@@ -171,7 +177,8 @@ class GraphBuilder {
   TensorId stop_gradient(const std::string& name, TensorId x);
 
   // --- Reductions. `axes` are distinct, in [0, rank), and in any order; keepdim keeps them with
-  // extent 1. Without keepdim, a reduction of all axes gives shape [1].
+  // extent 1. Without keepdim, a reduction of all axes gives shape [1]. Integers have sums (modulo
+  // 2^32), maxima and minima.
   TensorId reduce(const std::string& name, Reduction kind, TensorId x, const std::vector<int>& axes,
                   bool keepdim);
   // The mean of (x - mean)^2, with the divisor n - correction, which must be above 0.
@@ -181,13 +188,17 @@ class GraphBuilder {
   TensorId logsumexp(const std::string& name, TensorId x, const std::vector<int>& axes,
                      bool keepdim);
   // The index of the largest or smallest element along the axis, as an integer: the lowest index of
-  // equal elements. The first NaN, if there is one. REQUIRES: kMax or kMin.
+  // equal elements. The first NaN, if there is one. Also for integers. REQUIRES: kMax or kMin.
   TensorId arg_reduce(const std::string& name, Reduction kind, TensorId x, int axis, bool keepdim);
-  // y[i] = x[0] + ... + x[i] along the axis, as one chain of additions.
+  // y[i] = x[0] + ... + x[i] along the axis: for numbers as one chain of additions, for integers
+  // modulo 2^32.
   TensorId cumsum(const std::string& name, TensorId x, int axis);
   // y[i...] = x[ids[i...], ...] for x [r, ...] and integers in [0, r). The gradient of a row is the
-  // sum over the places that read it, as for embeddings.
+  // sum over the places that read it, as for embeddings. Also for integers.
   TensorId take_rows(const std::string& name, TensorId x, TensorId ids);
+  // y[r, ...] = the sum over i... of x[i..., ...] with ids[i...] = r, in the order of the gradient
+  // of take_rows; +0 if there is none. y has `rows` rows, and the integers are in [0, rows).
+  TensorId add_rows_at(const std::string& name, TensorId x, TensorId ids, std::int64_t rows);
 
   TensorId softmax(const std::string& name, TensorId x);
   TensorId attention(const std::string& name, TensorId q, TensorId k, TensorId v,
@@ -290,6 +301,16 @@ class GraphBuilder {
   std::optional<TensorShape> common_shape(const char* kind, const std::string& name,
                                           const std::vector<TensorId>& xs);
   void set_range(Function function, TensorId a, TensorId b, TensorId y);
+  void set_sum_range(TensorId x, std::int64_t fewest, std::int64_t most, TensorId y);
+  TensorId integer_cumsum(const std::string& name, TensorId x, int axis);
+  TensorId integer_reduce(const std::string& name, Reduction kind, TensorId x,
+                          const std::vector<int>& axes, bool keepdim);
+  TensorId integer_sum(const std::string& name, TensorId a, TensorId b);
+  TensorId integer_maximum(const std::string& name, TensorId a, TensorId b);
+  TensorId integer_minimum(const std::string& name, TensorId a, TensorId b);
+  using Combine = TensorId (GraphBuilder::*)(const std::string&, TensorId, TensorId);
+  TensorId halve(const std::string& name, TensorId x, int axis, Combine combine, bool once);
+  bool valid_rows(const char* kind, const std::string& name, TensorId ids, std::int64_t rows);
   std::optional<std::uint32_t> axis_set(const char* kind, const std::string& name, TensorId x,
                                         const std::vector<int>& axes);
   Dropout next_dropout(double p);

@@ -7,8 +7,10 @@ namespace {
 PoolShape pool_shape(const PoolOptions& o) {
   return {.kh = o.kernel,
           .kw = o.kernel_w == 0 ? o.kernel : o.kernel_w,
-          .stride = o.stride,
-          .pad = o.pad,
+          .stride_h = o.stride,
+          .stride_w = o.stride_w == 0 ? o.stride : o.stride_w,
+          .pad_h = o.pad,
+          .pad_w = o.pad_w < 0 ? o.pad : o.pad_w,
           .end_h = o.end_h,
           .end_w = o.end_w};
 }

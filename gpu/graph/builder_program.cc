@@ -183,6 +183,8 @@ std::optional<std::uint32_t> GraphBuilder::axis_set(const char* kind, const std:
 
 TensorId GraphBuilder::reduce(const std::string& name, Reduction kind, TensorId x,
                               const std::vector<int>& axes, bool keepdim) {
+  if (!failed() && tensor(x).type == ElementType::kI32)
+    return integer_reduce(name, kind, x, axes, keepdim);
   if (failed() || !dense_floats("reduce", name, {x})) return 0;
   const std::optional<std::uint32_t> set = axis_set("reduce", name, x, axes);
   if (!set) return 0;
@@ -227,6 +229,11 @@ TensorId GraphBuilder::logsumexp(const std::string& name, TensorId x, const std:
 
 TensorId GraphBuilder::arg_reduce(const std::string& name, Reduction kind, TensorId x, int axis,
                                   bool keepdim) {
+  if (!failed() && tensor(x).type == ElementType::kI32) {
+    const TensorId best = integer_reduce(name, kind, x, {axis}, true);
+    x = binary(name, Function::kEqual, x, best);
+    kind = Reduction::kMax;  // the first element that is equal to the best one
+  }
   if (failed() || !dense_floats("arg_reduce", name, {x}) ||
       !valid_axis("arg_reduce", name, x, axis))
     return 0;
@@ -251,6 +258,7 @@ TensorId GraphBuilder::arg_reduce(const std::string& name, Reduction kind, Tenso
 }
 
 TensorId GraphBuilder::cumsum(const std::string& name, TensorId x, int axis) {
+  if (!failed() && tensor(x).type == ElementType::kI32) return integer_cumsum(name, x, axis);
   if (failed() || !dense_floats("cumsum", name, {x}) || !valid_axis("cumsum", name, x, axis))
     return 0;
   const TensorShape shape = graph_.shape(x);
@@ -263,22 +271,54 @@ TensorId GraphBuilder::cumsum(const std::string& name, TensorId x, int axis) {
   return append(std::move(op), {{shape}});
 }
 
-TensorId GraphBuilder::take_rows(const std::string& name, TensorId x, TensorId ids) {
-  if (failed() || !dense_floats("take_rows", name, {x})) return 0;
-  const TensorShape from = graph_.shape(x);
+// Returns whether the integers select rows. Otherwise records an error.
+bool GraphBuilder::valid_rows(const char* kind, const std::string& name, TensorId ids,
+                              std::int64_t rows) {
   if (tensor(ids).type != ElementType::kI32)
-    return fail("take_rows", name, "the rows must be selected by integers");
-  if (note(ids).low < 0 || note(ids).high >= from.front())
-    return fail("take_rows", name,
-                "its integers are in [" + std::to_string(note(ids).low) + ", " +
-                    std::to_string(note(ids).high) + "], allowed are rows below " +
-                    std::to_string(from.front()));
+    fail(kind, name, "the rows must be selected by integers");
+  if (note(ids).low < 0 || note(ids).high >= rows)
+    fail(kind, name,
+         "its integers are in [" + std::to_string(note(ids).low) + ", " +
+             std::to_string(note(ids).high) + "], allowed are rows below " + std::to_string(rows));
+  return !failed();
+}
+
+TensorId GraphBuilder::take_rows(const std::string& name, TensorId x, TensorId ids) {
+  if (failed()) return 0;
+  const ElementType type = tensor(x).type;
+  if (type != ElementType::kI32 && !dense_floats("take_rows", name, {x})) return 0;
+  const TensorShape from = graph_.shape(x);
+  if (!valid_rows("take_rows", name, ids, from.front())) return 0;
   TensorShape to = graph_.shape(ids);
   if (to.rank() + from.rank() - 1 > kRankMax)
     return fail("take_rows", name,
                 "the result has more than " + std::to_string(kRankMax) + " dimensions");
   for (int axis = 1; axis < from.rank(); ++axis) to.append(from[axis]);
-  return append({.kind = OpKind::kTakeRows, .name = name, .in = {x, ids}}, {{to}});
+  const TensorId y =
+      append({.kind = OpKind::kTakeRows, .name = name, .in = {x, ids}}, {{to, type}});
+  if (failed() || type != ElementType::kI32) return y;
+  note(y).low = note(x).low;
+  note(y).high = note(x).high;
+  return y;
+}
+
+TensorId GraphBuilder::add_rows_at(const std::string& name, TensorId x, TensorId ids,
+                                   std::int64_t rows) {
+  if (failed() || !dense_floats("add_rows_at", name, {x}) ||
+      !valid_rows("add_rows_at", name, ids, rows))
+    return 0;
+  const TensorShape &from = graph_.shape(x), &places = graph_.shape(ids);
+  TensorShape to{rows};
+  bool fits = from.rank() >= places.rank();
+  for (int axis = 0; fits && axis < from.rank(); ++axis) {
+    if (axis >= places.rank()) to.append(from[axis]);
+    fits = axis >= places.rank() || from[axis] == places[axis];
+  }
+  if (!fits)
+    return fail("add_rows_at", name,
+                "its input " + shape_text(from) + " must begin with the shape of the integers " +
+                    shape_text(places));
+  return append({.kind = OpKind::kAddRowsAt, .name = name, .in = {x, ids}}, {{to}});
 }
 
 }  // namespace es::gpu

@@ -84,7 +84,7 @@ enum class Reduction : std::uint8_t {
   kMean,
   kMax,   // the gradient is shared equally by all elements that are equal to the maximum
   kMin,   // likewise
-  kProd,  // the gradient divides by the elements, so it is NaN where one is 0
+  kProd,  // the gradient of an element is dy times the product of the others
 };
 
 // --- The table.

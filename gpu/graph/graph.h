@@ -43,7 +43,8 @@ enum class OpKind {
   kReduce,      // in x            out y: `along` without its reduced axes; also gradients
   kBestIndex,   // in x            out y (i32): the index of the maximum or minimum along a row
   kRunningSum,  // in x           out y: running sums over the middle axis of `along`
-  kTakeRows,    // in x, ids (i32)   out y: rows of x
+  kTakeRows,    // in x, ids (i32)   out y: rows of x; also gradients
+  kAddRowsAt,   // in x, ids (i32)   out y: sums of the rows of x; also gradients
   kSoftmax,     // in x            out y
   // in q, k, v or one packed tensor; then bias, mask, length if `attention_in` has them. out y,
   // probs
@@ -71,7 +72,6 @@ enum class OpKind {
   kBatchNormGrad,  // in x, dy, mean, istd   out dx             gradients of gamma and beta
   kLayerNormGrad,  // in x, dy, mean, istd   out dx             gradients of gamma and beta
   kColumnSum,      // in dy           out sum over n of dy: the gradient of a repeated row
-  kTakeRowsGrad,   // in dy, ids      out dx: sums of the rows of dy
   kSoftmaxGrad,    // in y, dy        out dx
   // In as kAttention, then probs, dy. out dq, dk, dv or dpacked; and dbias if the bias needs it.
   kAttentionGrad,
@@ -89,10 +89,11 @@ enum class OpKind {
 
 constexpr std::size_t kOpKinds = static_cast<std::size_t>(OpKind::kParameterGrad) + 1;
 
-// The running statistics of one batch norm: their offsets in an EST's statistics.
+// The running statistics of a batch norm: their offsets in an EST's statistics.
 struct BatchNormStats {
   std::int64_t mean = 0;
   std::int64_t variance = 0;
+  bool updated = false;  // an earlier batch norm of the step has updated them
 };
 
 // One stage of a chain: a ChainStage whose operand is a tensor.

@@ -109,9 +109,10 @@ class StateCheck {
     return {};
   }
 
-  // Every statistic is the mean or the variance of exactly one batch norm.
+  // Every statistic is the mean or the variance of a batch norm, and those that share one share
+  // the other.
   Status statistics() {
-    std::vector<int> uses(p_.statistics.size(), 0);
+    std::vector<std::int64_t> partner(p_.statistics.size(), -1);
     for (std::size_t i = 0; i < p_.statistics.size(); ++i) {
       ES_RETURN_IF_ERROR(state_.add(at("statistics", i, ".name"), p_.statistics[i].name));
       if (p_.statistics[i].size < 1 || p_.statistics[i].size > kValueElementsMax)
@@ -119,34 +120,42 @@ class StateCheck {
                            std::to_string(p_.statistics[i].size) + ": allowed is 1 to 2^40");
     }
     for (std::size_t n = 0; n < p_.nodes.size(); ++n)
-      if (p_.nodes[n].kind == "batch_norm") ES_RETURN_IF_ERROR(batch_norm(n, uses));
-    for (std::size_t i = 0; i < uses.size(); ++i)
-      if (uses[i] != 1)
-        return usage_error(at("statistics", i, "") + " is used by " + std::to_string(uses[i]) +
-                           " nodes: allowed is 1");
+      if (p_.nodes[n].kind == "batch_norm") ES_RETURN_IF_ERROR(batch_norm(n, partner));
+    for (std::size_t i = 0; i < partner.size(); ++i)
+      if (partner[i] < 0)
+        return usage_error(at("statistics", i, "") + " is used by no node: allowed is 1 or more");
     return {};
   }
 
-  Status batch_norm(std::size_t n, std::vector<int>& uses) const {
+  Status batch_norm(std::size_t n, std::vector<std::int64_t>& partner) const {
     const ModelNode& node = p_.nodes[n];
     if (node.inputs.empty() || node.inputs[0] == kNoValue)
       return usage_error(at("nodes", n, ".inputs") + "[0] is missing: batch_norm needs its x");
     const TensorShape& x = values_[static_cast<std::size_t>(node.inputs[0])].shape;
+    std::int64_t pair[2] = {0, 0};  // the mean and the variance
     for (const ModelAttribute& a : node.attributes) {
       const bool variance = a.name == "variance";
       if (a.name != "mean" && !variance) continue;
       const std::string path = at("nodes", n, ".attributes") + " \"" + a.name + "\" = ";
       const std::int64_t index = std::get<std::int64_t>(a.value);
-      if (index < 0 || static_cast<std::size_t>(index) >= uses.size())
+      if (index < 0 || static_cast<std::size_t>(index) >= partner.size())
         return usage_error(path + std::to_string(index) +
                            ": allowed is an index of statistics, 0 to " +
-                           std::to_string(static_cast<std::int64_t>(uses.size()) - 1));
+                           std::to_string(static_cast<std::int64_t>(partner.size()) - 1));
       const ModelStatistic& s = p_.statistics[static_cast<std::size_t>(index)];
       if (s.is_variance != variance || x.rank() < 2 || s.size != x[1])
         return usage_error(path + std::to_string(index) + ": the statistic is " +
                            (s.is_variance ? "a variance" : "a mean") + " of " +
                            std::to_string(s.size) + " channels, but x is " + shape_text(x));
-      ++uses[static_cast<std::size_t>(index)];
+      pair[variance ? 1 : 0] = index;
+    }
+    for (const int i : {0, 1}) {
+      std::int64_t& known = partner[static_cast<std::size_t>(pair[i])];
+      if (known < 0) known = pair[1 - i];
+      if (known != pair[1 - i])
+        return usage_error(at("nodes", n, ".attributes") + ": statistics " +
+                           std::to_string(pair[0]) + " and " + std::to_string(pair[1]) +
+                           " belong to another node together with " + std::to_string(known));
     }
     return {};
   }

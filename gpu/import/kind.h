@@ -53,6 +53,8 @@ std::vector<Kind> padding_kinds();
 std::vector<Kind> pool_kinds();
 std::vector<Kind> product_kinds();
 std::vector<Kind> reduction_kinds();
+std::vector<Kind> resize_kinds();
+std::vector<Kind> row_kinds();
 
 using Outputs = Result<std::vector<ValueInfo>>;
 

@@ -1,4 +1,4 @@
-// Attention and embeddings.
+// Attention.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -9,8 +9,6 @@
 
 namespace es::gpu {
 namespace {
-
-// --- Attention.
 
 Outputs attention_outputs(const NodeView& node) {
   const TensorShape &q = node.shape(0), &k = node.shape(1), &v = node.shape(2);
@@ -117,44 +115,6 @@ void lower_attention(Lowering& l, const NodeView& node) {
   AttentionLowering(l, node).run();
 }
 
-// --- Embeddings.
-
-Outputs embedding_outputs(const NodeView& node) {
-  const TensorShape &w = node.shape(0), &ids = node.shape(1);
-  if (w.rank() != 2 || ids.rank() == kRankMax)
-    return usage_error("weight " + shape_text(w) + " must be [rows,d]");
-  const std::int64_t padding = node.integer("padding_idx");
-  if (padding >= w[0])
-    return usage_error("padding_idx = " + std::to_string(padding) + ": allowed is below " +
-                       std::to_string(w[0]) + " rows");
-  TensorShape y = ids;
-  y.append(w[1]);
-  return one_output(ValueType::kF32, y);
-}
-
-// Returns y, whose rows of the padding index have no gradient.
-TensorId without_padding(GraphBuilder& b, const std::string& name, TensorId y, TensorId ids,
-                         std::int64_t padding) {
-  const TensorId index = b.constant_ids(name, {1}, {static_cast<std::int32_t>(padding)});
-  const TensorId is_padding = b.binary(name, Function::kEqual, ids, index);
-  return b.where(name, is_padding, b.stop_gradient(name, y), y);
-}
-
-void lower_embedding(Lowering& l, const NodeView& node) {
-  GraphBuilder& b = l.builder();
-  const std::string name = node.label();
-  TensorShape shape = node.shape(1);
-  shape.append(1);
-  const TensorId ids = b.reshape(name, l.logical(node, 1), shape);
-  if (!l.check_range(node, ids, node.shape(0)[0])) return;
-  Op op{.kind = OpKind::kEmbedding, .name = name, .in = {ids}, .features = node.shape(0)[1]};
-  l.set_weight(op, node.input(0), {0, 1});
-  TensorId y = b.apply(std::move(op));
-  if (node.integer("padding_idx") >= 0)
-    y = without_padding(b, name, y, ids, node.integer("padding_idx"));
-  l.set_logical(node, y);
-}
-
 }  // namespace
 
 std::vector<Kind> attention_kinds() {
@@ -166,11 +126,6 @@ std::vector<Kind> attention_kinds() {
                       integer("site", 0, 0x7fffffff).or_else(0.0)},
        .outputs = attention_outputs,
        .lower = lower_attention},
-      {.name = "embedding",
-       .slots = {{"weight", "f"}, {"ids", "i"}},
-       .attributes = {integer("padding_idx", -1, 0x7fffffff).or_else(-1.0)},
-       .outputs = embedding_outputs,
-       .lower = lower_embedding},
   };
 }
 

@@ -3,19 +3,10 @@
 
 #include "gpu/import/kind.h"
 #include "gpu/import/lowering.h"
-#include "gpu/import/shape_rules.h"
+#include "gpu/import/spatial_rules.h"
 
 namespace es::gpu {
 namespace {
-
-// --- Convolutions.
-
-// The spatial attributes have one number for each spatial axis.
-Status check_spatial(const NodeView& node, std::initializer_list<const char*> attributes) {
-  for (const char* name : attributes)
-    ES_RETURN_IF_ERROR(check_length(node.integers(name), node.shape().rank() - 2, name));
-  return {};
-}
 
 Status check_conv_operands(const NodeView& node, std::int64_t in_channels,
                            std::int64_t out_channels) {
@@ -213,8 +204,6 @@ void lower_conv_transpose(Lowering& l, const NodeView& node) {
   if (node.has(2)) l.set_bias(op, node.input(2));
   l.set(node, convolve(b, std::move(op), x, plan), order);
 }
-
-constexpr std::int64_t kSpatialMax = 1 << 20;  // of strides, paddings and kernels
 
 std::vector<AttributeRule> conv_attributes() {
   return {integers("stride", 1, kSpatialMax), integers("padding", 0, kSpatialMax),

@@ -157,7 +157,7 @@ void lower_where(Lowering& l, const NodeView& node) {
   l.set(node, l.builder().where(node.label(), condition, a, b), order);
 }
 
-// Truth values are the numbers 1 and 0.
+// Truth values are the numbers 1 and 0. Integers are chosen by them, so that their range is known.
 void lower_cast(Lowering& l, const NodeView& node) {
   const ValueType from = node.in().type, to = node.out().type;
   keep_order(l, node, [&](GraphBuilder& b, TensorId x) {
@@ -166,6 +166,8 @@ void lower_cast(Lowering& l, const NodeView& node) {
           from == ValueType::kI32 ? b.constant_ids("0", {1}, {0}) : b.constant("0", {1}, {0.0F});
       return b.binary(node.label(), Function::kNotEqual, b.stop_gradient(node.label(), x), zero);
     }
+    if (to == ValueType::kI32 && from == ValueType::kBool)
+      return b.where(node.label(), x, b.constant_ids("1", {1}, {1}), b.constant_ids("0", {1}, {0}));
     return b.cast(node.label(), x, to == ValueType::kI32 ? ElementType::kI32 : ElementType::kF32);
   });
 }

@@ -79,13 +79,10 @@ TensorId against(GraphBuilder& b, const std::string& name, TensorId logs, Tensor
 
 // 1 in the column of the label, else 0; rows whose label is no class have zeros only.
 TensorId one_hot(GraphBuilder& b, const std::string& name, TensorId labels, std::int64_t classes) {
-  const TensorId ones = b.expand(name, b.constant(name, {1}, {1.0F}), {classes});
-  const TensorId numbers = b.cast(name, b.cumsum(name, ones, 0), ElementType::kI32);
-  const TensorId first = b.constant_ids(name, {1}, {1});
-  const TensorId index = b.binary(name, Function::kSub, numbers, first);
   TensorShape column = b.shape(labels);
   column.append(1);
-  return b.binary(name, Function::kEqual, b.reshape(name, labels, column), index);
+  return b.binary(name, Function::kEqual, b.reshape(name, labels, column),
+                  b.numbers(name, classes));
 }
 
 // The general form, for log-probabilities with the classes last: with weights w of the classes,

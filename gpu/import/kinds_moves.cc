@@ -79,47 +79,6 @@ Outputs flip_outputs(const NodeView& node) {
   return same_as_input(node);
 }
 
-Outputs index_select_outputs(const NodeView& node) {
-  ES_RETURN_IF_ERROR(check_axis(node.integer("axis"), node.shape().rank()));
-  const int axis = static_cast<int>(node.integer("axis"));
-  const std::vector<std::int64_t> index = node.integers("index");
-  if (index.empty()) return usage_error("index is empty");
-  for (const std::int64_t i : index)
-    if (i >= node.shape()[axis])
-      return usage_error("index " + std::to_string(i) + " is outside axis " + std::to_string(axis) +
-                         " of x " + shape_text(node.shape()));
-  return one_output(node.in().type,
-                    with_extent(node.shape(), axis, static_cast<std::int64_t>(index.size())));
-}
-
-Outputs gather_outputs(const NodeView& node) {
-  const TensorShape &x = node.shape(0), &index = node.shape(1);
-  ES_RETURN_IF_ERROR(check_axis(node.integer("axis"), x.rank()));
-  bool fits = index.rank() == x.rank();
-  for (int axis = 0; fits && axis < x.rank(); ++axis)
-    fits = axis == node.integer("axis") || index[axis] <= x[axis];
-  if (!fits) return usage_error("index " + shape_text(index) + " does not fit x " + shape_text(x));
-  return one_output(node.in().type, index);
-}
-
-Outputs take_rows_outputs(const NodeView& node) {
-  const TensorShape &x = node.shape(0), &index = node.shape(1);
-  if (x.rank() < 1 || index.rank() + x.rank() - 1 > kRankMax)
-    return usage_error("x " + shape_text(x) + " and index " + shape_text(index) +
-                       " have too few or too many axes");
-  TensorShape y = index;
-  for (int axis = 1; axis < x.rank(); ++axis) y.append(x[axis]);
-  return one_output(node.in().type, y);
-}
-
-Outputs scatter_add_outputs(const NodeView& node) {
-  ES_RETURN_IF_ERROR(check_axis(node.integer("axis"), node.shape().rank()));
-  if (node.shape(1) != node.shape(2) || node.shape(1).rank() != node.shape().rank())
-    return usage_error("index " + shape_text(node.shape(1)) + " and src " +
-                       shape_text(node.shape(2)) + " must have one shape of the rank of x");
-  return same_as_input(node);
-}
-
 // --- Lowering.
 
 void lower_permute(Lowering& l, const NodeView& node) {
@@ -172,7 +131,7 @@ void lower_concat(Lowering& l, const NodeView& node) {
   l.set(node, concat_all(l.builder(), node.label(), std::move(xs), place), order);
 }
 
-// --- Rolls, flips and rows.
+// --- Rolls and flips.
 
 void lower_roll(Lowering& l, const NodeView& node) {
   const Stored x = l.stored(node.input(0));
@@ -189,25 +148,6 @@ void lower_flip(Lowering& l, const NodeView& node) {
                                   extent);
   }
   l.set(node, x, from.order);
-}
-
-std::string rows_unsupported(const NodeView& node) {
-  return node.in().type == ValueType::kI32 ? "integers" : "";
-}
-
-void lower_index_select(Lowering& l, const NodeView& node) {
-  const int rank = node.shape().rank(), axis = static_cast<int>(node.integer("axis"));
-  AxisOrder order = logical_order(rank);
-  std::rotate(order.begin(), order.begin() + axis, order.begin() + axis + 1);
-  const std::vector<std::int64_t> index = node.integers("index");
-  const TensorId rows = l.builder().constant_ids(
-      node.label(), {static_cast<std::int64_t>(index.size())}, {index.begin(), index.end()});
-  l.set(node, l.builder().take_rows(node.label(), l.in(node, 0, order), rows), order);
-}
-
-void lower_take_rows(Lowering& l, const NodeView& node) {
-  // The result has an axis at least, also if the index is a number.
-  l.set_logical(node, l.builder().take_rows(node.label(), l.logical(node, 0), l.logical(node, 1)));
 }
 
 std::vector<Slot> any_x() {
@@ -251,25 +191,6 @@ std::vector<Kind> move_kinds() {
        .attributes = {integers("axes", 0, kRankMax - 1)},
        .outputs = flip_outputs,
        .lower = lower_flip},
-      {.name = "index_select",
-       .slots = any_x(),
-       .attributes = {axis_rule(), integers("index", 0, kFar)},
-       .outputs = index_select_outputs,
-       .unsupported = rows_unsupported,
-       .lower = lower_index_select},
-      {.name = "gather",
-       .slots = {{"x", "fib"}, {"index", "i"}},
-       .attributes = {axis_rule()},
-       .outputs = gather_outputs},
-      {.name = "take_rows",
-       .slots = {{"x", "fib"}, {"index", "i"}},
-       .outputs = take_rows_outputs,
-       .unsupported = rows_unsupported,
-       .lower = lower_take_rows},
-      {.name = "scatter_add",
-       .slots = {{"x", "f"}, {"index", "i"}, {"src", "f"}},
-       .attributes = {axis_rule()},
-       .outputs = scatter_add_outputs},
   };
 }
 

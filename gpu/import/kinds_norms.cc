@@ -58,10 +58,7 @@ void lower_batch_norm(Lowering& l, const NodeView& node) {
         .in = {l.in(node, 0, order)},
         .eps = static_cast<float>(node.number("eps")),
         .momentum = static_cast<float>(node.number("momentum"))};
-  const auto statistic = [&](const char* name) {
-    return l.program().statistics[static_cast<std::size_t>(node.integer(name))].name;
-  };
-  op.stats = l.builder().statistics(statistic("mean"), statistic("variance"), node.shape()[1]);
+  op.stats = l.statistics(node.integer("mean"), node.integer("variance"));
   l.set_affine(op, node, node.shape()[1]);
   l.set(node, l.builder().apply(std::move(op)), order);
 }

@@ -1,24 +1,16 @@
-// Pooling and resizing.
+// Pooling.
 #include <algorithm>
-#include <limits>
+#include <array>
+#include <string_view>
+#include <vector>
 
 #include "gpu/import/kind.h"
 #include "gpu/import/lowering.h"
-#include "gpu/import/shape_rules.h"
+#include "gpu/import/spatial_rules.h"
+#include "gpu/import/take.h"
 
 namespace es::gpu {
 namespace {
-
-constexpr std::int64_t kWindowMax = 1 << 20;
-
-Status check_pool_input(const NodeView& node, std::initializer_list<const char*> attributes) {
-  if (node.shape().rank() < 3 || node.shape().rank() > 5)
-    return usage_error("x " + shape_text(node.shape()) +
-                       " must be [n,c,...] with 1 to 3 spatial axes");
-  for (const char* name : attributes)
-    ES_RETURN_IF_ERROR(check_length(node.integers(name), node.shape().rank() - 2, name));
-  return {};
-}
 
 // The number of windows along one axis. In ceil mode the last window may end outside, but begins
 // inside the input or the padding before it.
@@ -35,10 +27,8 @@ struct Windows {
 };
 
 Outputs window_outputs(const NodeView& node, bool dilated) {
-  ES_RETURN_IF_ERROR(check_pool_input(node, {"kernel", "stride", "padding"}));
-  if (dilated)
-    ES_RETURN_IF_ERROR(
-        check_length(node.integers("dilation"), node.shape().rank() - 2, "dilation"));
+  ES_RETURN_IF_ERROR(check_spatial_input(node, {"kernel", "stride", "padding"}));
+  if (dilated) ES_RETURN_IF_ERROR(check_spatial(node, {"dilation"}));
   const TensorShape& x = node.shape();
   TensorShape y{x[0], x[1]};
   for (int axis = 2; axis < x.rank(); ++axis) {
@@ -67,149 +57,292 @@ Outputs avg_pool_outputs(const NodeView& node) {
   return window_outputs(node, false);
 }
 
-Outputs sized_outputs(const NodeView& node) {
-  ES_RETURN_IF_ERROR(check_pool_input(node, {"size"}));
-  TensorShape y{node.shape()[0], node.shape()[1]};
-  for (const std::int64_t extent : node.integers("size")) y.append(extent);
-  return one_output(ValueType::kF32, y);
-}
+// --- Lowering. A tensor is [n,d,h,w,c]; missing axes in front of h and w have one element.
 
-// --- Lowering.
+// The windows along one axis.
+struct Line {
+  std::int64_t size = 1, windows = 1, kernel = 1, stride = 1, pad = 0, dilation = 1;
 
-// A pool of a value with one or two spatial axes, as windows over an image.
-struct ImagePool {
-  explicit ImagePool(const NodeView& node) : shape(node.shape()) {
-    const bool row = shape.rank() == 3;  // [n,c,l] is an image with one line
-    const auto pair = [&](const char* name, std::int64_t line) {
-      std::vector<std::int64_t> both = node.integers(name);
-      if (row) both.insert(both.begin(), line);
-      return both;
-    };
-    kernel = pair("kernel", 1);
-    stride = pair("stride", node.integers("stride")[0]);
-    pad = pair("padding", 0);
-    for (std::size_t d = 0; d < 2; ++d) {
-      const std::int64_t size = row ? (d == 0 ? 1 : shape[2]) : shape[static_cast<int>(d) + 2];
-      const std::int64_t windows =
-          row && d == 0 ? 1 : node.out().shape[static_cast<int>(d) + (row ? 1 : 2)];
-      end.push_back(
-          std::max<std::int64_t>(0, (windows - 1) * stride[d] + kernel[d] - size - 2 * pad[d]));
-    }
+  // The position of the first cell, which may be in the padding.
+  std::int64_t begin(std::int64_t window) const { return window * stride - pad; }
+  // More padding, which the last window of ceil mode needs.
+  std::int64_t end() const {
+    return std::max<std::int64_t>(0, (windows - 1) * stride + kernel - size - 2 * pad);
   }
-
-  bool equal_pads() const { return pad[0] == pad[1] && pad[0] < kernel[0] && pad[1] < kernel[1]; }
-
-  TensorId input(Lowering& l, const NodeView& node) const {
-    const AxisOrder order = channels_last(shape.rank());
-    const TensorId x = l.in(node, 0, order);
-    return shape.rank() == 4
-               ? x
-               : l.builder().reshape(node.label(), x, {shape[0], 1, shape[2], shape[1]});
+  bool trivial() const { return kernel == 1 && stride == 1 && pad == 0; }
+  // The first real cell of a window, and how many it has.
+  std::int64_t first(std::int64_t window) const {
+    return begin(window) >= 0 ? 0 : (-begin(window) + dilation - 1) / dilation;
   }
-
-  PoolOptions options() const {
-    return {.kernel = kernel[0],
-            .stride = stride[0],
-            .pad = equal_pads() ? pad[0] : 0,
-            .kernel_w = kernel[1],
-            .end_h = end[0],
-            .end_w = end[1]};
+  std::int64_t cells(std::int64_t window) const {
+    const std::int64_t room = (size - begin(window) + dilation - 1) / dilation;
+    return std::min(kernel, room) - first(window);
   }
-
-  TensorShape shape;
-  std::vector<std::int64_t> kernel, stride, pad, end;  // along h and w
 };
 
-std::string window_unsupported(const NodeView& node) {
-  if (node.shape().rank() == 5) return "3-d";
-  const ImagePool pool(node);
-  if (pool.stride[0] != pool.stride[1]) return "strides that differ";
-  if (pool.kernel[0] > 16 || pool.kernel[1] > 16) return "kernels above 16";
+// Along d, h and w.
+using Lines = std::array<Line, 3>;
+
+Lines lines_of(const NodeView& node) {
+  Lines lines;
+  const int axes = node.shape().rank() - 2;
+  for (int i = 0; i < axes; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    Line& line = lines[static_cast<std::size_t>(3 - axes + i)];
+    line = {node.shape()[i + 2],         node.out().shape[i + 2],      node.integers("kernel")[at],
+            node.integers("stride")[at], node.integers("padding")[at], 1};
+    if (node.kind().name == std::string_view("max_pool"))
+      line.dilation = node.integers("dilation")[at];
+  }
+  return lines;
+}
+
+// A tensor with the words of [n,d,h,w,c]; it has this shape or another one.
+struct Volume {
+  TensorId tensor;
+  TensorShape shape;
+};
+
+constexpr int kDepth = 1, kHeight = 2, kWidth = 3;  // axes of a volume
+
+TensorShape volume_shape(const TensorShape& x) {
+  TensorShape shape{x[0]};
+  for (int axis = x.rank(); axis < 5; ++axis) shape.append(1);
+  for (int axis = 2; axis < x.rank(); ++axis) shape.append(x[axis]);
+  shape.append(x[1]);
+  return shape;
+}
+
+Volume volume(Lowering& l, const NodeView& node) {
+  return {l.in(node, 0, channels_last(node.shape().rank())), volume_shape(node.shape())};
+}
+
+void set_volume(Lowering& l, const NodeView& node, const Volume& y) {
+  l.set(node, y.tensor, channels_last(node.shape().rank()));
+}
+
+// The depths of a volume as images of their own.
+TensorId as_images(GraphBuilder& b, const std::string& name, const Volume& x) {
+  const TensorShape& s = x.shape;
+  return b.reshape(name, x.tensor, {s[0] * s[1], s[2], s[3], s[4]});
+}
+
+// One image for each place before the axis. The axis is its height, and the axes behind its width.
+TensorId as_lines(GraphBuilder& b, const std::string& name, const Volume& x, int axis) {
+  const TensorShape& s = x.shape;
+  return b.reshape(name, x.tensor, {s.count(0, axis), s[axis], s.count(axis + 1, 4), s[4]});
+}
+
+using Pool = TensorId (GraphBuilder::*)(const std::string&, TensorId, const PoolOptions&);
+
+Volume pool_along(GraphBuilder& b, const std::string& name, Pool pool, const Volume& x, int axis,
+                  const Line& line) {
+  if (line.trivial()) return x;
+  const TensorId y = (b.*pool)(name, as_lines(b, name, x, axis),
+                               {.kernel = line.kernel,
+                                .stride = line.stride,
+                                .pad = line.pad,
+                                .kernel_w = 1,
+                                .stride_w = 1,
+                                .pad_w = 0,
+                                .end_h = line.end()});
+  return {y, with_extent(x.shape, axis, line.windows)};
+}
+
+// Pools images along h and w, and then volumes along d.
+Volume pool_volume(GraphBuilder& b, const std::string& name, Pool pool, const Volume& x,
+                   const Lines& lines) {
+  const auto& [d, h, w] = lines;
+  Volume y = x;
+  if (!h.trivial() || !w.trivial()) {
+    y.tensor = (b.*pool)(name, as_images(b, name, x),
+                         {.kernel = h.kernel,
+                          .stride = h.stride,
+                          .pad = h.pad,
+                          .kernel_w = w.kernel,
+                          .stride_w = w.stride,
+                          .pad_w = w.pad,
+                          .end_h = h.end(),
+                          .end_w = w.end()});
+    y.shape[kHeight] = h.windows;
+    y.shape[kWidth] = w.windows;
+  }
+  return pool_along(b, name, pool, y, kDepth, d);
+}
+
+// --- Maxima. The maximum of a window is the maximum of the maxima of its parts, and the first of
+// equal elements is found in any division that keeps the order.
+
+Volume taken(GraphBuilder& b, const std::string& name, const Volume& x, int axis,
+             const std::vector<std::int32_t>& index) {
+  return {take_along(b, name, b.reshape(name, x.tensor, x.shape), axis, index),
+          with_extent(x.shape, axis, static_cast<std::int64_t>(index.size()))};
+}
+
+// Puts the windows of an axis side by side, with `kernel` cells each: a cell that a window lacks is
+// its nearest real cell, which changes neither the maximum nor the first place that has it.
+Volume side_by_side(GraphBuilder& b, const std::string& name, const Volume& x, int axis,
+                    const Line& line, std::int64_t kernel) {
+  std::vector<std::int32_t> index;
+  for (std::int64_t window = 0; window < line.windows; ++window) {
+    const std::int64_t first = line.first(window), last = first + line.cells(window) - 1;
+    for (std::int64_t tap = 0; tap < kernel; ++tap)
+      index.push_back(static_cast<std::int32_t>(line.begin(window) +
+                                                std::clamp(tap, first, last) * line.dilation));
+  }
+  return taken(b, name, x, axis, index);
+}
+
+Line whole_windows(std::int64_t windows, std::int64_t kernel) {
+  return {windows * kernel, windows, kernel, kernel};
+}
+
+// A window of many cells is divided into parts.
+Volume max_along(GraphBuilder& b, const std::string& name, Volume x, int axis, Line line) {
+  while (line.kernel > kMaxPoolCells) {
+    const std::int64_t parts = (line.kernel + kMaxPoolCells - 1) / kMaxPoolCells;
+    x = side_by_side(b, name, x, axis, line, parts * kMaxPoolCells);
+    x = pool_along(b, name, &GraphBuilder::max_pool, x, axis,
+                   whole_windows(line.windows * parts, kMaxPoolCells));
+    line = whole_windows(line.windows, parts);
+  }
+  return pool_along(b, name, &GraphBuilder::max_pool, x, axis, line);
+}
+
+Volume max_of_windows(GraphBuilder& b, const std::string& name, Volume x, Lines lines) {
+  for (int axis = kDepth; axis <= kWidth; ++axis) {
+    Line& line = lines[static_cast<std::size_t>(axis - kDepth)];
+    if (line.dilation == 1) continue;
+    x = side_by_side(b, name, x, axis, line, line.kernel);
+    line = whole_windows(line.windows, line.kernel);
+  }
+  const auto& [d, h, w] = lines;
+  if (h.kernel * w.kernel <= kMaxPoolCells && d.kernel <= kMaxPoolCells)
+    return pool_volume(b, name, &GraphBuilder::max_pool, x, lines);
+  x = max_along(b, name, x, kWidth, w);
+  x = max_along(b, name, x, kHeight, h);
+  return max_along(b, name, x, kDepth, d);
+}
+
+// The import lists the cells of windows that are put side by side.
+constexpr std::int64_t kListedCellsMax = 1 << 24;
+
+std::string cells_unsupported(const NodeView& node, const Lines& lines) {
+  if (node.shape().count() > kTakeElementsMax) return "2^31 elements or more";
+  for (const Line& line : lines)
+    if (line.windows > kListedCellsMax / line.kernel)
+      return "windows with more than 2^24 cells along an axis";
   return "";
 }
 
 std::string max_pool_unsupported(const NodeView& node) {
-  for (const std::int64_t d : node.integers("dilation"))
-    if (d != 1) return "dilation";
-  return window_unsupported(node);
-}
-
-// Without padding that counts, the operator divides by the number of real cells, which needs equal
-// paddings. With it, the last window of ceil mode still ends at the padding.
-std::string avg_pool_unsupported(const NodeView& node) {
-  const std::string reason = window_unsupported(node);
-  if (!reason.empty() || node.flag("count_include_pad")) return reason;
-  return ImagePool(node).equal_pads() ? "" : "paddings that differ";
-}
-
-// Puts the value around the image.
-TensorId surrounded(GraphBuilder& b, const std::string& name, TensorId x, const ImagePool& pool,
-                    float value) {
-  for (int d = 0; d < 2; ++d) {
-    const std::int64_t words = pool.pad[static_cast<std::size_t>(d)];
-    if (words == 0) continue;
-    const int axis = d == 0 ? Axis::kH : Axis::kW;
-    const TensorId edge =
-        b.expand(name, b.constant(name, {1}, {value}), with_extent(b.shape(x), axis, words));
-    x = b.concat(name, {edge, x, edge}, axis);
-  }
-  return x;
+  const Lines lines = lines_of(node);
+  const std::string reason = cells_unsupported(node, lines);
+  if (!reason.empty()) return reason;
+  for (const Line& line : lines)
+    for (std::int64_t window = 0; window < line.windows; ++window)
+      if (line.cells(window) < 1) return "a window inside the padding";
+  return "";
 }
 
 void lower_max_pool(Lowering& l, const NodeView& node) {
-  const ImagePool pool(node);
-  TensorId x = pool.input(l, node);
-  if (!pool.equal_pads())
-    x = surrounded(l.builder(), node.label(), x, pool, -std::numeric_limits<float>::infinity());
-  l.set(node, l.builder().max_pool(node.label(), x, pool.options()),
-        channels_last(node.shape().rank()));
+  set_volume(l, node, max_of_windows(l.builder(), node.label(), volume(l, node), lines_of(node)));
 }
+
+// The windows of adaptive pooling are of equal length only if the extents are multiples of them.
+struct AdaptiveLine {
+  std::int64_t size, windows;
+  std::int64_t begin(std::int64_t i) const { return i * size / windows; }
+  std::int64_t end(std::int64_t i) const { return ((i + 1) * size + windows - 1) / windows; }
+  bool regular() const { return size % windows == 0; }
+  std::int64_t longest() const {
+    std::int64_t cells = 1;
+    for (std::int64_t i = 0; i < windows; ++i) cells = std::max(cells, end(i) - begin(i));
+    return cells;
+  }
+};
+
+AdaptiveLine adaptive_line(const NodeView& node, int axis) {
+  return {node.shape()[axis], node.out().shape[axis]};
+}
+
+// The lines of the windows when they lie side by side.
+Lines adaptive_lines(const NodeView& node) {
+  Lines lines;
+  const int rank = node.shape().rank();
+  for (int axis = 2; axis < rank; ++axis) {
+    const AdaptiveLine line = adaptive_line(node, axis);
+    lines[static_cast<std::size_t>(axis + 3 - rank)] = whole_windows(line.windows, line.longest());
+  }
+  return lines;
+}
+
+std::string adaptive_max_pool_unsupported(const NodeView& node) {
+  return cells_unsupported(node, adaptive_lines(node));
+}
+
+void lower_adaptive_max_pool(Lowering& l, const NodeView& node) {
+  GraphBuilder& b = l.builder();
+  Volume x = volume(l, node);
+  const Lines lines = adaptive_lines(node);
+  const int rank = node.shape().rank();
+  for (int axis = 2; axis < rank; ++axis) {
+    const AdaptiveLine line = adaptive_line(node, axis);
+    if (line.regular()) continue;
+    const std::int64_t kernel = lines[static_cast<std::size_t>(axis + 3 - rank)].kernel;
+    std::vector<std::int32_t> index;
+    for (std::int64_t window = 0; window < line.windows; ++window)
+      for (std::int64_t cell = 0; cell < kernel; ++cell)
+        index.push_back(
+            static_cast<std::int32_t>(std::min(line.begin(window) + cell, line.end(window) - 1)));
+    x = taken(b, node.label(), x, axis + 4 - rank, index);
+  }
+  set_volume(l, node, max_of_windows(b, node.label(), x, lines));
+}
+
+// --- Averages. The number of real cells of a window is the product of those along the axes.
 
 // Padding that counts is a part of the input.
 void lower_avg_pool(Lowering& l, const NodeView& node) {
-  const ImagePool pool(node);
-  TensorId x = pool.input(l, node);
-  PoolOptions options = pool.options();
-  if (node.flag("count_include_pad")) {
-    for (int d = 0; d < 2; ++d) {
-      const std::int64_t words = pool.pad[static_cast<std::size_t>(d)];
-      if (words > 0)
-        x = l.builder().pad(node.label(), x, d == 0 ? Axis::kH : Axis::kW, words, words);
-    }
-    options.pad = 0;
+  GraphBuilder& b = l.builder();
+  Lines lines = lines_of(node);
+  Volume x = volume(l, node);
+  for (int axis = kDepth; node.flag("count_include_pad") && axis <= kWidth; ++axis) {
+    Line& line = lines[static_cast<std::size_t>(axis - kDepth)];
+    if (line.pad == 0) continue;
+    x.tensor = b.pad(node.label(), as_lines(b, node.label(), x, axis), 1, line.pad, line.pad);
+    x.shape[axis] += 2 * line.pad;
+    line.size += 2 * line.pad;
+    line.pad = 0;
   }
-  l.set(node, l.builder().avg_pool(node.label(), x, options), channels_last(node.shape().rank()));
+  set_volume(l, node, pool_volume(b, node.label(), &GraphBuilder::avg_pool, x, lines));
 }
 
-std::string adaptive_unsupported(const NodeView& node) {
-  return node.shape().rank() < 5 ? "" : "3-d";
-}
-
+// A volume is pooled as images, and then along d with the pixels as columns.
 void lower_adaptive_avg_pool(Lowering& l, const NodeView& node) {
-  const TensorShape& shape = node.shape();
-  TensorId x = l.in(node, 0, channels_last(shape.rank()));
-  std::vector<std::int64_t> size = node.integers("size");
-  if (shape.rank() == 3) {
-    size.insert(size.begin(), 1);
-    x = l.builder().reshape(node.label(), x, {shape[0], 1, shape[2], shape[1]});
-  }
-  l.set(node,
-        size == std::vector<std::int64_t>{1, 1}
-            ? l.builder().global_avg_pool(node.label(), x)
-            : l.builder().adaptive_avg_pool(node.label(), x, size[0], size[1]),
-        channels_last(shape.rank()));
+  GraphBuilder& b = l.builder();
+  const std::string name = node.label();
+  const Volume x = volume(l, node);
+  const TensorShape out = volume_shape(node.out().shape);
+  const TensorId images = as_images(b, name, x);
+  Volume y{out[2] == 1 && out[3] == 1 ? b.global_avg_pool(name, images)
+                                      : b.adaptive_avg_pool(name, images, out[2], out[3]),
+           with_extent(out, kDepth, x.shape[kDepth])};
+  if (x.shape[kDepth] > 1 || out[kDepth] > 1)
+    y = {b.adaptive_avg_pool(name, as_lines(b, name, y, kDepth), out[1], out[2] * out[3]), out};
+  set_volume(l, node, y);
 }
 
 std::vector<AttributeRule> window_attributes() {
-  return {integers("kernel", 1, kWindowMax), integers("stride", 1, kWindowMax),
-          integers("padding", 0, kWindowMax), flag("ceil").or_else(0.0)};
+  return {integers("kernel", 1, kSpatialMax), integers("stride", 1, kSpatialMax),
+          integers("padding", 0, kSpatialMax), flag("ceil").or_else(0.0)};
 }
 
 }  // namespace
 
 std::vector<Kind> pool_kinds() {
   std::vector<AttributeRule> of_max = window_attributes(), of_average = window_attributes();
-  of_max.push_back(integers("dilation", 1, kWindowMax));
+  of_max.push_back(integers("dilation", 1, kSpatialMax));
   of_average.push_back(flag("count_include_pad").or_else(1.0));
   return {
       {.name = "max_pool",
@@ -222,23 +355,18 @@ std::vector<Kind> pool_kinds() {
        .slots = {{"x", "f"}},
        .attributes = std::move(of_average),
        .outputs = avg_pool_outputs,
-       .unsupported = avg_pool_unsupported,
        .lower = lower_avg_pool},
       {.name = "adaptive_avg_pool",
        .slots = {{"x", "f"}},
-       .attributes = {integers("size", 1, kWindowMax)},
+       .attributes = {integers("size", 1, kSpatialMax)},
        .outputs = sized_outputs,
-       .unsupported = adaptive_unsupported,
        .lower = lower_adaptive_avg_pool},
       {.name = "adaptive_max_pool",
        .slots = {{"x", "f"}},
-       .attributes = {integers("size", 1, kWindowMax)},
-       .outputs = sized_outputs},
-      {.name = "resize",
-       .slots = {{"x", "f"}},
-       .attributes = {integers("size", 1, kWindowMax), text("mode", {"nearest", "linear", "cubic"}),
-                      flag("align_corners").or_else(0.0)},
-       .outputs = sized_outputs},
+       .attributes = {integers("size", 1, kSpatialMax)},
+       .outputs = sized_outputs,
+       .unsupported = adaptive_max_pool_unsupported,
+       .lower = lower_adaptive_max_pool},
   };
 }
 

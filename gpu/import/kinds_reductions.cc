@@ -119,23 +119,18 @@ void lower_cumsum(Lowering& l, const NodeView& node) {
   l.set_logical(node, l.builder().cumsum(node.label(), x, static_cast<int>(node.integer("axis"))));
 }
 
-std::string integers_unsupported(const NodeView& node) {
-  return node.in().type == ValueType::kI32 ? "integers" : "";
-}
-
 Kind reduction(const char* name, void (*lower)(Lowering&, const NodeView&),
                const char* types = "f") {
   return {.name = name,
           .slots = {{"x", types}},
           .attributes = {integers("axes", 0, kRankMax - 1), flag("keepdim").or_else(0.0)},
           .outputs = reduction_outputs,
-          .unsupported = integers_unsupported,
           .lower = lower};
 }
 
 Kind arg_reduction(const char* name, void (*lower)(Lowering&, const NodeView&)) {
   return {.name = name,
-          .slots = {{"x", "f"}},
+          .slots = {{"x", "fi"}},
           .attributes = {integer("axis", 0, kRankMax - 1), flag("keepdim").or_else(0.0)},
           .outputs = arg_outputs,
           .lower = lower};
@@ -150,8 +145,8 @@ std::vector<Kind> reduction_kinds() {
   return {
       reduction("sum", lower_reduction<Reduction::kSum>, "fi"),
       reduction("mean", lower_mean),
-      reduction("amax", lower_reduction<Reduction::kMax>),
-      reduction("amin", lower_reduction<Reduction::kMin>),
+      reduction("amax", lower_reduction<Reduction::kMax>, "fi"),
+      reduction("amin", lower_reduction<Reduction::kMin>, "fi"),
       reduction("prod", lower_reduction<Reduction::kProd>),
       reduction("logsumexp", lower_logsumexp),
       std::move(variance),
@@ -161,7 +156,6 @@ std::vector<Kind> reduction_kinds() {
        .slots = {{"x", "fi"}},
        .attributes = {integer("axis", 0, kRankMax - 1)},
        .outputs = cumsum_outputs,
-       .unsupported = integers_unsupported,
        .lower = lower_cumsum},
   };
 }

@@ -295,17 +295,19 @@ void Lowering::set_missing(Op& op, const std::string& name, std::int64_t count) 
   fill(op.bias, op.tensors.bias, 0.0F);
 }
 
-bool Lowering::check_range(const NodeView& node, TensorId ids, std::int64_t rows) {
-  const auto [low, high] = builder_.range(ids);
-  if (low >= 0 && high < rows) return true;
-  if (!error_)
-    error_ = usage_error(node.where() + ": its integers are in [" + std::to_string(low) + ", " +
-                         std::to_string(high) + "]: allowed is 0 to " + std::to_string(rows - 1));
-  return false;
+BatchNormStats Lowering::statistics(std::int64_t mean, std::int64_t variance) {
+  const auto [found, added] = statistics_.try_emplace(mean);
+  if (added) {
+    const ModelStatistic& m = program_.statistics[static_cast<std::size_t>(mean)];
+    const ModelStatistic& v = program_.statistics[static_cast<std::size_t>(variance)];
+    found->second = builder_.statistics(m.name, v.name, m.size);
+  }
+  const BatchNormStats stats = found->second;
+  found->second.updated = true;
+  return stats;
 }
 
 Result<Graph> Lowering::finish() {
-  if (error_) return *error_;
   if (stored(program_.loss).tensor != kNoTensor)  // else the last operator is the loss
     builder_.scalar_loss("loss", in_order(program_.loss, {}));
   std::vector<TensorId> outputs;

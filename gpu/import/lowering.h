@@ -77,8 +77,8 @@ class Lowering {
   void set_weight(Op& op, ValueId id, const AxisOrder& order);
   void set_bias(Op& op, ValueId id);
 
-  // Returns whether all integers of the tensor are in [0, rows). Otherwise records an error.
-  bool check_range(const NodeView& node, TensorId ids, std::int64_t rows);
+  // Returns the statistics with these numbers for the next batch norm that updates them.
+  BatchNormStats statistics(std::int64_t mean, std::int64_t variance);
 
   // Whether the program's loss is this output.
   bool is_loss(const NodeView& node, std::size_t output = 0) const {
@@ -110,7 +110,7 @@ class Lowering {
   std::vector<int> uses_;       // [value]
   std::vector<ParamId> param_;  // [value]
   std::map<std::pair<ValueId, AxisOrder>, TensorId> reordered_;
-  std::optional<Error> error_;  // the first one that the builder does not know
+  std::map<std::int64_t, BatchNormStats> statistics_;  // [number of the mean], for the next one
 };
 
 // Describes samples as the program's inputs: see import.h.

@@ -133,11 +133,9 @@ std::function<void()> dnnl_max_pool(const gpu::PoolShape& s, bool backward) {
   const auto max = dnnl::algorithm::pooling_max;
   const memory::desc x({s.n, s.c, s.h, s.w}, kFloat, Tag::nhwc);
   const memory::desc y({s.n, s.c, s.oh(), s.ow()}, kFloat, Tag::nhwc);
-  const auto pad_after = [&](std::int64_t in, std::int64_t out, std::int64_t kernel) {
-    return (out - 1) * s.stride + kernel - in - s.pad;
-  };
-  const memory::dims strides{s.stride, s.stride}, kernel{s.kh, s.kw}, low{s.pad, s.pad};
-  const memory::dims high{pad_after(s.h, s.oh(), s.kh), pad_after(s.w, s.ow(), s.kw)};
+  const memory::dims strides{s.stride_h, s.stride_w}, kernel{s.kh, s.kw}, low{s.pad_h, s.pad_w};
+  const memory::dims high{(s.oh() - 1) * s.stride_h + s.kh - s.h - s.pad_h,
+                          (s.ow() - 1) * s.stride_w + s.kw - s.w - s.pad_w};
   using Forward = dnnl::pooling_forward;
   const Forward::primitive_desc forward(
       Forward::desc(dnnl::prop_kind::forward_training, max, x, y, strides, kernel, low, high),

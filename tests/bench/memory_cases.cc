@@ -75,10 +75,20 @@ void memory_cases(const gpu::KernelTable& table, Report& report) {
     batch_norm_case(table, report, 32 * side * side, c);
   }
   batch_norm_case(table, report, 32 * 8 * 8, 58);
-  max_pool_case(table, report, "max pool 2x2 64 64^2",
-                {.n = 8, .h = 64, .w = 64, .c = 64, .kh = 2, .kw = 2, .stride = 2});
+  max_pool_case(
+      table, report, "max pool 2x2 64 64^2",
+      {.n = 8, .h = 64, .w = 64, .c = 64, .kh = 2, .kw = 2, .stride_h = 2, .stride_w = 2});
   max_pool_case(table, report, "max pool 3x3s2 64 32^2",
-                {.n = 8, .h = 32, .w = 32, .c = 64, .kh = 3, .kw = 3, .stride = 2, .pad = 1});
+                {.n = 8,
+                 .h = 32,
+                 .w = 32,
+                 .c = 64,
+                 .kh = 3,
+                 .kw = 3,
+                 .stride_h = 2,
+                 .stride_w = 2,
+                 .pad_h = 1,
+                 .pad_w = 1});
 }
 
 }  // namespace es::bench

@@ -62,6 +62,8 @@ std::string activation_name(const Op& op) {
 BnForward batch_norm_call(const OpRun& run) {
   const Op& op = run.op;
   const RunBuffers& b = run.buffers;
+  const bool updated = op.stats.updated && run.mode == RunMode::kTrain;
+  const float* const running = updated ? b.next_stats : b.stats;
   return {.rows = rows(run),
           .c = row(run),
           .x = run.in(0),
@@ -69,8 +71,8 @@ BnForward batch_norm_call(const OpRun& run) {
           .beta = run.bias(),
           .eps = op.eps,
           .momentum = op.momentum,
-          .running_mean = b.stats + op.stats.mean,
-          .running_var = b.stats + op.stats.variance,
+          .running_mean = running + op.stats.mean,
+          .running_var = running + op.stats.variance,
           .act = op.activation,
           .y = run.out(0),
           .mean = run.out(1),

@@ -12,17 +12,18 @@ using Outputs = Result<std::vector<Tensor>>;
 Result<TensorShape> pooled(const Graph& graph, Op& op) {
   const ImageShape in = image_of(graph.shape(op.in[0]));
   PoolShape& s = op.pool;
-  if (s.kh < 1 || s.kw < 1 || s.kh > 16 || s.kw > 16 || s.stride < 1 || s.pad < 0 ||
-      s.pad >= s.kh || s.pad >= s.kw)
-    return usage_error("kernel must be 1 to 16, stride at least 1, pad 0 to kernel - 1");
+  if (s.kh < 1 || s.kw < 1 || s.stride_h < 1 || s.stride_w < 1 || s.pad_h < 0 || s.pad_w < 0 ||
+      s.pad_h >= s.kh || s.pad_w >= s.kw)
+    return usage_error("kernel and stride must be at least 1, pad 0 to kernel - 1");
   s.n = in.n;
   s.h = in.h;
   s.w = in.w;
   s.c = in.c;
   // The last window must start inside the input, so that every window has a cell that is not
   // padding.
-  const bool fits = s.h + 2 * s.pad + s.end_h >= s.kh && s.w + 2 * s.pad + s.end_w >= s.kw &&
-                    (s.oh() - 1) * s.stride < s.h + s.pad && (s.ow() - 1) * s.stride < s.w + s.pad;
+  const bool fits = s.h + 2 * s.pad_h + s.end_h >= s.kh && s.w + 2 * s.pad_w + s.end_w >= s.kw &&
+                    (s.oh() - 1) * s.stride_h < s.h + s.pad_h &&
+                    (s.ow() - 1) * s.stride_w < s.w + s.pad_w;
   if (!fits)
     return usage_error("a window of " + std::to_string(s.kh) + " does not fit its input " +
                        shape_text(in));
@@ -32,6 +33,10 @@ Result<TensorShape> pooled(const Graph& graph, Op& op) {
 Outputs max_pool_outputs(const Graph& graph, Op& op) {
   const Result<TensorShape> y = pooled(graph, op);
   if (!y) return y.error();
+  if (op.pool.kh > kMaxPoolCells / op.pool.kw)
+    return usage_error("a window of " + std::to_string(op.pool.kh) + " times " +
+                       std::to_string(op.pool.kw) + " has more than " +
+                       std::to_string(kMaxPoolCells) + " cells");
   return std::vector<Tensor>{{*y}, {*y, ElementType::kU8}};
 }
 

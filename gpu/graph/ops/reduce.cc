@@ -58,15 +58,37 @@ TensorId extreme_gradient(Gradients& g, const Op& op, TensorId dy) {
   return shared.emit(g, op.name, emit(ElementOp::kSelect, wins, share, number(wins, 0.0F)));
 }
 
+// dy times the product of the other elements: (dy * y) / x unless x is 0. A 0 is left out of the
+// product of the others, and if there are two, all gradients are 0.
+TensorId product_gradient(Gradients& g, const Op& op, TensorId dy) {
+  const auto reduced = [&](Reduction kind, TensorId x) {
+    Op reduction{.kind = OpKind::kReduce, .name = op.name, .in = {x}, .along = op.along};
+    reduction.along.kind = kind;
+    return g.emit_new(std::move(reduction), g.graph().shape(op.out[0]));
+  };
+  const auto is_zero = [](Term x) { return emit(ElementOp::kEqual, x, number(x, 0.0F)); };
+  Unreduced flags(g, op), factors(g, op), whole(g, op);
+  const Term flag = is_zero(flags.writer.input(0)), factor = factors.writer.input(0);
+  const TensorId zeros = reduced(Reduction::kSum, flags.emit(g, op.name, flag));
+  const TensorId others = reduced(
+      Reduction::kProd,
+      factors.emit(g, op.name,
+                   emit(ElementOp::kSelect, is_zero(factor), number(factor, 1.0F), factor)));
+  const Term x = whole.writer.input(0), dy_term = whole.repeated(dy);
+  const Term quotient = (dy_term * whole.repeated(op.out[0])) / x;
+  const Term only = emit(ElementOp::kEqual, whole.repeated(zeros), number(x, 1.0F));
+  const Term of_zero =
+      emit(ElementOp::kSelect, only, dy_term * whole.repeated(others), number(x, 0.0F));
+  return whole.emit(g, op.name, emit(ElementOp::kSelect, is_zero(x), of_zero, quotient));
+}
+
 void reduce_gradient(Gradients& g, const Op& op) {
   const TensorId dy = g.of(op.out[0]);
   Unreduced whole(g, op);
   if (op.along.kind == Reduction::kSum)
     return g.contribute(op.name, op.in[0], whole.emit(g, op.name, whole.repeated(dy)));
-  if (op.along.kind == Reduction::kProd) {
-    const Term product = whole.repeated(dy) * whole.repeated(op.out[0]);
-    return g.contribute(op.name, op.in[0], whole.emit(g, op.name, product / whole.writer.input(0)));
-  }
+  if (op.along.kind == Reduction::kProd)
+    return g.contribute(op.name, op.in[0], product_gradient(g, op, dy));
   g.contribute(op.name, op.in[0], extreme_gradient(g, op, dy));
 }
 
@@ -170,21 +192,21 @@ void take_rows(const On& on, const OpRun& run) {
   });
 }
 
-// Calls with(count, c, rows) of a gradient: positions, elements of a row, rows of x.
+// Calls with(count, c, rows): positions, elements of a row, rows of the result.
 template <class Call>
-auto with_taken_rows(const OpShapes& op, Call&& with) {
+auto with_added_rows(const OpShapes& op, Call&& with) {
   const std::int64_t rows = op.out_shape().front();
   return with(op.in_shape(1).count(), op.out_shape().count() / rows, rows);
 }
 
-void run_take_rows_gradient(const OnCpu& on, const OpRun& run) {
-  with_taken_rows(run, [&](std::int64_t count, std::int64_t c, std::int64_t rows) {
+void run_add_rows(const OnCpu& on, const OpRun& run) {
+  with_added_rows(run, [&](std::int64_t count, std::int64_t c, std::int64_t rows) {
     embedding_bwd(on.kernels, count, c, rows, run.ids(1), run.in(0), run.out(0),
                   run.buffers.workspace, run);
   });
 }
-void queue_take_rows_gradient(const OnDevice& on, const OpRun& run) {
-  with_taken_rows(run, [&](std::int64_t count, std::int64_t c, std::int64_t rows) {
+void queue_add_rows(const OnDevice& on, const OpRun& run) {
+  with_added_rows(run, [&](std::int64_t count, std::int64_t c, std::int64_t rows) {
     on(on.kernels.embedding_bwd, count, c, rows, run.ids(1), run.in(0), run.out(0),
        run.buffers.workspace);
   });
@@ -222,18 +244,23 @@ constexpr Operator kOperators[] = {
      .kernels = "embedding_fwd, embedding_bwd",
      .gradient =
          [](Gradients& g, const Op& op) {
-           g.emit_data_grad(op, OpKind::kTakeRowsGrad, {g.of(op.out[0]), op.in[1]}, op.in[0]);
+           g.emit_data_grad(op, OpKind::kAddRowsAt, {g.of(op.out[0]), op.in[1]}, op.in[0]);
          },
      .run = [](const auto& on, const OpRun& run) { take_rows(on, run); }},
-    {.kind = OpKind::kTakeRowsGrad,
-     .name = "take rows gradient",
+    {.kind = OpKind::kAddRowsAt,
+     .name = "add rows at",
+     .kernels = "embedding_bwd, embedding_fwd",
+     .gradient =
+         [](Gradients& g, const Op& op) {
+           g.emit_data_grad(op, OpKind::kTakeRows, {g.of(op.out[0]), op.in[1]}, op.in[0]);
+         },
      .workspace =
          [](const auto& k, const OpShapes& op) {
-           return with_taken_rows(op, [&](std::int64_t count, std::int64_t, std::int64_t rows) {
+           return with_added_rows(op, [&](std::int64_t count, std::int64_t, std::int64_t rows) {
              return k.embedding_bwd_workspace_floats(count, rows);
            });
          },
-     .run = {run_take_rows_gradient, queue_take_rows_gradient}},
+     .run = {run_add_rows, queue_add_rows}},
 };
 
 }  // namespace

@@ -41,6 +41,8 @@ def _allowed(static: Static, node: Emitted, same: set[int]) -> tuple[int, int] |
         return 0, shapes[0][0] - 1
     if node.kind == "take_rows" and node.inputs[1] in same:
         return 0, shapes[0][0] - 1
+    if node.kind in ("gather", "scatter_add") and node.inputs[1] in same:
+        return 0, shapes[0][node.attributes["axis"]] - 1
     if node.kind in ("cross_entropy", "nll") and node.inputs[1] in same:
         return min(0, node.attributes["ignore_index"]), shapes[0][1] - 1
     return None

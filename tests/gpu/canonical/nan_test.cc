@@ -195,7 +195,7 @@ class Operators {
   // Windows that overlap, with padding. For max pooling, only the winner of a window gets a
   // gradient.
   void add_pools() {
-    const PoolShape s{.n = 2, .h = 6, .w = 7, .c = 19, .kh = 3, .kw = 3, .stride = 1, .pad = 1};
+    const PoolShape s{.n = 2, .h = 6, .w = 7, .c = 19, .kh = 3, .kw = 3, .pad_h = 1, .pad_w = 1};
     const std::int64_t in_size = s.n * s.h * s.w * s.c, out_size = s.n * s.oh() * s.ow() * s.c;
     add("max pool", {numbers(in_size), numbers(out_size)},
         [=](const KernelTable& t, const std::vector<Values>& in) {

@@ -10,18 +10,22 @@ namespace {
 std::string text(const PoolShape& s) {
   return "pool n=" + std::to_string(s.n) + " h=" + std::to_string(s.h) +
          " w=" + std::to_string(s.w) + " c=" + std::to_string(s.c) + " kh=" + std::to_string(s.kh) +
-         " kw=" + std::to_string(s.kw) + " stride=" + std::to_string(s.stride) +
-         " pad=" + std::to_string(s.pad);
+         " kw=" + std::to_string(s.kw) + " stride=" + std::to_string(s.stride_h) + "," +
+         std::to_string(s.stride_w) + " pad=" + std::to_string(s.pad_h) + "," +
+         std::to_string(s.pad_w);
 }
 
 PoolShape random_shape(Random& random) {
   PoolShape s;
   s.n = random.integer(1, 3);
   s.c = random.integer(1, 40);
-  s.kh = random.integer(1, 4);
-  s.kw = random.integer(1, 4);
-  s.stride = random.integer(1, 3);
-  s.pad = random.integer(0, std::min(s.kh, s.kw) - 1);
+  const bool wide = random.integer(0, 9) == 0;  // as many cells as a max pool may have
+  s.kh = random.integer(1, wide ? 2 : 4);
+  s.kw = wide ? kMaxPoolCells / s.kh : random.integer(1, 4);
+  s.stride_h = random.integer(1, 3);
+  s.stride_w = random.integer(1, 3);
+  s.pad_h = random.integer(0, s.kh - 1);
+  s.pad_w = random.integer(0, s.kw - 1);
   s.h = s.kh + random.integer(0, 9);
   s.w = s.kw + random.integer(0, 9);
   return s;
@@ -71,8 +75,8 @@ Expected expected(const PoolShape& s, const Floats& x, const Floats& dy) {
     const std::int64_t n = i / s.c / s.ow() / s.oh();
     std::vector<std::pair<std::int64_t, std::int64_t>> cells;  // (input element, tap)
     for (std::int64_t t = 0; t < s.kh * s.kw; ++t) {
-      const std::int64_t h = oh * s.stride + t / s.kw - s.pad;
-      const std::int64_t w = ow * s.stride + t % s.kw - s.pad;
+      const std::int64_t h = oh * s.stride_h + t / s.kw - s.pad_h;
+      const std::int64_t w = ow * s.stride_w + t % s.kw - s.pad_w;
       if (h < 0 || h >= s.h || w < 0 || w >= s.w) continue;
       cells.emplace_back(((n * s.h + h) * s.w + w) * s.c + c, t);
     }

@@ -137,8 +137,16 @@ TEST_SUITE("gpu/cuda/large") {
     const ChainStage relu{.kind = ChainKind::kScale};
     const DropoutKey key;
     const FiniteCheck check{kFloats, kElements, kNumbers};
-    const PoolShape pool{
-        .n = kBatch, .h = 360, .w = 360, .c = 64, .kh = 3, .kw = 3, .stride = 2, .pad = 1};
+    const PoolShape pool{.n = kBatch,
+                         .h = 360,
+                         .w = 360,
+                         .c = 64,
+                         .kh = 3,
+                         .kw = 3,
+                         .stride_h = 2,
+                         .stride_w = 2,
+                         .pad_h = 1,
+                         .pad_w = 1};
     auto* const argmax = reinterpret_cast<std::uint8_t*>(kFloats);
     CHECK(launches([&](const DeviceKernels& k, Stream stream) {
             k.chain(stream, kElements, kFloats, &relu, 1, &key, kFloats);

@@ -11,12 +11,15 @@ std::int64_t channels(Random& random) {
 
 PoolShape random_pool(Random& random) {
   PoolShape s{.n = random.integer(1, 3), .c = channels(random)};
-  s.kh = random.integer(1, 4);
-  s.kw = random.integer(1, 4);
-  s.h = random.integer(s.kh, 12);
-  s.w = random.integer(s.kw, 12);
-  s.stride = random.integer(1, 3);
-  s.pad = random.integer(0, std::min(s.kh, s.kw) - 1);
+  const bool wide = random.integer(0, 9) == 0;  // as many cells as a max pool may have
+  s.kh = random.integer(1, wide ? 2 : 4);
+  s.kw = wide ? kMaxPoolCells / s.kh : random.integer(1, 4);
+  s.h = s.kh + random.integer(0, 8);
+  s.w = s.kw + random.integer(0, 8);
+  s.stride_h = random.integer(1, 3);
+  s.stride_w = random.integer(1, 3);
+  s.pad_h = random.integer(0, s.kh - 1);
+  s.pad_w = random.integer(0, s.kw - 1);
   return s;
 }
 

@@ -159,7 +159,8 @@ void add_pools(std::vector<OperatorCase>& cases) {
     return b.max_pool("op", image(b), {.kernel = 3, .stride = 2, .pad = 1});
   }));
   cases.push_back(measured("avg_pool", [](GraphBuilder& b) {
-    return b.avg_pool("op", image(b), {.kernel = 3, .stride = 1, .pad = 1});
+    return b.avg_pool("op", image(b),
+                      {.kernel = 3, .stride = 1, .pad = 1, .stride_w = 2, .pad_w = 0});
   }));
   cases.push_back(measured("adaptive_avg_pool", [](GraphBuilder& b) {
     return b.adaptive_avg_pool("op", image(b), 7, 3);

@@ -164,6 +164,36 @@ void add_reductions(std::vector<OperatorCase>& cases) {
     const TensorId at = b.arg_reduce("op", Reduction::kMax, x, 1, true);
     return b.binary("use", F::kMul, b.cast("float", at, ElementType::kF32), x);
   });
+  add("product with zeros", [](GraphBuilder& b) {
+    // Of five factors none, one or two are 0.
+    const TensorId x = positive(b);
+    const TensorId zeros =
+        b.binary("zeros", F::kLess, b.input("other"), b.constant_ids("0", {1}, {2}));
+    const TensorId some = b.reshape("some", zeros, {3, 1, 5, 1});
+    const TensorId y = b.where("with zeros", some, b.scale("none", x, 0.0F), x);
+    return b.binary("sum", F::kAdd, b.reduce("op", Reduction::kProd, y, {2}, true),
+                    b.reduce("of rows", Reduction::kProd, y, {2, 3}, true));
+  });
+  add("add_rows_at", [](GraphBuilder& b) {
+    const TensorId x = b.slice("four", b.reshape("rows", image(b), {90, 4}), 0, 0, 21);
+    const TensorId ids = b.reshape("ids", b.input("rows"), {21});
+    return b.add_rows_at("op", x, ids, 6);
+  });
+  add("integers", [](GraphBuilder& b) {
+    const TensorId ids = b.reshape("ids", b.input("other"), {3, 5});
+    const TensorId sums = b.cumsum("cumsum", ids, 1);
+    const TensorId rest = b.limit("limit", sums, 0, 17);
+    const TensorId all = b.reduce("sum", Reduction::kSum, rest, {1}, true);
+    const TensorId most = b.reduce("max", Reduction::kMax, ids, {0}, true);
+    const TensorId large =
+        b.reshape("numbers", b.slice("end", b.numbers("count", 9000), 0, 8995, 5), {1, 5});
+    const TensorId total = b.binary("total", F::kAdd, b.binary("both", F::kAdd, all, most), large);
+    const TensorId first = b.arg_reduce("first", Reduction::kMin, ids, 1, true);
+    const TensorId y =
+        b.cast("number", b.binary("with first", F::kAdd, total, first), ElementType::kF32);
+    return b.binary("op", F::kMul, b.reshape("wide", b.scale("small", y, 1e-4F), {3, 1, 5, 1}),
+                    image(b));
+  });
   add("take_rows", [](GraphBuilder& b) {
     const TensorId x = b.permute("rows first", image(b), {1, 0, 2, 3});
     return b.take_rows("op", x, b.reshape("ids", b.input("rows"), {3, 7}));

@@ -89,7 +89,15 @@ TEST_SUITE("gpu/import/check") {
           "nodes[1].attributes \"mean\" = 9: allowed is an index of statistics, 0 to 1");
     CHECK(error_of([](auto& p) {
             p.statistics.push_back({"more", 4, false});
-          }) == "statistics[2] is used by 0 nodes: allowed is 1");
+          }) == "statistics[2] is used by no node: allowed is 1 or more");
+    CHECK(error_of([](auto& p) {
+            p.statistics.push_back({"more", 4, true});
+            es::ModelNode other = p.nodes[1];
+            other.attributes[3].value = std::int64_t{2};
+            p.values.push_back(p.values[static_cast<std::size_t>(other.outputs[0])]);
+            other.outputs[0] = static_cast<es::ValueId>(p.values.size() - 1);
+            p.nodes.push_back(other);
+          }) == "nodes[6].attributes: statistics 0 and 2 belong to another node together with 1");
     CHECK(
         error_of([](auto& p) { p.buffers[0].dtype = "F8"; }) ==
         "buffers[0].dtype = \"F8\": allowed are BOOL, U8, I8, I16, I32, I64, F16, BF16, F32, F64");
@@ -144,18 +152,20 @@ TEST_SUITE("gpu/import/check") {
   TEST_CASE("everything that the engine cannot execute is listed at once") {
     ProgramWriter w;
     const es::ValueId image = w.input("image", {3, 8, 8}), label = w.ids("label", {}, 9);
-    const es::ValueId x = w.conv("conv", image, 4, 3, 1, 1);
-    const es::ValueId a = w.node("resize", {x}, {{"size", Ints{4, 4}}, {"mode", "cubic"}}, "up1");
-    const es::ValueId b = w.node("resize", {a}, {{"size", Ints{8, 8}}, {"mode", "cubic"}}, "up2");
-    const es::ValueId c = w.node("adaptive_max_pool", {b}, {{"size", Ints{1, 1}}}, "pool");
-    w.classify(w.linear("fc", w.shaped("reshape", c, es::test::per_sample({4})), 10), label);
+    const auto resize = [&](const char* name, es::ValueId x, const Ints& size) {
+      return w.node("resize", {x}, {{"size", size}, {"mode", "cubic"}}, name);
+    };
+    w.output("image", resize("down", resize("up", image, {65536, 16384}), {8, 8}));
+    const es::ValueId edge =
+        w.node("pad", {w.ids("ids", {2}, 9)},
+               {{"before", Ints{0, 1}}, {"after", Ints{0, 1}}, {"value", 3e9}}, "edge");
+    w.classify(w.linear("fc", w.node("cast", {edge}, {{"to", "f32"}}), 10), label);
     REQUIRE(check_program(w.program).ok());
     const es::Result<Graph> graph = import_model(w.program, 2);
     REQUIRE_FALSE(graph.ok());
     CHECK(graph.error().message ==
-          "unsupported nodes: adaptive_max_pool: not implemented (1 x, first nodes[3] "
-          "(adaptive_max_pool \"pool\")); resize: not implemented (2 x, first nodes[1] (resize "
-          "\"up1\"))");
+          "unsupported nodes: pad: a value that is no integer (1 x, first nodes[2] (pad "
+          "\"edge\")); resize: 2^31 elements or more (2 x, first nodes[0] (resize \"up\"))");
   }
 
   // --- Damage at random.

@@ -13,6 +13,7 @@
 #include "gpu/params/pytorch_layout.h"
 #include "tests/gpu/import/program_cases.h"
 #include "tests/gpu/import/program_reference.h"
+#include "tests/gpu/import/program_writer.h"
 #include "tests/gpu/support/step_rig.h"
 #include "tests/support/seed.h"
 
@@ -22,6 +23,7 @@ TEST_SUITE("gpu/import/kinds") {
   using es::test::Array;
   using es::test::Arrays;
   using es::test::ProgramCase;
+  using es::test::ProgramWriter;
   using es::test::StepRig;
 
   constexpr std::int64_t kBatch = 3;
@@ -130,6 +132,94 @@ TEST_SUITE("gpu/import/kinds") {
   TEST_CASE("loss, outputs and gradients of every kind agree with an fp64 reference") {
     std::mt19937_64 random(es::test::seed("import"));
     for (const ProgramCase& c : es::test::program_cases()) check_case(c, random);
+  }
+
+  TEST_CASE("the gradient of a product is the product of the other factors, also of zeros") {
+    using Floats = std::vector<float>;
+    const std::pair<Floats, Floats> cases[] = {{{2, 3, 4}, {12, 8, 6}},
+                                               {{2, 0, 4}, {0, 8, 0}},
+                                               {{0, -0.0F, 4}, {0, 0, 0}},
+                                               {{0, 0, 0}, {0, 0, 0}}};
+    ProgramWriter w;
+    const es::ValueId x = w.input("x", {3}), p = w.parameter("p", {3});
+    w.program.loss = w.node("prod", {p}, {{"axes", std::vector<std::int64_t>{0}}});
+    w.output("x", x);
+    const es::Result<Graph> graph = import_model(w.program, kBatch);
+    REQUIRE_MESSAGE(graph.ok(), (graph.ok() ? "" : graph.error().message));
+    StepRig rig(compile(*graph), 1);
+    for (const auto& [factors, gradient] : cases) {
+      std::copy(factors.begin(), factors.end(), rig.params.data());
+      rig.run();
+      CHECK(Floats(rig.grads.data(), rig.grads.data() + 3) == gradient);
+    }
+  }
+
+  TEST_CASE("a batch norm that is called twice updates its statistics twice, in order") {
+    ProgramWriter w;
+    const es::ValueId x = w.input("x", {1, 4}), p = w.parameter("p", {});
+    w.program.statistics = {{"m", 1, false}, {"v", 1, true}};
+    const std::vector<es::ModelAttribute> attributes{
+        {"eps", 1e-3}, {"momentum", 0.25}, {"mean", 0}, {"variance", 1}};
+    const es::ValueId first = w.node("batch_norm", {x}, attributes);
+    const es::ValueId wide =
+        w.node("add_scalar", {w.node("mul_scalar", {x}, {{"value", 3.0}})}, {{"value", 5.0}});
+    const es::ValueId second = w.node("batch_norm", {wide}, attributes);
+    const es::ValueId sum = w.node("mul", {w.node("add", {first, second}), p});
+    w.program.loss =
+        w.node("sum", {sum}, {{"axes", std::vector<std::int64_t>{0, 1, 2}}, {"keepdim", false}});
+    w.output("sum", sum);
+    REQUIRE(check_program(w.program).ok());
+    const es::Result<Graph> graph = import_model(w.program, kBatch);
+    REQUIRE_MESSAGE(graph.ok(), (graph.ok() ? "" : graph.error().message));
+    StepRig rig(compile(*graph), es::test::seed("statistics"));
+    rig.stats = {0.5F, 2.0F};
+    rig.run();
+    double mean = 0.0, variance = 0.0;
+    constexpr int kCount = 4 * kBatch;
+    for (int i = 0; i < kCount; ++i)
+      mean += static_cast<double>(rig.words[static_cast<std::size_t>(i)]) / kCount;
+    for (int i = 0; i < kCount; ++i) {
+      const double d = static_cast<double>(rig.words[static_cast<std::size_t>(i)]) - mean;
+      variance += d * d / (kCount - 1);
+    }
+    const auto after = [](double old, double one, double two) {
+      return 0.75 * (0.75 * old + 0.25 * one) + 0.25 * two;
+    };
+    const double expected[] = {after(0.5, mean, 3 * mean + 5), after(2.0, variance, 9 * variance)};
+    for (std::size_t i = 0; i < 2; ++i)
+      CHECK(std::abs(static_cast<double>(rig.next_stats[i]) - expected[i]) < 1e-5);
+  }
+
+  TEST_CASE("what an integer outside its range selects is not a number") {
+    ProgramWriter w;
+    const es::ValueId x = w.input("x", {4}), ids = w.ids("ids", {4}, 9);
+    const es::ValueId table = w.parameter("table", {7, 4});
+    w.program.inputs[1].low = 6;  // 6 is a row
+    const es::ValueId rows = w.node("take_rows", {table, ids});
+    const es::ValueId elements = w.node("gather", {table, ids}, {{"axis", 0}});
+    const es::ValueId sums = w.node("scatter_add", {x, ids, x}, {{"axis", 1}});
+    for (const es::ValueId y : {rows, elements, sums}) w.output("y" + std::to_string(y), y);
+    w.classify(x, w.ids("label", {}, 3));
+    w.program.loss = w.node(
+        "add",
+        {w.program.loss, w.node("mean", {rows}, {{"axes", std::vector<std::int64_t>{0, 1, 2}}})});
+    REQUIRE(check_program(w.program).ok());
+    const es::Result<Graph> graph = import_model(w.program, kBatch);
+    REQUIRE_MESSAGE(graph.ok(), (graph.ok() ? "" : graph.error().message));
+    for (const es::CpuClass cpu_class : es::supported_cpu_classes()) {
+      StepRig rig(compile(*graph), es::test::seed("outside"), {.cpu_class = cpu_class});
+      REQUIRE(rig.executor->run_eval(rig.params.data(), rig.stats.data(), rig.batch()).ok());
+      const auto* places = reinterpret_cast<const std::int32_t*>(rig.words.data() + 4 * kBatch);
+      const auto read = rig.executor->values(rig.graph().outputs[0]);
+      const auto one = rig.executor->values(rig.graph().outputs[1]);
+      const auto added = rig.executor->values(rig.graph().outputs[2]);
+      for (std::int64_t i = 0; i < 4 * kBatch; ++i) {
+        CHECK(std::isnan(one[i]) == (places[i] > 6));
+        for (std::int64_t c = 0; c < 4; ++c) CHECK(std::isnan(read[i * 4 + c]) == (places[i] > 6));
+      }
+      // Every place is above the four elements of a sample, so its last one is not a number.
+      for (std::int64_t i = 0; i < 4 * kBatch; ++i) CHECK(std::isnan(added[i]) == (i % 4 == 3));
+    }
   }
 
   TEST_CASE("an imported program has the same bits in every kernel class, with any threads") {

@@ -166,6 +166,69 @@ void add_moves(std::vector<ProgramCase>& cases) {
   }));
 }
 
+// 1 for ids that are not 1, else 0, as integers.
+ValueId mask_of(ProgramWriter& w, ValueId ids) {
+  return w.node("cast", {w.node("ne", {ids, w.constant_ids({}, {1})})}, {{"to", "i32"}});
+}
+
+// Elements and rows that computed integers select.
+void add_selections(std::vector<ProgramCase>& cases) {
+  cases.push_back(program_case("gather", {4, 5}, [](ProgramWriter& w, ValueId x) {
+    return w.node("gather", {x, w.ids("ids", {3, 2}, 3)}, {{"axis", 1}});
+  }));
+  cases.push_back(program_case("gather of the maximum", {4, 5}, [](ProgramWriter& w, ValueId x) {
+    const ValueId best = w.node("argmax", {x}, {{"axis", 2}, {"keepdim", true}});
+    return w.node("gather", {x, best}, {{"axis", 2}});
+  }));
+  cases.push_back(program_case("gather from a parameter", {4}, [](ProgramWriter& w, ValueId x) {
+    const ValueId rows = w.parameter("rows", {7, 4});
+    return w.node("mul", {x, w.node("gather", {rows, w.ids("ids", {4}, 6)}, {{"axis", 0}})});
+  }));
+  cases.push_back(program_case("gather of integers", {4}, [](ProgramWriter& w, ValueId x) {
+    const ValueId ids = w.ids("ids", {4}, 9);
+    const ValueId best = w.node("argmax", {ids}, {{"axis", 1}, {"keepdim", true}});
+    const ValueId chosen = w.node("gather", {ids, best}, {{"axis", 1}});
+    return w.node("mul", {x, w.node("cast", {chosen}, {{"to", "f32"}})});
+  }));
+  cases.push_back(program_case("scatter_add", {4, 5}, [](ProgramWriter& w, ValueId x) {
+    const ValueId src = trained_input(w, {6, 3}, "src ");
+    return w.node("scatter_add", {x, w.ids("ids", {6, 3}, 3), src}, {{"axis", 1}});
+  }));
+  cases.push_back(program_case("positions by a mask", {6}, [](ProgramWriter& w, ValueId x) {
+    const ValueId mask = mask_of(w, w.ids("ids", {6}, 2));
+    const ValueId count = w.node("cumsum", {mask}, {{"axis", 1}});
+    const ValueId place = w.node("add", {w.node("mul", {count, mask}), w.constant_ids({}, {1})});
+    const ValueId rows = w.node("embedding", {w.parameter("table", {8, 5}), place});
+    return w.node("matmul", {w.shaped("reshape", x, per_sample({1, 6})), rows});
+  }));
+  cases.push_back(program_case("places that may be -1", {6}, [](ProgramWriter& w, ValueId x) {
+    const ValueId mask = mask_of(w, w.ids("ids", {6}, 2));
+    const ValueId count = w.node("cumsum", {mask}, {{"axis", 1}});
+    const ValueId last = w.node("sub", {count, w.constant_ids({}, {1})});
+    const ValueId place =
+        w.node("where", {w.node("cast", {mask}, {{"to", "bool"}}), last, w.constant_ids({}, {2})});
+    const ValueId row = w.node("take_rows", {w.parameter("table", {6, 5}), place});
+    return w.node("matmul", {w.shaped("reshape", x, per_sample({1, 6})), row});
+  }));
+  cases.push_back(program_case("integers along axes", {4, 5}, [](ProgramWriter& w, ValueId x) {
+    const ValueId ids = w.ids("ids", {4, 5}, 7);
+    ValueId y = x;
+    for (const char* kind : {"sum", "amax", "amin"}) {
+      const ValueId one = w.node(kind, {ids}, {{"axes", Ints{2, 1}}, {"keepdim", true}});
+      y = w.node("mul", {y, w.node("cast", {one}, {{"to", "f32"}})});
+    }
+    const ValueId least = w.node("argmin", {ids}, {{"axis", 2}, {"keepdim", true}});
+    return w.node("mul", {y, w.node("cast", {least}, {{"to", "f32"}})});
+  }));
+  cases.push_back(program_case("rows of integers", {4}, [](ProgramWriter& w, ValueId x) {
+    const ValueId table = w.constant_ids({5}, {4, 0, 2, 1, 3});
+    const ValueId chosen = w.node("take_rows", {table, w.ids("ids", {4}, 4)});
+    const ValueId turned =
+        w.node("index_select", {chosen}, {{"axis", 1}, {"index", Ints{2, 0, 3, 3}}});
+    return w.node("mul", {x, w.node("cast", {turned}, {{"to", "f32"}})});
+  }));
+}
+
 void add_norms(std::vector<ProgramCase>& cases) {
   for (const bool affine : {true, false}) {
     const auto weights = [affine](ProgramWriter& w, ValueId x, std::int64_t c) {
@@ -181,6 +244,15 @@ void add_norms(std::vector<ProgramCase>& cases) {
       }));
       cases.back().trains_only = true;
     }
+    cases.push_back(program_case("batch_norm twice", {6, 4}, [&](ProgramWriter& w, ValueId x) {
+      w.program.statistics = {{"m", 6, false}, {"v", 6, true}};
+      const std::vector<ModelAttribute> attributes{
+          {"eps", 1e-3}, {"momentum", 0.2}, {"mean", 0}, {"variance", 1}};
+      std::vector<ValueId> in = weights(w, x, 6);
+      in[0] = w.node("tanh", {w.node("batch_norm", in, attributes)});
+      return w.node("batch_norm", in, attributes);
+    }));
+    cases.back().trains_only = true;
     cases.push_back(program_case("group_norm", {6, 4, 3}, [&](ProgramWriter& w, ValueId x) {
       return w.node("group_norm", weights(w, x, 6), {{"groups", 3}, {"eps", 1e-3}});
     }));
@@ -257,6 +329,7 @@ void add_pools(std::vector<ProgramCase>& cases) {
     const char* kind;
     Ints input, kernel, stride, padding;
     bool ceil, counts;
+    Ints dilation = {};
   };
   const PoolCase pools[] = {
       {"max_pool", {3, 6, 8}, {3, 3}, {2, 2}, {0, 0}, true, true},
@@ -266,6 +339,17 @@ void add_pools(std::vector<ProgramCase>& cases) {
       {"avg_pool", {3, 6, 8}, {3, 3}, {2, 2}, {1, 1}, true, true},
       {"avg_pool", {3, 6, 8}, {2, 4}, {2, 2}, {0, 2}, false, true},
       {"avg_pool", {3, 9}, {3}, {2}, {1}, false, true},
+      {"max_pool", {3, 6, 8}, {3, 2}, {1, 2}, {1, 0}, false, true},
+      {"max_pool", {3, 9, 8}, {3, 2}, {2, 1}, {1, 1}, true, true, {2, 3}},
+      {"max_pool", {2, 40}, {20}, {3}, {10}, false, true},
+      {"max_pool", {2, 20, 19}, {17, 17}, {1, 2}, {0, 0}, false, true},
+      {"max_pool", {1, 600}, {300}, {100}, {50}, false, true},
+      {"max_pool", {2, 5, 6, 4}, {3, 2, 2}, {2, 2, 1}, {1, 0, 1}, false, true},
+      {"max_pool", {2, 7, 6, 4}, {3, 2, 2}, {1, 2, 1}, {1, 0, 1}, true, true, {2, 1, 1}},
+      {"avg_pool", {3, 7, 8}, {3, 2}, {1, 2}, {1, 0}, true, false},
+      {"avg_pool", {2, 40}, {20}, {3}, {10}, false, false},
+      {"avg_pool", {2, 5, 6, 4}, {3, 2, 2}, {2, 2, 1}, {1, 0, 1}, true, false},
+      {"avg_pool", {2, 5, 6, 4}, {3, 2, 2}, {2, 2, 1}, {1, 0, 1}, true, true},
   };
   for (const PoolCase& c : pools) {
     ProgramWriter w;
@@ -273,7 +357,9 @@ void add_pools(std::vector<ProgramCase>& cases) {
     std::vector<ModelAttribute> attributes{
         {"kernel", c.kernel}, {"stride", c.stride}, {"padding", c.padding}, {"ceil", c.ceil}};
     const bool max = std::string(c.kind) == "max_pool";
-    if (max) attributes.push_back({"dilation", Ints(c.kernel.size(), 1)});
+    if (max)
+      attributes.push_back(
+          {"dilation", c.dilation.empty() ? Ints(c.kernel.size(), 1) : c.dilation});
     if (!max) attributes.push_back({"count_include_pad", c.counts});
     const ValueId y = w.node(c.kind, {w.node("mul", {x, w.parameter("p", {})})}, attributes);
     w.program.loss = weighted_sum(w, y);
@@ -325,10 +411,53 @@ void add_layers(std::vector<ProgramCase>& cases) {
         if (std::string(kind) == "max_pool") a.push_back({"dilation", Ints{1, 1}});
         return w.node(kind, {x}, a);
       }));
-  for (const Ints& size : {Ints{1, 1}, Ints{2, 3}})
-    cases.push_back(program_case("adaptive_avg_pool", {3, 5, 7}, [&](ProgramWriter& w, ValueId x) {
-      return w.node("adaptive_avg_pool", {x}, {{"size", size}});
-    }));
+  struct AdaptiveCase {
+    Ints input, size;
+  };
+  const AdaptiveCase adaptive[] = {
+      {{3, 5, 7}, {1, 1}},       {{3, 5, 7}, {2, 3}},      {{3, 6, 4}, {3, 2}},
+      {{2, 3, 4}, {5, 6}},       {{2, 10}, {3}},           {{2, 300}, {1}},
+      {{2, 5, 4, 6}, {2, 3, 6}}, {{2, 3, 4, 5}, {1, 1, 1}}};
+  for (const char* kind : {"adaptive_avg_pool", "adaptive_max_pool"})
+    for (const AdaptiveCase& c : adaptive) {
+      ProgramWriter w;
+      const ValueId x = w.node("mul", {w.input_of("x", c.input), w.parameter_of("p", c.input)});
+      const ValueId y = w.node(kind, {x}, {{"size", c.size}});
+      w.program.loss = weighted_sum(w, y);
+      w.output("y", y);
+      cases.push_back({.name = kind, .program = w.program});
+    }
+}
+
+void add_resizes(std::vector<ProgramCase>& cases) {
+  struct ResizeCase {
+    const char* mode;
+    bool align_corners;
+    Ints input, size;
+  };
+  const ResizeCase resizes[] = {
+      {"nearest", false, {3, 4, 5}, {8, 10}},
+      {"nearest", false, {3, 4, 5}, {12, 5}},
+      {"nearest", false, {3, 7, 6}, {3, 10}},
+      {"nearest", false, {2, 5}, {9}},
+      {"nearest", false, {2, 3, 4, 5}, {6, 4, 7}},
+      {"linear", false, {3, 4, 5}, {8, 10}},
+      {"linear", false, {3, 9, 7}, {4, 3}},
+      {"linear", true, {3, 4, 5}, {9, 1}},
+      {"linear", true, {3, 6}, {11}},
+      {"linear", false, {2, 3, 4, 2}, {5, 2, 3}},
+      {"cubic", false, {3, 4, 5}, {9, 8}},
+      {"cubic", true, {3, 4, 5}, {3, 10}},
+  };
+  for (const ResizeCase& c : resizes) {
+    ProgramWriter w;
+    const ValueId x = w.node("mul", {w.input_of("x", c.input), w.parameter_of("p", c.input)});
+    const ValueId y = w.node(
+        "resize", {x}, {{"size", c.size}, {"mode", c.mode}, {"align_corners", c.align_corners}});
+    w.program.loss = weighted_sum(w, y);
+    w.output("y", y);
+    cases.push_back({.name = std::string("resize ") + c.mode, .program = w.program});
+  }
 }
 
 // Self-attention of x [n,t,h*d], with t tokens and h heads of queries.
@@ -426,10 +555,12 @@ std::vector<ProgramCase> program_cases() {
   add_elementwise(cases);
   add_reductions(cases);
   add_moves(cases);
+  add_selections(cases);
   add_norms(cases);
   add_layers(cases);
   add_convs(cases);
   add_pools(cases);
+  add_resizes(cases);
   add_attention(cases);
   add_losses(cases);
   return cases;

@@ -218,6 +218,12 @@ class Evaluation {
     if (k == "expand") return make(out_, [&](const Ints& i) { return at(in(0), i); });
     if (k == "concat") return concat(axis);
     if (k == "take_rows" || k == "embedding") return rows(k);
+    if (k == "gather")
+      return make(out_, [&](Ints i) {
+        i[axis] = static_cast<std::int64_t>(at(in(1), i));
+        return at(in(0), i);
+      });
+    if (k == "scatter_add") return scatter_add(axis);
     return make_moved(k, axis);
   }
 
@@ -262,6 +268,18 @@ class Evaluation {
       while (i[axis] >= in(slot).shape[axis]) i[axis] -= in(slot++).shape[axis];
       return at(in(slot), i);
     });
+  }
+
+  Array scatter_add(std::size_t axis) {
+    Array y = in(0);
+    for_each(in(1).shape, [&](Ints i) {
+      const double value = at(in(2), i);
+      i[axis] = static_cast<std::int64_t>(at(in(1), i));
+      std::int64_t to = 0;
+      for (std::size_t d = 0; d < i.size(); ++d) to = to * y.shape[d] + i[d];
+      y.values[static_cast<std::size_t>(to)] += value;
+    });
+    return y;
   }
 
   // Embedding: weight, ids; take_rows: x, index.
@@ -435,7 +453,9 @@ class Evaluation {
     if (k == "attention") return attention();
     if (k == "max_pool" || k == "avg_pool")
       return make(out_, [&](const Ints& i) { return pool(i); });
-    if (k == "adaptive_avg_pool") return make(out_, [&](const Ints& i) { return adaptive(i); });
+    if (k == "adaptive_avg_pool" || k == "adaptive_max_pool")
+      return make(out_, [&](const Ints& i) { return adaptive(i); });
+    if (k == "resize") return resize();
     return {};
   }
 
@@ -506,13 +526,56 @@ class Evaluation {
       first.push_back(i[d] * x.shape[d] / out_[d]);
       size.push_back(((i[d] + 1) * x.shape[d] + out_[d] - 1) / out_[d] - first.back());
     }
-    double total = 0;
+    double total = 0, best = -1e300;
     for_each(size, [&](const Ints& cell) {
       Ints from{i[0], i[1]};
       for (std::size_t d = 0; d < cell.size(); ++d) from.push_back(first[d] + cell[d]);
       total += at(x, from);
+      best = std::max(best, at(x, from));
     });
-    return total / static_cast<double>(product(size));
+    return node_->kind == "adaptive_max_pool" ? best : total / static_cast<double>(product(size));
+  }
+
+  // The weight of an element at a distance from the place that is read.
+  double resize_weight(double distance) const {
+    const double d = std::abs(distance), a = -0.75;
+    if (get<std::string>("mode") == "linear") return std::max(0.0, 1.0 - d);
+    if (d < 1) return (a + 2) * d * d * d - (a + 3) * d * d + 1;
+    return d < 2 ? a * d * d * d - 5 * a * d * d + 8 * a * d - 4 * a : 0.0;
+  }
+
+  // The place along an axis that output i reads.
+  double resize_place(std::int64_t i, std::int64_t size, std::int64_t outputs) const {
+    const double n = static_cast<double>(size), m = static_cast<double>(outputs);
+    const double at = static_cast<double>(i);
+    const std::string mode = get<std::string>("mode");
+    if (mode == "nearest") return std::floor(at * n / m);
+    if (get<bool>("align_corners")) return outputs == 1 ? 0.0 : at * (n - 1) / (m - 1);
+    const double place = (at + 0.5) * n / m - 0.5;
+    return mode == "linear" ? std::max(place, 0.0) : place;
+  }
+
+  // One axis after the other, with every element of the axis; those outside are the outermost ones.
+  Array resize() {
+    Array y = in(0);
+    for (std::size_t d = 2; d < out_.size(); ++d) {
+      const std::int64_t size = y.shape[d];
+      Ints shape = y.shape;
+      shape[d] = out_[d];
+      y = make(shape, [&](Ints i) {
+        const double place = resize_place(i[d], size, out_[d]);
+        double total = 0;
+        for (std::int64_t e = -2; e < size + 2; ++e) {
+          i[d] = std::clamp<std::int64_t>(e, 0, size - 1);
+          const double weight = get<std::string>("mode") == "nearest"
+                                    ? (static_cast<double>(e) == place ? 1.0 : 0.0)
+                                    : resize_weight(place - static_cast<double>(e));
+          total += weight * at(y, i);
+        }
+        return total;
+      });
+    }
+    return y;
   }
 
   Array attention() {

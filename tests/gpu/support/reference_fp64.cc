@@ -110,6 +110,12 @@ class Reference {
           y[i] = x[static_cast<std::size_t>(value(op.in[1])[i / c]) * c + i % c];
         }
         return;
+      case OpKind::kAddRowsAt: {
+        const std::size_t c = y.size() / static_cast<std::size_t>(shape(op.out[0]).front());
+        for (std::size_t i = 0; i < x.size(); ++i)
+          y[static_cast<std::size_t>(value(op.in[1])[i / c]) * c + i % c] += x[i];
+        return;
+      }
       default:
         return pool(op, x, y);
     }
@@ -128,13 +134,24 @@ class Reference {
     return ((n * s.h + h) * s.w + w) * s.c + c;
   }
 
+  static gpu::PoolShape windows_of(const gpu::ConvShape& s) {
+    return {.h = s.h,
+            .w = s.w,
+            .kh = s.kh,
+            .kw = s.kw,
+            .stride_h = s.stride,
+            .stride_w = s.stride,
+            .pad_h = s.pad,
+            .pad_w = s.pad};
+  }
+
   // Calls visit(h, w, tap) for the window cells of output pixel (oh, ow) that lie in the input.
-  template <class Shape, class Visit>
-  static void for_window(const Shape& s, std::int64_t oh, std::int64_t ow, Visit visit) {
+  template <class Visit>
+  static void for_window(const gpu::PoolShape& s, std::int64_t oh, std::int64_t ow, Visit visit) {
     for (std::int64_t i = 0; i < s.kh; ++i)
       for (std::int64_t j = 0; j < s.kw; ++j) {
-        const std::int64_t h = oh * s.stride + i - s.pad;
-        const std::int64_t w = ow * s.stride + j - s.pad;
+        const std::int64_t h = oh * s.stride_h + i - s.pad_h;
+        const std::int64_t w = ow * s.stride_w + j - s.pad_w;
         if (h >= 0 && h < s.h && w >= 0 && w < s.w) visit(h, w, i * s.kw + j);
       }
   }
@@ -154,11 +171,12 @@ class Reference {
     const std::int64_t taps = op.conv.kh * op.conv.kw;
     for_pixels(out, [&](std::int64_t n, std::int64_t oh, std::int64_t ow, std::int64_t o) {
       double sum = op.bias == gpu::kNoParam ? 0.0 : param(op.bias, o);
-      for_window(op.conv, oh, ow, [&](std::int64_t h, std::int64_t w, std::int64_t tap) {
-        for (std::int64_t c = 0; c < group_in; ++c)
-          sum += x[at(in, n, h, w, o / group_out * group_in + c)] *
-                 param(op.weight, (o * taps + tap) * group_in + c);
-      });
+      for_window(windows_of(op.conv), oh, ow,
+                 [&](std::int64_t h, std::int64_t w, std::int64_t tap) {
+                   for (std::int64_t c = 0; c < group_in; ++c)
+                     sum += x[at(in, n, h, w, o / group_out * group_in + c)] *
+                            param(op.weight, (o * taps + tap) * group_in + c);
+                 });
       y[at(out, n, oh, ow, o)] = sum;
     });
   }
