@@ -77,16 +77,16 @@ def _class_name(given: Any) -> str:
     return type(given).__name__
 
 
-def _check_parameters(name: str, groups: list[dict], trainable: Iterable[Any]) -> None:
+def _check_parameters(name: str, groups: list[dict[str, Any]], trainable: Iterable[Any]) -> None:
     known = {id(parameter) for group in groups for parameter in group["params"]}
     missing = sum(id(parameter) not in known for parameter in trainable)
     if missing:
         raise UsageError(f"optimizer {name} has not all parameters of the model and its loss "
-                         f"that need a gradient: {missing} are missing; call requires_grad_(False) for what is "
-                         "not to be trained")
+                         f"that need a gradient: {missing} are missing; call requires_grad_(False) "
+                         "for what is not to be trained")
 
 
-def _one_group(name: str, groups: list[dict], scheduled: bool) -> dict[str, Any]:
+def _one_group(name: str, groups: list[dict[str, Any]], scheduled: bool) -> dict[str, Any]:
     """The settings of all groups, which must be equal."""
     settings = [_settings(name, group, scheduled) for group in groups]
     for other in settings[1:]:
@@ -103,7 +103,7 @@ NO_SETTINGS = {"foreach", "fused", "capturable", "differentiable", "maximize", "
                "initial_lr", "lr"}
 
 
-def _settings(name: str, group: dict, scheduled: bool) -> dict[str, Any]:
+def _settings(name: str, group: dict[str, Any], scheduled: bool) -> dict[str, Any]:
     for option in ("maximize", "amsgrad"):
         if group.get(option):
             raise UsageError(f"optimizer {name}: {option} = True: allowed is False")

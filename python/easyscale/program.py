@@ -9,14 +9,17 @@ from __future__ import annotations
 import base64
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 FORMAT = 1
 NO_VALUE = -1  # an optional input that a node does not have
 
-Attribute = bool | int | float | str | list
+Attribute = bool | int | float | str | list[int] | list[float]
+Json = dict[str, Any]
 
 ARRAY_TYPE = {"f32": np.dtype("<f4"), "i32": np.dtype("<i4"), "bool": np.dtype("<i4")}
 
@@ -29,7 +32,11 @@ class Dim:
     per_batch: bool = False
 
     def at(self, batch: int) -> int:
-        """The extent for a mini-batch of `batch` samples."""
+        """The extent for a mini-batch of `batch` samples.
+
+        >>> Dim(2, per_batch=True).at(8), Dim(2).at(8)
+        (16, 2)
+        """
         return self.size * batch if self.per_batch else self.size
 
 
@@ -180,7 +187,7 @@ def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def _attribute_json(name: str, value: Attribute) -> dict:
+def _attribute_json(name: str, value: Attribute) -> Json:
     if isinstance(value, bool):
         return {"name": name, "flag": value}
     if isinstance(value, int):
@@ -201,29 +208,29 @@ def _number_json(value: float) -> float | str:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-READ_ATTRIBUTE = {"flag": bool, "integer": int, "number": float, "text": str,
-                  "integers": lambda xs: [int(x) for x in xs],
-                  "numbers": lambda xs: [float(x) for x in xs]}
+READ_ATTRIBUTE: dict[str, Callable[[Any], Attribute]] = {
+    "flag": bool, "integer": int, "number": float, "text": str,
+    "integers": lambda xs: [int(x) for x in xs], "numbers": lambda xs: [float(x) for x in xs]}
 
 
-def _attribute_from_json(tree: dict) -> Attribute:
+def _attribute_from_json(tree: Json) -> Attribute:
     (member,) = tree.keys() - {"name"}
     return READ_ATTRIBUTE[member](tree[member])
 
 
-def _node_json(node: Node) -> dict:
+def _node_json(node: Node) -> Json:
     return {"kind": node.kind, "version": node.version, "name": node.name, "inputs": node.inputs,
             "outputs": node.outputs, "source": node.source,
             "attributes": [_attribute_json(name, node.attributes[name])
                            for name in sorted(node.attributes)]}
 
 
-def _node_from_json(tree: dict) -> Node:
+def _node_from_json(tree: Json) -> Node:
     attributes = {x["name"]: _attribute_from_json(x) for x in tree["attributes"]}
     return Node(tree["kind"], tree["inputs"], tree["outputs"], attributes, tree["name"],
                 tree["source"], tree["version"])
 
 
-def _constant_from_json(tree: dict, value: Value) -> Constant:
+def _constant_from_json(tree: Json, value: Value) -> Constant:
     flat = np.frombuffer(base64.b64decode(tree["words"]), ARRAY_TYPE[value.type])
     return Constant(tree["name"], tree["value"], flat.reshape([dim.size for dim in value.dims]))

@@ -22,15 +22,21 @@ class Tutorials(FolderCase):
     def execute(self, name):
         """Executes a notebook with the package of this clone; a cell that fails raises."""
         import nbformat
+        from jupyter_client.manager import AsyncKernelManager
         from nbclient import NotebookClient
+        from nbclient.util import run_sync
         missing = [package for package in NEEDS[name] if not find_spec(package)]
         if missing or not programs_train_model_files():
             self.skipTest(f"there is no {missing[0] if missing else 'esctl that trains models'}")
         places = {"PYTHONPATH": str(HERE.parent), "IPYTHONDIR": str(self.folder / "ipython"),
                   "JUPYTER_RUNTIME_DIR": str(self.folder / "runtime"), "OMP_NUM_THREADS": "1"}
         notebook = nbformat.read(TUTORIALS / f"{name}.ipynb", as_version=4)
+        kernel = AsyncKernelManager(kernel_name="python3", transport="ipc",
+                                    ip=str(self.folder / "kernel"))
+        self.addCleanup(run_sync(kernel.shutdown_kernel), now=True)
+        client = NotebookClient(notebook, km=kernel, resources={"metadata": {"path": TUTORIALS}})
         with mock.patch.dict(os.environ, places):
-            NotebookClient(notebook, resources={"metadata": {"path": TUTORIALS}}).execute()
+            client.execute()
         return "".join(output.get("text", "") for cell in notebook.cells
                        for output in cell.get("outputs", []))
 
