@@ -6,6 +6,7 @@ import numpy as np
 import onnx_support as support
 import torch
 from easyscale.onnx import from_onnx
+from easyscale.onnx.reference import evaluate
 from easyscale.onnx.table import CONVERSIONS
 from onnx_support import TensorProto, node, normal
 from torch import nn
@@ -207,6 +208,18 @@ class Operators(unittest.TestCase):
         case, x = One("Pad", ints(0, -1, 0, 0, 0, -2)), torch.ones(3, *ROWS)
         expected = x * torch.from_numpy(normal(*ROWS, seed=2))
         self.assertTrue(torch.equal(self.outputs_of(case, x), expected[:, 1:, :-2]))
+
+    def test_the_max_pool_of_the_check_is_that_of_torch(self):
+        """The check has its own, because that of the reference is wrong with ceil_mode."""
+        x = torch.randn(2, 3, 7, 9)
+        for stride, padding, dilation, ceil in ((1, 0, 1, False), (2, 1, 1, True), (3, 1, 2, True),
+                                                (2, 0, 2, False)):
+            line = (f"MaxPool x y kernel_shape=[3,2] strides=[{stride},{stride}] ceil_mode={ceil:d} "
+                    f"pads={[padding] * 4} dilations=[{dilation},{dilation}]").replace(", ", ",")
+            proto = support.model([support.line_node(line)], {"x": ("n", 3, 7, 9)}, {})
+            (found,) = evaluate(proto, {"x": x.numpy()})
+            expected = nn.functional.max_pool2d(x, (3, 2), stride, padding, dilation, ceil)
+            self.assertTrue(torch.equal(torch.from_numpy(found), expected), line)
 
     def test_a_max_pool_is_padded_on_each_side_as_it_says(self):
         """The reference mixes the sides up."""

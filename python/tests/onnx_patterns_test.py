@@ -31,7 +31,9 @@ WEIGHTS = {
     "groups": np.array([0, 2, -1]), "ones": np.ones(2, np.float32),
     "zeros": np.zeros(2, np.float32), "gc": normal(4, 1, 1, seed=8), "bc": normal(4, 1, 1, seed=9),
     "scale": scalar(0.5), "root": scalar(0.5 ** 0.5), "mask": normal(5, 5, seed=10),
-    "causal": CAUSAL, "ratio": scalar(0.25),
+    "causal": CAUSAL, "seen": CAUSAL == 0, "hidden": np.eye(5, k=2) > 0,
+    "least": scalar(np.finfo(np.float32).min), "infinite": scalar(-np.inf), "low": scalar(-100),
+    "ratio": scalar(0.25),
 }
 CENTRED = ["ReduceMean z m axes=[-1]", "Sub z m d", "Pow d two q", "ReduceMean q v axes=[-1]",
            "Add v eps e", "Sqrt e s"]
@@ -82,6 +84,12 @@ PATTERNS = {
                 "Add a mask s", "Softmax s p2", "MatMul p2 z y"], ["mul", "reshape", "attention"]),
     "causal attention": (HEADS, [*SCORES, "Mul a scale b2", "Add b2 causal s", "Softmax s p2",
                                  "MatMul p2 z y"], ["mul", "attention"]),
+    "attention that selects": (
+        HEADS, [*SCORES, "Where seen a least s", "Softmax s p2", "MatMul p2 z y"],
+        ["mul", "attention"]),
+    "attention that hides": (
+        HEADS, [*SCORES, "Where hidden infinite a s", "Softmax s p2", "MatMul p2 z y"],
+        ["mul", "attention"]),
     "attention with a dropout": (HEADS, [*SCORES, "Softmax a p2", "Dropout p2 ratio d",
                                          "MatMul d z y"], ["mul", "attention"]),
 }
@@ -100,6 +108,8 @@ OTHERS = {
     "the gate of another value": (ROWS, ["Abs z a", "Sigmoid a s", "Mul z s y"], "silu"),
     "a softmax over another axis": (HEADS, [*SCORES, "Softmax a p2 axis=2", "MatMul p2 z y"],
                                     "attention"),
+    "a number that hides nothing": (
+        HEADS, [*SCORES, "Where seen a low s", "Softmax s p2", "MatMul p2 z y"], "attention"),
     "a dropout that is read twice": (
         HEADS, [*SCORES, "Softmax a p2", "Dropout p2 ratio d", "MatMul d z o", "ReduceSum d s",
                 "Add o s y"], "attention"),
@@ -150,9 +160,14 @@ class Patterns(unittest.TestCase):
                 self.assertNotIn(kind, support.kinds(self.convert(shape, lines)[1]))
 
     def test_the_mask_of_causal_attention_is_an_attribute(self):
-        captured = self.convert(*PATTERNS["causal attention"][:2])[1]
-        node = captured.program.nodes[1]
-        self.assertEqual((node.attributes["causal"], node.attributes["scale"]), (True, 0.5))
+        for name, scale in (("causal attention", 0.5), ("attention that selects", 1.0)):
+            node = self.convert(*PATTERNS[name][:2])[1].program.nodes[1]
+            self.assertEqual((node.attributes["causal"], node.attributes["scale"]), (True, scale))
+
+    def test_the_usual_scale_of_attention_has_no_rounding(self):
+        lines = PATTERNS["attention with scales of both"][1]
+        node = self.convert((2, 5, 4), lines)[1].program.nodes[-2]
+        self.assertEqual((node.kind, node.attributes["scale"]), ("attention", 0.5))
 
     def test_the_dropout_of_attention_keeps_its_probability_and_site(self):
         shape, lines, _ = PATTERNS["attention with a dropout"]

@@ -12,7 +12,8 @@ from ..interpret import TORCH_TYPE, Context, interpret
 from ..program import Program
 from .evaluation import evaluation_of, keep_attributes
 from .file import DEFAULT_DOMAINS, OnnxModel
-from .package import ReferenceEvaluator, helper
+from .package import helper
+from .reference import evaluate
 from .weights import Weights
 
 SEED = 20
@@ -67,8 +68,8 @@ def _evaluate(model: OnnxModel, batches: list[dict[str, torch.Tensor]]
               ) -> list[dict[str, np.ndarray]]:
     """The outputs of the reference for every batch, by name."""
     try:
-        reference = ReferenceEvaluator(_without_mixing(model.proto))
-        return [dict(zip(model.outputs, reference.run(None, {
+        proto = _without_mixing(model.proto)
+        return [dict(zip(model.outputs, evaluate(proto, {
             field.name: batch[field.name].numpy().astype(field.dtype) for field in model.fields})))
             for batch in batches]
     except Exception as error:  # the reference has no common class for what it raises

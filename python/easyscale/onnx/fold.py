@@ -6,7 +6,8 @@ import torch
 
 from ..tracing.lower.table import CannotLower
 from .file import Operation
-from .package import ReferenceEvaluator, helper, onnx
+from .package import helper, onnx
+from .reference import evaluate
 
 RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
           "RandomUniformLike"}
@@ -27,7 +28,7 @@ def fold(operation: Operation, opset: int, inputs: list[torch.Tensor | None]) ->
     graph = helper.make_graph([operation.proto], "constant", infos, results)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
     try:
-        outputs = iter(ReferenceEvaluator(model).run(None, feeds))
+        outputs = iter(evaluate(model, feeds))
     except Exception as error:  # the reference has no common class for what it raises
         raise CannotLower(f"its constant inputs cannot be evaluated: {error}") from error
     return [tensor_of(next(outputs)) if name else None for name in operation.outputs]

@@ -18,6 +18,7 @@ from ..tracing.lower.builder import Emitted, Operand, Val
 from .builder import OnnxBuilder
 
 CLOSE = 1e-5  # relative; constants of a pattern were rounded to fp32
+LEAST = torch.finfo(torch.float32).min
 
 
 def _close(x: float, y: float) -> bool:
@@ -246,6 +247,8 @@ def fused_attention(b: OnnxBuilder, weights: Operand, values: Operand) -> Operan
     q, k, scale, mask = found
     if q.shape[:2] != values.shape[:2] or q.shape[:2] != k.shape[:2]:
         return None
+    usual = 1 / math.sqrt(q.shape[3])
+    scale = usual if _close(scale, usual) else scale
     b.results = [Meta((*q.shape[:3], values.shape[3]), torch.float32)]
     b.node.site = b.site_of(weights)
     return attention(b, q, k, values, mask, p, False, scale, False)
@@ -266,15 +269,38 @@ def _scores(b: OnnxBuilder, x: Operand) -> tuple[Operand, Operand, float, Operan
     plain = _scaled_product(b, x)
     if plain is not None:
         return *plain, None
-    total = b.made(x, "add")
-    if total is None:
-        return None
-    sides = b.read(total, 0), b.read(total, 1)
-    for scores, mask in (sides, sides[::-1]):
+    for scores, mask in (*_added(b, x), *_selected(b, x)):
         found = _scaled_product(b, scores)
         if found is not None and mask.dim() <= 4:
             return *found, mask
     return None
+
+
+def _added(b: OnnxBuilder, x: Operand) -> list[tuple[Operand, Operand]]:
+    """What may be scores + mask, as pairs (scores, mask)."""
+    total = b.made(x, "add")
+    if total is None:
+        return []
+    sides = b.read(total, 0), b.read(total, 1)
+    return [sides, sides[::-1]]
+
+
+def _selected(b: OnnxBuilder, x: Operand) -> list[tuple[Operand, Operand]]:
+    """Scores where a mask is true, else the least number, as pairs (scores, mask).
+
+    The least number stands for minus infinity, if every row of a constant mask sees something.
+    """
+    choice = b.made(x, "where")
+    if choice is None:
+        return []
+    mask, first, second = (b.read(choice, i) for i in range(3))
+    if isinstance(first, torch.Tensor):
+        mask, first, second = b.emit("not", mask), second, first
+    if not isinstance(second, torch.Tensor) or second.numel() != 1:
+        return []
+    sees = isinstance(mask, torch.Tensor) and bool(mask.any(-1).all())
+    hides = float(second) == -math.inf or (sees and float(second) <= LEAST)
+    return [(first, mask)] if hides else []
 
 
 def _scaled_product(b: OnnxBuilder, x: Operand) -> tuple[Operand, Operand, float] | None:

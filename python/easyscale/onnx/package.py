@@ -7,8 +7,9 @@ try:
     import onnx
     from onnx import helper, numpy_helper
     from onnx.reference import ReferenceEvaluator
+    from onnx.reference.op_run import OpRun
 except ImportError as error:
     raise OnnxNotInstalled("reading an ONNX file needs the package onnx: pip install onnx "
                            f"({error})") from error
 
-__all__ = ["ReferenceEvaluator", "helper", "numpy_helper", "onnx"]
+__all__ = ["OpRun", "ReferenceEvaluator", "helper", "numpy_helper", "onnx"]
