@@ -158,8 +158,9 @@ class GraphBuilder {
   // truth values are the fp32 numbers 1 and +0. functions.h lists the functions.
   TensorId unary(const std::string& name, Function function, TensorId x,
                  FunctionParameters parameters = {});
-  // kAdd, kSub and kMul of two tensors of integers give integers (modulo 2^32); a comparison of two
-  // tensors of integers gives truth values. Error: a number and an integer.
+  // kAdd, kSub and kMul of two tensors of integers give integers (modulo 2^32), and so do kMaximum
+  // and kMinimum; a comparison of two tensors of integers gives truth values. Error: a number and
+  // an integer.
   TensorId binary(const std::string& name, Function function, TensorId a, TensorId b);
   // condition != 0 ? a : b, for two tensors of numbers or two of integers.
   TensorId where(const std::string& name, TensorId condition, TensorId a, TensorId b);

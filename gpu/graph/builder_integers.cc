@@ -57,14 +57,8 @@ TensorId GraphBuilder::limit(const std::string& name, TensorId x, std::int32_t l
   if (failed()) return 0;
   const Note known = note(x);
   const auto at = [&](std::int32_t value) { return constant_ids(name, {1}, {value}); };
-  TensorId y = x;
-  if (known.low < low) y = where(name, binary(name, Function::kLess, y, at(low)), at(low), y);
-  if (known.high > high)
-    y = where(name, binary(name, Function::kGreater, y, at(high)), at(high), y);
-  if (failed() || y == x) return y;
-  note(y).low = std::clamp(known.low, low, high);
-  note(y).high = std::clamp(known.high, low, high);
-  return y;
+  if (known.low < low) x = integer_maximum(name, x, at(low));
+  return known.high > high ? integer_minimum(name, x, at(high)) : x;
 }
 
 // Each step adds the element at twice the distance of the step before.
@@ -120,10 +114,14 @@ TensorId GraphBuilder::integer_sum(const std::string& name, TensorId a, TensorId
   return binary(name, Function::kAdd, a, b);
 }
 TensorId GraphBuilder::integer_maximum(const std::string& name, TensorId a, TensorId b) {
-  return where(name, binary(name, Function::kLess, a, b), b, a);
+  const TensorId y = where(name, binary(name, Function::kLess, a, b), b, a);
+  if (!failed()) note(y).low = std::max(note(a).low, note(b).low);
+  return y;
 }
 TensorId GraphBuilder::integer_minimum(const std::string& name, TensorId a, TensorId b) {
-  return where(name, binary(name, Function::kLess, b, a), b, a);
+  const TensorId y = where(name, binary(name, Function::kLess, b, a), b, a);
+  if (!failed()) note(y).high = std::min(note(a).high, note(b).high);
+  return y;
 }
 
 }  // namespace es::gpu

@@ -99,6 +99,8 @@ TensorId GraphBuilder::binary(const std::string& name, Function function, Tensor
   if (function_operands(function) != 2)
     return fail(kind, name, "this function is not called by binary()");
   const bool integers = tensor(a).type == ElementType::kI32 && tensor(b).type == ElementType::kI32;
+  if (integers && function == Function::kMaximum) return integer_maximum(name, a, b);
+  if (integers && function == Function::kMinimum) return integer_minimum(name, a, b);
   if (!(integers && takes_integers(function)) && !floats(kind, name, {a, b})) return 0;
   const std::optional<TensorShape> shape = common_shape(kind, name, {a, b});
   if (!shape) return 0;

@@ -35,8 +35,7 @@ class Unsupported {
  public:
   void look_at(const NodeView& node) {
     const Kind& kind = node.kind();
-    std::string reason = kind.unsupported == nullptr ? "" : kind.unsupported(node);
-    if (kind.lower == nullptr) reason = "not implemented";
+    const std::string reason = kind.unsupported == nullptr ? "" : kind.unsupported(node);
     if (reason.empty()) return;
     Entry& entry = entries_[std::string(kind.name) + ": " + reason];
     if (entry.nodes++ == 0) entry.first = node.where();

@@ -35,7 +35,7 @@ struct Kind {
   Result<std::vector<ValueInfo>> (*outputs)(const NodeView&) = nullptr;
   // Returns what the engine cannot do yet of this node, and "" if it can do it all. nullptr: "".
   std::string (*unsupported)(const NodeView&) = nullptr;
-  // Appends the operators of the node. nullptr: the engine does not have the kind yet.
+  // Appends the operators of the node.
   void (*lower)(Lowering&, const NodeView&) = nullptr;
 };
 

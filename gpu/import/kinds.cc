@@ -16,7 +16,8 @@ KindTable make_kind_table() {
         padding_kinds, pool_kinds, product_kinds, reduction_kinds, resize_kinds, row_kinds})
     for (Kind& kind : topic()) {
       const std::string_view name = kind.name;
-      ES_CHECK_MSG(kind.outputs != nullptr && !kind.slots.empty(), kind.name);
+      ES_CHECK_MSG(kind.outputs != nullptr && kind.lower != nullptr && !kind.slots.empty(),
+                   kind.name);
       ES_CHECK_MSG(table.emplace(name, std::move(kind)).second, std::string(name));
     }
   return table;

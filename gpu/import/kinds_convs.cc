@@ -1,6 +1,7 @@
 // Convolutions.
 #include <algorithm>
 
+#include "gpu/import/concat.h"
 #include "gpu/import/kind.h"
 #include "gpu/import/lowering.h"
 #include "gpu/import/spatial_rules.h"
@@ -43,25 +44,44 @@ Outputs conv_outputs(const NodeView& node) {
   return one_output(ValueType::kF32, y);
 }
 
-// --- Lowering. A convolution runs on images [n,h,w,c].
+// --- Lowering. A convolution runs on images [n,h,w,c]. A value [n,c,l] is an image with one line,
+// and a value with three spatial axes is a volume [n,d,h,w,c].
 
 struct Spatial {
   std::int64_t h, w;
 };
 
-// The attributes of a convolution of a value with one or two spatial axes. [n,c,l] is an image with
-// one line. Padding may differ at the four edges, and may be negative, which crops.
+// The attributes of a convolution along h and w. Padding may differ at the four edges, and may be
+// negative, which crops.
 struct ConvPlan {
   Spatial stride, before, after, dilation;
 };
 
-ConvPlan plan_of(const NodeView& node) {
-  const auto pair = [&](const char* name, std::int64_t line) {
-    const std::vector<std::int64_t> list = node.integers(name);
-    return list.size() == 1 ? Spatial{line, list[0]} : Spatial{list[0], list[1]};
+// The same along d.
+struct DepthPlan {
+  std::int64_t taps = 1, stride = 1, before = 0, after = 0, dilation = 1;
+};
+
+struct VolumePlan {
+  DepthPlan depth;
+  ConvPlan image;
+};
+
+VolumePlan plan_of(const NodeView& node) {
+  // Along d, h and w; `missing` stands for axes that the value does not have.
+  const auto of_axes = [&](const char* name, std::int64_t missing) {
+    std::vector<std::int64_t> list = node.integers(name);
+    list.insert(list.begin(), 3 - list.size(), missing);
+    return list;
   };
-  const Spatial padding = pair("padding", 0);
-  return {pair("stride", node.integers("stride")[0]), padding, padding, pair("dilation", 1)};
+  // An image with one line has one stride, whatever that of its lines is.
+  const std::vector<std::int64_t> stride = of_axes("stride", node.integers("stride")[0]);
+  const std::vector<std::int64_t> padding = of_axes("padding", 0);
+  const std::vector<std::int64_t> dilation = of_axes("dilation", 1);
+  const TensorShape& w = node.shape(1);
+  const Spatial pad{padding[1], padding[2]};
+  return {{w.rank() == 5 ? w[2] : 1, stride[0], padding[0], padding[0], dilation[0]},
+          {{stride[1], stride[2]}, pad, pad, {dilation[1], dilation[2]}}};
 }
 
 TensorId padded_axis(GraphBuilder& b, const std::string& name, TensorId x, int axis,
@@ -128,57 +148,99 @@ TensorId convolve(GraphBuilder& b, Op op, TensorId x, const ConvPlan& plan) {
   return every(b, name, y, Axis::kW, plan.stride.w);
 }
 
-std::string conv_unsupported(const NodeView& node) {
-  return node.shape().rank() == 5 ? "3-d" : "";
-}
-
-// Returns the input as an image.
-TensorId image_input(Lowering& l, const NodeView& node) {
+// Returns the input as a volume.
+TensorId volume_input(Lowering& l, const NodeView& node) {
   const TensorShape& x = node.shape();
-  const TensorId t = l.in(node, 0, channels_last(x.rank()));
-  return x.rank() == 4 ? t : l.builder().reshape(node.label(), t, {x[0], 1, x[2], x[1]});
+  const int rank = x.rank();
+  const TensorShape shape{x[0], rank == 5 ? x[2] : 1, rank == 3 ? 1 : x[rank - 2], x.row(), x[1]};
+  return l.builder().reshape(node.label(), l.in(node, 0, channels_last(rank)), shape);
 }
 
-Op conv_op(const NodeView& node, TensorId x, std::int64_t out_channels) {
+// Lays the depths that each output reads side by side as channels, [n*d,h,w,groups*taps*c/groups].
+// So the sum over the taps along d is a part of the sum over channels.
+TensorId depths_as_channels(GraphBuilder& b, const std::string& name, TensorId x,
+                            const DepthPlan& depth, std::int64_t groups) {
+  x = padded_axis(b, name, x, 1, depth.before, depth.after);
+  const TensorShape in = b.shape(x);
+  const std::int64_t reach = depth.dilation * (depth.taps - 1) + 1;
+  const std::int64_t count = (in[1] - reach) / depth.stride + 1;
+  std::vector<TensorId> taps;
+  for (std::int64_t tap = 0; tap < depth.taps; ++tap) {
+    const TensorId y = b.strided_slice(name, x, 1, tap * depth.dilation, depth.stride, count);
+    taps.push_back(b.reshape(name, y, {in[0] * count, in[2], in[3], groups, in[4] / groups}));
+  }
+  const TensorId y = concat_all(b, name, std::move(taps), 4);
+  return b.reshape(name, y, {in[0] * count, in[2], in[3], depth.taps * in[4]});
+}
+
+Op conv_op(const NodeView& node, std::int64_t out_channels) {
   const TensorShape& w = node.shape(1);
-  const int last = w.rank() - 1;
   return {.kind = OpKind::kConv2d,
           .name = node.label(),
-          .in = {x},
+          .in = {kNoTensor},
           .conv = {.oc = out_channels,
-                   .kh = last == 2 ? 1 : w[2],
-                   .kw = w[last],
+                   .kh = w.rank() == 3 ? 1 : w[w.rank() - 2],
+                   .kw = w.row(),
                    .groups = node.integer("groups")}};
 }
 
+// Any convolution of a volume. `op` has its weight with the taps along d in front of the channels.
+TensorId convolve_volume(GraphBuilder& b, Op op, TensorId x, const VolumePlan& plan) {
+  const TensorShape in = b.shape(x);
+  const TensorId images = in[1] == 1 && plan.depth.taps == 1
+                              ? b.reshape(op.name, x, {in[0], in[2], in[3], in[4]})
+                              : depths_as_channels(b, op.name, x, plan.depth, op.conv.groups);
+  return convolve(b, std::move(op), images, plan.image);
+}
+
+// A weight [o,d,h,w,c] of a volume becomes [o,h,w,d*c].
+TensorId depth_weight(GraphBuilder& b, const std::string& name, TensorId weight) {
+  const TensorShape w = b.shape(weight);
+  const TensorId moved = w[1] == 1 ? weight : b.permute(name, weight, {0, 2, 3, 1, 4});
+  return b.reshape(name, moved, {w[0], w[2], w[3], w[1] * w[4]});
+}
+
 void lower_conv(Lowering& l, const NodeView& node) {
-  const AxisOrder order = channels_last(node.shape().rank());
-  const TensorId x = image_input(l, node);
-  Op op = conv_op(node, x, node.shape(1)[0]);
+  GraphBuilder& b = l.builder();
+  const TensorShape& x = node.shape();
+  const AxisOrder order = channels_last(x.rank());
+  const VolumePlan plan = plan_of(node);
+  Op op = conv_op(node, node.shape(1)[0]);
+  if (x.rank() == 5) {
+    op.tensors.weight = 1;
+    op.in.push_back(depth_weight(b, op.name, l.in(node, 1, order)));
+    if (node.has(2)) l.set_bias(op, node.input(2));
+    return l.set(node, convolve_volume(b, std::move(op), volume_input(l, node), plan), order);
+  }
+  TensorId image = l.in(node, 0, order);
+  if (x.rank() == 3) image = b.reshape(op.name, image, {x[0], 1, x[2], x[1]});
   l.set_weights(op, node, order);
-  l.set(node, convolve(l.builder(), std::move(op), x, plan_of(node)), order);
+  l.set(node, convolve(b, std::move(op), image, plan.image), order);
 }
 
 // --- Transposed convolutions: a convolution of the input with zeros between its pixels, and with
 // the weight turned around.
 
-// [c,o/groups,kernel...] becomes [o,kernel...,c/groups].
+// [c,o/groups,kernel...] becomes [o,d,h,w,c/groups].
 TensorId turned_weight(Lowering& l, const NodeView& node) {
   GraphBuilder& b = l.builder();
   const std::string name = node.label();
   const TensorShape& w = node.shape(1);
-  const std::int64_t groups = node.integer("groups"), h = w.rank() == 3 ? 1 : w[2], k = w.row();
-  TensorId t = b.reshape(name, l.logical(node, 1), {groups, w[0] / groups, w[1], h, k});
-  t = b.permute(name, t, {0, 2, 3, 4, 1});
-  t = b.strided_slice(name, t, 2, h - 1, -1, h);
-  t = b.strided_slice(name, t, 3, k - 1, -1, k);
-  return b.reshape(name, t, {groups * w[1], h, k, w[0] / groups});
+  const int rank = w.rank();
+  const std::int64_t groups = node.integer("groups");
+  const std::int64_t kernel[] = {rank == 5 ? w[2] : 1, rank == 3 ? 1 : w[rank - 2], w.row()};
+  TensorId t = b.reshape(name, l.logical(node, 1),
+                         {groups, w[0] / groups, w[1], kernel[0], kernel[1], kernel[2]});
+  t = b.permute(name, t, {0, 2, 3, 4, 5, 1});
+  for (int d = 0; d < 3; ++d)
+    if (kernel[d] > 1) t = b.strided_slice(name, t, 2 + d, kernel[d] - 1, -1, kernel[d]);
+  return b.reshape(name, t, {groups * w[1], kernel[0], kernel[1], kernel[2], w[0] / groups});
 }
 
 // Puts step - 1 zeros after each element of the axis but the last one.
 TensorId spread(GraphBuilder& b, const std::string& name, TensorId x, int axis, std::int64_t step) {
-  if (step == 1) return x;
   const TensorShape in = b.shape(x);
+  if (step == 1 || in[axis] == 1) return x;
   const TensorShape split{in.count(0, axis + 1), 1, in.count(axis + 1, in.rank())};
   x = b.pad(name, b.reshape(name, x, split), 1, 0, step - 1);
   x = b.reshape(name, x, with_extent(in, axis, in[axis] * step));
@@ -187,22 +249,27 @@ TensorId spread(GraphBuilder& b, const std::string& name, TensorId x, int axis, 
 
 void lower_conv_transpose(Lowering& l, const NodeView& node) {
   GraphBuilder& b = l.builder();
-  const AxisOrder order = channels_last(node.shape().rank());
-  TensorId x = image_input(l, node);
-  ConvPlan plan = plan_of(node);
-  const std::vector<std::int64_t> list = node.integers("output_padding");
-  const bool row = list.size() == 1;
-  if (!row) x = spread(b, node.label(), x, Axis::kH, plan.stride.h);
-  x = spread(b, node.label(), x, Axis::kW, plan.stride.w);
-  Op op = conv_op(node, x, node.shape(1)[1] * node.integer("groups"));
-  plan.stride = {1, 1};
-  plan.before = {plan.dilation.h * (op.conv.kh - 1) - plan.before.h,
-                 plan.dilation.w * (op.conv.kw - 1) - plan.before.w};
-  plan.after = {plan.before.h + (row ? 0 : list[0]), plan.before.w + list.back()};
+  const std::string name = node.label();
+  VolumePlan plan = plan_of(node);
+  auto& [depth, image] = plan;
+  TensorId x = volume_input(l, node);
+  x = spread(b, name, x, 1, depth.stride);
+  x = spread(b, name, x, 2, image.stride.h);
+  x = spread(b, name, x, 3, image.stride.w);
+  Op op = conv_op(node, node.shape(1)[1] * node.integer("groups"));
+  std::vector<std::int64_t> more = node.integers("output_padding");
+  more.insert(more.begin(), 3 - more.size(), 0);
+  depth.stride = 1;
+  depth.before = depth.dilation * (depth.taps - 1) - depth.before;
+  depth.after = depth.before + more[0];
+  image.stride = {1, 1};
+  image.before = {image.dilation.h * (op.conv.kh - 1) - image.before.h,
+                  image.dilation.w * (op.conv.kw - 1) - image.before.w};
+  image.after = {image.before.h + more[1], image.before.w + more[2]};
   op.tensors.weight = 1;
-  op.in.push_back(turned_weight(l, node));
+  op.in.push_back(depth_weight(b, name, turned_weight(l, node)));
   if (node.has(2)) l.set_bias(op, node.input(2));
-  l.set(node, convolve(b, std::move(op), x, plan), order);
+  l.set(node, convolve_volume(b, std::move(op), x, plan), channels_last(node.shape().rank()));
 }
 
 std::vector<AttributeRule> conv_attributes() {
@@ -239,13 +306,11 @@ std::vector<Kind> conv_kinds() {
        .slots = {{"x", "f"}, {"weight", "f", false, true}, {"bias", "f", true}},
        .attributes = conv_attributes(),
        .outputs = conv_outputs,
-       .unsupported = conv_unsupported,
        .lower = lower_conv},
       {.name = "conv_transpose",
        .slots = {{"x", "f"}, {"weight", "f"}, {"bias", "f", true}},
        .attributes = std::move(transposed),
        .outputs = conv_transpose_outputs,
-       .unsupported = conv_unsupported,
        .lower = lower_conv_transpose},
   };
 }

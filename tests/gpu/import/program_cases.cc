@@ -220,6 +220,15 @@ void add_selections(std::vector<ProgramCase>& cases) {
     const ValueId least = w.node("argmin", {ids}, {{"axis", 2}, {"keepdim", true}});
     return w.node("mul", {y, w.node("cast", {least}, {{"to", "f32"}})});
   }));
+  cases.push_back(program_case("limited integers", {4}, [](ProgramWriter& w, ValueId x) {
+    const ValueId ids = w.ids("ids", {4}, 9);
+    const ValueId low = w.node("maximum", {ids, w.constant_ids({}, {3})});
+    const ValueId place = w.node("minimum", {low, w.constant_ids({4}, {6, 5, 4, 3})});
+    const ValueId rows = w.node("take_rows", {w.parameter("table", {7}), place});
+    const ValueId same = w.node("eq", {ids, place});
+    const ValueId some = w.node("where", {same, same, w.node("not", {same})});
+    return w.node("mul", {w.node("mul", {x, rows}), w.node("cast", {some}, {{"to", "f32"}})});
+  }));
   cases.push_back(program_case("rows of integers", {4}, [](ProgramWriter& w, ValueId x) {
     const ValueId table = w.constant_ids({5}, {4, 0, 2, 1, 3});
     const ValueId chosen = w.node("take_rows", {table, w.ids("ids", {4}, 4)});
@@ -303,6 +312,23 @@ void add_convs(std::vector<ProgramCase>& cases) {
       {"dilated conv with a stride", {4, 9, 8}, {4, 1, 3, 3}, {2, 2}, {2, 2}, {2, 2}, 4},
       {"conv_transpose", {4, 4, 5}, {4, 3, 3, 3}, {2, 2}, {1, 1}, {1, 1}, 2, {1, 0}},
       {"conv_transpose 1-d", {4, 5}, {4, 3, 4}, {2}, {1}, {1}, 1, {0}},
+      {"conv 3-d", {4, 5, 4, 6}, {6, 2, 3, 2, 3}, {2, 1, 2}, {1, 0, 1}, {1, 1, 1}, 2},
+      {"dilated conv 3-d", {2, 7, 5, 6}, {3, 2, 3, 3, 2}, {1, 2, 1}, {2, 1, 0}, {2, 1, 2}},
+      {"depthwise conv 3-d", {3, 4, 4, 4}, {3, 1, 2, 3, 3}, {1, 1, 1}, {0, 1, 1}, {1, 1, 1}, 3},
+      {"conv 3-d with a flat kernel",
+       {2, 3, 4, 4},
+       {3, 2, 1, 3, 3},
+       {2, 1, 1},
+       {0, 1, 1},
+       {1, 1, 1}},
+      {"conv_transpose 3-d",
+       {4, 3, 2, 4},
+       {4, 3, 3, 2, 3},
+       {2, 2, 1},
+       {1, 0, 1},
+       {1, 1, 2},
+       2,
+       {1, 0, 0}},
   };
   for (const ConvCase& c : convs) {
     ProgramWriter w;
