@@ -145,7 +145,7 @@ class FineTune(FolderCase):
 
         expected = np.array(torch_losses(copy.deepcopy(self.model), *self.train))
         losses = np.array([record.loss for record in run.history])
-        np.testing.assert_allclose(losses, expected, rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(losses, expected, rtol=1e-3)
 
         run.load_into(self.model)
         after = correlation(self.model, *self.held_out)

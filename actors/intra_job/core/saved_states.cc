@@ -15,7 +15,8 @@ constexpr int kReadAttemptsMax = 3;
 }  // namespace
 
 SavedStates::Key SavedStates::key_of(const CheckpointRef& state) {
-  return {state.path, state.version, state.digests.params.hex() + state.digests.state.hex()};
+  const auto& [params, rest] = state.digests;
+  return {state.version, {params.high, params.low, rest.high, rest.low}, state.path};
 }
 
 void SavedStates::set_nodes(std::set<std::string> nodes) {
@@ -60,29 +61,30 @@ void SavedStates::failed_to_read(const std::string& node, const CheckpointRef& s
   }
 }
 
-const SavedStates::Said* SavedStates::said(const std::string& node,
-                                           const CheckpointRef& state) const {
+const SavedStates::Said* SavedStates::said(const std::string& node, const Key& key) const {
   const auto of_node = said_.find(node);
   if (of_node == said_.end()) return nullptr;
-  const auto found = of_node->second.find(key_of(state));
+  const auto found = of_node->second.find(key);
   return found == of_node->second.end() || !found->second.answered ? nullptr : &found->second;
 }
 
 std::string SavedStates::error_of(const CheckpointRef& state) const {
+  const Key key = key_of(state);
   for (const std::string& node : state.nodes)  // the node that wrote it knows best
-    if (const Said* one = said(node, state); one != nullptr && !one->error.empty())
+    if (const Said* one = said(node, key); one != nullptr && !one->error.empty())
       return "node " + node + ": " + one->error;
   for (const std::string& node : nodes_)
-    if (const Said* one = said(node, state); one != nullptr && !one->error.empty())
+    if (const Said* one = said(node, key); one != nullptr && !one->error.empty())
       return "node " + node + ": " + one->error;
   return {};
 }
 
 RestartChoice SavedStates::look(const CheckpointRef& state) const {
   RestartChoice choice{.kind = RestartChoice::Kind::kReadable, .state = state};
+  const Key key = key_of(state);
   std::set<std::string> silent;
   for (const std::string& node : nodes_) {
-    const Said* one = said(node, state);
+    const Said* one = said(node, key);
     if (one == nullptr) {
       silent.insert(node);
     } else if (one->sight == Sight::kWhole) {
@@ -116,8 +118,9 @@ RestartChoice SavedStates::choose(const std::vector<CheckpointRef>& states) cons
 }
 
 bool SavedStates::answered(const CheckpointRef& state, const std::set<std::string>& nodes) const {
+  const Key key = key_of(state);
   return std::ranges::all_of(nodes, [&](const std::string& node) {
-    return !nodes_.contains(node) || said(node, state) != nullptr;
+    return !nodes_.contains(node) || said(node, key) != nullptr;
   });
 }
 

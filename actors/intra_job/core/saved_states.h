@@ -9,7 +9,9 @@
 // older state may be used instead.
 //
 // Pure bookkeeping: the head core asks the nodes and acts on the answer. Not thread-safe.
+#include <array>
 #include <compare>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
@@ -66,15 +68,16 @@ class SavedStates {
   bool answered(const CheckpointRef& state, const std::set<std::string>& nodes) const;
 
  private:
-  // Path, version and digests. The path alone is not enough: another state may replace it there.
-  using Key = std::tuple<std::string, Version, std::string>;
+  // Version, digests and path. The path alone is not enough: another state may replace it there. It
+  // comes last because it is the slowest to compare.
+  using Key = std::tuple<Version, std::array<std::uint64_t, 4>, std::string>;
   struct Said {
     bool answered = false;
     protocol::Sight sight = protocol::Sight::kUnclear;
     std::string error;
   };
   static Key key_of(const CheckpointRef& state);
-  const Said* said(const std::string& node, const CheckpointRef& state) const;
+  const Said* said(const std::string& node, const Key& key) const;
 
   std::set<std::string> nodes_;
   std::map<std::string, std::map<Key, Said>> said_;  // by node: the states that it was asked about
