@@ -20,14 +20,13 @@ def philox(counter, key):
     return counter
 
 
-def permutation(samples, seed, epoch):
-    """The samples 0 to samples - 1 in the order of an epoch."""
-    seed_key = (seed & WORD, seed >> 32)
-    key = philox((SHUFFLE, epoch & WORD, epoch >> 32, DATA_PATH), seed_key)[:2]
+def permuted(positions, samples, seed, epoch):
+    """The samples at some positions of an epoch."""
+    key = philox((SHUFFLE, epoch & WORD, epoch >> 32, DATA_PATH), (seed & WORD, seed >> 32))[:2]
     half = HALF_BITS_MIN
     while 1 << 2 * half < samples:
         half += 1
-    return [_permuted(i, samples, half, key) for i in range(samples)]
+    return [_permuted(position, samples, half, key) for position in positions]
 
 
 def _permuted(value, samples, half, key):
@@ -45,4 +44,4 @@ def batch(samples, seed, max_p, batch_size, step, rank):
     """The samples of a rank in global step `step` (from 0)."""
     epoch, within = divmod(step, samples // (max_p * batch_size))
     begin = (within * max_p + rank) * batch_size
-    return permutation(samples, seed, epoch)[begin:begin + batch_size]
+    return permuted(range(begin, begin + batch_size), samples, seed, epoch)

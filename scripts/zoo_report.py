@@ -125,7 +125,7 @@ def _trained_text():
   difference says nothing about the program.
 * *worst parameter*: the largest ratio, over all parameters, of the difference to what is explained: {UPDATE_GOAL:g} of
   the update of this parameter, {SUSPICIOUS} times PyTorch's own difference, and four units in the last place. Above 1
-  a gradient may be wrong.
+  the gradients of the first step were compared in the same way. A model is only *sensitive* if they agree.
 """
 
 

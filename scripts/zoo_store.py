@@ -3,9 +3,6 @@ import json
 import os
 from pathlib import Path
 
-from easyscale.client import Client
-from easyscale.private_head import PrivateHead
-
 CLASSES = ("cpu-avx512", "cpu-avx2", "cpu-scalar")  # widest first
 
 
@@ -45,10 +42,9 @@ class Store:
 
 
 def placements():
-    """The stages of the three runs of a model, of the device classes that this machine has.
-
-    The scalar class is in the last one only if there is nothing else, because it is slow.
-    """
+    """The stages of the three runs of a model, of the two widest device classes of this machine."""
+    from easyscale.client import Client
+    from easyscale.private_head import PrivateHead
     with PrivateHead() as head:
         nodes = Client(head.endpoint).nodes()
     text = json.dumps(nodes)

@@ -1,4 +1,4 @@
-"""Three training steps of PyTorch on the samples that a job of EasyScale uses."""
+"""Training steps of PyTorch on the samples that a job of EasyScale uses."""
 from dataclasses import dataclass
 
 import torch
@@ -13,15 +13,15 @@ FIRST_UPDATE = 3e-4   # the largest element of the first update is at most this
 
 @dataclass
 class Training:
-    """What three steps of SGD have done."""
+    """What some steps of SGD have done."""
 
     learning_rate: float
     losses: list[float]              # the mean over the global batch before each step
     updates: dict[str, torch.Tensor]  # of every trainable parameter: the end minus the beginning
 
 
-def train(case, learning_rate=None, noise=False):
-    """Three steps of SGD; the weights are then as they were.
+def train(case, learning_rate=None, noise=False, steps=STEPS):
+    """Steps of SGD; the weights are then as they were.
 
     Without a learning rate it is the largest of 1, 0.5, 0.2, 0.1, ... that moves no parameter by
     more than FIRST_UPDATE in the first step: larger steps amplify rounding in deep networks, and
@@ -42,7 +42,7 @@ def train(case, learning_rate=None, noise=False):
                     parameter.copy_(scaled(parameter))
         begin = {name: p.detach().clone() for name, p in trainable.items()}
         losses = []
-        for step in range(STEPS):
+        for step in range(steps):
             losses.append(_backward(case, step, scaled if noise else None))
             learning_rate = learning_rate or _learning_rate(trainable.values())
             _update(trainable.values(), learning_rate)
