@@ -241,7 +241,8 @@ def without_drop_rates(config):
 def transformers_case(model, config, options, what):
     import transformers
     transformers.logging.set_verbosity_error()
-    made = getattr(transformers, model)(without_drop_rates(getattr(transformers, config)(**options)))
+    settings = without_drop_rates(getattr(transformers, config)(**options))
+    made = getattr(transformers, model)(settings)
     allowed = ()
     if model.startswith("Bloom"):
         allowed = (transformers.models.bloom.modeling_bloom.GeLUFunction,)

@@ -1,7 +1,7 @@
 """Which samples a rank of a job gets in a global step, for a peer that trains on the same ones.
 
-The definition is store/dataset/epoch_sampler.h: an epoch is a permutation by a Feistel network whose
-rounds are Philox4x32-10, cut into the mini-batches of the ranks.
+The definition is store/dataset/epoch_sampler.h: an epoch is a permutation by a Feistel network with
+rounds of Philox4x32-10, cut into the mini-batches of the ranks.
 """
 WORD = 0xFFFFFFFF
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)

@@ -18,6 +18,7 @@ import chart as charts
 import runner
 
 TRAINED = ("same", "sensitive", "random", "differs", "bits differ")
+WIDTH = 120  # of the lines of a page
 LIBRARIES = ("torch", "torchvision", "timm", "transformers")
 
 
@@ -67,7 +68,7 @@ def page(rows):
     parts.append(_missing_part(rows))
     others = [row for row in rows if row["status"] not in TRAINED and not row["missing"]]
     if others:
-        parts.append("## Models that were not trained for another reason\n\n" + _other_table(others))
+        parts += ["## Models that were not trained for another reason\n", _other_table(others)]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -96,42 +97,47 @@ def _head(rows):
     placements = next((row["placements"] for row in rows if "placements" in row), [])
     runs = "; ".join(f"`{stages}`" for stages in placements)
     hours = sum(map(_seconds, rows)) / 3600
-    command = "scripts/zoo FOLDER --markdown docs/measurements/zoo.md --svg docs/measurements/zoo.svg"
-    return "\n\n".join(["# Captured models", _paragraph(
-        f"""Date: {time.strftime("%Y-%m-%d")}. Command: `{command}`, which has written this page. Machine:
-        {runner.processor()}, {os.cpu_count()} cores. Versions: {versions}. The times of the models add up to
-        {hours:.1f} h; other work was running on the machine."""), _paragraph(
-        f"""Each model is captured by the Python package and trained for {STEPS} steps of SGD with {RANKS} ESTs of
-        {BATCH} samples, from the weights that PyTorch has given it. Its dropout is set to 0. It is trained on
-        these devices in turn, at level D2: {runs}. The parameters, the optimizer state and the contexts of all
-        three runs are compared bit for bit. PyTorch trains the same weights on the same samples, with the
-        gradients of the mini-batches averaged. The learning rate is chosen so that the first step changes no
-        parameter by more than {FIRST_UPDATE:g}."""),
+    here = "docs/measurements/zoo"
+    command = f"scripts/zoo FOLDER --markdown {here}.md --svg {here}.svg"
+    return "\n\n".join(["# Captured models", _filled(
+        f"""Date: {time.strftime("%Y-%m-%d")}. Command: `{command}`, which has written this page.
+        Machine: {runner.processor()}, {os.cpu_count()} cores. Versions: {versions}. The times of
+        the models add up to {hours:.1f} h; other work was running on the machine."""), _filled(
+        f"""Each model is captured by the Python package and trained for {STEPS} steps of SGD with
+        {RANKS} ESTs of {BATCH} samples, from the weights that PyTorch has given it. Its dropout is
+        set to 0. It is trained on these devices in turn, at level D2: {runs}. The parameters, the
+        optimizer state and the contexts of all three runs are compared bit for bit. PyTorch trains
+        the same weights on the same samples, with the gradients of the mini-batches averaged. The
+        learning rate is chosen so that the first step changes no parameter by more than
+        {FIRST_UPDATE:g}."""),
         "![difference and sensitivity of all trained models](zoo.svg)\n"])
 
 
-def _paragraph(text):
-    return textwrap.fill(" ".join(text.split()), 120, break_long_words=False, break_on_hyphens=False)
+def _filled(text, **indents):
+    return textwrap.fill(" ".join(text.split()), WIDTH, break_long_words=False,
+                         break_on_hyphens=False, **indents)
 
 
 def _trained_text():
-    return f"""The columns of the tables:
-
-* *loss*: the largest relative difference of the loss of a step from that of PyTorch. The goal is {LOSS_GOAL:g}.
-* *update*: max |p - p of PyTorch| / max |p of PyTorch - p at the beginning|, over all parameters p after the last
-  step. The goal is {UPDATE_GOAL:g}.
-* *PyTorch itself*: the same two measures between two runs of PyTorch, of which one has all inputs and parameters
-  multiplied by 1 + {NOISE:g} n with normal numbers n. A network with a large value amplifies rounding, so that its
-  difference says nothing about the program.
-* *worst parameter*: the largest ratio, over all parameters, of the difference to what is explained: {UPDATE_GOAL:g} of
-  the update of this parameter, {SUSPICIOUS} times PyTorch's own difference, and four units in the last place. Above 1
-  the gradients of the first step were compared in the same way. A model is only *sensitive* if they agree.
-"""
+    entries = [
+        f"""*loss*: the largest relative difference of the loss of a step from that of PyTorch. The
+        goal is {LOSS_GOAL:g}.""",
+        f"""*update*: max |p - p of PyTorch| / max |p of PyTorch - p at the beginning|, over all
+        parameters p after the last step. The goal is {UPDATE_GOAL:g}.""",
+        f"""*PyTorch itself*: the same two measures between two runs of PyTorch, of which one has
+        all inputs and parameters multiplied by 1 + {NOISE:g} n with normal numbers n. A network
+        with a large value amplifies rounding, so its difference says nothing about the program.""",
+        f"""*worst parameter*: the largest ratio, over all parameters, of the difference to what is
+        explained: {UPDATE_GOAL:g} of the update of this parameter, {SUSPICIOUS} times PyTorch's own
+        difference, and four units in the last place. Above 1 the gradients of the first step were
+        compared in the same way. A model is only *sensitive* if they agree."""]
+    lines = [_filled(text, initial_indent="* ", subsequent_indent="  ") for text in entries]
+    return "\n".join(["The columns of the tables:", "", *lines, ""])
 
 
 def _trained_table(rows):
-    lines = ["| model | M parameters | nodes | loss | PyTorch itself | update | PyTorch itself | worst parameter "
-             "| result | bits |", "|---|---|---|---|---|---|---|---|---|---|"]
+    lines = ["| model | M parameters | nodes | loss | PyTorch itself | update | PyTorch itself "
+             "| worst parameter | result | bits |", "|---|---|---|---|---|---|---|---|---|---|"]
     for row in rows:
         numbers = [f"{row[key]:.1e}" for key in ("loss_difference", "loss_sensitivity",
                                                  "update_difference", "update_sensitivity")]
@@ -148,9 +154,9 @@ def _missing_part(rows):
     lacking = [row for row in rows if row["missing"]]
     if not lacking:
         return ""
-    lines = ["## Unsupported operators", "",
-             "The engine refuses a kind of node that it does not execute, and the capture an operator "
-             "that has no kind.", "", "| model | refused by | operators |", "|---|---|---|"]
+    lines = ["## Unsupported operators", "", _filled(
+        """The engine refuses a kind of node that it does not execute, and the capture an operator
+        that has no kind."""), "", "| model | refused by | operators |", "|---|---|---|"]
     lines += [f"| {row['model']} | {row['refused_by']} | {'; '.join(row['missing'])} |"
               for row in lacking]
     counts = collections.Counter(text for row in lacking for text in row["missing"])
@@ -161,5 +167,6 @@ def _missing_part(rows):
 
 def _other_table(rows):
     lines = ["| model | result | message |", "|---|---|---|"]
-    return "\n".join(lines + [f"| {row['model']} | {row['status']} | {note(row).replace('|', '/')} |"
-                              for row in rows])
+    lines += [f"| {row['model']} | {row['status']} | {note(row).replace('|', '/')} |"
+              for row in rows]
+    return "\n".join(lines)

@@ -32,13 +32,14 @@ class Store:
         part.write_text(json.dumps(row, indent=1) + "\n")
         part.rename(file)
 
-    def is_wanted(self, family, model, again):
-        """Whether a model has no result, or one of the results `again`, which is then removed."""
-        row = self.row(family, model)
-        if row is not None and row["status"] not in again and "all" not in again:
-            return False
+    def remove(self, family, model):
+        """Removes the result of a model, if there is one."""
         self.file(family, model).unlink(missing_ok=True)
-        return True
+
+    def is_wanted(self, family, model, again):
+        """Whether a model has no result, or one of the results `again`."""
+        row = self.row(family, model)
+        return row is None or row["status"] in again or "all" in again
 
 
 def placements():

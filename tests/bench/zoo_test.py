@@ -35,11 +35,14 @@ class Store(unittest.TestCase):
         self.assertFalse(self.store.is_wanted("timm", "a", ["failed"]))
         self.assertTrue(self.store.is_wanted("timm", "b", []))
 
-    def test_a_result_that_is_wanted_again_is_removed(self):
+    def test_a_result_that_is_named_is_wanted_again(self):
         for again in ("same", "all"):
-            self.store.write({"family": "timm", "model": "a", "status": "same"})
-            self.assertTrue(self.store.is_wanted("timm", "a", [again]))
-            self.assertEqual(self.store.rows(), [])
+            self.assertTrue(self.store.is_wanted("timm", "a", ["failed", again]))
+
+    def test_a_removed_result_is_gone(self):
+        self.store.remove("timm", "a")
+        self.store.remove("timm", "b")
+        self.assertEqual(self.store.rows(), [])
 
 
 if __name__ == "__main__":

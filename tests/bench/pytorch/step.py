@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Times training steps of PyTorch on the CPU: forward, backward, SGD with momentum, in fp32.
 
-  step.py WORKLOAD --mode eager|compile --layout contiguous|channels_last --threads N --warm N --steps N
+  step.py WORKLOAD --mode eager|compile --layout contiguous|channels_last --threads N --warm N
+          --steps N
 
 Prints one JSON object. Refuses an environment in which PyTorch is slower than a user would have it.
 """

@@ -1,8 +1,8 @@
-"""The workloads of `scripts/bench train` and `captured` as PyTorch modules, with their losses and samples.
+"""The workloads of `scripts/bench train` and `captured` as PyTorch modules with losses and samples.
 
 BUILT_IN has the models of train_workloads.cc at the same sizes, of torchvision, transformers and
-make_reference.py; the loss of YOLOv3 has a target for every cell, because the assignment of boxes is
-no work of the device. CAPTURED has models that EasyScale only knows by capture.
+make_reference.py; the loss of YOLOv3 has a target for every cell, because the assignment of boxes
+is no work of the device. CAPTURED has models that EasyScale only knows by capture.
 """
 import sys
 from collections.abc import Callable

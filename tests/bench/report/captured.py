@@ -1,4 +1,5 @@
-"""scripts/bench captured: captured models beside the built-in ones of the same architecture, both trained by `esctl run`."""
+"""scripts/bench captured: captured models beside the built-in ones of the same architecture, both
+trained by `esctl run`."""
 
 import os
 import tempfile

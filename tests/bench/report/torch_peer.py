@@ -12,8 +12,9 @@ MODES = ("eager", "compile")
 
 def python(given):
     """The interpreter of the peer. Error: it has no PyTorch 2."""
-    path = given or subprocess.run([os.path.join(runner.ROOT, "scripts", "setup_pytorch"), "--where"],
-                                   capture_output=True, text=True, check=True).stdout.strip()
+    setup = os.path.join(runner.ROOT, "scripts", "setup_pytorch")
+    path = given or subprocess.run([setup, "--where"], capture_output=True, text=True,
+                                   check=True).stdout.strip()
     done = subprocess.run([path, "-c", "import torch, torchvision, timm, transformers"],
                           capture_output=True, text=True) if os.path.exists(path) else None
     if done is None or done.returncode != 0:

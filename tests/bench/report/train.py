@@ -1,4 +1,5 @@
-"""scripts/bench train: training steps of built-in and of captured models beside PyTorch 2, eager and compiled."""
+"""scripts/bench train: training steps of built-in and of captured models beside PyTorch 2, eager
+and compiled."""
 
 import os
 import tempfile
@@ -73,7 +74,8 @@ def measure(args, workload, folder):
     Returns a list with one result for each level."""
     both, warm, steps = ALL[workload]
     ours = BuiltIn(args, workload) if workload in WORKLOADS else Captured(args, workload, folder)
-    peer = torch_peer.Peer(args.python, workload, both, args.cores, os.path.join(folder, "inductor"))
+    cache = os.path.join(folder, "inductor")
+    peer = torch_peer.Peer(args.python, workload, both, args.cores, cache)
     contestants = {level: lambda level=level: ours.run(level) for level in args.levels}
     contestants |= {mode: lambda mode=mode: peer.run(mode, warm, steps) for mode in args.modes}
     runs = {name: [] for name in contestants}
@@ -103,8 +105,7 @@ def result_of(args, workload, level, runs):
             "ms": round(mode_ms, 4), "spread": round(runner.spread([p["ms"] for p in peers]), 4),
             "peak_rss_mib": round(max(p["peak_rss_mib"] for p in peers), 1),
             "speedup": round(mode_ms / ms, 3), "description": torch_peer.description(peers[0])}
-        if "peak_gflops" in own[0]:
-            torch_peer.refuse_slow(peers[0], max(r["peak_gflops"] for r in own), args.cores)
+        torch_peer.refuse_slow(peers[0], args.peak_gflops, args.cores)
     return result
 
 
@@ -133,8 +134,9 @@ def summary(results, modes):
                 ratios = [r[mode]["speedup"] for r in results
                           if (r["captured"], r["level"]) == (captured, level)]
                 if ratios:
-                    lines.append(f"{what}, {level}: geometric mean {runner.geometric_mean(ratios):.2f} "
-                                 f"times as fast as PyTorch {mode}, slowest {min(ratios):.2f}")
+                    mean = runner.geometric_mean(ratios)
+                    lines.append(f"{what}, {level}: geometric mean {mean:.2f} times as fast as "
+                                 f"PyTorch {mode}, slowest {min(ratios):.2f}")
     ms = {(r["workload"], r["level"]): r["ms"] for r in results}
     cost = {w: ms[w, "D2"] / ms[w, "D1"] - 1 for w, level in ms
             if level == "D2" and (w, "D1") in ms}
@@ -150,7 +152,8 @@ def svg(results, modes):
                                          if (r["workload"], r["level"]) == (w, level)), None)
                                    for w in labels]
               for level in sorted({r["level"] for r in results}) for mode in modes}
-    return chart.bars("PyTorch step time / ours (above 1: ours is faster)", labels, series, mark=1.0)
+    return chart.bars("PyTorch step time / ours (above 1: ours is faster)", labels, series,
+                      mark=1.0)
 
 
 def main(args):
@@ -160,6 +163,7 @@ def main(args):
     runner.allowed("workload", args.workloads, ALL)
     runner.allowed("level", args.levels, LEVELS)
     runner.allowed("mode", args.modes, torch_peer.MODES)
+    args.peak_gflops = BuiltIn(args, "neumf_b1024").run("D2")["peak_gflops"]
     results = []
     with tempfile.TemporaryDirectory(prefix="easyscale-bench-") as folder:
         for workload in args.workloads or ALL:
