@@ -7,17 +7,12 @@ from zoo_case import SAMPLES, Case, Entry
 CLASSES = 1000
 
 
-def entries(families, fast):
-    """The entries of families; `fast` leaves out models above 100 M parameters."""
-    lists = {"torchvision": torchvision_models, "timm": timm_models,
-             "transformers": transformers_models, "users": lambda fast: zoo_users.entries()}
-    return [entry for family in families for entry in lists[family](fast)]
+def entries(families):
+    """The entries of families."""
+    return [entry for family in families for entry in LISTS[family]()]
 
 
 # torchvision: all classification models at a small image, where the model allows one.
-SLOW = {"regnet_y_128gf", "vit_h_14", "vit_l_16", "vit_l_32", "vgg11", "vgg13", "vgg16", "vgg19",
-        "vgg11_bn", "vgg13_bn", "vgg16_bn", "vgg19_bn", "regnet_x_32gf", "regnet_y_32gf",
-        "convnext_large", "efficientnet_v2_l", "wide_resnet101_2"}
 IMAGE = {"inception_v3": 299, "maxvit_t": 224, "vit_h_14": 56}
 
 
@@ -44,11 +39,11 @@ def torchvision_case(name):
                 torch.randint(0, CLASSES, (SAMPLES,)))
 
 
-def torchvision_models(fast):
+def torchvision_models():
     import torchvision
     names = torchvision.models.list_models(module=torchvision.models)
     return [Entry("torchvision", name, lambda name=name: torchvision_case(name))
-            for name in names if "quantized" not in name and not (fast and name in SLOW)]
+            for name in names if "quantized" not in name]
 
 
 # timm: (name, image size, options), one or more of every family.
@@ -112,7 +107,7 @@ def timm_case(name, size, options):
                 torch.randint(0, CLASSES, (SAMPLES,)))
 
 
-def timm_models(fast):
+def timm_models():
     return [Entry("timm", name, lambda name=name, size=size, options=options: timm_case(
         name, size, options[0] if options else {})) for name, size, *options in TIMM]
 
@@ -216,22 +211,49 @@ def example(what):
         "bits": lambda: {"input_ids": ids, "labels": torch.randint(0, 2, (SAMPLES, 16))},
         "images": lambda: {"pixel_values": image, "labels": classes},
         "masks": lambda: {"pixel_values": image, "labels": torch.randint(0, 2, (SAMPLES, 32, 32))},
-        "pairs": lambda: {"input_ids": ids, "pixel_values": image, "return_loss": True},
+        "pairs": lambda: {"input_ids": ids, "pixel_values": image},
         "mel": lambda: {"input_features": torch.randn(SAMPLES, 8, 32), "labels": ids},
         "sound": lambda: {"input_values": torch.randn(SAMPLES, 400), "labels": classes},
     }[what]()
 
 
+class Pairs(nn.Module):
+    """Returns the contrastive loss of pairs of texts and images."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids, pixel_values):
+        return self.model(input_ids=input_ids, pixel_values=pixel_values, return_loss=True)
+
+
+def without_drop_rates(config):
+    """Sets every probability of a dropout in a configuration and in its parts to 0."""
+    for name, value in list(vars(config).items()):
+        if "drop" in name and isinstance(value, float):
+            setattr(config, name, 0.0)
+        elif name.endswith("_config") and hasattr(value, "to_dict"):
+            without_drop_rates(value)
+    return config
+
+
 def transformers_case(model, config, options, what):
     import transformers
     transformers.logging.set_verbosity_error()
-    made = getattr(transformers, model)(getattr(transformers, config)(**options))
+    settings = without_drop_rates(getattr(transformers, config)(**options))
+    made = getattr(transformers, model)(settings)
     allowed = ()
     if model.startswith("Bloom"):
         allowed = (transformers.models.bloom.modeling_bloom.GeLUFunction,)
+    made = Pairs(made) if what == "pairs" else made
     return Case(made.train(), None, example(what), allow_functions=allowed)
 
 
-def transformers_models(fast):
+def transformers_models():
     return [Entry("transformers", row[0], lambda row=row: transformers_case(*row))
             for row in TRANSFORMERS]
+
+
+LISTS = {"torchvision": torchvision_models, "timm": timm_models,
+         "transformers": transformers_models, "users": zoo_users.entries}

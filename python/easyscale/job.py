@@ -102,12 +102,12 @@ class Job:
         """
         placements = stages_text(stages, devices, self.steps)
         find_easyscaled()
-        self._write()
+        file = self._write_job(placements)
         self.interrupted = None
         with PrivateHead() as head:
             client = Client(head.endpoint)
             client.watch = head.check
-            job = self._submit(client, placements)
+            job = self._submit(client, file)
             try:
                 return job.wait(progress)
             except KeyboardInterrupt:
@@ -127,7 +127,15 @@ class Job:
         placements = stages_text(stages, None, self.steps)
         client = Client(head, keys, insecure_loopback)
         client.nodes()
-        return self._submit(client, placements)
+        return self._submit(client, self._write_job(placements))
+
+    def write(self, stages: str | None = None) -> Path:
+        """Writes model, weights, samples and job.toml into the folder of the job.
+
+        Returns the path of job.toml, for `esctl run` and `esctl submit`. The Job needs a
+        `directory` if the files are used after it is gone.
+        """
+        return self._write_job(stages_text(stages, None, self.steps))
 
     def toml(self, stages: str = "") -> str:
         """The text of the job file, whose paths are relative to the folder of the job."""
@@ -170,9 +178,12 @@ class Job:
         self._aliases = {alias: p.name for p in program.parameters for alias in p.aliases}
         _check_same_arrays(self._data, self._eval_data)
 
-    def _submit(self, client: Client, placements: str) -> RemoteJob:
+    def _write_job(self, placements: str) -> Path:
         file = self._write() / "job.toml"
         file.write_text(self.toml(placements))
+        return file
+
+    def _submit(self, client: Client, file: Path) -> RemoteJob:
         return RemoteJob(client, client.submit(file), self._aliases, self._files)
 
     def _write(self) -> Path:

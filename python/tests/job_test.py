@@ -86,6 +86,12 @@ class Write(FakeProgramsCase):
         labels = np.load(self.folder / "job" / "data" / "train" / "label.npy")
         np.testing.assert_array_equal(labels, Y.astype(np.int32))
 
+    def test_a_job_is_written_for_the_command_line(self):
+        file = make_job(directory=self.folder / "job").write("cpu-avx2:1@1,cpu-avx2:2")
+        self.assertEqual(file, self.folder / "job" / "job.toml")
+        self.assertEqual(tomllib.loads(file.read_text())["stages"], "cpu-avx2:1@1,cpu-avx2:2@1")
+        self.assertTrue((self.folder / "job" / "model.esmodel").exists())
+
     def test_named_arrays_go_to_the_arguments_with_their_names(self):
         class Two(nn.Module):
             def __init__(self):

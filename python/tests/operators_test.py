@@ -45,6 +45,8 @@ MOVES = {
     "index_computed": lambda y: y.t()[y[:, 0].long().clamp(0, 7)],
     "gather": lambda y: y.gather(1, y.argmax(1, keepdim=True)),
     "per_sample": lambda y: y[torch.arange(len(y)), y.argmax(1)],
+    "per_sample_constant": lambda y: y[torch.arange(len(y))[:, None], torch.tensor([[3, 1]])],
+    "argmax_integers": lambda y: (10 * y).long().argmax(1, keepdim=True) * y,
     "tril": lambda y: y.view(-1, 2, 4).tril(), "diagonal": lambda y: y.view(-1, 2, 4).diagonal(
         dim1=1, dim2=2),
     "one_hot": lambda y: F.one_hot(y.argmax(1), 8) * y, "negative_slice": lambda y: y[:, -3:-1],
@@ -142,6 +144,11 @@ class Operators(unittest.TestCase):
 
     def test_moves(self):
         self.check_functions(MOVES)
+
+    def test_a_constant_index_of_all_samples_is_a_move(self):
+        captured = support.capture_function(
+            lambda m, x: m.layer(x)[torch.arange(len(x))[:, None], torch.tensor([[3, 1]])])
+        self.assertNotIn("gather", support.kinds(captured))
 
     def test_reductions(self):
         self.check_functions(REDUCTIONS)

@@ -50,7 +50,30 @@ class Caching(nn.Module):
         return x + self.cache["bias"]
 
 
+class Shifted(nn.Module):
+    """A decoder whose words are its labels, one place later; its states are [places, samples, 4]."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.head = nn.Embedding(9, 4), nn.Linear(4, 9)
+
+    def forward(self, labels):
+        before = nn.functional.pad(labels[:, :-1], (1, 0), value=2)
+        states = self.words(before.masked_fill(before == -100, 1))
+        logits = self.head(states)
+        return {"loss": nn.functional.cross_entropy(logits.transpose(1, 2), labels),
+                "states": states.transpose(0, 1), "logits": logits}
+
+
 class State(unittest.TestCase):
+    def test_labels_that_a_decoder_reads_are_words(self):
+        (labels,) = capture(Shifted(), None, {"labels": torch.randint(0, 9, (4, 5))}).program.inputs
+        self.assertEqual((labels.low, labels.high), (0, 8))
+
+    def test_an_output_without_the_samples_first_is_left_out(self):
+        program = capture(Shifted(), None, {"labels": torch.randint(0, 9, (4, 5))}).program
+        self.assertEqual([x.name for x in program.outputs], ["logits"])
+
     def test_names_and_extents(self):
         program = captured_net().program
         self.assertEqual([x.name for x in program.inputs], ["image", "label"])

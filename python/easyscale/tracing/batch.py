@@ -83,7 +83,8 @@ class _Writer:
 
     def write(self) -> Program:
         static, program = self.pair.small, self.program
-        needed = _needed(static)
+        outputs = [(name, val) for name, val in static.outputs if self._is_evaluated(val)]
+        needed = _needed(static, outputs)
         self._write_inputs(static)
         self._write_parameters(static)
         for value in sorted(static.builder.constants):
@@ -93,10 +94,15 @@ class _Writer:
             if node.output in needed:
                 self._write_node(node)
         program.loss = self.numbers[static.loss.id]
-        program.outputs = [Output(name, self.numbers[val.id]) for name, val in static.outputs]
+        program.outputs = [Output(name, self.numbers[val.id]) for name, val in outputs]
         self._write_statistics(static)
         self._write_buffers(static)
         return program
+
+    def _is_evaluated(self, val: Val) -> bool:
+        """Whether an evaluation can return it: real numbers, with the samples first."""
+        dims = self.pair.dims(val.id, "an output")
+        return val.type == "f32" and bool(dims) and dims[0].per_batch
 
     def _add(self, value: Val, dims: list[Dim]) -> int:
         self.program.values.append(Value(value.type, dims))
@@ -159,10 +165,11 @@ class _Writer:
 
     def _write_count(self, val: Val, dims: list[Dim]) -> None:
         """The numbers of the samples, [0, 1, ...]: the sums of ones, minus one."""
-        one, minus = (self._constant(np.array([x], np.int32), "i32") for x in (1, -1))
-        wide = self._node("expand", [one], self._value("i32", dims))
-        sums = self._node("cumsum", [wide], self._value("i32", dims), axis=0)
-        self._node("add", [sums, minus], self._add(val, dims))
+        one = self._constant(np.ones(1, np.float32), "f32")
+        wide = self._node("expand", [one], self._value("f32", dims))
+        sums = self._node("cumsum", [wide], self._value("f32", dims), axis=0)
+        numbers = self._node("add_scalar", [sums], self._value("f32", dims), value=-1.0)
+        self._node("cast", [numbers], self._add(val, dims), to="i32")
 
     def _write_repeated(self, val: Val, arrays: list[np.ndarray], dims: list[Dim]) -> None:
         """A constant that repeats itself for every sample is written once and expanded.
@@ -232,9 +239,9 @@ def _first(array: np.ndarray, axes: list[int]) -> np.ndarray:
     return np.array(array[window], order="C")
 
 
-def _needed(static: Static) -> set[int]:
+def _needed(static: Static, outputs: list[tuple[str, Val]]) -> set[int]:
     """The values that the loss and the outputs depend on."""
-    needed = {static.loss.id} | {val.id for _, val in static.outputs}
+    needed = {static.loss.id} | {val.id for _, val in outputs}
     for node in reversed(static.builder.nodes):
         if node.output in needed:
             needed.update(node.inputs)

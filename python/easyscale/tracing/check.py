@@ -76,10 +76,11 @@ def check_training(program: Program, step: Step, state: State, tensors: dict) ->
 @torch.no_grad()
 def check_evaluation(program: Program, step: Step, state: State, tensors: dict) -> None:
     """Compares the outputs in evaluation."""
-    wanted = step(*tensors.values())
+    outputs = step(*tensors.values())
+    wanted = dict(zip(step.outputs.names, outputs))
     values = _interpret(program, state, tensors, False)
-    for output, tensor in zip(program.outputs, wanted):
-        compare(f"the output {output.name}", values[output.value], tensor, OUTPUT_ERROR)
+    for output in program.outputs:
+        compare(f"the output {output.name}", values[output.value], wanted[output.name], OUTPUT_ERROR)
 
 
 def _interpret(program: Program, state: State, tensors: dict, training: bool) -> list:

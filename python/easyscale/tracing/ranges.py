@@ -20,13 +20,17 @@ def input_ranges(static: Static) -> dict[int, tuple[int, int]]:
 
 
 def _range(static: Static, source: int) -> tuple[int, int]:
-    """The intersection of what the readers of an input allow; moves keep the integers."""
+    """The intersection of what the readers of an input allow; moves keep the integers.
+
+    So do choices between them and others: a decoder whose words are its shifted labels allows only
+    labels that are words.
+    """
     low, high = int(INT32.min), int(INT32.max)
     same = {source}
     for node in static.builder.nodes:
         if not same.intersection(node.inputs):
             continue
-        if node.kind in MOVES:
+        if node.kind in MOVES or (node.kind == "where" and same.intersection(node.inputs[1:])):
             same.add(node.output)
             continue
         allowed = _allowed(static, node, same)

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 
+import captured
 import checkpoint
 import elastic
 import ests
@@ -15,7 +16,7 @@ import runner
 import sched
 import train
 
-PARTS = {"train": train, "kernels": kernels, "ests": ests,
+PARTS = {"train": train, "captured": captured, "kernels": kernels, "ests": ests,
          "levels": levels,
          "models": models,
          "elastic": elastic,

@@ -127,3 +127,30 @@ def curves(title, x_label, y_label, series, steps=False, from_zero=True):
     body.append(_text((left + width) / 2, height - 14, x_label, "middle"))
     body.append(_text(12, 62, y_label, size=11))
     return _page(width, height, title, body)
+
+
+def scatter(title, x_label, y_label, series, mark, slope):
+    """Points with logarithmic axes. series = {name: [(x, y)]}; a value of 0 lies on the edge. Lines
+    show y = mark and y = slope * x."""
+    width, height, left, bottom = 760, 560, 76, 60
+    low, high = -9, 1  # powers of ten
+    share = lambda v: (min(max(math.log10(max(v, 10 ** low)), low), high) - low) / (high - low)
+    at_x = lambda v: left + share(v) * (width - left - 40)
+    at_y = lambda v: height - bottom - share(v) * (height - bottom - 70)
+    body = _legend(series, 42)
+    for power in range(low, high + 1):
+        x, y = at_x(10.0 ** power), at_y(10.0 ** power)
+        body.append(f'<path d="M{left} {y:.1f}H{width - 40}M{x:.1f} 70V{height - bottom}" '
+                    'stroke="#dddddd"/>')
+        body.append(_text(left - 6, y + 4, f"1e{power}", "end", 11))
+        body.append(_text(x, height - bottom + 18, f"1e{power}", "middle", 11))
+    ends = 10.0 ** low, 10.0 ** high / slope
+    body.append(f'<path d="M{left} {at_y(mark):.1f}H{width - 40}M{at_x(ends[0]):.1f} '
+                f'{at_y(slope * ends[0]):.1f}L{at_x(ends[1]):.1f} {at_y(slope * ends[1]):.1f}" '
+                'stroke="black" stroke-dasharray="4 3"/>')
+    for colour, points in zip(COLOURS, series.values()):
+        body += [f'<circle r="3" cx="{at_x(x):.1f}" cy="{at_y(y):.1f}" fill="{colour}" '
+                 'fill-opacity="0.7"/>' for x, y in points]
+    body.append(_text((left + width) / 2, height - 14, x_label, "middle"))
+    body.append(_text(12, 62, y_label, size=11))
+    return _page(width, height, title, body)

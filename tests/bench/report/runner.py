@@ -61,27 +61,47 @@ def processor():
     return found.group(1) if found else "unknown processor"
 
 
-def one_core_environment():
+def cores(first, count):
+    """`count` cores that begin with `first`; after the last one of the machine comes core 0."""
+    there = os.cpu_count()
+    if not 0 <= first < there or not 1 <= count <= there:
+        raise BenchError(f"core {first} and {count} threads: this machine has {there} cores")
+    return [(first + i) % there for i in range(count)]
+
+
+def one_core_environment(threads=1):
+    """The environment without the variables of the peers' libraries; `threads` for all of them."""
     env = {k: v for k, v in os.environ.items() if k not in PEER_VARIABLES}
-    env.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
+    env.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"),
+                             str(threads)))
     return env
 
 
-def run_plain(command, core, cwd=None):
-    """Runs a command on one core and returns its output."""
-    done = subprocess.run(["taskset", "-c", str(core), *command], capture_output=True, text=True,
-                          cwd=cwd, env=one_core_environment())
+def run_plain(command, core, cwd=None, variables=None):
+    """Runs a command on one core, or on a list of cores with a thread for each, and returns its
+    output."""
+    pinned = core if isinstance(core, list) else [core]
+    done = subprocess.run(["taskset", "-c", ",".join(map(str, pinned)), *command],
+                          capture_output=True, text=True, cwd=cwd,
+                          env=one_core_environment(len(pinned)) | (variables or {}))
     if done.returncode != 0:
         raise BenchError(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr[-2000:]}")
     return done.stdout
 
 
-def run_json(command, core, cwd=None):
-    """Runs a command on one core and returns the JSON object on the last line that has one."""
-    lines = [l for l in run_plain(command, core, cwd).splitlines() if l.startswith("{")]
+def run_json(command, core, cwd=None, variables=None):
+    """Runs a command as run_plain and returns the JSON object on the last line that has one."""
+    lines = [l for l in run_plain(command, core, cwd, variables).splitlines() if l.startswith("{")]
     if not lines:
         raise BenchError(f"{' '.join(command)}: printed no result")
     return json.loads(lines[-1])
+
+
+def allowed(what, given, known):
+    """Error: something of `given` is not known."""
+    for name in given:
+        if name not in known:
+            raise BenchError(f"{what} {name}: allowed are {', '.join(known)}")
 
 
 def geometric_mean(values):

@@ -111,8 +111,10 @@ def _counts_samples(x: Operand, size: int) -> bool:
 
 
 def _take_per_sample(b: Builder, x: Operand, index: Operand) -> Operand:
-    """x[sample, index[sample, ...]]."""
+    """x[sample, index[sample, ...]]. A constant that is the same for all samples is a move."""
     samples, length, *rest = x.shape
+    if isinstance(index, torch.Tensor) and bool((index == index[:1]).all()):
+        return b.reshape(take(b, x, 1, index[0].flatten()), b.result.shape)
     count = [samples] + [1] * (index.dim() - 1)
     index = b.expand(index, [samples, *index.shape[1:]]) if index.dim() > 1 else b.expand(
         index, count)

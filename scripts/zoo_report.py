@@ -1,0 +1,172 @@
+"""The results of scripts/zoo as lines, as a page and as a chart."""
+import collections
+import importlib.metadata
+import os
+import re
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import zoo_models
+from zoo_case import BATCH, RANKS
+from zoo_check import LOSS_GOAL, STATUS, SUSPICIOUS, UPDATE_GOAL
+from zoo_torch import FIRST_UPDATE, NOISE, STEPS
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/bench/report"))
+import chart as charts
+import runner
+
+TRAINED = ("same", "sensitive", "random", "differs", "bits differ")
+WIDTH = 120  # of the lines of a page
+LIBRARIES = ("torch", "torchvision", "timm", "transformers")
+
+
+def line(row):
+    """One line about a model, for the terminal."""
+    text = f"{row['family']} {row['model']}: {row['status']}"
+    if "loss_difference" in row:
+        text += (f"; loss {row['loss_difference']:.1e}, update {row['update_difference']:.1e} "
+                 f"(PyTorch itself: {row['loss_sensitivity']:.1e}, "
+                 f"{row['update_sensitivity']:.1e})")
+    return "; ".join(filter(None, [text, note(row), f"{_seconds(row):.0f} s"]))
+
+
+def note(row):
+    """What a model lacks, or its error without paths and times of day."""
+    if row["missing"]:
+        return "; ".join(row["missing"])
+    text = (row.get("error") or "").splitlines()[-1:]
+    text = re.sub(r"\S*/(model\.\w+: )", "", " ".join(text))
+    return re.sub(r"\S*/((?:\w+/)?\w+\.(?:py|cc):\d+)", r"\1",
+                  re.sub(r"^\S+T\S+Z error\s+", "", text))[:300]
+
+
+def summary(rows):
+    """The number of models by family and result."""
+    totals = collections.Counter(entry.family for entry in zoo_models.entries(_families()))
+    found = collections.Counter((row["family"], row["status"]) for row in rows)
+    used = [status for status in STATUS if any(s == status for _, s in found)]
+    lines = ["| family | models | " + " | ".join(used) + " | not run |",
+             "|---" * (len(used) + 3) + "|"]
+    for family, total in totals.items():
+        counts = [found[family, status] for status in used]
+        lines.append(f"| {family} | {total} | " + " | ".join(map(str, counts))
+                     + f" | {total - sum(counts)} |")
+    return "\n".join(lines)
+
+
+def page(rows):
+    """The page docs/measurements/zoo.md."""
+    used = [status for status in STATUS if any(row["status"] == status for row in rows)]
+    meanings = "\n".join(f"* **{status}**: {STATUS[status]}." for status in used)
+    parts = [_head(rows), summary(rows) + "\n", meanings + "\n", _trained_text()]
+    for family in _families():
+        own = [row for row in rows if row["family"] == family and row["status"] in TRAINED]
+        if own:
+            parts.append(f"## {family}\n\n{_trained_table(own)}\n")
+    parts.append(_missing_part(rows))
+    others = [row for row in rows if row["status"] not in TRAINED and not row["missing"]]
+    if others:
+        parts += ["## Models that were not trained for another reason\n", _other_table(others)]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def chart(rows):
+    """Every trained model by its difference and by PyTorch's own sensitivity."""
+    series = {family: [(row["update_sensitivity"], row["update_difference"]) for row in rows
+                       if row["family"] == family and "update_difference" in row
+                       and row["status"] != "random"] for family in _families()}
+    return charts.scatter(
+        f"Updates of {STEPS} steps: difference from PyTorch, by PyTorch's own sensitivity",
+        f"change of PyTorch's update when its inputs and weights change by {NOISE:g}",
+        "difference of the update of EasyScale from that of PyTorch", series,
+        mark=UPDATE_GOAL, slope=SUSPICIOUS)
+
+
+def _families():
+    return list(zoo_models.LISTS)
+
+
+def _seconds(row):
+    return sum(row.get("seconds", {}).values())
+
+
+def _head(rows):
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in LIBRARIES)
+    placements = next((row["placements"] for row in rows if "placements" in row), [])
+    runs = "; ".join(f"`{stages}`" for stages in placements)
+    hours = sum(map(_seconds, rows)) / 3600
+    here = "docs/measurements/zoo"
+    command = f"scripts/zoo FOLDER --markdown {here}.md --svg {here}.svg"
+    return "\n\n".join(["# Captured models", _filled(
+        f"""Date: {time.strftime("%Y-%m-%d")}. Command: `{command}`, which has written this page.
+        Machine: {runner.processor()}, {os.cpu_count()} cores. Versions: {versions}. The times of
+        the models add up to {hours:.1f} h; other work was running on the machine."""), _filled(
+        f"""Each model is captured by the Python package and trained for {STEPS} steps of SGD with
+        {RANKS} ESTs of {BATCH} samples, from the weights that PyTorch has given it. Its dropout is
+        set to 0. It is trained on these devices in turn, at level D2: {runs}. The parameters, the
+        optimizer state and the contexts of all three runs are compared bit for bit. PyTorch trains
+        the same weights on the same samples, with the gradients of the mini-batches averaged. The
+        learning rate is chosen so that the first step changes no parameter by more than
+        {FIRST_UPDATE:g}."""),
+        "![difference and sensitivity of all trained models](zoo.svg)\n"])
+
+
+def _filled(text, **indents):
+    return textwrap.fill(" ".join(text.split()), WIDTH, break_long_words=False,
+                         break_on_hyphens=False, **indents)
+
+
+def _trained_text():
+    entries = [
+        f"""*loss*: the largest relative difference of the loss of a step from that of PyTorch. The
+        goal is {LOSS_GOAL:g}.""",
+        f"""*update*: max |p - p of PyTorch| / max |p of PyTorch - p at the beginning|, over all
+        parameters p after the last step. The goal is {UPDATE_GOAL:g}.""",
+        f"""*PyTorch itself*: the same two measures between two runs of PyTorch, of which one has
+        all inputs and parameters multiplied by 1 + {NOISE:g} n with normal numbers n. A network
+        with a large value amplifies rounding, so its difference says nothing about the program.""",
+        f"""*worst parameter*: the largest ratio, over all parameters, of the difference to what is
+        explained: {UPDATE_GOAL:g} of the update of this parameter, {SUSPICIOUS} times PyTorch's own
+        difference, and four units in the last place. Above 1 the gradients of the first step were
+        compared in the same way. A model is only *sensitive* if they agree."""]
+    lines = [_filled(text, initial_indent="* ", subsequent_indent="  ") for text in entries]
+    return "\n".join(["The columns of the tables:", "", *lines, ""])
+
+
+def _trained_table(rows):
+    lines = ["| model | M parameters | nodes | loss | PyTorch itself | update | PyTorch itself "
+             "| worst parameter | result | bits |", "|---|---|---|---|---|---|---|---|---|---|"]
+    for row in rows:
+        numbers = [f"{row[key]:.1e}" for key in ("loss_difference", "loss_sensitivity",
+                                                 "update_difference", "update_sensitivity")]
+        if row["status"] == "random":
+            numbers = ["-"] * 4
+        worst = "-" if row["status"] == "random" else f"{row['worst_tensor']['excess']:.2g}"
+        bits = "equal" if row["equal_bits"] else "DIFFER"
+        lines.append(f"| {row['model']} | {row['parameters'] / 1e6:.3g} | {row['nodes']} | "
+                     + " | ".join(numbers) + f" | {worst} | {row['status']} | {bits} |")
+    return "\n".join(lines)
+
+
+def _missing_part(rows):
+    lacking = [row for row in rows if row["missing"]]
+    if not lacking:
+        return ""
+    lines = ["## Unsupported operators", "", _filled(
+        """The engine refuses a kind of node that it does not execute, and the capture an operator
+        that has no kind."""), "", "| model | refused by | operators |", "|---|---|---|"]
+    lines += [f"| {row['model']} | {row['refused_by']} | {'; '.join(row['missing'])} |"
+              for row in lacking]
+    counts = collections.Counter(text for row in lacking for text in row["missing"])
+    lines += ["", "| operator | models that lack it |", "|---|---|"]
+    lines += [f"| {text} | {count} |" for text, count in counts.most_common()]
+    return "\n".join(lines) + "\n"
+
+
+def _other_table(rows):
+    lines = ["| model | result | message |", "|---|---|---|"]
+    lines += [f"| {row['model']} | {row['status']} | {note(row).replace('|', '/')} |"
+              for row in rows]
+    return "\n".join(lines)

@@ -1,0 +1,79 @@
+"""Training steps of PyTorch on the samples that a job of EasyScale uses."""
+from dataclasses import dataclass
+
+import torch
+import zoo_order
+from zoo_case import BATCH, RANKS, SAMPLES
+
+STEPS = 3
+SEED = 1
+NOISE = 1e-6          # relative; the sensitivity of a model is its answer to this
+FIRST_UPDATE = 3e-4   # the largest element of the first update is at most this
+
+
+@dataclass
+class Training:
+    """What some steps of SGD have done."""
+
+    learning_rate: float
+    losses: list[float]              # the mean over the global batch before each step
+    updates: dict[str, torch.Tensor]  # of every trainable parameter: the end minus the beginning
+
+
+def train(case, learning_rate=None, noise=False, steps=STEPS):
+    """Steps of SGD; the weights are then as they were.
+
+    Without a learning rate it is the largest of 1, 0.5, 0.2, 0.1, ... that moves no parameter by
+    more than FIRST_UPDATE in the first step: larger steps amplify rounding in deep networks, and
+    smaller ones are lost in the rounding of the parameters. `noise` multiplies all inputs and
+    parameters by 1 + NOISE * a normal number.
+    """
+    generator = torch.Generator().manual_seed(7)
+
+    def scaled(tensor):
+        return tensor * (1 + NOISE * torch.randn(tensor.shape, generator=generator))
+    state = {name: tensor.clone() for name, tensor in case.model.state_dict().items()}
+    trainable = {name: p for name, p in case.model.named_parameters() if p.requires_grad}
+    case.model.train()
+    try:
+        if noise:
+            with torch.no_grad():
+                for parameter in trainable.values():
+                    parameter.copy_(scaled(parameter))
+        begin = {name: p.detach().clone() for name, p in trainable.items()}
+        losses = []
+        for step in range(steps):
+            losses.append(_backward(case, step, scaled if noise else None))
+            learning_rate = learning_rate or _learning_rate(trainable.values())
+            _update(trainable.values(), learning_rate)
+        updates = {name: p.detach() - begin[name] for name, p in trainable.items()}
+    finally:
+        with torch.no_grad():
+            for name, tensor in case.model.state_dict().items():
+                tensor.copy_(state[name])
+    return Training(learning_rate, losses, updates)
+
+
+def _backward(case, step, scaled):
+    """Adds up the gradients of all ranks, each of which has a mini-batch of its own."""
+    total = 0.0
+    for rank in range(RANKS):
+        rows = torch.tensor(zoo_order.batch(SAMPLES, SEED, RANKS, BATCH, step, rank))
+        loss = case.loss_of(rows, scaled) / RANKS
+        loss.backward()
+        total += float(loss.detach())
+    return total
+
+
+def _learning_rate(parameters):
+    largest = max(float(p.grad.abs().max()) for p in parameters if p.grad is not None)
+    rates = (digit / 10 ** power for power in range(10) for digit in (1, 0.5, 0.2))
+    return next((rate for rate in rates if rate * largest <= FIRST_UPDATE), 1e-10)
+
+
+@torch.no_grad()
+def _update(parameters, learning_rate):
+    for parameter in parameters:
+        if parameter.grad is not None:
+            parameter -= learning_rate * parameter.grad
+            parameter.grad = None
