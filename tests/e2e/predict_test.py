@@ -152,7 +152,7 @@ class CapturedModel(ModelFileTest):
         summary = self.run_job(self.job(), "--devices", self.fast_class() + ":2", "--checkpoint",
                                checkpoint)
         self.assertEqual(self.esctl("eval", checkpoint, "--json").json, summary["eval"])
-        # The directory of the evaluation samples also has the labels, which nobody reads.
+        # The directory also has the labels, which are not read.
         out = self.directory / "out.npz"
         self.esctl("predict", checkpoint, self.data / "eval", "--out", out)
         labels = (self.data / "eval/label.npy").read_bytes()
