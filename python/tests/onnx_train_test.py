@@ -7,9 +7,11 @@ import io
 import unittest
 
 import numpy as np
+import onnx
 import onnx_support as support
 import torch
-from easyscale.onnx import from_onnx
+from easyscale.onnx import from_onnx, to_onnx
+from support import FolderCase
 from torch import nn
 from torch.onnx import TrainingMode
 from train_test import programs_train_model_files
@@ -72,10 +74,11 @@ def torch_losses(module, optimizer):
 
 
 @unittest.skipUnless(programs_train_model_files(), "there is no esctl that trains model files")
-class Train(unittest.TestCase):
+class Train(FolderCase):
     def train(self, module, max_p, mix):
         """Runs a job on a mix of devices and on one; their bits must be equal."""
-        captured = from_onnx(exported(module), "cross_entropy", name=type(module).__name__)
+        self.source = exported(module)
+        captured = from_onnx(self.source, "cross_entropy", name=type(module).__name__)
         for name, tensor in module.state_dict().items():
             tensor.copy_(torch.from_numpy(captured.weights.get(name, np.array(0))))
         job = es.Job(captured, data=es.data.arrays(*samples()), batch_size=SAMPLES // max_p,
@@ -99,8 +102,13 @@ class Train(unittest.TestCase):
             np.testing.assert_allclose(trained.state_dict()[name], tensor, rtol=1e-3, atol=1e-5,
                                        err_msg=name)
         x, y = (torch.from_numpy(part) for part in samples())
-        correct = (trained.eval()(x).argmax(1) == y).float().mean().item()
+        logits = trained.eval()(x).detach()
+        correct = (logits.argmax(1) == y).float().mean().item()
         self.assertAlmostEqual(run.evaluations[-1]["accuracy"], correct, delta=1 / SAMPLES)
+        to_onnx(run, self.source, self.folder / "trained.onnx")
+        written = support.references_outputs(onnx.load(self.folder / "trained.onnx"),
+                                             {"image": x.numpy()})
+        np.testing.assert_allclose(written["logits"], logits, rtol=1e-3, atol=1e-5)
 
     def test_a_batch_norm(self):
         torch.manual_seed(support.SEED)

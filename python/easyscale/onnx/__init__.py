@@ -11,8 +11,9 @@ from ..tracing.merge import Static, check_loss
 from ..captured import Captured
 from ..errors import UsageError
 from .check import check as check_program
-from .convert import Conversion, Inputs
+from .convert import Conversion
 from .file import OnnxModel, load
+from .inputs import Inputs
 from .loss import LossOf
 from .package import onnx
 from .weights import Weights
@@ -67,7 +68,7 @@ class _Reading:
         conversion.run()
         builder, values = conversion.builder, conversion.values
         added = self.loss.add(builder, values, count)
-        self._keep(added.buffers)
+        self.weights.buffers = added.buffers
         _check_names(conversion.inputs, added.inputs)
         trainable = [conversion.parameters[tied.names[0]]
                      for tied in self.weights.parameters.values() if tied.tensor.requires_grad]
@@ -75,11 +76,6 @@ class _Reading:
         outputs = [(name, builder.value(values[name])) for name in self.loss.outputs]
         return Static(builder, conversion.inputs | added.inputs, conversion.parameters,
                       added.loss, outputs)
-
-    def _keep(self, buffers: Mapping[str, Any]) -> None:
-        """Buffers of the loss become buffers of the program."""
-        self.weights.buffers |= buffers
-        self.weights.persistent = [*buffers]
 
 
 def _check_names(inputs: Mapping[str, Any], targets: Mapping[str, Any]) -> None:

@@ -1,6 +1,7 @@
 """An ONNX model with batch norms and dropouts as they are in evaluation."""
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from .file import DEFAULT_DOMAINS
@@ -23,7 +24,7 @@ def evaluation_of(proto: Any) -> Any:
     return result
 
 
-def keep_attributes(node: Any, is_kept: Any) -> None:
+def keep_attributes(node: Any, is_kept: Callable[[str], bool]) -> None:
     """Removes the attributes of a node for whose names `is_kept` returns False."""
     kept = [attribute for attribute in node.attribute if is_kept(attribute.name)]
     del node.attribute[:]

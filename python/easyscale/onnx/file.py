@@ -113,7 +113,7 @@ def _field(info: Any, name: str) -> Field:
     if not info.type.HasField("tensor_type") or not info.type.tensor_type.HasField("shape"):
         raise OnnxRefused(f"{name}: the input {info.name} is no tensor with a shape")
     tensor = info.type.tensor_type
-    dims = tuple(dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?"
+    dims = tuple(dim.dim_value if dim.dim_value > 0 else dim.dim_param or "?"
                  for dim in tensor.shape.dim)
     return Field(info.name, np.dtype(helper.tensor_dtype_to_np_dtype(tensor.elem_type)), dims)
 

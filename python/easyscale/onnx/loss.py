@@ -30,8 +30,8 @@ TORCH_TYPE = {"f32": torch.float32, "i32": torch.int64, "bool": torch.bool}
 class LossOf:
     """What is trained: an output that is the loss already, or a loss of outputs and targets.
 
-    `outputs` are the names of the outputs that an evaluation returns; the loss gets the first one
-    if it has a name, or if the file has one, and else a dict of all.
+    `outputs` are the names of the outputs that an evaluation returns, that of the loss first. The
+    loss gets the output that was named, or the only one, or a dict of all.
     """
 
     def __init__(self, loss: Any, output: str | None, outputs: list[str], example_targets: Any):

@@ -26,7 +26,8 @@ class Weights:
 
     A parameter is an fp32 initializer with at least one axis and finite numbers that data meet;
     `frozen` has shell patterns of the names that are not trained. `parameters` has them with their
-    other names, `buffers` the statistics of batch norms, and `constants` all other initializers.
+    other names, `statistics` those of batch norms, and `constants` all other initializers. The
+    `buffers` are those of the loss.
     """
 
     def __init__(self, model: OnnxModel, frozen: Sequence[str]):
@@ -35,21 +36,26 @@ class Weights:
         statistics = _inputs(model, STATISTICS)
         read = {name for operation in model.operations for name in operation.inputs}
         self.parameters: dict[int, Tied] = {}
-        self.buffers: dict[str, torch.Tensor] = {}
+        self.statistics: dict[str, torch.Tensor] = {}
         self.constants: dict[str, np.ndarray] = {}
-        self.persistent: list[str] = []
+        self.buffers: dict[str, torch.Tensor] = {}
         for name, array in model.initializers.items():
             if name in statistics:
-                self.buffers[name] = torch.from_numpy(np.array(array, np.float32))
+                self.statistics[name] = torch.from_numpy(np.array(array, np.float32))
             elif name not in settings and name in read and _is_trained(name, array):
                 self._add_parameter(name, array, aliases.get(name, []))
             else:
                 self.constants[name] = array
         _freeze(self.parameters, frozen)
 
+    @property
+    def persistent(self) -> list[str]:
+        """The names of the buffers, which are all exported."""
+        return list(self.buffers)
+
     def tensors(self) -> dict[str, torch.Tensor]:
         """All parameters and statistics by name."""
-        return {tied.names[0]: tied.tensor for tied in self.parameters.values()} | self.buffers
+        return {tied.names[0]: tied.tensor for tied in self.parameters.values()} | self.statistics
 
     def arrays(self, names: Sequence[str]) -> dict[str, np.ndarray]:
         """Parameters and statistics by name, as they are written to a file."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 from ...tracing.lower import products as torch_products
 from ...tracing.lower.builder import Operand, Val, type_of
 from ...tracing.lower.table import CannotLower
+from ..attention import fused_attention
 from ..builder import OnnxBuilder
-from ..fuse import fused_attention
 from ..table import Call, converts
 from .windows import Window, explicit_padding, window
 
