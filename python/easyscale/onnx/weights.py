@@ -83,8 +83,9 @@ def _freeze(parameters: dict[int, Tied], patterns: Sequence[str]) -> None:
         found = [tied for tied in parameters.values()
                  if any(fnmatchcase(name, pattern) for name in tied.names)]
         if not found:
-            raise UsageError(f"frozen: no parameter has a name like {pattern!r}; the first "
-                             "ones are " + ", ".join(t.names[0] for t in list(parameters.values())[:5]))
+            first = ", ".join(tied.names[0] for tied in list(parameters.values())[:5])
+            raise UsageError(f"frozen: no parameter has a name like {pattern!r}; the first ones "
+                             f"are {first}")
         for tied in found:
             tied.tensor.requires_grad_(False)
     if not any(tied.tensor.requires_grad for tied in parameters.values()):
