@@ -36,9 +36,10 @@ TensorId Gradients::add_tensor(const TensorShape& shape) {
 }
 
 TensorId Gradients::add_constant(const std::string& name, const TensorShape& shape, float value) {
+  // The shape may be that of a tensor of the graph, which add_tensor() moves.
+  std::vector<float> words(static_cast<std::size_t>(shape.count()), value);
   const TensorId t = add_tensor(shape);
-  graph_.constants.push_back(
-      {name, t, std::vector<float>(static_cast<std::size_t>(shape.count()), value)});
+  graph_.constants.push_back({name, t, std::move(words)});
   return t;
 }
 
