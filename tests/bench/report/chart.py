@@ -148,6 +148,8 @@ def scatter(title, x_label, y_label, series, mark, slope):
     body.append(f'<path d="M{left} {at_y(mark):.1f}H{width - 40}M{at_x(ends[0]):.1f} '
                 f'{at_y(slope * ends[0]):.1f}L{at_x(ends[1]):.1f} {at_y(slope * ends[1]):.1f}" '
                 'stroke="black" stroke-dasharray="4 3"/>')
+    body.append(_text(width - 44, at_y(mark) - 4, f"y = {mark:g}", "end", 11))
+    body.append(_text(at_x(ends[1]) - 8, at_y(slope * ends[1]) + 12, f"y = {slope:g} x", "end", 11))
     for colour, points in zip(COLOURS, series.values()):
         body += [f'<circle r="3" cx="{at_x(x):.1f}" cy="{at_y(y):.1f}" fill="{colour}" '
                  'fill-opacity="0.7"/>' for x, y in points]
