@@ -30,6 +30,28 @@ class Net(nn.Module):
         return self.last(self.second(self.first(x).relu()).relu())
 
 
+class Selections(nn.Module):
+    """Volumes, resizes, and rows and elements that computed integers select."""
+
+    def __init__(self):
+        super().__init__()
+        self.wide, self.last = nn.Linear(6, 2 * 3 * 4 * 5), nn.Linear(14, 3)
+        self.volume = nn.Conv3d(2, 4, (2, 3, 3), padding=(0, 1, 1), bias=False)
+        self.places = nn.Embedding(8, 5)
+
+    def forward(self, x):
+        y = self.volume(self.wide(x).view(-1, 2, 3, 4, 5)).amax(2).tanh()
+        up = nn.functional.interpolate(y, (7, 9), mode="bicubic")
+        down = nn.functional.interpolate(up, (3, 4), mode="bilinear", align_corners=True)
+        pooled = nn.functional.adaptive_max_pool2d(down, (2, 3)).flatten(1)
+        best, _ = pooled.view(-1, 4, 6).max(2)
+        mask = (x > 0).long()
+        place = (mask.cumsum(1) - 1).masked_fill(mask == 0, 7)
+        zeros = torch.zeros_like(x[:, :5])
+        counted = zeros.scatter_add(1, mask[:, :5] * 2 + 1, x[:, 1:])
+        return self.last(torch.cat([best, self.places(place).sum(1), counted], 1))
+
+
 def samples(seed):
     """Points [SAMPLES, 6] and classes [SAMPLES] that depend on them."""
     x = np.random.default_rng(seed).normal(size=(SAMPLES, 6)).astype(np.float32)
@@ -73,6 +95,16 @@ class Train(FolderCase):
             for name, tensor in model.state_dict().items():
                 np.testing.assert_allclose(mixed.state_dict()[name], tensor.numpy(), rtol=1e-3,
                                            atol=1e-6, err_msg=name)
+
+    def test_computed_integers_select_and_volumes_are_convolved_as_in_pytorch(self):
+        torch.manual_seed(5)
+        model = Selections()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+        job = self.job(model, optimizer)
+        mixed, fixed = job.run(stages=MIX), job.run(devices="cpu-avx2:1")
+        self.assertEqual(mixed.params_digest, fixed.params_digest)
+        losses = torch_losses(model, optimizer, *samples(1))
+        np.testing.assert_allclose([r.loss for r in mixed.history], losses, rtol=1e-4)
 
     def test_a_batch_norm_comes_back_with_its_statistics_and_its_count(self):
         model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
