@@ -30,6 +30,7 @@ LOSS_GOAL, UPDATE_GOAL = 1e-4, 1e-3
 # rounding, which is 16 times smaller than that noise.
 SUSPICIOUS = 10
 ULP = 2.0 ** -23
+ROUNDING = 1e-6  # of the largest update: an update that is smaller may be rounding of a zero
 RANDOM_KINDS = {"dropout", "sample_dropout", "uniform", "normal"}
 UNSUPPORTED = re.compile(r"([a-z_0-9]+): ([^;]+?) \(\d+ x, first ")
 UNKNOWN = re.compile(r'kind = "([a-z_0-9]+)": (this version knows no such kind)')
@@ -210,11 +211,12 @@ def _worst_tensor(own, peer, noisy, begin):
     update is small.
     """
     worst = {"name": "", "excess": 0.0}
+    rounding = ROUNDING * _largest(peer.values())
     for name, update in peer.items():
         if not update.numel():
             continue
         difference = float((own[name] - update).abs().max())
-        explained = (UPDATE_GOAL * float(update.abs().max())
+        explained = (rounding + UPDATE_GOAL * float(update.abs().max())
                      + SUSPICIOUS * float((noisy[name] - update).abs().max())
                      + 4 * ULP * float(begin[name].abs().max()))
         if difference > worst["excess"] * explained:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import zoo_models
 from zoo_case import BATCH, RANKS
-from zoo_check import LOSS_GOAL, STATUS, SUSPICIOUS, UPDATE_GOAL
+from zoo_check import LOSS_GOAL, ROUNDING, STATUS, SUSPICIOUS, UPDATE_GOAL
 from zoo_torch import FIRST_UPDATE, NOISE, STEPS
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/bench/report"))
@@ -129,7 +129,7 @@ def _trained_text():
         with a large value amplifies rounding, so its difference says nothing about the program.""",
         f"""*worst parameter*: the largest ratio, over all parameters, of the difference to what is
         explained: {UPDATE_GOAL:g} of the update of this parameter, {SUSPICIOUS} times PyTorch's own
-        difference, and four units in the last place. Above 1 the gradients of the first step were
+        difference, four units in the last place, and {ROUNDING:g} of the largest update. Above 1 the gradients of the first step were
         compared in the same way. A model is only *sensitive* if they agree."""]
     lines = [_filled(text, initial_indent="* ", subsequent_indent="  ") for text in entries]
     return "\n".join(["The columns of the tables:", "", *lines, ""])
