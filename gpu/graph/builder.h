@@ -263,6 +263,10 @@ class GraphBuilder {
   // the first operator whose shapes do not fit, an operator without a reader, a missing loss.
   Result<Graph> finish(const std::vector<TensorId>& outputs);
 
+  // Returns whether an operator was refused. Then the tensors that later calls return mean nothing,
+  // and finish() returns the error.
+  bool failed() const { return error_.has_value(); }
+
  private:
   // What is known about a tensor beyond its shape.
   struct Note {
@@ -271,7 +275,6 @@ class GraphBuilder {
     std::int32_t low = 0, high = 0;  // for kI32: every value is in [low, high]
   };
 
-  bool failed() const { return error_.has_value(); }
   // Records the first error. Returns a valid tensor id; later calls return early.
   TensorId fail(const char* kind, const std::string& name, const std::string& what);
   // Returns whether all tensors are fp32 and none is a flattened image. Otherwise records an error.

@@ -82,7 +82,10 @@ Result<Graph> import_model(const ModelProgram& program, std::int64_t batch) {
 
   GraphBuilder builder(program.name, batch, layout_of(program));
   Lowering lowering(program, *values, nodes, batch, builder);
-  for (const NodeView& node : nodes) node.kind().lower(lowering, node);
+  for (const NodeView& node : nodes) {
+    node.kind().lower(lowering, node);
+    if (builder.failed()) break;  // the value of the node may be missing
+  }
   return lowering.finish();
 }
 

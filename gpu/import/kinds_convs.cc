@@ -200,6 +200,13 @@ TensorId depth_weight(GraphBuilder& b, const std::string& name, TensorId weight)
   return b.reshape(name, moved, {w[0], w[2], w[3], w[1] * w[4]});
 }
 
+// A weight [o,k,c] that is a tensor becomes [o,1,k,c].
+void add_line(GraphBuilder& b, Op& op) {
+  TensorId& weight = op.in[static_cast<std::size_t>(op.tensors.weight)];
+  const TensorShape w = b.shape(weight);
+  weight = b.reshape(op.name, weight, {w[0], 1, w[1], w[2]});
+}
+
 void lower_conv(Lowering& l, const NodeView& node) {
   GraphBuilder& b = l.builder();
   const TensorShape& x = node.shape();
@@ -213,8 +220,11 @@ void lower_conv(Lowering& l, const NodeView& node) {
     return l.set(node, convolve_volume(b, std::move(op), volume_input(l, node), plan), order);
   }
   TensorId image = l.in(node, 0, order);
-  if (x.rank() == 3) image = b.reshape(op.name, image, {x[0], 1, x[2], x[1]});
   l.set_weights(op, node, order);
+  if (x.rank() == 3) {
+    image = b.reshape(op.name, image, {x[0], 1, x[2], x[1]});
+    if (op.tensors.weight >= 0) add_line(b, op);
+  }
   l.set(node, convolve(b, std::move(op), image, plan.image), order);
 }
 

@@ -308,6 +308,7 @@ BatchNormStats Lowering::statistics(std::int64_t mean, std::int64_t variance) {
 }
 
 Result<Graph> Lowering::finish() {
+  if (builder_.failed()) return builder_.finish_any({});
   if (stored(program_.loss).tensor != kNoTensor)  // else the last operator is the loss
     builder_.scalar_loss("loss", in_order(program_.loss, {}));
   std::vector<TensorId> outputs;

@@ -410,6 +410,12 @@ void add_layers(std::vector<ProgramCase>& cases) {
     const ValueId weight = w.node("tanh", {w.parameter("w", {4, 3, 3, 3})});
     return w.node("conv", {x, weight}, window(1, 1));
   }));
+  cases.push_back(
+      program_case("computed weight of a line", {3, 7}, [](ProgramWriter& w, ValueId x) {
+        const ValueId weight = w.node("tanh", {w.parameter("w", {4, 3, 3})});
+        return w.node("conv", {x, weight},
+                      {{"stride", Ints{2}}, {"padding", Ints{1}}, {"dilation", Ints{1}}});
+      }));
   cases.push_back(program_case("matmul", {2, 3, 4}, [](ProgramWriter& w, ValueId x) {
     const ValueId t = w.node("permute", {x}, {{"order", Ints{0, 1, 3, 2}}});
     const ValueId y = w.node("matmul", {x, t});
