@@ -21,6 +21,8 @@ READS = {
     "trace-step": [["trace-step", None, "--step", "1", "--device", "cpu-scalar"],
                    ["trace-step", "JOB", "--step", "2", "--device", "cpu-scalar", "--from", None]],
     "export": [["export", None, "new.safetensors"]],
+    "eval": [["eval", None]],
+    "predict": [["predict", None, "in.npz", "--out", "new.npz"]],
     "checkpoint": [["checkpoint", "ls", None], ["checkpoint", "verify", None],
                    ["checkpoint", "prune", None, "--keep", "1"]],
     "diff": [["diff", None, "LEDGER", "HEAD"], ["diff", "LEDGER", None, "HEAD"]],
