@@ -66,7 +66,7 @@ CASES = {name: One(name, shape=IMAGE) for name in UNARY} | {
     "Pow 3": One("Pow", scalar(3)), "Max": One("Max", normal(6), normal(4, 1)),
     "Min": One("Min", normal(6)), "Sum": One("Sum", normal(6), normal(6)),
     "Mean": One("Mean", normal(6), normal(6)), "Dropout": One("Dropout", scalar(0.5)),
-    "ReduceSum": One("ReduceSum", ints(1), keepdims=0), "ReduceSum all": One("ReduceSum"),
+    "ReduceSum": One("ReduceSum", ints(1), keepdims=0),
     "ReduceSum nothing": One("ReduceSum", noop_with_empty_axes=1),
     "ReduceMean": One("ReduceMean", axes=[-1]),
     "ReduceMean 18": One("ReduceMean", ints(-1, 1), opset=18),
@@ -76,7 +76,6 @@ CASES = {name: One(name, shape=IMAGE) for name in UNARY} | {
     "ReduceL2": One("ReduceL2", axes=[1, 2]), "ReduceL2 18": One("ReduceL2", ints(2), opset=18),
     "ReduceSumSquare": One("ReduceSumSquare", axes=[2]),
     "ReduceLogSumExp": One("ReduceLogSumExp", axes=[2]),
-    "ArgMax": One("ArgMax", axis=2, keepdims=0), "ArgMin": One("ArgMin", axis=1),
     "CumSum": One("CumSum", np.array(2)),
     "CumSum behind": One("CumSum", np.array(1), exclusive=1, reverse=1),
     "Softmax": One("Softmax", axis=1), "LogSoftmax": One("LogSoftmax"),
@@ -138,17 +137,21 @@ CASES = {name: One(name, shape=IMAGE) for name in UNARY} | {
     "Gather one": One("Gather", np.array(-1), axis=1),
     "Gather table": One("Gather", np.array([[1, 0], [2, 2]]), axis=1),
     "Trilu": One("Trilu", np.array(1)), "Trilu lower": One("Trilu", upper=0),
-    "Cast": One("Cast", to=TensorProto.INT64),
 }
 
-# Operators on logical values, integers or several computed values, as lines of support.graph.
+# Operators on logical values, integers or several computed values, or whose result is no output of an
+# evaluation, as lines of support.graph.
 GRAPHS = {
     "comparisons": ["Greater z zero a", "LessOrEqual z one b", "And a b c", "Less z one d",
                     "Not d e", "Or c e f", "GreaterOrEqual z zero g", "Xor f g h",
                     "Where h z neg y"],
     "Equal": ["ArgMax z a axis=1", "Equal a two b", "Where b z neg y"],
     "IsNaN": ["Log z a", "IsNaN a b", "Where b zero z y"],
-    "ReduceLogSum": ["Abs z a", "ReduceLogSum a y"],
+    "ReduceSum all": ["ReduceSum z a", "Add z a y"],
+    "ReduceLogSum": ["Abs z a", "ReduceLogSum a b", "Add z b y"],
+    "ArgMax": ["ArgMax z a axis=2 keepdims=0", "Cast a y to=1"],
+    "ArgMin": ["ArgMin z a axis=1", "Cast a y to=1"],
+    "Cast": ["Cast z a to=7", "Cast a y to=1"],
     "Sqrt": ["Abs z a", "Sqrt a y"],
     "Pow computed": ["Abs z a", "Pow a z y"],
     "CastLike": ["Greater z zero a", "CastLike a z y"],
