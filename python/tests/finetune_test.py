@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from support import HERE, FolderCase, offered_types, programs_train_model_files
 from torch import nn
+from torch_training import torch_losses
 
 import easyscale as es
 from easyscale.private_head import PrivateHead
@@ -68,21 +69,6 @@ def correlation(model, ids, mask, same):
     with torch.no_grad():
         cosines = model(torch.from_numpy(ids), torch.from_numpy(mask))
     return float(np.corrcoef(cosines.numpy(), same)[0, 1])
-
-
-def torch_losses(model, ids, mask, same):
-    """The losses before each of STEPS full-batch steps of PyTorch."""
-    model.train()
-    ids, mask, same = (torch.from_numpy(array) for array in (ids, mask, same))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE)
-    losses = []
-    for _ in range(STEPS):
-        optimizer.zero_grad()
-        loss = nn.functional.mse_loss(model(ids, mask), same)
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
 
 
 @unittest.skipUnless(get_model_path, "there is no package with the encoder: scripts/setup_pytorch")
@@ -143,7 +129,9 @@ class FineTune(FolderCase):
         self.assertEqual(run.params_digest, fixed.params_digest)
         self.assertEqual(run.state_digest, fixed.state_digest)
 
-        expected = np.array(torch_losses(copy.deepcopy(self.model), *self.train))
+        model = copy.deepcopy(self.model).train()
+        expected = np.array(torch_losses(model, torch.optim.AdamW(model.parameters(), lr=RATE),
+                                         nn.functional.mse_loss, self.train, STEPS))
         losses = np.array([record.loss for record in run.history])
         np.testing.assert_allclose(losses, expected, rtol=1e-3)
 

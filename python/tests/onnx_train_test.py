@@ -11,10 +11,10 @@ import onnx
 import onnx_support as support
 import torch
 from easyscale.onnx import from_onnx, to_onnx
-from support import FolderCase
+from support import FolderCase, programs_train_model_files
 from torch import nn
 from torch.onnx import TrainingMode
-from train_test import programs_train_model_files
+from torch_training import torch_losses
 
 import easyscale as es
 
@@ -60,19 +60,6 @@ def exported(module):
     return file.getvalue()
 
 
-def torch_losses(module, optimizer):
-    """The losses before each of STEPS full-batch steps of PyTorch."""
-    x, y = (torch.from_numpy(part) for part in samples())
-    losses = []
-    for _ in range(STEPS):
-        optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(module(x), y)
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
-
-
 @unittest.skipUnless(programs_train_model_files(), "there is no esctl that trains model files")
 class Train(FolderCase):
     def train(self, module, max_p, mix):
@@ -94,7 +81,7 @@ class Train(FolderCase):
         """Compares losses, weights and the evaluation with those of PyTorch."""
         run = self.train(module, max_p, mix)
         optimizer = torch.optim.SGD(module.parameters(), 0.1, momentum=0.9)
-        losses = torch_losses(module, optimizer)
+        losses = torch_losses(module, optimizer, nn.functional.cross_entropy, samples(), STEPS)
         np.testing.assert_allclose([record.loss for record in run.history], losses, rtol=1e-4)
         trained = type(module)()
         run.load_into(trained)

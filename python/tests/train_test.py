@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from support import FolderCase, programs_train_model_files
 from torch import nn
+from torch_training import torch_losses
 
 import easyscale as es
 
@@ -58,18 +59,6 @@ def samples(seed):
     return x, x[:, :3].argmax(axis=1)
 
 
-def torch_losses(model, optimizer, x, y):
-    """The losses before each of STEPS full-batch steps of PyTorch."""
-    losses = []
-    for _ in range(STEPS):
-        optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(model(torch.from_numpy(x)), torch.from_numpy(y))
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
-
-
 @unittest.skipUnless(programs_train_model_files(), "there is no esctl that trains model files")
 class Train(FolderCase):
     def job(self, model, optimizer, **options):
@@ -90,7 +79,7 @@ class Train(FolderCase):
             mixed, fixed = job.run(stages=MIX), job.run(devices="cpu-avx2:1")
             self.assertEqual(mixed.params_digest, fixed.params_digest)
             self.assertEqual(mixed.state_digest, fixed.state_digest)
-            losses = torch_losses(model, optimizer, *samples(1))
+            losses = torch_losses(model, optimizer, nn.functional.cross_entropy, samples(1), STEPS)
             np.testing.assert_allclose([r.loss for r in mixed.history], losses, rtol=1e-5)
             for name, tensor in model.state_dict().items():
                 np.testing.assert_allclose(mixed.state_dict()[name], tensor.numpy(), rtol=1e-3,
@@ -103,7 +92,7 @@ class Train(FolderCase):
         job = self.job(model, optimizer)
         mixed, fixed = job.run(stages=MIX), job.run(devices="cpu-avx2:1")
         self.assertEqual(mixed.params_digest, fixed.params_digest)
-        losses = torch_losses(model, optimizer, *samples(1))
+        losses = torch_losses(model, optimizer, nn.functional.cross_entropy, samples(1), STEPS)
         np.testing.assert_allclose([r.loss for r in mixed.history], losses, rtol=1e-4)
 
     def test_a_batch_norm_comes_back_with_its_statistics_and_its_count(self):

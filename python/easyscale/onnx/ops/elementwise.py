@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -33,24 +34,16 @@ for _name, _kind in SAME_KIND.items():
     _register_unary(_name, _kind)
 
 
-@converts("Ceil")
-def ceil(b: OnnxBuilder, call: Call, x: Operand) -> Operand:
-    return torch_elementwise.ceil(b, x)
+def _register_as_torch(name: str, lower: Callable[[OnnxBuilder, Operand], Operand]) -> None:
+    @converts(name)
+    def convert(b: OnnxBuilder, call: Call, x: Operand) -> Operand:
+        return lower(b, x)
 
 
-@converts("Tan")
-def tan(b: OnnxBuilder, call: Call, x: Operand) -> Operand:
-    return torch_elementwise.tan(b, x)
-
-
-@converts("Softsign")
-def softsign(b: OnnxBuilder, call: Call, x: Operand) -> Operand:
-    return torch_elementwise.softsign(b, x)
-
-
-@converts("IsNaN")
-def isnan(b: OnnxBuilder, call: Call, x: Operand) -> Operand:
-    return torch_elementwise.isnan(b, x)
+for _name, _lower in {"Ceil": torch_elementwise.ceil, "Tan": torch_elementwise.tan,
+                      "Softsign": torch_elementwise.softsign,
+                      "IsNaN": torch_elementwise.isnan}.items():
+    _register_as_torch(_name, _lower)
 
 
 @converts("Softplus")

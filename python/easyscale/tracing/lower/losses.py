@@ -91,22 +91,24 @@ def l1_loss(b: Builder, self: Operand, target: Operand, reduction: int) -> Opera
     return b.emit("l1", x, y, reduction=NAMES[reduction])
 
 
+def _rounded_l1(b: Builder, kind: str, xs: tuple[Operand, Operand], reduction: int,
+                **near: float) -> Operand:
+    """A loss that is a square near 0; `near` says how near."""
+    if reduction == 0:
+        raise CannotLower(f"a {kind} loss of elements")
+    return b.emit(kind, *_alike(b, *xs), **near, reduction=NAMES[reduction])
+
+
 @lowers("smooth_l1_loss.default")
 def smooth_l1_loss(b: Builder, self: Operand, target: Operand, reduction: int,
                    beta: float) -> Operand:
-    if reduction == 0:
-        raise CannotLower("a smooth L1 loss of elements")
-    x, y = _alike(b, self, target)
-    return b.emit("smooth_l1", x, y, beta=float(beta), reduction=NAMES[reduction])
+    return _rounded_l1(b, "smooth_l1", (self, target), reduction, beta=float(beta))
 
 
 @lowers("huber_loss.default")
 def huber_loss(b: Builder, self: Operand, target: Operand, reduction: int,
                delta: float) -> Operand:
-    if reduction == 0:
-        raise CannotLower("a Huber loss of elements")
-    x, y = _alike(b, self, target)
-    return b.emit("huber", x, y, delta=float(delta), reduction=NAMES[reduction])
+    return _rounded_l1(b, "huber", (self, target), reduction, delta=float(delta))
 
 
 @lowers("binary_cross_entropy.default")
