@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -34,16 +33,15 @@ for _name, _kind in SAME_KIND.items():
     _register_unary(_name, _kind)
 
 
-def _register_as_torch(name: str, lower: Callable[[OnnxBuilder, Operand], Operand]) -> None:
+def _register_as_torch(name: str, lowering: str) -> None:
+    """`lowering` is the name of a function of tracing/lower/elementwise.py."""
     @converts(name)
     def convert(b: OnnxBuilder, call: Call, x: Operand) -> Operand:
-        return lower(b, x)
+        return getattr(torch_elementwise, lowering)(b, x)
 
 
-for _name, _lower in {"Ceil": torch_elementwise.ceil, "Tan": torch_elementwise.tan,
-                      "Softsign": torch_elementwise.softsign,
-                      "IsNaN": torch_elementwise.isnan}.items():
-    _register_as_torch(_name, _lower)
+for _name in ("Ceil", "Tan", "Softsign", "IsNaN"):
+    _register_as_torch(_name, _name.lower())
 
 
 @converts("Softplus")
