@@ -13,7 +13,7 @@ from zoo_case import BATCH, RANKS
 from zoo_check import LOSS_GOAL, ROUNDING, STATUS, SUSPICIOUS, UPDATE_GOAL
 from zoo_torch import FIRST_UPDATE, NOISE, STEPS
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/bench/report"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "report"))
 import chart as charts
 import runner
 

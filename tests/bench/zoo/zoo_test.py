@@ -1,10 +1,8 @@
 #!/usr/bin/env python3
 """The parts of scripts/zoo that need no PyTorch: the samples of a rank, and the stored results."""
-import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, sys.argv.pop(1))  # scripts
 import zoo_order
 import zoo_store
 
