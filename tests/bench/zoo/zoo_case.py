@@ -1,7 +1,8 @@
 """What a model of scripts/zoo is."""
+import copy
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -30,6 +31,17 @@ class Case:
     def parameters(self):
         """The number of elements of all parameters."""
         return sum(p.numel() for p in self.model.parameters())
+
+    def in_double(self):
+        """The same case in double precision."""
+        def double(tree):
+            if isinstance(tree, dict):
+                return {key: double(value) for key, value in tree.items()}
+            if isinstance(tree, tuple):
+                return tuple(map(double, tree))
+            return tree.double() if torch.is_tensor(tree) and tree.is_floating_point() else tree
+        return replace(self, model=copy.deepcopy(self.model).double(), inputs=double(self.inputs),
+                       targets=double(self.targets))
 
     def arrays(self):
         """The samples by the names that easyscale.data.arrays takes: texts, or numbers."""

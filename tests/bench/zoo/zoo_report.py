@@ -129,8 +129,10 @@ def _trained_text():
         with a large value amplifies rounding, so its difference says nothing about the program.""",
         f"""*worst parameter*: the largest ratio, over all parameters, of the difference to what is
         explained: {UPDATE_GOAL:g} of the update of this parameter, {SUSPICIOUS} times PyTorch's own
-        difference, four units in the last place, and {ROUNDING:g} of the largest update. Above 1 the gradients of the first step were
-        compared in the same way. A model is only *sensitive* if they agree."""]
+        difference, four units in the last place, and {ROUNDING:g} of the largest update.
+        Above 1 the gradients of the first step were compared with those of PyTorch in double
+        precision; what PyTorch's fp32 differs from these is explained. A model is only *sensitive*
+        if they agree."""]
     lines = [_filled(text, initial_indent="* ", subsequent_indent="  ") for text in entries]
     return "\n".join(["The columns of the tables:", "", *lines, ""])
 
