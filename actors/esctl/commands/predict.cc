@@ -4,6 +4,7 @@
 #include "actors/esctl/commands/commands.h"
 #include "actors/esctl/views/render_json.h"
 #include "actors/esctl/views/render_text.h"
+#include "store/checkpoint/checkpoint.h"
 #include "store/dataset/arrays/npz_file.h"
 #include "store/safetensors/safetensors.h"
 
@@ -30,6 +31,7 @@ Result<std::vector<Prediction>> predict_outputs(const PredictOptions& options) {
 }
 
 Status predict_command(const PredictOptions& options, Console& console) {
+  ES_RETURN_IF_ERROR(store::check_free(options.out));  // before the computation, not after it
   const auto outputs = predict_outputs(options);
   if (!outputs) return outputs.error();
   std::vector<store::NpzArray> arrays;
