@@ -13,6 +13,7 @@ from harness import EXIT_REFUSED, wait_until
 from jobs import ANY_LENGTH, job_text
 
 STEPS = 1_000_000  # Longer than any time limit.
+SHORT_STEPS = 600  # Enough that a disk can fail before the end.
 WARNING = "no request is accepted until it can be written"
 
 
@@ -150,6 +151,27 @@ class FullDisk(harness.EndToEndTest):
         head.wait_for(job, "trains again", lambda d: d["state"] == "running"
                       and d["steps"] > before["steps"] + 50)
         self.finish(head, job, file)
+        head.stop()
+
+    def test_a_job_ends_only_when_its_ledger_is_on_the_disk(self):
+        state = self.directory / "state"
+        head = self.start_head(state, preload=True)
+        file = self.job("short", steps=SHORT_STEPS)
+        job = head.submit(file)
+        head.wait_for_step(job, 20)
+        self.switch.write_text(str(errno.ENOSPC))
+        seen = head.wait_for(job, "its last step",
+                             lambda d: d["steps"] == SHORT_STEPS or d["state"] == "finished")
+        self.assertIn(WARNING, seen["warning"] or "")
+        self.assertEqual(seen["state"], "running")
+        follower = self.start_esctl("logs", job, "--follow", "--head", head.endpoint)
+        self.switch.unlink()
+        head.wait_for(job, "its end", lambda d: d["state"] == "finished")
+        self.assertEqual(follower.wait().code, 0)
+        ledger = self.directory / f"{job}.ledger"
+        head.esctl("ledger", job, "--out", ledger)
+        lines = [line for line in ledger.read_text().splitlines() if line[:1].isdigit()]
+        self.assertEqual(len(lines), SHORT_STEPS)
         head.stop()
 
     def test_a_head_that_is_killed_on_a_full_disk_comes_back(self):

@@ -319,7 +319,7 @@ caf::behavior intra_job_actor(caf::stateful_actor<IntraJobState>* self, IntraJob
       [=](const Msg<wire::PlanAnswer>& m) { self->state.on_plans(*m.view()); },
       [=](const Msg<wire::PlanList>& m) { self->state.on_plan_list(m); },
       [=](const PeerDown& down) { self->state.on_peer_down(down); },
-      [=](const Msg<wire::DescribeJob>&) { return self->state.details(); },
+      [=](const Msg<wire::DescribeJob>&) { return self->state.details(self->state.shown_state()); },
       [=](const Msg<wire::CancelJob>&) { self->state.cancel_unasked(); },
       [=](StoreRecoveredAtom) { self->state.on_store_recovered(); },
       [=](TickAtom) { self->state.tick(); },

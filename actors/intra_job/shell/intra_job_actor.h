@@ -84,7 +84,8 @@ class IntraJobState {
   void on_plans(wire::PlanAnswer::Reader r);
   void on_plan_list(const Msg<wire::PlanList>& list);
   void on_peer_down(const PeerDown& down);
-  Msg<wire::JobDetails> details() const;
+  JobState shown_state() const;
+  Msg<wire::JobDetails> details(JobState state) const;
   void cancel_unasked();
   void on_store_recovered();
   void tick();
@@ -177,16 +178,16 @@ class IntraJobState {
   void cancel(const Inbound& inbound);
   void list_plans(const Inbound& inbound);
   std::uint64_t remember(const Inbound& inbound);
-  void fill_details(wire::JobDetails::Builder b) const;
+  void fill_details(wire::JobDetails::Builder b, JobState state) const;
   void answer_log(const Follower& follower, const std::string& line);
-  void answer_info(const Follower& follower);
+  void answer_info(const Follower& follower, JobState state);
   void end_follower(const Follower& follower);
   void tell_followers_progress();
   template <class Schema, class Fill>
   void answer(const PeerId& client, std::uint64_t request, Fill&& fill);
   void refuse(const PeerId& client, std::uint64_t request, const Error& error);
 
-  JobView view() const;
+  JobView view(JobState state) const;
   WorkerView worker_view(const protocol::Member& member, const DeviceId& device) const;
   // Sends a value of protocol/core/job_cluster.h.
   template <class Value>

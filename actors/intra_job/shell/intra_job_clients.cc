@@ -66,17 +66,23 @@ void IntraJobState::on_client(const Inbound& inbound) {
   }
 }
 
-JobView IntraJobState::view() const {
+// The end of a job is shown after it is on disk. Until then the ledger of the job lacks lines, and a
+// head that dies would compute the last steps again.
+JobState IntraJobState::shown_state() const {
+  return is_over(core_->state()) && !held_.empty() ? JobState::kRunning : core_->state();
+}
+
+JobView IntraJobState::view(JobState state) const {
   const JobSpec& spec = options_.config.spec;
   JobView v;
   v.id = options_.job;
   v.name = spec.name;
-  v.state = state_name(core_->state());
+  v.state = state_name(state);
   v.level = level_name(spec.level);
   v.max_p = spec.max_p;
   v.step = core_->ledger().through();
   v.last_step = options_.config.last_version;
-  v.placement = is_over(core_->state()) ? "" : core_->placement();
+  v.placement = is_over(state) ? "" : core_->placement();
   v.loss_first = mean_loss_of(core_->ledger().first());
   v.loss_last = mean_loss_of(core_->ledger().last());
   v.peak_rss_mib = peak_rss_mib_;
@@ -134,18 +140,19 @@ WorkerView IntraJobState::worker_view(const protocol::Member& member,
   return v;
 }
 
-void IntraJobState::fill_details(wire::JobDetails::Builder b) const {
-  put(b.initInfo(), view());
+void IntraJobState::fill_details(wire::JobDetails::Builder b, JobState state) const {
+  put(b.initInfo(), view(state));
   b.setSpecToml(options_.record.spec_toml);
 }
 
-Msg<wire::JobDetails> IntraJobState::details() const {
-  return Msg<wire::JobDetails>::build({.job = options_.job}, [this](auto b) { fill_details(b); });
+Msg<wire::JobDetails> IntraJobState::details(JobState state) const {
+  return Msg<wire::JobDetails>::build({.job = options_.job},
+                                      [=, this](auto b) { fill_details(b, state); });
 }
 
 void IntraJobState::describe(const Inbound& inbound) {
   answer<wire::JobDetails>(inbound.from, inbound.frame->envelope.request,
-                           [this](wire::JobDetails::Builder b) { fill_details(b); });
+                           [this](wire::JobDetails::Builder b) { fill_details(b, shown_state()); });
 }
 
 // --- followers
@@ -157,12 +164,12 @@ void IntraJobState::follow(const Inbound& inbound) {
     const Follower follower{inbound.from, inbound.frame->envelope.request, r.getInfo()};
     if (r.getLogFromStart())
       for (const std::string& line : log_lines_) answer_log(follower, line);
-    answer_info(follower);
-    if (r.getUntilNow() || core_->phase() == intra_job::Phase::kEnding || is_over(core_->state())) {
-      // In phase Ending only the exits of processes are missing. Followers that stay are told by
-      // JobEnded.
-      if (r.getUntilNow() || core_->fleet().holds_nothing()) return end_follower(follower), 0;
-    }
+    answer_info(follower, shown_state());
+    // While a job ends, only the exits of processes and the writes to the disk are missing.
+    // Followers that stay are told by JobEnded.
+    const bool is_ending = core_->phase() == intra_job::Phase::kEnding || is_over(core_->state());
+    if (r.getUntilNow() || (is_ending && core_->fleet().holds_nothing() && held_.empty()))
+      return end_follower(follower), 0;
     followers_.push_back(follower);
     return 0;
   });
@@ -174,10 +181,10 @@ void IntraJobState::answer_log(const Follower& follower, const std::string& line
                          [&](wire::JobEvent::Builder b) { b.setLogLine(line); });
 }
 
-void IntraJobState::answer_info(const Follower& follower) {
+void IntraJobState::answer_info(const Follower& follower, JobState state) {
   if (!follower.info) return;
   answer<wire::JobEvent>(follower.client, follower.request,
-                         [&](wire::JobEvent::Builder b) { put(b.initInfo(), view()); });
+                         [&](wire::JobEvent::Builder b) { put(b.initInfo(), view(state)); });
 }
 
 void IntraJobState::end_follower(const Follower& follower) {
@@ -192,7 +199,7 @@ void IntraJobState::tell_followers_progress() {
     if (!follower.info) continue;
     if (!progress)
       progress = Msg<wire::JobEvent>::build({}, [&](wire::JobEvent::Builder b) {
-                   put(b.initInfo(), view());
+                   put(b.initInfo(), view(shown_state()));
                  }).frame();
     send_to(follower.client,
             with_envelope(progress, {.job = options_.job, .request = follower.request}));

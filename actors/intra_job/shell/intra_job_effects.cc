@@ -29,7 +29,7 @@ Status IntraJobState::perform_effect(const intra_job::SaveRecord& effect) {
 
 // For clients that ask after a restart of the head.
 Status IntraJobState::save_end() {
-  const Msg<wire::JobDetails> shown = details();
+  const Msg<wire::JobDetails> shown = details(core_->state());
   const auto bytes = shown.frame()->body.asChars();
   return peers_.store->history().save_end(options_.job, {bytes.begin(), bytes.size()});
 }
@@ -150,7 +150,7 @@ Status IntraJobState::perform_effect(const intra_job::JobEnded& effect) {
       (effect.error.empty() ? "" : ": " + effect.error));
   log_file_.close();  // this actor stays, to answer questions
   for (const Follower& follower : followers_) {
-    answer_info(follower);
+    answer_info(follower, effect.state);
     end_follower(follower);
   }
   followers_.clear();
