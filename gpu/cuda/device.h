@@ -35,6 +35,10 @@ struct Recording {
   void* handle = nullptr;
 };
 
+inline std::size_t bytes_of(std::int64_t floats) {
+  return static_cast<std::size_t>(floats) * sizeof(float);
+}
+
 class Device {
  public:
   virtual ~Device() = default;

@@ -12,10 +12,6 @@
 namespace es::gpu::cuda {
 namespace {
 
-std::size_t bytes_of(std::int64_t floats) {
-  return static_cast<std::size_t>(floats) * sizeof(float);
-}
-
 std::int64_t max_workspace(const Program& program, const DeviceKernels& kernels) {
   std::size_t floats = 0;
   for (const Op& op : program.graph.ops)

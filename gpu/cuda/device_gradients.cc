@@ -7,14 +7,6 @@
 #include "proto/base/check.h"
 
 namespace es::gpu::cuda {
-namespace {
-
-std::size_t bytes_of(std::int64_t floats) {
-  return static_cast<std::size_t>(floats) * sizeof(float);
-}
-
-}  // namespace
-
 Result<std::unique_ptr<DeviceGradients>> DeviceGradients::create(Device& device,
                                                                  const std::vector<Bucket>& buckets,
                                                                  std::int64_t floats,

@@ -7,10 +7,6 @@
 namespace es::gpu::cuda {
 namespace {
 
-std::size_t bytes_of(std::int64_t floats) {
-  return static_cast<std::size_t>(floats) * sizeof(float);
-}
-
 bool same(const DropoutKey& a, const DropoutKey& b) {
   return a.seed == b.seed && a.step == b.step && a.rank == b.rank;
 }

@@ -3,14 +3,6 @@
 #include <algorithm>
 
 namespace es::gpu::cuda {
-namespace {
-
-std::size_t bytes_of(std::int64_t floats) {
-  return static_cast<std::size_t>(floats) * sizeof(float);
-}
-
-}  // namespace
-
 Status DeviceReduction::provide(std::uint32_t max_p) {
   if (asked_) return {};
   asked_ = true;

@@ -7,14 +7,6 @@
 #include "proto/base/digest_secret.h"
 
 namespace es::gpu::cuda {
-namespace {
-
-std::size_t bytes_of(std::int64_t floats) {
-  return static_cast<std::size_t>(floats) * sizeof(float);
-}
-
-}  // namespace
-
 Result<float*> DeviceUpdater::device_floats(std::size_t count, const char* what) {
   const auto memory = device_.allocate(std::max<std::size_t>(count, 1) * sizeof(float), what);
   if (!memory) return memory.error();

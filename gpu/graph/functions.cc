@@ -19,7 +19,6 @@ struct Backward {
   Term dy, y;
 };
 
-using Op = ElementOp;
 using F = Forward;
 using G = Backward;
 
@@ -34,32 +33,32 @@ struct Entry {
 // --- Terms that several entries use.
 
 Term less(Term a, Term b) {
-  return emit(Op::kLess, a, b);
+  return emit(ElementOp::kLess, a, b);
 }
 Term choose(Term test, Term a, Term b) {
-  return emit(Op::kSelect, test, a, b);
+  return emit(ElementOp::kSelect, test, a, b);
 }
 Term zero(Term like) {
   return number(like, 0.0F);
 }
 Term larger(Term a, float b) {
-  return emit(Op::kMax, a, number(a, b));
+  return emit(ElementOp::kMax, a, number(a, b));
 }
 Term smaller(Term a, float b) {
-  return emit(Op::kMin, a, number(a, b));
+  return emit(ElementOp::kMin, a, number(a, b));
 }
 Term sigmoid(Term x) {
-  return emit(Op::kSigmoid, x);
+  return emit(ElementOp::kSigmoid, x);
 }
 Term exponential(Term x) {
-  return emit(Op::kExp, x);
+  return emit(ElementOp::kExp, x);
 }
 Term inverse_root(Term x) {
-  return 1.0F / emit(Op::kSqrt, x);
+  return 1.0F / emit(ElementOp::kSqrt, x);
 }
 // 1 - x^2, with one rounding of the product.
 Term one_minus_square(Term x) {
-  return emit(Op::kFma, -x, x, number(x, 1.0F));
+  return emit(ElementOp::kFma, -x, x, number(x, 1.0F));
 }
 
 constexpr float kSixth = 0x1.555556p-3F;
@@ -71,12 +70,13 @@ Term hard_ramp(Term x) {  // 0 below -3, 1 above 3
 // the cancellation of 1 + tanh.
 constexpr float kGeluScale = 1.5957691216F, kGeluCube = 0.044715F;
 Term gelu_tanh_factor(Term x) {
-  return sigmoid((x * kGeluScale) * emit(Op::kFma, x * x, number(x, kGeluCube), number(x, 1.0F)));
+  return sigmoid((x * kGeluScale) *
+                 emit(ElementOp::kFma, x * x, number(x, kGeluCube), number(x, 1.0F)));
 }
 Term gelu_tanh_gradient(Term dy, Term x) {
   const Term s = gelu_tanh_factor(x);
   const Term slope =
-      emit(Op::kFma, x * x, number(x, 3.0F * kGeluCube), number(x, 1.0F)) * kGeluScale;
+      emit(ElementOp::kFma, x * x, number(x, 3.0F * kGeluCube), number(x, 1.0F)) * kGeluScale;
   return dy * (s + (x * (s * (1.0F - s))) * slope);
 }
 
@@ -98,7 +98,7 @@ Term mish_gradient(Term dy, Term x) {
 // max(z, +0) + LOG1P(EXP(-|z|)), z = beta x, divided by beta.
 Term softplus(Term x, float beta) {
   const Term z = beta == 1.0F ? x : x * beta;
-  const Term y = larger(z, 0.0F) + emit(Op::kLog1p, exponential(-emit(Op::kAbs, z)));
+  const Term y = larger(z, 0.0F) + emit(ElementOp::kLog1p, exponential(-emit(ElementOp::kAbs, z)));
   return beta == 1.0F ? y : y / number(y, beta);
 }
 
@@ -108,11 +108,11 @@ Term power(Term x, float exponent) {
   if (exponent == 1.0F) return x;
   if (exponent == 2.0F) return x * x;
   if (exponent == 3.0F) return (x * x) * x;
-  if (exponent == 0.5F) return emit(Op::kSqrt, x);
+  if (exponent == 0.5F) return emit(ElementOp::kSqrt, x);
   if (exponent == -0.5F) return inverse_root(x);
   if (exponent == -1.0F) return 1.0F / x;
   if (exponent == -2.0F) return 1.0F / (x * x);
-  return emit(Op::kPow, x, number(x, exponent));
+  return emit(ElementOp::kPow, x, number(x, exponent));
 }
 Term power_gradient(Term dy, Term x, float exponent) {
   if (exponent == 0.0F) return zero(dy);
@@ -120,30 +120,30 @@ Term power_gradient(Term dy, Term x, float exponent) {
 }
 // The gradient of the exponent; +0 for x = 0, unless the exponent is below 0.
 Term exponent_gradient(Term dy, Term x, Term exponent, Term y) {
-  const Term none =
-      emit(Op::kAnd, emit(Op::kEqual, x, zero(x)), emit(Op::kLessEqual, zero(x), exponent));
-  return choose(none, zero(x), (dy * y) * emit(Op::kLog, x));
+  const Term none = emit(ElementOp::kAnd, emit(ElementOp::kEqual, x, zero(x)),
+                         emit(ElementOp::kLessEqual, zero(x), exponent));
+  return choose(none, zero(x), (dy * y) * emit(ElementOp::kLog, x));
 }
 
 // The gradient goes to the operand that was chosen; equal operands share it.
 Term extreme_gradient(Term dy, Term wins, Term a, Term b) {
-  const Term shared = choose(emit(Op::kEqual, a, b), dy * 0.5F, zero(dy));
+  const Term shared = choose(emit(ElementOp::kEqual, a, b), dy * 0.5F, zero(dy));
   return choose(wins, dy, shared);
 }
 
 Term when(Term test, Term value) {
   return choose(test, value, zero(value));
 }
-Term compare(const Forward& f, Op numbers, Op integers, bool swapped = false) {
+Term compare(const Forward& f, ElementOp numbers, ElementOp integers, bool swapped = false) {
   const Term a = f.x[swapped ? 1 : 0], b = f.x[swapped ? 0 : 1];
   return emit(f.integers ? integers : numbers, a, b);
 }
 Term negated(Term truth) {
-  return emit(Op::kNot, truth);
+  return emit(ElementOp::kNot, truth);
 }
 // a <= b. For integers it is the negation of b < a.
 Term at_most(const Forward& f, Term a, Term b) {
-  return f.integers ? negated(emit(Op::kLessInt, b, a)) : emit(Op::kLessEqual, a, b);
+  return f.integers ? negated(emit(ElementOp::kLessInt, b, a)) : emit(ElementOp::kLessEqual, a, b);
 }
 
 constexpr float kTwoOverRootPi = 1.1283791670955126F;
@@ -152,17 +152,19 @@ constexpr Entry kEntries[] = {
     {Function::kNegate, "neg", 1, [](const F& f) { return -f.x[0]; }, {[](const G& g) {
        return -g.dy;
      }}},
-    {Function::kAbs, "abs", 1, [](const F& f) { return emit(Op::kAbs, f.x[0]); }, {[](const G& g) {
-       return g.dy * emit(Op::kSign, g.x[0]);
-     }}},
-    {Function::kSign, "sign", 1, [](const F& f) { return emit(Op::kSign, f.x[0]); }},
+    {Function::kAbs,
+     "abs",
+     1,
+     [](const F& f) { return emit(ElementOp::kAbs, f.x[0]); },
+     {[](const G& g) { return g.dy * emit(ElementOp::kSign, g.x[0]); }}},
+    {Function::kSign, "sign", 1, [](const F& f) { return emit(ElementOp::kSign, f.x[0]); }},
     {Function::kSquare, "square", 1, [](const F& f) { return f.x[0] * f.x[0]; }, {[](const G& g) {
        return g.dy * (g.x[0] + g.x[0]);
      }}},
     {Function::kSqrt,
      "sqrt",
      1,
-     [](const F& f) { return emit(Op::kSqrt, f.x[0]); },
+     [](const F& f) { return emit(ElementOp::kSqrt, f.x[0]); },
      {[](const G& g) { return g.dy / (g.y + g.y); }}},
     {Function::kRsqrt,
      "rsqrt",
@@ -180,38 +182,46 @@ constexpr Entry kEntries[] = {
     {Function::kExpm1,
      "expm1",
      1,
-     [](const F& f) { return emit(Op::kExpm1, f.x[0]); },
+     [](const F& f) { return emit(ElementOp::kExpm1, f.x[0]); },
      {[](const G& g) { return g.dy * (g.y + 1.0F); }}},
-    {Function::kLog, "log", 1, [](const F& f) { return emit(Op::kLog, f.x[0]); }, {[](const G& g) {
-       return g.dy / g.x[0];
-     }}},
+    {Function::kLog,
+     "log",
+     1,
+     [](const F& f) { return emit(ElementOp::kLog, f.x[0]); },
+     {[](const G& g) { return g.dy / g.x[0]; }}},
     {Function::kLog1p,
      "log1p",
      1,
-     [](const F& f) { return emit(Op::kLog1p, f.x[0]); },
+     [](const F& f) { return emit(ElementOp::kLog1p, f.x[0]); },
      {[](const G& g) { return g.dy / (g.x[0] + 1.0F); }}},
-    {Function::kSin, "sin", 1, [](const F& f) { return emit(Op::kSin, f.x[0]); }, {[](const G& g) {
-       return g.dy * emit(Op::kCos, g.x[0]);
-     }}},
-    {Function::kCos, "cos", 1, [](const F& f) { return emit(Op::kCos, f.x[0]); }, {[](const G& g) {
-       return -(g.dy * emit(Op::kSin, g.x[0]));
-     }}},
+    {Function::kSin,
+     "sin",
+     1,
+     [](const F& f) { return emit(ElementOp::kSin, f.x[0]); },
+     {[](const G& g) { return g.dy * emit(ElementOp::kCos, g.x[0]); }}},
+    {Function::kCos,
+     "cos",
+     1,
+     [](const F& f) { return emit(ElementOp::kCos, f.x[0]); },
+     {[](const G& g) { return -(g.dy * emit(ElementOp::kSin, g.x[0])); }}},
     {Function::kTanh,
      "tanh",
      1,
-     [](const F& f) { return emit(Op::kTanh, f.x[0]); },
+     [](const F& f) { return emit(ElementOp::kTanh, f.x[0]); },
      {[](const G& g) { return g.dy * one_minus_square(g.y); }}},
     {Function::kSigmoid, "sigmoid", 1, [](const F& f) { return sigmoid(f.x[0]); }, {[](const G& g) {
        return g.dy * (g.y * (1.0F - g.y));
      }}},
-    {Function::kErf, "erf", 1, [](const F& f) { return emit(Op::kErf, f.x[0]); }, {[](const G& g) {
-       return g.dy * (exponential(-(g.x[0] * g.x[0])) * kTwoOverRootPi);
-     }}},
+    {Function::kErf,
+     "erf",
+     1,
+     [](const F& f) { return emit(ElementOp::kErf, f.x[0]); },
+     {[](const G& g) { return g.dy * (exponential(-(g.x[0] * g.x[0])) * kTwoOverRootPi); }}},
     {Function::kGelu,
      "gelu",
      1,
-     [](const F& f) { return emit(Op::kGelu, f.x[0]); },
-     {[](const G& g) { return g.dy * emit(Op::kGeluGrad, g.x[0]); }}},
+     [](const F& f) { return emit(ElementOp::kGelu, f.x[0]); },
+     {[](const G& g) { return g.dy * emit(ElementOp::kGeluGrad, g.x[0]); }}},
     {Function::kGeluTanh,
      "gelu_tanh",
      1,
@@ -236,13 +246,13 @@ constexpr Entry kEntries[] = {
      1,
      [](const F& f) { return hard_ramp(f.x[0]); },
      {[](const G& g) {
-       return when(less(emit(Op::kAbs, g.x[0]), number(g.dy, 3.0F)), g.dy * kSixth);
+       return when(less(emit(ElementOp::kAbs, g.x[0]), number(g.dy, 3.0F)), g.dy * kSixth);
      }}},
     {Function::kElu,
      "elu",
      1,
      [](const F& f) {
-       const Term x = f.x[0], low = emit(Op::kExpm1, x);
+       const Term x = f.x[0], low = emit(ElementOp::kExpm1, x);
        return choose(less(zero(x), x), x, f.a == 1.0F ? low : low * f.a);
      },
      {[](const G& g) {
@@ -273,20 +283,24 @@ constexpr Entry kEntries[] = {
      [](const F& f) { return smaller(larger(f.x[0], f.a), f.b); },
      {[](const G& g) {
        const Term x = g.x[0];
-       return when(emit(Op::kAnd, emit(Op::kLessEqual, number(x, g.a), x),
-                        emit(Op::kLessEqual, x, number(x, g.b))),
+       return when(emit(ElementOp::kAnd, emit(ElementOp::kLessEqual, number(x, g.a), x),
+                        emit(ElementOp::kLessEqual, x, number(x, g.b))),
                    g.dy);
      }}},
     {Function::kClampMin,
      "clamp_min",
      1,
      [](const F& f) { return larger(f.x[0], f.a); },
-     {[](const G& g) { return when(emit(Op::kLessEqual, number(g.dy, g.a), g.x[0]), g.dy); }}},
+     {[](const G& g) {
+       return when(emit(ElementOp::kLessEqual, number(g.dy, g.a), g.x[0]), g.dy);
+     }}},
     {Function::kClampMax,
      "clamp_max",
      1,
      [](const F& f) { return smaller(f.x[0], f.b); },
-     {[](const G& g) { return when(emit(Op::kLessEqual, g.x[0], number(g.dy, g.b)), g.dy); }}},
+     {[](const G& g) {
+       return when(emit(ElementOp::kLessEqual, g.x[0], number(g.dy, g.b)), g.dy);
+     }}},
     {Function::kPowScalar,
      "pow_scalar",
      1,
@@ -302,24 +316,24 @@ constexpr Entry kEntries[] = {
      1,
      [](const F& f) { return f.x[0] * f.a; },
      {[](const G& g) { return g.dy * g.a; }}},
-    {Function::kFloor, "floor", 1, [](const F& f) { return emit(Op::kFloor, f.x[0]); }},
-    {Function::kRound, "round", 1, [](const F& f) { return emit(Op::kRound, f.x[0]); }},
+    {Function::kFloor, "floor", 1, [](const F& f) { return emit(ElementOp::kFloor, f.x[0]); }},
+    {Function::kRound, "round", 1, [](const F& f) { return emit(ElementOp::kRound, f.x[0]); }},
     {Function::kNot, "not", 1, [](const F& f) { return negated(f.x[0]); }},
 
     {Function::kAdd,
      "add",
      2,
-     [](const F& f) { return compare(f, Op::kAdd, Op::kAddInt); },
+     [](const F& f) { return compare(f, ElementOp::kAdd, ElementOp::kAddInt); },
      {[](const G& g) { return g.dy; }, [](const G& g) { return g.dy; }}},
     {Function::kSub,
      "sub",
      2,
-     [](const F& f) { return compare(f, Op::kSub, Op::kSubInt); },
+     [](const F& f) { return compare(f, ElementOp::kSub, ElementOp::kSubInt); },
      {[](const G& g) { return g.dy; }, [](const G& g) { return -g.dy; }}},
     {Function::kMul,
      "mul",
      2,
-     [](const F& f) { return compare(f, Op::kMul, Op::kMulInt); },
+     [](const F& f) { return compare(f, ElementOp::kMul, ElementOp::kMulInt); },
      {[](const G& g) { return g.dy * g.x[1]; }, [](const G& g) { return g.dy * g.x[0]; }}},
     {Function::kDiv,
      "div",
@@ -330,34 +344,36 @@ constexpr Entry kEntries[] = {
     {Function::kMaximum,
      "maximum",
      2,
-     [](const F& f) { return emit(Op::kMax, f.x[0], f.x[1]); },
+     [](const F& f) { return emit(ElementOp::kMax, f.x[0], f.x[1]); },
      {[](const G& g) { return extreme_gradient(g.dy, less(g.x[1], g.x[0]), g.x[0], g.x[1]); },
       [](const G& g) { return extreme_gradient(g.dy, less(g.x[0], g.x[1]), g.x[0], g.x[1]); }}},
     {Function::kMinimum,
      "minimum",
      2,
-     [](const F& f) { return emit(Op::kMin, f.x[0], f.x[1]); },
+     [](const F& f) { return emit(ElementOp::kMin, f.x[0], f.x[1]); },
      {[](const G& g) { return extreme_gradient(g.dy, less(g.x[0], g.x[1]), g.x[0], g.x[1]); },
       [](const G& g) { return extreme_gradient(g.dy, less(g.x[1], g.x[0]), g.x[0], g.x[1]); }}},
     {Function::kPow,
      "pow",
      2,
-     [](const F& f) { return emit(Op::kPow, f.x[0], f.x[1]); },
-     {[](const G& g) { return g.dy * (g.x[1] * emit(Op::kPow, g.x[0], g.x[1] + -1.0F)); },
+     [](const F& f) { return emit(ElementOp::kPow, f.x[0], f.x[1]); },
+     {[](const G& g) { return g.dy * (g.x[1] * emit(ElementOp::kPow, g.x[0], g.x[1] + -1.0F)); },
       [](const G& g) { return exponent_gradient(g.dy, g.x[0], g.x[1], g.y); }}},
-    {Function::kEqual, "eq", 2, [](const F& f) { return compare(f, Op::kEqual, Op::kEqualInt); }},
+    {Function::kEqual, "eq", 2,
+     [](const F& f) { return compare(f, ElementOp::kEqual, ElementOp::kEqualInt); }},
     {Function::kNotEqual, "ne", 2,
      [](const F& f) {
-       return f.integers ? negated(compare(f, Op::kEqualInt, Op::kEqualInt))
-                         : emit(Op::kNotEqual, f.x[0], f.x[1]);
+       return f.integers ? negated(compare(f, ElementOp::kEqualInt, ElementOp::kEqualInt))
+                         : emit(ElementOp::kNotEqual, f.x[0], f.x[1]);
      }},
-    {Function::kLess, "lt", 2, [](const F& f) { return compare(f, Op::kLess, Op::kLessInt); }},
+    {Function::kLess, "lt", 2,
+     [](const F& f) { return compare(f, ElementOp::kLess, ElementOp::kLessInt); }},
     {Function::kLessEqual, "le", 2, [](const F& f) { return at_most(f, f.x[0], f.x[1]); }},
     {Function::kGreater, "gt", 2,
-     [](const F& f) { return compare(f, Op::kLess, Op::kLessInt, true); }},
+     [](const F& f) { return compare(f, ElementOp::kLess, ElementOp::kLessInt, true); }},
     {Function::kGreaterEqual, "ge", 2, [](const F& f) { return at_most(f, f.x[1], f.x[0]); }},
-    {Function::kAnd, "and", 2, [](const F& f) { return emit(Op::kAnd, f.x[0], f.x[1]); }},
-    {Function::kOr, "or", 2, [](const F& f) { return emit(Op::kOr, f.x[0], f.x[1]); }},
+    {Function::kAnd, "and", 2, [](const F& f) { return emit(ElementOp::kAnd, f.x[0], f.x[1]); }},
+    {Function::kOr, "or", 2, [](const F& f) { return emit(ElementOp::kOr, f.x[0], f.x[1]); }},
 
     {Function::kWhere,
      "where",
@@ -365,8 +381,9 @@ constexpr Entry kEntries[] = {
      [](const F& f) { return choose(f.x[0], f.x[1], f.x[2]); },
      {nullptr, [](const G& g) { return when(g.x[0], g.dy); },
       [](const G& g) { return choose(g.x[0], zero(g.dy), g.dy); }}},
-    {Function::kToInt, "to_int", 1, [](const F& f) { return emit(Op::kToInt, f.x[0]); }},
-    {Function::kToFloat, "to_float", 1, [](const F& f) { return emit(Op::kFromInt, f.x[0]); }},
+    {Function::kToInt, "to_int", 1, [](const F& f) { return emit(ElementOp::kToInt, f.x[0]); }},
+    {Function::kToFloat, "to_float", 1,
+     [](const F& f) { return emit(ElementOp::kFromInt, f.x[0]); }},
     {Function::kCopy, "copy", 1, [](const F& f) { return f.x[0]; }, {[](const G& g) {
        return g.dy;
      }}},

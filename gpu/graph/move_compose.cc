@@ -11,7 +11,7 @@ constexpr std::size_t kCopiesMax = 64;
 constexpr std::int64_t kRunsMax = 1 << 20;  // with more runs the search would take too long
 
 // A run of words that are consecutive in both arrays.
-struct Run {
+struct WordRun {
   std::int32_t source = 0, target = 0;
   std::int64_t from = 0, to = 0, words = 0;
 };
@@ -40,12 +40,12 @@ BlockCopy all_images(BlockCopy copy, std::int64_t images, std::int64_t source_wo
   return simplified(copy);
 }
 
-void append_runs(const BlockCopy& copy, std::vector<Run>& runs) {
+void append_runs(const BlockCopy& copy, std::vector<WordRun>& runs) {
   constexpr std::size_t kLast = kMoveRank - 1;
   const bool dense = copy.source_stride[kLast] == 1 && copy.target_stride[kLast] == 1;
   const std::int64_t words = dense ? copy.size[kLast] : 1;
   for (std::int64_t i = 0; i < copy.count() / words; ++i) {
-    Run run{copy.source, copy.target, copy.source_offset, copy.target_offset, words};
+    WordRun run{copy.source, copy.target, copy.source_offset, copy.target_offset, words};
     std::int64_t rest = i;
     for (std::size_t d = dense ? kLast : kMoveRank; d-- > 0; rest /= copy.size[d]) {
       run.from += rest % copy.size[d] * copy.source_stride[d];
@@ -57,10 +57,12 @@ void append_runs(const BlockCopy& copy, std::vector<Run>& runs) {
 
 // Appends the origins of the words that `second` reads, piece by piece. `first` is sorted by
 // target.
-void append_composed(const std::vector<Run>& first, const Run& second, std::vector<Run>& out) {
+void append_composed(const std::vector<WordRun>& first, const WordRun& second,
+                     std::vector<WordRun>& out) {
   const std::int64_t end = second.from + second.words;
-  auto run = std::upper_bound(first.begin(), first.end(), second.from,
-                              [](std::int64_t at, const Run& r) { return at < r.to + r.words; });
+  auto run =
+      std::upper_bound(first.begin(), first.end(), second.from,
+                       [](std::int64_t at, const WordRun& r) { return at < r.to + r.words; });
   for (; run != first.end() && run->to < end; ++run) {
     const std::int64_t begin = std::max(second.from, run->to);
     const std::int64_t words = std::min(end, run->to + run->words) - begin;
@@ -104,9 +106,9 @@ bool group(std::vector<BlockCopy>& copies, std::size_t dimension) {
 }
 
 // Expresses the runs as few copies. Dimension 0 stays free; all_images() uses it.
-std::vector<BlockCopy> grouped(const std::vector<Run>& runs) {
+std::vector<BlockCopy> grouped(const std::vector<WordRun>& runs) {
   std::vector<BlockCopy> copies;
-  for (const Run& r : runs) {
+  for (const WordRun& r : runs) {
     BlockCopy copy;
     copy.source = r.source;
     copy.target = r.target;
@@ -122,12 +124,12 @@ std::vector<BlockCopy> grouped(const std::vector<Run>& runs) {
 }
 
 // Joins runs that are neighbours in both arrays.
-std::vector<Run> joined(std::vector<Run> runs) {
-  std::sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) {
+std::vector<WordRun> joined(std::vector<WordRun> runs) {
+  std::sort(runs.begin(), runs.end(), [](const WordRun& a, const WordRun& b) {
     return std::tie(a.target, a.to) < std::tie(b.target, b.to);
   });
-  std::vector<Run> out;
-  for (const Run& r : runs) {
+  std::vector<WordRun> out;
+  for (const WordRun& r : runs) {
     if (!out.empty() && out.back().source == r.source && out.back().target == r.target &&
         out.back().from + out.back().words == r.from && out.back().to + out.back().words == r.to) {
       out.back().words += r.words;
@@ -139,10 +141,10 @@ std::vector<Run> joined(std::vector<Run> runs) {
 }
 
 // Returns all runs of a move in its first image, or nothing.
-std::optional<std::vector<Run>> runs_of(const Move& move, std::int64_t images,
-                                        std::span<const std::int64_t> inputs,
-                                        std::span<const std::int64_t> outputs) {
-  std::vector<Run> runs;
+std::optional<std::vector<WordRun>> runs_of(const Move& move, std::int64_t images,
+                                            std::span<const std::int64_t> inputs,
+                                            std::span<const std::int64_t> outputs) {
+  std::vector<WordRun> runs;
   for (const BlockCopy& copy : move) {
     const std::optional<BlockCopy> one =
         first_image(copy, images, inputs[static_cast<std::size_t>(copy.source)],
@@ -175,13 +177,14 @@ std::optional<Move> composed(const Move& first, const Move& second, std::int32_t
   // What the first image reads must be what the first image wrote. Otherwise one image does not
   // represent all images.
   const std::int64_t image = sizes.between / sizes.images;
-  for (const Run& r : *before)
+  for (const WordRun& r : *before)
     if (r.to + r.words > image) return std::nullopt;
-  for (const Run& r : *after)
+  for (const WordRun& r : *after)
     if (r.from + r.words > image) return std::nullopt;
-  std::sort(before->begin(), before->end(), [](const Run& a, const Run& b) { return a.to < b.to; });
-  std::vector<Run> runs;
-  for (const Run& r : *after) append_composed(*before, r, runs);
+  std::sort(before->begin(), before->end(),
+            [](const WordRun& a, const WordRun& b) { return a.to < b.to; });
+  std::vector<WordRun> runs;
+  for (const WordRun& r : *after) append_composed(*before, r, runs);
   for (const BlockCopy& copy : grouped(joined(std::move(runs))))
     result.push_back(all_images(copy, sizes.images,
                                 sizes.first_inputs[static_cast<std::size_t>(copy.source)],

@@ -66,8 +66,8 @@ void IntraJobState::on_client(const Inbound& inbound) {
   }
 }
 
-// The end of a job is shown after it is on disk. Until then the ledger of the job lacks lines, and a
-// head that dies would compute the last steps again.
+// The end of a job is shown after it is on disk. Until then the ledger of the job lacks lines, and
+// a head that dies would compute the last steps again.
 JobState IntraJobState::shown_state() const {
   return is_over(core_->state()) && !held_.empty() ? JobState::kRunning : core_->state();
 }

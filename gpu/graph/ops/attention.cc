@@ -148,7 +148,7 @@ constexpr Workspace kWorkspace = {[](const KernelTable& k, const OpShapes& op, i
                                     return k.attention_workspace_floats(op.op.attention);
                                   }};
 
-constexpr Operator kOperators[] = {
+constexpr Operator kAttentionOperators[] = {
     {.kind = OpKind::kAttention,
      .name = "attention",
      .kernels = "attention_fwd, attention_bwd",
@@ -167,7 +167,7 @@ constexpr Operator kOperators[] = {
 }  // namespace
 
 std::span<const Operator> attention_operators() {
-  return kOperators;
+  return kAttentionOperators;
 }
 
 }  // namespace es::gpu

@@ -118,7 +118,7 @@ void run_weight_gradient(const OnCpu& on, const OpRun& run) {
   });
 }
 
-constexpr Operator kOperators[] = {
+constexpr Operator kConvOperators[] = {
     {.kind = OpKind::kConv2d,
      .name = "conv2d",
      .kernels = "conv_fwd, conv_dgrad, conv_wgrad",
@@ -178,7 +178,7 @@ constexpr Operator kOperators[] = {
 }  // namespace
 
 std::span<const Operator> conv_operators() {
-  return kOperators;
+  return kConvOperators;
 }
 
 }  // namespace es::gpu

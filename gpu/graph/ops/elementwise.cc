@@ -133,7 +133,7 @@ void queue_chain(const OnDevice& on, const OpRun& run) {
   on(on.kernels.block_copy, copy, run.in(0), run.out(0));
 }
 
-constexpr Operator kOperators[] = {
+constexpr Operator kElementwiseOperators[] = {
     {.kind = OpKind::kChain,
      .name = "element-wise",
      .kernels = "chain",
@@ -150,7 +150,7 @@ constexpr Operator kOperators[] = {
 }  // namespace
 
 std::span<const Operator> elementwise_operators() {
-  return kOperators;
+  return kElementwiseOperators;
 }
 
 }  // namespace es::gpu

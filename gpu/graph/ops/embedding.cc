@@ -41,7 +41,7 @@ void queue_gradient(const OnDevice& on, const OpRun& run) {
      run.in(1), run.weight_grad(), run.buffers.workspace);
 }
 
-constexpr Operator kOperators[] = {
+constexpr Operator kEmbeddingOperators[] = {
     {.kind = OpKind::kEmbedding,
      .name = "embedding",
      .kernels = "embedding_fwd, embedding_bwd",
@@ -64,7 +64,7 @@ constexpr Operator kOperators[] = {
 }  // namespace
 
 std::span<const Operator> embedding_operators() {
-  return kOperators;
+  return kEmbeddingOperators;
 }
 
 }  // namespace es::gpu

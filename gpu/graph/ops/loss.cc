@@ -141,7 +141,7 @@ void queue_scalar_loss(const OnDevice& on, const OpRun& run) {
     on(on.kernels.block_copy, copy, run.in(0), run.out(static_cast<std::size_t>(copy.target)));
 }
 
-constexpr Operator kOperators[] = {
+constexpr Operator kLossOperators[] = {
     {.kind = OpKind::kCrossEntropy,
      .name = "cross_entropy",
      .kernels = "softmax_xent_fwd, softmax_xent_bwd",
@@ -211,7 +211,7 @@ constexpr Operator kOperators[] = {
 }  // namespace
 
 std::span<const Operator> loss_operators() {
-  return kOperators;
+  return kLossOperators;
 }
 
 }  // namespace es::gpu

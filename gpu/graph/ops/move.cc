@@ -87,7 +87,7 @@ void upsample2_gradient(const On& on, const OpRun& run) {
   });
 }
 
-constexpr Operator kOperators[] = {
+constexpr Operator kMoveOperators[] = {
     {.kind = OpKind::kMove,
      .name = "move",
      .kernels = "move",
@@ -119,7 +119,7 @@ constexpr Operator kOperators[] = {
 }  // namespace
 
 std::span<const Operator> move_operators() {
-  return kOperators;
+  return kMoveOperators;
 }
 
 }  // namespace es::gpu

@@ -174,7 +174,7 @@ constexpr auto kBatchNormWorkspace = [](const auto& k, const OpShapes& op) {
   return k.bn_workspace_floats(rows(op), row(op));
 };
 
-constexpr Operator kOperators[] = {
+constexpr Operator kNormOperators[] = {
     {.kind = OpKind::kBatchNorm,
      .name = "batch_norm",
      .kernels = "bn_train_fwd, bn_bwd, bn_eval",
@@ -255,7 +255,7 @@ constexpr Operator kOperators[] = {
 }  // namespace
 
 std::span<const Operator> norm_operators() {
-  return kOperators;
+  return kNormOperators;
 }
 
 }  // namespace es::gpu

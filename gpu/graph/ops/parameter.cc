@@ -31,7 +31,7 @@ void queue_parameter_gradient(const OnDevice& on, const OpRun& run) {
   on(on.kernels.block_copy, copy, run.in(0), run.weight_grad());
 }
 
-constexpr Operator kOperators[] = {
+constexpr Operator kParameterOperators[] = {
     {.kind = OpKind::kParameter,
      .name = "parameter",
      .gradient = parameter_gradient,
@@ -47,7 +47,7 @@ constexpr Operator kOperators[] = {
 }  // namespace
 
 std::span<const Operator> parameter_operators() {
-  return kOperators;
+  return kParameterOperators;
 }
 
 }  // namespace es::gpu

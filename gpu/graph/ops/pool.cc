@@ -129,7 +129,7 @@ void gradient_of_dy(Gradients& g, const Op& op) {
   g.emit_data_grad(op, kKind, {g.of(op.out[0])}, op.in[0]);
 }
 
-constexpr Operator kOperators[] = {
+constexpr Operator kPoolOperators[] = {
     {.kind = OpKind::kMaxPool,
      .name = "max_pool",
      .kernels = "max_pool_fwd, max_pool_bwd",
@@ -197,7 +197,7 @@ constexpr Operator kOperators[] = {
 }  // namespace
 
 std::span<const Operator> pool_operators() {
-  return kOperators;
+  return kPoolOperators;
 }
 
 }  // namespace es::gpu

@@ -242,7 +242,7 @@ constexpr Workspace kWorkspace = {
     },
     device_workspace};
 
-constexpr Operator kOperators[] = {
+constexpr Operator kProductOperators[] = {
     {.kind = OpKind::kLinear,
      .name = "linear",
      .kernels = "gemm",
@@ -280,7 +280,7 @@ constexpr Operator kOperators[] = {
 }  // namespace
 
 std::span<const Operator> product_operators() {
-  return kOperators;
+  return kProductOperators;
 }
 
 }  // namespace es::gpu

@@ -98,7 +98,7 @@ void queue_program(const OnDevice& on, const OpRun& run) {
      run.out_shape().count());
 }
 
-constexpr Operator kOperators[] = {
+constexpr Operator kProgramOperators[] = {
     {.kind = OpKind::kProgram,
      .name = "program",
      .kernels = "program",
@@ -111,7 +111,7 @@ constexpr Operator kOperators[] = {
 }  // namespace
 
 std::span<const Operator> program_operators() {
-  return kOperators;
+  return kProgramOperators;
 }
 
 }  // namespace es::gpu

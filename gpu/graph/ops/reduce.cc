@@ -212,7 +212,7 @@ void queue_add_rows(const OnDevice& on, const OpRun& run) {
   });
 }
 
-constexpr Operator kOperators[] = {
+constexpr Operator kReduceOperators[] = {
     {.kind = OpKind::kReduce,
      .name = "reduce",
      .kernels = "sum_rows, colsum, fold_rows, fold_columns, program",
@@ -266,7 +266,7 @@ constexpr Operator kOperators[] = {
 }  // namespace
 
 std::span<const Operator> reduce_operators() {
-  return kOperators;
+  return kReduceOperators;
 }
 
 }  // namespace es::gpu
