@@ -9,7 +9,7 @@ namespace es::gpu {
 namespace {
 
 // 16 KiB for each operand: a whole path of the tree stays in the second-level cache.
-constexpr std::int64_t kBlockFloats = 4096;
+constexpr std::int64_t kReduceFloats = 4096;
 
 // Sums one block of the arrays.
 class BlockSum {
@@ -59,7 +59,7 @@ class BlockSum {
 }  // namespace
 
 std::int64_t HostAdder::block_floats() const {
-  return kBlockFloats;
+  return kReduceFloats;
 }
 
 const float* HostAdder::read(const float* part, std::int64_t begin, std::int64_t, float*) {
@@ -80,7 +80,7 @@ std::int64_t reduce_blocks(std::uint32_t max_p) {
 }
 
 std::int64_t reduce_tree_workspace_floats(std::uint32_t max_p) {
-  return reduce_blocks(max_p) * kBlockFloats;
+  return reduce_blocks(max_p) * kReduceFloats;
 }
 
 bool covers_all_ranks(std::uint32_t max_p, std::span<const TreePart> parts) {

@@ -1,17 +1,14 @@
 // GraphBuilder: integers that are counted, limited and added. Additions are modulo 2^32, so their
 // order does not matter, and sums are built from element-wise additions.
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
 #include "gpu/graph/builder.h"
 #include "gpu/graph/emit.h"
+#include "gpu/graph/integer_range.h"
 
 namespace es::gpu {
 namespace {
-
-constexpr std::int64_t kIntLow = std::numeric_limits<std::int32_t>::min();
-constexpr std::int64_t kIntHigh = std::numeric_limits<std::int32_t>::max();
 
 // A model stores at most this many numbers for a count; longer counts have two digits.
 constexpr std::int64_t kDigit = 4096;

@@ -6,13 +6,11 @@
 #include "gpu/canonical/scalar_math.h"
 #include "gpu/graph/builder.h"
 #include "gpu/graph/emit.h"
+#include "gpu/graph/integer_range.h"
 #include "proto/base/number_text.h"
 
 namespace es::gpu {
 namespace {
-
-constexpr std::int64_t kIntLow = std::numeric_limits<std::int32_t>::min();
-constexpr std::int64_t kIntHigh = std::numeric_limits<std::int32_t>::max();
 
 bool is_comparison(Function f) {
   return f >= Function::kEqual && f <= Function::kGreaterEqual;

@@ -154,10 +154,6 @@ std::vector<Slot> any_x() {
   return {{"x", "fib"}};
 }
 
-AttributeRule axis_rule() {
-  return integer("axis", 0, kRankMax - 1);
-}
-
 }  // namespace
 
 std::vector<Kind> move_kinds() {

@@ -131,7 +131,7 @@ Kind reduction(const char* name, void (*lower)(Lowering&, const NodeView&),
 Kind arg_reduction(const char* name, void (*lower)(Lowering&, const NodeView&)) {
   return {.name = name,
           .slots = {{"x", "fi"}},
-          .attributes = {integer("axis", 0, kRankMax - 1), flag("keepdim").or_else(0.0)},
+          .attributes = {axis_rule(), flag("keepdim").or_else(0.0)},
           .outputs = arg_outputs,
           .lower = lower};
 }
@@ -154,7 +154,7 @@ std::vector<Kind> reduction_kinds() {
       arg_reduction("argmin", lower_arg<Reduction::kMin>),
       {.name = "cumsum",
        .slots = {{"x", "fi"}},
-       .attributes = {integer("axis", 0, kRankMax - 1)},
+       .attributes = {axis_rule()},
        .outputs = cumsum_outputs,
        .lower = lower_cumsum},
   };

@@ -196,10 +196,6 @@ std::string elements_unsupported(const NodeView& node) {
   return node.shape().count() > kTakeElementsMax ? "2^31 elements or more" : "";
 }
 
-AttributeRule axis_rule() {
-  return integer("axis", 0, kRankMax - 1);
-}
-
 }  // namespace
 
 std::vector<Kind> row_kinds() {

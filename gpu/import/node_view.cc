@@ -17,6 +17,9 @@ AttributeRule integer(const char* name, std::int64_t low, std::int64_t high) {
           .low = static_cast<double>(low),
           .high = static_cast<double>(high)};
 }
+AttributeRule axis_rule() {
+  return integer("axis", 0, kRankMax - 1);
+}
 AttributeRule integers(const char* name, std::int64_t low, std::int64_t high) {
   AttributeRule rule = integer(name, low, high);
   rule.type = AttributeType::kInts;

@@ -42,6 +42,7 @@ AttributeRule integers(const char* name, std::int64_t low, std::int64_t high);
 AttributeRule number(const char* name);
 AttributeRule number(const char* name, double low, double high);
 AttributeRule text(const char* name, std::vector<const char*> texts);
+AttributeRule axis_rule();  // "axis": one axis of a tensor of any rank
 
 // A view: the program and the values outlive it. The accessors of inputs and attributes require a
 // node that check.h accepts.

@@ -11,7 +11,7 @@ namespace {
 
 // 16 KiB of each array: parameters, gradient and two moments then fit into the caches closest to
 // the core, together with what the processor prefetches.
-constexpr std::int64_t kBlockFloats = 2048;
+constexpr std::int64_t kUpdateFloats = 2048;
 constexpr std::size_t kMomentsMax = 2;
 
 }  // namespace
@@ -58,9 +58,9 @@ bool update_params(const ReducedGradient& gradient, const Optimizer& optimizer,
                       moments.data());
       return true;
     };
-    parallel.for_range(bucket.floats(), kBlockFloats, [&](std::int64_t begin, std::int64_t end) {
-      for (; begin < end && finite; begin += kBlockFloats)
-        if (!update_block(begin, std::min(kBlockFloats, end - begin))) finite = false;
+    parallel.for_range(bucket.floats(), kUpdateFloats, [&](std::int64_t begin, std::int64_t end) {
+      for (; begin < end && finite; begin += kUpdateFloats)
+        if (!update_block(begin, std::min(kUpdateFloats, end - begin))) finite = false;
     });
   }
   return finite;

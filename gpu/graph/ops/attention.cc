@@ -11,7 +11,7 @@ namespace {
 
 // Completes the shape from q (or the packed rows). The builder has set heads and head_dim and
 // appended the operands of attention_in.
-Result<std::vector<Tensor>> attention_outputs(const Graph& graph, Op& op) {
+OutputTensors attention_outputs(const Graph& graph, Op& op) {
   const ImageShape in = image_of(graph.shape(op.in[0]));
   AttentionShape& a = op.attention;
   const std::int64_t width = op.attention_in.packed ? in.c / 3 : in.c;
@@ -141,12 +141,13 @@ void attention_backward(const On& on, const OpRun& run) {
       });
 }
 
-constexpr Workspace kWorkspace = {[](const KernelTable& k, const OpShapes& op, int threads) {
-                                    return scratch_of(k, op.op.attention, threads).all();
-                                  },
-                                  [](const cuda::DeviceKernels& k, const OpShapes& op) {
-                                    return k.attention_workspace_floats(op.op.attention);
-                                  }};
+constexpr Workspace kAttentionWorkspace = {
+    [](const KernelTable& k, const OpShapes& op, int threads) {
+      return scratch_of(k, op.op.attention, threads).all();
+    },
+    [](const cuda::DeviceKernels& k, const OpShapes& op) {
+      return k.attention_workspace_floats(op.op.attention);
+    }};
 
 constexpr Operator kAttentionOperators[] = {
     {.kind = OpKind::kAttention,
@@ -156,11 +157,11 @@ constexpr Operator kAttentionOperators[] = {
      .inputs_checked = 1,
      .outputs = attention_outputs,
      .gradient = attention_gradient,
-     .workspace = kWorkspace,
+     .workspace = kAttentionWorkspace,
      .run = [](const auto& on, const OpRun& run) { attention(on, run); }},
     {.kind = OpKind::kAttentionGrad,
      .name = "attention gradient",
-     .workspace = kWorkspace,
+     .workspace = kAttentionWorkspace,
      .run = [](const auto& on, const OpRun& run) { attention_backward(on, run); }},
 };
 

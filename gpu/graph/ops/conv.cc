@@ -7,7 +7,7 @@
 namespace es::gpu {
 namespace {
 
-Result<std::vector<Tensor>> conv_outputs(const Graph& graph, Op& op) {
+OutputTensors conv_outputs(const Graph& graph, Op& op) {
   const ImageShape in = image_of(graph.shape(op.in[0]));
   ConvShape& s = op.conv;
   if (s.oc < 1 || s.kh < 1 || s.stride < 1 || s.pad < 0 || s.groups < 1)
@@ -67,18 +67,18 @@ Scratch scratch_of_weights(const KernelTable& k, const ConvShape& shape, int thr
 
 // --- Execution.
 
-DenseCall forward_call(const OpRun& run) {
+DenseCall conv_call(const OpRun& run) {
   return {run.in(0), run.weight(), run.bias(), run.out(0)};
 }
-DenseCall data_gradient_call(const OpRun& run) {
+DenseCall conv_dgrad_call(const OpRun& run) {
   return {run.in(0), run.weight(), nullptr, run.out(0)};
 }
-DenseCall weight_gradient_call(const OpRun& run) {
+DenseCall conv_wgrad_call(const OpRun& run) {
   return {run.in(0), run.in(1), nullptr, run.weight_grad()};
 }
 
 void run_forward(const OnCpu& on, const OpRun& run) {
-  const DenseCall call = forward_call(run);
+  const DenseCall call = conv_call(run);
   const ConvShape& s = run.op.conv;
   const std::int64_t image = s.h * s.w * s.c, map = s.oh() * s.ow() * s.oc;
   const Cut cut = by_images(s, run.threads());
@@ -93,7 +93,7 @@ void run_forward(const OnCpu& on, const OpRun& run) {
 }
 
 void run_data_gradient(const OnCpu& on, const OpRun& run) {
-  const DenseCall call = data_gradient_call(run);
+  const DenseCall call = conv_dgrad_call(run);
   const ConvShape& s = run.op.conv;
   const std::int64_t image = s.h * s.w * s.c, map = s.oh() * s.ow() * s.oc;
   const Cut cut = by_images(s, run.threads());
@@ -108,7 +108,7 @@ void run_data_gradient(const OnCpu& on, const OpRun& run) {
 }
 
 void run_weight_gradient(const OnCpu& on, const OpRun& run) {
-  const DenseCall call = weight_gradient_call(run);
+  const DenseCall call = conv_wgrad_call(run);
   const Cut cut = by_channels(run.op.conv, run.threads());
   const Scratch scratch = scratch_for(
       run.threads(), [&] { return scratch_of_weights(on.kernels, run.op.conv, run.threads()); });
@@ -134,11 +134,11 @@ constexpr Operator kConvOperators[] = {
          }},
      .run = {run_forward,
              [](const OnDevice& on, const OpRun& run) {
-               const DenseCall call = forward_call(run);
+               const DenseCall call = conv_call(run);
                on(on.kernels.conv_fwd, run.op.conv, call.a, call.b, call.bias, call.out,
                   run.buffers.workspace);
              }},
-     .dense = {.conv = ConvPass::kForward, .call = forward_call, .takes_bias = true}},
+     .dense = {.conv = ConvPass::kForward, .call = conv_call, .takes_bias = true}},
 
     {.kind = OpKind::kConvDgrad,
      .name = "conv2d data gradient",
@@ -151,11 +151,11 @@ constexpr Operator kConvOperators[] = {
          }},
      .run = {run_data_gradient,
              [](const OnDevice& on, const OpRun& run) {
-               const DenseCall call = data_gradient_call(run);
+               const DenseCall call = conv_dgrad_call(run);
                on(on.kernels.conv_dgrad, run.op.conv, call.a, call.b, call.out,
                   run.buffers.workspace);
              }},
-     .dense = {.conv = ConvPass::kDataGradient, .call = data_gradient_call}},
+     .dense = {.conv = ConvPass::kDataGradient, .call = conv_dgrad_call}},
 
     {.kind = OpKind::kConvWgrad,
      .name = "conv2d weight gradient",
@@ -168,11 +168,11 @@ constexpr Operator kConvOperators[] = {
                    }},
      .run = {run_weight_gradient,
              [](const OnDevice& on, const OpRun& run) {
-               const DenseCall call = weight_gradient_call(run);
+               const DenseCall call = conv_wgrad_call(run);
                on(on.kernels.conv_wgrad, run.op.conv, call.a, call.b, call.out,
                   run.buffers.workspace);
              }},
-     .dense = {.conv = ConvPass::kWeightGradient, .call = weight_gradient_call}},
+     .dense = {.conv = ConvPass::kWeightGradient, .call = conv_wgrad_call}},
 };
 
 }  // namespace

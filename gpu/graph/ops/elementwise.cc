@@ -139,7 +139,7 @@ constexpr Operator kElementwiseOperators[] = {
      .kernels = "chain",
      .detail = chain_detail,
      .inputs = Inputs::kNumbers,
-     .outputs = [](const Graph& graph, Op& op) -> Result<std::vector<Tensor>> {
+     .outputs = [](const Graph& graph, Op& op) -> OutputTensors {
        return std::vector<Tensor>{{graph.shape(op.in[0])}};
      },
      .gradient = chain_gradient,

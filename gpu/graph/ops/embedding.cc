@@ -6,7 +6,7 @@
 namespace es::gpu {
 namespace {
 
-Result<std::vector<Tensor>> embedding_outputs(const Graph& graph, Op& op) {
+OutputTensors embedding_outputs(const Graph& graph, Op& op) {
   const Tensor& ids = graph.tensors[static_cast<std::size_t>(op.in[0])];
   if (ids.type != ElementType::kI32 || ids.shape.row() != 1)
     return usage_error("its input " + shape_text(ids.shape) + " must be integers [n,h,w,1]");

@@ -6,12 +6,10 @@
 namespace es::gpu {
 namespace {
 
-using Outputs = Result<std::vector<Tensor>>;
-
 // --- Shape rules.
 
 // Appends to the outputs `kept` the losses of the rows and their mean.
-Outputs with_losses(const Graph& graph, std::vector<Tensor> kept, std::int64_t rows) {
+OutputTensors with_losses(const Graph& graph, std::vector<Tensor> kept, std::int64_t rows) {
   if (rows % graph.batch != 0)
     return usage_error(std::to_string(rows) + " losses are not a multiple of the batch size " +
                        std::to_string(graph.batch));
@@ -20,7 +18,7 @@ Outputs with_losses(const Graph& graph, std::vector<Tensor> kept, std::int64_t r
   return kept;
 }
 
-Outputs cross_entropy_outputs(const Graph& graph, Op& op) {
+OutputTensors cross_entropy_outputs(const Graph& graph, Op& op) {
   const TensorShape& x = graph.shape(op.in[0]);
   const Tensor& labels = graph.tensors[static_cast<std::size_t>(op.in[1])];
   if (x.row() < 2) return usage_error("logits " + shape_text(x) + " need at least 2 classes");
@@ -31,7 +29,7 @@ Outputs cross_entropy_outputs(const Graph& graph, Op& op) {
   return with_losses(graph, {{x}}, x.rows());
 }
 
-Outputs element_loss_outputs(const Graph& graph, Op& op) {
+OutputTensors element_loss_outputs(const Graph& graph, Op& op) {
   const TensorShape& x = graph.shape(op.in[0]);
   const Tensor& targets = graph.tensors[static_cast<std::size_t>(op.in[1])];
   if (targets.shape.count() != x.count() || targets.needs_grad)
@@ -41,7 +39,7 @@ Outputs element_loss_outputs(const Graph& graph, Op& op) {
   return with_losses(graph, {}, x.count());
 }
 
-Outputs yolo_outputs(const Graph& graph, Op& op) {
+OutputTensors yolo_outputs(const Graph& graph, Op& op) {
   YoloShape& s = op.yolo;
   const TensorShape& boxes = graph.shape(op.in[3]);
   if (boxes.count() % (5 * graph.batch) != 0)
@@ -62,7 +60,7 @@ Outputs yolo_outputs(const Graph& graph, Op& op) {
 }
 
 // A number that is the loss: the loss of every row is this number.
-Outputs scalar_outputs(const Graph& graph, Op& op) {
+OutputTensors scalar_outputs(const Graph& graph, Op& op) {
   if (graph.shape(op.in[0]).count() != 1)
     return usage_error("its input " + shape_text(graph.shape(op.in[0])) + " must be one number");
   op.move = scalar_loss_move(graph.batch);

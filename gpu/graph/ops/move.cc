@@ -71,7 +71,7 @@ void queue_moves(const OnDevice& on, const OpRun& run) {
        run.out(static_cast<std::size_t>(copy.target)));
 }
 
-Result<std::vector<Tensor>> upsampled(const Graph& graph, Op& op) {
+OutputTensors upsampled(const Graph& graph, Op& op) {
   const ImageShape in = image_of(graph.shape(op.in[0]));
   op.move = upsample2_move(in);
   return std::vector<Tensor>{{ImageShape{in.n, 2 * in.h, 2 * in.w, in.c}}};

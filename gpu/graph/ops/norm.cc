@@ -6,8 +6,6 @@
 namespace es::gpu {
 namespace {
 
-using Outputs = Result<std::vector<Tensor>>;
-
 // The kernels take a tensor as rows of c elements.
 std::int64_t rows(const OpShapes& op) {
   return op.in_shape().rows();
@@ -19,7 +17,7 @@ std::int64_t row(const OpShapes& op) {
 // --- Shape rules. `mean` and `istd` have one value for each channel (batch norm) or for each row
 // (layer norm).
 
-Outputs batch_norm_outputs(const Graph& graph, Op& op) {
+OutputTensors batch_norm_outputs(const Graph& graph, Op& op) {
   const TensorShape& x = graph.shape(op.in[0]);
   if (x.rows() == 1)
     return usage_error("its input " + shape_text(x) +
@@ -29,14 +27,14 @@ Outputs batch_norm_outputs(const Graph& graph, Op& op) {
   return std::vector<Tensor>{{x}, channels, channels};
 }
 
-Outputs layer_norm_outputs(const Graph& graph, Op& op) {
+OutputTensors layer_norm_outputs(const Graph& graph, Op& op) {
   const TensorShape& x = graph.shape(op.in[0]);
   if (!(op.eps > 0.0F)) return usage_error("eps must be above 0");
   const Tensor by_row{with_extent(x, x.rank() - 1, 1)};
   return std::vector<Tensor>{{x}, by_row, by_row};
 }
 
-Outputs softmax_outputs(const Graph& graph, Op& op) {
+OutputTensors softmax_outputs(const Graph& graph, Op& op) {
   return std::vector<Tensor>{{graph.shape(op.in[0])}};
 }
 

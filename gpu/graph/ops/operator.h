@@ -108,6 +108,8 @@ enum class Inputs {
   kImages,   // as kDense, and [n,h,w,c]
 };
 
+using OutputTensors = Result<std::vector<Tensor>>;
+
 struct Operator {
   OpKind kind;
   const char* name;  // for people, for example "conv2d"
@@ -122,7 +124,7 @@ struct Operator {
   // The shape rule. Returns the outputs, and completes the attributes that follow from the shapes
   // of the inputs. Error (usage): what does not fit. nullptr: the caller states the outputs (moves,
   // views and gradients).
-  Result<std::vector<Tensor>> (*outputs)(const Graph&, Op&) = nullptr;
+  OutputTensors (*outputs)(const Graph&, Op&) = nullptr;
 
   // Appends the operators that compute the gradients. It is called if an output has a gradient, and
   // for a loss. nullptr: the operator is not differentiated (gradients).

@@ -5,8 +5,6 @@
 namespace es::gpu {
 namespace {
 
-using Outputs = Result<std::vector<Tensor>>;
-
 // --- Shape rules.
 
 Result<TensorShape> pooled(const Graph& graph, Op& op) {
@@ -30,7 +28,7 @@ Result<TensorShape> pooled(const Graph& graph, Op& op) {
   return TensorShape{s.n, s.oh(), s.ow(), s.c};
 }
 
-Outputs max_pool_outputs(const Graph& graph, Op& op) {
+OutputTensors max_pool_outputs(const Graph& graph, Op& op) {
   const Result<TensorShape> y = pooled(graph, op);
   if (!y) return y.error();
   if (op.pool.kh > kMaxPoolCells / op.pool.kw)
@@ -40,13 +38,13 @@ Outputs max_pool_outputs(const Graph& graph, Op& op) {
   return std::vector<Tensor>{{*y}, {*y, ElementType::kU8}};
 }
 
-Outputs avg_pool_outputs(const Graph& graph, Op& op) {
+OutputTensors avg_pool_outputs(const Graph& graph, Op& op) {
   const Result<TensorShape> y = pooled(graph, op);
   if (!y) return y.error();
   return std::vector<Tensor>{{*y}};
 }
 
-Outputs adaptive_outputs(const Graph& graph, Op& op) {
+OutputTensors adaptive_outputs(const Graph& graph, Op& op) {
   const ImageShape in = image_of(graph.shape(op.in[0]));
   AdaptivePoolShape& s = op.adaptive;
   if (s.oh < 1 || s.ow < 1) return usage_error("h and w must be at least 1");
@@ -57,7 +55,7 @@ Outputs adaptive_outputs(const Graph& graph, Op& op) {
   return std::vector<Tensor>{{ImageShape{s.n, s.oh, s.ow, s.c}}};
 }
 
-Outputs global_outputs(const Graph& graph, Op& op) {
+OutputTensors global_outputs(const Graph& graph, Op& op) {
   const ImageShape in = image_of(graph.shape(op.in[0]));
   return std::vector<Tensor>{{ImageShape{in.n, 1, 1, in.c}}};
 }

@@ -7,18 +7,16 @@
 namespace es::gpu {
 namespace {
 
-using Outputs = Result<std::vector<Tensor>>;
-
 // --- Shape rules.
 
-Outputs linear_outputs(const Graph& graph, Op& op) {
+OutputTensors linear_outputs(const Graph& graph, Op& op) {
   const TensorShape& x = graph.shape(op.in[0]);
   if (op.features < 1) return usage_error("out must be at least 1");
   return std::vector<Tensor>{{with_extent(x, x.rank() - 1, op.features)}};
 }
 
 // a [...,m,k] times b [...,k,p], or times b [...,p,k].
-Outputs matmul_outputs(const Graph& graph, Op& op) {
+OutputTensors matmul_outputs(const Graph& graph, Op& op) {
   const TensorShape &a = graph.shape(op.in[0]), &b = graph.shape(op.in[1]);
   const bool transposed = op.transpose_b;
   const int rank = a.rank(), rows = rank - 2, columns = rank - 1;
@@ -139,13 +137,13 @@ void matmul_gradient(Gradients& g, const Op& op) {
 
 // --- Operands.
 
-DenseCall forward_call(const OpRun& run) {
+DenseCall product_call(const OpRun& run) {
   return {run.in(0), run.weight(), run.bias(), run.out(0)};
 }
-DenseCall data_gradient_call(const OpRun& run) {
+DenseCall product_dgrad_call(const OpRun& run) {
   return {run.in(0), run.weight(), nullptr, run.out(0)};
 }
-DenseCall weight_gradient_call(const OpRun& run) {  // dW = dy^T x
+DenseCall product_wgrad_call(const OpRun& run) {  // dW = dy^T x
   return {run.in(1), run.in(0), nullptr, run.weight_grad()};
 }
 DenseCall matmul_call(const OpRun& run) {
@@ -235,7 +233,7 @@ std::size_t device_workspace(const cuda::DeviceKernels& k, const OpShapes& op) {
   return k.gemm_workspace_floats(s.gemm, s.count);
 }
 
-constexpr Workspace kWorkspace = {
+constexpr Workspace kProductWorkspace = {
     [](const KernelTable& k, const OpShapes& op, int threads) {
       const MatmulShape shape = op_def(op.op.kind).dense.product(op);
       return scratch_of_cut(k, GemmCut(shape.gemm, threads), threads).all();
@@ -249,20 +247,20 @@ constexpr Operator kProductOperators[] = {
      .inputs = Inputs::kNumbers,
      .outputs = linear_outputs,
      .gradient = linear_gradient,
-     .workspace = kWorkspace,
+     .workspace = kProductWorkspace,
      .run = {run_product, queue_products},
-     .dense = {.product = linear_forward, .call = forward_call, .takes_bias = true}},
+     .dense = {.product = linear_forward, .call = product_call, .takes_bias = true}},
     {.kind = OpKind::kLinearDgrad,
      .name = "linear data gradient",
-     .workspace = kWorkspace,
+     .workspace = kProductWorkspace,
      .run = {run_product, queue_products},
-     .dense = {.product = linear_data_gradient, .call = data_gradient_call}},
+     .dense = {.product = linear_data_gradient, .call = product_dgrad_call}},
     {.kind = OpKind::kLinearWgrad,
      .name = "linear weight gradient",
      .writes_weight_grad = true,
-     .workspace = kWorkspace,
+     .workspace = kProductWorkspace,
      .run = {run_product, queue_products},
-     .dense = {.product = linear_weight_gradient, .call = weight_gradient_call}},
+     .dense = {.product = linear_weight_gradient, .call = product_wgrad_call}},
     {.kind = OpKind::kMatmul,
      .name = "matmul",
      .kernels = "gemm_batched",
