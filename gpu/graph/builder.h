@@ -147,6 +147,8 @@ class GraphBuilder {
   // Sets the number of the next operator that draws random numbers. By default these operators are
   // numbered in the order of the calls.
   void set_site(std::uint32_t site) { random_ops_ = site; }
+  // The next operators belong to this region (recompute.h); 0, as in the beginning: to none.
+  void set_region(std::uint32_t region) { region_ = region; }
   // Both do nothing in evaluation and if p = 0. drop_path drops whole samples.
   TensorId dropout(const std::string& name, TensorId x, double p);
   TensorId drop_path(const std::string& name, TensorId x, double p);
@@ -339,6 +341,7 @@ class GraphBuilder {
   std::optional<Error> error_;
   std::vector<Note> notes_;  // [tensor]
   std::uint32_t random_ops_ = 0;
+  std::uint32_t region_ = 0;
 };
 
 }  // namespace es::gpu

@@ -155,8 +155,10 @@ Program differentiate(Graph graph) {
                                           [&](TensorId t) { return gradients.of(t) != kNoTensor; });
     if (!entry.is_loss && !has_gradient) continue;
     ES_CHECK_MSG(entry.gradient != nullptr, std::string("no gradient for ") + entry.name);
+    gradients.set_region(op.region);
     entry.gradient(gradients, op);
   }
+  gradients.set_region(0);
   gradients.clear_untouched();
   return {gradients.take_graph(), forward_ops};
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "gpu/graph/recompute.h"
 #include "gpu/graph/uses.h"
 
 namespace es::gpu {
@@ -123,7 +124,7 @@ Program fuse_chains(Program program) {
 }
 
 Program compile(Graph graph) {
-  Program program = differentiate(fuse_activations(std::move(graph)));
+  Program program = recompute(differentiate(fuse_activations(std::move(graph))));
   return fuse_moves(fuse_programs(fuse_chains(std::move(program))));
 }
 

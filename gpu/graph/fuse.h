@@ -22,8 +22,8 @@ Program fuse_programs(Program program);
 // A move that only another move reads, possibly through views, becomes part of that other move.
 Program fuse_moves(Program program);
 
-// Compiles a model: fuse_activations, differentiate, fuse_chains, fuse_programs,
-// fuse_moves.
+// Compiles a model: fuse_activations, differentiate, recompute (recompute.h), fuse_chains,
+// fuse_programs, fuse_moves.
 Program compile(Graph graph);
 
 }  // namespace es::gpu

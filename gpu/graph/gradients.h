@@ -29,7 +29,12 @@ class Gradients {
   TensorId add_tensor(const TensorShape& shape);
   // Adds a tensor whose elements all have this value.
   TensorId add_constant(const std::string& name, const TensorShape& shape, float value);
-  void append(Op op) { graph_.ops.push_back(std::move(op)); }
+  // The next operators belong to the region of the operator that is differentiated.
+  void set_region(std::uint32_t region) { region_ = region; }
+  void append(Op op) {
+    op.region = region_;
+    graph_.ops.push_back(std::move(op));
+  }
   // Appends an operator with a new tensor as its output, and returns the output.
   TensorId emit_new(Op op, const TensorShape& shape);
   // Appends a backward operator that has the attributes of `forward`.
@@ -58,6 +63,7 @@ class Gradients {
 
   Graph graph_;
   std::vector<TensorId> gradient_;  // [tensor]; kNoTensor: none yet
+  std::uint32_t region_ = 0;
 };
 
 }  // namespace es::gpu

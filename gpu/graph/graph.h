@@ -138,6 +138,9 @@ struct WeightTensors {
 struct Op {
   OpKind kind = OpKind::kView;
   std::string name;  // module path, for example "layer1.0.conv1"
+  // Results of operators with the same number other than 0 are computed again in the backward pass
+  // (recompute.h).
+  std::uint32_t region = 0;
   std::vector<TensorId> in;
   std::vector<TensorId> out;
   ParamId weight = kNoParam;  // or gamma

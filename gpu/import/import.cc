@@ -83,9 +83,11 @@ Result<Graph> import_model(const ModelProgram& program, std::int64_t batch) {
   GraphBuilder builder(program.name, batch, layout_of(program));
   Lowering lowering(program, *values, nodes, batch, builder);
   for (const NodeView& node : nodes) {
+    builder.set_region(node.node().region);
     node.kind().lower(lowering, node);
     if (builder.failed()) break;  // the value of the node may be missing
   }
+  builder.set_region(0);
   return lowering.finish();
 }
 

@@ -93,6 +93,9 @@ struct ModelNode {
   std::vector<ValueId> outputs;
   std::vector<ModelAttribute> attributes;
   std::string source;  // "net.py:17", for errors; does not decide the bits
+  // The outputs of nodes with the same number other than 0 are not kept for the backward pass, but
+  // computed again there. Does not decide the bits.
+  std::uint32_t region = 0;
   bool operator==(const ModelNode&) const = default;
 };
 

@@ -81,6 +81,7 @@ struct Model {
     outputs @4 :List(Int32);
     attributes @5 :List(Attribute);
     source @6 :Text;
+    region @7 :UInt32;
   }
   struct Output {
     name @0 :Text;

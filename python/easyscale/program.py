@@ -111,6 +111,7 @@ class Node:
     name: str = ""
     source: str = ""
     version: int = 1
+    region: int = 0  # not 0: computed again in the backward pass, with the others of this number
 
 
 @dataclass
@@ -220,7 +221,7 @@ def _attribute_from_json(tree: Json) -> Attribute:
 
 def _node_json(node: Node) -> Json:
     return {"kind": node.kind, "version": node.version, "name": node.name, "inputs": node.inputs,
-            "outputs": node.outputs, "source": node.source,
+            "outputs": node.outputs, "source": node.source, "region": node.region,
             "attributes": [_attribute_json(name, node.attributes[name])
                            for name in sorted(node.attributes)]}
 
@@ -228,7 +229,7 @@ def _node_json(node: Node) -> Json:
 def _node_from_json(tree: Json) -> Node:
     attributes = {x["name"]: _attribute_from_json(x) for x in tree["attributes"]}
     return Node(tree["kind"], tree["inputs"], tree["outputs"], attributes, tree["name"],
-                tree["source"], tree["version"])
+                tree["source"], tree["version"], tree["region"])
 
 
 def _constant_from_json(tree: Json, value: Value) -> Constant:

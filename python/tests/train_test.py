@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from support import FolderCase, programs_train_model_files
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 from torch_training import torch_losses
 
 import easyscale as es
@@ -29,6 +30,22 @@ class Net(nn.Module):
 
     def forward(self, x):
         return self.last(self.second(self.first(x).relu()).relu())
+
+
+class Blocks(nn.Module):
+    """Residual blocks with dropout and batch norm; `checkpointed`: torch computes them again."""
+
+    def __init__(self, checkpointed):
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Sequential(
+            nn.Linear(6, 24), nn.BatchNorm1d(24), nn.GELU(), nn.Linear(24, 6))
+            for _ in range(4))
+        self.last, self.checkpointed = nn.Linear(6, 3), checkpointed
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = x + (checkpoint(block, x, use_reentrant=False) if self.checkpointed else block(x))
+        return self.last(x)
 
 
 class Selections(nn.Module):
@@ -94,6 +111,19 @@ class Train(FolderCase):
         self.assertEqual(mixed.params_digest, fixed.params_digest)
         losses = torch_losses(model, optimizer, nn.functional.cross_entropy, samples(1), STEPS)
         np.testing.assert_allclose([r.loss for r in mixed.history], losses, rtol=1e-4)
+
+    def test_checkpoints_do_not_change_a_bit(self):
+        runs, programs = [], []
+        for checkpointed in (False, True):
+            torch.manual_seed(7)
+            model = Blocks(checkpointed)
+            job = self.job(model, torch.optim.AdamW(model.parameters(), lr=0.01))
+            programs.append(job.captured.program)
+            runs.append(job.run(stages=MIX if checkpointed else "cpu-avx2:1"))
+        regions = [{node.region for node in program.nodes} for program in programs]
+        self.assertEqual(regions, [{0}, {0, 1, 2, 3, 4}])
+        self.assertEqual(runs[0].params_digest, runs[1].params_digest)
+        self.assertEqual(runs[0].state_digest, runs[1].state_digest)
 
     def test_a_batch_norm_comes_back_with_its_statistics_and_its_count(self):
         model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))

@@ -62,6 +62,19 @@ class Traps(unittest.TestCase):
             captured = support.capture_function(lambda m, x, r=reentrant: checkpoint(
                 lambda y: torch.tanh(m.layer(y)), m.layer(x), use_reentrant=r))
             self.assertEqual(support.kinds(captured)[:3], ["linear", "linear", "tanh"])
+            self.assertEqual([node.region for node in captured.program.nodes[:4]], [0, 1, 1, 0])
+
+    def test_every_checkpoint_is_a_region_and_inner_ones_belong_to_the_outer(self):
+        def block(m, y):
+            return torch.sin(checkpoint(m.layer, y, use_reentrant=False))
+
+        def forward(m, x):
+            y = checkpoint(block, m, m.layer(x), use_reentrant=False)
+            return checkpoint(lambda z: torch.exp(z), y, use_reentrant=False).abs()
+        captured = support.capture_function(forward)
+        regions = [(node.kind, node.region) for node in captured.program.nodes[:5]]
+        self.assertEqual(regions, [("linear", 0), ("linear", 1), ("sin", 1), ("exp", 2),
+                                   ("abs", 0)])
 
     def test_a_checkpoint_that_loses_its_gradient_in_torch_is_refused(self):
         with self.assertRaisesRegex(errors.SelfCheckFailed, "gradient of layer"):

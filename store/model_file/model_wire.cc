@@ -206,7 +206,8 @@ class ModelMessage {
                      .inputs = {},
                      .outputs = {},
                      .attributes = {},
-                     .source = text("source", node.getSource())};
+                     .source = text("source", node.getSource()),
+                     .region = node.getRegion()};
     numbers(
         "inputs", [&] { return node.getInputs(); }, result.inputs);
     numbers(
@@ -311,6 +312,7 @@ void fill(wire::Model::Node::Builder to, const ModelNode& node) {
   to.setOutputs(numbers_of(node.outputs));
   fill_list(to.initAttributes(node.attributes.size()), node.attributes);
   to.setSource(node.source);
+  to.setRegion(node.region);
 }
 
 void fill(wire::Model::Output::Builder to, const ModelOutput& output) {

@@ -93,6 +93,7 @@ void change_number(ModelProgram& program, std::mt19937_64& random) {
   ModelNode& node = program.nodes[random() % program.nodes.size()];
   const auto any = static_cast<std::int32_t>(random() % 12) - 2;
   ModelValue& value = program.values[random() % program.values.size()];
+  for (ModelNode& n : program.nodes) n.region = static_cast<std::uint32_t>(random() % 3);
   switch (random() % 6) {
     case 0:
       node.inputs[random() % node.inputs.size()] = any;

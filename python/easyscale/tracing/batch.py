@@ -198,7 +198,7 @@ class _Writer:
         number = self._add(val, self.pair.dims(node.output, _place(node)))
         inputs = [-1 if i < 0 else self.numbers[i] for i in node.inputs]
         self.program.nodes.append(Node(node.kind, inputs, [number], dict(node.attributes),
-                                       node.path, node.source))
+                                       node.path, node.source, region=node.region))
 
     def _write_statistics(self, static: Static) -> None:
         self.program.statistics = [Statistic(*entry) for entry in static.builder.statistics]

@@ -73,7 +73,8 @@ class _Rewriter:
         args = dict(node.args)
         args[_viewed(node)] = self._content(view.parent)
         outputs = [self.graph.new_value(self.graph.metas[x]) for x in node.outputs]
-        self.nodes.append(Node(node.target, args, outputs, node.path, node.source))
+        self.nodes.append(Node(node.target, args, outputs, node.path, node.source,
+                               region=node.region))
         for old, new in zip(node.outputs, outputs):
             sibling = self.views.get(old)
             if sibling is not None and sibling.node is node:
@@ -135,7 +136,7 @@ class _Rewriter:
     def _emit(self, target: str, args: dict, meta: Meta, node: Node, shape: Any = None,
               site: int = -1) -> int:
         value = self.graph.new_value(Meta(shape or meta.shape, meta.dtype))
-        self.nodes.append(Node(target, args, [value], node.path, node.source, site))
+        self.nodes.append(Node(target, args, [value], node.path, node.source, site, node.region))
         return value
 
     def _store(self, tensor: int, result: int, node: Node) -> None:

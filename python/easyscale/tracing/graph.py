@@ -32,7 +32,8 @@ class Node:
     """A call of an aten operator: `args` has all arguments of its schema by name.
 
     `site` numbers the random draws in the order of execution; -1 for other operators. `path` is
-    the module's path and `source` the user's line.
+    the module's path and `source` the user's line. Nodes with the same `region` other than 0 are
+    computed again in the backward pass.
     """
 
     target: str
@@ -41,6 +42,7 @@ class Node:
     path: str = ""
     source: str = ""
     site: int = -1
+    region: int = 0
 
 
 @dataclass

@@ -18,6 +18,7 @@ import torch.utils.checkpoint
 from torch import nn
 
 from .errors import CustomFunction, DataDependent, StateChanged
+from .regions import marked_checkpoints, run_region
 
 SIMPLE = (bool, int, float, str)
 
@@ -50,7 +51,7 @@ class _Context:
 def _apply_with(allowed: tuple[type, ...]) -> Callable:
     def apply(cls: type, *args: Any, **kwargs: Any) -> Any:
         if cls is torch.utils.checkpoint.CheckpointFunction:
-            return args[0](*args[2:])
+            return run_region(args[0], args[2:], {})
         if cls in allowed or cls.__module__.startswith("torch."):
             return _forward_of(cls, args, kwargs)
         raise CustomFunction(
@@ -64,11 +65,6 @@ def _forward_of(cls: type, args: tuple, kwargs: dict) -> Any:
     separate_context = cls.setup_context is not torch.autograd.Function.setup_context
     return cls.forward(*args, **kwargs) if separate_context else cls.forward(
         _Context(), *args, **kwargs)
-
-
-def _no_checkpoint(*_: Any, **__: Any) -> Iterator[None]:
-    """Stands for what a non-reentrant checkpoint does before and after the function."""
-    yield
 
 
 def _lstm_with_shapes(real: Callable) -> Callable:
@@ -131,8 +127,7 @@ def tracing(model: nn.Module, allowed: tuple[type, ...]) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(_quiet())
         stack.enter_context(exchanged(torch.autograd.Function, "apply", _apply_with(allowed)))
-        stack.enter_context(exchanged(
-            torch.utils.checkpoint, "_checkpoint_without_reentrant_generator", _no_checkpoint))
+        stack.enter_context(marked_checkpoints())
         stack.enter_context(exchanged(torch._VF, "lstm", _lstm_with_shapes(torch._VF.lstm)))
         stack.enter_context(exchanged(torch, "rand", _rand_for(model)))
         masks = sys.modules.get("transformers.masking_utils")

@@ -11,6 +11,7 @@ from torch import nn
 
 from .errors import CaptureError, DataDependent, ExportFailed, StateChanged
 from .graph import Graph, Meta, Node, Ref
+from .regions import MARK
 from .schema import named_arguments
 from .sites import draws
 
@@ -73,6 +74,8 @@ class _Reader:
         self.graph = Graph()
         self.program = program
         self.sites = 0
+        self.regions: dict[int, int] = {0: 0}  # numbers of marks -> 0, 1, 2, ...
+        self.region = 0
         self.values: dict[Any, Any] = {}  # fx node -> Ref, constant or list of them
         self._read_inputs(names)
         results = self._read_nodes(program.graph_module, no_grad=False)
@@ -126,6 +129,10 @@ class _Reader:
             self._inline_autocast(node, no_grad)
         elif target in ("aten._enter_autocast.default", "_enter_autocast") or "autocast" in target:
             self._check_autocast(node)
+        elif target == MARK:
+            tensor, region = self._argument(node.args)
+            self.region = self.regions.setdefault(region, len(self.regions))
+            self.values[node] = tensor
         elif target not in IGNORED:
             self._read_operator(node, target)
 
@@ -159,7 +166,7 @@ class _Reader:
             return result
         value = self.graph.new_value(self.graph.metas[result.id])
         self.graph.nodes.append(Node("aten.detach.default", {"self": result}, [value],
-                                     _path(node), _source(node)))
+                                     _path(node), _source(node), region=self.region))
         return Ref(value)
 
     def _read_operator(self, node: Any, target: str) -> None:
@@ -173,7 +180,8 @@ class _Reader:
         site = -1
         if draws(target, args) and not _is_number(results):
             site, self.sites = self.sites, self.sites + 1
-        self.graph.nodes.append(Node(target, args, outputs, _path(node), _source(node), site))
+        self.graph.nodes.append(Node(target, args, outputs, _path(node), _source(node), site,
+                                     self.region))
         self.values[node] = Ref(outputs[0]) if single else [Ref(x) for x in outputs]
 
     def _argument(self, tree: Any) -> Any:

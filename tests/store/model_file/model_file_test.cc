@@ -126,11 +126,14 @@ TEST_SUITE("store/model_file") {
           "net.esmodel: values[2].dims is a list of 9: allowed are at most 8");
   }
 
-  TEST_CASE("the digest depends on the model, but not on its producer or its source") {
+  TEST_CASE("the digest depends on the model, but not on its producer, source and regions") {
     const Digest digest = model_digest(full_model());
     ModelProgram model = full_model();
     model.producer = "another";
-    for (ModelNode& node : model.nodes) node.source = "elsewhere.py:1";
+    for (ModelNode& node : model.nodes) {
+      node.source = "elsewhere.py:1";
+      node.region = 7;
+    }
     CHECK(model_digest(model) == digest);
     const auto changed = [&](void (*change)(ModelProgram&)) {
       ModelProgram other = full_model();

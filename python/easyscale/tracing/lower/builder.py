@@ -50,6 +50,7 @@ class Emitted:
     attributes: dict
     path: str
     source: str
+    region: int
 
 
 def type_of(x: Operand) -> str:
@@ -139,7 +140,8 @@ class Builder:
         result = run_kind(kind, metas, attributes, Context(shape=shape))
         output = self.new_value(tuple(result.shape), TYPES[result.dtype])
         node = Emitted(kind, [-1 if v is None else v.id for v in vals], output.id, attributes,
-                       self.node.path if self.node else "", self.node.source if self.node else "")
+                       self.node.path if self.node else "", self.node.source if self.node else "",
+                       self.node.region if self.node else 0)
         self.nodes.append(node)
         self._known.setdefault(self._key(kind, vals, attributes, shape, False), output)
         if kind in IDENTITY_IN_EVALUATION:
